@@ -1,0 +1,195 @@
+"""Makes the single-op cases of this folder: CASE.onnx, its inputs CASE.in_K.npy in the order of
+the graph's inputs, and ONNX Runtime's answers CASE.out_K.npy.
+
+    pip install onnx==1.23.2 numpy==2.4.6 onnxruntime==1.31.1
+    python make_cases.py
+
+The seed of a case is its name's CRC, so adding a case changes no other. To add one, add a call
+to `case` below and run this again.
+"""
+
+import zlib
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import helper, numpy_helper
+
+HERE = Path(__file__).parent
+OPSET = 17
+
+
+def case(name, op, inputs, constants=(), outputs=1, **attributes):
+    """One case: `op` on inputs and then constants. Each of them is a shape (random f32) or an
+    array, which is taken as it is; None is an omitted operand. An input array is stored too."""
+    random = np.random.RandomState(zlib.crc32(name.encode()))
+
+    def value(spec):
+        if isinstance(spec, np.ndarray):
+            return spec
+        return random.uniform(-1, 1, spec).astype(np.float32)
+
+    feeds = {f"x{k}": value(spec) for k, spec in enumerate(inputs)}
+    weights = {f"w{k}": None if spec is None else value(spec) for k, spec in enumerate(constants)}
+    operands = list(feeds) + ["" if v is None else n for n, v in weights.items()]
+    results = [f"y{k}" for k in range(outputs)]
+    typed = [
+        helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)
+        for n, v in feeds.items()
+    ]
+    graph = helper.make_graph(
+        [helper.make_node(op, operands, results, name="op", **attributes)],
+        name,
+        typed,
+        [helper.make_value_info(n, onnx.TypeProto()) for n in results],
+        initializer=[numpy_helper.from_array(v, n) for n, v in weights.items() if v is not None],
+    )
+
+    def model():
+        return helper.make_model(
+            graph,
+            opset_imports=[helper.make_opsetid("", OPSET)],
+            ir_version=8,
+            producer_name="tir make_cases.py",
+        )
+
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(
+        model().SerializeToString(), options, ["CPUExecutionProvider"]
+    )
+    answers = session.run(None, feeds)
+    # Now that the runtime has inferred them, state the outputs' types.
+    del graph.output[:]
+    graph.output.extend(
+        helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)
+        for n, v in zip(results, answers)
+    )
+    onnx.checker.check_model(model(), full_check=True)
+    (HERE / f"{name}.onnx").write_bytes(model().SerializeToString(deterministic=True))
+    for k, v in enumerate(feeds.values()):
+        np.save(HERE / f"{name}.in_{k}.npy", v)
+    for k, v in enumerate(answers):
+        np.save(HERE / f"{name}.out_{k}.npy", v)
+
+
+def ints(*values):
+    return np.array(values, np.int64)
+
+
+def conv():
+    x, w, b = (1, 3, 7, 6), (4, 3, 3, 3), (4,)
+    case("conv", "Conv", [x], [w, b])
+    case("conv_no_bias", "Conv", [x], [w])
+    case("conv_batch", "Conv", [(2, 3, 5, 5)], [w, b])
+    case("conv_weight_input", "Conv", [x, w, b])
+    case("conv_1x1", "Conv", [x], [(4, 3, 1, 1), b])
+    case("conv_1d", "Conv", [(1, 3, 9)], [(4, 3, 3), b], pads=[1, 1])
+    case("conv_stride2", "Conv", [x], [w, b], strides=[2, 2])
+    case("conv_stride_uneven", "Conv", [x], [w, b], strides=[2, 1])
+    case("conv_stride_beyond_kernel", "Conv", [x], [(4, 3, 1, 1), b], strides=[2, 3])
+    case("conv_kernel_uneven", "Conv", [x], [(4, 3, 3, 2), b], kernel_shape=[3, 2])
+    case("conv_pad", "Conv", [x], [w, b], pads=[1, 1, 1, 1])
+    case("conv_pad_asymmetric", "Conv", [x], [w, b], pads=[0, 2, 1, 0])
+    case("conv_pad_stride", "Conv", [x], [w, b], pads=[1, 1, 1, 1], strides=[2, 2])
+    case("conv_dilation", "Conv", [x], [w, b], dilations=[2, 2])
+    case("conv_dilation_uneven", "Conv", [x], [w, b], dilations=[3, 1], pads=[2, 0, 2, 1])
+    case("conv_group2", "Conv", [(1, 4, 5, 5)], [(6, 2, 3, 3), (6,)], group=2)
+    case("conv_depthwise", "Conv", [(1, 4, 5, 5)], [(4, 1, 3, 3), b], group=4, pads=[1, 1, 1, 1])
+    case("conv_depthwise_multiplier", "Conv", [(1, 3, 5, 5)], [(6, 1, 3, 3), (6,)], group=3)
+    for mode in ("SAME_UPPER", "SAME_LOWER", "VALID"):
+        name = f"conv_auto_{mode.lower()}"
+        case(name, "Conv", [x], [(4, 3, 2, 3), b], auto_pad=mode)
+        case(f"{name}_stride", "Conv", [x], [w, b], auto_pad=mode, strides=[2, 2])
+
+
+def elementwise():
+    case("relu", "Relu", [(2, 3, 4)])
+    case("relu_scalar", "Relu", [()])
+    case("relu_special", "Relu", [np.array([np.inf, -np.inf, -0.0, 0.0, 1e-40], np.float32)])
+    case("identity", "Identity", [(2, 3)])
+    case("identity_int", "Identity", [ints(1, -2, 3)])
+    case("add", "Add", [(2, 3, 4), (2, 3, 4)])
+    case("add_scalar", "Add", [(2, 3), ()])
+    case("add_row", "Add", [(2, 3, 4), (4,)])
+    case("add_column", "Add", [(3, 4), (3, 1)])
+    case("add_both", "Add", [(2, 1, 4), (3, 1)])
+    case("add_rank", "Add", [(3,), (2, 1, 3)])
+    case("add_channel", "Add", [(1, 3, 2, 2)], [(3, 1, 1)])
+    case("add_int", "Add", [ints(1, 2, 3), ints(10)])
+    case("add_empty", "Add", [(0, 3), (1, 3)])
+
+
+def pooling():
+    x = (1, 2, 7, 6)
+    for op, name in (("MaxPool", "maxpool"), ("AveragePool", "avgpool")):
+        case(name, op, [x], kernel_shape=[2, 2])
+        case(f"{name}_1d", op, [(1, 2, 9)], kernel_shape=[3], strides=[2])
+        case(f"{name}_stride", op, [x], kernel_shape=[2, 3], strides=[2, 1])
+        case(f"{name}_pad", op, [x], kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+        case(f"{name}_pad_asymmetric", op, [x], kernel_shape=[3, 3], pads=[0, 1, 2, 0])
+        case(f"{name}_ceil", op, [x], kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1)
+        case(f"{name}_ceil_pad", op, [x], kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1], ceil_mode=1)
+        case(f"{name}_same_upper", op, [x], kernel_shape=[3, 2], strides=[2, 2], auto_pad="SAME_UPPER")
+        case(f"{name}_same_lower", op, [x], kernel_shape=[3, 2], strides=[2, 2], auto_pad="SAME_LOWER")
+    case("maxpool_dilation", "MaxPool", [x], kernel_shape=[2, 2], dilations=[2, 3])
+    case("maxpool_negative", "MaxPool", [np.full((1, 1, 3, 3), -5, np.float32)], kernel_shape=[3, 3], pads=[1, 1, 1, 1])
+    include = {"kernel_shape": [3, 3], "strides": [2, 2], "count_include_pad": 1}
+    case("avgpool_include", "AveragePool", [x], pads=[1, 1, 1, 1], **include)
+    case("avgpool_include_asymmetric", "AveragePool", [x], pads=[0, 1, 2, 0], **include)
+    case("global_avgpool", "GlobalAveragePool", [(2, 3, 4, 5)])
+    case("global_avgpool_1x1", "GlobalAveragePool", [(1, 3, 1, 1)])
+
+
+def shapes():
+    x = (2, 3, 4)
+    for axis in (0, 1, 2, 3, -1, -2):
+        case(f"flatten_{axis}".replace("-", "minus"), "Flatten", [x], axis=axis)
+    case("flatten", "Flatten", [(2, 3, 2, 2)])
+    case("reshape", "Reshape", [x], [ints(4, 6)])
+    case("reshape_infer", "Reshape", [x], [ints(-1, 2)])
+    case("reshape_keep", "Reshape", [x], [ints(0, -1)])
+    case("reshape_keep_all", "Reshape", [x], [ints(0, 0, 2, 2)])
+    case("reshape_scalar", "Reshape", [(1, 1)], [np.zeros((0,), np.int64)])
+    case("reshape_allowzero", "Reshape", [(0, 3)], [ints(3, 0)], allowzero=1)
+
+
+def products():
+    case("gemm", "Gemm", [(2, 3)], [(3, 4), (4,)])
+    case("gemm_no_c", "Gemm", [(2, 3)], [(3, 4)])
+    case("gemm_trans_a", "Gemm", [(3, 2)], [(3, 4), (4,)], transA=1)
+    case("gemm_trans_b", "Gemm", [(2, 3)], [(4, 3), (4,)], transB=1)
+    case("gemm_trans_both", "Gemm", [(3, 2)], [(4, 3), (4,)], transA=1, transB=1)
+    case("gemm_alpha_beta", "Gemm", [(2, 3)], [(3, 4), (2, 4)], alpha=0.5, beta=-2.0)
+    case("gemm_beta_zero", "Gemm", [(2, 3)], [(3, 4), (2, 4)], beta=0.0)
+    case("gemm_c_scalar", "Gemm", [(2, 3)], [(3, 4), ()])
+    case("gemm_c_one", "Gemm", [(2, 3)], [(3, 4), (1,)])
+    case("gemm_c_column", "Gemm", [(2, 3)], [(3, 4), (2, 1)])
+    case("gemm_c_row", "Gemm", [(2, 3)], [(3, 4), (1, 4)])
+    case("gemm_inputs", "Gemm", [(2, 3), (3, 4), (2, 4)])
+    case("matmul", "MatMul", [(2, 3), (3, 4)])
+    case("matmul_weight", "MatMul", [(2, 3)], [(3, 4)])
+    case("matmul_batch", "MatMul", [(2, 2, 3), (2, 3, 4)])
+    case("matmul_broadcast", "MatMul", [(2, 1, 2, 3), (3, 3, 4)])
+    case("matmul_vector_matrix", "MatMul", [(3,), (3, 4)])
+    case("matmul_matrix_vector", "MatMul", [(2, 3), (3,)])
+    case("matmul_vectors", "MatMul", [(3,), (3,)])
+
+
+def constants():
+    matrix = np.array([[1, -2.5, 3], [0.1, 1e-30, np.inf]], np.float32)
+    case("constant_tensor", "Constant", [], value=numpy_helper.from_array(matrix))
+    case("constant_int_tensor", "Constant", [], value=numpy_helper.from_array(ints(3, -4)))
+    case("constant_float", "Constant", [], value_float=1.5)
+    case("constant_floats", "Constant", [], value_floats=[1.5, -2.0])
+    case("constant_int", "Constant", [], value_int=7)
+    case("constant_ints", "Constant", [], value_ints=[7, -8, 9])
+
+
+if __name__ == "__main__":
+    for family in (conv, elementwise, pooling, shapes, products, constants):
+        family()
+    files = [f for f in HERE.iterdir() if f.suffix in (".onnx", ".npy")]
+    cases = sum(f.suffix == ".onnx" for f in files)
+    print(f"{cases} cases, {sum(f.stat().st_size for f in files)} bytes")

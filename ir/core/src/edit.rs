@@ -1,0 +1,689 @@
+//! Changing an `Ir`: create, insert, move, erase, replace uses.
+
+use smallvec::SmallVec;
+
+use crate::attrs::{Attr, DenseArray};
+use crate::build::{At, OpState};
+use crate::diag::Failure;
+use crate::id::{BlockId, BlockKey, OpId, OpKey, RegionId, Value, ValueKey};
+use crate::ir::{BlockData, Definer, Ir, OpData, Operand, RegionData, UseKey, ValueData};
+use crate::loc::Loc;
+use crate::name::Name;
+use crate::op::{SEGMENTS, Traits};
+use crate::types::Type;
+
+/// Distance between the order numbers of neighbours that are appended.
+const GAP: u32 = 16;
+
+impl Ir {
+    /// Creates a detached op. Result types that are missing are inferred, and checked where they
+    /// are said; attributes with a default that are missing stay missing.
+    pub fn create(&mut self, mut state: OpState) -> Result<OpId, Failure> {
+        let Some(info) = state.name.info() else {
+            return Ok(self.create_raw(state));
+        };
+        if info.needs_segments() && !state.segments.is_empty() && state.attr(SEGMENTS).is_none() {
+            let elem = Type::int(32);
+            let bits = state.segments.to_vec();
+            state.set_attr(SEGMENTS, Attr::new(DenseArray { elem, bits }));
+        }
+        let missing = state.results.is_empty() && info.result_count() != Some(0);
+        if !missing || !info.infers() {
+            return Ok(self.create_raw(state));
+        }
+        let op = self.create_raw(state);
+        match self.infer(op) {
+            Ok(types) => {
+                for ty in types {
+                    self.add_result(op, ty);
+                }
+                Ok(op)
+            }
+            Err(error) => {
+                self.drop_tree(op.key(self.tag));
+                Err(error)
+            }
+        }
+    }
+
+    /// Computes the result types of an op by its own rule: [`Traits::SameType`] or its `infer`
+    /// hook.
+    pub fn infer(&self, op: OpId) -> Result<Vec<Type>, Failure> {
+        let Some(info) = self.info(op) else {
+            return Err(Failure::from("is not known"));
+        };
+        if let Some(infer) = info.infer {
+            return infer(self, op);
+        }
+        match self.operands(op).next() {
+            Some(first) if info.has(Traits::SameType) => {
+                Ok(vec![self.ty(first); info.results.len()])
+            }
+            _ => Err(Failure::from("cannot infer its result types")),
+        }
+    }
+
+    /// Creates a detached op exactly as the state says.
+    pub fn create_raw(&mut self, state: OpState) -> OpId {
+        let tag = self.tag;
+        let mut attrs: SmallVec<[(Name, Attr); 1]> = SmallVec::new();
+        for (name, value) in state.attrs {
+            match attrs.binary_search_by_key(&name, |entry| entry.0) {
+                Ok(i) => attrs[i].1 = value,
+                Err(i) => attrs.insert(i, (name, value)),
+            }
+        }
+        let op = self.ops.insert(OpData {
+            name: state.name,
+            loc: state.loc,
+            order: 0,
+            block: None,
+            prev: None,
+            next: None,
+            operands: SmallVec::new(),
+            results: SmallVec::new(),
+            attrs,
+            regions: SmallVec::new(),
+            successors: state.successors.iter().map(|b| b.key(tag)).collect(),
+            child: None,
+        });
+        let mut operands = SmallVec::with_capacity(state.operands.len());
+        for (index, value) in state.operands.iter().enumerate() {
+            operands.push(self.add_use(value.key(tag), op, index));
+        }
+        let mut results = SmallVec::with_capacity(state.results.len());
+        for (index, ty) in state.results.iter().enumerate() {
+            results.push(self.new_value(Definer::Op(op), index, *ty));
+        }
+        let data = &mut self.ops[op];
+        data.operands = operands;
+        data.results = results;
+        for region in state.regions {
+            self.attach_region(OpId::new(op, tag), region);
+        }
+        OpId::new(op, tag)
+    }
+
+    fn new_value(&mut self, definer: Definer, index: usize, ty: Type) -> ValueKey {
+        self.values.insert(ValueData {
+            definer,
+            index: index as u32,
+            ty,
+            hint: None,
+            uses: SmallVec::new(),
+        })
+    }
+
+    fn add_use(&mut self, value: ValueKey, op: OpKey, index: usize) -> Operand {
+        let uses = &mut self.values[value].uses;
+        let place = uses.len() as u32;
+        let index = index as u32;
+        uses.push(UseKey { op, index });
+        Operand { value, place }
+    }
+
+    fn drop_use(&mut self, operand: Operand) {
+        let uses = &mut self.values[operand.value].uses;
+        uses.swap_remove(operand.place as usize);
+        if let Some(moved) = uses.get(operand.place as usize).copied() {
+            self.ops[moved.op].operands[moved.index as usize].place = operand.place;
+        }
+    }
+
+    /// Inserts a detached op.
+    pub fn insert(&mut self, op: OpId, at: impl Into<At>) {
+        let key = op.key(self.tag);
+        let (block, prev, next) = match at.into() {
+            At::End(block) => {
+                let block = block.key(self.tag);
+                (block, self.blocks[block].last, None)
+            }
+            At::Start(block) => {
+                let block = block.key(self.tag);
+                (block, None, self.blocks[block].first)
+            }
+            At::Before(next) => {
+                let next = next.key(self.tag);
+                let data = &self.ops[next];
+                let Some(block) = data.block else {
+                    panic!("internal error: insertion beside a detached op")
+                };
+                (block, data.prev, Some(next))
+            }
+            At::After(prev) => {
+                let prev = prev.key(self.tag);
+                let data = &self.ops[prev];
+                let Some(block) = data.block else {
+                    panic!("internal error: insertion beside a detached op")
+                };
+                (block, Some(prev), data.next)
+            }
+        };
+        debug_assert!(self.ops[key].block.is_none(), "{op} is inserted twice");
+        match prev {
+            Some(prev) => self.ops[prev].next = Some(key),
+            None => self.blocks[block].first = Some(key),
+        }
+        match next {
+            Some(next) => self.ops[next].prev = Some(key),
+            None => self.blocks[block].last = Some(key),
+        }
+        let low = prev.map_or(0, |prev| self.ops[prev].order);
+        let order = match next {
+            None => low.checked_add(GAP),
+            Some(next) => {
+                let high = self.ops[next].order;
+                (high - low > 1).then(|| low + (high - low) / 2)
+            }
+        };
+        let data = &mut self.ops[key];
+        data.block = Some(block);
+        data.prev = prev;
+        data.next = next;
+        match order {
+            Some(order) => data.order = order,
+            None => self.renumber(block),
+        }
+    }
+
+    fn renumber(&mut self, block: BlockKey) {
+        let mut next = self.blocks[block].first;
+        let mut order = 0;
+        while let Some(op) = next {
+            order += GAP;
+            self.ops[op].order = order;
+            next = self.ops[op].next;
+        }
+    }
+
+    /// Takes an op out of its block; it stays in the arena, detached.
+    pub fn detach(&mut self, op: OpId) {
+        let key = op.key(self.tag);
+        let data = &mut self.ops[key];
+        let (prev, next) = (data.prev.take(), data.next.take());
+        let Some(block) = data.block.take() else {
+            return;
+        };
+        match prev {
+            Some(prev) => self.ops[prev].next = next,
+            None => self.blocks[block].first = next,
+        }
+        match next {
+            Some(next) => self.ops[next].prev = prev,
+            None => self.blocks[block].last = prev,
+        }
+    }
+
+    /// Moves an op to another place of this arena.
+    pub fn move_op(&mut self, op: OpId, at: impl Into<At>) {
+        self.detach(op);
+        self.insert(op, at);
+    }
+
+    /// Erases an op and all below it. Panics if a result still has uses.
+    #[track_caller]
+    pub fn erase(&mut self, op: OpId) {
+        let unused = self.results(op).all(|value| self.is_unused(value));
+        assert!(unused, "{op} ('{}') is erased but used", self.name(op));
+        self.detach(op);
+        self.drop_tree(op.key(self.tag));
+    }
+
+    /// Erases ops that may use each other, and all below them; no op outside may use them.
+    #[track_caller]
+    pub fn erase_all(&mut self, ops: &[OpId]) {
+        for op in ops {
+            self.detach(*op);
+            self.drop_operands_below(op.key(self.tag));
+        }
+        for op in ops {
+            self.erase(*op);
+        }
+    }
+
+    fn drop_operands_below(&mut self, op: OpKey) {
+        let tag = self.tag;
+        let below = self.walk_below(OpId::new(op, tag));
+        for op in below.into_iter().map(|id| id.key(tag)).chain([op]) {
+            for operand in std::mem::take(&mut self.ops[op].operands).into_iter().rev() {
+                self.drop_use(operand);
+            }
+        }
+    }
+
+    fn drop_tree(&mut self, op: OpKey) {
+        // All uses first: ops below may use each other's values in any order.
+        self.drop_operands_below(op);
+        self.drop_nodes(op);
+    }
+
+    fn drop_nodes(&mut self, op: OpKey) {
+        let Some(data) = self.ops.remove(op) else {
+            return;
+        };
+        for value in data.results {
+            self.values.remove(value);
+        }
+        for region in data.regions {
+            let Some(region) = self.regions.remove(region) else {
+                continue;
+            };
+            for block in region.blocks {
+                self.drop_block(block);
+            }
+        }
+    }
+
+    fn drop_block(&mut self, block: BlockKey) {
+        let Some(data) = self.blocks.remove(block) else {
+            return;
+        };
+        let mut next = data.first;
+        while let Some(op) = next {
+            next = self.ops[op].next;
+            self.drop_nodes(op);
+        }
+        for arg in data.args {
+            self.values.remove(arg);
+        }
+    }
+
+    /// Erases a block and all in it. No op outside may use its values or name it as successor.
+    pub fn erase_block(&mut self, block: BlockId) {
+        let key = block.key(self.tag);
+        let ops: Vec<OpId> = self.ops_in(block).collect();
+        for op in ops {
+            self.drop_operands_below(op.key(self.tag));
+        }
+        if let Some(region) = self.blocks[key].region {
+            self.regions[region].blocks.retain(|b| *b != key);
+        }
+        self.drop_block(key);
+    }
+
+    /// Sets operand `index`.
+    #[track_caller]
+    pub fn set_operand(&mut self, op: OpId, index: usize, value: Value) {
+        let key = op.key(self.tag);
+        let old = self.ops[key].operands[index];
+        self.drop_use(old);
+        let new = self.add_use(value.key(self.tag), key, index);
+        self.ops[key].operands[index] = new;
+    }
+
+    /// Replaces all operands.
+    pub fn set_operands(&mut self, op: OpId, values: &[Value]) {
+        let key = op.key(self.tag);
+        for operand in std::mem::take(&mut self.ops[key].operands)
+            .into_iter()
+            .rev()
+        {
+            self.drop_use(operand);
+        }
+        let mut operands = SmallVec::with_capacity(values.len());
+        for (index, value) in values.iter().enumerate() {
+            operands.push(self.add_use(value.key(self.tag), key, index));
+        }
+        self.ops[key].operands = operands;
+    }
+
+    /// Sets an attribute; for a slot, of the isolated op in it.
+    pub fn set_attr(&mut self, op: OpId, name: impl Into<Name>, value: Attr) {
+        if let Some(child) = self.child_mut(op) {
+            let root = child.root();
+            return child.set_attr(root, name, value);
+        }
+        let name = name.into();
+        let attrs = &mut self.data_mut(op).attrs;
+        match attrs.binary_search_by_key(&name, |entry| entry.0) {
+            Ok(i) => attrs[i].1 = value,
+            Err(i) => attrs.insert(i, (name, value)),
+        }
+    }
+
+    /// Removes an attribute and gives it.
+    pub fn remove_attr(&mut self, op: OpId, name: &str) -> Option<Attr> {
+        if let Some(child) = self.child_mut(op) {
+            let root = child.root();
+            return child.remove_attr(root, name);
+        }
+        let attrs = &mut self.data_mut(op).attrs;
+        let index = attrs.iter().position(|(key, _)| *key == name)?;
+        Some(attrs.remove(index).1)
+    }
+
+    /// Sets the place an op comes from.
+    pub fn set_loc(&mut self, op: OpId, loc: Loc) {
+        self.data_mut(op).loc = loc;
+        if let Some(child) = self.child_mut(op) {
+            let root = child.root();
+            child.data_mut(root).loc = loc;
+        }
+    }
+
+    /// Sets the type of a value.
+    pub fn set_type(&mut self, value: Value, ty: Type) {
+        self.values[value.key(self.tag)].ty = ty;
+    }
+
+    /// Sets the name that is printed for a value, where it is free.
+    pub fn set_hint(&mut self, value: Value, hint: Option<Name>) {
+        self.values[value.key(self.tag)].hint = hint;
+    }
+
+    /// Sets the name that is printed for a block.
+    pub fn set_block_hint(&mut self, block: BlockId, hint: Option<Name>) {
+        self.blocks[block.key(self.tag)].hint = hint;
+    }
+
+    /// Makes every use of `old` one of `new`; takes time in the number of uses.
+    pub fn replace_uses(&mut self, old: Value, new: Value) {
+        self.replace_uses_if(old, new, |_, _| true);
+    }
+
+    /// Makes the uses of `old` that `choose` takes uses of `new`.
+    pub fn replace_uses_if(
+        &mut self,
+        old: Value,
+        new: Value,
+        mut choose: impl FnMut(&Ir, crate::ir::Use) -> bool,
+    ) {
+        if old == new {
+            return;
+        }
+        let uses: Vec<crate::ir::Use> = self.uses(old).collect();
+        for one in uses {
+            if choose(self, one) {
+                self.set_operand(one.op, one.operand, new);
+            }
+        }
+        if self.hint(new).is_none() {
+            let hint = self.hint(old);
+            self.set_hint(new, hint);
+        }
+    }
+
+    /// Replaces the results of an op by values and erases it.
+    #[track_caller]
+    pub fn replace(&mut self, op: OpId, values: &[Value]) {
+        let results: Vec<Value> = self.results(op).collect();
+        assert_eq!(
+            results.len(),
+            values.len(),
+            "{op} is replaced by too many or few values"
+        );
+        for (old, new) in results.into_iter().zip(values) {
+            self.replace_uses(old, *new);
+        }
+        self.erase(op);
+    }
+
+    /// A detached region without blocks.
+    pub fn new_region(&mut self) -> RegionId {
+        RegionId::new(self.regions.insert(RegionData::default()), self.tag)
+    }
+    /// Gives a detached region to an op, as its last.
+    pub fn attach_region(&mut self, op: OpId, region: RegionId) {
+        let (op, region) = (op.key(self.tag), region.key(self.tag));
+        debug_assert!(self.regions[region].owner.is_none());
+        self.regions[region].owner = Some(op);
+        self.ops[op].regions.push(region);
+    }
+    /// Takes a region from its op: it stays in the arena, detached.
+    pub fn detach_region(&mut self, region: RegionId) {
+        let key = region.key(self.tag);
+        if let Some(owner) = self.regions[key].owner.take() {
+            self.ops[owner].regions.retain(|r| *r != key);
+        }
+    }
+    /// A new last block of a region.
+    pub fn new_block(&mut self, region: RegionId) -> BlockId {
+        let region = region.key(self.tag);
+        let block = self.blocks.insert(BlockData {
+            region: Some(region),
+            ..BlockData::default()
+        });
+        self.regions[region].blocks.push(block);
+        BlockId::new(block, self.tag)
+    }
+    /// A new block behind another one of its region.
+    pub fn new_block_after(&mut self, block: BlockId) -> BlockId {
+        let key = block.key(self.tag);
+        let Some(region) = self.blocks[key].region else {
+            panic!("internal error: a block beside a detached one")
+        };
+        let new = self.blocks.insert(BlockData {
+            region: Some(region),
+            ..BlockData::default()
+        });
+        let blocks = &mut self.regions[region].blocks;
+        let at = blocks.iter().position(|b| *b == key).map_or(0, |i| i + 1);
+        blocks.insert(at, new);
+        BlockId::new(new, self.tag)
+    }
+    /// Moves a block to another place of its region, or into another region: behind its last.
+    pub fn move_block(&mut self, block: BlockId, region: RegionId) {
+        let (key, to) = (block.key(self.tag), region.key(self.tag));
+        if let Some(from) = self.blocks[key].region {
+            self.regions[from].blocks.retain(|b| *b != key);
+        }
+        self.blocks[key].region = Some(to);
+        self.regions[to].blocks.push(key);
+    }
+    /// A new last argument of a block.
+    pub fn add_arg(&mut self, block: BlockId, ty: Type) -> Value {
+        let key = block.key(self.tag);
+        let index = self.blocks[key].args.len();
+        let value = self.new_value(Definer::Block(key), index, ty);
+        self.blocks[key].args.push(value);
+        Value::new(value, self.tag)
+    }
+    /// Erases an argument. Panics if it has uses.
+    #[track_caller]
+    pub fn erase_arg(&mut self, block: BlockId, index: usize) {
+        let key = block.key(self.tag);
+        let value = self.blocks[key].args.remove(index);
+        assert!(
+            self.values[value].uses.is_empty(),
+            "an argument is erased but used"
+        );
+        self.values.remove(value);
+        self.reindex(index, |ir, i| ir.blocks[key].args.get(i).copied());
+    }
+    /// A new last result of an op.
+    pub fn add_result(&mut self, op: OpId, ty: Type) -> Value {
+        let key = op.key(self.tag);
+        let index = self.ops[key].results.len();
+        let value = self.new_value(Definer::Op(key), index, ty);
+        self.ops[key].results.push(value);
+        Value::new(value, self.tag)
+    }
+    /// Erases a result. Panics if it has uses.
+    #[track_caller]
+    pub fn erase_result(&mut self, op: OpId, index: usize) {
+        let key = op.key(self.tag);
+        let value = self.ops[key].results.remove(index);
+        assert!(
+            self.values[value].uses.is_empty(),
+            "a result is erased but used"
+        );
+        self.values.remove(value);
+        self.reindex(index, |ir, i| ir.ops[key].results.get(i).copied());
+    }
+    fn reindex(&mut self, from: usize, value: impl Fn(&Ir, usize) -> Option<ValueKey>) {
+        let mut i = from;
+        while let Some(value) = value(self, i) {
+            self.values[value].index = i as u32;
+            i += 1;
+        }
+    }
+
+    /// Splits a block before an op: that op and all behind it move to a new block behind it.
+    pub fn split_block(&mut self, before: OpId) -> BlockId {
+        let Some(block) = self.block_of(before) else {
+            panic!("internal error: a detached op splits a block")
+        };
+        let new = self.new_block_after(block);
+        let mut next = Some(before);
+        while let Some(op) = next {
+            next = self.next(op);
+            self.move_op(op, new);
+        }
+        new
+    }
+
+    /// Moves all ops of a block before an op, its arguments replaced by values, and erases it.
+    pub fn inline_block(&mut self, block: BlockId, before: OpId, args: &[Value]) {
+        let old: Vec<Value> = self.args(block).collect();
+        for (old, new) in old.into_iter().zip(args) {
+            self.replace_uses(old, *new);
+        }
+        let ops: Vec<OpId> = self.ops_in(block).collect();
+        for op in ops {
+            self.move_op(op, At::Before(before));
+        }
+        self.erase_block(block);
+    }
+
+    /// Takes the isolated op out of its slot, which is erased.
+    pub fn take(&mut self, slot: OpId) -> Option<Ir> {
+        let child = self.data_mut(slot).child.take()?;
+        self.erase(slot);
+        Some(*child)
+    }
+
+    /// Puts an isolated op into a slot of its own.
+    pub fn adopt(&mut self, at: impl Into<At>, child: Ir) -> OpId {
+        let mut state = OpState::new(child.root_name());
+        state.loc = child.loc(child.root());
+        self.adopt_as(at, state, child)
+    }
+
+    /// The same, with the operands and result types of a state.
+    pub fn adopt_as(&mut self, at: impl Into<At>, state: OpState, child: Ir) -> OpId {
+        let slot = self.create_raw(state);
+        self.data_mut(slot).child = Some(Box::new(child));
+        self.insert(slot, at);
+        slot
+    }
+
+    /// Renames the op to one of the same structure.
+    pub fn rename(&mut self, op: OpId, name: impl Into<Name>) {
+        self.data_mut(op).name = name.into();
+    }
+
+    /// Sets a successor.
+    #[track_caller]
+    pub fn set_successor(&mut self, op: OpId, index: usize, block: BlockId) {
+        let block = block.key(self.tag);
+        self.data_mut(op).successors[index] = block;
+    }
+}
+
+/// What values and blocks of a source became in a copy.
+#[derive(Default, Clone)]
+pub struct Mapping {
+    values: std::collections::HashMap<Value, Value, rustc_hash::FxBuildHasher>,
+    blocks: std::collections::HashMap<BlockId, BlockId, rustc_hash::FxBuildHasher>,
+}
+
+impl Mapping {
+    /// Says what a value becomes.
+    pub fn map(&mut self, from: Value, to: Value) {
+        self.values.insert(from, to);
+    }
+    /// What a value becomes; what is not mapped stays.
+    pub fn get(&self, value: Value) -> Value {
+        self.values.get(&value).copied().unwrap_or(value)
+    }
+    fn block(&self, block: BlockId) -> BlockId {
+        self.blocks.get(&block).copied().unwrap_or(block)
+    }
+}
+
+impl Ir {
+    /// Copies an op of another arena, and all below it, to a place. Operands are mapped; one that
+    /// is not must not occur.
+    pub fn copy_op(&mut self, src: &Ir, op: OpId, at: impl Into<At>, map: &mut Mapping) -> OpId {
+        let copy = self.copy_tree(Some(src), op, map);
+        self.insert(copy, at);
+        copy
+    }
+
+    /// Copies an op of this arena, and all below it, to a place; operands are mapped, or stay.
+    pub fn duplicate(&mut self, op: OpId, at: impl Into<At>, map: &mut Mapping) -> OpId {
+        let copy = self.copy_tree(None, op, map);
+        self.insert(copy, at);
+        copy
+    }
+
+    fn copy_tree(&mut self, src: Option<&Ir>, op: OpId, map: &mut Mapping) -> OpId {
+        let from = src.unwrap_or(self);
+        let data = from.data(op);
+        let child = data.child.clone();
+        let state = OpState {
+            name: data.name,
+            loc: data.loc,
+            operands: from.operands(op).map(|v| map.get(v)).collect(),
+            results: from.result_types(op).into(),
+            attrs: data.attrs.iter().copied().collect(),
+            regions: SmallVec::new(),
+            successors: from.successors(op).map(|b| map.block(b)).collect(),
+            segments: SmallVec::new(),
+        };
+        let hints: Vec<Option<Name>> = from.results(op).map(|v| from.hint(v)).collect();
+        let results: Vec<Value> = from.results(op).collect();
+        let regions: Vec<RegionId> = from.regions(op).collect();
+        let copy = self.create_raw(state);
+        self.data_mut(copy).child = child;
+        for (index, (old, hint)) in results.into_iter().zip(hints).enumerate() {
+            let new = self.result(copy, index);
+            self.set_hint(new, hint);
+            map.map(old, new);
+        }
+        for region in regions {
+            let new = self.new_region();
+            self.copy_blocks(src, region, new, map);
+            self.attach_region(copy, new);
+        }
+        copy
+    }
+
+    /// Copies the blocks of a region of another arena (or of this one) into a region of this one.
+    pub fn copy_region(&mut self, src: &Ir, from: RegionId, to: RegionId, map: &mut Mapping) {
+        self.copy_blocks(Some(src), from, to, map);
+    }
+
+    fn copy_blocks(&mut self, src: Option<&Ir>, from: RegionId, to: RegionId, map: &mut Mapping) {
+        let blocks: Vec<BlockId> = src.unwrap_or(self).blocks(from).collect();
+        for block in &blocks {
+            let new = self.new_block(to);
+            map.blocks.insert(*block, new);
+            let ir = src.unwrap_or(self);
+            let hint = ir.block_hint(*block);
+            let args: Vec<_> = ir.args(*block).map(|v| (v, ir.ty(v), ir.hint(v))).collect();
+            self.set_block_hint(new, hint);
+            for (old, ty, hint) in args {
+                let arg = self.add_arg(new, ty);
+                self.set_hint(arg, hint);
+                map.map(old, arg);
+            }
+        }
+        // Definitions may stand in later blocks: operands are mapped once all are copied.
+        let mut copies = Vec::new();
+        for block in &blocks {
+            let ops: Vec<OpId> = src.unwrap_or(self).ops_in(*block).collect();
+            for op in ops {
+                let copy = self.copy_tree(src, op, map);
+                self.insert(copy, map.block(*block));
+                copies.push(copy);
+            }
+        }
+        if blocks.len() > 1 && src.is_none() {
+            for copy in copies {
+                let operands: Vec<Value> = self.operands(copy).map(|v| map.get(v)).collect();
+                self.set_operands(copy, &operands);
+            }
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! What IR is: ids, storage, types, attributes, ops, verifier and diagnostics.
+//!
+//! An [`Ir`] owns one isolated operation (a module, a function) and all below it. Ids
+//! ([`OpId`], [`Value`], [`BlockId`], [`RegionId`]) are `Copy` and belong to one `Ir`. Types and
+//! attributes are interned handles. Ops are plain records that implement [`Op`].
+#![forbid(unsafe_code)]
+
+mod affine;
+mod attrs;
+mod build;
+mod diag;
+mod dominance;
+mod edit;
+mod effects;
+pub mod hooks;
+mod id;
+mod intern;
+mod ir;
+mod loc;
+mod name;
+mod op;
+mod registry;
+mod symbol;
+mod types;
+mod verify;
+
+pub use affine::{AffineExpr, AffineMap};
+pub use attrs::{
+    AffineMapAttr, ArrayAttr, Attr, AttrData, DenseArray, DenseElements, DictAttr, FloatAttr,
+    IntAttr, LayoutAttr, LocAttr, OpaqueAttr, StrAttr, SymbolRef, TypeAttr, UnitAttr,
+    dictionary_text, float_bits, float_text, float_value, key_text, quote, sign_extend,
+    symbol_text,
+};
+pub use build::{
+    At, AttrValue, Builder, Field, Flag, OpState, Reader, Ret, Rets, Successor, Sym, fixed_results,
+    one_result,
+};
+pub use diag::{Diagnostic, Failure, Note, Severity, Sources};
+pub use dominance::Dominance;
+pub use edit::Mapping;
+pub use hooks::{Fold, HasEffects, Infer, Verify, VerifySymbols};
+pub use id::{BlockId, OpId, RegionId, Value};
+pub use ir::{Definition, Ir, OpRef, Use};
+pub use loc::{Loc, LocBody, LocData, LocFile};
+pub use name::Name;
+pub use op::{
+    Access, Constraint, Effect, Effects, EffectsFn, FieldInfo, FieldSpec, FoldFn, Folded, Folds,
+    Hook, InferFn, Keywords, Op, OpInfo, OpSpec, Role, SEGMENTS, Traits, VerifyFn, VerifySymbolsFn,
+};
+pub use registry::{
+    AttrParser, Dialect, Materialize, ParseAttr, ParseType, TextCx, TextInfo, TypeParser,
+    attr_info, op_spec, register, type_info,
+};
+pub use smallvec::{SmallVec, smallvec};
+pub use symbol::{Scopes, SymbolTable, attr_symbols, is_public, is_table, symbol_uses};
+pub use types::{
+    DYNAMIC, FloatType, FunctionType, IndexType, IntType, Layout, MemRefType, NoneType, OpaqueType,
+    Sign, TensorType, TupleType, Type, TypeData, UnrankedType, VectorType,
+};
+pub use verify::{operand_groups, verify, verify_in};

@@ -1,0 +1,428 @@
+//! The verifier: structure, constraints, traits, dominance and symbols; collects all errors.
+
+use std::fmt::Write;
+
+use crate::attrs::DenseArray;
+use crate::diag::{Diagnostic, Failure};
+use crate::dominance::Dominance;
+use crate::id::{BlockId, OpId, RegionId, Value};
+use crate::ir::{Definition, Ir};
+use crate::op::{FieldInfo, OpInfo, Role, SEGMENTS, Traits};
+use crate::symbol::{Scopes, SymbolTable};
+use crate::types::Type;
+
+/// Checks an isolated op and all below it.
+///
+/// An op passes if: the number of its operands, results, regions and successors, its attributes
+/// and the types of operands and results are those of its table; terminators stand last in their
+/// blocks and only there; every use is dominated by its definition; successors lie in the same
+/// region; symbols are unique in their table; and its own `verify` hook agrees.
+pub fn verify(ir: &Ir) -> Result<(), Vec<Diagnostic>> {
+    verify_in(ir, &mut Scopes::default())
+}
+
+/// The same, for an isolated op below tables of symbols.
+pub fn verify_in<'a>(ir: &'a Ir, scopes: &mut Scopes<'a>) -> Result<(), Vec<Diagnostic>> {
+    let mut cx = Verifier {
+        errors: Vec::new(),
+        dominance: Dominance::default(),
+    };
+    cx.arena(ir, scopes);
+    if cx.errors.is_empty() {
+        Ok(())
+    } else {
+        Err(cx.errors)
+    }
+}
+
+struct Verifier {
+    errors: Vec<Diagnostic>,
+    dominance: Dominance,
+}
+
+impl Verifier {
+    fn report(&mut self, ir: &Ir, op: OpId, error: impl Into<Failure>) {
+        let error = error.into();
+        let name = ir.name(op);
+        let context = if error.message.starts_with('\'') {
+            String::new()
+        } else {
+            format!("'{name}' ")
+        };
+        self.errors
+            .push((*error).or_at(ir.loc(op)).context(context));
+    }
+
+    fn arena<'a>(&mut self, ir: &'a Ir, scopes: &mut Scopes<'a>) {
+        let outer = std::mem::take(&mut self.dominance);
+        self.op(ir, ir.root(), scopes);
+        self.dominance = outer;
+    }
+
+    fn op<'a>(&mut self, ir: &'a Ir, op: OpId, scopes: &mut Scopes<'a>) {
+        if let Some(child) = ir.child(op) {
+            self.arena(child, scopes);
+            return;
+        }
+        let before = self.errors.len();
+        let info = ir.info(op);
+        if let Some(info) = info
+            && let Err(error) = self.structure(ir, op, info)
+        {
+            self.report(ir, op, error);
+        }
+        let table = ir.has(op, Traits::SymbolTable);
+        if table {
+            let table = SymbolTable::of(ir, op);
+            let doubles = table.doubles().to_vec();
+            for (name, double) in doubles {
+                let first = table.get(name).map_or(ir.loc(op), |first| first.loc());
+                let error = Diagnostic::error(format!("defines symbol '{name}' again"));
+                self.report(ir, double, error.note_at(first, "first defined here"));
+            }
+            scopes.push(table);
+        }
+        let blocks_before = self.errors.len();
+        for region in ir.regions(op) {
+            self.region(ir, op, region, scopes);
+        }
+        // Hooks may rely on structure, of this op and of those in its regions.
+        if self.errors.len() == before.max(blocks_before)
+            && self.errors.len() == before
+            && let Some(info) = info
+        {
+            if let Some(hook) = info.verify
+                && let Err(error) = hook(ir, op)
+            {
+                self.report(ir, op, error);
+            } else if let Some(hook) = info.verify_symbols
+                && let Err(error) = hook(ir, op, scopes)
+            {
+                self.report(ir, op, error);
+            }
+        }
+        if table {
+            scopes.pop();
+        }
+    }
+
+    fn region<'a>(&mut self, ir: &'a Ir, op: OpId, region: RegionId, scopes: &mut Scopes<'a>) {
+        let single = ir.has(op, Traits::SingleBlock);
+        if single && ir.blocks(region).len() != 1 {
+            let found = ir.blocks(region).len();
+            self.report(
+                ir,
+                op,
+                format!("expects a region of one block, found {found}"),
+            );
+        }
+        for block in ir.blocks(region) {
+            self.block(ir, op, region, block, scopes);
+        }
+    }
+
+    fn block<'a>(
+        &mut self,
+        ir: &'a Ir,
+        parent: OpId,
+        region: RegionId,
+        block: BlockId,
+        scopes: &mut Scopes<'a>,
+    ) {
+        let last = ir.last(block);
+        // An op that is not known may be a terminator.
+        let ends =
+            last.is_some_and(|op| ir.info(op).is_none_or(|info| info.has(Traits::Terminator)));
+        let needs = ir
+            .info(parent)
+            .is_some_and(|info| !info.has(Traits::NoTerminator));
+        let several = ir.blocks(region).len() > 1;
+        if !ends && (needs || several) {
+            let place = last.unwrap_or(parent);
+            let what = last.map_or_else(
+                || "has an empty block where a terminator is expected".to_string(),
+                |_| "stands last in its block but is no terminator".to_string(),
+            );
+            self.report(ir, place, what);
+        }
+        let ops: Vec<OpId> = ir.ops_in(block).collect();
+        for op in ops {
+            if Some(op) != last && ir.has(op, Traits::Terminator) {
+                self.report(
+                    ir,
+                    op,
+                    "is a terminator but does not stand last in its block",
+                );
+            }
+            if ir.successors(op).len() > 0 {
+                self.successors(ir, op, region);
+            }
+            for (index, value) in ir.operands(op).enumerate() {
+                if !self.dominance.value_dominates(ir, value, op) {
+                    let error = dominance_error(ir, index, value);
+                    self.report(ir, op, error);
+                }
+            }
+            self.op(ir, op, scopes);
+        }
+    }
+
+    fn successors(&mut self, ir: &Ir, op: OpId, region: RegionId) {
+        for (index, block) in ir.successors(op).enumerate() {
+            if ir.region_of(block) != Some(region) {
+                self.report(ir, op, format!("has successor {index} in another region"));
+            } else if ir.entry(region) == Some(block) {
+                self.report(ir, op, "branches to the entry block of its region");
+            }
+        }
+        let Some(info) = ir.info(op) else { return };
+        if !info.fields.iter().any(|f| f.role == Role::Successor) {
+            return;
+        }
+        let Some(groups) = operand_groups(ir, op, info) else {
+            return;
+        };
+        let blocks: Vec<BlockId> = ir.successors(op).collect();
+        let fields = groups.iter().filter(|(f, _)| f.role == Role::Successor);
+        for ((_, values), block) in fields.zip(blocks) {
+            let given: Vec<Type> = values.iter().map(|v| ir.ty(*v)).collect();
+            let wanted: Vec<Type> = ir.args(block).map(|v| ir.ty(v)).collect();
+            if given != wanted {
+                let error = format!(
+                    "passes ({}) to a block that takes ({})",
+                    list(&given),
+                    list(&wanted)
+                );
+                self.report(ir, op, error);
+            }
+        }
+    }
+
+    fn structure(&mut self, ir: &Ir, op: OpId, info: &OpInfo) -> Result<(), Failure> {
+        counts(ir, op, info)?;
+        let mut results = ir.results(op);
+        for field in &info.fields {
+            match field.role {
+                Role::Attribute(what) | Role::OptionalAttribute(what) => {
+                    let optional = matches!(field.role, Role::OptionalAttribute(_));
+                    let missing = ir.attr(op, &field.name).is_none();
+                    if missing && !optional && field.default.is_none() {
+                        return Err(format!("needs attribute '{}' ({what})", field.name).into());
+                    }
+                }
+                Role::Result => {
+                    if let (Some(value), Some(c)) = (results.next(), field.constraint) {
+                        constraint(ir, "result", &field.name, value, c)?;
+                    }
+                }
+                Role::Results => {
+                    for value in results.by_ref() {
+                        if let Some(c) = field.constraint {
+                            constraint(ir, "result", &field.name, value, c)?;
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        let groups = operand_groups(ir, op, info).ok_or_else(|| segments_error(ir, op))?;
+        for (field, values) in groups {
+            if let Some(c) = field.constraint {
+                for value in values {
+                    constraint(ir, "operand", &field.name, value, c)?;
+                }
+            }
+        }
+        if info.has(Traits::SameType) {
+            let mut all = ir.operands(op).chain(ir.results(op)).map(|v| ir.ty(v));
+            if let Some(first) = all.next()
+                && let Some(other) = all.find(|ty| *ty != first)
+            {
+                return Err(format!(
+                    "expects one type for all operands and results, found {first} and {other}"
+                )
+                .into());
+            }
+        }
+        // Attributes of a declared name must be of the declared kind.
+        if let Some(check) = info.check {
+            check(ir, op)?;
+        }
+        // Result types are those that the op infers.
+        if info.infer.is_some() {
+            let (inferred, found) = (ir.infer(op)?, ir.result_types(op));
+            if inferred != found {
+                let (inferred, found) = (list(&inferred), list(&found));
+                return Err(format!("has result types ({found}), expected ({inferred})").into());
+            }
+        }
+        Ok(())
+    }
+}
+
+fn list(types: &[Type]) -> String {
+    let mut out = String::new();
+    for (i, ty) in types.iter().enumerate() {
+        let _ = write!(out, "{}{ty}", if i > 0 { ", " } else { "" });
+    }
+    out
+}
+
+fn constraint(
+    ir: &Ir,
+    what: &str,
+    name: &str,
+    value: Value,
+    c: &crate::op::Constraint,
+) -> Result<(), Failure> {
+    let ty = ir.ty(value);
+    if (c.holds)(ty) {
+        Ok(())
+    } else {
+        Err(format!("expects {} as {what} '{name}', found {ty}", c.what).into())
+    }
+}
+
+fn dominance_error(ir: &Ir, index: usize, value: Value) -> Diagnostic {
+    let (what, loc) = match ir.definition(value) {
+        Definition::Result(op, _) => ("result of this op", ir.loc(op)),
+        Definition::Argument(..) => (
+            "argument of a block that does not hold it",
+            crate::loc::Loc::UNKNOWN,
+        ),
+    };
+    let error = Diagnostic::error(format!("uses operand {index} before its definition"));
+    if loc.is_unknown() {
+        error.note(format!("the operand is an {what}"))
+    } else {
+        error.note_at(loc, format!("the operand is a {what}"))
+    }
+}
+
+fn segments_error(ir: &Ir, op: OpId) -> Failure {
+    match ir.attr(op, SEGMENTS) {
+        Some(sizes) => format!(
+            "has {} operands, which '{SEGMENTS}' = {sizes} does not divide up",
+            ir.operands(op).len()
+        )
+        .into(),
+        None => format!(
+            "needs attribute '{SEGMENTS}', since more than one group of operands varies in size"
+        )
+        .into(),
+    }
+}
+
+fn counts(ir: &Ir, op: OpId, info: &OpInfo) -> Result<(), Failure> {
+    let named = |f: fn(&&FieldInfo) -> bool| -> Vec<&str> {
+        info.fields
+            .iter()
+            .filter(f)
+            .map(|f| f.name.as_str())
+            .collect()
+    };
+    let count = |what: &str, found: usize, least: usize, open: bool, names: Vec<&str>| {
+        if found == least || open && found >= least {
+            return Ok(());
+        }
+        let bound = if open { "at least " } else { "" };
+        let s = if least == 1 { "" } else { "s" };
+        let names = if names.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", names.join(", "))
+        };
+        Err(Failure::from(format!(
+            "expects {bound}{least} {what}{s}{names}, found {found}"
+        )))
+    };
+    let operands = named(|f| f.role.is_operands());
+    let fixed = info
+        .fields
+        .iter()
+        .filter(|f| f.role == Role::Operand)
+        .count();
+    let open = info.fields.iter().any(|f| f.role.is_variadic());
+    count("operand", ir.operands(op).len(), fixed, open, operands)?;
+
+    let mut results = named(|f| matches!(f.role, Role::Result | Role::Results));
+    results.extend(info.results.iter().map(|n| n.as_str()));
+    let said = info
+        .fields
+        .iter()
+        .filter(|f| f.role == Role::Result)
+        .count();
+    let open = info.fields.iter().any(|f| f.role == Role::Results);
+    let least = said + info.results.len();
+    count("result", ir.results(op).len(), least, open, results)?;
+
+    let regions = named(|f| matches!(f.role, Role::Region | Role::Regions));
+    let least = info
+        .fields
+        .iter()
+        .filter(|f| f.role == Role::Region)
+        .count();
+    let open = info.fields.iter().any(|f| f.role == Role::Regions);
+    count("region", ir.regions(op).len(), least, open, regions)?;
+
+    let successors = named(|f| matches!(f.role, Role::Successor | Role::Successors));
+    let least = info
+        .fields
+        .iter()
+        .filter(|f| f.role == Role::Successor)
+        .count();
+    let open = info.fields.iter().any(|f| f.role == Role::Successors);
+    count(
+        "successor",
+        ir.successors(op).len(),
+        least,
+        open,
+        successors,
+    )
+}
+
+/// The operands of an op by the groups of its table; `None` if they cannot be divided up.
+pub fn operand_groups<'a>(
+    ir: &Ir,
+    op: OpId,
+    info: &'a OpInfo,
+) -> Option<Vec<(&'a FieldInfo, Vec<Value>)>> {
+    let fields: Vec<&FieldInfo> = info
+        .fields
+        .iter()
+        .filter(|f| f.role.is_operands())
+        .collect();
+    let operands: Vec<Value> = ir.operands(op).collect();
+    let fixed = fields.iter().filter(|f| !f.role.is_variadic()).count();
+    let sizes: Vec<usize> = if info.needs_segments() {
+        let sizes = ir.attr(op, SEGMENTS)?.get::<DenseArray>()?;
+        let sizes = sizes.bits.iter().map(|n| usize::try_from(*n).ok());
+        sizes.collect::<Option<_>>()?
+    } else {
+        let rest = operands.len().checked_sub(fixed)?;
+        let size = |f: &&FieldInfo| if f.role.is_variadic() { rest } else { 1 };
+        fields.iter().map(size).collect()
+    };
+    let total = sizes
+        .iter()
+        .try_fold(0usize, |sum, n| sum.checked_add(*n))?;
+    if sizes.len() != fields.len() || total != operands.len() {
+        return None;
+    }
+    let mut rest = &operands[..];
+    let mut groups = Vec::with_capacity(fields.len());
+    for (field, size) in fields.into_iter().zip(sizes) {
+        let fits = match field.role {
+            Role::Operand => size == 1,
+            Role::OptionalOperand => size <= 1,
+            _ => true,
+        };
+        if !fits {
+            return None;
+        }
+        let (group, tail) = rest.split_at(size);
+        rest = tail;
+        groups.push((field, group.to_vec()));
+    }
+    Some(groups)
+}

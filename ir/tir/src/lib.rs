@@ -1,0 +1,92 @@
+//! The façade: the one API boundary for who writes a dialect, a pass or a tool.
+#![forbid(unsafe_code)]
+
+pub use tir_core::*;
+pub use tir_macros::Op;
+
+/// What `#[op(…, word)]` may name.
+pub mod hooks {
+    pub use tir_core::hooks::*;
+}
+
+/// Declares a dialect: `dialect! { /// One sentence. graph { ops: [Add, …], … } }` makes
+/// `pub static DIALECT`.
+#[macro_export]
+macro_rules! dialect {
+    (
+        $(#[doc = $doc:literal])*
+        $name:ident {
+            ops: [$($op:ty),* $(,)?]
+            $(, types: [$($ty:ty),* $(,)?])?
+            $(, attrs: [$($attr:ty),* $(,)?])?
+            $(, constant: $constant:expr)?
+            $(, load: $load:expr)?
+            $(,)?
+        }
+    ) => {
+        $(#[doc = $doc])*
+        pub static DIALECT: $crate::Dialect = $crate::Dialect {
+            name: stringify!($name),
+            doc: concat!($($doc, "\n"),*),
+            ops: &[$($crate::op_spec::<$op>()),*],
+            types: &[$($($crate::type_info::<$ty>()),*)?],
+            attrs: &[$($($crate::attr_info::<$attr>()),*)?],
+            constant: $crate::dialect!(@option $($constant)?),
+            load: $crate::dialect!(@option $($load)?),
+        };
+    };
+    (@option) => { None };
+    (@option $value:expr) => { Some($value) };
+}
+
+/// Declares an enumeration that is an attribute.
+///
+/// `attr_enum! { pub enum Kind { Add = "add", … } }` is a string attribute;
+/// `attr_enum! { pub enum Predicate: i64 { Eq = "eq" = 0, … } }` an integer one.
+#[macro_export]
+macro_rules! attr_enum {
+    ($(#[$meta:meta])* pub enum $name:ident { $($(#[$vmeta:meta])* $variant:ident = $text:literal),* $(,)? }) => {
+        $crate::attr_enum!(@enum $(#[$meta])* $name { $($(#[$vmeta])* $variant = $text),* });
+        impl $crate::AttrValue for $name {
+            const WHAT: &'static str = concat!("one of" $(, " ", $text)*);
+            const KEYWORDS: Option<&'static $crate::Keywords> = Some(&Self::TEXT);
+            fn to_attr(&self) -> $crate::Attr { $crate::Attr::str(self.keyword()) }
+            fn from_attr(attr: $crate::Attr) -> Option<Self> { Self::from_keyword(attr.as_str()?) }
+        }
+    };
+    ($(#[$meta:meta])* pub enum $name:ident: i64 { $($(#[$vmeta:meta])* $variant:ident = $text:literal = $number:literal),* $(,)? }) => {
+        $crate::attr_enum!(@enum $(#[$meta])* $name { $($(#[$vmeta])* $variant = $text),* });
+        impl $crate::AttrValue for $name {
+            const WHAT: &'static str = concat!("a number for one of" $(, " ", $text)*);
+            const KEYWORDS: Option<&'static $crate::Keywords> = Some(&Self::TEXT);
+            fn to_attr(&self) -> $crate::Attr {
+                $crate::Attr::i64(match self { $(Self::$variant => $number),* })
+            }
+            fn from_attr(attr: $crate::Attr) -> Option<Self> {
+                match attr.as_int()? { $($number => Some(Self::$variant),)* _ => None }
+            }
+        }
+    };
+    (@enum $(#[$meta:meta])* $name:ident { $($(#[$vmeta:meta])* $variant:ident = $text:literal),* }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+        pub enum $name { $($(#[$vmeta])* #[doc = concat!("`", $text, "`")] $variant),* }
+        impl $name {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+            const TEXT: $crate::Keywords = $crate::Keywords {
+                all: &[$($text),*],
+                print: |attr| Some(<Self as $crate::AttrValue>::from_attr(attr)?.keyword()),
+                parse: |text| Some($crate::AttrValue::to_attr(&Self::from_keyword(text)?)),
+            };
+            /// Its word in text.
+            pub fn keyword(self) -> &'static str {
+                match self { $(Self::$variant => $text),* }
+            }
+            /// The one behind a word.
+            pub fn from_keyword(text: &str) -> Option<Self> {
+                match text { $($text => Some(Self::$variant),)* _ => None }
+            }
+        }
+    };
+}

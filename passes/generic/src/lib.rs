@@ -1,0 +1,1 @@
+//! Passes that ask interfaces and name no dialect.

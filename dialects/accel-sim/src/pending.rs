@@ -1,0 +1,272 @@
+//! Ordering of work: at its start, or, if a semaphore holds it back, when the release has come.
+
+use crate::access::Access;
+use crate::bandwidth::Demand;
+use crate::fault::{Fault, FaultKind, Result, Site};
+use crate::machine::Machine;
+use crate::memory::Effect;
+use crate::spec::QueueId;
+use crate::trace::Event;
+use crate::work::{Cost, Semaphore, Token, Work, join};
+
+/// What work or the thread waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Blocked {
+    /// The end of a piece of work.
+    Work(u32),
+    /// The release with this number (from 0) of a semaphore.
+    Release(u32, u32),
+}
+
+/// A piece of work that is held back.
+pub(crate) struct Pending<'p> {
+    pub id: u32,
+    pub deps: Vec<Blocked>,
+    work: Work<'static>,
+    reads: Vec<Access>,
+    writes: Vec<Access>,
+    issued: u64,
+    /// The thread's clock at the start.
+    clock: Vec<u32>,
+    run: Effect<'p>,
+}
+
+/// A semaphore's history.
+#[derive(Debug)]
+pub(crate) struct SemaphoreState {
+    pub name: String,
+    initial: u32,
+    acquired: u32,
+    /// The work whose end is each release.
+    pub released: Vec<u32>,
+    /// Who releases and who acquires, once somebody has: one actor each.
+    ends: [Option<(usize, Site)>; 2],
+}
+
+impl<'p> Pending<'p> {
+    pub fn new(
+        id: u32,
+        work: &Work,
+        deps: Vec<Blocked>,
+        issued: u64,
+        clock: Vec<u32>,
+        run: Effect<'p>,
+    ) -> Self {
+        let (reads, writes) = (work.reads.to_vec(), work.writes.to_vec());
+        let none = Work::new(work.site, work.cost);
+        let (label, cause, macs, overhead) = (work.label, work.cause, work.macs, work.overhead);
+        let work = Work {
+            label,
+            cause,
+            macs,
+            overhead,
+            ..none
+        };
+        Pending {
+            id,
+            deps,
+            work,
+            reads,
+            writes,
+            issued,
+            clock,
+            run,
+        }
+    }
+}
+
+impl Machine<'_> {
+    /// A semaphore with some units to begin with.
+    pub fn semaphore(&mut self, name: &str, initial: u32) -> Semaphore {
+        let (name, released, ends) = (name.to_string(), Vec::new(), [None; 2]);
+        self.semaphores.push(SemaphoreState {
+            name,
+            initial,
+            acquired: 0,
+            released,
+            ends,
+        });
+        Semaphore(self.semaphores.len() as u32 - 1)
+    }
+
+    /// The thread releases a unit.
+    pub fn release(&mut self, site: Site, semaphore: Semaphore) -> Result<()> {
+        let id = self.thread_step(site)?;
+        self.give(semaphore, 0, id, site)?;
+        self.resume()
+    }
+
+    /// The thread takes a unit, waiting for it.
+    pub fn acquire(&mut self, site: Site, semaphore: Semaphore) -> Result<()> {
+        let unit = self.take(semaphore, 0, site)?;
+        if !self.settled(unit) {
+            return Err(self.deadlock(site, "waits for", unit));
+        }
+        match unit {
+            Blocked::Work(id) => self.wait(site, &[Token(id)]),
+            Blocked::Release(s, n) => {
+                let id = self.semaphores[s as usize].released[n as usize];
+                self.wait(site, &[Token(id)])
+            }
+        }
+    }
+
+    /// Notes that `actor` releases a unit with the end of work `id`.
+    pub(crate) fn give(&mut self, s: Semaphore, actor: usize, id: u32, site: Site) -> Result<()> {
+        self.same_end(s, 0, actor, site, "releases")?;
+        self.semaphores[s.0 as usize].released.push(id);
+        Ok(())
+    }
+
+    /// The unit that the next acquire of `actor` takes.
+    pub(crate) fn take(&mut self, s: Semaphore, actor: usize, site: Site) -> Result<Blocked> {
+        self.same_end(s, 1, actor, site, "acquires")?;
+        let state = &mut self.semaphores[s.0 as usize];
+        let n = state.acquired;
+        state.acquired += 1;
+        Ok(match n.checked_sub(state.initial) {
+            None => Blocked::Work(0),
+            Some(n) => Blocked::Release(s.0, n),
+        })
+    }
+
+    fn same_end(
+        &mut self,
+        s: Semaphore,
+        end: usize,
+        actor: usize,
+        site: Site,
+        verb: &str,
+    ) -> Result<()> {
+        let state = &mut self.semaphores[s.0 as usize];
+        let (was, first) = *state.ends[end].get_or_insert((actor, site));
+        if was == actor {
+            return Ok(());
+        }
+        let text = format!(
+            "{} {verb} semaphore {} on {}, and {} on {}: which comes first is not determined",
+            self.sites.show(site),
+            self.semaphores[s.0 as usize].name,
+            self.actor(actor),
+            self.sites.show(first),
+            self.actor(was)
+        );
+        Err(Fault::new(FaultKind::Semaphore, Some(site), text)
+            .note(Some(first), "the other is here".into()))
+    }
+
+    /// Whether the end of what is waited for is known.
+    pub(crate) fn settled(&self, dep: Blocked) -> bool {
+        self.source(dep).is_some_and(|id| self.works.get(id).done)
+    }
+
+    /// The work whose end is waited for, if it has been started.
+    pub(crate) fn source(&self, dep: Blocked) -> Option<u32> {
+        match dep {
+            Blocked::Work(id) => Some(id),
+            Blocked::Release(s, n) => self.semaphores[s as usize]
+                .released
+                .get(n as usize)
+                .copied(),
+        }
+    }
+
+    /// Orders held work for which everything is known now, and runs its effects.
+    pub(crate) fn resume(&mut self) -> Result<()> {
+        let mut progress = self.held > 0;
+        while progress {
+            progress = false;
+            for q in 0..self.queues.len() {
+                while let Some(head) = self.queues[q].held.front()
+                    && head.deps.iter().all(|&d| self.settled(d))
+                {
+                    let Some(p) = self.queues[q].held.pop_front() else {
+                        break;
+                    };
+                    self.held -= 1;
+                    let work = Work {
+                        reads: &p.reads,
+                        writes: &p.writes,
+                        ..p.work
+                    };
+                    self.order(q, p.id, &work, &p.deps, p.issued, Some(&p.clock))?;
+                    let done = (p.run)(&mut self.buffers.memory);
+                    done.map_err(|e| self.effect(work.site, &e))?;
+                    progress = true;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Fixes what a piece of work comes after, checks its accesses, gives it its time and counts
+    /// it. Everything it waits for is settled, and all work before it in its queue is done.
+    /// `thread` is the thread's clock at the start, if that is not now.
+    pub(crate) fn order(
+        &mut self,
+        q: usize,
+        id: u32,
+        work: &Work,
+        deps: &[Blocked],
+        issued: u64,
+        thread: Option<&[u32]>,
+    ) -> Result<()> {
+        let actor = q + 1;
+        let index = self.works.get(id).index;
+        let before = self.works.nth(actor, index - 1);
+        let mut clock = thread.unwrap_or(&self.clock).to_vec();
+        let free = issued.max(self.works.get(before).end);
+        let mut begin = free;
+        join(&mut clock, self.works.clock(before));
+        for id in deps.iter().filter_map(|&d| self.source(d)) {
+            join(&mut clock, self.works.clock(id));
+            begin = begin.max(self.works.get(id).end);
+        }
+        if self.options.track {
+            self.check_work(actor, id, index, work, &clock)?;
+        }
+        let (end, ideal) = self.schedule(q, begin, work.cost);
+        clock[actor] = index;
+        self.works.complete(id, &clock, end);
+        self.count(q, work, free, begin, end, ideal);
+        if self.options.trace {
+            let (queue, label) = (Some(QueueId(q as u32)), work.label);
+            self.events.push(Event {
+                queue,
+                start: begin,
+                end,
+                site: work.site,
+                label,
+            });
+        }
+        Ok(())
+    }
+
+    /// The end of work that begins at `begin`, and what its duration is without any sharing.
+    fn schedule(&mut self, q: usize, begin: u64, cost: Cost) -> (u64, u64) {
+        let (bytes, rows) = match cost {
+            Cost::Cycles(n) => return (begin.saturating_add(n), n),
+            Cost::Transfer { bytes, rows } => (bytes, rows),
+        };
+        // A unit that is given a transfer moves its bytes in no time.
+        let Some(e) = self.queues[q].engine else {
+            return (begin, 0);
+        };
+        let short = rows > 0 && bytes / rows < e.granule;
+        let paid = if short {
+            rows.saturating_mul(e.granule)
+        } else {
+            bytes
+        };
+        let demand = Demand {
+            from: e.from as usize,
+            to: e.to as usize,
+            rate: e.rate,
+            bytes: paid,
+        };
+        let end = self
+            .bandwidth
+            .transfer(begin.saturating_add(e.latency), demand);
+        (end, e.latency.saturating_add(paid.div_ceil(e.rate)))
+    }
+}

@@ -103,6 +103,13 @@ impl Matcher {
             return Ok((text.len(), text.len()));
         }
         let (parts, defines) = resolve(pattern, vars)?;
+        // As in LLVM, nothing is found by a pattern that its variables leave empty.
+        if parts
+            .iter()
+            .all(|p| matches!(p, Part::Text(text) if text.is_empty()))
+        {
+            return Err(NoMatch::NotFound);
+        }
         let found = self
             .search(&parts, defines.len(), text)?
             .ok_or(NoMatch::NotFound)?;

@@ -1,0 +1,222 @@
+//! The command line of `cargo lit`.
+
+use crate::config::{Command, Config};
+use crate::suite::{discover, run_suite};
+use crate::test::Outcome;
+use crate::{build, engine};
+use clap::Parser;
+use regex::Regex;
+use serde::Serialize;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// A line on standard output.
+macro_rules! say {
+    ($($arg:tt)*) => { say_part(&(format!($($arg)*) + "\n")) };
+}
+
+/// Run the lit suites: files with RUN lines below `test`.
+#[derive(Parser, Debug)]
+#[command(name = "cargo lit", bin_name = "cargo lit", version)]
+struct Cli {
+    /// Files and directories, from the workspace's root (default: test).
+    paths: Vec<PathBuf>,
+    /// Tests run at one time (default: one per core).
+    #[arg(short, long, value_name = "N")]
+    jobs: Option<usize>,
+    /// Only tests whose name matches.
+    #[arg(long, value_name = "REGEX")]
+    filter: Option<String>,
+    /// A line for every test.
+    #[arg(short, long)]
+    verbose: bool,
+    /// List the slowest tests.
+    #[arg(long)]
+    time: bool,
+    /// Seconds a test may take.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    timeout: u64,
+    /// Write the results.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Suffixes of test files.
+    #[arg(
+        long,
+        value_name = "SUFFIX",
+        value_delimiter = ',',
+        default_value = "tir"
+    )]
+    suffix: Vec<String>,
+    /// Define %{NAME}.
+    #[arg(long, value_name = "NAME=VALUE")]
+    subst: Vec<String>,
+    /// Add a feature for REQUIRES, UNSUPPORTED and XFAIL.
+    #[arg(long, value_name = "NAME")]
+    feature: Vec<String>,
+    /// Look for programs here first.
+    #[arg(long, value_name = "DIR")]
+    tools: Vec<PathBuf>,
+    /// Do not build the tools first.
+    #[arg(long)]
+    no_build: bool,
+    /// Do not check that files survive reading and printing.
+    #[arg(long)]
+    no_round_trip: bool,
+    /// Only list the tests.
+    #[arg(long)]
+    list: bool,
+}
+
+/// The whole command: `args` with the program's name first. Returns the exit code: 0 when no test
+/// failed, 1 when one did, 2 when the tests could not be run.
+pub fn main(args: &[String]) -> u8 {
+    if let Some(code) = engine::inner_main(args) {
+        return code;
+    }
+    // As a subcommand of cargo the second argument is the subcommand's name.
+    let skip =
+        args.get(1).is_some_and(|a| a == "lit") && args.first().is_some_and(|a| is_cargo_lit(a));
+    let args = args
+        .iter()
+        .enumerate()
+        .filter(|(i, _)| !(skip && *i == 1))
+        .map(|(_, a)| a);
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(e) => {
+            // Nothing is left to do when the message cannot be shown.
+            let _ = e.print();
+            return if e.use_stderr() { 2 } else { 0 };
+        }
+    };
+    match run(&cli) {
+        Ok(code) => code,
+        Err(message) => {
+            esay!("error: {message}");
+            2
+        }
+    }
+}
+
+fn is_cargo_lit(program: &str) -> bool {
+    std::path::Path::new(program)
+        .file_stem()
+        .is_some_and(|s| s == "cargo-lit")
+}
+
+fn run(cli: &Cli) -> Result<u8, String> {
+    let config = config(cli)?;
+    let paths = if cli.paths.is_empty() {
+        vec![PathBuf::from("test")]
+    } else {
+        cli.paths.clone()
+    };
+    let mut tests = discover(&config, &paths)?;
+    if let Some(filter) = &cli.filter {
+        let filter = Regex::new(filter).map_err(|e| format!("--filter: {e}"))?;
+        tests.retain(|t| filter.is_match(&t.name));
+    }
+    if cli.list {
+        tests.iter().for_each(|t| say!("{}", t.name));
+        return Ok(0);
+    }
+    if tests.is_empty() {
+        return Err("no tests found".into());
+    }
+    let outcomes = run_suite(&config, &tests, &mut |outcome| show(cli, outcome));
+    if cli.time {
+        let mut slow: Vec<&Outcome> = outcomes.iter().collect();
+        slow.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+        say!("slowest tests:");
+        slow.iter()
+            .take(20)
+            .for_each(|o| say!("{:9.3} s  {}", o.seconds, o.name));
+    }
+    let count = |of: fn(&Outcome) -> bool| outcomes.iter().filter(|o| of(o)).count();
+    let summary = Summary {
+        passed: count(|o| o.status.is_pass()),
+        failed: count(|o| o.status.is_failure()),
+        skipped: count(|o| !o.status.is_pass() && !o.status.is_failure()),
+        tests: &outcomes,
+    };
+    if let Some(path) = &cli.json {
+        let text = serde_json::to_string_pretty(&summary).map_err(|e| e.to_string())?;
+        std::fs::write(path, text + "\n").map_err(|e| format!("{}: {e}", path.display()))?;
+    }
+    say!(
+        "{} passed, {} failed, {} skipped",
+        summary.passed,
+        summary.failed,
+        summary.skipped
+    );
+    Ok(u8::from(summary.failed > 0))
+}
+
+/// What `--json` writes.
+#[derive(Serialize)]
+struct Summary<'a> {
+    passed: usize,
+    failed: usize,
+    skipped: usize,
+    tests: &'a [Outcome],
+}
+
+/// Prints; a reader that has gone (`| head`) is no reason to stop.
+fn say_part(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
+fn show(cli: &Cli, outcome: &Outcome) {
+    let failed = outcome.status.is_failure();
+    if failed || cli.verbose {
+        say!("{}: {}", outcome.status.label(), outcome.name);
+        say_part(&outcome.report);
+    }
+    if failed {
+        say_part("\n");
+    }
+}
+
+fn config(cli: &Cli) -> Result<Config, String> {
+    let here = std::env::current_dir().map_err(|e| format!("no current directory: {e}"))?;
+    let program = std::env::current_exe().map_err(|e| format!("cannot find this program: {e}"))?;
+    let root = build::workspace_root(&here).unwrap_or(here);
+    let mut config = Config::new(&root);
+    config.tool_dirs = cli.tools.iter().map(|dir| root.join(dir)).collect();
+    if let Some(dir) = program.parent() {
+        // Tools that neither lie in this workspace nor were started by cargo are somebody else's.
+        let ours = dir.starts_with(&root) || std::env::var_os("CARGO").is_some();
+        if ours && !cli.no_build {
+            build::build(&root, dir)?;
+        }
+        config.tool_dirs.push(dir.to_path_buf());
+        if let Some(target) = dir.parent().filter(|_| is_profile(dir)) {
+            config.temp = target.join("lit");
+        }
+    }
+    for pair in &cli.subst {
+        let (name, value) = pair.split_once('=').ok_or("--subst needs NAME=VALUE")?;
+        config
+            .substitutions
+            .insert(name.to_string(), value.to_string());
+    }
+    config.suffixes = cli
+        .suffix
+        .iter()
+        .map(|s| s.trim_start_matches('.').to_string())
+        .collect();
+    config.features.extend(cli.feature.iter().cloned());
+    config.timeout = cli.timeout;
+    config.jobs = cli.jobs.unwrap_or(config.jobs).max(1);
+    config.program = Some(program);
+    if !cli.no_round_trip && config.find_program("tir-opt").is_some() {
+        config.round_trip = Some(Command::new("tir-opt", &["--verify-roundtrip"]));
+    }
+    Ok(config)
+}
+
+/// Is this cargo's `target/debug` or `target/release`?
+fn is_profile(dir: &std::path::Path) -> bool {
+    dir.file_name()
+        .is_some_and(|n| n == "debug" || n == "release")
+}

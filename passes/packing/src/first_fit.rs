@@ -1,0 +1,143 @@
+//! First fit into byte offsets.
+
+use std::cmp::Reverse;
+
+use crate::bound::conflict;
+use crate::plan::{Plan, align_up};
+use crate::problem::Problem;
+
+/// The order in which first fit places buffers; ties go by number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Falling size.
+    Size,
+    /// Falling size times lifetime (Greedy by area).
+    Area,
+    /// Falling lifetime, then size.
+    Lifetime,
+    /// Rising start of life, then falling size.
+    Start,
+    /// Falling sum of the neighbours' sizes, then size.
+    Conflict,
+}
+
+impl Order {
+    /// All orders.
+    pub const ALL: [Order; 5] = [
+        Order::Size,
+        Order::Area,
+        Order::Lifetime,
+        Order::Start,
+        Order::Conflict,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Order::Size => "first fit by size",
+            Order::Area => "first fit by size and lifetime",
+            Order::Lifetime => "first fit by lifetime",
+            Order::Start => "first fit by start",
+            Order::Conflict => "first fit by conflict",
+        }
+    }
+
+    /// The buffers of a problem in this order.
+    fn of(self, problem: &Problem) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..problem.buffers.len()).collect();
+        let size = |i: usize| problem.buffers[i].size;
+        let life = |i: usize| problem.lifetime(i);
+        let wide = |n: u64| Reverse(u128::from(n));
+        order.sort_by_cached_key(|&i| match self {
+            Order::Size => (wide(size(i)), wide(life(i)), i),
+            Order::Area => (
+                Reverse(u128::from(size(i)) * u128::from(life(i))),
+                wide(size(i)),
+                i,
+            ),
+            Order::Lifetime => (wide(life(i)), wide(size(i)), i),
+            Order::Start => (wide(u64::MAX - problem.start(i)), wide(size(i)), i),
+            Order::Conflict => (wide(conflict(problem, i)), wide(size(i)), i),
+        });
+        order
+    }
+}
+
+/// Places each buffer, in order, at the lowest aligned offset where no placed neighbour lies.
+pub fn first_fit(problem: &Problem, order: Order) -> Plan {
+    let offsets = place(problem, &order.of(problem));
+    Plan::new(problem, offsets, order.name(), Vec::new())
+}
+
+/// First fit from the given order, then hill climbing for some rounds: each round moves one of the
+/// buffers that end highest, or one of their neighbours, to an earlier place in the order, places
+/// anew, and keeps the new order unless its plan is higher. Stops at the lower bound. The choices
+/// come from a fixed sequence, so the same problem always gives the same plan.
+pub fn refine(problem: &Problem, order: Order, rounds: usize) -> Plan {
+    let mut order_now = order.of(problem);
+    let first = place(problem, &order_now);
+    let mut best = Plan::new(problem, first, order.name(), Vec::new());
+    let mut seed = 0x9e37_79b9_7f4a_7c15u64;
+    let mut below = |n: usize| {
+        // xorshift64
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        (seed % n.max(1) as u64) as usize
+    };
+    for _ in 0..rounds {
+        if best.is_optimal() || order_now.is_empty() {
+            break;
+        }
+        let ends = |&i: &usize| best.offsets[i] + problem.buffers[i].size == best.height;
+        let top: Vec<usize> = (0..best.offsets.len()).filter(ends).collect();
+        let mut chosen = top[below(top.len())];
+        let near = problem.graph.degree(chosen);
+        if near > 0 && below(2) == 0 {
+            chosen = problem
+                .graph
+                .neighbours(chosen)
+                .nth(below(near))
+                .unwrap_or(chosen);
+        }
+        let at = order_now.iter().position(|&i| i == chosen).unwrap_or(0);
+        let to = below(at + 1);
+        order_now[to..=at].rotate_right(1);
+        let offsets = place(problem, &order_now);
+        let height = Plan::sized(problem, &offsets);
+        if height <= best.height {
+            if height < best.height {
+                best.method = format!("{}, refined", order.name());
+            }
+            (best.offsets, best.height) = (offsets, height);
+        } else {
+            order_now[to..=at].rotate_left(1);
+        }
+    }
+    best
+}
+
+fn place(problem: &Problem, order: &[usize]) -> Vec<u64> {
+    let mut offsets = vec![0; problem.buffers.len()];
+    let mut placed = vec![false; offsets.len()];
+    let mut taken: Vec<(u64, u64)> = Vec::new();
+    for &i in order {
+        let b = &problem.buffers[i];
+        placed[i] = true;
+        if b.size == 0 {
+            continue;
+        }
+        taken.clear();
+        let near = problem.graph.neighbours(i).filter(|&n| placed[n]);
+        taken.extend(near.map(|n| (offsets[n], offsets[n] + problem.buffers[n].size)));
+        taken.sort_unstable();
+        let mut low = 0;
+        for &(start, end) in &taken {
+            if start < end && low + b.size <= start {
+                break;
+            }
+            low = low.max(align_up(end, b.align));
+        }
+        offsets[i] = low;
+    }
+    offsets
+}

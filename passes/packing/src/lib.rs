@@ -1,0 +1,40 @@
+//! Memory planning: gives every buffer of one space an offset such that buffers that live at the
+//! same time do not overlap.
+//!
+//! A [`Problem`] is a list of buffers with either live intervals or an [`Interference`] graph.
+//! [`plan`] tries the planners and keeps the lowest plan; [`check`] judges any plan and shares
+//! nothing with them; [`Problem::largest_live_set`] is what no plan can be lower than.
+//!
+//! ```
+//! use tir_packing::*;
+//!
+//! let buffers = vec![Buffer::new("a", 64), Buffer::new("b", 32), Buffer::new("c", 64)];
+//! let lives = vec![vec![0..4], vec![2..8], vec![4..8]];
+//! let problem = Problem::from_lives(buffers, lives)?;
+//! let plan = plan(&problem, 128)?;
+//! assert_eq!((plan.height, plan.lower_bound.bytes), (96, 96));
+//! assert!(check(&problem, &plan.offsets, plan.height).is_empty());
+//!
+//! let failure = tir_packing::plan(&problem, 80).unwrap_err();
+//! assert_eq!(
+//!     failure.to_string(),
+//!     "does not fit: 96 bytes needed, 80 available\n  96 bytes live at time 2, held by\n    a: 64\n    b: 32"
+//! );
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod bound;
+mod check;
+mod colour;
+mod first_fit;
+mod graph;
+mod plan;
+mod problem;
+
+pub use bound::{LiveSet, NODE_LIMIT};
+pub use check::{Violation, check};
+pub use colour::colour;
+pub use first_fit::{Order, first_fit, refine};
+pub use graph::Interference;
+pub use plan::{DoesNotFit, Partition, Plan, REFINE_ROUNDS, plan};
+pub use problem::{Buffer, Live, Problem, ProblemError};

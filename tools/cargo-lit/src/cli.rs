@@ -56,6 +56,9 @@ struct Cli {
     /// Look for programs here first.
     #[arg(long, value_name = "DIR")]
     tools: Vec<PathBuf>,
+    /// Where commands run and paths start (default: the workspace's root).
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
     /// Do not build the tools first.
     #[arg(long)]
     no_build: bool,
@@ -92,7 +95,7 @@ pub fn main(args: &[String]) -> u8 {
     match run(&cli) {
         Ok(code) => code,
         Err(message) => {
-            esay!("error: {message}");
+            eprintln!("error: {message}");
             2
         }
     }
@@ -180,7 +183,10 @@ fn show(cli: &Cli, outcome: &Outcome) {
 fn config(cli: &Cli) -> Result<Config, String> {
     let here = std::env::current_dir().map_err(|e| format!("no current directory: {e}"))?;
     let program = std::env::current_exe().map_err(|e| format!("cannot find this program: {e}"))?;
-    let root = build::workspace_root(&here).unwrap_or(here);
+    let root = match &cli.root {
+        Some(root) => here.join(root),
+        None => build::workspace_root(&here).unwrap_or(here),
+    };
     let mut config = Config::new(&root);
     config.tool_dirs = cli.tools.iter().map(|dir| root.join(dir)).collect();
     if let Some(dir) = program.parent() {

@@ -352,7 +352,7 @@ fn round_trip() {
 fn cargo_lit(root: &Path, args: &[&str]) -> Output {
     let program = env!("CARGO_BIN_EXE_cargo-lit");
     Command::new(program)
-        .args(["lit", "--no-build", "--no-round-trip"])
+        .args(["lit", "--root=.", "--no-build", "--no-round-trip"])
         .args(args)
         .current_dir(root)
         .output()
@@ -376,7 +376,8 @@ fn command_line() {
     let text = |o: &Output| String::from_utf8_lossy(&o.stdout).into_owned();
     let all = cargo_lit(&root, &["--json", "out.json", "-j", "2"]);
     let shown = text(&all);
-    assert_eq!(all.status.code(), Some(1), "{shown}");
+    let said = String::from_utf8_lossy(&all.stderr);
+    assert_eq!(all.status.code(), Some(1), "{shown}{said}");
     assert_eq!(shown.lines().last(), Some("1 passed, 1 failed, 1 skipped"));
     assert!(
         shown.contains("FAIL: test/a/two.tir") && shown.contains("scanning from here"),

@@ -315,9 +315,7 @@ impl<'a> Parser<'a> {
         expr.variables(&mut names);
         let mut agreed: Option<(&str, Format)> = None;
         for name in names {
-            let Some(&format) = self.formats.get(name) else {
-                continue;
-            };
+            let format = self.formats.get(name).copied().unwrap_or(Format::UNSIGNED);
             match agreed {
                 Some((other, first)) if first != format => {
                     return Err(format!(

@@ -245,20 +245,20 @@ impl Parser<'_> {
         let shown = String::from_utf8_lossy(body);
         let block = numeric::parse(&shown, &self.scope.formats, legacy)
             .map_err(|(at, message)| (start + at.min(body.len()), message))?;
-        if let Some(expr) = &block.expr {
-            let mut used = Vec::new();
-            expr.variables(&mut used);
-            for name in used {
-                if self.here.contains(name) {
-                    let message = format!(
-                        "numeric variable '{name}' defined earlier in the same CHECK directive"
-                    );
-                    return Err((start, message));
-                }
-                if self.scope.strings.contains(name) && !self.scope.formats.contains_key(name) {
-                    return Err((start, format!("'{name}' is a string variable")));
-                }
+        // A name that an expression meets first is unsigned until it is defined.
+        let mut used = Vec::new();
+        block.expr.iter().for_each(|e| e.variables(&mut used));
+        for name in used {
+            if self.here.contains(name) && self.scope.formats.contains_key(name) {
+                let message = format!(
+                    "numeric variable '{name}' defined earlier in the same CHECK directive"
+                );
+                return Err((start, message));
             }
+            self.scope
+                .formats
+                .entry(name.to_string())
+                .or_insert(Format::UNSIGNED);
         }
         if let Some(name) = &block.define {
             if self.scope.strings.contains(name) {
@@ -267,8 +267,18 @@ impl Parser<'_> {
                     format!("string variable with name '{name}' already exists"),
                 ));
             }
-            self.here.insert(name.clone());
-            self.scope.formats.insert(name.clone(), block.format);
+            match self.scope.formats.insert(name.clone(), block.format) {
+                // Redefined: until this directive has matched, the name keeps its older value.
+                Some(older) if older == block.format => {}
+                Some(older) => {
+                    let message = format!(
+                        "format {} of '{name}' differs from {older} of its previous definition",
+                        block.format
+                    );
+                    return Err((start, message));
+                }
+                None => drop(self.here.insert(name.clone())),
+            }
         }
         let numeric::Block {
             format,

@@ -161,6 +161,8 @@ impl Attr {
             Some(a.ty)
         } else if let Some(a) = self.get::<DenseElements>() {
             Some(a.ty)
+        } else if let Some(a) = self.get::<BlobAttr>() {
+            Some(a.ty)
         } else {
             self.get::<StrAttr>()?.ty
         }
@@ -675,5 +677,55 @@ builtin! {
 impl Display for OpaqueAttr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
+    }
+}
+
+builtin! {
+    /// `#tir.blob<"net.safetensors", "conv1.w", "sha256:…", tensor<…>>`: elements that lie in a
+    /// file beside the program, or were made by a pass and are written there with it.
+    BlobAttr {
+        /// Path of the `.safetensors`, relative to the `.tir`; empty while only in memory.
+        pub file: Box<str>,
+        /// The key in it.
+        pub key: Box<str>,
+        /// `sha256:` and the hash of the elements, in hexadecimal.
+        pub hash: Box<str>,
+        /// A statically shaped tensor type.
+        pub ty: Type,
+    } "tir.blob"
+}
+impl Display for BlobAttr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for text in [&self.file, &self.key, &self.hash] {
+            quote(f, text)?;
+            f.write_str(", ")?;
+        }
+        write!(f, "{}", self.ty)
+    }
+}
+impl crate::registry::ParseAttr for BlobAttr {
+    const DOC: &'static str = "Elements that lie in a .safetensors file beside the program.";
+    fn parse(body: Option<&str>, cx: &dyn crate::registry::TextCx) -> Result<Self, String> {
+        let list = cx.parse_attr(&format!("[{}]", body.unwrap_or_default()))?;
+        let items = list.get::<ArrayAttr>().map_or(&[][..], |array| &array.0);
+        let [file, key, hash, ty] = items else {
+            return Err("expects file, key, hash and type".to_string());
+        };
+        let text = |attr: &Attr, what: &str| {
+            let text = attr.as_str().map(Box::from);
+            text.ok_or_else(|| format!("expects the {what} as a string, found {attr}"))
+        };
+        let Some(ty) = ty.get::<TypeAttr>() else {
+            return Err(format!("expects a type, found {ty}"));
+        };
+        if ty.0.elements().is_none() || ty.0.shape().is_none() {
+            return Err(format!("expects a statically shaped type, found {}", ty.0));
+        }
+        Ok(Self {
+            file: text(file, "file")?,
+            key: text(key, "key")?,
+            hash: text(hash, "hash")?,
+            ty: ty.0,
+        })
     }
 }

@@ -98,6 +98,18 @@ impl Tree {
 }
 
 impl Dominance {
+    /// The blocks of a region that can be reached, in reverse postorder: each after the blocks
+    /// that dominate it.
+    pub fn order(&mut self, ir: &Ir, region: RegionId) -> Vec<BlockId> {
+        let tree = self
+            .regions
+            .entry(region)
+            .or_insert_with(|| Tree::new(ir, region));
+        let mut blocks: Vec<(usize, BlockId)> = tree.order.iter().map(|(b, i)| (*i, *b)).collect();
+        blocks.sort_unstable();
+        blocks.into_iter().map(|(_, block)| block).collect()
+    }
+
     /// Whether every path to `b` passes through `a`, blocks of one region.
     pub fn block_dominates(&mut self, ir: &Ir, a: BlockId, b: BlockId) -> bool {
         if a == b {

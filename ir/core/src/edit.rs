@@ -9,7 +9,7 @@ use crate::id::{BlockId, BlockKey, OpId, OpKey, RegionId, Value, ValueKey};
 use crate::ir::{BlockData, Definer, Ir, OpData, Operand, RegionData, UseKey, ValueData};
 use crate::loc::Loc;
 use crate::name::Name;
-use crate::op::{SEGMENTS, Traits};
+use crate::op::{Folds, SEGMENTS, Traits};
 use crate::types::Type;
 
 /// Distance between the order numbers of neighbours that are appended.
@@ -61,6 +61,11 @@ impl Ir {
             }
             _ => Err(Failure::from("cannot infer its result types")),
         }
+    }
+
+    /// What the op folds to by its own rule: a constant or an existing value for each result.
+    pub fn try_fold(&self, op: OpId) -> Option<Folds> {
+        self.info(op)?.fold?(self, op)
     }
 
     /// Creates a detached op exactly as the state says.

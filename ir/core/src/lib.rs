@@ -20,14 +20,15 @@ mod loc;
 mod name;
 mod op;
 mod registry;
+mod suggest;
 mod symbol;
 mod types;
 mod verify;
 
 pub use affine::{AffineExpr, AffineMap};
 pub use attrs::{
-    AffineMapAttr, ArrayAttr, Attr, AttrData, DenseArray, DenseElements, DictAttr, FloatAttr,
-    IntAttr, LayoutAttr, LocAttr, OpaqueAttr, StrAttr, SymbolRef, TypeAttr, UnitAttr,
+    AffineMapAttr, ArrayAttr, Attr, AttrData, BlobAttr, DenseArray, DenseElements, DictAttr,
+    FloatAttr, IntAttr, LayoutAttr, LocAttr, OpaqueAttr, StrAttr, SymbolRef, TypeAttr, UnitAttr,
     dictionary_text, float_bits, float_text, float_value, key_text, quote, sign_extend,
     symbol_text,
 };
@@ -48,13 +49,14 @@ pub use op::{
     Hook, InferFn, Keywords, Op, OpInfo, OpSpec, Role, SEGMENTS, Traits, VerifyFn, VerifySymbolsFn,
 };
 pub use registry::{
-    AttrParser, Dialect, Materialize, ParseAttr, ParseType, TextCx, TextInfo, TypeParser,
+    Attached, AttrParser, Dialect, Materialize, ParseAttr, ParseType, TextCx, TextInfo, TypeParser,
     attr_info, op_spec, register, type_info,
 };
 pub use smallvec::{SmallVec, smallvec};
+pub use suggest::closest;
 pub use symbol::{Scopes, SymbolTable, attr_symbols, is_public, is_table, symbol_uses};
 pub use types::{
     DYNAMIC, FloatType, FunctionType, IndexType, IntType, Layout, MemRefType, NoneType, OpaqueType,
     Sign, TensorType, TupleType, Type, TypeData, UnrankedType, VectorType,
 };
-pub use verify::{operand_groups, verify, verify_in};
+pub use verify::{operand_groups, verify, verify_in, verify_local};

@@ -1,5 +1,6 @@
 //! Dialects: explicit lists of what each holds, and what is loaded.
 
+use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
 use std::sync::{OnceLock, RwLock};
 
@@ -72,6 +73,17 @@ pub const fn op_spec<T: Op>() -> &'static OpSpec {
     T::SPEC
 }
 
+/// What other crates attach to a dialect: patterns, rules, whatever an interface asks for.
+#[derive(Default)]
+pub struct Attached(RwLock<Vec<(TypeId, Box<dyn Any + Send + Sync>)>>);
+
+impl Attached {
+    /// Nothing yet.
+    pub const fn new() -> Self {
+        Self(RwLock::new(Vec::new()))
+    }
+}
+
 /// A dialect: a name and lists of what it holds.
 pub struct Dialect {
     /// Its name.
@@ -88,6 +100,8 @@ pub struct Dialect {
     pub constant: Option<Materialize>,
     /// Attaches interfaces, patterns and rules; called once, after its ops are known.
     pub load: Option<fn()>,
+    /// What is attached to it as a whole.
+    pub attached: Attached,
 }
 
 #[derive(Default)]
@@ -118,6 +132,21 @@ impl Dialect {
         if let Some(load) = self.load {
             load();
         }
+    }
+
+    /// Attaches an implementation of an interface to the dialect, beside those it has.
+    pub fn attach<I: ?Sized + Send + Sync + 'static>(&self, object: &'static I) {
+        let mut all = self.attached.0.write().unwrap_or_else(|p| p.into_inner());
+        all.push((TypeId::of::<I>(), Box::new(object)));
+    }
+
+    /// All implementations of an interface that are attached, in the order of attachment.
+    pub fn attached<I: ?Sized + 'static>(&self) -> Vec<&'static I> {
+        let all = self.attached.0.read().unwrap_or_else(|p| p.into_inner());
+        let wanted = all.iter().filter(|(id, _)| *id == TypeId::of::<I>());
+        wanted
+            .filter_map(|(_, object)| object.downcast_ref::<&'static I>().copied())
+            .collect()
     }
 
     /// The loaded dialect of this name.

@@ -75,6 +75,12 @@ impl<'a> Scopes<'a> {
     pub fn get(&self, name: Name) -> Option<OpRef<'a>> {
         self.tables.iter().rev().find_map(|table| table.get(name))
     }
+    /// The first symbol, from the nearest table outward and by name in each, that fulfils a
+    /// condition.
+    pub fn find(&self, holds: impl Fn(&OpRef<'a>) -> bool) -> Option<OpRef<'a>> {
+        let mut tables = self.tables.iter().rev();
+        tables.find_map(|table| table.iter().map(|(_, op)| op).find(&holds))
+    }
     /// The op behind a reference `@a::@b`.
     pub fn resolve(&self, attr: Attr) -> Option<OpRef<'a>> {
         let path = &attr.get::<SymbolRef>()?.path;

@@ -23,24 +23,41 @@ pub fn verify(ir: &Ir) -> Result<(), Vec<Diagnostic>> {
 
 /// The same, for an isolated op below tables of symbols.
 pub fn verify_in<'a>(ir: &'a Ir, scopes: &mut Scopes<'a>) -> Result<(), Vec<Diagnostic>> {
-    let mut cx = Verifier {
-        errors: Vec::new(),
-        dominance: Dominance::default(),
-    };
-    cx.arena(ir, scopes);
-    if cx.errors.is_empty() {
-        Ok(())
-    } else {
-        Err(cx.errors)
-    }
+    Verifier::run(ir, scopes, true)
+}
+
+/// The same without following references to symbols: for an isolated op whose surroundings are
+/// out of reach.
+pub fn verify_local(ir: &Ir) -> Result<(), Vec<Diagnostic>> {
+    Verifier::run(ir, &mut Scopes::default(), false)
 }
 
 struct Verifier {
+    /// Whether references to symbols are followed.
+    symbols: bool,
     errors: Vec<Diagnostic>,
     dominance: Dominance,
 }
 
 impl Verifier {
+    fn run<'a>(
+        ir: &'a Ir,
+        scopes: &mut Scopes<'a>,
+        symbols: bool,
+    ) -> Result<(), Vec<Diagnostic>> {
+        let mut cx = Verifier {
+            symbols,
+            errors: Vec::new(),
+            dominance: Dominance::default(),
+        };
+        cx.arena(ir, scopes);
+        if cx.errors.is_empty() {
+            Ok(())
+        } else {
+            Err(cx.errors)
+        }
+    }
+
     fn report(&mut self, ir: &Ir, op: OpId, error: impl Into<Failure>) {
         let error = error.into();
         let name = ir.name(op);
@@ -95,7 +112,8 @@ impl Verifier {
                 && let Err(error) = hook(ir, op)
             {
                 self.report(ir, op, error);
-            } else if let Some(hook) = info.verify_symbols
+            } else if self.symbols
+                && let Some(hook) = info.verify_symbols
                 && let Err(error) = hook(ir, op, scopes)
             {
                 self.report(ir, op, error);

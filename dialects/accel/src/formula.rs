@@ -1,0 +1,161 @@
+//! Cycle formulas: numbers, `n`, `d0` …, `+`, `*`, parentheses, `ceildiv`, `min`, `max`.
+
+/// A cycle formula.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Formula {
+    /// A number.
+    Number(i64),
+    /// The number of elements of the first operand.
+    Elements,
+    /// A dimension of the first operand.
+    Dim(usize),
+    /// A sum.
+    Add(Box<Formula>, Box<Formula>),
+    /// A product.
+    Mul(Box<Formula>, Box<Formula>),
+    /// A quotient, rounded up.
+    CeilDiv(Box<Formula>, Box<Formula>),
+    /// The smaller one.
+    Min(Box<Formula>, Box<Formula>),
+    /// The larger one.
+    Max(Box<Formula>, Box<Formula>),
+}
+
+/// Nesting that a formula may have.
+const DEPTH: usize = 64;
+
+impl Formula {
+    /// Reads a formula.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut parser = Parser {
+            rest: text.trim_start(),
+            depth: 0,
+        };
+        let formula = parser.sum()?;
+        if parser.rest.is_empty() {
+            Ok(formula)
+        } else {
+            Err(format!("expected an operator before '{}'", parser.rest))
+        }
+    }
+
+    /// Its value for a first operand of this shape.
+    pub fn eval(&self, shape: &[i64]) -> Result<i64, String> {
+        let overflow = || "is beyond 64 bits".to_string();
+        let two = |a: &Formula, b: &Formula| Ok::<_, String>((a.eval(shape)?, b.eval(shape)?));
+        match self {
+            Self::Number(n) => Ok(*n),
+            Self::Elements => shape
+                .iter()
+                .try_fold(1i64, |n, d| n.checked_mul(*d))
+                .ok_or_else(overflow),
+            Self::Dim(d) => shape
+                .get(*d)
+                .copied()
+                .ok_or_else(|| format!("names d{d} of an operand of rank {}", shape.len())),
+            Self::Add(a, b) => two(a, b).and_then(|(a, b)| a.checked_add(b).ok_or_else(overflow)),
+            Self::Mul(a, b) => two(a, b).and_then(|(a, b)| a.checked_mul(b).ok_or_else(overflow)),
+            Self::Min(a, b) => two(a, b).map(|(a, b)| a.min(b)),
+            Self::Max(a, b) => two(a, b).map(|(a, b)| a.max(b)),
+            Self::CeilDiv(a, b) => match two(a, b)? {
+                (_, b) if b <= 0 => Err(format!("divides by {b}")),
+                (a, b) => Ok(a.div_euclid(b) + i64::from(a.rem_euclid(b) != 0)),
+            },
+        }
+    }
+}
+
+struct Parser<'a> {
+    rest: &'a str,
+    depth: usize,
+}
+
+impl Parser<'_> {
+    fn eat(&mut self, token: char) -> bool {
+        match self.rest.strip_prefix(token) {
+            Some(rest) => {
+                self.rest = rest.trim_start();
+                true
+            }
+            None => false,
+        }
+    }
+    fn expect(&mut self, token: char) -> Result<(), String> {
+        if self.eat(token) {
+            Ok(())
+        } else {
+            Err(format!("expected '{token}' before '{}'", self.rest))
+        }
+    }
+    fn sum(&mut self) -> Result<Formula, String> {
+        self.depth += 1;
+        if self.depth > DEPTH {
+            return Err(format!("is nested deeper than {DEPTH}"));
+        }
+        let mut sum = self.product()?;
+        while self.eat('+') {
+            sum = Formula::Add(sum.into(), self.product()?.into());
+        }
+        self.depth -= 1;
+        Ok(sum)
+    }
+    fn product(&mut self) -> Result<Formula, String> {
+        let mut product = self.atom()?;
+        while self.eat('*') {
+            product = Formula::Mul(product.into(), self.atom()?.into());
+        }
+        Ok(product)
+    }
+    fn atom(&mut self) -> Result<Formula, String> {
+        if self.eat('(') {
+            let inner = self.sum()?;
+            self.expect(')')?;
+            return Ok(inner);
+        }
+        let end = self.rest.find(|c: char| !c.is_ascii_alphanumeric());
+        let (word, rest) = self.rest.split_at(end.unwrap_or(self.rest.len()));
+        if word.is_empty() {
+            return Err(format!("expected a number or name before '{rest}'"));
+        }
+        self.rest = rest.trim_start();
+        if let Ok(number) = word.parse() {
+            return Ok(Formula::Number(number));
+        }
+        let make = match word {
+            "n" => return Ok(Formula::Elements),
+            "ceildiv" => Formula::CeilDiv,
+            "min" => Formula::Min,
+            "max" => Formula::Max,
+            _ => {
+                let dim = word.strip_prefix('d').and_then(|d| d.parse().ok());
+                return dim
+                    .map(Formula::Dim)
+                    .ok_or_else(|| format!("'{word}' is no number, n, d0, ceildiv, min or max"));
+            }
+        };
+        self.expect('(')?;
+        let a = self.sum()?;
+        self.expect(',')?;
+        let b = self.sum()?;
+        self.expect(')')?;
+        Ok(make(a.into(), b.into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Formula;
+
+    #[test]
+    fn formulas() {
+        let eval = |text: &str| Formula::parse(text).and_then(|f| f.eval(&[16, 20]));
+        assert_eq!(eval("16"), Ok(16));
+        assert_eq!(eval("ceildiv(n, 16)"), Ok(20));
+        assert_eq!(eval("2 + d0 * max(d1, 3) + min(1, 2)"), Ok(323));
+        assert_eq!(eval("(1 + 2) * 3"), Ok(9));
+        for bad in ["", "1 +", "m", "ceildiv(1)", "ceildiv(1, 0)", "d2", "1 2", "(1"] {
+            assert!(eval(bad).is_err(), "{bad}");
+        }
+        assert!(Formula::parse(&"(".repeat(100_000)).is_err());
+    }
+}

@@ -1,0 +1,24 @@
+//! The dialect accel: one machine's own operations, and what is known of the machine.
+//!
+//! A machine (`accel.machine`) names memory spaces, DMA engines, units and intrinsics whose
+//! behaviour is a tensor expression. A program starts work on in-order queues, one per engine and
+//! unit; work gives tokens, and other work starts after them.
+#![forbid(unsafe_code)]
+
+pub mod formula;
+pub mod machine;
+mod ops;
+mod token;
+
+pub use machine::MachineInfo;
+pub use ops::describe::{Dma, Intrinsic, Machine, Space, Unit, Yield};
+pub use ops::run::{Call, Direction, DmaStart, DmaWait, Mark, Ready};
+pub use token::Token;
+
+tir::dialect! {
+    /// Machines, transfers, tokens and intrinsic calls.
+    accel {
+        ops: [Machine, Space, Dma, Unit, Intrinsic, Yield, Call, DmaStart, DmaWait, Mark, Ready],
+        types: [Token],
+    }
+}

@@ -1,0 +1,220 @@
+//! What is known of a machine, read from its `accel.machine`.
+
+use tir::{Failure, Ir, Name, OpId, Scopes, SymbolTable, Type};
+
+use crate::formula::Formula;
+use crate::ops::describe::{Dma, Intrinsic, Machine, Space, Unit, Yield};
+
+/// A memory space; see [`Space`].
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct SpaceInfo {
+    pub name: Name,
+    pub bytes: i64,
+    pub align: i64,
+    pub banks: i64,
+    pub bytes_per_cycle: i64,
+    pub latency: i64,
+}
+
+/// A DMA engine; see [`Dma`].
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct EngineInfo {
+    pub name: Name,
+    pub from: Name,
+    pub to: Name,
+    pub bytes_per_cycle: i64,
+    pub latency: i64,
+    pub dims: i64,
+    pub queue: i64,
+    pub granule: i64,
+    pub pad: bool,
+}
+
+/// A unit; see [`Unit`].
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct UnitInfo {
+    pub name: Name,
+    pub queue: i64,
+}
+
+/// An intrinsic; see [`Intrinsic`].
+#[derive(Clone, Debug)]
+pub struct IntrinsicInfo {
+    /// Its name.
+    pub name: Name,
+    /// The op, in the machine's arena.
+    pub op: OpId,
+    /// The unit that runs it.
+    pub unit: Name,
+    /// The space of its operands.
+    pub space: Name,
+    /// Types of its operands, as tensors.
+    pub operands: Vec<Type>,
+    /// The number of first operands that it writes.
+    pub writes: usize,
+    /// Operands that need not be dense.
+    pub strided: Vec<usize>,
+    /// Cycles of a call.
+    pub cycles: i64,
+}
+
+/// A machine.
+#[derive(Clone, Debug)]
+pub struct MachineInfo {
+    /// Its name.
+    pub name: Name,
+    /// Millions of cycles a second.
+    pub clock_mhz: i64,
+    /// Cycles of the thread for an element.
+    pub scalar_cycles: i64,
+    /// Memory spaces in the order of the file; the first one is where arguments lie.
+    pub spaces: Vec<SpaceInfo>,
+    /// DMA engines in the order of the file.
+    pub engines: Vec<EngineInfo>,
+    /// Units in the order of the file.
+    pub units: Vec<UnitInfo>,
+    /// Intrinsics in the order of the file.
+    pub intrinsics: Vec<IntrinsicInfo>,
+}
+
+impl MachineInfo {
+    /// Reads the arena of an `accel.machine` that verifies.
+    pub fn of(ir: &Ir) -> Option<Self> {
+        let machine: Machine = ir.get(ir.root())?;
+        let mut info = Self {
+            name: machine.sym_name,
+            clock_mhz: machine.clock_mhz,
+            scalar_cycles: machine.scalar_cycles,
+            spaces: Vec::new(),
+            engines: Vec::new(),
+            units: Vec::new(),
+            intrinsics: Vec::new(),
+        };
+        for op in ir.ops_in(ir.entry(machine.body)?) {
+            if let Some(s) = ir.get::<Space>(op) {
+                info.spaces.push(SpaceInfo {
+                    name: s.sym_name,
+                    bytes: s.bytes,
+                    align: s.align,
+                    banks: s.banks,
+                    bytes_per_cycle: s.bytes_per_cycle,
+                    latency: s.latency,
+                });
+            } else if let Some(d) = ir.get::<Dma>(op) {
+                info.engines.push(EngineInfo {
+                    name: d.sym_name,
+                    from: d.from.0,
+                    to: d.to.0,
+                    bytes_per_cycle: d.bytes_per_cycle,
+                    latency: d.latency,
+                    dims: d.dims,
+                    queue: d.queue,
+                    granule: d.granule,
+                    pad: d.pad,
+                });
+            } else if let Some(u) = ir.get::<Unit>(op) {
+                info.units.push(UnitInfo {
+                    name: u.sym_name,
+                    queue: u.queue,
+                });
+            } else if let Some(i) = ir.get::<Intrinsic>(op) {
+                info.intrinsics.push(intrinsic(ir, op, &i)?);
+            }
+        }
+        Some(info)
+    }
+
+    /// The machine that is attached to a module.
+    pub fn attached(module: &Ir) -> Option<Self> {
+        let slot = Self::slot(module)?;
+        Self::of(module.child(slot)?)
+    }
+
+    /// The slot of the machine that is attached to a module.
+    pub fn slot(module: &Ir) -> Option<OpId> {
+        let slots = module.slots();
+        slots.into_iter().find(|slot| module.is::<Machine>(*slot))
+    }
+
+    /// The machine attached to the module around a place.
+    pub fn in_scopes(scopes: &Scopes<'_>) -> Option<Self> {
+        let machine = scopes.find(|op| op.ir.is::<Machine>(op.id))?;
+        Self::of(machine.inner().0)
+    }
+
+    /// The space of this name.
+    pub fn space(&self, name: Name) -> Option<&SpaceInfo> {
+        self.spaces.iter().find(|s| s.name == name)
+    }
+    /// The engine of this name.
+    pub fn engine(&self, name: Name) -> Option<&EngineInfo> {
+        self.engines.iter().find(|e| e.name == name)
+    }
+    /// The first engine from one space to another.
+    pub fn engine_between(&self, from: Name, to: Name) -> Option<&EngineInfo> {
+        self.engines.iter().find(|e| e.from == from && e.to == to)
+    }
+    /// The unit of this name.
+    pub fn unit(&self, name: Name) -> Option<&UnitInfo> {
+        self.units.iter().find(|u| u.name == name)
+    }
+    /// The intrinsic of this name.
+    pub fn intrinsic(&self, name: Name) -> Option<&IntrinsicInfo> {
+        self.intrinsics.iter().find(|i| i.name == name)
+    }
+    /// The space where arguments, results and constants lie: the first one.
+    pub fn far(&self) -> Option<&SpaceInfo> {
+        self.spaces.first()
+    }
+}
+
+fn intrinsic(ir: &Ir, op: OpId, record: &Intrinsic) -> Option<IntrinsicInfo> {
+    let block = ir.entry(record.body)?;
+    let operands: Vec<Type> = ir.args(block).map(|v| ir.ty(v)).collect();
+    let end = ir.last(block).filter(|last| ir.is::<Yield>(*last))?;
+    let formula = Formula::parse(&record.cycles).ok()?;
+    let strided = record.strided.iter().flatten();
+    Some(IntrinsicInfo {
+        name: record.sym_name,
+        op,
+        unit: record.unit.0,
+        space: record.space.0,
+        writes: ir.operands(end).len(),
+        strided: strided.filter_map(|i| usize::try_from(*i).ok()).collect(),
+        cycles: formula.eval(operands.first()?.shape()?).ok()?,
+        operands,
+    })
+}
+
+/// Names in a machine mean what they must: engines join spaces, intrinsics run on units in spaces.
+pub(crate) fn check(ir: &Ir) -> Result<(), Failure> {
+    let table = SymbolTable::new(ir);
+    let expect = |op: OpId, field: &str, name: Name, kind: &str| {
+        let found = table.get(name).map(|op| op.name());
+        if found.is_some_and(|found| found == kind) {
+            return Ok(());
+        }
+        let found = found.map_or("not defined".to_string(), |found| format!("a {found}"));
+        let message = format!("has {field} = @{name}, which is {found}, expected a {kind}");
+        Err(Box::new(tir::Diagnostic::error(message).at(ir.loc(op))))
+    };
+    let Some(block) = ir.body_block(ir.root(), 0) else {
+        return Ok(());
+    };
+    for op in ir.ops_in(block) {
+        if let Some(dma) = ir.get::<Dma>(op) {
+            expect(op, "from", dma.from.0, "accel.space")?;
+            expect(op, "to", dma.to.0, "accel.space")?;
+        } else if let Some(intrinsic) = ir.get::<Intrinsic>(op) {
+            expect(op, "unit", intrinsic.unit.0, "accel.unit")?;
+            expect(op, "space", intrinsic.space.0, "accel.space")?;
+        } else if !ir.is::<Space>(op) && !ir.is::<Unit>(op) {
+            let message = format!("holds '{}', which describes no machine", ir.name(op));
+            return Err(Box::new(tir::Diagnostic::error(message).at(ir.loc(op))));
+        }
+    }
+    Ok(())
+}

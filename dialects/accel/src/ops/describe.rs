@@ -1,0 +1,203 @@
+//! Ops that describe a machine.
+
+use tir::{Failure, Name, Op, OpRef, RegionId, Sym, TensorType, Type, Value, Verify};
+
+use crate::formula::Formula;
+
+/// A machine: memory spaces, DMA engines, units and intrinsics. Every question about cost,
+/// capacity and legality is answered from here.
+#[derive(Op)]
+#[op(
+    "accel.machine",
+    IsolatedFromAbove,
+    Symbol,
+    SymbolTable,
+    SingleBlock,
+    NoTerminator,
+    verify
+)]
+#[asm("symbol($sym_name) attr-dict-with-keyword $body")]
+pub struct Machine {
+    /// Its name.
+    pub sym_name: Name,
+    /// Millions of cycles a second.
+    #[default(1000)]
+    pub clock_mhz: i64,
+    /// Cycles that the program thread takes for an element it loads, stores or computes itself.
+    #[default(1)]
+    pub scalar_cycles: i64,
+    /// What it consists of.
+    pub body: RegionId,
+}
+impl Verify for Machine {
+    fn verify(&self, op: OpRef<'_>) -> Result<(), Failure> {
+        let (ir, _) = op.inner();
+        positive(&[("clock_mhz", self.clock_mhz)])?;
+        crate::machine::check(ir)
+    }
+}
+
+/// Numbers that must be at least 1.
+fn positive(numbers: &[(&str, i64)]) -> Result<(), Failure> {
+    match numbers.iter().find(|(_, n)| *n < 1) {
+        Some((name, n)) => Err(format!("has {name} = {n}, expected at least 1").into()),
+        None => Ok(()),
+    }
+}
+
+/// A memory space.
+#[derive(Op)]
+#[op("accel.space", Symbol, Pure, verify)]
+#[asm("symbol($sym_name) attr-dict")]
+pub struct Space {
+    /// Its name, which memrefs say as a string.
+    pub sym_name: Name,
+    /// Its size in bytes.
+    pub bytes: i64,
+    /// What addresses of buffers in it are multiples of, in bytes.
+    #[default(1)]
+    pub align: i64,
+    /// Number of banks.
+    #[default(1)]
+    pub banks: i64,
+    /// Bytes it moves in a cycle, shared by all engines.
+    #[default(1_000_000)]
+    pub bytes_per_cycle: i64,
+    /// Cycles until the first byte.
+    #[default(0)]
+    pub latency: i64,
+}
+impl Verify for Space {
+    fn verify(&self, _: OpRef<'_>) -> Result<(), Failure> {
+        positive(&[
+            ("bytes", self.bytes),
+            ("align", self.align),
+            ("banks", self.banks),
+            ("bytes_per_cycle", self.bytes_per_cycle),
+            ("latency + 1", self.latency.saturating_add(1)),
+        ])
+    }
+}
+
+/// A DMA engine: moves tiles from one space to another, in order.
+#[derive(Op)]
+#[op("accel.dma", Symbol, Pure, verify)]
+#[asm("symbol($sym_name) attr-dict")]
+pub struct Dma {
+    /// Its name.
+    pub sym_name: Name,
+    /// The space it reads.
+    pub from: Sym,
+    /// The space it writes.
+    pub to: Sym,
+    /// Bytes it moves in a cycle.
+    pub bytes_per_cycle: i64,
+    /// Cycles before the first byte of a transfer.
+    #[default(0)]
+    pub latency: i64,
+    /// Dimensions of a transfer, after neighbouring ones were merged.
+    #[default(4)]
+    pub dims: i64,
+    /// Transfers that may be started and not complete.
+    #[default(8)]
+    pub queue: i64,
+    /// Bytes that a contiguous run costs at least.
+    #[default(1)]
+    pub granule: i64,
+    /// Whether it can write padding.
+    #[default(false)]
+    pub pad: bool,
+}
+impl Verify for Dma {
+    fn verify(&self, _: OpRef<'_>) -> Result<(), Failure> {
+        positive(&[
+            ("bytes_per_cycle", self.bytes_per_cycle),
+            ("latency + 1", self.latency.saturating_add(1)),
+            ("dims", self.dims),
+            ("queue", self.queue),
+            ("granule", self.granule),
+        ])
+    }
+}
+
+/// A unit that runs intrinsics, in order.
+#[derive(Op)]
+#[op("accel.unit", Symbol, Pure, verify)]
+#[asm("symbol($sym_name) attr-dict")]
+pub struct Unit {
+    /// Its name.
+    pub sym_name: Name,
+    /// Calls that may be started and not complete.
+    #[default(16)]
+    pub queue: i64,
+}
+impl Verify for Unit {
+    fn verify(&self, _: OpRef<'_>) -> Result<(), Failure> {
+        positive(&[("queue", self.queue)])
+    }
+}
+
+/// An intrinsic: what one call of a unit computes, as a tensor expression, and its cycles.
+///
+/// The region takes the operands as tensors and yields the new content of the first ones. The
+/// operands lie in `space`, dense and aligned; those listed in `strided` may have any strides in
+/// all but their last dimension.
+#[derive(Op)]
+#[op("accel.intrinsic", Symbol, SingleBlock, verify)]
+pub struct Intrinsic {
+    /// Its name.
+    pub sym_name: Name,
+    /// The unit that runs it.
+    pub unit: Sym,
+    /// The space of its operands.
+    pub space: Sym,
+    /// Cycles of a call: a formula over `n`, the elements of the first operand, and `d0`, `d1`, …,
+    /// its dimensions, with `+`, `*`, `ceildiv(a, b)`, `min(a, b)` and `max(a, b)`.
+    pub cycles: Name,
+    /// Operands that need not be dense.
+    pub strided: Option<Vec<i64>>,
+    /// What it computes.
+    pub body: RegionId,
+}
+impl Verify for Intrinsic {
+    fn verify(&self, op: OpRef<'_>) -> Result<(), Failure> {
+        let ir = op.ir;
+        let Some(block) = ir.entry(self.body) else {
+            return Err("has an empty region".into());
+        };
+        let args: Vec<Type> = ir.args(block).map(|v| ir.ty(v)).collect();
+        for ty in &args {
+            if !ty.is::<TensorType>() || ty.elements().is_none() {
+                return Err(format!("takes a {ty}, expected statically shaped tensors").into());
+            }
+        }
+        let end = ir.last(block).filter(|last| ir.is::<Yield>(*last));
+        let Some(end) = end else {
+            return Err("has a region that does not end in accel.yield".into());
+        };
+        let yielded: Vec<Type> = ir.operands(end).map(|v| ir.ty(v)).collect();
+        if yielded.is_empty() || args.get(..yielded.len()) != Some(&yielded[..]) {
+            let (found, all) = (Type::function([], yielded), Type::function(args, []));
+            return Err(format!("yields {found}, expected the types of its first operands, of {all}").into());
+        }
+        if let Some(bad) = self.strided.iter().flatten().find(|i| **i < 0 || **i >= args.len() as i64) {
+            return Err(format!("says operand {bad} is strided, it has {}", args.len()).into());
+        }
+        let shape = args[0].shape().unwrap_or(&[]);
+        let formula = Formula::parse(&self.cycles).map_err(|e| format!("has cycles \"{}\": {e}", self.cycles))?;
+        match formula.eval(shape) {
+            Ok(cycles) if cycles >= 0 => Ok(()),
+            Ok(cycles) => Err(format!("takes {cycles} cycles").into()),
+            Err(error) => Err(format!("has cycles \"{}\": {error}", self.cycles).into()),
+        }
+    }
+}
+
+/// Ends the region of an intrinsic: the new content of its first operands.
+#[derive(Op)]
+#[op("accel.yield", Terminator, Pure, ReturnLike)]
+#[asm("attr-dict ($values^ `:` type($values))?")]
+pub struct Yield {
+    /// The content.
+    pub values: Vec<Value>,
+}

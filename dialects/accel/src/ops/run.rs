@@ -1,0 +1,267 @@
+//! Ops that run on a machine.
+
+use tir::constraints::{INDEX, MEMREF, SCALAR};
+use tir::{
+    Access, AffineMap, Effect, Effects, Failure, HasEffects, Infer, MemRefType, Op, OpRef, Rets,
+    Scopes, Sym, Type, Value, Verify, VerifySymbols, attr_enum,
+};
+use tir_tensor::check_access;
+
+use crate::machine::MachineInfo;
+use crate::token::{TOKEN, token};
+
+fn effect(access: Access, value: Value) -> Effect {
+    Effect {
+        access,
+        on: Some(value),
+    }
+}
+
+/// Calls an intrinsic of the attached machine.
+///
+/// On tensors the results are the new content of the first operands. On buffers those are
+/// written in place, and the call is started on the unit's queue, after the work of the tokens.
+#[derive(Op)]
+#[op("accel.call", effects, verify, verify_symbols)]
+pub struct Call {
+    /// Which intrinsic.
+    pub callee: Sym,
+    /// Its operands: all tensors, or all memrefs.
+    pub operands: Vec<Value>,
+    /// Work that must be complete before it begins.
+    #[is(TOKEN)]
+    pub after: Vec<Value>,
+    /// The number of first operands that it writes.
+    #[default(1)]
+    pub writes: i64,
+    /// The new content of the first operands, if they are tensors.
+    pub results: Rets,
+}
+impl HasEffects for Call {
+    fn effects(&self, op: OpRef<'_>) -> Effects {
+        let mut effects = Effects::new();
+        for (i, value) in self.operands.iter().enumerate() {
+            if op.ir.ty(*value).is::<MemRefType>() {
+                effects.push(effect(Access::Read, *value));
+                if (i as i64) < self.writes {
+                    effects.push(effect(Access::Write, *value));
+                }
+            }
+        }
+        effects
+    }
+}
+impl Verify for Call {
+    fn verify(&self, op: OpRef<'_>) -> Result<(), Failure> {
+        let memrefs = |v: &&Value| op.ir.ty(**v).is::<MemRefType>();
+        let count = self.operands.iter().filter(memrefs).count();
+        if count != 0 && count != self.operands.len() {
+            return Err("mixes tensors and memrefs".into());
+        }
+        let results = if count == 0 { self.writes } else { 0 };
+        if self.results.0.len() as i64 != results {
+            let found = self.results.0.len();
+            return Err(format!("has {found} results, expected {results}").into());
+        }
+        if count == 0 && !self.after.is_empty() {
+            return Err("works on tensors after tokens".into());
+        }
+        Ok(())
+    }
+}
+impl VerifySymbols for Call {
+    fn verify_symbols(&self, op: OpRef<'_>, scopes: &Scopes<'_>) -> Result<(), Failure> {
+        let name = self.callee.0;
+        let machine = MachineInfo::in_scopes(scopes)
+            .ok_or_else(|| Failure::from(format!("calls @{name}, but no machine is attached")))?;
+        let intrinsic = machine.intrinsic(name).ok_or_else(|| {
+            Failure::from(format!("calls @{name}, which machine @{} has not", machine.name))
+        })?;
+        if intrinsic.operands.len() != self.operands.len() {
+            let (found, wanted) = (self.operands.len(), intrinsic.operands.len());
+            return Err(format!("passes {found} operands to @{name}, which takes {wanted}").into());
+        }
+        if intrinsic.writes as i64 != self.writes {
+            let wanted = intrinsic.writes;
+            return Err(format!("says that @{name} writes {} operands, it writes {wanted}", self.writes).into());
+        }
+        for (i, (value, wanted)) in self.operands.iter().zip(&intrinsic.operands).enumerate() {
+            let found = op.ir.ty(*value);
+            if found.shape() != wanted.shape() || found.elem() != wanted.elem() {
+                return Err(format!("passes a {found} as operand {i} of @{name}, which takes {wanted}").into());
+            }
+            let Some(memref) = found.get::<MemRefType>() else {
+                continue;
+            };
+            if memref.space_name() != Some(intrinsic.space) {
+                let space = intrinsic.space;
+                return Err(format!("passes a {found} as operand {i} of @{name}, which works in \"{space}\"").into());
+            }
+            let dense = MemRefType::dense_strides(&memref.shape);
+            let strides = memref.strides().map(|(strides, _)| strides);
+            let fits = strides.is_some_and(|s| {
+                s == dense || intrinsic.strided.contains(&i) && s.last() == dense.last()
+            });
+            if !fits {
+                return Err(format!("passes a {found} as operand {i} of @{name}, which must be dense").into());
+            }
+        }
+        Ok(())
+    }
+}
+
+attr_enum! {
+    /// Which way a transfer goes.
+    pub enum Direction {
+        /// From the large buffer to the tile.
+        Read = "read",
+        /// From the tile to the large buffer.
+        Write = "write",
+    }
+}
+
+/// Starts a transfer of a tile on a DMA engine, after the work of the tokens.
+///
+/// Element `t` of the tile and element `offsets + access(t)` of the large buffer belong together.
+/// Where that lies outside the large buffer, a read gives `padding` (zero bits if absent) and a
+/// write is dropped.
+#[derive(Op)]
+#[op("accel.dma_start", Asynchronous, results(token), infer, effects, verify, verify_symbols)]
+pub struct DmaStart {
+    /// The engine.
+    pub engine: Sym,
+    /// Which way.
+    pub direction: Direction,
+    /// The large buffer.
+    #[is(MEMREF)]
+    pub far: Value,
+    /// The tile.
+    #[is(MEMREF)]
+    pub tile: Value,
+    /// Dynamic offsets.
+    #[is(INDEX)]
+    pub offsets: Vec<Value>,
+    /// What is read outside.
+    #[is(SCALAR)]
+    pub padding: Option<Value>,
+    /// Work that must be complete before it begins.
+    #[is(TOKEN)]
+    pub after: Vec<Value>,
+    /// Offsets, `DYNAMIC` where they are operands.
+    pub static_offsets: Vec<i64>,
+    /// Distance in the large buffer of each position of the tile.
+    pub access: AffineMap,
+}
+impl Infer for DmaStart {
+    fn infer(&self, _: OpRef<'_>) -> Result<Vec<Type>, Failure> {
+        Ok(vec![token()])
+    }
+}
+impl DmaStart {
+    /// What is read and what is written.
+    pub fn sides(&self) -> (Value, Value) {
+        match self.direction {
+            Direction::Read => (self.far, self.tile),
+            Direction::Write => (self.tile, self.far),
+        }
+    }
+}
+impl HasEffects for DmaStart {
+    fn effects(&self, _: OpRef<'_>) -> Effects {
+        let (source, target) = self.sides();
+        [effect(Access::Read, source), effect(Access::Write, target)]
+            .into_iter()
+            .collect()
+    }
+}
+impl Verify for DmaStart {
+    fn verify(&self, op: OpRef<'_>) -> Result<(), Failure> {
+        let (far, tile) = (op.ir.ty(self.far), op.ir.ty(self.tile));
+        if self.padding.is_some() && self.direction == Direction::Write {
+            return Err("writes with padding".into());
+        }
+        check_access(far, tile, &self.offsets, &self.static_offsets, &self.access)
+    }
+}
+impl VerifySymbols for DmaStart {
+    fn verify_symbols(&self, op: OpRef<'_>, scopes: &Scopes<'_>) -> Result<(), Failure> {
+        let name = self.engine.0;
+        let machine = MachineInfo::in_scopes(scopes)
+            .ok_or_else(|| Failure::from(format!("starts @{name}, but no machine is attached")))?;
+        let engine = machine.engine(name).ok_or_else(|| {
+            Failure::from(format!("starts @{name}, which machine @{} has not", machine.name))
+        })?;
+        let (source, target) = self.sides();
+        for (value, space, what) in [(source, engine.from, "reads"), (target, engine.to, "writes")] {
+            let ty = op.ir.ty(value);
+            if ty.get::<MemRefType>().and_then(MemRefType::space_name) != Some(space) {
+                return Err(format!("{what} a {ty} with @{name}, which {what} \"{space}\"").into());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The program thread waits until the work of all tokens is complete.
+#[derive(Op)]
+#[op("accel.dma_wait", effects)]
+#[asm("$tokens attr-dict")]
+pub struct DmaWait {
+    /// What is waited for.
+    #[is(TOKEN)]
+    pub tokens: Vec<Value>,
+}
+impl HasEffects for DmaWait {
+    fn effects(&self, _: OpRef<'_>) -> Effects {
+        [Access::Read, Access::Write]
+            .map(|access| Effect { access, on: None })
+            .into_iter()
+            .collect()
+    }
+}
+
+/// A token for all work that was started on a queue so far.
+#[derive(Op)]
+#[op("accel.mark", results(token), infer, effects, verify_symbols)]
+#[asm("$queue attr-dict")]
+pub struct Mark {
+    /// The engine or unit.
+    pub queue: Sym,
+}
+impl Infer for Mark {
+    fn infer(&self, _: OpRef<'_>) -> Result<Vec<Type>, Failure> {
+        Ok(vec![token()])
+    }
+}
+impl HasEffects for Mark {
+    fn effects(&self, _: OpRef<'_>) -> Effects {
+        // It depends on what was started before.
+        std::iter::once(Effect {
+            access: Access::Read,
+            on: None,
+        })
+        .collect()
+    }
+}
+impl VerifySymbols for Mark {
+    fn verify_symbols(&self, _: OpRef<'_>, scopes: &Scopes<'_>) -> Result<(), Failure> {
+        let name = self.queue.0;
+        let machine = MachineInfo::in_scopes(scopes)
+            .ok_or_else(|| Failure::from(format!("marks @{name}, but no machine is attached")))?;
+        if machine.engine(name).is_none() && machine.unit(name).is_none() {
+            return Err(format!("marks @{name}, which is no queue of machine @{}", machine.name).into());
+        }
+        Ok(())
+    }
+}
+
+/// A token that is complete.
+#[derive(Op)]
+#[op("accel.ready", Pure, results(token), infer)]
+#[asm("attr-dict")]
+pub struct Ready {}
+impl Infer for Ready {
+    fn infer(&self, _: OpRef<'_>) -> Result<Vec<Type>, Failure> {
+        Ok(vec![token()])
+    }
+}

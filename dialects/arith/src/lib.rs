@@ -1,0 +1,29 @@
+//! The dialect arith: arithmetic on integers, indices and floats, as MLIR defines it.
+#![forbid(unsafe_code)]
+
+mod attrs;
+mod fold;
+mod ops;
+
+pub use attrs::{CmpFPredicate, CmpIPredicate, FastMath, Overflow};
+pub use fold::Int;
+pub use ops::cast::*;
+pub use ops::constant::{Constant, constant_float, constant_index, constant_int, materialize};
+pub use ops::float::*;
+pub use ops::int::*;
+
+tir::dialect! {
+    /// Arithmetic on integers, indices and floats. Integers wrap; floats round to their type.
+    arith {
+        ops: [
+            Constant,
+            AddI, SubI, MulI, DivSI, DivUI, CeilDivSI, FloorDivSI, RemSI, RemUI, AndI, OrI, XOrI,
+            ShLI, ShRSI, ShRUI, MaxSI, MaxUI, MinSI, MinUI, CmpI, Select,
+            AddF, SubF, MulF, DivF, RemF, MaximumF, MinimumF, MaxNumF, MinNumF, NegF, CmpF,
+            IndexCast, IndexCastUI, ExtSI, ExtUI, TruncI, ExtF, TruncF, SIToFP, UIToFP, FPToSI,
+            FPToUI, Bitcast,
+        ],
+        attrs: [FastMath, Overflow],
+        constant: materialize,
+    }
+}

@@ -1,0 +1,6 @@
+//! The ops of arith by theme.
+
+pub mod cast;
+pub mod constant;
+pub mod float;
+pub mod int;

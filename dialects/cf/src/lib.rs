@@ -1,0 +1,11 @@
+//! The dialect cf: branches between blocks, as MLIR defines it.
+#![forbid(unsafe_code)]
+
+mod ops;
+
+pub use ops::{Assert, Br, CondBr};
+
+tir::dialect! {
+    /// Branches between the blocks of a region.
+    cf { ops: [Br, CondBr, Assert] }
+}

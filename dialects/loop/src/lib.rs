@@ -1,0 +1,11 @@
+//! The dialect loop: structured loops and conditions.
+#![forbid(unsafe_code)]
+
+mod ops;
+
+pub use ops::{Bounds, For, If, Yield};
+
+tir::dialect! {
+    /// Structured loops and conditions.
+    r#loop { ops: [For, If, Yield] }
+}

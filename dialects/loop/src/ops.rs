@@ -1,0 +1,166 @@
+//! The ops of loop.
+
+use tir::constraints::{BOOL, INDEX};
+use tir::{DYNAMIC, Failure, Ir, Op, OpId, OpRef, RegionId, Rets, Type, Value, Verify};
+
+/// Runs its region for each index from the lower bound up to below the upper one. Values that
+/// change from one iteration to the next are arguments of the region and its yielded values.
+///
+/// Each bound and the step are a number in the text or an operand; the step is positive.
+#[derive(Op)]
+#[op("loop.for", SingleBlock, RecursiveEffects, verify)]
+pub struct For {
+    /// Lower bound, upper bound and step, those that are not numbers.
+    #[is(INDEX)]
+    pub bounds: Vec<Value>,
+    /// What the carried values begin with.
+    pub init: Vec<Value>,
+    /// Lower bound, upper bound and step, `DYNAMIC` where they are operands.
+    pub static_bounds: Vec<i64>,
+    /// Takes the index and the carried values.
+    pub body: RegionId,
+    /// The carried values after the last iteration.
+    pub results: Rets,
+}
+
+/// A bound of a loop: a number or a value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Bounds {
+    /// A number.
+    Static(i64),
+    /// An operand.
+    Dynamic(Value),
+}
+
+impl For {
+    /// Lower bound, upper bound and step.
+    pub fn all_bounds(&self) -> Option<[Bounds; 3]> {
+        let mut values = self.bounds.iter();
+        let mut out = [Bounds::Static(0); 3];
+        if self.static_bounds.len() != 3 {
+            return None;
+        }
+        for (slot, n) in out.iter_mut().zip(&self.static_bounds) {
+            *slot = match *n {
+                DYNAMIC => Bounds::Dynamic(*values.next()?),
+                n => Bounds::Static(n),
+            };
+        }
+        values.next().is_none().then_some(out)
+    }
+
+    /// The bounds, if all are numbers.
+    pub fn static_range(&self) -> Option<[i64; 3]> {
+        let bounds: [i64; 3] = self.static_bounds.clone().try_into().ok()?;
+        (!bounds.contains(&DYNAMIC)).then_some(bounds)
+    }
+
+    /// The number of iterations, if the bounds are numbers.
+    pub fn trip_count(&self) -> Option<i64> {
+        let [low, high, step] = self.static_range()?;
+        (step > 0).then(|| (high - low).max(0).div_euclid(step) + i64::from((high - low).max(0) % step != 0))
+    }
+
+    /// A loop with these bounds; `init` and the region go with it.
+    pub fn new(bounds: [Bounds; 3], init: Vec<Value>, body: RegionId, results: Vec<Type>) -> Self {
+        let value = |b: &Bounds| match b {
+            Bounds::Dynamic(v) => Some(*v),
+            Bounds::Static(_) => None,
+        };
+        let number = |b: &Bounds| match b {
+            Bounds::Dynamic(_) => DYNAMIC,
+            Bounds::Static(n) => *n,
+        };
+        Self {
+            bounds: bounds.iter().filter_map(value).collect(),
+            init,
+            static_bounds: bounds.iter().map(number).collect(),
+            body,
+            results: Rets(results),
+        }
+    }
+}
+
+/// What a region yields.
+pub(crate) fn yielded(ir: &Ir, region: RegionId) -> Result<(OpId, Vec<Type>), Failure> {
+    let last = ir.entry(region).and_then(|block| ir.last(block));
+    let Some(last) = last.filter(|last| ir.is::<Yield>(*last)) else {
+        return Err("has a region that does not end in loop.yield".into());
+    };
+    Ok((last, ir.operands(last).map(|v| ir.ty(v)).collect()))
+}
+
+impl Verify for For {
+    fn verify(&self, op: OpRef<'_>) -> Result<(), Failure> {
+        let ir = op.ir;
+        if self.all_bounds().is_none() {
+            let (n, found) = (self.static_bounds.len(), self.bounds.len());
+            return Err(format!("has {n} bounds, {found} of them operands: expected lower, upper and step").into());
+        }
+        if let Some(step) = self.static_bounds.get(2).filter(|s| **s != DYNAMIC && **s < 1) {
+            return Err(format!("has step {step}, expected at least 1").into());
+        }
+        let Some(block) = ir.entry(self.body) else {
+            return Err("has an empty region".into());
+        };
+        let init: Vec<Type> = self.init.iter().map(|v| ir.ty(*v)).collect();
+        let (_, yielded) = yielded(ir, self.body)?;
+        let args: Vec<Type> = ir.args(block).map(|v| ir.ty(v)).collect();
+        let mut wanted = vec![Type::index()];
+        wanted.extend(&init);
+        let show = |types: &[Type]| Type::function([], types.to_vec()).to_string();
+        if args != wanted {
+            return Err(format!("has a region that takes {}, expected {}", show(&args), show(&wanted)).into());
+        }
+        if yielded != init || self.results.0 != init {
+            return Err(format!(
+                "carries {}, but yields {} and results in {}",
+                show(&init),
+                show(&yielded),
+                show(&self.results.0)
+            )
+            .into());
+        }
+        Ok(())
+    }
+}
+
+/// Runs the first region if the condition is true, else the second one, which may be without
+/// block if there are no results.
+#[derive(Op)]
+#[op("loop.if", RecursiveEffects, verify)]
+pub struct If {
+    /// Which one.
+    #[is(BOOL)]
+    pub condition: Value,
+    /// What runs if it is true.
+    pub then_region: RegionId,
+    /// What runs if it is false.
+    pub else_region: RegionId,
+    /// What the regions yield.
+    pub results: Rets,
+}
+impl Verify for If {
+    fn verify(&self, op: OpRef<'_>) -> Result<(), Failure> {
+        for (region, name) in [(self.then_region, "first"), (self.else_region, "second")] {
+            if name == "second" && op.ir.entry(region).is_none() && self.results.0.is_empty() {
+                continue;
+            }
+            let (_, yielded) = yielded(op.ir, region)?;
+            if yielded != self.results.0 {
+                let (found, wanted) = (Type::function([], yielded), Type::function([], self.results.0.clone()));
+                return Err(format!("yields {found} from its {name} region, expected {wanted}").into());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Ends an iteration or a branch: hands on the carried values or the results.
+#[derive(Op)]
+#[op("loop.yield", Terminator, Pure, ReturnLike)]
+#[asm("attr-dict ($values^ `:` type($values))?")]
+pub struct Yield {
+    /// The values.
+    pub values: Vec<Value>,
+}

@@ -1,0 +1,174 @@
+//! Reading and writing: single elements, whole buffers, tiles.
+
+use tir::constraints::{INDEX, MEMREF, SCALAR};
+use tir::{
+    Access, AffineMap, Effects, Failure, HasEffects, Infer, Op, OpRef, Type, Value, Verify,
+    smallvec,
+};
+use tir_tensor::check_access;
+
+use crate::on;
+
+/// Reads an element.
+#[derive(Op)]
+#[op("memref.load", results(result), infer, effects, verify)]
+#[asm("$memref `` `[` ($indices^)? `]` attr-dict `:` type($memref)")]
+pub struct Load {
+    /// The buffer.
+    #[is(MEMREF)]
+    pub memref: Value,
+    /// The position.
+    #[is(INDEX)]
+    pub indices: Vec<Value>,
+    /// Whether it is not used again soon, as MLIR keeps it.
+    pub nontemporal: Option<bool>,
+}
+impl Infer for Load {
+    fn infer(&self, op: OpRef<'_>) -> Result<Vec<Type>, Failure> {
+        Ok(vec![op.ir.ty(self.memref).elem()])
+    }
+}
+impl HasEffects for Load {
+    fn effects(&self, _: OpRef<'_>) -> Effects {
+        smallvec![on(Access::Read, self.memref)]
+    }
+}
+impl Verify for Load {
+    fn verify(&self, op: OpRef<'_>) -> Result<(), Failure> {
+        check_rank(op.ir.ty(self.memref), &self.indices)
+    }
+}
+fn check_rank(ty: Type, indices: &[Value]) -> Result<(), Failure> {
+    let rank = ty.shape().map_or(0, <[i64]>::len);
+    if rank == indices.len() {
+        Ok(())
+    } else {
+        Err(format!("has {} indices for a {ty}", indices.len()).into())
+    }
+}
+
+/// Writes an element.
+#[derive(Op)]
+#[op("memref.store", effects, verify)]
+#[asm("$value `,` $memref `` `[` ($indices^)? `]` attr-dict `:` type($memref)")]
+pub struct Store {
+    /// What is written.
+    #[is(SCALAR)]
+    pub value: Value,
+    /// The buffer.
+    #[is(MEMREF)]
+    pub memref: Value,
+    /// The position.
+    #[is(INDEX)]
+    pub indices: Vec<Value>,
+    /// Whether it is not used again soon, as MLIR keeps it.
+    pub nontemporal: Option<bool>,
+}
+impl HasEffects for Store {
+    fn effects(&self, _: OpRef<'_>) -> Effects {
+        smallvec![on(Access::Write, self.memref)]
+    }
+}
+impl Verify for Store {
+    fn verify(&self, op: OpRef<'_>) -> Result<(), Failure> {
+        let ty = op.ir.ty(self.memref);
+        let value = op.ir.ty(self.value);
+        if value != ty.elem() {
+            return Err(format!("stores {value} into a {ty}").into());
+        }
+        check_rank(ty, &self.indices)
+    }
+}
+
+/// Copies all elements.
+#[derive(Op)]
+#[op("memref.copy", effects, verify)]
+#[asm("$source `,` $target attr-dict `:` type($source) `to` type($target)")]
+pub struct Copy {
+    /// What is read.
+    #[is(MEMREF)]
+    pub source: Value,
+    /// What is written.
+    #[is(MEMREF)]
+    pub target: Value,
+}
+impl HasEffects for Copy {
+    fn effects(&self, _: OpRef<'_>) -> Effects {
+        smallvec![on(Access::Read, self.source), on(Access::Write, self.target)]
+    }
+}
+impl Verify for Copy {
+    fn verify(&self, op: OpRef<'_>) -> Result<(), Failure> {
+        let (from, to) = (op.ir.ty(self.source), op.ir.ty(self.target));
+        if from.shape() != to.shape() || from.elem() != to.elem() {
+            return Err(format!("copies a {from} to a {to}").into());
+        }
+        Ok(())
+    }
+}
+
+/// Reads a tile into a buffer, as `tensor.transfer_read` does: element `t` of the tile becomes
+/// element `offsets + access(t)` of the source, or `padding` where that lies outside.
+#[derive(Op)]
+#[op("memref.transfer_read", effects, verify)]
+#[asm("$source `` custom<indices>($offsets, $static_offsets) `into` $tile (`pad` $padding^)? `access` $access attr-dict `:` type($source) `to` type($tile)")]
+pub struct TransferRead {
+    /// The large buffer.
+    #[is(MEMREF)]
+    pub source: Value,
+    /// The tile.
+    #[is(MEMREF)]
+    pub tile: Value,
+    /// Dynamic offsets.
+    #[is(INDEX)]
+    pub offsets: Vec<Value>,
+    /// What is read outside; zero bits if absent.
+    #[is(SCALAR)]
+    pub padding: Option<Value>,
+    /// Offsets, `DYNAMIC` where they are operands.
+    pub static_offsets: Vec<i64>,
+    /// Distance in the source of each position of the tile.
+    pub access: AffineMap,
+}
+impl HasEffects for TransferRead {
+    fn effects(&self, _: OpRef<'_>) -> Effects {
+        smallvec![on(Access::Read, self.source), on(Access::Write, self.tile)]
+    }
+}
+impl Verify for TransferRead {
+    fn verify(&self, op: OpRef<'_>) -> Result<(), Failure> {
+        let (source, tile) = (op.ir.ty(self.source), op.ir.ty(self.tile));
+        check_access(source, tile, &self.offsets, &self.static_offsets, &self.access)
+    }
+}
+
+/// Writes a tile into a buffer, as `tensor.transfer_write` does: what lies outside is dropped.
+#[derive(Op)]
+#[op("memref.transfer_write", effects, verify)]
+#[asm("$tile `into` $dest `` custom<indices>($offsets, $static_offsets) `access` $access attr-dict `:` type($tile) `into` type($dest)")]
+pub struct TransferWrite {
+    /// The tile.
+    #[is(MEMREF)]
+    pub tile: Value,
+    /// The large buffer.
+    #[is(MEMREF)]
+    pub dest: Value,
+    /// Dynamic offsets.
+    #[is(INDEX)]
+    pub offsets: Vec<Value>,
+    /// Offsets, `DYNAMIC` where they are operands.
+    pub static_offsets: Vec<i64>,
+    /// Distance in `dest` of each position of the tile.
+    pub access: AffineMap,
+}
+impl HasEffects for TransferWrite {
+    fn effects(&self, _: OpRef<'_>) -> Effects {
+        smallvec![on(Access::Read, self.tile), on(Access::Write, self.dest)]
+    }
+}
+impl Verify for TransferWrite {
+    fn verify(&self, op: OpRef<'_>) -> Result<(), Failure> {
+        let (dest, tile) = (op.ir.ty(self.dest), op.ir.ty(self.tile));
+        check_access(dest, tile, &self.offsets, &self.static_offsets, &self.access)
+    }
+}

@@ -1,0 +1,30 @@
+//! The dialect memref: buffers in named memory spaces.
+#![forbid(unsafe_code)]
+
+mod access;
+mod buffers;
+mod views;
+
+pub use access::{Copy, Load, Store, TransferRead, TransferWrite};
+pub use buffers::{Alloc, Dealloc, GetGlobal, Global};
+pub use views::{CollapseShape, ExpandShape, SubView, View, sub_view_type};
+
+tir::dialect! {
+    /// Buffers in named memory spaces, their elements and parts.
+    memref {
+        ops: [
+            Alloc, Dealloc, Global, GetGlobal, Load, Store, Copy, TransferRead, TransferWrite,
+            SubView, View, CollapseShape, ExpandShape,
+        ],
+    }
+}
+
+use tir::{Access, Effect, Value};
+
+/// An effect on the memory behind a value.
+pub(crate) fn on(access: Access, value: Value) -> Effect {
+    Effect {
+        access,
+        on: Some(value),
+    }
+}

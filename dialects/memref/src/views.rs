@@ -1,0 +1,220 @@
+//! Views: parts of a buffer, and its bytes as another type.
+
+use tir::constraints::{INDEX, MEMREF};
+use tir::{
+    Attr, DYNAMIC, Failure, Layout, MemRefType, Op, OpRef, Ret, Type, Value, Verify,
+};
+use tir_tensor::check_slice;
+
+/// A part of a buffer, given by offsets, sizes and strides; unit dimensions may be dropped.
+#[derive(Op)]
+#[op("memref.subview", Pure, verify)]
+#[asm("$source `` custom<indices>($offsets, $static_offsets) custom<indices>($sizes, $static_sizes) custom<indices>($strides, $static_strides) attr-dict `:` type($source) `to` type($result)")]
+pub struct SubView {
+    /// The buffer.
+    #[is(MEMREF)]
+    pub source: Value,
+    /// Dynamic offsets.
+    #[is(INDEX)]
+    pub offsets: Vec<Value>,
+    /// Dynamic sizes.
+    #[is(INDEX)]
+    pub sizes: Vec<Value>,
+    /// Dynamic strides.
+    #[is(INDEX)]
+    pub strides: Vec<Value>,
+    /// Offsets, `DYNAMIC` where they are operands.
+    pub static_offsets: Vec<i64>,
+    /// Sizes, `DYNAMIC` where they are operands.
+    pub static_sizes: Vec<i64>,
+    /// Strides, `DYNAMIC` where they are operands.
+    pub static_strides: Vec<i64>,
+    /// Type of the view.
+    #[is(MEMREF)]
+    pub result: Ret,
+}
+
+fn times(a: i64, b: i64) -> i64 {
+    if a == 0 || b == 0 {
+        0
+    } else if a == DYNAMIC || b == DYNAMIC {
+        DYNAMIC
+    } else {
+        a.saturating_mul(b)
+    }
+}
+fn plus(a: i64, b: i64) -> i64 {
+    if a == DYNAMIC || b == DYNAMIC {
+        DYNAMIC
+    } else {
+        a.saturating_add(b)
+    }
+}
+
+/// The type of a part of a strided buffer whose shape is `part`: `sizes` with some unit
+/// dimensions dropped. `None` if the layout is no strided one, or the shape does not fit.
+pub fn sub_view_type(
+    source: &MemRefType,
+    offsets: &[i64],
+    sizes: &[i64],
+    strides: &[i64],
+    part: &[i64],
+) -> Option<Type> {
+    let (steps, start) = source.strides()?;
+    if [offsets.len(), sizes.len(), strides.len()] != [steps.len(); 3] {
+        return None;
+    }
+    let mut offset = start;
+    let mut kept = Vec::new();
+    let mut rest = part.iter().peekable();
+    for d in 0..steps.len() {
+        offset = plus(offset, times(offsets[d], steps[d]));
+        if rest.peek() == Some(&&sizes[d]) {
+            rest.next();
+            kept.push(times(strides[d], steps[d]));
+        } else if sizes[d] != 1 {
+            return None;
+        }
+    }
+    if rest.next().is_some() {
+        return None;
+    }
+    let dense = offset == 0 && kept == MemRefType::dense_strides(part);
+    let layout = if dense {
+        Layout::Identity
+    } else {
+        Layout::Strided {
+            strides: kept,
+            offset,
+        }
+    };
+    Some(Type::new(MemRefType {
+        shape: part.to_vec(),
+        layout,
+        ..source.clone()
+    }))
+}
+
+/// Layouts that say the same.
+fn same_layout(a: Type, b: Type) -> bool {
+    let (Some(x), Some(y)) = (a.get::<MemRefType>(), b.get::<MemRefType>()) else {
+        return false;
+    };
+    x.shape == y.shape && x.elem == y.elem && x.space == y.space && x.strides() == y.strides()
+}
+
+impl Verify for SubView {
+    fn verify(&self, op: OpRef<'_>) -> Result<(), Failure> {
+        let ty = op.ir.ty(self.source);
+        let Some(source) = ty.get::<MemRefType>() else {
+            return Err(format!("views {ty}").into());
+        };
+        for (what, values, numbers) in [
+            ("offsets", &self.offsets, &self.static_offsets),
+            ("sizes", &self.sizes, &self.static_sizes),
+            ("strides", &self.strides, &self.static_strides),
+        ] {
+            let places = numbers.iter().filter(|n| **n == DYNAMIC).count();
+            if values.len() != places {
+                return Err(format!("has {} dynamic {what} for {places} places", values.len()).into());
+            }
+        }
+        check_slice(&source.shape, &self.static_offsets, &self.static_sizes, &self.static_strides)?;
+        let part = self.result.0.shape().unwrap_or(&[]);
+        let wanted = sub_view_type(
+            source,
+            &self.static_offsets,
+            &self.static_sizes,
+            &self.static_strides,
+            part,
+        );
+        match wanted {
+            Some(wanted) if same_layout(wanted, self.result.0) => Ok(()),
+            Some(wanted) => Err(format!("has result type {}, expected {wanted}", self.result.0).into()),
+            None => Err(format!("makes {} of {ty}", self.result.0).into()),
+        }
+    }
+}
+
+/// The bytes of a buffer from a place on, as a buffer of another type.
+#[derive(Op)]
+#[op("memref.view", Pure, verify)]
+#[asm("$source `` `[` $byte_shift `]` `` `[` ($sizes^)? `]` attr-dict `:` type($source) `to` type($result)")]
+pub struct View {
+    /// Bytes.
+    #[is(MEMREF)]
+    pub source: Value,
+    /// Where it begins.
+    #[is(INDEX)]
+    pub byte_shift: Value,
+    /// Sizes of the dynamic dimensions.
+    #[is(INDEX)]
+    pub sizes: Vec<Value>,
+    /// Its type; dense.
+    #[is(MEMREF)]
+    pub result: Ret,
+}
+impl Verify for View {
+    fn verify(&self, op: OpRef<'_>) -> Result<(), Failure> {
+        let (from, to) = (op.ir.ty(self.source), self.result.0);
+        let (Some(bytes), Some(view)) = (from.get::<MemRefType>(), to.get::<MemRefType>()) else {
+            return Err(format!("makes {to} of {from}").into());
+        };
+        if bytes.elem != Type::int(8) || bytes.shape.len() != 1 || bytes.space != view.space {
+            return Err(format!("makes {to} of {from}, expected bytes in the same space").into());
+        }
+        if view.layout != Layout::Identity {
+            return Err(format!("makes {to}, expected a dense buffer").into());
+        }
+        let needed = view.shape.iter().filter(|d| **d == DYNAMIC).count();
+        if needed != self.sizes.len() {
+            return Err(format!("has {} sizes for {to}", self.sizes.len()).into());
+        }
+        let shift = op.ir.constant_int(self.byte_shift);
+        let size = to.elements().zip(to.bytes()).map(|(n, b)| (n * b) as i64);
+        if let (Some(shift), Some(size), [all]) = (shift, size, &bytes.shape[..])
+            && *all != DYNAMIC
+            && (shift < 0 || shift + size > *all)
+        {
+            return Err(format!("views bytes {shift} to {} of {all}", shift + size).into());
+        }
+        Ok(())
+    }
+}
+
+macro_rules! reshape {
+    ($($(#[$doc:meta])* $name:ident $text:literal $asm:literal;)*) => {$(
+        $(#[$doc])*
+        #[derive(Op)]
+        #[op($text, Pure, verify)]
+        #[asm($asm)]
+        pub struct $name {
+            /// The buffer.
+            #[is(MEMREF)]
+            pub src: Value,
+            /// Which dimensions of the larger shape belong to each dimension of the smaller one.
+            pub reassociation: Vec<Attr>,
+            /// Type of the view.
+            #[is(MEMREF)]
+            pub result: Ret,
+        }
+        impl Verify for $name {
+            fn verify(&self, op: OpRef<'_>) -> Result<(), Failure> {
+                let (from, to) = (op.ir.ty(self.src), self.result.0);
+                let (Some(x), Some(y)) = (from.get::<MemRefType>(), to.get::<MemRefType>()) else {
+                    return Err(format!("makes {to} of {from}").into());
+                };
+                if from.elements() != to.elements() || x.elem != y.elem || x.space != y.space {
+                    return Err(format!("makes {to} of {from}").into());
+                }
+                Ok(())
+            }
+        }
+    )*};
+}
+reshape! {
+    /// Groups of neighbouring dimensions, which lie one behind the other, become one.
+    CollapseShape "memref.collapse_shape" "$src $reassociation attr-dict `:` type($src) `into` type($result)";
+    /// A dimension becomes a group of neighbouring ones.
+    ExpandShape "memref.expand_shape" "$src $reassociation attr-dict `:` type($src) `into` type($result)";
+}

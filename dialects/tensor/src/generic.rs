@@ -1,0 +1,224 @@
+//! `tensor.generic`: a loop nest without an order, one scalar region, maps for its operands.
+
+use tir::constraints::TENSOR;
+use tir::{
+    AffineMap, Attr, Failure, Ir, Op, OpId, OpRef, RegionId, Rets, Type, Value, Verify, attr_enum,
+};
+
+attr_enum! {
+    /// How values of one output element are put together: commutative and associative.
+    pub enum Combine { Add = "add", Mul = "mul", Max = "max", Min = "min" }
+}
+
+/// Computes every element of its outputs from elements of its inputs.
+///
+/// For each point of the iteration domain the region gets one element of each input, at the
+/// position that the input's map gives, and yields one value for each output. With `combine` the
+/// values for one output element are put together with what the output holds before, in the
+/// order of the iterators; without, the output only gives the shape, and every element is
+/// written once. A range of an iterator is that of a dimension it indexes alone, or is said by
+/// `sizes`.
+#[derive(Op)]
+#[op("tensor.generic", Pure, SingleBlock, verify)]
+pub struct Generic {
+    /// What is read.
+    pub inputs: Vec<Value>,
+    /// What the results start from, and their shape.
+    #[is(TENSOR)]
+    pub outputs: Vec<Value>,
+    /// A map from iterators to positions for each input and output.
+    pub indexing_maps: Vec<AffineMap>,
+    /// `"parallel"` or `"reduction"` for each iterator.
+    pub iterator_types: Vec<Attr>,
+    /// How a reduction combines.
+    pub combine: Option<Combine>,
+    /// Ranges of the iterators, where no operand shows them.
+    pub sizes: Option<Vec<i64>>,
+    /// The scalar computation.
+    pub body: RegionId,
+    /// The results: types of the outputs.
+    pub results: Rets,
+}
+
+/// Ends the region of `tensor.generic`.
+#[derive(Op)]
+#[op("tensor.yield", Terminator, Pure, ReturnLike)]
+#[asm("attr-dict ($values^ `:` type($values))?")]
+pub struct Yield {
+    /// One value for each output.
+    pub values: Vec<Value>,
+}
+
+/// The iterator kinds of so many parallel and then so many reduction iterators.
+pub fn iterators(parallel: usize, reduction: usize) -> Vec<Attr> {
+    let parallel = std::iter::repeat_n(Attr::str("parallel"), parallel);
+    parallel
+        .chain(std::iter::repeat_n(Attr::str("reduction"), reduction))
+        .collect()
+}
+
+impl Generic {
+    /// Which iterators are reductions.
+    pub fn reductions(&self) -> Vec<bool> {
+        let kinds = self.iterator_types.iter();
+        kinds.map(|kind| kind.as_str() == Some("reduction")).collect()
+    }
+
+    /// The operands: inputs, then outputs.
+    pub fn operands(&self) -> impl Iterator<Item = Value> + '_ {
+        self.inputs.iter().chain(&self.outputs).copied()
+    }
+
+    /// The range of each iterator.
+    pub fn domain(&self, ir: &Ir) -> Result<Vec<i64>, Failure> {
+        let rank = self.iterator_types.len();
+        let mut domain = vec![None; rank];
+        if let Some(sizes) = &self.sizes {
+            if sizes.len() != rank {
+                let found = sizes.len();
+                return Err(format!("has {found} sizes for {rank} iterators").into());
+            }
+            domain = sizes.iter().copied().map(Some).collect();
+        }
+        for (value, map) in self.operands().zip(&self.indexing_maps) {
+            let shape = ir.ty(value).shape().unwrap_or(&[]);
+            for (expr, size) in map.exprs.iter().zip(shape) {
+                if let tir::AffineExpr::Dim(d) = expr {
+                    match domain.get_mut(*d) {
+                        Some(Some(known)) if self.sizes.is_none() && known != size => {
+                            return Err(format!("has iterator d{d} with ranges {known} and {size}").into());
+                        }
+                        Some(slot @ None) => *slot = Some(*size),
+                        _ => {}
+                    }
+                }
+            }
+        }
+        let missing = domain.iter().position(Option::is_none);
+        match missing {
+            Some(d) => Err(format!("says no range for iterator d{d}: it indexes no dimension alone, and there are no 'sizes'").into()),
+            None => Ok(domain.into_iter().flatten().collect()),
+        }
+    }
+}
+
+impl Verify for Generic {
+    fn verify(&self, op: OpRef<'_>) -> Result<(), Failure> {
+        let ir = op.ir;
+        let operands: Vec<Value> = self.operands().collect();
+        let rank = self.iterator_types.len();
+        let maps = &self.indexing_maps;
+        if maps.len() != operands.len() {
+            let (found, wanted) = (maps.len(), operands.len());
+            return Err(format!("has {found} indexing maps for {wanted} operands").into());
+        }
+        for kind in &self.iterator_types {
+            if !matches!(kind.as_str(), Some("parallel" | "reduction")) {
+                return Err(format!("has iterator type {kind}, expected \"parallel\" or \"reduction\"").into());
+            }
+        }
+        for (i, (value, map)) in operands.iter().zip(maps).enumerate() {
+            let ty = ir.ty(*value);
+            let operand_rank = ty.shape().map_or(0, <[i64]>::len);
+            if map.dims != rank || map.syms != 0 {
+                return Err(format!("has map {i} with {} dimensions and {} symbols, expected {rank} and 0", map.dims, map.syms).into());
+            }
+            if map.exprs.len() != operand_rank {
+                return Err(format!("has map {i} with {} results for a {ty}", map.exprs.len()).into());
+            }
+        }
+        let domain = self.domain(ir)?;
+        if let Some((d, size)) = domain.iter().enumerate().find(|(_, size)| **size < 0) {
+            return Err(format!("has iterator d{d} with range {size}").into());
+        }
+        self.check_bounds(ir, &operands, &domain)?;
+        self.check_outputs(ir)?;
+        self.check_region(op)
+    }
+}
+
+impl Generic {
+    /// Every map stays inside its operand.
+    fn check_bounds(&self, ir: &Ir, operands: &[Value], domain: &[i64]) -> Result<(), Failure> {
+        if domain.contains(&0) {
+            return Ok(());
+        }
+        for (i, (value, map)) in operands.iter().zip(&self.indexing_maps).enumerate() {
+            let ty = ir.ty(*value);
+            for (d, (expr, size)) in map.exprs.iter().zip(ty.shape().unwrap_or(&[])).enumerate() {
+                let Some(form) = expr.linear(domain.len()) else {
+                    continue;
+                };
+                let constant = form[domain.len()];
+                let (mut low, mut high) = (constant, constant);
+                for (c, range) in form.iter().zip(domain) {
+                    let reach = c.saturating_mul(range - 1);
+                    low = low.saturating_add(reach.min(0));
+                    high = high.saturating_add(reach.max(0));
+                }
+                if low < 0 || high >= *size {
+                    return Err(format!(
+                        "reaches {low} to {high} in dimension {d} of operand {i}, which is a {ty}"
+                    )
+                    .into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Output maps name each parallel iterator once; reductions combine.
+    fn check_outputs(&self, ir: &Ir) -> Result<(), Failure> {
+        let reductions = self.reductions();
+        let parallel: Vec<usize> = (0..reductions.len()).filter(|d| !reductions[*d]).collect();
+        for map in &self.indexing_maps[self.inputs.len()..] {
+            let mut dims = map.as_projection().unwrap_or_default();
+            dims.sort_unstable();
+            if dims != parallel || map.exprs.len() != parallel.len() {
+                return Err(format!("has output map {map}, which does not name each parallel iterator once").into());
+            }
+        }
+        if self.combine.is_none() && reductions.contains(&true) {
+            return Err("has a reduction but no combiner".into());
+        }
+        let outputs: Vec<Type> = self.outputs.iter().map(|v| ir.ty(*v)).collect();
+        let results = &self.results.0;
+        // On buffers there are no results: outputs are written in place.
+        if *results != outputs && !(results.is_empty() && outputs.iter().all(|t| t.is::<tir::MemRefType>())) {
+            let (found, wanted) = (
+                Type::function([], results.clone()),
+                Type::function([], outputs),
+            );
+            return Err(format!("has results {found}, expected {wanted}").into());
+        }
+        Ok(())
+    }
+
+    /// The region is pure and its types are those of the elements.
+    fn check_region(&self, op: OpRef<'_>) -> Result<(), Failure> {
+        let ir = op.ir;
+        let Some(block) = ir.entry(self.body) else {
+            return Err("has an empty region".into());
+        };
+        let found: Vec<Type> = ir.args(block).map(|v| ir.ty(v)).collect();
+        let wanted: Vec<Type> = self.inputs.iter().map(|v| ir.ty(*v).elem()).collect();
+        if found != wanted {
+            let (found, wanted) = (Type::function(found, []), Type::function(wanted, []));
+            return Err(format!("has a region that takes {found}, expected {wanted}").into());
+        }
+        let Some(end) = ir.last(block).and_then(|last| ir.get::<Yield>(last)) else {
+            return Err("has a region that does not end in tensor.yield".into());
+        };
+        let found: Vec<Type> = end.values.iter().map(|v| ir.ty(*v)).collect();
+        let wanted: Vec<Type> = self.outputs.iter().map(|v| ir.ty(*v).elem()).collect();
+        if found != wanted {
+            let (found, wanted) = (Type::function([], found), Type::function([], wanted));
+            return Err(format!("yields {found}, expected {wanted}").into());
+        }
+        let impure = |inner: &OpId| !ir.is_pure(*inner) && ir.info(*inner).is_some();
+        if let Some(inner) = ir.ops_in(block).find(impure) {
+            return Err(format!("has '{}' in its region, which is not pure", ir.name(inner)).into());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,21 @@
+//! The dialect tensor: index expressions on whole tensors and tiles, without an order.
+#![forbid(unsafe_code)]
+
+pub mod generic;
+mod slices;
+mod transfer;
+
+pub use generic::{Combine, Generic, Yield};
+pub use slices::{CollapseShape, Empty, ExpandShape, ExtractSlice, InsertSlice, check_slice};
+pub use transfer::{TransferRead, TransferWrite, check_access};
+
+tir::dialect! {
+    /// Index expressions: what each element of a tensor is, without an order.
+    tensor {
+        ops: [
+            Empty, Generic, Yield, ExtractSlice, InsertSlice, CollapseShape, ExpandShape,
+            TransferRead, TransferWrite,
+        ],
+        constant: tir_arith::materialize,
+    }
+}

@@ -1,0 +1,34 @@
+//! Conditions on types that ops name with `#[is(…)]`. "Like" means a scalar, or a vector or
+//! tensor of it.
+
+use tir_core::{Constraint, MemRefType, TensorType, Type};
+
+macro_rules! constraints {
+    ($($name:ident $what:literal $holds:expr;)*) => {$(
+        #[doc = concat!("Expects ", $what, ".")]
+        pub static $name: Constraint = Constraint { what: $what, holds: $holds };
+    )*};
+}
+
+constraints! {
+    INDEX "an index" Type::is_index;
+    INT "an integer" Type::is_int;
+    BOOL "an i1" |ty| ty == Type::int(1);
+    SCALAR "an integer, index or float" is_scalar;
+    INT_LIKE "an integer or index, or a vector or tensor of them" |ty| like(ty, |e| e.is_int() || e.is_index());
+    BOOL_LIKE "an i1, or a vector or tensor of it" |ty| like(ty, |e| e == Type::int(1));
+    FLOAT_LIKE "a float, or a vector or tensor of it" |ty| like(ty, Type::is_float);
+    NUMBER_LIKE "an integer, index or float, or a vector or tensor of them" |ty| like(ty, is_scalar);
+    TENSOR "a ranked tensor" |ty| ty.is::<TensorType>();
+    FLOAT_TENSOR "a ranked tensor of floats" |ty| ty.is::<TensorType>() && ty.elem().is_float();
+    MEMREF "a ranked memref" |ty| ty.is::<MemRefType>();
+}
+
+/// Whether it is an integer, index or float.
+pub fn is_scalar(ty: Type) -> bool {
+    ty.is_int() || ty.is_index() || ty.is_float()
+}
+
+fn like(ty: Type, holds: fn(Type) -> bool) -> bool {
+    holds(ty.elem()) && !ty.is::<MemRefType>()
+}

@@ -189,6 +189,7 @@ impl Matcher {
             if let Some(found) = walk.run(hit.start(), None)? {
                 return Ok(Some(found));
             }
+            walk.charge(1 + hit.len() / 64)?;
             from = hit.start() + 1;
             if from > text.len() {
                 break;
@@ -205,7 +206,7 @@ impl Matcher {
                 Part::Text(text) => source.push_str(&posix::literal(text)),
                 Part::Regex(regex) => source.push_str(&format!("(?:{regex})")),
                 Part::Capture(_, regex) => source.push_str(&format!("({regex})")),
-                Part::Repeat(_) => source.push_str("(?s:.*?)"),
+                Part::Repeat(slot) => source.push_str(&may_repeat(parts, *slot)),
             }
             fixed &= matches!(part, Part::Text(_));
         }
@@ -229,6 +230,25 @@ impl Matcher {
         }
         self.kept.insert(source, Rc::clone(&compiled));
         Ok(compiled)
+    }
+}
+
+/// A regex for all that a repeat of `slot` may be: what the slot matches, unless that depends on
+/// what stands around it.
+fn may_repeat(parts: &[Part], slot: usize) -> String {
+    let regex = parts.iter().find_map(|p| match p {
+        Part::Capture(s, regex) if *s == slot => Some(regex),
+        _ => None,
+    });
+    match regex {
+        Some(regex)
+            if !["(?:^)", "(?:$)", "(?:\\b"]
+                .iter()
+                .any(|l| regex.contains(l)) =>
+        {
+            format!("(?:{regex})")
+        }
+        _ => "(?s:.*?)".into(),
     }
 }
 

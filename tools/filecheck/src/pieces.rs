@@ -113,6 +113,17 @@ impl<'t> Walk<'t> {
         Ok(best)
     }
 
+    /// Counts work done.
+    pub(crate) fn charge(&mut self, cost: usize) -> Result<(), NoMatch> {
+        self.left = self.left.saturating_sub(cost);
+        match self.left {
+            0 => Err(NoMatch::Error(
+                "the pattern is too ambiguous to match in bounded time".into(),
+            )),
+            _ => Ok(()),
+        }
+    }
+
     fn frame(
         &mut self,
         index: usize,
@@ -164,15 +175,15 @@ impl<'t> Walk<'t> {
                         break;
                     }
                 }
-                cost += ends.len();
+                // A piece rarely reads past its line.
+                let line = text[at..]
+                    .iter()
+                    .position(|&b| b == b'\n')
+                    .unwrap_or(text.len() - at);
+                cost += ends.len() + line / 8;
             }
         }
-        self.left = self.left.saturating_sub(cost);
-        if self.left == 0 {
-            return Err(NoMatch::Error(
-                "the pattern is too ambiguous to match in bounded time".into(),
-            ));
-        }
+        self.charge(cost)?;
         Ok(Frame { at, ends })
     }
 }

@@ -4,9 +4,16 @@
 pub use tir_core::*;
 pub use tir_macros::Op;
 
+pub use tir_data as data;
+pub use tir_interp as interp;
+pub use tir_interp::{Compiler, Data, Env, Evaluate, Interpreter, LowerToEval};
+
+pub mod constraints;
+
 /// What `#[op(…, word)]` may name.
 pub mod hooks {
     pub use tir_core::hooks::*;
+    pub use tir_interp::hooks::{evaluate, lower_to_eval};
 }
 
 /// Declares a dialect: `dialect! { /// One sentence. graph { ops: [Add, …], … } }` makes
@@ -33,6 +40,7 @@ macro_rules! dialect {
             attrs: &[$($($crate::attr_info::<$attr>()),*)?],
             constant: $crate::dialect!(@option $($constant)?),
             load: $crate::dialect!(@option $($load)?),
+            attached: $crate::Attached::new(),
         };
     };
     (@option) => { None };

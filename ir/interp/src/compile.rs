@@ -1,0 +1,519 @@
+//! The compiler: what ops call to become instructions.
+
+use std::collections::HashMap;
+
+use tir_core::{BlockId, Failure, Ir, Name, OpId, OpRef, RegionId, Traits, Type, Value};
+
+use crate::code::{CallSite, Code, Instr, Label, Native, Port, Reg, Slot};
+use crate::data::Data;
+use crate::env::{Env, resolve};
+use crate::hooks::{EvaluateOp, LowerOp};
+use crate::memory::Site;
+use crate::ops::ScalarOp;
+use crate::scalar::{Kind, Scalar};
+
+/// How deep regions may nest: lowering recurses.
+const NESTING: u32 = 200;
+
+/// Turns the ops of a function into instructions.
+///
+/// A value has a register of its own: a scalar register if its type is a scalar, an object
+/// register else. Ops name values; [`Compiler::reg`] and [`Compiler::temp`] give scalar registers
+/// where one op becomes several instructions.
+pub struct Compiler<'m> {
+    pub(crate) ir: &'m Ir,
+    pub(crate) code: Code<'m>,
+    slots: HashMap<Value, Slot>,
+    numbers: HashMap<Scalar, Reg>,
+    labels: u32,
+    pub(crate) blocks: HashMap<BlockId, Label>,
+    pub(crate) op: Option<OpId>,
+    nesting: u32,
+    /// Whether this is the region of a kernel: only scalar operations are allowed.
+    pub(crate) kernel: bool,
+    /// Registers of a kernel's iterators.
+    pub(crate) iterators: Vec<Reg>,
+    resolve: Box<dyn Fn(tir_core::Attr, Type) -> Result<Data, Failure> + 'm>,
+}
+
+impl<'m> Compiler<'m> {
+    pub(crate) fn new(
+        ir: &'m Ir,
+        name: Name,
+        resolve: impl Fn(tir_core::Attr, Type) -> Result<Data, Failure> + 'm,
+    ) -> Self {
+        let code = Code {
+            name,
+            params: Vec::new(),
+            instrs: Vec::new(),
+            sites: Vec::new(),
+            ops: vec![Site {
+                op: ir.root_name(),
+                loc: ir.loc(ir.root()),
+            }],
+            scalars: Vec::new(),
+            objects: 0,
+            constants: Vec::new(),
+            lists: Vec::new(),
+            natives: Vec::new(),
+            calls: Vec::new(),
+            returns: Vec::new(),
+            cursors: Vec::new(),
+            messages: Vec::new(),
+        };
+        Self {
+            ir,
+            code,
+            slots: HashMap::new(),
+            numbers: HashMap::new(),
+            labels: 0,
+            blocks: HashMap::new(),
+            op: None,
+            nesting: 0,
+            kernel: false,
+            iterators: Vec::new(),
+            resolve: Box::new(resolve),
+        }
+    }
+
+    /// The arena of the function.
+    pub fn ir(&self) -> &'m Ir {
+        self.ir
+    }
+
+    // Registers.
+
+    /// The scalar register of a value.
+    pub fn reg(&mut self, value: Value) -> Result<Reg, Failure> {
+        match self.slot(value) {
+            Slot::Scalar(reg) => Ok(reg),
+            Slot::Object(_) => Err(format!("{} is not a scalar", self.ir.ty(value)).into()),
+        }
+    }
+    /// The object register of a value.
+    pub(crate) fn object(&mut self, value: Value) -> Result<u32, Failure> {
+        match self.slot(value) {
+            Slot::Object(index) => Ok(index),
+            Slot::Scalar(_) => Err(format!("{} is a scalar", self.ir.ty(value)).into()),
+        }
+    }
+    pub(crate) fn slot(&mut self, value: Value) -> Slot {
+        if let Some(slot) = self.slots.get(&value) {
+            return *slot;
+        }
+        let slot = match Kind::of(self.ir.ty(value)) {
+            Some(kind) => Slot::Scalar(self.temp(kind)),
+            None => Slot::Object(self.new_object()),
+        };
+        self.slots.insert(value, slot);
+        slot
+    }
+    pub(crate) fn has_slot(&self, value: Value) -> bool {
+        self.slots.contains_key(&value)
+    }
+    pub(crate) fn set_slot(&mut self, value: Value, slot: Slot) {
+        self.slots.insert(value, slot);
+    }
+    /// A new scalar register.
+    pub fn temp(&mut self, kind: Kind) -> Reg {
+        self.code.scalars.push(0);
+        Reg {
+            index: self.code.scalars.len() as u32 - 1,
+            kind,
+        }
+    }
+    pub(crate) fn new_object(&mut self) -> u32 {
+        self.code.objects += 1;
+        self.code.objects - 1
+    }
+    /// The register that holds a number from the start.
+    pub fn number(&mut self, number: Scalar) -> Reg {
+        if let Some(reg) = self.numbers.get(&number) {
+            return *reg;
+        }
+        let reg = self.temp(number.kind);
+        self.code.scalars[reg.index as usize] = number.bits;
+        self.numbers.insert(number, reg);
+        reg
+    }
+    pub(crate) fn is_number(&self, index: u32) -> Option<u64> {
+        let held = self.numbers.values().any(|r| r.index == index);
+        held.then(|| self.code.scalars[index as usize])
+    }
+    /// The register of iterator `dim`, in the region of a kernel.
+    pub fn iterator(&self, dim: usize) -> Result<Reg, Failure> {
+        let found = self.iterators.get(dim).copied();
+        found.ok_or_else(|| format!("iterator {dim} does not exist here").into())
+    }
+
+    /// Whether the op that is being lowered is the last to use the value, so that the value may
+    /// be moved away from its register. Conservative.
+    pub(crate) fn last_use(&self, value: Value) -> bool {
+        let Some(op) = self.op else {
+            return false;
+        };
+        let Some(block) = self.ir.value_block(value) else {
+            return false;
+        };
+        if self.ir.block_of(op) != Some(block) || self.ir.uses(value).len() > 64 {
+            return false;
+        }
+        self.ir.uses(value).all(|u| {
+            u.op == op
+                || self
+                    .ir
+                    .ancestor_in(u.op, block)
+                    .is_some_and(|a| self.ir.is_before(a, op))
+        })
+    }
+    pub(crate) fn ports(&mut self, values: &[Value]) -> Vec<Port> {
+        let mut ports: Vec<Port> = Vec::with_capacity(values.len());
+        for (i, value) in values.iter().enumerate() {
+            // Of several uses by one op the last one moves.
+            let last = !values[i + 1..].contains(value) && self.last_use(*value);
+            ports.push(Port {
+                slot: self.slot(*value),
+                last,
+            });
+        }
+        ports
+    }
+
+    // Instructions.
+
+    pub(crate) fn push(&mut self, instr: Instr) {
+        self.code.instrs.push(instr);
+        self.code.sites.push(self.code.ops.len() as u32 - 1);
+    }
+    /// A scalar operation into a register.
+    pub fn emit(&mut self, op: ScalarOp, dst: Reg, args: &[Reg]) -> Result<(), Failure> {
+        let (kinds, count) = op.inputs();
+        let fits = args.len() == count && args.iter().zip(kinds).all(|(r, k)| r.kind == k);
+        if !fits || dst.kind != op.kind() {
+            let kinds: Vec<Kind> = args.iter().map(|r| r.kind).collect();
+            return Err(format!("internal error: {op:?} on {kinds:?} to {:?}", dst.kind).into());
+        }
+        let at = |i: usize| args.get(i).map_or(0, |r| r.index);
+        let (dst, a, b) = (dst.index, at(0), at(1));
+        self.push(match op {
+            ScalarOp::Copy(_) => Instr::Move { dst, src: a },
+            op => Instr::Op {
+                op,
+                dst,
+                a,
+                b,
+                c: at(2),
+            },
+        });
+        Ok(())
+    }
+    /// A scalar operation into a new register.
+    pub fn compute(&mut self, op: ScalarOp, args: &[Reg]) -> Result<Reg, Failure> {
+        let dst = self.temp(op.kind());
+        self.emit(op, dst, args)?;
+        Ok(dst)
+    }
+    /// A scalar operation on values; on tensors and vectors it works element by element.
+    pub fn scalar(&mut self, op: ScalarOp, result: Value, args: &[Value]) -> Result<(), Failure> {
+        if Kind::of(self.ir.ty(result)).is_some() {
+            let args = args
+                .iter()
+                .map(|v| self.reg(*v))
+                .collect::<Result<Vec<_>, _>>()?;
+            let dst = self.reg(result)?;
+            return self.emit(op, dst, &args);
+        }
+        let ty = self.ir.ty(result);
+        let elem = ty.elem();
+        self.native(args, &[result], move |_, inputs| {
+            Ok(vec![crate::lanes::elementwise(op, inputs, elem)?])
+        });
+        Ok(())
+    }
+    /// `cond ? a : b` on values of any type. The condition is an `i1`, or a tensor of them.
+    pub fn select(
+        &mut self,
+        result: Value,
+        cond: Value,
+        a: Value,
+        b: Value,
+    ) -> Result<(), Failure> {
+        let ty = self.ir.ty(result);
+        if Kind::of(self.ir.ty(cond)).is_none() {
+            let kind = Kind::of(ty.elem()).ok_or("select by elements needs elements")?;
+            return self.scalar(ScalarOp::Select(kind), result, &[cond, a, b]);
+        }
+        if let Some(kind) = Kind::of(ty) {
+            return self.scalar(ScalarOp::Select(kind), result, &[cond, a, b]);
+        }
+        let (dst, cond) = (self.object(result)?, self.reg(cond)?.index);
+        let (a, b) = (self.object(a)?, self.object(b)?);
+        self.push(Instr::SelectObject { dst, cond, a, b });
+        Ok(())
+    }
+    /// The constant that an attribute says.
+    pub fn constant(&mut self, result: Value, attr: tir_core::Attr) -> Result<(), Failure> {
+        let data = (self.resolve)(attr, self.ir.ty(result))?;
+        let slot = match (&data, Kind::of(self.ir.ty(result))) {
+            (Data::Scalar(scalar), Some(kind)) if scalar.kind == kind => {
+                Slot::Scalar(self.number(*scalar))
+            }
+            (_, Some(_)) => {
+                return Err(format!("constant {attr} is not of type {}", self.ir.ty(result)).into());
+            }
+            _ => {
+                data.check(self.ir.ty(result))?;
+                let index = self.new_object();
+                self.code.constants.push((index, data));
+                Slot::Object(index)
+            }
+        };
+        self.set_slot(result, slot);
+        Ok(())
+    }
+    /// Reads the element of a memref.
+    pub fn load(&mut self, result: Value, view: Value, indices: &[Value]) -> Result<(), Failure> {
+        let (dst, view) = (self.reg(result)?, self.object(view)?);
+        let (list, rank) = self.list(indices)?;
+        self.push(Instr::Load {
+            dst: dst.index,
+            view,
+            list,
+            rank,
+            kind: dst.kind,
+        });
+        Ok(())
+    }
+    /// Writes the element of a memref.
+    pub fn store(&mut self, value: Value, view: Value, indices: &[Value]) -> Result<(), Failure> {
+        let (src, view) = (self.reg(value)?, self.object(view)?);
+        let (list, rank) = self.list(indices)?;
+        self.push(Instr::Store {
+            src: src.index,
+            view,
+            list,
+            rank,
+            kind: src.kind,
+        });
+        Ok(())
+    }
+    fn list(&mut self, values: &[Value]) -> Result<(u32, u8), Failure> {
+        let at = self.code.lists.len() as u32;
+        let regs = values.iter().map(|v| Ok(self.reg(*v)?.index));
+        let regs = regs.collect::<Result<Vec<u32>, Failure>>()?;
+        let rank = u8::try_from(regs.len()).map_err(|_| "too many indices")?;
+        self.code.lists.extend(regs);
+        Ok((at, rank))
+    }
+    /// Runs Rust code: `run` gets the operands (a value used for the last time is moved in, so
+    /// that a tensor can be taken and changed in place) and gives a value for each result.
+    pub fn native(
+        &mut self,
+        inputs: &[Value],
+        results: &[Value],
+        run: impl Fn(&mut Env<'m>, &mut [Data]) -> Result<Vec<Data>, Failure> + 'm,
+    ) {
+        let inputs = self.ports(inputs);
+        let outputs = results.iter().map(|v| self.slot(*v)).collect();
+        self.code.natives.push(Native {
+            run: std::rc::Rc::new(run),
+            inputs,
+            outputs,
+        });
+        self.push(Instr::Native(self.code.natives.len() as u32 - 1));
+    }
+    /// Calls a function of the module.
+    pub fn call(&mut self, callee: Name, args: &[Value], results: &[Value]) {
+        let inputs = self.ports(args);
+        let outputs = results.iter().map(|v| self.slot(*v)).collect();
+        let code = std::cell::OnceCell::new();
+        self.code.calls.push(CallSite {
+            callee,
+            inputs,
+            outputs,
+            code,
+        });
+        self.push(Instr::Call(self.code.calls.len() as u32 - 1));
+    }
+    /// Returns from the function.
+    pub fn ret(&mut self, values: &[Value]) {
+        let ports = self.ports(values);
+        self.code.returns.push(ports);
+        self.push(Instr::Return(self.code.returns.len() as u32 - 1));
+    }
+    /// Fails when it is reached: `cf.assert`, `ub.unreachable`.
+    pub fn fail(&mut self, message: impl Into<String>) {
+        self.code.messages.push(message.into());
+        self.push(Instr::Fail(self.code.messages.len() as u32 - 1));
+    }
+    /// A new place to jump to, not placed yet.
+    pub fn label(&mut self) -> Label {
+        self.labels += 1;
+        Label(self.labels - 1)
+    }
+
+    // Ops.
+
+    /// Lowers an op: by its hook, as a constant, or as a call of its `evaluate`.
+    pub fn lower(&mut self, id: OpId) -> Result<(), Failure> {
+        let outer = (self.op, self.code.ops.len() as u32 - 1);
+        let op = self.ir.op(id);
+        self.code.ops.push(Site {
+            op: op.name(),
+            loc: op.loc(),
+        });
+        self.op = Some(id);
+        self.nesting += 1;
+        let done = self.lower_op(op).map_err(|e| {
+            placed(
+                e,
+                Site {
+                    op: op.name(),
+                    loc: op.loc(),
+                },
+            )
+        });
+        self.nesting -= 1;
+        self.op = outer.0;
+        // Later instructions of the op around belong to that op again.
+        if let Some(site) = self.code.ops.get(outer.1 as usize).copied() {
+            self.code.ops.push(site);
+        }
+        done
+    }
+    fn lower_op(&mut self, op: OpRef<'m>) -> Result<(), Failure> {
+        if self.nesting > NESTING {
+            return Err(format!("regions nest deeper than {NESTING}").into());
+        }
+        let info = op.info().ok_or("the op is not known, so it cannot run")?;
+        if let Some(hook) = info.interface::<dyn LowerOp>() {
+            return hook.lower(op, self);
+        }
+        let results: Vec<Value> = self.ir.results(op.id).collect();
+        if info.has(Traits::ConstantLike)
+            && let ([result], Some(value)) = (&results[..], op.attr("value"))
+        {
+            return self.constant(*result, value);
+        }
+        let operands: Vec<Value> = self.ir.operands(op.id).collect();
+        if let Some(hook) = info.interface::<dyn EvaluateOp>() {
+            self.native(&operands, &results, move |_, inputs| {
+                hook.evaluate(op, inputs)
+            });
+            return Ok(());
+        }
+        if info.has(Traits::ReturnLike) && self.ir.parent(op.id) == Some(self.ir.root()) {
+            self.ret(&operands);
+            return Ok(());
+        }
+        Err("the op says neither how it is evaluated nor how it is lowered to run".into())
+    }
+    /// Lowers the ops of a block but its terminator, and gives the terminator's operands.
+    pub fn block(&mut self, block: BlockId) -> Result<Vec<Value>, Failure> {
+        let last = self.ir.last(block);
+        let end = last.filter(|op| self.ir.info(*op).is_none_or(|i| i.has(Traits::Terminator)));
+        let ops: Vec<OpId> = self.ir.ops_in(block).collect();
+        for op in ops {
+            if Some(op) != end {
+                self.lower(op)?;
+            }
+        }
+        Ok(end.map_or_else(Vec::new, |op| self.ir.operands(op).collect()))
+    }
+    /// The only block of a region.
+    pub fn only_block(&self, region: RegionId) -> Result<BlockId, Failure> {
+        let mut blocks = self.ir.blocks(region);
+        match (blocks.next(), blocks.next()) {
+            (Some(block), None) => Ok(block),
+            _ => Err("a region without exactly one block cannot run here".into()),
+        }
+    }
+    /// Runs the only block of a region in place: its arguments become `args`; gives the operands
+    /// of its terminator.
+    pub fn inline(&mut self, region: RegionId, args: &[Value]) -> Result<Vec<Value>, Failure> {
+        let block = self.only_block(region)?;
+        let params: Vec<Value> = self.ir.args(block).collect();
+        self.assign(args, &params)?;
+        self.block(block)
+    }
+
+    /// Ends the code: labels become positions.
+    pub(crate) fn finish(mut self) -> Result<Code<'m>, Failure> {
+        let mut at = vec![0u32; self.labels as usize];
+        let mut kept = 0;
+        for instr in &self.code.instrs {
+            match instr {
+                Instr::Label(l) => at[*l as usize] = kept,
+                _ => kept += 1,
+            }
+        }
+        let place = |l: &mut u32| *l = at[*l as usize];
+        let mut instrs = Vec::with_capacity(kept as usize);
+        let mut sites = Vec::with_capacity(kept as usize);
+        for (mut instr, site) in self.code.instrs.into_iter().zip(self.code.sites) {
+            match &mut instr {
+                Instr::Label(_) => continue,
+                Instr::Jump(to) | Instr::JumpIf { to, .. } | Instr::JumpUnless { to, .. } => {
+                    place(to)
+                }
+                Instr::LoopEnter { exit, .. } => place(exit),
+                Instr::LoopNext { body, .. } => place(body),
+                _ => {}
+            }
+            instrs.push(hot(instr));
+            sites.push(site);
+        }
+        self.code.instrs = instrs;
+        self.code.sites = sites;
+        Ok(self.code)
+    }
+}
+
+/// The undispatched form of the most frequent operations.
+fn hot(instr: Instr) -> Instr {
+    use crate::ops::{FloatOp, IntOp};
+    let Instr::Op { op, dst, a, b, .. } = instr else {
+        return instr;
+    };
+    match op {
+        ScalarOp::Int(IntOp::Add, k) if k.width() == 64 => Instr::AddI { dst, a, b },
+        ScalarOp::Int(IntOp::Mul, k) if k.width() == 64 => Instr::MulI { dst, a, b },
+        ScalarOp::Float(FloatOp::Add, Kind::F32) => Instr::AddF { dst, a, b },
+        ScalarOp::Float(FloatOp::Sub, Kind::F32) => Instr::SubF { dst, a, b },
+        ScalarOp::Float(FloatOp::Mul, Kind::F32) => Instr::MulF { dst, a, b },
+        _ => instr,
+    }
+}
+
+/// The failure with name and place of the op it is of, unless it has a place already.
+pub(crate) fn placed(error: Failure, site: Site) -> Failure {
+    if !error.loc.is_unknown() || error.message.starts_with('\'') {
+        return error;
+    }
+    Box::new(
+        (*error)
+            .at(site.loc)
+            .context(format_args!("'{}': ", site.op)),
+    )
+}
+
+/// Compiles the function that defines a symbol.
+pub(crate) fn compile_function<'m>(
+    env: &Env<'m>,
+    name: Name,
+    op: OpRef<'m>,
+) -> Result<Code<'m>, Failure> {
+    let site = Site {
+        op: op.name(),
+        loc: op.loc(),
+    };
+    let (ir, id) = op.inner();
+    let region = ir.regions(id).next().filter(|r| ir.entry(*r).is_some());
+    let region = region.ok_or_else(|| placed(format!("@{name} has no body").into(), site))?;
+    let resolver = env.resolver();
+    let mut cx = Compiler::new(ir, name, move |attr, ty| {
+        resolve(resolver.as_deref(), attr, ty)
+    });
+    cx.function(region).map_err(|e| placed(e, site))?;
+    cx.finish()
+}

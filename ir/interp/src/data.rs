@@ -1,0 +1,247 @@
+//! Run-time values: scalars, tensors, views of memory, and what dialects bring.
+
+use std::any::Any;
+use std::fmt;
+use std::rc::Rc;
+
+use tir_core::{Failure, TensorType, Type};
+use tir_data::{Array, Bytes, DType, DataError};
+
+use crate::scalar::{Kind, Scalar, dtype_of};
+use crate::view::View;
+
+/// A value while a program runs. Cloning one shares what it holds.
+#[derive(Clone, Default)]
+pub enum Data {
+    /// Nothing: a register that was not written yet, or whose value was moved on.
+    #[default]
+    None,
+    /// An integer, index or float.
+    Scalar(Scalar),
+    /// A tensor. [`update`] changes it in place where nobody shares it.
+    Tensor(Array),
+    /// A memref: a view of a buffer.
+    View(Rc<View>),
+    /// A token, or anything else a dialect brings.
+    Object(Rc<dyn Any>),
+}
+
+impl Data {
+    /// An `index`.
+    pub fn index(value: i64) -> Self {
+        Self::Scalar(Scalar::index(value))
+    }
+    /// An object of a dialect.
+    pub fn object<T: Any>(value: T) -> Self {
+        Self::Object(Rc::new(value))
+    }
+    /// A seeded random value of a scalar or statically shaped tensor type.
+    pub fn random(ty: Type, seed: u64) -> Result<Self, Failure> {
+        if let Some(kind) = Kind::of(ty) {
+            return Ok(Self::Scalar(Scalar::random(kind, seed)));
+        }
+        let (dtype, shape) = tensor_form(ty)?;
+        Array::random(dtype, &shape, seed)
+            .map(Self::Tensor)
+            .map_err(failure)
+    }
+
+    /// The integer or index it is.
+    pub fn as_int(&self) -> Result<i64, Failure> {
+        match self {
+            Self::Scalar(s) => s.as_int().ok_or_else(|| self.is_not("an integer")),
+            _ => Err(self.is_not("an integer")),
+        }
+    }
+    /// The number it is.
+    pub fn as_f64(&self) -> Result<f64, Failure> {
+        Ok(self.as_scalar()?.as_f64())
+    }
+    /// The scalar it is.
+    pub fn as_scalar(&self) -> Result<Scalar, Failure> {
+        match self {
+            Self::Scalar(scalar) => Ok(*scalar),
+            _ => Err(self.is_not("a scalar")),
+        }
+    }
+    /// The tensor it is.
+    pub fn as_tensor(&self) -> Result<&Array, Failure> {
+        match self {
+            Self::Tensor(array) => Ok(array),
+            _ => Err(self.is_not("a tensor")),
+        }
+    }
+    /// The tensor it is, taken out, so that it can be changed in place if nobody shares it.
+    pub fn take_tensor(&mut self) -> Result<Array, Failure> {
+        match std::mem::take(self) {
+            Self::Tensor(array) => Ok(array),
+            other => {
+                let error = other.is_not("a tensor");
+                *self = other;
+                Err(error)
+            }
+        }
+    }
+    /// The view it is.
+    pub fn as_view(&self) -> Result<&Rc<View>, Failure> {
+        match self {
+            Self::View(view) => Ok(view),
+            _ => Err(self.is_not("a memref")),
+        }
+    }
+    /// The object of this Rust type it is.
+    pub fn as_object<T: Any>(&self) -> Result<&T, Failure> {
+        match self {
+            Self::Object(object) => object.downcast_ref(),
+            _ => None,
+        }
+        .ok_or_else(|| self.is_not(std::any::type_name::<T>()))
+    }
+    /// As an array: tensors as they are, scalars with rank 0.
+    pub fn to_array(&self) -> Result<Array, Failure> {
+        match self {
+            Self::Tensor(array) => Ok(array.clone()),
+            Self::Scalar(scalar) => scalar_array(*scalar),
+            _ => Err(self.is_not("a tensor or scalar")),
+        }
+    }
+    /// What it is, in a word.
+    pub fn what(&self) -> &'static str {
+        match self {
+            Self::None => "nothing",
+            Self::Scalar(s) if s.kind.is_float() => "a float",
+            Self::Scalar(_) => "an integer",
+            Self::Tensor(_) => "a tensor",
+            Self::View(_) => "a memref",
+            Self::Object(_) => "an object",
+        }
+    }
+    fn is_not(&self, expected: &str) -> Failure {
+        format!("expected {expected}, found {}", self.what()).into()
+    }
+
+    /// Whether it is a value of a type: kind, element type and every static dimension.
+    pub fn check(&self, ty: Type) -> Result<(), Failure> {
+        let fits = match self {
+            Self::Scalar(s) => Kind::of(ty) == Some(s.kind),
+            Self::Tensor(a) => {
+                ty.is::<TensorType>()
+                    && dtype_of(ty.elem()) == Some(a.dtype())
+                    && shape_fits(ty, a.shape().iter().map(|&d| d as i64))
+            }
+            Self::View(v) => {
+                Kind::of(ty.elem()) == Some(v.kind) && shape_fits(ty, v.shape.iter().copied())
+            }
+            Self::Object(_) => Kind::of(ty).is_none() && ty.shape().is_none(),
+            Self::None => false,
+        };
+        if fits {
+            Ok(())
+        } else {
+            Err(format!("expected a value of type {ty}, found {self:?}").into())
+        }
+    }
+}
+
+fn shape_fits(ty: Type, shape: impl ExactSizeIterator<Item = i64>) -> bool {
+    ty.shape().is_some_and(|dims| {
+        dims.len() == shape.len() && dims.iter().zip(shape).all(|(&d, n)| d < 0 || d == n)
+    })
+}
+
+/// A rank-0 array of a scalar.
+fn scalar_array(scalar: Scalar) -> Result<Array, Failure> {
+    let dtype = match scalar.kind {
+        Kind::Int(1) => DType::Bool,
+        Kind::F16 => DType::F16,
+        Kind::BF16 => DType::BF16,
+        Kind::F32 => DType::F32,
+        Kind::F64 => DType::F64,
+        kind => match kind.bytes() {
+            1 => DType::I8,
+            2 => DType::I16,
+            4 => DType::I32,
+            _ => DType::I64,
+        },
+    };
+    let mut bytes = vec![0; dtype.size()];
+    // Narrow odd widths are sign-extended to the bytes they take.
+    let kind = Kind::of_dtype(dtype);
+    kind.write(scalar.bits, &mut bytes)
+        .ok_or("scalar of unknown size")?;
+    Array::new(dtype, &[], bytes.into()).map_err(failure)
+}
+
+/// Element type and shape of the arrays of a statically shaped tensor (or memref) type.
+pub fn tensor_form(ty: Type) -> Result<(DType, Vec<usize>), Failure> {
+    let dims = ty.shape().ok_or_else(|| format!("{ty} has no shape"))?;
+    let dtype = dtype_of(ty.elem()).ok_or_else(|| format!("{} cannot be held", ty.elem()))?;
+    let shape = dims.iter().map(|&d| usize::try_from(d));
+    let shape = shape.collect::<Result<Vec<_>, _>>();
+    Ok((
+        dtype,
+        shape.map_err(|_| format!("{ty} has a dynamic shape"))?,
+    ))
+}
+
+/// Changes the bytes of a tensor: in place if this is the only handle to bytes that were
+/// allocated here, else in a copy.
+pub fn update<R>(array: Array, change: impl FnOnce(&mut [u8]) -> R) -> Result<(Array, R), Failure> {
+    let (dtype, shape) = (array.dtype(), array.shape().to_vec());
+    let data = array.data().clone();
+    drop(array);
+    let owned = data
+        .try_into_mut()
+        .or_else(|shared| Bytes::from(shared.to_vec()).try_into_mut());
+    let mut bytes = owned.map_err(|_| "a fresh buffer is shared")?;
+    let result = change(&mut bytes);
+    let array = Array::new(dtype, &shape, bytes.freeze()).map_err(failure)?;
+    Ok((array, result))
+}
+
+/// An array of zeros that [`update`] changes in place.
+pub fn zeros(dtype: DType, shape: &[usize]) -> Result<Array, Failure> {
+    let len = dtype.byte_len(shape).filter(|&n| n <= isize::MAX as usize);
+    let len = len.ok_or("the size of a tensor overflows")?;
+    let mut bytes = Vec::new();
+    bytes
+        .try_reserve_exact(len)
+        .map_err(|_| format!("no memory for a tensor of {len} bytes"))?;
+    bytes.resize(len, 0);
+    Array::new(dtype, shape, Bytes::from(bytes)).map_err(failure)
+}
+
+/// The failure that says what a data error says.
+pub fn failure(error: DataError) -> Failure {
+    error.to_string().into()
+}
+
+impl From<Scalar> for Data {
+    fn from(scalar: Scalar) -> Self {
+        Self::Scalar(scalar)
+    }
+}
+impl From<Array> for Data {
+    fn from(array: Array) -> Self {
+        Self::Tensor(array)
+    }
+}
+impl From<View> for Data {
+    fn from(view: View) -> Self {
+        Self::View(Rc::new(view))
+    }
+}
+
+impl fmt::Debug for Data {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Scalar(s) => match s.as_int() {
+                Some(v) => write!(f, "{v} : {:?}", s.kind),
+                None => write!(f, "{:?} : {:?}", s.as_f64(), s.kind),
+            },
+            Self::Tensor(a) => write!(f, "{a:?}"),
+            Self::View(v) => write!(f, "{v:?}"),
+            Self::None | Self::Object(_) => f.write_str(self.what()),
+        }
+    }
+}

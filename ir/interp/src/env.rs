@@ -1,0 +1,404 @@
+//! What running code can reach: memory, functions, symbols, options, objects of dialects.
+
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use tir_core::{
+    Attr, DenseElements, Failure, Ir, Loc, Name, OpRef, Scopes, StrAttr, SymbolTable, Type,
+};
+use tir_data::{Array, Bytes};
+
+use crate::code::Code;
+use crate::compile::compile_function;
+use crate::data::{Data, failure, tensor_form, update};
+use crate::exec::run_code;
+use crate::memory::{Alloc, Buffer, Memory, PlainMemory, Site};
+use crate::scalar::{Kind, Scalar};
+use crate::view::{View, dense_strides};
+
+/// Limits of a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// Steps before a run is given up: iterations of loops, jumps, calls, and 64 points of a loop
+    /// nest of a kernel count one each. Default 20,000,000,000.
+    pub steps: u64,
+    /// Calls inside calls. Default 400.
+    pub depth: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            steps: 20_000_000_000,
+            depth: 400,
+        }
+    }
+}
+
+pub(crate) enum Store {
+    Plain(PlainMemory),
+    Other(Box<dyn Memory>),
+}
+
+/// Gives the array of a constant that is not in the text (a blob): `None` if it is no such.
+pub type Resolver = dyn Fn(Attr, Type) -> Option<Result<Array, Failure>>;
+
+/// What running code can reach.
+pub struct Env<'m> {
+    module: &'m Ir,
+    scopes: Scopes<'m>,
+    /// Limits.
+    pub options: Options,
+    pub(crate) store: Store,
+    objects: HashMap<TypeId, Box<dyn Any>>,
+    functions: HashMap<Name, Rc<Code<'m>>>,
+    resolver: Option<Rc<Resolver>>,
+    pub(crate) left: u64,
+    pub(crate) depth: u32,
+    pub(crate) site: Site,
+}
+
+impl<'m> Env<'m> {
+    /// An environment with plain memory.
+    pub fn new(module: &'m Ir) -> Self {
+        let mut scopes = Scopes::default();
+        scopes.push(SymbolTable::new(module));
+        let options = Options::default();
+        Self {
+            module,
+            scopes,
+            options,
+            store: Store::Plain(PlainMemory::default()),
+            objects: HashMap::new(),
+            functions: HashMap::new(),
+            resolver: None,
+            left: options.steps,
+            depth: 0,
+            site: Site {
+                op: module.root_name(),
+                loc: Loc::UNKNOWN,
+            },
+        }
+    }
+
+    /// The module.
+    pub fn module(&self) -> &'m Ir {
+        self.module
+    }
+    /// The op that runs now, for messages.
+    pub fn site(&self) -> Site {
+        self.site
+    }
+    /// The op that defines a symbol of the module.
+    pub fn symbol(&self, name: Name) -> Option<OpRef<'m>> {
+        self.scopes.get(name)
+    }
+    /// The op behind a reference `@a::@b`.
+    pub fn resolve(&self, reference: Attr) -> Option<OpRef<'m>> {
+        self.scopes.resolve(reference)
+    }
+
+    /// The object of this type that was put here.
+    pub fn ext<T: Any>(&self) -> Option<&T> {
+        self.objects.get(&TypeId::of::<T>())?.downcast_ref()
+    }
+    /// The object of this type that was put here, to change.
+    pub fn ext_mut<T: Any>(&mut self) -> Option<&mut T> {
+        self.objects.get_mut(&TypeId::of::<T>())?.downcast_mut()
+    }
+    /// Puts an object here; gives back the earlier one of its type.
+    pub fn put_ext<T: Any>(&mut self, object: T) -> Option<T> {
+        let old = self.objects.insert(TypeId::of::<T>(), Box::new(object))?;
+        old.downcast().ok().map(|b| *b)
+    }
+    /// Takes the object of this type out.
+    pub fn take_ext<T: Any>(&mut self) -> Option<T> {
+        let old = self.objects.remove(&TypeId::of::<T>())?;
+        old.downcast().ok().map(|b| *b)
+    }
+
+    /// Runs on other memory from now on.
+    pub fn set_memory(&mut self, memory: impl Memory) {
+        self.store = Store::Other(Box::new(memory));
+    }
+    /// The memory.
+    pub fn memory(&mut self) -> &mut dyn Memory {
+        match &mut self.store {
+            Store::Plain(plain) => plain,
+            Store::Other(other) => &mut **other,
+        }
+    }
+    /// The memory, if it is of this type.
+    pub fn memory_as<T: Memory>(&mut self) -> Option<&mut T> {
+        (self.memory() as &mut dyn Any).downcast_mut()
+    }
+
+    /// Asks this for constants that are no numbers or elements in the text.
+    pub fn set_resolver(
+        &mut self,
+        resolver: impl Fn(Attr, Type) -> Option<Result<Array, Failure>> + 'static,
+    ) {
+        self.resolver = Some(Rc::new(resolver));
+    }
+    /// The value of a constant attribute of this type.
+    pub fn constant(&self, attr: Attr, ty: Type) -> Result<Data, Failure> {
+        resolve(self.resolver.as_deref(), attr, ty)
+    }
+    pub(crate) fn resolver(&self) -> Option<Rc<Resolver>> {
+        self.resolver.clone()
+    }
+
+    /// Counts steps; fails when the limit is reached.
+    pub fn step(&mut self, steps: u64) -> Result<(), Failure> {
+        match self.left.checked_sub(steps) {
+            Some(left) => {
+                self.left = left;
+                Ok(())
+            }
+            None => {
+                self.left = 0;
+                Err(out_of_steps(self.options.steps))
+            }
+        }
+    }
+
+    /// The compiled function of a name.
+    pub(crate) fn function(&mut self, name: Name) -> Result<Rc<Code<'m>>, Failure> {
+        if let Some(code) = self.functions.get(&name) {
+            return Ok(code.clone());
+        }
+        let op = self
+            .symbol(name)
+            .ok_or_else(|| format!("there is no symbol @{name}"))?;
+        let code = Rc::new(compile_function(self, name, op)?);
+        self.functions.insert(name, code.clone());
+        Ok(code)
+    }
+
+    /// Calls a function of the module.
+    pub fn call(&mut self, function: Name, args: Vec<Data>) -> Result<Vec<Data>, Failure> {
+        let code = self.function(function)?;
+        if code.params.len() != args.len() {
+            let (want, found) = (code.params.len(), args.len());
+            return Err(format!("@{function} has {want} arguments, {found} given").into());
+        }
+        for (i, (arg, (_, ty))) in args.iter().zip(&code.params).enumerate() {
+            arg.check(*ty)
+                .map_err(|e| e.context(format_args!("argument {i} of @{function}: ")))?;
+        }
+        run_code(self, &code, args)
+    }
+
+    /// A new dense buffer.
+    pub fn alloc(
+        &mut self,
+        kind: Kind,
+        shape: &[i64],
+        align: u64,
+        space: Option<Name>,
+    ) -> Result<View, Failure> {
+        let mut bytes = kind.bytes() as u64;
+        for &dim in shape {
+            let dim =
+                u64::try_from(dim).map_err(|_| format!("a buffer with a dimension of {dim}"))?;
+            bytes = bytes
+                .checked_mul(dim)
+                .ok_or("the size of a buffer overflows")?;
+        }
+        let want = Alloc {
+            bytes,
+            align,
+            space,
+            name: None,
+            site: self.site,
+        };
+        let buffer = self.memory().alloc(&want)?;
+        Ok(View::dense(buffer, kind, shape))
+    }
+    /// Ends a buffer.
+    pub fn dealloc(&mut self, buffer: Buffer) -> Result<(), Failure> {
+        let site = self.site;
+        self.memory().dealloc(buffer, site)
+    }
+    /// The program thread reads the elements of a view.
+    pub fn read_view(&mut self, view: &View) -> Result<Vec<u8>, Failure> {
+        let site = self.site;
+        let memory = self.memory();
+        memory.touch(view, false, site)?;
+        gather(memory.bytes(view.buffer)?, view)
+    }
+    /// The program thread writes the elements of a view from dense row-major bytes.
+    pub fn write_view(&mut self, view: &View, data: &[u8]) -> Result<(), Failure> {
+        let site = self.site;
+        let memory = self.memory();
+        memory.touch(view, true, site)?;
+        scatter(memory.bytes_mut(view.buffer)?, view, data)
+    }
+    /// The program thread copies between views of equal shape and kind.
+    pub fn copy_view(&mut self, from: &View, to: &View) -> Result<(), Failure> {
+        if from.shape != to.shape || from.kind != to.kind {
+            let (a, b) = ((&from.shape, from.kind), (&to.shape, to.kind));
+            return Err(format!("copy of {a:?} to {b:?}").into());
+        }
+        let bytes = self.read_view(from)?;
+        self.write_view(to, &bytes)
+    }
+    /// A view's elements as a tensor of this type.
+    pub fn view_to_array(&mut self, view: &View, elem: Type) -> Result<Array, Failure> {
+        let shape: Vec<usize> = view.shape.iter().map(|&d| d.max(0) as usize).collect();
+        let dtype =
+            crate::scalar::dtype_of(elem).ok_or_else(|| format!("{elem} cannot be held"))?;
+        Array::new(dtype, &shape, self.read_view(view)?.into()).map_err(failure)
+    }
+    /// A new buffer that holds a tensor.
+    pub fn array_to_view(&mut self, array: &Array, space: Option<Name>) -> Result<View, Failure> {
+        let shape: Vec<i64> = array.shape().iter().map(|&d| d as i64).collect();
+        let view = self.alloc(Kind::of_dtype(array.dtype()), &shape, 64, space)?;
+        self.write_view(&view, array.bytes())?;
+        Ok(view)
+    }
+}
+
+/// The value of a constant, by the resolver if it knows the attribute.
+pub(crate) fn resolve(resolver: Option<&Resolver>, attr: Attr, ty: Type) -> Result<Data, Failure> {
+    match resolver.and_then(|r| r(attr, ty)) {
+        Some(found) => {
+            let data = Data::Tensor(found?);
+            data.check(ty)?;
+            Ok(data)
+        }
+        None => constant(attr, ty),
+    }
+}
+
+pub(crate) fn out_of_steps(limit: u64) -> Failure {
+    format!("the program ran for {limit} steps, the limit of this run").into()
+}
+
+/// Checks that a view lies in so many bytes.
+pub(crate) fn check_extent(view: &View, len: usize) -> Result<(), Failure> {
+    if view.elements() == 0 {
+        return Ok(());
+    }
+    match view.extent() {
+        Some((low, high)) if low >= 0 && high <= len as i64 => Ok(()),
+        Some((low, high)) => Err(format!("bytes {low} to {high} of a buffer of {len}").into()),
+        None => Err("a view overflows".into()),
+    }
+}
+
+/// The elements of a view as dense row-major bytes.
+pub fn gather(bytes: &[u8], view: &View) -> Result<Vec<u8>, Failure> {
+    check_extent(view, bytes.len())?;
+    let mut out = Vec::with_capacity(view.elements() * view.kind.bytes());
+    let (rows, run) = rows(view);
+    if view.elements() > 0 {
+        rows.each(|at| out.extend_from_slice(&bytes[at as usize..at as usize + run]));
+    }
+    Ok(out)
+}
+
+/// Writes dense row-major bytes to the elements of a view.
+pub fn scatter(bytes: &mut [u8], view: &View, data: &[u8]) -> Result<(), Failure> {
+    check_extent(view, bytes.len())?;
+    let want = view.elements() * view.kind.bytes();
+    if data.len() != want {
+        return Err(format!("{} bytes for a view of {want}", data.len()).into());
+    }
+    let (rows, run) = rows(view);
+    if want > 0 {
+        let mut chunks = data.chunks_exact(run);
+        rows.each(|at| {
+            if let Some(chunk) = chunks.next() {
+                bytes[at as usize..at as usize + run].copy_from_slice(chunk);
+            }
+        });
+    }
+    Ok(())
+}
+
+/// The view of the contiguous rows, and the bytes of one.
+fn rows(view: &View) -> (View, usize) {
+    let mut rows = view.clone();
+    let mut run = view.kind.bytes() as i64;
+    while let (Some(&n), Some(&stride)) = (rows.shape.last(), rows.strides.last())
+        && (n == 1 || stride == run)
+    {
+        run *= n;
+        rows.shape.pop();
+        rows.strides.pop();
+    }
+    (rows, run as usize)
+}
+
+/// The value of an attribute that is in the text: numbers and dense elements.
+pub fn constant(attr: Attr, ty: Type) -> Result<Data, Failure> {
+    if let Some(scalar) = Scalar::from_attr(attr) {
+        return Ok(Data::Scalar(scalar));
+    }
+    if let Some(dense) = attr.get::<DenseElements>() {
+        return dense_array(dense).map(Data::Tensor);
+    }
+    let text = attr.to_string();
+    let text: String = text.chars().take(60).collect();
+    let blob = attr.kind().contains("blob") || attr.is::<StrAttr>();
+    let why = if blob {
+        "no file to read it from"
+    } else {
+        "no value known"
+    };
+    Err(format!("constant {text} of type {ty}: {why}").into())
+}
+
+/// The array of dense elements.
+pub fn dense_array(dense: &DenseElements) -> Result<Array, Failure> {
+    let (dtype, shape) = tensor_form(dense.ty)?;
+    let len = dtype
+        .byte_len(&shape)
+        .ok_or("the size of a constant overflows")?;
+    let kind = Kind::of(dense.ty.elem()).ok_or("elements of an unknown kind")?;
+    let size = dtype.size();
+    if kind.bytes() != size {
+        return Err("elements of an unknown size".into());
+    }
+    if !dense.is_splat() || len == size {
+        return Array::new(dtype, &shape, Bytes::copy_from_slice(&dense.data)).map_err(failure);
+    }
+    let fill = crate::data::zeros(dtype, &shape)?;
+    let (array, ()) = update(fill, |bytes| {
+        bytes
+            .chunks_exact_mut(size)
+            .for_each(|c| c.copy_from_slice(&dense.data));
+    })?;
+    Ok(array)
+}
+
+/// The attribute of a run-time value of this type: numbers, and elements of tensors.
+pub fn to_attr(data: &Data, ty: Type) -> Option<Attr> {
+    match data {
+        Data::Scalar(scalar) => Some(scalar.to_attr(ty)),
+        Data::Tensor(array) => {
+            data.check(ty).ok()?;
+            Some(Attr::new(DenseElements {
+                ty,
+                data: array.bytes().into(),
+            }))
+        }
+        _ => None,
+    }
+}
+
+/// Strides in bytes of a dense array of this shape.
+pub fn array_view(array: &Array) -> View {
+    let shape: Vec<i64> = array.shape().iter().map(|&d| d as i64).collect();
+    let kind = Kind::of_dtype(array.dtype());
+    let strides = dense_strides(&shape, kind.bytes());
+    View {
+        buffer: Buffer(u32::MAX),
+        kind,
+        offset: 0,
+        shape,
+        strides,
+    }
+}

@@ -1,0 +1,375 @@
+//! Control flow of compiled functions: blocks, branches, loops.
+
+use tir_core::{BlockId, Failure, RegionId, Value};
+
+use crate::code::{Instr, Label, Reg, Slot};
+use crate::compile::Compiler;
+use crate::ops::{IntCmp, ScalarOp};
+use crate::optimize::{self, Counter};
+use crate::scalar::{Kind, Scalar};
+
+/// A counted loop: `for iv = lower; iv < upper; iv += step`, signed.
+#[derive(Clone, Debug)]
+pub struct CountedLoop<'a> {
+    /// First value of the counter.
+    pub lower: Value,
+    /// Where the counter ends, exclusive.
+    pub upper: Value,
+    /// What is added to the counter: an error at run time unless it is positive.
+    pub step: Value,
+    /// First values of what the loop carries.
+    pub init: &'a [Value],
+    /// One block: its arguments are the counter and what is carried; its terminator's operands
+    /// are what is carried on.
+    pub body: RegionId,
+    /// What is carried in the end.
+    pub results: &'a [Value],
+}
+
+impl<'m> Compiler<'m> {
+    /// Compiles the blocks of a function.
+    pub(crate) fn function(&mut self, region: RegionId) -> Result<(), Failure> {
+        let blocks: Vec<BlockId> = self.ir.blocks(region).collect();
+        let entry = *blocks.first().ok_or("the function has no body")?;
+        let args: Vec<Value> = self.ir.args(entry).collect();
+        for arg in args {
+            let slot = self.slot(arg);
+            self.code.params.push((slot, self.ir.ty(arg)));
+        }
+        for block in &blocks {
+            let label = self.label();
+            self.blocks.insert(*block, label);
+        }
+        for block in blocks {
+            self.place(self.blocks[&block]);
+            let ops: Vec<_> = self.ir.ops_in(block).collect();
+            for op in ops {
+                self.lower(op)?;
+            }
+            self.fail("the block ends without a terminator");
+        }
+        Ok(())
+    }
+
+    /// Puts a label here.
+    pub fn place(&mut self, label: Label) {
+        self.push(Instr::Label(label.0));
+    }
+    /// Jumps.
+    pub fn jump(&mut self, to: Label) {
+        self.push(Instr::Jump(to.0));
+    }
+    /// Jumps if the `i1` in a register is true.
+    pub fn jump_if(&mut self, cond: Reg, to: Label) {
+        self.push(Instr::JumpIf {
+            cond: cond.index,
+            to: to.0,
+        });
+    }
+    /// Jumps if the `i1` in a register is false.
+    pub fn jump_unless(&mut self, cond: Reg, to: Label) {
+        self.push(Instr::JumpUnless {
+            cond: cond.index,
+            to: to.0,
+        });
+    }
+
+    /// Copies values at once: `to[i]` becomes what `from[i]` was before.
+    pub fn assign(&mut self, from: &[Value], to: &[Value]) -> Result<(), Failure> {
+        if from.len() != to.len() {
+            return Err(format!("{} values for {}", from.len(), to.len()).into());
+        }
+        let ports = self.ports(from);
+        let mut moves = Vec::with_capacity(to.len());
+        for (i, target) in to.iter().enumerate() {
+            let (source, target) = (ports[i], self.slot(*target));
+            match (source.slot, target) {
+                (Slot::Scalar(a), Slot::Scalar(b)) if a.kind == b.kind => {}
+                (Slot::Object(_), Slot::Object(_)) => {}
+                _ => {
+                    let (a, b) = (self.ir.ty(from[i]), self.ir.ty(to[i]));
+                    return Err(format!("a value of type {a} for one of type {b}").into());
+                }
+            }
+            if source.slot != target {
+                moves.push((source.slot, target, source.last));
+            }
+        }
+        self.moves(moves);
+        Ok(())
+    }
+
+    /// Parallel moves: each target is written once, after its old content has been read.
+    fn moves(&mut self, mut left: Vec<(Slot, Slot, bool)>) {
+        while !left.is_empty() {
+            let free = left
+                .iter()
+                .position(|(_, to, _)| left.iter().all(|(from, ..)| from != to));
+            match free {
+                Some(i) => {
+                    let (from, to, last) = left.remove(i);
+                    self.move_slot(from, to, last);
+                }
+                None => {
+                    // Only cycles are left: one source goes to a temporary.
+                    let from = left[0].0;
+                    let temp = match from {
+                        Slot::Scalar(reg) => Slot::Scalar(self.temp(reg.kind)),
+                        Slot::Object(_) => Slot::Object(self.new_object()),
+                    };
+                    self.move_slot(from, temp, false);
+                    for entry in left.iter_mut().filter(|entry| entry.0 == from) {
+                        *entry = (temp, entry.1, true);
+                    }
+                }
+            }
+        }
+    }
+    fn move_slot(&mut self, from: Slot, to: Slot, last: bool) {
+        match (from, to) {
+            (Slot::Scalar(a), Slot::Scalar(b)) => self.push(Instr::Move {
+                dst: b.index,
+                src: a.index,
+            }),
+            (Slot::Object(src), Slot::Object(dst)) if last => {
+                self.push(Instr::MoveObject { dst, src })
+            }
+            (Slot::Object(src), Slot::Object(dst)) => self.push(Instr::CopyObject { dst, src }),
+            _ => {}
+        }
+    }
+
+    /// Goes on with a block of the function.
+    pub fn branch(&mut self, block: BlockId, args: &[Value]) -> Result<(), Failure> {
+        let label = *self
+            .blocks
+            .get(&block)
+            .ok_or("a branch out of the region")?;
+        let params: Vec<Value> = self.ir.args(block).collect();
+        self.assign(args, &params)?;
+        self.jump(label);
+        Ok(())
+    }
+    /// Goes on with one of two blocks of the function.
+    pub fn branch_if(
+        &mut self,
+        cond: Value,
+        then: (BlockId, &[Value]),
+        other: (BlockId, &[Value]),
+    ) -> Result<(), Failure> {
+        let cond = self.reg(cond)?;
+        let no = self.label();
+        self.jump_unless(cond, no);
+        self.branch(then.0, then.1)?;
+        self.place(no);
+        self.branch(other.0, other.1)
+    }
+    /// Goes on with the block of the first case that equals the flag, else with the default.
+    pub fn branch_switch(
+        &mut self,
+        flag: Value,
+        default: (BlockId, &[Value]),
+        cases: &[(i64, BlockId, &[Value])],
+    ) -> Result<(), Failure> {
+        let flag = self.reg(flag)?;
+        for (case, block, args) in cases {
+            let next = self.label();
+            let case = self.number(Scalar::int(*case, flag.kind));
+            let hit = self.compute(ScalarOp::CmpInt(IntCmp::Eq, flag.kind), &[flag, case])?;
+            self.jump_unless(hit, next);
+            self.branch(*block, args)?;
+            self.place(next);
+        }
+        self.branch(default.0, default.1)
+    }
+
+    /// One of two regions, whose terminators' operands become the results.
+    pub fn if_else(
+        &mut self,
+        cond: Value,
+        then: RegionId,
+        other: Option<RegionId>,
+        results: &[Value],
+    ) -> Result<(), Failure> {
+        let cond = self.reg(cond)?;
+        let (no, end) = (self.label(), self.label());
+        self.jump_unless(cond, no);
+        let values = self.inline(then, &[])?;
+        self.yield_to(then, &values, results)?;
+        self.jump(end);
+        self.place(no);
+        if let Some(other) = other
+            && self.ir.entry(other).is_some()
+        {
+            let values = self.inline(other, &[])?;
+            self.yield_to(other, &values, results)?;
+        }
+        self.place(end);
+        Ok(())
+    }
+
+    /// Assigns from the terminator of a region: what it uses last is moved.
+    pub fn yield_to(
+        &mut self,
+        region: RegionId,
+        values: &[Value],
+        to: &[Value],
+    ) -> Result<(), Failure> {
+        let outer = self.op;
+        self.op = self
+            .ir
+            .entry(region)
+            .and_then(|b| self.ir.last(b))
+            .or(outer);
+        let done = self.assign(values, to);
+        self.op = outer;
+        done
+    }
+
+    /// A counted loop.
+    pub fn counted_loop(&mut self, spec: &CountedLoop<'_>) -> Result<(), Failure> {
+        let block = self.only_block(spec.body)?;
+        let mut args = self.ir.args(block);
+        let counter = args
+            .next()
+            .ok_or("the body of a loop needs its counter as argument")?;
+        let carried: Vec<Value> = args.collect();
+        let (lower, upper, step) = (
+            self.reg(spec.lower)?,
+            self.reg(spec.upper)?,
+            self.reg(spec.step)?,
+        );
+        let iv = self.reg(counter)?;
+        let (head, exit) = (self.label(), self.label());
+        let exit_at = exit.0;
+        self.assign(spec.init, &carried)?;
+        self.emit(ScalarOp::Copy(lower.kind), iv, &[lower])?;
+        let (iv, upper, step) = (iv.index, upper.index, step.index);
+        self.push(Instr::LoopEnter {
+            iv,
+            upper,
+            step,
+            exit: exit_at,
+        });
+        let start = self.code.instrs.len();
+        let yielded = self.block(block)?;
+        self.yield_to(spec.body, &yielded, &carried)?;
+        let mut pinned = vec![iv];
+        for value in &carried {
+            if let Slot::Scalar(reg) = self.slot(*value) {
+                pinned.push(reg.index);
+            }
+        }
+        if optimize::shape(self, start, Counter { iv, upper, step }, &pinned, head) {
+            self.push(Instr::LoopNext {
+                iv,
+                upper,
+                step,
+                body: head.0,
+            });
+        }
+        self.place(exit);
+        for (from, to) in carried.iter().zip(spec.results) {
+            // Nobody reads what was carried after the loop.
+            let (from, to) = (self.slot(*from), self.slot(*to));
+            self.move_slot(from, to, true);
+        }
+        if spec.results.len() != carried.len() {
+            return Err(format!(
+                "{} results of a loop that carries {}",
+                spec.results.len(),
+                carried.len()
+            )
+            .into());
+        }
+        Ok(())
+    }
+
+    /// A loop that runs while a condition holds: `before` computes the condition and what is
+    /// handed on, `after` runs and hands its results back to `before` (as `scf.while`).
+    pub fn while_loop(
+        &mut self,
+        init: &[Value],
+        before: RegionId,
+        after: RegionId,
+        results: &[Value],
+    ) -> Result<(), Failure> {
+        let (head, exit) = (self.label(), self.label());
+        let first: Vec<Value> = self.ir.args(self.only_block(before)?).collect();
+        self.assign(init, &first)?;
+        self.place(head);
+        let block = self.only_block(before)?;
+        let handed = self.block(block)?;
+        let (cond, handed) = handed.split_first().ok_or("the condition is missing")?;
+        let cond = self.reg(*cond)?;
+        // Handed on by copying: both ways out read them.
+        let outer = self.op.take();
+        self.assign(handed, results)?;
+        self.jump_unless(cond, exit);
+        let params: Vec<Value> = self.ir.args(self.only_block(after)?).collect();
+        self.assign(handed, &params)?;
+        self.op = outer;
+        let block = self.only_block(after)?;
+        let back = self.block(block)?;
+        self.yield_to(after, &back, &first)?;
+        self.jump(head);
+        self.place(exit);
+        Ok(())
+    }
+
+    /// A nest of counted loops over one block whose arguments are the counters; what the block
+    /// yields is dropped (`scf.parallel` without reductions, in order).
+    pub fn nest(
+        &mut self,
+        lower: &[Value],
+        upper: &[Value],
+        step: &[Value],
+        body: RegionId,
+    ) -> Result<(), Failure> {
+        let block = self.only_block(body)?;
+        let counters: Vec<Value> = self.ir.args(block).take(lower.len()).collect();
+        if [upper.len(), step.len(), counters.len()] != [lower.len(); 3] {
+            return Err("bounds, steps and counters of a nest of loops differ in number".into());
+        }
+        let mut ends = Vec::new();
+        for (i, counter) in counters.iter().enumerate() {
+            let regs = (self.reg(lower[i])?, self.reg(*counter)?);
+            let (upper, step) = (self.reg(upper[i])?.index, self.reg(step[i])?.index);
+            self.emit(ScalarOp::Copy(regs.0.kind), regs.1, &[regs.0])?;
+            let (head, exit) = (self.label(), self.label());
+            let iv = regs.1.index;
+            self.push(Instr::LoopEnter {
+                iv,
+                upper,
+                step,
+                exit: exit.0,
+            });
+            self.place(head);
+            ends.push((
+                Instr::LoopNext {
+                    iv,
+                    upper,
+                    step,
+                    body: head.0,
+                },
+                exit,
+            ));
+        }
+        self.block(block)?;
+        for (next, exit) in ends.into_iter().rev() {
+            self.push(next);
+            self.place(exit);
+        }
+        Ok(())
+    }
+
+    /// A register with the sum of an index and a constant: for ops that shift positions.
+    pub fn index_add(&mut self, a: Reg, by: i64) -> Result<Reg, Failure> {
+        let by = self.number(Scalar::int(by, a.kind));
+        self.compute(ScalarOp::Int(crate::ops::IntOp::Add, a.kind), &[a, by])
+    }
+    /// A register with an index constant.
+    pub fn index(&mut self, value: i64) -> Reg {
+        self.number(Scalar::int(value, Kind::Index))
+    }
+}

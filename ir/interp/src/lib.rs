@@ -1,0 +1,42 @@
+//! Running IR: evaluation op by op, register bytecode for functions, loop nests of kernels.
+//!
+//! An op runs in one of two ways. [`Evaluate`] computes results from operands, a call per op:
+//! right for ops on whole tensors. [`LowerToEval`] becomes instructions of the function around it:
+//! right for scalars, memory and control flow. A function is compiled when it is first called, to
+//! typed instructions on registers; [`Interpreter`] runs it. A [`Kernel`] is the scalar region of
+//! an index expression, compiled to run over strided views.
+//!
+//! Invariants: no result depends on anything but the program and its inputs; every access to
+//! memory is checked; a failure carries name and place of the op it happened in.
+#![forbid(unsafe_code)]
+
+mod code;
+mod compile;
+mod data;
+mod env;
+mod exec;
+mod flow;
+pub mod hooks;
+mod interpreter;
+mod kernel;
+mod lanes;
+mod memory;
+mod nest;
+mod ops;
+mod optimize;
+mod scalar;
+mod view;
+
+pub use code::{Label, Reg};
+pub use compile::Compiler;
+pub use data::{Data, failure, tensor_form, update, zeros};
+pub use env::{Env, Options, Resolver, constant, dense_array, gather, scatter, to_attr};
+pub use flow::CountedLoop;
+pub use hooks::{Evaluate, EvaluateOp, LowerOp, LowerToEval};
+pub use interpreter::{Interpreter, evaluate_op, fold_by_evaluation, random_args};
+
+pub use lanes::elementwise;
+pub use memory::{Alloc, Buffer, Memory, PlainMemory, Site};
+pub use ops::{CastOp, FloatCmp, FloatFn, FloatOp, IntCmp, IntFn, IntOp, ScalarOp, Trap};
+pub use scalar::{Kind, Scalar, dtype_of};
+pub use view::{View, dense_strides};

@@ -1,0 +1,152 @@
+//! Memory behind memrefs: the trait, and plain buffers.
+
+use std::any::Any;
+
+use tir_core::{Failure, Loc, Name};
+
+use crate::view::View;
+
+/// A handle to a buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Buffer(
+    /// Its number in the memory it is of.
+    pub u32,
+);
+
+/// Which op does something: for messages.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Site {
+    /// Its name.
+    pub op: Name,
+    /// Its place.
+    pub loc: Loc,
+}
+
+/// What a new buffer shall be.
+#[derive(Clone, Debug)]
+pub struct Alloc {
+    /// Its size.
+    pub bytes: u64,
+    /// Its alignment; 0 and 1 are any.
+    pub align: u64,
+    /// Its memory space; none is the default.
+    pub space: Option<Name>,
+    /// A name for messages.
+    pub name: Option<Name>,
+    /// Who asks.
+    pub site: Site,
+}
+
+/// Memory that runs behind memrefs.
+///
+/// `bytes` are there for whoever has asked by `touch` first; memory that checks nothing keeps the
+/// `touch` that does nothing.
+pub trait Memory: Any {
+    /// A new buffer.
+    fn alloc(&mut self, want: &Alloc) -> Result<Buffer, Failure>;
+    /// Ends a buffer.
+    fn dealloc(&mut self, buffer: Buffer, site: Site) -> Result<(), Failure>;
+    /// The bytes of a buffer.
+    fn bytes(&self, buffer: Buffer) -> Result<&[u8], Failure>;
+    /// The bytes of a buffer, to change.
+    fn bytes_mut(&mut self, buffer: Buffer) -> Result<&mut [u8], Failure>;
+    /// The program thread is about to read or write the elements of a view.
+    fn touch(&mut self, view: &View, write: bool, site: Site) -> Result<(), Failure> {
+        let _ = (view, write, site);
+        Ok(())
+    }
+}
+
+/// Buffers in the host's memory, zero at first; freed ones are known as such.
+#[derive(Default)]
+pub struct PlainMemory {
+    buffers: Vec<PlainBuffer>,
+    live: u64,
+    /// Bytes that live buffers may take together; 0 is the default of 16 GiB.
+    pub limit: u64,
+}
+
+#[derive(Default)]
+struct PlainBuffer {
+    bytes: Vec<u8>,
+    freed: Option<Site>,
+}
+
+const LIMIT: u64 = 16 << 30;
+
+impl PlainMemory {
+    /// The bytes of a live buffer; the empty slice for others.
+    #[inline]
+    pub(crate) fn fast(&self, buffer: Buffer) -> &[u8] {
+        self.buffers
+            .get(buffer.0 as usize)
+            .map_or(&[], |b| &b.bytes)
+    }
+    #[inline]
+    pub(crate) fn fast_mut(&mut self, buffer: Buffer) -> &mut [u8] {
+        self.buffers
+            .get_mut(buffer.0 as usize)
+            .map_or(&mut [], |b| &mut b.bytes)
+    }
+    /// Takes the bytes of a buffer out, to be put back by [`give`](Self::give).
+    pub(crate) fn lend(&mut self, buffer: Buffer) -> Vec<u8> {
+        let found = self.buffers.get_mut(buffer.0 as usize);
+        found.map_or_else(Vec::new, |b| std::mem::take(&mut b.bytes))
+    }
+    pub(crate) fn give(&mut self, buffer: Buffer, bytes: Vec<u8>) {
+        if let Some(b) = self.buffers.get_mut(buffer.0 as usize) {
+            b.bytes = bytes;
+        }
+    }
+    fn get(&self, buffer: Buffer) -> Result<&PlainBuffer, Failure> {
+        let found = self.buffers.get(buffer.0 as usize);
+        let found = found.ok_or("the buffer is of another memory")?;
+        match found.freed {
+            None => Ok(found),
+            Some(site) => Err(freed(site)),
+        }
+    }
+}
+
+fn freed(site: Site) -> Failure {
+    use tir_core::Diagnostic;
+    let error = Diagnostic::error("the buffer has been freed");
+    Box::new(error.note_at(site.loc, format!("freed by '{}'", site.op)))
+}
+
+impl Memory for PlainMemory {
+    fn alloc(&mut self, want: &Alloc) -> Result<Buffer, Failure> {
+        let limit = if self.limit == 0 { LIMIT } else { self.limit };
+        let full = || format!("no memory for a buffer of {} bytes", want.bytes);
+        self.live = self
+            .live
+            .checked_add(want.bytes)
+            .filter(|n| *n <= limit)
+            .ok_or_else(full)?;
+        let size = usize::try_from(want.bytes).map_err(|_| full())?;
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(size).map_err(|_| full())?;
+        bytes.resize(size, 0);
+        let id = u32::try_from(self.buffers.len()).map_err(|_| "too many buffers")?;
+        self.buffers.push(PlainBuffer { bytes, freed: None });
+        Ok(Buffer(id))
+    }
+    fn dealloc(&mut self, buffer: Buffer, site: Site) -> Result<(), Failure> {
+        self.get(buffer)?;
+        if let Some(found) = self.buffers.get_mut(buffer.0 as usize) {
+            self.live -= found.bytes.len() as u64;
+            *found = PlainBuffer {
+                bytes: Vec::new(),
+                freed: Some(site),
+            };
+        }
+        Ok(())
+    }
+    fn bytes(&self, buffer: Buffer) -> Result<&[u8], Failure> {
+        Ok(&self.get(buffer)?.bytes)
+    }
+    fn bytes_mut(&mut self, buffer: Buffer) -> Result<&mut [u8], Failure> {
+        self.get(buffer)?;
+        Ok(self.fast_mut(buffer))
+    }
+}

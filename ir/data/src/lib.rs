@@ -20,6 +20,7 @@
 compile_error!("tir-data views little-endian bytes in place and needs a little-endian host");
 
 mod array;
+pub mod blob;
 mod compare;
 mod dtype;
 mod error;

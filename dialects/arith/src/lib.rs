@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod attrs;
+mod eval;
 mod fold;
 mod ops;
 

@@ -5,7 +5,7 @@ use tir::{Access, Effect, Effects, HasEffects, Op, OpRef, Successor, Value, smal
 
 /// Goes on at a block.
 #[derive(Op)]
-#[op("cf.br", Terminator, Pure)]
+#[op("cf.br", Terminator, Pure, lower_to_eval)]
 #[asm("$dest attr-dict")]
 pub struct Br {
     /// Where to.
@@ -14,7 +14,7 @@ pub struct Br {
 
 /// Goes on at one of two blocks.
 #[derive(Op)]
-#[op("cf.cond_br", Terminator, Pure)]
+#[op("cf.cond_br", Terminator, Pure, lower_to_eval)]
 #[asm("$condition `,` $true_dest `,` $false_dest attr-dict")]
 pub struct CondBr {
     /// Which one.
@@ -30,7 +30,7 @@ pub struct CondBr {
 
 /// Stops the program with a message if the condition is false.
 #[derive(Op)]
-#[op("cf.assert", effects)]
+#[op("cf.assert", effects, lower_to_eval)]
 #[asm("$arg `,` $msg attr-dict")]
 pub struct Assert {
     /// What must be true.

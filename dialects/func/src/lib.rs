@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod asm;
+mod eval;
 mod ops;
 
 pub use ops::{Call, Func, Return, function};

@@ -85,7 +85,7 @@ impl Verify for Func {
 
 /// Leaves the function.
 #[derive(Op)]
-#[op("func.return", Terminator, Pure, ReturnLike)]
+#[op("func.return", Terminator, Pure, ReturnLike, lower_to_eval)]
 #[asm("attr-dict ($operands^ `:` type($operands))?")]
 pub struct Return {
     /// Its results.
@@ -94,7 +94,7 @@ pub struct Return {
 
 /// Calls a function of the module.
 #[derive(Op)]
-#[op("func.call", verify_symbols)]
+#[op("func.call", verify_symbols, lower_to_eval)]
 #[asm("$callee `(` $operands `)` attr-dict `:` functional-type($operands, $results)")]
 pub struct Call {
     /// Which one.

@@ -1,6 +1,7 @@
 //! The dialect math: elementary functions of floats, as MLIR defines it.
 #![forbid(unsafe_code)]
 
+mod eval;
 mod ops;
 
 pub use ops::*;

@@ -19,7 +19,7 @@ macro_rules! unary {
     ($($(#[$doc:meta])* $name:ident $text:literal $compute:expr;)*) => {$(
         $(#[$doc])*
         #[derive(Op)]
-        #[op($text, Pure, SameType, Elementwise, results(result), fold)]
+        #[op($text, Pure, SameType, Elementwise, results(result), fold, lower_to_eval)]
         #[asm("$operand attr-dict `:` type($result)")]
         pub struct $name {
             /// What it is applied to.
@@ -79,7 +79,7 @@ unary! {
 
 /// The left operand to the power of the right one.
 #[derive(Op)]
-#[op("math.powf", Pure, SameType, Elementwise, results(result), fold)]
+#[op("math.powf", Pure, SameType, Elementwise, results(result), fold, lower_to_eval)]
 #[asm("$lhs `,` $rhs attr-dict `:` type($result)")]
 pub struct PowF {
     /// Base.

@@ -259,7 +259,9 @@ impl<'m> Compiler<'m> {
                 Slot::Scalar(self.number(*scalar))
             }
             (_, Some(_)) => {
-                return Err(format!("constant {attr} is not of type {}", self.ir.ty(result)).into());
+                return Err(
+                    format!("constant {attr} is not of type {}", self.ir.ty(result)).into(),
+                );
             }
             _ => {
                 data.check(self.ir.ty(result))?;

@@ -332,13 +332,16 @@ fn rows(view: &View) -> (View, usize) {
     (rows, run as usize)
 }
 
-/// The value of an attribute that is in the text: numbers and dense elements.
+/// The value of an attribute: numbers, dense elements, blobs that are loaded.
 pub fn constant(attr: Attr, ty: Type) -> Result<Data, Failure> {
     if let Some(scalar) = Scalar::from_attr(attr) {
         return Ok(Data::Scalar(scalar));
     }
     if let Some(dense) = attr.get::<DenseElements>() {
         return dense_array(dense).map(Data::Tensor);
+    }
+    if attr.is::<tir_core::BlobAttr>() {
+        return crate::elements::elements(attr).map(Data::Tensor);
     }
     let text = attr.to_string();
     let text: String = text.chars().take(60).collect();

@@ -12,11 +12,11 @@ use crate::scalar::{Kind, Scalar};
 #[derive(Clone, Debug)]
 pub struct CountedLoop<'a> {
     /// First value of the counter.
-    pub lower: Value,
+    pub lower: Reg,
     /// Where the counter ends, exclusive.
-    pub upper: Value,
+    pub upper: Reg,
     /// What is added to the counter: an error at run time unless it is positive.
-    pub step: Value,
+    pub step: Reg,
     /// First values of what the loop carries.
     pub init: &'a [Value],
     /// One block: its arguments are the counter and what is carried; its terminator's operands
@@ -234,11 +234,7 @@ impl<'m> Compiler<'m> {
             .next()
             .ok_or("the body of a loop needs its counter as argument")?;
         let carried: Vec<Value> = args.collect();
-        let (lower, upper, step) = (
-            self.reg(spec.lower)?,
-            self.reg(spec.upper)?,
-            self.reg(spec.step)?,
-        );
+        let (lower, upper, step) = (spec.lower, spec.upper, spec.step);
         let iv = self.reg(counter)?;
         let (head, exit) = (self.label(), self.label());
         let exit_at = exit.0;

@@ -13,6 +13,7 @@
 mod code;
 mod compile;
 mod data;
+mod elements;
 mod env;
 mod exec;
 mod flow;
@@ -30,6 +31,7 @@ mod view;
 pub use code::{Label, Reg};
 pub use compile::Compiler;
 pub use data::{Data, failure, tensor_form, update, zeros};
+pub use elements::{DENSE_BYTES, attr_named, attr_of, elem_of, elements, type_of};
 pub use env::{Env, Options, Resolver, constant, dense_array, gather, scatter, to_attr};
 pub use flow::CountedLoop;
 pub use hooks::{Evaluate, EvaluateOp, LowerOp, LowerToEval};

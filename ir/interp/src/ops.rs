@@ -25,11 +25,11 @@ pub enum IntOp {
     And,
     Or,
     Xor,
-    /// A shift by the width or more gives 0.
+    /// A shift by the width or more is an error.
     Shl,
-    /// A shift by the width or more gives the sign.
+    /// A shift by the width or more is an error.
     ShrS,
-    /// A shift by the width or more gives 0.
+    /// A shift by the width or more is an error.
     ShrU,
     MinS,
     MaxS,
@@ -224,7 +224,7 @@ impl ScalarOp {
         matches!(
             self,
             Self::Int(
-                DivS | DivU | CeilDivS | CeilDivU | FloorDivS | RemS | RemU,
+                DivS | DivU | CeilDivS | CeilDivU | FloorDivS | RemS | RemU | Shl | ShrS | ShrU,
                 _
             )
         )
@@ -382,6 +382,7 @@ fn signed(value: i64, width: u8) -> i64 {
 }
 
 fn int<V: Visit>(op: IntOp, w: u8, v: V) -> V::Out {
+    const SHIFT: Trap = "a shift by the width or more";
     const ZERO: Trap = "division by zero";
     const RANGE: Trap = "division by zero, or a quotient that overflows";
     let u = move |x: i64| unsigned(x, w);
@@ -422,15 +423,15 @@ fn int<V: Visit>(op: IntOp, w: u8, v: V) -> V::Out {
         IntOp::And => v.i2(|a, b| a & b),
         IntOp::Or => v.i2(|a, b| a | b),
         IntOp::Xor => v.i2(|a, b| a ^ b),
-        IntOp::Shl => v.i2(move |a, b| if u(b) < w.into() { wrap(a << b, w) } else { 0 }),
-        IntOp::ShrU => v.i2(move |a, b| {
-            if u(b) < w.into() {
-                wrap((u(a) >> b) as i64, w)
-            } else {
-                0
-            }
+        IntOp::Shl => v.i2_try(SHIFT, move |a, b| {
+            (u(b) < w.into()).then(|| wrap(a << b, w))
         }),
-        IntOp::ShrS => v.i2(move |a, b| wrap(s(a) >> u(b).min(63), w)),
+        IntOp::ShrU => v.i2_try(SHIFT, move |a, b| {
+            (u(b) < w.into()).then(|| wrap((u(a) >> b) as i64, w))
+        }),
+        IntOp::ShrS => v.i2_try(SHIFT, move |a, b| {
+            (u(b) < w.into()).then(|| wrap(s(a) >> b, w))
+        }),
         IntOp::MinS => v.i2(move |a, b| if s(a) < s(b) { a } else { b }),
         IntOp::MaxS => v.i2(move |a, b| if s(a) > s(b) { a } else { b }),
         IntOp::MinU => v.i2(|a, b| if (a as u64) < b as u64 { a } else { b }),
@@ -559,16 +560,20 @@ macro_rules! float_binary {
             FloatOp::Mul => with.call(|a: $t, b: $t| a * b),
             FloatOp::Div => with.call(|a: $t, b: $t| a / b),
             FloatOp::Rem => with.call(|a: $t, b: $t| a % b),
-            // The first NaN wins; of two zeros the negative one is less.
+            // Of two zeros the negative one is less.
             FloatOp::Minimum => with.call(|a: $t, b: $t| {
-                if a < b || (a == b && a.is_sign_negative()) || a.is_nan() {
+                if a.is_nan() || b.is_nan() {
+                    <$t>::NAN
+                } else if a < b || (a == b && a.is_sign_negative()) {
                     a
                 } else {
                     b
                 }
             }),
             FloatOp::Maximum => with.call(|a: $t, b: $t| {
-                if a > b || (a == b && !a.is_sign_negative()) || a.is_nan() {
+                if a.is_nan() || b.is_nan() {
+                    <$t>::NAN
+                } else if a > b || (a == b && !a.is_sign_negative()) {
                     a
                 } else {
                     b
@@ -595,47 +600,18 @@ macro_rules! float_binary {
     }};
 }
 
+fn pow_single(a: f32, b: f32) -> f32 {
+    libm::pow(a.into(), b.into()) as f32
+}
+fn atan2_single(a: f32, b: f32) -> f32 {
+    libm::atan2(a.into(), b.into()) as f32
+}
+
 fn float<V: Visit>(op: FloatOp, kind: Kind, v: V) -> V::Out {
     match kind {
         Kind::F64 => float_binary!(Double2(v), op, f64, libm::pow, libm::atan2),
-        Kind::F16 | Kind::BF16 => float_binary!(Half2(v, kind), op, f32, libm::powf, libm::atan2f),
-        _ => float_binary!(Single2(v), op, f32, libm::powf, libm::atan2f),
-    }
-}
-
-fn single(op: FloatFn) -> fn(f32) -> f32 {
-    match op {
-        FloatFn::Neg => |a| -a,
-        FloatFn::Abs => f32::abs,
-        FloatFn::Sqrt => f32::sqrt,
-        FloatFn::Rsqrt => |a| 1.0 / a.sqrt(),
-        FloatFn::Cbrt => libm::cbrtf,
-        FloatFn::Exp => libm::expf,
-        FloatFn::Exp2 => libm::exp2f,
-        FloatFn::Expm1 => libm::expm1f,
-        FloatFn::Log => libm::logf,
-        FloatFn::Log2 => libm::log2f,
-        FloatFn::Log10 => libm::log10f,
-        FloatFn::Log1p => libm::log1pf,
-        FloatFn::Sin => libm::sinf,
-        FloatFn::Cos => libm::cosf,
-        FloatFn::Tan => libm::tanf,
-        FloatFn::Asin => libm::asinf,
-        FloatFn::Acos => libm::acosf,
-        FloatFn::Atan => libm::atanf,
-        FloatFn::Sinh => libm::sinhf,
-        FloatFn::Cosh => libm::coshf,
-        FloatFn::Tanh => libm::tanhf,
-        FloatFn::Asinh => libm::asinhf,
-        FloatFn::Acosh => libm::acoshf,
-        FloatFn::Atanh => libm::atanhf,
-        FloatFn::Erf => libm::erff,
-        FloatFn::Erfc => libm::erfcf,
-        FloatFn::Ceil => f32::ceil,
-        FloatFn::Floor => f32::floor,
-        FloatFn::Trunc => f32::trunc,
-        FloatFn::Round => f32::round,
-        FloatFn::RoundEven => f32::round_ties_even,
+        Kind::F16 | Kind::BF16 => float_binary!(Half2(v, kind), op, f32, pow_single, atan2_single),
+        _ => float_binary!(Single2(v), op, f32, pow_single, atan2_single),
     }
 }
 
@@ -681,9 +657,12 @@ fn float_fn<V: Visit>(op: FloatFn, kind: Kind, v: V) -> V::Out {
         (Kind::F32, FloatFn::Neg) => v.f1(|a| -a),
         (Kind::F32, FloatFn::Abs) => v.f1(f32::abs),
         (Kind::F32, FloatFn::Sqrt) => v.f1(f32::sqrt),
-        (Kind::F32, op) => v.f1(single(op)),
+        (Kind::F32, op) => {
+            // Rounded once from double precision, as a fold does it.
+            let g = double(op);
+            v.f1(move |a| g(a.into()) as f32)
+        }
         (kind, op) => {
-            // Rounded once from double precision.
             let g = double(op);
             v.f1(move |a| match kind {
                 Kind::F16 => f16::from_f64(g(a.into())).to_f32(),

@@ -12,7 +12,7 @@ macro_rules! cast {
     ($($(#[$doc:meta])* $name:ident $text:literal $from:ident $to:ident $legal:expr, $compute:expr;)*) => {$(
         $(#[$doc])*
         #[derive(Op)]
-        #[op($text, Pure, Elementwise, fold, verify)]
+        #[op($text, Pure, Elementwise, fold, verify, lower_to_eval)]
         #[asm("$input attr-dict `:` type($input) `to` type($output)")]
         pub struct $name {
             /// What is converted.

@@ -12,7 +12,7 @@ macro_rules! binary {
         $compute:expr, $identity:expr;)*) => {$(
         $(#[$doc])*
         #[derive(Op)]
-        #[op($text, Pure, SameType, Elementwise, $($traits,)* results(result), fold)]
+        #[op($text, Pure, SameType, Elementwise, $($traits,)* results(result), fold, lower_to_eval)]
         #[asm("$lhs `,` $rhs attr-dict `:` type($result)")]
         pub struct $name {
             /// Left operand.
@@ -88,7 +88,7 @@ binary! {
 
 /// Negation: flips the sign, also of a NaN.
 #[derive(Op)]
-#[op("arith.negf", Pure, SameType, Elementwise, Involution, results(result), fold)]
+#[op("arith.negf", Pure, SameType, Elementwise, Involution, results(result), fold, lower_to_eval)]
 #[asm("$operand attr-dict `:` type($result)")]
 pub struct NegF {
     /// What is negated.
@@ -108,7 +108,7 @@ impl Fold for NegF {
 
 /// Comparison of floats.
 #[derive(Op)]
-#[op("arith.cmpf", Pure, Elementwise, results(result), infer, fold, verify)]
+#[op("arith.cmpf", Pure, Elementwise, results(result), infer, fold, verify, lower_to_eval)]
 #[asm("$predicate `,` $lhs `,` $rhs attr-dict `:` type($lhs)")]
 pub struct CmpF {
     /// How to compare.

@@ -13,7 +13,7 @@ macro_rules! binary {
         $compute:expr, $identity:expr;)*) => {$(
         $(#[$doc])*
         #[derive(Op)]
-        #[op($text, Pure, SameType, Elementwise, $($traits,)* results(result), fold)]
+        #[op($text, Pure, SameType, Elementwise, $($traits,)* results(result), fold, lower_to_eval)]
         #[asm("$lhs `,` $rhs attr-dict `:` type($result)")]
         pub struct $name {
             /// Left operand.
@@ -122,7 +122,7 @@ pub(crate) fn bool_like(ty: Type) -> Type {
 
 /// Comparison of integers.
 #[derive(Op)]
-#[op("arith.cmpi", Pure, Elementwise, results(result), infer, fold, verify)]
+#[op("arith.cmpi", Pure, Elementwise, results(result), infer, fold, verify, lower_to_eval)]
 #[asm("$predicate `,` $lhs `,` $rhs attr-dict `:` type($lhs)")]
 pub struct CmpI {
     /// How to compare.
@@ -186,7 +186,7 @@ impl Fold for CmpI {
 
 /// One of two values: the first where the condition is true.
 #[derive(Op)]
-#[op("arith.select", Pure, Elementwise, results(result), infer, fold, verify)]
+#[op("arith.select", Pure, Elementwise, results(result), infer, fold, verify, lower_to_eval)]
 #[asm("$condition `,` $true_value `,` $false_value attr-dict `:` type($true_value)")]
 pub struct Select {
     /// Which one.

@@ -3,6 +3,11 @@
 
 pub use tir_core::*;
 pub use tir_macros::Op;
+pub use tir_rewrite as rewrite;
+pub use tir_rewrite::{
+    Arg, Canonicalize, Conversion, Decline, Greedy, Pattern, PatternSet, Patterns, Rewriter, Rule,
+    RuleText, Target, TypeConverter, interfaces::LoopLike, register_patterns, rule,
+};
 
 pub use tir_data as data;
 pub use tir_interp as interp;
@@ -14,6 +19,8 @@ pub mod constraints;
 pub mod hooks {
     pub use tir_core::hooks::*;
     pub use tir_interp::hooks::{evaluate, lower_to_eval};
+    pub use tir_rewrite::canonicalize;
+    pub use tir_rewrite::interfaces::{keeps_constants, loop_like};
 }
 
 /// Declares a dialect: `dialect! { /// One sentence. graph { ops: [Add, …], … } }` makes
@@ -27,6 +34,8 @@ macro_rules! dialect {
             $(, types: [$($ty:ty),* $(,)?])?
             $(, attrs: [$($attr:ty),* $(,)?])?
             $(, constant: $constant:expr)?
+            $(, rules: $rules:expr)?
+            $(, patterns: $patterns:expr)?
             $(, load: $load:expr)?
             $(,)?
         }
@@ -39,9 +48,20 @@ macro_rules! dialect {
             types: &[$($($crate::type_info::<$ty>()),*)?],
             attrs: &[$($($crate::attr_info::<$attr>()),*)?],
             constant: $crate::dialect!(@option $($constant)?),
-            load: $crate::dialect!(@option $($load)?),
+            load: $crate::dialect!(@load [$($rules)?] [$($patterns)?] [$($load)?]),
             attached: $crate::Attached::new(),
         };
+    };
+    (@load [] [] []) => { None };
+    (@load [] [] [$load:expr]) => { Some($load) };
+    (@load [$($rules:expr)?] [$($patterns:expr)?] [$($load:expr)?]) => {
+        Some(|| {
+            $crate::register_patterns(&DIALECT, |set| {
+                $(set.rules($rules);)?
+                $(($patterns)(set);)?
+            });
+            $(($load)();)?
+        })
     };
     (@option) => { None };
     (@option $value:expr) => { Some($value) };

@@ -1,0 +1,425 @@
+//! Applies a rule to IR: matching with commutative operands in both orders, and building.
+
+use std::sync::Arc;
+
+use tir_core::{
+    At, Attr, AttrValue, Definition, DenseElements, FieldInfo, FloatAttr, FloatType, Ir, Name,
+    OpId, OpState, Traits, Type, Value, float_bits, sign_extend,
+};
+
+use crate::fold::materialize;
+use crate::pattern::{Decline, Pattern};
+use crate::rewriter::Rewriter;
+use crate::rule::{
+    Arg, AttrTerm, Call, Functions, Literal, OpTerm, Rule, Term, TermKind, TypeTerm, Var, VarKind,
+};
+
+/// A rule with one root as a pattern.
+pub struct RulePattern {
+    rule: Arc<Rule>,
+    functions: Arc<Functions>,
+}
+
+/// What a variable is bound to.
+#[derive(Clone, PartialEq)]
+enum Bound {
+    Value(Value),
+    Values(Vec<Value>),
+    Attr(Option<Attr>),
+    Type(Type),
+}
+type Bindings = Vec<Option<Bound>>;
+
+impl RulePattern {
+    /// The pattern of a rule; `None` if it has several roots.
+    pub fn new(rule: Arc<Rule>, functions: Arc<Functions>) -> Option<Self> {
+        rule.root()?;
+        Some(Self { rule, functions })
+    }
+
+    fn find(&self, ir: &Ir, root: Value) -> Option<Bindings> {
+        let matcher = Matcher { ir, pattern: self };
+        let bindings = vec![None; self.rule.vars.len()];
+        matcher.solve(vec![(&self.rule.left[0], root)], bindings)
+    }
+}
+
+impl Pattern for RulePattern {
+    fn name(&self) -> &str {
+        &self.rule.name
+    }
+    fn root(&self) -> Option<Name> {
+        self.rule.root().map(|op| op.name)
+    }
+    fn rewrite(&self, op: OpId, rw: &mut Rewriter<'_>) -> Result<(), Decline> {
+        let root = self.rule.root().ok_or(Decline::NO_MATCH)?;
+        if root.result >= rw.results(op).len() {
+            return Err(Decline::NO_MATCH);
+        }
+        let old = rw.result(op, root.result);
+        if rw.is_unused(old) {
+            return Err("the result is not used".into());
+        }
+        let bindings = self.find(rw.ir(), old).ok_or(Decline::NO_MATCH)?;
+        let ty = rw.ty(old);
+        let wanted = rw.convert_type(ty)?;
+        let build = Build {
+            pattern: self,
+            bindings,
+        };
+        let mark = rw.events().len();
+        let new = match build.term(rw, &self.rule.right[0], Some(wanted)) {
+            Ok(new) if new == old => Err("it is so already".into()),
+            Ok(new) if rw.ty(new) == wanted => Ok(new),
+            Ok(new) => {
+                let found = rw.ty(new);
+                Err(Decline::because(move || {
+                    format!("the right side has type {found}, expected {wanted}")
+                }))
+            }
+            Err(why) => Err(why),
+        };
+        match new {
+            Ok(new) if rw.results(op).len() == 1 => rw.replace(op, &[new]),
+            Ok(new) => rw.replace_value(old, new, At::Before(op)),
+            Err(why) => {
+                rw.undo_insertions(mark);
+                return Err(why);
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Matcher<'a> {
+    ir: &'a Ir,
+    pattern: &'a RulePattern,
+}
+
+impl<'a> Matcher<'a> {
+    /// Bindings under which all goals hold, and the guards.
+    fn solve(&self, mut goals: Vec<(&'a Term, Value)>, mut b: Bindings) -> Option<Bindings> {
+        while let Some((term, value)) = goals.pop() {
+            let ty = self.ir.ty(value);
+            match &term.ty {
+                Some(TypeTerm::Var(var)) => bind(&mut b, *var, Bound::Type(ty))?,
+                Some(TypeTerm::Text(text)) if ty.to_string() != text.as_str() => return None,
+                _ => {}
+            }
+            match &term.kind {
+                TermKind::Var(var) => {
+                    let constant = self.pattern.rule.vars[var.0].1 == VarKind::Constant;
+                    if constant && self.ir.constant(value).is_none() {
+                        return None;
+                    }
+                    bind(&mut b, *var, Bound::Value(value))?;
+                }
+                TermKind::Literal(literal) => {
+                    if !matches(self.ir.constant(value)?, literal, None) {
+                        return None;
+                    }
+                }
+                TermKind::Op(op) => return self.op(op, value, goals, b),
+            }
+        }
+        let rule = &self.pattern.rule;
+        let holds = |guard: &Call| {
+            let function = self.pattern.functions.guards.get(&guard.function);
+            let args = guard.args.iter();
+            let args: Option<Vec<Arg>> = args
+                .map(|arg| argument(self.ir, &b, arg, &self.pattern.functions))
+                .collect();
+            function.zip(args).is_some_and(|(guard, args)| guard(&args))
+        };
+        rule.guards.iter().all(holds).then_some(b)
+    }
+
+    fn op(
+        &self,
+        term: &'a OpTerm,
+        value: Value,
+        mut goals: Vec<(&'a Term, Value)>,
+        mut b: Bindings,
+    ) -> Option<Bindings> {
+        let Definition::Result(op, index) = self.ir.definition(value) else {
+            return None;
+        };
+        if index != term.result || self.ir.name(op) != term.name {
+            return None;
+        }
+        let info = self.ir.info(op);
+        for (name, wanted) in &term.attrs {
+            let field = info.and_then(|info| info.field(name));
+            let found = self.ir.attr(op, name).or(field.and_then(|f| f.default));
+            match wanted {
+                AttrTerm::Var(var) => bind(&mut b, *var, Bound::Attr(found))?,
+                AttrTerm::Literal(literal) if matches(found?, literal, field) => {}
+                _ => return None,
+            }
+        }
+        let mut terms = &term.operands[..];
+        let mut operands: Vec<Value> = self.ir.operands(op).collect();
+        if let Some((last, first)) = terms.split_last()
+            && let TermKind::Var(var) = last.kind
+            && self.pattern.rule.vars[var.0].1 == VarKind::Values
+        {
+            if operands.len() < first.len() {
+                return None;
+            }
+            let rest = operands.split_off(first.len());
+            bind(&mut b, var, Bound::Values(rest))?;
+            terms = first;
+        }
+        if operands.len() != terms.len() {
+            return None;
+        }
+        let swaps = operands.len() == 2
+            && operands[0] != operands[1]
+            && info.is_some_and(|info| info.has(Traits::Commutative));
+        if swaps {
+            let mut swapped = goals.clone();
+            swapped.extend([(&terms[1], operands[0]), (&terms[0], operands[1])]);
+            goals.extend([(&terms[1], operands[1]), (&terms[0], operands[0])]);
+            return self
+                .solve(goals, b.clone())
+                .or_else(|| self.solve(swapped, b));
+        }
+        goals.extend(terms.iter().zip(operands).rev());
+        self.solve(goals, b)
+    }
+}
+
+/// Binds a variable; `None` if it is bound to something else.
+fn bind(b: &mut Bindings, var: Var, to: Bound) -> Option<()> {
+    match &b[var.0] {
+        Some(bound) => (*bound == to).then_some(()),
+        None => {
+            b[var.0] = Some(to);
+            Some(())
+        }
+    }
+}
+
+/// Whether an attribute is this value, or a splat of it.
+fn matches(attr: Attr, literal: &Literal, field: Option<&FieldInfo>) -> bool {
+    let splat = || attr.get::<DenseElements>().filter(|d| d.is_splat());
+    match literal {
+        Literal::Int(n) => match splat() {
+            Some(d) if !d.ty.elem().is_float() => sign_extend(d.bits(0), d.ty.elem()) == *n,
+            Some(_) => false,
+            None => attr.as_int() == Some(*n),
+        },
+        Literal::Bool(wanted) => match splat() {
+            Some(d) => d.ty.elem().bits() == Some(1) && (d.bits(0) & 1 != 0) == *wanted,
+            None => attr.as_int().is_some_and(|n| (n != 0) == *wanted),
+        },
+        Literal::Float(x) => match splat() {
+            Some(d) => match d.ty.elem().get::<FloatType>() {
+                Some(format) => d.bits(0) == float_bits(*x, *format),
+                None => false,
+            },
+            None => attr
+                .get::<FloatAttr>()
+                .is_some_and(|f| Attr::float(*x, f.ty) == attr),
+        },
+        Literal::Str(text) => attr.as_str() == Some(text.as_str()),
+        Literal::Ints(wanted) => Vec::<i64>::from_attr(attr).as_ref() == Some(wanted),
+        Literal::Word(word) => {
+            let words = field.and_then(|f| f.keywords);
+            match words.and_then(|w| (w.parse)(word)) {
+                Some(wanted) => wanted == attr,
+                None => attr.as_str() == Some(word.as_str()),
+            }
+        }
+    }
+}
+
+fn argument(ir: &Ir, b: &Bindings, arg: &AttrTerm, functions: &Functions) -> Option<Arg> {
+    let value = |v: &Value| (ir.ty(*v), ir.constant(*v));
+    Some(match arg {
+        AttrTerm::Var(var) => match b[var.0].as_ref()? {
+            Bound::Value(v) => {
+                let (ty, constant) = value(v);
+                Arg::Value(ty, constant)
+            }
+            Bound::Values(all) => Arg::Values(all.iter().map(value).collect()),
+            Bound::Attr(Some(attr)) => Arg::Attr(*attr),
+            Bound::Attr(None) => Arg::Absent,
+            Bound::Type(ty) => Arg::Type(*ty),
+        },
+        AttrTerm::Literal(literal) => Arg::Attr(plain(literal, None)?),
+        AttrTerm::Call(call) => Arg::Attr(computed(ir, b, call, functions)?),
+    })
+}
+
+fn computed(ir: &Ir, b: &Bindings, call: &Call, functions: &Functions) -> Option<Attr> {
+    let function = functions.attrs.get(&call.function)?;
+    let args = call.args.iter().map(|arg| argument(ir, b, arg, functions));
+    function(&args.collect::<Option<Vec<_>>>()?)
+}
+
+/// A literal as an attribute of a field.
+fn plain(literal: &Literal, field: Option<&FieldInfo>) -> Option<Attr> {
+    let ty = field.and_then(|f| f.default?.type_of());
+    Some(match literal {
+        Literal::Int(n) => Attr::int(*n, ty.unwrap_or_else(|| Type::int(64))),
+        Literal::Float(x) => Attr::float(*x, ty.unwrap_or_else(Type::f32)),
+        Literal::Bool(b) => Attr::bool(*b),
+        Literal::Str(text) => Attr::str(text),
+        Literal::Ints(all) => Attr::ints(all),
+        Literal::Word(word) => match field.and_then(|f| f.keywords) {
+            Some(words) => (words.parse)(word)?,
+            None => Attr::str(word),
+        },
+    })
+}
+
+/// A literal as a constant of a type: a number, or a splat.
+fn constant(literal: &Literal, ty: Type) -> Option<Attr> {
+    let elem = ty.elem();
+    let (number, integer) = match literal {
+        Literal::Int(n) => (*n as f64, *n),
+        Literal::Bool(b) => (f64::from(u8::from(*b)), i64::from(*b)),
+        Literal::Float(x) => (*x, 0),
+        _ => return None,
+    };
+    let format = elem.get::<FloatType>();
+    if format.is_none() && matches!(literal, Literal::Float(_)) {
+        return None;
+    }
+    if ty.shape().is_none() {
+        return match format {
+            Some(_) => Some(Attr::float(number, elem)),
+            None if elem.is_int() || elem.is_index() => Some(Attr::int(integer, elem)),
+            None => None,
+        };
+    }
+    ty.elements()?;
+    let bits = match format {
+        Some(format) => float_bits(number, *format),
+        None => integer as u64,
+    };
+    let data = bits.to_le_bytes().get(..ty.bytes()?)?.into();
+    Some(Attr::new(DenseElements { ty, data }))
+}
+
+/// The type that prints like this, if it is a scalar.
+fn scalar(text: &str) -> Option<Type> {
+    if text == "index" {
+        return Some(Type::index());
+    }
+    if let Some(width) = text.strip_prefix('i') {
+        let width: u32 = width.parse().ok()?;
+        return Some(Type::int(width));
+    }
+    let format = FloatType::ALL.into_iter().find(|t| t.to_string() == text)?;
+    Some(Type::new(format))
+}
+
+struct Build<'a> {
+    pattern: &'a RulePattern,
+    bindings: Bindings,
+}
+
+impl Build<'_> {
+    fn term(
+        &self,
+        rw: &mut Rewriter<'_>,
+        term: &Term,
+        expected: Option<Type>,
+    ) -> Result<Value, Decline> {
+        let said = match &term.ty {
+            None => None,
+            Some(TypeTerm::Var(var)) => match &self.bindings[var.0] {
+                Some(Bound::Type(ty)) => Some(*ty),
+                _ => return Err("a type is not bound".into()),
+            },
+            Some(TypeTerm::Text(text)) => {
+                Some(scalar(text).ok_or("the type on the right is no scalar")?)
+            }
+        };
+        let expected = said.or(expected);
+        match &term.kind {
+            TermKind::Var(var) => match &self.bindings[var.0] {
+                Some(Bound::Value(value)) => Ok(*value),
+                _ => Err("a variable is not bound to a value".into()),
+            },
+            TermKind::Literal(literal) => {
+                let ty = expected.ok_or("the type of a constant on the right is not known")?;
+                let attr = constant(literal, ty).ok_or("a constant has no such type")?;
+                let dialect = self.pattern.rule.root().map_or("", |op| op.name.dialect());
+                materialize(rw, dialect, attr, ty)
+                    .ok_or_else(|| "no dialect makes the constant".into())
+            }
+            TermKind::Op(op) => self.op(rw, op, said, expected),
+        }
+    }
+
+    fn op(
+        &self,
+        rw: &mut Rewriter<'_>,
+        term: &OpTerm,
+        said: Option<Type>,
+        expected: Option<Type>,
+    ) -> Result<Value, Decline> {
+        let info = term.name.info();
+        let mut state = OpState::new(term.name);
+        // Constants among the operands of an op on one type take the type of the others.
+        let literal = |t: &Term| matches!(t.kind, TermKind::Literal(_));
+        let same = info.is_some_and(|info| info.has(Traits::SameType));
+        let mut shared = said.or(if same { expected } else { None });
+        let mut operands: Vec<Option<Vec<Value>>> = vec![None; term.operands.len()];
+        for (slot, operand) in operands.iter_mut().zip(&term.operands) {
+            if let TermKind::Var(var) = operand.kind
+                && let Some(Bound::Values(all)) = &self.bindings[var.0]
+            {
+                *slot = Some(all.clone());
+            } else if !literal(operand) {
+                let value = self.term(rw, operand, None)?;
+                if same {
+                    shared = Some(rw.ty(value));
+                }
+                *slot = Some(vec![value]);
+            }
+        }
+        for (slot, operand) in operands.iter_mut().zip(&term.operands) {
+            if slot.is_none() {
+                let ty = if same { shared } else { None };
+                *slot = Some(vec![self.term(rw, operand, ty)?]);
+            }
+        }
+        state.operands = operands.into_iter().flatten().flatten().collect();
+        for (name, attr) in &term.attrs {
+            let field = info.and_then(|info| info.field(name));
+            let attr = match attr {
+                AttrTerm::Literal(literal) => Some(
+                    plain(literal, field).ok_or("an attribute on the right has no such keyword")?,
+                ),
+                AttrTerm::Var(var) => match &self.bindings[var.0] {
+                    Some(Bound::Attr(attr)) => *attr,
+                    Some(Bound::Value(value)) => rw.constant(*value),
+                    Some(Bound::Type(ty)) => Some(Attr::ty(*ty)),
+                    _ => return Err("a variable is not bound to an attribute".into()),
+                },
+                AttrTerm::Call(call) => Some(
+                    computed(rw.ir(), &self.bindings, call, &self.pattern.functions)
+                        .ok_or("an attribute cannot be computed")?,
+                ),
+            };
+            if let Some(attr) = attr {
+                state.set_attr(*name, attr);
+            }
+        }
+        let infers = info.is_some_and(|info| info.infers());
+        if let Some(ty) = said.or(if infers { None } else { expected }) {
+            state.results.push(ty);
+        } else if !infers {
+            return Err("a result type on the right is not known".into());
+        }
+        let op = rw.try_create(state)?;
+        match rw.results(op).nth(term.result) {
+            Some(value) => Ok(value),
+            None => Err("an op on the right has not as many results".into()),
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Changing IR: rewriter, rules as data, patterns, greedy driver, dialect conversion.
+//!
+//! Three tiers, the lowest that works wins: a *fold* makes no ops; a [`Rule`] is data that the
+//! greedy driver and the e-graph both read; a [`Pattern`] is code.
+#![forbid(unsafe_code)]
+// Names compare and hash by what never changes.
+#![allow(clippy::mutable_key_type)]
+
+mod apply;
+mod cast;
+mod convert;
+mod equal;
+mod fold;
+mod greedy;
+pub mod interfaces;
+mod pattern;
+mod regions;
+mod rewriter;
+mod rule;
+mod rule_text;
+mod target;
+
+pub use apply::RulePattern;
+pub use cast::{CAST, TypeConverter};
+pub use convert::{Conversion, Mode};
+pub use equal::{hash_op, ops_are_equal};
+pub use fold::{Constants, fold_op};
+pub use greedy::{Greedy, Outcome, Stats, Step, Stopped};
+pub use pattern::{
+    Canonicalize, Decline, DialectPatterns, Pattern, PatternSet, Patterns, canonicalization,
+    canonicalize, register_patterns,
+};
+pub use regions::{erase_dead_args, erase_unreachable};
+pub use rewriter::{Event, Rewriter};
+pub use rule::{
+    Arg, AttrFn, AttrTerm, Call, Functions, Guard, GuardFn, Kind, Literal, OpTerm, Rule, RuleText,
+    Term, TermKind, TypeTerm, Var, VarKind,
+};
+pub use target::{Legality, Target};

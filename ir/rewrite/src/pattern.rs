@@ -1,0 +1,343 @@
+//! Patterns: rewrites as code, the sets they come in, and how dialects hand them over.
+
+use std::borrow::Borrow;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+use tir_core::{Diagnostic, Dialect, Failure, Hook, Name, Op, OpId};
+
+use crate::apply::RulePattern;
+use crate::interfaces::Typed;
+use crate::rewriter::Rewriter;
+use crate::rule::{AttrFn, Functions, GuardFn, Kind, Rule, RuleText};
+
+/// Why a pattern does not apply. Cheap to make: the text of a lazy reason is only computed when
+/// somebody asks.
+pub struct Decline(Reason);
+
+enum Reason {
+    Said(&'static str),
+    Lazy(Box<dyn Fn() -> String>),
+}
+
+impl Decline {
+    /// The op has not the shape the pattern looks for.
+    pub const NO_MATCH: Decline = Decline(Reason::Said("does not match"));
+
+    /// A reason that is formatted only when somebody asks.
+    pub fn because(reason: impl Fn() -> String + 'static) -> Self {
+        Self(Reason::Lazy(Box::new(reason)))
+    }
+}
+impl From<&'static str> for Decline {
+    fn from(reason: &'static str) -> Self {
+        Self(Reason::Said(reason))
+    }
+}
+impl From<String> for Decline {
+    fn from(reason: String) -> Self {
+        Self::because(move || reason.clone())
+    }
+}
+impl From<Failure> for Decline {
+    fn from(failure: Failure) -> Self {
+        Self::because(move || failure.message.clone())
+    }
+}
+impl fmt::Display for Decline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Reason::Said(text) => f.write_str(text),
+            Reason::Lazy(text) => f.write_str(&text()),
+        }
+    }
+}
+impl fmt::Debug for Decline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Decline({self})")
+    }
+}
+
+/// A rewrite as code. Canonicalization and dialect conversion use the same trait; in a
+/// conversion the op has its operands adapted to the converted types already.
+pub trait Pattern: Send + Sync {
+    /// Its name, for traces, statistics and `--disable-rule`: reads well after "apply".
+    fn name(&self) -> &str;
+    /// The name of the ops it applies to; `None` for any.
+    fn root(&self) -> Option<Name>;
+    /// Patterns of more benefit are tried first.
+    fn benefit(&self) -> u32 {
+        1
+    }
+    /// Rewrites the op, or declines and leaves everything as it was.
+    fn rewrite(&self, op: OpId, rw: &mut Rewriter<'_>) -> Result<(), Decline>;
+}
+
+/// A pattern made of a function.
+struct Function<F> {
+    name: &'static str,
+    root: Option<Name>,
+    benefit: u32,
+    rewrite: F,
+}
+
+impl<F> Pattern for Function<F>
+where
+    F: Fn(OpId, &mut Rewriter<'_>) -> Result<(), Decline> + Send + Sync,
+{
+    fn name(&self) -> &str {
+        self.name
+    }
+    fn root(&self) -> Option<Name> {
+        self.root
+    }
+    fn benefit(&self) -> u32 {
+        self.benefit
+    }
+    fn rewrite(&self, op: OpId, rw: &mut Rewriter<'_>) -> Result<(), Decline> {
+        (self.rewrite)(op, rw)
+    }
+}
+
+/// Patterns, rules and the functions that rules name, as they are collected.
+#[derive(Default)]
+pub struct PatternSet {
+    patterns: Vec<Arc<dyn Pattern>>,
+    rules: Vec<Arc<Rule>>,
+    functions: Functions,
+    errors: Vec<Diagnostic>,
+}
+
+impl PatternSet {
+    /// An empty set.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a pattern.
+    pub fn add(&mut self, pattern: impl Pattern + 'static) -> &mut Self {
+        self.patterns.push(Arc::new(pattern));
+        self
+    }
+
+    /// Adds a pattern on the ops of a record:
+    /// `set.on("drop-double-neg", |Neg { x }, op, rw| …)`.
+    pub fn on<T: Op>(
+        &mut self,
+        name: &'static str,
+        rewrite: impl Fn(T, OpId, &mut Rewriter<'_>) -> Result<(), Decline> + Send + Sync + 'static,
+    ) -> &mut Self {
+        self.on_first(1, name, rewrite)
+    }
+
+    /// The same with a benefit: what has more is tried first.
+    pub fn on_first<T: Op>(
+        &mut self,
+        benefit: u32,
+        name: &'static str,
+        rewrite: impl Fn(T, OpId, &mut Rewriter<'_>) -> Result<(), Decline> + Send + Sync + 'static,
+    ) -> &mut Self {
+        self.add(Function {
+            name,
+            root: Some(T::name()),
+            benefit,
+            rewrite: move |op: OpId, rw: &mut Rewriter<'_>| match T::read(rw.ir(), op) {
+                Some(record) => rewrite(record, op, rw),
+                None => Err(Decline::from("the op has not its declared structure")),
+            },
+        })
+    }
+
+    /// Adds a pattern on the ops of a name, or (with `None`) on any op.
+    pub fn on_op(
+        &mut self,
+        name: &'static str,
+        root: Option<Name>,
+        rewrite: impl Fn(OpId, &mut Rewriter<'_>) -> Result<(), Decline> + Send + Sync + 'static,
+    ) -> &mut Self {
+        self.add(Function {
+            name,
+            root,
+            benefit: 1,
+            rewrite,
+        })
+    }
+
+    /// Adds a rule. A rule whose text is wrong is reported by [`finish`](Self::finish).
+    pub fn rule(&mut self, text: RuleText) -> &mut Self {
+        match Rule::parse(&text) {
+            Ok(rule) => self.rules.push(Arc::new(rule)),
+            Err(error) => self.errors.push(*error),
+        }
+        self
+    }
+    /// Adds rules.
+    pub fn rules<T: Borrow<RuleText>>(&mut self, texts: impl IntoIterator<Item = T>) -> &mut Self {
+        for text in texts {
+            self.rule(*text.borrow());
+        }
+        self
+    }
+    /// Adds a rule that was read elsewhere.
+    pub fn add_rule(&mut self, rule: Rule) -> &mut Self {
+        self.rules.push(Arc::new(rule));
+        self
+    }
+    /// Makes a guard known to the rules by a name.
+    pub fn guard(&mut self, name: &str, guard: GuardFn) -> &mut Self {
+        self.functions.guards.insert(Name::new(name), guard);
+        self
+    }
+    /// Makes a function that computes an attribute known to the rules by a name.
+    pub fn attr_fn(&mut self, name: &str, function: AttrFn) -> &mut Self {
+        self.functions.attrs.insert(Name::new(name), function);
+        self
+    }
+
+    /// Checks names and rules, leaves out what is disabled, and sorts by benefit; of equal
+    /// benefit rules come first, then the order in which they were added counts.
+    pub fn finish(self, disabled: &BTreeSet<String>) -> Result<Patterns, Vec<Diagnostic>> {
+        let mut errors = self.errors;
+        let functions = Arc::new(self.functions);
+        let mut names = BTreeSet::new();
+        let mut rules = Vec::new();
+        let mut all: Vec<Arc<dyn Pattern>> = Vec::new();
+        for rule in self.rules {
+            if let Err(error) = rule.check(&functions) {
+                errors.push(*error);
+                continue;
+            }
+            if !names.insert(rule.name.as_str().to_string()) {
+                let what = format!("rule '{}' is defined twice", rule.name);
+                errors.push(Diagnostic::error(what).at(rule.loc));
+                continue;
+            }
+            if disabled.contains(rule.name.as_str()) {
+                continue;
+            }
+            rules.push(rule.clone());
+            if rule.kind == Kind::Reduce
+                && let Some(pattern) = RulePattern::new(rule, functions.clone())
+            {
+                all.push(Arc::new(pattern));
+            }
+        }
+        for pattern in self.patterns {
+            if !names.insert(pattern.name().to_string()) {
+                let what = format!("pattern '{}' is defined twice", pattern.name());
+                errors.push(Diagnostic::error(what));
+            } else if !disabled.contains(pattern.name()) {
+                all.push(pattern);
+            }
+        }
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        all.sort_by_key(|pattern| std::cmp::Reverse(pattern.benefit()));
+        Ok(Patterns::new(all, rules, functions))
+    }
+}
+
+/// Patterns ready to apply, by the name of their root.
+pub struct Patterns {
+    by_root: FxHashMap<Name, Vec<Arc<dyn Pattern>>>,
+    any: Vec<Arc<dyn Pattern>>,
+    all: Vec<Arc<dyn Pattern>>,
+    rules: Vec<Arc<Rule>>,
+    functions: Arc<Functions>,
+}
+
+impl Patterns {
+    /// No patterns.
+    pub fn none() -> Self {
+        Self::new(Vec::new(), Vec::new(), Arc::default())
+    }
+
+    fn new(all: Vec<Arc<dyn Pattern>>, rules: Vec<Arc<Rule>>, functions: Arc<Functions>) -> Self {
+        let mut by_root: FxHashMap<Name, Vec<Arc<dyn Pattern>>> = FxHashMap::default();
+        let roots: BTreeSet<Name> = all.iter().filter_map(|pattern| pattern.root()).collect();
+        for root in roots {
+            let fits = |p: &&Arc<dyn Pattern>| p.root().is_none_or(|name| name == root);
+            by_root.insert(root, all.iter().filter(fits).cloned().collect());
+        }
+        let any = all.iter().filter(|p| p.root().is_none());
+        Self {
+            by_root,
+            any: any.cloned().collect(),
+            all,
+            rules,
+            functions,
+        }
+    }
+
+    /// The patterns for an op of this name, the best first.
+    pub fn of(&self, name: Name) -> &[Arc<dyn Pattern>] {
+        self.by_root.get(&name).unwrap_or(&self.any)
+    }
+    /// All patterns (rules of kind `reduce` among them), the best first.
+    pub fn all(&self) -> &[Arc<dyn Pattern>] {
+        &self.all
+    }
+    /// All rules, of either kind: what an e-graph reads.
+    pub fn rules(&self) -> &[Arc<Rule>] {
+        &self.rules
+    }
+    /// The functions that the rules name.
+    pub fn functions(&self) -> &Functions {
+        &self.functions
+    }
+}
+
+/// Hands over the patterns that bring an op into its canonical form.
+pub trait Canonicalize: Op {
+    /// Adds them.
+    fn patterns(set: &mut PatternSet);
+}
+
+/// Patterns of an op or of a dialect, as an interface.
+pub trait DialectPatterns: Send + Sync {
+    /// Adds them.
+    fn patterns(&self, set: &mut PatternSet);
+}
+impl<T: Canonicalize> DialectPatterns for Typed<T> {
+    fn patterns(&self, set: &mut PatternSet) {
+        T::patterns(set);
+    }
+}
+struct List(fn(&mut PatternSet));
+impl DialectPatterns for List {
+    fn patterns(&self, set: &mut PatternSet) {
+        (self.0)(set);
+    }
+}
+
+/// `canonicalize`: the hook that hands over [`Canonicalize`].
+pub fn canonicalize<T: Canonicalize>() -> Hook {
+    Hook::interface::<dyn DialectPatterns>(Typed::<T>::NEW)
+}
+
+/// Adds patterns and rules to a dialect, on ops of any dialect. Call it once for each list, from
+/// a `load` function.
+pub fn register_patterns(dialect: &'static Dialect, patterns: fn(&mut PatternSet)) {
+    dialect.attach::<dyn DialectPatterns>(Box::leak(Box::new(List(patterns))));
+}
+
+/// The canonicalization patterns and the rules of all loaded dialects: dialects by name, in each
+/// first those of its ops in the order they are listed, then those of the dialect.
+pub fn canonicalization() -> PatternSet {
+    let mut set = PatternSet::new();
+    for dialect in Dialect::all() {
+        for spec in dialect.ops {
+            let info = Name::new(spec.name).info();
+            if let Some(patterns) = info.and_then(|i| i.interface::<dyn DialectPatterns>()) {
+                patterns.patterns(&mut set);
+            }
+        }
+        for patterns in dialect.attached::<dyn DialectPatterns>() {
+            patterns.patterns(&mut set);
+        }
+    }
+    set
+}

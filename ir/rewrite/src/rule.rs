@@ -1,0 +1,438 @@
+//! Rules as data: what the greedy driver and the e-graph both read.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use tir_core::{Attr, Diagnostic, Dialect, Failure, Loc, Name, Type, closest};
+
+/// What a rule may be used for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// It lowers a measure: the greedy driver and the e-graph use it.
+    Reduce,
+    /// Both sides are as good: only the e-graph uses it.
+    Equal,
+}
+
+/// The text of a rule as `rule!` makes it.
+#[derive(Clone, Copy, Debug)]
+pub struct RuleText {
+    /// Its name.
+    pub name: &'static str,
+    /// What it may be used for.
+    pub kind: Kind,
+    /// Its left side: one term or several.
+    pub left: &'static str,
+    /// Its right side: as many terms.
+    pub right: &'static str,
+    /// Its guards: any number of `(name args…)`.
+    pub guard: &'static str,
+    /// Where it is written: file, line, column.
+    pub place: (&'static str, u32, u32),
+}
+
+/// Writes a rule: `rule!("drop-add-zero", "(arith.addi ?x 0)" => "?x")`, with guards
+/// `rule!("…", "…" => "…", if "(is-small ?x)")`; `rule!(equal "…", …)` for one that only the
+/// e-graph uses.
+///
+/// Terms: `(dialect.op term… {attr = value})`, with `.1` behind for its second result and
+/// `:?T` or `:i32` behind for its type; `?x` any value; `?xs...` all further operands; `#c` a
+/// constant; `0`, `1.0`, `-0.0`, `true` a constant of this value, or a splat of it. Attributes: `?a`,
+/// `3`, `1.5`, `"text"`, `[0, 2, 1]`, a keyword of the attribute, `true`, `(function args…)` on
+/// the right.
+#[macro_export]
+macro_rules! rule {
+    (equal $name:literal, $left:literal => $right:literal $(, if $guard:literal)? $(,)?) => {
+        $crate::rule!(@ Equal, $name, $left, $right, concat!("" $(, $guard)?))
+    };
+    ($name:literal, $left:literal => $right:literal $(, if $guard:literal)? $(,)?) => {
+        $crate::rule!(@ Reduce, $name, $left, $right, concat!("" $(, $guard)?))
+    };
+    (@ $kind:ident, $name:literal, $left:literal, $right:literal, $guard:expr) => {
+        $crate::RuleText {
+            name: $name,
+            kind: $crate::Kind::$kind,
+            left: $left,
+            right: $right,
+            guard: $guard,
+            place: (file!(), line!(), column!()),
+        }
+    };
+}
+
+/// A rule: each value on the left may be replaced by the one on the right at its place.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    /// Its name: reads well after "apply".
+    pub name: Name,
+    /// What it may be used for.
+    pub kind: Kind,
+    /// What its variables are called and what they stand for, by [`Var::0`].
+    pub vars: Vec<(Name, VarKind)>,
+    /// The roots to find.
+    pub left: Vec<Term>,
+    /// What each of them becomes; as many.
+    pub right: Vec<Term>,
+    /// All must hold.
+    pub guards: Vec<Guard>,
+    /// Where it is written.
+    pub loc: Loc,
+}
+
+/// A variable: an index into [`Rule::vars`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct Var(
+    /// The index.
+    pub usize,
+);
+
+/// What a variable stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum VarKind {
+    /// A value.
+    Value,
+    /// A value that is a constant.
+    Constant,
+    /// Any number of values.
+    Values,
+    /// An attribute.
+    Attr,
+    /// A type.
+    Type,
+}
+
+/// A value in a rule.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Term {
+    /// What it is.
+    pub kind: TermKind,
+    /// Its type, where it is said.
+    pub ty: Option<TypeTerm>,
+}
+
+/// What a term is.
+#[derive(Clone, PartialEq, Debug)]
+pub enum TermKind {
+    /// `?x`, `#c` or `?xs...`.
+    Var(Var),
+    /// A constant of this value, or a splat of it.
+    Literal(Literal),
+    /// A result of an op.
+    Op(OpTerm),
+}
+
+/// A result of an op in a rule.
+#[derive(Clone, PartialEq, Debug)]
+pub struct OpTerm {
+    /// The name of the op.
+    pub name: Name,
+    /// Its operands.
+    pub operands: Vec<Term>,
+    /// Its attributes. On the left further ones may be there; on the right there are no others.
+    pub attrs: Vec<(Name, AttrTerm)>,
+    /// Which result.
+    pub result: usize,
+}
+
+/// An attribute in a rule.
+#[derive(Clone, PartialEq, Debug)]
+pub enum AttrTerm {
+    /// Binds it, or is equal to what is bound.
+    Var(Var),
+    /// This value.
+    Literal(Literal),
+    /// Computed; only on the right.
+    Call(Call),
+}
+
+/// A type in a rule.
+#[derive(Clone, PartialEq, Debug)]
+pub enum TypeTerm {
+    /// Binds it, or is equal to what is bound.
+    Var(Var),
+    /// The type that prints like this.
+    Text(Name),
+}
+
+/// A value that is written down. Floats compare by bits: `0.0` is not `-0.0`.
+#[derive(Clone, PartialEq, Debug)]
+#[allow(missing_docs)]
+pub enum Literal {
+    Int(i64),
+    Float(f64),
+    Bool(bool),
+    Str(Name),
+    Ints(Vec<i64>),
+    /// A keyword of an enumeration attribute.
+    Word(Name),
+}
+
+/// A function by name and its arguments.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Call {
+    /// The function.
+    pub function: Name,
+    /// Its arguments: variables, literals, calls.
+    pub args: Vec<AttrTerm>,
+}
+
+/// A condition.
+pub type Guard = Call;
+
+/// What a function that a rule names is given.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Arg {
+    /// A value: its type, and the constant behind it if it is one.
+    Value(Type, Option<Attr>),
+    /// Several values.
+    Values(Vec<(Type, Option<Attr>)>),
+    /// An attribute.
+    Attr(Attr),
+    /// A type.
+    Type(Type),
+    /// An attribute that the op has not.
+    Absent,
+}
+
+impl Arg {
+    /// The type of a value, or the type.
+    pub fn ty(&self) -> Option<Type> {
+        match self {
+            Arg::Value(ty, _) | Arg::Type(ty) => Some(*ty),
+            _ => None,
+        }
+    }
+    /// The constant behind a value, or the attribute.
+    pub fn attr(&self) -> Option<Attr> {
+        match self {
+            Arg::Value(_, constant) => *constant,
+            Arg::Attr(attr) => Some(*attr),
+            _ => None,
+        }
+    }
+    /// The integer that it is.
+    pub fn int(&self) -> Option<i64> {
+        self.attr()?.as_int()
+    }
+    /// The integers that it is.
+    pub fn ints(&self) -> Option<Vec<i64>> {
+        tir_core::AttrValue::from_attr(self.attr()?)
+    }
+}
+
+/// Says whether a rule applies; sees types, attributes and constants, never uses.
+pub type GuardFn = fn(&[Arg]) -> bool;
+/// Computes an attribute; `None`: the rule does not apply.
+pub type AttrFn = fn(&[Arg]) -> Option<Attr>;
+
+/// The functions that rules name.
+#[derive(Clone, Default)]
+pub struct Functions {
+    /// Guards.
+    pub guards: BTreeMap<Name, GuardFn>,
+    /// Functions that compute attributes.
+    pub attrs: BTreeMap<Name, AttrFn>,
+}
+
+impl Rule {
+    /// Reads the text of a rule.
+    pub fn parse(text: &RuleText) -> Result<Rule, Failure> {
+        crate::rule_text::parse(text)
+    }
+
+    /// Checks it against the ops and functions that are known. Ops of dialects that are not
+    /// loaded are let through: the rule never applies.
+    pub fn check(&self, functions: &Functions) -> Result<(), Failure> {
+        let here = |error: Diagnostic| -> Failure {
+            let name = self.name;
+            Box::new(error.context(format!("rule '{name}': ")).or_at(self.loc))
+        };
+        for guard in &self.guards {
+            known("guard", guard, functions.guards.keys()).map_err(|e| here(*e))?;
+        }
+        for term in self.left.iter().chain(&self.right) {
+            check_term(term, functions).map_err(|e| here(*e))?;
+        }
+        Ok(())
+    }
+
+    /// The one root, if the rule has one and the left side of it is an op.
+    pub fn root(&self) -> Option<&OpTerm> {
+        match (&self.left[..], self.right.len()) {
+            (
+                [
+                    Term {
+                        kind: TermKind::Op(op),
+                        ..
+                    },
+                ],
+                1,
+            ) => Some(op),
+            _ => None,
+        }
+    }
+}
+
+fn known<'a>(
+    what: &str,
+    call: &Call,
+    names: impl Iterator<Item = &'a Name>,
+) -> Result<(), Failure> {
+    let names: Vec<&str> = names.map(|n| n.as_str()).collect();
+    let name = call.function;
+    if names.contains(&name.as_str()) {
+        return Ok(());
+    }
+    Err(unknown(what, &name, names))
+}
+
+fn unknown<'a>(what: &str, name: &str, names: impl IntoIterator<Item = &'a str>) -> Failure {
+    let error = Diagnostic::error(format!("unknown {what} '{name}'"));
+    Box::new(match closest(name, names) {
+        Some(near) => error.note(format!("did you mean '{near}'?")),
+        None => error,
+    })
+}
+
+fn check_term(term: &Term, functions: &Functions) -> Result<(), Failure> {
+    let TermKind::Op(op) = &term.kind else {
+        return Ok(());
+    };
+    match op.name.info() {
+        None => {
+            if let Some(dialect) = Dialect::named(op.name.dialect()) {
+                let names = dialect.ops.iter().map(|spec| spec.name);
+                return Err(unknown("op", &op.name, names));
+            }
+        }
+        Some(info) => {
+            let fixed = info
+                .fields
+                .iter()
+                .filter(|f| f.role == tir_core::Role::Operand);
+            let fixed = fixed.count();
+            let open = info.fields.iter().any(|f| f.role.is_variadic());
+            let found = op.operands.len();
+            if !info.fields.is_empty() && found != fixed && !open {
+                let what = format!("'{}' has {fixed} operands, found {found}", op.name);
+                return Err(what.into());
+            }
+            for (name, _) in &op.attrs {
+                if info.field(name).is_none_or(|f| !f.role.is_attribute()) {
+                    let known = info.fields.iter().filter(|f| f.role.is_attribute());
+                    let what = format!("attribute of '{}':", op.name);
+                    return Err(unknown(&what, name, known.map(|f| f.name.as_str())));
+                }
+            }
+        }
+    }
+    for (_, attr) in &op.attrs {
+        check_attr(attr, functions)?;
+    }
+    op.operands
+        .iter()
+        .try_for_each(|t| check_term(t, functions))
+}
+
+fn check_attr(attr: &AttrTerm, functions: &Functions) -> Result<(), Failure> {
+    let AttrTerm::Call(call) = attr else {
+        return Ok(());
+    };
+    known("attribute function", call, functions.attrs.keys())?;
+    call.args.iter().try_for_each(|a| check_attr(a, functions))
+}
+
+impl fmt::Display for Literal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Int(n) => write!(f, "{n}"),
+            Self::Float(x) => write!(f, "{x:?}"),
+            Self::Bool(b) => write!(f, "{b}"),
+            Self::Str(s) => tir_core::quote(f, s),
+            Self::Ints(all) => write!(f, "{all:?}"),
+            Self::Word(word) => write!(f, "{word}"),
+        }
+    }
+}
+
+/// As it is written, guards and all.
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let side = |f: &mut fmt::Formatter<'_>, terms: &[Term]| -> fmt::Result {
+            for (i, term) in terms.iter().enumerate() {
+                if i > 0 {
+                    f.write_str(" ")?;
+                }
+                self.term(f, term)?;
+            }
+            Ok(())
+        };
+        write!(f, "{}: ", self.name)?;
+        side(f, &self.left)?;
+        f.write_str(match self.kind {
+            Kind::Reduce => " => ",
+            Kind::Equal => " = ",
+        })?;
+        side(f, &self.right)?;
+        for (i, guard) in self.guards.iter().enumerate() {
+            f.write_str(if i == 0 { " if " } else { " " })?;
+            self.call(f, guard)?;
+        }
+        Ok(())
+    }
+}
+
+impl Rule {
+    fn var(&self, f: &mut fmt::Formatter<'_>, var: Var) -> fmt::Result {
+        let (name, kind) = self.vars[var.0];
+        match kind {
+            VarKind::Constant => write!(f, "#{name}"),
+            VarKind::Values => write!(f, "?{name}..."),
+            _ => write!(f, "?{name}"),
+        }
+    }
+    fn term(&self, f: &mut fmt::Formatter<'_>, term: &Term) -> fmt::Result {
+        match &term.kind {
+            TermKind::Var(var) => self.var(f, *var)?,
+            TermKind::Literal(literal) => write!(f, "{literal}")?,
+            TermKind::Op(op) => {
+                write!(f, "({}", op.name)?;
+                for operand in &op.operands {
+                    f.write_str(" ")?;
+                    self.term(f, operand)?;
+                }
+                for (i, (name, attr)) in op.attrs.iter().enumerate() {
+                    write!(f, "{}{name} = ", if i == 0 { " {" } else { ", " })?;
+                    self.attr(f, attr)?;
+                }
+                f.write_str(if op.attrs.is_empty() { ")" } else { "})" })?;
+                if op.result > 0 {
+                    write!(f, ".{}", op.result)?;
+                }
+            }
+        }
+        match &term.ty {
+            None => Ok(()),
+            Some(TypeTerm::Var(var)) => {
+                f.write_str(":")?;
+                self.var(f, *var)
+            }
+            Some(TypeTerm::Text(text)) => write!(f, ":{text}"),
+        }
+    }
+    fn attr(&self, f: &mut fmt::Formatter<'_>, attr: &AttrTerm) -> fmt::Result {
+        match attr {
+            AttrTerm::Var(var) => self.var(f, *var),
+            AttrTerm::Literal(literal) => write!(f, "{literal}"),
+            AttrTerm::Call(call) => self.call(f, call),
+        }
+    }
+    fn call(&self, f: &mut fmt::Formatter<'_>, call: &Call) -> fmt::Result {
+        write!(f, "({}", call.function)?;
+        for arg in &call.args {
+            f.write_str(" ")?;
+            self.attr(f, arg)?;
+        }
+        f.write_str(")")
+    }
+}

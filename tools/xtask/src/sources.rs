@@ -1,0 +1,191 @@
+//! Rules about the text of source files.
+
+use std::path::Path;
+
+use crate::Violation;
+use crate::crates::{dialects, relative};
+use crate::rust_text::RustText;
+
+/// Folders whose `.rs` files are checked.
+const FOLDERS: [&str; 5] = ["ir", "dialects", "passes", "tools", "test"];
+
+/// Macros that may not stay in the code.
+const UNFINISHED: [&str; 3] = ["todo!", "unimplemented!", "dbg!"];
+
+/// The files that may say `unsafe`, with a proof beside it.
+const UNSAFE: [&str; 2] = ["ir/data/src/file.rs", "tools/tir-opt/src/plugin.rs"];
+
+const FIRST_LINE: &str = "whoever opens a file learns from its first line what it is";
+const FINISHED: &str = "users meet what is unfinished as a crash";
+const SAFE: &str = "unsafe lives in two places with a proof beside it: mapping weights, loading \
+plugins";
+const GENERIC: &str = "generic passes ask interfaces; they work on dialects that nobody here knows";
+const BELOW_TENSOR: &str = "below the tensor level a program is index expressions; a pass that \
+knows an operator by name would not work for the next operator";
+
+/// Checks all `.rs` files below the folders of the workspace.
+pub fn check(root: &Path) -> Result<Vec<Violation>, String> {
+    let mut files = Vec::new();
+    for folder in FOLDERS {
+        let folder = root.join(folder);
+        if folder.is_dir() {
+            walk(&folder, &mut files)?;
+        }
+    }
+    let mut found = Vec::new();
+    for path in files {
+        let file = relative(root, &path);
+        let text = std::fs::read_to_string(&path).map_err(|e| format!("{file}: {e}"))?;
+        check_file(&file, &text, &mut found);
+    }
+    Ok(found)
+}
+
+fn walk(folder: &Path, files: &mut Vec<std::path::PathBuf>) -> Result<(), String> {
+    let entries = std::fs::read_dir(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    for entry in entries {
+        let path = entry.map_err(|e| format!("{}: {e}", folder.display()))?.path();
+        if path.is_dir() {
+            if !path.ends_with("target") {
+                walk(&path, files)?;
+            }
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// Checks one file, named from the workspace's root.
+pub fn check_file(file: &str, text: &str, found: &mut Vec<Violation>) {
+    let mut broken = |line: usize, message: String, reason: &'static str| {
+        found.push(Violation { file: file.to_string(), line, message, reason });
+    };
+    let first = text.lines().next().unwrap_or("");
+    if !first.strip_prefix("//!").is_some_and(|says| !says.trim().is_empty()) {
+        broken(1, "does not begin with a `//!` line".into(), FIRST_LINE);
+    }
+    let rust = RustText::new(text);
+    for word in UNFINISHED {
+        for line in rust.lines_with(word) {
+            broken(line, format!("`{word}`"), FINISHED);
+        }
+    }
+    if !UNSAFE.contains(&file) {
+        for line in rust.lines_with("unsafe") {
+            broken(line, "`unsafe`".into(), SAFE);
+        }
+    }
+    if file.starts_with("passes/generic/src/") {
+        for (line, message) in named_dialects(&rust) {
+            broken(line, message, GENERIC);
+        }
+    }
+    if is_below_tensor(file) {
+        for (line, text) in text.lines().enumerate() {
+            if let Some(word) = operator_word(text) {
+                broken(line + 1, format!("`{word}` below the tensor level"), BELOW_TENSOR);
+            }
+        }
+    }
+}
+
+/// Where a text names a dialect other than builtin: its crate, or one of its ops in a string.
+fn named_dialects(rust: &RustText) -> Vec<(usize, String)> {
+    let mut named = Vec::new();
+    for dialect in dialects().filter(|dialect| *dialect != "builtin") {
+        let crate_name = format!("tir_{dialect}");
+        named.extend(rust.lines_with(&crate_name).map(|line| (line, format!("names `{crate_name}`"))));
+        let prefix = format!("{dialect}.");
+        for (line, string) in &rust.strings {
+            let op = string.strip_prefix(&prefix);
+            if op.is_some_and(|op| op.starts_with(|c: char| c.is_ascii_lowercase())) {
+                named.push((*line, format!("names \"{string}\"")));
+            }
+        }
+    }
+    named
+}
+
+/// Whether a file is of a pass that works below the tensor level.
+///
+/// The level of a pass is said by its path: what lies in a folder or file whose name begins with
+/// `graph` or `egraph` (`graph_to_tensor.rs`, `passes/graph/…`, `passes/egraph/…`) works on
+/// operators; all else in `passes` works on what graph_to_tensor leaves, or on any IR. Tests may
+/// say what they like.
+pub fn is_below_tensor(file: &str) -> bool {
+    let Some(rest) = file.strip_prefix("passes/").filter(|rest| rest.contains("/src/")) else {
+        return false;
+    };
+    let graph = |part: &str| {
+        let word = part.split(['_', '-', '.']).next().unwrap_or(part);
+        word == "graph" || word == "egraph"
+    };
+    !rest.split('/').any(graph)
+}
+
+/// The name of an operator that a line holds, if any: what begins a word with `conv` (but not
+/// `convert`, `convention` and the like), or has `matmul` in it.
+fn operator_word(line: &str) -> Option<String> {
+    let lower = line.to_lowercase();
+    if lower.contains("matmul") {
+        return Some("matmul".into());
+    }
+    let usual = ["ert", "ers", "en", "erg", "ex", "ey", "in"];
+    lower.match_indices("conv").find_map(|(at, _)| {
+        let rest = &lower[at + 4..];
+        if usual.iter().any(|end| rest.starts_with(end)) {
+            return None;
+        }
+        let word = |c: char| c.is_alphanumeric() || c == '_';
+        let end = rest.find(|c| !word(c)).unwrap_or(rest.len());
+        Some(format!("conv{}", &rest[..end]))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn messages(file: &str, text: &str) -> Vec<String> {
+        let mut found = Vec::new();
+        check_file(file, text, &mut found);
+        found.iter().map(|v| format!("{}: {}", v.line, v.message)).collect()
+    }
+
+    #[test]
+    fn a_clean_file() {
+        let text = "//! A file.\n#![forbid(unsafe_code)]\n// todo!() is a word\nfn f() {}\n";
+        assert_eq!(messages("ir/core/src/lib.rs", text), [""; 0]);
+    }
+
+    #[test]
+    fn first_line_and_unfinished_code() {
+        let text = "fn f() { todo!() }\nfn g() { dbg!(1); unsafe { h() } }\n";
+        let expected = ["1: does not begin with a `//!` line", "1: `todo!`", "2: `dbg!`", "2: `unsafe`"];
+        assert_eq!(messages("tools/x/src/a.rs", text), expected);
+        assert_eq!(messages("tools/x/src/a.rs", "//!\n").len(), 1);
+    }
+
+    #[test]
+    fn generic_passes_name_no_dialect() {
+        let text = "//! A pass.\nuse tir_arith::Add;\nuse tir_builtin::Module;\nconst X: &str = \"func.return\";\n// arith.addi\n";
+        let expected = ["2: names `tir_arith`", "4: names \"func.return\""];
+        let mut found = messages("passes/generic/src/a.rs", text);
+        found.sort();
+        assert_eq!(found, expected);
+        assert_eq!(messages("passes/convert/src/a.rs", text), [""; 0]);
+    }
+
+    #[test]
+    fn operators_below_tensor() {
+        let text = "//! A pass.\n// converts by convention\nfn is_Conv2d() {}\nlet x = \"MatMul\";\nfn f(conv: u8) {}\n";
+        let expected = ["3: `conv2d` below the tensor level", "4: `matmul` below the tensor level", "5: `conv` below the tensor level"];
+        for file in ["passes/memory/src/tile.rs", "passes/convert/src/tensor_to_loop.rs"] {
+            assert_eq!(messages(file, text), expected);
+        }
+        for file in ["passes/convert/src/graph_to_tensor.rs", "passes/graph/src/decompose.rs", "passes/egraph/src/a.rs", "dialects/graph/src/ops/conv.rs"] {
+            assert_eq!(messages(file, text), [""; 0]);
+        }
+    }
+}

@@ -9,6 +9,7 @@ pub mod formula;
 pub mod machine;
 mod ops;
 mod token;
+pub mod transfer;
 
 pub use machine::MachineInfo;
 pub use ops::describe::{Dma, Intrinsic, Machine, Space, Unit, Yield};

@@ -1,0 +1,247 @@
+//! What a transfer of a tile moves: boxes of both sides, with what lies outside left out.
+
+use tir::{AffineMap, DYNAMIC, Failure, MemRefType, Type};
+
+/// The static part of a transfer between a large buffer and a tile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pattern {
+    /// Shape of the large buffer.
+    pub far_shape: Vec<i64>,
+    /// Its strides in bytes.
+    pub far_strides: Vec<i64>,
+    /// Shape of the tile.
+    pub tile_shape: Vec<i64>,
+    /// Its strides in bytes.
+    pub tile_strides: Vec<i64>,
+    /// For each dimension of the large buffer, coefficients of the tile's dimensions and, last, a
+    /// constant.
+    pub access: Vec<Vec<i64>>,
+    /// Bytes of an element.
+    pub elem: i64,
+}
+
+/// A box of elements that lies inside on both sides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Byte offset in the large buffer.
+    pub far: i64,
+    /// Byte offset in the tile.
+    pub tile: i64,
+    /// `(count, stride in the large buffer, stride in the tile)`, outermost first.
+    pub dims: Vec<(i64, i64, i64)>,
+}
+
+impl Piece {
+    /// Number of elements.
+    pub fn elements(&self) -> i64 {
+        self.dims.iter().map(|d| d.0).product()
+    }
+    /// Dimensions that are left when neighbours that step alike on both sides are one, the
+    /// contiguous row included.
+    pub fn rank(&self, elem: i64) -> usize {
+        merged_rank(&self.dims, elem)
+    }
+}
+
+/// Shape and strides in bytes of a memref of static shape and strides.
+pub fn strided(ty: Type) -> Result<(Vec<i64>, Vec<i64>, i64), Failure> {
+    let fail = || Failure::from(format!("needs static strides, found {ty}"));
+    let memref = ty.get::<MemRefType>().ok_or_else(fail)?;
+    let (strides, _) = memref.strides().ok_or_else(fail)?;
+    let elem = memref.elem.bytes().ok_or_else(fail)? as i64;
+    if memref.shape.contains(&DYNAMIC) || strides.contains(&DYNAMIC) {
+        return Err(fail());
+    }
+    let strides = strides.iter().map(|s| s.saturating_mul(elem)).collect();
+    Ok((memref.shape.clone(), strides, elem))
+}
+
+impl Pattern {
+    /// The pattern of a transfer between buffers of these types.
+    pub fn new(far: Type, tile: Type, access: &AffineMap) -> Result<Self, Failure> {
+        let (far_shape, far_strides, elem) = strided(far)?;
+        let (tile_shape, tile_strides, _) = strided(tile)?;
+        let forms = access.exprs.iter().map(|e| e.linear(tile_shape.len()));
+        let access: Option<Vec<_>> = forms.collect();
+        let access = access.ok_or("has an access that is not linear")?;
+        Ok(Self { far_shape, far_strides, tile_shape, tile_strides, access, elem })
+    }
+
+    /// What the transfer moves with these offsets.
+    pub fn pieces(&self, offsets: &[i64]) -> Vec<Piece> {
+        let mut out = Vec::new();
+        let ranges: Vec<_> = self.tile_shape.iter().map(|n| (0, *n)).collect();
+        self.clip(offsets, ranges, &mut out);
+        out
+    }
+
+    /// Whether all of the tile lies inside with these offsets.
+    pub fn inside(&self, offsets: &[i64]) -> bool {
+        let ranges: Vec<_> = self.tile_shape.iter().map(|n| (0, *n)).collect();
+        (0..self.access.len()).all(|s| self.reach(s, offsets, &ranges).2)
+    }
+
+    /// Lowest and highest position in dimension `s`, and whether both are inside.
+    fn reach(&self, s: usize, offsets: &[i64], ranges: &[(i64, i64)]) -> (i64, i64, bool) {
+        let form = &self.access[s];
+        let mut low = offsets[s].saturating_add(form[ranges.len()]);
+        let mut high = low;
+        for (c, (from, to)) in form.iter().zip(ranges) {
+            let (a, b) = (c.saturating_mul(*from), c.saturating_mul(to - 1));
+            low = low.saturating_add(a.min(b));
+            high = high.saturating_add(a.max(b));
+        }
+        (low, high, low >= 0 && high < self.far_shape[s])
+    }
+
+    fn clip(&self, offsets: &[i64], mut ranges: Vec<(i64, i64)>, out: &mut Vec<Piece>) {
+        for s in 0..self.access.len() {
+            if ranges.iter().any(|(from, to)| from >= to) {
+                return;
+            }
+            let (low, high, inside) = self.reach(s, offsets, &ranges);
+            if inside {
+                continue;
+            }
+            let size = self.far_shape[s];
+            if high < 0 || low >= size {
+                return;
+            }
+            let form = &self.access[s];
+            let rank = ranges.len();
+            let moving: Vec<usize> =
+                (0..rank).filter(|t| form[*t] != 0 && ranges[*t].1 - ranges[*t].0 > 1).collect();
+            let [t] = moving[..] else {
+                // Several dimensions of the tile step in this one: each position of the first.
+                let Some(&t) = moving.first() else { return };
+                for i in ranges[t].0..ranges[t].1 {
+                    let mut one = ranges.clone();
+                    one[t] = (i, i + 1);
+                    self.clip(offsets, one, out);
+                }
+                return;
+            };
+            let fixed: i64 = (0..rank).filter(|d| *d != t).map(|d| form[d] * ranges[d].0).sum();
+            let at = |i: i64| offsets[s] + form[rank] + fixed + form[t] * i;
+            let (mut from, mut to) = ranges[t];
+            while from < to && !(0..size).contains(&at(from)) {
+                from += 1;
+            }
+            while from < to && !(0..size).contains(&at(to - 1)) {
+                to -= 1;
+            }
+            ranges[t] = (from, to);
+        }
+        if ranges.iter().any(|(from, to)| from >= to) {
+            return;
+        }
+        let rank = ranges.len();
+        let step = |t: usize| -> i64 {
+            let terms = self.access.iter().zip(&self.far_strides);
+            terms.map(|(form, stride)| form[t] * stride).sum()
+        };
+        let starts = self.access.iter().zip(offsets).zip(&self.far_strides);
+        let mut piece = Piece {
+            far: starts.map(|((form, o), stride)| (form[rank] + o) * stride).sum(),
+            tile: 0,
+            dims: Vec::with_capacity(rank),
+        };
+        for (t, (from, to)) in ranges.iter().enumerate() {
+            piece.far += step(t) * from;
+            piece.tile += self.tile_strides[t] * from;
+            piece.dims.push((to - from, step(t), self.tile_strides[t]));
+        }
+        out.push(piece);
+    }
+
+    /// Dimensions of the transfer of the whole tile, after merging, the contiguous row included.
+    pub fn rank(&self) -> usize {
+        merged_rank(&self.whole(), self.elem)
+    }
+
+    /// The dimension of the tile whose single positions have the lowest rank; of several the one
+    /// with the fewest positions.
+    pub fn split(&self) -> Option<usize> {
+        let dims = self.whole();
+        let rank_without = |t: usize| {
+            let mut rest = dims.clone();
+            rest.remove(t);
+            merged_rank(&rest, self.elem)
+        };
+        let all = (0..dims.len()).filter(|t| dims[*t].0 > 1);
+        all.min_by_key(|t| (rank_without(*t), dims[*t].0))
+    }
+
+    fn whole(&self) -> Vec<(i64, i64, i64)> {
+        let steps = (0..self.tile_shape.len()).map(|t| {
+            let terms = self.access.iter().zip(&self.far_strides);
+            let far = terms.map(|(form, stride)| form[t] * stride).sum();
+            (self.tile_shape[t], far, self.tile_strides[t])
+        });
+        steps.collect()
+    }
+}
+
+/// As the machine counts: a dimension that continues the row on both sides makes it longer, and
+/// neighbours that step alike are one.
+fn merged_rank(dims: &[(i64, i64, i64)], elem: i64) -> usize {
+    let mut dims: Vec<_> = dims.iter().copied().filter(|d| d.0 != 1).collect();
+    let mut run = elem;
+    while let Some(i) = dims.iter().rposition(|d| d.1 == run && d.2 == run) {
+        run *= dims.remove(i).0;
+    }
+    let mut merged: Vec<(i64, i64, i64)> = Vec::new();
+    for d in dims {
+        match merged.last_mut() {
+            Some(p) if p.1 == d.1 * d.0 && p.2 == d.2 * d.0 => *p = (p.0 * d.0, d.1, d.2),
+            _ => merged.push(d),
+        }
+    }
+    merged.len() + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tir::AffineExpr as E;
+
+    fn memref(shape: &[i64]) -> Type {
+        Type::memref(shape.to_vec(), Type::f32(), None)
+    }
+    fn map(dims: usize, exprs: Vec<E>) -> AffineMap {
+        AffineMap { dims, syms: 0, exprs }
+    }
+
+    #[test]
+    fn a_window_that_sticks_out_is_clipped() {
+        let map = map(2, vec![E::Dim(0), E::Dim(1)]);
+        let p = Pattern::new(memref(&[4, 4]), memref(&[3, 4]), &map).unwrap();
+        assert!(p.inside(&[1, 0]) && !p.inside(&[-1, 0]));
+        let all = p.pieces(&[-1, 0]);
+        assert_eq!(all, [Piece { far: 0, tile: 16, dims: vec![(2, 16, 16), (4, 4, 4)] }]);
+        let all = p.pieces(&[2, 2]);
+        assert_eq!(all, [Piece { far: 40, tile: 0, dims: vec![(2, 16, 16), (2, 4, 4)] }]);
+        assert!(p.pieces(&[4, 0]).is_empty());
+    }
+
+    #[test]
+    fn blocks_that_stick_out_fall_into_pieces() {
+        // (p, q) -> (4 p + q) of 6 elements: all of block 0, half of block 1.
+        let map = map(2, vec![E::Dim(0) * E::Const(4) + E::Dim(1)]);
+        let p = Pattern::new(memref(&[6]), memref(&[2, 4]), &map).unwrap();
+        let counts: Vec<i64> = p.pieces(&[0]).iter().map(Piece::elements).collect();
+        assert_eq!(counts, [4, 2]);
+    }
+
+    #[test]
+    fn ranks_are_those_of_the_machine() {
+        let d = E::Dim;
+        // (p, kh, kw, c, q) -> (16 p + q, c, kh, kw)
+        let exprs = vec![d(0) * E::Const(16) + d(4), d(3), d(1), d(2)];
+        let p = Pattern::new(memref(&[32, 16, 3, 3]), memref(&[2, 3, 3, 16, 16]), &map(5, exprs)).unwrap();
+        assert_eq!((p.rank(), p.split()), (5, Some(0)));
+        let rows = map(3, vec![d(2), d(0), d(1)]);
+        let p = Pattern::new(memref(&[16, 18, 18]), memref(&[3, 18, 16]), &rows).unwrap();
+        assert_eq!(p.rank(), 3);
+    }
+}

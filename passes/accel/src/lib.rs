@@ -1,0 +1,2 @@
+//! From buffers to a machine's command stream.
+#![forbid(unsafe_code)]

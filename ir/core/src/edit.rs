@@ -659,6 +659,11 @@ impl Ir {
         self.copy_blocks(Some(src), from, to, map);
     }
 
+    /// Copies the blocks of a region of this arena into another region of it.
+    pub fn duplicate_region(&mut self, from: RegionId, to: RegionId, map: &mut Mapping) {
+        self.copy_blocks(None, from, to, map);
+    }
+
     fn copy_blocks(&mut self, src: Option<&Ir>, from: RegionId, to: RegionId, map: &mut Mapping) {
         let blocks: Vec<BlockId> = src.unwrap_or(self).blocks(from).collect();
         for block in &blocks {

@@ -1,0 +1,220 @@
+//! How a tile of an operand lies in near memory, which element of the source each of its elements
+//! is, and where a unit finds its operand in it.
+
+use tir::{AffineExpr, AffineMap};
+
+/// The iteration space of a generic, cut up for tiles.
+#[derive(Clone, Debug)]
+pub struct Space {
+    /// Range of each iterator.
+    pub domain: Vec<i64>,
+    /// Points of each iterator in one block: the unit's size, or 1.
+    pub block: Vec<i64>,
+    /// Blocks of each iterator in one tile.
+    pub tile: Vec<i64>,
+    /// For each dimension of the unit, the iterator assigned to it.
+    pub unit: Vec<usize>,
+}
+
+impl Space {
+    /// Blocks of an iterator in all.
+    pub fn blocks(&self, d: usize) -> i64 {
+        (self.domain[d] + self.block[d] - 1) / self.block[d]
+    }
+    /// Tiles of an iterator: trips of the loop around the tiles.
+    pub fn trips(&self, d: usize) -> i64 {
+        (self.blocks(d) + self.tile[d] - 1) / self.tile[d]
+    }
+    /// Points of an iterator in a tile.
+    pub fn extent(&self, d: usize) -> i64 {
+        self.block[d] * self.tile[d]
+    }
+    fn is_unit(&self, d: usize) -> bool {
+        self.unit.contains(&d)
+    }
+}
+
+/// What the position in a dimension of a near tile is made of.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Axis {
+    /// The block of an iterator that the unit works on: position is the block.
+    Block(usize),
+    /// A window over several iterators, none of them the unit's: `Σ c·d` of points in the tile.
+    Window(Vec<(usize, i64)>),
+    /// Which of `stride` interleaved sequences, for a unit that takes every `stride`-th element.
+    Phase(Vec<(usize, i64)>, i64),
+    /// The iterator the unit works on; what else moves the window, divided by the stride.
+    Unit(usize, Vec<(usize, i64)>, i64),
+}
+
+/// One dimension of a near tile.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Dim {
+    /// What its position is made of.
+    pub axis: Axis,
+    /// Its size.
+    pub size: i64,
+    /// The dimension of the source that it moves in, and by how much.
+    pub source: (usize, i64),
+}
+
+/// A tile of an operand.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Tile {
+    /// Its dimensions, outermost first; unit dimensions last, in the order of the intrinsic.
+    pub dims: Vec<Dim>,
+    /// For each dimension of the source, its linear form in the iterators and the constant.
+    pub forms: Vec<Vec<i64>>,
+}
+
+impl Tile {
+    /// The tile that a generic's operand needs: `map` gives the position in the source, `unit`
+    /// the iterators of the unit's operand in the order of its dimensions. `None` if the operand
+    /// cannot be a dense tile of the unit.
+    pub fn new(space: &Space, map: &AffineMap, unit: &[usize]) -> Option<Self> {
+        let n = space.domain.len();
+        let forms: Vec<Vec<i64>> = map
+            .exprs
+            .iter()
+            .map(|e| e.linear(n))
+            .collect::<Option<_>>()?;
+        let mut outer: Vec<Dim> = Vec::new();
+        let mut inner: Vec<Option<Dim>> = vec![None; unit.len()];
+        for (s, form) in forms.iter().enumerate() {
+            let terms: Vec<(usize, i64)> = (0..n)
+                .filter(|d| form[*d] != 0)
+                .map(|d| (d, form[d]))
+                .collect();
+            if terms.iter().any(|(_, c)| *c < 0) {
+                return None;
+            }
+            let units: Vec<(usize, i64)> = terms
+                .iter()
+                .copied()
+                .filter(|(d, _)| space.is_unit(*d))
+                .collect();
+            let reach = |terms: &[(usize, i64)]| -> i64 {
+                terms.iter().map(|(d, c)| c * (space.extent(*d) - 1)).sum()
+            };
+            match units[..] {
+                [] => {
+                    if reach(&terms) > 0 {
+                        let size = reach(&terms) + 1;
+                        outer.push(Dim {
+                            axis: Axis::Window(terms),
+                            size,
+                            source: (s, 1),
+                        });
+                    }
+                }
+                [(u, stride)] => {
+                    let rest: Vec<(usize, i64)> =
+                        terms.iter().copied().filter(|(d, _)| *d != u).collect();
+                    let place = unit.iter().position(|d| *d == u)?;
+                    if rest.is_empty() {
+                        if space.tile[u] > 1 {
+                            let source = (s, stride * space.block[u]);
+                            outer.push(Dim {
+                                axis: Axis::Block(u),
+                                size: space.tile[u],
+                                source,
+                            });
+                        }
+                        let size = space.block[u];
+                        inner[place] = Some(Dim {
+                            axis: Axis::Unit(u, rest, stride),
+                            size,
+                            source: (s, stride),
+                        });
+                    } else {
+                        if stride > 1 {
+                            outer.push(Dim {
+                                axis: Axis::Phase(rest.clone(), stride),
+                                size: stride,
+                                source: (s, 1),
+                            });
+                        }
+                        let size = space.extent(u) + reach(&rest) / stride;
+                        inner[place] = Some(Dim {
+                            axis: Axis::Unit(u, rest, stride),
+                            size,
+                            source: (s, stride),
+                        });
+                    }
+                }
+                _ => return None,
+            }
+        }
+        let inner: Vec<Dim> = inner.into_iter().collect::<Option<_>>()?;
+        // What stands behind a window must be taken whole, or the unit's operand is not dense.
+        let windowed = |dim: &Dim| matches!(&dim.axis, Axis::Unit(_, rest, _) if !rest.is_empty());
+        if inner.iter().skip(1).any(windowed) {
+            return None;
+        }
+        outer.extend(inner);
+        Some(Self { dims: outer, forms })
+    }
+
+    /// The tile of an operand that no unit takes: the box of the source that is touched.
+    pub fn plain(space: &Space, map: &AffineMap) -> Option<Self> {
+        let n = space.domain.len();
+        let forms: Vec<Vec<i64>> = map
+            .exprs
+            .iter()
+            .map(|e| e.linear(n))
+            .collect::<Option<_>>()?;
+        let mut dims = Vec::new();
+        for (s, form) in forms.iter().enumerate() {
+            let terms: Vec<(usize, i64)> = (0..n)
+                .filter(|d| form[*d] != 0)
+                .map(|d| (d, form[d]))
+                .collect();
+            if terms.iter().any(|(_, c)| *c < 0) {
+                return None;
+            }
+            let reach: i64 = terms.iter().map(|(d, c)| c * (space.extent(*d) - 1)).sum();
+            dims.push(Dim {
+                axis: Axis::Window(terms),
+                size: reach + 1,
+                source: (s, 1),
+            });
+        }
+        Some(Self { dims, forms })
+    }
+
+    /// Its shape.
+    pub fn shape(&self) -> Vec<i64> {
+        self.dims.iter().map(|d| d.size).collect()
+    }
+    /// Its number of elements.
+    pub fn elements(&self) -> i64 {
+        self.dims.iter().map(|d| d.size).product()
+    }
+    /// Position in the tile to distance in the source.
+    pub fn access(&self) -> AffineMap {
+        let rank = self.dims.len();
+        let exprs = (0..self.forms.len()).map(|s| {
+            let mut form = vec![0; rank + 1];
+            for (i, dim) in self.dims.iter().enumerate() {
+                if dim.source.0 == s {
+                    form[i] = dim.source.1;
+                }
+            }
+            AffineExpr::from_linear(&form)
+        });
+        AffineMap::new(rank, exprs.collect())
+    }
+    /// Iterators whose tile loop moves the tile in the source.
+    pub fn moves_with(&self, space: &Space) -> Vec<usize> {
+        let used = |d: &usize| self.forms.iter().any(|form| form[*d] != 0) && space.trips(*d) > 1;
+        (0..space.domain.len()).filter(used).collect()
+    }
+    /// How far the tile moves in each dimension of the source with one step of the loop around
+    /// the tiles of an iterator.
+    pub fn step(&self, space: &Space, d: usize) -> Vec<i64> {
+        self.forms
+            .iter()
+            .map(|form| form[d] * space.extent(d))
+            .collect()
+    }
+}

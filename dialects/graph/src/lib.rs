@@ -1,6 +1,7 @@
 //! The dialect graph: operators on whole tensors.
 #![forbid(unsafe_code)]
 
+mod eval;
 pub mod fusion;
 mod ops;
 pub mod shape;

@@ -8,7 +8,7 @@ use crate::shape::{Window, broadcast, ranked, tensor, windows};
 
 /// Convolution of `x` (NCHW) with `w` (OIHW, I = C / groups), plus `bias` (O).
 #[derive(Op)]
-#[op("graph.conv2d", Pure, results(y), infer, crate::fusion::fusion)]
+#[op("graph.conv2d", Pure, results(y), infer, evaluate, crate::fusion::fusion)]
 #[asm("$x `,` $w (`,` $bias^)? attr-dict `:` functional-type(operands, results)")]
 pub struct Conv2d {
     /// Input, N x C x H x W.
@@ -83,7 +83,7 @@ impl Fusable for Conv2d {
 
 /// Matrix product of the last two dimensions; the others broadcast.
 #[derive(Op)]
-#[op("graph.matmul", Pure, results(y), infer, crate::fusion::fusion)]
+#[op("graph.matmul", Pure, results(y), infer, evaluate, crate::fusion::fusion)]
 #[asm("$a `,` $b attr-dict `:` functional-type(operands, results)")]
 pub struct MatMul {
     /// Left matrices, … x M x K.
@@ -123,7 +123,7 @@ impl Fusable for MatMul {
 
 /// `a · b + c` on matrices, either of them transposed first; `c` broadcasts to the result.
 #[derive(Op)]
-#[op("graph.gemm", Pure, results(y), infer, crate::fusion::fusion)]
+#[op("graph.gemm", Pure, results(y), infer, evaluate, crate::fusion::fusion)]
 #[asm("$a `,` $b (`,` $c^)? attr-dict `:` functional-type(operands, results)")]
 pub struct Gemm {
     /// Left matrix, M x K (K x M if transposed).

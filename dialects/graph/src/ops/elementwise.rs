@@ -15,6 +15,7 @@ use crate::shape::{broadcast, tensor};
     Elementwise,
     Idempotent,
     results(y),
+    evaluate,
     crate::fusion::fusion
 )]
 #[asm("$x attr-dict `:` type($y)")]
@@ -31,7 +32,7 @@ macro_rules! binary {
     ($($(#[$doc:meta])* $name:ident $text:literal [$($traits:ident),*];)*) => {$(
         $(#[$doc])*
         #[derive(Op)]
-        #[op($text, Pure, Elementwise, $($traits,)* results(result), infer, crate::fusion::fusion)]
+        #[op($text, Pure, Elementwise, $($traits,)* results(result), infer, evaluate, crate::fusion::fusion)]
         #[asm("$x `,` $y attr-dict `:` functional-type(operands, results)")]
         pub struct $name {
             /// Left operand.

@@ -10,7 +10,7 @@ macro_rules! pool {
     ($($(#[$doc:meta])* $name:ident $text:literal { $($(#[$field_meta:meta])* $field:ident: $ty:ty,)* })*) => {$(
         $(#[$doc])*
         #[derive(Op)]
-        #[op($text, Pure, results(y), infer, crate::fusion::fusion)]
+        #[op($text, Pure, results(y), infer, evaluate, crate::fusion::fusion)]
         #[asm("$x attr-dict `:` functional-type(operands, results)")]
         pub struct $name {
             /// Input, N x C x H x W.
@@ -65,7 +65,7 @@ pool! {
 
 /// Mean over all dimensions but the first two, which become 1.
 #[derive(Op)]
-#[op("graph.global_avg_pool", Pure, results(y), infer, crate::fusion::fusion)]
+#[op("graph.global_avg_pool", Pure, results(y), infer, evaluate, crate::fusion::fusion)]
 #[asm("$x attr-dict `:` functional-type(operands, results)")]
 pub struct GlobalAvgPool {
     /// Input, N x C x H x W.

@@ -16,6 +16,7 @@ use crate::fusion::{Fusable, FusionKind};
     results(result),
     infer,
     fold,
+    evaluate,
     crate::fusion::fusion
 )]
 #[asm("attr-dict $value")]
@@ -50,7 +51,7 @@ pub fn materialize(b: &mut Builder<'_>, value: Attr, ty: Type) -> Option<Value> 
 /// A group of ops that runs as one loop nest, without buffers between them. The region may use
 /// values from outside.
 #[derive(Op)]
-#[op("graph.fused", Pure, SingleBlock, verify)]
+#[op("graph.fused", Pure, SingleBlock, verify, lower_to_eval)]
 #[asm("$body attr-dict `:` type($results)")]
 pub struct Fused {
     /// The ops; ends in `graph.yield`.

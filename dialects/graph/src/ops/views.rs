@@ -8,7 +8,7 @@ use crate::shape::tensor;
 
 /// The same elements in row-major order as another shape.
 #[derive(Op)]
-#[op("graph.reshape", Pure, fold, verify, crate::fusion::fusion)]
+#[op("graph.reshape", Pure, fold, verify, evaluate, crate::fusion::fusion)]
 #[asm("$x attr-dict `:` type($x) `to` type($y)")]
 pub struct Reshape {
     /// Input.
@@ -38,7 +38,7 @@ impl Fusable for Reshape {
 
 /// Dimensions in another order: dimension `i` of the result is dimension `perm[i]` of the input.
 #[derive(Op)]
-#[op("graph.transpose", Pure, results(y), infer, crate::fusion::fusion)]
+#[op("graph.transpose", Pure, results(y), infer, evaluate, crate::fusion::fusion)]
 #[asm("$x $perm attr-dict `:` functional-type(operands, results)")]
 pub struct Transpose {
     /// Input.

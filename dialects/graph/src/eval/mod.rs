@@ -1,0 +1,10 @@
+//! Reference evaluation: what each op of graph computes. Sums are taken in the type of the
+//! elements, 16-bit floats in f32 and rounded once.
+
+mod conv;
+mod elementwise;
+mod panel;
+mod pool;
+mod real;
+mod structure;
+mod views;

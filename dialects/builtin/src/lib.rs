@@ -19,6 +19,7 @@ pub static TIR: tir::Dialect = tir::Dialect {
     attrs: &[tir::attr_info::<tir::BlobAttr>()],
     constant: None,
     load: None,
+    attached: tir::Attached::new(),
 };
 
 /// An empty module.

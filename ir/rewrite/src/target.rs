@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use tir_core::{Ir, Name, Op, OpId};
 
+use crate::cast::CAST;
+
 type Condition = Arc<dyn Fn(&Ir, OpId) -> bool + Send + Sync>;
 
 #[derive(Clone)]
@@ -121,9 +123,10 @@ impl Target {
     /// Whether an op may stay.
     pub fn legality(&self, ir: &Ir, op: OpId) -> Legality {
         let name = ir.name(op);
-        let rule = self.ops.get(&name);
-        let rule = match rule {
+        let rule = match self.ops.get(&name) {
             Some(rule) => Some(rule),
+            // What is said of builtin, or of all others, does not mean casts.
+            None if name == CAST => return Legality::Unknown,
             None if self.dialects.is_empty() => None,
             None => self.dialects.get(&Name::new(name.dialect())),
         };

@@ -492,6 +492,7 @@ fn failed_conversion_says_why_and_rolls_back() {
     let before = text(&ir);
     let target = Target::new()
         .illegal_dialects(&["t"])
+        .legal_dialects(&["u"])
         .legal_ops(&["t.use", "t.func"]);
     let patterns = conversion_patterns();
     let errors = match Conversion::new(&target, &patterns).full().run(&mut ir) {

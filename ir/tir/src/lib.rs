@@ -3,6 +3,11 @@
 
 pub use tir_core::*;
 pub use tir_macros::Op;
+pub use tir_pass as pass;
+pub use tir_pass::{
+    Alias, Analysis, Pass, PassCx, PassInfo, PassManager, PassOptions, PassRegistry, PassResult,
+    Pipeline, pass,
+};
 pub use tir_rewrite as rewrite;
 pub use tir_rewrite::{
     Arg, Canonicalize, Conversion, Decline, Greedy, Pattern, PatternSet, Patterns, Rewriter, Rule,

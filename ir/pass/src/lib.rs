@@ -1,0 +1,31 @@
+//! Passes, textual pipelines and the pass manager.
+//!
+//! A pass is a plain struct of options, declared with [`pass!`], that implements [`Pass`]. What a
+//! tool offers is a [`PassRegistry`] built from explicit lists; a text becomes a [`Pipeline`],
+//! which a [`PassManager`] runs.
+#![forbid(unsafe_code)]
+// Names compare and hash by what never changes.
+#![allow(clippy::mutable_key_type)]
+
+mod analysis;
+mod context;
+mod manager;
+mod options;
+mod pass;
+mod pipeline;
+mod registry;
+mod report;
+mod run;
+mod symbols;
+mod text;
+
+pub use analysis::Analysis;
+pub use context::PassCx;
+pub use manager::{PassManager, PrintIr, Settings};
+pub use options::{OptionInfo, OptionValue, PassOptions, read_option};
+pub use pass::{Alias, AnyPass, Pass, PassResult};
+pub use pipeline::{Element, Pipeline};
+pub use registry::{PassInfo, PassRegistry};
+pub use report::{Report, Timing};
+pub use symbols::SymbolInfo;
+pub use text::PIPELINE;

@@ -1,0 +1,76 @@
+//! Passes and aliases, as written and as trait objects.
+
+use tir_core::{Diagnostic, Ir, Name};
+
+use crate::context::PassCx;
+use crate::options::PassOptions;
+use crate::pipeline::Pipeline;
+
+/// What a pass gives: nothing, or errors.
+pub type PassResult = Result<(), Vec<Diagnostic>>;
+
+/// A transformation or analysis of an isolated op. The struct holds its options only: one value
+/// runs on many ops, on many threads.
+pub trait Pass: PassOptions {
+    /// Works on an isolated op: its attributes and all below it. An error stops the pipeline.
+    fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult;
+
+    /// Called on the op around before the pass runs on those below it: what is computed here with
+    /// [`PassCx::analysis`] can be read there with [`PassCx::outer`].
+    fn prepare(&self, parent: &Ir, cx: &mut PassCx<'_>) -> PassResult {
+        let _ = (parent, cx);
+        Ok(())
+    }
+}
+
+/// A named pipeline that expands.
+pub trait Alias: PassOptions {
+    /// Adds the passes it stands for.
+    fn expand(&self, pipeline: &mut Pipeline);
+}
+
+/// A [`Pass`] as an object.
+pub trait AnyPass: Send + Sync {
+    /// Its name.
+    fn name(&self) -> &'static str;
+    /// The name of the ops it runs on.
+    fn anchor(&self) -> Option<Name>;
+    /// Those of its options that are not at their default, as texts.
+    fn options(&self) -> Vec<(String, String)>;
+    /// See [`Pass::run`].
+    fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult;
+    /// See [`Pass::prepare`].
+    fn prepare(&self, parent: &Ir, cx: &mut PassCx<'_>) -> PassResult;
+    /// A copy.
+    fn boxed(&self) -> Box<dyn AnyPass>;
+}
+
+impl<P: Pass> AnyPass for P {
+    fn name(&self) -> &'static str {
+        P::NAME
+    }
+    fn anchor(&self) -> Option<Name> {
+        P::ANCHOR.map(Name::new)
+    }
+    fn options(&self) -> Vec<(String, String)> {
+        changed_options(self)
+    }
+    fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
+        Pass::run(self, ir, cx)
+    }
+    fn prepare(&self, parent: &Ir, cx: &mut PassCx<'_>) -> PassResult {
+        Pass::prepare(self, parent, cx)
+    }
+    fn boxed(&self) -> Box<dyn AnyPass> {
+        Box::new(self.clone())
+    }
+}
+
+/// The options that are not at their default.
+pub(crate) fn changed_options<P: PassOptions>(pass: &P) -> Vec<(String, String)> {
+    let values = pass.values().into_iter().zip(P::default().values());
+    values
+        .filter(|(value, default)| value != default)
+        .map(|((field, value), _)| (field.replace('_', "-"), value))
+        .collect()
+}

@@ -1,0 +1,107 @@
+//! What a run of a pipeline leaves besides the changed IR.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::time::Duration;
+
+use tir_core::Diagnostic;
+
+use crate::pass::PassResult;
+
+/// Times of a member of a pipeline and of what is in it.
+#[derive(Clone, Default, Debug)]
+pub struct Timing {
+    /// Its name.
+    pub name: String,
+    /// Elapsed time: of a pass, summed over the ops it ran on; of a nest, as the clock on the wall
+    /// says.
+    pub wall: Duration,
+    /// Time of the processor.
+    pub cpu: Duration,
+    /// Members in order.
+    pub members: Vec<(usize, Timing)>,
+}
+
+impl Timing {
+    /// The member at a position.
+    pub(crate) fn member(&mut self, index: usize, name: &str) -> &mut Timing {
+        let at = self.members.partition_point(|(i, _)| *i < index);
+        if self.members.get(at).is_none_or(|(i, _)| *i != index) {
+            let new = Timing {
+                name: name.to_string(),
+                ..Timing::default()
+            };
+            self.members.insert(at, (index, new));
+        }
+        &mut self.members[at].1
+    }
+
+    pub(crate) fn merge(&mut self, other: Timing) {
+        self.wall += other.wall;
+        self.cpu += other.cpu;
+        for (index, timing) in other.members {
+            self.member(index, &timing.name).merge(timing);
+        }
+    }
+
+    fn print(&self, out: &mut String, depth: usize) {
+        let ms = |d: Duration| d.as_secs_f64() * 1e3;
+        let (wall, cpu) = (ms(self.wall), ms(self.cpu));
+        let _ = writeln!(
+            out,
+            "{wall:>10.3} {cpu:>10.3}  {:depth$}{}",
+            "",
+            self.name,
+            depth = depth * 2
+        );
+        for (_, member) in &self.members {
+            member.print(out, depth + 1);
+        }
+    }
+}
+
+/// What a run of a pipeline leaves besides the changed IR.
+#[derive(Clone, Default, Debug)]
+pub struct Report {
+    /// Errors: the run stopped, and the IR must not be used.
+    pub errors: Vec<Diagnostic>,
+    /// Remarks and warnings, in the order of passes and of ops.
+    pub remarks: Vec<Diagnostic>,
+    /// What `--print-ir-…` printed.
+    pub prints: String,
+    /// Statistics by pass and by what is counted.
+    pub statistics: BTreeMap<&'static str, BTreeMap<String, u64>>,
+    /// Times, if they were asked for.
+    pub timing: Timing,
+}
+
+impl Report {
+    /// Whether all passes ran.
+    pub fn is_ok(&self) -> bool {
+        self.errors.is_empty()
+    }
+    /// The errors as a result.
+    pub fn into_result(self) -> PassResult {
+        match self.errors.is_empty() {
+            true => Ok(()),
+            false => Err(self.errors),
+        }
+    }
+    /// The statistics as lines for people.
+    pub fn statistics_text(&self) -> String {
+        let mut out = String::new();
+        for (pass, counts) in &self.statistics {
+            let _ = writeln!(out, "{pass}");
+            for (what, n) in counts {
+                let _ = writeln!(out, "{n:>10}  {what}");
+            }
+        }
+        out
+    }
+    /// The times as a tree for people, in milliseconds.
+    pub fn timing_text(&self) -> String {
+        let mut out = format!("{:>10} {:>10}\n", "wall ms", "cpu ms");
+        self.timing.print(&mut out, 0);
+        out
+    }
+}

@@ -1,0 +1,455 @@
+//! The run of a pipeline: order, parallel nests, verification, failures, instrumentation.
+
+use std::any::{Any, TypeId};
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Instant;
+
+use cpu_time::ThreadTime;
+use rayon::prelude::*;
+use tir_core::{At, Diagnostic, Ir, Name, OpId, verify, verify_local};
+
+use crate::analysis::{Analyses, Outer};
+use crate::context::{PassCx, Surroundings};
+use crate::manager::{AfterPass, Settings};
+use crate::pass::{AnyPass, PassResult};
+use crate::pipeline::{Element, Pipeline};
+use crate::report::{Report, Timing};
+use crate::symbols::SymbolScope;
+
+/// What all passes of a run share.
+pub(crate) struct Shared<'a> {
+    pub(crate) settings: &'a Settings,
+    pool: OnceLock<Option<rayon::ThreadPool>>,
+    store: Mutex<BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>>,
+}
+
+impl Shared<'_> {
+    /// See [`PassCx::shared`].
+    pub(crate) fn get<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> Arc<T> {
+        let store = || self.store.lock().unwrap_or_else(|p| p.into_inner());
+        let known = store().get(&TypeId::of::<T>()).cloned();
+        if let Some(known) = known.and_then(|object| object.downcast().ok()) {
+            return known;
+        }
+        let new = Arc::new(make());
+        store().insert(TypeId::of::<T>(), new.clone());
+        new
+    }
+
+    /// Maps items in parallel; results come in their order.
+    pub(crate) fn map<T: Send, R: Send>(
+        &self,
+        items: Vec<T>,
+        work: impl Fn(T) -> R + Sync + Send,
+    ) -> Vec<R> {
+        if items.len() < 2 || self.settings.threads == 1 {
+            return items.into_iter().map(work).collect();
+        }
+        let pool = self.pool.get_or_init(|| {
+            let builder = rayon::ThreadPoolBuilder::new()
+                .num_threads(self.settings.threads)
+                .stack_size(16 << 20);
+            builder.build().ok()
+        });
+        match pool {
+            Some(pool) => pool.install(|| items.into_par_iter().map(work).collect()),
+            None => items.into_iter().map(work).collect(),
+        }
+    }
+}
+
+/// What the passes on one isolated op leave.
+#[derive(Default)]
+struct Out {
+    report: Report,
+    /// New isolated ops, each with the position of the next member to run on it.
+    siblings: Vec<(usize, Ir)>,
+}
+
+impl Out {
+    fn merge(&mut self, other: Report) {
+        self.report.errors.extend(other.errors);
+        self.report.remarks.extend(other.remarks);
+        self.report.prints.push_str(&other.prints);
+        for (pass, counts) in other.statistics {
+            let all = self.report.statistics.entry(pass).or_default();
+            for (what, n) in counts {
+                *all.entry(what).or_default() += n;
+            }
+        }
+        self.report.timing.merge(other.timing);
+    }
+}
+
+/// A member of a list, aliases expanded, with its path in the pipeline.
+type Member<'a> = (Vec<usize>, &'a Element);
+
+fn members<'a>(pipeline: &'a Pipeline, path: &[usize], out: &mut Vec<Member<'a>>) {
+    for (i, element) in pipeline.elements.iter().enumerate() {
+        let mut path = path.to_vec();
+        path.push(i);
+        match element {
+            Element::Alias(_, _, inner) => members(inner, &path, out),
+            element => out.push((path, element)),
+        }
+    }
+}
+
+pub(crate) struct Runner<'a> {
+    pipeline: &'a Pipeline,
+    shared: Shared<'a>,
+    after_pass: Option<&'a AfterPass<'a>>,
+}
+
+impl<'a> Runner<'a> {
+    pub(crate) fn new(
+        pipeline: &'a Pipeline,
+        settings: &'a Settings,
+        after_pass: Option<&'a AfterPass<'a>>,
+    ) -> Self {
+        Self {
+            pipeline,
+            shared: Shared {
+                settings,
+                pool: OnceLock::new(),
+                store: Mutex::default(),
+            },
+            after_pass,
+        }
+    }
+
+    pub(crate) fn run(&self, ir: &mut Ir) -> Report {
+        let mut list = Vec::new();
+        members(self.pipeline, &[], &mut list);
+        self.top(ir, &list)
+    }
+
+    /// Runs member by member and calls a function after each.
+    pub(crate) fn run_steps(
+        &self,
+        ir: &mut Ir,
+        call: &mut dyn FnMut(&'static str, &Ir) -> PassResult,
+    ) -> Report {
+        let mut list = Vec::new();
+        members(self.pipeline, &[], &mut list);
+        let mut out = Out::default();
+        for member in list {
+            out.merge(self.top(ir, std::slice::from_ref(&member)));
+            if !out.report.is_ok() {
+                break;
+            }
+            let pass = Pipeline::leaf(member.1);
+            if let Err(errors) = call(pass, ir) {
+                let path = self.reproducer(&member.0);
+                let errors = errors.into_iter();
+                out.report.errors.extend(
+                    errors.map(|e| e.note(format!("after pass '{pass}'; reproduce with {path}"))),
+                );
+                break;
+            }
+        }
+        out.report
+    }
+
+    /// Runs members on the root; nests of its own name mean the root itself.
+    fn top(&self, ir: &mut Ir, list: &[Member<'_>]) -> Report {
+        let mut out = Out::default();
+        let mut analyses = Analyses::default();
+        let around = Surroundings::default();
+        let name = ir.root_name();
+        let start = Instant::now();
+        for (path, element) in list {
+            let member = (path.clone(), *element);
+            match element {
+                Element::Nest(anchor, inner) if *anchor == name => {
+                    let mut list = Vec::new();
+                    members(inner, path, &mut list);
+                    let mut inner = Out::default();
+                    let start = Instant::now();
+                    self.list(ir, &list, 0, &around, &mut analyses, &mut inner);
+                    out.siblings.append(&mut inner.siblings);
+                    let timing = std::mem::take(&mut inner.report.timing);
+                    out.merge(inner.report);
+                    let nest = out.report.timing.member(path[0], anchor.as_str());
+                    nest.merge(timing);
+                    nest.wall += start.elapsed();
+                }
+                _ => self.list(ir, &[member], 0, &around, &mut analyses, &mut out),
+            }
+            if !out.report.is_ok() {
+                break;
+            }
+        }
+        if !out.siblings.is_empty() && out.report.is_ok() {
+            let what = format!("a pass on '{name}' made an op beside it, but it is the root");
+            out.report.errors.push(Diagnostic::error(what));
+        }
+        if self.shared.settings.timing {
+            out.report.timing.name = "all".to_string();
+            out.report.timing.wall = start.elapsed();
+        } else {
+            out.report.timing = Timing::default();
+        }
+        out.report
+    }
+
+    /// Runs the members from a position on, on one isolated op.
+    fn list(
+        &self,
+        ir: &mut Ir,
+        list: &[Member<'_>],
+        from: usize,
+        around: &Surroundings,
+        analyses: &mut Analyses,
+        out: &mut Out,
+    ) {
+        let mut at = from;
+        while let Some((path, element)) = list.get(at) {
+            let below = |pass: &dyn AnyPass| pass.anchor().filter(|name| *name != ir.root_name());
+            match element {
+                Element::Pass(pass) => match below(&**pass) {
+                    None => {
+                        self.pass(ir, &**pass, (path, at), around, analyses, out);
+                        at += 1;
+                    }
+                    // Passes on an op of another name run on those below, together.
+                    Some(anchor) => {
+                        let same = list[at..].iter().take_while(|(_, element)| match element {
+                            Element::Pass(pass) => below(&**pass) == Some(anchor),
+                            _ => false,
+                        });
+                        let end = at + same.count();
+                        self.nest(ir, anchor, &list[at..end], at, around, analyses, out);
+                        at = end;
+                    }
+                },
+                Element::Nest(anchor, inner) => {
+                    let mut inner_list = Vec::new();
+                    members(inner, path, &mut inner_list);
+                    self.nest(ir, *anchor, &inner_list, at, around, analyses, out);
+                    at += 1;
+                }
+                // Aliases are expanded in lists of members.
+                Element::Alias(..) => at += 1,
+            }
+            if !out.report.is_ok() {
+                return;
+            }
+        }
+    }
+
+    /// Runs members on each isolated op of a name directly below, in parallel.
+    #[allow(clippy::too_many_arguments)]
+    fn nest(
+        &self,
+        ir: &mut Ir,
+        anchor: Name,
+        list: &[Member<'_>],
+        at: usize,
+        around: &Surroundings,
+        analyses: &mut Analyses,
+        out: &mut Out,
+    ) {
+        let start = Instant::now();
+        for (path, element) in list {
+            let Element::Pass(pass) = element else {
+                continue;
+            };
+            let mut cx = PassCx::new(pass.name(), &self.shared, around, analyses);
+            if let Err(errors) = pass.prepare(ir, &mut cx) {
+                let errors = self.failed(errors, pass.name(), path);
+                out.report.errors.extend(errors);
+                return;
+            }
+        }
+        let around = Surroundings {
+            scope: SymbolScope::below(ir, around.scope.as_ref()),
+            outer: Some(Arc::new(Outer {
+                analyses: analyses.clone(),
+                outer: around.outer.clone(),
+            })),
+        };
+        let fits = |ir: &Ir| anchor == "any" || ir.root_name() == anchor;
+        let work = |child: &mut Ir, from: usize| -> Out {
+            let mut out = Out::default();
+            let mut analyses = Analyses::default();
+            self.list(child, list, from, &around, &mut analyses, &mut out);
+            out
+        };
+        let mut children = ir.children_mut();
+        children.retain(|(_, child)| fits(child));
+        let results: Vec<(OpId, Out)> = self
+            .shared
+            .map(children, |(slot, child)| (slot, work(child, 0)));
+        let mut timing = Timing::default();
+        let mut new = Vec::new();
+        for (slot, mut one) in results {
+            timing.merge(std::mem::take(&mut one.report.timing));
+            let siblings = std::mem::take(&mut one.siblings);
+            out.merge(one.report);
+            new.push((slot, siblings));
+        }
+        for (slot, siblings) in new {
+            // Those that come out of siblings stand behind them.
+            let mut place = slot;
+            let mut queue: std::collections::VecDeque<(usize, Ir)> = siblings.into();
+            while let Some((from, mut sibling)) = queue.pop_front() {
+                if out.report.is_ok() && fits(&sibling) {
+                    let mut one = work(&mut sibling, from);
+                    timing.merge(std::mem::take(&mut one.report.timing));
+                    for more in one.siblings.into_iter().rev() {
+                        queue.push_front(more);
+                    }
+                    out.merge(one.report);
+                }
+                place = ir.adopt(At::After(place), sibling);
+            }
+        }
+        analyses.clear();
+        let nest = out.report.timing.member(at, &anchor);
+        nest.merge(timing);
+        nest.wall += start.elapsed();
+        // References to symbols can only be followed from the root.
+        let root = around
+            .outer
+            .as_ref()
+            .is_some_and(|outer| outer.outer.is_none());
+        if self.shared.settings.verify
+            && out.report.is_ok()
+            && root
+            && let Err(errors) = verify(ir)
+        {
+            let names: Vec<&str> = list.iter().map(|(_, e)| Pipeline::leaf(e)).collect();
+            let path = list.last().map_or(&[][..], |(path, _)| path);
+            let errors = self.broken(errors, &names.join(","), path);
+            out.report.errors.extend(errors);
+        }
+    }
+
+    /// Runs one pass on one isolated op.
+    fn pass(
+        &self,
+        ir: &mut Ir,
+        pass: &dyn AnyPass,
+        (path, at): (&[usize], usize),
+        around: &Surroundings,
+        analyses: &mut Analyses,
+        out: &mut Out,
+    ) {
+        let settings = self.shared.settings;
+        let name = pass.name();
+        let printer = settings.printer;
+        let before = match (settings.print.after_change, printer) {
+            (true, Some(print)) => Some(print(ir)),
+            _ => None,
+        };
+        let clock = settings.timing.then(|| (Instant::now(), ThreadTime::now()));
+        let mut cx = PassCx::new(name, &self.shared, around, analyses);
+        let result = catch_unwind(AssertUnwindSafe(|| pass.run(ir, &mut cx)));
+        if let Some((wall, cpu)) = clock {
+            let (wall, cpu) = (wall.elapsed(), cpu.elapsed());
+            let timing = out.report.timing.member(at, name);
+            timing.wall += wall;
+            timing.cpu += cpu;
+        }
+        out.report.remarks.append(&mut cx.remarks);
+        if !cx.counts.is_empty() {
+            let counts = std::mem::take(&mut cx.counts);
+            let all = out.report.statistics.entry(name).or_default();
+            for (what, n) in counts {
+                *all.entry(what).or_default() += n;
+            }
+        }
+        let siblings = std::mem::take(&mut cx.siblings);
+        let preserved = std::mem::take(&mut cx.preserved);
+        analyses.invalidate(&preserved);
+        match result {
+            Err(panic) => {
+                let what = format!("pass '{name}' panicked: {}", message(&*panic));
+                let error = Diagnostic::error(what).at(ir.loc(ir.root()));
+                let note = format!(
+                    "this is a bug of the pass; reproduce with {}",
+                    self.reproducer(path)
+                );
+                out.report.errors.push(error.note(note));
+                return;
+            }
+            Ok(Err(errors)) => {
+                out.report.errors.extend(self.failed(errors, name, path));
+                return;
+            }
+            Ok(Ok(())) => {}
+        }
+        out.siblings
+            .extend(siblings.into_iter().map(|ir| (at + 1, ir)));
+        if let Some(call) = self.after_pass {
+            call(name, ir);
+        }
+        if let Some(print) = printer {
+            let wanted = settings.print.after_all || settings.print.after.contains(name);
+            if wanted || settings.print.after_change {
+                let text = print(ir);
+                if wanted || before.as_deref() != Some(&text) {
+                    let op = described(ir);
+                    let prints = &mut out.report.prints;
+                    *prints += &format!("// IR after '{name}' on {op}\n{text}");
+                    prints.push_str(if text.ends_with('\n') { "" } else { "\n" });
+                }
+            }
+        }
+        if settings.verify && !preserved.all {
+            let root = around.outer.is_none() && around.scope.is_none();
+            let result = if root { verify(ir) } else { verify_local(ir) };
+            if let Err(errors) = result {
+                out.report.errors.extend(self.broken(errors, name, path));
+            }
+        }
+    }
+
+    fn reproducer(&self, path: &[usize]) -> String {
+        format!("--pass-pipeline='{}'", self.pipeline.up_to(path))
+    }
+
+    /// The errors of a pass, the first with what failed.
+    fn failed(&self, errors: Vec<Diagnostic>, pass: &str, path: &[usize]) -> Vec<Diagnostic> {
+        let mut errors = errors;
+        if errors.is_empty() {
+            errors.push(Diagnostic::error(format!(
+                "pass '{pass}' failed without a reason"
+            )));
+        }
+        let note = format!("in pass '{pass}'; reproduce with {}", self.reproducer(path));
+        let first = errors.remove(0).note(note);
+        errors.insert(0, first);
+        errors
+    }
+
+    /// The errors of the verifier after a pass.
+    fn broken(&self, errors: Vec<Diagnostic>, pass: &str, path: &[usize]) -> Vec<Diagnostic> {
+        let errors = errors.into_iter();
+        let errors = errors.map(|e| e.context(format!("pass '{pass}' broke the IR: ")));
+        self.failed(errors.collect(), pass, path)
+    }
+}
+
+/// What a panic says.
+fn message(panic: &(dyn Any + Send)) -> &str {
+    if let Some(text) = panic.downcast_ref::<&str>() {
+        text
+    } else if let Some(text) = panic.downcast_ref::<String>() {
+        text
+    } else {
+        "no message"
+    }
+}
+
+/// `func.func @main`.
+fn described(ir: &Ir) -> String {
+    let name = ir.root_name();
+    match ir.root_ref().symbol() {
+        Some(symbol) => format!("{name} @{symbol}"),
+        None => name.to_string(),
+    }
+}

@@ -1,0 +1,366 @@
+//! The text of pipelines: parsing with errors that point into it.
+
+use tir_core::{Diagnostic, Loc, LocFile, Name, closest};
+
+use crate::pipeline::{Element, Pipeline};
+use crate::registry::{PassInfo, PassRegistry};
+
+/// The name of the source that errors in a pipeline point into.
+pub const PIPELINE: &str = "<pass-pipeline>";
+
+/// Nesting beyond this is refused.
+const DEPTH: usize = 64;
+
+/// Whether the value of an option needs no quotes: no spaces or quotes, brackets in pairs.
+pub(crate) fn is_plain(value: &str) -> bool {
+    let mut open = Vec::new();
+    for c in value.chars() {
+        match c {
+            c if c.is_whitespace() || matches!(c, '"' | '\'' | '\\') => return false,
+            '(' | '[' | '{' => open.push(c),
+            ')' | ']' | '}' if open.pop() != Some(opening(c)) => return false,
+            _ => {}
+        }
+    }
+    !value.is_empty() && open.is_empty()
+}
+
+fn opening(close: char) -> char {
+    match close {
+        ')' => '(',
+        ']' => '[',
+        _ => '{',
+    }
+}
+
+/// A piece of text and where it begins, in bytes.
+struct Piece {
+    text: String,
+    at: usize,
+    len: usize,
+}
+
+struct Node {
+    name: Piece,
+    options: Option<Vec<(Piece, Piece)>>,
+    inner: Option<Vec<Node>>,
+}
+
+pub(crate) fn parse(
+    registry: &PassRegistry,
+    text: &str,
+    source: Name,
+) -> Result<Pipeline, Vec<Diagnostic>> {
+    let mut reader = Reader {
+        text,
+        at: 0,
+        depth: 0,
+        file: LocFile::new(source),
+    };
+    let nodes = reader.list(true).map_err(|error| vec![*error])?;
+    let mut cx = Build {
+        registry,
+        reader: &reader,
+        errors: Vec::new(),
+    };
+    let pipeline = cx.list(nodes, &mut Vec::new());
+    if cx.errors.is_empty() {
+        Ok(pipeline)
+    } else {
+        Err(cx.errors)
+    }
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    at: usize,
+    depth: usize,
+    file: LocFile,
+}
+
+type Read<T> = Result<T, Box<Diagnostic>>;
+
+impl Reader<'_> {
+    fn loc(&self, at: usize) -> Loc {
+        let before = &self.text[..at.min(self.text.len())];
+        let line = before.matches('\n').count() + 1;
+        let start = before.rfind('\n').map_or(0, |i| i + 1);
+        let column = before[start..].chars().count() + 1;
+        self.file.at(line as u32, column as u32)
+    }
+    fn error<T>(&self, at: usize, len: usize, message: impl Into<String>) -> Read<T> {
+        Err(Box::new(
+            Diagnostic::error(message).at(self.loc(at)).len(len.max(1)),
+        ))
+    }
+    fn rest(&self) -> &str {
+        &self.text[self.at..]
+    }
+    fn space(&mut self) {
+        let rest = self.rest();
+        self.at += rest.len() - rest.trim_start().len();
+    }
+    fn peek(&mut self) -> Option<char> {
+        self.space();
+        self.rest().chars().next()
+    }
+    fn eat(&mut self, token: char) -> bool {
+        let found = self.peek() == Some(token);
+        self.at += if found { token.len_utf8() } else { 0 };
+        found
+    }
+    fn found(&mut self) -> String {
+        self.peek()
+            .map_or("the end".to_string(), |c| format!("'{c}'"))
+    }
+    fn word(&mut self, what: &str) -> Read<Piece> {
+        self.space();
+        let rest = self.rest();
+        let fits = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
+        let len = rest.find(|c| !fits(c)).unwrap_or(rest.len());
+        if len == 0 {
+            let found = self.found();
+            return self.error(self.at, 1, format!("expected {what}, found {found}"));
+        }
+        let text = rest[..len].to_string();
+        let at = self.at;
+        self.at += len;
+        let len = text.chars().count();
+        Ok(Piece { text, at, len })
+    }
+
+    /// Members up to the end, or to a closing parenthesis.
+    fn list(&mut self, top: bool) -> Read<Vec<Node>> {
+        let mut nodes = Vec::new();
+        let end = |c: Option<char>| if top { c.is_none() } else { c == Some(')') };
+        if end(self.peek()) {
+            return Ok(nodes);
+        }
+        loop {
+            nodes.push(self.node()?);
+            if end(self.peek()) {
+                return Ok(nodes);
+            }
+            if !self.eat(',') {
+                let found = self.found();
+                let wanted = if top { "',' or the end" } else { "',' or ')'" };
+                return self.error(self.at, 1, format!("expected {wanted}, found {found}"));
+            }
+        }
+    }
+
+    fn node(&mut self) -> Read<Node> {
+        let name = self.word("the name of a pass or op")?;
+        let mut node = Node {
+            name,
+            options: None,
+            inner: None,
+        };
+        if self.peek() == Some('{') {
+            node.options = Some(self.options()?);
+        }
+        if self.eat('(') {
+            self.depth += 1;
+            if self.depth > DEPTH {
+                return self.error(self.at - 1, 1, format!("is nested deeper than {DEPTH}"));
+            }
+            node.inner = Some(self.list(false)?);
+            self.depth -= 1;
+            self.eat(')');
+        }
+        Ok(node)
+    }
+
+    fn options(&mut self) -> Read<Vec<(Piece, Piece)>> {
+        let open = self.at;
+        self.eat('{');
+        let mut options = Vec::new();
+        while !self.eat('}') {
+            if self.peek().is_none() {
+                return self.error(open, 1, "this '{' is not closed");
+            }
+            let key = self.word("the name of an option, or '}'")?;
+            let value = if self.rest().starts_with('=') {
+                self.at += 1;
+                self.value()?
+            } else {
+                Piece {
+                    text: "true".to_string(),
+                    at: key.at,
+                    len: key.len,
+                }
+            };
+            options.push((key, value));
+        }
+        Ok(options)
+    }
+
+    /// A value: quoted, or up to a space or the closing brace, brackets in pairs.
+    fn value(&mut self) -> Read<Piece> {
+        let at = self.at;
+        let first = self.rest().chars().next();
+        if let Some(quote @ ('"' | '\'')) = first {
+            return self.quoted(at, quote);
+        }
+        let mut open = Vec::new();
+        let mut end = self.text.len();
+        for (i, c) in self.rest().char_indices() {
+            match c {
+                '(' | '[' | '{' => open.push((c, at + i)),
+                ')' | ']' | '}' => match open.pop() {
+                    Some((o, _)) if o == opening(c) => {}
+                    None if c == '}' => {
+                        end = at + i;
+                        break;
+                    }
+                    _ => return self.error(at + i, 1, format!("this '{c}' has no partner")),
+                },
+                c if c.is_whitespace() && open.is_empty() => {
+                    end = at + i;
+                    break;
+                }
+                _ => {}
+            }
+        }
+        if let Some((c, at)) = open.pop() {
+            return self.error(at, 1, format!("this '{c}' is not closed"));
+        }
+        self.at = end;
+        let text = self.text[at..end].to_string();
+        if text.is_empty() {
+            let found = self.found();
+            return self.error(end, 1, format!("expected a value, found {found}"));
+        }
+        let len = text.chars().count();
+        Ok(Piece { text, at, len })
+    }
+
+    fn quoted(&mut self, at: usize, quote: char) -> Read<Piece> {
+        let mut text = String::new();
+        let mut chars = self.rest().char_indices().skip(1);
+        while let Some((i, c)) = chars.next() {
+            match c {
+                '\\' => text.extend(chars.next().map(|(_, c)| c)),
+                c if c == quote => {
+                    self.at = at + i + 1;
+                    let len = self.text[at..self.at].chars().count();
+                    return Ok(Piece { text, at, len });
+                }
+                c => text.push(c),
+            }
+        }
+        self.error(at, 1, "this quote is not closed")
+    }
+}
+
+struct Build<'a> {
+    registry: &'a PassRegistry,
+    reader: &'a Reader<'a>,
+    errors: Vec<Diagnostic>,
+}
+
+impl Build<'_> {
+    fn report(&mut self, piece: &Piece, message: String) -> &mut Diagnostic {
+        let loc = self.reader.loc(piece.at);
+        self.errors
+            .push(Diagnostic::error(message).at(loc).len(piece.len));
+        let last = self.errors.len() - 1;
+        &mut self.errors[last]
+    }
+
+    fn list(&mut self, nodes: Vec<Node>, around: &mut Vec<String>) -> Pipeline {
+        let mut pipeline = Pipeline::new();
+        for node in nodes {
+            let element = match node.inner {
+                Some(inner) => {
+                    let name = &node.name;
+                    if node.options.is_some() {
+                        self.report(name, format!("op '{}' takes no options", name.text));
+                    }
+                    if name.text != "any" && !name.text.contains('.') {
+                        let what = match self.registry.get(&name.text) {
+                            Some(_) => format!("pass '{}' takes no passes", name.text),
+                            None => format!("'{}' is no name of an op", name.text),
+                        };
+                        self.report(name, what);
+                    }
+                    around.push(name.text.clone());
+                    let inner = self.list(inner, around);
+                    around.pop();
+                    Some(Element::Nest(Name::new(&name.text), inner))
+                }
+                None => self.pass(&node.name, node.options.unwrap_or_default(), around),
+            };
+            pipeline.elements.extend(element);
+        }
+        pipeline
+    }
+
+    fn pass(
+        &mut self,
+        name: &Piece,
+        options: Vec<(Piece, Piece)>,
+        around: &[String],
+    ) -> Option<Element> {
+        let Some(info) = self.registry.get(&name.text).copied() else {
+            let near = closest(&name.text, self.registry.iter().map(|info| info.name));
+            let error = self.report(name, format!("unknown pass '{}'", name.text));
+            if let Some(near) = near {
+                note(error, format!("did you mean '{near}'?"));
+            } else if name.text.contains('.') {
+                let what = "the passes on an op stand in parentheses behind its name";
+                note(error, what.to_string());
+            }
+            return None;
+        };
+        // A pass on an op that is around here would never run.
+        if let Some(anchor) = info.anchor
+            && let Some((last, outer)) = around.split_last()
+            && last != anchor
+            && outer.iter().any(|name| name == anchor)
+        {
+            let what = format!("pass '{}' runs on '{anchor}', not on '{last}'", info.name);
+            self.report(name, what);
+        }
+        let mut values = Vec::new();
+        let mut pieces = Vec::new();
+        for (key, value) in options {
+            let field = key.text.replace('-', "_");
+            if info.options.iter().any(|option| option.field == field) {
+                values.push((field, value.text.clone()));
+                pieces.push((key, value));
+            } else {
+                self.unknown_option(&info, &key);
+            }
+        }
+        match info.make(&values) {
+            Ok(element) => Some(element),
+            Err((i, message)) => {
+                if let Some((key, value)) = pieces.get(i) {
+                    let what = format!("option '{}' of '{}' {message}", key.text, info.name);
+                    self.report(value, what);
+                } else {
+                    self.report(name, format!("'{}' {message}", info.name));
+                }
+                None
+            }
+        }
+    }
+
+    fn unknown_option(&mut self, info: &PassInfo, key: &Piece) {
+        let names: Vec<String> = info.options.iter().map(|option| option.name()).collect();
+        let name = key.text.replace('_', "-");
+        let near = closest(&name, names.iter().map(String::as_str)).map(str::to_string);
+        let what = format!("pass '{}' has no option '{}'", info.name, key.text);
+        let error = self.report(key, what);
+        match near {
+            Some(near) => note(error, format!("did you mean '{near}'?")),
+            None if names.is_empty() => note(error, "it has no options".to_string()),
+            None => note(error, format!("its options are {}", names.join(", "))),
+        }
+    }
+}
+
+fn note(error: &mut Diagnostic, message: String) {
+    *error = std::mem::replace(error, Diagnostic::error("")).note(message);
+}

@@ -182,8 +182,6 @@ pub(crate) struct CallSite<'m> {
 /// A memory operation of an innermost loop whose address steps by a constant.
 pub(crate) struct Cursor {
     pub view: u32,
-    pub kind: Kind,
-    pub write: bool,
     /// For each dimension the register of its first index, and how much it grows per unit of the
     /// loop's counter.
     pub indices: Vec<(u32, i64)>,

@@ -4,6 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::rc::Rc;
 
+use bytes::BytesMut;
 use tir_core::{Failure, TensorType, Type};
 use tir_data::{Array, Bytes, DType, DataError};
 
@@ -184,16 +185,22 @@ pub fn tensor_form(ty: Type) -> Result<(DType, Vec<usize>), Failure> {
     ))
 }
 
-/// Changes the bytes of a tensor: in place if this is the only handle to bytes that were
-/// allocated here, else in a copy.
-pub fn update<R>(array: Array, change: impl FnOnce(&mut [u8]) -> R) -> Result<(Array, R), Failure> {
-    let (dtype, shape) = (array.dtype(), array.shape().to_vec());
+/// The bytes of a tensor, to change: its own if this is the only handle to bytes that were
+/// allocated here, else a copy.
+pub(crate) fn unshare(array: Array) -> Result<BytesMut, Failure> {
     let data = array.data().clone();
     drop(array);
     let owned = data
         .try_into_mut()
         .or_else(|shared| Bytes::from(shared.to_vec()).try_into_mut());
-    let mut bytes = owned.map_err(|_| "a fresh buffer is shared")?;
+    owned.map_err(|_| "a fresh buffer is shared".into())
+}
+
+/// Changes the bytes of a tensor: in place if this is the only handle to bytes that were
+/// allocated here, else in a copy.
+pub fn update<R>(array: Array, change: impl FnOnce(&mut [u8]) -> R) -> Result<(Array, R), Failure> {
+    let (dtype, shape) = (array.dtype(), array.shape().to_vec());
+    let mut bytes = unshare(array)?;
     let result = change(&mut bytes);
     let array = Array::new(dtype, &shape, bytes.freeze()).map_err(failure)?;
     Ok((array, result))

@@ -4,9 +4,7 @@ use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use tir_core::{
-    Attr, DenseElements, Failure, Ir, Loc, Name, OpRef, Scopes, StrAttr, SymbolTable, Type,
-};
+use tir_core::{Attr, DenseElements, Failure, Ir, Loc, Name, OpRef, Scopes, SymbolTable, Type};
 use tir_data::{Array, Bytes};
 
 use crate::code::Code;
@@ -15,7 +13,7 @@ use crate::data::{Data, failure, tensor_form, update};
 use crate::exec::run_code;
 use crate::memory::{Alloc, Buffer, Memory, PlainMemory, Site};
 use crate::scalar::{Kind, Scalar};
-use crate::view::{View, dense_strides};
+use crate::view::View;
 
 /// Limits of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -345,13 +343,7 @@ pub fn constant(attr: Attr, ty: Type) -> Result<Data, Failure> {
     }
     let text = attr.to_string();
     let text: String = text.chars().take(60).collect();
-    let blob = attr.kind().contains("blob") || attr.is::<StrAttr>();
-    let why = if blob {
-        "no file to read it from"
-    } else {
-        "no value known"
-    };
-    Err(format!("constant {text} of type {ty}: {why}").into())
+    Err(format!("constant {text} of type {ty} has no value that is known").into())
 }
 
 /// The array of dense elements.
@@ -389,19 +381,5 @@ pub fn to_attr(data: &Data, ty: Type) -> Option<Attr> {
             }))
         }
         _ => None,
-    }
-}
-
-/// Strides in bytes of a dense array of this shape.
-pub fn array_view(array: &Array) -> View {
-    let shape: Vec<i64> = array.shape().iter().map(|&d| d as i64).collect();
-    let kind = Kind::of_dtype(array.dtype());
-    let strides = dense_strides(&shape, kind.bytes());
-    View {
-        buffer: Buffer(u32::MAX),
-        kind,
-        offset: 0,
-        shape,
-        strides,
     }
 }

@@ -1,1 +1,511 @@
-//! Kernels.
+//! Kernels: the scalar region of an index expression, compiled once, run over strided views.
+
+use tir_core::{AffineMap, BlockId, Failure, Ir, Name, Value};
+use tir_data::Array;
+
+use crate::code::Instr;
+use crate::compile::Compiler;
+use crate::data::{failure, unshare};
+use crate::env::{Env, Store, constant, gather, scatter};
+use crate::lanes::{Column, LaneOp};
+use crate::nest::Nest;
+use crate::ops::{FloatOp, IntOp, ScalarOp};
+use crate::scalar::{Class, Kind, Scalar};
+use crate::view::View;
+
+/// How values for one element of an output are put together, in the order of the iterators.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Combine {
+    /// Sum.
+    Add,
+    /// Product.
+    Mul,
+    /// Maximum: NaN if one is; signed.
+    Max,
+    /// Minimum: NaN if one is; signed.
+    Min,
+}
+
+impl Combine {
+    /// The operation on this kind.
+    pub fn op(self, kind: Kind) -> ScalarOp {
+        let (int, float) = match self {
+            Self::Add => (IntOp::Add, FloatOp::Add),
+            Self::Mul => (IntOp::Mul, FloatOp::Mul),
+            Self::Max => (IntOp::MaxS, FloatOp::Maximum),
+            Self::Min => (IntOp::MinS, FloatOp::Minimum),
+        };
+        if kind.is_float() {
+            ScalarOp::Float(float, kind)
+        } else {
+            ScalarOp::Int(int, kind)
+        }
+    }
+}
+
+/// What a kernel is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct KernelSpec<'a> {
+    /// The scalar computation: arguments are one element of each input; the operands of its
+    /// terminator are one value for each output.
+    pub body: BlockId,
+    /// A map from iterators to positions for each input, then for each output.
+    pub maps: &'a [AffineMap],
+    /// How many of the maps are of inputs.
+    pub inputs: usize,
+    /// How values join what the output holds; without, they replace it.
+    pub combine: Option<Combine>,
+}
+
+/// A scalar region over an iteration domain, ready to run on any views of its kinds.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    pub(crate) maps: Vec<AffineMap>,
+    pub(crate) inputs: Vec<Column>,
+    /// Which inputs the region reads.
+    pub(crate) used: Vec<bool>,
+    pub(crate) ops: Vec<LaneOp>,
+    pub(crate) numbers: Vec<(Column, u64)>,
+    pub(crate) iterators: Vec<(usize, Column)>,
+    pub(crate) captures: Vec<Column>,
+    pub(crate) captured: Vec<Value>,
+    pub(crate) yields: Vec<Column>,
+    /// Where values of an output gather while it is not in memory.
+    pub(crate) sums: Vec<Column>,
+    pub(crate) combine: Vec<ScalarOp>,
+    pub(crate) combines: bool,
+    pub(crate) counts: [usize; 3],
+}
+
+/// What a kernel reads: a view of these bytes (the buffer the view names plays no part).
+#[derive(Clone, Debug)]
+pub struct Input<'a> {
+    /// The bytes.
+    pub bytes: &'a [u8],
+    /// Where the elements are in them.
+    pub view: View,
+}
+
+/// What a kernel writes: a view of these bytes.
+#[derive(Debug)]
+pub struct Output<'a> {
+    /// The bytes.
+    pub bytes: &'a mut [u8],
+    /// Where the elements are in them.
+    pub view: View,
+}
+
+/// Gives out columns by class.
+#[derive(Default)]
+struct Count([usize; 3]);
+impl Count {
+    fn column(&mut self, kind: Kind) -> Column {
+        let slot = match kind.class() {
+            Class::Int => 0,
+            Class::Single => 1,
+            Class::Double => 2,
+        };
+        self.0[slot] += 1;
+        Column {
+            kind,
+            at: self.0[slot] - 1,
+        }
+    }
+}
+
+impl Kernel {
+    /// Compiles a region. Scalars from outside it are constants, or captured: their values are
+    /// given at each run, in the order of [`captures`](Self::captures).
+    pub fn compile(ir: &Ir, spec: &KernelSpec<'_>) -> Result<Kernel, Failure> {
+        let dims = spec.maps.first().map_or(0, |m| m.dims);
+        let mut cx = Compiler::new(ir, Name::new("kernel"), constant);
+        cx.kernel = true;
+        for _ in 0..dims {
+            let reg = cx.temp(Kind::Index);
+            cx.iterators.push(reg);
+        }
+        let args: Vec<Value> = ir.args(spec.body).collect();
+        if args.len() != spec.inputs || spec.maps.len() < spec.inputs {
+            let (found, inputs) = (args.len(), spec.inputs);
+            return Err(format!("a region of {found} arguments for {inputs} inputs").into());
+        }
+        let mut inputs = Vec::new();
+        for arg in &args {
+            inputs.push(cx.reg(*arg)?);
+        }
+        let mut captured = Vec::new();
+        for op in ir.ops_in(spec.body) {
+            for value in ir.operands(op) {
+                if cx.has_slot(value) || ir.value_block(value) == Some(spec.body) {
+                    continue;
+                }
+                match ir.constant(value) {
+                    Some(attr) => cx.constant(value, attr)?,
+                    None => captured.push((value, cx.reg(value)?)),
+                }
+            }
+        }
+        let yields = cx.block(spec.body)?;
+        let yields = yields
+            .iter()
+            .map(|v| cx.reg(*v))
+            .collect::<Result<Vec<_>, _>>()?;
+        let outputs = spec.maps.len() - spec.inputs;
+        if yields.len() != outputs {
+            return Err(format!(
+                "a region that yields {} values for {outputs} outputs",
+                yields.len()
+            )
+            .into());
+        }
+        // Columns in the order of definition, so that a result stands behind its operands.
+        let mut count = Count::default();
+        let mut columns = std::collections::HashMap::new();
+        let mut numbers = Vec::new();
+        let iterators = cx.iterators.clone();
+        let known = iterators
+            .iter()
+            .chain(&inputs)
+            .chain(captured.iter().map(|(_, reg)| reg));
+        for reg in known {
+            columns.insert(reg.index, count.column(reg.kind));
+        }
+        let mut ops = Vec::new();
+        for instr in &cx.code.instrs {
+            let (op, dst, args) = match *instr {
+                Instr::Op { op, dst, a, b, c } => (op, dst, [a, b, c]),
+                Instr::Move { dst, src } => {
+                    let kind = columns.get(&src).map_or(Kind::Index, |c: &Column| c.kind);
+                    (ScalarOp::Copy(kind), dst, [src; 3])
+                }
+                _ => return Err("the region has more than scalar operations".into()),
+            };
+            let (kinds, used) = op.inputs();
+            let mut sources = [Column {
+                kind: Kind::Index,
+                at: 0,
+            }; 3];
+            for ((source, reg), kind) in sources.iter_mut().zip(args).zip(kinds).take(used) {
+                *source = *columns.entry(reg).or_insert_with(|| {
+                    let column = count.column(kind);
+                    numbers.push((column, cx.code.scalars[reg as usize]));
+                    column
+                });
+            }
+            let column = count.column(op.kind());
+            columns.insert(dst, column);
+            ops.push(LaneOp {
+                op,
+                dst: column,
+                args: sources,
+            });
+        }
+        let yields = yields.iter().map(|reg| {
+            *columns.entry(reg.index).or_insert_with(|| {
+                let column = count.column(reg.kind);
+                numbers.push((column, cx.code.scalars[reg.index as usize]));
+                column
+            })
+        });
+        let yields: Vec<Column> = yields.collect();
+        let read = |c: &Column| {
+            let by_op = |op: &LaneOp| op.args.iter().take(op.op.inputs().1).any(|a| a == c);
+            ops.iter().any(by_op) || yields.contains(c)
+        };
+        let inputs: Vec<Column> = inputs.iter().map(|reg| columns[&reg.index]).collect();
+        let used = inputs.iter().map(read).collect();
+        let iterators = iterators.iter().map(|reg| columns[&reg.index]).enumerate();
+        let iterators = iterators.filter(|(_, c)| read(c)).collect();
+        let captures = captured
+            .iter()
+            .map(|(_, reg)| columns[&reg.index])
+            .collect();
+        let captured = captured.into_iter().map(|(value, _)| value).collect();
+        let maps = spec.maps.to_vec();
+        Ok(Self::new(
+            Parts {
+                maps,
+                inputs,
+                used,
+                ops,
+                numbers,
+                iterators,
+                captures,
+                captured,
+                yields,
+            },
+            spec.combine,
+            count,
+        ))
+    }
+
+    fn new(parts: Parts, combine: Option<Combine>, mut count: Count) -> Self {
+        let sums: Vec<Column> = parts.yields.iter().map(|y| count.column(y.kind)).collect();
+        let how = |y: &Column| combine.map_or(ScalarOp::Copy(y.kind), |c| c.op(y.kind));
+        let combine_ops = parts.yields.iter().map(how).collect();
+        let Parts {
+            maps,
+            inputs,
+            used,
+            ops,
+            numbers,
+            iterators,
+            captures,
+            captured,
+            yields,
+        } = parts;
+        Self {
+            maps,
+            inputs,
+            used,
+            ops,
+            numbers,
+            iterators,
+            captures,
+            captured,
+            yields,
+            sums,
+            combine: combine_ops,
+            combines: combine.is_some(),
+            counts: count.0,
+        }
+    }
+
+    /// One operation for each point of a one-dimensional domain.
+    pub fn of_op(op: ScalarOp) -> Kernel {
+        let (kinds, used) = op.inputs();
+        let mut count = Count::default();
+        let inputs: Vec<Column> = kinds.iter().take(used).map(|k| count.column(*k)).collect();
+        let dst = count.column(op.kind());
+        let at = |i: usize| inputs.get(i).copied().unwrap_or(dst);
+        let parts = Parts {
+            maps: vec![AffineMap::identity(1); used + 1],
+            used: vec![true; used],
+            ops: vec![LaneOp {
+                op,
+                dst,
+                args: [at(0), at(1), at(2)],
+            }],
+            inputs,
+            numbers: Vec::new(),
+            iterators: Vec::new(),
+            captures: Vec::new(),
+            captured: Vec::new(),
+            yields: vec![dst],
+        };
+        Self::new(parts, None, count)
+    }
+
+    /// The values of the region's surroundings that it uses, by which no constant stands.
+    pub fn captures(&self) -> &[Value] {
+        &self.captured
+    }
+
+    /// Whether outputs are read: there is a combiner.
+    pub fn reads_outputs(&self) -> bool {
+        self.combines
+    }
+
+    /// The ranges of the iterators for these shapes of inputs and outputs, where each iterator
+    /// indexes some dimension alone.
+    pub fn sizes(&self, shapes: &[&[i64]]) -> Result<Vec<i64>, Failure> {
+        let dims = self.maps.first().map_or(0, |m| m.dims);
+        let mut sizes = vec![None; dims];
+        for (map, shape) in self.maps.iter().zip(shapes) {
+            for (expr, size) in map.exprs.iter().zip(*shape) {
+                if let tir_core::AffineExpr::Dim(d) = expr
+                    && let Some(slot @ None) = sizes.get_mut(*d)
+                {
+                    *slot = Some(*size);
+                }
+            }
+        }
+        let found: Option<Vec<i64>> = sizes.into_iter().collect();
+        found.ok_or_else(|| "an iterator indexes no dimension alone".into())
+    }
+
+    /// Runs it over a domain. Every access is checked before the first.
+    pub fn run(
+        &self,
+        sizes: &[i64],
+        inputs: &[Input<'_>],
+        outputs: &mut [Output<'_>],
+        captures: &[Scalar],
+    ) -> Result<(), Failure> {
+        Nest::run(self, sizes, inputs, outputs, captures)
+    }
+
+    /// Runs it on views and arrays: gives the arrays with their new elements, changed in place
+    /// where nobody shares them.
+    pub fn run_to(
+        &self,
+        sizes: &[i64],
+        inputs: &[Input<'_>],
+        outputs: Vec<Array>,
+        captures: &[Scalar],
+    ) -> Result<Vec<Array>, Failure> {
+        let flat = self
+            .maps
+            .last()
+            .is_some_and(|m| m.dims == 1 && m.exprs.len() == 1);
+        let mut owned = Vec::new();
+        let mut forms = Vec::new();
+        for array in outputs {
+            let (dtype, shape) = (array.dtype(), array.shape().to_vec());
+            let view = match (flat, sizes) {
+                (true, [n]) if *n as usize == array.len() => {
+                    View::dense(View::NO_BUFFER, Kind::of_dtype(dtype), &[*n])
+                }
+                _ => View::of_array(&array),
+            };
+            forms.push((dtype, shape, view));
+            owned.push(unshare(array)?);
+        }
+        let mut views: Vec<Output<'_>> = owned
+            .iter_mut()
+            .zip(&forms)
+            .map(|(bytes, (_, _, view))| Output {
+                bytes,
+                view: view.clone(),
+            })
+            .collect();
+        self.run(sizes, inputs, &mut views, captures)?;
+        let joined = owned.into_iter().zip(forms);
+        joined
+            .map(|(bytes, (dtype, shape, _))| {
+                Array::new(dtype, &shape, bytes.freeze()).map_err(failure)
+            })
+            .collect()
+    }
+
+    /// Runs it on tensors.
+    pub fn run_arrays(
+        &self,
+        sizes: &[i64],
+        inputs: &[Array],
+        outputs: Vec<Array>,
+        captures: &[Scalar],
+    ) -> Result<Vec<Array>, Failure> {
+        let inputs: Vec<Input<'_>> = inputs.iter().map(Input::array).collect();
+        self.run_to(sizes, &inputs, outputs, captures)
+    }
+}
+
+struct Parts {
+    maps: Vec<AffineMap>,
+    inputs: Vec<Column>,
+    used: Vec<bool>,
+    ops: Vec<LaneOp>,
+    numbers: Vec<(Column, u64)>,
+    iterators: Vec<(usize, Column)>,
+    captures: Vec<Column>,
+    captured: Vec<Value>,
+    yields: Vec<Column>,
+}
+
+impl<'a> Input<'a> {
+    /// All of a tensor.
+    pub fn array(array: &'a Array) -> Self {
+        Self {
+            bytes: array.bytes(),
+            view: View::of_array(array),
+        }
+    }
+}
+
+impl Env<'_> {
+    /// The program thread runs a kernel on memory. An input whose buffer is also written is read
+    /// as it was before.
+    pub fn run_kernel(
+        &mut self,
+        kernel: &Kernel,
+        sizes: &[i64],
+        inputs: &[&View],
+        outputs: &[&View],
+        captures: &[Scalar],
+    ) -> Result<(), Failure> {
+        let site = self.site();
+        let points = sizes
+            .iter()
+            .fold(1u64, |n, d| n.saturating_mul(d.unsigned_abs()));
+        self.step(points / 64)?;
+        let memory = self.memory();
+        for view in inputs {
+            memory.touch(view, false, site)?;
+            memory.bytes(view.buffer)?;
+        }
+        for view in outputs {
+            if kernel.reads_outputs() {
+                memory.touch(view, false, site)?;
+            }
+            memory.bytes(view.buffer)?;
+        }
+        let shared = |view: &View| outputs.iter().any(|o| o.buffer == view.buffer);
+        let apart =
+            (1..outputs.len()).all(|i| outputs[..i].iter().all(|o| o.buffer != outputs[i].buffer));
+        let plain = apart && matches!(self.store, Store::Plain(_));
+        // Copies of inputs that lie in a buffer that is written.
+        let mut copies: Vec<Option<Vec<u8>>> = Vec::new();
+        for view in inputs {
+            let copy = !plain || shared(view);
+            copies.push(if copy {
+                Some(gather(self.memory().bytes(view.buffer)?, view)?)
+            } else {
+                None
+            });
+        }
+        let dense = |view: &View| View::dense(view.buffer, view.kind, &view.shape);
+        if let (true, Store::Plain(memory)) = (plain, &mut self.store) {
+            let mut lent: Vec<Vec<u8>> = outputs.iter().map(|v| memory.lend(v.buffer)).collect();
+            let reads = inputs.iter().zip(&copies).map(|(view, copy)| match copy {
+                Some(bytes) => Input {
+                    bytes,
+                    view: dense(view),
+                },
+                None => Input {
+                    bytes: memory.fast(view.buffer),
+                    view: (*view).clone(),
+                },
+            });
+            let reads: Vec<Input<'_>> = reads.collect();
+            let writes = lent.iter_mut().zip(outputs);
+            let mut writes: Vec<Output<'_>> = writes
+                .map(|(bytes, view)| Output {
+                    bytes,
+                    view: (*view).clone(),
+                })
+                .collect();
+            let done = kernel.run(sizes, &reads, &mut writes, captures);
+            for (bytes, view) in lent.into_iter().zip(outputs) {
+                memory.give(view.buffer, bytes);
+            }
+            return done;
+        }
+        let memory = self.memory();
+        let mut results = Vec::new();
+        for view in outputs {
+            results.push(gather(memory.bytes(view.buffer)?, view)?);
+        }
+        let reads = inputs.iter().zip(&copies);
+        let reads = reads.filter_map(|(view, copy)| {
+            Some(Input {
+                bytes: copy.as_ref()?,
+                view: dense(view),
+            })
+        });
+        let reads: Vec<Input<'_>> = reads.collect();
+        let writes = results.iter_mut().zip(outputs);
+        let mut writes: Vec<Output<'_>> = writes
+            .map(|(bytes, view)| Output {
+                bytes,
+                view: dense(view),
+            })
+            .collect();
+        kernel.run(sizes, &reads, &mut writes, captures)?;
+        for (view, bytes) in outputs.iter().zip(&results) {
+            memory.touch(view, true, site)?;
+            scatter(memory.bytes_mut(view.buffer)?, view, bytes)?;
+        }
+        Ok(())
+    }
+}

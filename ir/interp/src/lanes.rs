@@ -1,11 +1,442 @@
-//! Scalar operations on columns of values.
+//! Scalar operations on columns of values: one dispatch for up to [`LANES`] values.
 
 use tir_core::{Failure, Type};
 use tir_data::Array;
 
-use crate::data::{Data, failure};
-use crate::ops::ScalarOp;
-use crate::scalar::{Kind, dtype_of};
+use crate::data::Data;
+use crate::kernel::{Input, Kernel};
+use crate::ops::{ScalarOp, Trap, Visit, dispatch};
+use crate::scalar::{Class, Kind, dtype_of};
+use crate::view::View;
+
+/// Values in a column.
+pub(crate) const LANES: usize = 64;
+
+/// A column register: its class says in which of the three tables it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Column {
+    pub kind: Kind,
+    pub at: usize,
+}
+
+/// All columns, by class.
+#[derive(Default)]
+pub(crate) struct Columns {
+    pub ints: Vec<[i64; LANES]>,
+    pub singles: Vec<[f32; LANES]>,
+    pub doubles: Vec<[f64; LANES]>,
+}
+
+impl Columns {
+    pub fn new(counts: [usize; 3]) -> Self {
+        Self {
+            ints: vec![[0; LANES]; counts[0]],
+            singles: vec![[0.0; LANES]; counts[1]],
+            doubles: vec![[0.0; LANES]; counts[2]],
+        }
+    }
+    pub fn bits(&self, column: Column, lane: usize) -> u64 {
+        match column.kind.class() {
+            Class::Int => self.ints[column.at][lane] as u64,
+            Class::Single => self.singles[column.at][lane].to_bits().into(),
+            Class::Double => self.doubles[column.at][lane].to_bits(),
+        }
+    }
+    pub fn set(&mut self, column: Column, lane: usize, bits: u64) {
+        match column.kind.class() {
+            Class::Int => self.ints[column.at][lane] = bits as i64,
+            Class::Single => self.singles[column.at][lane] = f32::from_bits(bits as u32),
+            Class::Double => self.doubles[column.at][lane] = f64::from_bits(bits),
+        }
+    }
+    pub fn splat(&mut self, column: Column, n: usize, bits: u64) {
+        match column.kind.class() {
+            Class::Int => self.ints[column.at][..n].fill(bits as i64),
+            Class::Single => self.singles[column.at][..n].fill(f32::from_bits(bits as u32)),
+            Class::Double => self.doubles[column.at][..n].fill(f64::from_bits(bits)),
+        }
+    }
+    pub fn copy(&mut self, from: Column, to: Column, n: usize) {
+        match to.kind.class() {
+            Class::Int => self.ints[to.at] = self.ints[from.at],
+            Class::Single if n == LANES => self.singles[to.at] = self.singles[from.at],
+            Class::Single => {
+                let source = self.singles[from.at];
+                self.singles[to.at][..n].copy_from_slice(&source[..n]);
+            }
+            Class::Double => self.doubles[to.at] = self.doubles[from.at],
+        }
+    }
+    /// Fills a column from memory; `None` past its end.
+    pub fn load(
+        &mut self,
+        column: Column,
+        bytes: &[u8],
+        at: i64,
+        step: i64,
+        n: usize,
+    ) -> Option<()> {
+        let size = column.kind.bytes();
+        if step == 0 {
+            let bits = column.kind.read(bytes.get(at as usize..)?)?;
+            self.splat(column, n, bits);
+            return Some(());
+        }
+        if step == size as i64 {
+            let run = bytes.get(at as usize..)?.get(..n * size)?;
+            if column.kind == Kind::F32 {
+                let out = self.singles[column.at][..n].iter_mut();
+                for (x, chunk) in out.zip(run.as_chunks::<4>().0) {
+                    *x = f32::from_le_bytes(*chunk);
+                }
+            } else {
+                for (lane, chunk) in run.chunks_exact(size).enumerate() {
+                    let bits = column.kind.read(chunk)?;
+                    self.set(column, lane, bits);
+                }
+            }
+            return Some(());
+        }
+        let mut at = at;
+        if column.kind == Kind::F32 {
+            for x in &mut self.singles[column.at][..n] {
+                *x = f32::from_le_bytes(*bytes.get(at as usize..)?.first_chunk()?);
+                at += step;
+            }
+            return Some(());
+        }
+        for lane in 0..n {
+            let bits = column.kind.read(bytes.get(at as usize..)?)?;
+            self.set(column, lane, bits);
+            at += step;
+        }
+        Some(())
+    }
+    /// Writes a column to memory; `None` past its end.
+    pub fn store(
+        &self,
+        column: Column,
+        bytes: &mut [u8],
+        at: i64,
+        step: i64,
+        n: usize,
+    ) -> Option<()> {
+        if column.kind == Kind::F32 && step == 4 {
+            let run = bytes.get_mut(at as usize..)?.get_mut(..n * 4)?;
+            for (x, chunk) in self.singles[column.at][..n]
+                .iter()
+                .zip(run.as_chunks_mut::<4>().0)
+            {
+                *chunk = x.to_le_bytes();
+            }
+            return Some(());
+        }
+        for lane in 0..n {
+            let at = at + step * lane as i64;
+            column
+                .kind
+                .write(self.bits(column, lane), bytes.get_mut(at as usize..)?)?;
+        }
+        Some(())
+    }
+}
+
+/// One operation of a kernel: the result's column stands behind those of the operands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LaneOp {
+    pub op: ScalarOp,
+    pub dst: Column,
+    pub args: [Column; 3],
+}
+
+impl LaneOp {
+    /// Computes the first `n` lanes.
+    pub fn run(&self, columns: &mut Columns, n: usize) -> Result<(), Trap> {
+        let args = self.args.map(|c| c.at);
+        dispatch(
+            self.op,
+            Lanes {
+                columns,
+                dst: self.dst.at,
+                args,
+                op: self,
+                n: n.min(LANES),
+            },
+        )
+    }
+}
+
+struct Lanes<'a> {
+    columns: &'a mut Columns,
+    dst: usize,
+    args: [usize; 3],
+    op: &'a LaneOp,
+    n: usize,
+}
+
+macro_rules! lanes {
+    ($($one:ident $two:ident $three:ident $field:ident $t:ty;)*) => {$(
+        #[inline(always)]
+        fn $one(self, f: impl Fn($t) -> $t) -> Self::Out {
+            let (low, high) = self.columns.$field.split_at_mut(self.dst);
+            let a = &low[self.args[0]][..self.n];
+            for (out, a) in high[0][..self.n].iter_mut().zip(a) {
+                *out = f(*a);
+            }
+            Ok(())
+        }
+        #[inline(always)]
+        fn $two(self, f: impl Fn($t, $t) -> $t) -> Self::Out {
+            let (low, high) = self.columns.$field.split_at_mut(self.dst);
+            let (a, b) = (&low[self.args[0]][..self.n], &low[self.args[1]][..self.n]);
+            for ((out, a), b) in high[0][..self.n].iter_mut().zip(a).zip(b) {
+                *out = f(*a, *b);
+            }
+            Ok(())
+        }
+        lanes!(@three $three $field $t);
+    )*};
+    (@three none $field:ident $t:ty) => {};
+    (@three $three:ident $field:ident $t:ty) => {
+        #[inline(always)]
+        fn $three(self, f: impl Fn($t, $t, $t) -> $t) -> Self::Out {
+            let (low, high) = self.columns.$field.split_at_mut(self.dst);
+            let [a, b, c] = self.args.map(|i| &low[i][..self.n]);
+            for (((out, a), b), c) in high[0][..self.n].iter_mut().zip(a).zip(b).zip(c) {
+                *out = f(*a, *b, *c);
+            }
+            Ok(())
+        }
+    };
+}
+
+macro_rules! chosen {
+    ($self:ident, $field:ident) => {{
+        let (low, high) = $self.columns.$field.split_at_mut($self.dst);
+        let (a, b) = (
+            &low[$self.args[1]][..$self.n],
+            &low[$self.args[2]][..$self.n],
+        );
+        // Conditions are copied: they may be of the class that is written.
+        let cond = $self.cond;
+        for (((out, a), b), c) in high[0][..$self.n].iter_mut().zip(a).zip(b).zip(cond) {
+            *out = if c != 0 { *a } else { *b };
+        }
+        Ok(())
+    }};
+}
+
+struct Chosen<'a> {
+    columns: &'a mut Columns,
+    dst: usize,
+    args: [usize; 3],
+    cond: [i64; LANES],
+    n: usize,
+}
+impl Chosen<'_> {
+    fn run(self, class: Class) -> Result<(), Trap> {
+        match class {
+            Class::Int => chosen!(self, ints),
+            Class::Single => chosen!(self, singles),
+            Class::Double => chosen!(self, doubles),
+        }
+    }
+}
+
+impl Visit for Lanes<'_> {
+    type Out = Result<(), Trap>;
+    fn other(self) -> Self::Out {
+        Err("an operation of another form")
+    }
+    lanes! {
+        i1 i2 none ints i64;
+        f1 f2 f3 singles f32;
+        d1 d2 d3 doubles f64;
+    }
+    #[inline(always)]
+    fn i2_try(self, trap: Trap, f: impl Fn(i64, i64) -> Option<i64>) -> Self::Out {
+        let (low, high) = self.columns.ints.split_at_mut(self.dst);
+        let (a, b) = (&low[self.args[0]][..self.n], &low[self.args[1]][..self.n]);
+        for ((out, a), b) in high[0][..self.n].iter_mut().zip(a).zip(b) {
+            *out = f(*a, *b).ok_or(trap)?;
+        }
+        Ok(())
+    }
+    #[inline(always)]
+    fn f2_i(self, f: impl Fn(f32, f32) -> bool) -> Self::Out {
+        let (a, b) = (
+            &self.columns.singles[self.args[0]],
+            &self.columns.singles[self.args[1]],
+        );
+        for ((out, a), b) in self.columns.ints[self.dst][..self.n]
+            .iter_mut()
+            .zip(a)
+            .zip(b)
+        {
+            *out = f(*a, *b).into();
+        }
+        Ok(())
+    }
+    #[inline(always)]
+    fn d2_i(self, f: impl Fn(f64, f64) -> bool) -> Self::Out {
+        let (a, b) = (
+            &self.columns.doubles[self.args[0]],
+            &self.columns.doubles[self.args[1]],
+        );
+        for ((out, a), b) in self.columns.ints[self.dst][..self.n]
+            .iter_mut()
+            .zip(a)
+            .zip(b)
+        {
+            *out = f(*a, *b).into();
+        }
+        Ok(())
+    }
+    fn select(self, class: Class) -> Self::Out {
+        let cond = self.columns.ints[self.args[0]];
+        let Self {
+            columns,
+            dst,
+            args,
+            n,
+            ..
+        } = self;
+        Chosen {
+            columns,
+            dst,
+            args,
+            cond,
+            n,
+        }
+        .run(class)
+    }
+    fn copy(self, _: Class) -> Self::Out {
+        self.columns.copy(self.op.args[0], self.op.dst, self.n);
+        Ok(())
+    }
+    fn convert(self, _: Class, _: Class, f: impl Fn(u64) -> u64) -> Self::Out {
+        for lane in 0..self.n {
+            let bits = f(self.columns.bits(self.op.args[0], lane));
+            self.columns.set(self.op.dst, lane, bits);
+        }
+        Ok(())
+    }
+}
+
+/// Combines a scalar with the lanes of a column, one after the other.
+pub(crate) fn fold_lanes(
+    op: ScalarOp,
+    columns: &Columns,
+    column: Column,
+    n: usize,
+    start: u64,
+) -> Result<u64, Trap> {
+    dispatch(
+        op,
+        FoldLanes {
+            columns,
+            column,
+            n: n.min(LANES),
+            start,
+        },
+    )
+}
+
+struct FoldLanes<'a> {
+    columns: &'a Columns,
+    column: Column,
+    n: usize,
+    start: u64,
+}
+impl Visit for FoldLanes<'_> {
+    type Out = Result<u64, Trap>;
+    fn other(self) -> Self::Out {
+        Err(NO_COMBINER)
+    }
+    #[inline(always)]
+    fn i2(self, f: impl Fn(i64, i64) -> i64) -> Self::Out {
+        let lanes = &self.columns.ints[self.column.at][..self.n];
+        Ok(lanes.iter().fold(self.start as i64, |acc, x| f(acc, *x)) as u64)
+    }
+    #[inline(always)]
+    fn f2(self, f: impl Fn(f32, f32) -> f32) -> Self::Out {
+        let lanes = &self.columns.singles[self.column.at][..self.n];
+        let sum = lanes
+            .iter()
+            .fold(f32::from_bits(self.start as u32), |acc, x| f(acc, *x));
+        Ok(sum.to_bits().into())
+    }
+    #[inline(always)]
+    fn d2(self, f: impl Fn(f64, f64) -> f64) -> Self::Out {
+        let lanes = &self.columns.doubles[self.column.at][..self.n];
+        Ok(lanes
+            .iter()
+            .fold(f64::from_bits(self.start), |acc, x| f(acc, *x))
+            .to_bits())
+    }
+    fn copy(self, _: Class) -> Self::Out {
+        // Without a combiner the last value stays.
+        match self.n.checked_sub(1) {
+            Some(last) => Ok(self.columns.bits(self.column, last)),
+            None => Ok(self.start),
+        }
+    }
+}
+
+const NO_COMBINER: Trap = "a combiner of another form";
+
+/// `sum = op(sum, value)`, lane by lane; the value's column stands before the sum's.
+pub(crate) fn join_lanes(
+    op: ScalarOp,
+    columns: &mut Columns,
+    sum: Column,
+    value: Column,
+    n: usize,
+) -> Result<(), Trap> {
+    dispatch(
+        op,
+        JoinLanes {
+            columns,
+            sum,
+            value,
+            n: n.min(LANES),
+        },
+    )
+}
+
+struct JoinLanes<'a> {
+    columns: &'a mut Columns,
+    sum: Column,
+    value: Column,
+    n: usize,
+}
+macro_rules! join {
+    ($($two:ident $field:ident $t:ty;)*) => {$(
+        #[inline(always)]
+        fn $two(self, f: impl Fn($t, $t) -> $t) -> Self::Out {
+            let (low, high) = self.columns.$field.split_at_mut(self.sum.at);
+            for (s, v) in high[0][..self.n].iter_mut().zip(&low[self.value.at][..self.n]) {
+                *s = f(*s, *v);
+            }
+            Ok(())
+        }
+    )*};
+}
+impl Visit for JoinLanes<'_> {
+    type Out = Result<(), Trap>;
+    join! {
+        i2 ints i64;
+        f2 singles f32;
+        d2 doubles f64;
+    }
+    fn other(self) -> Self::Out {
+        Err(NO_COMBINER)
+    }
+    fn copy(self, _: Class) -> Self::Out {
+        self.columns.copy(self.value, self.sum, self.n);
+        Ok(())
+    }
+}
 
 /// A scalar operation element by element: operands are tensors of one shape, or scalars that
 /// stand for every element. `elem` is the element type of the result.
@@ -23,30 +454,28 @@ pub fn elementwise(op: ScalarOp, inputs: &[Data], elem: Type) -> Result<Data, Fa
         .iter()
         .map(Data::to_array)
         .collect::<Result<_, _>>()?;
-    for (array, data) in arrays.iter().zip(inputs) {
-        if matches!(data, Data::Tensor(_)) && array.shape() != shape {
+    let n = shape.iter().product::<usize>() as i64;
+    let mut operands = Vec::new();
+    for ((array, data), kind) in arrays.iter().zip(inputs).zip(kinds) {
+        let whole = matches!(data, Data::Tensor(_));
+        if whole && array.shape() != shape {
             return Err(format!("operands of shapes {:?} and {shape:?}", array.shape()).into());
         }
+        if array.dtype().size() != kind.bytes() {
+            return Err(format!("elements of {} as {kind:?}", array.dtype()).into());
+        }
+        let step = if whole { kind.bytes() as i64 } else { 0 };
+        let view = View {
+            strides: vec![step],
+            ..View::dense(View::NO_BUFFER, kind, &[n])
+        };
+        operands.push(Input {
+            bytes: array.bytes(),
+            view,
+        });
     }
     let dtype = dtype_of(elem).ok_or_else(|| format!("{elem} cannot be held"))?;
-    let kind = Kind::of(elem).ok_or("elements of an unknown kind")?;
-    let elements: usize = shape.iter().product();
-    let mut out = vec![0u8; elements * dtype.size()];
-    for (i, place) in out.chunks_exact_mut(dtype.size()).enumerate() {
-        let mut args = [0; 3];
-        for ((arg, array), kind) in args.iter_mut().zip(&arrays).zip(kinds) {
-            let size = array.dtype().size();
-            let at = if array.shape() == shape { i * size } else { 0 };
-            *arg = array
-                .bytes()
-                .get(at..)
-                .and_then(|b| kind.read(b))
-                .ok_or("an operand is too short")?;
-        }
-        kind.write(op.apply(args)?, place)
-            .ok_or("a result is too long")?;
-    }
-    Array::new(dtype, &shape, out.into())
-        .map(Data::Tensor)
-        .map_err(failure)
+    let out = crate::data::zeros(dtype, &shape)?;
+    let results = Kernel::of_op(op).run_to(&[n], &operands, vec![out], &[])?;
+    Ok(results.into_iter().next().map_or(Data::None, Data::Tensor))
 }

@@ -37,6 +37,7 @@ pub use flow::CountedLoop;
 pub use hooks::{Evaluate, EvaluateOp, LowerOp, LowerToEval};
 pub use interpreter::{Interpreter, evaluate_op, fold_by_evaluation, random_args};
 
+pub use kernel::{Combine, Input, Kernel, KernelSpec, Output};
 pub use lanes::elementwise;
 pub use memory::{Alloc, Buffer, Memory, PlainMemory, Site};
 pub use ops::{CastOp, FloatCmp, FloatFn, FloatOp, IntCmp, IntFn, IntOp, ScalarOp, Trap};

@@ -239,20 +239,50 @@ impl ScalarOp {
 /// Receives the function behind an operation, typed by the class of its operands.
 pub(crate) trait Visit: Sized {
     type Out;
-    fn i1(self, f: impl Fn(i64) -> i64) -> Self::Out;
-    fn i2(self, f: impl Fn(i64, i64) -> i64) -> Self::Out;
-    fn i2_try(self, trap: Trap, f: impl Fn(i64, i64) -> Option<i64>) -> Self::Out;
-    fn f1(self, f: impl Fn(f32) -> f32) -> Self::Out;
-    fn f2(self, f: impl Fn(f32, f32) -> f32) -> Self::Out;
-    fn f3(self, f: impl Fn(f32, f32, f32) -> f32) -> Self::Out;
-    fn d1(self, f: impl Fn(f64) -> f64) -> Self::Out;
-    fn d2(self, f: impl Fn(f64, f64) -> f64) -> Self::Out;
-    fn d3(self, f: impl Fn(f64, f64, f64) -> f64) -> Self::Out;
-    fn f2_i(self, f: impl Fn(f32, f32) -> bool) -> Self::Out;
-    fn d2_i(self, f: impl Fn(f64, f64) -> bool) -> Self::Out;
-    fn select(self, class: Class) -> Self::Out;
-    fn copy(self, class: Class) -> Self::Out;
-    fn convert(self, from: Class, to: Class, f: impl Fn(u64) -> u64) -> Self::Out;
+    /// What comes of a form that is not received.
+    fn other(self) -> Self::Out;
+    fn i1(self, _: impl Fn(i64) -> i64) -> Self::Out {
+        self.other()
+    }
+    fn i2(self, _: impl Fn(i64, i64) -> i64) -> Self::Out {
+        self.other()
+    }
+    fn i2_try(self, _: Trap, _: impl Fn(i64, i64) -> Option<i64>) -> Self::Out {
+        self.other()
+    }
+    fn f1(self, _: impl Fn(f32) -> f32) -> Self::Out {
+        self.other()
+    }
+    fn f2(self, _: impl Fn(f32, f32) -> f32) -> Self::Out {
+        self.other()
+    }
+    fn f3(self, _: impl Fn(f32, f32, f32) -> f32) -> Self::Out {
+        self.other()
+    }
+    fn d1(self, _: impl Fn(f64) -> f64) -> Self::Out {
+        self.other()
+    }
+    fn d2(self, _: impl Fn(f64, f64) -> f64) -> Self::Out {
+        self.other()
+    }
+    fn d3(self, _: impl Fn(f64, f64, f64) -> f64) -> Self::Out {
+        self.other()
+    }
+    fn f2_i(self, _: impl Fn(f32, f32) -> bool) -> Self::Out {
+        self.other()
+    }
+    fn d2_i(self, _: impl Fn(f64, f64) -> bool) -> Self::Out {
+        self.other()
+    }
+    fn select(self, _: Class) -> Self::Out {
+        self.other()
+    }
+    fn copy(self, _: Class) -> Self::Out {
+        self.other()
+    }
+    fn convert(self, _: Class, _: Class, _: impl Fn(u64) -> u64) -> Self::Out {
+        self.other()
+    }
 }
 
 struct One([u64; 3]);
@@ -269,6 +299,9 @@ fn fr(value: f32) -> Result<u64, Trap> {
 
 impl Visit for One {
     type Out = Result<u64, Trap>;
+    fn other(self) -> Self::Out {
+        Err("an operation of another form")
+    }
     #[inline(always)]
     fn i1(self, g: impl Fn(i64) -> i64) -> Self::Out {
         Ok(g(self.0[0] as i64) as u64)

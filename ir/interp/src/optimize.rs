@@ -253,21 +253,21 @@ fn cursors(cx: &mut Compiler<'_>, before: &mut Vec<Line>, body: &mut [Line], cou
     let mut needed: HashSet<u32> = HashSet::new();
     let mut seeks = Vec::new();
     for (instr, site) in body.iter_mut() {
-        let (view, list, rank, kind, write) = match *instr {
+        let (view, list, rank, kind) = match *instr {
             Instr::Load {
                 view,
                 list,
                 rank,
                 kind,
                 ..
-            } => (view, list, rank, kind, false),
+            } => (view, list, rank, kind),
             Instr::Store {
                 view,
                 list,
                 rank,
                 kind,
                 ..
-            } => (view, list, rank, kind, true),
+            } => (view, list, rank, kind),
             _ => continue,
         };
         let regs = listed(&cx.code.lists, list, rank).to_vec();
@@ -288,8 +288,6 @@ fn cursors(cx: &mut Compiler<'_>, before: &mut Vec<Line>, body: &mut [Line], cou
         });
         cx.code.cursors.push(Cursor {
             view,
-            kind,
-            write,
             indices,
             site: op,
         });

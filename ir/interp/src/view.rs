@@ -1,6 +1,7 @@
 //! A memref while a program runs: a strided view of a buffer.
 
 use tir_core::Failure;
+use tir_data::Array;
 
 use crate::memory::Buffer;
 use crate::scalar::Kind;
@@ -21,6 +22,15 @@ pub struct View {
 }
 
 impl View {
+    /// Stands for no buffer, in views of bytes that are at hand.
+    pub const NO_BUFFER: Buffer = Buffer(u32::MAX);
+
+    /// All of an array.
+    pub fn of_array(array: &Array) -> Self {
+        let shape: Vec<i64> = array.shape().iter().map(|&d| d as i64).collect();
+        Self::dense(Self::NO_BUFFER, Kind::of_dtype(array.dtype()), &shape)
+    }
+
     /// All of a buffer that holds a dense row-major array.
     pub fn dense(buffer: Buffer, kind: Kind, shape: &[i64]) -> Self {
         let strides = dense_strides(shape, kind.bytes());

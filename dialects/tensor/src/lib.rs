@@ -6,7 +6,7 @@ mod slices;
 mod transfer;
 
 pub use generic::{Combine, Generic, Yield};
-pub use slices::{CollapseShape, Empty, ExpandShape, ExtractSlice, InsertSlice, check_slice};
+pub use slices::{CollapseShape, Empty, ExpandShape, ExtractSlice, InsertSlice, check_slice, reassociation};
 pub use transfer::{TransferRead, TransferWrite, check_access};
 
 tir::dialect! {

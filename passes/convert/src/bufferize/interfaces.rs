@@ -1,0 +1,371 @@
+//! How the ops of tensor and accel become ops on buffers.
+
+use tir::{DYNAMIC, Failure, Layout, MemRefType, Op, OpId, OpRef, Ret, Type, Value};
+use tir_memref::bufferize::{Bufferizable, Buffers, DestinationStyle, Home, Part, Tie, places};
+use tir_memref::{SubView, sub_view_type};
+use tir_tensor::{
+    CollapseShape, Empty, ExpandShape, ExtractSlice, Generic, InsertSlice, TransferRead,
+    TransferWrite,
+};
+
+/// Attaches the interfaces to the ops that are loaded.
+pub fn attach() {
+    fn to<T: Op>(object: &'static dyn Bufferizable) {
+        if let Some(info) = T::name().info() {
+            info.attach(object);
+        }
+    }
+    fn style<T: Op>(object: &'static dyn DestinationStyle) {
+        if let Some(info) = T::name().info() {
+            info.attach(object);
+        }
+    }
+    style::<Generic>(&OfGeneric);
+    style::<tir_accel::Call>(&OfCall);
+    to::<Empty>(&OfEmpty);
+    to::<TransferRead>(&OfRead);
+    to::<TransferWrite>(&OfWrite);
+    to::<ExtractSlice>(&OfExtract);
+    to::<InsertSlice>(&OfInsert);
+    to::<CollapseShape>(&OfCollapse);
+    to::<ExpandShape>(&OfExpand);
+}
+
+fn read<T: Op>(op: OpRef<'_>) -> Option<T> {
+    op.ir.get(op.id)
+}
+fn record<T: Op>(cx: &Buffers<'_>, op: OpId) -> Result<T, Failure> {
+    cx.ir
+        .get(op)
+        .ok_or_else(|| "has not the structure of its record".into())
+}
+fn result(cx: &Buffers<'_>, op: OpId) -> Result<Value, Failure> {
+    cx.ir
+        .results(op)
+        .next()
+        .ok_or_else(|| "has no result".into())
+}
+
+struct OfGeneric;
+impl DestinationStyle for OfGeneric {
+    fn destinations(&self, op: OpRef<'_>) -> Vec<usize> {
+        let Some(record) = read::<Generic>(op) else {
+            return Vec::new();
+        };
+        let first = record.inputs.len();
+        (first..first + record.outputs.len()).collect()
+    }
+    fn reads_destination(&self, op: OpRef<'_>, _: usize) -> bool {
+        read::<Generic>(op).is_none_or(|record| record.combine.is_some())
+    }
+    fn in_step(&self, op: OpRef<'_>, read_: usize, written: usize) -> bool {
+        let Some(record) = read::<Generic>(op) else {
+            return false;
+        };
+        let maps = &record.indexing_maps;
+        !record.reductions().contains(&true) && maps.get(read_) == maps.get(written)
+    }
+}
+
+struct OfCall;
+impl DestinationStyle for OfCall {
+    fn destinations(&self, op: OpRef<'_>) -> Vec<usize> {
+        let writes = read::<tir_accel::Call>(op).map_or(0, |call| call.writes);
+        (0..usize::try_from(writes).unwrap_or(0)).collect()
+    }
+}
+
+struct OfEmpty;
+impl Bufferizable for OfEmpty {
+    fn is_undefined(&self, _: OpRef<'_>) -> bool {
+        true
+    }
+    fn bufferize(&self, op: OpId, cx: &mut Buffers<'_>) -> Result<(), Failure> {
+        let empty: Empty = record(cx, op)?;
+        let space = cx.space(empty.space.as_deref());
+        let (home, ty) = (Home::Result(op, 0), empty.result.0);
+        let buffer = cx.fresh(home, op, ty, space, empty.dynamic_sizes)?;
+        cx.set(result(cx, op)?, buffer);
+        cx.done(op);
+        Ok(())
+    }
+}
+
+struct OfRead;
+impl Bufferizable for OfRead {
+    fn bufferize(&self, op: OpId, cx: &mut Buffers<'_>) -> Result<(), Failure> {
+        let read: TransferRead = record(cx, op)?;
+        let space = cx.space(read.space.as_deref());
+        let tile = cx.fresh(Home::Result(op, 0), op, read.result.0, space, Vec::new())?;
+        let source = cx.of(read.source)?;
+        cx.before(op).add(tir_memref::TransferRead {
+            source,
+            tile,
+            offsets: read.offsets,
+            padding: read.padding,
+            static_offsets: read.static_offsets,
+            access: read.access,
+        });
+        cx.set(result(cx, op)?, tile);
+        cx.done(op);
+        Ok(())
+    }
+}
+
+/// The second operand becomes the result.
+fn into_second() -> Vec<Tie> {
+    vec![Tie {
+        operand: 1,
+        result: 0,
+        writes: true,
+    }]
+}
+/// The result is a view of the first operand.
+fn view() -> Vec<Tie> {
+    vec![Tie {
+        operand: 0,
+        result: 0,
+        writes: false,
+    }]
+}
+
+struct OfWrite;
+impl Bufferizable for OfWrite {
+    fn ties(&self, _: OpRef<'_>) -> Vec<Tie> {
+        into_second()
+    }
+    fn bufferize(&self, op: OpId, cx: &mut Buffers<'_>) -> Result<(), Failure> {
+        let write: TransferWrite = record(cx, op)?;
+        let tile = cx.of(write.source)?;
+        let dest = cx.destination(op, 1)?;
+        cx.before(op).add(tir_memref::TransferWrite {
+            tile,
+            dest,
+            offsets: write.offsets,
+            static_offsets: write.static_offsets,
+            access: write.access,
+        });
+        cx.set(result(cx, op)?, dest);
+        cx.done(op);
+        Ok(())
+    }
+}
+
+fn memref(cx: &Buffers<'_>, buffer: Value) -> Result<&'static MemRefType, Failure> {
+    let ty = cx.ir.ty(buffer);
+    ty.get::<MemRefType>()
+        .ok_or_else(|| format!("expected a buffer, found {ty}").into())
+}
+
+macro_rules! slice {
+    ($slice:expr, $cx:expr, $op:expr, $source:expr, $part:expr) => {{
+        let ty = memref($cx, $source)?;
+        let (offsets, sizes, strides) = (
+            &$slice.static_offsets,
+            &$slice.static_sizes,
+            &$slice.static_strides,
+        );
+        let ty = sub_view_type(ty, offsets, sizes, strides, $part);
+        let ty = ty.ok_or("takes a part of a buffer whose layout is not strided")?;
+        $cx.before($op).add(SubView {
+            source: $source,
+            offsets: $slice.offsets.clone(),
+            sizes: $slice.sizes.clone(),
+            strides: $slice.strides.clone(),
+            static_offsets: offsets.clone(),
+            static_sizes: sizes.clone(),
+            static_strides: strides.clone(),
+            result: Ret(ty),
+        })
+    }};
+}
+macro_rules! part {
+    ($slice:expr, $whole:expr, $part:expr) => {{
+        let slice = $slice;
+        let mut place = places(&slice.static_offsets, &slice.offsets);
+        place.extend(places(&slice.static_sizes, &slice.sizes));
+        place.extend(places(&slice.static_strides, &slice.strides));
+        Some(Part {
+            whole: $whole,
+            part: $part,
+            place,
+        })
+    }};
+}
+
+struct OfExtract;
+impl Bufferizable for OfExtract {
+    fn ties(&self, _: OpRef<'_>) -> Vec<Tie> {
+        view()
+    }
+    fn takes(&self, op: OpRef<'_>) -> Option<Part> {
+        let slice: ExtractSlice = read(op)?;
+        part!(&slice, slice.source, op.ir.results(op.id).next()?)
+    }
+    fn bufferize(&self, op: OpId, cx: &mut Buffers<'_>) -> Result<(), Failure> {
+        let slice: ExtractSlice = record(cx, op)?;
+        let source = cx.of(slice.source)?;
+        let shape = slice.result.0.shape().unwrap_or(&[]);
+        let buffer = slice!(slice, cx, op, source, shape);
+        cx.set(result(cx, op)?, buffer);
+        cx.done(op);
+        Ok(())
+    }
+}
+
+struct OfInsert;
+impl Bufferizable for OfInsert {
+    fn ties(&self, _: OpRef<'_>) -> Vec<Tie> {
+        into_second()
+    }
+    fn puts(&self, op: OpRef<'_>) -> Option<Part> {
+        let slice: InsertSlice = read(op)?;
+        part!(&slice, slice.dest, slice.source)
+    }
+    fn bufferize(&self, op: OpId, cx: &mut Buffers<'_>) -> Result<(), Failure> {
+        let slice: InsertSlice = record(cx, op)?;
+        let dest = cx.destination(op, 1)?;
+        if !cx.plan.placed.contains(&op) {
+            let source = cx.of(slice.source)?;
+            let shape = cx.ir.ty(slice.source).shape().unwrap_or(&[]);
+            let target = slice!(slice, cx, op, dest, shape);
+            cx.copy(op, source, target);
+        }
+        cx.set(result(cx, op)?, dest);
+        cx.done(op);
+        Ok(())
+    }
+}
+
+/// Strides of a buffer whose dimensions in each group become one; `None` where they do not lie
+/// one behind the other.
+fn collapsed(shape: &[i64], strides: &[i64], groups: &[Vec<usize>]) -> Option<Vec<i64>> {
+    let one = |group: &Vec<usize>| {
+        let mut dims = group.iter().rev().filter(|d| shape[**d] != 1);
+        let Some(&last) = dims.next() else {
+            return Some(1);
+        };
+        let (mut reach, step) = (strides[last].checked_mul(shape[last])?, strides[last]);
+        for &d in dims {
+            if strides[d] == DYNAMIC || shape[d] == DYNAMIC || strides[d] != reach {
+                return None;
+            }
+            reach = reach.checked_mul(shape[d])?;
+        }
+        Some(step)
+    };
+    groups.iter().map(one).collect()
+}
+
+/// Strides of a buffer whose dimensions become groups.
+fn expanded(shape: &[i64], strides: &[i64], groups: &[Vec<usize>]) -> Vec<i64> {
+    let mut out = vec![1; shape.len()];
+    for (group, stride) in groups.iter().zip(strides) {
+        let mut step = *stride;
+        for d in group.iter().rev() {
+            out[*d] = step;
+            step = if step == DYNAMIC {
+                DYNAMIC
+            } else {
+                step.saturating_mul(shape[*d])
+            };
+        }
+    }
+    out
+}
+
+fn with_strides(from: &MemRefType, shape: &[i64], strides: Vec<i64>, offset: i64) -> Type {
+    let dense = offset == 0 && strides == MemRefType::dense_strides(shape);
+    let layout = if dense {
+        Layout::Identity
+    } else {
+        Layout::Strided { strides, offset }
+    };
+    Type::new(MemRefType {
+        shape: shape.to_vec(),
+        layout,
+        ..from.clone()
+    })
+}
+
+fn groups(reassociation: &[tir::Attr]) -> Vec<Vec<usize>> {
+    let group = |attr: &tir::Attr| {
+        let items = attr
+            .get::<tir::ArrayAttr>()
+            .map_or(&[][..], |array| &array.0);
+        items
+            .iter()
+            .filter_map(|item| usize::try_from(item.as_int()?).ok())
+            .collect()
+    };
+    reassociation.iter().map(group).collect()
+}
+
+struct OfCollapse;
+impl Bufferizable for OfCollapse {
+    fn ties(&self, _: OpRef<'_>) -> Vec<Tie> {
+        view()
+    }
+    fn bufferize(&self, op: OpId, cx: &mut Buffers<'_>) -> Result<(), Failure> {
+        let reshape: CollapseShape = record(cx, op)?;
+        let mut src = cx.of(reshape.src)?;
+        let shape = reshape.result.0.shape().unwrap_or(&[]);
+        let groups = groups(&reshape.reassociation);
+        let mut from = memref(cx, src)?;
+        let strided = |from: &MemRefType| {
+            let (strides, offset) = from.strides()?;
+            Some((collapsed(&from.shape, &strides, &groups)?, offset))
+        };
+        // What does not lie one behind the other is copied to where it does.
+        let (strides, offset) = match strided(from) {
+            Some(found) => found,
+            None => {
+                let ty = cx.ir.ty(reshape.src);
+                let dense = cx.fresh(Home::Result(op, 0), op, ty, from.space, Vec::new())?;
+                cx.copy(op, src, dense);
+                src = dense;
+                from = memref(cx, src)?;
+                (MemRefType::dense_strides(shape), 0)
+            }
+        };
+        let ty = with_strides(from, shape, strides, offset);
+        let reassociation = reshape.reassociation;
+        let view = tir_memref::CollapseShape {
+            src,
+            reassociation,
+            result: Ret(ty),
+        };
+        let view = cx.before(op).add(view);
+        cx.set(result(cx, op)?, view);
+        cx.done(op);
+        Ok(())
+    }
+}
+
+struct OfExpand;
+impl Bufferizable for OfExpand {
+    fn ties(&self, _: OpRef<'_>) -> Vec<Tie> {
+        view()
+    }
+    fn bufferize(&self, op: OpId, cx: &mut Buffers<'_>) -> Result<(), Failure> {
+        let reshape: ExpandShape = record(cx, op)?;
+        let src = cx.of(reshape.src)?;
+        let shape = reshape.result.0.shape().unwrap_or(&[]);
+        let from = memref(cx, src)?;
+        let (strides, offset) = from
+            .strides()
+            .ok_or("views a buffer whose layout is not strided")?;
+        let strides = expanded(shape, &strides, &groups(&reshape.reassociation));
+        let ty = with_strides(from, shape, strides, offset);
+        let reassociation = reshape.reassociation;
+        let view = tir_memref::ExpandShape {
+            src,
+            reassociation,
+            result: Ret(ty),
+        };
+        let view = cx.before(op).add(view);
+        cx.set(result(cx, op)?, view);
+        cx.done(op);
+        Ok(())
+    }
+}

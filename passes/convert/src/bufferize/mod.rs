@@ -1,0 +1,158 @@
+//! Bufferization: tensors become buffers in memory spaces, written in place where nobody can tell.
+//!
+//! Results of functions become arguments marked `func.out`, constants buffers of the module.
+//! Everything between is decided by one analysis per function ([`analysis`]), which asks the
+//! interfaces of [`tir_memref::bufferize`], and then rewritten op by op.
+
+pub mod alias;
+pub mod analysis;
+mod interfaces;
+mod structure;
+
+use tir::{Attr, Diagnostic, FunctionType, Ir, Op, OpId, SymbolTable, TensorType, Type, Value};
+use tir_accel::MachineInfo;
+use tir_func::{Func, Return};
+use tir_memref::bufferize::{Buffers, Home, Plan};
+
+use alias::Root;
+use analysis::{Analysis, is_tensor, touches_tensors};
+use structure::{Globals, argument_type};
+
+pub use interfaces::attach;
+
+/// What bufferization did.
+#[derive(Default, Debug)]
+pub struct Report {
+    /// For each copy why it is there.
+    pub remarks: Vec<Diagnostic>,
+    /// The number of copies in the program, apart from transfers that it said itself.
+    pub copies: usize,
+}
+
+/// Makes all functions of a module work on buffers.
+///
+/// Errors: an op on tensors that is not known to work on buffers, tensors handed from block to
+/// block, a buffer whose size is not known.
+pub fn bufferize(module: &mut Ir) -> Result<Report, Vec<Diagnostic>> {
+    attach();
+    let far = MachineInfo::attached(module).and_then(|m| Some(Attr::str(m.far()?.name.as_str())));
+    let taken = SymbolTable::new(module).iter().map(|(name, _)| name.as_str()).collect();
+    let mut globals = Globals::new(far, taken);
+    let (mut report, mut errors) = (Report::default(), Vec::new());
+    for (_, child) in module.children_mut() {
+        if child.is::<Func>(child.root())
+            && has_tensors(child)
+            && let Err(found) = function(child, far, &mut globals, &mut report)
+        {
+            errors.extend(found);
+        }
+    }
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    if let Some(body) = module.body_block(module.root(), 0) {
+        let at = module.first(body).map_or(tir::At::End(body), tir::At::Before);
+        // Behind the machine, before the functions.
+        let first = module.ops_in(body).find(|op| module.is::<Func>(*op));
+        let at = first.map_or(at, tir::At::Before);
+        for global in globals.made {
+            let op = module.create_raw(global.state());
+            module.insert(op, at);
+        }
+    }
+    Ok(report)
+}
+
+fn has_tensors(ir: &Ir) -> bool {
+    let signature = ir.get::<Func>(ir.root()).and_then(|f| f.signature());
+    let tensor = |ty: &Type| ty.is::<TensorType>();
+    signature.is_some_and(|s| s.inputs.iter().chain(&s.results).any(tensor))
+        || ir.walk_ids().into_iter().any(|op| touches_tensors(ir, op))
+}
+
+fn function(
+    ir: &mut Ir,
+    far: Option<Attr>,
+    globals: &mut Globals,
+    report: &mut Report,
+) -> Result<(), Vec<Diagnostic>> {
+    let root = ir.root();
+    let Some(func) = ir.get::<Func>(root) else { return Ok(()) };
+    let Some(signature) = func.signature() else { return Ok(()) };
+    let entry = ir.entry(func.body);
+    // The arguments for results stand behind the others.
+    let outs: Vec<Type> = signature.results.iter().copied().filter(|t| t.is::<TensorType>()).collect();
+    let outs: Vec<Value> = match entry {
+        Some(entry) => outs.iter().map(|ty| ir.add_arg(entry, argument_type(*ty, far))).collect(),
+        None => Vec::new(),
+    };
+    let mut plan = Plan { far, ..Plan::default() };
+    if entry.is_some() {
+        let analysis = Analysis::run(ir, func.body, plan)?;
+        let given = given(&analysis, ir, func.body, &outs);
+        plan = analysis.plan;
+        plan.given = given;
+        report.remarks.extend(analysis.remarks);
+    }
+    sign(ir, root, &func, signature, far);
+    let Some(entry) = entry else { return Ok(()) };
+    let args: Vec<Value> = ir.args(entry).collect();
+    for arg in args {
+        let ty = argument_type(ir.ty(arg), far);
+        ir.set_type(arg, ty);
+    }
+    let blocks: Vec<_> = ir.blocks(func.body).collect();
+    let mut cx = Buffers::new(ir, &plan);
+    for block in blocks {
+        structure::block(&mut cx, block, globals, &outs).map_err(|e| vec![*e])?;
+    }
+    report.copies += cx.copies();
+    cx.finish();
+    Ok(())
+}
+
+/// The signature without tensors.
+fn sign(ir: &mut Ir, root: OpId, func: &Func, signature: &FunctionType, far: Option<Attr>) {
+    let tensor = |ty: &Type| ty.is::<TensorType>();
+    let outs = signature.results.iter().copied().filter(tensor);
+    let inputs = signature.inputs.iter().copied().chain(outs);
+    let inputs: Vec<Type> = inputs.map(|ty| argument_type(ty, far)).collect();
+    let results: Vec<Type> = signature.results.iter().copied().filter(|t| !tensor(t)).collect();
+    if signature.results.iter().any(tensor) {
+        let (args, kept) = structure::argument_attrs(
+            func.arg_attrs.clone(),
+            signature.inputs.len(),
+            func.res_attrs.clone(),
+            &signature.results,
+        );
+        ir.set_attr(root, "arg_attrs", Attr::array(args));
+        ir.remove_attr(root, "res_attrs");
+        if let Some(kept) = kept {
+            ir.set_attr(root, "res_attrs", Attr::array(kept));
+        }
+    }
+    ir.set_attr(root, "function_type", Attr::ty(Type::function(inputs, results)));
+}
+
+/// Buffers that need not be made, as they are what the function returns: the arguments for its
+/// results.
+fn given(
+    analysis: &Analysis<'_>,
+    ir: &Ir,
+    body: tir::RegionId,
+    outs: &[Value],
+) -> std::collections::HashMap<Home, Value> {
+    let mut given = std::collections::HashMap::new();
+    let blocks: Vec<_> = ir.blocks(body).collect();
+    let [block] = blocks[..] else { return given };
+    let Some(end) = ir.last(block).filter(|op| ir.is::<Return>(*op)) else { return given };
+    let results = ir.operands(end).filter(|v| is_tensor(ir, *v));
+    for (value, out) in results.zip(outs) {
+        let Some(Root::Made(home)) = analysis.root(value) else { continue };
+        let (Home::Result(op, _) | Home::Operand(op, _)) = home;
+        if ir.block_of(op) == Some(block) && analysis.space(value).is_none() {
+            given.entry(home).or_insert(*out);
+        }
+    }
+    given
+}

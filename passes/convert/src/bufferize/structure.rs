@@ -1,0 +1,376 @@
+//! Loops, conditions and functions on buffers.
+
+use std::collections::{BTreeSet, HashMap};
+
+use tir::{
+    Attr, BlockId, DictAttr, Failure, Ir, Name, OpId, RegionId, Ret, Rets, Traits, Type, Value,
+};
+use tir_func::{Call, Return};
+use tir_loop::{For, If, Yield};
+use tir_memref::bufferize::{Buffers, Home, bufferizable};
+use tir_memref::{GetGlobal, Global};
+
+use super::analysis::{is_tensor, touches_tensors};
+
+/// Constants that become buffers of the module; equal ones are one.
+pub struct Globals {
+    far: Option<Attr>,
+    taken: BTreeSet<&'static str>,
+    by_value: HashMap<Attr, (Name, Type)>,
+    /// The ones to add, in order.
+    pub made: Vec<Global>,
+}
+
+impl Globals {
+    /// None yet; names in `taken` are not used.
+    pub fn new(far: Option<Attr>, taken: BTreeSet<&'static str>) -> Self {
+        Self {
+            far,
+            taken,
+            by_value: HashMap::new(),
+            made: Vec::new(),
+        }
+    }
+    /// The buffer of a value.
+    fn get(&mut self, value: Attr, ty: Type, hint: Option<Name>) -> (Name, Type) {
+        if let Some(found) = self.by_value.get(&value) {
+            return *found;
+        }
+        let base = hint
+            .map(Name::as_str)
+            .filter(|h| !h.starts_with(|c: char| c.is_ascii_digit()));
+        let base = base.unwrap_or("cst");
+        let mut name = Name::new(base);
+        let mut number = 0;
+        while !self.taken.insert(name.as_str()) {
+            name = Name::new(&format!("{base}_{number}"));
+            number += 1;
+        }
+        let ty = Type::memref(ty.shape().unwrap_or(&[]), ty.elem(), self.far);
+        self.made.push(Global {
+            sym_name: name,
+            sym_visibility: None,
+            r#type: ty,
+            initial_value: Some(value),
+            constant: Some(tir::Flag),
+            alignment: None,
+        });
+        self.by_value.insert(value, (name, ty));
+        (name, ty)
+    }
+}
+
+/// Rewrites what is in a block.
+pub fn block(
+    cx: &mut Buffers<'_>,
+    block: BlockId,
+    globals: &mut Globals,
+    outs: &[Value],
+) -> Result<(), Failure> {
+    let ops: Vec<OpId> = cx.ir.ops_in(block).collect();
+    for op in ops {
+        let (name, loc) = (cx.ir.name(op), cx.ir.loc(op));
+        one(cx, op, globals, outs)
+            .map_err(|e| Box::new(e.or_at(loc).context(format_args!("'{name}' "))))?;
+    }
+    Ok(())
+}
+
+fn region(
+    cx: &mut Buffers<'_>,
+    region: RegionId,
+    globals: &mut Globals,
+    outs: &[Value],
+) -> Result<(), Failure> {
+    let blocks: Vec<BlockId> = cx.ir.blocks(region).collect();
+    blocks
+        .into_iter()
+        .try_for_each(|b| block(cx, b, globals, outs))
+}
+
+fn one(
+    cx: &mut Buffers<'_>,
+    op: OpId,
+    globals: &mut Globals,
+    outs: &[Value],
+) -> Result<(), Failure> {
+    if let Some(record) = cx.ir.get::<For>(op) {
+        return for_(cx, op, record, globals, outs);
+    }
+    if let Some(record) = cx.ir.get::<If>(op) {
+        return if_(cx, op, record, globals, outs);
+    }
+    if cx.ir.is::<Return>(op) {
+        return return_(cx, op, outs);
+    }
+    if let Some(record) = cx.ir.get::<Call>(op) {
+        return call(cx, op, record);
+    }
+    // The arguments of the function are buffers by now; what works on them alone has no tensors
+    // any more, but is to be rewritten all the same.
+    if let Some(known) = bufferizable(cx.ir, op)
+        && cx
+            .ir
+            .operands(op)
+            .chain(cx.ir.results(op))
+            .any(|v| is_shaped(cx.ir, v))
+    {
+        return known.bufferize(op, cx);
+    }
+    if cx.ir.has(op, Traits::ConstantLike) && touches_tensors(cx.ir, op) {
+        return constant(cx, op, globals);
+    }
+    let regions: Vec<RegionId> = cx.ir.regions(op).collect();
+    regions
+        .into_iter()
+        .try_for_each(|r| region(cx, r, globals, outs))
+}
+
+fn is_shaped(ir: &Ir, value: Value) -> bool {
+    is_tensor(ir, value) || ir.ty(value).is::<tir::MemRefType>()
+}
+
+fn constant(cx: &mut Buffers<'_>, op: OpId, globals: &mut Globals) -> Result<(), Failure> {
+    let value = cx.ir.attr(op, "value").ok_or("has no value")?;
+    let result = cx.ir.result(op, 0);
+    let (name, ty) = globals.get(value, cx.ir.ty(result), cx.ir.hint(result));
+    let buffer = cx.before(op).add(GetGlobal {
+        name: tir::Sym(name),
+        result: Ret(ty),
+    });
+    cx.set(result, buffer);
+    cx.done(op);
+    Ok(())
+}
+
+/// The tensors among values, with their places.
+fn tensors(ir: &Ir, values: &[Value]) -> Vec<(usize, Value)> {
+    let all = values.iter().copied().enumerate();
+    all.filter(|(_, v)| is_tensor(ir, *v)).collect()
+}
+/// The values that stay: all but tensors.
+fn scalars(ir: &Ir, values: &[Value]) -> Vec<Value> {
+    values
+        .iter()
+        .copied()
+        .filter(|v| !is_tensor(ir, *v))
+        .collect()
+}
+fn types(ir: &Ir, values: &[Value]) -> Vec<Type> {
+    values.iter().map(|v| ir.ty(*v)).collect()
+}
+fn replace_scalars(ir: &mut Ir, old: OpId, new: &[Value]) {
+    let results: Vec<Value> = ir.results(old).collect();
+    for (old, new) in scalars(ir, &results).into_iter().zip(new) {
+        let hint = ir.hint(old);
+        ir.set_hint(*new, hint);
+        ir.replace_uses(old, *new);
+    }
+}
+
+fn for_(
+    cx: &mut Buffers<'_>,
+    op: OpId,
+    record: For,
+    globals: &mut Globals,
+    outs: &[Value],
+) -> Result<(), Failure> {
+    let block = cx.ir.entry(record.body).ok_or("has an empty region")?;
+    let end = cx.ir.last(block).ok_or("has an empty block")?;
+    let results: Vec<Value> = cx.ir.results(op).collect();
+    let carried: Vec<usize> = tensors(cx.ir, &results)
+        .into_iter()
+        .map(|(i, _)| i)
+        .collect();
+    let mut homes = Vec::new();
+    for &i in &carried {
+        let buffer = cx.destination(op, record.bounds.len() + i)?;
+        let arg = cx.ir.arg(block, i + 1);
+        cx.set(arg, buffer);
+        cx.set(results[i], buffer);
+        homes.push(buffer);
+    }
+    region(cx, record.body, globals, outs)?;
+    if carried.is_empty() {
+        return Ok(());
+    }
+    let mut moved = Vec::new();
+    for (&i, home) in carried.iter().zip(homes) {
+        let tensor = cx.ir.operand(end, i);
+        let value = cx.of(tensor)?;
+        if value != home {
+            moved.push((i, tensor, value, home));
+        }
+    }
+    if cx.plan.crossing.contains(&op) {
+        for (i, tensor, value, _) in &mut moved {
+            let ty = cx.ir.ty(*tensor);
+            let space = cx
+                .ir
+                .ty(*value)
+                .get::<tir::MemRefType>()
+                .and_then(|m| m.space);
+            let between = cx.fresh(Home::Operand(end, *i), end, ty, space, Vec::new())?;
+            cx.copy(end, *value, between);
+            *value = between;
+        }
+    }
+    for (_, _, value, home) in moved {
+        cx.copy(end, value, home);
+    }
+    yield_(cx, end);
+    for &i in carried.iter().rev() {
+        let arg = cx.ir.arg(block, i + 1);
+        cx.done_arg(arg);
+    }
+    cx.ir.detach_region(record.body);
+    let init = record
+        .init
+        .iter()
+        .copied()
+        .filter(|v| !is_shaped(cx.ir, *v))
+        .collect();
+    let kept = scalars(cx.ir, &results);
+    let results = Rets(types(cx.ir, &kept));
+    let new = cx.before(op).add(For {
+        init,
+        results,
+        ..record
+    });
+    replace_scalars(cx.ir, op, &new);
+    cx.done(op);
+    Ok(())
+}
+
+fn yield_(cx: &mut Buffers<'_>, end: OpId) {
+    let values: Vec<Value> = cx.ir.operands(end).collect();
+    let values = values
+        .into_iter()
+        .filter(|v| !is_shaped(cx.ir, *v))
+        .collect();
+    cx.before(end).add(Yield { values });
+    cx.done(end);
+}
+
+fn if_(
+    cx: &mut Buffers<'_>,
+    op: OpId,
+    record: If,
+    globals: &mut Globals,
+    outs: &[Value],
+) -> Result<(), Failure> {
+    let results: Vec<Value> = cx.ir.results(op).collect();
+    let regions = [record.then_region, record.else_region];
+    let mut homes = Vec::new();
+    for (i, result) in tensors(cx.ir, &results) {
+        let home = match cx.plan.joined.get(&result) {
+            Some(base) => cx.of(*base)?,
+            None => {
+                let space = cx.space(None);
+                let ty = cx.ir.ty(result);
+                cx.fresh(Home::Result(op, i), op, ty, space, Vec::new())?
+            }
+        };
+        homes.push((i, home));
+        cx.set(result, home);
+    }
+    for r in regions {
+        region(cx, r, globals, outs)?;
+        let end = cx.ir.entry(r).and_then(|block| cx.ir.last(block));
+        let Some(end) = end.filter(|_| !homes.is_empty()) else {
+            continue;
+        };
+        for (i, home) in &homes {
+            let value = cx.of(cx.ir.operand(end, *i))?;
+            cx.copy(end, value, *home);
+        }
+        yield_(cx, end);
+    }
+    if homes.is_empty() {
+        return Ok(());
+    }
+    regions.into_iter().for_each(|r| cx.ir.detach_region(r));
+    let kept = scalars(cx.ir, &results);
+    let results = Rets(types(cx.ir, &kept));
+    let new = cx.before(op).add(If { results, ..record });
+    replace_scalars(cx.ir, op, &new);
+    cx.done(op);
+    Ok(())
+}
+
+/// Results that are tensors are written to the arguments `outs`, in their order.
+fn return_(cx: &mut Buffers<'_>, op: OpId, outs: &[Value]) -> Result<(), Failure> {
+    let values: Vec<Value> = cx.ir.operands(op).collect();
+    let (mut kept, mut outs) = (Vec::new(), outs.iter());
+    for value in values {
+        if !is_shaped(cx.ir, value) {
+            kept.push(value);
+        } else if let Some(out) = outs.next() {
+            let buffer = cx.of(value)?;
+            cx.copy(op, buffer, *out);
+        }
+    }
+    cx.before(op).add(Return { operands: kept });
+    cx.done(op);
+    Ok(())
+}
+
+/// A call hands over buffers for the results.
+fn call(cx: &mut Buffers<'_>, op: OpId, record: Call) -> Result<(), Failure> {
+    let results: Vec<Value> = cx.ir.results(op).collect();
+    let mut operands = Vec::new();
+    for value in &record.operands {
+        operands.push(cx.of(*value)?);
+    }
+    for (i, result) in tensors(cx.ir, &results) {
+        let (ty, space) = (cx.ir.ty(result), cx.space(None));
+        let buffer = cx.fresh(Home::Result(op, i), op, ty, space, Vec::new())?;
+        operands.push(buffer);
+        cx.set(result, buffer);
+    }
+    let kept = scalars(cx.ir, &results);
+    let results = Rets(types(cx.ir, &kept));
+    let new = cx.before(op).add(Call {
+        operands,
+        results,
+        ..record
+    });
+    replace_scalars(cx.ir, op, &new);
+    cx.done(op);
+    Ok(())
+}
+
+/// The type of a tensor as an argument: a buffer in the far space.
+pub fn argument_type(ty: Type, far: Option<Attr>) -> Type {
+    match ty.get::<tir::TensorType>() {
+        Some(tensor) => Type::memref(tensor.shape.clone(), tensor.elem, far),
+        None => ty,
+    }
+}
+
+/// The attributes of arguments and results once tensor results are arguments, which are marked
+/// `func.out`.
+pub fn argument_attrs(
+    args: Option<Vec<Attr>>,
+    inputs: usize,
+    results: Option<Vec<Attr>>,
+    outputs: &[Type],
+) -> (Vec<Attr>, Option<Vec<Attr>>) {
+    let empty = || Attr::new(DictAttr::new(Vec::new()));
+    let mut args = args.unwrap_or_else(|| vec![empty(); inputs]);
+    let results = results.unwrap_or_else(|| vec![empty(); outputs.len()]);
+    let mut kept = Vec::new();
+    for (attr, ty) in results.into_iter().zip(outputs) {
+        if ty.is::<tir::TensorType>() {
+            let mut entries = attr
+                .get::<DictAttr>()
+                .map_or(Vec::new(), |d| d.entries().to_vec());
+            entries.push((Name::new("func.out"), Attr::unit()));
+            args.push(Attr::new(DictAttr::new(entries)));
+        } else {
+            kept.push(attr);
+        }
+    }
+    let said = kept.iter().any(|attr| *attr != empty());
+    (args, said.then_some(kept))
+}

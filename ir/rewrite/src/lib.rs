@@ -30,7 +30,7 @@ pub use pattern::{
     Canonicalize, Decline, DialectPatterns, Pattern, PatternSet, Patterns, canonicalization,
     canonicalize, register_patterns,
 };
-pub use regions::{erase_dead_args, erase_unreachable};
+pub use regions::{drop_passed, erase_dead_args, erase_unreachable, passed_operands};
 pub use rewriter::{Event, Rewriter};
 pub use rule::{
     Arg, AttrFn, AttrTerm, Call, Functions, Guard, GuardFn, Kind, Literal, OpTerm, Rule, RuleText,

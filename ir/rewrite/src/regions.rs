@@ -42,7 +42,7 @@ pub fn erase_unreachable(ir: &mut Ir) -> usize {
 
 /// The operands of a terminator that become the arguments of its successor `index`; `None` if
 /// its table does not say.
-pub(crate) fn passed(ir: &Ir, op: OpId, index: usize) -> Option<Range<usize>> {
+pub fn passed_operands(ir: &Ir, op: OpId, index: usize) -> Option<Range<usize>> {
     let info = ir.info(op)?;
     if info.fields.iter().any(|f| f.role == Role::Successors) {
         return None;
@@ -70,7 +70,8 @@ pub fn erase_dead_args(ir: &mut Ir) -> usize {
         for block in blocks {
             let count = ir.args(block).len();
             for index in (0..count).rev() {
-                if ir.is_unused(ir.arg(block, index)) && erase_arg(ir, region, block, index) {
+                if ir.is_unused(ir.arg(block, index)) && drop_passed(ir, block, index) {
+                    ir.erase_arg(block, index);
                     erased += 1;
                 }
             }
@@ -79,14 +80,18 @@ pub fn erase_dead_args(ir: &mut Ir) -> usize {
     erased
 }
 
-/// Erases an argument and what is passed for it, where the terminators say what that is.
-pub(crate) fn erase_arg(ir: &mut Ir, region: RegionId, block: BlockId, index: usize) -> bool {
+/// Erases what is passed for an argument of a block; says whether all terminators that go there
+/// say what that is. The argument itself stays.
+pub fn drop_passed(ir: &mut Ir, block: BlockId, index: usize) -> bool {
+    let Some(region) = ir.region_of(block) else {
+        return false;
+    };
     let mut places = Vec::new();
     let terminators: Vec<OpId> = ir.blocks(region).filter_map(|b| ir.last(b)).collect();
     for op in terminators {
         for (i, to) in ir.successors(op).enumerate() {
             if to == block {
-                match passed(ir, op, i) {
+                match passed_operands(ir, op, i) {
                     Some(range) if index < range.len() => places.push((op, i, range.start + index)),
                     _ => return false,
                 }
@@ -97,7 +102,6 @@ pub(crate) fn erase_arg(ir: &mut Ir, region: RegionId, block: BlockId, index: us
     for (op, successor, operand) in places.into_iter().rev() {
         erase_operand(ir, op, successor, operand);
     }
-    ir.erase_arg(block, index);
     true
 }
 

@@ -1,0 +1,85 @@
+//! `canonicalize`: folds, rules and patterns of all loaded dialects until nothing changes.
+
+use tir::rewrite::{Stopped, canonicalization, erase_unreachable};
+use tir::{Diagnostic, Greedy, Ir, Pass, PassCx, PassResult, Patterns, pass};
+
+pass! {
+    /// Brings ops into their canonical form: folds, rules and patterns of all loaded dialects.
+    ///
+    /// Unused ops without effects and unreachable blocks go as well; constants move to the head
+    /// of the function, one of a kind. Runs on the isolated op and on all below it.
+    pub struct Canonicalize = "canonicalize" {
+        /// How often each function is looked at as a whole.
+        pub max_iterations: usize = 10,
+        /// How many folds and rewrites there may be in a function; none for 64 for each of its
+        /// ops, and 4096 more.
+        pub max_rewrites: Option<usize> = None,
+        /// Names of rules and patterns to leave out, besides those of `--disable-rule`.
+        pub disable: Vec<String> = Vec::new(),
+    }
+}
+
+impl Pass for Canonicalize {
+    fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
+        let patterns = cx.shared(|| {
+            let mut disabled = cx.settings().disabled_rules.clone();
+            disabled.extend(self.disable.iter().cloned());
+            Prepared(self.disable.clone(), canonicalization().finish(&disabled))
+        });
+        // What is shared was prepared for the first `canonicalize` of the run.
+        if patterns.0 == self.disable {
+            return self.with(ir, cx, &patterns.1);
+        }
+        let mut disabled = cx.settings().disabled_rules.clone();
+        disabled.extend(self.disable.iter().cloned());
+        self.with(ir, cx, &canonicalization().finish(&disabled))
+    }
+}
+
+struct Prepared(Vec<String>, Result<Patterns, Vec<Diagnostic>>);
+
+impl Canonicalize {
+    fn with(
+        &self,
+        ir: &mut Ir,
+        cx: &mut PassCx<'_>,
+        patterns: &Result<Patterns, Vec<Diagnostic>>,
+    ) -> PassResult {
+        let patterns = patterns.as_ref().map_err(Clone::clone)?;
+        let mut greedy = Greedy::new(patterns);
+        greedy.max_iterations = self.max_iterations;
+        greedy.max_rewrites = self.max_rewrites;
+        cx.each(ir, &|ir, cx| {
+            greedily(ir, cx, &greedy);
+            Ok(())
+        })
+    }
+}
+
+/// Runs the driver on one arena, with its counts as statistics and a warning where it gives up.
+pub(crate) fn greedily(ir: &mut Ir, cx: &mut PassCx<'_>, greedy: &Greedy<'_>) {
+    let outcome = greedy.run(ir);
+    let blocks = erase_unreachable(ir);
+    for (name, n) in &outcome.stats.applied {
+        cx.count(&format!("applied {name}"), *n as usize);
+    }
+    cx.count("folded", outcome.stats.folded as usize);
+    cx.count("erased", outcome.stats.erased as usize);
+    cx.count("unreachable blocks", blocks);
+    if let Some(stopped) = outcome.stopped {
+        let limit = match stopped {
+            Stopped::Iterations => format!("{} iterations", outcome.iterations),
+            Stopped::Rewrites => "its limit of rewrites".to_string(),
+        };
+        let what = format!("'{}' stopped after {limit}, not at the end", cx.pass());
+        let mut warning = Diagnostic::warning(what).at(ir.loc(ir.root()));
+        let most = outcome.stats.applied.iter().max_by_key(|(_, n)| **n);
+        if let Some((name, n)) = most {
+            warning = warning.note(format!("'{name}' was applied most often: {n} times"));
+        }
+        cx.remark(warning);
+    }
+    if !outcome.changed && blocks == 0 {
+        cx.unchanged();
+    }
+}

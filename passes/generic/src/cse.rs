@@ -1,0 +1,88 @@
+//! `cse`: of equal pure ops one is enough.
+
+use rustc_hash::FxHashMap;
+use tir::rewrite::{hash_op, ops_are_equal};
+use tir::{Dominance, Ir, OpId, Pass, PassCx, PassResult, RegionId, Traits, Value, pass};
+
+pass! {
+    /// Replaces an op without effects by an equal one that dominates it.
+    ///
+    /// Equal are ops of one name with equal attributes, operands, result types and regions;
+    /// operands of commutative ops may be swapped.
+    pub struct Cse = "cse" {}
+}
+
+impl Pass for Cse {
+    fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
+        cx.each(ir, &|ir, cx| {
+            let mut run = Run {
+                dominance: Dominance::default(),
+                known: FxHashMap::default(),
+                dead: Vec::new(),
+            };
+            let regions: Vec<RegionId> = ir.regions(ir.root()).collect();
+            for region in regions {
+                run.region(ir, region);
+            }
+            let merged = run.dead.len();
+            for op in run.dead.into_iter().rev() {
+                ir.erase(op);
+            }
+            cx.count("merged", merged);
+            if merged == 0 {
+                cx.unchanged();
+            }
+            Ok(())
+        })
+    }
+}
+
+struct Run {
+    dominance: Dominance,
+    /// The ops met so far by hash; those that no longer dominate anything do no harm.
+    known: FxHashMap<u64, Vec<OpId>>,
+    dead: Vec<OpId>,
+}
+
+impl Run {
+    fn region(&mut self, ir: &mut Ir, region: RegionId) {
+        for block in self.dominance.order(ir, region) {
+            let ops: Vec<OpId> = ir.ops_in(block).collect();
+            for op in ops {
+                // Operands first: what is below may become equal by it.
+                if self.merge(ir, op) {
+                    continue;
+                }
+                let regions: Vec<RegionId> = ir.regions(op).collect();
+                for region in regions {
+                    self.region(ir, region);
+                }
+            }
+        }
+    }
+
+    fn merge(&mut self, ir: &mut Ir, op: OpId) -> bool {
+        let candidate = ir.results(op).len() > 0
+            && ir.is_pure(op)
+            && !ir.has(op, Traits::Terminator)
+            && ir.child(op).is_none();
+        if !candidate {
+            return false;
+        }
+        let same = self.known.entry(hash_op(ir, op)).or_default();
+        let found = same.iter().copied().find(|other| {
+            let dominates = self.dominance.value_dominates(ir, ir.result(*other, 0), op);
+            dominates && ops_are_equal(ir, *other, op)
+        });
+        let Some(other) = found else {
+            same.push(op);
+            return false;
+        };
+        let pairs: Vec<(Value, Value)> = ir.results(op).zip(ir.results(other)).collect();
+        for (old, new) in pairs {
+            ir.replace_uses(old, new);
+        }
+        self.dead.push(op);
+        true
+    }
+}

@@ -1,0 +1,147 @@
+//! Saving a program together with its blobs.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use tir_core::{BlobAttr, Diagnostic, Failure, Ir};
+use tir_data::blob::{self, Origin};
+use tir_data::{Array, DataError, Staged, stage_safetensors};
+use tir_interp::tensor_form;
+
+use crate::blobs;
+use crate::paths::{absolute, relative};
+
+/// Where a program goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Out<'a> {
+    /// To a file; blobs that were made in memory go to the `.safetensors` of the same name.
+    File(&'a Path),
+    /// To standard output; blobs that were made in memory go to this file.
+    Stdout(Option<&'a Path>),
+}
+
+/// Writes a program and what it holds in memory. Blobs that lie in a file keep pointing to it.
+/// `print` gives the text. Files are renamed into place together at the end.
+///
+/// # Errors
+/// If a file cannot be written, a blob is not loaded, or there is no file named for blobs; then
+/// nothing has been written.
+pub fn save(ir: &mut Ir, out: Out<'_>, print: impl FnOnce(&Ir) -> String) -> Result<(), Failure> {
+    let (folder, weights) = match out {
+        Out::File(path) => (
+            absolute(path).parent().map(Path::to_path_buf),
+            Some(path.with_extension("safetensors")),
+        ),
+        Out::Stdout(weights) => (std::env::current_dir().ok(), weights.map(Path::to_path_buf)),
+    };
+    let folder = folder.unwrap_or_default();
+    let staged = place_blobs(ir, &folder, weights.as_deref())?;
+    let text = print(ir);
+    match out {
+        Out::File(path) => {
+            let program = Staged::write(path, &[text.as_bytes()]).map_err(failure)?;
+            // The weights first: a program without its weights is worse than the reverse.
+            staged.map_or(Ok(()), Staged::commit).map_err(failure)?;
+            program.commit().map_err(failure)
+        }
+        Out::Stdout(_) => {
+            staged.map_or(Ok(()), Staged::commit).map_err(failure)?;
+            let mut stdout = std::io::stdout().lock();
+            let written = stdout
+                .write_all(text.as_bytes())
+                .and_then(|()| stdout.flush());
+            written.map_err(|e| format!("cannot write to standard output: {e}").into())
+        }
+    }
+}
+
+fn failure(error: DataError) -> Failure {
+    error.to_string().into()
+}
+
+/// The blobs of one hash and form are one array of the file.
+type Content = (Box<str>, tir_core::Type);
+
+/// Says for every blob where it will lie, and stages the file for those that lie nowhere yet.
+fn place_blobs(
+    ir: &mut Ir,
+    folder: &Path,
+    weights: Option<&Path>,
+) -> Result<Option<Staged>, Failure> {
+    let target = weights.map(absolute);
+    let mut found: Vec<&'static BlobAttr> = Vec::new();
+    let mut seen = HashSet::new();
+    blobs::each(ir, &mut |_, blob| {
+        if seen.insert(blob) {
+            found.push(blob);
+        }
+    });
+    let mut places: HashMap<Content, (PathBuf, String)> = HashMap::new();
+    let mut arrays: BTreeMap<String, Array> = BTreeMap::new();
+    let mut homeless: Vec<&BlobAttr> = Vec::new();
+    for blob in found {
+        let content = (blob.hash.clone(), blob.ty);
+        if places.contains_key(&content) {
+            continue;
+        }
+        let Some(data) = blob::get(&blob.hash) else {
+            let (file, key) = (&blob.file, &blob.key);
+            return Err(format!("blob '{key}' of '{file}' is not loaded").into());
+        };
+        let (dtype, shape) = tensor_form(blob.ty)?;
+        let array = Array::new(dtype, &shape, data).map_err(failure)?;
+        match blob::origin(&blob.hash) {
+            // What lies in the file that is about to be replaced goes into the new one. Another
+            // form of bytes that lie in a file under their first form is an array of its own.
+            Some(Origin::File { path, key })
+                if Some(&path) != target.as_ref() && *key == *blob.key && !blob.file.is_empty() =>
+            {
+                places.insert(content, (path, key));
+            }
+            _ => match &target {
+                Some(target) => {
+                    let key = free_key(&arrays, &blob.key);
+                    arrays.insert(key.clone(), array);
+                    places.insert(content, (target.clone(), key));
+                }
+                None => homeless.push(blob),
+            },
+        }
+    }
+    if let Some(first) = homeless.first() {
+        let (count, key) = (homeless.len(), &first.key);
+        let error = format!("no file is named for {count} constants in memory, first '{key}'");
+        let error = Diagnostic::error(error).note("--weights-out FILE says where they go");
+        return Err(Box::new(error));
+    }
+    let staged = match (&target, arrays.is_empty()) {
+        (Some(target), false) => {
+            let arrays = arrays.iter().map(|(key, array)| (key.as_str(), array));
+            Some(stage_safetensors(target, arrays).map_err(failure)?)
+        }
+        _ => None,
+    };
+    blobs::replace(ir, &|blob| {
+        let mut blob = blob.clone();
+        if let Some((path, key)) = places.get(&(blob.hash.clone(), blob.ty)) {
+            blob.file = relative(folder, path).into();
+            blob.key = key.as_str().into();
+        }
+        blob
+    });
+    Ok(staged)
+}
+
+/// The key, or the key with a number behind it, that no array has yet.
+fn free_key(arrays: &BTreeMap<String, Array>, key: &str) -> String {
+    let key = match key {
+        "" | "__metadata__" => "constant",
+        key => key,
+    };
+    let numbered = (1..).map(|n| format!("{key}_{n}"));
+    let mut names = std::iter::once(key.to_string()).chain(numbered);
+    names
+        .find(|name| !arrays.contains_key(name))
+        .unwrap_or_default()
+}

@@ -1,0 +1,379 @@
+//! Importers of nodes that compute.
+
+use tir_core::Value;
+use tir_data::Array;
+use tir_graph::{Add, AvgPool, Conv2d, Div, Gemm, GlobalAvgPool, MatMul, MaxPool, Mul, Relu, Sub};
+use tir_onnx::Node;
+
+use super::import::{Cx, Outcome};
+use super::views::{self, reshaped};
+use super::window::Windows;
+
+/// Makes the ops of a node.
+pub(super) type Importer = fn(&mut Cx, &Node) -> Outcome<()>;
+
+/// The importer of a node's operator.
+pub(super) fn importer(node: &Node) -> Option<Importer> {
+    if !node.domain.is_empty() {
+        return None;
+    }
+    Some(match node.op_type.as_str() {
+        "Add" => |cx, node| binary(cx, node, |cx, x, y| cx.add(node, Add { x, y })),
+        "AveragePool" => average_pool,
+        "BatchNormalization" => batch_normalization,
+        "Constant" => views::constant,
+        "Conv" => conv,
+        "Div" => |cx, node| binary(cx, node, |cx, x, y| cx.add(node, Div { x, y })),
+        "Flatten" => views::flatten,
+        "Gemm" => gemm,
+        "GlobalAveragePool" => global_average_pool,
+        "Identity" => views::identity,
+        "MatMul" => matmul,
+        "MaxPool" => max_pool,
+        "Mul" => |cx, node| binary(cx, node, |cx, x, y| cx.add(node, Mul { x, y })),
+        "Relu" => relu,
+        "Reshape" => views::reshape,
+        "Sub" => |cx, node| binary(cx, node, |cx, x, y| cx.add(node, Sub { x, y })),
+        "Transpose" => views::transpose,
+        _ => return None,
+    })
+}
+
+fn fail<T>(node: &Node, why: impl Into<String>) -> Outcome<T> {
+    Err(Some(node.error(why)))
+}
+
+fn binary(
+    cx: &mut Cx,
+    node: &Node,
+    make: impl FnOnce(&mut Cx, Value, Value) -> Outcome<Value>,
+) -> Outcome<()> {
+    node.only_attributes(&[]).map_err(Some)?;
+    let (x, y) = (cx.operand(node, 0)?, cx.operand(node, 1)?);
+    let result = make(cx, x, y)?;
+    cx.define(node, result)
+}
+
+fn relu(cx: &mut Cx, node: &Node) -> Outcome<()> {
+    node.only_attributes(&[]).map_err(Some)?;
+    let x = cx.operand(node, 0)?;
+    let y = cx.add(node, Relu { x })?;
+    cx.define(node, y)
+}
+
+/// The input as a batch of images: one dimension behind the first two gets a unit one before it.
+fn image(cx: &mut Cx, node: &Node, x: Value) -> Outcome<Value> {
+    match *cx.shape(x).0 {
+        [_, _, _, _] => Ok(x),
+        [n, c, l] => reshaped(cx, node, x, &[n, c, 1, l]),
+        ref shape => {
+            let rank = shape.len();
+            fail(
+                node,
+                format!("has an input of rank {rank}, expected 3 or 4"),
+            )
+        }
+    }
+}
+
+/// The result of an op on images, in the rank that the node's input has.
+fn in_rank(cx: &mut Cx, node: &Node, y: Value, rank: usize) -> Outcome<Value> {
+    match *cx.shape(y).0 {
+        [n, c, 1, l] if rank == 3 => reshaped(cx, node, y, &[n, c, l]),
+        _ => Ok(y),
+    }
+}
+
+/// The sizes behind the first two dimensions.
+fn spatial(shape: &[i64]) -> &[i64] {
+    shape.get(2..).unwrap_or(&[])
+}
+
+fn conv(cx: &mut Cx, node: &Node) -> Outcome<()> {
+    let known = [
+        "auto_pad",
+        "dilations",
+        "group",
+        "kernel_shape",
+        "pads",
+        "strides",
+    ];
+    node.only_attributes(&known).map_err(Some)?;
+    let (x, w) = (cx.operand(node, 0)?, cx.operand(node, 1)?);
+    let bias = cx.optional(node, 2)?;
+    let (shape, weights) = (cx.shape(x).0, cx.shape(w).0);
+    let kernel = spatial(weights);
+    if let Some(stated) = node.ints("kernel_shape").map_err(Some)?
+        && stated != kernel
+    {
+        return fail(
+            node,
+            format!("attribute 'kernel_shape' is {stated:?}, the weights are {weights:?}"),
+        );
+    }
+    let windows = Windows::read(node, spatial(shape), kernel)?.two_dimensional();
+    let groups = node.int("group").map_err(Some)?.unwrap_or(1);
+    let (x, w) = (image(cx, node, x)?, image(cx, node, w)?);
+    let Windows {
+        strides,
+        pads,
+        dilations,
+        ..
+    } = windows;
+    let y = cx.add(
+        node,
+        Conv2d {
+            x,
+            w,
+            bias,
+            strides,
+            pads,
+            dilations,
+            groups,
+        },
+    )?;
+    let y = in_rank(cx, node, y, shape.len())?;
+    cx.define(node, y)
+}
+
+/// The input of a pool as images, its windows, and `ceil_mode`.
+fn pool(cx: &mut Cx, node: &Node) -> Outcome<(Value, usize, Windows, bool)> {
+    if node.outputs.iter().skip(1).any(Option::is_some) {
+        return fail(
+            node,
+            "has a result besides the pooled values, which cannot be imported",
+        );
+    }
+    let x = cx.operand(node, 0)?;
+    let shape = cx.shape(x).0;
+    let kernel = node.ints("kernel_shape").map_err(Some)?;
+    let kernel = kernel.ok_or_else(|| Some(node.missing("kernel_shape")))?;
+    let windows = Windows::read(node, spatial(shape), kernel)?.two_dimensional();
+    let ceil = node.int("ceil_mode").map_err(Some)?.unwrap_or(0) != 0;
+    Ok((image(cx, node, x)?, shape.len(), windows, ceil))
+}
+
+fn max_pool(cx: &mut Cx, node: &Node) -> Outcome<()> {
+    let known = [
+        "auto_pad",
+        "ceil_mode",
+        "dilations",
+        "kernel_shape",
+        "pads",
+        "storage_order",
+        "strides",
+    ];
+    node.only_attributes(&known).map_err(Some)?;
+    let (x, rank, windows, ceil_mode) = pool(cx, node)?;
+    let Windows {
+        kernel,
+        strides,
+        pads,
+        dilations,
+    } = windows;
+    let y = cx.add(
+        node,
+        MaxPool {
+            x,
+            kernel,
+            strides,
+            pads,
+            dilations,
+            ceil_mode,
+        },
+    )?;
+    let y = in_rank(cx, node, y, rank)?;
+    cx.define(node, y)
+}
+
+fn average_pool(cx: &mut Cx, node: &Node) -> Outcome<()> {
+    let known = [
+        "auto_pad",
+        "ceil_mode",
+        "count_include_pad",
+        "dilations",
+        "kernel_shape",
+        "pads",
+        "strides",
+    ];
+    node.only_attributes(&known).map_err(Some)?;
+    let count_include_pad = node.int("count_include_pad").map_err(Some)?.unwrap_or(0) != 0;
+    let (x, rank, windows, ceil_mode) = pool(cx, node)?;
+    let Windows {
+        kernel,
+        strides,
+        pads,
+        dilations,
+    } = windows;
+    let op = AvgPool {
+        x,
+        kernel,
+        strides,
+        pads,
+        dilations,
+        ceil_mode,
+        count_include_pad,
+    };
+    let y = cx.add(node, op)?;
+    let y = in_rank(cx, node, y, rank)?;
+    cx.define(node, y)
+}
+
+fn global_average_pool(cx: &mut Cx, node: &Node) -> Outcome<()> {
+    node.only_attributes(&[]).map_err(Some)?;
+    let x = cx.operand(node, 0)?;
+    let rank = cx.shape(x).0.len();
+    let x = image(cx, node, x)?;
+    let y = cx.add(node, GlobalAvgPool { x })?;
+    let y = in_rank(cx, node, y, rank)?;
+    cx.define(node, y)
+}
+
+/// Each element times a factor, in the array's own type; `None` for integers.
+fn scaled(array: &Array, factor: f32) -> Option<Array> {
+    let shape = array.shape();
+    if let Some(values) = array.as_f32() {
+        return Array::from_vec(shape, values.iter().map(|v| v * factor).collect()).ok();
+    }
+    let values = array.as_slice::<f64>()?;
+    Array::from_vec(
+        shape,
+        values.iter().map(|v| v * f64::from(factor)).collect(),
+    )
+    .ok()
+}
+
+/// Operand `k` times a factor: a constant is multiplied here, else by an op.
+fn times(cx: &mut Cx, node: &Node, k: usize, factor: f32) -> Outcome<Value> {
+    if factor == 1.0 {
+        return cx.operand(node, k);
+    }
+    if let Some(array) = cx.elements(node, k).and_then(|a| scaled(&a, factor)) {
+        let name = format!("{}_scaled", node.input(k).unwrap_or("constant"));
+        return Ok(cx.constant(&array, &name));
+    }
+    let x = cx.operand(node, k)?;
+    let (_, elem) = cx.shape(x);
+    let one = if elem == tir_core::Type::f32() {
+        Array::scalar(factor)
+    } else {
+        return fail(
+            node,
+            format!("multiplies {elem} by {factor}, which cannot be imported"),
+        );
+    };
+    let y = cx.constant(&one, "factor");
+    cx.add(node, Mul { x, y })
+}
+
+fn gemm(cx: &mut Cx, node: &Node) -> Outcome<()> {
+    node.only_attributes(&["alpha", "beta", "transA", "transB"])
+        .map_err(Some)?;
+    let float = |name: &str| -> Outcome<f32> { Ok(node.float(name).map_err(Some)?.unwrap_or(1.0)) };
+    let flag =
+        |name: &str| -> Outcome<bool> { Ok(node.int(name).map_err(Some)?.unwrap_or(0) != 0) };
+    let (alpha, beta) = (float("alpha")?, float("beta")?);
+    let (trans_a, trans_b) = (flag("transA")?, flag("transB")?);
+    // α·a·b = a·(α·b), where α·b can be computed here, else (α·a)·b.
+    let (a, b) = match cx.elements(node, 1) {
+        Some(_) => (cx.operand(node, 0)?, times(cx, node, 1, alpha)?),
+        None => (times(cx, node, 0, alpha)?, cx.operand(node, 1)?),
+    };
+    let c = match node.input(2) {
+        Some(_) if beta != 0.0 => Some(times(cx, node, 2, beta)?),
+        _ => None,
+    };
+    let y = cx.add(
+        node,
+        Gemm {
+            a,
+            b,
+            c,
+            trans_a,
+            trans_b,
+        },
+    )?;
+    cx.define(node, y)
+}
+
+/// Vectors are matrices of one row on the left, of one column on the right, and the result has no
+/// dimension for them.
+fn matmul(cx: &mut Cx, node: &Node) -> Outcome<()> {
+    node.only_attributes(&[]).map_err(Some)?;
+    let (mut a, mut b) = (cx.operand(node, 0)?, cx.operand(node, 1)?);
+    let (row, column) = (cx.shape(a).0.len() == 1, cx.shape(b).0.len() == 1);
+    if let ([k], true) = (cx.shape(a).0, row) {
+        a = reshaped(cx, node, a, &[1, *k])?;
+    }
+    if let ([k], true) = (cx.shape(b).0, column) {
+        b = reshaped(cx, node, b, &[*k, 1])?;
+    }
+    let mut y = cx.add(node, MatMul { a, b })?;
+    let mut shape = cx.shape(y).0.to_vec();
+    if column {
+        shape.pop();
+    }
+    if row {
+        let at = shape.len() - usize::from(!column) - 1;
+        shape.remove(at);
+    }
+    y = reshaped(cx, node, y, &shape)?;
+    cx.define(node, y)
+}
+
+/// `(x - mean) / sqrt(var + ε) · scale + bias`, as a product and a sum by channel.
+fn batch_normalization(cx: &mut Cx, node: &Node) -> Outcome<()> {
+    node.only_attributes(&["epsilon", "momentum", "training_mode"])
+        .map_err(Some)?;
+    if node.int("training_mode").map_err(Some)?.unwrap_or(0) != 0 {
+        return fail(node, "is in training mode, which cannot be imported");
+    }
+    let epsilon = f64::from(node.float("epsilon").map_err(Some)?.unwrap_or(1e-5));
+    let x = cx.operand(node, 0)?;
+    let (shape, _) = cx.shape(x);
+    let channels = shape.get(1).copied().unwrap_or(1);
+    let mut numbers = Vec::new();
+    for k in 1..5 {
+        let array = cx.elements(node, k);
+        let array = array.filter(|a| a.as_f32().is_some() && a.len() as i64 == channels);
+        let Some(array) = array else {
+            return fail(
+                node,
+                format!("operand {k} is not a constant of {channels} x f32"),
+            );
+        };
+        numbers.push(array.iter_f64().collect::<Vec<f64>>());
+    }
+    let [scale, bias, mean, var] = &numbers[..] else {
+        return fail(node, "has operands missing");
+    };
+    let factor: Vec<f64> = scale
+        .iter()
+        .zip(var)
+        .map(|(s, v)| s / (v + epsilon).sqrt())
+        .collect();
+    let shift = bias
+        .iter()
+        .zip(mean.iter().zip(&factor))
+        .map(|(b, (m, f))| b - m * f);
+    let mut by_channel = vec![1; shape.len().saturating_sub(1)];
+    if let Some(first) = by_channel.first_mut() {
+        *first = channels as usize;
+    }
+    let mut constant = |values: Vec<f32>, name: &str| -> Outcome<Value> {
+        let array =
+            Array::from_vec(&by_channel, values).map_err(|e| Some(node.error(e.to_string())))?;
+        let title = if node.name.is_empty() {
+            "batch_norm"
+        } else {
+            &node.name
+        };
+        Ok(cx.constant(&array, &format!("{title}_{name}")))
+    };
+    let shift: Vec<f32> = shift.map(|v| v as f32).collect();
+    let scale = constant(factor.iter().map(|v| *v as f32).collect(), "scale")?;
+    let shift = constant(shift, "shift")?;
+    let y = cx.add(node, Mul { x, y: scale })?;
+    let y = cx.add(node, Add { x: y, y: shift })?;
+    cx.define(node, y)
+}

@@ -131,7 +131,8 @@ impl Data {
                     && shape_fits(ty, a.shape().iter().map(|&d| d as i64))
             }
             Self::View(v) => {
-                Kind::of(ty.elem()) == Some(v.kind) && shape_fits(ty, v.shape.iter().copied())
+                Kind::of(ty.elem()).is_some_and(|k| k.is_stored_as(v.kind))
+                    && shape_fits(ty, v.shape.iter().copied())
             }
             Self::Object(_) => Kind::of(ty).is_none() && ty.shape().is_none(),
             Self::None => false,

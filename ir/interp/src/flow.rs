@@ -236,6 +236,12 @@ impl<'m> Compiler<'m> {
         let carried: Vec<Value> = args.collect();
         let (lower, upper, step) = (spec.lower, spec.upper, spec.step);
         let iv = self.reg(counter)?;
+        if self.is_once(lower, upper, step) {
+            self.assign(spec.init, &carried)?;
+            self.set_slot(counter, Slot::Scalar(lower));
+            let yielded = self.block(block)?;
+            return self.yield_to(spec.body, &yielded, spec.results);
+        }
         let (head, exit) = (self.label(), self.label());
         let exit_at = exit.0;
         self.assign(spec.init, &carried)?;
@@ -279,6 +285,16 @@ impl<'m> Compiler<'m> {
             .into());
         }
         Ok(())
+    }
+
+    /// Whether a loop between numbers runs exactly once.
+    fn is_once(&self, lower: Reg, upper: Reg, step: Reg) -> bool {
+        let number = |r: Reg| self.is_number(r.index).map(|n| n as i64);
+        let (Some(low), Some(high), Some(step)) = (number(lower), number(upper), number(step))
+        else {
+            return false;
+        };
+        step > 0 && low < high && low.checked_add(step).is_none_or(|next| next >= high)
     }
 
     /// A loop that runs while a condition holds: `before` computes the condition and what is

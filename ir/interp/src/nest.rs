@@ -171,7 +171,7 @@ impl<'k> Nest<'k> {
             .iter()
             .map(|i| &i.view)
             .chain(outputs.iter().map(|o| &o.view));
-        if let Some((column, view)) = kinds.zip(views).find(|(c, v)| c.kind != v.kind) {
+        if let Some((column, view)) = kinds.zip(views).find(|(c, v)| !c.kind.is_stored_as(v.kind)) {
             return Err(
                 format!("an operand of {:?}, expected {:?}", view.kind, column.kind).into(),
             );

@@ -74,6 +74,8 @@ pub(crate) fn shape(
     let (mut before, mut body) = hoist(cx, body, pinned);
     let mut open = true;
     if body.iter().all(|(i, _)| is_straight(i)) {
+        propagate(cx, &mut body, pinned);
+        sweep(cx, &mut body, pinned);
         coalesce(cx, &mut body, pinned);
         cursors(cx, &mut before, &mut body, counter);
         sweep(cx, &mut body, pinned);
@@ -149,6 +151,48 @@ fn hoist(cx: &Compiler<'_>, body: Vec<Line>, pinned: &[u32]) -> (Vec<Line>, Vec<
         }
     }
     (before, rest)
+}
+
+/// Readers of a copy read what it is a copy of, as long as that has not changed.
+fn propagate(cx: &mut Compiler<'_>, body: &mut [Line], pinned: &[u32]) {
+    let mut writes: HashMap<u32, u32> = HashMap::new();
+    for reg in body.iter().filter_map(|(i, _)| written(i)) {
+        *writes.entry(reg).or_default() += 1;
+    }
+    let mut source: HashMap<u32, u32> = HashMap::new();
+    for (instr, _) in body.iter_mut() {
+        let find = |r: &mut u32| {
+            if let Some(from) = source.get(r) {
+                *r = *from;
+            }
+        };
+        match instr {
+            Instr::Op { a, b, c, .. } => [a, b, c].into_iter().for_each(find),
+            Instr::Move { src, .. } => find(src),
+            Instr::Load { list, rank, .. } | Instr::Store { list, rank, .. } => {
+                let at = *list as usize..*list as usize + *rank as usize;
+                if let Some(regs) = cx.code.lists.get_mut(at) {
+                    regs.iter_mut().for_each(find);
+                }
+            }
+            _ => {}
+        }
+        if let Instr::Store { src, .. } = instr
+            && let Some(from) = source.get(src)
+        {
+            *src = *from;
+        }
+        if let Some(dst) = written(instr) {
+            source.retain(|to, from| *to != dst && *from != dst);
+            if let Instr::Move { src, .. } = *instr
+                && src != dst
+                && !pinned.contains(&dst)
+                && writes.get(&dst) == Some(&1)
+            {
+                source.insert(dst, src);
+            }
+        }
+    }
 }
 
 /// A value that is only carried on is computed in the register of what is carried.
@@ -339,6 +383,7 @@ fn sweep(cx: &Compiler<'_>, body: &mut Vec<Line>, pinned: &[u32]) {
         let len = body.len();
         body.retain(|(instr, _)| match instr {
             Instr::Op { op, dst, .. } => op.may_trap() || read.contains(dst),
+            Instr::Move { dst, .. } => read.contains(dst),
             _ => true,
         });
         if body.len() == len {

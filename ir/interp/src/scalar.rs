@@ -98,6 +98,11 @@ impl Kind {
         }
     }
 
+    /// Whether memory holds both alike: floats of one format, integers of as many bytes.
+    pub fn is_stored_as(self, other: Kind) -> bool {
+        self == other || !self.is_float() && !other.is_float() && self.bytes() == other.bytes()
+    }
+
     pub(crate) fn class(self) -> Class {
         match self {
             Kind::Int(_) | Kind::Index => Class::Int,

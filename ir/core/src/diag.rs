@@ -118,6 +118,11 @@ impl From<Diagnostic> for Vec<Diagnostic> {
         vec![one]
     }
 }
+impl From<Failure> for Vec<Diagnostic> {
+    fn from(one: Failure) -> Self {
+        vec![*one]
+    }
+}
 /// A bare message becomes an error whose place the framework adds.
 impl From<String> for Diagnostic {
     fn from(message: String) -> Self {

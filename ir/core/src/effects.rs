@@ -18,12 +18,19 @@ impl Ir {
             None => return None,
         };
         if info.has(Traits::RecursiveEffects) {
-            for region in self.regions(op) {
-                for block in self.blocks(region) {
-                    for op in self.ops_in(block) {
-                        if !self.has(op, Traits::Terminator) {
-                            effects.extend(self.effects(op)?);
+            let (inner, root) = self.op(op).inner();
+            for region in inner.regions(root) {
+                for block in inner.blocks(region) {
+                    for one in inner.ops_in(block) {
+                        if inner.has(one, Traits::Terminator) {
+                            continue;
                         }
+                        let mut below = inner.effects(one)?;
+                        if !std::ptr::eq(inner, self) {
+                            // Values of an isolated op mean nothing out here.
+                            below.iter_mut().for_each(|effect| effect.on = None);
+                        }
+                        effects.extend(below);
                     }
                 }
             }

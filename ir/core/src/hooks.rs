@@ -3,7 +3,7 @@
 
 use crate::diag::Failure;
 use crate::ir::OpRef;
-use crate::op::{Effects, Folds, Hook, Op};
+use crate::op::{Access, Effect, Effects, Folds, Hook, Op};
 use crate::symbol::Scopes;
 use crate::types::Type;
 
@@ -71,6 +71,10 @@ pub fn infer<T: Infer>() -> Hook {
 pub fn effects<T: HasEffects>() -> Hook {
     Hook::Effects(&|ir, id| match T::read(ir, id) {
         Some(record) => record.effects(ir.op(id)),
-        None => Effects::new(),
+        // What is not as declared (or stands in a slot) may do anything.
+        None => smallvec::smallvec![Effect {
+            access: Access::Write,
+            on: None,
+        }],
     })
 }

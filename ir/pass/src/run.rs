@@ -257,12 +257,16 @@ impl<'a> Runner<'a> {
             let Element::Pass(pass) = element else {
                 continue;
             };
-            let mut cx = PassCx::new(pass.name(), &self.shared, around, analyses);
-            if let Err(errors) = pass.prepare(ir, &mut cx) {
-                let errors = self.failed(errors, pass.name(), path);
-                out.report.errors.extend(errors);
-                return;
-            }
+            let name = pass.name();
+            let mut cx = PassCx::new(name, &self.shared, around, analyses);
+            let result = catch_unwind(AssertUnwindSafe(|| pass.prepare(ir, &mut cx)));
+            let errors = match result {
+                Ok(Ok(())) => continue,
+                Ok(Err(errors)) => self.failed(errors, name, path),
+                Err(panic) => vec![self.panicked(ir, &*panic, name, path)],
+            };
+            out.report.errors.extend(errors);
+            return;
         }
         let around = Surroundings {
             scope: SymbolScope::below(ir, around.scope.as_ref()),
@@ -367,13 +371,8 @@ impl<'a> Runner<'a> {
         analyses.invalidate(&preserved);
         match result {
             Err(panic) => {
-                let what = format!("pass '{name}' panicked: {}", message(&*panic));
-                let error = Diagnostic::error(what).at(ir.loc(ir.root()));
-                let note = format!(
-                    "this is a bug of the pass; reproduce with {}",
-                    self.reproducer(path)
-                );
-                out.report.errors.push(error.note(note));
+                let error = self.panicked(ir, &*panic, name, path);
+                out.report.errors.push(error);
                 return;
             }
             Ok(Err(errors)) => {
@@ -410,6 +409,21 @@ impl<'a> Runner<'a> {
 
     fn reproducer(&self, path: &[usize]) -> String {
         format!("--pass-pipeline='{}'", self.pipeline.up_to(path))
+    }
+
+    /// The error about a panic.
+    fn panicked(
+        &self,
+        ir: &Ir,
+        panic: &(dyn Any + Send),
+        pass: &str,
+        path: &[usize],
+    ) -> Diagnostic {
+        let what = format!("pass '{pass}' panicked: {}", message(panic));
+        let reproducer = self.reproducer(path);
+        Diagnostic::error(what).at(ir.loc(ir.root())).note(format!(
+            "this is a bug of the pass; reproduce with {reproducer}"
+        ))
     }
 
     /// The errors of a pass, the first with what failed.

@@ -475,3 +475,31 @@ fn infos_have_sentences() {
         Ok("add-ticks{count=4}".to_string())
     );
 }
+
+#[test]
+fn damaged_text_is_an_error_or_a_pipeline() {
+    let text = "t.module(add-ticks{count=2 from-file=\"a b\\\\c\" tiles=[1,2]},t.func(look,fail{how={x=(y)}}),any(twice))";
+    let registry = registry();
+    for cut in 0..text.len() {
+        let _ = registry.parse(&text[..cut]);
+        let _ = registry.parse(&text[cut..]);
+    }
+    let mut state = 1_u64;
+    for _ in 0..10_000 {
+        let mut bytes = text.as_bytes().to_vec();
+        for _ in 0..3 {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            let at = (state >> 33) as usize % bytes.len();
+            bytes[at] ^= 1 << (state >> 20 & 7);
+        }
+        if let Ok(pipeline) = registry.parse(&String::from_utf8_lossy(&bytes)) {
+            let printed = pipeline.to_string();
+            let again = registry.parse(&printed).map(|p| p.to_string());
+            assert_eq!(again, Ok(printed));
+        }
+    }
+    let deep = "any(".repeat(100_000);
+    assert!(registry.parse(&deep).is_err());
+}

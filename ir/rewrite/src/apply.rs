@@ -2,16 +2,13 @@
 
 use std::sync::Arc;
 
-use tir_core::{
-    At, Attr, AttrValue, Definition, DenseElements, FieldInfo, FloatAttr, FloatType, Ir, Name,
-    OpId, OpState, Traits, Type, Value, float_bits, sign_extend,
-};
+use tir_core::{At, Attr, Definition, Ir, Name, OpId, OpState, Traits, Type, Value};
 
 use crate::fold::materialize;
 use crate::pattern::{Decline, Pattern};
 use crate::rewriter::Rewriter;
 use crate::rule::{
-    Arg, AttrTerm, Call, Functions, Literal, OpTerm, Rule, Term, TermKind, TypeTerm, Var, VarKind,
+    Arg, AttrTerm, Call, Functions, OpTerm, Rule, Term, TermKind, TypeTerm, Var, VarKind,
 };
 
 /// A rule with one root as a pattern.
@@ -115,7 +112,7 @@ impl<'a> Matcher<'a> {
                     bind(&mut b, *var, Bound::Value(value))?;
                 }
                 TermKind::Literal(literal) => {
-                    if !matches(self.ir.constant(value)?, literal, None) {
+                    if !literal.matches(self.ir.constant(value)?, None) {
                         return None;
                     }
                 }
@@ -153,7 +150,7 @@ impl<'a> Matcher<'a> {
             let found = self.ir.attr(op, name).or(field.and_then(|f| f.default));
             match wanted {
                 AttrTerm::Var(var) => bind(&mut b, *var, Bound::Attr(found))?,
-                AttrTerm::Literal(literal) if matches(found?, literal, field) => {}
+                AttrTerm::Literal(literal) if literal.matches(found?, field) => {}
                 _ => return None,
             }
         }
@@ -200,40 +197,6 @@ fn bind(b: &mut Bindings, var: Var, to: Bound) -> Option<()> {
     }
 }
 
-/// Whether an attribute is this value, or a splat of it.
-fn matches(attr: Attr, literal: &Literal, field: Option<&FieldInfo>) -> bool {
-    let splat = || attr.get::<DenseElements>().filter(|d| d.is_splat());
-    match literal {
-        Literal::Int(n) => match splat() {
-            Some(d) if !d.ty.elem().is_float() => sign_extend(d.bits(0), d.ty.elem()) == *n,
-            Some(_) => false,
-            None => attr.as_int() == Some(*n),
-        },
-        Literal::Bool(wanted) => match splat() {
-            Some(d) => d.ty.elem().bits() == Some(1) && (d.bits(0) & 1 != 0) == *wanted,
-            None => attr.as_int().is_some_and(|n| (n != 0) == *wanted),
-        },
-        Literal::Float(x) => match splat() {
-            Some(d) => match d.ty.elem().get::<FloatType>() {
-                Some(format) => d.bits(0) == float_bits(*x, *format),
-                None => false,
-            },
-            None => attr
-                .get::<FloatAttr>()
-                .is_some_and(|f| Attr::float(*x, f.ty) == attr),
-        },
-        Literal::Str(text) => attr.as_str() == Some(text.as_str()),
-        Literal::Ints(wanted) => Vec::<i64>::from_attr(attr).as_ref() == Some(wanted),
-        Literal::Word(word) => {
-            let words = field.and_then(|f| f.keywords);
-            match words.and_then(|w| (w.parse)(word)) {
-                Some(wanted) => wanted == attr,
-                None => attr.as_str() == Some(word.as_str()),
-            }
-        }
-    }
-}
-
 fn argument(ir: &Ir, b: &Bindings, arg: &AttrTerm, functions: &Functions) -> Option<Arg> {
     let value = |v: &Value| (ir.ty(*v), ir.constant(*v));
     Some(match arg {
@@ -247,7 +210,7 @@ fn argument(ir: &Ir, b: &Bindings, arg: &AttrTerm, functions: &Functions) -> Opt
             Bound::Attr(None) => Arg::Absent,
             Bound::Type(ty) => Arg::Type(*ty),
         },
-        AttrTerm::Literal(literal) => Arg::Attr(plain(literal, None)?),
+        AttrTerm::Literal(literal) => Arg::Attr(literal.attr(None)?),
         AttrTerm::Call(call) => Arg::Attr(computed(ir, b, call, functions)?),
     })
 }
@@ -256,64 +219,6 @@ fn computed(ir: &Ir, b: &Bindings, call: &Call, functions: &Functions) -> Option
     let function = functions.attrs.get(&call.function)?;
     let args = call.args.iter().map(|arg| argument(ir, b, arg, functions));
     function(&args.collect::<Option<Vec<_>>>()?)
-}
-
-/// A literal as an attribute of a field.
-fn plain(literal: &Literal, field: Option<&FieldInfo>) -> Option<Attr> {
-    let ty = field.and_then(|f| f.default?.type_of());
-    Some(match literal {
-        Literal::Int(n) => Attr::int(*n, ty.unwrap_or_else(|| Type::int(64))),
-        Literal::Float(x) => Attr::float(*x, ty.unwrap_or_else(Type::f32)),
-        Literal::Bool(b) => Attr::bool(*b),
-        Literal::Str(text) => Attr::str(text),
-        Literal::Ints(all) => Attr::ints(all),
-        Literal::Word(word) => match field.and_then(|f| f.keywords) {
-            Some(words) => (words.parse)(word)?,
-            None => Attr::str(word),
-        },
-    })
-}
-
-/// A literal as a constant of a type: a number, or a splat.
-fn constant(literal: &Literal, ty: Type) -> Option<Attr> {
-    let elem = ty.elem();
-    let (number, integer) = match literal {
-        Literal::Int(n) => (*n as f64, *n),
-        Literal::Bool(b) => (f64::from(u8::from(*b)), i64::from(*b)),
-        Literal::Float(x) => (*x, 0),
-        _ => return None,
-    };
-    let format = elem.get::<FloatType>();
-    if format.is_none() && matches!(literal, Literal::Float(_)) {
-        return None;
-    }
-    if ty.shape().is_none() {
-        return match format {
-            Some(_) => Some(Attr::float(number, elem)),
-            None if elem.is_int() || elem.is_index() => Some(Attr::int(integer, elem)),
-            None => None,
-        };
-    }
-    ty.elements()?;
-    let bits = match format {
-        Some(format) => float_bits(number, *format),
-        None => integer as u64,
-    };
-    let data = bits.to_le_bytes().get(..ty.bytes()?)?.into();
-    Some(Attr::new(DenseElements { ty, data }))
-}
-
-/// The type that prints like this, if it is a scalar.
-fn scalar(text: &str) -> Option<Type> {
-    if text == "index" {
-        return Some(Type::index());
-    }
-    if let Some(width) = text.strip_prefix('i') {
-        let width: u32 = width.parse().ok()?;
-        return Some(Type::int(width));
-    }
-    let format = FloatType::ALL.into_iter().find(|t| t.to_string() == text)?;
-    Some(Type::new(format))
 }
 
 struct Build<'a> {
@@ -335,7 +240,7 @@ impl Build<'_> {
                 _ => return Err("a type is not bound".into()),
             },
             Some(TypeTerm::Text(text)) => {
-                Some(scalar(text).ok_or("the type on the right is no scalar")?)
+                Some(crate::literal::scalar(text).ok_or("the type on the right is no scalar")?)
             }
         };
         let expected = said.or(expected);
@@ -346,7 +251,7 @@ impl Build<'_> {
             },
             TermKind::Literal(literal) => {
                 let ty = expected.ok_or("the type of a constant on the right is not known")?;
-                let attr = constant(literal, ty).ok_or("a constant has no such type")?;
+                let attr = literal.constant(ty).ok_or("a constant has no such type")?;
                 let dialect = self.pattern.rule.root().map_or("", |op| op.name.dialect());
                 materialize(rw, dialect, attr, ty)
                     .ok_or_else(|| "no dialect makes the constant".into())
@@ -393,7 +298,9 @@ impl Build<'_> {
             let field = info.and_then(|info| info.field(name));
             let attr = match attr {
                 AttrTerm::Literal(literal) => Some(
-                    plain(literal, field).ok_or("an attribute on the right has no such keyword")?,
+                    literal
+                        .attr(field)
+                        .ok_or("an attribute on the right has no such keyword")?,
                 ),
                 AttrTerm::Var(var) => match &self.bindings[var.0] {
                     Some(Bound::Attr(attr)) => *attr,

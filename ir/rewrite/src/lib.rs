@@ -13,6 +13,7 @@ mod equal;
 mod fold;
 mod greedy;
 pub mod interfaces;
+mod literal;
 mod pattern;
 mod regions;
 mod rewriter;

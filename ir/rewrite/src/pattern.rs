@@ -196,6 +196,13 @@ impl PatternSet {
         self
     }
 
+    /// The names of all rules and patterns, in the order they were added.
+    pub fn names(&self) -> Vec<String> {
+        let rules = self.rules.iter().map(|rule| rule.name.to_string());
+        let patterns = self.patterns.iter().map(|p| p.name().to_string());
+        rules.chain(patterns).collect()
+    }
+
     /// Checks names and rules, leaves out what is disabled, and sorts by benefit; of equal
     /// benefit rules come first, then the order in which they were added counts.
     pub fn finish(self, disabled: &BTreeSet<String>) -> Result<Patterns, Vec<Diagnostic>> {

@@ -543,3 +543,76 @@ fn equality_sees_regions() {
     assert!(ops_are_equal(&ir, a, b));
     assert!(!ops_are_equal(&ir, a, c));
 }
+
+#[test]
+fn casts_that_stay_are_materialized() {
+    let (mut ir, b) = func();
+    let x = ir.add_arg(b, Type::int(32));
+    let s = ir.add(b, Add { x, y: x });
+    ir.add(b, Use { values: vec![s] });
+    let turn = |b: &mut Builder<'_>, x: Value, ty: Type| {
+        let perm = vec![];
+        Some(b.add(Turn {
+            x,
+            perm,
+            ty: Ret(ty),
+        }))
+    };
+    let types = widen().materialize(turn);
+    let target = Target::new().illegal::<Add>().legal_dialects(&["u", "t"]);
+    let patterns = conversion_patterns();
+    let conversion = Conversion::new(&target, &patterns).types(&types).full();
+    assert_eq!(conversion.run(&mut ir), Ok(()));
+    assert_eq!(
+        text(&ir),
+        "1 = t.turn a0 perm=array<i64> : i64\n2 = u.add 1 1 : i64\n\
+         3 = t.turn 2 perm=array<i64> : i32\n= t.use 3\n"
+    );
+}
+
+#[test]
+fn conversions_reach_isolated_ops_and_end() {
+    let mut module = Ir::new("t.module");
+    let region = module.new_region();
+    module.attach_region(module.root(), region);
+    let block = module.new_block(region);
+    let (mut ir, b) = func();
+    let x = ir.add_arg(b, Type::int(32));
+    ir.add(b, Use { values: vec![x] });
+    module.adopt(block, ir);
+    let types = widen();
+    let legal = widen();
+    let target = Target::new()
+        .legal_ops(&["t.module"])
+        .other_if(move |ir, op| legal.is_legal_op(ir, op));
+    let mut set = PatternSet::new();
+    set.retype::<Use>().retype::<Func>();
+    let patterns = set.finish(&BTreeSet::new()).expect("right");
+    let conversion = Conversion::new(&target, &patterns).types(&types);
+    assert_eq!(conversion.run(&mut module), Ok(()));
+    let mut children = module.children_mut();
+    let child = &mut children[0].1;
+    let x = child
+        .args(child.body_block(child.root(), 0).expect("a body"))
+        .next();
+    assert_eq!(x.map(|x| child.ty(x)), Some(Type::int(64)));
+    assert_eq!(text(child), "= t.use a0\n");
+
+    let (mut ir, b) = func();
+    let x = ir.add_arg(b, Type::int(32));
+    let s = ir.add(b, Mul { x, y: x });
+    ir.add(b, Use { values: vec![s] });
+    let mut set = PatternSet::new();
+    set.on("mul-to-mul", |Mul { x, y }, op, rw| {
+        rw.replace_with(op, Mul { x: y, y: x });
+        Ok(())
+    });
+    let patterns = set.finish(&BTreeSet::new()).expect("right");
+    let target = Target::new().illegal::<Mul>();
+    let errors = Conversion::new(&target, &patterns).run(&mut ir);
+    let errors = errors.expect_err("it never ends");
+    assert_eq!(
+        errors[0].notes[1].message,
+        "patterns made illegal ops 64 times in a row"
+    );
+}

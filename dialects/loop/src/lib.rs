@@ -1,6 +1,7 @@
 //! The dialect loop: structured loops and conditions.
 #![forbid(unsafe_code)]
 
+mod eval;
 mod ops;
 
 pub use ops::{Bounds, For, If, Yield};

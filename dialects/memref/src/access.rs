@@ -11,7 +11,7 @@ use crate::on;
 
 /// Reads an element.
 #[derive(Op)]
-#[op("memref.load", results(result), infer, effects, verify)]
+#[op("memref.load", results(result), infer, effects, verify, lower_to_eval)]
 #[asm("$memref `` `[` ($indices^)? `]` attr-dict `:` type($memref)")]
 pub struct Load {
     /// The buffer.
@@ -49,7 +49,7 @@ fn check_rank(ty: Type, indices: &[Value]) -> Result<(), Failure> {
 
 /// Writes an element.
 #[derive(Op)]
-#[op("memref.store", effects, verify)]
+#[op("memref.store", effects, verify, lower_to_eval)]
 #[asm("$value `,` $memref `` `[` ($indices^)? `]` attr-dict `:` type($memref)")]
 pub struct Store {
     /// What is written.
@@ -82,7 +82,7 @@ impl Verify for Store {
 
 /// Copies all elements.
 #[derive(Op)]
-#[op("memref.copy", effects, verify)]
+#[op("memref.copy", effects, verify, lower_to_eval)]
 #[asm("$source `,` $target attr-dict `:` type($source) `to` type($target)")]
 pub struct Copy {
     /// What is read.
@@ -110,7 +110,7 @@ impl Verify for Copy {
 /// Reads a tile into a buffer, as `tensor.transfer_read` does: element `t` of the tile becomes
 /// element `offsets + access(t)` of the source, or `padding` where that lies outside.
 #[derive(Op)]
-#[op("memref.transfer_read", effects, verify)]
+#[op("memref.transfer_read", effects, verify, lower_to_eval)]
 #[asm("$source `` custom<indices>($offsets, $static_offsets) `into` $tile (`pad` $padding^)? `access` $access attr-dict `:` type($source) `to` type($tile)")]
 pub struct TransferRead {
     /// The large buffer.
@@ -144,7 +144,7 @@ impl Verify for TransferRead {
 
 /// Writes a tile into a buffer, as `tensor.transfer_write` does: what lies outside is dropped.
 #[derive(Op)]
-#[op("memref.transfer_write", effects, verify)]
+#[op("memref.transfer_write", effects, verify, lower_to_eval)]
 #[asm("$tile `into` $dest `` custom<indices>($offsets, $static_offsets) `access` $access attr-dict `:` type($tile) `into` type($dest)")]
 pub struct TransferWrite {
     /// The tile.

@@ -10,7 +10,7 @@ use crate::on;
 
 /// Makes a buffer; its content is not defined.
 #[derive(Op)]
-#[op("memref.alloc", effects, verify)]
+#[op("memref.alloc", effects, verify, lower_to_eval)]
 #[asm("`(` ($dynamic_sizes^)? `)` attr-dict `:` type($memref)")]
 pub struct Alloc {
     /// Sizes of the dynamic dimensions.
@@ -61,7 +61,7 @@ impl Verify for Alloc {
 
 /// Ends a buffer.
 #[derive(Op)]
-#[op("memref.dealloc", effects)]
+#[op("memref.dealloc", effects, lower_to_eval)]
 #[asm("$memref attr-dict `:` type($memref)")]
 pub struct Dealloc {
     /// Which one.
@@ -109,7 +109,7 @@ impl Verify for Global {
 
 /// A buffer of the module.
 #[derive(Op)]
-#[op("memref.get_global", Pure, verify_symbols)]
+#[op("memref.get_global", Pure, verify_symbols, lower_to_eval)]
 #[asm("$name attr-dict `:` type($result)")]
 pub struct GetGlobal {
     /// Its name.

@@ -4,6 +4,7 @@
 mod access;
 pub mod bufferize;
 mod buffers;
+mod eval;
 mod views;
 
 pub use access::{Copy, Load, Store, TransferRead, TransferWrite};

@@ -8,7 +8,7 @@ use tir_tensor::check_slice;
 
 /// A part of a buffer, given by offsets, sizes and strides; unit dimensions may be dropped.
 #[derive(Op)]
-#[op("memref.subview", Pure, verify)]
+#[op("memref.subview", Pure, verify, lower_to_eval)]
 #[asm("$source `` custom<indices>($offsets, $static_offsets) custom<indices>($sizes, $static_sizes) custom<indices>($strides, $static_strides) attr-dict `:` type($source) `to` type($result)")]
 pub struct SubView {
     /// The buffer.
@@ -138,7 +138,7 @@ impl Verify for SubView {
 
 /// The bytes of a buffer from a place on, as a buffer of another type.
 #[derive(Op)]
-#[op("memref.view", Pure, verify)]
+#[op("memref.view", Pure, verify, lower_to_eval)]
 #[asm("$source `` `[` $byte_shift `]` `` `[` ($sizes^)? `]` attr-dict `:` type($source) `to` type($result)")]
 pub struct View {
     /// Bytes.
@@ -186,7 +186,7 @@ macro_rules! reshape {
     ($($(#[$doc:meta])* $name:ident $text:literal $asm:literal;)*) => {$(
         $(#[$doc])*
         #[derive(Op)]
-        #[op($text, Pure, verify)]
+        #[op($text, Pure, verify, lower_to_eval)]
         #[asm($asm)]
         pub struct $name {
             /// The buffer.

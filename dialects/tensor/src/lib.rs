@@ -1,8 +1,10 @@
 //! The dialect tensor: index expressions on whole tensors and tiles, without an order.
 #![forbid(unsafe_code)]
 
+pub mod eval;
 pub mod generic;
 mod slices;
+pub mod tiles;
 mod transfer;
 
 pub use generic::{Combine, Generic, Yield};

@@ -7,7 +7,7 @@ use tir::{
 
 /// A tensor whose elements are not defined; a place to write results to.
 #[derive(Op)]
-#[op("tensor.empty", Pure)]
+#[op("tensor.empty", Pure, evaluate)]
 #[asm("`(` ($dynamic_sizes^)? `)` attr-dict `:` type($result)")]
 pub struct Empty {
     /// Sizes of the dynamic dimensions.
@@ -77,10 +77,10 @@ fn dynamic_count(op: &[Value], list: &[i64], what: &str) -> Result<(), Failure> 
 }
 
 macro_rules! slice {
-    ($($(#[$doc:meta])* $name:ident $text:literal $asm:literal { $($(#[$fdoc:meta])* $field:ident: $fty:ty,)* })*) => {$(
+    ($($(#[$doc:meta])* $name:ident $text:literal $hook:ident $asm:literal { $($(#[$fdoc:meta])* $field:ident: $fty:ty,)* })*) => {$(
         $(#[$doc])*
         #[derive(Op)]
-        #[op($text, Pure, fold, verify)]
+        #[op($text, Pure, fold, verify, $hook)]
         #[asm($asm)]
         pub struct $name {
             $($(#[$fdoc])* #[is(TENSOR)] pub $field: $fty,)*
@@ -127,14 +127,14 @@ macro_rules! slice {
 
 slice! {
     /// A part of a tensor, given by offsets, sizes and strides; unit dimensions may be dropped.
-    ExtractSlice "tensor.extract_slice"
+    ExtractSlice "tensor.extract_slice" evaluate
         "$source `` custom<indices>($offsets, $static_offsets) custom<indices>($sizes, $static_sizes) custom<indices>($strides, $static_strides) attr-dict `:` type($source) `to` type($result)"
     {
         /// What is cut from.
         source: Value,
     }
     /// A tensor with a part replaced.
-    InsertSlice "tensor.insert_slice"
+    InsertSlice "tensor.insert_slice" lower_to_eval
         "$source `into` $dest `` custom<indices>($offsets, $static_offsets) custom<indices>($sizes, $static_sizes) custom<indices>($strides, $static_strides) attr-dict `:` type($source) `into` type($dest)"
     {
         /// The part.
@@ -219,7 +219,7 @@ macro_rules! reshape {
     ($($(#[$doc:meta])* $name:ident $text:literal $asm:literal |$from:ident, $to:ident| $check:expr;)*) => {$(
         $(#[$doc])*
         #[derive(Op)]
-        #[op($text, Pure, verify)]
+        #[op($text, Pure, verify, evaluate)]
         #[asm($asm)]
         pub struct $name {
             /// The elements.

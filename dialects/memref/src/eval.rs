@@ -1,0 +1,290 @@
+//! Running the ops of memref.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use tir::interp::{Kind, PlainMemory, View, dense_strides};
+use tir::{
+    Compiler, DYNAMIC, Data, Env, Failure, LowerToEval, MemRefType, Name, OpRef, Type, Value,
+};
+use tir_tensor::eval::{fill_undefined, filled, numbers, padding, sub_view};
+use tir_tensor::tiles;
+
+use crate::{
+    Alloc, CollapseShape, Copy, Dealloc, ExpandShape, GetGlobal, Load, Store, SubView,
+    TransferRead, TransferWrite,
+};
+
+fn result(op: OpRef<'_>) -> Result<Value, Failure> {
+    op.ir
+        .results(op.id)
+        .next()
+        .ok_or_else(|| "has no result".into())
+}
+fn memref(ty: Type) -> Result<&'static MemRefType, Failure> {
+    ty.get()
+        .ok_or_else(|| format!("has a {ty} where a memref is expected").into())
+}
+fn kind(ty: &MemRefType) -> Result<Kind, Failure> {
+    Kind::of(ty.elem).ok_or_else(|| format!("{} cannot be held", ty.elem).into())
+}
+fn two(data: &mut [Data]) -> Result<(Rc<View>, Rc<View>, &[Data]), Failure> {
+    match data {
+        [a, b, rest @ ..] => Ok((a.as_view()?.clone(), b.as_view()?.clone(), rest)),
+        _ => Err("has too few operands".into()),
+    }
+}
+
+impl LowerToEval for Alloc {
+    fn lower<'m>(&self, op: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {
+        let ty = memref(self.memref.0)?;
+        let (kind, align) = (kind(ty)?, self.alignment.unwrap_or(1).unsigned_abs());
+        if ty.layout != tir::Layout::Identity {
+            return Err(format!("makes a {}, which is not dense", self.memref.0).into());
+        }
+        cx.native(&self.dynamic_sizes, &[result(op)?], move |env, sizes| {
+            let shape = filled(&ty.shape, sizes)?;
+            let view = env.alloc(kind, &shape, align, ty.space_name())?;
+            // Memory that knows what was written needs no pattern.
+            if env.memory_as::<PlainMemory>().is_some() {
+                fill_undefined(env.memory().bytes_mut(view.buffer)?, kind);
+            }
+            Ok(vec![view.into()])
+        });
+        Ok(())
+    }
+}
+
+impl LowerToEval for Dealloc {
+    fn lower<'m>(&self, _: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {
+        cx.native(&[self.memref], &[], |env, data| {
+            let buffer = data.first().ok_or("has no operand")?.as_view()?.buffer;
+            env.dealloc(buffer)?;
+            Ok(Vec::new())
+        });
+        Ok(())
+    }
+}
+
+/// Buffers of the module that were asked for.
+#[derive(Default)]
+struct Globals(BTreeMap<Name, Rc<View>>);
+
+fn global(env: &mut Env<'_>, name: Name, ty: &MemRefType) -> Result<Rc<View>, Failure> {
+    if let Some(view) = env
+        .ext::<Globals>()
+        .and_then(|globals| globals.0.get(&name))
+    {
+        return Ok(view.clone());
+    }
+    let global = env
+        .symbol(name)
+        .ok_or_else(|| format!("'@{name}' is not defined"))?;
+    let view = match global
+        .attr("initial_value")
+        .filter(|v| v.type_of().is_some())
+    {
+        Some(value) => {
+            let tensor = Type::tensor(ty.shape.clone(), ty.elem);
+            let data = env.constant(value, tensor)?;
+            env.array_to_view(data.as_tensor()?, ty.space_name())?
+        }
+        None => env.alloc(kind(ty)?, &ty.shape, 64, ty.space_name())?,
+    };
+    let view = Rc::new(view);
+    let mut globals = env.take_ext::<Globals>().unwrap_or_default();
+    globals.0.insert(name, view.clone());
+    env.put_ext(globals);
+    Ok(view)
+}
+
+impl LowerToEval for GetGlobal {
+    fn lower<'m>(&self, op: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {
+        let (name, ty) = (self.name.0, memref(self.result.0)?);
+        cx.native(&[], &[result(op)?], move |env, _| {
+            Ok(vec![Data::View(global(env, name, ty)?)])
+        });
+        Ok(())
+    }
+}
+
+impl LowerToEval for Load {
+    fn lower<'m>(&self, op: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {
+        cx.load(result(op)?, self.memref, &self.indices)
+    }
+}
+impl LowerToEval for Store {
+    fn lower<'m>(&self, _: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {
+        cx.store(self.value, self.memref, &self.indices)
+    }
+}
+impl LowerToEval for Copy {
+    fn lower<'m>(&self, _: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {
+        cx.native(&[self.source, self.target], &[], |env, data| {
+            let (source, target, _) = two(data)?;
+            env.copy_view(&source, &target)?;
+            Ok(Vec::new())
+        });
+        Ok(())
+    }
+}
+
+/// The thread touches the elements of the large buffer that belong to a tile. Plain memory does
+/// not ask.
+fn touch(
+    env: &mut Env<'_>,
+    large: &View,
+    shape: &[i64],
+    offsets: &[i64],
+    access: &tir::AffineMap,
+    write: bool,
+) -> Result<(), Failure> {
+    if env.memory_as::<PlainMemory>().is_some() {
+        return Ok(());
+    }
+    let tile = View::dense(large.buffer, large.kind, shape);
+    let site = env.site();
+    tiles::rows(large, &tile, offsets, access, |row| {
+        if row.low >= row.high {
+            return Ok(());
+        }
+        let touched = View {
+            offset: row.large,
+            shape: vec![row.high - row.low],
+            strides: vec![row.large_step],
+            ..large.clone()
+        };
+        env.memory().touch(&touched, write, site)
+    })
+}
+
+impl LowerToEval for TransferRead {
+    fn lower<'m>(&self, op: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {
+        let operands: Vec<Value> = op.ir.operands(op.id).collect();
+        let (static_offsets, access) = (self.static_offsets.clone(), self.access.clone());
+        cx.native(&operands, &[], move |env, data| {
+            let (large, tile, mut rest) = two(data)?;
+            let offsets = numbers(&static_offsets, &mut rest)?;
+            let pad = padding(rest.first(), large.kind)?;
+            touch(env, &large, &tile.shape, &offsets, &access, false)?;
+            let bytes = env.memory().bytes(large.buffer)?;
+            let bytes = tiles::read(bytes, &large, &tile.shape, &offsets, &access, &pad)?;
+            env.write_view(&tile, &bytes)?;
+            Ok(Vec::new())
+        });
+        Ok(())
+    }
+}
+
+impl LowerToEval for TransferWrite {
+    fn lower<'m>(&self, op: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {
+        let operands: Vec<Value> = op.ir.operands(op.id).collect();
+        let (static_offsets, access) = (self.static_offsets.clone(), self.access.clone());
+        cx.native(&operands, &[], move |env, data| {
+            let (tile, large, mut rest) = two(data)?;
+            let offsets = numbers(&static_offsets, &mut rest)?;
+            let elements = env.read_view(&tile)?;
+            touch(env, &large, &tile.shape, &offsets, &access, true)?;
+            let bytes = env.memory().bytes_mut(large.buffer)?;
+            tiles::write(bytes, &large, &elements, &tile.shape, &offsets, &access)?;
+            Ok(Vec::new())
+        });
+        Ok(())
+    }
+}
+
+impl LowerToEval for SubView {
+    fn lower<'m>(&self, op: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {
+        let operands: Vec<Value> = op.ir.operands(op.id).collect();
+        let lists = [
+            &self.static_offsets,
+            &self.static_sizes,
+            &self.static_strides,
+        ]
+        .map(Vec::clone);
+        let shape = self.result.0.shape().unwrap_or(&[]);
+        cx.native(&operands, &[result(op)?], move |_, data| {
+            let (source, places) = data.split_first().ok_or("has no operands")?;
+            let lists: [&[i64]; 3] = [&lists[0], &lists[1], &lists[2]];
+            Ok(vec![
+                sub_view(source.as_view()?, lists, places, shape)?.into(),
+            ])
+        });
+        Ok(())
+    }
+}
+
+impl LowerToEval for crate::View {
+    fn lower<'m>(&self, op: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {
+        let operands: Vec<Value> = op.ir.operands(op.id).collect();
+        let ty = memref(self.result.0)?;
+        let kind = kind(ty)?;
+        cx.native(&operands, &[result(op)?], move |_, data| {
+            let [source, shift, sizes @ ..] = data else {
+                return Err("has too few operands".into());
+            };
+            let (source, shift) = (source.as_view()?, shift.as_int()?);
+            let shape = filled(&ty.shape, sizes)?;
+            let strides = dense_strides(&shape, kind.bytes());
+            let view = View {
+                buffer: source.buffer,
+                kind,
+                offset: 0,
+                shape,
+                strides,
+            };
+            let (_, size) = if view.elements() == 0 {
+                (0, 0)
+            } else {
+                view.extent().ok_or("a view overflows")?
+            };
+            let all = source.shape.first().copied().unwrap_or(0);
+            if shift < 0 || shift.checked_add(size).is_none_or(|end| end > all) {
+                return Err(format!(
+                    "views bytes {shift} to {} of {all}",
+                    shift.saturating_add(size)
+                )
+                .into());
+            }
+            Ok(vec![
+                View {
+                    offset: source.offset + shift,
+                    ..view
+                }
+                .into(),
+            ])
+        });
+        Ok(())
+    }
+}
+
+/// A view with the strides of another type's layout, whose elements are the same in order.
+fn reshape<'m>(cx: &mut Compiler<'m>, src: Value, op: OpRef<'m>) -> Result<(), Failure> {
+    let out = result(op)?;
+    let ty = memref(op.ir.ty(out))?;
+    let size = kind(ty)?.bytes() as i64;
+    let (strides, _) = ty.strides().ok_or("has a layout that is not strided")?;
+    if strides.contains(&DYNAMIC) || ty.shape.contains(&DYNAMIC) {
+        return Err(format!("makes a {}, whose strides are not known", op.ir.ty(out)).into());
+    }
+    cx.native(&[src], &[out], move |_, data| {
+        let source = data.first().ok_or("has no operand")?.as_view()?;
+        let view = View {
+            shape: ty.shape.clone(),
+            strides: strides.iter().map(|s| s * size).collect(),
+            ..(**source).clone()
+        };
+        Ok(vec![view.into()])
+    });
+    Ok(())
+}
+impl LowerToEval for CollapseShape {
+    fn lower<'m>(&self, op: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {
+        reshape(cx, self.src, op)
+    }
+}
+impl LowerToEval for ExpandShape {
+    fn lower<'m>(&self, op: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {
+        reshape(cx, self.src, op)
+    }
+}

@@ -238,7 +238,7 @@ fn other_kinds_and_iterators() {
     });
     let x = Array::from_vec(&[2, 3], vec![100i64; 6]).unwrap();
     let got = kernel
-        .run_arrays(&[2, 3], &[x.clone()], vec![x], &[])
+        .run_arrays(&[2, 3], std::slice::from_ref(&x), vec![x.clone()], &[])
         .unwrap();
     assert_eq!(got[0].to_i64s().unwrap(), [100, 101, 102, 110, 111, 112]);
 }
@@ -284,7 +284,12 @@ fn captured_scalars_are_given_at_each_run() {
     assert_eq!(kernel.captures().len(), 1);
     let x = Array::from_vec(&[2], vec![1f32, 2.0]).unwrap();
     let got = kernel
-        .run_arrays(&[2], &[x.clone()], vec![x], &[Scalar::f32(0.5)])
+        .run_arrays(
+            &[2],
+            std::slice::from_ref(&x),
+            vec![x.clone()],
+            &[Scalar::f32(0.5)],
+        )
         .unwrap();
     assert_eq!(got[0].as_f32().unwrap()[..], [2.5, 4.5]);
 }

@@ -183,14 +183,7 @@ impl AffineExpr {
     fn strength(&self) -> u8 {
         match self {
             E::Add(..) => 1,
-            E::Dim(_) | E::Sym(_) => 3,
-            E::Const(c) => {
-                if *c < 0 {
-                    1
-                } else {
-                    3
-                }
-            }
+            E::Dim(_) | E::Sym(_) | E::Const(_) => 3,
             _ => 2,
         }
     }

@@ -14,6 +14,12 @@ pub use tir_rewrite::{
     RuleText, Target, TypeConverter, interfaces::LoopLike, register_patterns, rule,
 };
 
+pub use tir_text as text;
+pub use tir_text::{
+    Asm, AsmParser, AsmPrinter, Directive, Directives, ParseOptions, PrintOptions, parse_attr,
+    parse_type,
+};
+
 pub use tir_data as data;
 pub use tir_interp as interp;
 pub use tir_interp::{Compiler, Data, Env, Evaluate, Interpreter, LowerToEval};
@@ -25,6 +31,7 @@ pub mod hooks {
     pub use tir_core::hooks::*;
     pub use tir_interp::hooks::{evaluate, lower_to_eval};
     pub use tir_rewrite::canonicalize;
+    pub use tir_text::{asm, directives};
     pub use tir_rewrite::interfaces::{keeps_constants, loop_like};
 }
 

@@ -1,0 +1,255 @@
+//! The names that values and blocks print by.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use tir_core::{BlockId, Ir, Name, OpId, RegionId, Value};
+
+/// The name of a value, or of the first of a group of results.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Label {
+    Unset,
+    Number(u32),
+    Argument(u32),
+    Hint(Name),
+    /// A hint that is taken, with a number that makes it free.
+    Another(Name, u32),
+}
+
+/// Names in one arena.
+pub(crate) struct Names {
+    /// By the index of a value: the name, and which of a group it is, if of several.
+    values: Vec<(Label, u32)>,
+    blocks: FxHashMap<BlockId, (u32, Option<Name>)>,
+}
+
+const ALONE: u32 = u32::MAX;
+
+struct Namer<'a> {
+    ir: &'a Ir,
+    names: Names,
+    /// Hints in use in the regions around, and how often each was asked for.
+    used: FxHashSet<String>,
+    another: FxHashMap<Name, u32>,
+}
+
+impl Names {
+    /// Names all values of an isolated operation. As in MLIR, those of a region come before those
+    /// of the regions in it, and sibling regions use the same numbers.
+    pub(crate) fn new(ir: &Ir) -> Self {
+        let names = Self {
+            values: Vec::new(),
+            blocks: FxHashMap::default(),
+        };
+        let another = FxHashMap::default();
+        let mut namer = Namer {
+            ir,
+            names,
+            used: FxHashSet::default(),
+            another,
+        };
+        for region in ir.regions(ir.root()) {
+            namer.region(region, 0, 0);
+        }
+        namer.names
+    }
+
+    /// Writes a use of a value.
+    pub(crate) fn value(&self, out: &mut String, value: Value) {
+        let (label, index) = self.get(value);
+        self.label(out, label, value);
+        if index != ALONE {
+            out.push('#');
+            number(out, index);
+        }
+    }
+    /// Writes the definition of a value: without its number in a group.
+    pub(crate) fn definition(&self, out: &mut String, value: Value) {
+        let (label, _) = self.get(value);
+        self.label(out, label, value);
+    }
+    /// Whether a result begins a group.
+    pub(crate) fn begins(&self, value: Value) -> bool {
+        let (_, index) = self.get(value);
+        index == ALONE || index == 0
+    }
+    fn get(&self, value: Value) -> (Label, u32) {
+        self.values
+            .get(value.index())
+            .copied()
+            .unwrap_or((Label::Unset, ALONE))
+    }
+    fn label(&self, out: &mut String, label: Label, value: Value) {
+        out.push('%');
+        match label {
+            Label::Number(n) => number(out, n),
+            Label::Argument(n) => {
+                out.push_str("arg");
+                number(out, n);
+            }
+            Label::Hint(name) => out.push_str(&name),
+            Label::Another(name, n) => {
+                out.push_str(&name);
+                out.push('_');
+                number(out, n);
+            }
+            // A value of no region: in what is broken only.
+            Label::Unset => {
+                out.push_str("unknown");
+                number(out, value.index() as u32);
+            }
+        }
+    }
+    /// Writes the name of a block.
+    pub(crate) fn block(&self, out: &mut String, block: BlockId) {
+        out.push('^');
+        match self.blocks.get(&block) {
+            Some((_, Some(hint))) => out.push_str(hint),
+            Some((n, None)) => {
+                out.push_str("bb");
+                number(out, *n);
+            }
+            None => out.push_str("unknown"),
+        }
+    }
+}
+
+/// Writes a number.
+pub(crate) fn number(out: &mut String, n: u32) {
+    let mut digits = [0u8; 10];
+    let mut at = digits.len();
+    let mut n = n;
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (n % 10) as u8;
+        n /= 10;
+        if n == 0 {
+            break;
+        }
+    }
+    for digit in &digits[at..] {
+        out.push(*digit as char);
+    }
+}
+
+/// Whether a hint can be written as a name.
+fn writable(hint: &str) -> bool {
+    let good = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '$' | '-');
+    !hint.is_empty()
+        && hint.chars().all(good)
+        && !hint.bytes().all(|b| b.is_ascii_digit())
+        && !hint.ends_with('-')
+        && hint.len() < 200
+}
+
+impl Namer<'_> {
+    fn set(&mut self, value: Value, label: Label, index: u32) {
+        let at = value.index();
+        let values = &mut self.names.values;
+        if values.len() <= at {
+            values.resize(at + 1, (Label::Unset, ALONE));
+        }
+        values[at] = (label, index);
+    }
+
+    /// The label of a hint, which is taken from now on; remembers it in `mine`.
+    fn hint(&mut self, value: Value, mine: &mut Vec<String>) -> Option<Label> {
+        let hint = self.ir.hint(value).filter(|hint| writable(hint))?;
+        if self.used.insert(hint.to_string()) {
+            mine.push(hint.to_string());
+            return Some(Label::Hint(hint));
+        }
+        let mut n = self.another.get(&hint).copied().unwrap_or(0);
+        loop {
+            let name = format!("{hint}_{n}");
+            if self.used.insert(name.clone()) {
+                mine.push(name);
+                self.another.insert(hint, n + 1);
+                return Some(Label::Another(hint, n));
+            }
+            n += 1;
+        }
+    }
+
+    fn region(&mut self, region: RegionId, mut next: u32, mut arg: u32) {
+        let ir = self.ir;
+        let mut mine = Vec::new();
+        let mut labels: FxHashSet<Name> = FxHashSet::default();
+        let mut holders: Vec<OpId> = Vec::new();
+        for (n, block) in ir.blocks(region).enumerate() {
+            let plain = |hint: &Name| {
+                writable(hint)
+                    && hint
+                        .strip_prefix("bb")
+                        .is_none_or(|r| r.parse::<u32>().is_err())
+            };
+            let hint = ir
+                .block_hint(block)
+                .filter(plain)
+                .filter(|hint| labels.insert(*hint));
+            self.names.blocks.insert(block, (n as u32, hint));
+            for value in ir.args(block) {
+                let label = match self.hint(value, &mut mine) {
+                    Some(label) => label,
+                    None if n > 0 => {
+                        next += 1;
+                        Label::Number(next - 1)
+                    }
+                    None => loop {
+                        arg += 1;
+                        let free =
+                            self.used.is_empty() || !self.used.contains(&format!("arg{}", arg - 1));
+                        if free {
+                            break Label::Argument(arg - 1);
+                        }
+                    },
+                };
+                self.set(value, label, ALONE);
+            }
+            let mut op = ir.first(block);
+            while let Some(id) = op {
+                let results = ir.results(id);
+                let count = results.len();
+                if count == 1 {
+                    let value = ir.result(id, 0);
+                    let label = self.hint(value, &mut mine).unwrap_or_else(|| {
+                        next += 1;
+                        Label::Number(next - 1)
+                    });
+                    self.set(value, label, ALONE);
+                } else if count > 1 {
+                    self.group(results.collect(), &mut next, &mut mine);
+                }
+                if ir.regions(id).len() > 0 {
+                    holders.push(id);
+                }
+                op = ir.next(id);
+            }
+        }
+        for op in holders {
+            for region in ir.regions(op) {
+                self.region(region, next, arg);
+            }
+        }
+        for name in mine {
+            self.used.remove(&name);
+        }
+    }
+
+    /// Names several results: a group begins at the first and at each that has a name.
+    fn group(&mut self, results: Vec<Value>, next: &mut u32, mine: &mut Vec<String>) {
+        let mut at = 0;
+        while at < results.len() {
+            let label = self.hint(results[at], mine).unwrap_or_else(|| {
+                *next += 1;
+                Label::Number(*next - 1)
+            });
+            let named = |value: &Value| self.ir.hint(*value).is_some_and(|hint| writable(&hint));
+            let rest = results[at + 1..].iter();
+            let len = 1 + rest.take_while(|value| !named(value)).count();
+            for (i, value) in results[at..at + len].iter().enumerate() {
+                let index = if len == 1 { ALONE } else { i as u32 };
+                self.set(*value, label, index);
+            }
+            at += len;
+        }
+    }
+}

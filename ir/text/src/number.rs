@@ -1,0 +1,331 @@
+//! Numbers and elements of constants out of text.
+
+use pest::iterators::Pair;
+use tir_core::{
+    Attr, DenseArray, DenseElements, Failure, FloatAttr, FloatType, IntAttr, IntType, OpaqueAttr,
+    Sign, Type, float_bits, float_value,
+};
+
+use crate::attr::{Reading, below};
+use crate::tree::Rule;
+
+/// A number with its type, `i64` or `f64` if none is said.
+pub(crate) fn number(r: &Reading<'_>, text: &str, ty: Option<Type>) -> Result<Attr, Failure> {
+    let hex = text.trim_start_matches('-').starts_with("0x");
+    let decimal = !hex && text.contains(['.', 'e', 'E']);
+    let ty = ty.unwrap_or_else(|| {
+        if decimal {
+            Type::new(FloatType::F64)
+        } else {
+            Type::int(64)
+        }
+    });
+    if let Some(&format) = ty.get::<FloatType>() {
+        let bits = float(r, text, format)?;
+        return Ok(Attr::new(FloatAttr {
+            bits: float_value(bits, format).to_bits(),
+            ty,
+        }));
+    }
+    if decimal {
+        return Err(r.error(text, format!("`{text}` is a float, but its type is {ty}")));
+    }
+    if ty.is_int() || ty.is_index() {
+        let value = integer(r, text, ty)?;
+        return Ok(Attr::new(IntAttr { value, ty }));
+    }
+    Err(r.error(
+        text,
+        format!("a number is of an integer or float type, not {ty}"),
+    ))
+}
+
+/// An integer that fits its type, sign-extended for signless ones.
+fn integer(r: &Reading<'_>, text: &str, ty: Type) -> Result<i128, Failure> {
+    let (negative, digits) = match text.strip_prefix('-') {
+        Some(digits) => (true, digits),
+        None => (false, text),
+    };
+    let parsed = match digits.strip_prefix("0x") {
+        Some(hex) => i128::from_str_radix(hex, 16),
+        None => digits.parse::<i128>(),
+    };
+    let value = match parsed {
+        Ok(value) if negative => -value,
+        Ok(value) => value,
+        Err(_) => {
+            let valid = digits.bytes().all(|b| b.is_ascii_digit());
+            let why = if valid {
+                "is too large"
+            } else {
+                "is not an integer"
+            };
+            return Err(r.error(text, format!("`{text}` {why}")));
+        }
+    };
+    let (width, sign) = match ty.get::<IntType>() {
+        Some(int) => (int.width, int.sign),
+        None => (64, Sign::Signed),
+    };
+    if width >= 127 {
+        return Ok(value);
+    }
+    let span = 1i128 << width;
+    let (low, high) = match sign {
+        Sign::Signless => (-(span / 2), span),
+        Sign::Signed => (-(span / 2), span / 2),
+        Sign::Unsigned => (0, span),
+    };
+    if value < low || value >= high {
+        return Err(r.error(text, format!("{text} does not fit {ty}")));
+    }
+    if width == 1 {
+        return Ok(i128::from(value != 0));
+    }
+    if sign == Sign::Signless && value >= span / 2 {
+        Ok(value - span)
+    } else {
+        Ok(value)
+    }
+}
+
+/// The bits of a float in its format.
+fn float(r: &Reading<'_>, text: &str, format: FloatType) -> Result<u64, Failure> {
+    let bad = |why: &str| r.error(text, format!("`{text}` {why}"));
+    if let Some(hex) = text.strip_prefix("0x") {
+        let bits = u64::from_str_radix(hex, 16).map_err(|_| bad("is not a number"))?;
+        let width = format.bits();
+        if width < 64 && bits >> width != 0 {
+            return Err(bad(&format!("has more than the {width} bits of {format}")));
+        }
+        return Ok(bits);
+    }
+    if !text
+        .bytes()
+        .all(|b| b.is_ascii_digit() || matches!(b, b'-' | b'+' | b'.' | b'e' | b'E'))
+    {
+        return Err(bad("is not a number"));
+    }
+    if format == FloatType::F32 {
+        let value: f32 = text.parse().map_err(|_| bad("is not a number"))?;
+        return Ok(u64::from(value.to_bits()));
+    }
+    let value: f64 = text.parse().map_err(|_| bad("is not a number"))?;
+    Ok(float_bits(value, format))
+}
+
+/// `array<i64: 1, 2>`.
+pub(crate) fn dense_array(r: &Reading<'_>, pair: Pair<'_, Rule>) -> Result<Attr, Failure> {
+    let text = pair.as_str();
+    let mut parts = below(pair);
+    let Some(elem) = parts.next() else {
+        return Err(r.error(text, "expected the type of an item"));
+    };
+    let elem = r.ty(elem)?;
+    if elem.bits().is_none_or(|bits| bits > 64) {
+        return Err(r.error(text, format!("items are integers or floats, not {elem}")));
+    }
+    let mut bits = Vec::new();
+    if let Some(body) = parts.next() {
+        for item in body.as_str().split(',') {
+            let item = item.trim();
+            bits.push(match elem.get::<FloatType>() {
+                Some(&format) => float_value(float(r, item, format)?, format).to_bits() as i64,
+                None => scalar(r, item, elem)? as i64,
+            });
+        }
+    }
+    Ok(Attr::new(DenseArray { elem, bits }))
+}
+
+/// An integer or truth value; unsigned 64-bit ones as their bits.
+fn scalar(r: &Reading<'_>, text: &str, elem: Type) -> Result<i128, Failure> {
+    match text {
+        "true" if elem.bits() == Some(1) => Ok(1),
+        "false" if elem.bits() == Some(1) => Ok(0),
+        "" => Err(r.error(text, "expected a number")),
+        _ => integer(r, text, elem),
+    }
+}
+
+/// `dense<[[1, 2], [3, 4]]> : tensor<2x2xi32>`.
+pub(crate) fn dense(r: &Reading<'_>, pair: Pair<'_, Rule>) -> Result<Attr, Failure> {
+    let whole = pair.as_str();
+    let mut parts = below(pair);
+    let (Some(body), Some(ty)) = (parts.next(), parts.next()) else {
+        return Err(r.error(whole, "expected elements and a type"));
+    };
+    let at = ty.as_str();
+    let ty = r.ty(ty)?;
+    let elem = ty.elem();
+    let Some(shape) = ty.shape().filter(|_| elem != ty) else {
+        return Err(r.error(
+            at,
+            format!("elements are of a tensor or vector type, not {ty}"),
+        ));
+    };
+    let Some(size) = elem
+        .bits()
+        .and_then(|bits| (bits <= 64).then(|| ty.bytes()))
+        .flatten()
+    else {
+        // Elements without a meaning here (complex, strings) stay text.
+        let text: String = format!("dense<{}> : {ty}", body.as_str().trim());
+        return Ok(Attr::new(OpaqueAttr { text: text.into() }));
+    };
+    let Some(count) = ty.elements() else {
+        return Err(r.error(at, format!("elements need a static shape, found {ty}")));
+    };
+    let body = body.as_str().trim();
+    let data = if body.starts_with('"') {
+        hex_data(r, body, elem, count, size)?
+    } else {
+        let mut list = List {
+            r,
+            text: body,
+            at: 0,
+            elem,
+            size,
+            data: Vec::new(),
+        };
+        list.ws();
+        if body.is_empty() {
+            if count != 0 {
+                return Err(r.error(whole, format!("expected {count} elements, found none")));
+            }
+        } else if body.starts_with('[') {
+            list.nested(shape)?;
+            list.ws();
+        } else {
+            list.element()?;
+            list.ws();
+        }
+        if list.at < body.len() {
+            return Err(r.error(&body[list.at..], "expected `>`"));
+        }
+        list.data
+    };
+    Ok(Attr::new(DenseElements {
+        ty,
+        data: data.into(),
+    }))
+}
+
+fn hex_data(
+    r: &Reading<'_>,
+    text: &str,
+    elem: Type,
+    count: usize,
+    size: usize,
+) -> Result<Vec<u8>, Failure> {
+    let digits = text
+        .strip_prefix("\"0x")
+        .and_then(|rest| rest.strip_suffix('"'));
+    let Some(digits) = digits.filter(|digits| digits.len() % 2 == 0 && digits.is_ascii()) else {
+        return Err(r.error(text, "expected \"0x…\" with two hex digits for each byte"));
+    };
+    let value = |b: u8| (b as char).to_digit(16).map(|d| d as u8);
+    let bytes: Option<Vec<u8>> = digits
+        .as_bytes()
+        .chunks_exact(2)
+        .map(|pair| Some(value(pair[0])? << 4 | value(pair[1])?))
+        .collect();
+    let Some(bytes) = bytes else {
+        return Err(r.error(text, "expected hex digits"));
+    };
+    if elem.bits() == Some(1) {
+        // Eight to a byte.
+        if count == 1 || bytes.len() == count.div_ceil(8) {
+            let bit = |i: usize| bytes.get(i / 8).map_or(0, |b| b >> (i % 8) & 1);
+            return Ok((0..count).map(bit).collect());
+        }
+        if let [0 | 255] = bytes[..] {
+            return Ok(vec![bytes[0] & 1]);
+        }
+    } else if bytes.len() == size || count.checked_mul(size) == Some(bytes.len()) {
+        return Ok(bytes);
+    }
+    let message = format!(
+        "{} bytes do not make {count} elements of {elem}",
+        bytes.len()
+    );
+    Err(r.error(text, message))
+}
+
+/// Reads nested lists of elements.
+struct List<'a> {
+    r: &'a Reading<'a>,
+    text: &'a str,
+    at: usize,
+    elem: Type,
+    size: usize,
+    data: Vec<u8>,
+}
+
+impl List<'_> {
+    fn ws(&mut self) {
+        let bytes = self.text.as_bytes();
+        while bytes.get(self.at).is_some_and(u8::is_ascii_whitespace) {
+            self.at += 1;
+        }
+    }
+    fn nested(&mut self, shape: &[i64]) -> Result<(), Failure> {
+        let Some((want, rest)) = shape.split_first() else {
+            return self.element();
+        };
+        self.ws();
+        let start = self.at;
+        if self.text.as_bytes().get(self.at) != Some(&b'[') {
+            return Err(self.r.error(&self.text[self.at..], "expected `[`"));
+        }
+        self.at += 1;
+        let mut found = 0;
+        loop {
+            self.ws();
+            match self.text.as_bytes().get(self.at) {
+                Some(b']') if found == 0 => break,
+                None => return Err(self.r.error(&self.text[start..], "`[` is not closed")),
+                _ => {}
+            }
+            self.nested(rest)?;
+            found += 1;
+            self.ws();
+            match self.text.as_bytes().get(self.at) {
+                Some(b',') => self.at += 1,
+                Some(b']') => break,
+                _ => return Err(self.r.error(&self.text[self.at..], "expected `,` or `]`")),
+            }
+        }
+        self.at += 1;
+        if found != *want {
+            let message = format!("expected {want} elements, found {found}");
+            return Err(self.r.error(&self.text[start..self.at], message));
+        }
+        Ok(())
+    }
+    fn element(&mut self) -> Result<(), Failure> {
+        let start = self.at;
+        let bytes = self.text.as_bytes();
+        let part = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'+' | b'.');
+        while bytes.get(self.at).is_some_and(part) {
+            self.at += 1;
+        }
+        let text = &self.text[start..self.at];
+        if text.is_empty() {
+            return Err(self.r.error(&self.text[start..], "expected a number"));
+        }
+        let bits = match self.elem.get::<FloatType>() {
+            Some(&format) => float(self.r, text, format)?,
+            None => scalar(self.r, text, self.elem)? as u64,
+        };
+        let width = self.elem.bits().unwrap_or(64);
+        let bits = if width < 64 {
+            bits & ((1 << width) - 1)
+        } else {
+            bits
+        };
+        let le = bits.to_le_bytes();
+        self.data.extend_from_slice(&le[..self.size.min(8)]);
+        Ok(())
+    }
+}

@@ -1,0 +1,296 @@
+//! `AsmPrinter`: the pretty text of one operation, and the layout of what is long.
+
+use std::fmt::{Display, Write};
+
+use pretty::RcDoc;
+use tir_core::{Attr, BlockId, Ir, Name, OpId, OpRef, RegionId, Type, Value, quote, symbol_text};
+
+use crate::names::Names;
+use crate::print::{Entry, Printer, Style, WIDTH};
+
+/// Writes the pretty text of one operation: the mirror of [`AsmParser`](crate::AsmParser).
+///
+/// The op's name is written already; what follows brings its own spaces.
+pub struct AsmPrinter<'a> {
+    pub(crate) p: &'a mut Printer,
+    pub(crate) op: OpRef<'a>,
+}
+
+impl<'a> AsmPrinter<'a> {
+    /// The op that is printed.
+    pub fn op(&self) -> OpRef<'a> {
+        self.op
+    }
+    /// Text as it is: keywords, punctuation, spaces.
+    pub fn text(&mut self, text: &str) {
+        self.p.out.push_str(text);
+    }
+    /// Anything that prints: numbers and the like.
+    pub fn display(&mut self, item: impl Display) {
+        let _ = write!(self.p.out, "{item}");
+    }
+    /// A use of a value.
+    pub fn value(&mut self, value: Value) {
+        self.p.value(value);
+    }
+    /// `%a, %b`.
+    pub fn values(&mut self, values: &[Value]) {
+        self.commas(values, |p, value| p.value(*value));
+    }
+    /// Items with `, ` between them.
+    pub fn commas<T>(
+        &mut self,
+        items: impl IntoIterator<Item = T>,
+        mut item: impl FnMut(&mut Self, T),
+    ) {
+        for (i, one) in items.into_iter().enumerate() {
+            if i > 0 {
+                self.text(", ");
+            }
+            item(self, one);
+        }
+    }
+    /// `open item, item close`, broken over several lines where it is too long for one.
+    pub fn list<T>(
+        &mut self,
+        open: &str,
+        close: &str,
+        items: impl IntoIterator<Item = T>,
+        mut item: impl FnMut(&mut Self, T),
+    ) {
+        let start = self.p.out.len();
+        self.text(open);
+        let mut cuts = Vec::new();
+        for one in items {
+            if !cuts.is_empty() {
+                self.text(", ");
+            }
+            cuts.push(self.p.out.len());
+            item(self, one);
+        }
+        self.text(close);
+        if cuts.len() > 1 && self.p.column() > WIDTH {
+            self.break_up(start, &cuts, open, close);
+        }
+    }
+
+    /// Lays out what was written from `start` again, over several lines.
+    fn break_up(&mut self, start: usize, cuts: &[usize], open: &str, close: &str) {
+        let written = self.p.out.split_off(start);
+        if written.contains('\n') {
+            self.p.out.push_str(&written);
+            return;
+        }
+        let column = self.p.column();
+        let end = written.len() - close.len();
+        let mut items = Vec::new();
+        for (i, cut) in cuts.iter().enumerate() {
+            let to = cuts.get(i + 1).map_or(end, |next| next - start - 2);
+            items.push(RcDoc::text(&written[cut - start..to]));
+        }
+        let separator = RcDoc::<()>::text(",").append(RcDoc::line());
+        let indent = 4 + 2 * self.p.indent as isize;
+        let inner = RcDoc::intersperse(items.into_iter().map(RcDoc::group), separator);
+        // As many items to a line as fit.
+        let doc = RcDoc::text(open)
+            .append(RcDoc::line_().append(fill(inner)).nest(indent))
+            .append(RcDoc::text(close));
+        let mut out = String::new();
+        if doc
+            .render_fmt(
+                WIDTH.saturating_sub(if cuts.is_empty() { column } else { 0 }),
+                &mut out,
+            )
+            .is_ok()
+        {
+            self.p.out.push_str(&out);
+        } else {
+            self.p.out.push_str(&written);
+        }
+    }
+
+    /// A type.
+    pub fn ty(&mut self, ty: Type) {
+        self.p.ty(ty);
+    }
+    /// `t, t`.
+    pub fn types(&mut self, types: &[Type]) {
+        self.p.type_list(types);
+    }
+    /// `t`, `(t, t)` or `()`: the results of a function type.
+    pub fn result_types(&mut self, types: &[Type]) {
+        self.p.result_types(types);
+    }
+    /// `(t, t) -> t`.
+    pub fn function_type(&mut self, inputs: &[Type], results: &[Type]) {
+        self.text("(");
+        self.types(inputs);
+        self.text(") -> ");
+        self.result_types(results);
+    }
+    /// The types of values.
+    pub fn types_of(&self, values: impl IntoIterator<Item = Value>) -> Vec<Type> {
+        values
+            .into_iter()
+            .map(|value| self.op.ir.ty(value))
+            .collect()
+    }
+    /// An attribute, with the type of a number.
+    pub fn attr(&mut self, attr: Attr) {
+        self.p.attr(attr);
+    }
+    /// A constant and its type, as [`AsmParser::constant`](crate::AsmParser::constant) reads it.
+    pub fn constant(&mut self, attr: Attr, ty: Type) {
+        self.p.attr(attr);
+        if attr.type_of().is_none() {
+            self.text(" : ");
+            self.ty(ty);
+        }
+    }
+    /// `@name`.
+    pub fn symbol(&mut self, name: &str) {
+        let _ = symbol_text(&mut self.p.out, name);
+    }
+    /// A string in quotes.
+    pub fn string(&mut self, text: &str) {
+        let _ = quote(&mut self.p.out, text);
+    }
+    /// `[1, 2]`.
+    pub fn ints(&mut self, numbers: &[i64]) {
+        self.text("[");
+        self.commas(numbers, |p, n| p.display(n));
+        self.text("]");
+    }
+    /// A mixed list: numbers, and values where the number is [`DYNAMIC`](tir_core::DYNAMIC).
+    pub fn indices(&mut self, dynamic: &[Value], fixed: &[i64]) {
+        let mut values = dynamic.iter();
+        self.list("[", "]", fixed, |p, n| {
+            if *n == tir_core::DYNAMIC {
+                if let Some(value) = values.next() {
+                    p.value(*value);
+                }
+            } else {
+                p.display(n);
+            }
+        });
+    }
+    /// `{a = 1, b}`; nothing at all if there are no entries.
+    pub fn dictionary(&mut self, entries: &[(Name, Attr)]) {
+        if !entries.is_empty() {
+            self.list("{", "}", entries, |p, entry| p.p.entry(*entry));
+        }
+    }
+    fn rest(&self, except: &[&str]) -> Vec<(Name, Attr)> {
+        let info = self.op.info();
+        let attrs = self.op.ir.attrs(self.op.id).iter().copied();
+        attrs
+            .filter(|(name, value)| {
+                let default = info
+                    .and_then(|info| info.field(name))
+                    .and_then(|f| f.default);
+                !except.contains(&name.as_str())
+                    && default != Some(*value)
+                    && *name != tir_core::SEGMENTS
+            })
+            .collect()
+    }
+    /// The attributes of the op that are not in `except` and not at their default: ` {a = 1}`.
+    pub fn attr_dict_except(&mut self, except: &[&str]) {
+        let entries = self.rest(except);
+        if !entries.is_empty() {
+            self.text(" ");
+            self.dictionary(&entries);
+        }
+    }
+    /// The same behind a keyword: ` attributes {a = 1}`.
+    pub fn attributes_except(&mut self, except: &[&str]) {
+        let entries = self.rest(except);
+        if !entries.is_empty() {
+            self.text(" attributes ");
+            self.dictionary(&entries);
+        }
+    }
+    /// `^block`.
+    pub fn successor(&mut self, block: BlockId) {
+        self.p.block_name(block);
+    }
+    /// `^block(%a, %b : t, t)`.
+    pub fn successor_with_args(&mut self, block: BlockId, args: &[Value]) {
+        self.successor(block);
+        if !args.is_empty() {
+            self.text("(");
+            self.values(args);
+            self.text(" : ");
+            let types = self.types_of(args.iter().copied());
+            self.types(&types);
+            self.text(")");
+        }
+    }
+
+    /// The names that hold in the op's regions are in use while `run` prints: for arguments of a
+    /// region that stand in the op's own text.
+    pub fn arguments(&mut self, region: usize, mut run: impl FnMut(&mut Self, &Ir, &[Value])) {
+        let (ir, id) = self.op.inner();
+        let Some(region) = ir.regions(id).nth(region) else {
+            return;
+        };
+        let args: Vec<Value> = match ir.entry(region) {
+            Some(block) => ir.args(block).collect(),
+            None => Vec::new(),
+        };
+        let child = !std::ptr::eq(ir, self.op.ir);
+        if child {
+            self.p.names.push(Names::new(ir));
+        }
+        run(self, ir, &args);
+        if child {
+            self.p.names.pop();
+        }
+    }
+
+    /// The op's region of this index in braces. `args_said`: the arguments of its first block
+    /// stand in the op's own text, so that the block shows no label.
+    pub fn region(&mut self, index: usize, args_said: bool) {
+        self.region_with(index, args_said, None);
+    }
+    /// The same; a terminator of this name that says nothing is left out.
+    pub fn region_without(&mut self, index: usize, args_said: bool, terminator: impl Into<Name>) {
+        self.region_with(index, args_said, Some(terminator.into()));
+    }
+    pub(crate) fn region_with(&mut self, index: usize, args_said: bool, implicit: Option<Name>) {
+        let (ir, id): (&Ir, OpId) = self.op.inner();
+        let Some(region): Option<RegionId> = ir.regions(id).nth(index) else {
+            return;
+        };
+        // An empty region and one of an empty block look alike: the op says which it is.
+        let empty_is_block = args_said
+            || implicit.is_some()
+            || self.op.info().is_none_or(|info| {
+                info.has(tir_core::Traits::SingleBlock) || info.has(tir_core::Traits::NoTerminator)
+            });
+        let entry = match (args_said, empty_is_block) {
+            (true, _) => Entry::Hidden,
+            (false, true) => Entry::Named,
+            (false, false) => Entry::Label,
+        };
+        let style = Style {
+            entry,
+            implicit,
+            generic: false,
+        };
+        let outer = self.op.ir;
+        self.p
+            .with_names(outer, ir, |p| p.region(ir, region, style));
+    }
+    /// A new line at the indentation of the op, `deeper` levels in.
+    pub fn newline(&mut self, deeper: usize) {
+        self.p.indent += deeper;
+        self.p.newline();
+        self.p.indent -= deeper;
+    }
+}
+
+/// Items of which as many stand on a line as fit.
+fn fill(doc: RcDoc<'_, ()>) -> RcDoc<'_, ()> {
+    doc
+}

@@ -1,0 +1,510 @@
+//! The text of a file: places in it, the scan of its brackets, and the cut at its operations.
+
+use tir_core::{Diagnostic, Loc, LocFile};
+
+/// A file, and where a piece of its text stands in it.
+pub(crate) struct Source<'t> {
+    pub(crate) text: &'t str,
+    file: LocFile,
+    /// Byte offset of each line.
+    lines: Vec<u32>,
+    /// Lines before the text, where it is one part of a split file.
+    before: u32,
+    /// Texts made of two pieces of the file: the second begins at `.1` and stands at `.2`.
+    frames: Vec<(&'t str, usize, usize, usize)>,
+}
+
+impl<'t> Source<'t> {
+    pub(crate) fn new(text: &'t str, file: LocFile, before: u32) -> Self {
+        let mut lines = vec![0];
+        let bytes = text.as_bytes();
+        lines.extend(
+            (0..bytes.len())
+                .filter(|i| bytes[*i] == b'\n')
+                .map(|i| i as u32 + 1),
+        );
+        Self {
+            text,
+            file,
+            lines,
+            before,
+            frames: Vec::new(),
+        }
+    }
+
+    /// Says that `text` is the file from `start`, and behind byte `cut`, from `rest`.
+    pub(crate) fn add_frame(&mut self, text: &'t str, start: usize, cut: usize, rest: usize) {
+        self.frames.push((text, start, cut, rest));
+    }
+
+    /// Where a piece of this text begins; `None` for text that comes from elsewhere.
+    pub(crate) fn offset(&self, piece: &str) -> Option<usize> {
+        let within = |whole: &str| {
+            let offset = (piece.as_ptr() as usize).checked_sub(whole.as_ptr() as usize)?;
+            (offset <= whole.len()).then_some(offset)
+        };
+        if let Some(offset) = within(self.text) {
+            return Some(offset);
+        }
+        self.frames.iter().find_map(|(text, start, cut, rest)| {
+            let at = within(text)?;
+            Some(if at < *cut {
+                start + at
+            } else {
+                rest + (at - cut)
+            })
+        })
+    }
+
+    /// The location of a byte.
+    pub(crate) fn loc_at(&self, offset: usize) -> Loc {
+        let line = self
+            .lines
+            .partition_point(|start| *start as usize <= offset)
+            .max(1);
+        let start = self.lines[line - 1] as usize;
+        let column = match self.text.get(start..offset) {
+            Some(text) if text.is_ascii() => text.len(),
+            Some(text) => text.chars().count(),
+            None => 0,
+        };
+        self.file.at(line as u32 + self.before, column as u32 + 1)
+    }
+
+    /// The location of a piece of the text.
+    pub(crate) fn loc(&self, piece: &str) -> Loc {
+        self.offset(piece)
+            .map_or(Loc::UNKNOWN, |offset| self.loc_at(offset))
+    }
+
+    /// An error at a piece of the text.
+    pub(crate) fn error(&self, piece: &str, message: impl Into<String>) -> Diagnostic {
+        let first = piece.lines().next().unwrap_or("");
+        Diagnostic::error(message)
+            .at(self.loc(piece))
+            .len(first.trim_end().chars().count())
+    }
+}
+
+/// Finds the locations of many places, each behind the last.
+#[derive(Default)]
+pub(crate) struct Locator {
+    offset: usize,
+    line: u32,
+    column: u32,
+    next_line: usize,
+}
+
+impl Locator {
+    pub(crate) fn loc(&mut self, source: &Source<'_>, offset: usize) -> Loc {
+        if offset >= self.offset && offset < self.next_line {
+            if let Some(text) = source.text.get(self.offset..offset) {
+                let step = if text.is_ascii() {
+                    text.len()
+                } else {
+                    text.chars().count()
+                };
+                self.column += step as u32;
+            }
+        } else {
+            let guess = self.line as usize;
+            // The next line, nearly always.
+            let near = source
+                .lines
+                .get(guess)
+                .is_some_and(|s| *s as usize <= offset)
+                && source
+                    .lines
+                    .get(guess + 1)
+                    .is_none_or(|s| *s as usize > offset);
+            let line = if near {
+                guess + 1
+            } else {
+                source
+                    .lines
+                    .partition_point(|start| *start as usize <= offset)
+                    .max(1)
+            };
+            let start = source.lines[line - 1] as usize;
+            let text = source.text.get(start..offset).unwrap_or("");
+            let column = if text.is_ascii() {
+                text.len()
+            } else {
+                text.chars().count()
+            };
+            self.line = line as u32;
+            self.column = column as u32;
+            self.next_line = source.lines.get(line).map_or(usize::MAX, |s| *s as usize);
+        }
+        self.offset = offset;
+        source.file.at(self.line + source.before, self.column + 1)
+    }
+}
+
+/// What stands at a line start at the outermost level.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// One operation.
+    Op,
+    /// The definition of an alias: `#id = …`, `!id = …`.
+    Alias,
+    /// `{-# … #-}`.
+    Metadata,
+}
+
+/// A piece of the file from one such start to the next.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece {
+    pub(crate) kind: Kind,
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+}
+
+/// What the scan of a file finds.
+#[derive(Default, Debug)]
+pub(crate) struct Cut {
+    /// The pieces of the file.
+    pub(crate) pieces: Vec<Piece>,
+    /// The operations in the body of the first operation, where that is a module: the place
+    /// behind its `{`, the pieces, and the place of its `}`.
+    pub(crate) module: Option<(usize, Vec<Piece>, usize)>,
+    /// How deep its brackets nest.
+    pub(crate) depth: usize,
+}
+
+/// Whether an operation begins here: `%r =` and a name, a dotted word, or `"name"(`.
+pub(crate) fn starts_op(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let mut i = 0;
+    if bytes.first() == Some(&b'%') {
+        let Some(equals) = bytes.iter().take(100_000).position(|b| *b == b'=') else {
+            return false;
+        };
+        let plain = |b: &u8| {
+            b.is_ascii_alphanumeric()
+                || b.is_ascii_whitespace()
+                || *b >= 128
+                || matches!(b, b'%' | b',' | b':' | b'_' | b'$' | b'.' | b'-')
+        };
+        if !bytes[..equals].iter().all(plain) {
+            return false;
+        }
+        i = equals + 1;
+        while bytes.get(i).is_some_and(u8::is_ascii_whitespace) {
+            i += 1;
+        }
+        if bytes.get(i) == Some(&b'"') {
+            return true;
+        }
+    }
+    match bytes.get(i) {
+        Some(b'"') => {
+            let Some(close) = bytes[i + 1..].iter().position(|b| *b == b'"') else {
+                return false;
+            };
+            let rest = &bytes[i + close + 2..];
+            rest.iter().find(|b| !b.is_ascii_whitespace()) == Some(&b'(')
+        }
+        Some(b) if b.is_ascii_alphabetic() || *b == b'_' => {
+            let word = |b: &u8| b.is_ascii_alphanumeric() || *b == b'_' || *b == b'$';
+            let end = bytes[i..]
+                .iter()
+                .position(|b| !word(b))
+                .map_or(bytes.len(), |n| i + n);
+            bytes.get(end) == Some(&b'.') && bytes.get(end + 1).is_some_and(word)
+        }
+        _ => false,
+    }
+}
+
+fn starts_alias(text: &str) -> bool {
+    let id = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '$' | '-');
+    text.starts_with(['#', '!']) && {
+        let rest = text[1..].trim_start_matches(id);
+        rest.len() < text.len() - 1 && rest.trim_start().starts_with('=')
+    }
+}
+
+const PLAIN: u8 = 0;
+const NEWLINE: u8 = 1;
+const QUOTE: u8 = 2;
+const SLASH: u8 = 3;
+const OPEN: u8 = 4;
+const CLOSE: u8 = 5;
+const LESS: u8 = 6;
+const GREATER: u8 = 7;
+static CLASS: [u8; 256] = {
+    let mut table = [PLAIN; 256];
+    table[b'\n' as usize] = NEWLINE;
+    table[b'"' as usize] = QUOTE;
+    table[b'/' as usize] = SLASH;
+    table[b'(' as usize] = OPEN;
+    table[b'[' as usize] = OPEN;
+    table[b'{' as usize] = OPEN;
+    table[b')' as usize] = CLOSE;
+    table[b']' as usize] = CLOSE;
+    table[b'}' as usize] = CLOSE;
+    table[b'<' as usize] = LESS;
+    table[b'>' as usize] = GREATER;
+    table
+};
+
+/// Checks brackets, strings and depth, and cuts the text at its operations.
+pub(crate) fn scan(source: &Source<'_>, max_depth: usize) -> Result<Cut, Diagnostic> {
+    let text = source.text;
+    let bytes = text.as_bytes();
+    let mut cut = Cut::default();
+    // Open brackets: byte, place, angle brackets open around it.
+    let mut stack: Vec<(u8, usize, usize)> = Vec::new();
+    let mut angles = 0usize;
+    // The depth of the body of the first operation, where that is a module, once it is known.
+    let mut body: Option<usize> = None;
+    let mut in_module = false;
+    let mut i = 0;
+    let mut line_start = true;
+    while i < bytes.len() {
+        if line_start {
+            line_start = false;
+            while matches!(bytes.get(i), Some(b' ' | b'\t' | b'\r')) {
+                i += 1;
+            }
+            if i >= bytes.len() {
+                break;
+            }
+            let outer = stack.is_empty();
+            if (outer || body == Some(stack.len())) && bytes[i] != b'\n' && angles == 0 {
+                let rest = &text[i..];
+                let kind = if outer && rest.starts_with("{-#") {
+                    Some(Kind::Metadata)
+                } else if outer && starts_alias(rest) {
+                    Some(Kind::Alias)
+                } else if starts_op(rest) {
+                    Some(Kind::Op)
+                } else {
+                    None
+                };
+                let kind = match kind {
+                    None if cut.pieces.is_empty() && !rest.starts_with("//") => Some(Kind::Op),
+                    kind => kind,
+                };
+                if let Some(kind) = kind {
+                    let piece = Piece {
+                        kind,
+                        start: i,
+                        end: text.len(),
+                    };
+                    if outer {
+                        if let Some(last) = cut.pieces.last_mut() {
+                            last.end = i;
+                        }
+                        let first = kind == Kind::Op
+                            && !cut.pieces.iter().any(|piece| piece.kind == Kind::Op);
+                        in_module = first
+                            && (rest.starts_with("builtin.module")
+                                || rest.starts_with("\"builtin.module\""));
+                        if kind == Kind::Op && !first {
+                            cut.module = None;
+                        }
+                        cut.pieces.push(piece);
+                        if kind == Kind::Metadata {
+                            let Some(end) = rest.find("#-}") else {
+                                return Err(source.error(&rest[..3], "`{-#` is not closed"));
+                            };
+                            i += end + 3;
+                            continue;
+                        }
+                    } else if let Some((_, pieces, _)) = &mut cut.module {
+                        if let Some(last) = pieces.last_mut() {
+                            last.end = i;
+                        }
+                        pieces.push(piece);
+                    }
+                } else if !outer
+                    && (rest.starts_with('^') || {
+                        let first = cut
+                            .module
+                            .as_ref()
+                            .is_some_and(|(_, pieces, _)| pieces.is_empty());
+                        first && !rest.starts_with('}') && !rest.starts_with("//")
+                    })
+                {
+                    // A body of several blocks, or one that does not begin with an operation, is
+                    // not cut.
+                    body = None;
+                    cut.module = None;
+                    in_module = false;
+                }
+            }
+        }
+        let b = bytes[i];
+        match CLASS[b as usize] {
+            PLAIN => {}
+            NEWLINE => line_start = true,
+            QUOTE => i = string_end(source, i)?,
+            SLASH => {
+                if bytes.get(i + 1) == Some(&b'/') {
+                    i = bytes[i..]
+                        .iter()
+                        .position(|b| *b == b'\n')
+                        .map_or(bytes.len(), |n| i + n);
+                    continue;
+                }
+            }
+            OPEN => {
+                if in_module && body.is_none() && b == b'{' && opens_body(text, i, stack.last()) {
+                    body = Some(stack.len() + 1);
+                    cut.module = Some((i + 1, Vec::new(), text.len()));
+                    // The first operation may stand on the line of the brace.
+                    let rest = text[i + 1..].trim_start_matches([' ', '\t', '\r']);
+                    if !rest.starts_with(['\n', '}']) && !rest.starts_with("//") {
+                        body = None;
+                        cut.module = None;
+                        in_module = false;
+                    }
+                }
+                stack.push((b, i, angles));
+                let depth = stack.len() + angles;
+                cut.depth = cut.depth.max(depth);
+                if depth > max_depth {
+                    let message = format!("brackets nest deeper than {max_depth} levels");
+                    return Err(source.error(&text[i..=i], message));
+                }
+            }
+            CLOSE => {
+                let Some((open, at, saved)) = stack.pop() else {
+                    let message = format!("`{}` closes nothing", b as char);
+                    return Err(source.error(&text[i..=i], message));
+                };
+                angles = saved;
+                if b != closer(open) {
+                    let message = format!("`{}` is not closed", open as char);
+                    let error = source.error(&text[at..=at], message);
+                    let found = format!("found `{}` here", b as char);
+                    return Err(error.note_at(source.loc_at(i), found));
+                }
+                if body == Some(stack.len() + 1) {
+                    if let Some((_, pieces, end)) = &mut cut.module {
+                        *end = i;
+                        if let Some(last) = pieces.last_mut() {
+                            last.end = i;
+                        }
+                    }
+                    body = None;
+                    in_module = false;
+                }
+            }
+            LESS => {
+                let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+                if i > 0 && (word(bytes[i - 1]) || angles > 0) && bytes.get(i + 1) != Some(&b'=') {
+                    angles += 1;
+                    let depth = stack.len() + angles;
+                    cut.depth = cut.depth.max(depth);
+                    if depth > max_depth {
+                        let message = format!("brackets nest deeper than {max_depth} levels");
+                        return Err(source.error(&text[i..=i], message));
+                    }
+                }
+            }
+            _ => {
+                if angles > stack.last().map_or(0, |(_, _, saved)| *saved)
+                    && !matches!(bytes[i - 1], b'-')
+                    && bytes.get(i + 1) != Some(&b'=')
+                {
+                    angles -= 1;
+                }
+            }
+        }
+        i += 1;
+    }
+    if let Some((open, at, _)) = stack.first().copied() {
+        let (open, at) = unclosed(source, &stack).unwrap_or((open, at));
+        let message = format!("`{}` is never closed", open as char);
+        return Err(source.error(&text[at..=at], message));
+    }
+    Ok(cut)
+}
+
+fn closer(open: u8) -> u8 {
+    match open {
+        b'(' => b')',
+        b'[' => b']',
+        _ => b'}',
+    }
+}
+
+/// Of the brackets open at the end, the one whose closing is missing by indentation: the last
+/// `{` of a line that is followed by a line no deeper than its own.
+fn unclosed(source: &Source<'_>, stack: &[(u8, usize, usize)]) -> Option<(u8, usize)> {
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    let line_of = |at: usize| source.lines.partition_point(|start| *start as usize <= at) - 1;
+    let line = |n: usize| {
+        let start = *source.lines.get(n)? as usize;
+        let end = source
+            .lines
+            .get(n + 1)
+            .map_or(source.text.len(), |s| *s as usize);
+        source.text.get(start..end)
+    };
+    for (open, at, _) in stack.iter().rev() {
+        let n = line_of(*at);
+        let own = indent(line(n)?);
+        let mut next = n + 1;
+        let mut deeper = true;
+        while let Some(text) = line(next) {
+            let trimmed = text.trim();
+            if !trimmed.is_empty() && indent(text) <= own {
+                deeper = trimmed.starts_with(closer(*open) as char);
+                break;
+            }
+            next += 1;
+        }
+        if !deeper {
+            return Some((*open, *at));
+        }
+    }
+    stack.last().map(|(open, at, _)| (*open, *at))
+}
+
+/// Whether the `{` at `at` opens the body of the module (and not a dictionary).
+fn opens_body(text: &str, at: usize, around: Option<&(u8, usize, usize)>) -> bool {
+    let before = text[..at].trim_end();
+    match around {
+        None => !before.ends_with("attributes") && !before.ends_with('<'),
+        Some((b'(', open, _)) => before.len() == open + 1,
+        Some(_) => false,
+    }
+}
+
+/// The place of the quote that closes the string that opens at `at`.
+fn string_end(source: &Source<'_>, at: usize) -> Result<usize, Diagnostic> {
+    let bytes = source.text.as_bytes();
+    let mut i = at + 1;
+    loop {
+        match bytes.get(i) {
+            Some(b'"') => return Ok(i),
+            Some(b'\\') if bytes.get(i + 1).is_some_and(|b| *b != b'\n') => i += 2,
+            Some(b'\n') | None => {
+                let message = "the string is not closed on its line";
+                return Err(source.error(&source.text[at..=at], message));
+            }
+            Some(_) => i += 1,
+        }
+    }
+}
+
+/// Cuts a text at its lines `// -----`: each part, and how many lines stand before it.
+pub fn split_input(text: &str) -> Vec<(u32, &str)> {
+    let mut parts = Vec::new();
+    let (mut start, mut first, mut at, mut line) = (0, 0, 0, 0);
+    for part in text.split_inclusive('\n') {
+        line += 1;
+        let end = at + part.len();
+        if part.trim_start().starts_with("// -----") {
+            parts.push((first, &text[start..at]));
+            (start, first) = (end, line);
+        }
+        at = end;
+    }
+    parts.push((first, &text[start..]));
+    parts
+}

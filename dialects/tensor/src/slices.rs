@@ -203,12 +203,10 @@ fn check_reshape(large: Type, small: Type, reassociation: &[Attr]) -> Result<(),
     let (Some(big), Some(little)) = (large.shape(), small.shape()) else {
         return Err("expects ranked types".into());
     };
-    let groups = groups(reassociation, big.len())?;
-    let mut products: Vec<i64> = groups.iter().map(|g| g.iter().map(|d| big[*d]).product()).collect();
     // To or from a scalar all dimensions are 1 and there are no groups.
-    if little.is_empty() && groups.is_empty() {
-        products = Vec::new();
-    }
+    let scalar = little.is_empty() && reassociation.is_empty() && big.iter().all(|d| *d == 1);
+    let groups = if scalar { Vec::new() } else { groups(reassociation, big.len())? };
+    let products: Vec<i64> = groups.iter().map(|g| g.iter().map(|d| big[*d]).product()).collect();
     if products != little || large.elem() != small.elem() {
         return Err(format!("relates {large} and {small} by groups that give {products:?}").into());
     }

@@ -10,7 +10,7 @@ use crate::id::{BlockId, OpId, RegionId, Value};
 use crate::ir::Ir;
 use crate::loc::Loc;
 use crate::name::Name;
-use crate::op::{Keywords, Op, Role, SEGMENTS};
+use crate::op::{Keywords, Op, OpInfo, Role, SEGMENTS};
 use crate::types::Type;
 
 /// All an op is created from.
@@ -102,6 +102,10 @@ impl<'a> Builder<'a> {
     /// come from user input are checked before.
     #[track_caller]
     pub fn add<T: Op>(&mut self, op: T) -> T::Out {
+        // A record brings its table with it, whether or not its dialect was loaded.
+        if T::name().info().is_none() {
+            T::name().set_info(|| Box::leak(Box::new(OpInfo::from_spec(T::SPEC))));
+        }
         let id = self.create(op.state());
         T::out(self.ir, id)
     }

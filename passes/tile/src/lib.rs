@@ -5,6 +5,16 @@ pub mod emit;
 pub mod group;
 pub mod layout;
 pub mod matching;
+mod passes;
 pub mod plan;
 pub mod tensorize;
 pub mod tile;
+
+pub use passes::{Tensorize, Tile};
+
+use tir::PassInfo;
+
+/// All passes of this crate.
+pub fn passes() -> Vec<PassInfo> {
+    vec![PassInfo::of::<Tile>(), PassInfo::of::<Tensorize>()]
+}

@@ -236,12 +236,7 @@ fn loop_orders(group: &Group, space: &Space) -> Vec<Vec<usize>> {
     orders.into_iter().map(order).collect()
 }
 
-fn divisions(
-    group: &Group,
-    target: &Target<'_>,
-    unit: Option<&UnitChoice>,
-    search: &mut Search,
-) {
+fn divisions(group: &Group, target: &Target<'_>, unit: Option<&UnitChoice>, search: &mut Search) {
     let budget = search.budget;
     let rank = group.domain.len();
     let mut block = vec![1; rank];

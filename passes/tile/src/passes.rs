@@ -1,0 +1,87 @@
+//! The passes `tile` and `tensorize` on functions.
+
+use tir::{Diagnostic, Ir, Pass, PassCx, PassResult, pass};
+use tir_accel::AttachedMachine;
+
+use crate::plan::{Budget, Target};
+
+pass! {
+    /// Cuts every group of a function into tiles that fit the near space of the attached machine.
+    ///
+    /// The layout of each tile is the one a unit of the machine wants; of all divisions that fit,
+    /// the one with the fewest estimated cycles is taken. What no unit takes is tiled too.
+    pub struct Tile = "tile" on "func.func" {
+        /// Slots of every buffer of a loop that tiles leave room for.
+        pub depth: i64 = 2,
+        /// Bytes of near memory to use; the size of the space if absent.
+        pub bytes: Option<i64> = None,
+        /// Plans that are estimated at most for one group.
+        pub max_plans: usize = 4096,
+    }
+}
+
+pass! {
+    /// Puts calls of the machine's intrinsics in place of generics that compute the same.
+    pub struct Tensorize = "tensorize" on "func.func" {}
+}
+
+fn prepare(parent: &Ir, cx: &mut PassCx<'_>) -> PassResult {
+    cx.analysis::<AttachedMachine>(parent);
+    Ok(())
+}
+
+/// Runs `work` with the attached machine; without one, or without near space, there is an error.
+fn with_target(
+    ir: &mut Ir,
+    cx: &mut PassCx<'_>,
+    work: impl FnOnce(&mut Ir, &mut PassCx<'_>, &Target<'_>) -> PassResult,
+) -> PassResult {
+    let attached = cx.outer::<AttachedMachine>();
+    let Some((info, machine)) = attached.as_deref().and_then(|a| a.0.as_ref()) else {
+        let error = Diagnostic::error("no machine is attached to the module");
+        let error = error.at(ir.loc(ir.root()));
+        return Err(vec![error.note("attach-machine{file=FILE} attaches one")]);
+    };
+    let Some(target) = Target::new(info, machine) else {
+        let error = Diagnostic::error(format!(
+            "machine @{} has no space that engines join with \"{}\" in both directions",
+            info.name,
+            info.far().map_or("", |far| far.name.as_str())
+        ));
+        return Err(vec![error.at(machine.loc(machine.root()))]);
+    };
+    work(ir, cx, &target)
+}
+
+impl Pass for Tile {
+    fn prepare(&self, parent: &Ir, cx: &mut PassCx<'_>) -> PassResult {
+        prepare(parent, cx)
+    }
+    fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
+        with_target(ir, cx, |ir, _, target| {
+            let budget = Budget {
+                depth: self.depth.max(1),
+                bytes: self
+                    .bytes
+                    .unwrap_or(target.near.bytes)
+                    .min(target.near.bytes),
+                limit: self.max_plans,
+            };
+            crate::tile::tile(ir, target, budget)
+        })
+    }
+}
+
+impl Pass for Tensorize {
+    fn prepare(&self, parent: &Ir, cx: &mut PassCx<'_>) -> PassResult {
+        prepare(parent, cx)
+    }
+    fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
+        with_target(ir, cx, |ir, cx, target| {
+            let (made, left) = crate::tensorize::tensorize(ir, target);
+            cx.count("calls", made);
+            cx.count("generics left", left);
+            Ok(())
+        })
+    }
+}

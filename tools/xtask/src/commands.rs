@@ -8,7 +8,11 @@ use crate::root;
 /// Every test: Rust tests of all crates (the rules of the house are one of them) and the lit
 /// suites. All of them run, also when one fails.
 pub(crate) fn test() -> Result<bool, String> {
-    let rust = step("Rust tests", &["test", "--release", "--workspace", "--quiet"], &[])?;
+    let rust = step(
+        "Rust tests",
+        &["test", "--release", "--workspace", "--quiet"],
+        &[],
+    )?;
     // Last, so that its count is the last line.
     let lit = step("lit suites", &["lit"], &[])?;
     Ok(rust && lit)
@@ -18,10 +22,22 @@ pub(crate) fn test() -> Result<bool, String> {
 pub(crate) fn ready() -> Result<bool, String> {
     let docs = [("RUSTDOCFLAGS", "-D warnings")];
     let mut good = step("format", &["fmt", "--all", "--check"], &[])?;
-    let clippy =
-        ["clippy", "--release", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"];
+    let clippy = [
+        "clippy",
+        "--release",
+        "--workspace",
+        "--all-targets",
+        "--quiet",
+        "--",
+        "-D",
+        "warnings",
+    ];
     good &= step("clippy", &clippy, &[])?;
-    good &= step("docs", &["doc", "--workspace", "--no-deps", "--quiet"], &docs)?;
+    good &= step(
+        "docs",
+        &["doc", "--workspace", "--no-deps", "--quiet"],
+        &docs,
+    )?;
     println!("== rules of the house");
     good &= crate::show_tidy()?;
     good &= test()?;

@@ -80,7 +80,13 @@ struct Metadata {
 pub fn packages(root: &Path) -> Result<Vec<Package>, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
+        .args([
+            "metadata",
+            "--no-deps",
+            "--offline",
+            "--format-version",
+            "1",
+        ])
         .current_dir(root)
         .output()
         .map_err(|e| format!("cannot start cargo: {e}"))?;
@@ -124,12 +130,20 @@ pub fn check_package(
     for dependency in &package.dependencies {
         let line = line_of(text, &dependency.name);
         let mut broken = |message: String, reason| {
-            found.push(Violation { file: manifest.to_string(), line, message, reason });
+            found.push(Violation {
+                file: manifest.to_string(),
+                line,
+                message,
+                reason,
+            });
         };
         let name = &dependency.name;
         let owner = OWNERS.iter().find(|(outside, _)| outside == name);
         if let Some((_, owner)) = owner.filter(|(_, owner)| *owner != folder) {
-            broken(format!("depends on `{name}`, which only {owner} may use"), ONE_OWNER);
+            broken(
+                format!("depends on `{name}`, which only {owner} may use"),
+                ONE_OWNER,
+            );
         }
         // Tests may look upward: they are no part of what is built on.
         if dependency.kind.as_deref() == Some("dev") {
@@ -140,9 +154,14 @@ pub fn check_package(
             && let (Some(from), Some(to)) = (layer(folder), layer(target))
             && from < to
         {
-            broken(format!("depends on `{name}` of the upper layer {}", LAYERS[to]), ONE_WAY);
+            broken(
+                format!("depends on `{name}` of the upper layer {}", LAYERS[to]),
+                ONE_WAY,
+            );
         }
-        let dialect = folder.strip_prefix("dialects/").filter(|d| rank(d).is_some());
+        let dialect = folder
+            .strip_prefix("dialects/")
+            .filter(|d| rank(d).is_some());
         if let Some(dialect) = dialect
             && !PURE.contains(&name.as_str())
         {
@@ -168,13 +187,23 @@ fn check_manifest(manifest: &str, text: &str, found: &mut Vec<Violation>) {
     for key in ["version", "edition", "license", "publish"] {
         if !lines.iter().any(|l| *l == format!("{key}.workspace=true")) {
             let message = format!("does not say `{key}.workspace = true`");
-            found.push(Violation { file: manifest.into(), line: 1, message, reason: INHERIT });
+            found.push(Violation {
+                file: manifest.into(),
+                line: 1,
+                message,
+                reason: INHERIT,
+            });
         }
     }
     let lints = lines.iter().position(|l| l == "[lints]");
     if !lints.is_some_and(|at| lines.get(at + 1).is_some_and(|l| l == "workspace=true")) {
         let message = "does not say `[lints]`, `workspace = true`".into();
-        found.push(Violation { file: manifest.into(), line: 1, message, reason: INHERIT });
+        found.push(Violation {
+            file: manifest.into(),
+            line: 1,
+            message,
+            reason: INHERIT,
+        });
     }
 }
 

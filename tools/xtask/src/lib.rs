@@ -28,7 +28,12 @@ pub struct Violation {
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { file, line, message, reason } = self;
+        let Self {
+            file,
+            line,
+            message,
+            reason,
+        } = self;
         write!(f, "{file}:{line}: {message}\n    reason: {reason}")
     }
 }

@@ -10,7 +10,12 @@ pub(crate) struct RustText {
 
 impl RustText {
     pub(crate) fn new(text: &str) -> Self {
-        let mut reader = Reader { text, at: 0, line: 1, code: String::new() };
+        let mut reader = Reader {
+            text,
+            at: 0,
+            line: 1,
+            code: String::new(),
+        };
         let mut strings = Vec::new();
         while let Some(c) = reader.rest().chars().next() {
             let rest = reader.rest();
@@ -30,13 +35,18 @@ impl RustText {
                 reader.keep(c.len_utf8());
             }
         }
-        Self { code: reader.code, strings }
+        Self {
+            code: reader.code,
+            strings,
+        }
     }
 
     /// The lines of the code that hold this word, from 1.
     pub(crate) fn lines_with(&self, word: &str) -> impl Iterator<Item = usize> {
         let lines = self.code.lines().enumerate();
-        lines.filter(move |(_, line)| has_word(line, word)).map(|(at, _)| at + 1)
+        lines
+            .filter(move |(_, line)| has_word(line, word))
+            .map(|(at, _)| at + 1)
     }
 }
 
@@ -72,7 +82,8 @@ impl<'t> Reader<'t> {
     }
     fn blank(&mut self, bytes: usize) {
         let gone = &self.rest()[..bytes];
-        self.code.extend(gone.chars().map(|c| if c == '\n' { '\n' } else { ' ' }));
+        self.code
+            .extend(gone.chars().map(|c| if c == '\n' { '\n' } else { ' ' }));
         self.pass(gone);
     }
     fn pass(&mut self, text: &str) {
@@ -103,7 +114,10 @@ fn block_comment(text: &str) -> usize {
 
 /// The lengths of a string's opening, inside and closing.
 fn string(text: &str, in_word: bool) -> Option<(usize, usize, usize)> {
-    let prefix = text.bytes().take_while(|b| matches!(b, b'b' | b'c' | b'r')).count();
+    let prefix = text
+        .bytes()
+        .take_while(|b| matches!(b, b'b' | b'c' | b'r'))
+        .count();
     if in_word && prefix > 0 || prefix > 2 {
         return None;
     }
@@ -174,6 +188,11 @@ mod tests {
     fn words() {
         assert!(has_word("unsafe { x }", "unsafe"));
         assert!(!has_word("#![forbid(unsafe_code)]", "unsafe"));
-        assert_eq!(RustText::new("a\n// todo\ntodo!()").lines_with("todo!").collect::<Vec<_>>(), [3]);
+        assert_eq!(
+            RustText::new("a\n// todo\ntodo!()")
+                .lines_with("todo!")
+                .collect::<Vec<_>>(),
+            [3]
+        );
     }
 }

@@ -44,7 +44,9 @@ pub fn check(root: &Path) -> Result<Vec<Violation>, String> {
 fn walk(folder: &Path, files: &mut Vec<std::path::PathBuf>) -> Result<(), String> {
     let entries = std::fs::read_dir(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     for entry in entries {
-        let path = entry.map_err(|e| format!("{}: {e}", folder.display()))?.path();
+        let path = entry
+            .map_err(|e| format!("{}: {e}", folder.display()))?
+            .path();
         if path.is_dir() {
             if !path.ends_with("target") {
                 walk(&path, files)?;
@@ -59,10 +61,18 @@ fn walk(folder: &Path, files: &mut Vec<std::path::PathBuf>) -> Result<(), String
 /// Checks one file, named from the workspace's root.
 pub fn check_file(file: &str, text: &str, found: &mut Vec<Violation>) {
     let mut broken = |line: usize, message: String, reason: &'static str| {
-        found.push(Violation { file: file.to_string(), line, message, reason });
+        found.push(Violation {
+            file: file.to_string(),
+            line,
+            message,
+            reason,
+        });
     };
     let first = text.lines().next().unwrap_or("");
-    if !first.strip_prefix("//!").is_some_and(|says| !says.trim().is_empty()) {
+    if !first
+        .strip_prefix("//!")
+        .is_some_and(|says| !says.trim().is_empty())
+    {
         broken(1, "does not begin with a `//!` line".into(), FIRST_LINE);
     }
     let rust = RustText::new(text);
@@ -84,7 +94,11 @@ pub fn check_file(file: &str, text: &str, found: &mut Vec<Violation>) {
     if is_below_tensor(file) {
         for (line, text) in text.lines().enumerate() {
             if let Some(word) = operator_word(text) {
-                broken(line + 1, format!("`{word}` below the tensor level"), BELOW_TENSOR);
+                broken(
+                    line + 1,
+                    format!("`{word}` below the tensor level"),
+                    BELOW_TENSOR,
+                );
             }
         }
     }
@@ -95,7 +109,10 @@ fn named_dialects(rust: &RustText) -> Vec<(usize, String)> {
     let mut named = Vec::new();
     for dialect in dialects().filter(|dialect| *dialect != "builtin") {
         let crate_name = format!("tir_{dialect}");
-        named.extend(rust.lines_with(&crate_name).map(|line| (line, format!("names `{crate_name}`"))));
+        named.extend(
+            rust.lines_with(&crate_name)
+                .map(|line| (line, format!("names `{crate_name}`"))),
+        );
         let prefix = format!("{dialect}.");
         for (line, string) in &rust.strings {
             let op = string.strip_prefix(&prefix);
@@ -114,7 +131,10 @@ fn named_dialects(rust: &RustText) -> Vec<(usize, String)> {
 /// operators; all else in `passes` works on what graph_to_tensor leaves, or on any IR. Tests may
 /// say what they like.
 pub fn is_below_tensor(file: &str) -> bool {
-    let Some(rest) = file.strip_prefix("passes/").filter(|rest| rest.contains("/src/")) else {
+    let Some(rest) = file
+        .strip_prefix("passes/")
+        .filter(|rest| rest.contains("/src/"))
+    else {
         return false;
     };
     let graph = |part: &str| {
@@ -150,7 +170,10 @@ mod tests {
     fn messages(file: &str, text: &str) -> Vec<String> {
         let mut found = Vec::new();
         check_file(file, text, &mut found);
-        found.iter().map(|v| format!("{}: {}", v.line, v.message)).collect()
+        found
+            .iter()
+            .map(|v| format!("{}: {}", v.line, v.message))
+            .collect()
     }
 
     #[test]
@@ -162,7 +185,12 @@ mod tests {
     #[test]
     fn first_line_and_unfinished_code() {
         let text = "fn f() { todo!() }\nfn g() { dbg!(1); unsafe { h() } }\n";
-        let expected = ["1: does not begin with a `//!` line", "1: `todo!`", "2: `dbg!`", "2: `unsafe`"];
+        let expected = [
+            "1: does not begin with a `//!` line",
+            "1: `todo!`",
+            "2: `dbg!`",
+            "2: `unsafe`",
+        ];
         assert_eq!(messages("tools/x/src/a.rs", text), expected);
         assert_eq!(messages("tools/x/src/a.rs", "//!\n").len(), 1);
     }
@@ -180,11 +208,23 @@ mod tests {
     #[test]
     fn operators_below_tensor() {
         let text = "//! A pass.\n// converts by convention\nfn is_Conv2d() {}\nlet x = \"MatMul\";\nfn f(conv: u8) {}\n";
-        let expected = ["3: `conv2d` below the tensor level", "4: `matmul` below the tensor level", "5: `conv` below the tensor level"];
-        for file in ["passes/memory/src/tile.rs", "passes/convert/src/tensor_to_loop.rs"] {
+        let expected = [
+            "3: `conv2d` below the tensor level",
+            "4: `matmul` below the tensor level",
+            "5: `conv` below the tensor level",
+        ];
+        for file in [
+            "passes/memory/src/tile.rs",
+            "passes/convert/src/tensor_to_loop.rs",
+        ] {
             assert_eq!(messages(file, text), expected);
         }
-        for file in ["passes/convert/src/graph_to_tensor.rs", "passes/graph/src/decompose.rs", "passes/egraph/src/a.rs", "dialects/graph/src/ops/conv.rs"] {
+        for file in [
+            "passes/convert/src/graph_to_tensor.rs",
+            "passes/graph/src/decompose.rs",
+            "passes/egraph/src/a.rs",
+            "dialects/graph/src/ops/conv.rs",
+        ] {
             assert_eq!(messages(file, text), [""; 0]);
         }
     }

@@ -42,22 +42,34 @@ fn broken(folder: &str, name: &str, path: Option<&str>, kind: Option<&str>) -> V
     let mut found = Vec::new();
     let text = MANIFEST.replace("dep =", &format!("{name} ="));
     check_package(&root, &package, &manifest, &text, &mut found);
-    found.iter().map(|v| format!("{}: {}", v.line, v.message)).collect()
+    found
+        .iter()
+        .map(|v| format!("{}: {}", v.line, v.message))
+        .collect()
 }
 
 #[test]
 fn imports_go_one_way() {
     let upward = broken("ir/pass", "tir-func", Some("dialects/func"), None);
-    assert_eq!(upward, ["9: depends on `tir-func` of the upper layer dialects"]);
+    assert_eq!(
+        upward,
+        ["9: depends on `tir-func` of the upper layer dialects"]
+    );
     assert!(broken("ir/pass", "tir-func", Some("dialects/func"), Some("dev")).is_empty());
     assert!(broken("passes/convert", "tir-func", Some("dialects/func"), None).is_empty());
-    assert_eq!(broken("passes/convert", "tir-opt", Some("tools/tir-opt"), None).len(), 1);
+    assert_eq!(
+        broken("passes/convert", "tir-opt", Some("tools/tir-opt"), None).len(),
+        1
+    );
 }
 
 #[test]
 fn outside_crates_have_one_owner() {
     let other = broken("passes/memory", "slotmap", None, None);
-    assert_eq!(other, ["9: depends on `slotmap`, which only ir/core may use"]);
+    assert_eq!(
+        other,
+        ["9: depends on `slotmap`, which only ir/core may use"]
+    );
     assert_eq!(broken("passes/memory", "egg", None, Some("dev")).len(), 1);
     assert!(broken("ir/core", "slotmap", None, None).is_empty());
 }
@@ -68,7 +80,12 @@ fn dialects_have_no_back_door() {
     assert_eq!(core, ["9: a dialect depends on `tir-core`"]);
     assert!(broken("dialects/arith", "tir", Some("ir/tir"), None).is_empty());
     assert!(broken("dialects/math", "libm", None, None).is_empty());
-    let above = broken("dialects/arith", "tir-tensor", Some("dialects/tensor"), None);
+    let above = broken(
+        "dialects/arith",
+        "tir-tensor",
+        Some("dialects/tensor"),
+        None,
+    );
     assert_eq!(above, ["9: depends on `tir-tensor`, a dialect above it"]);
 }
 
@@ -76,5 +93,13 @@ fn dialects_have_no_back_door() {
 fn generic_passes_depend_on_no_dialect() {
     let arith = broken("passes/generic", "tir-arith", Some("dialects/arith"), None);
     assert_eq!(arith, ["9: depends on the dialect `tir-arith`"]);
-    assert!(broken("passes/generic", "tir-builtin", Some("dialects/builtin"), None).is_empty());
+    assert!(
+        broken(
+            "passes/generic",
+            "tir-builtin",
+            Some("dialects/builtin"),
+            None
+        )
+        .is_empty()
+    );
 }

@@ -1,0 +1,417 @@
+//! The command line: flags of the tool, and one flag for every pass.
+
+use std::path::PathBuf;
+
+use clap::builder::{PossibleValuesParser, StyledStr};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use tir_pass::{PassInfo, PassRegistry};
+
+use crate::Tool;
+use crate::list::sentence;
+
+/// What the command line asks for.
+#[derive(Debug, Default)]
+pub struct Options {
+    /// The input; `-` is standard input.
+    pub input: String,
+    /// The output; none or `-` is standard output.
+    pub output: Option<PathBuf>,
+    /// The pipeline: `--pass-pipeline` and the flags of passes, in the order given.
+    pub pipeline: String,
+    /// Whether the input is cut at `// -----`.
+    pub split_input_file: bool,
+    /// Whether comments say what is expected to be reported.
+    pub verify_diagnostics: bool,
+    /// Whether ops of dialects that are not loaded are read.
+    pub allow_unregistered: bool,
+    /// Whether IR is printed in generic form.
+    pub generic: bool,
+    /// Whether locations are printed.
+    pub locations: bool,
+    /// Constants with more elements than this are printed without them.
+    pub elide_constants: Option<usize>,
+    /// After each pass.
+    pub print_after_all: bool,
+    /// After each pass that changed something.
+    pub print_after_change: bool,
+    /// After passes of these names.
+    pub print_after: Vec<String>,
+    /// Whether the IR is verified after each pass.
+    pub verify_each: bool,
+    /// Whether reading and printing are checked against each other.
+    pub verify_roundtrip: bool,
+    /// Whether times are printed.
+    pub timing: bool,
+    /// Whether statistics of passes are printed.
+    pub statistics: bool,
+    /// Threads; 0 for one per core.
+    pub threads: usize,
+    /// Rules and patterns that are left out.
+    pub disabled_rules: Vec<String>,
+    /// Deepest nesting that is read.
+    pub max_depth: usize,
+    /// Most bytes that are read.
+    pub max_bytes: u64,
+    /// Where constants go if the program goes to standard output.
+    pub weights_out: Option<PathBuf>,
+    /// Where a failing input goes, with its pipeline.
+    pub reproducer: Option<PathBuf>,
+    /// What is listed instead of reading anything.
+    pub list: Option<List>,
+}
+
+/// What `--list-…` asks for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum List {
+    /// Passes with their options.
+    Passes,
+    /// All dialects.
+    Dialects,
+    /// The reference page of one dialect.
+    Dialect(String),
+    /// Names of dialects.
+    DialectNames,
+}
+
+/// Defaults of limits.
+const MAX_DEPTH: &str = "200";
+const MAX_BYTES: &str = "1073741824";
+
+const INPUT: &str = "Input and output";
+const CHECKS: &str = "Checks";
+const PRINTING: &str = "Printing";
+const RUNNING: &str = "Running passes";
+const LIMITS: &str = "Limits";
+const LISTS: &str = "Lists";
+const PASSES: &str = "Passes, in the order given";
+const PIPELINES: &str = "Pipelines, in the order given";
+
+fn flag(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name)
+        .long(name)
+        .help(help)
+        .action(ArgAction::SetTrue)
+}
+fn option(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).help(help).value_name(value)
+}
+
+/// The command line of a tool.
+pub fn command(tool: &Tool) -> Command {
+    let command = Command::new(tool.name)
+        .about(tool.about)
+        .disable_version_flag(true)
+        .max_term_width(100)
+        .after_help(
+            "Limits of a pass, as on its rewrites, are options of the pass.\n\
+             Exit code: 0 if all went well, 1 if the input \
+             was refused or a pass failed,\n2 for a wrong command line.\n",
+        )
+        .next_help_heading(INPUT)
+        .arg(
+            Arg::new("input")
+                .default_value("-")
+                .help("The .tir file; - is standard input"),
+        )
+        .arg(
+            option(
+                "output",
+                "FILE",
+                "Where the result goes; written only if all went well",
+            )
+            .short('o')
+            .value_parser(value_parser!(PathBuf)),
+        )
+        .arg(
+            option(
+                "weights-out",
+                "FILE",
+                "Where new constants go if the result goes to standard output",
+            )
+            .value_parser(value_parser!(PathBuf)),
+        )
+        .arg(flag(
+            "split-input-file",
+            "Cut the input at lines `// -----` and run on each piece",
+        ))
+        .arg(flag(
+            "allow-unregistered-dialect",
+            "Read ops, types and attributes of dialects that are not loaded",
+        ))
+        .next_help_heading(CHECKS)
+        .arg(flag(
+            "verify-diagnostics",
+            "Check what is reported against comments: // expected-error@+1 {{text}}",
+        ))
+        .arg(flag(
+            "verify-roundtrip",
+            "Check that what is printed reads as an equal program, in each form",
+        ))
+        .arg(
+            option("verify-each", "BOOL", "Verify after each pass")
+                .value_parser(PossibleValuesParser::new(["true", "false"]))
+                .default_value("true"),
+        )
+        .next_help_heading(PRINTING)
+        .arg(
+            flag("print-op-generic", "Print every op in generic form")
+                .alias("mlir-print-op-generic"),
+        )
+        .arg(
+            flag("print-locations", "Print where each op comes from").alias("mlir-print-debuginfo"),
+        )
+        .arg(
+            option(
+                "elide-constants",
+                "N",
+                "Leave out the elements of constants with more than N, for people; not read again",
+            )
+            .value_parser(value_parser!(usize))
+            .num_args(0..=1)
+            .require_equals(true)
+            .default_missing_value("16"),
+        )
+        .arg(flag(
+            "print-ir-after-all",
+            "Print the IR to standard error after each pass",
+        ))
+        .arg(flag(
+            "print-ir-after-change",
+            "The same, where the pass changed something",
+        ))
+        .arg(
+            option("print-ir-after", "PASS,…", "The same, after these passes")
+                .action(ArgAction::Append)
+                .value_delimiter(','),
+        )
+        .next_help_heading(RUNNING)
+        .arg(
+            option(
+                "pass-pipeline",
+                "TEXT",
+                "A pipeline: builtin.module(canonicalize,func.func(cse,tile{depth=2}))",
+            )
+            .action(ArgAction::Append),
+        )
+        .arg(
+            option(
+                "disable-rule",
+                "NAME,…",
+                "Leave out rules and patterns of these names",
+            )
+            .action(ArgAction::Append)
+            .value_delimiter(','),
+        )
+        .arg(
+            option(
+                "threads",
+                "N",
+                "Threads; 0 is one per core. The result does not depend on it",
+            )
+            .value_parser(value_parser!(usize))
+            .default_value("0"),
+        )
+        .arg(flag(
+            "timing",
+            "Print the time of each pass to standard error",
+        ))
+        .arg(flag(
+            "statistics",
+            "Print what passes counted to standard error",
+        ))
+        .arg(
+            option(
+                "emit-reproducer",
+                "FILE",
+                "If a pass fails, write its input with the pipeline as a RUN line",
+            )
+            .value_parser(value_parser!(PathBuf)),
+        )
+        .next_help_heading(LIMITS)
+        .arg(
+            option("max-depth", "N", "Deepest nesting of the input")
+                .value_parser(value_parser!(usize))
+                .default_value(MAX_DEPTH),
+        )
+        .arg(
+            option("max-bytes", "N", "Most bytes of the input")
+                .value_parser(value_parser!(u64))
+                .default_value(MAX_BYTES),
+        )
+        .next_help_heading(LISTS)
+        .arg(flag(
+            "list-passes",
+            "List passes and pipelines with their options",
+        ))
+        .arg(
+            option(
+                "list-dialects",
+                "DIALECT",
+                "List what dialects hold; with a name, its reference page",
+            )
+            .num_args(0..=1)
+            .require_equals(true)
+            .default_missing_value(""),
+        )
+        .arg(flag("show-dialects", "List the names of dialects"));
+    pass_flags(command, &tool.passes)
+}
+
+/// A flag `--NAME[=OPTIONS]` for every pass and alias.
+fn pass_flags(mut command: Command, passes: &PassRegistry) -> Command {
+    for (aliases, heading) in [(true, PIPELINES), (false, PASSES)] {
+        for info in passes.iter().filter(|info| info.is_alias == aliases) {
+            // A flag of the tool keeps its meaning; the pass can still be named in a pipeline.
+            if command
+                .get_arguments()
+                .any(|arg| arg.get_long() == Some(info.name))
+            {
+                continue;
+            }
+            let mut arg = Arg::new(info.name)
+                .long(info.name)
+                .help(help(info))
+                .help_heading(heading)
+                .action(ArgAction::Append)
+                .num_args(0..=1)
+                .require_equals(true)
+                .default_missing_value("")
+                .value_name("OPTIONS");
+            if info.options.is_empty() {
+                arg = arg.hide_possible_values(true);
+            }
+            command = command.arg(arg);
+        }
+    }
+    command
+}
+
+/// The sentence of a pass, and a line for each option.
+fn help(info: &PassInfo) -> StyledStr {
+    let mut text = sentence(info.doc);
+    for option in info.options {
+        text += &format!(
+            "\n  {}={}: {}",
+            option.name(),
+            (option.default)(),
+            sentence(option.doc)
+        );
+    }
+    text.into()
+}
+
+impl Options {
+    /// Reads what clap found.
+    pub fn new(matches: &ArgMatches, passes: &PassRegistry) -> Self {
+        let text = |name: &str| matches.get_one::<String>(name).cloned();
+        let path = |name: &str| matches.get_one::<PathBuf>(name).cloned();
+        let texts = |name: &str| -> Vec<String> {
+            matches
+                .get_many::<String>(name)
+                .into_iter()
+                .flatten()
+                .cloned()
+                .collect()
+        };
+        let number = |name: &str| matches.get_one::<usize>(name).copied().unwrap_or_default();
+        Self {
+            input: text("input").unwrap_or_default(),
+            output: path("output").filter(|path| path.as_os_str() != "-"),
+            pipeline: pipeline(matches, passes),
+            split_input_file: matches.get_flag("split-input-file"),
+            verify_diagnostics: matches.get_flag("verify-diagnostics"),
+            allow_unregistered: matches.get_flag("allow-unregistered-dialect"),
+            generic: matches.get_flag("print-op-generic"),
+            locations: matches.get_flag("print-locations"),
+            elide_constants: matches.get_one::<usize>("elide-constants").copied(),
+            print_after_all: matches.get_flag("print-ir-after-all"),
+            print_after_change: matches.get_flag("print-ir-after-change"),
+            print_after: texts("print-ir-after"),
+            verify_each: text("verify-each").is_none_or(|value| value == "true"),
+            verify_roundtrip: matches.get_flag("verify-roundtrip"),
+            timing: matches.get_flag("timing"),
+            statistics: matches.get_flag("statistics"),
+            threads: number("threads"),
+            disabled_rules: texts("disable-rule"),
+            max_depth: number("max-depth"),
+            max_bytes: matches
+                .get_one::<u64>("max-bytes")
+                .copied()
+                .unwrap_or_default(),
+            weights_out: path("weights-out"),
+            reproducer: path("emit-reproducer"),
+            list: list(matches),
+        }
+    }
+}
+
+fn list(matches: &ArgMatches) -> Option<List> {
+    if matches.get_flag("list-passes") {
+        return Some(List::Passes);
+    }
+    if matches.get_flag("show-dialects") {
+        return Some(List::DialectNames);
+    }
+    match matches.get_one::<String>("list-dialects")?.as_str() {
+        "" => Some(List::Dialects),
+        name => Some(List::Dialect(name.to_string())),
+    }
+}
+
+/// One text for all that is to run, so that errors in it have one source.
+fn pipeline(matches: &ArgMatches, passes: &PassRegistry) -> String {
+    let mut parts: Vec<(usize, String)> = Vec::new();
+    let mut add = |name: &str, to_text: &dyn Fn(&str) -> String| {
+        let Ok(Some(values)) = matches.try_get_many::<String>(name) else {
+            return;
+        };
+        let places = matches.indices_of(name).into_iter().flatten();
+        parts.extend(
+            places
+                .zip(values)
+                .map(|(place, value)| (place, to_text(value))),
+        );
+    };
+    add("pass-pipeline", &str::to_string);
+    for info in passes.iter() {
+        add(info.name, &|options| {
+            PassRegistry::flag_text(info.name, Some(options).filter(|o| !o.is_empty()))
+        });
+    }
+    parts.sort();
+    let parts: Vec<String> = parts.into_iter().map(|(_, text)| text).collect();
+    parts
+        .iter()
+        .map(|text| text.trim())
+        .filter(|text| !text.is_empty())
+        .collect::<Vec<_>>()
+        .join(",")
+}
+
+/// What `--list-passes` prints.
+pub fn passes_text(passes: &PassRegistry) -> String {
+    let mut text = String::new();
+    for (aliases, heading) in [(true, "Pipelines"), (false, "Passes")] {
+        let mut list = passes
+            .iter()
+            .filter(|info| info.is_alias == aliases)
+            .peekable();
+        if list.peek().is_none() {
+            continue;
+        }
+        text += &format!("{heading}\n");
+        for info in list {
+            let on = info
+                .anchor
+                .map_or(String::new(), |anchor| format!(" (on {anchor})"));
+            text += &format!("  --{}{on}\n      {}\n", info.name, sentence(info.doc));
+            for option in info.options {
+                let (name, default) = (option.name(), (option.default)());
+                let (what, doc) = (option.what, sentence(option.doc));
+                text += &format!("      {name}={default}: {what}. {doc}\n");
+            }
+        }
+        text.push('\n');
+    }
+    text
+}

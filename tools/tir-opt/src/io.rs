@@ -1,0 +1,78 @@
+//! Files and standard streams.
+
+use std::io::{IsTerminal, Read};
+use std::path::Path;
+
+use tir::{Diagnostic, Loc, Name, Sources};
+
+/// What places in standard input are called.
+pub const STDIN: &str = "<stdin>";
+
+/// A text and the name that places in it have.
+pub struct Input {
+    /// The path as given, or [`STDIN`].
+    pub name: Name,
+    /// What it holds.
+    pub text: String,
+}
+
+/// Reads a `.tir` file, or standard input for `-`; at most `max_bytes`.
+pub fn read(path: &str, max_bytes: u64) -> Result<Input, Diagnostic> {
+    read_with(path, max_bytes, &mut std::io::stdin())
+}
+
+/// The same, with something in place of standard input.
+pub(crate) fn read_with(
+    path: &str,
+    max_bytes: u64,
+    stdin: &mut dyn Read,
+) -> Result<Input, Diagnostic> {
+    let (name, bytes) = if path == "-" {
+        let mut bytes = Vec::new();
+        let read = stdin
+            .take(max_bytes.saturating_add(1))
+            .read_to_end(&mut bytes);
+        (Name::new(STDIN), read.map(|_| bytes))
+    } else {
+        (Name::new(path), read_file(Path::new(path), max_bytes))
+    };
+    let fail = |message: String| Diagnostic::error(message).at(Loc::file(name, 1, 1));
+    let bytes = bytes.map_err(|e| Diagnostic::error(format!("cannot read '{path}': {e}")))?;
+    if bytes.len() as u64 > max_bytes {
+        return Err(fail(format!(
+            "has more bytes than the limit of {max_bytes}"
+        )));
+    }
+    let text = String::from_utf8(bytes).map_err(|e| {
+        let good = e.utf8_error().valid_up_to();
+        let before = String::from_utf8_lossy(&e.as_bytes()[..good]).into_owned();
+        let line = before.matches('\n').count() as u32 + 1;
+        let column = before.rsplit('\n').next().unwrap_or("").chars().count() as u32 + 1;
+        let byte = e.as_bytes().get(good).copied().unwrap_or_default();
+        Diagnostic::error(format!("byte 0x{byte:02x} is no UTF-8 text"))
+            .at(Loc::file(name, line, column))
+    })?;
+    Ok(Input { name, text })
+}
+
+fn read_file(path: &Path, max_bytes: u64) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?
+        .take(max_bytes.saturating_add(1))
+        .read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Whether standard error shows colours: it is a terminal and nobody asked for none.
+pub fn color() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+        && std::io::stderr().is_terminal()
+}
+
+/// Many diagnostics, each as rustc prints it, with an empty line between two.
+pub fn render(sources: &Sources, diagnostics: &[Diagnostic], color: bool) -> String {
+    let texts = diagnostics
+        .iter()
+        .map(|diagnostic| sources.render(diagnostic, color));
+    texts.collect::<Vec<_>>().join("\n")
+}

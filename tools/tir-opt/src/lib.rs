@@ -1,0 +1,149 @@
+//! tir-opt as a library: a driver is a list of dialects and passes, and one call.
+//!
+//! ```no_run
+//! fn main() -> std::process::ExitCode {
+//!     // The stock tool, with a dialect and passes of one's own:
+//!     // tir_opt::stock().dialects([&my_dialect::DIALECT]).passes([PassInfo::of::<MyPass>()])
+//!     tir_opt::main(tir_opt::stock())
+//! }
+//! ```
+#![forbid(unsafe_code)]
+
+mod cli;
+mod expect;
+mod io;
+pub mod list;
+mod process;
+mod round_trip;
+mod stock;
+
+pub use cli::{List, Options, command};
+pub use expect::Expectations;
+pub use io::{Input, color, read, render};
+pub use round_trip::round_trip;
+pub use stock::{DIALECTS, stock};
+
+use std::io::{Read, Write};
+use std::process::ExitCode;
+
+use tir::Dialect;
+use tir_pass::{PassInfo, PassRegistry};
+
+/// What a driver is made of.
+pub struct Tool {
+    /// The name of the program.
+    pub name: &'static str,
+    /// What `--help` says first.
+    pub about: &'static str,
+    /// The dialects it knows.
+    pub dialects: Vec<&'static Dialect>,
+    /// The passes and pipelines it offers.
+    pub passes: PassRegistry,
+}
+
+impl Tool {
+    /// A driver that knows nothing yet.
+    pub fn new(name: &'static str, about: &'static str) -> Self {
+        Self {
+            name,
+            about,
+            dialects: Vec::new(),
+            passes: PassRegistry::new(),
+        }
+    }
+    /// Adds dialects.
+    #[must_use]
+    pub fn dialects(mut self, more: impl IntoIterator<Item = &'static Dialect>) -> Self {
+        self.dialects.extend(more);
+        self
+    }
+    /// Adds passes and pipelines. Panics if a name is taken.
+    #[must_use]
+    pub fn passes(mut self, more: impl IntoIterator<Item = PassInfo>) -> Self {
+        self.passes.add(more);
+        self
+    }
+    /// Makes its dialects known to the process.
+    pub fn load(&self) {
+        self.dialects.iter().for_each(|dialect| dialect.load());
+    }
+}
+
+/// What a run of the tool wrote, and its exit code.
+#[derive(Default, Debug)]
+pub struct Outcome {
+    /// 0: all went well; 1: the input was refused or a pass failed; 2: wrong usage.
+    pub code: u8,
+    /// For standard output, unless `-o` took it.
+    pub stdout: Vec<u8>,
+    /// For standard error.
+    pub stderr: String,
+}
+
+/// The main function of a driver.
+pub fn main(tool: Tool) -> ExitCode {
+    let args: Vec<std::ffi::OsString> = std::env::args_os().collect();
+    let outcome = run(&tool, &args, &mut std::io::stdin(), io::color());
+    // Nobody is left to tell if a stream is gone.
+    let _ = std::io::stdout().lock().write_all(&outcome.stdout);
+    let _ = std::io::stderr()
+        .lock()
+        .write_all(outcome.stderr.as_bytes());
+    ExitCode::from(outcome.code)
+}
+
+/// Runs the tool on a command line, the program's name first.
+pub fn run(tool: &Tool, args: &[std::ffi::OsString], stdin: &mut dyn Read, color: bool) -> Outcome {
+    let matches = match command(tool).try_get_matches_from(args) {
+        Ok(matches) => matches,
+        Err(e) if e.use_stderr() => {
+            return Outcome {
+                code: 2,
+                stderr: e.render().to_string(),
+                ..Outcome::default()
+            };
+        }
+        Err(e) => {
+            let stdout = e.render().to_string().into_bytes();
+            return Outcome {
+                stdout,
+                ..Outcome::default()
+            };
+        }
+    };
+    let options = Options::new(&matches, &tool.passes);
+    tool.load();
+    match &options.list {
+        Some(list) => show(tool, list),
+        None => process::process(tool, &options, stdin, color),
+    }
+}
+
+fn show(tool: &Tool, what: &List) -> Outcome {
+    let text = match what {
+        List::Passes => cli::passes_text(&tool.passes),
+        List::Dialects => list::dialects(&tool.dialects),
+        List::DialectNames => tool
+            .dialects
+            .iter()
+            .map(|d| format!("{}\n", d.name))
+            .collect(),
+        List::Dialect(name) => match tool.dialects.iter().find(|d| d.name == name) {
+            Some(dialect) => list::reference(dialect),
+            None => {
+                let near = tir::closest(name, tool.dialects.iter().map(|d| d.name));
+                let near = near.map_or(String::new(), |near| format!("; did you mean '{near}'?"));
+                let stderr = format!("error: there is no dialect '{name}'{near}\n");
+                return Outcome {
+                    code: 2,
+                    stderr,
+                    ..Outcome::default()
+                };
+            }
+        },
+    };
+    Outcome {
+        stdout: text.into_bytes(),
+        ..Outcome::default()
+    }
+}

@@ -1,0 +1,318 @@
+//! One input from text to text: read, verify, run passes, print; for each piece of a split file.
+
+use std::io::Read;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use tir::{Diagnostic, Ir, Name, Sources};
+use tir_pass::{PIPELINE, PassManager, Pipeline, Settings};
+use tir_text::{ParseOptions, PrintOptions};
+
+use crate::cli::Options;
+use crate::expect::Expectations;
+use crate::io::{Input, read_with, render};
+use crate::round_trip::round_trip;
+use crate::{Outcome, Tool};
+
+/// What stands between two programs in one file.
+const SEPARATOR: &str = "// -----\n";
+
+/// Runs the tool on its input.
+pub(crate) fn process(
+    tool: &Tool,
+    options: &Options,
+    stdin: &mut dyn Read,
+    color: bool,
+) -> Outcome {
+    let mut job = Job {
+        options,
+        sources: Sources::default(),
+        color,
+        out: Outcome::default(),
+        clock: Clock::default(),
+    };
+    job.sources
+        .add(Name::new(PIPELINE), options.pipeline.as_str());
+    // A pipeline that cannot be read is an error whatever the input is.
+    let pipeline = match tool.passes.parse(&options.pipeline) {
+        Ok(pipeline) => pipeline,
+        Err(errors) => return job.fail(&errors),
+    };
+    let unknown = options
+        .print_after
+        .iter()
+        .find(|name| tool.passes.get(name).is_none());
+    if let Some(name) = unknown {
+        let stderr = format!("error: --print-ir-after: there is no pass '{name}'\n");
+        return Outcome {
+            code: 2,
+            stderr,
+            ..Outcome::default()
+        };
+    }
+    let input = match read_with(&options.input, options.max_bytes, stdin) {
+        Ok(input) => input,
+        Err(error) => return job.fail(&[error]),
+    };
+    job.sources.add(input.name, input.text.as_str());
+    job.input(&input, &pipeline);
+    job.out
+}
+
+struct Job<'a> {
+    options: &'a Options,
+    sources: Sources,
+    color: bool,
+    out: Outcome,
+    clock: Clock,
+}
+
+/// Where the time goes that passes do not take.
+#[derive(Default)]
+struct Clock {
+    read: Duration,
+    verify: Duration,
+    print: Duration,
+}
+
+fn timed<T>(total: &mut Duration, work: impl FnOnce() -> T) -> T {
+    let start = Instant::now();
+    let result = work();
+    *total += start.elapsed();
+    result
+}
+
+impl Job<'_> {
+    /// Reports errors.
+    fn errors(&mut self, errors: &[Diagnostic]) {
+        self.out.code = 1;
+        self.report(errors);
+    }
+    fn report(&mut self, diagnostics: &[Diagnostic]) {
+        if !diagnostics.is_empty() {
+            let gap = if self.out.stderr.is_empty() { "" } else { "\n" };
+            self.out.stderr += gap;
+            self.out.stderr += &render(&self.sources, diagnostics, self.color);
+        }
+    }
+    fn fail(mut self, errors: &[Diagnostic]) -> Outcome {
+        self.errors(errors);
+        self.out
+    }
+
+    fn input(&mut self, input: &Input, pipeline: &Pipeline) {
+        let pieces = match self.options.split_input_file {
+            true => tir_text::split_input(&input.text),
+            false => vec![(0, input.text.as_str())],
+        };
+        let mut programs = Vec::new();
+        for (before, text) in pieces {
+            programs.extend(self.piece(input.name, text, before, pipeline));
+        }
+        if self.out.code == 0 {
+            let start = Instant::now();
+            self.write(programs);
+            self.clock.print = start.elapsed();
+        }
+        if self.options.timing {
+            let Clock {
+                read,
+                verify,
+                print,
+            } = self.clock;
+            for (time, what) in [(read, "read"), (verify, "verify"), (print, "print, write")] {
+                let ms = time.as_secs_f64() * 1e3;
+                self.out.stderr += &format!("{ms:>10.3} {:>10}  {what}\n", "");
+            }
+        }
+    }
+
+    /// A piece of the input; gives the program if there is one to be printed.
+    fn piece(&mut self, name: Name, text: &str, before: u32, pipeline: &Pipeline) -> Option<Ir> {
+        let expected = match self.options.verify_diagnostics {
+            true => match Expectations::read(text, name, before + 1) {
+                Ok(expected) => Some(expected),
+                Err(errors) => {
+                    self.errors(&errors);
+                    return None;
+                }
+            },
+            false => None,
+        };
+        let mut reported = Vec::new();
+        let ir = match self.compile(name, text, before, pipeline, &mut reported) {
+            Ok(ir) => Some(ir),
+            Err(errors) => {
+                reported.extend(errors);
+                None
+            }
+        };
+        match expected {
+            Some(expected) => {
+                let wrong = expected.check(&reported);
+                if !wrong.is_empty() {
+                    self.errors(&wrong);
+                }
+            }
+            None if ir.is_none() => self.errors(&reported),
+            None => self.report(&reported),
+        }
+        ir
+    }
+
+    /// The program after all passes. Remarks and warnings are added to `reported`.
+    fn compile(
+        &mut self,
+        name: Name,
+        text: &str,
+        before: u32,
+        pipeline: &Pipeline,
+        reported: &mut Vec<Diagnostic>,
+    ) -> Result<Ir, Vec<Diagnostic>> {
+        let options = self.options;
+        let reading = ParseOptions {
+            allow_unregistered: options.allow_unregistered,
+            max_depth: options.max_depth,
+            max_bytes: usize::try_from(options.max_bytes).unwrap_or(usize::MAX),
+            threads: options.threads,
+            lines_before: before,
+        };
+        let mut ir = timed(&mut self.clock.read, || {
+            tir_text::parse(text, name, &reading)
+        })?;
+        timed(&mut self.clock.verify, || tir::verify(&ir))?;
+        let folder = match options.input.as_str() {
+            "-" => Path::new("."),
+            path => Path::new(path).parent().unwrap_or(Path::new(".")),
+        };
+        tir_io::load_blobs(&ir, folder)?;
+        if options.verify_roundtrip {
+            round_trip(&ir, &reading, &mut self.sources)?;
+        }
+        if pipeline.elements.is_empty() {
+            return Ok(ir);
+        }
+        let original = options.reproducer.as_ref().map(|_| self.print(&ir));
+        let mut manager = PassManager::with(pipeline.clone(), self.settings());
+        let report = manager.run(&mut ir);
+        self.out.stderr += &report.prints;
+        if options.timing {
+            self.out.stderr += &report.timing_text();
+        }
+        if options.statistics {
+            self.out.stderr += &report.statistics_text();
+        }
+        reported.extend(report.remarks);
+        if !report.errors.is_empty() {
+            if let (Some(path), Some(text)) = (&options.reproducer, original) {
+                let text = reproducer(&options.pipeline, &text);
+                let staged = tir_data::Staged::write(path, &[text.as_bytes()]);
+                if let Err(e) = staged.and_then(tir_data::Staged::commit) {
+                    reported.push(Diagnostic::warning(e.to_string()));
+                }
+            }
+            return Err(report.errors);
+        }
+        if options.verify_roundtrip {
+            round_trip(&ir, &reading, &mut self.sources)?;
+        }
+        Ok(ir)
+    }
+
+    fn settings(&self) -> Settings {
+        let options = self.options;
+        let mut settings = Settings {
+            threads: options.threads,
+            verify: options.verify_each,
+            timing: options.timing,
+            disabled_rules: options.disabled_rules.iter().cloned().collect(),
+            ..Settings::default()
+        };
+        settings.print.after_all = options.print_after_all;
+        settings.print.after_change = options.print_after_change;
+        settings.print.after = options.print_after.iter().cloned().collect();
+        settings.printer = Some(match (options.generic, options.elide_constants.is_some()) {
+            (false, false) => |ir| tir_text::print(ir, &PrintOptions::default()),
+            (false, true) => |ir| {
+                tir_text::print(
+                    ir,
+                    &PrintOptions {
+                        elide_constants: Some(16),
+                        ..PrintOptions::default()
+                    },
+                )
+            },
+            (true, false) => |ir| {
+                tir_text::print(
+                    ir,
+                    &PrintOptions {
+                        generic: true,
+                        ..PrintOptions::default()
+                    },
+                )
+            },
+            (true, true) => |ir| {
+                tir_text::print(
+                    ir,
+                    &PrintOptions {
+                        generic: true,
+                        elide_constants: Some(16),
+                        ..PrintOptions::default()
+                    },
+                )
+            },
+        });
+        settings
+    }
+
+    fn print(&self, ir: &Ir) -> String {
+        let options = PrintOptions {
+            generic: self.options.generic,
+            locations: self.options.locations,
+            elide_constants: self.options.elide_constants,
+            ..PrintOptions::default()
+        };
+        tir_text::print(ir, &options)
+    }
+
+    fn write(&mut self, mut programs: Vec<Ir>) {
+        let options = self.options;
+        let written = match (&mut programs[..], &options.output) {
+            ([one], Some(path)) => tir_io::save(one, tir_io::Out::File(path), |ir| self.print(ir)),
+            ([one], None) => {
+                // The text goes out with all else, at the end: nothing is left to be printed now.
+                let mut text = String::new();
+                let out = tir_io::Out::Stdout(options.weights_out.as_deref());
+                let done = tir_io::save(one, out, |ir| {
+                    text = self.print(ir);
+                    String::new()
+                });
+                self.out.stdout = text.into_bytes();
+                done
+            }
+            (many, output) => {
+                let texts: Vec<String> = many.iter().map(|ir| self.print(ir)).collect();
+                let text = texts.join(SEPARATOR);
+                match output {
+                    Some(path) => tir_data::Staged::write(path, &[text.as_bytes()])
+                        .and_then(tir_data::Staged::commit)
+                        .map_err(|e| e.to_string().into()),
+                    None => {
+                        self.out.stdout = text.into_bytes();
+                        Ok(())
+                    }
+                }
+            }
+        };
+        if let Err(error) = written {
+            self.out.stdout.clear();
+            self.errors(&[*error]);
+        }
+    }
+}
+
+/// A test that runs the pipeline on the program.
+fn reproducer(pipeline: &str, text: &str) -> String {
+    let pipeline = pipeline.replace('\n', " ");
+    format!("// RUN: tir-opt %s --pass-pipeline='{pipeline}'\n\n{text}")
+}

@@ -1,0 +1,27 @@
+//! What the stock tools are built from: lists of dialects and passes, as a user's would be.
+
+use tir::Dialect;
+
+use crate::Tool;
+
+/// The built-in dialects.
+pub const DIALECTS: &[&Dialect] = &[
+    &tir_builtin::DIALECT,
+    &tir_builtin::TIR,
+    &tir_func::DIALECT,
+    &tir_arith::DIALECT,
+    &tir_math::DIALECT,
+    &tir_cf::DIALECT,
+    &tir_graph::DIALECT,
+    &tir_tensor::DIALECT,
+    &tir_loop::DIALECT,
+    &tir_memref::DIALECT,
+    &tir_accel::DIALECT,
+];
+
+/// The stock driver: all built-in dialects and passes.
+pub fn stock() -> Tool {
+    Tool::new("tir-opt", "Runs named passes over .tir files.")
+        .dialects(DIALECTS.iter().copied())
+        .passes(tir_generic::passes())
+}

@@ -1,0 +1,66 @@
+//! tir-run as a library: runs a function of a program of any level, compares, and sums up.
+#![forbid(unsafe_code)]
+
+pub mod bind;
+mod cli;
+mod machine;
+mod run;
+mod summary;
+
+pub use cli::Options;
+pub use machine::MachineSummary;
+pub use run::run;
+pub use summary::{Compared, InputSummary, OutputSummary, Summary};
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+use tir::{Diagnostic, Dialect, Sources};
+
+/// The main function of a runner that knows these dialects.
+pub fn main(dialects: &[&'static Dialect]) -> ExitCode {
+    let options = match Options::try_parse() {
+        Ok(options) => options,
+        Err(e) => {
+            // Nothing is left to do when the message cannot be shown.
+            let _ = e.print();
+            return ExitCode::from(if e.use_stderr() { 2 } else { 0 });
+        }
+    };
+    dialects.iter().for_each(|dialect| dialect.load());
+    let mut sources = Sources::default();
+    let shown = run(&options, &mut sources)
+        .and_then(|summary| show(&options, &summary).map(|()| summary.ok));
+    match shown {
+        Ok(ok) => ExitCode::from(u8::from(!ok)),
+        Err(errors) => {
+            let text = tir_opt::render(&sources, &errors, tir_opt::color());
+            let _ = std::io::stderr().lock().write_all(text.as_bytes());
+            ExitCode::from(1)
+        }
+    }
+}
+
+/// Prints the summary, and writes it as JSON where that is asked for. If the JSON goes to
+/// standard output, the text goes to standard error.
+fn show(options: &Options, summary: &Summary) -> Result<(), Vec<Diagnostic>> {
+    let fail = |message: String| vec![Diagnostic::error(message)];
+    let text = summary.to_string();
+    let Some(path) = &options.json else {
+        let _ = std::io::stdout().lock().write_all(text.as_bytes());
+        return Ok(());
+    };
+    let json = serde_json::to_string_pretty(summary).map_err(|e| fail(e.to_string()))? + "\n";
+    if path.as_os_str() == "-" {
+        let _ = std::io::stderr().lock().write_all(text.as_bytes());
+        let _ = std::io::stdout().lock().write_all(json.as_bytes());
+    } else {
+        let staged = tir_data::Staged::write(path, &[json.as_bytes()]);
+        staged
+            .and_then(tir_data::Staged::commit)
+            .map_err(|e| fail(e.to_string()))?;
+        let _ = std::io::stdout().lock().write_all(text.as_bytes());
+    }
+    Ok(())
+}

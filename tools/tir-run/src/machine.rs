@@ -1,0 +1,278 @@
+//! The account of a run on a machine.
+
+use std::fmt;
+
+use serde::Serialize;
+use tir_accel_sim::Report;
+
+use crate::summary::grouped;
+
+/// What a run cost on the machine. Times in cycles, sizes in bytes, shares of the run from 0 to 1.
+#[derive(Clone, Debug, Serialize)]
+pub struct MachineSummary {
+    /// Cycles of the run.
+    pub cycles: u64,
+    /// Millions of cycles a second; 0 if not said.
+    pub clock_mhz: u64,
+    /// The lower bound on the cycles by what must pass through each part of the machine.
+    pub roofline: u64,
+    /// The part that gives the roofline.
+    pub bound_by: String,
+    /// What the program thread did.
+    pub thread: ThreadSummary,
+    /// DMA engines and units.
+    pub queues: Vec<QueueSummary>,
+    /// Multiply-adds on units.
+    pub macs: u64,
+    /// Multiply-adds on units and on the thread, if the latter were counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub all_macs: Option<u64>,
+    /// Transfers by cause.
+    pub causes: Vec<CauseSummary>,
+    /// Memory spaces.
+    pub spaces: Vec<SpaceSummary>,
+    /// Calls of intrinsics.
+    pub calls: Vec<CallSummary>,
+}
+
+/// What the program thread did with its time.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct ThreadSummary {
+    pub busy: u64,
+    pub waiting: u64,
+    pub queue_full: u64,
+}
+
+/// What an engine or unit did with its time.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct QueueSummary {
+    pub name: String,
+    pub engine: bool,
+    pub calls: u64,
+    pub busy: u64,
+    pub busy_share: f64,
+    pub stall: u64,
+    pub stall_share: f64,
+    pub bytes: u64,
+    pub macs: u64,
+}
+
+/// Bytes moved for one cause.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct CauseSummary {
+    pub cause: String,
+    pub from: String,
+    pub to: String,
+    pub bytes: u64,
+    pub transfers: u64,
+}
+
+/// What a space held and moved.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct SpaceSummary {
+    pub name: String,
+    pub bytes: u64,
+    pub peak_live: u64,
+    pub peak_extent: u64,
+    pub read: u64,
+    pub written: u64,
+}
+
+/// Calls of one intrinsic.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct CallSummary {
+    pub name: String,
+    pub calls: u64,
+    pub cycles: u64,
+    pub macs: u64,
+}
+
+impl MachineSummary {
+    /// The account in a report; `thread_macs` are multiply-adds that no unit did.
+    pub fn new(report: &Report, thread_macs: Option<u64>) -> Self {
+        let share = |cycles: u64| cycles as f64 / report.cycles.max(1) as f64;
+        let macs = report.queues.iter().map(|q| q.macs).sum::<u64>();
+        // The first of equal bounds: a part before the space it uses.
+        let bound = report.bounds.iter().rev().max_by_key(|b| b.cycles);
+        Self {
+            cycles: report.cycles,
+            clock_mhz: report.clock_mhz,
+            roofline: report.roofline(),
+            bound_by: bound.map_or(String::new(), |b| b.name.clone()),
+            thread: ThreadSummary {
+                busy: report.thread.busy,
+                waiting: report.thread.waiting,
+                queue_full: report.thread.queue_full,
+            },
+            queues: report
+                .queues
+                .iter()
+                .map(|q| QueueSummary {
+                    name: q.name.clone(),
+                    engine: q.engine,
+                    calls: q.calls,
+                    busy: q.busy,
+                    busy_share: share(q.busy),
+                    stall: q.stall,
+                    stall_share: share(q.stall),
+                    bytes: q.bytes,
+                    macs: q.macs,
+                })
+                .collect(),
+            macs,
+            all_macs: thread_macs.map(|thread| macs.saturating_add(thread)),
+            causes: report
+                .causes
+                .iter()
+                .map(|c| CauseSummary {
+                    cause: c.cause.clone(),
+                    from: c.from.clone(),
+                    to: c.to.clone(),
+                    bytes: c.bytes,
+                    transfers: c.transfers,
+                })
+                .collect(),
+            spaces: report
+                .spaces
+                .iter()
+                .map(|s| SpaceSummary {
+                    name: s.name.clone(),
+                    bytes: s.capacity,
+                    peak_live: s.peak_live,
+                    peak_extent: s.peak_extent,
+                    read: s.read,
+                    written: s.written,
+                })
+                .collect(),
+            calls: report
+                .labels
+                .iter()
+                .map(|l| CallSummary {
+                    name: l.name.clone(),
+                    calls: l.calls,
+                    cycles: l.cycles,
+                    macs: l.macs,
+                })
+                .collect(),
+        }
+    }
+
+    /// Bytes moved by cause, whatever the direction, in the order of the first transfer.
+    fn by_cause(&self) -> Vec<(&str, u64)> {
+        let mut all: Vec<(&str, u64)> = Vec::new();
+        for cause in &self.causes {
+            match all.iter_mut().find(|(name, _)| *name == cause.cause) {
+                Some((_, bytes)) => *bytes += cause.bytes,
+                None => all.push((&cause.cause, cause.bytes)),
+            }
+        }
+        all
+    }
+
+    /// The text of the summary: a few lines, or all there is.
+    pub fn show(&self, f: &mut fmt::Formatter<'_>, all: bool) -> fmt::Result {
+        write!(f, "  {} cycles", grouped(self.cycles))?;
+        if self.clock_mhz > 0 {
+            let us = self.cycles as f64 / self.clock_mhz as f64;
+            write!(f, " = {us:.1} us at {} MHz", self.clock_mhz)?;
+        }
+        if self.roofline > 0 {
+            let ratio = self.cycles as f64 / self.roofline as f64;
+            let (bound, by) = (grouped(self.roofline), &self.bound_by);
+            write!(f, "; {ratio:.2} times the roofline of {bound} ({by})")?;
+        }
+        writeln!(f)?;
+        if let Some(all) = self.all_macs.filter(|all| *all > 0) {
+            let percent = 100.0 * self.macs as f64 / all as f64;
+            let (on, all) = (grouped(self.macs), grouped(all));
+            writeln!(
+                f,
+                "  {percent:.1} % of multiply-adds on units ({on} of {all})"
+            )?;
+        } else if self.macs > 0 {
+            writeln!(f, "  {} multiply-adds on units", grouped(self.macs))?;
+        }
+        let total: u64 = self.causes.iter().map(|c| c.bytes).sum();
+        let causes = self.by_cause();
+        let causes = causes
+            .iter()
+            .map(|(cause, bytes)| format!("{cause} {}", grouped(*bytes)));
+        let causes = causes.collect::<Vec<_>>().join(", ");
+        writeln!(f, "  {} bytes moved by DMA ({causes})", grouped(total))?;
+
+        writeln!(
+            f,
+            "\n  {:12} {:>8} {:>7} {:>7} {:>13} {:>15}",
+            "", "calls", "busy", "stalls", "bytes", "multiply-adds"
+        )?;
+        for q in &self.queues {
+            let (busy, stall) = (100.0 * q.busy_share, 100.0 * q.stall_share);
+            let number = |n: u64| if n == 0 { String::new() } else { grouped(n) };
+            let (name, calls) = (&q.name, grouped(q.calls));
+            let line = format!(
+                "  {name:12} {calls:>8} {busy:>5.1} % {stall:>5.1} % {:>13} {:>15}",
+                number(q.bytes),
+                number(q.macs)
+            );
+            writeln!(f, "{}", line.trim_end())?;
+        }
+        writeln!(
+            f,
+            "\n  {:12} {:>13} {:>15} {:>7}",
+            "", "peak bytes", "of", ""
+        )?;
+        for s in &self.spaces {
+            let percent = 100.0 * s.peak_extent as f64 / s.bytes.max(1) as f64;
+            let (name, peak, of) = (&s.name, grouped(s.peak_extent), grouped(s.bytes));
+            writeln!(f, "  {name:12} {peak:>13} {of:>15} {percent:>5.1} %")?;
+        }
+        if all {
+            self.show_rest(f)?;
+        }
+        Ok(())
+    }
+
+    fn show_rest(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ThreadSummary {
+            busy,
+            waiting,
+            queue_full,
+        } = &self.thread;
+        let (busy, waiting, full) = (grouped(*busy), grouped(*waiting), grouped(*queue_full));
+        writeln!(
+            f,
+            "\n  thread: {busy} cycles busy, {waiting} waiting for tokens, {full} for queues"
+        )?;
+        writeln!(f)?;
+        for c in &self.causes {
+            let (bytes, n) = (grouped(c.bytes), grouped(c.transfers));
+            writeln!(
+                f,
+                "  {:>13} bytes {} to {} in {n} transfers ({})",
+                bytes, c.from, c.to, c.cause
+            )?;
+        }
+        for s in &self.spaces {
+            let (read, written) = (grouped(s.read), grouped(s.written));
+            writeln!(
+                f,
+                "  {read:>13} bytes read from {} and {written} written to it by DMA",
+                s.name
+            )?;
+        }
+        for l in &self.calls {
+            let (calls, cycles, macs) = (grouped(l.calls), grouped(l.cycles), grouped(l.macs));
+            writeln!(
+                f,
+                "  {calls:>13} calls of {}: {cycles} cycles, {macs} multiply-adds",
+                l.name
+            )?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,7 @@
+//! The stock `tir-run`: built-in dialects.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    tir_run::main(tir_opt::DIALECTS)
+}

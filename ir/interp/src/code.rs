@@ -1,7 +1,7 @@
 //! Compiled functions: instructions on registers, and the tables beside them.
 
 use std::cell::OnceCell;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 use tir_core::{Failure, Name, Type};
 
@@ -176,7 +176,7 @@ pub(crate) struct CallSite<'m> {
     pub callee: Name,
     pub inputs: Vec<Port>,
     pub outputs: Vec<Slot>,
-    pub code: OnceCell<Rc<Code<'m>>>,
+    pub code: OnceCell<Weak<Code<'m>>>,
 }
 
 /// A memory operation of an innermost loop whose address steps by a constant.

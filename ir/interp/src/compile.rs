@@ -13,7 +13,7 @@ use crate::ops::ScalarOp;
 use crate::scalar::{Kind, Scalar};
 
 /// How deep regions may nest: lowering recurses.
-const NESTING: u32 = 200;
+const NESTING: u32 = 120;
 
 /// Turns the ops of a function into instructions.
 ///

@@ -147,6 +147,16 @@ impl<'m> Env<'m> {
         self.resolver.clone()
     }
 
+    /// Counts a call inside calls.
+    pub(crate) fn enter(&mut self) -> Result<(), Failure> {
+        let limit = self.options.depth;
+        if self.depth >= limit {
+            return Err(format!("calls nest deeper than {limit}, the limit of this run").into());
+        }
+        self.depth += 1;
+        Ok(())
+    }
+
     /// Counts steps; fails when the limit is reached.
     pub fn step(&mut self, steps: u64) -> Result<(), Failure> {
         match self.left.checked_sub(steps) {
@@ -185,7 +195,7 @@ impl<'m> Env<'m> {
             arg.check(*ty)
                 .map_err(|e| e.context(format_args!("argument {i} of @{function}: ")))?;
         }
-        run_code(self, &code, args)
+        run_code(self, code, args)
     }
 
     /// A new dense buffer.
@@ -289,7 +299,10 @@ pub(crate) fn check_extent(view: &View, len: usize) -> Result<(), Failure> {
 /// The elements of a view as dense row-major bytes.
 pub fn gather(bytes: &[u8], view: &View) -> Result<Vec<u8>, Failure> {
     check_extent(view, bytes.len())?;
-    let mut out = Vec::with_capacity(view.elements() * view.kind.bytes());
+    let len = view.elements().saturating_mul(view.kind.bytes());
+    let mut out = Vec::new();
+    out.try_reserve_exact(len)
+        .map_err(|_| format!("no memory for {len} bytes"))?;
     let (rows, run) = rows(view);
     if view.elements() > 0 {
         rows.each(|at| out.extend_from_slice(&bytes[at as usize..at as usize + run]));
@@ -300,7 +313,7 @@ pub fn gather(bytes: &[u8], view: &View) -> Result<Vec<u8>, Failure> {
 /// Writes dense row-major bytes to the elements of a view.
 pub fn scatter(bytes: &mut [u8], view: &View, data: &[u8]) -> Result<(), Failure> {
     check_extent(view, bytes.len())?;
-    let want = view.elements() * view.kind.bytes();
+    let want = view.elements().saturating_mul(view.kind.bytes());
     if data.len() != want {
         return Err(format!("{} bytes for a view of {want}", data.len()).into());
     }

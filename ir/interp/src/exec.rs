@@ -1,69 +1,99 @@
 //! The loop that runs compiled code.
 
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 use tir_core::Failure;
 
-use crate::code::{Code, Cursor, Instr, Port, Slot};
+use crate::access::{NOWHERE, Place, address, load, mac, seek, store, trips};
+use crate::code::{Code, Instr, Port, Slot};
 use crate::compile::placed;
 use crate::data::Data;
-use crate::env::{Env, Store, out_of_steps};
-use crate::memory::{Buffer, Site};
-use crate::scalar::{Kind, Scalar};
-use crate::view::{View, out_of_bounds};
+use crate::env::{Env, out_of_steps};
+use crate::scalar::Scalar;
 
-/// Where a cursor stands.
-#[derive(Clone, Copy)]
-struct Place {
-    buffer: Buffer,
-    at: i64,
-    step: i64,
+/// What a frame stops for.
+enum Stop<'m> {
+    Return(Vec<Data>),
+    Call(Rc<Code<'m>>, Vec<Data>),
 }
 
-const NOWHERE: Place = Place {
-    buffer: Buffer(u32::MAX),
-    at: 0,
-    step: 0,
-};
+/// A call in progress.
+struct Active<'m> {
+    code: Rc<Code<'m>>,
+    frame: Frame,
+    /// The instruction that runs next, that failed, or the call that is waited for.
+    pc: usize,
+}
 
-/// Runs a function with arguments of its types.
+impl<'m> Active<'m> {
+    fn new(code: Rc<Code<'m>>, args: Vec<Data>) -> Self {
+        let frame = Frame::new(&code, args);
+        Self { code, frame, pc: 0 }
+    }
+}
+
+/// Runs a function with arguments of its types. Calls take no place on Rust's stack.
 pub(crate) fn run_code<'m>(
     env: &mut Env<'m>,
-    code: &Code<'m>,
+    code: Rc<Code<'m>>,
     args: Vec<Data>,
 ) -> Result<Vec<Data>, Failure> {
-    if env.depth >= env.options.depth {
-        return Err(format!(
-            "calls nest deeper than {}, the limit of this run",
-            env.options.depth
-        )
-        .into());
-    }
-    env.depth += 1;
-    let outer = env.site;
-    let mut frame = Frame {
-        regs: code.scalars.clone(),
-        objects: vec![Data::None; code.objects as usize],
-        places: vec![NOWHERE; code.cursors.len()],
+    let outer = (env.site, env.depth);
+    env.enter()?;
+    let mut active = vec![Active::new(code, args)];
+    let result = run_active(env, &mut active);
+    (env.site, env.depth) = outer;
+    let mut error = match result {
+        Ok(values) => return Ok(values),
+        Err(error) => error,
     };
-    for (index, data) in &code.constants {
-        frame.objects[*index as usize] = data.clone();
-    }
-    for (data, (slot, _)) in args.into_iter().zip(&code.params) {
-        frame.put(*slot, data);
-    }
-    let mut pc = 0;
-    let result = frame.run(env, code, &mut pc);
-    env.depth -= 1;
-    env.site = outer;
-    result.map_err(|e| match code.site(pc) {
-        Some(site) if e.loc.is_unknown() => placed(e, site),
-        Some(site) if matches!(code.instrs.get(pc), Some(Instr::Call(_))) && e.notes.len() < 8 => {
-            let note = format!("called from @{}", code.name);
-            Box::new((*e).note_at(site.loc, note))
+    for (i, call) in active.iter().rev().enumerate() {
+        let Some(site) = call.code.site(call.pc) else {
+            continue;
+        };
+        if i == 0 {
+            error = placed(error, site);
+        } else if i < 8 {
+            let note = format!("called from @{}", call.code.name);
+            error = Box::new((*error).note_at(site.loc, note));
         }
-        _ => e,
-    })
+    }
+    Err(error)
+}
+
+fn run_active<'m>(env: &mut Env<'m>, active: &mut Vec<Active<'m>>) -> Result<Vec<Data>, Failure> {
+    loop {
+        let Some(top) = active.last_mut() else {
+            return Err("internal error: no function runs".into());
+        };
+        let code = top.code.clone();
+        match top.frame.run(env, &code, &mut top.pc)? {
+            Stop::Call(callee, args) => {
+                env.enter()?;
+                active.push(Active::new(callee, args));
+            }
+            Stop::Return(values) => {
+                env.depth -= 1;
+                if active.len() == 1 {
+                    return Ok(values);
+                }
+                active.pop();
+                if let Some(top) = active.last_mut() {
+                    let outputs = call_outputs(top.pc, &top.code);
+                    top.frame.resume(&outputs, values)?;
+                    top.pc += 1;
+                }
+            }
+        }
+    }
+}
+
+/// The registers that the call at this instruction writes.
+fn call_outputs(pc: usize, code: &Code<'_>) -> Vec<Slot> {
+    match code.instrs.get(pc) {
+        Some(Instr::Call(n)) => code.calls[*n as usize].outputs.clone(),
+        _ => Vec::new(),
+    }
 }
 
 struct Frame {
@@ -73,6 +103,20 @@ struct Frame {
 }
 
 impl Frame {
+    fn new(code: &Code<'_>, args: Vec<Data>) -> Self {
+        let mut frame = Frame {
+            regs: code.scalars.clone(),
+            objects: vec![Data::None; code.objects as usize],
+            places: vec![NOWHERE; code.cursors.len()],
+        };
+        for (index, data) in &code.constants {
+            frame.objects[*index as usize] = data.clone();
+        }
+        for (data, (slot, _)) in args.into_iter().zip(&code.params) {
+            frame.put(*slot, data);
+        }
+        frame
+    }
     fn put(&mut self, slot: Slot, data: Data) {
         match (slot, data) {
             (Slot::Scalar(reg), Data::Scalar(scalar)) => {
@@ -95,7 +139,7 @@ impl Frame {
             Slot::Object(index) => self.objects[index as usize].clone(),
         }
     }
-    fn finish(&mut self, outputs: &[Slot], results: Vec<Data>) -> Result<(), Failure> {
+    fn resume(&mut self, outputs: &[Slot], results: Vec<Data>) -> Result<(), Failure> {
         if outputs.len() != results.len() {
             let (want, found) = (outputs.len(), results.len());
             return Err(format!("gave {found} results, expected {want}").into());
@@ -118,8 +162,8 @@ impl Frame {
         env: &mut Env<'m>,
         code: &Code<'m>,
         at: &mut usize,
-    ) -> Result<Vec<Data>, Failure> {
-        let mut pc = 0usize;
+    ) -> Result<Stop<'m>, Failure> {
+        let mut pc = *at;
         // The instruction that fails is where `at` points.
         macro_rules! tri {
             ($e:expr) => {
@@ -314,30 +358,28 @@ impl Frame {
                     let mut inputs: Vec<Data> =
                         native.inputs.iter().map(|p| self.get(*p)).collect();
                     let results = tri!((native.run)(env, &mut inputs));
-                    tri!(self.finish(&native.outputs, results));
+                    tri!(self.resume(&native.outputs, results));
                 }
                 Instr::Call(n) => {
                     let call = &code.calls[n as usize];
                     tri!(env.step(1));
-                    let callee = match call.code.get() {
-                        Some(callee) => callee.clone(),
+                    let callee = match call.code.get().and_then(Weak::upgrade) {
+                        Some(callee) => callee,
                         None => {
                             let callee = tri!(env.function(call.callee));
                             tri!(fits(&callee, &call.inputs));
-                            let _ = call.code.set(callee.clone());
+                            let _ = call.code.set(Rc::downgrade(&callee));
                             callee
                         }
                     };
                     let args: Vec<Data> = call.inputs.iter().map(|p| self.get(*p)).collect();
-                    if let Some(site) = code.site(pc) {
-                        env.site = site;
-                    }
-                    let results = tri!(run_code(env, &callee, args));
-                    tri!(self.finish(&call.outputs, results));
+                    *at = pc;
+                    return Ok(Stop::Call(callee, args));
                 }
                 Instr::Return(n) => {
                     let ports = &code.returns[n as usize];
-                    return Ok(ports.iter().map(|p| self.get(*p)).collect());
+                    *at = pc;
+                    return Ok(Stop::Return(ports.iter().map(|p| self.get(*p)).collect()));
                 }
                 Instr::Fail(n) => {
                     *at = pc;
@@ -373,231 +415,4 @@ fn fits(callee: &Rc<Code<'_>>, inputs: &[Port]) -> Result<(), Failure> {
     } else {
         Err(format!("the operands are not those of @{}", callee.name).into())
     }
-}
-
-#[inline(always)]
-fn address(view: &Data, indices: &[u32], regs: &[u64]) -> Result<(Buffer, i64), Failure> {
-    let Data::View(view) = view else {
-        return Err(no_view(view));
-    };
-    if indices.len() != view.shape.len() {
-        let (found, rank) = (indices.len(), view.shape.len());
-        return Err(format!("{found} indices into a memref of rank {rank}").into());
-    }
-    let mut at = view.offset;
-    let dims = view.shape.iter().zip(&view.strides);
-    for (dim, (reg, (n, stride))) in indices.iter().zip(dims).enumerate() {
-        let index = regs[*reg as usize];
-        if index >= *n as u64 {
-            return Err(out_of_bounds(dim, index as i64, *n));
-        }
-        at = at.wrapping_add((index as i64).wrapping_mul(*stride));
-    }
-    Ok((view.buffer, at))
-}
-
-#[cold]
-fn no_view(data: &Data) -> Failure {
-    format!("expected a memref, found {}", data.what()).into()
-}
-
-fn trips(low: i64, high: i64, step: i64) -> u64 {
-    if step <= 0 || low >= high {
-        return 0;
-    }
-    high.abs_diff(low).div_ceil(step as u64)
-}
-
-/// Puts a cursor on the first element; checks that the first and the last are in bounds.
-fn seek(
-    cursor: &Cursor,
-    view: &Data,
-    regs: &[u64],
-    (low, high, step): (i64, i64, i64),
-) -> Result<Place, Failure> {
-    let fail = |e: Failure| placed(e, cursor.site);
-    let Data::View(view) = view else {
-        return Err(fail(no_view(view)));
-    };
-    if cursor.indices.len() != view.shape.len() {
-        let (found, rank) = (cursor.indices.len(), view.shape.len());
-        return Err(fail(
-            format!("{found} indices into a memref of rank {rank}").into(),
-        ));
-    }
-    let last = trips(low, high, step) as i64 - 1;
-    let mut place = Place {
-        buffer: view.buffer,
-        at: view.offset,
-        step: 0,
-    };
-    for (dim, &(reg, grows)) in cursor.indices.iter().enumerate() {
-        let (n, stride) = (view.shape[dim], view.strides[dim]);
-        let first = regs[reg as usize] as i64;
-        let by = grows.wrapping_mul(step);
-        let end = if grows == 0 {
-            first
-        } else {
-            first.saturating_add(by.saturating_mul(last))
-        };
-        for index in [first, end] {
-            if index < 0 || index >= n {
-                // The index that leaves first.
-                let index = if (0..n).contains(&first) && by != 0 {
-                    let room = if by > 0 { n - 1 - first } else { first };
-                    first + (room / by.abs() + 1) * by
-                } else {
-                    first
-                };
-                return Err(fail(out_of_bounds(dim, index, n)));
-            }
-        }
-        place.at = place.at.wrapping_add(first.wrapping_mul(stride));
-        place.step = place.step.wrapping_add(by.wrapping_mul(stride));
-    }
-    Ok(place)
-}
-
-#[inline(always)]
-fn load(
-    env: &mut Env<'_>,
-    code: &Code<'_>,
-    pc: usize,
-    buffer: Buffer,
-    at: i64,
-    kind: Kind,
-) -> Result<u64, Failure> {
-    if let Store::Plain(plain) = &env.store {
-        let bytes = plain.fast(buffer).get(at as usize..).unwrap_or(&[]);
-        let found = match kind {
-            Kind::F32 => bytes
-                .first_chunk()
-                .map(|b| u64::from(u32::from_le_bytes(*b))),
-            kind => kind.read(bytes),
-        };
-        if let Some(found) = found {
-            return Ok(found);
-        }
-    }
-    slow_load(env, code, pc, buffer, at, kind)
-}
-
-fn element(buffer: Buffer, at: i64, kind: Kind) -> View {
-    View {
-        buffer,
-        kind,
-        offset: at,
-        shape: Vec::new(),
-        strides: Vec::new(),
-    }
-}
-fn site(env: &Env<'_>, code: &Code<'_>, pc: usize) -> Site {
-    code.site(pc).unwrap_or(env.site)
-}
-
-#[inline(never)]
-fn slow_load(
-    env: &mut Env<'_>,
-    code: &Code<'_>,
-    pc: usize,
-    buffer: Buffer,
-    at: i64,
-    kind: Kind,
-) -> Result<u64, Failure> {
-    let site = site(env, code, pc);
-    let memory = env.memory();
-    memory.touch(&element(buffer, at, kind), false, site)?;
-    let bytes = memory.bytes(buffer)?;
-    let found = usize::try_from(at)
-        .ok()
-        .and_then(|at| kind.read(bytes.get(at..)?));
-    found.ok_or_else(|| beyond(at, kind, bytes.len()))
-}
-
-fn beyond(at: i64, kind: Kind, len: usize) -> Failure {
-    format!(
-        "byte {at} (of {}) is beyond a buffer of {len} bytes",
-        kind.bytes()
-    )
-    .into()
-}
-
-#[inline(always)]
-fn store(
-    env: &mut Env<'_>,
-    code: &Code<'_>,
-    pc: usize,
-    buffer: Buffer,
-    at: i64,
-    kind: Kind,
-    bits: u64,
-) -> Result<(), Failure> {
-    if let Store::Plain(plain) = &mut env.store {
-        let bytes = plain
-            .fast_mut(buffer)
-            .get_mut(at as usize..)
-            .unwrap_or(&mut []);
-        if kind == Kind::F32 {
-            if let Some(chunk) = bytes.first_chunk_mut() {
-                *chunk = (bits as u32).to_le_bytes();
-                return Ok(());
-            }
-        } else if kind.write(bits, bytes).is_some() {
-            return Ok(());
-        }
-    }
-    let site = site(env, code, pc);
-    let memory = env.memory();
-    memory.touch(&element(buffer, at, kind), true, site)?;
-    let bytes = memory.bytes_mut(buffer)?;
-    let len = bytes.len();
-    let done = usize::try_from(at)
-        .ok()
-        .and_then(|at| kind.write(bits, bytes.get_mut(at..)?));
-    done.ok_or_else(|| beyond(at, kind, len))
-}
-
-/// `start + x[0]·y[0] + x[1]·y[1] + …`, in this order.
-fn mac(
-    env: &mut Env<'_>,
-    code: &Code<'_>,
-    pc: usize,
-    start: f32,
-    x: Place,
-    y: Place,
-    trips: u64,
-) -> Result<f32, Failure> {
-    let mut sum = start;
-    if let Store::Plain(plain) = &env.store {
-        let (a, b) = (plain.fast(x.buffer), plain.fast(y.buffer));
-        let at = |bytes: &[u8], at: i64| {
-            let chunk = bytes.get(at as usize..)?.first_chunk()?;
-            Some(f32::from_le_bytes(*chunk))
-        };
-        let (mut i, mut j) = (x.at, y.at);
-        let mut done = 0;
-        while done < trips {
-            let (Some(p), Some(q)) = (at(a, i), at(b, j)) else {
-                break;
-            };
-            sum += p * q;
-            i = i.wrapping_add(x.step);
-            j = j.wrapping_add(y.step);
-            done += 1;
-        }
-        if done == trips {
-            return Ok(sum);
-        }
-        // Freed memory: said by the slow way.
-        sum = start;
-    }
-    let (mut i, mut j) = (x.at, y.at);
-    for _ in 0..trips {
-        let p = float(slow_load(env, code, pc, x.buffer, i, Kind::F32)?);
-        let q = float(slow_load(env, code, pc, y.buffer, j, Kind::F32)?);
-        sum += p * q;
-        i = i.wrapping_add(x.step);
-        j = j.wrapping_add(y.step);
-    }
-    Ok(sum)
 }

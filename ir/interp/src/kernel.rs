@@ -4,10 +4,11 @@ use tir_core::{AffineMap, BlockId, Failure, Ir, Name, Value};
 use tir_data::Array;
 
 use crate::code::Instr;
+use crate::columns::Column;
 use crate::compile::Compiler;
 use crate::data::{failure, unshare};
-use crate::env::{Env, Store, constant, gather, scatter};
-use crate::lanes::{Column, LaneOp};
+use crate::env::constant;
+use crate::lanes::LaneOp;
 use crate::nest::Nest;
 use crate::ops::{FloatOp, IntOp, ScalarOp};
 use crate::scalar::{Class, Kind, Scalar};
@@ -410,102 +411,5 @@ impl<'a> Input<'a> {
             bytes: array.bytes(),
             view: View::of_array(array),
         }
-    }
-}
-
-impl Env<'_> {
-    /// The program thread runs a kernel on memory. An input whose buffer is also written is read
-    /// as it was before.
-    pub fn run_kernel(
-        &mut self,
-        kernel: &Kernel,
-        sizes: &[i64],
-        inputs: &[&View],
-        outputs: &[&View],
-        captures: &[Scalar],
-    ) -> Result<(), Failure> {
-        let site = self.site();
-        let points = sizes
-            .iter()
-            .fold(1u64, |n, d| n.saturating_mul(d.unsigned_abs()));
-        self.step(points / 64)?;
-        let memory = self.memory();
-        for view in inputs {
-            memory.touch(view, false, site)?;
-            memory.bytes(view.buffer)?;
-        }
-        for view in outputs {
-            if kernel.reads_outputs() {
-                memory.touch(view, false, site)?;
-            }
-            memory.bytes(view.buffer)?;
-        }
-        let shared = |view: &View| outputs.iter().any(|o| o.buffer == view.buffer);
-        let apart =
-            (1..outputs.len()).all(|i| outputs[..i].iter().all(|o| o.buffer != outputs[i].buffer));
-        let plain = apart && matches!(self.store, Store::Plain(_));
-        // Copies of inputs that lie in a buffer that is written.
-        let mut copies: Vec<Option<Vec<u8>>> = Vec::new();
-        for view in inputs {
-            let copy = !plain || shared(view);
-            copies.push(if copy {
-                Some(gather(self.memory().bytes(view.buffer)?, view)?)
-            } else {
-                None
-            });
-        }
-        let dense = |view: &View| View::dense(view.buffer, view.kind, &view.shape);
-        if let (true, Store::Plain(memory)) = (plain, &mut self.store) {
-            let mut lent: Vec<Vec<u8>> = outputs.iter().map(|v| memory.lend(v.buffer)).collect();
-            let reads = inputs.iter().zip(&copies).map(|(view, copy)| match copy {
-                Some(bytes) => Input {
-                    bytes,
-                    view: dense(view),
-                },
-                None => Input {
-                    bytes: memory.fast(view.buffer),
-                    view: (*view).clone(),
-                },
-            });
-            let reads: Vec<Input<'_>> = reads.collect();
-            let writes = lent.iter_mut().zip(outputs);
-            let mut writes: Vec<Output<'_>> = writes
-                .map(|(bytes, view)| Output {
-                    bytes,
-                    view: (*view).clone(),
-                })
-                .collect();
-            let done = kernel.run(sizes, &reads, &mut writes, captures);
-            for (bytes, view) in lent.into_iter().zip(outputs) {
-                memory.give(view.buffer, bytes);
-            }
-            return done;
-        }
-        let memory = self.memory();
-        let mut results = Vec::new();
-        for view in outputs {
-            results.push(gather(memory.bytes(view.buffer)?, view)?);
-        }
-        let reads = inputs.iter().zip(&copies);
-        let reads = reads.filter_map(|(view, copy)| {
-            Some(Input {
-                bytes: copy.as_ref()?,
-                view: dense(view),
-            })
-        });
-        let reads: Vec<Input<'_>> = reads.collect();
-        let writes = results.iter_mut().zip(outputs);
-        let mut writes: Vec<Output<'_>> = writes
-            .map(|(bytes, view)| Output {
-                bytes,
-                view: dense(view),
-            })
-            .collect();
-        kernel.run(sizes, &reads, &mut writes, captures)?;
-        for (view, bytes) in outputs.iter().zip(&results) {
-            memory.touch(view, true, site)?;
-            scatter(memory.bytes_mut(view.buffer)?, view, bytes)?;
-        }
-        Ok(())
     }
 }

@@ -10,7 +10,9 @@
 //! memory is checked; a failure carries name and place of the op it happened in.
 #![forbid(unsafe_code)]
 
+mod access;
 mod code;
+mod columns;
 mod compile;
 mod data;
 mod elements;
@@ -23,9 +25,12 @@ mod kernel;
 mod lanes;
 mod memory;
 mod nest;
+mod on_memory;
+mod operand;
 mod ops;
 mod optimize;
 mod scalar;
+mod semantics;
 mod view;
 
 pub use code::{Label, Reg};

@@ -45,9 +45,9 @@ impl View {
 
     /// The number of elements.
     pub fn elements(&self) -> usize {
-        self.shape
-            .iter()
-            .fold(1, |n, &d| n * usize::try_from(d).unwrap_or(0))
+        self.shape.iter().fold(1, |n: usize, &d| {
+            n.saturating_mul(usize::try_from(d).unwrap_or(0))
+        })
     }
 
     /// Whether the elements lie one after the other in row-major order.
@@ -115,8 +115,10 @@ impl View {
                 )
                 .into());
             }
-            part.offset += offset * self.strides[dim];
-            part.strides[dim] *= step;
+            part.offset = part
+                .offset
+                .wrapping_add(offset.wrapping_mul(self.strides[dim]));
+            part.strides[dim] = part.strides[dim].wrapping_mul(step);
         }
         Ok(part)
     }

@@ -365,3 +365,36 @@ fn a_convolution_is_the_sum_in_order() {
     }
     assert_eq!(out.as_f32().unwrap()[..], want[..]);
 }
+
+#[test]
+fn the_default_limits_fit_the_stack() {
+    let ty = Type::index();
+    let f = func("f", &[ty], &[ty], |b, a| {
+        let callee = Sym(Name::new("f"));
+        let r = b.add(Call {
+            callee,
+            args: vec![a[0]],
+            results: Rets(vec![ty]),
+        });
+        b.add(Return { values: r });
+    });
+    let module = module(vec![f]);
+    let error = Interpreter::new(&module)
+        .run(Name::new("f"), vec![Data::index(1)])
+        .unwrap_err();
+    assert!(error[0].message.contains("deeper than 400"), "{}", error[0]);
+    fn nest(b: &mut Builder<'_>, depth: u32) {
+        if depth > 0 {
+            repeat(b, 2, &[], |b, _, _| {
+                nest(b, depth - 1);
+                vec![]
+            });
+        }
+    }
+    let f = func("f", &[], &[], |b, _| {
+        nest(b, 150);
+        b.add(Return { values: vec![] });
+    });
+    let text = message(run(vec![f], "f", vec![]));
+    assert!(text.contains("regions nest deeper than"), "{text}");
+}

@@ -7,7 +7,7 @@ use tir::{
 
 /// A function. Without a body it is a declaration, and private.
 #[derive(Op)]
-#[op("func.func", IsolatedFromAbove, Symbol, NoTerminator, verify)]
+#[op("func.func", IsolatedFromAbove, Symbol, NoTerminator, asm, verify)]
 pub struct Func {
     /// Its name.
     pub sym_name: Name,

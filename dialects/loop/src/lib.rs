@@ -1,6 +1,7 @@
 //! The dialect loop: structured loops and conditions.
 #![forbid(unsafe_code)]
 
+mod asm;
 mod eval;
 mod ops;
 

@@ -8,7 +8,7 @@ use tir::{DYNAMIC, Failure, Ir, Op, OpId, OpRef, RegionId, Rets, Type, Value, Ve
 ///
 /// Each bound and the step are a number in the text or an operand; the step is positive.
 #[derive(Op)]
-#[op("loop.for", SingleBlock, RecursiveEffects, verify, lower_to_eval)]
+#[op("loop.for", SingleBlock, RecursiveEffects, asm, verify, lower_to_eval)]
 pub struct For {
     /// Lower bound, upper bound and step, those that are not numbers.
     #[is(INDEX)]
@@ -128,7 +128,7 @@ impl Verify for For {
 /// Runs the first region if the condition is true, else the second one, which may be without
 /// block if there are no results.
 #[derive(Op)]
-#[op("loop.if", RecursiveEffects, verify, lower_to_eval)]
+#[op("loop.if", RecursiveEffects, asm, verify, lower_to_eval)]
 pub struct If {
     /// Which one.
     #[is(BOOL)]

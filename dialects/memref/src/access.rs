@@ -2,9 +2,10 @@
 
 use tir::constraints::{INDEX, MEMREF, SCALAR};
 use tir::{
-    Access, AffineMap, Effects, Failure, HasEffects, Infer, Op, OpRef, Type, Value, Verify,
+    Access, AffineMap, Directive, Directives, Effects, Failure, HasEffects, Infer, Op, OpRef, Type, Value, Verify,
     smallvec,
 };
+use tir_tensor::asm::directive;
 use tir_tensor::check_access;
 
 use crate::on;
@@ -110,8 +111,8 @@ impl Verify for Copy {
 /// Reads a tile into a buffer, as `tensor.transfer_read` does: element `t` of the tile becomes
 /// element `offsets + access(t)` of the source, or `padding` where that lies outside.
 #[derive(Op)]
-#[op("memref.transfer_read", effects, verify, lower_to_eval)]
-#[asm("$source `` custom<indices>($offsets, $static_offsets) `into` $tile (`pad` $padding^)? `access` $access attr-dict `:` type($source) `to` type($tile)")]
+#[op("memref.transfer_read", effects, verify, lower_to_eval, directives)]
+#[asm("$source `` custom<indices>($offsets, $static_offsets) `into` $tile (`pad` $padding^)? `access` custom<map>($access) attr-dict `:` type($source) `to` type($tile)")]
 pub struct TransferRead {
     /// The large buffer.
     #[is(MEMREF)]
@@ -135,6 +136,11 @@ impl HasEffects for TransferRead {
         smallvec![on(Access::Read, self.source), on(Access::Write, self.tile)]
     }
 }
+impl Directives for TransferRead {
+    fn directive(name: &str) -> Option<&'static dyn Directive> {
+        directive(name)
+    }
+}
 impl Verify for TransferRead {
     fn verify(&self, op: OpRef<'_>) -> Result<(), Failure> {
         let (source, tile) = (op.ir.ty(self.source), op.ir.ty(self.tile));
@@ -144,8 +150,8 @@ impl Verify for TransferRead {
 
 /// Writes a tile into a buffer, as `tensor.transfer_write` does: what lies outside is dropped.
 #[derive(Op)]
-#[op("memref.transfer_write", effects, verify, lower_to_eval)]
-#[asm("$tile `into` $dest `` custom<indices>($offsets, $static_offsets) `access` $access attr-dict `:` type($tile) `into` type($dest)")]
+#[op("memref.transfer_write", effects, verify, lower_to_eval, directives)]
+#[asm("$tile `into` $dest `` custom<indices>($offsets, $static_offsets) `access` custom<map>($access) attr-dict `:` type($tile) `into` type($dest)")]
 pub struct TransferWrite {
     /// The tile.
     #[is(MEMREF)]
@@ -164,6 +170,11 @@ pub struct TransferWrite {
 impl HasEffects for TransferWrite {
     fn effects(&self, _: OpRef<'_>) -> Effects {
         smallvec![on(Access::Read, self.tile), on(Access::Write, self.dest)]
+    }
+}
+impl Directives for TransferWrite {
+    fn directive(name: &str) -> Option<&'static dyn Directive> {
+        directive(name)
     }
 }
 impl Verify for TransferWrite {

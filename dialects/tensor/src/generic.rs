@@ -19,7 +19,7 @@ attr_enum! {
 /// written once. A range of an iterator is that of a dimension it indexes alone, or is said by
 /// `sizes`.
 #[derive(Op)]
-#[op("tensor.generic", Pure, keeps_constants, SingleBlock, verify, lower_to_eval)]
+#[op("tensor.generic", Pure, keeps_constants, SingleBlock, asm, verify, lower_to_eval)]
 pub struct Generic {
     /// What is read.
     pub inputs: Vec<Value>,

@@ -1,6 +1,7 @@
 //! The dialect tensor: index expressions on whole tensors and tiles, without an order.
 #![forbid(unsafe_code)]
 
+pub mod asm;
 pub mod eval;
 pub mod generic;
 mod slices;

@@ -12,8 +12,8 @@ use tir::{AffineMap, DYNAMIC, Failure, Op, OpRef, Ret, Type, Value, Verify};
 /// permutations (`(h, w, c) -> (0, c, h, w)`), blocks (`(p, w, q) -> (0, 16 * p + q, 0, w)`) and
 /// strides.
 #[derive(Op)]
-#[op("tensor.transfer_read", Pure, verify, evaluate)]
-#[asm("$source `` custom<indices>($offsets, $static_offsets) (`pad` $padding^)? `access` $access attr-dict `:` type($source) `to` type($result)")]
+#[op("tensor.transfer_read", Pure, verify, evaluate, directives)]
+#[asm("$source `` custom<indices>($offsets, $static_offsets) (`pad` $padding^)? `access` custom<map>($access) attr-dict `:` type($source) `to` type($result)")]
 pub struct TransferRead {
     /// The large tensor.
     #[is(TENSOR)]
@@ -38,8 +38,8 @@ pub struct TransferRead {
 /// Writes a tile: the result is `dest` with element `offsets + access(t)` replaced by element `t`
 /// of the tile, where that lies inside. `access` is injective.
 #[derive(Op)]
-#[op("tensor.transfer_write", Pure, verify, lower_to_eval)]
-#[asm("$source `into` $dest `` custom<indices>($offsets, $static_offsets) `access` $access attr-dict `:` type($source) `into` type($dest)")]
+#[op("tensor.transfer_write", Pure, verify, lower_to_eval, directives)]
+#[asm("$source `into` $dest `` custom<indices>($offsets, $static_offsets) `access` custom<map>($access) attr-dict `:` type($source) `into` type($dest)")]
 pub struct TransferWrite {
     /// The tile.
     #[is(TENSOR)]

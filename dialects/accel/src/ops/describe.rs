@@ -143,7 +143,7 @@ impl Verify for Unit {
 /// operands lie in `space`, dense and aligned; those listed in `strided` may have any strides in
 /// all but their last dimension.
 #[derive(Op)]
-#[op("accel.intrinsic", Symbol, SingleBlock, verify)]
+#[op("accel.intrinsic", Symbol, SingleBlock, asm, verify)]
 pub struct Intrinsic {
     /// Its name.
     pub sym_name: Name,
@@ -178,13 +178,22 @@ impl Verify for Intrinsic {
         let yielded: Vec<Type> = ir.operands(end).map(|v| ir.ty(v)).collect();
         if yielded.is_empty() || args.get(..yielded.len()) != Some(&yielded[..]) {
             let (found, all) = (Type::function([], yielded), Type::function(args, []));
-            return Err(format!("yields {found}, expected the types of its first operands, of {all}").into());
+            return Err(format!(
+                "yields {found}, expected the types of its first operands, of {all}"
+            )
+            .into());
         }
-        if let Some(bad) = self.strided.iter().flatten().find(|i| **i < 0 || **i >= args.len() as i64) {
+        if let Some(bad) = self
+            .strided
+            .iter()
+            .flatten()
+            .find(|i| **i < 0 || **i >= args.len() as i64)
+        {
             return Err(format!("says operand {bad} is strided, it has {}", args.len()).into());
         }
         let shape = args[0].shape().unwrap_or(&[]);
-        let formula = Formula::parse(&self.cycles).map_err(|e| format!("has cycles \"{}\": {e}", self.cycles))?;
+        let formula = Formula::parse(&self.cycles)
+            .map_err(|e| format!("has cycles \"{}\": {e}", self.cycles))?;
         match formula.eval(shape) {
             Ok(cycles) if cycles >= 0 => Ok(()),
             Ok(cycles) => Err(format!("takes {cycles} cycles").into()),

@@ -22,7 +22,7 @@ fn effect(access: Access, value: Value) -> Effect {
 /// On tensors the results are the new content of the first operands. On buffers those are
 /// written in place, and the call is started on the unit's queue, after the work of the tokens.
 #[derive(Op)]
-#[op("accel.call", effects, verify, verify_symbols)]
+#[op("accel.call", effects, asm, verify, verify_symbols)]
 pub struct Call {
     /// Which intrinsic.
     pub callee: Sym,
@@ -75,7 +75,10 @@ impl VerifySymbols for Call {
         let machine = MachineInfo::in_scopes(scopes)
             .ok_or_else(|| Failure::from(format!("calls @{name}, but no machine is attached")))?;
         let intrinsic = machine.intrinsic(name).ok_or_else(|| {
-            Failure::from(format!("calls @{name}, which machine @{} has not", machine.name))
+            Failure::from(format!(
+                "calls @{name}, which machine @{} has not",
+                machine.name
+            ))
         })?;
         if intrinsic.operands.len() != self.operands.len() {
             let (found, wanted) = (self.operands.len(), intrinsic.operands.len());
@@ -83,19 +86,29 @@ impl VerifySymbols for Call {
         }
         if intrinsic.writes as i64 != self.writes {
             let wanted = intrinsic.writes;
-            return Err(format!("says that @{name} writes {} operands, it writes {wanted}", self.writes).into());
+            return Err(format!(
+                "says that @{name} writes {} operands, it writes {wanted}",
+                self.writes
+            )
+            .into());
         }
         for (i, (value, wanted)) in self.operands.iter().zip(&intrinsic.operands).enumerate() {
             let found = op.ir.ty(*value);
             if found.shape() != wanted.shape() || found.elem() != wanted.elem() {
-                return Err(format!("passes a {found} as operand {i} of @{name}, which takes {wanted}").into());
+                return Err(format!(
+                    "passes a {found} as operand {i} of @{name}, which takes {wanted}"
+                )
+                .into());
             }
             let Some(memref) = found.get::<MemRefType>() else {
                 continue;
             };
             if memref.space_name() != Some(intrinsic.space) {
                 let space = intrinsic.space;
-                return Err(format!("passes a {found} as operand {i} of @{name}, which works in \"{space}\"").into());
+                return Err(format!(
+                    "passes a {found} as operand {i} of @{name}, which works in \"{space}\""
+                )
+                .into());
             }
             let dense = MemRefType::dense_strides(&memref.shape);
             let strides = memref.strides().map(|(strides, _)| strides);
@@ -103,7 +116,10 @@ impl VerifySymbols for Call {
                 s == dense || intrinsic.strided.contains(&i) && s.last() == dense.last()
             });
             if !fits {
-                return Err(format!("passes a {found} as operand {i} of @{name}, which must be dense").into());
+                return Err(format!(
+                    "passes a {found} as operand {i} of @{name}, which must be dense"
+                )
+                .into());
             }
         }
         Ok(())
@@ -126,7 +142,16 @@ attr_enum! {
 /// Where that lies outside the large buffer, a read gives `padding` (zero bits if absent) and a
 /// write is dropped.
 #[derive(Op)]
-#[op("accel.dma_start", Asynchronous, results(token), infer, effects, verify, verify_symbols)]
+#[op(
+    "accel.dma_start",
+    Asynchronous,
+    results(token),
+    infer,
+    effects,
+    asm,
+    verify,
+    verify_symbols
+)]
 pub struct DmaStart {
     /// The engine.
     pub engine: Sym,
@@ -189,10 +214,16 @@ impl VerifySymbols for DmaStart {
         let machine = MachineInfo::in_scopes(scopes)
             .ok_or_else(|| Failure::from(format!("starts @{name}, but no machine is attached")))?;
         let engine = machine.engine(name).ok_or_else(|| {
-            Failure::from(format!("starts @{name}, which machine @{} has not", machine.name))
+            Failure::from(format!(
+                "starts @{name}, which machine @{} has not",
+                machine.name
+            ))
         })?;
         let (source, target) = self.sides();
-        for (value, space, what) in [(source, engine.from, "reads"), (target, engine.to, "writes")] {
+        for (value, space, what) in [
+            (source, engine.from, "reads"),
+            (target, engine.to, "writes"),
+        ] {
             let ty = op.ir.ty(value);
             if ty.get::<MemRefType>().and_then(MemRefType::space_name) != Some(space) {
                 return Err(format!("{what} a {ty} with @{name}, which {what} \"{space}\"").into());
@@ -249,7 +280,11 @@ impl VerifySymbols for Mark {
         let machine = MachineInfo::in_scopes(scopes)
             .ok_or_else(|| Failure::from(format!("marks @{name}, but no machine is attached")))?;
         if machine.engine(name).is_none() && machine.unit(name).is_none() {
-            return Err(format!("marks @{name}, which is no queue of machine @{}", machine.name).into());
+            return Err(format!(
+                "marks @{name}, which is no queue of machine @{}",
+                machine.name
+            )
+            .into());
         }
         Ok(())
     }

@@ -153,7 +153,16 @@ mod tests {
         assert_eq!(eval("ceildiv(n, 16)"), Ok(20));
         assert_eq!(eval("2 + d0 * max(d1, 3) + min(1, 2)"), Ok(323));
         assert_eq!(eval("(1 + 2) * 3"), Ok(9));
-        for bad in ["", "1 +", "m", "ceildiv(1)", "ceildiv(1, 0)", "d2", "1 2", "(1"] {
+        for bad in [
+            "",
+            "1 +",
+            "m",
+            "ceildiv(1)",
+            "ceildiv(1, 0)",
+            "d2",
+            "1 2",
+            "(1",
+        ] {
             assert!(eval(bad).is_err(), "{bad}");
         }
         assert!(Formula::parse(&"(".repeat(100_000)).is_err());

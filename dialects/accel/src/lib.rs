@@ -5,16 +5,20 @@
 //! unit; work gives tokens, and other work starts after them.
 #![forbid(unsafe_code)]
 
+mod asm;
+mod attached;
 pub mod formula;
 pub mod machine;
+pub mod model;
 mod ops;
 mod token;
 pub mod transfer;
 
+pub use attached::AttachedMachine;
 pub use machine::MachineInfo;
 pub use ops::describe::{Dma, Intrinsic, Machine, Space, Unit, Yield};
 pub use ops::run::{Call, Direction, DmaStart, DmaWait, Mark, Ready};
-pub use token::Token;
+pub use token::{Token, token};
 
 tir::dialect! {
     /// Machines, transfers, tokens and intrinsic calls.

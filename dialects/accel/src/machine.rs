@@ -1,6 +1,7 @@
 //! What is known of a machine, read from its `accel.machine`.
 
-use tir::{Failure, Ir, Name, OpId, Scopes, SymbolTable, Type};
+use tir::{Failure, Ir, Name, OpId, Scopes, SymbolTable, Type, Value};
+use tir_tensor::{Combine, Generic};
 
 use crate::formula::Formula;
 use crate::ops::describe::{Dma, Intrinsic, Machine, Space, Unit, Yield};
@@ -55,6 +56,10 @@ pub struct IntrinsicInfo {
     pub operands: Vec<Type>,
     /// The number of first operands that it writes.
     pub writes: usize,
+    /// Whether the content of each operand is read: not that of one that is only written.
+    pub reads: Vec<bool>,
+    /// Multiply-adds of a call.
+    pub macs: i64,
     /// Operands that need not be dense.
     pub strided: Vec<usize>,
     /// Cycles of a call.
@@ -183,10 +188,34 @@ fn intrinsic(ir: &Ir, op: OpId, record: &Intrinsic) -> Option<IntrinsicInfo> {
         unit: record.unit.0,
         space: record.space.0,
         writes: ir.operands(end).len(),
+        reads: ir.args(block).map(|v| is_read(ir, v)).collect(),
+        macs: ir.ops_in(block).map(|op| multiply_adds(ir, op)).sum(),
         strided: strided.filter_map(|i| usize::try_from(*i).ok()).collect(),
         cycles: formula.eval(operands.first()?.shape()?).ok()?,
         operands,
     })
+}
+
+/// Whether anything but the shape of a value is used.
+fn is_read(ir: &Ir, value: Value) -> bool {
+    ir.uses(value).any(|u| match ir.get::<Generic>(u.op) {
+        Some(generic) => u.operand < generic.inputs.len() || generic.combine.is_some(),
+        None => true,
+    })
+}
+
+/// Products that are summed up in a generic.
+fn multiply_adds(ir: &Ir, op: OpId) -> i64 {
+    let Some(generic) = ir
+        .get::<Generic>(op)
+        .filter(|g| g.combine == Some(Combine::Add))
+    else {
+        return 0;
+    };
+    let product = |op: &OpId| ir.name(*op) == "arith.mulf" || ir.name(*op) == "arith.muli";
+    let products = ir.walk_below(op).iter().filter(|op| product(op)).count() as i64;
+    let points = generic.domain(ir).map_or(0, |d| d.iter().product());
+    points * products
 }
 
 /// Names in a machine mean what they must: engines join spaces, intrinsics run on units in spaces.

@@ -64,7 +64,14 @@ impl Pattern {
         let forms = access.exprs.iter().map(|e| e.linear(tile_shape.len()));
         let access: Option<Vec<_>> = forms.collect();
         let access = access.ok_or("has an access that is not linear")?;
-        Ok(Self { far_shape, far_strides, tile_shape, tile_strides, access, elem })
+        Ok(Self {
+            far_shape,
+            far_strides,
+            tile_shape,
+            tile_strides,
+            access,
+            elem,
+        })
     }
 
     /// What the transfer moves with these offsets.
@@ -109,8 +116,9 @@ impl Pattern {
             }
             let form = &self.access[s];
             let rank = ranges.len();
-            let moving: Vec<usize> =
-                (0..rank).filter(|t| form[*t] != 0 && ranges[*t].1 - ranges[*t].0 > 1).collect();
+            let moving: Vec<usize> = (0..rank)
+                .filter(|t| form[*t] != 0 && ranges[*t].1 - ranges[*t].0 > 1)
+                .collect();
             let [t] = moving[..] else {
                 // Several dimensions of the tile step in this one: each position of the first.
                 let Some(&t) = moving.first() else { return };
@@ -121,7 +129,10 @@ impl Pattern {
                 }
                 return;
             };
-            let fixed: i64 = (0..rank).filter(|d| *d != t).map(|d| form[d] * ranges[d].0).sum();
+            let fixed: i64 = (0..rank)
+                .filter(|d| *d != t)
+                .map(|d| form[d] * ranges[d].0)
+                .sum();
             let at = |i: i64| offsets[s] + form[rank] + fixed + form[t] * i;
             let (mut from, mut to) = ranges[t];
             while from < to && !(0..size).contains(&at(from)) {
@@ -142,7 +153,9 @@ impl Pattern {
         };
         let starts = self.access.iter().zip(offsets).zip(&self.far_strides);
         let mut piece = Piece {
-            far: starts.map(|((form, o), stride)| (form[rank] + o) * stride).sum(),
+            far: starts
+                .map(|((form, o), stride)| (form[rank] + o) * stride)
+                .sum(),
             tile: 0,
             dims: Vec::with_capacity(rank),
         };
@@ -209,7 +222,11 @@ mod tests {
         Type::memref(shape.to_vec(), Type::f32(), None)
     }
     fn map(dims: usize, exprs: Vec<E>) -> AffineMap {
-        AffineMap { dims, syms: 0, exprs }
+        AffineMap {
+            dims,
+            syms: 0,
+            exprs,
+        }
     }
 
     #[test]
@@ -218,9 +235,23 @@ mod tests {
         let p = Pattern::new(memref(&[4, 4]), memref(&[3, 4]), &map).unwrap();
         assert!(p.inside(&[1, 0]) && !p.inside(&[-1, 0]));
         let all = p.pieces(&[-1, 0]);
-        assert_eq!(all, [Piece { far: 0, tile: 16, dims: vec![(2, 16, 16), (4, 4, 4)] }]);
+        assert_eq!(
+            all,
+            [Piece {
+                far: 0,
+                tile: 16,
+                dims: vec![(2, 16, 16), (4, 4, 4)]
+            }]
+        );
         let all = p.pieces(&[2, 2]);
-        assert_eq!(all, [Piece { far: 40, tile: 0, dims: vec![(2, 16, 16), (2, 4, 4)] }]);
+        assert_eq!(
+            all,
+            [Piece {
+                far: 40,
+                tile: 0,
+                dims: vec![(2, 16, 16), (2, 4, 4)]
+            }]
+        );
         assert!(p.pieces(&[4, 0]).is_empty());
     }
 
@@ -238,7 +269,12 @@ mod tests {
         let d = E::Dim;
         // (p, kh, kw, c, q) -> (16 p + q, c, kh, kw)
         let exprs = vec![d(0) * E::Const(16) + d(4), d(3), d(1), d(2)];
-        let p = Pattern::new(memref(&[32, 16, 3, 3]), memref(&[2, 3, 3, 16, 16]), &map(5, exprs)).unwrap();
+        let p = Pattern::new(
+            memref(&[32, 16, 3, 3]),
+            memref(&[2, 3, 3, 16, 16]),
+            &map(5, exprs),
+        )
+        .unwrap();
         assert_eq!((p.rank(), p.split()), (5, Some(0)));
         let rows = map(3, vec![d(2), d(0), d(1)]);
         let p = Pattern::new(memref(&[16, 18, 18]), memref(&[3, 18, 16]), &rows).unwrap();

@@ -1,0 +1,172 @@
+//! `multi-buffer`: the buffer of an iteration becomes a slot of one buffer before all loops.
+
+use tir::{At, Failure, Ir, MemRefType, Name, OpId, Type, Value};
+use tir_accel::MachineInfo;
+use tir_loop::For;
+use tir_memref::{Alloc, Dealloc, TransferRead};
+
+use crate::index::{Counter, Ix, linear, slice, total, writes};
+use crate::ring;
+use crate::views::{retype, sub_view};
+
+/// How buffers are rotated.
+#[derive(Clone, Debug)]
+pub struct MultiBuffer {
+    /// Slots of a buffer of an iteration.
+    pub depth: i64,
+    /// Make windows that slide rings.
+    pub ring: bool,
+}
+
+impl Default for MultiBuffer {
+    fn default() -> Self {
+        Self { depth: 2, ring: true }
+    }
+}
+
+/// Says of a `memref.transfer_read` how many iterations ahead it may be started.
+pub const AHEAD: &str = "accel.ahead";
+/// Says of a buffer which depth it is to have.
+pub const DEPTH: &str = "accel.depth";
+
+/// A buffer of an iteration.
+pub(crate) struct Local {
+    pub op: OpId,
+    pub memref: Value,
+    pub ty: &'static MemRefType,
+    /// The loops around it, outermost first.
+    pub nest: Vec<Counter>,
+    pub depth: i64,
+}
+
+impl MultiBuffer {
+    /// Runs on the function at the root of an arena.
+    pub fn run(&self, ir: &mut Ir, machine: &MachineInfo) -> Result<(), Failure> {
+        let far = machine.far().map(|s| s.name);
+        for op in ir.walk_ids() {
+            if !ir.is::<Alloc>(op) {
+                continue;
+            }
+            let memref = ir.result(op, 0);
+            let Some(ty) = ir.ty(memref).get::<MemRefType>() else { continue };
+            if ty.space_name().is_none() || ty.space_name() == far {
+                continue;
+            }
+            let Some(nest) = nest_of(ir, op) else {
+                let error = tir::Diagnostic::error("is a buffer of a loop without a known number of iterations");
+                return Err(error.at(ir.loc(op)).into());
+            };
+            if nest.is_empty() || ty.shape.contains(&tir::DYNAMIC) {
+                continue;
+            }
+            let said = ir.attr(op, DEPTH).and_then(tir::Attr::as_int);
+            let depth = said.unwrap_or(self.depth).max(1);
+            let local = Local { op, memref, ty, nest, depth };
+            drop_deallocs(ir, &local);
+            let done = if self.ring { ring::make(ir, &local) } else { Ok(false) };
+            let loc = ir.loc(op);
+            done.and_then(|done| if done { Ok(()) } else { rotate(ir, &local) }).map_err(|e| (*e).or_at(loc))?;
+        }
+        Ok(())
+    }
+}
+
+/// The loops around an op, outermost first; `None` if the iterations of one are not known.
+pub(crate) fn nest_of(ir: &Ir, op: OpId) -> Option<Vec<Counter>> {
+    let around = std::iter::successors(ir.parent(op), |op| ir.parent(*op));
+    let loops = around.filter(|op| ir.is::<For>(*op));
+    let mut nest: Vec<Counter> = loops.map(|op| Counter::of(ir, op)).collect::<Option<_>>()?;
+    nest.reverse();
+    Some(nest)
+}
+
+fn drop_deallocs(ir: &mut Ir, local: &Local) {
+    let uses: Vec<OpId> = ir.uses(local.memref).map(|u| u.op).collect();
+    for op in uses {
+        if ir.is::<Dealloc>(op) {
+            ir.erase(op);
+        }
+    }
+}
+
+/// A buffer before all loops with the name of a local one.
+pub(crate) fn hoisted(ir: &mut Ir, local: &Local, shape: Vec<i64>) -> Value {
+    let ty = Type::new(MemRefType { shape, ..local.ty.clone() });
+    let alignment = ir.get::<Alloc>(local.op).and_then(|a| a.alignment);
+    let hint = ir.hint(local.memref);
+    let mut b = ir.at(At::Before(local.nest[0].op));
+    let new = b.add(Alloc { alignment, ..Alloc::new(ty) });
+    ir.set_hint(new, hint);
+    new
+}
+
+fn rotate(ir: &mut Ir, local: &Local) -> Result<(), Failure> {
+    let slots = local.depth.min(total(&local.nest));
+    if slots <= 1 {
+        ir.move_op(local.op, At::Before(local.nest[0].op));
+        return Ok(());
+    }
+    let read = ahead(ir, local);
+    let shape = &local.ty.shape;
+    let mut long = vec![slots];
+    long.extend(shape);
+    let new = hoisted(ir, local, long);
+    let mut b = ir.at(At::Before(local.op));
+    let slot = linear(&mut b, &local.nest).modulo(&mut b, slots);
+    let mut offsets = vec![slot];
+    offsets.resize(shape.len() + 1, Ix::C(0));
+    let mut sizes = vec![1];
+    sizes.extend(shape);
+    let view = sub_view(&mut b, new, &offsets, &sizes, shape)?;
+    let ty = ir.ty(view);
+    retype(ir, local.memref, ty)?;
+    ir.replace(local.op, &[view]);
+    if let Some(read) = read {
+        ir.set_attr(read, Name::new(AHEAD), tir::Attr::i64(slots - 1));
+    }
+    Ok(())
+}
+
+/// The transfer that fills a buffer, if it may be started in an earlier iteration: it is the only
+/// writer, comes before all readers, and its source stands still in the innermost loop.
+fn ahead(ir: &Ir, local: &Local) -> Option<OpId> {
+    let read = only_writer(ir, local)?;
+    let inner = local.nest.last()?;
+    let op = ir.get::<TransferRead>(read)?;
+    let mut values = op.offsets.clone();
+    values.extend(op.padding);
+    slice(ir, &values, inner.op)?;
+    (!writes(ir, inner.op, op.source)).then_some(read)
+}
+
+/// The transfer that alone writes a buffer, beside its allocation and before all readers.
+pub(crate) fn only_writer(ir: &Ir, local: &Local) -> Option<OpId> {
+    let block = ir.block_of(local.op)?;
+    if ir.block_parent(block) != local.nest.last().map(|c| c.op) {
+        return None;
+    }
+    let mut reads = ir.uses(local.memref).filter(|u| {
+        ir.get::<TransferRead>(u.op).is_some_and(|t| t.tile == local.memref && t.source != local.memref)
+    });
+    let read = reads.next()?.op;
+    if reads.next().is_some() || ir.block_of(read) != Some(block) {
+        return None;
+    }
+    let mut work = vec![local.memref];
+    while let Some(value) = work.pop() {
+        for u in ir.uses(value) {
+            if u.op == read {
+                continue;
+            }
+            if ir.is_pure(u.op) {
+                work.extend(ir.results(u.op));
+                continue;
+            }
+            let at = ir.ancestor_in(u.op, block)?;
+            if writes(ir, u.op, local.memref) || !ir.is_before(read, at) {
+                return None;
+            }
+        }
+    }
+    Some(read)
+}

@@ -1,0 +1,86 @@
+//! Loads of iterations to come: started ahead of the iteration that uses them.
+
+use tir::{At, Builder, Failure, Ir, Mapping, Name, OpId, Value};
+use tir_memref::TransferRead;
+
+use crate::index::{Counter, Ix, copy, guard, indices, linear, slice, total, writes};
+use crate::multi_buffer::{AHEAD, nest_of};
+
+/// Moves every `memref.transfer_read` that says so as many iterations ahead as it says: copies
+/// for the first iterations stand before the loops, and each iteration starts the one for an
+/// iteration to come, if there is one.
+pub fn prefetch(ir: &mut Ir) -> Result<(), Failure> {
+    let reads: Vec<OpId> = ir.walk_ids().into_iter().filter(|op| ir.is::<TransferRead>(*op)).collect();
+    for read in reads {
+        let Some(ahead) = ir.remove_attr(read, AHEAD).and_then(tir::Attr::as_int) else {
+            continue;
+        };
+        if let Some((nest, ops)) = chain(ir, read) {
+            hoist(ir, read, ahead, &nest, &ops);
+        }
+    }
+    Ok(())
+}
+
+/// The outermost nest around a read that it can be started ahead in, and what its operands are
+/// computed by there: loops directly in each other, in which its source is not written.
+fn chain(ir: &Ir, read: OpId) -> Option<(Vec<Counter>, Vec<OpId>)> {
+    let nest = nest_of(ir, read)?;
+    let record = ir.get::<TransferRead>(read)?;
+    let operands: Vec<Value> = ir.operands(read).collect();
+    let mut best = None;
+    let mut inner = read;
+    for (depth, counter) in nest.iter().enumerate().rev() {
+        if ir.parent(inner) != Some(counter.op) || writes_besides(ir, counter.op, read, &record) {
+            break;
+        }
+        let Some(ops) = slice(ir, &operands, counter.op) else { break };
+        best = Some((nest[depth..].to_vec(), ops));
+        inner = counter.op;
+    }
+    best
+}
+
+/// Whether anything in a loop writes the source of a read.
+fn writes_besides(ir: &Ir, scope: OpId, read: OpId, record: &TransferRead) -> bool {
+    let below = ir.walk_below(scope);
+    let plain = below.into_iter().filter(|op| *op != read && ir.regions(*op).len() == 0);
+    plain.filter(|op| !ir.has(*op, tir::Traits::Terminator)).any(|op| writes(ir, op, record.source))
+}
+
+fn hoist(ir: &mut Ir, read: OpId, ahead: i64, nest: &[Counter], ops: &[OpId]) {
+    let total = total(nest);
+    let place = |b: &mut Builder<'_>, n: Ix| {
+        let mut map = Mapping::default();
+        for (counter, index) in nest.iter().zip(indices(b, nest, n)) {
+            let index = index.value(b);
+            map.map(counter.iv, index);
+        }
+        copy(b, ops, &mut map);
+        copy(b, &[read], &mut map);
+    };
+    let mut b = ir.at(At::Before(nest[0].op));
+    for n in 0..ahead.min(total) {
+        place(&mut b, Ix::C(n));
+    }
+    // Before everything else of the iteration, behind the loads that stand there already.
+    let first = ir.block_of(read).and_then(|block| ir.ops_in(block).find(|op| !ir.has(*op, tir::Traits::Pure) && !is_load(ir, *op)));
+    let mut b = ir.at(At::Before(first.unwrap_or(read)));
+    if total > ahead {
+        let now = linear(&mut b, nest);
+        let target = now.plus(&mut b, ahead);
+        let condition = target.below(&mut b, total);
+        let at = guard(&mut b, condition);
+        let mut inner = Builder { ir: &mut *b.ir, at, loc: b.loc };
+        place(&mut inner, target);
+    }
+    ir.erase(read);
+}
+
+/// Whether an op does nothing but load: a branch around copies of transfers.
+fn is_load(ir: &Ir, op: OpId) -> bool {
+    ir.is::<tir_loop::If>(op)
+        && ir.walk_below(op).iter().all(|op| {
+            ir.is::<TransferRead>(*op) || ir.is_pure(*op) || ir.name(*op) == Name::new("loop.yield")
+        })
+}

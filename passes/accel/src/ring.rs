@@ -1,0 +1,201 @@
+//! Rings: a window that slides over its source keeps its rows, and only new ones are loaded.
+//!
+//! Row `k` of the window of iteration `i` is row `i·step + k` of the sweep, and lies in place
+//! `(i·step + k + shift) mod size` of the ring. The size is a multiple of the step, and the shift
+//! puts each block of `step` new rows on a multiple of it, so that a block never wraps.
+
+use tir::{At, Builder, Failure, Ir, Mapping, OpId, Value};
+use tir_memref::{SubView, TransferRead};
+
+use crate::index::{Counter, Ix, copy, growth, guard, join, slice, split, writes};
+use crate::multi_buffer::{Local, hoisted, only_writer};
+use crate::views::{retype, sub_view};
+
+struct Ring {
+    read: OpId,
+    record: TransferRead,
+    /// Dimension of the tile whose positions are rows.
+    row: usize,
+    /// Dimension of the source that the window slides in.
+    along: usize,
+    rows: i64,
+    step: i64,
+    size: i64,
+    shift: i64,
+    ahead: i64,
+    counter: Counter,
+    readers: Vec<OpId>,
+    /// What computes the offsets in the loop.
+    slice: Vec<OpId>,
+}
+
+/// Makes a ring of a buffer, if it is a window that slides.
+pub(crate) fn make(ir: &mut Ir, local: &Local) -> Result<bool, Failure> {
+    let Some(ring) = find(ir, local) else {
+        return Ok(false);
+    };
+    let mut shape = local.ty.shape.clone();
+    shape[ring.row] = ring.size;
+    let buffer = hoisted(ir, local, shape);
+
+    // The first window, and the blocks of the next iterations as far as they are loaded ahead.
+    let mut b = ir.at(At::Before(ring.counter.op));
+    let first = Ix::C(ring.shift);
+    ring.load(&mut b, local, buffer, Ix::C(0), 0, ring.rows, first)?;
+    for i in 1..ring.ahead.min(ring.counter.trips) {
+        ring.block(&mut b, local, buffer, Ix::C(i))?;
+    }
+
+    // In the loop: the block of an iteration to come.
+    let mut b = ir.at(At::Before(local.op));
+    let count = ring.counter.count(&mut b);
+    let target = count.plus(&mut b, ring.ahead);
+    if ring.counter.trips > ring.ahead.max(1) {
+        let condition = match ring.ahead {
+            0 => target.above(&mut b, 0),
+            _ => target.below(&mut b, ring.counter.trips),
+        };
+        let place = guard(&mut b, condition);
+        let mut inner = Builder { ir: &mut *b.ir, at: place, loc: b.loc };
+        ring.block(&mut inner, local, buffer, target)?;
+    }
+    let start = count.times(&mut b, ring.step).plus(&mut b, ring.shift);
+
+    ir.erase(ring.read);
+    for reader in &ring.readers {
+        ring.redirect(ir, *reader, buffer, start)?;
+    }
+    ir.erase(local.op);
+    Ok(true)
+}
+
+fn find(ir: &Ir, local: &Local) -> Option<Ring> {
+    let read = only_writer(ir, local)?;
+    let record = ir.get::<TransferRead>(read)?;
+    let counter = *local.nest.last()?;
+    if counter.trips < 2 || writes(ir, counter.op, record.source) {
+        return None;
+    }
+    // One dimension of the source slides, all others stand still.
+    let offsets = join(&record.offsets, &record.static_offsets);
+    let mut along = None;
+    for (s, offset) in offsets.iter().enumerate() {
+        let Ix::V(value) = offset else { continue };
+        match growth(ir, *value, counter.iv, counter.op)? {
+            0 => {}
+            n if n > 0 && along.is_none() => along = Some((s, n.checked_mul(counter.step)?)),
+            _ => return None,
+        }
+    }
+    let (along, step) = along?;
+    let rank = local.ty.shape.len();
+    let forms: Vec<Vec<i64>> = record.access.exprs.iter().map(|e| e.linear(rank)).collect::<Option<_>>()?;
+    let mut moving = (0..rank).filter(|t| forms[along][*t] != 0);
+    let row = moving.next()?;
+    let alone = forms.iter().filter(|form| form[row] != 0).count() == 1;
+    if moving.next().is_some() || forms[along][row] != 1 || !alone {
+        return None;
+    }
+    let rows = local.ty.shape[row];
+    if step >= rows {
+        return None;
+    }
+    let mut readers = Vec::new();
+    for u in ir.uses(local.memref) {
+        if u.op == read {
+            continue;
+        }
+        let view = ir.get::<SubView>(u.op)?;
+        let unit = view.static_strides.iter().all(|s| *s == 1);
+        if view.static_sizes[row] != 1 || !unit || view.source != local.memref {
+            return None;
+        }
+        readers.push(u.op);
+    }
+    let mut values = record.offsets.clone();
+    values.extend(record.padding);
+    let slice = slice(ir, &values, counter.op)?;
+    let ahead = (local.depth - 1).min(counter.trips - 1);
+    let up = |n: i64| (n + step - 1) / step * step;
+    Some(Ring {
+        read,
+        along,
+        row,
+        rows,
+        step,
+        size: up(rows + step * ahead),
+        shift: up(rows) - rows,
+        ahead,
+        counter,
+        readers,
+        slice,
+        record,
+    })
+}
+
+impl Ring {
+    /// Loads the rows that are new in an iteration.
+    fn block(&self, b: &mut Builder<'_>, local: &Local, buffer: Value, count: Ix) -> Result<(), Failure> {
+        let row = self.rows - self.step;
+        let place = count.times(b, self.step).plus(b, row + self.shift).modulo(b, self.size);
+        self.load(b, local, buffer, count, row, self.step, place)
+    }
+
+    /// Loads `rows` rows of an iteration's window from `first` on to a place of the ring.
+    #[allow(clippy::too_many_arguments)]
+    fn load(
+        &self,
+        b: &mut Builder<'_>,
+        local: &Local,
+        buffer: Value,
+        count: Ix,
+        first: i64,
+        rows: i64,
+        place: Ix,
+    ) -> Result<(), Failure> {
+        let mut map = Mapping::default();
+        let index = self.counter.index(b, count).value(b);
+        map.map(self.counter.iv, index);
+        copy(b, &self.slice, &mut map);
+        let mut offsets = join(&self.record.offsets, &self.record.static_offsets);
+        for offset in &mut offsets {
+            if let Ix::V(value) = offset {
+                *value = map.get(*value);
+            }
+        }
+        offsets[self.along] = offsets[self.along].plus(b, first);
+        let (offsets, static_offsets) = split(&offsets);
+        let mut shape = local.ty.shape.clone();
+        shape[self.row] = rows;
+        let mut at = vec![Ix::C(0); shape.len()];
+        at[self.row] = place;
+        let tile = sub_view(b, buffer, &at, &shape, &shape)?;
+        b.add(TransferRead {
+            source: map.get(self.record.source),
+            tile,
+            offsets,
+            padding: self.record.padding.map(|p| map.get(p)),
+            static_offsets,
+            access: self.record.access.clone(),
+        });
+        Ok(())
+    }
+
+    /// Makes a view of a row of the window one of the ring.
+    fn redirect(&self, ir: &mut Ir, reader: OpId, buffer: Value, start: Ix) -> Result<(), Failure> {
+        let Some(view) = ir.get::<SubView>(reader) else {
+            return Ok(());
+        };
+        let mut offsets = join(&view.offsets, &view.static_offsets);
+        let mut b = ir.at(At::Before(reader));
+        let row = offsets[self.row].add(&mut b, start);
+        offsets[self.row] = row.modulo(&mut b, self.size);
+        let part = view.result.0.shape().unwrap_or(&[]).to_vec();
+        let old = b.ir.result(reader, 0);
+        let new = sub_view(&mut b, buffer, &offsets, &view.static_sizes, &part)?;
+        let ty = ir.ty(new);
+        retype(ir, old, ty)?;
+        ir.replace(reader, &[new]);
+        Ok(())
+    }
+}

@@ -1,0 +1,86 @@
+//! Views: parts of buffers by lists of indices, and their types after the buffer's has changed.
+
+use tir::{ArrayAttr, Attr, Builder, DYNAMIC, DenseArray, Failure, Ir, Layout, MemRefType, Ret, Type, Value};
+use tir_memref::{CollapseShape, ExpandShape, SubView, sub_view_type};
+
+use crate::index::{Ix, split};
+
+/// A part of a buffer of unit steps, with the shape `part`.
+pub fn sub_view(b: &mut Builder<'_>, source: Value, offsets: &[Ix], sizes: &[i64], part: &[i64]) -> Result<Value, Failure> {
+    let ty = b.ty(source);
+    let memref = ty.get::<MemRefType>().ok_or_else(|| format!("views a {ty}"))?;
+    let (values, numbers) = split(offsets);
+    let ones = vec![1; sizes.len()];
+    let result = sub_view_type(memref, &numbers, sizes, &ones, part);
+    let result = result.ok_or_else(|| format!("makes a part of a {ty}, whose layout is no strided one"))?;
+    Ok(b.add(SubView {
+        source,
+        offsets: values,
+        sizes: vec![],
+        strides: vec![],
+        static_offsets: numbers,
+        static_sizes: sizes.to_vec(),
+        static_strides: ones,
+        result: Ret(result),
+    }))
+}
+
+/// Gives a value another type, and recomputes the types of all views of it.
+pub fn retype(ir: &mut Ir, value: Value, ty: Type) -> Result<(), Failure> {
+    if ir.ty(value) == ty {
+        return Ok(());
+    }
+    ir.set_type(value, ty);
+    let uses: Vec<_> = ir.uses(value).map(|u| u.op).collect();
+    for op in uses {
+        let fail = |ty: Type| Failure::from(format!("cannot view a {ty}"));
+        let new = if let Some(view) = ir.get::<SubView>(op) {
+            let source = ty.get::<MemRefType>().ok_or_else(|| fail(ty))?;
+            let part = view.result.0.shape().unwrap_or(&[]);
+            sub_view_type(source, &view.static_offsets, &view.static_sizes, &view.static_strides, part)
+        } else if let Some(view) = ir.get::<CollapseShape>(op) {
+            reshaped(ty, view.result.0, &view.reassociation, true)
+        } else if let Some(view) = ir.get::<ExpandShape>(op) {
+            reshaped(ty, view.result.0, &view.reassociation, false)
+        } else {
+            continue;
+        };
+        let new = new.ok_or_else(|| Box::new((*fail(ty)).at(ir.loc(op))))?;
+        let result = ir.result(op, 0);
+        retype(ir, result, new)?;
+    }
+    Ok(())
+}
+
+/// The type of a reshaped view: that of `old` with the strides of `source`.
+fn reshaped(source: Type, old: Type, groups: &[Attr], collapse: bool) -> Option<Type> {
+    let (from, to) = (source.get::<MemRefType>()?, old.get::<MemRefType>()?);
+    let (steps, offset) = from.strides()?;
+    let mut strides = vec![0; to.shape.len()];
+    for (small, group) in groups.iter().enumerate() {
+        let group = members(*group)?;
+        if collapse {
+            // The group lies one behind the other: its innermost stride counts.
+            let inner = group.iter().rev().find(|d| from.shape[**d] != 1).or(group.last())?;
+            strides[small] = *steps.get(*inner)?;
+        } else {
+            let mut step = *steps.get(small)?;
+            for d in group.iter().rev() {
+                *strides.get_mut(*d)? = step;
+                step = if step == DYNAMIC { DYNAMIC } else { step.saturating_mul(*to.shape.get(*d)?) };
+            }
+        }
+    }
+    let dense = offset == 0 && strides == MemRefType::dense_strides(&to.shape);
+    let layout = if dense { Layout::Identity } else { Layout::Strided { strides, offset } };
+    Some(Type::new(MemRefType { layout, ..to.clone() }))
+}
+
+fn members(group: Attr) -> Option<Vec<usize>> {
+    let index = |n: i64| usize::try_from(n).ok();
+    if let Some(dense) = group.get::<DenseArray>() {
+        return dense.bits.iter().map(|n| index(*n)).collect();
+    }
+    let array = group.get::<ArrayAttr>()?;
+    array.0.iter().map(|a| index(a.as_int()?)).collect()
+}

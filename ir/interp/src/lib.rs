@@ -6,6 +6,22 @@
 //! typed instructions on registers; [`Interpreter`] runs it. A [`Kernel`] is the scalar region of
 //! an index expression, compiled to run over strided views.
 //!
+//! ```text
+//! #[op("x.add", Pure, SameType, results(sum), lower_to_eval)]      // a scalar op
+//! impl LowerToEval for Add {
+//!     fn lower<'m>(&self, op: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {
+//!         cx.scalar(ScalarOp::Float(FloatOp::Add, Kind::F32), op.ir.result(op.id, 0), &[self.x, self.y])
+//!     }
+//! }
+//! #[op("x.relu", Pure, SameType, results(y), evaluate)]            // an op on tensors
+//! impl Evaluate for Relu {
+//!     fn evaluate(&self, _: OpRef<'_>, inputs: &[Data]) -> Result<Vec<Data>, Failure> { … }
+//! }
+//! let kernel = Kernel::compile(ir, &KernelSpec { body, maps, inputs: 2, combine: Some(Combine::Add) })?;
+//! let sums = kernel.run_arrays(&sizes, &[a, b], vec![c], &[])?;    // tensors
+//! env.run_kernel(&kernel, &sizes, &[&a, &b], &[&c], &[])?;         // views of memory
+//! ```
+//!
 //! Invariants: no result depends on anything but the program and its inputs; every access to
 //! memory is checked; a failure carries name and place of the op it happened in.
 #![forbid(unsafe_code)]

@@ -2,7 +2,7 @@
 
 use tir::constraints::{INDEX, TENSOR};
 use tir::{
-    Attr, DYNAMIC, Failure, Fold, Folds, Op, OpRef, Ret, Type, Value, Verify,
+    Attr, DYNAMIC, Failure, Fold, Folds, Hook, Op, OpRef, Ret, Type, Value, Verify,
 };
 
 /// A tensor whose elements are not defined; a place to write results to.
@@ -68,6 +68,14 @@ pub(crate) fn reduces(sizes: &[i64], part: &[i64]) -> bool {
     rest.next().is_none()
 }
 
+/// The hook by which the result has the type of the second operand.
+pub(crate) fn like_dest<T: Op>() -> Hook {
+    Hook::Infer(&|ir, op| {
+        let dest = ir.operands(op).nth(1).ok_or("has no operand to write into")?;
+        Ok(vec![ir.ty(dest)])
+    })
+}
+
 fn dynamic_count(op: &[Value], list: &[i64], what: &str) -> Result<(), Failure> {
     let wanted = list.iter().filter(|n| **n == DYNAMIC).count();
     if wanted != op.len() {
@@ -77,10 +85,10 @@ fn dynamic_count(op: &[Value], list: &[i64], what: &str) -> Result<(), Failure> 
 }
 
 macro_rules! slice {
-    ($($(#[$doc:meta])* $name:ident $text:literal $hook:ident $asm:literal { $($(#[$fdoc:meta])* $field:ident: $fty:ty,)* })*) => {$(
+    ($($(#[$doc:meta])* $name:ident $text:literal [$($hook:path),*] $asm:literal { $($(#[$fdoc:meta])* $field:ident: $fty:ty,)* })*) => {$(
         $(#[$doc])*
         #[derive(Op)]
-        #[op($text, Pure, fold, verify, $hook)]
+        #[op($text, Pure, fold, verify, $($hook),*)]
         #[asm($asm)]
         pub struct $name {
             $($(#[$fdoc])* #[is(TENSOR)] pub $field: $fty,)*
@@ -127,14 +135,14 @@ macro_rules! slice {
 
 slice! {
     /// A part of a tensor, given by offsets, sizes and strides; unit dimensions may be dropped.
-    ExtractSlice "tensor.extract_slice" evaluate
+    ExtractSlice "tensor.extract_slice" [tir::hooks::evaluate]
         "$source `` custom<indices>($offsets, $static_offsets) custom<indices>($sizes, $static_sizes) custom<indices>($strides, $static_strides) attr-dict `:` type($source) `to` type($result)"
     {
         /// What is cut from.
         source: Value,
     }
     /// A tensor with a part replaced.
-    InsertSlice "tensor.insert_slice" lower_to_eval
+    InsertSlice "tensor.insert_slice" [tir::hooks::lower_to_eval, crate::slices::like_dest]
         "$source `into` $dest `` custom<indices>($offsets, $static_offsets) custom<indices>($sizes, $static_sizes) custom<indices>($strides, $static_strides) attr-dict `:` type($source) `into` type($dest)"
     {
         /// The part.

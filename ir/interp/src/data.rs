@@ -191,6 +191,9 @@ pub fn tensor_form(ty: Type) -> Result<(DType, Vec<usize>), Failure> {
 pub(crate) fn unshare(array: Array) -> Result<BytesMut, Failure> {
     let data = array.data().clone();
     drop(array);
+    if data.is_empty() {
+        return Ok(BytesMut::new());
+    }
     let owned = data
         .try_into_mut()
         .or_else(|shared| Bytes::from(shared.to_vec()).try_into_mut());

@@ -35,7 +35,7 @@ impl Window {
     /// The elements that an average divides by: those inside of the input, or inside of the
     /// padded input. A window that sticks out of the padding (`ceil_mode`) counts only what is
     /// inside of it.
-    pub(crate) fn count(&self, at: i64, padding: bool) -> usize {
+    pub fn count(&self, at: i64, padding: bool) -> usize {
         if !padding {
             return self.inside(at).count();
         }

@@ -1,0 +1,132 @@
+//! Convolutions and matrix products.
+
+use tir::rewrite::{PatternSet, Rewriter};
+use tir::{AffineMap, Decline, OpId, Ret, Type, Value};
+use tir_arith::{AddF, MulF};
+use tir_graph::{Conv2d, Gemm, MatMul};
+use tir_tensor::{CollapseShape, Combine, reassociation};
+
+use super::nest::{E, Reduction, broadcast, elementwise, form, map, padded, ranked, window};
+
+pub(super) fn patterns(set: &mut PatternSet) {
+    set.on("conv2d-to-generic", conv2d);
+    set.on("matmul-to-generic", matmul);
+    set.on("gemm-to-generic", gemm);
+}
+
+/// A sum of products.
+fn contraction(
+    rw: &mut Rewriter<'_>,
+    ty: Type,
+    iterators: [usize; 2],
+    a: (Value, AffineMap),
+    b: (Value, AffineMap),
+) -> Value {
+    let sum = Reduction {
+        ty,
+        start: 0.0,
+        combine: Combine::Add,
+        iterators,
+        sizes: None,
+    };
+    sum.make(rw, &[a, b], |rw, args| rw.add(MulF::new(args[0], args[1])))
+}
+
+/// `y + addend`, the addend read by a map.
+fn plus(rw: &mut Rewriter<'_>, y: Value, addend: Value, addend_map: AffineMap) -> Value {
+    let ty = rw.ty(y);
+    let rank = addend_map.dims;
+    let inputs = [(y, AffineMap::identity(rank)), (addend, addend_map)];
+    elementwise(rw, ty, &inputs, |rw, args| {
+        rw.add(AddF::new(args[0], args[1]))
+    })
+}
+
+fn conv2d(conv: Conv2d, op: OpId, rw: &mut Rewriter<'_>) -> Result<(), Decline> {
+    let windows = conv.windows(rw.op(op))?;
+    let ([outputs, inner, ..], _) = ranked::<4>(rw, conv.w)?;
+    let result = rw.ty(rw.result(op, 0));
+    let ([n, _, height, width], elem) = ranked::<4>(rw, rw.result(op, 0))?;
+    let x = padded(rw, conv.x, windows, None)?;
+    let [vertical, horizontal] = &windows;
+    let per_group = outputs / conv.groups;
+    let mut y = if conv.groups == 1 {
+        // (n, o, h, w, i, kh, kw)
+        let rows = window(vertical, 2, 5);
+        let cols = window(horizontal, 3, 6);
+        let x_map = map(7, [E::Dim(0), E::Dim(4), rows, cols]);
+        let w_map = AffineMap::project(7, &[1, 4, 5, 6]);
+        contraction(rw, result, [4, 3], (x, x_map), (conv.w, w_map))
+    } else if per_group == 1 && inner == 1 {
+        // One channel in, one out: (n, c, h, w, kh, kw)
+        let rows = window(vertical, 2, 4);
+        let cols = window(horizontal, 3, 5);
+        let x_map = map(6, [E::Dim(0), E::Dim(1), rows, cols]);
+        let w_map = map(6, [E::Dim(1), E::Const(0), E::Dim(4), E::Dim(5)]);
+        contraction(rw, result, [4, 2], (x, x_map), (conv.w, w_map))
+    } else {
+        // (n, g, o, h, w, i, kh, kw), o and i within a group
+        let within = |size: i64, at: usize| E::Dim(1) * E::Const(size) + E::Dim(at);
+        let rows = window(vertical, 3, 6);
+        let cols = window(horizontal, 4, 7);
+        let x_map = map(8, [E::Dim(0), within(inner, 5), rows, cols]);
+        let w_map = map(8, [within(per_group, 2), E::Dim(5), E::Dim(6), E::Dim(7)]);
+        let grouped = Type::tensor([n, conv.groups, per_group, height, width], elem);
+        let y = contraction(rw, grouped, [5, 3], (x, x_map), (conv.w, w_map));
+        rw.add(CollapseShape {
+            src: y,
+            reassociation: reassociation(&[vec![0], vec![1, 2], vec![3], vec![4]]),
+            result: Ret(result),
+        })
+    };
+    if let Some(bias) = conv.bias {
+        y = plus(rw, y, bias, AffineMap::project(4, &[1]));
+    }
+    rw.replace(op, &[y]);
+    Ok(())
+}
+
+fn matmul(MatMul { a, b }: MatMul, op: OpId, rw: &mut Rewriter<'_>) -> Result<(), Decline> {
+    let result = rw.ty(rw.result(op, 0));
+    let (whole, _) = form(rw, rw.result(op, 0))?;
+    let (a_shape, b_shape) = (form(rw, a)?.0, form(rw, b)?.0);
+    let rank = whole.len();
+    let Some(outer) = rank.checked_sub(2) else {
+        return Err("has a result of rank less than 2".into());
+    };
+    // (outer …, m, n, k)
+    let operand = |shape: &[i64], last: [usize; 2]| {
+        let outer_shape = shape.get(..shape.len().saturating_sub(2)).unwrap_or(&[]);
+        let mut exprs = broadcast(outer_shape, &whole[..outer], rank + 1).exprs;
+        exprs.extend(last.map(E::Dim));
+        map(rank + 1, exprs)
+    };
+    let (m, n, k) = (rank - 2, rank - 1, rank);
+    let a = (a, operand(a_shape, [m, k]));
+    let b = (b, operand(b_shape, [k, n]));
+    let y = contraction(rw, result, [rank, 1], a, b);
+    rw.replace(op, &[y]);
+    Ok(())
+}
+
+fn gemm(gemm: Gemm, op: OpId, rw: &mut Rewriter<'_>) -> Result<(), Decline> {
+    let result = rw.ty(rw.result(op, 0));
+    let (shape, _) = form(rw, rw.result(op, 0))?;
+    let swapped = |[row, col]: [usize; 2], swap: bool| {
+        let dims = if swap { [col, row] } else { [row, col] };
+        AffineMap::project(3, &dims)
+    };
+    let addend = gemm
+        .c
+        .map(|c| Ok::<_, Decline>((c, broadcast(form(rw, c)?.0, shape, 2))))
+        .transpose()?;
+    // (m, n, k)
+    let a = (gemm.a, swapped([0, 2], gemm.trans_a));
+    let b = (gemm.b, swapped([2, 1], gemm.trans_b));
+    let mut y = contraction(rw, result, [2, 1], a, b);
+    if let Some((c, map)) = addend {
+        y = plus(rw, y, c, map);
+    }
+    rw.replace(op, &[y]);
+    Ok(())
+}

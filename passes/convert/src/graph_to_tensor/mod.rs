@@ -1,0 +1,49 @@
+//! `graph-to-tensor`: operators become index expressions.
+
+mod conv;
+mod elementwise;
+mod nest;
+mod pool;
+mod views;
+
+use std::collections::BTreeSet;
+
+use tir::rewrite::{Conversion, PatternSet, Target};
+use tir::{Diagnostic, Ir, Pass, PassCx, PassResult, Patterns, pass};
+use tir_graph::{Fused, Yield};
+
+pass! {
+    /// Converts operators on whole tensors to index expressions; groups stay visible.
+    ///
+    /// A reduction becomes three steps: a `tensor.generic` that fills the start value, one that
+    /// combines into it, and an elementwise one for what comes behind (bias, scale). Padding is a
+    /// `tensor.transfer_read` of the padded whole.
+    pub struct GraphToTensor = "graph-to-tensor" {}
+}
+
+impl Pass for GraphToTensor {
+    fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
+        let patterns = cx.shared(|| Prepared(patterns(&cx.settings().disabled_rules)));
+        convert(ir, patterns.0.as_ref().map_err(Clone::clone)?)
+    }
+}
+
+struct Prepared(Result<Patterns, Vec<Diagnostic>>);
+
+/// The patterns, one for each operator.
+fn patterns(disabled: &BTreeSet<String>) -> Result<Patterns, Vec<Diagnostic>> {
+    let mut set = PatternSet::new();
+    conv::patterns(&mut set);
+    elementwise::patterns(&mut set);
+    pool::patterns(&mut set);
+    views::patterns(&mut set);
+    set.finish(disabled)
+}
+
+fn convert(ir: &mut Ir, patterns: &Patterns) -> PassResult {
+    let target = Target::new()
+        .illegal_dialects(&["graph"])
+        .legal::<Fused>()
+        .legal::<Yield>();
+    Conversion::new(&target, patterns).run(ir)
+}

@@ -1,0 +1,11 @@
+//! Conversions between levels; the file name is the edge.
+#![forbid(unsafe_code)]
+
+pub mod bufferize;
+mod fuse_elementwise;
+mod fuse_graph;
+mod graph_to_tensor;
+
+pub use fuse_elementwise::FuseElementwise;
+pub use fuse_graph::FuseGraph;
+pub use graph_to_tensor::GraphToTensor;

@@ -69,6 +69,9 @@ static DETAIL: Mutex<()> = Mutex::new(());
 /// Tokens that say nothing to a person.
 const IGNORED: &[&str] = &["//", "BUILTIN_RULE"];
 
+const NAME: &str = "a name";
+const NUMBER: &str = "a number";
+
 /// The furthest place that a rule reaches in a text that it refuses, and what it wants there.
 fn furthest(rule: Rule, text: &str) -> (usize, Vec<String>) {
     let guard = DETAIL.lock().unwrap_or_else(|poison| poison.into_inner());
@@ -87,6 +90,18 @@ fn furthest(rule: Rule, text: &str) -> (usize, Vec<String>) {
                 .map(|token| token.to_string())
                 .filter(|token| !token.trim().is_empty() && !IGNORED.contains(&&**token))
                 .collect();
+            // Ranges of letters and digits stand for names and numbers.
+            let range = |token: &str| token.len() == 4 && token[1..].starts_with("..");
+            let digits = tokens.iter().any(|token| token == "0..9");
+            let letters = tokens.iter().any(|token| token == "a..z");
+            tokens.retain(|token| !range(token));
+            if letters {
+                tokens.retain(|token| token != "_" && token != "$" && token != ".");
+                tokens.push(NAME.to_string());
+            }
+            if digits {
+                tokens.push(NUMBER.to_string());
+            }
             tokens.sort();
             tokens.dedup();
             (attempts.max_position, tokens)
@@ -104,7 +119,10 @@ fn start(error: &Error<Rule>) -> usize {
 
 /// `a`, `b` or `c`.
 fn list(tokens: &[String]) -> String {
-    let quoted: Vec<String> = tokens.iter().map(|token| format!("`{token}`")).collect();
+    let quote = |token: &String| {
+        if token == NAME || token == NUMBER { token.clone() } else { format!("`{token}`") }
+    };
+    let quoted: Vec<String> = tokens.iter().map(quote).collect();
     match quoted.split_last() {
         None => String::new(),
         Some((last, [])) => last.clone(),
@@ -207,6 +225,18 @@ pub(crate) fn explain_ops(source: &Source<'_>, text: &str) -> Failure {
     }
     let token = here.token();
     let before = text[..at].trim_end();
+    // A word without a dot where an operation should begin.
+    let word_start = before.rfind(|c: char| !c.is_alphanumeric() && c != '_').map_or(0, |i| {
+        i + before[i..].chars().next().map_or(1, char::len_utf8)
+    });
+    let word = &before[word_start..];
+    let line = before[..word_start].rfind('\n').map_or(0, |i| i + 1);
+    let first = before[line..word_start].trim_start_matches(|c: char| {
+        c.is_whitespace() || c == '{' || c == '}'
+    });
+    if word.bytes().next().is_some_and(is_letter) && first.is_empty() && !token.contains('.') {
+        return Box::new(source.error(word, not_an_op(word)));
+    }
     let piece = if token.is_empty() { &text[at..] } else { token };
     let message = if before.ends_with('%') || token == "%" {
         "a name must follow `%`".to_string()

@@ -103,7 +103,7 @@ impl<'s> Lower<'s> {
     /// Takes the operation that was read out, when all its values are defined.
     pub(crate) fn take_frame(&mut self, next: Frame) -> Result<Ir, Failure> {
         let mut frame = std::mem::replace(&mut self.frame, next);
-        frame.scope.finish(&self.texts)?;
+        frame.scope.finish(&self.texts, &mut frame.ir)?;
         Ok(frame.ir)
     }
 
@@ -348,7 +348,7 @@ impl<'s> Lower<'s> {
         let loc = state.loc;
         let op = match child {
             Some(mut child) => {
-                child.scope.finish(&self.texts)?;
+                child.scope.finish(&self.texts, &mut child.ir)?;
                 let root = child.ir.root();
                 for (name, value) in std::mem::take(&mut state.attrs) {
                     child.ir.set_attr(root, name, value);
@@ -412,7 +412,8 @@ impl<'s> Lower<'s> {
             } else {
                 total.to_string()
             };
-            let message = format!("'{name}' has {has} result{s}, but {sum} are named");
+            let are = if sum == 1 { "is" } else { "are" };
+            let message = format!("'{name}' has {has} result{s}, but {sum} {are} named");
             let piece = text.trim_end().trim_end_matches('=').trim_end();
             return Err(self.texts.error(piece, message));
         }
@@ -479,6 +480,9 @@ impl<'s> Lower<'s> {
                 return Err(p.cx.error(written, message));
             }
             _ if &*known.name == MODULE => module(&mut p, &mut state)?,
+            (_, None) if tir_core::Dialect::named(known.name.dialect()).is_some() => {
+                return Err(self.unknown(&known.name, written));
+            }
             _ => {
                 let name = known.name;
                 let message = format!(
@@ -531,8 +535,20 @@ impl<'s> Lower<'s> {
         node: usize,
         args: Option<&[(&str, Type)]>,
     ) -> Result<RegionId, Failure> {
+        let (mark, depth) = (self.frame.scope.mark(), self.blocks.len());
+        let region = self.region_inner(view, node, args);
+        self.blocks.truncate(depth);
+        self.frame.scope.forget(mark);
+        region
+    }
+
+    fn region_inner(
+        &mut self,
+        view: View<'_>,
+        node: usize,
+        args: Option<&[(&str, Type)]>,
+    ) -> Result<RegionId, Failure> {
         let region = self.frame.ir.new_region();
-        let mark = self.frame.scope.mark();
         let mut labels = FxHashMap::default();
         // All blocks first: they may be named before they come.
         let mut current = None;
@@ -554,7 +570,7 @@ impl<'s> Lower<'s> {
                     _ => self.frame.ir.new_block(region),
                 };
                 if first && current.is_some() && !entry {
-                    let message = "the arguments of the first block are said before the brace: it has no label";
+                    let message = "the first block has no label: its arguments stand before the `{`";
                     return Err(self.texts.error(text, message));
                 }
                 if labels.insert(Box::from(text), block).is_some() {
@@ -583,8 +599,6 @@ impl<'s> Lower<'s> {
                 self.op(view, child, block)?;
             }
         }
-        self.blocks.pop();
-        self.frame.scope.forget(mark);
         Ok(region)
     }
 

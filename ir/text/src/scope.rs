@@ -83,6 +83,8 @@ pub(crate) struct Scope {
     /// Names in order of definition, to forget those of a region at its end.
     order: Vec<Key>,
     forward: FxHashMap<(Key, u32), Forward>,
+    /// What stood for values that are defined by now: an op that is still being read may hold it.
+    arrived: Vec<(OpId, Value, Value)>,
     /// Names that were ever known, for suggestions.
     seen: Vec<Name>,
 }
@@ -195,7 +197,7 @@ impl Scope {
         };
         let (used, defined) = (ir.ty(forward.value), ir.ty(value));
         ir.replace_uses(forward.value, value);
-        ir.erase(forward.op);
+        self.arrived.push((forward.op, forward.value, value));
         if used != defined {
             let message = format!("`{piece}` is {defined} here, but was used as {used}");
             let error = texts.shared.source.error(piece, message);
@@ -303,7 +305,13 @@ impl Scope {
     }
 
     /// Checks that all values that were used are defined by now.
-    pub(crate) fn finish(&mut self, texts: &Texts<'_>) -> Result<(), Failure> {
+    pub(crate) fn finish(&mut self, texts: &Texts<'_>, ir: &mut Ir) -> Result<(), Failure> {
+        for (op, from, to) in self.arrived.drain(..) {
+            if ir.contains_value(to) {
+                ir.replace_uses(from, to);
+                ir.erase(op);
+            }
+        }
         let first = self.forward.values().min_by_key(|forward| forward.offset);
         let Some(forward) = first else { return Ok(()) };
         let message = self.undefined_text(&forward.at);

@@ -373,7 +373,12 @@ pub(crate) fn scan(source: &Source<'_>, max_depth: usize) -> Result<Cut, Diagnos
             CLOSE => {
                 let Some((open, at, saved)) = stack.pop() else {
                     let message = format!("`{}` closes nothing", b as char);
-                    return Err(source.error(&text[i..=i], message));
+                    let mut error = source.error(&text[i..=i], message);
+                    if let (b'}', Some((_, close))) = (b, askew(source)) {
+                        let note = "this one is indented as if it closed another";
+                        error = error.note_at(source.loc_at(close), note);
+                    }
+                    return Err(error);
                 };
                 angles = saved;
                 if b != closer(open) {
@@ -417,9 +422,13 @@ pub(crate) fn scan(source: &Source<'_>, max_depth: usize) -> Result<Cut, Diagnos
         i += 1;
     }
     if let Some((open, at, _)) = stack.first().copied() {
-        let (open, at) = unclosed(source, &stack).unwrap_or((open, at));
-        let message = format!("`{}` is never closed", open as char);
-        return Err(source.error(&text[at..=at], message));
+        let message = |open: u8| format!("`{}` is never closed", open as char);
+        if let (b'{', Some((inner, close))) = (open, askew(source)) {
+            let error = source.error(&text[inner..=inner], message(open));
+            let note = "this one is indented as if it closed another";
+            return Err(error.note_at(source.loc_at(close), note));
+        }
+        return Err(source.error(&text[at..=at], message(open)));
     }
     Ok(cut)
 }
@@ -432,37 +441,37 @@ fn closer(open: u8) -> u8 {
     }
 }
 
-/// Of the brackets open at the end, the one whose closing is missing by indentation: the last
-/// `{` of a line that is followed by a line no deeper than its own.
-fn unclosed(source: &Source<'_>, stack: &[(u8, usize, usize)]) -> Option<(u8, usize)> {
-    let indent = |line: &str| line.len() - line.trim_start().len();
-    let line_of = |at: usize| source.lines.partition_point(|start| *start as usize <= at) - 1;
-    let line = |n: usize| {
-        let start = *source.lines.get(n)? as usize;
-        let end = source
-            .lines
-            .get(n + 1)
-            .map_or(source.text.len(), |s| *s as usize);
-        source.text.get(start..end)
+/// The first pair of braces that do not stand at one indentation, where the closing one begins
+/// its line: one of them is missing or too many near there.
+fn askew(source: &Source<'_>) -> Option<(usize, usize)> {
+    let bytes = source.text.as_bytes();
+    let indent = |at: usize| {
+        let line = source.lines.partition_point(|start| *start as usize <= at) - 1;
+        let start = source.lines[line] as usize;
+        let blank = bytes[start..].iter().take_while(|b| matches!(b, b' ' | b'\t')).count();
+        (blank, start + blank == at)
     };
-    for (open, at, _) in stack.iter().rev() {
-        let n = line_of(*at);
-        let own = indent(line(n)?);
-        let mut next = n + 1;
-        let mut deeper = true;
-        while let Some(text) = line(next) {
-            let trimmed = text.trim();
-            if !trimmed.is_empty() && indent(text) <= own {
-                deeper = trimmed.starts_with(closer(*open) as char);
-                break;
+    let mut stack: Vec<usize> = Vec::new();
+    let mut i = 0;
+    while i < bytes.len() {
+        match bytes[i] {
+            b'"' => i = string_end(source, i).unwrap_or(bytes.len()),
+            b'/' if bytes.get(i + 1) == Some(&b'/') => {
+                i = bytes[i..].iter().position(|b| *b == b'\n').map_or(bytes.len(), |n| i + n);
             }
-            next += 1;
+            b'{' => stack.push(i),
+            b'}' => {
+                let open = stack.pop()?;
+                let ((at, _), (close, first)) = (indent(open), indent(i));
+                if first && at != close {
+                    return Some((open, i));
+                }
+            }
+            _ => {}
         }
-        if !deeper {
-            return Some((*open, *at));
-        }
+        i += 1;
     }
-    stack.last().map(|(open, at, _)| (*open, *at))
+    None
 }
 
 /// Whether the `{` at `at` opens the body of the module (and not a dictionary).

@@ -1,0 +1,187 @@
+//! No panic, hang or stack overflow on any input.
+#![allow(missing_docs)]
+
+mod common;
+use common::*;
+use tir::*;
+
+/// A text with nearly everything in it.
+const EXAMPLE: &str = r##"!T = tensor<16x16xf32>
+#mk = affine_map<(m, n, k) -> (m * 2, k floordiv 3)>
+#loc = loc("f":1:2)
+func.func @f(%a: !T {x.y = 1 : i64}, %c: i1) -> (!T, i1) attributes {a, "b c" = [1, 2.5]} {
+  %c0 = t.const 0 : index // a comment
+  %y:2 = loop.for %h = %c0 to %c0 step %c0 iter_args(%p = %a, %q = %a) -> (!T, !T) {
+    %s = t.add %p, %q : !T
+    loop.yield %s, %p : !T, !T
+  }
+  t.repeat %c0 {}
+  t.dma %a[0, %c0] max after(%c0) bank 3 fast {x = "a\0A"} : !T, index loc(#loc)
+  %r = tensor.generic {indexing_maps = [#mk], iterator_types = ["parallel"]} ins(%a : !T) outs(%a : !T) combine add {
+  ^bb0(%s: f32):
+    loop.yield %s : f32
+  } -> !T
+  cf.cond_br %c, ^bb1, ^bb2(%r, %y#1 : !T, !T)
+^bb1:
+  cf.br ^bb2(%a, %a : !T, !T)
+^bb2(%u: !T, %v: !T loc("n"(unknown))):
+  func.return %u, %c : !T, i1
+}
+"d.op"() <{p = dense<[[1, 2], [3, 4]]> : tensor<2x2xi8>}> ({
+  %0 = "d.a"(%1) : (memref<4x?xf32, strided<[4, ?], offset: ?>, "spm">) -> (() -> i32)
+  %1 = "d.b"(%0) {t = (i32, tuple<i1>) -> !foo.bar<a -> (b)>, l = loc(callsite("a":1:2 at fused<1>[unknown]))} : (() -> i32) -> memref<4x?xf32, strided<[4, ?], offset: ?>, "spm">
+}, {}) : () -> ()
+func.func private @g(vector<4x[4]xf32>, tensor<*xf32>) -> ()
+accel.machine @npu attributes {v = array<i64: 1, 2>} {
+  accel.unit @u
+  accel.intrinsic @i on @u (%x: f32) cycles "1" {
+    loop.yield %x : f32
+  }
+}
+"##;
+
+fn try_read(text: &str) {
+    let opts = ParseOptions { threads: 1, ..options() };
+    match text::parse(text, Name::new("test.tir"), &opts) {
+        Ok(ir) => {
+            // What reads also prints; where it verifies, it reads back the same.
+            let printed = text::print(&ir, &PrintOptions { generic: true, ..PrintOptions::default() });
+            match text::parse(&printed, Name::new("printed.tir"), &opts) {
+                Ok(again) => {
+                    if let Err(error) = text::equal(&ir, &again, false) {
+                        panic!("{error}\n{text}\n{printed}");
+                    }
+                }
+                Err(errors) => panic!("{}\n{text}\n{printed}", rendered(&printed, &errors)),
+            }
+            text::print(&ir, &PrintOptions::default());
+        }
+        Err(errors) => {
+            assert!(!errors.is_empty());
+            for error in &errors {
+                assert!(!error.message.is_empty());
+                assert!(!error.loc.is_unknown(), "{error} has no place: {text}");
+            }
+            rendered(text, &errors);
+        }
+    }
+}
+
+/// A small generator of numbers, the same in each run.
+struct Random(u64);
+impl Random {
+    fn next(&mut self, below: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % below as u64) as usize
+    }
+}
+
+#[test]
+fn the_example_reads() {
+    round_trip(EXAMPLE);
+}
+
+#[test]
+fn cut_anywhere() {
+    load();
+    for at in 0..EXAMPLE.len() {
+        if EXAMPLE.is_char_boundary(at) {
+            try_read(&EXAMPLE[..at]);
+            try_read(&EXAMPLE[at..]);
+        }
+    }
+}
+
+#[test]
+fn bytes_flipped() {
+    load();
+    let mut random = Random(0x9E37_79B9_7F4A_7C15);
+    let mut done = 0;
+    while done < 10_000 {
+        let mut bytes = EXAMPLE.as_bytes().to_vec();
+        for _ in 0..=random.next(2) {
+            let at = random.next(bytes.len());
+            bytes[at] = match random.next(4) {
+                0 => bytes[at] ^ (1 << random.next(7)),
+                1 => b"(){}[]<>\"%^#!@:,=.-x0 \n"[random.next(23)],
+                2 => bytes[random.next(bytes.len())],
+                _ => random.next(128) as u8,
+            };
+        }
+        if let Ok(text) = std::str::from_utf8(&bytes) {
+            try_read(text);
+            done += 1;
+        }
+    }
+}
+
+#[test]
+fn pieces_moved() {
+    load();
+    let mut random = Random(0x1234_5678_9ABC_DEF1);
+    for _ in 0..2_000 {
+        let mut cut = || {
+            let (a, b) = (random.next(EXAMPLE.len()), random.next(EXAMPLE.len()));
+            (a.min(b), a.max(b).min(a.min(b) + 40))
+        };
+        let ((a, b), (c, d)) = (cut(), cut());
+        let text = format!("{}{}{}", &EXAMPLE[..a], &EXAMPLE[c..d], &EXAMPLE[b..]);
+        try_read(&text);
+    }
+}
+
+/// On a thread with the stack of a test or worker thread: 2 MiB.
+fn on_small_stack(text: String) {
+    load();
+    let builder = std::thread::Builder::new().stack_size(2 << 20);
+    let handle = builder.spawn(move || try_read(&text));
+    assert!(handle.is_ok_and(|handle| handle.join().is_ok()));
+}
+
+#[test]
+fn deep() {
+    let nest = |open: &str, inner: &str, close: &str, n: usize| {
+        format!("{}{inner}{}", open.repeat(n), close.repeat(n))
+    };
+    for n in [90, 195, 20_000] {
+        on_small_stack(nest("\"d.op\"() ({\n", "", "}) : () -> ()\n", n / 2));
+        on_small_stack(nest("t.repeat %x {\n", "", "}\n", n));
+        on_small_stack(format!("\"d.op\"() {{a = {}}} : () -> ()", nest("[", "", "]", n)));
+        on_small_stack(format!("\"d.op\"() {{a = {}}} : () -> ()", nest("{b = ", "1", "}", n)));
+        on_small_stack(format!("\"d.op\"() {{a = {}}} : () -> ()", nest("tuple<", "i1", ">", n)));
+        on_small_stack(format!("\"d.op\"() {{a = {}}} : () -> ()", nest("!d.t<<", "", ">>", n / 2)));
+        on_small_stack(format!("\"d.op\"() {{a = {}}} : () -> ()", nest("() -> (", "", ")", n)));
+        on_small_stack(format!("\"d.op\"() {{a = {}()}} : () -> ()", "() -> ".repeat(n)));
+        on_small_stack(format!("\"d.op\"() : () -> () loc({})", nest("\"a\"(", "\"b\"", ")", n)));
+        let affine = |e: String| format!("\"d.op\"() {{a = affine_map<(i) -> ({e})>}} : () -> ()");
+        on_small_stack(affine(nest("(", "i", ")", n)));
+        on_small_stack(affine(format!("i{}", " + i".repeat(n))));
+        on_small_stack(affine(format!("{}i", "-".repeat(n))));
+        on_small_stack(nest("(", "", "", n));
+        on_small_stack(nest("", "", "}", n));
+        on_small_stack(format!("d.op {}", nest("(", "", ")", n)));
+    }
+}
+
+#[test]
+fn wide() {
+    let many = 50_000;
+    on_small_stack(format!("\"d.op\"({}) : () -> ()", "%a, ".repeat(many)));
+    on_small_stack(format!("{} = \"d.op\"() : () -> ()", vec!["%a"; many].join(", ")));
+    on_small_stack(format!("d.op {}", "%a, ".repeat(many)));
+    on_small_stack(format!("%x:{} = \"d.op\"() : () -> i32", u64::MAX));
+    on_small_stack(format!("\"d.op\"() {{a = [{}]}} : () -> ()", vec!["1"; many].join(",")));
+    on_small_stack(" ".repeat(many));
+    on_small_stack("// x\n".repeat(many));
+    on_small_stack(format!("\"d.op\"() ({{{}}}) : () -> ()", " ".repeat(many)));
+    on_small_stack("\"d.op\"() : () -> () ".repeat(many / 10));
+    on_small_stack(format!("#a = 1\n{}", "#a = 1\n".repeat(100)));
+    on_small_stack("^".repeat(many));
+    on_small_stack("%".repeat(many));
+    on_small_stack("-".repeat(many));
+    on_small_stack("a.".repeat(many));
+    on_small_stack(format!("\"d.op\"() {{a = tensor<{}f32>}} : () -> ()", "9x".repeat(many)));
+    on_small_stack("\u{1F600} = \u{0}".to_string());
+}

@@ -63,7 +63,25 @@ pub(crate) fn trips(low: i64, high: i64, step: i64) -> u64 {
     if step <= 0 || low >= high {
         return 0;
     }
-    high.abs_diff(low).div_ceil(step as u64)
+    match step {
+        // A division costs as much as the rest of a short loop.
+        1 => high.abs_diff(low),
+        step => high.abs_diff(low).div_ceil(step as u64),
+    }
+}
+
+/// Says which index is the first to leave its dimension.
+#[cold]
+fn leaves(dim: usize, first: i64, by: i64, n: i64) -> Failure {
+    if !(0..n).contains(&first) || by == 0 {
+        return out_of_bounds(dim, first, n);
+    }
+    let room = if by > 0 { n - 1 - first } else { first };
+    out_of_bounds(
+        dim,
+        first.saturating_add((room / by.saturating_abs() + 1).saturating_mul(by)),
+        n,
+    )
 }
 
 /// Puts a cursor on the first element; checks that the first and the last are in bounds.
@@ -98,17 +116,8 @@ pub(crate) fn seek(
         } else {
             first.saturating_add(by.saturating_mul(last))
         };
-        for index in [first, end] {
-            if index < 0 || index >= n {
-                // The index that leaves first.
-                let index = if (0..n).contains(&first) && by != 0 {
-                    let room = if by > 0 { n - 1 - first } else { first };
-                    first + (room / by.abs() + 1) * by
-                } else {
-                    first
-                };
-                return Err(fail(out_of_bounds(dim, index, n)));
-            }
+        if first as u64 >= n as u64 || end as u64 >= n as u64 {
+            return Err(fail(leaves(dim, first, by, n)));
         }
         place.at = place.at.wrapping_add(first.wrapping_mul(stride));
         place.step = place.step.wrapping_add(by.wrapping_mul(stride));

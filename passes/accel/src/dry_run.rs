@@ -18,6 +18,7 @@ struct Dry<'a> {
     queues: Vec<sim::QueueId>,
     tokens: Vec<Vec<sim::Token>>,
     macs: Vec<u64>,
+    overhead: Vec<bool>,
 }
 
 /// Runs the function at the root of an arena; the diagnostic of a fault names both ops.
@@ -30,7 +31,8 @@ pub fn dry_run(ir: &Ir, info: &MachineInfo, limit: u64) -> Result<sim::Report, F
     for root in &stream.roots {
         buffers.push(buffer(&mut machine, root, host)?);
     }
-    let (mut sites, mut labels, mut macs) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut sites, mut labels) = (Vec::new(), Vec::new());
+    let (mut macs, mut overhead) = (Vec::new(), Vec::new());
     for site in &stream.sites {
         let label = site.label.map_or(String::new(), |l| format!(" @{l}"));
         let place = ir.loc(site.op).place().map_or(String::new(), |(f, l, c)| format!("{f}:{l}:{c}"));
@@ -38,10 +40,11 @@ pub fn dry_run(ir: &Ir, info: &MachineInfo, limit: u64) -> Result<sim::Report, F
         let call = site.label.and_then(|l| info.intrinsic(l));
         labels.push(call.map(|c| machine.label(c.name.as_str())));
         macs.push(call.map_or(0, |c| c.macs.max(0) as u64));
+        overhead.push(call.is_some_and(|c| !c.reads.contains(&true)));
     }
     let queues = stream.queues.iter().filter_map(|q| machine.queue(q.as_str())).collect();
     let tokens = vec![vec![machine.ready()]; stream.queues.len()];
-    let mut dry = Dry { ir, stream: &stream, machine, buffers, sites, labels, queues, tokens, macs };
+    let mut dry = Dry { ir, stream: &stream, machine, buffers, sites, labels, queues, tokens, macs, overhead };
     stream.run(ir, limit, &mut dry)?;
     Ok(dry.machine.report())
 }
@@ -126,6 +129,7 @@ impl Dry<'_> {
                     after: &tokens,
                     label: self.labels[event.site],
                     macs: self.macs[event.site],
+                    overhead: self.overhead[event.site],
                     ..sim::Work::new(site, cost)
                 };
                 let token = self.machine.start(self.queues[queue], &work, |_| Ok(()))?;

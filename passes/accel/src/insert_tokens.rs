@@ -48,6 +48,8 @@ struct Wanted {
 const MAX_BACK: usize = 8;
 /// Runs of a site that candidates are ranked by.
 const SAMPLE: usize = 512;
+/// The part of a period's work that may be waited for too much.
+const LITTLE: u64 = 3;
 /// Combinations of points that are tried for one edge.
 const COMBINATIONS: usize = 256;
 
@@ -161,7 +163,8 @@ struct Lift<'a> {
 struct Choice {
     points: Vec<usize>,
     back: usize,
-    /// Work waited for beyond what is needed, and how often the token is set.
+    /// Work waited for beyond what is needed and what is little, how often the token is set, how
+    /// far back it lies.
     cost: (u64, usize, usize),
 }
 
@@ -254,6 +257,11 @@ impl Lift<'_> {
         let stride = (runs.len() / SAMPLE).max(1);
         let sample: Vec<u32> = runs.iter().copied().step_by(stride).collect();
         let stride = (needs.len() / SAMPLE).max(1);
+        // A part of the work that the queue is given between two runs counts as nothing: a token
+        // of an outer loop is worth it.
+        let span = |id: Option<&u32>| id.map_or(0, |id| self.record.started(queue, *id));
+        let between = u64::from(span(runs.last()) - span(runs.first())) / (runs.len() as u64 - 1).max(1);
+        let little = sample.len() as u64 * between / LITTLE;
         let mut choices = Vec::new();
         for points in sets {
             let times = self.times(&points);
@@ -266,7 +274,8 @@ impl Lift<'_> {
                     let value = self.value(&times, queue, back, *id);
                     u64::from(value.saturating_sub(self.clocks.of(*id)[queue]))
                 };
-                let cost = (sample.iter().map(beyond).sum(), times.len(), back);
+                let total: u64 = sample.iter().map(beyond).sum();
+                let cost = (if total <= little { 0 } else { total }, times.len(), back);
                 choices.push((Choice { points: points.clone(), back, cost }, times.clone()));
             }
         }

@@ -44,7 +44,7 @@ impl MultiBuffer {
     pub fn run(&self, ir: &mut Ir, machine: &MachineInfo) -> Result<(), Failure> {
         let far = machine.far().map(|s| s.name);
         for op in ir.walk_ids() {
-            if !ir.is::<Alloc>(op) {
+            if !ir.contains(op) || !ir.is::<Alloc>(op) {
                 continue;
             }
             let memref = ir.result(op, 0);
@@ -63,8 +63,8 @@ impl MultiBuffer {
             let depth = said.unwrap_or(self.depth).max(1);
             let local = Local { op, memref, ty, nest, depth };
             drop_deallocs(ir, &local);
-            let done = if self.ring { ring::make(ir, &local) } else { Ok(false) };
             let loc = ir.loc(op);
+            let done = if self.ring { ring::make(ir, &local) } else { Ok(false) };
             done.and_then(|done| if done { Ok(()) } else { rotate(ir, &local) }).map_err(|e| (*e).or_at(loc))?;
         }
         Ok(())

@@ -127,7 +127,7 @@ impl Recorder<'_> {
             for cell in at / grain..(at + run) / grain {
                 let cell = cell as usize;
                 let mut after = |other: u32| {
-                    let Some(other) = other.checked_sub(1) else { return };
+                    let Some(other) = other.checked_sub(1).filter(|o| *o != id) else { return };
                     let other = instances[other as usize];
                     if let Some(q) = actors[other.site as usize] {
                         need[q] = need[q].max(other.index);

@@ -1,2 +1,21 @@
-//! From buffers to a machine's command stream.
+//! Liveness of buffers, interference graphs, and plans of byte offsets.
 #![forbid(unsafe_code)]
+
+pub mod check_plan;
+pub mod liveness;
+mod passes;
+pub mod plan_memory;
+
+pub use passes::{CheckPlan, PlanMemory, PrintInterference, PrintLiveness};
+
+use tir::PassInfo;
+
+/// All passes of this crate.
+pub fn passes() -> Vec<PassInfo> {
+    vec![
+        PassInfo::of::<PlanMemory>(),
+        PassInfo::of::<CheckPlan>(),
+        PassInfo::of::<PrintLiveness>(),
+        PassInfo::of::<PrintInterference>(),
+    ]
+}

@@ -13,6 +13,8 @@ pub struct AttachedMachine(
 impl Analysis for AttachedMachine {
     fn new(module: &Ir) -> Self {
         let machine = MachineInfo::slot(module).and_then(|slot| module.child(slot));
-        Self(machine.and_then(|ir| Some((MachineInfo::of(ir)?, ir.clone()))))
+        // What is known names ops of the copy.
+        let machine = machine.cloned();
+        Self(machine.and_then(|ir| Some((MachineInfo::of(&ir)?, ir))))
     }
 }

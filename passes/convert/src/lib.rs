@@ -9,3 +9,15 @@ mod graph_to_tensor;
 pub use fuse_elementwise::FuseElementwise;
 pub use fuse_graph::FuseGraph;
 pub use graph_to_tensor::GraphToTensor;
+
+use tir::PassInfo;
+
+/// All passes of this crate.
+pub fn passes() -> Vec<PassInfo> {
+    vec![
+        PassInfo::of::<bufferize::Bufferize>(),
+        PassInfo::of::<FuseElementwise>(),
+        PassInfo::of::<FuseGraph>(),
+        PassInfo::of::<GraphToTensor>(),
+    ]
+}

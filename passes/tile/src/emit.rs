@@ -185,7 +185,7 @@ impl Emit<'_> {
         let offsets = self.offsets(b, tile, at);
         let (offsets, static_offsets) = mixed(&offsets);
         let elem = b.ty(far.source).elem();
-        b.add(TransferRead {
+        let loaded = b.add(TransferRead {
             source: far.source,
             offsets,
             padding: far.padding,
@@ -193,7 +193,14 @@ impl Emit<'_> {
             access: tile.access(),
             space: Some(self.near.to_string()),
             result: Ret(Type::tensor(tile.shape(), elem)),
-        })
+        });
+        let name = b.ir.hint(far.source);
+        hint(
+            b,
+            loaded,
+            &name.map_or("tile".to_string(), |n| format!("{n}_tile")),
+        );
+        loaded
     }
 
     /// The loops around tiles, from `level` on; gives the result tensor.
@@ -366,6 +373,7 @@ impl Emit<'_> {
             .filter(|d| !self.group.reductions[*d] && space.tile[*d] > 1)
             .collect();
         let whole = self.empty(b, self.plan.out.shape());
+        hint(b, whole, "out");
         if dims.is_empty() {
             return body(self, b, at, whole, base);
         }
@@ -486,7 +494,9 @@ impl Emit<'_> {
             return self.map_unit(b, at, slot, None);
         };
         let acc = if self.group.map.is_some() {
-            self.empty(b, self.unit_shape(&self.plan.out))
+            let acc = self.empty(b, self.unit_shape(&self.plan.out));
+            hint(b, acc, "acc");
+            acc
         } else {
             slot
         };
@@ -622,6 +632,11 @@ impl Emit<'_> {
         );
         out[0]
     }
+}
+
+/// Says what the text calls a value, for dumps that can be read.
+fn hint(b: &mut Builder<'_>, value: Value, text: &str) {
+    b.ir.set_hint(value, Some(Name::new(text)));
 }
 
 /// A copy of a region of the same arena, detached.

@@ -302,7 +302,8 @@ pub fn assignments(
         for unit in 0..intrinsic.domain.len() {
             let mut longer = Vec::new();
             for chosen in &partial {
-                for dim in 0..candidate.domain.len() {
+                // Later iterators first: they run along contiguous elements.
+                for dim in (0..candidate.domain.len()).rev() {
                     if !chosen.contains(&dim) && fits(unit, dim) {
                         longer.push([&chosen[..], &[dim]].concat());
                     }

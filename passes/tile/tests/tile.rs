@@ -24,7 +24,9 @@ fn generic(
     let elems: Vec<Type> = inputs.iter().map(|v| b.ty(*v).elem()).collect();
     let body = b.body(&elems, |b, args| {
         let value = region(b, args);
-        b.add(Yield { values: vec![value] });
+        b.add(Yield {
+            values: vec![value],
+        });
     });
     let results = Rets(vec![b.ty(output)]);
     let dims = maps[0].dims;
@@ -66,7 +68,9 @@ fn intrinsic(
     let mut b = ir.at(block);
     let body = b.body(types, |b, args| {
         let value = build(b, args);
-        b.add(tir_accel::Yield { values: vec![value] });
+        b.add(tir_accel::Yield {
+            values: vec![value],
+        });
     });
     b.add(Intrinsic {
         sym_name: name.into(),
@@ -87,30 +91,42 @@ fn machine(bytes: i64) -> Ir {
     ir.attach_region(root, region);
     let block = ir.new_block(region);
     for (name, bytes) in [("dram", 1 << 30), ("spm", bytes)] {
-        ir.add(block, Space {
-            sym_name: name.into(),
-            bytes,
-            align: 64,
-            banks: 1,
-            bytes_per_cycle: 16,
-            latency: 64,
-        });
+        ir.add(
+            block,
+            Space {
+                sym_name: name.into(),
+                bytes,
+                align: 64,
+                banks: 1,
+                bytes_per_cycle: 16,
+                latency: 64,
+            },
+        );
     }
     for (name, from, to) in [("load", "dram", "spm"), ("store", "spm", "dram")] {
-        ir.add(block, Dma {
-            sym_name: name.into(),
-            from: Sym(from.into()),
-            to: Sym(to.into()),
-            bytes_per_cycle: 8,
-            latency: 64,
-            dims: 4,
-            queue: 8,
-            granule: 4,
-            pad: true,
-        });
+        ir.add(
+            block,
+            Dma {
+                sym_name: name.into(),
+                from: Sym(from.into()),
+                to: Sym(to.into()),
+                bytes_per_cycle: 8,
+                latency: 64,
+                dims: 4,
+                queue: 8,
+                granule: 4,
+                pad: true,
+            },
+        );
     }
     for name in ["gemm", "vector"] {
-        ir.add(block, Unit { sym_name: name.into(), queue: 16 });
+        ir.add(
+            block,
+            Unit {
+                sym_name: name.into(),
+                queue: 16,
+            },
+        );
     }
     let t = Type::tensor([16, 16], Type::f32());
     let v = Type::tensor([16], Type::f32());
@@ -120,12 +136,27 @@ fn machine(bytes: i64) -> Ir {
     });
     intrinsic(&mut ir, block, "gemm16", "gemm", &[t, t, t], &|b, a| {
         let maps = [p(3, &[0, 2]), p(3, &[2, 1]), p(3, &[0, 1])];
-        generic(b, &[a[1], a[2]], a[0], &maps, 1, Some(Combine::Add), &product)
+        generic(
+            b,
+            &[a[1], a[2]],
+            a[0],
+            &maps,
+            1,
+            Some(Combine::Add),
+            &product,
+        )
     });
-    intrinsic(&mut ir, block, "bias_relu16", "vector", &[t, t, v], &|b, a| {
-        let maps = [p(2, &[0, 1]), p(2, &[1]), p(2, &[0, 1])];
-        generic(b, &[a[1], a[2]], a[0], &maps, 0, None, &bias_relu)
-    });
+    intrinsic(
+        &mut ir,
+        block,
+        "bias_relu16",
+        "vector",
+        &[t, t, v],
+        &|b, a| {
+            let maps = [p(2, &[0, 1]), p(2, &[1]), p(2, &[0, 1])];
+            generic(b, &[a[1], a[2]], a[0], &maps, 0, None, &bias_relu)
+        },
+    );
     ir
 }
 
@@ -138,7 +169,11 @@ fn program(x: [i64; 4], w: [i64; 4], stride: i64, pad: i64) -> Ir {
         (x[3] + 2 * pad - w[3]) / stride + 1,
     );
     let y = Type::tensor([x[0], w[0], oh, ow], f32);
-    let inputs = [Type::tensor(x, f32), Type::tensor(w, f32), Type::tensor([w[0]], f32)];
+    let inputs = [
+        Type::tensor(x, f32),
+        Type::tensor(w, f32),
+        Type::tensor([w[0]], f32),
+    ];
     let (mut func, block) = function("f", Type::function(inputs, [y]));
     let args: Vec<Value> = func.args(block).collect();
     let mut b = func.at(block);
@@ -155,8 +190,20 @@ fn program(x: [i64; 4], w: [i64; 4], stride: i64, pad: i64) -> Ir {
             result: Ret(padded),
         });
     }
-    let empty = b.add(Empty { dynamic_sizes: vec![], space: None, result: Ret(y) });
-    let start = generic(&mut b, &[], empty, &[AffineMap::identity(4)], 0, None, &zero);
+    let empty = b.add(Empty {
+        dynamic_sizes: vec![],
+        space: None,
+        result: Ret(y),
+    });
+    let start = generic(
+        &mut b,
+        &[],
+        empty,
+        &[AffineMap::identity(4)],
+        0,
+        None,
+        &zero,
+    );
     let d = AffineExpr::Dim;
     let at = |o: usize, k: usize| d(o) * AffineExpr::Const(stride) + d(k);
     let maps = [
@@ -164,10 +211,24 @@ fn program(x: [i64; 4], w: [i64; 4], stride: i64, pad: i64) -> Ir {
         AffineMap::project(7, &[1, 4, 5, 6]),
         AffineMap::project(7, &[0, 1, 2, 3]),
     ];
-    let sum = generic(&mut b, &[source, args[1]], start, &maps, 3, Some(Combine::Add), &product);
-    let maps = [AffineMap::identity(4), AffineMap::project(4, &[1]), AffineMap::identity(4)];
+    let sum = generic(
+        &mut b,
+        &[source, args[1]],
+        start,
+        &maps,
+        3,
+        Some(Combine::Add),
+        &product,
+    );
+    let maps = [
+        AffineMap::identity(4),
+        AffineMap::project(4, &[1]),
+        AffineMap::identity(4),
+    ];
     let out = generic(&mut b, &[sum, args[2]], empty, &maps, 0, None, &bias_relu);
-    b.add(Return { operands: vec![out] });
+    b.add(Return {
+        operands: vec![out],
+    });
     func
 }
 
@@ -187,7 +248,11 @@ fn tiled(mut func: Ir, bytes: i64) -> Result<Ir, Vec<Diagnostic>> {
     let info = MachineInfo::of(&machine).expect("a machine");
     let target = Target::new(&info, &machine).expect("a near space");
     verify(&func).expect("valid");
-    let budget = Budget { depth: 2, bytes, limit: 4096 };
+    let budget = Budget {
+        depth: 2,
+        bytes,
+        limit: 4096,
+    };
     tir_tile::tile::tile(&mut func, &target, budget)?;
     tir_tile::tensorize::tensorize(&mut func, &target);
     let (mut module, block) = module();
@@ -199,10 +264,15 @@ fn tiled(mut func: Ir, bytes: i64) -> Result<Ir, Vec<Diagnostic>> {
 
 /// How often each op would run, given the loops around it.
 fn executions<T: Op>(func: &Ir, wanted: &dyn Fn(&T) -> bool) -> i64 {
-    let ops = func.walk_ids().into_iter().filter(|op| func.get::<T>(*op).is_some_and(|r| wanted(&r)));
+    let ops = func
+        .walk_ids()
+        .into_iter()
+        .filter(|op| func.get::<T>(*op).is_some_and(|r| wanted(&r)));
     ops.map(|op| {
         let around = std::iter::successors(func.parent(op), |op| func.parent(*op));
-        around.filter_map(|op| func.get::<For>(op)?.trip_count()).product::<i64>()
+        around
+            .filter_map(|op| func.get::<For>(op)?.trip_count())
+            .product::<i64>()
     })
     .sum()
 }
@@ -242,6 +312,15 @@ fn strides_padding_and_remainders() {
 fn too_large_says_why() {
     let result = tiled(program([1, 16, 18, 18], [32, 16, 3, 3], 1, 0), 2048);
     let errors = result.err().expect("too small");
-    assert!(errors[0].message.contains("does not fit \"spm\""), "{}", errors[0].message);
-    assert!(errors[0].notes.iter().any(|n| n.message.contains("operand 1")));
+    assert!(
+        errors[0].message.contains("does not fit \"spm\""),
+        "{}",
+        errors[0].message
+    );
+    assert!(
+        errors[0]
+            .notes
+            .iter()
+            .any(|n| n.message.contains("operand 1"))
+    );
 }

@@ -24,4 +24,7 @@ pub fn stock() -> Tool {
     Tool::new("tir-opt", "Runs named passes over .tir files.")
         .dialects(DIALECTS.iter().copied())
         .passes(tir_generic::passes())
+        .passes(tir_convert::passes())
+        .passes(tir_tile::passes())
+        .passes(tir_levels::passes())
 }

@@ -1,0 +1,80 @@
+//! The pipelines `to-tensor`, `to-loop`, `to-memref`: each starts from any earlier level.
+
+use tir::{Alias, Pipeline, pass};
+use tir_convert::bufferize::Bufferize;
+use tir_convert::{FuseElementwise, FuseGraph, GraphToTensor};
+use tir_generic::{Canonicalize, Cse};
+use tir_tile::{Tensorize, Tile};
+
+use crate::attach_machine::AttachMachine;
+
+pass! {
+    /// Lowers to tensor level: groups of graph ops become index expressions.
+    pub struct ToTensor = "to-tensor" on "builtin.module" {
+        /// The machine file to attach, unless it has been done.
+        pub machine: Option<String> = None,
+    }
+}
+pass! {
+    /// Lowers to loop level: tiles that fit the near space, calls of the machine's units.
+    pub struct ToLoop = "to-loop" on "builtin.module" {
+        /// The machine file to attach, unless it has been done.
+        pub machine: Option<String> = None,
+        /// Slots of every buffer of a loop that tiles leave room for.
+        pub depth: i64 = 2,
+    }
+}
+pass! {
+    /// Lowers to memref level: buffers in the machine's memory spaces.
+    pub struct ToMemref = "to-memref" on "builtin.module" {
+        /// The machine file to attach, unless it has been done.
+        pub machine: Option<String> = None,
+        /// Slots of every buffer of a loop that tiles leave room for.
+        pub depth: i64 = 2,
+    }
+}
+
+impl Alias for ToTensor {
+    fn expand(&self, p: &mut Pipeline) {
+        if self.machine.is_some() {
+            p.add(AttachMachine {
+                file: self.machine.clone(),
+            });
+        }
+        p.nest("func.func", |p| {
+            p.add(Canonicalize::default());
+            p.add(Cse::default());
+            p.add(FuseGraph::default());
+            p.add(GraphToTensor::default());
+            p.add(FuseElementwise::default());
+            p.add(Canonicalize::default());
+        });
+    }
+}
+impl Alias for ToLoop {
+    fn expand(&self, p: &mut Pipeline) {
+        p.alias(ToTensor {
+            machine: self.machine.clone(),
+        });
+        p.nest("func.func", |p| {
+            p.add(Tile {
+                depth: self.depth,
+                ..Tile::default()
+            });
+            p.add(Tensorize::default());
+            p.add(Canonicalize::default());
+        });
+    }
+}
+impl Alias for ToMemref {
+    fn expand(&self, p: &mut Pipeline) {
+        p.alias(ToLoop {
+            machine: self.machine.clone(),
+            depth: self.depth,
+        });
+        p.add(Bufferize::default());
+        p.nest("func.func", |p| {
+            p.add(Canonicalize::default());
+        });
+    }
+}

@@ -1,0 +1,20 @@
+//! The pipelines from level to level, and attaching a machine.
+#![forbid(unsafe_code)]
+
+mod attach_machine;
+mod levels;
+
+pub use attach_machine::AttachMachine;
+pub use levels::{ToLoop, ToMemref, ToTensor};
+
+use tir::PassInfo;
+
+/// All passes and pipelines of this crate.
+pub fn passes() -> Vec<PassInfo> {
+    vec![
+        PassInfo::of::<AttachMachine>(),
+        PassInfo::alias::<ToTensor>(),
+        PassInfo::alias::<ToLoop>(),
+        PassInfo::alias::<ToMemref>(),
+    ]
+}

@@ -219,7 +219,8 @@ impl LowerToEval for crate::View {
         let operands: Vec<Value> = op.ir.operands(op.id).collect();
         let ty = memref(self.result.0)?;
         let kind = kind(ty)?;
-        cx.native(&operands, &[result(op)?], move |_, data| {
+        let name = op.ir.hint(result(op)?);
+        cx.native(&operands, &[result(op)?], move |env, data| {
             let [source, shift, sizes @ ..] = data else {
                 return Err("has too few operands".into());
             };
@@ -246,13 +247,17 @@ impl LowerToEval for crate::View {
                 )
                 .into());
             }
-            Ok(vec![
-                View {
-                    offset: source.offset + shift,
-                    ..view
-                }
-                .into(),
-            ])
+            let offset = source.offset + shift;
+            let site = env.site();
+            let own = match (u64::try_from(offset), u64::try_from(size)) {
+                (Ok(at), Ok(size)) => env.memory().part(source.buffer, at, size, name, site)?,
+                _ => None,
+            };
+            let view = match own {
+                Some(buffer) => View { buffer, ..view },
+                None => View { offset, ..view },
+            };
+            Ok(vec![view.into()])
         });
         Ok(())
     }

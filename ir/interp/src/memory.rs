@@ -55,6 +55,19 @@ pub trait Memory: Any {
         let _ = (view, write, site);
         Ok(())
     }
+    /// A part of a buffer as a buffer of its own, for memory that tells apart what lies at one
+    /// address: the same one for the same op and place. `None` where there is no difference.
+    fn part(
+        &mut self,
+        outer: Buffer,
+        offset: u64,
+        bytes: u64,
+        name: Option<Name>,
+        site: Site,
+    ) -> Result<Option<Buffer>, Failure> {
+        let _ = (outer, offset, bytes, name, site);
+        Ok(None)
+    }
 }
 
 /// Buffers in the host's memory, zero at first; freed ones are known as such.

@@ -22,7 +22,7 @@ fn effect(access: Access, value: Value) -> Effect {
 /// On tensors the results are the new content of the first operands. On buffers those are
 /// written in place, and the call is started on the unit's queue, after the work of the tokens.
 #[derive(Op)]
-#[op("accel.call", effects, asm, verify, verify_symbols)]
+#[op("accel.call", effects, asm, verify, verify_symbols, lower_to_eval)]
 pub struct Call {
     /// Which intrinsic.
     pub callee: Sym,
@@ -150,7 +150,8 @@ attr_enum! {
     effects,
     asm,
     verify,
-    verify_symbols
+    verify_symbols,
+    lower_to_eval
 )]
 pub struct DmaStart {
     /// The engine.
@@ -235,7 +236,7 @@ impl VerifySymbols for DmaStart {
 
 /// The program thread waits until the work of all tokens is complete.
 #[derive(Op)]
-#[op("accel.dma_wait", effects)]
+#[op("accel.dma_wait", effects, lower_to_eval)]
 #[asm("$tokens attr-dict")]
 pub struct DmaWait {
     /// What is waited for.
@@ -253,7 +254,7 @@ impl HasEffects for DmaWait {
 
 /// A token for all work that was started on a queue so far.
 #[derive(Op)]
-#[op("accel.mark", results(token), infer, effects, verify_symbols)]
+#[op("accel.mark", results(token), infer, effects, verify_symbols, lower_to_eval)]
 #[asm("$queue attr-dict")]
 pub struct Mark {
     /// The engine or unit.
@@ -292,7 +293,7 @@ impl VerifySymbols for Mark {
 
 /// A token that is complete.
 #[derive(Op)]
-#[op("accel.ready", Pure, results(token), infer)]
+#[op("accel.ready", Pure, results(token), infer, lower_to_eval)]
 #[asm("attr-dict")]
 pub struct Ready {}
 impl Infer for Ready {

@@ -1,0 +1,116 @@
+//! Why bytes were moved: the first touch of a byte of an argument, result or constant is
+//! compulsory, that of a buffer of the program is intermediate; what is read again is reload, and
+//! what is written again is spill.
+
+use std::collections::BTreeMap;
+
+use tir_accel_sim::{Access, BufferId, CauseReport};
+
+/// Which bytes of a buffer were moved in one direction.
+#[derive(Default)]
+struct Touched {
+    words: Vec<u64>,
+}
+
+impl Touched {
+    /// Marks a range; gives how many of its bytes were not marked.
+    fn mark(&mut self, from: u64, to: u64) -> u64 {
+        let need = (to as usize).div_ceil(64);
+        if self.words.len() < need {
+            self.words.resize(need, 0);
+        }
+        let mut new = 0;
+        let mut at = from;
+        while at < to {
+            let (word, bit) = ((at / 64) as usize, at % 64);
+            let count = (64 - bit).min(to - at);
+            let ones = if count == 64 { u64::MAX } else { (1 << count) - 1 };
+            let mask = ones << bit;
+            new += u64::from((mask & !self.words[word]).count_ones());
+            self.words[word] |= mask;
+            at += count;
+        }
+        new
+    }
+}
+
+/// Counts bytes by cause.
+#[derive(Default)]
+pub struct Causes {
+    touched: BTreeMap<(BufferId, bool), Touched>,
+    counts: Vec<CauseReport>,
+}
+
+impl Causes {
+    /// Notes a transfer: the boxes on the far side, whether it reads them, whether they are of a
+    /// buffer of the program.
+    pub fn note(&mut self, far: &[Access], read: bool, local: bool, from: &str, to: &str) {
+        let (mut new, mut all) = (0, 0);
+        for access in far {
+            let touched = self.touched.entry((access.buffer, read)).or_default();
+            each_row(&access.dims, access.offset, access.elem, &mut |at, run| {
+                all += run;
+                if let Ok(at) = u64::try_from(at) {
+                    new += touched.mark(at, at + run);
+                }
+            });
+        }
+        let first = if local { "intermediate" } else { "compulsory" };
+        let again = if read { "reload" } else { "spill" };
+        // The transfer counts where most of its bytes do.
+        let again_bytes = all - new;
+        self.add(first, from, to, new, u64::from(new >= again_bytes));
+        if again_bytes > 0 {
+            self.add(again, from, to, again_bytes, u64::from(new < again_bytes));
+        }
+    }
+
+    fn add(&mut self, cause: &str, from: &str, to: &str, bytes: u64, transfers: u64) {
+        let same = |c: &&mut CauseReport| c.cause == cause && c.from == from && c.to == to;
+        if let Some(found) = self.counts.iter_mut().find(same) {
+            found.bytes += bytes;
+            found.transfers += transfers;
+        } else if bytes + transfers > 0 {
+            let (cause, from, to) = (cause.to_string(), from.to_string(), to.to_string());
+            self.counts.push(CauseReport { cause, from, to, bytes, transfers });
+        }
+    }
+
+    /// The counts in the order of their first transfer.
+    pub fn report(&self) -> Vec<CauseReport> {
+        self.counts.clone()
+    }
+}
+
+/// Calls `f(offset, length)` for each contiguous row.
+fn each_row(dims: &[(u64, i64)], at: i64, run: u64, f: &mut impl FnMut(i64, u64)) {
+    match dims {
+        [] => f(at, run),
+        [rest @ .., (count, stride)] if *count == 1 || i64::try_from(run) == Ok(*stride) => {
+            each_row(rest, at, run * count, f);
+        }
+        _ => outer(dims, at, run, f),
+    }
+}
+fn outer(dims: &[(u64, i64)], at: i64, run: u64, f: &mut impl FnMut(i64, u64)) {
+    match dims {
+        [] => f(at, run),
+        [(count, stride), rest @ ..] => {
+            (0..*count as i64).for_each(|i| outer(rest, at + i * stride, run, f));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Touched;
+
+    #[test]
+    fn marks_count_once() {
+        let mut t = Touched::default();
+        assert_eq!(t.mark(3, 200), 197);
+        assert_eq!(t.mark(0, 200), 3);
+        assert_eq!(t.mark(128, 192), 0);
+        assert_eq!(t.mark(192, 257), 57);
+    }
+}

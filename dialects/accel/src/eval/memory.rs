@@ -1,0 +1,216 @@
+//! The machine model as the memory of a running program.
+
+use std::collections::HashMap;
+
+use tir::interp::{Alloc, Buffer, Memory, Site, View};
+use tir::{Diagnostic, Failure, Name};
+use tir_accel_sim as sim;
+
+use super::causes::Causes;
+use crate::machine::MachineInfo;
+use crate::model::machine_spec;
+
+/// The machine model as the memory of a running program: every access of the thread is checked,
+/// transfers and calls are started on queues.
+pub struct MachineMemory {
+    info: MachineInfo,
+    pub(super) machine: sim::Machine<'static>,
+    buffers: Vec<Held>,
+    parts: HashMap<(Buffer, u64, u64, Site), Buffer>,
+    sites: HashMap<(Site, Option<Name>), sim::Site>,
+    /// What each site stands for, to say where a fault is.
+    known: Vec<(sim::Site, Site)>,
+    causes: Causes,
+}
+
+#[derive(Clone, Copy)]
+struct Held {
+    id: sim::BufferId,
+    /// Of the program: no argument, result or constant.
+    local: bool,
+}
+
+/// Ops that move data in or out on behalf of the host, at no cost.
+fn is_host(site: Site) -> bool {
+    matches!(site.op.as_str(), "builtin.module" | "memref.get_global" | "func.func")
+}
+
+impl MachineMemory {
+    /// A machine with empty memory; with `trace`, what happens when is kept.
+    pub fn new(info: &MachineInfo, trace: bool) -> Result<Self, Failure> {
+        let options = sim::Options { trace, ..sim::Options::default() };
+        let machine = sim::Machine::new(machine_spec(info), options);
+        let machine = machine.map_err(|f| Failure::from(f.to_string()))?;
+        Ok(Self {
+            info: info.clone(),
+            machine,
+            buffers: Vec::new(),
+            parts: HashMap::new(),
+            sites: HashMap::new(),
+            known: Vec::new(),
+            causes: Causes::default(),
+        })
+    }
+
+    /// The machine.
+    pub fn info(&self) -> &MachineInfo {
+        &self.info
+    }
+
+    /// The end of the program, at an op: all work that was started must have been waited for.
+    pub fn finish(&mut self, site: Site) -> Result<(), Failure> {
+        let at = self.site(site, None);
+        let done = self.machine.finish(at);
+        self.check(done)
+    }
+
+    /// What the run cost, with bytes by cause.
+    pub fn report(&self) -> sim::Report {
+        let mut report = self.machine.report();
+        report.causes = self.causes.report();
+        report
+    }
+
+    /// What happened when, as a file for Perfetto; empty unless it was asked for.
+    pub fn trace(&self) -> String {
+        sim::chrome_trace(&self.machine)
+    }
+
+    /// The machine's name for an op.
+    pub(super) fn site(&mut self, site: Site, label: Option<Name>) -> sim::Site {
+        if let Some(found) = self.sites.get(&(site, label)) {
+            return *found;
+        }
+        let name = label.map_or(site.op.to_string(), |l| format!("{} @{l}", site.op));
+        let place = site.loc.place().map_or(String::new(), |(f, l, c)| format!("{f}:{l}:{c}"));
+        let new = self.machine.site(&name, &place);
+        self.sites.insert((site, label), new);
+        self.known.push((new, site));
+        new
+    }
+
+    /// A fault as a diagnostic at the op that it shows at, with the others as notes.
+    pub(super) fn check<T>(&self, result: sim::Result<T>) -> Result<T, Failure> {
+        result.map_err(|fault| {
+            let place = |site: sim::Site| self.known.iter().find(|(s, _)| *s == site).map(|(_, s)| s.loc);
+            let mut error = Diagnostic::error(&fault.message);
+            if let Some(loc) = fault.site.and_then(place) {
+                error = error.at(loc);
+            }
+            for note in &fault.notes {
+                error = match note.site.and_then(place) {
+                    Some(loc) => error.note_at(loc, &note.text),
+                    None => error.note(&note.text),
+                };
+            }
+            Box::new(error)
+        })
+    }
+
+    fn held(&self, buffer: Buffer) -> Result<Held, Failure> {
+        let held = self.buffers.get(buffer.0 as usize).copied();
+        held.ok_or_else(|| "the buffer is of another memory".into())
+    }
+
+    /// The bytes of a view, as the machine says it.
+    pub(super) fn access(&self, view: &View) -> Result<sim::Access, Failure> {
+        self.access_part(view.buffer, view.offset, &view.shape, &view.strides, view.kind.bytes() as u64)
+    }
+
+    pub(super) fn access_part(
+        &self,
+        buffer: Buffer,
+        offset: i64,
+        shape: &[i64],
+        strides: &[i64],
+        elem: u64,
+    ) -> Result<sim::Access, Failure> {
+        let dims = shape.iter().zip(strides).map(|(n, s)| (u64::try_from(*n).unwrap_or(0), *s));
+        let dims: Vec<(u64, i64)> = dims.collect();
+        Ok(sim::Access::strided(self.held(buffer)?.id, offset, &dims, elem))
+    }
+
+    /// Counts a transfer by cause.
+    pub(super) fn moved(&mut self, far: Buffer, boxes: &[sim::Access], read: bool, from: Name, to: Name) {
+        let local = self.held(far).is_ok_and(|h| h.local);
+        self.causes.note(boxes, read, local, from.as_str(), to.as_str());
+    }
+
+    fn hold(&mut self, id: sim::BufferId, local: bool) -> Result<Buffer, Failure> {
+        let number = u32::try_from(self.buffers.len()).map_err(|_| "too many buffers")?;
+        self.buffers.push(Held { id, local });
+        Ok(Buffer(number))
+    }
+}
+
+impl Memory for MachineMemory {
+    fn alloc(&mut self, want: &Alloc) -> Result<Buffer, Failure> {
+        let site = self.site(want.site, None);
+        let far = self.info.far().map(|s| s.name);
+        let name = want.space.or(far).ok_or("the machine has no memory space")?;
+        let space = self.machine.space(name.as_str());
+        let space = space.ok_or_else(|| format!("machine @{} has no space \"{name}\"", self.info.name))?;
+        let text = want.name.map_or_else(|| format!("buffer {}", self.buffers.len()), |n| n.to_string());
+        let wanted = sim::Alloc { align: want.align.max(1), ..sim::Alloc::new(&text, want.bytes, site) };
+        let made = self.machine.alloc(space, wanted);
+        let id = self.check(made)?;
+        self.hold(id, !is_host(want.site))
+    }
+
+    fn dealloc(&mut self, buffer: Buffer, site: Site) -> Result<(), Failure> {
+        let (id, site) = (self.held(buffer)?.id, self.site(site, None));
+        let done = self.machine.dealloc(id, site);
+        self.check(done)
+    }
+
+    fn bytes(&self, buffer: Buffer) -> Result<&[u8], Failure> {
+        Ok(self.machine.memory().bytes(self.held(buffer)?.id)?)
+    }
+
+    fn bytes_mut(&mut self, buffer: Buffer) -> Result<&mut [u8], Failure> {
+        let id = self.held(buffer)?.id;
+        Ok(self.machine.memory_mut().bytes_mut(id)?)
+    }
+
+    fn touch(&mut self, view: &View, write: bool, site: Site) -> Result<(), Failure> {
+        let access = self.access(view)?;
+        let at = self.site(site, None);
+        let done = match write {
+            true => self.machine.thread_write(at, &access),
+            false => self.machine.thread_read(at, &access),
+        };
+        self.check(done)?;
+        if !is_host(site) {
+            let cycles = u64::try_from(self.info.scalar_cycles).unwrap_or(0);
+            self.machine.thread_cycles(cycles.saturating_mul(view.elements() as u64));
+        }
+        Ok(())
+    }
+
+    fn part(
+        &mut self,
+        outer: Buffer,
+        offset: u64,
+        bytes: u64,
+        name: Option<Name>,
+        site: Site,
+    ) -> Result<Option<Buffer>, Failure> {
+        let key = (outer, offset, bytes, site);
+        if let Some(found) = self.parts.get(&key) {
+            return Ok(Some(*found));
+        }
+        let (held, at) = (self.held(outer)?, self.site(site, None));
+        let Some(space) = self.machine.spec().spaces.first().map(|s| s.name.clone()) else {
+            return Ok(None);
+        };
+        // The space of the outer buffer counts; the model only wants one to be named.
+        let space = self.machine.space(&space).ok_or("the machine has no memory space")?;
+        let text = name.map_or_else(|| format!("buffer {}", self.buffers.len()), |n| n.to_string());
+        let placement = sim::Placement::Within(held.id, offset);
+        let made = self.machine.alloc(space, sim::Alloc { placement, ..sim::Alloc::new(&text, bytes, at) });
+        let id = self.check(made)?;
+        let part = self.hold(id, held.local)?;
+        self.parts.insert(key, part);
+        Ok(Some(part))
+    }
+}

@@ -1,0 +1,306 @@
+//! Running the ops of accel: on the machine model, or, for programs of earlier levels and without
+//! a machine, at once.
+
+mod body;
+mod causes;
+mod memory;
+
+use std::rc::Rc;
+
+use tir::data::Array;
+use tir::interp::{Kind, View, dtype_of, failure};
+use tir::{
+    Compiler, DYNAMIC, Data, Env, Failure, Ir, LowerToEval, MemRefType, Name, OpRef, Type, Value,
+};
+use tir_accel_sim as sim;
+use tir_tensor::eval::padding;
+
+pub use body::{Body, body};
+pub use memory::MachineMemory;
+
+use crate::transfer::{Pattern, Piece};
+use crate::{Call, Direction, DmaStart, DmaWait, Mark, Ready};
+
+/// Whether a function starts transfers, waits or marks: it is a program for a machine.
+pub fn needs_machine(ir: &Ir) -> bool {
+    let own = |op: &tir::OpId| {
+        ir.is::<DmaStart>(*op) || ir.is::<DmaWait>(*op) || ir.is::<Mark>(*op) || ir.is::<Ready>(*op)
+    };
+    ir.walk_ids().iter().any(own)
+}
+
+/// A token while a program runs; none where everything is done at once.
+struct Started(Option<sim::Token>);
+
+fn token(started: Option<sim::Token>) -> Data {
+    Data::object(Started(started))
+}
+fn tokens(data: &[Data]) -> Result<Vec<sim::Token>, Failure> {
+    let mut out = Vec::with_capacity(data.len());
+    for value in data {
+        out.extend(value.as_object::<Started>()?.0);
+    }
+    Ok(out)
+}
+
+fn array(elem: Type, shape: &[i64], bytes: Vec<u8>) -> Result<Array, Failure> {
+    let dtype = dtype_of(elem).ok_or_else(|| format!("{elem} cannot be held"))?;
+    let shape: Vec<usize> = shape.iter().map(|d| usize::try_from(*d).unwrap_or(0)).collect();
+    Array::new(dtype, &shape, bytes.into()).map_err(failure)
+}
+
+impl LowerToEval for Call {
+    fn lower<'m>(&self, op: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {
+        let (name, count) = (self.callee.0, self.operands.len());
+        let buffers = self.operands.iter().any(|v| op.ir.ty(*v).is::<MemRefType>());
+        let operands: Vec<Value> = op.ir.operands(op.id).collect();
+        let results: Vec<Value> = op.ir.results(op.id).collect();
+        cx.native(&operands, &results, move |env, data| {
+            let body = body(env, name)?;
+            if !buffers {
+                let inputs = data.iter_mut().map(Data::take_tensor).collect::<Result<Vec<_>, _>>()?;
+                return Ok(body.run(inputs)?.into_iter().map(Data::Tensor).collect());
+            }
+            let views = data[..count].iter().map(|d| d.as_view().cloned()).collect::<Result<Vec<_>, _>>()?;
+            if env.memory_as::<MachineMemory>().is_some() {
+                let after = tokens(&data[count..])?;
+                start_call(env, &body, &views, &after)?;
+            } else {
+                call_at_once(env, &body, &views)?;
+            }
+            Ok(Vec::new())
+        });
+        Ok(())
+    }
+}
+
+fn call_at_once(env: &mut Env<'_>, body: &Body, views: &[Rc<View>]) -> Result<(), Failure> {
+    let mut inputs = Vec::new();
+    for ((view, ty), read) in views.iter().zip(&body.info.operands).zip(&body.info.reads) {
+        inputs.push(if *read { array(ty.elem(), &view.shape, env.read_view(view)?)? } else { Body::blank(*ty)? });
+    }
+    for (view, result) in views.iter().zip(body.run(inputs)?) {
+        env.write_view(view, result.bytes())?;
+    }
+    Ok(())
+}
+
+fn start_call(env: &mut Env<'_>, body: &Rc<Body>, views: &[Rc<View>], after: &[sim::Token]) -> Result<(), Failure> {
+    let site = env.site();
+    let memory = machine(env)?;
+    let info = &body.info;
+    let at = memory.site(site, Some(info.name));
+    let queue = memory.machine.queue(info.unit.as_str()).ok_or("runs on a unit the machine has not")?;
+    let label = memory.machine.label(info.name.as_str());
+    let all = views.iter().map(|v| memory.access(v)).collect::<Result<Vec<_>, _>>()?;
+    let read = all.iter().zip(&info.reads).filter(|(_, read)| **read);
+    let reads: Vec<sim::Access> = read.map(|(a, _)| a.clone()).collect();
+    let work = sim::Work {
+        reads: &reads,
+        writes: &all[..info.writes.min(all.len())],
+        after,
+        label: Some(label),
+        macs: u64::try_from(info.macs).unwrap_or(0),
+        overhead: !info.reads.contains(&true),
+        ..sim::Work::new(at, sim::Cost::Cycles(u64::try_from(info.cycles).unwrap_or(0)))
+    };
+    let (body, all_of) = (body.clone(), all.clone());
+    let started = memory.machine.start(queue, &work, move |memory| {
+        run_call(memory, &body, &all_of).map_err(|e| e.message.clone())
+    });
+    memory.check(started).map(|_| ())
+}
+
+fn run_call(memory: &mut sim::Memory, body: &Body, all: &[sim::Access]) -> Result<(), Failure> {
+    let mut inputs = Vec::new();
+    for ((access, ty), read) in all.iter().zip(&body.info.operands).zip(&body.info.reads) {
+        if *read {
+            let mut bytes = Vec::new();
+            memory.load(access, &mut bytes)?;
+            inputs.push(array(ty.elem(), ty.shape().unwrap_or(&[]), bytes)?);
+        } else {
+            inputs.push(Body::blank(*ty)?);
+        }
+    }
+    for (access, result) in all.iter().zip(body.run(inputs)?) {
+        memory.store(access, result.bytes())?;
+    }
+    Ok(())
+}
+
+fn machine<'a>(env: &'a mut Env<'_>) -> Result<&'a mut MachineMemory, Failure> {
+    env.memory_as::<MachineMemory>().ok_or_else(|| "runs on no machine".into())
+}
+
+impl LowerToEval for DmaStart {
+    fn lower<'m>(&self, op: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {
+        let (far, tile) = (op.ir.ty(self.far), op.ir.ty(self.tile));
+        let pattern = Pattern::new(far, tile, &self.access)?;
+        let kind = Kind::of(tile.elem()).ok_or_else(|| format!("{} cannot be held", tile.elem()))?;
+        let start = Rc::new(Start {
+            engine: self.engine.0,
+            read: self.direction == Direction::Read,
+            kind,
+            pattern,
+            offsets: self.static_offsets.clone(),
+            padded: self.padding.is_some(),
+            dynamic: self.offsets.len(),
+        });
+        let operands: Vec<Value> = op.ir.operands(op.id).collect();
+        let results: Vec<Value> = op.ir.results(op.id).collect();
+        cx.native(&operands, &results, move |env, data| Ok(vec![start.run(env, data)?]));
+        Ok(())
+    }
+}
+
+/// A transfer, as far as it is known before it runs.
+struct Start {
+    engine: Name,
+    read: bool,
+    kind: Kind,
+    pattern: Pattern,
+    offsets: Vec<i64>,
+    padded: bool,
+    dynamic: usize,
+}
+
+impl Start {
+    fn run(&self, env: &mut Env<'_>, data: &[Data]) -> Result<Data, Failure> {
+        let (far, tile) = (data[0].as_view()?.clone(), data[1].as_view()?.clone());
+        let mut values = data[2..2 + self.dynamic].iter();
+        let mut offsets = Vec::with_capacity(self.offsets.len());
+        for n in &self.offsets {
+            offsets.push(match *n {
+                DYNAMIC => values.next().ok_or("has too few offsets")?.as_int()?,
+                n => n,
+            });
+        }
+        let rest = &data[2 + self.dynamic..];
+        let (pad, after) = if self.padded { (rest.first(), &rest[1..]) } else { (None, rest) };
+        let pad = padding(pad, self.kind)?;
+        let pieces = self.pattern.pieces(&offsets);
+        if env.memory_as::<MachineMemory>().is_some() {
+            let after = tokens(after)?;
+            let started = self.start(env, &far, &tile, &pieces, &pad, &after)?;
+            return Ok(token(Some(started)));
+        }
+        if self.read && self.sticks_out(&pieces) {
+            env.write_view(&tile, &pad.repeat(tile.elements()))?;
+        }
+        for piece in &pieces {
+            let (a, b) = (self.side(&far, piece, true), self.side(&tile, piece, false));
+            let (from, to) = if self.read { (a, b) } else { (b, a) };
+            env.copy_view(&from, &to)?;
+        }
+        Ok(token(None))
+    }
+
+    fn sticks_out(&self, pieces: &[Piece]) -> bool {
+        let inside: i64 = pieces.iter().map(Piece::elements).sum();
+        inside < self.pattern.tile_shape.iter().product()
+    }
+
+    fn side(&self, view: &View, piece: &Piece, far: bool) -> View {
+        let offset = if far { piece.far } else { piece.tile };
+        let strides = piece.dims.iter().map(|d| if far { d.1 } else { d.2 });
+        View {
+            buffer: view.buffer,
+            kind: view.kind,
+            offset: view.offset + offset,
+            shape: piece.dims.iter().map(|d| d.0).collect(),
+            strides: strides.collect(),
+        }
+    }
+
+    fn start(
+        &self,
+        env: &mut Env<'_>,
+        far: &View,
+        tile: &View,
+        pieces: &[Piece],
+        pad: &[u8],
+        after: &[sim::Token],
+    ) -> Result<sim::Token, Failure> {
+        let site = env.site();
+        let memory = machine(env)?;
+        let at = memory.site(site, Some(self.engine));
+        let engine = memory.info().engine(self.engine).cloned();
+        let engine = engine.ok_or_else(|| format!("starts @{}, which the machine has not", self.engine))?;
+        let queue = memory.machine.queue(engine.name.as_str()).ok_or("has no queue")?;
+        let fill = self.read && self.sticks_out(pieces);
+        if fill && !engine.pad {
+            return Err(format!("reads beyond its source, and @{} cannot pad", engine.name).into());
+        }
+        let (mut fars, mut tiles) = (Vec::new(), Vec::new());
+        let (mut bytes, mut rows) = (0, 0);
+        for piece in pieces {
+            let (a, b) = (self.side(far, piece, true), self.side(tile, piece, false));
+            let (a, b) = (memory.access(&a)?, memory.access(&b)?);
+            let cost = memory.machine.transfer_cost(queue, &a, &b);
+            if let sim::Cost::Transfer { bytes: n, rows: r } = memory.check(cost)? {
+                (bytes, rows) = (bytes + n, rows + r);
+            }
+            fars.push(a);
+            tiles.push(b);
+        }
+        let whole = memory.access(tile)?;
+        memory.moved(far.buffer, &fars, self.read, engine.from, engine.to);
+        let filled = [whole.clone()];
+        let (reads, writes) = match (self.read, fill) {
+            (true, true) => (&fars[..], &filled[..]),
+            (true, false) => (&fars[..], &tiles[..]),
+            (false, _) => (&tiles[..], &fars[..]),
+        };
+        let work = sim::Work { reads, writes, after, ..sim::Work::new(at, sim::Cost::Transfer { bytes, rows }) };
+        let pairs: Vec<(sim::Access, sim::Access)> = match self.read {
+            true => fars.iter().cloned().zip(tiles.iter().cloned()).collect(),
+            false => tiles.iter().cloned().zip(fars.iter().cloned()).collect(),
+        };
+        let pad = pad.to_vec();
+        let started = memory.machine.start(queue, &work, move |memory| {
+            if fill {
+                memory.fill(&whole, &pad)?;
+            }
+            pairs.iter().try_for_each(|(from, to)| memory.copy(from, to))
+        });
+        memory.check(started)
+    }
+}
+
+impl LowerToEval for DmaWait {
+    fn lower<'m>(&self, _: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {
+        cx.native(&self.tokens, &[], |env, data| {
+            let (site, all) = (env.site(), tokens(data)?);
+            if let Some(memory) = env.memory_as::<MachineMemory>() {
+                let at = memory.site(site, None);
+                let done = memory.machine.wait(at, &all);
+                memory.check(done)?;
+            }
+            Ok(Vec::new())
+        });
+        Ok(())
+    }
+}
+
+impl LowerToEval for Mark {
+    fn lower<'m>(&self, op: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {
+        let (queue, results): (Name, Vec<Value>) = (self.queue.0, op.ir.results(op.id).collect());
+        cx.native(&[], &results, move |env, _| {
+            let Some(memory) = env.memory_as::<MachineMemory>() else {
+                return Ok(vec![token(None)]);
+            };
+            let found = memory.machine.queue(queue.as_str());
+            let found = found.ok_or_else(|| format!("marks @{queue}, which the machine has not"))?;
+            Ok(vec![token(Some(memory.machine.mark(found)))])
+        });
+        Ok(())
+    }
+}
+
+impl LowerToEval for Ready {
+    fn lower<'m>(&self, op: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {
+        let results: Vec<Value> = op.ir.results(op.id).collect();
+        cx.native(&[], &results, |_, _| Ok(vec![token(None)]));
+        Ok(())
+    }
+}

@@ -270,7 +270,6 @@ impl Job<'_> {
             generic: self.options.generic,
             locations: self.options.locations,
             elide_constants: self.options.elide_constants,
-            ..PrintOptions::default()
         };
         tir_text::print(ir, &options)
     }

@@ -196,7 +196,8 @@ fn check_manifest(manifest: &str, text: &str, found: &mut Vec<Violation>) {
         }
     }
     let lints = lines.iter().position(|l| l == "[lints]");
-    if !lints.is_some_and(|at| lines.get(at + 1).is_some_and(|l| l == "workspace=true")) {
+    let inherited = lints.and_then(|at| lines.get(at + 1));
+    if inherited.is_none_or(|line| line != "workspace=true") {
         let message = "does not say `[lints]`, `workspace = true`".into();
         found.push(Violation {
             file: manifest.into(),

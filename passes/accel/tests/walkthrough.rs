@@ -1,11 +1,16 @@
 //! The program of the walkthrough, from buffers to the command stream: its account and its edges.
 
-use tir::{Ir, Name, OpId};
+use tir::data::Array;
+use tir::interp::{Kind, Site};
+use tir::{Diagnostic, Interpreter, Ir, Loc, Name, OpId};
+use tir_accel::eval::MachineMemory;
 use tir_accel::MachineInfo;
 use tir_accel_passes::dry_run::dry_run;
 use tir_accel_passes::insert_dma::InsertDma;
 use tir_accel_passes::insert_tokens::InsertTokens;
 use tir_accel_passes::multi_buffer::MultiBuffer;
+use tir_memory_passes::check_plan::check_plan;
+use tir_memory_passes::plan_memory::plan_memory;
 
 const LIMIT: u64 = 10_000_000;
 
@@ -48,10 +53,11 @@ fn lower(depth: i64, ring: bool, sync: bool) -> (Ir, OpId, MachineInfo) {
     MultiBuffer { depth, ring }.run(ir, &machine).unwrap();
     InsertDma::default().run(ir, &machine).unwrap();
     verify(&module);
-    if std::env::var("SHOW").is_ok() {
-        println!("{}", tir_text::print(&module, &tir_text::PrintOptions::default()));
-    }
     let ir = module.child_mut(slot).unwrap();
+    if depth <= 2 {
+        plan_memory(ir, &machine).unwrap_or_else(|e| panic!("{:?}", e.diagnostic(ir)));
+        assert_eq!(check_plan(ir, &machine), []);
+    }
     InsertTokens { sync, ..InsertTokens::default() }.run(ir, &machine).unwrap();
     verify(&module);
     (module, slot, machine)
@@ -121,4 +127,82 @@ fn each_edge_is_needed() {
             assert!(race, "{error:?}");
         }
     }
+}
+
+fn noise(n: usize, seed: u64) -> Vec<f32> {
+    let mut s = seed;
+    let next = |_| {
+        s = s.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        ((s >> 40) as f32 / (1 << 24) as f32) * 2.0 - 1.0
+    };
+    (0..n).map(next).collect()
+}
+
+/// The sums in the order of the loops.
+fn naive(x: &[f32], w: &[f32], b: &[f32]) -> Vec<f32> {
+    let mut y = vec![0.0; 8192];
+    for (at, y) in y.iter_mut().enumerate() {
+        let (o, h, q) = (at / 256, at / 16 % 16, at % 16);
+        let mut sum = 0f32;
+        for (kh, kw) in (0..9).map(|k| (k / 3, k % 3)) {
+            for c in 0..16 {
+                sum += x[c * 324 + (h + kh) * 18 + q + kw] * w[o * 144 + c * 9 + kh * 3 + kw];
+            }
+        }
+        *y = (sum + b[o]).max(0.0);
+    }
+    y
+}
+
+/// Runs a module; on the machine, with its account.
+fn run(
+    module: &Ir,
+    machine: Option<&MachineInfo>,
+) -> Result<(Vec<f32>, Option<tir_accel_sim::Report>), Vec<Diagnostic>> {
+    let (x, w, b) = (noise(16 * 324, 1), noise(32 * 144, 2), noise(32, 3));
+    let mut interpreter = Interpreter::new(module);
+    let env = &mut interpreter.env;
+    if let Some(machine) = machine {
+        env.set_memory(MachineMemory::new(machine, false).unwrap());
+    }
+    let dram = Some(Name::new("dram"));
+    let mut args = Vec::new();
+    for (shape, values) in [(&[1, 16, 18, 18][..], &x), (&[32, 16, 3, 3], &w), (&[32], &b)] {
+        let array = Array::from_vec(shape, values.clone()).unwrap();
+        args.push(env.array_to_view(&array, dram).unwrap().into());
+    }
+    let y = env.alloc(Kind::F32, &[1, 32, 16, 16], 64, dram).unwrap();
+    args.push(y.clone().into());
+    interpreter.run(Name::new("f"), args)?;
+    let env = &mut interpreter.env;
+    let mut report = None;
+    if let Some(memory) = env.memory_as::<MachineMemory>() {
+        let end = Site { op: Name::new("func.return"), loc: Loc::UNKNOWN };
+        memory.finish(end).map_err(|e| vec![*e])?;
+        report = Some(memory.report());
+    }
+    let got = env.view_to_array(&y, tir::Type::f32()).unwrap();
+    let got = got.as_f32().unwrap().to_vec();
+    assert_eq!(got, naive(&x, &w, &b));
+    Ok((got, report))
+}
+
+#[test]
+fn it_computes_at_every_level() {
+    let module = load();
+    run(&module, None).unwrap();
+    for (depth, ring, sync) in [(2, true, false), (2, true, true), (1, false, false)] {
+        let (module, slot, machine) = lower(depth, ring, sync);
+        run(&module, None).unwrap();
+        let (_, report) = run(&module, Some(&machine)).unwrap();
+        let report = report.unwrap();
+        println!("{report}");
+        let dry = dry_run(module.child(slot).unwrap(), &machine, LIMIT).unwrap();
+        assert_eq!((report.cycles, &report.labels), (dry.cycles, &dry.labels));
+    }
+    let (module, _, machine) = lower(2, true, false);
+    let report = run(&module, Some(&machine)).unwrap().1.unwrap();
+    let causes: Vec<_> = report.causes.iter().map(|c| (c.cause.as_str(), c.bytes, c.transfers)).collect();
+    assert_eq!(causes, [("compulsory", 39_296, 19), ("compulsory", 32_768, 16)]);
+    assert_eq!(report.spaces[1].peak_extent, 29_312);
 }

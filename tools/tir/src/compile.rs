@@ -1,0 +1,175 @@
+//! From a network to a program of a machine, level by level.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use tir::Sources;
+
+/// What to compile, for what, and what to compare with.
+#[derive(clap::Args)]
+pub struct Options {
+    /// The network.
+    #[arg(value_name = "MODEL.onnx")]
+    model: PathBuf,
+    /// The machine file.
+    #[arg(long, value_name = "FILE.tir")]
+    machine: PathBuf,
+    /// Where the program of each level goes; target/tir/MODEL if absent.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// The next input of the network; random ones if absent.
+    #[arg(long, value_name = "K.npy")]
+    input: Vec<PathBuf>,
+    /// What the next output should be.
+    #[arg(long, value_name = "K.npy")]
+    compare: Vec<PathBuf>,
+    /// Relative tolerance.
+    #[arg(long, value_name = "R", default_value_t = 1e-3)]
+    rtol: f64,
+    /// Absolute tolerance.
+    #[arg(long, value_name = "A", default_value_t = 1e-4)]
+    atol: f64,
+    /// Slots of every buffer of a loop: 1 waits for each transfer, 2 hides them.
+    #[arg(long, default_value_t = 2)]
+    depth: i64,
+}
+
+const LEVELS: [&str; 5] = ["graph", "tensor", "loop", "memref", "accel"];
+
+/// Compiles, runs and compares; whether every comparison held. An error is a rendered text.
+pub fn compile(options: &Options, out: &mut dyn Write) -> Result<bool, String> {
+    let stem = options
+        .model
+        .file_stem()
+        .unwrap_or_default()
+        .to_string_lossy();
+    let dir = options
+        .out
+        .clone()
+        .unwrap_or_else(|| Path::new("target/tir").join(&*stem));
+    std::fs::create_dir_all(&dir).map_err(|e| format!("error: {}: {e}\n", dir.display()))?;
+    let say = |out: &mut dyn Write, text: String| {
+        // The work goes on when nobody reads.
+        let _ = out.write_all(text.as_bytes());
+        let _ = out.flush();
+    };
+    let (model, machine) = (options.model.display(), options.machine.display());
+    say(out, format!("{model} for {machine}\n\n"));
+    say(
+        out,
+        format!(
+            "  {:8} {:34} {:>9} {:>9} {:>9} {:>14}\n",
+            "level", "program", "text", "lowered", "run", "largest error"
+        ),
+    );
+    let tool = tir_opt::stock();
+    tool.load();
+    let mut ok = true;
+    let mut last = None;
+    let mut before: Option<PathBuf> = None;
+    for level in LEVELS {
+        let file = dir.join(format!("{level}.tir"));
+        let start = Instant::now();
+        match &before {
+            None => import(&options.model, &file)?,
+            Some(before) => lower(&tool, options, level, before, &file)?,
+        }
+        let lowered = start.elapsed();
+        let start = Instant::now();
+        let summary = run(options, &file)?;
+        let compared = summary.outputs.iter().filter_map(|o| o.compared.as_ref());
+        let worst = compared
+            .map(|c| c.max_abs_error)
+            .fold(None, |a: Option<f64>, b| Some(a.map_or(b, |a| a.max(b))));
+        let error = match worst {
+            Some(error) if summary.ok => format!("{error:.1e}"),
+            Some(error) => format!("{error:.1e} WRONG"),
+            None => "not compared".to_string(),
+        };
+        let bytes = std::fs::metadata(&file).map_or(0, |m| m.len());
+        say(
+            out,
+            format!(
+                "  {level:8} {:34} {:>6} kB {:>9} {:>9} {error:>14}\n",
+                file.display(),
+                bytes.div_ceil(1000),
+                time(lowered),
+                time(start.elapsed()),
+            ),
+        );
+        ok &= summary.ok;
+        last = Some(summary);
+        before = Some(file);
+    }
+    if let Some(summary) = last {
+        say(out, format!("\n{summary}"));
+    }
+    Ok(ok)
+}
+
+fn time(t: Duration) -> String {
+    match t.as_secs_f64() {
+        s if s < 1.0 => format!("{:.0} ms", s * 1e3),
+        s => format!("{s:.2} s"),
+    }
+}
+
+fn import(model: &Path, file: &Path) -> Result<(), String> {
+    tir_translate::load_dialects();
+    let render = |errors: Vec<tir::Diagnostic>| {
+        tir_opt::render(&Sources::default(), &errors, tir_opt::color())
+    };
+    let mut module = tir_translate::import_onnx(model).map_err(render)?;
+    let print = |ir: &tir::Ir| tir_text::print(ir, &tir_text::PrintOptions::default());
+    tir_io::save(&mut module, tir_io::Out::File(file), print).map_err(|e| render(vec![*e]))
+}
+
+fn lower(
+    tool: &tir_opt::Tool,
+    options: &Options,
+    level: &str,
+    from: &Path,
+    to: &Path,
+) -> Result<(), String> {
+    let depth = match level {
+        "tensor" => String::new(),
+        _ => format!(" depth={}", options.depth),
+    };
+    let mut flag = OsString::from(format!("--to-{level}=machine="));
+    flag.push(&options.machine);
+    flag.push(depth);
+    let args = [
+        OsString::from("tir-opt"),
+        from.into(),
+        flag,
+        "-o".into(),
+        to.into(),
+    ];
+    let outcome = tir_opt::run(tool, &args, &mut std::io::empty(), tir_opt::color());
+    if outcome.code == 0 {
+        Ok(())
+    } else {
+        Err(outcome.stderr)
+    }
+}
+
+fn run(options: &Options, file: &Path) -> Result<tir_run::Summary, String> {
+    let mut args: Vec<OsString> = vec!["tir-run".into(), file.into()];
+    for (flag, files) in [("--input", &options.input), ("--compare", &options.compare)] {
+        for file in files {
+            args.extend([flag.into(), file.into()]);
+        }
+    }
+    if options.input.is_empty() {
+        args.extend(["--random".into(), "1".into()]);
+    }
+    args.extend(["--rtol".into(), options.rtol.to_string().into()]);
+    args.extend(["--atol".into(), options.atol.to_string().into()]);
+    let run = tir_run::Options::try_parse_from(args).map_err(|e| e.to_string())?;
+    let mut sources = Sources::default();
+    tir_run::run(&run, &mut sources)
+        .map_err(|errors| tir_opt::render(&sources, &errors, tir_opt::color()))
+}

@@ -1,8 +1,10 @@
 //! Programs from and to other formats.
 #![forbid(unsafe_code)]
 
+mod cli;
 mod onnx;
 
+pub use cli::main;
 pub use onnx::{import_model, import_onnx};
 
 /// Loads the dialects that imported programs use.

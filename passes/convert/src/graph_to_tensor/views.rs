@@ -123,6 +123,6 @@ mod tests {
             [[vec![0], vec![0]], [vec![1, 2, 3], vec![1]]]
         );
         assert_eq!(common(&[3], &[1, 1, 3]), [[vec![0], vec![0, 1, 2]]]);
-        assert_eq!(common(&[1, 1], &[]), [[vec![], vec![]]; 0]);
+        assert!(common(&[1, 1], &[]).is_empty());
     }
 }

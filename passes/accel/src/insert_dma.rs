@@ -7,22 +7,11 @@ use tir_accel::{Direction, DmaStart, MachineInfo};
 use tir_loop::{Bounds, For, Yield};
 use tir_memref::{Copy, TransferRead, TransferWrite};
 
+pub use crate::passes::InsertDma;
+
 use crate::index::{Ix, drop_unused, join, range, split};
 use crate::prefetch::prefetch;
 use crate::views::sub_view;
-
-/// How transfers are made.
-#[derive(Clone, Debug)]
-pub struct InsertDma {
-    /// Start loads ahead of the iteration that uses them.
-    pub prefetch: bool,
-}
-
-impl Default for InsertDma {
-    fn default() -> Self {
-        Self { prefetch: true }
-    }
-}
 
 /// A transfer of the memref level.
 #[derive(Clone)]
@@ -37,7 +26,7 @@ struct Transfer {
 
 impl InsertDma {
     /// Runs on the function at the root of an arena.
-    pub fn run(&self, ir: &mut Ir, machine: &MachineInfo) -> Result<(), Failure> {
+    pub fn apply(&self, ir: &mut Ir, machine: &MachineInfo) -> Result<(), Failure> {
         if self.prefetch {
             prefetch(ir)?;
         }

@@ -12,26 +12,11 @@ use tir::{At, Failure, Ir, OpId, Sym, Value};
 use tir_accel::{Call, DmaStart, DmaWait, MachineInfo, Mark, Ready};
 use tir_loop::{For, If};
 
+pub use crate::passes::InsertTokens;
+
 use crate::edit;
 use crate::order::{Clocks, Edge, Need, Record, needs, prune};
 use crate::stream::{Stream, starts_work};
-
-/// How tokens are inserted.
-#[derive(Clone, Debug)]
-pub struct InsertTokens {
-    /// The thread waits for each start at once.
-    pub sync: bool,
-    /// Take out edges that others imply.
-    pub prune: bool,
-    /// Steps of the stream that are looked at most; beyond, the thread waits for each start.
-    pub limit: u64,
-}
-
-impl Default for InsertTokens {
-    fn default() -> Self {
-        Self { sync: false, prune: true, limit: 50_000_000 }
-    }
-}
 
 /// A token as a variable: set after each run of one of the points.
 type Variable = (Vec<usize>, usize);
@@ -55,7 +40,7 @@ const COMBINATIONS: usize = 256;
 
 impl InsertTokens {
     /// Runs on the function at the root of an arena.
-    pub fn run(&self, ir: &mut Ir, machine: &MachineInfo) -> Result<(), Failure> {
+    pub fn apply(&self, ir: &mut Ir, machine: &MachineInfo) -> Result<(), Failure> {
         strip(ir);
         if self.sync {
             return wait_at_once(ir, machine);
@@ -98,7 +83,7 @@ pub fn strip(ir: &mut Ir) {
     drop_unused(ir);
 }
 
-fn drop_unused(ir: &mut Ir) {
+pub(crate) fn drop_unused(ir: &mut Ir) {
     for op in ir.walk_ids() {
         if (ir.is::<Mark>(op) || ir.is::<Ready>(op)) && ir.is_unused(ir.result(op, 0)) {
             ir.erase(op);

@@ -4,12 +4,35 @@
 
 pub mod dry_run;
 pub mod edit;
+pub mod expand_generic;
 pub mod index;
 pub mod insert_dma;
 pub mod insert_tokens;
 pub mod multi_buffer;
 pub mod order;
+mod passes;
 pub mod prefetch;
+pub mod prune_edges;
 mod ring;
+pub mod schedule;
 pub mod stream;
 pub mod views;
+
+pub use passes::{
+    DryRun, ExpandGeneric, InsertDma, InsertTokens, MultiBuffer, PruneEdges, ScheduleTransfers,
+};
+
+use tir::PassInfo;
+
+/// All passes of this crate.
+pub fn passes() -> Vec<PassInfo> {
+    vec![
+        PassInfo::of::<MultiBuffer>(),
+        PassInfo::of::<InsertDma>(),
+        PassInfo::of::<ScheduleTransfers>(),
+        PassInfo::of::<InsertTokens>(),
+        PassInfo::of::<PruneEdges>(),
+        PassInfo::of::<ExpandGeneric>(),
+        PassInfo::of::<DryRun>(),
+    ]
+}

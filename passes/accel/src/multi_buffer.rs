@@ -5,29 +5,18 @@ use tir_accel::MachineInfo;
 use tir_loop::For;
 use tir_memref::{Alloc, Dealloc, TransferRead};
 
+pub use crate::passes::MultiBuffer;
+
 use crate::index::{Counter, Ix, linear, slice, total, writes};
 use crate::ring;
 use crate::views::{retype, sub_view};
-
-/// How buffers are rotated.
-#[derive(Clone, Debug)]
-pub struct MultiBuffer {
-    /// Slots of a buffer of an iteration.
-    pub depth: i64,
-    /// Make windows that slide rings.
-    pub ring: bool,
-}
-
-impl Default for MultiBuffer {
-    fn default() -> Self {
-        Self { depth: 2, ring: true }
-    }
-}
 
 /// Says of a `memref.transfer_read` how many iterations ahead it may be started.
 pub const AHEAD: &str = "accel.ahead";
 /// Says of a buffer which depth it is to have.
 pub const DEPTH: &str = "accel.depth";
+/// Numbers the buffers of a function.
+pub const BUFFER: &str = "accel.buffer";
 
 /// A buffer of an iteration.
 pub(crate) struct Local {
@@ -41,7 +30,7 @@ pub(crate) struct Local {
 
 impl MultiBuffer {
     /// Runs on the function at the root of an arena.
-    pub fn run(&self, ir: &mut Ir, machine: &MachineInfo) -> Result<(), Failure> {
+    pub fn apply(&self, ir: &mut Ir, machine: &MachineInfo) -> Result<(), Failure> {
         let far = machine.far().map(|s| s.name);
         for op in ir.walk_ids() {
             if !ir.contains(op) || !ir.is::<Alloc>(op) {
@@ -97,6 +86,9 @@ pub(crate) fn hoisted(ir: &mut Ir, local: &Local, shape: Vec<i64>) -> Value {
     let mut b = ir.at(At::Before(local.nest[0].op));
     let new = b.add(Alloc { alignment, ..Alloc::new(ty) });
     ir.set_hint(new, hint);
+    if let (Some(number), Some(op)) = (ir.attr(local.op, BUFFER), ir.owner(new)) {
+        ir.set_attr(op, BUFFER, number);
+    }
     new
 }
 

@@ -50,15 +50,15 @@ fn lower(depth: i64, ring: bool, sync: bool) -> (Ir, OpId, MachineInfo) {
     let machine = MachineInfo::attached(&module).unwrap();
     let slot = function(&module);
     let ir = module.child_mut(slot).unwrap();
-    MultiBuffer { depth, ring }.run(ir, &machine).unwrap();
-    InsertDma::default().run(ir, &machine).unwrap();
+    MultiBuffer { depth, ring }.apply(ir, &machine).unwrap();
+    InsertDma::default().apply(ir, &machine).unwrap();
     verify(&module);
     let ir = module.child_mut(slot).unwrap();
     if depth <= 2 {
         plan_memory(ir, &machine).unwrap_or_else(|e| panic!("{:?}", e.diagnostic(ir)));
         assert_eq!(check_plan(ir, &machine), []);
     }
-    InsertTokens { sync, ..InsertTokens::default() }.run(ir, &machine).unwrap();
+    InsertTokens { sync, ..InsertTokens::default() }.apply(ir, &machine).unwrap();
     verify(&module);
     (module, slot, machine)
 }
@@ -205,4 +205,42 @@ fn it_computes_at_every_level() {
     let causes: Vec<_> = report.causes.iter().map(|c| (c.cause.as_str(), c.bytes, c.transfers)).collect();
     assert_eq!(causes, [("compulsory", 39_296, 19), ("compulsory", 32_768, 16)]);
     assert_eq!(report.spaces[1].peak_extent, 29_312);
+}
+
+#[test]
+fn pruning_takes_out_what_was_put_in() {
+    let (mut module, slot, machine) = lower(2, true, false);
+    let ir = module.child_mut(slot).unwrap();
+    assert_eq!(tir_accel_passes::prune_edges::prune_edges(ir, &machine, LIMIT).unwrap(), 0);
+    let all = edges(ir).len();
+    // The clear waits for the load too: the product behind it on the same queue does.
+    let calls: Vec<OpId> = ir.walk_ids().into_iter().filter(|op| ir.is::<tir_accel::Call>(*op)).collect();
+    let mut tokens = tir_accel_passes::edit::group(ir, calls[0], 1);
+    tokens.extend(tir_accel_passes::edit::group(ir, calls[1], 1));
+    tokens.push(tokens[0]);
+    tir_accel_passes::edit::set_group(ir, calls[0], 1, &tokens);
+    let gone = tir_accel_passes::prune_edges::prune_edges(ir, &machine, LIMIT).unwrap();
+    assert_eq!((gone, edges(ir).len()), (2, all));
+    verify(&module);
+}
+
+#[test]
+fn what_does_not_fit_says_who_holds_what() {
+    let mut module = load();
+    let machine = MachineInfo::attached(&module).unwrap();
+    let slot = function(&module);
+    let ir = module.child_mut(slot).unwrap();
+    let schedule = tir_accel_passes::schedule::Schedule { depth: 4, ring: true, tries: 32 };
+    let done = schedule.apply(ir, &machine).unwrap();
+    println!("{}", tir_memory_passes::plan_memory::text(&done.planned));
+    assert!(done.retries > 0 && done.planned[0].plan.height <= 32_768);
+
+    let mut small = machine.clone();
+    small.spaces[1].bytes = 16_384;
+    let mut module = load();
+    let slot = function(&module);
+    let error = schedule.apply(module.child_mut(slot).unwrap(), &small).unwrap_err();
+    println!("{error:?}");
+    assert!(error.message.contains("do not fit"), "{error:?}");
+    assert!(error.notes.iter().any(|n| n.message.contains("ws holds 18432")), "{error:?}");
 }

@@ -1,0 +1,261 @@
+//! `expand-generic`: what no unit or engine takes becomes loops of loads and stores.
+
+use tir::{AffineExpr, AffineMap, At, Builder, Failure, Ir, Mapping, MemRefType, OpId, Rets, Type, Value};
+use tir_accel::transfer::Pattern;
+use tir_arith::{
+    AddF, AddI, AndI, CmpI, CmpIPredicate, MaxSI, MaximumF, MinSI, MinimumF, MulF, MulI,
+    constant_float, constant_index, constant_int,
+};
+use tir_loop::{Bounds, For, If, Yield};
+use tir_memref::{Copy, Load, Store, TransferRead, TransferWrite};
+use tir_tensor::{Combine, Generic};
+
+use crate::index::{Ix, join};
+
+/// Expands all of the function at the root of an arena.
+pub fn expand(ir: &mut Ir) -> Result<(), Failure> {
+    for op in ir.walk_ids() {
+        if !ir.contains(op) {
+            continue;
+        }
+        let done = if let Some(generic) = ir.get::<Generic>(op) {
+            generic_loops(ir, op, &generic)
+        } else if let Some(copy) = ir.get::<Copy>(op) {
+            let shape = static_shape(ir, copy.source);
+            shape.map(|shape| {
+                nest(&mut ir.at(At::Before(op)), &shape, &mut Vec::new(), &mut |b, at| {
+                    let value = load(b, copy.source, at);
+                    store(b, value, copy.target, at);
+                    Ok(())
+                })
+            }).and_then(|done| done.map(|()| true))
+        } else if let Some(t) = ir.get::<TransferRead>(op) {
+            let offsets = join(&t.offsets, &t.static_offsets);
+            let one = Transfer { far: t.source, tile: t.tile, offsets, access: t.access, read: true, padding: t.padding };
+            one.loops(ir, op).map(|()| true)
+        } else if let Some(t) = ir.get::<TransferWrite>(op) {
+            let offsets = join(&t.offsets, &t.static_offsets);
+            let one = Transfer { far: t.dest, tile: t.tile, offsets, access: t.access, read: false, padding: None };
+            one.loops(ir, op).map(|()| true)
+        } else {
+            Ok(false)
+        };
+        match done {
+            Ok(true) => ir.erase(op),
+            Ok(false) => {}
+            Err(error) => {
+                let name = ir.name(op);
+                return Err(Box::new((*error).or_at(ir.loc(op)).context(format_args!("'{name}': "))));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn static_shape(ir: &Ir, value: Value) -> Result<Vec<i64>, Failure> {
+    let ty = ir.ty(value);
+    let shape = ty.shape().filter(|s| !s.contains(&tir::DYNAMIC));
+    Ok(shape.ok_or_else(|| format!("works on a {ty}, expected a static shape"))?.to_vec())
+}
+
+fn load(b: &mut Builder<'_>, memref: Value, at: &[Value]) -> Value {
+    b.add(Load { memref, indices: at.to_vec(), nontemporal: None })
+}
+fn store(b: &mut Builder<'_>, value: Value, memref: Value, at: &[Value]) {
+    b.add(Store { value, memref, indices: at.to_vec(), nontemporal: None });
+}
+
+/// Loops over a box; `fill` makes what is inside them.
+fn nest(
+    b: &mut Builder<'_>,
+    shape: &[i64],
+    at: &mut Vec<Value>,
+    fill: &mut dyn FnMut(&mut Builder<'_>, &[Value]) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let Some((size, rest)) = shape.split_first() else {
+        return fill(b, at);
+    };
+    let mut done = Ok(());
+    let body = b.body(&[Type::index()], |b, args| {
+        at.push(args[0]);
+        done = nest(b, rest, at, fill);
+        at.pop();
+        b.add(Yield { values: vec![] });
+    });
+    let bounds = [Bounds::Static(0), Bounds::Static(*size), Bounds::Static(1)];
+    b.add(For::new(bounds, vec![], body, vec![]));
+    done
+}
+
+/// An affine expression of indices that are not negative.
+fn index(b: &mut Builder<'_>, expr: &AffineExpr, at: &[Value]) -> Result<Ix, Failure> {
+    let number = |e: &AffineExpr| match e {
+        AffineExpr::Const(n) if *n > 0 => Ok(*n),
+        _ => Err(Failure::from("divides an index by what is no positive number")),
+    };
+    Ok(match expr {
+        AffineExpr::Dim(d) => Ix::V(*at.get(*d).ok_or("uses an iterator that is not there")?),
+        AffineExpr::Const(n) => Ix::C(*n),
+        AffineExpr::Sym(_) => return Err("uses a symbol".into()),
+        AffineExpr::Add(x, y) => {
+            let (x, y) = (index(b, x, at)?, index(b, y, at)?);
+            x.add(b, y)
+        }
+        AffineExpr::Mul(x, y) => match (index(b, x, at)?, index(b, y, at)?) {
+            (x, Ix::C(n)) | (Ix::C(n), x) => x.times(b, n),
+            _ => return Err("multiplies indices".into()),
+        },
+        AffineExpr::FloorDiv(x, y) => {
+            let n = number(y)?;
+            index(b, x, at)?.over(b, n)
+        }
+        AffineExpr::CeilDiv(x, y) => {
+            let n = number(y)?;
+            index(b, x, at)?.plus(b, n - 1).over(b, n)
+        }
+        AffineExpr::Mod(x, y) => {
+            let n = number(y)?;
+            index(b, x, at)?.modulo(b, n)
+        }
+    })
+}
+
+fn place(b: &mut Builder<'_>, map: &AffineMap, at: &[Value]) -> Result<Vec<Value>, Failure> {
+    let mut out = Vec::new();
+    for expr in &map.exprs {
+        let ix = index(b, expr, at)?;
+        out.push(ix.value(b));
+    }
+    Ok(out)
+}
+
+fn combined(b: &mut Builder<'_>, combine: Combine, lhs: Value, rhs: Value) -> Value {
+    let float = b.ty(lhs).is_float();
+    match (combine, float) {
+        (Combine::Add, true) => b.add(AddF { lhs, rhs, fastmath: None }),
+        (Combine::Mul, true) => b.add(MulF { lhs, rhs, fastmath: None }),
+        (Combine::Max, true) => b.add(MaximumF { lhs, rhs, fastmath: None }),
+        (Combine::Min, true) => b.add(MinimumF { lhs, rhs, fastmath: None }),
+        (Combine::Add, false) => b.add(AddI { lhs, rhs, overflow: None }),
+        (Combine::Mul, false) => b.add(MulI { lhs, rhs, overflow: None }),
+        (Combine::Max, false) => b.add(MaxSI { lhs, rhs }),
+        (Combine::Min, false) => b.add(MinSI { lhs, rhs }),
+    }
+}
+
+/// Whether it was a generic on buffers.
+fn generic_loops(ir: &mut Ir, op: OpId, generic: &Generic) -> Result<bool, Failure> {
+    if generic.outputs.iter().any(|v| !ir.ty(*v).is::<MemRefType>()) {
+        return Ok(false);
+    }
+    let domain = generic.domain(ir)?;
+    let block = ir.entry(generic.body).ok_or("has an empty region")?;
+    let args: Vec<Value> = ir.args(block).collect();
+    let inner: Vec<OpId> = ir.ops_in(block).collect();
+    let end = inner.last().copied().ok_or("has an empty region")?;
+    let yields: Vec<Value> = ir.operands(end).collect();
+    let (inputs, outputs) = generic.indexing_maps.split_at(generic.inputs.len());
+    let mut b = ir.at(At::Before(op));
+    nest(&mut b, &domain, &mut Vec::new(), &mut |b, at| {
+        let mut map = Mapping::default();
+        for ((arg, input), access) in args.iter().zip(&generic.inputs).zip(inputs) {
+            let value = if b.ty(*input).is::<MemRefType>() {
+                let at = place(b, access, at)?;
+                load(b, *input, &at)
+            } else {
+                *input
+            };
+            map.map(*arg, value);
+        }
+        crate::index::copy(b, &inner[..inner.len() - 1], &mut map);
+        for ((value, output), access) in yields.iter().zip(&generic.outputs).zip(outputs) {
+            let at = place(b, access, at)?;
+            let mut value = map.get(*value);
+            if let Some(combine) = generic.combine {
+                let old = load(b, *output, &at);
+                value = combined(b, combine, old, value);
+            }
+            store(b, value, *output, &at);
+        }
+        Ok(())
+    })?;
+    Ok(true)
+}
+
+struct Transfer {
+    far: Value,
+    tile: Value,
+    offsets: Vec<Ix>,
+    access: AffineMap,
+    read: bool,
+    padding: Option<Value>,
+}
+
+impl Transfer {
+    fn loops(&self, ir: &mut Ir, op: OpId) -> Result<(), Failure> {
+        let pattern = Pattern::new(ir.ty(self.far), ir.ty(self.tile), &self.access)?;
+        let mut b = ir.at(At::Before(op));
+        let shape = pattern.tile_shape.clone();
+        nest(&mut b, &shape, &mut Vec::new(), &mut |b, at| self.element(b, &pattern, at))
+    }
+
+    fn element(&self, b: &mut Builder<'_>, pattern: &Pattern, at: &[Value]) -> Result<(), Failure> {
+        let (mut far, mut inside) = (Vec::new(), None);
+        for (s, expr) in self.access.exprs.iter().enumerate() {
+            let ix = index(b, expr, at)?.add(b, self.offsets[s]);
+            let value = ix.value(b);
+            far.push(value);
+            // What the loops and offsets show to be inside needs no test.
+            let size = pattern.far_shape[s];
+            let safe = crate::index::range(b.ir, value).is_some_and(|(low, high)| low >= 0 && high < size);
+            if !safe {
+                let size = constant_index(b, size);
+                // Below zero is far above, unsigned.
+                let test = b.add(CmpI { predicate: CmpIPredicate::Ult, lhs: value, rhs: size });
+                inside = Some(match inside {
+                    None => test,
+                    Some(lhs) => b.add(AndI { lhs, rhs: test }),
+                });
+            }
+        }
+        let Some(condition) = inside else {
+            if self.read {
+                let value = load(b, self.far, &far);
+                store(b, value, self.tile, at);
+            } else {
+                let value = load(b, self.tile, at);
+                store(b, value, self.far, &far);
+            }
+            return Ok(());
+        };
+        let elem = b.ty(self.tile).elem();
+        let then_region = b.body(&[], |b, _| {
+            let values = if self.read {
+                vec![load(b, self.far, &far)]
+            } else {
+                let value = load(b, self.tile, at);
+                store(b, value, self.far, &far);
+                vec![]
+            };
+            b.add(Yield { values });
+        });
+        if !self.read {
+            let else_region = b.ir.new_region();
+            b.add(If { condition, then_region, else_region, results: Rets(vec![]) });
+            return Ok(());
+        }
+        let padding = self.padding;
+        let else_region = b.body(&[], |b, _| {
+            let value = padding.unwrap_or_else(|| match elem.is_float() {
+                true => constant_float(b, 0.0, elem),
+                false => constant_int(b, 0, elem),
+            });
+            b.add(Yield { values: vec![value] });
+        });
+        let made = b.add(If { condition, then_region, else_region, results: Rets(vec![elem]) });
+        if let Some(value) = made.first() {
+            store(b, *value, self.tile, at);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,148 @@
+//! The passes on functions.
+
+use tir::{Diagnostic, Failure, Ir, Pass, PassCx, PassResult, pass};
+use tir_accel::{AttachedMachine, MachineInfo};
+
+use crate::schedule::{Schedule, unmark};
+
+pass! {
+    /// Makes the buffer of an iteration a slot of one buffer before all loops, and rings of windows that slide.
+    pub struct MultiBuffer = "multi-buffer" on "func.func" {
+        /// Slots of a buffer of an iteration.
+        pub depth: i64 = 2,
+        /// Make windows that slide rings.
+        pub ring: bool = true,
+    }
+}
+pass! {
+    /// Starts on an engine what crosses memory spaces, loads ahead of the iteration that uses them.
+    pub struct InsertDma = "insert-dma" on "func.func" {
+        /// Start loads ahead.
+        pub prefetch: bool = true,
+    }
+}
+pass! {
+    /// Rotates buffers, inserts transfers and plans memory, with fewer slots until all fits.
+    ///
+    /// It is `multi-buffer`, `insert-dma` and `plan-memory`. Where the buffers do not fit, the
+    /// largest one of the peak that has several slots gets one less.
+    pub struct ScheduleTransfers = "schedule-transfers" on "func.func" {
+        /// Slots of a buffer of an iteration, to begin with.
+        pub depth: i64 = 2,
+        /// Make windows that slide rings.
+        pub ring: bool = true,
+        /// Plans that are tried at most.
+        pub tries: usize = 32,
+        /// Tell the plan: offsets, height, and the largest live set.
+        pub print: bool = false,
+    }
+}
+pass! {
+    /// Orders the queues with tokens, and lets the thread wait where it must.
+    ///
+    /// A run of the command stream, without data, shows which hazards no order fulfils; each edge
+    /// is needed by one.
+    pub struct InsertTokens = "insert-tokens" on "func.func" {
+        /// Wait for each start at once.
+        pub sync: bool = false,
+        /// Take out edges that others imply.
+        pub prune: bool = true,
+        /// Steps of the stream that are looked at; beyond, the thread waits for each start.
+        pub limit: u64 = 50_000_000,
+    }
+}
+pass! {
+    /// Takes out operands of waits that the rest of the order implies.
+    pub struct PruneEdges = "prune-edges" on "func.func" {
+        /// Steps of the stream that are looked at; a longer one is an error.
+        pub limit: u64 = 50_000_000,
+    }
+}
+pass! {
+    /// Expands what no unit or engine takes to loops of loads and stores.
+    pub struct ExpandGeneric = "expand-generic" on "func.func" {}
+}
+pass! {
+    /// Runs the command stream on the machine model without data, and tells the account.
+    pub struct DryRun = "dry-run" on "func.func" {
+        /// Steps of the stream; a longer one is an error.
+        pub limit: u64 = 50_000_000,
+        /// Tell the account.
+        pub print: bool = true,
+    }
+}
+
+/// Runs `work` with the attached machine.
+fn with_machine(
+    ir: &mut Ir,
+    cx: &mut PassCx<'_>,
+    work: impl FnOnce(&mut Ir, &mut PassCx<'_>, &MachineInfo) -> PassResult,
+) -> PassResult {
+    let attached = cx.outer::<AttachedMachine>();
+    match attached.as_deref().and_then(|a| a.0.as_ref()) {
+        Some((info, _)) => work(ir, cx, info),
+        None => {
+            let error = Diagnostic::error("no machine is attached to the module");
+            let error = error.at(ir.loc(ir.root()));
+            Err(vec![error.note("attach-machine{file=FILE} attaches one")])
+        }
+    }
+}
+
+fn one<T>(result: Result<T, Failure>) -> Result<T, Vec<Diagnostic>> {
+    result.map_err(|e| vec![*e])
+}
+
+macro_rules! passes {
+    ($($pass:ident |$self:ident, $ir:ident, $cx:ident, $info:ident| $body:expr;)*) => {$(
+        impl Pass for $pass {
+            fn prepare(&self, parent: &Ir, cx: &mut PassCx<'_>) -> PassResult {
+                cx.analysis::<AttachedMachine>(parent);
+                Ok(())
+            }
+            fn run(&$self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
+                with_machine(ir, cx, |$ir, $cx, $info| $body)
+            }
+        }
+    )*};
+}
+passes! {
+    MultiBuffer |self, ir, _cx, info| one(self.apply(ir, info));
+    InsertDma |self, ir, _cx, info| one(self.apply(ir, info));
+    ScheduleTransfers |self, ir, cx, info| {
+        let schedule = Schedule { depth: self.depth, ring: self.ring, tries: self.tries };
+        let done = schedule.apply(ir, info);
+        unmark(ir);
+        let done = done.map_err(|e| vec![e])?;
+        cx.count("plans that did not fit", done.retries);
+        cx.count("buffers with fewer slots", done.shallow);
+        for p in &done.planned {
+            cx.count(&format!("bytes of @{}", p.space), p.plan.height as usize);
+        }
+        if self.print {
+            let text = tir_memory_passes::plan_memory::text(&done.planned);
+            cx.remark(Diagnostic::remark(text.trim_end()).at(ir.loc(ir.root())));
+        }
+        Ok(())
+    };
+    InsertTokens |self, ir, _cx, info| one(self.apply(ir, info));
+    PruneEdges |self, ir, cx, info| {
+        let gone = one(crate::prune_edges::prune_edges(ir, info, self.limit))?;
+        cx.count("edges taken out", gone);
+        Ok(())
+    };
+    DryRun |self, ir, cx, info| {
+        cx.unchanged();
+        let report = one(crate::dry_run::dry_run(ir, info, self.limit))?;
+        if self.print {
+            let text = report.to_string();
+            cx.remark(Diagnostic::remark(text.trim_end()).at(ir.loc(ir.root())));
+        }
+        Ok(())
+    };
+}
+impl Pass for ExpandGeneric {
+    fn run(&self, ir: &mut Ir, _: &mut PassCx<'_>) -> PassResult {
+        one(crate::expand_generic::expand(ir))
+    }
+}

@@ -1,8 +1,9 @@
 //! `tensor.generic`: a loop nest without an order, one scalar region, maps for its operands.
 
-use tir::constraints::TENSOR;
+use tir::constraints::SHAPED;
 use tir::{
-    AffineMap, Attr, Failure, Ir, Op, OpId, OpRef, RegionId, Rets, Type, Value, Verify, attr_enum,
+    Access, AffineMap, Attr, Effect, Effects, Failure, HasEffects, Ir, Op, OpId, OpRef, RegionId,
+    Rets, Type, Value, Verify, attr_enum,
 };
 
 attr_enum! {
@@ -19,12 +20,20 @@ attr_enum! {
 /// written once. A range of an iterator is that of a dimension it indexes alone, or is said by
 /// `sizes`.
 #[derive(Op)]
-#[op("tensor.generic", Pure, keeps_constants, SingleBlock, asm, verify, lower_to_eval)]
+#[op(
+    "tensor.generic",
+    SingleBlock,
+    asm,
+    effects,
+    keeps_constants,
+    verify,
+    lower_to_eval
+)]
 pub struct Generic {
     /// What is read.
     pub inputs: Vec<Value>,
     /// What the results start from, and their shape.
-    #[is(TENSOR)]
+    #[is(SHAPED)]
     pub outputs: Vec<Value>,
     /// A map from iterators to positions for each input and output.
     pub indexing_maps: Vec<AffineMap>,
@@ -61,7 +70,9 @@ impl Generic {
     /// Which iterators are reductions.
     pub fn reductions(&self) -> Vec<bool> {
         let kinds = self.iterator_types.iter();
-        kinds.map(|kind| kind.as_str() == Some("reduction")).collect()
+        kinds
+            .map(|kind| kind.as_str() == Some("reduction"))
+            .collect()
     }
 
     /// The operands: inputs, then outputs.
@@ -86,7 +97,10 @@ impl Generic {
                 if let tir::AffineExpr::Dim(d) = expr {
                     match domain.get_mut(*d) {
                         Some(Some(known)) if self.sizes.is_none() && known != size => {
-                            return Err(format!("has iterator d{d} with ranges {known} and {size}").into());
+                            return Err(format!(
+                                "has iterator d{d} with ranges {known} and {size}"
+                            )
+                            .into());
                         }
                         Some(slot @ None) => *slot = Some(*size),
                         _ => {}
@@ -102,6 +116,32 @@ impl Generic {
     }
 }
 
+impl HasEffects for Generic {
+    fn effects(&self, op: OpRef<'_>) -> Effects {
+        let buffers = |values: &[Value]| -> Vec<Value> {
+            values
+                .iter()
+                .copied()
+                .filter(|v| op.ir.ty(*v).is::<tir::MemRefType>())
+                .collect()
+        };
+        let effect = |access: Access| {
+            move |value| Effect {
+                access,
+                on: Some(value),
+            }
+        };
+        let mut effects = Effects::new();
+        effects.extend(buffers(&self.inputs).into_iter().map(effect(Access::Read)));
+        for value in buffers(&self.outputs) {
+            if self.combine.is_some() {
+                effects.push(effect(Access::Read)(value));
+            }
+            effects.push(effect(Access::Write)(value));
+        }
+        effects
+    }
+}
 impl Verify for Generic {
     fn verify(&self, op: OpRef<'_>) -> Result<(), Failure> {
         let ir = op.ir;
@@ -114,17 +154,26 @@ impl Verify for Generic {
         }
         for kind in &self.iterator_types {
             if !matches!(kind.as_str(), Some("parallel" | "reduction")) {
-                return Err(format!("has iterator type {kind}, expected \"parallel\" or \"reduction\"").into());
+                return Err(format!(
+                    "has iterator type {kind}, expected \"parallel\" or \"reduction\""
+                )
+                .into());
             }
         }
         for (i, (value, map)) in operands.iter().zip(maps).enumerate() {
             let ty = ir.ty(*value);
             let operand_rank = ty.shape().map_or(0, <[i64]>::len);
             if map.dims != rank || map.syms != 0 {
-                return Err(format!("has map {i} with {} dimensions and {} symbols, expected {rank} and 0", map.dims, map.syms).into());
+                return Err(format!(
+                    "has map {i} with {} dimensions and {} symbols, expected {rank} and 0",
+                    map.dims, map.syms
+                )
+                .into());
             }
             if map.exprs.len() != operand_rank {
-                return Err(format!("has map {i} with {} results for a {ty}", map.exprs.len()).into());
+                return Err(
+                    format!("has map {i} with {} results for a {ty}", map.exprs.len()).into(),
+                );
             }
         }
         let domain = self.domain(ir)?;
@@ -175,7 +224,10 @@ impl Generic {
             let mut dims = map.as_projection().unwrap_or_default();
             dims.sort_unstable();
             if dims != parallel || map.exprs.len() != parallel.len() {
-                return Err(format!("has output map {map}, which does not name each parallel iterator once").into());
+                return Err(format!(
+                    "has output map {map}, which does not name each parallel iterator once"
+                )
+                .into());
             }
         }
         if self.combine.is_none() && reductions.contains(&true) {
@@ -184,7 +236,9 @@ impl Generic {
         let outputs: Vec<Type> = self.outputs.iter().map(|v| ir.ty(*v)).collect();
         let results = &self.results.0;
         // On buffers there are no results: outputs are written in place.
-        if *results != outputs && !(results.is_empty() && outputs.iter().all(|t| t.is::<tir::MemRefType>())) {
+        if *results != outputs
+            && !(results.is_empty() && outputs.iter().all(|t| t.is::<tir::MemRefType>()))
+        {
             let (found, wanted) = (
                 Type::function([], results.clone()),
                 Type::function([], outputs),
@@ -217,7 +271,9 @@ impl Generic {
         }
         let impure = |inner: &OpId| !ir.is_pure(*inner) && ir.info(*inner).is_some();
         if let Some(inner) = ir.ops_in(block).find(impure) {
-            return Err(format!("has '{}' in its region, which is not pure", ir.name(inner)).into());
+            return Err(
+                format!("has '{}' in its region, which is not pure", ir.name(inner)).into(),
+            );
         }
         Ok(())
     }

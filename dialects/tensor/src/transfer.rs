@@ -13,7 +13,9 @@ use tir::{AffineMap, DYNAMIC, Failure, Op, OpRef, Ret, Type, Value, Verify};
 /// strides.
 #[derive(Op)]
 #[op("tensor.transfer_read", Pure, verify, evaluate, directives)]
-#[asm("$source `` custom<indices>($offsets, $static_offsets) (`pad` $padding^)? `access` custom<map>($access) attr-dict `:` type($source) `to` type($result)")]
+#[asm(
+    "$source `` custom<indices>($offsets, $static_offsets) (`pad` $padding^)? `access` custom<map>($access) attr-dict `:` type($source) `to` type($result)"
+)]
 pub struct TransferRead {
     /// The large tensor.
     #[is(TENSOR)]
@@ -38,8 +40,17 @@ pub struct TransferRead {
 /// Writes a tile: the result is `dest` with element `offsets + access(t)` replaced by element `t`
 /// of the tile, where that lies inside. `access` is injective.
 #[derive(Op)]
-#[op("tensor.transfer_write", Pure, verify, lower_to_eval, directives)]
-#[asm("$source `into` $dest `` custom<indices>($offsets, $static_offsets) `access` custom<map>($access) attr-dict `:` type($source) `into` type($dest)")]
+#[op(
+    "tensor.transfer_write",
+    Pure,
+    crate::slices::like_dest,
+    verify,
+    lower_to_eval,
+    directives
+)]
+#[asm(
+    "$source `into` $dest `` custom<indices>($offsets, $static_offsets) `access` custom<map>($access) attr-dict `:` type($source) `into` type($dest)"
+)]
 pub struct TransferWrite {
     /// The tile.
     #[is(TENSOR)]
@@ -99,7 +110,13 @@ impl Verify for TransferRead {
         {
             return Err(format!("pads {source} with {}", op.ir.ty(padding)).into());
         }
-        check_access(source, self.result.0, &self.offsets, &self.static_offsets, &self.access)
+        check_access(
+            source,
+            self.result.0,
+            &self.offsets,
+            &self.static_offsets,
+            &self.access,
+        )
     }
 }
 impl Verify for TransferWrite {
@@ -109,6 +126,12 @@ impl Verify for TransferWrite {
             return Err(format!("has a result of type {}, expected {dest}", self.result.0).into());
         }
         let tile = op.ir.ty(self.source);
-        check_access(dest, tile, &self.offsets, &self.static_offsets, &self.access)
+        check_access(
+            dest,
+            tile,
+            &self.offsets,
+            &self.static_offsets,
+            &self.access,
+        )
     }
 }

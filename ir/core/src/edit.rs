@@ -135,6 +135,14 @@ impl Ir {
         }
     }
 
+    /// Drops all operands of an op. One after the other: where a value is used twice, the place
+    /// of the use that is left may change.
+    fn drop_operands(&mut self, op: OpKey) {
+        while let Some(operand) = self.ops[op].operands.pop() {
+            self.drop_use(operand);
+        }
+    }
+
     /// Inserts a detached op.
     pub fn insert(&mut self, op: OpId, at: impl Into<At>) {
         let key = op.key(self.tag);
@@ -250,9 +258,7 @@ impl Ir {
         let tag = self.tag;
         let below = self.walk_below(OpId::new(op, tag));
         for op in below.into_iter().map(|id| id.key(tag)).chain([op]) {
-            for operand in std::mem::take(&mut self.ops[op].operands).into_iter().rev() {
-                self.drop_use(operand);
-            }
+            self.drop_operands(op);
         }
     }
 
@@ -319,12 +325,7 @@ impl Ir {
     /// Replaces all operands.
     pub fn set_operands(&mut self, op: OpId, values: &[Value]) {
         let key = op.key(self.tag);
-        for operand in std::mem::take(&mut self.ops[key].operands)
-            .into_iter()
-            .rev()
-        {
-            self.drop_use(operand);
-        }
+        self.drop_operands(key);
         let mut operands = SmallVec::with_capacity(values.len());
         for (index, value) in values.iter().enumerate() {
             operands.push(self.add_use(value.key(self.tag), key, index));

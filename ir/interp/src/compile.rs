@@ -108,6 +108,9 @@ impl<'m> Compiler<'m> {
         self.slots.insert(value, slot);
         slot
     }
+    pub(crate) fn slots_equal(&self, value: Value, slot: Slot) -> bool {
+        self.slots.get(&value) == Some(&slot)
+    }
     pub(crate) fn has_slot(&self, value: Value) -> bool {
         self.slots.contains_key(&value)
     }

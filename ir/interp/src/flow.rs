@@ -92,7 +92,12 @@ impl<'m> Compiler<'m> {
                 }
             }
             if source.slot != target {
-                moves.push((source.slot, target, source.last));
+                // What also stays where it is, as another of the targets, is not moved away.
+                let stays = |(j, v): (usize, &Value)| {
+                    ports[j].slot == source.slot && self.slots_equal(*v, source.slot)
+                };
+                let last = source.last && !to.iter().enumerate().any(stays);
+                moves.push((source.slot, target, last));
             }
         }
         self.moves(moves);
@@ -108,7 +113,16 @@ impl<'m> Compiler<'m> {
             match free {
                 Some(i) => {
                     let (from, to, last) = left.remove(i);
-                    self.move_slot(from, to, last);
+                    // The last of the moves from one source moves, whichever came last in the
+                    // program.
+                    let mut others = left.iter_mut().filter(|entry| entry.0 == from);
+                    match others.next() {
+                        Some(other) => {
+                            other.2 |= last;
+                            self.move_slot(from, to, false);
+                        }
+                        None => self.move_slot(from, to, last),
+                    }
                 }
                 None => {
                     // Only cycles are left: one source goes to a temporary.

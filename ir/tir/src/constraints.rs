@@ -21,6 +21,7 @@ constraints! {
     NUMBER_LIKE "an integer, index or float, or a vector or tensor of them" |ty| like(ty, is_scalar);
     TENSOR "a ranked tensor" |ty| ty.is::<TensorType>();
     FLOAT_TENSOR "a ranked tensor of floats" |ty| ty.is::<TensorType>() && ty.elem().is_float();
+    SHAPED "a ranked tensor or memref" |ty| ty.is::<TensorType>() || ty.is::<MemRefType>();
     MEMREF "a ranked memref" |ty| ty.is::<MemRefType>();
 }
 

@@ -25,6 +25,12 @@ enum Made {
     With(BlockId),
 }
 
+impl Made {
+    fn is(self, op: OpId) -> bool {
+        matches!(self, Made::By(by) if by == op)
+    }
+}
+
 /// A write under question: operand `operand` of `op`.
 #[derive(Clone, Copy)]
 struct Write {
@@ -74,6 +80,13 @@ impl<'a> Analysis<'a> {
             plan,
             remarks: Vec::new(),
         };
+        for op in ir.walk_ids() {
+            if touches_tensors(ir, op)
+                && let Some(known) = bufferizable(ir, op)
+            {
+                this.known.insert(op, known);
+            }
+        }
         let mut errors = Vec::new();
         for (index, block) in ir.blocks(body).enumerate() {
             let tensors: Vec<Value> = ir.args(block).filter(|v| is_tensor(ir, *v)).collect();
@@ -165,7 +178,7 @@ impl<'a> Analysis<'a> {
             }
             return Ok(());
         }
-        let Some(known) = bufferizable(ir, op) else {
+        let Some(known) = self.known.get(&op) else {
             return Err("works on tensors, and is not known to work on buffers".into());
         };
         let ties = known.ties(ir.op(op));
@@ -173,7 +186,6 @@ impl<'a> Analysis<'a> {
             self.undefined.extend(ir.results(op));
         }
         self.taken.extend(known.takes(ir.op(op)));
-        self.known.insert(op, known);
         for (index, result) in ir
             .results(op)
             .enumerate()
@@ -367,13 +379,8 @@ impl<'a> Analysis<'a> {
     }
 
     fn reads(&self, op: OpId, operand: usize) -> bool {
-        match self.known.get(&op) {
-            Some(known) => known.reads(self.ir.op(op), operand),
-            None => match bufferizable(self.ir, op) {
-                Some(known) => known.reads(self.ir.op(op), operand),
-                None => true,
-            },
-        }
+        let known = self.known.get(&op);
+        known.is_none_or(|known| known.reads(self.ir.op(op), operand))
     }
 
     /// Where the content of a tensor is made; nowhere if it is not defined.
@@ -425,22 +432,22 @@ impl<'a> Analysis<'a> {
             }
         }
         for value in self.aliases.members(operand) {
-            for u in ir.uses(*value) {
-                if u.op == w.op && u.operand == w.operand || !self.reads(u.op, u.operand) {
+            for u in ir.uses(*value).filter(|u| self.reads(u.op, u.operand)) {
+                let Some(made) = self.made(*value) else {
+                    continue;
+                };
+                let own = u.op == w.op && u.operand == w.operand;
+                let free = own || !self.between(made, w.op, u.op) || self.excused(w, u, *value);
+                if free && !self.repeats(made, w.op, u.op) {
                     continue;
                 }
-                if let Some(made) = self.made(*value)
-                    && self.between(made, w.op, u.op)
-                    && !self.excused(w, u, *value)
-                {
-                    let (loc, reader) = (ir.loc(u.op), ir.name(u.op));
-                    return Some(Box::new(move |d: Diagnostic| {
-                        d.note_at(
-                            loc,
-                            format!("'{reader}' reads afterwards what it held before"),
-                        )
-                    }));
-                }
+                let (loc, reader) = (ir.loc(u.op), ir.name(u.op));
+                return Some(Box::new(move |d: Diagnostic| {
+                    d.note_at(
+                        loc,
+                        format!("'{reader}' reads afterwards what it held before"),
+                    )
+                }));
             }
         }
         None
@@ -456,6 +463,25 @@ impl<'a> Analysis<'a> {
                 .iter()
                 .any(|t| t.writes && t.operand == operand)
         })
+    }
+
+    /// Whether a loop runs both ops again and again on a content that was made before it.
+    fn repeats(&self, made: Made, write: OpId, read: OpId) -> bool {
+        let ir = self.ir;
+        let block = match made {
+            Made::By(op) => ir.block_of(op),
+            Made::With(block) => Some(block),
+        };
+        let inside = |op: &OpId| ir.block_of(*op) != block;
+        if block.is_none_or(|block| ir.ancestor_in(write, block).is_none()) {
+            return false;
+        }
+        // The ops around the write, up to the block where the content is made.
+        let around = std::iter::successors(Some(write), |op| {
+            Some(*op).filter(inside).and_then(|op| ir.parent(op))
+        });
+        let mut loops = around.skip(1).filter(|op| !ir.is::<If>(*op));
+        loops.any(|l| read != l && ir.is_below(read, l) && !made.is(l))
     }
 
     /// Whether a write may happen after a content was made and before it is read.

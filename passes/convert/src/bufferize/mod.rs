@@ -9,7 +9,10 @@ pub mod analysis;
 mod interfaces;
 mod structure;
 
-use tir::{Attr, Diagnostic, FunctionType, Ir, Op, OpId, SymbolTable, TensorType, Type, Value};
+use tir::{
+    Attr, Diagnostic, FunctionType, Ir, Op, OpId, Pass, PassCx, PassResult, SymbolTable,
+    TensorType, Type, Value, pass,
+};
 use tir_accel::MachineInfo;
 use tir_func::{Func, Return};
 use tir_memref::bufferize::{Buffers, Home, Plan};
@@ -19,6 +22,30 @@ use analysis::{Analysis, is_tensor, touches_tensors};
 use structure::{Globals, argument_type};
 
 pub use interfaces::attach;
+
+pass! {
+    /// Makes all functions work on buffers in memory spaces, written in place where nobody can tell.
+    ///
+    /// Results of functions become arguments marked `func.out`, constants buffers of the module.
+    pub struct Bufferize = "bufferize" on "builtin.module" {
+        /// Tells for each copy why it is there.
+        pub remarks: bool = false,
+    }
+}
+
+impl Pass for Bufferize {
+    fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
+        let report = bufferize(ir)?;
+        cx.count("copies", report.copies);
+        if self.remarks {
+            report
+                .remarks
+                .into_iter()
+                .for_each(|remark| cx.remark(remark));
+        }
+        Ok(())
+    }
+}
 
 /// What bufferization did.
 #[derive(Default, Debug)]
@@ -36,7 +63,10 @@ pub struct Report {
 pub fn bufferize(module: &mut Ir) -> Result<Report, Vec<Diagnostic>> {
     attach();
     let far = MachineInfo::attached(module).and_then(|m| Some(Attr::str(m.far()?.name.as_str())));
-    let taken = SymbolTable::new(module).iter().map(|(name, _)| name.as_str()).collect();
+    let taken = SymbolTable::new(module)
+        .iter()
+        .map(|(name, _)| name.as_str())
+        .collect();
     let mut globals = Globals::new(far, taken);
     let (mut report, mut errors) = (Report::default(), Vec::new());
     for (_, child) in module.children_mut() {
@@ -51,7 +81,9 @@ pub fn bufferize(module: &mut Ir) -> Result<Report, Vec<Diagnostic>> {
         return Err(errors);
     }
     if let Some(body) = module.body_block(module.root(), 0) {
-        let at = module.first(body).map_or(tir::At::End(body), tir::At::Before);
+        let at = module
+            .first(body)
+            .map_or(tir::At::End(body), tir::At::Before);
         // Behind the machine, before the functions.
         let first = module.ops_in(body).find(|op| module.is::<Func>(*op));
         let at = first.map_or(at, tir::At::Before);
@@ -77,22 +109,41 @@ fn function(
     report: &mut Report,
 ) -> Result<(), Vec<Diagnostic>> {
     let root = ir.root();
-    let Some(func) = ir.get::<Func>(root) else { return Ok(()) };
-    let Some(signature) = func.signature() else { return Ok(()) };
+    let Some(func) = ir.get::<Func>(root) else {
+        return Ok(());
+    };
+    let Some(signature) = func.signature() else {
+        return Ok(());
+    };
     let entry = ir.entry(func.body);
     // The arguments for results stand behind the others.
-    let outs: Vec<Type> = signature.results.iter().copied().filter(|t| t.is::<TensorType>()).collect();
+    let outs: Vec<Type> = signature
+        .results
+        .iter()
+        .copied()
+        .filter(|t| t.is::<TensorType>())
+        .collect();
     let outs: Vec<Value> = match entry {
-        Some(entry) => outs.iter().map(|ty| ir.add_arg(entry, argument_type(*ty, far))).collect(),
+        Some(entry) => outs
+            .iter()
+            .map(|ty| ir.add_arg(entry, argument_type(*ty, far)))
+            .collect(),
         None => Vec::new(),
     };
-    let mut plan = Plan { far, ..Plan::default() };
+    let mut plan = Plan {
+        far,
+        ..Plan::default()
+    };
     if entry.is_some() {
         let analysis = Analysis::run(ir, func.body, plan)?;
         let given = given(&analysis, ir, func.body, &outs);
+        let names = names(ir, func.body, &outs);
         plan = analysis.plan;
         plan.given = given;
         report.remarks.extend(analysis.remarks);
+        for (out, hint) in names {
+            ir.set_hint(out, hint);
+        }
     }
     sign(ir, root, &func, signature, far);
     let Some(entry) = entry else { return Ok(()) };
@@ -117,7 +168,12 @@ fn sign(ir: &mut Ir, root: OpId, func: &Func, signature: &FunctionType, far: Opt
     let outs = signature.results.iter().copied().filter(tensor);
     let inputs = signature.inputs.iter().copied().chain(outs);
     let inputs: Vec<Type> = inputs.map(|ty| argument_type(ty, far)).collect();
-    let results: Vec<Type> = signature.results.iter().copied().filter(|t| !tensor(t)).collect();
+    let results: Vec<Type> = signature
+        .results
+        .iter()
+        .copied()
+        .filter(|t| !tensor(t))
+        .collect();
     if signature.results.iter().any(tensor) {
         let (args, kept) = structure::argument_attrs(
             func.arg_attrs.clone(),
@@ -131,7 +187,24 @@ fn sign(ir: &mut Ir, root: OpId, func: &Func, signature: &FunctionType, far: Opt
             ir.set_attr(root, "res_attrs", Attr::array(kept));
         }
     }
-    ir.set_attr(root, "function_type", Attr::ty(Type::function(inputs, results)));
+    ir.set_attr(
+        root,
+        "function_type",
+        Attr::ty(Type::function(inputs, results)),
+    );
+}
+
+/// The arguments for results and the names of what is returned.
+fn names(ir: &Ir, body: tir::RegionId, outs: &[Value]) -> Vec<(Value, Option<tir::Name>)> {
+    let ends = ir.blocks(body).filter_map(|block| ir.last(block));
+    let Some(end) = ends.into_iter().find(|op| ir.is::<Return>(*op)) else {
+        return Vec::new();
+    };
+    let results = ir.operands(end).filter(|v| is_tensor(ir, *v));
+    results
+        .zip(outs)
+        .map(|(value, out)| (*out, ir.hint(value)))
+        .collect()
 }
 
 /// Buffers that need not be made, as they are what the function returns: the arguments for its
@@ -145,10 +218,14 @@ fn given(
     let mut given = std::collections::HashMap::new();
     let blocks: Vec<_> = ir.blocks(body).collect();
     let [block] = blocks[..] else { return given };
-    let Some(end) = ir.last(block).filter(|op| ir.is::<Return>(*op)) else { return given };
+    let Some(end) = ir.last(block).filter(|op| ir.is::<Return>(*op)) else {
+        return given;
+    };
     let results = ir.operands(end).filter(|v| is_tensor(ir, *v));
     for (value, out) in results.zip(outs) {
-        let Some(Root::Made(home)) = analysis.root(value) else { continue };
+        let Some(Root::Made(home)) = analysis.root(value) else {
+            continue;
+        };
         let (Home::Result(op, _) | Home::Operand(op, _)) = home;
         if ir.block_of(op) == Some(block) && analysis.space(value).is_none() {
             given.entry(home).or_insert(*out);

@@ -1,0 +1,278 @@
+//! Random programs on tensors do the same on buffers, bit for bit, and write no argument.
+
+mod common;
+
+use std::fmt::Write;
+
+use tir::data::Random;
+
+const HEAD: &str = r#"
+!M = tensor<4x4xf32>
+!H = tensor<2x4xf32>
+!L = tensor<16xf32>
+#id = affine_map<(i, j) -> (i, j)>
+#tr = affine_map<(i, j) -> (j, i)>
+#row = affine_map<(i, j) -> (i)>
+#x = affine_map<(i, j, k) -> (i, k)>
+#y = affine_map<(i, j, k) -> (k, j)>
+#z = affine_map<(i, j, k) -> (i, j)>
+"#;
+
+struct Maker {
+    random: Random,
+    text: String,
+    names: usize,
+    /// Values in scope: 4x4, 2x4.
+    scope: [Vec<String>; 2],
+    /// Loop counters in scope, each 0 to 2.
+    counters: Vec<String>,
+    depth: usize,
+}
+
+impl Maker {
+    fn below(&mut self, n: usize) -> usize {
+        (self.random.next_u64() % n as u64) as usize
+    }
+    fn name(&mut self) -> String {
+        self.names += 1;
+        format!("%v{}", self.names)
+    }
+    fn pick(&mut self, kind: usize) -> String {
+        let n = self.scope[kind].len();
+        // Younger values more often.
+        let at = self.below(n).max(self.below(n));
+        self.scope[kind][at].clone()
+    }
+    fn offset(&mut self) -> String {
+        match self.below(4) {
+            0 if !self.counters.is_empty() => {
+                let i = self.below(self.counters.len());
+                self.counters[i].clone()
+            }
+            n => (n % 3).to_string(),
+        }
+    }
+    fn line(&mut self, text: &str) {
+        let _ = writeln!(self.text, "{}{text}", "  ".repeat(self.depth + 1));
+    }
+    fn keep(&mut self, kind: usize, name: &str) {
+        self.scope[kind].push(name.to_string());
+    }
+
+    fn generic(&mut self) {
+        let kind = self.below(2);
+        let ty = ["!M", "!H"][kind];
+        let name = self.name();
+        let (a, mut b, mut out) = (self.pick(kind), self.pick(kind), self.pick(kind));
+        if self.below(3) == 0 {
+            let empty = self.name();
+            self.line(&format!("{empty} = tensor.empty() : {ty}"));
+            out = empty;
+        }
+        if self.below(4) == 0 {
+            b = out.clone();
+        }
+        let undefined = !self.scope[kind].contains(&out);
+        let how = self.below(if undefined { 2 } else { 4 });
+        if undefined && b == out {
+            b = a.clone();
+        }
+        let (maps, kinds, combine) = match how {
+            0 => ("#id, #id, #id", "\"parallel\", \"parallel\"", ""),
+            1 if kind == 0 => ("#id, #tr, #id", "\"parallel\", \"parallel\"", ""),
+            2 if kind == 0 => (
+                "#x, #y, #z",
+                "\"parallel\", \"parallel\", \"reduction\"",
+                "combine add ",
+            ),
+            3 => (
+                "#id, #id, #id",
+                "\"parallel\", \"parallel\"",
+                "combine max ",
+            ),
+            _ => ("#id, #id, #id", "\"parallel\", \"parallel\"", ""),
+        };
+        self.line(&format!("{name} = tensor.generic {{indexing_maps = [{maps}], iterator_types = [{kinds}]}} ins({a}, {b} : {ty}, {ty}) outs({out} : {ty}) {combine}{{"));
+        self.line("^bb0(%s: f32, %t: f32):");
+        let op = ["addf", "mulf", "subf"][self.below(3)];
+        self.line(&format!("  %u = arith.{op} %s, %t : f32"));
+        self.line("  tensor.yield %u : f32");
+        self.line(&format!("}} -> {ty}"));
+        self.keep(kind, &name);
+    }
+
+    fn slice(&mut self) {
+        let name = self.name();
+        let (whole, offset) = (self.pick(0), self.offset());
+        if self.below(2) == 0 {
+            self.line(&format!(
+                "{name} = tensor.extract_slice {whole}[{offset}, 0] [2, 4] [1, 1] : !M to !H"
+            ));
+            return self.keep(1, &name);
+        }
+        let part = self.pick(1);
+        self.line(&format!("{name} = tensor.insert_slice {part} into {whole}[{offset}, 0] [2, 4] [1, 1] : !H into !M"));
+        self.keep(0, &name);
+    }
+
+    /// Take a part out, work on it, put it back.
+    fn update(&mut self) {
+        let (part, done, name) = (self.name(), self.name(), self.name());
+        let (whole, offset) = (self.pick(0), self.offset());
+        self.line(&format!(
+            "{part} = tensor.extract_slice {whole}[{offset}, 0] [2, 4] [1, 1] : !M to !H"
+        ));
+        let other = self.pick(1);
+        self.line(&format!("{done} = tensor.generic {{indexing_maps = [#id, #id], iterator_types = [\"parallel\", \"parallel\"]}} ins({other} : !H) outs({part} : !H) combine add {{"));
+        self.line("^bb0(%s: f32):");
+        self.line("  tensor.yield %s : f32");
+        self.line("} -> !H");
+        self.line(&format!("{name} = tensor.insert_slice {done} into {whole}[{offset}, 0] [2, 4] [1, 1] : !H into !M"));
+        self.keep(0, &name);
+        if self.below(3) == 0 {
+            self.keep(1, &done);
+        }
+    }
+
+    fn transfer(&mut self) {
+        let name = self.name();
+        let (large, offset) = (self.pick(0), self.offset());
+        let shift = self.below(5) as i64 - 2;
+        if self.below(2) == 0 {
+            self.line(&format!("{name} = tensor.transfer_read {large}[{offset}, {shift}] access (r, c) -> (c, r) : !M to !M"));
+        } else {
+            let tile = self.pick(1);
+            self.line(&format!("{name} = tensor.transfer_write {tile} into {large}[{shift}, {offset}] access (r, c) -> (c, r) : !H into !M"));
+        }
+        self.keep(0, &name);
+    }
+
+    fn reshape(&mut self) {
+        let (flat, name) = (self.name(), self.name());
+        let src = self.pick(0);
+        self.line(&format!(
+            "{flat} = tensor.collapse_shape {src} [[0, 1]] : !M into !L"
+        ));
+        self.line(&format!(
+            "{name} = tensor.expand_shape {flat} [[0, 1]] : !L into !M"
+        ));
+        self.keep(0, &name);
+    }
+
+    fn nested(&mut self, ops: usize) {
+        self.depth += 1;
+        self.ops(ops);
+        self.depth -= 1;
+    }
+
+    fn for_(&mut self) {
+        let count = 1 + self.below(3);
+        let init: Vec<String> = (0..count).map(|_| self.pick(0)).collect();
+        let args: Vec<String> = (0..count).map(|_| self.name()).collect();
+        let (name, counter) = (self.name(), self.name());
+        let pairs: Vec<String> = args
+            .iter()
+            .zip(&init)
+            .map(|(a, i)| format!("{a} = {i}"))
+            .collect();
+        let types = vec!["!M"; count].join(", ");
+        let trips = self.below(4);
+        self.line(&format!(
+            "{name}:{count} = loop.for {counter} = 0 to {trips} iter_args({}) -> ({types}) {{",
+            pairs.join(", ")
+        ));
+        let scope = self.scope.clone();
+        self.scope[0].extend(args.clone());
+        if trips <= 3 {
+            self.counters.push(counter.clone());
+        }
+        let ops = 1 + self.below(4);
+        self.nested(ops);
+        let yields: Vec<String> = (0..count).map(|_| self.pick(0)).collect();
+        self.line(&format!("  loop.yield {} : {types}", yields.join(", ")));
+        self.line("}");
+        self.scope = scope;
+        self.counters.retain(|c| *c != counter);
+        for i in 0..count {
+            self.keep(0, &format!("{name}#{i}"));
+        }
+    }
+
+    fn if_(&mut self) {
+        let (cond, name) = (self.name(), self.name());
+        let left = match self.counters.last() {
+            Some(counter) => counter.clone(),
+            None => "%one".to_string(),
+        };
+        self.line(&format!("{cond} = arith.cmpi ult, {left}, %one : index"));
+        self.line(&format!("{name} = loop.if {cond} -> (!M) {{"));
+        for side in 0..2 {
+            let scope = self.scope.clone();
+            let ops = self.below(3);
+            self.nested(ops);
+            let value = self.pick(0);
+            self.line(&format!("  loop.yield {value} : !M"));
+            self.line(if side == 0 { "} else {" } else { "}" });
+            self.scope = scope;
+        }
+        self.keep(0, &name);
+    }
+
+    fn ops(&mut self, count: usize) {
+        for _ in 0..count {
+            match self.below(16) {
+                0..=4 => self.generic(),
+                5..=6 => self.slice(),
+                7..=8 => self.update(),
+                9..=10 => self.transfer(),
+                11 => self.reshape(),
+                12..=13 if self.depth < 3 => self.for_(),
+                14..=15 if self.depth < 3 => self.if_(),
+                _ => self.generic(),
+            }
+        }
+    }
+}
+
+fn program(seed: u64) -> String {
+    let mut maker = Maker {
+        random: Random::new(seed),
+        text: HEAD.to_string(),
+        names: 0,
+        scope: [
+            vec!["%a".into(), "%b".into(), "%k".into()],
+            vec!["%h".into()],
+        ],
+        counters: Vec::new(),
+        depth: 0,
+    };
+    maker
+        .text
+        .push_str("func.func @f(%a: !M, %b: !M, %h: !H) -> (!M, !M) {\n");
+    maker.line("%one = arith.constant 1 : index");
+    maker.line("%k = arith.constant dense<0.25> : !M");
+    let ops = 3 + maker.below(8);
+    maker.ops(ops);
+    let (x, y) = (maker.pick(0), maker.pick(0));
+    maker.line(&format!("func.return {x}, {y} : !M, !M"));
+    maker.text.push_str("}\n");
+    maker.text
+}
+
+#[test]
+fn random_programs_do_the_same() {
+    let count = std::env::var("TIR_RANDOM_PROGRAMS")
+        .ok()
+        .and_then(|n| n.parse().ok());
+    let mut copies = 0;
+    for seed in 0..count.unwrap_or(120) {
+        let text = program(seed);
+        let done = std::panic::catch_unwind(|| common::same(&text, "f").1.copies);
+        copies += done.unwrap_or_else(|e| {
+            let text = e.downcast_ref::<String>().cloned().unwrap_or_default();
+            panic!("program {seed}: {text}")
+        });
+    }
+    // There must be something to decide.
+    assert!(copies > 50, "{copies} copies");
+}

@@ -1,9 +1,11 @@
 //! The pipelines `to-tensor`, `to-loop`, `to-memref`: each starts from any earlier level.
 
 use tir::{Alias, Pipeline, pass};
+use tir_accel_passes::{ExpandGeneric, InsertTokens, ScheduleTransfers};
 use tir_convert::bufferize::Bufferize;
 use tir_convert::{FuseElementwise, FuseGraph, GraphToTensor};
 use tir_generic::{Canonicalize, Cse};
+use tir_memory_passes::CheckPlan;
 use tir_tile::{Tensorize, Tile};
 
 use crate::attach_machine::AttachMachine;
@@ -31,6 +33,19 @@ pass! {
         pub machine: Option<String> = None,
         /// Slots of every buffer of a loop that tiles leave room for.
         pub depth: i64 = 2,
+    }
+}
+pass! {
+    /// Lowers to accel level: transfers, tokens between queues, planned offsets.
+    pub struct ToAccel = "to-accel" on "builtin.module" {
+        /// The machine file to attach, unless it has been done.
+        pub machine: Option<String> = None,
+        /// Slots of a buffer of an iteration, to begin with.
+        pub depth: i64 = 2,
+        /// Make windows that slide rings.
+        pub ring: bool = true,
+        /// The thread waits for each start at once.
+        pub sync: bool = false,
     }
 }
 
@@ -74,6 +89,30 @@ impl Alias for ToMemref {
         });
         p.add(Bufferize::default());
         p.nest("func.func", |p| {
+            p.add(Canonicalize::default());
+        });
+    }
+}
+impl Alias for ToAccel {
+    fn expand(&self, p: &mut Pipeline) {
+        p.alias(ToMemref {
+            machine: self.machine.clone(),
+            depth: self.depth,
+        });
+        p.nest("func.func", |p| {
+            p.add(ScheduleTransfers {
+                depth: self.depth,
+                ring: self.ring,
+                ..ScheduleTransfers::default()
+            });
+            p.add(Canonicalize::default());
+            p.add(Cse::default());
+            p.add(InsertTokens {
+                sync: self.sync,
+                ..InsertTokens::default()
+            });
+            p.add(ExpandGeneric::default());
+            p.add(CheckPlan::default());
             p.add(Canonicalize::default());
         });
     }

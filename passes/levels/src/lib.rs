@@ -5,7 +5,7 @@ mod attach_machine;
 mod levels;
 
 pub use attach_machine::AttachMachine;
-pub use levels::{ToLoop, ToMemref, ToTensor};
+pub use levels::{ToAccel, ToLoop, ToMemref, ToTensor};
 
 use tir::PassInfo;
 
@@ -16,5 +16,6 @@ pub fn passes() -> Vec<PassInfo> {
         PassInfo::alias::<ToTensor>(),
         PassInfo::alias::<ToLoop>(),
         PassInfo::alias::<ToMemref>(),
+        PassInfo::alias::<ToAccel>(),
     ]
 }

@@ -26,5 +26,7 @@ pub fn stock() -> Tool {
         .passes(tir_generic::passes())
         .passes(tir_convert::passes())
         .passes(tir_tile::passes())
+        .passes(tir_accel_passes::passes())
+        .passes(tir_memory_passes::passes())
         .passes(tir_levels::passes())
 }

@@ -23,7 +23,7 @@ fn notes(report: &tir_convert::bufferize::Report) -> String {
 
 #[test]
 fn walkthrough_has_four_transfers_and_no_copy() {
-    let (ir, report) = on_buffers(include_str!("walkthrough.tir"));
+    let (ir, report) = on_buffers(include_str!("../../../test/passes/bufferize/walkthrough.tir"));
     assert_eq!((report.copies, notes(&report)), (0, String::new()));
     assert_eq!(count(&ir, "memref.transfer_read"), 3);
     assert_eq!(count(&ir, "memref.transfer_write"), 1);
@@ -205,4 +205,14 @@ fn unknown_work_on_tensors_is_an_error() {
         errors[0].to_string(),
         "test.tir:7:1: error: 'arith.addf' works on tensors, and is not known to work on buffers"
     );
+}
+
+#[test]
+fn programs_that_were_never_tiled_work_on_far_buffers() {
+    let body = "%y = graph.fused {\n%e = tensor.empty() : !M\n".to_string()
+        + &add("x", "a", "b", "e")
+        + &add("z", "x", "a", "e")
+        + "graph.yield %z : !M\n} : !M\nfunc.return %y : !M\n";
+    let (ir, report) = same(&program(&body), "f");
+    assert_eq!((report.copies, count(&ir, "memref.alloc")), (0, 0), "{}", show(&ir));
 }

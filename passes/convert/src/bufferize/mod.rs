@@ -115,6 +115,7 @@ fn function(
     let Some(signature) = func.signature() else {
         return Ok(());
     };
+    dissolve_groups(ir);
     let entry = ir.entry(func.body);
     // The arguments for results stand behind the others.
     let outs: Vec<Type> = signature
@@ -160,6 +161,23 @@ fn function(
     report.copies += cx.copies();
     cx.finish();
     Ok(())
+}
+
+/// What is in groups that no pass took up stands on its own.
+fn dissolve_groups(ir: &mut Ir) {
+    for op in ir.walk_ids() {
+        if !ir.is::<tir_graph::Fused>(op) {
+            continue;
+        }
+        let Some(block) = ir.body_block(op, 0) else {
+            continue;
+        };
+        let Some(end) = ir.last(block) else { continue };
+        let results: Vec<Value> = ir.operands(end).collect();
+        ir.erase(end);
+        ir.inline_block(block, op, &[]);
+        ir.replace(op, &results);
+    }
 }
 
 /// The signature without tensors.

@@ -111,7 +111,8 @@ fn place_blobs(
     }
     if let Some(first) = homeless.first() {
         let (count, key) = (homeless.len(), &first.key);
-        let error = format!("no file is named for {count} constants in memory, first '{key}'");
+        let what = if count == 1 { "constant" } else { "constants" };
+        let error = format!("no file is named for {count} {what} in memory, first '{key}'");
         let error = Diagnostic::error(error).note("--weights-out FILE says where they go");
         return Err(Box::new(error));
     }

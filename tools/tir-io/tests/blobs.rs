@@ -144,6 +144,6 @@ fn standard_output_needs_a_name_for_weights() {
     let error = save(&mut ir, Out::Stdout(None), |_| String::new()).unwrap_err();
     assert_eq!(
         error.message,
-        "no file is named for 1 constants in memory, first 'w'"
+        "no file is named for 1 constant in memory, first 'w'"
     );
 }

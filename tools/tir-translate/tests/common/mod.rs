@@ -11,17 +11,25 @@ const ATOL: f64 = 1e-4;
 
 /// A folder of `test/e2e`.
 pub fn folder(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../test/e2e").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../test/e2e")
+        .join(name)
 }
 
 /// `CASE.in_0.npy`, `CASE.in_1.npy`, … as far as there are any.
 fn arrays(model: &Path, what: &str) -> Vec<Array> {
     let paths = (0..).map(|k| model.with_extension(format!("{what}_{k}.npy")));
-    paths.take_while(|p| p.exists()).map(|p| npy::read(&p).unwrap()).collect()
+    paths
+        .take_while(|p| p.exists())
+        .map(|p| npy::read(&p).unwrap())
+        .collect()
 }
 
 /// Imports a model, changes it, and runs it; what is wrong with it, if anything.
-pub fn check(model: &Path, change: impl FnOnce(&mut Ir) -> Result<(), String>) -> Result<(), String> {
+pub fn check(
+    model: &Path,
+    change: impl FnOnce(&mut Ir) -> Result<(), String>,
+) -> Result<(), String> {
     let mut ir = tir_translate::import_onnx(model).map_err(|errors| errors[0].message.clone())?;
     change(&mut ir)?;
     let inputs = arrays(model, "in").into_iter().map(Data::Tensor).collect();
@@ -30,7 +38,11 @@ pub fn check(model: &Path, change: impl FnOnce(&mut Ir) -> Result<(), String>) -
     let outputs = outputs.map_err(|errors| errors[0].to_string())?;
     let expected = arrays(model, "out");
     if expected.len() != outputs.len() {
-        return Err(format!("{} outputs, expected {}", outputs.len(), expected.len()));
+        return Err(format!(
+            "{} outputs, expected {}",
+            outputs.len(),
+            expected.len()
+        ));
     }
     for (wanted, found) in expected.iter().zip(&outputs) {
         let found = found.to_array().map_err(|e| e.message)?;
@@ -58,7 +70,13 @@ pub fn check_ops(change: impl Fn(&mut Ir) -> Result<(), String>) {
             wrong.push(format!("{name}: {why}"));
         }
     }
-    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), models.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} of {}:\n{}",
+        wrong.len(),
+        models.len(),
+        wrong.join("\n")
+    );
 }
 
 /// Checks the small networks.

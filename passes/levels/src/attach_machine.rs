@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tir::{At, Diagnostic, Ir, Name, Pass, PassCx, PassResult, pass, verify};
+use tir::{At, Diagnostic, Ir, Loc, Name, Pass, PassCx, PassResult, pass, verify};
 use tir_accel::MachineInfo;
 
 pass! {
@@ -19,8 +19,14 @@ pass! {
 /// Reads a machine file: a `.tir` that holds one `accel.machine`.
 pub fn read_machine(file: &str) -> Result<Ir, Vec<Diagnostic>> {
     let fail = |message: String| vec![Diagnostic::error(message)];
-    let text = std::fs::read_to_string(Path::new(file))
+    let bytes = std::fs::read(Path::new(file))
         .map_err(|e| fail(format!("cannot read machine file '{file}': {e}")))?;
+    let text = String::from_utf8(bytes).map_err(|e| {
+        let before = e.as_bytes().iter().take(e.utf8_error().valid_up_to());
+        let line = before.filter(|b| **b == b'\n').count() as u32 + 1;
+        let place = Loc::file(Name::new(file), line, 1);
+        vec![Diagnostic::error("the line is no UTF-8 text").at(place)]
+    })?;
     let mut module = tir::text::parse(&text, Name::new(file), &tir::ParseOptions::default())?;
     verify(&module)?;
     let slots = module.slots();
@@ -33,10 +39,12 @@ pub fn read_machine(file: &str) -> Result<Ir, Vec<Diagnostic>> {
         [slot] => module
             .take(slot)
             .ok_or_else(|| fail(format!("machine file '{file}' holds no machine"))),
-        _ => Err(fail(format!(
-            "machine file '{file}' holds {} machines, expected one accel.machine",
-            machines.len()
-        ))),
+        _ => {
+            let count = machines.len();
+            let what = format!("a machine file with {count} machines, expected one accel.machine");
+            let place = Loc::file(Name::new(file), 1, 1);
+            Err(vec![Diagnostic::error(what).at(place)])
+        }
     }
 }
 

@@ -4,7 +4,8 @@ use tir::{Diagnostic, Ir, Name, Sources};
 use tir_text::{ParseOptions, PrintOptions};
 
 /// Prints a program in pretty form, in generic form, and with locations; reads each text again
-/// and compares; and prints that again, which must give the same text.
+/// and compares; and prints that again, which must give the same text. (A pretty form may leave
+/// out a terminator, and with it a location: those are compared in generic form.)
 ///
 /// # Errors
 /// What differs. The text that was printed is added to `sources`, so that places in it show.
@@ -16,7 +17,7 @@ pub fn round_trip(
     for (form, generic, locations) in [
         ("pretty form", false, false),
         ("generic form", true, false),
-        ("form with locations", false, true),
+        ("generic form with locations", true, true),
     ] {
         let options = PrintOptions {
             generic,

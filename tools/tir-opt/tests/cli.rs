@@ -59,7 +59,7 @@ fn tool() -> Tool {
         ])
 }
 
-const EMPTY: &str = "\"builtin.module\"() ({\n}) : () -> ()\n";
+const EMPTY: &str = "\"builtin.module\"() ({\n^bb0:\n}) : () -> ()\n";
 
 fn run_on(input: &[u8], args: &[&str]) -> Outcome {
     let args: Vec<OsString> = ["my-opt"].iter().chain(args).map(OsString::from).collect();
@@ -198,7 +198,7 @@ fn split_input() {
     let outcome = run_on(bad.as_bytes(), &["--split-input-file"]);
     assert_eq!((outcome.code, outcome.stdout.len()), (1, 0));
     assert!(
-        outcome.stderr.contains("--> <stdin>:4:"),
+        outcome.stderr.contains("--> <stdin>:5:"),
         "{}",
         outcome.stderr
     );
@@ -217,10 +217,13 @@ fn verify_diagnostics() {
     assert_eq!((good.code, good.stderr.as_str()), (0, ""));
     assert_eq!(
         check(&format!(
-            "{bad}// -----\n// expected-error@below {{{{x}}}}\n{EMPTY}"
+            "{bad}// -----\n// expected-error@below {{{{never}}}}\n{EMPTY}"
         ))
         .code,
         1
     );
-    assert_eq!(check(&bad.replace("no.such}}", "other}}")).code, 1);
+    assert_eq!(
+        check(&bad.replace("no.such}}", "quite different}}")).code,
+        1
+    );
 }

@@ -10,8 +10,10 @@ use std::time::{Duration, Instant};
 use tir_data::Random;
 use tir_opt::Tool;
 
-const CUTS: usize = 1_000;
-const FLIPS: usize = 10_000;
+/// A debug build is some ten times slower.
+const SLOW: usize = if cfg!(debug_assertions) { 10 } else { 1 };
+const CUTS: usize = 1_000 / SLOW;
+const FLIPS: usize = 10_000 / SLOW;
 /// What means something in a text is more dangerous than any byte.
 const SPECIAL: &[u8] = b"(){}[]<>%#@!^\"/,:=-+ \n0";
 /// Longer examples are the business of a benchmark.
@@ -71,7 +73,10 @@ fn wrong(tool: &Tool, args: &[&str], input: &[u8]) -> Option<String> {
         0 => None,
         1 if outcome.stderr.contains("panicked") => Some(format!("panics:\n{}", outcome.stderr)),
         1 if outcome.stderr.contains("--> ") => None,
-        1 => Some(format!("gives an error without a place:\n{}", outcome.stderr)),
+        1 => Some(format!(
+            "gives an error without a place:\n{}",
+            outcome.stderr
+        )),
         code => Some(format!("ends with {code}:\n{}", outcome.stderr)),
     }
 }
@@ -131,7 +136,12 @@ fn check(inputs: &[Vec<u8>], run: impl Fn(&Tool, usize, &[u8]) -> Option<String>
     let _ = std::panic::take_hook();
     let failures = failures.into_inner().unwrap_or_else(|p| p.into_inner());
     let shown: Vec<&str> = failures.iter().take(5).map(String::as_str).collect();
-    assert!(failures.is_empty(), "{} failures\n{}", failures.len(), shown.join("\n"));
+    assert!(
+        failures.is_empty(),
+        "{} failures\n{}",
+        failures.len(),
+        shown.join("\n")
+    );
 }
 
 #[test]
@@ -139,15 +149,27 @@ fn programs() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../test");
     let mut paths = Vec::new();
     examples(&folder, &mut paths);
-    let read = |path: &PathBuf| std::fs::read(path).ok().filter(|text| text.len() <= LONGEST);
+    let read = |path: &PathBuf| {
+        std::fs::read(path)
+            .ok()
+            .filter(|text| text.len() <= LONGEST)
+    };
     let mut texts: Vec<Vec<u8>> = paths.iter().filter_map(read).collect();
     texts.extend(PROGRAMS.iter().map(|text| text.as_bytes().to_vec()));
     check(&mutations(&texts), |tool, k, input| {
         let flags: &[&str] = match k % 4 {
             0 => &["--threads=1"],
-            1 => &["--threads=1", "--allow-unregistered-dialect", "--print-op-generic"],
+            1 => &[
+                "--threads=1",
+                "--allow-unregistered-dialect",
+                "--print-op-generic",
+            ],
             2 => &["--threads=1", "--canonicalize", "--cse"],
-            _ => &["--threads=1", "--split-input-file", "--allow-unregistered-dialect"],
+            _ => &[
+                "--threads=1",
+                "--split-input-file",
+                "--allow-unregistered-dialect",
+            ],
         };
         wrong(tool, flags, input)
     });
@@ -178,4 +200,28 @@ fn pipelines() {
         let flag = format!("--pass-pipeline={text}");
         wrong(tool, &["--threads=1", &flag], program)
     });
+}
+
+#[test]
+fn machine_files() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../test/e2e/machines");
+    let mut paths = Vec::new();
+    examples(&folder, &mut paths);
+    let texts: Vec<Vec<u8>> = paths
+        .iter()
+        .filter_map(|path| std::fs::read(path).ok())
+        .collect();
+    assert!(!texts.is_empty(), "no machine file in {}", folder.display());
+    let temporary = std::env::temp_dir().join(format!("tir-opt-machines-{}", std::process::id()));
+    std::fs::create_dir_all(&temporary).expect("a folder");
+    let program = PROGRAMS[1].as_bytes();
+    check(&mutations(&texts), |tool, k, machine| {
+        let file = temporary.join(format!("{k}.tir"));
+        std::fs::write(&file, machine).expect("a file");
+        let flag = format!("--attach-machine=file={}", file.display());
+        let wrong = wrong(tool, &["--threads=1", &flag], program);
+        std::fs::remove_file(&file).expect("removed");
+        wrong
+    });
+    std::fs::remove_dir_all(&temporary).expect("removed");
 }

@@ -4,6 +4,7 @@
 pub mod bind;
 mod cli;
 mod machine;
+mod on_machine;
 mod run;
 mod summary;
 

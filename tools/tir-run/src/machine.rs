@@ -24,7 +24,7 @@ pub struct MachineSummary {
     pub queues: Vec<QueueSummary>,
     /// Multiply-adds on units.
     pub macs: u64,
-    /// Multiply-adds on units and on the thread, if the latter were counted.
+    /// Multiply-adds of the whole program, if they were counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub all_macs: Option<u64>,
     /// Transfers by cause.
@@ -93,8 +93,8 @@ pub struct CallSummary {
 }
 
 impl MachineSummary {
-    /// The account in a report; `thread_macs` are multiply-adds that no unit did.
-    pub fn new(report: &Report, thread_macs: Option<u64>) -> Self {
+    /// The account in a report; `all_macs` are the multiply-adds of the whole program.
+    pub fn new(report: &Report, all_macs: Option<u64>) -> Self {
         let share = |cycles: u64| cycles as f64 / report.cycles.max(1) as f64;
         let macs = report.queues.iter().map(|q| q.macs).sum::<u64>();
         // The first of equal bounds: a part before the space it uses.
@@ -125,7 +125,7 @@ impl MachineSummary {
                 })
                 .collect(),
             macs,
-            all_macs: thread_macs.map(|thread| macs.saturating_add(thread)),
+            all_macs,
             causes: report
                 .causes
                 .iter()
@@ -221,11 +221,7 @@ impl MachineSummary {
             );
             writeln!(f, "{}", line.trim_end())?;
         }
-        writeln!(
-            f,
-            "\n  {:12} {:>13} {:>15} {:>7}",
-            "", "peak bytes", "of", ""
-        )?;
+        writeln!(f, "\n  {:12} {:>13} {:>15}", "", "peak bytes", "of")?;
         for s in &self.spaces {
             let percent = 100.0 * s.peak_extent as f64 / s.bytes.max(1) as f64;
             let (name, peak, of) = (&s.name, grouped(s.peak_extent), grouped(s.bytes));

@@ -10,6 +10,7 @@ use tir_text::ParseOptions;
 
 use crate::bind::{self, Param, Source};
 use crate::cli::Options;
+use crate::on_machine;
 use crate::summary::{Compared, InputSummary, OutputSummary, Summary};
 
 type Errors = Vec<Diagnostic>;
@@ -17,7 +18,11 @@ type Errors = Vec<Diagnostic>;
 /// Runs the program; the files that the options name are written if all went well, or if an
 /// output differs. Places in errors point into texts that are added to `sources`.
 pub fn run(options: &Options, sources: &mut Sources) -> Result<Summary, Errors> {
-    let module = load(options, sources)?;
+    let mut module = load(options, sources)?;
+    if let Some(file) = &options.machine {
+        on_machine::replace(&mut module, file)?;
+    }
+    let module = module;
     let (name, function) = function(&module, options.function.as_deref())?;
     let signature = function
         .attr("function_type")
@@ -43,10 +48,14 @@ pub fn run(options: &Options, sources: &mut Sources) -> Result<Summary, Errors> 
         ..Limits::default()
     };
     let mut interpreter = Interpreter::new(&module).with_options(limits);
+    on_machine::attach(&mut interpreter.env, &module, options.trace.is_some())?;
     let args = arguments(&mut interpreter, &params, &inputs).map_err(place)?;
     let start = Instant::now();
     let results = interpreter.run(name, args.clone())?;
     let seconds = start.elapsed().as_secs_f64();
+
+    // Before outputs are read: that is no part of the program.
+    let machine = on_machine::finish(&mut interpreter.env, &module)?;
 
     let outputs = outputs(
         &mut interpreter,
@@ -57,6 +66,9 @@ pub fn run(options: &Options, sources: &mut Sources) -> Result<Summary, Errors> 
     )
     .map_err(place)?;
     let files = write_outputs(options, &outputs)?;
+    if let Some(path) = &options.trace {
+        write_trace(path, machine.as_ref().map(|(_, trace)| trace.as_str()))?;
+    }
     let mut summary = Summary {
         file: options.file.clone(),
         function: format!("@{name}"),
@@ -69,7 +81,7 @@ pub fn run(options: &Options, sources: &mut Sources) -> Result<Summary, Errors> 
         seconds,
         rtol: options.rtol,
         atol: options.atol,
-        machine: None,
+        machine: machine.map(|(summary, _)| summary),
         timing: options.timing,
     };
     for (k, array) in outputs.iter().enumerate() {
@@ -228,6 +240,17 @@ fn write_outputs(options: &Options, outputs: &[Array]) -> Result<Vec<PathBuf>, E
         file.commit().map_err(|e| fail(e.to_string()))?;
     }
     Ok(paths)
+}
+
+fn write_trace(path: &Path, trace: Option<&str>) -> Result<(), Errors> {
+    let fail = |message: String| vec![Diagnostic::error(message)];
+    let Some(trace) = trace else {
+        return Err(fail("--trace: the program runs on no machine".into()));
+    };
+    let staged = Staged::write(path, &[trace.as_bytes()]);
+    staged
+        .and_then(Staged::commit)
+        .map_err(|e| fail(e.to_string()))
 }
 
 fn input_summary(k: usize, param: &Param, source: &Source) -> InputSummary {

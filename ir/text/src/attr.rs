@@ -348,9 +348,8 @@ impl Reading<'_> {
         if ty.is_some()
             && !matches!(
                 rule,
-                Rule::number | Rule::bool | Rule::text | Rule::other_attr
+                Rule::number | Rule::bool | Rule::text | Rule::other_attr | Rule::dialect_attr
             )
-            && !(rule == Rule::dialect_attr)
         {
             return Err(self.error(text, "this attribute takes no type"));
         }

@@ -120,7 +120,11 @@ fn start(error: &Error<Rule>) -> usize {
 /// `a`, `b` or `c`.
 fn list(tokens: &[String]) -> String {
     let quote = |token: &String| {
-        if token == NAME || token == NUMBER { token.clone() } else { format!("`{token}`") }
+        if token == NAME || token == NUMBER {
+            token.clone()
+        } else {
+            format!("`{token}`")
+        }
     };
     let quoted: Vec<String> = tokens.iter().map(quote).collect();
     match quoted.split_last() {
@@ -181,11 +185,6 @@ pub(crate) fn explain_text(
     texts.error(place, message)
 }
 
-/// Whether `at` of a text is where an operation begins, by what stands there.
-fn op_at(text: &str) -> bool {
-    crate::source::starts_op(text)
-}
-
 /// What is wrong with a run of operations that the grammar refuses.
 pub(crate) fn explain_ops(source: &Source<'_>, text: &str) -> Failure {
     let (mut at, tokens) = furthest(Rule::ops, text);
@@ -195,11 +194,12 @@ pub(crate) fn explain_ops(source: &Source<'_>, text: &str) -> Failure {
     // The last operation that begins at or before the place.
     let mut start = None;
     let mut cursor = Cursor::new(text);
-    let mut previous_ends = true;
+    // Not behind a comma: there a list of values goes on.
+    let mut fresh = true;
     while !cursor.done() && cursor.pos <= at {
         let here = cursor.pos;
         let rest = cursor.rest();
-        if previous_ends && op_at(rest) || rest.starts_with('"') && op_at(rest) {
+        if fresh && crate::source::starts_op(rest) {
             start = Some(here);
             // Past its results and `=`.
             if rest.starts_with('%') {
@@ -211,10 +211,11 @@ pub(crate) fn explain_ops(source: &Source<'_>, text: &str) -> Failure {
                 cursor.eat("=");
             }
         }
-        previous_ends = true;
-        if cursor.token().is_empty() {
+        let token = cursor.token();
+        if token.is_empty() {
             break;
         }
+        fresh = token != ",";
     }
     let mut here = Cursor::at(text, at, text.len());
     here.ws();
@@ -226,14 +227,15 @@ pub(crate) fn explain_ops(source: &Source<'_>, text: &str) -> Failure {
     let token = here.token();
     let before = text[..at].trim_end();
     // A word without a dot where an operation should begin.
-    let word_start = before.rfind(|c: char| !c.is_alphanumeric() && c != '_').map_or(0, |i| {
-        i + before[i..].chars().next().map_or(1, char::len_utf8)
-    });
+    let word_start = before
+        .rfind(|c: char| !c.is_alphanumeric() && c != '_')
+        .map_or(0, |i| {
+            i + before[i..].chars().next().map_or(1, char::len_utf8)
+        });
     let word = &before[word_start..];
     let line = before[..word_start].rfind('\n').map_or(0, |i| i + 1);
-    let first = before[line..word_start].trim_start_matches(|c: char| {
-        c.is_whitespace() || c == '{' || c == '}'
-    });
+    let first = before[line..word_start]
+        .trim_start_matches(|c: char| c.is_whitespace() || c == '{' || c == '}');
     if word.bytes().next().is_some_and(is_letter) && first.is_empty() && !token.contains('.') {
         return Box::new(source.error(word, not_an_op(word)));
     }

@@ -70,6 +70,22 @@ pub(crate) struct Format {
     pub(crate) has_dict: bool,
 }
 
+/// Says what is wrong with the declared format of an op, if it has one: for the tests of a dialect.
+pub fn check_format(info: &OpInfo) -> Result<(), String> {
+    let Some(text) = &info.asm else { return Ok(()) };
+    let format = parse(info, text)?;
+    let required =
+        info.fields.iter().enumerate().filter(|(_, field)| {
+            matches!(field.role, Role::Attribute(_)) && field.default.is_none()
+        });
+    for (i, field) in required {
+        if !format.says[i] && !format.has_dict {
+            return Err(format!("the format cannot say attribute '{}'", field.name));
+        }
+    }
+    Ok(())
+}
+
 struct Reader<'a> {
     info: &'a OpInfo,
     text: &'a str,
@@ -141,36 +157,37 @@ impl<'a> Reader<'a> {
         let mut out = Vec::new();
         loop {
             self.ws();
-            let Some(first) = self.text.chars().next() else {
+            if self.text.is_empty() || self.text.starts_with(')') {
                 return Ok(out);
+            }
+            self.one(&mut out)?;
+        }
+    }
+
+    /// One literal (several elements), group or other element.
+    fn one(&mut self, out: &mut Vec<Elem>) -> Result<(), String> {
+        if let Some(rest) = self.text.strip_prefix('`') {
+            let Some((literal, rest)) = rest.split_once('`') else {
+                return Err("a literal is not closed by a backtick".to_string());
             };
-            match first {
-                ')' => return Ok(out),
-                '`' => {
-                    let rest = &self.text[1..];
-                    let Some(end) = rest.find('`') else {
-                        return Err("a literal is not closed by a backtick".to_string());
-                    };
-                    let literal = &rest[..end];
-                    self.text = &rest[end + 1..];
-                    match literal {
-                        "" => out.push(Elem::Space("")),
-                        "\\n" => out.push(Elem::Space("\n")),
-                        " " => out.push(Elem::Space(" ")),
-                        _ => {
-                            for token in literal.split_whitespace() {
-                                split_literal(token, &mut out);
-                            }
-                        }
+            self.text = rest;
+            match literal {
+                "" => out.push(Elem::Space("")),
+                "\\n" => out.push(Elem::Space("\n")),
+                " " => out.push(Elem::Space(" ")),
+                _ => {
+                    for token in literal.split_whitespace() {
+                        split_literal(token, out);
                     }
                 }
-                '(' => {
-                    self.text = &self.text[1..];
-                    out.push(self.group()?);
-                }
-                _ => out.push(self.elem()?),
             }
+        } else if let Some(rest) = self.text.strip_prefix('(') {
+            self.text = rest;
+            out.push(self.group()?);
+        } else {
+            out.push(self.elem()?);
         }
+        Ok(())
     }
 
     fn group(&mut self) -> Result<Elem, String> {
@@ -185,25 +202,7 @@ impl<'a> Reader<'a> {
             if self.text.is_empty() {
                 return Err("a group is not closed by `)`".to_string());
             }
-            if self.text.starts_with('`') || self.text.starts_with('(') {
-                let before = self.text;
-                // One element at a time.
-                if before.starts_with('(') {
-                    self.text = &before[1..];
-                    then.push(self.group()?);
-                } else {
-                    let end = before[1..].find('`').map_or(before.len(), |n| n + 2);
-                    let mut one = Reader {
-                        info: self.info,
-                        text: &before[..end],
-                        format: Format::default(),
-                    };
-                    then.extend(one.elems()?);
-                    self.text = &before[end..];
-                }
-            } else {
-                then.push(self.elem()?);
-            }
+            self.one(&mut then)?;
             if self.eat("^") {
                 anchor = Some(then.len() - 1);
             }

@@ -44,11 +44,8 @@ pub(crate) fn fits(op: OpRef<'_>, info: &OpInfo, format: &Format) -> bool {
             .iter()
             .position(|f| f.name == *name && f.role.is_attribute());
         match field {
-            Some(i) if format.says[i] => {
-                if !says(info, format, i, *value) {
-                    return false;
-                }
-            }
+            Some(i) if format.says[i] && !says(info, format, i, *value) => return false,
+            Some(i) if format.says[i] => {}
             _ if !format.has_dict => return false,
             _ => {}
         }

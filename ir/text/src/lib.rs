@@ -1,8 +1,36 @@
 //! Text to IR and IR to text: one grammar for all dialects, declared formats, the printer.
 //!
-//! [`parse`] reads a file, [`print`] writes one. What an op looks like is declared by its format
-//! (see the crate's README) or, where a format cannot say it, by Rust code ([`Asm`]).
+//! [`parse`] reads a file, [`print`] writes one, [`equal`] compares what was read. A text goes
+//! through a scan (brackets, depth, cut at the outermost operations), the grammar
+//! (`grammar.pest`: where operations and regions lie), and the op's own syntax.
+//!
+//! # Formats
+//!
+//! `#[asm("$x `,` $y attr-dict `:` type($sum)")]` declares what stands behind the op's name:
+//!
+//! | element | stands for |
+//! |---|---|
+//! | `` `word` ``, `` `(` `` | a keyword without dots, or punctuation; several may share backticks |
+//! | `` `` ``, `` ` ` ``, `` `\n` `` | printed space: none, one, a new line; nothing to read |
+//! | `$field` | an operand (`%a`), operands (`%a, %b`); an attribute: a word of an enumeration, `16`, `true`, `[1, 2]`, `"text"`, else as it is; a region; a successor `^b(%a : t)` |
+//! | `symbol($field)` | a string attribute as `@name` |
+//! | `type($field)`, `type($result)`, `type(operands)`, `type(results)` | types; operand types that are not said come from the values, result types from `infer` |
+//! | `functional-type(operands, results)` | `(t, t) -> t`; takes fields too |
+//! | `attr-dict`, `attr-dict-with-keyword` | the attributes that the format does not say and that are not at their default: `{a = 1}`, `attributes {a = 1}` |
+//! | `operands`, `regions`, `successors` | all of them |
+//! | `(… $x^ …)?`, `(… $x^ …)? : (…)` | there if the anchor is (for an attribute: and not at its default); the text is taken to have it if its first element comes next |
+//! | `implicit-terminator(d.op)` | regions may leave out this terminator when it says nothing |
+//! | `custom<indices>($dynamic, $static)` | `[%i, 0]`: operands of type index, and an array with [`DYNAMIC`](tir_core::DYNAMIC) in their places |
+//! | `custom<typed-args>($args)` | `(%a : t, %b : t)` |
+//! | `custom<constant>($value, type($result))` | `4 : index`, `true`, `#d.a<…> : t` |
+//! | `custom<name>(…)` | code of the op: [`Directives`] |
+//!
+//! No format may write what begins another operation: a dotted word, a string and then `(`, `%x =`
+//! and then one of these; nor `:` behind a successor, nor `#a =`. An op that its format cannot say
+//! prints in generic form. Where a format cannot say the syntax, Rust code does: [`Asm`].
 #![forbid(unsafe_code)]
+// A `Name` is hashed by its text, which does not change.
+#![allow(clippy::mutable_key_type)]
 
 // The parser that the grammar becomes names it, as it does without the standard library.
 extern crate alloc;
@@ -29,7 +57,7 @@ mod texts;
 mod tree;
 
 pub use equal::equal;
-pub use format::Arg;
+pub use format::{Arg, check_format};
 pub use matcher::{Directive, Directives, DirectivesObject, Parts, directives};
 pub use parse::{ParseOptions, parse, parse_attr, parse_type};
 pub use parser::{Argument, Asm, AsmObject, AsmParser, Operand, asm};

@@ -570,7 +570,8 @@ impl<'s> Lower<'s> {
                     _ => self.frame.ir.new_block(region),
                 };
                 if first && current.is_some() && !entry {
-                    let message = "the first block has no label: its arguments stand before the `{`";
+                    let message =
+                        "the first block has no label: its arguments stand before the `{`";
                     return Err(self.texts.error(text, message));
                 }
                 if labels.insert(Box::from(text), block).is_some() {

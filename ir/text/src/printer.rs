@@ -74,39 +74,26 @@ impl<'a> AsmPrinter<'a> {
         }
     }
 
-    /// Lays out what was written from `start` again, over several lines.
+    /// Lays out what was written from `start` again: as many items on a line as fit.
     fn break_up(&mut self, start: usize, cuts: &[usize], open: &str, close: &str) {
         let written = self.p.out.split_off(start);
-        if written.contains('\n') {
-            self.p.out.push_str(&written);
-            return;
-        }
-        let column = self.p.column();
         let end = written.len() - close.len();
-        let mut items = Vec::new();
-        for (i, cut) in cuts.iter().enumerate() {
-            let to = cuts.get(i + 1).map_or(end, |next| next - start - 2);
-            items.push(RcDoc::text(&written[cut - start..to]));
-        }
-        let separator = RcDoc::<()>::text(",").append(RcDoc::line());
-        let indent = 4 + 2 * self.p.indent as isize;
-        let inner = RcDoc::intersperse(items.into_iter().map(RcDoc::group), separator);
-        // As many items to a line as fit.
+        let items = cuts.iter().enumerate().map(|(i, cut)| {
+            let to = cuts
+                .get(i + 1)
+                .map_or(end, |next| next - start - ", ".len());
+            RcDoc::<()>::text(&written[cut - start..to])
+        });
+        let separator = RcDoc::text(",").append(RcDoc::line().group());
+        let indent = 2 * self.p.indent as isize + 4;
         let doc = RcDoc::text(open)
-            .append(RcDoc::line_().append(fill(inner)).nest(indent))
+            .append(RcDoc::line_())
+            .append(RcDoc::intersperse(items, separator))
+            .nest(indent)
             .append(RcDoc::text(close));
         let mut out = String::new();
-        if doc
-            .render_fmt(
-                WIDTH.saturating_sub(if cuts.is_empty() { column } else { 0 }),
-                &mut out,
-            )
-            .is_ok()
-        {
-            self.p.out.push_str(&out);
-        } else {
-            self.p.out.push_str(&written);
-        }
+        let laid_out = !written.contains('\n') && doc.render_fmt(WIDTH, &mut out).is_ok();
+        self.p.out.push_str(if laid_out { &out } else { &written });
     }
 
     /// A type.
@@ -288,9 +275,4 @@ impl<'a> AsmPrinter<'a> {
         self.p.newline();
         self.p.indent -= deeper;
     }
-}
-
-/// Items of which as many stand on a line as fit.
-fn fill(doc: RcDoc<'_, ()>) -> RcDoc<'_, ()> {
-    doc
 }

@@ -2,6 +2,8 @@
 
 use tir_core::{Diagnostic, Loc, LocFile};
 
+use crate::cursor::{Cursor, is_letter, is_word};
+
 /// A file, and where a piece of its text stands in it.
 pub(crate) struct Source<'t> {
     pub(crate) text: &'t str,
@@ -172,49 +174,35 @@ pub(crate) struct Cut {
     pub(crate) depth: usize,
 }
 
+/// More names of results than this are not looked for at the start of an operation.
+const NAMES: usize = 100;
+
 /// Whether an operation begins here: `%r =` and a name, a dotted word, or `"name"(`.
 pub(crate) fn starts_op(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    let mut i = 0;
-    if bytes.first() == Some(&b'%') {
-        let Some(equals) = bytes.iter().take(100_000).position(|b| *b == b'=') else {
-            return false;
-        };
-        let plain = |b: &u8| {
-            b.is_ascii_alphanumeric()
-                || b.is_ascii_whitespace()
-                || *b >= 128
-                || matches!(b, b'%' | b',' | b':' | b'_' | b'$' | b'.' | b'-')
-        };
-        if !bytes[..equals].iter().all(plain) {
+    let first = text.as_bytes().first();
+    if !first.is_some_and(|b| matches!(b, b'%' | b'"') || is_letter(*b)) {
+        return false;
+    }
+    let mut cursor = Cursor::new(text);
+    let mut names = 0;
+    while cursor.sigil(b'%').is_some() {
+        names += 1;
+        if cursor.eat(":") && cursor.number().is_none() || names > NAMES {
             return false;
         }
-        i = equals + 1;
-        while bytes.get(i).is_some_and(u8::is_ascii_whitespace) {
-            i += 1;
-        }
-        if bytes.get(i) == Some(&b'"') {
-            return true;
+        if !cursor.eat(",") {
+            break;
         }
     }
-    match bytes.get(i) {
-        Some(b'"') => {
-            let Some(close) = bytes[i + 1..].iter().position(|b| *b == b'"') else {
-                return false;
-            };
-            let rest = &bytes[i + close + 2..];
-            rest.iter().find(|b| !b.is_ascii_whitespace()) == Some(&b'(')
-        }
-        Some(b) if b.is_ascii_alphabetic() || *b == b'_' => {
-            let word = |b: &u8| b.is_ascii_alphanumeric() || *b == b'_' || *b == b'$';
-            let end = bytes[i..]
-                .iter()
-                .position(|b| !word(b))
-                .map_or(bytes.len(), |n| i + n);
-            bytes.get(end) == Some(&b'.') && bytes.get(end + 1).is_some_and(word)
-        }
-        _ => false,
+    if names > 0 && !cursor.eat("=") {
+        return false;
     }
+    cursor.ws();
+    if cursor.byte() == Some(b'"') {
+        return cursor.string().is_some() && cursor.eat("(");
+    }
+    let word = cursor.word();
+    word.is_some() && cursor.byte() == Some(b'.') && cursor.nth(1).is_some_and(is_word)
 }
 
 fn starts_alias(text: &str) -> bool {
@@ -233,8 +221,16 @@ const OPEN: u8 = 4;
 const CLOSE: u8 = 5;
 const LESS: u8 = 6;
 const GREATER: u8 = 7;
+const CONTROL: u8 = 8;
 static CLASS: [u8; 256] = {
     let mut table = [PLAIN; 256];
+    let mut control = 0;
+    while control < b' ' {
+        table[control as usize] = CONTROL;
+        control += 1;
+    }
+    table[b'\t' as usize] = PLAIN;
+    table[b'\r' as usize] = PLAIN;
     table[b'\n' as usize] = NEWLINE;
     table[b'"' as usize] = QUOTE;
     table[b'/' as usize] = SLASH;
@@ -339,6 +335,10 @@ pub(crate) fn scan(source: &Source<'_>, max_depth: usize) -> Result<Cut, Diagnos
         let b = bytes[i];
         match CLASS[b as usize] {
             PLAIN => {}
+            CONTROL => {
+                let message = format!("control character U+{b:04X} stands outside a string");
+                return Err(source.error(&text[i..=i], message));
+            }
             NEWLINE => line_start = true,
             QUOTE => i = string_end(source, i)?,
             SLASH => {
@@ -448,7 +448,10 @@ fn askew(source: &Source<'_>) -> Option<(usize, usize)> {
     let indent = |at: usize| {
         let line = source.lines.partition_point(|start| *start as usize <= at) - 1;
         let start = source.lines[line] as usize;
-        let blank = bytes[start..].iter().take_while(|b| matches!(b, b' ' | b'\t')).count();
+        let blank = bytes[start..]
+            .iter()
+            .take_while(|b| matches!(b, b' ' | b'\t'))
+            .count();
         (blank, start + blank == at)
     };
     let mut stack: Vec<usize> = Vec::new();
@@ -457,7 +460,10 @@ fn askew(source: &Source<'_>) -> Option<(usize, usize)> {
         match bytes[i] {
             b'"' => i = string_end(source, i).unwrap_or(bytes.len()),
             b'/' if bytes.get(i + 1) == Some(&b'/') => {
-                i = bytes[i..].iter().position(|b| *b == b'\n').map_or(bytes.len(), |n| i + n);
+                i = bytes[i..]
+                    .iter()
+                    .position(|b| *b == b'\n')
+                    .map_or(bytes.len(), |n| i + n);
             }
             b'{' => stack.push(i),
             b'}' => {

@@ -361,3 +361,38 @@ fn threads_agree() {
     assert_eq!(printed[0], text);
     assert!(printed.iter().all(|p| *p == printed[0]));
 }
+
+#[test]
+fn long_lists_are_broken() {
+    let mut text = String::from("func.func @f(");
+    let args: Vec<String> = (0..12)
+        .map(|i| format!("%argument{i}: tensor<16x16xf32>"))
+        .collect();
+    text.push_str(&args.join(", "));
+    text.push_str(") {\n  func.return\n}\n");
+    insta::assert_snapshot!(round_trip(&text), @r"
+    func.func @f(
+        %argument0: tensor<16x16xf32>, %argument1: tensor<16x16xf32>, %argument2: tensor<16x16xf32>,
+        %argument3: tensor<16x16xf32>, %argument4: tensor<16x16xf32>, %argument5: tensor<16x16xf32>,
+        %argument6: tensor<16x16xf32>, %argument7: tensor<16x16xf32>, %argument8: tensor<16x16xf32>,
+        %argument9: tensor<16x16xf32>, %argument10: tensor<16x16xf32>, %argument11: tensor<16x16xf32>) {
+      func.return
+    }
+    ");
+}
+
+#[test]
+fn formats_are_checked() {
+    let mut info = OpInfo::new(Name::new("t.x"));
+    for (format, error) in [
+        ("$y", "the format names `$y`, which is no field"),
+        ("`a", "a literal is not closed by a backtick"),
+        ("(`a`)?", "an optional group needs an anchor `^`"),
+        ("(`a`", "a group is not closed by `)`"),
+        ("typ(operands)", "unexpected `typ` in the format"),
+        ("attr-dict )", "unexpected `)` in the format"),
+    ] {
+        info.asm = Some(format.to_string());
+        assert_eq!(text::check_format(&info), Err(error.to_string()));
+    }
+}

@@ -41,11 +41,20 @@ accel.machine @npu attributes {v = array<i64: 1, 2>} {
 "##;
 
 fn try_read(text: &str) {
-    let opts = ParseOptions { threads: 1, ..options() };
+    let opts = ParseOptions {
+        threads: 1,
+        ..options()
+    };
     match text::parse(text, Name::new("test.tir"), &opts) {
         Ok(ir) => {
             // What reads also prints; where it verifies, it reads back the same.
-            let printed = text::print(&ir, &PrintOptions { generic: true, ..PrintOptions::default() });
+            let printed = text::print(
+                &ir,
+                &PrintOptions {
+                    generic: true,
+                    ..PrintOptions::default()
+                },
+            );
             match text::parse(&printed, Name::new("printed.tir"), &opts) {
                 Ok(again) => {
                     if let Err(error) = text::equal(&ir, &again, false) {
@@ -86,7 +95,8 @@ fn the_example_reads() {
 #[test]
 fn cut_anywhere() {
     load();
-    for at in 0..EXAMPLE.len() {
+    let step = if cfg!(debug_assertions) { 5 } else { 1 };
+    for at in (0..EXAMPLE.len()).step_by(step) {
         if EXAMPLE.is_char_boundary(at) {
             try_read(&EXAMPLE[..at]);
             try_read(&EXAMPLE[at..]);
@@ -99,7 +109,13 @@ fn bytes_flipped() {
     load();
     let mut random = Random(0x9E37_79B9_7F4A_7C15);
     let mut done = 0;
-    while done < 10_000 {
+    // Reading is slow in a debug build.
+    let wanted = if cfg!(debug_assertions) {
+        2_000
+    } else {
+        10_000
+    };
+    while done < wanted {
         let mut bytes = EXAMPLE.as_bytes().to_vec();
         for _ in 0..=random.next(2) {
             let at = random.next(bytes.len());
@@ -121,7 +137,7 @@ fn bytes_flipped() {
 fn pieces_moved() {
     load();
     let mut random = Random(0x1234_5678_9ABC_DEF1);
-    for _ in 0..2_000 {
+    for _ in 0..if cfg!(debug_assertions) { 400 } else { 4_000 } {
         let mut cut = || {
             let (a, b) = (random.next(EXAMPLE.len()), random.next(EXAMPLE.len()));
             (a.min(b), a.max(b).min(a.min(b) + 40))
@@ -148,13 +164,34 @@ fn deep() {
     for n in [90, 195, 20_000] {
         on_small_stack(nest("\"d.op\"() ({\n", "", "}) : () -> ()\n", n / 2));
         on_small_stack(nest("t.repeat %x {\n", "", "}\n", n));
-        on_small_stack(format!("\"d.op\"() {{a = {}}} : () -> ()", nest("[", "", "]", n)));
-        on_small_stack(format!("\"d.op\"() {{a = {}}} : () -> ()", nest("{b = ", "1", "}", n)));
-        on_small_stack(format!("\"d.op\"() {{a = {}}} : () -> ()", nest("tuple<", "i1", ">", n)));
-        on_small_stack(format!("\"d.op\"() {{a = {}}} : () -> ()", nest("!d.t<<", "", ">>", n / 2)));
-        on_small_stack(format!("\"d.op\"() {{a = {}}} : () -> ()", nest("() -> (", "", ")", n)));
-        on_small_stack(format!("\"d.op\"() {{a = {}()}} : () -> ()", "() -> ".repeat(n)));
-        on_small_stack(format!("\"d.op\"() : () -> () loc({})", nest("\"a\"(", "\"b\"", ")", n)));
+        on_small_stack(format!(
+            "\"d.op\"() {{a = {}}} : () -> ()",
+            nest("[", "", "]", n)
+        ));
+        on_small_stack(format!(
+            "\"d.op\"() {{a = {}}} : () -> ()",
+            nest("{b = ", "1", "}", n)
+        ));
+        on_small_stack(format!(
+            "\"d.op\"() {{a = {}}} : () -> ()",
+            nest("tuple<", "i1", ">", n)
+        ));
+        on_small_stack(format!(
+            "\"d.op\"() {{a = {}}} : () -> ()",
+            nest("!d.t<<", "", ">>", n / 2)
+        ));
+        on_small_stack(format!(
+            "\"d.op\"() {{a = {}}} : () -> ()",
+            nest("() -> (", "", ")", n)
+        ));
+        on_small_stack(format!(
+            "\"d.op\"() {{a = {}()}} : () -> ()",
+            "() -> ".repeat(n)
+        ));
+        on_small_stack(format!(
+            "\"d.op\"() : () -> () loc({})",
+            nest("\"a\"(", "\"b\"", ")", n)
+        ));
         let affine = |e: String| format!("\"d.op\"() {{a = affine_map<(i) -> ({e})>}} : () -> ()");
         on_small_stack(affine(nest("(", "i", ")", n)));
         on_small_stack(affine(format!("i{}", " + i".repeat(n))));
@@ -169,12 +206,24 @@ fn deep() {
 fn wide() {
     let many = 50_000;
     on_small_stack(format!("\"d.op\"({}) : () -> ()", "%a, ".repeat(many)));
-    on_small_stack(format!("{} = \"d.op\"() : () -> ()", vec!["%a"; many].join(", ")));
+    on_small_stack(format!(
+        "{} = \"d.op\"() : () -> ()",
+        vec!["%a"; many].join(", ")
+    ));
     on_small_stack(format!("d.op {}", "%a, ".repeat(many)));
     on_small_stack(format!("%x:{} = \"d.op\"() : () -> i32", u64::MAX));
-    on_small_stack(format!("\"d.op\"() {{a = [{}]}} : () -> ()", vec!["1"; many].join(",")));
+    on_small_stack(format!(
+        "\"d.op\"() {{a = [{}]}} : () -> ()",
+        vec!["1"; many].join(",")
+    ));
     on_small_stack(" ".repeat(many));
     on_small_stack("// x\n".repeat(many));
+    on_small_stack("%a,\n".repeat(many));
+    on_small_stack("%a %a\n".repeat(many));
+    on_small_stack("\"d.op\"(\n".repeat(many));
+    on_small_stack("} {\n".repeat(many));
+    on_small_stack("return\n".repeat(many));
+    on_small_stack("d.op {\n".repeat(many));
     on_small_stack(format!("\"d.op\"() ({{{}}}) : () -> ()", " ".repeat(many)));
     on_small_stack("\"d.op\"() : () -> () ".repeat(many / 10));
     on_small_stack(format!("#a = 1\n{}", "#a = 1\n".repeat(100)));
@@ -182,6 +231,9 @@ fn wide() {
     on_small_stack("%".repeat(many));
     on_small_stack("-".repeat(many));
     on_small_stack("a.".repeat(many));
-    on_small_stack(format!("\"d.op\"() {{a = tensor<{}f32>}} : () -> ()", "9x".repeat(many)));
+    on_small_stack(format!(
+        "\"d.op\"() {{a = tensor<{}f32>}} : () -> ()",
+        "9x".repeat(many)
+    ));
     on_small_stack("\u{1F600} = \u{0}".to_string());
 }

@@ -22,10 +22,10 @@ pass! {
     }
 }
 pass! {
-    /// Rotates buffers, inserts transfers and plans memory, with fewer slots until all fits.
+    /// Rotates buffers and inserts transfers, with fewer slots until `plan-memory` will fit.
     ///
-    /// It is `multi-buffer`, `insert-dma` and `plan-memory`. Where the buffers do not fit, the
-    /// largest one of the peak that has several slots gets one less.
+    /// It is `multi-buffer` and `insert-dma`. Where the buffers do not fit, the largest one of the
+    /// peak that has several slots gets one less.
     pub struct ScheduleTransfers = "schedule-transfers" on "func.func" {
         /// Slots of a buffer of an iteration, to begin with.
         pub depth: i64 = 2,

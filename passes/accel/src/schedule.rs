@@ -1,5 +1,4 @@
-//! `schedule-transfers`: rotating buffers, transfers and a plan of memory as one, with fewer slots
-//! until all fits.
+//! `schedule-transfers`: rotating buffers and transfers, with fewer slots until all fits in memory.
 
 use tir::{Attr, Diagnostic, Ir, Name, OpId};
 use tir_accel::MachineInfo;
@@ -84,7 +83,9 @@ impl Schedule {
         let rotate = MultiBuffer { depth: self.depth, ring: self.ring };
         rotate.apply(ir, machine).map_err(NoPlan::Other)?;
         InsertDma::default().apply(ir, machine).map_err(NoPlan::Other)?;
-        plan_memory(ir, machine)
+        // Only whether it fits: what is simplified before the plan must not merge its views.
+        let mut planned = ir.clone();
+        plan_memory(&mut planned, machine)
     }
 }
 

@@ -5,7 +5,7 @@ use tir_accel_passes::{ExpandGeneric, InsertTokens, ScheduleTransfers};
 use tir_convert::bufferize::Bufferize;
 use tir_convert::{FuseElementwise, FuseGraph, GraphToTensor};
 use tir_generic::{Canonicalize, Cse};
-use tir_memory_passes::CheckPlan;
+use tir_memory_passes::{CheckPlan, PlanMemory};
 use tir_tile::{Tensorize, Tile};
 
 use crate::attach_machine::AttachMachine;
@@ -107,6 +107,7 @@ impl Alias for ToAccel {
             });
             p.add(Canonicalize::default());
             p.add(Cse::default());
+            p.add(PlanMemory::default());
             p.add(InsertTokens {
                 sync: self.sync,
                 ..InsertTokens::default()

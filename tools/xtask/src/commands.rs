@@ -18,6 +18,27 @@ pub(crate) fn test() -> Result<bool, String> {
     Ok(rust && lit)
 }
 
+/// README's first command: the first line of its code blocks that calls cargo, and what follows it
+/// behind backslashes.
+fn readme() -> Result<bool, String> {
+    let text = std::fs::read_to_string(root().join("README.md")).unwrap_or_default();
+    let Some(command) = first_command(&text) else {
+        println!("== README: no command");
+        return Ok(false);
+    };
+    let words: Vec<&str> = command.split_whitespace().skip(1).collect();
+    step("README's first command", &words, &[])
+}
+
+fn first_command(text: &str) -> Option<String> {
+    let blocks = text.split("```").skip(1).step_by(2);
+    let joined: Vec<String> = blocks.map(|block| block.replace("\\\n", " ")).collect();
+    let lines = joined.iter().flat_map(|block| block.lines());
+    let mut commands = lines.map(|line| line.trim().trim_start_matches("$ "));
+    let command = commands.find(|line| line.starts_with("cargo "))?;
+    Some(command.split(" #").next().unwrap_or(command).to_string())
+}
+
 /// All that CI does.
 pub(crate) fn ready() -> Result<bool, String> {
     let docs = [("RUSTDOCFLAGS", "-D warnings")];
@@ -40,6 +61,7 @@ pub(crate) fn ready() -> Result<bool, String> {
     )?;
     println!("== rules of the house");
     good &= crate::show_tidy()?;
+    good &= readme()?;
     good &= test()?;
     Ok(good)
 }
@@ -59,4 +81,20 @@ fn step(what: &str, args: &[&str], env: &[(&str, &str)]) -> Result<bool, String>
         println!("== {what}: FAILED after {seconds:.0} s");
     }
     Ok(status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::first_command;
+
+    #[test]
+    fn the_first_command_of_a_page() {
+        let page =
+            "# x\ncargo no\n```sh\n# first\n$ cargo run \\\n  -p y # why\n```\n```\ncargo z\n```";
+        assert_eq!(
+            first_command(page).as_deref().map(str::trim),
+            Some("cargo run    -p y")
+        );
+        assert_eq!(first_command("cargo run"), None);
+    }
 }

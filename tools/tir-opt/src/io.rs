@@ -1,6 +1,6 @@
 //! Files and standard streams.
 
-use std::io::{IsTerminal, Read};
+use std::io::{IsTerminal, Read, Write};
 use std::path::Path;
 
 use tir::{Diagnostic, Loc, Name, Sources};
@@ -61,6 +61,30 @@ fn read_file(path: &Path, max_bytes: u64) -> std::io::Result<Vec<u8>> {
         .take(max_bytes.saturating_add(1))
         .read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+/// Whether a path names something that is no regular file (a device, a pipe): it is written to,
+/// never replaced by a file of its name.
+pub(crate) fn is_special(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|m| !m.is_file() && !m.is_dir())
+}
+
+/// Writes a file so that its name holds all of it or what it held before.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Diagnostic> {
+    let written = if is_special(path) {
+        let open = std::fs::OpenOptions::new().write(true).open(path);
+        let written = open.and_then(|mut file| file.write_all(bytes));
+        written.map_err(|e| format!("{}: cannot write: {e}", path.display()))
+    } else {
+        let staged = tir_data::Staged::write(path, &[bytes]);
+        staged
+            .and_then(tir_data::Staged::commit)
+            .map_err(|e| e.to_string())
+    };
+    written.map_err(Diagnostic::error)
 }
 
 /// Whether standard error shows colours: it is a terminal and nobody asked for none.

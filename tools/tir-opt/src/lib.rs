@@ -19,7 +19,7 @@ mod stock;
 
 pub use cli::{List, Options, command};
 pub use expect::Expectations;
-pub use io::{Input, color, read, render};
+pub use io::{Input, color, read, render, write};
 pub use round_trip::round_trip;
 pub use stock::{DIALECTS, stock};
 

@@ -4,13 +4,13 @@ use std::io::Read;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use tir::{Diagnostic, Ir, Name, Sources};
+use tir::{Diagnostic, Failure, Ir, Name, Sources};
 use tir_pass::{PIPELINE, PassManager, Pipeline, Settings};
 use tir_text::{ParseOptions, PrintOptions};
 
 use crate::cli::Options;
 use crate::expect::Expectations;
-use crate::io::{Input, read_with, render};
+use crate::io::{Input, is_special, read_with, render, write};
 use crate::round_trip::round_trip;
 use crate::{Outcome, Tool};
 
@@ -206,9 +206,8 @@ impl Job<'_> {
         if !report.errors.is_empty() {
             if let (Some(path), Some(text)) = (&options.reproducer, original) {
                 let text = reproducer(&options.pipeline, &text);
-                let staged = tir_data::Staged::write(path, &[text.as_bytes()]);
-                if let Err(e) = staged.and_then(tir_data::Staged::commit) {
-                    reported.push(Diagnostic::warning(e.to_string()));
+                if let Err(e) = write(path, text.as_bytes()) {
+                    reported.push(Diagnostic::warning(e.message));
                 }
             }
             return Err(report.errors);
@@ -274,11 +273,24 @@ impl Job<'_> {
         tir_text::print(ir, &options)
     }
 
+    /// A text to a file, or to standard output.
+    fn put(&mut self, output: Option<&Path>, text: String) -> Result<(), Failure> {
+        match output {
+            Some(path) => write(path, text.as_bytes()).map_err(Box::new),
+            None => {
+                self.out.stdout = text.into_bytes();
+                Ok(())
+            }
+        }
+    }
+
     fn write(&mut self, mut programs: Vec<Ir>) {
         let options = self.options;
         let written = match (&mut programs[..], &options.output) {
-            ([one], Some(path)) => tir_io::save(one, tir_io::Out::File(path), |ir| self.print(ir)),
-            ([one], None) => {
+            ([one], Some(path)) if !is_special(path) => {
+                tir_io::save(one, tir_io::Out::File(path), |ir| self.print(ir))
+            }
+            ([one], output) => {
                 // The text goes out with all else, at the end: nothing is left to be printed now.
                 let mut text = String::new();
                 let out = tir_io::Out::Stdout(options.weights_out.as_deref());
@@ -286,21 +298,11 @@ impl Job<'_> {
                     text = self.print(ir);
                     String::new()
                 });
-                self.out.stdout = text.into_bytes();
-                done
+                done.and_then(|()| self.put(output.as_deref(), text))
             }
             (many, output) => {
                 let texts: Vec<String> = many.iter().map(|ir| self.print(ir)).collect();
-                let text = texts.join(SEPARATOR);
-                match output {
-                    Some(path) => tir_data::Staged::write(path, &[text.as_bytes()])
-                        .and_then(tir_data::Staged::commit)
-                        .map_err(|e| e.to_string().into()),
-                    None => {
-                        self.out.stdout = text.into_bytes();
-                        Ok(())
-                    }
-                }
+                self.put(output.as_deref(), texts.join(SEPARATOR))
             }
         };
         if let Err(error) = written {

@@ -227,3 +227,27 @@ fn verify_diagnostics() {
         1
     );
 }
+
+/// What is no regular file is written to, never replaced by a file of its name.
+#[cfg(unix)]
+#[test]
+fn special_files_stay_what_they_are() {
+    let folder = std::env::temp_dir().join(format!("tir-opt-pipe-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let pipe = folder.join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.is_ok_and(|status| status.success()), "mkfifo");
+    let reader = pipe.clone();
+    let reader = std::thread::spawn(move || std::fs::read_to_string(reader));
+    let outcome = run_on(
+        EMPTY.as_bytes(),
+        &["--stamp", "-o", &pipe.display().to_string()],
+    );
+    // Without a writer the reader would wait: only if the pipe is still one is it asked.
+    let kind = std::fs::metadata(&pipe).expect("the pipe");
+    assert!(!kind.is_file(), "the pipe was replaced by a file");
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""));
+    let text = reader.join().expect("no panic").expect("a text");
+    assert!(text.contains("stamped"), "{text}");
+    std::fs::remove_dir_all(&folder).expect("removed");
+}

@@ -57,10 +57,7 @@ fn show(options: &Options, summary: &Summary) -> Result<(), Vec<Diagnostic>> {
         let _ = std::io::stderr().lock().write_all(text.as_bytes());
         let _ = std::io::stdout().lock().write_all(json.as_bytes());
     } else {
-        let staged = tir_data::Staged::write(path, &[json.as_bytes()]);
-        staged
-            .and_then(tir_data::Staged::commit)
-            .map_err(|e| fail(e.to_string()))?;
+        tir_opt::write(path, json.as_bytes())?;
         let _ = std::io::stdout().lock().write_all(text.as_bytes());
     }
     Ok(())

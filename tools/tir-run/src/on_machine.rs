@@ -5,14 +5,12 @@ use std::path::Path;
 use tir::{Diagnostic, Env, Ir};
 use tir_accel::MachineInfo;
 use tir_accel::eval::{MachineMemory, needs_machine};
+use tir_arith::{AddF, AddI, MulF, MulI};
 use tir_levels::AttachMachine;
+use tir_loop::For;
 use tir_pass::{PassManager, Pipeline};
 
 use crate::machine::MachineSummary;
-
-/// Multiply-adds of the program, as counted before its units took over; an attribute of the
-/// module.
-const MULTIPLY_ADDS: &str = "accel.multiply_adds";
 
 /// Puts the machine of a file in place of the one in the program.
 pub(crate) fn replace(module: &mut Ir, file: &Path) -> Result<(), Vec<Diagnostic>> {
@@ -61,12 +59,36 @@ pub(crate) fn finish(
         return Ok(None);
     };
     memory.finish(site).map_err(|error| vec![*error])?;
-    let all = module
-        .attr(module.root(), MULTIPLY_ADDS)
-        .and_then(|a| a.as_int());
-    let all = all.and_then(|n| u64::try_from(n).ok());
+    let report = memory.report();
+    let units = report.queues.iter().map(|q| q.macs).sum::<u64>();
+    let all = units.saturating_add(thread_multiply_adds(module));
     Ok(Some((
-        MachineSummary::new(&memory.report(), all),
+        MachineSummary::new(&report, Some(all)),
         memory.trace(),
     )))
+}
+
+/// Multiply-adds that the program thread does itself: products that are added to something, as
+/// often as the loops around them run. A branch counts as taken.
+fn thread_multiply_adds(module: &Ir) -> u64 {
+    let functions = module.slots().into_iter();
+    let functions = functions.filter(|slot| !module.is::<tir_accel::Machine>(*slot));
+    let functions = functions.filter_map(|slot| module.child(slot));
+    functions
+        .flat_map(|ir| ir.walk_ids().into_iter().map(move |op| (ir, op)))
+        .filter(|(ir, op)| ir.is::<MulF>(*op) || ir.is::<MulI>(*op))
+        .filter(|(ir, op)| {
+            let mut uses = ir.uses(ir.result(*op, 0));
+            uses.any(|u| {
+                ir.is::<AddF>(u.op) || ir.is::<AddI>(u.op) && !ir.ty(ir.result(*op, 0)).is_index()
+            })
+        })
+        .map(|(ir, op)| {
+            let around = std::iter::successors(ir.parent(op), |op| ir.parent(*op));
+            let trips = around.filter_map(|op| ir.get::<For>(op)?.trip_count());
+            trips.fold(1u64, |n, trips| {
+                n.saturating_mul(u64::try_from(trips).unwrap_or(0))
+            })
+        })
+        .fold(0, u64::saturating_add)
 }

@@ -247,10 +247,7 @@ fn write_trace(path: &Path, trace: Option<&str>) -> Result<(), Errors> {
     let Some(trace) = trace else {
         return Err(fail("--trace: the program runs on no machine".into()));
     };
-    let staged = Staged::write(path, &[trace.as_bytes()]);
-    staged
-        .and_then(Staged::commit)
-        .map_err(|e| fail(e.to_string()))
+    Ok(tir_opt::write(path, trace.as_bytes())?)
 }
 
 fn input_summary(k: usize, param: &Param, source: &Source) -> InputSummary {

@@ -5,8 +5,8 @@ use tir_core::{
     Value, operand_groups,
 };
 
+use crate::directive::DirectivesObject;
 use crate::format::{Arg, Bare, Elem, Format, Of, bare};
-use crate::matcher::DirectivesObject;
 use crate::printer::AsmPrinter;
 
 /// Whether the format can say all of the op, so that it reads back equal.

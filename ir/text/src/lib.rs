@@ -1,6 +1,6 @@
 //! Text to IR and IR to text: one grammar for all dialects, declared formats, the printer.
 //!
-//! [`parse`] reads a file, [`print`] writes one, [`equal`] compares what was read. A text goes
+//! [`parse`](parse()) reads a file, [`print`](print()) writes one, [`equal`] compares what was read. A text goes
 //! through a scan (brackets, depth, cut at the outermost operations), the grammar
 //! (`grammar.pest`: where operations and regions lie), and the op's own syntax.
 //!
@@ -38,6 +38,7 @@ extern crate alloc;
 mod affine;
 mod attr;
 mod cursor;
+mod directive;
 mod equal;
 mod error;
 mod format;
@@ -50,15 +51,17 @@ mod parse;
 mod parser;
 mod print;
 mod printer;
+mod regions;
+mod resolve;
 mod scope;
 mod source;
 mod texts;
 #[allow(missing_docs)]
 mod tree;
 
+pub use directive::{Directive, Directives, DirectivesObject, Parts, directives};
 pub use equal::equal;
 pub use format::{Arg, check_format};
-pub use matcher::{Directive, Directives, DirectivesObject, Parts, directives};
 pub use parse::{ParseOptions, parse, parse_attr, parse_type};
 pub use parser::{Argument, Asm, AsmObject, AsmParser, Operand, asm};
 pub use print::{PrintOptions, print, print_op};

@@ -23,7 +23,9 @@ fn notes(report: &tir_convert::bufferize::Report) -> String {
 
 #[test]
 fn walkthrough_has_four_transfers_and_no_copy() {
-    let (ir, report) = on_buffers(include_str!("../../../test/passes/bufferize/walkthrough.tir"));
+    let (ir, report) = on_buffers(include_str!(
+        "../../../test/passes/bufferize/walkthrough.tir"
+    ));
     assert_eq!((report.copies, notes(&report)), (0, String::new()));
     assert_eq!(count(&ir, "memref.transfer_read"), 3);
     assert_eq!(count(&ir, "memref.transfer_write"), 1);
@@ -214,5 +216,10 @@ fn programs_that_were_never_tiled_work_on_far_buffers() {
         + &add("z", "x", "a", "e")
         + "graph.yield %z : !M\n} : !M\nfunc.return %y : !M\n";
     let (ir, report) = same(&program(&body), "f");
-    assert_eq!((report.copies, count(&ir, "memref.alloc")), (0, 0), "{}", show(&ir));
+    assert_eq!(
+        (report.copies, count(&ir, "memref.alloc")),
+        (0, 0),
+        "{}",
+        show(&ir)
+    );
 }

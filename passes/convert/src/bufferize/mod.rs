@@ -165,10 +165,9 @@ fn function(
 
 /// What is in groups that no pass took up stands on its own.
 fn dissolve_groups(ir: &mut Ir) {
-    for op in ir.walk_ids() {
-        if !ir.is::<tir_graph::Fused>(op) {
-            continue;
-        }
+    let mut groups = ir.walk_ids();
+    groups.retain(|op| ir.is::<tir_graph::Fused>(*op));
+    for op in groups {
         let Some(block) = ir.body_block(op, 0) else {
             continue;
         };

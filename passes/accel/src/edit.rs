@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use tir::{Attr, DenseArray, Definition, Ir, OpId, SEGMENTS, Type, Value};
+use tir::{Attr, Definition, DenseArray, Ir, OpId, SEGMENTS, Type, Value};
 use tir_loop::{For, If, Yield};
 
 /// Replaces an operand group, by its index among all operand fields of the op's record.
@@ -31,7 +31,10 @@ pub fn group(ir: &Ir, op: OpId, group: usize) -> Vec<Value> {
         None => operands.collect(),
         Some(sizes) => {
             let start: i64 = sizes.bits[..group].iter().sum();
-            operands.skip(start as usize).take(sizes.bits[group] as usize).collect()
+            operands
+                .skip(start as usize)
+                .take(sizes.bits[group] as usize)
+                .collect()
         }
     }
 }
@@ -79,7 +82,11 @@ pub fn drop_dead_carried(ir: &mut Ir, ty: Type) {
         if ir.is::<Yield>(*op) {
             continue;
         }
-        let skip = if ir.is::<For>(*op) { group(ir, *op, 0).len() } else { usize::MAX };
+        let skip = if ir.is::<For>(*op) {
+            group(ir, *op, 0).len()
+        } else {
+            usize::MAX
+        };
         work.extend(ir.operands(*op).take(skip).filter(|v| ir.ty(*v) == ty));
     }
     while let Some(value) = work.pop() {
@@ -88,10 +95,12 @@ pub fn drop_dead_carried(ir: &mut Ir, ty: Type) {
         }
         let (op, index) = match ir.definition(value) {
             Definition::Result(op, index) => (op, index),
-            Definition::Argument(block, index) => match (ir.block_parent(block), index.checked_sub(1)) {
-                (Some(op), Some(index)) => (op, index),
-                _ => continue,
-            },
+            Definition::Argument(block, index) => {
+                match (ir.block_parent(block), index.checked_sub(1)) {
+                    (Some(op), Some(index)) => (op, index),
+                    _ => continue,
+                }
+            }
         };
         if ir.is::<For>(op) {
             work.extend(group(ir, op, INIT).get(index));
@@ -107,18 +116,30 @@ pub fn drop_dead_carried(ir: &mut Ir, ty: Type) {
     let mut dead: Vec<(OpId, Vec<usize>)> = Vec::new();
     let holders: Vec<OpId> = all.into_iter().filter(|op| structured(ir, *op)).collect();
     for op in holders {
-        let block = if ir.is::<For>(op) { ir.body_block(op, 0) } else { None };
+        let block = if ir.is::<For>(op) {
+            ir.body_block(op, 0)
+        } else {
+            None
+        };
         let is_live = |index: usize, result: Value| {
             live.contains(&result) || block.is_some_and(|b| live.contains(&ir.arg(b, index + 1)))
         };
         let results: Vec<Value> = ir.results(op).collect();
         let gone = |(i, v): &(usize, &Value)| ir.ty(**v) == ty && !is_live(*i, **v);
-        let gone: Vec<usize> = results.iter().enumerate().filter(gone).map(|(i, _)| i).collect();
+        let gone: Vec<usize> = results
+            .iter()
+            .enumerate()
+            .filter(gone)
+            .map(|(i, _)| i)
+            .collect();
         if gone.is_empty() {
             continue;
         }
         let keep = |values: Vec<Value>| -> Vec<Value> {
-            let kept = values.into_iter().enumerate().filter(|(i, _)| !gone.contains(i));
+            let kept = values
+                .into_iter()
+                .enumerate()
+                .filter(|(i, _)| !gone.contains(i));
             kept.map(|(_, v)| v).collect()
         };
         let regions: Vec<_> = ir.regions(op).collect();

@@ -1,6 +1,8 @@
 //! `expand-generic`: what no unit or engine takes becomes loops of loads and stores.
 
-use tir::{AffineExpr, AffineMap, At, Builder, Failure, Ir, Mapping, MemRefType, OpId, Rets, Type, Value};
+use tir::{
+    AffineExpr, AffineMap, At, Builder, Failure, Ir, Mapping, MemRefType, OpId, Rets, Type, Value,
+};
 use tir_accel::transfer::Pattern;
 use tir_arith::{
     AddF, AddI, AndI, CmpI, CmpIPredicate, MaxSI, MaximumF, MinSI, MinimumF, MulF, MulI,
@@ -22,20 +24,41 @@ pub fn expand(ir: &mut Ir) -> Result<(), Failure> {
             generic_loops(ir, op, &generic)
         } else if let Some(copy) = ir.get::<Copy>(op) {
             let shape = static_shape(ir, copy.source);
-            shape.map(|shape| {
-                nest(&mut ir.at(At::Before(op)), &shape, &mut Vec::new(), &mut |b, at| {
-                    let value = load(b, copy.source, at);
-                    store(b, value, copy.target, at);
-                    Ok(())
+            shape
+                .map(|shape| {
+                    nest(
+                        &mut ir.at(At::Before(op)),
+                        &shape,
+                        &mut Vec::new(),
+                        &mut |b, at| {
+                            let value = load(b, copy.source, at);
+                            store(b, value, copy.target, at);
+                            Ok(())
+                        },
+                    )
                 })
-            }).and_then(|done| done.map(|()| true))
+                .and_then(|done| done.map(|()| true))
         } else if let Some(t) = ir.get::<TransferRead>(op) {
             let offsets = join(&t.offsets, &t.static_offsets);
-            let one = Transfer { far: t.source, tile: t.tile, offsets, access: t.access, read: true, padding: t.padding };
+            let one = Transfer {
+                far: t.source,
+                tile: t.tile,
+                offsets,
+                access: t.access,
+                read: true,
+                padding: t.padding,
+            };
             one.loops(ir, op).map(|()| true)
         } else if let Some(t) = ir.get::<TransferWrite>(op) {
             let offsets = join(&t.offsets, &t.static_offsets);
-            let one = Transfer { far: t.dest, tile: t.tile, offsets, access: t.access, read: false, padding: None };
+            let one = Transfer {
+                far: t.dest,
+                tile: t.tile,
+                offsets,
+                access: t.access,
+                read: false,
+                padding: None,
+            };
             one.loops(ir, op).map(|()| true)
         } else {
             Ok(false)
@@ -45,7 +68,11 @@ pub fn expand(ir: &mut Ir) -> Result<(), Failure> {
             Ok(false) => {}
             Err(error) => {
                 let name = ir.name(op);
-                return Err(Box::new((*error).or_at(ir.loc(op)).context(format_args!("'{name}': "))));
+                return Err(Box::new(
+                    (*error)
+                        .or_at(ir.loc(op))
+                        .context(format_args!("'{name}': ")),
+                ));
             }
         }
     }
@@ -55,14 +82,25 @@ pub fn expand(ir: &mut Ir) -> Result<(), Failure> {
 fn static_shape(ir: &Ir, value: Value) -> Result<Vec<i64>, Failure> {
     let ty = ir.ty(value);
     let shape = ty.shape().filter(|s| !s.contains(&tir::DYNAMIC));
-    Ok(shape.ok_or_else(|| format!("works on a {ty}, expected a static shape"))?.to_vec())
+    Ok(shape
+        .ok_or_else(|| format!("works on a {ty}, expected a static shape"))?
+        .to_vec())
 }
 
 fn load(b: &mut Builder<'_>, memref: Value, at: &[Value]) -> Value {
-    b.add(Load { memref, indices: at.to_vec(), nontemporal: None })
+    b.add(Load {
+        memref,
+        indices: at.to_vec(),
+        nontemporal: None,
+    })
 }
 fn store(b: &mut Builder<'_>, value: Value, memref: Value, at: &[Value]) {
-    b.add(Store { value, memref, indices: at.to_vec(), nontemporal: None });
+    b.add(Store {
+        value,
+        memref,
+        indices: at.to_vec(),
+        nontemporal: None,
+    });
 }
 
 /// Loops over a box; `fill` makes what is inside them.
@@ -91,7 +129,9 @@ fn nest(
 fn index(b: &mut Builder<'_>, expr: &AffineExpr, at: &[Value]) -> Result<Ix, Failure> {
     let number = |e: &AffineExpr| match e {
         AffineExpr::Const(n) if *n > 0 => Ok(*n),
-        _ => Err(Failure::from("divides an index by what is no positive number")),
+        _ => Err(Failure::from(
+            "divides an index by what is no positive number",
+        )),
     };
     Ok(match expr {
         AffineExpr::Dim(d) => Ix::V(*at.get(*d).ok_or("uses an iterator that is not there")?),
@@ -132,12 +172,36 @@ fn place(b: &mut Builder<'_>, map: &AffineMap, at: &[Value]) -> Result<Vec<Value
 fn combined(b: &mut Builder<'_>, combine: Combine, lhs: Value, rhs: Value) -> Value {
     let float = b.ty(lhs).is_float();
     match (combine, float) {
-        (Combine::Add, true) => b.add(AddF { lhs, rhs, fastmath: None }),
-        (Combine::Mul, true) => b.add(MulF { lhs, rhs, fastmath: None }),
-        (Combine::Max, true) => b.add(MaximumF { lhs, rhs, fastmath: None }),
-        (Combine::Min, true) => b.add(MinimumF { lhs, rhs, fastmath: None }),
-        (Combine::Add, false) => b.add(AddI { lhs, rhs, overflow: None }),
-        (Combine::Mul, false) => b.add(MulI { lhs, rhs, overflow: None }),
+        (Combine::Add, true) => b.add(AddF {
+            lhs,
+            rhs,
+            fastmath: None,
+        }),
+        (Combine::Mul, true) => b.add(MulF {
+            lhs,
+            rhs,
+            fastmath: None,
+        }),
+        (Combine::Max, true) => b.add(MaximumF {
+            lhs,
+            rhs,
+            fastmath: None,
+        }),
+        (Combine::Min, true) => b.add(MinimumF {
+            lhs,
+            rhs,
+            fastmath: None,
+        }),
+        (Combine::Add, false) => b.add(AddI {
+            lhs,
+            rhs,
+            overflow: None,
+        }),
+        (Combine::Mul, false) => b.add(MulI {
+            lhs,
+            rhs,
+            overflow: None,
+        }),
         (Combine::Max, false) => b.add(MaxSI { lhs, rhs }),
         (Combine::Min, false) => b.add(MinSI { lhs, rhs }),
     }
@@ -145,7 +209,11 @@ fn combined(b: &mut Builder<'_>, combine: Combine, lhs: Value, rhs: Value) -> Va
 
 /// Whether it was a generic on buffers.
 fn generic_loops(ir: &mut Ir, op: OpId, generic: &Generic) -> Result<bool, Failure> {
-    if generic.outputs.iter().any(|v| !ir.ty(*v).is::<MemRefType>()) {
+    if generic
+        .outputs
+        .iter()
+        .any(|v| !ir.ty(*v).is::<MemRefType>())
+    {
         return Ok(false);
     }
     let domain = generic.domain(ir)?;
@@ -196,7 +264,9 @@ impl Transfer {
         let pattern = Pattern::new(ir.ty(self.far), ir.ty(self.tile), &self.access)?;
         let mut b = ir.at(At::Before(op));
         let shape = pattern.tile_shape.clone();
-        nest(&mut b, &shape, &mut Vec::new(), &mut |b, at| self.element(b, &pattern, at))
+        nest(&mut b, &shape, &mut Vec::new(), &mut |b, at| {
+            self.element(b, &pattern, at)
+        })
     }
 
     fn element(&self, b: &mut Builder<'_>, pattern: &Pattern, at: &[Value]) -> Result<(), Failure> {
@@ -207,11 +277,16 @@ impl Transfer {
             far.push(value);
             // What the loops and offsets show to be inside needs no test.
             let size = pattern.far_shape[s];
-            let safe = crate::index::range(b.ir, value).is_some_and(|(low, high)| low >= 0 && high < size);
+            let safe =
+                crate::index::range(b.ir, value).is_some_and(|(low, high)| low >= 0 && high < size);
             if !safe {
                 let size = constant_index(b, size);
                 // Below zero is far above, unsigned.
-                let test = b.add(CmpI { predicate: CmpIPredicate::Ult, lhs: value, rhs: size });
+                let test = b.add(CmpI {
+                    predicate: CmpIPredicate::Ult,
+                    lhs: value,
+                    rhs: size,
+                });
                 inside = Some(match inside {
                     None => test,
                     Some(lhs) => b.add(AndI { lhs, rhs: test }),
@@ -241,7 +316,12 @@ impl Transfer {
         });
         if !self.read {
             let else_region = b.ir.new_region();
-            b.add(If { condition, then_region, else_region, results: Rets(vec![]) });
+            b.add(If {
+                condition,
+                then_region,
+                else_region,
+                results: Rets(vec![]),
+            });
             return Ok(());
         }
         let padding = self.padding;
@@ -250,9 +330,16 @@ impl Transfer {
                 true => constant_float(b, 0.0, elem),
                 false => constant_int(b, 0, elem),
             });
-            b.add(Yield { values: vec![value] });
+            b.add(Yield {
+                values: vec![value],
+            });
         });
-        let made = b.add(If { condition, then_region, else_region, results: Rets(vec![elem]) });
+        let made = b.add(If {
+            condition,
+            then_region,
+            else_region,
+            results: Rets(vec![elem]),
+        });
         if let Some(value) = made.first() {
             store(b, *value, self.tile, at);
         }

@@ -43,21 +43,48 @@ impl Ix {
         if n == 0 {
             return self;
         }
-        self.with(b, n, |a, n| a + n, |lhs, rhs| AddI { lhs, rhs, overflow: None })
+        self.with(
+            b,
+            n,
+            |a, n| a + n,
+            |lhs, rhs| AddI {
+                lhs,
+                rhs,
+                overflow: None,
+            },
+        )
     }
     /// `self - n`.
     pub fn minus(self, b: &mut Builder<'_>, n: i64) -> Ix {
         if n == 0 {
             return self;
         }
-        self.with(b, n, |a, n| a - n, |lhs, rhs| SubI { lhs, rhs, overflow: None })
+        self.with(
+            b,
+            n,
+            |a, n| a - n,
+            |lhs, rhs| SubI {
+                lhs,
+                rhs,
+                overflow: None,
+            },
+        )
     }
     /// `self * n`.
     pub fn times(self, b: &mut Builder<'_>, n: i64) -> Ix {
         match n {
             0 => Ix::C(0),
             1 => self,
-            n => self.with(b, n, |a, n| a * n, |lhs, rhs| MulI { lhs, rhs, overflow: None }),
+            n => self.with(
+                b,
+                n,
+                |a, n| a * n,
+                |lhs, rhs| MulI {
+                    lhs,
+                    rhs,
+                    overflow: None,
+                },
+            ),
         }
     }
     /// `self / n` of what is not negative.
@@ -78,7 +105,11 @@ impl Ix {
     pub fn add(self, b: &mut Builder<'_>, other: Ix) -> Ix {
         match (self, other) {
             (a, Ix::C(n)) | (Ix::C(n), a) => a.plus(b, n),
-            (Ix::V(lhs), Ix::V(rhs)) => Ix::V(b.add(AddI { lhs, rhs, overflow: None })),
+            (Ix::V(lhs), Ix::V(rhs)) => Ix::V(b.add(AddI {
+                lhs,
+                rhs,
+                overflow: None,
+            })),
         }
     }
     /// Whether `self < n`.
@@ -93,7 +124,11 @@ impl Ix {
 
 fn compare(ix: Ix, b: &mut Builder<'_>, predicate: CmpIPredicate, n: i64) -> Value {
     let (lhs, rhs) = (ix.value(b), constant_index(b, n));
-    b.add(CmpI { predicate, lhs, rhs })
+    b.add(CmpI {
+        predicate,
+        lhs,
+        rhs,
+    })
 }
 
 /// Lists of numbers and values as ops hold them.
@@ -106,7 +141,10 @@ pub fn split(all: &[Ix]) -> (Vec<Value>, Vec<i64>) {
         Ix::V(_) => DYNAMIC,
         Ix::C(n) => *n,
     };
-    (all.iter().filter_map(value).collect(), all.iter().map(number).collect())
+    (
+        all.iter().filter_map(value).collect(),
+        all.iter().map(number).collect(),
+    )
 }
 
 /// The opposite of [`split`].
@@ -140,7 +178,13 @@ impl Counter {
         let looped = ir.get::<For>(op)?;
         let [low, _, step] = looped.static_range()?;
         let iv = ir.args(ir.entry(looped.body)?).next()?;
-        Some(Self { op, iv, low, step, trips: looped.trip_count()? })
+        Some(Self {
+            op,
+            iv,
+            low,
+            step,
+            trips: looped.trip_count()?,
+        })
     }
     /// The iteration, from 0.
     pub fn count(&self, b: &mut Builder<'_>) -> Ix {
@@ -169,7 +213,11 @@ pub fn indices(b: &mut Builder<'_>, nest: &[Counter], linear: Ix) -> Vec<Ix> {
     for (depth, counter) in nest.iter().enumerate() {
         inner /= counter.trips.max(1);
         let count = linear.over(b, inner);
-        let count = if depth == 0 { count } else { count.modulo(b, counter.trips) };
+        let count = if depth == 0 {
+            count
+        } else {
+            count.modulo(b, counter.trips)
+        };
         out.push(counter.index(b, count));
     }
     out
@@ -186,7 +234,10 @@ pub fn slice(ir: &Ir, values: &[Value], scope: OpId) -> Option<Vec<OpId>> {
     let mut found = HashSet::new();
     let mut work: Vec<Value> = values.to_vec();
     while let Some(value) = work.pop() {
-        let Some(op) = ir.owner(value).filter(|op| *op != scope && ir.is_below(*op, scope)) else {
+        let Some(op) = ir
+            .owner(value)
+            .filter(|op| *op != scope && ir.is_below(*op, scope))
+        else {
             continue;
         };
         if !ir.is_pure(op) || ir.regions(op).len() > 0 {
@@ -196,7 +247,12 @@ pub fn slice(ir: &Ir, values: &[Value], scope: OpId) -> Option<Vec<OpId>> {
             work.extend(ir.operands(op));
         }
     }
-    Some(ir.walk_below(scope).into_iter().filter(|op| found.contains(op)).collect())
+    Some(
+        ir.walk_below(scope)
+            .into_iter()
+            .filter(|op| found.contains(op))
+            .collect(),
+    )
 }
 
 /// Copies ops to a place.
@@ -216,7 +272,12 @@ pub fn guard(b: &mut Builder<'_>, condition: Value) -> At {
     });
     let else_region = b.ir.new_region();
     let block = b.ir.entry(then_region);
-    b.add(If { condition, then_region, else_region, results: Rets(vec![]) });
+    b.add(If {
+        condition,
+        then_region,
+        else_region,
+        results: Rets(vec![]),
+    });
     match block.and_then(|block| b.ir.first(block)) {
         Some(end) => At::Before(end),
         None => b.at,
@@ -258,7 +319,12 @@ pub fn growth(ir: &Ir, value: Value, iv: Value, scope: OpId) -> Option<i64> {
 /// The memory behind a view.
 pub fn root(ir: &Ir, mut value: Value) -> Value {
     while let Some(op) = ir.owner(value) {
-        let view = ["memref.subview", "memref.view", "memref.collapse_shape", "memref.expand_shape"];
+        let view = [
+            "memref.subview",
+            "memref.view",
+            "memref.collapse_shape",
+            "memref.expand_shape",
+        ];
         if !view.contains(&ir.name(op).as_str()) {
             break;
         }
@@ -273,10 +339,11 @@ pub fn writes(ir: &Ir, op: OpId, memory: Value) -> bool {
         return true;
     };
     let memory = root(ir, memory);
-    let mut written = effects.iter().filter(|e| matches!(e.access, Access::Write | Access::Free));
+    let mut written = effects
+        .iter()
+        .filter(|e| matches!(e.access, Access::Write | Access::Free));
     written.any(|e| e.on.is_none_or(|v| root(ir, v) == memory))
 }
-
 
 /// The lowest and highest value of an index, as far as loops and arithmetic say.
 pub fn range(ir: &Ir, value: Value) -> Option<(i64, i64)> {
@@ -286,7 +353,10 @@ pub fn range(ir: &Ir, value: Value) -> Option<(i64, i64)> {
     let Some(op) = ir.owner(value) else {
         let holder = ir.value_block(value).and_then(|b| ir.block_parent(b))?;
         let counter = Counter::of(ir, holder).filter(|c| c.iv == value && c.trips > 0)?;
-        return Some((counter.low, counter.low + (counter.trips - 1) * counter.step));
+        return Some((
+            counter.low,
+            counter.low + (counter.trips - 1) * counter.step,
+        ));
     };
     let side = |v: Value| range(ir, v);
     if let Some(sum) = ir.get::<AddI>(op) {
@@ -297,7 +367,12 @@ pub fn range(ir: &Ir, value: Value) -> Option<(i64, i64)> {
         Some((a.0.checked_sub(b.1)?, a.1.checked_sub(b.0)?))
     } else if let Some(product) = ir.get::<MulI>(op) {
         let (a, b) = (side(product.lhs)?, side(product.rhs)?);
-        let all = [a.0.checked_mul(b.0)?, a.0.checked_mul(b.1)?, a.1.checked_mul(b.0)?, a.1.checked_mul(b.1)?];
+        let all = [
+            a.0.checked_mul(b.0)?,
+            a.0.checked_mul(b.1)?,
+            a.1.checked_mul(b.0)?,
+            a.1.checked_mul(b.1)?,
+        ];
         Some((*all.iter().min()?, *all.iter().max()?))
     } else if let Some(rest) = ir.get::<RemUI>(op) {
         let n = ir.constant_int(rest.rhs).filter(|n| *n > 0)?;

@@ -31,9 +31,16 @@ impl InsertDma {
             prefetch(ir)?;
         }
         for op in ir.walk_ids() {
-            let Some(transfer) = transfer_of(ir, op) else { continue };
+            let Some(transfer) = transfer_of(ir, op) else {
+                continue;
+            };
             let done = convert(ir, op, &transfer, machine);
-            done.map_err(|e| Box::new((*e).or_at(ir.loc(op)).context(format_args!("'{}': ", ir.name(op)))))?;
+            done.map_err(|e| {
+                Box::new(
+                    (*e).or_at(ir.loc(op))
+                        .context(format_args!("'{}': ", ir.name(op))),
+                )
+            })?;
         }
         drop_unused(ir);
         Ok(())
@@ -44,23 +51,47 @@ fn transfer_of(ir: &Ir, op: OpId) -> Option<Transfer> {
     if let Some(t) = ir.get::<TransferRead>(op) {
         let offsets = join(&t.offsets, &t.static_offsets);
         let (direction, padding) = (Direction::Read, t.padding);
-        Some(Transfer { direction, far: t.source, tile: t.tile, offsets, padding, access: t.access })
+        Some(Transfer {
+            direction,
+            far: t.source,
+            tile: t.tile,
+            offsets,
+            padding,
+            access: t.access,
+        })
     } else if let Some(t) = ir.get::<TransferWrite>(op) {
         let offsets = join(&t.offsets, &t.static_offsets);
         let (direction, padding) = (Direction::Write, None);
-        Some(Transfer { direction, far: t.dest, tile: t.tile, offsets, padding, access: t.access })
+        Some(Transfer {
+            direction,
+            far: t.dest,
+            tile: t.tile,
+            offsets,
+            padding,
+            access: t.access,
+        })
     } else {
         let copy = ir.get::<Copy>(op)?;
         let rank = ir.ty(copy.source).shape()?.len();
         let (direction, padding) = (Direction::Read, None);
         let (offsets, access) = (vec![Ix::C(0); rank], AffineMap::identity(rank));
-        Some(Transfer { direction, far: copy.source, tile: copy.target, offsets, padding, access })
+        Some(Transfer {
+            direction,
+            far: copy.source,
+            tile: copy.target,
+            offsets,
+            padding,
+            access,
+        })
     }
 }
 
 fn convert(ir: &mut Ir, op: OpId, t: &Transfer, machine: &MachineInfo) -> Result<(), Failure> {
     let space = |v: Value| {
-        let name = ir.ty(v).get::<MemRefType>().and_then(MemRefType::space_name);
+        let name = ir
+            .ty(v)
+            .get::<MemRefType>()
+            .and_then(MemRefType::space_name);
         name.or(machine.far().map(|s| s.name))
     };
     let (far, tile) = (space(t.far), space(t.tile));
@@ -105,7 +136,9 @@ fn may_leave(ir: &Ir, t: &Transfer, pattern: &Pattern) -> Vec<bool> {
         });
         if !inside {
             let steps = form[..rank].iter();
-            out.iter_mut().zip(steps).for_each(|(out, c)| *out |= *c != 0);
+            out.iter_mut()
+                .zip(steps)
+                .for_each(|(out, c)| *out |= *c != 0);
             // A position that stands still may lie outside as a whole.
             if rank > 0 && form[..rank].iter().all(|c| *c == 0) {
                 out[0] = true;
@@ -116,7 +149,12 @@ fn may_leave(ir: &Ir, t: &Transfer, pattern: &Pattern) -> Vec<bool> {
 }
 
 /// Starts a transfer, or loops of transfers if it has more dimensions than the engine.
-fn start(b: &mut Builder<'_>, t: Transfer, engine: &EngineInfo, out: &[bool]) -> Result<(), Failure> {
+fn start(
+    b: &mut Builder<'_>,
+    t: Transfer,
+    engine: &EngineInfo,
+    out: &[bool],
+) -> Result<(), Failure> {
     let mut pattern = Pattern::new(b.ty(t.far), b.ty(t.tile), &t.access)?;
     for (n, out) in pattern.tile_shape.iter_mut().zip(out) {
         // What is cut off does not merge with the dimension around it.
@@ -139,7 +177,9 @@ fn start(b: &mut Builder<'_>, t: Transfer, engine: &EngineInfo, out: &[bool]) ->
         });
         return Ok(());
     }
-    let dim = pattern.split().ok_or("has too many dimensions for its engine")?;
+    let dim = pattern
+        .split()
+        .ok_or("has too many dimensions for its engine")?;
     let shape = b.ty(t.tile).shape().unwrap_or(&[]).to_vec();
     let mut failed = None;
     let count = shape[dim];
@@ -149,7 +189,9 @@ fn start(b: &mut Builder<'_>, t: Transfer, engine: &EngineInfo, out: &[bool]) ->
         *first = true;
     }
     let body = b.body(&[Type::index()], |b, args| {
-        failed = position(b, &t, &shape, dim, args[0]).and_then(|one| start(b, one, engine, &rest)).err();
+        failed = position(b, &t, &shape, dim, args[0])
+            .and_then(|one| start(b, one, engine, &rest))
+            .err();
         b.add(Yield { values: vec![] });
     });
     let bounds = [Bounds::Static(0), Bounds::Static(count), Bounds::Static(1)];
@@ -158,20 +200,34 @@ fn start(b: &mut Builder<'_>, t: Transfer, engine: &EngineInfo, out: &[bool]) ->
 }
 
 /// The transfer of one position of a dimension of the tile.
-fn position(b: &mut Builder<'_>, t: &Transfer, shape: &[i64], dim: usize, index: Value) -> Result<Transfer, Failure> {
-    let (mut at, mut sizes, mut part) = (vec![Ix::C(0); shape.len()], shape.to_vec(), shape.to_vec());
+fn position(
+    b: &mut Builder<'_>,
+    t: &Transfer,
+    shape: &[i64],
+    dim: usize,
+    index: Value,
+) -> Result<Transfer, Failure> {
+    let (mut at, mut sizes, mut part) =
+        (vec![Ix::C(0); shape.len()], shape.to_vec(), shape.to_vec());
     at[dim] = Ix::V(index);
     sizes[dim] = 1;
     part.remove(dim);
     let tile = sub_view(b, t.tile, &at, &sizes, &part)?;
     let (mut offsets, mut exprs) = (Vec::new(), Vec::new());
     for (expr, offset) in t.access.exprs.iter().zip(&t.offsets) {
-        let mut form = expr.linear(shape.len()).ok_or("has an access that is not linear")?;
+        let mut form = expr
+            .linear(shape.len())
+            .ok_or("has an access that is not linear")?;
         let step = form.remove(dim);
         let moved = Ix::V(index).times(b, step);
         offsets.push(offset.add(b, moved));
         exprs.push(AffineExpr::from_linear(&form));
     }
     let access = AffineMap::new(shape.len() - 1, exprs);
-    Ok(Transfer { tile, offsets, access, ..t.clone() })
+    Ok(Transfer {
+        tile,
+        offsets,
+        access,
+        ..t.clone()
+    })
 }

@@ -110,12 +110,17 @@ fn wait_at_once(ir: &mut Ir, machine: &MachineInfo) -> Result<(), Failure> {
         let mut b = ir.at(At::After(op));
         let token = match b.ir.get::<Call>(op) {
             Some(call) => {
-                let unit = machine.intrinsic(call.callee.0).ok_or("calls what the machine has not")?.unit;
+                let unit = machine
+                    .intrinsic(call.callee.0)
+                    .ok_or("calls what the machine has not")?
+                    .unit;
                 b.add(Mark { queue: Sym(unit) })
             }
             None => b.ir.result(op, 0),
         };
-        b.add(DmaWait { tokens: vec![token] });
+        b.add(DmaWait {
+            tokens: vec![token],
+        });
     }
     Ok(())
 }
@@ -128,8 +133,19 @@ fn lift(ir: &Ir, stream: &Stream, record: &Record) -> Vec<Wanted> {
         let site = record.instances[need.id as usize].site as usize;
         groups.entry((site, need.queue)).or_default().push(need);
     }
-    let points: HashMap<OpId, usize> = stream.points.iter().enumerate().map(|(i, op)| (*op, i)).collect();
-    let cx = Lift { ir, stream, record, clocks: &clocks, points };
+    let points: HashMap<OpId, usize> = stream
+        .points
+        .iter()
+        .enumerate()
+        .map(|(i, op)| (*op, i))
+        .collect();
+    let cx = Lift {
+        ir,
+        stream,
+        record,
+        clocks: &clocks,
+        points,
+    };
     let mut out = Vec::new();
     for ((site, queue), needs) in groups {
         cx.edges(site, queue, &needs, &mut out);
@@ -164,11 +180,15 @@ impl Lift<'_> {
     fn levels(&self, site: usize) -> Vec<usize> {
         let first = Some(self.stream.sites[site].op);
         let around = std::iter::successors(first, |op| self.ir.parent(*op));
-        around.map_while(|op| self.points.get(&op).copied()).collect()
+        around
+            .map_while(|op| self.points.get(&op).copied())
+            .collect()
     }
 
     fn times(&self, points: &[usize]) -> Vec<u32> {
-        let all = points.iter().flat_map(|p| self.record.points[*p].iter().copied());
+        let all = points
+            .iter()
+            .flat_map(|p| self.record.points[*p].iter().copied());
         let mut times: Vec<u32> = all.collect();
         times.sort_unstable();
         times
@@ -202,7 +222,9 @@ impl Lift<'_> {
             .collect();
         let apart_cost: u64 = apart.iter().map(|c| c.cost.0).sum();
         let mut chosen = apart;
-        let combinations = levels.iter().fold(1usize, |n, l| n.saturating_mul(l.len().max(1)));
+        let combinations = levels
+            .iter()
+            .fold(1usize, |n, l| n.saturating_mul(l.len().max(1)));
         if levels.len() > 1 && combinations <= COMBINATIONS {
             let mut sets: Vec<Vec<usize>> = vec![vec![]];
             for level in &levels {
@@ -230,14 +252,30 @@ impl Lift<'_> {
         for choice in chosen {
             let times = self.times(&choice.points);
             let runs = self.record.by_site[site].iter();
-            let values = runs.map(|id| self.value(&times, queue, choice.back, *id)).collect();
-            let edge = Edge { site, queue, values };
-            out.push(Wanted { edge, points: choice.points, back: choice.back });
+            let values = runs
+                .map(|id| self.value(&times, queue, choice.back, *id))
+                .collect();
+            let edge = Edge {
+                site,
+                queue,
+                values,
+            };
+            out.push(Wanted {
+                edge,
+                points: choice.points,
+                back: choice.back,
+            });
         }
     }
 
     /// The variable that fulfils these needs and waits for least beyond them.
-    fn best(&self, site: usize, queue: usize, needs: &[Need], sets: Vec<Vec<usize>>) -> Option<Choice> {
+    fn best(
+        &self,
+        site: usize,
+        queue: usize,
+        needs: &[Need],
+        sets: Vec<Vec<usize>>,
+    ) -> Option<Choice> {
         let runs = &self.record.by_site[site];
         let stride = (runs.len() / SAMPLE).max(1);
         let sample: Vec<u32> = runs.iter().copied().step_by(stride).collect();
@@ -245,7 +283,8 @@ impl Lift<'_> {
         // A part of the work that the queue is given between two runs counts as nothing: a token
         // of an outer loop is worth it.
         let span = |id: Option<&u32>| id.map_or(0, |id| self.record.started(queue, *id));
-        let between = u64::from(span(runs.last()) - span(runs.first())) / (runs.len() as u64 - 1).max(1);
+        let between =
+            u64::from(span(runs.last()) - span(runs.first())) / (runs.len() as u64 - 1).max(1);
         let little = sample.len() as u64 * between / LITTLE;
         let mut choices = Vec::new();
         for points in sets {
@@ -261,12 +300,21 @@ impl Lift<'_> {
                 };
                 let total: u64 = sample.iter().map(beyond).sum();
                 let cost = (if total <= little { 0 } else { total }, times.len(), back);
-                choices.push((Choice { points: points.clone(), back, cost }, times.clone()));
+                choices.push((
+                    Choice {
+                        points: points.clone(),
+                        back,
+                        cost,
+                    },
+                    times.clone(),
+                ));
             }
         }
         choices.sort_by_key(|(c, _)| c.cost);
         let fulfils = |(c, times): &(Choice, Vec<u32>)| {
-            needs.iter().all(|n| self.value(times, queue, c.back, n.id) >= n.count)
+            needs
+                .iter()
+                .all(|n| self.value(times, queue, c.back, n.id) >= n.count)
         };
         choices.into_iter().find(fulfils).map(|(c, _)| c)
     }
@@ -293,24 +341,41 @@ impl<'a> Weave<'a> {
             let variable = (w.points, w.edge.queue);
             let long = depth.entry(variable.clone()).or_default();
             *long = (*long).max(w.back + 1);
-            uses.entry(stream.sites[w.edge.site].op).or_default().push((variable, w.back));
+            uses.entry(stream.sites[w.edge.site].op)
+                .or_default()
+                .push((variable, w.back));
         }
         for variable in depth.keys() {
             for point in &variable.0 {
-                sets.entry(stream.points[*point]).or_default().push(variable.clone());
+                sets.entry(stream.points[*point])
+                    .or_default()
+                    .push(variable.clone());
             }
         }
-        Self { ir, stream, depth, uses, sets, ready: None }
+        Self {
+            ir,
+            stream,
+            depth,
+            uses,
+            sets,
+            ready: None,
+        }
     }
 
     fn run(mut self) {
-        let Some(body) = self.ir.body_block(self.ir.root(), 0) else { return };
+        let Some(body) = self.ir.body_block(self.ir.root(), 0) else {
+            return;
+        };
         if self.depth.is_empty() {
             return;
         }
         let ready = self.ir.add(At::Start(body), Ready {});
         self.ready = Some(ready);
-        let mut state: State = self.depth.iter().map(|(v, n)| (v.clone(), vec![ready; *n])).collect();
+        let mut state: State = self
+            .depth
+            .iter()
+            .map(|(v, n)| (v.clone(), vec![ready; *n]))
+            .collect();
         let ops: Vec<OpId> = self.ir.ops_in(body).collect();
         self.ops(ops, &mut state);
         edit::drop_dead_carried(self.ir, tir_accel::token());
@@ -372,8 +437,12 @@ impl<'a> Weave<'a> {
     /// The variables that are set below an op.
     fn set_below(&self, op: OpId) -> Vec<Variable> {
         let below = self.ir.walk_below(op);
-        let mut all: Vec<Variable> =
-            below.iter().filter_map(|op| self.sets.get(op)).flatten().cloned().collect();
+        let mut all: Vec<Variable> = below
+            .iter()
+            .filter_map(|op| self.sets.get(op))
+            .flatten()
+            .cloned()
+            .collect();
         all.sort();
         all.dedup();
         all
@@ -381,7 +450,9 @@ impl<'a> Weave<'a> {
 
     fn looped(&mut self, op: OpId, state: &mut State) {
         let variables = self.set_below(op);
-        let Some(block) = self.ir.body_block(op, 0) else { return };
+        let Some(block) = self.ir.body_block(op, 0) else {
+            return;
+        };
         let ops: Vec<OpId> = self.ir.ops_in(block).collect();
         let mut inner = state.clone();
         for variable in &variables {
@@ -425,4 +496,3 @@ impl<'a> Weave<'a> {
         }
     }
 }
-

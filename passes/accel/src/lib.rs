@@ -19,7 +19,8 @@ pub mod stream;
 pub mod views;
 
 pub use passes::{
-    DryRun, ExpandGeneric, InsertDma, InsertTokens, MultiBuffer, PruneEdges, ScheduleTransfers,
+    CheckEdges, DryRun, ExpandGeneric, InsertDma, InsertTokens, MultiBuffer, PruneEdges,
+    ScheduleTransfers,
 };
 
 use tir::PassInfo;
@@ -33,6 +34,7 @@ pub fn passes() -> Vec<PassInfo> {
         PassInfo::of::<InsertTokens>(),
         PassInfo::of::<PruneEdges>(),
         PassInfo::of::<ExpandGeneric>(),
+        PassInfo::of::<CheckEdges>(),
         PassInfo::of::<DryRun>(),
     ]
 }

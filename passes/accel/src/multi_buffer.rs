@@ -37,12 +37,16 @@ impl MultiBuffer {
                 continue;
             }
             let memref = ir.result(op, 0);
-            let Some(ty) = ir.ty(memref).get::<MemRefType>() else { continue };
+            let Some(ty) = ir.ty(memref).get::<MemRefType>() else {
+                continue;
+            };
             if ty.space_name().is_none() || ty.space_name() == far {
                 continue;
             }
             let Some(nest) = nest_of(ir, op) else {
-                let error = tir::Diagnostic::error("is a buffer of a loop without a known number of iterations");
+                let error = tir::Diagnostic::error(
+                    "is a buffer of a loop without a known number of iterations",
+                );
                 return Err(error.at(ir.loc(op)).into());
             };
             if nest.is_empty() || ty.shape.contains(&tir::DYNAMIC) {
@@ -50,11 +54,22 @@ impl MultiBuffer {
             }
             let said = ir.attr(op, DEPTH).and_then(tir::Attr::as_int);
             let depth = said.unwrap_or(self.depth).max(1);
-            let local = Local { op, memref, ty, nest, depth };
+            let local = Local {
+                op,
+                memref,
+                ty,
+                nest,
+                depth,
+            };
             drop_deallocs(ir, &local);
             let loc = ir.loc(op);
-            let done = if self.ring { ring::make(ir, &local) } else { Ok(false) };
-            done.and_then(|done| if done { Ok(()) } else { rotate(ir, &local) }).map_err(|e| (*e).or_at(loc))?;
+            let done = if self.ring {
+                ring::make(ir, &local)
+            } else {
+                Ok(false)
+            };
+            done.and_then(|done| if done { Ok(()) } else { rotate(ir, &local) })
+                .map_err(|e| (*e).or_at(loc))?;
         }
         Ok(())
     }
@@ -80,11 +95,17 @@ fn drop_deallocs(ir: &mut Ir, local: &Local) {
 
 /// A buffer before all loops with the name of a local one.
 pub(crate) fn hoisted(ir: &mut Ir, local: &Local, shape: Vec<i64>) -> Value {
-    let ty = Type::new(MemRefType { shape, ..local.ty.clone() });
+    let ty = Type::new(MemRefType {
+        shape,
+        ..local.ty.clone()
+    });
     let alignment = ir.get::<Alloc>(local.op).and_then(|a| a.alignment);
     let hint = ir.hint(local.memref);
     let mut b = ir.at(At::Before(local.nest[0].op));
-    let new = b.add(Alloc { alignment, ..Alloc::new(ty) });
+    let new = b.add(Alloc {
+        alignment,
+        ..Alloc::new(ty)
+    });
     ir.set_hint(new, hint);
     if let (Some(number), Some(op)) = (ir.attr(local.op, BUFFER), ir.owner(new)) {
         ir.set_attr(op, BUFFER, number);
@@ -138,7 +159,8 @@ pub(crate) fn only_writer(ir: &Ir, local: &Local) -> Option<OpId> {
         return None;
     }
     let mut reads = ir.uses(local.memref).filter(|u| {
-        ir.get::<TransferRead>(u.op).is_some_and(|t| t.tile == local.memref && t.source != local.memref)
+        ir.get::<TransferRead>(u.op)
+            .is_some_and(|t| t.tile == local.memref && t.source != local.memref)
     });
     let read = reads.next()?.op;
     if reads.next().is_some() || ir.block_of(read) != Some(block) {

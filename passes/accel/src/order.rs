@@ -115,8 +115,17 @@ fn each(dims: &[(i64, i64)], at: i64, f: &mut impl FnMut(i64)) {
 
 impl Recorder<'_> {
     /// Notes an access of instance `id`, and in `need` what it must come after.
-    fn access(&mut self, area: &Area, write: bool, id: u32, actor: Option<usize>, need: &mut [u32]) {
-        let Some(cells) = &mut self.cells[area.root] else { return };
+    fn access(
+        &mut self,
+        area: &Area,
+        write: bool,
+        id: u32,
+        actor: Option<usize>,
+        need: &mut [u32],
+    ) {
+        let Some(cells) = &mut self.cells[area.root] else {
+            return;
+        };
         let (run, dims) = rows(area);
         if run == 0 {
             return;
@@ -127,7 +136,9 @@ impl Recorder<'_> {
             for cell in at / grain..(at + run) / grain {
                 let cell = cell as usize;
                 let mut after = |other: u32| {
-                    let Some(other) = other.checked_sub(1).filter(|o| *o != id) else { return };
+                    let Some(other) = other.checked_sub(1).filter(|o| *o != id) else {
+                        return;
+                    };
                     let other = instances[other as usize];
                     if let Some(q) = actors[other.site as usize] {
                         need[q] = need[q].max(other.index);
@@ -182,7 +193,10 @@ impl Sink for Recorder<'_> {
         }
         record.hazards.extend(need);
         record.by_site[event.site].push(id);
-        record.instances.push(Instance { site: event.site as u32, index });
+        record.instances.push(Instance {
+            site: event.site as u32,
+            index,
+        });
         for (operand, token) in event.after.iter().enumerate() {
             record.tokens.push((id, operand as u32, *token));
         }
@@ -198,14 +212,21 @@ impl Record {
     /// Runs a stream; fails after `limit` steps.
     pub fn new(ir: &Ir, stream: &Stream, limit: u64) -> Result<Self, Failure> {
         let roots = stream.roots.len();
-        let mut grains = Grains { grain: vec![0; roots], written: vec![false; roots] };
+        let mut grains = Grains {
+            grain: vec![0; roots],
+            written: vec![false; roots],
+        };
         stream.run(ir, limit, &mut grains)?;
         let queues = stream.queues.len();
         let cells = (0..roots).map(|r| {
             // What nobody writes has no hazards.
             let grain = grains.grain[r].max(1);
             let count = (stream.roots[r].bytes / grain) as usize;
-            grains.written[r].then(|| Cells { grain, writer: vec![0; count], readers: vec![vec![]; queues] })
+            grains.written[r].then(|| Cells {
+                grain,
+                writer: vec![0; count],
+                readers: vec![vec![]; queues],
+            })
         });
         let actors = stream.sites.iter().map(|site| match site.actor {
             Actor::Queue(q) => Some(q),
@@ -221,7 +242,11 @@ impl Record {
             tokens: Vec::new(),
             actors: actors.collect(),
         };
-        let mut recorder = Recorder { stream, cells: cells.collect(), record };
+        let mut recorder = Recorder {
+            stream,
+            cells: cells.collect(),
+            record,
+        };
         stream.run(ir, limit, &mut recorder)?;
         Ok(recorder.record)
     }
@@ -240,7 +265,9 @@ impl Record {
     }
     /// The `index`-th instance of a queue, from 1.
     pub fn nth(&self, queue: usize, index: u32) -> Option<u32> {
-        self.by_queue[queue].get(index.checked_sub(1)? as usize).copied()
+        self.by_queue[queue]
+            .get(index.checked_sub(1)? as usize)
+            .copied()
     }
 }
 
@@ -262,7 +289,11 @@ pub fn propagate(
     mut visit: impl FnMut(u32, usize, &mut [u32], &Clocks) -> bool,
 ) -> Option<Clocks> {
     let queues = record.queues;
-    let mut clocks = Clocks { queues, clock: vec![0; record.instances.len() * queues], thread: vec![0; queues] };
+    let mut clocks = Clocks {
+        queues,
+        clock: vec![0; record.instances.len() * queues],
+        thread: vec![0; queues],
+    };
     let mut runs = vec![0usize; record.by_site.len()];
     let mut base = vec![0; queues];
     for id in 0..record.instances.len() as u32 {
@@ -330,23 +361,38 @@ pub fn needs(record: &Record) -> (Vec<Need>, Clocks) {
     let mut out = Vec::new();
     let queues = record.queues;
     let clocks = propagate(record, |id, run, base, clocks| {
-        let open: Vec<usize> = (0..queues).filter(|r| record.hazard(id, *r) > base[*r]).collect();
+        let open: Vec<usize> = (0..queues)
+            .filter(|r| record.hazard(id, *r) > base[*r])
+            .collect();
         let covers = |a: usize, b: usize| {
             let other = record.nth(a, record.hazard(id, a));
             other.is_some_and(|o| clocks.of(o)[b] >= record.hazard(id, b))
         };
-        let kept: Vec<usize> =
-            open.iter().copied().filter(|b| !open.iter().any(|a| a != b && covers(*a, *b))).collect();
+        let kept: Vec<usize> = open
+            .iter()
+            .copied()
+            .filter(|b| !open.iter().any(|a| a != b && covers(*a, *b)))
+            .collect();
         for r in &kept {
             let count = record.hazard(id, *r);
-            out.push(Need { id, run, queue: *r, count, known: base[*r] });
+            out.push(Need {
+                id,
+                run,
+                queue: *r,
+                count,
+                known: base[*r],
+            });
         }
         for r in kept {
             clocks.wait(record, r, record.hazard(id, r), base);
         }
         true
     });
-    let none = || Clocks { queues, clock: Vec::new(), thread: Vec::new() };
+    let none = || Clocks {
+        queues,
+        clock: Vec::new(),
+        thread: Vec::new(),
+    };
     (out, clocks.unwrap_or_else(none))
 }
 
@@ -374,7 +420,12 @@ pub fn first_race(record: &Record, edges: &[&Edge]) -> Option<(u32, usize)> {
 pub fn prune(record: &Record, edges: Vec<Edge>) -> Vec<bool> {
     let mut keep = vec![true; edges.len()];
     let chosen = |keep: &[bool]| -> Vec<&Edge> {
-        edges.iter().zip(keep).filter(|(_, k)| **k).map(|(e, _)| e).collect()
+        edges
+            .iter()
+            .zip(keep)
+            .filter(|(_, k)| **k)
+            .map(|(e, _)| e)
+            .collect()
     };
     if first_race(record, &chosen(&keep)).is_some() {
         return keep;

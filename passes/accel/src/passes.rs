@@ -71,6 +71,13 @@ pass! {
         pub print: bool = true,
     }
 }
+pass! {
+    /// Checks that each operand of a wait is needed: without it a run on the machine model fails.
+    pub struct CheckEdges = "check-edges" on "func.func" {
+        /// Steps of the stream; a longer one is an error.
+        pub limit: u64 = 50_000_000,
+    }
+}
 
 /// Runs `work` with the attached machine.
 fn with_machine(
@@ -130,6 +137,17 @@ passes! {
         let gone = one(crate::prune_edges::prune_edges(ir, info, self.limit))?;
         cx.count("edges taken out", gone);
         Ok(())
+    };
+    CheckEdges |self, ir, cx, info| {
+        cx.unchanged();
+        one(crate::dry_run::dry_run(ir, info, self.limit))?;
+        let needless = crate::dry_run::needless_edges(ir, info, self.limit);
+        let error = |(op, operand): (tir::OpId, usize)| {
+            let text = format!("'{}': operand {operand} is no needed edge", ir.name(op));
+            Diagnostic::error(text).at(ir.loc(op))
+        };
+        let errors: Vec<Diagnostic> = needless.into_iter().map(error).collect();
+        if errors.is_empty() { Ok(()) } else { Err(errors) }
     };
     DryRun |self, ir, cx, info| {
         cx.unchanged();

@@ -10,7 +10,11 @@ use crate::multi_buffer::{AHEAD, nest_of};
 /// for the first iterations stand before the loops, and each iteration starts the one for an
 /// iteration to come, if there is one.
 pub fn prefetch(ir: &mut Ir) -> Result<(), Failure> {
-    let reads: Vec<OpId> = ir.walk_ids().into_iter().filter(|op| ir.is::<TransferRead>(*op)).collect();
+    let reads: Vec<OpId> = ir
+        .walk_ids()
+        .into_iter()
+        .filter(|op| ir.is::<TransferRead>(*op))
+        .collect();
     for read in reads {
         let Some(ahead) = ir.remove_attr(read, AHEAD).and_then(tir::Attr::as_int) else {
             continue;
@@ -34,7 +38,9 @@ fn chain(ir: &Ir, read: OpId) -> Option<(Vec<Counter>, Vec<OpId>)> {
         if ir.parent(inner) != Some(counter.op) || writes_besides(ir, counter.op, read, &record) {
             break;
         }
-        let Some(ops) = slice(ir, &operands, counter.op) else { break };
+        let Some(ops) = slice(ir, &operands, counter.op) else {
+            break;
+        };
         best = Some((nest[depth..].to_vec(), ops));
         inner = counter.op;
     }
@@ -44,8 +50,12 @@ fn chain(ir: &Ir, read: OpId) -> Option<(Vec<Counter>, Vec<OpId>)> {
 /// Whether anything in a loop writes the source of a read.
 fn writes_besides(ir: &Ir, scope: OpId, read: OpId, record: &TransferRead) -> bool {
     let below = ir.walk_below(scope);
-    let plain = below.into_iter().filter(|op| *op != read && ir.regions(*op).len() == 0);
-    plain.filter(|op| !ir.has(*op, tir::Traits::Terminator)).any(|op| writes(ir, op, record.source))
+    let plain = below
+        .into_iter()
+        .filter(|op| *op != read && ir.regions(*op).len() == 0);
+    plain
+        .filter(|op| !ir.has(*op, tir::Traits::Terminator))
+        .any(|op| writes(ir, op, record.source))
 }
 
 fn hoist(ir: &mut Ir, read: OpId, ahead: i64, nest: &[Counter], ops: &[OpId]) {
@@ -64,14 +74,21 @@ fn hoist(ir: &mut Ir, read: OpId, ahead: i64, nest: &[Counter], ops: &[OpId]) {
         place(&mut b, Ix::C(n));
     }
     // Before everything else of the iteration, behind the loads that stand there already.
-    let first = ir.block_of(read).and_then(|block| ir.ops_in(block).find(|op| !ir.has(*op, tir::Traits::Pure) && !is_load(ir, *op)));
+    let first = ir.block_of(read).and_then(|block| {
+        ir.ops_in(block)
+            .find(|op| !ir.has(*op, tir::Traits::Pure) && !is_load(ir, *op))
+    });
     let mut b = ir.at(At::Before(first.unwrap_or(read)));
     if total > ahead {
         let now = linear(&mut b, nest);
         let target = now.plus(&mut b, ahead);
         let condition = target.below(&mut b, total);
         let at = guard(&mut b, condition);
-        let mut inner = Builder { ir: &mut *b.ir, at, loc: b.loc };
+        let mut inner = Builder {
+            ir: &mut *b.ir,
+            at,
+            loc: b.loc,
+        };
         place(&mut inner, target);
     }
     ir.erase(read);

@@ -26,7 +26,14 @@ pub fn prune_edges(ir: &mut Ir, machine: &MachineInfo, limit: u64) -> Result<usi
         let same = |(e, o): &(Edge, usize)| e.site == site && *o == operand && e.queue == *queue;
         let at = edges.iter().position(same).unwrap_or_else(|| {
             let values = vec![0; record.by_site[site].len()];
-            edges.push((Edge { site, queue: *queue, values }, operand));
+            edges.push((
+                Edge {
+                    site,
+                    queue: *queue,
+                    values,
+                },
+                operand,
+            ));
             edges.len() - 1
         });
         edges[at].0.values[runs[*id as usize]] = *count;
@@ -40,10 +47,17 @@ pub fn prune_edges(ir: &mut Ir, machine: &MachineInfo, limit: u64) -> Result<usi
     }
     let mut gone = 0;
     for op in ir.walk_ids() {
-        let group = if ir.is::<DmaWait>(op) { Some(0) } else { after_group(ir, op) };
+        let group = if ir.is::<DmaWait>(op) {
+            Some(0)
+        } else {
+            after_group(ir, op)
+        };
         let Some(group) = group else { continue };
         let tokens = edit::group(ir, op, group);
-        let rest = tokens.iter().enumerate().filter(|(i, _)| kept.contains(&(op, *i)));
+        let rest = tokens
+            .iter()
+            .enumerate()
+            .filter(|(i, _)| kept.contains(&(op, *i)));
         let rest: Vec<Value> = rest.map(|(_, v)| *v).collect();
         gone += tokens.len() - rest.len();
         if rest.len() < tokens.len() {

@@ -56,7 +56,11 @@ pub(crate) fn make(ir: &mut Ir, local: &Local) -> Result<bool, Failure> {
             _ => target.below(&mut b, ring.counter.trips),
         };
         let place = guard(&mut b, condition);
-        let mut inner = Builder { ir: &mut *b.ir, at: place, loc: b.loc };
+        let mut inner = Builder {
+            ir: &mut *b.ir,
+            at: place,
+            loc: b.loc,
+        };
         ring.block(&mut inner, local, buffer, target)?;
     }
     let start = count.times(&mut b, ring.step).plus(&mut b, ring.shift);
@@ -89,7 +93,12 @@ fn find(ir: &Ir, local: &Local) -> Option<Ring> {
     }
     let (along, step) = along?;
     let rank = local.ty.shape.len();
-    let forms: Vec<Vec<i64>> = record.access.exprs.iter().map(|e| e.linear(rank)).collect::<Option<_>>()?;
+    let forms: Vec<Vec<i64>> = record
+        .access
+        .exprs
+        .iter()
+        .map(|e| e.linear(rank))
+        .collect::<Option<_>>()?;
     let mut moving = (0..rank).filter(|t| forms[along][*t] != 0);
     let row = moving.next()?;
     let alone = forms.iter().filter(|form| form[row] != 0).count() == 1;
@@ -135,9 +144,18 @@ fn find(ir: &Ir, local: &Local) -> Option<Ring> {
 
 impl Ring {
     /// Loads the rows that are new in an iteration.
-    fn block(&self, b: &mut Builder<'_>, local: &Local, buffer: Value, count: Ix) -> Result<(), Failure> {
+    fn block(
+        &self,
+        b: &mut Builder<'_>,
+        local: &Local,
+        buffer: Value,
+        count: Ix,
+    ) -> Result<(), Failure> {
         let row = self.rows - self.step;
-        let place = count.times(b, self.step).plus(b, row + self.shift).modulo(b, self.size);
+        let place = count
+            .times(b, self.step)
+            .plus(b, row + self.shift)
+            .modulo(b, self.size);
         self.load(b, local, buffer, count, row, self.step, place)
     }
 

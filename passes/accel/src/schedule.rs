@@ -34,13 +34,21 @@ impl Schedule {
     /// Runs on the function at the root of an arena. Where the buffers do not fit, the largest
     /// one of the peak that has several slots gets one less; an error holds the last report.
     pub fn apply(&self, ir: &mut Ir, machine: &MachineInfo) -> Result<Scheduled, Diagnostic> {
-        let allocs: Vec<OpId> = ir.walk_ids().into_iter().filter(|op| ir.is::<Alloc>(*op)).collect();
+        let allocs: Vec<OpId> = ir
+            .walk_ids()
+            .into_iter()
+            .filter(|op| ir.is::<Alloc>(*op))
+            .collect();
         let mut depths: Vec<i64> = Vec::new();
         for (i, op) in allocs.iter().enumerate() {
             ir.set_attr(*op, BUFFER, Attr::i64(i as i64));
             let said = ir.attr(*op, DEPTH).and_then(Attr::as_int);
             let looped = nest_of(ir, *op).is_some_and(|nest| !nest.is_empty());
-            depths.push(if looped { said.unwrap_or(self.depth).max(1) } else { 1 });
+            depths.push(if looped {
+                said.unwrap_or(self.depth).max(1)
+            } else {
+                1
+            });
         }
         let asked = depths.clone();
         let mut retries = 0;
@@ -54,7 +62,11 @@ impl Schedule {
                 Ok(planned) => {
                     std::mem::swap(ir, &mut trial);
                     let shallow = asked.iter().zip(&depths).filter(|(a, d)| d < a).count();
-                    return Ok(Scheduled { planned, retries, shallow });
+                    return Ok(Scheduled {
+                        planned,
+                        retries,
+                        shallow,
+                    });
                 }
                 Err(error) => error,
             };
@@ -64,7 +76,9 @@ impl Schedule {
             retries += 1;
             let number = |op: &OpId| {
                 let n = trial.attr(*op, BUFFER).and_then(Attr::as_int)?;
-                usize::try_from(n).ok().filter(|n| depths.get(*n).is_some_and(|d| *d > 1))
+                usize::try_from(n)
+                    .ok()
+                    .filter(|n| depths.get(*n).is_some_and(|d| *d > 1))
             };
             let largest = holders.iter().find_map(number);
             match largest {
@@ -73,16 +87,23 @@ impl Schedule {
                 Some(_) if retries < self.tries => depths.fill(1),
                 _ => {
                     let tried = if retries == 1 { "time" } else { "times" };
-                    return Err(error.diagnostic(&trial).note(format!("planned {retries} {tried}, with fewer slots each time")));
+                    return Err(error.diagnostic(&trial).note(format!(
+                        "planned {retries} {tried}, with fewer slots each time"
+                    )));
                 }
             }
         }
     }
 
     fn one(&self, ir: &mut Ir, machine: &MachineInfo) -> Result<Vec<Planned>, NoPlan> {
-        let rotate = MultiBuffer { depth: self.depth, ring: self.ring };
+        let rotate = MultiBuffer {
+            depth: self.depth,
+            ring: self.ring,
+        };
         rotate.apply(ir, machine).map_err(NoPlan::Other)?;
-        InsertDma::default().apply(ir, machine).map_err(NoPlan::Other)?;
+        InsertDma::default()
+            .apply(ir, machine)
+            .map_err(NoPlan::Other)?;
         // Only whether it fits: what is simplified before the plan must not merge its views.
         let mut planned = ir.clone();
         plan_memory(&mut planned, machine)

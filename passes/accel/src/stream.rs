@@ -124,14 +124,56 @@ struct Foot {
 
 #[derive(Debug)]
 enum Step {
-    Int { dst: Slot, op: Name, args: [Slot; 3], predicate: i64 },
-    Shift { dst: Slot, src: Slot, terms: Vec<(Slot, i64)>, plus: i64 },
-    Loop { bounds: [Slot; 3], iv: Slot, init: Vec<(Slot, Slot)>, body: Vec<Step>, carry: Vec<(Slot, Slot)>, out: Vec<(Slot, Slot)>, op: OpId },
-    If { condition: Slot, branches: [Vec<Step>; 2], yields: [Vec<(Slot, Slot)>; 2] },
-    Work { site: usize, reads: Vec<Foot>, writes: Vec<Foot>, after: Vec<Slot>, token: Option<Slot> },
-    Move { site: usize, pattern: Box<Pattern>, far: Slot, tile: Slot, offsets: Vec<Slot>, read: bool, after: Vec<Slot>, token: Option<Slot> },
-    Mark { dst: Slot, queue: usize },
-    Point { point: usize },
+    Int {
+        dst: Slot,
+        op: Name,
+        args: [Slot; 3],
+        predicate: i64,
+    },
+    Shift {
+        dst: Slot,
+        src: Slot,
+        terms: Vec<(Slot, i64)>,
+        plus: i64,
+    },
+    Loop {
+        bounds: [Slot; 3],
+        iv: Slot,
+        init: Vec<(Slot, Slot)>,
+        body: Vec<Step>,
+        carry: Vec<(Slot, Slot)>,
+        out: Vec<(Slot, Slot)>,
+        op: OpId,
+    },
+    If {
+        condition: Slot,
+        branches: [Vec<Step>; 2],
+        yields: [Vec<(Slot, Slot)>; 2],
+    },
+    Work {
+        site: usize,
+        reads: Vec<Foot>,
+        writes: Vec<Foot>,
+        after: Vec<Slot>,
+        token: Option<Slot>,
+    },
+    Move {
+        site: usize,
+        pattern: Box<Pattern>,
+        far: Slot,
+        tile: Slot,
+        offsets: Vec<Slot>,
+        read: bool,
+        after: Vec<Slot>,
+        token: Option<Slot>,
+    },
+    Mark {
+        dst: Slot,
+        queue: usize,
+    },
+    Point {
+        point: usize,
+    },
 }
 
 struct Compile<'a> {
@@ -156,8 +198,21 @@ impl Stream {
     pub fn new(ir: &Ir, machine: &MachineInfo) -> Result<Self, Failure> {
         let queues = machine.engines.iter().map(|e| e.name);
         let queues = queues.chain(machine.units.iter().map(|u| u.name)).collect();
-        let out = Stream { queues, roots: vec![], sites: vec![], points: vec![], steps: vec![], init: vec![] };
-        let mut c = Compile { ir, machine, slots: HashMap::new(), known: vec![], out };
+        let out = Stream {
+            queues,
+            roots: vec![],
+            sites: vec![],
+            points: vec![],
+            steps: vec![],
+            init: vec![],
+        };
+        let mut c = Compile {
+            ir,
+            machine,
+            slots: HashMap::new(),
+            known: vec![],
+            out,
+        };
         let Some(body) = ir.body_block(ir.root(), 0) else {
             return Ok(c.out);
         };
@@ -219,26 +274,56 @@ impl Compile<'_> {
         self.known.push(true);
         self.out.init.len() - 1
     }
-    fn root(&mut self, value: Value, slot: Slot, name: String, defined: bool, local: bool) -> Result<(), Failure> {
+    fn root(
+        &mut self,
+        value: Value,
+        slot: Slot,
+        name: String,
+        defined: bool,
+        local: bool,
+    ) -> Result<(), Failure> {
         let ty = self.ir.ty(value);
         let (shape, strides, elem) = strided(ty)?;
-        let reach = shape.iter().zip(&strides).map(|(n, s)| (n - 1).max(0) * s.abs()).sum::<i64>();
+        let reach = shape
+            .iter()
+            .zip(&strides)
+            .map(|(n, s)| (n - 1).max(0) * s.abs())
+            .sum::<i64>();
         let bytes = if shape.contains(&0) { 0 } else { reach + elem };
         let space = ty.get::<MemRefType>().and_then(MemRefType::space_name);
         let far = self.machine.far().map(|s| s.name);
         let space = space.or(far).ok_or("has no memory space")?;
-        self.out.init[slot] = Val { a: 0, root: self.out.roots.len() };
+        self.out.init[slot] = Val {
+            a: 0,
+            root: self.out.roots.len(),
+        };
         let name = self.ir.hint(value).map_or(name, |h| h.as_str().to_string());
-        self.out.roots.push(Root { value, name, space, bytes, defined, local });
+        self.out.roots.push(Root {
+            value,
+            name,
+            space,
+            bytes,
+            defined,
+            local,
+        });
         Ok(())
     }
     fn foot(&mut self, value: Value) -> Result<Foot, Failure> {
         let (shape, strides, elem) = strided(self.ir.ty(value))?;
         let dims = shape.into_iter().zip(strides).collect();
-        Ok(Foot { view: self.slot(value), dims, elem })
+        Ok(Foot {
+            view: self.slot(value),
+            dims,
+            elem,
+        })
     }
     fn site(&mut self, op: OpId, actor: Actor, cycles: u64, label: Option<Name>) -> usize {
-        self.out.sites.push(Site { op, actor, cycles, label });
+        self.out.sites.push(Site {
+            op,
+            actor,
+            cycles,
+            label,
+        });
         self.out.sites.len() - 1
     }
     fn slots_of(&mut self, values: &[Value]) -> Vec<Slot> {
@@ -253,10 +338,17 @@ impl Compile<'_> {
         let ir = self.ir;
         for op in ir.ops_in(block) {
             let done = self.op(op, &mut steps);
-            done.map_err(|e| Box::new((*e).or_at(ir.loc(op)).context(format_args!("'{}': ", ir.name(op)))))?;
+            done.map_err(|e| {
+                Box::new(
+                    (*e).or_at(ir.loc(op))
+                        .context(format_args!("'{}': ", ir.name(op))),
+                )
+            })?;
             if starts_work(ir, op) {
                 self.out.points.push(op);
-                steps.push(Step::Point { point: self.out.points.len() - 1 });
+                steps.push(Step::Point {
+                    point: self.out.points.len() - 1,
+                });
             }
         }
         Ok(steps)
@@ -264,7 +356,10 @@ impl Compile<'_> {
 
     fn op(&mut self, op: OpId, steps: &mut Vec<Step>) -> Result<(), Failure> {
         let ir = self.ir;
-        if let Some(value) = ir.attr(op, "value").filter(|_| ir.has(op, tir::Traits::ConstantLike)) {
+        if let Some(value) = ir
+            .attr(op, "value")
+            .filter(|_| ir.has(op, tir::Traits::ConstantLike))
+        {
             let slot = self.slot(ir.result(op, 0));
             self.out.init[slot].a = value.as_int().unwrap_or(0);
         } else if let Some(looped) = ir.get::<For>(op) {
@@ -276,40 +371,85 @@ impl Compile<'_> {
         } else if let Some(view) = ir.get::<View>(op) {
             let (dst, src) = (self.slot(ir.result(op, 0)), self.slot(view.source));
             let shift = self.slot(view.byte_shift);
-            steps.push(Step::Shift { dst, src, terms: vec![(shift, 1)], plus: 0 });
+            steps.push(Step::Shift {
+                dst,
+                src,
+                terms: vec![(shift, 1)],
+                plus: 0,
+            });
         } else if ir.is::<CollapseShape>(op) || ir.is::<ExpandShape>(op) {
             let (dst, src) = (self.slot(ir.result(op, 0)), self.slot(ir.operand(op, 0)));
-            steps.push(Step::Shift { dst, src, terms: vec![], plus: 0 });
+            steps.push(Step::Shift {
+                dst,
+                src,
+                terms: vec![],
+                plus: 0,
+            });
         } else if ir.is::<tir_memref::Alloc>(op) || ir.is::<GetGlobal>(op) {
             let value = ir.result(op, 0);
             let slot = self.slot(value);
             let local = ir.is::<tir_memref::Alloc>(op);
             let name = format!("buffer {}", self.out.roots.len());
-            let name = ir.get::<GetGlobal>(op).map_or(name, |g| g.name.0.as_str().to_string());
+            let name = ir
+                .get::<GetGlobal>(op)
+                .map_or(name, |g| g.name.0.as_str().to_string());
             self.root(value, slot, name, !local, local)?;
         } else if let Some(start) = ir.get::<DmaStart>(op) {
             let pattern = Pattern::new(ir.ty(start.far), ir.ty(start.tile), &start.access)?;
-            let queue = self.out.queue(start.engine.0).ok_or("starts what is no queue")?;
+            let queue = self
+                .out
+                .queue(start.engine.0)
+                .ok_or("starts what is no queue")?;
             let site = self.site(op, Actor::Queue(queue), 0, Some(start.engine.0));
             let offsets = self.offsets(&start.offsets, &start.static_offsets);
             let (far, tile) = (self.slot(start.far), self.slot(start.tile));
-            let (after, token) = (self.slots_of(&start.after), Some(self.slot(ir.result(op, 0))));
+            let (after, token) = (
+                self.slots_of(&start.after),
+                Some(self.slot(ir.result(op, 0))),
+            );
             let read = start.direction == Direction::Read;
-            steps.push(Step::Move { site, pattern: pattern.into(), far, tile, offsets, read, after, token });
+            steps.push(Step::Move {
+                site,
+                pattern: pattern.into(),
+                far,
+                tile,
+                offsets,
+                read,
+                after,
+                token,
+            });
         } else if let Some(call) = ir.get::<Call>(op) {
             self.call(op, &call, steps)?;
         } else if let Some(mark) = ir.get::<Mark>(op) {
-            let queue = self.out.queue(mark.queue.0).ok_or("marks what is no queue")?;
+            let queue = self
+                .out
+                .queue(mark.queue.0)
+                .ok_or("marks what is no queue")?;
             let dst = self.slot(ir.result(op, 0));
             steps.push(Step::Mark { dst, queue });
         } else if ir.is::<Ready>(op) {
             self.slot(ir.result(op, 0));
         } else if let Some(wait) = ir.get::<DmaWait>(op) {
-            let (site, after) = (self.site(op, Actor::Wait, 0, None), self.slots_of(&wait.tokens));
-            steps.push(Step::Work { site, reads: vec![], writes: vec![], after, token: None });
+            let (site, after) = (
+                self.site(op, Actor::Wait, 0, None),
+                self.slots_of(&wait.tokens),
+            );
+            steps.push(Step::Work {
+                site,
+                reads: vec![],
+                writes: vec![],
+                after,
+                token: None,
+            });
         } else if ir.name(op) == "func.return" {
             let site = self.site(op, Actor::Return, 0, None);
-            steps.push(Step::Work { site, reads: vec![], writes: vec![], after: vec![], token: None });
+            steps.push(Step::Work {
+                site,
+                reads: vec![],
+                writes: vec![],
+                after: vec![],
+                token: None,
+            });
         } else if !self.transfer(op, steps)? {
             self.other(op, steps)?;
         }
@@ -319,26 +459,54 @@ impl Compile<'_> {
     /// Transfers of the memref level: the thread does them.
     fn transfer(&mut self, op: OpId, steps: &mut Vec<Step>) -> Result<bool, Failure> {
         let ir = self.ir;
-        let (far, tile, offsets, fixed, access, read) = if let Some(t) = ir.get::<tir_memref::TransferRead>(op) {
-            (t.source, t.tile, t.offsets, t.static_offsets, t.access, true)
-        } else if let Some(t) = ir.get::<tir_memref::TransferWrite>(op) {
-            (t.dest, t.tile, t.offsets, t.static_offsets, t.access, false)
-        } else {
-            return Ok(false);
-        };
+        let (far, tile, offsets, fixed, access, read) =
+            if let Some(t) = ir.get::<tir_memref::TransferRead>(op) {
+                (
+                    t.source,
+                    t.tile,
+                    t.offsets,
+                    t.static_offsets,
+                    t.access,
+                    true,
+                )
+            } else if let Some(t) = ir.get::<tir_memref::TransferWrite>(op) {
+                (t.dest, t.tile, t.offsets, t.static_offsets, t.access, false)
+            } else {
+                return Ok(false);
+            };
         let pattern = Pattern::new(ir.ty(far), ir.ty(tile), &access)?;
         let site = self.site(op, Actor::Thread, 0, None);
         let offsets = self.offsets(&offsets, &fixed);
         let (far, tile) = (self.slot(far), self.slot(tile));
-        steps.push(Step::Move { site, pattern: pattern.into(), far, tile, offsets, read, after: vec![], token: None });
+        steps.push(Step::Move {
+            site,
+            pattern: pattern.into(),
+            far,
+            tile,
+            offsets,
+            read,
+            after: vec![],
+            token: None,
+        });
         Ok(true)
     }
 
     fn call(&mut self, op: OpId, call: &Call, steps: &mut Vec<Step>) -> Result<(), Failure> {
         let name = call.callee.0;
-        let intrinsic = self.machine.intrinsic(name).ok_or("calls what the machine has not")?;
-        let queue = self.out.queue(intrinsic.unit).ok_or("runs on what is no queue")?;
-        let site = self.site(op, Actor::Queue(queue), intrinsic.cycles.max(0) as u64, Some(name));
+        let intrinsic = self
+            .machine
+            .intrinsic(name)
+            .ok_or("calls what the machine has not")?;
+        let queue = self
+            .out
+            .queue(intrinsic.unit)
+            .ok_or("runs on what is no queue")?;
+        let site = self.site(
+            op,
+            Actor::Queue(queue),
+            intrinsic.cycles.max(0) as u64,
+            Some(name),
+        );
         let (mut reads, mut writes) = (vec![], vec![]);
         for (i, value) in call.operands.iter().enumerate() {
             if i < intrinsic.writes {
@@ -349,7 +517,13 @@ impl Compile<'_> {
             }
         }
         let after = self.slots_of(&call.after);
-        steps.push(Step::Work { site, reads, writes, after, token: None });
+        steps.push(Step::Work {
+            site,
+            reads,
+            writes,
+            after,
+            token: None,
+        });
         Ok(())
     }
 
@@ -368,7 +542,13 @@ impl Compile<'_> {
                 }
             }
             let site = self.site(op, Actor::Thread, 0, None);
-            steps.push(Step::Work { site, reads, writes, after: vec![], token: None });
+            steps.push(Step::Work {
+                site,
+                reads,
+                writes,
+                after: vec![],
+                token: None,
+            });
             return Ok(());
         }
         let effects = ir.effects(op).ok_or("is not known to the machine")?;
@@ -383,10 +563,23 @@ impl Compile<'_> {
                 for (arg, value) in args.iter_mut().zip(ir.operands(op)) {
                     *arg = self.slot(value);
                 }
-                let known = ir.operands(op).all(|v| self.slots.get(&v).is_some_and(|s| self.known[*s]));
-                self.known[slot] = known && ir.operands(op).all(|v| ir.ty(v).is_index() || ir.ty(v).is_int());
-                let predicate = ir.attr(op, "predicate").and_then(tir::Attr::as_int).unwrap_or(0);
-                steps.push(Step::Int { dst: slot, op: ir.name(op), args, predicate });
+                let known = ir
+                    .operands(op)
+                    .all(|v| self.slots.get(&v).is_some_and(|s| self.known[*s]));
+                self.known[slot] = known
+                    && ir
+                        .operands(op)
+                        .all(|v| ir.ty(v).is_index() || ir.ty(v).is_int());
+                let predicate = ir
+                    .attr(op, "predicate")
+                    .and_then(tir::Attr::as_int)
+                    .unwrap_or(0);
+                steps.push(Step::Int {
+                    dst: slot,
+                    op: ir.name(op),
+                    args,
+                    predicate,
+                });
             }
             return Ok(());
         }
@@ -405,7 +598,13 @@ impl Compile<'_> {
         }
         if !reads.is_empty() || !writes.is_empty() {
             let site = self.site(op, Actor::Thread, 0, None);
-            steps.push(Step::Work { site, reads, writes, after: vec![], token: None });
+            steps.push(Step::Work {
+                site,
+                reads,
+                writes,
+                after: vec![],
+                token: None,
+            });
         }
         Ok(())
     }
@@ -438,7 +637,12 @@ impl Compile<'_> {
                 plus = plus.saturating_add(n.saturating_mul(stride));
             }
         }
-        steps.push(Step::Shift { dst, src, terms, plus });
+        steps.push(Step::Shift {
+            dst,
+            src,
+            terms,
+            plus,
+        });
         Ok(())
     }
 
@@ -484,14 +688,25 @@ impl Compile<'_> {
         let results = self.slots_of(&results);
         let mut branches = [vec![], vec![]];
         let mut yields = [vec![], vec![]];
-        for (i, region) in [branch.then_region, branch.else_region].into_iter().enumerate() {
+        for (i, region) in [branch.then_region, branch.else_region]
+            .into_iter()
+            .enumerate()
+        {
             branches[i] = self.region(region)?;
             if let Some(end) = ir.entry(region).and_then(|b| ir.last(b)) {
                 let values: Vec<Value> = ir.operands(end).collect();
-                yields[i] = self.slots_of(&values).into_iter().zip(results.iter().copied()).collect();
+                yields[i] = self
+                    .slots_of(&values)
+                    .into_iter()
+                    .zip(results.iter().copied())
+                    .collect();
             }
         }
-        steps.push(Step::If { condition, branches, yields });
+        steps.push(Step::If {
+            condition,
+            branches,
+            yields,
+        });
         Ok(())
     }
 }
@@ -525,19 +740,38 @@ impl Run<'_> {
     fn steps(&mut self, steps: &[Step], sink: &mut dyn Sink) -> Result<(), Failure> {
         for step in steps {
             match step {
-                Step::Int { dst, op, args, predicate } => {
+                Step::Int {
+                    dst,
+                    op,
+                    args,
+                    predicate,
+                } => {
                     let [a, b, c] = args.map(|s| self.vals[s].a);
                     self.vals[*dst].a = int(*op, a, b, c, *predicate);
                 }
-                Step::Shift { dst, src, terms, plus } => {
+                Step::Shift {
+                    dst,
+                    src,
+                    terms,
+                    plus,
+                } => {
                     let mut val = self.vals[*src];
                     val.a += plus + terms.iter().map(|(s, n)| self.vals[*s].a * n).sum::<i64>();
                     self.vals[*dst] = val;
                 }
-                Step::Loop { bounds, iv, init, body, carry, out, op } => {
+                Step::Loop {
+                    bounds,
+                    iv,
+                    init,
+                    body,
+                    carry,
+                    out,
+                    op,
+                } => {
                     let [low, high, by] = bounds.map(|b| self.vals[b].a);
                     if by < 1 {
-                        let error = tir::Diagnostic::error(format!("has step {by}, expected at least 1"));
+                        let error =
+                            tir::Diagnostic::error(format!("has step {by}, expected at least 1"));
                         return Err(error.at(self.ir.loc(*op)).into());
                     }
                     self.copy(init);
@@ -551,39 +785,91 @@ impl Run<'_> {
                     }
                     self.copy(out);
                 }
-                Step::If { condition, branches, yields } => {
+                Step::If {
+                    condition,
+                    branches,
+                    yields,
+                } => {
                     let which = usize::from(self.vals[*condition].a & 1 == 0);
                     self.steps(&branches[which], sink)?;
                     self.copy(&yields[which]);
                 }
                 Step::Mark { dst, queue } => {
-                    self.vals[*dst] = Val { a: self.counts[*queue].into(), root: *queue };
+                    self.vals[*dst] = Val {
+                        a: self.counts[*queue].into(),
+                        root: *queue,
+                    };
                 }
                 Step::Point { point } => sink.point(*point),
-                Step::Work { site, reads, writes, after, token } => {
+                Step::Work {
+                    site,
+                    reads,
+                    writes,
+                    after,
+                    token,
+                } => {
                     for (feet, which) in [(reads, false), (writes, true)] {
-                        let areas = if which { &mut self.writes } else { &mut self.reads };
+                        let areas = if which {
+                            &mut self.writes
+                        } else {
+                            &mut self.reads
+                        };
                         areas.clear();
                         for foot in feet {
                             let val = self.vals[foot.view];
-                            areas.push(Area { root: val.root, offset: val.a, dims: foot.dims.clone(), elem: foot.elem });
+                            areas.push(Area {
+                                root: val.root,
+                                offset: val.a,
+                                dims: foot.dims.clone(),
+                                elem: foot.elem,
+                            });
                         }
                     }
                     self.event(*site, after, *token, sink)?;
                 }
-                Step::Move { site, pattern, far, tile, offsets, read, after, token } => {
+                Step::Move {
+                    site,
+                    pattern,
+                    far,
+                    tile,
+                    offsets,
+                    read,
+                    after,
+                    token,
+                } => {
                     let at: Vec<i64> = offsets.iter().map(|o| self.vals[*o].a).collect();
                     let (far, tile) = (self.vals[*far], self.vals[*tile]);
                     let (mut fars, mut tiles) = (vec![], vec![]);
                     for piece in pattern.pieces(&at) {
-                        let side = |stride: fn(&(i64, i64, i64)) -> i64| piece.dims.iter().map(|d| (d.0, stride(d))).collect();
-                        fars.push(Area { root: far.root, offset: far.a + piece.far, dims: side(|d| d.1), elem: pattern.elem });
-                        tiles.push(Area { root: tile.root, offset: tile.a + piece.tile, dims: side(|d| d.2), elem: pattern.elem });
+                        let side = |stride: fn(&(i64, i64, i64)) -> i64| {
+                            piece.dims.iter().map(|d| (d.0, stride(d))).collect()
+                        };
+                        fars.push(Area {
+                            root: far.root,
+                            offset: far.a + piece.far,
+                            dims: side(|d| d.1),
+                            elem: pattern.elem,
+                        });
+                        tiles.push(Area {
+                            root: tile.root,
+                            offset: tile.a + piece.tile,
+                            dims: side(|d| d.2),
+                            elem: pattern.elem,
+                        });
                     }
                     if *read {
                         // Padding is written too: the tile as a whole.
-                        let dims = pattern.tile_shape.iter().copied().zip(pattern.tile_strides.iter().copied());
-                        tiles = vec![Area { root: tile.root, offset: tile.a, dims: dims.collect(), elem: pattern.elem }];
+                        let dims = pattern
+                            .tile_shape
+                            .iter()
+                            .copied()
+                            .zip(pattern.tile_strides.iter().copied());
+                        tiles = vec![Area {
+                            root: tile.root,
+                            offset: tile.a,
+                            dims: dims.collect(),
+                            elem: pattern.elem,
+                        }];
                         (self.reads, self.writes) = (fars, tiles);
                     } else {
                         (self.reads, self.writes) = (tiles, fars);
@@ -595,7 +881,13 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn event(&mut self, site: usize, after: &[Slot], token: Option<Slot>, sink: &mut dyn Sink) -> Result<(), Failure> {
+    fn event(
+        &mut self,
+        site: usize,
+        after: &[Slot],
+        token: Option<Slot>,
+        sink: &mut dyn Sink,
+    ) -> Result<(), Failure> {
         self.step()?;
         self.after.clear();
         for slot in after {
@@ -608,10 +900,18 @@ impl Run<'_> {
         if let Actor::Queue(queue) = self.stream.sites[site].actor {
             self.counts[queue] += 1;
             if let Some(token) = token {
-                self.vals[token] = Val { a: self.counts[queue].into(), root: queue };
+                self.vals[token] = Val {
+                    a: self.counts[queue].into(),
+                    root: queue,
+                };
             }
         }
-        sink.event(&Event { site, reads: &self.reads, writes: &self.writes, after: &self.after })
+        sink.event(&Event {
+            site,
+            reads: &self.reads,
+            writes: &self.writes,
+            after: &self.after,
+        })
     }
 
     /// Views stay inside their buffers.
@@ -628,7 +928,12 @@ impl Run<'_> {
         let root = &self.stream.roots[area.root];
         if low < 0 || high + area.elem > root.bytes {
             let (op, bytes) = (self.stream.sites[site].op, root.bytes);
-            let text = format!("'{}' touches bytes {low} to {} of {}, which has {bytes}", self.ir.name(op), high + area.elem, root.name);
+            let text = format!(
+                "'{}' touches bytes {low} to {} of {}, which has {bytes}",
+                self.ir.name(op),
+                high + area.elem,
+                root.name
+            );
             return Err(tir::Diagnostic::error(text).at(self.ir.loc(op)).into());
         }
         Ok(())
@@ -646,7 +951,11 @@ fn int(op: Name, a: i64, b: i64, c: i64, predicate: i64) -> i64 {
         "arith.divsi" => a.checked_div(b).unwrap_or(0),
         "arith.divui" => unsigned(a).checked_div(unsigned(b)).unwrap_or(0) as i64,
         "arith.floordivsi" => a.checked_div_euclid(b).unwrap_or(0),
-        "arith.ceildivsi" => a.wrapping_neg().checked_div_euclid(b).unwrap_or(0).wrapping_neg(),
+        "arith.ceildivsi" => a
+            .wrapping_neg()
+            .checked_div_euclid(b)
+            .unwrap_or(0)
+            .wrapping_neg(),
         "arith.remsi" => a.checked_rem(b).unwrap_or(0),
         "arith.remui" => unsigned(a).checked_rem(unsigned(b)).unwrap_or(0) as i64,
         "arith.andi" => a & b,
@@ -656,7 +965,13 @@ fn int(op: Name, a: i64, b: i64, c: i64, predicate: i64) -> i64 {
         "arith.maxsi" => a.max(b),
         "arith.minui" => unsigned(a).min(unsigned(b)) as i64,
         "arith.maxui" => unsigned(a).max(unsigned(b)) as i64,
-        "arith.select" => if a & 1 != 0 { b } else { c },
+        "arith.select" => {
+            if a & 1 != 0 {
+                b
+            } else {
+                c
+            }
+        }
         "arith.cmpi" => i64::from(match predicate {
             0 => a == b,
             1 => a != b,
@@ -669,8 +984,8 @@ fn int(op: Name, a: i64, b: i64, c: i64, predicate: i64) -> i64 {
             8 => unsigned(a) > unsigned(b),
             _ => unsigned(a) >= unsigned(b),
         }),
-        "arith.index_cast" | "arith.index_castui" | "arith.extsi" | "arith.extui" | "arith.trunci" => a,
+        "arith.index_cast" | "arith.index_castui" | "arith.extsi" | "arith.extui"
+        | "arith.trunci" => a,
         _ => 0,
     }
 }
-

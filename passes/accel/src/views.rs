@@ -1,18 +1,30 @@
 //! Views: parts of buffers by lists of indices, and their types after the buffer's has changed.
 
-use tir::{ArrayAttr, Attr, Builder, DYNAMIC, DenseArray, Failure, Ir, Layout, MemRefType, Ret, Type, Value};
+use tir::{
+    ArrayAttr, Attr, Builder, DYNAMIC, DenseArray, Failure, Ir, Layout, MemRefType, Ret, Type,
+    Value,
+};
 use tir_memref::{CollapseShape, ExpandShape, SubView, sub_view_type};
 
 use crate::index::{Ix, split};
 
 /// A part of a buffer of unit steps, with the shape `part`.
-pub fn sub_view(b: &mut Builder<'_>, source: Value, offsets: &[Ix], sizes: &[i64], part: &[i64]) -> Result<Value, Failure> {
+pub fn sub_view(
+    b: &mut Builder<'_>,
+    source: Value,
+    offsets: &[Ix],
+    sizes: &[i64],
+    part: &[i64],
+) -> Result<Value, Failure> {
     let ty = b.ty(source);
-    let memref = ty.get::<MemRefType>().ok_or_else(|| format!("views a {ty}"))?;
+    let memref = ty
+        .get::<MemRefType>()
+        .ok_or_else(|| format!("views a {ty}"))?;
     let (values, numbers) = split(offsets);
     let ones = vec![1; sizes.len()];
     let result = sub_view_type(memref, &numbers, sizes, &ones, part);
-    let result = result.ok_or_else(|| format!("makes a part of a {ty}, whose layout is no strided one"))?;
+    let result =
+        result.ok_or_else(|| format!("makes a part of a {ty}, whose layout is no strided one"))?;
     Ok(b.add(SubView {
         source,
         offsets: values,
@@ -37,7 +49,13 @@ pub fn retype(ir: &mut Ir, value: Value, ty: Type) -> Result<(), Failure> {
         let new = if let Some(view) = ir.get::<SubView>(op) {
             let source = ty.get::<MemRefType>().ok_or_else(|| fail(ty))?;
             let part = view.result.0.shape().unwrap_or(&[]);
-            sub_view_type(source, &view.static_offsets, &view.static_sizes, &view.static_strides, part)
+            sub_view_type(
+                source,
+                &view.static_offsets,
+                &view.static_sizes,
+                &view.static_strides,
+                part,
+            )
         } else if let Some(view) = ir.get::<CollapseShape>(op) {
             reshaped(ty, view.result.0, &view.reassociation, true)
         } else if let Some(view) = ir.get::<ExpandShape>(op) {
@@ -61,19 +79,34 @@ fn reshaped(source: Type, old: Type, groups: &[Attr], collapse: bool) -> Option<
         let group = members(*group)?;
         if collapse {
             // The group lies one behind the other: its innermost stride counts.
-            let inner = group.iter().rev().find(|d| from.shape[**d] != 1).or(group.last())?;
+            let inner = group
+                .iter()
+                .rev()
+                .find(|d| from.shape[**d] != 1)
+                .or(group.last())?;
             strides[small] = *steps.get(*inner)?;
         } else {
             let mut step = *steps.get(small)?;
             for d in group.iter().rev() {
                 *strides.get_mut(*d)? = step;
-                step = if step == DYNAMIC { DYNAMIC } else { step.saturating_mul(*to.shape.get(*d)?) };
+                step = if step == DYNAMIC {
+                    DYNAMIC
+                } else {
+                    step.saturating_mul(*to.shape.get(*d)?)
+                };
             }
         }
     }
     let dense = offset == 0 && strides == MemRefType::dense_strides(&to.shape);
-    let layout = if dense { Layout::Identity } else { Layout::Strided { strides, offset } };
-    Some(Type::new(MemRefType { layout, ..to.clone() }))
+    let layout = if dense {
+        Layout::Identity
+    } else {
+        Layout::Strided { strides, offset }
+    };
+    Some(Type::new(MemRefType {
+        layout,
+        ..to.clone()
+    }))
 }
 
 fn members(group: Attr) -> Option<Vec<usize>> {

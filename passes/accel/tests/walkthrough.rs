@@ -3,8 +3,8 @@
 use tir::data::Array;
 use tir::interp::{Kind, Site};
 use tir::{Diagnostic, Interpreter, Ir, Loc, Name, OpId};
-use tir_accel::eval::MachineMemory;
 use tir_accel::MachineInfo;
+use tir_accel::eval::MachineMemory;
 use tir_accel_passes::dry_run::dry_run;
 use tir_accel_passes::insert_dma::InsertDma;
 use tir_accel_passes::insert_tokens::InsertTokens;
@@ -26,21 +26,42 @@ fn load() -> Ir {
     ] {
         dialect.load();
     }
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../test/passes/accel/walkthrough-memref.tir");
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../test/passes/accel/walkthrough-memref.tir"
+    );
     let text = std::fs::read_to_string(path).unwrap();
-    tir_text::parse(&text, Name::new("walkthrough-memref.tir"), &tir_text::ParseOptions::default())
-        .unwrap_or_else(|e| panic!("{}", e.iter().map(|d| format!("{d:?}\n")).collect::<String>()))
+    tir_text::parse(
+        &text,
+        Name::new("walkthrough-memref.tir"),
+        &tir_text::ParseOptions::default(),
+    )
+    .unwrap_or_else(|e| {
+        panic!(
+            "{}",
+            e.iter().map(|d| format!("{d:?}\n")).collect::<String>()
+        )
+    })
 }
 
 fn function(module: &Ir) -> OpId {
     let slots = module.slots();
-    slots.into_iter().find(|op| module.name(*op) == "func.func").unwrap()
+    slots
+        .into_iter()
+        .find(|op| module.name(*op) == "func.func")
+        .unwrap()
 }
 
 fn verify(module: &Ir) {
     if let Err(errors) = tir::verify(module) {
         let text = tir_text::print(module, &tir_text::PrintOptions::default());
-        panic!("{}{text}", errors.iter().map(|d| format!("{d:?}\n")).collect::<String>());
+        panic!(
+            "{}{text}",
+            errors
+                .iter()
+                .map(|d| format!("{d:?}\n"))
+                .collect::<String>()
+        );
     }
 }
 
@@ -58,7 +79,12 @@ fn lower(depth: i64, ring: bool, sync: bool) -> (Ir, OpId, MachineInfo) {
         plan_memory(ir, &machine).unwrap_or_else(|e| panic!("{:?}", e.diagnostic(ir)));
         assert_eq!(check_plan(ir, &machine), []);
     }
-    InsertTokens { sync, ..InsertTokens::default() }.apply(ir, &machine).unwrap();
+    InsertTokens {
+        sync,
+        ..InsertTokens::default()
+    }
+    .apply(ir, &machine)
+    .unwrap();
     verify(&module);
     (module, slot, machine)
 }
@@ -76,9 +102,24 @@ fn account(depth: i64, ring: bool, sync: bool) -> tir_accel_sim::Report {
 fn the_account_comes_out() {
     let report = account(2, true, false);
     println!("{report}");
-    let calls: Vec<_> = report.labels.iter().map(|l| (l.name.as_str(), l.calls, l.macs)).collect();
-    assert_eq!(calls, [("clear16", 32, 0), ("gemm16", 288, 1_179_648), ("bias_relu16", 32, 0)]);
-    let moved: Vec<_> = report.causes.iter().map(|c| (c.from.as_str(), c.bytes)).collect();
+    let calls: Vec<_> = report
+        .labels
+        .iter()
+        .map(|l| (l.name.as_str(), l.calls, l.macs))
+        .collect();
+    assert_eq!(
+        calls,
+        [
+            ("clear16", 32, 0),
+            ("gemm16", 288, 1_179_648),
+            ("bias_relu16", 32, 0)
+        ]
+    );
+    let moved: Vec<_> = report
+        .causes
+        .iter()
+        .map(|c| (c.from.as_str(), c.bytes))
+        .collect();
     assert_eq!(moved, [("dram", 39_296), ("spm", 32_768)]);
     assert!(report.cycles <= 8_512, "{report}");
     assert_eq!(report.spaces[1].peak_extent, 29_312);
@@ -104,7 +145,10 @@ fn edges(ir: &Ir) -> Vec<(OpId, usize)> {
         if name == "loop.for" || name == "loop.yield" {
             continue;
         }
-        let tokens = ir.operands(op).enumerate().filter(|(_, v)| ir.ty(*v) == token);
+        let tokens = ir
+            .operands(op)
+            .enumerate()
+            .filter(|(_, v)| ir.ty(*v) == token);
         out.extend(tokens.map(|(i, _)| (op, i)));
     }
     out
@@ -132,7 +176,9 @@ fn each_edge_is_needed() {
 fn noise(n: usize, seed: u64) -> Vec<f32> {
     let mut s = seed;
     let next = |_| {
-        s = s.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        s = s
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
         ((s >> 40) as f32 / (1 << 24) as f32) * 2.0 - 1.0
     };
     (0..n).map(next).collect()
@@ -167,7 +213,11 @@ fn run(
     }
     let dram = Some(Name::new("dram"));
     let mut args = Vec::new();
-    for (shape, values) in [(&[1, 16, 18, 18][..], &x), (&[32, 16, 3, 3], &w), (&[32], &b)] {
+    for (shape, values) in [
+        (&[1, 16, 18, 18][..], &x),
+        (&[32, 16, 3, 3], &w),
+        (&[32], &b),
+    ] {
         let array = Array::from_vec(shape, values.clone()).unwrap();
         args.push(env.array_to_view(&array, dram).unwrap().into());
     }
@@ -177,7 +227,10 @@ fn run(
     let env = &mut interpreter.env;
     let mut report = None;
     if let Some(memory) = env.memory_as::<MachineMemory>() {
-        let end = Site { op: Name::new("func.return"), loc: Loc::UNKNOWN };
+        let end = Site {
+            op: Name::new("func.return"),
+            loc: Loc::UNKNOWN,
+        };
         memory.finish(end).map_err(|e| vec![*e])?;
         report = Some(memory.report());
     }
@@ -202,8 +255,15 @@ fn it_computes_at_every_level() {
     }
     let (module, _, machine) = lower(2, true, false);
     let report = run(&module, Some(&machine)).unwrap().1.unwrap();
-    let causes: Vec<_> = report.causes.iter().map(|c| (c.cause.as_str(), c.bytes, c.transfers)).collect();
-    assert_eq!(causes, [("compulsory", 39_296, 19), ("compulsory", 32_768, 16)]);
+    let causes: Vec<_> = report
+        .causes
+        .iter()
+        .map(|c| (c.cause.as_str(), c.bytes, c.transfers))
+        .collect();
+    assert_eq!(
+        causes,
+        [("compulsory", 39_296, 19), ("compulsory", 32_768, 16)]
+    );
     assert_eq!(report.spaces[1].peak_extent, 29_312);
 }
 
@@ -211,10 +271,17 @@ fn it_computes_at_every_level() {
 fn pruning_takes_out_what_was_put_in() {
     let (mut module, slot, machine) = lower(2, true, false);
     let ir = module.child_mut(slot).unwrap();
-    assert_eq!(tir_accel_passes::prune_edges::prune_edges(ir, &machine, LIMIT).unwrap(), 0);
+    assert_eq!(
+        tir_accel_passes::prune_edges::prune_edges(ir, &machine, LIMIT).unwrap(),
+        0
+    );
     let all = edges(ir).len();
     // The clear waits for the load too: the product behind it on the same queue does.
-    let calls: Vec<OpId> = ir.walk_ids().into_iter().filter(|op| ir.is::<tir_accel::Call>(*op)).collect();
+    let calls: Vec<OpId> = ir
+        .walk_ids()
+        .into_iter()
+        .filter(|op| ir.is::<tir_accel::Call>(*op))
+        .collect();
     let mut tokens = tir_accel_passes::edit::group(ir, calls[0], 1);
     tokens.extend(tir_accel_passes::edit::group(ir, calls[1], 1));
     tokens.push(tokens[0]);
@@ -230,7 +297,11 @@ fn what_does_not_fit_says_who_holds_what() {
     let machine = MachineInfo::attached(&module).unwrap();
     let slot = function(&module);
     let ir = module.child_mut(slot).unwrap();
-    let schedule = tir_accel_passes::schedule::Schedule { depth: 4, ring: true, tries: 32 };
+    let schedule = tir_accel_passes::schedule::Schedule {
+        depth: 4,
+        ring: true,
+        tries: 32,
+    };
     let done = schedule.apply(ir, &machine).unwrap();
     println!("{}", tir_memory_passes::plan_memory::text(&done.planned));
     assert!(done.retries > 0 && done.planned[0].plan.height <= 32_768);
@@ -239,8 +310,16 @@ fn what_does_not_fit_says_who_holds_what() {
     small.spaces[1].bytes = 16_384;
     let mut module = load();
     let slot = function(&module);
-    let error = schedule.apply(module.child_mut(slot).unwrap(), &small).unwrap_err();
+    let error = schedule
+        .apply(module.child_mut(slot).unwrap(), &small)
+        .unwrap_err();
     println!("{error:?}");
     assert!(error.message.contains("do not fit"), "{error:?}");
-    assert!(error.notes.iter().any(|n| n.message.contains("ws holds 18432")), "{error:?}");
+    assert!(
+        error
+            .notes
+            .iter()
+            .any(|n| n.message.contains("ws holds 18432")),
+        "{error:?}"
+    );
 }

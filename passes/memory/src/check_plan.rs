@@ -24,40 +24,76 @@ pub fn check_plan(ir: &Ir, machine: &MachineInfo) -> Vec<Diagnostic> {
     let mut out = Vec::new();
     let mut all: Vec<Placed> = Vec::new();
     for op in ir.walk_ids() {
-        let Some(view) = ir.get::<View>(op) else { continue };
+        let Some(view) = ir.get::<View>(op) else {
+            continue;
+        };
         let arena = ir.owner(view.source).filter(|a| ir.is::<Alloc>(*a));
         let (Some(arena), Some(from)) = (arena, ir.constant_int(view.byte_shift)) else {
             continue;
         };
         let ty = view.result.0;
-        let bytes = ty.elements().zip(ty.bytes()).map_or(0, |(n, b)| (n * b) as i64);
+        let bytes = ty
+            .elements()
+            .zip(ty.bytes())
+            .map_or(0, |(n, b)| (n * b) as i64);
         let space = ty.get::<MemRefType>().and_then(MemRefType::space_name);
         let space = space.and_then(|s| machine.space(s));
         if let Some(space) = space.filter(|s| from % s.align.max(1) != 0) {
-            let text = format!("lies at offset {from}, expected a multiple of {}", space.align);
+            let text = format!(
+                "lies at offset {from}, expected a multiple of {}",
+                space.align
+            );
             out.push(Diagnostic::error(text).at(ir.loc(op)));
         }
-        let size = ir.ty(view.source).shape().and_then(|s| s.first().copied()).unwrap_or(0);
+        let size = ir
+            .ty(view.source)
+            .shape()
+            .and_then(|s| s.first().copied())
+            .unwrap_or(0);
         if from < 0 || from + bytes > size {
             let text = format!("lies at bytes {from} to {} of {size}", from + bytes);
             out.push(Diagnostic::error(text).at(ir.loc(op)));
         }
         if let Some(space) = space.filter(|s| size > s.bytes) {
-            let text = format!("lies in {size} bytes of \"{}\", which has {}", space.name, space.bytes);
+            let text = format!(
+                "lies in {size} bytes of \"{}\", which has {}",
+                space.name, space.bytes
+            );
             out.push(Diagnostic::error(text).at(ir.loc(op)));
         }
-        all.push(Placed { op, view: ir.result(op, 0), arena, from, to: from + bytes });
+        all.push(Placed {
+            op,
+            view: ir.result(op, 0),
+            arena,
+            from,
+            to: from + bytes,
+        });
     }
-    let mut check = Check { ir, all: &all, bad: BTreeSet::new() };
+    let mut check = Check {
+        ir,
+        all: &all,
+        bad: BTreeSet::new(),
+    };
     if let Some(body) = ir.body_block(ir.root(), 0) {
         check.ops(ir.ops_in(body).collect(), &Set::new(), &Set::new());
     }
     for (a, b) in check.bad {
         let (x, y) = (&all[a], &all[b]);
-        let name = |p: &Placed| ir.hint(p.view).map_or("a buffer".to_string(), |h| format!("%{h}"));
+        let name = |p: &Placed| {
+            ir.hint(p.view)
+                .map_or("a buffer".to_string(), |h| format!("%{h}"))
+        };
         let (from, to) = (x.from.max(y.from), x.to.min(y.to));
-        let text = format!("{} and {} live at the same time and share bytes {from} to {to}", name(x), name(y));
-        out.push(Diagnostic::error(text).at(ir.loc(y.op)).note_at(ir.loc(x.op), "the other is here"));
+        let text = format!(
+            "{} and {} live at the same time and share bytes {from} to {to}",
+            name(x),
+            name(y)
+        );
+        out.push(
+            Diagnostic::error(text)
+                .at(ir.loc(y.op))
+                .note_at(ir.loc(x.op), "the other is here"),
+        );
     }
     out
 }
@@ -89,11 +125,20 @@ impl Check<'_> {
         if self.ir.is_pure(op) {
             return Set::new();
         }
-        self.ir.operands(op).filter(|v| self.ir.ty(*v).is::<MemRefType>()).filter_map(|v| self.behind(v)).collect()
+        self.ir
+            .operands(op)
+            .filter(|v| self.ir.ty(*v).is::<MemRefType>())
+            .filter_map(|v| self.behind(v))
+            .collect()
     }
 
     fn used_below(&self, op: OpId) -> Set {
-        self.ir.walk_below(op).into_iter().chain([op]).flat_map(|op| self.used(op)).collect()
+        self.ir
+            .walk_below(op)
+            .into_iter()
+            .chain([op])
+            .flat_map(|op| self.used(op))
+            .collect()
     }
 
     fn begins(&self, op: OpId) -> Option<usize> {
@@ -121,12 +166,20 @@ impl Check<'_> {
             let below = self.used_below(op);
             if self.ir.regions(op).len() == 0 {
                 let used: Set = before.union(&below).copied().collect();
-                let live: Vec<usize> = used.into_iter().filter(|v| after.contains(v) || below.contains(v)).collect();
+                let live: Vec<usize> = used
+                    .into_iter()
+                    .filter(|v| after.contains(v) || below.contains(v))
+                    .collect();
                 self.compare(&live);
             } else {
                 // A loop comes round: what it uses was used before it and is used behind it. What
                 // begins in it does not come round.
-                let inside: Set = self.ir.walk_below(op).into_iter().filter_map(|op| self.begins(op)).collect();
+                let inside: Set = self
+                    .ir
+                    .walk_below(op)
+                    .into_iter()
+                    .filter_map(|op| self.begins(op))
+                    .collect();
                 let round: Set = match self.ir.name(op) == "loop.for" {
                     true => below.difference(&inside).copied().collect(),
                     false => Set::new(),

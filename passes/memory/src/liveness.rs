@@ -34,7 +34,12 @@ pub struct Buffer {
 /// The buffers of each space, in the order of the text.
 pub type Spaces = BTreeMap<Name, Vec<Buffer>>;
 
-const VIEWS: [&str; 4] = ["memref.subview", "memref.view", "memref.collapse_shape", "memref.expand_shape"];
+const VIEWS: [&str; 4] = [
+    "memref.subview",
+    "memref.view",
+    "memref.collapse_shape",
+    "memref.expand_shape",
+];
 
 /// The ops that use the memory behind a value.
 pub(crate) fn users(ir: &Ir, value: Value) -> Vec<OpId> {
@@ -61,16 +66,22 @@ pub fn liveness(ir: &Ir, machine: &MachineInfo) -> Spaces {
     let mut spaces: Spaces = BTreeMap::new();
     let mut names: HashMap<String, usize> = HashMap::new();
     for op in ir.walk_ids() {
-        let Some(alloc) = ir.get::<Alloc>(op) else { continue };
+        let Some(alloc) = ir.get::<Alloc>(op) else {
+            continue;
+        };
         let memref = ir.result(op, 0);
         let ty = ir.ty(memref);
         let space = ty.get::<MemRefType>().and_then(MemRefType::space_name);
         let (Some(space), Ok(_)) = (space.or(machine.far().map(|s| s.name)), strided(ty)) else {
             continue;
         };
-        let (Some(elements), Some(elem)) = (ty.elements(), ty.bytes()) else { continue };
+        let (Some(elements), Some(elem)) = (ty.elements(), ty.bytes()) else {
+            continue;
+        };
         let all = spaces.entry(space).or_default();
-        let mut name = ir.hint(memref).map_or(format!("buffer{}", all.len()), |h| h.to_string());
+        let mut name = ir
+            .hint(memref)
+            .map_or(format!("buffer{}", all.len()), |h| h.to_string());
         let count = names.entry(name.clone()).or_default();
         *count += 1;
         if *count > 1 {
@@ -79,7 +90,14 @@ pub fn liveness(ir: &Ir, machine: &MachineInfo) -> Spaces {
         let own = machine.space(space).map_or(1, |s| s.align);
         let align = own.max(alloc.alignment.unwrap_or(1)).max(1) as u64;
         let (live, ends) = range(ir, op, memref, &times);
-        all.push(Buffer { op, name, bytes: (elements * elem) as u64, align: align.next_power_of_two(), live, ends });
+        all.push(Buffer {
+            op,
+            name,
+            bytes: (elements * elem) as u64,
+            align: align.next_power_of_two(),
+            live,
+            ends,
+        });
     }
     spaces
 }
@@ -130,13 +148,20 @@ fn range(
 pub fn text(ir: &Ir, spaces: &Spaces) -> String {
     let mut out = String::new();
     let place = |op: OpId| {
-        let at = ir.loc(op).place().map_or(String::new(), |(_, line, _)| format!(" line {line}"));
+        let at = ir
+            .loc(op)
+            .place()
+            .map_or(String::new(), |(_, line, _)| format!(" line {line}"));
         format!("'{}'{at}", ir.name(op))
     };
     for (space, buffers) in spaces {
         let _ = writeln!(out, "@{space}: {} buffers", buffers.len());
         for b in buffers {
-            let _ = write!(out, "  {} ({} B) lives {}..{}", b.name, b.bytes, b.live.start, b.live.end);
+            let _ = write!(
+                out,
+                "  {} ({} B) lives {}..{}",
+                b.name, b.bytes, b.live.start, b.live.end
+            );
             let _ = match b.ends {
                 Some((first, last)) => writeln!(out, ", from {} to {}", place(first), place(last)),
                 None => writeln!(out, ", never used"),

@@ -43,7 +43,11 @@ fn with_machine(
         Some((info, _)) => work(ir, cx, info),
         None => {
             let error = Diagnostic::error("no machine is attached to the module");
-            Err(vec![error.at(ir.loc(ir.root())).note("attach-machine{file=FILE} attaches one")])
+            Err(vec![
+                error
+                    .at(ir.loc(ir.root()))
+                    .note("attach-machine{file=FILE} attaches one"),
+            ])
         }
     }
 }
@@ -83,7 +87,11 @@ impl Pass for CheckPlan {
         with_machine(ir, cx, |ir, cx, info| {
             cx.unchanged();
             let errors = crate::check_plan::check_plan(ir, info);
-            if errors.is_empty() { Ok(()) } else { Err(errors) }
+            if errors.is_empty() {
+                Ok(())
+            } else {
+                Err(errors)
+            }
         })
     }
 }

@@ -42,7 +42,11 @@ impl NoPlan {
     pub fn diagnostic(&self, ir: &Ir) -> Diagnostic {
         match self {
             NoPlan::Other(failure) => (**failure).clone(),
-            NoPlan::TooLarge { space, report, holders } => {
+            NoPlan::TooLarge {
+                space,
+                report,
+                holders,
+            } => {
                 let text = format!(
                     "the buffers of \"{space}\" do not fit: {} bytes needed, {} available",
                     report.needed, report.capacity
@@ -61,7 +65,10 @@ impl NoPlan {
 
 /// The packing problem of the buffers of a space.
 pub fn problem(buffers: &[Buffer]) -> Result<Problem, Failure> {
-    let packed = buffers.iter().map(|b| Packed { align: b.align, ..Packed::new(&b.name, b.bytes) });
+    let packed = buffers.iter().map(|b| Packed {
+        align: b.align,
+        ..Packed::new(&b.name, b.bytes)
+    });
     let lives = buffers.iter().map(|b| vec![b.live.clone()]);
     Problem::from_lives(packed.collect(), lives.collect()).map_err(|e| e.to_string().into())
 }
@@ -73,22 +80,37 @@ pub fn plan_memory(ir: &mut Ir, machine: &MachineInfo) -> Result<Vec<Planned>, N
     let mut planned = Vec::new();
     for (space, buffers) in &spaces {
         let info = machine.space(*space);
-        let info = info.ok_or_else(|| NoPlan::Other(format!("has buffers in \"{space}\", which the machine has not").into()))?;
+        let info = info.ok_or_else(|| {
+            NoPlan::Other(format!("has buffers in \"{space}\", which the machine has not").into())
+        })?;
         let problem = problem(buffers).map_err(NoPlan::Other)?;
         let capacity = u64::try_from(info.bytes).unwrap_or(0);
         let plan = plan(&problem, capacity).map_err(|report| {
             let peak = &problem.largest_live_set().members;
             let holders = peak.iter().map(|i| buffers[*i].op).collect();
-            NoPlan::TooLarge { space: *space, report, holders }
+            NoPlan::TooLarge {
+                space: *space,
+                report,
+                holders,
+            }
         })?;
         let names = buffers.iter().map(|b| (b.name.clone(), b.bytes)).collect();
-        planned.push(Planned { space: *space, buffers: names, plan });
+        planned.push(Planned {
+            space: *space,
+            buffers: names,
+            plan,
+        });
     }
     rewrite(ir, machine, &spaces, &planned).map_err(NoPlan::Other)?;
     Ok(planned)
 }
 
-fn rewrite(ir: &mut Ir, machine: &MachineInfo, spaces: &Spaces, planned: &[Planned]) -> Result<(), Failure> {
+fn rewrite(
+    ir: &mut Ir,
+    machine: &MachineInfo,
+    spaces: &Spaces,
+    planned: &[Planned],
+) -> Result<(), Failure> {
     for op in ir.walk_ids() {
         if ir.is::<Dealloc>(op) {
             ir.erase(op);
@@ -99,20 +121,35 @@ fn rewrite(ir: &mut Ir, machine: &MachineInfo, spaces: &Spaces, planned: &[Plann
     };
     let plans: BTreeMap<Name, &Plan> = planned.iter().map(|p| (p.space, &p.plan)).collect();
     for (space, buffers) in spaces.iter().rev() {
-        let Some(plan) = plans.get(space) else { continue };
-        let said = buffers.iter().find_map(|b| ir.ty(ir.result(b.op, 0)).get::<MemRefType>());
+        let Some(plan) = plans.get(space) else {
+            continue;
+        };
+        let said = buffers
+            .iter()
+            .find_map(|b| ir.ty(ir.result(b.op, 0)).get::<MemRefType>());
         let attr = said.and_then(|ty| ty.space);
         let align = buffers.iter().map(|b| b.align).max().unwrap_or(1);
         let own = machine.space(*space).map_or(1, |s| s.align.max(1));
         let all = Type::memref(vec![plan.height as i64], Type::int(8), attr);
-        let arena = ir.add(At::Start(body), Alloc { alignment: Some(own.max(align as i64)), ..Alloc::new(all) });
+        let arena = ir.add(
+            At::Start(body),
+            Alloc {
+                alignment: Some(own.max(align as i64)),
+                ..Alloc::new(all)
+            },
+        );
         ir.set_hint(arena, Some(*space));
         for (b, offset) in buffers.iter().zip(&plan.offsets) {
             let ty = ir.ty(ir.result(b.op, 0));
             let hint = ir.hint(ir.result(b.op, 0));
             let mut at = ir.at(At::Before(b.op));
             let byte_shift = constant_index(&mut at, *offset as i64);
-            let view = at.add(View { source: arena, byte_shift, sizes: vec![], result: Ret(ty) });
+            let view = at.add(View {
+                source: arena,
+                byte_shift,
+                sizes: vec![],
+                result: Ret(ty),
+            });
             ir.set_hint(view, hint.or(Some(Name::new(&b.name))));
             ir.replace(b.op, &[view]);
         }
@@ -125,7 +162,11 @@ pub fn text(planned: &[Planned]) -> String {
     let mut out = String::new();
     for p in planned {
         let bound = &p.plan.lower_bound;
-        let exact = if p.plan.is_optimal() { "optimal" } else { "not known to be optimal" };
+        let exact = if p.plan.is_optimal() {
+            "optimal"
+        } else {
+            "not known to be optimal"
+        };
         out += &format!(
             "@{}: {} bytes by {}, largest live set {} bytes ({exact})\n",
             p.space, p.plan.height, p.plan.method, bound.bytes

@@ -45,10 +45,17 @@ impl Body {
             } else if let Some(generic) = ir.get::<Generic>(op) {
                 steps.push(step(ir, op, &generic, &mut slots)?);
             } else {
-                return Err(format!("has '{}' in its body, expected tensor.generic", ir.name(op)).into());
+                return Err(
+                    format!("has '{}' in its body, expected tensor.generic", ir.name(op)).into(),
+                );
             }
         }
-        Ok(Self { info: info.clone(), steps, yields, slots: slots.len() })
+        Ok(Self {
+            info: info.clone(),
+            steps,
+            yields,
+            slots: slots.len(),
+        })
     }
 
     /// An array for an operand whose content is not read.
@@ -62,12 +69,26 @@ impl Body {
         let mut values: Vec<Option<Array>> = operands.into_iter().map(Some).collect();
         values.resize(self.slots, None);
         let get = |values: &[Option<Array>], slot: usize| -> Result<Array, Failure> {
-            values.get(slot).cloned().flatten().ok_or_else(|| "uses what is not computed".into())
+            values
+                .get(slot)
+                .cloned()
+                .flatten()
+                .ok_or_else(|| "uses what is not computed".into())
         };
         for step in &self.steps {
-            let inputs = step.inputs.iter().map(|s| get(&values, *s)).collect::<Result<Vec<_>, _>>()?;
-            let outputs = step.outputs.iter().map(|s| get(&values, *s)).collect::<Result<Vec<_>, _>>()?;
-            let results = step.kernel.run_arrays(&step.domain, &inputs, outputs, &[])?;
+            let inputs = step
+                .inputs
+                .iter()
+                .map(|s| get(&values, *s))
+                .collect::<Result<Vec<_>, _>>()?;
+            let outputs = step
+                .outputs
+                .iter()
+                .map(|s| get(&values, *s))
+                .collect::<Result<Vec<_>, _>>()?;
+            let results = step
+                .kernel
+                .run_arrays(&step.domain, &inputs, outputs, &[])?;
             for (slot, result) in step.results.iter().zip(results) {
                 values[*slot] = Some(result);
             }
@@ -76,12 +97,25 @@ impl Body {
     }
 }
 
-fn find(slots: &HashMap<Value, usize>, values: impl Iterator<Item = Value>) -> Result<Vec<usize>, Failure> {
-    let slot = |v: Value| slots.get(&v).copied().ok_or_else(|| Failure::from("uses a value from outside"));
+fn find(
+    slots: &HashMap<Value, usize>,
+    values: impl Iterator<Item = Value>,
+) -> Result<Vec<usize>, Failure> {
+    let slot = |v: Value| {
+        slots
+            .get(&v)
+            .copied()
+            .ok_or_else(|| Failure::from("uses a value from outside"))
+    };
     values.map(slot).collect()
 }
 
-fn step(ir: &Ir, op: OpId, generic: &Generic, slots: &mut HashMap<Value, usize>) -> Result<Step, Failure> {
+fn step(
+    ir: &Ir,
+    op: OpId,
+    generic: &Generic,
+    slots: &mut HashMap<Value, usize>,
+) -> Result<Step, Failure> {
     let combine = generic.combine.map(|c| match c {
         Combine::Add => tir::interp::Combine::Add,
         Combine::Mul => tir::interp::Combine::Mul,
@@ -89,7 +123,12 @@ fn step(ir: &Ir, op: OpId, generic: &Generic, slots: &mut HashMap<Value, usize>)
         Combine::Min => tir::interp::Combine::Min,
     });
     let body = ir.entry(generic.body).ok_or("has an empty region")?;
-    let spec = KernelSpec { body, maps: &generic.indexing_maps, inputs: generic.inputs.len(), combine };
+    let spec = KernelSpec {
+        body,
+        maps: &generic.indexing_maps,
+        inputs: generic.inputs.len(),
+        combine,
+    };
     let kernel = Kernel::compile(ir, &spec)?;
     if !kernel.captures().is_empty() {
         return Err("uses scalars from outside of a region".into());
@@ -102,7 +141,13 @@ fn step(ir: &Ir, op: OpId, generic: &Generic, slots: &mut HashMap<Value, usize>)
         slots.insert(result, slot);
         results.push(slot);
     }
-    Ok(Step { kernel, domain: generic.domain(ir)?, inputs, outputs, results })
+    Ok(Step {
+        kernel,
+        domain: generic.domain(ir)?,
+        inputs,
+        outputs,
+        results,
+    })
 }
 
 /// Intrinsics that were compiled.

@@ -24,7 +24,11 @@ impl Touched {
         while at < to {
             let (word, bit) = ((at / 64) as usize, at % 64);
             let count = (64 - bit).min(to - at);
-            let ones = if count == 64 { u64::MAX } else { (1 << count) - 1 };
+            let ones = if count == 64 {
+                u64::MAX
+            } else {
+                (1 << count) - 1
+            };
             let mask = ones << bit;
             new += u64::from((mask & !self.words[word]).count_ones());
             self.words[word] |= mask;
@@ -72,7 +76,13 @@ impl Causes {
             found.transfers += transfers;
         } else if bytes + transfers > 0 {
             let (cause, from, to) = (cause.to_string(), from.to_string(), to.to_string());
-            self.counts.push(CauseReport { cause, from, to, bytes, transfers });
+            self.counts.push(CauseReport {
+                cause,
+                from,
+                to,
+                bytes,
+                transfers,
+            });
         }
     }
 

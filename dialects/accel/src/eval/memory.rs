@@ -32,13 +32,19 @@ struct Held {
 
 /// Ops that move data in or out on behalf of the host, at no cost.
 fn is_host(site: Site) -> bool {
-    matches!(site.op.as_str(), "builtin.module" | "memref.get_global" | "func.func")
+    matches!(
+        site.op.as_str(),
+        "builtin.module" | "memref.get_global" | "func.func"
+    )
 }
 
 impl MachineMemory {
     /// A machine with empty memory; with `trace`, what happens when is kept.
     pub fn new(info: &MachineInfo, trace: bool) -> Result<Self, Failure> {
-        let options = sim::Options { trace, ..sim::Options::default() };
+        let options = sim::Options {
+            trace,
+            ..sim::Options::default()
+        };
         let machine = sim::Machine::new(machine_spec(info), options);
         let machine = machine.map_err(|f| Failure::from(f.to_string()))?;
         Ok(Self {
@@ -82,7 +88,10 @@ impl MachineMemory {
             return *found;
         }
         let name = label.map_or(site.op.to_string(), |l| format!("{} @{l}", site.op));
-        let place = site.loc.place().map_or(String::new(), |(f, l, c)| format!("{f}:{l}:{c}"));
+        let place = site
+            .loc
+            .place()
+            .map_or(String::new(), |(f, l, c)| format!("{f}:{l}:{c}"));
         let new = self.machine.site(&name, &place);
         self.sites.insert((site, label), new);
         self.known.push((new, site));
@@ -92,7 +101,12 @@ impl MachineMemory {
     /// A fault as a diagnostic at the op that it shows at, with the others as notes.
     pub(super) fn check<T>(&self, result: sim::Result<T>) -> Result<T, Failure> {
         result.map_err(|fault| {
-            let place = |site: sim::Site| self.known.iter().find(|(s, _)| *s == site).map(|(_, s)| s.loc);
+            let place = |site: sim::Site| {
+                self.known
+                    .iter()
+                    .find(|(s, _)| *s == site)
+                    .map(|(_, s)| s.loc)
+            };
             let mut error = Diagnostic::error(&fault.message);
             if let Some(loc) = fault.site.and_then(place) {
                 error = error.at(loc);
@@ -114,7 +128,13 @@ impl MachineMemory {
 
     /// The bytes of a view, as the machine says it.
     pub(super) fn access(&self, view: &View) -> Result<sim::Access, Failure> {
-        self.access_part(view.buffer, view.offset, &view.shape, &view.strides, view.kind.bytes() as u64)
+        self.access_part(
+            view.buffer,
+            view.offset,
+            &view.shape,
+            &view.strides,
+            view.kind.bytes() as u64,
+        )
     }
 
     pub(super) fn access_part(
@@ -125,15 +145,31 @@ impl MachineMemory {
         strides: &[i64],
         elem: u64,
     ) -> Result<sim::Access, Failure> {
-        let dims = shape.iter().zip(strides).map(|(n, s)| (u64::try_from(*n).unwrap_or(0), *s));
+        let dims = shape
+            .iter()
+            .zip(strides)
+            .map(|(n, s)| (u64::try_from(*n).unwrap_or(0), *s));
         let dims: Vec<(u64, i64)> = dims.collect();
-        Ok(sim::Access::strided(self.held(buffer)?.id, offset, &dims, elem))
+        Ok(sim::Access::strided(
+            self.held(buffer)?.id,
+            offset,
+            &dims,
+            elem,
+        ))
     }
 
     /// Counts a transfer by cause.
-    pub(super) fn moved(&mut self, far: Buffer, boxes: &[sim::Access], read: bool, from: Name, to: Name) {
+    pub(super) fn moved(
+        &mut self,
+        far: Buffer,
+        boxes: &[sim::Access],
+        read: bool,
+        from: Name,
+        to: Name,
+    ) {
         let local = self.held(far).is_ok_and(|h| h.local);
-        self.causes.note(boxes, read, local, from.as_str(), to.as_str());
+        self.causes
+            .note(boxes, read, local, from.as_str(), to.as_str());
     }
 
     fn hold(&mut self, id: sim::BufferId, local: bool) -> Result<Buffer, Failure> {
@@ -147,11 +183,21 @@ impl Memory for MachineMemory {
     fn alloc(&mut self, want: &Alloc) -> Result<Buffer, Failure> {
         let site = self.site(want.site, None);
         let far = self.info.far().map(|s| s.name);
-        let name = want.space.or(far).ok_or("the machine has no memory space")?;
+        let name = want
+            .space
+            .or(far)
+            .ok_or("the machine has no memory space")?;
         let space = self.machine.space(name.as_str());
-        let space = space.ok_or_else(|| format!("machine @{} has no space \"{name}\"", self.info.name))?;
-        let text = want.name.map_or_else(|| format!("buffer {}", self.buffers.len()), |n| n.to_string());
-        let wanted = sim::Alloc { align: want.align.max(1), ..sim::Alloc::new(&text, want.bytes, site) };
+        let space =
+            space.ok_or_else(|| format!("machine @{} has no space \"{name}\"", self.info.name))?;
+        let text = want.name.map_or_else(
+            || format!("buffer {}", self.buffers.len()),
+            |n| n.to_string(),
+        );
+        let wanted = sim::Alloc {
+            align: want.align.max(1),
+            ..sim::Alloc::new(&text, want.bytes, site)
+        };
         let made = self.machine.alloc(space, wanted);
         let id = self.check(made)?;
         self.hold(id, !is_host(want.site))
@@ -182,7 +228,8 @@ impl Memory for MachineMemory {
         self.check(done)?;
         if !is_host(site) {
             let cycles = u64::try_from(self.info.scalar_cycles).unwrap_or(0);
-            self.machine.thread_cycles(cycles.saturating_mul(view.elements() as u64));
+            self.machine
+                .thread_cycles(cycles.saturating_mul(view.elements() as u64));
         }
         Ok(())
     }
@@ -204,10 +251,22 @@ impl Memory for MachineMemory {
             return Ok(None);
         };
         // The space of the outer buffer counts; the model only wants one to be named.
-        let space = self.machine.space(&space).ok_or("the machine has no memory space")?;
-        let text = name.map_or_else(|| format!("buffer {}", self.buffers.len()), |n| n.to_string());
+        let space = self
+            .machine
+            .space(&space)
+            .ok_or("the machine has no memory space")?;
+        let text = name.map_or_else(
+            || format!("buffer {}", self.buffers.len()),
+            |n| n.to_string(),
+        );
         let placement = sim::Placement::Within(held.id, offset);
-        let made = self.machine.alloc(space, sim::Alloc { placement, ..sim::Alloc::new(&text, bytes, at) });
+        let made = self.machine.alloc(
+            space,
+            sim::Alloc {
+                placement,
+                ..sim::Alloc::new(&text, bytes, at)
+            },
+        );
         let id = self.check(made)?;
         let part = self.hold(id, held.local)?;
         self.parts.insert(key, part);

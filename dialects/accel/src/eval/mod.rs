@@ -45,23 +45,35 @@ fn tokens(data: &[Data]) -> Result<Vec<sim::Token>, Failure> {
 
 fn array(elem: Type, shape: &[i64], bytes: Vec<u8>) -> Result<Array, Failure> {
     let dtype = dtype_of(elem).ok_or_else(|| format!("{elem} cannot be held"))?;
-    let shape: Vec<usize> = shape.iter().map(|d| usize::try_from(*d).unwrap_or(0)).collect();
+    let shape: Vec<usize> = shape
+        .iter()
+        .map(|d| usize::try_from(*d).unwrap_or(0))
+        .collect();
     Array::new(dtype, &shape, bytes.into()).map_err(failure)
 }
 
 impl LowerToEval for Call {
     fn lower<'m>(&self, op: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {
         let (name, count) = (self.callee.0, self.operands.len());
-        let buffers = self.operands.iter().any(|v| op.ir.ty(*v).is::<MemRefType>());
+        let buffers = self
+            .operands
+            .iter()
+            .any(|v| op.ir.ty(*v).is::<MemRefType>());
         let operands: Vec<Value> = op.ir.operands(op.id).collect();
         let results: Vec<Value> = op.ir.results(op.id).collect();
         cx.native(&operands, &results, move |env, data| {
             let body = body(env, name)?;
             if !buffers {
-                let inputs = data.iter_mut().map(Data::take_tensor).collect::<Result<Vec<_>, _>>()?;
+                let inputs = data
+                    .iter_mut()
+                    .map(Data::take_tensor)
+                    .collect::<Result<Vec<_>, _>>()?;
                 return Ok(body.run(inputs)?.into_iter().map(Data::Tensor).collect());
             }
-            let views = data[..count].iter().map(|d| d.as_view().cloned()).collect::<Result<Vec<_>, _>>()?;
+            let views = data[..count]
+                .iter()
+                .map(|d| d.as_view().cloned())
+                .collect::<Result<Vec<_>, _>>()?;
             if env.memory_as::<MachineMemory>().is_some() {
                 let after = tokens(&data[count..])?;
                 start_call(env, &body, &views, &after)?;
@@ -77,7 +89,11 @@ impl LowerToEval for Call {
 fn call_at_once(env: &mut Env<'_>, body: &Body, views: &[Rc<View>]) -> Result<(), Failure> {
     let mut inputs = Vec::new();
     for ((view, ty), read) in views.iter().zip(&body.info.operands).zip(&body.info.reads) {
-        inputs.push(if *read { array(ty.elem(), &view.shape, env.read_view(view)?)? } else { Body::blank(*ty)? });
+        inputs.push(if *read {
+            array(ty.elem(), &view.shape, env.read_view(view)?)?
+        } else {
+            Body::blank(*ty)?
+        });
     }
     for (view, result) in views.iter().zip(body.run(inputs)?) {
         env.write_view(view, result.bytes())?;
@@ -85,14 +101,25 @@ fn call_at_once(env: &mut Env<'_>, body: &Body, views: &[Rc<View>]) -> Result<()
     Ok(())
 }
 
-fn start_call(env: &mut Env<'_>, body: &Rc<Body>, views: &[Rc<View>], after: &[sim::Token]) -> Result<(), Failure> {
+fn start_call(
+    env: &mut Env<'_>,
+    body: &Rc<Body>,
+    views: &[Rc<View>],
+    after: &[sim::Token],
+) -> Result<(), Failure> {
     let site = env.site();
     let memory = machine(env)?;
     let info = &body.info;
     let at = memory.site(site, Some(info.name));
-    let queue = memory.machine.queue(info.unit.as_str()).ok_or("runs on a unit the machine has not")?;
+    let queue = memory
+        .machine
+        .queue(info.unit.as_str())
+        .ok_or("runs on a unit the machine has not")?;
     let label = memory.machine.label(info.name.as_str());
-    let all = views.iter().map(|v| memory.access(v)).collect::<Result<Vec<_>, _>>()?;
+    let all = views
+        .iter()
+        .map(|v| memory.access(v))
+        .collect::<Result<Vec<_>, _>>()?;
     let read = all.iter().zip(&info.reads).filter(|(_, read)| **read);
     let reads: Vec<sim::Access> = read.map(|(a, _)| a.clone()).collect();
     let work = sim::Work {
@@ -102,7 +129,10 @@ fn start_call(env: &mut Env<'_>, body: &Rc<Body>, views: &[Rc<View>], after: &[s
         label: Some(label),
         macs: u64::try_from(info.macs).unwrap_or(0),
         overhead: !info.reads.contains(&true),
-        ..sim::Work::new(at, sim::Cost::Cycles(u64::try_from(info.cycles).unwrap_or(0)))
+        ..sim::Work::new(
+            at,
+            sim::Cost::Cycles(u64::try_from(info.cycles).unwrap_or(0)),
+        )
     };
     let (body, all_of) = (body.clone(), all.clone());
     let started = memory.machine.start(queue, &work, move |memory| {
@@ -129,14 +159,16 @@ fn run_call(memory: &mut sim::Memory, body: &Body, all: &[sim::Access]) -> Resul
 }
 
 fn machine<'a>(env: &'a mut Env<'_>) -> Result<&'a mut MachineMemory, Failure> {
-    env.memory_as::<MachineMemory>().ok_or_else(|| "runs on no machine".into())
+    env.memory_as::<MachineMemory>()
+        .ok_or_else(|| "runs on no machine".into())
 }
 
 impl LowerToEval for DmaStart {
     fn lower<'m>(&self, op: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {
         let (far, tile) = (op.ir.ty(self.far), op.ir.ty(self.tile));
         let pattern = Pattern::new(far, tile, &self.access)?;
-        let kind = Kind::of(tile.elem()).ok_or_else(|| format!("{} cannot be held", tile.elem()))?;
+        let kind =
+            Kind::of(tile.elem()).ok_or_else(|| format!("{} cannot be held", tile.elem()))?;
         let start = Rc::new(Start {
             engine: self.engine.0,
             read: self.direction == Direction::Read,
@@ -148,7 +180,9 @@ impl LowerToEval for DmaStart {
         });
         let operands: Vec<Value> = op.ir.operands(op.id).collect();
         let results: Vec<Value> = op.ir.results(op.id).collect();
-        cx.native(&operands, &results, move |env, data| Ok(vec![start.run(env, data)?]));
+        cx.native(&operands, &results, move |env, data| {
+            Ok(vec![start.run(env, data)?])
+        });
         Ok(())
     }
 }
@@ -176,7 +210,11 @@ impl Start {
             });
         }
         let rest = &data[2 + self.dynamic..];
-        let (pad, after) = if self.padded { (rest.first(), &rest[1..]) } else { (None, rest) };
+        let (pad, after) = if self.padded {
+            (rest.first(), &rest[1..])
+        } else {
+            (None, rest)
+        };
         let pad = padding(pad, self.kind)?;
         let pieces = self.pattern.pieces(&offsets);
         if env.memory_as::<MachineMemory>().is_some() {
@@ -225,8 +263,12 @@ impl Start {
         let memory = machine(env)?;
         let at = memory.site(site, Some(self.engine));
         let engine = memory.info().engine(self.engine).cloned();
-        let engine = engine.ok_or_else(|| format!("starts @{}, which the machine has not", self.engine))?;
-        let queue = memory.machine.queue(engine.name.as_str()).ok_or("has no queue")?;
+        let engine =
+            engine.ok_or_else(|| format!("starts @{}, which the machine has not", self.engine))?;
+        let queue = memory
+            .machine
+            .queue(engine.name.as_str())
+            .ok_or("has no queue")?;
         let fill = self.read && self.sticks_out(pieces);
         if fill && !engine.pad {
             return Err(format!("reads beyond its source, and @{} cannot pad", engine.name).into());
@@ -251,7 +293,12 @@ impl Start {
             (true, false) => (&fars[..], &tiles[..]),
             (false, _) => (&tiles[..], &fars[..]),
         };
-        let work = sim::Work { reads, writes, after, ..sim::Work::new(at, sim::Cost::Transfer { bytes, rows }) };
+        let work = sim::Work {
+            reads,
+            writes,
+            after,
+            ..sim::Work::new(at, sim::Cost::Transfer { bytes, rows })
+        };
         let pairs: Vec<(sim::Access, sim::Access)> = match self.read {
             true => fars.iter().cloned().zip(tiles.iter().cloned()).collect(),
             false => tiles.iter().cloned().zip(fars.iter().cloned()).collect(),
@@ -261,7 +308,9 @@ impl Start {
             if fill {
                 memory.fill(&whole, &pad)?;
             }
-            pairs.iter().try_for_each(|(from, to)| memory.copy(from, to))
+            pairs
+                .iter()
+                .try_for_each(|(from, to)| memory.copy(from, to))
         });
         memory.check(started)
     }
@@ -290,7 +339,8 @@ impl LowerToEval for Mark {
                 return Ok(vec![token(None)]);
             };
             let found = memory.machine.queue(queue.as_str());
-            let found = found.ok_or_else(|| format!("marks @{queue}, which the machine has not"))?;
+            let found =
+                found.ok_or_else(|| format!("marks @{queue}, which the machine has not"))?;
             Ok(vec![token(Some(memory.machine.mark(found)))])
         });
         Ok(())

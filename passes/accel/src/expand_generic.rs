@@ -103,12 +103,15 @@ fn store(b: &mut Builder<'_>, value: Value, memref: Value, at: &[Value]) {
     });
 }
 
+/// Makes what is inside of a nest, for its indices.
+type Fill<'a> = dyn FnMut(&mut Builder<'_>, &[Value]) -> Result<(), Failure> + 'a;
+
 /// Loops over a box; `fill` makes what is inside them.
 fn nest(
     b: &mut Builder<'_>,
     shape: &[i64],
     at: &mut Vec<Value>,
-    fill: &mut dyn FnMut(&mut Builder<'_>, &[Value]) -> Result<(), Failure>,
+    fill: &mut Fill<'_>,
 ) -> Result<(), Failure> {
     let Some((size, rest)) = shape.split_first() else {
         return fill(b, at);

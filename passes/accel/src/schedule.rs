@@ -105,8 +105,10 @@ impl Schedule {
             .apply(ir, machine)
             .map_err(NoPlan::Other)?;
         // Only whether it fits: what is simplified before the plan must not merge its views.
-        let mut planned = ir.clone();
-        plan_memory(&mut planned, machine)
+        let kept = ir.clone();
+        let planned = plan_memory(ir, machine)?;
+        *ir = kept;
+        Ok(planned)
     }
 }
 

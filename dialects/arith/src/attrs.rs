@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tir::{AttrData, ParseAttr, TextCx, attr_enum};
+use tir::{Attr, AttrData, AttrValue, ParseAttr, TextCx, attr_enum};
 
 attr_enum! {
     /// How `arith.cmpi` compares: signed (s) or unsigned (u).
@@ -31,6 +31,15 @@ macro_rules! flags {
         }
         impl AttrData for $name {
             const NAME: &'static str = $text;
+        }
+        impl AttrValue for $name {
+            const WHAT: &'static str = concat!("#", $text);
+            fn to_attr(&self) -> Attr {
+                Attr::new(self.clone())
+            }
+            fn from_attr(attr: Attr) -> Option<Self> {
+                attr.get::<Self>().cloned()
+            }
         }
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -2,6 +2,7 @@
 
 use tir::constraints::FLOAT_LIKE;
 use tir::{Attr, FloatType, Fold, Folds, Op, OpRef, Value, float_bits, float_value};
+use tir_arith::FastMath;
 
 fn rounded(op: OpRef<'_>, x: Value, value: f64) -> Option<Folds> {
     let ty = op.ir.ty(x);
@@ -26,7 +27,7 @@ macro_rules! unary {
             #[is(FLOAT_LIKE)]
             pub operand: Value,
             /// What may be assumed.
-            pub fastmath: Option<Attr>,
+            pub fastmath: Option<FastMath>,
         }
         impl Fold for $name {
             fn fold(&self, op: OpRef<'_>) -> Option<Folds> {
@@ -79,7 +80,15 @@ unary! {
 
 /// The left operand to the power of the right one.
 #[derive(Op)]
-#[op("math.powf", Pure, SameType, Elementwise, results(result), fold, lower_to_eval)]
+#[op(
+    "math.powf",
+    Pure,
+    SameType,
+    Elementwise,
+    results(result),
+    fold,
+    lower_to_eval
+)]
 #[asm("$lhs `,` $rhs attr-dict `:` type($result)")]
 pub struct PowF {
     /// Base.
@@ -89,7 +98,7 @@ pub struct PowF {
     #[is(FLOAT_LIKE)]
     pub rhs: Value,
     /// What may be assumed.
-    pub fastmath: Option<Attr>,
+    pub fastmath: Option<FastMath>,
 }
 impl Fold for PowF {
     fn fold(&self, op: OpRef<'_>) -> Option<Folds> {

@@ -75,7 +75,10 @@ fn unsigned(op: OpRef<'_>, x: Value, ty: Type) -> Option<Attr> {
 }
 fn to_float(value: f64, ty: Type) -> Option<Attr> {
     let format = *ty.get::<FloatType>()?;
-    Some(Attr::float(float_value(float_bits(value, format), format), ty))
+    Some(Attr::float(
+        float_value(float_bits(value, format), format),
+        ty,
+    ))
 }
 
 cast! {

@@ -1,9 +1,7 @@
 //! Constants.
 
 use tir::constraints::is_scalar;
-use tir::{
-    Attr, Builder, DenseElements, Failure, Fold, Folds, Infer, Op, OpRef, Type, Value,
-};
+use tir::{Attr, Builder, DenseElements, Failure, Fold, Folds, Infer, Op, OpRef, Type, Value};
 
 /// A constant: an integer, index, float, or elements of a tensor or vector.
 #[derive(Op)]

@@ -3,7 +3,7 @@
 use tir::constraints::FLOAT_LIKE;
 use tir::{Attr, Failure, Fold, Folds, Infer, Op, OpRef, Type, Value, Verify};
 
-use crate::attrs::CmpFPredicate;
+use crate::attrs::{CmpFPredicate, FastMath};
 use crate::fold::{float, fold_float, is_float, same};
 use crate::ops::int::{bool_like, one_type};
 
@@ -22,7 +22,7 @@ macro_rules! binary {
             #[is(FLOAT_LIKE)]
             pub rhs: Value,
             /// What may be assumed.
-            pub fastmath: Option<Attr>,
+            pub fastmath: Option<FastMath>,
         }
         impl Fold for $name {
             fn fold(&self, op: OpRef<'_>) -> Option<Folds> {
@@ -88,14 +88,23 @@ binary! {
 
 /// Negation: flips the sign, also of a NaN.
 #[derive(Op)]
-#[op("arith.negf", Pure, SameType, Elementwise, Involution, results(result), fold, lower_to_eval)]
+#[op(
+    "arith.negf",
+    Pure,
+    SameType,
+    Elementwise,
+    Involution,
+    results(result),
+    fold,
+    lower_to_eval
+)]
 #[asm("$operand attr-dict `:` type($result)")]
 pub struct NegF {
     /// What is negated.
     #[is(FLOAT_LIKE)]
     pub operand: Value,
     /// What may be assumed.
-    pub fastmath: Option<Attr>,
+    pub fastmath: Option<FastMath>,
 }
 impl Fold for NegF {
     fn fold(&self, op: OpRef<'_>) -> Option<Folds> {
@@ -108,7 +117,16 @@ impl Fold for NegF {
 
 /// Comparison of floats.
 #[derive(Op)]
-#[op("arith.cmpf", Pure, Elementwise, results(result), infer, fold, verify, lower_to_eval)]
+#[op(
+    "arith.cmpf",
+    Pure,
+    Elementwise,
+    results(result),
+    infer,
+    fold,
+    verify,
+    lower_to_eval
+)]
 #[asm("$predicate `,` $lhs `,` $rhs attr-dict `:` type($lhs)")]
 pub struct CmpF {
     /// How to compare.
@@ -120,7 +138,7 @@ pub struct CmpF {
     #[is(FLOAT_LIKE)]
     pub rhs: Value,
     /// What may be assumed.
-    pub fastmath: Option<Attr>,
+    pub fastmath: Option<FastMath>,
 }
 impl Infer for CmpF {
     fn infer(&self, op: OpRef<'_>) -> Result<Vec<Type>, Failure> {

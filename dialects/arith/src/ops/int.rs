@@ -1,11 +1,9 @@
 //! Integer and index arithmetic, comparison, selection.
 
 use tir::constraints::{BOOL_LIKE, INT_LIKE};
-use tir::{
-    Attr, Failure, Fold, Folds, Infer, Op, OpRef, Type, Value, Verify,
-};
+use tir::{Attr, Failure, Fold, Folds, Infer, Op, OpRef, Type, Value, Verify, sign_extend};
 
-use crate::attrs::CmpIPredicate;
+use crate::attrs::{CmpIPredicate, Overflow};
 use crate::fold::{Int, fold_int, is_int, same};
 
 macro_rules! binary {
@@ -25,7 +23,7 @@ macro_rules! binary {
             $(
                 /// Overflow that cannot happen, as promised.
                 #[name("overflowFlags")]
-                pub $flags: Option<Attr>,
+                pub $flags: Option<Overflow>,
             )?
         }
         impl Fold for $name {
@@ -47,6 +45,13 @@ fn number(op: OpRef<'_>, x: Value, n: i64) -> Option<Folds> {
     (ty.is_int() || ty.is_index()).then(|| Attr::int(n, ty).into())
 }
 
+/// The signed quotient, rounded to zero; none by zero, or if it does not fit.
+fn quotient(a: Int, b: Int) -> Option<i64> {
+    let quotient = a.value.checked_div(b.value)?;
+    let fits = sign_extend(quotient as u64, Type::int(a.width)) == quotient;
+    fits.then_some(quotient)
+}
+
 binary! {
     /// Sum, wrapping.
     AddI "arith.addi" [Commutative] {overflow}
@@ -59,19 +64,19 @@ binary! {
     MulI "arith.muli" [Commutative] {overflow}
         |a, b| Some(a.value.wrapping_mul(b.value)),
         |op, x, y| right(op, x, y, 1).or_else(|| if is_int(op, y, 0) { Some(y.into()) } else { None });
-    /// Signed quotient, rounded to zero; dividing by zero is an error at run time.
-    DivSI "arith.divsi" [] {} |a, b| a.value.checked_div(b.value), |op, x, y| right(op, x, y, 1);
+    /// Signed quotient, rounded to zero; by zero, or if it does not fit, an error at run time.
+    DivSI "arith.divsi" [] {} quotient, |op, x, y| right(op, x, y, 1);
     /// Unsigned quotient.
     DivUI "arith.divui" [] {}
         |a, b| Some(a.unsigned().checked_div(b.unsigned())? as i64), |op, x, y| right(op, x, y, 1);
     /// Signed quotient, rounded up.
     CeilDivSI "arith.ceildivsi" [] {}
-        |a, b| { let q = a.value.checked_div(b.value)?; let exact = q.wrapping_mul(b.value) == a.value;
+        |a, b| { let q = quotient(a, b)?; let exact = q.wrapping_mul(b.value) == a.value;
                  Some(if !exact && (a.value < 0) == (b.value < 0) { q + 1 } else { q }) },
         |op, x, y| right(op, x, y, 1);
     /// Signed quotient, rounded down.
     FloorDivSI "arith.floordivsi" [] {}
-        |a, b| { let q = a.value.checked_div(b.value)?; let exact = q.wrapping_mul(b.value) == a.value;
+        |a, b| { let q = quotient(a, b)?; let exact = q.wrapping_mul(b.value) == a.value;
                  Some(if !exact && (a.value < 0) != (b.value < 0) { q - 1 } else { q }) },
         |op, x, y| right(op, x, y, 1);
     /// Signed remainder, of the sign of the dividend.
@@ -122,7 +127,16 @@ pub(crate) fn bool_like(ty: Type) -> Type {
 
 /// Comparison of integers.
 #[derive(Op)]
-#[op("arith.cmpi", Pure, Elementwise, results(result), infer, fold, verify, lower_to_eval)]
+#[op(
+    "arith.cmpi",
+    Pure,
+    Elementwise,
+    results(result),
+    infer,
+    fold,
+    verify,
+    lower_to_eval
+)]
 #[asm("$predicate `,` $lhs `,` $rhs attr-dict `:` type($lhs)")]
 pub struct CmpI {
     /// How to compare.
@@ -186,7 +200,16 @@ impl Fold for CmpI {
 
 /// One of two values: the first where the condition is true.
 #[derive(Op)]
-#[op("arith.select", Pure, Elementwise, results(result), infer, fold, verify, lower_to_eval)]
+#[op(
+    "arith.select",
+    Pure,
+    Elementwise,
+    results(result),
+    infer,
+    fold,
+    verify,
+    lower_to_eval
+)]
 #[asm("$condition `,` $true_value `,` $false_value attr-dict `:` type($true_value)")]
 pub struct Select {
     /// Which one.
@@ -204,7 +227,13 @@ impl Infer for Select {
 }
 impl Verify for Select {
     fn verify(&self, op: OpRef<'_>) -> Result<(), Failure> {
-        one_type(op, self.true_value, self.false_value)
+        one_type(op, self.true_value, self.false_value)?;
+        let (condition, value) = (op.ir.ty(self.condition), op.ir.ty(self.true_value));
+        if condition == Type::int(1) || condition == bool_like(value) {
+            return Ok(());
+        }
+        let text = format!("has a condition of type {condition} for values of type {value}");
+        Err(text.into())
     }
 }
 impl Fold for Select {

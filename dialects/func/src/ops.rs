@@ -34,7 +34,9 @@ impl Verify for Func {
     fn verify(&self, op: OpRef<'_>) -> Result<(), Failure> {
         let (ir, id) = op.inner();
         let Some(signature) = self.signature() else {
-            return Err(format!("has type {}, expected a function type", self.function_type).into());
+            return Err(
+                format!("has type {}, expected a function type", self.function_type).into(),
+            );
         };
         for (attrs, count, what) in [
             (&self.arg_attrs, signature.inputs.len(), "arguments"),
@@ -69,9 +71,8 @@ impl Verify for Func {
                 if given != signature.results {
                     let found = Type::function([], given);
                     let wanted = Type::function([], signature.results.clone());
-                    let error = tir::Diagnostic::error(format!(
-                        "returns {found}, its type says {wanted}"
-                    ));
+                    let error =
+                        tir::Diagnostic::error(format!("returns {found}, its type says {wanted}"));
                     return Err(Box::new(error.at(ir.loc(last))));
                 }
             } else if ir.info(last).is_some() && ir.terminator(block).is_none() {
@@ -120,10 +121,8 @@ impl VerifySymbols for Call {
         let operands: Vec<Type> = self.operands.iter().map(|v| op.ir.ty(*v)).collect();
         let found = Type::function(operands, self.results.0.clone());
         if found != ty.0 {
-            let error = tir::Diagnostic::error(format!(
-                "calls '@{name}' as {found}, its type is {}",
-                ty.0
-            ));
+            let error =
+                tir::Diagnostic::error(format!("calls '@{name}' as {found}, its type is {}", ty.0));
             return Err(Box::new(error.note_at(target.loc(), "defined here")));
         }
         Ok(())

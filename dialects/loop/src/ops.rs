@@ -58,7 +58,9 @@ impl For {
     /// The number of iterations, if the bounds are numbers.
     pub fn trip_count(&self) -> Option<i64> {
         let [low, high, step] = self.static_range()?;
-        (step > 0).then(|| (high - low).max(0).div_euclid(step) + i64::from((high - low).max(0) % step != 0))
+        (step > 0).then(|| {
+            (high - low).max(0).div_euclid(step) + i64::from((high - low).max(0) % step != 0)
+        })
     }
 
     /// A loop with these bounds; `init` and the region go with it.
@@ -95,9 +97,16 @@ impl Verify for For {
         let ir = op.ir;
         if self.all_bounds().is_none() {
             let (n, found) = (self.static_bounds.len(), self.bounds.len());
-            return Err(format!("has {n} bounds, {found} of them operands: expected lower, upper and step").into());
+            return Err(format!(
+                "has {n} bounds, {found} of them operands: expected lower, upper and step"
+            )
+            .into());
         }
-        if let Some(step) = self.static_bounds.get(2).filter(|s| **s != DYNAMIC && **s < 1) {
+        if let Some(step) = self
+            .static_bounds
+            .get(2)
+            .filter(|s| **s != DYNAMIC && **s < 1)
+        {
             return Err(format!("has step {step}, expected at least 1").into());
         }
         let Some(block) = ir.entry(self.body) else {
@@ -110,7 +119,12 @@ impl Verify for For {
         wanted.extend(&init);
         let show = |types: &[Type]| Type::function([], types.to_vec()).to_string();
         if args != wanted {
-            return Err(format!("has a region that takes {}, expected {}", show(&args), show(&wanted)).into());
+            return Err(format!(
+                "has a region that takes {}, expected {}",
+                show(&args),
+                show(&wanted)
+            )
+            .into());
         }
         if yielded != init || self.results.0 != init {
             return Err(format!(
@@ -148,8 +162,13 @@ impl Verify for If {
             }
             let (_, yielded) = yielded(op.ir, region)?;
             if yielded != self.results.0 {
-                let (found, wanted) = (Type::function([], yielded), Type::function([], self.results.0.clone()));
-                return Err(format!("yields {found} from its {name} region, expected {wanted}").into());
+                let (found, wanted) = (
+                    Type::function([], yielded),
+                    Type::function([], self.results.0.clone()),
+                );
+                return Err(
+                    format!("yields {found} from its {name} region, expected {wanted}").into(),
+                );
             }
         }
         Ok(())

@@ -2,8 +2,8 @@
 
 use tir::constraints::{INDEX, MEMREF, SCALAR};
 use tir::{
-    Access, AffineMap, Directive, Directives, Effects, Failure, HasEffects, Infer, Op, OpRef, Type, Value, Verify,
-    smallvec,
+    Access, AffineMap, Directive, Directives, Effects, Failure, HasEffects, Infer, Op, OpRef, Type,
+    Value, Verify, smallvec,
 };
 use tir_tensor::asm::directive;
 use tir_tensor::check_access;
@@ -95,7 +95,10 @@ pub struct Copy {
 }
 impl HasEffects for Copy {
     fn effects(&self, _: OpRef<'_>) -> Effects {
-        smallvec![on(Access::Read, self.source), on(Access::Write, self.target)]
+        smallvec![
+            on(Access::Read, self.source),
+            on(Access::Write, self.target)
+        ]
     }
 }
 impl Verify for Copy {
@@ -112,7 +115,9 @@ impl Verify for Copy {
 /// element `offsets + access(t)` of the source, or `padding` where that lies outside.
 #[derive(Op)]
 #[op("memref.transfer_read", effects, verify, lower_to_eval, directives)]
-#[asm("$source `` custom<indices>($offsets, $static_offsets) `into` $tile (`pad` $padding^)? `access` custom<map>($access) attr-dict `:` type($source) `to` type($tile)")]
+#[asm(
+    "$source `` custom<indices>($offsets, $static_offsets) `into` $tile (`pad` $padding^)? `access` custom<map>($access) attr-dict `:` type($source) `to` type($tile)"
+)]
 pub struct TransferRead {
     /// The large buffer.
     #[is(MEMREF)]
@@ -144,14 +149,22 @@ impl Directives for TransferRead {
 impl Verify for TransferRead {
     fn verify(&self, op: OpRef<'_>) -> Result<(), Failure> {
         let (source, tile) = (op.ir.ty(self.source), op.ir.ty(self.tile));
-        check_access(source, tile, &self.offsets, &self.static_offsets, &self.access)
+        check_access(
+            source,
+            tile,
+            &self.offsets,
+            &self.static_offsets,
+            &self.access,
+        )
     }
 }
 
 /// Writes a tile into a buffer, as `tensor.transfer_write` does: what lies outside is dropped.
 #[derive(Op)]
 #[op("memref.transfer_write", effects, verify, lower_to_eval, directives)]
-#[asm("$tile `into` $dest `` custom<indices>($offsets, $static_offsets) `access` custom<map>($access) attr-dict `:` type($tile) `into` type($dest)")]
+#[asm(
+    "$tile `into` $dest `` custom<indices>($offsets, $static_offsets) `access` custom<map>($access) attr-dict `:` type($tile) `into` type($dest)"
+)]
 pub struct TransferWrite {
     /// The tile.
     #[is(MEMREF)]
@@ -180,6 +193,12 @@ impl Directives for TransferWrite {
 impl Verify for TransferWrite {
     fn verify(&self, op: OpRef<'_>) -> Result<(), Failure> {
         let (dest, tile) = (op.ir.ty(self.dest), op.ir.ty(self.tile));
-        check_access(dest, tile, &self.offsets, &self.static_offsets, &self.access)
+        check_access(
+            dest,
+            tile,
+            &self.offsets,
+            &self.static_offsets,
+            &self.access,
+        )
     }
 }

@@ -2,8 +2,8 @@
 
 use tir::constraints::{INDEX, MEMREF};
 use tir::{
-    Access, Attr, Effects, Failure, Flag, HasEffects, MemRefType, Name, Op, OpRef, Ret,
-    Scopes, Sym, Type, TypeAttr, Value, Verify, VerifySymbols, smallvec,
+    Access, Attr, Effects, Failure, Flag, HasEffects, MemRefType, Name, Op, OpRef, Ret, Scopes,
+    Sym, Type, TypeAttr, Value, Verify, VerifySymbols, smallvec,
 };
 
 use crate::on;

@@ -28,7 +28,9 @@ fn memref(ty: Type) -> Result<&'static MemRefType, Failure> {
 fn kind(ty: &MemRefType) -> Result<Kind, Failure> {
     Kind::of(ty.elem).ok_or_else(|| format!("{} cannot be held", ty.elem).into())
 }
-fn two(data: &mut [Data]) -> Result<(Rc<View>, Rc<View>, &[Data]), Failure> {
+type TwoViews<'a> = (Rc<View>, Rc<View>, &'a [Data]);
+
+fn two(data: &mut [Data]) -> Result<TwoViews<'_>, Failure> {
     match data {
         [a, b, rest @ ..] => Ok((a.as_view()?.clone(), b.as_view()?.clone(), rest)),
         _ => Err("has too few operands".into()),

@@ -1,15 +1,15 @@
 //! Views: parts of a buffer, and its bytes as another type.
 
 use tir::constraints::{INDEX, MEMREF};
-use tir::{
-    Attr, DYNAMIC, Failure, Layout, MemRefType, Op, OpRef, Ret, Type, Value, Verify,
-};
+use tir::{Attr, DYNAMIC, Failure, Layout, MemRefType, Op, OpRef, Ret, Type, Value, Verify};
 use tir_tensor::check_slice;
 
 /// A part of a buffer, given by offsets, sizes and strides; unit dimensions may be dropped.
 #[derive(Op)]
 #[op("memref.subview", Pure, verify, lower_to_eval)]
-#[asm("$source `` custom<indices>($offsets, $static_offsets) custom<indices>($sizes, $static_sizes) custom<indices>($strides, $static_strides) attr-dict `:` type($source) `to` type($result)")]
+#[asm(
+    "$source `` custom<indices>($offsets, $static_offsets) custom<indices>($sizes, $static_sizes) custom<indices>($strides, $static_strides) attr-dict `:` type($source) `to` type($result)"
+)]
 pub struct SubView {
     /// The buffer.
     #[is(MEMREF)]
@@ -116,10 +116,17 @@ impl Verify for SubView {
         ] {
             let places = numbers.iter().filter(|n| **n == DYNAMIC).count();
             if values.len() != places {
-                return Err(format!("has {} dynamic {what} for {places} places", values.len()).into());
+                return Err(
+                    format!("has {} dynamic {what} for {places} places", values.len()).into(),
+                );
             }
         }
-        check_slice(&source.shape, &self.static_offsets, &self.static_sizes, &self.static_strides)?;
+        check_slice(
+            &source.shape,
+            &self.static_offsets,
+            &self.static_sizes,
+            &self.static_strides,
+        )?;
         let part = self.result.0.shape().unwrap_or(&[]);
         let wanted = sub_view_type(
             source,
@@ -130,7 +137,9 @@ impl Verify for SubView {
         );
         match wanted {
             Some(wanted) if same_layout(wanted, self.result.0) => Ok(()),
-            Some(wanted) => Err(format!("has result type {}, expected {wanted}", self.result.0).into()),
+            Some(wanted) => {
+                Err(format!("has result type {}, expected {wanted}", self.result.0).into())
+            }
             None => Err(format!("makes {} of {ty}", self.result.0).into()),
         }
     }
@@ -139,7 +148,9 @@ impl Verify for SubView {
 /// The bytes of a buffer from a place on, as a buffer of another type.
 #[derive(Op)]
 #[op("memref.view", Pure, verify, lower_to_eval)]
-#[asm("$source `` `[` $byte_shift `]` `` `[` ($sizes^)? `]` attr-dict `:` type($source) `to` type($result)")]
+#[asm(
+    "$source `` `[` $byte_shift `]` `` `[` ($sizes^)? `]` attr-dict `:` type($source) `to` type($result)"
+)]
 pub struct View {
     /// Bytes.
     #[is(MEMREF)]

@@ -9,7 +9,9 @@ pub mod tiles;
 mod transfer;
 
 pub use generic::{Combine, Generic, Yield};
-pub use slices::{CollapseShape, Empty, ExpandShape, ExtractSlice, InsertSlice, check_slice, reassociation};
+pub use slices::{
+    CollapseShape, Empty, ExpandShape, ExtractSlice, InsertSlice, check_slice, reassociation,
+};
 pub use transfer::{TransferRead, TransferWrite, check_access};
 
 tir::dialect! {

@@ -1,9 +1,7 @@
 //! Tensors without content, parts of tensors, and the same elements in another shape.
 
 use tir::constraints::{INDEX, TENSOR};
-use tir::{
-    Attr, DYNAMIC, Failure, Fold, Folds, Hook, Op, OpRef, Ret, Type, Value, Verify,
-};
+use tir::{Attr, DYNAMIC, Failure, Fold, Folds, Hook, Op, OpRef, Ret, Type, Value, Verify};
 
 /// A tensor whose elements are not defined; a place to write results to.
 #[derive(Op)]
@@ -42,7 +40,9 @@ pub fn check_slice(
         if [offset, size, stride, shape[d]].contains(&DYNAMIC) || size == 0 {
             continue;
         }
-        let reach = (size - 1).checked_mul(stride).and_then(|n| n.checked_add(offset));
+        let reach = (size - 1)
+            .checked_mul(stride)
+            .and_then(|n| n.checked_add(offset));
         if reach.is_none_or(|last| last >= shape[d] || last < 0) {
             let last = reach.unwrap_or(i64::MAX);
             return Err(format!(
@@ -69,9 +69,13 @@ pub(crate) fn reduces(sizes: &[i64], part: &[i64]) -> bool {
 }
 
 /// The hook by which the result has the type of the second operand.
+#[allow(clippy::extra_unused_type_parameters)] // a hook is made for a record
 pub(crate) fn like_dest<T: Op>() -> Hook {
     Hook::Infer(&|ir, op| {
-        let dest = ir.operands(op).nth(1).ok_or("has no operand to write into")?;
+        let dest = ir
+            .operands(op)
+            .nth(1)
+            .ok_or("has no operand to write into")?;
         Ok(vec![ir.ty(dest)])
     })
 }
@@ -180,7 +184,11 @@ impl Fold for InsertSlice {
 
 /// The groups of `reassociation`, which together name the dimensions of the larger shape in order.
 fn groups(reassociation: &[Attr], rank: usize) -> Result<Vec<Vec<usize>>, Failure> {
-    let bad = || Failure::from(format!("has a reassociation that does not list dimensions 0 to {rank} in order"));
+    let bad = || {
+        Failure::from(format!(
+            "has a reassociation that does not list dimensions 0 to {rank} in order"
+        ))
+    };
     let mut groups = Vec::new();
     let mut next = 0;
     for group in reassociation {
@@ -203,7 +211,8 @@ fn groups(reassociation: &[Attr], rank: usize) -> Result<Vec<Vec<usize>>, Failur
 
 /// The attribute that says groups of dimensions: `[[0, 1], [2]]`.
 pub fn reassociation(groups: &[Vec<i64>]) -> Vec<Attr> {
-    let group = |dims: &Vec<i64>| Attr::array(dims.iter().map(|d| Attr::i64(*d)).collect::<Vec<_>>());
+    let group =
+        |dims: &Vec<i64>| Attr::array(dims.iter().map(|d| Attr::i64(*d)).collect::<Vec<_>>());
     groups.iter().map(group).collect()
 }
 
@@ -213,8 +222,15 @@ fn check_reshape(large: Type, small: Type, reassociation: &[Attr]) -> Result<(),
     };
     // To or from a scalar all dimensions are 1 and there are no groups.
     let scalar = little.is_empty() && reassociation.is_empty() && big.iter().all(|d| *d == 1);
-    let groups = if scalar { Vec::new() } else { groups(reassociation, big.len())? };
-    let products: Vec<i64> = groups.iter().map(|g| g.iter().map(|d| big[*d]).product()).collect();
+    let groups = if scalar {
+        Vec::new()
+    } else {
+        groups(reassociation, big.len())?
+    };
+    let products: Vec<i64> = groups
+        .iter()
+        .map(|g| g.iter().map(|d| big[*d]).product())
+        .collect();
     if products != little || large.elem() != small.elem() {
         return Err(format!("relates {large} and {small} by groups that give {products:?}").into());
     }

@@ -6,6 +6,7 @@
 
 pub mod alias;
 pub mod analysis;
+mod conflict;
 mod interfaces;
 mod structure;
 

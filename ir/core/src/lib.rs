@@ -45,8 +45,9 @@ pub use ir::{Definition, Ir, OpRef, Use};
 pub use loc::{Loc, LocBody, LocData, LocFile};
 pub use name::Name;
 pub use op::{
-    Access, Constraint, Effect, Effects, EffectsFn, FieldInfo, FieldSpec, FoldFn, Folded, Folds,
-    Hook, InferFn, Keywords, Op, OpInfo, OpSpec, Role, SEGMENTS, Traits, VerifyFn, VerifySymbolsFn,
+    Access, CheckFn, Constraint, Effect, Effects, EffectsFn, FieldInfo, FieldSpec, FoldFn, Folded,
+    Folds, Hook, InferFn, Keywords, Op, OpInfo, OpSpec, Role, SEGMENTS, Traits, VerifyFn,
+    VerifySymbolsFn,
 };
 pub use registry::{
     Attached, AttrParser, Dialect, Materialize, ParseAttr, ParseType, TextCx, TextInfo, TypeParser,

@@ -193,7 +193,7 @@ pub struct OpSpec {
     /// Makes its hooks.
     pub hooks: &'static [fn() -> Hook],
     /// Whether every declared attribute reads as the Rust type of its field.
-    pub check: fn(&Ir, OpId) -> Result<(), Failure>,
+    pub check: CheckFn,
 }
 
 /// What a field of a run-time table is.
@@ -276,6 +276,12 @@ pub type Effects = SmallVec<[Effect; 4]>;
 
 type Dyn<F> = &'static F;
 
+/// Checks that declared attributes read as the Rust types of their fields.
+pub type CheckFn = fn(&Ir, OpId) -> Result<(), Failure>;
+
+/// Implementations of interfaces, each a `&'static dyn Trait`, by the id of `dyn Trait`.
+type Interfaces = HashMap<TypeId, Box<dyn Any + Send + Sync>, rustc_hash::FxBuildHasher>;
+
 /// A hook of an op, as the macro or a dialect read at run time hands it over.
 pub enum Hook {
     /// Checks what structure, constraints and traits do not say.
@@ -325,13 +331,13 @@ pub struct OpInfo {
     pub results: Vec<Name>,
     /// Its declared syntax.
     pub asm: Option<String>,
-    pub(crate) check: Option<fn(&Ir, OpId) -> Result<(), Failure>>,
+    pub(crate) check: Option<CheckFn>,
     pub(crate) verify: Option<Dyn<VerifyFn>>,
     pub(crate) verify_symbols: Option<Dyn<VerifySymbolsFn>>,
     pub(crate) fold: Option<Dyn<FoldFn>>,
     pub(crate) infer: Option<Dyn<InferFn>>,
     pub(crate) effects: Option<Dyn<EffectsFn>>,
-    interfaces: RwLock<HashMap<TypeId, Box<dyn Any + Send + Sync>, rustc_hash::FxBuildHasher>>,
+    interfaces: RwLock<Interfaces>,
 }
 
 impl OpInfo {

@@ -1,6 +1,7 @@
 //! Symbol tables: which isolated or plain op defines a name, and what a reference means.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use crate::attrs::{Attr, SymbolRef};
 use crate::id::OpId;
@@ -31,10 +32,11 @@ impl<'a> SymbolTable<'a> {
                     let Some(name) = ir.op(op).symbol() else {
                         continue;
                     };
-                    if names.contains_key(&name) {
-                        doubles.push((name, op));
-                    } else {
-                        names.insert(name, op);
+                    match names.entry(name) {
+                        Entry::Occupied(_) => doubles.push((name, op)),
+                        Entry::Vacant(free) => {
+                            free.insert(op);
+                        }
                     }
                 }
             }

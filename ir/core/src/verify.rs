@@ -40,11 +40,7 @@ struct Verifier {
 }
 
 impl Verifier {
-    fn run<'a>(
-        ir: &'a Ir,
-        scopes: &mut Scopes<'a>,
-        symbols: bool,
-    ) -> Result<(), Vec<Diagnostic>> {
+    fn run<'a>(ir: &'a Ir, scopes: &mut Scopes<'a>, symbols: bool) -> Result<(), Vec<Diagnostic>> {
         let mut cx = Verifier {
             symbols,
             errors: Vec::new(),

@@ -31,8 +31,8 @@ pub mod hooks {
     pub use tir_core::hooks::*;
     pub use tir_interp::hooks::{evaluate, lower_to_eval};
     pub use tir_rewrite::canonicalize;
-    pub use tir_text::{asm, directives};
     pub use tir_rewrite::interfaces::{keeps_constants, loop_like};
+    pub use tir_text::{asm, directives};
 }
 
 /// Declares a dialect: `dialect! { /// One sentence. graph { ops: [Add, …], … } }` makes

@@ -108,6 +108,11 @@ pub struct Emit<'a> {
 
 type Body<'f> = &'f mut dyn FnMut(&mut Builder<'_>, &At, Vec<Value>) -> Vec<Value>;
 
+/// An iteration: from its index and the carried values to those of the next.
+type LoopBody<'f> = &'f mut dyn FnMut(&mut Builder<'_>, Value, Vec<Value>) -> Vec<Value>;
+/// One block of a tile: from its slot, and a block to start from, to its content.
+type BlockBody<'f, E> = &'f mut dyn FnMut(&E, &mut Builder<'_>, &At, Value, Option<Value>) -> Value;
+
 /// Replaces a group by its loops; gives the result.
 pub fn emit(b: &mut Builder<'_>, group: &Group, plan: &Plan, near: Name) -> Value {
     let emit = Emit {
@@ -131,12 +136,7 @@ pub fn emit(b: &mut Builder<'_>, group: &Group, plan: &Plan, near: Name) -> Valu
 }
 
 /// A loop from 0 to `trips` that carries values.
-fn counted(
-    b: &mut Builder<'_>,
-    trips: i64,
-    init: Vec<Value>,
-    body: &mut dyn FnMut(&mut Builder<'_>, Value, Vec<Value>) -> Vec<Value>,
-) -> Vec<Value> {
+fn counted(b: &mut Builder<'_>, trips: i64, init: Vec<Value>, body: LoopBody<'_>) -> Vec<Value> {
     let types: Vec<Type> = init.iter().map(|v| b.ty(*v)).collect();
     let mut args = vec![Type::index()];
     args.extend(&types);
@@ -366,7 +366,7 @@ impl Emit<'_> {
         b: &mut Builder<'_>,
         at: &At,
         base: Option<Value>,
-        body: &mut dyn FnMut(&Self, &mut Builder<'_>, &At, Value, Option<Value>) -> Value,
+        body: BlockBody<'_, Self>,
     ) -> Value {
         let space = &self.plan.space;
         let dims: Vec<usize> = (0..space.domain.len())

@@ -89,7 +89,9 @@ fn ir(rounds: usize) -> Result<(), String> {
         }
     }
     let _ = std::fs::remove_file(&file);
-    println!("parse, verify, print: 1,000 functions, 200,000 ops, generic form; medians of {rounds}");
+    println!(
+        "parse, verify, print: 1,000 functions, 200,000 ops, generic form; medians of {rounds}"
+    );
     let mine = median(&mine);
     line("tir-opt", mine);
     if has_peer {
@@ -111,18 +113,25 @@ fn start(rounds: usize) -> Result<(), String> {
     let file = std::env::temp_dir().join(format!("tir-bench-{}.tir", std::process::id()));
     std::fs::write(&file, "").map_err(|e| e.to_string())?;
     let path = file.to_string_lossy().to_string();
-    let runs: Result<Vec<Run>, String> =
-        (0..rounds.max(1)).map(|_| run(&tool("tir-opt"), &[path.as_str()])).collect();
+    let runs: Result<Vec<Run>, String> = (0..rounds.max(1))
+        .map(|_| run(&tool("tir-opt"), &[path.as_str()]))
+        .collect();
     let _ = std::fs::remove_file(&file);
     let used = median(&runs?);
     line("tir-opt, empty file", used);
-    println!("ratio to the bound of 10 ms: {:.2}", used.wall.as_secs_f64() / 0.010);
+    println!(
+        "ratio to the bound of 10 ms: {:.2}",
+        used.wall.as_secs_f64() / 0.010
+    );
     Ok(())
 }
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let option = args.iter().position(|a| a == "--rounds").and_then(|i| args.get(i + 1));
+    let option = args
+        .iter()
+        .position(|a| a == "--rounds")
+        .and_then(|i| args.get(i + 1));
     let rounds = option.and_then(|n| n.parse().ok()).unwrap_or(7);
     let done = match args.first().map(String::as_str) {
         Some("ir") => ir(rounds),

@@ -18,7 +18,10 @@ pub fn generic_program(functions: usize, ops: usize) -> String {
             out,
             "  \"func.func\"() <{{function_type = (memref<64x64xf32>, f32, i32) -> f32, sym_name = \"f{f}\"}}> ({{"
         );
-        let _ = writeln!(out, "  ^bb0(%arg0: memref<64x64xf32>, %arg1: f32, %arg2: i32):");
+        let _ = writeln!(
+            out,
+            "  ^bb0(%arg0: memref<64x64xf32>, %arg1: f32, %arg2: i32):"
+        );
         let mut floats = vec!["%arg1".to_string()];
         let mut ints = vec!["%arg2".to_string()];
         let mut indices = Vec::new();
@@ -32,7 +35,8 @@ pub fn generic_program(functions: usize, ops: usize) -> String {
         }
         // One return at the end.
         for n in 0..ops.saturating_sub(3) {
-            let pick = |list: &[String], r: usize| list[list.len() - 1 - r % list.len().min(32)].clone();
+            let pick =
+                |list: &[String], r: usize| list[list.len() - 1 - r % list.len().min(32)].clone();
             match next(8) {
                 0 => {
                     let _ = writeln!(
@@ -69,7 +73,11 @@ pub fn generic_program(functions: usize, ops: usize) -> String {
                     floats.push(format!("%v{n}"));
                 }
                 6 => {
-                    let (v, i, j) = (pick(&floats, next(32)), pick(&indices, next(2)), pick(&indices, next(2)));
+                    let (v, i, j) = (
+                        pick(&floats, next(32)),
+                        pick(&indices, next(2)),
+                        pick(&indices, next(2)),
+                    );
                     let _ = writeln!(
                         out,
                         "    \"memref.store\"({v}, %arg0, {i}, {j}) <{{nontemporal = false}}> : (f32, memref<64x64xf32>, index, index) -> ()"

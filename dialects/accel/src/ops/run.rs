@@ -254,7 +254,14 @@ impl HasEffects for DmaWait {
 
 /// A token for all work that was started on a queue so far.
 #[derive(Op)]
-#[op("accel.mark", results(token), infer, effects, verify_symbols, lower_to_eval)]
+#[op(
+    "accel.mark",
+    results(token),
+    infer,
+    effects,
+    verify_symbols,
+    lower_to_eval
+)]
 #[asm("$queue attr-dict")]
 pub struct Mark {
     /// The engine or unit.

@@ -187,7 +187,7 @@ impl CmpIPredicate {
 }
 impl Fold for CmpI {
     fn fold(&self, op: OpRef<'_>) -> Option<Folds> {
-        let truth = if self.lhs == self.rhs && !op.ir.ty(self.lhs).shape().is_some() {
+        let truth = if self.lhs == self.rhs && op.ir.ty(self.lhs).shape().is_none() {
             use CmpIPredicate as P;
             matches!(self.predicate, P::Eq | P::Sle | P::Sge | P::Ule | P::Uge)
         } else {

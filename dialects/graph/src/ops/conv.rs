@@ -8,7 +8,14 @@ use crate::shape::{Window, broadcast, ranked, tensor, windows};
 
 /// Convolution of `x` (NCHW) with `w` (OIHW, I = C / groups), plus `bias` (O).
 #[derive(Op)]
-#[op("graph.conv2d", Pure, results(y), infer, evaluate, crate::fusion::fusion)]
+#[op(
+    "graph.conv2d",
+    Pure,
+    results(y),
+    infer,
+    evaluate,
+    crate::fusion::fusion
+)]
 #[asm("$x `,` $w (`,` $bias^)? attr-dict `:` functional-type(operands, results)")]
 pub struct Conv2d {
     /// Input, N x C x H x W.
@@ -83,7 +90,14 @@ impl Fusable for Conv2d {
 
 /// Matrix product of the last two dimensions; the others broadcast.
 #[derive(Op)]
-#[op("graph.matmul", Pure, results(y), infer, evaluate, crate::fusion::fusion)]
+#[op(
+    "graph.matmul",
+    Pure,
+    results(y),
+    infer,
+    evaluate,
+    crate::fusion::fusion
+)]
 #[asm("$a `,` $b attr-dict `:` functional-type(operands, results)")]
 pub struct MatMul {
     /// Left matrices, … x M x K.
@@ -145,20 +159,24 @@ pub struct Gemm {
 impl Infer for Gemm {
     fn infer(&self, op: OpRef<'_>) -> Result<Vec<Type>, Failure> {
         let ([mut m, mut k], elem) = ranked(op, self.a, "a")?;
-        let ([mut k2, mut n], _) = ranked(op, self.b, "b")?;
+        let ([mut k2, mut n], b_elem) = ranked(op, self.b, "b")?;
         if self.trans_a {
             (m, k) = (k, m);
         }
         if self.trans_b {
             (k2, n) = (n, k2);
         }
-        if k != k2 {
-            return Err(format!("multiplies {m} x {k} with {k2} x {n}").into());
+        if k != k2 || elem != b_elem {
+            return Err(
+                format!("multiplies {m} x {k} of {elem} with {k2} x {n} of {b_elem}").into(),
+            );
         }
         if let Some(c) = self.c {
-            let (c, _) = tensor(op, c, "c")?;
-            if broadcast(&c, &[m, n])? != [m, n] {
-                return Err(format!("adds {c:?} to {m} x {n}").into());
+            let (c, c_elem) = tensor(op, c, "c")?;
+            if c_elem != elem || broadcast(&c, &[m, n])? != [m, n] {
+                let c: Vec<String> = c.iter().map(i64::to_string).collect();
+                let c = c.join(" x ");
+                return Err(format!("adds {c} of {c_elem} to {m} x {n} of {elem}").into());
             }
         }
         Ok(vec![Type::tensor([m, n], elem)])

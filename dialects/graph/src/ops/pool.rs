@@ -65,7 +65,14 @@ pool! {
 
 /// Mean over all dimensions but the first two, which become 1.
 #[derive(Op)]
-#[op("graph.global_avg_pool", Pure, results(y), infer, evaluate, crate::fusion::fusion)]
+#[op(
+    "graph.global_avg_pool",
+    Pure,
+    results(y),
+    infer,
+    evaluate,
+    crate::fusion::fusion
+)]
 #[asm("$x attr-dict `:` functional-type(operands, results)")]
 pub struct GlobalAvgPool {
     /// Input, N x C x H x W.

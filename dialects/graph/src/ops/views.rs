@@ -38,7 +38,14 @@ impl Fusable for Reshape {
 
 /// Dimensions in another order: dimension `i` of the result is dimension `perm[i]` of the input.
 #[derive(Op)]
-#[op("graph.transpose", Pure, results(y), infer, evaluate, crate::fusion::fusion)]
+#[op(
+    "graph.transpose",
+    Pure,
+    results(y),
+    infer,
+    evaluate,
+    crate::fusion::fusion
+)]
 #[asm("$x $perm attr-dict `:` functional-type(operands, results)")]
 pub struct Transpose {
     /// Input.

@@ -19,12 +19,15 @@ pub use attached::AttachedMachine;
 pub use machine::MachineInfo;
 pub use ops::describe::{Dma, Intrinsic, Machine, Space, Unit, Yield};
 pub use ops::run::{Call, Direction, DmaStart, DmaWait, Mark, Ready};
-pub use token::{Token, token};
+pub use ops::semaphore::{Acquire, Release, Semaphore};
+pub use token::{SemaphoreType, Token, token};
 
 tir::dialect! {
     /// Machines, transfers, tokens and intrinsic calls.
     accel {
-        ops: [Machine, Space, Dma, Unit, Intrinsic, Yield, Call, DmaStart, DmaWait, Mark, Ready],
-        types: [Token],
+        ops: [Machine, Space, Dma, Unit, Intrinsic, Yield, Call, DmaStart, DmaWait, Mark, Ready, Semaphore, Release,
+            Acquire,
+        ],
+        types: [Token, SemaphoreType],
     }
 }

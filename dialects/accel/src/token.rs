@@ -1,4 +1,4 @@
-//! `!accel.token`: stands for started work.
+//! `!accel.token`, which stands for started work, and `!accel.semaphore`.
 
 use std::fmt;
 
@@ -36,4 +36,37 @@ pub fn token() -> Type {
 pub static TOKEN: tir::Constraint = tir::Constraint {
     what: "a token",
     holds: Type::is::<Token>,
+};
+
+/// A semaphore between queues.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct SemaphoreType;
+
+impl TypeData for SemaphoreType {
+    const NAME: &'static str = "accel.semaphore";
+}
+impl fmt::Display for SemaphoreType {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Ok(())
+    }
+}
+impl ParseType for SemaphoreType {
+    const DOC: &'static str = "Counts units that one queue releases and another acquires.";
+    fn parse(body: Option<&str>, _: &dyn TextCx) -> Result<Self, String> {
+        match body {
+            None => Ok(SemaphoreType),
+            Some(body) => Err(format!("takes no parameters, found <{body}>")),
+        }
+    }
+}
+
+/// `!accel.semaphore`.
+pub fn semaphore() -> Type {
+    Type::new(SemaphoreType)
+}
+
+/// Expects a semaphore.
+pub static SEMAPHORE: tir::Constraint = tir::Constraint {
+    what: "a semaphore",
+    holds: Type::is::<SemaphoreType>,
 };

@@ -62,13 +62,26 @@ pub struct Staged {
 }
 
 impl Staged {
-    /// Writes `parts`, one after another, to a temporary file beside `target`.
+    /// Writes `parts`, one after another, to a temporary file beside `target`; to `target` itself
+    /// where that is no regular file (a device, a pipe).
     ///
     /// # Errors
     /// If the folder cannot be written or the disk is full.
     pub fn write(target: &Path, parts: &[&[u8]]) -> Result<Staged, DataError> {
-        let staged = Staged::reserve(target)?;
         let fail = |e: std::io::Error| DataError::io(target, "cannot write", &e);
+        // A device or a pipe is written to, never replaced.
+        if fs::metadata(target).is_ok_and(|m| !m.is_file() && !m.is_dir()) {
+            let mut file = OpenOptions::new().write(true).open(target).map_err(fail)?;
+            for part in parts {
+                file.write_all(part).map_err(fail)?;
+            }
+            return Ok(Staged {
+                target: target.to_path_buf(),
+                temporary: PathBuf::new(),
+                done: true,
+            });
+        }
+        let staged = Staged::reserve(target)?;
         let mut file = OpenOptions::new()
             .write(true)
             .open(&staged.temporary)
@@ -121,6 +134,9 @@ impl Staged {
     /// # Errors
     /// If the rename is refused; the temporary file is then removed.
     pub fn commit(mut self) -> Result<(), DataError> {
+        if self.done {
+            return Ok(());
+        }
         fs::rename(&self.temporary, &self.target)
             .map_err(|e| DataError::io(&self.target, "cannot rename into place", &e))?;
         self.done = true;

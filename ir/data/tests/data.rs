@@ -396,3 +396,19 @@ fn sha256_is_of_the_bytes() {
         "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     );
 }
+
+/// A device is written to; renaming over it would replace it.
+#[cfg(unix)]
+#[test]
+fn staged_never_replaces_a_device() {
+    use std::os::unix::fs::FileTypeExt;
+    let null = std::path::Path::new("/dev/null");
+    let staged = tir_data::Staged::write(null, &[b"nothing"]).unwrap();
+    staged.commit().unwrap();
+    assert!(
+        std::fs::metadata(null)
+            .unwrap()
+            .file_type()
+            .is_char_device()
+    );
+}

@@ -4,6 +4,7 @@
 mod body;
 mod causes;
 mod memory;
+mod semaphore;
 
 use std::rc::Rc;
 
@@ -19,12 +20,14 @@ pub use body::{Body, body};
 pub use memory::MachineMemory;
 
 use crate::transfer::{Pattern, Piece};
-use crate::{Call, Direction, DmaStart, DmaWait, Mark, Ready};
+use crate::{Acquire, Call, Direction, DmaStart, DmaWait, Mark, Ready, Release};
 
 /// Whether a function starts transfers, waits or marks: it is a program for a machine.
 pub fn needs_machine(ir: &Ir) -> bool {
     let own = |op: &tir::OpId| {
-        ir.is::<DmaStart>(*op) || ir.is::<DmaWait>(*op) || ir.is::<Mark>(*op) || ir.is::<Ready>(*op)
+        let transfers = ir.is::<DmaStart>(*op) || ir.is::<DmaWait>(*op);
+        let tokens = ir.is::<Mark>(*op) || ir.is::<Ready>(*op);
+        transfers || tokens || ir.is::<Release>(*op) || ir.is::<Acquire>(*op)
     };
     ir.walk_ids().iter().any(own)
 }

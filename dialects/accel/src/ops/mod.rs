@@ -2,3 +2,4 @@
 
 pub mod describe;
 pub mod run;
+pub mod semaphore;

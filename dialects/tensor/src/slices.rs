@@ -5,7 +5,7 @@ use tir::{Attr, DYNAMIC, Failure, Fold, Folds, Hook, Op, OpRef, Ret, Type, Value
 
 /// A tensor whose elements are not defined; a place to write results to.
 #[derive(Op)]
-#[op("tensor.empty", Pure, evaluate)]
+#[op("tensor.empty", Pure, verify, evaluate)]
 #[asm("`(` ($dynamic_sizes^)? `)` attr-dict `:` type($result)")]
 pub struct Empty {
     /// Sizes of the dynamic dimensions.
@@ -16,6 +16,19 @@ pub struct Empty {
     /// Its type.
     #[is(TENSOR)]
     pub result: Ret,
+}
+
+impl Verify for Empty {
+    fn verify(&self, _: OpRef<'_>) -> Result<(), Failure> {
+        let (ty, sizes) = (self.result.0, self.dynamic_sizes.len());
+        let shape = ty.shape().unwrap_or(&[]);
+        let dynamic = shape.iter().filter(|d| **d == DYNAMIC).count();
+        if sizes != dynamic {
+            let text = format!("has {sizes} sizes for the {dynamic} dynamic dimensions of {ty}");
+            return Err(text.into());
+        }
+        Ok(())
+    }
 }
 
 /// Static offsets, sizes and strides against the shape they cut from. `size` is the shape of the
@@ -186,7 +199,7 @@ impl Fold for InsertSlice {
 fn groups(reassociation: &[Attr], rank: usize) -> Result<Vec<Vec<usize>>, Failure> {
     let bad = || {
         Failure::from(format!(
-            "has a reassociation that does not list dimensions 0 to {rank} in order"
+            "has a reassociation that does not list {rank} dimensions in order"
         ))
     };
     let mut groups = Vec::new();

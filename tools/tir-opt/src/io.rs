@@ -10,7 +10,7 @@ pub const STDIN: &str = "<stdin>";
 
 /// A text and the name that places in it have.
 pub struct Input {
-    /// The path as given, or [`STDIN`].
+    /// The path as given, or that of standard input.
     pub name: Name,
     /// What it holds.
     pub text: String,

@@ -226,8 +226,8 @@ pub(crate) fn check(ir: &Ir) -> Result<(), Failure> {
         if found.is_some_and(|found| found == kind) {
             return Ok(());
         }
-        let found = found.map_or("not defined".to_string(), |found| format!("a {found}"));
-        let message = format!("has {field} = @{name}, which is {found}, expected a {kind}");
+        let found = found.map_or("not defined".to_string(), |found| format!("'{found}'"));
+        let message = format!("has {field} = @{name}, which is {found}, expected an '{kind}'");
         Err(Box::new(tir::Diagnostic::error(message).at(ir.loc(op))))
     };
     let Some(block) = ir.body_block(ir.root(), 0) else {

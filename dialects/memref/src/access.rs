@@ -149,6 +149,11 @@ impl Directives for TransferRead {
 impl Verify for TransferRead {
     fn verify(&self, op: OpRef<'_>) -> Result<(), Failure> {
         let (source, tile) = (op.ir.ty(self.source), op.ir.ty(self.tile));
+        if let Some(padding) = self.padding
+            && op.ir.ty(padding) != source.elem()
+        {
+            return Err(format!("pads {source} with {}", op.ir.ty(padding)).into());
+        }
         check_access(
             source,
             tile,

@@ -2,7 +2,7 @@
 
 use tir::constraints::{INDEX, MEMREF};
 use tir::{Attr, DYNAMIC, Failure, Layout, MemRefType, Op, OpRef, Ret, Type, Value, Verify};
-use tir_tensor::check_slice;
+use tir_tensor::{check_reshape, check_slice};
 
 /// A part of a buffer, given by offsets, sizes and strides; unit dimensions may be dropped.
 #[derive(Op)]
@@ -194,7 +194,7 @@ impl Verify for View {
 }
 
 macro_rules! reshape {
-    ($($(#[$doc:meta])* $name:ident $text:literal $asm:literal;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident $text:literal $asm:literal |$from:ident, $to:ident| $sides:expr;)*) => {$(
         $(#[$doc])*
         #[derive(Op)]
         #[op($text, Pure, verify, lower_to_eval)]
@@ -215,17 +215,19 @@ macro_rules! reshape {
                 let (Some(x), Some(y)) = (from.get::<MemRefType>(), to.get::<MemRefType>()) else {
                     return Err(format!("makes {to} of {from}").into());
                 };
-                if from.elements() != to.elements() || x.elem != y.elem || x.space != y.space {
-                    return Err(format!("makes {to} of {from}").into());
+                if x.space != y.space {
+                    return Err(format!("makes {to} of {from}, expected one space").into());
                 }
-                Ok(())
+                let ($from, $to) = (from, to);
+                let (large, small) = $sides;
+                check_reshape(large, small, &self.reassociation)
             }
         }
     )*};
 }
 reshape! {
     /// Groups of neighbouring dimensions, which lie one behind the other, become one.
-    CollapseShape "memref.collapse_shape" "$src $reassociation attr-dict `:` type($src) `into` type($result)";
+    CollapseShape "memref.collapse_shape" "$src $reassociation attr-dict `:` type($src) `into` type($result)" |from, to| (from, to);
     /// A dimension becomes a group of neighbouring ones.
-    ExpandShape "memref.expand_shape" "$src $reassociation attr-dict `:` type($src) `into` type($result)";
+    ExpandShape "memref.expand_shape" "$src $reassociation attr-dict `:` type($src) `into` type($result)" |from, to| (to, from);
 }

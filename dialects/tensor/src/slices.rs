@@ -229,7 +229,9 @@ pub fn reassociation(groups: &[Vec<i64>]) -> Vec<Attr> {
     groups.iter().map(group).collect()
 }
 
-fn check_reshape(large: Type, small: Type, reassociation: &[Attr]) -> Result<(), Failure> {
+/// Whether one shape comes from the other by the groups of `reassociation`, of the dimensions of
+/// the larger one.
+pub fn check_reshape(large: Type, small: Type, reassociation: &[Attr]) -> Result<(), Failure> {
     let (Some(big), Some(little)) = (large.shape(), small.shape()) else {
         return Err("expects ranked types".into());
     };

@@ -45,6 +45,14 @@ fn positive(numbers: &[(&str, i64)]) -> Result<(), Failure> {
     }
 }
 
+/// A latency, which may be none.
+fn latency(cycles: i64) -> Result<(), Failure> {
+    match cycles {
+        0.. => Ok(()),
+        _ => Err(format!("has latency = {cycles}, expected at least 0").into()),
+    }
+}
+
 /// A memory space.
 #[derive(Op)]
 #[op("accel.space", Symbol, Pure, verify)]
@@ -69,12 +77,12 @@ pub struct Space {
 }
 impl Verify for Space {
     fn verify(&self, _: OpRef<'_>) -> Result<(), Failure> {
+        latency(self.latency)?;
         positive(&[
             ("bytes", self.bytes),
             ("align", self.align),
             ("banks", self.banks),
             ("bytes_per_cycle", self.bytes_per_cycle),
-            ("latency + 1", self.latency.saturating_add(1)),
         ])
     }
 }
@@ -110,9 +118,9 @@ pub struct Dma {
 }
 impl Verify for Dma {
     fn verify(&self, _: OpRef<'_>) -> Result<(), Failure> {
+        latency(self.latency)?;
         positive(&[
             ("bytes_per_cycle", self.bytes_per_cycle),
-            ("latency + 1", self.latency.saturating_add(1)),
             ("dims", self.dims),
             ("queue", self.queue),
             ("granule", self.granule),

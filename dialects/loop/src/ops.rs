@@ -1,14 +1,22 @@
 //! The ops of loop.
 
 use tir::constraints::{BOOL, INDEX};
-use tir::{DYNAMIC, Failure, Ir, Op, OpId, OpRef, RegionId, Rets, Type, Value, Verify};
+use tir::{DYNAMIC, Failure, Ir, LoopLike, Op, OpId, OpRef, RegionId, Rets, Type, Value, Verify};
 
 /// Runs its region for each index from the lower bound up to below the upper one. Values that
 /// change from one iteration to the next are arguments of the region and its yielded values.
 ///
 /// Each bound and the step are a number in the text or an operand; the step is positive.
 #[derive(Op)]
-#[op("loop.for", SingleBlock, RecursiveEffects, asm, verify, lower_to_eval)]
+#[op(
+    "loop.for",
+    SingleBlock,
+    RecursiveEffects,
+    loop_like,
+    asm,
+    verify,
+    lower_to_eval
+)]
 pub struct For {
     /// Lower bound, upper bound and step, those that are not numbers.
     #[is(INDEX)]
@@ -92,6 +100,11 @@ pub(crate) fn yielded(ir: &Ir, region: RegionId) -> Result<(OpId, Vec<Type>), Fa
     Ok((last, ir.operands(last).map(|v| ir.ty(v)).collect()))
 }
 
+impl LoopLike for For {
+    fn bodies(&self, _: OpRef<'_>) -> Vec<RegionId> {
+        vec![self.body]
+    }
+}
 impl Verify for For {
     fn verify(&self, op: OpRef<'_>) -> Result<(), Failure> {
         let ir = op.ir;

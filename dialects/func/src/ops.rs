@@ -6,6 +6,8 @@ use tir::{
 };
 
 /// A function. Without a body it is a declaration, and private.
+///
+/// Syntax: `func.func private @name(%x: i32 {key = 1}) -> (f32) attributes {…} { … }`.
 #[derive(Op)]
 #[op("func.func", IsolatedFromAbove, Symbol, NoTerminator, asm, verify)]
 pub struct Func {

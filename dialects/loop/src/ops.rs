@@ -7,6 +7,9 @@ use tir::{DYNAMIC, Failure, Ir, LoopLike, Op, OpId, OpRef, RegionId, Rets, Type,
 /// change from one iteration to the next are arguments of the region and its yielded values.
 ///
 /// Each bound and the step are a number in the text or an operand; the step is positive.
+///
+/// Syntax: `%r = loop.for %i = 0 to %n step 2 iter_args(%a = %x) -> (f32) { … loop.yield %b : f32 }`;
+/// without carried values `loop.yield` need not be written.
 #[derive(Op)]
 #[op(
     "loop.for",
@@ -154,6 +157,8 @@ impl Verify for For {
 
 /// Runs the first region if the condition is true, else the second one, which may be without
 /// block if there are no results.
+///
+/// Syntax: `%r = loop.if %c -> (f32) { … } else { … }`.
 #[derive(Op)]
 #[op("loop.if", RecursiveEffects, asm, verify, lower_to_eval)]
 pub struct If {

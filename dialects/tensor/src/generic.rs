@@ -19,6 +19,9 @@ attr_enum! {
 /// order of the iterators; without, the output only gives the shape, and every element is
 /// written once. A range of an iterator is that of a dimension it indexes alone, or is said by
 /// `sizes`.
+///
+/// Syntax: `%r = tensor.generic {indexing_maps = […], iterator_types = […]} ins(%a, %b : t, u)
+/// outs(%c : v) combine add { ^bb0(%x: f32, %y: f32): … tensor.yield %z : f32 } -> v`.
 #[derive(Op)]
 #[op(
     "tensor.generic",

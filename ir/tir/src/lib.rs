@@ -35,6 +35,15 @@ pub mod hooks {
     pub use tir_text::{asm, directives};
 }
 
+/// The name of a dialect whose Rust name may be written `r#loop`.
+#[doc(hidden)]
+pub const fn dialect_name(name: &'static str) -> &'static str {
+    match name.as_bytes() {
+        [b'r', b'#', ..] => name.split_at(2).1,
+        _ => name,
+    }
+}
+
 /// Declares a dialect: `dialect! { /// One sentence. graph { ops: [Add, …], … } }` makes
 /// `pub static DIALECT`.
 #[macro_export]
@@ -54,7 +63,7 @@ macro_rules! dialect {
     ) => {
         $(#[doc = $doc])*
         pub static DIALECT: $crate::Dialect = $crate::Dialect {
-            name: stringify!($name),
+            name: $crate::dialect_name(stringify!($name)),
             doc: concat!($($doc, "\n"),*),
             ops: &[$($crate::op_spec::<$op>()),*],
             types: &[$($($crate::type_info::<$ty>()),*)?],

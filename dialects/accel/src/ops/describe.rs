@@ -150,6 +150,8 @@ impl Verify for Unit {
 /// The region takes the operands as tensors and yields the new content of the first ones. The
 /// operands lie in `space`, dense and aligned; those listed in `strided` may have any strides in
 /// all but their last dimension.
+///
+/// Syntax: `accel.intrinsic @name on @unit (%c: t, %a: u) in @space cycles "ceildiv(n, 16)" strided [1] { … }`.
 #[derive(Op)]
 #[op("accel.intrinsic", Symbol, SingleBlock, asm, verify)]
 pub struct Intrinsic {

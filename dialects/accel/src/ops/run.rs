@@ -21,6 +21,9 @@ fn effect(access: Access, value: Value) -> Effect {
 ///
 /// On tensors the results are the new content of the first operands. On buffers those are
 /// written in place, and the call is started on the unit's queue, after the work of the tokens.
+///
+/// Syntax: `accel.call @name(%c, %a) after(%t) : m, n` on buffers, `%r = accel.call @name(%c, %a) :
+/// (t, u) -> t` on tensors.
 #[derive(Op)]
 #[op("accel.call", effects, asm, verify, verify_symbols, lower_to_eval)]
 pub struct Call {
@@ -141,6 +144,9 @@ attr_enum! {
 /// Element `t` of the tile and element `offsets + access(t)` of the large buffer belong together.
 /// Where that lies outside the large buffer, a read gives `padding` (zero bits if absent) and a
 /// write is dropped.
+///
+/// Syntax: `%t = accel.dma_start @engine read %x[0, %i] into %tile pad %z access (d0) -> (0, d0)
+/// after(%u) : m to n`, or `write %tile into %x[0, %i] …`.
 #[derive(Op)]
 #[op(
     "accel.dma_start",

@@ -7,6 +7,8 @@ use crate::fusion::{Fusable, FusionKind};
 use crate::shape::{Window, broadcast, ranked, tensor, windows};
 
 /// Convolution of `x` (NCHW) with `w` (OIHW, I = C / groups), plus `bias` (O).
+///
+/// The result is N x O x H' x W': the number of windows that fit the padded input.
 #[derive(Op)]
 #[op(
     "graph.conv2d",
@@ -89,6 +91,8 @@ impl Fusable for Conv2d {
 }
 
 /// Matrix product of the last two dimensions; the others broadcast.
+///
+/// The result is … x M x N.
 #[derive(Op)]
 #[op(
     "graph.matmul",

@@ -12,7 +12,7 @@ use tir_loop::{Bounds, For, If, Yield};
 use tir_memref::{Copy, Load, Store, TransferRead, TransferWrite};
 use tir_tensor::{Combine, Generic};
 
-use crate::index::{Ix, join};
+use crate::index::{Ix, inside, join};
 
 /// Expands all of the function at the root of an arena.
 pub fn expand(ir: &mut Ir) -> Result<(), Failure> {
@@ -273,15 +273,15 @@ impl Transfer {
     }
 
     fn element(&self, b: &mut Builder<'_>, pattern: &Pattern, at: &[Value]) -> Result<(), Failure> {
-        let (mut far, mut inside) = (Vec::new(), None);
+        let (mut far, mut within) = (Vec::new(), None);
         for (s, expr) in self.access.exprs.iter().enumerate() {
             let ix = index(b, expr, at)?.add(b, self.offsets[s]);
             let value = ix.value(b);
             far.push(value);
             // What the loops and offsets show to be inside needs no test.
             let size = pattern.far_shape[s];
-            let safe =
-                crate::index::range(b.ir, value).is_some_and(|(low, high)| low >= 0 && high < size);
+            let form = &pattern.access[s];
+            let safe = inside(b.ir, self.offsets[s], form, &pattern.tile_shape, size);
             if !safe {
                 let size = constant_index(b, size);
                 // Below zero is far above, unsigned.
@@ -290,13 +290,13 @@ impl Transfer {
                     lhs: value,
                     rhs: size,
                 });
-                inside = Some(match inside {
+                within = Some(match within {
                     None => test,
                     Some(lhs) => b.add(AndI { lhs, rhs: test }),
                 });
             }
         }
-        let Some(condition) = inside else {
+        let Some(condition) = within else {
             if self.read {
                 let value = load(b, self.far, &far);
                 store(b, value, self.tile, at);

@@ -387,6 +387,24 @@ pub fn range(ir: &Ir, value: Value) -> Option<(i64, i64)> {
     }
 }
 
+/// Whether positions along one dimension of a large buffer, which has `size`, all lie inside of it:
+/// an offset and a linear form of the positions of a tile, the constant last.
+pub fn inside(ir: &Ir, offset: Ix, form: &[i64], tile: &[i64], size: i64) -> bool {
+    let reach = match offset {
+        Ix::C(n) => Some((n, n)),
+        Ix::V(value) => range(ir, value),
+    };
+    let Some((mut low, mut high)) = reach else {
+        return false;
+    };
+    for (c, n) in form.iter().zip(tile) {
+        low += (c * (n - 1)).min(0);
+        high += (c * (n - 1)).max(0);
+    }
+    let plus = form.last().copied().unwrap_or(0);
+    low + plus >= 0 && high + plus < size
+}
+
 /// Erases ops that compute what nobody uses.
 pub fn drop_unused(ir: &mut Ir) {
     for op in ir.walk_ids().into_iter().rev() {

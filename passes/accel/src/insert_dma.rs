@@ -9,7 +9,7 @@ use tir_memref::{Copy, TransferRead, TransferWrite};
 
 pub use crate::passes::InsertDma;
 
-use crate::index::{Ix, drop_unused, join, range, split};
+use crate::index::{Ix, drop_unused, inside, join, split};
 use crate::prefetch::prefetch;
 use crate::views::sub_view;
 
@@ -122,18 +122,13 @@ fn may_leave(ir: &Ir, t: &Transfer, pattern: &Pattern) -> Vec<bool> {
     let rank = pattern.tile_shape.len();
     let mut out = vec![false; rank];
     for (s, form) in pattern.access.iter().enumerate() {
-        let reach = match t.offsets[s] {
-            Ix::C(n) => Some((n, n)),
-            Ix::V(v) => range(ir, v),
-        };
-        let inside = reach.is_some_and(|(low, high)| {
-            let (mut low, mut high) = (low + form[rank], high + form[rank]);
-            for (c, n) in form.iter().zip(&pattern.tile_shape) {
-                low += (c * (n - 1)).min(0);
-                high += (c * (n - 1)).max(0);
-            }
-            low >= 0 && high < pattern.far_shape[s]
-        });
+        let inside = inside(
+            ir,
+            t.offsets[s],
+            form,
+            &pattern.tile_shape,
+            pattern.far_shape[s],
+        );
         if !inside {
             let steps = form[..rank].iter();
             out.iter_mut()

@@ -101,7 +101,9 @@ pub(crate) fn hoisted(ir: &mut Ir, local: &Local, shape: Vec<i64>) -> Value {
     });
     let alignment = ir.get::<Alloc>(local.op).and_then(|a| a.alignment);
     let hint = ir.hint(local.memref);
+    let loc = ir.loc(local.op);
     let mut b = ir.at(At::Before(local.nest[0].op));
+    b.loc = loc;
     let new = b.add(Alloc {
         alignment,
         ..Alloc::new(ty)

@@ -12,12 +12,9 @@ pub(super) fn int(op: Name, a: i64, b: i64, c: i64, predicate: i64) -> i64 {
         "arith.muli" => a.wrapping_mul(b),
         "arith.divsi" => a.checked_div(b).unwrap_or(0),
         "arith.divui" => unsigned(a).checked_div(unsigned(b)).unwrap_or(0) as i64,
-        "arith.floordivsi" => a.checked_div_euclid(b).unwrap_or(0),
-        "arith.ceildivsi" => a
-            .wrapping_neg()
-            .checked_div_euclid(b)
-            .unwrap_or(0)
-            .wrapping_neg(),
+        "arith.floordivsi" => floor_div(a, b).unwrap_or(0),
+        // The quotient rounded up is minus that of -a, rounded down.
+        "arith.ceildivsi" => floor_div(a.wrapping_neg(), b).unwrap_or(0).wrapping_neg(),
         "arith.remsi" => a.checked_rem(b).unwrap_or(0),
         "arith.remui" => unsigned(a).checked_rem(unsigned(b)).unwrap_or(0) as i64,
         "arith.andi" => a & b,
@@ -49,5 +46,32 @@ pub(super) fn int(op: Name, a: i64, b: i64, c: i64, predicate: i64) -> i64 {
         "arith.index_cast" | "arith.index_castui" | "arith.extsi" | "arith.extui"
         | "arith.trunci" => a,
         _ => 0,
+    }
+}
+
+/// The quotient rounded down.
+fn floor_div(a: i64, b: i64) -> Option<i64> {
+    let (quotient, rest) = (a.checked_div(b)?, a.checked_rem(b)?);
+    Some(quotient - i64::from(rest != 0 && (rest < 0) != (b < 0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotients_round_as_they_say() {
+        let of = |op: &str, a, b| int(Name::new(op), a, b, 0, 0);
+        for (a, b, floor, ceil) in [
+            (7, 2, 3, 4),
+            (-7, 2, -4, -3),
+            (7, -2, -4, -3),
+            (-7, -2, 3, 4),
+            (6, -2, -3, -3),
+            (7, 0, 0, 0),
+        ] {
+            assert_eq!(of("arith.floordivsi", a, b), floor, "{a} / {b}");
+            assert_eq!(of("arith.ceildivsi", a, b), ceil, "{a} / {b}");
+        }
     }
 }

@@ -63,6 +63,9 @@ traits! {
     ReturnLike = 15;
     /// Work that runs on after the op: what it reads and writes is in use until waited for.
     Asynchronous = 16;
+    /// May stop the program for some operands (a division by zero), so it must not run where it
+    /// would not have run.
+    MayStop = 17;
 }
 
 impl Traits {

@@ -48,7 +48,8 @@ fn hoist(ir: &mut Ir, op: OpId) -> usize {
 /// Whether an op has no effects, and all that it and those below it use is defined outside a loop
 /// (or below the op itself).
 fn movable(ir: &Ir, op: OpId, around: OpId) -> bool {
-    if !ir.is_pure(op) || ir.has(op, Traits::Terminator) || ir.child(op).is_some() {
+    let stays = ir.has(op, Traits::Terminator) || ir.has(op, Traits::MayStop);
+    if !ir.is_pure(op) || stays || ir.child(op).is_some() {
         return false;
     }
     let outside = |value: Value| {

@@ -65,25 +65,25 @@ binary! {
         |a, b| Some(a.value.wrapping_mul(b.value)),
         |op, x, y| right(op, x, y, 1).or_else(|| if is_int(op, y, 0) { Some(y.into()) } else { None });
     /// Signed quotient, rounded to zero; by zero, or if it does not fit, an error at run time.
-    DivSI "arith.divsi" [] {} quotient, |op, x, y| right(op, x, y, 1);
+    DivSI "arith.divsi" [MayStop] {} quotient, |op, x, y| right(op, x, y, 1);
     /// Unsigned quotient.
-    DivUI "arith.divui" [] {}
+    DivUI "arith.divui" [MayStop] {}
         |a, b| Some(a.unsigned().checked_div(b.unsigned())? as i64), |op, x, y| right(op, x, y, 1);
     /// Signed quotient, rounded up.
-    CeilDivSI "arith.ceildivsi" [] {}
+    CeilDivSI "arith.ceildivsi" [MayStop] {}
         |a, b| { let q = quotient(a, b)?; let exact = q.wrapping_mul(b.value) == a.value;
                  Some(if !exact && (a.value < 0) == (b.value < 0) { q + 1 } else { q }) },
         |op, x, y| right(op, x, y, 1);
     /// Signed quotient, rounded down.
-    FloorDivSI "arith.floordivsi" [] {}
+    FloorDivSI "arith.floordivsi" [MayStop] {}
         |a, b| { let q = quotient(a, b)?; let exact = q.wrapping_mul(b.value) == a.value;
                  Some(if !exact && (a.value < 0) != (b.value < 0) { q - 1 } else { q }) },
         |op, x, y| right(op, x, y, 1);
     /// Signed remainder, of the sign of the dividend.
-    RemSI "arith.remsi" [] {} |a, b| a.value.checked_rem(b.value),
+    RemSI "arith.remsi" [MayStop] {} |a, b| a.value.checked_rem(b.value),
         |op, x, y| if is_int(op, y, 1) { number(op, x, 0) } else { None };
     /// Unsigned remainder.
-    RemUI "arith.remui" [] {}
+    RemUI "arith.remui" [MayStop] {}
         |a, b| Some(a.unsigned().checked_rem(b.unsigned())? as i64),
         |op, x, y| if is_int(op, y, 1) { number(op, x, 0) } else { None };
     /// Bitwise and.
@@ -97,15 +97,15 @@ binary! {
     XOrI "arith.xori" [Commutative] {} |a, b| Some(a.value ^ b.value),
         |op, x, y| right(op, x, y, 0).or_else(|| if x == y { number(op, x, 0) } else { None });
     /// Shift left; by the width or more is poison, here an error at run time.
-    ShLI "arith.shli" [] {overflow}
+    ShLI "arith.shli" [MayStop] {overflow}
         |a, b| if b.unsigned() < u64::from(a.width) { Some(a.value << b.value) } else { None },
         |op, x, y| right(op, x, y, 0);
     /// Arithmetic shift right.
-    ShRSI "arith.shrsi" [] {}
+    ShRSI "arith.shrsi" [MayStop] {}
         |a, b| if b.unsigned() < u64::from(a.width) { Some(a.value >> b.value) } else { None },
         |op, x, y| right(op, x, y, 0);
     /// Logical shift right.
-    ShRUI "arith.shrui" [] {}
+    ShRUI "arith.shrui" [MayStop] {}
         |a, b| if b.unsigned() < u64::from(a.width) { Some((a.unsigned() >> b.value) as i64) } else { None },
         |op, x, y| right(op, x, y, 0);
     /// Signed maximum.

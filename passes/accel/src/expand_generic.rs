@@ -12,7 +12,8 @@ use tir_loop::{Bounds, For, If, Yield};
 use tir_memref::{Copy, Load, Store, TransferRead, TransferWrite};
 use tir_tensor::{Combine, Generic};
 
-use crate::index::{Ix, inside, join};
+use crate::index::{Ix, join};
+use crate::range::inside;
 
 /// Expands all of the function at the root of an arena.
 pub fn expand(ir: &mut Ir) -> Result<(), Failure> {

@@ -9,8 +9,9 @@ use tir_memref::{Copy, TransferRead, TransferWrite};
 
 pub use crate::passes::InsertDma;
 
-use crate::index::{Ix, drop_unused, inside, join, split};
+use crate::index::{Ix, drop_unused, join, split};
 use crate::prefetch::prefetch;
+use crate::range::inside;
 use crate::views::sub_view;
 
 /// A transfer of the memref level.

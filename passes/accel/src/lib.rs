@@ -13,6 +13,7 @@ pub mod order;
 mod passes;
 pub mod prefetch;
 pub mod prune_edges;
+pub mod range;
 mod ring;
 pub mod schedule;
 pub mod stream;

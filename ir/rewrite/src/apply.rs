@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tir_core::{At, Attr, Definition, Ir, Name, OpId, OpState, Traits, Type, Value};
+use tir_core::{At, Attr, Definition, Ir, Name, OpId, OpState, Traits, Type, TypeAttr, Value};
 
 use crate::fold::materialize;
 use crate::pattern::{Decline, Pattern};
@@ -34,11 +34,45 @@ impl RulePattern {
         Some(Self { rule, functions })
     }
 
-    fn find(&self, ir: &Ir, root: Value) -> Option<Bindings> {
+    fn find(&self, ir: &Ir, roots: &[Value]) -> Option<Bindings> {
         let matcher = Matcher { ir, pattern: self };
         let bindings = vec![None; self.rule.vars.len()];
-        matcher.solve(vec![(&self.rule.left[0], root)], bindings)
+        let goals = self.rule.left.iter().zip(roots.iter().copied());
+        matcher.solve(goals.rev().collect(), bindings)
     }
+}
+
+/// Builds the right side of a rule, with one root or several and of either kind, for these roots
+/// of the left side, at the insertion point of the rewriter (which the values that the rule binds
+/// must dominate). Gives a value for each root, of the same type; replacing is left to the caller.
+pub fn apply_rule(
+    rule: &Arc<Rule>,
+    functions: &Arc<Functions>,
+    rw: &mut Rewriter<'_>,
+    roots: &[Value],
+) -> Result<Vec<Value>, Decline> {
+    let pattern = RulePattern {
+        rule: rule.clone(),
+        functions: functions.clone(),
+    };
+    if roots.len() != rule.left.len() {
+        return Err("the rule has another number of roots".into());
+    }
+    let bindings = pattern.find(rw.ir(), roots).ok_or(Decline::NO_MATCH)?;
+    let mut build = Build::new(&pattern, bindings);
+    let mark = rw.events().len();
+    let mut values = Vec::with_capacity(roots.len());
+    for (term, root) in rule.right.iter().zip(roots) {
+        let wanted = rw.ty(*root);
+        match build.root(rw, term, wanted) {
+            Ok(value) => values.push(value),
+            Err(why) => {
+                rw.undo_insertions(mark);
+                return Err(why);
+            }
+        }
+    }
+    Ok(values)
 }
 
 impl Pattern for RulePattern {
@@ -57,24 +91,14 @@ impl Pattern for RulePattern {
         if rw.is_unused(old) {
             return Err("the result is not used".into());
         }
-        let bindings = self.find(rw.ir(), old).ok_or(Decline::NO_MATCH)?;
+        let bindings = self.find(rw.ir(), &[old]).ok_or(Decline::NO_MATCH)?;
         let ty = rw.ty(old);
         let wanted = rw.convert_type(ty)?;
-        let build = Build {
-            pattern: self,
-            bindings,
-        };
+        let mut build = Build::new(self, bindings);
         let mark = rw.events().len();
-        let new = match build.term(rw, &self.rule.right[0], Some(wanted)) {
+        let new = match build.root(rw, &self.rule.right[0], wanted) {
             Ok(new) if new == old => Err("it is so already".into()),
-            Ok(new) if rw.ty(new) == wanted => Ok(new),
-            Ok(new) => {
-                let found = rw.ty(new);
-                Err(Decline::because(move || {
-                    format!("the right side has type {found}, expected {wanted}")
-                }))
-            }
-            Err(why) => Err(why),
+            other => other,
         };
         match new {
             Ok(new) if rw.results(op).len() == 1 => rw.replace(op, &[new]),
@@ -101,6 +125,7 @@ impl<'a> Matcher<'a> {
             match &term.ty {
                 Some(TypeTerm::Var(var)) => bind(&mut b, *var, Bound::Type(ty))?,
                 Some(TypeTerm::Text(text)) if ty.to_string() != text.as_str() => return None,
+                Some(TypeTerm::Call(_)) => return None,
                 _ => {}
             }
             match &term.kind {
@@ -224,13 +249,40 @@ fn computed(ir: &Ir, b: &Bindings, call: &Call, functions: &Functions) -> Option
 struct Build<'a> {
     pattern: &'a RulePattern,
     bindings: Bindings,
+    /// The ops made so far, with the types that were said and expected of them.
+    made: Vec<(&'a OpTerm, [Option<Type>; 2], OpId)>,
 }
 
-impl Build<'_> {
-    fn term(
-        &self,
+impl<'a> Build<'a> {
+    fn new(pattern: &'a RulePattern, bindings: Bindings) -> Self {
+        Self {
+            pattern,
+            bindings,
+            made: Vec::new(),
+        }
+    }
+
+    /// The value of a whole right side, which must have this type.
+    fn root(
+        &mut self,
         rw: &mut Rewriter<'_>,
-        term: &Term,
+        term: &'a Term,
+        wanted: Type,
+    ) -> Result<Value, Decline> {
+        let new = self.term(rw, term, Some(wanted))?;
+        let found = rw.ty(new);
+        if found == wanted {
+            return Ok(new);
+        }
+        Err(Decline::because(move || {
+            format!("the right side has type {found}, expected {wanted}")
+        }))
+    }
+
+    fn term(
+        &mut self,
+        rw: &mut Rewriter<'_>,
+        term: &'a Term,
         expected: Option<Type>,
     ) -> Result<Value, Decline> {
         let said = match &term.ty {
@@ -241,6 +293,11 @@ impl Build<'_> {
             },
             Some(TypeTerm::Text(text)) => {
                 Some(crate::literal::scalar(text).ok_or("the type on the right is no scalar")?)
+            }
+            Some(TypeTerm::Call(call)) => {
+                let attr = computed(rw.ir(), &self.bindings, call, &self.pattern.functions);
+                let ty = attr.and_then(|a| Some(a.get::<TypeAttr>()?.0));
+                Some(ty.ok_or("a type cannot be computed")?)
             }
         };
         let expected = said.or(expected);
@@ -261,13 +318,25 @@ impl Build<'_> {
     }
 
     fn op(
-        &self,
+        &mut self,
         rw: &mut Rewriter<'_>,
-        term: &OpTerm,
+        term: &'a OpTerm,
         said: Option<Type>,
         expected: Option<Type>,
     ) -> Result<Value, Decline> {
         let info = term.name.info();
+        // The type expected of one of several results says nothing of the others.
+        let single = info.is_none_or(|info| info.results.len() <= 1 && term.result == 0);
+        let types = [said, expected.filter(|_| single)];
+        let same_op = |other: &'a OpTerm| {
+            let parts = |t: &'a OpTerm| (t.name, &t.operands, &t.attrs);
+            parts(other) == parts(term)
+        };
+        let made = self.made.iter();
+        let mut made = made.filter(|(t, had, _)| *had == types && same_op(t));
+        if let Some((_, _, op)) = made.next() {
+            return result(rw, *op, term.result);
+        }
         let mut state = OpState::new(term.name);
         // Constants among the operands of an op on one type take the type of the others.
         let literal = |t: &Term| matches!(t.kind, TermKind::Literal(_));
@@ -324,9 +393,12 @@ impl Build<'_> {
             return Err("a result type on the right is not known".into());
         }
         let op = rw.try_create(state)?;
-        match rw.results(op).nth(term.result) {
-            Some(value) => Ok(value),
-            None => Err("an op on the right has not as many results".into()),
-        }
+        self.made.push((term, types, op));
+        result(rw, op, term.result)
     }
+}
+
+fn result(rw: &Rewriter<'_>, op: OpId, index: usize) -> Result<Value, Decline> {
+    let value = rw.results(op).nth(index);
+    value.ok_or_else(|| "an op on the right has not as many results".into())
 }

@@ -21,7 +21,7 @@ mod rule;
 mod rule_text;
 mod target;
 
-pub use apply::RulePattern;
+pub use apply::{RulePattern, apply_rule};
 pub use cast::{CAST, TypeConverter};
 pub use convert::{Conversion, Mode};
 pub use equal::{hash_op, ops_are_equal};

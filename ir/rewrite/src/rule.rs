@@ -8,7 +8,12 @@ use tir_core::{Attr, Diagnostic, Dialect, Failure, Loc, Name, Type, closest};
 /// What a rule may be used for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// It lowers a measure: the greedy driver and the e-graph use it.
+    /// It lowers a measure: the greedy driver and the e-graph use it. The measure of a term is
+    /// compared part by part, the first difference counts: how many of its ops depend on something
+    /// else than constants; how many elements the results of these ops have; how many ops it has.
+    /// A term is read as a tree, and no variable but a constant may occur more often on the right
+    /// than on the left: then it falls in whole programs too, for all such rules together, and the
+    /// greedy driver ends.
     Reduce,
     /// Both sides are as good: only the e-graph uses it.
     Equal,
@@ -39,7 +44,12 @@ pub struct RuleText {
 /// `:?T` or `:i32` behind for its type; `?x` any value; `?xs...` all further operands; `#c` a
 /// constant; `0`, `1.0`, `-0.0`, `true` a constant of this value, or a splat of it. Attributes: `?a`,
 /// `3`, `1.5`, `"text"`, `[0, 2, 1]`, a keyword of the attribute, `true`, `(function args…)` on
-/// the right.
+/// the right. A type on the right may be computed too: `(graph.reshape ?x):(type-of ?a ?y)`.
+/// `?xs...` stands last on the left, anywhere on the right. An op that the right side says twice
+/// (or two results of it) is made once.
+///
+/// A rule with several roots has as many terms on either side; the first on the left is replaced
+/// by the first on the right, and so on.
 #[macro_export]
 macro_rules! rule {
     (equal $name:literal, $left:literal => $right:literal $(, if $guard:literal)? $(,)?) => {
@@ -152,6 +162,8 @@ pub enum TypeTerm {
     Var(Var),
     /// The type that prints like this.
     Text(Name),
+    /// Computed by an attribute function that gives a type attribute; only on the right.
+    Call(Call),
 }
 
 /// A value that is written down. Floats compare by bits: `0.0` is not `-0.0`.
@@ -222,7 +234,7 @@ impl Arg {
 
 /// Says whether a rule applies; sees types, attributes and constants, never uses.
 pub type GuardFn = fn(&[Arg]) -> bool;
-/// Computes an attribute; `None`: the rule does not apply.
+/// Computes an attribute, or a type as a type attribute; `None`: the rule does not apply.
 pub type AttrFn = fn(&[Arg]) -> Option<Attr>;
 
 /// The functions that rules name.
@@ -295,6 +307,9 @@ fn unknown<'a>(what: &str, name: &str, names: impl IntoIterator<Item = &'a str>)
 }
 
 fn check_term(term: &Term, functions: &Functions) -> Result<(), Failure> {
+    if let Some(TypeTerm::Call(call)) = &term.ty {
+        check_call(call, functions)?;
+    }
     let TermKind::Op(op) = &term.kind else {
         return Ok(());
     };
@@ -335,9 +350,13 @@ fn check_term(term: &Term, functions: &Functions) -> Result<(), Failure> {
 }
 
 fn check_attr(attr: &AttrTerm, functions: &Functions) -> Result<(), Failure> {
-    let AttrTerm::Call(call) = attr else {
-        return Ok(());
-    };
+    match attr {
+        AttrTerm::Call(call) => check_call(call, functions),
+        _ => Ok(()),
+    }
+}
+
+fn check_call(call: &Call, functions: &Functions) -> Result<(), Failure> {
     known("attribute function", call, functions.attrs.keys())?;
     call.args.iter().try_for_each(|a| check_attr(a, functions))
 }
@@ -418,6 +437,10 @@ impl Rule {
                 self.var(f, *var)
             }
             Some(TypeTerm::Text(text)) => write!(f, ":{text}"),
+            Some(TypeTerm::Call(call)) => {
+                f.write_str(":")?;
+                self.call(f, call)
+            }
         }
     }
     fn attr(&self, f: &mut fmt::Formatter<'_>, attr: &AttrTerm) -> fmt::Result {

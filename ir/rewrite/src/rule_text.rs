@@ -216,6 +216,8 @@ impl Reader<'_> {
                 let name = self.name()?;
                 // The type of a new variable is bound where it first stands.
                 TypeTerm::Var(self.var(name, VarKind::Type)?)
+            } else if self.rest().starts_with('(') && !self.binds {
+                TypeTerm::Call(self.call()?)
             } else {
                 TypeTerm::Text(Name::new(self.type_text()?))
             });
@@ -275,7 +277,7 @@ impl Reader<'_> {
                     let after = op.operands.last().is_some_and(|t: &Term| {
                         matches!(&t.kind, TermKind::Var(v) if self.vars[v.0].1 == VarKind::Values)
                     });
-                    if after {
+                    if after && self.binds {
                         return Err("nothing may follow '...'".to_string());
                     }
                     op.operands.push(self.term()?);

@@ -2,8 +2,9 @@
 #![allow(missing_docs)]
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use tir::rewrite::{Mode, Stopped, canonicalization, ops_are_equal};
+use tir::rewrite::{Functions, Mode, Stopped, apply_rule, canonicalization, ops_are_equal};
 use tir::*;
 
 /// A constant.
@@ -350,6 +351,38 @@ fn limits_stop_what_does_not_end() {
     let outcome = greedy.run(&mut ir);
     assert_eq!(outcome.stopped, Some(Stopped::Rewrites));
     assert_eq!(outcome.stats.applied["swap"], 9);
+}
+
+#[test]
+fn several_roots_types_that_are_computed_and_shared_ops() {
+    let (mut ir, b) = func();
+    let [i32, i64] = [32, 64].map(Type::int);
+    let args = [i32, i64].map(|ty| ir.add_arg(b, ty));
+    let negated = args.map(|x| ir.add(b, Neg { x }));
+    let text = rule!(equal "merge-signs", "(t.neg ?x) (t.neg ?y)"
+        => "(t.turn (t.two ?x):(wide ?y) {perm = [0]}):(wide ?x) (t.neg (t.two ?x):(wide ?y))");
+    let rule = Arc::new(Rule::parse(&text).expect("right"));
+    assert_eq!(
+        rule.to_string(),
+        "merge-signs: (t.neg ?x) (t.neg ?y) = \
+         (t.turn (t.two ?x):(wide ?y) {perm = [0]}):(wide ?x) (t.neg (t.two ?x):(wide ?y))"
+    );
+    let mut functions = Functions::default();
+    assert!(rule.check(&functions).is_err(), "the function is not known");
+    let wide: fn(&[Arg]) -> Option<Attr> = |args| Some(Attr::ty(args[0].ty()?));
+    functions.attrs.insert(Name::new("wide"), wide);
+    rule.check(&functions).expect("right");
+    let root = ir.root();
+    let mut rw = Rewriter::new(&mut ir, root);
+    rw.set_at(b);
+    let made = apply_rule(&rule, &Arc::new(functions), &mut rw, &negated).expect("applies");
+    assert_eq!(
+        made.iter().map(|v| rw.ty(*v)).collect::<Vec<_>>(),
+        [i32, i64]
+    );
+    let shared = rw.walk_ids().into_iter();
+    let shared = shared.filter(|op| rw.name(*op) == "t.two").count();
+    assert_eq!(shared, 1, "an op that is said twice is made once");
 }
 
 #[test]

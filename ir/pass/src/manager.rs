@@ -31,6 +31,8 @@ pub struct Settings {
     pub timing: bool,
     /// Rules and patterns that are left out.
     pub disabled_rules: BTreeSet<String>,
+    /// Files with rules that passes use besides those of the dialects, in this order.
+    pub rule_files: Vec<String>,
     /// After which passes the IR is printed.
     pub print: PrintIr,
     /// Prints the IR.
@@ -44,6 +46,7 @@ impl Default for Settings {
             verify: true,
             timing: false,
             disabled_rules: BTreeSet::new(),
+            rule_files: Vec::new(),
             print: PrintIr::default(),
             printer: None,
         }

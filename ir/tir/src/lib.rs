@@ -25,9 +25,13 @@ pub use tir_interp as interp;
 pub use tir_interp::{Compiler, Data, Env, Evaluate, Interpreter, LowerToEval};
 
 pub mod constraints;
+pub mod cost;
+
+pub use cost::{Cost, Product, Work};
 
 /// What `#[op(…, word)]` may name.
 pub mod hooks {
+    pub use crate::cost::cost;
     pub use tir_core::hooks::*;
     pub use tir_interp::hooks::{evaluate, lower_to_eval};
     pub use tir_rewrite::canonicalize;

@@ -20,7 +20,7 @@ pub(crate) fn stable_hash<T: Hash + ?Sized>(value: &T) -> u64 {
     hasher.finish()
 }
 
-/// What an interned object of either kind (type or attribute) can do without its Rust type.
+/// What an interned object can do without its Rust type.
 pub(crate) trait Object: Any + Send + Sync {
     fn as_any(&self) -> &dyn Any;
 }
@@ -110,9 +110,4 @@ impl<O: ?Sized + Object> Local<O> {
             .insert_unique(hash, cell, |cell| cell.hash);
         cell
     }
-}
-
-/// The structural hash of an object under the name of its kind.
-pub(crate) fn kind_hash<T: Hash>(kind: &str, value: &T) -> u64 {
-    stable_hash(&(kind, value))
 }

@@ -8,10 +8,12 @@
 mod affine;
 mod attrs;
 mod build;
+mod copy;
 mod diag;
 mod dominance;
 mod edit;
 mod effects;
+mod handle;
 pub mod hooks;
 mod id;
 mod intern;
@@ -36,9 +38,9 @@ pub use build::{
     At, AttrValue, Builder, Field, Flag, OpState, Reader, Ret, Rets, Successor, Sym, fixed_results,
     one_result,
 };
+pub use copy::Mapping;
 pub use diag::{Diagnostic, Failure, Note, Severity, Sources};
 pub use dominance::Dominance;
-pub use edit::Mapping;
 pub use hooks::{Fold, HasEffects, Infer, Verify, VerifySymbols};
 pub use id::{BlockId, OpId, RegionId, Value};
 pub use ir::{Definition, Ir, OpRef, Use};

@@ -2,11 +2,12 @@
 
 use std::any::Any;
 use std::fmt::{self, Debug, Display, Write};
-use std::hash::{Hash, Hasher};
+use std::hash::Hash;
 
 use crate::affine::AffineMap;
 use crate::attrs::Attr;
-use crate::intern::{Cell, Local, Object, Table, kind_hash};
+use crate::handle::{Handle, Kinded};
+use crate::intern::{Local, Table};
 use crate::name::Name;
 
 /// The data of a kind of type. A dialect writes a struct, derives `Eq` and `Hash`, implements
@@ -18,52 +19,22 @@ pub trait TypeData: Any + Eq + Hash + Debug + Display + Send + Sync {
     const NAME: &'static str;
 }
 
-pub(crate) trait TypeObject: Object + Debug + Display {
-    fn kind(&self) -> &'static str;
-}
-impl<T: TypeData> Object for Wrap<T> {
-    fn as_any(&self) -> &dyn Any {
-        &self.0
-    }
-}
-struct Wrap<T>(T);
-impl<T: Debug> Debug for Wrap<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-impl<T: Display> Display for Wrap<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-impl<T: TypeData> TypeObject for Wrap<T> {
-    fn kind(&self) -> &'static str {
-        T::NAME
-    }
-}
-
-static TYPES: Table<dyn TypeObject> = Table::new();
-thread_local! { static LOCAL: Local<dyn TypeObject> = Local::new(); }
+static TYPES: Table<dyn Kinded> = Table::new();
+thread_local! { static LOCAL: Local<dyn Kinded> = Local::new(); }
 
 /// A type: `Copy`, compared by identity.
-#[derive(Clone, Copy)]
-pub struct Type(&'static Cell<dyn TypeObject>);
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Type(Handle);
 
 impl Type {
     /// The type with this data.
     pub fn new<T: TypeData>(data: T) -> Self {
-        let hash = kind_hash(T::NAME, &data);
-        Self(LOCAL.with(|local| {
-            local.intern(&TYPES, hash, data, |data| {
-                Box::new(Wrap(data)) as Box<dyn TypeObject>
-            })
-        }))
+        Self(LOCAL.with(|local| Handle::new(&TYPES, local, T::NAME, data)))
     }
 
     /// The data, if the type is of this kind.
     pub fn get<T: TypeData>(self) -> Option<&'static T> {
-        Object::as_any(&*self.0.object).downcast_ref()
+        self.0.get()
     }
 
     /// Whether the type is of this kind.
@@ -73,7 +44,7 @@ impl Type {
 
     /// The name of its kind: `integer`, `tensor`, `accel.token`.
     pub fn kind(self) -> &'static str {
-        self.0.object.kind()
+        self.0.kind()
     }
 
     /// The signless integer type of `width` bits.
@@ -201,30 +172,9 @@ impl Type {
     }
 }
 
-impl PartialEq for Type {
-    fn eq(&self, other: &Self) -> bool {
-        std::ptr::eq(self.0, other.0)
-    }
-}
-impl Eq for Type {}
-impl Hash for Type {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(self.0.hash);
-    }
-}
 impl Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = self.kind();
-        if kind.contains('.') {
-            let body = self.0.object.to_string();
-            write!(f, "!{kind}")?;
-            if !body.is_empty() {
-                write!(f, "<{body}>")?;
-            }
-            Ok(())
-        } else {
-            Display::fmt(&*self.0.object, f)
-        }
+        self.0.write(f, '!')
     }
 }
 impl Debug for Type {

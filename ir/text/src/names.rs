@@ -1,7 +1,7 @@
 //! The names that values and blocks print by.
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use tir_core::{BlockId, Ir, Name, OpId, RegionId, Value};
+use tir_core::{BlockId, FloatAttr, IntAttr, Ir, Name, OpId, RegionId, Traits, Value};
 
 /// The name of a value, or of the first of a group of results.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -153,9 +153,30 @@ impl Namer<'_> {
     /// The label of a hint, which is taken from now on; remembers it in `mine`.
     fn hint(&mut self, value: Value, mine: &mut Vec<String>) -> Option<Label> {
         let hint = self.ir.hint(value).filter(|hint| writable(hint))?;
+        Some(self.claim(hint, mine))
+    }
+
+    /// The name of a number without a hint, as in MLIR: `c4`, `c4_i32`, `true`, `cst`.
+    fn constant(&mut self, op: OpId, mine: &mut Vec<String>) -> Option<Label> {
+        if !self.ir.has(op, Traits::ConstantLike) {
+            return None;
+        }
+        let value = self.ir.attr(op, "value")?;
+        let name = match value.get::<IntAttr>() {
+            Some(int) if int.ty.bits() == Some(1) => (int.value != 0).to_string(),
+            Some(int) if int.ty.is_index() => format!("c{}", int.value),
+            Some(int) => format!("c{}_{}", int.value, int.ty),
+            None if value.is::<FloatAttr>() => "cst".to_string(),
+            None => return None,
+        };
+        Some(self.claim(Name::new(&name), mine))
+    }
+
+    /// The label of a name, or of that name with a number that makes it free.
+    fn claim(&mut self, hint: Name, mine: &mut Vec<String>) -> Label {
         if self.used.insert(hint.to_string()) {
             mine.push(hint.to_string());
-            return Some(Label::Hint(hint));
+            return Label::Hint(hint);
         }
         let mut n = self.another.get(&hint).copied().unwrap_or(0);
         loop {
@@ -163,7 +184,7 @@ impl Namer<'_> {
             if self.used.insert(name.clone()) {
                 mine.push(name);
                 self.another.insert(hint, n + 1);
-                return Some(Label::Another(hint, n));
+                return Label::Another(hint, n);
             }
             n += 1;
         }
@@ -210,7 +231,9 @@ impl Namer<'_> {
                 let count = results.len();
                 if count == 1 {
                     let value = ir.result(id, 0);
-                    let label = self.hint(value, &mut mine).unwrap_or_else(|| {
+                    let label = self.hint(value, &mut mine);
+                    let label = label.or_else(|| self.constant(id, &mut mine));
+                    let label = label.unwrap_or_else(|| {
                         next += 1;
                         Label::Number(next - 1)
                     });

@@ -134,7 +134,7 @@ fn modules() {
     load();
     let errors = text::parse(named, Name::new("test.tir"), &options());
     assert!(errors.is_err());
-    let text = "builtin.module @m attributes {a = 1 : i64} {\n  %0 = t.const 1 : i32\n}\n";
+    let text = "builtin.module @m attributes {a = 1 : i64} {\n  %c1_i32 = t.const 1 : i32\n}\n";
     assert_eq!(round_trip(text), text);
     let inner = "builtin.module {\n  builtin.module @m {\n  }\n}\n";
     assert_eq!(round_trip(inner), inner);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use tir::{At, Ir, OpId, Sym, Value};
+use tir::{At, Ir, Name, OpId, Sym, Value};
 use tir_accel::{DmaStart, DmaWait, Mark, Ready};
 use tir_loop::{For, If};
 
@@ -63,6 +63,7 @@ impl<'a> Weave<'a> {
             return;
         }
         let ready = self.ir.add(At::Start(body), Ready {});
+        self.ir.set_hint(ready, Some(Name::new("ready")));
         self.ready = Some(ready);
         let mut state: State = self
             .depth
@@ -107,9 +108,19 @@ impl<'a> Weave<'a> {
         if let Some(start) = self.ir.get::<DmaStart>(op)
             && start.engine.0 == name
         {
-            return self.ir.result(op, 0);
+            let token = self.ir.result(op, 0);
+            return self.named(token, queue);
         }
-        self.ir.add(At::After(op), Mark { queue: Sym(name) })
+        let token = self.ir.add(At::After(op), Mark { queue: Sym(name) });
+        self.named(token, queue)
+    }
+
+    /// A token is called like the queue it comes from.
+    fn named(&mut self, token: Value, queue: usize) -> Value {
+        if self.ir.hint(token).is_none() {
+            self.ir.set_hint(token, Some(self.stream.queues[queue]));
+        }
+        token
     }
 
     fn order(&mut self, op: OpId, uses: &[(Variable, usize)], state: &State) {
@@ -154,7 +165,10 @@ impl<'a> Weave<'a> {
                 if let (Some((arg, result)), Some(inside), Some(outside)) =
                     (carried, inner.get_mut(variable), state.get_mut(variable))
                 {
-                    (inside[k], outside[k]) = (arg, result);
+                    inside[k] = arg;
+                    outside[k] = result;
+                    self.named(arg, variable.1);
+                    self.named(result, variable.1);
                 }
             }
         }
@@ -182,6 +196,7 @@ impl<'a> Weave<'a> {
         for variable in &variables {
             for k in 0..self.depth[variable] {
                 let result = self.ir.add_result(op, tir_accel::token());
+                self.named(result, variable.1);
                 if let Some(history) = state.get_mut(variable) {
                     history[k] = result;
                 }

@@ -88,10 +88,12 @@ impl Work {
     }
 }
 
-/// The bytes of a value of a type in memory; 0 for a scalar, which is in a register.
+/// The bytes of all elements of a value of a type in memory; 0 for a scalar, which is in a
+/// register, and for a shape that is not known.
 pub fn bytes(ty: Type) -> u64 {
+    let all = || Some(ty.elements()? as u64 * ty.bytes()? as u64);
     match ty.shape() {
-        Some(_) => ty.bytes().unwrap_or(0) as u64,
+        Some(_) => all().unwrap_or(0),
         None => 0,
     }
 }
@@ -119,4 +121,17 @@ impl<T: Cost> CostOf for Typed<T> {
 /// `cost`: the hook that hands over [`Cost`].
 pub fn cost<T: Cost>() -> Hook {
     Hook::interface::<dyn CostOf>(Typed::<T>::NEW)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tensor_has_the_bytes_of_all_its_elements() {
+        assert_eq!(bytes(Type::tensor([2, 3], Type::f32())), 24);
+        assert_eq!(bytes(Type::tensor([], Type::int(64))), 8);
+        assert_eq!(bytes(Type::f32()), 0);
+        assert_eq!(bytes(Type::tensor([tir_core::DYNAMIC], Type::f32())), 0);
+    }
 }

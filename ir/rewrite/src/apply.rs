@@ -45,12 +45,14 @@ impl RulePattern {
 /// Builds the right side of a rule, with one root or several and of either kind, for these roots
 /// of the left side, at the insertion point of the rewriter (which the values that the rule binds
 /// must dominate). Gives a value for each root, of the same type; replacing is left to the caller.
+/// `None`: the roots are no instance of the left side, a guard does not hold, or a function gives
+/// nothing. An error says why the right side cannot be built although they are one.
 pub fn apply_rule(
     rule: &Arc<Rule>,
     functions: &Arc<Functions>,
     rw: &mut Rewriter<'_>,
     roots: &[Value],
-) -> Result<Vec<Value>, Decline> {
+) -> Result<Option<Vec<Value>>, Decline> {
     let pattern = RulePattern {
         rule: rule.clone(),
         functions: functions.clone(),
@@ -58,7 +60,9 @@ pub fn apply_rule(
     if roots.len() != rule.left.len() {
         return Err("the rule has another number of roots".into());
     }
-    let bindings = pattern.find(rw.ir(), roots).ok_or(Decline::NO_MATCH)?;
+    let Some(bindings) = pattern.find(rw.ir(), roots) else {
+        return Ok(None);
+    };
     let mut build = Build::new(&pattern, bindings);
     let mark = rw.events().len();
     let mut values = Vec::with_capacity(roots.len());
@@ -68,11 +72,11 @@ pub fn apply_rule(
             Ok(value) => values.push(value),
             Err(why) => {
                 rw.undo_insertions(mark);
-                return Err(why);
+                return if build.uncomputed { Ok(None) } else { Err(why) };
             }
         }
     }
-    Ok(values)
+    Ok(Some(values))
 }
 
 impl Pattern for RulePattern {
@@ -251,6 +255,8 @@ struct Build<'a> {
     bindings: Bindings,
     /// The ops made so far, with the types that were said and expected of them.
     made: Vec<(&'a OpTerm, [Option<Type>; 2], OpId)>,
+    /// Whether a function gave nothing.
+    uncomputed: bool,
 }
 
 impl<'a> Build<'a> {
@@ -259,6 +265,7 @@ impl<'a> Build<'a> {
             pattern,
             bindings,
             made: Vec::new(),
+            uncomputed: false,
         }
     }
 
@@ -279,6 +286,12 @@ impl<'a> Build<'a> {
         }))
     }
 
+    fn computed(&mut self, rw: &Rewriter<'_>, call: &Call) -> Result<Attr, Decline> {
+        let attr = computed(rw.ir(), &self.bindings, call, &self.pattern.functions);
+        self.uncomputed |= attr.is_none();
+        attr.ok_or_else(|| "an attribute or type cannot be computed".into())
+    }
+
     fn term(
         &mut self,
         rw: &mut Rewriter<'_>,
@@ -295,9 +308,11 @@ impl<'a> Build<'a> {
                 Some(crate::literal::scalar(text).ok_or("the type on the right is no scalar")?)
             }
             Some(TypeTerm::Call(call)) => {
-                let attr = computed(rw.ir(), &self.bindings, call, &self.pattern.functions);
-                let ty = attr.and_then(|a| Some(a.get::<TypeAttr>()?.0));
-                Some(ty.ok_or("a type cannot be computed")?)
+                let ty = self.computed(rw, call)?.get::<TypeAttr>();
+                Some(
+                    ty.ok_or("a function that is to compute a type gives no type")?
+                        .0,
+                )
             }
         };
         let expected = said.or(expected);
@@ -377,10 +392,7 @@ impl<'a> Build<'a> {
                     Some(Bound::Type(ty)) => Some(Attr::ty(*ty)),
                     _ => return Err("a variable is not bound to an attribute".into()),
                 },
-                AttrTerm::Call(call) => Some(
-                    computed(rw.ir(), &self.bindings, call, &self.pattern.functions)
-                        .ok_or("an attribute cannot be computed")?,
-                ),
+                AttrTerm::Call(call) => Some(self.computed(rw, call)?),
             };
             if let Some(attr) = attr {
                 state.set_attr(*name, attr);

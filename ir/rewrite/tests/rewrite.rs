@@ -375,7 +375,8 @@ fn several_roots_types_that_are_computed_and_shared_ops() {
     let root = ir.root();
     let mut rw = Rewriter::new(&mut ir, root);
     rw.set_at(b);
-    let made = apply_rule(&rule, &Arc::new(functions), &mut rw, &negated).expect("applies");
+    let made = apply_rule(&rule, &Arc::new(functions), &mut rw, &negated);
+    let made = made.expect("can be built").expect("matches");
     assert_eq!(
         made.iter().map(|v| rw.ty(*v)).collect::<Vec<_>>(),
         [i32, i64]

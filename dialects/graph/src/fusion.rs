@@ -1,7 +1,7 @@
 //! How an op may be fused with its neighbours: TVM's four classes (Chen et al., "TVM: An
 //! Automated End-to-End Optimizing Compiler for Deep Learning", OSDI 2018, section 3).
 
-use tir::{Hook, Op};
+use tir::{Hook, Ir, Op, OpId, OpInfo, Traits, Type};
 
 /// A fusion class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
@@ -43,4 +43,85 @@ pub fn fusion<T: Fusable>() -> Hook {
         FusionKind::Opaque => &Class(FusionKind::Opaque),
     };
     Hook::interface(class)
+}
+
+/// What the rules of fusion look at of an op: nothing of who uses it, so that an e-graph, which
+/// knows no users, can ask the same questions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Part {
+    /// The class.
+    pub kind: FusionKind,
+    /// Whether elements of the result are at the place of those of the operands, up to
+    /// broadcasting.
+    pub elementwise: bool,
+    /// The result; absent if there is not exactly one.
+    pub result: Option<Type>,
+}
+
+impl Part {
+    /// An op by what is known of it and the types of its results. Without a class, or without
+    /// exactly one result, it is opaque.
+    pub fn new(info: Option<&OpInfo>, results: &[Type]) -> Self {
+        let class = info.and_then(|info| info.interface::<dyn FusionClass>());
+        let (kind, result) = match (class, results) {
+            (Some(class), [result]) => (class.kind(), Some(*result)),
+            (_, [result]) => (FusionKind::Opaque, Some(*result)),
+            _ => (FusionKind::Opaque, None),
+        };
+        let elementwise = kind == FusionKind::Injective
+            && info.is_some_and(|i| i.traits.has(Traits::Elementwise));
+        Self {
+            kind,
+            elementwise,
+            result,
+        }
+    }
+    /// An op of an arena.
+    pub fn of(ir: &Ir, op: OpId) -> Self {
+        Self::new(ir.info(op), &ir.result_types(op))
+    }
+    /// The shape of the result, where it is static.
+    pub fn shape(&self) -> Option<&'static [i64]> {
+        let shape = self.result?.shape()?;
+        shape.iter().all(|d| *d >= 0).then_some(shape)
+    }
+    /// Whether elements are computed one by one at the places of another op's result.
+    pub fn is_elementwise_like(&self, other: &Part) -> bool {
+        self.elementwise && self.shape().is_some() && self.shape() == other.shape()
+    }
+}
+
+/// Whether a consumer may run in the loop nest of what it reads: injective ops go with each other
+/// and into reductions, elementwise ones behind convolutions and products of their shape; nothing
+/// goes behind a reduction or into a product, and opaque ops stay alone.
+///
+/// This is a necessary condition. A group also holds one reduction or product at most, and what
+/// leaves it is what its last op computes ([`anchor`] says which op decides).
+pub fn edge_fuses(producer: &Part, consumer: &Part) -> bool {
+    use FusionKind::{ComplexOutFusable, Injective, Reduction};
+    match (producer.kind, consumer.kind) {
+        (Injective, Injective | Reduction) => true,
+        (ComplexOutFusable, Injective) => consumer.is_elementwise_like(producer),
+        _ => false,
+    }
+}
+
+/// The op of a group that decides its loops: the reduction or product; the place of the first
+/// op if all are injective. `None` if the ops cannot run as one: an opaque one, two that decide,
+/// or beside a product something that is not elementwise on its result.
+pub fn anchor(parts: &[Part]) -> Option<usize> {
+    use FusionKind::{ComplexOutFusable, Injective, Opaque};
+    if parts.iter().any(|p| p.kind == Opaque) {
+        return None;
+    }
+    let mut deciding = (0..parts.len()).filter(|i| parts[*i].kind != Injective);
+    let first = deciding.next();
+    if deciding.next().is_some() || parts.is_empty() {
+        return None;
+    }
+    let Some(at) = first else {
+        return Some(0);
+    };
+    let fits = |i: usize| i == at || parts[i].is_elementwise_like(&parts[at]);
+    (parts[at].kind != ComplexOutFusable || (0..parts.len()).all(fits)).then_some(at)
 }

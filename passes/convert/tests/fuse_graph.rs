@@ -10,7 +10,18 @@ fn image() -> Type {
 
 /// Builds `@main`, fuses it, and gives the sizes of what is left in order: ops in groups, 1 for an
 /// op alone. Constants do not count.
-fn sizes(build: impl FnOnce(&mut B<'_>) -> Vec<Value>) -> Vec<usize> {
+/// The greedy choice and the one by cost are the same here.
+fn sizes(build: impl Fn(&mut B<'_>) -> Vec<Value>) -> Vec<usize> {
+    let greedy = FuseGraph {
+        partition: "greedy".to_string(),
+        ..FuseGraph::default()
+    };
+    let found = sizes_with(&greedy, &build);
+    assert_eq!(found, sizes_with(&FuseGraph::default(), &build));
+    found
+}
+
+fn sizes_with(pass: &FuseGraph, build: impl FnOnce(&mut B<'_>) -> Vec<Value>) -> Vec<usize> {
     for dialect in [
         &tir_builtin::DIALECT,
         &tir_func::DIALECT,
@@ -38,8 +49,8 @@ fn sizes(build: impl FnOnce(&mut B<'_>) -> Vec<Value>) -> Vec<usize> {
     module.adopt(body, ir);
     tir::verify(&module).unwrap();
     // What is in a group stays in it, so a second run changes nothing.
-    run(&mut module);
-    run(&mut module);
+    run(&mut module, pass);
+    run(&mut module, pass);
     tir::verify(&module).unwrap();
     let slot = module.slots()[0];
     let ir = module.child(slot).unwrap();
@@ -52,9 +63,9 @@ fn sizes(build: impl FnOnce(&mut B<'_>) -> Vec<Value>) -> Vec<usize> {
     ops[..ops.len() - 1].iter().map(|op| size(*op)).collect()
 }
 
-fn run(module: &mut Ir) {
+fn run(module: &mut Ir, pass: &FuseGraph) {
     let mut pipeline = Pipeline::default();
-    pipeline.add(FuseGraph::default());
+    pipeline.add(pass.clone());
     tir::PassManager::new(pipeline)
         .run(module)
         .into_result()
@@ -206,4 +217,94 @@ fn injective_ops_are_one() {
         vec![b.add(t, b.y)]
     });
     assert_eq!(found, [3]);
+}
+
+fn several() -> FuseGraph {
+    FuseGraph {
+        multi_output: true,
+        ..FuseGraph::default()
+    }
+}
+
+#[test]
+fn with_several_results_what_is_a_result_too_goes_along() {
+    let found = sizes_with(&several(), |b| {
+        let c = b.conv(b.x);
+        let r = b.relu(c);
+        vec![c, r]
+    });
+    assert_eq!(found, [2]);
+}
+
+#[test]
+fn siblings_with_the_same_input_are_read_once() {
+    let found = sizes_with(&several(), |b| {
+        let r = b.relu(b.x);
+        let m = b.mul(b.x, b.y);
+        vec![r, m]
+    });
+    assert_eq!(found, [2]);
+    let found = sizes(|b| {
+        let r = b.relu(b.x);
+        let m = b.mul(b.x, b.y);
+        vec![r, m]
+    });
+    assert_eq!(found, [1, 1]);
+}
+
+#[test]
+fn a_group_does_not_stand_around_what_it_needs() {
+    // The sum needs the second convolution, which needs the first relu.
+    let found = sizes_with(&several(), |b| {
+        let c = b.conv(b.x);
+        let r = b.relu(c);
+        let d = b.conv(r);
+        let s = b.sum(d);
+        vec![b.add(r, s)]
+    });
+    assert_eq!(found, [2, 1, 1, 1]);
+}
+
+#[test]
+fn users_of_the_first_result_come_behind_the_group() {
+    // The sum uses the convolution and stands before the last op of its group.
+    let found = sizes_with(&several(), |b| {
+        let c = b.conv(b.x);
+        let s = b.sum(c);
+        let r = b.relu(c);
+        vec![s, r]
+    });
+    assert_eq!(found, [2, 1]);
+}
+
+#[test]
+fn cheap_ops_are_computed_again() {
+    let pass = FuseGraph {
+        recompute: true,
+        ..FuseGraph::default()
+    };
+    let build = |b: &mut B<'_>| {
+        let r = b.relu(b.x);
+        let s = b.sum(r);
+        let t = b.b.add(Transpose {
+            x: r,
+            perm: vec![0, 1, 3, 2],
+        });
+        vec![s, t]
+    };
+    assert_eq!(sizes_with(&pass, build), [2, 2]);
+    assert_eq!(sizes(build), [1, 1, 1]);
+}
+
+#[test]
+fn alone_each_is_a_group() {
+    let pass = FuseGraph {
+        partition: "none".to_string(),
+        ..FuseGraph::default()
+    };
+    let found = sizes_with(&pass, |b| {
+        let c = b.conv(b.x);
+        vec![b.relu(c)]
+    });
+    assert_eq!(found, [1, 1]);
 }

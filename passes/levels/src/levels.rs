@@ -15,6 +15,10 @@ pass! {
     pub struct ToTensor = "to-tensor" on "builtin.module" {
         /// The machine file to attach, unless it has been done.
         pub machine: Option<String> = None,
+        /// Let operators run together; without, each is a group of its own.
+        pub fuse: bool = true,
+        /// Let a group have several results.
+        pub multi_output: bool = false,
     }
 }
 pass! {
@@ -22,6 +26,10 @@ pass! {
     pub struct ToLoop = "to-loop" on "builtin.module" {
         /// The machine file to attach, unless it has been done.
         pub machine: Option<String> = None,
+        /// Let operators run together; without, each is a group of its own.
+        pub fuse: bool = true,
+        /// Let a group have several results.
+        pub multi_output: bool = false,
         /// Slots of every buffer of a loop that tiles leave room for.
         pub depth: i64 = 2,
     }
@@ -31,6 +39,10 @@ pass! {
     pub struct ToMemref = "to-memref" on "builtin.module" {
         /// The machine file to attach, unless it has been done.
         pub machine: Option<String> = None,
+        /// Let operators run together; without, each is a group of its own.
+        pub fuse: bool = true,
+        /// Let a group have several results.
+        pub multi_output: bool = false,
         /// Slots of every buffer of a loop that tiles leave room for.
         pub depth: i64 = 2,
     }
@@ -40,6 +52,10 @@ pass! {
     pub struct ToAccel = "to-accel" on "builtin.module" {
         /// The machine file to attach, unless it has been done.
         pub machine: Option<String> = None,
+        /// Let operators run together; without, each is a group of its own.
+        pub fuse: bool = true,
+        /// Let a group have several results.
+        pub multi_output: bool = false,
         /// Slots of a buffer of an iteration, to begin with.
         pub depth: i64 = 2,
         /// Make windows that slide rings.
@@ -59,7 +75,12 @@ impl Alias for ToTensor {
         p.nest("func.func", |p| {
             p.add(Canonicalize::default());
             p.add(Cse::default());
-            p.add(FuseGraph::default());
+            let partition = if self.fuse { "cost" } else { "none" };
+            p.add(FuseGraph {
+                partition: partition.to_string(),
+                multi_output: self.multi_output,
+                ..FuseGraph::default()
+            });
             p.add(GraphToTensor::default());
             p.add(FuseElementwise::default());
             p.add(Canonicalize::default());
@@ -70,6 +91,8 @@ impl Alias for ToLoop {
     fn expand(&self, p: &mut Pipeline) {
         p.alias(ToTensor {
             machine: self.machine.clone(),
+            fuse: self.fuse,
+            multi_output: self.multi_output,
         });
         p.nest("func.func", |p| {
             p.add(Tile {
@@ -85,6 +108,8 @@ impl Alias for ToMemref {
     fn expand(&self, p: &mut Pipeline) {
         p.alias(ToLoop {
             machine: self.machine.clone(),
+            fuse: self.fuse,
+            multi_output: self.multi_output,
             depth: self.depth,
         });
         p.add(Bufferize::default());
@@ -97,6 +122,8 @@ impl Alias for ToAccel {
     fn expand(&self, p: &mut Pipeline) {
         p.alias(ToMemref {
             machine: self.machine.clone(),
+            fuse: self.fuse,
+            multi_output: self.multi_output,
             depth: self.depth,
         });
         p.nest("func.func", |p| {

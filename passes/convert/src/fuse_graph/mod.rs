@@ -1,0 +1,137 @@
+//! `fuse-graph`: which operators run as one.
+//!
+//! What may run together is said by the classes of TVM (Chen et al., "TVM: An Automated
+//! End-to-End Optimizing Compiler for Deep Learning", OSDI 2018, section 3; `tir_graph::fusion`);
+//! what does is chosen greedily along post-dominators, or by the bytes that groups move.
+
+mod flow;
+mod greedy;
+mod outline;
+mod partition;
+mod report;
+
+use std::collections::BTreeSet;
+
+use tir::{BlockId, Diagnostic, Ir, Pass, PassCx, PassResult, RegionId, pass};
+use tir_accel::{AttachedMachine, MachineInfo};
+use tir_graph::Fused;
+
+use flow::Flow;
+use partition::{Partition, Terms, search};
+
+pass! {
+    /// Puts operators that run as one into `graph.fused`: elementwise ones behind a convolution or
+    /// matrix product, injective ones before a reduction, and injective ones among themselves.
+    ///
+    /// Of the partitions that these classes allow, `cost` takes one that moves few bytes between
+    /// groups, never more than the greedy one. With a machine attached, computing an element again
+    /// is weighed against the bytes its engine moves in that time.
+    pub struct FuseGraph = "fuse-graph" {
+        /// `cost`: the groups that move the fewest bytes, by local search from the greedy ones;
+        /// `greedy`: along post-dominators; `none`: every operator is a group of its own.
+        pub partition: String = "cost".to_string(),
+        /// Let a group have several results: what is needed inside and outside of it, and what
+        /// elementwise operators compute of the same input.
+        pub multi_output: bool = false,
+        /// Let several groups compute the same elementwise operator, each for itself.
+        pub recompute: bool = false,
+        /// Changes that the search makes at most.
+        pub max_moves: usize = 10_000,
+        /// Tell the groups: the bytes each moves, and those that every edge inside saves.
+        pub print: bool = false,
+    }
+}
+
+impl Pass for FuseGraph {
+    fn prepare(&self, parent: &Ir, cx: &mut PassCx<'_>) -> PassResult {
+        cx.analysis::<AttachedMachine>(parent);
+        Ok(())
+    }
+    fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
+        let choice = match self.partition.as_str() {
+            "cost" => Choice::Cost,
+            "greedy" => Choice::Greedy,
+            "none" => Choice::Alone,
+            other => {
+                let error = format!("has partition={other}, expected cost, greedy or none");
+                return Err(vec![Diagnostic::error(error)]);
+            }
+        };
+        cx.each(ir, &|ir, cx| {
+            let attached = cx.outer::<AttachedMachine>();
+            let machine = attached.as_deref().and_then(|a| a.0.as_ref());
+            let terms = self.terms(machine.map(|(info, _)| info));
+            let groups = self.fuse(ir, cx, choice, &terms);
+            cx.count("groups", groups);
+            if groups == 0 {
+                cx.unchanged();
+            }
+            Ok(())
+        })
+    }
+}
+
+/// How groups are chosen.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Choice {
+    Cost,
+    Greedy,
+    Alone,
+}
+
+impl FuseGraph {
+    fn terms(&self, machine: Option<&MachineInfo>) -> Terms {
+        // From far to near is the way of what is read again.
+        let engine = machine.and_then(|info| {
+            let far = info.far()?;
+            info.engines.iter().find(|e| e.from == far.name)
+        });
+        Terms {
+            bytes_per_cycle: engine.map_or(1, |e| e.bytes_per_cycle.max(1)),
+            element_cycles: machine.map_or(1, |info| info.scalar_cycles.max(1)),
+            several: self.multi_output,
+            recompute: self.recompute,
+            max_moves: self.max_moves,
+        }
+    }
+
+    /// Makes the groups of all blocks of an arena; says how many.
+    fn fuse(&self, ir: &mut Ir, cx: &mut PassCx<'_>, choice: Choice, terms: &Terms) -> usize {
+        let mut groups = 0;
+        for block in blocks(ir) {
+            let mut flow = Flow::new(ir, block);
+            let seed = greedy::greedy(&flow);
+            let partition = match choice {
+                Choice::Greedy => Partition::new(seed.clone()),
+                Choice::Alone => Partition::alone(&flow),
+                Choice::Cost => search(&mut flow, seed.clone(), terms),
+            };
+            if self.print
+                && partition
+                    .groups
+                    .iter()
+                    .any(|set: &BTreeSet<usize>| !set.is_empty())
+            {
+                let text = report::report(ir, &mut flow, &partition, seed, terms);
+                let place = ir.loc(ir.root());
+                cx.remark(Diagnostic::remark(text.trim_end()).at(place));
+            }
+            flow.copied.clone_from(&partition.copied);
+            let least = if choice == Choice::Alone { 1 } else { 2 };
+            groups += outline::outline(ir, block, &flow, &partition, least);
+        }
+        groups
+    }
+}
+
+/// The blocks of an arena but for those of groups: what is in a group already stays as it is.
+fn blocks(ir: &Ir) -> Vec<BlockId> {
+    let mut blocks: Vec<BlockId> = Vec::new();
+    for op in std::iter::once(ir.root()).chain(ir.walk_ids()) {
+        if !ir.is::<Fused>(op) {
+            let regions: Vec<RegionId> = ir.regions(op).collect();
+            blocks.extend(regions.into_iter().flat_map(|r| ir.blocks(r)));
+        }
+    }
+    blocks
+}

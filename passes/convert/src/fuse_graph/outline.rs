@@ -1,0 +1,97 @@
+//! Moving the ops of groups into `graph.fused`.
+
+use std::collections::BTreeMap;
+
+use tir::{At, BlockId, Ir, Mapping, OpId, Rets, Type, Value};
+use tir_graph::{Fused, Yield};
+
+use super::flow::Flow;
+use super::partition::{Node, Partition, order};
+
+/// Makes the groups of a block, those of at least `least` ops; says how many.
+pub fn outline(
+    ir: &mut Ir,
+    block: BlockId,
+    flow: &Flow,
+    partition: &Partition,
+    least: usize,
+) -> usize {
+    let mut partition = partition.clone();
+    let copied = partition.copied.clone();
+    let large = |set: &std::collections::BTreeSet<usize>| set.len() >= least;
+    // A copy alone in a group is the op itself, where it stands.
+    partition.groups.retain(|set| large(set) && !set.is_empty());
+    if partition.groups.is_empty() {
+        return 0;
+    }
+    let keeps = |at: usize| !ir.is_pure(flow.ops[at]);
+    let Some(nodes) = order(flow, &partition.groups, keeps) else {
+        return 0;
+    };
+    // The ops of each group by place; later copies first, so that they use the copies of others.
+    let sets = partition.groups.iter();
+    let mut members: Vec<BTreeMap<usize, OpId>> = sets
+        .map(|set| set.iter().map(|at| (*at, flow.ops[*at])).collect())
+        .collect();
+    for at in copied.iter().rev() {
+        let mut owners = members.iter_mut().filter(|set| set.contains_key(at));
+        owners.next();
+        for set in owners {
+            let op = flow.ops[*at];
+            let copy = ir.duplicate(op, At::After(op), &mut Mapping::default());
+            let inside: Vec<OpId> = set.values().copied().collect();
+            let old: Vec<Value> = ir.results(op).collect();
+            let new: Vec<Value> = ir.results(copy).collect();
+            for (old, new) in old.into_iter().zip(new) {
+                ir.replace_uses_if(old, new, |_, u| inside.contains(&u.op));
+            }
+            set.insert(*at, copy);
+        }
+    }
+    let mut places: Vec<OpId> = Vec::new();
+    for node in nodes {
+        places.push(match node {
+            Node::Op(at) => flow.ops[at],
+            Node::Set(group) => {
+                let ops: Vec<OpId> = members[group].values().copied().collect();
+                fused(ir, &ops)
+            }
+        });
+    }
+    if !ir.ops_in(block).eq(places.iter().copied()) {
+        for op in places {
+            ir.move_op(op, block);
+        }
+    }
+    partition.groups.len()
+}
+
+/// Moves ops into a group at the place of the last one; what is needed outside are its results.
+fn fused(ir: &mut Ir, group: &[OpId]) -> OpId {
+    let results = group.iter().flat_map(|op| ir.results(*op));
+    let outside = |v: &Value| {
+        ir.uses(*v)
+            .any(|u| !group.iter().any(|op| u.op == *op || ir.is_below(u.op, *op)))
+    };
+    let old: Vec<Value> = results.filter(outside).collect();
+    let types: Vec<Type> = old.iter().map(|v| ir.ty(*v)).collect();
+    let body = ir.new_region();
+    let block = ir.new_block(body);
+    let last = group[group.len() - 1];
+    let state = tir::Op::state(Fused {
+        body,
+        results: Rets(types),
+    });
+    let made = ir.at(At::After(last)).create(state);
+    for op in group {
+        ir.move_op(*op, block);
+    }
+    let new: Vec<Value> = ir.results(made).collect();
+    for (old, new) in old.iter().zip(&new) {
+        ir.replace_uses_if(*old, *new, |ir, u| !ir.is_below(u.op, made));
+        let hint = ir.hint(*old);
+        ir.set_hint(*new, hint);
+    }
+    ir.add(block, Yield { values: old });
+    made
+}

@@ -3,11 +3,14 @@
 
 mod eval;
 pub mod fusion;
+pub mod layout;
 mod ops;
 pub mod shape;
 
+pub use layout::Layout;
 pub use ops::conv::{Conv2d, Gemm, MatMul};
 pub use ops::elementwise::{Add, Div, Mul, Relu, Sub};
+pub use ops::layout::Relayout;
 pub use ops::pool::{AvgPool, GlobalAvgPool, MaxPool};
 pub use ops::structure::{Constant, Fused, Yield, materialize};
 pub use ops::views::{Reshape, Transpose};
@@ -17,8 +20,9 @@ tir::dialect! {
     graph {
         ops: [
             Constant, Conv2d, MatMul, Gemm, Relu, Add, Sub, Mul, Div, MaxPool, AvgPool,
-            GlobalAvgPool, Reshape, Transpose, Fused, Yield,
+            GlobalAvgPool, Reshape, Transpose, Fused, Yield, Relayout,
         ],
+        attrs: [Layout],
         constant: materialize,
     }
 }

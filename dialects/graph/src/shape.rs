@@ -6,7 +6,10 @@ use tir::{Failure, OpRef, TensorType, Type, Value};
 pub fn tensor(op: OpRef<'_>, value: Value, name: &str) -> Result<(Vec<i64>, Type), Failure> {
     let ty = op.ir.ty(value);
     match ty.get::<TensorType>() {
-        Some(t) if t.shape.iter().all(|d| *d >= 0) => Ok((t.shape.clone(), t.elem)),
+        Some(t) if t.shape.iter().all(|d| *d >= 0) => {
+            crate::layout::accepts(op, ty, name)?;
+            Ok((t.shape.clone(), t.elem))
+        }
         _ => Err(
             format!("expects a statically shaped tensor as operand '{name}', found {ty}").into(),
         ),

@@ -190,6 +190,24 @@ impl Tile {
     pub fn elements(&self) -> i64 {
         self.dims.iter().map(|d| d.size).product()
     }
+    /// Elements in a run that is contiguous in the tile and in its source, as the machine counts
+    /// rows; `shape` is that of the source.
+    pub fn run(&self, shape: &[i64]) -> i64 {
+        let (far, near) = (strides(shape), strides(&self.shape()));
+        let steps = self.dims.iter().zip(near);
+        let mut steps: Vec<[i64; 3]> = steps
+            .map(|(dim, near)| [dim.size, dim.source.1 * far[dim.source.0], near])
+            .filter(|[size, ..]| *size > 1)
+            .collect();
+        let mut run = 1;
+        while let Some(i) = steps
+            .iter()
+            .rposition(|[_, far, near]| [run, run] == [*far, *near])
+        {
+            run *= steps.remove(i)[0];
+        }
+        run
+    }
     /// Position in the tile to distance in the source.
     pub fn access(&self) -> AffineMap {
         let rank = self.dims.len();
@@ -217,4 +235,13 @@ impl Tile {
             .map(|form| form[d] * space.extent(d))
             .collect()
     }
+}
+
+/// Strides of a row-major tensor, in elements.
+fn strides(shape: &[i64]) -> Vec<i64> {
+    let mut strides = vec![1; shape.len()];
+    for d in (1..shape.len()).rev() {
+        strides[d - 1] = strides[d] * shape[d].max(1);
+    }
+    strides
 }

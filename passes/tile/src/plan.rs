@@ -327,16 +327,7 @@ fn traffic(
             .product::<i64>()
             * elem
     };
-    // A run is contiguous in the source along its last dimension.
-    let last = shape.len().wrapping_sub(1);
-    let run: i64 = tile
-        .dims
-        .iter()
-        .filter(|d| d.source == (last, 1))
-        .map(|d| d.size)
-        .max()
-        .unwrap_or(1)
-        * elem;
+    let run = tile.run(shape) * elem;
     let cost = |moved: i64| -> i64 {
         let moved = if engine.granule > run {
             moved / run.max(1) * engine.granule

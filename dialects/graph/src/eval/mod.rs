@@ -3,8 +3,11 @@
 
 mod conv;
 mod elementwise;
+mod layout;
 mod panel;
 mod pool;
 mod real;
 mod structure;
 mod views;
+
+pub(crate) use views::copy as gather;

@@ -43,7 +43,14 @@ impl Evaluate for Transpose {
 }
 
 /// Appends the elements of a strided box in row-major order.
-fn copy(x: &[u8], size: usize, shape: &[usize], steps: &[usize], at: usize, out: &mut Vec<u8>) {
+pub(crate) fn copy(
+    x: &[u8],
+    size: usize,
+    shape: &[usize],
+    steps: &[usize],
+    at: usize,
+    out: &mut Vec<u8>,
+) {
     match (shape, steps) {
         ([n, shape @ ..], [step, steps @ ..]) => {
             for i in 0..*n {

@@ -4,6 +4,7 @@ use tir::constraints::FLOAT_TENSOR;
 use tir::{Failure, Infer, Op, OpRef, Type, Value};
 
 use crate::fusion::{Fusable, FusionKind};
+use crate::layout::{Keeps, Layout, LayoutRule, windows_in};
 use crate::shape::{Window, broadcast, ranked, tensor, windows};
 
 /// Convolution of `x` (NCHW) with `w` (OIHW, I = C / groups), plus `bias` (O).
@@ -14,16 +15,17 @@ use crate::shape::{Window, broadcast, ranked, tensor, windows};
     "graph.conv2d",
     Pure,
     results(y),
-    infer,
+    crate::layout::infer,
     evaluate,
-    crate::fusion::fusion
+    crate::fusion::fusion,
+    crate::layout::layouts
 )]
 #[asm("$x `,` $w (`,` $bias^)? attr-dict `:` functional-type(operands, results)")]
 pub struct Conv2d {
     /// Input, N x C x H x W.
     #[is(FLOAT_TENSOR)]
     pub x: Value,
-    /// Weights, O x C/groups x KH x KW.
+    /// Weights, O x C/groups x KH x KW, in any layout.
     #[is(FLOAT_TENSOR)]
     pub w: Value,
     /// Bias, O.
@@ -88,6 +90,32 @@ impl Infer for Conv2d {
 }
 impl Fusable for Conv2d {
     const KIND: FusionKind = FusionKind::ComplexOutFusable;
+}
+impl LayoutRule for Conv2d {
+    const KEEPS: Keeps = Keeps::Weighted;
+    const PREFERS: bool = true;
+
+    fn admits(&self, op: OpRef<'_>, layout: &Layout) -> Result<(), Failure> {
+        let ([outputs, inputs, ..], _) = ranked::<4>(op, self.w, "w")?;
+        let groups = self.groups;
+        if groups != 1 && (inputs != 1 || outputs != groups) {
+            return Err(format!("takes plain tensors in {groups} groups, found {layout}").into());
+        }
+        windows_in(layout)
+    }
+
+    fn weights(&self, op: OpRef<'_>, layout: &Layout) -> Option<Layout> {
+        let ([outputs, inputs, ..], _) = ranked::<4>(op, self.w, "w").ok()?;
+        let block = *layout.blocks().get(1)?;
+        // A matrix unit takes rows of input channels and columns of output channels.
+        let name = match (outputs % block == 0, inputs % block == 0) {
+            _ if block == 1 && layout.axes().last()?.dim == 1 => "HWIO".to_string(),
+            (true, true) if block > 1 => format!("OIHW{block}i{block}o"),
+            (true, false) => format!("OIHW{block}o"),
+            _ => return None,
+        };
+        Layout::new(&name).ok()
+    }
 }
 
 /// Matrix product of the last two dimensions; the others broadcast.

@@ -4,6 +4,7 @@ use tir::constraints::TENSOR;
 use tir::{Failure, Infer, Op, OpRef, Type, Value};
 
 use crate::fusion::{Fusable, FusionKind};
+use crate::layout::{Keeps, LayoutRule};
 use crate::shape::{broadcast, tensor};
 
 /// `max(x, 0)` of each element.
@@ -32,7 +33,7 @@ macro_rules! binary {
     ($($(#[$doc:meta])* $name:ident $text:literal [$($traits:ident),*];)*) => {$(
         $(#[$doc])*
         #[derive(Op)]
-        #[op($text, Pure, Elementwise, $($traits,)* results(result), infer, evaluate, crate::fusion::fusion)]
+        #[op($text, Pure, Elementwise, $($traits,)* results(result), crate::layout::infer, evaluate, crate::fusion::fusion, crate::layout::layouts)]
         #[asm("$x `,` $y attr-dict `:` functional-type(operands, results)")]
         pub struct $name {
             /// Left operand.
@@ -54,6 +55,9 @@ macro_rules! binary {
         }
         impl Fusable for $name {
             const KIND: FusionKind = FusionKind::Injective;
+        }
+        impl LayoutRule for $name {
+            const KEEPS: Keeps = Keeps::Broadcast;
         }
     )*};
 }

@@ -2,6 +2,7 @@
 
 pub mod conv;
 pub mod elementwise;
+pub mod layout;
 pub mod pool;
 pub mod structure;
 pub mod views;

@@ -4,13 +4,14 @@ use tir::constraints::FLOAT_TENSOR;
 use tir::{Failure, Infer, Op, OpRef, Type, Value};
 
 use crate::fusion::{Fusable, FusionKind};
+use crate::layout::{Keeps, Layout, LayoutRule, windows_in};
 use crate::shape::{Window, ranked, windows};
 
 macro_rules! pool {
     ($($(#[$doc:meta])* $name:ident $text:literal { $($(#[$field_meta:meta])* $field:ident: $ty:ty,)* })*) => {$(
         $(#[$doc])*
         #[derive(Op)]
-        #[op($text, Pure, results(y), infer, evaluate, crate::fusion::fusion)]
+        #[op($text, Pure, results(y), crate::layout::infer, evaluate, crate::fusion::fusion, crate::layout::layouts)]
         #[asm("$x attr-dict `:` functional-type(operands, results)")]
         pub struct $name {
             /// Input, N x C x H x W.
@@ -49,6 +50,12 @@ macro_rules! pool {
         impl Fusable for $name {
             const KIND: FusionKind = FusionKind::Reduction;
         }
+        impl LayoutRule for $name {
+            const KEEPS: Keeps = Keeps::First;
+            fn admits(&self, _: OpRef<'_>, layout: &Layout) -> Result<(), Failure> {
+                windows_in(layout)
+            }
+        }
     )*};
 }
 
@@ -69,9 +76,10 @@ pool! {
     "graph.global_avg_pool",
     Pure,
     results(y),
-    infer,
+    crate::layout::infer,
     evaluate,
-    crate::fusion::fusion
+    crate::fusion::fusion,
+    crate::layout::layouts
 )]
 #[asm("$x attr-dict `:` functional-type(operands, results)")]
 pub struct GlobalAvgPool {
@@ -87,4 +95,10 @@ impl Infer for GlobalAvgPool {
 }
 impl Fusable for GlobalAvgPool {
     const KIND: FusionKind = FusionKind::Reduction;
+}
+impl LayoutRule for GlobalAvgPool {
+    const KEEPS: Keeps = Keeps::First;
+    fn admits(&self, _: OpRef<'_>, layout: &Layout) -> Result<(), Failure> {
+        windows_in(layout)
+    }
 }

@@ -6,6 +6,7 @@ use tir::{
 };
 
 use crate::fusion::{Fusable, FusionKind};
+use crate::layout::Layout;
 
 /// A constant tensor: elements in the text, or in a file beside it.
 #[derive(Op)]
@@ -29,7 +30,11 @@ impl Infer for Constant {
         if !self.value.is::<DenseElements>() && !self.value.is::<BlobAttr>() {
             return Err(format!("expects elements, found {}", self.value).into());
         }
-        Ok(self.value.type_of().into_iter().collect())
+        let ty = self.value.type_of();
+        if let Some((layout, ty)) = ty.and_then(|ty| Some((Layout::of(ty)?, ty))) {
+            layout.check(ty)?;
+        }
+        Ok(ty.into_iter().collect())
     }
 }
 impl Fold for Constant {

@@ -4,6 +4,7 @@ use tir::constraints::TENSOR;
 use tir::{Failure, Fold, Folds, Infer, Op, OpRef, Ret, Type, Value, Verify};
 
 use crate::fusion::{Fusable, FusionKind};
+use crate::layout::Layout;
 use crate::shape::tensor;
 
 /// The same elements in row-major order as another shape.
@@ -23,6 +24,9 @@ impl Verify for Reshape {
         let (from, to) = (op.ir.ty(self.x), self.y.0);
         if from.elements() != to.elements() || from.elem() != to.elem() {
             return Err(format!("makes {to} of {from}").into());
+        }
+        if let Some(layout) = Layout::of(from).or(Layout::of(to)) {
+            return Err(format!("takes and makes plain tensors, found {layout}").into());
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 mod conv;
 mod elementwise;
+mod layout;
 mod nest;
 mod pool;
 mod views;
@@ -10,7 +11,7 @@ use std::collections::BTreeSet;
 
 use tir::rewrite::{Conversion, PatternSet, Target};
 use tir::{Diagnostic, Ir, Pass, PassCx, PassResult, Patterns, pass};
-use tir_graph::{Fused, Yield};
+use tir_graph::{Fused, Relayout, Yield};
 
 pass! {
     /// Converts operators on whole tensors to index expressions; groups stay visible.
@@ -44,6 +45,8 @@ fn convert(ir: &mut Ir, patterns: &Patterns) -> PassResult {
     let target = Target::new()
         .illegal_dialects(&["graph"])
         .legal::<Fused>()
+        .legal::<Relayout>()
         .legal::<Yield>();
-    Conversion::new(&target, patterns).run(ir)
+    Conversion::new(&target, patterns).run(ir)?;
+    layout::lower(ir)
 }

@@ -3,6 +3,7 @@
 use tir::rewrite::Rewriter;
 use tir::{AffineMap, Attr, Decline, RegionId, Ret, Rets, TensorType, Type, Value};
 use tir_arith::{Constant, constant_float, constant_int};
+use tir_graph::Layout;
 use tir_graph::shape::Window;
 use tir_tensor::generic::iterators;
 use tir_tensor::{Combine, Empty, Generic, TransferRead, Yield};
@@ -206,7 +207,7 @@ pub(super) fn padded(
         static_offsets: vec![0, 0, -vertical.low, -horizontal.low],
         access: AffineMap::identity(4),
         space: None,
-        result: Ret(Type::tensor(shape, elem)),
+        result: Ret(Layout::on(Layout::of(rw.ty(x)), Type::tensor(shape, elem))),
     }))
 }
 

@@ -62,7 +62,13 @@ fn reshape(Reshape { x, y }: Reshape, op: OpId, rw: &mut Rewriter<'_>) -> Result
     Ok(())
 }
 
-fn reshaped(rw: &mut Rewriter<'_>, x: Value, from: &[i64], to: &[i64], elem: Type) -> Value {
+pub(super) fn reshaped(
+    rw: &mut Rewriter<'_>,
+    x: Value,
+    from: &[i64],
+    to: &[i64],
+    elem: Type,
+) -> Value {
     let groups = common(from, to);
     let [outer, inner]: [Vec<Vec<i64>>; 2] =
         [0, 1].map(|side| groups.iter().map(|group| group[side].clone()).collect());

@@ -86,7 +86,10 @@ impl fmt::Display for Error {
                 write!(f, "{by} names class {class}, there are {classes}")
             }
             Error::Cost { node, cost } => {
-                write!(f, "node {node} costs {cost}, not a finite number from zero up")
+                write!(
+                    f,
+                    "node {node} costs {cost}, not a finite number from zero up"
+                )
             }
             Error::Infeasible { root, path, why } => {
                 write!(f, "root class {root} cannot be computed: ")?;

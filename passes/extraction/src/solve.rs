@@ -1,20 +1,25 @@
 //! Extraction: options, the solvers in order, the answer.
 
+use crate::bits::Bits;
 use crate::check::check;
 use crate::greedy::{blocked, bottom_up};
+use crate::reduce::{Reduced, reduce};
+use crate::search::{Budget, Search};
+use crate::units::Units;
 use crate::{Choice, Error, Problem};
 
 /// Limits and starting points.
 #[derive(Clone)]
 pub struct Options<'a> {
-    /// How many steps of search at most; a step is one propagation over the reduced problem.
-    /// The answer depends on this number alone, not on time. Default: 20,000.
+    /// How many steps of search at most; a step is one node looked at in a sweep over what
+    /// reduction left, some nanoseconds. The answer depends on this number alone, not on time.
+    /// Default: 50 million.
     pub max_steps: u64,
-    /// Asked between steps; search ends once it says true. Makes the answer depend on what it
+    /// Asked between sweeps; search ends once it says true. Makes the answer depend on what it
     /// asks, so compilers leave it out. Default: none.
     pub stop: Option<&'a dyn Fn() -> bool>,
     /// Choices to start from. One that is no valid answer is passed over; the answer is never
-    /// dearer than a valid one, and is the first of the cheapest if search finds none cheaper.
+    /// dearer than a valid one, and is the first of the cheapest unless a cheaper one is found.
     /// Default: none.
     pub seeds: Vec<Choice>,
 }
@@ -22,7 +27,7 @@ pub struct Options<'a> {
 impl Default for Options<'_> {
     fn default() -> Self {
         Options {
-            max_steps: 20_000,
+            max_steps: 50_000_000,
             stop: None,
             seeds: Vec::new(),
         }
@@ -53,7 +58,20 @@ impl Solution {
     }
 }
 
-/// The best choice found.
+/// A valid choice in the making.
+struct Best {
+    choice: Choice,
+    order: Vec<usize>,
+    cost: f64,
+    units: u64,
+    method: String,
+}
+
+/// The best choice found: the cheapest of the seeds, of bottom-up extraction and of what search
+/// finds in the reduced problem, component by component: bottom-up by what the cuts of the bound
+/// left of each cost, local search, branch and bound. The bound is by cuts, and exact where search
+/// came to its end. Costs are compared in units of 2^-61 of all costs' sum or less, so that an
+/// answer called optimal is so up to as many units as there are nodes.
 ///
 /// # Errors
 /// What [`Problem::check`] finds, or the first root that has no finite derivation.
@@ -65,28 +83,98 @@ pub fn solve(problem: &Problem, options: &Options) -> Result<Solution, Error> {
             return Err(blocked(problem, &greedy, root));
         }
     }
-    let mut best: Option<Solution> = None;
-    let seeds = options.seeds.iter().enumerate();
-    let mut all: Vec<(String, &Choice)> = seeds.map(|(i, s)| (format!("seed {i}"), s)).collect();
-    all.push(("bottom-up".to_string(), &greedy));
-    for (method, choice) in all {
+    let units = Units::new(problem);
+    let mut best: Option<Best> = None;
+    let mut offer = |method: String, choice: &Choice| {
         let Ok((order, cost)) = check(problem, choice) else {
-            continue;
+            return;
         };
-        if best.as_ref().is_none_or(|b| cost < b.cost) {
-            let mut only = vec![None; problem.classes];
-            for &class in &order {
-                only[class] = choice[class];
-            }
-            best = Some(Solution {
+        let mut only = vec![None; problem.classes];
+        let mut total = 0;
+        for &class in &order {
+            only[class] = choice[class];
+            total += choice[class].map_or(0, |i| units.costs[i]);
+        }
+        if best.as_ref().is_none_or(|b| total < b.units) {
+            best = Some(Best {
                 choice: only,
                 order,
                 cost,
-                bound: 0.0,
+                units: total,
                 method,
-                steps: 0,
             });
         }
+    };
+    for (i, seed) in options.seeds.iter().enumerate() {
+        offer(format!("seed {i}"), seed);
     }
-    Ok(best.expect("bottom-up extraction computes every class that can be computed"))
+    offer("bottom-up".to_string(), &greedy);
+    let reduced = reduce(problem, &units.costs);
+    let mut budget = Budget {
+        left: options.max_steps,
+        used: 0,
+        stop: options.stop,
+    };
+    let (found, bound, method) = search(problem, &reduced, options, &mut budget);
+    offer(method, &found);
+    let best = best.expect("bottom-up extraction computes every class that can be computed");
+    let proved = bound >= best.units;
+    Ok(Solution {
+        bound: if proved {
+            best.cost
+        } else {
+            units.price(bound).min(best.cost)
+        },
+        choice: best.choice,
+        order: best.order,
+        cost: best.cost,
+        method: best.method,
+        steps: budget.used,
+    })
+}
+
+/// A choice by search, a bound in units, and the dearest method that was of use.
+fn search(
+    problem: &Problem,
+    reduced: &Reduced,
+    options: &Options,
+    budget: &mut Budget,
+) -> (Choice, u64, String) {
+    let mut searches: Vec<Search> = Vec::new();
+    for core in &reduced.cores {
+        let seeds = options.seeds.iter().map(|seed| {
+            let mut nodes = Bits::none(core.nodes());
+            for (i, &origin) in core.origin.iter().enumerate() {
+                let class = problem.nodes[origin].class;
+                if seed.get(class) == Some(&Some(origin)) {
+                    nodes.add(i);
+                }
+            }
+            nodes
+        });
+        let seeds: Vec<Bits> = seeds.collect();
+        searches.push(Search::new(core, &seeds, budget));
+    }
+    searches.sort_by_key(Search::nodes);
+    for search in &mut searches {
+        search.improve(budget.left / 4, budget);
+    }
+    for search in &mut searches {
+        search.branch(budget);
+    }
+    let mut choice = reduced.only.clone();
+    let (mut bound, mut method) = (reduced.base, "bottom-up");
+    for search in &searches {
+        bound += search.bound;
+        method = if method == "bottom-up" {
+            search.method
+        } else {
+            method
+        };
+        for node in search.choice.iter().flatten() {
+            let origin = search.origin(*node);
+            choice[problem.nodes[origin].class] = Some(origin);
+        }
+    }
+    (choice, bound, method.to_string())
 }

@@ -1,0 +1,137 @@
+//! One component of a reduced problem, in flat arrays.
+
+/// Lists of numbers end to end.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lists {
+    start: Vec<u32>,
+    items: Vec<u32>,
+}
+
+impl Lists {
+    pub fn new(lists: &[Vec<u32>]) -> Lists {
+        let mut start = vec![0];
+        let mut items = Vec::new();
+        for list in lists {
+            items.extend_from_slice(list);
+            start.push(items.len() as u32);
+        }
+        Lists { start, items }
+    }
+
+    pub fn of(&self, i: usize) -> &[u32] {
+        &self.items[self.start[i] as usize..self.start[i + 1] as usize]
+    }
+}
+
+/// A node as [`Core::new`] takes it.
+pub(crate) struct Part {
+    pub class: u32,
+    pub cost: u64,
+    /// Sorted, without doubles.
+    pub children: Vec<u32>,
+    /// The node of the problem that it stands for.
+    pub origin: usize,
+}
+
+/// Classes and nodes that no other component shares; every class can be computed and is reached
+/// from a root.
+#[derive(Clone, Debug)]
+pub(crate) struct Core {
+    pub classes: usize,
+    pub roots: Vec<u32>,
+    pub class: Vec<u32>,
+    pub cost: Vec<u64>,
+    pub origin: Vec<usize>,
+    /// Node to classes.
+    pub children: Lists,
+    /// Class to its nodes.
+    pub members: Lists,
+    /// Class to the nodes that need it.
+    pub users: Lists,
+    /// The nodes that need nothing.
+    pub leaves: Vec<u32>,
+}
+
+impl Core {
+    pub fn new(classes: usize, parts: Vec<Part>, roots: Vec<u32>) -> Core {
+        let mut members = vec![Vec::new(); classes];
+        let mut users = vec![Vec::new(); classes];
+        let mut leaves = Vec::new();
+        for (i, part) in parts.iter().enumerate() {
+            members[part.class as usize].push(i as u32);
+            for &child in &part.children {
+                users[child as usize].push(i as u32);
+            }
+            if part.children.is_empty() {
+                leaves.push(i as u32);
+            }
+        }
+        let children: Vec<Vec<u32>> = parts.iter().map(|p| p.children.clone()).collect();
+        Core {
+            classes,
+            roots,
+            class: parts.iter().map(|p| p.class).collect(),
+            cost: parts.iter().map(|p| p.cost).collect(),
+            origin: parts.iter().map(|p| p.origin).collect(),
+            children: Lists::new(&children),
+            members: Lists::new(&members),
+            users: Lists::new(&users),
+            leaves,
+        }
+    }
+
+    /// The cores of `count` components: `component` gives each class's.
+    pub fn split(
+        count: usize,
+        component: &[usize],
+        parts: Vec<Part>,
+        roots: &[usize],
+    ) -> Vec<Core> {
+        let mut sizes = vec![0; count];
+        let number = component.iter().map(|&c| {
+            sizes[c] += 1;
+            sizes[c] - 1
+        });
+        let number: Vec<u32> = number.collect();
+        let mut cores: Vec<(Vec<Part>, Vec<u32>)> = Vec::new();
+        cores.resize_with(count, Default::default);
+        for mut part in parts {
+            let of = component[part.class as usize];
+            part.class = number[part.class as usize];
+            for child in &mut part.children {
+                *child = number[*child as usize];
+            }
+            cores[of].0.push(part);
+        }
+        for &root in roots {
+            cores[component[root]].1.push(number[root]);
+        }
+        let cores = sizes.into_iter().zip(cores);
+        let cores = cores.map(|(n, (parts, roots))| Core::new(n as usize, parts, roots));
+        cores.filter(|core| core.nodes() > 0).collect()
+    }
+
+    /// How many nodes there are.
+    pub fn nodes(&self) -> usize {
+        self.class.len()
+    }
+
+    /// The classes that the roots need by `choice`, and their cost.
+    ///
+    /// `choice` gives every class on the way a node.
+    pub fn needed(&self, choice: &[Option<u32>]) -> (Vec<u32>, u64) {
+        let mut seen = vec![false; self.classes];
+        let (mut needed, mut cost) = (Vec::new(), 0);
+        let mut stack: Vec<u32> = self.roots.iter().rev().copied().collect();
+        while let Some(class) = stack.pop() {
+            if std::mem::replace(&mut seen[class as usize], true) {
+                continue;
+            }
+            let node = choice[class as usize].expect("a class on the way has a node") as usize;
+            needed.push(class);
+            cost += self.cost[node];
+            stack.extend(self.children.of(node));
+        }
+        (needed, cost)
+    }
+}

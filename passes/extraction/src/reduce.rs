@@ -1,0 +1,311 @@
+//! Makes a problem smaller without losing its cheapest choice.
+
+use crate::Problem;
+use crate::bits::Bits;
+use crate::core::{Core, Part};
+use crate::landmarks::Table;
+use crate::parts::{components, cycles};
+
+/// Landmarks are computed if their table has at most this many bits.
+const TABLE_BITS: usize = 1 << 30;
+/// The most rounds of reduction; real e-graphs need three or four.
+const ROUNDS: usize = 16;
+/// A node is compared with this many of the cheapest nodes of its class.
+const RIVALS: usize = 64;
+/// A free class merges into its users if the edges become at most this many times as many.
+const EDGES: usize = 4;
+
+/// A problem while it shrinks.
+struct Work {
+    classes: usize,
+    class: Vec<usize>,
+    cost: Vec<u64>,
+    /// Sorted, without doubles.
+    children: Vec<Vec<usize>>,
+    alive: Vec<bool>,
+    members: Vec<Vec<usize>>,
+    /// Sorted, without doubles.
+    roots: Vec<usize>,
+    /// What every choice pays.
+    base: u64,
+}
+
+/// What is left of a problem.
+pub(crate) struct Reduced {
+    /// Components that share no class.
+    pub cores: Vec<Core>,
+    /// What every choice pays besides.
+    pub base: u64,
+    /// The node of each class that has one left only.
+    pub only: Vec<Option<usize>>,
+}
+
+/// Reduces until nothing changes, or for [`ROUNDS`]:
+///
+/// - Nodes that cannot be computed, or are not reached from the roots, go.
+/// - The *landmarks* of a class are the classes in every derivation of it (the greatest solution of
+///   Keyder, Richter and Helmert, "Sound and complete landmarks for AND/OR graphs", 2010). A node
+///   below which its own class is a landmark goes; so does one that is no cheaper than another of
+///   its class whose children are landmarks below it.
+/// - Every choice pays the cheapest node of each landmark of the roots, which become roots; where
+///   no cycle goes through a child that is one, it is no child any longer.
+/// - A class with one node, which is free or of one user, merges into its users.
+pub(crate) fn reduce(problem: &Problem, costs: &[u64]) -> Reduced {
+    let mut work = Work {
+        classes: problem.classes,
+        class: problem.nodes.iter().map(|n| n.class).collect(),
+        cost: costs.to_vec(),
+        children: problem.nodes.iter().map(|n| sorted(&n.children)).collect(),
+        alive: vec![true; problem.nodes.len()],
+        members: problem.members(),
+        roots: sorted(&problem.roots),
+        base: 0,
+    };
+    let mut only = vec![None; problem.classes];
+    for _ in 0..ROUNDS {
+        let before = work.size();
+        work.unreached();
+        work.landmarks();
+        work.unreached();
+        for (class, members) in work.members.iter().enumerate() {
+            if let [node] = members[..] {
+                only[class] = Some(node);
+            }
+        }
+        work.merge();
+        work.cut_roots();
+        if work.size() == before {
+            break;
+        }
+    }
+    work.unreached();
+    Reduced {
+        cores: work.components(),
+        base: work.base,
+        only,
+    }
+}
+
+fn sorted(list: &[usize]) -> Vec<usize> {
+    let mut list = list.to_vec();
+    list.sort_unstable();
+    list.dedup();
+    list
+}
+
+impl Work {
+    /// Nodes left, edges left, roots and base: unequal if anything changed.
+    fn size(&self) -> (usize, usize, usize, u64) {
+        let alive = || (0..self.alive.len()).filter(|&i| self.alive[i]);
+        let edges = alive().map(|i| self.children[i].len()).sum();
+        (alive().count(), edges, self.roots.len(), self.base)
+    }
+
+    fn users(&self) -> Vec<Vec<usize>> {
+        let mut users = vec![Vec::new(); self.classes];
+        for (i, children) in self.children.iter().enumerate() {
+            if self.alive[i] {
+                for &child in children {
+                    users[child].push(i);
+                }
+            }
+        }
+        users
+    }
+
+    /// Removes what cannot be computed, needs its own class, or is not reached.
+    fn unreached(&mut self) {
+        let order = self.bottom_up();
+        let mut computed = vec![false; self.classes];
+        for class in order {
+            computed[class] = true;
+        }
+        for i in 0..self.alive.len() {
+            let children = &self.children[i];
+            self.alive[i] &= children.iter().all(|&c| computed[c] && c != self.class[i]);
+        }
+        let mut reached = vec![false; self.classes];
+        let mut stack = self.roots.clone();
+        while let Some(class) = stack.pop() {
+            if !std::mem::replace(&mut reached[class], true) {
+                let alive = self.members[class].iter().filter(|&&i| self.alive[i]);
+                stack.extend(alive.flat_map(|&i| &self.children[i]));
+            }
+        }
+        for (i, alive) in self.alive.iter_mut().enumerate() {
+            *alive &= reached[self.class[i]];
+        }
+        for members in &mut self.members {
+            members.retain(|&i| self.alive[i]);
+        }
+    }
+
+    /// The classes that can be computed, children first.
+    fn bottom_up(&self) -> Vec<usize> {
+        let users = self.users();
+        let mut missing: Vec<usize> = self.children.iter().map(Vec::len).collect();
+        let mut seen = vec![false; self.classes];
+        let mut order = Vec::new();
+        for (i, &n) in missing.iter().enumerate() {
+            if self.alive[i] && n == 0 && !std::mem::replace(&mut seen[self.class[i]], true) {
+                order.push(self.class[i]);
+            }
+        }
+        let mut next = 0;
+        while let Some(&class) = order.get(next) {
+            next += 1;
+            for &user in &users[class] {
+                missing[user] -= 1;
+                let class = self.class[user];
+                if missing[user] == 0 && !std::mem::replace(&mut seen[class], true) {
+                    order.push(class);
+                }
+            }
+        }
+        order
+    }
+
+    /// Removes nodes by landmarks, makes the roots' landmarks roots and pays them.
+    fn landmarks(&mut self) {
+        let live: Vec<usize> = self.bottom_up();
+        if live.len().saturating_mul(live.len()) <= TABLE_BITS {
+            let table = self.table(live);
+            self.dominated(&table);
+            let mut roots = Bits::none(self.classes);
+            for &root in &self.roots {
+                for k in table.below(&[root]).iter() {
+                    roots.add(table.class[k]);
+                }
+            }
+            self.roots = roots.iter().collect();
+        }
+        for &root in &self.roots {
+            let members = &self.members[root];
+            let alive = || members.iter().filter(|&&i| self.alive[i]);
+            let least = alive().map(|&i| self.cost[i]).min().unwrap_or(0);
+            self.base += least;
+            let alive: Vec<usize> = alive().copied().collect();
+            for i in alive {
+                self.cost[i] -= least;
+            }
+        }
+    }
+
+    fn table(&self, order: Vec<usize>) -> Table {
+        let users = self.users();
+        let nodes = |class: usize| {
+            let alive = self.members[class].iter().filter(|&&i| self.alive[i]);
+            alive.map(|&i| &self.children[i][..]).collect()
+        };
+        let above = |class: usize| users[class].iter().map(|&i| self.class[i]).collect();
+        Table::new(self.classes, order, nodes, above)
+    }
+
+    fn dominated(&mut self, table: &Table) {
+        for class in 0..self.classes {
+            let mut members = self.members[class].clone();
+            members.retain(|&i| self.alive[i]);
+            members.sort_by_key(|&i| (self.cost[i], i));
+            let below: Vec<Bits> = members
+                .iter()
+                .map(|&i| table.below(&self.children[i]))
+                .collect();
+            for (k, &i) in members.iter().enumerate() {
+                if table.number[class].is_some_and(|own| below[k].has(own)) {
+                    self.alive[i] = false;
+                }
+            }
+            let covers = |below: &Bits, by: usize| {
+                let mut children = self.children[by].iter();
+                children.all(|&c| table.number[c].is_some_and(|n| below.has(n)))
+            };
+            let mut gone = vec![false; members.len()];
+            for (k, &i) in members.iter().enumerate() {
+                let rivals = members.iter().enumerate().take(RIVALS);
+                gone[k] = rivals
+                    .filter(|&(r, &j)| r != k && !gone[r] && self.alive[j])
+                    .any(|(r, &j)| {
+                        let cheaper = self.cost[j] < self.cost[i];
+                        let same = self.cost[j] == self.cost[i];
+                        let wins = cheaper || same && (j < i || !covers(&below[r], i));
+                        wins && covers(&below[k], j)
+                    });
+            }
+            for (k, &i) in members.iter().enumerate() {
+                self.alive[i] &= !gone[k];
+            }
+        }
+    }
+
+    /// Merges classes with one node into the nodes that need them.
+    fn merge(&mut self) {
+        let mut users = self.users();
+        for class in 0..self.classes {
+            let [node] = self.members[class][..] else {
+                continue;
+            };
+            let is_root = self.roots.binary_search(&class).is_ok();
+            let free = self.cost[node] == 0;
+            let needs_itself = self.children[node].contains(&class);
+            let (above, below) = (users[class].len(), self.children[node].len());
+            let small = above * below <= EDGES * (above + below);
+            if needs_itself || !(free && small || above == 1 && !is_root) {
+                continue;
+            }
+            let (cost, children) = (self.cost[node], self.children[node].clone());
+            for user in std::mem::take(&mut users[class]) {
+                self.cost[user] += cost;
+                let list = &mut self.children[user];
+                list.retain(|&c| c != class);
+                for &child in &children {
+                    if let Err(at) = list.binary_search(&child) {
+                        list.insert(at, child);
+                        users[child].push(user);
+                    }
+                }
+            }
+            if is_root {
+                self.roots.retain(|&r| r != class);
+                self.roots.extend(&children);
+                self.roots = sorted(&self.roots);
+            }
+            for child in children {
+                users[child].retain(|&u| u != node);
+            }
+            self.alive[node] = false;
+            self.members[class].clear();
+        }
+    }
+
+    /// Roots are no children where no cycle goes through them.
+    fn cut_roots(&mut self) {
+        let component = cycles(self.classes, &self.edges());
+        let mut is_root = vec![false; self.classes];
+        self.roots.iter().for_each(|&r| is_root[r] = true);
+        for (i, children) in self.children.iter_mut().enumerate() {
+            let own = component[self.class[i]];
+            children.retain(|&c| !is_root[c] || component[c] == own);
+        }
+    }
+    /// From class to class, through the nodes left.
+    fn edges(&self) -> Vec<Vec<usize>> {
+        let of = |members: &Vec<usize>| {
+            let alive = members.iter().filter(|&&i| self.alive[i]);
+            let all: Vec<usize> = alive.flat_map(|&i| self.children[i].clone()).collect();
+            sorted(&all)
+        };
+        self.members.iter().map(of).collect()
+    }
+
+    fn components(&self) -> Vec<Core> {
+        let alive = (0..self.alive.len()).filter(|&i| self.alive[i]);
+        let parts = alive.map(|i| Part {
+            class: self.class[i] as u32,
+            cost: self.cost[i],
+            children: self.children[i].iter().map(|&c| c as u32).collect(),
+            origin: i,
+        });
+        let (count, component) = components(self.classes, &self.edges());
+        Core::split(count, &component, parts.collect(), &self.roots)
+    }
+}

@@ -1,0 +1,272 @@
+//! The cheapest choice of one component: starting points, local search, branch and bound.
+
+use crate::bits::Bits;
+use crate::bound::cuts;
+use crate::core::Core;
+use crate::sweep::{Sweep, cheapest_trees};
+
+/// How often one node of the tree of decisions is bounded again after nodes were ruled out.
+const ROUNDS: usize = 4;
+
+/// What is left to spend on search.
+pub(crate) struct Budget<'a> {
+    /// Steps that may be taken still.
+    pub left: u64,
+    /// Steps taken.
+    pub used: u64,
+    /// Says that search ends whatever is left.
+    pub stop: Option<&'a dyn Fn() -> bool>,
+}
+
+impl Budget<'_> {
+    /// Pays for `steps`; whether there may be more.
+    pub fn pay(&mut self, steps: u64) -> bool {
+        self.used += steps;
+        self.left = self.left.saturating_sub(steps);
+        if self.left > 0 && self.stop.is_some_and(|stop| stop()) {
+            self.left = 0;
+        }
+        self.left > 0
+    }
+}
+
+/// The search over one component.
+pub(crate) struct Search<'c> {
+    core: &'c Core,
+    sweep: Sweep,
+    /// The nodes that a choice cheaper than the best may have.
+    alive: Bits,
+    /// The best choice, of the classes it needs.
+    pub choice: Vec<Option<u32>>,
+    /// Its cost.
+    pub cost: u64,
+    /// No choice costs less.
+    pub bound: u64,
+    /// How the best choice was found.
+    pub method: &'static str,
+}
+
+/// A decision: which node a class gets.
+struct Decision {
+    /// The nodes left when it was taken.
+    alive: Bits,
+    /// The class's nodes, in the order of trial.
+    nodes: Vec<u32>,
+    next: usize,
+    /// No choice below it costs less.
+    bound: u64,
+}
+
+impl<'c> Search<'c> {
+    /// Starts from the cheapest trees, from `seeds` as far as their nodes are left, and bounds.
+    pub fn new(core: &'c Core, seeds: &[Bits], budget: &mut Budget) -> Search<'c> {
+        let mut search = Search {
+            core,
+            sweep: Sweep::new(core),
+            alive: Bits::all(core.nodes()),
+            choice: Vec::new(),
+            cost: u64::MAX,
+            bound: 0,
+            method: "bottom-up",
+        };
+        for seed in seeds {
+            let paid = |i: usize| if seed.has(i) { 0 } else { core.cost[i] };
+            search.offer("seed", None, budget, |i| (paid(i), core.cost[i]));
+        }
+        search.offer("bottom-up", None, budget, |i| (core.cost[i], 0));
+        let mut alive = search.alive.clone();
+        if let Some(bound) = search.bounded(&mut alive, usize::MAX, budget) {
+            search.bound = bound.min(search.cost);
+        } else {
+            search.bound = search.cost;
+        }
+        search.alive = alive;
+        search
+    }
+
+    /// How many nodes there are.
+    pub fn nodes(&self) -> usize {
+        self.core.nodes()
+    }
+
+    /// The node of the problem that `node` stands for.
+    pub fn origin(&self, node: u32) -> usize {
+        self.core.origin[node as usize]
+    }
+
+    /// Whether nothing cheaper is left to be found.
+    pub fn done(&self) -> bool {
+        self.bound >= self.cost
+    }
+
+    /// Tries the cheapest trees by `price` among `alive`, or among all nodes left; whether they are
+    /// the best choice so far.
+    fn offer(
+        &mut self,
+        method: &'static str,
+        alive: Option<&Bits>,
+        budget: &mut Budget,
+        price: impl Fn(usize) -> (u64, u64),
+    ) -> bool {
+        let mut visited = 0;
+        let alive = alive.unwrap_or(&self.alive);
+        let trees = cheapest_trees(self.core, alive, &mut visited, price);
+        budget.pay(visited);
+        let roots = &self.core.roots;
+        if roots.iter().any(|&r| trees[r as usize].is_none()) {
+            return false;
+        }
+        let (needed, cost) = self.core.needed(&trees);
+        if cost >= self.cost {
+            return false;
+        }
+        self.choice = vec![None; self.core.classes];
+        for class in needed {
+            self.choice[class as usize] = trees[class as usize];
+        }
+        (self.cost, self.method) = (cost, method);
+        true
+    }
+
+    /// Bounds what `alive` leaves and rules out nodes no better choice has; none if none is left.
+    fn bounded(&mut self, alive: &mut Bits, rounds: usize, budget: &mut Budget) -> Option<u64> {
+        let core = self.core;
+        let mut bound = 0;
+        for _ in 0..rounds {
+            let found = cuts(core, alive, &mut self.sweep, &mut |n| budget.pay(n));
+            bound = bound.max(found.bound);
+            if !found.feasible || bound >= self.cost {
+                return None;
+            }
+            let left = &found.left;
+            self.offer("branch and bound", Some(alive), budget, |i| {
+                (left[i], core.cost[i])
+            });
+            if bound >= self.cost {
+                return None;
+            }
+            let mut ruled_out = false;
+            for (i, &left) in left.iter().enumerate() {
+                if alive.has(i) && found.bound + left >= self.cost {
+                    alive.remove(i);
+                    ruled_out |= self.sweep.reached(i);
+                }
+            }
+            if !ruled_out || budget.left == 0 {
+                break;
+            }
+        }
+        Some(bound)
+    }
+
+    /// Local search: gives one class another node, or none, keeps what else is chosen as far as it
+    /// is still of use, and takes what is cheaper; until nothing is or `steps` are taken.
+    pub fn improve(&mut self, steps: u64, budget: &mut Budget) {
+        let core = self.core;
+        let end = budget.used.saturating_add(steps);
+        let mut again = true;
+        while again && !self.done() {
+            again = false;
+            for class in 0..core.classes {
+                let Some(current) = self.choice[class] else {
+                    continue;
+                };
+                let members = core.members.of(class);
+                let others: Vec<Option<u32>> = members
+                    .iter()
+                    .filter(|&&n| n != current && self.alive.has(n as usize))
+                    .map(|&n| Some(n))
+                    .collect();
+                for only in others.into_iter().chain([None]) {
+                    if budget.left == 0 || budget.used >= end {
+                        return;
+                    }
+                    let mut alive = self.alive.clone();
+                    for &node in members {
+                        if Some(node) != only {
+                            alive.remove(node as usize);
+                        }
+                    }
+                    let chosen = self.choice.clone();
+                    let paid = |i: usize| chosen[core.class[i] as usize] == Some(i as u32);
+                    let found = self.offer("local search", Some(&alive), budget, |i| {
+                        let cost = if paid(i) { 0 } else { core.cost[i] };
+                        (cost, core.cost[i])
+                    });
+                    again |= found;
+                    if found {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Branch and bound: decides a needed class with several nodes left, node by node in order of
+    /// what they still cost, depth first.
+    pub fn branch(&mut self, budget: &mut Budget) {
+        let mut stack: Vec<Decision> = Vec::new();
+        let mut alive = self.alive.clone();
+        let mut entered = true;
+        loop {
+            if entered
+                && !self.done()
+                && let Some(bound) = self.bounded(&mut alive, ROUNDS, budget)
+                && let Some(nodes) = self.undecided(&alive)
+            {
+                let bound = stack.last().map_or(bound, |d| bound.max(d.bound));
+                stack.push(Decision {
+                    alive: alive.clone(),
+                    nodes,
+                    next: 0,
+                    bound,
+                });
+            }
+            if budget.left == 0 {
+                let open = stack.iter().map(|d| d.bound).min();
+                let open = open.unwrap_or(self.bound);
+                self.bound = self.bound.max(open.min(self.cost));
+                return;
+            }
+            let Some(top) = stack.last_mut() else {
+                self.bound = self.cost;
+                return;
+            };
+            entered = top.next < top.nodes.len() && top.bound < self.cost;
+            if !entered {
+                stack.pop();
+                continue;
+            }
+            alive = top.alive.clone();
+            for (i, &node) in top.nodes.iter().enumerate() {
+                if i != top.next {
+                    alive.remove(node as usize);
+                }
+            }
+            top.next += 1;
+        }
+    }
+
+    /// The nodes of the class to decide next: needed whatever is chosen, with the fewest nodes left
+    /// but more than one.
+    fn undecided(&mut self, alive: &Bits) -> Option<Vec<u32>> {
+        let core = self.core;
+        let mut seen = Bits::none(core.classes);
+        let mut stack: Vec<u32> = core.roots.iter().rev().copied().collect();
+        let mut best: Option<Vec<u32>> = None;
+        while let Some(class) = stack.pop() {
+            if !seen.add(class as usize) {
+                continue;
+            }
+            let members = core.members.of(class as usize).iter().copied();
+            let usable = |&n: &u32| alive.has(n as usize) && self.sweep.reached(n as usize);
+            let nodes: Vec<u32> = members.filter(usable).collect();
+            if let [only] = nodes[..] {
+                stack.extend(core.children.of(only as usize));
+            } else if best.as_ref().is_none_or(|b| nodes.len() < b.len()) {
+                best = Some(nodes);
+            }
+        }
+        best
+    }
+}

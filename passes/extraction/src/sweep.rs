@@ -1,0 +1,121 @@
+//! One sweep over a component from the leaves up: prices of classes, and which child decides.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::bits::Bits;
+use crate::core::Core;
+
+/// No child decides: the node needs nothing, or has not been reached.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// What a sweep leaves, and its scratch space.
+pub(crate) struct Sweep {
+    /// Price of each class; [`u64::MAX`] where it cannot be computed.
+    pub price: Vec<u64>,
+    /// For each node the child settled last, which is a dearest one.
+    pub last: Vec<u32>,
+    missing: Vec<u32>,
+    heap: BinaryHeap<Reverse<(u64, u32)>>,
+    free: Vec<u32>,
+}
+
+impl Sweep {
+    pub fn new(core: &Core) -> Sweep {
+        Sweep {
+            price: vec![u64::MAX; core.classes],
+            last: vec![NONE; core.nodes()],
+            missing: vec![0; core.nodes()],
+            heap: BinaryHeap::new(),
+            free: Vec::new(),
+        }
+    }
+
+    /// A class is as dear as its cheapest node among `alive`, a node as `cost` and its dearest
+    /// child. Gives the number of nodes visited.
+    pub fn dearest(&mut self, core: &Core, alive: &Bits, cost: &[u64]) -> u64 {
+        self.price.fill(u64::MAX);
+        self.last.fill(NONE);
+        for (i, missing) in self.missing.iter_mut().enumerate() {
+            *missing = core.children.of(i).len() as u32;
+        }
+        let mut visited = core.nodes() as u64;
+        for &leaf in &core.leaves {
+            if alive.has(leaf as usize) {
+                self.heap.push(Reverse((cost[leaf as usize], leaf)));
+            }
+        }
+        while let Some(Reverse((price, node))) = self.heap.pop() {
+            self.free.push(node);
+            // Nodes that cost nothing settle at the same price and skip the heap.
+            while let Some(node) = self.free.pop() {
+                let class = core.class[node as usize];
+                if self.price[class as usize] != u64::MAX {
+                    continue;
+                }
+                self.price[class as usize] = price;
+                for &user in core.users.of(class as usize) {
+                    visited += 1;
+                    let u = user as usize;
+                    self.last[u] = class;
+                    self.missing[u] -= 1;
+                    if self.missing[u] == 0 && alive.has(u) {
+                        match cost[u] {
+                            0 => self.free.push(user),
+                            cost => self.heap.push(Reverse((price + cost, user))),
+                        }
+                    }
+                }
+            }
+        }
+        visited
+    }
+
+    /// Whether the last sweep reached all children of `node`.
+    pub fn reached(&self, node: usize) -> bool {
+        self.missing[node] == 0
+    }
+}
+
+/// The node of each class whose tree is cheapest by `price`, two numbers in order of weight; none
+/// where no tree is left. Adds the nodes visited to `visited`.
+pub(crate) fn cheapest_trees(
+    core: &Core,
+    alive: &Bits,
+    visited: &mut u64,
+    price: impl Fn(usize) -> (u64, u64),
+) -> Vec<Option<u32>> {
+    let mut missing: Vec<u32> = (0..core.nodes())
+        .map(|i| core.children.of(i).len() as u32)
+        .collect();
+    let mut total = vec![(0u64, 0u64); core.classes];
+    let mut choice = vec![None; core.classes];
+    let mut heap = BinaryHeap::new();
+    for &leaf in &core.leaves {
+        if alive.has(leaf as usize) {
+            heap.push(Reverse((price(leaf as usize), leaf)));
+        }
+    }
+    *visited += core.nodes() as u64;
+    while let Some(Reverse((sum, node))) = heap.pop() {
+        let class = core.class[node as usize] as usize;
+        if choice[class].is_some() {
+            continue;
+        }
+        (choice[class], total[class]) = (Some(node), sum);
+        for &user in core.users.of(class) {
+            *visited += 1;
+            let u = user as usize;
+            missing[u] -= 1;
+            if missing[u] == 0 && alive.has(u) {
+                let start = price(u);
+                let sum = core.children.of(u).iter().fold(start, |sum, &c| {
+                    let (a, b) = total[c as usize];
+                    (sum.0.saturating_add(a), sum.1.saturating_add(b))
+                });
+                heap.push(Reverse((sum, user)));
+            }
+        }
+    }
+    choice
+}

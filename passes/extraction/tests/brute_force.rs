@@ -1,0 +1,255 @@
+//! Extraction against trying every choice, on small random e-graphs with cycles, shared nodes, zero
+//! costs and classes that cannot be computed.
+
+use tir_extraction::*;
+
+/// Numbers from Marsaglia's xorshift.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 16) as usize % limit
+    }
+}
+
+/// An e-graph of up to 8 classes and 18 nodes; edges go anywhere, so that many are cyclic.
+fn random_problem(random: &mut Random) -> Problem {
+    let classes = 2 + random.below(7);
+    let count = classes + random.below(11);
+    let dense = 1 + random.below(3);
+    // Mostly forwards, or anywhere.
+    let layered = random.below(2) == 0;
+    let nodes = (0..count).map(|i| {
+        // Every class gets a node, except sometimes.
+        let class = if i < classes && random.below(20) > 0 {
+            i
+        } else {
+            random.below(classes)
+        };
+        let cost = [0.0, 1.0, 1.0, 2.0, 0.1, 3.7, 7.0][random.below(7)];
+        let children = (0..random.below(dense + 2)).filter_map(|_| {
+            let child = random.below(classes);
+            let forwards = child > class || random.below(8) == 0;
+            (!layered || forwards).then_some(child)
+        });
+        Node::new(class, cost, children.collect::<Vec<_>>())
+    });
+    let nodes = nodes.collect();
+    let roots = (0..1 + random.below(3))
+        .map(|_| random.below(classes))
+        .collect();
+    Problem {
+        classes,
+        nodes,
+        roots,
+    }
+}
+
+/// A root over some classes, each of which has some nodes over some shared leaves: what is to be
+/// decided is which leaves to pay.
+fn covering_problem(random: &mut Random) -> Problem {
+    let (middle, leaves) = (2 + random.below(4), 2 + random.below(5));
+    let mut nodes = vec![Node::new(0, 0.0, (1..=middle).collect::<Vec<_>>())];
+    for class in 1..=middle {
+        for _ in 0..1 + random.below(3) {
+            let cost = [0.0, 0.0, 0.5, 1.0][random.below(4)];
+            let children = (0..1 + random.below(3)).map(|_| 1 + middle + random.below(leaves));
+            nodes.push(Node::new(class, cost, children.collect::<Vec<_>>()));
+        }
+    }
+    for leaf in 0..leaves {
+        nodes.push(Node::new(
+            1 + middle + leaf,
+            1.0 + random.below(4) as f64,
+            [],
+        ));
+    }
+    let classes = 1 + middle + leaves;
+    Problem {
+        classes,
+        nodes,
+        roots: vec![0],
+    }
+}
+
+/// The cost of the cheapest valid choice, by trying all; none if there is none.
+fn cheapest(problem: &Problem) -> Option<f64> {
+    fn walk(
+        problem: &Problem,
+        members: &[Vec<usize>],
+        choice: &mut Choice,
+        best: &mut Option<f64>,
+    ) {
+        match check(problem, choice) {
+            Ok((_, cost)) if best.is_none_or(|b| cost < b) => *best = Some(cost),
+            Err(Violation::Missing(class)) => {
+                for &node in &members[class] {
+                    choice[class] = Some(node);
+                    walk(problem, members, choice, best);
+                }
+                choice[class] = None;
+            }
+            _ => {}
+        }
+    }
+    let mut best = None;
+    let mut choice = vec![None; problem.classes];
+    walk(problem, &problem.members(), &mut choice, &mut best);
+    best
+}
+
+fn near(a: f64, b: f64) -> bool {
+    (a - b).abs() < 1e-9
+}
+
+#[test]
+fn the_cheapest_choice_is_found_and_proved() {
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let (mut solved, mut infeasible, mut by_search) = (0, 0, 0);
+    for case in 0..20_000 {
+        let problem = match case % 4 {
+            0 => covering_problem(&mut random),
+            _ => random_problem(&mut random),
+        };
+        match (solve(&problem, &Options::default()), cheapest(&problem)) {
+            (Ok(found), Some(best)) => {
+                let (order, cost) = check(&problem, &found.choice).expect("a valid choice");
+                assert_eq!((order, cost), (found.order.clone(), found.cost));
+                assert!(
+                    near(found.cost, best),
+                    "case {case}: {found:?}, {best}\n{problem:?}"
+                );
+                assert!(found.is_optimal(), "case {case}: {found:?}");
+                let unused = (0..problem.classes).filter(|c| !found.order.contains(c));
+                assert!(unused.into_iter().all(|c| found.choice[c].is_none()));
+                solved += 1;
+                by_search += usize::from(found.method != "bottom-up");
+            }
+            (Err(Error::Infeasible { .. }), None) => infeasible += 1,
+            (found, best) => panic!("case {case}: {found:?}, {best:?}\n{problem:?}"),
+        }
+    }
+    assert!(
+        solved > 5_000 && infeasible > 1_000 && by_search > 100,
+        "{solved} {infeasible} {by_search}"
+    );
+}
+
+#[test]
+fn bounds_hold_however_early_search_ends() {
+    let mut random = Random(7);
+    for case in 0..3_000 {
+        let problem = random_problem(&mut random);
+        let Some(best) = cheapest(&problem) else {
+            continue;
+        };
+        for max_steps in [0, 1, 10, 30, 100, 300] {
+            let options = Options {
+                max_steps,
+                ..Options::default()
+            };
+            let found = solve(&problem, &options).expect("a choice");
+            assert!(
+                found.bound <= best + 1e-9,
+                "case {case}, {max_steps} steps: {found:?}, {best}"
+            );
+            assert!(found.cost >= best - 1e-9);
+            assert!(check(&problem, &found.choice).is_ok());
+        }
+    }
+}
+
+#[test]
+fn seeds_are_kept_unless_something_is_cheaper() {
+    let mut random = Random(99);
+    let mut kept = 0;
+    for _ in 0..3_000 {
+        let problem = random_problem(&mut random);
+        let members = problem.members();
+        // Some choice, valid or not.
+        let seed: Choice = members
+            .iter()
+            .map(|m| (!m.is_empty()).then(|| m[random.below(m.len())]))
+            .collect();
+        let options = Options {
+            max_steps: 50,
+            seeds: vec![seed.clone()],
+            ..Options::default()
+        };
+        let (Ok((order, cost)), Ok(found)) = (check(&problem, &seed), solve(&problem, &options))
+        else {
+            continue;
+        };
+        assert!(found.cost <= cost);
+        if near(found.cost, cost) {
+            assert_eq!(found.method, "seed 0");
+            assert!(order.iter().all(|&c| found.choice[c] == seed[c]));
+            kept += 1;
+        }
+    }
+    assert!(kept > 100, "{kept}");
+}
+
+#[test]
+fn the_same_choice_every_time() {
+    let mut random = Random(5);
+    for _ in 0..200 {
+        let problem = random_problem(&mut random);
+        let first = solve(&problem, &Options::default());
+        assert_eq!(first, solve(&problem, &Options::default()));
+    }
+}
+
+#[test]
+fn what_cannot_be_computed_says_why() {
+    let message = |nodes: Vec<Node>, roots: Vec<usize>| {
+        let problem = Problem {
+            classes: 4,
+            nodes,
+            roots,
+        };
+        solve(&problem, &Options::default())
+            .expect_err("no choice")
+            .to_string()
+    };
+    let cyclic = vec![
+        Node::new(0, 1.0, [1]),
+        Node::new(1, 1.0, [2, 3]),
+        Node::new(2, 1.0, [1]),
+        Node::new(3, 1.0, []),
+    ];
+    assert_eq!(
+        message(cyclic, vec![3, 0]),
+        "root class 0 cannot be computed: 0 needs 1 needs 2, which needs 1 again"
+    );
+    assert_eq!(
+        message(vec![Node::new(0, 1.0, [2])], vec![0]),
+        "root class 0 cannot be computed: 0 needs 2, which has no node"
+    );
+    assert_eq!(
+        message(vec![], vec![4]),
+        "root 0 names class 4, there are 4"
+    );
+    assert_eq!(
+        message(vec![Node::new(0, 1.0, [9])], vec![0]),
+        "node 0 names class 9, there are 4"
+    );
+    assert_eq!(
+        message(vec![Node::new(0, -1.0, [])], vec![0]),
+        "node 0 costs -1, not a finite number from zero up"
+    );
+}
+
+#[test]
+fn no_roots_cost_nothing() {
+    let problem = Problem {
+        classes: 1,
+        nodes: vec![Node::new(0, 2.0, [])],
+        roots: vec![],
+    };
+    let found = solve(&problem, &Options::default()).expect("nothing to do");
+    assert_eq!((found.cost, found.bound, found.order), (0.0, 0.0, vec![]));
+}

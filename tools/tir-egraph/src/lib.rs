@@ -1,0 +1,44 @@
+//! tir-egraph as a library: reads e-graphs in the format of extraction-gym, extracts, reports.
+#![forbid(unsafe_code)]
+
+mod acyclic;
+mod cli;
+mod dot;
+mod gym;
+mod report;
+
+pub use acyclic::is_acyclic;
+pub use cli::{Options, run};
+pub use dot::dot;
+pub use gym::EGraph;
+pub use report::Report;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+use tir::Sources;
+
+/// The main function.
+pub fn main() -> ExitCode {
+    let options = match Options::try_parse() {
+        Ok(options) => options,
+        Err(error) => {
+            // Nothing is left to do when the message cannot be shown.
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
+        }
+    };
+    let mut sources = Sources::default();
+    match run(&options, &mut sources) {
+        Ok(report) => {
+            let _ = write!(std::io::stdout().lock(), "{report}");
+            ExitCode::from(u8::from(!report.acyclic))
+        }
+        Err(error) => {
+            let text = sources.render(&error, false);
+            let _ = std::io::stderr().lock().write_all(text.as_bytes());
+            ExitCode::from(1)
+        }
+    }
+}

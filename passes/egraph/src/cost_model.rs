@@ -1,0 +1,181 @@
+//! Cycles of a machine for the work of ops.
+//!
+//! An op takes the cycles of its products on the matrix unit (each of m, n and k rounded up to the
+//! unit's), those of its scalar operations on the vector unit, and those of its bytes on the DMA
+//! engine. They are summed, not overlapped: what saves any of them is worth something even where
+//! another one dominates. An edge that fuses moves no bytes: neither are they read again, nor does
+//! the consumer write more than the producer would have.
+
+use tir::{Name, Product, Work};
+use tir_accel::MachineInfo;
+
+/// The matrix unit of a machine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MatrixUnit {
+    /// Rows of a tile of the result.
+    pub m: u64,
+    /// Columns of it.
+    pub n: u64,
+    /// What is summed over at once.
+    pub k: u64,
+    /// Cycles of a tile.
+    pub cycles: u64,
+}
+
+/// What of a machine the cost depends on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CostModel {
+    /// The matrix unit.
+    pub matrix: MatrixUnit,
+    /// Scalar operations of the vector unit in a cycle.
+    pub lanes: u64,
+    /// Bytes that a DMA engine moves in a cycle.
+    pub bytes_per_cycle: u64,
+    /// Cycles before a transfer begins.
+    pub latency: u64,
+}
+
+/// The machine that is assumed if none is attached: a unit of 16 x 16 x 16 in 16 cycles, 16 lanes,
+/// 8 bytes per cycle after 64 cycles.
+impl Default for CostModel {
+    fn default() -> Self {
+        Self {
+            matrix: MatrixUnit {
+                m: 16,
+                n: 16,
+                k: 16,
+                cycles: 16,
+            },
+            lanes: 16,
+            bytes_per_cycle: 8,
+            latency: 64,
+        }
+    }
+}
+
+/// Which values of an op go through no memory.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Fused {
+    /// Operands that are there already, by number.
+    pub operands: Vec<usize>,
+}
+
+impl CostModel {
+    /// The model of a machine: its intrinsic with most multiply-adds per cycle, the one with most
+    /// elements per cycle among the others, and the engine that fills the near space.
+    pub fn of(machine: &MachineInfo) -> Self {
+        let positive = |n: i64| u64::try_from(n).unwrap_or(0).max(1);
+        let mut model = Self::default();
+        let mut best = 0;
+        let mut lanes = 0;
+        for intrinsic in &machine.intrinsics {
+            let Some(shape) = intrinsic.operands.first().and_then(|ty| ty.shape()) else {
+                continue;
+            };
+            let cycles = positive(intrinsic.cycles);
+            let elements: u64 = shape.iter().map(|d| positive(*d)).product();
+            if intrinsic.macs <= 0 {
+                lanes = lanes.max(elements / cycles);
+                continue;
+            }
+            let macs = positive(intrinsic.macs);
+            if macs / cycles > best {
+                best = macs / cycles;
+                let n = shape.last().map_or(1, |d| positive(*d));
+                model.matrix = MatrixUnit {
+                    m: (elements / n).max(1),
+                    n,
+                    k: (macs / elements).max(1),
+                    cycles,
+                };
+            }
+        }
+        if best == 0 {
+            let cycles = positive(machine.scalar_cycles);
+            model.matrix = MatrixUnit {
+                m: 1,
+                n: 1,
+                k: 1,
+                cycles,
+            };
+        }
+        model.lanes = lanes.max(1);
+        let near = machine.intrinsics.first().map(|i| i.space);
+        let far = machine.far().map(|space| space.name);
+        let fills = |to: Name| machine.engine_between(far?, to);
+        let engine = near.and_then(fills).or(machine.engines.first());
+        if let Some(engine) = engine {
+            model.bytes_per_cycle = positive(engine.bytes_per_cycle);
+            model.latency = u64::try_from(engine.latency).unwrap_or(0);
+        }
+        model
+    }
+
+    /// The cycles of the products on the matrix unit: rows and columns may change places.
+    pub fn product(&self, product: &Product) -> u64 {
+        let Product { times, m, n, k } = *product;
+        let unit = self.matrix;
+        let tiles = |m: u64, n: u64| m.div_ceil(unit.m).saturating_mul(n.div_ceil(unit.n));
+        let tiles = tiles(m, n).min(tiles(n, m));
+        let calls = tiles.saturating_mul(k.div_ceil(unit.k));
+        times.saturating_mul(calls).saturating_mul(unit.cycles)
+    }
+
+    /// The cycles to move bytes in one transfer.
+    pub fn transfer(&self, bytes: u64) -> u64 {
+        match bytes {
+            0 => 0,
+            bytes => self.latency + bytes.div_ceil(self.bytes_per_cycle),
+        }
+    }
+
+    /// The cycles of an op: its work, without the bytes of what is fused.
+    pub fn cycles(&self, work: &Work, fused: &Fused) -> u64 {
+        let products: u64 = work.products.iter().map(|p| self.product(p)).sum();
+        let read = work.reads.iter().enumerate();
+        let read = read.filter(|(at, _)| !fused.operands.contains(at));
+        let read: u64 = read.map(|(_, bytes)| self.transfer(*bytes)).sum();
+        // What takes the place of a fused operand is written instead of it.
+        let kept = fused.operands.iter().filter_map(|at| work.reads.get(*at));
+        let saved = kept.max().copied().unwrap_or(0);
+        let wrote: u64 = work.writes.iter().sum();
+        let write = self.transfer(wrote.saturating_sub(saved));
+        products + work.scalars.div_ceil(self.lanes) + read + write
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_channels_use_three_sixteenths_of_the_unit() {
+        let model = CostModel::default();
+        let cycles = |k| {
+            let product = Product {
+                times: 1,
+                m: 16,
+                n: 16,
+                k,
+            };
+            model.product(&product)
+        };
+        assert_eq!(cycles(3), cycles(16));
+        assert_eq!(cycles(17), 2 * cycles(16));
+    }
+
+    #[test]
+    fn a_fused_edge_moves_nothing() {
+        let model = CostModel::default();
+        let work = Work {
+            scalars: 64,
+            reads: vec![256],
+            writes: vec![256],
+            ..Work::default()
+        };
+        let alone = model.cycles(&work, &Fused::default());
+        let fused = model.cycles(&work, &Fused { operands: vec![0] });
+        assert_eq!(alone, 64 / 16 + 2 * (64 + 256 / 8));
+        assert_eq!(fused, 64 / 16);
+    }
+}

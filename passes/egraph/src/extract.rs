@@ -1,0 +1,258 @@
+//! From an e-graph to a choice of e-nodes: cost, extraction, and the input as one that must be
+//! beaten.
+
+use egg::Id;
+use rustc_hash::FxHashMap;
+use tir::interp::EvaluateOp;
+use tir::{Name, OpInfo, Traits};
+use tir_extraction::{Options, Problem, solve};
+use tir_graph::fusion::{Part, edge_fuses};
+
+use crate::build::Program;
+use crate::cost_model::{CostModel, Fused};
+use crate::graph::{Ask, Graph};
+use crate::node::{Head, Node};
+use crate::scratch::Scratch;
+
+/// A program with its costs, in cycles.
+pub struct Extracted {
+    /// The e-node of each class that is needed.
+    pub choice: FxHashMap<Id, Node>,
+    /// What the input costs, equal ops each.
+    pub before: f64,
+    /// What the choice costs.
+    pub after: f64,
+    /// What no choice is below.
+    pub bound: f64,
+    /// Cost of each root by itself before and after, in the order of the program's.
+    pub roots: Vec<(f64, f64)>,
+}
+
+/// The cost of an e-node: that of its op, without what fuses with any node of its operands.
+pub fn cost(graph: &Graph, scratch: &mut Scratch, model: &CostModel, node: &Node) -> f64 {
+    let Head::Op { types, .. } = node.head else {
+        return 0.0;
+    };
+    if is_known(graph, node) {
+        return 0.0;
+    }
+    let work = scratch.work(graph, node);
+    let types = graph.analysis.tables.types.get(types);
+    let part = |node: &Node| {
+        let info = graph.name_of(node).and_then(|name| name.info());
+        match node.head {
+            Head::Op { types, .. } => Some(Part::new(info, graph.analysis.tables.types.get(types))),
+            _ => None,
+        }
+    };
+    let info = graph.name_of(node).and_then(|name| name.info());
+    let own = Part::new(info, types);
+    let fuses = |child: &Id| {
+        let nodes = &graph[*child].nodes;
+        !graph[*child].data.known
+            && nodes
+                .iter()
+                .filter_map(part)
+                .any(|producer| edge_fuses(&producer, &own))
+    };
+    // A group holds one product or reduction: of several operands that could be in it one is.
+    let mut operands = Vec::new();
+    let mut decided = false;
+    for (at, child) in node.children.iter().enumerate() {
+        if !fuses(child) {
+            continue;
+        }
+        let injective = graph[*child].nodes.iter().filter_map(part);
+        let injective = injective
+            .filter(|p| edge_fuses(p, &own))
+            .any(|p| p.kind == tir_graph::fusion::FusionKind::Injective);
+        if injective || !decided {
+            operands.push(at);
+            decided |= !injective;
+        }
+    }
+    model.cycles(&work, &Fused { operands }) as f64
+}
+
+/// Extracts the cheapest program that is found.
+///
+/// # Errors
+/// If the e-graph has no program for a root, which the input rules out: a bug.
+pub fn extract(
+    graph: &Graph,
+    scratch: &mut Scratch,
+    model: &CostModel,
+    program: &Program,
+    max_steps: u64,
+) -> Result<Extracted, String> {
+    let ids = graph.ids();
+    let places: FxHashMap<Id, usize> = ids.iter().enumerate().map(|(i, id)| (*id, i)).collect();
+    let place = |id: Id| places[&graph.find(id)];
+    let ranks = ranks(graph, program, &ids, &places);
+    let input = originals(graph, program);
+    // The ops of the input come first, in their order: among equals the earlier one is chosen.
+    let mut all: Vec<(usize, usize, Node)> = Vec::new();
+    for (at, id) in ids.iter().enumerate() {
+        for node in &graph[*id].nodes {
+            let rank = node_rank(program, node, &|id| ranks[place(id)]);
+            if rank <= ranks[at] {
+                let order = match node.head {
+                    Head::Leaf(index) => Some(2 * program.leaves[index as usize].after),
+                    _ => input.get(node).map(|at| 2 * at + 1),
+                };
+                all.push((order.unwrap_or(usize::MAX), at, node.clone()));
+            }
+        }
+    }
+    all.sort_by_key(|(order, at, _)| (*order, *at));
+    let mut problem = Problem {
+        classes: ids.len(),
+        ..Problem::default()
+    };
+    for (_, class, node) in &all {
+        let children: Vec<usize> = node.children.iter().map(|id| place(*id)).collect();
+        let cost = cost(graph, scratch, model, node);
+        problem
+            .nodes
+            .push(tir_extraction::Node::new(*class, cost, children));
+    }
+    problem.roots = program.roots.iter().map(|(_, id)| place(*id)).collect();
+    // The input as a choice: of each class what is defined first.
+    let mut first: Vec<Option<usize>> = vec![None; ids.len()];
+    for (number, (order, class, _)) in all.iter().enumerate() {
+        if *order != usize::MAX {
+            first[*class].get_or_insert(number);
+        }
+    }
+    let options = Options {
+        max_steps,
+        seeds: vec![first.clone()],
+        ..Options::default()
+    };
+    let solution = solve(&problem, &options).map_err(|e| e.to_string())?;
+    let choice = &solution.choice;
+    let live = program
+        .ops
+        .iter()
+        .zip(&program.live)
+        .filter(|(_, live)| **live);
+    let before = live.map(|((_, id), _)| {
+        let node = canonical(graph, *id);
+        cost(graph, scratch, model, &node)
+    });
+    let before = before.sum();
+    let roots = problem.roots.iter().map(|root| {
+        let sum = |choice: &[Option<usize>]| -> f64 {
+            let nodes = reached(&problem, choice, [*root]);
+            nodes.iter().map(|n| problem.nodes[*n].cost).sum()
+        };
+        (sum(&first), sum(choice))
+    });
+    let roots = roots.collect();
+    let chosen = reached(&problem, choice, problem.roots.iter().copied());
+    let chosen = chosen.iter().map(|number| {
+        let (_, class, node) = &all[*number];
+        (ids[*class], node.clone())
+    });
+    Ok(Extracted {
+        choice: chosen.collect(),
+        before,
+        after: solution.cost,
+        bound: solution.bound,
+        roots,
+    })
+}
+
+/// The nodes of a choice that roots need, each once.
+fn reached(
+    problem: &Problem,
+    choice: &[Option<usize>],
+    roots: impl IntoIterator<Item = usize>,
+) -> Vec<usize> {
+    let mut seen = vec![false; problem.classes];
+    let mut work: Vec<usize> = roots.into_iter().collect();
+    let mut nodes = Vec::new();
+    while let Some(class) = work.pop() {
+        if std::mem::replace(&mut seen[class], true) {
+            continue;
+        }
+        if let Some(node) = choice[class] {
+            nodes.push(node);
+            work.extend(&problem.nodes[node].children);
+        }
+    }
+    nodes.sort_unstable();
+    nodes
+}
+
+/// The first place of each e-node that an op of the input is, and of results of such.
+pub fn originals(graph: &Graph, program: &Program) -> FxHashMap<Node, usize> {
+    let mut found = FxHashMap::default();
+    for (at, (_, id)) in program.ops.iter().enumerate() {
+        let node = canonical(graph, *id);
+        found.entry(node).or_insert(at);
+        for parent in graph[*id].parents() {
+            let node = canonical(graph, parent);
+            if matches!(node.head, Head::Result(_)) {
+                found.entry(node).or_insert(at);
+            }
+        }
+    }
+    found
+}
+
+/// The e-node that was added under this number, with its children as they are called now.
+pub fn canonical(graph: &Graph, id: Id) -> Node {
+    let mut node = graph.nodes()[usize::from(id)].clone();
+    for child in &mut node.children {
+        *child = graph.find(*child);
+    }
+    node
+}
+
+/// How many ops of the skeleton must have run before a class can be computed: so that no operand
+/// of the skeleton comes to depend on a later op of it.
+fn ranks(
+    graph: &Graph,
+    program: &Program,
+    ids: &[Id],
+    places: &FxHashMap<Id, usize>,
+) -> Vec<usize> {
+    let mut ranks = vec![usize::MAX; ids.len()];
+    loop {
+        let mut changed = false;
+        for (at, id) in ids.iter().enumerate() {
+            let best = graph[*id]
+                .nodes
+                .iter()
+                .map(|node| node_rank(program, node, &|id| ranks[places[&graph.find(id)]]));
+            let best = best.min().unwrap_or(usize::MAX);
+            if best < ranks[at] {
+                ranks[at] = best;
+                changed = true;
+            }
+        }
+        if !changed {
+            return ranks;
+        }
+    }
+}
+
+fn node_rank(program: &Program, node: &Node, rank: &dyn Fn(Id) -> usize) -> usize {
+    match node.head {
+        Head::Leaf(index) => program.leaves[index as usize].rank,
+        _ => node.children.iter().map(|id| rank(*id)).max().unwrap_or(0),
+    }
+}
+
+/// Whether a node is a constant, or computed from constants alone.
+fn is_known(graph: &Graph, node: &Node) -> bool {
+    let mut found = graph.name_of(node).and_then(Name::info).into_iter();
+    let folds = |info: &OpInfo| info.can_fold() || info.interface::<dyn EvaluateOp>().is_some();
+    let computed = || {
+        matches!(node.head, Head::Op { region: None, .. })
+            && !node.children.is_empty()
+            && node.children.iter().all(|id| graph[*id].data.known)
+    };
+    found.any(|info| info.has(Traits::ConstantLike) || folds(info) && computed())
+}

@@ -1,0 +1,143 @@
+//! The e-graph of a block, and what is known of its classes.
+
+use std::cmp::Ordering;
+
+use egg::{Analysis, DidMerge, EGraph, Id};
+use tir::interp::EvaluateOp;
+use tir::{Attr, Name, OpInfo, Traits, Type};
+
+use crate::node::{Head, Index, Node, Tables};
+
+/// What is known of a class. Types are part of the e-nodes, so all nodes of a class have equal
+/// ones: a union of unequal types is refused before it is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Facts {
+    /// The types: one for a value, those of all results for a tuple.
+    pub types: Index,
+    /// The attributes of the constant that it is.
+    pub constant: Option<Index>,
+    /// Whether it is computed from constants alone, so that it need not be computed at run time.
+    pub known: bool,
+}
+
+/// The analysis of the e-graph: tables, and facts bottom-up.
+#[derive(Default)]
+pub struct Knowledge {
+    /// What the numbers in e-nodes stand for.
+    pub tables: Tables,
+}
+
+/// The e-graph.
+pub type Graph = EGraph<Node, Knowledge>;
+
+impl Analysis<Node> for Knowledge {
+    type Data = Facts;
+
+    fn make(graph: &mut Graph, node: &Node, _: Id) -> Facts {
+        match node.head {
+            Head::Leaf(index) => {
+                let ty = graph.analysis.tables.leaves[index as usize];
+                Facts {
+                    types: graph.analysis.tables.types.add(vec![ty]),
+                    constant: None,
+                    known: false,
+                }
+            }
+            Head::Result(index) => {
+                let tuple = graph[node.children[0]].data;
+                let tables = &mut graph.analysis.tables;
+                let ty = tables.types.get(tuple.types)[index as usize];
+                Facts {
+                    types: tables.types.add(vec![ty]),
+                    constant: None,
+                    known: tuple.known,
+                }
+            }
+            Head::Op {
+                name,
+                attrs,
+                types,
+                region,
+            } => {
+                let name = *graph.analysis.tables.names.get(name);
+                let info = name.info();
+                let constant = info.is_some_and(|i| i.has(Traits::ConstantLike));
+                let folds =
+                    |info: &OpInfo| info.can_fold() || info.interface::<dyn EvaluateOp>().is_some();
+                let computed = region.is_none()
+                    && !node.children.is_empty()
+                    && info.is_some_and(folds)
+                    && node.children.iter().all(|id| graph[*id].data.known);
+                Facts {
+                    types,
+                    constant: constant.then_some(attrs),
+                    known: constant || computed,
+                }
+            }
+        }
+    }
+
+    fn merge(&mut self, a: &mut Facts, b: Facts) -> DidMerge {
+        let before = *a;
+        // Two roundings of one value may meet; the one that was there first stays.
+        a.constant = match (a.constant, b.constant) {
+            (Some(x), Some(y)) => Some(x.min(y)),
+            (x, y) => x.or(y),
+        };
+        a.known |= b.known;
+        DidMerge(*a != before, (a.constant, a.known) != (b.constant, b.known))
+    }
+}
+
+/// Questions to a graph.
+pub trait Ask {
+    /// The type of a class that is a value.
+    fn ty(&self, id: Id) -> Type;
+    /// The types of a class.
+    fn types(&self, id: Id) -> &[Type];
+    /// The constant that a class is.
+    fn constant(&self, id: Id) -> Option<Attr>;
+    /// The name of the op of a node.
+    fn name_of(&self, node: &Node) -> Option<Name>;
+    /// The attributes of the op of a node.
+    fn attrs_of(&self, node: &Node) -> &[(Name, Attr)];
+    /// The classes in order of their numbers.
+    fn ids(&self) -> Vec<Id>;
+}
+
+impl Ask for Graph {
+    fn ty(&self, id: Id) -> Type {
+        self.types(id)[0]
+    }
+    fn types(&self, id: Id) -> &[Type] {
+        self.analysis.tables.types.get(self[id].data.types)
+    }
+    fn constant(&self, id: Id) -> Option<Attr> {
+        let attrs = self.analysis.tables.attrs.get(self[id].data.constant?);
+        value_of(attrs)
+    }
+    fn name_of(&self, node: &Node) -> Option<Name> {
+        Some(*self.analysis.tables.names.get(node.name()?))
+    }
+    fn attrs_of(&self, node: &Node) -> &[(Name, Attr)] {
+        match node.head {
+            Head::Op { attrs, .. } => self.analysis.tables.attrs.get(attrs),
+            _ => &[],
+        }
+    }
+    fn ids(&self) -> Vec<Id> {
+        let mut ids: Vec<Id> = self.classes().map(|class| class.id).collect();
+        ids.sort_unstable_by(by_number);
+        ids
+    }
+}
+
+/// The attribute `value` of a constant.
+pub fn value_of(attrs: &[(Name, Attr)]) -> Option<Attr> {
+    let found = attrs.iter().find(|(name, _)| *name == "value")?;
+    Some(found.1)
+}
+
+fn by_number(a: &Id, b: &Id) -> Ordering {
+    usize::from(*a).cmp(&usize::from(*b))
+}

@@ -1,0 +1,44 @@
+//! The pass `egraph`: equal programs side by side, and the cheapest of them.
+//!
+//! The ops without effects of a block become an e-graph ([`build`]), rules of the loaded dialects
+//! and of files add what is equal ([`saturate`]), a cost model of the attached machine
+//! ([`cost_model`]) tells what is cheap, `tir-extraction` picks one program for all roots together
+//! ([`extract`]), and the block is rewritten to it ([`rebuild`]). Ops with effects stay outside as
+//! a skeleton: their operands are the roots, their results leaves.
+//!
+//! **For who adds an op**: an op takes part by being `Pure`. It says what running it takes by
+//! [`tir::cost::Cost`] (`#[op(…, cost)]`); an op that says nothing reads its operands, writes its
+//! results and does one scalar operation per element. An op computed from constants alone costs
+//! nothing, since `constant-fold` takes it.
+//!
+//! **For who writes rules**: both kinds take part, with one root or several; a match needs
+//! different classes for different roots. A rule does not apply where a function gives nothing or
+//! where the right side is not well typed (that is counted); if both sides are well typed and of
+//! different types, the pass fails and names the rule. `?x:?T` on the left and the same on the
+//! right say that both sides have one type.
+#![forbid(unsafe_code)]
+// Names compare and hash by what never changes.
+#![allow(clippy::mutable_key_type)]
+
+pub mod apply;
+pub mod build;
+pub mod cost_model;
+pub mod extract;
+pub mod graph;
+pub mod matching;
+pub mod node;
+mod pass;
+pub mod rebuild;
+pub mod region;
+pub mod report;
+pub mod saturate;
+pub mod scratch;
+
+pub use pass::Egraph;
+
+use tir::PassInfo;
+
+/// All passes of this crate.
+pub fn passes() -> Vec<PassInfo> {
+    vec![PassInfo::of::<Egraph>()]
+}

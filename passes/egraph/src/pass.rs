@@ -1,0 +1,146 @@
+//! The pass.
+
+use std::sync::Arc;
+
+use tir::rewrite::canonicalization;
+use tir::{BlockId, Diagnostic, Ir, Pass, PassCx, PassResult, Patterns, RegionId, Traits, pass};
+use tir_accel::AttachedMachine;
+
+use crate::build::{build, is_inside};
+use crate::cost_model::CostModel;
+use crate::extract::extract;
+use crate::graph::Graph;
+use crate::matching::Compiled;
+use crate::rebuild::rebuild;
+use crate::report;
+use crate::saturate::{Limits, saturate};
+use crate::scratch::Scratch;
+
+pass! {
+    /// Rewrites the ops without effects of each block to the cheapest equal program that the rules
+    /// of the loaded dialects reach, by the cost of the attached machine.
+    ///
+    /// The result is never dearer than the input; at equal cost the input stays as it is.
+    pub struct Egraph = "egraph" {
+        /// Names of rules to leave out, besides those of `--disable-rule`.
+        pub disable: Vec<String> = Vec::new(),
+        /// Rounds over all rules.
+        pub iterations: usize = 12,
+        /// E-nodes of a block.
+        pub nodes: usize = 20000,
+        /// Matches of a rule in a round; a rule that has more rests for a while.
+        pub matches: usize = 1000,
+        /// Rounds in which rules with several roots take part.
+        pub joint_iterations: usize = 2,
+        /// Elements of a constant that is computed in the e-graph; larger ones are left to
+        /// `constant-fold`.
+        pub fold_elements: usize = 1024,
+        /// Steps of search of the extraction.
+        pub steps: u64 = 2000000,
+        /// Tell classes, nodes, rules that fired, and costs of each root before and after.
+        pub print: bool = false,
+    }
+}
+
+impl Pass for Egraph {
+    fn prepare(&self, parent: &Ir, cx: &mut PassCx<'_>) -> PassResult {
+        cx.analysis::<AttachedMachine>(parent);
+        Ok(())
+    }
+
+    fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
+        let attached = match cx.outer::<AttachedMachine>() {
+            Some(attached) => attached,
+            None => cx.analysis::<AttachedMachine>(ir),
+        };
+        let machine = attached.0.as_ref().map(|(info, _)| info);
+        let model = machine.map_or_else(CostModel::default, CostModel::of);
+        let mut disabled = cx.settings().disabled_rules.clone();
+        disabled.extend(self.disable.iter().cloned());
+        let patterns = canonicalization().finish(&disabled)?;
+        cx.each(ir, &|ir, cx| self.arena(ir, cx, &model, &patterns))
+    }
+}
+
+impl Egraph {
+    fn limits(&self) -> Limits {
+        Limits {
+            iterations: self.iterations,
+            nodes: self.nodes,
+            matches: self.matches,
+            joint_iterations: self.joint_iterations,
+            fold_elements: self.fold_elements,
+        }
+    }
+
+    /// All blocks of an arena, inner ones first.
+    fn arena(
+        &self,
+        ir: &mut Ir,
+        cx: &mut PassCx<'_>,
+        model: &CostModel,
+        patterns: &Patterns,
+    ) -> PassResult {
+        let functions = Arc::new(patterns.functions().clone());
+        let rules = patterns.rules().iter();
+        let rules: Vec<Compiled> = rules
+            .map(|rule| Compiled::new(rule.clone(), functions.clone()))
+            .collect();
+        let mut holders = vec![ir.root()];
+        holders.extend(ir.walk_ids());
+        let mut changed = false;
+        for op in holders.into_iter().rev() {
+            if !ir.contains(op) || ir.has(op, Traits::GraphRegion) {
+                continue;
+            }
+            let regions: Vec<RegionId> = ir.regions(op).collect();
+            let blocks = regions.iter().flat_map(|region| ir.blocks(*region));
+            let blocks: Vec<BlockId> = blocks.collect();
+            for block in blocks {
+                changed |= self.block(ir, block, cx, model, &rules)?;
+            }
+        }
+        if !changed {
+            cx.unchanged();
+        }
+        Ok(())
+    }
+
+    fn block(
+        &self,
+        ir: &mut Ir,
+        block: BlockId,
+        cx: &mut PassCx<'_>,
+        model: &CostModel,
+        rules: &[Compiled],
+    ) -> Result<bool, Vec<Diagnostic>> {
+        if rules.is_empty() || !ir.ops_in(block).any(|op| is_inside(ir, op)) {
+            return Ok(false);
+        }
+        let mut graph = Graph::default();
+        let mut scratch = Scratch::default();
+        let program = build(ir, block, &mut graph);
+        let outcome = saturate(&mut graph, &mut scratch, rules, &self.limits(), false)?;
+        let extracted = extract(&graph, &mut scratch, model, &program, self.steps);
+        let extracted = extracted.map_err(|what| {
+            let error = Diagnostic::error(format!("extraction failed: {what}"));
+            vec![error.at(ir.loc(ir.root()))]
+        })?;
+        cx.count("e-classes", graph.number_of_classes());
+        cx.count("e-nodes", graph.total_number_of_nodes());
+        for (rule, fired) in rules.iter().zip(&outcome.fired) {
+            cx.count(&format!("applied {}", rule.rule.name), fired.matches);
+        }
+        if self.print {
+            let text = report::text(ir, &graph, &program, rules, &outcome, &extracted);
+            let place = ir.loc(ir.root());
+            cx.remark(Diagnostic::remark(text.trim_end()).at(place));
+        }
+        let cheaper = extracted.after < extracted.before;
+        if cheaper {
+            let made = rebuild(ir, &graph, &program, &extracted.choice);
+            cx.count("made", made);
+        }
+        Ok(cheaper)
+    }
+}

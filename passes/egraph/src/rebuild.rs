@@ -1,0 +1,199 @@
+//! From a choice of e-nodes back to the block it came from.
+//!
+//! An op of the input that was chosen stays where it is, with its name hints and its place in the
+//! text; a new one goes right before the first op that needs it.
+
+use egg::Id;
+use rustc_hash::{FxHashMap, FxHashSet};
+use tir::{At, Ir, Loc, OpId, OpState, Value};
+
+use crate::build::{Program, is_inside};
+use crate::extract::canonical;
+use crate::graph::{Ask, Graph};
+use crate::node::{Head, Node};
+use crate::region::captures;
+
+/// Changes the block so that it computes what was chosen; says how many ops were made.
+pub fn rebuild(
+    ir: &mut Ir,
+    graph: &Graph,
+    program: &Program,
+    choice: &FxHashMap<Id, Node>,
+) -> usize {
+    let mut homes: FxHashMap<Node, OpId> = FxHashMap::default();
+    for (op, id) in &program.ops {
+        homes.entry(canonical(graph, *id)).or_insert(*op);
+    }
+    // Names and places for new ops: those of the first value that their class was.
+    let mut named: FxHashMap<Id, Value> = FxHashMap::default();
+    for (op, _) in &program.ops {
+        for result in ir.results(*op) {
+            let class = graph.find(program.values[&result]);
+            named.entry(class).or_insert(result);
+        }
+    }
+    let mut run = Run {
+        ir,
+        graph,
+        program,
+        choice,
+        inside: program.ops.iter().copied().collect(),
+        homes,
+        named,
+        done: FxHashMap::default(),
+        kept: FxHashSet::default(),
+        made: 0,
+    };
+    run.run();
+    run.made
+}
+
+struct Run<'a> {
+    ir: &'a mut Ir,
+    graph: &'a Graph,
+    program: &'a Program,
+    choice: &'a FxHashMap<Id, Node>,
+    inside: FxHashMap<OpId, Id>,
+    /// Ops of the input by their e-nodes.
+    homes: FxHashMap<Node, OpId>,
+    named: FxHashMap<Id, Value>,
+    /// The results of classes that stand in the block by now.
+    done: FxHashMap<Id, Vec<Value>>,
+    kept: FxHashSet<OpId>,
+    made: usize,
+}
+
+impl Run<'_> {
+    fn run(&mut self) {
+        let ops: Vec<OpId> = self.ir.ops_in(self.program.block).collect();
+        let roots: Vec<(Value, Id)> = self.program.roots.clone();
+        let classes: FxHashMap<Value, Id> = roots.iter().copied().collect();
+        for op in ops {
+            if self.kept.contains(&op) {
+                continue;
+            }
+            if self.inside.contains_key(&op) {
+                self.visit(op);
+                continue;
+            }
+            let mut needed: Vec<Value> = self.ir.operands(op).collect();
+            if self.ir.regions(op).len() > 0 {
+                needed.extend(captures(self.ir, op));
+            }
+            for id in needed.iter().filter_map(|value| classes.get(value)) {
+                self.class(*id, op);
+            }
+        }
+        // What only other blocks need stands before the end.
+        let end = self.ir.last(self.program.block);
+        let end = end.filter(|op| !is_inside(self.ir, *op));
+        if let Some(end) = end {
+            for (_, id) in &roots {
+                self.class(*id, end);
+            }
+        }
+        for (old, id) in &roots {
+            if let Some(new) = self.done.get(&self.graph.find(*id)) {
+                self.ir.replace_uses(*old, new[0]);
+            }
+        }
+        let dead: Vec<OpId> = self.program.ops.iter().map(|(op, _)| *op).collect();
+        for op in dead.into_iter().rev() {
+            if !self.kept.contains(&op) && self.ir.results(op).all(|v| self.ir.is_unused(v)) {
+                self.ir.erase(op);
+            }
+        }
+    }
+
+    /// An op of the input at its place: it stays if it was chosen.
+    fn visit(&mut self, op: OpId) {
+        let id = self.inside[&op];
+        let class = self.graph.find(id);
+        let node = canonical(self.graph, id);
+        let chosen = self.choice.get(&class) == Some(&node);
+        if chosen && self.homes.get(&node) == Some(&op) {
+            self.class(class, op);
+        }
+    }
+
+    /// Makes sure that a class stands before an op; gives its results.
+    fn class(&mut self, id: Id, before: OpId) -> Vec<Value> {
+        let id = self.graph.find(id);
+        if let Some(done) = self.done.get(&id) {
+            return done.clone();
+        }
+        let Some(node) = self.choice.get(&id).cloned() else {
+            panic!("internal error: class {id} was not extracted");
+        };
+        let results = match node.head {
+            Head::Leaf(index) => vec![self.program.leaves[index as usize].value],
+            Head::Result(index) => {
+                let tuple = self.class(node.children[0], before);
+                vec![tuple[index as usize]]
+            }
+            Head::Op { .. } => self.op(id, &node, before),
+        };
+        self.done.insert(id, results.clone());
+        results
+    }
+
+    fn op(&mut self, id: Id, node: &Node, before: OpId) -> Vec<Value> {
+        let home = self.homes.get(node).copied();
+        let mut operands = Vec::new();
+        for child in &node.children {
+            operands.push(self.class(*child, before)[0]);
+        }
+        if let Some(op) = home {
+            let mut old: Vec<Value> = self.ir.operands(op).collect();
+            let count = old.len();
+            if self.ir.regions(op).len() > 0 {
+                old.extend(captures(self.ir, op));
+            }
+            if op != before {
+                self.ir.move_op(op, At::Before(before));
+            }
+            if old[..count] != operands[..count] {
+                self.ir.set_operands(op, &operands[..count]);
+            }
+            let captured: Vec<(Value, Value)> = old[count..]
+                .iter()
+                .copied()
+                .zip(operands[count..].iter().copied())
+                .collect();
+            for (old, new) in captured {
+                self.ir.replace_uses_if(old, new, |ir, used| {
+                    used.op != op && ir.is_below(used.op, op)
+                });
+            }
+            self.kept.insert(op);
+            return self.ir.results(op).collect();
+        }
+        let named = self.named.get(&id).copied();
+        let source = named.and_then(|value| self.ir.owner(value));
+        let loc = source.map_or_else(|| self.ir.loc(before), |op| self.ir.loc(op));
+        let op = self.make(node, &operands, loc, before);
+        if let Some(value) = named
+            && self.ir.results(op).len() == 1
+        {
+            let hint = self.ir.hint(value);
+            self.ir.set_hint(self.ir.result(op, 0), hint);
+        }
+        self.ir.results(op).collect()
+    }
+
+    fn make(&mut self, node: &Node, operands: &[Value], loc: Loc, before: OpId) -> OpId {
+        let (Some(name), Head::Op { types, .. }) = (self.graph.name_of(node), node.head) else {
+            panic!("internal error: {node:?} is no op");
+        };
+        let mut state = OpState::new(name);
+        state.loc = loc;
+        state.operands = operands.iter().copied().collect();
+        state.attrs = self.graph.attrs_of(node).iter().copied().collect();
+        let types = self.graph.analysis.tables.types.get(types);
+        state.results = types.iter().copied().collect();
+        let op = self.ir.create_raw(state);
+        self.ir.insert(op, At::Before(before));
+        self.made += 1;
+        op
+    }
+}

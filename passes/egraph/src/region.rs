@@ -1,0 +1,93 @@
+//! Regions in e-nodes: opaque, equal if they say the same of what they use from outside.
+
+use rustc_hash::FxHashMap;
+use tir::rewrite::{hash_op, ops_are_equal};
+use tir::{At, BlockId, Ir, Mapping, OpId, Type, Value};
+
+use crate::node::Index;
+
+/// Regions by number. Each is kept as a copy of an op in an arena of its own, in which the values
+/// from outside are arguments: the first one used of each type, the second one …
+pub struct Regions {
+    ir: Ir,
+    block: BlockId,
+    arguments: FxHashMap<(Type, usize), Value>,
+    known: FxHashMap<u64, Vec<(OpId, Index)>>,
+    count: Index,
+}
+
+impl Default for Regions {
+    fn default() -> Self {
+        let mut ir = Ir::new("egraph.regions");
+        let region = ir.new_region();
+        let root = ir.root();
+        ir.attach_region(root, region);
+        let block = ir.new_block(region);
+        Self {
+            ir,
+            block,
+            arguments: FxHashMap::default(),
+            known: FxHashMap::default(),
+            count: 0,
+        }
+    }
+}
+
+/// The values that the regions of an op use from outside of it, in the order of their first use.
+pub fn captures(ir: &Ir, op: OpId) -> Vec<Value> {
+    let mut found: Vec<Value> = Vec::new();
+    let inside = |value: Value| {
+        let block = ir.value_block(value);
+        let owner = block.and_then(|block| ir.block_parent(block));
+        owner.is_some_and(|owner| ir.is_below(owner, op))
+    };
+    for inner in ir.walk_below(op) {
+        for value in ir.operands(inner) {
+            if !inside(value) && !found.contains(&value) {
+                found.push(value);
+            }
+        }
+    }
+    found
+}
+
+impl Regions {
+    /// The number of the regions of an op that uses these values from outside.
+    pub fn add(&mut self, src: &Ir, op: OpId, captures: &[Value]) -> Index {
+        let mut map = Mapping::default();
+        let mut used: FxHashMap<Type, usize> = FxHashMap::default();
+        let operands: Vec<Value> = src.operands(op).collect();
+        for value in operands.iter().chain(captures) {
+            if map.get(*value) != *value {
+                continue;
+            }
+            let ty = src.ty(*value);
+            let nth = used.entry(ty).or_default();
+            let key = (ty, *nth);
+            *nth += 1;
+            let argument = match self.arguments.get(&key) {
+                Some(known) => *known,
+                None => {
+                    let new = self.ir.add_arg(self.block, ty);
+                    self.arguments.insert(key, new);
+                    new
+                }
+            };
+            map.map(*value, argument);
+        }
+        let copy = self.ir.copy_op(src, op, At::End(self.block), &mut map);
+        let same = self.known.entry(hash_op(&self.ir, copy)).or_default();
+        let found = same
+            .iter()
+            .find(|(other, _)| ops_are_equal(&self.ir, *other, copy));
+        if let Some((_, index)) = found {
+            let index = *index;
+            self.ir.erase(copy);
+            return index;
+        }
+        let index = self.count;
+        self.count += 1;
+        same.push((copy, index));
+        index
+    }
+}

@@ -1,0 +1,375 @@
+//! Saturation: all rules at all their places, again and again, within limits that do not depend
+//! on time.
+//!
+//! The limit on matches and the way rules that exceed it are left out for a while follow egg's
+//! backoff scheduler (Willsey et al., "egg: Fast and Extensible Equality Saturation", POPL 2021);
+//! the loop is our own, since egg's stops by the clock.
+
+use std::collections::BTreeMap;
+
+use egg::Id;
+use rustc_hash::FxHashSet;
+use tir::{Diagnostic, Name, Traits};
+
+use crate::apply::{Declined, Tree, add_right, left_tree};
+use crate::graph::{Ask, Graph};
+use crate::matching::{Bindings, Compiled};
+use crate::node::{Head, Node};
+use crate::scratch::{self, Fold, Scratch};
+
+/// When saturation gives up.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Rounds over all rules.
+    pub iterations: usize,
+    /// E-nodes.
+    pub nodes: usize,
+    /// Matches of one rule in one round; a rule that has more rests, twice as long and with twice
+    /// as many allowed each time.
+    pub matches: usize,
+    /// Rounds in which rules with several roots take part.
+    pub joint_iterations: usize,
+    /// Elements of a constant that is computed here; larger ones are left to `constant-fold`.
+    pub fold_elements: usize,
+}
+
+/// Rounds that a rule rests the first time.
+const REST: usize = 5;
+
+/// Why saturation ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stop {
+    /// No rule has anything to add.
+    Saturated,
+    /// [`Limits::iterations`].
+    Iterations,
+    /// [`Limits::nodes`].
+    Nodes,
+}
+
+/// What a rule did.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Fired {
+    /// Places where its left side stands.
+    pub matches: usize,
+    /// Classes that it united.
+    pub united: usize,
+    /// Places where its right side is not well typed.
+    pub untyped: usize,
+    /// How often it was left out since it had too many matches.
+    pub rested: usize,
+}
+
+/// An equation that a rule or a fold gave: the terms on the left are those on the right.
+#[derive(Clone, Debug)]
+pub struct Equation {
+    /// The rule, by its place in the list; `None` for a fold.
+    pub rule: Option<usize>,
+    /// Terms on the left.
+    pub left: Vec<Tree>,
+    /// Terms on the right, as many.
+    pub right: Vec<Tree>,
+}
+
+/// How saturation went.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Why it ended.
+    pub stop: Stop,
+    /// Rounds.
+    pub iterations: usize,
+    /// By the place of the rule in the list.
+    pub fired: Vec<Fired>,
+    /// Classes that folding united with a constant or an operand.
+    pub folded: usize,
+    /// Everything that was learned, in order, if it was asked for.
+    pub equations: Vec<Equation>,
+}
+
+/// Applies rules until nothing is new or a limit is reached.
+///
+/// # Errors
+/// If a rule makes values of different types equal.
+pub fn saturate(
+    graph: &mut Graph,
+    scratch: &mut Scratch,
+    rules: &[Compiled],
+    limits: &Limits,
+    explain: bool,
+) -> Result<Outcome, Diagnostic> {
+    let mut run = Run {
+        graph,
+        scratch,
+        rules,
+        limits,
+        explain,
+        rests: vec![Rest::default(); rules.len()],
+        applied: vec![FxHashSet::default(); rules.len()],
+        tried: FxHashSet::default(),
+        out: Outcome {
+            stop: Stop::Saturated,
+            iterations: 0,
+            fired: vec![Fired::default(); rules.len()],
+            folded: 0,
+            equations: Vec::new(),
+        },
+    };
+    run.run()?;
+    Ok(run.out)
+}
+
+#[derive(Clone, Default)]
+struct Rest {
+    until: usize,
+    times: u32,
+}
+
+struct Run<'a> {
+    graph: &'a mut Graph,
+    scratch: &'a mut Scratch,
+    rules: &'a [Compiled],
+    limits: &'a Limits,
+    explain: bool,
+    rests: Vec<Rest>,
+    /// Places where a rule was applied already.
+    applied: Vec<FxHashSet<(Vec<Id>, Bindings)>>,
+    /// E-nodes that were folded already, or cannot be.
+    tried: FxHashSet<(Node, Vec<Option<u32>>)>,
+    out: Outcome,
+}
+
+impl Run<'_> {
+    fn run(&mut self) -> Result<(), Diagnostic> {
+        self.graph.rebuild();
+        self.fold();
+        loop {
+            if self.out.iterations == self.limits.iterations {
+                self.out.stop = Stop::Iterations;
+                return Ok(());
+            }
+            self.out.iterations += 1;
+            let before = (self.graph.total_number_of_nodes(), self.united());
+            let mut rested = false;
+            let mut found = Vec::new();
+            for (at, rule) in self.rules.iter().enumerate() {
+                let joint = rule.roots.len() > 1;
+                if joint && self.out.iterations > self.limits.joint_iterations {
+                    continue;
+                }
+                let rest = &mut self.rests[at];
+                if self.out.iterations <= rest.until {
+                    rested = true;
+                    continue;
+                }
+                let allowed = self.limits.matches << rest.times.min(32);
+                let matches = rule.find(self.graph, allowed);
+                if matches.len() > allowed {
+                    rest.until = self.out.iterations + (REST << rest.times.min(32));
+                    rest.times += 1;
+                    self.out.fired[at].rested += 1;
+                    rested = true;
+                    continue;
+                }
+                found.push((at, matches));
+            }
+            for (at, matches) in found {
+                for found in matches {
+                    if self.graph.total_size() >= self.limits.nodes {
+                        self.graph.rebuild();
+                        self.out.stop = Stop::Nodes;
+                        return Ok(());
+                    }
+                    self.apply(at, &found)?;
+                }
+            }
+            self.graph.rebuild();
+            self.fold();
+            if before == (self.graph.total_number_of_nodes(), self.united()) {
+                if !rested {
+                    return Ok(());
+                }
+                // Nothing else is left to do: those that rest may go on.
+                let next = self.rests.iter().map(|rest| rest.until);
+                let next = next.filter(|until| *until > self.out.iterations).min();
+                let skipped = next.unwrap_or_default().saturating_sub(self.out.iterations);
+                for rest in &mut self.rests {
+                    rest.until = rest.until.saturating_sub(skipped);
+                }
+            }
+        }
+    }
+
+    fn united(&self) -> usize {
+        self.out.folded + self.out.fired.iter().map(|f| f.united).sum::<usize>()
+    }
+
+    fn apply(&mut self, at: usize, found: &crate::matching::Match) -> Result<(), Diagnostic> {
+        let rule = &self.rules[at];
+        let key = (found.roots.clone(), found.bindings.clone());
+        if !self.applied[at].insert(key) {
+            return Ok(());
+        }
+        self.out.fired[at].matches += 1;
+        let made = match add_right(self.graph, self.scratch, rule, found) {
+            Ok(made) => made,
+            Err(Declined::Uncomputed) => return Ok(()),
+            Err(Declined::Untyped) => {
+                self.out.fired[at].untyped += 1;
+                return Ok(());
+            }
+            Err(Declined::Clash { left, right }) => {
+                let what = "makes a value of type";
+                let name = rule.rule.name;
+                let text = format!("rule '{name}' {what} {left} equal to one of type {right}");
+                return Err(Diagnostic::error(text).at(rule.rule.loc));
+            }
+        };
+        let mut news = false;
+        for (root, (new, _)) in found.roots.iter().zip(&made) {
+            if self.graph.union(*root, *new) {
+                news = true;
+                self.out.fired[at].united += 1;
+            }
+        }
+        if news && self.explain {
+            let left = rule.roots.iter();
+            let left = left.map(|root| left_tree(self.graph, rule, found, *root));
+            self.out.equations.push(Equation {
+                rule: Some(at),
+                left: left.collect(),
+                right: made.into_iter().map(|(_, tree)| tree).collect(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Folds until nothing folds any more.
+    fn fold(&mut self) {
+        loop {
+            let mut news = false;
+            for id in self.graph.ids() {
+                if self.graph[id].data.constant.is_some() {
+                    continue;
+                }
+                for node in self.graph[id].nodes.clone() {
+                    news |= self.fold_node(id, &node);
+                }
+            }
+            if !news {
+                return;
+            }
+            self.graph.rebuild();
+        }
+    }
+
+    fn fold_node(&mut self, id: Id, node: &Node) -> bool {
+        let Some(name) = self.graph.name_of(node) else {
+            return false;
+        };
+        let constants = node.children.iter().map(|c| self.graph[*c].data.constant);
+        let key = (node.clone(), constants.collect());
+        if !self.tried.insert(key) {
+            return self.fold_by_trait(id, node, name);
+        }
+        let Some(folds) = self
+            .scratch
+            .fold(self.graph, node, self.limits.fold_elements)
+        else {
+            return self.fold_by_trait(id, node, name);
+        };
+        let several = self.graph.types(id).len() != 1;
+        let mut news = false;
+        for (index, fold) in folds.into_iter().enumerate() {
+            let leaf = node.children.iter().map(|c| Tree::Class(*c)).collect();
+            let mut left = Tree::Node(node.head, leaf);
+            let mut root = id;
+            if several {
+                let head = Head::Result(index as u32);
+                let Some(result) = self.graph.lookup(Node::new(head, [id])) else {
+                    continue;
+                };
+                left = Tree::Node(head, vec![left]);
+                root = result;
+            }
+            let ty = self.graph.ty(root);
+            let (new, right) = match fold {
+                Fold::Operand(operand) => (operand, Tree::Class(operand)),
+                Fold::Constant(attr) => {
+                    let made = scratch::constant(self.graph, name.dialect(), attr, ty);
+                    let Some(node) = made else { continue };
+                    let tree = Tree::Node(node.head, Vec::new());
+                    (self.graph.add(node), tree)
+                }
+            };
+            if self.graph.ty(new) == ty {
+                news |= self.unite(root, new, left, right);
+            }
+        }
+        news
+    }
+
+    /// `f(f(x))` by what traits say of `f`.
+    fn fold_by_trait(&mut self, id: Id, node: &Node, name: Name) -> bool {
+        let Some(info) = name.info() else {
+            return false;
+        };
+        let involution = info.has(Traits::Involution);
+        let [child] = node.children[..] else {
+            return false;
+        };
+        if !involution && !info.has(Traits::Idempotent) {
+            return false;
+        }
+        let same = |other: &&Node| match (node.head, other.head) {
+            (
+                Head::Op { name, attrs, .. },
+                Head::Op {
+                    name: n, attrs: a, ..
+                },
+            ) => (name, attrs) == (n, a),
+            _ => false,
+        };
+        let inner: Vec<Node> = self.graph[child]
+            .nodes
+            .iter()
+            .filter(same)
+            .cloned()
+            .collect();
+        let mut news = false;
+        for inner in inner {
+            let below = inner.children[0];
+            let inside = Tree::Node(inner.head, vec![Tree::Class(below)]);
+            let (new, right) = match involution {
+                true => (below, Tree::Class(below)),
+                false => (child, inside.clone()),
+            };
+            if self.graph.ty(new) == self.graph.ty(id) {
+                let left = Tree::Node(node.head, vec![inside]);
+                news |= self.unite(id, new, left, right);
+            }
+        }
+        news
+    }
+
+    fn unite(&mut self, root: Id, new: Id, left: Tree, right: Tree) -> bool {
+        if !self.graph.union(root, new) {
+            return false;
+        }
+        self.out.folded += 1;
+        if self.explain {
+            self.out.equations.push(Equation {
+                rule: None,
+                left: vec![left],
+                right: vec![right],
+            });
+        }
+        true
+    }
+}
+
+/// The rules that did something, by name.
+pub fn fired<'a>(rules: &'a [Compiled], outcome: &'a Outcome) -> BTreeMap<Name, &'a Fired> {
+    let all = rules.iter().zip(&outcome.fired);
+    let did = all.filter(|(_, fired)| **fired != Fired::default());
+    did.map(|(rule, fired)| (rule.rule.name, fired)).collect()
+}

@@ -3,8 +3,10 @@
 //! `tir-bench ir [--rounds N]`: parse, verify and print 1,000 functions of 200 ops in generic
 //! form, tir-opt beside mlir-opt-22; CPU seconds, wall seconds and peak memory, medians.
 //! `tir-bench start`: start-up of tir-opt on an empty file.
+//! `tir-bench extract [FILE.json…]`: extraction beside its bound and bottom-up extraction.
 //! `tir-bench generate`: the program on stdout.
 
+mod extract;
 mod program;
 
 use std::io::Write;
@@ -136,10 +138,11 @@ fn main() -> ExitCode {
     let done = match args.first().map(String::as_str) {
         Some("ir") => ir(rounds),
         Some("start") => start(rounds),
+        Some("extract") => extract::extract(&args[1..]),
         Some("generate") => std::io::stdout()
             .write_all(program::generic_program(1000, 200).as_bytes())
             .map_err(|e| e.to_string()),
-        _ => Err("usage: tir-bench ir|start|generate [--rounds N]".to_string()),
+        _ => Err("usage: tir-bench ir|start|extract|generate [--rounds N]".to_string()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

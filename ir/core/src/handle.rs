@@ -9,11 +9,13 @@ use crate::intern::{Cell, Local, Object, Table, stable_hash};
 /// Interned data that says its kind.
 pub(crate) trait Kinded: Object + Debug + Display {
     fn kind(&self) -> &'static str;
+    fn storage(&self) -> Option<Handle>;
 }
 
 /// Data under the name of its kind.
 struct Entry<T> {
     kind: &'static str,
+    storage: Option<Handle>,
     data: T,
 }
 impl<T: Any + Send + Sync> Object for Entry<T> {
@@ -35,6 +37,9 @@ impl<T: Any + Debug + Display + Send + Sync> Kinded for Entry<T> {
     fn kind(&self) -> &'static str {
         self.kind
     }
+    fn storage(&self) -> Option<Handle> {
+        self.storage
+    }
 }
 
 /// Points to data in a table: `Copy`, compared by identity, hashed by structure.
@@ -47,13 +52,21 @@ impl Handle {
         table: &Table<dyn Kinded>,
         local: &Local<dyn Kinded>,
         kind: &'static str,
+        storage: Option<Handle>,
         data: T,
     ) -> Self
     where
         T: Any + Eq + Hash + Debug + Display + Send + Sync,
     {
         let hash = stable_hash(&(kind, &data));
-        let entry = |data| Box::new(Entry { kind, data }) as Box<dyn Kinded>;
+        let entry = |data| {
+            let entry = Entry {
+                kind,
+                storage,
+                data,
+            };
+            Box::new(entry) as Box<dyn Kinded>
+        };
         Self(local.intern(table, hash, data, entry))
     }
     /// The data, if it is of this type.
@@ -63,6 +76,10 @@ impl Handle {
     /// The name of its kind.
     pub fn kind(self) -> &'static str {
         self.0.object.kind()
+    }
+    /// What its values are stored as, where that is something else.
+    pub fn storage(self) -> Option<Handle> {
+        self.0.object.storage()
     }
     /// Writes a dialect's kind as `!d.kind<…>` with this sign in front, a builtin one as it is.
     pub fn write(self, f: &mut fmt::Formatter<'_>, sign: char) -> fmt::Result {

@@ -17,6 +17,12 @@ pub trait TypeData: Any + Eq + Hash + Debug + Display + Send + Sync {
     /// The name, `dialect.type` (`!dialect.type<…>` in text). Without a dot the type is builtin
     /// and `Display` prints all of it.
     const NAME: &'static str;
+
+    /// The integer, index or float that a value is in memory. A type that says one may be the
+    /// element of tensors and buffers: it has a size, constants, and runs.
+    fn storage(&self) -> Option<Type> {
+        None
+    }
 }
 
 static TYPES: Table<dyn Kinded> = Table::new();
@@ -29,7 +35,8 @@ pub struct Type(Handle);
 impl Type {
     /// The type with this data.
     pub fn new<T: TypeData>(data: T) -> Self {
-        Self(LOCAL.with(|local| Handle::new(&TYPES, local, T::NAME, data)))
+        let storage = data.storage().map(|ty| ty.0);
+        Self(LOCAL.with(|local| Handle::new(&TYPES, local, T::NAME, storage, data)))
     }
 
     /// The data, if the type is of this kind.
@@ -40,6 +47,12 @@ impl Type {
     /// Whether the type is of this kind.
     pub fn is<T: TypeData>(self) -> bool {
         self.get::<T>().is_some()
+    }
+
+    /// The integer, index or float that a value of this type is in memory: the type itself, or
+    /// what a dialect's type says.
+    pub fn storage(self) -> Type {
+        self.0.storage().map_or(self, Self)
     }
 
     /// The name of its kind: `integer`, `tensor`, `accel.token`.
@@ -144,12 +157,13 @@ impl Type {
     /// The number of bits a scalar of this type takes in memory; `index` counts as 64. `None`
     /// for what is not a scalar.
     pub fn bits(self) -> Option<u32> {
-        if let Some(t) = self.get::<IntType>() {
+        let stored = self.storage();
+        if let Some(t) = stored.get::<IntType>() {
             Some(t.width)
-        } else if self.is_index() {
+        } else if stored.is_index() {
             Some(64)
         } else {
-            self.get::<FloatType>().map(|t| t.bits())
+            stored.get::<FloatType>().map(|t| t.bits())
         }
     }
 

@@ -33,8 +33,10 @@ impl Kind {
     /// `i1`.
     pub const BOOL: Kind = Kind::Int(1);
 
-    /// The kind of a scalar type; `None` for other types and integers of more than 64 bits.
+    /// The kind of a scalar type, of a dialect's by what it is stored as; `None` for other types
+    /// and integers of more than 64 bits.
     pub fn of(ty: Type) -> Option<Kind> {
+        let ty = ty.storage();
         if let Some(format) = ty.get::<FloatType>() {
             return Some(match format {
                 FloatType::F16 => Kind::F16,
@@ -177,6 +179,7 @@ pub(crate) fn wrap(value: i64, width: u8) -> i64 {
 /// The element type of an array of these scalars; integers of odd widths take the next larger.
 pub fn dtype_of(ty: Type) -> Option<DType> {
     let unsigned = ty
+        .storage()
         .get::<IntType>()
         .is_some_and(|t| t.sign == Sign::Unsigned);
     Some(match Kind::of(ty)? {

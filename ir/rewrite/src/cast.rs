@@ -1,6 +1,6 @@
 //! Conversion of types, and the casts that hold converted and unconverted ops together meanwhile.
 
-use tir_core::{At, Builder, FunctionType, Ir, Name, OpId, Type, Value};
+use tir_core::{At, Builder, FunctionType, Ir, Name, OpId, Type, TypeAttr, Value};
 
 /// The op that stands between a value of one type and its use as another during a conversion.
 pub const CAST: &str = "builtin.unrealized_conversion_cast";
@@ -76,8 +76,8 @@ impl TypeConverter {
         self.convert(ty) == Some(ty)
     }
 
-    /// Whether all operands, results and block arguments of an op have types that stay: the usual
-    /// condition of dynamic legality.
+    /// Whether all operands, results and block arguments of an op have types that stay, and the
+    /// attributes that are types stay too: the usual condition of dynamic legality.
     pub fn is_legal_op(&self, ir: &Ir, op: OpId) -> bool {
         let (inner, root) = ir.op(op).inner();
         let blocks = inner
@@ -85,10 +85,20 @@ impl TypeConverter {
             .flat_map(|r| inner.blocks(r).collect::<Vec<_>>());
         ir.operands(op).all(|v| self.is_legal(ir.ty(v)))
             && ir.results(op).all(|v| self.is_legal(ir.ty(v)))
+            && type_attrs(inner, root)
+                .iter()
+                .all(|(_, ty)| self.is_legal(*ty))
             && blocks
                 .flat_map(|b| inner.args(b).collect::<Vec<_>>())
                 .all(|v| self.is_legal(inner.ty(v)))
     }
+}
+
+/// The attributes of an op that are types.
+pub(crate) fn type_attrs(ir: &Ir, op: OpId) -> Vec<(Name, Type)> {
+    let types = ir.attrs(op).iter();
+    let types = types.filter_map(|(name, attr)| Some((*name, attr.get::<TypeAttr>()?.0)));
+    types.collect()
 }
 
 /// The operand of a cast of one value.

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
-use tir_core::{At, Definition, Diagnostic, Ir, Name, Op, OpId, Type, Value};
+use tir_core::{At, Attr, Definition, Diagnostic, Ir, Name, Op, OpId, Type, TypeAttr, Value};
 
-use crate::cast::{CAST, TypeConverter, cast_source, reconcile};
+use crate::cast::{CAST, TypeConverter, cast_source, reconcile, type_attrs};
 use crate::pattern::{Decline, Pattern, PatternSet, Patterns};
 use crate::rewriter::{Event, Rewriter};
 use crate::target::{Legality, Target};
@@ -304,8 +304,8 @@ fn follows_definition(ir: &Ir, cast: OpId, value: Value) -> bool {
     ir.block_of(cast) == ir.value_block(value) && before == ir.owner(value)
 }
 
-/// A pattern that changes nothing of an op but types: operands as adapted, results and block
-/// arguments as the converter says.
+/// A pattern that changes nothing of an op but types: operands as adapted; results, block arguments
+/// and attributes that are types (the signature of a function) as the converter says.
 struct Retype {
     name: String,
     root: Name,
@@ -328,8 +328,15 @@ impl Pattern for Retype {
         for arg in args.flat_map(|b| rw.args(b)) {
             rw.convert_type(rw.ty(arg))?;
         }
+        let attrs = type_attrs(rw, op)
+            .into_iter()
+            .map(|(name, ty)| Ok((name, rw.convert_type(ty)?)));
+        let attrs = attrs.collect::<Result<Vec<_>, Decline>>()?;
         for region in regions {
             rw.convert_region(region)?;
+        }
+        for (name, ty) in attrs {
+            rw.set_attr(op, name, Attr::new(TypeAttr(ty)));
         }
         for value in results {
             let ty = rw.convert_type(rw.ty(value))?;
@@ -342,7 +349,7 @@ impl Pattern for Retype {
 
 impl PatternSet {
     /// Adds a pattern for conversions that changes nothing of these ops but types: operands,
-    /// results and block arguments.
+    /// results, block arguments, and attributes that are types, as the signature of a function.
     pub fn retype<T: Op>(&mut self) -> &mut Self {
         self.retype_op(T::SPEC.name)
     }

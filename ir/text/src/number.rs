@@ -157,8 +157,9 @@ pub(crate) fn dense(r: &Reading<'_>, pair: Pair<'_, Rule>) -> Result<Attr, Failu
     };
     let at = ty.as_str();
     let ty = r.ty(ty)?;
-    let elem = ty.elem();
-    let Some(shape) = ty.shape().filter(|_| elem != ty) else {
+    // Elements are written as they are stored.
+    let elem = ty.elem().storage();
+    let Some(shape) = ty.shape() else {
         return Err(r.error(
             at,
             format!("elements are of a tensor or vector type, not {ty}"),

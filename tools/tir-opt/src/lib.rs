@@ -2,8 +2,8 @@
 //!
 //! ```no_run
 //! fn main() -> std::process::ExitCode {
-//!     // The stock tool, with a dialect and passes of one's own:
-//!     // tir_opt::stock().dialects([&my_dialect::DIALECT]).passes([PassInfo::of::<MyPass>()])
+//!     // The stock tool, with a name, a dialect and passes of one's own:
+//!     // tir_opt::stock().named("my-opt", "…").dialects([&my::DIALECT]).passes(my::passes())
 //!     tir_opt::main(tir_opt::stock())
 //! }
 //! ```
@@ -49,6 +49,15 @@ impl Tool {
             about,
             dialects: Vec::new(),
             passes: PassRegistry::new(),
+        }
+    }
+    /// The same under another name.
+    #[must_use]
+    pub fn named(self, name: &'static str, about: &'static str) -> Self {
+        Self {
+            name,
+            about,
+            ..self
         }
     }
     /// Adds dialects.

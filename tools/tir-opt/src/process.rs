@@ -25,6 +25,7 @@ pub(crate) fn process(
     color: bool,
 ) -> Outcome {
     let mut job = Job {
+        tool: tool.name,
         options,
         sources: Sources::default(),
         color,
@@ -60,6 +61,7 @@ pub(crate) fn process(
 }
 
 struct Job<'a> {
+    tool: &'static str,
     options: &'a Options,
     sources: Sources,
     color: bool,
@@ -205,7 +207,7 @@ impl Job<'_> {
         reported.extend(report.remarks);
         if !report.errors.is_empty() {
             if let (Some(path), Some(text)) = (&options.reproducer, original) {
-                let text = reproducer(&options.pipeline, &text);
+                let text = reproducer(self.tool, &options.pipeline, &text);
                 if let Err(e) = write(path, text.as_bytes()) {
                     reported.push(Diagnostic::warning(e.message));
                 }
@@ -312,8 +314,8 @@ impl Job<'_> {
     }
 }
 
-/// A test that runs the pipeline on the program.
-fn reproducer(pipeline: &str, text: &str) -> String {
+/// A test that runs the pipeline on the program with this tool.
+fn reproducer(tool: &str, pipeline: &str, text: &str) -> String {
     let pipeline = pipeline.replace('\n', " ");
-    format!("// RUN: tir-opt %s --pass-pipeline='{pipeline}'\n\n{text}")
+    format!("// RUN: {tool} %s --pass-pipeline='{pipeline}'\n\n{text}")
 }

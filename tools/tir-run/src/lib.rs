@@ -16,12 +16,16 @@ pub use summary::{Compared, InputSummary, OutputSummary, Summary};
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches};
 use tir::{Diagnostic, Dialect, Sources};
 
-/// The main function of a runner that knows these dialects.
-pub fn main(dialects: &[&'static Dialect]) -> ExitCode {
-    let options = match Options::try_parse() {
+/// The main function of a runner of this name that knows these dialects.
+pub fn main(name: &'static str, dialects: &[&'static Dialect]) -> ExitCode {
+    let command = Options::command().name(name);
+    let options = command
+        .try_get_matches()
+        .and_then(|matches| Options::from_arg_matches(&matches));
+    let options = match options {
         Ok(options) => options,
         Err(e) => {
             // Nothing is left to do when the message cannot be shown.

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    tir_run::main(tir_opt::DIALECTS)
+    tir_run::main("tir-run", tir_opt::DIALECTS)
 }

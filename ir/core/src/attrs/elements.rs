@@ -65,14 +65,14 @@ impl DenseElements {
     /// The element at a row-major position as a number.
     pub fn number(&self, index: usize) -> f64 {
         let bits = self.bits(index);
-        let elem = self.ty.elem();
+        let elem = self.ty.elem().storage();
         match elem.get::<FloatType>() {
             Some(&format) => float_value(bits, format),
             None => sign_extend(bits, elem) as f64,
         }
     }
     fn element(&self, f: &mut fmt::Formatter<'_>, index: usize) -> fmt::Result {
-        let elem = self.ty.elem();
+        let elem = self.ty.elem().storage();
         let bits = self.bits(index);
         match elem.get::<FloatType>() {
             Some(&format) => f.write_str(&float_text(float_value(bits, format), elem)),
@@ -100,6 +100,7 @@ impl DenseElements {
 /// The integer of a type behind little-endian bits; unsigned types are not sign-extended.
 pub fn sign_extend(bits: u64, ty: Type) -> i64 {
     let unsigned = ty
+        .storage()
         .get::<IntType>()
         .is_some_and(|t| t.sign == Sign::Unsigned);
     let width = ty.bits().unwrap_or(64).clamp(1, 64);

@@ -40,7 +40,7 @@ pub struct Attr(Handle);
 impl Attr {
     /// The attribute with this data.
     pub fn new<T: AttrData>(data: T) -> Self {
-        Self(LOCAL.with(|local| Handle::new(&ATTRS, local, T::NAME, data)))
+        Self(LOCAL.with(|local| Handle::new(&ATTRS, local, T::NAME, None, data)))
     }
 
     /// The data, if the attribute is of this kind.

@@ -146,3 +146,18 @@ pub fn windows(
         window(input[1], kw, sw, dw, left, right),
     ])
 }
+
+/// A dimension of so many, counted from the first.
+pub fn axis(axis: i64, rank: usize) -> Result<usize, Failure> {
+    let at = usize::try_from(axis).ok().filter(|at| *at < rank);
+    at.ok_or_else(|| format!("has axis {axis} for rank {rank}").into())
+}
+
+/// A list with a number for each dimension.
+pub fn list(name: &str, list: &[i64], rank: usize) -> Result<(), Failure> {
+    if list.len() != rank {
+        let found = list.len();
+        return Err(format!("has {found} {name} for rank {rank}").into());
+    }
+    Ok(())
+}

@@ -20,7 +20,7 @@ HERE = Path(__file__).parent
 OPSET = 17
 
 
-def case(name, op, inputs, constants=(), outputs=1, **attributes):
+def case(name, op, inputs, constants=(), outputs=1, opset=OPSET, **attributes):
     """One case: `op` on inputs and then constants. Each of them is a shape (random f32) or an
     array, which is taken as it is; None is an omitted operand. An input array is stored too."""
     random = np.random.RandomState(zlib.crc32(name.encode()))
@@ -49,8 +49,8 @@ def case(name, op, inputs, constants=(), outputs=1, **attributes):
     def model():
         return helper.make_model(
             graph,
-            opset_imports=[helper.make_opsetid("", OPSET)],
-            ir_version=8,
+            opset_imports=[helper.make_opsetid("", opset)],
+            ir_version=8 if opset < 18 else 10,
             producer_name="tir make_cases.py",
         )
 
@@ -155,6 +155,162 @@ def shapes():
     case("reshape_allowzero", "Reshape", [(0, 3)], [ints(3, 0)], allowzero=1)
 
 
+def floats(*values):
+    return np.array(values, np.float32)
+
+
+SPECIAL = floats(np.inf, -np.inf, -0.0, 0.0, 1e-40, -3.0, 88.0, -88.0, 0.5)
+# What is not a number only where the runtime says what comes of it.
+NAN = floats(np.nan, 1.0, -1.0)
+
+
+def functions():
+    """Elementwise functions of one operand."""
+    random = np.random.RandomState(7)
+    wide = random.uniform(-6, 6, (2, 3, 4)).astype(np.float32)
+    positive = random.uniform(0.01, 9, (2, 3, 4)).astype(np.float32)
+    for op in ("Sigmoid", "Tanh", "Exp", "Neg", "Abs", "Erf", "Reciprocal", "Floor", "Ceil", "Round", "Sin", "Cos"):
+        case(op.lower(), op, [wide])
+    for op in ("Log", "Sqrt"):
+        case(op.lower(), op, [positive])
+    for op in ("Sigmoid", "Tanh", "Exp", "Neg", "Abs", "Erf", "Reciprocal", "Floor", "Ceil"):
+        case(f"{op.lower()}_special", op, [SPECIAL])
+    case("log_special", "Log", [floats(np.inf, 0.0, 1.0, -1.0, 1e-38)])
+    case("sqrt_special", "Sqrt", [floats(np.inf, 0.0, -0.0, -1.0, 1e-38)])
+    for op in ("Sigmoid", "Tanh", "Exp", "Sqrt", "Abs", "Neg"):
+        case(f"{op.lower()}_nan", op, [NAN])
+    case("round_ties", "Round", [floats(0.5, 1.5, 2.5, -0.5, -1.5, 0.49999997)])
+    case("neg_int", "Neg", [ints(1, -2, 0)])
+    case("abs_int", "Abs", [ints(1, -2, 0)])
+    case("exp_scalar", "Exp", [()])
+    case("tanh_rank5", "Tanh", [(1, 2, 1, 3, 2)])
+    case("clip", "Clip", [wide], [floats(-1)[0:1].reshape(()), floats(2).reshape(())])
+    case("clip_relu6", "Clip", [wide], [floats(0).reshape(()), floats(6).reshape(())])
+    case("clip_low", "Clip", [wide], [floats(-1).reshape(())])
+    case("clip_high", "Clip", [wide], [None, floats(1).reshape(())])
+    case("clip_none", "Clip", [wide])
+    case("clip_special", "Clip", [SPECIAL], [floats(-4).reshape(()), floats(5).reshape(())])
+    case("clip_inputs", "Clip", [wide, floats(-1).reshape(()), floats(2).reshape(())])
+    case("clip_int", "Clip", [ints(-5, 0, 3, 9)], [np.array(-1), np.array(4)])
+    case("leaky_relu", "LeakyRelu", [wide])
+    case("leaky_relu_alpha", "LeakyRelu", [wide], alpha=0.3)
+    case("leaky_relu_special", "LeakyRelu", [SPECIAL])
+    case("hard_sigmoid", "HardSigmoid", [wide])
+    case("hard_sigmoid_alpha", "HardSigmoid", [wide], alpha=0.5, beta=0.1)
+    case("hard_swish", "HardSwish", [wide])
+    case("gelu", "Gelu", [wide], opset=20)
+    case("gelu_tanh", "Gelu", [wide], opset=20, approximate="tanh")
+
+
+def pairs():
+    """Elementwise functions of two and more operands."""
+    x, y = (2, 3, 4), (3, 1)
+    integers = np.arange(-6, 6).reshape(3, 4)
+    for op in ("Sub", "Mul", "Div"):
+        name = op.lower()
+        case(name, op, [x, x])
+        case(f"{name}_broadcast", op, [x, y])
+        case(f"{name}_rank5", op, [(2, 1, 3, 1, 2), (4, 1, 2, 1)])
+        case(f"{name}_same", op, [(), ()])
+    case("sub_int", "Sub", [integers, ints(5)])
+    case("mul_int", "Mul", [integers, ints(1, 2, 3, 4)])
+    case("div_int", "Div", [integers, ints(-3)])
+    case("div_special", "Div", [floats(1, -1, 0, np.inf), floats(0, 0, 5, 3)])
+    for op in ("Max", "Min"):
+        name = op.lower()
+        case(name, op, [x, x])
+        case(f"{name}_broadcast", op, [x, y])
+        case(f"{name}_three", op, [x, y, (4,)])
+        case(f"{name}_one", op, [x])
+        case(f"{name}_int", op, [integers, np.array([[2]])])
+        case(f"{name}_special", op, [floats(np.inf, -np.inf, 3, 3), floats(1, 1, -np.inf, np.inf)])
+    case("sum_three", "Sum", [x, y, (4,)])
+    case("mean_three", "Mean", [x, y, (4,)])
+    base = np.array([[0.5, 1.0, 2.0, 3.5]], np.float32)
+    case("pow", "Pow", [base, floats(-1, 0, 2, 0.5)])
+    case("pow_square", "Pow", [x], [floats(2).reshape(())])
+    case("pow_int_exponent", "Pow", [x], [np.array(3)])
+    case("pow_broadcast", "Pow", [base, np.array([[2], [3]], np.float32)])
+    few = np.array([[1, 2, 3], [3, 2, 1]], np.float32)
+    for op in ("Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual"):
+        name = "".join("_" + c.lower() if c.isupper() else c for c in op)[1:]
+        case(name, op, [few, floats(1, 2, 2)])
+        case(f"{name}_int", op, [integers, ints(0)])
+        case(f"{name}_nan", op, [floats(np.nan, 1.0, 2.0), floats(np.nan, np.nan, 2.0)])
+    truth, row = np.array([[True, False], [False, True]]), np.array([True, False])
+    for op in ("And", "Or", "Xor"):
+        case(op.lower(), op, [truth, row])
+    case("not", "Not", [truth])
+
+
+def reductions():
+    shapes = {"": (2, 3, 4), "_rank1": (5,), "_rank5": (2, 1, 3, 2, 2)}
+    for op in ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin"):
+        name = op.replace("Reduce", "reduce_").lower()
+
+        def one(suffix, shape, axes, opset, **attributes):
+            """Axes stand in an operand from opset 13 (sum) and 18 (others) on."""
+            if axes is None:
+                case(f"{name}{suffix}", op, [shape], opset=opset, **attributes)
+            elif opset >= 18 or op == "ReduceSum":
+                case(f"{name}{suffix}", op, [shape], [ints(*axes)], opset=opset, **attributes)
+            else:
+                case(f"{name}{suffix}", op, [shape], opset=opset, axes=list(axes), **attributes)
+
+        for suffix, shape in shapes.items():
+            one(f"{suffix}_all", shape, None, 18)
+            one(f"{suffix}_last", shape, [-1], 18)
+            one(f"{suffix}_first_dropped", shape, [0], 18, keepdims=0)
+        one("_two", (2, 3, 4), [0, 2], 18)
+        one("_two_dropped", (2, 3, 4), [2, 0], 18, keepdims=0)
+        one("_middle", (2, 3, 4), [1], 13)
+        one("_middle_dropped", (2, 3, 4), [-2], 13, keepdims=0)
+        one("_all_dropped", (2, 3), None, 13, keepdims=0)
+        one("_noop", (2, 3), None, 18, noop_with_empty_axes=1)
+        one("_unit", (2, 1, 3), [1], 18)
+        one("_special", np.array([[np.inf, 1, 2], [-np.inf, 3, 4]], np.float32), [1], 18)
+        if op != "ReduceMean":
+            one("_int", np.arange(-4, 8, dtype=np.int32).reshape(3, 4), [1], 18)
+
+
+def normalizing():
+    x = (2, 3, 4, 5)
+    by_channel = [(3,), (3,), (3,), np.array([0.5, 1.0, 2.0], np.float32)]
+    case("batch_normalization", "BatchNormalization", [x], by_channel)
+    case("batch_normalization_epsilon", "BatchNormalization", [x], by_channel, epsilon=0.1)
+    case("batch_normalization_rank2", "BatchNormalization", [(2, 3)], by_channel)
+    case("batch_normalization_rank3", "BatchNormalization", [(2, 3, 4)], by_channel)
+    case("batch_normalization_inputs", "BatchNormalization", [x, *by_channel])
+    case("softmax", "Softmax", [(2, 3, 4)])
+    for axis in (0, 1, 2, -2):
+        case(f"softmax_{axis}".replace("-", "minus"), "Softmax", [(2, 3, 4)], axis=axis)
+    case("softmax_rank1", "Softmax", [(5,)])
+    case("softmax_rank4", "Softmax", [(2, 3, 4, 5)], axis=-1)
+    case("softmax_large", "Softmax", [np.array([[1e4, 1e4 - 1, -1e4], [-1e4, -1e4, -1e4]], np.float32)])
+    case("softmax_masked", "Softmax", [np.array([[1, 2, -np.inf], [-np.inf, 0, -np.inf]], np.float32)])
+    case("softmax_unit", "Softmax", [(3, 1)])
+    case("layer_normalization", "LayerNormalization", [(2, 3, 4)], [(4,), (4,)])
+    case("layer_normalization_no_bias", "LayerNormalization", [(2, 3, 4)], [(4,)])
+    case("layer_normalization_axis1", "LayerNormalization", [(2, 3, 4)], [(3, 4), (3, 4)], axis=1)
+    case("layer_normalization_epsilon", "LayerNormalization", [(2, 3, 4)], [(4,), (4,)], epsilon=0.5)
+    case("layer_normalization_offset", "LayerNormalization", [np.float32([[100, 101, 103], [-50, -50, -50]])], [(3,), (3,)])
+    case("layer_normalization_rank1", "LayerNormalization", [(6,)], [(6,), (6,)])
+
+
+def matrices():
+    """Products of all ranks, as numpy broadcasts them."""
+    case("matmul_batch4", "MatMul", [(2, 2, 3, 4), (2, 2, 4, 5)])
+    case("matmul_broadcast_left", "MatMul", [(3, 4), (2, 4, 5)])
+    case("matmul_broadcast_right", "MatMul", [(2, 2, 3, 4), (4, 5)])
+    case("matmul_broadcast_both", "MatMul", [(1, 2, 3, 4), (3, 1, 4, 2)])
+    case("matmul_vector_batch", "MatMul", [(3,), (2, 3, 4)])
+    case("matmul_batch_vector", "MatMul", [(2, 4, 3), (3,)])
+    case("matmul_rank5", "MatMul", [(2, 1, 2, 3, 4), (1, 3, 1, 4, 2)])
+    case("matmul_unit", "MatMul", [(1, 1), (1, 1)])
+    case("matmul_large", "MatMul", [(20, 33), (33, 18)])
+    case("gemm_large", "Gemm", [(18, 33)], [(20, 33), (20,)], transB=1)
+
+
 def products():
     case("gemm", "Gemm", [(2, 3)], [(3, 4), (4,)])
     case("gemm_no_c", "Gemm", [(2, 3)], [(3, 4)])
@@ -188,7 +344,9 @@ def constants():
 
 
 if __name__ == "__main__":
-    for family in (conv, elementwise, pooling, shapes, products, constants):
+    for family in (
+        conv, elementwise, functions, pairs, pooling, shapes, reductions, normalizing, products, matrices, constants,
+    ):
         family()
     files = [f for f in HERE.iterdir() if f.suffix in (".onnx", ".npy")]
     cases = sum(f.suffix == ".onnx" for f in files)

@@ -1,13 +1,15 @@
-//! Elementwise ops, with broadcasting.
-
-use std::borrow::Cow;
+//! Elementwise ops, with broadcasting: one pass over the elements for each scalar operation, each
+//! rounded to the element type.
 
 use tir::data::{Array, DType};
-use tir::interp::{FloatOp, IntOp, Kind, ScalarOp, elementwise, failure};
-use tir::{Attr, Data, Evaluate, Failure, OpRef, Type};
+use tir::interp::{
+    FloatCmp, FloatFn, FloatOp, IntCmp, IntFn, IntOp, Kind, ScalarOp, elem_of, elementwise, failure,
+};
+use tir::{Data, Evaluate, Failure, OpRef};
 
-use super::real::{Compute, Real, compute, result_form, tensors};
-use crate::{Add, Div, Mul, Relu, Sub};
+use super::real::{result_form, tensors};
+use crate::ops::elementwise::*;
+use crate::pointwise::{Pointwise, Scalar, Scalars};
 
 /// The row-major position in a tensor of `shape` that position `index` of a tensor of `whole`
 /// reads when the first is broadcast to the second.
@@ -55,136 +57,158 @@ fn runs(whole: &[usize], shape: &[usize]) -> Option<[usize; 3]> {
     ])
 }
 
-/// The elements of a tensor, broadcast to a shape.
-fn spread<'a, T: Copy>(x: &'a [T], shape: &[usize], whole: &[usize]) -> Cow<'a, [T]> {
-    if shape == whole {
-        return Cow::Borrowed(x);
+/// A tensor, broadcast to a shape.
+fn spread(x: &Array, whole: &[usize]) -> Result<Array, Failure> {
+    if x.shape() == whole {
+        return Ok(x.clone());
     }
+    let (size, bytes) = (x.dtype().size(), x.bytes());
     let len: usize = whole.iter().product();
-    if len == 0 {
-        return Cow::Borrowed(&[]);
-    }
-    Cow::Owned(match runs(whole, shape) {
-        Some([outer, _, 1]) => x.repeat(outer),
-        Some([outer, same, inner]) => {
-            let one: Vec<T> = x[..same]
-                .iter()
-                .flat_map(|v| std::iter::repeat_n(*v, inner))
-                .collect();
-            one.repeat(outer)
+    let spread = if len == 0 {
+        Vec::new()
+    } else {
+        match runs(whole, x.shape()) {
+            Some([outer, _, 1]) => bytes.repeat(outer),
+            Some([outer, same, inner]) => {
+                let each = bytes.chunks_exact(size).take(same);
+                let one: Vec<u8> = each.flat_map(|v| v.repeat(inner)).collect();
+                one.repeat(outer)
+            }
+            None => {
+                let mut out = Vec::with_capacity(len * size);
+                for i in 0..len {
+                    let at = source(i, whole, x.shape()) * size;
+                    out.extend_from_slice(&bytes[at..at + size]);
+                }
+                out
+            }
         }
-        None => (0..len).map(|i| x[source(i, whole, shape)]).collect(),
-    })
+    };
+    Array::new(x.dtype(), whole, spread.into()).map_err(failure)
 }
 
-/// An operation on pairs of elements.
-struct Binary {
-    kind: FloatOp,
-    shapes: [Vec<usize>; 2],
-    whole: Vec<usize>,
+/// Whether integers have no sign; truth values are 0 and 1.
+pub(super) fn unsigned(dtype: DType) -> bool {
+    use DType::{Bool, U8, U16, U32, U64};
+    matches!(dtype, Bool | U8 | U16 | U32 | U64)
 }
-impl Compute for Binary {
-    fn run<T: Real>(&self, inputs: &[Cow<'_, [T]>]) -> Result<Vec<T>, Failure> {
-        let [x, y] = inputs else {
-            return Err("expects two operands".into());
-        };
-        let x = spread(x, &self.shapes[0], &self.whole);
-        let y = spread(y, &self.shapes[1], &self.whole);
-        let pairs = x.iter().copied().zip(y.iter().copied());
-        Ok(match self.kind {
-            FloatOp::Add => pairs.map(|(x, y)| x + y).collect(),
-            FloatOp::Sub => pairs.map(|(x, y)| x - y).collect(),
-            FloatOp::Mul => pairs.map(|(x, y)| x * y).collect(),
-            FloatOp::Div => pairs.map(|(x, y)| x / y).collect(),
-            _ => return Err("is no operation of graph".into()),
-        })
+
+/// Scalar operations on all elements at once; the operands' elements are of this type.
+struct Elements(DType);
+
+impl Elements {
+    fn scalar(&self, op: Scalar) -> Result<ScalarOp, Failure> {
+        let kind = Kind::of_dtype(self.0);
+        if kind.is_float() {
+            float(op, kind)
+        } else {
+            int(op, kind, unsigned(self.0))
+        }
+        .ok_or_else(|| format!("{op:?} is not defined on elements of type {}", self.0).into())
     }
 }
 
-fn binary(
+fn float(op: Scalar, kind: Kind) -> Option<ScalarOp> {
+    let two = |op| Some(ScalarOp::Float(op, kind));
+    let one = |op| Some(ScalarOp::FloatFn(op, kind));
+    let compare = |op| Some(ScalarOp::CmpFloat(op, kind));
+    match op {
+        Scalar::Add => two(FloatOp::Add),
+        Scalar::Sub => two(FloatOp::Sub),
+        Scalar::Mul => two(FloatOp::Mul),
+        Scalar::Div => two(FloatOp::Div),
+        Scalar::Max => two(FloatOp::Maximum),
+        Scalar::Min => two(FloatOp::Minimum),
+        Scalar::Pow => two(FloatOp::Pow),
+        Scalar::Neg => one(FloatFn::Neg),
+        Scalar::Abs => one(FloatFn::Abs),
+        Scalar::Exp => one(FloatFn::Exp),
+        Scalar::Log => one(FloatFn::Log),
+        Scalar::Sqrt => one(FloatFn::Sqrt),
+        Scalar::Sin => one(FloatFn::Sin),
+        Scalar::Cos => one(FloatFn::Cos),
+        Scalar::Tanh => one(FloatFn::Tanh),
+        Scalar::Erf => one(FloatFn::Erf),
+        Scalar::Floor => one(FloatFn::Floor),
+        Scalar::Ceil => one(FloatFn::Ceil),
+        Scalar::Round => one(FloatFn::RoundEven),
+        Scalar::Equal => compare(FloatCmp::Oeq),
+        Scalar::Less => compare(FloatCmp::Olt),
+        Scalar::LessEqual => compare(FloatCmp::Ole),
+        Scalar::Greater => compare(FloatCmp::Ogt),
+        Scalar::GreaterEqual => compare(FloatCmp::Oge),
+        Scalar::And | Scalar::Or | Scalar::Xor => None,
+    }
+}
+
+fn int(op: Scalar, kind: Kind, unsigned: bool) -> Option<ScalarOp> {
+    let two = |signed, other| Some(ScalarOp::Int(if unsigned { other } else { signed }, kind));
+    let compare =
+        |signed, other| Some(ScalarOp::CmpInt(if unsigned { other } else { signed }, kind));
+    match op {
+        Scalar::Add => two(IntOp::Add, IntOp::Add),
+        Scalar::Sub => two(IntOp::Sub, IntOp::Sub),
+        Scalar::Mul => two(IntOp::Mul, IntOp::Mul),
+        Scalar::Div => two(IntOp::DivS, IntOp::DivU),
+        Scalar::Max => two(IntOp::MaxS, IntOp::MaxU),
+        Scalar::Min => two(IntOp::MinS, IntOp::MinU),
+        Scalar::And => two(IntOp::And, IntOp::And),
+        Scalar::Or => two(IntOp::Or, IntOp::Or),
+        Scalar::Xor => two(IntOp::Xor, IntOp::Xor),
+        Scalar::Abs if unsigned => Some(ScalarOp::Copy(kind)),
+        Scalar::Abs => Some(ScalarOp::IntFn(IntFn::Abs, kind)),
+        Scalar::Equal => compare(IntCmp::Eq, IntCmp::Eq),
+        Scalar::Less => compare(IntCmp::Slt, IntCmp::Ult),
+        Scalar::LessEqual => compare(IntCmp::Sle, IntCmp::Ule),
+        Scalar::Greater => compare(IntCmp::Sgt, IntCmp::Ugt),
+        Scalar::GreaterEqual => compare(IntCmp::Sge, IntCmp::Uge),
+        _ => None,
+    }
+}
+
+impl Scalars for Elements {
+    type V = Data;
+    fn number(&mut self, value: f64) -> Result<Data, Failure> {
+        let kind = Kind::of_dtype(self.0);
+        Ok(Data::Scalar(tir::interp::Scalar::float(value, kind)))
+    }
+    fn apply(&mut self, op: Scalar, args: &[Data]) -> Result<Data, Failure> {
+        if let (Scalar::Neg, false, [x]) = (op, self.0.is_float(), args) {
+            let zero = self.number(0.0)?;
+            return self.two(Scalar::Sub, &zero, x);
+        }
+        let scalar = self.scalar(op)?;
+        let truth = scalar.kind() == Kind::BOOL;
+        let dtype = if truth { DType::Bool } else { self.0 };
+        elementwise(scalar, args, elem_of(dtype))
+    }
+}
+
+/// Evaluates an op by what it computes of each element.
+pub(super) fn pointwise<T: Pointwise>(
+    this: &T,
     op: OpRef<'_>,
     inputs: &[Data],
-    float: FloatOp,
-    int: [IntOp; 2],
 ) -> Result<Vec<Data>, Failure> {
-    let (dtype, whole) = result_form(op)?;
+    let (_, whole) = result_form(op)?;
     let arrays = tensors(inputs)?;
-    let [x, y] = arrays[..] else {
-        return Err("expects two operands".into());
-    };
-    if dtype.is_float() {
-        let shapes = [x.shape().to_vec(), y.shape().to_vec()];
-        let kind = float;
-        return compute(
-            op,
-            inputs,
-            &Binary {
-                kind,
-                shapes,
-                whole,
-            },
-        );
-    }
-    let spread = |a: &Array| -> Result<Data, Failure> {
-        let bytes: Vec<&[u8]> = a.bytes().chunks_exact(dtype.size()).collect();
-        let bytes: Vec<u8> = spread(&bytes, a.shape(), &whole).concat();
-        Array::new(dtype, &whole, bytes.into())
-            .map(Data::Tensor)
-            .map_err(failure)
-    };
-    let unsigned = matches!(dtype, DType::U8 | DType::U16 | DType::U32 | DType::U64);
-    let kind = Kind::of_dtype(dtype);
-    let scalar = ScalarOp::Int(int[usize::from(unsigned)], kind);
-    Ok(vec![elementwise(
-        scalar,
-        &[spread(x)?, spread(y)?],
-        elem(op),
-    )?])
+    let dtype = arrays.first().ok_or("has no operand")?.dtype();
+    let args = arrays.iter().map(|x| spread(x, &whole).map(Data::Tensor));
+    let args: Vec<Data> = args.collect::<Result<_, _>>()?;
+    Ok(vec![this.compute(&mut Elements(dtype), &args)?])
 }
 
-/// The type of the elements of the op's first result.
-fn elem(op: OpRef<'_>) -> Type {
-    let result = op.ir.results(op.id).next();
-    result.map_or(Type::none(), |v| op.ir.ty(v).elem())
-}
-
-macro_rules! binaries {
-    ($($name:ident $float:ident $signed:ident $unsigned:ident;)*) => {$(
+macro_rules! pointwise {
+    ($($name:ident)*) => {$(
         impl Evaluate for $name {
             fn evaluate(&self, op: OpRef<'_>, inputs: &[Data]) -> Result<Vec<Data>, Failure> {
-                binary(op, inputs, FloatOp::$float, [IntOp::$signed, IntOp::$unsigned])
+                pointwise(self, op, inputs)
             }
         }
     )*};
 }
-binaries! {
-    Add Add Add Add;
-    Sub Sub Sub Sub;
-    Mul Mul Mul Mul;
-    Div Div DivS DivU;
-}
-
-struct Positive;
-impl Compute for Positive {
-    fn run<T: Real>(&self, inputs: &[Cow<'_, [T]>]) -> Result<Vec<T>, Failure> {
-        let x = inputs
-            .first()
-            .ok_or_else(|| Failure::from("expects an operand"))?;
-        Ok(x.iter().map(|v| v.maximum(T::ZERO)).collect())
-    }
-}
-impl Evaluate for Relu {
-    fn evaluate(&self, op: OpRef<'_>, inputs: &[Data]) -> Result<Vec<Data>, Failure> {
-        let (dtype, _) = result_form(op)?;
-        if dtype.is_float() {
-            return compute(op, inputs, &Positive);
-        }
-        let kind = Kind::of_dtype(dtype);
-        let zero = tir::interp::constant(Attr::int(0, elem(op)), elem(op))?;
-        let [x] = inputs else {
-            return Err("expects an operand".into());
-        };
-        let max = ScalarOp::Int(IntOp::MaxS, kind);
-        Ok(vec![elementwise(max, &[x.clone(), zero], elem(op))?])
-    }
+pointwise! {
+    Relu Clip LeakyRelu Sigmoid HardSigmoid HardSwish Gelu Reciprocal Neg Abs Exp Log Sqrt Sin Cos
+    Tanh Erf Floor Ceil Round Add Sub Mul Div Max Min Pow Equal Less LessEqual Greater GreaterEqual
+    And Or Xor
 }

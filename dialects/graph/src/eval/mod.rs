@@ -4,9 +4,13 @@
 mod conv;
 mod elementwise;
 mod layout;
+mod movement;
 mod panel;
 mod pool;
 mod real;
+mod resize;
+mod select;
+mod reduce;
 mod structure;
 mod views;
 

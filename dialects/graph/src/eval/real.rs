@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::ops::{Add, Div, Mul, Sub};
 
 use tir::data::{Array, Bytes, DType, Element};
-use tir::interp::{failure, tensor_form};
+use tir::interp::{FloatFn, Kind, ScalarOp, failure, tensor_form};
 use tir::{Data, Failure, FloatType, OpRef, float_bits};
 
 /// `f32` or `f64`.
@@ -21,9 +21,11 @@ pub(super) trait Real:
     fn of(value: f64) -> Self;
     /// The larger, as `arith.maximumf`: NaN if either is.
     fn maximum(self, other: Self) -> Self;
+    /// A function of one number, as `math` computes it.
+    fn function(self, function: FloatFn) -> Self;
 }
 macro_rules! real {
-    ($($t:ident)*) => {$(
+    ($($t:ident $kind:ident $bits:ident;)*) => {$(
         impl Real for $t {
             const ZERO: Self = 0.0;
             const LOWEST: Self = $t::NEG_INFINITY;
@@ -40,10 +42,18 @@ macro_rules! real {
                     other
                 }
             }
+            fn function(self, function: FloatFn) -> Self {
+                let op = ScalarOp::FloatFn(function, Kind::$kind);
+                let value = op.apply([self.to_bits().into(), 0, 0]);
+                value.map_or($t::NAN, |bits| $t::from_bits(bits as $bits))
+            }
         }
     )*};
 }
-real!(f32 f64);
+real! {
+    f32 F32 u32;
+    f64 F64 u64;
+}
 
 /// A computation on the elements of tensors, in any of the float types.
 pub(super) trait Compute {

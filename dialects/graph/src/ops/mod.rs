@@ -3,6 +3,11 @@
 pub mod conv;
 pub mod elementwise;
 pub mod layout;
+pub mod movement;
+pub mod normalize;
 pub mod pool;
+pub mod resize;
+pub mod select;
+pub mod reduce;
 pub mod structure;
 pub mod views;

@@ -3,8 +3,12 @@
 mod conv;
 mod elementwise;
 mod layout;
+mod movement;
 mod nest;
 mod pool;
+mod resize;
+mod select;
+mod reduce;
 mod views;
 
 use std::collections::BTreeSet;
@@ -36,7 +40,11 @@ fn patterns(disabled: &BTreeSet<String>) -> Result<Patterns, Vec<Diagnostic>> {
     let mut set = PatternSet::new();
     conv::patterns(&mut set);
     elementwise::patterns(&mut set);
+    movement::patterns(&mut set);
     pool::patterns(&mut set);
+    resize::patterns(&mut set);
+    select::patterns(&mut set);
+    reduce::patterns(&mut set);
     views::patterns(&mut set);
     set.finish(disabled)
 }

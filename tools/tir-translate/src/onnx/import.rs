@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-use tir_core::{Attr, BlockId, Builder, Diagnostic, Ir, Loc, LocData, Name, Op, Type, Value};
+use tir_core::{Attr, BlockId, Builder, Diagnostic, Ir, Loc, LocData, Name, Op, OpId, Type, Value};
 use tir_data::{Array, DataError};
 use tir_onnx::{ElementType, Model, Node, ValueType};
 
@@ -61,6 +61,7 @@ pub(super) fn import(model: &Model) -> Result<Ir, Vec<Diagnostic>> {
     cx.begin(model);
     for node in &model.graph.nodes {
         cx.loc = Loc::new(LocData::Named(Name::new(&title(node)), Loc::UNKNOWN));
+        let last = cx.ir.last(cx.block);
         let done = match ops::importer(node) {
             Some(importer) => importer(&mut cx, node),
             None => Err(Some(node.error("is not supported"))),
@@ -70,9 +71,13 @@ pub(super) fn import(model: &Model) -> Result<Ir, Vec<Diagnostic>> {
             for output in node.outputs.iter().flatten() {
                 cx.names.insert(output.clone(), Meaning::Broken);
             }
+        } else {
+            let made = cx.since(last);
+            cx.fold(node, &made);
         }
     }
     cx.end(model, &mut errors);
+    cx.drop_constants();
     if !errors.is_empty() {
         return Err(errors);
     }
@@ -211,7 +216,84 @@ impl Cx {
         }
     }
 
+    /// The ops that were made behind this one.
+    fn since(&self, last: Option<OpId>) -> Vec<OpId> {
+        let ops = self.ir.ops_in(self.block);
+        match last {
+            Some(last) => std::iter::successors(self.ir.next(last), |op| self.ir.next(*op)).collect(),
+            None => ops.collect(),
+        }
+    }
+
+    /// Takes out the constants that folding left without a use.
+    fn drop_constants(&mut self) {
+        let ops: Vec<OpId> = self.ir.ops_in(self.block).collect();
+        for op in ops {
+            let unused = self.ir.results(op).all(|v| self.ir.is_unused(v));
+            if unused && self.ir.is::<tir_graph::Constant>(op) {
+                self.ir.erase(op);
+            }
+        }
+    }
+
+    /// The function so far.
+    pub(super) fn ir(&self) -> &Ir {
+        &self.ir
+    }
+
+    /// The elements of a value, if it is that of a constant.
+    pub(super) fn constant_of(&self, value: Value) -> Option<Array> {
+        let constant = self.ir.def::<tir_graph::Constant>(value)?;
+        tir_interp::elements(constant.value).ok()
+    }
+
+    /// The results of a node become the constants that they are known to be; what computed them
+    /// and has no use is taken out.
+    pub(super) fn settle(&mut self, node: &Node, known: &[(Value, Array)]) {
+        for name in node.outputs.iter().flatten() {
+            if let Some(Meaning::Value(value)) = self.names.get(name)
+                && let Some((_, array)) = known.iter().find(|(v, _)| v == value)
+            {
+                let constant = Meaning::Constant(array.clone());
+                self.names.insert(name.clone(), constant);
+            }
+        }
+        for (value, _) in known.iter().rev() {
+            let op = self.ir.owner(*value).filter(|op| self.ir.contains(*op));
+            let Some(op) = op else { continue };
+            let unused = self.ir.results(op).all(|v| self.ir.is_unused(v));
+            if unused && !self.ir.is::<tir_graph::Constant>(op) {
+                self.ir.erase(op);
+            }
+        }
+    }
+
     // What importers use.
+
+    /// Whether operand `k` comes from a node that could not be imported.
+    pub fn is_broken(&self, node: &Node, k: usize) -> bool {
+        let meaning = node.input(k).and_then(|name| self.names.get(name));
+        matches!(meaning, Some(Meaning::Broken))
+    }
+
+    /// Inserts an op at the node's location; gives all its results.
+    pub fn add_all<T: Op>(&mut self, node: &Node, op: T) -> Outcome<Vec<Value>> {
+        let mut b = Builder::new(&mut self.ir, self.block);
+        b.loc = self.loc;
+        let made = b.try_create(op.state());
+        let id = made.map_err(|e| Some(node.error(e.message)))?;
+        Ok(self.ir.results(id).collect())
+    }
+
+    /// The node's results are values, in their order.
+    pub fn define_all(&mut self, node: &Node, values: &[Value]) {
+        for (name, value) in node.outputs.iter().zip(values) {
+            if let Some(name) = name {
+                self.hint(*value, name);
+                self.names.insert(name.clone(), Meaning::Value(*value));
+            }
+        }
+    }
 
     /// Inserts an op with one result at the node's location.
     pub fn add<T: Op>(&mut self, node: &Node, op: T) -> Outcome<Value> {

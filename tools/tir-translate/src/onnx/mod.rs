@@ -1,6 +1,11 @@
 //! From ONNX to graph: one function `@main` of a module.
 
+mod elementwise;
+mod fold;
 mod import;
+mod movement;
+mod resize;
+mod normalize;
 mod ops;
 mod views;
 mod window;

@@ -2,10 +2,11 @@
 
 use tir_core::Value;
 use tir_data::Array;
-use tir_graph::{Add, AvgPool, Conv2d, Div, Gemm, GlobalAvgPool, MatMul, MaxPool, Mul, Relu, Sub};
+use tir_graph::{AvgPool, Conv2d, Gemm, GlobalAvgPool, MatMul, MaxPool, Mul};
 use tir_onnx::Node;
 
 use super::import::{Cx, Outcome};
+use super::{elementwise, fold, movement, normalize};
 use super::views::{self, reshaped};
 use super::window::Windows;
 
@@ -18,47 +19,26 @@ pub(super) fn importer(node: &Node) -> Option<Importer> {
         return None;
     }
     Some(match node.op_type.as_str() {
-        "Add" => |cx, node| binary(cx, node, |cx, x, y| cx.add(node, Add { x, y })),
         "AveragePool" => average_pool,
-        "BatchNormalization" => batch_normalization,
         "Constant" => views::constant,
         "Conv" => conv,
-        "Div" => |cx, node| binary(cx, node, |cx, x, y| cx.add(node, Div { x, y })),
         "Flatten" => views::flatten,
         "Gemm" => gemm,
         "GlobalAveragePool" => global_average_pool,
         "Identity" => views::identity,
         "MatMul" => matmul,
         "MaxPool" => max_pool,
-        "Mul" => |cx, node| binary(cx, node, |cx, x, y| cx.add(node, Mul { x, y })),
-        "Relu" => relu,
         "Reshape" => views::reshape,
-        "Sub" => |cx, node| binary(cx, node, |cx, x, y| cx.add(node, Sub { x, y })),
         "Transpose" => views::transpose,
-        _ => return None,
+        op => return elementwise::importer(op)
+            .or_else(|| normalize::importer(op))
+            .or_else(|| movement::importer(op))
+            .or_else(|| fold::importer(op)),
     })
 }
 
 fn fail<T>(node: &Node, why: impl Into<String>) -> Outcome<T> {
     Err(Some(node.error(why)))
-}
-
-fn binary(
-    cx: &mut Cx,
-    node: &Node,
-    make: impl FnOnce(&mut Cx, Value, Value) -> Outcome<Value>,
-) -> Outcome<()> {
-    node.only_attributes(&[]).map_err(Some)?;
-    let (x, y) = (cx.operand(node, 0)?, cx.operand(node, 1)?);
-    let result = make(cx, x, y)?;
-    cx.define(node, result)
-}
-
-fn relu(cx: &mut Cx, node: &Node) -> Outcome<()> {
-    node.only_attributes(&[]).map_err(Some)?;
-    let x = cx.operand(node, 0)?;
-    let y = cx.add(node, Relu { x })?;
-    cx.define(node, y)
 }
 
 /// The input as a batch of images: one dimension behind the first two gets a unit one before it.
@@ -318,62 +298,5 @@ fn matmul(cx: &mut Cx, node: &Node) -> Outcome<()> {
         shape.remove(at);
     }
     y = reshaped(cx, node, y, &shape)?;
-    cx.define(node, y)
-}
-
-/// `(x - mean) / sqrt(var + ε) · scale + bias`, as a product and a sum by channel.
-fn batch_normalization(cx: &mut Cx, node: &Node) -> Outcome<()> {
-    node.only_attributes(&["epsilon", "momentum", "training_mode"])
-        .map_err(Some)?;
-    if node.int("training_mode").map_err(Some)?.unwrap_or(0) != 0 {
-        return fail(node, "is in training mode, which cannot be imported");
-    }
-    let epsilon = f64::from(node.float("epsilon").map_err(Some)?.unwrap_or(1e-5));
-    let x = cx.operand(node, 0)?;
-    let (shape, _) = cx.shape(x);
-    let channels = shape.get(1).copied().unwrap_or(1);
-    let mut numbers = Vec::new();
-    for k in 1..5 {
-        let array = cx.elements(node, k);
-        let array = array.filter(|a| a.as_f32().is_some() && a.len() as i64 == channels);
-        let Some(array) = array else {
-            return fail(
-                node,
-                format!("operand {k} is not a constant of {channels} x f32"),
-            );
-        };
-        numbers.push(array.iter_f64().collect::<Vec<f64>>());
-    }
-    let [scale, bias, mean, var] = &numbers[..] else {
-        return fail(node, "has operands missing");
-    };
-    let factor: Vec<f64> = scale
-        .iter()
-        .zip(var)
-        .map(|(s, v)| s / (v + epsilon).sqrt())
-        .collect();
-    let shift = bias
-        .iter()
-        .zip(mean.iter().zip(&factor))
-        .map(|(b, (m, f))| b - m * f);
-    let mut by_channel = vec![1; shape.len().saturating_sub(1)];
-    if let Some(first) = by_channel.first_mut() {
-        *first = channels as usize;
-    }
-    let mut constant = |values: Vec<f32>, name: &str| -> Outcome<Value> {
-        let array =
-            Array::from_vec(&by_channel, values).map_err(|e| Some(node.error(e.to_string())))?;
-        let title = if node.name.is_empty() {
-            "batch_norm"
-        } else {
-            &node.name
-        };
-        Ok(cx.constant(&array, &format!("{title}_{name}")))
-    };
-    let shift: Vec<f32> = shift.map(|v| v as f32).collect();
-    let scale = constant(factor.iter().map(|v| *v as f32).collect(), "scale")?;
-    let shift = constant(shift, "shift")?;
-    let y = cx.add(node, Mul { x, y: scale })?;
-    let y = cx.add(node, Add { x: y, y: shift })?;
     cx.define(node, y)
 }

@@ -1,0 +1,252 @@
+//! Parts of tensors, and tensors put together: what moves elements and computes nothing.
+
+use tir::constraints::{SCALAR, TENSOR};
+use tir::{Attr, Failure, Fold, Folds, Infer, Op, OpRef, Ret, Type, Value, Verify};
+
+use crate::fusion::{Fusable, FusionKind};
+use crate::shape::{axis, broadcast, list, tensor};
+
+/// Tensors behind each other along one dimension; their other dimensions are equal.
+///
+/// Opaque to fusion: each operand is written to its part of the result, which is one buffer.
+#[derive(Op)]
+#[op(
+    "graph.concat",
+    Pure,
+    results(y),
+    infer,
+    fold,
+    evaluate,
+    crate::fusion::fusion
+)]
+#[asm("$xs attr-dict `:` functional-type(operands, results)")]
+pub struct Concat {
+    /// What is put together, at least one.
+    #[is(TENSOR)]
+    pub xs: Vec<Value>,
+    /// The dimension, counted from the first.
+    pub axis: i64,
+}
+impl Infer for Concat {
+    fn infer(&self, op: OpRef<'_>) -> Result<Vec<Type>, Failure> {
+        let Some((first, rest)) = self.xs.split_first() else {
+            return Err("has no operands".into());
+        };
+        let (mut shape, elem) = tensor(op, *first, "xs")?;
+        let at = axis(self.axis, shape.len())?;
+        for x in rest {
+            let (other, other_elem) = tensor(op, *x, "xs")?;
+            let fits = other.len() == shape.len()
+                && (0..shape.len()).all(|d| d == at || other[d] == shape[d]);
+            if !fits || other_elem != elem {
+                let (first, other) = (op.ir.ty(*first), op.ir.ty(*x));
+                return Err(format!("puts {other} behind {first} in dimension {at}").into());
+            }
+            shape[at] = shape[at]
+                .checked_add(other[at])
+                .ok_or("has a dimension beyond 64 bits")?;
+        }
+        Ok(vec![Type::tensor(shape, elem)])
+    }
+}
+impl Fold for Concat {
+    fn fold(&self, _: OpRef<'_>) -> Option<Folds> {
+        match self.xs[..] {
+            [x] => Some(x.into()),
+            _ => None,
+        }
+    }
+}
+impl Fusable for Concat {
+    const KIND: FusionKind = FusionKind::Opaque;
+}
+
+/// The parts of a tensor along one dimension, one behind the other: a result for each size.
+#[derive(Op)]
+#[op("graph.split", Pure, verify, evaluate, crate::fusion::fusion)]
+#[asm("$x attr-dict `:` type($x) `to` type($parts)")]
+pub struct Split {
+    /// What is divided.
+    #[is(TENSOR)]
+    pub x: Value,
+    /// The dimension, counted from the first.
+    pub axis: i64,
+    /// The parts, whose sizes in that dimension add up to that of `x`.
+    pub parts: tir::Rets,
+}
+impl Verify for Split {
+    fn verify(&self, op: OpRef<'_>) -> Result<(), Failure> {
+        let (shape, elem) = tensor(op, self.x, "x")?;
+        let at = axis(self.axis, shape.len())?;
+        let mut sum = 0i64;
+        for part in &self.parts.0 {
+            let found = part.shape().unwrap_or(&[]);
+            let fits = found.len() == shape.len()
+                && (0..shape.len()).all(|d| {
+                    if d == at {
+                        found[d] >= 0
+                    } else {
+                        found[d] == shape[d]
+                    }
+                });
+            if !fits || part.elem() != elem {
+                let whole = op.ir.ty(self.x);
+                return Err(format!("takes {part} out of {whole} in dimension {at}").into());
+            }
+            sum = sum.saturating_add(found[at]);
+        }
+        if sum != shape[at] {
+            let size = shape[at];
+            return Err(format!("has parts of {sum} elements in dimension {at} of {size}").into());
+        }
+        Ok(())
+    }
+}
+impl Fusable for Split {
+    const KIND: FusionKind = FusionKind::Opaque;
+}
+
+/// A regular part of a tensor: element `i` of a dimension is element `start + i · step` of `x`.
+#[derive(Op)]
+#[op(
+    "graph.slice",
+    Pure,
+    results(y),
+    infer,
+    fold,
+    evaluate,
+    crate::fusion::fusion
+)]
+#[asm("$x $starts $sizes $steps attr-dict `:` functional-type(operands, results)")]
+pub struct Slice {
+    /// What the part is taken of.
+    #[is(TENSOR)]
+    pub x: Value,
+    /// The first element, for each dimension.
+    pub starts: Vec<i64>,
+    /// The number of elements, for each dimension.
+    pub sizes: Vec<i64>,
+    /// The distance of elements, for each dimension; negative ones go backwards, none is 0.
+    pub steps: Vec<i64>,
+}
+impl Infer for Slice {
+    fn infer(&self, op: OpRef<'_>) -> Result<Vec<Type>, Failure> {
+        let (shape, elem) = tensor(op, self.x, "x")?;
+        list("starts", &self.starts, shape.len())?;
+        list("sizes", &self.sizes, shape.len())?;
+        list("steps", &self.steps, shape.len())?;
+        for (d, n) in shape.iter().enumerate() {
+            let (start, size, step) = (self.starts[d], self.sizes[d], self.steps[d]);
+            if step == 0 || size < 0 {
+                return Err(format!("has size {size} and step {step} in dimension {d}").into());
+            }
+            let last = (size - 1)
+                .checked_mul(step)
+                .and_then(|w| w.checked_add(start));
+            let inside = |at: Option<i64>| at.is_some_and(|at| (0..*n).contains(&at));
+            if size > 0 && !(inside(Some(start)) && inside(last)) {
+                let last = last.unwrap_or(i64::MAX);
+                return Err(format!(
+                    "takes elements {start} to {last} of dimension {d}, which has {n}"
+                )
+                .into());
+            }
+        }
+        Ok(vec![Type::tensor(self.sizes.clone(), elem)])
+    }
+}
+impl Fold for Slice {
+    fn fold(&self, op: OpRef<'_>) -> Option<Folds> {
+        let whole = op.ir.ty(self.x).shape() == Some(&self.sizes[..])
+            && self.starts.iter().all(|n| *n == 0)
+            && self.steps.iter().all(|n| *n == 1);
+        whole.then(|| self.x.into())
+    }
+}
+impl Fusable for Slice {
+    const KIND: FusionKind = FusionKind::Injective;
+}
+
+/// A tensor with elements of one value around it.
+#[derive(Op)]
+#[op(
+    "graph.pad",
+    Pure,
+    results(y),
+    infer,
+    fold,
+    evaluate,
+    crate::fusion::fusion
+)]
+#[asm("$x $low $high `with` $value attr-dict `:` functional-type(operands, results)")]
+pub struct Pad {
+    /// What is inside.
+    #[is(TENSOR)]
+    pub x: Value,
+    /// Elements before it, for each dimension.
+    pub low: Vec<i64>,
+    /// Elements behind it, for each dimension.
+    pub high: Vec<i64>,
+    /// The value: a number of the type of the elements.
+    pub value: Attr,
+}
+impl Infer for Pad {
+    fn infer(&self, op: OpRef<'_>) -> Result<Vec<Type>, Failure> {
+        let (mut shape, elem) = tensor(op, self.x, "x")?;
+        list("low", &self.low, shape.len())?;
+        list("high", &self.high, shape.len())?;
+        if self.value.type_of() != Some(elem) || !(SCALAR.holds)(elem) {
+            return Err(format!("pads elements of {elem} with {}", self.value).into());
+        }
+        for (d, size) in shape.iter_mut().enumerate() {
+            let (low, high) = (self.low[d], self.high[d]);
+            if low < 0 || high < 0 {
+                return Err(format!("has {low} and {high} elements around dimension {d}").into());
+            }
+            let sum = size.checked_add(low).and_then(|n| n.checked_add(high));
+            *size = sum.ok_or("has a dimension beyond 64 bits")?;
+        }
+        Ok(vec![Type::tensor(shape, elem)])
+    }
+}
+impl Fold for Pad {
+    fn fold(&self, _: OpRef<'_>) -> Option<Folds> {
+        let none = self.low.iter().chain(&self.high).all(|n| *n == 0);
+        none.then(|| self.x.into())
+    }
+}
+impl Fusable for Pad {
+    const KIND: FusionKind = FusionKind::Injective;
+}
+
+/// A tensor broadcast to a shape, as numpy does it: dimensions of 1 are repeated, missing ones are
+/// put before the first.
+#[derive(Op)]
+#[op("graph.expand", Pure, fold, verify, evaluate, crate::fusion::fusion)]
+#[asm("$x attr-dict `:` type($x) `to` type($y)")]
+pub struct Expand {
+    /// What is repeated.
+    #[is(TENSOR)]
+    pub x: Value,
+    /// Type of the result.
+    #[is(TENSOR)]
+    pub y: Ret,
+}
+impl Verify for Expand {
+    fn verify(&self, op: OpRef<'_>) -> Result<(), Failure> {
+        let (shape, elem) = tensor(op, self.x, "x")?;
+        let to = self.y.0.shape().unwrap_or(&[]);
+        if self.y.0.elem() != elem || broadcast(&shape, to)? != to {
+            return Err(format!("makes {} of {}", self.y.0, op.ir.ty(self.x)).into());
+        }
+        Ok(())
+    }
+}
+impl Fold for Expand {
+    fn fold(&self, op: OpRef<'_>) -> Option<Folds> {
+        (op.ir.ty(self.x) == self.y.0).then(|| self.x.into())
+    }
+}
+impl Fusable for Expand {
+    const KIND: FusionKind = FusionKind::Injective;
+}

@@ -1,0 +1,131 @@
+//! Elements chosen by other tensors, and elements of another type.
+
+use tir::constraints::{SCALAR, TENSOR};
+use tir::{Failure, Fold, Folds, Infer, Op, OpRef, Ret, Type, Value, Verify};
+
+use crate::fusion::{Fusable, FusionKind};
+use crate::shape::{axis, broadcast, tensor};
+
+/// Slices of `x` along one dimension, by their numbers: the shape of the result is that of `x`
+/// with the dimension replaced by the shape of `indices`.
+///
+/// A negative number counts from the end. Numbers outside of the dimension are an error when the
+/// program runs at this level; below, such an element is 0.
+///
+/// Opaque to fusion: which element is read depends on data.
+#[derive(Op)]
+#[op(
+    "graph.gather",
+    Pure,
+    results(y),
+    infer,
+    evaluate,
+    crate::fusion::fusion
+)]
+#[asm("$x `at` $indices attr-dict `:` functional-type(operands, results)")]
+pub struct Gather {
+    /// What is chosen from.
+    #[is(TENSOR)]
+    pub x: Value,
+    /// The numbers.
+    #[is(TENSOR)]
+    pub indices: Value,
+    /// The dimension of `x`, counted from the first.
+    #[default(0)]
+    pub axis: i64,
+}
+impl Infer for Gather {
+    fn infer(&self, op: OpRef<'_>) -> Result<Vec<Type>, Failure> {
+        let (mut shape, elem) = tensor(op, self.x, "x")?;
+        let (indices, index) = tensor(op, self.indices, "indices")?;
+        if !index.is_int() || index == Type::int(1) {
+            return Err(format!("has indices of {index}, expected integers").into());
+        }
+        let at = axis(self.axis, shape.len())?;
+        shape.splice(at..=at, indices);
+        Ok(vec![Type::tensor(shape, elem)])
+    }
+}
+impl Fusable for Gather {
+    const KIND: FusionKind = FusionKind::Opaque;
+}
+
+/// Elements of `x` where `condition` is true, else those of `y`; shapes broadcast.
+#[derive(Op)]
+#[op(
+    "graph.where",
+    Pure,
+    Elementwise,
+    results(result),
+    infer,
+    evaluate,
+    crate::fusion::fusion
+)]
+#[asm("$condition `,` $x `,` $y attr-dict `:` functional-type(operands, results)")]
+pub struct Where {
+    /// Which one, of `i1`.
+    #[is(TENSOR)]
+    pub condition: Value,
+    /// Taken where it is true.
+    #[is(TENSOR)]
+    pub x: Value,
+    /// Taken where it is false.
+    #[is(TENSOR)]
+    pub y: Value,
+}
+impl Infer for Where {
+    fn infer(&self, op: OpRef<'_>) -> Result<Vec<Type>, Failure> {
+        let (condition, bit) = tensor(op, self.condition, "condition")?;
+        let (x, elem) = tensor(op, self.x, "x")?;
+        let (y, y_elem) = tensor(op, self.y, "y")?;
+        if bit != Type::int(1) || elem != y_elem {
+            return Err(format!("chooses by {bit} between {elem} and {y_elem}").into());
+        }
+        let shape = broadcast(&condition, &broadcast(&x, &y)?)?;
+        Ok(vec![Type::tensor(shape, elem)])
+    }
+}
+impl Fusable for Where {
+    const KIND: FusionKind = FusionKind::Injective;
+}
+
+/// Each element as a number of another type: floats are rounded to nearest even, or towards zero
+/// to become integers; integers are cut; what is not zero is true.
+#[derive(Op)]
+#[op(
+    "graph.cast",
+    Pure,
+    Elementwise,
+    fold,
+    verify,
+    evaluate,
+    crate::fusion::fusion
+)]
+#[asm("$x attr-dict `:` type($x) `to` type($y)")]
+pub struct Cast {
+    /// The numbers.
+    #[is(TENSOR)]
+    pub x: Value,
+    /// Type of the result.
+    #[is(TENSOR)]
+    pub y: Ret,
+}
+impl Verify for Cast {
+    fn verify(&self, op: OpRef<'_>) -> Result<(), Failure> {
+        let (shape, elem) = tensor(op, self.x, "x")?;
+        let to = self.y.0;
+        let numbers = (SCALAR.holds)(elem) && (SCALAR.holds)(to.elem());
+        if to.shape() != Some(&shape[..]) || !numbers {
+            return Err(format!("makes {to} of {}", op.ir.ty(self.x)).into());
+        }
+        Ok(())
+    }
+}
+impl Fold for Cast {
+    fn fold(&self, op: OpRef<'_>) -> Option<Folds> {
+        (op.ir.ty(self.x) == self.y.0).then(|| self.x.into())
+    }
+}
+impl Fusable for Cast {
+    const KIND: FusionKind = FusionKind::Injective;
+}

@@ -1,0 +1,242 @@
+//! Elements chosen by other tensors, and elements of another type.
+
+use tir::data::Array;
+use tir::interp::{attr_of, failure};
+use tir::rewrite::{PatternSet, Rewriter};
+use tir::{AffineMap, Decline, Failure, IntType, OpId, Ret, Sign, Type, Value};
+use tir_arith::{
+    AddI, CmpF, CmpFPredicate, CmpI, CmpIPredicate, ExtF, ExtSI, ExtUI, FPToSI, FPToUI, OrI,
+    SIToFP, Select, TruncF, TruncI, UIToFP,
+};
+use tir_graph::{Cast, Gather, Where};
+use tir_tensor::Combine;
+
+use super::nest::{E, Reduction, broadcast, elements, elementwise, form, map, number};
+
+pub(super) fn patterns(set: &mut PatternSet) {
+    set.on("gather-to-generic", gather);
+    set.on("where-to-generic", choose);
+    set.on("cast-to-generic", cast);
+}
+
+/// 0, 1, … as a constant of so many integers.
+fn counting(rw: &mut Rewriter<'_>, count: i64) -> Result<Value, Failure> {
+    let numbers: Vec<i64> = (0..count).collect();
+    let array = Array::from_vec(&[numbers.len()], numbers).map_err(failure)?;
+    Ok(elements(rw, attr_of(&array)))
+}
+
+/// A number as an `i64`.
+fn widened(rw: &mut Rewriter<'_>, value: Value) -> Value {
+    let (ty, wide) = (rw.ty(value), Type::int(64));
+    if ty.bits() == Some(64) {
+        return value;
+    }
+    match unsigned(ty) {
+        true => rw.add(ExtUI {
+            input: value,
+            output: Ret(wide),
+        }),
+        false => rw.add(ExtSI {
+            input: value,
+            output: Ret(wide),
+        }),
+    }
+}
+
+/// The sum, over all elements of a dimension of `x`, of those whose number is the wanted one: one.
+///
+/// `x_map` and `index_map` give positions for the iterators of the result, in `x` without that
+/// dimension's, which is the iterator `dims`.
+pub(super) fn chosen(
+    rw: &mut Rewriter<'_>,
+    ty: Type,
+    (x, x_map): (Value, AffineMap),
+    (indices, index_map): (Value, AffineMap),
+    count: i64,
+) -> Result<Value, Decline> {
+    let dims = x_map.dims - 1;
+    let elem = ty.elem();
+    let numbers = counting(rw, count)?;
+    let sum = Reduction {
+        ty,
+        start: 0.0,
+        combine: Combine::Add,
+        iterators: [dims, 1],
+        sizes: None,
+    };
+    let number_map = AffineMap::project(dims + 1, &[dims]);
+    let inputs = [(x, x_map), (indices, index_map), (numbers, number_map)];
+    let is = |rw: &mut Rewriter<'_>, lhs, rhs| {
+        rw.add(CmpI {
+            predicate: CmpIPredicate::Eq,
+            lhs,
+            rhs,
+        })
+    };
+    Ok(sum.make(rw, &inputs, |rw, args| {
+        let signed = !unsigned(rw.ty(args[1]));
+        let index = widened(rw, args[1]);
+        let mut here = is(rw, index, args[2]);
+        if signed {
+            // A negative number counts from the end.
+            let all = number(rw, count as f64, Type::int(64));
+            let moved = rw.add(AddI {
+                lhs: index,
+                rhs: all,
+                overflow: None,
+            });
+            let from_end = is(rw, moved, args[2]);
+            here = rw.add(OrI {
+                lhs: here,
+                rhs: from_end,
+            });
+        }
+        let zero = number(rw, 0.0, elem);
+        rw.add(Select {
+            condition: here,
+            true_value: args[0],
+            false_value: zero,
+        })
+    }))
+}
+
+fn gather(gather: Gather, op: OpId, rw: &mut Rewriter<'_>) -> Result<(), Decline> {
+    let Gather { x, indices, axis } = gather;
+    let at = usize::try_from(axis).map_err(|_| "has a negative axis")?;
+    let ty = rw.ty(rw.result(op, 0));
+    let (shape, _) = form(rw, x)?;
+    let rank = form(rw, indices)?.0.len();
+    let dims = ty.shape().map_or(0, <[i64]>::len);
+    // (outer …, index …, inner …, k)
+    let place = |d: usize| match d {
+        d if d < at => E::Dim(d),
+        d if d == at => E::Dim(dims),
+        d => E::Dim(d + rank - 1),
+    };
+    let x_map = map(dims + 1, (0..shape.len()).map(place).collect::<Vec<_>>());
+    let all: Vec<usize> = (at..at + rank).collect();
+    let index_map = AffineMap::project(dims + 1, &all);
+    let y = chosen(rw, ty, (x, x_map), (indices, index_map), shape[at])?;
+    rw.replace(op, &[y]);
+    Ok(())
+}
+
+fn choose(choose: Where, op: OpId, rw: &mut Rewriter<'_>) -> Result<(), Decline> {
+    let ty = rw.ty(rw.result(op, 0));
+    let whole = ty.shape().unwrap_or(&[]);
+    let mut inputs: Vec<(Value, AffineMap)> = Vec::new();
+    let mut places = Vec::new();
+    for value in [choose.condition, choose.x, choose.y] {
+        // A value that stands twice is one input.
+        let known = inputs.iter().position(|(v, _)| *v == value);
+        places.push(known.unwrap_or(inputs.len()));
+        if known.is_none() {
+            let (shape, _) = form(rw, value)?;
+            inputs.push((value, broadcast(shape, whole, whole.len())));
+        }
+    }
+    let y = elementwise(rw, ty, &inputs, |rw, args| {
+        let [condition, x, y] = [0, 1, 2].map(|i: usize| args[places[i]]);
+        rw.add(Select {
+            condition: condition,
+            true_value: x,
+            false_value: y,
+        })
+    });
+    rw.replace(op, &[y]);
+    Ok(())
+}
+
+fn unsigned(ty: Type) -> bool {
+    ty.get::<IntType>()
+        .is_some_and(|int| int.sign == Sign::Unsigned || int.width == 1)
+}
+
+fn cast(Cast { x, y }: Cast, op: OpId, rw: &mut Rewriter<'_>) -> Result<(), Decline> {
+    let (shape, from) = form(rw, x)?;
+    let to = y.0.elem();
+    let inputs = [(x, AffineMap::identity(shape.len()))];
+    let y = elementwise(rw, y.0, &inputs, |rw, args| {
+        converted(rw, args[0], from, to)
+    });
+    rw.replace(op, &[y]);
+    Ok(())
+}
+
+/// A number of one type as one of another.
+fn converted(rw: &mut Rewriter<'_>, x: Value, from: Type, to: Type) -> Value {
+    let wide = |ty: Type| ty.bits().unwrap_or(0);
+    if from == to {
+        return x;
+    }
+    if to == Type::int(1) {
+        let zero = number(rw, 0.0, from);
+        return match from.is_float() {
+            true => rw.add(CmpF {
+                predicate: CmpFPredicate::Une,
+                lhs: x,
+                rhs: zero,
+                fastmath: None,
+            }),
+            false => rw.add(CmpI {
+                predicate: CmpIPredicate::Ne,
+                lhs: x,
+                rhs: zero,
+            }),
+        };
+    }
+    match (from.is_float(), to.is_float()) {
+        (true, true) if wide(from) < wide(to) => rw.add(ExtF {
+            input: x,
+            output: Ret(to),
+        }),
+        (true, true) if wide(from) > wide(to) => rw.add(TruncF {
+            input: x,
+            output: Ret(to),
+        }),
+        (true, true) => {
+            // Two formats of 16 bits meet in f32.
+            let middle = rw.add(ExtF {
+                input: x,
+                output: Ret(Type::f32()),
+            });
+            rw.add(TruncF {
+                input: middle,
+                output: Ret(to),
+            })
+        }
+        (true, false) if unsigned(to) => rw.add(FPToUI {
+            input: x,
+            output: Ret(to),
+        }),
+        (true, false) => rw.add(FPToSI {
+            input: x,
+            output: Ret(to),
+        }),
+        (false, true) if unsigned(from) => rw.add(UIToFP {
+            input: x,
+            output: Ret(to),
+        }),
+        (false, true) => rw.add(SIToFP {
+            input: x,
+            output: Ret(to),
+        }),
+        (false, false) if wide(from) < wide(to) && unsigned(from) => rw.add(ExtUI {
+            input: x,
+            output: Ret(to),
+        }),
+        (false, false) if wide(from) < wide(to) => rw.add(ExtSI {
+            input: x,
+            output: Ret(to),
+        }),
+        (false, false) if wide(from) > wide(to) => rw.add(TruncI {
+            input: x,
+            output: Ret(to),
+        }),
+        (false, false) => rw.add(tir_arith::Bitcast {
+            input: x,
+            output: Ret(to),
+        }),
+    }
+}

@@ -1,0 +1,131 @@
+//! Importer of Resize.
+
+use tir_core::{Attr, Ret, Type};
+use tir_graph::{Coordinates, Resize, ResizeMode, Rounding};
+use tir_onnx::Node;
+
+use super::import::{Cx, Outcome};
+use super::movement::{dimension, fail, numbers};
+
+fn keyword<T>(
+    node: &Node,
+    name: &str,
+    default: &str,
+    of: impl Fn(&str) -> Option<T>,
+) -> Outcome<T> {
+    let said = node.string(name).map_err(Some)?.unwrap_or(default);
+    match of(said) {
+        Some(found) => Ok(found),
+        None => fail(
+            node,
+            format!("attribute '{name}' is '{said}', which cannot be imported"),
+        ),
+    }
+}
+
+pub(super) fn resize(cx: &mut Cx, node: &Node) -> Outcome<()> {
+    let known = [
+        "antialias",
+        "axes",
+        "coordinate_transformation_mode",
+        "cubic_coeff_a",
+        "exclude_outside",
+        "extrapolation_value",
+        "keep_aspect_ratio_policy",
+        "mode",
+        "nearest_mode",
+    ];
+    node.only_attributes(&known).map_err(Some)?;
+    let mode = keyword(node, "mode", "nearest", ResizeMode::from_keyword)?;
+    let coordinates = "coordinate_transformation_mode";
+    let coordinates = keyword(node, coordinates, "half_pixel", Coordinates::from_keyword)?;
+    let rounding = "round_prefer_floor";
+    let rounding = keyword(node, "nearest_mode", rounding, Rounding::from_keyword)?;
+    if node.int("antialias").map_err(Some)?.unwrap_or(0) != 0 {
+        return fail(
+            node,
+            "attribute 'antialias' is set, which cannot be imported",
+        );
+    }
+    let x = cx.operand(node, 0)?;
+    let (shape, elem) = cx.shape(x);
+    let rank = shape.len();
+    let axes = match node.ints("axes").map_err(Some)? {
+        Some(axes) => axes
+            .iter()
+            .map(|axis| dimension(node, *axis, rank))
+            .collect::<Outcome<Vec<usize>>>()?,
+        None => (0..rank).collect(),
+    };
+    let count = |found: usize, what: &str| match found == axes.len() {
+        true => Ok(()),
+        false => fail(
+            node,
+            format!("has {found} {what} for {} dimensions", axes.len()),
+        ),
+    };
+    let mut result = shape.to_vec();
+    let mut scales = vec![1f32; rank];
+    let said = node.input(2).is_some() && cx.elements(node, 2).is_none_or(|a| !a.is_empty());
+    if said {
+        let Some(list) = cx
+            .elements(node, 2)
+            .and_then(|a| a.as_f32().map(|s| s.to_vec()))
+        else {
+            return fail(node, "has scales that are not constant floats");
+        };
+        count(list.len(), "scales")?;
+        for (d, scale) in axes.iter().zip(list) {
+            scales[*d] = scale;
+            result[*d] = (shape[*d] as f32 * scale).floor() as i64;
+        }
+    } else {
+        let Some(list) = numbers(cx, node, 3, "sizes")? else {
+            return fail(node, "has neither scales nor sizes");
+        };
+        count(list.len(), "sizes")?;
+        let list = kept_ratio(node, &axes, shape, list)?;
+        for (d, size) in axes.iter().zip(list) {
+            result[*d] = size;
+            scales[*d] = size as f32 / shape[*d] as f32;
+        }
+    }
+    let quotient = |d: usize| result[d] as f32 / shape[d] as f32;
+    let exact = (0..rank).all(|d| scales[d] == quotient(d));
+    let scale = |s: &f32| Attr::float(f64::from(*s), Type::f32());
+    let scales = (!exact).then(|| scales.iter().map(scale).collect());
+    let y = Ret(Type::tensor(result, elem));
+    let op = Resize {
+        x,
+        mode,
+        coordinates,
+        rounding,
+        scales,
+        y,
+    };
+    let y = cx.add(node, op)?;
+    cx.define(node, y)
+}
+
+/// The sizes that are asked for, made to keep the ratio of the dimensions if that is asked for too.
+fn kept_ratio(node: &Node, axes: &[usize], shape: &[i64], list: Vec<i64>) -> Outcome<Vec<i64>> {
+    let policy = node.string("keep_aspect_ratio_policy").map_err(Some)?;
+    let quotients = axes
+        .iter()
+        .zip(&list)
+        .map(|(d, n)| *n as f32 / shape[*d] as f32);
+    let scale = match policy.unwrap_or("stretch") {
+        "stretch" => return Ok(list),
+        "not_larger" => quotients.fold(f32::INFINITY, f32::min),
+        "not_smaller" => quotients.fold(0.0, f32::max),
+        other => {
+            let what = "keep_aspect_ratio_policy";
+            return fail(
+                node,
+                format!("attribute '{what}' is '{other}', which cannot be imported"),
+            );
+        }
+    };
+    let size = |d: &usize| (scale * shape[*d] as f32).round_ties_even() as i64;
+    Ok(axes.iter().map(size).collect())
+}

@@ -238,7 +238,10 @@ impl Emit<'_> {
 
     /// Computes one tile of the result and writes it.
     fn tile(&self, b: &mut Builder<'_>, at: At, dest: Value) -> Value {
-        let source = if !self.unit() {
+        let moved = at.loaded.first().copied().flatten();
+        let source = if let (true, Some(tile)) = (self.plan.moves, moved) {
+            tile
+        } else if !self.unit() {
             self.plain(b, &at)
         } else if self.plan.splits_reduction(self.group) {
             self.split(b, &at)

@@ -216,6 +216,18 @@ impl Group {
         })
     }
 
+    /// Whether elements of one operand are only moved.
+    pub fn moves(&self, ir: &Ir) -> bool {
+        let (None, Some(step), [_]) = (&self.reduce, &self.map, &self.operands[..]) else {
+            return false;
+        };
+        let Some(block) = ir.entry(step.body) else {
+            return false;
+        };
+        let end = ir.last(block).and_then(|last| ir.get::<Yield>(last));
+        end.is_some_and(|end| end.values.len() == 1 && ir.args(block).any(|a| a == end.values[0]))
+    }
+
     /// The step that decides the tiles: the reduction if there is one.
     pub fn main(&self) -> Option<&Step> {
         self.reduce

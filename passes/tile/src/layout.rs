@@ -2,6 +2,7 @@
 //! is, and where a unit finds its operand in it.
 
 use tir::{AffineExpr, AffineMap};
+use tir_accel::transfer::Pattern;
 
 /// The iteration space of a generic, cut up for tiles.
 #[derive(Clone, Debug)]
@@ -73,11 +74,7 @@ impl Tile {
     /// cannot be a dense tile of the unit.
     pub fn new(space: &Space, map: &AffineMap, unit: &[usize]) -> Option<Self> {
         let n = space.domain.len();
-        let forms: Vec<Vec<i64>> = map
-            .exprs
-            .iter()
-            .map(|e| e.linear(n))
-            .collect::<Option<_>>()?;
+        let forms = linear(map, n)?;
         let mut outer: Vec<Dim> = Vec::new();
         let mut inner: Vec<Option<Dim>> = vec![None; unit.len()];
         for (s, form) in forms.iter().enumerate() {
@@ -158,11 +155,7 @@ impl Tile {
     /// The tile of an operand that no unit takes: the box of the source that is touched.
     pub fn plain(space: &Space, map: &AffineMap) -> Option<Self> {
         let n = space.domain.len();
-        let forms: Vec<Vec<i64>> = map
-            .exprs
-            .iter()
-            .map(|e| e.linear(n))
-            .collect::<Option<_>>()?;
+        let forms = linear(map, n)?;
         let mut dims = Vec::new();
         for (s, form) in forms.iter().enumerate() {
             let terms: Vec<(usize, i64)> = (0..n)
@@ -179,6 +172,24 @@ impl Tile {
                 source: (s, 1),
             });
         }
+        Some(Self { dims, forms })
+    }
+
+    /// The tile of what is only moved: a dimension for each iterator, in this order. `None` if an
+    /// iterator steps in more than one dimension of the source.
+    pub fn moved(space: &Space, map: &AffineMap, order: &[usize]) -> Option<Self> {
+        let forms = linear(map, space.domain.len())?;
+        let dim = |d: &usize| {
+            let mut steps = (0..forms.len()).filter(|s| forms[*s][*d] != 0);
+            let source = steps.next().map_or((0, 0), |s| (s, forms[s][*d]));
+            let backward = source.1 < 0 || forms.is_empty();
+            (steps.next().is_none() && !backward).then(|| Dim {
+                axis: Axis::Window(vec![(*d, 1)]),
+                size: space.extent(*d),
+                source,
+            })
+        };
+        let dims = order.iter().map(dim).collect::<Option<_>>()?;
         Some(Self { dims, forms })
     }
 
@@ -208,6 +219,37 @@ impl Tile {
         }
         run
     }
+    /// Transfers that an engine of so many dimensions needs for the tile; `elem` in bytes.
+    pub fn starts(&self, shape: &[i64], elem: i64, dims: i64) -> i64 {
+        let long = self.dims.iter().filter(|dim| dim.size > 1).count();
+        if long as i64 <= dims {
+            return 1;
+        }
+        let bytes = |strides: Vec<i64>| strides.iter().map(|n| n * elem).collect::<Vec<i64>>();
+        let access = self.access().exprs;
+        let mut pattern = Pattern {
+            far_shape: shape.to_vec(),
+            far_strides: bytes(strides(shape)),
+            tile_strides: bytes(strides(&self.shape())),
+            access: access
+                .iter()
+                .filter_map(|e| e.linear(self.dims.len()))
+                .collect(),
+            tile_shape: self.shape(),
+            elem,
+        };
+        let mut starts = 1;
+        while pattern.rank() as i64 > dims
+            && let Some(split) = pattern.split()
+        {
+            starts *= pattern.tile_shape.remove(split);
+            pattern.tile_strides.remove(split);
+            for form in &mut pattern.access {
+                form.remove(split);
+            }
+        }
+        starts
+    }
     /// Position in the tile to distance in the source.
     pub fn access(&self) -> AffineMap {
         let rank = self.dims.len();
@@ -235,6 +277,24 @@ impl Tile {
             .map(|form| form[d] * space.extent(d))
             .collect()
     }
+}
+
+/// A map as linear forms in `n` iterators.
+fn linear(map: &AffineMap, n: usize) -> Option<Vec<Vec<i64>>> {
+    map.exprs.iter().map(|e| e.linear(n)).collect()
+}
+
+/// The iterators of a map in the order in which it steps through a row-major tensor, those with
+/// the largest steps first.
+pub fn storage_order(map: &AffineMap, n: usize) -> Option<Vec<usize>> {
+    let forms = linear(map, n)?;
+    let mut order: Vec<usize> = (0..n).collect();
+    let place = |d: &usize| {
+        let s = forms.iter().position(|form| form[*d] != 0);
+        s.map_or((0, 0), |s| (s, -forms[s][*d]))
+    };
+    order.sort_by_key(place);
+    Some(order)
 }
 
 /// Strides of a row-major tensor, in elements.

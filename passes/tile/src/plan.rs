@@ -5,7 +5,7 @@ use tir::{Ir, Type};
 use tir_accel::machine::{EngineInfo, MachineInfo, SpaceInfo};
 
 use crate::group::{Group, Input, Step};
-use crate::layout::{Axis, Space, Tile};
+use crate::layout::{Axis, Space, Tile, storage_order};
 use crate::matching::{Assignment, Behaviour, Candidate, Scalar, assignments};
 
 /// What the planner may use.
@@ -73,6 +73,8 @@ pub struct Plan {
     pub out: Tile,
     /// Iterators of the unit's result in the order of its dimensions.
     pub unit_out: Vec<usize>,
+    /// Whether the tile of the only operand is that of the result: nothing is computed.
+    pub moves: bool,
     /// Bytes of near memory.
     pub bytes: i64,
     /// Estimated cycles.
@@ -111,11 +113,18 @@ pub fn plan(ir: &Ir, group: &Group, target: &Target<'_>, budget: Budget) -> Resu
         },
         budget,
     };
+    if group.moves(ir) {
+        // Near memory holds the tile in the order of the source, or in that of the result.
+        for map in [&group.operands[0].map, &group.out] {
+            let order = storage_order(map, group.domain.len());
+            divisions(group, target, None, order.as_deref(), &mut search);
+        }
+    }
     for unit in candidates(ir, group, target) {
-        divisions(group, target, Some(&unit), &mut search);
+        divisions(group, target, Some(&unit), None, &mut search);
     }
     if search.best.is_none() {
-        divisions(group, target, None, &mut search);
+        divisions(group, target, None, None, &mut search);
     }
     search.best.ok_or(search.least)
 }
@@ -236,7 +245,13 @@ fn loop_orders(group: &Group, space: &Space) -> Vec<Vec<usize>> {
     orders.into_iter().map(order).collect()
 }
 
-fn divisions(group: &Group, target: &Target<'_>, unit: Option<&UnitChoice>, search: &mut Search) {
+fn divisions(
+    group: &Group,
+    target: &Target<'_>,
+    unit: Option<&UnitChoice>,
+    moved: Option<&[usize]>,
+    search: &mut Search,
+) {
     let budget = search.budget;
     let rank = group.domain.len();
     let mut block = vec![1; rank];
@@ -276,7 +291,9 @@ fn divisions(group: &Group, target: &Target<'_>, unit: Option<&UnitChoice>, sear
             rest /= option.len();
         }
         for order in loop_orders(group, &space) {
-            if let Some((plan, holders)) = estimate(group, target, unit, &space, order, budget) {
+            if let Some((plan, holders)) =
+                estimate(group, target, unit, moved, &space, order, budget)
+            {
                 search.consider(plan, holders);
             }
         }
@@ -328,13 +345,15 @@ fn traffic(
             * elem
     };
     let run = tile.run(shape) * elem;
+    let starts = tile.starts(shape, elem, engine.dims);
     let cost = |moved: i64| -> i64 {
         let moved = if engine.granule > run {
             moved / run.max(1) * engine.granule
         } else {
             moved
         };
-        engine.latency + (moved + engine.bytes_per_cycle - 1) / engine.bytes_per_cycle.max(1)
+        engine.latency * starts
+            + (moved + engine.bytes_per_cycle - 1) / engine.bytes_per_cycle.max(1)
     };
     let count: i64 = order[..level].iter().map(|d| space.trips(*d)).product();
     let whole = cost(inside(None));
@@ -368,6 +387,7 @@ fn estimate(
     group: &Group,
     target: &Target<'_>,
     unit: Option<&UnitChoice>,
+    moved: Option<&[usize]>,
     space: &Space,
     order: Vec<usize>,
     budget: Budget,
@@ -382,6 +402,7 @@ fn estimate(
     let mut tiles = Vec::new();
     for (i, operand) in group.operands.iter().enumerate() {
         let tile = match unit {
+            None if moved.is_some() => Tile::moved(space, &operand.map, moved?)?,
             None => Tile::plain(space, &operand.map)?,
             Some(choice) => {
                 let behaviour = target.behaviours[choice.assignment.intrinsic].as_ref()?;
@@ -401,6 +422,7 @@ fn estimate(
         tiles.push(tile);
     }
     let out = match unit {
+        None if moved.is_some() => Tile::moved(space, &group.out, moved?)?,
         None => Tile::plain(space, &group.out)?,
         Some(_) => Tile::new(space, &group.out, &unit_out)?,
     };
@@ -411,6 +433,7 @@ fn estimate(
         tiles,
         out,
         unit_out,
+        moves: moved.is_some(),
         bytes: 0,
         cycles: 0,
     };
@@ -455,7 +478,7 @@ fn estimate(
         budget.depth,
         false,
     );
-    holders.push(t.near);
+    holders.push(if plan.moves { 0 } else { t.near });
     let (store, last) = (t.cycles, t.first);
     // Accumulators, where they are not the result itself.
     let unit_tile: i64 = plan
@@ -491,6 +514,7 @@ fn estimate(
             };
             calls.saturating_mul(cycles).saturating_add(tail)
         }
+        None if plan.moves => 0,
         None => group.points().saturating_mul(6 * scalar),
     };
     plan.cycles = compute

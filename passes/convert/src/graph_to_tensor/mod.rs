@@ -29,7 +29,8 @@ pass! {
 impl Pass for GraphToTensor {
     fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
         let patterns = cx.shared(|| Prepared(patterns(&cx.settings().disabled_rules)));
-        convert(ir, patterns.0.as_ref().map_err(Clone::clone)?)
+        convert(ir, patterns.0.as_ref().map_err(Clone::clone)?)?;
+        cx.each(ir, &|ir, _| layout::lower(ir))
     }
 }
 
@@ -55,6 +56,5 @@ fn convert(ir: &mut Ir, patterns: &Patterns) -> PassResult {
         .legal::<Fused>()
         .legal::<Relayout>()
         .legal::<Yield>();
-    Conversion::new(&target, patterns).run(ir)?;
-    layout::lower(ir)
+    Conversion::new(&target, patterns).run(ir)
 }

@@ -12,6 +12,9 @@ use crate::attach_machine::AttachMachine;
 
 pass! {
     /// Lowers to tensor level: groups of graph ops become index expressions.
+    ///
+    /// Passes that other dialects registered for their ops on whole tensors run where graph ops
+    /// are lowered.
     pub struct ToTensor = "to-tensor" on "builtin.module" {
         /// The machine file to attach, unless it has been done.
         pub machine: Option<String> = None,
@@ -81,6 +84,7 @@ impl Alias for ToTensor {
                 multi_output: self.multi_output,
                 ..FuseGraph::default()
             });
+            tir_graph::lowering::join(p);
             p.add(GraphToTensor::default());
             p.add(FuseElementwise::default());
             p.add(Canonicalize::default());

@@ -103,7 +103,6 @@ pub struct Emit<'a> {
     group: &'a Group,
     plan: &'a Plan,
     near: Name,
-    elem: Type,
 }
 
 type Body<'f> = &'f mut dyn FnMut(&mut Builder<'_>, &At, Vec<Value>) -> Vec<Value>;
@@ -119,7 +118,6 @@ pub fn emit(b: &mut Builder<'_>, group: &Group, plan: &Plan, near: Name) -> Valu
         group,
         plan,
         near,
-        elem: group.result.elem(),
     };
     let rank = group.domain.len();
     let at = At {
@@ -156,11 +154,11 @@ impl Emit<'_> {
     fn unit_size(&self, d: usize) -> i64 {
         self.plan.space.block[d]
     }
-    fn empty(&self, b: &mut Builder<'_>, shape: Vec<i64>) -> Value {
+    fn empty(&self, b: &mut Builder<'_>, shape: Vec<i64>, elem: Type) -> Value {
         b.add(Empty {
             dynamic_sizes: Vec::new(),
             space: Some(self.near.to_string()),
-            result: Ret(Type::tensor(shape, self.elem)),
+            result: Ret(Type::tensor(shape, elem)),
         })
     }
 
@@ -238,6 +236,7 @@ impl Emit<'_> {
 
     /// Computes one tile of the result and writes it.
     fn tile(&self, b: &mut Builder<'_>, at: At, dest: Value) -> Value {
+        let elem = self.group.result.elem();
         let moved = at.loaded.first().copied().flatten();
         let source = if let (true, Some(tile)) = (self.plan.moves, moved) {
             tile
@@ -246,7 +245,7 @@ impl Emit<'_> {
         } else if self.plan.splits_reduction(self.group) {
             self.split(b, &at)
         } else {
-            self.blocks(b, &at, None, &mut |emit, b, at, slot, _| {
+            self.blocks(b, &at, None, elem, &mut |emit, b, at, slot, _| {
                 emit.whole_unit(b, at, slot)
             })
         };
@@ -278,9 +277,10 @@ impl Emit<'_> {
         let sizes: Vec<i64> = (0..rank).map(|d| space.extent(d)).collect();
         let out_map = near_map(&self.plan.out);
         let shape = self.plan.out.shape();
+        let elem = self.group.result.elem();
         let mut reduced = None;
         if let Some((step, combine, start)) = &self.group.reduce {
-            let acc = self.empty(b, shape.clone());
+            let acc = self.empty(b, shape.clone(), self.group.sum);
             let acc = self.fill(b, acc, *start);
             let mut maps: Vec<AffineMap> = Vec::new();
             let mut inputs = Vec::new();
@@ -307,7 +307,7 @@ impl Emit<'_> {
             ));
         }
         let Some(step) = &self.group.map else {
-            return reduced.unwrap_or_else(|| self.empty(b, shape));
+            return reduced.unwrap_or_else(|| self.empty(b, shape, elem));
         };
         // Only the parallel iterators are left.
         let parallel: Vec<usize> = (0..rank).filter(|d| !self.group.reductions[*d]).collect();
@@ -318,7 +318,7 @@ impl Emit<'_> {
             })
             .collect();
         let rename = AffineMap::new(parallel.len(), rename);
-        let dest = self.empty(b, shape);
+        let dest = self.empty(b, shape, elem);
         let mut maps = Vec::new();
         let mut inputs = Vec::new();
         for input in &step.inputs {
@@ -342,9 +342,10 @@ impl Emit<'_> {
 
     /// A tile filled with a constant.
     fn fill(&self, b: &mut Builder<'_>, dest: Value, value: Attr) -> Value {
-        let rank = b.ty(dest).shape().map_or(0, <[i64]>::len);
+        let ty = b.ty(dest);
+        let rank = ty.shape().map_or(0, <[i64]>::len);
         let body = b.body(&[], |b, _| {
-            let value = tir_arith::materialize(b, value, self.elem);
+            let value = tir_arith::materialize(b, value, ty.elem());
             b.add(Yield {
                 values: value.into_iter().collect(),
             });
@@ -363,19 +364,21 @@ impl Emit<'_> {
     }
 
     /// Runs `body` for each block of the result's tile and puts what it gives together. `body`
-    /// gets the slot for its block, and the block of `base` if there is one.
+    /// gets the slot for its block, of elements of this type, and the block of `base` if there is
+    /// one.
     fn blocks(
         &self,
         b: &mut Builder<'_>,
         at: &At,
         base: Option<Value>,
+        elem: Type,
         body: BlockBody<'_, Self>,
     ) -> Value {
         let space = &self.plan.space;
         let dims: Vec<usize> = (0..space.domain.len())
             .filter(|d| !self.group.reductions[*d] && space.tile[*d] > 1)
             .collect();
-        let whole = self.empty(b, self.plan.out.shape());
+        let whole = self.empty(b, self.plan.out.shape(), elem);
         hint(b, whole, "out");
         if dims.is_empty() {
             return body(self, b, at, whole, base);
@@ -497,7 +500,7 @@ impl Emit<'_> {
             return self.map_unit(b, at, slot, None);
         };
         let acc = if self.group.map.is_some() {
-            let acc = self.empty(b, self.unit_shape(&self.plan.out));
+            let acc = self.empty(b, self.unit_shape(&self.plan.out), self.group.sum);
             hint(b, acc, "acc");
             acc
         } else {
@@ -586,7 +589,7 @@ impl Emit<'_> {
         let Some((_, _, start)) = &self.group.reduce else {
             return self.plain(b, at);
         };
-        let acc = self.blocks(b, at, None, &mut |emit, b, _, slot, _| {
+        let acc = self.blocks(b, at, None, self.group.sum, &mut |emit, b, _, slot, _| {
             emit.fill(b, slot, *start)
         });
         let parallel = self
@@ -599,7 +602,8 @@ impl Emit<'_> {
         if self.group.map.is_none() {
             return acc;
         }
-        self.blocks(b, at, Some(acc), &mut |emit, b, at, slot, reduced| {
+        let elem = self.group.result.elem();
+        self.blocks(b, at, Some(acc), elem, &mut |emit, b, at, slot, reduced| {
             emit.map_unit(b, at, slot, reduced)
         })
     }

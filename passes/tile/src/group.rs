@@ -50,8 +50,12 @@ pub struct Group {
     pub operands: Vec<Operand>,
     /// Shapes of the operands' far tensors.
     pub shapes: Vec<Vec<i64>>,
+    /// Types of their elements.
+    pub elems: Vec<Type>,
     /// Position of the result for each point.
     pub out: AffineMap,
+    /// Type of an element of what the reduction gives, if there is one.
+    pub sum: Type,
     /// Type of the result.
     pub result: Type,
 }
@@ -93,6 +97,8 @@ impl Group {
         let mut group = Self::find(ir, last, inner)?;
         let shape = |o: &Operand| ir.ty(o.source).shape().unwrap_or(&[]).to_vec();
         group.shapes = group.operands.iter().map(shape).collect();
+        let elem = |o: &Operand| ir.ty(o.source).elem();
+        group.elems = group.operands.iter().map(elem).collect();
         Some(group)
     }
 
@@ -196,8 +202,10 @@ impl Group {
             reduce: Some((step, generic.combine?, start)),
             map: None,
             shapes: Vec::new(),
+            elems: Vec::new(),
             operands,
             out,
+            sum: result.elem(),
             result,
         })
     }
@@ -210,8 +218,10 @@ impl Group {
             reduce: None,
             map: Some(step),
             shapes: Vec::new(),
+            elems: Vec::new(),
             operands,
             out,
+            sum: result.elem(),
             result,
         })
     }

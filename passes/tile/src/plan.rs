@@ -163,17 +163,20 @@ fn scalar<'a>(ir: &'a Ir, step: &Step) -> Scalar<'a> {
 fn elems(ir: &Ir, group: &Group, step: &Step) -> Vec<Type> {
     let elem = |input: &Input| match input {
         Input::Operand(i) => ir.ty(group.operands[*i].source).elem(),
-        Input::Reduced => group.result.elem(),
+        Input::Reduced => group.sum,
     };
     step.inputs.iter().map(elem).collect()
 }
 
 fn step_assignments(ir: &Ir, group: &Group, step: &Step, target: &Target<'_>) -> Vec<Assignment> {
     let mut elems = elems(ir, group, step);
-    elems.push(group.result.elem());
     let mut maps = step.maps.clone();
     maps.push(group.out.clone());
     let reduces = group.main().is_some_and(|main| std::ptr::eq(main, step));
+    elems.push(match group.reduce {
+        Some(_) if reduces => group.sum,
+        _ => group.result.elem(),
+    });
     let combine = match &group.reduce {
         Some((_, combine, _)) if reduces => Some(*combine),
         _ => None,
@@ -449,7 +452,7 @@ fn estimate(
             space,
             &plan.order,
             level,
-            elem,
+            bytes(group.elems[i]),
             shape,
             target.load,
             align,
@@ -486,10 +489,10 @@ fn estimate(
         .iter()
         .map(|d| space.block[*d])
         .product::<i64>()
-        * elem;
+        * bytes(group.sum);
     let acc = match (&group.reduce, &group.map) {
         (Some(_), Some(_)) if unit.is_none() || plan.splits_reduction(group) => {
-            round_up(plan.out.elements() * elem, align)
+            round_up(plan.out.elements() * bytes(group.sum), align)
                 * if parallel > 0 { budget.depth } else { 1 }
         }
         (Some(_), Some(_)) => {

@@ -45,6 +45,8 @@ pub struct Solution {
     pub cost: f64,
     /// No valid choice costs less.
     pub bound: f64,
+    /// What bottom-up extraction by the cost of trees costs, to compare with.
+    pub greedy: f64,
     /// Where the choice comes from: `seed 0`, `bottom-up`, `local search`, `branch and bound`.
     pub method: String,
     /// Steps of search taken.
@@ -109,6 +111,7 @@ pub fn solve(problem: &Problem, options: &Options) -> Result<Solution, Error> {
         offer(format!("seed {i}"), seed);
     }
     offer("bottom-up".to_string(), &greedy);
+    let greedy = check(problem, &greedy).map_or(f64::INFINITY, |(_, cost)| cost);
     let reduced = reduce(problem, &units.costs);
     let mut budget = Budget {
         left: options.max_steps,
@@ -125,6 +128,7 @@ pub fn solve(problem: &Problem, options: &Options) -> Result<Solution, Error> {
         } else {
             units.price(bound).min(best.cost)
         },
+        greedy,
         choice: best.choice,
         order: best.order,
         cost: best.cost,

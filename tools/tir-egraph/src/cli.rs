@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use tir::{Diagnostic, Loc, Name, Sources};
-use tir_extraction::{bottom_up, check, solve};
+use tir_extraction::solve;
 
 use crate::{EGraph, Report, dot, is_acyclic};
 
@@ -75,7 +75,6 @@ pub fn run(options: &Options, sources: &mut Sources) -> Result<Report, Diagnosti
     let chosen = found.choice.iter().enumerate();
     let chosen = chosen.filter_map(|(class, node)| Some((graph.classes[class].as_str(), (*node)?)));
     let chosen: BTreeMap<&str, usize> = chosen.collect();
-    let greedy = check(&graph.problem, &bottom_up(&graph.problem));
     let report = Report {
         nodes: graph.problem.nodes.len(),
         classes: graph.problem.classes,
@@ -89,7 +88,7 @@ pub fn run(options: &Options, sources: &mut Sources) -> Result<Report, Diagnosti
         },
         optimal: found.is_optimal(),
         acyclic: is_acyclic(&graph, &chosen),
-        bottom_up: greedy.map_or(f64::INFINITY, |(_, cost)| cost),
+        bottom_up: found.greedy,
         method: found.method.clone(),
         steps: found.steps,
         seconds,

@@ -22,6 +22,8 @@ F32 = TensorProto.FLOAT
 class Net:
     """A graph under construction: nodes and weights, each value named after its node."""
 
+    opset = OPSET
+
     def __init__(self, seed):
         self.random = np.random.RandomState(seed)
         self.nodes = []
@@ -53,22 +55,26 @@ class Net:
         """Inputs and outputs: name to (element type, shape)."""
         infos = [[helper.make_tensor_value_info(n, *t) for n, t in v.items()] for v in (inputs, outputs)]
         graph = helper.make_graph(self.nodes, file.split(".")[0], *infos, initializer=self.weights)
-        imports = [helper.make_opsetid("", OPSET)] + [helper.make_opsetid(d, 1) for d in domains]
+        imports = [helper.make_opsetid("", self.opset)] + [helper.make_opsetid(d, 1) for d in domains]
         model = helper.make_model(
-            graph, opset_imports=imports, ir_version=8, producer_name="tir make_models.py"
+            graph, opset_imports=imports, ir_version=8 if self.opset < 18 else 10, producer_name="tir make_models.py"
         )
         onnx.checker.check_model(model, full_check=True)
         (HERE / file).write_bytes(model.SerializeToString(deterministic=True))
 
     def run(self, file, shape):
         """Stores a seeded input x of `shape` and ONNX Runtime's only output."""
-        x = self.random.uniform(-1, 1, shape).astype(np.float32)
+        self.answer(file, {"x": self.random.uniform(-1, 1, shape).astype(np.float32)})
+
+    def answer(self, file, inputs):
+        """Stores inputs, in the order of the graph's, and ONNX Runtime's only output."""
         options = onnxruntime.SessionOptions()
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         session = onnxruntime.InferenceSession(HERE / file, options, ["CPUExecutionProvider"])
-        (y,) = session.run(None, {"x": x})
+        (y,) = session.run(None, inputs)
         stem = file.removesuffix(".onnx")
-        np.save(HERE / f"{stem}.in_0.npy", x)
+        for k, x in enumerate(inputs.values()):
+            np.save(HERE / f"{stem}.in_{k}.npy", x)
         np.save(HERE / f"{stem}.out_0.npy", y)
         print(f"{file}: {(HERE / file).stat().st_size} bytes, outputs {y.shape} of std {y.std():.3f}")
 

@@ -37,4 +37,5 @@ pub use rule::{
     Arg, AttrFn, AttrTerm, Call, Functions, Guard, GuardFn, Kind, Literal, OpTerm, Rule, RuleText,
     Term, TermKind, TypeTerm, Var, VarKind,
 };
+pub use rule_text::{Part, RuleError};
 pub use target::{Legality, Target};

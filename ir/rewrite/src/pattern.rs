@@ -196,6 +196,10 @@ impl PatternSet {
         self
     }
 
+    /// The functions that rules may name.
+    pub fn functions(&self) -> &Functions {
+        &self.functions
+    }
     /// The names of all rules and patterns, in the order they were added.
     pub fn names(&self) -> Vec<String> {
         let rules = self.rules.iter().map(|rule| rule.name.to_string());

@@ -252,20 +252,50 @@ impl Rule {
         crate::rule_text::parse(text)
     }
 
+    /// The same, saying where in the texts an error is.
+    pub fn read(text: &RuleText) -> Result<Rule, crate::RuleError> {
+        crate::rule_text::read(text)
+    }
+
     /// Checks it against the ops and functions that are known. Ops of dialects that are not
     /// loaded are let through: the rule never applies.
     pub fn check(&self, functions: &Functions) -> Result<(), Failure> {
-        let here = |error: Diagnostic| -> Failure {
+        self.check_words(functions).map_err(|(_, error)| error)
+    }
+
+    /// The same; an error comes with the word of the rule that it is about.
+    pub fn check_words(&self, functions: &Functions) -> Result<(), (Name, Failure)> {
+        let here = |(word, error): Wrong| {
             let name = self.name;
-            Box::new(error.context(format!("rule '{name}': ")).or_at(self.loc))
+            let error = error.context(format!("rule '{name}': ")).or_at(self.loc);
+            (word, Box::new(error))
         };
         for guard in &self.guards {
-            known("guard", guard, functions.guards.keys()).map_err(|e| here(*e))?;
+            known("guard", guard, functions.guards.keys()).map_err(here)?;
+            guard
+                .args
+                .iter()
+                .try_for_each(|a| check_attr(a, functions))
+                .map_err(here)?;
         }
         for term in self.left.iter().chain(&self.right) {
-            check_term(term, functions).map_err(|e| here(*e))?;
+            check_term(term, functions).map_err(here)?;
         }
         Ok(())
+    }
+
+    /// The texts of its left side, right side and guards, as [`RuleText`] has them.
+    pub fn texts(&self) -> [String; 3] {
+        let guards = Join(self.guards.len(), |f: &mut fmt::Formatter<'_>, i| {
+            self.call(f, &self.guards[i])
+        });
+        let side = |terms: &[Term]| {
+            Join(terms.len(), |f: &mut fmt::Formatter<'_>, i| {
+                self.term(f, &terms[i])
+            })
+            .to_string()
+        };
+        [side(&self.left), side(&self.right), guards.to_string()]
     }
 
     /// The one root, if the rule has one and the left side of it is an op.
@@ -285,11 +315,10 @@ impl Rule {
     }
 }
 
-fn known<'a>(
-    what: &str,
-    call: &Call,
-    names: impl Iterator<Item = &'a Name>,
-) -> Result<(), Failure> {
+/// An error and the word that it is about.
+type Wrong = (Name, Diagnostic);
+
+fn known<'a>(what: &str, call: &Call, names: impl Iterator<Item = &'a Name>) -> Result<(), Wrong> {
     let names: Vec<&str> = names.map(|n| n.as_str()).collect();
     let name = call.function;
     if names.contains(&name.as_str()) {
@@ -298,15 +327,16 @@ fn known<'a>(
     Err(unknown(what, &name, names))
 }
 
-fn unknown<'a>(what: &str, name: &str, names: impl IntoIterator<Item = &'a str>) -> Failure {
+fn unknown<'a>(what: &str, name: &str, names: impl IntoIterator<Item = &'a str>) -> Wrong {
     let error = Diagnostic::error(format!("unknown {what} '{name}'"));
-    Box::new(match closest(name, names) {
+    let error = match closest(name, names) {
         Some(near) => error.note(format!("did you mean '{near}'?")),
         None => error,
-    })
+    };
+    (Name::new(name), error)
 }
 
-fn check_term(term: &Term, functions: &Functions) -> Result<(), Failure> {
+fn check_term(term: &Term, functions: &Functions) -> Result<(), Wrong> {
     if let Some(TypeTerm::Call(call)) = &term.ty {
         check_call(call, functions)?;
     }
@@ -330,9 +360,20 @@ fn check_term(term: &Term, functions: &Functions) -> Result<(), Failure> {
             let found = op.operands.len();
             if !info.fields.is_empty() && found != fixed && !open {
                 let what = format!("'{}' has {fixed} operands, found {found}", op.name);
-                return Err(what.into());
+                return Err((op.name, what.into()));
             }
-            for (name, _) in &op.attrs {
+            if info.result_count().is_some_and(|n| op.result >= n) {
+                let what = format!("'{}' has no result {}", op.name, op.result);
+                return Err((op.name, what.into()));
+            }
+            for (name, attr) in &op.attrs {
+                let words = info.field(name).and_then(|f| f.keywords);
+                if let (Some(words), AttrTerm::Literal(Literal::Word(word))) = (words, attr)
+                    && (words.parse)(word).is_none()
+                {
+                    let what = format!("keyword of attribute '{name}':");
+                    return Err(unknown(&what, word, words.all.iter().copied()));
+                }
                 if info.field(name).is_none_or(|f| !f.role.is_attribute()) {
                     let known = info.fields.iter().filter(|f| f.role.is_attribute());
                     let what = format!("attribute of '{}':", op.name);
@@ -349,14 +390,14 @@ fn check_term(term: &Term, functions: &Functions) -> Result<(), Failure> {
         .try_for_each(|t| check_term(t, functions))
 }
 
-fn check_attr(attr: &AttrTerm, functions: &Functions) -> Result<(), Failure> {
+fn check_attr(attr: &AttrTerm, functions: &Functions) -> Result<(), Wrong> {
     match attr {
         AttrTerm::Call(call) => check_call(call, functions),
         _ => Ok(()),
     }
 }
 
-fn check_call(call: &Call, functions: &Functions) -> Result<(), Failure> {
+fn check_call(call: &Call, functions: &Functions) -> Result<(), Wrong> {
     known("attribute function", call, functions.attrs.keys())?;
     call.args.iter().try_for_each(|a| check_attr(a, functions))
 }
@@ -377,25 +418,26 @@ impl fmt::Display for Literal {
 /// As it is written, guards and all.
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let side = |f: &mut fmt::Formatter<'_>, terms: &[Term]| -> fmt::Result {
-            for (i, term) in terms.iter().enumerate() {
-                if i > 0 {
-                    f.write_str(" ")?;
-                }
-                self.term(f, term)?;
-            }
-            Ok(())
+        let [left, right, guards] = self.texts();
+        let arrow = match self.kind {
+            Kind::Reduce => "=>",
+            Kind::Equal => "=",
         };
-        write!(f, "{}: ", self.name)?;
-        side(f, &self.left)?;
-        f.write_str(match self.kind {
-            Kind::Reduce => " => ",
-            Kind::Equal => " = ",
-        })?;
-        side(f, &self.right)?;
-        for (i, guard) in self.guards.iter().enumerate() {
-            f.write_str(if i == 0 { " if " } else { " " })?;
-            self.call(f, guard)?;
+        write!(f, "{}: {left} {arrow} {right}", self.name)?;
+        match guards.is_empty() {
+            true => Ok(()),
+            false => write!(f, " if {guards}"),
+        }
+    }
+}
+
+/// Things with spaces between.
+struct Join<F>(usize, F);
+impl<F: Fn(&mut fmt::Formatter<'_>, usize) -> fmt::Result> fmt::Display for Join<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for i in 0..self.0 {
+            f.write_str(if i > 0 { " " } else { "" })?;
+            (self.1)(f, i)?;
         }
         Ok(())
     }

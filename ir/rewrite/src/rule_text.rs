@@ -9,55 +9,78 @@ use crate::rule::{
 /// Nesting beyond this is refused.
 const DEPTH: usize = 64;
 
+/// What is wrong with the text of a rule, and where.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RuleError {
+    /// The text it is in and the byte there; `None` if it is about the whole rule.
+    pub at: Option<(Part, usize)>,
+    /// What it is.
+    pub message: String,
+}
+
+/// The texts that a rule is made of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// [`RuleText::left`].
+    Left,
+    /// [`RuleText::right`].
+    Right,
+    /// [`RuleText::guard`].
+    Guard,
+}
+
+impl RuleText {
+    fn loc(&self) -> Loc {
+        match self.place {
+            ("", ..) => Loc::UNKNOWN,
+            (file, line, column) => Loc::file(Name::new(file), line, column),
+        }
+    }
+    /// The text of a part.
+    pub fn part(&self, part: Part) -> &'static str {
+        match part {
+            Part::Left => self.left,
+            Part::Right => self.right,
+            Part::Guard => self.guard,
+        }
+    }
+}
+
 pub(crate) fn parse(text: &RuleText) -> Result<Rule, Failure> {
-    let (file, line, column) = text.place;
-    let loc = match file {
-        "" => Loc::UNKNOWN,
-        file => Loc::file(Name::new(file), line, column),
-    };
-    let mut vars = Vec::new();
-    let mut side = |what: &'static str, source: &'static str, binds: bool| {
-        let mut reader = Reader {
-            source,
-            at: 0,
-            depth: 0,
-            binds,
-            vars: &mut vars,
-        };
-        reader
-            .terms()
-            .map_err(|message| error(text, loc, what, source, reader.at, message))
-    };
-    let left = side("left side", text.left, true)?;
-    let right = side("right side", text.right, false)?;
-    let mut reader = Reader {
-        source: text.guard,
-        at: 0,
-        depth: 0,
-        binds: false,
-        vars: &mut vars,
-    };
-    let guards = reader
-        .guards()
-        .map_err(|message| error(text, loc, "guard", text.guard, reader.at, message))?;
-    let whole = |message: String| -> Failure {
+    read(text).map_err(|error| {
+        let RuleError { at, message } = error;
         let name = text.name;
-        Box::new(
-            Diagnostic::error(message)
-                .context(format!("rule '{name}': "))
-                .at(loc),
-        )
-    };
+        let Some((part, at)) = at else {
+            let error = Diagnostic::error(message).context(format!("rule '{name}': "));
+            return Box::new(error.at(text.loc()));
+        };
+        let source = text.part(part);
+        let what = match part {
+            Part::Left => "left side",
+            Part::Right => "right side",
+            Part::Guard => "guard",
+        };
+        let column = source[..at.min(source.len())].chars().count() + 1;
+        let message = format!("rule '{name}': {message} at column {column} of its {what}");
+        let note = format!("{source}\n{:>column$}", "^");
+        Box::new(Diagnostic::error(message).note(note).at(text.loc()))
+    })
+}
+
+pub(crate) fn read(text: &RuleText) -> Result<Rule, RuleError> {
+    let mut vars = Vec::new();
+    let left = side(text, Part::Left, &mut vars, |r| r.terms())?;
+    let right = side(text, Part::Right, &mut vars, |r| r.terms())?;
+    let guards = side(text, Part::Guard, &mut vars, |r| r.guards())?;
+    let whole = |message: String| RuleError { at: None, message };
     if left.is_empty() || left.len() != right.len() {
         let (l, r) = (left.len(), right.len());
         return Err(whole(format!(
             "has {l} terms on the left and {r} on the right"
         )));
     }
-    if left
-        .iter()
-        .any(|term| !matches!(term.kind, TermKind::Op(_)))
-    {
+    let is_op = |term: &Term| matches!(term.kind, TermKind::Op(_));
+    if !left.iter().all(is_op) {
         return Err(whole("each term on the left is an op".to_string()));
     }
     Ok(Rule {
@@ -67,27 +90,27 @@ pub(crate) fn parse(text: &RuleText) -> Result<Rule, Failure> {
         left,
         right,
         guards,
-        loc,
+        loc: text.loc(),
     })
 }
 
-fn error(
+fn side<T>(
     text: &RuleText,
-    loc: Loc,
-    what: &str,
-    source: &str,
-    at: usize,
-    message: String,
-) -> Failure {
-    let name = text.name;
-    let column = source[..at.min(source.len())].chars().count() + 1;
-    Box::new(
-        Diagnostic::error(format!(
-            "rule '{name}': {message} at column {column} of its {what}"
-        ))
-        .note(format!("{source}\n{:>column$}", "^"))
-        .at(loc),
-    )
+    part: Part,
+    vars: &mut Vec<(Name, VarKind)>,
+    read: impl FnOnce(&mut Reader<'_>) -> Read<T>,
+) -> Result<T, RuleError> {
+    let mut reader = Reader {
+        source: text.part(part),
+        at: 0,
+        depth: 0,
+        binds: part == Part::Left,
+        vars,
+    };
+    read(&mut reader).map_err(|message| RuleError {
+        at: Some((part, reader.at)),
+        message,
+    })
 }
 
 struct Reader<'a> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tir::rewrite::canonicalization;
+use tir::rule_file::rules;
 use tir::{BlockId, Diagnostic, Ir, Pass, PassCx, PassResult, Patterns, RegionId, Traits, pass};
 use tir_accel::AttachedMachine;
 
@@ -22,6 +22,8 @@ pass! {
     ///
     /// The result is never dearer than the input; at equal cost the input stays as it is.
     pub struct Egraph = "egraph" {
+        /// Files of rules to use besides those of the dialects and of `--rules`.
+        pub rules: Vec<String> = Vec::new(),
         /// Names of rules to leave out, besides those of `--disable-rule`.
         pub disable: Vec<String> = Vec::new(),
         /// Rounds over all rules.
@@ -57,7 +59,7 @@ impl Pass for Egraph {
         let model = machine.map_or_else(CostModel::default, CostModel::of);
         let mut disabled = cx.settings().disabled_rules.clone();
         disabled.extend(self.disable.iter().cloned());
-        let patterns = canonicalization().finish(&disabled)?;
+        let patterns = rules(cx, &self.rules)?.finish(&disabled)?;
         cx.each(ir, &|ir, cx| self.arena(ir, cx, &model, &patterns))
     }
 }

@@ -1,6 +1,7 @@
 //! `canonicalize`: folds, rules and patterns of all loaded dialects until nothing changes.
 
-use tir::rewrite::{Stopped, canonicalization, erase_unreachable};
+use tir::rewrite::{Stopped, erase_unreachable};
+use tir::rule_file::rules;
 use tir::{Diagnostic, Greedy, Ir, Pass, PassCx, PassResult, Patterns, pass};
 
 pass! {
@@ -16,29 +17,37 @@ pass! {
         pub max_rewrites: Option<usize> = None,
         /// Names of rules and patterns to leave out, besides those of `--disable-rule`.
         pub disable: Vec<String> = Vec::new(),
+        /// Files of rules to use besides those of the dialects and of `--rules`.
+        pub rules: Vec<String> = Vec::new(),
     }
 }
 
 impl Pass for Canonicalize {
     fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
-        let patterns = cx.shared(|| {
-            let mut disabled = cx.settings().disabled_rules.clone();
-            disabled.extend(self.disable.iter().cloned());
-            Prepared(self.disable.clone(), canonicalization().finish(&disabled))
-        });
+        let own = (self.disable.clone(), self.rules.clone());
+        let patterns = cx.shared(|| Prepared(own.clone(), self.patterns(cx)));
         // What is shared was prepared for the first `canonicalize` of the run.
-        if patterns.0 == self.disable {
+        if patterns.0 == own {
             return self.with(ir, cx, &patterns.1);
         }
-        let mut disabled = cx.settings().disabled_rules.clone();
-        disabled.extend(self.disable.iter().cloned());
-        self.with(ir, cx, &canonicalization().finish(&disabled))
+        let patterns = self.patterns(cx);
+        self.with(ir, cx, &patterns)
     }
 }
 
-struct Prepared(Vec<String>, Result<Patterns, Vec<Diagnostic>>);
+/// Patterns, and the options of the pass that they were prepared for.
+struct Prepared(
+    (Vec<String>, Vec<String>),
+    Result<Patterns, Vec<Diagnostic>>,
+);
 
 impl Canonicalize {
+    fn patterns(&self, cx: &PassCx<'_>) -> Result<Patterns, Vec<Diagnostic>> {
+        let mut disabled = cx.settings().disabled_rules.clone();
+        disabled.extend(self.disable.iter().cloned());
+        rules(cx, &self.rules)?.finish(&disabled)
+    }
+
     fn with(
         &self,
         ir: &mut Ir,

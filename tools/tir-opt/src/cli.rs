@@ -48,6 +48,8 @@ pub struct Options {
     pub threads: usize,
     /// Rules and patterns that are left out.
     pub disabled_rules: Vec<String>,
+    /// Files with further rules.
+    pub rule_files: Vec<String>,
     /// Deepest nesting that is read.
     pub max_depth: usize,
     /// Most bytes that are read.
@@ -71,6 +73,8 @@ pub enum List {
     Dialect(String),
     /// Names of dialects.
     DialectNames,
+    /// All rules, as a file of rules.
+    Rules,
 }
 
 /// Defaults of limits.
@@ -204,6 +208,15 @@ pub fn command(tool: &Tool) -> Command {
         )
         .arg(
             option(
+                "rules",
+                "FILE,…",
+                "Use the rules of these files as well, in every pass that uses rules",
+            )
+            .action(ArgAction::Append)
+            .value_delimiter(','),
+        )
+        .arg(
+            option(
                 "threads",
                 "N",
                 "Threads; 0 is one per core. The result does not depend on it",
@@ -253,7 +266,11 @@ pub fn command(tool: &Tool) -> Command {
             .require_equals(true)
             .default_missing_value(""),
         )
-        .arg(flag("show-dialects", "List the names of dialects"));
+        .arg(flag("show-dialects", "List the names of dialects"))
+        .arg(flag(
+            "list-rules",
+            "List all rules, those of --rules too, as a file of rules",
+        ));
     pass_flags(command, &tool.passes)
 }
 
@@ -333,6 +350,7 @@ impl Options {
             statistics: matches.get_flag("statistics"),
             threads: number("threads"),
             disabled_rules: texts("disable-rule"),
+            rule_files: texts("rules"),
             max_depth: number("max-depth"),
             max_bytes: matches
                 .get_one::<u64>("max-bytes")
@@ -348,6 +366,9 @@ impl Options {
 fn list(matches: &ArgMatches) -> Option<List> {
     if matches.get_flag("list-passes") {
         return Some(List::Passes);
+    }
+    if matches.get_flag("list-rules") {
+        return Some(List::Rules);
     }
     if matches.get_flag("show-dialects") {
         return Some(List::DialectNames);

@@ -123,13 +123,29 @@ pub fn run(tool: &Tool, args: &[std::ffi::OsString], stdin: &mut dyn Read, color
     let options = Options::new(&matches, &tool.passes);
     tool.load();
     match &options.list {
-        Some(list) => show(tool, list),
+        Some(list) => show(tool, list, &options, color),
         None => process::process(tool, &options, stdin, color),
     }
 }
 
-fn show(tool: &Tool, what: &List) -> Outcome {
+fn show(tool: &Tool, what: &List, options: &Options, color: bool) -> Outcome {
     let text = match what {
+        List::Rules => match list::rules(options) {
+            Ok(text) => text,
+            Err(errors) => {
+                let mut sources = tir::Sources::default();
+                for file in &options.rule_files {
+                    if let Ok(text) = std::fs::read_to_string(file) {
+                        sources.add(tir::Name::new(file), text);
+                    }
+                }
+                return Outcome {
+                    code: 1,
+                    stderr: render(&sources, &errors, color),
+                    ..Outcome::default()
+                };
+            }
+        },
         List::Passes => cli::passes_text(&tool.passes),
         List::Dialects => list::dialects(&tool.dialects),
         List::DialectNames => tool

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use tir::{Dialect, OpInfo, Role};
+use tir::{Diagnostic, Dialect, OpInfo, Role};
 
 /// The first sentence of a documentation text, on one line.
 pub fn sentence(doc: &str) -> String {
@@ -56,6 +56,16 @@ pub fn dialects(all: &[&'static Dialect]) -> String {
         text.push('\n');
     }
     text
+}
+
+/// The rules of all loaded dialects and of the files that the options name, without those that
+/// are disabled, as a file of rules.
+pub fn rules(options: &crate::Options) -> Result<String, Vec<Diagnostic>> {
+    let set = tir::rule_file::rules_of(&options.rule_files)?;
+    let disabled = options.disabled_rules.iter().cloned().collect();
+    let patterns = set.finish(&disabled)?;
+    let module = tir_rule::module(patterns.rules());
+    Ok(tir_text::print(&module, &tir_text::PrintOptions::default()))
 }
 
 /// The reference page of a dialect, as Markdown.

@@ -34,6 +34,12 @@ pub(crate) fn process(
     };
     job.sources
         .add(Name::new(PIPELINE), options.pipeline.as_str());
+    for file in &options.rule_files {
+        // One that cannot be read is reported by the first pass that needs it.
+        if let Ok(text) = std::fs::read_to_string(file) {
+            job.sources.add(Name::new(file), text);
+        }
+    }
     // A pipeline that cannot be read is an error whatever the input is.
     let pipeline = match tool.passes.parse(&options.pipeline) {
         Ok(pipeline) => pipeline,
@@ -227,6 +233,7 @@ impl Job<'_> {
             verify: options.verify_each,
             timing: options.timing,
             disabled_rules: options.disabled_rules.iter().cloned().collect(),
+            rule_files: options.rule_files.clone(),
             ..Settings::default()
         };
         settings.print.after_all = options.print_after_all;

@@ -17,6 +17,7 @@ pub const DIALECTS: &[&Dialect] = &[
     &tir_loop::DIALECT,
     &tir_memref::DIALECT,
     &tir_accel::DIALECT,
+    &tir_rule::DIALECT,
 ];
 
 /// The stock driver: all built-in dialects and passes.
@@ -25,6 +26,7 @@ pub fn stock() -> Tool {
         .dialects(DIALECTS.iter().copied())
         .passes(tir_generic::passes())
         .passes(tir_convert::passes())
+        .passes(tir_egraph::passes())
         .passes(tir_tile::passes())
         .passes(tir_accel_passes::passes())
         .passes(tir_memory_passes::passes())

@@ -25,7 +25,7 @@ const OWNERS: [(&str, &str); 9] = [
 
 /// Dialects from the bottom up; a dialect uses those of its own rank and below.
 const RANKS: [&[&str]; 5] = [
-    &["builtin"],
+    &["builtin", "rule"],
     &["arith", "math", "func", "cf"],
     &["tensor", "memref"],
     &["loop", "graph"],

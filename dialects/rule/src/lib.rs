@@ -1,0 +1,100 @@
+//! The dialect rule: rewrite rules as text, for `--rules=FILE` and `--list-rules`.
+#![forbid(unsafe_code)]
+
+use std::sync::Arc;
+
+use tir::rewrite::Kind;
+use tir::rule_file::IsRule;
+use tir::{Ir, Name, Op, OpRef, OpState, Rule, RuleText};
+
+/// Each value of the left side may be replaced by the one on the right, which is less by the
+/// measure of [`Kind::Reduce`]: the greedy driver and the e-graph use it.
+///
+/// `rule.reduce @drop-add-zero "(arith.addi ?x 0)" -> "?x" if "(is-small ?x)"`
+#[derive(Op)]
+#[op("rule.reduce", Symbol, is_rule)]
+#[asm("symbol($sym_name) $left `->` $right (`if` $guard^)? attr-dict")]
+pub struct Reduce {
+    /// The name of the rule.
+    pub sym_name: Name,
+    /// One term or several.
+    pub left: String,
+    /// As many terms.
+    pub right: String,
+    /// Calls of guards; all must hold.
+    pub guard: Option<String>,
+}
+
+/// Both sides are as good as each other: only the e-graph uses it.
+#[derive(Op)]
+#[op("rule.equal", Symbol, is_rule)]
+#[asm("symbol($sym_name) $left `->` $right (`if` $guard^)? attr-dict")]
+pub struct Equal {
+    /// The name of the rule.
+    pub sym_name: Name,
+    /// One term or several.
+    pub left: String,
+    /// As many terms.
+    pub right: String,
+    /// Calls of guards; all must hold.
+    pub guard: Option<String>,
+}
+
+macro_rules! text {
+    ($($record:ty => $kind:expr;)*) => {$(
+        impl IsRule for $record {
+            fn rule_text(&self, _: OpRef<'_>) -> RuleText {
+                let lasting = |text: &str| Name::new(text).as_str();
+                RuleText {
+                    name: self.sym_name.as_str(),
+                    kind: $kind,
+                    left: lasting(&self.left),
+                    right: lasting(&self.right),
+                    guard: lasting(self.guard.as_deref().unwrap_or("")),
+                    place: ("", 0, 0),
+                }
+            }
+        }
+    )*};
+}
+text! {
+    Reduce => Kind::Reduce;
+    Equal => Kind::Equal;
+}
+
+tir::dialect! {
+    /// Rewrite rules as text.
+    rule { ops: [Reduce, Equal] }
+}
+
+/// A module of rules: what prints as a file that reads as them.
+pub fn module(rules: &[Arc<Rule>]) -> Ir {
+    let mut ir = Ir::new("builtin.module");
+    let region = ir.new_region();
+    let root = ir.root();
+    ir.attach_region(root, region);
+    let block = ir.new_block(region);
+    for rule in rules {
+        let [left, right, guard] = rule.texts();
+        let (sym_name, guard) = (rule.name, Some(guard).filter(|g| !g.is_empty()));
+        let mut state: OpState = match rule.kind {
+            Kind::Reduce => Reduce {
+                sym_name,
+                left,
+                right,
+                guard,
+            }
+            .state(),
+            Kind::Equal => Equal {
+                sym_name,
+                left,
+                right,
+                guard,
+            }
+            .state(),
+        };
+        state.loc = rule.loc;
+        ir.at(block).create(state);
+    }
+    ir
+}

@@ -4,6 +4,8 @@
 use tir::{AffineExpr, AffineMap};
 use tir_accel::transfer::Pattern;
 
+use crate::linear::{Row, is_identity};
+
 /// The iteration space of a generic, cut up for tiles.
 #[derive(Clone, Debug)]
 pub struct Space {
@@ -66,6 +68,9 @@ pub struct Tile {
     pub dims: Vec<Dim>,
     /// For each dimension of the source, its linear form in the iterators and the constant.
     pub forms: Vec<Vec<i64>>,
+    /// For each dimension of the source, how far from where the tile's first point is its first
+    /// element lies: below 0 where iterators go backwards.
+    pub low: Vec<i64>,
 }
 
 impl Tile {
@@ -149,30 +154,34 @@ impl Tile {
             return None;
         }
         outer.extend(inner);
-        Some(Self { dims: outer, forms })
+        let low = vec![0; forms.len()];
+        Some(Self {
+            dims: outer,
+            forms,
+            low,
+        })
     }
 
     /// The tile of an operand that no unit takes: the box of the source that is touched.
     pub fn plain(space: &Space, map: &AffineMap) -> Option<Self> {
         let n = space.domain.len();
         let forms = linear(map, n)?;
-        let mut dims = Vec::new();
+        let (mut dims, mut low) = (Vec::new(), Vec::new());
         for (s, form) in forms.iter().enumerate() {
             let terms: Vec<(usize, i64)> = (0..n)
                 .filter(|d| form[*d] != 0)
                 .map(|d| (d, form[d]))
                 .collect();
-            if terms.iter().any(|(_, c)| *c < 0) {
-                return None;
-            }
-            let reach: i64 = terms.iter().map(|(d, c)| c * (space.extent(*d) - 1)).sum();
+            let far = |(d, c): &(usize, i64)| c * (space.extent(*d) - 1);
+            let reach: i64 = terms.iter().map(|term| far(term).abs()).sum();
+            low.push(terms.iter().map(|term| far(term).min(0)).sum());
             dims.push(Dim {
                 axis: Axis::Window(terms),
                 size: reach + 1,
                 source: (s, 1),
             });
         }
-        Some(Self { dims, forms })
+        Some(Self { dims, forms, low })
     }
 
     /// The tile of what is only moved: a dimension for each iterator, in this order. `None` if an
@@ -190,9 +199,55 @@ impl Tile {
             })
         };
         let dims = order.iter().map(dim).collect::<Option<_>>()?;
-        Some(Self { dims, forms })
+        let low = vec![0; forms.len()];
+        Some(Self { dims, forms, low })
     }
 
+    /// Whether it is a box of its source, dimension by dimension.
+    pub fn is_plain(&self) -> bool {
+        let window =
+            |(s, dim): (usize, &Dim)| matches!(dim.axis, Axis::Window(_)) && dim.source == (s, 1);
+        self.dims.len() == self.forms.len() && self.dims.iter().enumerate().all(window)
+    }
+    /// Where in a tile of another operand that one's element at `rows` is, over the dimensions of
+    /// this tile and then iterators with ranges; `rows` are positions in the other operand over
+    /// positions in this one's source and the same iterators. `None` if it is at no linear place.
+    pub fn relative(&self, other: &Tile, rows: &[Row], ranges: &[i64]) -> Option<Vec<Row>> {
+        let rank = self.dims.len();
+        let sources = self.forms.len();
+        let own = (0..ranges.len()).map(|i| Row::dim(rank + i));
+        if other.is_plain() {
+            let access = self.access();
+            let steps = crate::linear::rows(&access)?;
+            let moved = steps.into_iter().zip(&self.low).map(|(mut row, low)| {
+                row.k += low;
+                row
+            });
+            let places: Vec<Row> = moved.chain(own).collect();
+            let sizes: Vec<i64> = self
+                .shape()
+                .into_iter()
+                .chain(ranges.iter().copied())
+                .collect();
+            let at = rows.iter().zip(&other.low).map(|(row, low)| {
+                let mut row = Row {
+                    k: 0,
+                    ..row.clone()
+                }
+                .replace(&places);
+                row.k -= low;
+                row
+            });
+            let at: Vec<Row> = at.collect();
+            let inside = at.iter().zip(&other.dims).all(|(row, dim)| {
+                let (low, high) = row.range(&sizes);
+                low >= 0 && high < dim.size
+            });
+            return inside.then_some(at);
+        }
+        let same = ranges.is_empty() && rows.len() == sources && is_identity(rows);
+        (same && self.dims == other.dims).then(|| (0..rank).map(Row::dim).collect())
+    }
     /// Its shape.
     pub fn shape(&self) -> Vec<i64> {
         self.dims.iter().map(|d| d.size).collect()

@@ -4,9 +4,11 @@
 pub mod emit;
 pub mod group;
 pub mod layout;
+pub mod linear;
 pub mod matching;
 mod passes;
 pub mod plan;
+mod settle;
 pub mod tensorize;
 pub mod tile;
 

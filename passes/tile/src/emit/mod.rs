@@ -1,0 +1,282 @@
+//! Writing a planned group as loops around transfers and generics on tiles.
+
+mod index;
+mod tiles;
+mod unit;
+
+use tir::{AffineMap, Attr, Builder, Mapping, Name, RegionId, Ret, Rets, Type, Value};
+use tir_loop::{Bounds, For, Yield as LoopYield};
+use tir_tensor::generic::iterators;
+use tir_tensor::{Combine, Empty, Generic, TransferRead, TransferWrite, Yield};
+
+use crate::group::{Group, Input, Leaves};
+use crate::layout::Tile;
+use crate::plan::Plan;
+use index::{Index, mixed};
+
+/// Where in the loops the code stands.
+#[derive(Clone)]
+struct At {
+    /// The tile of each iterator.
+    tile: Vec<Index>,
+    /// The block in the tile of each iterator.
+    block: Vec<Index>,
+    /// The tiles that are loaded.
+    loaded: Vec<Option<Value>>,
+}
+
+/// What the steps of a group gave.
+#[derive(Clone, Default)]
+struct Given {
+    reduced: Option<Value>,
+    mapped: Vec<Value>,
+}
+
+impl Given {
+    fn input(&self, input: Input) -> Option<Value> {
+        match input {
+            Input::Operand(_) => None,
+            Input::Reduced => self.reduced,
+            Input::Mapped(i) => self.mapped.get(i).copied(),
+        }
+    }
+    fn out(&self, out: Leaves) -> Option<Value> {
+        match out {
+            Leaves::Reduced => self.reduced,
+            Leaves::Mapped(i) => self.mapped.get(i).copied(),
+        }
+    }
+}
+
+/// Writes groups.
+pub struct Emit<'a> {
+    group: &'a Group,
+    plan: &'a Plan,
+    near: Name,
+}
+
+/// An iteration: from its index and the carried values to those of the next.
+type LoopBody<'f> = &'f mut dyn FnMut(&mut Builder<'_>, Value, Vec<Value>) -> Vec<Value>;
+
+/// Replaces a group by its loops; gives what leaves it.
+pub fn emit(b: &mut Builder<'_>, group: &Group, plan: &Plan, near: Name) -> Vec<Value> {
+    let emit = Emit { group, plan, near };
+    let rank = group.domain.len();
+    let at = At {
+        tile: vec![Index::Number(0); rank],
+        block: vec![Index::Number(0); rank],
+        loaded: vec![None; group.operands.len()],
+    };
+    let types = group.outs.iter().filter_map(|(out, _)| group.ty(*out));
+    let dests = types.map(|ty| {
+        b.add(Empty {
+            dynamic_sizes: Vec::new(),
+            space: None,
+            result: Ret(ty),
+        })
+    });
+    let dests = dests.collect();
+    emit.around(b, 0, at, dests)
+}
+
+/// A loop from 0 to `trips` that carries values.
+fn counted(b: &mut Builder<'_>, trips: i64, init: Vec<Value>, body: LoopBody<'_>) -> Vec<Value> {
+    let types: Vec<Type> = init.iter().map(|v| b.ty(*v)).collect();
+    let mut args = vec![Type::index()];
+    args.extend(&types);
+    let region = b.body(&args, |b, args| {
+        let values = body(b, args[0], args[1..].to_vec());
+        b.add(LoopYield { values });
+    });
+    let bounds = [0, trips, 1].map(Bounds::Static);
+    b.add(For::new(bounds, init, region, types))
+}
+
+impl Emit<'_> {
+    fn empty(&self, b: &mut Builder<'_>, shape: Vec<i64>, elem: Type) -> Value {
+        b.add(Empty {
+            dynamic_sizes: Vec::new(),
+            space: Some(self.near.to_string()),
+            result: Ret(Type::tensor(shape, elem)),
+        })
+    }
+    /// Type of the elements that leave, or of what is reduced.
+    fn elem(&self, out: Leaves) -> Type {
+        self.group.ty(out).map_or(Type::f32(), Type::elem)
+    }
+    fn leaves(&self, what: Leaves) -> Option<usize> {
+        self.group.outs.iter().position(|(out, _)| *out == what)
+    }
+
+    /// Offsets of a tile in its source.
+    fn offsets(&self, b: &mut Builder<'_>, tile: &Tile, at: &At) -> Vec<Index> {
+        let rank = self.group.domain.len();
+        let mut out = Vec::new();
+        for (form, low) in tile.forms.iter().zip(&tile.low) {
+            let mut sum = Index::Number(form[rank] + low);
+            for (d, c) in form[..rank].iter().enumerate() {
+                let step = at.tile[d].times(c * self.plan.space.extent(d), b);
+                sum = step.plus(sum, b);
+            }
+            out.push(sum);
+        }
+        out
+    }
+
+    /// The tile of an operand: loaded, or computed from others.
+    fn load(&self, b: &mut Builder<'_>, operand: usize, at: &At) -> Value {
+        let tile = &self.plan.tiles[operand];
+        let far = &self.group.operands[operand];
+        let name = b.ir.hint(far.source);
+        let loaded = match &far.inner {
+            Some(inner) => self.inner(b, operand, inner, at),
+            None => {
+                let offsets = self.offsets(b, tile, at);
+                let (offsets, static_offsets) = mixed(&offsets);
+                let elem = b.ty(far.source).elem();
+                b.add(TransferRead {
+                    source: far.source,
+                    offsets,
+                    padding: far.padding,
+                    static_offsets,
+                    access: tile.access(),
+                    space: Some(self.near.to_string()),
+                    result: Ret(Type::tensor(tile.shape(), elem)),
+                })
+            }
+        };
+        let text = name.map_or("tile".to_string(), |n| format!("{n}_tile"));
+        hint(b, loaded, &text);
+        loaded
+    }
+
+    /// Loops of parallel iterators around tiles: so many, the first ones.
+    fn parallel(&self) -> usize {
+        let order = self.plan.order.iter();
+        order.take_while(|d| !self.group.reductions[**d]).count()
+    }
+
+    /// The loops around tiles, from `level` on; gives the result tensors.
+    fn around(
+        &self,
+        b: &mut Builder<'_>,
+        level: usize,
+        mut at: At,
+        dests: Vec<Value>,
+    ) -> Vec<Value> {
+        self.loads(b, level, &mut at);
+        if level == self.parallel() {
+            return self.tile(b, at, dests);
+        }
+        let d = self.plan.order[level];
+        counted(b, self.plan.space.trips(d), dests, &mut |b, iv, carried| {
+            let mut at = at.clone();
+            at.tile[d] = Index::Value(iv);
+            self.around(b, level + 1, at, carried)
+        })
+    }
+
+    fn loads(&self, b: &mut Builder<'_>, level: usize, at: &mut At) {
+        for operand in 0..self.group.operands.len() {
+            if self.plan.level(operand) == level {
+                at.loaded[operand] = Some(self.load(b, operand, at));
+            }
+        }
+    }
+
+    /// Computes one tile of each result and writes it.
+    fn tile(&self, b: &mut Builder<'_>, at: At, dests: Vec<Value>) -> Vec<Value> {
+        let moved = at.loaded.first().copied().flatten();
+        let sources = if let (true, Some(tile)) = (self.plan.moves, moved) {
+            vec![tile]
+        } else if self.plan.unit.is_none() {
+            self.plain(b, &at)
+        } else if self.plan.splits_reduction(self.group) {
+            self.split(b, &at)
+        } else {
+            self.whole(b, &at)
+        };
+        let tile = &self.plan.out;
+        let mut written = Vec::new();
+        for (source, dest) in sources.into_iter().zip(dests) {
+            let offsets = self.offsets(b, tile, &at);
+            let (offsets, static_offsets) = mixed(&offsets);
+            let result = Ret(b.ty(dest));
+            written.push(b.add(TransferWrite {
+                source,
+                dest,
+                offsets,
+                static_offsets,
+                access: tile.access(),
+                result,
+            }));
+        }
+        written
+    }
+}
+
+/// A tile filled with a constant.
+fn fill(b: &mut Builder<'_>, dest: Value, value: Attr) -> Value {
+    let ty = b.ty(dest);
+    let rank = ty.shape().map_or(0, <[i64]>::len);
+    let body = b.body(&[], |b, _| {
+        let value = tir_arith::materialize(b, value, ty.elem());
+        b.add(Yield {
+            values: value.into_iter().collect(),
+        });
+    });
+    let said = Nest {
+        maps: vec![AffineMap::identity(rank)],
+        kinds: iterators(rank, 0),
+        sizes: None,
+        combine: None,
+        body,
+    };
+    said.generic(b, Vec::new(), dest)
+}
+
+/// Says what the text calls a value, for dumps that can be read.
+fn hint(b: &mut Builder<'_>, value: Value, text: &str) {
+    b.ir.set_hint(value, Some(Name::new(text)));
+}
+
+/// A copy of a region of the same arena, detached.
+fn copy_body(b: &mut Builder<'_>, body: RegionId) -> RegionId {
+    let region = b.ir.new_region();
+    b.ir.duplicate_region(body, region, &mut Mapping::default());
+    region
+}
+
+/// A generic with one output but for what it reads and writes.
+struct Nest {
+    /// Maps of the inputs, then of the output.
+    maps: Vec<AffineMap>,
+    /// Kinds of the iterators.
+    kinds: Vec<Attr>,
+    /// Their ranges, where operands may not show them.
+    sizes: Option<Vec<i64>>,
+    combine: Option<Combine>,
+    body: RegionId,
+}
+
+impl Nest {
+    fn generic(self, b: &mut Builder<'_>, inputs: Vec<Value>, output: Value) -> Value {
+        let results = Rets(vec![b.ty(output)]);
+        let mut op = Generic {
+            inputs,
+            outputs: vec![output],
+            indexing_maps: self.maps,
+            iterator_types: self.kinds,
+            combine: self.combine,
+            sizes: self.sizes,
+            body: self.body,
+            results,
+        };
+        // Sizes are said only where no operand shows them.
+        let said = op.sizes.take();
+        if op.domain(b.ir).ok() != said && said.is_some() {
+            op.sizes = said;
+        }
+        b.add(op)[0]
+    }
+}

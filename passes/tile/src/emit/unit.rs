@@ -1,0 +1,342 @@
+//! Steps block by block, each block one operand of the unit.
+
+use tir::{AffineMap, Builder, Ret, Type, Value};
+use tir_tensor::generic::iterators;
+use tir_tensor::{Combine, ExtractSlice, InsertSlice};
+
+use super::index::{Index, mixed};
+use super::{At, Emit, Given, Nest, copy_body, counted, fill, hint};
+use crate::group::{Input, Leaves, Step};
+use crate::layout::{Axis, Tile};
+
+type Body<'f> = &'f mut dyn FnMut(&mut Builder<'_>, &At, Vec<Value>) -> Vec<Value>;
+
+/// One block of each tile: from its slots, and a block to start from, to their content.
+type BlockBody<'f> =
+    &'f mut dyn FnMut(&mut Builder<'_>, &At, &[Value], Option<Value>) -> Vec<Value>;
+
+impl Emit<'_> {
+    /// Extent of a unit's dimension.
+    fn unit_size(&self, d: usize) -> i64 {
+        self.plan.space.block[d]
+    }
+    /// Iterators of the core with more than one block in a tile.
+    fn divided(&self, reductions: bool) -> Vec<usize> {
+        let dims = self.group.iterators(reductions);
+        dims.filter(|d| self.plan.space.tile[*d] > 1).collect()
+    }
+
+    /// Runs `body` for each block of the result's tile and puts what it gives together, one tile
+    /// for each element type. `body` gets the slots for its block, and the block of `base` if
+    /// there is one.
+    fn blocks(
+        &self,
+        b: &mut Builder<'_>,
+        at: &At,
+        elems: &[Type],
+        base: Option<Value>,
+        body: BlockBody<'_>,
+    ) -> Vec<Value> {
+        let dims = self.divided(false);
+        let tile = &self.plan.out;
+        let wholes: Vec<Value> = elems
+            .iter()
+            .map(|elem| {
+                let whole = self.empty(b, tile.shape(), *elem);
+                hint(b, whole, "out");
+                whole
+            })
+            .collect();
+        if dims.is_empty() {
+            return body(b, at, &wholes, base);
+        }
+        self.nest(b, &dims, at, wholes, &mut |b, at, carried| {
+            let slots: Vec<Value> = carried
+                .iter()
+                .map(|v| self.slice(b, tile, *v, at))
+                .collect();
+            let from = base.map(|base| self.slice(b, tile, base, at));
+            let values = body(b, at, &slots, from);
+            let pairs = values.into_iter().zip(carried);
+            pairs
+                .map(|(value, whole)| self.put(b, tile, value, whole, at))
+                .collect()
+        })
+    }
+
+    /// Loops over the blocks of iterators, outermost first.
+    fn nest(
+        &self,
+        b: &mut Builder<'_>,
+        dims: &[usize],
+        at: &At,
+        init: Vec<Value>,
+        body: Body<'_>,
+    ) -> Vec<Value> {
+        let Some((d, rest)) = dims.split_first() else {
+            return body(b, at, init);
+        };
+        counted(b, self.plan.space.tile[*d], init, &mut |b, iv, carried| {
+            let mut at = at.clone();
+            at.block[*d] = Index::Value(iv);
+            self.nest(b, rest, &at, carried, body)
+        })
+    }
+
+    /// Offsets and sizes of the unit's operand in a tile.
+    fn place(&self, b: &mut Builder<'_>, tile: &Tile, at: &At) -> (Vec<Index>, Vec<i64>) {
+        let sum = |b: &mut Builder<'_>, terms: &[(usize, i64)]| {
+            let mut sum = Index::Number(0);
+            for (d, c) in terms {
+                let term = at.block[*d].times(*c, b);
+                sum = sum.plus(term, b);
+            }
+            sum
+        };
+        let mut offsets = Vec::new();
+        let mut sizes = Vec::new();
+        for dim in &tile.dims {
+            let (offset, size) = match &dim.axis {
+                Axis::Block(d) => (at.block[*d], 1),
+                Axis::Window(terms) => (sum(b, terms), 1),
+                Axis::Phase(terms, stride) => (sum(b, terms).div_rem(*stride, b).1, 1),
+                Axis::Unit(d, rest, stride) if !rest.is_empty() => {
+                    let window = sum(b, rest).div_rem(*stride, b).0;
+                    let block = at.block[*d].times(self.unit_size(*d), b);
+                    (block.plus(window, b), self.unit_size(*d))
+                }
+                Axis::Unit(d, ..) => (Index::Number(0), self.unit_size(*d)),
+            };
+            offsets.push(offset);
+            sizes.push(size);
+        }
+        (offsets, sizes)
+    }
+
+    /// The shape of the unit's operand: the last dimensions of the tile.
+    fn unit_shape(&self, tile: &Tile) -> Vec<i64> {
+        let units = tile.dims.iter().filter_map(|dim| match dim.axis {
+            Axis::Unit(d, ..) => Some(self.unit_size(d)),
+            _ => None,
+        });
+        units.collect()
+    }
+
+    /// The unit's operand in a tile.
+    fn slice(&self, b: &mut Builder<'_>, tile: &Tile, source: Value, at: &At) -> Value {
+        let shape = self.unit_shape(tile);
+        let whole = b.ty(source);
+        if whole.shape() == Some(&shape) {
+            return source;
+        }
+        let (offsets, static_sizes) = self.place(b, tile, at);
+        let static_strides = vec![1; static_sizes.len()];
+        let (offsets, static_offsets) = mixed(&offsets);
+        b.add(ExtractSlice {
+            source,
+            offsets,
+            sizes: Vec::new(),
+            strides: Vec::new(),
+            static_offsets,
+            static_sizes,
+            static_strides,
+            result: Ret(Type::tensor(shape, whole.elem())),
+        })
+    }
+
+    /// A tile with the unit's operand replaced.
+    fn put(&self, b: &mut Builder<'_>, tile: &Tile, source: Value, dest: Value, at: &At) -> Value {
+        let whole = b.ty(dest);
+        if whole == b.ty(source) {
+            return source;
+        }
+        let (offsets, static_sizes) = self.place(b, tile, at);
+        let static_strides = vec![1; static_sizes.len()];
+        let (offsets, static_offsets) = mixed(&offsets);
+        b.add(InsertSlice {
+            source,
+            dest,
+            offsets,
+            sizes: Vec::new(),
+            strides: Vec::new(),
+            static_offsets,
+            static_sizes,
+            static_strides,
+            result: Ret(whole),
+        })
+    }
+
+    /// A block for a value between steps.
+    fn temporary(&self, b: &mut Builder<'_>, elem: Type, name: &str) -> Value {
+        let value = self.empty(b, self.unit_shape(&self.plan.out), elem);
+        hint(b, value, name);
+        value
+    }
+
+    /// A tile whose reduction is not divided: all steps of a block, block by block.
+    pub(super) fn whole(&self, b: &mut Builder<'_>, at: &At) -> Vec<Value> {
+        let outs = self.group.outs.iter();
+        let elems: Vec<Type> = outs.map(|(out, _)| self.elem(*out)).collect();
+        self.blocks(b, at, &elems, None, &mut |b, at, slots, _| {
+            let slot = |what: Leaves| self.leaves(what).map(|i| slots[i]);
+            let mut given = Given::default();
+            if let Some((step, _, start)) = &self.group.reduce {
+                let acc = match slot(Leaves::Reduced) {
+                    Some(slot) => slot,
+                    None => self.temporary(b, step.ty.elem(), "acc"),
+                };
+                let acc = fill(b, acc, *start);
+                given.reduced = Some(self.reduce_unit(b, at, acc));
+            }
+            self.map_units(b, at, &slot, &mut given);
+            self.leaving(&given)
+        })
+    }
+
+    /// The reduction of one block over the blocks of its iterators, into an accumulator.
+    fn reduce_unit(&self, b: &mut Builder<'_>, at: &At, acc: Value) -> Value {
+        let Some((step, combine, _)) = &self.group.reduce else {
+            return acc;
+        };
+        let dims = self.divided(true);
+        let out = self.nest(b, &dims, at, vec![acc], &mut |b, at, carried| {
+            let given = Given::default();
+            vec![self.unit_step(b, at, step, Some(*combine), carried[0], &given)]
+        });
+        out[0]
+    }
+
+    /// The elementwise steps of one block.
+    fn map_units(
+        &self,
+        b: &mut Builder<'_>,
+        at: &At,
+        slot: &dyn Fn(Leaves) -> Option<Value>,
+        given: &mut Given,
+    ) {
+        for (i, step) in self.group.maps.iter().enumerate() {
+            let dest = match slot(Leaves::Mapped(i)) {
+                Some(slot) => slot,
+                None => self.temporary(b, step.ty.elem(), "step"),
+            };
+            let value = self.unit_step(b, at, step, None, dest, given);
+            given.mapped.push(value);
+        }
+    }
+
+    /// The generic of a step on the unit's operands.
+    fn unit_step(
+        &self,
+        b: &mut Builder<'_>,
+        at: &At,
+        step: &Step,
+        combine: Option<Combine>,
+        dest: Value,
+        given: &Given,
+    ) -> Value {
+        // Iterators: those of the result, then the unit's reductions.
+        let mut dims = self.plan.unit_out.clone();
+        if combine.is_some() {
+            let reductions = self.plan.space.unit.iter().copied();
+            dims.extend(reductions.filter(|d| self.group.reductions[*d]));
+        }
+        let map_of = |tile: &Tile| {
+            let places = tile.dims.iter().filter_map(|dim| match dim.axis {
+                Axis::Unit(d, ..) => dims.iter().position(|e| *e == d),
+                _ => None,
+            });
+            AffineMap::project(dims.len(), &places.collect::<Vec<_>>())
+        };
+        let mut inputs = Vec::new();
+        let mut maps = Vec::new();
+        for input in &step.inputs {
+            match input {
+                Input::Operand(i) => {
+                    let tile = &self.plan.tiles[*i];
+                    if let Some(loaded) = at.loaded[*i] {
+                        inputs.push(self.slice(b, tile, loaded, at));
+                        maps.push(map_of(tile));
+                    }
+                }
+                other => {
+                    inputs.extend(given.input(*other));
+                    maps.push(map_of(&self.plan.out));
+                }
+            }
+        }
+        maps.push(map_of(&self.plan.out));
+        let parallel = self.plan.unit_out.len();
+        let nest = Nest {
+            maps,
+            kinds: iterators(parallel, dims.len() - parallel),
+            sizes: None,
+            combine,
+            body: copy_body(b, step.body),
+        };
+        nest.generic(b, inputs, dest)
+    }
+
+    /// A tile whose reduction is divided: accumulators of the whole tile live through its loops.
+    pub(super) fn split(&self, b: &mut Builder<'_>, at: &At) -> Vec<Value> {
+        let Some((step, _, start)) = &self.group.reduce else {
+            return self.whole(b, at);
+        };
+        let acc = self.blocks(b, at, &[step.ty.elem()], None, &mut |b, _, slots, _| {
+            vec![fill(b, slots[0], *start)]
+        });
+        let acc = self.reduction_tiles(b, self.parallel(), at.clone(), acc[0]);
+        let outs: Vec<Leaves> = self.group.outs.iter().map(|(out, _)| *out).collect();
+        let mapped: Vec<Leaves> = outs
+            .iter()
+            .copied()
+            .filter(|out| *out != Leaves::Reduced)
+            .collect();
+        let elems: Vec<Type> = mapped.iter().map(|out| self.elem(*out)).collect();
+        let mut values = Vec::new();
+        if !mapped.is_empty() {
+            values = self.blocks(b, at, &elems, Some(acc), &mut |b, at, slots, reduced| {
+                let slot = |what: Leaves| {
+                    let place = mapped.iter().position(|out| *out == what)?;
+                    slots.get(place).copied()
+                };
+                let mut given = Given {
+                    reduced,
+                    mapped: Vec::new(),
+                };
+                self.map_units(b, at, &slot, &mut given);
+                mapped.iter().filter_map(|out| given.out(*out)).collect()
+            });
+        }
+        let mut values = values.into_iter();
+        let all = outs.iter().map(|out| match out {
+            Leaves::Reduced => Some(acc),
+            Leaves::Mapped(_) => values.next(),
+        });
+        all.collect::<Option<_>>().unwrap_or_default()
+    }
+
+    fn reduction_tiles(&self, b: &mut Builder<'_>, level: usize, mut at: At, acc: Value) -> Value {
+        let order = &self.plan.order;
+        // What is loaded at the first level was loaded by the loops around.
+        if level > 0 && self.group.reductions[order[level - 1]] {
+            self.loads(b, level, &mut at);
+        }
+        if level == order.len() {
+            let dims = self.divided(false);
+            let out = self.nest(b, &dims, &at, vec![acc], &mut |b, at, carried| {
+                let slot = self.slice(b, &self.plan.out, carried[0], at);
+                let value = self.reduce_unit(b, at, slot);
+                vec![self.put(b, &self.plan.out, value, carried[0], at)]
+            });
+            return out[0];
+        }
+        let d = order[level];
+        let trips = self.plan.space.trips(d);
+        let out = counted(b, trips, vec![acc], &mut |b, iv, carried| {
+            let mut at = at.clone();
+            at.tile[d] = Index::Value(iv);
+            vec![self.reduction_tiles(b, level + 1, at, carried[0])]
+        });
+        out[0]
+    }
+}

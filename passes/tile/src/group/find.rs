@@ -1,0 +1,468 @@
+//! Finding the group that ends in a generic, by structure.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use tir::{AffineMap, Ir, OpId, Value};
+use tir_tensor::Generic;
+
+use super::view::View;
+use super::{Group, Inner, Input, Leaves, Operand, Scope, Step, filled};
+use crate::linear::{self, Row, Rows, compose};
+
+/// What is to be in a group.
+struct Members {
+    /// The reduction before the elementwise steps.
+    reduce: Option<(OpId, Generic)>,
+    /// The elementwise steps, in order.
+    maps: Vec<(OpId, Generic)>,
+    /// Others, whose values only members need.
+    inner: HashSet<OpId>,
+}
+
+impl Members {
+    fn all(&self) -> HashSet<OpId> {
+        let core = self.reduce.iter().chain(&self.maps).map(|(op, _)| *op);
+        core.chain(self.inner.iter().copied()).collect()
+    }
+}
+
+impl Group {
+    /// The group that ends in a generic; `None` if its structure is not that of one loop nest. `inner`
+    /// says whether values may be computed in near memory for it.
+    pub fn ending_in(ir: &Ir, last: OpId, scope: &Scope, inner: bool) -> Option<Self> {
+        // What turns out not to fit is left out, and with it what only it needs.
+        let mut left_out = HashSet::new();
+        loop {
+            let members = members(ir, last, scope, inner, &left_out)?;
+            match Finder::new(ir, scope, &members)?.group(&members) {
+                Ok(group) => return Some(group),
+                Err(Some(op)) if op != last && left_out.insert(op) => {}
+                Err(_) => return None,
+            }
+        }
+    }
+}
+
+fn is_elementwise(generic: &Generic) -> bool {
+    generic.combine.is_none() && generic.outputs.len() == 1 && !generic.reductions().contains(&true)
+}
+
+/// Where an input of a generic that is this value is read; `None` if in more than one way.
+fn read_at(generic: &Generic, value: Value) -> Option<&AffineMap> {
+    let pairs = generic.inputs.iter().zip(&generic.indexing_maps);
+    let mut maps = pairs.filter(|(v, _)| **v == value).map(|(_, map)| map);
+    let first = maps.next()?;
+    maps.all(|map| map == first).then_some(first)
+}
+
+fn members(
+    ir: &Ir,
+    last: OpId,
+    scope: &Scope,
+    inner: bool,
+    left_out: &HashSet<OpId>,
+) -> Option<Members> {
+    let generic: Generic = ir.get(last)?;
+    if generic.outputs.len() != 1 {
+        return None;
+    }
+    let mut members = Members {
+        reduce: None,
+        maps: Vec::new(),
+        inner: HashSet::new(),
+    };
+    if generic.combine.is_some() {
+        members.reduce = Some((last, generic));
+    } else {
+        members.maps.push((last, generic));
+    }
+    let grouped = scope.group.contains_key(&last);
+    for op in scope.before(last) {
+        let Some(generic) = ir.get::<Generic>(op).filter(|_| !left_out.contains(&op)) else {
+            continue;
+        };
+        if generic.outputs.len() != 1 || generic.inputs.is_empty() {
+            continue;
+        }
+        let value = ir.result(op, 0);
+        let readers = scope.readers(ir, value);
+        let all = members.all();
+        let known = readers.generics.iter().all(|op| all.contains(op));
+        if !known && !grouped {
+            continue;
+        }
+        if takes_map(ir, &members, &generic, value, &readers.generics)
+            && grouped
+            && readers.directly
+        {
+            members.maps.insert(0, (op, generic));
+        } else if (grouped || !readers.others)
+            && readers.directly
+            && takes_reduce(&members, &generic, value, &readers.generics)
+        {
+            members.reduce = Some((op, generic));
+        } else if inner && grouped && known && !readers.others && !readers.generics.is_empty() {
+            members.inner.insert(op);
+        }
+    }
+    Some(members)
+}
+
+/// Whether a generic is one more elementwise step: on the domain of the others, read by them at
+/// the element that it computes, and else needed outside.
+fn takes_map(
+    ir: &Ir,
+    members: &Members,
+    generic: &Generic,
+    value: Value,
+    readers: &[OpId],
+) -> bool {
+    let Some((_, first)) = members.maps.first() else {
+        return false;
+    };
+    let is_plain = |g: &Generic| {
+        let out = g.indexing_maps.last();
+        is_elementwise(g) && out.is_some_and(AffineMap::is_identity)
+    };
+    let reads = |op: &OpId| {
+        let step = members.maps.iter().find(|(map, _)| map == op);
+        step.is_some_and(|(_, g)| read_at(g, value).is_some_and(AffineMap::is_identity))
+    };
+    members.reduce.is_none()
+        && is_plain(generic)
+        && members.maps.iter().all(|(_, g)| is_plain(g))
+        && generic.domain(ir).ok() == first.domain(ir).ok()
+        && readers.iter().all(reads)
+}
+
+/// Whether a generic is the reduction before the elementwise steps: they read it at one element.
+fn takes_reduce(members: &Members, generic: &Generic, value: Value, readers: &[OpId]) -> bool {
+    let several = members.maps.len() > 1;
+    let reads = |op: &OpId| {
+        let step = members.maps.iter().find(|(map, _)| map == op);
+        let map = step.and_then(|(_, g)| read_at(g, value));
+        map.is_some_and(|map| map.is_permutation() && (!several || map.is_identity()))
+    };
+    let out = generic
+        .indexing_maps
+        .last()
+        .and_then(AffineMap::as_projection);
+    let straight = out.is_some_and(|out| !several || out.iter().copied().eq(0..out.len()));
+    members.reduce.is_none()
+        && generic.combine.is_some()
+        && straight
+        && !readers.is_empty()
+        && readers.iter().all(reads)
+}
+
+/// Puts a group together.
+struct Finder<'a> {
+    ir: &'a Ir,
+    scope: &'a Scope,
+    all: HashSet<OpId>,
+    domain: Vec<i64>,
+    core: usize,
+    reductions: Vec<bool>,
+    whole: BTreeSet<usize>,
+    operands: Vec<Operand>,
+    /// Positions of the operands over the group's iterators.
+    rows: Vec<Rows>,
+    /// For each iterator the one that it is by now.
+    alias: Vec<usize>,
+}
+
+/// What does not fit, if it may be left out.
+type Misfit = Option<OpId>;
+
+impl<'a> Finder<'a> {
+    fn new(ir: &'a Ir, scope: &'a Scope, members: &Members) -> Option<Self> {
+        let (_, main) = members.reduce.as_ref().or(members.maps.first())?;
+        let domain = main.domain(ir).ok()?;
+        Some(Self {
+            ir,
+            scope,
+            all: members.all(),
+            core: domain.len(),
+            alias: (0..domain.len()).collect(),
+            domain,
+            reductions: main.reductions(),
+            whole: BTreeSet::new(),
+            operands: Vec::new(),
+            rows: Vec::new(),
+        })
+    }
+
+    fn group(mut self, members: &Members) -> Result<Group, Misfit> {
+        let ir = self.ir;
+        let identity: Rows = (0..self.core).map(Row::dim).collect();
+        let mut outs = Vec::new();
+        let mut known: HashMap<Value, Input> = HashMap::new();
+        let mut reduce = None;
+        let mut out = None;
+        if let Some((op, generic)) = &members.reduce {
+            let start = filled(ir, generic.outputs[0]).ok_or(None)?;
+            let step = self.step(generic, &identity, &known)?;
+            let combine = generic.combine.ok_or(None)?;
+            reduce = Some((step, combine, start));
+            out = generic.indexing_maps.last().cloned();
+            known.insert(ir.result(*op, 0), Input::Reduced);
+            outs.push((Leaves::Reduced, ir.result(*op, 0)));
+        }
+        let mut maps = Vec::new();
+        for (op, generic) in &members.maps {
+            let iterators = self
+                .iterators(members, generic, &identity)
+                .ok_or(Some(*op))?;
+            let step = self.step(generic, &iterators, &known)?;
+            let written = generic.indexing_maps.last().ok_or(None)?;
+            let written = linear::rows(written).ok_or(None)?;
+            out = Some(linear::map(self.core, &compose(&written, &iterators)));
+            known.insert(ir.result(*op, 0), Input::Mapped(maps.len()));
+            outs.push((Leaves::Mapped(maps.len()), ir.result(*op, 0)));
+            maps.push(step);
+        }
+        outs.retain(|(_, value)| {
+            let readers = self.scope.readers(ir, *value);
+            readers.others || readers.generics.iter().any(|op| !self.all.contains(op))
+        });
+        let mut ops: Vec<OpId> = members.maps.iter().rev().map(|(op, _)| *op).collect();
+        ops.extend(members.reduce.iter().map(|(op, _)| *op));
+        let others = self.scope.generics.iter().rev();
+        ops.extend(others.filter(|op| members.inner.contains(op)));
+        let dims = self.domain.len();
+        for (operand, rows) in self.operands.iter_mut().zip(&self.rows) {
+            operand.map = linear::map(dims, rows);
+        }
+        Ok(Group {
+            domain: self.domain,
+            core: self.core,
+            reductions: self.reductions,
+            whole: self.whole,
+            reduce,
+            maps,
+            operands: self.operands,
+            out: out.ok_or(None)?,
+            outs,
+            ops,
+        })
+    }
+
+    /// Iterators of an elementwise step as iterators of the group.
+    fn iterators(&self, members: &Members, generic: &Generic, identity: &Rows) -> Option<Rows> {
+        let Some((op, reduce)) = &members.reduce else {
+            return Some(identity.clone());
+        };
+        let writes = reduce.indexing_maps.last()?.as_projection()?;
+        let reads = match read_at(generic, self.ir.result(*op, 0)) {
+            Some(map) => map.as_projection()?,
+            // It reads what another step read at the same element.
+            None => (0..writes.len()).collect(),
+        };
+        let mut rename = vec![None; generic.iterator_types.len()];
+        for (e, d) in reads.iter().zip(&writes) {
+            *rename.get_mut(*e)? = Some(Row::dim(*d));
+        }
+        rename.into_iter().collect()
+    }
+
+    /// A step of the core, its iterators given as iterators of the group.
+    fn step(
+        &mut self,
+        generic: &Generic,
+        iterators: &Rows,
+        known: &HashMap<Value, Input>,
+    ) -> Result<Step, Misfit> {
+        let (mut inputs, mut maps) = (Vec::new(), Vec::new());
+        for (value, map) in generic.inputs.iter().zip(&generic.indexing_maps) {
+            let rows = linear::rows(map).ok_or(None)?;
+            let rows = compose(&rows, iterators);
+            let input = match known.get(value) {
+                Some(input) => *input,
+                None => {
+                    let ranges = self.domain.clone();
+                    Input::Operand(self.operand(*value, rows.clone(), &ranges, None)?.0)
+                }
+            };
+            inputs.push(input);
+            maps.push(linear::map(self.core, &rows));
+        }
+        Ok(Step {
+            body: generic.body,
+            inputs,
+            maps,
+            ty: self.ir.ty(generic.outputs[0]),
+        })
+    }
+
+    /// The operand that is a value at a position over iterators of these ranges, which are the
+    /// group's, or are said by `to_group`; and the position in its source.
+    fn operand(
+        &mut self,
+        value: Value,
+        rows: Rows,
+        ranges: &[i64],
+        to_group: Option<&Rows>,
+    ) -> Result<(usize, Rows), Misfit> {
+        let (scope, all) = (self.scope, &self.all);
+        let moves = |op: OpId| {
+            all.contains(&op) || scope.readers(self.ir, self.ir.result(op, 0)).generics.len() == 1
+        };
+        let view = View::new(value, rows).through(self.ir, ranges, &moves);
+        let local = view.rows.clone();
+        let global = match to_group {
+            Some(to_group) => compose(&local, to_group),
+            None => local.clone(),
+        };
+        let global = self.canonical(&global);
+        let maker = self
+            .ir
+            .owner(view.source)
+            .filter(|op| self.all.contains(op));
+        if maker.is_some() && view.leaves {
+            return Err(maker);
+        }
+        if let Some(at) = self.known(&view, &global) {
+            return Ok((at, local));
+        }
+        let inner = match maker {
+            Some(op) => Some(self.inner(op, &global)?),
+            None => None,
+        };
+        // What it is computed from may have made iterators one.
+        let global = self.canonical(&global);
+        if let Some(at) = self.known(&view, &global) {
+            return Ok((at, local));
+        }
+        let shape = self.ir.ty(view.source).shape().unwrap_or(&[]).to_vec();
+        self.operands.push(Operand {
+            source: view.source,
+            map: AffineMap::identity(0),
+            padding: view.padding,
+            cut: view.cut,
+            shape,
+            inner,
+        });
+        self.rows.push(global);
+        Ok((self.operands.len() - 1, local))
+    }
+
+    /// An operand that is the same tile already, perhaps after making two whole iterators one.
+    fn known(&mut self, view: &View, rows: &Rows) -> Option<usize> {
+        let same = |o: &Operand| o.source == view.source && o.padding == view.padding;
+        for at in 0..self.operands.len() {
+            if !same(&self.operands[at]) || self.rows[at].len() != rows.len() {
+                continue;
+            }
+            if let Some(pairs) = self.pairs(&self.rows[at], rows) {
+                for (gone, kept) in pairs {
+                    self.make_one(gone, kept);
+                }
+                return Some(at);
+            }
+        }
+        None
+    }
+
+    /// Which iterators must be one for two positions to be the same.
+    fn pairs(&self, a: &Rows, b: &Rows) -> Option<Vec<(usize, usize)>> {
+        let mut pairs = Vec::new();
+        for (x, y) in a.iter().zip(b) {
+            if x == y {
+                continue;
+            }
+            let (x, y) = (x.as_dim()?, y.as_dim()?);
+            let (gone, kept) = (x.max(y), x.min(y));
+            if gone < self.core || self.domain[gone] != self.domain[kept] {
+                return None;
+            }
+            pairs.push((gone, kept));
+        }
+        Some(pairs)
+    }
+
+    /// Makes an operand's own reduction the same iterator as another one, which is then whole.
+    fn make_one(&mut self, gone: usize, kept: usize) {
+        for d in &mut self.alias {
+            if *d == gone {
+                *d = kept;
+            }
+        }
+        for at in 0..self.operands.len() {
+            self.rows[at] = self.canonical(&self.rows[at]);
+            if let Some(inner) = &mut self.operands[at].inner {
+                for d in &mut inner.reductions {
+                    *d = self.alias[*d];
+                }
+            }
+        }
+        self.whole.insert(kept);
+    }
+
+    /// A position with each iterator as it is by now.
+    fn canonical(&self, rows: &Rows) -> Rows {
+        let dims: Rows = self.alias.iter().map(|d| Row::dim(*d)).collect();
+        compose(rows, &dims)
+    }
+
+    /// How tiles of a value are computed, read at a position over the group's iterators.
+    fn inner(&mut self, op: OpId, at: &Rows) -> Result<Inner, Misfit> {
+        let no = Some(op);
+        let generic: Generic = self.ir.get(op).ok_or(no)?;
+        let written = generic
+            .indexing_maps
+            .last()
+            .and_then(AffineMap::as_projection);
+        let written = written.ok_or(no)?;
+        // A reduction is not computed twice: no element of it is in two tiles.
+        let apart = at
+            .iter()
+            .all(|row| row.c.is_empty() || row.as_dim().is_some());
+        if generic.combine.is_some() && !apart {
+            return Err(no);
+        }
+        let reduce = match generic.combine {
+            Some(combine) => Some((combine, filled(self.ir, generic.outputs[0]).ok_or(no)?)),
+            None => None,
+        };
+        // Its iterators: the value's dimensions, then its reductions.
+        let domain = generic.domain(self.ir).map_err(|_| no)?;
+        let rank = written.len();
+        let mut local = vec![Row::default(); domain.len()];
+        let mut ranges: Vec<i64> = written.iter().map(|d| domain[*d]).collect();
+        let mut to_group: Rows = at.clone();
+        let mut reductions = Vec::new();
+        for (place, d) in written.iter().enumerate() {
+            local[*d] = Row::dim(place);
+        }
+        for (d, range) in domain.iter().enumerate() {
+            if !written.contains(&d) {
+                local[d] = Row::dim(rank + reductions.len());
+                ranges.push(*range);
+                let own = self.domain.len();
+                to_group.push(Row::dim(own));
+                reductions.push(own);
+                self.domain.push(*range);
+                self.reductions.push(true);
+                self.alias.push(own);
+                self.whole.insert(own);
+            }
+        }
+        let mut inner = Inner {
+            body: generic.body,
+            reduce,
+            inputs: Vec::new(),
+            rows: Vec::new(),
+            reductions,
+        };
+        for (value, map) in generic.inputs.iter().zip(&generic.indexing_maps) {
+            let rows = compose(&linear::rows(map).ok_or(no)?, &local);
+            let (input, rows) = self.operand(*value, rows, &ranges, Some(&to_group))?;
+            inner.inputs.push(input);
+            inner.rows.push(rows);
+        }
+        for own in &mut inner.reductions {
+            *own = self.alias[*own];
+        }
+        Ok(inner)
+    }
+}

@@ -1,0 +1,159 @@
+//! What runs as one loop nest: a reduction, elementwise steps behind it, steps whose values are
+//! needed by it alone, and what is read, as one iteration space with operands in far memory.
+
+mod find;
+mod scope;
+mod view;
+
+pub use scope::Scope;
+
+use std::collections::BTreeSet;
+
+use tir::{AffineMap, Attr, Ir, OpId, RegionId, Type, Value};
+use tir_tensor::{Combine, Generic, Yield};
+
+use crate::linear::Rows;
+
+/// What a group reads at a linear position: a far tensor, or a value computed in near memory.
+#[derive(Clone, Debug)]
+pub struct Operand {
+    /// The tensor.
+    pub source: Value,
+    /// Position in it for each point of the group's iteration space.
+    pub map: AffineMap,
+    /// What is read outside of it; zero bits if absent.
+    pub padding: Option<Value>,
+    /// Whether beyond the ranges of the iterators lies what is not zero, so that reductions over
+    /// it must not be rounded up.
+    pub cut: bool,
+    /// Its shape.
+    pub shape: Vec<i64>,
+    /// How tiles of it are computed; they are loaded if absent.
+    pub inner: Option<Inner>,
+}
+
+/// How a tile of a value is computed from tiles of other operands.
+#[derive(Clone, Debug)]
+pub struct Inner {
+    /// The scalar computation.
+    pub body: RegionId,
+    /// How it combines, and the constant it starts from, if it reduces.
+    pub reduce: Option<(Combine, Attr)>,
+    /// Which operand each argument of the region is; they come earlier.
+    pub inputs: Vec<usize>,
+    /// Where it is in that operand, over the dimensions of the value, then the reductions.
+    pub rows: Vec<Rows>,
+    /// The group's iterators that are its reductions; they are never divided.
+    pub reductions: Vec<usize>,
+}
+
+/// A step of a group's core: what one generic of it computes.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// The scalar computation.
+    pub body: RegionId,
+    /// For each argument of the region, where it comes from.
+    pub inputs: Vec<Input>,
+    /// Maps from the core's iteration space for each input.
+    pub maps: Vec<AffineMap>,
+    /// Type of all that it computes.
+    pub ty: Type,
+}
+
+/// Where an argument of a step comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Input {
+    /// An operand of the group.
+    Operand(usize),
+    /// What the reduction before gave.
+    Reduced,
+    /// What an elementwise step before gave.
+    Mapped(usize),
+}
+
+/// What leaves a group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Leaves {
+    /// What the reduction gives.
+    Reduced,
+    /// What an elementwise step gives.
+    Mapped(usize),
+}
+
+/// A group.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// Ranges of the iterators: those of the core, then those of operands' own reductions.
+    pub domain: Vec<i64>,
+    /// Iterators of the core: so many, the first ones.
+    pub core: usize,
+    /// Which iterators are reductions.
+    pub reductions: Vec<bool>,
+    /// Iterators that are not divided.
+    pub whole: BTreeSet<usize>,
+    /// The reduction: its step, how it combines, the constant it starts from.
+    pub reduce: Option<(Step, Combine, Attr)>,
+    /// The elementwise steps behind it, or alone; all over the result's elements.
+    pub maps: Vec<Step>,
+    /// Operands; those that others are computed from come earlier.
+    pub operands: Vec<Operand>,
+    /// Position in each result for each point.
+    pub out: AffineMap,
+    /// What leaves, and the value it is outside.
+    pub outs: Vec<(Leaves, Value)>,
+    /// The generics that the group computes, the last one first.
+    pub ops: Vec<OpId>,
+}
+
+impl Group {
+    /// Whether elements of one operand are only moved.
+    pub fn moves(&self, ir: &Ir) -> bool {
+        let (None, [step], [operand]) = (&self.reduce, &self.maps[..], &self.operands[..]) else {
+            return false;
+        };
+        let Some(block) = ir.entry(step.body).filter(|_| operand.inner.is_none()) else {
+            return false;
+        };
+        let end = ir.last(block).and_then(|last| ir.get::<Yield>(last));
+        end.is_some_and(|end| end.values.len() == 1 && ir.args(block).any(|a| a == end.values[0]))
+    }
+
+    /// The step that decides the tiles: the reduction if there is one.
+    pub fn main(&self) -> Option<&Step> {
+        let reduce = self.reduce.as_ref().map(|(step, ..)| step);
+        reduce.or(self.maps.first())
+    }
+    /// Points of the core's iteration space.
+    pub fn points(&self) -> i64 {
+        self.domain[..self.core].iter().product()
+    }
+    /// Iterators of the core that are or are not reductions.
+    pub fn iterators(&self, reductions: bool) -> impl Iterator<Item = usize> + '_ {
+        (0..self.core).filter(move |d| self.reductions[*d] == reductions)
+    }
+    /// Type of what leaves.
+    pub fn ty(&self, out: Leaves) -> Option<Type> {
+        match out {
+            Leaves::Reduced => self.reduce.as_ref().map(|(step, ..)| step.ty),
+            Leaves::Mapped(i) => self.maps.get(i).map(|step| step.ty),
+        }
+    }
+    /// Type of the whole of each result.
+    pub fn result(&self) -> Option<Type> {
+        self.ty(self.outs.first()?.0)
+    }
+    /// Whether some operand is computed in near memory.
+    pub fn has_inner(&self) -> bool {
+        self.operands.iter().any(|o| o.inner.is_some())
+    }
+}
+
+/// The constant that a generic without inputs fills its result with.
+fn filled(ir: &Ir, value: Value) -> Option<Attr> {
+    let fill: Generic = ir.def(value)?;
+    if !fill.inputs.is_empty() || fill.combine.is_some() || fill.outputs.len() != 1 {
+        return None;
+    }
+    let end: Yield = ir.get(ir.last(ir.entry(fill.body)?)?)?;
+    ir.constant(*end.values.first()?)
+}

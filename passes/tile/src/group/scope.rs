@@ -1,0 +1,84 @@
+//! Which generics stand in one fused group, and who reads what they compute.
+
+use std::collections::{HashMap, HashSet};
+
+use tir::{Ir, OpId, Value};
+use tir_tensor::{CollapseShape, ExpandShape, Generic, TransferRead};
+
+/// The generics of a function, and which fused group each was in.
+#[derive(Debug, Default)]
+pub struct Scope {
+    /// The generics, in order.
+    pub generics: Vec<OpId>,
+    /// The group of those that are in one.
+    pub group: HashMap<OpId, usize>,
+    /// Where each generic stands.
+    places: HashMap<OpId, usize>,
+}
+
+/// Who reads a value.
+#[derive(Debug, Default)]
+pub struct Readers {
+    /// Generics that read it, directly or through views.
+    pub generics: Vec<OpId>,
+    /// Whether all of them read it directly.
+    pub directly: bool,
+    /// Whether anything else needs it.
+    pub others: bool,
+}
+
+impl Scope {
+    /// The scope of generics in order, and of the groups they were in.
+    pub fn new(generics: Vec<OpId>, group: HashMap<OpId, usize>) -> Self {
+        let places = generics
+            .iter()
+            .enumerate()
+            .map(|(i, op)| (*op, i))
+            .collect();
+        Self {
+            generics,
+            group,
+            places,
+        }
+    }
+
+    /// The generics before one that were in the same group as it, the last one first; for one
+    /// that was in none, those that were in none.
+    pub fn before(&self, last: OpId) -> impl Iterator<Item = OpId> + '_ {
+        let end = self.places.get(&last).copied().unwrap_or(0);
+        let group = self.group.get(&last).copied();
+        let all = self.generics[..end].iter().rev().copied();
+        all.filter(move |op| self.group.get(op).copied() == group)
+    }
+
+    /// Who reads a value.
+    pub fn readers(&self, ir: &Ir, value: Value) -> Readers {
+        let mut readers = Readers {
+            directly: true,
+            ..Readers::default()
+        };
+        let (mut work, mut seen) = (vec![(value, true)], HashSet::new());
+        while let Some((value, direct)) = work.pop() {
+            for u in ir.uses(value) {
+                if let Some(generic) = ir.get::<Generic>(u.op) {
+                    if u.operand >= generic.inputs.len() {
+                        readers.others = true;
+                    } else {
+                        readers.directly &= direct;
+                        readers.generics.push(u.op);
+                    }
+                } else if ir.is::<TransferRead>(u.op)
+                    || ir.is::<ExpandShape>(u.op)
+                    || ir.is::<CollapseShape>(u.op)
+                {
+                    if seen.insert(u.op) {
+                        work.push((ir.result(u.op, 0), false));
+                    }
+                } else {
+                    readers.others = true;
+                }
+            }
+        }
+        readers
+    }
+}

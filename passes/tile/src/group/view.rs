@@ -1,0 +1,246 @@
+//! Reading through what only moves data: where in its source an element is.
+
+use tir::{ArrayAttr, Attr, Ir, OpId, Value};
+use tir_tensor::{CollapseShape, ExpandShape, Generic, TransferRead, Yield};
+
+use crate::linear::{Row, Rows, rows};
+
+/// A value read at a position, over iterators with ranges.
+#[derive(Clone, Debug)]
+pub struct View {
+    /// The value.
+    pub source: Value,
+    /// The position.
+    pub rows: Rows,
+    /// What is read outside of it; zero bits if absent.
+    pub padding: Option<Value>,
+    /// Whether some positions are outside of it.
+    pub leaves: bool,
+    /// Whether beyond the ranges of the iterators lies what is not zero: other parts of the source.
+    pub cut: bool,
+}
+
+impl View {
+    /// A value read inside of it.
+    pub fn new(source: Value, rows: Rows) -> Self {
+        Self {
+            source,
+            rows,
+            padding: None,
+            leaves: false,
+            cut: false,
+        }
+    }
+
+    /// The same elements of what the value is a view of, as far as that can be said. `ranges` are
+    /// those of the iterators; `moves` says which generics that only move data may be read through.
+    pub fn through(mut self, ir: &Ir, ranges: &[i64], moves: &dyn Fn(OpId) -> bool) -> Self {
+        while let Some(next) = self.step(ir, ranges, moves) {
+            self = next;
+        }
+        self
+    }
+
+    fn step(&self, ir: &Ir, ranges: &[i64], moves: &dyn Fn(OpId) -> bool) -> Option<Self> {
+        // Padding is put around one source only.
+        if self.leaves {
+            return None;
+        }
+        let op = ir.owner(self.source)?;
+        if let Some(read) = ir.get::<TransferRead>(op) {
+            return self.transfer(ir, &read, ranges);
+        }
+        if let Some(expand) = ir.get::<ExpandShape>(op) {
+            let (large, small) = (ir.ty(self.source).shape()?, ir.ty(expand.src).shape()?);
+            let groups = groups(&expand.reassociation, large.len())?;
+            let joined = groups.iter().map(|group| {
+                let strides = strides(group, large);
+                Row::sum(
+                    group
+                        .iter()
+                        .zip(strides)
+                        .map(|(d, n)| (self.rows[*d].clone(), n)),
+                )
+            });
+            let rows: Rows = joined.collect();
+            let cut = groups
+                .iter()
+                .any(|g| g.iter().filter(|d| large[**d] != 1).count() > 1);
+            return (rows.len() == small.len()).then(|| self.on(expand.src, rows, cut));
+        }
+        if let Some(collapse) = ir.get::<CollapseShape>(op) {
+            let large = ir.ty(collapse.src).shape()?;
+            let groups = groups(&collapse.reassociation, large.len())?;
+            let mut rows = vec![Row::number(0); large.len()];
+            let mut cut = false;
+            for (group, row) in groups.iter().zip(&self.rows) {
+                let parts = split(row, group, large, ranges)?;
+                cut |= parts.iter().filter(|row| !row.c.is_empty()).count() > 1;
+                for (d, part) in group.iter().zip(parts) {
+                    rows[*d] = part;
+                }
+            }
+            return Some(self.on(collapse.src, rows, cut));
+        }
+        let generic = ir.get::<Generic>(op)?;
+        if !moves(op) {
+            return None;
+        }
+        let (source, position) = moved(ir, &generic)?;
+        let rows = position.iter().map(|row| row.replace(&self.rows)).collect();
+        Some(self.on(source, rows, false)).filter(View::is_forward)
+    }
+
+    fn on(&self, source: Value, rows: Rows, cut: bool) -> Self {
+        Self {
+            source,
+            rows,
+            padding: self.padding,
+            leaves: self.leaves,
+            cut: self.cut || cut,
+        }
+    }
+
+    fn is_forward(&self) -> bool {
+        self.rows.iter().all(|row| row.terms().all(|(_, c)| c > 0))
+    }
+
+    fn transfer(&self, ir: &Ir, read: &TransferRead, ranges: &[i64]) -> Option<Self> {
+        if !read.offsets.is_empty() || read.space.is_some() {
+            return None;
+        }
+        let access = rows(&read.access)?;
+        let moved = access
+            .iter()
+            .zip(&read.static_offsets)
+            .map(|(row, offset)| {
+                let mut row = row.replace(&self.rows);
+                row.k += offset;
+                row
+            });
+        let moved: Rows = moved.collect();
+        let shape = ir.ty(read.source).shape()?;
+        let leaves = moved.iter().zip(shape).any(|(row, size)| {
+            let (low, high) = row.range(ranges);
+            low < 0 || high >= *size
+        });
+        // Around a part of the source are its other parts.
+        let tile = ir.ty(self.source).shape()?;
+        let part =
+            access
+                .iter()
+                .zip(&read.static_offsets)
+                .zip(shape)
+                .any(|((row, offset), size)| {
+                    let (low, high) = row.range(tile);
+                    low + offset > 0 || high + offset < size - 1
+                });
+        let mut view = self.on(read.source, moved, part);
+        view.leaves = leaves;
+        view.padding = read.padding.filter(|_| leaves);
+        Some(view)
+    }
+}
+
+/// What a generic only moves, and where each element of its result is in it.
+fn moved(ir: &Ir, generic: &Generic) -> Option<(Value, Rows)> {
+    let ([source], [_]) = (&generic.inputs[..], &generic.outputs[..]) else {
+        return None;
+    };
+    let block = ir.entry(generic.body)?;
+    let end: Yield = ir.get(ir.last(block)?)?;
+    let same = end.values[..] == [ir.args(block).next()?];
+    let [from, to] = &generic.indexing_maps[..] else {
+        return None;
+    };
+    if generic.combine.is_some() || !same {
+        return None;
+    }
+    let to = to.as_projection()?;
+    let mut iterators = vec![Row::number(0); to.len()];
+    for (place, d) in to.iter().enumerate() {
+        *iterators.get_mut(*d)? = Row::dim(place);
+    }
+    let rows = rows(from)?
+        .iter()
+        .map(|row| row.replace(&iterators))
+        .collect();
+    Some((*source, rows))
+}
+
+/// The groups of dimensions that a reassociation says.
+fn groups(reassociation: &[Attr], rank: usize) -> Option<Vec<Vec<usize>>> {
+    let mut groups = Vec::new();
+    for group in reassociation {
+        let items = &group.get::<ArrayAttr>()?.0;
+        let dims = items
+            .iter()
+            .map(|item| usize::try_from(item.as_int()?).ok());
+        groups.push(dims.collect::<Option<Vec<usize>>>()?);
+    }
+    (groups.iter().flatten().count() == rank).then_some(groups)
+}
+
+/// Distance of neighbours in each dimension of a group that lies as one row.
+fn strides(group: &[usize], shape: &[i64]) -> Vec<i64> {
+    let mut strides = vec![1; group.len()];
+    for i in (1..group.len()).rev() {
+        strides[i - 1] = strides[i] * shape[group[i]];
+    }
+    strides
+}
+
+/// A position in a row as one in the dimensions that the row is made of: each term moves in one
+/// dimension, and together those of a dimension stay inside of it.
+fn split(row: &Row, group: &[usize], shape: &[i64], ranges: &[i64]) -> Option<Rows> {
+    let strides = strides(group, shape);
+    let mut parts = vec![Row::default(); group.len()];
+    let mut k = row.k;
+    if k < 0 {
+        return None;
+    }
+    for (i, stride) in strides.iter().enumerate() {
+        parts[i].k = k / stride;
+        k %= stride;
+    }
+    for (d, c) in row.terms() {
+        let range = ranges.get(d).copied().unwrap_or(1);
+        if c < 0 {
+            return None;
+        }
+        let fits =
+            |i: &usize| c % strides[*i] == 0 && c / strides[*i] * (range - 1) < shape[group[*i]];
+        let i = (0..group.len()).find(fits)?;
+        let term = Row::dim(d);
+        parts[i] = Row::sum([(parts[i].clone(), 1), (term, c / strides[i])]);
+    }
+    let inside = parts.iter().zip(group).all(|(part, d)| {
+        let (low, high) = part.range(ranges);
+        low >= 0 && high < shape[*d].max(1)
+    });
+    inside.then_some(parts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::split;
+    use crate::linear::Row;
+
+    fn row(c: &[i64], k: i64) -> Row {
+        Row { c: c.to_vec(), k }
+    }
+
+    #[test]
+    fn rows_fall_apart_where_terms_stay_inside() {
+        // 12 elements as 3 x 4, read at 4·a + b
+        let parts = split(&row(&[4, 1], 0), &[0, 1], &[3, 4], &[3, 4]);
+        assert_eq!(parts, Some(vec![row(&[1], 0), row(&[0, 1], 0)]));
+        // b runs over the end of a row
+        assert_eq!(split(&row(&[4, 1], 0), &[0, 1], &[3, 4], &[2, 5]), None);
+        // one iterator through both dimensions
+        assert_eq!(split(&row(&[1], 0), &[0, 1], &[3, 4], &[12]), None);
+        // unit dimensions say nothing
+        let parts = split(&row(&[1], 0), &[0, 1, 2], &[64, 1, 1], &[64]);
+        assert_eq!(parts, Some(vec![row(&[1], 0), row(&[], 0), row(&[], 0)]));
+    }
+}

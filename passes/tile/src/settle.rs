@@ -1,0 +1,171 @@
+//! What moves elements and is part of no loop nest gets one: reads of parts whose result is needed
+//! as a whole, and what is put into a larger tensor without being computed there.
+
+use std::collections::HashSet;
+
+use tir::{AffineExpr, AffineMap, At, Builder, DYNAMIC, Ir, OpId, Ret, Rets, Value};
+use tir_tensor::generic::iterators;
+use tir_tensor::{Generic, InsertSlice, TransferRead, Yield};
+
+/// Makes every whole-tensor read one that a loop nest takes in, and every part that is put
+/// somewhere the result of a nest.
+pub fn settle(func: &mut Ir) {
+    let ops: Vec<OpId> = func.walk_ids();
+    let top = |ir: &Ir, op: OpId| ir.parent(op) == Some(ir.root());
+    for op in &ops {
+        if top(func, *op) && whole_read(func, *op).is_some() {
+            join(func, *op);
+        }
+    }
+    for op in &ops {
+        if func.contains(*op) && top(func, *op) && whole_read(func, *op).is_some() {
+            keep(func, *op);
+        }
+    }
+    let mut taken = HashSet::new();
+    for op in &ops {
+        if !func.contains(*op) || !top(func, *op) {
+            continue;
+        }
+        if let Some(InsertSlice { source, .. }) = func.get(*op) {
+            let nest = func.owner(source).filter(|p| func.is::<Generic>(*p));
+            let free = nest.is_some_and(|p| top(func, p)) && taken.insert(source);
+            if !free {
+                let copy = copied(func, At::Before(*op), source);
+                func.set_operand(*op, 0, copy);
+            }
+        }
+    }
+}
+
+/// A read of a tensor at places that are known.
+fn whole_read(ir: &Ir, op: OpId) -> Option<TransferRead> {
+    let read: TransferRead = ir.get(op)?;
+    (read.space.is_none() && !read.static_offsets.contains(&DYNAMIC)).then_some(read)
+}
+
+/// Lowest and highest position that a read touches in each dimension of its source.
+fn reach(read: &TransferRead) -> Option<Vec<(i64, i64)>> {
+    let shape = read.result.0.shape()?;
+    let bound = |(expr, offset): (&AffineExpr, &i64)| {
+        let form = expr.linear(shape.len())?;
+        let (mut low, mut high) = (form[shape.len()] + offset, form[shape.len()] + offset);
+        for (c, n) in form.iter().zip(shape) {
+            let far = c * (n - 1);
+            low += far.min(0);
+            high += far.max(0);
+        }
+        Some((low, high))
+    };
+    let all = read.access.exprs.iter().zip(&read.static_offsets);
+    all.map(bound).collect()
+}
+
+/// Whether a read never leaves its source.
+fn stays_inside(ir: &Ir, read: &TransferRead) -> bool {
+    let shape = ir.ty(read.source).shape().unwrap_or(&[]);
+    let inside = |((low, high), n): (&(i64, i64), &i64)| *low >= 0 && high < n;
+    reach(read).is_some_and(|all| all.iter().zip(shape).all(inside))
+}
+
+/// Whether a read shows all of its source as it is, with padding around it.
+pub fn only_pads(ir: &Ir, read: &TransferRead) -> bool {
+    let shape = ir.ty(read.source).shape().unwrap_or(&[]);
+    let whole = |((low, high), n): (&(i64, i64), &i64)| *low <= 0 && *high >= n - 1;
+    read.access == AffineMap::identity(shape.len())
+        && reach(read).is_some_and(|all| all.iter().zip(shape).all(whole))
+}
+
+/// Makes a read of a read one read, where no padding of one comes between.
+fn join(ir: &mut Ir, op: OpId) {
+    let Some(outer) = whole_read(ir, op) else {
+        return;
+    };
+    let Some(inner) = ir.owner(outer.source).and_then(|p| whole_read(ir, p)) else {
+        return;
+    };
+    let equal = match (outer.padding, inner.padding) {
+        (None, None) => true,
+        (Some(a), Some(b)) => {
+            a == b || ir.constant(a).is_some() && ir.constant(a) == ir.constant(b)
+        }
+        _ => false,
+    };
+    if !stays_inside(ir, &outer) && !(equal && only_pads(ir, &inner)) {
+        return;
+    }
+    let moved = inner.access.exprs.iter().zip(&inner.static_offsets);
+    let dims = outer.access.dims;
+    // Where the outer read begins in the result of the inner one.
+    let starts: Vec<AffineExpr> = (outer.access.exprs.iter().zip(&outer.static_offsets))
+        .map(|(e, offset)| e.clone() + AffineExpr::Const(*offset))
+        .collect();
+    let starts = AffineMap::new(dims, starts);
+    let exprs: Vec<AffineExpr> = moved
+        .map(|(e, offset)| e.clone() + AffineExpr::Const(*offset))
+        .collect();
+    let whole = AffineMap::new(inner.access.dims, exprs).compose(&starts);
+    let forms: Option<Vec<Vec<i64>>> = whole.exprs.iter().map(|e| e.linear(dims)).collect();
+    let Some(mut forms) = forms else { return };
+    let offsets: Vec<i64> = forms
+        .iter_mut()
+        .map(|form| std::mem::take(&mut form[dims]))
+        .collect();
+    let exprs = forms.iter().map(|form| AffineExpr::from_linear(form));
+    let mut b = Builder::new(ir, At::Before(op));
+    let read = b.add(TransferRead {
+        source: inner.source,
+        padding: inner.padding,
+        static_offsets: offsets,
+        access: AffineMap::new(dims, exprs.collect()),
+        ..outer
+    });
+    ir.replace(op, &[read]);
+}
+
+/// A read that something else than a nest uses gets a nest of its own for those uses.
+fn keep(ir: &mut Ir, op: OpId) {
+    let value = ir.result(op, 0);
+    let others: Vec<tir::Use> = ir
+        .uses(value)
+        .filter(|u| {
+            ir.get::<Generic>(u.op)
+                .is_none_or(|g| u.operand >= g.inputs.len())
+        })
+        .collect();
+    if others.is_empty() {
+        return;
+    }
+    let copy = copied(ir, At::After(op), value);
+    for u in others {
+        ir.set_operand(u.op, u.operand, copy);
+    }
+}
+
+/// The same elements, computed by a nest.
+fn copied(ir: &mut Ir, at: At, value: Value) -> Value {
+    let ty = ir.ty(value);
+    let rank = ty.shape().map_or(0, <[i64]>::len);
+    let mut b = Builder::new(ir, at);
+    let dest = b.add(tir_tensor::Empty {
+        dynamic_sizes: Vec::new(),
+        space: None,
+        result: Ret(ty),
+    });
+    let body = b.body(&[ty.elem()], |b, args| {
+        b.add(Yield {
+            values: args.to_vec(),
+        });
+    });
+    let copy = b.add(Generic {
+        inputs: vec![value],
+        outputs: vec![dest],
+        indexing_maps: vec![AffineMap::identity(rank); 2],
+        iterator_types: iterators(rank, 0),
+        combine: None,
+        sizes: None,
+        body,
+        results: Rets(vec![ty]),
+    });
+    copy.first().copied().unwrap_or(value)
+}

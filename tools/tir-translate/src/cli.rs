@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{Args, Parser};
 use tir_core::{Diagnostic, Sources};
 use tir_io::{Out, save};
 use tir_text::{PrintOptions, print};
@@ -12,9 +12,8 @@ use tir_text::{PrintOptions, print};
 #[derive(Parser, Debug)]
 #[command(name = "tir-translate", version)]
 struct Cli {
-    /// Import an ONNX model as one function @main on graph ops.
-    #[arg(long, value_name = "MODEL.onnx", required = true)]
-    import_onnx: PathBuf,
+    #[command(flatten)]
+    import: Import,
     /// Where the program goes; constants of more than 1 KiB go to the .safetensors beside it.
     /// `-` is standard output.
     #[arg(short, long = "output", value_name = "FILE", default_value = "-")]
@@ -28,6 +27,19 @@ struct Cli {
     /// Print all ops in generic form.
     #[arg(long)]
     print_op_generic: bool,
+}
+
+/// What is translated: one of these.
+#[derive(Args, Debug)]
+#[group(required = true, multiple = false)]
+struct Import {
+    /// Import an ONNX model as one function @main on graph ops.
+    #[arg(long, value_name = "MODEL.onnx")]
+    import_onnx: Option<PathBuf>,
+    /// Import a network in TASO's text export, as tensat has it, as one function @main on graph
+    /// ops; weights are arguments.
+    #[arg(long, value_name = "FILE.model")]
+    import_tensat_model: Option<PathBuf>,
 }
 
 /// Runs the program.
@@ -54,7 +66,11 @@ pub fn main() -> ExitCode {
 }
 
 fn run(cli: &Cli) -> Result<(), Vec<Diagnostic>> {
-    let mut module = crate::import_onnx(&cli.import_onnx)?;
+    let mut module = match (&cli.import.import_onnx, &cli.import.import_tensat_model) {
+        (Some(path), _) => crate::import_onnx(path)?,
+        (None, Some(path)) => crate::import_tensat_model(path)?,
+        (None, None) => return Ok(()),
+    };
     let options = PrintOptions {
         generic: cli.print_op_generic,
         locations: cli.print_locations,

@@ -3,9 +3,11 @@
 
 mod cli;
 mod onnx;
+mod taso;
 
 pub use cli::main;
 pub use onnx::{import_model, import_onnx};
+pub use taso::{import_tensat_model, import_tensat_text};
 
 /// Loads the dialects that imported programs use.
 pub fn load_dialects() {

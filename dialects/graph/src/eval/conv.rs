@@ -129,6 +129,14 @@ impl Compute for Conv {
         if y.is_empty() {
             return Ok(y);
         }
+        if offsets.is_empty() {
+            // Without input channels there is nothing to add the bias to.
+            for (i, y) in y.chunks_exact_mut(area).enumerate() {
+                let bias = bias.and_then(|b| b.get(i % self.outputs)).copied();
+                y.fill(bias.unwrap_or(T::ZERO));
+            }
+            return Ok(y);
+        }
         let len = (rows_axis.out - 1) * cols.len + cols.out;
         let image = self.input[0] * self.input[1];
         for n in 0..self.batch {

@@ -1,12 +1,31 @@
 //! The rules of graph by family, and the guards and functions that they name.
 
+pub mod algebra;
+pub mod conv;
+mod functions;
+pub mod parts;
+pub mod pool;
+pub mod siblings;
+pub mod unary;
+pub mod views;
+
 use tir::{PatternSet, RuleText};
 
 /// Every rule of graph, a list for each family.
-pub const FAMILIES: &[(&str, &[RuleText])] = &[];
+pub const FAMILIES: &[(&str, &[RuleText])] = &[
+    ("algebra", algebra::RULES),
+    ("conv", conv::RULES),
+    ("siblings", siblings::RULES),
+    ("views", views::RULES),
+    ("pool", pool::RULES),
+    ("parts", parts::RULES),
+    ("unary", unary::RULES),
+    ("clip", unary::CLIP),
+];
 
 /// Adds guards, functions and rules.
 pub fn register(set: &mut PatternSet) {
+    functions::register(set);
     for (_, rules) in FAMILIES {
         set.rules(*rules);
     }

@@ -1,0 +1,130 @@
+//! Algebra of elementwise operators and matrix products: identities, constants gathered, and what
+//! associates, commutes and distributes.
+
+use tir::{RuleText, rule};
+
+/// The rules.
+pub const RULES: &[RuleText] = &[
+    // Identities. The types say that nothing is broadcast by the constant.
+    rule!("drop-add-zero", "(graph.add ?x:?T 0.0):?T" => "?x"),
+    rule!("drop-add-zero-int", "(graph.add ?x:?T 0):?T" => "?x"),
+    rule!("drop-sub-zero", "(graph.sub ?x:?T 0.0):?T" => "?x"),
+    rule!("drop-sub-zero-int", "(graph.sub ?x:?T 0):?T" => "?x"),
+    rule!("drop-mul-one", "(graph.mul ?x:?T 1.0):?T" => "?x"),
+    rule!("drop-mul-one-int", "(graph.mul ?x:?T 1):?T" => "?x"),
+    rule!("drop-div-one", "(graph.div ?x:?T 1.0):?T" => "?x"),
+    rule!("drop-pow-one", "(graph.pow ?x:?T 1.0):?T" => "?x"),
+    rule!("drop-max-self", "(graph.max ?x ?x)" => "?x"),
+    rule!("drop-min-self", "(graph.min ?x ?x)" => "?x"),
+    rule!("absorb-min-in-max", "(graph.max (graph.min ?x:?T ?y) ?x):?T" => "?x"),
+    rule!("absorb-max-in-min", "(graph.min (graph.max ?x:?T ?y) ?x):?T" => "?x"),
+    // Signs.
+    rule!("drop-double-neg", "(graph.neg (graph.neg ?x))" => "?x"),
+    rule!("turn-neg-of-sub", "(graph.neg (graph.sub ?x ?y))" => "(graph.sub ?y ?x)"),
+    rule!("add-neg-is-sub", "(graph.add ?x (graph.neg ?y))" => "(graph.sub ?x ?y)"),
+    rule!("sub-neg-is-add", "(graph.sub ?x (graph.neg ?y))" => "(graph.add ?x ?y)"),
+    rule!("drop-signs-of-factors", "(graph.mul (graph.neg ?x) (graph.neg ?y))"
+        => "(graph.mul ?x ?y)"),
+    rule!("drop-sign-in-abs", "(graph.abs (graph.neg ?x))" => "(graph.abs ?x)"),
+    rule!("drop-sign-in-square", "(graph.mul (graph.neg ?x) (graph.neg ?x))"
+        => "(graph.mul ?x ?x)"),
+    rule!("mul-reciprocal-is-div", "(graph.mul ?x (graph.reciprocal ?y))" => "(graph.div ?x ?y)"),
+    rule!("div-reciprocal-is-mul", "(graph.div ?x (graph.reciprocal ?y))" => "(graph.mul ?x ?y)"),
+    rule!("drop-sqrt-of-square", "(graph.sqrt (graph.mul ?x ?x))" => "(graph.abs ?x)"),
+    // Rectifiers and bounds.
+    rule!("drop-relu-of-relu", "(graph.relu (graph.relu ?x))" => "(graph.relu ?x)"),
+    rule!("drop-abs-of-relu", "(graph.abs (graph.relu ?x))" => "(graph.relu ?x)"),
+    rule!("drop-relu-of-abs", "(graph.relu (graph.abs ?x))" => "(graph.abs ?x)"),
+    rule!("drop-relu-of-exp", "(graph.relu (graph.exp ?x))" => "(graph.exp ?x)"),
+    rule!("drop-relu-of-sigmoid", "(graph.relu (graph.sigmoid ?x))" => "(graph.sigmoid ?x)"),
+    rule!("clip-takes-relu-below", "(graph.clip (graph.relu ?x) {min = ?a, max = ?b})"
+        => "(graph.clip ?x {min = (raise-low ?a 0), max = ?b})", if "(has-numbers ?x)"),
+    rule!("clip-takes-relu-above", "(graph.relu (graph.clip ?x {min = ?a, max = ?b}))"
+        => "(graph.clip ?x {min = (raise-low ?a 0), max = (raise-high ?b 0)})",
+        if "(has-numbers ?x)"),
+    rule!("merge-clips", "(graph.clip (graph.clip ?x {min = ?a, max = ?b}) {min = ?c, max = ?d})"
+        => "(graph.clip ?x {min = (raise-low ?a ?c), max = (bound-high ?b ?c ?d)})",
+        if "(has-numbers ?x)"),
+    rule!(equal "max-zero-is-relu", "(graph.max ?x:?T 0.0):?T" => "(graph.relu ?x)"),
+    rule!(equal "relu-is-clip", "(graph.relu ?x)" => "(graph.clip ?x {min = 0.0})"),
+    rule!(equal "clip-is-relu", "(graph.clip ?x {min = ?a, max = ?b})" => "(graph.relu ?x)",
+        if "(is-zero ?a) (is-absent ?b)"),
+    rule!("max-of-relus", "(graph.max (graph.relu ?x:?T) (graph.relu ?y:?T))"
+        => "(graph.relu (graph.max ?x ?y))"),
+    rule!("min-of-relus", "(graph.min (graph.relu ?x:?T) (graph.relu ?y:?T))"
+        => "(graph.relu (graph.min ?x ?y))"),
+    rule!("min-of-negs", "(graph.min (graph.neg ?x:?T) (graph.neg ?y:?T))"
+        => "(graph.neg (graph.max ?x ?y))", if "(has-numbers ?x)"),
+    rule!("max-of-negs", "(graph.max (graph.neg ?x:?T) (graph.neg ?y:?T))"
+        => "(graph.neg (graph.min ?x ?y))", if "(has-numbers ?x)"),
+    // Constants come together, where they fold.
+    rule!("gather-addends", "(graph.add (graph.add ?x #a) #b)"
+        => "(graph.add ?x (graph.add #a #b))", if "(varies ?x)"),
+    rule!("gather-addend-and-subtrahend", "(graph.sub (graph.add ?x #a) #b)"
+        => "(graph.add ?x (graph.sub #a #b))", if "(varies ?x)"),
+    rule!("gather-subtrahend-and-addend", "(graph.add (graph.sub ?x #a) #b)"
+        => "(graph.add ?x (graph.sub #b #a))", if "(varies ?x)"),
+    rule!("gather-subtrahends", "(graph.sub (graph.sub ?x #a) #b)"
+        => "(graph.sub ?x (graph.add #a #b))", if "(varies ?x)"),
+    rule!("gather-factors", "(graph.mul (graph.mul ?x #a) #b)"
+        => "(graph.mul ?x (graph.mul #a #b))", if "(varies ?x)"),
+    rule!("gather-upper-bounds", "(graph.min (graph.min ?x #a) #b)"
+        => "(graph.min ?x (graph.min #a #b))", if "(varies ?x)"),
+    rule!("gather-lower-bounds", "(graph.max (graph.max ?x #a) #b)"
+        => "(graph.max ?x (graph.max #a #b))", if "(varies ?x)"),
+    rule!("gather-addend-across", "(graph.add (graph.add ?x #a) (graph.add ?y #b))"
+        => "(graph.add (graph.add ?x ?y) (graph.add #a #b))", if "(varies ?x) (varies ?y)"),
+    // What commutes, associates and distributes.
+    rule!(equal "commute-add", "(graph.add ?x ?y)" => "(graph.add ?y ?x)"),
+    rule!(equal "commute-mul", "(graph.mul ?x ?y)" => "(graph.mul ?y ?x)"),
+    rule!(equal "commute-max", "(graph.max ?x ?y)" => "(graph.max ?y ?x)"),
+    rule!(equal "commute-min", "(graph.min ?x ?y)" => "(graph.min ?y ?x)"),
+    rule!(equal "associate-add", "(graph.add (graph.add ?x ?y) ?z)"
+        => "(graph.add ?x (graph.add ?y ?z))"),
+    rule!(equal "associate-mul", "(graph.mul (graph.mul ?x ?y) ?z)"
+        => "(graph.mul ?x (graph.mul ?y ?z))"),
+    rule!(equal "associate-max", "(graph.max (graph.max ?x ?y) ?z)"
+        => "(graph.max ?x (graph.max ?y ?z))"),
+    rule!(equal "associate-min", "(graph.min (graph.min ?x ?y) ?z)"
+        => "(graph.min ?x (graph.min ?y ?z))"),
+    rule!(equal "sub-after-add", "(graph.sub (graph.add ?x ?y) ?z)"
+        => "(graph.add ?x (graph.sub ?y ?z))"),
+    rule!(equal "sub-is-add-neg", "(graph.sub ?x ?y)" => "(graph.add ?x (graph.neg ?y))"),
+    rule!(equal "div-by-constant-is-mul", "(graph.div ?x #c)"
+        => "(graph.mul ?x (graph.reciprocal #c))", if "(has-floats ?x)"),
+    rule!(equal "square-is-mul", "(graph.pow ?x:?T 2.0):?T" => "(graph.mul ?x ?x)"),
+    rule!(equal "square-root-is-power", "(graph.pow ?x:?T 0.5):?T" => "(graph.sqrt ?x)"),
+    rule!(equal "distribute-mul-over-add", "(graph.mul ?x (graph.add ?y ?z))"
+        => "(graph.add (graph.mul ?x ?y) (graph.mul ?x ?z))"),
+    rule!(equal "distribute-mul-over-sub", "(graph.mul ?x (graph.sub ?y ?z))"
+        => "(graph.sub (graph.mul ?x ?y) (graph.mul ?x ?z))"),
+    rule!("factor-out-of-add", "(graph.add (graph.mul ?x ?y) (graph.mul ?x ?z))"
+        => "(graph.mul ?x (graph.add ?y ?z))"),
+    rule!("factor-out-of-sub", "(graph.sub (graph.mul ?x ?y) (graph.mul ?x ?z))"
+        => "(graph.mul ?x (graph.sub ?y ?z))"),
+    rule!("factor-sum-over-quotient", "(graph.add (graph.div ?x ?z) (graph.div ?y ?z))"
+        => "(graph.div (graph.add ?x ?y) ?z)", if "(has-floats ?x)"),
+    // Matrix products.
+    rule!(equal "associate-matmul", "(graph.matmul (graph.matmul ?a ?b) ?c)"
+        => "(graph.matmul ?a (graph.matmul ?b ?c))"),
+    rule!(equal "associate-matmul-left", "(graph.matmul ?a (graph.matmul ?b ?c))"
+        => "(graph.matmul (graph.matmul ?a ?b) ?c)"),
+    rule!("factor-left-matrix", "(graph.add (graph.matmul ?a ?b) (graph.matmul ?a ?c))"
+        => "(graph.matmul ?a (graph.add ?b ?c))", if "(varies ?a) (same-type ?b ?c)"),
+    rule!("factor-right-matrix", "(graph.add (graph.matmul ?a ?c) (graph.matmul ?b ?c))"
+        => "(graph.matmul (graph.add ?a ?b) ?c)", if "(same-type ?a ?b)"),
+    rule!(equal "distribute-matmul-left", "(graph.matmul ?a (graph.add ?b ?c))"
+        => "(graph.add (graph.matmul ?a ?b) (graph.matmul ?a ?c))", if "(same-type ?b ?c)"),
+    rule!(equal "distribute-matmul-right", "(graph.matmul (graph.add ?a ?b) ?c)"
+        => "(graph.add (graph.matmul ?a ?c) (graph.matmul ?b ?c))", if "(same-type ?a ?b)"),
+    rule!("scale-columns", "(graph.mul (graph.matmul ?a #b) #s)"
+        => "(graph.matmul ?a (graph.mul #b #s))", if "(varies ?a) (one-row ?s)"),
+    rule!("scale-rows", "(graph.mul (graph.matmul #a ?b) #s)"
+        => "(graph.matmul (graph.mul #a #s) ?b)", if "(varies ?b) (one-column ?s)"),
+    rule!(equal "scale-factor-of-matmul", "(graph.mul (graph.matmul ?a ?b) ?s)"
+        => "(graph.matmul (graph.mul ?a ?s) ?b)", if "(one-column ?s)"),
+    rule!(equal "gemm-of-matmul-and-add", "(graph.add (graph.matmul ?a ?b):?T ?c):?T"
+        => "(graph.gemm ?a ?b ?c)", if "(has-rank ?a 2) (has-rank ?b 2)"),
+    rule!(equal "matmul-and-add-of-gemm", "(graph.gemm ?a ?b ?c {trans_a = false, trans_b = false})"
+        => "(graph.add (graph.matmul ?a ?b) ?c)"),
+];

@@ -1,0 +1,120 @@
+//! Convolutions: factors and addends into weights and bias, normalisation, padding, larger kernels,
+//! products of matrices.
+
+use tir::{RuleText, rule};
+
+/// The rules.
+pub const RULES: &[RuleText] = &[
+    // By channel, into constant weights.
+    rule!("scale-conv",
+        "(graph.mul (graph.conv2d ?x #w {strides = ?s, pads = ?p, dilations = ?d, groups = ?g}) #c)"
+        => "(graph.conv2d ?x (graph.mul #w (graph.reshape #c):(by-filter ?c)) \
+            {strides = ?s, pads = ?p, dilations = ?d, groups = ?g})",
+        if "(varies ?x) (by-channel ?c) (channels-fit ?c ?w)"),
+    rule!("scale-conv-and-bias",
+        "(graph.mul (graph.conv2d ?x #w #b {strides = ?s, pads = ?p, dilations = ?d, groups = ?g}) #c)"
+        => "(graph.conv2d ?x (graph.mul #w (graph.reshape #c):(by-filter ?c)) \
+            (graph.mul #b (graph.reshape #c):(flat ?c)) \
+            {strides = ?s, pads = ?p, dilations = ?d, groups = ?g})",
+        if "(varies ?x) (by-channel ?c) (channels-fit ?c ?w)"),
+    rule!("bias-of-conv",
+        "(graph.add (graph.conv2d ?x ?w {strides = ?s, pads = ?p, dilations = ?d, groups = ?g}) #c)"
+        => "(graph.conv2d ?x ?w (graph.reshape #c):(flat ?c) \
+            {strides = ?s, pads = ?p, dilations = ?d, groups = ?g})",
+        if "(varies ?x) (bias-of ?c ?w)"),
+    rule!("add-to-bias-of-conv",
+        "(graph.add (graph.conv2d ?x ?w #b {strides = ?s, pads = ?p, dilations = ?d, groups = ?g}) #c)"
+        => "(graph.conv2d ?x ?w (graph.add #b (graph.reshape #c):(flat ?c)) \
+            {strides = ?s, pads = ?p, dilations = ?d, groups = ?g})",
+        if "(varies ?x) (by-channel ?c) (channels-fit ?c ?w)"),
+    // Batch normalisation: k = scale / sqrt(var + epsilon), y = x * k + (bias - mean * k).
+    rule!("batch-norm-into-conv",
+        "(graph.batch_norm \
+            (graph.conv2d ?x #w {strides = ?s, pads = ?p, dilations = ?d, groups = ?g}) \
+            #k #b #m #v {epsilon = ?e})"
+        => "(graph.conv2d ?x \
+            (graph.mul #w (graph.reshape (graph.div #k (graph.sqrt (graph.add #v \
+                (graph.constant {value = (splat ?e ?v)}))))):(filters-of ?k)) \
+            (graph.sub #b (graph.mul #m (graph.div #k (graph.sqrt (graph.add #v \
+                (graph.constant {value = (splat ?e ?v)})))))) \
+            {strides = ?s, pads = ?p, dilations = ?d, groups = ?g})",
+        if "(varies ?x)"),
+    rule!("batch-norm-into-conv-with-bias",
+        "(graph.batch_norm \
+            (graph.conv2d ?x #w #c {strides = ?s, pads = ?p, dilations = ?d, groups = ?g}) \
+            #k #b #m #v {epsilon = ?e})"
+        => "(graph.conv2d ?x \
+            (graph.mul #w (graph.reshape (graph.div #k (graph.sqrt (graph.add #v \
+                (graph.constant {value = (splat ?e ?v)}))))):(filters-of ?k)) \
+            (graph.add #b (graph.mul (graph.sub #c #m) (graph.div #k (graph.sqrt (graph.add #v \
+                (graph.constant {value = (splat ?e ?v)})))))) \
+            {strides = ?s, pads = ?p, dilations = ?d, groups = ?g})",
+        if "(varies ?x)"),
+    rule!(equal "batch-norm-is-scale-and-shift",
+        "(graph.batch_norm ?x #k #b #m #v {epsilon = ?e})"
+        => "(graph.add \
+            (graph.mul ?x (graph.reshape (graph.div #k (graph.sqrt (graph.add #v \
+                (graph.constant {value = (splat ?e ?v)}))))):(channels-of ?k ?x)) \
+            (graph.reshape (graph.sub #b (graph.mul #m (graph.div #k (graph.sqrt (graph.add #v \
+                (graph.constant {value = (splat ?e ?v)}))))))):(channels-of ?k ?x))"),
+    // Padding.
+    rule!("pad-into-conv",
+        "(graph.conv2d (graph.pad ?x {low = ?l, high = ?h, value = 0.0}) ?rest... \
+            {strides = ?s, pads = ?p, dilations = ?d, groups = ?g})"
+        => "(graph.conv2d ?x ?rest... \
+            {strides = ?s, pads = (more-pads ?p ?l ?h), dilations = ?d, groups = ?g})",
+        if "(around-pixels ?l ?h)"),
+    rule!(equal "pad-out-of-conv",
+        "(graph.conv2d ?x ?rest... {strides = ?s, pads = ?p, dilations = ?d, groups = ?g})"
+        => "(graph.conv2d (graph.pad ?x {low = (pads-before ?p), high = (pads-behind ?p), \
+            value = (zero ?x)}) ?rest... \
+            {strides = ?s, pads = [0, 0, 0, 0], dilations = ?d, groups = ?g})"),
+    // A kernel with zeros around it, so that convolutions of unequal kernels can be merged.
+    rule!(equal "enlarge-kernel",
+        "(graph.conv2d ?x #w ?rest... {strides = ?s, pads = ?p, dilations = ?d, groups = ?g})"
+        => "(graph.conv2d ?x (graph.pad #w {low = [0, 0, 1, 1], high = [0, 0, 1, 1], \
+            value = (zero ?w)}) ?rest... \
+            {strides = ?s, pads = (wider-pads ?p ?d), dilations = ?d, groups = ?g})",
+        if "(kernel-is ?w 1 1)"),
+    rule!(equal "enlarge-kernel-to-rows",
+        "(graph.conv2d ?x #w ?rest... {strides = ?s, pads = ?p, dilations = ?d, groups = ?g})"
+        => "(graph.conv2d ?x (graph.pad #w {low = [0, 0, 1, 0], high = [0, 0, 1, 0], \
+            value = (zero ?w)}) ?rest... \
+            {strides = ?s, pads = (higher-pads ?p ?d), dilations = ?d, groups = ?g})",
+        if "(kernel-is ?w 1 3)"),
+    // 1 x 1 kernels multiply matrices.
+    rule!(equal "conv-1x1-is-matmul",
+        "(graph.conv2d ?x ?w {strides = [1, 1], pads = [0, 0, 0, 0], groups = 1}):?T"
+        => "(graph.reshape (graph.matmul (graph.reshape ?w):(filter-matrix ?w) \
+            (graph.reshape ?x):(pixel-matrix ?x))):?T",
+        if "(kernel-is ?w 1 1)"),
+    rule!(equal "conv-1x1-with-bias-is-matmul",
+        "(graph.conv2d ?x ?w ?b {strides = [1, 1], pads = [0, 0, 0, 0], groups = 1}):?T"
+        => "(graph.reshape (graph.add (graph.matmul (graph.reshape ?w):(filter-matrix ?w) \
+            (graph.reshape ?x):(pixel-matrix ?x)) (graph.reshape ?b):(column ?b))):?T",
+        if "(kernel-is ?w 1 1)"),
+    rule!(equal "matmul-is-conv-1x1", "(graph.matmul #w ?x):?T"
+        => "(graph.reshape (graph.conv2d (graph.reshape ?x):(as-pixels ?x) \
+            (graph.reshape #w):(as-filters ?w))):?T",
+        if "(has-rank ?w 2) (has-rank ?x 3) (no-zero ?w) (no-zero ?x)"),
+    // Linearity.
+    rule!("factor-input-of-convs",
+        "(graph.add (graph.conv2d ?x ?w {strides = ?s, pads = ?p, dilations = ?d, groups = ?g}) \
+            (graph.conv2d ?x ?v {strides = ?s, pads = ?p, dilations = ?d, groups = ?g}))"
+        => "(graph.conv2d ?x (graph.add ?w ?v) \
+            {strides = ?s, pads = ?p, dilations = ?d, groups = ?g})",
+        if "(varies ?x) (same-type ?w ?v)"),
+    rule!("factor-weights-of-convs",
+        "(graph.add (graph.conv2d ?x ?w {strides = ?s, pads = ?p, dilations = ?d, groups = ?g}) \
+            (graph.conv2d ?y ?w {strides = ?s, pads = ?p, dilations = ?d, groups = ?g}))"
+        => "(graph.conv2d (graph.add ?x ?y) ?w \
+            {strides = ?s, pads = ?p, dilations = ?d, groups = ?g})",
+        if "(varies ?x) (varies ?y) (same-type ?x ?y)"),
+    rule!(equal "sum-of-convs-is-conv-of-concats",
+        "(graph.add \
+            (graph.conv2d ?x ?w {strides = ?s, pads = ?p, dilations = ?d, groups = 1}):?T \
+            (graph.conv2d ?y ?v {strides = ?s, pads = ?p, dilations = ?d, groups = 1}):?T)"
+        => "(graph.conv2d (graph.concat ?x ?y {axis = 1}) (graph.concat ?w ?v {axis = 1}) \
+            {strides = ?s, pads = ?p, dilations = ?d, groups = 1})",
+        if "(same-but ?x ?y 1) (same-but ?w ?v 1)"),
+];

@@ -1,0 +1,403 @@
+//! The guards of the rules, and the functions that compute attributes and types.
+
+use tir::{Arg, Attr, AttrValue, FloatType, PatternSet, Type};
+
+use crate::number::Number;
+use crate::shape::broadcast;
+
+/// The static shape of a value or type.
+fn shape(arg: &Arg) -> Option<&'static [i64]> {
+    arg.ty()?.shape().filter(|s| s.iter().all(|d| *d >= 0))
+}
+
+fn axis_of(arg: &Arg, rank: usize) -> Option<usize> {
+    usize::try_from(arg.int()?).ok().filter(|a| *a < rank)
+}
+
+/// The last dimensions of a shape, those that are missing being 1; `None` if others are not 1.
+fn last<const N: usize>(shape: &[i64]) -> Option<[i64; N]> {
+    let mut dims = [1; N];
+    for (i, dim) in shape.iter().rev().enumerate() {
+        match dims.len().checked_sub(i + 1) {
+            Some(at) => dims[at] = *dim,
+            None if *dim == 1 => {}
+            None => return None,
+        }
+    }
+    Some(dims)
+}
+
+/// The number of channels of what is one number for each channel of an image: 1 x C x 1 x 1 with
+/// leading ones left out.
+fn channels(arg: &Arg) -> Option<i64> {
+    let found = shape(arg)?;
+    match last::<4>(found)? {
+        [1, c, 1, 1] if found.len() <= 4 => Some(c),
+        _ => None,
+    }
+}
+
+fn tensor(shape: impl Into<Vec<i64>>, like: &Arg) -> Option<Attr> {
+    Some(Attr::ty(Type::tensor(shape, like.ty()?.elem())))
+}
+
+fn number(arg: &Arg) -> Option<f64> {
+    Some(Number::from_attr(arg.attr()?)?.0)
+}
+
+/// A list with one function of the numbers at each place of two lists.
+fn zip(a: &Arg, b: &Arg, f: impl Fn(i64, i64) -> i64) -> Option<Attr> {
+    let (a, b) = (a.ints()?, b.ints()?);
+    let pairs = a.iter().zip(&b).map(|(a, b)| f(*a, *b));
+    (a.len() == b.len()).then(|| Attr::ints(&pairs.collect::<Vec<_>>()))
+}
+
+fn compose(p: &[i64], q: &[i64]) -> Option<Vec<i64>> {
+    let at = |i: &i64| p.get(usize::try_from(*i).ok()?).copied();
+    q.iter().map(at).collect()
+}
+
+fn inverse(p: &[i64]) -> Option<Vec<i64>> {
+    let find = |i: usize| p.iter().position(|d| *d == i as i64).map(|at| at as i64);
+    (0..p.len()).map(find).collect()
+}
+
+/// Whether a condition that could be computed holds.
+fn holds(found: Option<bool>) -> bool {
+    found == Some(true)
+}
+
+/// Adds all.
+pub fn register(set: &mut PatternSet) {
+    of_values(set);
+    of_images(set);
+    of_orders(set);
+    of_parts(set);
+    numbers(set);
+}
+
+fn of_values(set: &mut PatternSet) {
+    set.guard("varies", |a| matches!(a, [Arg::Value(_, None)]))
+        .guard(
+            "same-type",
+            |a| holds((|| Some(a[0].ty()? == a[1].ty()?))()),
+        )
+        .guard("same-rank", |a| {
+            holds((|| Some(shape(&a[0])?.len() == shape(&a[1])?.len()))())
+        })
+        .guard("has-rank", |a| {
+            holds((|| Some(shape(&a[0])?.len() as i64 == a[1].int()?))())
+        })
+        // Numbers, no truth values.
+        .guard("has-numbers", |a| {
+            a[0].ty().is_some_and(|ty| ty.elem().bits() != Some(1))
+        })
+        .guard("has-floats", |a| {
+            a[0].ty().is_some_and(|ty| ty.elem().is_float())
+        })
+        .guard("no-zero", |a| shape(&a[0]).is_some_and(|s| !s.contains(&0)))
+        // Equal types but for one dimension.
+        .guard("same-but", |a| {
+            holds((|| {
+                let (x, y) = (shape(&a[0])?, shape(&a[1])?);
+                let at = axis_of(&a[2], x.len())?;
+                let fits = (0..x.len()).all(|d| d == at || y.get(d) == Some(&x[d]));
+                Some(fits && x.len() == y.len() && a[0].ty()?.elem() == a[1].ty()?.elem())
+            })())
+        })
+        .guard("broadcasts-to", |a| {
+            holds((|| {
+                let both = broadcast(shape(&a[0])?, shape(&a[1])?).ok()?;
+                Some(both == shape(&a[2])?)
+            })())
+        })
+        .guard("has-fewer", |a| {
+            holds((|| Some(a[0].ty()?.elements()? < a[1].ty()?.elements()?))())
+        })
+        // What is multiplied with rows of a matrix, or columns, as one number for each.
+        .guard("one-row", |a| {
+            shape(&a[0]).is_some_and(|s| s.len() < 2 || s[s.len() - 2] == 1)
+        })
+        .guard("one-column", |a| {
+            shape(&a[0]).is_some_and(|s| s.last().is_none_or(|d| *d == 1))
+        });
+    set.attr_fn("last-axis", |a| {
+        Some(Attr::i64(shape(&a[0])?.len().checked_sub(1)? as i64))
+    })
+    .attr_fn("row-axis", |a| {
+        Some(Attr::i64(shape(&a[0])?.len().checked_sub(2)? as i64))
+    })
+    .attr_fn("shape", |a| Some(Attr::ints(shape(&a[0])?)))
+    .attr_fn("zeros", |a| Some(Attr::ints(&vec![0; shape(&a[0])?.len()])))
+    .attr_fn("ones", |a| Some(Attr::ints(&vec![1; shape(&a[0])?.len()])))
+    // Where a part begins that lies behind one of this type.
+    .attr_fn("behind", |a| {
+        let shape = shape(&a[0])?;
+        let at = axis_of(&a[1], shape.len())?;
+        let mut starts = vec![0; shape.len()];
+        starts[at] = shape[at];
+        Some(Attr::ints(&starts))
+    });
+}
+
+fn of_images(set: &mut PatternSet) {
+    set.guard("by-channel", |a| channels(&a[0]).is_some())
+        // One number, or one for each filter; or one filter, which is repeated.
+        .guard("channels-fit", |a| {
+            holds((|| {
+                let (c, filters) = (channels(&a[0])?, *shape(&a[1])?.first()?);
+                Some(c == 1 || c == filters)
+            })())
+        })
+        .guard("bias-of", |a| {
+            holds((|| Some(channels(&a[0])? == *shape(&a[1])?.first()?))())
+        })
+        .guard("kernel-is", |a| {
+            holds((|| {
+                Some(shape(&a[0])?.get(2..4)? == [a[1].int()?, a[2].int()?])
+            })())
+        })
+        .guard("around-pixels", |a| {
+            let none = |list: &Arg| {
+                list.ints()
+                    .is_some_and(|l| l.len() == 4 && l[..2] == [0, 0])
+            };
+            none(&a[0]) && none(&a[1])
+        })
+        // Whether every window has an element of the image: padding is less than the window.
+        .guard("has-inside", |a| {
+            holds((|| {
+                let (k, p, d) = (a[0].ints()?, a[1].ints()?, a[2].ints()?);
+                let span = |i: usize| Some((k.get(i)? - 1) * d.get(i)? + 1);
+                Some((0..4).all(|i| holds(span(i % 2).zip(p.get(i)).map(|(s, p)| *p < s))))
+            })())
+        });
+    set.attr_fn("by-filter", |a| tensor([channels(&a[0])?, 1, 1, 1], &a[0]))
+        .attr_fn("flat", |a| tensor([channels(&a[0])?], &a[0]))
+        .attr_fn("filters-of", |a| {
+            tensor([*shape(&a[0])?.first()?, 1, 1, 1], &a[0])
+        })
+        .attr_fn("channels-of", |a| {
+            let mut dims = vec![1; shape(&a[1])?.len().checked_sub(1)?];
+            *dims.first_mut()? = *shape(&a[0])?.first()?;
+            tensor(dims, &a[0])
+        })
+        .attr_fn("column", |a| tensor([*shape(&a[0])?.first()?, 1], &a[0]))
+        .attr_fn("filter-matrix", |a| tensor(shape(&a[0])?.get(..2)?, &a[0]))
+        .attr_fn("pixel-matrix", |a| match *shape(&a[0])? {
+            [n, c, h, w] => tensor([n, c, h.checked_mul(w)?], &a[0]),
+            _ => None,
+        })
+        .attr_fn("as-pixels", |a| match *shape(&a[0])? {
+            [n, c, p] => tensor([n, c, p, 1], &a[0]),
+            _ => None,
+        })
+        .attr_fn("as-filters", |a| match *shape(&a[0])? {
+            [o, i] => tensor([o, i, 1, 1], &a[0]),
+            _ => None,
+        })
+        // Pads are top, left, bottom, right.
+        .attr_fn("more-pads", |a| {
+            let (p, l, h) = (a[0].ints()?, a[1].ints()?, a[2].ints()?);
+            let (&[t, b, c, d], &[.., l2, l3], &[.., h2, h3]) = (&p[..], &l[..], &h[..]) else {
+                return None;
+            };
+            Some(Attr::ints(&[t + l2, b + l3, c + h2, d + h3]))
+        })
+        .attr_fn("pads-before", |a| {
+            Some(Attr::ints(&[
+                0,
+                0,
+                *a[0].ints()?.first()?,
+                *a[0].ints()?.get(1)?,
+            ]))
+        })
+        .attr_fn("pads-behind", |a| {
+            Some(Attr::ints(&[
+                0,
+                0,
+                *a[0].ints()?.get(2)?,
+                *a[0].ints()?.get(3)?,
+            ]))
+        })
+        .attr_fn("wider-pads", |a| {
+            match (&a[0].ints()?[..], &a[1].ints()?[..]) {
+                (&[t, l, b, r], &[v, h]) => Some(Attr::ints(&[t + v, l + h, b + v, r + h])),
+                _ => None,
+            }
+        })
+        .attr_fn("higher-pads", |a| {
+            match (&a[0].ints()?[..], &a[1].ints()?[..]) {
+                (&[t, l, b, r], &[v, _]) => Some(Attr::ints(&[t + v, l, b + v, r])),
+                _ => None,
+            }
+        })
+        .attr_fn("kernel-of-both", |a| zip(&a[0], &a[1], |k, l| k + l - 1))
+        // The part of weights for the channels of an input.
+        .attr_fn("first-inputs", |a| {
+            let mut sizes = shape(&a[0])?.to_vec();
+            *sizes.get_mut(1)? = *shape(&a[1])?.get(1)?;
+            Some(Attr::ints(&sizes))
+        })
+        .attr_fn("behind-inputs", |a| {
+            Some(Attr::ints(&[0, *shape(&a[0])?.get(1)?, 0, 0]))
+        });
+}
+
+fn of_orders(set: &mut PatternSet) {
+    set.guard("is-identity", |a| {
+        a[0].ints()
+            .is_some_and(|p| p.iter().copied().eq(0..p.len() as i64))
+    })
+    .guard("swaps-matrix", |a| {
+        holds((|| {
+            let p = a[0].ints()?;
+            let n = p.len() as i64;
+            let wanted = (0..n - 2).chain([n - 1, n - 2]);
+            Some(n >= 2 && p.iter().copied().eq(wanted))
+        })())
+    })
+    .guard("moves-units", |a| {
+        holds((|| {
+            let (shape, p) = (shape(&a[0])?, a[1].ints()?);
+            let large = p.iter().filter(|d| shape.get(**d as usize) != Some(&1));
+            Some(large.is_sorted())
+        })())
+    })
+    // Whether dimensions that are not reduced keep their order.
+    .guard("keeps-order", |a| {
+        holds((|| {
+            let (axes, p) = (a[0].ints()?, a[1].ints()?);
+            let kept = (0..p.len() as i64).filter(|d| !axes.contains(d));
+            Some(kept.map(|d| p[d as usize]).is_sorted())
+        })())
+    })
+    .guard("is-last", |a| {
+        holds((|| {
+            let rank = shape(&a[1])?.len().max(shape(&a[2])?.len());
+            Some(a[0].int()? + 1 == rank as i64)
+        })())
+    });
+    set.attr_fn("compose", |a| {
+        Some(Attr::ints(&compose(&a[0].ints()?, &a[1].ints()?)?))
+    })
+    .attr_fn("inverse", |a| Some(Attr::ints(&inverse(&a[0].ints()?)?)))
+    .attr_fn("at", |a| {
+        let (list, at) = (a[0].ints()?, usize::try_from(a[1].int()?).ok()?);
+        Some(Attr::i64(*list.get(at)?))
+    })
+    .attr_fn("axes-before", |a| {
+        let mut axes = compose(&a[1].ints()?, &a[0].ints()?)?;
+        axes.sort_unstable();
+        Some(Attr::ints(&axes))
+    })
+    .attr_fn("axes-of-both", |a| {
+        let mut axes = a[0].ints()?;
+        axes.extend(a[1].ints()?);
+        axes.sort_unstable();
+        axes.dedup();
+        Some(Attr::ints(&axes))
+    });
+}
+
+fn of_parts(set: &mut PatternSet) {
+    set.guard("all-one", |a| {
+        a[0].ints().is_some_and(|l| l.iter().all(|n| *n == 1))
+    })
+    // Whether a part of a concatenation along a dimension lies in this operand: starts, sizes
+    // and steps, the first counted from where the operand begins.
+    .guard("lies-inside", |a| {
+        holds((|| {
+            let shape = shape(&a[0])?;
+            let at = axis_of(&a[1], shape.len())?;
+            let list = |i: usize| a[i].ints()?.get(at).copied();
+            let (start, size, step) = (list(2)?, list(3)?, list(4)?);
+            let last = (size - 1).checked_mul(step)?.checked_add(start)?;
+            let inside = |i: i64| (0..shape[at]).contains(&i);
+            Some(size > 0 && inside(start) && inside(last))
+        })())
+    })
+    // Whether one slice goes on where the other ends, in this dimension and no other.
+    .guard("adjacent", |a| {
+        holds((|| {
+            let (b, n, c, s) = (a[0].ints()?, a[1].ints()?, a[2].ints()?, a[3].ints()?);
+            let at = axis_of(&a[4], b.len())?;
+            let next = n.get(at)?.checked_mul(*s.get(at)?)?.checked_add(b[at])?;
+            let rest = (0..b.len()).all(|d| d == at || c.get(d) == Some(&b[d]));
+            Some(rest && c.get(at) == Some(&next))
+        })())
+    })
+    .guard("steps-fit", |a| {
+        holds((|| {
+            let (s, t) = (a[0].ints()?, a[1].ints()?);
+            let product = |(s, t): (&i64, &i64)| s.checked_mul(*t).is_some();
+            Some(s.iter().zip(&t).all(product))
+        })())
+    });
+    set.attr_fn("start-behind", |a| {
+        let (mut starts, shape) = (a[0].ints()?, shape(&a[1])?);
+        let at = axis_of(&a[2], shape.len())?;
+        *starts.get_mut(at)? -= shape[at];
+        Some(Attr::ints(&starts))
+    })
+    .attr_fn("start-of-both", |a| {
+        let (outer, steps, inner) = (a[0].ints()?, a[1].ints()?, a[2].ints()?);
+        let one = |d: usize| {
+            inner
+                .get(d)?
+                .checked_mul(*steps.get(d)?)?
+                .checked_add(outer[d])
+        };
+        let starts: Option<Vec<i64>> = (0..outer.len()).map(one).collect();
+        Some(Attr::ints(&starts?))
+    })
+    .attr_fn("product", |a| zip(&a[0], &a[1], |s, t| s.wrapping_mul(t)))
+    .attr_fn("joined", |a| {
+        let (mut n, m) = (a[0].ints()?, a[1].ints()?);
+        let at = axis_of(&a[2], n.len())?;
+        n[at] = n[at].checked_add(*m.get(at)?)?;
+        Some(Attr::ints(&n))
+    });
+}
+
+fn numbers(set: &mut PatternSet) {
+    set.guard("is-zero", |a| number(&a[0]) == Some(0.0))
+        .guard("is-absent", |a| matches!(a, [Arg::Absent]));
+    set.attr_fn("not", |a| Some(Attr::bool(a[0].int()? == 0)))
+        // The zero of the elements of a value.
+        .attr_fn("zero", |a| {
+            let elem = a[0].ty()?.elem();
+            match elem.is::<FloatType>() {
+                true => Some(Attr::float(0.0, elem)),
+                false => Some(Attr::int(0, elem)),
+            }
+        })
+        // The elements of a type, all this number.
+        .attr_fn("splat", |a| {
+            let ty = a[1].ty()?;
+            tir::rewrite::Literal::Float(number(&a[0])?).constant(ty)
+        })
+        // A lower bound, or (if absent) none, raised to another.
+        .attr_fn("raise-low", |a| match (number(&a[0]), number(&a[1])) {
+            (Some(x), Some(y)) => Some(Number(x.max(y)).to_attr()),
+            (Some(x), None) | (None, Some(x)) => Some(Number(x).to_attr()),
+            (None, None) => None,
+        })
+        // An upper bound raised to a number; one that is absent is above every number.
+        .attr_fn("raise-high", |a| {
+            Some(Number(number(&a[0])?.max(number(&a[1])?)).to_attr())
+        })
+        // The upper bound of two clips, given the upper bounds and between them the lower one of
+        // the second.
+        .attr_fn("bound-high", |a| {
+            let first = match (number(&a[0]), number(&a[1])) {
+                (Some(high), Some(low)) => Some(high.max(low)),
+                (high, _) => high,
+            };
+            match (first, number(&a[2])) {
+                (Some(x), Some(y)) => Some(Number(x.min(y)).to_attr()),
+                (Some(x), None) | (None, Some(x)) => Some(Number(x).to_attr()),
+                (None, None) => None,
+            }
+        });
+}

@@ -1,0 +1,47 @@
+//! Pools: windows of one element, pools of pools, means, rectifiers.
+
+use tir::{RuleText, rule};
+
+/// The rules.
+pub const RULES: &[RuleText] = &[
+    rule!("drop-max-pool-of-one", "(graph.max_pool ?x {kernel = [1, 1], strides = [1, 1], pads = [0, 0, 0, 0]})"
+        => "?x"),
+    rule!("drop-avg-pool-of-one", "(graph.avg_pool ?x {kernel = [1, 1], strides = [1, 1], pads = [0, 0, 0, 0]})"
+        => "?x"),
+    rule!("merge-max-pools",
+        "(graph.max_pool (graph.max_pool ?x {kernel = ?k, strides = [1, 1], pads = [0, 0, 0, 0], \
+                dilations = [1, 1], ceil_mode = ?m}) \
+            {kernel = ?l, strides = ?s, pads = [0, 0, 0, 0], dilations = [1, 1], ceil_mode = false})"
+        => "(graph.max_pool ?x {kernel = (kernel-of-both ?k ?l), strides = ?s, \
+            pads = [0, 0, 0, 0], dilations = [1, 1], ceil_mode = false})"),
+    rule!(equal "global-pool-is-mean", "(graph.global_avg_pool ?x)"
+        => "(graph.reduce_mean ?x {axes = [2, 3], keepdims = true})"),
+    rule!(equal "mean-is-global-pool", "(graph.reduce_mean ?x {axes = [2, 3], keepdims = true})"
+        => "(graph.global_avg_pool ?x)", if "(has-rank ?x 4)"),
+    rule!("drop-global-pool-of-mean", "(graph.global_avg_pool (graph.global_avg_pool ?x))"
+        => "(graph.global_avg_pool ?x)"),
+    rule!(equal "relu-into-max-pool",
+        "(graph.relu (graph.max_pool ?x {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m}))"
+        => "(graph.max_pool (graph.relu ?x) {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m})",
+        if "(has-inside ?k ?p ?d)"),
+    rule!("relu-out-of-max-pool",
+        "(graph.max_pool (graph.relu ?x) {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m}):?T"
+        => "(graph.relu (graph.max_pool ?x {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m}))",
+        if "(varies ?x) (has-inside ?k ?p ?d) (has-fewer ?T ?x)"),
+    rule!(equal "max-pool-of-concat",
+        "(graph.max_pool (graph.concat ?x ?y {axis = 1}) {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m})"
+        => "(graph.concat \
+            (graph.max_pool ?x {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m}) \
+            (graph.max_pool ?y {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m}) {axis = 1})"),
+    rule!("concat-of-max-pools",
+        "(graph.concat \
+            (graph.max_pool ?x {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m}) \
+            (graph.max_pool ?y {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m}) {axis = 1})"
+        => "(graph.max_pool (graph.concat ?x ?y {axis = 1}) {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m})",
+        if "(varies ?x) (varies ?y) (same-but ?x ?y 1)"),
+    rule!(equal "global-pool-of-concat", "(graph.global_avg_pool (graph.concat ?x ?y {axis = 1}))"
+        => "(graph.concat (graph.global_avg_pool ?x) (graph.global_avg_pool ?y) {axis = 1})"),
+    rule!(equal "concat-of-global-pools",
+        "(graph.concat (graph.global_avg_pool ?x) (graph.global_avg_pool ?y) {axis = 1})"
+        => "(graph.global_avg_pool (graph.concat ?x ?y {axis = 1}))", if "(same-but ?x ?y 1)"),
+];

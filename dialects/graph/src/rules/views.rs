@@ -1,0 +1,97 @@
+//! Transposes, reshapes and expansions: composed, dropped, moved through other operators.
+
+use tir::{RuleText, rule};
+
+/// The rules.
+pub const RULES: &[RuleText] = &[
+    rule!("merge-transposes", "(graph.transpose (graph.transpose ?x {perm = ?p}) {perm = ?q})"
+        => "(graph.transpose ?x {perm = (compose ?p ?q)})"),
+    rule!("drop-transpose", "(graph.transpose ?x {perm = ?p})" => "?x", if "(is-identity ?p)"),
+    rule!("merge-reshapes", "(graph.reshape (graph.reshape ?x)):?T" => "(graph.reshape ?x):?T"),
+    rule!("drop-reshape", "(graph.reshape ?x:?T):?T" => "?x"),
+    rule!("merge-expands", "(graph.expand (graph.expand ?x)):?T" => "(graph.expand ?x):?T"),
+    rule!("drop-expand", "(graph.expand ?x:?T):?T" => "?x"),
+    rule!("drop-expand-of-addend", "(graph.add (graph.expand ?x) ?y):?T" => "(graph.add ?x ?y)",
+        if "(broadcasts-to ?x ?y ?T)"),
+    rule!("drop-expand-of-factor", "(graph.mul (graph.expand ?x) ?y):?T" => "(graph.mul ?x ?y)",
+        if "(broadcasts-to ?x ?y ?T)"),
+    rule!("drop-expand-of-minuend", "(graph.sub (graph.expand ?x) ?y):?T" => "(graph.sub ?x ?y)",
+        if "(broadcasts-to ?x ?y ?T)"),
+    rule!("drop-expand-of-subtrahend", "(graph.sub ?x (graph.expand ?y)):?T" => "(graph.sub ?x ?y)",
+        if "(broadcasts-to ?x ?y ?T)"),
+    rule!("drop-expand-of-divisor", "(graph.div ?x (graph.expand ?y)):?T" => "(graph.div ?x ?y)",
+        if "(broadcasts-to ?x ?y ?T)"),
+    rule!(equal "transpose-of-units-is-reshape", "(graph.transpose ?x {perm = ?p}):?T"
+        => "(graph.reshape ?x):?T", if "(moves-units ?x ?p)"),
+    // Through pairs of elements.
+    rule!("join-transposes-of-add",
+        "(graph.add (graph.transpose ?x {perm = ?p}) (graph.transpose ?y {perm = ?p}))"
+        => "(graph.transpose (graph.add ?x ?y) {perm = ?p})",
+        if "(varies ?x) (varies ?y)"),
+    rule!("join-transposes-of-sub",
+        "(graph.sub (graph.transpose ?x {perm = ?p}) (graph.transpose ?y {perm = ?p}))"
+        => "(graph.transpose (graph.sub ?x ?y) {perm = ?p})",
+        if "(varies ?x) (varies ?y)"),
+    rule!("join-transposes-of-mul",
+        "(graph.mul (graph.transpose ?x {perm = ?p}) (graph.transpose ?y {perm = ?p}))"
+        => "(graph.transpose (graph.mul ?x ?y) {perm = ?p})",
+        if "(varies ?x) (varies ?y)"),
+    rule!("join-transposes-of-div",
+        "(graph.div (graph.transpose ?x {perm = ?p}) (graph.transpose ?y {perm = ?p}))"
+        => "(graph.transpose (graph.div ?x ?y) {perm = ?p})",
+        if "(varies ?x) (varies ?y)"),
+    rule!("join-reshapes-of-add",
+        "(graph.add (graph.reshape ?x:?S):?T (graph.reshape ?y:?S):?T)"
+        => "(graph.reshape (graph.add ?x ?y)):?T",
+        if "(varies ?x) (varies ?y)"),
+    rule!("join-reshapes-of-mul",
+        "(graph.mul (graph.reshape ?x:?S):?T (graph.reshape ?y:?S):?T)"
+        => "(graph.reshape (graph.mul ?x ?y)):?T",
+        if "(varies ?x) (varies ?y)"),
+    rule!(equal "transpose-out-of-add", "(graph.add (graph.transpose ?x {perm = ?p}) ?y)"
+        => "(graph.transpose (graph.add ?x (graph.transpose ?y {perm = (inverse ?p)})) {perm = ?p})",
+        if "(same-rank ?x ?y)"),
+    rule!(equal "transpose-out-of-mul", "(graph.mul (graph.transpose ?x {perm = ?p}) ?y)"
+        => "(graph.transpose (graph.mul ?x (graph.transpose ?y {perm = (inverse ?p)})) {perm = ?p})",
+        if "(same-rank ?x ?y)"),
+    rule!(equal "transpose-into-add", "(graph.transpose (graph.add ?x ?y) {perm = ?p})"
+        => "(graph.add (graph.transpose ?x {perm = ?p}) (graph.transpose ?y {perm = ?p}))",
+        if "(same-rank ?x ?y)"),
+    rule!(equal "transpose-into-mul", "(graph.transpose (graph.mul ?x ?y) {perm = ?p})"
+        => "(graph.mul (graph.transpose ?x {perm = ?p}) (graph.transpose ?y {perm = ?p}))",
+        if "(same-rank ?x ?y)"),
+    // Of matrices.
+    rule!("join-transposes-of-matmul",
+        "(graph.matmul (graph.transpose ?x {perm = ?p}) (graph.transpose ?y {perm = ?p}))"
+        => "(graph.transpose (graph.matmul ?y ?x) {perm = ?p})", if "(varies ?x) (varies ?y) (swaps-matrix ?p)"),
+    rule!(equal "transpose-into-matmul", "(graph.transpose (graph.matmul ?x ?y) {perm = ?p})"
+        => "(graph.matmul (graph.transpose ?y {perm = ?p}) (graph.transpose ?x {perm = ?p}))",
+        if "(swaps-matrix ?p) (same-rank ?x ?y)"),
+    rule!("matmul-of-transposed-left", "(graph.matmul (graph.transpose ?a {perm = [1, 0]}) ?b)"
+        => "(graph.gemm ?a ?b {trans_a = true})", if "(has-rank ?b 2)"),
+    rule!("matmul-of-transposed-right", "(graph.matmul ?a (graph.transpose ?b {perm = [1, 0]}))"
+        => "(graph.gemm ?a ?b {trans_b = true})", if "(has-rank ?a 2)"),
+    rule!("gemm-takes-transpose-left",
+        "(graph.gemm (graph.transpose ?a {perm = [1, 0]}) ?rest... {trans_a = ?s, trans_b = ?t})"
+        => "(graph.gemm ?a ?rest... {trans_a = (not ?s), trans_b = ?t})"),
+    rule!("gemm-takes-transpose-right",
+        "(graph.gemm ?a (graph.transpose ?b {perm = [1, 0]}) ?rest... {trans_a = ?s, trans_b = ?t})"
+        => "(graph.gemm ?a ?b ?rest... {trans_a = ?s, trans_b = (not ?t)})"),
+    rule!(equal "gemm-is-matmul", "(graph.gemm ?a ?b {trans_a = false, trans_b = false})"
+        => "(graph.matmul ?a ?b)"),
+    rule!(equal "matmul-is-gemm", "(graph.matmul ?a ?b)" => "(graph.gemm ?a ?b)",
+        if "(has-rank ?a 2) (has-rank ?b 2)"),
+    // Through reductions.
+    rule!("sum-of-transpose", "(graph.reduce_sum (graph.transpose ?x {perm = ?p}) {axes = ?a, keepdims = false})"
+        => "(graph.reduce_sum ?x {axes = (axes-before ?a ?p), keepdims = false})",
+        if "(keeps-order ?a ?p)"),
+    rule!("mean-of-transpose", "(graph.reduce_mean (graph.transpose ?x {perm = ?p}) {axes = ?a, keepdims = false})"
+        => "(graph.reduce_mean ?x {axes = (axes-before ?a ?p), keepdims = false})",
+        if "(keeps-order ?a ?p)"),
+    rule!("merge-sums", "(graph.reduce_sum (graph.reduce_sum ?x {axes = ?a, keepdims = true}) {axes = ?b, keepdims = true})"
+        => "(graph.reduce_sum ?x {axes = (axes-of-both ?a ?b), keepdims = true})"),
+    rule!("merge-means", "(graph.reduce_mean (graph.reduce_mean ?x {axes = ?a, keepdims = true}) {axes = ?b, keepdims = true})"
+        => "(graph.reduce_mean ?x {axes = (axes-of-both ?a ?b), keepdims = true})"),
+    rule!("merge-maxima", "(graph.reduce_max (graph.reduce_max ?x {axes = ?a, keepdims = true}) {axes = ?b, keepdims = true})"
+        => "(graph.reduce_max ?x {axes = (axes-of-both ?a ?b), keepdims = true})"),
+];

@@ -1,0 +1,379 @@
+//! Builds an instance, applies the rule with the ordinary rewriter, and compares both sides.
+
+use std::sync::Arc;
+
+use tir::data::{Array, DType};
+use tir::interp::{tensor_form, to_attr};
+use tir::rewrite::{Functions, Kind, Rule, apply_rule};
+use tir::{
+    At, Attr, BlockId, Data, Interpreter, Ir, Name, OpState, PrintOptions, Rewriter, Type, Value,
+    verify_local,
+};
+
+use crate::plan::{Operand, Origin, Plan, measure, occurrences};
+use crate::propose::Dice;
+use crate::sample::state;
+
+/// How far the numbers of both sides may be apart where they are not whole.
+const TOLERANCE: f64 = 1e-4;
+
+/// What is wrong with a rule.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Fault {
+    /// The right side cannot be built, does not verify, or has another type.
+    Types(String),
+    /// Both sides have different values.
+    Values(String),
+    /// The right side does not run where the left one does.
+    Stops(String),
+    /// The rule is of kind `reduce`, and its measure does not fall.
+    Measure(String),
+}
+
+/// What an instance shows.
+pub(crate) enum Outcome {
+    /// It is none: does not match, or a guard does not hold, or the left side does not run.
+    None,
+    /// Both sides are equal; so many numbers were compared.
+    Equal(usize),
+    /// The rule is wrong.
+    Wrong(Fault),
+}
+
+/// An instance that was built: a function without its end, and the values of the roots.
+struct Built {
+    ir: Ir,
+    block: BlockId,
+    roots: Vec<Value>,
+}
+
+/// A rule and the functions it names.
+pub(crate) struct Subject<'a> {
+    pub rule: &'a Arc<Rule>,
+    pub functions: &'a Arc<Functions>,
+}
+
+/// Values for the leaves: small whole numbers, so that sums and products are exact.
+pub(crate) fn values(plan: &Plan, seed: u64) -> Option<Vec<Data>> {
+    let mut dice = Dice::new(seed);
+    let low = if dice.percent(25) { 0 } else { -3 };
+    let mut one = |leaf: &crate::plan::Leaf| {
+        let count = leaf.ty.elements().unwrap_or(1);
+        let numbers: Vec<i64> = (0..count).map(|_| low + dice.below(7) as i64).collect();
+        data(leaf.ty, &numbers)
+    };
+    plan.leaves.iter().map(&mut one).collect()
+}
+
+/// The value of a type that has these numbers.
+pub(crate) fn data(ty: Type, numbers: &[i64]) -> Option<Data> {
+    if ty.shape().is_none() {
+        let n = *numbers.first()?;
+        let attr = match ty.is_float() {
+            true => Attr::float(n as f64, ty),
+            false => Attr::int(n, ty),
+        };
+        return tir::interp::constant(attr, ty).ok();
+    }
+    let (dtype, shape) = tensor_form(ty).ok()?;
+    let (shape, numbers) = (&shape[..], numbers.iter());
+    let array = match dtype {
+        DType::F32 => Array::from_vec(shape, numbers.map(|n| *n as f32).collect()),
+        DType::F64 => Array::from_vec(shape, numbers.map(|n| *n as f64).collect()),
+        DType::I8 => Array::from_vec(shape, numbers.map(|n| *n as i8).collect()),
+        DType::I16 => Array::from_vec(shape, numbers.map(|n| *n as i16).collect()),
+        DType::I32 => Array::from_vec(shape, numbers.map(|n| *n as i32).collect()),
+        DType::I64 => Array::from_vec(shape, numbers.copied().collect()),
+        DType::Bool => Array::from_bools(shape, &numbers.map(|n| n & 1 != 0).collect::<Vec<_>>()),
+        _ => return None,
+    };
+    Some(Data::Tensor(array.ok()?))
+}
+
+impl Subject<'_> {
+    fn dialect(&self) -> &'static str {
+        match &self.rule.left[0].kind {
+            tir::rewrite::TermKind::Op(op) => op.name.dialect(),
+            _ => "",
+        }
+    }
+
+    /// The left side as a function: leaves are arguments, or constants where the rule (or
+    /// `constants`) says so.
+    fn left(&self, plan: &Plan, values: &[Data], constants: &[bool], name: &str) -> Option<Built> {
+        let (mut ir, block) = tir_func::function(name, Type::function([], []));
+        let mut leaves = Vec::new();
+        for ((leaf, value), constant) in plan.leaves.iter().zip(values).zip(constants) {
+            let attr = match &leaf.origin {
+                Origin::Literal(literal) => Some(literal.constant(leaf.ty)?),
+                Origin::Constant => Some(constant_attr(value, leaf.ty)?),
+                Origin::Var if *constant => Some(constant_attr(value, leaf.ty)?),
+                Origin::Var => None,
+            };
+            let made = match attr {
+                None => ir.add_arg(block, leaf.ty),
+                Some(attr) => {
+                    let make = tir::Dialect::named(self.dialect())?.constant?;
+                    make(&mut ir.at(block), attr, leaf.ty)?
+                }
+            };
+            ir.set_hint(made, Some(leaf.name));
+            leaves.push(made);
+        }
+        let mut ops = Vec::new();
+        let value = |ir: &Ir, ops: &[tir::OpId], operand: &Operand| match *operand {
+            Operand::Leaf(i) => Some(leaves[i]),
+            Operand::Node(i, result) => ir.results(ops[i]).nth(result),
+        };
+        for node in &plan.nodes {
+            let operands = node.operands.iter().map(|o| value(&ir, &ops, o));
+            let operands = operands.collect::<Option<Vec<Value>>>()?;
+            let attrs = node
+                .attrs
+                .iter()
+                .map(|(name, slot)| (*name, plan.attrs[*slot]));
+            let op = ir
+                .create(state(node.name, operands, attrs, node.said.clone()))
+                .ok()?;
+            ir.insert(op, block);
+            ops.push(op);
+        }
+        let roots = plan.roots.iter().map(|o| value(&ir, &ops, o));
+        let roots = roots.collect::<Option<Vec<Value>>>()?;
+        Some(Built { ir, block, roots })
+    }
+
+    /// What an instance with these values shows.
+    pub fn outcome(&self, plan: &Plan, values: &[Data], constants: &[bool]) -> Outcome {
+        let Some(mut built) = self.left(plan, values, constants, "both") else {
+            return Outcome::None;
+        };
+        let left_ops = built.ir.op_count();
+        if verify(&mut built, None).is_err() {
+            return Outcome::None;
+        }
+        let root = built.ir.root();
+        let mut rw = Rewriter::new(&mut built.ir, root);
+        rw.set_at(At::End(built.block));
+        let right = match apply_rule(self.rule, self.functions, &mut rw, &built.roots) {
+            Ok(Some(right)) => right,
+            Ok(None) => return Outcome::None,
+            Err(why) => {
+                return self.if_left_runs(plan, values, constants, Fault::Types(why.to_string()));
+            }
+        };
+        if let Err(why) = verify(&mut built, Some(&right)) {
+            return self.if_left_runs(plan, values, constants, Fault::Types(why));
+        }
+        debug_assert!(built.ir.op_count() >= left_ops);
+        if let Err(why) = self.falls(&built, &right) {
+            return Outcome::Wrong(Fault::Measure(why));
+        }
+        let roots = built.roots.clone();
+        let results: Vec<Value> = roots.iter().chain(&right).copied().collect();
+        match run(built, &results, plan, values, constants) {
+            Ok(found) => {
+                let (left, right) = found.split_at(roots.len());
+                match compare(left, right) {
+                    Ok(count) => Outcome::Equal(count),
+                    Err(why) => Outcome::Wrong(Fault::Values(why)),
+                }
+            }
+            Err(why) => self.if_left_runs(plan, values, constants, Fault::Stops(why)),
+        }
+    }
+
+    /// A fault that only counts where the left side runs.
+    fn if_left_runs(
+        &self,
+        plan: &Plan,
+        values: &[Data],
+        constants: &[bool],
+        fault: Fault,
+    ) -> Outcome {
+        let Some(built) = self.left(plan, values, constants, "both") else {
+            return Outcome::None;
+        };
+        let roots = built.roots.clone();
+        match run(built, &roots, plan, values, constants) {
+            Ok(_) => Outcome::Wrong(fault),
+            Err(_) => Outcome::None,
+        }
+    }
+
+    /// Whether the measure of a rule of kind `reduce` falls.
+    fn falls(&self, built: &Built, right: &[Value]) -> Result<(), String> {
+        if self.rule.kind != Kind::Reduce {
+            return Ok(());
+        }
+        let before = occurrences(self.rule, &self.rule.left);
+        let after = occurrences(self.rule, &self.rule.right);
+        if let Some(v) = (0..before.len()).find(|v| after[*v] > before[*v]) {
+            let (name, was, is) = (self.rule.vars[v].0, before[v], after[v]);
+            return Err(format!(
+                "'{name}' occurs {was} times on the left and {is} times on the right"
+            ));
+        }
+        let sum = |values: &[Value]| {
+            let parts = values.iter().map(|v| measure(&built.ir, *v));
+            parts.fold((0, 0, 0), |a, b| (a.0 + b.0, a.1 + b.1, a.2 + b.2))
+        };
+        let (left, right) = (sum(&built.roots), sum(right));
+        match right < left {
+            true => Ok(()),
+            false => Err(format!(
+                "ops that depend on more than constants, their elements, and all ops are {left:?} \
+                 on the left and {right:?} on the right"
+            )),
+        }
+    }
+
+    /// Both sides as a program, with the values as constants.
+    pub fn program(&self, plan: &Plan, values: &[Data]) -> Option<String> {
+        let all = vec![true; plan.leaves.len()];
+        let none = vec![false; plan.leaves.len()];
+        let (mut module, body) = tir_builtin::module();
+        let mut constants = &all;
+        if self.left(plan, values, constants, "left").is_none() {
+            constants = &none;
+        }
+        let left = self.left(plan, values, constants, "left")?;
+        let roots = left.roots.clone();
+        module.adopt(At::End(body), finish(left, &roots));
+        let mut right = self.left(plan, values, constants, "right")?;
+        let root = right.ir.root();
+        let mut rw = Rewriter::new(&mut right.ir, root);
+        rw.set_at(At::End(right.block));
+        if let Ok(Some(made)) = apply_rule(self.rule, self.functions, &mut rw, &right.roots) {
+            let mut ir = finish(right, &made);
+            for op in ir.walk_ids().into_iter().rev() {
+                if op != ir.root()
+                    && ir.results(op).len() > 0
+                    && ir.results(op).all(|v| ir.is_unused(v))
+                {
+                    ir.erase(op);
+                }
+            }
+            module.adopt(At::End(body), ir);
+        }
+        Some(tir::text::print(&module, &PrintOptions::default()))
+    }
+}
+
+fn constant_attr(value: &Data, ty: Type) -> Option<Attr> {
+    to_attr(value, ty)
+}
+
+/// Checks all ops, and that the values on the right have the types of the roots.
+fn verify(built: &mut Built, right: Option<&[Value]>) -> Result<(), String> {
+    let returned = right.unwrap_or(&built.roots).to_vec();
+    let end = end(built, &returned);
+    let found = verify_local(&built.ir);
+    built.ir.erase(end);
+    if let Err(errors) = found {
+        return Err(errors.first().map_or(String::new(), |e| e.message.clone()));
+    }
+    Ok(())
+}
+
+/// Adds the return of these values, and makes the type of the function fit.
+fn end(built: &mut Built, values: &[Value]) -> tir::OpId {
+    let ir = &mut built.ir;
+    let inputs: Vec<Type> = ir.args(built.block).map(|v| ir.ty(v)).collect();
+    let results: Vec<Type> = values.iter().map(|v| ir.ty(*v)).collect();
+    let root = ir.root();
+    ir.set_attr(
+        root,
+        "function_type",
+        Attr::ty(Type::function(inputs, results)),
+    );
+    let mut state = OpState::new(<tir_func::Return as tir::Op>::name());
+    state.operands = values.iter().copied().collect();
+    let op = ir.create_raw(state);
+    ir.insert(op, built.block);
+    op
+}
+
+fn finish(mut built: Built, values: &[Value]) -> Ir {
+    end(&mut built, values);
+    built.ir
+}
+
+/// Runs an instance.
+fn run(
+    built: Built,
+    results: &[Value],
+    plan: &Plan,
+    values: &[Data],
+    constants: &[bool],
+) -> Result<Vec<Data>, String> {
+    let ir = finish(built, results);
+    let (mut module, body) = tir_builtin::module();
+    module.adopt(At::End(body), ir);
+    let leaves = plan.leaves.iter().zip(values).zip(constants);
+    let args = leaves
+        .filter(|((leaf, _), constant)| leaf.origin == Origin::Var && !**constant)
+        .map(|((_, value), _)| value.clone());
+    let mut interpreter = Interpreter::new(&module);
+    interpreter
+        .run(Name::new("both"), args.collect())
+        .map_err(|errors| errors.first().map_or(String::new(), |e| e.message.clone()))
+}
+
+/// Compares results; gives how many numbers were compared. Where the left side is no finite number,
+/// the right side may be anything.
+fn compare(left: &[Data], right: &[Data]) -> Result<usize, String> {
+    let mut count = 0;
+    for (k, (a, b)) in left.iter().zip(right).enumerate() {
+        let (Ok(a), Ok(b)) = (a.to_array(), b.to_array()) else {
+            return Err(format!("result {k} cannot be compared"));
+        };
+        if (a.dtype(), a.shape()) != (b.dtype(), b.shape()) {
+            return Err(format!(
+                "result {k} is {a:?} on the left and {b:?} on the right"
+            ));
+        }
+        // Elements that are not whole were rounded, and others in the same sums with them.
+        let largest = a
+            .iter_f64()
+            .filter(|x| x.is_finite())
+            .fold(1.0, |m: f64, x| m.max(x.abs()));
+        for i in 0..a.len() {
+            let place = || {
+                let at = a.unravel(i);
+                match left.len() {
+                    1 => format!("at {at:?}"),
+                    _ => format!("at {at:?} of root {k}"),
+                }
+            };
+            match (a.get_int(i), b.get_int(i)) {
+                (Some(x), Some(y)) if x == y => {}
+                (Some(x), Some(y)) => {
+                    return Err(format!(
+                        "{} the left side is {x}, the right side {y}",
+                        place()
+                    ));
+                }
+                _ => {
+                    let (x, y) = (
+                        a.get_f64(i).unwrap_or(f64::NAN),
+                        b.get_f64(i).unwrap_or(f64::NAN),
+                    );
+                    if !x.is_finite() {
+                        continue;
+                    }
+                    let whole = x.fract() == 0.0 && y.fract() == 0.0 && x.abs() < 1e6;
+                    let near = if whole { 0.0 } else { TOLERANCE * largest };
+                    if !((x - y).abs() <= near) {
+                        return Err(format!(
+                            "{} the left side is {x}, the right side {y}",
+                            place()
+                        ));
+                    }
+                }
+            }
+            count += 1;
+        }
+    }
+    Ok(count)
+}

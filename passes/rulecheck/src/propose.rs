@@ -1,0 +1,447 @@
+//! Types and attributes to try: random ones, and ones like what is there and what fitted before.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tir::data::Random;
+use tir::rewrite::Literal;
+use tir::{Attr, AttrValue, FieldInfo, FloatAttr, FloatType, Name, Role, TensorType, Type};
+
+/// Random choices.
+pub(crate) struct Dice(Random);
+
+impl Dice {
+    pub fn new(seed: u64) -> Self {
+        Self(Random::new(seed))
+    }
+    pub fn below(&mut self, n: usize) -> usize {
+        self.0.below(n as u64) as usize
+    }
+    /// Whether something of a chance of so many percent happens.
+    pub fn percent(&mut self, chance: u64) -> bool {
+        self.0.below(100) < chance
+    }
+    pub fn pick<T: Clone>(&mut self, from: &[T]) -> Option<T> {
+        match from.len() {
+            0 => None,
+            n => from.get(self.below(n)).cloned(),
+        }
+    }
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for i in (1..items.len()).rev() {
+            items.swap(i, self.below(i + 1));
+        }
+    }
+    pub fn seed(&mut self) -> u64 {
+        self.0.next_u64()
+    }
+}
+
+/// Most fitting examples that are remembered of each operand and attribute.
+const REMEMBERED: usize = 64;
+/// Most elements of a value.
+const ELEMENTS: usize = 4096;
+
+/// What fitted before: ranks of operands (`None`: a scalar), and attributes, by op and name. All
+/// ranks count alike, however often they fitted.
+#[derive(Default)]
+pub(crate) struct Learned {
+    ranks: BTreeMap<(String, usize), BTreeSet<Option<usize>>>,
+    attrs: BTreeMap<(String, String), Vec<Option<Attr>>>,
+    counts: BTreeMap<String, BTreeSet<usize>>,
+}
+
+fn remember<T>(all: &mut Vec<T>, one: T, dice: &mut Dice) {
+    if all.len() < REMEMBERED {
+        all.push(one);
+    } else {
+        let at = dice.below(REMEMBERED);
+        all[at] = one;
+    }
+}
+
+impl Learned {
+    pub fn operand(&mut self, op: Name, index: usize, ty: Type) {
+        let rank = ty.get::<TensorType>().map(|t| t.shape.len());
+        let all = self.ranks.entry((op.to_string(), index)).or_default();
+        all.insert(rank);
+    }
+    pub fn operands(&mut self, op: Name, count: usize) {
+        self.counts.entry(op.to_string()).or_default().insert(count);
+    }
+    /// How many operands there are besides `others`.
+    pub fn count(&self, op: Name, others: usize, dice: &mut Dice) -> usize {
+        let known = self.counts.get(op.as_str()).into_iter().flatten();
+        let known: Vec<usize> = known.filter_map(|n| n.checked_sub(others)).collect();
+        match dice.pick(&known) {
+            Some(count) if dice.percent(80) => count,
+            _ => dice.below(4),
+        }
+    }
+    pub fn attr(&mut self, op: Name, name: Name, attr: Option<Attr>, dice: &mut Dice) {
+        let key = (op.to_string(), name.to_string());
+        remember(self.attrs.entry(key).or_default(), attr, dice);
+    }
+}
+
+/// What an instance is like: chosen once for each.
+pub(crate) struct Mood {
+    /// The element type of nearly everything.
+    elem: Type,
+    /// Dimensions are below this.
+    bound: usize,
+    /// Whether dimensions may be 0.
+    empty: bool,
+    /// Whether everything may be a scalar.
+    rank_zero: bool,
+}
+
+impl Mood {
+    pub fn new(dice: &mut Dice) -> Self {
+        let elem = elem(dice);
+        Self {
+            elem,
+            bound: 3 + dice.below(5),
+            empty: dice.percent(10),
+            rank_zero: dice.percent(15),
+        }
+    }
+    fn dim(&self, dice: &mut Dice) -> i64 {
+        if self.empty && dice.percent(12) {
+            return 0;
+        }
+        match dice.percent(25) {
+            true => 1,
+            false => 1 + dice.below(self.bound) as i64,
+        }
+    }
+    fn elem(&self, dice: &mut Dice) -> Type {
+        if dice.percent(95) {
+            self.elem
+        } else {
+            elem(dice)
+        }
+    }
+}
+
+fn elem(dice: &mut Dice) -> Type {
+    match dice.below(20) {
+        0..14 => Type::f32(),
+        14 => Type::new(FloatType::F64),
+        15..18 => Type::int(32),
+        18 => Type::int(64),
+        _ => Type::int(1),
+    }
+}
+
+/// A tensor type, if it is not too large.
+fn tensor(shape: Vec<i64>, elem: Type) -> Option<Type> {
+    let ty = Type::tensor(shape, elem);
+    ty.elements().is_some_and(|n| n <= ELEMENTS).then_some(ty)
+}
+
+/// A type for an operand: `near` are the types of the other operands of the op, `alike` those of
+/// the same operand of ops of this name, `all` all types so far.
+pub(crate) struct Around<'a> {
+    pub near: &'a [Type],
+    pub alike: &'a [Type],
+    pub all: &'a [Type],
+}
+
+impl Mood {
+    pub fn operand(
+        &self,
+        op: Name,
+        index: usize,
+        around: &Around<'_>,
+        learned: &Learned,
+        dice: &mut Dice,
+    ) -> Option<Type> {
+        match dice.below(100) {
+            0..30 if !around.near.is_empty() => {
+                let ty = dice.pick(around.near)?;
+                return self.like(ty, around, dice);
+            }
+            30..60 if !around.alike.is_empty() => {
+                let ty = dice.pick(around.alike)?;
+                return self.like(ty, around, dice);
+            }
+            _ => {}
+        }
+        let known = learned.ranks.get(&(op.to_string(), index));
+        let known: Vec<Option<usize>> = known.into_iter().flatten().copied().collect();
+        let rank = match dice.pick(&known) {
+            Some(rank) if dice.percent(85) => rank,
+            _ if dice.percent(10) => None,
+            _ => Some(dice.below(6)),
+        };
+        let elem = match (around.near.first(), dice.percent(80)) {
+            (Some(ty), true) => ty.elem(),
+            _ => self.elem(dice),
+        };
+        match rank {
+            None => Some(elem),
+            Some(0) if !self.rank_zero && dice.percent(80) => None,
+            Some(rank) => {
+                let pool = match dice.percent(60) {
+                    true => around.near,
+                    false => around.all,
+                };
+                let pool: Vec<i64> = pool
+                    .iter()
+                    .filter_map(|t| t.shape())
+                    .flatten()
+                    .copied()
+                    .collect();
+                let dim = |_| match dice.pick(&pool) {
+                    Some(dim) if dice.percent(50) => dim,
+                    _ => self.dim(dice),
+                };
+                tensor((0..rank).map(dim).collect(), elem)
+            }
+        }
+    }
+
+    /// The type itself or one a little different: broadcast, permuted, with another dimension.
+    fn like(&self, ty: Type, around: &Around<'_>, dice: &mut Dice) -> Option<Type> {
+        let Some(mut shape) = ty.shape().map(<[i64]>::to_vec) else {
+            return Some(ty);
+        };
+        match dice.below(10) {
+            0..5 => return Some(ty),
+            5 => {
+                let drop = dice.below(shape.len() + 1);
+                shape.drain(..drop);
+            }
+            6 => {
+                for dim in &mut shape {
+                    if dice.percent(50) {
+                        *dim = 1;
+                    }
+                }
+                let drop = dice.below(shape.len() + 1);
+                if dice.percent(30) {
+                    shape.drain(..drop);
+                }
+            }
+            7 => dice.shuffle(&mut shape),
+            _ => {
+                if !shape.is_empty() {
+                    let at = dice.below(shape.len());
+                    let pool: Vec<i64> = around
+                        .all
+                        .iter()
+                        .filter_map(|t| t.shape())
+                        .flatten()
+                        .copied()
+                        .collect();
+                    shape[at] = match dice.pick(&pool) {
+                        Some(dim) if dice.percent(40) => dim,
+                        _ => self.dim(dice),
+                    };
+                }
+            }
+        }
+        tensor(shape, ty.elem())
+    }
+
+    /// Result types for an op that does not infer them.
+    pub fn results(
+        &self,
+        many: Option<usize>,
+        near: &[Type],
+        dice: &mut Dice,
+    ) -> Option<Vec<Type>> {
+        let from = dice.pick(near).unwrap_or(self.elem);
+        let Some(count) = many else {
+            // Parts of an operand along one of its dimensions.
+            let shape = from.shape()?.to_vec();
+            let at = dice.below(shape.len().max(1));
+            let parts = partition(*shape.get(at)?, 1 + dice.below(3), dice);
+            let part = |size: i64| {
+                let mut shape = shape.clone();
+                shape[at] = size;
+                tensor(shape, from.elem())
+            };
+            return parts.into_iter().map(part).collect();
+        };
+        let one = |dice: &mut Dice| match (from.shape(), dice.below(10)) {
+            (Some(shape), 0..6) => tensor(self.reshaped(shape, dice), from.elem()),
+            (Some(shape), 6..8) => {
+                let mut to: Vec<i64> = shape.to_vec();
+                for dim in &mut to {
+                    if *dim == 1 {
+                        *dim = self.dim(dice);
+                    }
+                }
+                (0..dice.below(3)).for_each(|_| to.insert(0, self.dim(dice)));
+                tensor(to, from.elem())
+            }
+            (Some(_), 8) => Some(from.with_elem(elem(dice))),
+            (None, 0..6) => Some(elem(dice)),
+            _ => Some(from),
+        };
+        (0..count).map(|_| one(dice)).collect()
+    }
+
+    /// A shape of as many elements: dimensions merged, divided, moved, of size 1 added or removed.
+    fn reshaped(&self, shape: &[i64], dice: &mut Dice) -> Vec<i64> {
+        let mut to = shape.to_vec();
+        for _ in 0..=dice.below(3) {
+            let at = dice.below(to.len().max(1));
+            match dice.below(5) {
+                0 if at + 1 < to.len() => {
+                    let next = to.remove(at + 1);
+                    to[at] *= next;
+                }
+                1 if at < to.len() => {
+                    let factors: Vec<i64> = (2..=to[at]).filter(|f| to[at] % f == 0).collect();
+                    if let Some(factor) = dice.pick(&factors) {
+                        to[at] /= factor;
+                        to.insert(at + dice.below(2), factor);
+                    }
+                }
+                2 => to.insert(dice.below(to.len() + 1), 1),
+                3 if to.get(at) == Some(&1) => {
+                    to.remove(at);
+                }
+                _ => {
+                    if dice.percent(20) {
+                        dice.shuffle(&mut to);
+                    }
+                }
+            }
+        }
+        to.truncate(7);
+        to
+    }
+
+    /// An attribute for a field: `near` are the types of the operands, the first first.
+    pub fn attr(
+        &self,
+        op: Name,
+        field: &FieldInfo,
+        near: &[Type],
+        learned: &Learned,
+        dice: &mut Dice,
+    ) -> Option<Attr> {
+        let (what, optional) = match field.role {
+            Role::Attribute(what) => (what, false),
+            Role::OptionalAttribute(what) => (what, true),
+            _ => return None,
+        };
+        if optional && dice.percent(40) {
+            return None;
+        }
+        if field.default.is_some() && dice.percent(40) {
+            return field.default;
+        }
+        let known = learned.attrs.get(&(op.to_string(), field.name.to_string()));
+        let known: Vec<Attr> = known.into_iter().flatten().flatten().copied().collect();
+        let first = near.first().and_then(|ty| ty.shape()).unwrap_or(&[]);
+        let list = |attr: &Attr| Vec::<i64>::from_attr(*attr);
+        // Of lists those as long as the shape, if there are any.
+        let long = known
+            .iter()
+            .filter(|a| list(a).is_some_and(|l| l.len() == first.len()));
+        let long: Vec<Attr> = long.copied().collect();
+        let from = if long.is_empty() { &known } else { &long };
+        if dice.percent(if long.is_empty() { 25 } else { 50 })
+            && let Some(attr) = dice.pick(from)
+        {
+            return Some(attr);
+        }
+        if let Some(words) = field.keywords {
+            return (words.parse)(dice.pick(words.all)?);
+        }
+        let elem = near.first().map_or(self.elem, |ty| ty.elem());
+        let lists = || known.iter().chain(&field.default).filter_map(list);
+        Some(match what {
+            <bool as AttrValue>::WHAT => Attr::bool(dice.percent(50)),
+            <i64 as AttrValue>::WHAT => {
+                let n = match dice.below(10) {
+                    0 => -1,
+                    1 => dice.pick(first).unwrap_or(1),
+                    _ => dice.below(4) as i64,
+                };
+                Literal::Int(n).attr(Some(field))?
+            }
+            <Vec<i64> as AttrValue>::WHAT => {
+                let lengths: Vec<usize> = lists().map(|l| l.len()).collect();
+                let len = match dice.pick(&lengths) {
+                    Some(len) if dice.percent(50) => len,
+                    _ if dice.percent(80) => first.len(),
+                    _ => dice.below(5),
+                };
+                Attr::ints(&self.list(len, first, dice))
+            }
+            <tir::Flag as AttrValue>::WHAT => Attr::unit(),
+            <Type as AttrValue>::WHAT => Attr::ty(dice.pick(&[self.elem, elem]).unwrap_or(elem)),
+            <Attr as AttrValue>::WHAT => number(elem, dice)?,
+            "a number" => number(Type::new(FloatType::F64), dice)?,
+            _ => match field.default.and_then(|a| a.get::<FloatAttr>()) {
+                Some(float) => number(float.ty, dice)?,
+                None => field.default.or_else(|| dice.pick(&known))?,
+            },
+        })
+    }
+
+    /// Integers for the dimensions of a shape: an order, places, sizes, parts, small numbers.
+    fn list(&self, len: usize, shape: &[i64], dice: &mut Dice) -> Vec<i64> {
+        let n = len as i64;
+        let dim = |i: usize| shape.get(i).copied().unwrap_or(2);
+        match dice.below(13) {
+            12 => {
+                let fixed = dice.below(len + 1);
+                let mut one = |i| if i < fixed { 0 } else { dice.below(3) as i64 };
+                (0..len).map(&mut one).collect()
+            }
+            0..3 => {
+                let mut order: Vec<i64> = (0..n).collect();
+                dice.shuffle(&mut order);
+                order
+            }
+            3 => (0..len)
+                .map(|i| dice.below(dim(i).max(0) as usize + 1) as i64)
+                .collect(),
+            4 => (0..len).map(dim).collect(),
+            5 => partition(dim(dice.below(shape.len().max(1))), len, dice),
+            6 => (0..shape.len() as i64)
+                .filter(|_| dice.percent(40))
+                .collect(),
+            7 | 8 => vec![1; len],
+            9 => vec![0; len],
+            10 => {
+                let at = dice.below(len.max(1));
+                let low = dice.below(2) as i64;
+                let mut list = vec![low; len];
+                if let Some(one) = list.get_mut(at) {
+                    *one = dice.below(4) as i64;
+                }
+                list
+            }
+            _ => {
+                let low = dice.below(2) as i64;
+                (0..len).map(|_| low + dice.below(3) as i64).collect()
+            }
+        }
+    }
+}
+
+/// So many numbers that add up to `whole`.
+fn partition(whole: i64, parts: usize, dice: &mut Dice) -> Vec<i64> {
+    let mut cuts: Vec<i64> = (1..parts)
+        .map(|_| dice.below(whole.max(0) as usize + 1) as i64)
+        .collect();
+    cuts.extend([0, whole]);
+    cuts.sort_unstable();
+    cuts.windows(2).map(|w| w[1] - w[0]).collect()
+}
+
+fn number(ty: Type, dice: &mut Dice) -> Option<Attr> {
+    let n = dice.pick(&[0.0, 1.0, -1.0, 2.0, 3.0, 0.5, -2.0, 4.0])?;
+    match ty.is::<FloatType>() {
+        true => Some(Attr::float(n, ty)),
+        false if ty.is_int() || ty.is_index() => Some(Attr::int(n as i64, ty)),
+        false => None,
+    }
+}

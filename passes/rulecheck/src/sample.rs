@@ -1,0 +1,442 @@
+//! Random instances of the left side of a rule: types and attributes under which its ops verify.
+
+use std::collections::BTreeMap;
+
+use tir::rewrite::{AttrTerm, OpTerm, Rule, Term, TermKind, TypeTerm, Var, VarKind};
+use tir::{
+    AttrValue, BlockId, Ir, Name, OpInfo, OpState, Role, Type, TypeAttr, Value, verify_local,
+};
+
+use crate::plan::{Leaf, Node, Operand, Origin, Plan};
+use crate::propose::{Around, Dice, Learned, Mood};
+
+/// Attempts for each op before the whole instance is begun anew.
+const TRIES: usize = 12;
+
+/// Makes one instance, or gives up.
+pub(crate) struct Sampler<'a> {
+    rule: &'a Rule,
+    mood: Mood,
+    dice: &'a mut Dice,
+    learned: &'a mut Learned,
+    plan: Plan,
+    /// An arena in which types are inferred and ops verified.
+    ir: Ir,
+    block: BlockId,
+    values: Vec<Value>,
+    ops: Vec<tir::OpId>,
+    terms: Vec<&'a OpTerm>,
+    bound: Vec<Option<Bound>>,
+    /// Whether ops that the rule says twice are one.
+    share: bool,
+}
+
+#[derive(Clone)]
+enum Bound {
+    Leaf(usize),
+    Leaves(Vec<usize>),
+    Slot(usize),
+    Type(Type),
+}
+
+/// The rule whose left side is any instance of an op, to learn what fits it.
+pub(crate) fn any(op: &OpInfo) -> Option<Rule> {
+    let mut vars = Vec::new();
+    let operands = op.fields.iter().filter_map(|field| {
+        let kind = match field.role {
+            Role::Operand => VarKind::Value,
+            Role::OptionalOperand | Role::Operands => VarKind::Values,
+            _ => return None,
+        };
+        vars.push((field.name, kind));
+        Some(Term {
+            kind: TermKind::Var(Var(vars.len() - 1)),
+            ty: None,
+        })
+    });
+    let operands: Vec<Term> = operands.collect();
+    let term = Term {
+        kind: TermKind::Op(OpTerm {
+            name: op.name,
+            operands,
+            attrs: Vec::new(),
+            result: 0,
+        }),
+        ty: None,
+    };
+    Some(Rule {
+        name: Name::new("any"),
+        kind: tir::rewrite::Kind::Equal,
+        vars,
+        left: vec![term],
+        right: Vec::new(),
+        guards: Vec::new(),
+        loc: tir::Loc::UNKNOWN,
+    })
+}
+
+impl<'a> Sampler<'a> {
+    pub fn new(rule: &'a Rule, learned: &'a mut Learned, dice: &'a mut Dice) -> Self {
+        // An op that is not known: it expects nothing of what is in it.
+        let mut ir = Ir::new("rulecheck.scratch");
+        let (root, region) = (ir.root(), ir.new_region());
+        ir.attach_region(root, region);
+        let block = ir.new_block(region);
+        Self {
+            mood: Mood::new(dice),
+            share: dice.percent(60),
+            bound: vec![None; rule.vars.len()],
+            plan: Plan::default(),
+            values: Vec::new(),
+            ops: Vec::new(),
+            terms: Vec::new(),
+            rule,
+            dice,
+            learned,
+            ir,
+            block,
+        }
+    }
+
+    /// An instance of the left side whose ops verify.
+    pub fn sample(mut self) -> Option<Plan> {
+        for term in &self.rule.left {
+            let TermKind::Op(op) = &term.kind else {
+                return None;
+            };
+            let root = self.op(op, term.ty.as_ref())?;
+            self.plan.roots.push(root);
+        }
+        Some(self.plan)
+    }
+
+    fn value(&self, operand: Operand) -> Value {
+        match operand {
+            Operand::Leaf(i) => self.values[i],
+            Operand::Node(i, result) => self.ir.result(self.ops[i], result),
+        }
+    }
+
+    fn op(&mut self, term: &'a OpTerm, ty: Option<&TypeTerm>) -> Option<Operand> {
+        let info = term.name.info()?;
+        let same = |t: &&OpTerm| {
+            t.name == term.name && t.operands == term.operands && t.attrs == term.attrs
+        };
+        if self.share
+            && let Some(at) = self.terms.iter().position(same)
+        {
+            return self.typed(Operand::Node(at, term.result), ty);
+        }
+        let mut operands: Vec<Vec<Operand>> = vec![Vec::new(); term.operands.len()];
+        for (slot, child) in operands.iter_mut().zip(&term.operands) {
+            if let TermKind::Op(op) = &child.kind {
+                slot.push(self.op(op, child.ty.as_ref())?);
+            }
+        }
+        // Leaves whose types are not said yet.
+        let mut open = Vec::new();
+        for (slot, child) in operands.iter_mut().zip(&term.operands) {
+            let origin = match &child.kind {
+                TermKind::Op(_) => continue,
+                TermKind::Literal(literal) => Origin::Literal(literal.clone()),
+                TermKind::Var(Var(v)) => match &self.bound[*v] {
+                    Some(Bound::Leaf(leaf)) => {
+                        slot.push(Operand::Leaf(*leaf));
+                        self.typed(Operand::Leaf(*leaf), child.ty.as_ref())?;
+                        continue;
+                    }
+                    Some(Bound::Leaves(leaves)) => {
+                        slot.extend(leaves.iter().map(|leaf| Operand::Leaf(*leaf)));
+                        continue;
+                    }
+                    _ => match self.rule.vars[*v].1 {
+                        VarKind::Constant => Origin::Constant,
+                        _ => Origin::Var,
+                    },
+                },
+            };
+            let var = match child.kind {
+                TermKind::Var(var) => Some(var.0),
+                _ => None,
+            };
+            let name = var.map_or(Name::new("c"), |v| self.rule.vars[v].0);
+            let many = var.is_some_and(|v| self.rule.vars[v].1 == VarKind::Values);
+            let others = term.operands.len() - 1;
+            let count = match many {
+                true => self.learned.count(term.name, others, self.dice),
+                false => 1,
+            };
+            let leaves: Vec<usize> = (0..count)
+                .map(|_| self.leaf(origin.clone(), name))
+                .collect();
+            slot.extend(leaves.iter().map(|leaf| Operand::Leaf(*leaf)));
+            match (var, many) {
+                (Some(v), true) => self.bound[v] = Some(Bound::Leaves(leaves.clone())),
+                (Some(v), false) => self.bound[v] = Some(Bound::Leaf(leaves[0])),
+                _ => {}
+            }
+            let said = match &child.ty {
+                Some(TypeTerm::Text(text)) => Some(tir::parse_type(text).ok()?),
+                Some(TypeTerm::Var(var)) => match &self.bound[var.0] {
+                    Some(Bound::Type(ty)) => Some(*ty),
+                    _ => None,
+                },
+                _ => None,
+            };
+            match said {
+                Some(ty) => leaves.iter().for_each(|leaf| self.set_type(*leaf, ty)),
+                None => open.extend(leaves),
+            }
+        }
+        let operands: Vec<Operand> = operands.into_iter().flatten().collect();
+        let slots = self.slots(term, info)?;
+        let fixed = self.plan.attrs.clone();
+        let node = Node {
+            name: term.name,
+            operands,
+            attrs: slots.iter().map(|(name, slot, _)| (*name, *slot)).collect(),
+            said: Vec::new(),
+        };
+        for _ in 0..TRIES {
+            self.plan.attrs.clone_from(&fixed);
+            if let Some(op) = self.attempt(&node, &slots, &open, info) {
+                return self.settle(term, ty, node, op, &open);
+            }
+        }
+        None
+    }
+
+    /// Keeps an op that verifies.
+    fn settle(
+        &mut self,
+        term: &'a OpTerm,
+        ty: Option<&TypeTerm>,
+        mut node: Node,
+        op: tir::OpId,
+        open: &[usize],
+    ) -> Option<Operand> {
+        let info = node.name.info()?;
+        if !info.infers() {
+            node.said = self.ir.result_types(op);
+        }
+        self.learned.operands(node.name, node.operands.len());
+        for (i, operand) in node.operands.iter().enumerate() {
+            let ty = self.ir.ty(self.value(*operand));
+            self.learned.operand(node.name, i, ty);
+        }
+        for (name, slot) in &node.attrs {
+            let attr = self.plan.attrs[*slot];
+            self.learned.attr(node.name, *name, attr, self.dice);
+        }
+        self.plan.nodes.push(node);
+        self.ops.push(op);
+        self.terms.push(term);
+        for child in &term.operands {
+            if let (TermKind::Var(Var(v)), Some(ty)) = (&child.kind, &child.ty)
+                && let Some(Bound::Leaf(leaf)) = self.bound[*v]
+                && open.contains(&leaf)
+            {
+                self.typed(Operand::Leaf(leaf), Some(ty))?;
+            }
+        }
+        if self.ir.results(op).len() <= term.result {
+            return None;
+        }
+        self.typed(Operand::Node(self.ops.len() - 1, term.result), ty)
+    }
+
+    fn leaf(&mut self, origin: Origin, name: Name) -> usize {
+        let ty = Type::f32();
+        self.plan.leaves.push(Leaf { origin, ty, name });
+        self.values.push(self.ir.add_arg(self.block, ty));
+        self.values.len() - 1
+    }
+    fn set_type(&mut self, leaf: usize, ty: Type) {
+        self.plan.leaves[leaf].ty = ty;
+        self.ir.set_type(self.values[leaf], ty);
+    }
+
+    /// Checks or binds what a rule says of the type of a value.
+    fn typed(&mut self, operand: Operand, ty: Option<&TypeTerm>) -> Option<Operand> {
+        let found = self.ir.ty(self.value(operand));
+        let fits = match ty {
+            None => true,
+            Some(TypeTerm::Text(text)) => found.to_string() == text.as_str(),
+            Some(TypeTerm::Call(_)) => false,
+            Some(TypeTerm::Var(var)) => match &self.bound[var.0] {
+                Some(Bound::Type(bound)) => *bound == found,
+                _ => {
+                    self.bound[var.0] = Some(Bound::Type(found));
+                    true
+                }
+            },
+        };
+        fits.then_some(operand)
+    }
+
+    /// The attributes of an op: name, slot, and whether the slot is free to choose.
+    fn slots(&mut self, term: &OpTerm, info: &OpInfo) -> Option<Vec<(Name, usize, bool)>> {
+        let mut slots = Vec::new();
+        for field in info.fields.iter().filter(|f| f.role.is_attribute()) {
+            let said = term.attrs.iter().find(|(name, _)| *name == field.name);
+            let (slot, free) = match said.map(|(_, attr)| attr) {
+                Some(AttrTerm::Literal(literal)) => {
+                    self.plan.attrs.push(Some(literal.attr(Some(field))?));
+                    (self.plan.attrs.len() - 1, false)
+                }
+                Some(AttrTerm::Var(var)) => match self.bound[var.0] {
+                    Some(Bound::Slot(slot)) => (slot, false),
+                    _ => {
+                        self.plan.attrs.push(None);
+                        let slot = self.plan.attrs.len() - 1;
+                        self.bound[var.0] = Some(Bound::Slot(slot));
+                        (slot, true)
+                    }
+                },
+                Some(AttrTerm::Call(_)) => return None,
+                None => {
+                    self.plan.attrs.push(None);
+                    (self.plan.attrs.len() - 1, true)
+                }
+            };
+            slots.push((field.name, slot, free));
+        }
+        Some(slots)
+    }
+
+    /// The op with random types of its open leaves and random free attributes, if it verifies.
+    fn attempt(
+        &mut self,
+        node: &Node,
+        slots: &[(Name, usize, bool)],
+        open: &[usize],
+        info: &OpInfo,
+    ) -> Option<tir::OpId> {
+        let twins: Vec<usize> = (0..self.plan.nodes.len())
+            .filter(|i| self.plan.nodes[*i].name == node.name)
+            .collect();
+        let twin = self.dice.pick(&twins);
+        let all: Vec<Type> = self.plan.leaves.iter().map(|leaf| leaf.ty).collect();
+        let mut waiting = open.to_vec();
+        for (i, operand) in node.operands.iter().enumerate() {
+            let Operand::Leaf(leaf) = *operand else {
+                continue;
+            };
+            if !waiting.contains(&leaf) {
+                continue;
+            }
+            waiting.retain(|l| *l != leaf);
+            let others = node.operands.iter().enumerate();
+            let near: Vec<Type> = others
+                .filter(
+                    |(_, o)| !matches!(o, Operand::Leaf(l) if *l == leaf || waiting.contains(l)),
+                )
+                .map(|(_, o)| self.ir.ty(self.value(*o)))
+                .collect();
+            let alike = twins
+                .iter()
+                .filter_map(|t| self.plan.nodes[*t].operands.get(i));
+            let alike: Vec<Type> = alike.map(|o| self.ir.ty(self.value(*o))).collect();
+            let around = Around {
+                near: &near,
+                alike: &alike,
+                all: &all,
+            };
+            let ty = self
+                .mood
+                .operand(node.name, i, &around, self.learned, self.dice)?;
+            self.set_type(leaf, ty);
+        }
+        let near: Vec<Type> = node
+            .operands
+            .iter()
+            .map(|o| self.ir.ty(self.value(*o)))
+            .collect();
+        let copy = self.dice.percent(50);
+        for (name, slot, free) in slots {
+            if !free {
+                continue;
+            }
+            let same = |t: usize| {
+                let theirs = self.plan.nodes[t].attrs.iter().find(|(n, _)| n == name)?;
+                self.plan.attrs[theirs.1]
+            };
+            self.plan.attrs[*slot] = match (twin.and_then(same), copy) {
+                (Some(attr), true) if self.dice.percent(85) => Some(attr),
+                _ => {
+                    let field = info.field(name)?;
+                    self.mood
+                        .attr(node.name, field, &near, self.learned, self.dice)
+                }
+            };
+        }
+        let results = match info.infers() {
+            true => Vec::new(),
+            false => {
+                let many = info.fields.iter().any(|f| f.role == Role::Results);
+                let count = info
+                    .fields
+                    .iter()
+                    .filter(|f| f.role == Role::Result)
+                    .count();
+                let count = (!many).then_some(count);
+                let alike = twin.map(|t| self.plan.nodes[t].said.clone());
+                match alike.filter(|said| !said.is_empty() && self.dice.percent(40)) {
+                    Some(said) => said,
+                    None => self.mood.results(count, &near, self.dice)?,
+                }
+            }
+        };
+        let operands = node.operands.iter().map(|o| self.value(*o)).collect();
+        let attrs = slots
+            .iter()
+            .map(|(name, slot, _)| (*name, self.plan.attrs[*slot]));
+        let state = state(node.name, operands, attrs, results);
+        let op = self.ir.create(state).ok()?;
+        self.ir.insert(op, self.block);
+        if verify_local(&self.ir).is_err() {
+            self.ir.erase(op);
+            return None;
+        }
+        Some(op)
+    }
+}
+
+/// What an op is created from.
+pub(crate) fn state(
+    name: Name,
+    operands: Vec<Value>,
+    attrs: impl Iterator<Item = (Name, Option<tir::Attr>)>,
+    results: Vec<Type>,
+) -> OpState {
+    let mut state = OpState::new(name);
+    state.operands = operands.into_iter().collect();
+    state.results = results.into_iter().collect();
+    for (name, attr) in attrs {
+        if let Some(attr) = attr {
+            state.set_attr(name, attr);
+        }
+    }
+    state
+}
+
+/// The ops of a rule's left side by name.
+pub(crate) fn ops(rule: &Rule) -> BTreeMap<String, Name> {
+    fn visit(term: &Term, names: &mut BTreeMap<String, Name>) {
+        if let TermKind::Op(op) = &term.kind {
+            names.insert(op.name.to_string(), op.name);
+            op.operands.iter().for_each(|t| visit(t, names));
+        }
+    }
+    let mut names = BTreeMap::new();
+    rule.left.iter().for_each(|term| visit(term, &mut names));
+    names
+}
+
+/// The integers of an attribute, if it is a list of them.
+pub(crate) fn ints(attr: tir::Attr) -> Option<Vec<i64>> {
+    match attr.get::<TypeAttr>() {
+        Some(_) => None,
+        None => Vec::<i64>::from_attr(attr),
+    }
+}

@@ -1,8 +1,8 @@
 //! When a write cannot be in place: who reads what the buffer held before.
 
-use tir::{BlockId, Definition, Diagnostic, OpId, Use, Value};
+use tir::{BlockId, DYNAMIC, Definition, Diagnostic, OpId, Use, Value};
 use tir_loop::{For, If};
-use tir_memref::bufferize::Part;
+use tir_memref::bufferize::{Part, Place};
 
 use super::alias::Root;
 use super::analysis::Analysis;
@@ -58,6 +58,14 @@ impl Analysis<'_> {
     pub(super) fn obstacle(&self, w: Write) -> Option<Box<dyn FnOnce(Diagnostic) -> Diagnostic>> {
         let ir = self.ir;
         let operand = ir.operand(w.op, w.operand);
+        // What puts a part where it stands already writes nothing.
+        let put = self
+            .known
+            .get(&w.op)
+            .and_then(|known| known.puts(ir.op(w.op)));
+        if put.is_some_and(|put| self.stands_at(put.part, &put)) {
+            return None;
+        }
         if self.aliases.is_fixed(operand) {
             let what = match self.root(operand) {
                 Some(Root::Constant) => "a constant",
@@ -196,6 +204,10 @@ impl Analysis<'_> {
         {
             return true;
         }
+        // Parts of one tensor that have no element in common.
+        if self.are_apart(value, written) {
+            return true;
+        }
         // Element by element.
         u.op == w.op
             && self.same(value, written)
@@ -220,6 +232,22 @@ impl Analysis<'_> {
         true
     }
 
+    /// Whether two tensors lie in parts, as taken out before, that do not overlap.
+    fn are_apart(&self, a: Value, b: Value) -> bool {
+        let taken = |value: Value| {
+            let chain = std::iter::successors(Some(value), |v| self.before.get(v).copied());
+            let mut parts = chain.into_iter().filter_map(|v| {
+                let part = self.taken.iter().find(|t| t.part == v)?;
+                Some(part)
+            });
+            parts.next()
+        };
+        let (Some(a), Some(b)) = (taken(a), taken(b)) else {
+            return false;
+        };
+        self.same(a.whole, b.whole) && disjoint(&a.place, &b.place)
+    }
+
     /// The takes of the part that `put` replaces.
     fn matching<'s>(&'s self, put: &'s Part) -> impl Iterator<Item = &'s Part> {
         self.taken
@@ -238,4 +266,24 @@ impl Analysis<'_> {
     pub(super) fn stands_at(&self, value: Value, put: &Part) -> bool {
         self.matching(put).any(|t| self.same(t.part, value))
     }
+}
+
+/// Whether two places have no element in common: offsets, sizes and strides, of which those of
+/// one dimension are enough.
+fn disjoint(a: &[Place], b: &[Place]) -> bool {
+    let rank = a.len() / 3;
+    let range = |place: &[Place], d: usize| {
+        let number = |i: usize| match place.get(i) {
+            Some(Place::Static(n)) if *n != DYNAMIC => Some(*n),
+            _ => None,
+        };
+        let (offset, size, stride) = (number(d)?, number(rank + d)?, number(2 * rank + d)?);
+        let last = offset.checked_add((size - 1).checked_mul(stride)?)?;
+        Some((offset.min(last), offset.max(last)))
+    };
+    let apart = |d| match (range(a, d), range(b, d)) {
+        (Some((a_low, a_high)), Some((b_low, b_high))) => a_high < b_low || b_high < a_low,
+        _ => false,
+    };
+    a.len() == b.len() && (0..rank).any(apart)
 }

@@ -8,6 +8,7 @@ pub mod alias;
 pub mod analysis;
 mod conflict;
 mod interfaces;
+mod place;
 mod structure;
 
 use tir::{
@@ -117,6 +118,7 @@ fn function(
         return Ok(());
     };
     dissolve_groups(ir);
+    place::place(ir);
     let entry = ir.entry(func.body);
     // The arguments for results stand behind the others.
     let outs: Vec<Type> = signature

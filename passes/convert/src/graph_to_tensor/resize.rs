@@ -117,7 +117,7 @@ fn nearest(
 ) -> Result<Value, Decline> {
     let positions = |taps: &Vec<Tap>| taps.iter().map(|t| t.low as i64).collect::<Vec<i64>>();
     let (shape, _) = form(rw, x)?;
-    let whole = |d: usize| Regular {
+    let whole = || Regular {
         start: 0,
         step: 1,
         repeat: 1,
@@ -125,7 +125,7 @@ fn nearest(
     let mut maps = Vec::new();
     for (d, taps) in taps.into_iter().enumerate() {
         let Some(positions) = taps.as_ref().map(positions) else {
-            maps.push((whole(d), shape[d]));
+            maps.push((whole(), shape[d]));
             continue;
         };
         match regular(&positions) {
@@ -135,7 +135,7 @@ fn nearest(
             }
             None => {
                 x = one_by_one(rw, x, d, positions)?;
-                maps.push((whole(d), form(rw, x)?.0[d]));
+                maps.push((whole(), form(rw, x)?.0[d]));
             }
         }
     }

@@ -1,6 +1,7 @@
 //! The dialect graph: operators on whole tensors.
 #![forbid(unsafe_code)]
 
+mod cost;
 mod eval;
 pub mod fusion;
 pub mod layout;

@@ -18,7 +18,8 @@ use crate::shape::{Window, broadcast, ranked, tensor, windows};
     crate::layout::infer,
     evaluate,
     crate::fusion::fusion,
-    crate::layout::layouts
+    crate::layout::layouts,
+    cost
 )]
 #[asm("$x `,` $w (`,` $bias^)? attr-dict `:` functional-type(operands, results)")]
 pub struct Conv2d {
@@ -128,7 +129,8 @@ impl LayoutRule for Conv2d {
     results(y),
     infer,
     evaluate,
-    crate::fusion::fusion
+    crate::fusion::fusion,
+    cost
 )]
 #[asm("$a `,` $b attr-dict `:` functional-type(operands, results)")]
 pub struct MatMul {
@@ -169,7 +171,15 @@ impl Fusable for MatMul {
 
 /// `a · b + c` on matrices, either of them transposed first; `c` broadcasts to the result.
 #[derive(Op)]
-#[op("graph.gemm", Pure, results(y), infer, evaluate, crate::fusion::fusion)]
+#[op(
+    "graph.gemm",
+    Pure,
+    results(y),
+    infer,
+    evaluate,
+    crate::fusion::fusion,
+    cost
+)]
 #[asm("$a `,` $b (`,` $c^)? attr-dict `:` functional-type(operands, results)")]
 pub struct Gemm {
     /// Left matrix, M x K (K x M if transposed).

@@ -17,7 +17,8 @@ use crate::shape::{axis, broadcast, list, tensor};
     infer,
     fold,
     evaluate,
-    crate::fusion::fusion
+    crate::fusion::fusion,
+    cost
 )]
 #[asm("$xs attr-dict `:` functional-type(operands, results)")]
 pub struct Concat {
@@ -115,7 +116,8 @@ impl Fusable for Split {
     infer,
     fold,
     evaluate,
-    crate::fusion::fusion
+    crate::fusion::fusion,
+    cost
 )]
 #[asm("$x $starts $sizes $steps attr-dict `:` functional-type(operands, results)")]
 pub struct Slice {

@@ -11,7 +11,7 @@ macro_rules! pool {
     ($($(#[$doc:meta])* $name:ident $text:literal { $($(#[$field_meta:meta])* $field:ident: $ty:ty,)* })*) => {$(
         $(#[$doc])*
         #[derive(Op)]
-        #[op($text, Pure, results(y), crate::layout::infer, evaluate, crate::fusion::fusion, crate::layout::layouts)]
+        #[op($text, Pure, results(y), crate::layout::infer, evaluate, crate::fusion::fusion, crate::layout::layouts, cost)]
         #[asm("$x attr-dict `:` functional-type(operands, results)")]
         pub struct $name {
             /// Input, N x C x H x W.
@@ -79,7 +79,8 @@ pool! {
     crate::layout::infer,
     evaluate,
     crate::fusion::fusion,
-    crate::layout::layouts
+    crate::layout::layouts,
+    cost
 )]
 #[asm("$x attr-dict `:` functional-type(operands, results)")]
 pub struct GlobalAvgPool {

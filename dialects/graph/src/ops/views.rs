@@ -9,7 +9,15 @@ use crate::shape::tensor;
 
 /// The same elements in row-major order as another shape.
 #[derive(Op)]
-#[op("graph.reshape", Pure, fold, verify, evaluate, crate::fusion::fusion)]
+#[op(
+    "graph.reshape",
+    Pure,
+    fold,
+    verify,
+    evaluate,
+    crate::fusion::fusion,
+    cost
+)]
 #[asm("$x attr-dict `:` type($x) `to` type($y)")]
 pub struct Reshape {
     /// Input.
@@ -48,7 +56,8 @@ impl Fusable for Reshape {
     results(y),
     infer,
     evaluate,
-    crate::fusion::fusion
+    crate::fusion::fusion,
+    cost
 )]
 #[asm("$x $perm attr-dict `:` functional-type(operands, results)")]
 pub struct Transpose {

@@ -1,0 +1,134 @@
+//! What running the ops takes, where their types alone do not tell.
+
+use tir::cost::{Cost, Product, Work};
+use tir::{OpRef, Value};
+
+use crate::ops::conv::{Conv2d, Gemm, MatMul};
+use crate::ops::movement::{Concat, Slice};
+use crate::ops::pool::{AvgPool, GlobalAvgPool, MaxPool};
+use crate::ops::views::{Reshape, Transpose};
+use crate::shape::ranked;
+
+fn count(dims: &[i64]) -> u64 {
+    let dims = dims.iter().map(|d| u64::try_from(*d).unwrap_or(0));
+    dims.fold(1, u64::saturating_mul)
+}
+
+/// The shape of a value; empty where it is not known.
+fn shape(op: OpRef<'_>, value: Value) -> &'static [i64] {
+    op.ir.ty(value).shape().unwrap_or_default()
+}
+
+/// The shape of the first result.
+fn result(op: OpRef<'_>) -> &'static [i64] {
+    let value = op.ir.results(op.id).next();
+    value.map(|value| shape(op, value)).unwrap_or_default()
+}
+
+fn with(op: OpRef<'_>, products: Vec<Product>, scalars: u64) -> Work {
+    Work {
+        products,
+        scalars,
+        ..Work::by_types(op)
+    }
+}
+
+/// A row of the output at a time: for each element of the kernel, the columns of the row by the
+/// channels of a group.
+impl Cost for Conv2d {
+    fn work(&self, op: OpRef<'_>) -> Work {
+        let (Ok(([_, i, kh, kw], _)), [n, o, h, w]) = (ranked::<4>(op, self.w, "w"), result(op))
+        else {
+            return Work::by_types(op);
+        };
+        let groups = self.groups.max(1);
+        let product = Product {
+            times: count(&[*n, *h, kh, kw, groups]),
+            m: count(&[*w]),
+            n: count(&[*o / groups]),
+            k: count(&[i]),
+        };
+        let bias = self.bias.map_or(0, |_| count(&[*n, *o, *h, *w]));
+        with(op, vec![product], bias)
+    }
+}
+
+impl Cost for MatMul {
+    fn work(&self, op: OpRef<'_>) -> Work {
+        let ([.., k], [outer @ .., m, n]) = (shape(op, self.a), result(op)) else {
+            return Work::by_types(op);
+        };
+        let product = Product {
+            times: count(outer),
+            m: count(&[*m]),
+            n: count(&[*n]),
+            k: count(&[*k]),
+        };
+        with(op, vec![product], 0)
+    }
+}
+
+impl Cost for Gemm {
+    fn work(&self, op: OpRef<'_>) -> Work {
+        let (&[rows, columns], [m, n]) = (shape(op, self.a), result(op)) else {
+            return Work::by_types(op);
+        };
+        let k = if self.trans_a { rows } else { columns };
+        let product = Product {
+            times: 1,
+            m: count(&[*m]),
+            n: count(&[*n]),
+            k: count(&[k]),
+        };
+        let added = self.c.map_or(0, |_| count(&[*m, *n]));
+        with(op, vec![product], added)
+    }
+}
+
+/// Each element of a window once.
+impl Cost for MaxPool {
+    fn work(&self, op: OpRef<'_>) -> Work {
+        let scalars = count(result(op)).saturating_mul(count(&self.kernel));
+        with(op, Vec::new(), scalars)
+    }
+}
+/// Each element of a window once.
+impl Cost for AvgPool {
+    fn work(&self, op: OpRef<'_>) -> Work {
+        let scalars = count(result(op)).saturating_mul(count(&self.kernel));
+        with(op, Vec::new(), scalars)
+    }
+}
+/// Each element once.
+impl Cost for GlobalAvgPool {
+    fn work(&self, op: OpRef<'_>) -> Work {
+        with(op, Vec::new(), count(shape(op, self.x)))
+    }
+}
+
+/// The same bytes seen otherwise.
+impl Cost for Reshape {
+    fn work(&self, op: OpRef<'_>) -> Work {
+        Work::none(op)
+    }
+}
+impl Cost for Transpose {
+    fn work(&self, op: OpRef<'_>) -> Work {
+        Work::moved(op)
+    }
+}
+impl Cost for Concat {
+    fn work(&self, op: OpRef<'_>) -> Work {
+        Work::moved(op)
+    }
+}
+/// Only what is kept is read.
+impl Cost for Slice {
+    fn work(&self, op: OpRef<'_>) -> Work {
+        let work = Work::moved(op);
+        Work {
+            reads: work.writes.clone(),
+            ..work
+        }
+    }
+}

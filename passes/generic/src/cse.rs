@@ -9,13 +9,17 @@ pass! {
     ///
     /// Equal are ops of one name with equal attributes, operands, result types and regions;
     /// operands of commutative ops may be swapped.
-    pub struct Cse = "cse" {}
+    pub struct Cse = "cse" {
+        /// Names of ops that stay apart though they are equal: storage that is written later.
+        pub keep: Vec<String> = Vec::new(),
+    }
 }
 
 impl Pass for Cse {
     fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
         cx.each(ir, &|ir, cx| {
             let mut run = Run {
+                keep: &self.keep,
                 dominance: Dominance::default(),
                 known: FxHashMap::default(),
                 dead: Vec::new(),
@@ -37,14 +41,15 @@ impl Pass for Cse {
     }
 }
 
-struct Run {
+struct Run<'a> {
+    keep: &'a [String],
     dominance: Dominance,
     /// The ops met so far by hash; those that no longer dominate anything do no harm.
     known: FxHashMap<u64, Vec<OpId>>,
     dead: Vec<OpId>,
 }
 
-impl Run {
+impl Run<'_> {
     fn region(&mut self, ir: &mut Ir, region: RegionId) {
         for block in self.dominance.order(ir, region) {
             let ops: Vec<OpId> = ir.ops_in(block).collect();
@@ -65,7 +70,8 @@ impl Run {
         let candidate = ir.results(op).len() > 0
             && ir.is_pure(op)
             && !ir.has(op, Traits::Terminator)
-            && ir.child(op).is_none();
+            && ir.child(op).is_none()
+            && !self.keep.iter().any(|name| ir.name(op) == name.as_str());
         if !candidate {
             return false;
         }

@@ -77,7 +77,10 @@ impl Alias for ToTensor {
         }
         p.nest("func.func", |p| {
             p.add(Canonicalize::default());
-            p.add(Cse::default());
+            // Below, two tiles without content are two buffers.
+            p.add(Cse {
+                keep: vec!["tensor.empty".to_string()],
+            });
             let partition = if self.fuse { "cost" } else { "none" };
             p.add(FuseGraph {
                 partition: partition.to_string(),

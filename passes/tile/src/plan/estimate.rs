@@ -20,6 +20,8 @@ struct Traffic {
     near: i64,
     cycles: i64,
     first: i64,
+    /// Transfers that the thread starts.
+    starts: i64,
 }
 
 /// Where a tile stands in the loops, and what moves it.
@@ -113,6 +115,7 @@ impl Moved<'_> {
             near,
             cycles,
             first: whole,
+            starts: starts * count,
         }
     }
 }
@@ -212,7 +215,7 @@ pub(super) fn estimate(
     };
     let align = target.near.align.max(1);
     let scalar = target.info.scalar_cycles.max(1);
-    let (mut load, mut first, mut inner_cycles) = (0, 0, 0i64);
+    let (mut load, mut first, mut starts, mut inner_cycles) = (0, 0, 0, 0i64);
     let mut holders = Vec::new();
     for (i, operand) in group.operands.iter().enumerate() {
         let moved = Moved {
@@ -238,6 +241,7 @@ pub(super) fn estimate(
         let t = moved.traffic();
         load += t.cycles;
         first += t.first;
+        starts += t.starts;
         holders.push(t.near);
     }
     let parallel = plan
@@ -269,6 +273,7 @@ pub(super) fn estimate(
         results += t.near;
         store += t.cycles;
         last += t.first;
+        starts += t.starts;
     }
     holders.push(if plan.moves { 0 } else { results });
     // Accumulators and steps between, where they are not results themselves.
@@ -322,9 +327,11 @@ pub(super) fn estimate(
         None => group.points().saturating_mul(6 * scalar),
     };
     let compute = compute.saturating_add(inner_cycles);
+    // The thread that starts transfers does not compute meanwhile: many small tiles are no gain.
     plan.cycles = compute
         .max(load)
         .max(store)
+        .saturating_add(starts * scalar)
         .saturating_add(first)
         .saturating_add(last);
     Some((plan, holders))

@@ -8,23 +8,23 @@ pub mod layout;
 pub mod lowering;
 mod number;
 mod ops;
-pub mod rules;
 pub mod pointwise;
+pub mod rules;
 pub mod shape;
 
-pub use ops::conv::{Conv2d, Gemm, MatMul};
+pub use layout::Layout;
 pub use number::Number;
+pub use ops::conv::{Conv2d, Gemm, MatMul};
 pub use ops::elementwise::{
     Abs, Add, And, Ceil, Clip, Cos, Div, Equal, Erf, Exp, Floor, Gelu, Greater, GreaterEqual,
     HardSigmoid, HardSwish, LeakyRelu, Less, LessEqual, Log, Max, Min, Mul, Neg, Or, Pow,
     Reciprocal, Relu, Round, Sigmoid, Sin, Sqrt, Sub, Tanh, Xor,
 };
-pub use ops::normalize::{BatchNorm, LayerNorm, Softmax};
-pub use ops::reduce::{ReduceMax, ReduceMean, ReduceMin, ReduceSum, reduced};
-pub use layout::Layout;
 pub use ops::layout::Relayout;
 pub use ops::movement::{Concat, Expand, Pad, Slice, Split};
+pub use ops::normalize::{BatchNorm, LayerNorm, Softmax};
 pub use ops::pool::{AvgPool, GlobalAvgPool, MaxPool};
+pub use ops::reduce::{ReduceMax, ReduceMean, ReduceMin, ReduceSum, reduced};
 pub use ops::resize::{Coordinates, Resize, ResizeMode, Rounding, Tap};
 pub use ops::select::{Cast, Gather, Where};
 pub use ops::structure::{Constant, Fused, Yield, materialize};

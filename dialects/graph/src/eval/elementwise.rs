@@ -143,8 +143,12 @@ fn float(op: Scalar, kind: Kind) -> Option<ScalarOp> {
 
 fn int(op: Scalar, kind: Kind, unsigned: bool) -> Option<ScalarOp> {
     let two = |signed, other| Some(ScalarOp::Int(if unsigned { other } else { signed }, kind));
-    let compare =
-        |signed, other| Some(ScalarOp::CmpInt(if unsigned { other } else { signed }, kind));
+    let compare = |signed, other| {
+        Some(ScalarOp::CmpInt(
+            if unsigned { other } else { signed },
+            kind,
+        ))
+    };
     match op {
         Scalar::Add => two(IntOp::Add, IntOp::Add),
         Scalar::Sub => two(IntOp::Sub, IntOp::Sub),

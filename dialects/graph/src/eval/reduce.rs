@@ -71,12 +71,7 @@ impl Compute for Reduce {
     }
 }
 
-fn reduce(
-    op: OpRef<'_>,
-    inputs: &[Data],
-    axes: &[i64],
-    kind: Kinds,
-) -> Result<Vec<Data>, Failure> {
+fn reduce(op: OpRef<'_>, inputs: &[Data], axes: &[i64], kind: Kinds) -> Result<Vec<Data>, Failure> {
     let (dtype, shape) = result_form(op)?;
     let [x] = tensors(inputs)?[..] else {
         return Err("expects one operand".into());

@@ -72,7 +72,12 @@ impl Scalars for Region<'_, '_> {
 }
 
 impl Region<'_, '_> {
-    fn int_function(&mut self, op: Scalar, x: Value, class: Class) -> Result<Option<Value>, Failure> {
+    fn int_function(
+        &mut self,
+        op: Scalar,
+        x: Value,
+        class: Class,
+    ) -> Result<Option<Value>, Failure> {
         if op == Scalar::Abs && class == Class::Unsigned {
             return Ok(Some(x));
         }

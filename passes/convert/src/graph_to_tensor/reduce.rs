@@ -3,7 +3,9 @@
 use tir::rewrite::{PatternSet, Rewriter};
 use tir::{AffineMap, Decline, IntType, OpId, Sign, Type, Value};
 use tir_arith::{AddF, DivF, MulF, SubF};
-use tir_graph::{BatchNorm, LayerNorm, ReduceMax, ReduceMean, ReduceMin, ReduceSum, Softmax, reduced};
+use tir_graph::{
+    BatchNorm, LayerNorm, ReduceMax, ReduceMean, ReduceMin, ReduceSum, Softmax, reduced,
+};
 use tir_math::{Exp, Sqrt};
 use tir_tensor::Combine;
 
@@ -56,7 +58,11 @@ fn along(
     let (x, gone) = inputs.first().ok_or("reduces nothing")?;
     let (shape, elem) = form(rw, *x)?;
     let count = gone.iter().filter(|gone| **gone).count();
-    let parallel = if keepdims { shape.len() } else { shape.len() - count };
+    let parallel = if keepdims {
+        shape.len()
+    } else {
+        shape.len() - count
+    };
     let mut result = Vec::new();
     let mut exprs = Vec::new();
     let mut behind = parallel;
@@ -185,7 +191,10 @@ fn layer_norm(norm: LayerNorm, op: OpId, rw: &mut Rewriter<'_>) -> Result<(), De
         rw.add(MulF::new(args[0], args[0]))
     })?;
     let mut inputs = vec![(centred, AffineMap::identity(rank))];
-    for value in [Some(var), Some(norm.scale), norm.bias].into_iter().flatten() {
+    for value in [Some(var), Some(norm.scale), norm.bias]
+        .into_iter()
+        .flatten()
+    {
         inputs.push((value, broadcast(form(rw, value)?.0, shape, rank)));
     }
     let ty = rw.ty(norm.x);

@@ -112,7 +112,13 @@ fn mean(cx: &mut Cx, node: &Node) -> Outcome<()> {
 }
 
 /// A number as a constant of a value's element type.
-pub(super) fn splat(cx: &mut Cx, node: &Node, like: Value, number: f64, name: &str) -> Outcome<Value> {
+pub(super) fn splat(
+    cx: &mut Cx,
+    node: &Node,
+    like: Value,
+    number: f64,
+    name: &str,
+) -> Outcome<Value> {
     let (_, elem) = cx.shape(like);
     let array = if elem == Type::f32() {
         Array::scalar(number as f32)

@@ -1,7 +1,9 @@
 //! Importers of reductions and of what is normalised by them.
 
 use tir_core::{Op, Value};
-use tir_graph::{BatchNorm, LayerNorm, Number, ReduceMax, ReduceMean, ReduceMin, ReduceSum, Softmax};
+use tir_graph::{
+    BatchNorm, LayerNorm, Number, ReduceMax, ReduceMean, ReduceMin, ReduceSum, Softmax,
+};
 use tir_onnx::Node;
 
 use super::import::{Cx, Outcome};

@@ -45,8 +45,6 @@ pub struct Options {
     pub least: usize,
     /// Attempts to make an instance, for each rule; default 20,000.
     pub tries: usize,
-    /// Whether counterexamples are made small; default yes.
-    pub shrink: bool,
     /// The seed; default 1.
     pub seed: u64,
     /// Threads; default 0: one per core. The verdicts do not depend on it.
@@ -59,7 +57,6 @@ impl Default for Options {
             instances: 64,
             least: 16,
             tries: 20_000,
-            shrink: true,
             seed: 1,
             threads: 0,
         }
@@ -287,8 +284,7 @@ impl Test<'_> {
     fn wrong(&mut self, first: Drawn) -> Verdict {
         let mut best = first;
         let mut more = 0;
-        let tries = if self.options.shrink { 2000 } else { 0 };
-        for _ in 0..self.options.tries.min(tries) {
+        for _ in 0..self.options.tries.min(2000) {
             if let Some((drawn, Outcome::Wrong(_))) = self.attempt(&mut 0) {
                 more += 1;
                 if drawn.plan.size() < best.plan.size() {
@@ -312,10 +308,7 @@ impl Test<'_> {
             constants: best.constants,
             fault,
         };
-        let found = match self.options.shrink {
-            true => Shrinker::new(&self.subject, found).run(),
-            false => found,
-        };
+        let found = Shrinker::new(&self.subject, found).run();
         let program = self.subject.program(&found.plan, &found.values);
         Verdict::Wrong {
             instance: report::instance(&found.plan),

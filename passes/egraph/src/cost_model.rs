@@ -33,6 +33,8 @@ pub struct CostModel {
     pub bytes_per_cycle: u64,
     /// Cycles before a transfer begins.
     pub latency: u64,
+    /// Bytes that a contiguous run of a transfer costs at least.
+    pub granule: u64,
 }
 
 /// The machine that is assumed if none is attached: a unit of 16 x 16 x 16 in 16 cycles, 16 lanes,
@@ -49,6 +51,7 @@ impl Default for CostModel {
             lanes: 16,
             bytes_per_cycle: 8,
             latency: 64,
+            granule: 1,
         }
     }
 }
@@ -107,6 +110,7 @@ impl CostModel {
         if let Some(engine) = engine {
             model.bytes_per_cycle = positive(engine.bytes_per_cycle);
             model.latency = u64::try_from(engine.latency).unwrap_or(0);
+            model.granule = positive(engine.granule);
         }
         model
     }
@@ -119,6 +123,14 @@ impl CostModel {
         let tiles = tiles(m, n).min(tiles(n, m));
         let calls = tiles.saturating_mul(k.div_ceil(unit.k));
         times.saturating_mul(calls).saturating_mul(unit.cycles)
+    }
+
+    /// The bytes that are paid for where they are in contiguous runs of so many.
+    pub fn paid(&self, bytes: u64, run: u64) -> u64 {
+        match run {
+            0 => bytes,
+            run => bytes.max((bytes / run).saturating_mul(self.granule)),
+        }
     }
 
     /// The cycles to move bytes in one transfer.

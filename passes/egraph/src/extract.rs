@@ -11,6 +11,7 @@ use tir_graph::fusion::{Part, edge_fuses};
 use crate::build::Program;
 use crate::cost_model::{CostModel, Fused};
 use crate::graph::{Ask, Graph};
+use crate::layout;
 use crate::node::{Head, Node};
 use crate::scratch::Scratch;
 
@@ -36,7 +37,7 @@ pub fn cost(graph: &Graph, scratch: &mut Scratch, model: &CostModel, node: &Node
     if is_known(graph, node) {
         return 0.0;
     }
-    let work = scratch.work(graph, node);
+    let work = layout::paid(graph, model, node, scratch.work(graph, node));
     let types = graph.analysis.tables.types.get(types);
     let part = |node: &Node| {
         let info = graph.name_of(node).and_then(|name| name.info());

@@ -1,7 +1,8 @@
 //! The pass `egraph`: equal programs side by side, and the cheapest of them.
 //!
 //! The ops without effects of a block become an e-graph ([`build`]), rules of the loaded dialects
-//! and of files add what is equal ([`saturate`]), a cost model of the attached machine
+//! and of files add what is equal ([`saturate`]), every op is added in the layouts that the machine
+//! asks for ([`layout`]), a cost model of the attached machine
 //! ([`cost_model`]) tells what is cheap, `tir-extraction` picks one program for all roots together
 //! ([`extract`]), and the block is rewritten to it ([`rebuild`]). Ops with effects stay outside as
 //! a skeleton: their operands are the roots, their results leaves.
@@ -25,6 +26,7 @@ pub mod build;
 pub mod cost_model;
 pub mod extract;
 pub mod graph;
+pub mod layout;
 pub mod matching;
 pub mod node;
 mod pass;

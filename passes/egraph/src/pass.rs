@@ -5,11 +5,13 @@ use std::sync::Arc;
 use tir::rule_file::rules;
 use tir::{BlockId, Diagnostic, Ir, Pass, PassCx, PassResult, Patterns, RegionId, Traits, pass};
 use tir_accel::AttachedMachine;
+use tir_graph::Layout;
 
 use crate::build::{build, is_inside};
 use crate::cost_model::CostModel;
 use crate::extract::extract;
 use crate::graph::Graph;
+use crate::layout;
 use crate::matching::Compiled;
 use crate::rebuild::rebuild;
 use crate::report;
@@ -37,6 +39,9 @@ pass! {
         /// Elements of a constant that is computed in the e-graph; larger ones are left to
         /// `constant-fold`.
         pub fold_elements: usize = 1024,
+        /// Layouts to compute in, `NHWC` or `NCHW16c`; none for those that the machine asks for. A
+        /// plain one, `NCHW`, for no other.
+        pub layouts: Vec<String> = Vec::new(),
         /// Steps of search of the extraction.
         pub steps: u64 = 2000000,
         /// Tell classes, nodes, rules that fired, and costs of each root before and after.
@@ -60,7 +65,10 @@ impl Pass for Egraph {
         let mut disabled = cx.settings().disabled_rules.clone();
         disabled.extend(self.disable.iter().cloned());
         let patterns = rules(cx, &self.rules)?.finish(&disabled)?;
-        cx.each(ir, &|ir, cx| self.arena(ir, cx, &model, &patterns))
+        let layouts = self.layouts(&model)?;
+        cx.each(ir, &|ir, cx| {
+            self.arena(ir, cx, &model, &patterns, &layouts)
+        })
     }
 }
 
@@ -75,6 +83,16 @@ impl Egraph {
         }
     }
 
+    fn layouts(&self, model: &CostModel) -> Result<Vec<Layout>, Vec<Diagnostic>> {
+        if self.layouts.is_empty() {
+            return Ok(layout::wanted(model));
+        }
+        let named = self.layouts.iter().map(|name| Layout::new(name));
+        let named: Result<Vec<Layout>, String> = named.collect();
+        let named = named.map_err(|what| vec![Diagnostic::error(what)])?;
+        Ok(named.into_iter().filter(|l| !l.is_plain()).collect())
+    }
+
     /// All blocks of an arena, inner ones first.
     fn arena(
         &self,
@@ -82,6 +100,7 @@ impl Egraph {
         cx: &mut PassCx<'_>,
         model: &CostModel,
         patterns: &Patterns,
+        layouts: &[Layout],
     ) -> PassResult {
         let functions = Arc::new(patterns.functions().clone());
         let rules = patterns.rules().iter();
@@ -99,7 +118,7 @@ impl Egraph {
             let blocks = regions.iter().flat_map(|region| ir.blocks(*region));
             let blocks: Vec<BlockId> = blocks.collect();
             for block in blocks {
-                changed |= self.block(ir, block, cx, model, &rules)?;
+                changed |= self.block(ir, block, cx, model, &rules, layouts)?;
             }
         }
         if !changed {
@@ -115,14 +134,17 @@ impl Egraph {
         cx: &mut PassCx<'_>,
         model: &CostModel,
         rules: &[Compiled],
+        layouts: &[Layout],
     ) -> Result<bool, Vec<Diagnostic>> {
-        if rules.is_empty() || !ir.ops_in(block).any(|op| is_inside(ir, op)) {
+        if rules.is_empty() && layouts.is_empty() || !ir.ops_in(block).any(|op| is_inside(ir, op)) {
             return Ok(false);
         }
         let mut graph = Graph::default();
         let mut scratch = Scratch::default();
         let program = build(ir, block, &mut graph);
         let outcome = saturate(&mut graph, &mut scratch, rules, &self.limits(), false)?;
+        let stored = layout::add(&mut graph, &mut scratch, layouts);
+        cx.count("ops in layouts", stored);
         let extracted = extract(&graph, &mut scratch, model, &program, self.steps);
         let extracted = extracted.map_err(|what| {
             let error = Diagnostic::error(format!("extraction failed: {what}"));

@@ -5,8 +5,8 @@ use egg::Id;
 use rustc_hash::FxHashMap;
 use tir::interp::{EvaluateOp, attr_of};
 use tir::{
-    At, Attr, BlockId, Builder, Data, Dialect, Failure, Folded, Ir, Name, OpId, OpState, Traits,
-    Type, Value, Work, verify_local,
+    At, Attr, BlockId, Builder, Data, Dialect, Failure, Folded, Ir, Name, OpId, OpRef, OpState,
+    Traits, Type, Value, Work, verify_local,
 };
 
 use crate::graph::{Ask, Graph};
@@ -150,6 +150,17 @@ impl Scratch {
         });
         folded.collect()
     }
+}
+
+/// Asks the op of a node, by itself, with operands of their types; `None` for other nodes.
+pub fn ask<R>(graph: &Graph, node: &Node, question: impl FnOnce(OpRef<'_>) -> R) -> Option<R> {
+    let Head::Op { types, .. } = node.head else {
+        return None;
+    };
+    let types = graph.analysis.tables.types.get(types);
+    let (name, attrs) = (graph.name_of(node)?, graph.attrs_of(node));
+    let alone = alone(graph, name, attrs, types, &node.children).ok()?;
+    Some(question(alone.ir.op(alone.op)))
 }
 
 fn key(graph: &Graph, head: Head, operands: &[Id]) -> Option<Key> {

@@ -34,12 +34,33 @@ def case(name, op, inputs, constants=(), outputs=1, opset=OPSET, **attributes):
     weights = {f"w{k}": None if spec is None else value(spec) for k, spec in enumerate(constants)}
     operands = list(feeds) + ["" if v is None else n for n, v in weights.items()]
     results = [f"y{k}" for k in range(outputs)]
+    nodes = [helper.make_node(op, operands, results, name="op", **attributes)]
+    write(name, nodes, feeds, weights, results, opset)
+
+
+def graph_case(name, nodes, inputs, constants=None, outputs=1, opset=OPSET):
+    """A case of several nodes on inputs `x0`, … and named constants, with results `y0`, …; shapes
+    and arrays as for `case`."""
+    random = np.random.RandomState(zlib.crc32(name.encode()))
+
+    def value(spec):
+        if isinstance(spec, np.ndarray):
+            return spec
+        return random.uniform(-1, 1, spec).astype(np.float32)
+
+    feeds = {f"x{k}": value(spec) for k, spec in enumerate(inputs)}
+    weights = {n: value(spec) for n, spec in (constants or {}).items()}
+    write(name, nodes, feeds, weights, [f"y{k}" for k in range(outputs)], opset)
+
+
+def write(name, nodes, feeds, weights, results, opset):
+    """Runs a network and writes it with its inputs and answers."""
     typed = [
         helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)
         for n, v in feeds.items()
     ]
     graph = helper.make_graph(
-        [helper.make_node(op, operands, results, name="op", **attributes)],
+        nodes,
         name,
         typed,
         [helper.make_value_info(n, onnx.TypeProto()) for n in results],
@@ -344,8 +365,11 @@ def constants():
 
 
 if __name__ == "__main__":
+    from movement_cases import FAMILIES
+
     for family in (
         conv, elementwise, functions, pairs, pooling, shapes, reductions, normalizing, products, matrices, constants,
+        *FAMILIES,
     ):
         family()
     files = [f for f in HERE.iterdir() if f.suffix in (".onnx", ".npy")]

@@ -8,9 +8,9 @@ mod movement;
 mod panel;
 mod pool;
 mod real;
+mod reduce;
 mod resize;
 mod select;
-mod reduce;
 mod structure;
 mod views;
 

@@ -2,7 +2,7 @@
 
 use tir::data::Array;
 use tir::interp::failure;
-use tir::{AffineExpr, AffineMap, Failure, Type};
+use tir::{AffineExpr, AffineMap, Attr, BlobAttr, DenseElements, Failure, Type};
 
 use super::Layout;
 
@@ -38,6 +38,17 @@ pub fn physical_type(ty: Type) -> Type {
         (Some(layout), Some(shape)) => Type::tensor(layout.shape(shape), ty.elem()),
         _ => Layout::on(None, ty),
     }
+}
+
+/// A constant stored another way. Text and files hold elements in logical order, so only the type
+/// changes.
+pub fn retyped(value: Attr, ty: Type) -> Option<Attr> {
+    if let Some(dense) = value.get::<DenseElements>() {
+        let data = dense.data.clone();
+        return Some(Attr::new(DenseElements { ty, data }));
+    }
+    let blob = value.get::<BlobAttr>()?.clone();
+    Some(Attr::new(BlobAttr { ty, ..blob }))
 }
 
 /// The elements of a row-major array in storage order.

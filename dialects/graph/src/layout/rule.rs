@@ -5,7 +5,7 @@
 //! anything.
 
 use tir::rewrite::interfaces::Typed;
-use tir::{Failure, Hook, Infer, Ir, Op, OpId, OpRef, Traits, Type, Value};
+use tir::{Failure, Hook, Infer, Ir, Op, OpId, OpInfo, OpRef, Traits, Type, Value};
 
 use super::{Layout, text};
 
@@ -26,9 +26,12 @@ pub enum Keeps {
 pub trait LayoutRule: Op {
     /// Which operands share the layout of the results.
     const KEEPS: Keeps;
-    /// Whether it gains by a layout that a machine asks for, so that conversions may pay.
-    const PREFERS: bool = false;
 
+    /// The dimension that a matrix unit wants neighbours of to lie next to each other: in data and
+    /// result, and in weights. Only ops that say one are worth a conversion.
+    fn prefers(&self, _op: OpRef<'_>) -> Option<[usize; 2]> {
+        None
+    }
     /// Says why the op cannot compute in a layout that fits its operands and results.
     fn admits(&self, _op: OpRef<'_>, _layout: &Layout) -> Result<(), Failure> {
         Ok(())
@@ -43,8 +46,8 @@ pub trait LayoutRule: Op {
 pub trait LayoutClass: Send + Sync {
     /// Which operands share the layout of the results.
     fn keeps(&self) -> Keeps;
-    /// Whether it gains by a layout that a machine asks for.
-    fn prefers(&self) -> bool;
+    /// The dimension that should be contiguous: in data and result, and in weights.
+    fn prefers(&self, ir: &Ir, op: OpId) -> Option<[usize; 2]>;
     /// Says why the op cannot compute in a layout.
     fn admits(&self, ir: &Ir, op: OpId, layout: &Layout) -> Result<(), Failure>;
     /// The layout that its weights should have.
@@ -55,8 +58,8 @@ impl<T: LayoutRule> LayoutClass for Typed<T> {
     fn keeps(&self) -> Keeps {
         T::KEEPS
     }
-    fn prefers(&self) -> bool {
-        T::PREFERS
+    fn prefers(&self, ir: &Ir, op: OpId) -> Option<[usize; 2]> {
+        T::read(ir, op)?.prefers(ir.op(op))
     }
     fn admits(&self, ir: &Ir, op: OpId, layout: &Layout) -> Result<(), Failure> {
         T::read(ir, op).map_or(Ok(()), |record| record.admits(ir.op(op), layout))
@@ -64,6 +67,64 @@ impl<T: LayoutRule> LayoutClass for Typed<T> {
     fn weights(&self, ir: &Ir, op: OpId, layout: &Layout) -> Option<Layout> {
         T::read(ir, op)?.weights(ir.op(op), layout)
     }
+}
+
+/// The rule of elementwise ops of one type, which need not say it.
+struct OneType;
+impl LayoutClass for OneType {
+    fn keeps(&self) -> Keeps {
+        Keeps::All
+    }
+    fn prefers(&self, _: &Ir, _: OpId) -> Option<[usize; 2]> {
+        None
+    }
+    fn admits(&self, _: &Ir, _: OpId, _: &Layout) -> Result<(), Failure> {
+        Ok(())
+    }
+    fn weights(&self, _: &Ir, _: OpId, _: &Layout) -> Option<Layout> {
+        None
+    }
+}
+
+/// What an op says of layouts; `None` if it takes plain tensors only.
+pub fn rule_of(info: &OpInfo) -> Option<&dyn LayoutClass> {
+    let said = info.interface::<dyn LayoutClass>();
+    let one_type = info.has(Traits::SameType) && info.has(Traits::Elementwise);
+    said.or(one_type.then_some(&OneType))
+}
+
+/// The layouts in which an op that computes in one layout wants its operands; `None` if it cannot
+/// compute in it.
+pub fn operands_in(
+    rule: &dyn LayoutClass,
+    op: OpRef<'_>,
+    layout: Option<&Layout>,
+) -> Option<Vec<Option<Layout>>> {
+    let (ir, id) = (op.ir, op.id);
+    let results = ir.result_types(id);
+    let shape = |ty: Type| ty.shape().unwrap_or(&[]);
+    let fits = |ty: Type| layout.is_none_or(|layout| layout.fits(shape(ty)));
+    if let Some(layout) = layout {
+        rule.admits(ir, id, layout).ok()?;
+    }
+    if !results.iter().all(|ty| fits(*ty)) {
+        return None;
+    }
+    let wanted = |(i, value): (usize, Value)| {
+        let ty = ir.ty(value);
+        let shares = match rule.keeps() {
+            Keeps::All => true,
+            Keeps::Broadcast => results.first().is_none_or(|r| r.shape() == ty.shape()),
+            Keeps::First | Keeps::Weighted => i == 0,
+        };
+        if shares {
+            return fits(ty).then(|| layout.cloned());
+        }
+        let weights = layout.filter(|_| i == 1 && rule.keeps() == Keeps::Weighted);
+        let weights = weights.and_then(|layout| rule.weights(ir, id, layout));
+        Some(weights.filter(|weights| weights.fits(shape(ty))))
+    };
+    ir.operands(id).enumerate().map(wanted).collect()
 }
 
 /// Hands over the rule of an op.
@@ -146,11 +207,7 @@ pub(crate) fn accepts(op: OpRef<'_>, ty: Type, name: &str) -> Result<(), Failure
         return Ok(());
     };
     layout.check(ty)?;
-    let knows = op.ir.info(op.id).is_some_and(|info| {
-        info.interface::<dyn LayoutClass>().is_some()
-            || info.has(Traits::SameType) && info.has(Traits::Elementwise)
-    });
-    if knows {
+    if op.ir.info(op.id).and_then(rule_of).is_some() {
         return Ok(());
     }
     Err(format!("takes plain tensors, found operand '{name}' stored as {layout}").into())

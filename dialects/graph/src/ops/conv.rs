@@ -94,7 +94,11 @@ impl Fusable for Conv2d {
 }
 impl LayoutRule for Conv2d {
     const KEEPS: Keeps = Keeps::Weighted;
-    const PREFERS: bool = true;
+
+    /// Channels are rows and columns of products, unless each is a convolution for itself.
+    fn prefers(&self, _: OpRef<'_>) -> Option<[usize; 2]> {
+        (self.groups == 1).then_some([1, 0])
+    }
 
     fn admits(&self, op: OpRef<'_>, layout: &Layout) -> Result<(), Failure> {
         let ([outputs, inputs, ..], _) = ranked::<4>(op, self.w, "w")?;

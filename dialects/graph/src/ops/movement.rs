@@ -4,6 +4,7 @@ use tir::constraints::{SCALAR, TENSOR};
 use tir::{Attr, Failure, Fold, Folds, Infer, Op, OpRef, Ret, Type, Value, Verify};
 
 use crate::fusion::{Fusable, FusionKind};
+use crate::layout::{Keeps, LayoutRule};
 use crate::shape::{axis, broadcast, list, tensor};
 
 /// Tensors behind each other along one dimension; their other dimensions are equal.
@@ -14,10 +15,11 @@ use crate::shape::{axis, broadcast, list, tensor};
     "graph.concat",
     Pure,
     results(y),
-    infer,
+    crate::layout::infer,
     fold,
     evaluate,
     crate::fusion::fusion,
+    crate::layout::layouts,
     cost
 )]
 #[asm("$xs attr-dict `:` functional-type(operands, results)")]
@@ -60,6 +62,9 @@ impl Fold for Concat {
 }
 impl Fusable for Concat {
     const KIND: FusionKind = FusionKind::Opaque;
+}
+impl LayoutRule for Concat {
+    const KEEPS: Keeps = Keeps::All;
 }
 
 /// The parts of a tensor along one dimension, one behind the other: a result for each size.

@@ -6,9 +6,9 @@ mod layout;
 mod movement;
 mod nest;
 mod pool;
+mod reduce;
 mod resize;
 mod select;
-mod reduce;
 mod views;
 
 use std::collections::BTreeSet;

@@ -220,7 +220,9 @@ impl Cx {
     fn since(&self, last: Option<OpId>) -> Vec<OpId> {
         let ops = self.ir.ops_in(self.block);
         match last {
-            Some(last) => std::iter::successors(self.ir.next(last), |op| self.ir.next(*op)).collect(),
+            Some(last) => {
+                std::iter::successors(self.ir.next(last), |op| self.ir.next(*op)).collect()
+            }
             None => ops.collect(),
         }
     }

@@ -4,9 +4,9 @@ mod elementwise;
 mod fold;
 mod import;
 mod movement;
-mod resize;
 mod normalize;
 mod ops;
+mod resize;
 mod views;
 mod window;
 

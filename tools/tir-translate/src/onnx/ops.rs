@@ -6,9 +6,9 @@ use tir_graph::{AvgPool, Conv2d, Gemm, GlobalAvgPool, MatMul, MaxPool, Mul};
 use tir_onnx::Node;
 
 use super::import::{Cx, Outcome};
-use super::{elementwise, fold, movement, normalize};
 use super::views::{self, reshaped};
 use super::window::Windows;
+use super::{elementwise, fold, movement, normalize};
 
 /// Makes the ops of a node.
 pub(super) type Importer = fn(&mut Cx, &Node) -> Outcome<()>;
@@ -30,10 +30,12 @@ pub(super) fn importer(node: &Node) -> Option<Importer> {
         "MaxPool" => max_pool,
         "Reshape" => views::reshape,
         "Transpose" => views::transpose,
-        op => return elementwise::importer(op)
-            .or_else(|| normalize::importer(op))
-            .or_else(|| movement::importer(op))
-            .or_else(|| fold::importer(op)),
+        op => {
+            return elementwise::importer(op)
+                .or_else(|| normalize::importer(op))
+                .or_else(|| movement::importer(op))
+                .or_else(|| fold::importer(op));
+        }
     })
 }
 

@@ -1,0 +1,207 @@
+//! Layouts in the e-graph: each op in each layout that the machine asks for.
+//!
+//! An op `y = f(x, …)` that computes in a layout gives one more e-node, `f` on operands stored so,
+//! and two that change its result's layout there and back. So changes of layout can be anywhere
+//! between ops, which of them stay is for the extraction to choose, and the e-graph grows by a
+//! constant for each op and layout: what rules that move single changes step by step would find
+//! after as many rounds as ops, and with a change at every edge, is there at once.
+//!
+//! What an op says of layouts is its [`LayoutClass`](tir_graph::layout::LayoutClass); no op is
+//! named here but the one that changes layouts.
+
+use egg::Id;
+use tir::{Name, Op, Type, Work};
+use tir_graph::Relayout;
+use tir_graph::layout::{Layout, operands_in, retyped, rule_of};
+
+use crate::cost_model::CostModel;
+use crate::graph::{Ask, Graph};
+use crate::node::{Head, Node};
+use crate::scratch::{self, Scratch};
+
+/// The layouts of activations that a machine asks for: channels last, and channels in blocks of
+/// its matrix unit. None if runs of single elements cost no more than long ones.
+pub fn wanted(model: &CostModel) -> Vec<Layout> {
+    if model.granule <= 4 {
+        return Vec::new();
+    }
+    let block = model.matrix.n;
+    let mut names = vec!["NHWC".to_string()];
+    if block > 1 && block == model.matrix.k {
+        names.push(format!("NCHW{block}c"));
+    }
+    names.iter().filter_map(|n| Layout::new(n).ok()).collect()
+}
+
+/// Adds every op in every layout; says how many ops were added.
+pub fn add(graph: &mut Graph, scratch: &mut Scratch, layouts: &[Layout]) -> usize {
+    let mut added = 0;
+    for id in graph.ids() {
+        for node in graph[id].nodes.clone() {
+            let home = Layout::of(graph.ty(id));
+            let back = home.is_some().then_some(None);
+            for layout in layouts.iter().map(Some).chain(back) {
+                if layout != home && in_layout(graph, scratch, id, &node, layout).is_some() {
+                    added += 1;
+                }
+            }
+        }
+    }
+    graph.rebuild();
+    added
+}
+
+/// Adds an op in a layout, and the changes between it and the class that it is in.
+fn in_layout(
+    graph: &mut Graph,
+    scratch: &mut Scratch,
+    id: Id,
+    node: &Node,
+    layout: Option<&Layout>,
+) -> Option<()> {
+    let Head::Op { region: None, .. } = node.head else {
+        return None;
+    };
+    let name = graph.name_of(node)?;
+    let rule = rule_of(name.info()?)?;
+    if graph.types(id).len() != 1 {
+        return None;
+    }
+    let layouts = scratch::ask(graph, node, |op| operands_in(rule, op, layout))??;
+    let mut operands = Vec::new();
+    for (child, layout) in node.children.iter().zip(&layouts) {
+        operands.push(stored(graph, scratch, *child, layout.as_ref())?);
+    }
+    let ty = graph.ty(id);
+    let attrs = graph.attrs_of(node).to_vec();
+    let head = scratch.head(graph, name, &attrs, &[Layout::on(layout, ty)], &operands)?;
+    let made = graph.add(Node::new(head, operands));
+    let there = stored(graph, scratch, id, layout)?;
+    graph.union(made, there);
+    let home = change(graph, scratch, made, ty)?;
+    graph.union(id, home);
+    Some(())
+}
+
+/// The class of a value stored in a layout; constants are stored so at once.
+fn stored(graph: &mut Graph, scratch: &mut Scratch, id: Id, layout: Option<&Layout>) -> Option<Id> {
+    let id = graph.find(id);
+    let (from, to) = (graph.ty(id), Layout::on(layout, graph.ty(id)));
+    if Layout::of(from) == layout {
+        return Some(id);
+    }
+    if let Some(constant) = graph.constant(id) {
+        let node = graph[id].nodes.iter().find_map(|node| graph.name_of(node));
+        let dialect = node.map_or("graph", |name| name.dialect());
+        let node = scratch::constant(graph, dialect, retyped(constant, to)?, to)?;
+        return Some(graph.add(node));
+    }
+    relayout(graph, scratch, id, to)
+}
+
+fn relayout(graph: &mut Graph, scratch: &mut Scratch, id: Id, to: Type) -> Option<Id> {
+    let is_change = |node: &&Node| graph.name_of(node) == Some(Relayout::name());
+    let changes = graph[id].nodes.iter().filter(is_change);
+    // What it was changed from is there already.
+    let mut sources = changes.map(|node| graph.find(node.children[0]));
+    if let Some(source) = sources.find(|source| graph.ty(*source) == to) {
+        return Some(source);
+    }
+    change(graph, scratch, id, to)
+}
+
+/// The e-node that changes a layout, whatever is there.
+fn change(graph: &mut Graph, scratch: &mut Scratch, id: Id, to: Type) -> Option<Id> {
+    let head = scratch.head(graph, Relayout::name(), &[], &[to], &[id])?;
+    Some(graph.add(Node::new(head, [id])))
+}
+
+/// The work of an op with the bytes that are paid for: runs below the machine's granule cost as
+/// much as one. An op that prefers a dimension reads and writes runs along it; changing a layout
+/// is contiguous on one side only.
+pub fn paid(graph: &Graph, model: &CostModel, node: &Node, mut work: Work) -> Work {
+    let Head::Op { types, .. } = node.head else {
+        return work;
+    };
+    let Some(info) = graph.name_of(node).and_then(Name::info) else {
+        return work;
+    };
+    let results = graph.analysis.tables.types.get(types);
+    if info.name == Relayout::name() {
+        let (from, to) = (graph.ty(node.children[0]), results[0]);
+        let run = common_run(from, to);
+        if run == 0 {
+            return Work {
+                scalars: 0,
+                reads: vec![0],
+                writes: vec![0],
+                ..work
+            };
+        }
+        work.scalars = 0;
+        for bytes in &mut work.writes {
+            *bytes = model.paid(*bytes, run * size(to));
+        }
+        return work;
+    }
+    let prefers =
+        rule_of(info).and_then(|rule| scratch::ask(graph, node, |op| rule.prefers(op.ir, op.id))?);
+    let Some([data, weights]) = prefers else {
+        return work;
+    };
+    let run = |ty: Type, dim: usize| contiguous(ty, dim, model.matrix.n) * size(ty);
+    for ((bytes, child), dim) in work
+        .reads
+        .iter_mut()
+        .zip(&node.children)
+        .zip([data, weights])
+    {
+        *bytes = model.paid(*bytes, run(graph.ty(*child), dim));
+    }
+    for (bytes, ty) in work.writes.iter_mut().zip(results) {
+        *bytes = model.paid(*bytes, run(*ty, data));
+    }
+    work
+}
+
+fn size(ty: Type) -> u64 {
+    ty.elem()
+        .bits()
+        .map_or(1, |bits| u64::from(bits.div_ceil(8)))
+}
+
+/// The dimensions of storage that are no unit dimensions, innermost first: the dimension of the
+/// shape and the number of positions.
+fn axes(ty: Type) -> Vec<(usize, u64)> {
+    let shape = ty.shape().unwrap_or(&[]);
+    let (dims, sizes): (Vec<usize>, Vec<i64>) = match Layout::of(ty) {
+        Some(layout) => {
+            let dims = layout.axes().iter().map(|axis| axis.dim);
+            (dims.collect(), layout.shape(shape))
+        }
+        None => ((0..shape.len()).collect(), shape.to_vec()),
+    };
+    let all = dims.into_iter().zip(sizes).rev();
+    let all = all.map(|(d, n)| (d, u64::try_from(n).unwrap_or(0)));
+    all.filter(|(_, n)| *n != 1).collect()
+}
+
+/// Elements in a run of a tile that takes `block` positions of a dimension at a time.
+fn contiguous(ty: Type, dim: usize, block: u64) -> u64 {
+    match axes(ty)[..] {
+        [] => 1,
+        [(d, n), (_, next), ..] if d == dim && n == block => n * next,
+        [(d, n), ..] if d == dim => n.min(block),
+        _ => 1,
+    }
+}
+
+/// Elements in a row that is contiguous in both layouts; 0 if nothing moves.
+fn common_run(from: Type, to: Type) -> u64 {
+    let (from, to) = (axes(from), axes(to));
+    match (&from[..], &to[..]) {
+        (a, b) if a == b => 0,
+        ([(d, n), ..], [(e, m), ..]) if d == e => *n.min(m),
+        _ => 1,
+    }
+}

@@ -173,7 +173,7 @@ fn a_failing_pass_leaves_no_output() {
     assert!(!out.exists());
     let text = std::fs::read_to_string(&reproducer).expect("a reproducer");
     assert!(
-        text.starts_with("// RUN: tir-opt %s --pass-pipeline='stamp,fail'\n"),
+        text.starts_with("// RUN: my-opt %s --pass-pipeline='stamp,fail'\n"),
         "{text}"
     );
     assert_eq!(run_on(text.as_bytes(), &["--stamp", &flags[0]]).code, 0);

@@ -89,7 +89,7 @@ fn taken(x: &Array, from: &Place, shape: &[usize]) -> Result<Data, Failure> {
     Ok(y.into())
 }
 
-fn only<'a>(inputs: &'a [Data]) -> Result<&'a Array, Failure> {
+fn only(inputs: &[Data]) -> Result<&Array, Failure> {
     match tensors(inputs)?[..] {
         [x] => Ok(x),
         _ => Err("expects one operand".into()),

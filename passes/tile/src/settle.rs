@@ -91,7 +91,7 @@ fn join(ir: &mut Ir, op: OpId) {
         }
         _ => false,
     };
-    if !stays_inside(ir, &outer) && !(equal && only_pads(ir, &inner)) {
+    if !(stays_inside(ir, &outer) || equal && only_pads(ir, &inner)) {
         return;
     }
     let moved = inner.access.exprs.iter().zip(&inner.static_offsets);

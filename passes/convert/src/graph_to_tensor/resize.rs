@@ -101,7 +101,7 @@ fn regular(positions: &[i64]) -> Option<Regular> {
     let repeat = positions.iter().take_while(|p| **p == start).count();
     let step = positions.get(repeat).map_or(1, |next| next - start);
     let fits = |(i, p): (usize, &i64)| *p == start + step * (i / repeat) as i64;
-    let all = positions.len() % repeat == 0 && positions.iter().enumerate().all(fits);
+    let all = positions.len().is_multiple_of(repeat) && positions.iter().enumerate().all(fits);
     all.then_some(Regular {
         start,
         step,

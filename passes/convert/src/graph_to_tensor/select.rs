@@ -139,7 +139,7 @@ fn choose(choose: Where, op: OpId, rw: &mut Rewriter<'_>) -> Result<(), Decline>
     let y = elementwise(rw, ty, &inputs, |rw, args| {
         let [condition, x, y] = [0, 1, 2].map(|i: usize| args[places[i]]);
         rw.add(Select {
-            condition: condition,
+            condition,
             true_value: x,
             false_value: y,
         })

@@ -364,7 +364,7 @@ fn compare(left: &[Data], right: &[Data]) -> Result<usize, String> {
                     }
                     let whole = x.fract() == 0.0 && y.fract() == 0.0 && x.abs() < 1e6;
                     let near = if whole { 0.0 } else { TOLERANCE * largest };
-                    if !((x - y).abs() <= near) {
+                    if (x - y).abs() > near || (x - y).is_nan() {
                         return Err(format!(
                             "{} the left side is {x}, the right side {y}",
                             place()

@@ -15,6 +15,14 @@ pub(crate) fn workspace_root(start: &Path) -> Option<PathBuf> {
         .map(Path::to_path_buf)
 }
 
+/// Where cargo puts what it builds of a workspace.
+pub(crate) fn target_dir(root: &Path) -> PathBuf {
+    match std::env::var_os("CARGO_TARGET_DIR") {
+        Some(dir) => root.join(dir),
+        None => root.join("target"),
+    }
+}
+
 /// Builds the workspace in the profile of the tools in `tool_dir`; cargo decides what is stale.
 pub(crate) fn build(root: &Path, tool_dir: &Path) -> Result<(), String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());

@@ -195,6 +195,13 @@ fn config(cli: &Cli) -> Result<Config, String> {
         if ours && !cli.no_build {
             build::build(&root, dir)?;
         }
+        // Those of the workspace may lie elsewhere: this program may be that of another one.
+        if ours && let (true, Some(profile)) = (is_profile(dir), dir.file_name()) {
+            let own = build::target_dir(&root).join(profile);
+            if own != dir {
+                config.tool_dirs.push(own);
+            }
+        }
         config.tool_dirs.push(dir.to_path_buf());
         if let Some(target) = dir.parent().filter(|_| is_profile(dir)) {
             config.temp = target.join("lit");
@@ -215,7 +222,7 @@ fn config(cli: &Cli) -> Result<Config, String> {
     config.timeout = cli.timeout;
     config.jobs = cli.jobs.unwrap_or(config.jobs).max(1);
     config.program = Some(program);
-    if !cli.no_round_trip && config.find_program("tir-opt").is_some() {
+    if !cli.no_round_trip {
         config.round_trip = Some(Command::new("tir-opt", &["--verify-roundtrip"]));
     }
     Ok(config)

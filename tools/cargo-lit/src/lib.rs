@@ -20,6 +20,7 @@ mod engine;
 mod exec;
 mod features;
 mod filecheck;
+mod local;
 mod round_trip;
 mod shell;
 mod subst;

@@ -4,29 +4,40 @@
 //! - that say `// NO-ROUNDTRIP`,
 //! - whose RUN lines use `--split-input-file` or `--verify-diagnostics` (pieces may be invalid),
 //! - that a RUN line gives to a command under `not`, and files marked XFAIL (the text may be invalid),
-//! - that no RUN line gives to a stock tool (a driver of another dialect list reads them).
+//! - that no RUN line gives to a reader: a stock tool, or one that `lit.local` names.
 
 use crate::config::Config;
 use crate::exec::{self, Verdict};
+use crate::local::Local;
 use crate::shell::{Part, Pipeline, Redirect};
 use crate::test_file::TestFile;
 use std::path::Path;
 use std::time::Instant;
 
-/// Programs that read the dialects the round trip knows.
+/// Programs that read a file, where no `lit.local` names others.
 const STOCK: [&str; 3] = ["tir-opt", "tir-run", "tir-translate"];
 /// A reader's option that the round trip needs as well.
 const UNREGISTERED: &str = "allow-unregistered-dialect";
 
 /// The command line of the check, or none when the file is exempt. `lines` are the RUN lines with
-/// substitutions made.
+/// substitutions made, `local` is what the file's folder says.
 pub(crate) fn command(
     config: &Config,
     source: &Path,
     file: &TestFile,
     lines: &[Vec<Pipeline>],
+    local: Option<&Local>,
 ) -> Option<Vec<String>> {
     let check = config.round_trip.as_ref()?;
+    // Without the stock tools nothing can be said; what a folder names must be there.
+    if local.is_none() && config.find_program(&check.program).is_none() {
+        return None;
+    }
+    let readers = local.map_or(STOCK.map(String::from).to_vec(), |l| l.readers.clone());
+    let is_reader = |program: &str| {
+        let name = program.rsplit('/').next().unwrap_or(program);
+        readers.iter().any(|reader| reader == name)
+    };
     let is_tir = source.extension().is_some_and(|e| e == "tir");
     if !is_tir || file.no_round_trip || !file.xfail.is_empty() {
         return None;
@@ -45,18 +56,18 @@ pub(crate) fn command(
         .iter()
         .flatten()
         .any(|l| l.negated && l.parts.iter().any(|p| reads(p, &path)));
-    let readers: Vec<&&Part> = parts.iter().filter(|p| reads(p, &path)).collect();
-    if negated
-        || readers
-            .iter()
-            .any(|p| p.words[0] == "not" && program(p).is_some_and(is_stock))
-    {
+    let read_by: Vec<&&Part> = parts
+        .iter()
+        .filter(|p| reads(p, &path) && program(p).is_some_and(is_reader))
+        .collect();
+    if negated || read_by.iter().any(|p| p.words[0] == "not") {
         return None;
     }
-    if !lines.is_empty() && !readers.iter().any(|p| program(p).is_some_and(is_stock)) {
+    if !lines.is_empty() && read_by.is_empty() {
         return None;
     }
-    let mut words = vec![check.program.clone()];
+    let checker = local.and_then(|l| l.readers.first());
+    let mut words = vec![checker.unwrap_or(&check.program).clone()];
     words.extend(check.args.iter().cloned());
     if option(UNREGISTERED) {
         words.push(format!("--{UNREGISTERED}"));
@@ -74,10 +85,6 @@ fn is_option(word: &str, name: &str) -> bool {
     let body = word.trim_start_matches('-');
     word.starts_with('-')
         && (body == name || body.strip_prefix(name).is_some_and(|r| r.starts_with('=')))
-}
-
-fn is_stock(program: &str) -> bool {
-    STOCK.contains(&program.rsplit('/').next().unwrap_or(program))
 }
 
 /// The program of a command, `not`s aside.

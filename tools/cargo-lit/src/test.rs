@@ -2,6 +2,7 @@
 
 use crate::config::Config;
 use crate::exec::{Ran, Session, Verdict};
+use crate::local::Local;
 use crate::shell::{self, Pipeline};
 use crate::subst::{self, Paths};
 use crate::suite::Test;
@@ -162,7 +163,12 @@ fn run_lines(config: &Config, test: &Test, file: &TestFile, start: Instant) -> (
             Verdict::TimedOut(commands) => return (Status::TimedOut, head + &report(&commands)),
         }
     }
-    let Some(words) = round_trip::command(config, &test.path, file, &lines) else {
+    let local = match Local::of(config, &test.path) {
+        Ok(local) => local,
+        Err(e) => return (Status::Failed, format!("  {e}\n")),
+    };
+    let words = round_trip::command(config, &test.path, file, &lines, local.as_ref());
+    let Some(words) = words else {
         return match lines.is_empty() {
             true => no_run_line(test, file),
             false => (Status::Passed, String::new()),

@@ -320,6 +320,11 @@ fn round_trip() {
                 "flag.tir",
                 "// RUN: tir-opt --allow-unregistered-dialect %s\n// unregistered",
             ),
+            ("local/lit.local", "# ours\nREADERS: my-opt, my-run\n"),
+            ("local/below/mine.tir", "// RUN: my-run %s\n// broken"),
+            ("local/stock.tir", "// RUN: tir-opt %s\n// broken"),
+            ("wrong/lit.local", "READER: my-opt\n"),
+            ("wrong/any.tir", "// RUN: true"),
         ],
     );
     let tools = root.join("tools");
@@ -333,9 +338,11 @@ fn round_trip() {
         grep -q 'unregistered$' \"$f\" && exit 1\n\
         exit 0;; esac\n\
         echo tir\n";
-    let tool = tools.join("tir-opt");
-    std::fs::write(&tool, script).unwrap();
-    Command::new("chmod").arg("+x").arg(&tool).status().unwrap();
+    for name in ["tir-opt", "my-opt", "my-run"] {
+        let tool = tools.join(name);
+        std::fs::write(&tool, script).unwrap();
+        Command::new("chmod").arg("+x").arg(&tool).status().unwrap();
+    }
     let mut config = config(&root);
     config.tool_dirs.push(tools);
     config.round_trip = Some(tir_lit::Command::new("tir-opt", &["--verify-roundtrip"]));
@@ -345,7 +352,19 @@ fn round_trip() {
         .filter(|o| o.status.is_failure())
         .map(|o| o.name.as_str())
         .collect();
-    assert_eq!(failed, ["test/bad.tir", "test/only-bad.tir"]);
+    let wanted = [
+        "test/bad.tir",
+        "test/local/below/mine.tir",
+        "test/only-bad.tir",
+        "test/wrong/any.tir",
+    ];
+    assert_eq!(failed, wanted);
+    let report = |name: &str| {
+        let of = outcomes.iter().find(|o| o.name == name);
+        of.map_or("", |o| o.report.as_str())
+    };
+    assert!(report("test/local/below/mine.tir").contains("$ my-opt --verify-roundtrip"));
+    assert!(report("test/wrong/any.tir").contains("line 1: expected READERS:"));
     assert!(outcomes[0].report.contains("round trip") && outcomes[0].report.contains("differs"));
 }
 

@@ -32,6 +32,12 @@ const RANKS: [&[&str]; 5] = [
     &["accel"],
 ];
 
+/// A dialect from outside, kept here: what a user's crate would be.
+pub(crate) const PLUGIN: &str = "test/plugin";
+
+/// What its drivers are made of, besides.
+pub(crate) const DRIVERS: [&str; 2] = ["tir-opt", "tir-run"];
+
 /// Crates of the layer `ir` that a dialect may use: the façade, which a plugin has too.
 const DOORS: [&str; 1] = ["tir"];
 
@@ -44,6 +50,8 @@ be understood and replaced without those above it";
 const ONE_OWNER: &str = "an outside crate has one owner, so that it can be replaced in one place";
 const NO_BACK_DOOR: &str = "built-in dialects use no door that a plugin lacks: the façade, other \
 dialects, and pure functions";
+pub(crate) const OUTSIDE: &str = "a dialect from outside needs the façade and dialects, and a driver the \
+libraries of the tools; what it cannot do with them nobody outside can";
 const RANK: &str = "dialects use each other one way, so that a program can leave the upper levels \
 behind";
 const GENERIC: &str = "generic passes ask interfaces; they work on dialects that nobody here knows";
@@ -173,6 +181,16 @@ pub fn check_package(
                 Some(_) => {}
                 None if DOORS.contains(&name.as_str()) => {}
                 None => broken(format!("a dialect depends on `{name}`"), NO_BACK_DOOR),
+            }
+        }
+        if folder == PLUGIN {
+            let dialect = target.as_deref().and_then(layer) == Some(1);
+            let mut open = DOORS.iter().chain(&DRIVERS);
+            if !dialect && !open.any(|door| door == name) {
+                broken(
+                    format!("a dialect from outside depends on `{name}`"),
+                    OUTSIDE,
+                );
             }
         }
         let generic = folder == "passes/generic" && name != "tir-builtin";

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::Violation;
-use crate::crates::{dialects, relative};
+use crate::crates::{DRIVERS, OUTSIDE, PLUGIN, dialects, relative};
 use crate::rust_text::RustText;
 
 /// Folders whose `.rs` files are checked.
@@ -100,6 +100,14 @@ pub fn check_file(file: &str, text: &str, uses_graph: bool, found: &mut Vec<Viol
     if file.starts_with("passes/generic/src/") {
         for (line, message) in named_dialects(&rust) {
             broken(line, message, GENERIC);
+        }
+    }
+    let plugin = file.strip_prefix(PLUGIN);
+    if plugin.is_some_and(|path| !path.starts_with("/src/bin/")) {
+        for crate_name in DRIVERS.map(|name| name.replace('-', "_")) {
+            for line in rust.lines_with(&crate_name) {
+                broken(line, format!("`{crate_name}` outside of a driver"), OUTSIDE);
+            }
         }
     }
     if is_below_tensor(file, uses_graph) {
@@ -214,6 +222,15 @@ mod tests {
         found.sort();
         assert_eq!(found, expected);
         assert_eq!(messages("passes/convert/src/a.rs", text), [""; 0]);
+    }
+
+    #[test]
+    fn drivers_of_a_dialect_from_outside() {
+        let text = "//! A file.\nfn main() { tir_opt::main(tir_opt::stock()) }\n";
+        let expected = ["2: `tir_opt` outside of a driver"];
+        assert_eq!(messages("test/plugin/src/lib.rs", text), expected);
+        assert_eq!(messages("test/plugin/src/bin/x.rs", text), [""; 0]);
+        assert_eq!(messages("tools/x/src/lib.rs", text), [""; 0]);
     }
 
     #[test]

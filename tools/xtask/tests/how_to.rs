@@ -1,12 +1,14 @@
 //! The how-to pages work as they are written: each is applied to a copy of the repository, touches
-//! at most three files, builds, and its test passes.
+//! at most three files, builds, and its test passes. The page about dialects makes a folder beside
+//! the copy and touches nothing in it; its commands are run as they stand.
 //!
 //! The info string of a code block says what becomes of it: `new=PATH` is a new file,
 //! `append=PATH` goes to the end of one, and in `edit=PATH` each run of lines that begin with `-`
 //! is text to be found, and the run of `+` behind it what replaces it.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 use std::{fs, io};
 
@@ -159,7 +161,8 @@ fn prepare(root: &Path, copy: &Path, steps: &[Step]) -> io::Result<BTreeSet<Stri
     Ok(touched)
 }
 
-fn run(what: &str, command: &mut Command) {
+/// Runs a command that must succeed; gives what it printed.
+fn run(what: &str, command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|e| panic!("{what}: {e}"));
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     assert!(
@@ -168,6 +171,7 @@ fn run(what: &str, command: &mut Command) {
         text(&output.stdout),
         text(&output.stderr)
     );
+    text(&output.stdout)
 }
 
 #[test]
@@ -206,6 +210,67 @@ fn pages_work_as_written() {
         lit.arg("--tools").arg(home.join("debug")).args(tests);
         lit.current_dir(&copy);
         run(&format!("{page}: cargo lit"), &mut lit);
+    }
+    // Behind the others: they share what is built.
+    dialect_from_outside(&root, &home, &copy);
+}
+
+/// The lines of the `sh` blocks of a page.
+fn commands(page: &str) -> Vec<&str> {
+    let blocks = page.split("```").skip(1).step_by(2);
+    let blocks = blocks.filter_map(|block| block.strip_prefix("sh\n"));
+    blocks.flat_map(str::lines).collect()
+}
+
+/// A folder outside of the repository, the same each time, so that cargo builds only what changed.
+fn beside(root: &Path) -> PathBuf {
+    let mut hasher = DefaultHasher::new();
+    root.hash(&mut hasher);
+    let name = format!("tir-how-to-{:016x}", hasher.finish());
+    std::env::temp_dir().join(name)
+}
+
+/// Follows the page about dialects; `copy` becomes the repository as it is.
+fn dialect_from_outside(root: &Path, home: &Path, copy: &Path) {
+    let file = root.join("docs/how-to/add-a-dialect.md");
+    let page = fs::read_to_string(file).expect("the page can be read");
+    let steps = steps(&page);
+    prepare(root, copy, &[]).expect("the copy can be written");
+    let folder = beside(root);
+    let (bits, tir) = (folder.join("bits"), folder.join("tir"));
+    // Nothing is there that the page does not say, but the versions of outside crates.
+    let _ = fs::remove_dir_all(&bits);
+    fs::create_dir_all(&bits).expect("a folder outside can be made");
+    let _ = fs::remove_file(&tir);
+    std::os::unix::fs::symlink(copy, &tir).expect("a link can be made");
+    fs::copy(root.join("Cargo.lock"), bits.join("Cargo.lock")).expect("the lock can be copied");
+    for step in &steps {
+        let inside = Path::new(&step.path).components();
+        let inside = { inside }.all(|part| matches!(part, Component::Normal(_)));
+        assert!(
+            step.what == "new" && inside,
+            "{} is a file of ours",
+            step.path
+        );
+        let text = applied(step, None);
+        write(&bits.join(&step.path), text.as_bytes()).expect("the file can be written");
+    }
+    let commands = commands(&page);
+    assert!(!commands.is_empty(), "the page runs nothing");
+    for line in commands {
+        let mut words = line.split_whitespace();
+        let mut command = Command::new(words.next().expect("a line is a command"));
+        command.args(words).current_dir(&bits);
+        command.env("CARGO_TARGET_DIR", home);
+        command.env("CARGO_NET_OFFLINE", "true");
+        // As in the workspace, so that outside crates need not be built again.
+        command.env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only");
+        // Not those that cargo sets for a test.
+        command.env_remove("CARGO").env_remove("CARGO_MANIFEST_DIR");
+        let shown = run(&format!("add-a-dialect: {line}"), &mut command);
+        let tests = steps.iter().filter(|s| s.path.ends_with(".tir")).count();
+        let summary = format!("{tests} passed, 0 failed, 0 skipped");
+        assert!(shown.contains(&summary), "add-a-dialect: {line}:\n{shown}");
     }
 }
 

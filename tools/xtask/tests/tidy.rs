@@ -90,6 +90,22 @@ fn dialects_have_no_back_door() {
 }
 
 #[test]
+fn a_dialect_from_outside_has_the_front_door() {
+    let behind = broken("test/plugin", "tir-core", Some("ir/core"), None);
+    assert_eq!(behind, ["9: a dialect from outside depends on `tir-core`"]);
+    let pass = broken("test/plugin", "tir-levels", Some("passes/levels"), None);
+    assert_eq!(pass.len(), 1);
+    assert_eq!(broken("test/plugin", "libc", None, None).len(), 1);
+    for (name, path) in [
+        ("tir", "ir/tir"),
+        ("tir-graph", "dialects/graph"),
+        ("tir-opt", "tools/tir-opt"),
+    ] {
+        assert!(broken("test/plugin", name, Some(path), None).is_empty());
+    }
+}
+
+#[test]
 fn generic_passes_depend_on_no_dialect() {
     let arith = broken("passes/generic", "tir-arith", Some("dialects/arith"), None);
     assert_eq!(arith, ["9: depends on the dialect `tir-arith`"]);

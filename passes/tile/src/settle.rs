@@ -4,8 +4,9 @@
 use std::collections::HashSet;
 
 use tir::{AffineExpr, AffineMap, At, Builder, DYNAMIC, Ir, OpId, Ret, Rets, Value};
+use tir_loop::For;
 use tir_tensor::generic::iterators;
-use tir_tensor::{Generic, InsertSlice, TransferRead, Yield};
+use tir_tensor::{Empty, Generic, InsertSlice, TransferRead, TransferWrite, Yield};
 
 /// Makes every whole-tensor read one that a loop nest takes in, and every part that is put
 /// somewhere the result of a nest.
@@ -28,7 +29,10 @@ pub fn settle(func: &mut Ir) {
             continue;
         }
         if let Some(InsertSlice { source, .. }) = func.get(*op) {
-            let nest = func.owner(source).filter(|p| func.is::<Generic>(*p));
+            // What is computed by a nest, or was tiled before, can be computed there.
+            let nest = func.owner(source).filter(|p| {
+                func.is::<Generic>(*p) || func.is::<For>(*p) || func.is::<TransferWrite>(*p)
+            });
             let free = nest.is_some_and(|p| top(func, p)) && taken.insert(source);
             if !free {
                 let copy = copied(func, At::Before(*op), source);
@@ -36,6 +40,20 @@ pub fn settle(func: &mut Ir) {
             }
         }
     }
+}
+
+/// Whether a nest works on tiles in near memory: it was tiled before.
+pub fn is_near(ir: &Ir, op: OpId) -> bool {
+    let near = |value: Value| {
+        let empty = ir.def::<Empty>(value).and_then(|e| e.space);
+        let read = ir.def::<TransferRead>(value).and_then(|r| r.space);
+        empty.or(read).is_some()
+    };
+    ir.get::<Generic>(op).is_some_and(|nest| {
+        let start = nest.outputs.first().copied();
+        let before = start.and_then(|v| ir.owner(v)).filter(|p| *p != op);
+        nest.operands().any(near) || before.is_some_and(|p| is_near(ir, p))
+    })
 }
 
 /// A read of a tensor at places that are known.

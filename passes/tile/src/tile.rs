@@ -23,7 +23,9 @@ pub fn tile(func: &mut Ir, target: &Target<'_>, budget: Budget) -> Result<(), Ve
     }
     crate::settle::settle(func);
     let mut generics: Vec<OpId> = func.walk_ids();
-    generics.retain(|op| func.is::<Generic>(*op) && top_level(func, *op));
+    generics.retain(|op| {
+        func.is::<Generic>(*op) && top_level(func, *op) && !crate::settle::is_near(func, *op)
+    });
     let scope = Scope::new(generics, group);
     // From the last generic to the first: an elementwise step takes the reduction before it in.
     let mut done = HashSet::new();

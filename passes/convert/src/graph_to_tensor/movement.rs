@@ -24,6 +24,9 @@ pub(super) fn read(
     padding: Option<Value>,
     ty: Type,
 ) -> Value {
+    if ty.elements() == Some(0) {
+        return empty(rw, ty);
+    }
     let exprs: Vec<E> = (0..steps.len())
         .map(|d| E::Dim(d) * E::Const(steps[d]))
         .collect();

@@ -84,10 +84,15 @@ pub(super) fn resize(cx: &mut Cx, node: &Node) -> Outcome<()> {
             return fail(node, "has neither scales nor sizes");
         };
         count(list.len(), "sizes")?;
-        let list = kept_ratio(node, &axes, shape, list)?;
-        for (d, size) in axes.iter().zip(list) {
-            result[*d] = size;
-            scales[*d] = size as f32 / shape[*d] as f32;
+        let quotient = |(d, size): (&usize, &i64)| *size as f32 / shape[*d] as f32;
+        let quotients: Vec<f32> = axes.iter().zip(&list).map(quotient).collect();
+        let kept = kept_ratio(node, &quotients)?;
+        for (i, d) in axes.iter().enumerate() {
+            scales[*d] = kept.unwrap_or(quotients[i]);
+            result[*d] = match kept {
+                Some(scale) => (scale * shape[*d] as f32).round_ties_even() as i64,
+                None => list[i],
+            };
         }
     }
     let quotient = |d: usize| result[d] as f32 / shape[d] as f32;
@@ -107,25 +112,18 @@ pub(super) fn resize(cx: &mut Cx, node: &Node) -> Outcome<()> {
     cx.define(node, y)
 }
 
-/// The sizes that are asked for, made to keep the ratio of the dimensions if that is asked for too.
-fn kept_ratio(node: &Node, axes: &[usize], shape: &[i64], list: Vec<i64>) -> Outcome<Vec<i64>> {
-    let policy = node.string("keep_aspect_ratio_policy").map_err(Some)?;
-    let quotients = axes
-        .iter()
-        .zip(&list)
-        .map(|(d, n)| *n as f32 / shape[*d] as f32);
-    let scale = match policy.unwrap_or("stretch") {
-        "stretch" => return Ok(list),
-        "not_larger" => quotients.fold(f32::INFINITY, f32::min),
-        "not_smaller" => quotients.fold(0.0, f32::max),
+/// The one scale of all dimensions, if the ratio of the sizes is to be kept.
+fn kept_ratio(node: &Node, quotients: &[f32]) -> Outcome<Option<f32>> {
+    let policy = "keep_aspect_ratio_policy";
+    let said = node.string(policy).map_err(Some)?.unwrap_or("stretch");
+    let quotients = quotients.iter().copied();
+    Ok(match said {
+        "stretch" => None,
+        "not_larger" => Some(quotients.fold(f32::INFINITY, f32::min)),
+        "not_smaller" => Some(quotients.fold(0.0, f32::max)),
         other => {
-            let what = "keep_aspect_ratio_policy";
-            return fail(
-                node,
-                format!("attribute '{what}' is '{other}', which cannot be imported"),
-            );
+            let text = format!("attribute '{policy}' is '{other}', which cannot be imported");
+            return fail(node, text);
         }
-    };
-    let size = |d: &usize| (scale * shape[*d] as f32).round_ties_even() as i64;
-    Ok(axes.iter().map(size).collect())
+    })
 }

@@ -3,12 +3,14 @@
 
 pub mod bind;
 mod cli;
+mod execute;
 mod machine;
 mod on_machine;
 mod run;
 mod summary;
 
 pub use cli::Options;
+pub use execute::{Entry, Execution, execute};
 pub use machine::MachineSummary;
 pub use run::run;
 pub use summary::{Compared, InputSummary, OutputSummary, Summary};

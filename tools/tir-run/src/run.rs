@@ -1,15 +1,15 @@
 //! A run from the file to the summary.
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
-use tir::{Diagnostic, FunctionType, Ir, Name, OpRef, Sources, TypeAttr};
+use tir::{Diagnostic, Ir, Sources};
 use tir_data::{Array, Comparison, Staged, npy};
-use tir_interp::{Data, Interpreter, Options as Limits};
+use tir_interp::Options as Limits;
 use tir_text::ParseOptions;
 
 use crate::bind::{self, Param, Source};
 use crate::cli::Options;
+use crate::execute::{Entry, Execution};
 use crate::on_machine;
 use crate::summary::{Compared, InputSummary, OutputSummary, Summary};
 
@@ -23,65 +23,41 @@ pub fn run(options: &Options, sources: &mut Sources) -> Result<Summary, Errors> 
         on_machine::replace(&mut module, file)?;
     }
     let module = module;
-    let (name, function) = function(&module, options.function.as_deref())?;
-    let signature = function
-        .attr("function_type")
-        .and_then(|a| a.get::<TypeAttr>()?.0.get::<FunctionType>());
-    let Some(signature) = signature else {
-        let what = function.name();
-        return Err(
-            Diagnostic::error(format!("@{name} is a {what}, no function"))
-                .at(function.loc())
-                .into(),
-        );
-    };
-    let params = bind::params(function, &signature.inputs);
-    let place = |e: Box<Diagnostic>| vec![e.or_at(function.loc())];
-    let inputs = bind::inputs(&params, &options.input, options.random).map_err(place)?;
+    let entry = Entry::of(&module, options.function.as_deref())?;
+    let place = |e: Box<Diagnostic>| vec![e.or_at(entry.loc)];
+    let inputs = bind::inputs(&entry.params, &options.input, options.random).map_err(place)?;
     let expected = expected(
         options,
-        signature.results.len() + params.iter().filter(|p| p.out).count(),
+        entry.results.len() + entry.params.iter().filter(|p| p.out).count(),
     )?;
-
     let limits = Limits {
         steps: options.max_steps,
         ..Limits::default()
     };
-    let mut interpreter = Interpreter::new(&module).with_options(limits);
-    on_machine::attach(&mut interpreter.env, &module, options.trace.is_some())?;
-    let args = arguments(&mut interpreter, &params, &inputs).map_err(place)?;
-    let start = Instant::now();
-    let results = interpreter.run(name, args.clone())?;
-    let seconds = start.elapsed().as_secs_f64();
-
-    // Before outputs are read: that is no part of the program.
-    let machine = on_machine::finish(&mut interpreter.env, &module)?;
-
-    let outputs = outputs(
-        &mut interpreter,
-        &signature.results,
-        &results,
-        &params,
-        &args,
-    )
-    .map_err(place)?;
+    let bound: Vec<(usize, &Array)> = inputs.iter().map(|(k, _, array)| (*k, array)).collect();
+    let Execution {
+        outputs,
+        machine,
+        trace,
+        seconds,
+    } = entry.execute(&module, &bound, limits, options.trace.is_some())?;
     let files = write_outputs(options, &outputs)?;
     if let Some(path) = &options.trace {
-        write_trace(path, machine.as_ref().map(|(_, trace)| trace.as_str()))?;
+        write_trace(path, trace.as_deref())?;
     }
     let mut summary = Summary {
         file: options.file.clone(),
-        function: format!("@{name}"),
+        function: format!("@{}", entry.name),
         inputs: inputs
             .iter()
-            .map(|(k, source, _)| input_summary(*k, &params[*k], source))
+            .map(|(k, source, _)| input_summary(*k, &entry.params[*k], source))
             .collect(),
         outputs: Vec::new(),
         ok: true,
         seconds,
         rtol: options.rtol,
         atol: options.atol,
-        machine: machine.map(|(summary, _)| summary),
+        machine,
         timing: options.timing,
     };
     for (k, array) in outputs.iter().enumerate() {
@@ -112,88 +88,6 @@ fn load(options: &Options, sources: &mut Sources) -> Result<Ir, Errors> {
     };
     tir_io::load_blobs(&module, folder)?;
     Ok(module)
-}
-
-/// The function of a name; without one, `main`, or the only public function with a body.
-fn function<'m>(module: &'m Ir, name: Option<&str>) -> Result<(Name, OpRef<'m>), Errors> {
-    let table = tir::SymbolTable::new(module);
-    let is_function = |op: &OpRef<'_>| {
-        let ty = op.attr("function_type").and_then(|a| a.get::<TypeAttr>());
-        ty.is_some_and(|ty| ty.0.is::<FunctionType>())
-    };
-    let all: Vec<(Name, OpRef<'m>)> = table.iter().filter(|(_, op)| is_function(op)).collect();
-    let names = || {
-        let names: Vec<String> = all
-            .iter()
-            .take(20)
-            .map(|(name, _)| format!("@{name}"))
-            .collect();
-        if names.is_empty() {
-            "none".to_string()
-        } else {
-            names.join(", ")
-        }
-    };
-    if let Some(name) = name {
-        let name = name.strip_prefix('@').unwrap_or(name);
-        let found = all.iter().find(|(other, _)| *other == name);
-        return found.copied().ok_or_else(|| {
-            let error = Diagnostic::error(format!("there is no function @{name}"));
-            vec![error.note(format!("the functions are {}", names()))]
-        });
-    }
-    if let Some(main) = all.iter().find(|(name, _)| *name == "main") {
-        return Ok(*main);
-    }
-    let public: Vec<_> = all.iter().filter(|(_, op)| tir::is_public(*op)).collect();
-    match public[..] {
-        [one] => Ok(*one),
-        _ => {
-            let error = format!(
-                "there are {} public functions and none is called main",
-                public.len()
-            );
-            let error = Diagnostic::error(error)
-                .note(format!("--function @NAME says which; they are {}", names()));
-            Err(vec![error])
-        }
-    }
-}
-
-fn arguments(
-    interpreter: &mut Interpreter<'_>,
-    params: &[Param],
-    inputs: &[(usize, Source, Array)],
-) -> Result<Vec<Data>, Box<Diagnostic>> {
-    let mut args = Vec::with_capacity(params.len());
-    for (k, param) in params.iter().enumerate() {
-        let input = inputs.iter().find(|(argument, ..)| *argument == k);
-        let data = match input {
-            Some((_, _, array)) => bind::to_data(&mut interpreter.env, param.ty, array),
-            None => bind::new_output(&mut interpreter.env, param.ty),
-        };
-        args.push(data.map_err(|e| Box::new(e.context(format_args!("argument {k}: "))))?);
-    }
-    Ok(args)
-}
-
-/// Results, then arguments marked as outputs.
-fn outputs(
-    interpreter: &mut Interpreter<'_>,
-    types: &[tir::Type],
-    results: &[Data],
-    params: &[Param],
-    args: &[Data],
-) -> Result<Vec<Array>, Box<Diagnostic>> {
-    let results = types.iter().copied().zip(results);
-    let marked = params.iter().zip(args).filter(|(param, _)| param.out);
-    let all = results.chain(marked.map(|(param, data)| (param.ty, data)));
-    all.enumerate()
-        .map(|(k, (ty, data))| {
-            let array = bind::to_array(&mut interpreter.env, ty, data);
-            array.map_err(|e| Box::new(e.context(format_args!("output {k}: "))))
-        })
-        .collect()
 }
 
 /// What the outputs should be.

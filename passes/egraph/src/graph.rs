@@ -18,6 +18,9 @@ pub struct Facts {
     pub constant: Option<Index>,
     /// Whether it is computed from constants alone, so that it need not be computed at run time.
     pub known: bool,
+    /// When this or a class that joined it was made, joined or came to be known more of, by
+    /// [`Knowledge::clock`].
+    pub changed: u32,
 }
 
 /// The analysis of the e-graph: tables, and facts bottom-up.
@@ -25,6 +28,8 @@ pub struct Facts {
 pub struct Knowledge {
     /// What the numbers in e-nodes stand for.
     pub tables: Tables,
+    /// The time, which whoever looks for changes moves on.
+    pub clock: u32,
 }
 
 /// The e-graph.
@@ -34,6 +39,7 @@ impl Analysis<Node> for Knowledge {
     type Data = Facts;
 
     fn make(graph: &mut Graph, node: &Node, _: Id) -> Facts {
+        let changed = graph.analysis.clock;
         match node.head {
             Head::Leaf(index) => {
                 let ty = graph.analysis.tables.leaves[index as usize];
@@ -41,6 +47,7 @@ impl Analysis<Node> for Knowledge {
                     types: graph.analysis.tables.types.add(vec![ty]),
                     constant: None,
                     known: false,
+                    changed,
                 }
             }
             Head::Result(index) => {
@@ -51,6 +58,7 @@ impl Analysis<Node> for Knowledge {
                     types: tables.types.add(vec![ty]),
                     constant: None,
                     known: tuple.known,
+                    changed,
                 }
             }
             Head::Op {
@@ -72,6 +80,7 @@ impl Analysis<Node> for Knowledge {
                     types,
                     constant: constant.then_some(attrs),
                     known: constant || computed,
+                    changed,
                 }
             }
         }
@@ -85,7 +94,11 @@ impl Analysis<Node> for Knowledge {
             (x, y) => x.or(y),
         };
         a.known |= b.known;
-        DidMerge(*a != before, (a.constant, a.known) != (b.constant, b.known))
+        // It is also asked when nothing joins but what is known of operands changed: so too much
+        // may be said to have changed, never too little.
+        a.changed = self.clock;
+        let told = |facts: &Facts| (facts.constant, facts.known);
+        DidMerge(told(a) != told(&before), told(a) != told(&b))
     }
 }
 

@@ -28,6 +28,7 @@ pub mod extract;
 pub mod graph;
 pub mod layout;
 pub mod matching;
+mod mirror;
 pub mod node;
 mod pass;
 pub mod rebuild;
@@ -35,6 +36,8 @@ pub mod region;
 pub mod report;
 pub mod saturate;
 pub mod scratch;
+pub mod search;
+pub mod view;
 
 pub use pass::Egraph;
 

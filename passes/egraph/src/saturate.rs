@@ -13,9 +13,11 @@ use tir::{Diagnostic, Name, Traits};
 
 use crate::apply::{Declined, Tree, add_right, left_tree};
 use crate::graph::{Ask, Graph};
-use crate::matching::{Bindings, Compiled};
+use crate::matching::{Compiled, Match};
 use crate::node::{Head, Node};
 use crate::scratch::{self, Fold, Scratch};
+use crate::search::{Place, Query};
+use crate::view::View;
 
 /// When saturation gives up.
 #[derive(Clone, Copy, Debug)]
@@ -105,6 +107,7 @@ pub fn saturate(
         explain,
         rests: vec![Rest::default(); rules.len()],
         applied: vec![FxHashSet::default(); rules.len()],
+        searched: vec![0; rules.len()],
         tried: FxHashSet::default(),
         out: Outcome {
             stop: Stop::Saturated,
@@ -132,7 +135,9 @@ struct Run<'a> {
     explain: bool,
     rests: Vec<Rest>,
     /// Places where a rule was applied already.
-    applied: Vec<FxHashSet<(Vec<Id>, Bindings)>>,
+    applied: Vec<FxHashSet<Place>>,
+    /// When a rule was last looked for: what did not change since then has been seen.
+    searched: Vec<u32>,
     /// E-nodes that were folded already, or cannot be.
     tried: FxHashSet<(Node, Vec<Option<u32>>)>,
     out: Outcome,
@@ -142,6 +147,7 @@ impl Run<'_> {
     fn run(&mut self) -> Result<(), Diagnostic> {
         self.graph.rebuild();
         self.fold();
+        let depth = self.rules.iter().map(Compiled::depth).max().unwrap_or(0);
         loop {
             if self.out.iterations == self.limits.iterations {
                 self.out.stop = Stop::Iterations;
@@ -151,6 +157,9 @@ impl Run<'_> {
             let before = (self.graph.total_number_of_nodes(), self.united());
             let mut rested = false;
             let mut found = Vec::new();
+            self.graph.analysis.clock += 1;
+            let now = self.graph.analysis.clock;
+            let view = View::new(self.graph, depth);
             for (at, rule) in self.rules.iter().enumerate() {
                 let joint = rule.roots.len() > 1;
                 if joint && self.out.iterations > self.limits.joint_iterations {
@@ -162,7 +171,13 @@ impl Run<'_> {
                     continue;
                 }
                 let allowed = self.limits.matches << rest.times.min(32);
-                let matches = rule.find(self.graph, allowed);
+                let query = Query {
+                    view: &view,
+                    since: self.searched[at],
+                    known: &self.applied[at],
+                    limit: allowed,
+                };
+                let matches = rule.find(&query);
                 if matches.len() > allowed {
                     rest.until = self.out.iterations + (REST << rest.times.min(32));
                     rest.times += 1;
@@ -170,6 +185,7 @@ impl Run<'_> {
                     rested = true;
                     continue;
                 }
+                self.searched[at] = now;
                 found.push((at, matches));
             }
             for (at, matches) in found {
@@ -203,7 +219,7 @@ impl Run<'_> {
         self.out.folded + self.out.fired.iter().map(|f| f.united).sum::<usize>()
     }
 
-    fn apply(&mut self, at: usize, found: &crate::matching::Match) -> Result<(), Diagnostic> {
+    fn apply(&mut self, at: usize, found: &Match) -> Result<(), Diagnostic> {
         let rule = &self.rules[at];
         let key = (found.roots.clone(), found.bindings.clone());
         if !self.applied[at].insert(key) {

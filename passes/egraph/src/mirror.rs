@@ -1,0 +1,75 @@
+//! Rules whose two roots are alike, so that one order of them is enough.
+
+use tir::Rule;
+use tir::rewrite::{AttrTerm, Call, Term, TermKind, TypeTerm, Var};
+
+/// Whether a rule has two roots that differ in the names of variables only, and its guards say
+/// the same of both.
+pub fn mirrored(rule: &Rule) -> bool {
+    let [a, b] = &rule.left[..] else { return false };
+    let mut swap: Vec<Option<Var>> = vec![None; rule.vars.len()];
+    if !alike(a, b, &mut swap) {
+        return false;
+    }
+    let involution =
+        |(at, to): (usize, &Option<Var>)| to.is_none_or(|to| swap[to.0] == Some(Var(at)));
+    if !swap.iter().enumerate().all(involution) {
+        return false;
+    }
+    let renamed = |call: &Call| rename(call, &swap);
+    rule.guards
+        .iter()
+        .all(|guard| rule.guards.contains(&renamed(guard)))
+}
+
+fn pair(a: Var, b: Var, swap: &mut [Option<Var>]) -> bool {
+    for (from, to) in [(a, b), (b, a)] {
+        if swap[from.0].is_some_and(|known| known != to) {
+            return false;
+        }
+        swap[from.0] = Some(to);
+    }
+    true
+}
+
+fn alike(a: &Term, b: &Term, swap: &mut [Option<Var>]) -> bool {
+    let types = match (&a.ty, &b.ty) {
+        (Some(TypeTerm::Var(x)), Some(TypeTerm::Var(y))) => pair(*x, *y, swap),
+        (x, y) => x == y,
+    };
+    let kinds = match (&a.kind, &b.kind) {
+        (TermKind::Var(x), TermKind::Var(y)) => pair(*x, *y, swap),
+        (TermKind::Op(x), TermKind::Op(y)) => {
+            let heads = x.name == y.name
+                && x.result == y.result
+                && x.operands.len() == y.operands.len()
+                && x.attrs.len() == y.attrs.len();
+            heads
+                && x.operands
+                    .iter()
+                    .zip(&y.operands)
+                    .all(|(x, y)| alike(x, y, swap))
+                && x.attrs.iter().zip(&y.attrs).all(|((m, x), (n, y))| {
+                    m == n
+                        && match (x, y) {
+                            (AttrTerm::Var(x), AttrTerm::Var(y)) => pair(*x, *y, swap),
+                            (x, y) => x == y,
+                        }
+                })
+        }
+        (x, y) => x == y,
+    };
+    types && kinds
+}
+
+fn rename(call: &Call, swap: &[Option<Var>]) -> Call {
+    let args = call.args.iter().map(|arg| match arg {
+        AttrTerm::Var(var) => AttrTerm::Var(swap[var.0].unwrap_or(*var)),
+        AttrTerm::Call(call) => AttrTerm::Call(rename(call, swap)),
+        AttrTerm::Literal(literal) => AttrTerm::Literal(literal.clone()),
+    });
+    Call {
+        function: call.function,
+        args: args.collect(),
+    }
+}

@@ -7,16 +7,8 @@ use tir::{Attr, Name, Traits, Type, TypeAttr};
 use crate::graph::{Ask, Graph};
 use crate::matching::{Bindings, Bound, Compiled, Match, Pick, computed};
 use crate::node::{Head, Node};
+use crate::proof::journal::Tree;
 use crate::scratch::{self, Scratch};
-
-/// A term as it was built or found: what a proof shows.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum Tree {
-    /// A class that a variable stands for.
-    Class(Id),
-    /// An e-node with terms for its children.
-    Node(Head, Vec<Tree>),
-}
 
 /// Why nothing was added.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -91,7 +83,7 @@ impl Build<'_> {
         let expected = said.or(expected);
         match &term.kind {
             TermKind::Var(var) => match &self.bindings[var.0] {
-                Some(Bound::Value(id)) => Ok((*id, Tree::Class(*id))),
+                Some(Bound::Value(id)) => Ok((*id, Tree::of(self.graph, *id))),
                 _ => Err(Declined::Untyped),
             },
             TermKind::Literal(literal) => self.literal(literal, expected),
@@ -130,7 +122,8 @@ impl Build<'_> {
             if let TermKind::Var(var) = operand.kind
                 && let Some(Bound::Values(all)) = &self.bindings[var.0]
             {
-                *slot = Some(all.iter().map(|id| (*id, Tree::Class(*id))).collect());
+                let all = all.iter().map(|id| (*id, Tree::of(self.graph, *id)));
+                *slot = Some(all.collect());
             } else if !matches!(operand.kind, TermKind::Literal(_)) {
                 let value = self.term(operand, None)?;
                 if same {
@@ -195,7 +188,7 @@ pub fn left_tree(graph: &Graph, rule: &Compiled, found: &Match, at: usize) -> Tr
     let numbered = &rule.terms[at];
     if let TermKind::Var(var) = &numbered.term.kind {
         return match &found.bindings[var.0] {
-            Some(Bound::Value(id)) => Tree::Class(*id),
+            Some(Bound::Value(id)) => Tree::of(graph, *id),
             other => panic!("internal error: an operand is bound to {other:?}"),
         };
     }
@@ -214,10 +207,15 @@ pub fn left_tree(graph: &Graph, rule: &Compiled, found: &Match, at: usize) -> Tr
         let tail = |at: &usize| rule.is_tail(*at);
         match term.filter(|at| !tail(at)) {
             Some(at) => left_tree(graph, rule, found, at),
-            None => Tree::Class(*child),
+            None => Tree::of(graph, *child),
         }
     });
-    let tree = Tree::Node(node.head, children.collect());
+    // In the order of the rule: it matches so whichever order is tried first.
+    let mut children: Vec<Tree> = children.collect();
+    if *swapped {
+        children.reverse();
+    }
+    let tree = Tree::Node(node.head, children);
     match (&numbered.term.kind, node.head) {
         (TermKind::Op(op), Head::Op { types, .. })
             if graph.analysis.tables.types.get(types).len() != 1 =>

@@ -17,6 +17,7 @@ use tir_graph::layout::{Layout, operands_in, retyped, rule_of};
 use crate::cost_model::CostModel;
 use crate::graph::{Ask, Graph};
 use crate::node::{Head, Node};
+use crate::proof::journal::{Journal, Reason, Tree};
 use crate::scratch::{self, Scratch};
 
 /// The layouts of activations that a machine asks for: channels last, and channels in blocks of
@@ -34,86 +35,136 @@ pub fn wanted(model: &CostModel) -> Vec<Layout> {
 }
 
 /// Adds every op in every layout; says how many ops were added.
-pub fn add(graph: &mut Graph, scratch: &mut Scratch, layouts: &[Layout]) -> usize {
+pub fn add(
+    graph: &mut Graph,
+    scratch: &mut Scratch,
+    layouts: &[Layout],
+    journal: &mut Journal,
+) -> usize {
+    let ids = graph.ids();
+    let mut store = Store {
+        graph,
+        scratch,
+        journal,
+    };
     let mut added = 0;
-    for id in graph.ids() {
-        for node in graph[id].nodes.clone() {
-            let home = Layout::of(graph.ty(id));
+    for id in ids {
+        for node in store.graph[id].nodes.clone() {
+            let home = Layout::of(store.graph.ty(id));
             let back = home.is_some().then_some(None);
             for layout in layouts.iter().map(Some).chain(back) {
-                if layout != home && in_layout(graph, scratch, id, &node, layout).is_some() {
+                if layout != home && store.in_layout(id, &node, layout).is_some() {
                     added += 1;
                 }
             }
         }
     }
-    graph.rebuild();
+    store.graph.rebuild();
     added
 }
 
-/// Adds an op in a layout, and the changes between it and the class that it is in.
-fn in_layout(
-    graph: &mut Graph,
-    scratch: &mut Scratch,
-    id: Id,
-    node: &Node,
-    layout: Option<&Layout>,
-) -> Option<()> {
-    let Head::Op { region: None, .. } = node.head else {
-        return None;
-    };
-    let name = graph.name_of(node)?;
-    let rule = rule_of(name.info()?)?;
-    if graph.types(id).len() != 1 {
-        return None;
-    }
-    let layouts = scratch::ask(graph, node, |op| operands_in(rule, op, layout))??;
-    let mut operands = Vec::new();
-    for (child, layout) in node.children.iter().zip(&layouts) {
-        operands.push(stored(graph, scratch, *child, layout.as_ref())?);
-    }
-    let ty = graph.ty(id);
-    let attrs = graph.attrs_of(node).to_vec();
-    let head = scratch.head(graph, name, &attrs, &[Layout::on(layout, ty)], &operands)?;
-    let made = graph.add(Node::new(head, operands));
-    let there = stored(graph, scratch, id, layout)?;
-    graph.union(made, there);
-    let home = change(graph, scratch, made, ty)?;
-    graph.union(id, home);
-    Some(())
+/// A class and a term of it.
+type Stored = (Id, Tree);
+
+/// Adds ops in layouts, and writes down why they are what they are. Terms have each change of
+/// layout that is meant; those that are there already, or undo another one, fold.
+struct Store<'a> {
+    graph: &'a mut Graph,
+    scratch: &'a mut Scratch,
+    journal: &'a mut Journal,
 }
 
-/// The class of a value stored in a layout; constants are stored so at once.
-fn stored(graph: &mut Graph, scratch: &mut Scratch, id: Id, layout: Option<&Layout>) -> Option<Id> {
-    let id = graph.find(id);
-    let (from, to) = (graph.ty(id), Layout::on(layout, graph.ty(id)));
-    if Layout::of(from) == layout {
-        return Some(id);
+impl Store<'_> {
+    /// Adds an op in a layout, and the changes between it and the class that it is in.
+    fn in_layout(&mut self, id: Id, node: &Node, layout: Option<&Layout>) -> Option<()> {
+        let Head::Op { region: None, .. } = node.head else {
+            return None;
+        };
+        let name = self.graph.name_of(node)?;
+        let rule = rule_of(name.info()?)?;
+        if self.graph.types(id).len() != 1 {
+            return None;
+        }
+        let layouts = scratch::ask(self.graph, node, |op| operands_in(rule, op, layout))??;
+        let leaves = node.children.iter().map(|c| Tree::of(self.graph, *c));
+        let plain = Tree::Node(node.head, leaves.collect());
+        let mut operands: Vec<Stored> = Vec::new();
+        for (child, layout) in node.children.iter().zip(&layouts) {
+            operands.push(self.stored(*child, layout.as_ref())?);
+        }
+        let (operands, trees): (Vec<Id>, Vec<Tree>) = operands.into_iter().unzip();
+        let ty = self.graph.ty(id);
+        let to = Layout::on(layout, ty);
+        let attrs = self.graph.attrs_of(node).to_vec();
+        let head = self
+            .scratch
+            .head(self.graph, name, &attrs, &[to], &operands)?;
+        let made = self.graph.add(Node::new(head, operands));
+        let tree = Tree::Node(head, trees);
+        let (there, _) = self.stored(id, layout)?;
+        let (back, home) = self.change(made, ty)?;
+        let home_tree = Tree::Node(home, vec![tree.clone()]);
+        self.journal.note(Reason::Layout, plain, home_tree.clone());
+        if let Some(head) = self.head(id, to) {
+            let again = Tree::Node(head, vec![home_tree]);
+            self.journal.note(Reason::Fold, again, tree);
+        }
+        self.graph.union(made, there);
+        self.graph.union(id, back);
+        Some(())
     }
-    if let Some(constant) = graph.constant(id) {
-        let node = graph[id].nodes.iter().find_map(|node| graph.name_of(node));
-        let dialect = node.map_or("graph", |name| name.dialect());
-        let node = scratch::constant(graph, dialect, retyped(constant, to)?, to)?;
-        return Some(graph.add(node));
-    }
-    relayout(graph, scratch, id, to)
-}
 
-fn relayout(graph: &mut Graph, scratch: &mut Scratch, id: Id, to: Type) -> Option<Id> {
-    let is_change = |node: &&Node| graph.name_of(node) == Some(Relayout::name());
-    let changes = graph[id].nodes.iter().filter(is_change);
-    // What it was changed from is there already.
-    let mut sources = changes.map(|node| graph.find(node.children[0]));
-    if let Some(source) = sources.find(|source| graph.ty(*source) == to) {
-        return Some(source);
+    /// A value stored in a layout; constants are stored so at once.
+    fn stored(&mut self, id: Id, layout: Option<&Layout>) -> Option<Stored> {
+        let id = self.graph.find(id);
+        let of = Tree::of(self.graph, id);
+        let (from, to) = (self.graph.ty(id), Layout::on(layout, self.graph.ty(id)));
+        if Layout::of(from) == layout {
+            return Some((id, of));
+        }
+        if let Some(constant) = self.graph.constant(id) {
+            let node = self.graph[id].nodes.iter();
+            let node = node.filter_map(|node| self.graph.name_of(node)).next();
+            let dialect = node.map_or("graph", |name| name.dialect());
+            let attr = retyped(constant, to)?;
+            let node = scratch::constant(self.graph, dialect, attr, to)?;
+            let tree = Tree::Node(self.head(id, to)?, vec![of]);
+            let folded = Tree::Node(node.head, Vec::new());
+            self.journal.note(Reason::Fold, tree.clone(), folded);
+            return Some((self.graph.add(node), tree));
+        }
+        self.relayout(id, to)
     }
-    change(graph, scratch, id, to)
-}
 
-/// The e-node that changes a layout, whatever is there.
-fn change(graph: &mut Graph, scratch: &mut Scratch, id: Id, to: Type) -> Option<Id> {
-    let head = scratch.head(graph, Relayout::name(), &[], &[to], &[id])?;
-    Some(graph.add(Node::new(head, [id])))
+    fn relayout(&mut self, id: Id, to: Type) -> Option<Stored> {
+        let is_change = |node: &&Node| self.graph.name_of(node) == Some(Relayout::name());
+        let changes = self.graph[id].nodes.iter().filter(is_change);
+        // What it was changed from is there already.
+        let mut sources = changes.map(|node| (node.head, self.graph.find(node.children[0])));
+        let source = sources.find(|(_, source)| self.graph.ty(*source) == to);
+        let Some((back, source)) = source else {
+            let of = Tree::of(self.graph, id);
+            let (made, head) = self.change(id, to)?;
+            return Some((made, Tree::Node(head, vec![of])));
+        };
+        let of = Tree::of(self.graph, source);
+        let changed = Tree::Node(back, vec![of.clone()]);
+        let tree = Tree::Node(self.head(id, to)?, vec![changed]);
+        self.journal.note(Reason::Fold, tree.clone(), of);
+        Some((source, tree))
+    }
+
+    /// The head of the op that changes a layout.
+    fn head(&mut self, id: Id, to: Type) -> Option<Head> {
+        let name = Relayout::name();
+        self.scratch.head(self.graph, name, &[], &[to], &[id])
+    }
+
+    /// The e-node that changes a layout, whatever is there.
+    fn change(&mut self, id: Id, to: Type) -> Option<(Id, Head)> {
+        let head = self.head(id, to)?;
+        Some((self.graph.add(Node::new(head, [id])), head))
+    }
 }
 
 /// The work of an op with the bytes that are paid for: runs below the machine's granule cost as

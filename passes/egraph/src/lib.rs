@@ -22,17 +22,21 @@
 #![allow(clippy::mutable_key_type)]
 
 pub mod apply;
+pub mod blocks;
 pub mod build;
 pub mod cost_model;
 pub mod extract;
+mod files;
 pub mod graph;
 pub mod layout;
 pub mod matching;
 mod mirror;
 pub mod node;
 mod pass;
+pub mod proof;
 pub mod rebuild;
 pub mod region;
+mod replay_pass;
 pub mod report;
 pub mod saturate;
 pub mod scratch;
@@ -40,10 +44,11 @@ pub mod search;
 pub mod view;
 
 pub use pass::Egraph;
+pub use replay_pass::Replay;
 
 use tir::PassInfo;
 
 /// All passes of this crate.
 pub fn passes() -> Vec<PassInfo> {
-    vec![PassInfo::of::<Egraph>()]
+    vec![PassInfo::of::<Egraph>(), PassInfo::of::<Replay>()]
 }

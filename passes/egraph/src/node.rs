@@ -113,6 +113,14 @@ impl<T: Clone + Eq + Hash> Table<T> {
     pub fn find(&self, thing: &T) -> Option<Index> {
         self.index.get(thing).copied()
     }
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
     /// The thing of a number.
     pub fn get(&self, index: Index) -> &T {
         &self.all[index as usize]

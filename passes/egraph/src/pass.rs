@@ -3,16 +3,21 @@
 use std::sync::Arc;
 
 use tir::rule_file::rules;
-use tir::{BlockId, Diagnostic, Ir, Pass, PassCx, PassResult, Patterns, RegionId, Traits, pass};
+use tir::{BlockId, Diagnostic, Ir, Pass, PassCx, PassResult, pass};
 use tir_accel::AttachedMachine;
 use tir_graph::Layout;
 
+use crate::blocks::{blocks, symbol};
 use crate::build::{build, is_inside};
 use crate::cost_model::CostModel;
 use crate::extract::extract;
+use crate::files::{Files, key};
 use crate::graph::Graph;
 use crate::layout;
 use crate::matching::Compiled;
+use crate::proof::explain::explain;
+use crate::proof::journal::Journal;
+use crate::proof::text;
 use crate::rebuild::rebuild;
 use crate::report;
 use crate::saturate::{Limits, saturate};
@@ -46,6 +51,9 @@ pass! {
         pub steps: u64 = 2000000,
         /// Tell classes, nodes, rules that fired, and costs of each root before and after.
         pub print: bool = false,
+        /// A file for the proof that what is chosen equals the input, as a list of rule
+        /// applications that `replay` does again.
+        pub explain: Option<String> = None,
     }
 }
 
@@ -66,9 +74,18 @@ impl Pass for Egraph {
         disabled.extend(self.disable.iter().cloned());
         let patterns = rules(cx, &self.rules)?.finish(&disabled)?;
         let layouts = self.layouts(&model)?;
-        cx.each(ir, &|ir, cx| {
-            self.arena(ir, cx, &model, &patterns, &layouts)
-        })
+        let functions = Arc::new(patterns.functions().clone());
+        let rules = patterns.rules().iter();
+        let run = Run {
+            pass: self,
+            model: &model,
+            rules: rules
+                .map(|rule| Compiled::new(rule.clone(), functions.clone()))
+                .collect(),
+            layouts: &layouts,
+            files: cx.shared(Files::default),
+        };
+        cx.each(ir, &|ir, cx| run.arena(ir, cx))
     }
 }
 
@@ -92,34 +109,23 @@ impl Egraph {
         let named = named.map_err(|what| vec![Diagnostic::error(what)])?;
         Ok(named.into_iter().filter(|l| !l.is_plain()).collect())
     }
+}
 
+/// What the blocks of a run share.
+struct Run<'a> {
+    pass: &'a Egraph,
+    model: &'a CostModel,
+    rules: Vec<Compiled>,
+    layouts: &'a [Layout],
+    files: Arc<Files>,
+}
+
+impl Run<'_> {
     /// All blocks of an arena, inner ones first.
-    fn arena(
-        &self,
-        ir: &mut Ir,
-        cx: &mut PassCx<'_>,
-        model: &CostModel,
-        patterns: &Patterns,
-        layouts: &[Layout],
-    ) -> PassResult {
-        let functions = Arc::new(patterns.functions().clone());
-        let rules = patterns.rules().iter();
-        let rules: Vec<Compiled> = rules
-            .map(|rule| Compiled::new(rule.clone(), functions.clone()))
-            .collect();
-        let mut holders = vec![ir.root()];
-        holders.extend(ir.walk_ids());
+    fn arena(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
         let mut changed = false;
-        for op in holders.into_iter().rev() {
-            if !ir.contains(op) || ir.has(op, Traits::GraphRegion) {
-                continue;
-            }
-            let regions: Vec<RegionId> = ir.regions(op).collect();
-            let blocks = regions.iter().flat_map(|region| ir.blocks(*region));
-            let blocks: Vec<BlockId> = blocks.collect();
-            for block in blocks {
-                changed |= self.block(ir, block, cx, model, &rules, layouts)?;
-            }
+        for (number, block) in blocks(ir).into_iter().enumerate() {
+            changed |= self.block(ir, block, number, cx)?;
         }
         if !changed {
             cx.unchanged();
@@ -131,36 +137,54 @@ impl Egraph {
         &self,
         ir: &mut Ir,
         block: BlockId,
+        number: usize,
         cx: &mut PassCx<'_>,
-        model: &CostModel,
-        rules: &[Compiled],
-        layouts: &[Layout],
     ) -> Result<bool, Vec<Diagnostic>> {
+        let Run {
+            pass,
+            model,
+            rules,
+            layouts,
+            files,
+        } = self;
         if rules.is_empty() && layouts.is_empty() || !ir.ops_in(block).any(|op| is_inside(ir, op)) {
             return Ok(false);
         }
         let mut graph = Graph::default();
         let mut scratch = Scratch::default();
+        let mut journal = Journal::default();
+        journal.on = pass.explain.is_some();
         let program = build(ir, block, &mut graph);
-        let outcome = saturate(&mut graph, &mut scratch, rules, &self.limits(), false)?;
-        let stored = layout::add(&mut graph, &mut scratch, layouts);
+        let limits = pass.limits();
+        let outcome = saturate(&mut graph, &mut scratch, rules, &limits, &mut journal)?;
+        let stored = layout::add(&mut graph, &mut scratch, layouts, &mut journal);
         cx.count("ops in layouts", stored);
-        let extracted = extract(&graph, &mut scratch, model, &program, self.steps);
-        let extracted = extracted.map_err(|what| {
-            let error = Diagnostic::error(format!("extraction failed: {what}"));
-            vec![error.at(ir.loc(ir.root()))]
-        })?;
+        let extracted = extract(&graph, &mut scratch, model, &program, pass.steps);
+        let bug = |what: String| vec![Diagnostic::error(what).at(ir.loc(ir.root()))];
+        let extracted = extracted.map_err(|what| bug(format!("extraction failed: {what}")))?;
         cx.count("e-classes", graph.number_of_classes());
         cx.count("e-nodes", graph.total_number_of_nodes());
         for (rule, fired) in rules.iter().zip(&outcome.fired) {
             cx.count(&format!("applied {}", rule.rule.name), fired.matches);
         }
-        if self.print {
+        if pass.print {
             let text = report::text(ir, &graph, &program, rules, &outcome, &extracted);
             let place = ir.loc(ir.root());
             cx.remark(Diagnostic::remark(text.trim_end()).at(place));
         }
         let cheaper = extracted.after < extracted.before;
+        if let Some(file) = &pass.explain {
+            let text = match cheaper {
+                true => {
+                    let proof = explain(&graph, &program, &journal.equations, &extracted.choice);
+                    let proof = proof.map_err(bug)?;
+                    cx.count("steps of proofs", proof.steps.len());
+                    text::write(ir, &graph, &program, rules, &proof, (&symbol(ir), number))
+                }
+                false => String::new(),
+            };
+            files.put(file, key(ir, number), text, |parts| parts.concat())?;
+        }
         if cheaper {
             let made = rebuild(ir, &graph, &program, &extracted.choice);
             cx.count("made", made);

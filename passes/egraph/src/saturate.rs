@@ -11,10 +11,11 @@ use egg::Id;
 use rustc_hash::FxHashSet;
 use tir::{Diagnostic, Name, Traits};
 
-use crate::apply::{Declined, Tree, add_right, left_tree};
+use crate::apply::{Declined, add_right, left_tree};
 use crate::graph::{Ask, Graph};
 use crate::matching::{Compiled, Match};
 use crate::node::{Head, Node};
+use crate::proof::journal::{Equation, Journal, Reason, Tree};
 use crate::scratch::{self, Fold, Scratch};
 use crate::search::{Place, Query};
 use crate::view::View;
@@ -62,17 +63,6 @@ pub struct Fired {
     pub rested: usize,
 }
 
-/// An equation that a rule or a fold gave: the terms on the left are those on the right.
-#[derive(Clone, Debug)]
-pub struct Equation {
-    /// The rule, by its place in the list; `None` for a fold.
-    pub rule: Option<usize>,
-    /// Terms on the left.
-    pub left: Vec<Tree>,
-    /// Terms on the right, as many.
-    pub right: Vec<Tree>,
-}
-
 /// How saturation went.
 #[derive(Debug)]
 pub struct Outcome {
@@ -84,8 +74,6 @@ pub struct Outcome {
     pub fired: Vec<Fired>,
     /// Classes that folding united with a constant or an operand.
     pub folded: usize,
-    /// Everything that was learned, in order, if it was asked for.
-    pub equations: Vec<Equation>,
 }
 
 /// Applies rules until nothing is new or a limit is reached.
@@ -97,14 +85,14 @@ pub fn saturate(
     scratch: &mut Scratch,
     rules: &[Compiled],
     limits: &Limits,
-    explain: bool,
+    journal: &mut Journal,
 ) -> Result<Outcome, Diagnostic> {
     let mut run = Run {
         graph,
         scratch,
         rules,
         limits,
-        explain,
+        journal,
         rests: vec![Rest::default(); rules.len()],
         applied: vec![FxHashSet::default(); rules.len()],
         searched: vec![0; rules.len()],
@@ -114,7 +102,6 @@ pub fn saturate(
             iterations: 0,
             fired: vec![Fired::default(); rules.len()],
             folded: 0,
-            equations: Vec::new(),
         },
     };
     run.run()?;
@@ -132,7 +119,7 @@ struct Run<'a> {
     scratch: &'a mut Scratch,
     rules: &'a [Compiled],
     limits: &'a Limits,
-    explain: bool,
+    journal: &'a mut Journal,
     rests: Vec<Rest>,
     /// Places where a rule was applied already.
     applied: Vec<FxHashSet<Place>>,
@@ -240,6 +227,12 @@ impl Run<'_> {
                 return Err(Diagnostic::error(text).at(rule.rule.loc));
             }
         };
+        // Before anything is united, so that it rests on what was known before alone.
+        let left = self.journal.on.then(|| {
+            let left = rule.roots.iter();
+            let left = left.map(|root| left_tree(self.graph, rule, found, *root));
+            left.collect::<Vec<Tree>>()
+        });
         let mut news = false;
         for (root, (new, _)) in found.roots.iter().zip(&made) {
             if self.graph.union(*root, *new) {
@@ -247,12 +240,10 @@ impl Run<'_> {
                 self.out.fired[at].united += 1;
             }
         }
-        if news && self.explain {
-            let left = rule.roots.iter();
-            let left = left.map(|root| left_tree(self.graph, rule, found, *root));
-            self.out.equations.push(Equation {
-                rule: Some(at),
-                left: left.collect(),
+        if let Some(left) = left.filter(|_| news) {
+            self.journal.equations.push(Equation {
+                reason: Reason::Rule(at),
+                left,
                 right: made.into_iter().map(|(_, tree)| tree).collect(),
             });
         }
@@ -296,8 +287,8 @@ impl Run<'_> {
         let several = self.graph.types(id).len() != 1;
         let mut news = false;
         for (index, fold) in folds.into_iter().enumerate() {
-            let leaf = node.children.iter().map(|c| Tree::Class(*c)).collect();
-            let mut left = Tree::Node(node.head, leaf);
+            let leaves = node.children.iter().map(|c| Tree::of(self.graph, *c));
+            let mut left = Tree::Node(node.head, leaves.collect());
             let mut root = id;
             if several {
                 let head = Head::Result(index as u32);
@@ -309,7 +300,7 @@ impl Run<'_> {
             }
             let ty = self.graph.ty(root);
             let (new, right) = match fold {
-                Fold::Operand(operand) => (operand, Tree::Class(operand)),
+                Fold::Operand(operand) => (operand, Tree::of(self.graph, operand)),
                 Fold::Constant(attr) => {
                     let made = scratch::constant(self.graph, name.dialect(), attr, ty);
                     let Some(node) = made else { continue };
@@ -354,9 +345,9 @@ impl Run<'_> {
         let mut news = false;
         for inner in inner {
             let below = inner.children[0];
-            let inside = Tree::Node(inner.head, vec![Tree::Class(below)]);
+            let inside = Tree::Node(inner.head, vec![Tree::of(self.graph, below)]);
             let (new, right) = match involution {
-                true => (below, Tree::Class(below)),
+                true => (below, Tree::of(self.graph, below)),
                 false => (child, inside.clone()),
             };
             if self.graph.ty(new) == self.graph.ty(id) {
@@ -372,13 +363,7 @@ impl Run<'_> {
             return false;
         }
         self.out.folded += 1;
-        if self.explain {
-            self.out.equations.push(Equation {
-                rule: None,
-                left: vec![left],
-                right: vec![right],
-            });
-        }
+        self.journal.note(Reason::Fold, left, right);
         true
     }
 }

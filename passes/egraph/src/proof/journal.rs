@@ -1,0 +1,70 @@
+//! What was learned, in order.
+
+use egg::Id;
+
+use crate::graph::Graph;
+use crate::matching::constant_node;
+use crate::node::Head;
+
+/// A term as it was built or found.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Tree {
+    /// What a class was called by.
+    Class(Id),
+    /// An e-node with terms for its children.
+    Node(Head, Vec<Tree>),
+}
+
+impl Tree {
+    /// A class: the constant that it is known to be, else what it is called by.
+    pub fn of(graph: &Graph, class: Id) -> Tree {
+        match constant_node(graph, class) {
+            Some(node) => Tree::Node(node.head, Vec::new()),
+            None => Tree::Class(class),
+        }
+    }
+}
+
+/// Why terms are equal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reason {
+    /// A rule, by its place in the list.
+    Rule(usize),
+    /// An op folds.
+    Fold,
+    /// An op computes in another layout.
+    Layout,
+}
+
+/// Terms on the left, each equal to the one on the right at its place.
+#[derive(Clone, Debug)]
+pub struct Equation {
+    /// Why.
+    pub reason: Reason,
+    /// Terms on the left.
+    pub left: Vec<Tree>,
+    /// Terms on the right, as many.
+    pub right: Vec<Tree>,
+}
+
+/// What was learned, in order, if anybody wants to know.
+#[derive(Default, Debug)]
+pub struct Journal {
+    /// Whether anybody wants to know.
+    pub on: bool,
+    /// The equations.
+    pub equations: Vec<Equation>,
+}
+
+impl Journal {
+    /// Writes down that one term is equal to another.
+    pub fn note(&mut self, reason: Reason, left: Tree, right: Tree) {
+        if self.on {
+            self.equations.push(Equation {
+                reason,
+                left: vec![left],
+                right: vec![right],
+            });
+        }
+    }
+}

@@ -1,0 +1,384 @@
+//! Doing a proof again: its rules are applied to the input, one after another.
+//!
+//! Nothing is replaced on the way. A step makes the ops that its rule looks at, of those there by
+//! equal operands, has the rule make its right side beside them, and remembers that both are equal.
+//! At the end it must follow from these equalities alone that the values of the result are equal
+//! to those of the input; then they take their places, and what nobody uses goes.
+
+use std::sync::Arc;
+
+use egg::Id;
+use rustc_hash::FxHashMap;
+use tir::interp::{EvaluateOp, attr_of, elements};
+use tir::rewrite::apply_rule;
+use tir::{
+    At, Attr, BlockId, Builder, Data, Diagnostic, Dialect, DictAttr, Folded, Ir, Mapping, Op, OpId,
+    OpState, Patterns, Rewriter, Traits, Type, Value, parse_attr, parse_type,
+};
+use tir_graph::Relayout;
+use tir_graph::layout::{Layout, operands_in, rule_of};
+
+use crate::build::{Program, build};
+use crate::graph::Graph;
+use crate::proof::closure::Closure;
+use crate::proof::explain::commutes;
+use crate::proof::settle::{needed, settle};
+use crate::proof::terms::{Term, Terms};
+use crate::proof::text::{Because, Line, Source, Written, WrittenStep};
+
+/// Does the steps of a proof in a block; says how many.
+///
+/// # Errors
+/// A name that nothing has, a rule that is not there or does not apply, a result that does not
+/// follow: at the line of the proof.
+pub fn replay(
+    ir: &mut Ir,
+    block: BlockId,
+    proof: &Written,
+    patterns: &Patterns,
+) -> Result<usize, Diagnostic> {
+    let program = build(ir, block, &mut Graph::default());
+    unite(ir, &program);
+    let mut run = Run {
+        ir,
+        block,
+        patterns,
+        program,
+        names: FxHashMap::default(),
+        equal: Vec::new(),
+    };
+    for (name, source) in &proof.sources {
+        let values = run.source(*source).ok_or_else(|| {
+            Diagnostic::error(format!("the block has not what the proof calls '{name}'"))
+        })?;
+        run.names.insert(name.clone(), values);
+    }
+    let mut steps = 0;
+    for step in &proof.steps {
+        for line in &step.before {
+            run.make(line)?;
+        }
+        if step.because == Because::Result {
+            run.result(step)?;
+        } else {
+            run.step(step)?;
+            steps += 1;
+        }
+    }
+    Ok(steps)
+}
+
+/// Equal ops are one term: all use the first of them.
+fn unite(ir: &mut Ir, program: &Program) {
+    let mut first: FxHashMap<Id, OpId> = FxHashMap::default();
+    for (op, id) in &program.ops {
+        let first = *first.entry(*id).or_insert(*op);
+        let pairs: Vec<(Value, Value)> = ir.results(*op).zip(ir.results(first)).collect();
+        for (old, new) in pairs.into_iter().filter(|(old, new)| old != new) {
+            ir.replace_uses(old, new);
+        }
+    }
+}
+
+struct Run<'a> {
+    ir: &'a mut Ir,
+    block: BlockId,
+    patterns: &'a Patterns,
+    program: Program,
+    /// The results of what has a name.
+    names: FxHashMap<String, Vec<Value>>,
+    /// What steps showed.
+    equal: Vec<(Value, Value)>,
+}
+
+impl Run<'_> {
+    fn source(&self, source: Source) -> Option<Vec<Value>> {
+        match source {
+            Source::Leaf(at) => Some(vec![self.program.leaves.get(at)?.value]),
+            Source::Op(at) => Some(self.ir.results(self.program.ops.get(at)?.0).collect()),
+        }
+    }
+
+    fn value(&self, name: &str, step: &WrittenStep) -> Result<Value, Diagnostic> {
+        let (base, index) = base(name);
+        let values = self.names.get(base);
+        let value = values.and_then(|values| values.get(index));
+        value.copied().ok_or_else(|| {
+            Diagnostic::error(format!("nothing is called '{name}' by now")).at(step.loc)
+        })
+    }
+
+    /// Where an op may stand that uses these values: behind the last of them.
+    fn place(&self, values: &[Value]) -> At {
+        let mut last: Option<OpId> = None;
+        for value in values {
+            let owner = self.ir.owner(*value);
+            let owner = owner.filter(|op| self.ir.block_of(*op) == Some(self.block));
+            last = match (last, owner) {
+                (Some(a), Some(b)) if self.ir.is_before(a, b) => Some(b),
+                (None, found) => found,
+                (last, _) => last,
+            };
+        }
+        last.map_or(At::Start(self.block), At::After)
+    }
+
+    /// Makes the op of a line, unless it is there.
+    fn make(&mut self, line: &Line) -> Result<(), Diagnostic> {
+        let error = |what: String| Diagnostic::error(what).at(line.loc);
+        if self.names.contains_key(&line.name) {
+            return Ok(());
+        }
+        let mut operands = Vec::new();
+        for name in &line.operands {
+            let (base, index) = base(name);
+            let value = self.names.get(base).and_then(|values| values.get(index));
+            let missing = || error(format!("nothing is called '{name}' by now"));
+            operands.push(*value.ok_or_else(missing)?);
+        }
+        let at = self.place(&operands);
+        let like = line.like.map(|number| {
+            let op = self.program.ops.get(number).map(|(op, _)| *op);
+            let op = op.filter(|op| self.ir.name(*op) == line.op);
+            op.ok_or_else(|| error(format!("op {number} is no '{}'", line.op)))
+        });
+        let op = match like.transpose()? {
+            Some(like) if self.ir.regions(like).len() > 0 => {
+                let old = needed(self.ir, like);
+                if old.len() != operands.len() {
+                    let what = format!("'{}' needs {} values here", line.op, old.len());
+                    return Err(error(what));
+                }
+                let mut map = Mapping::default();
+                let count = self.ir.operands(like).len();
+                for (old, new) in old.iter().zip(&operands).skip(count) {
+                    map.map(*old, *new);
+                }
+                let copy = self.ir.duplicate(like, at, &mut map);
+                self.ir.set_operands(copy, &operands[..count]);
+                copy
+            }
+            like => {
+                let mut state = OpState::new(line.op);
+                state.operands = operands.into_iter().collect();
+                state.attrs = match like {
+                    Some(like) => self.ir.attrs(like).iter().copied().collect(),
+                    None => attrs(&line.attrs).map_err(error)?.into_iter().collect(),
+                };
+                for text in line.types.split(" ; ").filter(|text| !text.is_empty()) {
+                    let ty = parse_type(text).map_err(|e| error(e.to_string()))?;
+                    state.results.push(ty);
+                }
+                let op = self.ir.create_raw(state);
+                self.ir.insert(op, at);
+                op
+            }
+        };
+        let results = self.ir.results(op).collect();
+        self.names.insert(line.name.clone(), results);
+        Ok(())
+    }
+
+    fn step(&mut self, step: &WrittenStep) -> Result<(), Diagnostic> {
+        let error = |what: String| Diagnostic::error(what).at(step.loc);
+        let roots = step.equal.iter().map(|(left, _)| self.value(left, step));
+        let roots: Vec<Value> = roots.collect::<Result<_, _>>()?;
+        let at = self.place(&roots);
+        let made = match &step.because {
+            Because::Rule(name) => {
+                let mut rules = self.patterns.rules().iter();
+                let rule = rules.find(|rule| rule.name == *name).cloned();
+                let rule = rule.ok_or_else(|| error(format!("there is no rule '{name}'")))?;
+                let functions = Arc::new(self.patterns.functions().clone());
+                let root = self.ir.root();
+                let mut rw = Rewriter::new(self.ir, root);
+                rw.set_at(at);
+                let made = apply_rule(&rule, &functions, &mut rw, &roots)
+                    .map_err(|why| error(format!("rule '{name}' makes nothing here: {why}")))?;
+                made.ok_or_else(|| error(format!("rule '{name}' does not apply here")))?
+            }
+            Because::Fold => {
+                let folded = self.fold(roots[0], at);
+                vec![folded.ok_or_else(|| error("this does not fold".to_string()))?]
+            }
+            Because::Layout => {
+                let line = step.after.iter().rfind(|line| line.op != Relayout::name());
+                let ty = line.and_then(|line| parse_type(&line.types).ok());
+                let made = ty.and_then(|ty| self.in_layout(roots[0], Layout::of(ty), at));
+                vec![made.ok_or_else(|| error("this has no such layout".to_string()))?]
+            }
+            Because::Result => Vec::new(),
+        };
+        for ((left, (_, name)), right) in roots.into_iter().zip(&step.equal).zip(made) {
+            self.bind(name, right, step)?;
+            self.equal.push((left, right));
+        }
+        Ok(())
+    }
+
+    /// Gives a value that was made its name, and those of the ops that it was made of.
+    fn bind(&mut self, name: &str, value: Value, step: &WrittenStep) -> Result<(), Diagnostic> {
+        let (base, index) = base(name);
+        if self.names.contains_key(base) {
+            return Ok(());
+        }
+        let line = step.after.iter().find(|line| line.name == base);
+        let owner = self.ir.owner(value);
+        let (Some(line), Some(op)) = (line, owner) else {
+            let what = format!("what is made is not what is written of '{name}'");
+            return Err(Diagnostic::error(what).at(step.loc));
+        };
+        let operands: Vec<Value> = self.ir.operands(op).collect();
+        let results: Vec<Value> = self.ir.results(op).collect();
+        let same = self.ir.name(op) == line.op && operands.len() == line.operands.len();
+        if !same || results.get(index) != Some(&value) {
+            let what = format!(
+                "what is made is '{}', not what is written",
+                self.ir.name(op)
+            );
+            return Err(Diagnostic::error(what).at(line.loc));
+        }
+        self.names.insert(base.to_string(), results);
+        for (name, operand) in line.operands.iter().zip(operands) {
+            self.bind(name, operand, step)?;
+        }
+        Ok(())
+    }
+
+    /// What a value folds to: another value, or a constant that is made here.
+    fn fold(&mut self, value: Value, at: At) -> Option<Value> {
+        let op = self.ir.owner(value)?;
+        let index = self.ir.results(op).position(|v| v == value)?;
+        let folded = match self.ir.try_fold(op) {
+            Some(folds) => folds.0.get(index).copied()?,
+            None => match by_trait(self.ir, op) {
+                Some(value) => Folded::Value(value),
+                None => Folded::Attr(evaluated(self.ir, op, index)?),
+            },
+        };
+        let attr = match folded {
+            Folded::Value(value) => return Some(value),
+            Folded::Attr(attr) => attr,
+        };
+        let ty = self.ir.ty(value);
+        let dialect = self.ir.name(op).dialect();
+        [dialect, "arith"].into_iter().find_map(|dialect| {
+            let make = Dialect::named(dialect)?.constant?;
+            let mut b = Builder::new(self.ir, at);
+            make(&mut b, attr, ty)
+        })
+    }
+
+    /// The same value, computed in a layout.
+    fn in_layout(&mut self, value: Value, layout: Option<&Layout>, at: At) -> Option<Value> {
+        let op = self.ir.owner(value)?;
+        let rule = rule_of(self.ir.info(op)?)?;
+        let layouts = operands_in(rule, self.ir.op(op), layout)?;
+        let mut state = OpState::new(self.ir.name(op));
+        state.attrs = self.ir.attrs(op).iter().copied().collect();
+        let ty = self.ir.ty(value);
+        state.results.push(Layout::on(layout, ty));
+        let operands: Vec<Value> = self.ir.operands(op).collect();
+        let mut b = Builder::new(self.ir, at);
+        for (operand, layout) in operands.into_iter().zip(&layouts) {
+            let from = b.ir.ty(operand);
+            let to = Layout::on(layout.as_ref(), from);
+            state.operands.push(match from == to {
+                true => operand,
+                false => relayout(&mut b, operand, to)?,
+            });
+        }
+        let made = b.try_create(state).ok()?;
+        let made = b.ir.result(made, 0);
+        relayout(&mut b, made, ty)
+    }
+
+    /// Puts the result in place, if it follows that it is equal.
+    fn result(&mut self, step: &WrittenStep) -> Result<(), Diagnostic> {
+        let pairs = step.equal.iter();
+        let pairs = pairs.map(|(a, b)| Ok((self.value(a, step)?, self.value(b, step)?)));
+        let pairs: Vec<(Value, Value)> = pairs.collect::<Result<_, Diagnostic>>()?;
+        let mut graph = Graph::default();
+        let program = build(self.ir, self.block, &mut graph);
+        let mut terms = Terms::default();
+        let mut term = |value: Value| -> Option<Term> {
+            let id = program.values.get(&value)?;
+            Some(terms.of_id(&graph, *id))
+        };
+        let mut both = |pairs: &[(Value, Value)]| -> Vec<(Term, Term)> {
+            let pairs = pairs
+                .iter()
+                .filter_map(|(a, b)| Some((term(*a)?, term(*b)?)));
+            pairs.collect()
+        };
+        let (shown, wanted) = (both(&self.equal), both(&pairs));
+        let commutes = |head| commutes(&graph, head);
+        let mut closure = Closure::new(&terms, &commutes);
+        for (number, (a, b)) in shown.into_iter().enumerate() {
+            closure.say(a, b, number);
+        }
+        for ((a, b), (old, new)) in wanted.iter().zip(&step.equal) {
+            if !closure.equal(*a, *b) {
+                let what = format!("it does not follow that '{old}' equals '{new}'");
+                return Err(Diagnostic::error(what).at(step.loc));
+            }
+        }
+        for (old, new) in pairs {
+            self.ir.replace_uses(old, new);
+        }
+        settle(self.ir, self.block);
+        Ok(())
+    }
+}
+
+/// The op of a name, and which of its results.
+fn base(name: &str) -> (&str, usize) {
+    let parts = name.rsplit_once('#');
+    let parts = parts.and_then(|(base, index)| Some((base, index.parse().ok()?)));
+    parts.unwrap_or((name, 0))
+}
+
+fn attrs(text: &str) -> Result<Vec<(tir::Name, Attr)>, String> {
+    if text.is_empty() {
+        return Ok(Vec::new());
+    }
+    let attr = parse_attr(text).map_err(|e| e.to_string())?;
+    let dict = attr
+        .get::<DictAttr>()
+        .ok_or("this is no list of attributes")?;
+    Ok(dict.entries().to_vec())
+}
+
+fn relayout(b: &mut Builder<'_>, value: Value, to: Type) -> Option<Value> {
+    let mut state = OpState::new(Relayout::name());
+    state.operands.push(value);
+    state.results.push(to);
+    let op = b.try_create(state).ok()?;
+    Some(b.ir.result(op, 0))
+}
+
+/// `f(f(x))` by what traits say of `f`.
+fn by_trait(ir: &Ir, op: OpId) -> Option<Value> {
+    let info = ir.info(op)?;
+    let inner = ir.owner(ir.operands(op).next()?)?;
+    let alike = ir.operands(op).len() == 1
+        && ir.name(inner) == ir.name(op)
+        && ir.attrs(inner) == ir.attrs(op);
+    match alike {
+        true if info.has(Traits::Involution) => Some(ir.operand(inner, 0)),
+        true if info.has(Traits::Idempotent) => Some(ir.operand(op, 0)),
+        _ => None,
+    }
+}
+
+/// What a result of an op of constants is when it is computed.
+fn evaluated(ir: &Ir, op: OpId, index: usize) -> Option<Attr> {
+    let evaluate = ir.info(op)?.interface::<dyn EvaluateOp>()?;
+    let inputs = ir.operands(op).map(|value| {
+        let array = elements(ir.constant(value)?).ok()?;
+        Some(Data::from(array))
+    });
+    let inputs: Vec<Data> = inputs.collect::<Option<_>>()?;
+    let outputs = evaluate.evaluate(ir.op(op), &inputs).ok()?;
+    Some(attr_of(outputs.get(index)?.as_tensor().ok()?))
+}

@@ -266,6 +266,12 @@ def pairs():
 
 def reductions():
     shapes = {"": (2, 3, 4), "_rank1": (5,), "_rank5": (2, 1, 3, 2, 2)}
+    for op in ("ReduceMax", "ReduceMin"):
+        name = op.lower().replace("reduce", "reduce_")
+        many = np.random.RandomState(11).randint(0, 256, (3, 5, 7)).astype(np.uint8)
+        case(f"{name}_uint8", op, [many], axes=[1])
+        case(f"{name}_int8", op, [many.view(np.int8)], axes=[0, 2], keepdims=0)
+        case(f"{name}_bool", op, [many[:, :2] > 128], [ints(1)], opset=20)
     for op in ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin"):
         name = op.replace("Reduce", "reduce_").lower()
 

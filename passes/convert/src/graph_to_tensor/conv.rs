@@ -24,7 +24,7 @@ fn contraction(
 ) -> Value {
     let sum = Reduction {
         ty,
-        start: 0.0,
+        start: None,
         combine: Combine::Add,
         iterators,
         sizes: None,

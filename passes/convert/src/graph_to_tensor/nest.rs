@@ -2,7 +2,7 @@
 
 use tir::rewrite::Rewriter;
 use tir::{AffineMap, Attr, Decline, RegionId, Ret, Rets, TensorType, Type, Value};
-use tir_arith::{Constant, constant_float, constant_int};
+use tir_arith::Constant;
 use tir_graph::Layout;
 use tir_graph::shape::Window;
 use tir_tensor::generic::iterators;
@@ -35,12 +35,18 @@ pub(super) fn ranked<const N: usize>(
     }
 }
 
+/// A number as an attribute of an element type.
+pub(super) fn scalar(value: f64, elem: Type) -> Attr {
+    match elem.is_float() {
+        true => Attr::float(value, elem),
+        false => Attr::int(value as i64, elem),
+    }
+}
+
 /// A number of an element type.
 pub(super) fn number(rw: &mut Rewriter<'_>, value: f64, elem: Type) -> Value {
-    rw.build(|b| match elem.is_float() {
-        true => constant_float(b, value, elem),
-        false => constant_int(b, value as i64, elem),
-    })
+    let value = scalar(value, elem);
+    rw.add(Constant { value })
 }
 
 /// A tensor without content.
@@ -57,12 +63,12 @@ pub(super) fn map(dims: usize, exprs: impl Into<Vec<E>>) -> AffineMap {
     AffineMap::new(dims, exprs.into())
 }
 
-/// Every element of a tensor of this type is this number.
-fn filled(rw: &mut Rewriter<'_>, ty: Type, value: f64) -> Value {
+/// Every element of a tensor of this type is this scalar.
+fn filled(rw: &mut Rewriter<'_>, ty: Type, value: Attr) -> Value {
     let rank = ty.shape().map_or(0, <[i64]>::len);
     let out = empty(rw, ty);
     let body = rw.body(&[], |rw, _| {
-        let value = number(rw, value, ty.elem());
+        let value = rw.add(Constant { value });
         rw.add(Yield {
             values: vec![value],
         });
@@ -103,8 +109,8 @@ pub(super) fn elementwise(
 pub(super) struct Reduction {
     /// Type of the result.
     pub ty: Type,
-    /// The value that the result starts from: the combiner's identity.
-    pub start: f64,
+    /// The scalar that the result starts from: the combiner's identity. Zero if absent.
+    pub start: Option<Attr>,
     /// How values are combined.
     pub combine: Combine,
     /// How many iterators of the result there are, and how many are reduced.
@@ -122,7 +128,8 @@ impl Reduction {
         compute: impl FnOnce(&mut Rewriter<'_>, &[Value]) -> Value,
     ) -> Value {
         let [parallel, reduced] = self.iterators;
-        let start = filled(rw, self.ty, self.start);
+        let start = self.start.unwrap_or_else(|| scalar(0.0, self.ty.elem()));
+        let start = filled(rw, self.ty, start);
         let all: Vec<usize> = (0..parallel).collect();
         let out = AffineMap::project(parallel + reduced, &all);
         let body = region(rw, inputs, compute);

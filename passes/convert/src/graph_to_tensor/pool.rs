@@ -11,7 +11,9 @@ use tir_graph::shape::Window;
 use tir_graph::{AvgPool, GlobalAvgPool, MaxPool};
 use tir_tensor::Combine;
 
-use super::nest::{E, Reduction, elements, elementwise, map, number, padded, ranked, window};
+use super::nest::{
+    E, Reduction, elements, elementwise, map, number, padded, ranked, scalar, window,
+};
 
 pub(super) fn patterns(set: &mut PatternSet) {
     set.on("max-pool-to-generic", max_pool);
@@ -26,19 +28,18 @@ fn reduce(
     x: Value,
     windows: [Window; 2],
     combine: Combine,
-    start: f64,
+    start: Option<f64>,
 ) -> Result<Value, Decline> {
     let ty = rw.ty(rw.result(op, 0));
-    let ([n, c, height, width], _) = ranked(rw, rw.result(op, 0))?;
+    let ([n, c, height, width], elem) = ranked(rw, rw.result(op, 0))?;
     // The padding is what the result starts from, so it changes nothing; zero needs no saying.
-    let padding = (start != 0.0).then_some(start);
-    let x = padded(rw, x, windows, padding)?;
+    let x = padded(rw, x, windows, start)?;
     let [vertical, horizontal] = &windows;
     let rows = window(vertical, 2, 4);
     let cols = window(horizontal, 3, 5);
     let reduction = Reduction {
         ty,
-        start,
+        start: start.map(|value| scalar(value, elem)),
         combine,
         iterators: [4, 2],
         sizes: Some(vec![
@@ -56,7 +57,14 @@ fn reduce(
 
 fn max_pool(pool: MaxPool, op: OpId, rw: &mut Rewriter<'_>) -> Result<(), Decline> {
     let windows = pool.windows(rw.op(op))?;
-    let y = reduce(rw, op, pool.x, windows, Combine::Max, f64::NEG_INFINITY)?;
+    let y = reduce(
+        rw,
+        op,
+        pool.x,
+        windows,
+        Combine::Max,
+        Some(f64::NEG_INFINITY),
+    )?;
     rw.replace(op, &[y]);
     Ok(())
 }
@@ -77,7 +85,7 @@ fn avg_pool(pool: AvgPool, op: OpId, rw: &mut Rewriter<'_>) -> Result<(), Declin
         .flat_map(|r| cols.iter().map(move |c| r * c))
         .collect();
     let factors = factors(&counts, [height, width], elem)?;
-    let sum = reduce(rw, op, pool.x, windows, Combine::Add, 0.0)?;
+    let sum = reduce(rw, op, pool.x, windows, Combine::Add, None)?;
     let y = match factors {
         Factors::One(factor) => scaled(rw, sum, factor),
         Factors::Each(attr) => {
@@ -146,7 +154,7 @@ fn global_avg_pool(
     // (n, c, 1, 1, h, w)
     let reduction = Reduction {
         ty,
-        start: 0.0,
+        start: None,
         combine: Combine::Add,
         iterators: [4, 2],
         sizes: None,

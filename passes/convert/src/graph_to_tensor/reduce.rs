@@ -1,8 +1,8 @@
 //! Reductions, and what is normalised by them: reductions and elementwise generics only.
 
 use tir::rewrite::{PatternSet, Rewriter};
-use tir::{AffineMap, Decline, IntType, OpId, Sign, Type, Value};
-use tir_arith::{AddF, DivF, MulF, SubF};
+use tir::{AffineMap, Attr, Decline, IntAttr, IntType, OpId, Ret, Sign, Type, Value};
+use tir_arith::{AddF, Constant, DivF, ExtUI, MulF, SubF, TruncI, XOrI};
 use tir_graph::{
     BatchNorm, LayerNorm, ReduceMax, ReduceMean, ReduceMin, ReduceSum, Softmax, reduced,
 };
@@ -10,17 +10,17 @@ use tir_math::{Exp, Sqrt};
 use tir_tensor::Combine;
 
 use super::elementwise::computed;
-use super::nest::{E, Reduction, broadcast, elementwise, form, map, number};
+use super::nest::{E, Reduction, broadcast, elementwise, form, map, number, scalar};
 
 pub(super) fn patterns(set: &mut PatternSet) {
     set.on("reduce-sum-to-generic", |r: ReduceSum, op, rw| {
         reduce(rw, op, r.x, &r.axes, r.keepdims, Combine::Add)
     });
     set.on("reduce-max-to-generic", |r: ReduceMax, op, rw| {
-        reduce(rw, op, r.x, &r.axes, r.keepdims, Combine::Max)
+        extreme(rw, op, r.x, &r.axes, r.keepdims, Combine::Max)
     });
     set.on("reduce-min-to-generic", |r: ReduceMin, op, rw| {
-        reduce(rw, op, r.x, &r.axes, r.keepdims, Combine::Min)
+        extreme(rw, op, r.x, &r.axes, r.keepdims, Combine::Min)
     });
     set.on("reduce-mean-to-generic", reduce_mean);
     set.on("batch-norm-to-generic", batch_norm);
@@ -28,22 +28,29 @@ pub(super) fn patterns(set: &mut PatternSet) {
     set.on("layer-norm-to-generics", layer_norm);
 }
 
-/// What a reduction starts from, so that the first element stays as it is.
-fn start(combine: Combine, elem: Type) -> Result<f64, Decline> {
-    let int = elem.get::<IntType>();
-    let half = |width: u32| 2f64.powi(width as i32 - 1);
-    Ok(match (combine, int) {
-        (Combine::Add, _) => 0.0,
-        (Combine::Mul, _) => 1.0,
-        (Combine::Max, None) => f64::NEG_INFINITY,
-        (Combine::Min, None) => f64::INFINITY,
-        // Generics combine integers by sign.
-        (_, Some(int)) if int.sign == Sign::Unsigned => {
-            return Err("compares integers without sign, which no generic combines".into());
-        }
-        (Combine::Max, Some(int)) => -half(int.width),
-        (Combine::Min, Some(int)) => half(int.width) - 1.0,
-    })
+/// What a reduction starts from, so that the first element stays as it is: the number whose bits
+/// are least or largest with sign, whatever the type says.
+fn start(combine: Combine, elem: Type) -> Attr {
+    let Some(int) = elem.get::<IntType>() else {
+        return scalar(
+            match combine {
+                Combine::Add => 0.0,
+                Combine::Mul => 1.0,
+                Combine::Max => f64::NEG_INFINITY,
+                Combine::Min => f64::INFINITY,
+            },
+            elem,
+        );
+    };
+    let first = 1i128 << (int.width - 1);
+    let value = match combine {
+        Combine::Add => 0,
+        Combine::Mul => 1,
+        Combine::Max if int.sign == Sign::Unsigned => first,
+        Combine::Max => -first,
+        Combine::Min => first - 1,
+    };
+    Attr::new(IntAttr { value, ty: elem })
 }
 
 /// Dimensions of `x` together: the result has the iterators of what is kept (and, with
@@ -55,8 +62,22 @@ fn along(
     combine: Combine,
     compute: impl FnOnce(&mut Rewriter<'_>, &[Value]) -> Value,
 ) -> Result<Value, Decline> {
+    let (x, _) = inputs.first().ok_or("reduces nothing")?;
+    let (_, elem) = form(rw, *x)?;
+    along_as(rw, inputs, keepdims, combine, elem, compute)
+}
+
+/// The same, where what is reduced is of another type than `x`.
+fn along_as(
+    rw: &mut Rewriter<'_>,
+    inputs: &[(Value, &[bool])],
+    keepdims: bool,
+    combine: Combine,
+    elem: Type,
+    compute: impl FnOnce(&mut Rewriter<'_>, &[Value]) -> Value,
+) -> Result<Value, Decline> {
     let (x, gone) = inputs.first().ok_or("reduces nothing")?;
-    let (shape, elem) = form(rw, *x)?;
+    let (shape, _) = form(rw, *x)?;
     let count = gone.iter().filter(|gone| **gone).count();
     let parallel = if keepdims {
         shape.len()
@@ -80,7 +101,7 @@ fn along(
     }
     let reduction = Reduction {
         ty: Type::tensor(result, elem),
-        start: start(combine, elem)?,
+        start: Some(start(combine, elem)),
         combine,
         iterators: [parallel, count],
         sizes: None,
@@ -100,6 +121,59 @@ fn reduce(
 ) -> Result<(), Decline> {
     let gone = reduced(axes, form(rw, x)?.0.len())?;
     let y = along(rw, &[(x, &gone)], keepdims, combine, |_, args| args[0])?;
+    rw.replace(op, &[y]);
+    Ok(())
+}
+
+/// The largest or smallest element. Generics compare integers with sign, so what has none is
+/// reduced in an order that agrees: unsigned numbers with their first bit flipped, truth values as
+/// numbers.
+fn extreme(
+    rw: &mut Rewriter<'_>,
+    op: OpId,
+    x: Value,
+    axes: &[i64],
+    keepdims: bool,
+    combine: Combine,
+) -> Result<(), Decline> {
+    let (shape, elem) = form(rw, x)?;
+    let (truth, width) = match elem.get::<IntType>() {
+        Some(int) if int.width == 1 => (true, 1),
+        Some(int) if int.sign == Sign::Unsigned => (false, int.width),
+        _ => return reduce(rw, op, x, axes, keepdims, combine),
+    };
+    let gone = reduced(axes, shape.len())?;
+    let flip = move |rw: &mut Rewriter<'_>, lhs: Value| {
+        let value = 1i128 << (width - 1);
+        let rhs = rw.add(Constant {
+            value: Attr::new(IntAttr { value, ty: elem }),
+        });
+        rw.add(XOrI { lhs, rhs })
+    };
+    let within = if truth { Type::int(8) } else { elem };
+    let y = along_as(rw, &[(x, &gone)], keepdims, combine, within, |rw, args| {
+        if truth {
+            rw.add(ExtUI {
+                input: args[0],
+                output: Ret(within),
+            })
+        } else {
+            flip(rw, args[0])
+        }
+    })?;
+    let (kept, _) = form(rw, y)?;
+    let inputs = [(y, AffineMap::identity(kept.len()))];
+    let ty = Type::tensor(kept, elem);
+    let y = elementwise(rw, ty, &inputs, |rw, args| {
+        if truth {
+            rw.add(TruncI {
+                input: args[0],
+                output: Ret(elem),
+            })
+        } else {
+            flip(rw, args[0])
+        }
+    });
     rw.replace(op, &[y]);
     Ok(())
 }

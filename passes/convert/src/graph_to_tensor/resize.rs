@@ -48,7 +48,7 @@ fn linear(
         let rank = shape.len();
         let sum = Reduction {
             ty: Type::tensor(result, elem),
-            start: 0.0,
+            start: None,
             combine: Combine::Add,
             iterators: [rank, 1],
             sizes: None,

@@ -60,7 +60,7 @@ pub(super) fn chosen(
     let numbers = counting(rw, count)?;
     let sum = Reduction {
         ty,
-        start: 0.0,
+        start: None,
         combine: Combine::Add,
         iterators: [dims, 1],
         sizes: None,

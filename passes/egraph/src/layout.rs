@@ -142,16 +142,17 @@ impl Store<'_> {
         // What it was changed from is there already.
         let mut sources = changes.map(|node| (node.head, self.graph.find(node.children[0])));
         let source = sources.find(|(_, source)| self.graph.ty(*source) == to);
+        let of = Tree::of(self.graph, id);
         let Some((back, source)) = source else {
-            let of = Tree::of(self.graph, id);
             let (made, head) = self.change(id, to)?;
             return Some((made, Tree::Node(head, vec![of])));
         };
-        let of = Tree::of(self.graph, source);
-        let changed = Tree::Node(back, vec![of.clone()]);
-        let tree = Tree::Node(self.head(id, to)?, vec![changed]);
-        self.journal.note(Reason::Fold, tree.clone(), of);
-        Some((source, tree))
+        let head = self.head(id, to)?;
+        let plain = Tree::of(self.graph, source);
+        let changed = Tree::Node(back, vec![plain.clone()]);
+        let again = Tree::Node(head, vec![changed]);
+        self.journal.note(Reason::Fold, again, plain);
+        Some((source, Tree::Node(head, vec![of])))
     }
 
     /// The head of the op that changes a layout.

@@ -31,8 +31,9 @@ pub(crate) fn cuts(
 ) -> Cuts {
     let mut left = core.cost.clone();
     let mut bound = 0;
+    let mut zone = Zone::new(core);
+    let mut visited = sweep.dearest(core, alive, &left);
     loop {
-        let visited = sweep.dearest(core, alive, &left);
         let price = |root: &&u32| sweep.price[**root as usize];
         // The first among equals, which `max_by_key` alone would not give.
         let Some(&goal) = core.roots.iter().rev().max_by_key(price) else {
@@ -43,15 +44,15 @@ pub(crate) fn cuts(
             0 => return done(bound, left, true),
             _ => {}
         }
-        let near = near(core, alive, sweep, &left, goal);
-        let cut = entering(core, alive, sweep, &near);
-        let least = cut.iter().map(|&i| left[i as usize]).min();
+        visited += zone.find(core, alive, sweep, &left, goal);
+        let least = zone.cut.iter().map(|&i| left[i as usize]).min();
         let least = least.expect("a goal that is not free is entered by some node");
         bound += least;
-        for &i in &cut {
+        for &i in &zone.cut {
             left[i as usize] -= least;
         }
-        if !go_on(visited) {
+        visited += sweep.lower(core, alive, &left, &zone.cut);
+        if !go_on(std::mem::take(&mut visited)) {
             return done(bound, left, true);
         }
     }
@@ -65,49 +66,102 @@ fn done(bound: u64, left: Vec<u64>, feasible: bool) -> Cuts {
     }
 }
 
-/// The classes that lead to `goal` by free nodes.
-fn near(core: &Core, alive: &Bits, sweep: &Sweep, left: &[u64], goal: u32) -> Bits {
-    let mut near = Bits::none(core.classes);
-    near.add(goal as usize);
-    let mut stack = vec![goal];
-    while let Some(class) = stack.pop() {
-        for &node in core.members.of(class as usize) {
-            let i = node as usize;
-            if left[i] == 0 && alive.has(i) && sweep.reached(i) {
+/// The classes that lead to a goal by free nodes, and the nodes that enter them.
+struct Zone {
+    near: Bits,
+    /// The members of `near`.
+    classes: Vec<u32>,
+    cut: Vec<u32>,
+    /// Classes walked over on the way back from one that may be reached, in this walk.
+    seen: Vec<u32>,
+    walk: u32,
+}
+
+impl Zone {
+    fn new(core: &Core) -> Zone {
+        Zone {
+            near: Bits::none(core.classes),
+            classes: Vec::new(),
+            cut: Vec::new(),
+            seen: vec![0; core.classes],
+            walk: 0,
+        }
+    }
+
+    /// Finds both for a goal; gives the number of nodes visited.
+    fn find(&mut self, core: &Core, alive: &Bits, sweep: &Sweep, left: &[u64], goal: u32) -> u64 {
+        for class in self.classes.drain(..) {
+            self.near.remove(class as usize);
+        }
+        self.cut.clear();
+        self.near.add(goal as usize);
+        self.classes.push(goal);
+        let mut visited = 1;
+        let mut next = 0;
+        while let Some(&class) = self.classes.get(next) {
+            next += 1;
+            for &node in core.members.of(class as usize) {
+                visited += 1;
+                let i = node as usize;
+                if !alive.has(i) || !sweep.reached(i) {
+                    continue;
+                }
                 let from = sweep.last[i];
-                if from != NONE && near.add(from as usize) {
+                if left[i] > 0 {
+                    self.cut.push(node);
+                } else if from != NONE && self.near.add(from as usize) {
+                    self.classes.push(from);
+                }
+            }
+        }
+        let mut cut = std::mem::take(&mut self.cut);
+        cut.retain(|&node| {
+            let from = sweep.last[node as usize];
+            from == NONE
+                || !self.near.has(from as usize)
+                    && self.is_reached(core, alive, sweep, from, goal, &mut visited)
+        });
+        self.cut = cut;
+        visited
+    }
+
+    /// Whether the leaves lead to a class outside of `near`, looking at dearest children only.
+    /// What is cheaper than the goal is reached: what it is reached by is cheaper still, and all
+    /// in `near` is as dear as the goal.
+    fn is_reached(
+        &mut self,
+        core: &Core,
+        alive: &Bits,
+        sweep: &Sweep,
+        class: u32,
+        goal: u32,
+        visited: &mut u64,
+    ) -> bool {
+        let enough = sweep.price[goal as usize];
+        if sweep.price[class as usize] < enough {
+            return true;
+        }
+        self.walk += 1;
+        self.seen[class as usize] = self.walk;
+        let mut stack = vec![class];
+        while let Some(class) = stack.pop() {
+            for &node in core.members.of(class as usize) {
+                *visited += 1;
+                let i = node as usize;
+                if !alive.has(i) || !sweep.reached(i) {
+                    continue;
+                }
+                let from = sweep.last[i];
+                if from == NONE || sweep.price[from as usize] < enough {
+                    return true;
+                }
+                let is_new = self.seen[from as usize] != self.walk;
+                if is_new && !self.near.has(from as usize) {
+                    self.seen[from as usize] = self.walk;
                     stack.push(from);
                 }
             }
         }
+        false
     }
-    near
-}
-
-/// The nodes of a class in `near` whose dearest child is reached from the leaves outside of it.
-fn entering(core: &Core, alive: &Bits, sweep: &Sweep, near: &Bits) -> Vec<u32> {
-    let mut cut = Vec::new();
-    let mut seen = Bits::none(core.classes);
-    let mut stack = Vec::new();
-    let enter =
-        |nodes: &[u32], from: u32, cut: &mut Vec<u32>, stack: &mut Vec<u32>, seen: &mut Bits| {
-            for &node in nodes {
-                let i = node as usize;
-                if sweep.last[i] != from || !alive.has(i) || !sweep.reached(i) {
-                    continue;
-                }
-                let class = core.class[i] as usize;
-                if near.has(class) {
-                    cut.push(node);
-                } else if seen.add(class) {
-                    stack.push(class as u32);
-                }
-            }
-        };
-    enter(&core.leaves, NONE, &mut cut, &mut stack, &mut seen);
-    while let Some(class) = stack.pop() {
-        let users = core.users.of(class as usize);
-        enter(users, class, &mut cut, &mut stack, &mut seen);
-    }
-    cut
 }

@@ -24,8 +24,10 @@
 
 mod bits;
 mod bound;
+mod budget;
 mod check;
 mod core;
+mod exchange;
 mod greedy;
 mod landmarks;
 mod parts;

@@ -2,6 +2,7 @@
 
 use crate::Problem;
 use crate::bits::Bits;
+use crate::budget::Budget;
 use crate::core::{Core, Part};
 use crate::landmarks::Table;
 use crate::parts::{components, cycles};
@@ -50,7 +51,9 @@ pub(crate) struct Reduced {
 /// - Every choice pays the cheapest node of each landmark of the roots, which become roots; where
 ///   no cycle goes through a child that is one, it is no child any longer.
 /// - A class with one node, which is free or of one user, merges into its users.
-pub(crate) fn reduce(problem: &Problem, costs: &[u64]) -> Reduced {
+///
+/// Ends early, less reduced, where the budget does.
+pub(crate) fn reduce(problem: &Problem, costs: &[u64], budget: &mut Budget) -> Reduced {
     let mut work = Work {
         classes: problem.classes,
         class: problem.nodes.iter().map(|n| n.class).collect(),
@@ -65,7 +68,8 @@ pub(crate) fn reduce(problem: &Problem, costs: &[u64]) -> Reduced {
     for _ in 0..ROUNDS {
         let before = work.size();
         work.unreached();
-        work.landmarks();
+        budget.stage(4);
+        work.landmarks(budget);
         work.unreached();
         for (class, members) in work.members.iter().enumerate() {
             if let [node] = members[..] {
@@ -74,7 +78,8 @@ pub(crate) fn reduce(problem: &Problem, costs: &[u64]) -> Reduced {
         }
         work.merge();
         work.cut_roots();
-        if work.size() == before {
+        let (nodes, edges, ..) = work.size();
+        if work.size() == before || !budget.pay((nodes + edges) as u64) {
             break;
         }
     }
@@ -166,15 +171,16 @@ impl Work {
     }
 
     /// Removes nodes by landmarks, makes the roots' landmarks roots and pays them.
-    fn landmarks(&mut self) {
+    fn landmarks(&mut self, budget: &mut Budget) {
         let live: Vec<usize> = self.bottom_up();
-        if live.len().saturating_mul(live.len()) <= TABLE_BITS {
-            let table = self.table(live);
+        if Table::bits(live.len()) <= TABLE_BITS
+            && let Some(table) = self.table(live, budget)
+        {
             self.dominated(&table);
             let mut roots = Bits::none(self.classes);
             for &root in &self.roots {
-                for k in table.below(&[root]).iter() {
-                    roots.add(table.class[k]);
+                for class in table.of(root) {
+                    roots.add(class);
                 }
             }
             self.roots = roots.iter().collect();
@@ -191,14 +197,14 @@ impl Work {
         }
     }
 
-    fn table(&self, order: Vec<usize>) -> Table {
+    fn table(&self, order: Vec<usize>, budget: &mut Budget) -> Option<Table> {
         let users = self.users();
         let nodes = |class: usize| {
             let alive = self.members[class].iter().filter(|&&i| self.alive[i]);
             alive.map(|&i| &self.children[i][..]).collect()
         };
         let above = |class: usize| users[class].iter().map(|&i| self.class[i]).collect();
-        Table::new(self.classes, order, nodes, above)
+        Table::new(self.classes, order, nodes, above, budget)
     }
 
     fn dominated(&mut self, table: &Table) {
@@ -206,18 +212,20 @@ impl Work {
             let mut members = self.members[class].clone();
             members.retain(|&i| self.alive[i]);
             members.sort_by_key(|&i| (self.cost[i], i));
-            let below: Vec<Bits> = members
-                .iter()
-                .map(|&i| table.below(&self.children[i]))
-                .collect();
-            for (k, &i) in members.iter().enumerate() {
-                if table.number[class].is_some_and(|own| below[k].has(own)) {
-                    self.alive[i] = false;
-                }
+            if members.len() < 2 {
+                continue;
             }
-            let covers = |below: &Bits, by: usize| {
-                let mut children = self.children[by].iter();
-                children.all(|&c| table.number[c].is_some_and(|n| below.has(n)))
+            let children = |k: usize| &self.children[members[k]][..];
+            let needs_itself = |&k: &usize| table.is_below(children(k), class);
+            let selfish: Vec<usize> = (0..members.len()).filter(needs_itself).collect();
+            for k in selfish {
+                self.alive[members[k]] = false;
+            }
+            // Whether all that another node needs is computed in any case.
+            let children = |k: usize| &self.children[members[k]][..];
+            let covers = |k: usize, by: usize| {
+                let mut needed = children(by).iter();
+                needed.all(|&c| table.is_below(children(k), c))
             };
             let mut gone = vec![false; members.len()];
             for (k, &i) in members.iter().enumerate() {
@@ -227,8 +235,8 @@ impl Work {
                     .any(|(r, &j)| {
                         let cheaper = self.cost[j] < self.cost[i];
                         let same = self.cost[j] == self.cost[i];
-                        let wins = cheaper || same && (j < i || !covers(&below[r], i));
-                        wins && covers(&below[k], j)
+                        let wins = cheaper || same && (j < i || !covers(r, k));
+                        wins && covers(k, r)
                     });
             }
             for (k, &i) in members.iter().enumerate() {

@@ -2,33 +2,13 @@
 
 use crate::bits::Bits;
 use crate::bound::cuts;
+use crate::budget::Budget;
 use crate::core::Core;
+use crate::exchange::Exchange;
 use crate::sweep::{Sweep, cheapest_trees};
 
 /// How often one node of the tree of decisions is bounded again after nodes were ruled out.
 const ROUNDS: usize = 4;
-
-/// What is left to spend on search.
-pub(crate) struct Budget<'a> {
-    /// Steps that may be taken still.
-    pub left: u64,
-    /// Steps taken.
-    pub used: u64,
-    /// Says that search ends whatever is left.
-    pub stop: Option<&'a dyn Fn() -> bool>,
-}
-
-impl Budget<'_> {
-    /// Pays for `steps`; whether there may be more.
-    pub fn pay(&mut self, steps: u64) -> bool {
-        self.used += steps;
-        self.left = self.left.saturating_sub(steps);
-        if self.left > 0 && self.stop.is_some_and(|stop| stop()) {
-            self.left = 0;
-        }
-        self.left > 0
-    }
-}
 
 /// The search over one component.
 pub(crate) struct Search<'c> {
@@ -44,6 +24,8 @@ pub(crate) struct Search<'c> {
     pub bound: u64,
     /// How the best choice was found.
     pub method: &'static str,
+    /// Choices that local search has not started from yet.
+    starts: Vec<Vec<Option<u32>>>,
 }
 
 /// A decision: which node a class gets.
@@ -58,7 +40,7 @@ struct Decision {
 }
 
 impl<'c> Search<'c> {
-    /// Starts from the cheapest trees, from `seeds` as far as their nodes are left, and bounds.
+    /// Starts from the cheapest trees, and from `seeds` as far as their nodes are left.
     pub fn new(core: &'c Core, seeds: &[Bits], budget: &mut Budget) -> Search<'c> {
         let mut search = Search {
             core,
@@ -68,20 +50,22 @@ impl<'c> Search<'c> {
             cost: u64::MAX,
             bound: 0,
             method: "bottom-up",
+            starts: Vec::new(),
         };
         for seed in seeds {
             let paid = |i: usize| if seed.has(i) { 0 } else { core.cost[i] };
-            search.offer("seed", None, budget, |i| (paid(i), core.cost[i]));
+            search.start("seed", None, budget, |i| (paid(i), core.cost[i]));
         }
-        search.offer("bottom-up", None, budget, |i| (core.cost[i], 0));
-        let mut alive = search.alive.clone();
-        if let Some(bound) = search.bounded(&mut alive, usize::MAX, budget) {
-            search.bound = bound.min(search.cost);
-        } else {
-            search.bound = search.cost;
-        }
-        search.alive = alive;
+        search.start("bottom-up", None, budget, |i| (core.cost[i], 0));
         search
+    }
+
+    /// Bounds, and rules out nodes that no better choice has.
+    pub fn bound(&mut self, budget: &mut Budget) {
+        let mut alive = self.alive.clone();
+        let bound = self.bounded(&mut alive, usize::MAX, true, budget);
+        self.bound = bound.unwrap_or(self.cost).clamp(self.bound, self.cost);
+        self.alive = alive;
     }
 
     /// How many nodes there are.
@@ -108,28 +92,66 @@ impl<'c> Search<'c> {
         budget: &mut Budget,
         price: impl Fn(usize) -> (u64, u64),
     ) -> bool {
+        match self.trees(alive, budget, price) {
+            Some((choice, cost)) if cost < self.cost => {
+                (self.choice, self.cost, self.method) = (choice, cost, method);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The same, and local search may start from them.
+    fn start(
+        &mut self,
+        method: &'static str,
+        alive: Option<&Bits>,
+        budget: &mut Budget,
+        price: impl Fn(usize) -> (u64, u64),
+    ) {
+        let Some((choice, cost)) = self.trees(alive, budget, price) else {
+            return;
+        };
+        if cost < self.cost {
+            (self.choice, self.cost, self.method) = (choice.clone(), cost, method);
+        }
+        if !self.starts.contains(&choice) {
+            self.starts.push(choice);
+        }
+    }
+
+    /// The cheapest trees as a choice of the classes that the roots need, and what they cost
+    /// together.
+    fn trees(
+        &self,
+        alive: Option<&Bits>,
+        budget: &mut Budget,
+        price: impl Fn(usize) -> (u64, u64),
+    ) -> Option<(Vec<Option<u32>>, u64)> {
         let mut visited = 0;
         let alive = alive.unwrap_or(&self.alive);
         let trees = cheapest_trees(self.core, alive, &mut visited, price);
         budget.pay(visited);
-        let roots = &self.core.roots;
-        if roots.iter().any(|&r| trees[r as usize].is_none()) {
-            return false;
+        let mut roots = self.core.roots.iter();
+        if roots.any(|&r| trees[r as usize].is_none()) {
+            return None;
         }
         let (needed, cost) = self.core.needed(&trees);
-        if cost >= self.cost {
-            return false;
-        }
-        self.choice = vec![None; self.core.classes];
+        let mut choice = vec![None; self.core.classes];
         for class in needed {
-            self.choice[class as usize] = trees[class as usize];
+            choice[class as usize] = trees[class as usize];
         }
-        (self.cost, self.method) = (cost, method);
-        true
+        Some((choice, cost))
     }
 
     /// Bounds what `alive` leaves and rules out nodes no better choice has; none if none is left.
-    fn bounded(&mut self, alive: &mut Bits, rounds: usize, budget: &mut Budget) -> Option<u64> {
+    fn bounded(
+        &mut self,
+        alive: &mut Bits,
+        rounds: usize,
+        starts: bool,
+        budget: &mut Budget,
+    ) -> Option<u64> {
         let core = self.core;
         let mut bound = 0;
         for _ in 0..rounds {
@@ -139,9 +161,11 @@ impl<'c> Search<'c> {
                 return None;
             }
             let left = &found.left;
-            self.offer("branch and bound", Some(alive), budget, |i| {
-                (left[i], core.cost[i])
-            });
+            let price = |i: usize| (left[i], core.cost[i]);
+            match starts {
+                true => self.start("branch and bound", Some(alive), budget, price),
+                false => _ = self.offer("branch and bound", Some(alive), budget, price),
+            }
             if bound >= self.cost {
                 return None;
             }
@@ -152,18 +176,59 @@ impl<'c> Search<'c> {
                     ruled_out |= self.sweep.reached(i);
                 }
             }
-            if !ruled_out || budget.left == 0 {
+            if !ruled_out || !budget.lasts() {
                 break;
             }
         }
         Some(bound)
     }
 
-    /// Local search: gives one class another node, or none, keeps what else is chosen as far as it
-    /// is still of use, and takes what is cheaper; until nothing is or `steps` are taken.
-    pub fn improve(&mut self, steps: u64, budget: &mut Budget) {
+    /// Local search by [`Exchange`] from each choice that it has not started from yet, class by
+    /// class, until nothing is cheaper.
+    pub fn exchange(&mut self, budget: &mut Budget) {
+        for start in std::mem::take(&mut self.starts) {
+            if self.done() || !budget.lasts() {
+                return;
+            }
+            let (choice, cost) = self.exchanged(start, budget);
+            if cost < self.cost {
+                (self.choice, self.cost, self.method) = (choice, cost, "local search");
+            }
+        }
+    }
+
+    fn exchanged(&self, start: Vec<Option<u32>>, budget: &mut Budget) -> (Vec<Option<u32>>, u64) {
         let core = self.core;
-        let end = budget.used.saturating_add(steps);
+        let (mut chosen, mut cost) = (start, u64::MAX);
+        loop {
+            let mut visited = 0;
+            let paid = |i: usize| chosen[core.class[i] as usize] == Some(i as u32);
+            let others = cheapest_trees(core, &self.alive, &mut visited, |i| {
+                let cost = if paid(i) { 0 } else { core.cost[i] };
+                (cost, core.cost[i])
+            });
+            budget.pay(visited);
+            let mut exchange = Exchange::new(core, &self.alive, &chosen, &others);
+            let mut better = false;
+            for class in 0..core.classes {
+                better |= exchange.improve(class as u32);
+                if !budget.pay(std::mem::take(&mut exchange.steps)) {
+                    break;
+                }
+            }
+            if exchange.cost < cost {
+                (chosen, cost) = (exchange.chosen(), exchange.cost);
+            }
+            if !better || !budget.lasts() {
+                return (chosen, cost);
+            }
+        }
+    }
+
+    /// Local search: gives one class another node, or none, keeps what else is chosen as far as it
+    /// is still of use, and takes what is cheaper; until nothing is.
+    pub fn improve(&mut self, budget: &mut Budget) {
+        let core = self.core;
         let mut again = true;
         while again && !self.done() {
             again = false;
@@ -178,7 +243,7 @@ impl<'c> Search<'c> {
                     .map(|&n| Some(n))
                     .collect();
                 for only in others.into_iter().chain([None]) {
-                    if budget.left == 0 || budget.used >= end {
+                    if !budget.lasts() {
                         return;
                     }
                     let mut alive = self.alive.clone();
@@ -211,7 +276,7 @@ impl<'c> Search<'c> {
         loop {
             if entered
                 && !self.done()
-                && let Some(bound) = self.bounded(&mut alive, ROUNDS, budget)
+                && let Some(bound) = self.bounded(&mut alive, ROUNDS, false, budget)
                 && let Some(nodes) = self.undecided(&alive)
             {
                 let bound = stack.last().map_or(bound, |d| bound.max(d.bound));
@@ -222,7 +287,7 @@ impl<'c> Search<'c> {
                     bound,
                 });
             }
-            if budget.left == 0 {
+            if !budget.lasts() {
                 let open = stack.iter().map(|d| d.bound).min();
                 let open = open.unwrap_or(self.bound);
                 self.bound = self.bound.max(open.min(self.cost));

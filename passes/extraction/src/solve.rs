@@ -1,10 +1,11 @@
 //! Extraction: options, the solvers in order, the answer.
 
 use crate::bits::Bits;
+use crate::budget::Budget;
 use crate::check::check;
 use crate::greedy::{blocked, bottom_up};
 use crate::reduce::{Reduced, reduce};
-use crate::search::{Budget, Search};
+use crate::search::Search;
 use crate::units::Units;
 use crate::{Choice, Error, Problem};
 
@@ -15,9 +16,10 @@ pub struct Options<'a> {
     /// reduction left, some nanoseconds. The answer depends on this number alone, not on time.
     /// Default: 50 million.
     pub max_steps: u64,
-    /// Asked between sweeps; search ends once it says true. Makes the answer depend on what it
-    /// asks, so compilers leave it out. Default: none.
-    pub stop: Option<&'a dyn Fn() -> bool>,
+    /// Asked now and then which share of something else than steps is spent, such as time; search
+    /// ends at 1, and its stages at parts of it. Makes the answer depend on what it asks, so
+    /// compilers leave it out. Default: none.
+    pub spent: Option<&'a dyn Fn() -> f64>,
     /// Choices to start from. One that is no valid answer is passed over; the answer is never
     /// dearer than a valid one, and is the first of the cheapest unless a cheaper one is found.
     /// Default: none.
@@ -28,7 +30,7 @@ impl Default for Options<'_> {
     fn default() -> Self {
         Options {
             max_steps: 50_000_000,
-            stop: None,
+            spent: None,
             seeds: Vec::new(),
         }
     }
@@ -112,12 +114,8 @@ pub fn solve(problem: &Problem, options: &Options) -> Result<Solution, Error> {
     }
     offer("bottom-up".to_string(), &greedy);
     let greedy = check(problem, &greedy).map_or(f64::INFINITY, |(_, cost)| cost);
-    let reduced = reduce(problem, &units.costs);
-    let mut budget = Budget {
-        left: options.max_steps,
-        used: 0,
-        stop: options.stop,
-    };
+    let mut budget = Budget::new(options.max_steps, options.spent);
+    let reduced = reduce(problem, &units.costs, &mut budget);
     let (found, bound, method) = search(problem, &reduced, options, &mut budget);
     offer(method, &found);
     let best = best.expect("bottom-up extraction computes every class that can be computed");
@@ -161,8 +159,16 @@ fn search(
     }
     searches.sort_by_key(Search::nodes);
     for search in &mut searches {
-        search.improve(budget.left / 4, budget);
+        budget.stage(4);
+        search.exchange(budget);
+        budget.stage(2);
+        search.bound(budget);
+        budget.stage(4);
+        search.exchange(budget);
+        budget.stage(4);
+        search.improve(budget);
     }
+    budget.stage(1);
     for search in &mut searches {
         search.branch(budget);
     }

@@ -71,6 +71,48 @@ impl Sweep {
         visited
     }
 
+    /// The same prices once some nodes have become cheaper, from what they were. Gives the number
+    /// of nodes visited.
+    pub fn lower(&mut self, core: &Core, alive: &Bits, cost: &[u64], cheaper: &[u32]) -> u64 {
+        let mut visited = cheaper.len() as u64;
+        for &node in cheaper {
+            self.offer(core, node as usize, cost);
+        }
+        while let Some(Reverse((price, class))) = self.heap.pop() {
+            if price > self.price[class as usize] {
+                continue;
+            }
+            for &user in core.users.of(class as usize) {
+                visited += 1;
+                let u = user as usize;
+                if self.last[u] != class || self.missing[u] > 0 || !alive.has(u) {
+                    continue;
+                }
+                for &child in core.children.of(u) {
+                    visited += 1;
+                    if self.price[child as usize] > self.price[self.last[u] as usize] {
+                        self.last[u] = child;
+                    }
+                }
+                self.offer(core, u, cost);
+            }
+        }
+        visited
+    }
+
+    /// Lets a node price its class, if it is cheaper than what did.
+    fn offer(&mut self, core: &Core, node: usize, cost: &[u64]) {
+        let below = match self.last[node] {
+            NONE => 0,
+            child => self.price[child as usize],
+        };
+        let (class, price) = (core.class[node], below + cost[node]);
+        if price < self.price[class as usize] {
+            self.price[class as usize] = price;
+            self.heap.push(Reverse((price, class)));
+        }
+    }
+
     /// Whether the last sweep reached all children of `node`.
     pub fn reached(&self, node: usize) -> bool {
         self.missing[node] == 0

@@ -55,10 +55,9 @@ pub fn run(options: &Options, sources: &mut Sources) -> Result<Report, Diagnosti
     sources.add(name, text.as_str());
     let graph = EGraph::read(name, &text)?;
     let start = Instant::now();
-    let over = || {
-        options
-            .time_limit
-            .is_some_and(|limit| start.elapsed() >= limit)
+    let spent = || {
+        let limit = options.time_limit.unwrap_or(Duration::MAX);
+        start.elapsed().as_secs_f64() / limit.as_secs_f64()
     };
     let steps = match (options.max_steps, options.time_limit) {
         (Some(steps), _) => steps,
@@ -67,7 +66,7 @@ pub fn run(options: &Options, sources: &mut Sources) -> Result<Report, Diagnosti
     };
     let solving = tir_extraction::Options {
         max_steps: steps,
-        stop: options.time_limit.is_some().then_some(&over),
+        spent: options.time_limit.is_some().then_some(&spent),
         ..tir_extraction::Options::default()
     };
     let found = solve(&graph.problem, &solving).map_err(|e| graph.explain(&e, name, &text))?;

@@ -1,0 +1,50 @@
+//! What may be spent on search, in steps and in whatever the caller counts, stage by stage.
+
+/// Steps and shares of a stage of search and of all of it.
+pub(crate) struct Budget<'a> {
+    /// Steps taken.
+    pub used: u64,
+    /// Steps that may be taken.
+    max: u64,
+    /// Says which share of something else is spent; at 1 all is over.
+    spent: Option<&'a dyn Fn() -> f64>,
+    /// Where this stage ends.
+    end: (u64, f64),
+    is_over: bool,
+}
+
+impl<'a> Budget<'a> {
+    pub fn new(max: u64, spent: Option<&'a dyn Fn() -> f64>) -> Budget<'a> {
+        Budget {
+            used: 0,
+            max,
+            spent,
+            end: (max, 1.0),
+            is_over: max == 0,
+        }
+    }
+
+    /// Begins a stage that may take one in `parts` of what is left.
+    pub fn stage(&mut self, parts: u32) {
+        let spent = self.spent.map_or(0.0, |spent| spent());
+        let left = self.max.saturating_sub(self.used);
+        let steps = self.used + left.div_ceil(u64::from(parts));
+        let share = spent + (1.0 - spent) / f64::from(parts);
+        self.end = (steps, share);
+        self.is_over = left == 0 || spent >= 1.0;
+    }
+
+    /// Pays for `steps`; whether there may be more.
+    pub fn pay(&mut self, steps: u64) -> bool {
+        self.used = self.used.saturating_add(steps);
+        let (end, share) = self.end;
+        self.is_over |= self.used >= end;
+        self.is_over |= self.spent.is_some_and(|spent| spent() >= share);
+        self.lasts()
+    }
+
+    /// Whether this stage may go on.
+    pub fn lasts(&self) -> bool {
+        !self.is_over
+    }
+}

@@ -1,0 +1,329 @@
+//! Local search that looks at what changes only: a class gets another node, and classes that
+//! could use what thereby came in follow.
+//!
+//! The one move that single changes cannot make is that to a node of use to several classes (one
+//! product for two that share an operand): for the first of them it only costs more. So a change
+//! that costs more is kept while the classes above what came in are offered it too, and is undone
+//! if all together still cost more: an ejection chain (Glover, "Ejection chains, reference
+//! structures and alternating path methods", 1996).
+
+use crate::bits::Bits;
+use crate::core::Core;
+use crate::sweep::NONE;
+
+/// How many classes that are not needed may lie between what came in and a class that follows.
+const HOPS: usize = 3;
+/// At most so many ways up from what came in are looked at.
+const WAYS: usize = 256;
+
+/// A choice with the number of users of each class.
+pub(crate) struct Exchange<'c> {
+    core: &'c Core,
+    alive: &'c Bits,
+    /// The node of each class; for classes that are not needed the one they would get.
+    choice: Vec<u32>,
+    /// How many chosen nodes and roots need a class.
+    users: Vec<u32>,
+    /// What the needed classes cost.
+    pub cost: u64,
+    /// What was done, to be undone.
+    log: Vec<Change>,
+    /// Classes that came to be needed since the last change that was asked for.
+    entered: Vec<u32>,
+    /// By class, its place in an order of what was needed at the last change that was kept,
+    /// children first; [`NONE`] for the others.
+    place: Vec<u32>,
+    /// By class, the last walk that saw it, and whether that is on its way still.
+    seen: Vec<(u32, bool)>,
+    walk: u32,
+    /// Classes and nodes looked at.
+    pub steps: u64,
+}
+
+enum Change {
+    /// A class had this node.
+    Choice(u32, u32),
+    /// A class is needed once more.
+    Need(u32),
+    /// A class is needed once less.
+    Free(u32),
+}
+
+/// Nodes for classes, from the needed one down.
+type Way = Vec<(u32, u32)>;
+
+impl<'c> Exchange<'c> {
+    /// Starts from a choice of the needed classes and what the others would get.
+    pub fn new(
+        core: &'c Core,
+        alive: &'c Bits,
+        choice: &[Option<u32>],
+        others: &[Option<u32>],
+    ) -> Self {
+        let either = choice.iter().zip(others);
+        let mut exchange = Exchange {
+            core,
+            alive,
+            choice: either.map(|(a, b)| a.or(*b).unwrap_or(NONE)).collect(),
+            users: vec![0; core.classes],
+            cost: 0,
+            log: Vec::new(),
+            entered: Vec::new(),
+            place: vec![NONE; core.classes],
+            seen: vec![(0, false); core.classes],
+            walk: 0,
+            steps: 0,
+        };
+        for &root in &core.roots {
+            exchange.need(root);
+        }
+        exchange.keep();
+        exchange
+    }
+
+    /// The nodes of the classes that are needed.
+    pub fn chosen(&self) -> Vec<Option<u32>> {
+        let needed = self.users.iter().zip(&self.choice);
+        needed.map(|(n, &node)| (*n > 0).then_some(node)).collect()
+    }
+
+    /// Tries every other node of a class; whether one was better.
+    pub fn improve(&mut self, class: u32) -> bool {
+        let mut better = false;
+        let members = self.core.members.of(class as usize);
+        for &node in members {
+            if self.users[class as usize] == 0 {
+                break;
+            }
+            let usable = self.alive.has(node as usize) && self.computable(node);
+            if usable && node != self.choice[class as usize] {
+                better |= self.attempt(class, node);
+            }
+        }
+        better
+    }
+
+    fn computable(&self, node: u32) -> bool {
+        let children = self.core.children.of(node as usize);
+        children.iter().all(|&c| self.choice[c as usize] != NONE)
+    }
+
+    /// Gives a class another node, lets others follow, and undoes it all if that is no better.
+    fn attempt(&mut self, class: u32, node: u32) -> bool {
+        let before = self.cost;
+        self.entered.clear();
+        self.set(class, node);
+        let entered = std::mem::take(&mut self.entered);
+        let ways = match self.cost < before {
+            true => Vec::new(),
+            false => self.ways(class, &entered),
+        };
+        if self.cost >= before && ways.is_empty() || !self.is_acyclic(class) {
+            self.undo(0);
+            return false;
+        }
+        for way in ways {
+            self.follow(&way);
+        }
+        if self.cost >= before {
+            self.undo(0);
+            return false;
+        }
+        self.keep();
+        true
+    }
+
+    /// Keeps what was done, and puts what is needed in order.
+    fn keep(&mut self) {
+        self.log.clear();
+        self.place.fill(NONE);
+        self.walk += 1;
+        let core = self.core;
+        let mut count = 0;
+        for &root in &core.roots {
+            let mut stack = vec![(root, 0)];
+            while let Some(top) = stack.last_mut() {
+                let (class, next) = *top;
+                top.1 += 1;
+                self.steps += 1;
+                let node = self.choice[class as usize] as usize;
+                match core.children.of(node).get(next) {
+                    Some(&child) if self.seen[child as usize].0 != self.walk => {
+                        self.seen[child as usize].0 = self.walk;
+                        stack.push((child, 0));
+                    }
+                    Some(_) => {}
+                    None => {
+                        if self.place[class as usize] == NONE {
+                            self.place[class as usize] = count;
+                            count += 1;
+                        }
+                        stack.pop();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes a way to what came in, if that is better.
+    fn follow(&mut self, way: &Way) {
+        let top = way[0];
+        let usable = self.users[top.0 as usize] > 0 && self.choice[top.0 as usize] != top.1;
+        if !usable || !way.iter().all(|(_, node)| self.computable(*node)) {
+            return;
+        }
+        let (mark, cost) = (self.log.len(), self.cost);
+        for &(class, node) in way.iter().rev() {
+            self.set(class, node);
+        }
+        if self.cost >= cost || !self.is_acyclic(top.0) {
+            self.undo(mark);
+        }
+    }
+
+    /// The ways from needed classes down to the classes that came in.
+    fn ways(&mut self, class: u32, entered: &[u32]) -> Vec<Way> {
+        let core = self.core;
+        let mut ways: Vec<Way> = Vec::new();
+        let mut open: Vec<Way> = Vec::new();
+        for &low in entered {
+            let node = self.choice[low as usize];
+            if core.cost[node as usize] > 0 {
+                open.push(vec![(low, node)]);
+            }
+        }
+        let mut next = 0;
+        while next < open.len() && ways.len() < WAYS && open.len() < 4 * WAYS {
+            let below = open[next].clone();
+            next += 1;
+            for &user in core.users.of(below[0].0 as usize) {
+                self.steps += 1;
+                let above = core.class[user as usize];
+                let is_known = below.iter().any(|(class, _)| *class == above);
+                if !self.alive.has(user as usize) || above == class || is_known {
+                    continue;
+                }
+                let mut way = vec![(above, user)];
+                // What came in has its node already.
+                way.extend(&below[..below.len() - 1]);
+                if self.users[above as usize] == 0 {
+                    if below.len() <= HOPS {
+                        way.push(below[below.len() - 1]);
+                        open.push(way);
+                    }
+                } else if self.choice[above as usize] != user {
+                    ways.push(way);
+                }
+            }
+        }
+        ways
+    }
+
+    /// Gives a class another node, needed or not.
+    fn set(&mut self, class: u32, node: u32) {
+        let core = self.core;
+        let old = std::mem::replace(&mut self.choice[class as usize], node);
+        self.log.push(Change::Choice(class, old));
+        if self.users[class as usize] > 0 {
+            self.cost = self.cost + core.cost[node as usize] - core.cost[old as usize];
+            for &child in core.children.of(node as usize) {
+                self.need(child);
+            }
+            for &child in core.children.of(old as usize) {
+                self.free(child);
+            }
+        }
+    }
+
+    fn need(&mut self, class: u32) {
+        let mut stack = vec![class];
+        while let Some(class) = stack.pop() {
+            self.steps += 1;
+            self.log.push(Change::Need(class));
+            self.users[class as usize] += 1;
+            if self.users[class as usize] == 1 {
+                let node = self.choice[class as usize] as usize;
+                self.cost += self.core.cost[node];
+                self.entered.push(class);
+                stack.extend(self.core.children.of(node));
+            }
+        }
+    }
+
+    fn free(&mut self, class: u32) {
+        let mut stack = vec![class];
+        while let Some(class) = stack.pop() {
+            self.steps += 1;
+            self.log.push(Change::Free(class));
+            self.users[class as usize] -= 1;
+            if self.users[class as usize] == 0 {
+                let node = self.choice[class as usize] as usize;
+                self.cost -= self.core.cost[node];
+                stack.extend(self.core.children.of(node));
+            }
+        }
+    }
+
+    /// Undoes all but so many changes. Costs follow from what is needed with which node, so that
+    /// each change is undone by itself.
+    fn undo(&mut self, kept: usize) {
+        while self.log.len() > kept {
+            let cost = |class: u32| self.core.cost[self.choice[class as usize] as usize];
+            match self.log.pop() {
+                Some(Change::Need(class)) => {
+                    self.users[class as usize] -= 1;
+                    if self.users[class as usize] == 0 {
+                        self.cost -= cost(class);
+                    }
+                }
+                Some(Change::Free(class)) => {
+                    self.users[class as usize] += 1;
+                    if self.users[class as usize] == 1 {
+                        self.cost += cost(class);
+                    }
+                }
+                Some(Change::Choice(class, old)) => {
+                    if self.users[class as usize] > 0 {
+                        self.cost = self.cost + self.core.cost[old as usize] - cost(class);
+                    }
+                    self.choice[class as usize] = old;
+                }
+                None => return,
+            }
+        }
+    }
+
+    /// Whether no class that a class needs, directly or not, needs itself. What stood below all
+    /// that changed needs what it did, which is acyclic.
+    fn is_acyclic(&mut self, class: u32) -> bool {
+        self.walk += 1;
+        let changed = self.log.iter().filter_map(|change| match change {
+            Change::Choice(class, _) => Some(self.place[*class as usize]),
+            _ => None,
+        });
+        let lowest = changed.min().unwrap_or(NONE);
+        let mut stack = vec![(class, 0)];
+        self.seen[class as usize] = (self.walk, true);
+        while let Some(top) = stack.last_mut() {
+            let (class, next) = *top;
+            top.1 += 1;
+            self.steps += 1;
+            let node = self.choice[class as usize] as usize;
+            let Some(&child) = self.core.children.of(node).get(next) else {
+                self.seen[class as usize].1 = false;
+                stack.pop();
+                continue;
+            };
+            match self.seen[child as usize] {
+                (walk, true) if walk == self.walk => return false,
+                (walk, false) if walk == self.walk => {}
+                _ if self.place[child as usize] < lowest => {}
+                _ => {
+                    self.seen[child as usize] = (self.walk, true);
+                    stack.push((child, 0));
+                }
+            }
+        }
+        true
+    }
+}

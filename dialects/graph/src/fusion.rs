@@ -8,7 +8,7 @@ use tir::{Hook, Ir, Op, OpId, OpInfo, Traits, Type};
 pub enum FusionKind {
     /// One output element depends on one element of each input: add, relu, transpose.
     Injective,
-    /// Reduces: sum, pooling. Takes injective producers in.
+    /// Reduces: sum, pooling, softmax. Takes injective producers in.
     Reduction,
     /// Injective ops may be fused to its output: conv2d, matmul.
     ComplexOutFusable,
@@ -20,27 +20,37 @@ pub enum FusionKind {
 pub trait Fusable: Op {
     /// The class.
     const KIND: FusionKind;
+    /// Whether it is lowered to several steps that are to run as one: it is a group even alone.
+    const STEPS: bool = false;
 }
 
 /// [`Fusable`] as an interface.
 pub trait FusionClass: Send + Sync {
     /// The class.
     fn kind(&self) -> FusionKind;
+    /// Whether it is a group even alone.
+    fn steps(&self) -> bool;
 }
-struct Class(FusionKind);
+struct Class {
+    kind: FusionKind,
+    steps: bool,
+}
 impl FusionClass for Class {
     fn kind(&self) -> FusionKind {
-        self.0
+        self.kind
+    }
+    fn steps(&self) -> bool {
+        self.steps
     }
 }
 
 /// Hands over the class of an op.
 pub fn fusion<T: Fusable>() -> Hook {
-    let class: &'static dyn FusionClass = match T::KIND {
-        FusionKind::Injective => &Class(FusionKind::Injective),
-        FusionKind::Reduction => &Class(FusionKind::Reduction),
-        FusionKind::ComplexOutFusable => &Class(FusionKind::ComplexOutFusable),
-        FusionKind::Opaque => &Class(FusionKind::Opaque),
+    let class: &'static dyn FusionClass = const {
+        &Class {
+            kind: T::KIND,
+            steps: T::STEPS,
+        }
     };
     Hook::interface(class)
 }
@@ -54,6 +64,8 @@ pub struct Part {
     /// Whether elements of the result are at the place of those of the operands, up to
     /// broadcasting.
     pub elementwise: bool,
+    /// Whether it is a group even alone.
+    pub steps: bool,
     /// The result; absent if there is not exactly one.
     pub result: Option<Type>,
 }
@@ -73,6 +85,7 @@ impl Part {
         Self {
             kind,
             elementwise,
+            steps: kind != FusionKind::Opaque && class.is_some_and(|class| class.steps()),
             result,
         }
     }

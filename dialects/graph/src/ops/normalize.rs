@@ -114,7 +114,8 @@ impl Infer for Softmax {
     }
 }
 impl Fusable for Softmax {
-    const KIND: FusionKind = FusionKind::Opaque;
+    const KIND: FusionKind = FusionKind::Reduction;
+    const STEPS: bool = true;
 }
 
 /// The last dimensions, from `axis` on, brought to mean 0 and variance 1:
@@ -168,5 +169,6 @@ impl Infer for LayerNorm {
     }
 }
 impl Fusable for LayerNorm {
-    const KIND: FusionKind = FusionKind::Opaque;
+    const KIND: FusionKind = FusionKind::Reduction;
+    const STEPS: bool = true;
 }

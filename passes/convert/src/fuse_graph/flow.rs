@@ -83,6 +83,13 @@ impl Flow {
         self.kind(at) != FusionKind::Opaque
     }
 
+    /// Whether a set of ops becomes a group: it has at least so many, or one that is a group even
+    /// alone.
+    pub fn is_group(&self, set: &BTreeSet<usize>, least: usize) -> bool {
+        let steps = set.iter().any(|at| self.parts[*at].steps);
+        !set.is_empty() && (set.len() >= least || steps)
+    }
+
     /// Ops of a set whose results are needed outside of it.
     pub fn leaving(&self, set: &BTreeSet<usize>) -> Vec<usize> {
         let leaves = |at: &usize| self.users[*at].iter().any(|user| !set.contains(user));

@@ -18,6 +18,7 @@ use tir_graph::Fused;
 
 use flow::Flow;
 use partition::{Partition, Terms, search};
+use report::savings;
 
 pass! {
     /// Puts operators that run as one into `graph.fused`: elementwise ones behind a convolution or
@@ -117,6 +118,9 @@ impl FuseGraph {
                 cx.remark(Diagnostic::remark(text.trim_end()).at(place));
             }
             flow.copied.clone_from(&partition.copied);
+            let saved = partition.groups.iter().flat_map(|set| savings(&flow, set));
+            let saved: i64 = saved.map(|s| s.bytes).sum();
+            cx.count("saved bytes", usize::try_from(saved).unwrap_or(0));
             let least = if choice == Choice::Alone { 1 } else { 2 };
             groups += outline::outline(ir, block, &flow, &partition, least);
         }

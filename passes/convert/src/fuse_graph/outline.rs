@@ -8,7 +8,7 @@ use tir_graph::{Fused, Yield};
 use super::flow::Flow;
 use super::partition::{Node, Partition, order};
 
-/// Makes the groups of a block, those of at least `least` ops; says how many.
+/// Makes the groups of a block, those of at least `least` ops or of several steps; says how many.
 pub fn outline(
     ir: &mut Ir,
     block: BlockId,
@@ -18,9 +18,8 @@ pub fn outline(
 ) -> usize {
     let mut partition = partition.clone();
     let copied = partition.copied.clone();
-    let large = |set: &std::collections::BTreeSet<usize>| set.len() >= least;
     // A copy alone in a group is the op itself, where it stands.
-    partition.groups.retain(|set| large(set) && !set.is_empty());
+    partition.groups.retain(|set| flow.is_group(set, least));
     if partition.groups.is_empty() {
         return 0;
     }

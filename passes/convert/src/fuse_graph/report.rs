@@ -8,7 +8,7 @@ use tir::Ir;
 use super::flow::Flow;
 use super::partition::{Partition, Terms, cost};
 
-/// Groups of more than one op with the bytes that each reads and writes and that every value
+/// Groups of more than one step with the bytes that each reads and writes and that every value
 /// inside saves: written once, and read by each op that uses it.
 pub fn report(
     ir: &Ir,
@@ -20,7 +20,11 @@ pub fn report(
     let alone = cost(flow, &Partition::alone(flow), terms);
     let greedy = cost(flow, &Partition::new(greedy), terms);
     let chosen = cost(flow, partition, terms);
-    let sets: Vec<&BTreeSet<usize>> = partition.groups.iter().filter(|s| s.len() > 1).collect();
+    let sets: Vec<&BTreeSet<usize>> = partition
+        .groups
+        .iter()
+        .filter(|s| flow.is_group(s, 2))
+        .collect();
     let mut text = format!(
         "{} groups move {chosen} bytes; greedy ones {greedy}, operators alone {alone}; \
          {} cycles at {} bytes per cycle\n",
@@ -39,28 +43,52 @@ pub fn report(
             "group {i}: {}: reads {read}, writes {written}",
             names.join(", ")
         );
-        let leaving = flow.leaving(set);
-        for at in set {
-            let inner: Vec<usize> = flow.users[*at]
-                .iter()
-                .copied()
-                .filter(|u| set.contains(u))
-                .collect();
-            if inner.is_empty() {
-                continue;
-            }
-            let bytes = flow.bytes[*at];
-            let stays = !leaving.contains(at);
-            let saved = bytes * (inner.len() as i64 + i64::from(stays));
-            let to: Vec<String> = inner.iter().map(|user| name(*user).to_string()).collect();
+        for Saving {
+            from,
+            to,
+            bytes,
+            stays,
+        } in savings(flow, set)
+        {
+            let to: Vec<String> = to.iter().map(|user| name(*user).to_string()).collect();
             let kind = if stays { "" } else { ", written for others" };
             let _ = writeln!(
                 text,
-                "  {} to {}: saves {saved} bytes{kind}",
-                name(*at),
+                "  {} to {}: saves {bytes} bytes{kind}",
+                name(from),
                 to.join(", ")
             );
         }
     }
     text
+}
+
+/// A value that does not leave near memory on the way to those that use it in its group.
+pub struct Saving {
+    /// What computes it.
+    pub from: usize,
+    /// Those that use it there.
+    pub to: Vec<usize>,
+    /// Bytes that are not moved: read by each of them, and written unless others need it.
+    pub bytes: i64,
+    /// Whether no others need it.
+    pub stays: bool,
+}
+
+/// What the values inside of a group save.
+pub fn savings(flow: &Flow, set: &BTreeSet<usize>) -> Vec<Saving> {
+    let leaving = flow.leaving(set);
+    let savings = set.iter().map(|at| {
+        let users = flow.users[*at].iter().copied();
+        let to: Vec<usize> = users.filter(|u| set.contains(u)).collect();
+        let stays = !leaving.contains(at);
+        let times = to.len() as i64 + i64::from(stays);
+        Saving {
+            from: *at,
+            bytes: flow.bytes[*at].saturating_mul(times),
+            to,
+            stays,
+        }
+    });
+    savings.filter(|s| !s.to.is_empty()).collect()
 }

@@ -28,6 +28,7 @@ pub mod cost_model;
 pub mod extract;
 mod files;
 pub mod graph;
+pub mod joint;
 pub mod layout;
 pub mod matching;
 mod mirror;

@@ -7,7 +7,7 @@ use tir::rewrite::{Arg, AttrTerm, Call, Functions, Term, TermKind, TypeTerm, Var
 use tir::{Attr, FieldInfo, Name, Rule, Traits, Type};
 
 use crate::graph::{Ask, Graph};
-use crate::mirror::mirrored;
+use crate::mirror::likeness;
 use crate::node::{Head, Node};
 
 /// What a variable of a rule is bound to.
@@ -76,6 +76,8 @@ pub struct Compiled {
     pub(crate) ready: Vec<Vec<usize>>,
     /// Whether its two roots are alike, so that one order of them is enough.
     pub(crate) mirrored: bool,
+    /// Whether they are but for what its guards say.
+    pub(crate) alike: bool,
 }
 
 impl Compiled {
@@ -84,7 +86,7 @@ impl Compiled {
         let mut terms = Vec::new();
         let roots: Vec<usize> = rule.left.iter().map(|t| number(t, &mut terms)).collect();
         let depths = roots.iter().map(|root| depth(&terms, *root)).collect();
-        let mirrored = mirrored(&rule);
+        let likeness = likeness(&rule);
         let ready = ready(&rule, &terms);
         Self {
             rule,
@@ -93,7 +95,8 @@ impl Compiled {
             roots,
             depths,
             ready,
-            mirrored,
+            mirrored: likeness.mirrored,
+            alike: likeness.alike,
         }
     }
 

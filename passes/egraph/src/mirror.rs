@@ -3,23 +3,37 @@
 use tir::Rule;
 use tir::rewrite::{AttrTerm, Call, Term, TermKind, TypeTerm, Var};
 
-/// Whether a rule has two roots that differ in the names of variables only, and its guards say
-/// the same of both.
-pub fn mirrored(rule: &Rule) -> bool {
-    let [a, b] = &rule.left[..] else { return false };
+/// How two roots of a rule are like each other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Likeness {
+    /// They differ in the names of variables only.
+    pub alike: bool,
+    /// The guards say the same of both as well.
+    pub mirrored: bool,
+}
+
+/// How the roots of a rule are like each other.
+pub fn likeness(rule: &Rule) -> Likeness {
+    let none = Likeness {
+        alike: false,
+        mirrored: false,
+    };
+    let [a, b] = &rule.left[..] else { return none };
     let mut swap: Vec<Option<Var>> = vec![None; rule.vars.len()];
     if !alike(a, b, &mut swap) {
-        return false;
+        return none;
     }
     let involution =
         |(at, to): (usize, &Option<Var>)| to.is_none_or(|to| swap[to.0] == Some(Var(at)));
     if !swap.iter().enumerate().all(involution) {
-        return false;
+        return none;
     }
     let renamed = |call: &Call| rename(call, &swap);
-    rule.guards
-        .iter()
-        .all(|guard| rule.guards.contains(&renamed(guard)))
+    let mut guards = rule.guards.iter();
+    Likeness {
+        alike: true,
+        mirrored: guards.all(|guard| rule.guards.contains(&renamed(guard))),
+    }
 }
 
 fn pair(a: Var, b: Var, swap: &mut [Option<Var>]) -> bool {

@@ -40,7 +40,9 @@ pass! {
         /// Matches of a rule in a round; a rule that has more rests for a while.
         pub matches: usize = 1000,
         /// Rounds in which rules with several roots take part.
-        pub joint_iterations: usize = 2,
+        pub joint_iterations: usize = 4,
+        /// Places of a rule with several roots that an e-class takes part in, in a round.
+        pub partners: usize = 2,
         /// Elements of a constant that is computed in the e-graph; larger ones are left to
         /// `constant-fold`.
         pub fold_elements: usize = 1024,
@@ -48,7 +50,7 @@ pass! {
         /// plain one, `NCHW`, for no other.
         pub layouts: Vec<String> = Vec::new(),
         /// Steps of search of the extraction.
-        pub steps: u64 = 2000000,
+        pub steps: u64 = 20000000,
         /// Tell classes, nodes, rules that fired, and costs of each root before and after.
         pub print: bool = false,
         /// A file for the proof that what is chosen equals the input, as a list of rule
@@ -96,6 +98,7 @@ impl Egraph {
             nodes: self.nodes,
             matches: self.matches,
             joint_iterations: self.joint_iterations,
+            partners: self.partners,
             fold_elements: self.fold_elements,
         }
     }

@@ -13,6 +13,7 @@ use tir::{Diagnostic, Name, Traits};
 
 use crate::apply::{Declined, add_right, left_tree};
 use crate::graph::{Ask, Graph};
+use crate::joint::Joint;
 use crate::matching::{Compiled, Match};
 use crate::node::{Head, Node};
 use crate::proof::journal::{Equation, Journal, Reason, Tree};
@@ -32,10 +33,14 @@ pub struct Limits {
     pub matches: usize,
     /// Rounds in which rules with several roots take part.
     pub joint_iterations: usize,
+    /// Places of a rule with several roots that a class takes part in, in a round.
+    pub partners: usize,
     /// Elements of a constant that is computed here; larger ones are left to `constant-fold`.
     pub fold_elements: usize,
 }
 
+/// A rule with several roots may have so many times more matches, of which few are taken.
+const CROWD: usize = 16;
 /// Rounds that a rule rests the first time.
 const REST: usize = 5;
 
@@ -147,6 +152,7 @@ impl Run<'_> {
             self.graph.analysis.clock += 1;
             let now = self.graph.analysis.clock;
             let view = View::new(self.graph, depth);
+            let mut choice = Joint::new(&view, self.limits.partners);
             for (at, rule) in self.rules.iter().enumerate() {
                 let joint = rule.roots.len() > 1;
                 if joint && self.out.iterations > self.limits.joint_iterations {
@@ -157,14 +163,15 @@ impl Run<'_> {
                     rested = true;
                     continue;
                 }
-                let allowed = self.limits.matches << rest.times.min(32);
+                let crowd = if joint { CROWD } else { 1 };
+                let allowed = (crowd * self.limits.matches) << rest.times.min(32);
                 let query = Query {
                     view: &view,
                     since: self.searched[at],
                     known: &self.applied[at],
                     limit: allowed,
                 };
-                let matches = rule.find(&query);
+                let mut matches = rule.find(&query);
                 if matches.len() > allowed {
                     rest.until = self.out.iterations + (REST << rest.times.min(32));
                     rest.times += 1;
@@ -173,6 +180,9 @@ impl Run<'_> {
                     continue;
                 }
                 self.searched[at] = now;
+                if joint {
+                    matches = choice.choose(rule, matches);
+                }
                 found.push((at, matches));
             }
             for (at, matches) in found {

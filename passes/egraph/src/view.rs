@@ -78,6 +78,10 @@ impl<'a> View<'a> {
     pub fn class(&self, id: Id) -> &'a EClass<Node, Facts> {
         self.classes[usize::from(id)].expect("the number of a class is canonical")
     }
+    /// One more than the largest number of a class.
+    pub fn count(&self) -> usize {
+        self.classes.len()
+    }
     /// The types of a class.
     pub fn types(&self, id: Id) -> &'a [Type] {
         let graph: &'a Graph = self.graph;

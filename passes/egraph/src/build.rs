@@ -23,6 +23,66 @@ pub struct Program {
     pub live: Vec<bool>,
     /// The leaves, by number.
     pub leaves: Vec<Leaf>,
+    /// The regions of its ops.
+    regions: Regions,
+}
+
+impl Program {
+    /// Adds the ops without effects of another block, which uses these leaves and no others; gives
+    /// their classes and those of all values. `None` if a value is none of both.
+    #[allow(clippy::type_complexity)]
+    pub fn add_ops(
+        &mut self,
+        ir: &Ir,
+        block: BlockId,
+        graph: &mut Graph,
+        leaves: FxHashMap<Value, Id>,
+    ) -> Option<(Vec<Id>, FxHashMap<Value, Id>)> {
+        let mut values = leaves;
+        let mut ops = Vec::new();
+        for op in ir.ops_in(block).filter(|op| is_inside(ir, *op)) {
+            let value = |value: Value| values.get(&value).copied();
+            let id = add_op(ir, op, graph, &mut self.regions, value)?;
+            ops.push(id);
+            for (index, result) in ir.results(op).enumerate() {
+                values.insert(result, result_of(graph, id, index));
+            }
+        }
+        Some((ops, values))
+    }
+}
+
+/// Adds an op whose operands are in these classes; `None` if one of them is in none.
+fn add_op(
+    ir: &Ir,
+    op: OpId,
+    graph: &mut Graph,
+    regions: &mut Regions,
+    mut class: impl FnMut(Value) -> Option<Id>,
+) -> Option<Id> {
+    let mut operands: Vec<Value> = ir.operands(op).collect();
+    let mut region = None;
+    if ir.regions(op).len() > 0 {
+        let outside = captures(ir, op);
+        region = Some(regions.add(ir, op, &outside));
+        operands.extend(outside);
+    }
+    let children: Option<Vec<Id>> = operands.into_iter().map(&mut class).collect();
+    let attrs = ir.attrs(op).iter().copied();
+    let tables = &mut graph.analysis.tables;
+    let mut head = tables.op(ir.name(op), attrs, ir.result_types(op));
+    if let Head::Op { region: slot, .. } = &mut head {
+        *slot = region;
+    }
+    Some(graph.add(Node::new(head, children?)))
+}
+
+/// The class of a result of an op.
+fn result_of(graph: &mut Graph, op: Id, index: usize) -> Id {
+    match graph.types(op).len() {
+        1 => op,
+        _ => graph.add(Node::new(Head::Result(index as u32), [op])),
+    }
 }
 
 /// A value that the e-graph does not look into.
@@ -51,8 +111,8 @@ pub fn build(ir: &Ir, block: BlockId, graph: &mut Graph) -> Program {
     let mut build = Build {
         ir,
         graph,
-        regions: Regions::default(),
         program: Program {
+            regions: Regions::default(),
             block,
             ops: Vec::new(),
             values: FxHashMap::default(),
@@ -79,7 +139,6 @@ pub fn build(ir: &Ir, block: BlockId, graph: &mut Graph) -> Program {
 struct Build<'a> {
     ir: &'a Ir,
     graph: &'a mut Graph,
-    regions: Regions,
     program: Program,
 }
 
@@ -108,28 +167,22 @@ impl Build<'_> {
 
     fn op(&mut self, op: OpId) {
         let ir = self.ir;
+        let mut regions = std::mem::take(&mut self.program.regions);
         let mut operands: Vec<Value> = ir.operands(op).collect();
-        let mut region = None;
         if ir.regions(op).len() > 0 {
-            let outside = captures(ir, op);
-            region = Some(self.regions.add(ir, op, &outside));
-            operands.extend(outside);
+            operands.extend(captures(ir, op));
         }
-        let children: Vec<Id> = operands.into_iter().map(|v| self.value(v)).collect();
-        let attrs = ir.attrs(op).iter().copied();
-        let tables = &mut self.graph.analysis.tables;
-        let mut head = tables.op(ir.name(op), attrs, ir.result_types(op));
-        if let Head::Op { region: slot, .. } = &mut head {
-            *slot = region;
+        for operand in operands {
+            self.value(operand);
         }
-        let id = self.graph.add(Node::new(head, children));
+        let values = &self.program.values;
+        let class = |value: Value| values.get(&value).copied();
+        let id = add_op(ir, op, self.graph, &mut regions, class);
+        let id = id.expect("the operands were added");
+        self.program.regions = regions;
         self.program.ops.push((op, id));
-        let several = self.graph.types(id).len() != 1;
         for (index, result) in ir.results(op).enumerate() {
-            let value = match several {
-                true => self.graph.add(Node::new(Head::Result(index as u32), [id])),
-                false => id,
-            };
+            let value = result_of(self.graph, id, index);
             self.program.values.insert(result, value);
         }
     }

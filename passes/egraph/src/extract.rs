@@ -5,7 +5,7 @@ use egg::Id;
 use rustc_hash::FxHashMap;
 use tir::interp::EvaluateOp;
 use tir::{Name, OpInfo, Traits};
-use tir_extraction::{Options, Problem, solve};
+use tir_extraction::{Choice, Options, Problem, check, solve};
 use tir_graph::fusion::{Part, edge_fuses};
 
 use crate::build::Program;
@@ -14,6 +14,7 @@ use crate::graph::{Ask, Graph};
 use crate::layout;
 use crate::node::{Head, Node};
 use crate::scratch::Scratch;
+use crate::seed::Seed;
 
 /// A program with its costs, in cycles.
 pub struct Extracted {
@@ -21,6 +22,8 @@ pub struct Extracted {
     pub choice: FxHashMap<Id, Node>,
     /// What the input costs, equal ops each.
     pub before: f64,
+    /// What each of the seeds costs, if it is a program.
+    pub seeds: Vec<Option<f64>>,
     /// What the choice costs.
     pub after: f64,
     /// What no choice is below.
@@ -75,7 +78,7 @@ pub fn cost(graph: &Graph, scratch: &mut Scratch, model: &CostModel, node: &Node
     model.cycles(&work, &Fused { operands }) as f64
 }
 
-/// Extracts the cheapest program that is found.
+/// Extracts the cheapest program that is found, dearer than none of the seeds.
 ///
 /// # Errors
 /// If the e-graph has no program for a root, which the input rules out: a bug.
@@ -84,6 +87,7 @@ pub fn extract(
     scratch: &mut Scratch,
     model: &CostModel,
     program: &Program,
+    seeds: &[Seed],
     max_steps: u64,
 ) -> Result<Extracted, String> {
     let ids = graph.ids();
@@ -125,9 +129,18 @@ pub fn extract(
             first[*class].get_or_insert(number);
         }
     }
+    let numbers = all.iter().enumerate();
+    let numbers: FxHashMap<&Node, usize> = numbers.map(|(i, (_, _, node))| (node, i)).collect();
+    let numbered = |seed: &Seed| -> Choice {
+        let node = |id: &Id| seed.get(id).and_then(|node| numbers.get(node)).copied();
+        ids.iter().map(node).collect()
+    };
+    let seeds: Vec<Choice> = seeds.iter().map(numbered).collect();
+    let priced = seeds.iter().map(|seed| Some(check(&problem, seed).ok()?.1));
+    let priced = priced.collect();
     let options = Options {
         max_steps,
-        seeds: vec![first.clone()],
+        seeds: std::iter::once(first.clone()).chain(seeds).collect(),
         ..Options::default()
     };
     let solution = solve(&problem, &options).map_err(|e| e.to_string())?;
@@ -158,6 +171,7 @@ pub fn extract(
     Ok(Extracted {
         choice: chosen.collect(),
         before,
+        seeds: priced,
         after: solution.cost,
         bound: solution.bound,
         roots,

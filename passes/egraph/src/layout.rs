@@ -12,7 +12,7 @@
 use egg::Id;
 use tir::{Name, Op, Type, Work};
 use tir_graph::Relayout;
-use tir_graph::layout::{Layout, operands_in, retyped, rule_of};
+use tir_graph::layout::{Keeps, Layout, operands_in, retyped, rule_of};
 
 use crate::cost_model::CostModel;
 use crate::graph::{Ask, Graph};
@@ -51,9 +51,11 @@ pub fn add(
     for id in ids {
         for node in store.graph[id].nodes.clone() {
             let home = Layout::of(store.graph.ty(id));
-            let back = home.is_some().then_some(None);
+            let renames = keeps(store.graph, &node) == Some(Keeps::Order);
+            let back = (home.is_some() || renames).then_some(None);
             for layout in layouts.iter().map(Some).chain(back) {
-                if layout != home && store.in_layout(id, &node, layout).is_some() {
+                let news = layout != home || renames;
+                if news && store.in_layout(id, &node, layout).is_some() {
                     added += 1;
                 }
             }
@@ -61,6 +63,11 @@ pub fn add(
     }
     store.graph.rebuild();
     added
+}
+
+/// Which operands of an op share the layout of its results.
+fn keeps(graph: &Graph, node: &Node) -> Option<Keeps> {
+    Some(rule_of(graph.name_of(node)?.info()?)?.keeps())
 }
 
 /// A class and a term of it.
@@ -101,6 +108,11 @@ impl Store<'_> {
             .head(self.graph, name, &attrs, &[to], &operands)?;
         let made = self.graph.add(Node::new(head, operands));
         let tree = Tree::Node(head, trees);
+        if to == ty {
+            self.journal.note(Reason::Layout, plain, tree);
+            self.graph.union(id, made);
+            return Some(());
+        }
         let (there, _) = self.stored(id, layout)?;
         let (back, home) = self.change(made, ty)?;
         let home_tree = Tree::Node(home, vec![tree.clone()]);
@@ -170,7 +182,8 @@ impl Store<'_> {
 
 /// The work of an op with the bytes that are paid for: runs below the machine's granule cost as
 /// much as one. An op that prefers a dimension reads and writes runs along it; changing a layout
-/// is contiguous on one side only.
+/// is contiguous on one side only. Loading and storing are side by side, so of what short runs
+/// cost besides their bytes only the dearer side is waited for.
 pub fn paid(graph: &Graph, model: &CostModel, node: &Node, mut work: Work) -> Work {
     let Head::Op { types, .. } = node.head else {
         return work;
@@ -202,16 +215,21 @@ pub fn paid(graph: &Graph, model: &CostModel, node: &Node, mut work: Work) -> Wo
         return work;
     };
     let run = |ty: Type, dim: usize| contiguous(ty, dim, model.matrix.n) * size(ty);
-    for ((bytes, child), dim) in work
-        .reads
-        .iter_mut()
-        .zip(&node.children)
-        .zip([data, weights])
-    {
-        *bytes = model.paid(*bytes, run(graph.ty(*child), dim));
-    }
-    for (bytes, ty) in work.writes.iter_mut().zip(results) {
-        *bytes = model.paid(*bytes, run(*ty, data));
+    let paid = |bytes: u64, ty: Type, dim: usize| model.paid(bytes, run(ty, dim));
+    let read = work.reads.iter().zip(&node.children).zip([data, weights]);
+    let reads = read.map(|((bytes, child), dim)| paid(*bytes, graph.ty(*child), dim));
+    let mut reads: Vec<u64> = reads.collect();
+    reads.extend(work.reads.iter().skip(reads.len()));
+    let written = work.writes.iter().zip(results);
+    let writes: Vec<u64> = written.map(|(bytes, ty)| paid(*bytes, *ty, data)).collect();
+    let more = |paid: &[u64], bytes: &[u64]| {
+        let paid: u64 = paid.iter().sum();
+        paid.saturating_sub(bytes.iter().sum())
+    };
+    if more(&reads, &work.reads) < more(&writes, &work.writes) {
+        work.writes = writes;
+    } else {
+        work.reads = reads;
     }
     work
 }

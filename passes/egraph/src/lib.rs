@@ -29,6 +29,7 @@ pub mod extract;
 mod files;
 pub mod graph;
 pub mod joint;
+pub mod greedy;
 pub mod layout;
 pub mod matching;
 mod mirror;
@@ -42,6 +43,7 @@ pub mod report;
 pub mod saturate;
 pub mod scratch;
 pub mod search;
+pub mod seed;
 pub mod view;
 
 pub use pass::Egraph;

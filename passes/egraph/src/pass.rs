@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tir::rule_file::rules;
-use tir::{BlockId, Diagnostic, Ir, Pass, PassCx, PassResult, pass};
+use tir::{BlockId, Diagnostic, Ir, Pass, PassCx, PassResult, Patterns, pass};
 use tir_accel::AttachedMachine;
 use tir_graph::Layout;
 
@@ -13,6 +13,7 @@ use crate::cost_model::CostModel;
 use crate::extract::extract;
 use crate::files::{Files, key};
 use crate::graph::Graph;
+use crate::greedy::{self, canonical};
 use crate::layout;
 use crate::matching::Compiled;
 use crate::proof::explain::explain;
@@ -22,12 +23,14 @@ use crate::rebuild::rebuild;
 use crate::report;
 use crate::saturate::{Limits, saturate};
 use crate::scratch::Scratch;
+use crate::seed::seeds;
 
 pass! {
     /// Rewrites the ops without effects of each block to the cheapest equal program that the rules
     /// of the loaded dialects reach, by the cost of the attached machine.
     ///
-    /// The result is never dearer than the input; at equal cost the input stays as it is.
+    /// The result is never dearer than the input, nor than what the greedy driver makes of it, in
+    /// any layout; at equal cost the input stays as it is.
     pub struct Egraph = "egraph" {
         /// Files of rules to use besides those of the dialects and of `--rules`.
         pub rules: Vec<String> = Vec::new(),
@@ -81,6 +84,7 @@ impl Pass for Egraph {
         let run = Run {
             pass: self,
             model: &model,
+            patterns: &patterns,
             rules: rules
                 .map(|rule| Compiled::new(rule.clone(), functions.clone()))
                 .collect(),
@@ -118,6 +122,7 @@ impl Egraph {
 struct Run<'a> {
     pass: &'a Egraph,
     model: &'a CostModel,
+    patterns: &'a Patterns,
     rules: Vec<Compiled>,
     layouts: &'a [Layout],
     files: Arc<Files>,
@@ -149,6 +154,7 @@ impl Run<'_> {
             rules,
             layouts,
             files,
+            ..
         } = self;
         if rules.is_empty() && layouts.is_empty() || !ir.ops_in(block).any(|op| is_inside(ir, op)) {
             return Ok(false);
@@ -157,12 +163,20 @@ impl Run<'_> {
         let mut scratch = Scratch::default();
         let mut journal = Journal::default();
         journal.on = pass.explain.is_some();
-        let program = build(ir, block, &mut graph);
+        let mut program = build(ir, block, &mut graph);
+        let form = canonical(ir, block, self.patterns);
+        let form = form.and_then(|form| greedy::add(ir, &form, &mut graph, &mut program));
         let limits = pass.limits();
         let outcome = saturate(&mut graph, &mut scratch, rules, &limits, &mut journal)?;
+        if let Some(form) = &form {
+            form.unite(&mut graph, &mut journal);
+        }
         let stored = layout::add(&mut graph, &mut scratch, layouts, &mut journal);
         cx.count("ops in layouts", stored);
-        let extracted = extract(&graph, &mut scratch, model, &program, pass.steps);
+        let seeds = form
+            .map(|form| seeds(&graph, &form.ops, layouts))
+            .unwrap_or_default();
+        let extracted = extract(&graph, &mut scratch, model, &program, &seeds, pass.steps);
         let bug = |what: String| vec![Diagnostic::error(what).at(ir.loc(ir.root()))];
         let extracted = extracted.map_err(|what| bug(format!("extraction failed: {what}")))?;
         cx.count("e-classes", graph.number_of_classes());

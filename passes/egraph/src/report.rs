@@ -59,6 +59,10 @@ pub fn text(
         out,
         "cost: {before} cycles before, {after} after, no program below {bound:.0}"
     );
+    let greedy = extracted.seeds.iter().flatten().copied();
+    if let Some(greedy) = greedy.min_by(f64::total_cmp) {
+        let _ = writeln!(out, "greedy: {greedy} cycles");
+    }
     for ((value, _), (before, after)) in program.roots.iter().zip(&extracted.roots) {
         let name = name(ir, *value);
         let _ = writeln!(out, "  {name}: {before} before, {after} after");

@@ -251,10 +251,11 @@ impl Run<'_> {
             }
         }
         if let Some(left) = left.filter(|_| news) {
-            self.journal.equations.push(Equation {
+            self.journal.add(Equation {
                 reason: Reason::Rule(at),
                 left,
                 right: made.into_iter().map(|(_, tree)| tree).collect(),
+                made: Vec::new(),
             });
         }
         Ok(())

@@ -68,7 +68,10 @@ pub fn explain(
     let commutes = |head| commutes(graph, head);
     let after = |numbers: &BTreeSet<usize>| {
         let mut closure = Closure::new(&terms, &commutes);
-        for number in numbers {
+        // What rules show is shown by them; the greedy driver's word counts last.
+        let greedy = |number: &&usize| equations[**number].reason == Reason::Canonicalize;
+        let (last, first): (Vec<&usize>, Vec<&usize>) = numbers.iter().partition(greedy);
+        for number in first.into_iter().chain(last) {
             for (left, right) in &said[*number].equal {
                 closure.say(*left, *right, *number);
             }
@@ -93,7 +96,11 @@ pub fn explain(
     for ((op, _), term) in program.ops.iter().zip(&input) {
         homes.entry(closure.class(*term)).or_insert(*op);
     }
-    let steps = needed.iter().map(|number| {
+    let greedy = |number: &usize| equations[*number].reason == Reason::Canonicalize;
+    let mut order: Vec<usize> = needed.into_iter().collect();
+    // It is done on the input as it is, before anything else.
+    order.sort_by_key(|number| !greedy(number));
+    let steps = order.iter().map(|number| {
         let Said {
             made,
             matched,
@@ -144,7 +151,13 @@ impl Said {
             (roots.collect::<Vec<Term>>(), found)
         };
         let (left, matched) = side(&equation.left);
-        let (right, made) = side(&equation.right);
+        let (right, mut made) = side(&equation.right);
+        for id in &equation.made {
+            let term = terms.of_id(graph, *id);
+            if !made.contains(&term) {
+                made.push(term);
+            }
+        }
         Self {
             matched,
             made,

@@ -34,6 +34,8 @@ pub enum Reason {
     Fold,
     /// An op computes in another layout.
     Layout,
+    /// The program is brought into its canonical form.
+    Canonicalize,
 }
 
 /// Terms on the left, each equal to the one on the right at its place.
@@ -45,6 +47,8 @@ pub struct Equation {
     pub left: Vec<Tree>,
     /// Terms on the right, as many.
     pub right: Vec<Tree>,
+    /// Classes of ops that were made on the way, besides those of the terms.
+    pub made: Vec<Id>,
 }
 
 /// What was learned, in order, if anybody wants to know.
@@ -59,12 +63,18 @@ pub struct Journal {
 impl Journal {
     /// Writes down that one term is equal to another.
     pub fn note(&mut self, reason: Reason, left: Tree, right: Tree) {
+        self.add(Equation {
+            reason,
+            left: vec![left],
+            right: vec![right],
+            made: Vec::new(),
+        });
+    }
+
+    /// Writes down an equation.
+    pub fn add(&mut self, equation: Equation) {
         if self.on {
-            self.equations.push(Equation {
-                reason,
-                left: vec![left],
-                right: vec![right],
-            });
+            self.equations.push(equation);
         }
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use egg::Id;
 use rustc_hash::FxHashMap;
 use tir::interp::{EvaluateOp, attr_of, elements};
-use tir::rewrite::apply_rule;
+use tir::rewrite::{apply_rule, ops_are_equal};
 use tir::{
     At, Attr, BlockId, Builder, Data, Diagnostic, Dialect, DictAttr, Folded, Ir, Mapping, Op, OpId,
     OpState, Patterns, Rewriter, Traits, Type, Value, parse_attr, parse_type,
@@ -18,8 +18,9 @@ use tir::{
 use tir_graph::Relayout;
 use tir_graph::layout::{Layout, operands_in, rule_of};
 
-use crate::build::{Program, build};
+use crate::build::{Program, build, is_inside};
 use crate::graph::Graph;
+use crate::greedy::{Canonical, canonical};
 use crate::proof::closure::Closure;
 use crate::proof::explain::commutes;
 use crate::proof::settle::{needed, settle};
@@ -38,12 +39,16 @@ pub fn replay(
     patterns: &Patterns,
 ) -> Result<usize, Diagnostic> {
     let program = build(ir, block, &mut Graph::default());
+    let greedy = |step: &WrittenStep| step.because == Because::Canonicalize;
+    let form = proof.steps.first().filter(|step| greedy(step));
+    let form = form.and_then(|_| Form::new(ir, block, patterns));
     unite(ir, &program);
     let mut run = Run {
         ir,
         block,
         patterns,
         program,
+        form,
         names: FxHashMap::default(),
         equal: Vec::new(),
     };
@@ -85,6 +90,8 @@ struct Run<'a> {
     block: BlockId,
     patterns: &'a Patterns,
     program: Program,
+    /// The canonical form of the input, if it is asked for.
+    form: Option<Form>,
     /// The results of what has a name.
     names: FxHashMap<String, Vec<Value>>,
     /// What steps showed.
@@ -207,42 +214,65 @@ impl Run<'_> {
                 let made = ty.and_then(|ty| self.in_layout(roots[0], Layout::of(ty), at));
                 vec![made.ok_or_else(|| error("this has no such layout".to_string()))?]
             }
+            Because::Canonicalize => {
+                let made = self.form.take().and_then(|form| self.canonicalize(form));
+                made.ok_or_else(|| error("this has no canonical form beside it".to_string()))?
+            }
             Because::Result => Vec::new(),
         };
         for ((left, (_, name)), right) in roots.into_iter().zip(&step.equal).zip(made) {
-            self.bind(name, right, step)?;
+            let right = self.bind(name, right, step)?;
             self.equal.push((left, right));
         }
         Ok(())
     }
 
-    /// Gives a value that was made its name, and those of the ops that it was made of.
-    fn bind(&mut self, name: &str, value: Value, step: &WrittenStep) -> Result<(), Diagnostic> {
+    /// Gives a value that was made its name, and those of the ops that it was made of. What has the
+    /// name already takes its place, if it is the same: gives that.
+    fn bind(&mut self, name: &str, value: Value, step: &WrittenStep) -> Result<Value, Diagnostic> {
         let (base, index) = base(name);
-        if self.names.contains_key(base) {
-            return Ok(());
-        }
+        let known = self.names.get(base).and_then(|values| values.get(index));
+        let known = known.copied();
         let line = step.after.iter().find(|line| line.name == base);
-        let owner = self.ir.owner(value);
-        let (Some(line), Some(op)) = (line, owner) else {
+        let (Some(line), Some(op)) = (line, self.ir.owner(value)) else {
             let what = format!("what is made is not what is written of '{name}'");
-            return Err(Diagnostic::error(what).at(step.loc));
+            let error = Diagnostic::error(what).at(step.loc);
+            return known.map(|_| value).ok_or(error);
         };
+        if known == Some(value) {
+            return Ok(value);
+        }
         let operands: Vec<Value> = self.ir.operands(op).collect();
         let results: Vec<Value> = self.ir.results(op).collect();
         let same = self.ir.name(op) == line.op && operands.len() == line.operands.len();
         if !same || results.get(index) != Some(&value) {
-            let what = format!(
-                "what is made is '{}', not what is written",
-                self.ir.name(op)
-            );
+            if known.is_some() {
+                return Ok(value);
+            }
+            let made = self.ir.name(op);
+            let what = format!("what is made is '{made}', not what is written");
             return Err(Diagnostic::error(what).at(line.loc));
         }
-        self.names.insert(base.to_string(), results);
         for (name, operand) in line.operands.iter().zip(operands) {
             self.bind(name, operand, step)?;
         }
-        Ok(())
+        let Some(old) = known else {
+            self.names.insert(base.to_string(), results);
+            return Ok(value);
+        };
+        match self.ir.owner(old) {
+            Some(first) if ops_are_equal(self.ir, first, op) => {
+                if self.ir.is_before(op, first) {
+                    self.ir.move_op(first, At::Before(op));
+                }
+                let first: Vec<Value> = self.ir.results(first).collect();
+                for (new, old) in results.into_iter().zip(first) {
+                    self.ir.replace_uses(new, old);
+                }
+                Ok(old)
+            }
+            _ => Ok(value),
+        }
     }
 
     /// What a value folds to: another value, or a constant that is made here.
@@ -293,6 +323,23 @@ impl Run<'_> {
         relayout(&mut b, made, ty)
     }
 
+    /// Puts the canonical form beside the program; gives what is equal to the operands of its end.
+    fn canonicalize(&mut self, form: Form) -> Option<Vec<Value>> {
+        let end = self.ir.terminator(self.block)?;
+        let Form { canonical, leaves } = form;
+        let mut map = Mapping::default();
+        for (copy, value) in leaves {
+            map.map(copy, value);
+        }
+        let Canonical { ir, block } = canonical;
+        for op in ir.ops_in(block).filter(|op| is_inside(&ir, *op)) {
+            self.ir.copy_op(&ir, op, At::Before(end), &mut map);
+        }
+        let new = ir.terminator(block)?;
+        (ir.operands(new).len() == self.ir.operands(end).len()).then_some(())?;
+        Some(ir.operands(new).map(|value| map.get(value)).collect())
+    }
+
     /// Puts the result in place, if it follows that it is equal.
     fn result(&mut self, step: &WrittenStep) -> Result<(), Diagnostic> {
         let pairs = step.equal.iter();
@@ -328,6 +375,25 @@ impl Run<'_> {
         }
         settle(self.ir, self.block);
         Ok(())
+    }
+}
+
+/// The canonical form of the input, and what its leaves are there.
+struct Form {
+    canonical: Canonical,
+    leaves: Vec<(Value, Value)>,
+}
+
+impl Form {
+    fn new(ir: &Ir, block: BlockId, patterns: &Patterns) -> Option<Self> {
+        let program = build(ir, block, &mut Graph::default());
+        let canonical = canonical(ir, block, patterns)?;
+        let leaves = program.leaves.iter().map(|leaf| leaf.value);
+        let leaves = leaves.map(|v| (canonical.ir.twin_value(v, ir), v));
+        Some(Self {
+            leaves: leaves.collect(),
+            canonical,
+        })
     }
 }
 

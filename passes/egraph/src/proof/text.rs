@@ -67,6 +67,7 @@ pub fn write(
             Reason::Rule(at) => format!("rule {}", rules[at].rule.name),
             Reason::Fold => "fold".to_string(),
             Reason::Layout => "layout".to_string(),
+            Reason::Canonicalize => "canonicalize".to_string(),
         };
         let place = step.at.and_then(|op| ir.loc(op).place());
         let place = place.map_or(String::new(), |(f, l, c)| format!(" at {f}:{l}:{c}"));
@@ -251,6 +252,8 @@ pub enum Because {
     Fold,
     /// An op computes in another layout.
     Layout,
+    /// The program is brought into its canonical form.
+    Canonicalize,
     /// It is the result of the steps before.
     Result,
 }
@@ -359,6 +362,7 @@ fn because(line: &str) -> Option<Because> {
     match reason {
         "fold" => Some(Because::Fold),
         "layout" => Some(Because::Layout),
+        "canonicalize" => Some(Because::Canonicalize),
         _ => Some(Because::Rule(Name::new(reason.strip_prefix("rule ")?))),
     }
 }

@@ -145,10 +145,18 @@ impl Subject<'_> {
 
     /// What an instance with these values shows.
     pub fn outcome(&self, plan: &Plan, values: &[Data], constants: &[bool]) -> Outcome {
+        self.shows(plan, values, constants, true)
+    }
+
+    /// What it shows without a run: types, and whether the measure falls.
+    pub fn outcome_unrun(&self, plan: &Plan, values: &[Data], constants: &[bool]) -> Outcome {
+        self.shows(plan, values, constants, false)
+    }
+
+    fn shows(&self, plan: &Plan, values: &[Data], constants: &[bool], runs: bool) -> Outcome {
         let Some(mut built) = self.left(plan, values, constants, "both") else {
             return Outcome::None;
         };
-        let left_ops = built.ir.op_count();
         if verify(&mut built, None).is_err() {
             return Outcome::None;
         }
@@ -165,9 +173,11 @@ impl Subject<'_> {
         if let Err(why) = verify(&mut built, Some(&right)) {
             return self.if_left_runs(plan, values, constants, Fault::Types(why));
         }
-        debug_assert!(built.ir.op_count() >= left_ops);
         if let Err(why) = self.falls(&built, &right) {
             return Outcome::Wrong(Fault::Measure(why));
+        }
+        if !runs {
+            return Outcome::Equal(0);
         }
         let roots = built.roots.clone();
         let results: Vec<Value> = roots.iter().chain(&right).copied().collect();

@@ -15,23 +15,28 @@
 #![forbid(unsafe_code)]
 
 mod instance;
+mod lessons;
+mod mutate;
 mod plan;
 mod propose;
 mod report;
 mod sample;
 mod shrink;
+mod tested;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tir::rewrite::{Functions, Rule};
+use tir::rewrite::{Functions, Kind, Rule};
 
 pub use instance::Fault;
+pub use mutate::{Mutant, mutants};
 pub use report::{json, text};
+pub use tested::{Coverage, Tested, Verdict};
 
 use instance::{Outcome, Subject, values};
-use plan::{Plan, elems};
+use lessons::{Lessons, hash};
+use plan::Plan;
 use propose::{Dice, Learned};
 use sample::Sampler;
 use shrink::{Found, Shrinker};
@@ -47,6 +52,8 @@ pub struct Options {
     pub tries: usize,
     /// The seed; default 1.
     pub seed: u64,
+    /// Whether counterexamples are made small; default true.
+    pub shrink: bool,
     /// Threads; default 0: one per core. The verdicts do not depend on it.
     pub threads: usize,
 }
@@ -58,66 +65,30 @@ impl Default for Options {
             least: 16,
             tries: 20_000,
             seed: 1,
+            shrink: true,
             threads: 0,
         }
     }
 }
 
-/// What instances were like.
-#[derive(Clone, Default, PartialEq, Eq, Debug)]
-pub struct Coverage {
-    /// Instances.
-    pub instances: usize,
-    /// Attempts.
-    pub tries: usize,
-    /// How many have operands of this rank and none of a higher one.
-    pub ranks: BTreeMap<usize, usize>,
-    /// How many have a dimension of 1.
-    pub unit: usize,
-    /// How many have a dimension of 0.
-    pub empty: usize,
-    /// How many have elements of this type.
-    pub elems: BTreeMap<String, usize>,
-}
-
-/// What is known of a rule after its test.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Verdict {
-    /// Both sides agree on all instances.
-    Right,
-    /// They do not.
-    Wrong {
-        /// What differs.
-        fault: Fault,
-        /// Types and attributes of the counterexample, on one line.
-        instance: String,
-        /// Both sides with the values, as text that runs.
-        program: String,
-    },
-    /// There were too few instances, and why.
-    Untested(String),
-}
-
-/// A rule and what its test says.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Tested {
-    /// The rule.
-    pub name: String,
-    /// Its text.
-    pub rule: String,
-    /// What the test says.
-    pub verdict: Verdict,
-    /// What it was tested on.
-    pub coverage: Coverage,
-}
-
 /// Tests a rule.
 pub fn check(rule: &Arc<Rule>, functions: &Arc<Functions>, options: &Options) -> Tested {
+    test(rule, functions, options, &Lessons::new(options))
+}
+
+fn test(
+    rule: &Arc<Rule>,
+    functions: &Arc<Functions>,
+    options: &Options,
+    lessons: &Lessons,
+) -> Tested {
     let mut test = Test {
         subject: Subject { rule, functions },
-        dice: Dice::new(options.seed ^ seed_of(rule)),
+        dice: Dice::new(options.seed ^ hash(&rule.to_string())),
         learned: Learned::default(),
+        lessons,
         coverage: Coverage::default(),
+        refused: 0,
         options,
     };
     let verdict = match rule.check(functions) {
@@ -127,6 +98,7 @@ pub fn check(rule: &Arc<Rule>, functions: &Arc<Functions>, options: &Options) ->
     Tested {
         name: rule.name.to_string(),
         rule: rule.to_string(),
+        loc: rule.loc,
         verdict,
         coverage: test.coverage,
     }
@@ -145,6 +117,7 @@ pub fn check_all(
         options.threads
     };
     let next = AtomicUsize::new(0);
+    let lessons = Lessons::new(options);
     let work = || {
         let mut done = Vec::new();
         loop {
@@ -152,7 +125,7 @@ pub fn check_all(
             let Some(rule) = rules.get(at) else {
                 return done;
             };
-            done.push((at, check(rule, functions, options)));
+            done.push((at, test(rule, functions, options, &lessons)));
         }
     };
     let mut all: Vec<(usize, Tested)> = std::thread::scope(|scope| {
@@ -169,50 +142,45 @@ pub fn check_all(
     all.into_iter().map(|(_, tested)| tested).collect()
 }
 
-/// A number that depends on the text of a rule and nothing else (FNV-1a).
-fn seed_of(rule: &Rule) -> u64 {
-    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    rule.to_string().bytes().fold(0xcbf2_9ce4_8422_2325, step)
-}
-
 struct Test<'a> {
     subject: Subject<'a>,
     dice: Dice,
     learned: Learned,
+    lessons: &'a Lessons,
     coverage: Coverage,
+    /// Instances of ranks of which there were enough; after some there may be no others.
+    refused: usize,
     options: &'a Options,
 }
 
-/// Attempts to learn what fits an op.
-const WARM_UP: usize = 300;
+/// Choices of constants for each instance of a rule of kind `reduce`.
+const CONSTANTS: usize = 4;
 /// Instances that are compared by size once a rule is found wrong.
 const SMALL: usize = 40;
 
 impl Test<'_> {
     fn run(&mut self) -> Verdict {
         for name in sample::ops(self.subject.rule).into_values() {
-            let Some(info) = name.info() else {
-                return Verdict::Untested(format!("the op '{name}' is not known"));
-            };
-            if let Some(any) = sample::any(info) {
-                for _ in 0..WARM_UP {
-                    Sampler::new(&any, &mut self.learned, &mut self.dice).sample();
-                }
+            match self.lessons.of(name) {
+                Some(learned) => self.learned.merge(&learned),
+                None => return Verdict::Untested(format!("the op '{name}' is not known")),
             }
         }
-        let mut sampled = 0;
         while self.coverage.instances < self.options.instances
             && self.coverage.tries < self.options.tries
         {
             self.coverage.tries += 1;
-            let Some((drawn, outcome)) = self.attempt(&mut sampled) else {
+            let Some((drawn, outcome)) = self.attempt() else {
                 continue;
             };
             match outcome {
                 Outcome::None => {}
                 Outcome::Equal(compared) => {
                     if self.is_welcome(&drawn, compared) {
-                        self.count(&drawn);
+                        self.coverage.count(&drawn.plan.types());
+                        if let Some(worse) = self.other_constants(drawn) {
+                            return self.wrong(worse);
+                        }
                     }
                 }
                 Outcome::Wrong(_) => return self.wrong(drawn),
@@ -223,7 +191,7 @@ impl Test<'_> {
             return Verdict::Right;
         }
         let tries = self.coverage.tries;
-        Verdict::Untested(match sampled {
+        Verdict::Untested(match self.coverage.built {
             0 => format!("no types and attributes verify on its left side, of {tries} tried"),
             n => format!(
                 "{found} instances in {tries} tries ({n} verify on its left side), expected {}",
@@ -232,12 +200,24 @@ impl Test<'_> {
         })
     }
 
-    fn attempt(&mut self, sampled: &mut usize) -> Option<(Drawn, Outcome)> {
+    fn attempt(&mut self) -> Option<(Drawn, Outcome)> {
         let sampler = Sampler::new(self.subject.rule, &mut self.learned, &mut self.dice);
         let plan = sampler.sample()?;
-        *sampled += 1;
+        self.coverage.built += 1;
         let values = values(&plan, self.dice.seed())?;
-        let constants = plan.leaves.iter().map(|_| self.dice.percent(12)).collect();
+        // Which leaves are constants matters to guards and to what a rule of kind `reduce` saves.
+        let chance = self.dice.pick(&[0, 0, 0, 12, 50]).unwrap_or(0);
+        let mut constants: Vec<bool> = plan
+            .leaves
+            .iter()
+            .map(|_| self.dice.percent(chance))
+            .collect();
+        if !constants.is_empty() && self.dice.percent(15) {
+            // All but one.
+            constants.fill(true);
+            let one = self.dice.below(constants.len());
+            constants[one] = false;
+        }
         let drawn = Drawn {
             plan,
             values,
@@ -249,8 +229,27 @@ impl Test<'_> {
         Some((drawn, outcome))
     }
 
+    /// The instance with other leaves constant, if a rule of kind `reduce` is wrong then.
+    fn other_constants(&mut self, mut drawn: Drawn) -> Option<Drawn> {
+        let subject = &self.subject;
+        let more = match subject.rule.kind {
+            Kind::Reduce => CONSTANTS,
+            Kind::Equal => 0,
+        };
+        for _ in 0..more {
+            for constant in &mut drawn.constants {
+                *constant = self.dice.percent(50);
+            }
+            let shown = subject.outcome_unrun(&drawn.plan, &drawn.values, &drawn.constants);
+            if let Outcome::Wrong(_) = shown {
+                return Some(drawn);
+            }
+        }
+        None
+    }
+
     /// Whether an instance counts: it says something, and there are not too many of its rank yet.
-    fn is_welcome(&self, drawn: &Drawn, compared: usize) -> bool {
+    fn is_welcome(&mut self, drawn: &Drawn, compared: usize) -> bool {
         let types = drawn.plan.types();
         let shapes = || types.iter().filter_map(|ty| ty.shape());
         if compared == 0 && !shapes().any(|s| s.contains(&0)) {
@@ -258,34 +257,21 @@ impl Test<'_> {
         }
         let rank = shapes().map(<[i64]>::len).max().unwrap_or(0);
         let found = self.coverage.ranks.get(&rank).copied().unwrap_or(0);
-        found < self.options.instances / 3 || self.coverage.tries > self.options.tries / 8
-    }
-
-    fn count(&mut self, drawn: &Drawn) {
-        let types = drawn.plan.types();
-        self.coverage.instances += 1;
-        let ranks = types.iter().filter_map(|ty| Some(ty.shape()?.len()));
-        if let Some(rank) = ranks.max() {
-            *self.coverage.ranks.entry(rank).or_default() += 1;
-        }
-        for elem in elems(&types) {
-            *self.coverage.elems.entry(elem).or_default() += 1;
-        }
-        let has = |n: i64| {
-            types
-                .iter()
-                .any(|ty| ty.shape().is_some_and(|s| s.contains(&n)))
-        };
-        self.coverage.unit += usize::from(has(1));
-        self.coverage.empty += usize::from(has(0));
+        let enough = found >= self.options.instances / 3;
+        self.refused += usize::from(enough);
+        !enough || self.refused > 2 * self.options.instances
     }
 
     /// Looks for further counterexamples, and makes the smallest smaller.
     fn wrong(&mut self, first: Drawn) -> Verdict {
         let mut best = first;
         let mut more = 0;
-        for _ in 0..self.options.tries.min(2000) {
-            if let Some((drawn, Outcome::Wrong(_))) = self.attempt(&mut 0) {
+        let further = match self.options.shrink {
+            true => self.options.tries.min(2000),
+            false => 0,
+        };
+        for _ in 0..further {
+            if let Some((drawn, Outcome::Wrong(_))) = self.attempt() {
                 more += 1;
                 if drawn.plan.size() < best.plan.size() {
                     best = drawn;
@@ -308,7 +294,10 @@ impl Test<'_> {
             constants: best.constants,
             fault,
         };
-        let found = Shrinker::new(&self.subject, found).run();
+        let found = match self.options.shrink {
+            true => Shrinker::new(&self.subject, found).run(),
+            false => found,
+        };
         let program = self.subject.program(&found.plan, &found.values);
         Verdict::Wrong {
             instance: report::instance(&found.plan),

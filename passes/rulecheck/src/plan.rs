@@ -84,10 +84,13 @@ impl Plan {
     /// How large it is: elements first, then ranks, then numbers in attributes.
     pub fn size(&self) -> (u64, u64, u64) {
         let types = self.types();
-        let elements = |ty: &Type| ty.elements().map_or(1, |n| n as u64);
+        // An empty tensor is no smaller than one that has something there: it shows less.
+        let elements = |ty: &Type| -> u64 {
+            let dims = ty.shape().unwrap_or(&[]).iter();
+            dims.map(|d| d.unsigned_abs().max(1)).product::<u64>()
+        };
         let ranks = |ty: &Type| ty.shape().map_or(0, |s| s.len() as u64);
-        // An empty tensor is no smaller than a unit: it shows less.
-        let sizes = types.iter().map(|ty| elements(ty).max(1));
+        let sizes = types.iter().map(elements);
         let numbers = self.attrs.iter().flatten().map(|attr| numbers(*attr));
         (
             sizes.sum(),

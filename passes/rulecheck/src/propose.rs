@@ -1,10 +1,13 @@
 //! Types and attributes to try: random ones, and ones like what is there and what fitted before.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use tir::data::Random;
 use tir::rewrite::Literal;
 use tir::{Attr, AttrValue, FieldInfo, FloatAttr, FloatType, Name, Role, TensorType, Type};
+
+use crate::sample::ints;
 
 /// Random choices.
 pub(crate) struct Dice(Random);
@@ -43,34 +46,38 @@ const ELEMENTS: usize = 4096;
 
 /// What fitted before: ranks of operands (`None`: a scalar), and attributes, by op and name. All
 /// ranks count alike, however often they fitted.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Learned {
-    ranks: BTreeMap<(String, usize), BTreeSet<Option<usize>>>,
-    attrs: BTreeMap<(String, String), Vec<Option<Attr>>>,
-    counts: BTreeMap<String, BTreeSet<usize>>,
+    ranks: HashMap<(Name, usize), BTreeSet<Option<usize>>>,
+    attrs: HashMap<(Name, Name), Vec<Known>>,
+    counts: HashMap<Name, BTreeSet<usize>>,
 }
 
-fn remember<T>(all: &mut Vec<T>, one: T, dice: &mut Dice) {
-    if all.len() < REMEMBERED {
-        all.push(one);
-    } else {
-        let at = dice.below(REMEMBERED);
-        all[at] = one;
-    }
-}
+/// An attribute that fitted, and the integers that it is if it is a list of them.
+type Known = (Option<Attr>, Option<Arc<[i64]>>);
 
 impl Learned {
+    /// Adds what is known of other ops.
+    pub fn merge(&mut self, other: &Learned) {
+        let Learned {
+            ranks,
+            attrs,
+            counts,
+        } = other.clone();
+        self.ranks.extend(ranks);
+        self.attrs.extend(attrs);
+        self.counts.extend(counts);
+    }
     pub fn operand(&mut self, op: Name, index: usize, ty: Type) {
         let rank = ty.get::<TensorType>().map(|t| t.shape.len());
-        let all = self.ranks.entry((op.to_string(), index)).or_default();
-        all.insert(rank);
+        self.ranks.entry((op, index)).or_default().insert(rank);
     }
     pub fn operands(&mut self, op: Name, count: usize) {
-        self.counts.entry(op.to_string()).or_default().insert(count);
+        self.counts.entry(op).or_default().insert(count);
     }
     /// How many operands there are besides `others`.
     pub fn count(&self, op: Name, others: usize, dice: &mut Dice) -> usize {
-        let known = self.counts.get(op.as_str()).into_iter().flatten();
+        let known = self.counts.get(&op).into_iter().flatten();
         let known: Vec<usize> = known.filter_map(|n| n.checked_sub(others)).collect();
         match dice.pick(&known) {
             Some(count) if dice.percent(80) => count,
@@ -78,8 +85,17 @@ impl Learned {
         }
     }
     pub fn attr(&mut self, op: Name, name: Name, attr: Option<Attr>, dice: &mut Dice) {
-        let key = (op.to_string(), name.to_string());
-        remember(self.attrs.entry(key).or_default(), attr, dice);
+        let all = self.attrs.entry((op, name)).or_default();
+        // Each counts once, so that rare ones are as likely.
+        if all.iter().any(|(known, _)| *known == attr) {
+            return;
+        }
+        let list = attr.and_then(ints).map(Arc::from);
+        if all.len() < REMEMBERED {
+            all.push((attr, list));
+        } else {
+            all[dice.below(REMEMBERED)] = (attr, list);
+        }
     }
 }
 
@@ -101,7 +117,7 @@ impl Mood {
         Self {
             elem,
             bound: 3 + dice.below(5),
-            empty: dice.percent(10),
+            empty: dice.percent(20),
             rank_zero: dice.percent(15),
         }
     }
@@ -167,7 +183,7 @@ impl Mood {
             }
             _ => {}
         }
-        let known = learned.ranks.get(&(op.to_string(), index));
+        let known = learned.ranks.get(&(op, index));
         let known: Vec<Option<usize>> = known.into_iter().flatten().copied().collect();
         let rank = match dice.pick(&known) {
             Some(rank) if dice.percent(85) => rank,
@@ -335,26 +351,25 @@ impl Mood {
         if field.default.is_some() && dice.percent(40) {
             return field.default;
         }
-        let known = learned.attrs.get(&(op.to_string(), field.name.to_string()));
-        let known: Vec<Attr> = known.into_iter().flatten().flatten().copied().collect();
+        let known = learned.attrs.get(&(op, field.name));
+        let known = known.map_or(&[][..], |all| &all[..]);
         let first = near.first().and_then(|ty| ty.shape()).unwrap_or(&[]);
-        let list = |attr: &Attr| Vec::<i64>::from_attr(*attr);
         // Of lists those as long as the shape, if there are any.
-        let long = known
-            .iter()
-            .filter(|a| list(a).is_some_and(|l| l.len() == first.len()));
-        let long: Vec<Attr> = long.copied().collect();
-        let from = if long.is_empty() { &known } else { &long };
-        if dice.percent(if long.is_empty() { 25 } else { 50 })
-            && let Some(attr) = dice.pick(from)
-        {
-            return Some(attr);
+        let is_long = |(_, list): &&Known| list.as_ref().is_some_and(|l| l.len() == first.len());
+        let mut from: Vec<Attr> = known.iter().filter(is_long).filter_map(|k| k.0).collect();
+        let long = !from.is_empty();
+        if dice.percent(if long { 50 } else { 25 }) {
+            if !long {
+                from = known.iter().filter_map(|k| k.0).collect();
+            }
+            if let Some(attr) = dice.pick(&from) {
+                return Some(attr);
+            }
         }
         if let Some(words) = field.keywords {
             return (words.parse)(dice.pick(words.all)?);
         }
         let elem = near.first().map_or(self.elem, |ty| ty.elem());
-        let lists = || known.iter().chain(&field.default).filter_map(list);
         Some(match what {
             <bool as AttrValue>::WHAT => Attr::bool(dice.percent(50)),
             <i64 as AttrValue>::WHAT => {
@@ -366,7 +381,11 @@ impl Mood {
                 Literal::Int(n).attr(Some(field))?
             }
             <Vec<i64> as AttrValue>::WHAT => {
-                let lengths: Vec<usize> = lists().map(|l| l.len()).collect();
+                let lengths = known
+                    .iter()
+                    .filter_map(|(_, list)| Some(list.as_ref()?.len()));
+                let default = field.default.and_then(ints).map(|list| list.len());
+                let lengths: Vec<usize> = lengths.chain(default).collect();
                 let len = match dice.pick(&lengths) {
                     Some(len) if dice.percent(50) => len,
                     _ if dice.percent(80) => first.len(),
@@ -380,7 +399,7 @@ impl Mood {
             "a number" => number(Type::new(FloatType::F64), dice)?,
             _ => match field.default.and_then(|a| a.get::<FloatAttr>()) {
                 Some(float) => number(float.ty, dice)?,
-                None => field.default.or_else(|| dice.pick(&known))?,
+                None => field.default.or_else(|| dice.pick(known)?.0)?,
             },
         })
     }
@@ -389,11 +408,20 @@ impl Mood {
     fn list(&self, len: usize, shape: &[i64], dice: &mut Dice) -> Vec<i64> {
         let n = len as i64;
         let dim = |i: usize| shape.get(i).copied().unwrap_or(2);
-        match dice.below(13) {
+        match dice.below(15) {
             12 => {
                 let fixed = dice.below(len + 1);
                 let mut one = |i| if i < fixed { 0 } else { dice.below(3) as i64 };
                 (0..len).map(&mut one).collect()
+            }
+            // The last place of some dimensions, and steps backwards.
+            13 => {
+                let mut end = |i| if dice.percent(50) { dim(i) - 1 } else { 0 };
+                (0..len).map(&mut end).collect()
+            }
+            14 => {
+                let mut step = |_| if dice.percent(50) { -1 } else { 1 };
+                (0..len).map(&mut step).collect()
             }
             0..3 => {
                 let mut order: Vec<i64> = (0..n).collect();

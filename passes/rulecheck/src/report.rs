@@ -1,5 +1,6 @@
 //! Verdicts as text and as JSON.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crate::instance::Fault;
@@ -56,12 +57,16 @@ impl std::fmt::Display for Coverage {
         let elems: Vec<&str> = self.elems.keys().map(String::as_str).collect();
         write!(
             f,
-            "{} instances (ranks {}; {} with unit, {} with zero dims; {})",
+            "{} instances (ranks {}; dims to {}, {} with unit, {} with zero dims; {}); \
+             {} tries, {} built",
             self.instances,
             ranks.join(" "),
+            self.largest,
             self.unit,
             self.empty,
-            elems.join(" ")
+            elems.join(" "),
+            self.tries,
+            self.built
         )
     }
 }
@@ -85,8 +90,9 @@ pub fn text(all: &[Tested]) -> String {
                 wrong += 1;
                 let _ = writeln!(
                     text,
-                    "{name}: WRONG: {fault}\n  {}\n  {instance}",
-                    tested.rule
+                    "{name}: WRONG: {fault}\n  {}{}\n  {instance}",
+                    tested.rule,
+                    place(tested)
                 );
                 for line in program.lines() {
                     let _ = writeln!(text, "  {line}");
@@ -94,7 +100,8 @@ pub fn text(all: &[Tested]) -> String {
             }
             Verdict::Untested(why) => {
                 untested += 1;
-                let _ = writeln!(text, "{name}: untested: {why}\n  {}", tested.rule);
+                let (rule, place) = (&tested.rule, place(tested));
+                let _ = writeln!(text, "{name}: untested: {why}\n  {rule}{place}");
             }
         }
     }
@@ -106,6 +113,14 @@ pub fn text(all: &[Tested]) -> String {
     text
 }
 
+/// Where a rule is written, if that is known.
+fn place(tested: &Tested) -> String {
+    match tested.loc.place() {
+        Some(_) => format!("\n  at {}", tested.loc),
+        None => String::new(),
+    }
+}
+
 /// The same as JSON: a list of objects.
 pub fn json(all: &[Tested]) -> String {
     let mut text = String::from("[");
@@ -113,8 +128,15 @@ pub fn json(all: &[Tested]) -> String {
         let mut fields = vec![
             ("rule", quoted(&tested.name)),
             ("text", quoted(&tested.rule)),
-            ("instances", tested.coverage.instances.to_string()),
+            ("place", quoted(&tested.loc.to_string())),
             ("tries", tested.coverage.tries.to_string()),
+            ("built", tested.coverage.built.to_string()),
+            ("instances", tested.coverage.instances.to_string()),
+            ("ranks", counts(&tested.coverage.ranks)),
+            ("largest_dim", tested.coverage.largest.to_string()),
+            ("unit_dims", tested.coverage.unit.to_string()),
+            ("zero_dims", tested.coverage.empty.to_string()),
+            ("elements", counts(&tested.coverage.elems)),
         ];
         match &tested.verdict {
             Verdict::Right => fields.push(("verdict", quoted("right"))),
@@ -141,6 +163,12 @@ pub fn json(all: &[Tested]) -> String {
     }
     text.push_str("\n]\n");
     text
+}
+
+/// How often each is there.
+fn counts<K: std::fmt::Display>(all: &BTreeMap<K, usize>) -> String {
+    let one = |(key, count): (&K, &usize)| format!("{}: {count}", quoted(&key.to_string()));
+    format!("{{{}}}", all.iter().map(one).collect::<Vec<_>>().join(", "))
 }
 
 /// A string as JSON writes it.

@@ -6,8 +6,8 @@ use clap::builder::{PossibleValuesParser, StyledStr};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use tir_pass::{PassInfo, PassRegistry};
 
-use crate::Tool;
 use crate::list::sentence;
+use crate::{CheckRules, Tool};
 
 /// What the command line asks for.
 #[derive(Debug, Default)]
@@ -75,11 +75,16 @@ pub enum List {
     DialectNames,
     /// All rules, as a file of rules.
     Rules,
+    /// What a test of rules says.
+    CheckRules(CheckRules),
 }
 
 /// Defaults of limits.
 const MAX_DEPTH: &str = "200";
 const MAX_BYTES: &str = "1073741824";
+const CHECK_INSTANCES: &str = "64";
+const CHECK_TRIES: &str = "20000";
+const CHECK_SEED: &str = "1";
 
 const INPUT: &str = "Input and output";
 const CHECKS: &str = "Checks";
@@ -87,6 +92,7 @@ const PRINTING: &str = "Printing";
 const RUNNING: &str = "Running passes";
 const LIMITS: &str = "Limits";
 const LISTS: &str = "Lists";
+const RULES: &str = "Tests of rules";
 const PASSES: &str = "Passes, in the order given";
 const PIPELINES: &str = "Pipelines, in the order given";
 
@@ -271,7 +277,54 @@ pub fn command(tool: &Tool) -> Command {
             "list-rules",
             "List all rules, those of --rules too, as a file of rules",
         ));
+    let command = check_rules(command);
     pass_flags(command, &tool.passes)
+}
+
+/// The flags of `--check-rules`.
+fn check_rules(command: Command) -> Command {
+    let number = |name, value, help, default: &'static str| {
+        option(name, value, help)
+            .requires("check-rules")
+            .default_value(default)
+    };
+    command
+        .next_help_heading(RULES)
+        .arg(
+            option(
+                "check-rules",
+                "FILE,…",
+                "Test all rules, those of --rules too (with files: theirs alone), on random \
+                 instances; 1 if one is wrong or has too few",
+            )
+            .num_args(0..=1)
+            .require_equals(true)
+            .default_missing_value("")
+            .value_delimiter(','),
+        )
+        .arg(flag("json", "Say it as JSON").requires("check-rules"))
+        .arg(
+            number(
+                "check-instances",
+                "N",
+                "Instances of each rule",
+                CHECK_INSTANCES,
+            )
+            .value_parser(value_parser!(usize)),
+        )
+        .arg(
+            number(
+                "check-tries",
+                "N",
+                "Attempts to make them, for each rule",
+                CHECK_TRIES,
+            )
+            .value_parser(value_parser!(usize)),
+        )
+        .arg(
+            number("check-seed", "N", "What chance begins with", CHECK_SEED)
+                .value_parser(value_parser!(u64)),
+        )
 }
 
 /// A flag `--NAME[=OPTIONS]` for every pass and alias.
@@ -364,6 +417,16 @@ impl Options {
 }
 
 fn list(matches: &ArgMatches) -> Option<List> {
+    if let Some(files) = matches.get_many::<String>("check-rules") {
+        let number = |name: &str| matches.get_one::<usize>(name).copied().unwrap_or_default();
+        return Some(List::CheckRules(CheckRules {
+            files: files.filter(|file| !file.is_empty()).cloned().collect(),
+            json: matches.get_flag("json"),
+            instances: number("check-instances"),
+            tries: number("check-tries"),
+            seed: matches.get_one("check-seed").copied().unwrap_or_default(),
+        }));
+    }
     if matches.get_flag("list-passes") {
         return Some(List::Passes);
     }
@@ -435,4 +498,17 @@ pub fn passes_text(passes: &PassRegistry) -> String {
         text.push('\n');
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_those_of_the_checker() {
+        let defaults = tir_rulecheck::Options::default();
+        assert_eq!(CHECK_INSTANCES, defaults.instances.to_string());
+        assert_eq!(CHECK_TRIES, defaults.tries.to_string());
+        assert_eq!(CHECK_SEED, defaults.seed.to_string());
+    }
 }

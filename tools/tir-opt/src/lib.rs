@@ -9,6 +9,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod check_rules;
 mod cli;
 mod expect;
 mod io;
@@ -17,6 +18,7 @@ mod process;
 mod round_trip;
 mod stock;
 
+pub use check_rules::CheckRules;
 pub use cli::{List, Options, command};
 pub use expect::Expectations;
 pub use io::{Input, color, read, render, write};
@@ -133,12 +135,7 @@ fn show(tool: &Tool, what: &List, options: &Options, color: bool) -> Outcome {
         List::Rules => match list::rules(options) {
             Ok(text) => text,
             Err(errors) => {
-                let mut sources = tir::Sources::default();
-                for file in &options.rule_files {
-                    if let Ok(text) = std::fs::read_to_string(file) {
-                        sources.add(tir::Name::new(file), text);
-                    }
-                }
+                let sources = check_rules::sources(options.rule_files.iter());
                 return Outcome {
                     code: 1,
                     stderr: render(&sources, &errors, color),
@@ -146,6 +143,7 @@ fn show(tool: &Tool, what: &List, options: &Options, color: bool) -> Outcome {
                 };
             }
         },
+        List::CheckRules(what) => return check_rules::check_rules(what, options, color),
         List::Passes => cli::passes_text(&tool.passes),
         List::Dialects => list::dialects(&tool.dialects),
         List::DialectNames => tool

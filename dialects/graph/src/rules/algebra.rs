@@ -99,11 +99,15 @@ pub const RULES: &[RuleText] = &[
     rule!(equal "distribute-mul-over-sub", "(graph.mul ?x (graph.sub ?y ?z))"
         => "(graph.sub (graph.mul ?x ?y) (graph.mul ?x ?z))"),
     rule!("factor-out-of-add", "(graph.add (graph.mul ?x ?y) (graph.mul ?x ?z))"
-        => "(graph.mul ?x (graph.add ?y ?z))"),
+        => "(graph.mul ?x (graph.add ?y ?z))", if "(varies ?x)"),
     rule!("factor-out-of-sub", "(graph.sub (graph.mul ?x ?y) (graph.mul ?x ?z))"
-        => "(graph.mul ?x (graph.sub ?y ?z))"),
+        => "(graph.mul ?x (graph.sub ?y ?z))", if "(varies ?x)"),
+    rule!("factor-constant-out-of-add", "(graph.add (graph.mul ?y #c) (graph.mul ?z #c))"
+        => "(graph.mul (graph.add ?y ?z) #c)", if "(varies ?y) (varies ?z)"),
+    rule!("factor-constant-out-of-sub", "(graph.sub (graph.mul ?y #c) (graph.mul ?z #c))"
+        => "(graph.mul (graph.sub ?y ?z) #c)", if "(varies ?y) (varies ?z)"),
     rule!("factor-sum-over-quotient", "(graph.add (graph.div ?x ?z) (graph.div ?y ?z))"
-        => "(graph.div (graph.add ?x ?y) ?z)", if "(has-floats ?x)"),
+        => "(graph.div (graph.add ?x ?y) ?z)", if "(has-floats ?x) (varies ?x) (varies ?y)"),
     // Matrix products.
     rule!(equal "associate-matmul", "(graph.matmul (graph.matmul ?a ?b) ?c)"
         => "(graph.matmul ?a (graph.matmul ?b ?c))"),
@@ -112,7 +116,7 @@ pub const RULES: &[RuleText] = &[
     rule!("factor-left-matrix", "(graph.add (graph.matmul ?a ?b) (graph.matmul ?a ?c))"
         => "(graph.matmul ?a (graph.add ?b ?c))", if "(varies ?a) (same-type ?b ?c)"),
     rule!("factor-right-matrix", "(graph.add (graph.matmul ?a ?c) (graph.matmul ?b ?c))"
-        => "(graph.matmul (graph.add ?a ?b) ?c)", if "(same-type ?a ?b)"),
+        => "(graph.matmul (graph.add ?a ?b) ?c)", if "(varies ?c) (same-type ?a ?b)"),
     rule!(equal "distribute-matmul-left", "(graph.matmul ?a (graph.add ?b ?c))"
         => "(graph.add (graph.matmul ?a ?b) (graph.matmul ?a ?c))", if "(same-type ?b ?c)"),
     rule!(equal "distribute-matmul-right", "(graph.matmul (graph.add ?a ?b) ?c)"

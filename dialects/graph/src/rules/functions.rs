@@ -164,12 +164,15 @@ fn of_images(set: &mut PatternSet) {
             };
             none(&a[0]) && none(&a[1])
         })
-        // Whether every window has an element of the image: padding is less than the window.
+        // Whether every window has an element of the image: padding before and behind is less than
+        // the window, and elements of a window that begins in it do not step over the image.
         .guard("has-inside", |a| {
             holds((|| {
                 let (k, p, d) = (a[0].ints()?, a[1].ints()?, a[2].ints()?);
                 let span = |i: usize| Some((k.get(i)? - 1) * d.get(i)? + 1);
-                Some((0..4).all(|i| holds(span(i % 2).zip(p.get(i)).map(|(s, p)| *p < s))))
+                let steps_on = |i: usize| d.get(i) == Some(&1) || p.get(i) == Some(&0);
+                let inside = |i: usize| holds(span(i % 2).zip(p.get(i)).map(|(s, p)| *p < s));
+                Some((0..4).all(inside) && (0..2).all(steps_on))
             })())
         });
     set.attr_fn("by-filter", |a| tensor([channels(&a[0])?, 1, 1, 1], &a[0]))

@@ -1,0 +1,51 @@
+//! What fits an op, found by trying and shared by all rules that have it on the left.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tir::Name;
+
+use crate::Options;
+use crate::propose::{Dice, Learned};
+use crate::sample::{self, Sampler};
+
+/// Attempts to learn what fits an op.
+const WARM_UP: usize = 300;
+
+/// What fits ops, learned once for all rules.
+#[derive(Default)]
+pub(crate) struct Lessons {
+    seed: u64,
+    ops: Mutex<BTreeMap<&'static str, Arc<Learned>>>,
+}
+
+impl Lessons {
+    pub fn new(options: &Options) -> Self {
+        Self {
+            seed: options.seed,
+            ops: Mutex::default(),
+        }
+    }
+    /// What fits an op, the same whoever asks first; `None` if it is not known.
+    pub fn of(&self, name: Name) -> Option<Arc<Learned>> {
+        let lock = || self.ops.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = lock().get(name.as_str()) {
+            return Some(known.clone());
+        }
+        let any = sample::any(name.info()?)?;
+        let mut learned = Learned::default();
+        let mut dice = Dice::new(self.seed ^ hash(name.as_str()));
+        for _ in 0..WARM_UP {
+            Sampler::new(&any, &mut learned, &mut dice).sample();
+        }
+        let learned = Arc::new(learned);
+        lock().insert(name.as_str(), learned.clone());
+        Some(learned)
+    }
+}
+
+/// A number that depends on a text and nothing else (FNV-1a).
+pub(crate) fn hash(text: &str) -> u64 {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
+}

@@ -43,6 +43,11 @@ impl<'a> Budget<'a> {
         self.lasts()
     }
 
+    /// Whether nothing is left for any stage.
+    pub fn is_spent(&self) -> bool {
+        self.used >= self.max || self.spent.is_some_and(|spent| spent() >= 1.0)
+    }
+
     /// Whether this stage may go on.
     pub fn lasts(&self) -> bool {
         !self.is_over

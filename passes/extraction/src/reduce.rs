@@ -33,8 +33,8 @@ struct Work {
 
 /// What is left of a problem.
 pub(crate) struct Reduced {
-    /// Components that share no class.
-    pub cores: Vec<Core>,
+    /// Components that share no class; none if the budget ended before they were known.
+    pub cores: Option<Vec<Core>>,
     /// What every choice pays besides.
     pub base: u64,
     /// The node of each class that has one left only.
@@ -65,27 +65,23 @@ pub(crate) fn reduce(problem: &Problem, costs: &[u64], budget: &mut Budget) -> R
         base: 0,
     };
     let mut only = vec![None; problem.classes];
+    budget.stage(2);
     for _ in 0..ROUNDS {
         let before = work.size();
-        work.unreached();
-        budget.stage(4);
-        work.landmarks(budget);
-        work.unreached();
-        for (class, members) in work.members.iter().enumerate() {
-            if let [node] = members[..] {
-                only[class] = Some(node);
-            }
-        }
-        work.merge();
-        work.cut_roots();
-        let (nodes, edges, ..) = work.size();
-        if work.size() == before || !budget.pay((nodes + edges) as u64) {
+        if !work.round(&mut only, budget) || work.size() == before {
             break;
         }
     }
-    work.unreached();
+    // Finding the components takes as long as a round.
+    let cores = match budget.is_spent() {
+        true => None,
+        false => {
+            work.unreached();
+            Some(work.components())
+        }
+    };
     Reduced {
-        cores: work.components(),
+        cores,
         base: work.base,
         only,
     }
@@ -104,6 +100,32 @@ impl Work {
         let alive = || (0..self.alive.len()).filter(|&i| self.alive[i]);
         let edges = alive().map(|i| self.children[i].len()).sum();
         (alive().count(), edges, self.roots.len(), self.base)
+    }
+
+    /// One round, or what of it the budget allows; whether there may be another.
+    fn round(&mut self, only: &mut [Option<usize>], budget: &mut Budget) -> bool {
+        let (nodes, edges, ..) = self.size();
+        let pass = (nodes + edges) as u64;
+        self.unreached();
+        if !budget.pay(pass) {
+            return false;
+        }
+        self.landmarks(budget);
+        if !budget.pay(pass) {
+            return false;
+        }
+        self.unreached();
+        for (class, members) in self.members.iter().enumerate() {
+            if let [node] = members[..] {
+                only[class] = Some(node);
+            }
+        }
+        self.merge();
+        if !budget.pay(2 * pass) {
+            return false;
+        }
+        self.cut_roots();
+        budget.pay(pass)
     }
 
     fn users(&self) -> Vec<Vec<usize>> {

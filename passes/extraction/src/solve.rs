@@ -143,7 +143,11 @@ fn search(
     budget: &mut Budget,
 ) -> (Choice, u64, String) {
     let mut searches: Vec<Search> = Vec::new();
-    for core in &reduced.cores {
+    let Some(cores) = &reduced.cores else {
+        let none = vec![None; problem.classes];
+        return (none, reduced.base, "bottom-up".to_string());
+    };
+    for core in cores {
         let seeds = options.seeds.iter().map(|seed| {
             let mut nodes = Bits::none(core.nodes());
             for (i, &origin) in core.origin.iter().enumerate() {

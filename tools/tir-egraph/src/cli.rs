@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use tir::{Diagnostic, Loc, Name, Sources};
-use tir_extraction::solve;
+use tir_extraction::{dot, solve};
 
-use crate::{EGraph, Report, dot, is_acyclic};
+use crate::gym::{explain, read};
+use crate::{Report, is_acyclic};
 
 /// Extracts the cheapest acyclic graph from an e-graph: each chosen node is paid once, over all
 /// roots together. Prints its cost and a bound that no choice is below.
@@ -46,6 +47,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 /// # Errors
 /// A file that cannot be read or written, a malformed one, a root without finite derivation.
 pub fn run(options: &Options, sources: &mut Sources) -> Result<Report, Diagnostic> {
+    let start = Instant::now();
     let path = options.extract.display().to_string();
     let name = Name::new(&path);
     let bytes = std::fs::read(&options.extract)
@@ -53,8 +55,7 @@ pub fn run(options: &Options, sources: &mut Sources) -> Result<Report, Diagnosti
     let text = String::from_utf8(bytes)
         .map_err(|_| Diagnostic::error("is no UTF-8 text".to_string()).at(Loc::file(name, 1, 1)))?;
     sources.add(name, text.as_str());
-    let graph = EGraph::read(name, &text)?;
-    let start = Instant::now();
+    let graph = read(name, &text)?;
     let spent = || {
         let limit = options.time_limit.unwrap_or(Duration::MAX);
         start.elapsed().as_secs_f64() / limit.as_secs_f64()
@@ -69,7 +70,7 @@ pub fn run(options: &Options, sources: &mut Sources) -> Result<Report, Diagnosti
         spent: options.time_limit.is_some().then_some(&spent),
         ..tir_extraction::Options::default()
     };
-    let found = solve(&graph.problem, &solving).map_err(|e| graph.explain(&e, name, &text))?;
+    let found = solve(&graph.problem, &solving).map_err(|e| explain(&graph, &e, name, &text))?;
     let seconds = start.elapsed().as_secs_f64();
     let chosen = found.choice.iter().enumerate();
     let chosen = chosen.filter_map(|(class, node)| Some((graph.classes[class].as_str(), (*node)?)));

@@ -91,6 +91,10 @@ impl Analysis<'_> {
                 let Some(made) = self.made(*value) else {
                     continue;
                 };
+                // Parts of one tensor that have no element in common, however often both run.
+                if self.are_apart(*value, operand) {
+                    continue;
+                }
                 let own = u.op == w.op && u.operand == w.operand;
                 let free = own || !self.between(made, w.op, u.op) || self.excused(w, u, *value);
                 if free && !self.repeats(made, w.op, u.op) {
@@ -202,10 +206,6 @@ impl Analysis<'_> {
             && self.stands_at(put.part, &put)
             && (u.op == w.op && value == put.part || self.views(value, put.part))
         {
-            return true;
-        }
-        // Parts of one tensor that have no element in common.
-        if self.are_apart(value, written) {
             return true;
         }
         // Element by element.

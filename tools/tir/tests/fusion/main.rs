@@ -1,0 +1,133 @@
+//! Fusion: random programs compute the same however they are grouped, and groups keep far memory's
+//! bytes away as `fuse-graph` says.
+
+mod network;
+mod program;
+
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use program::Program;
+use tir::{Diagnostic, Ir, Name, PassManager, Type};
+use tir_data::{Array, compare};
+use tir_opt::Tool;
+
+/// Programs that are tried.
+const SEEDS: u64 = 60;
+
+/// Groupings: how each is chosen before the pipelines to lower levels.
+const GROUPINGS: [(&str, &str); 5] = [
+    ("unfused", "partition=none"),
+    ("greedy", "partition=greedy"),
+    ("cost", "partition=cost"),
+    ("several results", "multi_output=true"),
+    ("recomputed", "recompute=true multi_output=true"),
+];
+
+fn said(errors: &[Diagnostic]) -> String {
+    let Some(error) = errors.first() else {
+        return "fails without an error".to_string();
+    };
+    let notes = error.notes.iter().map(|n| format!("; {}", n.message));
+    format!("{error}{}", notes.collect::<String>())
+}
+
+fn lower(tool: &Tool, module: &mut Ir, pipeline: &str) -> Result<(), String> {
+    let pipeline = tool.passes.parse(pipeline).map_err(|e| said(&e))?;
+    let report = PassManager::with(pipeline, Default::default()).run(module);
+    report.into_result().map_err(|e| said(&e))?;
+    tir::verify(module).map_err(|e| said(&e))
+}
+
+/// What is wrong with a program, if anything.
+fn wrong(tool: &Tool, machine: &str, program: &Program) -> Option<String> {
+    let text = program.text();
+    let parsed = tir::text::parse(&text, Name::new("program"), &Default::default());
+    let module = match parsed {
+        Ok(module) => module,
+        Err(errors) => return Some(format!("text: {}", said(&errors))),
+    };
+    if let Err(errors) = tir::verify(&module) {
+        return Some(format!("text: {}", said(&errors)));
+    }
+    let shapes = program.arguments();
+    let inputs: Vec<Array> = (shapes.into_iter().enumerate())
+        .map(|(k, shape)| {
+            let ty = Type::tensor(shape, Type::f32());
+            let made = tir::Data::random(ty, k as u64 + 1);
+            made.and_then(|data| data.to_array())
+                .expect("random numbers")
+        })
+        .collect();
+    let expected = match tir_run::execute(&module, &inputs) {
+        Ok(run) => run.outputs,
+        Err(errors) => return Some(format!("graph: {}", said(&errors))),
+    };
+    for (grouping, options) in GROUPINGS {
+        let mut module = module.clone();
+        let mut before =
+            format!("func.func(canonicalize,cse{{keep=tensor.empty}},fuse-graph{{{options}}}),");
+        for level in ["tensor", "accel"] {
+            let found = lower(
+                tool,
+                &mut module,
+                &format!("{before}to-{level}{{machine={machine}}}"),
+            )
+            .and_then(|()| tir_run::execute(&module, &inputs).map_err(|e| said(&e)))
+            .and_then(|run| {
+                for (wanted, found) in expected.iter().zip(&run.outputs) {
+                    let comparison = compare(wanted, found, 1e-3, 1e-4);
+                    if !comparison.ok {
+                        return Err(comparison.to_string());
+                    }
+                }
+                Ok(())
+            });
+            if let Err(why) = found {
+                return Some(format!("{grouping} at {level}: {why}"));
+            }
+            before.clear();
+        }
+    }
+    None
+}
+
+#[test]
+fn grouping_changes_no_result() {
+    let tool = tir_opt::stock();
+    tool.load();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../test/e2e/machines");
+    let npu = root.join("npu.tir");
+    // The same with little near memory, so that small programs have tiles.
+    let text = std::fs::read_to_string(&npu).expect("a machine");
+    let small = Path::new(env!("CARGO_TARGET_TMPDIR")).join("small.tir");
+    std::fs::write(&small, text.replace("bytes = 262144", "bytes = 24576")).expect("a file");
+    let machines = [npu.display().to_string(), small.display().to_string()];
+    let (next, failed) = (AtomicU64::new(0), Mutex::new(Vec::new()));
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= SEEDS {
+                        break;
+                    }
+                    let machine = &machines[(seed / 3 % 2) as usize];
+                    let program = Program::new(seed, 3 + (seed % 10) as usize);
+                    if wrong(&tool, machine, &program).is_some() {
+                        let program = program.shrunk(|p| wrong(&tool, machine, p).is_some());
+                        let why = wrong(&tool, machine, &program).unwrap_or_default();
+                        let text = program.text();
+                        let line = format!("seed {seed} on {machine}: {why}\n{text}");
+                        failed.lock().expect("no panic").push(line);
+                    }
+                }
+            });
+        }
+    });
+    let mut failed = failed.into_inner().expect("no panic");
+    failed.sort();
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+}

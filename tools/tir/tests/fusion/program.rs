@@ -1,0 +1,349 @@
+//! Random small graph programs: as values, as text, and cut down to what still fails.
+
+use tir_data::Random;
+
+/// A value of a program.
+#[derive(Clone, Debug)]
+struct Node {
+    shape: Vec<i64>,
+    /// What computes it; an argument without.
+    op: Option<Op>,
+}
+
+/// An op: its text, in which `$0` is the first operand, `#0` the type of it and `#r` that of the
+/// result, and its operands.
+#[derive(Clone, Debug)]
+struct Op {
+    text: String,
+    operands: Vec<usize>,
+}
+
+/// A program.
+#[derive(Clone, Debug)]
+pub struct Program {
+    nodes: Vec<Node>,
+    results: Vec<usize>,
+}
+
+fn pick<'a, T>(random: &mut Random, all: &'a [T]) -> &'a T {
+    &all[below(random, all.len())]
+}
+fn below(random: &mut Random, n: usize) -> usize {
+    (random.next_u64() % n.max(1) as u64) as usize
+}
+fn ints(values: &[i64]) -> String {
+    let all: Vec<String> = values.iter().map(i64::to_string).collect();
+    all.join(", ")
+}
+fn ty(shape: &[i64]) -> String {
+    let dims: String = shape.iter().map(|d| format!("{d}x")).collect();
+    format!("tensor<{dims}f32>")
+}
+
+impl Program {
+    /// The program of a seed: so many ops at most.
+    pub fn new(seed: u64, ops: usize) -> Self {
+        let mut random = Random::new(seed);
+        let mut program = Self {
+            nodes: Vec::new(),
+            results: Vec::new(),
+        };
+        let dims = [1, 2, 3, 5, 8, 17];
+        let mut d = |low: usize| *pick(&mut random, &dims[low..]);
+        let shape = match seed % 3 {
+            0 => vec![1, d(0), d(2), d(2)],
+            1 => vec![d(1), d(1)],
+            _ => vec![d(0), d(1), d(1)],
+        };
+        program.argument(shape);
+        for _ in 0..ops {
+            program.grow(&mut random);
+        }
+        let used: Vec<usize> = (program.nodes.iter())
+            .filter_map(|node| node.op.as_ref())
+            .flat_map(|op| op.operands.iter().copied())
+            .collect();
+        for (at, node) in program.nodes.iter().enumerate() {
+            let extra = below(&mut random, 6) == 0;
+            if node.op.is_some() && (extra || !used.contains(&at)) {
+                program.results.push(at);
+            }
+        }
+        program
+    }
+
+    fn argument(&mut self, shape: Vec<i64>) -> usize {
+        self.nodes.push(Node { shape, op: None });
+        self.nodes.len() - 1
+    }
+    fn op(&mut self, text: impl Into<String>, operands: &[usize], shape: Vec<i64>) {
+        let text = text.into();
+        let operands = operands.to_vec();
+        let op = Some(Op { text, operands });
+        self.nodes.push(Node { shape, op });
+    }
+
+    /// Adds one op, mostly on what was computed last.
+    fn grow(&mut self, random: &mut Random) {
+        let count = self.nodes.len();
+        let near = count - 1 - below(random, count.min(4));
+        let any = below(random, count);
+        let x = *pick(random, &[near, near, any]);
+        let shape = self.nodes[x].shape.clone();
+        let rank = shape.len();
+        match below(random, 20) {
+            0..=4 => {
+                let names = ["relu", "tanh", "sigmoid", "abs", "neg"];
+                let name = pick(random, &names);
+                self.op(format!("graph.{name} $0 : #r"), &[x], shape);
+            }
+            5..=9 => self.pair(random, x, shape),
+            10 | 11 if rank > 0 => self.reduction(random, x, shape),
+            12 if rank > 1 => self.transpose(random, x, &shape),
+            13 if rank > 0 => {
+                let axis = below(random, rank);
+                let text = format!("graph.softmax $0 {{axis = {axis}}} : (#0) -> #r");
+                self.op(text, &[x], shape);
+            }
+            14 if rank > 0 => self.part(random, x, &shape),
+            15 if rank > 0 => {
+                let axis = below(random, rank);
+                let mut sum = shape;
+                sum[axis] *= 2;
+                let y = self.like(random, x);
+                let text = format!("graph.concat $0, $1 {{axis = {axis}}} : (#0, #1) -> #r");
+                self.op(text, &[x, y], sum);
+            }
+            16 if rank > 0 => {
+                let whole = vec![shape.iter().product()];
+                self.op("graph.reshape $0 : #0 to #r", &[x], whole);
+            }
+            _ => match shape[..] {
+                [n, c, h, w] if h * w <= 600 => self.windows(random, x, [n, c, h, w]),
+                [m, k] => {
+                    let n = *pick(random, &[1, 3, 16, 18]);
+                    let w = self.argument(vec![k, n]);
+                    let text = "graph.matmul $0, $1 : (#0, #1) -> #r";
+                    self.op(text, &[x, w], vec![m, n]);
+                }
+                _ => self.op("graph.tanh $0 : #r", &[x], shape),
+            },
+        }
+    }
+
+    /// A value of the same shape: one that is there, or a new argument.
+    fn like(&mut self, random: &mut Random, x: usize) -> usize {
+        let shape = self.nodes[x].shape.clone();
+        let same: Vec<usize> = (0..self.nodes.len())
+            .filter(|at| self.nodes[*at].shape == shape)
+            .collect();
+        match below(random, 3) {
+            0 => self.argument(shape),
+            _ => *pick(random, &same),
+        }
+    }
+
+    /// An elementwise op on two values; one may be broadcast.
+    fn pair(&mut self, random: &mut Random, x: usize, shape: Vec<i64>) {
+        let fits = |other: &[i64]| {
+            let missing = shape.len().checked_sub(other.len());
+            missing.is_some_and(|m| {
+                let pairs = other.iter().zip(&shape[m..]);
+                pairs.into_iter().all(|(o, s)| o == s || *o == 1)
+            })
+        };
+        let all: Vec<usize> = (0..self.nodes.len())
+            .filter(|at| fits(&self.nodes[*at].shape))
+            .collect();
+        let y = match below(random, 4) {
+            0 => {
+                let from = below(random, shape.len() + 1);
+                let mut part = shape[from..].to_vec();
+                for d in &mut part {
+                    if below(random, 3) == 0 {
+                        *d = 1;
+                    }
+                }
+                self.argument(part)
+            }
+            _ => *pick(random, &all),
+        };
+        let name = pick(random, &["add", "sub", "mul", "max", "min"]);
+        let (a, b) = if below(random, 2) == 0 {
+            (x, y)
+        } else {
+            (y, x)
+        };
+        self.op(
+            format!("graph.{name} $0, $1 : (#0, #1) -> #r"),
+            &[a, b],
+            shape,
+        );
+    }
+
+    fn reduction(&mut self, random: &mut Random, x: usize, shape: Vec<i64>) {
+        let mut gone: Vec<bool> = shape.iter().map(|_| below(random, 2) == 0).collect();
+        let last = gone.len() - 1;
+        gone[last] |= !gone.contains(&true);
+        let axes: Vec<i64> = (0..gone.len())
+            .filter(|d| gone[*d])
+            .map(|d| d as i64)
+            .collect();
+        let keep = below(random, 2) == 0;
+        let sizes = shape.iter().zip(&gone);
+        let kept = sizes.filter(|(_, gone)| keep || !**gone);
+        let kept = kept.map(|(n, gone)| if *gone { 1 } else { *n }).collect();
+        let name = pick(random, &["sum", "max", "min", "mean"]);
+        let axes = ints(&axes);
+        let text = format!("graph.reduce_{name} $0 [{axes}] {{keepdims = {keep}}} : (#0) -> #r");
+        self.op(text, &[x], kept);
+    }
+
+    fn transpose(&mut self, random: &mut Random, x: usize, shape: &[i64]) {
+        let mut perm: Vec<i64> = (0..shape.len() as i64).collect();
+        for i in (1..perm.len()).rev() {
+            perm.swap(i, below(random, i + 1));
+        }
+        let turned = perm.iter().map(|d| shape[*d as usize]).collect();
+        let text = format!("graph.transpose $0 [{}] : (#0) -> #r", ints(&perm));
+        self.op(text, &[x], turned);
+    }
+
+    /// A slice, or what is padded.
+    fn part(&mut self, random: &mut Random, x: usize, shape: &[i64]) {
+        let at = below(random, shape.len());
+        if below(random, 2) == 0 {
+            let mut low = vec![0; shape.len()];
+            let mut high = low.clone();
+            low[at] = below(random, 3) as i64;
+            high[at] = below(random, 3) as i64;
+            let sizes = shape.iter().zip(low.iter().zip(&high));
+            let padded = sizes.map(|(n, (l, h))| n + l + h).collect();
+            let text = format!(
+                "graph.pad $0 [{}] [{}] with 1.5 : f32 : (#0) -> #r",
+                ints(&low),
+                ints(&high)
+            );
+            self.op(text, &[x], padded);
+            return;
+        }
+        let mut starts = vec![0; shape.len()];
+        let (mut steps, mut sizes) = (vec![1; shape.len()], shape.to_vec());
+        starts[at] = below(random, shape[at] as usize) as i64;
+        steps[at] = 1 + below(random, 2) as i64;
+        sizes[at] = (shape[at] - starts[at] + steps[at] - 1) / steps[at];
+        let lists = format!("[{}] [{}] [{}]", ints(&starts), ints(&sizes), ints(&steps));
+        self.op(format!("graph.slice $0 {lists} : (#0) -> #r"), &[x], sizes);
+    }
+
+    /// A convolution or a pooling.
+    fn windows(&mut self, random: &mut Random, x: usize, [n, c, h, w]: [i64; 4]) {
+        let kernel = *pick(random, &[1, 3.min(h.min(w))]);
+        let pad = (kernel / 2) * below(random, 2) as i64;
+        let stride = 1 + below(random, 2) as i64;
+        let out = |size: i64| (size + 2 * pad - kernel) / stride + 1;
+        let pads = ints(&[pad, pad, pad, pad]);
+        let strides = ints(&[stride, stride]);
+        let common = format!("pads = array<i64: {pads}>, strides = array<i64: {strides}>");
+        if below(random, 3) == 0 {
+            let name = pick(random, &["max", "avg"]);
+            let kernels = ints(&[kernel, kernel]);
+            let text = format!(
+                "graph.{name}_pool $0 {{kernel = array<i64: {kernels}>, {common}}} : (#0) -> #r"
+            );
+            self.op(text, &[x], vec![n, c, out(h), out(w)]);
+            return;
+        }
+        let o = *pick(random, &[1, 3, 16, 17, c]);
+        let weights = self.argument(vec![o, c, kernel, kernel]);
+        let text = format!("graph.conv2d $0, $1 {{{common}}} : (#0, #1) -> #r");
+        self.op(text, &[x, weights], vec![n, o, out(h), out(w)]);
+    }
+
+    /// The values that are needed, operands before their users.
+    fn needed(&self) -> Vec<usize> {
+        let mut needed = vec![false; self.nodes.len()];
+        for at in &self.results {
+            needed[*at] = true;
+        }
+        for at in (0..self.nodes.len()).rev() {
+            if let (true, Some(op)) = (needed[at], &self.nodes[at].op) {
+                op.operands.iter().for_each(|o| needed[*o] = true);
+            }
+        }
+        (0..self.nodes.len()).filter(|at| needed[*at]).collect()
+    }
+
+    /// The types of the arguments, as shapes.
+    pub fn arguments(&self) -> Vec<Vec<i64>> {
+        let needed = self.needed().into_iter().map(|at| &self.nodes[at]);
+        let arguments = needed.filter(|node| node.op.is_none());
+        arguments.map(|node| node.shape.clone()).collect()
+    }
+
+    /// The program as text.
+    pub fn text(&self) -> String {
+        let (mut arguments, mut body) = (Vec::new(), String::new());
+        for at in self.needed() {
+            let node = &self.nodes[at];
+            let Some(op) = &node.op else {
+                arguments.push(format!("%v{at}: {}", ty(&node.shape)));
+                continue;
+            };
+            let mut text = op.text.replace("#r", &ty(&node.shape));
+            for (i, operand) in op.operands.iter().enumerate() {
+                text = text.replace(&format!("${i}"), &format!("%v{operand}"));
+                text = text.replace(&format!("#{i}"), &ty(&self.nodes[*operand].shape));
+            }
+            body += &format!("  %v{at} = {text}\n");
+        }
+        let results: Vec<String> = self.results.iter().map(|r| format!("%v{r}")).collect();
+        let types: Vec<String> = self
+            .results
+            .iter()
+            .map(|r| ty(&self.nodes[*r].shape))
+            .collect();
+        let (arguments, results, types) =
+            (arguments.join(", "), results.join(", "), types.join(", "));
+        format!(
+            "func.func @main({arguments}) -> ({types}) {{\n{body}  func.return {results} : {types}\n}}\n"
+        )
+    }
+
+    /// A smaller program that still fails: results are left out, and what is computed becomes an
+    /// argument.
+    pub fn shrunk(mut self, fails: impl Fn(&Self) -> bool) -> Self {
+        loop {
+            let less = (0..self.results.len())
+                .filter(|_| self.results.len() > 1)
+                .map(|i| {
+                    let mut less = self.clone();
+                    less.results.remove(i);
+                    less
+                });
+            let given = self
+                .needed()
+                .into_iter()
+                .filter(|at| self.nodes[*at].op.is_some());
+            let given = given.filter(|at| !self.results.contains(at)).map(|at| {
+                let mut less = self.clone();
+                less.nodes[at].op = None;
+                less
+            });
+            let ends = (self.results.iter().enumerate()).flat_map(|(i, at)| {
+                let operands = self.nodes[*at].op.iter().flat_map(|op| op.operands.iter());
+                let computed = operands.filter(|o| self.nodes[**o].op.is_some());
+                let shorter = computed.map(|o| {
+                    let mut less = self.clone();
+                    less.results[i] = *o;
+                    less
+                });
+                shorter.collect::<Vec<_>>()
+            });
+            match less.chain(ends).chain(given).find(|less| fails(less)) {
+                Some(less) => self = less,
+                None => return self,
+            }
+        }
+    }
+}

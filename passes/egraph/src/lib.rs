@@ -34,6 +34,7 @@ pub mod layout;
 pub mod matching;
 mod mirror;
 pub mod node;
+pub mod optimize;
 mod pass;
 pub mod proof;
 pub mod rebuild;

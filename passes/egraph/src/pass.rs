@@ -8,22 +8,17 @@ use tir_accel::AttachedMachine;
 use tir_graph::Layout;
 
 use crate::blocks::{blocks, symbol};
-use crate::build::{build, is_inside};
+use crate::build::is_inside;
 use crate::cost_model::CostModel;
-use crate::extract::extract;
 use crate::files::{Files, key};
-use crate::graph::Graph;
-use crate::greedy::{self, canonical};
 use crate::layout;
 use crate::matching::Compiled;
+use crate::optimize::{Optimizer, Saturated};
 use crate::proof::explain::explain;
-use crate::proof::journal::Journal;
 use crate::proof::text;
 use crate::rebuild::rebuild;
 use crate::report;
-use crate::saturate::{Limits, saturate};
-use crate::scratch::Scratch;
-use crate::seed::seeds;
+use crate::saturate::Limits;
 
 pass! {
     /// Rewrites the ops without effects of each block to the cheapest equal program that the rules
@@ -96,7 +91,8 @@ impl Pass for Egraph {
 }
 
 impl Egraph {
-    fn limits(&self) -> Limits {
+    /// When saturation gives up.
+    pub fn limits(&self) -> Limits {
         Limits {
             iterations: self.iterations,
             nodes: self.nodes,
@@ -159,24 +155,26 @@ impl Run<'_> {
         if rules.is_empty() && layouts.is_empty() || !ir.ops_in(block).any(|op| is_inside(ir, op)) {
             return Ok(false);
         }
-        let mut graph = Graph::default();
-        let mut scratch = Scratch::default();
-        let mut journal = Journal::default();
-        journal.on = pass.explain.is_some();
-        let mut program = build(ir, block, &mut graph);
-        let form = canonical(ir, block, self.patterns);
-        let form = form.and_then(|form| greedy::add(ir, &form, &mut graph, &mut program));
-        let limits = pass.limits();
-        let outcome = saturate(&mut graph, &mut scratch, rules, &limits, &mut journal)?;
-        if let Some(form) = &form {
-            form.unite(&mut graph, &mut journal);
-        }
-        let stored = layout::add(&mut graph, &mut scratch, layouts, &mut journal);
+        let optimizer = Optimizer {
+            model,
+            patterns: self.patterns,
+            rules,
+            layouts,
+            limits: pass.limits(),
+            steps: pass.steps,
+            proofs: pass.explain.is_some(),
+        };
+        let mut found = optimizer.saturate(ir, block)?;
+        let extracted = optimizer.extract(&mut found);
+        let Saturated {
+            graph,
+            program,
+            journal,
+            outcome,
+            stored,
+            ..
+        } = found;
         cx.count("ops in layouts", stored);
-        let seeds = form
-            .map(|form| seeds(&graph, &form.ops, layouts))
-            .unwrap_or_default();
-        let extracted = extract(&graph, &mut scratch, model, &program, &seeds, pass.steps);
         let bug = |what: String| vec![Diagnostic::error(what).at(ir.loc(ir.root()))];
         let extracted = extracted.map_err(|what| bug(format!("extraction failed: {what}")))?;
         cx.count("e-classes", graph.number_of_classes());

@@ -4,8 +4,10 @@
 //! form, tir-opt beside mlir-opt-22; CPU seconds, wall seconds and peak memory, medians.
 //! `tir-bench start`: start-up of tir-opt on an empty file.
 //! `tir-bench extract [FILE.json…]`: extraction beside its bound and bottom-up extraction.
+//! `tir-bench egraph [--rounds N] [FILE.tir|FILE.model…]`: the e-graph on whole networks.
 //! `tir-bench generate`: the program on stdout.
 
+mod egraph;
 mod extract;
 mod program;
 
@@ -138,11 +140,18 @@ fn main() -> ExitCode {
     let done = match args.first().map(String::as_str) {
         Some("ir") => ir(rounds),
         Some("start") => start(rounds),
+        Some("egraph") => {
+            let mut files = args[1..].to_vec();
+            if let Some(at) = files.iter().position(|a| a == "--rounds") {
+                files.drain(at..(at + 2).min(files.len()));
+            }
+            egraph::egraph(&files, rounds)
+        }
         Some("extract") => extract::extract(&args[1..]),
         Some("generate") => std::io::stdout()
             .write_all(program::generic_program(1000, 200).as_bytes())
             .map_err(|e| e.to_string()),
-        _ => Err("usage: tir-bench ir|start|extract|generate [--rounds N]".to_string()),
+        _ => Err("usage: tir-bench ir|start|extract|egraph|generate [--rounds N]".to_string()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

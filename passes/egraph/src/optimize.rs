@@ -1,0 +1,101 @@
+//! What the pass does with a block, in two parts: all that is equal, then the cheapest of it.
+
+use tir::{BlockId, Diagnostic, Ir, Patterns};
+use tir_graph::Layout;
+
+use crate::build::{Program, build};
+use crate::cost_model::CostModel;
+use crate::extract::{Extracted, extract};
+use crate::graph::Graph;
+use crate::greedy::{self, Added, canonical};
+use crate::layout;
+use crate::matching::Compiled;
+use crate::proof::journal::Journal;
+use crate::saturate::{Limits, Outcome, saturate};
+use crate::scratch::Scratch;
+use crate::seed::seeds;
+
+/// By what programs are compared, and how long.
+pub struct Optimizer<'a> {
+    /// What ops cost.
+    pub model: &'a CostModel,
+    /// What the greedy driver uses.
+    pub patterns: &'a Patterns,
+    /// The rules of these patterns.
+    pub rules: &'a [Compiled],
+    /// The layouts to compute in.
+    pub layouts: &'a [Layout],
+    /// When saturation gives up.
+    pub limits: Limits,
+    /// Steps of search of the extraction.
+    pub steps: u64,
+    /// Whether to write down what a proof needs.
+    pub proofs: bool,
+}
+
+/// The e-graph of a block.
+pub struct Saturated {
+    /// The e-graph.
+    pub graph: Graph,
+    /// What was asked of ops.
+    pub scratch: Scratch,
+    /// What a proof needs.
+    pub journal: Journal,
+    /// The block.
+    pub program: Program,
+    /// How saturation went.
+    pub outcome: Outcome,
+    /// How many ops were added in layouts.
+    pub stored: usize,
+    form: Option<Added>,
+}
+
+impl Optimizer<'_> {
+    /// Adds all that is equal.
+    ///
+    /// # Errors
+    /// If a rule makes values of different types equal.
+    pub fn saturate(&self, ir: &Ir, block: BlockId) -> Result<Saturated, Diagnostic> {
+        let mut graph = Graph::default();
+        let mut scratch = Scratch::default();
+        let mut journal = Journal::default();
+        journal.on = self.proofs;
+        let mut program = build(ir, block, &mut graph);
+        let form = canonical(ir, block, self.patterns);
+        let form = form.and_then(|form| greedy::add(ir, &form, &mut graph, &mut program));
+        let (rules, limits) = (self.rules, &self.limits);
+        let outcome = saturate(&mut graph, &mut scratch, rules, limits, &mut journal)?;
+        if let Some(form) = &form {
+            form.unite(&mut graph, &mut journal);
+        }
+        let stored = layout::add(&mut graph, &mut scratch, self.layouts, &mut journal);
+        Ok(Saturated {
+            graph,
+            scratch,
+            journal,
+            program,
+            outcome,
+            stored,
+            form,
+        })
+    }
+
+    /// Extracts the cheapest program that is found. The first seed of the answer is the greedy
+    /// canonical form, if there are seeds.
+    ///
+    /// # Errors
+    /// If the e-graph has no program for a root, which the input rules out: a bug.
+    pub fn extract(&self, found: &mut Saturated) -> Result<Extracted, String> {
+        let form = found.form.as_ref();
+        let seeds = form.map(|form| seeds(&found.graph, &form.ops, self.layouts));
+        let seeds = seeds.unwrap_or_default();
+        extract(
+            &found.graph,
+            &mut found.scratch,
+            self.model,
+            &found.program,
+            &seeds,
+            self.steps,
+        )
+    }
+}

@@ -30,6 +30,14 @@ pub struct Extracted {
     pub bound: f64,
     /// Cost of each root by itself before and after, in the order of the program's.
     pub roots: Vec<(f64, f64)>,
+    /// What was extracted from: classes by number, all their e-nodes, the one chosen of each.
+    pub problem: Problem,
+    /// The classes by number.
+    pub classes: Vec<Id>,
+    /// The e-nodes by number.
+    pub nodes: Vec<Node>,
+    /// The number of the e-node of each class.
+    pub numbers: Choice,
 }
 
 /// The cost of an e-node: that of its op, without what fuses with any node of its operands.
@@ -168,13 +176,18 @@ pub fn extract(
         let (_, class, node) = &all[*number];
         (ids[*class], node.clone())
     });
+    let chosen = chosen.collect();
     Ok(Extracted {
-        choice: chosen.collect(),
+        choice: chosen,
         before,
         seeds: priced,
         after: solution.cost,
         bound: solution.bound,
         roots,
+        nodes: all.into_iter().map(|(_, _, node)| node).collect(),
+        numbers: solution.choice,
+        classes: ids,
+        problem,
     })
 }
 

@@ -10,10 +10,15 @@ use tir::{Diagnostic, Ir};
 pub type Key = (u32, String, usize);
 
 /// The parts of files by name.
-#[derive(Default)]
-pub struct Files(Mutex<BTreeMap<String, BTreeMap<Key, String>>>);
+pub struct Files<P>(Mutex<BTreeMap<String, BTreeMap<Key, P>>>);
 
-impl Files {
+impl<P> Default for Files<P> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<P> Files<P> {
     /// Puts a part into a file, and writes the file as it is by now: `write` makes it of its parts.
     ///
     /// # Errors
@@ -22,13 +27,13 @@ impl Files {
         &self,
         file: &str,
         key: Key,
-        part: String,
-        write: impl FnOnce(Vec<&str>) -> String,
+        part: P,
+        write: impl FnOnce(Vec<&P>) -> String,
     ) -> Result<(), Diagnostic> {
         let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let parts = files.entry(file.to_string()).or_default();
         parts.insert(key, part);
-        let text = write(parts.values().map(String::as_str).collect());
+        let text = write(parts.values().collect());
         std::fs::write(file, text)
             .map_err(|e| Diagnostic::error(format!("cannot write '{file}': {e}")))
     }

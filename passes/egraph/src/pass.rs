@@ -5,11 +5,13 @@ use std::sync::Arc;
 use tir::rule_file::rules;
 use tir::{BlockId, Diagnostic, Ir, Pass, PassCx, PassResult, Patterns, pass};
 use tir_accel::AttachedMachine;
+use tir_extraction::{Choice, EGraph, dot};
 use tir_graph::Layout;
 
 use crate::blocks::{blocks, symbol};
 use crate::build::is_inside;
 use crate::cost_model::CostModel;
+use crate::dump;
 use crate::files::{Files, key};
 use crate::layout;
 use crate::matching::Compiled;
@@ -52,8 +54,12 @@ pass! {
         /// Tell classes, nodes, rules that fired, and costs of each root before and after.
         pub print: bool = false,
         /// A file for the proof that what is chosen equals the input, as a list of rule
-        /// applications that `replay` does again.
+        /// applications that `replay` does again; `-` to tell it.
         pub explain: Option<String> = None,
+        /// A file for the e-graph as DOT: the classes that are computed, what is chosen marked.
+        pub dot: Option<String> = None,
+        /// A file for the e-graph as JSON, as extraction-gym and `tir-egraph --extract` read it.
+        pub json: Option<String> = None,
     }
 }
 
@@ -84,7 +90,8 @@ impl Pass for Egraph {
                 .map(|rule| Compiled::new(rule.clone(), functions.clone()))
                 .collect(),
             layouts: &layouts,
-            files: cx.shared(Files::default),
+            proofs: cx.shared(Files::default),
+            dumps: cx.shared(Files::default),
         };
         cx.each(ir, &|ir, cx| run.arena(ir, cx))
     }
@@ -121,7 +128,8 @@ struct Run<'a> {
     patterns: &'a Patterns,
     rules: Vec<Compiled>,
     layouts: &'a [Layout],
-    files: Arc<Files>,
+    proofs: Arc<Files<String>>,
+    dumps: Arc<Files<(EGraph, Choice)>>,
 }
 
 impl Run<'_> {
@@ -149,7 +157,6 @@ impl Run<'_> {
             model,
             rules,
             layouts,
-            files,
             ..
         } = self;
         if rules.is_empty() && layouts.is_empty() || !ir.ops_in(block).any(|op| is_inside(ir, op)) {
@@ -198,7 +205,32 @@ impl Run<'_> {
                 }
                 false => String::new(),
             };
-            files.put(file, key(ir, number), text, |parts| parts.concat())?;
+            match file.as_str() {
+                "-" if text.is_empty() => {}
+                "-" => cx.remark(Diagnostic::remark(text.trim_end()).at(ir.loc(ir.root()))),
+                _ => {
+                    let join = |parts: Vec<&String>| parts.into_iter().cloned().collect();
+                    self.proofs.put(file, key(ir, number), text, join)?;
+                }
+            }
+        }
+        if pass.dot.is_some() || pass.json.is_some() {
+            let prefix = format!("{}.{number}.", symbol(ir));
+            let part = dump::named(ir, &graph, &program, &extracted, &prefix);
+            if let Some(file) = &pass.dot {
+                let write = |parts: Vec<&(EGraph, Choice)>| {
+                    let (graph, choice) = EGraph::joined(parts);
+                    dot(&graph, &choice)
+                };
+                self.dumps.put(file, key(ir, number), part.clone(), write)?;
+            }
+            if let Some(file) = &pass.json {
+                let write = |parts: Vec<&(EGraph, Choice)>| {
+                    let (graph, choice) = EGraph::joined(parts);
+                    graph.json(&choice)
+                };
+                self.dumps.put(file, key(ir, number), part, write)?;
+            }
         }
         if cheaper {
             let made = rebuild(ir, &graph, &program, &extracted.choice);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::EGraph;
+use tir_extraction::EGraph;
 
 /// Whether `choice`, nodes by the name of their class, computes all roots without a cycle: takes
 /// away classes whose children are all taken away until none is left. Shares no code with

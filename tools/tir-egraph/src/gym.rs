@@ -8,20 +8,7 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use tir::{Diagnostic, Loc, Name};
-use tir_extraction::{Blocked, Error, Node, Problem};
-
-/// An e-graph and the names in it.
-#[derive(Clone, Debug)]
-pub struct EGraph {
-    /// The numbers: nodes in the order of the file, classes in the order of their first mention.
-    pub problem: Problem,
-    /// The id of each node.
-    pub ids: Vec<String>,
-    /// The op of each node.
-    pub ops: Vec<String>,
-    /// The name of each class.
-    pub classes: Vec<String>,
-}
+use tir_extraction::{Blocked, EGraph, Error, Node, Problem};
 
 #[derive(Deserialize)]
 #[serde(expecting = "an object with nodes and root_eclasses")]
@@ -76,101 +63,100 @@ impl<'de> Deserialize<'de> for Nodes {
     }
 }
 
-impl EGraph {
-    /// Reads the text of the file `name`.
-    ///
-    /// # Errors
-    /// The first thing wrong, at its place: no JSON, another structure, two nodes of one id, a child
-    /// that is no node, a root without nodes, a cost that is negative.
-    pub fn read(name: Name, text: &str) -> Result<EGraph, Diagnostic> {
-        let file: File = serde_json::from_str(text).map_err(|e| {
-            let message = e.to_string();
-            let message = message.split(" at line ").next().unwrap_or_default();
-            let (line, column) = (e.line().max(1) as u32, e.column().max(1) as u32);
-            Diagnostic::error(message.to_string()).at(Loc::file(name, line, column))
-        })?;
-        let at = |key: &str, message: String| Diagnostic::error(message).at(place(name, text, key));
-        let mut numbers: HashMap<&str, usize> = HashMap::new();
-        let mut classes = Vec::new();
-        let mut of_id = HashMap::new();
-        for (id, record) in &file.nodes.0 {
-            let class = *numbers.entry(&record.eclass).or_insert_with(|| {
-                classes.push(record.eclass.clone());
-                classes.len() - 1
-            });
-            of_id.insert(id.as_str(), class);
-        }
-        let mut nodes = Vec::new();
-        for (id, record) in &file.nodes.0 {
-            let children = record.children.iter().map(|child| {
-                let class = of_id.get(child.as_str()).copied();
-                class.ok_or_else(|| {
-                    at(
-                        id,
-                        format!("node '{id}' has a child '{child}', which is no node"),
-                    )
-                })
-            });
-            let children: Vec<usize> = children.collect::<Result<_, _>>()?;
-            nodes.push(Node::new(of_id[id.as_str()], record.cost, children));
-        }
-        let roots = file.root_eclasses.iter().map(|root| {
-            let class = numbers.get(root.as_str()).copied();
-            class.ok_or_else(|| at("root_eclasses", format!("root class '{root}' has no node")))
+/// Reads the text of the file `name`: nodes in the order of the file, classes in the order of
+/// their first mention.
+///
+/// # Errors
+/// The first thing wrong, at its place: no JSON, another structure, two nodes of one id, a child
+/// that is no node, a root without nodes, a cost that is negative.
+pub fn read(name: Name, text: &str) -> Result<EGraph, Diagnostic> {
+    let file: File = serde_json::from_str(text).map_err(|e| {
+        let message = e.to_string();
+        let message = message.split(" at line ").next().unwrap_or_default();
+        let (line, column) = (e.line().max(1) as u32, e.column().max(1) as u32);
+        Diagnostic::error(message.to_string()).at(Loc::file(name, line, column))
+    })?;
+    let at = |key: &str, message: String| Diagnostic::error(message).at(place(name, text, key));
+    let mut numbers: HashMap<&str, usize> = HashMap::new();
+    let mut classes = Vec::new();
+    let mut of_id = HashMap::new();
+    for (id, record) in &file.nodes.0 {
+        let class = *numbers.entry(&record.eclass).or_insert_with(|| {
+            classes.push(record.eclass.clone());
+            classes.len() - 1
         });
-        let roots = roots.collect::<Result<_, _>>()?;
-        let problem = Problem {
-            classes: classes.len(),
-            nodes,
-            roots,
-        };
-        let (ids, ops) = file
-            .nodes
-            .0
-            .iter()
-            .map(|(id, r)| (id.clone(), r.op.clone()))
-            .unzip();
-        let graph = EGraph {
-            problem,
-            ids,
-            ops,
-            classes,
-        };
-        match graph.problem.check() {
-            Ok(()) => Ok(graph),
-            Err(error) => Err(graph.explain(&error, name, text)),
-        }
+        of_id.insert(id.as_str(), class);
     }
-
-    /// An error of extraction in the words of the file, at its place.
-    pub fn explain(&self, error: &Error, name: Name, text: &str) -> Diagnostic {
-        let (key, message) = match error {
-            Error::Cost { node, cost } => {
-                let id = &self.ids[*node];
-                (
-                    id.as_str(),
-                    format!("node '{id}' costs {cost}, less than zero"),
+    let mut nodes = Vec::new();
+    for (id, record) in &file.nodes.0 {
+        let children = record.children.iter().map(|child| {
+            let class = of_id.get(child.as_str()).copied();
+            class.ok_or_else(|| {
+                at(
+                    id,
+                    format!("node '{id}' has a child '{child}', which is no node"),
                 )
-            }
-            Error::Infeasible { root, path, why } => {
-                let root = &self.classes[*root];
-                let path: Vec<String> = path
-                    .iter()
-                    .map(|&c| format!("'{}'", self.classes[c]))
-                    .collect();
-                let path = path.join(" needs ");
-                let why = match why {
-                    Blocked::Empty => "has no node".to_string(),
-                    Blocked::Cycle(class) => format!("needs '{}' again", self.classes[*class]),
-                };
-                let message =
-                    format!("root class '{root}' has no finite derivation: {path}, which {why}");
-                ("root_eclasses", message)
-            }
-            Error::NoClass { .. } => ("nodes", error.to_string()),
-        };
-        Diagnostic::error(message).at(place(name, text, key))
+            })
+        });
+        let children: Vec<usize> = children.collect::<Result<_, _>>()?;
+        nodes.push(Node::new(of_id[id.as_str()], record.cost, children));
     }
+    let roots = file.root_eclasses.iter().map(|root| {
+        let class = numbers.get(root.as_str()).copied();
+        class.ok_or_else(|| at("root_eclasses", format!("root class '{root}' has no node")))
+    });
+    let roots = roots.collect::<Result<_, _>>()?;
+    let problem = Problem {
+        classes: classes.len(),
+        nodes,
+        roots,
+    };
+    let (ids, ops) = file
+        .nodes
+        .0
+        .iter()
+        .map(|(id, r)| (id.clone(), r.op.clone()))
+        .unzip();
+    let graph = EGraph {
+        problem,
+        ids,
+        ops,
+        classes,
+    };
+    match graph.problem.check() {
+        Ok(()) => Ok(graph),
+        Err(error) => Err(explain(&graph, &error, name, text)),
+    }
+}
+
+/// An error of extraction in the words of the file, at its place.
+pub fn explain(graph: &EGraph, error: &Error, name: Name, text: &str) -> Diagnostic {
+    let (key, message) = match error {
+        Error::Cost { node, cost } => {
+            let id = &graph.ids[*node];
+            (
+                id.as_str(),
+                format!("node '{id}' costs {cost}, less than zero"),
+            )
+        }
+        Error::Infeasible { root, path, why } => {
+            let root = &graph.classes[*root];
+            let path: Vec<String> = path
+                .iter()
+                .map(|&c| format!("'{}'", graph.classes[c]))
+                .collect();
+            let path = path.join(" needs ");
+            let why = match why {
+                Blocked::Empty => "has no node".to_string(),
+                Blocked::Cycle(class) => format!("needs '{}' again", graph.classes[*class]),
+            };
+            let message =
+                format!("root class '{root}' has no finite derivation: {path}, which {why}");
+            ("root_eclasses", message)
+        }
+        Error::NoClass { .. } => ("nodes", error.to_string()),
+    };
+    Diagnostic::error(message).at(place(name, text, key))
 }
 
 /// Where `"key":` stands first.

@@ -3,14 +3,12 @@
 
 mod acyclic;
 mod cli;
-mod dot;
 mod gym;
 mod report;
 
 pub use acyclic::is_acyclic;
 pub use cli::{Options, run};
-pub use dot::dot;
-pub use gym::EGraph;
+pub use gym::read;
 pub use report::Report;
 
 use std::io::Write;

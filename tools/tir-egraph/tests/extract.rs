@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use tir::{Name, Sources};
-use tir_egraph_cli::{EGraph, Options, Report, run};
+use tir_egraph_cli::{Options, Report, read, run};
 
 fn options(file: &Path) -> Options {
     Options {
@@ -109,7 +109,7 @@ fn a_choice_with_a_cycle_is_seen() {
         "b": {"op": "g", "eclass": "B", "children": ["a"]},
         "c": {"op": "h", "eclass": "B"}
     }, "root_eclasses": ["A"]}"#;
-    let graph = EGraph::read(Name::new("t.json"), text).expect("an e-graph");
+    let graph = read(Name::new("t.json"), text).expect("an e-graph");
     let acyclic = |choice: &[(&'static str, usize)]| {
         tir_egraph_cli::is_acyclic(&graph, &choice.iter().copied().collect())
     };

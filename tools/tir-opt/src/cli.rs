@@ -58,6 +58,8 @@ pub struct Options {
     pub weights_out: Option<PathBuf>,
     /// Where a failing input goes, with its pipeline.
     pub reproducer: Option<PathBuf>,
+    /// Options that flags set of every `egraph` in the pipeline.
+    pub egraph: Vec<(&'static str, String)>,
     /// What is listed instead of reading anything.
     pub list: Option<List>,
 }
@@ -277,7 +279,7 @@ pub fn command(tool: &Tool) -> Command {
             "list-rules",
             "List all rules, those of --rules too, as a file of rules",
         ));
-    let command = check_rules(command);
+    let command = crate::egraph::flags(check_rules(command));
     pass_flags(command, &tool.passes)
 }
 
@@ -411,6 +413,7 @@ impl Options {
                 .unwrap_or_default(),
             weights_out: path("weights-out"),
             reproducer: path("emit-reproducer"),
+            egraph: crate::egraph::options(matches),
             list: list(matches),
         }
     }

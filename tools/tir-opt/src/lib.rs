@@ -11,6 +11,7 @@
 
 mod check_rules;
 mod cli;
+mod egraph;
 mod expect;
 mod io;
 pub mod list;

@@ -41,7 +41,12 @@ pub(crate) fn process(
         }
     }
     // A pipeline that cannot be read is an error whatever the input is.
-    let pipeline = match tool.passes.parse(&options.pipeline) {
+    let asked = tool.passes.parse(&options.pipeline).and_then(|pipeline| {
+        let mut pipeline = pipeline;
+        crate::egraph::set(&mut pipeline, &tool.passes, &options.egraph)?;
+        Ok(pipeline)
+    });
+    let pipeline = match asked {
         Ok(pipeline) => pipeline,
         Err(errors) => return job.fail(&errors),
     };

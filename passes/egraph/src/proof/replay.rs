@@ -320,7 +320,10 @@ impl Run<'_> {
         }
         let made = b.try_create(state).ok()?;
         let made = b.ir.result(made, 0);
-        relayout(&mut b, made, ty)
+        match b.ir.ty(made) == ty {
+            true => Some(made),
+            false => relayout(&mut b, made, ty),
+        }
     }
 
     /// Puts the canonical form beside the program; gives what is equal to the operands of its end.

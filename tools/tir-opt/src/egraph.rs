@@ -1,0 +1,110 @@
+//! Flags that ask every `egraph` of the pipeline to tell what it did, wherever it stands.
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use tir::Diagnostic;
+use tir_pass::{Element, PassRegistry, Pipeline};
+
+/// The pass that is asked.
+const PASS: &str = "egraph";
+
+/// The flags, and the options of the pass that they set.
+const FLAGS: [(&str, &str); 4] = [
+    ("print-egraph", "print"),
+    ("explain", "explain"),
+    ("egraph-dot", "dot"),
+    ("egraph-json", "json"),
+];
+
+/// Adds the flags.
+pub fn flags(command: Command) -> Command {
+    let file = |name, help| Arg::new(name).long(name).help(help).value_name("FILE");
+    command
+        .next_help_heading("What egraph did")
+        .arg(
+            Arg::new("print-egraph")
+                .long("print-egraph")
+                .help("Tell classes, nodes, rules that fired, and costs with their bound")
+                .action(ArgAction::SetTrue),
+        )
+        .arg(
+            file(
+                "explain",
+                "Write why what is chosen equals the input, for --replay=file=FILE; without a file, \
+                 tell it",
+            )
+            .num_args(0..=1)
+            .require_equals(true)
+            .default_missing_value("-"),
+        )
+        .arg(file("egraph-dot", "Write the e-graph and what is chosen as DOT"))
+        .arg(file(
+            "egraph-json",
+            "Write it as JSON, as extraction-gym and tir-egraph --extract read it",
+        ))
+}
+
+/// The options that the flags set.
+pub fn options(matches: &ArgMatches) -> Vec<(&'static str, String)> {
+    let value = |flag: &str| match flag {
+        "print-egraph" => matches.get_flag(flag).then(|| "true".to_string()),
+        _ => matches.get_one::<String>(flag).cloned(),
+    };
+    let set = FLAGS.iter();
+    set.filter_map(|(flag, option)| Some((*option, value(flag)?)))
+        .collect()
+}
+
+/// Sets options of every `egraph` of a pipeline.
+///
+/// # Errors
+/// There is none in the pipeline.
+pub fn set(
+    pipeline: &mut Pipeline,
+    passes: &PassRegistry,
+    options: &[(&'static str, String)],
+) -> Result<(), Vec<Diagnostic>> {
+    let Some((first, _)) = options.first() else {
+        return Ok(());
+    };
+    if each(pipeline, passes, options)? {
+        return Ok(());
+    }
+    let flag = FLAGS.iter().find(|(_, option)| option == first);
+    let flag = flag.map_or("", |(flag, _)| flag);
+    let what = format!("--{flag} asks '{PASS}', which is not in the pipeline");
+    Err(vec![Diagnostic::error(what)])
+}
+
+fn each(
+    pipeline: &mut Pipeline,
+    passes: &PassRegistry,
+    options: &[(&'static str, String)],
+) -> Result<bool, Vec<Diagnostic>> {
+    let mut found = false;
+    for element in &mut pipeline.elements {
+        match element {
+            Element::Pass(pass) if pass.name() == PASS => {
+                let mut all = pass.options();
+                all.retain(|(name, _)| options.iter().all(|(set, _)| set != name));
+                let set = options
+                    .iter()
+                    .map(|(name, value)| (name.to_string(), value.clone()));
+                all.extend(set);
+                let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
+                let all = all.iter();
+                let all = all.map(|(name, value)| format!("{name}=\"{}\"", quoted(value)));
+                let text = all.collect::<Vec<_>>().join(" ");
+                let again = passes.flag(PASS, Some(&text))?;
+                if let Some(one) = again.elements.into_iter().next() {
+                    *element = one;
+                }
+                found = true;
+            }
+            Element::Pass(_) => {}
+            Element::Nest(_, inner) | Element::Alias(_, _, inner) => {
+                found |= each(inner, passes, options)?;
+            }
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,258 @@
+//! Random programs of graph ops, what they compute, and when two are one program.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use tir::data::Random;
+use tir::{BlockId, Data, Definition, Interpreter, Ir, Name, OpId, Traits, Value};
+
+struct Maker {
+    random: Random,
+    text: String,
+    /// Values: their names and shapes.
+    scope: Vec<(String, Vec<u64>)>,
+}
+
+impl Maker {
+    fn below(&mut self, n: usize) -> usize {
+        self.random.below(n as u64) as usize
+    }
+    /// A value, younger ones more often.
+    fn pick(&mut self) -> (String, Vec<u64>) {
+        let n = self.scope.len();
+        let at = self.below(n).max(self.below(n));
+        self.scope[at].clone()
+    }
+    fn like(&mut self, shape: &[u64]) -> String {
+        let same: Vec<String> = self
+            .scope
+            .iter()
+            .filter(|(_, s)| s == shape)
+            .map(|(name, _)| name.clone())
+            .collect();
+        let at = self.below(same.len());
+        same[at].clone()
+    }
+    fn add(&mut self, shape: Vec<u64>, op: &str) {
+        let name = format!("%v{}", self.scope.len());
+        let _ = writeln!(self.text, "  {name} = {op}");
+        self.scope.push((name, shape));
+    }
+
+    fn op(&mut self) {
+        let (x, shape) = self.pick();
+        let ty = ty(&shape);
+        match self.below(8) {
+            0 => self.add(shape, &format!("graph.relu {x} : {ty}")),
+            1 => self.add(shape, &format!("graph.neg {x} : {ty}")),
+            2 | 3 => {
+                let y = self.like(&shape);
+                let name = ["add", "sub", "max", "mul"][self.below(4)];
+                // Products of sums grow fast; what is added stays whole.
+                let name = if self.scope.len() > 8 && name == "mul" {
+                    "min"
+                } else {
+                    name
+                };
+                let op = format!("graph.{name} {x}, {y} : ({ty}, {ty}) -> {ty}");
+                self.add(shape, &op);
+            }
+            4 => {
+                let turned: Vec<u64> = shape.iter().rev().copied().collect();
+                let to = self::ty(&turned);
+                self.add(
+                    turned,
+                    &format!("graph.transpose {x} [1, 0] : ({ty}) -> {to}"),
+                );
+            }
+            5 => {
+                let flat = vec![shape[0] * shape[1], 1];
+                let to = self::ty(&flat);
+                if flat != shape {
+                    self.add(flat, &format!("graph.reshape {x} : {ty} to {to}"));
+                }
+            }
+            6 => {
+                let y = self.like(&shape);
+                let axis = self.below(2);
+                let mut joined = shape.clone();
+                joined[axis] *= 2;
+                let to = self::ty(&joined);
+                let op = format!("graph.concat {x}, {y} {{axis = {axis}}} : ({ty}, {ty}) -> {to}");
+                if joined[axis] <= 24 {
+                    self.add(joined, &op);
+                }
+            }
+            _ => {
+                let (y, other) = self.pick();
+                if shape[1] == other[0] && self.scope.len() < 12 {
+                    let made = vec![shape[0], other[1]];
+                    let (from, to) = (self::ty(&other), self::ty(&made));
+                    let op = format!("graph.matmul {x}, {y} : ({ty}, {from}) -> {to}");
+                    self.add(made, &op);
+                }
+            }
+        }
+    }
+}
+
+fn ty(shape: &[u64]) -> String {
+    format!("tensor<{}x{}xf32>", shape[0], shape[1])
+}
+
+/// A function `@main` on matrices of whole numbers.
+pub fn program(seed: u64) -> String {
+    let mut maker = Maker {
+        random: Random::new(seed),
+        text: String::new(),
+        scope: Vec::new(),
+    };
+    let (m, n) = (2 + maker.below(3) as u64, 2 + maker.below(4) as u64);
+    for shape in [[m, n], [m, n], [n, m], [n, n]] {
+        let name = format!("%a{}", maker.scope.len());
+        maker.scope.push((name, shape.to_vec()));
+    }
+    let args = maker.scope.clone();
+    for _ in 0..14 {
+        maker.op();
+    }
+    let named = |all: &[(String, Vec<u64>)]| -> (Vec<String>, Vec<String>) {
+        all.iter()
+            .map(|(name, shape)| (name.clone(), ty(shape)))
+            .unzip()
+    };
+    let last = maker.scope.len().saturating_sub(3).max(args.len());
+    let (mut results, mut types) = named(&maker.scope[last..]);
+    if results.is_empty() {
+        (results, types) = named(&maker.scope[..1]);
+    }
+    let (names, arg_types) = named(&args);
+    let args = names
+        .iter()
+        .zip(&arg_types)
+        .map(|(name, ty)| format!("{name}: {ty}"));
+    let args: Vec<String> = args.collect();
+    format!(
+        "func.func @main({}) -> ({}) {{\n{}  func.return {} : {}\n}}\n",
+        args.join(", "),
+        types.join(", "),
+        maker.text,
+        results.join(", "),
+        types.join(", ")
+    )
+}
+
+/// What `@main` gives for whole numbers from -2 to 2; exact, since they stay small.
+pub fn results(ir: &Ir, seed: u64) -> Vec<Vec<f64>> {
+    let mut interpreter = Interpreter::new(ir);
+    let (types, _) = interpreter
+        .signature(Name::new("main"))
+        .expect("a function");
+    let mut random = Random::new(seed + 1);
+    let args = types.iter().map(|ty| {
+        let n = ty.elements().expect("a static shape");
+        let values: Vec<f32> = (0..n).map(|_| random.below(5) as f32 - 2.0).collect();
+        let shape = ty.shape().expect("a shape");
+        let shape: Vec<usize> = shape.iter().map(|d| *d as usize).collect();
+        Data::from(tir::data::Array::from_vec(&shape, values).expect("an array"))
+    });
+    let args: Vec<Data> = args.collect();
+    let results = interpreter.run(Name::new("main"), args).expect("it runs");
+    let results = results.iter().map(|data| {
+        let array = data.as_tensor().expect("a tensor");
+        // -0 and 0 are one number.
+        array.iter_f64().map(|x| x + 0.0).collect()
+    });
+    results.collect()
+}
+
+/// The same for programs that differ in the order and number of equal ops without effects only.
+pub fn digest(ir: &Ir) -> Vec<u64> {
+    let mut found = Vec::new();
+    for slot in ir.slots() {
+        found.extend(ir.child(slot).into_iter().flat_map(digest));
+    }
+    let mut digests = Digests {
+        ir,
+        values: HashMap::new(),
+    };
+    let root = ir.root();
+    let regions: Vec<_> = ir.regions(root).collect();
+    for block in regions.iter().flat_map(|region| ir.blocks(*region)) {
+        found.push(digests.block(block));
+    }
+    found
+}
+
+struct Digests<'a> {
+    ir: &'a Ir,
+    values: HashMap<Value, u64>,
+}
+
+impl Digests<'_> {
+    /// What a block does: its ops with effects in order.
+    fn block(&mut self, block: BlockId) -> u64 {
+        let ir = self.ir;
+        let mut hasher = DefaultHasher::new();
+        for (at, arg) in ir.args(block).enumerate() {
+            self.values.insert(arg, at as u64);
+        }
+        for (at, op) in ir.ops_in(block).enumerate() {
+            if ir.child(op).is_some() || ir.is_pure(op) && !ir.has(op, Traits::Terminator) {
+                continue;
+            }
+            let digest = self.op(op);
+            digest.hash(&mut hasher);
+            let effects = at as u64;
+            for (index, result) in ir.results(op).enumerate() {
+                let mut hasher = DefaultHasher::new();
+                (digest, index, effects.min(1)).hash(&mut hasher);
+                self.values.insert(result, hasher.finish());
+            }
+        }
+        hasher.finish()
+    }
+
+    fn op(&mut self, op: OpId) -> u64 {
+        let ir = self.ir;
+        let mut hasher = DefaultHasher::new();
+        ir.name(op).as_str().hash(&mut hasher);
+        for (name, attr) in ir.attrs(op) {
+            let field = ir.info(op).and_then(|info| info.field(name));
+            if field.and_then(|f| f.default) != Some(*attr) {
+                (name.as_str(), attr.to_string()).hash(&mut hasher);
+            }
+        }
+        for ty in ir.result_types(op) {
+            ty.to_string().hash(&mut hasher);
+        }
+        let operands: Vec<Value> = ir.operands(op).collect();
+        let mut operands: Vec<u64> = operands.into_iter().map(|v| self.value(v)).collect();
+        if operands.len() == 2 && ir.has(op, Traits::Commutative) {
+            operands.sort_unstable();
+        }
+        operands.hash(&mut hasher);
+        let regions: Vec<_> = ir.regions(op).collect();
+        for block in regions.into_iter().flat_map(|r| ir.blocks(r)) {
+            self.block(block).hash(&mut hasher);
+        }
+        hasher.finish()
+    }
+
+    fn value(&mut self, value: Value) -> u64 {
+        if let Some(known) = self.values.get(&value) {
+            return *known;
+        }
+        let digest = match self.ir.definition(value) {
+            Definition::Argument(_, index) => index as u64,
+            Definition::Result(op, index) => {
+                let mut hasher = DefaultHasher::new();
+                (self.op(op), index).hash(&mut hasher);
+                hasher.finish()
+            }
+        };
+        self.values.insert(value, digest);
+        digest
+    }
+}

@@ -3,6 +3,7 @@
 use tir::cost::{Cost, Product, Work};
 use tir::{OpRef, Value};
 
+use crate::layout::Layout;
 use crate::ops::conv::{Conv2d, Gemm, MatMul};
 use crate::ops::movement::{Concat, Slice};
 use crate::ops::pool::{AvgPool, GlobalAvgPool, MaxPool};
@@ -112,9 +113,14 @@ impl Cost for Reshape {
         Work::none(op)
     }
 }
+/// Nothing where dimensions are only renamed.
 impl Cost for Transpose {
     fn work(&self, op: OpRef<'_>) -> Work {
-        Work::moved(op)
+        let mut values = op.ir.operands(op.id).chain(op.ir.results(op.id));
+        match values.any(|v| Layout::of(op.ir.ty(v)).is_some()) {
+            true => Work::none(op),
+            false => Work::moved(op),
+        }
     }
 }
 impl Cost for Concat {

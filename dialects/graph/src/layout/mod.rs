@@ -21,6 +21,9 @@ use tir::{Attr, AttrData, Failure, ParseAttr, TensorType, TextCx, Type};
 /// channels, rows, columns or channels, input channels, depth, height, width.
 pub const LETTERS: &str = "BNORCIDHW";
 
+/// The letters of a tensor of each rank of which nothing else is known.
+const BY_RANK: [&str; 6] = ["", "N", "NC", "NCW", "NCHW", "NCDHW"];
+
 /// One dimension of storage.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Axis {
@@ -136,6 +139,29 @@ impl Layout {
         let dims = self.axes.iter().map(|a| a.dim);
         self.blocks.iter().all(|b| *b == 1) && dims.eq(0..self.blocks.len())
     }
+    /// How a tensor is stored whose dimension `i` is dimension `order[i]` of one that is stored in
+    /// a layout, elements staying where they are. `None` for more than five dimensions and for
+    /// what is no order.
+    pub fn renamed(layout: Option<&Layout>, order: &[usize]) -> Option<Layout> {
+        let letters: Vec<char> = BY_RANK.get(order.len())?.chars().collect();
+        let plain = |dim| Axis { dim, inner: false };
+        let axes: Vec<Axis> = match layout {
+            Some(layout) => layout.axes.clone(),
+            None => (0..order.len()).map(plain).collect(),
+        };
+        let mut name = String::new();
+        for axis in axes {
+            let letter = letters[order.iter().position(|d| *d == axis.dim)?];
+            match (axis.inner, layout) {
+                (true, Some(layout)) => {
+                    name.push_str(&layout.blocks[axis.dim].to_string());
+                    name.push(letter.to_ascii_lowercase());
+                }
+                _ => name.push(letter),
+            }
+        }
+        Self::new(&name).ok()
+    }
     /// Whether a tensor of this shape can be stored so.
     pub fn fits(&self, shape: &[i64]) -> bool {
         self.blocks.len() == shape.len() && self.blocks.iter().zip(shape).all(|(b, n)| n % b == 0)
@@ -204,6 +230,21 @@ mod tests {
         assert!(Layout::new("NCHW").unwrap().is_plain());
         assert!(!Layout::new("NHWC").unwrap().is_plain());
         assert!(packed.fits(&[16, 32, 3, 3]) && !packed.fits(&[16, 24, 3, 3]));
+    }
+
+    #[test]
+    fn renamed_dimensions_stay_where_they_are() {
+        let named = |name: Option<&str>, order: &[usize]| {
+            let layout = name.map(|name| Layout::new(name).unwrap());
+            Layout::renamed(layout.as_ref(), order).map(|l| l.name().to_string())
+        };
+        // N, H, W, C as N, C, H, W, and back.
+        assert_eq!(named(None, &[0, 3, 1, 2]).unwrap(), "NHWC");
+        assert_eq!(named(Some("NHWC"), &[0, 2, 3, 1]).unwrap(), "NCHW");
+        assert_eq!(named(Some("NCHW16c"), &[0, 2, 3, 1]).unwrap(), "NWCH16w");
+        assert_eq!(named(Some("HWIO"), &[2, 3, 1, 0]).unwrap(), "NCHW");
+        assert_eq!(named(None, &[0, 0]), None);
+        assert_eq!(named(None, &[0, 1, 2, 3, 4, 5]), None);
     }
 
     #[test]

@@ -20,6 +20,9 @@ pub enum Keeps {
     First,
     /// The first; the second is weights, in any layout of their own; the others are plain.
     Weighted,
+    /// The only one, which is stored as the result is, dimensions renamed by
+    /// [`LayoutRule::order`]: unless both are plain, no element moves.
+    Order,
 }
 
 /// An op that takes tensors in layouts.
@@ -40,6 +43,10 @@ pub trait LayoutRule: Op {
     fn weights(&self, _op: OpRef<'_>, _layout: &Layout) -> Option<Layout> {
         None
     }
+    /// For [`Keeps::Order`]: the dimension of the operand that each dimension of the result is.
+    fn order(&self) -> Vec<usize> {
+        Vec::new()
+    }
 }
 
 /// [`LayoutRule`] as an interface.
@@ -52,6 +59,8 @@ pub trait LayoutClass: Send + Sync {
     fn admits(&self, ir: &Ir, op: OpId, layout: &Layout) -> Result<(), Failure>;
     /// The layout that its weights should have.
     fn weights(&self, ir: &Ir, op: OpId, layout: &Layout) -> Option<Layout>;
+    /// The dimension of the operand that each dimension of the result is, for [`Keeps::Order`].
+    fn order(&self, ir: &Ir, op: OpId) -> Vec<usize>;
 }
 
 impl<T: LayoutRule> LayoutClass for Typed<T> {
@@ -66,6 +75,9 @@ impl<T: LayoutRule> LayoutClass for Typed<T> {
     }
     fn weights(&self, ir: &Ir, op: OpId, layout: &Layout) -> Option<Layout> {
         T::read(ir, op)?.weights(ir.op(op), layout)
+    }
+    fn order(&self, ir: &Ir, op: OpId) -> Vec<usize> {
+        T::read(ir, op).map_or(Vec::new(), |record| record.order())
     }
 }
 
@@ -83,6 +95,9 @@ impl LayoutClass for OneType {
     }
     fn weights(&self, _: &Ir, _: OpId, _: &Layout) -> Option<Layout> {
         None
+    }
+    fn order(&self, _: &Ir, _: OpId) -> Vec<usize> {
+        Vec::new()
     }
 }
 
@@ -110,12 +125,19 @@ pub fn operands_in(
     if !results.iter().all(|ty| fits(*ty)) {
         return None;
     }
+    if rule.keeps() == Keeps::Order {
+        let order = rule.order(ir, id);
+        let back = |d| order.iter().position(|o| *o == d);
+        let back: Option<Vec<usize>> = (0..order.len()).map(back).collect();
+        let from = Layout::renamed(layout, &back?)?;
+        return Some(vec![(!from.is_plain()).then_some(from)]);
+    }
     let wanted = |(i, value): (usize, Value)| {
         let ty = ir.ty(value);
         let shares = match rule.keeps() {
             Keeps::All => true,
             Keeps::Broadcast => results.first().is_none_or(|r| r.shape() == ty.shape()),
-            Keeps::First | Keeps::Weighted => i == 0,
+            Keeps::First | Keeps::Weighted | Keeps::Order => i == 0,
         };
         if shares {
             return fits(ty).then(|| layout.cloned());
@@ -140,6 +162,18 @@ pub fn infer<T: Infer + LayoutRule>() -> Hook {
         let record = T::read(ir, id).ok_or_else(broken)?;
         let types = record.infer(op)?;
         let operands: Vec<Value> = ir.operands(id).collect();
+        if T::KEEPS == Keeps::Order {
+            let said = ir.result_types(id);
+            let from = operands.first().and_then(|x| Layout::of(ir.ty(*x)));
+            if from.is_none() && said.iter().all(|ty| Layout::of(*ty).is_none()) {
+                return Ok(types);
+            }
+            let rank = record.order().len();
+            let kept = Layout::renamed(from, &record.order());
+            let kept = kept.ok_or_else(|| format!("names no layout of {rank} dimensions"))?;
+            let stored = types.into_iter().map(|ty| Layout::on(Some(&kept), ty));
+            return Ok(stored.collect());
+        }
         let Some(layout) = common(ir, &operands, T::KEEPS, &types)? else {
             return Ok(types);
         };
@@ -169,7 +203,7 @@ pub fn common(
     let shared = match keeps {
         Keeps::All => operands.first(),
         Keeps::Broadcast => operands.iter().find(|v| whole(v)).or(operands.first()),
-        Keeps::First | Keeps::Weighted => operands.first(),
+        Keeps::First | Keeps::Weighted | Keeps::Order => operands.first(),
     };
     let wanted = shared.and_then(layout);
     for (i, value) in operands.iter().enumerate() {
@@ -180,7 +214,7 @@ pub fn common(
             }
             Keeps::All => false,
             Keeps::Broadcast => found.is_none() && !whole(value),
-            Keeps::First => found.is_none(),
+            Keeps::First | Keeps::Order => found.is_none(),
             Keeps::Weighted => i == 1 || found.is_none(),
         };
         if !fits && matches!(keeps, Keeps::All | Keeps::Broadcast) {

@@ -4,7 +4,7 @@ use tir::constraints::TENSOR;
 use tir::{Failure, Fold, Folds, Infer, Op, OpRef, Ret, Type, Value, Verify};
 
 use crate::fusion::{Fusable, FusionKind};
-use crate::layout::Layout;
+use crate::layout::{Keeps, Layout, LayoutRule};
 use crate::shape::tensor;
 
 /// The same elements in row-major order as another shape.
@@ -49,14 +49,19 @@ impl Fusable for Reshape {
 }
 
 /// Dimensions in another order: dimension `i` of the result is dimension `perm[i]` of the input.
+///
+/// Between plain tensors elements move. If one of them is stored in a layout, the result is the
+/// same memory with its dimensions renamed: an image that comes as N x H x W x C is one of
+/// N x C x H x W stored as NHWC.
 #[derive(Op)]
 #[op(
     "graph.transpose",
     Pure,
     results(y),
-    infer,
+    crate::layout::infer,
     evaluate,
     crate::fusion::fusion,
+    crate::layout::layouts,
     cost
 )]
 #[asm("$x $perm attr-dict `:` functional-type(operands, results)")]
@@ -82,4 +87,12 @@ impl Infer for Transpose {
 }
 impl Fusable for Transpose {
     const KIND: FusionKind = FusionKind::Injective;
+}
+impl LayoutRule for Transpose {
+    const KEEPS: Keeps = Keeps::Order;
+
+    fn order(&self) -> Vec<usize> {
+        let dims = self.perm.iter().map(|d| usize::try_from(*d));
+        dims.collect::<Result<_, _>>().unwrap_or_default()
+    }
 }

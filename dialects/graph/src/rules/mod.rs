@@ -3,6 +3,7 @@
 pub mod algebra;
 pub mod conv;
 mod functions;
+mod layout;
 pub mod parts;
 pub mod pool;
 pub mod siblings;
@@ -26,6 +27,7 @@ pub const FAMILIES: &[(&str, &[RuleText])] = &[
 /// Adds guards, functions and rules.
 pub fn register(set: &mut PatternSet) {
     functions::register(set);
+    layout::register(set);
     for (_, rules) in FAMILIES {
         set.rules(*rules);
     }

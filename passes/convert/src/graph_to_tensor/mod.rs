@@ -14,8 +14,8 @@ mod views;
 use std::collections::BTreeSet;
 
 use tir::rewrite::{Conversion, PatternSet, Target};
-use tir::{Diagnostic, Ir, Pass, PassCx, PassResult, Patterns, pass};
-use tir_graph::{Fused, Relayout, Yield};
+use tir::{Diagnostic, Ir, Op, Pass, PassCx, PassResult, Patterns, pass};
+use tir_graph::{Fused, Relayout, Transpose, Yield};
 
 pass! {
     /// Converts operators on whole tensors to index expressions; groups stay visible.
@@ -55,6 +55,7 @@ fn convert(ir: &mut Ir, patterns: &Patterns) -> PassResult {
         .illegal_dialects(&["graph"])
         .legal::<Fused>()
         .legal::<Relayout>()
+        .legal_if(Transpose::SPEC.name, layout::renames)
         .legal::<Yield>();
     Conversion::new(&target, patterns).run(ir)
 }

@@ -3,7 +3,7 @@
 
 mod estimate;
 
-use tir::{Ir, Type};
+use tir::{AffineExpr, Ir, Type};
 use tir_accel::machine::{EngineInfo, MachineInfo, SpaceInfo};
 
 use crate::group::{Group, Input, Step};
@@ -277,6 +277,12 @@ fn loop_orders(group: &Group, space: &Space) -> Vec<Vec<usize>> {
     orders.into_iter().map(order).collect()
 }
 
+/// Whether an operand is read in windows along an iterator: tiles of it would overlap.
+fn slides(group: &Group, d: usize) -> bool {
+    let mut places = group.operands.iter().flat_map(|o| &o.map.exprs);
+    places.any(|at| at.uses(d) && !matches!(at, AffineExpr::Dim(_)))
+}
+
 /// Whether an operand of the reduction is zero beyond the range of an iterator.
 fn padded_beyond(group: &Group, d: usize) -> bool {
     let inputs = group.reduce.iter().flat_map(|(step, ..)| &step.inputs);
@@ -316,7 +322,9 @@ fn divisions(group: &Group, target: &Target<'_>, way: &Way, elems: &[Type], sear
         .map(|d| {
             let all = space.blocks(d).max(1);
             // Windows, and reductions of what no unit takes, are not divided.
-            let whole = group.reductions[d] && (unit.is_none() || space.block[d] == 1);
+            let inner = d >= group.core || slides(group, d);
+            let whole = unit.is_none() || space.block[d] == 1 && inner;
+            let whole = group.reductions[d] && whole;
             if whole || group.whole.contains(&d) {
                 vec![all]
             } else {

@@ -15,13 +15,19 @@ use tir::{
 };
 use tir_arith::Constant;
 use tir_graph::layout::{Layout, pack, physical_type};
-use tir_graph::{Fused, Relayout, Yield};
+use tir_graph::{Fused, Relayout, Transpose, Yield};
 use tir_tensor::{Empty, ExtractSlice, Generic, InsertSlice, TransferRead};
 
 use split::{Nest, Operand};
 
 /// What an op becomes: attributes that are set, before the types of its values change.
 type Change = Vec<(&'static str, Attr)>;
+
+/// Whether a transpose only renames the dimensions of what is stored.
+pub(super) fn renames(ir: &Ir, op: OpId) -> bool {
+    let mut values = ir.operands(op).chain(ir.results(op));
+    values.any(|v| Layout::of(ir.ty(v)).is_some())
+}
 
 /// Makes all tensors of an arena plain.
 pub(super) fn lower(ir: &mut Ir) -> PassResult {
@@ -63,6 +69,12 @@ pub(super) fn lower(ir: &mut Ir) -> PassResult {
             ir.set_type(value, ty);
         }
     }
+    for op in touched {
+        if let Some(Transpose { x, .. }) = ir.get(op) {
+            ir.replace_uses(ir.result(op, 0), x);
+            ir.erase(op);
+        }
+    }
     for (op, from, to) in relayouts {
         relayout::expand(ir, op, from, to);
     }
@@ -87,7 +99,8 @@ fn signature(ir: &Ir) -> Result<(), Diagnostic> {
 
 /// What an op is to become, by the types before.
 fn change(ir: &Ir, op: OpId) -> Result<Change, Failure> {
-    if ir.is::<Empty>(op) || ir.is::<Relayout>(op) || ir.is::<Fused>(op) || ir.is::<Yield>(op) {
+    let moves = ir.is::<Relayout>(op) || ir.is::<Transpose>(op);
+    if moves || ir.is::<Empty>(op) || ir.is::<Fused>(op) || ir.is::<Yield>(op) {
         return Ok(Vec::new());
     }
     if let Some(generic) = ir.get::<Generic>(op) {

@@ -36,6 +36,8 @@ pub(crate) struct Exchange<'c> {
     /// By class, the last walk that saw it, and whether that is on its way still.
     seen: Vec<(u32, bool)>,
     walk: u32,
+    /// Classes that changed since the start, and those above them.
+    pub touched: Bits,
     /// Classes and nodes looked at.
     pub steps: u64,
 }
@@ -72,11 +74,13 @@ impl<'c> Exchange<'c> {
             place: vec![NONE; core.classes],
             seen: vec![(0, false); core.classes],
             walk: 0,
+            touched: Bits::none(core.classes),
             steps: 0,
         };
         for &root in &core.roots {
             exchange.need(root);
         }
+        exchange.log.clear();
         exchange.keep();
         exchange
     }
@@ -135,10 +139,16 @@ impl<'c> Exchange<'c> {
 
     /// Keeps what was done, and puts what is needed in order.
     fn keep(&mut self) {
-        self.log.clear();
+        let core = self.core;
+        for change in self.log.drain(..) {
+            let (Change::Choice(class, _) | Change::Need(class) | Change::Free(class)) = change;
+            self.touched.add(class as usize);
+            for &user in core.users.of(class as usize) {
+                self.touched.add(core.class[user as usize] as usize);
+            }
+        }
         self.place.fill(NONE);
         self.walk += 1;
-        let core = self.core;
         let mut count = 0;
         for &root in &core.roots {
             let mut stack = vec![(root, 0)];

@@ -24,8 +24,8 @@ pub(crate) struct Search<'c> {
     pub bound: u64,
     /// How the best choice was found.
     pub method: &'static str,
-    /// Choices that local search has not started from yet.
-    starts: Vec<Vec<Option<u32>>>,
+    /// Choices that local search has not started from yet, with their costs.
+    starts: Vec<(Vec<Option<u32>>, u64)>,
 }
 
 /// A decision: which node a class gets.
@@ -115,8 +115,8 @@ impl<'c> Search<'c> {
         if cost < self.cost {
             (self.choice, self.cost, self.method) = (choice.clone(), cost, method);
         }
-        if !self.starts.contains(&choice) {
-            self.starts.push(choice);
+        if !self.starts.iter().any(|(known, _)| *known == choice) {
+            self.starts.push((choice, cost));
         }
     }
 
@@ -186,7 +186,9 @@ impl<'c> Search<'c> {
     /// Local search by [`Exchange`] from each choice that it has not started from yet, class by
     /// class, until nothing is cheaper.
     pub fn exchange(&mut self, budget: &mut Budget) {
-        for start in std::mem::take(&mut self.starts) {
+        let mut starts = std::mem::take(&mut self.starts);
+        starts.sort_by_key(|(_, cost)| *cost);
+        for (start, _) in starts {
             if self.done() || !budget.lasts() {
                 return;
             }
@@ -200,6 +202,7 @@ impl<'c> Search<'c> {
     fn exchanged(&self, start: Vec<Option<u32>>, budget: &mut Budget) -> (Vec<Option<u32>>, u64) {
         let core = self.core;
         let (mut chosen, mut cost) = (start, u64::MAX);
+        let mut tried = Bits::all(core.classes);
         loop {
             let mut visited = 0;
             let paid = |i: usize| chosen[core.class[i] as usize] == Some(i as u32);
@@ -210,7 +213,7 @@ impl<'c> Search<'c> {
             budget.pay(visited);
             let mut exchange = Exchange::new(core, &self.alive, &chosen, &others);
             let mut better = false;
-            for class in 0..core.classes {
+            for class in tried.iter() {
                 better |= exchange.improve(class as u32);
                 if !budget.pay(std::mem::take(&mut exchange.steps)) {
                     break;
@@ -219,6 +222,7 @@ impl<'c> Search<'c> {
             if exchange.cost < cost {
                 (chosen, cost) = (exchange.chosen(), exchange.cost);
             }
+            tried = exchange.touched;
             if !better || !budget.lasts() {
                 return (chosen, cost);
             }

@@ -163,11 +163,11 @@ fn search(
     }
     searches.sort_by_key(Search::nodes);
     for search in &mut searches {
-        budget.stage(4);
-        search.exchange(budget);
         budget.stage(2);
+        search.exchange(budget);
+        budget.stage(3);
         search.bound(budget);
-        budget.stage(4);
+        budget.stage(2);
         search.exchange(budget);
         budget.stage(4);
         search.improve(budget);

@@ -1,64 +1,60 @@
 //! The pipelines `to-tensor`, `to-loop`, `to-memref`: each starts from any earlier level.
 
-use tir::{Alias, Pipeline, pass};
+use tir::{Alias, PassOptions, Pipeline, pass};
 use tir_accel_passes::{ExpandGeneric, InsertTokens, ScheduleTransfers};
 use tir_convert::bufferize::Bufferize;
 use tir_convert::{FuseElementwise, FuseGraph, GraphToTensor};
-use tir_generic::{Canonicalize, Cse};
+use tir_egraph::Egraph;
+use tir_generic::{Canonicalize, ConstantFold, Cse};
 use tir_memory_passes::{CheckPlan, PlanMemory};
 use tir_tile::{Tensorize, Tile};
 
 use crate::attach_machine::AttachMachine;
 
-pass! {
+/// A pipeline with the options that all of them have; its own follow.
+macro_rules! level {
+    ($(#[doc = $doc:literal])* $name:ident = $text:literal { $($own:tt)* }) => {
+        pass! {
+            $(#[doc = $doc])*
+            pub struct $name = $text on "builtin.module" {
+                /// The machine file to attach, unless it has been done.
+                pub machine: Option<String> = None,
+                /// Choose algebra and layouts in an e-graph before anything else.
+                pub egraph: bool = false,
+                /// Let operators run together; without, each is a group of its own.
+                pub fuse: bool = true,
+                /// Let a group have several results.
+                pub multi_output: bool = false,
+                $($own)*
+            }
+        }
+    };
+}
+
+level! {
     /// Lowers to tensor level: groups of graph ops become index expressions.
     ///
     /// Passes that other dialects registered for their ops on whole tensors run where graph ops
     /// are lowered.
-    pub struct ToTensor = "to-tensor" on "builtin.module" {
-        /// The machine file to attach, unless it has been done.
-        pub machine: Option<String> = None,
-        /// Let operators run together; without, each is a group of its own.
-        pub fuse: bool = true,
-        /// Let a group have several results.
-        pub multi_output: bool = false,
-    }
+    ToTensor = "to-tensor" {}
 }
-pass! {
+level! {
     /// Lowers to loop level: tiles that fit the near space, calls of the machine's units.
-    pub struct ToLoop = "to-loop" on "builtin.module" {
-        /// The machine file to attach, unless it has been done.
-        pub machine: Option<String> = None,
-        /// Let operators run together; without, each is a group of its own.
-        pub fuse: bool = true,
-        /// Let a group have several results.
-        pub multi_output: bool = false,
+    ToLoop = "to-loop" {
         /// Slots of every buffer of a loop that tiles leave room for.
         pub depth: i64 = 2,
     }
 }
-pass! {
+level! {
     /// Lowers to memref level: buffers in the machine's memory spaces.
-    pub struct ToMemref = "to-memref" on "builtin.module" {
-        /// The machine file to attach, unless it has been done.
-        pub machine: Option<String> = None,
-        /// Let operators run together; without, each is a group of its own.
-        pub fuse: bool = true,
-        /// Let a group have several results.
-        pub multi_output: bool = false,
+    ToMemref = "to-memref" {
         /// Slots of every buffer of a loop that tiles leave room for.
         pub depth: i64 = 2,
     }
 }
-pass! {
+level! {
     /// Lowers to accel level: transfers, tokens between queues, planned offsets.
-    pub struct ToAccel = "to-accel" on "builtin.module" {
-        /// The machine file to attach, unless it has been done.
-        pub machine: Option<String> = None,
-        /// Let operators run together; without, each is a group of its own.
-        pub fuse: bool = true,
-        /// Let a group have several results.
-        pub multi_output: bool = false,
+    ToAccel = "to-accel" {
         /// Slots of a buffer of an iteration, to begin with.
         pub depth: i64 = 2,
         /// Make windows that slide rings.
@@ -66,6 +62,17 @@ pass! {
         /// The thread waits for each start at once.
         pub sync: bool = false,
     }
+}
+
+/// The pipeline of an earlier level with those options of a later one that it has too.
+fn earlier<E: PassOptions>(later: &impl PassOptions) -> E {
+    let mut level = E::default();
+    for (option, text) in later.values() {
+        if let Some(Err(why)) = level.set(option, &text) {
+            panic!("internal error: '{}' has {option}={text}: {why}", E::NAME);
+        }
+    }
+    level
 }
 
 impl Alias for ToTensor {
@@ -81,6 +88,10 @@ impl Alias for ToTensor {
             p.add(Cse {
                 keep: vec!["tensor.empty".to_string()],
             });
+            if self.egraph {
+                p.add(Egraph::default());
+                p.add(ConstantFold::default());
+            }
             let partition = if self.fuse { "cost" } else { "none" };
             p.add(FuseGraph {
                 partition: partition.to_string(),
@@ -96,11 +107,7 @@ impl Alias for ToTensor {
 }
 impl Alias for ToLoop {
     fn expand(&self, p: &mut Pipeline) {
-        p.alias(ToTensor {
-            machine: self.machine.clone(),
-            fuse: self.fuse,
-            multi_output: self.multi_output,
-        });
+        p.alias(earlier::<ToTensor>(self));
         p.nest("func.func", |p| {
             p.add(Tile {
                 depth: self.depth,
@@ -113,12 +120,7 @@ impl Alias for ToLoop {
 }
 impl Alias for ToMemref {
     fn expand(&self, p: &mut Pipeline) {
-        p.alias(ToLoop {
-            machine: self.machine.clone(),
-            fuse: self.fuse,
-            multi_output: self.multi_output,
-            depth: self.depth,
-        });
+        p.alias(earlier::<ToLoop>(self));
         p.add(Bufferize::default());
         p.nest("func.func", |p| {
             p.add(Canonicalize::default());
@@ -127,12 +129,7 @@ impl Alias for ToMemref {
 }
 impl Alias for ToAccel {
     fn expand(&self, p: &mut Pipeline) {
-        p.alias(ToMemref {
-            machine: self.machine.clone(),
-            fuse: self.fuse,
-            multi_output: self.multi_output,
-            depth: self.depth,
-        });
+        p.alias(earlier::<ToMemref>(self));
         p.nest("func.func", |p| {
             p.add(ScheduleTransfers {
                 depth: self.depth,

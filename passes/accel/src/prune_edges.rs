@@ -38,7 +38,8 @@ pub fn prune_edges(ir: &mut Ir, machine: &MachineInfo, limit: u64) -> Result<usi
         });
         edges[at].0.values[runs[*id as usize]] = *count;
     }
-    let keep = prune(&record, edges.iter().map(|(e, _)| e.clone()).collect());
+    let all: Vec<Edge> = edges.iter().map(|(e, _)| e.clone()).collect();
+    let keep = prune(&record, &all);
     let mut kept: Vec<(OpId, usize)> = Vec::new();
     for ((edge, operand), keep) in edges.iter().zip(keep) {
         if keep {

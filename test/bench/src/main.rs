@@ -5,10 +5,13 @@
 //! `tir-bench start`: start-up of tir-opt on an empty file.
 //! `tir-bench extract [FILE.json…]`: extraction beside its bound and bottom-up extraction.
 //! `tir-bench egraph [--rounds N] [FILE.tir|FILE.model…]`: the e-graph on whole networks.
+//! `tir-bench networks [FOLDER…]`: networks from ONNX through every level, run, checked and timed,
+//! running together beside each operator alone.
 //! `tir-bench generate`: the program on stdout.
 
 mod egraph;
 mod extract;
+mod networks;
 mod program;
 
 use std::io::Write;
@@ -148,10 +151,11 @@ fn main() -> ExitCode {
             egraph::egraph(&files, rounds)
         }
         Some("extract") => extract::extract(&args[1..]),
+        Some("networks") => networks::networks(&args[1..]),
         Some("generate") => std::io::stdout()
             .write_all(program::generic_program(1000, 200).as_bytes())
             .map_err(|e| e.to_string()),
-        _ => Err("usage: tir-bench ir|start|extract|egraph|generate [--rounds N]".to_string()),
+        _ => Err("usage: tir-bench ir|start|extract|egraph|networks|generate [--rounds N]".to_string()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

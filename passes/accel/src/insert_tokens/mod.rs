@@ -44,7 +44,8 @@ impl InsertTokens {
         };
         let mut wanted = lift(ir, &stream, &record);
         if self.prune {
-            let keep = prune(&record, wanted.iter().map(|w| w.edge.clone()).collect());
+            let edges: Vec<Edge> = wanted.iter().map(|w| w.edge.clone()).collect();
+            let keep = prune(&record, &edges);
             let mut keep = keep.into_iter();
             wanted.retain(|_| keep.next().unwrap_or(true));
         }

@@ -10,48 +10,16 @@ use super::Record;
 pub struct Clocks {
     pub(super) queues: usize,
     pub(super) clock: Vec<u32>,
-    pub(super) thread: Vec<u32>,
-}
-
-/// Calls `visit` with each instance, its position among those of its site, and what it is known
-/// to come after; `visit` may add to that.
-pub fn propagate(
-    record: &Record,
-    mut visit: impl FnMut(u32, usize, &mut [u32], &Clocks) -> bool,
-) -> Option<Clocks> {
-    let queues = record.queues;
-    let mut clocks = Clocks {
-        queues,
-        clock: vec![0; record.instances.len() * queues],
-        thread: vec![0; queues],
-    };
-    let mut runs = vec![0usize; record.by_site.len()];
-    let mut base = vec![0; queues];
-    for id in 0..record.instances.len() as u32 {
-        let instance = record.instances[id as usize];
-        base.copy_from_slice(&clocks.thread);
-        let actor = record.actor(id);
-        if let Some(q) = actor
-            && let Some(before) = record.nth(q, instance.index - 1)
-        {
-            join(&mut base, clocks.of(before));
-        }
-        let run = &mut runs[instance.site as usize];
-        if !visit(id, *run, &mut base, &clocks) {
-            return None;
-        }
-        *run += 1;
-        match actor {
-            Some(q) => base[q] = instance.index,
-            None => clocks.thread.copy_from_slice(&base),
-        }
-        let at = id as usize * queues;
-        clocks.clock[at..at + queues].copy_from_slice(&base);
-    }
-    Some(clocks)
 }
 
 impl Clocks {
+    /// Clocks in which nothing is known yet.
+    pub fn new(record: &Record) -> Self {
+        Self {
+            queues: record.queues,
+            clock: vec![0; record.instances.len() * record.queues],
+        }
+    }
     /// The clock of an instance.
     pub fn of(&self, id: u32) -> &[u32] {
         let at = id as usize * self.queues;
@@ -62,6 +30,56 @@ impl Clocks {
         if let Some(id) = record.nth(queue, count) {
             join(base, self.of(id));
         }
+    }
+
+    /// Computes the clocks from an instance on; those before it stand.
+    ///
+    /// Calls `visit` with each instance, its position among those of its site, and what it is
+    /// known to come after; `visit` may add to that, and stops the run with `false`. Gives where
+    /// it stopped: the clocks from there on are those of before.
+    pub fn run(
+        &mut self,
+        record: &Record,
+        from: u32,
+        mut visit: impl FnMut(u32, usize, &mut [u32], &Clocks) -> bool,
+    ) -> Option<u32> {
+        let queues = self.queues;
+        let mut thread = vec![0; queues];
+        if let Some(id) = record.on_thread_before(from) {
+            thread.copy_from_slice(self.of(id));
+        }
+        let before = |ids: &Vec<u32>| ids.partition_point(|id| *id < from);
+        let mut runs: Vec<usize> = record.by_site.iter().map(before).collect();
+        let mut base = vec![0; queues];
+        for id in from..record.instances.len() as u32 {
+            let instance = record.instances[id as usize];
+            base.copy_from_slice(&thread);
+            let actor = record.actor(id);
+            if let Some(q) = actor
+                && let Some(before) = record.nth(q, instance.index - 1)
+            {
+                join(&mut base, self.of(before));
+            }
+            let run = &mut runs[instance.site as usize];
+            if !visit(id, *run, &mut base, self) {
+                return Some(id);
+            }
+            *run += 1;
+            match actor {
+                Some(q) => base[q] = instance.index,
+                None => thread.copy_from_slice(&base),
+            }
+            let at = id as usize * queues;
+            self.clock[at..at + queues].copy_from_slice(&base);
+        }
+        None
+    }
+
+    /// Takes over the clocks of the instances from `from` on, up to `to`.
+    pub fn take(&mut self, other: &Clocks, from: u32, to: Option<u32>) {
+        let end = to.map_or(self.clock.len(), |to| to as usize * self.queues);
+        let range = from as usize * self.queues..end;
+        self.clock[range.clone()].copy_from_slice(&other.clock[range]);
     }
 }
 

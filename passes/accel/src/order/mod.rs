@@ -5,10 +5,9 @@
 //! the order of a queue, or by tokens. Since queues complete in order, what an instance needs of
 //! another queue is one number: how many pieces of its work must be complete.
 
+mod cells;
 mod clocks;
 mod record;
-
-use clocks::propagate;
 
 pub use clocks::Clocks;
 pub use record::{Instance, Record};
@@ -44,7 +43,8 @@ pub struct Need {
 pub fn needs(record: &Record) -> (Vec<Need>, Clocks) {
     let mut out = Vec::new();
     let queues = record.queues;
-    let clocks = propagate(record, |id, run, base, clocks| {
+    let mut clocks = Clocks::new(record);
+    clocks.run(record, 0, |id, run, base, clocks| {
         let open: Vec<usize> = (0..queues)
             .filter(|r| record.hazard(id, *r) > base[*r])
             .collect();
@@ -72,53 +72,70 @@ pub fn needs(record: &Record) -> (Vec<Need>, Clocks) {
         }
         true
     });
-    let none = || Clocks {
-        queues,
-        clock: Vec::new(),
-        thread: Vec::new(),
-    };
-    (out, clocks.unwrap_or_else(none))
+    (out, clocks)
 }
 
-/// The first instance with a hazard that the order with these edges does not fulfil.
-pub fn first_race(record: &Record, edges: &[&Edge]) -> Option<(u32, usize)> {
-    let mut by_site: Vec<Vec<&Edge>> = vec![Vec::new(); record.by_site.len()];
-    for edge in edges {
-        by_site[edge.site].push(edge);
-    }
-    let mut found = None;
-    propagate(record, |id, run, base, clocks| {
-        let site = record.instances[id as usize].site as usize;
-        for edge in &by_site[site] {
-            clocks.wait(record, edge.queue, edge.values[run], base);
+/// Edges, and which of them count.
+struct Edges<'a> {
+    record: &'a Record,
+    edges: &'a [Edge],
+    by_site: Vec<Vec<usize>>,
+    keep: Vec<bool>,
+}
+
+impl<'a> Edges<'a> {
+    fn new(record: &'a Record, edges: &'a [Edge]) -> Self {
+        let mut by_site: Vec<Vec<usize>> = vec![Vec::new(); record.by_site.len()];
+        for (i, edge) in edges.iter().enumerate() {
+            by_site[edge.site].push(i);
         }
-        let open = (0..record.queues).find(|r| record.hazard(id, *r) > base[*r]);
-        found = open.map(|r| (id, r));
-        found.is_none()
-    });
-    found
+        Self {
+            record,
+            edges,
+            by_site,
+            keep: vec![true; edges.len()],
+        }
+    }
+    /// The first instance from `from` on with a hazard that the order with these edges does not
+    /// fulfil; the clocks up to there are computed.
+    fn race(&self, clocks: &mut Clocks, from: u32) -> Option<u32> {
+        let record = self.record;
+        clocks.run(record, from, |id, run, base, clocks| {
+            let site = record.instances[id as usize].site as usize;
+            for i in self.by_site[site].iter().filter(|i| self.keep[**i]) {
+                let edge = &self.edges[*i];
+                clocks.wait(record, edge.queue, edge.values[run], base);
+            }
+            let needed = record.hazards_of(id);
+            needed.iter().zip(&*base).all(|(need, known)| need <= known)
+        })
+    }
 }
 
 /// Takes out edges without which the order still fulfils all hazards, the last first. Fails on
 /// nothing: where the order is not enough to begin with, nothing is taken out.
-pub fn prune(record: &Record, edges: Vec<Edge>) -> Vec<bool> {
-    let mut keep = vec![true; edges.len()];
-    let chosen = |keep: &[bool]| -> Vec<&Edge> {
-        edges
-            .iter()
-            .zip(keep)
-            .filter(|(_, k)| **k)
-            .map(|(e, _)| e)
-            .collect()
-    };
-    if first_race(record, &chosen(&keep)).is_some() {
-        return keep;
+///
+/// What comes before the first run of an edge's site does not depend on the edge, so each is
+/// tried from there on.
+pub fn prune(record: &Record, edges: &[Edge]) -> Vec<bool> {
+    let mut chosen = Edges::new(record, edges);
+    let mut clocks = Clocks::new(record);
+    if chosen.race(&mut clocks, 0).is_some() {
+        return chosen.keep;
     }
-    for i in (0..edges.len()).rev() {
-        keep[i] = false;
-        if first_race(record, &chosen(&keep)).is_some() {
-            keep[i] = true;
+    let mut tried = clocks.clone();
+    for (i, edge) in edges.iter().enumerate().rev() {
+        chosen.keep[i] = false;
+        let Some(from) = record.by_site[edge.site].first().copied() else {
+            continue;
+        };
+        match chosen.race(&mut tried, from) {
+            None => clocks.take(&tried, from, None),
+            Some(stop) => {
+                chosen.keep[i] = true;
+                tried.take(&clocks, from, Some(stop));
+            }
         }
     }
-    keep
+    chosen.keep
 }

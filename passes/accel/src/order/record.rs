@@ -2,6 +2,7 @@
 
 use tir::{Failure, Ir};
 
+use super::cells::Cells;
 use crate::stream::{Actor, Area, Event, Sink, Stream, TokenId};
 
 /// A run of a site.
@@ -31,6 +32,7 @@ pub struct Record {
     /// Tokens that each instance names in the text: instance, operand, token.
     pub tokens: Vec<(u32, u32, TokenId)>,
     actors: Vec<Option<usize>>,
+    on_thread: Vec<u32>,
 }
 
 impl Record {
@@ -46,12 +48,7 @@ impl Record {
         let cells = (0..roots).map(|r| {
             // What nobody writes has no hazards.
             let grain = grains.grain[r].max(1);
-            let count = (stream.roots[r].bytes / grain) as usize;
-            grains.written[r].then(|| Cells {
-                grain,
-                writer: vec![0; count],
-                readers: vec![vec![]; queues],
-            })
+            grains.written[r].then(|| Cells::new(stream.roots[r].bytes, grain, queues))
         });
         let actors = stream.sites.iter().map(|site| match site.actor {
             Actor::Queue(q) => Some(q),
@@ -66,6 +63,7 @@ impl Record {
             by_site: vec![Vec::new(); stream.sites.len()],
             tokens: Vec::new(),
             actors: actors.collect(),
+            on_thread: Vec::new(),
         };
         let mut recorder = Recorder {
             stream,
@@ -84,6 +82,16 @@ impl Record {
     pub fn hazard(&self, id: u32, queue: usize) -> u32 {
         self.hazards[id as usize * self.queues + queue]
     }
+    /// What an instance needs of each queue.
+    pub fn hazards_of(&self, id: u32) -> &[u32] {
+        let at = id as usize * self.queues;
+        &self.hazards[at..at + self.queues]
+    }
+    /// The last thing that the thread does itself before instance `time`.
+    pub fn on_thread_before(&self, time: u32) -> Option<u32> {
+        let count = self.on_thread.partition_point(|id| *id < time);
+        self.on_thread.get(count.checked_sub(1)?).copied()
+    }
     /// The number of pieces of work started on a queue before instance `time`.
     pub fn started(&self, queue: usize, time: u32) -> u32 {
         self.by_queue[queue].partition_point(|id| *id < time) as u32
@@ -94,13 +102,6 @@ impl Record {
             .get(index.checked_sub(1)? as usize)
             .copied()
     }
-}
-
-/// State of the bytes of a root, in grains that no access cuts.
-struct Cells {
-    grain: i64,
-    writer: Vec<u32>,
-    readers: Vec<Vec<u32>>,
 }
 
 struct Grains {
@@ -178,36 +179,25 @@ impl Recorder<'_> {
             return;
         }
         let (instances, actors) = (&self.record.instances, &self.record.actors);
-        let grain = cells.grain;
-        each(dims, area.offset, &mut |at| {
-            for cell in at / grain..(at + run) / grain {
-                let cell = cell as usize;
-                let mut after = |other: u32| {
-                    let Some(other) = other.checked_sub(1).filter(|o| *o != id) else {
-                        return;
-                    };
-                    let other = instances[other as usize];
-                    if let Some(q) = actors[other.site as usize] {
-                        need[q] = need[q].max(other.index);
-                    }
-                };
-                after(cells.writer[cell]);
-                if write {
-                    for readers in &mut cells.readers {
-                        if let Some(reader) = readers.get_mut(cell) {
-                            after(*reader);
-                            *reader = 0;
-                        }
-                    }
-                    cells.writer[cell] = id + 1;
-                } else if let Some(q) = actor {
-                    let readers = &mut cells.readers[q];
-                    if readers.is_empty() {
-                        readers.resize(cells.writer.len(), 0);
-                    }
-                    readers[cell] = id + 1;
-                }
+        let mut last = 0;
+        let mut after = |other: u32| {
+            // Neighbours were mostly used by the same.
+            if other == last {
+                return;
             }
+            last = other;
+            let Some(other) = other.checked_sub(1).filter(|o| *o != id) else {
+                return;
+            };
+            let other = instances[other as usize];
+            if let Some(q) = actors[other.site as usize] {
+                need[q] = need[q].max(other.index);
+            }
+        };
+        each(dims, area.offset, &mut |at| match (write, actor) {
+            (true, _) => cells.write((at, run), id + 1, &mut after),
+            (false, Some(q)) => cells.read((at, run), q, id + 1, &mut after),
+            (false, None) => cells.look((at, run), &mut after),
         });
     }
 }
@@ -231,7 +221,10 @@ impl Sink for Recorder<'_> {
                 record.by_queue[q].push(id);
                 record.by_queue[q].len() as u32
             }
-            None => 0,
+            None => {
+                record.on_thread.push(id);
+                0
+            }
         };
         if self.stream.sites[event.site].actor == Actor::Return {
             for (need, all) in need.iter_mut().zip(&record.by_queue) {

@@ -1,0 +1,198 @@
+//! Who used which bytes of a root last.
+//!
+//! Bytes are told apart in grains that no access cuts. Most accesses take whole lines of many
+//! grains, so a line that was used as one is kept as one, and told apart grain by grain only once
+//! an access takes a part of it.
+
+use std::ops::Range;
+
+/// Bytes of a line, where a grain is not larger.
+const LINE: i64 = 64;
+
+/// For each grain of a root, the last write and the last read of each queue since, as the number
+/// of an instance plus one; 0 is none.
+pub struct Cells {
+    grain: i64,
+    /// Grains of a line.
+    width: usize,
+    /// Lines that are one.
+    uniform: Vec<bool>,
+    lines: Users,
+    grains: Users,
+}
+
+/// The last users of each of some pieces.
+struct Users {
+    writer: Vec<u32>,
+    /// For each queue; empty while it has read nothing.
+    readers: Vec<Vec<u32>>,
+}
+
+impl Users {
+    fn new(count: usize, queues: usize) -> Self {
+        Self {
+            writer: vec![0; count],
+            readers: vec![Vec::new(); queues],
+        }
+    }
+    fn read(&mut self, at: usize, queue: usize, user: u32, after: &mut impl FnMut(u32)) {
+        after(self.writer[at]);
+        let readers = &mut self.readers[queue];
+        if readers.is_empty() {
+            readers.resize(self.writer.len(), 0);
+        }
+        readers[at] = user;
+    }
+    fn write(&mut self, at: usize, user: u32, after: &mut impl FnMut(u32)) {
+        after(self.writer[at]);
+        self.writer[at] = user;
+        for readers in &mut self.readers {
+            if let Some(reader) = readers.get_mut(at) {
+                after(*reader);
+                *reader = 0;
+            }
+        }
+    }
+    /// Makes pieces have the users of one piece of others.
+    fn fill(&mut self, to: Range<usize>, other: &Users, at: usize) {
+        self.writer[to.clone()].fill(other.writer[at]);
+        for (mine, theirs) in self.readers.iter_mut().zip(&other.readers) {
+            let user = theirs.get(at).copied().unwrap_or(0);
+            if mine.is_empty() && user != 0 {
+                mine.resize(self.writer.len(), 0);
+            }
+            if !mine.is_empty() {
+                mine[to.clone()].fill(user);
+            }
+        }
+    }
+}
+
+impl Cells {
+    /// Nobody has used any of these bytes, of which no access cuts a grain.
+    pub fn new(bytes: i64, grain: i64, queues: usize) -> Self {
+        let count = (bytes / grain) as usize;
+        let width = (LINE / grain).max(1) as usize;
+        let lines = count.div_ceil(width);
+        Self {
+            grain,
+            width,
+            uniform: vec![true; lines],
+            lines: Users::new(lines, queues),
+            grains: Users::new(count, queues),
+        }
+    }
+
+    /// Calls `user` for each line that a run of bytes takes whole and that is one, and for each
+    /// grain of what else the run takes. After a write a whole line is one again.
+    fn visit(
+        &mut self,
+        (offset, bytes): (i64, i64),
+        write: bool,
+        mut user: impl FnMut(&mut Users, usize),
+    ) {
+        let end = ((offset + bytes) / self.grain) as usize;
+        let mut at = (offset / self.grain) as usize;
+        while at < end {
+            let line = at / self.width;
+            let start = line * self.width;
+            let all = start..(start + self.width).min(self.grains.writer.len());
+            let taken = at..all.end.min(end);
+            at = taken.end;
+            let whole = taken == all;
+            if whole && self.uniform[line] {
+                user(&mut self.lines, line);
+                continue;
+            }
+            if self.uniform[line] {
+                self.uniform[line] = false;
+                self.grains.fill(all, &self.lines, line);
+            }
+            taken.for_each(|grain| user(&mut self.grains, grain));
+            if whole && write {
+                self.uniform[line] = true;
+                self.lines.fill(line..line + 1, &self.grains, start);
+            }
+        }
+    }
+
+    /// Tells `after` who wrote a run of bytes.
+    pub fn look(&mut self, run: (i64, i64), after: &mut impl FnMut(u32)) {
+        self.visit(run, false, |users, at| after(users.writer[at]));
+    }
+    /// A read of a run of bytes by a queue: tells `after` who wrote them.
+    pub fn read(&mut self, run: (i64, i64), queue: usize, id: u32, after: &mut impl FnMut(u32)) {
+        self.visit(run, false, |users, at| users.read(at, queue, id, after));
+    }
+    /// A write of a run of bytes: tells `after` who wrote and read them.
+    pub fn write(&mut self, run: (i64, i64), id: u32, after: &mut impl FnMut(u32)) {
+        self.visit(run, true, |users, at| users.write(at, id, after));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs of bytes, told apart byte by byte.
+    struct Plain {
+        writer: Vec<u32>,
+        readers: Vec<[u32; 2]>,
+    }
+
+    /// What an access came after, without order and without nobody.
+    fn told(mut all: Vec<u32>) -> Vec<u32> {
+        all.retain(|user| *user != 0);
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    #[test]
+    fn lines_and_grains_say_what_bytes_say() {
+        const BYTES: i64 = 500;
+        let mut cells = Cells::new(BYTES, 4, 2);
+        let mut plain = Plain {
+            writer: vec![0; BYTES as usize],
+            readers: vec![[0; 2]; BYTES as usize],
+        };
+        // A linear congruential generator: any mixture of whole lines and parts will do.
+        let mut state = 1u32;
+        let mut next = |n: i64| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            i64::from(state >> 8) % n
+        };
+        for id in 1..=4000 {
+            let unit = if next(2) == 0 { 64 } else { 4 };
+            let from = next(BYTES / unit) * unit;
+            let size = (next(4) + 1) * unit;
+            let run = (from, size.min(BYTES - from));
+            let range = run.0 as usize..(run.0 + run.1) as usize;
+            let (mut found, mut wanted) = (Vec::new(), Vec::new());
+            let mut after = |user: u32| found.push(user);
+            match next(3) {
+                0 => cells.look(run, &mut after),
+                1 => {
+                    let queue = next(2) as usize;
+                    cells.read(run, queue, id, &mut after);
+                    for at in range.clone() {
+                        plain.readers[at][queue] = id;
+                    }
+                }
+                _ => {
+                    cells.write(run, id, &mut after);
+                    for at in range.clone() {
+                        wanted.push(plain.writer[at]);
+                        wanted.extend(plain.readers[at]);
+                        plain.readers[at] = [0; 2];
+                        plain.writer[at] = id;
+                    }
+                }
+            }
+            if wanted.is_empty() {
+                wanted.extend(&plain.writer[range]);
+            }
+            assert_eq!(told(found), told(wanted), "access {id} of {run:?}");
+        }
+    }
+}

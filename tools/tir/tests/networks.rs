@@ -1,0 +1,151 @@
+//! The networks people bring, where the folder of shared data is present: every level agrees with
+//! ONNX Runtime's answer, and what runs together moves less than what runs alone.
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use tir::{Diagnostic, Ir, PassManager};
+use tir_data::{Array, compare, npy};
+use tir_opt::Tool;
+use tir_run::{Execution, MachineSummary};
+
+const RTOL: f64 = 1e-3;
+const ATOL: f64 = 1e-4;
+
+/// Networks and the levels that are run; `tir-bench networks` runs the others too.
+const NETWORKS: [(&str, &[&str]); 4] = [
+    ("resnet18", &["graph", "accel"]),
+    ("mobilenet_v2", &["graph", "accel"]),
+    (
+        "squeezenet",
+        &["graph", "tensor", "loop", "memref", "accel"],
+    ),
+    ("lstm_cell", &["graph", "tensor", "loop", "memref", "accel"]),
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// `in_0.npy`, `in_1.npy`, … as far as there are any.
+fn arrays(folder: &Path, what: &str) -> Vec<Array> {
+    let paths = (0..).map(|k| folder.join(format!("{what}_{k}.npy")));
+    paths
+        .take_while(|p| p.exists())
+        .map(|p| npy::read(&p).unwrap())
+        .collect()
+}
+
+/// The first error, with the place it has.
+fn said(errors: &[Diagnostic]) -> String {
+    errors
+        .first()
+        .map_or("fails without an error".to_string(), ToString::to_string)
+}
+
+/// Lowers a program to a level in place.
+fn lower(tool: &Tool, module: &mut Ir, level: &str, options: &str) -> Result<(), String> {
+    let machine = root().join("test/e2e/machines/npu.tir");
+    let text = format!("to-{level}{{machine={} {options}}}", machine.display());
+    let pipeline = tool.passes.parse(&text).map_err(|e| said(&e))?;
+    let report = PassManager::with(pipeline, Default::default()).run(module);
+    report.into_result().map_err(|e| said(&e))
+}
+
+/// Runs a program and compares what it gives.
+fn run(module: &Ir, inputs: &[Array], outputs: &[Array]) -> Result<Execution, String> {
+    let run = tir_run::execute(module, inputs).map_err(|e| said(&e))?;
+    if run.outputs.len() != outputs.len() {
+        let (found, wanted) = (run.outputs.len(), outputs.len());
+        return Err(format!("{found} outputs, expected {wanted}"));
+    }
+    for (wanted, found) in outputs.iter().zip(&run.outputs) {
+        let comparison = compare(wanted, found, RTOL, ATOL);
+        if !comparison.ok {
+            return Err(comparison.to_string());
+        }
+    }
+    Ok(run)
+}
+
+/// Bytes that engines move, and of those the ones of tensors between groups that are written.
+fn moved(machine: &MachineSummary) -> (u64, u64) {
+    let causes = machine.causes.iter();
+    let between = causes.filter(|c| c.cause == "intermediate" && c.to == "dram");
+    let queues = machine.queues.iter().filter(|q| q.engine);
+    (
+        queues.map(|q| q.bytes).sum(),
+        between.map(|c| c.bytes).sum(),
+    )
+}
+
+/// Lowers a network level by level and runs each; the account of the last.
+fn levels(tool: &Tool, folder: &Path, wanted: &[&str]) -> Result<MachineSummary, String> {
+    let (inputs, outputs) = (arrays(folder, "in"), arrays(folder, "out"));
+    let import = || tir_translate::import_onnx(&folder.join("model.onnx")).map_err(|e| said(&e));
+    let mut module = import()?;
+    let mut last = None;
+    for level in wanted {
+        if *level != "graph" {
+            lower(tool, &mut module, level, "").map_err(|e| format!("to {level}: {e}"))?;
+        }
+        let done = run(&module, &inputs, &outputs).map_err(|e| format!("at {level}: {e}"))?;
+        last = done.machine;
+    }
+    last.ok_or("runs on no machine".to_string())
+}
+
+/// What is wrong with a network at any level, or with what fusion gains.
+fn check(tool: &Tool, folder: &Path, wanted: &[&str]) -> Result<String, String> {
+    let together = levels(tool, folder, wanted)?;
+    if together.macs * 100 < together.all_macs.unwrap_or(0) * 99 {
+        return Err(format!("{} multiply-adds on units only", together.macs));
+    }
+    let (inputs, outputs) = (arrays(folder, "in"), arrays(folder, "out"));
+    let module = tir_translate::import_onnx(&folder.join("model.onnx"));
+    let mut module = module.map_err(|e| said(&e))?;
+    lower(tool, &mut module, "accel", "fuse=false")?;
+    let alone = run(&module, &inputs, &outputs)?.machine;
+    let alone = alone.ok_or("runs on no machine")?;
+    let ((bytes, left), (most, all)) = (moved(&together), moved(&alone));
+    // A tensor that stays in near memory was written once at least.
+    let removed = all - left;
+    let text = format!(
+        "{bytes} bytes in {} cycles, alone {most} bytes in {}; {removed} bytes are not written",
+        together.cycles, alone.cycles
+    );
+    let gains = removed > 0 && bytes + removed <= most && together.cycles < alone.cycles;
+    if gains { Ok(text) } else { Err(text) }
+}
+
+#[test]
+fn networks_agree_and_fusion_gains() {
+    let data = root().join("../shared/data/models");
+    if !data.exists() {
+        println!("skipped: {} is not there", data.display());
+        return;
+    }
+    let tool = tir_opt::stock();
+    tool.load();
+    let queue = Mutex::new(NETWORKS.iter());
+    let wrong = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                loop {
+                    let next = queue.lock().expect("no panic").next();
+                    let Some((name, wanted)) = next else { break };
+                    match check(&tool, &data.join(name), wanted) {
+                        Ok(text) => println!("{name}: {text}"),
+                        Err(text) => wrong
+                            .lock()
+                            .expect("no panic")
+                            .push(format!("{name}: {text}")),
+                    }
+                }
+            });
+        }
+    });
+    let wrong = wrong.into_inner().expect("no panic");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

@@ -1,11 +1,11 @@
 //! Which places of rules with several roots are taken.
 //!
 //! A rule that makes one op of two takes part in every pair of siblings, and what it makes is a
-//! sibling again: taken at every place, it doubles the siblings in each round and more. Here a
-//! class takes part in few places in a round, first with the siblings that come next. So siblings
-//! join by twos, by fours, …: all of them after as many rounds as their number has bits, and the
-//! graph grows by a constant for each class and round. Pairs that are left over are met again in
-//! the next round, since what was joined has changed.
+//! sibling again: taken at every place, it squares the siblings in each round. Here a class takes
+//! part in few places in a round, first with a sibling that comes next. So siblings join by twos,
+//! by fours, …: all of them after as many rounds as their number has bits, and the graph grows by a
+//! constant for each class and round. Pairs that are left over are met again in the next round,
+//! since what was joined has changed.
 //!
 //! Roots of which one is reached from another are not joined: what is made of both would be needed
 //! for its own operands (the cycles that Tensat leaves out; Yang et al., "Equality Saturation for
@@ -36,28 +36,36 @@ impl<'a> Joint<'a> {
         }
     }
 
-    /// The places of a rule to take, in their order.
+    /// The places of a rule to take, in their order: some in which no class takes part twice, then
+    /// more of them.
     pub fn choose(&mut self, rule: &Compiled, found: Vec<Match>) -> Vec<Match> {
-        let mut taken: FxHashMap<Id, usize> = FxHashMap::default();
-        let mut seen: FxHashSet<Vec<Id>> = FxHashSet::default();
-        let mut chosen = Vec::new();
-        for place in found {
-            let roots = &place.roots;
-            let mirror: Vec<Id> = roots.iter().rev().copied().collect();
-            if rule.alike && mirror < *roots && seen.contains(&mirror) {
-                continue;
+        let mut seen: FxHashSet<&[Id]> = FxHashSet::default();
+        let mut open = Vec::new();
+        for (at, place) in found.iter().enumerate() {
+            let mirror: Vec<Id> = place.roots.iter().rev().copied().collect();
+            let again = rule.alike && mirror < place.roots && seen.contains(&mirror[..]);
+            if !again && !self.reached(&place.roots) {
+                seen.insert(&place.roots);
+                open.push(at);
             }
-            let busy = |root: &Id| taken.get(root).is_some_and(|n| *n >= self.partners);
-            if roots.iter().any(busy) || self.reached(roots) {
-                continue;
-            }
-            for root in roots {
-                *taken.entry(*root).or_default() += 1;
-            }
-            seen.insert(roots.clone());
-            chosen.push(place);
         }
-        chosen
+        let mut chosen = vec![false; found.len()];
+        for _ in 0..self.partners {
+            let mut busy: FxHashSet<Id> = FxHashSet::default();
+            open.retain(|at| {
+                let roots = &found[*at].roots;
+                let free = !roots.iter().any(|root| busy.contains(root));
+                if free {
+                    busy.extend(roots);
+                    chosen[*at] = true;
+                }
+                !free
+            });
+        }
+        let found = found.into_iter().zip(chosen);
+        found
+            .filter_map(|(place, taken)| taken.then_some(place))
+            .collect()
     }
 
     /// Whether any of these classes is reached from another.

@@ -101,6 +101,7 @@ pub fn saturate(
         rests: vec![Rest::default(); rules.len()],
         applied: vec![FxHashSet::default(); rules.len()],
         searched: vec![0; rules.len()],
+        unfolded: 0,
         tried: FxHashSet::default(),
         out: Outcome {
             stop: Stop::Saturated,
@@ -130,6 +131,8 @@ struct Run<'a> {
     applied: Vec<FxHashSet<Place>>,
     /// When a rule was last looked for: what did not change since then has been seen.
     searched: Vec<u32>,
+    /// What changed at this time or later has not been folded yet.
+    unfolded: u32,
     /// E-nodes that were folded already, or cannot be.
     tried: FxHashSet<(Node, Vec<Option<u32>>)>,
     out: Outcome,
@@ -261,12 +264,16 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Folds until nothing folds any more.
+    /// Folds until nothing folds any more. What an op folds to depends on it and its operands:
+    /// where neither changed, nothing new does.
     fn fold(&mut self) {
         loop {
             let mut news = false;
             for id in self.graph.ids() {
-                if self.graph[id].data.constant.is_some() {
+                let class = &self.graph[id];
+                let is_new = |id: Id| self.graph[id].data.changed >= self.unfolded;
+                let operands = || class.nodes.iter().flat_map(|node| &node.children);
+                if class.data.constant.is_some() || !is_new(id) && !operands().any(|c| is_new(*c)) {
                     continue;
                 }
                 for node in self.graph[id].nodes.clone() {
@@ -274,6 +281,7 @@ impl Run<'_> {
                 }
             }
             if !news {
+                self.unfolded = self.graph.analysis.clock + 1;
                 return;
             }
             self.graph.rebuild();

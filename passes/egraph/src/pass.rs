@@ -29,6 +29,8 @@ pass! {
     /// The result is never dearer than the input, nor than what the greedy driver makes of it, in
     /// any layout; at equal cost the input stays as it is.
     pub struct Egraph = "egraph" {
+        /// Run on any machine, not only where layouts count: where short runs of bytes are dear.
+        pub always: bool = true,
         /// Files of rules to use besides those of the dialects and of `--rules`.
         pub rules: Vec<String> = Vec::new(),
         /// Names of rules to leave out, besides those of `--disable-rule`.
@@ -80,6 +82,10 @@ impl Pass for Egraph {
         disabled.extend(self.disable.iter().cloned());
         let patterns = rules(cx, &self.rules)?.finish(&disabled)?;
         let layouts = self.layouts(&model)?;
+        if layouts.is_empty() && !self.always {
+            cx.unchanged();
+            return Ok(());
+        }
         let functions = Arc::new(patterns.functions().clone());
         let rules = patterns.rules().iter();
         let run = Run {

@@ -19,8 +19,9 @@ macro_rules! level {
             pub struct $name = $text on "builtin.module" {
                 /// The machine file to attach, unless it has been done.
                 pub machine: Option<String> = None,
-                /// Choose algebra and layouts in an e-graph before anything else.
-                pub egraph: bool = false,
+                /// Choose algebra and layouts in an e-graph first; `none`: on machines where short
+                /// runs of bytes are dear.
+                pub egraph: Option<bool> = None,
                 /// Let operators run together; without, each is a group of its own.
                 pub fuse: bool = true,
                 /// Let a group have several results.
@@ -88,8 +89,11 @@ impl Alias for ToTensor {
             p.add(Cse {
                 keep: vec!["tensor.empty".to_string()],
             });
-            if self.egraph {
-                p.add(Egraph::default());
+            if self.egraph != Some(false) {
+                p.add(Egraph {
+                    always: self.egraph == Some(true),
+                    ..Egraph::default()
+                });
                 p.add(ConstantFold::default());
             }
             let partition = if self.fuse { "cost" } else { "none" };

@@ -182,8 +182,8 @@ impl Store<'_> {
 
 /// The work of an op with the bytes that are paid for: runs below the machine's granule cost as
 /// much as one. An op that prefers a dimension reads and writes runs along it; changing a layout
-/// is contiguous on one side only. Loading and storing are side by side, so of what short runs
-/// cost besides their bytes only the dearer side is waited for.
+/// is contiguous on one side only. Loading and storing are side by side but wait for each other at
+/// times, so of what short runs cost besides their bytes the cheaper side counts by half.
 pub fn paid(graph: &Graph, model: &CostModel, node: &Node, mut work: Work) -> Work {
     let Head::Op { types, .. } = node.head else {
         return work;
@@ -226,10 +226,15 @@ pub fn paid(graph: &Graph, model: &CostModel, node: &Node, mut work: Work) -> Wo
         let paid: u64 = paid.iter().sum();
         paid.saturating_sub(bytes.iter().sum())
     };
-    if more(&reads, &work.reads) < more(&writes, &work.writes) {
-        work.writes = writes;
-    } else {
-        work.reads = reads;
+    let both = (more(&reads, &work.reads), more(&writes, &work.writes));
+    work.reads = reads;
+    work.writes = writes;
+    let (side, less) = match both {
+        (read, write) if read < write => (&mut work.reads, read),
+        (_, write) => (&mut work.writes, write),
+    };
+    if let Some(bytes) = side.iter_mut().max() {
+        *bytes = bytes.saturating_sub(less / 2);
     }
     work
 }

@@ -59,14 +59,17 @@ impl Canonicalize {
         greedy.max_iterations = self.max_iterations;
         greedy.max_rewrites = self.max_rewrites;
         cx.each(ir, &|ir, cx| {
-            greedily(ir, cx, &greedy);
+            if !greedily(ir, cx, &greedy) {
+                cx.unchanged();
+            }
             Ok(())
         })
     }
 }
 
-/// Runs the driver on one arena, with its counts as statistics and a warning where it gives up.
-pub(crate) fn greedily(ir: &mut Ir, cx: &mut PassCx<'_>, greedy: &Greedy<'_>) {
+/// Runs the driver on one arena, with its counts as statistics and a warning where it gives up;
+/// says whether anything changed.
+pub(crate) fn greedily(ir: &mut Ir, cx: &mut PassCx<'_>, greedy: &Greedy<'_>) -> bool {
     let outcome = greedy.run(ir);
     let blocks = erase_unreachable(ir);
     for (name, n) in &outcome.stats.applied {
@@ -88,7 +91,5 @@ pub(crate) fn greedily(ir: &mut Ir, cx: &mut PassCx<'_>, greedy: &Greedy<'_>) {
         }
         cx.remark(warning);
     }
-    if !outcome.changed && blocks == 0 {
-        cx.unchanged();
-    }
+    outcome.changed || blocks != 0
 }

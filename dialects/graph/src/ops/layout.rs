@@ -6,10 +6,18 @@ use tir::{Failure, Fold, Folds, Op, OpRef, Ret, Value, Verify};
 use crate::fusion::{Fusable, FusionKind};
 use crate::layout::{Layout, retyped};
 
-/// The same tensor, stored in another layout: shape and elements stay. It moves all bytes once,
-/// so it is fused with nothing.
+/// The same tensor, stored in another layout: shape and elements stay. Behind a convolution or
+/// product it is one in how the result is written.
 #[derive(Op)]
-#[op("graph.relayout", Pure, fold, verify, evaluate, crate::fusion::fusion)]
+#[op(
+    "graph.relayout",
+    Pure,
+    Elementwise,
+    fold,
+    verify,
+    evaluate,
+    crate::fusion::fusion
+)]
 #[asm("$x attr-dict `:` type($x) `to` type($y)")]
 pub struct Relayout {
     /// Input.
@@ -46,5 +54,5 @@ impl Fold for Relayout {
     }
 }
 impl Fusable for Relayout {
-    const KIND: FusionKind = FusionKind::Opaque;
+    const KIND: FusionKind = FusionKind::Injective;
 }

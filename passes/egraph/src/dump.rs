@@ -42,7 +42,7 @@ fn label(ir: &Ir, graph: &Graph, program: &Program, node: &Node) -> String {
             let attrs = tir::Attr::new(tir::DictAttr::new(attrs.to_vec())).to_string();
             match attrs.len() {
                 0..=2 => name.to_string(),
-                ..=LONG => format!("{name} {attrs}"),
+                3..=LONG => format!("{name} {attrs}"),
                 _ => format!("{name} {{...}}"),
             }
         }

@@ -58,8 +58,10 @@ impl Optimizer<'_> {
     pub fn saturate(&self, ir: &Ir, block: BlockId) -> Result<Saturated, Diagnostic> {
         let mut graph = Graph::default();
         let mut scratch = Scratch::default();
-        let mut journal = Journal::default();
-        journal.on = self.proofs;
+        let mut journal = Journal {
+            on: self.proofs,
+            ..Journal::default()
+        };
         let mut program = build(ir, block, &mut graph);
         let form = canonical(ir, block, self.patterns);
         let form = form.and_then(|form| greedy::add(ir, &form, &mut graph, &mut program));

@@ -110,14 +110,7 @@ fn what_is_stored_is_the_same_below_graph() {
             let slot = ir.slots()[0];
             Greedy::new(&patterns).run(ir.child_mut(slot).unwrap());
         }
-        let mut pipeline = tir::Pipeline::default();
-        pipeline.add(FuseGraph::default());
-        pipeline.add(GraphToTensor::default());
-        pipeline.add(FuseElementwise::default());
-        let run = tir::PassManager::new(pipeline).run(&mut ir).into_result();
-        run.unwrap_or_else(|errors| panic!("case {case}: {errors:#?}\n{text}"));
-        common::check(&ir);
-        assert!(!show(&ir).contains("graph.layout"), "case {case}\n{text}");
+        lower(&mut ir, &text);
         let after = run_tensors(&ir, "f", case);
         for (a, b) in before.iter().zip(&after) {
             assert_eq!(
@@ -127,4 +120,98 @@ fn what_is_stored_is_the_same_below_graph() {
             );
         }
     }
+}
+
+/// A convolution, a sum, and a pool in a layout: channels last or in blocks, weights in a layout of
+/// their own or plain, strides, padding, channels by themselves.
+fn windows(maker: &mut Maker) -> String {
+    let pick = |maker: &mut Maker, from: &[i64]| from[maker.below(from.len())];
+    let block = pick(maker, &[1, 2, 4]);
+    let (inputs, outputs) = match block {
+        1 => (pick(maker, &[1, 3, 5]), pick(maker, &[1, 2, 7])),
+        _ => (
+            block * pick(maker, &[1, 2, 3]),
+            block * pick(maker, &[1, 2]),
+        ),
+    };
+    let alone = maker.below(3) == 0;
+    let outputs = if alone { inputs } else { outputs };
+    let (kernel, stride, pad) = (
+        pick(maker, &[1, 2, 3]),
+        pick(maker, &[1, 2]),
+        pick(maker, &[0, 1]),
+    );
+    let [height, width] = [pick(maker, &[4, 5]), pick(maker, &[3, 6])];
+    let size = |n: i64| (n + 2 * pad - kernel) / stride + 1;
+    let (rows, columns) = (size(height), size(width));
+    let name = match block {
+        1 => "NHWC".to_string(),
+        _ => format!("NCHW{block}c"),
+    };
+    let taken = if alone { 1 } else { inputs };
+    let weights = match maker.below(3) {
+        0 => String::new(),
+        1 => ", #graph.layout<HWIO>".to_string(),
+        _ if block > 1 && taken % block == 0 => format!(", #graph.layout<OIHW{block}i{block}o>"),
+        _ if block > 1 => format!(", #graph.layout<OIHW{block}o>"),
+        _ => ", #graph.layout<OHWI>".to_string(),
+    };
+    let groups = if alone { inputs } else { 1 };
+    let stored = format!(", #graph.layout<{name}>");
+    let x = |layout: &str| format!("tensor<2x{inputs}x{height}x{width}xf32{layout}>");
+    let w = |layout: &str| format!("tensor<{outputs}x{taken}x{kernel}x{kernel}xf32{layout}>");
+    let c = |layout: &str| format!("tensor<2x{outputs}x{rows}x{columns}xf32{layout}>");
+    let g = |layout: &str| format!("tensor<2x{outputs}x1x1xf32{layout}>");
+    let pool = ["max_pool", "avg_pool"][maker.below(2)];
+    let (x0, xs, w0, ws) = (x(""), x(&stored), w(""), w(&weights));
+    let (c0, cs, g0, gs) = (c(""), c(&stored), g(""), g(&stored));
+    let b = format!("tensor<{outputs}x1x1xf32>");
+    format!(
+        "func.func @f(%x: {x0}, %w: {w0}, %r: {c0}, %b: {b}) -> ({c0}, {g0}) {{
+  %xs = graph.relayout %x : {x0} to {xs}
+  %ws = graph.relayout %w : {w0} to {ws}
+  %rs = graph.relayout %r : {c0} to {cs}
+  %c = graph.conv2d %xs, %ws {{groups = {groups}, pads = array<i64: {pad}, {pad}, {pad}, {pad}>, \
+         strides = array<i64: {stride}, {stride}>}} : ({xs}, {ws}) -> {cs}
+  %s = graph.add %c, %rs : ({cs}, {cs}) -> {cs}
+  %t = graph.mul %s, %b : ({cs}, {b}) -> {cs}
+  %p = graph.{pool} %t {{kernel = array<i64: 3, 3>, pads = array<i64: 1, 1, 1, 1>}} : ({cs}) -> {cs}
+  %g = graph.global_avg_pool %p : ({cs}) -> {gs}
+  %y = graph.relayout %p : {cs} to {c0}
+  %z = graph.relayout %g : {gs} to {g0}
+  func.return %y, %z : {c0}, {g0}
+}}
+"
+    )
+}
+
+#[test]
+fn windows_slide_in_every_layout() {
+    let mut maker = Maker {
+        random: Random::new(12),
+    };
+    for case in 0..150 {
+        let text = windows(&mut maker);
+        let mut ir = read(&text);
+        let before = run_tensors(&ir, "f", case);
+        lower(&mut ir, &text);
+        let after = run_tensors(&ir, "f", case);
+        for (a, b) in before.iter().zip(&after) {
+            let (a, b) = (a.as_f32().unwrap(), b.as_f32().unwrap());
+            let near = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-4 + 1e-4 * a.abs();
+            assert!(a.iter().zip(b.iter()).all(near), "case {case}\n{text}");
+        }
+    }
+}
+
+/// To index expressions, which know no layouts.
+fn lower(ir: &mut tir::Ir, text: &str) {
+    let mut pipeline = tir::Pipeline::default();
+    pipeline.add(FuseGraph::default());
+    pipeline.add(GraphToTensor::default());
+    pipeline.add(FuseElementwise::default());
+    let run = tir::PassManager::new(pipeline).run(ir).into_result();
+    run.unwrap_or_else(|errors| panic!("{errors:#?}\n{text}"));
+    common::check(ir);
+    assert!(!show(ir).contains("graph.layout"), "{text}");
 }

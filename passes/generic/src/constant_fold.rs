@@ -15,8 +15,11 @@ pass! {
     pub struct ConstantFold = "constant-fold" {
         /// Evaluate ops, besides what folds.
         pub evaluate: bool = true,
-        /// Elements of a result that is evaluated though its operands have fewer.
-        pub growth: usize = 4096,
+        /// A result that has more elements than this many times those of the operands, and than
+        /// `small`, is not evaluated.
+        pub growth: usize = 16,
+        /// Elements of a result that is evaluated however few the operands have.
+        pub small: usize = 4096,
     }
 }
 
@@ -73,7 +76,8 @@ impl ConstantFold {
         let count = |ty: Type| ty.shape().and_then(|_| ty.elements());
         let given = ir.operands(op).map(|v| count(ir.ty(v)));
         let given = given.sum::<Option<usize>>()?;
-        let fits = |ty: &Type| count(*ty).is_some_and(|n| n <= given.max(self.growth));
+        let most = given.saturating_mul(self.growth).max(self.small);
+        let fits = |ty: &Type| count(*ty).is_some_and(|n| n <= most);
         if types.is_empty() || !types.iter().all(fits) {
             return None;
         }

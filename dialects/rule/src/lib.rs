@@ -67,6 +67,27 @@ tir::dialect! {
     rule { ops: [Reduce, Equal] }
 }
 
+/// The op of a rule, from its name and the texts of its left side, right side and guards.
+pub fn rule_op(kind: Kind, sym_name: Name, [left, right, guard]: [String; 3]) -> OpState {
+    let guard = Some(guard).filter(|g| !g.is_empty());
+    match kind {
+        Kind::Reduce => Reduce {
+            sym_name,
+            left,
+            right,
+            guard,
+        }
+        .state(),
+        Kind::Equal => Equal {
+            sym_name,
+            left,
+            right,
+            guard,
+        }
+        .state(),
+    }
+}
+
 /// A module of rules: what prints as a file that reads as them.
 pub fn module(rules: &[Arc<Rule>]) -> Ir {
     let mut ir = Ir::new("builtin.module");
@@ -75,24 +96,7 @@ pub fn module(rules: &[Arc<Rule>]) -> Ir {
     ir.attach_region(root, region);
     let block = ir.new_block(region);
     for rule in rules {
-        let [left, right, guard] = rule.texts();
-        let (sym_name, guard) = (rule.name, Some(guard).filter(|g| !g.is_empty()));
-        let mut state: OpState = match rule.kind {
-            Kind::Reduce => Reduce {
-                sym_name,
-                left,
-                right,
-                guard,
-            }
-            .state(),
-            Kind::Equal => Equal {
-                sym_name,
-                left,
-                right,
-                guard,
-            }
-            .state(),
-        };
+        let mut state = rule_op(rule.kind, rule.name, rule.texts());
         state.loc = rule.loc;
         ir.at(block).create(state);
     }

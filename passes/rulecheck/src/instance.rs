@@ -51,6 +51,8 @@ struct Built {
 pub(crate) struct Subject<'a> {
     pub rule: &'a Arc<Rule>,
     pub functions: &'a Arc<Functions>,
+    /// Whether the right side is to be there on all instances.
+    pub builds: bool,
 }
 
 /// Values for the leaves: small whole numbers, so that sums and products are exact.
@@ -201,6 +203,9 @@ impl Subject<'_> {
         constants: &[bool],
         fault: Fault,
     ) -> Outcome {
+        if !self.builds && matches!(fault, Fault::Types(_)) {
+            return Outcome::None;
+        }
         let Some(built) = self.left(plan, values, constants, "both") else {
             return Outcome::None;
         };

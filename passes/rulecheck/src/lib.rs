@@ -24,6 +24,7 @@ mod sample;
 mod shrink;
 mod tested;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -52,6 +53,9 @@ pub struct Options {
     pub tries: usize,
     /// The seed; default 1.
     pub seed: u64,
+    /// Whether a rule is wrong whose right side cannot be built on some instance; default true. If
+    /// not, these count as none, as if shapes were checked wherever the rule is used.
+    pub builds: bool,
     /// Whether counterexamples are made small; default true.
     pub shrink: bool,
     /// Threads; default 0: one per core. The verdicts do not depend on it.
@@ -65,6 +69,7 @@ impl Default for Options {
             least: 16,
             tries: 20_000,
             seed: 1,
+            builds: true,
             shrink: true,
             threads: 0,
         }
@@ -83,12 +88,18 @@ fn test(
     lessons: &Lessons,
 ) -> Tested {
     let mut test = Test {
-        subject: Subject { rule, functions },
+        subject: Subject {
+            rule,
+            functions,
+            builds: options.builds,
+        },
         dice: Dice::new(options.seed ^ hash(&rule.to_string())),
         learned: Learned::default(),
         lessons,
         coverage: Coverage::default(),
         refused: 0,
+        unusual: BTreeMap::new(),
+        passed: 0,
         options,
     };
     let verdict = match rule.check(functions) {
@@ -150,9 +161,15 @@ struct Test<'a> {
     coverage: Coverage,
     /// Instances of ranks of which there were enough; after some there may be no others.
     refused: usize,
+    /// How many instances have an attribute that is not the default, by op and name.
+    unusual: BTreeMap<(&'static str, &'static str), usize>,
+    /// Instances that were passed over for others with such attributes.
+    passed: usize,
     options: &'a Options,
 }
 
+/// Instances that are passed over at most for rare attributes, for each that is wanted.
+const SELDOM: usize = 12;
 /// Choices of constants for each instance of a rule of kind `reduce`.
 const CONSTANTS: usize = 4;
 /// Instances that are compared by size once a rule is found wrong.
@@ -259,7 +276,25 @@ impl Test<'_> {
         let found = self.coverage.ranks.get(&rank).copied().unwrap_or(0);
         let enough = found >= self.options.instances / 3;
         self.refused += usize::from(enough);
-        !enough || self.refused > 2 * self.options.instances
+        if enough && self.refused <= 2 * self.options.instances {
+            return false;
+        }
+        // The last instances are for attributes that were seldom other than their default: groups.
+        let unusual = drawn.plan.unusual();
+        let wanted = self.options.instances / 8;
+        let seldom = |what: &(&_, &bool)| self.unusual.get(what.0).copied().unwrap_or(0) < wanted;
+        if self.coverage.instances >= self.options.instances / 2
+            && self.passed < SELDOM * self.options.instances
+            && unusual.iter().any(|what| seldom(&what))
+            && !unusual.iter().any(|what| *what.1 && seldom(&what))
+        {
+            self.passed += 1;
+            return false;
+        }
+        for (what, other) in unusual {
+            *self.unusual.entry(what).or_default() += usize::from(other);
+        }
+        true
     }
 
     /// Looks for further counterexamples, and makes the smallest smaller.

@@ -1,6 +1,6 @@
 //! An instance of the left side of a rule, as data that can be changed and built again.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tir::rewrite::{Literal, Rule, TermKind, Var, VarKind};
 use tir::{Attr, Name, OpRef, Type, Value};
@@ -56,6 +56,8 @@ pub(crate) struct Plan {
     pub leaves: Vec<Leaf>,
     /// Attributes; those that one variable stands for are one.
     pub attrs: Vec<Option<Attr>>,
+    /// Slots of attributes whose value the rule says.
+    pub fixed: Vec<usize>,
     /// Its ops, operands first.
     pub nodes: Vec<Node>,
     /// Its roots.
@@ -80,6 +82,24 @@ impl Plan {
             *ty = types.next().unwrap_or(*ty);
         }
         plan
+    }
+    /// Attributes that are free and have a default, by op and name, and whether one of them is
+    /// something else.
+    pub fn unusual(&self) -> BTreeMap<(&'static str, &'static str), bool> {
+        let mut unusual = BTreeMap::new();
+        for node in &self.nodes {
+            for (name, slot) in &node.attrs {
+                let field = node.name.info().and_then(|info| info.field(name));
+                let default = field.and_then(|field| field.default);
+                if default.is_some() && !self.fixed.contains(slot) {
+                    let other = self.attrs[*slot].is_some() && self.attrs[*slot] != default;
+                    *unusual
+                        .entry((node.name.as_str(), name.as_str()))
+                        .or_default() |= other;
+                }
+            }
+        }
+        unusual
     }
     /// How large it is: elements first, then ranks, then numbers in attributes.
     pub fn size(&self) -> (u64, u64, u64) {

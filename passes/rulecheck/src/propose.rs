@@ -209,7 +209,12 @@ impl Mood {
                     .copied()
                     .collect();
                 let dim = |_| match dice.pick(&pool) {
-                    Some(dim) if dice.percent(50) => dim,
+                    Some(dim) if dice.percent(45) => dim,
+                    // Several times as much, or a part of it.
+                    Some(dim) if dice.percent(10) => match dice.below(4) {
+                        n @ 2.. if dim % n as i64 == 0 => dim / n as i64,
+                        n => dim * (n as i64 % 2 + 2),
+                    },
                     _ => self.dim(dice),
                 };
                 tensor((0..rank).map(dim).collect(), elem)
@@ -376,6 +381,7 @@ impl Mood {
                 let n = match dice.below(10) {
                     0 => -1,
                     1 => dice.pick(first).unwrap_or(1),
+                    2..5 => times(near, dice).unwrap_or(1),
                     _ => dice.below(4) as i64,
                 };
                 Literal::Int(n).attr(Some(field))?
@@ -453,6 +459,14 @@ impl Mood {
             }
         }
     }
+}
+
+/// How often a dimension of the second operand is in the one at its place in the first.
+fn times(near: &[Type], dice: &mut Dice) -> Option<i64> {
+    let (first, second) = (near.first()?.shape()?, near.get(1)?.shape()?);
+    let pairs = first.iter().zip(second);
+    let pairs = pairs.filter(|(a, b)| **b > 0 && **a > 0 && **a % **b == 0);
+    dice.pick(&pairs.map(|(a, b)| a / b).collect::<Vec<_>>())
 }
 
 /// So many numbers that add up to `whole`.

@@ -282,6 +282,7 @@ impl<'a> Sampler<'a> {
             let (slot, free) = match said.map(|(_, attr)| attr) {
                 Some(AttrTerm::Literal(literal)) => {
                     self.plan.attrs.push(Some(literal.attr(Some(field))?));
+                    self.plan.fixed.push(self.plan.attrs.len() - 1);
                     (self.plan.attrs.len() - 1, false)
                 }
                 Some(AttrTerm::Var(var)) => match self.bound[var.0] {

@@ -12,6 +12,8 @@ use crate::{Options, Outcome, render};
 pub struct CheckRules {
     /// Only the rules of these files; if there are none, those of all dialects and of `--rules`.
     pub files: Vec<String>,
+    /// Only rules of these names; if there are none, all.
+    pub only: Vec<String>,
     /// Whether the answer is JSON.
     pub json: bool,
     /// Instances of each rule.
@@ -57,7 +59,7 @@ fn check(what: &CheckRules, options: &Options) -> Result<(String, bool), Vec<Dia
     let disabled = options.disabled_rules.iter().cloned().collect();
     let set = tir::rule_file::rules_of(&options.rule_files)?;
     let functions = Arc::new(set.functions().clone());
-    let rules = if what.files.is_empty() {
+    let mut rules = if what.files.is_empty() {
         set.finish(&disabled)?.rules().to_vec()
     } else {
         let mut rules = Vec::new();
@@ -67,6 +69,19 @@ fn check(what: &CheckRules, options: &Options) -> Result<(String, bool), Vec<Dia
         rules.retain(|rule| !disabled.contains(rule.name.as_str()));
         rules.into_iter().map(Arc::new).collect()
     };
+    for name in &what.only {
+        if !rules.iter().any(|rule| rule.name == *name.as_str()) {
+            let names = rules.iter().map(|rule| rule.name.as_str());
+            let error = Diagnostic::error(format!("there is no rule '{name}'"));
+            return Err(vec![match tir::closest(name, names) {
+                Some(near) => error.note(format!("did you mean '{near}'?")),
+                None => error,
+            }]);
+        }
+    }
+    if !what.only.is_empty() {
+        rules.retain(|rule| what.only.iter().any(|name| rule.name == *name.as_str()));
+    }
     let amount = tir_rulecheck::Options {
         instances: what.instances,
         least: tir_rulecheck::Options::default().least.min(what.instances),

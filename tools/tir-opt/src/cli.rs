@@ -304,6 +304,12 @@ fn check_rules(command: Command) -> Command {
             .default_missing_value("")
             .value_delimiter(','),
         )
+        .arg(
+            option("check-only", "NAME,…", "Test only rules of these names")
+                .requires("check-rules")
+                .action(ArgAction::Append)
+                .value_delimiter(','),
+        )
         .arg(flag("json", "Say it as JSON").requires("check-rules"))
         .arg(
             number(
@@ -424,6 +430,12 @@ fn list(matches: &ArgMatches) -> Option<List> {
         let number = |name: &str| matches.get_one::<usize>(name).copied().unwrap_or_default();
         return Some(List::CheckRules(CheckRules {
             files: files.filter(|file| !file.is_empty()).cloned().collect(),
+            only: matches
+                .get_many::<String>("check-only")
+                .into_iter()
+                .flatten()
+                .cloned()
+                .collect(),
             json: matches.get_flag("json"),
             instances: number("check-instances"),
             tries: number("check-tries"),

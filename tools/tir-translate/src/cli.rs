@@ -21,6 +21,18 @@ struct Cli {
     /// Where constants go if the program goes to standard output.
     #[arg(long, value_name = "FILE")]
     weights_out: Option<PathBuf>,
+    /// Roots of each of tensat's rules: so many lines are one (1 for converted.txt, 2 for
+    /// converted_multi.txt).
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        requires = "import_tensat_rules"
+    )]
+    tensat_roots: usize,
+    /// Operands of elementwise ops on the left of tensat's rules have one type.
+    #[arg(long, requires = "import_tensat_rules")]
+    tensat_same_types: bool,
     /// Print where each op comes from: the name of its node.
     #[arg(long)]
     print_locations: bool,
@@ -40,6 +52,9 @@ struct Import {
     /// ops; weights are arguments.
     #[arg(long, value_name = "FILE.model")]
     import_tensat_model: Option<PathBuf>,
+    /// Import a file of tensat's rules as a file of rules on graph ops.
+    #[arg(long, value_name = "FILE.txt")]
+    import_tensat_rules: Option<PathBuf>,
 }
 
 /// Runs the program.
@@ -66,10 +81,19 @@ pub fn main() -> ExitCode {
 }
 
 fn run(cli: &Cli) -> Result<(), Vec<Diagnostic>> {
-    let mut module = match (&cli.import.import_onnx, &cli.import.import_tensat_model) {
-        (Some(path), _) => crate::import_onnx(path)?,
-        (None, Some(path)) => crate::import_tensat_model(path)?,
-        (None, None) => return Ok(()),
+    let import = &cli.import;
+    let mut module = if let Some(path) = &import.import_onnx {
+        crate::import_onnx(path)?
+    } else if let Some(path) = &import.import_tensat_model {
+        crate::import_tensat_model(path)?
+    } else if let Some(path) = &import.import_tensat_rules {
+        let options = crate::RuleOptions {
+            roots: cli.tensat_roots.max(1),
+            same_types: cli.tensat_same_types,
+        };
+        crate::import_tensat_rules(path, options)?
+    } else {
+        return Ok(());
     };
     let options = PrintOptions {
         generic: cli.print_op_generic,

@@ -7,7 +7,10 @@ mod taso;
 
 pub use cli::main;
 pub use onnx::{import_model, import_onnx};
-pub use taso::{import_tensat_model, import_tensat_text};
+pub use taso::{
+    RuleOptions, import_tensat_model, import_tensat_rule_text, import_tensat_rules,
+    import_tensat_text,
+};
 
 /// Loads the dialects that imported programs use.
 pub fn load_dialects() {
@@ -15,4 +18,5 @@ pub fn load_dialects() {
     tir_builtin::TIR.load();
     tir_func::DIALECT.load();
     tir_graph::DIALECT.load();
+    tir_rule::DIALECT.load();
 }

@@ -180,7 +180,7 @@ fn pages_work_as_written() {
     let home = root.join("target/how-to");
     let copy = home.join("copy");
     fs::create_dir_all(&copy).expect("the scratch folder can be made");
-    for page in ["add-an-op", "add-a-pass"] {
+    for page in ["add-an-op", "add-a-pass", "add-a-rule"] {
         let file = root.join(format!("docs/how-to/{page}.md"));
         let text = fs::read_to_string(file).expect("the page can be read");
         let steps = steps(&text);

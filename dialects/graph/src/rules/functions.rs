@@ -62,6 +62,18 @@ fn inverse(p: &[i64]) -> Option<Vec<i64>> {
     (0..p.len()).map(find).collect()
 }
 
+/// Pads that keep the size of an image at stride 1; the kernel is as large as the largest of these
+/// weights, as it is if they are broadcast.
+fn same_pads(weights: &[Arg]) -> Option<Vec<i64>> {
+    let mut kernel = [1, 1];
+    for weights in weights {
+        let found = shape(weights)?.get(2..4)?;
+        (0..2).for_each(|i| kernel[i] = kernel[i].max(found[i]));
+    }
+    let [h, w] = kernel.map(|k| k - 1);
+    Some(vec![h / 2, w / 2, h - h / 2, w - w / 2])
+}
+
 /// Whether a condition that could be computed holds.
 fn holds(found: Option<bool>) -> bool {
     found == Some(true)
@@ -164,6 +176,10 @@ fn of_images(set: &mut PatternSet) {
             };
             none(&a[0]) && none(&a[1])
         })
+        // Whether pads are those of a window that these weights have, so that sizes stay.
+        .guard("has-same-pads", |a| {
+            holds((|| Some(a[0].ints()? == same_pads(&a[1..])?))())
+        })
         // Whether every window has an element of the image: padding before and behind is less than
         // the window, and elements of a window that begins in it do not step over the image.
         .guard("has-inside", |a| {
@@ -235,6 +251,8 @@ fn of_images(set: &mut PatternSet) {
                 _ => None,
             }
         })
+        // Pads that keep the size at stride 1, for the largest of these kernels.
+        .attr_fn("same-pads", |a| Some(Attr::ints(&same_pads(a)?)))
         .attr_fn("kernel-of-both", |a| zip(&a[0], &a[1], |k, l| k + l - 1))
         // The part of weights for the channels of an input.
         .attr_fn("first-inputs", |a| {
@@ -366,6 +384,18 @@ fn of_parts(set: &mut PatternSet) {
 fn numbers(set: &mut PatternSet) {
     set.guard("is-zero", |a| number(&a[0]) == Some(0.0))
         .guard("is-absent", |a| matches!(a, [Arg::Absent]));
+    set.attr_fn("dim", |a| {
+        let shape = shape(&a[0])?;
+        Some(Attr::i64(shape[axis_of(&a[1], shape.len())?]))
+    })
+    .attr_fn("plus", |a| {
+        Some(Attr::i64(a[0].int()?.checked_add(a[1].int()?)?))
+    })
+    .attr_fn("larger", |a| Some(Attr::i64(a[0].int()?.max(a[1].int()?))))
+    .attr_fn("quotient", |a| {
+        let (x, y) = (a[0].int()?, a[1].int()?);
+        (y > 0).then(|| Attr::i64(x / y))
+    });
     set.attr_fn("not", |a| Some(Attr::bool(a[0].int()? == 0)))
         // The zero of the elements of a value.
         .attr_fn("zero", |a| {

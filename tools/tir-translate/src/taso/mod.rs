@@ -2,7 +2,10 @@
 
 mod import;
 mod read;
+mod rules;
 mod window;
+
+pub use rules::{RuleOptions, import_tensat_rule_text, import_tensat_rules};
 
 use std::path::Path;
 

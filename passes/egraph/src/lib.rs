@@ -7,6 +7,10 @@
 //! ([`extract`]), and the block is rewritten to it ([`rebuild`]). Ops with effects stay outside as
 //! a skeleton: their operands are the roots, their results leaves.
 //!
+//! What the greedy driver makes of the block, in each layout, is among the choices ([`greedy`],
+//! [`seed`]), so nothing dearer is chosen. Why the choice equals the input is a list of steps that can
+//! be done again ([`proof`]).
+//!
 //! **For who adds an op**: an op takes part by being `Pure`. It says what running it takes by
 //! [`tir::cost::Cost`] (`#[op(…, cost)]`); an op that says nothing reads its operands, writes its
 //! results and does one scalar operation per element. An op computed from constants alone costs

@@ -62,7 +62,10 @@ fn replays(ir: &Ir, options: &str, name: &str) -> usize {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.proof"));
     let _ = std::fs::remove_file(&file);
     let mut chosen = ir.clone();
-    let explain = format!("{options}egraph{{explain=\"{}\"}}", file.display());
+    let explain = format!(
+        "{options}egraph{{nodes=8000 explain=\"{}\"}}",
+        file.display()
+    );
     if run(&mut chosen, &explain, Settings::default()).is_err() || !file.exists() {
         return 0;
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tir::Name;
+use tir::{Name, Type};
 
 use crate::Options;
 use crate::propose::{Dice, Learned};
@@ -13,9 +13,9 @@ use crate::sample::{self, Sampler};
 const WARM_UP: usize = 300;
 
 /// What fits ops, learned once for all rules.
-#[derive(Default)]
 pub(crate) struct Lessons {
     seed: u64,
+    types: Arc<[Type]>,
     ops: Mutex<BTreeMap<&'static str, Arc<Learned>>>,
 }
 
@@ -23,8 +23,13 @@ impl Lessons {
     pub fn new(options: &Options) -> Self {
         Self {
             seed: options.seed,
+            types: options.types.as_slice().into(),
             ops: Mutex::default(),
         }
+    }
+    /// Nothing is known of ops yet.
+    pub fn learned(&self) -> Learned {
+        Learned::new(self.types.clone())
     }
     /// What fits an op, the same whoever asks first; `None` if it is not known.
     pub fn of(&self, name: Name) -> Option<Arc<Learned>> {
@@ -33,7 +38,7 @@ impl Lessons {
             return Some(known.clone());
         }
         let any = sample::any(name.info()?)?;
-        let mut learned = Learned::default();
+        let mut learned = self.learned();
         let mut dice = Dice::new(self.seed ^ hash(name.as_str()));
         for _ in 0..WARM_UP {
             Sampler::new(&any, &mut learned, &mut dice).sample();

@@ -43,7 +43,7 @@ use sample::Sampler;
 use shrink::{Found, Shrinker};
 
 /// How much is tried.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// Instances of each rule; default 64.
     pub instances: usize,
@@ -58,6 +58,8 @@ pub struct Options {
     pub builds: bool,
     /// Whether counterexamples are made small; default true.
     pub shrink: bool,
+    /// Element types to draw besides those that are built in; default none.
+    pub types: Vec<tir::Type>,
     /// Threads; default 0: one per core. The verdicts do not depend on it.
     pub threads: usize,
 }
@@ -71,6 +73,7 @@ impl Default for Options {
             seed: 1,
             builds: true,
             shrink: true,
+            types: Vec::new(),
             threads: 0,
         }
     }
@@ -94,7 +97,7 @@ fn test(
             builds: options.builds,
         },
         dice: Dice::new(options.seed ^ hash(&rule.to_string())),
-        learned: Learned::default(),
+        learned: lessons.learned(),
         lessons,
         coverage: Coverage::default(),
         refused: 0,

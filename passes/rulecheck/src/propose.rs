@@ -51,18 +51,28 @@ pub(crate) struct Learned {
     ranks: HashMap<(Name, usize), BTreeSet<Option<usize>>>,
     attrs: HashMap<(Name, Name), Vec<Known>>,
     counts: HashMap<Name, BTreeSet<usize>>,
+    /// Element types to draw besides those that are built in.
+    pub types: Arc<[Type]>,
 }
 
 /// An attribute that fitted, and the integers that it is if it is a list of them.
 type Known = (Option<Attr>, Option<Arc<[i64]>>);
 
 impl Learned {
+    /// Nothing, but element types to draw besides those that are built in.
+    pub fn new(types: Arc<[Type]>) -> Self {
+        Self {
+            types,
+            ..Self::default()
+        }
+    }
     /// Adds what is known of other ops.
     pub fn merge(&mut self, other: &Learned) {
         let Learned {
             ranks,
             attrs,
             counts,
+            ..
         } = other.clone();
         self.ranks.extend(ranks);
         self.attrs.extend(attrs);
@@ -101,6 +111,8 @@ impl Learned {
 
 /// What an instance is like: chosen once for each.
 pub(crate) struct Mood {
+    /// Element types to draw besides those that are built in.
+    types: Arc<[Type]>,
     /// The element type of nearly everything.
     elem: Type,
     /// Dimensions are below this.
@@ -112,9 +124,11 @@ pub(crate) struct Mood {
 }
 
 impl Mood {
-    pub fn new(dice: &mut Dice) -> Self {
-        let elem = elem(dice);
+    pub fn new(types: &Arc<[Type]>, dice: &mut Dice) -> Self {
+        let types = types.clone();
+        let elem = elem(&types, dice);
         Self {
+            types,
             elem,
             bound: 3 + dice.below(5),
             empty: dice.percent(20),
@@ -134,12 +148,18 @@ impl Mood {
         if dice.percent(95) {
             self.elem
         } else {
-            elem(dice)
+            elem(&self.types, dice)
         }
     }
 }
 
-fn elem(dice: &mut Dice) -> Type {
+fn elem(types: &[Type], dice: &mut Dice) -> Type {
+    if !types.is_empty()
+        && dice.percent(60)
+        && let Some(ty) = dice.pick(types)
+    {
+        return ty;
+    }
     match dice.below(20) {
         0..14 => Type::f32(),
         14 => Type::new(FloatType::F64),
@@ -297,8 +317,8 @@ impl Mood {
                 (0..dice.below(3)).for_each(|_| to.insert(0, self.dim(dice)));
                 tensor(to, from.elem())
             }
-            (Some(_), 8) => Some(from.with_elem(elem(dice))),
-            (None, 0..6) => Some(elem(dice)),
+            (Some(_), 8) => Some(from.with_elem(elem(&self.types, dice))),
+            (None, 0..6) => Some(elem(&self.types, dice)),
             _ => Some(from),
         };
         (0..count).map(|_| one(dice)).collect()

@@ -83,7 +83,7 @@ impl<'a> Sampler<'a> {
         ir.attach_region(root, region);
         let block = ir.new_block(region);
         Self {
-            mood: Mood::new(dice),
+            mood: Mood::new(&learned.types, dice),
             share: dice.percent(60),
             bound: vec![None; rule.vars.len()],
             plan: Plan::default(),

@@ -22,6 +22,8 @@ pub struct CheckRules {
     pub tries: usize,
     /// The seed.
     pub seed: u64,
+    /// Element types to draw besides those that are built in.
+    pub types: Vec<String>,
 }
 
 /// Tests the rules that the options name. The code is 1 if one is wrong or untested.
@@ -82,7 +84,12 @@ fn check(what: &CheckRules, options: &Options) -> Result<(String, bool), Vec<Dia
     if !what.only.is_empty() {
         rules.retain(|rule| what.only.iter().any(|name| rule.name == *name.as_str()));
     }
+    let types = what.types.iter().map(|text| tir::parse_type(text));
+    let types = types
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| vec![error])?;
     let amount = tir_rulecheck::Options {
+        types,
         instances: what.instances,
         least: tir_rulecheck::Options::default().least.min(what.instances),
         tries: what.tries,

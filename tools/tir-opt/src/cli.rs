@@ -310,6 +310,15 @@ fn check_rules(command: Command) -> Command {
                 .action(ArgAction::Append)
                 .value_delimiter(','),
         )
+        .arg(
+            option(
+                "check-type",
+                "TYPE",
+                "Elements of this type are drawn too, as of a dialect of one's own",
+            )
+            .requires("check-rules")
+            .action(ArgAction::Append),
+        )
         .arg(flag("json", "Say it as JSON").requires("check-rules"))
         .arg(
             number(
@@ -432,6 +441,12 @@ fn list(matches: &ArgMatches) -> Option<List> {
             files: files.filter(|file| !file.is_empty()).cloned().collect(),
             only: matches
                 .get_many::<String>("check-only")
+                .into_iter()
+                .flatten()
+                .cloned()
+                .collect(),
+            types: matches
+                .get_many::<String>("check-type")
                 .into_iter()
                 .flatten()
                 .cloned()

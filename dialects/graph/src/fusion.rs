@@ -1,7 +1,9 @@
 //! How an op may be fused with its neighbours: TVM's four classes (Chen et al., "TVM: An
 //! Automated End-to-End Optimizing Compiler for Deep Learning", OSDI 2018, section 3).
 
-use tir::{Hook, Ir, Op, OpId, OpInfo, Traits, Type};
+use std::marker::PhantomData;
+
+use tir::{Hook, Ir, Op, OpId, OpInfo, OpRef, Traits, Type};
 
 /// A fusion class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
@@ -22,6 +24,11 @@ pub trait Fusable: Op {
     const KIND: FusionKind;
     /// Whether it is lowered to several steps that are to run as one: it is a group even alone.
     const STEPS: bool = false;
+    /// Whether it reads outside of its input, where padding is: what computes its input is then not
+    /// computed in its loop nest, which knows no padding around values that nobody stores.
+    fn pads(&self) -> bool {
+        false
+    }
 }
 
 /// [`Fusable`] as an interface.
@@ -30,28 +37,25 @@ pub trait FusionClass: Send + Sync {
     fn kind(&self) -> FusionKind;
     /// Whether it is a group even alone.
     fn steps(&self) -> bool;
+    /// Whether an op reads padding.
+    fn pads(&self, op: OpRef<'_>) -> bool;
 }
-struct Class {
-    kind: FusionKind,
-    steps: bool,
-}
-impl FusionClass for Class {
+struct Class<T>(PhantomData<fn() -> T>);
+impl<T: Fusable> FusionClass for Class<T> {
     fn kind(&self) -> FusionKind {
-        self.kind
+        T::KIND
     }
     fn steps(&self) -> bool {
-        self.steps
+        T::STEPS
+    }
+    fn pads(&self, op: OpRef<'_>) -> bool {
+        op.ir.get::<T>(op.id).is_some_and(|op| op.pads())
     }
 }
 
 /// Hands over the class of an op.
 pub fn fusion<T: Fusable>() -> Hook {
-    let class: &'static dyn FusionClass = const {
-        &Class {
-            kind: T::KIND,
-            steps: T::STEPS,
-        }
-    };
+    let class: &'static dyn FusionClass = const { &Class::<T>(PhantomData) };
     Hook::interface(class)
 }
 
@@ -66,6 +70,8 @@ pub struct Part {
     pub elementwise: bool,
     /// Whether it is a group even alone.
     pub steps: bool,
+    /// Whether it reads padding; not known, and not said, where there is no op.
+    pub pads: bool,
     /// The result; absent if there is not exactly one.
     pub result: Option<Type>,
 }
@@ -86,12 +92,17 @@ impl Part {
             kind,
             elementwise,
             steps: kind != FusionKind::Opaque && class.is_some_and(|class| class.steps()),
+            pads: false,
             result,
         }
     }
     /// An op of an arena.
     pub fn of(ir: &Ir, op: OpId) -> Self {
-        Self::new(ir.info(op), &ir.result_types(op))
+        let class = ir.info(op).and_then(|i| i.interface::<dyn FusionClass>());
+        Self {
+            pads: class.is_some_and(|class| class.pads(ir.op(op))),
+            ..Self::new(ir.info(op), &ir.result_types(op))
+        }
     }
     /// The shape of the result, where it is static.
     pub fn shape(&self) -> Option<&'static [i64]> {
@@ -106,14 +117,14 @@ impl Part {
 
 /// Whether a consumer may run in the loop nest of what it reads: injective ops go with each other
 /// and into reductions, elementwise ones behind convolutions and products of their shape; nothing
-/// goes behind a reduction or into a product, and opaque ops stay alone.
+/// goes behind a reduction or into a product or before what reads padding, and opaque ops stay alone.
 ///
 /// This is a necessary condition. A group also holds one reduction or product at most, and what
 /// leaves it is what its last op computes ([`anchor`] says which op decides).
 pub fn edge_fuses(producer: &Part, consumer: &Part) -> bool {
     use FusionKind::{ComplexOutFusable, Injective, Reduction};
     match (producer.kind, consumer.kind) {
-        (Injective, Injective | Reduction) => true,
+        (Injective, Injective | Reduction) => !consumer.pads,
         (ComplexOutFusable, Injective) => consumer.is_elementwise_like(producer),
         _ => false,
     }

@@ -72,6 +72,10 @@ impl ConstantFold {
         if !ir.is_pure(op) || ir.regions(op).len() > 0 || ir.operands(op).len() == 0 {
             return None;
         }
+        // What puts its result into a memory of its own choice moves it there; a constant does not.
+        if ir.attr(op, "space").is_some() {
+            return None;
+        }
         let types = ir.result_types(op);
         let count = |ty: Type| ty.shape().and_then(|_| ty.elements());
         let given = ir.operands(op).map(|v| count(ir.ty(v)));

@@ -1,7 +1,7 @@
 //! What moves elements and is part of no loop nest gets one: reads of parts whose result is needed
 //! as a whole, and what is put into a larger tensor without being computed there.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use tir::{AffineExpr, AffineMap, At, Builder, DYNAMIC, Ir, OpId, Ret, Rets, Value};
 use tir_loop::For;
@@ -9,18 +9,19 @@ use tir_tensor::generic::iterators;
 use tir_tensor::{Empty, Generic, InsertSlice, TransferRead, TransferWrite, Yield};
 
 /// Makes every whole-tensor read one that a loop nest takes in, and every part that is put
-/// somewhere the result of a nest.
-pub fn settle(func: &mut Ir) {
+/// somewhere the result of a nest. What is made is in the group of what it is made for.
+pub fn settle(func: &mut Ir, group: &mut HashMap<OpId, usize>) {
     let ops: Vec<OpId> = func.walk_ids();
     let top = |ir: &Ir, op: OpId| ir.parent(op) == Some(ir.root());
     for op in &ops {
         if top(func, *op) && whole_read(func, *op).is_some() {
-            join(func, *op);
+            join(func, *op, group);
         }
     }
+    let ops: Vec<OpId> = func.walk_ids();
     for op in &ops {
         if func.contains(*op) && top(func, *op) && whole_read(func, *op).is_some() {
-            keep(func, *op);
+            keep(func, *op, group);
         }
     }
     let mut taken = HashSet::new();
@@ -95,7 +96,7 @@ pub fn only_pads(ir: &Ir, read: &TransferRead) -> bool {
 }
 
 /// Makes a read of a read one read, where no padding of one comes between.
-fn join(ir: &mut Ir, op: OpId) {
+fn join(ir: &mut Ir, op: OpId, group: &mut HashMap<OpId, usize>) {
     let Some(outer) = whole_read(ir, op) else {
         return;
     };
@@ -138,11 +139,14 @@ fn join(ir: &mut Ir, op: OpId) {
         access: AffineMap::new(dims, exprs.collect()),
         ..outer
     });
+    if let (Some(made), Some(number)) = (ir.owner(read), group.get(&op).copied()) {
+        group.insert(made, number);
+    }
     ir.replace(op, &[read]);
 }
 
 /// A read that something else than a nest uses gets a nest of its own for those uses.
-fn keep(ir: &mut Ir, op: OpId) {
+fn keep(ir: &mut Ir, op: OpId, group: &mut HashMap<OpId, usize>) {
     let value = ir.result(op, 0);
     let others: Vec<tir::Use> = ir
         .uses(value)
@@ -155,6 +159,9 @@ fn keep(ir: &mut Ir, op: OpId) {
         return;
     }
     let copy = copied(ir, At::After(op), value);
+    if let (Some(made), Some(number)) = (ir.owner(copy), group.get(&op).copied()) {
+        group.insert(made, number);
+    }
     for u in others {
         ir.set_operand(u.op, u.operand, copy);
     }

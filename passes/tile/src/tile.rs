@@ -21,7 +21,7 @@ pub fn tile(func: &mut Ir, target: &Target<'_>, budget: Budget) -> Result<(), Ve
             }
         }
     }
-    crate::settle::settle(func);
+    crate::settle::settle(func, &mut group);
     let mut generics: Vec<OpId> = func.walk_ids();
     generics.retain(|op| {
         func.is::<Generic>(*op) && top_level(func, *op) && !crate::settle::is_near(func, *op)

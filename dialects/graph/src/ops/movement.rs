@@ -224,6 +224,9 @@ impl Fold for Pad {
 }
 impl Fusable for Pad {
     const KIND: FusionKind = FusionKind::Injective;
+    fn pads(&self) -> bool {
+        self.low.iter().chain(&self.high).any(|n| *n > 0)
+    }
 }
 
 /// A tensor broadcast to a shape, as numpy does it: dimensions of 1 are repeated, missing ones are

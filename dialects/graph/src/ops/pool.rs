@@ -49,6 +49,9 @@ macro_rules! pool {
         }
         impl Fusable for $name {
             const KIND: FusionKind = FusionKind::Reduction;
+            fn pads(&self) -> bool {
+                self.ceil_mode || self.pads.iter().any(|n| *n > 0)
+            }
         }
         impl LayoutRule for $name {
             const KEEPS: Keeps = Keeps::First;

@@ -80,7 +80,8 @@ impl Analysis<'_> {
         let others = ir.operands(w.op).enumerate().take(w.operand);
         for (other, value) in others {
             let written = self.writes(w.op, other) && !self.plan.apart.contains_key(&(w.op, other));
-            if written && self.near(value, operand) {
+            let apart = self.are_apart(value, operand);
+            if written && self.near(value, operand) && !apart {
                 return Some(Box::new(move |d: Diagnostic| {
                     d.note(format!("operand {other} is in the same buffer"))
                 }));

@@ -50,7 +50,9 @@ impl Greedy<'_> {
         }
         for at in 0..count {
             if flow.kind(at) == FusionKind::Injective && self.group[at].is_none() {
-                self.grow(at, |op| flow.kind(op) == FusionKind::Injective);
+                self.grow(at, |op| {
+                    flow.kind(op) == FusionKind::Injective && !flow.parts[op].pads
+                });
             }
         }
     }
@@ -116,6 +118,7 @@ impl Greedy<'_> {
             return;
         };
         let takes = |user: usize| match flow.kind(user) {
+            _ if flow.parts[user].pads => false,
             FusionKind::Reduction => true,
             FusionKind::Injective => flow.parts[at].is_elementwise_like(&flow.parts[user]),
             _ => false,

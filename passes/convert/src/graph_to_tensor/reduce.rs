@@ -221,20 +221,25 @@ fn batch_norm(norm: BatchNorm, op: OpId, rw: &mut Rewriter<'_>) -> Result<(), De
     Ok(())
 }
 
-/// One element of `x` with one of a tensor that broadcasts to it.
+/// The map of what was reduced of a tensor, with its dimensions kept, to the tensor's elements. Of a
+/// dimension of size 1 as well it says that nothing is left of it.
+fn kept(gone: &[bool]) -> AffineMap {
+    let axis = |(i, gone): (usize, &bool)| if *gone { E::Const(0) } else { E::Dim(i) };
+    map(
+        gone.len(),
+        gone.iter().enumerate().map(axis).collect::<Vec<_>>(),
+    )
+}
+
+/// One element of `x` with what was reduced of the elements around it.
 fn with(
     rw: &mut Rewriter<'_>,
     x: Value,
     other: Value,
+    gone: &[bool],
     compute: impl FnOnce(&mut Rewriter<'_>, Value, Value) -> Value,
 ) -> Result<Value, Decline> {
-    let (shape, _) = form(rw, x)?;
-    let (other_shape, _) = form(rw, other)?;
-    let rank = shape.len();
-    let inputs = [
-        (x, AffineMap::identity(rank)),
-        (other, broadcast(other_shape, shape, rank)),
-    ];
+    let inputs = [(x, AffineMap::identity(gone.len())), (other, kept(gone))];
     let ty = rw.ty(x);
     Ok(elementwise(rw, ty, &inputs, |rw, args| {
         compute(rw, args[0], args[1])
@@ -244,12 +249,12 @@ fn with(
 fn softmax(Softmax { x, axis }: Softmax, op: OpId, rw: &mut Rewriter<'_>) -> Result<(), Decline> {
     let gone = reduced(&[axis], form(rw, x)?.0.len())?;
     let largest = along(rw, &[(x, &gone)], true, Combine::Max, |_, args| args[0])?;
-    let e = with(rw, x, largest, |rw, x, largest| {
+    let e = with(rw, x, largest, &gone, |rw, x, largest| {
         let below = rw.add(SubF::new(x, largest));
         rw.add(Exp::new(below))
     })?;
     let sum = along(rw, &[(e, &gone)], true, Combine::Add, |_, args| args[0])?;
-    let y = with(rw, e, sum, |rw, e, sum| rw.add(DivF::new(e, sum)))?;
+    let y = with(rw, e, sum, &gone, |rw, e, sum| rw.add(DivF::new(e, sum)))?;
     rw.replace(op, &[y]);
     Ok(())
 }
@@ -260,15 +265,14 @@ fn layer_norm(norm: LayerNorm, op: OpId, rw: &mut Rewriter<'_>) -> Result<(), De
     let axes: Vec<i64> = (norm.axis..rank as i64).collect();
     let gone = reduced(&axes, rank)?;
     let centre = mean(rw, norm.x, &gone, true, |_, args| args[0])?;
-    let centred = with(rw, norm.x, centre, |rw, x, mean| rw.add(SubF::new(x, mean)))?;
+    let centred = with(rw, norm.x, centre, &gone, |rw, x, mean| {
+        rw.add(SubF::new(x, mean))
+    })?;
     let var = mean(rw, centred, &gone, true, |rw, args| {
         rw.add(MulF::new(args[0], args[0]))
     })?;
-    let mut inputs = vec![(centred, AffineMap::identity(rank))];
-    for value in [Some(var), Some(norm.scale), norm.bias]
-        .into_iter()
-        .flatten()
-    {
+    let mut inputs = vec![(centred, AffineMap::identity(rank)), (var, kept(&gone))];
+    for value in [Some(norm.scale), norm.bias].into_iter().flatten() {
         inputs.push((value, broadcast(form(rw, value)?.0, shape, rank)));
     }
     let ty = rw.ty(norm.x);

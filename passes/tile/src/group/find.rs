@@ -85,7 +85,11 @@ fn members(
             continue;
         }
         let value = ir.result(op, 0);
-        let readers = scope.readers(ir, value);
+        let mut readers = scope.readers(ir, value);
+        if let Some(number) = scope.group.get(&last) {
+            // What reads it elsewhere comes later: it is a result then.
+            readers = readers.only(|op| scope.group.get(&op) == Some(number));
+        }
         let all = members.all();
         let known = readers.generics.iter().all(|op| all.contains(op));
         if !known && !grouped {
@@ -93,11 +97,11 @@ fn members(
         }
         if takes_map(ir, &members, &generic, value, &readers.generics)
             && grouped
-            && readers.directly
+            && readers.directly()
         {
             members.maps.insert(0, (op, generic));
         } else if (grouped || !readers.others)
-            && readers.directly
+            && readers.directly()
             && takes_reduce(&members, &generic, value, &readers.generics)
         {
             members.reduce = Some((op, generic));

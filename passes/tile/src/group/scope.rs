@@ -21,10 +21,29 @@ pub struct Scope {
 pub struct Readers {
     /// Generics that read it, directly or through views.
     pub generics: Vec<OpId>,
-    /// Whether all of them read it directly.
-    pub directly: bool,
+    /// Which of them read it directly.
+    direct: Vec<bool>,
     /// Whether anything else needs it.
     pub others: bool,
+}
+
+impl Readers {
+    /// Whether all generics read it directly.
+    pub fn directly(&self) -> bool {
+        self.direct.iter().all(|direct| *direct)
+    }
+    /// The same, where only some generics are looked at: all others are something else.
+    #[must_use]
+    pub fn only(self, keeps: impl Fn(OpId) -> bool) -> Self {
+        let all = self.generics.into_iter().zip(self.direct);
+        let (kept, rest): (Vec<_>, Vec<_>) = all.partition(|(op, _)| keeps(*op));
+        let (generics, direct) = kept.into_iter().unzip();
+        Self {
+            generics,
+            direct,
+            others: self.others || !rest.is_empty(),
+        }
+    }
 }
 
 impl Scope {
@@ -53,10 +72,7 @@ impl Scope {
 
     /// Who reads a value.
     pub fn readers(&self, ir: &Ir, value: Value) -> Readers {
-        let mut readers = Readers {
-            directly: true,
-            ..Readers::default()
-        };
+        let mut readers = Readers::default();
         let (mut work, mut seen) = (vec![(value, true)], HashSet::new());
         while let Some((value, direct)) = work.pop() {
             for u in ir.uses(value) {
@@ -64,7 +80,7 @@ impl Scope {
                     if u.operand >= generic.inputs.len() {
                         readers.others = true;
                     } else {
-                        readers.directly &= direct;
+                        readers.direct.push(direct);
                         readers.generics.push(u.op);
                     }
                 } else if ir.is::<TransferRead>(u.op)

@@ -155,7 +155,9 @@ fn main() -> ExitCode {
         Some("generate") => std::io::stdout()
             .write_all(program::generic_program(1000, 200).as_bytes())
             .map_err(|e| e.to_string()),
-        _ => Err("usage: tir-bench ir|start|extract|egraph|networks|generate [--rounds N]".to_string()),
+        _ => Err(
+            "usage: tir-bench ir|start|extract|egraph|networks|generate [--rounds N]".to_string(),
+        ),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -17,7 +17,10 @@ fn error(text: RuleText) -> String {
     };
     let place = error.loc.to_string();
     assert!(place.contains("tests/wrong_rules.rs"), "{place}");
-    let notes = error.notes.iter().map(|note| format!(" | {}", note.message));
+    let notes = error
+        .notes
+        .iter()
+        .map(|note| format!(" | {}", note.message));
     error.message.clone() + &notes.collect::<String>()
 }
 

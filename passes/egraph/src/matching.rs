@@ -23,7 +23,7 @@ pub enum Bound {
     Type(Type),
 }
 
-/// Bindings by [`Var`].
+/// Bindings by [`Var`](tir::rewrite::Var).
 pub type Bindings = Vec<Option<Bound>>;
 
 /// A place where a rule applies.

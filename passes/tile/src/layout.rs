@@ -110,8 +110,13 @@ impl Tile {
                     }
                 }
                 [(u, stride)] => {
-                    let rest: Vec<(usize, i64)> =
-                        terms.iter().copied().filter(|(d, _)| *d != u).collect();
+                    // An iterator with a loop for each of its points moves the tile, nothing in it.
+                    let fixed = |d: usize| space.extent(d) == 1 && space.domain[d] > 1;
+                    let rest: Vec<(usize, i64)> = terms
+                        .iter()
+                        .copied()
+                        .filter(|(d, _)| *d != u && !fixed(*d))
+                        .collect();
                     let place = unit.iter().position(|d| *d == u)?;
                     if rest.is_empty() {
                         if space.tile[u] > 1 {

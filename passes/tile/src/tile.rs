@@ -69,7 +69,7 @@ fn planned(
 ) -> Option<(Group, Result<Plan, TooLarge>)> {
     let group = Group::ending_in(func, op, scope, true)?;
     let found = plan(func, &group, target, budget);
-    if !group.has_inner() || matches!(&found, Ok(plan) if plan.unit.is_some()) {
+    if !group.has_inner() || matches!(&found, Ok(plan) if plan.unit.is_some() || plan.quicker) {
         return Some((group, found));
     }
     let smaller = Group::ending_in(func, op, scope, false)?;

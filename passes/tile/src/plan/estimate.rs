@@ -213,6 +213,7 @@ pub(super) fn estimate(
         out: tiles.out.clone(),
         unit_out: tiles.unit_out.clone(),
         moves: matches!(way, Way::Moved(_)),
+        quicker: false,
         bytes: 0,
         cycles: 0,
     };
@@ -317,12 +318,15 @@ pub(super) fn estimate(
     };
     holders.push(held + blocks);
     plan.bytes = holders.iter().sum();
-    let shape = group.result()?.shape()?;
-    let outputs: i64 = shape.iter().product();
     let compute = match unit {
         Some(choice) => {
             let calls: i64 = (0..group.core).map(|d| space.blocks(d)).product();
             let cycles = target.info.intrinsics[choice.assignment.intrinsic].cycles;
+            // The thread computes all of a block, also what lies beyond the range.
+            let outputs: i64 = group
+                .iterators(false)
+                .map(|d| space.blocks(d) * space.block[d])
+                .product();
             let tail = outputs.saturating_mul(6 * scalar * choice.scalar_steps);
             calls.saturating_mul(cycles).saturating_add(tail)
         }

@@ -78,6 +78,8 @@ pub struct Plan {
     pub unit_out: Vec<usize>,
     /// Whether the tile of the only operand is that of the result: nothing is computed.
     pub moves: bool,
+    /// Whether a unit could take the points, and one by one is quicker by the estimate.
+    pub quicker: bool,
     /// Bytes of near memory.
     pub bytes: i64,
     /// Estimated cycles.
@@ -133,10 +135,16 @@ pub fn plan(ir: &Ir, group: &Group, target: &Target<'_>, budget: Budget) -> Resu
     for unit in candidates(ir, group, target) {
         divisions(group, target, &Way::Unit(unit), &elems, &mut search);
     }
-    if search.best.is_none() {
+    // What the thread computes for a unit, it computes for all of the unit's block: without the
+    // unit it may be less.
+    let computes = group.operands.iter().any(|o| o.inner.is_some());
+    let by_unit = search.best.is_some();
+    if !by_unit || computes {
         divisions(group, target, &Way::Scalar, &elems, &mut search);
     }
-    search.best.ok_or(search.least)
+    let plan = search.best.ok_or(search.least)?;
+    let quicker = by_unit && plan.unit.is_none();
+    Ok(Plan { quicker, ..plan })
 }
 
 /// What was found so far.

@@ -18,20 +18,23 @@ pub struct Timing {
     pub wall: Duration,
     /// Time of the processor.
     pub cpu: Duration,
-    /// Members in order.
-    pub members: Vec<(usize, Timing)>,
+    /// Members in order, each with where it stands in the whole pipeline: positions from the
+    /// outermost list inwards.
+    pub members: Vec<(Vec<usize>, Timing)>,
 }
 
 impl Timing {
-    /// The member at a position.
-    pub(crate) fn member(&mut self, index: usize, name: &str) -> &mut Timing {
-        let at = self.members.partition_point(|(i, _)| *i < index);
-        if self.members.get(at).is_none_or(|(i, _)| *i != index) {
+    /// The member that stands at a path.
+    pub(crate) fn member(&mut self, path: &[usize], name: &str) -> &mut Timing {
+        let at = self
+            .members
+            .partition_point(|(known, _)| known.as_slice() < path);
+        if self.members.get(at).is_none_or(|(known, _)| known != path) {
             let new = Timing {
                 name: name.to_string(),
                 ..Timing::default()
             };
-            self.members.insert(at, (index, new));
+            self.members.insert(at, (path.to_vec(), new));
         }
         &mut self.members[at].1
     }
@@ -39,8 +42,8 @@ impl Timing {
     pub(crate) fn merge(&mut self, other: Timing) {
         self.wall += other.wall;
         self.cpu += other.cpu;
-        for (index, timing) in other.members {
-            self.member(index, &timing.name).merge(timing);
+        for (path, timing) in other.members {
+            self.member(&path, &timing.name).merge(timing);
         }
     }
 

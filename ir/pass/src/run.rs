@@ -172,7 +172,7 @@ impl<'a> Runner<'a> {
                     out.siblings.append(&mut inner.siblings);
                     let timing = std::mem::take(&mut inner.report.timing);
                     out.merge(inner.report);
-                    let nest = out.report.timing.member(path[0], anchor.as_str());
+                    let nest = out.report.timing.member(path, anchor.as_str());
                     nest.merge(timing);
                     nest.wall += start.elapsed();
                 }
@@ -221,14 +221,14 @@ impl<'a> Runner<'a> {
                             _ => false,
                         });
                         let end = at + same.count();
-                        self.nest(ir, anchor, &list[at..end], at, around, analyses, out);
+                        self.nest(ir, anchor, &list[at..end], path, around, analyses, out);
                         at = end;
                     }
                 },
                 Element::Nest(anchor, inner) => {
                     let mut inner_list = Vec::new();
                     members(inner, path, &mut inner_list);
-                    self.nest(ir, *anchor, &inner_list, at, around, analyses, out);
+                    self.nest(ir, *anchor, &inner_list, path, around, analyses, out);
                     at += 1;
                 }
                 // Aliases are expanded in lists of members.
@@ -247,7 +247,7 @@ impl<'a> Runner<'a> {
         ir: &mut Ir,
         anchor: Name,
         list: &[Member<'_>],
-        at: usize,
+        path: &[usize],
         around: &Surroundings,
         analyses: &mut Analyses,
         out: &mut Out,
@@ -312,7 +312,7 @@ impl<'a> Runner<'a> {
             }
         }
         analyses.clear();
-        let nest = out.report.timing.member(at, &anchor);
+        let nest = out.report.timing.member(path, &anchor);
         nest.merge(timing);
         nest.wall += start.elapsed();
         // References to symbols can only be followed from the root.
@@ -354,7 +354,7 @@ impl<'a> Runner<'a> {
         let result = catch_unwind(AssertUnwindSafe(|| pass.run(ir, &mut cx)));
         if let Some((wall, cpu)) = clock {
             let (wall, cpu) = (wall.elapsed(), cpu.elapsed());
-            let timing = out.report.timing.member(at, name);
+            let timing = out.report.timing.member(path, name);
             timing.wall += wall;
             timing.cpu += cpu;
         }

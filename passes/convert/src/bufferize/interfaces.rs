@@ -1,6 +1,6 @@
 //! How the ops of tensor and accel become ops on buffers.
 
-use tir::{DYNAMIC, Failure, Layout, MemRefType, Op, OpId, OpRef, Ret, Type, Value};
+use tir::{At, DYNAMIC, Failure, Ir, Layout, MemRefType, Op, OpId, OpRef, Ret, Type, Value};
 use tir_memref::bufferize::{Bufferizable, Buffers, DestinationStyle, Home, Part, Tie, places};
 use tir_memref::{SubView, sub_view_type};
 use tir_tensor::{
@@ -299,6 +299,41 @@ fn groups(reassociation: &[tir::Attr]) -> Vec<Vec<usize>> {
             .collect()
     };
     reassociation.iter().map(group).collect()
+}
+
+/// The view of a buffer that a reshape of tensors gives back as that buffer: its inverse.
+pub(super) fn reshaped_back(ir: &mut Ir, at: At, src: Value, view: OpId) -> Option<Value> {
+    let from: MemRefType = ir.ty(src).get::<MemRefType>()?.clone();
+    let (strides, offset) = from.strides()?;
+    if let Some(expand) = ir.get::<ExpandShape>(view) {
+        let ty = ir.ty(expand.src);
+        let shape = ty.shape()?;
+        let reassociation = expand.reassociation;
+        let strides = collapsed(&from.shape, &strides, &groups(&reassociation))?;
+        let result = Ret(with_strides(&from, shape, strides, offset));
+        return Some(ir.add(
+            at,
+            tir_memref::CollapseShape {
+                src,
+                reassociation,
+                result,
+            },
+        ));
+    }
+    let collapse = ir.get::<CollapseShape>(view)?;
+    let ty = ir.ty(collapse.src);
+    let shape = ty.shape()?;
+    let reassociation = collapse.reassociation;
+    let strides = expanded(shape, &strides, &groups(&reassociation));
+    let result = Ret(with_strides(&from, shape, strides, offset));
+    Some(ir.add(
+        at,
+        tir_memref::ExpandShape {
+            src,
+            reassociation,
+            result,
+        },
+    ))
 }
 
 struct OfCollapse;

@@ -12,12 +12,13 @@ mod place;
 mod structure;
 
 use tir::{
-    Attr, Diagnostic, FunctionType, Ir, Op, OpId, Pass, PassCx, PassResult, SymbolTable,
+    At, Attr, Diagnostic, FunctionType, Ir, Op, OpId, Pass, PassCx, PassResult, SymbolTable,
     TensorType, Type, Value, pass,
 };
 use tir_accel::MachineInfo;
 use tir_func::{Func, Return};
 use tir_memref::bufferize::{Buffers, Home, Plan};
+use tir_tensor::{CollapseShape, ExpandShape};
 
 use alias::Root;
 use analysis::{Analysis, is_tensor, touches_tensors};
@@ -143,8 +144,11 @@ fn function(
         let given = given(&analysis, ir, func.body, &outs);
         let names = names(ir, func.body, &outs);
         plan = analysis.plan;
-        plan.given = given;
         report.remarks.extend(analysis.remarks);
+        for (home, out, views) in given {
+            let buffer = seen_from(ir, out, &views);
+            plan.given.extend(buffer.map(|buffer| (home, buffer)));
+        }
         for (out, hint) in names {
             ir.set_hint(out, hint);
         }
@@ -227,15 +231,15 @@ fn names(ir: &Ir, body: tir::RegionId, outs: &[Value]) -> Vec<(Value, Option<tir
         .collect()
 }
 
-/// Buffers that need not be made, as they are what the function returns: the arguments for its
-/// results.
+/// Buffers that need not be made, as they are what the function returns: each with the argument for
+/// the result, and the views through which that one is seen, the outermost first.
 fn given(
     analysis: &Analysis<'_>,
     ir: &Ir,
     body: tir::RegionId,
     outs: &[Value],
-) -> std::collections::HashMap<Home, Value> {
-    let mut given = std::collections::HashMap::new();
+) -> Vec<(Home, Value, Vec<OpId>)> {
+    let mut given: Vec<(Home, Value, Vec<OpId>)> = Vec::new();
     let blocks: Vec<_> = ir.blocks(body).collect();
     let [block] = blocks[..] else { return given };
     let Some(end) = ir.last(block).filter(|op| ir.is::<Return>(*op)) else {
@@ -243,13 +247,41 @@ fn given(
     };
     let results = ir.operands(end).filter(|v| is_tensor(ir, *v));
     for (value, out) in results.zip(outs) {
+        let (value, views) = behind_views(ir, value);
         let Some(Root::Made(home)) = analysis.root(value) else {
             continue;
         };
         let (Home::Result(op, _) | Home::Operand(op, _)) = home;
-        if ir.block_of(op) == Some(block) && analysis.space(value).is_none() {
-            given.entry(home).or_insert(*out);
+        let free = given.iter().all(|(known, ..)| *known != home);
+        if free && ir.block_of(op) == Some(block) && analysis.space(value).is_none() {
+            given.push((home, *out, views));
         }
     }
     given
+}
+
+/// What a tensor is another shape of, and the ops that shape it, the last one first.
+fn behind_views(ir: &Ir, mut value: Value) -> (Value, Vec<OpId>) {
+    let mut views = Vec::new();
+    loop {
+        let expand = ir.def::<ExpandShape>(value).map(|view| view.src);
+        let collapse = ir.def::<CollapseShape>(value).map(|view| view.src);
+        let (Some(src), Some(op)) = (expand.or(collapse), ir.owner(value)) else {
+            return (value, views);
+        };
+        views.push(op);
+        value = src;
+    }
+}
+
+/// A buffer in the shape that views make it of, the last one first. `None` if it is at no strides.
+fn seen_from(ir: &mut Ir, mut buffer: Value, views: &[OpId]) -> Option<Value> {
+    let Some(block) = views.first().and_then(|view| ir.block_of(*view)) else {
+        return Some(buffer);
+    };
+    let at = ir.first(block).map_or(At::End(block), At::Before);
+    for view in views {
+        buffer = interfaces::reshaped_back(ir, at, buffer, *view)?;
+    }
+    Some(buffer)
 }

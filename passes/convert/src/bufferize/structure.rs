@@ -8,7 +8,7 @@ use tir::{
 use tir_func::{Call, Return};
 use tir_loop::{For, If, Yield};
 use tir_memref::bufferize::{Buffers, Home, bufferizable};
-use tir_memref::{GetGlobal, Global};
+use tir_memref::{CollapseShape, ExpandShape, GetGlobal, Global};
 
 use super::analysis::{is_tensor, touches_tensors};
 
@@ -307,12 +307,28 @@ fn return_(cx: &mut Buffers<'_>, op: OpId, outs: &[Value]) -> Result<(), Failure
             kept.push(value);
         } else if let Some(out) = outs.next() {
             let buffer = cx.of(value)?;
-            cx.copy(op, buffer, *out);
+            if !is_shaped_back(cx.ir, buffer, *out) {
+                cx.copy(op, buffer, *out);
+            }
         }
     }
     cx.before(op).add(Return { operands: kept });
     cx.done(op);
     Ok(())
+}
+
+/// Whether a buffer is another one, seen in other shapes and then in its own again.
+fn is_shaped_back(ir: &Ir, buffer: Value, other: Value) -> bool {
+    let mut base = buffer;
+    while base != other {
+        let expand = ir.def::<ExpandShape>(base).map(|view| view.src);
+        let collapse = ir.def::<CollapseShape>(base).map(|view| view.src);
+        match expand.or(collapse) {
+            Some(src) => base = src,
+            None => return false,
+        }
+    }
+    ir.ty(buffer).shape() == ir.ty(other).shape()
 }
 
 /// A call hands over buffers for the results.

@@ -1,16 +1,16 @@
 //! The networks people bring, where the folder of shared data is present: every level agrees with
 //! ONNX Runtime's answer, and what runs together moves less than what runs alone.
 
-use std::path::{Path, PathBuf};
+mod common;
+
+use std::path::Path;
 use std::sync::Mutex;
 
-use tir::{Diagnostic, Ir, PassManager};
-use tir_data::{Array, compare, npy};
+use common::{arrays, root, run, said};
+use tir::Ir;
+use tir_data::Array;
 use tir_opt::Tool;
-use tir_run::{Execution, MachineSummary};
-
-const RTOL: f64 = 1e-3;
-const ATOL: f64 = 1e-4;
+use tir_run::MachineSummary;
 
 /// Networks and the levels that are run; `tir-bench networks` runs the others too.
 const NETWORKS: [(&str, &[&str]); 4] = [
@@ -23,49 +23,16 @@ const NETWORKS: [(&str, &[&str]); 4] = [
     ("lstm_cell", &["graph", "tensor", "loop", "memref", "accel"]),
 ];
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-/// `in_0.npy`, `in_1.npy`, … as far as there are any.
-fn arrays(folder: &Path, what: &str) -> Vec<Array> {
-    let paths = (0..).map(|k| folder.join(format!("{what}_{k}.npy")));
-    paths
-        .take_while(|p| p.exists())
-        .map(|p| npy::read(&p).unwrap())
-        .collect()
-}
-
-/// The first error, with the place it has.
-fn said(errors: &[Diagnostic]) -> String {
-    errors
-        .first()
-        .map_or("fails without an error".to_string(), ToString::to_string)
+/// What a network is given, and ONNX Runtime's answer.
+fn stored(folder: &Path) -> [Vec<Array>; 2] {
+    ["in", "out"].map(|what| arrays(|k| folder.join(format!("{what}_{k}.npy"))))
 }
 
 /// Lowers a program to a level in place.
 fn lower(tool: &Tool, module: &mut Ir, level: &str, options: &str) -> Result<(), String> {
     let machine = root().join("test/e2e/machines/npu.tir");
     let text = format!("to-{level}{{machine={} {options}}}", machine.display());
-    let pipeline = tool.passes.parse(&text).map_err(|e| said(&e))?;
-    let report = PassManager::with(pipeline, Default::default()).run(module);
-    report.into_result().map_err(|e| said(&e))
-}
-
-/// Runs a program and compares what it gives.
-fn run(module: &Ir, inputs: &[Array], outputs: &[Array]) -> Result<Execution, String> {
-    let run = tir_run::execute(module, inputs).map_err(|e| said(&e))?;
-    if run.outputs.len() != outputs.len() {
-        let (found, wanted) = (run.outputs.len(), outputs.len());
-        return Err(format!("{found} outputs, expected {wanted}"));
-    }
-    for (wanted, found) in outputs.iter().zip(&run.outputs) {
-        let comparison = compare(wanted, found, RTOL, ATOL);
-        if !comparison.ok {
-            return Err(comparison.to_string());
-        }
-    }
-    Ok(run)
+    common::lower(tool, module, &text)
 }
 
 /// Bytes that engines move, and of those the ones of tensors between groups that are written.
@@ -81,7 +48,7 @@ fn moved(machine: &MachineSummary) -> (u64, u64) {
 
 /// Lowers a network level by level and runs each; the account of the last.
 fn levels(tool: &Tool, folder: &Path, wanted: &[&str]) -> Result<MachineSummary, String> {
-    let (inputs, outputs) = (arrays(folder, "in"), arrays(folder, "out"));
+    let [inputs, outputs] = stored(folder);
     let import = || tir_translate::import_onnx(&folder.join("model.onnx")).map_err(|e| said(&e));
     let mut module = import()?;
     let mut last = None;
@@ -101,7 +68,7 @@ fn check(tool: &Tool, folder: &Path, wanted: &[&str]) -> Result<String, String> 
     if together.macs * 100 < together.all_macs.unwrap_or(0) * 99 {
         return Err(format!("{} multiply-adds on units only", together.macs));
     }
-    let (inputs, outputs) = (arrays(folder, "in"), arrays(folder, "out"));
+    let [inputs, outputs] = stored(folder);
     let module = tir_translate::import_onnx(&folder.join("model.onnx"));
     let mut module = module.map_err(|e| said(&e))?;
     lower(tool, &mut module, "accel", "fuse=false")?;

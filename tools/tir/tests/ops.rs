@@ -1,69 +1,17 @@
 //! Every small case of `test/e2e/ops` at loop, memref and accel level against ONNX Runtime's
 //! answer, as the pipelines lower it for one machine.
 
+mod common;
+
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tir::{Diagnostic, Ir, PassManager};
-use tir_data::{Array, compare, npy};
+use common::{arrays, lower, root, run, said};
 use tir_opt::Tool;
-
-const RTOL: f64 = 1e-3;
-const ATOL: f64 = 1e-4;
 
 /// What a level does not take by design: case, level, and what the error says.
 const NOT_TAKEN: [(&str, &str, &str); 0] = [];
-
-fn folder(name: &str) -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    root.join("test/e2e").join(name)
-}
-
-/// `CASE.in_0.npy`, `CASE.in_1.npy`, … as far as there are any.
-fn arrays(model: &Path, what: &str) -> Vec<Array> {
-    let paths = (0..).map(|k| model.with_extension(format!("{what}_{k}.npy")));
-    paths
-        .take_while(|p| p.exists())
-        .map(|p| npy::read(&p).unwrap())
-        .collect()
-}
-
-/// What went wrong, with the place it has.
-fn said(errors: &[Diagnostic]) -> String {
-    let Some(error) = errors.first() else {
-        return "fails without an error".to_string();
-    };
-    error.to_string()
-}
-
-/// Lowers and runs; what is wrong with it, if anything.
-fn level(
-    tool: &Tool,
-    module: &mut Ir,
-    level: &str,
-    inputs: &[Array],
-    outputs: &[Array],
-) -> Result<(), String> {
-    let machine = folder("machines/npu.tir");
-    let text = format!("to-{level}{{machine={}}}", machine.display());
-    let pipeline = tool.passes.parse(&text).map_err(|e| said(&e))?;
-    let report = PassManager::with(pipeline, Default::default()).run(module);
-    report.into_result().map_err(|e| said(&e))?;
-    tir::verify(module).map_err(|e| said(&e))?;
-    let run = tir_run::execute(module, inputs).map_err(|e| said(&e))?;
-    if run.outputs.len() != outputs.len() {
-        let (found, wanted) = (run.outputs.len(), outputs.len());
-        return Err(format!("{found} outputs, expected {wanted}"));
-    }
-    for (wanted, found) in outputs.iter().zip(&run.outputs) {
-        let comparison = compare(wanted, found, RTOL, ATOL);
-        if !comparison.ok {
-            return Err(comparison.to_string());
-        }
-    }
-    Ok(())
-}
 
 /// All levels of a case, each from the one before; what is wrong, with the level.
 fn levels(tool: &Tool, model: &Path) -> Vec<String> {
@@ -72,9 +20,14 @@ fn levels(tool: &Tool, model: &Path) -> Vec<String> {
         Ok(module) => module,
         Err(errors) => return vec![format!("{name}: {}", said(&errors))],
     };
-    let (inputs, outputs) = (arrays(model, "in"), arrays(model, "out"));
+    // `CASE.in_0.npy`, `CASE.in_1.npy`, …
+    let [inputs, outputs] =
+        ["in", "out"].map(|what| arrays(|k| model.with_extension(format!("{what}_{k}.npy"))));
+    let machine = root().join("test/e2e/machines/npu.tir");
     for at in ["loop", "memref", "accel"] {
-        let done = level(tool, &mut module, at, &inputs, &outputs);
+        let pipeline = format!("to-{at}{{machine={}}}", machine.display());
+        let done = lower(tool, &mut module, &pipeline);
+        let done = done.and_then(|()| run(&module, &inputs, &outputs).map(drop));
         let refused = NOT_TAKEN
             .iter()
             .find(|(case, l, _)| *case == name && *l == at);
@@ -92,7 +45,7 @@ fn levels(tool: &Tool, model: &Path) -> Vec<String> {
 
 #[test]
 fn single_ops_agree_at_every_level() {
-    let entries = std::fs::read_dir(folder("ops")).expect("the cases");
+    let entries = std::fs::read_dir(root().join("test/e2e/ops")).expect("the cases");
     let mut models: Vec<PathBuf> = entries
         .map(|e| e.expect("a file").path())
         .filter(|p| p.extension().is_some_and(|e| e == "onnx"))

@@ -122,6 +122,13 @@ impl Emit<'_> {
         units.collect()
     }
 
+    /// Where the unit's operand is in a tile: offsets that are values, all offsets, and sizes.
+    fn part(&self, b: &mut Builder<'_>, tile: &Tile, at: &At) -> (Vec<Value>, Vec<i64>, Vec<i64>) {
+        let (offsets, sizes) = self.place(b, tile, at);
+        let (values, numbers) = mixed(&offsets);
+        (values, numbers, sizes)
+    }
+
     /// The unit's operand in a tile.
     fn slice(&self, b: &mut Builder<'_>, tile: &Tile, source: Value, at: &At) -> Value {
         let shape = self.unit_shape(tile);
@@ -129,9 +136,8 @@ impl Emit<'_> {
         if whole.shape() == Some(&shape) {
             return source;
         }
-        let (offsets, static_sizes) = self.place(b, tile, at);
+        let (offsets, static_offsets, static_sizes) = self.part(b, tile, at);
         let static_strides = vec![1; static_sizes.len()];
-        let (offsets, static_offsets) = mixed(&offsets);
         b.add(ExtractSlice {
             source,
             offsets,
@@ -150,9 +156,8 @@ impl Emit<'_> {
         if whole == b.ty(source) {
             return source;
         }
-        let (offsets, static_sizes) = self.place(b, tile, at);
+        let (offsets, static_offsets, static_sizes) = self.part(b, tile, at);
         let static_strides = vec![1; static_sizes.len()];
-        let (offsets, static_offsets) = mixed(&offsets);
         b.add(InsertSlice {
             source,
             dest,

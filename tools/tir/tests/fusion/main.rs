@@ -1,6 +1,8 @@
 //! Fusion: random programs compute the same however they are grouped, and groups keep far memory's
 //! bytes away as `fuse-graph` says.
 
+#[path = "../common/mod.rs"]
+mod common;
 mod network;
 mod program;
 
@@ -8,9 +10,10 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use common::{lower, run, said};
 use program::Program;
-use tir::{Diagnostic, Ir, Name, PassManager, Type};
-use tir_data::{Array, compare};
+use tir::{Ir, Name, Type};
+use tir_data::Array;
 use tir_opt::Tool;
 
 /// Programs that are tried.
@@ -24,21 +27,6 @@ const GROUPINGS: [(&str, &str); 5] = [
     ("several results", "multi_output=true"),
     ("recomputed", "recompute=true multi_output=true"),
 ];
-
-fn said(errors: &[Diagnostic]) -> String {
-    let Some(error) = errors.first() else {
-        return "fails without an error".to_string();
-    };
-    let notes = error.notes.iter().map(|n| format!("; {}", n.message));
-    format!("{error}{}", notes.collect::<String>())
-}
-
-fn lower(tool: &Tool, module: &mut Ir, pipeline: &str) -> Result<(), String> {
-    let pipeline = tool.passes.parse(pipeline).map_err(|e| said(&e))?;
-    let report = PassManager::with(pipeline, Default::default()).run(module);
-    report.into_result().map_err(|e| said(&e))?;
-    tir::verify(module).map_err(|e| said(&e))
-}
 
 /// What is wrong with a program, if anything.
 fn wrong(tool: &Tool, machine: &str, program: &Program) -> Option<String> {
@@ -97,13 +85,7 @@ fn lowered(
         if level == "memref" {
             continue;
         }
-        let run = tir_run::execute(module, inputs).map_err(|e| at(said(&e)))?;
-        for (wanted, found) in expected.iter().zip(&run.outputs) {
-            let comparison = compare(wanted, found, 1e-3, 1e-4);
-            if !comparison.ok {
-                return Err(at(comparison.to_string()));
-            }
-        }
+        run(module, inputs, expected).map_err(at)?;
     }
     Ok(())
 }

@@ -1,0 +1,59 @@
+//! What tests of whole programs share: lowering, running, comparing.
+// Not every test needs all of it.
+#![allow(dead_code)]
+
+use std::path::{Path, PathBuf};
+
+use tir::{Diagnostic, Ir, PassManager};
+use tir_data::{Array, compare, npy};
+use tir_opt::Tool;
+use tir_run::Execution;
+
+const RTOL: f64 = 1e-3;
+const ATOL: f64 = 1e-4;
+
+/// The folder of the repository.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The arrays at `path(0)`, `path(1)`, … as far as there are any.
+pub fn arrays(path: impl Fn(usize) -> PathBuf) -> Vec<Array> {
+    let paths = (0..).map(path).take_while(|p| p.exists());
+    paths
+        .map(|p| npy::read(&p).unwrap_or_else(|e| panic!("{}: {e}", p.display())))
+        .collect()
+}
+
+/// What went wrong, with its place and its notes.
+pub fn said(errors: &[Diagnostic]) -> String {
+    let Some(error) = errors.first() else {
+        return "fails without an error".to_string();
+    };
+    let notes = error.notes.iter().map(|n| format!("; {}", n.message));
+    format!("{error}{}", notes.collect::<String>())
+}
+
+/// Runs a pipeline and verifies what it leaves.
+pub fn lower(tool: &Tool, module: &mut Ir, pipeline: &str) -> Result<(), String> {
+    let pipeline = tool.passes.parse(pipeline).map_err(|e| said(&e))?;
+    let report = PassManager::with(pipeline, Default::default()).run(module);
+    report.into_result().map_err(|e| said(&e))?;
+    tir::verify(module).map_err(|e| said(&e))
+}
+
+/// Runs a program and compares what it gives.
+pub fn run(module: &Ir, inputs: &[Array], outputs: &[Array]) -> Result<Execution, String> {
+    let run = tir_run::execute(module, inputs).map_err(|e| said(&e))?;
+    if run.outputs.len() != outputs.len() {
+        let (found, wanted) = (run.outputs.len(), outputs.len());
+        return Err(format!("{found} outputs, expected {wanted}"));
+    }
+    for (wanted, found) in outputs.iter().zip(&run.outputs) {
+        let comparison = compare(wanted, found, RTOL, ATOL);
+        if !comparison.ok {
+            return Err(comparison.to_string());
+        }
+    }
+    Ok(run)
+}

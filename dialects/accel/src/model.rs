@@ -1,6 +1,6 @@
 //! The description of a machine as the machine model takes it.
 
-use tir_accel_sim::{EngineSpec, MachineSpec, SpaceSpec, UnitSpec};
+use tir_machine::{EngineSpec, MachineSpec, SpaceSpec, UnitSpec};
 
 use crate::machine::MachineInfo;
 

@@ -1,7 +1,8 @@
-//! The dialect builtin: modules and casts between type systems.
+//! The dialects builtin (modules and casts between type systems) and rule (rewrite rules as text).
 #![forbid(unsafe_code)]
 
 mod ops;
+pub mod rule;
 
 pub use ops::{Module, UnrealizedConversionCast};
 

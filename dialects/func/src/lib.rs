@@ -1,7 +1,9 @@
-//! The dialect func: functions, calls, returns, as MLIR defines it.
+//! The dialects func and cf: functions, calls, returns, and branches between blocks, as MLIR defines
+//! them.
 #![forbid(unsafe_code)]
 
 mod asm;
+pub mod cf;
 mod eval;
 mod ops;
 

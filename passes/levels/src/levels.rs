@@ -1,12 +1,12 @@
 //! The pipelines `to-tensor`, `to-loop`, `to-memref`: each starts from any earlier level.
 
 use tir::{Alias, PassOptions, Pipeline, pass};
-use tir_accel_passes::{ExpandGeneric, InsertTokens, ScheduleTransfers};
 use tir_convert::bufferize::Bufferize;
 use tir_convert::{FuseElementwise, FuseGraph, GraphToTensor};
 use tir_egraph::Egraph;
 use tir_generic::{Canonicalize, ConstantFold, Cse};
-use tir_memory_passes::{CheckPlan, PlanMemory};
+use tir_memory::{CheckPlan, PlanMemory};
+use tir_schedule::{ExpandGeneric, InsertTokens, ScheduleTransfers};
 use tir_tile::{Tensorize, Tile};
 
 use crate::attach_machine::AttachMachine;

@@ -9,7 +9,7 @@ use tir_egraph_cli::{Options, run};
 fn files() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let folders = [
-        root.join("tools/tir-egraph/tests/data"),
+        root.join("tools/egraph-cli/tests/data"),
         root.join("../shared/data/extraction-gym"),
     ];
     let mut files: Vec<PathBuf> = Vec::new();

@@ -64,7 +64,7 @@ pub fn rules(options: &crate::Options) -> Result<String, Vec<Diagnostic>> {
     let set = tir::rule_file::rules_of(&options.rule_files)?;
     let disabled = options.disabled_rules.iter().cloned().collect();
     let patterns = set.finish(&disabled)?;
-    let module = tir_rule::module(patterns.rules());
+    let module = tir_builtin::rule::module(patterns.rules());
     Ok(tir_text::print(&module, &tir_text::PrintOptions::default()))
 }
 

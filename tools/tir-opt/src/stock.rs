@@ -11,13 +11,13 @@ pub const DIALECTS: &[&Dialect] = &[
     &tir_func::DIALECT,
     &tir_arith::DIALECT,
     &tir_math::DIALECT,
-    &tir_cf::DIALECT,
+    &tir_func::cf::DIALECT,
     &tir_graph::DIALECT,
     &tir_tensor::DIALECT,
     &tir_loop::DIALECT,
     &tir_memref::DIALECT,
     &tir_accel::DIALECT,
-    &tir_rule::DIALECT,
+    &tir_builtin::rule::DIALECT,
 ];
 
 /// The stock driver: all built-in dialects and passes.
@@ -28,7 +28,7 @@ pub fn stock() -> Tool {
         .passes(tir_convert::passes())
         .passes(tir_egraph::passes())
         .passes(tir_tile::passes())
-        .passes(tir_accel_passes::passes())
-        .passes(tir_memory_passes::passes())
+        .passes(tir_schedule::passes())
+        .passes(tir_memory::passes())
         .passes(tir_levels::passes())
 }

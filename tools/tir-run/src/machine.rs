@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::Serialize;
-use tir_accel_sim::Report;
+use tir_machine::Report;
 
 use crate::summary::grouped;
 

@@ -1,9 +1,9 @@
 //! What a run prints for people, and for programs.
 
-use tir_accel_sim::{
+use tir_data::{Array, compare};
+use tir_machine::{
     Bound, CauseReport, LabelReport, QueueReport, Report, SpaceReport, ThreadReport,
 };
-use tir_data::{Array, compare};
 use tir_run::{Compared, InputSummary, MachineSummary, Options, OutputSummary, Summary};
 
 fn report() -> Report {

@@ -18,5 +18,5 @@ pub fn load_dialects() {
     tir_builtin::TIR.load();
     tir_func::DIALECT.load();
     tir_graph::DIALECT.load();
-    tir_rule::DIALECT.load();
+    tir_builtin::rule::DIALECT.load();
 }

@@ -185,7 +185,7 @@ mod tests {
 
     fn messages(file: &str, text: &str) -> Vec<String> {
         let mut found = Vec::new();
-        let uses_graph = !["passes/packing", "passes/memory"]
+        let uses_graph = !["passes/memory/packing", "passes/memory"]
             .iter()
             .any(|p| file.starts_with(p));
         check_file(file, text, uses_graph, &mut found);
@@ -243,7 +243,7 @@ mod tests {
         ];
         for file in [
             "passes/memory/src/tile.rs",
-            "passes/packing/src/graph.rs",
+            "passes/memory/packing/src/graph.rs",
             "passes/convert/src/tensor_to_loop.rs",
         ] {
             assert_eq!(messages(file, text), expected);

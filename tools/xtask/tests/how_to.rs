@@ -201,7 +201,7 @@ fn pages_work_as_written() {
         let mut build = Command::new(cargo);
         build.args(["build", "--offline", "--quiet", "--target-dir"]);
         build.arg(&home).current_dir(&copy);
-        for package in ["tir-opt", "tir-filecheck", "tir-lit"] {
+        for package in ["tir-opt", "tir-filecheck", "cargo-lit"] {
             build.args(["--package", package]);
         }
         run(&format!("{page}: cargo build"), &mut build);

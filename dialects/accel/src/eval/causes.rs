@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use tir_accel_sim::{Access, BufferId, CauseReport};
+use tir_machine::{Access, BufferId, CauseReport};
 
 /// Which bytes of a buffer were moved in one direction.
 #[derive(Default)]

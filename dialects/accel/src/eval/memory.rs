@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use tir::interp::{Alloc, Buffer, Memory, Site, View};
 use tir::{Diagnostic, Failure, Name};
-use tir_accel_sim as sim;
+use tir_machine as sim;
 
 use super::causes::Causes;
 use crate::machine::MachineInfo;

@@ -13,7 +13,7 @@ use tir::interp::{Kind, View, dtype_of, failure};
 use tir::{
     Compiler, DYNAMIC, Data, Env, Failure, Ir, LowerToEval, MemRefType, Name, OpRef, Type, Value,
 };
-use tir_accel_sim as sim;
+use tir_machine as sim;
 use tir_tensor::eval::padding;
 
 pub use body::{Body, body};

@@ -2,7 +2,7 @@
 
 use tir::interp::Compiler;
 use tir::{Data, Env, Failure, LowerToEval, Name, OpRef, Value};
-use tir_accel_sim as sim;
+use tir_machine as sim;
 
 use super::MachineMemory;
 use crate::{Acquire, Release, Semaphore};

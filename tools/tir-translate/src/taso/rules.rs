@@ -18,9 +18,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use tir_builtin::rule::rule_op;
 use tir_core::{Diagnostic, Ir, LocFile, Name};
 use tir_rewrite::Kind;
-use tir_rule::rule_op;
 
 /// How rules are read.
 #[derive(Clone, Copy, Debug)]

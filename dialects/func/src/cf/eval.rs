@@ -2,7 +2,7 @@
 
 use tir::{Compiler, Failure, LowerToEval, OpRef};
 
-use crate::ops::{Assert, Br, CondBr};
+use super::ops::{Assert, Br, CondBr};
 
 impl LowerToEval for Br {
     fn lower<'m>(&self, _: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {

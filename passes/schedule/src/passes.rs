@@ -127,7 +127,7 @@ passes! {
             cx.count(&format!("bytes of @{}", p.space), p.plan.height as usize);
         }
         if self.print {
-            let text = tir_memory_passes::plan_memory::text(&done.planned);
+            let text = tir_memory::plan_memory::text(&done.planned);
             cx.remark(Diagnostic::remark(text.trim_end()).at(ir.loc(ir.root())));
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use tir_accel_sim::*;
+use tir_machine::*;
 
 /// Calls on strided tiles, as of a network of 300 million multiply-adds on a 16x16x16 unit.
 #[test]

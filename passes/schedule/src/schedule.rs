@@ -2,7 +2,7 @@
 
 use tir::{Attr, Diagnostic, Ir, Name, OpId};
 use tir_accel::MachineInfo;
-use tir_memory_passes::plan_memory::{NoPlan, Planned, plan_memory};
+use tir_memory::plan_memory::{NoPlan, Planned, plan_memory};
 use tir_memref::Alloc;
 
 use crate::insert_dma::InsertDma;

@@ -4,7 +4,7 @@
 use tir::{Diagnostic, Failure, Ir, OpId};
 use tir_accel::MachineInfo;
 use tir_accel::model::machine_spec;
-use tir_accel_sim as sim;
+use tir_machine as sim;
 
 use crate::stream::{Actor, Area, Event, Root, Sink, Stream};
 

@@ -1,6 +1,6 @@
 //! Each rule of the machine, on programs of a few operations.
 
-use tir_accel_sim::*;
+use tir_machine::*;
 
 /// A machine with two units and an engine each way, and what the tests do with it.
 struct Bench {

@@ -4,7 +4,7 @@
 //! a 16x16x16 unit, a vector unit and two engines. Rows of x arrive in a ring of four; sums and
 //! output rows are doubled; only `after` tokens order the queues.
 
-use tir_accel_sim::*;
+use tir_machine::*;
 
 const NO_EDGE: usize = 6;
 

@@ -5,8 +5,8 @@ use std::process::Command;
 
 use tir::{Attr, Ir, OpId, PassManager};
 use tir_accel::MachineInfo;
-use tir_accel_passes::dry_run::dry_run;
 use tir_memref::View;
+use tir_schedule::dry_run::dry_run;
 
 const LIMIT: u64 = 50_000_000;
 

@@ -5,12 +5,12 @@ use tir::interp::{Kind, Site};
 use tir::{Diagnostic, Interpreter, Ir, Loc, Name, OpId};
 use tir_accel::MachineInfo;
 use tir_accel::eval::MachineMemory;
-use tir_accel_passes::dry_run::dry_run;
-use tir_accel_passes::insert_dma::InsertDma;
-use tir_accel_passes::insert_tokens::InsertTokens;
-use tir_accel_passes::multi_buffer::MultiBuffer;
-use tir_memory_passes::check_plan::check_plan;
-use tir_memory_passes::plan_memory::plan_memory;
+use tir_memory::check_plan::check_plan;
+use tir_memory::plan_memory::plan_memory;
+use tir_schedule::dry_run::dry_run;
+use tir_schedule::insert_dma::InsertDma;
+use tir_schedule::insert_tokens::InsertTokens;
+use tir_schedule::multi_buffer::MultiBuffer;
 
 const LIMIT: u64 = 10_000_000;
 
@@ -28,7 +28,7 @@ fn load() -> Ir {
     }
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/../../test/passes/accel/walkthrough-memref.tir"
+        "/../../test/passes/schedule/walkthrough-memref.tir"
     );
     let text = std::fs::read_to_string(path).unwrap();
     tir_text::parse(
@@ -89,7 +89,7 @@ fn lower(depth: i64, ring: bool, sync: bool) -> (Ir, OpId, MachineInfo) {
     (module, slot, machine)
 }
 
-fn account(depth: i64, ring: bool, sync: bool) -> tir_accel_sim::Report {
+fn account(depth: i64, ring: bool, sync: bool) -> tir_machine::Report {
     let (module, slot, machine) = lower(depth, ring, sync);
     let ir = module.child(slot).unwrap();
     dry_run(ir, &machine, LIMIT).unwrap_or_else(|e| {
@@ -204,7 +204,7 @@ fn naive(x: &[f32], w: &[f32], b: &[f32]) -> Vec<f32> {
 fn run(
     module: &Ir,
     machine: Option<&MachineInfo>,
-) -> Result<(Vec<f32>, Option<tir_accel_sim::Report>), Vec<Diagnostic>> {
+) -> Result<(Vec<f32>, Option<tir_machine::Report>), Vec<Diagnostic>> {
     let (x, w, b) = (noise(16 * 324, 1), noise(32 * 144, 2), noise(32, 3));
     let mut interpreter = Interpreter::new(module);
     let env = &mut interpreter.env;
@@ -272,7 +272,7 @@ fn pruning_takes_out_what_was_put_in() {
     let (mut module, slot, machine) = lower(2, true, false);
     let ir = module.child_mut(slot).unwrap();
     assert_eq!(
-        tir_accel_passes::prune_edges::prune_edges(ir, &machine, LIMIT).unwrap(),
+        tir_schedule::prune_edges::prune_edges(ir, &machine, LIMIT).unwrap(),
         0
     );
     let all = edges(ir).len();
@@ -282,11 +282,11 @@ fn pruning_takes_out_what_was_put_in() {
         .into_iter()
         .filter(|op| ir.is::<tir_accel::Call>(*op))
         .collect();
-    let mut tokens = tir_accel_passes::edit::group(ir, calls[0], 1);
-    tokens.extend(tir_accel_passes::edit::group(ir, calls[1], 1));
+    let mut tokens = tir_schedule::edit::group(ir, calls[0], 1);
+    tokens.extend(tir_schedule::edit::group(ir, calls[1], 1));
     tokens.push(tokens[0]);
-    tir_accel_passes::edit::set_group(ir, calls[0], 1, &tokens);
-    let gone = tir_accel_passes::prune_edges::prune_edges(ir, &machine, LIMIT).unwrap();
+    tir_schedule::edit::set_group(ir, calls[0], 1, &tokens);
+    let gone = tir_schedule::prune_edges::prune_edges(ir, &machine, LIMIT).unwrap();
     assert_eq!((gone, edges(ir).len()), (2, all));
     verify(&module);
 }
@@ -297,13 +297,13 @@ fn what_does_not_fit_says_who_holds_what() {
     let machine = MachineInfo::attached(&module).unwrap();
     let slot = function(&module);
     let ir = module.child_mut(slot).unwrap();
-    let schedule = tir_accel_passes::schedule::Schedule {
+    let schedule = tir_schedule::schedule::Schedule {
         depth: 4,
         ring: true,
         tries: 32,
     };
     let done = schedule.apply(ir, &machine).unwrap();
-    println!("{}", tir_memory_passes::plan_memory::text(&done.planned));
+    println!("{}", tir_memory::plan_memory::text(&done.planned));
     assert!(done.retries > 0 && done.planned[0].plan.height <= 32_768);
 
     let mut small = machine.clone();

@@ -1,6 +1,4 @@
 //! The dialect rule: rewrite rules as text, for `--rules=FILE` and `--list-rules`.
-#![forbid(unsafe_code)]
-
 use std::sync::Arc;
 
 use tir::rewrite::Kind;

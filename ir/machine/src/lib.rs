@@ -23,7 +23,7 @@
 //! the traffic of units (their cycle formulas contain it) are not modelled.
 //!
 //! ```
-//! use tir_accel_sim::*;
+//! use tir_machine::*;
 //!
 //! let spec = MachineSpec {
 //!     spaces: vec![SpaceSpec::new("dram", 4096, 64, 8), SpaceSpec::new("spm", 1024, 64, 64)],

@@ -7,8 +7,8 @@ use tir::{
 use tir_tensor::{Generic, Yield};
 
 pass! {
-    /// Merges an elementwise `tensor.generic` into the only one that uses it, if that is elementwise
-    /// on the same domain.
+    /// Fuses an elementwise `tensor.generic` into its only user if that is elementwise over the
+    /// same iteration domain.
     pub struct FuseElementwise = "fuse-elementwise" {}
 }
 

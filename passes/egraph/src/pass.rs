@@ -23,44 +23,46 @@ use crate::report;
 use crate::saturate::Limits;
 
 pass! {
-    /// Rewrites the ops without effects of each block to the cheapest equal program that the rules
-    /// of the loaded dialects reach, by the cost of the attached machine.
-    ///
-    /// The result is never dearer than the input, nor than what the greedy driver makes of it, in
-    /// any layout; at equal cost the input stays as it is.
+    /// Optimizes the side-effect-free ops of each block by equality saturation with the rules of
+    /// the loaded dialects, and extracts the cheapest program for the attached machine.
+    /// The result never costs more than the input, nor than the result of greedy rewriting, in any
+    /// layout; at equal cost the input is kept.
     pub struct Egraph = "egraph" {
-        /// Run on any machine, not only where layouts count: where short runs of bytes are dear.
+        /// Run for every machine, not only for those where layouts matter (DMA granule above 4
+        /// bytes).
         pub always: bool = true,
-        /// Files of rules to use besides those of the dialects and of `--rules`.
+        /// Rule files to load in addition to the rules of the dialects and `--rules`.
         pub rules: Vec<String> = Vec::new(),
-        /// Names of rules to leave out, besides those of `--disable-rule`.
+        /// Rules to disable, in addition to `--disable-rule`.
         pub disable: Vec<String> = Vec::new(),
-        /// Rounds over all rules.
+        /// Maximum number of saturation iterations.
         pub iterations: usize = 12,
-        /// E-nodes of a block.
+        /// Maximum number of e-nodes per block.
         pub nodes: usize = 20000,
-        /// Matches of a rule in a round; a rule that has more rests for a while.
+        /// Match limit of a rule per iteration; a rule that exceeds it is banned for some
+        /// iterations.
         pub matches: usize = 1000,
-        /// Rounds in which rules with several roots take part.
+        /// Number of iterations in which multi-pattern rules (several roots) are applied.
         pub joint_iterations: usize = 4,
-        /// Places of a rule with several roots that an e-class takes part in, in a round.
+        /// Maximum number of matches of a multi-pattern rule per e-class and iteration.
         pub partners: usize = 2,
-        /// Elements of a constant that is computed in the e-graph; larger ones are left to
+        /// Maximum number of elements of a constant folded in the e-graph; larger ones are left to
         /// `constant-fold`.
         pub fold_elements: usize = 1024,
-        /// Layouts to compute in, `NHWC` or `NCHW16c`; none for those that the machine asks for. A
-        /// plain one, `NCHW`, for no other.
+        /// Layouts to consider, such as `NHWC` or `NCHW16c`; empty: those that the machine's
+        /// intrinsics ask for; `NCHW`: no other layout.
         pub layouts: Vec<String> = Vec::new(),
-        /// Steps of search of the extraction.
+        /// Maximum number of search steps of the extraction.
         pub steps: u64 = 20000000,
-        /// Tell classes, nodes, rules that fired, and costs of each root before and after.
+        /// Print the number of e-classes and e-nodes, the rules applied, and the cost of each root
+        /// before and after.
         pub print: bool = false,
-        /// A file for the proof that what is chosen equals the input, as a list of rule
-        /// applications that `replay` does again; `-` to tell it.
+        /// File for the explanation: the rule applications that turn the input into the result, as
+        /// `replay` reads them; `-`: print it.
         pub explain: Option<String> = None,
-        /// A file for the e-graph as DOT: the classes that are computed, what is chosen marked.
+        /// File for the e-graph in DOT, with the extracted e-nodes marked.
         pub dot: Option<String> = None,
-        /// A file for the e-graph as JSON, as extraction-gym and `tir-egraph --extract` read it.
+        /// File for the e-graph in the JSON format of extraction-gym and `tir-egraph --extract`.
         pub json: Option<String> = None,
     }
 }

@@ -8,16 +8,16 @@ use crate::proof::replay::replay;
 use crate::proof::text::{Written, read};
 
 pass! {
-    /// Applies the steps of a proof that `egraph{explain=FILE}` wrote to the program it was written
-    /// for, one after another, by the rules themselves.
+    /// Replays an explanation written by `egraph{explain=FILE}`: applies its rewrite steps to the
+    /// program it was written for, with the rules themselves.
     ///
     /// What comes out is the program that `egraph` chose, up to the order of ops and equal ones. A
     /// step that does not apply, or a result that does not follow from the steps, is an error at its
     /// line.
     pub struct Replay = "replay" {
-        /// The file with the proofs.
+        /// File with the explanations.
         pub file: String = String::new(),
-        /// Files of rules to use besides those of the dialects and of `--rules`.
+        /// Rule files to load in addition to the rules of the dialects and `--rules`.
         pub rules: Vec<String> = Vec::new(),
     }
 }

@@ -5,19 +5,18 @@ use tir::rule_file::rules;
 use tir::{Diagnostic, Greedy, Ir, Pass, PassCx, PassResult, Patterns, pass};
 
 pass! {
-    /// Brings ops into their canonical form: folds, rules and patterns of all loaded dialects.
+    /// Canonicalizes ops: applies the folders, rules and patterns of all loaded dialects greedily.
     ///
     /// Unused ops without effects and unreachable blocks go as well; constants move to the head
     /// of the function, one of a kind. Runs on the isolated op and on all below it.
     pub struct Canonicalize = "canonicalize" {
-        /// How often each function is looked at as a whole.
+        /// Maximum number of iterations over each function.
         pub max_iterations: usize = 10,
-        /// How many folds and rewrites there may be in a function; none for 64 for each of its
-        /// ops, and 4096 more.
+        /// Maximum number of folds and rewrites per function; none: 4096 plus 64 per op.
         pub max_rewrites: Option<usize> = None,
-        /// Names of rules and patterns to leave out, besides those of `--disable-rule`.
+        /// Rules and patterns to disable, in addition to `--disable-rule`.
         pub disable: Vec<String> = Vec::new(),
-        /// Files of rules to use besides those of the dialects and of `--rules`.
+        /// Rule files to load in addition to the rules of the dialects and `--rules`.
         pub rules: Vec<String> = Vec::new(),
     }
 }

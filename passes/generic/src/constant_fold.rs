@@ -10,15 +10,15 @@ use tir::{
 use crate::canonicalize::greedily;
 
 pass! {
-    /// Folds ops whose results are known, without any rules or patterns: by their folds, and by
-    /// evaluating those without effects whose operands are all constant tensors.
+    /// Folds ops with constant results, by their folders and by evaluating side-effect-free ops on
+    /// constant tensors; applies no rewrite patterns.
     pub struct ConstantFold = "constant-fold" {
-        /// Evaluate ops, besides what folds.
+        /// Evaluate ops on constant tensors, in addition to folding.
         pub evaluate: bool = true,
-        /// A result that has more elements than this many times those of the operands, and than
-        /// `small`, is not evaluated.
+        /// Maximum growth: a result with more elements than this factor times those of the operands
+        /// is not evaluated unless `small` allows it.
         pub growth: usize = 16,
-        /// Elements of a result that is evaluated however few the operands have.
+        /// Maximum number of elements of a result that is evaluated whatever its growth.
         pub small: usize = 4096,
     }
 }

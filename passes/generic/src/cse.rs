@@ -5,12 +5,13 @@ use tir::rewrite::{hash_op, ops_are_equal};
 use tir::{Dominance, Ir, OpId, Pass, PassCx, PassResult, RegionId, Traits, Value, pass};
 
 pass! {
-    /// Replaces an op without effects by an equal one that dominates it.
+    /// Eliminates common subexpressions: replaces a side-effect-free op by an equal one that
+    /// dominates it.
     ///
     /// Equal are ops of one name with equal attributes, operands, result types and regions;
     /// operands of commutative ops may be swapped.
     pub struct Cse = "cse" {
-        /// Names of ops that stay apart though they are equal: storage that is written later.
+        /// Names of ops that are never merged, such as allocations that are written later.
         pub keep: Vec<String> = Vec::new(),
     }
 }

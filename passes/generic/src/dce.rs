@@ -6,7 +6,7 @@ use tir::rewrite::{drop_passed, erase_unreachable, passed_operands};
 use tir::{BlockId, Definition, Ir, OpId, Pass, PassCx, PassResult, RegionId, Value, pass};
 
 pass! {
-    /// Erases unused ops without effects, unreachable blocks and unused block arguments.
+    /// Erases dead ops without side effects, unreachable blocks and dead block arguments.
     ///
     /// An op is needed if it has effects, or if a needed op uses a result of it; so ops that only
     /// use each other, also around a loop of blocks, go together.

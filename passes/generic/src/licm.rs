@@ -4,7 +4,7 @@ use tir::rewrite::interfaces::Loop;
 use tir::{At, Definition, Ir, OpId, Pass, PassCx, PassResult, Traits, Value, pass};
 
 pass! {
-    /// Moves ops without effects before the loop whose every turn would compute the same.
+    /// Hoists loop-invariant ops without side effects out of loops.
     ///
     /// Which regions are loop bodies is what ops say by the interface `Loop`.
     pub struct Licm = "licm" {}

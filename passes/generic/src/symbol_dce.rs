@@ -8,7 +8,7 @@ use tir::{
 };
 
 pass! {
-    /// Erases private symbols that nothing needed refers to.
+    /// Erases private symbols that are not referenced from live ops.
     ///
     /// Needed are public symbols, ops that are no symbols, and what these refer to; so private
     /// functions that only call each other go together.

@@ -6,12 +6,12 @@ use tir::{At, Diagnostic, Ir, Loc, Name, Pass, PassCx, PassResult, pass, verify}
 use tir_accel::MachineInfo;
 
 pass! {
-    /// Embeds a copy of a machine file in the module, so that text and reproducers stand alone.
+    /// Embeds a machine file in the module, so that the module is self-contained.
     ///
     /// A module has one machine: attaching an equal one again does nothing, another one is an
     /// error.
     pub struct AttachMachine = "attach-machine" on "builtin.module" {
-        /// The machine file; nothing is attached if it is absent.
+        /// Machine file; none: attach nothing.
         pub file: Option<String> = None,
     }
 }

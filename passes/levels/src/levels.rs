@@ -17,14 +17,14 @@ macro_rules! level {
         pass! {
             $(#[doc = $doc])*
             pub struct $name = $text on "builtin.module" {
-                /// The machine file to attach, unless it has been done.
+                /// Machine file to attach, unless the module has a machine.
                 pub machine: Option<String> = None,
-                /// Choose algebra and layouts in an e-graph first; `none`: on machines where short
-                /// runs of bytes are dear.
+                /// Run `egraph` first to choose algebra and layouts; none: only for machines where
+                /// layouts matter (DMA granule above 4 bytes).
                 pub egraph: Option<bool> = None,
-                /// Let operators run together; without, each is a group of its own.
+                /// Fuse operators; if false, each operator is its own group.
                 pub fuse: bool = true,
-                /// Let a group have several results.
+                /// Allow fusion groups with several results.
                 pub multi_output: bool = false,
                 $($own)*
             }
@@ -33,34 +33,36 @@ macro_rules! level {
 }
 
 level! {
-    /// Lowers to tensor level: groups of graph ops become index expressions.
+    /// Lowers to tensor level: fused groups of graph ops become `tensor.generic`.
     ///
     /// Passes that other dialects registered for their ops on whole tensors run where graph ops
     /// are lowered.
     ToTensor = "to-tensor" {}
 }
 level! {
-    /// Lowers to loop level: tiles that fit the near space, calls of the machine's units.
+    /// Lowers to loop level: loops over tiles that fit the near memory, calls of the machine's
+    /// intrinsics.
     ToLoop = "to-loop" {
-        /// Slots of every buffer of a loop that tiles leave room for.
+        /// Multi-buffering depth that tile sizes leave room for: slots per loop buffer.
         pub depth: i64 = 2,
     }
 }
 level! {
     /// Lowers to memref level: buffers in the machine's memory spaces.
     ToMemref = "to-memref" {
-        /// Slots of every buffer of a loop that tiles leave room for.
+        /// Multi-buffering depth that tile sizes leave room for: slots per loop buffer.
         pub depth: i64 = 2,
     }
 }
 level! {
-    /// Lowers to accel level: transfers, tokens between queues, planned offsets.
+    /// Lowers to accel level: asynchronous DMA transfers, tokens between queues, planned buffer
+    /// offsets.
     ToAccel = "to-accel" {
-        /// Slots of a buffer of an iteration, to begin with.
+        /// Multi-buffering depth to start from: slots per loop buffer.
         pub depth: i64 = 2,
-        /// Make windows that slide rings.
+        /// Use ring buffers for sliding windows.
         pub ring: bool = true,
-        /// The thread waits for each start at once.
+        /// Wait for each transfer and call right after it is started.
         pub sync: bool = false,
     }
 }

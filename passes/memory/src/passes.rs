@@ -7,27 +7,28 @@ use crate::liveness::{liveness, text};
 use crate::plan_memory::{self, problem};
 
 pass! {
-    /// Gives every buffer an offset in one allocation of bytes for each space.
+    /// Assigns every buffer an offset in one arena per memory space.
     pub struct PlanMemory = "plan-memory" on "func.func" {
-        /// Tell the plan: offsets, height, and the largest live set.
+        /// Print the plan: offsets, arena size, and the largest live set.
         pub print: bool = false,
     }
 }
 
 pass! {
-    /// Checks that planned buffers that live at the same time do not overlap, with nothing of the planner's.
+    /// Checks, independently of the planner, that buffers with overlapping live ranges do not
+    /// overlap in memory.
     pub struct CheckPlan = "check-plan" on "func.func" {}
 }
 
 pass! {
-    /// Tells which buffers live when, by space.
+    /// Prints the live ranges of buffers by memory space.
     pub struct PrintLiveness = "print-liveness" on "func.func" {}
 }
 
 pass! {
-    /// Tells which buffers live at the same time, by space.
+    /// Prints the interference graph of buffers by memory space.
     pub struct PrintInterference = "print-interference" on "func.func" {
-        /// `text` or `dot`.
+        /// Output format: `text` or `dot`.
         pub format: String = "text".to_string(),
     }
 }

@@ -6,75 +6,78 @@ use tir_accel::{AttachedMachine, MachineInfo};
 use crate::schedule::{Schedule, unmark};
 
 pass! {
-    /// Makes the buffer of an iteration a slot of one buffer before all loops, and rings of windows that slide.
+    /// Multi-buffers loops: hoists the buffer of an iteration as one with several slots; sliding
+    /// windows become ring buffers.
     pub struct MultiBuffer = "multi-buffer" on "func.func" {
-        /// Slots of a buffer of an iteration.
+        /// Multi-buffering depth: slots per loop buffer.
         pub depth: i64 = 2,
-        /// Make windows that slide rings.
+        /// Use ring buffers for sliding windows.
         pub ring: bool = true,
     }
 }
 pass! {
-    /// Starts on an engine what crosses memory spaces, loads ahead of the iteration that uses them.
+    /// Converts copies between memory spaces to DMA transfers; loads are prefetched ahead of the
+    /// iteration that uses them.
     pub struct InsertDma = "insert-dma" on "func.func" {
-        /// Start loads ahead.
+        /// Prefetch loads.
         pub prefetch: bool = true,
     }
 }
 pass! {
-    /// Rotates buffers and inserts transfers, with fewer slots until `plan-memory` will fit.
+    /// Runs `multi-buffer` and `insert-dma`, with fewer slots per buffer until `plan-memory` will
+    /// fit.
     ///
     /// It is `multi-buffer` and `insert-dma`. Where the buffers do not fit, the largest one of the
     /// peak that has several slots gets one less.
     pub struct ScheduleTransfers = "schedule-transfers" on "func.func" {
-        /// Slots of a buffer of an iteration, to begin with.
+        /// Multi-buffering depth to start from: slots per loop buffer.
         pub depth: i64 = 2,
-        /// Make windows that slide rings.
+        /// Use ring buffers for sliding windows.
         pub ring: bool = true,
-        /// Plans that are tried at most.
+        /// Maximum number of memory plans to try.
         pub tries: usize = 32,
-        /// Tell the plan: offsets, height, and the largest live set.
+        /// Print the plan: offsets, arena size, and the largest live set.
         pub print: bool = false,
     }
 }
 pass! {
-    /// Orders the queues with tokens, and lets the thread wait where it must.
-    ///
-    /// A run of the command stream, without data, shows which hazards no order fulfils; each edge
-    /// is needed by one.
+    /// Orders the queues with tokens and waits so that every dependence holds.
+    /// The command stream is executed without data to find the hazards that no order covers yet;
+    /// each token or wait covers one.
     pub struct InsertTokens = "insert-tokens" on "func.func" {
-        /// Wait for each start at once.
+        /// Wait for each transfer and call right after it is started.
         pub sync: bool = false,
-        /// Take out edges that others imply.
+        /// Remove dependence edges that others imply.
         pub prune: bool = true,
-        /// Steps of the stream that are looked at; beyond, the thread waits for each start.
+        /// Maximum number of executed steps; beyond it, `sync` is used.
         pub limit: u64 = 50_000_000,
     }
 }
 pass! {
-    /// Takes out operands of waits that the rest of the order implies.
+    /// Removes wait operands that other dependences imply.
     pub struct PruneEdges = "prune-edges" on "func.func" {
-        /// Steps of the stream that are looked at; a longer one is an error.
+        /// Maximum number of executed steps; more are an error.
         pub limit: u64 = 50_000_000,
     }
 }
 pass! {
-    /// Expands what no unit or engine takes to loops of loads and stores.
+    /// Lowers ops that no unit or engine takes to loops of loads and stores.
     pub struct ExpandGeneric = "expand-generic" on "func.func" {}
 }
 pass! {
-    /// Runs the command stream on the machine model without data, and tells the account.
+    /// Runs the command stream on the machine model without data and prints cycles, stalls and
+    /// traffic.
     pub struct DryRun = "dry-run" on "func.func" {
-        /// Steps of the stream; a longer one is an error.
+        /// Maximum number of executed steps; more are an error.
         pub limit: u64 = 50_000_000,
-        /// Tell the account.
+        /// Print the report of cycles, stalls and traffic.
         pub print: bool = true,
     }
 }
 pass! {
-    /// Checks that each operand of a wait is needed: without it a run on the machine model fails.
+    /// Checks that each wait operand is needed: that the machine model finds a race without it.
     pub struct CheckEdges = "check-edges" on "func.func" {
-        /// Steps of the stream; a longer one is an error.
+        /// Maximum number of executed steps; more are an error.
         pub limit: u64 = 50_000_000,
     }
 }

@@ -6,22 +6,22 @@ use tir_accel::AttachedMachine;
 use crate::plan::{Budget, Target};
 
 pass! {
-    /// Cuts every group of a function into tiles that fit the near space of the attached machine.
+    /// Tiles every fused group of a function to fit the near memory of the attached machine.
     ///
     /// The layout of each tile is the one a unit of the machine wants; of all divisions that fit,
     /// the one with the fewest estimated cycles is taken. What no unit takes is tiled too.
     pub struct Tile = "tile" on "func.func" {
-        /// Slots of every buffer of a loop that tiles leave room for.
+        /// Multi-buffering depth that tile sizes leave room for: slots per loop buffer.
         pub depth: i64 = 2,
-        /// Bytes of near memory to use; the size of the space if absent.
+        /// Near memory to use, in bytes; none: the size of the space.
         pub bytes: Option<i64> = None,
-        /// Plans that are estimated at most for one group.
+        /// Maximum number of tilings estimated per group.
         pub max_plans: usize = 4096,
     }
 }
 
 pass! {
-    /// Puts calls of the machine's intrinsics in place of generics that compute the same.
+    /// Replaces generics by calls of machine intrinsics that compute the same.
     pub struct Tensorize = "tensorize" on "func.func" {}
 }
 

@@ -15,31 +15,31 @@ macro_rules! say {
     ($($arg:tt)*) => { say_part(&(format!($($arg)*) + "\n")) };
 }
 
-/// Run the lit suites: files with RUN lines below `test`.
+/// Runs lit test suites: files with RUN lines.
 #[derive(Parser, Debug)]
 #[command(name = "cargo lit", bin_name = "cargo lit", version)]
 struct Cli {
-    /// Files and directories, from the workspace's root (default: test).
+    /// Test files and directories, relative to the workspace root (default: test).
     paths: Vec<PathBuf>,
-    /// Tests run at one time (default: one per core).
+    /// Number of tests to run in parallel (default: one per core).
     #[arg(short, long, value_name = "N")]
     jobs: Option<usize>,
-    /// Only tests whose name matches.
+    /// Run only tests whose name matches.
     #[arg(long, value_name = "REGEX")]
     filter: Option<String>,
-    /// A line for every test.
+    /// Print the result of every test.
     #[arg(short, long)]
     verbose: bool,
-    /// List the slowest tests.
+    /// Print the slowest tests.
     #[arg(long)]
     time: bool,
-    /// Seconds a test may take.
+    /// Timeout of a test in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     timeout: u64,
-    /// Write the results.
+    /// Write the results as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Suffixes of test files.
+    /// Suffixes of test files, comma-separated.
     #[arg(
         long,
         value_name = "SUFFIX",
@@ -47,25 +47,25 @@ struct Cli {
         default_value = "tir"
     )]
     suffix: Vec<String>,
-    /// Define %{NAME}.
+    /// Define the substitution %{NAME}.
     #[arg(long, value_name = "NAME=VALUE")]
     subst: Vec<String>,
     /// Add a feature for REQUIRES, UNSUPPORTED and XFAIL.
     #[arg(long, value_name = "NAME")]
     feature: Vec<String>,
-    /// Look for programs here first.
+    /// Directory to search for programs first.
     #[arg(long, value_name = "DIR")]
     tools: Vec<PathBuf>,
-    /// Where commands run and paths start (default: the workspace's root).
+    /// Root of test paths and working directory of commands (default: the workspace root).
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
-    /// Do not build the tools first.
+    /// Do not build the programs that the tests use.
     #[arg(long)]
     no_build: bool,
-    /// Do not check that files survive reading and printing.
+    /// Do not check that test files round-trip through the parser and printer.
     #[arg(long)]
     no_round_trip: bool,
-    /// Only list the tests.
+    /// List the tests without running them.
     #[arg(long)]
     list: bool,
 }

@@ -8,22 +8,22 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use tir::Sources;
 
-/// What to compile, for what, and what to compare with.
+/// Input, machine and expected outputs.
 #[derive(clap::Args)]
 pub struct Options {
-    /// The network.
+    /// ONNX model.
     #[arg(value_name = "MODEL.onnx")]
     model: PathBuf,
-    /// The machine file.
+    /// Machine file.
     #[arg(long, value_name = "FILE.tir")]
     machine: PathBuf,
-    /// Where the program of each level goes; target/tir/MODEL if absent.
+    /// Output directory [default: target/tir/MODEL].
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// The next input of the network; random ones if absent.
+    /// File with the next input of the network; random values if absent.
     #[arg(long, value_name = "K.npy")]
     input: Vec<PathBuf>,
-    /// What the next output should be.
+    /// File with the expected value of the next output.
     #[arg(long, value_name = "K.npy")]
     compare: Vec<PathBuf>,
     /// Relative tolerance.
@@ -32,7 +32,7 @@ pub struct Options {
     /// Absolute tolerance.
     #[arg(long, value_name = "A", default_value_t = 1e-4)]
     atol: f64,
-    /// Slots of every buffer of a loop: 1 waits for each transfer, 2 hides them.
+    /// Multi-buffering depth: slots per loop buffer; 1 waits for each transfer, 2 overlaps them.
     #[arg(long, default_value_t = 2)]
     depth: i64,
 }

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Brings networks to machines whose memory is managed by hand.
+/// Compiles networks for machines with explicitly managed memory.
 #[derive(Parser)]
 #[command(name = "tir", max_term_width = 100)]
 struct Cli {
@@ -18,10 +18,9 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Compile an ONNX network for a machine; run every level and compare it.
-    ///
-    /// Each level's program is left as text in the folder of --out. Exit code: 0 if all went well,
-    /// 1 if a level failed or an output differs, 2 for a wrong command line.
+    /// Compile an ONNX network for a machine; execute and compare every level.
+    /// The program of each level is written as text to the directory of --out. Exit code: 0 on
+    /// success, 1 if a level failed or an output differs, 2 on a wrong command line.
     Compile(compile::Options),
 }
 

@@ -11,28 +11,27 @@ use tir_extraction::{dot, solve};
 use crate::gym::{explain, read};
 use crate::{Report, is_acyclic};
 
-/// Extracts the cheapest acyclic graph from an e-graph: each chosen node is paid once, over all
-/// roots together. Prints its cost and a bound that no choice is below.
-///
-/// Exit code: 0 if all went well, 1 if the file is malformed or a root has no finite derivation, 2
-/// for a wrong command line.
+/// Extracts the cheapest acyclic program from an e-graph: the cost of a shared e-node counts once
+/// over all roots (DAG cost). Prints the cost and a lower bound.
+/// Exit code: 0 on success, 1 if the file is malformed or a root has no finite derivation, 2 on a
+/// wrong command line.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "tir-egraph", max_term_width = 100)]
 pub struct Options {
-    /// The e-graph, in the JSON of egraph-serialize, as extraction-gym has it.
+    /// E-graph in the JSON format of egraph-serialize and extraction-gym.
     #[arg(long, value_name = "FILE.json")]
     pub extract: PathBuf,
-    /// Seconds after which the best choice so far is the answer.
+    /// Time limit in seconds; the best extraction so far is the result.
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub time_limit: Option<Duration>,
-    /// Steps of search after which the best choice so far is the answer; the same answer every
-    /// time. [default: none with --time-limit, else 50000000]
+    /// Maximum number of search steps (deterministic); the best extraction so far is the result.
+    /// [default: none with --time-limit, else 50000000]
     #[arg(long, value_name = "N")]
     pub max_steps: Option<u64>,
-    /// Write the report and the choice.
+    /// Write the report and the extracted e-nodes as JSON.
     #[arg(long, value_name = "FILE.json")]
     pub json: Option<PathBuf>,
-    /// Write the classes that are computed, for Graphviz.
+    /// Write the extracted program in DOT.
     #[arg(long, value_name = "FILE.dot")]
     pub dot: Option<PathBuf>,
 }

@@ -15,7 +15,7 @@ pub struct Outcome {
     pub stderr: String,
 }
 
-/// Match a program's output against the CHECK lines of a file.
+/// Pattern matching file verifier: matches an input against the CHECK lines of a file.
 #[derive(Parser, Debug)]
 #[command(
     name = "filecheck",
@@ -23,12 +23,12 @@ pub struct Outcome {
     args_override_self = true
 )]
 struct Cli {
-    /// The file that holds the CHECK lines.
+    /// File with the CHECK lines.
     check_file: Option<String>,
     /// File to check; standard input when absent or `-`.
     #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
     input_file: Option<String>,
-    /// Prefix of directives (default CHECK); may be repeated, may hold commas.
+    /// Prefixes of check directives, comma-separated (default CHECK).
     #[arg(
         long,
         visible_alias = "check-prefixes",
@@ -36,49 +36,49 @@ struct Cli {
         allow_hyphen_values = true
     )]
     check_prefix: Vec<String>,
-    /// Prefixes whose directives are comments (default COM,RUN).
+    /// Prefixes of comment directives (default COM,RUN).
     #[arg(long, value_name = "PREFIX", allow_hyphen_values = true)]
     comment_prefixes: Vec<String>,
-    /// A pattern that must not occur between matches.
+    /// Pattern that must not match between matches.
     #[arg(long, value_name = "PATTERN", allow_hyphen_values = true)]
     implicit_check_not: Vec<String>,
     /// Define a variable: NAME=VALUE, or #NAME=EXPR.
     #[arg(short = 'D', value_name = "DEF", allow_hyphen_values = true)]
     define: Vec<String>,
-    /// A match must cover its whole line, blanks around it aside.
+    /// Require each match to cover its whole line, except surrounding whitespace.
     #[arg(long)]
     match_full_lines: bool,
-    /// Keep runs of blanks as they are.
+    /// Do not treat all horizontal whitespace as equivalent.
     #[arg(long)]
     strict_whitespace: bool,
-    /// Match ASCII letters in either case.
+    /// Use case-insensitive matching.
     #[arg(long)]
     ignore_case: bool,
-    /// An empty input is no error.
+    /// Allow the input to be empty.
     #[arg(long)]
     allow_empty: bool,
-    /// A named prefix may be unused.
+    /// Allow prefixes to be specified but not used.
     #[arg(long)]
     allow_unused_prefixes: bool,
-    /// Forget variables without `$` at each CHECK-LABEL.
+    /// Clear variables whose name does not start with `$` at each CHECK-LABEL.
     #[arg(long)]
     enable_var_scope: bool,
-    /// Matches of one CHECK-DAG group may overlap.
+    /// Allow matches of a CHECK-DAG group to overlap.
     #[arg(long)]
     allow_deprecated_dag_overlap: bool,
-    /// Show the input: help, always, fail (around the failure) or never.
+    /// When to dump the input, annotated: help, always, fail or never.
     #[arg(long, value_name = "WHEN", default_value = "fail")]
     dump_input: Vec<String>,
-    /// Input lines shown after the place where the scan started.
+    /// Number of input lines to show around an annotation.
     #[arg(long, value_name = "N", default_value_t = 5)]
     dump_input_context: usize,
     /// Accepted and ignored.
     #[arg(long, value_name = "KIND")]
     dump_input_filter: Option<String>,
-    /// Use colours.
+    /// Use colors in output.
     #[arg(long)]
     color: bool,
-    /// List each match.
+    /// Print the successful matches.
     #[arg(short, long = "vv", visible_alias = "v")]
     verbose: bool,
     /// Show this help.

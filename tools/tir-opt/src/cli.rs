@@ -89,14 +89,14 @@ const CHECK_TRIES: &str = "20000";
 const CHECK_SEED: &str = "1";
 
 const INPUT: &str = "Input and output";
-const CHECKS: &str = "Checks";
+const CHECKS: &str = "Verification";
 const PRINTING: &str = "Printing";
-const RUNNING: &str = "Running passes";
+const RUNNING: &str = "Pass manager";
 const LIMITS: &str = "Limits";
-const LISTS: &str = "Lists";
-const RULES: &str = "Tests of rules";
-const PASSES: &str = "Passes, in the order given";
-const PIPELINES: &str = "Pipelines, in the order given";
+const LISTS: &str = "Listings";
+const RULES: &str = "Testing rewrite rules";
+const PASSES: &str = "Passes, run in the order given";
+const PIPELINES: &str = "Pass pipelines, run in the order given";
 
 fn flag(name: &'static str, help: &'static str) -> Arg {
     Arg::new(name)
@@ -115,21 +115,21 @@ pub fn command(tool: &Tool) -> Command {
         .disable_version_flag(true)
         .max_term_width(100)
         .after_help(
-            "Limits of a pass, as on its rewrites, are options of the pass.\n\
-             Exit code: 0 if all went well, 1 if the input \
-             was refused or a pass failed,\n2 for a wrong command line.\n",
+            "Limits of a pass, such as its number of rewrites, are options of the pass.\n\
+             Exit code: 0 on success, 1 if the input is invalid or a pass failed,\n\
+             2 on a wrong command line.\n",
         )
         .next_help_heading(INPUT)
         .arg(
             Arg::new("input")
                 .default_value("-")
-                .help("The .tir file; - is standard input"),
+                .help("Input file; - is standard input"),
         )
         .arg(
             option(
                 "output",
                 "FILE",
-                "Where the result goes; written only if all went well",
+                "Output file; written only on success",
             )
             .short('o')
             .value_parser(value_parser!(PathBuf)),
@@ -138,45 +138,45 @@ pub fn command(tool: &Tool) -> Command {
             option(
                 "weights-out",
                 "FILE",
-                "Where new constants go if the result goes to standard output",
+                "File for new large constants if the result goes to standard output",
             )
             .value_parser(value_parser!(PathBuf)),
         )
         .arg(flag(
             "split-input-file",
-            "Cut the input at lines `// -----` and run on each piece",
+            "Split the input at lines `// -----` and process each chunk independently",
         ))
         .arg(flag(
             "allow-unregistered-dialect",
-            "Read ops, types and attributes of dialects that are not loaded",
+            "Allow ops, types and attributes of dialects that are not loaded",
         ))
         .next_help_heading(CHECKS)
         .arg(flag(
             "verify-diagnostics",
-            "Check what is reported against comments: // expected-error@+1 {{text}}",
+            "Check that emitted diagnostics match comments `// expected-error@+1 {{text}}`",
         ))
         .arg(flag(
             "verify-roundtrip",
-            "Check that what is printed reads as an equal program, in each form",
+            "Check that the printed IR parses to an equal program, in pretty and generic form",
         ))
         .arg(
-            option("verify-each", "BOOL", "Verify after each pass")
+            option("verify-each", "BOOL", "Run the verifier after each pass")
                 .value_parser(PossibleValuesParser::new(["true", "false"]))
                 .default_value("true"),
         )
         .next_help_heading(PRINTING)
         .arg(
-            flag("print-op-generic", "Print every op in generic form")
+            flag("print-op-generic", "Print ops in generic form")
                 .alias("mlir-print-op-generic"),
         )
         .arg(
-            flag("print-locations", "Print where each op comes from").alias("mlir-print-debuginfo"),
+            flag("print-locations", "Print locations of ops").alias("mlir-print-debuginfo"),
         )
         .arg(
             option(
                 "elide-constants",
                 "N",
-                "Leave out the elements of constants with more than N, for people; not read again",
+                "Elide the elements of constants with more than N elements; the result does not parse",
             )
             .value_parser(value_parser!(usize))
             .num_args(0..=1)
@@ -185,14 +185,14 @@ pub fn command(tool: &Tool) -> Command {
         )
         .arg(flag(
             "print-ir-after-all",
-            "Print the IR to standard error after each pass",
+            "Print the IR after each pass, to standard error",
         ))
         .arg(flag(
             "print-ir-after-change",
-            "The same, where the pass changed something",
+            "Print the IR after each pass that changed it",
         ))
         .arg(
-            option("print-ir-after", "PASS,…", "The same, after these passes")
+            option("print-ir-after", "PASS,…", "Print the IR after these passes")
                 .action(ArgAction::Append)
                 .value_delimiter(','),
         )
@@ -201,7 +201,7 @@ pub fn command(tool: &Tool) -> Command {
             option(
                 "pass-pipeline",
                 "TEXT",
-                "A pipeline: builtin.module(canonicalize,func.func(cse,tile{depth=2}))",
+                "Pipeline to run: builtin.module(canonicalize,func.func(cse,tile{depth=2}))",
             )
             .action(ArgAction::Append),
         )
@@ -209,7 +209,7 @@ pub fn command(tool: &Tool) -> Command {
             option(
                 "disable-rule",
                 "NAME,…",
-                "Leave out rules and patterns of these names",
+                "Disable rewrite rules and patterns by name",
             )
             .action(ArgAction::Append)
             .value_delimiter(','),
@@ -218,7 +218,7 @@ pub fn command(tool: &Tool) -> Command {
             option(
                 "rules",
                 "FILE,…",
-                "Use the rules of these files as well, in every pass that uses rules",
+                "Load rewrite rules from these files, for every pass that uses rules",
             )
             .action(ArgAction::Append)
             .value_delimiter(','),
@@ -227,18 +227,18 @@ pub fn command(tool: &Tool) -> Command {
             option(
                 "threads",
                 "N",
-                "Threads; 0 is one per core. The result does not depend on it",
+                "Number of threads; 0: one per core. The result does not depend on it",
             )
             .value_parser(value_parser!(usize))
             .default_value("0"),
         )
         .arg(flag(
             "timing",
-            "Print the time of each pass to standard error",
+            "Print the execution time of each pass, to standard error",
         ))
         .arg(flag(
             "statistics",
-            "Print what passes counted to standard error",
+            "Print the statistics of each pass, to standard error",
         ))
         .arg(
             option(
@@ -250,12 +250,12 @@ pub fn command(tool: &Tool) -> Command {
         )
         .next_help_heading(LIMITS)
         .arg(
-            option("max-depth", "N", "Deepest nesting of the input")
+            option("max-depth", "N", "Maximum nesting depth of the input")
                 .value_parser(value_parser!(usize))
                 .default_value(MAX_DEPTH),
         )
         .arg(
-            option("max-bytes", "N", "Most bytes of the input")
+            option("max-bytes", "N", "Maximum size of the input in bytes")
                 .value_parser(value_parser!(u64))
                 .default_value(MAX_BYTES),
         )
@@ -268,16 +268,16 @@ pub fn command(tool: &Tool) -> Command {
             option(
                 "list-dialects",
                 "DIALECT",
-                "List what dialects hold; with a name, its reference page",
+                "List dialects with their ops, types and attributes; with a name: print its reference page",
             )
             .num_args(0..=1)
             .require_equals(true)
             .default_missing_value(""),
         )
-        .arg(flag("show-dialects", "List the names of dialects"))
+        .arg(flag("show-dialects", "List the names of the loaded dialects"))
         .arg(flag(
             "list-rules",
-            "List all rules, those of --rules too, as a file of rules",
+            "List all rewrite rules, including those of --rules, as a rule file",
         ));
     let command = crate::egraph::flags(check_rules(command));
     pass_flags(command, &tool.passes)
@@ -296,8 +296,8 @@ fn check_rules(command: Command) -> Command {
             option(
                 "check-rules",
                 "FILE,…",
-                "Test all rules, those of --rules too (with files: theirs alone), on random \
-                 instances; 1 if one is wrong or has too few",
+                "Test all rewrite rules, including those of --rules (with files: only theirs), on \
+                 random instances; exit code 1 if a rule is wrong or untested",
             )
             .num_args(0..=1)
             .require_equals(true)
@@ -305,7 +305,7 @@ fn check_rules(command: Command) -> Command {
             .value_delimiter(','),
         )
         .arg(
-            option("check-only", "NAME,…", "Test only rules of these names")
+            option("check-only", "NAME,…", "Test only these rules")
                 .requires("check-rules")
                 .action(ArgAction::Append)
                 .value_delimiter(','),
@@ -314,17 +314,17 @@ fn check_rules(command: Command) -> Command {
             option(
                 "check-type",
                 "TYPE",
-                "Elements of this type are drawn too, as of a dialect of one's own",
+                "Additional element type of random instances, such as a type of a plugin dialect",
             )
             .requires("check-rules")
             .action(ArgAction::Append),
         )
-        .arg(flag("json", "Say it as JSON").requires("check-rules"))
+        .arg(flag("json", "Print the results as JSON").requires("check-rules"))
         .arg(
             number(
                 "check-instances",
                 "N",
-                "Instances of each rule",
+                "Number of instances per rule",
                 CHECK_INSTANCES,
             )
             .value_parser(value_parser!(usize)),
@@ -333,15 +333,12 @@ fn check_rules(command: Command) -> Command {
             number(
                 "check-tries",
                 "N",
-                "Attempts to make them, for each rule",
+                "Maximum number of attempts to generate instances, per rule",
                 CHECK_TRIES,
             )
             .value_parser(value_parser!(usize)),
         )
-        .arg(
-            number("check-seed", "N", "What chance begins with", CHECK_SEED)
-                .value_parser(value_parser!(u64)),
-        )
+        .arg(number("check-seed", "N", "Random seed", CHECK_SEED).value_parser(value_parser!(u64)))
 }
 
 /// A flag `--NAME[=OPTIONS]` for every pass and alias.

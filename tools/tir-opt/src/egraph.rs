@@ -1,4 +1,4 @@
-//! Flags that ask every `egraph` of the pipeline to tell what it did, wherever it stands.
+//! Flags that set output options of every `egraph` of the pipeline, wherever it stands.
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use tir::Diagnostic;
@@ -19,27 +19,27 @@ const FLAGS: [(&str, &str); 4] = [
 pub fn flags(command: Command) -> Command {
     let file = |name, help| Arg::new(name).long(name).help(help).value_name("FILE");
     command
-        .next_help_heading("What egraph did")
+        .next_help_heading("Equality saturation (pass egraph)")
         .arg(
             Arg::new("print-egraph")
                 .long("print-egraph")
-                .help("Tell classes, nodes, rules that fired, and costs with their bound")
+                .help("Print the number of e-classes and e-nodes, the rules applied, and costs with a lower bound")
                 .action(ArgAction::SetTrue),
         )
         .arg(
             file(
                 "explain",
-                "Write why what is chosen equals the input, for --replay=file=FILE; without a file, \
-                 tell it",
+                "Write the explanation of the result as rule applications, for --replay=file=FILE; \
+                 without FILE: print it",
             )
             .num_args(0..=1)
             .require_equals(true)
             .default_missing_value("-"),
         )
-        .arg(file("egraph-dot", "Write the e-graph and what is chosen as DOT"))
+        .arg(file("egraph-dot", "Write the e-graph in DOT, with the extracted e-nodes marked"))
         .arg(file(
             "egraph-json",
-            "Write it as JSON, as extraction-gym and tir-egraph --extract read it",
+            "Write the e-graph in the JSON format of extraction-gym and tir-egraph --extract",
         ))
 }
 
@@ -71,7 +71,7 @@ pub fn set(
     }
     let flag = FLAGS.iter().find(|(_, option)| option == first);
     let flag = flag.map_or("", |(flag, _)| flag);
-    let what = format!("--{flag} asks '{PASS}', which is not in the pipeline");
+    let what = format!("--{flag} needs pass '{PASS}', which is not in the pipeline");
     Err(vec![Diagnostic::error(what)])
 }
 

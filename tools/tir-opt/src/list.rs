@@ -117,7 +117,7 @@ fn operation(op: &OpInfo) -> String {
         let _ = writeln!(text, "\nTraits: {}.", traits.join(", "));
     }
     if !op.fields.is_empty() || !op.results.is_empty() {
-        let _ = writeln!(text, "\n| field | is | says |\n|---|---|---|");
+        let _ = writeln!(text, "\n| name | kind | description |\n|---|---|---|");
     }
     for field in &op.fields {
         let mut what = role(field.role);

@@ -8,21 +8,20 @@ use tir_core::{Diagnostic, Sources};
 use tir_io::{Out, save};
 use tir_text::{PrintOptions, print};
 
-/// Translates programs from other formats to .tir.
+/// Imports models and rewrite rules from other formats.
 #[derive(Parser, Debug)]
 #[command(name = "tir-translate", version)]
 struct Cli {
     #[command(flatten)]
     import: Import,
-    /// Where the program goes; constants of more than 1 KiB go to the .safetensors beside it.
-    /// `-` is standard output.
+    /// Output file; `-` is standard output. Constants of more than 1 KiB are written to a
+    /// .safetensors file beside it.
     #[arg(short, long = "output", value_name = "FILE", default_value = "-")]
     output: PathBuf,
-    /// Where constants go if the program goes to standard output.
+    /// File for large constants if the program goes to standard output.
     #[arg(long, value_name = "FILE")]
     weights_out: Option<PathBuf>,
-    /// Roots of each of tensat's rules: so many lines are one (1 for converted.txt, 2 for
-    /// converted_multi.txt).
+    /// Number of roots, and lines, per tensat rule: 1 for converted.txt, 2 for converted_multi.txt.
     #[arg(
         long,
         value_name = "N",
@@ -30,29 +29,30 @@ struct Cli {
         requires = "import_tensat_rules"
     )]
     tensat_roots: usize,
-    /// Operands of elementwise ops on the left of tensat's rules have one type.
+    /// Require one type for all operands of an elementwise op on the left-hand side of tensat
+    /// rules.
     #[arg(long, requires = "import_tensat_rules")]
     tensat_same_types: bool,
-    /// Print where each op comes from: the name of its node.
+    /// Print locations of ops: the names of ONNX nodes.
     #[arg(long)]
     print_locations: bool,
-    /// Print all ops in generic form.
+    /// Print ops in generic form.
     #[arg(long)]
     print_op_generic: bool,
 }
 
-/// What is translated: one of these.
+/// The input: one of these.
 #[derive(Args, Debug)]
 #[group(required = true, multiple = false)]
 struct Import {
-    /// Import an ONNX model as one function @main on graph ops.
+    /// Import an ONNX model as function @main of graph ops.
     #[arg(long, value_name = "MODEL.onnx")]
     import_onnx: Option<PathBuf>,
-    /// Import a network in TASO's text export, as tensat has it, as one function @main on graph
-    /// ops; weights are arguments.
+    /// Import a network in TASO's text export, as used by tensat, as function @main of graph ops;
+    /// weights become arguments.
     #[arg(long, value_name = "FILE.model")]
     import_tensat_model: Option<PathBuf>,
-    /// Import a file of tensat's rules as a file of rules on graph ops.
+    /// Import a tensat rule file as a rule file for graph ops.
     #[arg(long, value_name = "FILE.txt")]
     import_tensat_rules: Option<PathBuf>,
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crate::root;
 
-/// Every test: Rust tests of all crates (the rules of the house are one of them) and the lit
+/// Every test: Rust tests of all crates (the source rules are one of them) and the lit
 /// suites. All of them run, also when one fails.
 pub(crate) fn test() -> Result<bool, String> {
     let rust = step(
@@ -59,7 +59,7 @@ pub(crate) fn ready() -> Result<bool, String> {
         &["doc", "--workspace", "--no-deps", "--quiet"],
         &docs,
     )?;
-    println!("== rules of the house");
+    println!("== source rules");
     good &= crate::show_tidy()?;
     good &= readme()?;
     good &= test()?;

@@ -1,6 +1,6 @@
 //! Chores of the workspace.
 //!
-//! `tidy` checks the rules of the house: [`crates`] over `cargo metadata` and the manifests,
+//! `tidy` checks the source rules: [`crates`] over `cargo metadata` and the manifests,
 //! [`sources`] over the text of the `.rs` files. `test` runs every test there is, `ready` all that
 //! CI does. Each rule says why it is there when it is broken.
 #![forbid(unsafe_code)]
@@ -41,9 +41,9 @@ impl fmt::Display for Violation {
 const HELP: &str = "\
 cargo xtask COMMAND
 
-  tidy    check the rules of the house
-  test    run every test: Rust tests, rules of the house, lit suites
-  ready   all that CI does: format, clippy, test, docs, and README's first command
+  tidy    check the rules of the source tree
+  test    run all tests: Rust tests, source rules, lit suites
+  ready   everything CI runs: format, clippy, docs, tests, and the first command of README
 ";
 
 /// Runs a command; gives the exit code: 0 when all is well, 1 when something failed, 2 for wrong

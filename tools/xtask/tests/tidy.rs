@@ -1,4 +1,4 @@
-//! The rules of the house hold in this workspace, and a broken one is found.
+//! The source rules hold in this workspace, and a broken one is found.
 
 use xtask::Violation;
 use xtask::crates::{Dependency, Package, check_package};

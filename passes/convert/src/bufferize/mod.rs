@@ -27,11 +27,13 @@ use structure::{Globals, argument_type};
 pub use interfaces::attach;
 
 pass! {
-    /// Makes all functions work on buffers in memory spaces, written in place where nobody can tell.
-    ///
-    /// Results of functions become arguments marked `func.out`, constants buffers of the module.
+    /// Converts tensors to buffers in memory spaces, in place where no later read needs the old
+    /// value.
+    /// Function results become arguments marked `func.out`, and constants become globals of the
+    /// module.
+    /// module.
     pub struct Bufferize = "bufferize" on "builtin.module" {
-        /// Tells for each copy why it is there.
+        /// Emit a remark for each copy that says why it is needed.
         pub remarks: bool = false,
     }
 }

@@ -21,24 +21,25 @@ use partition::{Partition, Terms, search};
 use report::savings;
 
 pass! {
-    /// Puts operators that run as one into `graph.fused`: elementwise ones behind a convolution or
-    /// matrix product, injective ones before a reduction, and injective ones among themselves.
+    /// Groups operators to be fused in `graph.fused`: elementwise ones after a convolution or
+    /// matrix product, injective ones before a reduction, and chains of injective ones.
     ///
     /// Of the partitions that these classes allow, `cost` takes one that moves few bytes between
     /// groups, never more than the greedy one. With a machine attached, computing an element again
     /// is weighed against the bytes its engine moves in that time.
     pub struct FuseGraph = "fuse-graph" {
-        /// `cost`: the groups that move the fewest bytes, by local search from the greedy ones;
-        /// `greedy`: along post-dominators; `none`: every operator is a group of its own.
+        /// Partitioning: `cost` minimizes the bytes moved between groups by local search from the
+        /// greedy result; `greedy` fuses along post-dominators; `none` makes each operator its own
+        /// group.
         pub partition: String = "cost".to_string(),
-        /// Let a group have several results: what is needed inside and outside of it, and what
-        /// elementwise operators compute of the same input.
+        /// Allow groups with several results: values that are also used outside of the group, and
+        /// sibling elementwise operators of one input.
         pub multi_output: bool = false,
-        /// Let several groups compute the same elementwise operator, each for itself.
+        /// Allow an elementwise operator to be recomputed in several groups.
         pub recompute: bool = false,
-        /// Changes that the search makes at most.
+        /// Maximum number of moves of the local search.
         pub max_moves: usize = 10_000,
-        /// Tell the groups: the bytes each moves, and those that every edge inside saves.
+        /// Print the groups, with the bytes that each moves and that each fused edge saves.
         pub print: bool = false,
     }
 }

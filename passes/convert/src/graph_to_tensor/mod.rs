@@ -18,7 +18,7 @@ use tir::{Diagnostic, Ir, Op, Pass, PassCx, PassResult, Patterns, pass};
 use tir_graph::{Fused, Relayout, Transpose, Yield};
 
 pass! {
-    /// Converts operators on whole tensors to index expressions; groups stay visible.
+    /// Lowers graph ops to `tensor.generic`; fusion groups are kept.
     ///
     /// A reduction becomes three steps: a `tensor.generic` that fills the start value, one that
     /// combines into it, and an elementwise one for what comes behind (bias, scale). Padding is a

@@ -1,6 +1,6 @@
 //! What a transfer of a tile moves: boxes of both sides, with what lies outside left out.
 
-use tir::{AffineMap, DYNAMIC, Failure, MemRefType, Type};
+use tir::{AffineMap, DYNAMIC, Failure, LinearMap, MemRefType, Type};
 
 /// The static part of a transfer between a large buffer and a tile.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,9 +13,8 @@ pub struct Pattern {
     pub tile_shape: Vec<i64>,
     /// Its strides in bytes.
     pub tile_strides: Vec<i64>,
-    /// For each dimension of the large buffer, coefficients of the tile's dimensions and, last, a
-    /// constant.
-    pub access: Vec<Vec<i64>>,
+    /// Position in the large buffer over the dimensions of the tile.
+    pub access: LinearMap,
     /// Bytes of an element.
     pub elem: i64,
 }
@@ -61,9 +60,7 @@ impl Pattern {
     pub fn new(far: Type, tile: Type, access: &AffineMap) -> Result<Self, Failure> {
         let (far_shape, far_strides, elem) = strided(far)?;
         let (tile_shape, tile_strides, _) = strided(tile)?;
-        let forms = access.exprs.iter().map(|e| e.linear(tile_shape.len()));
-        let access: Option<Vec<_>> = forms.collect();
-        let access = access.ok_or("has an access that is not linear")?;
+        let access = access.linear().ok_or("has an access that is not linear")?;
         Ok(Self {
             far_shape,
             far_strides,
@@ -91,10 +88,11 @@ impl Pattern {
     /// Lowest and highest position in dimension `s`, and whether both are inside.
     fn reach(&self, s: usize, offsets: &[i64], ranges: &[(i64, i64)]) -> (i64, i64, bool) {
         let form = &self.access[s];
-        let mut low = offsets[s].saturating_add(form[ranges.len()]);
+        let mut low = offsets[s].saturating_add(form.constant);
         let mut high = low;
-        for (c, (from, to)) in form.iter().zip(ranges) {
-            let (a, b) = (c.saturating_mul(*from), c.saturating_mul(to - 1));
+        for (d, c) in form.terms() {
+            let (from, to) = ranges[d];
+            let (a, b) = (c.saturating_mul(from), c.saturating_mul(to - 1));
             low = low.saturating_add(a.min(b));
             high = high.saturating_add(a.max(b));
         }
@@ -117,7 +115,7 @@ impl Pattern {
             let form = &self.access[s];
             let rank = ranges.len();
             let moving: Vec<usize> = (0..rank)
-                .filter(|t| form[*t] != 0 && ranges[*t].1 - ranges[*t].0 > 1)
+                .filter(|t| form.at(*t) != 0 && ranges[*t].1 - ranges[*t].0 > 1)
                 .collect();
             let [t] = moving[..] else {
                 // Several dimensions of the tile step in this one: each position of the first.
@@ -131,9 +129,9 @@ impl Pattern {
             };
             let fixed: i64 = (0..rank)
                 .filter(|d| *d != t)
-                .map(|d| form[d] * ranges[d].0)
+                .map(|d| form.at(d) * ranges[d].0)
                 .sum();
-            let at = |i: i64| offsets[s] + form[rank] + fixed + form[t] * i;
+            let at = |i: i64| offsets[s] + form.constant + fixed + form.at(t) * i;
             let (mut from, mut to) = ranges[t];
             while from < to && !(0..size).contains(&at(from)) {
                 from += 1;
@@ -149,12 +147,12 @@ impl Pattern {
         let rank = ranges.len();
         let step = |t: usize| -> i64 {
             let terms = self.access.iter().zip(&self.far_strides);
-            terms.map(|(form, stride)| form[t] * stride).sum()
+            terms.map(|(form, stride)| form.at(t) * stride).sum()
         };
         let starts = self.access.iter().zip(offsets).zip(&self.far_strides);
         let mut piece = Piece {
             far: starts
-                .map(|((form, o), stride)| (form[rank] + o) * stride)
+                .map(|((form, o), stride)| (form.constant + o) * stride)
                 .sum(),
             tile: 0,
             dims: Vec::with_capacity(rank),
@@ -188,7 +186,7 @@ impl Pattern {
     fn whole(&self) -> Vec<(i64, i64, i64)> {
         let steps = (0..self.tile_shape.len()).map(|t| {
             let terms = self.access.iter().zip(&self.far_strides);
-            let far = terms.map(|(form, stride)| form[t] * stride).sum();
+            let far = terms.map(|(form, stride)| form.at(t) * stride).sum();
             (self.tile_shape[t], far, self.tile_strides[t])
         });
         steps.collect()

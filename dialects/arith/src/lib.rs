@@ -4,10 +4,12 @@
 mod attrs;
 mod eval;
 mod fold;
+mod fold_result;
 mod ops;
 
 pub use attrs::{CmpFPredicate, CmpIPredicate, FastMath, Overflow};
 pub use fold::Int;
+pub use fold_result::{OpFoldResult, dispatch_values, mixed_values};
 pub use ops::cast::*;
 pub use ops::constant::{Constant, constant_float, constant_index, constant_int, materialize};
 pub use ops::float::*;

@@ -201,14 +201,10 @@ impl Generic {
                 let Some(form) = expr.linear(domain.len()) else {
                     continue;
                 };
-                let constant = form[domain.len()];
-                let (mut low, mut high) = (constant, constant);
-                for (c, range) in form.iter().zip(domain) {
-                    let reach = c.saturating_mul(range - 1);
-                    low = low.saturating_add(reach.min(0));
-                    high = high.saturating_add(reach.max(0));
-                }
-                if low < 0 || high >= *size {
+                let range = form.range(domain);
+                let range = range.ok_or("has a map that leaves 64 bits")?;
+                if !range.is_inside(*size) {
+                    let (low, high) = (range.low, range.high);
                     return Err(format!(
                         "reaches {low} to {high} in dimension {d} of operand {i}, which is a {ty}"
                     )

@@ -2,7 +2,7 @@
 //! the array. Shared by all that runs transfers.
 
 use tir::interp::{Kind, View};
-use tir::{AffineMap, Failure};
+use tir::{AffineMap, Failure, LinearExpr};
 
 /// A row of a transfer: the positions along the last dimension of the tile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,12 +45,12 @@ pub fn rows(
     if tile.shape.contains(&0) {
         return Ok(());
     }
-    let forms: Option<Vec<Vec<i64>>> = access.exprs.iter().map(|e| e.linear(dims)).collect();
+    let forms = access.linear();
     let forms = forms.ok_or_else(|| format!("has access {access}, which is not linear"))?;
     let index: Vec<i64> = offsets
         .iter()
-        .zip(&forms)
-        .map(|(o, form)| o.saturating_add(form[dims]))
+        .zip(forms.iter())
+        .map(|(o, form)| o.saturating_add(form.constant))
         .collect();
     let walk = Walk {
         large,
@@ -63,7 +63,7 @@ pub fn rows(
 struct Walk<'a> {
     large: &'a View,
     tile: &'a View,
-    forms: &'a [Vec<i64>],
+    forms: &'a [LinearExpr],
 }
 
 impl Walk<'_> {
@@ -79,13 +79,15 @@ impl Walk<'_> {
             return f(self.row(at, 0, 1, &index, |_| 0));
         };
         if d + 1 == self.tile.shape.len() {
-            return f(self.row(at, self.tile.strides[d], size, &index, |i| self.forms[i][d]));
+            return f(self.row(at, self.tile.strides[d], size, &index, |i| {
+                self.forms[i].at(d)
+            }));
         }
         let mut index = index;
         for i in 0..size {
             self.dim(d + 1, at + i * self.tile.strides[d], index.clone(), f)?;
             for (place, form) in index.iter_mut().zip(self.forms) {
-                *place = place.saturating_add(form[d]);
+                *place = place.saturating_add(form.at(d));
             }
         }
         Ok(())

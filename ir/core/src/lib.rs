@@ -18,6 +18,7 @@ pub mod hooks;
 mod id;
 mod intern;
 mod ir;
+mod linear;
 mod loc;
 mod name;
 mod op;
@@ -44,6 +45,7 @@ pub use dominance::Dominance;
 pub use hooks::{Fold, HasEffects, Infer, Verify, VerifySymbols};
 pub use id::{BlockId, OpId, RegionId, Value};
 pub use ir::{Definition, Ir, OpRef, Use};
+pub use linear::{Interval, LinearExpr, LinearMap};
 pub use loc::{Loc, LocBody, LocData, LocFile};
 pub use name::Name;
 pub use op::{

@@ -491,6 +491,24 @@ impl MemRefType {
         }
     }
 
+    /// Whether its elements lie one behind the other in row-major order, wherever the first one
+    /// lies. The stride of a dimension of one element means nothing, and no element is out of
+    /// order in an empty buffer.
+    pub fn is_dense(&self) -> bool {
+        let dense = Self::dense_strides(&self.shape);
+        self.strides().is_some_and(|(strides, _)| {
+            let mut dims = self.shape.iter().zip(strides.iter().zip(&dense));
+            self.shape.contains(&0) || dims.all(|(n, (s, d))| *n == 1 || *s != DYNAMIC && s == d)
+        })
+    }
+
+    /// Whether neighbours in its last dimension lie beside each other; always so for one element.
+    pub fn has_dense_rows(&self) -> bool {
+        let row = self.shape.last() == Some(&1);
+        let last = |(strides, _): (Vec<i64>, i64)| strides.last().is_none_or(|s| *s == 1);
+        row || self.strides().is_some_and(last)
+    }
+
     /// The name of its memory space, where the space is a string.
     pub fn space_name(&self) -> Option<Name> {
         let text = self.space?.get::<crate::attrs::StrAttr>()?;

@@ -43,22 +43,20 @@ impl Operand {
                 operand.check_odd(map, view, sizes)?;
                 return Ok(operand);
             };
-            let (mut low, mut high) = (form[sizes.len()], form[sizes.len()]);
-            for ((c, size), step) in form.iter().zip(sizes).zip(&mut operand.steps) {
-                let reach = c.saturating_mul(size - 1);
-                low = low.saturating_add(reach.min(0));
-                high = high.saturating_add(reach.max(0));
+            for (d, c) in form.terms() {
+                let step = &mut operand.steps[d];
                 *step = step.wrapping_add(c.wrapping_mul(stride));
             }
-            if low < 0 || high >= n {
+            let range = form.range(sizes).ok_or("a map beyond 64 bits")?;
+            if !range.is_inside(n) {
+                let (low, high) = (range.low, range.high);
                 return Err(format!(
                     "reaches {low} to {high} in dimension {dim} of an operand of {n}"
                 )
                 .into());
             }
-            operand.at = operand
-                .at
-                .wrapping_add(form[sizes.len()].wrapping_mul(stride));
+            let start = form.constant.wrapping_mul(stride);
+            operand.at = operand.at.wrapping_add(start);
         }
         Ok(operand)
     }

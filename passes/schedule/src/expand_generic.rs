@@ -12,8 +12,8 @@ use tir_loop::{Bounds, For, If, Yield};
 use tir_memref::{Copy, Load, Store, TransferRead, TransferWrite};
 use tir_tensor::{Combine, Generic};
 
-use crate::index::{Ix, join};
 use crate::range::inside;
+use tir_arith::{OpFoldResult, mixed_values};
 
 /// Expands all of the function at the root of an arena.
 pub fn expand(ir: &mut Ir) -> Result<(), Failure> {
@@ -40,7 +40,7 @@ pub fn expand(ir: &mut Ir) -> Result<(), Failure> {
                 })
                 .and_then(|done| done.map(|()| true))
         } else if let Some(t) = ir.get::<TransferRead>(op) {
-            let offsets = join(&t.offsets, &t.static_offsets);
+            let offsets = mixed_values(&t.offsets, &t.static_offsets);
             let one = Transfer {
                 far: t.source,
                 tile: t.tile,
@@ -51,7 +51,7 @@ pub fn expand(ir: &mut Ir) -> Result<(), Failure> {
             };
             one.loops(ir, op).map(|()| true)
         } else if let Some(t) = ir.get::<TransferWrite>(op) {
-            let offsets = join(&t.offsets, &t.static_offsets);
+            let offsets = mixed_values(&t.offsets, &t.static_offsets);
             let one = Transfer {
                 far: t.dest,
                 tile: t.tile,
@@ -130,7 +130,7 @@ fn nest(
 }
 
 /// An affine expression of indices that are not negative.
-fn index(b: &mut Builder<'_>, expr: &AffineExpr, at: &[Value]) -> Result<Ix, Failure> {
+fn index(b: &mut Builder<'_>, expr: &AffineExpr, at: &[Value]) -> Result<OpFoldResult, Failure> {
     let number = |e: &AffineExpr| match e {
         AffineExpr::Const(n) if *n > 0 => Ok(*n),
         _ => Err(Failure::from(
@@ -138,24 +138,26 @@ fn index(b: &mut Builder<'_>, expr: &AffineExpr, at: &[Value]) -> Result<Ix, Fai
         )),
     };
     Ok(match expr {
-        AffineExpr::Dim(d) => Ix::V(*at.get(*d).ok_or("uses an iterator that is not there")?),
-        AffineExpr::Const(n) => Ix::C(*n),
+        AffineExpr::Dim(d) => {
+            OpFoldResult::Value(*at.get(*d).ok_or("uses an iterator that is not there")?)
+        }
+        AffineExpr::Const(n) => OpFoldResult::Number(*n),
         AffineExpr::Sym(_) => return Err("uses a symbol".into()),
         AffineExpr::Add(x, y) => {
             let (x, y) = (index(b, x, at)?, index(b, y, at)?);
-            x.add(b, y)
+            x.plus(b, y)
         }
         AffineExpr::Mul(x, y) => match (index(b, x, at)?, index(b, y, at)?) {
-            (x, Ix::C(n)) | (Ix::C(n), x) => x.times(b, n),
+            (x, OpFoldResult::Number(n)) | (OpFoldResult::Number(n), x) => x.times(b, n),
             _ => return Err("multiplies indices".into()),
         },
         AffineExpr::FloorDiv(x, y) => {
             let n = number(y)?;
-            index(b, x, at)?.over(b, n)
+            index(b, x, at)?.floor_div(b, n)
         }
         AffineExpr::CeilDiv(x, y) => {
             let n = number(y)?;
-            index(b, x, at)?.plus(b, n - 1).over(b, n)
+            index(b, x, at)?.plus(b, n - 1).floor_div(b, n)
         }
         AffineExpr::Mod(x, y) => {
             let n = number(y)?;
@@ -257,7 +259,7 @@ fn generic_loops(ir: &mut Ir, op: OpId, generic: &Generic) -> Result<bool, Failu
 struct Transfer {
     far: Value,
     tile: Value,
-    offsets: Vec<Ix>,
+    offsets: Vec<OpFoldResult>,
     access: AffineMap,
     read: bool,
     padding: Option<Value>,
@@ -276,7 +278,7 @@ impl Transfer {
     fn element(&self, b: &mut Builder<'_>, pattern: &Pattern, at: &[Value]) -> Result<(), Failure> {
         let (mut far, mut within) = (Vec::new(), None);
         for (s, expr) in self.access.exprs.iter().enumerate() {
-            let ix = index(b, expr, at)?.add(b, self.offsets[s]);
+            let ix = index(b, expr, at)?.plus(b, self.offsets[s]);
             let value = ix.value(b);
             far.push(value);
             // What the loops and offsets show to be inside needs no test.

@@ -1,161 +1,10 @@
-//! Index arithmetic that folds as it is built, slices of it, and loops as counters.
+//! Loops as counters, and the ops that compute an index.
 
 use std::collections::HashSet;
 
-use tir::{Access, At, Builder, DYNAMIC, Ir, Mapping, Op, OpId, Rets, Value};
-use tir_arith::{AddI, CmpI, CmpIPredicate, DivUI, MulI, RemUI, SubI, constant_index};
+use tir::{Access, At, Builder, Ir, Mapping, OpId, Rets, Value};
+use tir_arith::OpFoldResult;
 use tir_loop::{For, If, Yield};
-
-/// An index: a number, or a value.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ix {
-    /// A number.
-    C(i64),
-    /// A value.
-    V(Value),
-}
-
-impl Ix {
-    /// As an operand.
-    pub fn value(self, b: &mut Builder<'_>) -> Value {
-        match self {
-            Ix::C(n) => constant_index(b, n),
-            Ix::V(v) => v,
-        }
-    }
-    fn with<T: Op<Out = Value>>(
-        self,
-        b: &mut Builder<'_>,
-        n: i64,
-        fold: impl Fn(i64, i64) -> i64,
-        make: impl Fn(Value, Value) -> T,
-    ) -> Ix {
-        match self {
-            Ix::C(a) => Ix::C(fold(a, n)),
-            Ix::V(v) => {
-                let n = constant_index(b, n);
-                Ix::V(b.add(make(v, n)))
-            }
-        }
-    }
-    /// `self + n`.
-    pub fn plus(self, b: &mut Builder<'_>, n: i64) -> Ix {
-        if n == 0 {
-            return self;
-        }
-        self.with(
-            b,
-            n,
-            |a, n| a + n,
-            |lhs, rhs| AddI {
-                lhs,
-                rhs,
-                overflow: None,
-            },
-        )
-    }
-    /// `self - n`.
-    pub fn minus(self, b: &mut Builder<'_>, n: i64) -> Ix {
-        if n == 0 {
-            return self;
-        }
-        self.with(
-            b,
-            n,
-            |a, n| a - n,
-            |lhs, rhs| SubI {
-                lhs,
-                rhs,
-                overflow: None,
-            },
-        )
-    }
-    /// `self * n`.
-    pub fn times(self, b: &mut Builder<'_>, n: i64) -> Ix {
-        match n {
-            0 => Ix::C(0),
-            1 => self,
-            n => self.with(
-                b,
-                n,
-                |a, n| a * n,
-                |lhs, rhs| MulI {
-                    lhs,
-                    rhs,
-                    overflow: None,
-                },
-            ),
-        }
-    }
-    /// `self / n` of what is not negative.
-    pub fn over(self, b: &mut Builder<'_>, n: i64) -> Ix {
-        if n == 1 {
-            return self;
-        }
-        self.with(b, n, |a, n| a / n, |lhs, rhs| DivUI { lhs, rhs })
-    }
-    /// `self mod n` of what is not negative.
-    pub fn modulo(self, b: &mut Builder<'_>, n: i64) -> Ix {
-        if n == 1 {
-            return Ix::C(0);
-        }
-        self.with(b, n, |a, n| a % n, |lhs, rhs| RemUI { lhs, rhs })
-    }
-    /// `self + other`.
-    pub fn add(self, b: &mut Builder<'_>, other: Ix) -> Ix {
-        match (self, other) {
-            (a, Ix::C(n)) | (Ix::C(n), a) => a.plus(b, n),
-            (Ix::V(lhs), Ix::V(rhs)) => Ix::V(b.add(AddI {
-                lhs,
-                rhs,
-                overflow: None,
-            })),
-        }
-    }
-    /// Whether `self < n`.
-    pub fn below(self, b: &mut Builder<'_>, n: i64) -> Value {
-        compare(self, b, CmpIPredicate::Slt, n)
-    }
-    /// Whether `self > n`.
-    pub fn above(self, b: &mut Builder<'_>, n: i64) -> Value {
-        compare(self, b, CmpIPredicate::Sgt, n)
-    }
-}
-
-fn compare(ix: Ix, b: &mut Builder<'_>, predicate: CmpIPredicate, n: i64) -> Value {
-    let (lhs, rhs) = (ix.value(b), constant_index(b, n));
-    b.add(CmpI {
-        predicate,
-        lhs,
-        rhs,
-    })
-}
-
-/// Lists of numbers and values as ops hold them.
-pub fn split(all: &[Ix]) -> (Vec<Value>, Vec<i64>) {
-    let value = |ix: &Ix| match ix {
-        Ix::V(v) => Some(*v),
-        Ix::C(_) => None,
-    };
-    let number = |ix: &Ix| match ix {
-        Ix::V(_) => DYNAMIC,
-        Ix::C(n) => *n,
-    };
-    (
-        all.iter().filter_map(value).collect(),
-        all.iter().map(number).collect(),
-    )
-}
-
-/// The opposite of [`split`].
-pub fn join(values: &[Value], numbers: &[i64]) -> Vec<Ix> {
-    let mut values = values.iter();
-    let one = |n: &i64| match n {
-        n if *n == DYNAMIC => values.next().map_or(Ix::C(0), |v| Ix::V(*v)),
-        n => Ix::C(*n),
-    };
-    numbers.iter().map(one).collect()
-}
 
 /// A loop of a known number of iterations.
 #[derive(Clone, Copy, Debug)]
@@ -187,32 +36,34 @@ impl Counter {
         })
     }
     /// The iteration, from 0.
-    pub fn count(&self, b: &mut Builder<'_>) -> Ix {
-        Ix::V(self.iv).minus(b, self.low).over(b, self.step)
+    pub fn count(&self, b: &mut Builder<'_>) -> OpFoldResult {
+        OpFoldResult::Value(self.iv)
+            .minus(b, self.low)
+            .floor_div(b, self.step)
     }
     /// The index of an iteration.
-    pub fn index(&self, b: &mut Builder<'_>, count: Ix) -> Ix {
+    pub fn index(&self, b: &mut Builder<'_>, count: OpFoldResult) -> OpFoldResult {
         count.times(b, self.step).plus(b, self.low)
     }
 }
 
 /// The iteration of a nest, outermost loop first, counted through.
-pub fn linear(b: &mut Builder<'_>, nest: &[Counter]) -> Ix {
-    let mut sum = Ix::C(0);
+pub fn linear(b: &mut Builder<'_>, nest: &[Counter]) -> OpFoldResult {
+    let mut sum = OpFoldResult::Number(0);
     for counter in nest {
         let count = counter.count(b);
-        sum = sum.times(b, counter.trips).add(b, count);
+        sum = sum.times(b, counter.trips).plus(b, count);
     }
     sum
 }
 
 /// The indices of a nest in an iteration counted through.
-pub fn indices(b: &mut Builder<'_>, nest: &[Counter], linear: Ix) -> Vec<Ix> {
+pub fn indices(b: &mut Builder<'_>, nest: &[Counter], linear: OpFoldResult) -> Vec<OpFoldResult> {
     let mut inner: i64 = nest.iter().map(|c| c.trips).product();
     let mut out = Vec::new();
     for (depth, counter) in nest.iter().enumerate() {
         inner /= counter.trips.max(1);
-        let count = linear.over(b, inner);
+        let count = linear.floor_div(b, inner);
         let count = if depth == 0 {
             count
         } else {
@@ -281,38 +132,6 @@ pub fn guard(b: &mut Builder<'_>, condition: Value) -> At {
     match block.and_then(|block| b.ir.first(block)) {
         Some(end) => At::Before(end),
         None => b.at,
-    }
-}
-
-/// How much a value grows with each step of an index by one, as far as sums and products say.
-pub fn growth(ir: &Ir, value: Value, iv: Value, scope: OpId) -> Option<i64> {
-    if value == iv {
-        return Some(1);
-    }
-    let Some(op) = ir.owner(value).filter(|op| ir.is_below(*op, scope)) else {
-        // An argument of an inner region is none that stands still.
-        let block = ir.value_block(value).and_then(|b| ir.block_parent(b));
-        let inner = block.is_some_and(|holder| ir.is_below(holder, scope));
-        return (!inner || ir.owner(value).is_some()).then_some(0);
-    };
-    if ir.constant_int(value).is_some() {
-        return Some(0);
-    }
-    let side = |v: Value| growth(ir, v, iv, scope);
-    if let Some(sum) = ir.get::<AddI>(op) {
-        Some(side(sum.lhs)? + side(sum.rhs)?)
-    } else if let Some(sum) = ir.get::<SubI>(op) {
-        Some(side(sum.lhs)? - side(sum.rhs)?)
-    } else if let Some(product) = ir.get::<MulI>(op) {
-        let number = |v| ir.constant_int(v);
-        match (number(product.lhs), number(product.rhs)) {
-            (Some(n), _) => Some(n * side(product.rhs)?),
-            (_, Some(n)) => Some(n * side(product.lhs)?),
-            _ => None,
-        }
-    } else {
-        let still = ir.is_pure(op) && ir.operands(op).all(|v| side(v) == Some(0));
-        still.then_some(0)
     }
 }
 

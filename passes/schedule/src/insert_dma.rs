@@ -9,10 +9,11 @@ use tir_memref::{Copy, TransferRead, TransferWrite};
 
 pub use crate::passes::InsertDma;
 
-use crate::index::{Ix, drop_unused, join, split};
+use crate::index::drop_unused;
 use crate::prefetch::prefetch;
 use crate::range::inside;
 use crate::views::sub_view;
+use tir_arith::{OpFoldResult, dispatch_values, mixed_values};
 
 /// A transfer of the memref level.
 #[derive(Clone)]
@@ -20,7 +21,7 @@ struct Transfer {
     direction: Direction,
     far: Value,
     tile: Value,
-    offsets: Vec<Ix>,
+    offsets: Vec<OpFoldResult>,
     padding: Option<Value>,
     access: AffineMap,
 }
@@ -50,7 +51,7 @@ impl InsertDma {
 
 fn transfer_of(ir: &Ir, op: OpId) -> Option<Transfer> {
     if let Some(t) = ir.get::<TransferRead>(op) {
-        let offsets = join(&t.offsets, &t.static_offsets);
+        let offsets = mixed_values(&t.offsets, &t.static_offsets);
         let (direction, padding) = (Direction::Read, t.padding);
         Some(Transfer {
             direction,
@@ -61,7 +62,7 @@ fn transfer_of(ir: &Ir, op: OpId) -> Option<Transfer> {
             access: t.access,
         })
     } else if let Some(t) = ir.get::<TransferWrite>(op) {
-        let offsets = join(&t.offsets, &t.static_offsets);
+        let offsets = mixed_values(&t.offsets, &t.static_offsets);
         let (direction, padding) = (Direction::Write, None);
         Some(Transfer {
             direction,
@@ -75,7 +76,10 @@ fn transfer_of(ir: &Ir, op: OpId) -> Option<Transfer> {
         let copy = ir.get::<Copy>(op)?;
         let rank = ir.ty(copy.source).shape()?.len();
         let (direction, padding) = (Direction::Read, None);
-        let (offsets, access) = (vec![Ix::C(0); rank], AffineMap::identity(rank));
+        let (offsets, access) = (
+            vec![OpFoldResult::Number(0); rank],
+            AffineMap::identity(rank),
+        );
         Some(Transfer {
             direction,
             far: copy.source,
@@ -131,12 +135,9 @@ fn may_leave(ir: &Ir, t: &Transfer, pattern: &Pattern) -> Vec<bool> {
             pattern.far_shape[s],
         );
         if !inside {
-            let steps = form[..rank].iter();
-            out.iter_mut()
-                .zip(steps)
-                .for_each(|(out, c)| *out |= *c != 0);
+            form.terms().for_each(|(t, _)| out[t] = true);
             // A position that stands still may lie outside as a whole.
-            if rank > 0 && form[..rank].iter().all(|c| *c == 0) {
+            if rank > 0 && form.is_number() {
                 out[0] = true;
             }
         }
@@ -159,7 +160,7 @@ fn start(
         }
     }
     if pattern.rank() as i64 <= engine.dims {
-        let (offsets, static_offsets) = split(&t.offsets);
+        let (offsets, static_offsets) = dispatch_values(&t.offsets);
         b.add(DmaStart {
             engine: Sym(engine.name),
             direction: t.direction,
@@ -203,21 +204,23 @@ fn position(
     dim: usize,
     index: Value,
 ) -> Result<Transfer, Failure> {
-    let (mut at, mut sizes, mut part) =
-        (vec![Ix::C(0); shape.len()], shape.to_vec(), shape.to_vec());
-    at[dim] = Ix::V(index);
+    let (mut at, mut sizes, mut part) = (
+        vec![OpFoldResult::Number(0); shape.len()],
+        shape.to_vec(),
+        shape.to_vec(),
+    );
+    at[dim] = OpFoldResult::Value(index);
     sizes[dim] = 1;
     part.remove(dim);
     let tile = sub_view(b, t.tile, &at, &sizes, &part)?;
     let (mut offsets, mut exprs) = (Vec::new(), Vec::new());
     for (expr, offset) in t.access.exprs.iter().zip(&t.offsets) {
-        let mut form = expr
+        let form = expr
             .linear(shape.len())
             .ok_or("has an access that is not linear")?;
-        let step = form.remove(dim);
-        let moved = Ix::V(index).times(b, step);
-        offsets.push(offset.add(b, moved));
-        exprs.push(AffineExpr::from_linear(&form));
+        let moved = OpFoldResult::Value(index).times(b, form.at(dim));
+        offsets.push(offset.plus(b, moved));
+        exprs.push(AffineExpr::from(&form.without(dim)));
     }
     let access = AffineMap::new(shape.len() - 1, exprs);
     Ok(Transfer {

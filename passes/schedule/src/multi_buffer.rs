@@ -7,9 +7,10 @@ use tir_memref::{Alloc, Dealloc, TransferRead};
 
 pub use crate::passes::MultiBuffer;
 
-use crate::index::{Counter, Ix, linear, slice, total, writes};
+use crate::index::{Counter, linear, slice, total, writes};
 use crate::ring;
 use crate::views::{retype, sub_view};
+use tir_arith::OpFoldResult;
 
 /// Says of a `memref.transfer_read` how many iterations ahead it may be started.
 pub const AHEAD: &str = "accel.ahead";
@@ -129,7 +130,7 @@ fn rotate(ir: &mut Ir, local: &Local) -> Result<(), Failure> {
     let mut b = ir.at(At::Before(local.op));
     let slot = linear(&mut b, &local.nest).modulo(&mut b, slots);
     let mut offsets = vec![slot];
-    offsets.resize(shape.len() + 1, Ix::C(0));
+    offsets.resize(shape.len() + 1, OpFoldResult::Number(0));
     let mut sizes = vec![1];
     sizes.extend(shape);
     let view = sub_view(&mut b, new, &offsets, &sizes, shape)?;

@@ -3,8 +3,9 @@
 use tir::{At, Builder, Failure, Ir, Mapping, Name, OpId, Value};
 use tir_memref::TransferRead;
 
-use crate::index::{Counter, Ix, copy, guard, indices, linear, slice, total, writes};
+use crate::index::{Counter, copy, guard, indices, linear, slice, total, writes};
 use crate::multi_buffer::{AHEAD, nest_of};
+use tir_arith::{CmpIPredicate, OpFoldResult};
 
 /// Moves every `memref.transfer_read` that says so as many iterations ahead as it says: copies
 /// for the first iterations stand before the loops, and each iteration starts the one for an
@@ -60,7 +61,7 @@ fn writes_besides(ir: &Ir, scope: OpId, read: OpId, record: &TransferRead) -> bo
 
 fn hoist(ir: &mut Ir, read: OpId, ahead: i64, nest: &[Counter], ops: &[OpId]) {
     let total = total(nest);
-    let place = |b: &mut Builder<'_>, n: Ix| {
+    let place = |b: &mut Builder<'_>, n: OpFoldResult| {
         let mut map = Mapping::default();
         for (counter, index) in nest.iter().zip(indices(b, nest, n)) {
             let index = index.value(b);
@@ -71,7 +72,7 @@ fn hoist(ir: &mut Ir, read: OpId, ahead: i64, nest: &[Counter], ops: &[OpId]) {
     };
     let mut b = ir.at(At::Before(nest[0].op));
     for n in 0..ahead.min(total) {
-        place(&mut b, Ix::C(n));
+        place(&mut b, OpFoldResult::Number(n));
     }
     // Before everything else of the iteration, behind the loads that stand there already.
     let first = ir.block_of(read).and_then(|block| {
@@ -82,7 +83,7 @@ fn hoist(ir: &mut Ir, read: OpId, ahead: i64, nest: &[Counter], ops: &[OpId]) {
     if total > ahead {
         let now = linear(&mut b, nest);
         let target = now.plus(&mut b, ahead);
-        let condition = target.below(&mut b, total);
+        let condition = target.compare(&mut b, CmpIPredicate::Slt, total);
         let at = guard(&mut b, condition);
         let mut inner = Builder {
             ir: &mut *b.ir,

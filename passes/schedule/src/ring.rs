@@ -7,9 +7,11 @@
 use tir::{At, Builder, Failure, Ir, Mapping, OpId, Value};
 use tir_memref::{SubView, TransferRead};
 
-use crate::index::{Counter, Ix, copy, growth, guard, join, slice, split, writes};
+use crate::index::{Counter, copy, guard, slice, writes};
 use crate::multi_buffer::{Local, hoisted, only_writer};
+use crate::range::growth;
 use crate::views::{retype, sub_view};
+use tir_arith::{CmpIPredicate, OpFoldResult, dispatch_values, mixed_values};
 
 struct Ring {
     read: OpId,
@@ -40,10 +42,18 @@ pub(crate) fn make(ir: &mut Ir, local: &Local) -> Result<bool, Failure> {
 
     // The first window, and the blocks of the next iterations as far as they are loaded ahead.
     let mut b = ir.at(At::Before(ring.counter.op));
-    let first = Ix::C(ring.shift);
-    ring.load(&mut b, local, buffer, Ix::C(0), 0, ring.rows, first)?;
+    let first = OpFoldResult::Number(ring.shift);
+    ring.load(
+        &mut b,
+        local,
+        buffer,
+        OpFoldResult::Number(0),
+        0,
+        ring.rows,
+        first,
+    )?;
     for i in 1..ring.ahead.min(ring.counter.trips) {
-        ring.block(&mut b, local, buffer, Ix::C(i))?;
+        ring.block(&mut b, local, buffer, OpFoldResult::Number(i))?;
     }
 
     // In the loop: the block of an iteration to come.
@@ -52,8 +62,8 @@ pub(crate) fn make(ir: &mut Ir, local: &Local) -> Result<bool, Failure> {
     let target = count.plus(&mut b, ring.ahead);
     if ring.counter.trips > ring.ahead.max(1) {
         let condition = match ring.ahead {
-            0 => target.above(&mut b, 0),
-            _ => target.below(&mut b, ring.counter.trips),
+            0 => target.compare(&mut b, CmpIPredicate::Sgt, 0),
+            _ => target.compare(&mut b, CmpIPredicate::Slt, ring.counter.trips),
         };
         let place = guard(&mut b, condition);
         let mut inner = Builder {
@@ -81,10 +91,12 @@ fn find(ir: &Ir, local: &Local) -> Option<Ring> {
         return None;
     }
     // One dimension of the source slides, all others stand still.
-    let offsets = join(&record.offsets, &record.static_offsets);
+    let offsets = mixed_values(&record.offsets, &record.static_offsets);
     let mut along = None;
     for (s, offset) in offsets.iter().enumerate() {
-        let Ix::V(value) = offset else { continue };
+        let OpFoldResult::Value(value) = offset else {
+            continue;
+        };
         match growth(ir, *value, counter.iv, counter.op)? {
             0 => {}
             n if n > 0 && along.is_none() => along = Some((s, n.checked_mul(counter.step)?)),
@@ -92,17 +104,13 @@ fn find(ir: &Ir, local: &Local) -> Option<Ring> {
         }
     }
     let (along, step) = along?;
-    let rank = local.ty.shape.len();
-    let forms: Vec<Vec<i64>> = record
-        .access
-        .exprs
-        .iter()
-        .map(|e| e.linear(rank))
-        .collect::<Option<_>>()?;
-    let mut moving = (0..rank).filter(|t| forms[along][*t] != 0);
-    let row = moving.next()?;
-    let alone = forms.iter().filter(|form| form[row] != 0).count() == 1;
-    if moving.next().is_some() || forms[along][row] != 1 || !alone {
+    let forms = record.access.linear()?;
+    let mut moving = forms[along].terms();
+    let (row, 1) = moving.next()? else {
+        return None;
+    };
+    let alone = forms.iter().filter(|form| form.at(row) != 0).count() == 1;
+    if moving.next().is_some() || !alone {
         return None;
     }
     let rows = local.ty.shape[row];
@@ -149,7 +157,7 @@ impl Ring {
         b: &mut Builder<'_>,
         local: &Local,
         buffer: Value,
-        count: Ix,
+        count: OpFoldResult,
     ) -> Result<(), Failure> {
         let row = self.rows - self.step;
         let place = count
@@ -166,26 +174,26 @@ impl Ring {
         b: &mut Builder<'_>,
         local: &Local,
         buffer: Value,
-        count: Ix,
+        count: OpFoldResult,
         first: i64,
         rows: i64,
-        place: Ix,
+        place: OpFoldResult,
     ) -> Result<(), Failure> {
         let mut map = Mapping::default();
         let index = self.counter.index(b, count).value(b);
         map.map(self.counter.iv, index);
         copy(b, &self.slice, &mut map);
-        let mut offsets = join(&self.record.offsets, &self.record.static_offsets);
+        let mut offsets = mixed_values(&self.record.offsets, &self.record.static_offsets);
         for offset in &mut offsets {
-            if let Ix::V(value) = offset {
+            if let OpFoldResult::Value(value) = offset {
                 *value = map.get(*value);
             }
         }
         offsets[self.along] = offsets[self.along].plus(b, first);
-        let (offsets, static_offsets) = split(&offsets);
+        let (offsets, static_offsets) = dispatch_values(&offsets);
         let mut shape = local.ty.shape.clone();
         shape[self.row] = rows;
-        let mut at = vec![Ix::C(0); shape.len()];
+        let mut at = vec![OpFoldResult::Number(0); shape.len()];
         at[self.row] = place;
         let tile = sub_view(b, buffer, &at, &shape, &shape)?;
         b.add(TransferRead {
@@ -200,13 +208,19 @@ impl Ring {
     }
 
     /// Makes a view of a row of the window one of the ring.
-    fn redirect(&self, ir: &mut Ir, reader: OpId, buffer: Value, start: Ix) -> Result<(), Failure> {
+    fn redirect(
+        &self,
+        ir: &mut Ir,
+        reader: OpId,
+        buffer: Value,
+        start: OpFoldResult,
+    ) -> Result<(), Failure> {
         let Some(view) = ir.get::<SubView>(reader) else {
             return Ok(());
         };
-        let mut offsets = join(&view.offsets, &view.static_offsets);
+        let mut offsets = mixed_values(&view.offsets, &view.static_offsets);
         let mut b = ir.at(At::Before(reader));
-        let row = offsets[self.row].add(&mut b, start);
+        let row = offsets[self.row].plus(&mut b, start);
         offsets[self.row] = row.modulo(&mut b, self.size);
         let part = view.result.0.shape().unwrap_or(&[]).to_vec();
         let old = b.ir.result(reader, 0);

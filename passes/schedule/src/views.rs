@@ -6,13 +6,13 @@ use tir::{
 };
 use tir_memref::{CollapseShape, ExpandShape, SubView, sub_view_type};
 
-use crate::index::{Ix, split};
+use tir_arith::{OpFoldResult, dispatch_values};
 
 /// A part of a buffer of unit steps, with the shape `part`.
 pub fn sub_view(
     b: &mut Builder<'_>,
     source: Value,
-    offsets: &[Ix],
+    offsets: &[OpFoldResult],
     sizes: &[i64],
     part: &[i64],
 ) -> Result<Value, Failure> {
@@ -20,7 +20,7 @@ pub fn sub_view(
     let memref = ty
         .get::<MemRefType>()
         .ok_or_else(|| format!("views a {ty}"))?;
-    let (values, numbers) = split(offsets);
+    let (values, numbers) = dispatch_values(&offsets);
     let ones = vec![1; sizes.len()];
     let result = sub_view_type(memref, &numbers, sizes, &ones, part);
     let result =

@@ -1,10 +1,8 @@
 //! How a tile of an operand lies in near memory, which element of the source each of its elements
 //! is, and where a unit finds its operand in it.
 
-use tir::{AffineExpr, AffineMap};
+use tir::{AffineMap, LinearExpr, LinearMap, MemRefType};
 use tir_accel::transfer::Pattern;
-
-use crate::linear::{Row, is_identity};
 
 /// The iteration space of a generic, cut up for tiles.
 #[derive(Clone, Debug)]
@@ -66,8 +64,8 @@ pub struct Dim {
 pub struct Tile {
     /// Its dimensions, outermost first; unit dimensions last, in the order of the intrinsic.
     pub dims: Vec<Dim>,
-    /// For each dimension of the source, its linear form in the iterators and the constant.
-    pub forms: Vec<Vec<i64>>,
+    /// Position in the source over the iterators.
+    pub forms: LinearMap,
     /// For each dimension of the source, how far from where the tile's first point is its first
     /// element lies: below 0 where iterators go backwards.
     pub low: Vec<i64>,
@@ -78,15 +76,11 @@ impl Tile {
     /// the iterators of the unit's operand in the order of its dimensions. `None` if the operand
     /// cannot be a dense tile of the unit.
     pub fn new(space: &Space, map: &AffineMap, unit: &[usize]) -> Option<Self> {
-        let n = space.domain.len();
-        let forms = linear(map, n)?;
+        let forms = map.linear()?;
         let mut outer: Vec<Dim> = Vec::new();
         let mut inner: Vec<Option<Dim>> = vec![None; unit.len()];
         for (s, form) in forms.iter().enumerate() {
-            let terms: Vec<(usize, i64)> = (0..n)
-                .filter(|d| form[*d] != 0)
-                .map(|d| (d, form[d]))
-                .collect();
+            let terms: Vec<(usize, i64)> = form.terms().collect();
             if terms.iter().any(|(_, c)| *c < 0) {
                 return None;
             }
@@ -169,14 +163,10 @@ impl Tile {
 
     /// The tile of an operand that no unit takes: the box of the source that is touched.
     pub fn plain(space: &Space, map: &AffineMap) -> Option<Self> {
-        let n = space.domain.len();
-        let forms = linear(map, n)?;
+        let forms = map.linear()?;
         let (mut dims, mut low) = (Vec::new(), Vec::new());
         for (s, form) in forms.iter().enumerate() {
-            let terms: Vec<(usize, i64)> = (0..n)
-                .filter(|d| form[*d] != 0)
-                .map(|d| (d, form[d]))
-                .collect();
+            let terms: Vec<(usize, i64)> = form.terms().collect();
             let far = |(d, c): &(usize, i64)| c * (space.extent(*d) - 1);
             let reach: i64 = terms.iter().map(|term| far(term).abs()).sum();
             low.push(terms.iter().map(|term| far(term).min(0)).sum());
@@ -192,10 +182,10 @@ impl Tile {
     /// The tile of what is only moved: a dimension for each iterator, in this order. `None` if an
     /// iterator steps in more than one dimension of the source.
     pub fn moved(space: &Space, map: &AffineMap, order: &[usize]) -> Option<Self> {
-        let forms = linear(map, space.domain.len())?;
+        let forms = map.linear()?;
         let dim = |d: &usize| {
-            let mut steps = (0..forms.len()).filter(|s| forms[*s][*d] != 0);
-            let source = steps.next().map_or((0, 0), |s| (s, forms[s][*d]));
+            let mut steps = (0..forms.len()).filter(|s| forms[*s].at(*d) != 0);
+            let source = steps.next().map_or((0, 0), |s| (s, forms[s].at(*d)));
             let backward = source.1 < 0 || forms.is_empty();
             (steps.next().is_none() && !backward).then(|| Dim {
                 axis: Axis::Window(vec![(*d, 1)]),
@@ -217,41 +207,33 @@ impl Tile {
     /// Where in a tile of another operand that one's element at `rows` is, over the dimensions of
     /// this tile and then iterators with ranges; `rows` are positions in the other operand over
     /// positions in this one's source and the same iterators. `None` if it is at no linear place.
-    pub fn relative(&self, other: &Tile, rows: &[Row], ranges: &[i64]) -> Option<Vec<Row>> {
+    pub fn relative(&self, other: &Tile, rows: &LinearMap, ranges: &[i64]) -> Option<LinearMap> {
         let rank = self.dims.len();
         let sources = self.forms.len();
-        let own = (0..ranges.len()).map(|i| Row::dim(rank + i));
+        let own = (0..ranges.len()).map(|i| LinearExpr::dim(rank + i));
         if other.is_plain() {
-            let access = self.access();
-            let steps = crate::linear::rows(&access)?;
-            let moved = steps.into_iter().zip(&self.low).map(|(mut row, low)| {
-                row.k += low;
-                row
-            });
-            let places: Vec<Row> = moved.chain(own).collect();
+            let steps = self.steps();
+            let moved = steps.iter().zip(&self.low);
+            let moved = moved.map(|(row, low)| row.with_constant(*low));
+            let places: LinearMap = moved.chain(own).collect();
             let sizes: Vec<i64> = self
                 .shape()
                 .into_iter()
                 .chain(ranges.iter().copied())
                 .collect();
             let at = rows.iter().zip(&other.low).map(|(row, low)| {
-                let mut row = Row {
-                    k: 0,
-                    ..row.clone()
-                }
-                .replace(&places);
-                row.k -= low;
-                row
+                let row = row.with_constant(0).replace(&places)?;
+                Some(row.with_constant(row.constant - low))
             });
-            let at: Vec<Row> = at.collect();
+            let at: LinearMap = at.collect::<Option<_>>()?;
             let inside = at.iter().zip(&other.dims).all(|(row, dim)| {
-                let (low, high) = row.range(&sizes);
-                low >= 0 && high < dim.size
+                let range = row.range(&sizes);
+                range.is_some_and(|range| range.is_inside(dim.size))
             });
             return inside.then_some(at);
         }
-        let same = ranges.is_empty() && rows.len() == sources && is_identity(rows);
-        (same && self.dims == other.dims).then(|| (0..rank).map(Row::dim).collect())
+        let same = ranges.is_empty() && rows.len() == sources && rows.is_identity();
+        (same && self.dims == other.dims).then(|| LinearMap::identity(rank))
     }
     /// Its shape.
     pub fn shape(&self) -> Vec<i64> {
@@ -264,7 +246,8 @@ impl Tile {
     /// Elements in a run that is contiguous in the tile and in its source, as the machine counts
     /// rows; `shape` is that of the source.
     pub fn run(&self, shape: &[i64]) -> i64 {
-        let (far, near) = (strides(shape), strides(&self.shape()));
+        let dense = MemRefType::dense_strides;
+        let (far, near) = (dense(shape), dense(&self.shape()));
         let steps = self.dims.iter().zip(near);
         let mut steps: Vec<[i64; 3]> = steps
             .map(|(dim, near)| [dim.size, dim.source.1 * far[dim.source.0], near])
@@ -286,15 +269,11 @@ impl Tile {
             return 1;
         }
         let bytes = |strides: Vec<i64>| strides.iter().map(|n| n * elem).collect::<Vec<i64>>();
-        let access = self.access().exprs;
         let mut pattern = Pattern {
             far_shape: shape.to_vec(),
-            far_strides: bytes(strides(shape)),
-            tile_strides: bytes(strides(&self.shape())),
-            access: access
-                .iter()
-                .filter_map(|e| e.linear(self.dims.len()))
-                .collect(),
+            far_strides: bytes(MemRefType::dense_strides(shape)),
+            tile_strides: bytes(MemRefType::dense_strides(&self.shape())),
+            access: self.steps(),
             tile_shape: self.shape(),
             elem,
         };
@@ -304,29 +283,24 @@ impl Tile {
         {
             starts *= pattern.tile_shape.remove(split);
             pattern.tile_strides.remove(split);
-            for form in &mut pattern.access {
-                form.remove(split);
+            for form in pattern.access.iter_mut() {
+                *form = form.without(split);
             }
         }
         starts
     }
     /// Position in the tile to distance in the source.
     pub fn access(&self) -> AffineMap {
-        let rank = self.dims.len();
-        let exprs = (0..self.forms.len()).map(|s| {
-            let mut form = vec![0; rank + 1];
-            for (i, dim) in self.dims.iter().enumerate() {
-                if dim.source.0 == s {
-                    form[i] = dim.source.1;
-                }
-            }
-            AffineExpr::from_linear(&form)
-        });
-        AffineMap::new(rank, exprs.collect())
+        self.steps().affine(self.dims.len())
+    }
+    fn steps(&self) -> LinearMap {
+        let step = |dim: &Dim, s: usize| if dim.source.0 == s { dim.source.1 } else { 0 };
+        let form = |s| LinearExpr::new(self.dims.iter().map(|dim| step(dim, s)).collect(), 0);
+        (0..self.forms.len()).map(form).collect()
     }
     /// Iterators whose tile loop moves the tile in the source.
     pub fn moves_with(&self, space: &Space) -> Vec<usize> {
-        let used = |d: &usize| self.forms.iter().any(|form| form[*d] != 0) && space.trips(*d) > 1;
+        let used = |d: &usize| self.forms.uses(*d) && space.trips(*d) > 1;
         (0..space.domain.len()).filter(used).collect()
     }
     /// How far the tile moves in each dimension of the source with one step of the loop around
@@ -334,34 +308,20 @@ impl Tile {
     pub fn step(&self, space: &Space, d: usize) -> Vec<i64> {
         self.forms
             .iter()
-            .map(|form| form[d] * space.extent(d))
+            .map(|form| form.at(d) * space.extent(d))
             .collect()
     }
-}
-
-/// A map as linear forms in `n` iterators.
-fn linear(map: &AffineMap, n: usize) -> Option<Vec<Vec<i64>>> {
-    map.exprs.iter().map(|e| e.linear(n)).collect()
 }
 
 /// The iterators of a map in the order in which it steps through a row-major tensor, those with
 /// the largest steps first.
 pub fn storage_order(map: &AffineMap, n: usize) -> Option<Vec<usize>> {
-    let forms = linear(map, n)?;
+    let forms = map.linear()?;
     let mut order: Vec<usize> = (0..n).collect();
     let place = |d: &usize| {
-        let s = forms.iter().position(|form| form[*d] != 0);
-        s.map_or((0, 0), |s| (s, -forms[s][*d]))
+        let s = forms.iter().position(|form| form.at(*d) != 0);
+        s.map_or((0, 0), |s| (s, -forms[s].at(*d)))
     };
     order.sort_by_key(place);
     Some(order)
-}
-
-/// Strides of a row-major tensor, in elements.
-fn strides(shape: &[i64]) -> Vec<i64> {
-    let mut strides = vec![1; shape.len()];
-    for d in (1..shape.len()).rev() {
-        strides[d - 1] = strides[d] * shape[d].max(1);
-    }
-    strides
 }

@@ -4,7 +4,6 @@
 pub mod emit;
 pub mod group;
 pub mod layout;
-pub mod linear;
 pub mod matching;
 mod passes;
 pub mod plan;

@@ -3,7 +3,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use tir::{AffineExpr, AffineMap, At, Builder, DYNAMIC, Ir, OpId, Ret, Rets, Value};
+use tir::{
+    AffineExpr, AffineMap, At, Builder, DYNAMIC, Interval, Ir, LinearMap, OpId, Ret, Rets, Value,
+};
 use tir_loop::For;
 use tir_tensor::generic::iterators;
 use tir_tensor::{Empty, Generic, InsertSlice, TransferRead, TransferWrite, Yield};
@@ -63,18 +65,12 @@ fn whole_read(ir: &Ir, op: OpId) -> Option<TransferRead> {
     (read.space.is_none() && !read.static_offsets.contains(&DYNAMIC)).then_some(read)
 }
 
-/// Lowest and highest position that a read touches in each dimension of its source.
-fn reach(read: &TransferRead) -> Option<Vec<(i64, i64)>> {
+/// Positions that a read touches in each dimension of its source.
+fn reach(read: &TransferRead) -> Option<Vec<Interval>> {
     let shape = read.result.0.shape()?;
     let bound = |(expr, offset): (&AffineExpr, &i64)| {
-        let form = expr.linear(shape.len())?;
-        let (mut low, mut high) = (form[shape.len()] + offset, form[shape.len()] + offset);
-        for (c, n) in form.iter().zip(shape) {
-            let far = c * (n - 1);
-            low += far.min(0);
-            high += far.max(0);
-        }
-        Some((low, high))
+        let touched = expr.linear(shape.len())?.range(shape)?;
+        touched.plus(Interval::point(*offset))
     };
     let all = read.access.exprs.iter().zip(&read.static_offsets);
     all.map(bound).collect()
@@ -83,14 +79,14 @@ fn reach(read: &TransferRead) -> Option<Vec<(i64, i64)>> {
 /// Whether a read never leaves its source.
 fn stays_inside(ir: &Ir, read: &TransferRead) -> bool {
     let shape = ir.ty(read.source).shape().unwrap_or(&[]);
-    let inside = |((low, high), n): (&(i64, i64), &i64)| *low >= 0 && high < n;
+    let inside = |(touched, n): (&Interval, &i64)| touched.is_inside(*n);
     reach(read).is_some_and(|all| all.iter().zip(shape).all(inside))
 }
 
 /// Whether a read shows all of its source as it is, with padding around it.
 pub fn only_pads(ir: &Ir, read: &TransferRead) -> bool {
     let shape = ir.ty(read.source).shape().unwrap_or(&[]);
-    let whole = |((low, high), n): (&(i64, i64), &i64)| *low <= 0 && *high >= n - 1;
+    let whole = |(touched, n): (&Interval, &i64)| touched.low <= 0 && touched.high >= n - 1;
     read.access == AffineMap::identity(shape.len())
         && reach(read).is_some_and(|all| all.iter().zip(shape).all(whole))
 }
@@ -124,19 +120,15 @@ fn join(ir: &mut Ir, op: OpId, group: &mut HashMap<OpId, usize>) {
         .map(|(e, offset)| e.clone() + AffineExpr::Const(*offset))
         .collect();
     let whole = AffineMap::new(inner.access.dims, exprs).compose(&starts);
-    let forms: Option<Vec<Vec<i64>>> = whole.exprs.iter().map(|e| e.linear(dims)).collect();
-    let Some(mut forms) = forms else { return };
-    let offsets: Vec<i64> = forms
-        .iter_mut()
-        .map(|form| std::mem::take(&mut form[dims]))
-        .collect();
-    let exprs = forms.iter().map(|form| AffineExpr::from_linear(form));
+    let Some(forms) = whole.linear() else { return };
+    let offsets: Vec<i64> = forms.iter().map(|form| form.constant).collect();
+    let moved: LinearMap = forms.iter().map(|form| form.with_constant(0)).collect();
     let mut b = Builder::new(ir, At::Before(op));
     let read = b.add(TransferRead {
         source: inner.source,
         padding: inner.padding,
         static_offsets: offsets,
-        access: AffineMap::new(dims, exprs.collect()),
+        access: moved.affine(dims),
         ..outer
     });
     if let (Some(made), Some(number)) = (ir.owner(read), group.get(&op).copied()) {

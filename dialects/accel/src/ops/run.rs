@@ -113,12 +113,8 @@ impl VerifySymbols for Call {
                 )
                 .into());
             }
-            let dense = MemRefType::dense_strides(&memref.shape);
-            let strides = memref.strides().map(|(strides, _)| strides);
-            let fits = strides.is_some_and(|s| {
-                s == dense || intrinsic.strided.contains(&i) && s.last() == dense.last()
-            });
-            if !fits {
+            let strided = intrinsic.strided.contains(&i) && memref.has_dense_rows();
+            if !memref.is_dense() && !strided {
                 return Err(format!(
                     "passes a {found} as operand {i} of @{name}, which must be dense"
                 )

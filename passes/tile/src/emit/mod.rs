@@ -1,10 +1,10 @@
 //! Writing a planned group as loops around transfers and generics on tiles.
 
-mod index;
 mod tiles;
 mod unit;
 
 use tir::{AffineMap, Attr, Builder, Mapping, Name, RegionId, Ret, Rets, Type, Value};
+use tir_arith::{OpFoldResult, dispatch_values};
 use tir_loop::{Bounds, For, Yield as LoopYield};
 use tir_tensor::generic::iterators;
 use tir_tensor::{Combine, Empty, Generic, TransferRead, TransferWrite, Yield};
@@ -12,15 +12,14 @@ use tir_tensor::{Combine, Empty, Generic, TransferRead, TransferWrite, Yield};
 use crate::group::{Group, Input, Leaves};
 use crate::layout::Tile;
 use crate::plan::Plan;
-use index::{Index, mixed};
 
 /// Where in the loops the code stands.
 #[derive(Clone)]
 struct At {
     /// The tile of each iterator.
-    tile: Vec<Index>,
+    tile: Vec<OpFoldResult>,
     /// The block in the tile of each iterator.
-    block: Vec<Index>,
+    block: Vec<OpFoldResult>,
     /// The tiles that are loaded.
     loaded: Vec<Option<Value>>,
 }
@@ -63,8 +62,8 @@ pub fn emit(b: &mut Builder<'_>, group: &Group, plan: &Plan, near: Name) -> Vec<
     let emit = Emit { group, plan, near };
     let rank = group.domain.len();
     let at = At {
-        tile: vec![Index::Number(0); rank],
-        block: vec![Index::Number(0); rank],
+        tile: vec![OpFoldResult::Number(0); rank],
+        block: vec![OpFoldResult::Number(0); rank],
         loaded: vec![None; group.operands.len()],
     };
     let types = group.outs.iter().filter_map(|(out, _)| group.ty(*out));
@@ -109,14 +108,13 @@ impl Emit<'_> {
     }
 
     /// Offsets of a tile in its source.
-    fn offsets(&self, b: &mut Builder<'_>, tile: &Tile, at: &At) -> Vec<Index> {
-        let rank = self.group.domain.len();
+    fn offsets(&self, b: &mut Builder<'_>, tile: &Tile, at: &At) -> Vec<OpFoldResult> {
         let mut out = Vec::new();
         for (form, low) in tile.forms.iter().zip(&tile.low) {
-            let mut sum = Index::Number(form[rank] + low);
-            for (d, c) in form[..rank].iter().enumerate() {
-                let step = at.tile[d].times(c * self.plan.space.extent(d), b);
-                sum = step.plus(sum, b);
+            let mut sum = OpFoldResult::Number(form.constant + low);
+            for (d, c) in form.terms() {
+                let step = at.tile[d].times(b, c * self.plan.space.extent(d));
+                sum = step.plus(b, sum);
             }
             out.push(sum);
         }
@@ -132,7 +130,7 @@ impl Emit<'_> {
             Some(inner) => self.inner(b, operand, inner, at),
             None => {
                 let offsets = self.offsets(b, tile, at);
-                let (offsets, static_offsets) = mixed(&offsets);
+                let (offsets, static_offsets) = dispatch_values(&offsets);
                 let elem = b.ty(far.source).elem();
                 b.add(TransferRead {
                     source: far.source,
@@ -171,7 +169,7 @@ impl Emit<'_> {
         let d = self.plan.order[level];
         counted(b, self.plan.space.trips(d), dests, &mut |b, iv, carried| {
             let mut at = at.clone();
-            at.tile[d] = Index::Value(iv);
+            at.tile[d] = OpFoldResult::Value(iv);
             self.around(b, level + 1, at, carried)
         })
     }
@@ -200,7 +198,7 @@ impl Emit<'_> {
         let mut written = Vec::new();
         for (source, dest) in sources.into_iter().zip(dests) {
             let offsets = self.offsets(b, tile, &at);
-            let (offsets, static_offsets) = mixed(&offsets);
+            let (offsets, static_offsets) = dispatch_values(&offsets);
             let result = Ret(b.ty(dest));
             written.push(b.add(TransferWrite {
                 source,

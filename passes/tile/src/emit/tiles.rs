@@ -1,23 +1,19 @@
 //! Steps over whole tiles: what no unit takes, and values that are computed for a tile alone.
 
-use tir::{AffineExpr, AffineMap, Attr, Builder, Value};
+use tir::{AffineExpr, AffineMap, Attr, Builder, LinearMap, Value};
 use tir_tensor::generic::iterators;
 
 use super::{At, Emit, Given, Nest, copy_body, fill};
 use crate::group::{Inner, Input, Step};
 use crate::layout::Tile;
-use crate::linear::{self, Row};
 
 impl Emit<'_> {
     /// Positions in a tile that is a box of its source, for points of the core in it.
     fn near_map(&self, tile: &Tile) -> AffineMap {
         let core = self.group.core;
-        let exprs = tile.forms.iter().zip(&tile.low).map(|(form, low)| {
-            let mut form = form[..core].to_vec();
-            form.push(-low);
-            AffineExpr::from_linear(&form)
-        });
-        AffineMap::new(core, exprs.collect())
+        let places = tile.forms.iter().zip(&tile.low);
+        let places: LinearMap = places.map(|(form, low)| form.with_constant(-low)).collect();
+        places.affine(core)
     }
 
     /// All steps over whole tiles, for what no unit takes.
@@ -125,10 +121,9 @@ impl Emit<'_> {
             // The plan was made of tiles for which this is some.
             let rows = tile.relative(&self.plan.tiles[*input], rows, &ranges);
             inputs.extend(at.loaded[*input]);
-            maps.push(linear::map(dims, &rows.unwrap_or_default()));
+            maps.push(rows.unwrap_or_default().affine(dims));
         }
-        let out: Vec<Row> = (0..shape.len()).map(Row::dim).collect();
-        maps.push(linear::map(dims, &out));
+        maps.push(LinearMap::identity(shape.len()).affine(dims));
         let nest = Nest {
             maps,
             kinds: iterators(shape.len(), ranges.len()),

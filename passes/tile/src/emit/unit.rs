@@ -1,10 +1,10 @@
 //! Steps block by block, each block one operand of the unit.
 
 use tir::{AffineMap, Builder, Ret, Type, Value};
+use tir_arith::{OpFoldResult, dispatch_values};
 use tir_tensor::generic::iterators;
 use tir_tensor::{Combine, ExtractSlice, InsertSlice};
 
-use super::index::{Index, mixed};
 use super::{At, Emit, Given, Nest, copy_body, counted, fill, hint};
 use crate::group::{Input, Leaves, Step};
 use crate::layout::{Axis, Tile};
@@ -78,18 +78,18 @@ impl Emit<'_> {
         };
         counted(b, self.plan.space.tile[*d], init, &mut |b, iv, carried| {
             let mut at = at.clone();
-            at.block[*d] = Index::Value(iv);
+            at.block[*d] = OpFoldResult::Value(iv);
             self.nest(b, rest, &at, carried, body)
         })
     }
 
     /// Offsets and sizes of the unit's operand in a tile.
-    fn place(&self, b: &mut Builder<'_>, tile: &Tile, at: &At) -> (Vec<Index>, Vec<i64>) {
+    fn place(&self, b: &mut Builder<'_>, tile: &Tile, at: &At) -> (Vec<OpFoldResult>, Vec<i64>) {
         let sum = |b: &mut Builder<'_>, terms: &[(usize, i64)]| {
-            let mut sum = Index::Number(0);
+            let mut sum = OpFoldResult::Number(0);
             for (d, c) in terms {
-                let term = at.block[*d].times(*c, b);
-                sum = sum.plus(term, b);
+                let term = at.block[*d].times(b, *c);
+                sum = sum.plus(b, term);
             }
             sum
         };
@@ -99,13 +99,13 @@ impl Emit<'_> {
             let (offset, size) = match &dim.axis {
                 Axis::Block(d) => (at.block[*d], 1),
                 Axis::Window(terms) => (sum(b, terms), 1),
-                Axis::Phase(terms, stride) => (sum(b, terms).div_rem(*stride, b).1, 1),
+                Axis::Phase(terms, stride) => (sum(b, terms).modulo(b, *stride), 1),
                 Axis::Unit(d, rest, stride) if !rest.is_empty() => {
-                    let window = sum(b, rest).div_rem(*stride, b).0;
-                    let block = at.block[*d].times(self.unit_size(*d), b);
-                    (block.plus(window, b), self.unit_size(*d))
+                    let window = sum(b, rest).floor_div(b, *stride);
+                    let block = at.block[*d].times(b, self.unit_size(*d));
+                    (block.plus(b, window), self.unit_size(*d))
                 }
-                Axis::Unit(d, ..) => (Index::Number(0), self.unit_size(*d)),
+                Axis::Unit(d, ..) => (OpFoldResult::Number(0), self.unit_size(*d)),
             };
             offsets.push(offset);
             sizes.push(size);
@@ -125,7 +125,7 @@ impl Emit<'_> {
     /// Where the unit's operand is in a tile: offsets that are values, all offsets, and sizes.
     fn part(&self, b: &mut Builder<'_>, tile: &Tile, at: &At) -> (Vec<Value>, Vec<i64>, Vec<i64>) {
         let (offsets, sizes) = self.place(b, tile, at);
-        let (values, numbers) = mixed(&offsets);
+        let (values, numbers) = dispatch_values(&offsets);
         (values, numbers, sizes)
     }
 
@@ -339,7 +339,7 @@ impl Emit<'_> {
         let trips = self.plan.space.trips(d);
         let out = counted(b, trips, vec![acc], &mut |b, iv, carried| {
             let mut at = at.clone();
-            at.tile[d] = Index::Value(iv);
+            at.tile[d] = OpFoldResult::Value(iv);
             vec![self.reduction_tiles(b, level + 1, at, carried[0])]
         });
         out[0]

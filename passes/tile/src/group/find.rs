@@ -2,12 +2,11 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use tir::{AffineMap, Ir, OpId, Value};
+use tir::{AffineMap, Ir, LinearExpr, LinearMap, OpId, Value};
 use tir_tensor::Generic;
 
 use super::view::View;
 use super::{Group, Inner, Input, Leaves, Operand, Scope, Step, filled};
-use crate::linear::{self, Row, Rows, compose};
 
 /// What is to be in a group.
 struct Members {
@@ -170,7 +169,7 @@ struct Finder<'a> {
     whole: BTreeSet<usize>,
     operands: Vec<Operand>,
     /// Positions of the operands over the group's iterators.
-    rows: Vec<Rows>,
+    rows: Vec<LinearMap>,
     /// For each iterator the one that it is by now.
     alias: Vec<usize>,
 }
@@ -198,7 +197,7 @@ impl<'a> Finder<'a> {
 
     fn group(mut self, members: &Members) -> Result<Group, Misfit> {
         let ir = self.ir;
-        let identity: Rows = (0..self.core).map(Row::dim).collect();
+        let identity = LinearMap::identity(self.core);
         let mut outs = Vec::new();
         let mut known: HashMap<Value, Input> = HashMap::new();
         let mut reduce = None;
@@ -219,8 +218,9 @@ impl<'a> Finder<'a> {
                 .ok_or(Some(*op))?;
             let step = self.step(generic, &iterators, &known)?;
             let written = generic.indexing_maps.last().ok_or(None)?;
-            let written = linear::rows(written).ok_or(None)?;
-            out = Some(linear::map(self.core, &compose(&written, &iterators)));
+            let written = written.linear().ok_or(None)?;
+            let written = written.compose(&iterators).ok_or(None)?;
+            out = Some(written.affine(self.core));
             known.insert(ir.result(*op, 0), Input::Mapped(maps.len()));
             outs.push((Leaves::Mapped(maps.len()), ir.result(*op, 0)));
             maps.push(step);
@@ -235,7 +235,7 @@ impl<'a> Finder<'a> {
         ops.extend(others.filter(|op| members.inner.contains(op)));
         let dims = self.domain.len();
         for (operand, rows) in self.operands.iter_mut().zip(&self.rows) {
-            operand.map = linear::map(dims, rows);
+            operand.map = rows.affine(dims);
         }
         Ok(Group {
             domain: self.domain,
@@ -252,7 +252,12 @@ impl<'a> Finder<'a> {
     }
 
     /// Iterators of an elementwise step as iterators of the group.
-    fn iterators(&self, members: &Members, generic: &Generic, identity: &Rows) -> Option<Rows> {
+    fn iterators(
+        &self,
+        members: &Members,
+        generic: &Generic,
+        identity: &LinearMap,
+    ) -> Option<LinearMap> {
         let Some((op, reduce)) = &members.reduce else {
             return Some(identity.clone());
         };
@@ -264,7 +269,7 @@ impl<'a> Finder<'a> {
         };
         let mut rename = vec![None; generic.iterator_types.len()];
         for (e, d) in reads.iter().zip(&writes) {
-            *rename.get_mut(*e)? = Some(Row::dim(*d));
+            *rename.get_mut(*e)? = Some(LinearExpr::dim(*d));
         }
         rename.into_iter().collect()
     }
@@ -273,13 +278,13 @@ impl<'a> Finder<'a> {
     fn step(
         &mut self,
         generic: &Generic,
-        iterators: &Rows,
+        iterators: &LinearMap,
         known: &HashMap<Value, Input>,
     ) -> Result<Step, Misfit> {
         let (mut inputs, mut maps) = (Vec::new(), Vec::new());
         for (value, map) in generic.inputs.iter().zip(&generic.indexing_maps) {
-            let rows = linear::rows(map).ok_or(None)?;
-            let rows = compose(&rows, iterators);
+            let rows = map.linear().ok_or(None)?;
+            let rows = rows.compose(iterators).ok_or(None)?;
             let input = match known.get(value) {
                 Some(input) => *input,
                 None => {
@@ -288,7 +293,7 @@ impl<'a> Finder<'a> {
                 }
             };
             inputs.push(input);
-            maps.push(linear::map(self.core, &rows));
+            maps.push(rows.affine(self.core));
         }
         Ok(Step {
             body: generic.body,
@@ -303,25 +308,25 @@ impl<'a> Finder<'a> {
     fn operand(
         &mut self,
         value: Value,
-        rows: Rows,
+        rows: LinearMap,
         ranges: &[i64],
-        to_group: Option<&Rows>,
-    ) -> Result<(usize, Rows), Misfit> {
+        to_group: Option<&LinearMap>,
+    ) -> Result<(usize, LinearMap), Misfit> {
         let (scope, all) = (self.scope, &self.all);
         let moves = |op: OpId| {
             all.contains(&op) || scope.readers(self.ir, self.ir.result(op, 0)).generics.len() == 1
         };
         let view = View::new(value, rows).through(self.ir, ranges, &moves);
         let local = view.rows.clone();
-        let global = match to_group {
-            Some(to_group) => compose(&local, to_group),
-            None => local.clone(),
-        };
-        let global = self.canonical(&global);
         let maker = self
             .ir
             .owner(view.source)
             .filter(|op| self.all.contains(op));
+        let global = match to_group {
+            Some(to_group) => local.compose(to_group).ok_or(maker)?,
+            None => local.clone(),
+        };
+        let global = self.canonical(&global).ok_or(maker)?;
         if maker.is_some() && view.leaves {
             return Err(maker);
         }
@@ -333,7 +338,7 @@ impl<'a> Finder<'a> {
             None => None,
         };
         // What it is computed from may have made iterators one.
-        let global = self.canonical(&global);
+        let global = self.canonical(&global).ok_or(maker)?;
         if let Some(at) = self.known(&view, &global) {
             return Ok((at, local));
         }
@@ -351,7 +356,7 @@ impl<'a> Finder<'a> {
     }
 
     /// An operand that is the same tile already, perhaps after making two whole iterators one.
-    fn known(&mut self, view: &View, rows: &Rows) -> Option<usize> {
+    fn known(&mut self, view: &View, rows: &LinearMap) -> Option<usize> {
         let same = |o: &Operand| o.source == view.source && o.padding == view.padding;
         for at in 0..self.operands.len() {
             if !same(&self.operands[at]) || self.rows[at].len() != rows.len() {
@@ -359,7 +364,7 @@ impl<'a> Finder<'a> {
             }
             if let Some(pairs) = self.pairs(&self.rows[at], rows) {
                 for (gone, kept) in pairs {
-                    self.make_one(gone, kept);
+                    self.make_one(gone, kept)?;
                 }
                 return Some(at);
             }
@@ -368,9 +373,9 @@ impl<'a> Finder<'a> {
     }
 
     /// Which iterators must be one for two positions to be the same.
-    fn pairs(&self, a: &Rows, b: &Rows) -> Option<Vec<(usize, usize)>> {
+    fn pairs(&self, a: &LinearMap, b: &LinearMap) -> Option<Vec<(usize, usize)>> {
         let mut pairs = Vec::new();
-        for (x, y) in a.iter().zip(b) {
+        for (x, y) in a.iter().zip(b.iter()) {
             if x == y {
                 continue;
             }
@@ -385,14 +390,14 @@ impl<'a> Finder<'a> {
     }
 
     /// Makes an operand's own reduction the same iterator as another one, which is then whole.
-    fn make_one(&mut self, gone: usize, kept: usize) {
+    fn make_one(&mut self, gone: usize, kept: usize) -> Option<()> {
         for d in &mut self.alias {
             if *d == gone {
                 *d = kept;
             }
         }
         for at in 0..self.operands.len() {
-            self.rows[at] = self.canonical(&self.rows[at]);
+            self.rows[at] = self.canonical(&self.rows[at])?;
             if let Some(inner) = &mut self.operands[at].inner {
                 for d in &mut inner.reductions {
                     *d = self.alias[*d];
@@ -400,16 +405,17 @@ impl<'a> Finder<'a> {
             }
         }
         self.whole.insert(kept);
+        Some(())
     }
 
-    /// A position with each iterator as it is by now.
-    fn canonical(&self, rows: &Rows) -> Rows {
-        let dims: Rows = self.alias.iter().map(|d| Row::dim(*d)).collect();
-        compose(rows, &dims)
+    /// A position with each iterator as it is by now; `None` where coefficients leave 64 bits.
+    fn canonical(&self, rows: &LinearMap) -> Option<LinearMap> {
+        let dims: LinearMap = self.alias.iter().map(|d| LinearExpr::dim(*d)).collect();
+        rows.compose(&dims)
     }
 
     /// How tiles of a value are computed, read at a position over the group's iterators.
-    fn inner(&mut self, op: OpId, at: &Rows) -> Result<Inner, Misfit> {
+    fn inner(&mut self, op: OpId, at: &LinearMap) -> Result<Inner, Misfit> {
         let no = Some(op);
         let generic: Generic = self.ir.get(op).ok_or(no)?;
         let written = generic
@@ -420,7 +426,7 @@ impl<'a> Finder<'a> {
         // A reduction is not computed twice: no element of it is in two tiles.
         let apart = at
             .iter()
-            .all(|row| row.c.is_empty() || row.as_dim().is_some());
+            .all(|row| row.is_number() || row.as_dim().is_some());
         if generic.combine.is_some() && !apart {
             return Err(no);
         }
@@ -431,19 +437,19 @@ impl<'a> Finder<'a> {
         // Its iterators: the value's dimensions, then its reductions.
         let domain = generic.domain(self.ir).map_err(|_| no)?;
         let rank = written.len();
-        let mut local = vec![Row::default(); domain.len()];
+        let mut local = LinearMap(vec![LinearExpr::default(); domain.len()]);
         let mut ranges: Vec<i64> = written.iter().map(|d| domain[*d]).collect();
-        let mut to_group: Rows = at.clone();
+        let mut to_group: LinearMap = at.clone();
         let mut reductions = Vec::new();
         for (place, d) in written.iter().enumerate() {
-            local[*d] = Row::dim(place);
+            local[*d] = LinearExpr::dim(place);
         }
         for (d, range) in domain.iter().enumerate() {
             if !written.contains(&d) {
-                local[d] = Row::dim(rank + reductions.len());
+                local[d] = LinearExpr::dim(rank + reductions.len());
                 ranges.push(*range);
                 let own = self.domain.len();
-                to_group.push(Row::dim(own));
+                to_group.push(LinearExpr::dim(own));
                 reductions.push(own);
                 self.domain.push(*range);
                 self.reductions.push(true);
@@ -459,7 +465,10 @@ impl<'a> Finder<'a> {
             reductions,
         };
         for (value, map) in generic.inputs.iter().zip(&generic.indexing_maps) {
-            let rows = compose(&linear::rows(map).ok_or(no)?, &local);
+            let rows = map
+                .linear()
+                .and_then(|rows| rows.compose(&local))
+                .ok_or(no)?;
             let (input, rows) = self.operand(*value, rows, &ranges, Some(&to_group))?;
             inner.inputs.push(input);
             inner.rows.push(rows);

@@ -9,10 +9,8 @@ pub use scope::Scope;
 
 use std::collections::BTreeSet;
 
-use tir::{AffineMap, Attr, Ir, OpId, RegionId, Type, Value};
+use tir::{AffineMap, Attr, Ir, LinearMap, OpId, RegionId, Type, Value};
 use tir_tensor::{Combine, Generic, Yield};
-
-use crate::linear::Rows;
 
 /// What a group reads at a linear position: a far tensor, or a value computed in near memory.
 #[derive(Clone, Debug)]
@@ -42,7 +40,7 @@ pub struct Inner {
     /// Which operand each argument of the region is; they come earlier.
     pub inputs: Vec<usize>,
     /// Where it is in that operand, over the dimensions of the value, then the reductions.
-    pub rows: Vec<Rows>,
+    pub rows: Vec<LinearMap>,
     /// The group's iterators that are its reductions; they are never divided.
     pub reductions: Vec<usize>,
 }

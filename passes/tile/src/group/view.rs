@@ -1,9 +1,7 @@
 //! Reading through what only moves data: where in its source an element is.
 
-use tir::{ArrayAttr, Attr, Ir, OpId, Value};
+use tir::{ArrayAttr, Attr, Ir, LinearExpr, LinearMap, OpId, Value};
 use tir_tensor::{CollapseShape, ExpandShape, Generic, TransferRead, Yield};
-
-use crate::linear::{Row, Rows, rows};
 
 /// A value read at a position, over iterators with ranges.
 #[derive(Clone, Debug)]
@@ -11,7 +9,7 @@ pub struct View {
     /// The value.
     pub source: Value,
     /// The position.
-    pub rows: Rows,
+    pub rows: LinearMap,
     /// What is read outside of it; zero bits if absent.
     pub padding: Option<Value>,
     /// Whether some positions are outside of it.
@@ -22,7 +20,7 @@ pub struct View {
 
 impl View {
     /// A value read inside of it.
-    pub fn new(source: Value, rows: Rows) -> Self {
+    pub fn new(source: Value, rows: LinearMap) -> Self {
         Self {
             source,
             rows,
@@ -55,14 +53,9 @@ impl View {
             let groups = groups(&expand.reassociation, large.len())?;
             let joined = groups.iter().map(|group| {
                 let strides = strides(group, large);
-                Row::sum(
-                    group
-                        .iter()
-                        .zip(strides)
-                        .map(|(d, n)| (self.rows[*d].clone(), n)),
-                )
+                LinearExpr::sum(group.iter().map(|d| &self.rows[*d]).zip(strides))
             });
-            let rows: Rows = joined.collect();
+            let rows: LinearMap = joined.collect::<Option<_>>()?;
             let cut = groups
                 .iter()
                 .any(|g| g.iter().filter(|d| large[**d] != 1).count() > 1);
@@ -71,27 +64,27 @@ impl View {
         if let Some(collapse) = ir.get::<CollapseShape>(op) {
             let large = ir.ty(collapse.src).shape()?;
             let groups = groups(&collapse.reassociation, large.len())?;
-            let mut rows = vec![Row::number(0); large.len()];
+            let mut rows = vec![LinearExpr::default(); large.len()];
             let mut cut = false;
-            for (group, row) in groups.iter().zip(&self.rows) {
+            for (group, row) in groups.iter().zip(self.rows.iter()) {
                 let parts = split(row, group, large, ranges)?;
-                cut |= parts.iter().filter(|row| !row.c.is_empty()).count() > 1;
+                cut |= parts.iter().filter(|row| !row.is_number()).count() > 1;
                 for (d, part) in group.iter().zip(parts) {
                     rows[*d] = part;
                 }
             }
-            return Some(self.on(collapse.src, rows, cut));
+            return Some(self.on(collapse.src, LinearMap(rows), cut));
         }
         let generic = ir.get::<Generic>(op)?;
         if !moves(op) {
             return None;
         }
         let (source, position) = moved(ir, &generic)?;
-        let rows = position.iter().map(|row| row.replace(&self.rows)).collect();
+        let rows = position.compose(&self.rows)?;
         Some(self.on(source, rows, false)).filter(View::is_forward)
     }
 
-    fn on(&self, source: Value, rows: Rows, cut: bool) -> Self {
+    fn on(&self, source: Value, rows: LinearMap, cut: bool) -> Self {
         Self {
             source,
             rows,
@@ -109,32 +102,23 @@ impl View {
         if !read.offsets.is_empty() || read.space.is_some() {
             return None;
         }
-        let access = rows(&read.access)?;
-        let moved = access
-            .iter()
+        let access: LinearMap = (read.access.linear()?.iter())
             .zip(&read.static_offsets)
-            .map(|(row, offset)| {
-                let mut row = row.replace(&self.rows);
-                row.k += offset;
-                row
-            });
-        let moved: Rows = moved.collect();
+            .map(|(row, offset)| Some(row.with_constant(row.constant.checked_add(*offset)?)))
+            .collect::<Option<_>>()?;
+        let moved = access.compose(&self.rows)?;
         let shape = ir.ty(read.source).shape()?;
-        let leaves = moved.iter().zip(shape).any(|(row, size)| {
-            let (low, high) = row.range(ranges);
-            low < 0 || high >= *size
-        });
+        let mut leaves = false;
+        for (row, size) in moved.iter().zip(shape) {
+            leaves |= !row.range(ranges)?.is_inside(*size);
+        }
         // Around a part of the source are its other parts.
         let tile = ir.ty(self.source).shape()?;
-        let part =
-            access
-                .iter()
-                .zip(&read.static_offsets)
-                .zip(shape)
-                .any(|((row, offset), size)| {
-                    let (low, high) = row.range(tile);
-                    low + offset > 0 || high + offset < size - 1
-                });
+        let mut part = false;
+        for (row, size) in access.iter().zip(shape) {
+            let shown = row.range(tile)?;
+            part |= shown.low > 0 || shown.high < size - 1;
+        }
         let mut view = self.on(read.source, moved, part);
         view.leaves = leaves;
         view.padding = read.padding.filter(|_| leaves);
@@ -143,7 +127,7 @@ impl View {
 }
 
 /// What a generic only moves, and where each element of its result is in it.
-fn moved(ir: &Ir, generic: &Generic) -> Option<(Value, Rows)> {
+fn moved(ir: &Ir, generic: &Generic) -> Option<(Value, LinearMap)> {
     let ([source], [_]) = (&generic.inputs[..], &generic.outputs[..]) else {
         return None;
     };
@@ -157,14 +141,11 @@ fn moved(ir: &Ir, generic: &Generic) -> Option<(Value, Rows)> {
         return None;
     }
     let to = to.as_projection()?;
-    let mut iterators = vec![Row::number(0); to.len()];
+    let mut iterators = vec![LinearExpr::default(); to.len()];
     for (place, d) in to.iter().enumerate() {
-        *iterators.get_mut(*d)? = Row::dim(place);
+        *iterators.get_mut(*d)? = LinearExpr::dim(place);
     }
-    let rows = rows(from)?
-        .iter()
-        .map(|row| row.replace(&iterators))
-        .collect();
+    let rows = from.linear()?.compose(&LinearMap(iterators))?;
     Some((*source, rows))
 }
 
@@ -185,22 +166,31 @@ fn groups(reassociation: &[Attr], rank: usize) -> Option<Vec<Vec<usize>>> {
 fn strides(group: &[usize], shape: &[i64]) -> Vec<i64> {
     let mut strides = vec![1; group.len()];
     for i in (1..group.len()).rev() {
-        strides[i - 1] = strides[i] * shape[group[i]];
+        strides[i - 1] = i64::saturating_mul(strides[i], shape[group[i]]);
     }
     strides
 }
 
 /// A position in a row as one in the dimensions that the row is made of: each term moves in one
 /// dimension, and together those of a dimension stay inside of it.
-fn split(row: &Row, group: &[usize], shape: &[i64], ranges: &[i64]) -> Option<Rows> {
+fn split(
+    row: &LinearExpr,
+    group: &[usize],
+    shape: &[i64],
+    ranges: &[i64],
+) -> Option<Vec<LinearExpr>> {
     let strides = strides(group, shape);
-    let mut parts = vec![Row::default(); group.len()];
-    let mut k = row.k;
+    // The strides of an empty box are no places.
+    if strides.contains(&0) {
+        return None;
+    }
+    let mut parts = vec![LinearExpr::default(); group.len()];
+    let mut k = row.constant;
     if k < 0 {
         return None;
     }
     for (i, stride) in strides.iter().enumerate() {
-        parts[i].k = k / stride;
+        parts[i].constant = k / stride;
         k %= stride;
     }
     for (d, c) in row.terms() {
@@ -211,12 +201,11 @@ fn split(row: &Row, group: &[usize], shape: &[i64], ranges: &[i64]) -> Option<Ro
         let fits =
             |i: &usize| c % strides[*i] == 0 && c / strides[*i] * (range - 1) < shape[group[*i]];
         let i = (0..group.len()).find(fits)?;
-        let term = Row::dim(d);
-        parts[i] = Row::sum([(parts[i].clone(), 1), (term, c / strides[i])]);
+        parts[i] = parts[i].plus(&LinearExpr::term(d, c / strides[i]), 1)?;
     }
     let inside = parts.iter().zip(group).all(|(part, d)| {
-        let (low, high) = part.range(ranges);
-        low >= 0 && high < shape[*d].max(1)
+        let range = part.range(ranges);
+        range.is_some_and(|range| range.is_inside(shape[*d]))
     });
     inside.then_some(parts)
 }
@@ -224,10 +213,10 @@ fn split(row: &Row, group: &[usize], shape: &[i64], ranges: &[i64]) -> Option<Ro
 #[cfg(test)]
 mod tests {
     use super::split;
-    use crate::linear::Row;
+    use tir::LinearExpr;
 
-    fn row(c: &[i64], k: i64) -> Row {
-        Row { c: c.to_vec(), k }
+    fn row(c: &[i64], k: i64) -> LinearExpr {
+        LinearExpr::new(c.to_vec(), k)
     }
 
     #[test]

@@ -171,8 +171,7 @@ fn tiles(
         if let Some(inner) = &operand.inner {
             for (input, rows) in inner.inputs.iter().zip(&inner.rows) {
                 let far = &group.operands[*input];
-                let straight =
-                    crate::linear::is_identity(rows) && rows.len() == operand.shape.len();
+                let straight = rows.is_identity() && rows.len() == operand.shape.len();
                 if tiles[*input].is_none() && !in_core(*input) && straight && far.map == operand.map
                 {
                     tiles[*input] = Some(tile.clone());

@@ -203,10 +203,9 @@ fn transfer(ir: &Ir, read: &TransferRead) -> Result<Change, Failure> {
     let renamed = source.compose(&AffineMap::project(order.len(), &order));
     let (mut offsets, mut access) = (Vec::new(), Vec::new());
     for expr in renamed.exprs {
-        let mut form = expr.linear(order.len()).ok_or("is not linear")?;
-        offsets.extend(form.last().copied());
-        form[order.len()] = 0;
-        access.push(tir::AffineExpr::from_linear(&form));
+        let form = expr.linear(order.len()).ok_or("is not linear")?;
+        offsets.push(form.constant);
+        access.push(tir::AffineExpr::from(&form.with_constant(0)));
     }
     Ok(vec![
         ("static_offsets", offsets.to_attr()),

@@ -136,14 +136,14 @@ impl Nest {
                 (true, None) => AffineExpr::Const(0),
                 (false, _) => {
                     let form = expr.linear(self.domain.len()).unwrap_or_default();
-                    let terms = form.iter().enumerate().filter(|(_, c)| **c != 0);
-                    terms.fold(AffineExpr::Const(0), |sum, (d, c)| {
-                        sum + match d {
-                            _ if Some(d) == along => self.dim(d, false),
-                            _ if d == self.domain.len() => AffineExpr::Const(c / block),
-                            _ => old[d].clone() * AffineExpr::Const(c / block),
+                    let terms = form.terms().fold(AffineExpr::Const(0), |sum, (d, c)| {
+                        sum + if Some(d) == along {
+                            self.dim(d, false)
+                        } else {
+                            old[d].clone() * AffineExpr::Const(c / block)
                         }
-                    })
+                    });
+                    terms + AffineExpr::Const(form.constant / block)
                 }
             });
         }
@@ -168,12 +168,13 @@ fn runs_along(expr: &AffineExpr, block: i64, domain: &[i64]) -> Result<Option<us
         Failure::from(format!("reads at {expr} in blocks of {block}, {range}"))
     };
     let form = expr.linear(domain.len()).ok_or_else(wrong)?;
-    let mut uneven = (0..form.len()).filter(|d| form[*d] % block != 0);
+    if form.constant % block != 0 {
+        return Err(wrong());
+    }
+    let mut uneven = form.terms().filter(|(_, c)| c % block != 0);
     match (uneven.next(), uneven.next()) {
         (None, _) => Ok(None),
-        (Some(d), None) if form[d] == 1 && domain.get(d).is_some_and(|n| n % block == 0) => {
-            Ok(Some(d))
-        }
+        (Some((d, 1)), None) if domain.get(d).is_some_and(|n| n % block == 0) => Ok(Some(d)),
         _ => Err(wrong()),
     }
 }

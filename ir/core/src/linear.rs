@@ -1,0 +1,271 @@
+//! Linear forms over iterators, maps of them, and intervals of indices.
+//!
+//! An [`AffineExpr`] is what text says; a [`LinearExpr`] is the normal form `Σ c(i)·d(i) + k` of
+//! one without `floordiv`, `ceildiv` and `mod`. It has no fixed number of iterators: those beyond
+//! its last coefficient have no part in it, so iterators can be added behind without touching it,
+//! and two forms are equal exactly where they are the same function.
+//!
+//! Arithmetic is checked: what leaves 64 bits is `None`, never a wrong number.
+
+use std::ops::{Deref, DerefMut};
+
+use crate::affine::{AffineExpr, AffineMap};
+
+/// `Σ c(i)·d(i) + k`.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct LinearExpr {
+    /// Coefficients; the last one is not 0.
+    coefficients: Vec<i64>,
+    /// The constant.
+    pub constant: i64,
+}
+
+impl LinearExpr {
+    /// The form with these coefficients and this constant.
+    pub fn new(mut coefficients: Vec<i64>, constant: i64) -> Self {
+        while coefficients.last() == Some(&0) {
+            coefficients.pop();
+        }
+        Self {
+            coefficients,
+            constant,
+        }
+    }
+    /// A number.
+    pub fn number(constant: i64) -> Self {
+        Self::new(Vec::new(), constant)
+    }
+    /// `d(d)`.
+    pub fn dim(d: usize) -> Self {
+        Self::term(d, 1)
+    }
+    /// `c·d(d)`.
+    pub fn term(d: usize, c: i64) -> Self {
+        let mut coefficients = vec![0; d + 1];
+        coefficients[d] = c;
+        Self::new(coefficients, 0)
+    }
+    /// The coefficient of an iterator.
+    pub fn at(&self, d: usize) -> i64 {
+        self.coefficients.get(d).copied().unwrap_or(0)
+    }
+    /// Iterators with a part in it, and their coefficients, none of which is 0.
+    pub fn terms(&self) -> impl Iterator<Item = (usize, i64)> + Clone + '_ {
+        let all = self.coefficients.iter().copied().enumerate();
+        all.filter(|(_, c)| *c != 0)
+    }
+    /// Whether no iterator has a part in it.
+    pub fn is_number(&self) -> bool {
+        self.coefficients.is_empty()
+    }
+    /// The iterator that it is, if it is one.
+    pub fn as_dim(&self) -> Option<usize> {
+        let (d, c) = self.terms().next()?;
+        (*self == Self::dim(d) && c == 1).then_some(d)
+    }
+    /// The same form with another constant.
+    pub fn with_constant(&self, constant: i64) -> Self {
+        Self {
+            coefficients: self.coefficients.clone(),
+            constant,
+        }
+    }
+    /// The same form without an iterator; those behind it move up by one.
+    pub fn without(&self, d: usize) -> Self {
+        let mut coefficients = self.coefficients.clone();
+        if d < coefficients.len() {
+            coefficients.remove(d);
+        }
+        Self::new(coefficients, self.constant)
+    }
+    /// `self + other·n`.
+    pub fn plus(&self, other: &Self, n: i64) -> Option<Self> {
+        let count = self.coefficients.len().max(other.coefficients.len());
+        let add = |a: i64, b: i64| a.checked_add(b.checked_mul(n)?);
+        let sums = (0..count).map(|d| add(self.at(d), other.at(d)));
+        let constant = add(self.constant, other.constant)?;
+        Some(Self::new(sums.collect::<Option<_>>()?, constant))
+    }
+    /// `Σ form·factor`.
+    pub fn sum<'a>(parts: impl IntoIterator<Item = (&'a Self, i64)>) -> Option<Self> {
+        let mut all = parts.into_iter();
+        all.try_fold(Self::default(), |sum, (form, n)| sum.plus(form, n))
+    }
+    /// The same with each iterator replaced; one without a replacement stays.
+    pub fn replace(&self, dims: &[Self]) -> Option<Self> {
+        let mut out = Self::number(self.constant);
+        for (d, c) in self.terms() {
+            out = match dims.get(d) {
+                Some(form) => out.plus(form, c)?,
+                None => out.plus(&Self::dim(d), c)?,
+            };
+        }
+        Some(out)
+    }
+    /// The value at a point.
+    pub fn eval(&self, point: &[i64]) -> Option<i64> {
+        self.terms().try_fold(self.constant, |sum, (d, c)| {
+            sum.checked_add(c.checked_mul(*point.get(d)?)?)
+        })
+    }
+    /// The values over iterators that run from 0 up to their range. One without a range, or with
+    /// an empty one, counts as standing at 0.
+    pub fn range(&self, ranges: &[i64]) -> Option<Interval> {
+        let last = |d: usize| ranges.get(d).map_or(0, |n| (n - 1).max(0));
+        self.over(|d| Interval::new(0, last(d)))
+    }
+    /// The values over iterators in intervals.
+    pub fn over(&self, dims: impl Fn(usize) -> Interval) -> Option<Interval> {
+        let start = Interval::point(self.constant);
+        self.terms().try_fold(start, |sum, (d, c)| {
+            sum.plus(dims(d).times(Interval::point(c))?)
+        })
+    }
+}
+
+impl From<&LinearExpr> for AffineExpr {
+    fn from(form: &LinearExpr) -> Self {
+        let sum = form.terms().fold(AffineExpr::Const(0), |sum, (d, c)| {
+            sum + AffineExpr::Dim(d) * AffineExpr::Const(c)
+        });
+        sum + AffineExpr::Const(form.constant)
+    }
+}
+
+/// A position: a linear form for each dimension.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct LinearMap(pub Vec<LinearExpr>);
+
+impl LinearMap {
+    /// Each dimension at an iterator of its own, in order.
+    pub fn identity(rank: usize) -> Self {
+        (0..rank).map(LinearExpr::dim).collect()
+    }
+    /// Whether it is the identity.
+    pub fn is_identity(&self) -> bool {
+        let mut all = self.iter().enumerate();
+        all.all(|(d, form)| form.as_dim() == Some(d))
+    }
+    /// The positions of `self` at the positions of `inner`.
+    pub fn compose(&self, inner: &LinearMap) -> Option<Self> {
+        self.iter().map(|form| form.replace(inner)).collect()
+    }
+    /// As a map of so many iterators.
+    pub fn affine(&self, dims: usize) -> AffineMap {
+        AffineMap::new(dims, self.iter().map(AffineExpr::from).collect())
+    }
+    /// Whether an iterator has a part in some dimension.
+    pub fn uses(&self, d: usize) -> bool {
+        self.iter().any(|form| form.at(d) != 0)
+    }
+}
+impl Deref for LinearMap {
+    type Target = Vec<LinearExpr>;
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+impl DerefMut for LinearMap {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
+}
+impl FromIterator<LinearExpr> for LinearMap {
+    fn from_iter<T: IntoIterator<Item = LinearExpr>>(forms: T) -> Self {
+        Self(forms.into_iter().collect())
+    }
+}
+
+/// The indices from `low` to `high`, both included.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Interval {
+    /// The lowest.
+    pub low: i64,
+    /// The highest; not below `low`.
+    pub high: i64,
+}
+
+impl Interval {
+    /// The indices between two, both included, in either order.
+    pub fn new(a: i64, b: i64) -> Self {
+        Self {
+            low: a.min(b),
+            high: a.max(b),
+        }
+    }
+    /// One index.
+    pub fn point(n: i64) -> Self {
+        Self::new(n, n)
+    }
+    /// Sums.
+    pub fn plus(self, other: Self) -> Option<Self> {
+        Some(Self {
+            low: self.low.checked_add(other.low)?,
+            high: self.high.checked_add(other.high)?,
+        })
+    }
+    /// Differences.
+    pub fn minus(self, other: Self) -> Option<Self> {
+        Some(Self {
+            low: self.low.checked_sub(other.high)?,
+            high: self.high.checked_sub(other.low)?,
+        })
+    }
+    /// Products.
+    pub fn times(self, other: Self) -> Option<Self> {
+        let product = |a: i64, b: i64| a.checked_mul(b);
+        let all = [
+            product(self.low, other.low)?,
+            product(self.low, other.high)?,
+            product(self.high, other.low)?,
+            product(self.high, other.high)?,
+        ];
+        let (low, high) = (all.iter().min()?, all.iter().max()?);
+        Some(Self::new(*low, *high))
+    }
+    /// Whether all are indices of `size` elements.
+    pub fn is_inside(self, size: i64) -> bool {
+        self.low >= 0 && self.high < size
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_are_equal_where_the_functions_are() {
+        let long = LinearExpr::new(vec![2, 0, 0], 1);
+        assert_eq!(long, LinearExpr::new(vec![2], 1));
+        assert_eq!(LinearExpr::dim(3).as_dim(), Some(3));
+        assert_eq!(LinearExpr::term(3, 2).as_dim(), None);
+        assert_eq!(LinearExpr::dim(3).with_constant(1).as_dim(), None);
+    }
+
+    #[test]
+    fn replacing_is_composition() {
+        // 3·d0 + d1 + 4 at d0 = d1 + 1, d1 = 2·d0
+        let outer = LinearExpr::new(vec![3, 1], 4);
+        let inner = [LinearExpr::new(vec![0, 1], 1), LinearExpr::term(0, 2)];
+        let both = outer.replace(&inner).unwrap();
+        assert_eq!(both, LinearExpr::new(vec![2, 3], 7));
+        assert_eq!(both.eval(&[5, 6]), outer.eval(&[7, 10]));
+    }
+
+    #[test]
+    fn ranges_take_the_sign_of_each_coefficient() {
+        let form = LinearExpr::new(vec![2, -3], 1);
+        assert_eq!(form.range(&[4, 3]), Some(Interval::new(-5, 7)));
+        // an empty range counts as one that stands at 0
+        assert_eq!(form.range(&[0, 3]), Some(Interval::new(-5, 1)));
+    }
+
+    #[test]
+    fn what_leaves_64_bits_is_none() {
+        let form = LinearExpr::term(0, i64::MAX);
+        assert_eq!(form.plus(&form, 1), None);
+        assert_eq!(form.range(&[3]), None);
+        assert_eq!(form.replace(&[LinearExpr::term(0, 2)]), None);
+        assert_eq!(Interval::point(i64::MIN).times(Interval::point(-1)), None);
+    }
+}

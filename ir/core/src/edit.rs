@@ -13,7 +13,7 @@ use crate::op::{Folds, SEGMENTS, Traits};
 use crate::types::Type;
 
 /// Distance between the order numbers of neighbours that are appended.
-const GAP: u32 = 16;
+const GAP: u64 = 1 << 20;
 
 impl Ir {
     /// Creates a detached op. Result types that are missing are inferred, and checked where they
@@ -183,30 +183,46 @@ impl Ir {
         }
         let low = prev.map_or(0, |prev| self.ops[prev].order);
         let order = match next {
-            None => low.checked_add(GAP),
-            Some(next) => {
-                let high = self.ops[next].order;
-                (high - low > 1).then(|| low + (high - low) / 2)
-            }
+            None => low + GAP,
+            Some(next) => match self.ops[next].order - low {
+                0 | 1 => self.make_room(low, next),
+                room => low + room / 2,
+            },
         };
         let data = &mut self.ops[key];
         data.block = Some(block);
         data.prev = prev;
         data.next = next;
-        match order {
-            Some(order) => data.order = order,
-            None => self.renumber(block),
-        }
+        data.order = order;
     }
 
-    fn renumber(&mut self, block: BlockKey) {
-        let mut next = self.blocks[block].first;
-        let mut order = 0;
-        while let Some(op) = next {
-            order += GAP;
+    /// Makes room for one op between position `low` and the op `first` behind it; gives the
+    /// position in between. Moves that op and those behind it up to the first that is farther away
+    /// than the square of their number, so that n insertions at any places move O(n log n) ops
+    /// (Dietz and Sleator, "Two algorithms for maintaining order in a list", STOC 1987).
+    fn make_room(&mut self, low: u64, first: OpKey) -> u64 {
+        let (mut end, mut moved) = (Some(first), 0);
+        let high = loop {
+            let Some(op) = end else {
+                break low + (moved + 2) * GAP;
+            };
+            let order = self.ops[op].order;
+            if order - low > (moved + 1) * (moved + 1) {
+                break order;
+            }
+            moved += 1;
+            end = self.ops[op].next;
+        };
+        let step = (high - low) / (moved + 2);
+        let (mut next, mut order) = (Some(first), low + step);
+        while next != end
+            && let Some(op) = next
+        {
+            order += step;
             self.ops[op].order = order;
             next = self.ops[op].next;
         }
+        low + step
     }
 
     /// Takes an op out of its block; it stays in the arena, detached.
@@ -583,5 +599,45 @@ impl Ir {
     pub fn set_successor(&mut self, op: OpId, index: usize, block: BlockId) {
         let block = block.key(self.tag);
         self.data_mut(op).successors[index] = block;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn op(ir: &mut Ir) -> OpId {
+        ir.create_raw(OpState::new("test.op"))
+    }
+
+    /// However ops are inserted, `is_before` says what the list says.
+    #[test]
+    fn order_follows_the_list() {
+        let mut ir = Ir::new("test.root");
+        let region = ir.new_region();
+        let root = ir.root();
+        ir.attach_region(root, region);
+        let block = ir.new_block(region);
+        let first = op(&mut ir);
+        ir.insert(first, At::End(block));
+        let (mut all, mut state) = (vec![first], 1_u64);
+        for n in 0..3000 {
+            let new = op(&mut ir);
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1);
+            let any = all[(state >> 33) as usize % all.len()];
+            // Runs at one place use up the room there.
+            let at = match n % 1000 {
+                0..300 => At::Before(first),
+                300..600 => At::After(first),
+                600..700 => At::Start(block),
+                700..800 => At::End(block),
+                _ => At::Before(any),
+            };
+            ir.insert(new, at);
+            all.push(new);
+        }
+        let list: Vec<OpId> = ir.ops_in(block).collect();
+        assert_eq!(list.len(), all.len());
+        assert!(list.is_sorted_by(|a, b| ir.is_before(*a, *b) && !ir.is_before(*b, *a)));
     }
 }

@@ -32,7 +32,7 @@ pub(crate) struct OpData {
     pub(crate) name: Name,
     pub(crate) loc: Loc,
     /// Position among the ops of its block: grows along the list, with gaps.
-    pub(crate) order: u32,
+    pub(crate) order: u64,
     pub(crate) block: Option<BlockKey>,
     pub(crate) prev: Option<OpKey>,
     pub(crate) next: Option<OpKey>,

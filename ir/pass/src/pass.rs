@@ -21,6 +21,15 @@ pub trait Pass: PassOptions {
         let _ = (parent, cx);
         Ok(())
     }
+
+    /// The names of patterns of its own, besides those of the loaded dialects, that
+    /// `--disable-rule` may name; default none.
+    fn pattern_names() -> Vec<String>
+    where
+        Self: Sized,
+    {
+        Vec::new()
+    }
 }
 
 /// A named pipeline that expands.

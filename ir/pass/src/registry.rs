@@ -23,6 +23,8 @@ pub struct PassInfo {
     pub options: &'static [OptionInfo],
     /// Whether it is an alias of other passes.
     pub is_alias: bool,
+    /// The names of its own patterns, see [`Pass::pattern_names`].
+    pub patterns: fn() -> Vec<String>,
     make: SetOptions,
 }
 
@@ -47,6 +49,7 @@ impl PassInfo {
             anchor: P::ANCHOR,
             options: P::OPTIONS,
             is_alias: false,
+            patterns: P::pattern_names,
             make: |values| Ok(Element::Pass(Box::new(with_options::<P>(values)?))),
         }
     }
@@ -59,6 +62,7 @@ impl PassInfo {
             anchor: A::ANCHOR,
             options: A::OPTIONS,
             is_alias: true,
+            patterns: Vec::new,
             make: |values| {
                 let alias = with_options::<A>(values)?;
                 let mut pipeline = Pipeline::new();

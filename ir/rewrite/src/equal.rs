@@ -3,7 +3,7 @@
 use std::hash::{Hash, Hasher};
 
 use rustc_hash::{FxHashMap, FxHasher};
-use tir_core::{BlockId, Ir, OpId, RegionId, Traits, Value};
+use tir_core::{BlockId, Ir, OpId, RegionId, SmallVec, Traits, Value};
 
 /// Whether two ops of one arena compute the same: equal names, attributes, operands (in any order
 /// for commutative ops of two operands), result types and, recursively, regions. Isolated ops are
@@ -13,6 +13,7 @@ pub fn ops_are_equal(ir: &Ir, a: OpId, b: OpId) -> bool {
         ir,
         values: FxHashMap::default(),
         blocks: FxHashMap::default(),
+        inside: false,
     }
     .ops(a, b)
 }
@@ -28,15 +29,21 @@ pub fn hash_op(ir: &Ir, op: OpId) -> u64 {
     for result in ir.results(op) {
         ir.ty(result).hash(&mut hasher);
     }
-    for inner in ir.walk_below(op) {
-        ir.name(inner).hash(&mut hasher);
+    if ir.regions(op).len() > 0 {
+        for inner in ir.walk_below(op) {
+            ir.name(inner).hash(&mut hasher);
+        }
     }
     hasher.finish()
 }
 
 /// The operands; those of a commutative op of two in a fixed order.
-fn operands(ir: &Ir, op: OpId) -> Vec<Value> {
-    let mut operands: Vec<Value> = ir.operands(op).collect();
+fn operands(ir: &Ir, op: OpId) -> SmallVec<[Value; 4]> {
+    sorted(ir, op, ir.operands(op))
+}
+
+fn sorted(ir: &Ir, op: OpId, operands: impl Iterator<Item = Value>) -> SmallVec<[Value; 4]> {
+    let mut operands: SmallVec<[Value; 4]> = operands.collect();
     if operands.len() == 2 && ir.has(op, Traits::Commutative) {
         operands.sort();
     }
@@ -48,6 +55,8 @@ struct Same<'a> {
     /// Values and blocks inside `b` that stand for those inside `a`.
     values: FxHashMap<Value, Value>,
     blocks: FxHashMap<BlockId, BlockId>,
+    /// Whether the ops that are compared stand in regions of the two.
+    inside: bool,
 }
 
 impl Same<'_> {
@@ -58,23 +67,27 @@ impl Same<'_> {
             || ir.child(a).is_some()
             || ir.child(b).is_some()
             || ir.operands(a).len() != ir.operands(b).len()
-            || !ir.result_types(a).eq(&ir.result_types(b))
+            || !ir
+                .results(a)
+                .map(|v| ir.ty(v))
+                .eq(ir.results(b).map(|v| ir.ty(v)))
             || ir.regions(a).len() != ir.regions(b).len()
         {
             return false;
         }
         let value = |v: Value| self.values.get(&v).copied().unwrap_or(v);
         let block = |v: BlockId| self.blocks.get(&v).copied().unwrap_or(v);
-        let mut left: Vec<Value> = ir.operands(a).map(value).collect();
-        if left.len() == 2 && ir.has(a, Traits::Commutative) {
-            left.sort();
-        }
+        let left = sorted(ir, a, ir.operands(a).map(value));
         if left != operands(ir, b) || !ir.successors(a).map(block).eq(ir.successors(b)) {
             return false;
+        }
+        if !self.inside && ir.regions(a).len() == 0 {
+            return true;
         }
         for (x, y) in ir.results(a).zip(ir.results(b)) {
             self.values.insert(x, y);
         }
+        self.inside = true;
         let mut regions = ir.regions(a).zip(ir.regions(b));
         regions.all(|(a, b)| self.regions(a, b))
     }

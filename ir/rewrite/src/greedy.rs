@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use rustc_hash::FxHashMap;
 use tir_core::{Ir, Loc, Name, OpId, Traits, Value};
 
 use crate::fold::{Constants, fold_op};
@@ -71,6 +70,8 @@ pub struct Outcome {
     pub changed: bool,
     /// Whole looks at the arena.
     pub iterations: usize,
+    /// Looks at single ops, all together.
+    pub visits: u64,
     /// Set if it gave up.
     pub stopped: Option<Stopped>,
     /// Counts.
@@ -113,26 +114,37 @@ impl<'a> Greedy<'a> {
 #[derive(Default)]
 struct Worklist {
     stack: Vec<Option<OpId>>,
-    place: FxHashMap<OpId, usize>,
+    /// By the index of an op, where it stands if it does: an index is handed out again once its op
+    /// is erased, so what stands there counts.
+    place: Vec<u32>,
 }
 
 impl Worklist {
+    fn place(&self, op: OpId) -> Option<usize> {
+        let place = *self.place.get(op.index())? as usize;
+        (self.stack.get(place) == Some(&Some(op))).then_some(place)
+    }
     fn push(&mut self, op: OpId) {
-        if !self.place.contains_key(&op) {
-            self.place.insert(op, self.stack.len());
+        if self.place(op).is_none() {
+            if self.place.len() <= op.index() {
+                self.place.resize(op.index() + 1, 0);
+            }
+            self.place[op.index()] = self.stack.len() as u32;
             self.stack.push(Some(op));
         }
+    }
+    fn extend(&mut self, ops: impl Iterator<Item = OpId>) {
+        ops.for_each(|op| self.push(op));
     }
     fn pop(&mut self) -> Option<OpId> {
         loop {
             if let Some(op) = self.stack.pop()? {
-                self.place.remove(&op);
                 return Some(op);
             }
         }
     }
     fn remove(&mut self, op: OpId) {
-        if let Some(place) = self.place.remove(&op) {
+        if let Some(place) = self.place(op) {
             self.stack[place] = None;
         }
     }
@@ -167,6 +179,7 @@ impl Run<'_> {
                     self.outcome.changed |= changed;
                     return;
                 }
+                self.outcome.visits += 1;
                 let mut rw = Rewriter::new(ir, op);
                 changed |= self.visit(&mut rw, op);
                 self.requeue(&mut rw);
@@ -179,19 +192,30 @@ impl Run<'_> {
         }
     }
 
-    /// Looks again at what a change touched.
+    /// Looks again at what a change touched. A lost use is not passed on to the other users, or a
+    /// value that many ops share would be looked at by all of them whenever one goes; only for the
+    /// last user that is left may it make a difference.
     fn requeue(&mut self, rw: &mut Rewriter<'_>) {
         for event in rw.take_events() {
             match event {
                 Event::Erased(op) => self.work.remove(op),
+                Event::LostUse(op) => {
+                    if !rw.contains(op) {
+                        continue;
+                    }
+                    for value in rw.results(op) {
+                        if rw.has_one_use(value) {
+                            self.work.extend(rw.uses(value).map(|one| one.op));
+                        }
+                    }
+                    self.work.push(op);
+                }
                 Event::Inserted(op) | Event::Touched(op) => {
                     if !rw.contains(op) {
                         continue;
                     }
                     for value in rw.results(op) {
-                        for one in rw.uses(value) {
-                            self.work.push(one.op);
-                        }
+                        self.work.extend(rw.uses(value).map(|one| one.op));
                     }
                     self.work.push(op);
                 }

@@ -29,7 +29,7 @@ pub use fold::{Constants, fold_op};
 pub use greedy::{Greedy, Outcome, Stats, Step, Stopped};
 pub use pattern::{
     Canonicalize, Decline, DialectPatterns, Pattern, PatternSet, Patterns, canonicalization,
-    canonicalize, register_patterns,
+    canonicalize, check_names, register_patterns,
 };
 pub use regions::{drop_passed, erase_dead_args, erase_unreachable, passed_operands};
 pub use rewriter::{Event, Rewriter};

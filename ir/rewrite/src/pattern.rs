@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
-use tir_core::{Diagnostic, Dialect, Failure, Hook, Name, Op, OpId};
+use tir_core::{Diagnostic, Dialect, Failure, Hook, Name, Op, OpId, closest};
 
 use crate::apply::RulePattern;
 use crate::interfaces::Typed;
@@ -207,6 +207,15 @@ impl PatternSet {
         rules.chain(patterns).collect()
     }
 
+    /// Checks that these are names of rules or patterns of this set; the first that is none is an
+    /// error that suggests a name that is near.
+    pub fn check_names<'a>(
+        &self,
+        names: impl IntoIterator<Item = &'a String>,
+    ) -> Result<(), Diagnostic> {
+        check_names(&self.names(), names)
+    }
+
     /// Checks names and rules, leaves out what is disabled, and sorts by benefit; of equal
     /// benefit rules come first, then the order in which they were added counts.
     pub fn finish(self, disabled: &BTreeSet<String>) -> Result<Patterns, Vec<Diagnostic>> {
@@ -249,6 +258,23 @@ impl PatternSet {
         all.sort_by_key(|pattern| std::cmp::Reverse(pattern.benefit()));
         Ok(Patterns::new(all, rules, functions))
     }
+}
+
+/// Checks that names are among those of the rules and patterns that are known.
+pub fn check_names<'a>(
+    known: &[String],
+    names: impl IntoIterator<Item = &'a String>,
+) -> Result<(), Diagnostic> {
+    for name in names {
+        if !known.contains(name) {
+            let error = Diagnostic::error(format!("there is no rule or pattern '{name}'"));
+            return Err(match closest(name, known.iter().map(String::as_str)) {
+                Some(near) => error.note(format!("did you mean '{near}'?")),
+                None => error,
+            });
+        }
+    }
+    Ok(())
 }
 
 /// Patterns ready to apply, by the name of their root.

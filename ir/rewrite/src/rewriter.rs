@@ -14,8 +14,10 @@ use crate::cast::TypeConverter;
 pub enum Event {
     /// The op is new.
     Inserted(OpId),
-    /// Operands, attributes, types or regions of the op changed, or it lost a use.
+    /// Operands, attributes, types or regions of the op changed.
     Touched(OpId),
+    /// A result of the op lost a use; the op itself is as it was.
+    LostUse(OpId),
     /// The op is gone, and all below it.
     Erased(OpId),
 }
@@ -237,14 +239,14 @@ impl<'a> Rewriter<'a> {
     }
     fn touch_definers(&mut self, op: OpId) {
         let definers = self.ir.operands(op).filter_map(|v| self.ir.owner(v));
-        self.events.extend(definers.map(Event::Touched));
+        self.events.extend(definers.map(Event::LostUse));
     }
 
     /// Makes every use of `old` one of `new`.
     pub fn replace_uses(&mut self, old: Value, new: Value) {
         self.touch_users(old);
         if let Some(op) = self.ir.owner(old) {
-            self.events.push(Event::Touched(op));
+            self.events.push(Event::LostUse(op));
         }
         self.ir.replace_uses(old, new);
     }
@@ -257,7 +259,7 @@ impl<'a> Rewriter<'a> {
     ) {
         self.touch_users(old);
         if let Some(op) = self.ir.owner(old) {
-            self.events.push(Event::Touched(op));
+            self.events.push(Event::LostUse(op));
         }
         self.ir.replace_uses_if(old, new, choose);
     }

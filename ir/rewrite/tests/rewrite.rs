@@ -650,3 +650,41 @@ fn conversions_reach_isolated_ops_and_end() {
         "patterns made illegal ops 64 times in a row"
     );
 }
+
+/// Looks at ops that the driver takes for a chain of so many, each of which uses one more value:
+/// one that is shared, a constant that is shared and drops every op, or a constant of its own.
+fn looks(ops: usize, shared: bool, zero: bool) -> u64 {
+    let (mut ir, b) = func();
+    let mut last = ir.add_arg(b, Type::int(32));
+    let y = ir.add_arg(b, Type::int(32));
+    let mut other = if zero {
+        int(&mut ir, b, 0)
+    } else {
+        ir.add(b, Mul { x: y, y })
+    };
+    for n in 0..ops {
+        if !shared {
+            other = int(&mut ir, b, 2 + n as i64 % 7);
+        }
+        last = match shared {
+            true => ir.add(b, Add { x: last, y: other }),
+            false => ir.add(b, Mul { x: last, y: other }),
+        };
+    }
+    ir.add(b, Use { values: vec![last] });
+    let outcome = greedy(&mut ir);
+    assert_eq!(outcome.stopped, None);
+    outcome.visits
+}
+
+#[test]
+fn looks_grow_with_the_ops_whatever_is_shared() {
+    for (shared, zero) in [(true, false), (true, true), (false, false)] {
+        let (few, many) = (looks(500, shared, zero), looks(4000, shared, zero));
+        assert!(few <= 500 * 10, "{few} looks at 500 ops");
+        assert!(
+            many <= few * 8 + 100,
+            "{few} looks at 500 ops, {many} at 4,000"
+        );
+    }
+}

@@ -49,8 +49,12 @@ pub fn add(
     };
     let mut added = 0;
     for id in ids {
+        // An op without results, or with several, has no layout; results of the latter are values.
+        let &[ty] = store.graph.types(id) else {
+            continue;
+        };
         for node in store.graph[id].nodes.clone() {
-            let home = Layout::of(store.graph.ty(id));
+            let home = Layout::of(ty);
             let renames = keeps(store.graph, &node) == Some(Keeps::Order);
             let back = (home.is_some() || renames).then_some(None);
             for layout in layouts.iter().map(Some).chain(back) {
@@ -89,9 +93,6 @@ impl Store<'_> {
         };
         let name = self.graph.name_of(node)?;
         let rule = rule_of(name.info()?)?;
-        if self.graph.types(id).len() != 1 {
-            return None;
-        }
         let layouts = scratch::ask(self.graph, node, |op| operands_in(rule, op, layout))??;
         let leaves = node.children.iter().map(|c| Tree::of(self.graph, *c));
         let plain = Tree::Node(node.head, leaves.collect());

@@ -20,7 +20,7 @@ use crate::proof::explain::explain;
 use crate::proof::text;
 use crate::rebuild::rebuild;
 use crate::report;
-use crate::saturate::Limits;
+use crate::saturate::{Limits, Stop};
 
 pass! {
     /// Optimizes the side-effect-free ops of each block by equality saturation with the rules of
@@ -82,7 +82,9 @@ impl Pass for Egraph {
         let model = machine.map_or_else(CostModel::default, CostModel::of);
         let mut disabled = cx.settings().disabled_rules.clone();
         disabled.extend(self.disable.iter().cloned());
-        let patterns = rules(cx, &self.rules)?.finish(&disabled)?;
+        let set = rules(cx, &self.rules)?;
+        set.check_names(&self.disable)?;
+        let patterns = set.finish(&disabled)?;
         let layouts = self.layouts(&model)?;
         if layouts.is_empty() && !self.always {
             cx.unchanged();
@@ -196,6 +198,18 @@ impl Run<'_> {
         cx.count("e-nodes", graph.total_number_of_nodes());
         for (rule, fired) in rules.iter().zip(&outcome.fired) {
             cx.count(&format!("applied {}", rule.rule.name), fired.matches);
+        }
+        let limit = match outcome.stop {
+            Stop::Saturated => None,
+            Stop::Iterations => Some(("iterations", pass.iterations)),
+            Stop::Nodes => Some(("nodes", pass.nodes)),
+        };
+        if let Some((option, limit)) = limit.filter(|_| !pass.print) {
+            let what = format!(
+                "the e-graph reached its limit '{option}={limit}' before it was saturated: a \
+                 cheaper program may exist"
+            );
+            cx.remark(Diagnostic::remark(what).at(ir.loc(ir.root())));
         }
         if pass.print {
             let text = report::text(ir, &graph, &program, rules, &outcome, &extracted);

@@ -44,7 +44,9 @@ impl Canonicalize {
     fn patterns(&self, cx: &PassCx<'_>) -> Result<Patterns, Vec<Diagnostic>> {
         let mut disabled = cx.settings().disabled_rules.clone();
         disabled.extend(self.disable.iter().cloned());
-        rules(cx, &self.rules)?.finish(&disabled)
+        let set = rules(cx, &self.rules)?;
+        set.check_names(&self.disable)?;
+        set.finish(&disabled)
     }
 
     fn with(

@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 use tir::rewrite::{hash_op, ops_are_equal};
-use tir::{Dominance, Ir, OpId, Pass, PassCx, PassResult, RegionId, Traits, Value, pass};
+use tir::{Dominance, Ir, OpId, Pass, PassCx, PassResult, RegionId, SmallVec, Traits, Value, pass};
 
 pass! {
     /// Eliminates common subexpressions: replaces a side-effect-free op by an equal one that
@@ -46,20 +46,21 @@ struct Run<'a> {
     keep: &'a [String],
     dominance: Dominance,
     /// The ops met so far by hash; those that no longer dominate anything do no harm.
-    known: FxHashMap<u64, Vec<OpId>>,
+    known: FxHashMap<u64, SmallVec<[OpId; 1]>>,
     dead: Vec<OpId>,
 }
 
 impl Run<'_> {
     fn region(&mut self, ir: &mut Ir, region: RegionId) {
         for block in self.dominance.order(ir, region) {
-            let ops: Vec<OpId> = ir.ops_in(block).collect();
-            for op in ops {
+            let mut next = ir.first(block);
+            while let Some(op) = next {
+                next = ir.next(op);
                 // Operands first: what is below may become equal by it.
                 if self.merge(ir, op) {
                     continue;
                 }
-                let regions: Vec<RegionId> = ir.regions(op).collect();
+                let regions: SmallVec<[RegionId; 2]> = ir.regions(op).collect();
                 for region in regions {
                     self.region(ir, region);
                 }
@@ -85,7 +86,7 @@ impl Run<'_> {
             same.push(op);
             return false;
         };
-        let pairs: Vec<(Value, Value)> = ir.results(op).zip(ir.results(other)).collect();
+        let pairs: SmallVec<[(Value, Value); 2]> = ir.results(op).zip(ir.results(other)).collect();
         for (old, new) in pairs {
             ir.replace_uses(old, new);
         }

@@ -2,6 +2,7 @@
 //!
 //! `tir-bench ir [--rounds N]`: parse, verify and print 1,000 functions of 200 ops in generic
 //! form, tir-opt beside mlir-opt-22; CPU seconds, wall seconds and peak memory, medians.
+//! `tir-bench passes [--rounds N]`: canonicalize and cse beside mlir-opt-22, alone and in chains.
 //! `tir-bench start`: start-up of tir-opt on an empty file.
 //! `tir-bench extract [FILE.json…]`: extraction beside its bound and bottom-up extraction.
 //! `tir-bench egraph [--rounds N] [FILE.tir|FILE.model…]`: the e-graph on whole networks.
@@ -12,6 +13,7 @@
 mod egraph;
 mod extract;
 mod networks;
+mod passes;
 mod program;
 
 use std::io::Write;
@@ -142,6 +144,7 @@ fn main() -> ExitCode {
     let rounds = option.and_then(|n| n.parse().ok()).unwrap_or(7);
     let done = match args.first().map(String::as_str) {
         Some("ir") => ir(rounds),
+        Some("passes") => passes::passes(rounds),
         Some("start") => start(rounds),
         Some("egraph") => {
             let mut files = args[1..].to_vec();
@@ -156,7 +159,8 @@ fn main() -> ExitCode {
             .write_all(program::generic_program(1000, 200).as_bytes())
             .map_err(|e| e.to_string()),
         _ => Err(
-            "usage: tir-bench ir|start|extract|egraph|networks|generate [--rounds N]".to_string(),
+            "usage: tir-bench ir|passes|start|extract|egraph|networks|generate [--rounds N]"
+                .to_string(),
         ),
     };
     match done {

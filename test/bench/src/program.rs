@@ -99,3 +99,60 @@ pub fn generic_program(functions: usize, ops: usize) -> String {
     out.push_str("}) : () -> ()\n");
     out
 }
+
+/// What the ops of a [`chain`] share.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Chain {
+    /// A value that nothing folds with.
+    Shared,
+    /// The constant 0, which is added: every op goes.
+    Zero,
+    /// Nothing: each has a constant of its own, of few values, so that most are merged.
+    Constants,
+}
+
+/// A function of one chain of so many ops, `v = v op c`, in generic form that mlir-opt reads too.
+pub fn chain(kind: Chain, ops: usize) -> String {
+    let mut out = String::from(
+        "\"builtin.module\"() ({\n  \"func.func\"() <{function_type = (i32, i32) -> i32, sym_name = \"f\"}> ({\n  ^bb0(%x: i32, %s: i32):\n",
+    );
+    let constant = |value: usize, name: &str| {
+        format!("    {name} = \"arith.constant\"() <{{value = {value} : i32}}> : () -> i32\n")
+    };
+    let op = |op: &str, to: &str, a: &str, b: &str| {
+        let flags = "<{overflowFlags = #arith.overflow<none>}>";
+        format!("    {to} = \"arith.{op}\"({a}, {b}) {flags} : (i32, i32) -> i32\n")
+    };
+    match kind {
+        Chain::Shared => out += &op("muli", "%t", "%s", "%s"),
+        Chain::Zero => out += &constant(0, "%t"),
+        Chain::Constants => {}
+    }
+    let mut last = "%x".to_string();
+    for n in 0..ops {
+        let next = format!("%v{n}");
+        if kind == Chain::Constants {
+            let own = format!("%c{n}");
+            out += &constant(2 + n % 97, &own);
+            // No two of these fold together.
+            let name = if n % 2 == 0 { "xori" } else { "muli" };
+            let flags = if n % 2 == 0 {
+                " "
+            } else {
+                " <{overflowFlags = #arith.overflow<none>}> "
+            };
+            let _ = writeln!(
+                out,
+                "    {next} = \"arith.{name}\"({last}, {own}){flags}: (i32, i32) -> i32"
+            );
+        } else {
+            out += &op("addi", &next, &last, "%t");
+        }
+        last = next;
+    }
+    let _ = writeln!(
+        out,
+        "    \"func.return\"({last}) : (i32) -> ()\n  }}) : () -> ()\n}}) : () -> ()"
+    );
+    out
+}

@@ -36,6 +36,10 @@ impl Pass for FixedToTensor {
             .other_if(|ir, op| self::types().is_legal_op(ir, op));
         Conversion::new(&target, patterns).types(&types).run(ir)
     }
+
+    fn pattern_names() -> Vec<String> {
+        set().names()
+    }
 }
 
 struct Prepared(Result<Patterns, Vec<Diagnostic>>);
@@ -46,6 +50,10 @@ fn types() -> TypeConverter {
 }
 
 fn patterns(disabled: &BTreeSet<String>) -> Result<Patterns, Vec<Diagnostic>> {
+    set().finish(disabled)
+}
+
+fn set() -> PatternSet {
     let mut set = PatternSet::new();
     set.on("quantize-to-generic", quantize);
     set.on("dequantize-to-generic", dequantize);
@@ -56,7 +64,7 @@ fn patterns(disabled: &BTreeSet<String>) -> Result<Patterns, Vec<Diagnostic>> {
         .retype::<tir_func::Call>()
         .retype::<Fused>()
         .retype::<tir_graph::Yield>();
-    set.finish(disabled)
+    set
 }
 
 fn quantize(Quantize { x, q }: Quantize, op: OpId, rw: &mut Rewriter<'_>) -> Result<(), Decline> {

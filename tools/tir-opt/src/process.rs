@@ -54,6 +54,9 @@ pub(crate) fn process(
         .print_after
         .iter()
         .find(|name| tool.passes.get(name).is_none());
+    if let Err(errors) = check_disabled(tool, options) {
+        return job.fail(&errors);
+    }
     if let Some(name) = unknown {
         let stderr = format!("error: --print-ir-after: there is no pass '{name}'\n");
         return Outcome {
@@ -69,6 +72,18 @@ pub(crate) fn process(
     job.sources.add(input.name, input.text.as_str());
     job.input(&input, &pipeline);
     job.out
+}
+
+/// Checks that `--disable-rule` names rules or patterns: of the loaded dialects, of the files that
+/// `--rules` names, or of a pass.
+fn check_disabled(tool: &Tool, options: &Options) -> Result<(), Vec<Diagnostic>> {
+    if options.disabled_rules.is_empty() {
+        return Ok(());
+    }
+    let mut known = tir::rule_file::rules_of(&options.rule_files)?.names();
+    known.extend(tool.passes.iter().flat_map(|pass| (pass.patterns)()));
+    tir::rewrite::check_names(&known, &options.disabled_rules)
+        .map_err(|error| vec![error.context("--disable-rule: ")])
 }
 
 struct Job<'a> {

@@ -32,12 +32,20 @@ impl Pass for GraphToTensor {
         convert(ir, patterns.0.as_ref().map_err(Clone::clone)?)?;
         cx.each(ir, &|ir, _| layout::lower(ir))
     }
+
+    fn pattern_names() -> Vec<String> {
+        set().names()
+    }
 }
 
 struct Prepared(Result<Patterns, Vec<Diagnostic>>);
 
-/// The patterns, one for each operator.
 fn patterns(disabled: &BTreeSet<String>) -> Result<Patterns, Vec<Diagnostic>> {
+    set().finish(disabled)
+}
+
+/// The patterns, one for each operator.
+fn set() -> PatternSet {
     let mut set = PatternSet::new();
     conv::patterns(&mut set);
     elementwise::patterns(&mut set);
@@ -47,7 +55,7 @@ fn patterns(disabled: &BTreeSet<String>) -> Result<Patterns, Vec<Diagnostic>> {
     select::patterns(&mut set);
     reduce::patterns(&mut set);
     views::patterns(&mut set);
-    set.finish(disabled)
+    set
 }
 
 fn convert(ir: &mut Ir, patterns: &Patterns) -> PassResult {

@@ -7,7 +7,7 @@ use tir::interp::{Kind, PlainMemory, View, dense_strides};
 use tir::{
     Compiler, DYNAMIC, Data, Env, Failure, LowerToEval, MemRefType, Name, OpRef, Type, Value,
 };
-use tir_tensor::eval::{fill_undefined, filled, numbers, padding, sub_view};
+use tir_tensor::eval::{fill_undefined, filled, kept, numbers, padding, sub_view};
 use tir_tensor::tiles;
 
 use crate::{
@@ -44,9 +44,10 @@ impl LowerToEval for Alloc {
         if ty.layout != tir::Layout::Identity {
             return Err(format!("makes a {}, which is not dense", self.memref.0).into());
         }
+        let name = op.ir.hint(result(op)?);
         cx.native(&self.dynamic_sizes, &[result(op)?], move |env, sizes| {
             let shape = filled(&ty.shape, sizes)?;
-            let view = env.alloc(kind, &shape, align, ty.space_name())?;
+            let view = env.alloc_named(kind, &shape, align, ty.space_name(), name)?;
             // Memory that knows what was written needs no pattern.
             if env.memory_as::<PlainMemory>().is_some() {
                 fill_undefined(env.memory().bytes_mut(view.buffer)?, kind);
@@ -79,6 +80,12 @@ fn global(env: &mut Env<'_>, name: Name, ty: &MemRefType) -> Result<Rc<View>, Fa
     {
         return Ok(view.clone());
     }
+    if env.is_dataless() {
+        // The host has written it.
+        let view = env.alloc_named(kind(ty)?, &ty.shape, 64, ty.space_name(), Some(name))?;
+        env.touch(&view, true)?;
+        return keep_global(env, name, view);
+    }
     let global = env
         .symbol(name)
         .ok_or_else(|| format!("'@{name}' is not defined"))?;
@@ -93,6 +100,10 @@ fn global(env: &mut Env<'_>, name: Name, ty: &MemRefType) -> Result<Rc<View>, Fa
         }
         None => env.alloc(kind(ty)?, &ty.shape, 64, ty.space_name())?,
     };
+    keep_global(env, name, view)
+}
+
+fn keep_global(env: &mut Env<'_>, name: Name, view: View) -> Result<Rc<View>, Failure> {
     let view = Rc::new(view);
     let mut globals = env.take_ext::<Globals>().unwrap_or_default();
     globals.0.insert(name, view.clone());
@@ -167,8 +178,12 @@ impl LowerToEval for TransferRead {
         cx.native(&operands, &[], move |env, data| {
             let (large, tile, mut rest) = two(data)?;
             let offsets = numbers(&static_offsets, &mut rest)?;
-            let pad = padding(rest.first(), large.kind)?;
             touch(env, &large, &tile.shape, &offsets, &access, false)?;
+            if env.is_dataless() {
+                env.touch(&tile, true)?;
+                return Ok(Vec::new());
+            }
+            let pad = padding(rest.first(), large.kind)?;
             let bytes = env.memory().bytes(large.buffer)?;
             let bytes = tiles::read(bytes, &large, &tile.shape, &offsets, &access, &pad)?;
             env.write_view(&tile, &bytes)?;
@@ -185,6 +200,11 @@ impl LowerToEval for TransferWrite {
         cx.native(&operands, &[], move |env, data| {
             let (tile, large, mut rest) = two(data)?;
             let offsets = numbers(&static_offsets, &mut rest)?;
+            if env.is_dataless() {
+                env.touch(&tile, false)?;
+                return touch(env, &large, &tile.shape, &offsets, &access, true)
+                    .map(|()| Vec::new());
+            }
             let elements = env.read_view(&tile)?;
             touch(env, &large, &tile.shape, &offsets, &access, true)?;
             let bytes = env.memory().bytes_mut(large.buffer)?;
@@ -205,6 +225,16 @@ impl LowerToEval for SubView {
         ]
         .map(Vec::clone);
         let shape = self.result.0.shape().unwrap_or(&[]);
+        let moving = [&self.static_sizes, &self.static_strides];
+        if !moving.iter().any(|list| list.contains(&DYNAMIC)) {
+            return cx.part(
+                result(op)?,
+                self.source,
+                (&self.static_offsets, &self.offsets),
+                (&self.static_sizes, &self.static_strides),
+                &kept(&self.static_sizes, shape),
+            );
+        }
         cx.native(&operands, &[result(op)?], move |_, data| {
             let (source, places) = data.split_first().ok_or("has no operands")?;
             let lists: [&[i64]; 3] = [&lists[0], &lists[1], &lists[2]];

@@ -97,6 +97,7 @@ impl LowerToEval for Generic {
             domain: (!domain.contains(&DYNAMIC)).then_some(domain),
             inputs: self.inputs.len(),
             outputs: self.outputs.len(),
+            kinds: self.operands().map(|v| Kind::of(ir.ty(v))).collect(),
         };
         let mut operands: Vec<Value> = self.operands().collect();
         operands.extend(run.kernel.captures());
@@ -121,6 +122,8 @@ struct Run {
     domain: Option<Vec<i64>>,
     inputs: usize,
     outputs: usize,
+    /// The kinds of those inputs that are scalars.
+    kinds: Vec<Option<Kind>>,
 }
 
 fn shape(data: &Data) -> Vec<i64> {
@@ -173,14 +176,25 @@ impl Run {
     }
 
     fn on_buffers(&self, env: &mut Env<'_>, data: &mut [Data]) -> Result<Vec<Data>, Failure> {
-        let (sizes, captures) = (self.sizes(data)?, self.captures(data)?);
+        let sizes = self.sizes(data)?;
+        let captures = match env.is_dataless() {
+            true => Vec::new(),
+            false => self.captures(data)?,
+        };
         // Inputs that are no buffers get one while it runs.
         let mut made = Vec::new();
         let mut views: Vec<Rc<View>> = Vec::new();
-        for data in &data[..self.inputs + self.outputs] {
-            views.push(match data {
-                Data::View(view) => view.clone(),
-                other => {
+        for (data, kind) in data.iter().zip(&self.kinds) {
+            views.push(match (data, kind) {
+                (Data::View(view), _) => view.clone(),
+                // A scalar of a run without data.
+                (_, Some(kind)) if env.is_dataless() => {
+                    let view = env.alloc(*kind, &[], 64, None)?;
+                    env.touch(&view, true)?;
+                    made.push(view.buffer);
+                    Rc::new(view)
+                }
+                (other, _) => {
                     let view = Rc::new(env.array_to_view(&other.to_array()?, None)?);
                     made.push(view.buffer);
                     view

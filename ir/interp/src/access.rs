@@ -162,6 +162,35 @@ fn site(env: &Env<'_>, code: &Code<'_>, pc: usize) -> Site {
     code.site(pc).unwrap_or(env.site)
 }
 
+/// The access to an element in a run without data.
+pub(crate) fn touch(
+    env: &mut Env<'_>,
+    code: &Code<'_>,
+    pc: usize,
+    (buffer, at, kind): (Buffer, i64, Kind),
+    write: bool,
+) -> Result<(), Failure> {
+    let site = site(env, code, pc);
+    env.memory().touch(&element(buffer, at, kind), write, site)
+}
+
+/// The reads of `trips` steps of an `f32` cursor in a run without data.
+pub(crate) fn touch_steps(
+    env: &mut Env<'_>,
+    code: &Code<'_>,
+    pc: usize,
+    place: Place,
+    trips: u64,
+) -> Result<(), Failure> {
+    let site = site(env, code, pc);
+    let steps = View {
+        shape: vec![i64::try_from(trips).map_err(|_| "too many steps of a loop")?],
+        strides: vec![place.step],
+        ..element(place.buffer, place.at, Kind::F32)
+    };
+    env.memory().touch(&steps, false, site)
+}
+
 #[inline(never)]
 fn slow_load(
     env: &mut Env<'_>,

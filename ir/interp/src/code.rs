@@ -149,6 +149,10 @@ pub(crate) enum Instr {
         body: u32,
     },
     Native(u32),
+    /// Makes the part of a view of this number.
+    Part(u32),
+    /// Tells the memory that the watched op of this number has run to its end.
+    Passed(u32),
     Call(u32),
     Return(u32),
     /// Fails with the message of this number.
@@ -170,6 +174,24 @@ pub(crate) struct Native<'m> {
     pub run: Rc<NativeFn<'m>>,
     pub inputs: Vec<Port>,
     pub outputs: Vec<Slot>,
+}
+
+/// An offset of a part of a view: a number, or a scalar register.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Offset {
+    Number(i64),
+    Reg(u32),
+}
+
+/// A part of the view in object register `src`; see [`View::part`](crate::View::part).
+pub(crate) struct Part {
+    pub dst: u32,
+    pub src: u32,
+    pub offsets: Vec<Offset>,
+    pub sizes: Vec<i64>,
+    pub steps: Vec<i64>,
+    /// The dimensions that are left.
+    pub keep: Vec<bool>,
 }
 
 pub(crate) struct CallSite<'m> {
@@ -209,6 +231,7 @@ pub(crate) struct Code<'m> {
     pub returns: Vec<Vec<Port>>,
     pub cursors: Vec<Cursor>,
     pub messages: Vec<String>,
+    pub parts: Vec<Part>,
 }
 
 impl Code<'_> {

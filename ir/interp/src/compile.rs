@@ -1,10 +1,11 @@
 //! The compiler: what ops call to become instructions.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use tir_core::{BlockId, Failure, Ir, Name, OpId, OpRef, RegionId, Traits, Type, Value};
 
-use crate::code::{CallSite, Code, Instr, Label, Native, Port, Reg, Slot};
+use crate::code::{CallSite, Code, Instr, Label, Native, Offset, Part, Port, Reg, Slot};
 use crate::data::Data;
 use crate::env::{Env, resolve};
 use crate::hooks::{EvaluateOp, LowerOp};
@@ -34,6 +35,8 @@ pub struct Compiler<'m> {
     /// Registers of a kernel's iterators.
     pub(crate) iterators: Vec<Reg>,
     resolve: Box<dyn Fn(tir_core::Attr, Type) -> Result<Data, Failure> + 'm>,
+    /// Ops whose end the memory is told.
+    watched: Option<Rc<HashMap<OpId, u32>>>,
 }
 
 impl<'m> Compiler<'m> {
@@ -47,10 +50,7 @@ impl<'m> Compiler<'m> {
             params: Vec::new(),
             instrs: Vec::new(),
             sites: Vec::new(),
-            ops: vec![Site {
-                op: ir.root_name(),
-                loc: ir.loc(ir.root()),
-            }],
+            ops: vec![Site::of(ir.op(ir.root()))],
             scalars: Vec::new(),
             objects: 0,
             constants: Vec::new(),
@@ -60,6 +60,7 @@ impl<'m> Compiler<'m> {
             returns: Vec::new(),
             cursors: Vec::new(),
             messages: Vec::new(),
+            parts: Vec::new(),
         };
         Self {
             ir,
@@ -73,6 +74,7 @@ impl<'m> Compiler<'m> {
             kernel: false,
             iterators: Vec::new(),
             resolve: Box::new(resolve),
+            watched: None,
         }
     }
 
@@ -229,6 +231,9 @@ impl<'m> Compiler<'m> {
         let ty = self.ir.ty(result);
         let elem = ty.elem();
         self.native(args, &[result], move |_, inputs| {
+            if inputs.iter().any(Data::is_unknown) {
+                return Ok(vec![Data::Unknown]);
+            }
             Ok(vec![crate::lanes::elementwise(op, inputs, elem)?])
         });
         Ok(())
@@ -319,13 +324,69 @@ impl<'m> Compiler<'m> {
         run: impl Fn(&mut Env<'m>, &mut [Data]) -> Result<Vec<Data>, Failure> + 'm,
     ) {
         let inputs = self.ports(inputs);
+        self.push_native(inputs, results, run);
+    }
+    /// As [`native`](Self::native) for code that only looks at its operands: they stay in their
+    /// registers, so that a view there can be made anew in place.
+    pub fn native_by_ref(
+        &mut self,
+        inputs: &[Value],
+        results: &[Value],
+        run: impl Fn(&mut Env<'m>, &mut [Data]) -> Result<Vec<Data>, Failure> + 'm,
+    ) {
+        let mut inputs = self.ports(inputs);
+        inputs.iter_mut().for_each(|port| port.last = false);
+        self.push_native(inputs, results, run);
+    }
+    fn push_native(
+        &mut self,
+        inputs: Vec<Port>,
+        results: &[Value],
+        run: impl Fn(&mut Env<'m>, &mut [Data]) -> Result<Vec<Data>, Failure> + 'm,
+    ) {
         let outputs = results.iter().map(|v| self.slot(*v)).collect();
         self.code.natives.push(Native {
-            run: std::rc::Rc::new(run),
+            run: Rc::new(run),
             inputs,
             outputs,
         });
         self.push(Instr::Native(self.code.natives.len() as u32 - 1));
+    }
+    /// A part of a view: `offsets` are numbers, or values where they are [`tir_core::DYNAMIC`];
+    /// sizes and steps are numbers. `keep` says which dimensions are left.
+    pub fn part(
+        &mut self,
+        result: Value,
+        source: Value,
+        (offsets, values): (&[i64], &[Value]),
+        (sizes, steps): (&[i64], &[i64]),
+        keep: &[bool],
+    ) -> Result<(), Failure> {
+        let (dst, src) = (self.object(result)?, self.object(source)?);
+        if [sizes.len(), steps.len(), keep.len()] != [offsets.len(); 3] {
+            return Err("has offsets, sizes and strides of different numbers".into());
+        }
+        let mut values = values.iter();
+        let mut list = Vec::with_capacity(offsets.len());
+        for n in offsets {
+            list.push(match *n {
+                tir_core::DYNAMIC => {
+                    let value = values.next().ok_or("has too few offsets")?;
+                    Offset::Reg(self.reg(*value)?.index)
+                }
+                n => Offset::Number(n),
+            });
+        }
+        self.code.parts.push(Part {
+            dst,
+            src,
+            offsets: list,
+            sizes: sizes.to_vec(),
+            steps: steps.to_vec(),
+            keep: keep.to_vec(),
+        });
+        self.push(Instr::Part(self.code.parts.len() as u32 - 1));
+        Ok(())
     }
     /// Calls a function of the module.
     pub fn call(&mut self, callee: Name, args: &[Value], results: &[Value]) {
@@ -363,21 +424,15 @@ impl<'m> Compiler<'m> {
     pub fn lower(&mut self, id: OpId) -> Result<(), Failure> {
         let outer = (self.op, self.code.ops.len() as u32 - 1);
         let op = self.ir.op(id);
-        self.code.ops.push(Site {
-            op: op.name(),
-            loc: op.loc(),
-        });
+        let site = Site::of(op);
+        self.code.ops.push(site);
         self.op = Some(id);
         self.nesting += 1;
-        let done = self.lower_op(op).map_err(|e| {
-            placed(
-                e,
-                Site {
-                    op: op.name(),
-                    loc: op.loc(),
-                },
-            )
-        });
+        let done = self.lower_op(op).map_err(|e| placed(e, site));
+        let number = self.watched.as_ref().and_then(|w| w.get(&id).copied());
+        if let Some(number) = number {
+            self.push(Instr::Passed(number));
+        }
         self.nesting -= 1;
         self.op = outer.0;
         // Later instructions of the op around belong to that op again.
@@ -402,7 +457,11 @@ impl<'m> Compiler<'m> {
         }
         let operands: Vec<Value> = self.ir.operands(op.id).collect();
         if let Some(hook) = info.interface::<dyn EvaluateOp>() {
+            let count = results.len();
             self.native(&operands, &results, move |_, inputs| {
+                if inputs.iter().any(Data::is_unknown) {
+                    return Ok(vec![Data::Unknown; count]);
+                }
                 hook.evaluate(op, inputs)
             });
             return Ok(());
@@ -508,10 +567,7 @@ pub(crate) fn compile_function<'m>(
     name: Name,
     op: OpRef<'m>,
 ) -> Result<Code<'m>, Failure> {
-    let site = Site {
-        op: op.name(),
-        loc: op.loc(),
-    };
+    let site = Site::of(op);
     let (ir, id) = op.inner();
     let region = ir.regions(id).next().filter(|r| ir.entry(*r).is_some());
     let region = region.ok_or_else(|| placed(format!("@{name} has no body").into(), site))?;
@@ -519,6 +575,7 @@ pub(crate) fn compile_function<'m>(
     let mut cx = Compiler::new(ir, name, move |attr, ty| {
         resolve(resolver.as_deref(), attr, ty)
     });
+    cx.watched = env.watched();
     cx.function(region).map_err(|e| placed(e, site))?;
     cx.finish()
 }

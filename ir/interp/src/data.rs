@@ -11,6 +11,9 @@ use tir_data::{Array, Bytes, DType, DataError};
 use crate::scalar::{Kind, Scalar, dtype_of};
 use crate::view::View;
 
+/// What [`Data::Unknown`] is called in messages.
+pub(crate) const UNKNOWN: &str = "a value that depends on data";
+
 /// A value while a program runs. Cloning one shares what it holds.
 #[derive(Clone, Default)]
 pub enum Data {
@@ -25,6 +28,8 @@ pub enum Data {
     View(Rc<View>),
     /// A token, or anything else a dialect brings.
     Object(Rc<dyn Any>),
+    /// A scalar that depends on data, in a run without data.
+    Unknown,
 }
 
 impl Data {
@@ -106,6 +111,10 @@ impl Data {
             _ => Err(self.is_not("a tensor or scalar")),
         }
     }
+    /// Whether it depends on data, in a run without data.
+    pub fn is_unknown(&self) -> bool {
+        matches!(self, Self::Unknown)
+    }
     /// What it is, in a word.
     pub fn what(&self) -> &'static str {
         match self {
@@ -115,6 +124,7 @@ impl Data {
             Self::Tensor(_) => "a tensor",
             Self::View(_) => "a memref",
             Self::Object(_) => "an object",
+            Self::Unknown => UNKNOWN,
         }
     }
     fn is_not(&self, expected: &str) -> Failure {
@@ -135,6 +145,7 @@ impl Data {
                     && shape_fits(ty, v.shape.iter().copied())
             }
             Self::Object(_) => Kind::of(ty).is_none() && ty.shape().is_none(),
+            Self::Unknown => Kind::of(ty).is_some(),
             Self::None => false,
         };
         if fits {
@@ -252,7 +263,7 @@ impl fmt::Debug for Data {
             },
             Self::Tensor(a) => write!(f, "{a:?}"),
             Self::View(v) => write!(f, "{v:?}"),
-            Self::None | Self::Object(_) => f.write_str(self.what()),
+            Self::None | Self::Object(_) | Self::Unknown => f.write_str(self.what()),
         }
     }
 }

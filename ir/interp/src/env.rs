@@ -4,7 +4,9 @@ use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use tir_core::{Attr, DenseElements, Failure, Ir, Loc, Name, OpRef, Scopes, SymbolTable, Type};
+use tir_core::{
+    Attr, DenseElements, Failure, Ir, Loc, Name, OpId, OpRef, Scopes, SymbolTable, Type,
+};
 use tir_data::{Array, Bytes};
 
 use crate::code::Code;
@@ -55,6 +57,12 @@ pub struct Env<'m> {
     pub(crate) left: u64,
     pub(crate) depth: u32,
     pub(crate) site: Site,
+    pub(crate) exit: Option<Site>,
+    /// Whether the memory holds no data.
+    pub(crate) dataless: bool,
+    /// Whether the run failed where it would have had to look at data that is not there.
+    pub(crate) lacked_data: bool,
+    watched: Option<Rc<HashMap<OpId, u32>>>,
 }
 
 impl<'m> Env<'m> {
@@ -74,9 +82,13 @@ impl<'m> Env<'m> {
             left: options.steps,
             depth: 0,
             site: Site {
-                op: module.root_name(),
                 loc: Loc::UNKNOWN,
+                ..Site::of(module.op(module.root()))
             },
+            exit: None,
+            dataless: false,
+            lacked_data: false,
+            watched: None,
         }
     }
 
@@ -118,7 +130,38 @@ impl<'m> Env<'m> {
 
     /// Runs on other memory from now on.
     pub fn set_memory(&mut self, memory: impl Memory) {
+        self.dataless = memory.is_dataless();
         self.store = Store::Other(Box::new(memory));
+    }
+    /// Takes memory of this type out; the program has none then but plain memory.
+    pub fn take_memory<T: Memory>(&mut self) -> Option<T> {
+        self.memory_as::<T>()?;
+        self.dataless = false;
+        match std::mem::replace(&mut self.store, Store::Plain(PlainMemory::default())) {
+            Store::Other(memory) => (memory as Box<dyn Any>).downcast().ok().map(|m| *m),
+            Store::Plain(_) => None,
+        }
+    }
+    /// Whether the memory holds no data; see [`Memory::is_dataless`].
+    pub fn is_dataless(&self) -> bool {
+        self.dataless
+    }
+    /// Whether a run without data failed because it needed some: by a branch, a bound or an
+    /// address that depends on data.
+    pub fn lacked_data(&self) -> bool {
+        self.lacked_data
+    }
+    /// Tells the memory by [`Memory::passed`] when one of these ops has run to its end. Counts for
+    /// functions that are called for the first time from here on.
+    pub fn watch(&mut self, ops: impl IntoIterator<Item = OpId>) {
+        self.watched = Some(Rc::new(ops.into_iter().zip(0..).collect()));
+    }
+    pub(crate) fn watched(&self) -> Option<Rc<HashMap<OpId, u32>>> {
+        self.watched.clone()
+    }
+    /// The return by which the last call from outside ended.
+    pub fn exit(&self) -> Option<Site> {
+        self.exit
     }
     /// The memory.
     pub fn memory(&mut self) -> &mut dyn Memory {
@@ -157,6 +200,10 @@ impl<'m> Env<'m> {
         Ok(())
     }
 
+    /// Whether the last run ended because it took all its steps.
+    pub fn is_out_of_steps(&self) -> bool {
+        self.left == 0
+    }
     /// Counts steps; fails when the limit is reached.
     pub fn step(&mut self, steps: u64) -> Result<(), Failure> {
         match self.left.checked_sub(steps) {
@@ -198,6 +245,18 @@ impl<'m> Env<'m> {
         run_code(self, code, args)
     }
 
+    /// Runs the function at the root of the arena: for functions without their module.
+    pub fn call_root(&mut self, args: Vec<Data>) -> Result<Vec<Data>, Failure> {
+        let root = self.module.op(self.module.root());
+        let code = Rc::new(compile_function(self, root.name(), root)?);
+        if code.params.len() != args.len() {
+            let (want, found) = (code.params.len(), args.len());
+            return Err(format!("has {want} arguments, {found} given").into());
+        }
+        self.left = self.options.steps;
+        run_code(self, code, args)
+    }
+
     /// A new dense buffer.
     pub fn alloc(
         &mut self,
@@ -205,6 +264,17 @@ impl<'m> Env<'m> {
         shape: &[i64],
         align: u64,
         space: Option<Name>,
+    ) -> Result<View, Failure> {
+        self.alloc_named(kind, shape, align, space, None)
+    }
+    /// A new dense buffer with a name for messages.
+    pub fn alloc_named(
+        &mut self,
+        kind: Kind,
+        shape: &[i64],
+        align: u64,
+        space: Option<Name>,
+        name: Option<Name>,
     ) -> Result<View, Failure> {
         let mut bytes = kind.bytes() as u64;
         for &dim in shape {
@@ -218,7 +288,7 @@ impl<'m> Env<'m> {
             bytes,
             align,
             space,
-            name: None,
+            name,
             site: self.site,
         };
         let buffer = self.memory().alloc(&want)?;
@@ -232,6 +302,10 @@ impl<'m> Env<'m> {
     /// The program thread reads the elements of a view.
     pub fn read_view(&mut self, view: &View) -> Result<Vec<u8>, Failure> {
         let site = self.site;
+        if self.dataless {
+            self.lacked_data = true;
+            return Err("needs the data of a memref, and the program runs without data".into());
+        }
         let memory = self.memory();
         memory.touch(view, false, site)?;
         gather(memory.bytes(view.buffer)?, view)
@@ -239,8 +313,12 @@ impl<'m> Env<'m> {
     /// The program thread writes the elements of a view from dense row-major bytes.
     pub fn write_view(&mut self, view: &View, data: &[u8]) -> Result<(), Failure> {
         let site = self.site;
+        let dataless = self.dataless;
         let memory = self.memory();
         memory.touch(view, true, site)?;
+        if dataless {
+            return Ok(());
+        }
         scatter(memory.bytes_mut(view.buffer)?, view, data)
     }
     /// The program thread copies between views of equal shape and kind.
@@ -249,8 +327,18 @@ impl<'m> Env<'m> {
             let (a, b) = ((&from.shape, from.kind), (&to.shape, to.kind));
             return Err(format!("copy of {a:?} to {b:?}").into());
         }
+        if self.dataless {
+            self.touch(from, false)?;
+            return self.touch(to, true);
+        }
         let bytes = self.read_view(from)?;
         self.write_view(to, &bytes)
+    }
+    /// The program thread reads or writes the elements of a view, without asking for the bytes:
+    /// what an op on memory does in a run without data.
+    pub fn touch(&mut self, view: &View, write: bool) -> Result<(), Failure> {
+        let site = self.site;
+        self.memory().touch(view, write, site)
     }
     /// A view's elements as a tensor of this type.
     pub fn view_to_array(&mut self, view: &View, elem: Type) -> Result<Array, Failure> {

@@ -4,11 +4,14 @@ use std::rc::{Rc, Weak};
 
 use tir_core::Failure;
 
-use crate::access::{NOWHERE, Place, address, load, mac, seek, store, trips};
-use crate::code::{Code, Instr, Port, Slot};
+use crate::access::{
+    NOWHERE, Place, address, load, mac, seek, store, touch, touch_steps, trips,
+};
+use crate::code::{Code, Instr, Offset, Part, Port, Slot};
 use crate::compile::placed;
 use crate::data::Data;
 use crate::env::{Env, out_of_steps};
+use crate::ops::ScalarOp;
 use crate::scalar::Scalar;
 
 /// What a frame stops for.
@@ -67,14 +70,20 @@ fn run_active<'m>(env: &mut Env<'m>, active: &mut Vec<Active<'m>>) -> Result<Vec
             return Err("internal error: no function runs".into());
         };
         let code = top.code.clone();
-        match top.frame.run(env, &code, &mut top.pc)? {
+        let stop = match env.dataless {
+            false => top.frame.run::<false>(env, &code, &mut top.pc)?,
+            true => top.frame.run::<true>(env, &code, &mut top.pc)?,
+        };
+        match stop {
             Stop::Call(callee, args) => {
                 env.enter()?;
                 active.push(Active::new(callee, args));
             }
             Stop::Return(values) => {
                 env.depth -= 1;
+                let exit = code.site(top.pc);
                 if active.len() == 1 {
+                    env.exit = exit;
                     return Ok(values);
                 }
                 active.pop();
@@ -98,8 +107,13 @@ fn call_outputs(pc: usize, code: &Code<'_>) -> Vec<Slot> {
 
 struct Frame {
     regs: Vec<u64>,
+    /// In a run without data, the scalar registers whose content depends on data. What such a
+    /// register holds is of no meaning: whatever would look at it fails.
+    unknown: Vec<bool>,
     objects: Vec<Data>,
     places: Vec<Place>,
+    /// Operands of natives, kept for its memory.
+    inputs: Vec<Data>,
 }
 
 impl Frame {
@@ -108,6 +122,8 @@ impl Frame {
             regs: code.scalars.clone(),
             objects: vec![Data::None; code.objects as usize],
             places: vec![NOWHERE; code.cursors.len()],
+            unknown: vec![false; code.scalars.len()],
+            inputs: Vec::new(),
         };
         for (index, data) in &code.constants {
             frame.objects[*index as usize] = data.clone();
@@ -120,14 +136,17 @@ impl Frame {
     fn put(&mut self, slot: Slot, data: Data) {
         match (slot, data) {
             (Slot::Scalar(reg), Data::Scalar(scalar)) => {
-                self.regs[reg.index as usize] = scalar.bits
+                self.regs[reg.index as usize] = scalar.bits;
+                self.unknown[reg.index as usize] = false;
             }
+            (Slot::Scalar(reg), Data::Unknown) => self.unknown[reg.index as usize] = true,
             (Slot::Object(index), data) => self.objects[index as usize] = data,
             _ => {}
         }
     }
     fn get(&mut self, port: Port) -> Data {
         match port.slot {
+            Slot::Scalar(reg) if self.unknown[reg.index as usize] => Data::Unknown,
             Slot::Scalar(reg) => {
                 let bits = self.regs[reg.index as usize];
                 Data::Scalar(Scalar {
@@ -139,6 +158,29 @@ impl Frame {
             Slot::Object(index) => self.objects[index as usize].clone(),
         }
     }
+    /// Makes a part of a view: in the place of the last one that stood in the register, if
+    /// nobody else holds that.
+    fn part(&mut self, part: &Part) -> Result<(), Failure> {
+        let mut old = std::mem::take(&mut self.objects[part.dst as usize]);
+        let source = self.objects[part.src as usize].as_view()?;
+        let offset = |d: usize| match part.offsets[d] {
+            Offset::Number(n) => n,
+            Offset::Reg(r) => self.regs[r as usize] as i64,
+        };
+        let same = part.keep.iter().filter(|k| **k).count();
+        let done = match &mut old {
+            Data::View(view) if view.shape.len() == same => match Rc::get_mut(view) {
+                Some(view) => {
+                    source.part_into(offset, &part.sizes, &part.steps, &part.keep, view)?;
+                    old
+                }
+                None => source.part_of(offset, &part.sizes, &part.steps, &part.keep)?.into(),
+            },
+            _ => source.part_of(offset, &part.sizes, &part.steps, &part.keep)?.into(),
+        };
+        self.objects[part.dst as usize] = done;
+        Ok(())
+    }
     fn resume(&mut self, outputs: &[Slot], results: Vec<Data>) -> Result<(), Failure> {
         if outputs.len() != results.len() {
             let (want, found) = (outputs.len(), results.len());
@@ -146,6 +188,7 @@ impl Frame {
         }
         for (slot, data) in outputs.iter().zip(results) {
             if let Slot::Scalar(reg) = slot
+                && !data.is_unknown()
                 && data.as_scalar()?.kind != reg.kind
             {
                 return Err(
@@ -157,7 +200,9 @@ impl Frame {
         Ok(())
     }
 
-    fn run<'m>(
+    /// Runs until a call or a return. `DATALESS` is a run without data, which keeps track of
+    /// what depends on it.
+    fn run<'m, const DATALESS: bool>(
         &mut self,
         env: &mut Env<'m>,
         code: &Code<'m>,
@@ -176,6 +221,23 @@ impl Frame {
                 }
             };
         }
+        // The result depends on data if one of these registers does.
+        macro_rules! depends {
+            ($dst:expr, $($of:expr),*) => {
+                if DATALESS {
+                    self.unknown[$dst as usize] = $(self.unknown[$of as usize])||*;
+                }
+            };
+        }
+        // These registers must not depend on data.
+        macro_rules! needs {
+            ($what:literal, $($of:expr),*) => {
+                if DATALESS && ($(self.unknown[$of as usize])||*) {
+                    env.lacked_data = true;
+                    tri!(Err::<(), _>(concat!($what, " depends on data")));
+                }
+            };
+        }
         let instrs = &code.instrs[..];
         loop {
             let Some(instr) = instrs.get(pc) else {
@@ -186,37 +248,63 @@ impl Frame {
             match *instr {
                 Instr::AddI { dst, a, b } => {
                     regs[dst as usize] = regs[a as usize].wrapping_add(regs[b as usize]);
+                    depends!(dst, a, b);
                 }
                 Instr::MulI { dst, a, b } => {
                     regs[dst as usize] = regs[a as usize].wrapping_mul(regs[b as usize]);
+                    depends!(dst, a, b);
                 }
                 Instr::AddF { dst, a, b } => {
                     let sum = float(regs[a as usize]) + float(regs[b as usize]);
                     regs[dst as usize] = sum.to_bits().into();
+                    depends!(dst, a, b);
                 }
                 Instr::SubF { dst, a, b } => {
                     let difference = float(regs[a as usize]) - float(regs[b as usize]);
                     regs[dst as usize] = difference.to_bits().into();
+                    depends!(dst, a, b);
                 }
                 Instr::MulF { dst, a, b } => {
                     let product = float(regs[a as usize]) * float(regs[b as usize]);
                     regs[dst as usize] = product.to_bits().into();
+                    depends!(dst, a, b);
                 }
                 Instr::Op { op, dst, a, b, c } => {
+                    if DATALESS {
+                        let unknown = unknown_result(op, [a, b, c], &self.unknown, regs);
+                        self.unknown[dst as usize] = unknown;
+                        if unknown {
+                            pc += 1;
+                            continue;
+                        }
+                    }
                     let args = [regs[a as usize], regs[b as usize], regs[c as usize]];
                     regs[dst as usize] = tri!(op.apply(args));
                 }
-                Instr::Move { dst, src } => regs[dst as usize] = regs[src as usize],
+                Instr::Move { dst, src } => {
+                    regs[dst as usize] = regs[src as usize];
+                    depends!(dst, src);
+                }
                 Instr::LoadNext { dst, cursor, kind } => {
                     let place = &mut self.places[cursor as usize];
                     let at = place.at;
                     place.at = at.wrapping_add(place.step);
-                    regs[dst as usize] = tri!(load(env, code, pc, place.buffer, at, kind));
+                    if DATALESS {
+                        tri!(touch(env, code, pc, (place.buffer, at, kind), false));
+                        self.unknown[dst as usize] = true;
+                    } else {
+                        regs[dst as usize] = tri!(load(env, code, pc, place.buffer, at, kind));
+                    }
                 }
                 Instr::StoreNext { src, cursor, kind } => {
                     let place = &mut self.places[cursor as usize];
                     let at = place.at;
                     place.at = at.wrapping_add(place.step);
+                    if DATALESS {
+                        tri!(touch(env, code, pc, (place.buffer, at, kind), true));
+                        pc += 1;
+                        continue;
+                    }
                     tri!(store(
                         env,
                         code,
@@ -235,8 +323,17 @@ impl Frame {
                     kind,
                 } => {
                     let indices = &code.lists[list as usize..list as usize + rank as usize];
+                    if DATALESS && indices.iter().any(|r| self.unknown[*r as usize]) {
+                        env.lacked_data = true;
+                        tri!(Err::<(), _>(UNKNOWN_ADDRESS));
+                    }
                     let (buffer, at) = tri!(address(&self.objects[view as usize], indices, regs));
-                    regs[dst as usize] = tri!(load(env, code, pc, buffer, at, kind));
+                    if DATALESS {
+                        tri!(touch(env, code, pc, (buffer, at, kind), false));
+                        self.unknown[dst as usize] = true;
+                    } else {
+                        regs[dst as usize] = tri!(load(env, code, pc, buffer, at, kind));
+                    }
                 }
                 Instr::Store {
                     src,
@@ -246,7 +343,16 @@ impl Frame {
                     kind,
                 } => {
                     let indices = &code.lists[list as usize..list as usize + rank as usize];
+                    if DATALESS && indices.iter().any(|r| self.unknown[*r as usize]) {
+                        env.lacked_data = true;
+                        tri!(Err::<(), _>(UNKNOWN_ADDRESS));
+                    }
                     let (buffer, at) = tri!(address(&self.objects[view as usize], indices, regs));
+                    if DATALESS {
+                        tri!(touch(env, code, pc, (buffer, at, kind), true));
+                        pc += 1;
+                        continue;
+                    }
                     tri!(store(env, code, pc, buffer, at, kind, regs[src as usize]));
                 }
                 Instr::Seek {
@@ -261,6 +367,11 @@ impl Frame {
                         regs[step as usize] as i64,
                     );
                     let cursor_of = &code.cursors[cursor as usize];
+                    needs!("the range of a loop", iv, upper, step);
+                    if DATALESS && cursor_of.indices.iter().any(|r| self.unknown[r.0 as usize]) {
+                        env.lacked_data = true;
+                        tri!(Err::<(), _>(placed(UNKNOWN_ADDRESS.into(), cursor_of.site)));
+                    }
                     let view = &self.objects[cursor_of.view as usize];
                     self.places[cursor as usize] = tri!(seek(cursor_of, view, regs, count));
                 }
@@ -276,6 +387,13 @@ impl Frame {
                     let trips = trips(low, high, regs[step as usize] as i64);
                     tri!(env.step(trips));
                     let (x, y) = (self.places[x as usize], self.places[y as usize]);
+                    if DATALESS {
+                        tri!(touch_steps(env, code, pc, x, trips));
+                        tri!(touch_steps(env, code, pc, y, trips));
+                        self.unknown[acc as usize] = true;
+                        pc += 1;
+                        continue;
+                    }
                     let start = float(regs[acc as usize]);
                     let sum = tri!(mac(env, code, pc, start, x, y, trips));
                     regs[acc as usize] = sum.to_bits().into();
@@ -286,6 +404,7 @@ impl Frame {
                     step,
                     exit,
                 } => {
+                    needs!("the range of a loop", iv, upper, step);
                     if regs[step as usize] as i64 <= 0 {
                         *at = pc;
                         return Err(format!(
@@ -325,12 +444,14 @@ impl Frame {
                     continue;
                 }
                 Instr::JumpIf { cond, to } => {
+                    needs!("what a branch goes by", cond);
                     if regs[cond as usize] != 0 {
                         pc = to as usize;
                         continue;
                     }
                 }
                 Instr::JumpUnless { cond, to } => {
+                    needs!("what a branch goes by", cond);
                     if regs[cond as usize] == 0 {
                         pc = to as usize;
                         continue;
@@ -345,6 +466,7 @@ impl Frame {
                     self.objects[dst as usize] = data;
                 }
                 Instr::SelectObject { dst, cond, a, b } => {
+                    needs!("which memref is selected", cond);
                     let chosen = if regs[cond as usize] != 0 { a } else { b };
                     let data = self.objects[chosen as usize].clone();
                     self.objects[dst as usize] = data;
@@ -355,11 +477,27 @@ impl Frame {
                         env.site = site;
                     }
                     tri!(env.step(1));
-                    let mut inputs: Vec<Data> =
-                        native.inputs.iter().map(|p| self.get(*p)).collect();
-                    let results = tri!((native.run)(env, &mut inputs));
+                    let mut inputs = std::mem::take(&mut self.inputs);
+                    inputs.extend(native.inputs.iter().map(|p| self.get(*p)));
+                    let results = (native.run)(env, &mut inputs);
+                    if DATALESS && results.is_err() {
+                        env.lacked_data |= inputs.iter().any(Data::is_unknown);
+                    }
+                    let results = tri!(results);
+                    inputs.clear();
+                    self.inputs = inputs;
                     tri!(self.resume(&native.outputs, results));
                 }
+                Instr::Part(n) => {
+                    let part = &code.parts[n as usize];
+                    let unknown = |o: &Offset| matches!(o, Offset::Reg(r) if self.unknown[*r as usize]);
+                    if DATALESS && part.offsets.iter().any(unknown) {
+                        env.lacked_data = true;
+                        tri!(Err::<(), _>("an offset depends on data"));
+                    }
+                    tri!(self.part(part));
+                }
+                Instr::Passed(number) => env.memory().passed(number),
                 Instr::Call(n) => {
                     let call = &code.calls[n as usize];
                     tri!(env.step(1));
@@ -389,6 +527,19 @@ impl Frame {
             }
             pc += 1;
         }
+    }
+}
+
+const UNKNOWN_ADDRESS: &str = "an index depends on data";
+
+/// Whether the result of an operation depends on data, given which registers do: a selection
+/// only on what is selected.
+fn unknown_result(op: ScalarOp, args: [u32; 3], unknown: &[bool], regs: &[u64]) -> bool {
+    let of = |i: usize| unknown[args[i] as usize];
+    match op {
+        ScalarOp::Select(_) if !of(0) && regs[args[0] as usize] != 0 => of(1),
+        ScalarOp::Select(_) if !of(0) => of(2),
+        op => (0..op.inputs().1).any(of),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use tir_core::{Failure, Loc, Name};
+use tir_core::{Failure, Loc, Name, OpId, OpRef};
 
 use crate::view::View;
 
@@ -20,6 +20,19 @@ pub struct Site {
     pub op: Name,
     /// Its place.
     pub loc: Loc,
+    /// The op itself, in the arena of its function.
+    pub id: OpId,
+}
+
+impl Site {
+    /// An op.
+    pub fn of(op: OpRef<'_>) -> Self {
+        Self {
+            op: op.name(),
+            loc: op.loc(),
+            id: op.id,
+        }
+    }
 }
 
 /// What a new buffer shall be.
@@ -50,6 +63,17 @@ pub trait Memory: Any {
     fn bytes(&self, buffer: Buffer) -> Result<&[u8], Failure>;
     /// The bytes of a buffer, to change.
     fn bytes_mut(&mut self, buffer: Buffer) -> Result<&mut [u8], Failure>;
+    /// Whether it holds no data: the program runs for the accesses it makes and the work it
+    /// starts. What is loaded is then [`Data::Unknown`](crate::Data::Unknown), nobody asks for
+    /// bytes, and a program that branches or addresses memory by what it loaded fails there.
+    fn is_dataless(&self) -> bool {
+        false
+    }
+    /// The op of this number among those that the run watches
+    /// ([`Env::watch`](crate::Env::watch)) has run to its end.
+    fn passed(&mut self, number: u32) {
+        let _ = number;
+    }
     /// The program thread is about to read or write the elements of a view.
     fn touch(&mut self, view: &View, write: bool, site: Site) -> Result<(), Failure> {
         let _ = (view, write, site);

@@ -23,6 +23,9 @@ impl Env<'_> {
             .iter()
             .fold(1u64, |n, d| n.saturating_mul(d.unsigned_abs()));
         self.step(points / 64)?;
+        if self.dataless {
+            return self.touch_operands(kernel, inputs, outputs);
+        }
         let memory = self.memory();
         for view in inputs {
             memory.touch(view, false, site)?;
@@ -101,5 +104,21 @@ impl Env<'_> {
             scatter(memory.bytes_mut(view.buffer)?, view, bytes)?;
         }
         Ok(())
+    }
+
+    /// The accesses of a kernel, in the order in which a run with data makes them.
+    fn touch_operands(
+        &mut self,
+        kernel: &Kernel,
+        inputs: &[&View],
+        outputs: &[&View],
+    ) -> Result<(), Failure> {
+        inputs.iter().try_for_each(|view| self.touch(view, false))?;
+        if kernel.reads_outputs() {
+            outputs
+                .iter()
+                .try_for_each(|view| self.touch(view, false))?;
+        }
+        outputs.iter().try_for_each(|view| self.touch(view, true))
     }
 }

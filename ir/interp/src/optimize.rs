@@ -326,10 +326,7 @@ fn cursors(cx: &mut Compiler<'_>, before: &mut Vec<Line>, body: &mut [Line], cou
         needed.extend(regs.iter().filter(|r| changed.contains(r)));
         let cursor = cx.code.cursors.len() as u32;
         let op = cx.code.ops.get(*site as usize).copied();
-        let op = op.unwrap_or(Site {
-            op: cx.ir.root_name(),
-            loc: cx.ir.loc(cx.ir.root()),
-        });
+        let op = op.unwrap_or(Site::of(cx.ir.op(cx.ir.root())));
         cx.code.cursors.push(Cursor {
             view,
             indices,

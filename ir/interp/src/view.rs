@@ -93,17 +93,47 @@ impl View {
 
     /// The part at `offsets` of these `sizes`, every `steps`-th element in each dimension.
     pub fn part(&self, offsets: &[i64], sizes: &[i64], steps: &[i64]) -> Result<Self, Failure> {
-        let rank = self.shape.len();
-        if offsets.len() != rank || sizes.len() != rank || steps.len() != rank {
-            return Err(format!(
-                "a part of a memref of rank {rank} needs {rank} offsets, sizes and strides"
-            )
-            .into());
+        if offsets.len() != self.shape.len() {
+            return Err(self.wrong_rank());
         }
-        let mut part = self.clone();
-        part.shape = sizes.to_vec();
+        self.part_of(|d| offsets[d], sizes, steps, &vec![true; sizes.len()])
+    }
+
+    /// The part at `offset(d)` in each dimension `d`, with the dimensions that `keep` says.
+    pub(crate) fn part_of(
+        &self,
+        offset: impl Fn(usize) -> i64,
+        sizes: &[i64],
+        steps: &[i64],
+        keep: &[bool],
+    ) -> Result<Self, Failure> {
+        let rank = keep.iter().filter(|keep| **keep).count();
+        let mut part = Self {
+            shape: vec![0; rank],
+            strides: vec![0; rank],
+            ..*self
+        };
+        self.part_into(offset, sizes, steps, keep, &mut part)?;
+        Ok(part)
+    }
+
+    /// As [`part_of`](Self::part_of), written over a view of the rank of the part.
+    pub(crate) fn part_into(
+        &self,
+        offset: impl Fn(usize) -> i64,
+        sizes: &[i64],
+        steps: &[i64],
+        keep: &[bool],
+        part: &mut Self,
+    ) -> Result<(), Failure> {
+        let rank = self.shape.len();
+        if [sizes.len(), steps.len(), keep.len()] != [rank; 3] {
+            return Err(self.wrong_rank());
+        }
+        (part.buffer, part.kind, part.offset) = (self.buffer, self.kind, self.offset);
+        let mut at = 0;
         for dim in 0..rank {
-            let (offset, size, step) = (offsets[dim], sizes[dim], steps[dim]);
+            let (offset, size, step) = (offset(dim), sizes[dim], steps[dim]);
             let last = size
                 .checked_sub(1)
                 .and_then(|n| offset.checked_add(n.checked_mul(step)?));
@@ -115,12 +145,19 @@ impl View {
                 )
                 .into());
             }
-            part.offset = part
-                .offset
-                .wrapping_add(offset.wrapping_mul(self.strides[dim]));
-            part.strides[dim] = part.strides[dim].wrapping_mul(step);
+            let stride = self.strides[dim];
+            part.offset = part.offset.wrapping_add(offset.wrapping_mul(stride));
+            if keep[dim] {
+                (part.shape[at], part.strides[at]) = (size, stride.wrapping_mul(step));
+                at += 1;
+            }
         }
-        Ok(part)
+        Ok(())
+    }
+
+    fn wrong_rank(&self) -> Failure {
+        let rank = self.shape.len();
+        format!("a part of a memref of rank {rank} needs {rank} offsets, sizes and strides").into()
     }
 
     /// Without the dimensions of size 1 that `keep` says no to.

@@ -1,6 +1,11 @@
 //! Which bytes a piece of work touches: a strided box in a buffer, and its merged forms.
 
+use smallvec::SmallVec;
+
 use crate::alloc::BufferId;
+
+/// `(count, stride in bytes)` for each dimension, outermost first.
+pub type Dims = SmallVec<[(u64, i64); 4]>;
 
 /// A strided box of elements in a buffer.
 ///
@@ -13,7 +18,7 @@ pub struct Access {
     /// Byte offset of the first element in the buffer.
     pub offset: i64,
     /// `(count, stride in bytes)` for each dimension, outermost first.
-    pub dims: Vec<(u64, i64)>,
+    pub dims: Dims,
     /// Bytes of one element.
     pub elem: u64,
 }
@@ -24,7 +29,7 @@ impl Access {
         Access {
             buffer,
             offset,
-            dims: Vec::new(),
+            dims: Dims::new(),
             elem: bytes,
         }
     }
@@ -34,7 +39,7 @@ impl Access {
         Access {
             buffer,
             offset,
-            dims: dims.to_vec(),
+            dims: dims.into(),
             elem,
         }
     }
@@ -106,14 +111,30 @@ impl Access {
 }
 
 /// A set of bytes: runs of equal length at strided places, smallest stride first.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Footprint {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Footprint {
+    /// The first byte, modulo 2^64: of a box without a place it may be below 0.
     pub start: u64,
+    /// Bytes of a run.
     pub run: u64,
+    /// `(count, stride)` of the runs.
     pub outer: Vec<(u64, u64)>,
 }
 
 impl Footprint {
+    /// No bytes.
+    pub const EMPTY: Footprint = Footprint {
+        start: 0,
+        run: 0,
+        outer: Vec::new(),
+    };
+
+    /// Whether it holds no byte.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.run == 0
+    }
+
     /// Greatest common divisor of `granule` and every place and length.
     pub fn granule(&self, granule: u64) -> u64 {
         let g = gcd(gcd(granule, self.start), self.run);
@@ -128,6 +149,21 @@ impl Footprint {
             for d in &mut self.outer {
                 d.1 /= granule;
             }
+        }
+    }
+
+    /// Calls `f(start, length)` for every run, with `base` added to the places.
+    pub fn each_at(&self, base: u64, mut f: impl FnMut(u64, u64)) {
+        fn walk(outer: &[(u64, u64)], start: u64, run: u64, f: &mut impl FnMut(u64, u64)) {
+            match outer {
+                [] => f(start, run),
+                [rest @ .., (count, stride)] => {
+                    (0..*count).for_each(|i| walk(rest, start.wrapping_add(i * stride), run, f));
+                }
+            }
+        }
+        if self.run > 0 {
+            walk(&self.outer, self.start.wrapping_add(base), self.run, &mut f);
         }
     }
 
@@ -212,7 +248,9 @@ fn follows(outer: i64, inner: i64, count: u64) -> bool {
     i128::from(outer) == i128::from(inner).saturating_mul(count.into())
 }
 
-pub(crate) fn gcd(mut a: u64, mut b: u64) -> u64 {
+/// The greatest common divisor; that of a number and 0 is the number.
+#[inline]
+pub fn gcd(mut a: u64, mut b: u64) -> u64 {
     while b != 0 {
         (a, b) = (b, a % b);
     }

@@ -11,6 +11,14 @@ use crate::spec::{SpaceId, SpaceSpec};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BufferId(pub(crate) u32);
 
+impl BufferId {
+    /// Its number, from 0.
+    #[inline]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// Where a buffer lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
@@ -79,8 +87,8 @@ pub(crate) struct Buffers {
     /// For each buffer and actor, the last work that uses it: `actors` entries a buffer.
     uses: Vec<u32>,
     actors: usize,
-    /// Bytes that the machine's own memory may take.
-    host_limit: u64,
+    /// Bytes that the machine's own memory may take; none where no data is kept.
+    host_limit: Option<u64>,
     host_bytes: u64,
     pub live_bytes: Vec<u64>,
     pub peak_live: Vec<u64>,
@@ -88,7 +96,7 @@ pub(crate) struct Buffers {
 }
 
 impl Buffers {
-    pub fn new(spaces: usize, actors: usize, host_limit: u64) -> Buffers {
+    pub fn new(spaces: usize, actors: usize, host_limit: Option<u64>) -> Buffers {
         Buffers {
             list: Vec::new(),
             memory: Memory::default(),
@@ -160,8 +168,10 @@ impl Buffers {
                 None => return Err(self.no_room(sites, space, spec, want)),
             },
         };
-        if self.host_bytes.saturating_add(want.bytes) > self.host_limit {
-            let (op, limit) = (sites.show(want.site), self.host_limit);
+        if let Some(limit) = self.host_limit
+            && self.host_bytes.saturating_add(want.bytes) > limit
+        {
+            let op = sites.show(want.site);
             let text = format!(
                 "{op} takes the buffers of the program beyond the {limit} bytes that the model may hold"
             );
@@ -180,12 +190,9 @@ impl Buffers {
         let id = self.list.len() as u32;
         let (region, base) = match below.is_empty() {
             true => {
-                self.host_bytes += want.bytes;
-                let region = Region::new(want.bytes);
-                (
-                    self.add_region(region, vec![0; want.bytes as usize]),
-                    address,
-                )
+                let data = self.data(want.bytes);
+                self.host_bytes += data.len() as u64;
+                (self.add_region(Region::new(want.bytes), data), address)
             }
             false => self.merge(&below, address, end),
         };
@@ -252,6 +259,11 @@ impl Buffers {
         self.uses.resize(self.uses.len() + self.actors, 0);
     }
 
+    /// Zeros, if data is kept.
+    fn data(&self, bytes: u64) -> Vec<u8> {
+        vec![0; self.host_limit.map_or(0, |_| bytes as usize)]
+    }
+
     fn add_region(&mut self, region: Region, data: Vec<u8>) -> u32 {
         if let Some(id) = self.free_regions.pop() {
             self.regions[id as usize] = region;
@@ -271,19 +283,20 @@ impl Buffers {
             .map(|&r| {
                 let first = self.members[r as usize][0] as usize;
                 let base = self.list[first].address - self.memory.places[first].offset;
-                (r, base, self.memory.regions[r as usize].len() as u64)
+                (r, base, self.regions[r as usize].bytes())
             })
             .collect();
         for &(_, base, bytes) in &bases {
             (low, high) = (low.min(base), high.max(base + bytes));
         }
-        let mut data = vec![0; (high - low) as usize];
+        let mut data = self.data(high - low);
         let (mut states, mut members) = (Vec::new(), Vec::new());
-        self.host_bytes += high - low;
-        for &(r, base, bytes) in &bases {
+        self.host_bytes += data.len() as u64;
+        for &(r, base, _) in &bases {
             let at = (base - low) as usize;
             let old = std::mem::take(&mut self.memory.regions[r as usize]);
-            data[at..at + bytes as usize].copy_from_slice(&old);
+            self.host_bytes -= old.len() as u64;
+            data[at..at + old.len()].copy_from_slice(&old);
             let inside = std::mem::take(&mut self.members[r as usize]);
             states.push((
                 base - low,
@@ -292,7 +305,6 @@ impl Buffers {
             ));
             members.extend(inside);
             self.free_regions.push(r);
-            self.host_bytes -= bytes;
         }
         let id = self.add_region(Region::merge(high - low, states), data);
         for &m in &members {

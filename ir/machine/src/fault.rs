@@ -7,6 +7,14 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Site(pub(crate) u32);
 
+impl Site {
+    /// Its number: sites are numbered from 0 as they are made.
+    #[inline]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// Result of a step of the machine. After a fault the machine's state is not meaningful.
 pub type Result<T> = std::result::Result<T, Box<Fault>>;
 
@@ -41,6 +49,8 @@ pub enum FaultKind {
     Effect,
     /// The description of the machine is wrong.
     Spec,
+    /// A command stream is longer than the recording may be.
+    Limit,
 }
 
 /// One fault: the operation it shows at, the broken fact, and the other operations involved.
@@ -94,7 +104,7 @@ impl fmt::Display for Fault {
 impl std::error::Error for Fault {}
 
 /// Names and places of operations, by site.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Sites(Vec<(String, String)>);
 
 impl Sites {

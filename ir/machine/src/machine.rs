@@ -8,6 +8,7 @@ use crate::bandwidth::Bandwidth;
 use crate::fault::{Fault, FaultKind, Result, Site, Sites};
 use crate::memory::Memory;
 use crate::pending::{Blocked, Pending, SemaphoreState};
+use crate::recording::{Recording, Step};
 use crate::report::{Account, QueueAccount};
 use crate::spec::{MachineSpec, QueueId, SpaceId};
 use crate::trace::Event;
@@ -21,6 +22,8 @@ pub struct Options {
     pub track: bool,
     /// Keep an event for every piece of work.
     pub trace: bool,
+    /// Keep the bytes of buffers. Without it effects must not look at memory.
+    pub data: bool,
     /// Bytes that live buffers may take in the host's memory.
     pub host_limit: u64,
 }
@@ -30,6 +33,7 @@ impl Default for Options {
         Options {
             track: true,
             trace: false,
+            data: true,
             host_limit: 8 << 30,
         }
     }
@@ -54,6 +58,8 @@ pub struct Machine<'p> {
     pub(crate) held: usize,
     pub(crate) account: Account,
     pub(crate) events: Vec<Event>,
+    /// What is issued is kept here instead of being run.
+    pub(crate) recording: Option<Box<Recording>>,
 }
 
 pub(crate) struct Queue<'p> {
@@ -110,9 +116,11 @@ impl<'p> Machine<'p> {
             })
             .collect();
         let (actors, spaces) = (queues.len() + 1, spec.spaces.len());
+        let host_limit = options.data.then_some(options.host_limit);
         Ok(Machine {
+            recording: None,
             bandwidth: Bandwidth::new(&spec),
-            buffers: Buffers::new(spaces, actors, options.host_limit),
+            buffers: Buffers::new(spaces, actors, host_limit),
             account: Account::new(spaces),
             works: Works::new(actors),
             clock: vec![0; actors],
@@ -126,6 +134,44 @@ impl<'p> Machine<'p> {
             options,
             spec,
         })
+    }
+
+    /// A machine that keeps what is issued, at most `limit` steps, and runs none of it: tokens
+    /// are names only, nothing takes time, and no order is checked.
+    pub fn recorder(spec: MachineSpec, limit: u64) -> Result<Machine<'p>> {
+        let options = Options {
+            data: false,
+            ..Options::default()
+        };
+        let mut machine = Machine::new(spec, options)?;
+        let recording = Recording::new(&machine.spec, machine.queues.len(), limit);
+        machine.recording = Some(Box::new(recording));
+        Ok(machine)
+    }
+
+    /// What a recorder has kept.
+    pub fn into_recording(self) -> Option<Recording> {
+        let mut recording = *self.recording?;
+        recording.name(self.sites, self.labels);
+        Some(recording)
+    }
+
+    /// Whether it keeps what is issued instead of running it.
+    pub fn is_recorder(&self) -> bool {
+        self.recording.is_some()
+    }
+
+    /// Whether a recorder has reached its limit.
+    pub fn is_full(&self) -> bool {
+        self.recording.as_ref().is_some_and(|r| r.is_full())
+    }
+
+    /// Puts a note between the steps of a recorder.
+    pub fn note(&mut self, note: u32) -> Result<()> {
+        match &mut self.recording {
+            Some(recording) => recording.plain(Step::Note(note), Site(0)),
+            None => Ok(()),
+        }
     }
 
     /// The description it was made of.
@@ -183,7 +229,11 @@ impl<'p> Machine<'p> {
     /// A new buffer. Its bytes are uninitialised.
     pub fn alloc(&mut self, space: SpaceId, want: Alloc) -> Result<BufferId> {
         let spec = &self.spec.spaces[space.0 as usize];
-        self.buffers.alloc(&self.sites, space, spec, &want)
+        let id = self.buffers.alloc(&self.sites, space, spec, &want)?;
+        if let Some(recording) = &mut self.recording {
+            recording.alloc(space, &want)?;
+        }
+        Ok(id)
     }
 
     /// Releases a buffer and those placed within it. All work that uses them must have been
@@ -191,6 +241,11 @@ impl<'p> Machine<'p> {
     pub fn dealloc(&mut self, buffer: BufferId, site: Site) -> Result<()> {
         self.buffers.usable(&self.sites, buffer, site)?;
         let family = self.buffers.family(buffer);
+        if let Some(recording) = &mut self.recording {
+            recording.plain(Step::Dealloc(buffer), site)?;
+            self.buffers.release(&family, site);
+            return Ok(());
+        }
         for &b in &family {
             let uses = self.buffers.uses(BufferId(b)).iter().enumerate().skip(1);
             let late = uses
@@ -227,6 +282,9 @@ impl<'p> Machine<'p> {
 
     /// The thread computes for some cycles.
     pub fn thread_cycles(&mut self, cycles: u64) {
+        if let Some(recording) = &mut self.recording {
+            recording.cycles(cycles);
+        }
         self.now = self.now.saturating_add(cycles);
         self.account.thread_cycles = self.account.thread_cycles.saturating_add(cycles);
     }
@@ -262,8 +320,12 @@ impl<'p> Machine<'p> {
     where
         F: FnOnce(&mut Memory) -> std::result::Result<(), String> + 'p,
     {
-        let (id, deps) = self.issue(queue, work)?;
         let q = queue.0 as usize;
+        self.usable_by(q, work)?;
+        if let Some(recording) = &mut self.recording {
+            return recording.start(queue, work);
+        }
+        let (id, deps) = self.issue(queue, work)?;
         if !self.queues[q].held.is_empty() || !deps.iter().all(|&d| self.settled(d)) {
             let clock = self.clock.clone();
             let held = Pending::new(id, work, deps, self.now, clock, Box::new(run));
@@ -280,6 +342,9 @@ impl<'p> Machine<'p> {
 
     /// The end of all work started on a queue so far.
     pub fn mark(&self, queue: QueueId) -> Token {
+        if let Some(recording) = &self.recording {
+            return recording.mark(queue);
+        }
         Token(self.works.last(queue.0 as usize + 1))
     }
 
@@ -290,6 +355,9 @@ impl<'p> Machine<'p> {
 
     /// Holds the thread until all tokens are complete. `site` is the waiting operation.
     pub fn wait(&mut self, site: Site, tokens: &[Token]) -> Result<()> {
+        if let Some(recording) = &mut self.recording {
+            return recording.wait(site, tokens);
+        }
         for t in tokens {
             if !self.works.get(t.0).done {
                 return Err(self.deadlock(site, "waits for", Blocked::Work(t.0)));
@@ -327,6 +395,9 @@ impl<'p> Machine<'p> {
 
     /// The end of the program: [`Machine::leave`] for all work there is.
     pub fn finish(&mut self, site: Site) -> Result<()> {
+        if let Some(recording) = &mut self.recording {
+            return recording.plain(Step::Finish, site);
+        }
         self.leave(&Frame(vec![0; self.clock.len()]), site)
     }
 
@@ -355,10 +426,9 @@ impl<'p> Machine<'p> {
         self.bandwidth.forget(until);
     }
 
-    /// The parts of a start that happen at once: checks, the wait for a slot, what it waits for.
-    fn issue(&mut self, queue: QueueId, work: &Work) -> Result<(u32, Vec<Blocked>)> {
-        let q = queue.0 as usize;
-        let (actor, engine) = (q + 1, self.queues[q].engine);
+    /// A fault unless work touches live buffers of the spaces of its queue, and inside them.
+    fn usable_by(&self, q: usize, work: &Work) -> Result<()> {
+        let engine = self.queues[q].engine;
         for (list, space) in [
             (work.reads, engine.map(|e| e.from)),
             (work.writes, engine.map(|e| e.to)),
@@ -368,6 +438,13 @@ impl<'p> Machine<'p> {
                 self.in_space(work.site, q, a.buffer, space)?;
             }
         }
+        Ok(())
+    }
+
+    /// The parts of a start that happen at once: the wait for a slot, what it waits for.
+    fn issue(&mut self, queue: QueueId, work: &Work) -> Result<(u32, Vec<Blocked>)> {
+        let q = queue.0 as usize;
+        let actor = q + 1;
         let (started, depth) = (self.works.count(actor), self.queues[q].depth);
         if started >= depth {
             let oldest = self.works.nth(actor, started + 1 - depth);
@@ -407,6 +484,9 @@ impl<'p> Machine<'p> {
 
     fn thread_access(&mut self, site: Site, access: &Access, write: bool) -> Result<()> {
         self.in_bounds(site, access)?;
+        if let Some(recording) = &mut self.recording {
+            return recording.thread(site, access, write);
+        }
         if !self.options.track || access.extent().is_none() {
             return Ok(());
         }

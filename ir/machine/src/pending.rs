@@ -4,6 +4,7 @@ use crate::access::Access;
 use crate::bandwidth::Demand;
 use crate::fault::{Fault, FaultKind, Result, Site};
 use crate::machine::Machine;
+use crate::recording::Step;
 use crate::memory::Effect;
 use crate::spec::QueueId;
 use crate::trace::Event;
@@ -78,6 +79,9 @@ impl<'p> Pending<'p> {
 impl Machine<'_> {
     /// A semaphore with some units to begin with.
     pub fn semaphore(&mut self, name: &str, initial: u32) -> Semaphore {
+        if let Some(recording) = &mut self.recording {
+            recording.semaphore(name, initial);
+        }
         let (name, released, ends) = (name.to_string(), Vec::new(), [None; 2]);
         self.semaphores.push(SemaphoreState {
             name,
@@ -91,6 +95,9 @@ impl Machine<'_> {
 
     /// The thread releases a unit.
     pub fn release(&mut self, site: Site, semaphore: Semaphore) -> Result<()> {
+        if let Some(recording) = &mut self.recording {
+            return recording.plain(Step::Release(semaphore), site);
+        }
         let id = self.thread_step(site)?;
         self.give(semaphore, 0, id, site)?;
         self.resume()
@@ -98,6 +105,9 @@ impl Machine<'_> {
 
     /// The thread takes a unit, waiting for it.
     pub fn acquire(&mut self, site: Site, semaphore: Semaphore) -> Result<()> {
+        if let Some(recording) = &mut self.recording {
+            return recording.plain(Step::Acquire(semaphore), site);
+        }
         let unit = self.take(semaphore, 0, site)?;
         if !self.settled(unit) {
             return Err(self.deadlock(site, "waits for", unit));

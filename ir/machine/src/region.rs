@@ -65,6 +65,11 @@ impl Region {
         }
     }
 
+    /// Its length.
+    pub fn bytes(&self) -> u64 {
+        self.writer.len() as u64 * self.granule
+    }
+
     /// Starts to keep, for every cell, the buffer it was written through.
     pub fn share(&mut self, buffer: u32) {
         if self.owner.is_empty() {

@@ -74,6 +74,7 @@ const DOUBLE: Mode = Mode {
     options: Options {
         track: true,
         trace: false,
+        data: true,
         host_limit: 1 << 30,
     },
 };

@@ -135,7 +135,12 @@ passes! {
         }
         Ok(())
     };
-    InsertTokens |self, ir, _cx, info| one(self.apply(ir, info));
+    InsertTokens |self, ir, cx, info| {
+        if let Some(warning) = one(self.apply(ir, info))? {
+            cx.remark(warning);
+        }
+        Ok(())
+    };
     PruneEdges |self, ir, cx, info| {
         let gone = one(crate::prune_edges::prune_edges(ir, info, self.limit))?;
         cx.count("edges taken out", gone);
@@ -143,8 +148,7 @@ passes! {
     };
     CheckEdges |self, ir, cx, info| {
         cx.unchanged();
-        one(crate::dry_run::dry_run(ir, info, self.limit))?;
-        let needless = crate::dry_run::needless_edges(ir, info, self.limit);
+        let needless = one(crate::dry_run::needless_edges(ir, info, self.limit))?;
         let error = |(op, operand): (tir::OpId, usize)| {
             let text = format!("'{}': operand {operand} is no needed edge", ir.name(op));
             Diagnostic::error(text).at(ir.loc(op))

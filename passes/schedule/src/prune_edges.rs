@@ -10,8 +10,8 @@ use crate::stream::Stream;
 
 /// Takes out of a function what is not needed; gives the number of operands.
 pub fn prune_edges(ir: &mut Ir, machine: &MachineInfo, limit: u64) -> Result<usize, Failure> {
-    let stream = Stream::new(ir, machine)?;
-    let record = Record::new(ir, &stream, limit)?;
+    let stream = Stream::record(ir, machine, limit)?;
+    let record = Record::new(&stream);
     // Tokens of one operand may be of several queues: an edge for each.
     let mut edges: Vec<(Edge, usize)> = Vec::new();
     let mut runs = vec![0usize; record.instances.len()];
@@ -43,7 +43,7 @@ pub fn prune_edges(ir: &mut Ir, machine: &MachineInfo, limit: u64) -> Result<usi
     let mut kept: Vec<(OpId, usize)> = Vec::new();
     for ((edge, operand), keep) in edges.iter().zip(keep) {
         if keep {
-            kept.push((stream.sites[edge.site].op, *operand));
+            kept.push((stream.sites[edge.site], *operand));
         }
     }
     let mut gone = 0;

@@ -1,8 +1,8 @@
 //! The program of the walkthrough, from buffers to the command stream: its account and its edges.
 
 use tir::data::Array;
-use tir::interp::{Kind, Site};
-use tir::{Diagnostic, Interpreter, Ir, Loc, Name, OpId};
+use tir::interp::Kind;
+use tir::{Diagnostic, Interpreter, Ir, Name, OpId};
 use tir_accel::MachineInfo;
 use tir_accel::eval::MachineMemory;
 use tir_memory::check_plan::check_plan;
@@ -225,12 +225,9 @@ fn run(
     args.push(y.clone().into());
     interpreter.run(Name::new("f"), args)?;
     let env = &mut interpreter.env;
+    let end = env.exit().unwrap();
     let mut report = None;
     if let Some(memory) = env.memory_as::<MachineMemory>() {
-        let end = Site {
-            op: Name::new("func.return"),
-            loc: Loc::UNKNOWN,
-        };
         memory.finish(end).map_err(|e| vec![*e])?;
         report = Some(memory.report());
     }

@@ -54,7 +54,7 @@ pub(crate) fn finish(
     env: &mut Env<'_>,
     module: &Ir,
 ) -> Result<Option<(MachineSummary, String)>, Vec<Diagnostic>> {
-    let site = env.site();
+    let site = env.exit().unwrap_or(env.site());
     let Some(memory) = env.memory_as::<MachineMemory>() else {
         return Ok(None);
     };

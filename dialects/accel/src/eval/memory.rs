@@ -1,9 +1,10 @@
 //! The machine model as the memory of a running program.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tir::interp::{Alloc, Buffer, Memory, Site, View};
-use tir::{Diagnostic, Failure, Name};
+use tir::{Diagnostic, Failure, Loc, Name, OpId};
 use tir_machine as sim;
 
 use super::causes::Causes;
@@ -16,11 +17,17 @@ pub struct MachineMemory {
     info: MachineInfo,
     pub(super) machine: sim::Machine<'static>,
     buffers: Vec<Held>,
-    parts: HashMap<(Buffer, u64, u64, Site), Buffer>,
+    /// By the place of the op: copies of one op make the same part.
+    parts: HashMap<(Buffer, u64, u64, Name, Loc), Buffer>,
     sites: HashMap<(Site, Option<Name>), sim::Site>,
     /// What each site stands for, to say where a fault is.
-    known: Vec<(sim::Site, Site)>,
+    known: Vec<Site>,
+    /// The site that was asked for last.
+    last: Option<((Site, Option<Name>), sim::Site)>,
     causes: Causes,
+    dataless: bool,
+    /// Tells one memory from another.
+    number: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -45,17 +52,68 @@ impl MachineMemory {
             trace,
             ..sim::Options::default()
         };
-        let machine = sim::Machine::new(machine_spec(info), options);
-        let machine = machine.map_err(|f| Failure::from(f.to_string()))?;
+        Self::of(info, sim::Machine::new(machine_spec(info), options), false)
+    }
+
+    /// A machine that runs a program without data: all checks, and time.
+    pub fn dry(info: &MachineInfo) -> Result<Self, Failure> {
+        let options = sim::Options {
+            data: false,
+            ..sim::Options::default()
+        };
+        Self::of(info, sim::Machine::new(machine_spec(info), options), true)
+    }
+
+    /// A machine that only records what a program does, at most `limit` steps.
+    pub fn recorder(info: &MachineInfo, limit: u64) -> Result<Self, Failure> {
+        let machine = sim::Machine::recorder(machine_spec(info), limit);
+        Self::of(info, machine, true)
+    }
+
+    fn of(
+        info: &MachineInfo,
+        machine: sim::Result<sim::Machine<'static>>,
+        dataless: bool,
+    ) -> Result<Self, Failure> {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
         Ok(Self {
             info: info.clone(),
-            machine,
+            machine: machine.map_err(|f| Failure::from(f.to_string()))?,
             buffers: Vec::new(),
             parts: HashMap::new(),
             sites: HashMap::new(),
             known: Vec::new(),
+            last: None,
             causes: Causes::default(),
+            dataless,
+            number: NUMBER.fetch_add(1, Ordering::Relaxed),
         })
+    }
+
+    /// What was recorded, by a [`recorder`](Self::recorder), and the op behind each of its sites.
+    pub fn into_recording(self) -> Option<(sim::Recording, Vec<OpId>)> {
+        let ops = self.known.iter().map(|site| site.id).collect();
+        Some((self.machine.into_recording()?, ops))
+    }
+
+    /// A fault of the model as a diagnostic at the op that it shows at, with the others as notes.
+    pub fn diagnostic(fault: &sim::Fault, place: impl Fn(sim::Site) -> Option<Loc>) -> Failure {
+        let mut error = Diagnostic::error(&fault.message);
+        if let Some(loc) = fault.site.and_then(&place) {
+            error = error.at(loc);
+        }
+        for note in &fault.notes {
+            error = match note.site.and_then(&place) {
+                Some(loc) => error.note_at(loc, &note.text),
+                None => error.note(&note.text),
+            };
+        }
+        Box::new(error)
+    }
+
+    /// A number that no other memory has.
+    pub(super) fn number(&self) -> u64 {
+        self.number
     }
 
     /// The machine.
@@ -84,7 +142,14 @@ impl MachineMemory {
 
     /// The machine's name for an op.
     pub(super) fn site(&mut self, site: Site, label: Option<Name>) -> sim::Site {
-        if let Some(found) = self.sites.get(&(site, label)) {
+        let key = (site, label);
+        if let Some((last, found)) = self.last
+            && last == key
+        {
+            return found;
+        }
+        if let Some(found) = self.sites.get(&key) {
+            self.last = Some((key, *found));
             return *found;
         }
         let name = label.map_or(site.op.to_string(), |l| format!("{} @{l}", site.op));
@@ -93,31 +158,15 @@ impl MachineMemory {
             .place()
             .map_or(String::new(), |(f, l, c)| format!("{f}:{l}:{c}"));
         let new = self.machine.site(&name, &place);
-        self.sites.insert((site, label), new);
-        self.known.push((new, site));
+        self.sites.insert(key, new);
+        self.known.push(site);
         new
     }
 
     /// A fault as a diagnostic at the op that it shows at, with the others as notes.
     pub(super) fn check<T>(&self, result: sim::Result<T>) -> Result<T, Failure> {
         result.map_err(|fault| {
-            let place = |site: sim::Site| {
-                self.known
-                    .iter()
-                    .find(|(s, _)| *s == site)
-                    .map(|(_, s)| s.loc)
-            };
-            let mut error = Diagnostic::error(&fault.message);
-            if let Some(loc) = fault.site.and_then(place) {
-                error = error.at(loc);
-            }
-            for note in &fault.notes {
-                error = match note.site.and_then(place) {
-                    Some(loc) => error.note_at(loc, &note.text),
-                    None => error.note(&note.text),
-                };
-            }
-            Box::new(error)
+            Self::diagnostic(&fault, |site| self.known.get(site.index()).map(|s| s.loc))
         })
     }
 
@@ -149,13 +198,12 @@ impl MachineMemory {
             .iter()
             .zip(strides)
             .map(|(n, s)| (u64::try_from(*n).unwrap_or(0), *s));
-        let dims: Vec<(u64, i64)> = dims.collect();
-        Ok(sim::Access::strided(
-            self.held(buffer)?.id,
+        Ok(sim::Access {
+            buffer: self.held(buffer)?.id,
             offset,
-            &dims,
+            dims: dims.collect(),
             elem,
-        ))
+        })
     }
 
     /// Counts a transfer by cause.
@@ -167,6 +215,9 @@ impl MachineMemory {
         from: Name,
         to: Name,
     ) {
+        if self.machine.is_recorder() {
+            return;
+        }
         let local = self.held(far).is_ok_and(|h| h.local);
         self.causes
             .note(boxes, read, local, from.as_str(), to.as_str());
@@ -218,6 +269,15 @@ impl Memory for MachineMemory {
         Ok(self.machine.memory_mut().bytes_mut(id)?)
     }
 
+    fn is_dataless(&self) -> bool {
+        self.dataless
+    }
+
+    fn passed(&mut self, number: u32) {
+        // A recorder that is full says so at its next step.
+        let _ = self.machine.note(number);
+    }
+
     fn touch(&mut self, view: &View, write: bool, site: Site) -> Result<(), Failure> {
         let access = self.access(view)?;
         let at = self.site(site, None);
@@ -242,7 +302,7 @@ impl Memory for MachineMemory {
         name: Option<Name>,
         site: Site,
     ) -> Result<Option<Buffer>, Failure> {
-        let key = (outer, offset, bytes, site);
+        let key = (outer, offset, bytes, site.op, site.loc);
         if let Some(found) = self.parts.get(&key) {
             return Ok(Some(*found));
         }

@@ -3,20 +3,24 @@
 
 mod body;
 mod causes;
+mod dry;
 mod memory;
 mod semaphore;
 
+use std::cell::OnceCell;
 use std::rc::Rc;
 
 use tir::data::Array;
-use tir::interp::{Kind, View, dtype_of, failure};
+use tir::interp::{Kind, Memory, View, dtype_of, failure};
 use tir::{
-    Compiler, DYNAMIC, Data, Env, Failure, Ir, LowerToEval, MemRefType, Name, OpRef, Type, Value,
+    Compiler, DYNAMIC, Data, Env, Failure, Ir, LowerToEval, MemRefType, Name, OpRef, SmallVec,
+    Type, Value,
 };
 use tir_machine as sim;
 use tir_tensor::eval::padding;
 
 pub use body::{Body, body};
+pub use dry::{Stopped, run_dry};
 pub use memory::MachineMemory;
 
 use crate::transfer::{Pattern, Piece};
@@ -64,29 +68,63 @@ impl LowerToEval for Call {
             .any(|v| op.ir.ty(*v).is::<MemRefType>());
         let operands: Vec<Value> = op.ir.operands(op.id).collect();
         let results: Vec<Value> = op.ir.results(op.id).collect();
-        cx.native(&operands, &results, move |env, data| {
-            let body = body(env, name)?;
-            if !buffers {
+        if !buffers {
+            cx.native(&operands, &results, move |env, data| {
                 let inputs = data
                     .iter_mut()
                     .map(Data::take_tensor)
                     .collect::<Result<Vec<_>, _>>()?;
-                return Ok(body.run(inputs)?.into_iter().map(Data::Tensor).collect());
-            }
-            let views = data[..count]
-                .iter()
-                .map(|d| d.as_view().cloned())
-                .collect::<Result<Vec<_>, _>>()?;
+                let results = body(env, name)?.run(inputs)?;
+                Ok(results.into_iter().map(Data::Tensor).collect())
+            });
+            return Ok(());
+        }
+        let prepared = OnceCell::new();
+        cx.native_by_ref(&operands, &results, move |env, data| {
+            let (views, after) = data.split_at(count);
             if env.memory_as::<MachineMemory>().is_some() {
-                let after = tokens(&data[count..])?;
-                start_call(env, &body, &views, &after)?;
+                start_call(env, name, &prepared, views, &tokens(after)?)?;
             } else {
+                let views = views.iter().map(|d| d.as_view().cloned());
+                let views = views.collect::<Result<Vec<_>, _>>()?;
+                let body = body(env, name)?;
                 call_at_once(env, &body, &views)?;
             }
             Ok(Vec::new())
         });
         Ok(())
     }
+}
+
+/// What is the same each time a call runs on one machine.
+struct Prepared {
+    /// The memory it was prepared for.
+    memory: u64,
+    at: sim::Site,
+    queue: sim::QueueId,
+    label: sim::Label,
+    /// Which intrinsic of the machine.
+    intrinsic: usize,
+}
+
+fn prepare(env: &mut Env<'_>, name: Name) -> Result<Prepared, Failure> {
+    let site = env.site();
+    let memory = machine(env)?;
+    let intrinsics = &memory.info().intrinsics;
+    let intrinsic = intrinsics.iter().position(|i| i.name == name);
+    let intrinsic = intrinsic
+        .ok_or_else(|| format!("machine @{} has no @{name}", memory.info().name))?;
+    let unit = intrinsics[intrinsic].unit;
+    Ok(Prepared {
+        memory: memory.number(),
+        at: memory.site(site, Some(name)),
+        queue: memory
+            .machine
+            .queue(unit.as_str())
+            .ok_or("runs on a unit the machine has not")?,
+        label: memory.machine.label(name.as_str()),
+        intrinsic,
+    })
 }
 
 fn call_at_once(env: &mut Env<'_>, body: &Body, views: &[Rc<View>]) -> Result<(), Failure> {
@@ -106,25 +144,37 @@ fn call_at_once(env: &mut Env<'_>, body: &Body, views: &[Rc<View>]) -> Result<()
 
 fn start_call(
     env: &mut Env<'_>,
-    body: &Rc<Body>,
-    views: &[Rc<View>],
+    name: Name,
+    prepared: &OnceCell<Prepared>,
+    views: &[Data],
     after: &[sim::Token],
 ) -> Result<(), Failure> {
-    let site = env.site();
+    let body = match env.is_dataless() {
+        true => None,
+        false => Some(body(env, name)?),
+    };
+    let number = machine(env)?.number();
+    let fresh;
+    let prepared = match prepared.get() {
+        Some(prepared) if prepared.memory == number => prepared,
+        Some(_) => {
+            fresh = prepare(env, name)?;
+            &fresh
+        }
+        None => {
+            let made = prepare(env, name)?;
+            prepared.get_or_init(|| made)
+        }
+    };
     let memory = machine(env)?;
-    let info = &body.info;
-    let at = memory.site(site, Some(info.name));
-    let queue = memory
-        .machine
-        .queue(info.unit.as_str())
-        .ok_or("runs on a unit the machine has not")?;
-    let label = memory.machine.label(info.name.as_str());
-    let all = views
-        .iter()
-        .map(|v| memory.access(v))
-        .collect::<Result<Vec<_>, _>>()?;
+    let mut all: SmallVec<[sim::Access; 4]> = SmallVec::new();
+    for view in views {
+        all.push(memory.access(view.as_view()?)?);
+    }
+    let (at, queue, label) = (prepared.at, prepared.queue, prepared.label);
+    let info = &memory.info().intrinsics[prepared.intrinsic];
     let read = all.iter().zip(&info.reads).filter(|(_, read)| **read);
-    let reads: Vec<sim::Access> = read.map(|(a, _)| a.clone()).collect();
+    let reads: SmallVec<[sim::Access; 4]> = read.map(|(a, _)| a.clone()).collect();
     let work = sim::Work {
         reads: &reads,
         writes: &all[..info.writes.min(all.len())],
@@ -137,10 +187,15 @@ fn start_call(
             sim::Cost::Cycles(u64::try_from(info.cycles).unwrap_or(0)),
         )
     };
-    let (body, all_of) = (body.clone(), all.clone());
-    let started = memory.machine.start(queue, &work, move |memory| {
-        run_call(memory, &body, &all_of).map_err(|e| e.message.clone())
-    });
+    let started = match body {
+        None => memory.machine.start(queue, &work, |_| Ok(())),
+        Some(body) => {
+            let operands = all.clone();
+            memory.machine.start(queue, &work, move |memory| {
+                run_call(memory, &body, &operands).map_err(|e| e.message.clone())
+            })
+        }
+    };
     memory.check(started).map(|_| ())
 }
 
@@ -183,7 +238,7 @@ impl LowerToEval for DmaStart {
         });
         let operands: Vec<Value> = op.ir.operands(op.id).collect();
         let results: Vec<Value> = op.ir.results(op.id).collect();
-        cx.native(&operands, &results, move |env, data| {
+        cx.native_by_ref(&operands, &results, move |env, data| {
             Ok(vec![start.run(env, data)?])
         });
         Ok(())
@@ -218,7 +273,10 @@ impl Start {
         } else {
             (None, rest)
         };
-        let pad = padding(pad, self.kind)?;
+        let pad = match env.is_dataless() {
+            true => Vec::new(),
+            false => padding(pad, self.kind)?,
+        };
         let pieces = self.pattern.pieces(&offsets);
         if env.memory_as::<MachineMemory>().is_some() {
             let after = tokens(after)?;
@@ -302,6 +360,10 @@ impl Start {
             after,
             ..sim::Work::new(at, sim::Cost::Transfer { bytes, rows })
         };
+        if memory.is_dataless() {
+            let started = memory.machine.start(queue, &work, |_| Ok(()));
+            return memory.check(started);
+        }
         let pairs: Vec<(sim::Access, sim::Access)> = match self.read {
             true => fars.iter().cloned().zip(tiles.iter().cloned()).collect(),
             false => tiles.iter().cloned().zip(fars.iter().cloned()).collect(),
@@ -353,7 +415,10 @@ impl LowerToEval for Mark {
 impl LowerToEval for Ready {
     fn lower<'m>(&self, op: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {
         let results: Vec<Value> = op.ir.results(op.id).collect();
-        cx.native(&[], &results, |_, _| Ok(vec![token(None)]));
+        cx.native(&[], &results, |env, _| {
+            let memory = env.memory_as::<MachineMemory>();
+            Ok(vec![token(memory.map(|memory| memory.machine.ready()))])
+        });
         Ok(())
     }
 }

@@ -70,7 +70,7 @@ impl Lift<'_> {
 
     /// The points at which the work of a site has been started: behind its op and all around it.
     fn levels(&self, site: usize) -> Vec<usize> {
-        let first = Some(self.stream.sites[site].op);
+        let first = Some(self.stream.sites[site]);
         let around = std::iter::successors(first, |op| self.ir.parent(*op));
         around
             .map_while(|op| self.points.get(&op).copied())

@@ -9,7 +9,8 @@
 mod lift;
 mod weave;
 
-use tir::{At, Failure, Ir, OpId, Sym};
+use tir::{At, Diagnostic, Failure, Ir, OpId, Sym};
+use tir_accel::eval::Stopped;
 use tir_accel::{Call, DmaStart, DmaWait, MachineInfo, Mark, Ready};
 
 pub use crate::passes::InsertTokens;
@@ -30,18 +31,39 @@ struct Wanted {
 }
 
 impl InsertTokens {
-    /// Runs on the function at the root of an arena.
-    pub fn apply(&self, ir: &mut Ir, machine: &MachineInfo) -> Result<(), Failure> {
+    /// Runs on the function at the root of an arena. Gives a warning where the thread waits for
+    /// each start at once, though that was not asked for.
+    pub fn apply(
+        &self,
+        ir: &mut Ir,
+        machine: &MachineInfo,
+    ) -> Result<Option<Diagnostic>, Failure> {
         strip(ir);
         if self.sync {
-            return wait_at_once(ir, machine);
+            wait_at_once(ir, machine)?;
+            return Ok(None);
         }
-        let stream = Stream::new(ir, machine)?;
-        let Ok(record) = Record::new(ir, &stream, self.limit) else {
-            // The first run finds what is wrong with the text; a stream that is too long is not.
-            stream.run(ir, u64::MAX, &mut Nothing)?;
-            return wait_at_once(ir, machine);
+        let unknown = match branches(ir) {
+            Some(op) => Err(Stopped::Data(Box::new(
+                Diagnostic::error("work is started in several blocks").at(ir.loc(op)),
+            ))),
+            None => Stream::record(ir, machine, self.limit),
         };
+        let stream = match unknown {
+            Ok(stream) => stream,
+            Err(Stopped::Wrong(error)) => return Err(error),
+            Err(Stopped::Data(why)) => {
+                wait_at_once(ir, machine)?;
+                let note = "tokens are found by a run without data, which must not depend on any";
+                return Ok(Some(synchronous(ir, *why, note)));
+            }
+            Err(Stopped::Limit(why)) => {
+                wait_at_once(ir, machine)?;
+                let note = format!("insert-tokens{{limit=N}} allows more than {}", self.limit);
+                return Ok(Some(synchronous(ir, *why, &note)));
+            }
+        };
+        let record = Record::new(&stream);
         let mut wanted = lift(ir, &stream, &record);
         if self.prune {
             let edges: Vec<Edge> = wanted.iter().map(|w| w.edge.clone()).collect();
@@ -50,16 +72,36 @@ impl InsertTokens {
             wanted.retain(|_| keep.next().unwrap_or(true));
         }
         Weave::new(ir, &stream, wanted).run();
-        Ok(())
+        Ok(None)
     }
 }
 
-struct Nothing;
-impl crate::stream::Sink for Nothing {
-    fn event(&mut self, _: &crate::stream::Event<'_>) -> Result<(), Failure> {
-        Ok(())
-    }
-    fn point(&mut self, _: usize) {}
+/// The warning that nothing overlaps, and why.
+fn synchronous(ir: &Ir, why: Diagnostic, note: &str) -> Diagnostic {
+    let loc = match why.loc.is_unknown() {
+        true => ir.loc(ir.root()),
+        false => why.loc,
+    };
+    let text = "the thread waits for each start at once, so nothing overlaps: ";
+    let warning = Diagnostic::warning(format!("{text}{}", why.message)).at(loc);
+    warning.note(note)
+}
+
+/// An op that starts work in a region of several blocks: tokens are carried by loops and branches
+/// with regions alone.
+fn branches(ir: &Ir) -> Option<OpId> {
+    let several = |op: &OpId| {
+        let block = ir.block_of(*op).and_then(|b| ir.region_of(b));
+        block.is_some_and(|region| ir.blocks(region).len() > 1)
+    };
+    let ops = ir.walk_ids().into_iter().filter(|op| *op != ir.root());
+    let mut ops = ops.filter(several);
+    ops.find(|op| starts_work(ir, *op))
+}
+
+/// Whether an op is the thread's wait for tokens.
+pub fn is_wait(ir: &Ir, op: OpId) -> bool {
+    ir.is::<DmaWait>(op)
 }
 
 /// Takes all waits and `after` tokens out of a function.

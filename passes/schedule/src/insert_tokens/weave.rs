@@ -34,7 +34,7 @@ impl<'a> Weave<'a> {
             let variable = (w.points, w.edge.queue);
             let long = depth.entry(variable.clone()).or_default();
             *long = (*long).max(w.back + 1);
-            uses.entry(stream.sites[w.edge.site].op)
+            uses.entry(stream.sites[w.edge.site])
                 .or_default()
                 .push((variable, w.back));
         }

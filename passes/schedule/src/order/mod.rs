@@ -10,7 +10,7 @@ mod clocks;
 mod record;
 
 pub use clocks::Clocks;
-pub use record::{Instance, Record};
+pub use record::{Instance, Record, TokenId};
 
 /// An edge: at runs of a site, the work of a queue that it waits for.
 #[derive(Clone, Debug)]

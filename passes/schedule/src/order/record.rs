@@ -1,9 +1,12 @@
 //! A run of a stream as instances of work, and the hazards between them.
 
-use tir::{Failure, Ir};
+use tir_machine::{BufferId, Footprint, Recorded, Site, Step, Touch, gcd};
 
 use super::cells::Cells;
-use crate::stream::{Actor, Area, Event, Sink, Stream, TokenId};
+use crate::stream::Stream;
+
+/// A token: the first `.1` pieces of work of queue `.0`.
+pub type TokenId = (usize, u32);
 
 /// A run of a site.
 #[derive(Clone, Copy, Debug)]
@@ -36,42 +39,43 @@ pub struct Record {
 }
 
 impl Record {
-    /// Runs a stream; fails after `limit` steps.
-    pub fn new(ir: &Ir, stream: &Stream, limit: u64) -> Result<Self, Failure> {
-        let roots = stream.roots.len();
-        let mut grains = Grains {
-            grain: vec![0; roots],
-            written: vec![false; roots],
-        };
-        stream.run(ir, limit, &mut grains)?;
-        let queues = stream.queues.len();
-        let cells = (0..roots).map(|r| {
-            // What nobody writes has no hazards.
-            let grain = grains.grain[r].max(1);
-            grains.written[r].then(|| Cells::new(stream.roots[r].bytes, grain, queues))
-        });
-        let actors = stream.sites.iter().map(|site| match site.actor {
-            Actor::Queue(q) => Some(q),
-            _ => None,
-        });
-        let record = Record {
-            queues,
-            instances: Vec::new(),
-            hazards: Vec::new(),
-            by_queue: vec![Vec::new(); queues],
-            points: vec![Vec::new(); stream.points.len()],
-            by_site: vec![Vec::new(); stream.sites.len()],
-            tokens: Vec::new(),
-            actors: actors.collect(),
-            on_thread: Vec::new(),
-        };
+    /// The instances of a stream and their hazards.
+    pub fn new(stream: &Stream) -> Self {
+        let recording = &stream.recording;
+        let queues = recording.queue_count();
+        let forms: Vec<Footprint> = (0..recording.form_count() as u32)
+            .map(|form| recording.form(form))
+            .collect();
+        let mut maker: Vec<Option<Site>> = Vec::new();
+        for recorded in recording.steps() {
+            if let Step::Alloc(buffer) = recorded.step {
+                maker.resize(maker.len().max(buffer.index() + 1), None);
+                maker[buffer.index()] = Some(recorded.site);
+            }
+        }
         let mut recorder = Recorder {
             stream,
-            cells: cells.collect(),
-            record,
+            places: recording.places(),
+            maker,
+            forms,
+            cells: Vec::new(),
+            record: Record {
+                queues,
+                instances: Vec::new(),
+                hazards: Vec::new(),
+                by_queue: vec![Vec::new(); queues],
+                points: vec![Vec::new(); stream.points.len()],
+                by_site: vec![Vec::new(); stream.sites.len()],
+                tokens: Vec::new(),
+                actors: vec![None; stream.sites.len()],
+                on_thread: Vec::new(),
+            },
         };
-        stream.run(ir, limit, &mut recorder)?;
-        Ok(recorder.record)
+        recorder.make_cells();
+        for recorded in recording.steps() {
+            recorder.step(&recorded);
+        }
+        recorder.record
     }
 
     /// The queue of an instance.
@@ -104,116 +108,110 @@ impl Record {
     }
 }
 
-struct Grains {
-    grain: Vec<i64>,
-    written: Vec<bool>,
-}
-
-fn gcd(mut a: i64, mut b: i64) -> i64 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a.abs()
-}
-
-/// The contiguous run of an area's inner dimensions, and the dimensions around it.
-fn rows(area: &Area) -> (i64, &[(i64, i64)]) {
-    let (mut run, mut dims) = (area.elem, &area.dims[..]);
-    while let [rest @ .., (count, stride)] = dims
-        && (*count == 1 || *stride == run)
-    {
-        run *= count;
-        dims = rest;
-    }
-    (run, dims)
-}
-
-impl Sink for Grains {
-    fn event(&mut self, event: &Event<'_>) -> Result<(), Failure> {
-        for area in event.writes {
-            self.written[area.root] = true;
-        }
-        for area in event.reads.iter().chain(event.writes) {
-            let (run, dims) = rows(area);
-            let g = &mut self.grain[area.root];
-            *g = gcd(gcd(*g, area.offset), run);
-            for (count, stride) in dims {
-                if *count > 1 {
-                    *g = gcd(*g, *stride);
-                }
-            }
-        }
-        Ok(())
-    }
-    fn point(&mut self, _: usize) {}
-}
-
 struct Recorder<'a> {
     stream: &'a Stream,
+    /// Of each buffer: the outermost one around it, where it lies in that, its size.
+    places: Vec<(BufferId, u64, u64)>,
+    /// Who made each buffer: what the maker does with it comes before all other uses.
+    maker: Vec<Option<Site>>,
+    forms: Vec<Footprint>,
+    /// For each outermost buffer who used which bytes; none where there can be no hazard.
     cells: Vec<Option<Cells>>,
     record: Record,
 }
 
-fn each(dims: &[(i64, i64)], at: i64, f: &mut impl FnMut(i64)) {
-    match dims {
-        [] => f(at),
-        [(count, stride), rest @ ..] => (0..*count).for_each(|i| each(rest, at + i * stride, f)),
-    }
-}
-
 impl Recorder<'_> {
-    /// Notes an access of instance `id`, and in `need` what it must come after.
-    fn access(
-        &mut self,
-        area: &Area,
-        write: bool,
-        id: u32,
-        actor: Option<usize>,
-        need: &mut [u32],
-    ) {
-        let Some(cells) = &mut self.cells[area.root] else {
-            return;
-        };
-        let (run, dims) = rows(area);
-        if run == 0 {
-            return;
+    /// Whether a use of a buffer is no hazard for that its maker does it.
+    fn is_making(&self, buffer: BufferId, site: Site) -> bool {
+        self.maker[buffer.index()] == Some(site)
+    }
+
+    /// Cells for what somebody writes, of the size that every access takes whole.
+    fn make_cells(&mut self) {
+        let mut grains = vec![0u64; self.places.len()];
+        let mut written = vec![false; self.places.len()];
+        let inner: Vec<u64> = self
+            .forms
+            .iter()
+            .map(|f| f.outer.iter().fold(f.run, |g, d| gcd(g, d.1)))
+            .collect();
+        for recorded in self.stream.recording.steps() {
+            for touch in recorded.touches {
+                let form = &self.forms[touch.form as usize];
+                if form.is_empty() || self.is_making(touch.buffer, recorded.site) {
+                    continue;
+                }
+                let (root, base, _) = self.places[touch.buffer.index()];
+                let start = form.start.wrapping_add_signed(touch.offset) + base;
+                let grain = &mut grains[root.index()];
+                *grain = gcd(start, gcd(inner[touch.form as usize], *grain));
+                written[root.index()] |= touch.write;
+            }
         }
-        let (instances, actors) = (&self.record.instances, &self.record.actors);
-        let mut last = 0;
-        let mut after = |other: u32| {
-            // Neighbours were mostly used by the same.
-            if other == last {
-                return;
-            }
-            last = other;
-            let Some(other) = other.checked_sub(1).filter(|o| *o != id) else {
-                return;
-            };
-            let other = instances[other as usize];
-            if let Some(q) = actors[other.site as usize] {
-                need[q] = need[q].max(other.index);
-            }
+        for (buffer, (_, _, bytes)) in self.places.iter().enumerate() {
+            // A buffer may be larger than what is used of it; the last grain is cut off then.
+            let cells = written[buffer]
+                .then(|| Cells::new(*bytes as i64, grains[buffer].max(1) as i64, self.record.queues));
+            self.cells.push(cells);
+        }
+    }
+
+    /// Notes an access of instance `id`, and in `need` what it must come after.
+    fn access(&mut self, touch: &Touch, id: u32, actor: Option<usize>, need: &mut [u32]) {
+        let (root, base, _) = self.places[touch.buffer.index()];
+        let form = &self.forms[touch.form as usize];
+        let Some(cells) = &mut self.cells[root.index()] else {
+            return;
         };
-        each(dims, area.offset, &mut |at| match (write, actor) {
-            (true, _) => cells.write((at, run), id + 1, &mut after),
-            (false, Some(q)) => cells.read((at, run), q, id + 1, &mut after),
-            (false, None) => cells.look((at, run), &mut after),
+        let mut after = after(&self.record, id, need);
+        form.each_at(base.wrapping_add_signed(touch.offset), |at, run| {
+            let run = (at as i64, run as i64);
+            match (touch.write, actor) {
+                (true, _) => cells.write(run, id + 1, &mut after),
+                (false, Some(q)) => cells.read(run, q, id + 1, &mut after),
+                (false, None) => cells.look(run, &mut after),
+            }
         });
     }
-}
 
-impl Sink for Recorder<'_> {
-    fn event(&mut self, event: &Event<'_>) -> Result<(), Failure> {
-        let actor = self.record.actors[event.site];
+    fn step(&mut self, recorded: &Recorded<'_>) {
+        let actor = match recorded.step {
+            Step::Note(point) => {
+                let now = self.record.instances.len() as u32;
+                self.record.points[point as usize].push(now);
+                return;
+            }
+            Step::Start(queue) => Some(queue.index()),
+            _ => None,
+        };
         let id = self.record.instances.len() as u32;
-        let queues = self.record.queues;
-        let mut need = vec![0; queues];
-        for area in event.reads {
-            self.access(area, false, id, actor, &mut need);
+        let mut need = vec![0; self.record.queues];
+        let mut uses = !matches!(recorded.step, Step::Thread(_) | Step::Alloc(_));
+        for touch in recorded.touches {
+            if !self.is_making(touch.buffer, recorded.site) {
+                uses = true;
+                // A write comes after all that a read of the same bytes does.
+                let write = Touch {
+                    write: true,
+                    ..*touch
+                };
+                if touch.write || !recorded.touches.contains(&write) {
+                    self.access(touch, id, actor, &mut need);
+                }
+            }
         }
-        for area in event.writes {
-            self.access(area, true, id, actor, &mut need);
+        if let Step::Dealloc(buffer) = recorded.step {
+            // All uses must be over: as before a write of all of it.
+            let (root, base, bytes) = self.places[buffer.index()];
+            if let Some(cells) = &mut self.cells[root.index()] {
+                let mut after = after(&self.record, id, &mut need);
+                cells.write((base as i64, bytes as i64), id + 1, &mut after);
+            }
         }
+        // What the host does needs no order.
+        let Some(site) = self.stream.number(recorded.site).filter(|_| uses) else {
+            return;
+        };
         let record = &mut self.record;
         let index = match actor {
             Some(q) => {
@@ -226,24 +224,41 @@ impl Sink for Recorder<'_> {
                 0
             }
         };
-        if self.stream.sites[event.site].actor == Actor::Return {
+        if recorded.step == Step::Finish {
             for (need, all) in need.iter_mut().zip(&record.by_queue) {
                 *need = all.len() as u32;
             }
         }
+        record.actors[site] = actor;
         record.hazards.extend(need);
-        record.by_site[event.site].push(id);
+        record.by_site[site].push(id);
         record.instances.push(Instance {
-            site: event.site as u32,
+            site: site as u32,
             index,
         });
-        for (operand, token) in event.after.iter().enumerate() {
-            record.tokens.push((id, operand as u32, *token));
+        for (operand, token) in recorded.tokens.iter().enumerate() {
+            let token = self.stream.recording.start_of(*token);
+            let token = token.map_or((0, 0), |(queue, count)| (queue.index(), count));
+            record.tokens.push((id, operand as u32, token));
         }
-        Ok(())
     }
-    fn point(&mut self, point: usize) {
-        let now = self.record.instances.len() as u32;
-        self.record.points[point].push(now);
+}
+
+/// Notes in `need` that instance `id` comes after others, by their numbers plus one.
+fn after<'a>(record: &'a Record, id: u32, need: &'a mut [u32]) -> impl FnMut(u32) + 'a {
+    let mut last = 0;
+    move |other: u32| {
+        // Neighbours were mostly used by the same.
+        if other == last {
+            return;
+        }
+        last = other;
+        let Some(other) = other.checked_sub(1).filter(|o| *o != id) else {
+            return;
+        };
+        let other = record.instances[other as usize];
+        if let Some(q) = record.actors[other.site as usize] {
+            need[q] = need[q].max(other.index);
+        }
     }
 }

@@ -1,0 +1,95 @@
+//! The command stream of a function: what it starts on which queue, and which bytes that touches,
+//! recorded from a run without data.
+//!
+//! *Terms.* A **site** is an op that does work or touches memory; each of its runs is a step of
+//! the recording. A **point** is an op that starts work, or holds one that does: behind each a
+//! token can be made for what has been started so far.
+//!
+//! *Invariant.* The order of steps depends on no data: where it would, there is no stream. All
+//! that is told of the recording therefore holds for every run of the function.
+
+use std::collections::HashMap;
+
+use tir::{Failure, Ir, MemRefType, Name, OpId};
+use tir_accel::eval::{MachineMemory, Stopped, run_dry};
+use tir_accel::{Call, DmaStart, MachineInfo};
+use tir_machine::{Recording, Site};
+
+/// A function's command stream.
+pub struct Stream {
+    /// Names of the queues: engines, then units, as the machine lists them.
+    pub queues: Vec<Name>,
+    /// What it does.
+    pub recording: Recording,
+    /// The ops that do something, in the order of the text.
+    pub sites: Vec<OpId>,
+    /// Ops that start work, or hold one that does, in the order in which they end in the text.
+    pub points: Vec<OpId>,
+    /// For each site of the recording the number of its op in `sites`.
+    numbers: Vec<Option<usize>>,
+    /// For each site of the recording its op.
+    ops: Vec<OpId>,
+}
+
+/// Whether an op, or one below it, starts work on a queue.
+pub fn starts_work(ir: &Ir, op: OpId) -> bool {
+    starts(ir, op) || ir.walk_below(op).into_iter().any(|op| starts(ir, op))
+}
+
+fn starts(ir: &Ir, op: OpId) -> bool {
+    ir.is::<DmaStart>(op)
+        || ir.is::<Call>(op) && ir.operands(op).any(|v| ir.ty(v).is::<MemRefType>())
+}
+
+/// Adds the points below an op; gives whether there are any.
+fn points(ir: &Ir, op: OpId, out: &mut Vec<OpId>) -> bool {
+    let before = out.len();
+    for region in ir.regions(op) {
+        for block in ir.blocks(region) {
+            for inner in ir.ops_in(block) {
+                if points(ir, inner, out) || starts(ir, inner) {
+                    out.push(inner);
+                }
+            }
+        }
+    }
+    out.len() > before
+}
+
+impl Stream {
+    /// Records the stream of the function at the root of an arena, at most `limit` steps.
+    pub fn record(ir: &Ir, machine: &MachineInfo, limit: u64) -> Result<Self, Stopped> {
+        let mut all = Vec::new();
+        points(ir, ir.root(), &mut all);
+        let memory = MachineMemory::recorder(machine, limit).map_err(Stopped::Wrong)?;
+        let memory = run_dry(ir, memory, limit, &all)?;
+        let recorded = memory.into_recording();
+        let (recording, ops) =
+            recorded.ok_or_else(|| Stopped::Wrong("nothing was recorded".into()))?;
+        let order = ir.walk_ids().into_iter().filter(|op| *op != ir.root());
+        let seen: HashMap<OpId, ()> = ops.iter().map(|op| (*op, ())).collect();
+        let sites: Vec<OpId> = order.filter(|op| seen.contains_key(op)).collect();
+        let number: HashMap<OpId, usize> = sites.iter().copied().zip(0..).collect();
+        let queues = machine.engines.iter().map(|e| e.name);
+        Ok(Self {
+            queues: queues.chain(machine.units.iter().map(|u| u.name)).collect(),
+            recording,
+            numbers: ops.iter().map(|op| number.get(op).copied()).collect(),
+            ops,
+            sites,
+            points: all,
+        })
+    }
+
+    /// The number of the op behind a site of the recording; `None` for the host.
+    pub fn number(&self, site: Site) -> Option<usize> {
+        self.numbers[site.index()]
+    }
+
+    /// A fault of the recording as a diagnostic.
+    pub fn diagnostic(&self, ir: &Ir, fault: &tir_machine::Fault) -> Failure {
+        MachineMemory::diagnostic(fault, |site| {
+            Some(ir.loc(*self.ops.get(site.index())?))
+        })
+    }
+}

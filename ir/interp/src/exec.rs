@@ -4,9 +4,7 @@ use std::rc::{Rc, Weak};
 
 use tir_core::Failure;
 
-use crate::access::{
-    NOWHERE, Place, address, load, mac, seek, store, touch, touch_steps, trips,
-};
+use crate::access::{NOWHERE, Place, address, load, mac, seek, store, touch, touch_steps, trips};
 use crate::code::{Code, Instr, Offset, Part, Port, Slot};
 use crate::compile::placed;
 use crate::data::Data;
@@ -174,9 +172,13 @@ impl Frame {
                     source.part_into(offset, &part.sizes, &part.steps, &part.keep, view)?;
                     old
                 }
-                None => source.part_of(offset, &part.sizes, &part.steps, &part.keep)?.into(),
+                None => source
+                    .part_of(offset, &part.sizes, &part.steps, &part.keep)?
+                    .into(),
             },
-            _ => source.part_of(offset, &part.sizes, &part.steps, &part.keep)?.into(),
+            _ => source
+                .part_of(offset, &part.sizes, &part.steps, &part.keep)?
+                .into(),
         };
         self.objects[part.dst as usize] = done;
         Ok(())
@@ -490,7 +492,8 @@ impl Frame {
                 }
                 Instr::Part(n) => {
                     let part = &code.parts[n as usize];
-                    let unknown = |o: &Offset| matches!(o, Offset::Reg(r) if self.unknown[*r as usize]);
+                    let unknown =
+                        |o: &Offset| matches!(o, Offset::Reg(r) if self.unknown[*r as usize]);
                     if DATALESS && part.offsets.iter().any(unknown) {
                         env.lacked_data = true;
                         tri!(Err::<(), _>("an offset depends on data"));

@@ -244,7 +244,10 @@ impl Recording {
             let (dims, elem) = &self.forms[*form as usize];
             *elem == access.elem && *dims == access.dims
         };
-        let last = self.last.get(site.0 as usize).and_then(|l| l.forms.get(nth));
+        let last = self
+            .last
+            .get(site.0 as usize)
+            .and_then(|l| l.forms.get(nth));
         let form = match last.filter(|form| same(form)) {
             Some(form) => *form,
             None => {
@@ -283,7 +286,11 @@ impl Recording {
     }
 
     pub(crate) fn cycles(&mut self, more: u64) {
-        if let Some(Entry { step: Step::Thread(cycles), .. }) = self.entries.last_mut() {
+        if let Some(Entry {
+            step: Step::Thread(cycles),
+            ..
+        }) = self.entries.last_mut()
+        {
             *cycles = cycles.saturating_add(more);
         }
     }

@@ -88,8 +88,6 @@ impl Stream {
 
     /// A fault of the recording as a diagnostic.
     pub fn diagnostic(&self, ir: &Ir, fault: &tir_machine::Fault) -> Failure {
-        MachineMemory::diagnostic(fault, |site| {
-            Some(ir.loc(*self.ops.get(site.index())?))
-        })
+        MachineMemory::diagnostic(fault, |site| Some(ir.loc(*self.ops.get(site.index())?)))
     }
 }

@@ -4,8 +4,8 @@
 //! is loaded is not known, and a program whose order of accesses depends on it is refused where it
 //! does. So whatever is told of a program without data holds for every run of it.
 
-use tir::interp::{Kind, Options};
-use tir::{Attr, Data, DictAttr, Failure, Interpreter, Ir, MemRefType, Name, OpId, Value};
+use tir::interp::{Kind, Options, View};
+use tir::{Attr, Data, DictAttr, Env, Failure, Interpreter, Ir, MemRefType, Name, OpId, Value};
 
 use super::MachineMemory;
 
@@ -35,8 +35,8 @@ const STEPS: u64 = 64;
 /// Runs the function at the root of an arena on memory without data ([`MachineMemory::dry`],
 /// [`MachineMemory::recorder`]) from its arguments to its end, and gives the memory back.
 ///
-/// Buffers that are arguments hold data unless they are marked `func.out`. The interpreter takes
-/// at most 64 times `limit` steps. When one of the `watched` ops has run to its end, a recorder
+/// Buffers that are arguments hold data unless they are marked `func.out`; those are results,
+/// which the host reads in the end. The interpreter takes at most 64 times `limit` steps. When one of the `watched` ops has run to its end, a recorder
 /// gets a note, the op's number among them.
 ///
 /// # Errors
@@ -54,14 +54,12 @@ pub fn run_dry(
     let env = &mut interpreter.env;
     env.set_memory(memory);
     env.watch(watched.iter().copied());
-    let done = arguments(ir, env).and_then(|args| env.call_root(args));
-    let exit = env.exit().unwrap_or(env.site());
+    let done = run(ir, env);
     let lacked = env.lacked_data();
     let steps = env.is_out_of_steps();
-    let Some(mut memory) = env.take_memory::<MachineMemory>() else {
+    let Some(memory) = env.take_memory::<MachineMemory>() else {
         return Err(Stopped::Wrong("runs on no machine".into()));
     };
-    let done = done.and_then(|_| memory.finish(exit));
     match done {
         Ok(()) => Ok(memory),
         Err(e) if lacked => Err(Stopped::Data(e)),
@@ -70,12 +68,23 @@ pub fn run_dry(
     }
 }
 
-/// Buffers for the arguments of the function, and values that are not known.
-fn arguments(ir: &Ir, env: &mut tir::Env<'_>) -> Result<Vec<Data>, Failure> {
+fn run<'m>(ir: &'m Ir, env: &mut Env<'m>) -> Result<(), Failure> {
+    let (args, outputs) = arguments(ir, env)?;
+    env.call_root(args)?;
+    let exit = env.exit().unwrap_or(env.site());
+    if let Some(memory) = env.memory_as::<MachineMemory>() {
+        memory.finish(exit)?;
+    }
+    outputs.iter().try_for_each(|view| env.touch(view, false))
+}
+
+/// Buffers for the arguments of the function, or values that are not known, and which of them are
+/// results.
+fn arguments(ir: &Ir, env: &mut Env<'_>) -> Result<(Vec<Data>, Vec<View>), Failure> {
     let body = ir.body_block(ir.root(), 0).ok_or("has no body")?;
     let attrs = ir.attr(ir.root(), "arg_attrs");
     let values: Vec<Value> = ir.args(body).collect();
-    let mut out = Vec::with_capacity(values.len());
+    let (mut out, mut outputs) = (Vec::with_capacity(values.len()), Vec::new());
     for (i, value) in values.into_iter().enumerate() {
         let ty = ir.ty(value);
         let Some(memref) = ty.get::<MemRefType>() else {
@@ -85,15 +94,19 @@ fn arguments(ir: &Ir, env: &mut tir::Env<'_>) -> Result<Vec<Data>, Failure> {
             });
             continue;
         };
-        let kind = Kind::of(memref.elem).ok_or_else(|| format!("{} cannot be held", memref.elem))?;
-        let name = ir.hint(value).unwrap_or_else(|| Name::new(&format!("argument {i}")));
+        let kind =
+            Kind::of(memref.elem).ok_or_else(|| format!("{} cannot be held", memref.elem))?;
+        let name = ir
+            .hint(value)
+            .unwrap_or_else(|| Name::new(&format!("argument {i}")));
         let view = env.alloc_named(kind, &memref.shape, 64, memref.space_name(), Some(name))?;
-        if !attrs.is_some_and(|a| is_out(a, i)) {
-            env.touch(&view, true)?;
+        match attrs.is_some_and(|a| is_out(a, i)) {
+            true => outputs.push(view.clone()),
+            false => env.touch(&view, true)?,
         }
         out.push(view.into());
     }
-    Ok(out)
+    Ok((out, outputs))
 }
 
 /// Whether an argument is a result of the function: it holds no data at the start.

@@ -112,8 +112,8 @@ fn prepare(env: &mut Env<'_>, name: Name) -> Result<Prepared, Failure> {
     let memory = machine(env)?;
     let intrinsics = &memory.info().intrinsics;
     let intrinsic = intrinsics.iter().position(|i| i.name == name);
-    let intrinsic = intrinsic
-        .ok_or_else(|| format!("machine @{} has no @{name}", memory.info().name))?;
+    let intrinsic =
+        intrinsic.ok_or_else(|| format!("machine @{} has no @{name}", memory.info().name))?;
     let unit = intrinsics[intrinsic].unit;
     Ok(Prepared {
         memory: memory.number(),

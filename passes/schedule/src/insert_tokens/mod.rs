@@ -33,11 +33,7 @@ struct Wanted {
 impl InsertTokens {
     /// Runs on the function at the root of an arena. Gives a warning where the thread waits for
     /// each start at once, though that was not asked for.
-    pub fn apply(
-        &self,
-        ir: &mut Ir,
-        machine: &MachineInfo,
-    ) -> Result<Option<Diagnostic>, Failure> {
+    pub fn apply(&self, ir: &mut Ir, machine: &MachineInfo) -> Result<Option<Diagnostic>, Failure> {
         strip(ir);
         if self.sync {
             wait_at_once(ir, machine)?;

@@ -150,8 +150,13 @@ impl Recorder<'_> {
         }
         for (buffer, (_, _, bytes)) in self.places.iter().enumerate() {
             // A buffer may be larger than what is used of it; the last grain is cut off then.
-            let cells = written[buffer]
-                .then(|| Cells::new(*bytes as i64, grains[buffer].max(1) as i64, self.record.queues));
+            let cells = written[buffer].then(|| {
+                Cells::new(
+                    *bytes as i64,
+                    grains[buffer].max(1) as i64,
+                    self.record.queues,
+                )
+            });
             self.cells.push(cells);
         }
     }

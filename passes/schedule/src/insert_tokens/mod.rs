@@ -36,7 +36,13 @@ impl InsertTokens {
         if self.sync {
             return wait_at_once(ir, machine);
         }
-        let stream = Stream::new(ir, machine)?;
+        let blocks = |op: OpId| ir.regions(op).any(|region| ir.blocks(region).len() > 1);
+        if blocks(ir.root()) || ir.walk_ids().into_iter().any(blocks) {
+            return wait_at_once(ir, machine);
+        }
+        let Ok(stream) = Stream::new(ir, machine) else {
+            return wait_at_once(ir, machine);
+        };
         let Ok(record) = Record::new(ir, &stream, self.limit) else {
             // The first run finds what is wrong with the text; a stream that is too long is not.
             stream.run(ir, u64::MAX, &mut Nothing)?;

@@ -86,13 +86,15 @@ fn synchronous(ir: &Ir, why: Diagnostic, note: &str) -> Diagnostic {
 /// An op that starts work in a region of several blocks: tokens are carried by loops and branches
 /// with regions alone.
 fn branches(ir: &Ir) -> Option<OpId> {
-    let several = |op: &OpId| {
-        let block = ir.block_of(*op).and_then(|b| ir.region_of(b));
-        block.is_some_and(|region| ir.blocks(region).len() > 1)
+    let several = |op: OpId| {
+        let region = ir.block_of(op).and_then(|block| ir.region_of(block));
+        region.is_some_and(|region| ir.blocks(region).len() > 1)
     };
-    let ops = ir.walk_ids().into_iter().filter(|op| *op != ir.root());
-    let mut ops = ops.filter(several);
-    ops.find(|op| starts_work(ir, *op))
+    // Also from inside of a loop that stands in one of several blocks.
+    let inside =
+        |op: OpId| std::iter::successors(Some(op), |op| ir.parent(*op)).any(several);
+    let mut ops = ir.walk_ids().into_iter().filter(|op| *op != ir.root());
+    ops.find(|op| starts_work(ir, *op) && inside(*op))
 }
 
 /// Whether an op is the thread's wait for tokens.

@@ -308,7 +308,10 @@ impl LowerToEval for crate::Cast {
             let mut strides = steps.iter().flatten().zip(&view.strides).zip(&view.shape);
             if !shape || !strides.all(|((said, is), n)| *n < 2 || agree((said, is / size))) {
                 let (sizes, bytes) = (&view.shape, &view.strides);
-                return Err(format!("the buffer has sizes {sizes:?} and strides of {bytes:?} bytes").into());
+                return Err(format!(
+                    "the buffer has sizes {sizes:?} and strides of {bytes:?} bytes"
+                )
+                .into());
             }
             Ok(vec![Data::View(view.clone())])
         });
@@ -322,9 +325,14 @@ impl LowerToEval for crate::Dim {
                 return Err("has not two operands".into());
             };
             let (view, index) = (source.as_view()?, index.as_int()?);
-            let size = usize::try_from(index).ok().and_then(|at| view.shape.get(at));
+            let size = usize::try_from(index)
+                .ok()
+                .and_then(|at| view.shape.get(at));
             let size = size.ok_or_else(|| {
-                format!("asks for dimension {index} of a buffer of rank {}", view.shape.len())
+                format!(
+                    "asks for dimension {index} of a buffer of rank {}",
+                    view.shape.len()
+                )
             })?;
             Ok(vec![Data::index(*size)])
         });

@@ -12,8 +12,8 @@ use tir::{
 
 use crate::tiles;
 use crate::{
-    CollapseShape, Combine, Empty, ExpandShape, Extract, ExtractSlice, Generic, InsertSlice, TransferRead,
-    TransferWrite,
+    CollapseShape, Combine, Empty, ExpandShape, Extract, ExtractSlice, Generic, InsertSlice,
+    TransferRead, TransferWrite,
 };
 
 fn result(op: OpRef<'_>) -> Result<Value, Failure> {
@@ -64,7 +64,9 @@ impl LowerToEval for Extract {
             let tensor = tensor.as_tensor()?;
             let indices: Vec<i64> = indices.iter().map(Data::as_int).collect::<Result<_, _>>()?;
             let at = View::of_array(tensor).at(&indices)?;
-            let bits = usize::try_from(at).ok().and_then(|at| kind.read(tensor.bytes().get(at..)?));
+            let bits = usize::try_from(at)
+                .ok()
+                .and_then(|at| kind.read(tensor.bytes().get(at..)?));
             let bits = bits.ok_or("internal error: an element beyond the tensor")?;
             Ok(vec![Data::Scalar(Scalar { kind, bits })])
         });

@@ -10,8 +10,8 @@ mod transfer;
 
 pub use generic::{Combine, Generic, Yield};
 pub use slices::{
-    CollapseShape, Empty, ExpandShape, Extract, ExtractSlice, InsertSlice, check_reshape, check_slice,
-    reassociation,
+    CollapseShape, Empty, ExpandShape, Extract, ExtractSlice, InsertSlice, check_reshape,
+    check_slice, reassociation,
 };
 pub use transfer::{TransferRead, TransferWrite, check_access};
 

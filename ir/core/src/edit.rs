@@ -54,7 +54,11 @@ impl Ir {
         };
         if let Some(infer) = info.infer {
             // What an operand is expected to be says more than what cannot be made of it.
-            let explain = |error| crate::verify::operands(self, op, info).err().unwrap_or(error);
+            let explain = |error| {
+                crate::verify::operands(self, op, info)
+                    .err()
+                    .unwrap_or(error)
+            };
             return infer(self, op).map_err(explain);
         }
         match self.operands(op).next() {

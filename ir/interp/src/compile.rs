@@ -241,7 +241,9 @@ impl<'m> Compiler<'m> {
                 )
                 .into());
             }
-            self.native(args, &[result], move |_, inputs| Ok(vec![op.on_data(inputs)?]));
+            self.native(args, &[result], move |_, inputs| {
+                Ok(vec![op.on_data(inputs)?])
+            });
             return Ok(());
         }
         let elem = ty.elem();

@@ -36,12 +36,7 @@ fn contraction(
 
 /// A sum with an addend, if there is one, which is read by a map; rounded to elements of type
 /// `elem`.
-fn plus(
-    rw: &mut Rewriter<'_>,
-    y: Value,
-    addend: Option<(Value, AffineMap)>,
-    elem: Type,
-) -> Value {
+fn plus(rw: &mut Rewriter<'_>, y: Value, addend: Option<(Value, AffineMap)>, elem: Type) -> Value {
     let Some(addend) = addend else {
         return truncated(rw, y, elem);
     };

@@ -91,8 +91,7 @@ fn branches(ir: &Ir) -> Option<OpId> {
         region.is_some_and(|region| ir.blocks(region).len() > 1)
     };
     // Also from inside of a loop that stands in one of several blocks.
-    let inside =
-        |op: OpId| std::iter::successors(Some(op), |op| ir.parent(*op)).any(several);
+    let inside = |op: OpId| std::iter::successors(Some(op), |op| ir.parent(*op)).any(several);
     let mut ops = ir.walk_ids().into_iter().filter(|op| *op != ir.root());
     ops.find(|op| starts_work(ir, *op) && inside(*op))
 }

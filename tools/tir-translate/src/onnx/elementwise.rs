@@ -16,7 +16,11 @@ pub(super) fn unary<T: Op>(cx: &mut Cx, node: &Node, make: impl FnOnce(Value) ->
     cx.define(node, y)
 }
 
-pub(super) fn binary<T: Op>(cx: &mut Cx, node: &Node, make: impl FnOnce(Value, Value) -> T) -> Outcome<()> {
+pub(super) fn binary<T: Op>(
+    cx: &mut Cx,
+    node: &Node,
+    make: impl FnOnce(Value, Value) -> T,
+) -> Outcome<()> {
     node.only_attributes(&[]).map_err(Some)?;
     let (x, y) = (cx.operand(node, 0)?, cx.operand(node, 1)?);
     let result = cx.add(node, make(x, y))?;
@@ -69,7 +73,11 @@ fn joined<T: Op>(
     Ok(Some(result))
 }
 
-pub(super) fn variadic<T: Op>(cx: &mut Cx, node: &Node, make: impl Fn(Value, Value) -> T) -> Outcome<()> {
+pub(super) fn variadic<T: Op>(
+    cx: &mut Cx,
+    node: &Node,
+    make: impl Fn(Value, Value) -> T,
+) -> Outcome<()> {
     match joined(cx, node, make)? {
         Some(result) => cx.define(node, result),
         None => cx.alias(node),

@@ -132,7 +132,13 @@ pub(super) fn layer_normalization(cx: &mut Cx, node: &Node) -> Outcome<()> {
 
 /// Until version 6: training unless the node says that it is a test.
 pub(super) fn batch_normalization_with_is_test(cx: &mut Cx, node: &Node) -> Outcome<()> {
-    let known = ["consumed_inputs", "epsilon", "is_test", "momentum", "spatial"];
+    let known = [
+        "consumed_inputs",
+        "epsilon",
+        "is_test",
+        "momentum",
+        "spatial",
+    ];
     node.only_attributes(&known).map_err(Some)?;
     if node.int("is_test").map_err(Some)?.unwrap_or(0) == 0 {
         return fail(node, "is in training mode, which cannot be imported");

@@ -164,12 +164,18 @@ static TABLE: &[(&str, Readers)] = &[
         ],
     ),
     ("GlobalAveragePool", &[(1, Some(ops::global_average_pool))]),
-    ("Greater", &[(1, onto_first!(Greater)), (7, binary!(Greater))]),
+    (
+        "Greater",
+        &[(1, onto_first!(Greater)), (7, binary!(Greater))],
+    ),
     ("GreaterOrEqual", &[(12, binary!(GreaterEqual))]),
     ("HardSigmoid", &[(1, Some(elementwise::hard_sigmoid))]),
     ("HardSwish", &[(14, unary!(HardSwish))]),
     ("Identity", &[(1, Some(views::identity))]),
-    ("LayerNormalization", &[(17, Some(normalize::layer_normalization))]),
+    (
+        "LayerNormalization",
+        &[(17, Some(normalize::layer_normalization))],
+    ),
     ("LeakyRelu", &[(1, Some(elementwise::leaky_relu))]),
     ("Less", &[(1, onto_first!(Less)), (7, binary!(Less))]),
     ("LessOrEqual", &[(12, binary!(LessEqual))]),
@@ -198,11 +204,35 @@ static TABLE: &[(&str, Readers)] = &[
     ("Pow", &[(1, onto_first!(Pow)), (7, Some(elementwise::pow))]),
     ("Range", &[(11, Some(fold::range))]),
     ("Reciprocal", &[(1, unary!(Reciprocal))]),
-    ("ReduceMax", &[(1, reduce_attribute!(ReduceMax)), (18, reduce_operand!(ReduceMax))]),
-    ("ReduceMean", &[(1, reduce_attribute!(ReduceMean)), (18, reduce_operand!(ReduceMean))]),
-    ("ReduceMin", &[(1, reduce_attribute!(ReduceMin)), (18, reduce_operand!(ReduceMin))]),
+    (
+        "ReduceMax",
+        &[
+            (1, reduce_attribute!(ReduceMax)),
+            (18, reduce_operand!(ReduceMax)),
+        ],
+    ),
+    (
+        "ReduceMean",
+        &[
+            (1, reduce_attribute!(ReduceMean)),
+            (18, reduce_operand!(ReduceMean)),
+        ],
+    ),
+    (
+        "ReduceMin",
+        &[
+            (1, reduce_attribute!(ReduceMin)),
+            (18, reduce_operand!(ReduceMin)),
+        ],
+    ),
     ("ReduceProd", &[(1, Some(fold::reduce_prod))]),
-    ("ReduceSum", &[(1, reduce_attribute!(ReduceSum)), (13, reduce_operand!(ReduceSum))]),
+    (
+        "ReduceSum",
+        &[
+            (1, reduce_attribute!(ReduceSum)),
+            (13, reduce_operand!(ReduceSum)),
+        ],
+    ),
     ("Relu", &[(1, unary!(Relu))]),
     (
         "Reshape",

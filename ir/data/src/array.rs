@@ -102,11 +102,9 @@ impl Array {
     /// An array of zeros (`false` for bool).
     ///
     /// # Errors
-    /// If its size in bytes overflows.
+    /// If its size in bytes overflows, or is more than there is memory.
     pub fn zeros(dtype: DType, shape: &[usize]) -> Result<Array, DataError> {
-        let len = dtype
-            .byte_len(shape)
-            .ok_or_else(|| too_large(dtype, shape))?;
+        let len = free_len(dtype, shape)?;
         // Eight-byte elements keep the allocation aligned for every type.
         let data = Bytes::from_owner(Owned(vec![0u64; len.div_ceil(8)])).slice(..len);
         Ok(Array {
@@ -258,6 +256,20 @@ pub(crate) fn unravel(shape: &[usize], mut linear: usize) -> Vec<usize> {
         linear /= d.max(1);
     }
     index
+}
+
+/// The bytes of an array that is to be made, if there is memory for them: an allocation that fails
+/// later would end the process.
+pub(crate) fn free_len(dtype: DType, shape: &[usize]) -> Result<usize, DataError> {
+    let len = dtype
+        .byte_len(shape)
+        .ok_or_else(|| too_large(dtype, shape))?;
+    let free = Vec::<u8>::new().try_reserve_exact(len);
+    free.map_err(|_| {
+        let name = TypeName(dtype, shape);
+        DataError::new(format!("no memory for {name}, which has {len} bytes"))
+    })?;
+    Ok(len)
 }
 
 pub(crate) fn too_large(dtype: DType, shape: &[usize]) -> DataError {

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::array::too_large;
+use crate::array::free_len;
 use crate::{Array, DType, DataError};
 
 /// The generator splitmix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number
@@ -43,11 +43,9 @@ impl Array {
     /// signed integers uniform in -8..=7 and unsigned ones in 0..=15 (top 4 bits), bool the top bit.
     ///
     /// # Errors
-    /// If its size in bytes overflows.
+    /// If its size in bytes overflows, or is more than there is memory.
     pub fn random(dtype: DType, shape: &[usize], seed: u64) -> Result<Array, DataError> {
-        let len = dtype
-            .byte_len(shape)
-            .ok_or_else(|| too_large(dtype, shape))?;
+        let len = free_len(dtype, shape)?;
         let count = len / dtype.size();
         let mut rng = Random::new(seed);
         // The top `bits` bits as a fraction in [-1, 1).

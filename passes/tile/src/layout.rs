@@ -13,14 +13,14 @@ pub struct Space {
     pub block: Vec<i64>,
     /// Blocks of each iterator in one tile.
     pub tile: Vec<i64>,
-    /// For each dimension of the unit, the iterator assigned to it.
+    /// Iterators that are dimensions of the unit.
     pub unit: Vec<usize>,
 }
 
 impl Space {
     /// Blocks of an iterator in all.
     pub fn blocks(&self, d: usize) -> i64 {
-        (self.domain[d] + self.block[d] - 1) / self.block[d]
+        (self.domain[d].saturating_add(self.block[d] - 1)) / self.block[d]
     }
     /// Tiles of an iterator: trips of the loop around the tiles.
     pub fn trips(&self, d: usize) -> i64 {
@@ -28,7 +28,7 @@ impl Space {
     }
     /// Points of an iterator in a tile.
     pub fn extent(&self, d: usize) -> i64 {
-        self.block[d] * self.tile[d]
+        self.block[d].saturating_mul(self.tile[d])
     }
     fn is_unit(&self, d: usize) -> bool {
         self.unit.contains(&d)
@@ -44,6 +44,8 @@ pub enum Axis {
     Window(Vec<(usize, i64)>),
     /// Which of `stride` interleaved sequences, for a unit that takes every `stride`-th element.
     Phase(Vec<(usize, i64)>, i64),
+    /// The only element of a dimension of the unit's operand.
+    One,
     /// The iterator the unit works on; what else moves the window, divided by the stride.
     Unit(usize, Vec<(usize, i64)>, i64),
 }
@@ -73,12 +75,18 @@ pub struct Tile {
 
 impl Tile {
     /// The tile that a generic's operand needs: `map` gives the position in the source, `unit`
-    /// the iterators of the unit's operand in the order of its dimensions. `None` if the operand
-    /// cannot be a dense tile of the unit.
-    pub fn new(space: &Space, map: &AffineMap, unit: &[usize]) -> Option<Self> {
+    /// the iterators of the unit's operand in the order of its dimensions, none for dimensions of
+    /// one element. `None` if the operand cannot be a dense tile of the unit.
+    pub fn new(space: &Space, map: &AffineMap, unit: &[Option<usize>]) -> Option<Self> {
         let forms = map.linear()?;
         let mut outer: Vec<Dim> = Vec::new();
-        let mut inner: Vec<Option<Dim>> = vec![None; unit.len()];
+        let one = Dim {
+            axis: Axis::One,
+            size: 1,
+            source: (0, 0),
+        };
+        let one = |d: &Option<usize>| d.is_none().then(|| one.clone());
+        let mut inner: Vec<Option<Dim>> = unit.iter().map(one).collect();
         for (s, form) in forms.iter().enumerate() {
             let terms: Vec<(usize, i64)> = form.terms().collect();
             if terms.iter().any(|(_, c)| *c < 0) {
@@ -90,12 +98,13 @@ impl Tile {
                 .filter(|(d, _)| space.is_unit(*d))
                 .collect();
             let reach = |terms: &[(usize, i64)]| -> i64 {
-                terms.iter().map(|(d, c)| c * (space.extent(*d) - 1)).sum()
+                let far = |(d, c): &(usize, i64)| c.saturating_mul(space.extent(*d) - 1);
+                terms.iter().map(far).fold(0, i64::saturating_add)
             };
             match units[..] {
                 [] => {
                     if reach(&terms) > 0 {
-                        let size = reach(&terms) + 1;
+                        let size = reach(&terms).saturating_add(1);
                         outer.push(Dim {
                             axis: Axis::Window(terms),
                             size,
@@ -111,7 +120,7 @@ impl Tile {
                         .copied()
                         .filter(|(d, _)| *d != u && !fixed(*d))
                         .collect();
-                    let place = unit.iter().position(|d| *d == u)?;
+                    let place = unit.iter().position(|d| *d == Some(u))?;
                     if rest.is_empty() {
                         if space.tile[u] > 1 {
                             let source = (s, stride * space.block[u]);
@@ -149,7 +158,9 @@ impl Tile {
         let inner: Vec<Dim> = inner.into_iter().collect::<Option<_>>()?;
         // What stands behind a window must be taken whole, or the unit's operand is not dense.
         let windowed = |dim: &Dim| matches!(&dim.axis, Axis::Unit(_, rest, _) if !rest.is_empty());
-        if inner.iter().skip(1).any(windowed) {
+        let mut long = inner.iter().filter(|dim| dim.axis != Axis::One);
+        long.next();
+        if long.any(windowed) {
             return None;
         }
         outer.extend(inner);
@@ -167,12 +178,13 @@ impl Tile {
         let (mut dims, mut low) = (Vec::new(), Vec::new());
         for (s, form) in forms.iter().enumerate() {
             let terms: Vec<(usize, i64)> = form.terms().collect();
-            let far = |(d, c): &(usize, i64)| c * (space.extent(*d) - 1);
-            let reach: i64 = terms.iter().map(|term| far(term).abs()).sum();
+            let far = |(d, c): &(usize, i64)| c.saturating_mul(space.extent(*d) - 1);
+            let far_off = terms.iter().map(|term| far(term).abs());
+            let reach = far_off.fold(0, i64::saturating_add);
             low.push(terms.iter().map(|term| far(term).min(0)).sum());
             dims.push(Dim {
                 axis: Axis::Window(terms),
-                size: reach + 1,
+                size: reach.saturating_add(1),
                 source: (s, 1),
             });
         }
@@ -196,6 +208,29 @@ impl Tile {
         let dims = order.iter().map(dim).collect::<Option<_>>()?;
         let low = vec![0; forms.len()];
         Some(Self { dims, forms, low })
+    }
+
+    /// The same tile as part of another tensor, in which each iterator steps by itself in one
+    /// dimension; `None` if one that moves in this tile does not move there.
+    pub fn part_of(&self, map: &AffineMap) -> Option<Self> {
+        let places = map.as_projection()?;
+        let dims = self.dims.iter().map(|dim| {
+            let (s, step) = dim.source;
+            if step == 0 {
+                return Some(dim.clone());
+            }
+            let iterator = self.forms[s].as_dim()?;
+            let there = places.iter().position(|d| *d == iterator)?;
+            Some(Dim {
+                source: (there, step),
+                ..dim.clone()
+            })
+        });
+        Some(Self {
+            dims: dims.collect::<Option<_>>()?,
+            forms: map.linear()?,
+            low: vec![0; places.len()],
+        })
     }
 
     /// Whether it is a box of its source, dimension by dimension.
@@ -241,7 +276,8 @@ impl Tile {
     }
     /// Its number of elements.
     pub fn elements(&self) -> i64 {
-        self.dims.iter().map(|d| d.size).product()
+        let sizes = self.dims.iter().map(|d| d.size);
+        sizes.fold(1, i64::saturating_mul)
     }
     /// Elements in a run that is contiguous in the tile and in its source, as the machine counts
     /// rows; `shape` is that of the source.
@@ -250,8 +286,8 @@ impl Tile {
         let (far, near) = (dense(shape), dense(&self.shape()));
         let steps = self.dims.iter().zip(near);
         let mut steps: Vec<[i64; 3]> = steps
+            .filter(|(dim, _)| dim.size > 1)
             .map(|(dim, near)| [dim.size, dim.source.1 * far[dim.source.0], near])
-            .filter(|[size, ..]| *size > 1)
             .collect();
         let mut run = 1;
         while let Some(i) = steps

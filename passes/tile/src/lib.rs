@@ -5,6 +5,7 @@ pub mod emit;
 pub mod group;
 pub mod layout;
 pub mod matching;
+mod near;
 mod passes;
 pub mod plan;
 mod settle;

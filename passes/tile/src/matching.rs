@@ -2,8 +2,14 @@
 //!
 //! Two scalar regions are equal if they compute the same expression, up to the order of operands
 //! of commutative ops and an assignment of their arguments.
+//!
+//! Iterators of one point are dropped on both sides before anything is compared: they say where a
+//! dimension of one element stands, not what is computed. Where the intrinsic has one, its operand
+//! has a dimension of one element there, which no iterator of the generic needs to run through.
 
-use tir::{AffineMap, Definition, Ir, OpId, RegionId, Traits, Type, Value};
+use std::fmt::{self, Display};
+
+use tir::{AffineExpr, AffineMap, Definition, Ir, OpId, RegionId, Traits, Type, Value};
 use tir_accel::machine::IntrinsicInfo;
 use tir_accel::{Intrinsic, Yield as AccelYield};
 use tir_tensor::{Combine, Generic, Yield};
@@ -18,35 +24,104 @@ pub struct Behaviour<'a> {
     pub inputs: Vec<usize>,
     /// The range of each iterator.
     pub domain: Vec<i64>,
+    /// For each map, inputs first and then the output, the iterator that each dimension of the
+    /// operand is; none for a dimension of one element.
+    pub places: Vec<Vec<Option<usize>>>,
+}
+
+/// Why an intrinsic does not compute what a generic does.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Mismatch {
+    /// How much was found equal before: the greatest is the nearest.
+    pub rank: u8,
+    /// What differs.
+    pub text: String,
+}
+
+impl Mismatch {
+    pub(crate) fn new(rank: u8, text: impl Into<String>) -> Self {
+        let text = text.into();
+        Self { rank, text }
+    }
+}
+impl Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
 }
 
 impl<'a> Behaviour<'a> {
-    /// The behaviour of an intrinsic with one result; `None` if it is more than one generic.
-    pub fn of(machine: &'a Ir, info: &IntrinsicInfo) -> Option<Self> {
-        let record: Intrinsic = machine.get(info.op)?;
-        let block = machine.entry(record.body)?;
-        let end: AccelYield = machine.get(machine.last(block)?)?;
-        let [result] = end.values[..] else {
-            return None;
+    /// The behaviour of an intrinsic; an error if it is not one generic on its operands.
+    pub fn of(machine: &'a Ir, info: &IntrinsicInfo) -> Result<Self, Mismatch> {
+        let found = Self::find(machine, info);
+        found.map_err(|text| Mismatch::new(0, format!("its behaviour {text}, never matched")))
+    }
+
+    fn find(machine: &'a Ir, info: &IntrinsicInfo) -> Result<Self, String> {
+        let body = || {
+            let record: Intrinsic = machine.get(info.op)?;
+            let block = machine.entry(record.body)?;
+            let end: AccelYield = machine.get(machine.last(block)?)?;
+            Some((block, end.values))
         };
-        let generic: Generic = machine.def(result)?;
+        let (block, values) = body().ok_or("has no body")?;
+        let [result] = values[..] else {
+            return Err(format!("has {} results", values.len()));
+        };
+        let generics = |op: &OpId| machine.is::<Generic>(*op);
+        let count = machine.ops_in(block).filter(generics).count();
+        let Some(generic) = machine.def::<Generic>(result).filter(|_| count == 1) else {
+            return Err(format!("is {count} generics"));
+        };
         let argument = |value: &Value| match machine.definition(*value) {
             Definition::Argument(of, index) if of == block => Some(index),
             _ => None,
         };
         let inputs = generic.inputs.iter().map(argument);
-        let inputs: Vec<usize> = inputs.collect::<Option<_>>()?;
+        let inputs: Option<Vec<usize>> = inputs.collect();
+        let inputs = inputs.ok_or("reads what is no operand")?;
         if generic.outputs.iter().map(argument).collect::<Vec<_>>() != [Some(0)] {
-            return None;
+            return Err("does not write its first operand alone".into());
         }
-        let domain = generic.domain(machine).ok()?;
-        Some(Self {
+        let domain = generic.domain(machine);
+        let domain = domain.map_err(|_| "has ranges that are not known")?;
+        let places = generic.indexing_maps.iter().map(|map| places(map, &domain));
+        let places: Option<Vec<_>> = places.collect();
+        let places = places.ok_or("reads at what is no plain iterator")?;
+        Ok(Self {
             ir: machine,
             generic,
             inputs,
             domain,
+            places,
         })
     }
+}
+
+/// The iterator that each dimension of an operand is, none for one that stands at its only element;
+/// `None` if one is neither, or if one iterator is two.
+fn places(map: &AffineMap, domain: &[i64]) -> Option<Vec<Option<usize>>> {
+    let dim = |expr: &AffineExpr| match expr {
+        AffineExpr::Dim(d) => Some((domain.get(*d)? != &1).then_some(*d)),
+        AffineExpr::Const(0) => Some(None),
+        _ => None,
+    };
+    let dims: Vec<Option<usize>> = map.exprs.iter().map(dim).collect::<Option<_>>()?;
+    let twice = |(i, d): (usize, &Option<usize>)| d.is_some() && dims[..i].contains(d);
+    (!dims.iter().enumerate().any(twice)).then_some(dims)
+}
+
+/// Iterators of more or fewer points than one, and maps in which the others stand at 0 and these
+/// are counted through.
+fn without_units(domain: &[i64], maps: &[AffineMap]) -> (Vec<usize>, Vec<AffineMap>) {
+    let kept: Vec<usize> = (0..domain.len()).filter(|d| domain[*d] != 1).collect();
+    let exprs = (0..domain.len()).map(|d| {
+        let at = kept.iter().position(|k| *k == d);
+        at.map_or(AffineExpr::Const(0), AffineExpr::Dim)
+    });
+    let rename = AffineMap::new(kept.len(), exprs.collect());
+    let maps = maps.iter().map(|map| map.compose(&rename)).collect();
+    (kept, maps)
 }
 
 /// The scalar computation of a generic.
@@ -167,7 +242,9 @@ pub fn match_exact(ir: &Ir, generic: &Generic, intrinsic: &Behaviour<'_>) -> Opt
         return None;
     }
     let domain = generic.domain(ir).ok()?;
-    if domain.len() != intrinsic.domain.len() {
+    let (kept, own_maps) = without_units(&domain, &generic.indexing_maps);
+    let (wanted, their_maps) = without_units(&intrinsic.domain, &other.indexing_maps);
+    if kept.len() != wanted.len() {
         return None;
     }
     let mine = Scalar {
@@ -190,13 +267,13 @@ pub fn match_exact(ir: &Ir, generic: &Generic, intrinsic: &Behaviour<'_>) -> Opt
         let mut maps: Vec<(&AffineMap, &AffineMap)> = order
             .iter()
             .enumerate()
-            .map(|(i, j)| (&generic.indexing_maps[i], &other.indexing_maps[*j]))
+            .map(|(i, j)| (&own_maps[i], &their_maps[*j]))
             .collect();
-        maps.push((generic.indexing_maps.last()?, other.indexing_maps.last()?));
-        let iterators = orders(domain.len()).into_iter().any(|iterators| {
-            // Iterator `d` of the generic is `iterators[d]` of the intrinsic's.
-            let kinds = (0..domain.len()).all(|d| {
-                let e = iterators[d];
+        maps.push((own_maps.last()?, their_maps.last()?));
+        let iterators = orders(kept.len()).into_iter().any(|iterators| {
+            // Iterator `d` of the generic is `iterators[d]` of the intrinsic's, of those kept.
+            let kinds = kept.iter().zip(&iterators).all(|(d, e)| {
+                let (d, e) = (*d, wanted[*e]);
                 domain[d] == intrinsic.domain[e]
                     && generic.iterator_types[d] == other.iterator_types[e]
             });
@@ -226,10 +303,20 @@ fn renaming(to: &[usize]) -> AffineMap {
 pub struct Assignment {
     /// Index of the intrinsic in the machine.
     pub intrinsic: usize,
-    /// For each iterator of the intrinsic, the iterator of the generic.
-    pub unit_dims: Vec<usize>,
+    /// For each iterator of the intrinsic, the iterator of the generic; none for those of one
+    /// point.
+    pub unit_dims: Vec<Option<usize>>,
     /// For each input of the generic, the input of the intrinsic's generic.
     pub inputs: Vec<usize>,
+}
+
+impl Assignment {
+    /// For each dimension of an operand of the intrinsic's generic, by index of its map, the
+    /// iterator of the generic; none for dimensions of one element.
+    pub fn operand_dims(&self, intrinsic: &Behaviour<'_>, map: usize) -> Vec<Option<usize>> {
+        let dims = intrinsic.places[map].iter();
+        dims.map(|d| d.and_then(|d| self.unit_dims[d])).collect()
+    }
 }
 
 /// What a generic has to say for an assignment.
@@ -256,20 +343,30 @@ pub fn assignments(
     index: usize,
     intrinsic: &Behaviour<'_>,
     limit: usize,
-) -> Vec<Assignment> {
+) -> Result<Vec<Assignment>, Mismatch> {
     let other = &intrinsic.generic;
     let count = candidate.maps.len() - 1;
     let elems = |v: Value| intrinsic.ir.ty(v).elem();
-    if candidate.combine != other.combine
-        || other.inputs.len() != count
-        || other.outputs.len() != 1
-        || candidate.elems[count] != elems(other.outputs[0])
-        || other
-            .indexing_maps
-            .iter()
-            .any(|m| m.as_projection().is_none())
-    {
-        return Vec::new();
+    let combines = |how: Option<Combine>| match how {
+        Some(how) => format!("combines by {}", how.keyword()),
+        None => "combines nothing".to_string(),
+    };
+    if candidate.combine != other.combine {
+        let (found, wanted) = (combines(candidate.combine), combines(other.combine));
+        return Err(Mismatch::new(
+            1,
+            format!("it {wanted}, the operator {found}"),
+        ));
+    }
+    if other.inputs.len() != count {
+        let wanted = other.inputs.len();
+        let text = format!("it reads {wanted} and the operator {count} operands");
+        return Err(Mismatch::new(2, text));
+    }
+    let (found, wanted) = (candidate.elems[count], elems(other.outputs[0]));
+    if found != wanted {
+        let text = format!("it writes elements of {wanted}, the operator {found}");
+        return Err(Mismatch::new(3, text));
     }
     let theirs = Scalar {
         ir: intrinsic.ir,
@@ -277,37 +374,62 @@ pub fn assignments(
     };
     let reductions = other.reductions();
     let mut found = Vec::new();
+    let wanted: Vec<Type> = other.inputs.iter().map(|v| elems(*v)).collect();
+    let list = |types: &[Type]| {
+        let texts: Vec<String> = types.iter().map(ToString::to_string).collect();
+        texts.join(" and ")
+    };
+    let (taken, given) = (list(&wanted), list(&candidate.elems[..count]));
+    let text = format!("it takes elements of {taken}, the operator has {given}");
+    let mut nearest = Mismatch::new(3, text);
     for order in orders(count) {
         let types = order
             .iter()
             .enumerate()
-            .all(|(i, j)| candidate.elems[i] == elems(other.inputs[*j]));
-        if !types || !same_scalar(candidate.scalar, theirs, &order) {
+            .all(|(i, j)| candidate.elems[i] == wanted[*j]);
+        if !types {
             continue;
         }
-        let pairs: Vec<(&AffineMap, &AffineMap)> = (0..=count)
+        if !same_scalar(candidate.scalar, theirs, &order) {
+            nearest = nearest.max(Mismatch::new(4, "it computes another expression"));
+            continue;
+        }
+        let pairs: Vec<(&AffineMap, &[Option<usize>])> = (0..=count)
             .map(|i| {
                 let j = if i < count { order[i] } else { count };
-                (&candidate.maps[i], &other.indexing_maps[j])
+                (&candidate.maps[i], &intrinsic.places[j][..])
             })
             .collect();
         let fits = |unit: usize, dim: usize| {
             reductions[unit] == candidate.reductions[dim]
                 && pairs.iter().all(|(mine, theirs)| {
                     let here = mine.exprs.iter().any(|e| e.uses(dim));
-                    here == theirs.exprs.iter().any(|e| e.uses(unit))
+                    here == theirs.contains(&Some(unit))
                 })
         };
-        let mut partial: Vec<Vec<usize>> = vec![Vec::new()];
+        let mut partial: Vec<Vec<Option<usize>>> = vec![Vec::new()];
         for unit in 0..intrinsic.domain.len() {
             let mut longer = Vec::new();
             for chosen in &partial {
+                if intrinsic.domain[unit] == 1 {
+                    longer.push([&chosen[..], &[None]].concat());
+                    continue;
+                }
                 // Later iterators first: they run along contiguous elements.
                 for dim in (0..candidate.domain.len()).rev() {
-                    if !chosen.contains(&dim) && fits(unit, dim) {
-                        longer.push([&chosen[..], &[dim]].concat());
+                    if !chosen.contains(&Some(dim)) && fits(unit, dim) {
+                        longer.push([&chosen[..], &[Some(dim)]].concat());
                     }
                 }
+            }
+            if longer.is_empty() {
+                let kind = ["parallel iterator", "reduction"][usize::from(reductions[unit])];
+                let text = format!(
+                    "maps differ: the operator has no {kind} that appears in the same operands \
+                     as its iterator {unit}, which has {} points",
+                    intrinsic.domain[unit]
+                );
+                nearest = nearest.max(Mismatch::new(5, text));
             }
             partial = longer;
         }
@@ -321,5 +443,8 @@ pub fn assignments(
             }
         }
     }
-    found
+    if found.is_empty() {
+        return Err(nearest);
+    }
+    Ok(found)
 }

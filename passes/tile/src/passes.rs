@@ -17,6 +17,9 @@ pass! {
         pub bytes: Option<i64> = None,
         /// Maximum number of tilings estimated per group.
         pub max_plans: usize = 4096,
+        /// Report every operator that no unit computes with the nearest intrinsic and what
+        /// differs; without, only contractions and what is not tiled at all.
+        pub remarks: bool = false,
     }
 }
 
@@ -58,7 +61,7 @@ impl Pass for Tile {
         prepare(parent, cx)
     }
     fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
-        with_target(ir, cx, |ir, _, target| {
+        with_target(ir, cx, |ir, cx, target| {
             let budget = Budget {
                 depth: self.depth.max(1),
                 bytes: self
@@ -67,7 +70,13 @@ impl Pass for Tile {
                     .min(target.near.bytes),
                 limit: self.max_plans,
             };
-            crate::tile::tile(ir, target, budget)
+            let remarks = crate::tile::tile(ir, target, budget)?;
+            for remark in remarks {
+                if self.remarks || !remark.expected {
+                    cx.remark(remark.remark());
+                }
+            }
+            Ok(())
         })
     }
 }

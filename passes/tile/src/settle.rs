@@ -8,55 +8,47 @@ use tir::{
 };
 use tir_loop::For;
 use tir_tensor::generic::iterators;
-use tir_tensor::{Empty, Generic, InsertSlice, TransferRead, TransferWrite, Yield};
+use tir_tensor::{Generic, InsertSlice, TransferRead, TransferWrite, Yield};
+
+use crate::near::{Side, side};
 
 /// Makes every whole-tensor read one that a loop nest takes in, and every part that is put
 /// somewhere the result of a nest. What is made is in the group of what it is made for.
 pub fn settle(func: &mut Ir, group: &mut HashMap<OpId, usize>) {
     let ops: Vec<OpId> = func.walk_ids();
-    let top = |ir: &Ir, op: OpId| ir.parent(op) == Some(ir.root());
     for op in &ops {
-        if top(func, *op) && whole_read(func, *op).is_some() {
+        if whole_read(func, *op).is_some() {
             join(func, *op, group);
         }
     }
     let ops: Vec<OpId> = func.walk_ids();
     for op in &ops {
-        if func.contains(*op) && top(func, *op) && whole_read(func, *op).is_some() {
+        if func.contains(*op) && whole_read(func, *op).is_some() {
             keep(func, *op, group);
         }
     }
     let mut taken = HashSet::new();
     for op in &ops {
-        if !func.contains(*op) || !top(func, *op) {
+        if !func.contains(*op) {
             continue;
         }
-        if let Some(InsertSlice { source, .. }) = func.get(*op) {
+        if let Some(InsertSlice { source, dest, .. }) = func.get(*op) {
+            // Parts of tiles are written where they are computed.
+            if side(func, dest) == Some(Side::Near) || side(func, source) == Some(Side::Near) {
+                continue;
+            }
             // What is computed by a nest, or was tiled before, can be computed there.
             let nest = func.owner(source).filter(|p| {
                 func.is::<Generic>(*p) || func.is::<For>(*p) || func.is::<TransferWrite>(*p)
             });
-            let free = nest.is_some_and(|p| top(func, p)) && taken.insert(source);
+            let here = func.block_of(*op);
+            let free = nest.is_some_and(|p| func.block_of(p) == here) && taken.insert(source);
             if !free {
                 let copy = copied(func, At::Before(*op), source);
                 func.set_operand(*op, 0, copy);
             }
         }
     }
-}
-
-/// Whether a nest works on tiles in near memory: it was tiled before.
-pub fn is_near(ir: &Ir, op: OpId) -> bool {
-    let near = |value: Value| {
-        let empty = ir.def::<Empty>(value).and_then(|e| e.space);
-        let read = ir.def::<TransferRead>(value).and_then(|r| r.space);
-        empty.or(read).is_some()
-    };
-    ir.get::<Generic>(op).is_some_and(|nest| {
-        let start = nest.outputs.first().copied();
-        let before = start.and_then(|v| ir.owner(v)).filter(|p| *p != op);
-        nest.operands().any(near) || before.is_some_and(|p| is_near(ir, p))
-    })
 }
 
 /// A read of a tensor at places that are known.

@@ -5,6 +5,7 @@ use tir_accel::Call;
 use tir_tensor::Generic;
 
 use crate::matching::match_exact;
+use crate::near::is_far;
 use crate::plan::Target;
 
 /// Replaces what matches; gives the number of calls made and of generics left.
@@ -16,9 +17,14 @@ pub fn tensorize(func: &mut Ir, target: &Target<'_>) -> (usize, usize) {
         let Some(generic) = func.get::<Generic>(op) else {
             continue;
         };
+        // No unit reaches a tensor in far memory.
+        if is_far(func, op) {
+            left += 1;
+            continue;
+        }
         let all = target.behaviours.iter().enumerate();
         let found = all
-            .filter_map(|(i, b)| Some((i, b.as_ref()?)))
+            .filter_map(|(i, b)| Some((i, b.as_ref().ok()?)))
             .find_map(|(i, behaviour)| {
                 let exact = match_exact(func, &generic, behaviour)?;
                 Some((i, behaviour, exact))

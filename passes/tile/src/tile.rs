@@ -1,18 +1,60 @@
 //! `tile`: cuts every group into tiles that fit the near space of the attached machine.
+//!
+//! A *group* is what runs as one loop nest: a reduction, elementwise steps behind it, and values
+//! that only they need. Groups are found from the last generic of a block to the first, each is
+//! given the quickest plan that fits, and is replaced by loops around transfers and generics on
+//! tiles, where it stands: a block of a loop or of a branch is tiled as that of the function is.
+//!
+//! Invariants: what is marked done is computed by a nest; all else is the end of a group of its
+//! own, or is reported. No generic on far memory is left without a remark.
 
 use std::collections::{HashMap, HashSet};
 
-use tir::{At, Builder, Diagnostic, Ir, OpId, Traits};
+use tir::{At, Builder, Diagnostic, Ir, OpId, TensorType, Traits, Type};
 use tir_graph::{Fused, Yield as GraphYield};
 use tir_tensor::Generic;
 
 use crate::emit::emit;
-use crate::group::{Group, Scope};
-use crate::plan::{Budget, Plan, Target, TooLarge, plan};
+use crate::group::{Freedom, Group, Scope};
+use crate::near::is_near;
+use crate::plan::{Budget, Nearest, Plan, Target, TooLarge, plan};
 
-/// Tiles all groups of a function. What is left over untiled is only what moves no data.
-pub fn tile(func: &mut Ir, target: &Target<'_>, budget: Budget) -> Result<(), Vec<Diagnostic>> {
-    let mut errors = Vec::new();
+/// An operator that no unit computes.
+#[derive(Debug)]
+pub struct Unmatched {
+    /// Its place and what it is.
+    at: Diagnostic,
+    /// Whether that is usual: units multiply and add, other work is the thread's.
+    pub expected: bool,
+    nearest: Option<Nearest>,
+}
+
+impl Unmatched {
+    /// As a remark.
+    pub fn remark(self) -> Diagnostic {
+        match self.nearest {
+            Some(Nearest {
+                intrinsic,
+                mismatch,
+            }) => self
+                .at
+                .note(format!("the nearest intrinsic is @{intrinsic}: {mismatch}")),
+            None => self.at,
+        }
+    }
+}
+
+/// Tiles all groups of a function; gives the operators that no unit computes. What is left over
+/// untiled is only what moves no data, and what is reported.
+pub fn tile(
+    func: &mut Ir,
+    target: &Target<'_>,
+    budget: Budget,
+) -> Result<Vec<Unmatched>, Vec<Diagnostic>> {
+    let mut errors = oversized(func, target);
+    if !errors.is_empty() {
+        return Err(errors);
+    }
     let mut group = HashMap::new();
     for (number, op) in func.walk_ids().into_iter().enumerate() {
         if func.contains(op) && func.is::<Fused>(op) {
@@ -22,25 +64,32 @@ pub fn tile(func: &mut Ir, target: &Target<'_>, budget: Budget) -> Result<(), Ve
         }
     }
     crate::settle::settle(func, &mut group);
+    drop_empty(func);
     let mut generics: Vec<OpId> = func.walk_ids();
-    generics.retain(|op| {
-        func.is::<Generic>(*op) && top_level(func, *op) && !crate::settle::is_near(func, *op)
-    });
+    generics.retain(|op| func.is::<Generic>(*op) && !is_near(func, *op));
     let scope = Scope::new(generics, group);
     // From the last generic to the first: an elementwise step takes the reduction before it in.
     let mut done = HashSet::new();
+    let mut unmatched = Vec::new();
     for op in scope.generics.iter().rev().copied() {
         if done.contains(&op) || !func.contains(op) || is_dead(func, op) {
             continue;
         }
         match planned(func, op, &scope, target, budget) {
-            None => {}
+            None => unmatched.push(Unmatched {
+                at: left_over(func, op, target),
+                expected: false,
+                nearest: None,
+            }),
             Some((group, Ok(plan))) => {
+                if let Some(nearest) = plan.nearest.clone() {
+                    unmatched.push(without_unit(func, op, &group, nearest));
+                }
                 let mut b = Builder::new(func, At::Before(op));
                 let values = emit(&mut b, &group, &plan, target.near.name);
                 let inside: HashSet<OpId> = group.ops.iter().copied().collect();
-                for ((_, old), new) in group.outs.iter().zip(values) {
-                    func.replace_uses_if(*old, new, |_, u| !inside.contains(&u.op));
+                for (out, new) in group.outs.iter().zip(values) {
+                    func.replace_uses_if(out.value, new, |_, u| !inside.contains(&u.op));
                 }
                 done.extend(inside);
             }
@@ -51,15 +100,59 @@ pub fn tile(func: &mut Ir, target: &Target<'_>, budget: Budget) -> Result<(), Ve
         }
     }
     erase_dead(func);
+    unmatched.reverse();
     if errors.is_empty() {
-        Ok(())
+        Ok(unmatched)
     } else {
         Err(errors)
     }
 }
 
+/// An error for each value that is larger than far memory, before anything is planned for it.
+fn oversized(func: &Ir, target: &Target<'_>) -> Vec<Diagnostic> {
+    let far = target.far;
+    let too_large = |ty: Type| -> Option<String> {
+        let tensor = ty.get::<TensorType>()?;
+        let size = i64::try_from(ty.elem().bytes().unwrap_or(1)).ok()?;
+        let mut extents = tensor.shape.iter();
+        let bytes = extents.try_fold(size, |n, extent| n.checked_mul(*extent));
+        if tensor.shape.contains(&0) || bytes.is_some_and(|bytes| bytes <= far.bytes) {
+            return None;
+        }
+        let bytes = bytes.map_or("over 2^63".to_string(), |bytes| bytes.to_string());
+        let (space, free) = (far.name, far.bytes);
+        Some(format!("a {ty} has {bytes} bytes, \"{space}\" has {free}"))
+    };
+    let mut errors = Vec::new();
+    let arguments = func.regions(func.root()).filter_map(|r| func.entry(r));
+    for argument in arguments.flat_map(|block| func.args(block)) {
+        let text = too_large(func.ty(argument));
+        errors.extend(text.map(|text| Diagnostic::error(text).at(func.loc(func.root()))));
+    }
+    for op in func.walk_ids() {
+        let text = func.results(op).find_map(|value| too_large(func.ty(value)));
+        errors.extend(text.map(|text| Diagnostic::error(text).at(func.loc(op))));
+    }
+    errors
+}
+
+/// A generic without points leaves its outputs as they are: a reduction over nothing is what it
+/// starts from.
+fn drop_empty(func: &mut Ir) {
+    for op in func.walk_ids() {
+        // With an op that is replaced goes what is in its region.
+        let Some(generic) = func.contains(op).then(|| func.get::<Generic>(op)).flatten() else {
+            continue;
+        };
+        if generic.domain(func).is_ok_and(|domain| domain.contains(&0)) {
+            func.replace(op, &generic.outputs);
+        }
+    }
+}
+
 /// The group that ends in a generic, and its plan: with values computed in near memory, unless
-/// that does not fit or keeps the group from a unit.
+/// that does not fit or keeps the group from a unit; and read through other shapes, unless the
+/// box around what is read does not fit.
 fn planned(
     func: &Ir,
     op: OpId,
@@ -67,28 +160,32 @@ fn planned(
     target: &Target<'_>,
     budget: Budget,
 ) -> Option<(Group, Result<Plan, TooLarge>)> {
-    let group = Group::ending_in(func, op, scope, true)?;
-    let found = plan(func, &group, target, budget);
-    if !group.has_inner() || matches!(&found, Ok(plan) if plan.unit.is_some() || plan.quicker) {
-        return Some((group, found));
-    }
-    let smaller = Group::ending_in(func, op, scope, false)?;
-    let other = plan(func, &smaller, target, budget);
-    let better = match (&found, &other) {
-        (Ok(_), Ok(other)) => other.unit.is_some(),
-        (Err(_), _) => true,
-        _ => false,
+    let attempt = |inner: bool, reshapes: bool| {
+        let group = Group::ending_in(func, op, scope, Freedom { inner, reshapes })?;
+        let found = plan(func, &group, target, budget);
+        Some((group, found))
     };
-    Some(if better {
-        (smaller, other)
-    } else {
-        (group, found)
-    })
-}
-
-/// Whether an op stands in no loop and no group.
-fn top_level(ir: &Ir, op: OpId) -> bool {
-    ir.parent(op) == Some(ir.root())
+    let (group, found) = attempt(true, true)?;
+    let on_unit = |plan: &Plan| plan.unit.is_some() || plan.quicker;
+    let mut best = (group, found);
+    if best.0.has_inner() && !best.1.as_ref().is_ok_and(on_unit) {
+        let smaller = attempt(false, true)?;
+        let better = match (&best.1, &smaller.1) {
+            (Ok(_), Ok(other)) => other.unit.is_some(),
+            (Err(_), _) => true,
+            _ => false,
+        };
+        if better {
+            best = smaller;
+        }
+    }
+    if best.1.is_err()
+        && let Some(apart) = attempt(false, false)
+        && apart.1.is_ok()
+    {
+        best = apart;
+    }
+    Some(best)
 }
 
 fn is_dead(ir: &Ir, op: OpId) -> bool {
@@ -126,6 +223,31 @@ fn erase_dead(ir: &mut Ir) {
             ir.erase(op);
         }
     }
+}
+
+/// A group that no unit computes.
+fn without_unit(ir: &Ir, op: OpId, group: &Group, nearest: Nearest) -> Unmatched {
+    // The reduction decides; what stands behind it is named by it too.
+    let main = group.reduce.as_ref().and(group.ops.iter().find(|op| {
+        let nest = ir.get::<Generic>(**op);
+        nest.is_some_and(|nest| nest.combine.is_some())
+    }));
+    let op = main.copied().unwrap_or(op);
+    // A contraction is what units are for.
+    let reduce = group.reduce.as_ref();
+    let product = reduce.is_some_and(|(step, ..)| step.inputs.len() > 1);
+    Unmatched {
+        at: Diagnostic::remark(format!("no unit computes this '{}'", ir.name(op))).at(ir.loc(op)),
+        expected: !product,
+        nearest: Some(nearest),
+    }
+}
+
+fn left_over(ir: &Ir, op: OpId, target: &Target<'_>) -> Diagnostic {
+    let (name, far) = (ir.name(op), target.far.name);
+    let text = format!("the thread computes this '{name}' element by element in \"{far}\"");
+    let remark = Diagnostic::remark(text).at(ir.loc(op));
+    remark.note("it is no part of a loop nest that can be tiled")
 }
 
 fn too_large(

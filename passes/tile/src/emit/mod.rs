@@ -9,7 +9,7 @@ use tir_loop::{Bounds, For, Yield as LoopYield};
 use tir_tensor::generic::iterators;
 use tir_tensor::{Combine, Empty, Generic, TransferRead, TransferWrite, Yield};
 
-use crate::group::{Group, Input, Leaves};
+use crate::group::{Group, Input, StepRef};
 use crate::layout::Tile;
 use crate::plan::Plan;
 
@@ -39,10 +39,10 @@ impl Given {
             Input::Mapped(i) => self.mapped.get(i).copied(),
         }
     }
-    fn out(&self, out: Leaves) -> Option<Value> {
+    fn out(&self, out: StepRef) -> Option<Value> {
         match out {
-            Leaves::Reduced => self.reduced,
-            Leaves::Mapped(i) => self.mapped.get(i).copied(),
+            StepRef::Reduced => self.reduced,
+            StepRef::Mapped(i) => self.mapped.get(i).copied(),
         }
     }
 }
@@ -66,7 +66,7 @@ pub fn emit(b: &mut Builder<'_>, group: &Group, plan: &Plan, near: Name) -> Vec<
         block: vec![OpFoldResult::Number(0); rank],
         loaded: vec![None; group.operands.len()],
     };
-    let types = group.outs.iter().filter_map(|(out, _)| group.ty(*out));
+    let types = group.outs.iter().filter_map(|out| group.ty(out.step));
     let dests = types.map(|ty| {
         b.add(Empty {
             dynamic_sizes: Vec::new(),
@@ -100,11 +100,11 @@ impl Emit<'_> {
         })
     }
     /// Type of the elements that leave, or of what is reduced.
-    fn elem(&self, out: Leaves) -> Type {
+    fn elem(&self, out: StepRef) -> Type {
         self.group.ty(out).map_or(Type::f32(), Type::elem)
     }
-    fn leaves(&self, what: Leaves) -> Option<usize> {
-        self.group.outs.iter().position(|(out, _)| *out == what)
+    fn leaves(&self, what: StepRef) -> Option<usize> {
+        self.group.outs.iter().position(|out| out.step == what)
     }
 
     /// Offsets of a tile in its source.
@@ -194,9 +194,8 @@ impl Emit<'_> {
         } else {
             self.whole(b, &at)
         };
-        let tile = &self.plan.out;
         let mut written = Vec::new();
-        for (source, dest) in sources.into_iter().zip(dests) {
+        for ((source, dest), tile) in sources.into_iter().zip(dests).zip(&self.plan.results) {
             let offsets = self.offsets(b, tile, &at);
             let (offsets, static_offsets) = dispatch_values(&offsets);
             let result = Ret(b.ty(dest));

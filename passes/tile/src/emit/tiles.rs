@@ -68,7 +68,7 @@ impl Emit<'_> {
     /// What leaves the group, in order.
     pub(super) fn leaving(&self, given: &Given) -> Vec<Value> {
         let outs = self.group.outs.iter();
-        outs.filter_map(|(out, _)| given.out(*out)).collect()
+        outs.filter_map(|out| given.out(out.step)).collect()
     }
 
     /// What a step reads of whole tiles, and where.

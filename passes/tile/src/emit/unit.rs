@@ -1,12 +1,12 @@
 //! Steps block by block, each block one operand of the unit.
 
-use tir::{AffineMap, Builder, Ret, Type, Value};
+use tir::{AffineExpr, AffineMap, Builder, Ret, Type, Value};
 use tir_arith::{OpFoldResult, dispatch_values};
 use tir_tensor::generic::iterators;
 use tir_tensor::{Combine, ExtractSlice, InsertSlice};
 
 use super::{At, Emit, Given, Nest, copy_body, counted, fill, hint};
-use crate::group::{Input, Leaves, Step};
+use crate::group::{Input, Step, StepRef};
 use crate::layout::{Axis, Tile};
 
 type Body<'f> = &'f mut dyn FnMut(&mut Builder<'_>, &At, Vec<Value>) -> Vec<Value>;
@@ -106,6 +106,7 @@ impl Emit<'_> {
                     (block.plus(b, window), self.unit_size(*d))
                 }
                 Axis::Unit(d, ..) => (OpFoldResult::Number(0), self.unit_size(*d)),
+                Axis::One => (OpFoldResult::Number(0), 1),
             };
             offsets.push(offset);
             sizes.push(size);
@@ -117,6 +118,7 @@ impl Emit<'_> {
     fn unit_shape(&self, tile: &Tile) -> Vec<i64> {
         let units = tile.dims.iter().filter_map(|dim| match dim.axis {
             Axis::Unit(d, ..) => Some(self.unit_size(d)),
+            Axis::One => Some(1),
             _ => None,
         });
         units.collect()
@@ -181,12 +183,12 @@ impl Emit<'_> {
     /// A tile whose reduction is not divided: all steps of a block, block by block.
     pub(super) fn whole(&self, b: &mut Builder<'_>, at: &At) -> Vec<Value> {
         let outs = self.group.outs.iter();
-        let elems: Vec<Type> = outs.map(|(out, _)| self.elem(*out)).collect();
+        let elems: Vec<Type> = outs.map(|out| self.elem(out.step)).collect();
         self.blocks(b, at, &elems, None, &mut |b, at, slots, _| {
-            let slot = |what: Leaves| self.leaves(what).map(|i| slots[i]);
+            let slot = |what: StepRef| self.leaves(what).map(|i| slots[i]);
             let mut given = Given::default();
             if let Some((step, _, start)) = &self.group.reduce {
-                let acc = match slot(Leaves::Reduced) {
+                let acc = match slot(StepRef::Reduced) {
                     Some(slot) => slot,
                     None => self.temporary(b, step.ty.elem(), "acc"),
                 };
@@ -216,11 +218,11 @@ impl Emit<'_> {
         &self,
         b: &mut Builder<'_>,
         at: &At,
-        slot: &dyn Fn(Leaves) -> Option<Value>,
+        slot: &dyn Fn(StepRef) -> Option<Value>,
         given: &mut Given,
     ) {
         for (i, step) in self.group.maps.iter().enumerate() {
-            let dest = match slot(Leaves::Mapped(i)) {
+            let dest = match slot(StepRef::Mapped(i)) {
                 Some(slot) => slot,
                 None => self.temporary(b, step.ty.elem(), "step"),
             };
@@ -239,18 +241,26 @@ impl Emit<'_> {
         dest: Value,
         given: &Given,
     ) -> Value {
-        // Iterators: those of the result, then the unit's reductions.
+        // Iterators: those of the result, of one point for its dimensions of one element; then the
+        // unit's reductions.
         let mut dims = self.plan.unit_out.clone();
+        let parallel = dims.len();
         if combine.is_some() {
             let reductions = self.plan.space.unit.iter().copied();
-            dims.extend(reductions.filter(|d| self.group.reductions[*d]));
+            let reductions = reductions.filter(|d| self.group.reductions[*d]);
+            dims.extend(reductions.map(Some));
         }
+        let out_map = AffineMap::project(dims.len(), &(0..parallel).collect::<Vec<_>>());
         let map_of = |tile: &Tile| {
             let places = tile.dims.iter().filter_map(|dim| match dim.axis {
-                Axis::Unit(d, ..) => dims.iter().position(|e| *e == d),
+                Axis::Unit(d, ..) => {
+                    let at = dims.iter().position(|e| *e == Some(d));
+                    at.map(AffineExpr::Dim)
+                }
+                Axis::One => Some(AffineExpr::Const(0)),
                 _ => None,
             });
-            AffineMap::project(dims.len(), &places.collect::<Vec<_>>())
+            AffineMap::new(dims.len(), places.collect())
         };
         let mut inputs = Vec::new();
         let mut maps = Vec::new();
@@ -265,12 +275,11 @@ impl Emit<'_> {
                 }
                 other => {
                     inputs.extend(given.input(*other));
-                    maps.push(map_of(&self.plan.out));
+                    maps.push(out_map.clone());
                 }
             }
         }
-        maps.push(map_of(&self.plan.out));
-        let parallel = self.plan.unit_out.len();
+        maps.push(out_map);
         let nest = Nest {
             maps,
             kinds: iterators(parallel, dims.len() - parallel),
@@ -290,17 +299,17 @@ impl Emit<'_> {
             vec![fill(b, slots[0], *start)]
         });
         let acc = self.reduction_tiles(b, self.parallel(), at.clone(), acc[0]);
-        let outs: Vec<Leaves> = self.group.outs.iter().map(|(out, _)| *out).collect();
-        let mapped: Vec<Leaves> = outs
+        let outs: Vec<StepRef> = self.group.outs.iter().map(|out| out.step).collect();
+        let mapped: Vec<StepRef> = outs
             .iter()
             .copied()
-            .filter(|out| *out != Leaves::Reduced)
+            .filter(|out| *out != StepRef::Reduced)
             .collect();
         let elems: Vec<Type> = mapped.iter().map(|out| self.elem(*out)).collect();
         let mut values = Vec::new();
         if !mapped.is_empty() {
             values = self.blocks(b, at, &elems, Some(acc), &mut |b, at, slots, reduced| {
-                let slot = |what: Leaves| {
+                let slot = |what: StepRef| {
                     let place = mapped.iter().position(|out| *out == what)?;
                     slots.get(place).copied()
                 };
@@ -314,8 +323,8 @@ impl Emit<'_> {
         }
         let mut values = values.into_iter();
         let all = outs.iter().map(|out| match out {
-            Leaves::Reduced => Some(acc),
-            Leaves::Mapped(_) => values.next(),
+            StepRef::Reduced => Some(acc),
+            StepRef::Mapped(_) => values.next(),
         });
         all.collect::<Option<_>>().unwrap_or_default()
     }

@@ -6,7 +6,16 @@ use tir::{AffineMap, Ir, LinearExpr, LinearMap, OpId, Value};
 use tir_tensor::Generic;
 
 use super::view::View;
-use super::{Group, Inner, Input, Leaves, Operand, Scope, Step, filled};
+use super::{Group, Inner, Input, Operand, Out, Scope, Step, StepRef, filled};
+
+/// What a group may take in.
+#[derive(Clone, Copy, Debug)]
+pub struct Freedom {
+    /// Values may be computed in near memory for it.
+    pub inner: bool,
+    /// A value may be read where it lay before it was reshaped.
+    pub reshapes: bool,
+}
 
 /// What is to be in a group.
 struct Members {
@@ -26,14 +35,13 @@ impl Members {
 }
 
 impl Group {
-    /// The group that ends in a generic; `None` if its structure is not that of one loop nest. `inner`
-    /// says whether values may be computed in near memory for it.
-    pub fn ending_in(ir: &Ir, last: OpId, scope: &Scope, inner: bool) -> Option<Self> {
+    /// The group that ends in a generic; `None` if its structure is not that of one loop nest.
+    pub fn ending_in(ir: &Ir, last: OpId, scope: &Scope, freedom: Freedom) -> Option<Self> {
         // What turns out not to fit is left out, and with it what only it needs.
         let mut left_out = HashSet::new();
         loop {
-            let members = members(ir, last, scope, inner, &left_out)?;
-            match Finder::new(ir, scope, &members)?.group(&members) {
+            let members = members(ir, last, scope, freedom.inner, &left_out)?;
+            match Finder::new(ir, scope, &members, freedom)?.group(&members) {
                 Ok(group) => return Some(group),
                 Err(Some(op)) if op != last && left_out.insert(op) => {}
                 Err(_) => return None,
@@ -76,7 +84,7 @@ fn members(
         members.maps.push((last, generic));
     }
     let grouped = scope.group.contains_key(&last);
-    for op in scope.before(last) {
+    for op in scope.before(ir, last) {
         let Some(generic) = ir.get::<Generic>(op).filter(|_| !left_out.contains(&op)) else {
             continue;
         };
@@ -172,13 +180,17 @@ struct Finder<'a> {
     rows: Vec<LinearMap>,
     /// For each iterator the one that it is by now.
     alias: Vec<usize>,
+    /// Whether reshaped values are read where they were made.
+    reshapes: bool,
+    /// Members whose tiles are computed in near memory.
+    computed: HashSet<OpId>,
 }
 
 /// What does not fit, if it may be left out.
 type Misfit = Option<OpId>;
 
 impl<'a> Finder<'a> {
-    fn new(ir: &'a Ir, scope: &'a Scope, members: &Members) -> Option<Self> {
+    fn new(ir: &'a Ir, scope: &'a Scope, members: &Members, freedom: Freedom) -> Option<Self> {
         let (_, main) = members.reduce.as_ref().or(members.maps.first())?;
         let domain = main.domain(ir).ok()?;
         Some(Self {
@@ -192,6 +204,8 @@ impl<'a> Finder<'a> {
             whole: BTreeSet::new(),
             operands: Vec::new(),
             rows: Vec::new(),
+            reshapes: freedom.reshapes,
+            computed: HashSet::new(),
         })
     }
 
@@ -207,9 +221,11 @@ impl<'a> Finder<'a> {
             let step = self.step(generic, &identity, &known)?;
             let combine = generic.combine.ok_or(None)?;
             reduce = Some((step, combine, start));
-            out = generic.indexing_maps.last().cloned();
-            known.insert(ir.result(*op, 0), Input::Reduced);
-            outs.push((Leaves::Reduced, ir.result(*op, 0)));
+            let map = generic.indexing_maps.last().ok_or(None)?.clone();
+            out = Some(map.clone());
+            let (step, value) = (StepRef::Reduced, ir.result(*op, 0));
+            known.insert(value, Input::Reduced);
+            outs.push(Out { step, value, map });
         }
         let mut maps = Vec::new();
         for (op, generic) in &members.maps {
@@ -220,19 +236,27 @@ impl<'a> Finder<'a> {
             let written = generic.indexing_maps.last().ok_or(None)?;
             let written = written.linear().ok_or(None)?;
             let written = written.compose(&iterators).ok_or(None)?;
-            out = Some(written.affine(self.core));
-            known.insert(ir.result(*op, 0), Input::Mapped(maps.len()));
-            outs.push((Leaves::Mapped(maps.len()), ir.result(*op, 0)));
+            let map = written.affine(self.core);
+            out = Some(map.clone());
+            let (at, value) = (StepRef::Mapped(maps.len()), ir.result(*op, 0));
+            known.insert(value, Input::Mapped(maps.len()));
+            outs.push(Out {
+                step: at,
+                value,
+                map,
+            });
             maps.push(step);
         }
-        outs.retain(|(_, value)| {
-            let readers = self.scope.readers(ir, *value);
-            readers.others || readers.generics.iter().any(|op| !self.all.contains(op))
-        });
+        // Only what is computed here is done: a member that is read in a way that cannot be taken
+        // into the nest is a far tensor, and the end of another group.
         let mut ops: Vec<OpId> = members.maps.iter().rev().map(|(op, _)| *op).collect();
         ops.extend(members.reduce.iter().map(|(op, _)| *op));
         let others = self.scope.generics.iter().rev();
-        ops.extend(others.filter(|op| members.inner.contains(op)));
+        ops.extend(others.filter(|op| self.computed.contains(op)));
+        outs.retain(|out| {
+            let readers = self.scope.readers(ir, out.value);
+            readers.others || readers.generics.iter().any(|op| !ops.contains(op))
+        });
         let dims = self.domain.len();
         for (operand, rows) in self.operands.iter_mut().zip(&self.rows) {
             operand.map = rows.affine(dims);
@@ -316,7 +340,7 @@ impl<'a> Finder<'a> {
         let moves = |op: OpId| {
             all.contains(&op) || scope.readers(self.ir, self.ir.result(op, 0)).generics.len() == 1
         };
-        let view = View::new(value, rows).through(self.ir, ranges, &moves);
+        let view = View::new(value, rows).through(self.ir, ranges, self.reshapes, &moves);
         let local = view.rows.clone();
         let maker = self
             .ir
@@ -476,6 +500,7 @@ impl<'a> Finder<'a> {
         for own in &mut inner.reductions {
             *own = self.alias[*own];
         }
+        self.computed.insert(op);
         Ok(inner)
     }
 }

@@ -5,6 +5,7 @@ mod find;
 mod scope;
 mod view;
 
+pub use find::Freedom;
 pub use scope::Scope;
 
 use std::collections::BTreeSet;
@@ -69,13 +70,24 @@ pub enum Input {
     Mapped(usize),
 }
 
-/// What leaves a group.
+/// A step of a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Leaves {
-    /// What the reduction gives.
+pub enum StepRef {
+    /// The reduction.
     Reduced,
-    /// What an elementwise step gives.
+    /// An elementwise step.
     Mapped(usize),
+}
+
+/// A result of a group.
+#[derive(Clone, Debug)]
+pub struct Out {
+    /// The step that computes it.
+    pub step: StepRef,
+    /// The value that it is outside.
+    pub value: Value,
+    /// Position in it for each point; the parallel iterators in some order.
+    pub map: AffineMap,
 }
 
 /// A group.
@@ -95,10 +107,10 @@ pub struct Group {
     pub maps: Vec<Step>,
     /// Operands; those that others are computed from come earlier.
     pub operands: Vec<Operand>,
-    /// Position in each result for each point.
+    /// The order of the parallel iterators in tiles of what is computed: that of the last step.
     pub out: AffineMap,
-    /// What leaves, and the value it is outside.
-    pub outs: Vec<(Leaves, Value)>,
+    /// The results; each has a map of its own, for a step may read another one transposed.
+    pub outs: Vec<Out>,
     /// The generics that the group computes, the last one first.
     pub ops: Vec<OpId>,
 }
@@ -123,22 +135,23 @@ impl Group {
     }
     /// Points of the core's iteration space.
     pub fn points(&self) -> i64 {
-        self.domain[..self.core].iter().product()
+        let ranges = self.domain[..self.core].iter().copied();
+        ranges.fold(1, i64::saturating_mul)
     }
     /// Iterators of the core that are or are not reductions.
     pub fn iterators(&self, reductions: bool) -> impl Iterator<Item = usize> + '_ {
         (0..self.core).filter(move |d| self.reductions[*d] == reductions)
     }
-    /// Type of what leaves.
-    pub fn ty(&self, out: Leaves) -> Option<Type> {
+    /// Type of what a step computes.
+    pub fn ty(&self, out: StepRef) -> Option<Type> {
         match out {
-            Leaves::Reduced => self.reduce.as_ref().map(|(step, ..)| step.ty),
-            Leaves::Mapped(i) => self.maps.get(i).map(|step| step.ty),
+            StepRef::Reduced => self.reduce.as_ref().map(|(step, ..)| step.ty),
+            StepRef::Mapped(i) => self.maps.get(i).map(|step| step.ty),
         }
     }
     /// Type of the whole of each result.
     pub fn result(&self) -> Option<Type> {
-        self.ty(self.outs.first()?.0)
+        self.ty(self.outs.first()?.step)
     }
     /// Whether some operand is computed in near memory.
     pub fn has_inner(&self) -> bool {

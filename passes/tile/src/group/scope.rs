@@ -61,13 +61,14 @@ impl Scope {
         }
     }
 
-    /// The generics before one that were in the same group as it, the last one first; for one
-    /// that was in none, those that were in none.
-    pub fn before(&self, last: OpId) -> impl Iterator<Item = OpId> + '_ {
+    /// The generics before one in its block that were in the same group as it, the last one first;
+    /// for one that was in none, those that were in none.
+    pub fn before<'a>(&'a self, ir: &'a Ir, last: OpId) -> impl Iterator<Item = OpId> + 'a {
         let end = self.places.get(&last).copied().unwrap_or(0);
         let group = self.group.get(&last).copied();
         let all = self.generics[..end].iter().rev().copied();
-        all.filter(move |op| self.group.get(op).copied() == group)
+        let block = ir.block_of(last);
+        all.filter(move |op| self.group.get(op).copied() == group && ir.block_of(*op) == block)
     }
 
     /// Who reads a value.

@@ -31,15 +31,28 @@ impl View {
     }
 
     /// The same elements of what the value is a view of, as far as that can be said. `ranges` are
-    /// those of the iterators; `moves` says which generics that only move data may be read through.
-    pub fn through(mut self, ir: &Ir, ranges: &[i64], moves: &dyn Fn(OpId) -> bool) -> Self {
-        while let Some(next) = self.step(ir, ranges, moves) {
+    /// those of the iterators; `reshapes` says whether other shapes are read through, and `moves`
+    /// which generics that only move data are.
+    pub fn through(
+        mut self,
+        ir: &Ir,
+        ranges: &[i64],
+        reshapes: bool,
+        moves: &dyn Fn(OpId) -> bool,
+    ) -> Self {
+        while let Some(next) = self.step(ir, ranges, reshapes, moves) {
             self = next;
         }
         self
     }
 
-    fn step(&self, ir: &Ir, ranges: &[i64], moves: &dyn Fn(OpId) -> bool) -> Option<Self> {
+    fn step(
+        &self,
+        ir: &Ir,
+        ranges: &[i64],
+        reshapes: bool,
+        moves: &dyn Fn(OpId) -> bool,
+    ) -> Option<Self> {
         // Padding is put around one source only.
         if self.leaves {
             return None;
@@ -48,7 +61,7 @@ impl View {
         if let Some(read) = ir.get::<TransferRead>(op) {
             return self.transfer(ir, &read, ranges);
         }
-        if let Some(expand) = ir.get::<ExpandShape>(op) {
+        if let Some(expand) = ir.get::<ExpandShape>(op).filter(|_| reshapes) {
             let (large, small) = (ir.ty(self.source).shape()?, ir.ty(expand.src).shape()?);
             let groups = groups(&expand.reassociation, large.len())?;
             let joined = groups.iter().map(|group| {
@@ -61,7 +74,7 @@ impl View {
                 .any(|g| g.iter().filter(|d| large[**d] != 1).count() > 1);
             return (rows.len() == small.len()).then(|| self.on(expand.src, rows, cut));
         }
-        if let Some(collapse) = ir.get::<CollapseShape>(op) {
+        if let Some(collapse) = ir.get::<CollapseShape>(op).filter(|_| reshapes) {
             let large = ir.ty(collapse.src).shape()?;
             let groups = groups(&collapse.reassociation, large.len())?;
             let mut rows = vec![LinearExpr::default(); large.len()];

@@ -3,8 +3,8 @@
 use tir::Type;
 use tir_accel::machine::EngineInfo;
 
-use super::{Budget, Plan, Target, Way, out_order};
-use crate::group::{Group, Input, Leaves};
+use super::{Budget, Plan, Target, UnitChoice, Way, out_order};
+use crate::group::{Group, Input, StepRef};
 use crate::layout::{Axis, Space, Tile};
 
 fn bytes(value_elem: Type) -> i64 {
@@ -12,7 +12,8 @@ fn bytes(value_elem: Type) -> i64 {
 }
 
 fn round_up(n: i64, to: i64) -> i64 {
-    (n + to - 1) / to.max(1) * to.max(1)
+    let to = to.max(1);
+    (n.saturating_add(to - 1) / to).saturating_mul(to)
 }
 
 /// Of the cycles of what runs beside the longest, one in this many is not hidden.
@@ -48,12 +49,14 @@ impl Moved<'_> {
     /// Bytes of near memory.
     fn near(&self) -> i64 {
         let slots = if self.level > 0 { self.depth } else { 1 };
-        round_up(self.tile.elements() * self.elem, self.align) * slots
+        let size = self.tile.elements().saturating_mul(self.elem);
+        round_up(size, self.align).saturating_mul(slots)
     }
     /// How often the tile is another one.
     fn count(&self) -> i64 {
         let around = &self.order[..self.level];
-        around.iter().map(|d| self.space.trips(*d)).product()
+        let trips = around.iter().map(|d| self.space.trips(*d));
+        trips.fold(1, i64::saturating_mul)
     }
 
     fn traffic(&self) -> Traffic {
@@ -69,33 +72,35 @@ impl Moved<'_> {
             depth,
             ..
         } = *self;
-        let size = tile.elements() * elem;
+        let size = tile.elements().saturating_mul(elem);
         // What of the tile lies inside the source.
         let inside = |skip: Option<usize>| -> i64 {
             let mut extents = vec![1i64; shape.len()];
             for (i, dim) in tile.dims.iter().enumerate() {
-                if Some(i) != skip {
-                    extents[dim.source.0] *= dim.size;
+                if Some(i) != skip && dim.size > 1 {
+                    let extent = &mut extents[dim.source.0];
+                    *extent = extent.saturating_mul(dim.size);
                 }
             }
             let inside = extents.iter().zip(shape).map(|(e, s)| (*e).min(*s));
-            inside.product::<i64>() * elem
+            inside.fold(elem, i64::saturating_mul)
         };
         let run = tile.run(shape) * elem;
         let starts = tile.starts(shape, elem, engine.dims);
         let cost = |moved: i64| -> i64 {
             let moved = if engine.granule > run {
-                moved / run.max(1) * engine.granule
+                (moved / run.max(1)).saturating_mul(engine.granule)
             } else {
                 moved
             };
-            let cycles = (moved + engine.bytes_per_cycle - 1) / engine.bytes_per_cycle.max(1);
-            engine.latency * starts + cycles
+            let rate = engine.bytes_per_cycle.max(1);
+            let cycles = moved.saturating_add(rate - 1) / rate;
+            engine.latency.saturating_mul(starts).saturating_add(cycles)
         };
         let count = self.count();
         let whole = cost(inside(None));
         let mut near = self.near();
-        let mut cycles = whole * count;
+        let mut cycles = whole.saturating_mul(count);
         if self.slides && level > 0 {
             let d = order[level - 1];
             let steps = tile.step(space, d);
@@ -107,18 +112,19 @@ impl Moved<'_> {
                 })
             {
                 let (window, step) = (tile.dims[i].size, steps[s]);
-                let rows = round_up(window + step * (depth - 1), step);
-                near = round_up(size / window * rows, align);
-                let again = cost(inside(Some(i)) * step);
+                let rows = round_up(window.saturating_add(step.saturating_mul(depth - 1)), step);
+                near = round_up((size / window).saturating_mul(rows), align);
+                let again = cost(inside(Some(i)).saturating_mul(step));
                 let restarts = count / space.trips(d);
-                cycles = restarts * whole + (count - restarts) * again;
+                let more = (count - restarts).saturating_mul(again);
+                cycles = restarts.saturating_mul(whole).saturating_add(more);
             }
         }
         Traffic {
             near,
             cycles,
             first: whole,
-            starts: starts * count,
+            starts: starts.saturating_mul(count),
         }
     }
 }
@@ -130,29 +136,28 @@ fn tiles(
     target: &Target<'_>,
     way: &Way,
     space: &Space,
-    unit_out: &[usize],
+    unit_out: &[Option<usize>],
 ) -> Option<Vec<Tile>> {
     let mut tiles: Vec<Option<Tile>> = vec![None; group.operands.len()];
-    let main = group.main()?;
-    // Dimensions of the unit's operand that an operand of the core is.
-    let unit_dims = |i: usize, choice: &super::UnitChoice| -> Option<Vec<usize>> {
-        let at = main
-            .inputs
-            .iter()
-            .position(|input| *input == Input::Operand(i));
-        if let Some(at) = at {
-            let behaviour = target.behaviours[choice.assignment.intrinsic].as_ref()?;
-            let j = choice.assignment.inputs[at];
-            let dims = behaviour.generic.indexing_maps[j].as_projection()?;
-            return Some(
-                dims.into_iter()
-                    .map(|d| choice.assignment.unit_dims[d])
-                    .collect(),
-            );
+    // Dimensions of the unit's operand that an operand of the core is: as the first step wants it
+    // that reads it on a unit, or those of the result that it has.
+    let unit_dims = |i: usize, choice: &UnitChoice| -> Option<Vec<Option<usize>>> {
+        let main = group.main()?;
+        let steps = group.maps.iter().zip(&choice.maps);
+        let steps = steps.filter_map(|(step, way)| Some((step, way.as_ref()?)));
+        let mut all = std::iter::once((main, &choice.assignment)).chain(steps);
+        let wanted = all.find_map(|(step, way)| {
+            let reads = |input: &Input| *input == Input::Operand(i);
+            Some((step.inputs.iter().position(reads)?, way))
+        });
+        if let Some((at, way)) = wanted {
+            let behaviour = target.behaviour(way)?;
+            return Some(way.operand_dims(behaviour, way.inputs[at]));
         }
         let map = &group.operands[i].map;
         let used = |d: &usize| map.exprs.iter().any(|e| e.uses(*d));
-        Some(unit_out.iter().copied().filter(used).collect())
+        let kept = unit_out.iter().flatten().copied().filter(used);
+        Some(kept.map(Some).collect())
     };
     let in_core = |i: usize| {
         let mut steps = group.reduce.iter().map(|(s, ..)| s).chain(&group.maps);
@@ -192,6 +197,45 @@ fn tiles(
     Some(tiles)
 }
 
+/// A division of a group being estimated.
+struct Estimate<'a> {
+    group: &'a Group,
+    target: &'a Target<'a>,
+    unit: Option<&'a UnitChoice>,
+    elems: &'a [Type],
+    budget: Budget,
+    plan: Plan,
+}
+
+/// Cycles by cause.
+#[derive(Default)]
+struct Cycles {
+    /// Of the engine that loads and of the one that stores.
+    load: i64,
+    store: i64,
+    /// Before anything is computed, and after everything is.
+    first: i64,
+    last: i64,
+    /// Of units, and of the thread that computes elements.
+    compute: i64,
+    /// Transfers that the thread starts.
+    starts: i64,
+}
+
+impl Cycles {
+    /// Until all is done. What runs beside the longest is hidden but for a part: queues fill, and
+    /// share the spaces. So of divisions that the unit binds, the one that moves less is taken.
+    fn total(&self, scalar: i64) -> i64 {
+        let longest = self.compute.max(self.load).max(self.store);
+        let moved = self.load.saturating_add(self.store);
+        let beside = self.compute.saturating_add(moved).saturating_sub(longest);
+        // The thread that starts transfers does not compute meanwhile: many small tiles are no gain.
+        let starts = self.starts.saturating_mul(scalar);
+        let parts = [beside / HIDDEN, starts, self.first, self.last];
+        parts.into_iter().fold(longest, i64::saturating_add)
+    }
+}
+
 /// The plan of a division, and the bytes of each operand's tile, of the results and of what is
 /// accumulated.
 pub(super) fn estimate(
@@ -204,153 +248,176 @@ pub(super) fn estimate(
     budget: Budget,
 ) -> Option<(Plan, Vec<i64>)> {
     let unit = way.unit();
-    let mut plan = Plan {
+    let plan = Plan {
         space: space.clone(),
         unit: unit.map(|c| c.assignment.clone()),
         order,
         tiles: tiles.operands.clone(),
         out: tiles.out.clone(),
+        results: tiles.results.clone(),
         unit_out: tiles.unit_out.clone(),
         moves: matches!(way, Way::Moved(_)),
         quicker: false,
         bytes: 0,
         cycles: 0,
+        nearest: None,
     };
-    let align = target.near.align.max(1);
-    let scalar = target.info.scalar_cycles.max(1);
-    let (mut load, mut first, mut starts, mut inner_cycles) = (0, 0, 0, 0i64);
-    let mut holders = Vec::new();
-    for (i, operand) in group.operands.iter().enumerate() {
-        let moved = Moved {
-            tile: &plan.tiles[i],
-            space,
-            order: &plan.order,
-            level: plan.level(i),
-            elem: bytes(tiles.elems[i]),
-            shape: &operand.shape,
-            engine: target.load,
-            align,
-            depth: budget.depth,
-            slides: operand.map.dims > 0,
+    let mut estimate = Estimate {
+        group,
+        target,
+        unit,
+        elems: &tiles.elems,
+        budget,
+        plan,
+    };
+    let mut cycles = Cycles::default();
+    let mut holders = estimate.operands(&mut cycles);
+    holders.push(estimate.results(&mut cycles)?);
+    holders.push(estimate.held());
+    cycles.compute = cycles.compute.saturating_add(estimate.points());
+    estimate.plan.bytes = holders.iter().copied().fold(0, i64::saturating_add);
+    estimate.plan.cycles = cycles.total(estimate.scalar());
+    Some((estimate.plan, holders))
+}
+
+impl Estimate<'_> {
+    /// Cycles of the thread for an op on an element.
+    fn scalar(&self) -> i64 {
+        self.target.info.scalar_cycles.max(1)
+    }
+    fn align(&self) -> i64 {
+        self.target.near.align.max(1)
+    }
+    fn is_result(&self, step: StepRef) -> bool {
+        self.group.outs.iter().any(|out| out.step == step)
+    }
+
+    /// Bytes of each operand's tiles; adds what loading or computing them takes.
+    fn operands(&self, cycles: &mut Cycles) -> Vec<i64> {
+        let mut holders = Vec::new();
+        for (i, operand) in self.group.operands.iter().enumerate() {
+            let moved = Moved {
+                tile: &self.plan.tiles[i],
+                space: &self.plan.space,
+                order: &self.plan.order,
+                level: self.plan.level(i),
+                elem: bytes(self.elems[i]),
+                shape: &operand.shape,
+                engine: self.target.load,
+                align: self.align(),
+                depth: self.budget.depth,
+                slides: operand.map.dims > 0,
+            };
+            if let Some(inner) = &operand.inner {
+                let ranges = inner.reductions.iter().map(|d| self.group.domain[*d]);
+                let each = (inner.inputs.len() as i64 + 1) * self.scalar();
+                let factors = ranges.chain([each, moved.count()]);
+                let work = factors.fold(moved.tile.elements(), i64::saturating_mul);
+                cycles.compute = cycles.compute.saturating_add(work);
+                holders.push(moved.near());
+                continue;
+            }
+            let t = moved.traffic();
+            cycles.load = cycles.load.saturating_add(t.cycles);
+            cycles.first = cycles.first.saturating_add(t.first);
+            cycles.starts = cycles.starts.saturating_add(t.starts);
+            holders.push(t.near);
+        }
+        holders
+    }
+
+    /// Bytes of the results' tiles; adds what storing them takes.
+    fn results(&self, cycles: &mut Cycles) -> Option<i64> {
+        let order = self.plan.order.iter();
+        let parallel = order.take_while(|d| !self.group.reductions[**d]).count();
+        let mut near = 0i64;
+        for (out, tile) in self.group.outs.iter().zip(&self.plan.results) {
+            let ty = self.group.ty(out.step)?;
+            let t = Moved {
+                tile,
+                space: &self.plan.space,
+                order: &self.plan.order,
+                level: parallel,
+                elem: bytes(ty.elem()),
+                shape: ty.shape()?,
+                engine: self.target.store,
+                align: self.align(),
+                depth: self.budget.depth,
+                slides: false,
+            }
+            .traffic();
+            near = near.saturating_add(t.near);
+            cycles.store = cycles.store.saturating_add(t.cycles);
+            cycles.last = cycles.last.saturating_add(t.first);
+            cycles.starts = cycles.starts.saturating_add(t.starts);
+        }
+        Some(if self.plan.moves { 0 } else { near })
+    }
+
+    /// Bytes of accumulators and of steps between, where they are not results themselves.
+    fn held(&self) -> i64 {
+        if self.plan.moves {
+            return 0;
+        }
+        let (group, plan, depth) = (self.group, &self.plan, self.budget.depth);
+        // What is held between steps is as large as the largest of them.
+        let steps = group.reduce.iter().map(|(s, ..)| s).chain(&group.maps);
+        let elem = steps.map(|s| bytes(s.ty.elem())).max().unwrap_or(1);
+        let size = |elements: i64| round_up(elements.saturating_mul(elem), self.align());
+        let tile = size(plan.out.elements());
+        let between = |i: &usize| !self.is_result(StepRef::Mapped(*i));
+        let steps = (0..group.maps.len()).filter(between).count() as i64;
+        let accumulates = group.reduce.is_some() && !self.is_result(StepRef::Reduced);
+        let accumulators = i64::from(accumulates);
+        if self.unit.is_none() {
+            return tile.saturating_mul(depth * (accumulators + steps));
+        }
+        let block = plan.unit_out.iter().flatten().map(|d| plan.space.block[*d]);
+        let block = size(block.fold(1, i64::saturating_mul));
+        if plan.splits_reduction(group) {
+            // An accumulator for all of the tile; elementwise steps follow block by block.
+            let blocks = block.saturating_mul(depth * steps);
+            return tile
+                .saturating_mul(depth * accumulators)
+                .saturating_add(blocks);
+        }
+        let several = |d: usize| plan.space.tile[d] > 1 || plan.space.trips(d) > 1;
+        let inside = group.iterators(false).any(several);
+        block.saturating_mul(if inside { depth } else { 1 } * (accumulators + steps))
+    }
+
+    /// Cycles to compute all points.
+    fn points(&self) -> i64 {
+        let (group, space) = (self.group, &self.plan.space);
+        // A load, an op and a store, as the thread runs them.
+        let element = 6 * self.scalar();
+        let Some(choice) = self.unit else {
+            let moves = self.plan.moves;
+            return if moves {
+                0
+            } else {
+                group.points().saturating_mul(element)
+            };
         };
-        if let Some(inner) = &operand.inner {
-            let reduced: i64 = inner.reductions.iter().map(|d| group.domain[*d]).product();
-            let each = (inner.inputs.len() as i64 + 1) * scalar;
-            let points = moved.tile.elements().saturating_mul(reduced);
-            inner_cycles += points.saturating_mul(each).saturating_mul(moved.count());
-            holders.push(moved.near());
-            continue;
-        }
-        let t = moved.traffic();
-        load += t.cycles;
-        first += t.first;
-        starts += t.starts;
-        holders.push(t.near);
+        let calls = (0..group.core).map(|d| space.blocks(d));
+        let calls = calls.fold(1, i64::saturating_mul);
+        let each = self.target.info.intrinsics[choice.assignment.intrinsic].cycles;
+        // The thread computes all of a block, also what lies beyond the range.
+        let parallel = group.iterators(false);
+        let outputs = parallel.map(|d| space.blocks(d).saturating_mul(space.block[d]));
+        let outputs = outputs.fold(1, i64::saturating_mul);
+        let tail = outputs.saturating_mul(element * choice.scalar_steps);
+        calls.saturating_mul(each).saturating_add(tail)
     }
-    let parallel = plan
-        .order
-        .iter()
-        .take_while(|d| !group.reductions[**d])
-        .count();
-    let depth = if parallel > 0 { budget.depth } else { 1 };
-    let (mut store, mut last, mut results) = (0, 0, 0);
-    // What is held between steps is as large as the largest of them.
-    let steps = group.reduce.iter().map(|(s, ..)| s).chain(&group.maps);
-    let held_elem = steps.map(|s| bytes(s.ty.elem())).max().unwrap_or(1);
-    for (out, _) in &group.outs {
-        let ty = group.ty(*out)?;
-        let elem = bytes(ty.elem());
-        let t = Moved {
-            tile: &plan.out,
-            space,
-            order: &plan.order,
-            level: parallel,
-            elem,
-            shape: ty.shape()?,
-            engine: target.store,
-            align,
-            depth: budget.depth,
-            slides: false,
-        }
-        .traffic();
-        results += t.near;
-        store += t.cycles;
-        last += t.first;
-        starts += t.starts;
-    }
-    holders.push(if plan.moves { 0 } else { results });
-    // Accumulators and steps between, where they are not results themselves.
-    let leaves = |what: Leaves| group.outs.iter().any(|(out, _)| *out == what);
-    let tile_of = |count: i64| round_up(plan.out.elements() * held_elem, align) * depth * count;
-    let mut temporaries = (0..group.maps.len())
-        .filter(|i| !leaves(Leaves::Mapped(*i)))
-        .count() as i64;
-    let accumulates = group.reduce.is_some() && !leaves(Leaves::Reduced);
-    let held = if plan.moves {
-        0
-    } else if unit.is_none() || plan.splits_reduction(group) {
-        // All of the tile, or blocks of it where elementwise steps follow block by block.
-        tile_of(i64::from(accumulates) + if unit.is_none() { temporaries } else { 0 })
-    } else {
-        temporaries += i64::from(accumulates);
-        let unit_tile: i64 = plan
-            .unit_out
-            .iter()
-            .map(|d| space.block[*d])
-            .product::<i64>()
-            * held_elem;
-        let inside = group
-            .iterators(false)
-            .any(|d| space.tile[d] * space.trips(d) > 1);
-        round_up(unit_tile, align) * if inside { budget.depth } else { 1 } * temporaries
-    };
-    let blocks = if unit.is_some() && plan.splits_reduction(group) {
-        let unit_tile: i64 = plan
-            .unit_out
-            .iter()
-            .map(|d| space.block[*d])
-            .product::<i64>()
-            * held_elem;
-        round_up(unit_tile, align) * budget.depth * temporaries
-    } else {
-        0
-    };
-    holders.push(held + blocks);
-    plan.bytes = holders.iter().sum();
-    let compute = match unit {
-        Some(choice) => {
-            let calls: i64 = (0..group.core).map(|d| space.blocks(d)).product();
-            let cycles = target.info.intrinsics[choice.assignment.intrinsic].cycles;
-            // The thread computes all of a block, also what lies beyond the range.
-            let outputs: i64 = group
-                .iterators(false)
-                .map(|d| space.blocks(d) * space.block[d])
-                .product();
-            let tail = outputs.saturating_mul(6 * scalar * choice.scalar_steps);
-            calls.saturating_mul(cycles).saturating_add(tail)
-        }
-        None if plan.moves => 0,
-        None => group.points().saturating_mul(6 * scalar),
-    };
-    let compute = compute.saturating_add(inner_cycles);
-    // What runs beside the longest is hidden but for a part: queues fill, and share the spaces. So
-    // of divisions that the unit binds, the one that moves less is taken.
-    let longest = compute.max(load).max(store);
-    let beside = compute.saturating_add(load + store) - longest;
-    // The thread that starts transfers does not compute meanwhile: many small tiles are no gain.
-    plan.cycles = longest
-        .saturating_add(beside / HIDDEN)
-        .saturating_add(starts * scalar)
-        .saturating_add(first)
-        .saturating_add(last);
-    Some((plan, holders))
 }
 
 /// The tiles of a division, whatever the order of its loops.
 pub(super) struct Tiles {
     operands: Vec<Tile>,
     out: Tile,
-    unit_out: Vec<usize>,
+    /// The same tile as part of each result.
+    results: Vec<Tile>,
+    unit_out: Vec<Option<usize>>,
     /// Element types of the operands.
     elems: Vec<Type>,
 }
@@ -372,8 +439,14 @@ impl Tiles {
             Way::Moved(order) => Tile::moved(space, &group.out, order)?,
             Way::Unit(_) => Tile::new(space, &group.out, &unit_out)?,
         };
+        let results = group.outs.iter().map(|out_of| match way {
+            // What is moved has one result, and its tile may be in the order of the source.
+            Way::Moved(_) => Some(out.clone()),
+            _ => out.part_of(&out_of.map),
+        });
         Some(Self {
             operands: tiles(group, target, way, space, &unit_out)?,
+            results: results.collect::<Option<_>>()?,
             out,
             unit_out,
             elems: elems.to_vec(),

@@ -3,12 +3,12 @@
 
 mod estimate;
 
-use tir::{AffineExpr, Ir, Type};
+use tir::{AffineExpr, Ir, Name, Type};
 use tir_accel::machine::{EngineInfo, MachineInfo, SpaceInfo};
 
 use crate::group::{Group, Input, Step};
 use crate::layout::{Space, Tile, storage_order};
-use crate::matching::{Assignment, Behaviour, Candidate, Scalar, assignments};
+use crate::matching::{Assignment, Behaviour, Candidate, Mismatch, Scalar, assignments};
 use estimate::{Tiles, estimate};
 
 /// What the planner may use.
@@ -26,8 +26,8 @@ pub struct Budget {
 pub struct Target<'a> {
     /// The machine.
     pub info: &'a MachineInfo,
-    /// Behaviours, by index of the intrinsic.
-    pub behaviours: Vec<Option<Behaviour<'a>>>,
+    /// Behaviours, by index of the intrinsic, or why none can be matched.
+    pub behaviours: Vec<Result<Behaviour<'a>, Mismatch>>,
     /// Where arguments, results and constants lie.
     pub far: &'a SpaceInfo,
     /// Where tiles lie.
@@ -46,10 +46,14 @@ impl<'a> Target<'a> {
                 && info.engine_between(s.name, far.name).is_some()
         };
         let near = info.spaces.iter().filter(joined).min_by_key(|s| s.bytes)?;
-        let behaviours = info
-            .intrinsics
-            .iter()
-            .map(|i| Behaviour::of(ir, i).filter(|_| i.space == near.name));
+        let behaviours = info.intrinsics.iter().map(|i| {
+            if i.space != near.name {
+                let (here, there) = (i.space, near.name);
+                let text = format!("it works in \"{here}\", tiles lie in \"{there}\"");
+                return Err(Mismatch::new(0, text));
+            }
+            Behaviour::of(ir, i)
+        });
         Some(Self {
             info,
             behaviours: behaviours.collect(),
@@ -58,6 +62,32 @@ impl<'a> Target<'a> {
             load: info.engine_between(far.name, near.name)?,
             store: info.engine_between(near.name, far.name)?,
         })
+    }
+
+    fn behaviour(&self, assignment: &Assignment) -> Option<&Behaviour<'a>> {
+        self.behaviours[assignment.intrinsic].as_ref().ok()
+    }
+}
+
+/// The intrinsic that comes nearest to what a group computes, and what differs.
+#[derive(Clone, Debug)]
+pub struct Nearest {
+    /// Its name.
+    pub intrinsic: Name,
+    /// Why it is not used.
+    pub mismatch: Mismatch,
+}
+
+impl Nearest {
+    /// Keeps the nearer one; of equal ones the first.
+    fn improve(best: &mut Option<Nearest>, intrinsic: Name, mismatch: Mismatch) {
+        let better = |old: &Nearest| old.mismatch.rank < mismatch.rank;
+        if best.as_ref().is_none_or(better) {
+            *best = Some(Nearest {
+                intrinsic,
+                mismatch,
+            });
+        }
     }
 }
 
@@ -72,10 +102,13 @@ pub struct Plan {
     pub order: Vec<usize>,
     /// The tile of each operand.
     pub tiles: Vec<Tile>,
-    /// The tile of each result.
+    /// The tile of what each step computes.
     pub out: Tile,
-    /// Iterators of the unit's result in the order of its dimensions.
-    pub unit_out: Vec<usize>,
+    /// The same tile as part of each result.
+    pub results: Vec<Tile>,
+    /// Iterators of the unit's result in the order of its dimensions, none for those of one
+    /// element.
+    pub unit_out: Vec<Option<usize>>,
     /// Whether the tile of the only operand is that of the result: nothing is computed.
     pub moves: bool,
     /// Whether a unit could take the points, and one by one is quicker by the estimate.
@@ -84,6 +117,8 @@ pub struct Plan {
     pub bytes: i64,
     /// Estimated cycles.
     pub cycles: i64,
+    /// Where no unit takes the points, the intrinsic that comes nearest.
+    pub nearest: Option<Nearest>,
 }
 
 impl Plan {
@@ -132,8 +167,13 @@ pub fn plan(ir: &Ir, group: &Group, target: &Target<'_>, budget: Budget) -> Resu
             }
         }
     }
-    for unit in candidates(ir, group, target) {
-        divisions(group, target, &Way::Unit(unit), &elems, &mut search);
+    let (units, mut nearest) = candidates(ir, group, target);
+    for unit in units {
+        let name = target.info.intrinsics[unit.assignment.intrinsic].name;
+        let declined = divisions(group, target, &Way::Unit(unit), &elems, &mut search);
+        if let Some(mismatch) = declined {
+            Nearest::improve(&mut nearest, name, mismatch);
+        }
     }
     // What the thread computes for a unit, it computes for all of the unit's block: without the
     // unit it may be less.
@@ -143,8 +183,13 @@ pub fn plan(ir: &Ir, group: &Group, target: &Target<'_>, budget: Budget) -> Resu
         divisions(group, target, &Way::Scalar, &elems, &mut search);
     }
     let plan = search.best.ok_or(search.least)?;
-    let quicker = by_unit && plan.unit.is_none();
-    Ok(Plan { quicker, ..plan })
+    let quicker = by_unit && plan.unit.is_none() && !plan.moves;
+    let nearest = nearest.filter(|_| plan.unit.is_none() && !plan.moves && !quicker);
+    Ok(Plan {
+        quicker,
+        nearest,
+        ..plan
+    })
 }
 
 /// What was found so far.
@@ -187,9 +232,15 @@ fn elems(ir: &Ir, group: &Group, step: &Step) -> Option<Vec<Type>> {
     step.inputs.iter().map(elem).collect()
 }
 
-fn step_assignments(ir: &Ir, group: &Group, step: &Step, target: &Target<'_>) -> Vec<Assignment> {
+/// The ways to run a step on each intrinsic, and the nearest one that does not compute it.
+fn step_assignments(
+    ir: &Ir,
+    group: &Group,
+    step: &Step,
+    target: &Target<'_>,
+) -> (Vec<Assignment>, Option<Nearest>) {
     let Some(mut elems) = elems(ir, group, step) else {
-        return Vec::new();
+        return (Vec::new(), None);
     };
     elems.push(step.ty.elem());
     let mut maps = step.maps.clone();
@@ -206,15 +257,29 @@ fn step_assignments(ir: &Ir, group: &Group, step: &Step, target: &Target<'_>) ->
         reductions: &group.reductions[..group.core],
         domain: &group.domain[..group.core],
     };
-    let all = target.behaviours.iter().enumerate();
-    all.filter_map(|(i, b)| Some(assignments(&candidate, i, b.as_ref()?, 64)))
-        .flatten()
-        .collect()
+    let (mut found, mut nearest) = (Vec::new(), None);
+    for (i, behaviour) in target.behaviours.iter().enumerate() {
+        let ways = match behaviour {
+            Ok(behaviour) => assignments(&candidate, i, behaviour, 64),
+            Err(mismatch) => Err(mismatch.clone()),
+        };
+        match ways {
+            Ok(ways) => found.extend(ways),
+            Err(mismatch) => {
+                Nearest::improve(&mut nearest, target.info.intrinsics[i].name, mismatch);
+            }
+        }
+    }
+    (found, nearest)
 }
 
-/// A way to use a unit, and how many of the elementwise steps behind find none.
+/// A way to use units.
 struct UnitChoice {
+    /// How the step that decides the tiles runs.
     assignment: Assignment,
+    /// How each elementwise step runs; none for those that find no unit, and for that step.
+    maps: Vec<Option<Assignment>>,
+    /// How many elementwise steps find no unit.
     scalar_steps: i64,
 }
 
@@ -237,38 +302,49 @@ impl Way {
     }
 }
 
-fn out_order(target: &Target<'_>, assignment: &Assignment) -> Option<Vec<usize>> {
-    let behaviour = target.behaviours[assignment.intrinsic].as_ref()?;
-    let dims = behaviour.generic.indexing_maps.last()?.as_projection()?;
-    Some(dims.into_iter().map(|d| assignment.unit_dims[d]).collect())
+fn out_order(target: &Target<'_>, assignment: &Assignment) -> Option<Vec<Option<usize>>> {
+    let behaviour = target.behaviour(assignment)?;
+    Some(assignment.operand_dims(behaviour, behaviour.inputs.len()))
 }
 
-fn candidates(ir: &Ir, group: &Group, target: &Target<'_>) -> Vec<UnitChoice> {
+fn candidates(ir: &Ir, group: &Group, target: &Target<'_>) -> (Vec<UnitChoice>, Option<Nearest>) {
     let Some(main) = group.main() else {
-        return Vec::new();
+        return (Vec::new(), None);
     };
-    let steps = group.maps.iter().filter(|step| !std::ptr::eq(*step, main));
-    let behind: Vec<Vec<Vec<usize>>> = steps
+    let behind: Vec<Option<Vec<Assignment>>> = (group.maps.iter())
         .map(|step| {
-            let all = step_assignments(ir, group, step, target);
-            all.iter().filter_map(|a| out_order(target, a)).collect()
+            let other = !std::ptr::eq(step, main);
+            other.then(|| step_assignments(ir, group, step, target).0)
         })
         .collect();
-    let all = step_assignments(ir, group, main, target);
+    let (all, nearest) = step_assignments(ir, group, main, target);
     let choice = |assignment: Assignment| {
         let order = out_order(target, &assignment)?;
-        let alone = behind.iter().filter(|orders| !orders.contains(&order));
+        let fits = |a: &&Assignment| out_order(target, a).as_ref() == Some(&order);
+        let way = |step: &Option<Vec<Assignment>>| step.as_ref()?.iter().find(fits).cloned();
+        let maps: Vec<Option<Assignment>> = behind.iter().map(way).collect();
+        let mut steps = behind.iter().zip(&maps);
+        let alone = steps
+            .by_ref()
+            .filter(|(step, way)| step.is_some() && way.is_none());
         let scalar_steps = alone.count() as i64;
         Some(UnitChoice {
             assignment,
+            maps,
             scalar_steps,
         })
     };
-    all.into_iter().filter_map(choice).collect()
+    (all.into_iter().filter_map(choice).collect(), nearest)
 }
 
+/// All divisors, in order.
 fn divisors(n: i64) -> Vec<i64> {
-    (1..=n).filter(|t| n % t == 0).collect()
+    let root = |i: &i64| i.saturating_mul(*i) <= n;
+    let small: Vec<i64> = (1..).take_while(root).filter(|i| n % i == 0).collect();
+    let large = small.iter().rev().map(|i| n / i);
+    let mut all = small.clone();
+    all.extend(large.filter(|i| !small.contains(i)));
+    all
 }
 
 /// Iterator orders of the loops around tiles: parallel ones in any order, then reductions.
@@ -301,24 +377,37 @@ fn padded_beyond(group: &Group, d: usize) -> bool {
     operands.any(|o| !o.cut && o.inner.is_none() && o.map.exprs.iter().any(|e| e.uses(d)))
 }
 
-fn divisions(group: &Group, target: &Target<'_>, way: &Way, elems: &[Type], search: &mut Search) {
+/// Estimates every division of a way; says why, if there is none that fits.
+fn divisions(
+    group: &Group,
+    target: &Target<'_>,
+    way: &Way,
+    elems: &[Type],
+    search: &mut Search,
+) -> Option<Mismatch> {
     let budget = search.budget;
     let unit = way.unit();
     let rank = group.domain.len();
     let mut block = vec![1; rank];
     let mut unit_dims = Vec::new();
     if let Some(choice) = unit
-        && let Some(behaviour) = &target.behaviours[choice.assignment.intrinsic]
+        && let Some(behaviour) = target.behaviour(&choice.assignment)
     {
-        unit_dims = choice.assignment.unit_dims.clone();
-        for (u, d) in unit_dims.iter().enumerate() {
-            block[*d] = behaviour.domain[u];
+        for (d, points) in choice.assignment.unit_dims.iter().zip(&behaviour.domain) {
+            if let Some(d) = *d {
+                unit_dims.push(d);
+                block[d] = *points;
+            }
         }
     }
     // The rest of a block beyond a reduction adds nothing only if an operand is padding there.
     let ragged = |d: usize| group.reductions[d] && group.domain[d] % block[d] != 0;
-    if (0..group.core).any(|d| ragged(d) && !padded_beyond(group, d)) {
-        return;
+    if let Some(d) = (0..group.core).find(|d| ragged(*d) && !padded_beyond(group, *d)) {
+        let text = format!(
+            "no operand is zero beyond a reduction of {} points, which its {} do not divide",
+            group.domain[d], block[d]
+        );
+        return Some(Mismatch::new(6, text));
     }
     let mut space = Space {
         domain: group.domain.clone(),
@@ -340,7 +429,9 @@ fn divisions(group: &Group, target: &Target<'_>, way: &Way, elems: &[Type], sear
             }
         })
         .collect();
-    let total: usize = options.iter().map(Vec::len).product();
+    let counts = options.iter().map(Vec::len);
+    let total: usize = counts.fold(1, usize::saturating_mul);
+    let (mut dense, mut least) = (false, i64::MAX);
     // Beyond the limit only every so many-th division is looked at, the extremes among them.
     let stride = total.div_ceil(budget.limit.max(1));
     for index in (0..total).step_by(stride.max(1)) {
@@ -352,12 +443,19 @@ fn divisions(group: &Group, target: &Target<'_>, way: &Way, elems: &[Type], sear
         let Some(tiles) = Tiles::new(group, target, way, &space, elems) else {
             continue;
         };
+        dense = true;
         for order in loop_orders(group, &space) {
             if let Some((plan, holders)) =
                 estimate(group, target, way, &space, &tiles, order, budget)
             {
+                least = least.min(plan.bytes);
                 search.consider(plan, holders);
             }
         }
     }
+    if !dense {
+        return Some(Mismatch::new(6, "no tile of an operand is dense for it"));
+    }
+    let text = || format!("its tiles need {least} bytes, {} are free", budget.bytes);
+    (least > budget.bytes).then(|| Mismatch::new(7, text()))
 }

@@ -10,8 +10,8 @@ struct Node {
     op: Option<Op>,
 }
 
-/// An op: its text, in which `$0` is the first operand, `#0` the type of it and `#r` that of the
-/// result, and its operands.
+/// An op: its text, in which `$0` is the first operand, `#0` the type of it, `#r` that of the result
+/// and `@` a name of its own, and its operands.
 #[derive(Clone, Debug)]
 struct Op {
     text: String,
@@ -23,6 +23,8 @@ struct Op {
 pub struct Program {
     nodes: Vec<Node>,
     results: Vec<usize>,
+    /// Whether it has loops, branches, axes of no element, and convolutions of all kinds.
+    rich: bool,
 }
 
 fn pick<'a, T>(random: &mut Random, all: &'a [T]) -> &'a T {
@@ -43,12 +45,26 @@ fn ty(shape: &[i64]) -> String {
 impl Program {
     /// The program of a seed: so many ops at most.
     pub fn new(seed: u64, ops: usize) -> Self {
+        Self::of(seed, ops, false)
+    }
+
+    /// The program of a seed, with more kinds of ops: loops and branches around others, grouped and
+    /// dilated convolutions, other shapes of the same elements, and axes of no element.
+    pub fn rich(seed: u64, ops: usize) -> Self {
+        Self::of(seed, ops, true)
+    }
+
+    fn of(seed: u64, ops: usize, rich: bool) -> Self {
         let mut random = Random::new(seed);
         let mut program = Self {
             nodes: Vec::new(),
             results: Vec::new(),
+            rich,
         };
-        let dims = [1, 2, 3, 5, 8, 17];
+        let mut dims = vec![1, 2, 3, 5, 8, 17];
+        if rich && below(&mut random, 6) == 0 {
+            dims.extend([0, 0]);
+        }
         let mut d = |low: usize| *pick(&mut random, &dims[low..]);
         let shape = match seed % 3 {
             0 => vec![1, d(0), d(2), d(2)],
@@ -91,6 +107,9 @@ impl Program {
         let x = *pick(random, &[near, near, any]);
         let shape = self.nodes[x].shape.clone();
         let rank = shape.len();
+        if self.rich && below(random, 3) == 0 {
+            return self.more(random, x, shape);
+        }
         match below(random, 20) {
             0..=4 => {
                 let names = ["relu", "tanh", "sigmoid", "abs", "neg"];
@@ -119,7 +138,9 @@ impl Program {
                 self.op("graph.reshape $0 : #0 to #r", &[x], whole);
             }
             _ => match shape[..] {
-                [n, c, h, w] if h * w <= 600 => self.windows(random, x, [n, c, h, w]),
+                [n, c, h, w] if (1..=600).contains(&(h * w)) => {
+                    self.windows(random, x, [n, c, h, w])
+                }
                 [m, k] => {
                     let n = *pick(random, &[1, 3, 16, 18]);
                     let w = self.argument(vec![k, n]);
@@ -128,6 +149,109 @@ impl Program {
                 }
                 _ => self.op("graph.tanh $0 : #r", &[x], shape),
             },
+        }
+    }
+
+    /// Adds an op of those that only rich programs have.
+    fn more(&mut self, random: &mut Random, x: usize, shape: Vec<i64>) {
+        match (below(random, 5), &shape[..]) {
+            (0 | 1, _) => self.repeated(random, x, shape),
+            (2, [_, ..]) => self.split(random, x, shape),
+            (3, [_, _, ..]) => self.transpose(random, x, &shape),
+            (_, &[n, c, h, w]) if (1..=600).contains(&(h * w)) && c > 0 => {
+                self.grouped(random, x, [n, c, h, w]);
+            }
+            (_, &[m, k]) => {
+                // What is read transposed, and as a batch.
+                let w = self.argument(vec![3, k, 8]);
+                let text = "graph.matmul $0, $1 : (#0, #1) -> #r";
+                self.op(text, &[x, w], vec![3, m, 8]);
+            }
+            _ => self.op("graph.gelu $0 : #r", &[x], shape),
+        }
+    }
+
+    /// An axis as two, or two as one.
+    fn split(&mut self, random: &mut Random, x: usize, mut shape: Vec<i64>) {
+        let at = below(random, shape.len());
+        let n = shape[at];
+        if at + 1 < shape.len() && below(random, 2) == 0 {
+            shape[at] = n * shape.remove(at + 1);
+        } else {
+            let by = [2, 3, n.max(1)].into_iter().find(|by| n % by == 0);
+            let by = by.unwrap_or(1);
+            shape[at] = n / by;
+            shape.insert(at + 1, by);
+        }
+        self.op("graph.reshape $0 : #0 to #r", &[x], shape);
+    }
+
+    /// Ops in a loop, some of them in a branch, that keep the shape.
+    fn repeated(&mut self, random: &mut Random, x: usize, shape: Vec<i64>) {
+        let (step, weights) = match shape[..] {
+            [_, k] => ("graph.matmul %h, $1 : (#0, #1) -> #r", Some(vec![k, k])),
+            [_, c, h, w] if c > 0 && (1..=400).contains(&(h * w)) => (
+                "graph.conv2d %h, $1 {pads = array<i64: 1, 1, 1, 1>} : (#0, #1) -> #r",
+                Some(vec![c, c, 3, 3]),
+            ),
+            _ => ("graph.mul %h, $0 : (#0, #0) -> #r", None),
+        };
+        let operands: Vec<usize> = [x]
+            .into_iter()
+            .chain(weights.map(|shape| self.argument(shape)))
+            .collect();
+        let trips = 1 + below(random, 3);
+        let tail = *pick(random, &["tanh", "relu", "neg"]);
+        let step = step.replace("%h", "%h@");
+        let work = match below(random, 3) {
+            0 => format!("    %b@ = {step}\n    %y@ = graph.{tail} %b@ : #r\n"),
+            1 => format!(
+                "    %n@ = arith.constant 1 : index\n    \
+                 %c@ = arith.cmpi slt, %i@, %n@ : index\n    \
+                 %y@ = loop.if %c@ -> (#r) {{\n      \
+                 %b@ = {step}\n      loop.yield %b@ : #r\n    }} else {{\n      \
+                 %d@ = graph.{tail} %h@ : #r\n      loop.yield %d@ : #r\n    }}\n"
+            ),
+            _ => format!(
+                "    %e@ = loop.for %j@ = 0 to 2 iter_args(%g@ = %h@) -> (#r) {{\n      \
+                 %d@ = graph.{tail} %g@ : #r\n      loop.yield %d@ : #r\n    }}\n    \
+                 %b@ = {step}\n    \
+                 %y@ = graph.add %b@, %e@ : (#r, #r) -> #r\n"
+            ),
+        };
+        let text = format!(
+            "loop.for %i@ = 0 to {trips} iter_args(%h@ = $0) -> (#r) {{\n{work}    \
+             loop.yield %y@ : #r\n  }}"
+        );
+        self.op(text, &operands, shape);
+    }
+
+    /// A grouped, depthwise or dilated convolution, mostly with an elementwise op behind it.
+    fn grouped(&mut self, random: &mut Random, x: usize, [n, c, h, w]: [i64; 4]) {
+        let groups = *pick(random, &[1, c, if c % 2 == 0 { 2 } else { c }]);
+        let each = *pick(random, &[1, 2, 8]);
+        let kernel = *pick(random, &[1, 3.min(h.min(w)).max(1)]);
+        let dilation = if h.min(w) > 2 * (kernel - 1) {
+            1 + below(random, 2) as i64
+        } else {
+            1
+        };
+        let out = |size: i64| size - dilation * (kernel - 1);
+        if out(h) < 1 || out(w) < 1 {
+            return self.op("graph.abs $0 : #r", &[x], vec![n, c, h, w]);
+        }
+        let weights = self.argument(vec![groups * each, c / groups, kernel, kernel]);
+        let dilations = ints(&[dilation, dilation]);
+        let text = format!(
+            "graph.conv2d $0, $1 {{groups = {groups} : i64, \
+             dilations = array<i64: {dilations}>}} : (#0, #1) -> #r"
+        );
+        let shape = vec![n, groups * each, out(h), out(w)];
+        self.op(text, &[x, weights], shape.clone());
+        let conv = self.nodes.len() - 1;
+        if below(random, 4) != 0 {
+            let name = *pick(random, &["relu", "tanh", "neg"]);
+            self.op(format!("graph.{name} $0 : #r"), &[conv], shape);
         }
     }
 
@@ -229,9 +353,9 @@ impl Program {
         }
         let mut starts = vec![0; shape.len()];
         let (mut steps, mut sizes) = (vec![1; shape.len()], shape.to_vec());
-        starts[at] = below(random, shape[at] as usize) as i64;
+        starts[at] = below(random, shape[at].max(1) as usize) as i64;
         steps[at] = 1 + below(random, 2) as i64;
-        sizes[at] = (shape[at] - starts[at] + steps[at] - 1) / steps[at];
+        sizes[at] = (shape[at] - starts[at] + steps[at] - 1).max(0) / steps[at];
         let lists = format!("[{}] [{}] [{}]", ints(&starts), ints(&sizes), ints(&steps));
         self.op(format!("graph.slice $0 {lists} : (#0) -> #r"), &[x], sizes);
     }
@@ -291,6 +415,7 @@ impl Program {
                 continue;
             };
             let mut text = op.text.replace("#r", &ty(&node.shape));
+            text = text.replace('@', &at.to_string());
             for (i, operand) in op.operands.iter().enumerate() {
                 text = text.replace(&format!("${i}"), &format!("%v{operand}"));
                 text = text.replace(&format!("#{i}"), &ty(&self.nodes[*operand].shape));

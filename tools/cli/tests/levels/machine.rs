@@ -1,0 +1,78 @@
+//! Small machines with a matrix unit of any size, 1 in every position among them.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use tir_data::Random;
+
+/// Writes the machine of a seed to a file.
+pub fn write(seed: u64) -> PathBuf {
+    let mut random = Random::new(seed ^ 0x6d61_6368);
+    let mut pick = |all: &[i64]| all[(random.next_u64() % all.len() as u64) as usize];
+    let [m, n, k] = [0; 3].map(|_| pick(&[1, 1, 2, 4, 16]));
+    // Dimensions of one element may be left out of an operand, and the second may be transposed.
+    let short = pick(&[0, 1]) == 1;
+    let turned = pick(&[0, 1]) == 1;
+    let (bytes, granule) = (pick(&[8192, 65536]), pick(&[4, 32]));
+    let relu = pick(&[0, 1]) == 1;
+    let (dims, scalar) = (pick(&[3, 4]), pick(&[1, 2]));
+    let operand = |dims: &[(char, i64)]| {
+        let kept: Vec<_> = dims.iter().filter(|(_, n)| !short || *n != 1).collect();
+        let shape: String = kept.iter().map(|(_, n)| format!("{n}x")).collect();
+        let names: Vec<String> = kept.iter().map(|(d, _)| d.to_string()).collect();
+        (format!("tensor<{shape}f32>"), names.join(", "))
+    };
+    let (m, n, k) = (('m', m), ('n', n), ('k', k));
+    // The output names each parallel iterator once.
+    let (c, out) = (format!("tensor<{}x{}xf32>", m.1, n.1), "m, n");
+    let (a, left) = operand(&[m, k]);
+    let (b, right) = operand(&if turned { [n, k] } else { [k, n] });
+    let body = |text: &mut String, name: &str, ins: &str, work: &str| {
+        let _ = write!(
+            text,
+            "  accel.intrinsic @{name} on @gemm (%c: {c}{ins}) in @spm cycles \"2\" {{\n    %r = tensor.generic {work} -> {c}\n    accel.yield %r : {c}\n  }}\n"
+        );
+    };
+    let mut text = format!(
+        "accel.machine @random attributes {{clock_mhz = 100, scalar_cycles = {scalar}}} {{\n  \
+         accel.space @dram {{bytes = 16777216, align = 4, bytes_per_cycle = 4, latency = 8}}\n  \
+         accel.space @spm {{bytes = {bytes}, align = 4, bytes_per_cycle = 16, latency = 1}}\n  \
+         accel.dma @in {{from = @dram, to = @spm, bytes_per_cycle = 4, latency = 16, dims = {dims}, queue = 4, granule = {granule}, pad = true}}\n  \
+         accel.dma @out {{from = @spm, to = @dram, bytes_per_cycle = 4, latency = 16, dims = {dims}, queue = 4, granule = {granule}}}\n  \
+         accel.unit @gemm {{queue = 4}}\n"
+    );
+    let parallel = "iterator_types = [\"parallel\", \"parallel\"]";
+    let zero = format!(
+        "{{indexing_maps = [affine_map<(m, n) -> ({out})>], {parallel}}} ins() outs(%c : {c}) {{\n      \
+         %v = arith.constant 0.0 : f32\n      tensor.yield %v : f32\n    }}"
+    );
+    body(&mut text, "clear", "", &zero);
+    let maps = [left.as_str(), right.as_str(), out]
+        .map(|dims| format!("affine_map<(m, n, k) -> ({dims})>"));
+    let product = format!(
+        "{{indexing_maps = [{}], iterator_types = [\"parallel\", \"parallel\", \"reduction\"], sizes = array<i64: {}, {}, {}>}} ins(%a, %b : {a}, {b}) outs(%c : {c}) combine add {{\n    \
+         ^bb0(%s: f32, %t: f32):\n      %p = arith.mulf %s, %t : f32\n      tensor.yield %p : f32\n    }}",
+        maps.join(", "),
+        m.1,
+        n.1,
+        k.1
+    );
+    body(
+        &mut text,
+        "product",
+        &format!(", %a: {a}, %b: {b}"),
+        &product,
+    );
+    if relu {
+        let map = format!("affine_map<(m, n) -> ({out})>");
+        let work = format!(
+            "{{indexing_maps = [{map}, {map}], {parallel}}} ins(%x : {c}) outs(%c : {c}) {{\n    \
+             ^bb0(%s: f32):\n      %zero = arith.constant 0.0 : f32\n      %y = arith.maximumf %s, %zero : f32\n      tensor.yield %y : f32\n    }}"
+        );
+        body(&mut text, "relu", &format!(", %x: {c}"), &work);
+    }
+    text += "}\n";
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("machine-{seed}.tir"));
+    std::fs::write(&path, text).expect("a file");
+    path
+}

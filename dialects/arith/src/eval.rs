@@ -1,57 +1,94 @@
-//! How the ops of arith run: each is one scalar instruction.
+//! How the ops of arith run and fold: each is one scalar operation.
 
-use tir::interp::{CastOp, FloatCmp, FloatFn, FloatOp, IntCmp, IntOp, Kind, ScalarOp};
-use tir::{Compiler, Failure, LowerToEval, OpRef, Type, Value};
+use tir::interp::{
+    CastOp, FloatCmp, FloatFn, FloatOp, IntCmp, IntOp, Kind, ScalarOp, fold_by_scalar,
+};
+use tir::{Compiler, Failure, Folds, Ir, LowerToEval, OpRef, Type, Value};
 
 use crate::attrs::{CmpFPredicate as F, CmpIPredicate as I};
 use crate::ops::{cast::*, float::*, int::*};
 
+/// An op that is one scalar operation on its operands in their order.
+pub trait ScalarLike {
+    /// Which one it is, for the types that it is used with.
+    fn scalar(&self, ir: &Ir) -> Result<ScalarOp, Failure>;
+}
+
+/// What it gives for constant operands.
+pub(crate) fn fold(this: &impl ScalarLike, op: OpRef<'_>) -> Option<Folds> {
+    fold_by_scalar(op, this.scalar(op.ir).ok()?)
+}
+
 /// The kind of the elements of a type.
 fn kind(ty: Type) -> Result<Kind, Failure> {
     let elem = ty.elem();
-    Kind::of(elem).ok_or_else(|| format!("{elem} is too wide to run").into())
+    Kind::wide(elem).ok_or_else(|| format!("{elem} is too wide to run").into())
 }
 fn result(op: OpRef<'_>) -> Value {
     op.ir.result(op.id, 0)
 }
 
-macro_rules! binary {
-    ($group:ident $ops:ident: $($op:ident $how:ident),* $(,)?) => {$(
+macro_rules! scalar {
+    (|$this:ident, $ir:ident| $($op:ident: $how:expr;)*) => {$(
+        impl ScalarLike for $op {
+            fn scalar(&self, $ir: &Ir) -> Result<ScalarOp, Failure> {
+                let $this = self;
+                Ok($how)
+            }
+        }
         impl LowerToEval for $op {
             fn lower<'m>(&self, op: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {
-                let kind = kind(op.ir.ty(self.lhs))?;
-                cx.scalar(ScalarOp::$group($ops::$how, kind), result(op), &[self.lhs, self.rhs])
+                let operands: Vec<Value> = op.ir.operands(op.id).collect();
+                cx.scalar(self.scalar(op.ir)?, result(op), &operands)
             }
         }
     )*};
 }
+macro_rules! binary {
+    ($group:ident $ops:ident: $($op:ident $how:ident),* $(,)?) => {
+        scalar! { |this, ir| $($op: ScalarOp::$group($ops::$how, kind(ir.ty(this.lhs))?);)* }
+    };
+}
 binary! { Int IntOp: AddI Add, SubI Sub, MulI Mul, DivSI DivS, DivUI DivU, CeilDivSI CeilDivS,
-FloorDivSI FloorDivS, RemSI RemS, RemUI RemU, AndI And, OrI Or, XOrI Xor, ShLI Shl, ShRSI ShrS,
-ShRUI ShrU, MaxSI MaxS, MaxUI MaxU, MinSI MinS, MinUI MinU }
+CeilDivUI CeilDivU, FloorDivSI FloorDivS, RemSI RemS, RemUI RemU, AndI And, OrI Or, XOrI Xor,
+ShLI Shl, ShRSI ShrS, ShRUI ShrU, MaxSI MaxS, MaxUI MaxU, MinSI MinS, MinUI MinU }
 binary! { Float FloatOp: AddF Add, SubF Sub, MulF Mul, DivF Div, RemF Rem, MaximumF Maximum,
 MinimumF Minimum, MaxNumF MaxNum, MinNumF MinNum }
 
 macro_rules! cast {
-    ($($op:ident $how:ident),* $(,)?) => {$(
-        impl LowerToEval for $op {
-            fn lower<'m>(&self, op: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {
-                let (from, to) = (kind(op.ir.ty(self.input))?, kind(self.output.0)?);
-                cx.scalar(ScalarOp::Cast(CastOp::$how, from, to), result(op), &[self.input])
-            }
-        }
-    )*};
+    ($($op:ident $how:ident),* $(,)?) => {
+        scalar! { |this, ir| $(
+            $op: ScalarOp::Cast(CastOp::$how, kind(ir.ty(this.input))?, kind(this.output.0)?);
+        )* }
+    };
 }
 cast! { IndexCast IntS, IndexCastUI IntU, ExtSI IntS, ExtUI IntU, TruncI IntS, ExtF Float,
 TruncF Float, SIToFP SiToFp, UIToFP UiToFp, FPToSI FpToSi, FPToUI FpToUi, Bitcast Bits }
+scalar! { |this, ir|
+    NegF: ScalarOp::FloatFn(FloatFn::Neg, kind(ir.ty(this.operand))?);
+    CmpI: ScalarOp::CmpInt(int_order(this.predicate), kind(ir.ty(this.lhs))?);
+    CmpF: ScalarOp::CmpFloat(float_order(this.predicate), kind(ir.ty(this.lhs))?);
+}
 
-impl LowerToEval for NegF {
+impl AddUIExtended {
+    /// What computes each result.
+    pub(crate) fn scalars(&self, ir: &Ir) -> Result<[ScalarOp; 2], Failure> {
+        let kind = kind(ir.ty(self.lhs))?;
+        Ok([IntOp::Add, IntOp::CarryU].map(|how| ScalarOp::Int(how, kind)))
+    }
+}
+impl LowerToEval for AddUIExtended {
     fn lower<'m>(&self, op: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {
-        let kind = kind(op.ir.ty(self.operand))?;
-        cx.scalar(
-            ScalarOp::FloatFn(FloatFn::Neg, kind),
-            result(op),
-            &[self.operand],
-        )
+        for (result, how) in op.ir.results(op.id).zip(self.scalars(op.ir)?) {
+            cx.scalar(how, result, &[self.lhs, self.rhs])?;
+        }
+        Ok(())
+    }
+}
+
+impl ScalarLike for Select {
+    fn scalar(&self, ir: &Ir) -> Result<ScalarOp, Failure> {
+        Ok(ScalarOp::Select(kind(ir.ty(self.true_value))?))
     }
 }
 impl LowerToEval for Select {
@@ -64,53 +101,38 @@ impl LowerToEval for Select {
         )
     }
 }
-impl LowerToEval for CmpI {
-    fn lower<'m>(&self, op: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {
-        let how = match self.predicate {
-            I::Eq => IntCmp::Eq,
-            I::Ne => IntCmp::Ne,
-            I::Slt => IntCmp::Slt,
-            I::Sle => IntCmp::Sle,
-            I::Sgt => IntCmp::Sgt,
-            I::Sge => IntCmp::Sge,
-            I::Ult => IntCmp::Ult,
-            I::Ule => IntCmp::Ule,
-            I::Ugt => IntCmp::Ugt,
-            I::Uge => IntCmp::Uge,
-        };
-        let kind = kind(op.ir.ty(self.lhs))?;
-        cx.scalar(
-            ScalarOp::CmpInt(how, kind),
-            result(op),
-            &[self.lhs, self.rhs],
-        )
+
+fn int_order(predicate: I) -> IntCmp {
+    match predicate {
+        I::Eq => IntCmp::Eq,
+        I::Ne => IntCmp::Ne,
+        I::Slt => IntCmp::Slt,
+        I::Sle => IntCmp::Sle,
+        I::Sgt => IntCmp::Sgt,
+        I::Sge => IntCmp::Sge,
+        I::Ult => IntCmp::Ult,
+        I::Ule => IntCmp::Ule,
+        I::Ugt => IntCmp::Ugt,
+        I::Uge => IntCmp::Uge,
     }
 }
-impl LowerToEval for CmpF {
-    fn lower<'m>(&self, op: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {
-        let how = match self.predicate {
-            F::False => FloatCmp::False,
-            F::Oeq => FloatCmp::Oeq,
-            F::Ogt => FloatCmp::Ogt,
-            F::Oge => FloatCmp::Oge,
-            F::Olt => FloatCmp::Olt,
-            F::Ole => FloatCmp::Ole,
-            F::One => FloatCmp::One,
-            F::Ord => FloatCmp::Ord,
-            F::Ueq => FloatCmp::Ueq,
-            F::Ugt => FloatCmp::Ugt,
-            F::Uge => FloatCmp::Uge,
-            F::Ult => FloatCmp::Ult,
-            F::Ule => FloatCmp::Ule,
-            F::Une => FloatCmp::Une,
-            F::Uno => FloatCmp::Uno,
-            F::True => FloatCmp::True,
-        };
-        let kind = kind(op.ir.ty(self.lhs))?;
-        cx.scalar(
-            ScalarOp::CmpFloat(how, kind),
-            result(op),
-            &[self.lhs, self.rhs],
-        )
+fn float_order(predicate: F) -> FloatCmp {
+    match predicate {
+        F::False => FloatCmp::False,
+        F::Oeq => FloatCmp::Oeq,
+        F::Ogt => FloatCmp::Ogt,
+        F::Oge => FloatCmp::Oge,
+        F::Olt => FloatCmp::Olt,
+        F::Ole => FloatCmp::Ole,
+        F::One => FloatCmp::One,
+        F::Ord => FloatCmp::Ord,
+        F::Ueq => FloatCmp::Ueq,
+        F::Ugt => FloatCmp::Ugt,
+        F::Uge => FloatCmp::Uge,
+        F::Ult => FloatCmp::Ult,
+        F::Ule => FloatCmp::Ule,
+        F::Une => FloatCmp::Une,
+        F::Uno => FloatCmp::Uno,
+        F::True => FloatCmp::True,
     }
 }

@@ -8,7 +8,7 @@ mod fold_result;
 mod ops;
 
 pub use attrs::{CmpFPredicate, CmpIPredicate, FastMath, Overflow};
-pub use fold::Int;
+pub use eval::ScalarLike;
 pub use fold_result::{OpFoldResult, dispatch_values, mixed_values};
 pub use ops::cast::*;
 pub use ops::constant::{Constant, constant_float, constant_index, constant_int, materialize};
@@ -20,7 +20,7 @@ tir::dialect! {
     arith {
         ops: [
             Constant,
-            AddI, SubI, MulI, DivSI, DivUI, CeilDivSI, FloorDivSI, RemSI, RemUI, AndI, OrI, XOrI,
+            AddI, AddUIExtended, SubI, MulI, DivSI, DivUI, CeilDivSI, CeilDivUI, FloorDivSI, RemSI, RemUI, AndI, OrI, XOrI,
             ShLI, ShRSI, ShRUI, MaxSI, MaxUI, MinSI, MinUI, CmpI, Select,
             AddF, SubF, MulF, DivF, RemF, MaximumF, MinimumF, MaxNumF, MinNumF, NegF, CmpF,
             IndexCast, IndexCastUI, ExtSI, ExtUI, TruncI, ExtF, TruncF, SIToFP, UIToFP, FPToSI,

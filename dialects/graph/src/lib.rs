@@ -13,7 +13,7 @@ pub mod rules;
 pub mod shape;
 
 pub use layout::Layout;
-pub use number::Number;
+pub use number::{Number, accumulator};
 pub use ops::conv::{Conv2d, Gemm, MatMul};
 pub use ops::elementwise::{
     Abs, Add, And, Ceil, Clip, Cos, Div, Equal, Erf, Exp, Floor, Gelu, Greater, GreaterEqual,

@@ -1,4 +1,4 @@
-//! Numbers that ops have as attributes.
+//! Numbers that ops have as attributes, and the type that sums are accumulated in.
 
 use tir::{Attr, AttrValue, FloatType, Type};
 
@@ -15,5 +15,19 @@ impl AttrValue for Number {
     fn from_attr(attr: Attr) -> Option<Self> {
         let whole = || attr.as_int().map(|n| n as f64);
         attr.as_float().or_else(whole).map(Number)
+    }
+}
+
+/// The type in which operators that sum elements of this type do so: `f32` for floats of 16 bits,
+/// the type itself for all others.
+///
+/// It holds for every operator with a sum in it (products of matrices, convolutions, reductions,
+/// means, pools, normalizations, linear resizing), for the whole of it and at every level: the
+/// operands are extended, all arithmetic is done in this type, and the result is rounded once, at
+/// the end. Elementwise operators have no sums: each of their steps rounds to the element type.
+pub fn accumulator(elem: Type) -> Type {
+    match elem.get::<FloatType>() {
+        Some(FloatType::F16 | FloatType::BF16) => Type::f32(),
+        _ => elem,
     }
 }

@@ -1,31 +1,48 @@
-//! How the ops of math run: each is one scalar instruction.
+//! How the ops of math run and fold: each is one scalar operation.
 
-use tir::interp::{FloatFn, FloatOp, Kind, ScalarOp};
-use tir::{Compiler, Failure, LowerToEval, OpRef, Value};
+use tir::interp::{FloatFn, FloatOp, IntFn, Kind, ScalarOp, fold_by_scalar};
+use tir::{Compiler, Failure, Folds, Ir, LowerToEval, OpRef, Value};
+use tir_arith::ScalarLike;
 
 use crate::ops::*;
 
-fn kind(op: OpRef<'_>, value: Value) -> Result<Kind, Failure> {
-    let elem = op.ir.ty(value).elem();
-    Kind::of(elem).ok_or_else(|| format!("{elem} cannot run").into())
+/// What an op gives for constant operands.
+pub(crate) fn fold(this: &impl ScalarLike, op: OpRef<'_>) -> Option<Folds> {
+    fold_by_scalar(op, this.scalar(op.ir).ok()?)
 }
 
-macro_rules! unary {
-    ($($op:ident $how:ident),* $(,)?) => {$(
+fn kind(ir: &Ir, value: Value) -> Result<Kind, Failure> {
+    let elem = ir.ty(value).elem();
+    Kind::wide(elem).ok_or_else(|| format!("{elem} cannot run").into())
+}
+
+macro_rules! scalar {
+    (|$this:ident, $ir:ident| $($op:ident: $how:expr;)*) => {$(
+        impl ScalarLike for $op {
+            fn scalar(&self, $ir: &Ir) -> Result<ScalarOp, Failure> {
+                let $this = self;
+                Ok($how)
+            }
+        }
         impl LowerToEval for $op {
             fn lower<'m>(&self, op: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {
-                let how = ScalarOp::FloatFn(FloatFn::$how, kind(op, self.operand)?);
-                cx.scalar(how, op.ir.result(op.id, 0), &[self.operand])
+                let operands: Vec<Value> = op.ir.operands(op.id).collect();
+                cx.scalar(self.scalar(op.ir)?, op.ir.result(op.id, 0), &operands)
             }
         }
     )*};
 }
-unary! { Exp Exp, Exp2 Exp2, Log Log, Sqrt Sqrt, Rsqrt Rsqrt, Tanh Tanh, Erf Erf, Sin Sin, Cos Cos,
-AbsF Abs, Floor Floor, Ceil Ceil, RoundEven RoundEven }
-
-impl LowerToEval for PowF {
-    fn lower<'m>(&self, op: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {
-        let how = ScalarOp::Float(FloatOp::Pow, kind(op, self.lhs)?);
-        cx.scalar(how, op.ir.result(op.id, 0), &[self.lhs, self.rhs])
-    }
+macro_rules! unary {
+    ($($op:ident $how:ident),* $(,)?) => {
+        scalar! { |this, ir|
+            $($op: ScalarOp::FloatFn(FloatFn::$how, kind(ir, this.operand)?);)*
+        }
+    };
+}
+unary! { Exp Exp, Exp2 Exp2, Log Log, Log1p Log1p, Sqrt Sqrt, Rsqrt Rsqrt, Tanh Tanh, Erf Erf,
+Sin Sin, Cos Cos, AbsF Abs, Floor Floor, Ceil Ceil, RoundEven RoundEven }
+scalar! { |this, ir|
+    AbsI: ScalarOp::IntFn(IntFn::Abs, kind(ir, this.operand)?);
+    PowF: ScalarOp::Float(FloatOp::Pow, kind(ir, this.lhs)?);
+    Fma: ScalarOp::Fma(kind(ir, this.a)?);
 }

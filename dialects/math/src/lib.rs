@@ -1,4 +1,4 @@
-//! The dialect math: elementary functions of floats, as MLIR defines it.
+//! The dialect math: elementary functions of floats and integers, as MLIR defines it.
 #![forbid(unsafe_code)]
 
 mod eval;
@@ -7,9 +7,12 @@ mod ops;
 pub use ops::*;
 
 tir::dialect! {
-    /// Elementary functions of floats.
+    /// Elementary functions of floats and integers.
     math {
-        ops: [Exp, Exp2, Log, Sqrt, Rsqrt, Tanh, Erf, Sin, Cos, AbsF, Floor, Ceil, RoundEven, PowF],
+        ops: [
+            Exp, Exp2, Log, Log1p, Sqrt, Rsqrt, Tanh, Erf, Sin, Cos, AbsF, AbsI, Floor, Ceil, RoundEven,
+            PowF, Fma,
+        ],
         constant: tir_arith::materialize,
     }
 }

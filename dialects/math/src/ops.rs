@@ -1,23 +1,13 @@
 //! The ops of math.
 
-use tir::constraints::FLOAT_LIKE;
-use tir::{Attr, FloatType, Fold, Folds, Op, OpRef, Value, float_bits, float_value};
+use tir::constraints::{FLOAT_LIKE, INT_LIKE};
+use tir::{Fold, Folds, Op, OpRef, Value};
 use tir_arith::FastMath;
 
-fn rounded(op: OpRef<'_>, x: Value, value: f64) -> Option<Folds> {
-    let ty = op.ir.ty(x);
-    let format = *ty.get::<FloatType>()?;
-    Some(Attr::float(float_value(float_bits(value, format), format), ty).into())
-}
-
-/// The error function, to about one unit in the last place of a double (W. J. Cody, "Rational
-/// Chebyshev approximations for the error function", 1969, by way of `libm`).
-pub fn erf(x: f64) -> f64 {
-    libm::erf(x)
-}
+use crate::eval::fold;
 
 macro_rules! unary {
-    ($($(#[$doc:meta])* $name:ident $text:literal $compute:expr;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident $text:literal;)*) => {$(
         $(#[$doc])*
         #[derive(Op)]
         #[op($text, Pure, SameType, Elementwise, results(result), fold, lower_to_eval)]
@@ -31,8 +21,7 @@ macro_rules! unary {
         }
         impl Fold for $name {
             fn fold(&self, op: OpRef<'_>) -> Option<Folds> {
-                let value = op.ir.constant(self.operand)?.as_float()?;
-                rounded(op, self.operand, Self::compute(value))
+                fold(self, op)
             }
         }
         impl $name {
@@ -40,42 +29,62 @@ macro_rules! unary {
             pub fn new(operand: Value) -> Self {
                 Self { operand, fastmath: None }
             }
-            /// The function, computed in f64.
-            pub fn compute(x: f64) -> f64 {
-                let compute: fn(f64) -> f64 = $compute;
-                compute(x)
-            }
         }
     )*};
 }
 
 unary! {
     /// e to the power of the operand.
-    Exp "math.exp" libm::exp;
+    Exp "math.exp";
     /// 2 to the power of the operand.
-    Exp2 "math.exp2" libm::exp2;
+    Exp2 "math.exp2";
     /// Natural logarithm.
-    Log "math.log" libm::log;
+    Log "math.log";
+    /// Natural logarithm of one more than the operand, exact near 0.
+    Log1p "math.log1p";
     /// Square root.
-    Sqrt "math.sqrt" f64::sqrt;
+    Sqrt "math.sqrt";
     /// Reciprocal of the square root.
-    Rsqrt "math.rsqrt" |x| 1.0 / x.sqrt();
+    Rsqrt "math.rsqrt";
     /// Hyperbolic tangent.
-    Tanh "math.tanh" libm::tanh;
+    Tanh "math.tanh";
     /// Error function.
-    Erf "math.erf" erf;
+    Erf "math.erf";
     /// Sine of radians.
-    Sin "math.sin" libm::sin;
+    Sin "math.sin";
     /// Cosine of radians.
-    Cos "math.cos" libm::cos;
+    Cos "math.cos";
     /// Absolute value.
-    AbsF "math.absf" f64::abs;
+    AbsF "math.absf";
     /// Largest whole number not above.
-    Floor "math.floor" f64::floor;
+    Floor "math.floor";
     /// Smallest whole number not below.
-    Ceil "math.ceil" f64::ceil;
+    Ceil "math.ceil";
     /// Nearest whole number, ties to even.
-    RoundEven "math.roundeven" f64::round_ties_even;
+    RoundEven "math.roundeven";
+}
+
+/// Absolute value of a signed integer; of the least one itself.
+#[derive(Op)]
+#[op(
+    "math.absi",
+    Pure,
+    SameType,
+    Elementwise,
+    results(result),
+    fold,
+    lower_to_eval
+)]
+#[asm("$operand attr-dict `:` type($result)")]
+pub struct AbsI {
+    /// What it is applied to.
+    #[is(INT_LIKE)]
+    pub operand: Value,
+}
+impl Fold for AbsI {
+    fn fold(&self, op: OpRef<'_>) -> Option<Folds> {
+        fold(self, op)
+    }
 }
 
 /// The left operand to the power of the right one.
@@ -102,8 +111,37 @@ pub struct PowF {
 }
 impl Fold for PowF {
     fn fold(&self, op: OpRef<'_>) -> Option<Folds> {
-        let base = op.ir.constant(self.lhs)?.as_float()?;
-        let exponent = op.ir.constant(self.rhs)?.as_float()?;
-        rounded(op, self.lhs, libm::pow(base, exponent))
+        fold(self, op)
+    }
+}
+
+/// `a · b + c`, rounded once.
+#[derive(Op)]
+#[op(
+    "math.fma",
+    Pure,
+    SameType,
+    Elementwise,
+    results(result),
+    fold,
+    lower_to_eval
+)]
+#[asm("$a `,` $b `,` $c attr-dict `:` type($result)")]
+pub struct Fma {
+    /// First factor.
+    #[is(FLOAT_LIKE)]
+    pub a: Value,
+    /// Second factor.
+    #[is(FLOAT_LIKE)]
+    pub b: Value,
+    /// Addend.
+    #[is(FLOAT_LIKE)]
+    pub c: Value,
+    /// What may be assumed.
+    pub fastmath: Option<FastMath>,
+}
+impl Fold for Fma {
+    fn fold(&self, op: OpRef<'_>) -> Option<Folds> {
+        fold(self, op)
     }
 }

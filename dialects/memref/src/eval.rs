@@ -295,6 +295,51 @@ impl LowerToEval for crate::View {
     }
 }
 
+impl LowerToEval for crate::Cast {
+    fn lower<'m>(&self, op: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {
+        let (out, ty) = (result(op)?, memref(self.dest.0)?);
+        let size = kind(ty)?.bytes() as i64;
+        let steps = ty.strides().map(|(steps, _)| steps);
+        cx.native(&[self.source], &[out], move |_, data| {
+            let view = data.first().ok_or("has no operand")?.as_view()?;
+            let agree = |(said, is): (&i64, i64)| *said == DYNAMIC || *said == is;
+            let shape = ty.shape.iter().zip(view.shape.iter().copied()).all(agree);
+            // Where there is at most one element, no step is taken.
+            let mut strides = steps.iter().flatten().zip(&view.strides).zip(&view.shape);
+            if !shape || !strides.all(|((said, is), n)| *n < 2 || agree((said, is / size))) {
+                let (sizes, bytes) = (&view.shape, &view.strides);
+                return Err(format!(
+                    "the buffer has sizes {sizes:?} and strides of {bytes:?} bytes"
+                )
+                .into());
+            }
+            Ok(vec![Data::View(view.clone())])
+        });
+        Ok(())
+    }
+}
+impl LowerToEval for crate::Dim {
+    fn lower<'m>(&self, op: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {
+        cx.native(&[self.source, self.index], &[result(op)?], |_, data| {
+            let [source, index] = data else {
+                return Err("has not two operands".into());
+            };
+            let (view, index) = (source.as_view()?, index.as_int()?);
+            let size = usize::try_from(index)
+                .ok()
+                .and_then(|at| view.shape.get(at));
+            let size = size.ok_or_else(|| {
+                format!(
+                    "asks for dimension {index} of a buffer of rank {}",
+                    view.shape.len()
+                )
+            })?;
+            Ok(vec![Data::index(*size)])
+        });
+        Ok(())
+    }
+}
+
 /// A view with the strides of another type's layout, whose elements are the same in order.
 fn reshape<'m>(cx: &mut Compiler<'m>, src: Value, op: OpRef<'m>) -> Result<(), Failure> {
     let out = result(op)?;

@@ -9,15 +9,16 @@ mod views;
 
 pub use access::{Copy, Load, Store, TransferRead, TransferWrite};
 pub use buffers::{Alloc, Dealloc, GetGlobal, Global};
-pub use views::{CollapseShape, ExpandShape, SubView, View, sub_view_type};
+pub use views::{Cast, CollapseShape, Dim, ExpandShape, SubView, View, sub_view_type};
 
 tir::dialect! {
     /// Buffers in named memory spaces, their elements and parts.
     memref {
         ops: [
             Alloc, Dealloc, Global, GetGlobal, Load, Store, Copy, TransferRead, TransferWrite,
-            SubView, View, CollapseShape, ExpandShape,
+            SubView, View, CollapseShape, ExpandShape, Cast, Dim,
         ],
+        constant: tir_arith::materialize,
     }
 }
 

@@ -1,7 +1,10 @@
 //! Views: parts of a buffer, and its bytes as another type.
 
 use tir::constraints::{INDEX, MEMREF};
-use tir::{Attr, DYNAMIC, Failure, Layout, MemRefType, Op, OpRef, Ret, Type, Value, Verify};
+use tir::{
+    Attr, DYNAMIC, Failure, Fold, Folds, Infer, Layout, MemRefType, Op, OpRef, Ret, Type, Value,
+    Verify,
+};
 use tir_tensor::{check_reshape, check_slice};
 
 /// A part of a buffer, given by offsets, sizes and strides; unit dimensions may be dropped.
@@ -142,6 +145,86 @@ impl Verify for SubView {
             }
             None => Err(format!("makes {} of {ty}", self.result.0).into()),
         }
+    }
+}
+
+/// The same buffer by a type that says more or less of its shape and strides.
+#[derive(Op)]
+#[op("memref.cast", Pure, MayStop, fold, verify, lower_to_eval)]
+#[asm("$source attr-dict `:` type($source) `to` type($dest)")]
+pub struct Cast {
+    /// The buffer.
+    #[is(MEMREF)]
+    pub source: Value,
+    /// Its type; what is not true of the buffer is an error at run time.
+    #[is(MEMREF)]
+    pub dest: Ret,
+}
+impl Verify for Cast {
+    fn verify(&self, op: OpRef<'_>) -> Result<(), Failure> {
+        let (from, to) = (op.ir.ty(self.source), self.dest.0);
+        let (Some(x), Some(y)) = (from.get::<MemRefType>(), to.get::<MemRefType>()) else {
+            return Err(format!("makes {to} of {from}").into());
+        };
+        let agree = |(a, b): (&i64, &i64)| *a == *b || *a == DYNAMIC || *b == DYNAMIC;
+        let shapes = x.shape.len() == y.shape.len() && x.shape.iter().zip(&y.shape).all(agree);
+        let layouts = match (x.strides(), y.strides()) {
+            (Some((steps, start)), Some((others, other))) => {
+                steps.iter().zip(&others).all(agree) && agree((&start, &other))
+            }
+            _ => x.layout == y.layout,
+        };
+        if x.elem != y.elem || x.space != y.space || !shapes || !layouts {
+            return Err(format!("makes {to} of {from}, which it cannot be").into());
+        }
+        Ok(())
+    }
+}
+impl Fold for Cast {
+    fn fold(&self, op: OpRef<'_>) -> Option<Folds> {
+        (op.ir.ty(self.source) == self.dest.0).then(|| self.source.into())
+    }
+}
+
+/// The size of a dimension of a buffer.
+#[derive(Op)]
+#[op(
+    "memref.dim",
+    Pure,
+    MayStop,
+    results(result),
+    infer,
+    fold,
+    verify,
+    lower_to_eval
+)]
+#[asm("$source `,` $index attr-dict `:` type($source)")]
+pub struct Dim {
+    /// The buffer.
+    #[is(MEMREF)]
+    pub source: Value,
+    /// Which dimension; one that there is not is an error at run time.
+    #[is(INDEX)]
+    pub index: Value,
+}
+impl Infer for Dim {
+    fn infer(&self, _: OpRef<'_>) -> Result<Vec<Type>, Failure> {
+        Ok(vec![Type::index()])
+    }
+}
+impl Verify for Dim {
+    fn verify(&self, op: OpRef<'_>) -> Result<(), Failure> {
+        match op.ir.ty(self.source).shape() {
+            Some([]) => Err("asks for a dimension of a buffer without any".into()),
+            _ => Ok(()),
+        }
+    }
+}
+impl Fold for Dim {
+    fn fold(&self, op: OpRef<'_>) -> Option<Folds> {
+        let at = usize::try_from(op.ir.constant_int(self.index)?).ok()?;
+        let size = *op.ir.ty(self.source).shape()?.get(at)?;
+        (size != DYNAMIC).then(|| Attr::index(size).into())
     }
 }
 

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use tir::data::Array;
 use tir::interp::{
-    Input, Kernel, KernelSpec, Kind, View, dtype_of, failure, gather, scatter, update,
+    Input, Kernel, KernelSpec, Kind, Scalar, View, dtype_of, failure, gather, scatter, update,
 };
 use tir::{
     Compiler, DYNAMIC, Data, Env, Evaluate, Failure, LowerToEval, MemRefType, OpRef, Type, Value,
@@ -12,8 +12,8 @@ use tir::{
 
 use crate::tiles;
 use crate::{
-    CollapseShape, Combine, Empty, ExpandShape, ExtractSlice, Generic, InsertSlice, TransferRead,
-    TransferWrite,
+    CollapseShape, Combine, Empty, ExpandShape, Extract, ExtractSlice, Generic, InsertSlice,
+    TransferRead, TransferWrite,
 };
 
 fn result(op: OpRef<'_>) -> Result<Value, Failure> {
@@ -50,6 +50,27 @@ pub fn filled(shape: &[i64], sizes: &[Data]) -> Result<Vec<i64>, Failure> {
     match shape.iter().find(|d| **d < 0) {
         Some(d) => Err(format!("has a dimension of {d}").into()),
         None => Ok(shape),
+    }
+}
+
+impl LowerToEval for Extract {
+    fn lower<'m>(&self, op: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {
+        let operands: Vec<Value> = op.ir.operands(op.id).collect();
+        let out = result(op)?;
+        let elem = op.ir.ty(out);
+        let kind = Kind::of(elem).ok_or_else(|| format!("{elem} cannot be held"))?;
+        cx.native(&operands, &[out], move |_, data| {
+            let (tensor, indices) = data.split_first().ok_or("has no operands")?;
+            let tensor = tensor.as_tensor()?;
+            let indices: Vec<i64> = indices.iter().map(Data::as_int).collect::<Result<_, _>>()?;
+            let at = View::of_array(tensor).at(&indices)?;
+            let bits = usize::try_from(at)
+                .ok()
+                .and_then(|at| kind.read(tensor.bytes().get(at..)?));
+            let bits = bits.ok_or("internal error: an element beyond the tensor")?;
+            Ok(vec![Data::Scalar(Scalar { kind, bits })])
+        });
+        Ok(())
     }
 }
 

@@ -10,8 +10,8 @@ mod transfer;
 
 pub use generic::{Combine, Generic, Yield};
 pub use slices::{
-    CollapseShape, Empty, ExpandShape, ExtractSlice, InsertSlice, check_reshape, check_slice,
-    reassociation,
+    CollapseShape, Empty, ExpandShape, Extract, ExtractSlice, InsertSlice, check_reshape,
+    check_slice, reassociation,
 };
 pub use transfer::{TransferRead, TransferWrite, check_access};
 
@@ -19,7 +19,7 @@ tir::dialect! {
     /// Index expressions: what each element of a tensor is, without an order.
     tensor {
         ops: [
-            Empty, Generic, Yield, ExtractSlice, InsertSlice, CollapseShape, ExpandShape,
+            Empty, Generic, Yield, Extract, ExtractSlice, InsertSlice, CollapseShape, ExpandShape,
             TransferRead, TransferWrite,
         ],
         constant: tir_arith::materialize,

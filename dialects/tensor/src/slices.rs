@@ -1,7 +1,11 @@
 //! Tensors without content, parts of tensors, and the same elements in another shape.
 
 use tir::constraints::{INDEX, TENSOR};
-use tir::{Attr, DYNAMIC, Failure, Fold, Folds, Hook, Op, OpRef, Ret, Type, Value, Verify};
+use tir::interp::element;
+use tir::{
+    Attr, DYNAMIC, DenseElements, Failure, Fold, Folds, Hook, Infer, Op, OpRef, Ret, Type, Value,
+    Verify,
+};
 
 /// A tensor whose elements are not defined; a place to write results to.
 #[derive(Op)]
@@ -28,6 +32,59 @@ impl Verify for Empty {
             return Err(text.into());
         }
         Ok(())
+    }
+}
+
+/// An element of a tensor.
+#[derive(Op)]
+#[op(
+    "tensor.extract",
+    Pure,
+    MayStop,
+    results(result),
+    infer,
+    verify,
+    fold,
+    lower_to_eval
+)]
+#[asm("$tensor `` `[` ($indices^)? `]` attr-dict `:` type($tensor)")]
+pub struct Extract {
+    /// The tensor.
+    #[is(TENSOR)]
+    pub tensor: Value,
+    /// The position; outside of the tensor it is an error at run time.
+    #[is(INDEX)]
+    pub indices: Vec<Value>,
+}
+impl Infer for Extract {
+    fn infer(&self, op: OpRef<'_>) -> Result<Vec<Type>, Failure> {
+        Ok(vec![op.ir.ty(self.tensor).elem()])
+    }
+}
+impl Verify for Extract {
+    fn verify(&self, op: OpRef<'_>) -> Result<(), Failure> {
+        let ty = op.ir.ty(self.tensor);
+        if ty.shape().map_or(0, <[i64]>::len) != self.indices.len() {
+            return Err(format!("has {} indices for a {ty}", self.indices.len()).into());
+        }
+        Ok(())
+    }
+}
+impl Fold for Extract {
+    fn fold(&self, op: OpRef<'_>) -> Option<Folds> {
+        let value = op.ir.constant(self.tensor)?;
+        let shape = value.type_of()?.shape()?;
+        let mut at = 0;
+        for (index, size) in self.indices.iter().zip(shape) {
+            // Of a splat every element is the same, wherever it lies.
+            let index = match op.ir.constant_int(*index) {
+                Some(index) if (0..*size).contains(&index) => index,
+                None if value.get::<DenseElements>()?.is_splat() => 0,
+                _ => return None,
+            };
+            at = at * size + index;
+        }
+        element(value, usize::try_from(at).ok()?).map(Folds::from)
     }
 }
 

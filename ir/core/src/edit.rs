@@ -53,7 +53,13 @@ impl Ir {
             return Err(Failure::from("is not known"));
         };
         if let Some(infer) = info.infer {
-            return infer(self, op);
+            // What an operand is expected to be says more than what cannot be made of it.
+            let explain = |error| {
+                crate::verify::operands(self, op, info)
+                    .err()
+                    .unwrap_or(error)
+            };
+            return infer(self, op).map_err(explain);
         }
         match self.operands(op).next() {
             Some(first) if info.has(Traits::SameType) => {

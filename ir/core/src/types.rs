@@ -214,10 +214,17 @@ pub enum Sign {
 /// `i32`, `si8`, `ui16`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct IntType {
-    /// Bits, 1 to 64 in programs that run (text takes up to 2^24 - 1).
+    /// Bits: 1 to 64 in tensors and buffers of programs that run, 1 to 128 in scalars and constants
+    /// (text takes up to 2^24 - 1).
     pub width: u32,
     /// How its bits are read.
     pub sign: Sign,
+}
+impl IntType {
+    /// Whether it is `uiN`.
+    pub fn is_unsigned(&self) -> bool {
+        self.sign == Sign::Unsigned
+    }
 }
 impl TypeData for IntType {
     const NAME: &'static str = "integer";

@@ -239,14 +239,7 @@ impl Verifier {
                 _ => {}
             }
         }
-        let groups = operand_groups(ir, op, info).ok_or_else(|| segments_error(ir, op))?;
-        for (field, values) in groups {
-            if let Some(c) = field.constraint {
-                for value in values {
-                    constraint(ir, "operand", &field.name, value, c)?;
-                }
-            }
-        }
+        operands(ir, op, info)?;
         if info.has(Traits::SameType) {
             let mut all = ir.operands(op).chain(ir.results(op)).map(|v| ir.ty(v));
             if let Some(first) = all.next()
@@ -272,6 +265,19 @@ impl Verifier {
         }
         Ok(())
     }
+}
+
+/// Every operand is of the type that its field expects.
+pub(crate) fn operands(ir: &Ir, op: OpId, info: &OpInfo) -> Result<(), Failure> {
+    let groups = operand_groups(ir, op, info).ok_or_else(|| segments_error(ir, op))?;
+    for (field, values) in groups {
+        if let Some(c) = field.constraint {
+            for value in values {
+                constraint(ir, "operand", &field.name, value, c)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 fn list(types: &[Type]) -> String {

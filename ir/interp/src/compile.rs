@@ -220,7 +220,8 @@ impl<'m> Compiler<'m> {
     }
     /// A scalar operation on values; on tensors and vectors it works element by element.
     pub fn scalar(&mut self, op: ScalarOp, result: Value, args: &[Value]) -> Result<(), Failure> {
-        if Kind::of(self.ir.ty(result)).is_some() {
+        let held = |v: &Value| Kind::of(self.ir.ty(*v)).is_some();
+        if held(&result) && args.iter().all(held) {
             let args = args
                 .iter()
                 .map(|v| self.reg(*v))
@@ -229,6 +230,20 @@ impl<'m> Compiler<'m> {
             return self.emit(op, dst, &args);
         }
         let ty = self.ir.ty(result);
+        let wide = |kind: &Kind| kind.width() > 64;
+        let (kinds, count) = op.inputs();
+        if wide(&op.kind()) || kinds[..count].iter().any(wide) {
+            if ty.shape().is_some() || self.kernel {
+                let kind = kinds.iter().find(|k| wide(k)).copied().unwrap_or(op.kind());
+                let width = kind.width();
+                return Err(format!(
+                    "integers of {width} bits run as scalars of functions only, not as elements"
+                )
+                .into());
+            }
+            self.native(args, &[result], move |_, inputs| Ok(vec![op.on_data(inputs)?]));
+            return Ok(());
+        }
         let elem = ty.elem();
         self.native(args, &[result], move |_, inputs| {
             if inputs.iter().any(Data::is_unknown) {

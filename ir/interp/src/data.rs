@@ -10,6 +10,7 @@ use tir_data::{Array, Bytes, DType, DataError};
 
 use crate::scalar::{Kind, Scalar, dtype_of};
 use crate::view::View;
+use crate::wide::Wide;
 
 /// What [`Data::Unknown`] is called in messages.
 pub(crate) const UNKNOWN: &str = "a value that depends on data";
@@ -22,6 +23,8 @@ pub enum Data {
     None,
     /// An integer, index or float.
     Scalar(Scalar),
+    /// An integer of more than 64 bits.
+    Wide(Wide),
     /// A tensor. [`update`] changes it in place where nobody shares it.
     Tensor(Array),
     /// A memref: a view of a buffer.
@@ -120,7 +123,7 @@ impl Data {
         match self {
             Self::None => "nothing",
             Self::Scalar(s) if s.kind.is_float() => "a float",
-            Self::Scalar(_) => "an integer",
+            Self::Scalar(_) | Self::Wide(_) => "an integer",
             Self::Tensor(_) => "a tensor",
             Self::View(_) => "a memref",
             Self::Object(_) => "an object",
@@ -135,6 +138,7 @@ impl Data {
     pub fn check(&self, ty: Type) -> Result<(), Failure> {
         let fits = match self {
             Self::Scalar(s) => Kind::of(ty) == Some(s.kind),
+            Self::Wide(w) => Kind::wide(ty) == Some(Kind::Int(w.width)),
             Self::Tensor(a) => {
                 ty.is::<TensorType>()
                     && dtype_of(ty.elem()) == Some(a.dtype())
@@ -144,8 +148,8 @@ impl Data {
                 Kind::of(ty.elem()).is_some_and(|k| k.is_stored_as(v.kind))
                     && shape_fits(ty, v.shape.iter().copied())
             }
-            Self::Object(_) => Kind::of(ty).is_none() && ty.shape().is_none(),
-            Self::Unknown => Kind::of(ty).is_some(),
+            Self::Object(_) => Kind::wide(ty).is_none() && ty.shape().is_none(),
+            Self::Unknown => Kind::wide(ty).is_some(),
             Self::None => false,
         };
         if fits {
@@ -261,6 +265,7 @@ impl fmt::Debug for Data {
                 Some(v) => write!(f, "{v} : {:?}", s.kind),
                 None => write!(f, "{:?} : {:?}", s.as_f64(), s.kind),
             },
+            Self::Wide(w) => write!(f, "{} : i{}", w.value(), w.width),
             Self::Tensor(a) => write!(f, "{a:?}"),
             Self::View(v) => write!(f, "{v:?}"),
             Self::None | Self::Object(_) | Self::Unknown => f.write_str(self.what()),

@@ -16,6 +16,7 @@ use crate::exec::run_code;
 use crate::memory::{Alloc, Buffer, Memory, PlainMemory, Site};
 use crate::scalar::{Kind, Scalar};
 use crate::view::View;
+use crate::wide::{Wide, attr_of_bits, splat_int};
 
 /// Limits of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -433,6 +434,12 @@ fn rows(view: &View) -> (View, usize) {
 
 /// The value of an attribute: numbers, dense elements, blobs that are loaded.
 pub fn constant(attr: Attr, ty: Type) -> Result<Data, Failure> {
+    if let Some(Kind::Int(width @ 65..)) = Kind::wide(ty)
+        && let Some((value, _)) = splat_int(attr)
+    {
+        let bits = value as u128 & (u128::MAX >> (128 - width));
+        return Ok(Data::Wide(Wide { bits, width }));
+    }
     if let Some(scalar) = Scalar::from_attr(attr) {
         return Ok(Data::Scalar(scalar));
     }
@@ -474,6 +481,7 @@ pub fn dense_array(dense: &DenseElements) -> Result<Array, Failure> {
 pub fn to_attr(data: &Data, ty: Type) -> Option<Attr> {
     match data {
         Data::Scalar(scalar) => Some(scalar.to_attr(ty)),
+        Data::Wide(wide) => attr_of_bits(wide.bits, ty),
         Data::Tensor(array) => {
             data.check(ty).ok()?;
             Some(Attr::new(DenseElements {

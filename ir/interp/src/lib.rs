@@ -48,6 +48,8 @@ mod optimize;
 mod scalar;
 mod semantics;
 mod view;
+mod wide;
+mod word;
 
 pub use code::{Label, Reg};
 pub use compile::Compiler;
@@ -64,3 +66,4 @@ pub use memory::{Alloc, Buffer, Memory, PlainMemory, Site};
 pub use ops::{CastOp, FloatCmp, FloatFn, FloatOp, IntCmp, IntFn, IntOp, ScalarOp, Trap};
 pub use scalar::{Kind, Scalar, dtype_of};
 pub use view::{View, dense_strides};
+pub use wide::{Wide, element, fold_by_scalar, fold_scalar, int_constant, splat_float, splat_int};

@@ -4,6 +4,8 @@ use half::{bf16, f16};
 use tir_core::{Attr, FloatAttr, FloatType, IntAttr, IntType, Sign, Type, float_bits, float_value};
 use tir_data::{DType, Random};
 
+use crate::word::Word;
+
 /// The kind of a scalar. It says how a 64-bit register is read.
 ///
 /// Integers are held sign-extended from their width, `i1` as 0 or 1; `f16`, `bf16` and `f32` as
@@ -11,7 +13,7 @@ use tir_data::{DType, Random};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs)]
 pub enum Kind {
-    /// An integer of 1 to 64 bits.
+    /// An integer of 1 to 64 bits; of up to 128 in operations on [wide](Kind::wide) values.
     Int(u8),
     /// `index`: 64 bits.
     Index,
@@ -50,6 +52,16 @@ impl Kind {
         }
         let width = ty.get::<IntType>()?.width;
         (1..=64).contains(&width).then_some(Kind::Int(width as u8))
+    }
+
+    /// The kind of a scalar type, integers of up to 128 bits included: those of more than 64 have
+    /// no register, see [`Wide`](crate::Wide).
+    pub fn wide(ty: Type) -> Option<Kind> {
+        let width = ty.storage().get::<IntType>().map(|int| int.width);
+        match width {
+            Some(width @ 65..=128) => Some(Kind::Int(width as u8)),
+            _ => Kind::of(ty),
+        }
     }
 
     /// The kind that holds the elements of an array.
@@ -166,14 +178,7 @@ impl Kind {
 /// An integer cut to a width and sign-extended; one bit is 0 or 1.
 #[inline]
 pub(crate) fn wrap(value: i64, width: u8) -> i64 {
-    match width {
-        64.. => value,
-        1 => value & 1,
-        w => {
-            let shift = 64 - u32::from(w);
-            (value << shift) >> shift
-        }
-    }
+    value.wrap(width.into())
 }
 
 /// The element type of an array of these scalars; integers of odd widths take the next larger.

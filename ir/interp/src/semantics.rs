@@ -1,9 +1,11 @@
 //! What scalar operations compute: each function once, for registers and for columns.
 
 use half::{bf16, f16};
+use tir_core::float_bits;
 
 use crate::ops::{CastOp, FloatCmp, FloatFn, FloatOp, IntCmp, IntFn, IntOp, ScalarOp, Trap};
-use crate::scalar::{Class, Kind, wrap};
+use crate::scalar::{Class, Kind};
+use crate::word::{Ints, Word};
 
 /// Receives the function behind an operation, typed by the class of its operands.
 pub(crate) trait Visit: Sized {
@@ -144,148 +146,148 @@ fn round(value: f32, kind: Kind) -> f32 {
 #[inline(always)]
 pub(crate) fn dispatch<V: Visit>(op: ScalarOp, v: V) -> V::Out {
     match op {
-        ScalarOp::Int(op, kind) => int(op, kind.width() as u8, v),
+        ScalarOp::Int(op, kind) => int::<i64, V>(op, kind.width(), v),
         ScalarOp::Float(op, kind) => float(op, kind, v),
-        ScalarOp::IntFn(op, kind) => int_fn(op, kind.width() as u8, v),
+        ScalarOp::IntFn(op, kind) => int_fn::<i64, V>(op, kind.width(), v),
         ScalarOp::FloatFn(op, kind) => float_fn(op, kind, v),
-        ScalarOp::CmpInt(cmp, kind) => cmp_int(cmp, kind == Kind::BOOL, v),
+        ScalarOp::CmpInt(cmp, kind) => cmp_int::<i64, V>(cmp, kind.width(), v),
         ScalarOp::CmpFloat(cmp, kind) => cmp_float(cmp, kind, v),
         ScalarOp::Select(kind) => v.select(kind.class()),
         ScalarOp::Copy(kind) => v.copy(kind.class()),
         ScalarOp::Fma(Kind::F64) => v.d3(f64::mul_add),
         ScalarOp::Fma(Kind::F32) => v.f3(f32::mul_add),
-        // Products and sums of 16-bit floats are near enough to exact in f64.
-        ScalarOp::Fma(kind) => v.f3(move |a, b, c| {
-            let exact = f64::from(a) * f64::from(b) + f64::from(c);
-            match kind {
-                Kind::F16 => f16::from_f64(exact).to_f32(),
-                _ => bf16::from_f64(exact).to_f32(),
-            }
-        }),
+        // Of 16-bit floats the product is exact in f64, and the sum is rounded to odd.
+        ScalarOp::Fma(kind) => {
+            v.f3(move |a, b, c| narrow(odd_sum(f64::from(a) * f64::from(b), c.into()), kind))
+        }
         ScalarOp::Cast(how, from, to) => v.convert(from.class(), to.class(), move |bits| {
             cast(how, from, to, bits)
         }),
     }
 }
 
-/// The unsigned number behind a sign-extended register.
-#[inline(always)]
-fn unsigned(value: i64, width: u8) -> u64 {
-    if width >= 64 {
-        value as u64
-    } else {
-        value as u64 & ((1 << width) - 1)
+impl<V: Visit> Ints<i64> for V {
+    type Out = V::Out;
+    #[inline(always)]
+    fn i1(self, f: impl Fn(i64) -> i64) -> V::Out {
+        Visit::i1(self, f)
+    }
+    #[inline(always)]
+    fn i2(self, f: impl Fn(i64, i64) -> i64) -> V::Out {
+        Visit::i2(self, f)
+    }
+    #[inline(always)]
+    fn i2_try(self, trap: Trap, f: impl Fn(i64, i64) -> Option<i64>) -> V::Out {
+        Visit::i2_try(self, trap, f)
     }
 }
-/// The signed number behind a register: one bit is 0 or -1.
-#[inline(always)]
-fn signed(value: i64, width: u8) -> i64 {
-    if width == 1 { -(value & 1) } else { value }
-}
 
-fn int<V: Visit>(op: IntOp, w: u8, v: V) -> V::Out {
+/// Integer arithmetic in words that numbers of `w` bits fit.
+#[inline(always)]
+pub(crate) fn int<W: Word, V: Ints<W>>(op: IntOp, w: u32, v: V) -> V::Out {
     const SHIFT: Trap = "a shift by the width or more";
     const ZERO: Trap = "division by zero";
     const RANGE: Trap = "division by zero, or a quotient that overflows";
-    let u = move |x: i64| unsigned(x, w);
-    let s = move |x: i64| signed(x, w);
-    let ok = move |x: i64| Some(wrap(x, w));
+    let u = move |x: W| x.unsigned(w);
+    let s = move |x: W| x.signed(w);
+    let wrap = move |x: W| x.wrap(w);
+    let ok = move |x: W| Some(x.wrap(w));
+    let is = |holds: bool| if holds { W::ONE } else { W::ZERO };
+    let minus_one = W::ZERO.sub(W::ONE);
     // The quotient of the least number and -1 does not fit.
-    let fits =
-        move |a: i64, b: i64| b != 0 && !(b == -1 && a == i64::MIN >> (64 - u32::from(w.min(64))));
+    let fits = move |a: W, b: W| {
+        b != W::ZERO && !(b == minus_one && a == W::MIN.sar(W::BITS - w.min(W::BITS)))
+    };
+    let shift = move |b: W| u(b).to_u32().filter(|by| *by < w);
     match op {
-        IntOp::Add if w >= 64 => v.i2(i64::wrapping_add),
-        IntOp::Mul if w >= 64 => v.i2(i64::wrapping_mul),
-        IntOp::Add => v.i2(move |a, b| wrap(a.wrapping_add(b), w)),
-        IntOp::Sub => v.i2(move |a, b| wrap(a.wrapping_sub(b), w)),
-        IntOp::Mul => v.i2(move |a, b| wrap(a.wrapping_mul(b), w)),
+        IntOp::Add if w >= W::BITS => v.i2(W::add),
+        IntOp::Mul if w >= W::BITS => v.i2(W::mul),
+        IntOp::Add => v.i2(move |a, b| wrap(a.add(b))),
+        IntOp::Sub => v.i2(move |a, b| wrap(a.sub(b))),
+        IntOp::Mul => v.i2(move |a, b| wrap(a.mul(b))),
         IntOp::DivS => v.i2_try(RANGE, move |a, b| {
             let (a, b) = (s(a), s(b));
             fits(a, b).then(|| a / b).and_then(ok)
         }),
         IntOp::CeilDivS => v.i2_try(RANGE, move |a, b| {
             let (a, b) = (s(a), s(b));
-            let up = |q: i64| q + i64::from(a % b != 0 && (a < 0) == (b < 0));
+            let up = |q: W| q.add(is(a % b != W::ZERO && (a < W::ZERO) == (b < W::ZERO)));
             fits(a, b).then(|| up(a / b)).and_then(ok)
         }),
         IntOp::FloorDivS => v.i2_try(RANGE, move |a, b| {
             let (a, b) = (s(a), s(b));
-            let down = |q: i64| q - i64::from(a % b != 0 && (a < 0) != (b < 0));
+            let down = |q: W| q.sub(is(a % b != W::ZERO && (a < W::ZERO) != (b < W::ZERO)));
             fits(a, b).then(|| down(a / b)).and_then(ok)
         }),
         IntOp::RemS => v.i2_try(ZERO, move |a, b| {
             let (a, b) = (s(a), s(b));
-            (b != 0).then(|| a.wrapping_rem(b)).and_then(ok)
+            (b != W::ZERO).then(|| a.remainder(b)).and_then(ok)
         }),
-        IntOp::DivU => v.i2_try(ZERO, move |a, b| ok(u(a).checked_div(u(b))? as i64)),
-        IntOp::RemU => v.i2_try(ZERO, move |a, b| ok(u(a).checked_rem(u(b))? as i64)),
+        IntOp::DivU => v.i2_try(ZERO, move |a, b| {
+            (b != W::ZERO).then(|| u(a).udiv(u(b))).and_then(ok)
+        }),
+        IntOp::RemU => v.i2_try(ZERO, move |a, b| {
+            (b != W::ZERO).then(|| u(a).urem(u(b))).and_then(ok)
+        }),
         IntOp::CeilDivU => v.i2_try(ZERO, move |a, b| {
-            (b != 0).then(|| u(a).div_ceil(u(b)) as i64).and_then(ok)
+            (b != W::ZERO).then(|| u(a).udiv_ceil(u(b))).and_then(ok)
         }),
         IntOp::And => v.i2(|a, b| a & b),
         IntOp::Or => v.i2(|a, b| a | b),
         IntOp::Xor => v.i2(|a, b| a ^ b),
-        IntOp::Shl => v.i2_try(SHIFT, move |a, b| {
-            (u(b) < w.into()).then(|| wrap(a << b, w))
-        }),
-        IntOp::ShrU => v.i2_try(SHIFT, move |a, b| {
-            (u(b) < w.into()).then(|| wrap((u(a) >> b) as i64, w))
-        }),
-        IntOp::ShrS => v.i2_try(SHIFT, move |a, b| {
-            (u(b) < w.into()).then(|| wrap(s(a) >> b, w))
-        }),
+        IntOp::Shl => v.i2_try(SHIFT, move |a, b| Some(wrap(a.shl(shift(b)?)))),
+        IntOp::ShrU => v.i2_try(SHIFT, move |a, b| Some(wrap(u(a).shr(shift(b)?)))),
+        IntOp::ShrS => v.i2_try(SHIFT, move |a, b| Some(wrap(s(a).sar(shift(b)?)))),
         IntOp::MinS => v.i2(move |a, b| if s(a) < s(b) { a } else { b }),
         IntOp::MaxS => v.i2(move |a, b| if s(a) > s(b) { a } else { b }),
-        IntOp::MinU => v.i2(|a, b| if (a as u64) < b as u64 { a } else { b }),
-        IntOp::MaxU => v.i2(|a, b| if a as u64 > b as u64 { a } else { b }),
-        IntOp::MulHighS => {
-            v.i2(move |a, b| wrap(((i128::from(s(a)) * i128::from(s(b))) >> w) as i64, w))
-        }
-        IntOp::MulHighU => {
-            v.i2(move |a, b| wrap(((u128::from(u(a)) * u128::from(u(b))) >> w) as i64, w))
-        }
-        IntOp::CarryU => {
-            v.i2(move |a, b| i64::from((u128::from(u(a)) + u128::from(u(b))) >> w != 0))
-        }
+        IntOp::MinU => v.i2(|a, b| if a.ucmp(b).is_lt() { a } else { b }),
+        IntOp::MaxU => v.i2(|a, b| if a.ucmp(b).is_gt() { a } else { b }),
+        IntOp::MulHighS => v.i2(move |a, b| wrap(s(a).mul_high(s(b), w, true))),
+        IntOp::MulHighU => v.i2(move |a, b| wrap(u(a).mul_high(u(b), w, false))),
+        // A sum that is cut is below both.
+        IntOp::CarryU => v.i2(move |a, b| is(u(u(a).add(u(b))).ucmp(u(a)).is_lt())),
         IntOp::Pow => v.i2(move |a, b| {
             let base = s(a);
-            match (base, u32::try_from(b)) {
-                (_, Ok(n)) => wrap(base.wrapping_pow(n), w),
-                (1, _) => 1,
-                (-1, _) => wrap(if b & 1 == 0 { 1 } else { -1 }, w),
-                _ => 0,
+            match s(b).to_u32() {
+                Some(n) => wrap(base.pow(n)),
+                None if base == W::ONE => W::ONE,
+                None if base == minus_one => {
+                    wrap(if b & W::ONE == W::ZERO { W::ONE } else { minus_one })
+                }
+                None => W::ZERO,
             }
         }),
     }
 }
 
-fn int_fn<V: Visit>(op: IntFn, w: u8, v: V) -> V::Out {
-    let skip = 64 - u32::from(w);
+#[inline(always)]
+pub(crate) fn int_fn<W: Word, V: Ints<W>>(op: IntFn, w: u32, v: V) -> V::Out {
+    let count = move |n: u32| W::small(n).wrap(w);
     match op {
-        IntFn::Abs => v.i1(move |a| wrap(signed(a, w).wrapping_abs(), w)),
+        IntFn::Abs => v.i1(move |a| a.signed(w).abs().wrap(w)),
         IntFn::LeadingZeros => {
-            v.i1(move |a| wrap((unsigned(a, w).leading_zeros() - skip).into(), w))
+            v.i1(move |a| count(a.unsigned(w).leading_zeros() - (W::BITS - w)))
         }
-        IntFn::TrailingZeros => {
-            v.i1(move |a| wrap(unsigned(a, w).trailing_zeros().min(w.into()).into(), w))
-        }
-        IntFn::Ones => v.i1(move |a| wrap(unsigned(a, w).count_ones().into(), w)),
+        IntFn::TrailingZeros => v.i1(move |a| count(a.unsigned(w).trailing_zeros().min(w))),
+        IntFn::Ones => v.i1(move |a| count(a.unsigned(w).ones())),
     }
 }
 
-fn cmp_int<V: Visit>(cmp: IntCmp, bit: bool, v: V) -> V::Out {
-    let s = move |x: i64| if bit { -x } else { x };
+#[inline(always)]
+pub(crate) fn cmp_int<W: Word, V: Ints<W>>(cmp: IntCmp, w: u32, v: V) -> V::Out {
+    let s = move |x: W| x.signed(w);
+    let is = |holds: bool| if holds { W::ONE } else { W::ZERO };
     match cmp {
-        IntCmp::Eq => v.i2(|a, b| (a == b).into()),
-        IntCmp::Ne => v.i2(|a, b| (a != b).into()),
-        IntCmp::Slt => v.i2(move |a, b| (s(a) < s(b)).into()),
-        IntCmp::Sle => v.i2(move |a, b| (s(a) <= s(b)).into()),
-        IntCmp::Sgt => v.i2(move |a, b| (s(a) > s(b)).into()),
-        IntCmp::Sge => v.i2(move |a, b| (s(a) >= s(b)).into()),
-        IntCmp::Ult => v.i2(|a, b| ((a as u64) < b as u64).into()),
-        IntCmp::Ule => v.i2(|a, b| (a as u64 <= b as u64).into()),
-        IntCmp::Ugt => v.i2(|a, b| (a as u64 > b as u64).into()),
-        IntCmp::Uge => v.i2(|a, b| (a as u64 >= b as u64).into()),
+        IntCmp::Eq => v.i2(move |a, b| is(a == b)),
+        IntCmp::Ne => v.i2(move |a, b| is(a != b)),
+        IntCmp::Slt => v.i2(move |a, b| is(s(a) < s(b))),
+        IntCmp::Sle => v.i2(move |a, b| is(s(a) <= s(b))),
+        IntCmp::Sgt => v.i2(move |a, b| is(s(a) > s(b))),
+        IntCmp::Sge => v.i2(move |a, b| is(s(a) >= s(b))),
+        IntCmp::Ult => v.i2(move |a, b| is(a.ucmp(b).is_lt())),
+        IntCmp::Ule => v.i2(move |a, b| is(a.ucmp(b).is_le())),
+        IntCmp::Ugt => v.i2(move |a, b| is(a.ucmp(b).is_gt())),
+        IntCmp::Uge => v.i2(move |a, b| is(a.ucmp(b).is_ge())),
     }
 }
 
@@ -408,11 +410,51 @@ fn pow_single(a: f32, b: f32) -> f32 {
 fn atan2_single(a: f32, b: f32) -> f32 {
     libm::atan2(a.into(), b.into()) as f32
 }
+// What is rounded to 16 bits afterwards: to odd first, so that it is as if rounded once.
+fn pow_half(a: f32, b: f32) -> f32 {
+    odd_single(libm::pow(a.into(), b.into()))
+}
+fn atan2_half(a: f32, b: f32) -> f32 {
+    odd_single(libm::atan2(a.into(), b.into()))
+}
+
+/// Rounded to odd: towards zero, and to the odd one of the two neighbours if it is not exact.
+/// Rounding the result to a format of at least two digits less gives what rounding `x` gives
+/// (Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums", 2008).
+fn odd_single(x: f64) -> f32 {
+    let near = x as f32;
+    if f64::from(near) == x || x.is_nan() {
+        return near;
+    }
+    let bits = near.to_bits();
+    let below = bits - u32::from(f64::from(near).abs() > x.abs());
+    f32::from_bits(below | 1)
+}
+/// The sum of two numbers, rounded to odd.
+fn odd_sum(a: f64, b: f64) -> f64 {
+    let sum = a + b;
+    // The error of the sum, exactly (Knuth's TwoSum).
+    let shadow = sum - a;
+    let error = (a - (sum - shadow)) + (b - shadow);
+    if error == 0.0 || !sum.is_finite() || sum.to_bits() & 1 == 1 {
+        return sum;
+    }
+    // Even and not exact: the odd neighbour on the side of the error.
+    let up = (error > 0.0) == (sum > 0.0);
+    f64::from_bits(if up { sum.to_bits() + 1 } else { sum.to_bits() - 1 })
+}
+/// Rounded to a 16-bit kind.
+fn narrow(value: f64, kind: Kind) -> f32 {
+    match kind.format() {
+        Some(format) => f32::from_bits(kind.decode(float_bits(value, format)) as u32),
+        None => value as f32,
+    }
+}
 
 fn float<V: Visit>(op: FloatOp, kind: Kind, v: V) -> V::Out {
     match kind {
         Kind::F64 => float_binary!(Double2(v), op, f64, libm::pow, libm::atan2),
-        Kind::F16 | Kind::BF16 => float_binary!(Half2(v, kind), op, f32, pow_single, atan2_single),
+        Kind::F16 | Kind::BF16 => float_binary!(Half2(v, kind), op, f32, pow_half, atan2_half),
         _ => float_binary!(Single2(v), op, f32, pow_single, atan2_single),
     }
 }
@@ -466,56 +508,73 @@ fn float_fn<V: Visit>(op: FloatFn, kind: Kind, v: V) -> V::Out {
         }
         (kind, op) => {
             let g = double(op);
-            v.f1(move |a| match kind {
-                Kind::F16 => f16::from_f64(g(a.into())).to_f32(),
-                _ => bf16::from_f64(g(a.into())).to_f32(),
-            })
+            v.f1(move |a| narrow(g(a.into()), kind))
         }
     }
 }
 
 fn cast(how: CastOp, from: Kind, to: Kind, bits: u64) -> u64 {
-    let number = || match from.class() {
-        Class::Double => f64::from_bits(bits),
-        _ => f64::from(f32::from_bits(bits as u32)),
-    };
-    let w_from = from.width() as u8;
-    let w_to = to.width() as u8;
-    let float = |value: f64| match to {
-        Kind::F64 => value.to_bits(),
-        Kind::F16 => f16::from_f64(value).to_f32().to_bits().into(),
-        Kind::BF16 => bf16::from_f64(value).to_f32().to_bits().into(),
-        _ => (value as f32).to_bits().into(),
-    };
+    let (w_from, w_to) = (from.width(), to.width());
+    let int = bits as i64;
     match how {
-        CastOp::IntS => wrap(signed(bits as i64, w_from), w_to) as u64,
-        CastOp::IntU => wrap(unsigned(bits as i64, w_from) as i64, w_to) as u64,
+        CastOp::IntS => int.signed(w_from).wrap(w_to) as u64,
+        CastOp::IntU => int.unsigned(w_from).wrap(w_to) as u64,
         CastOp::SiToFp => {
-            let value = signed(bits as i64, w_from);
-            // Straight to f32: through f64 it would be rounded twice.
-            if to == Kind::F32 {
-                (value as f32).to_bits().into()
-            } else {
-                float(value as f64)
-            }
+            let value = int.signed(w_from);
+            float_of(value < 0, value.unsigned_abs().into(), to)
         }
-        CastOp::UiToFp => {
-            let value = unsigned(bits as i64, w_from);
-            if to == Kind::F32 {
-                (value as f32).to_bits().into()
-            } else {
-                float(value as f64)
-            }
-        }
-        CastOp::FpToSi => {
-            let least = i64::MIN >> (64 - u32::from(w_to));
-            wrap((number() as i64).clamp(least, !least), w_to) as u64
-        }
-        CastOp::FpToUi => {
-            let most = u64::MAX >> (64 - u32::from(w_to));
-            wrap((number() as u64).min(most) as i64, w_to) as u64
-        }
-        CastOp::Float => float(number()),
+        CastOp::UiToFp => float_of(false, (int.unsigned(w_from) as u64).into(), to),
+        CastOp::FpToSi => int_of(number(from, bits), w_to, true) as u64,
+        CastOp::FpToUi => int_of(number(from, bits), w_to, false) as u64,
+        CastOp::Float => match to {
+            Kind::F64 => number(from, bits).to_bits(),
+            Kind::F32 => (number(from, bits) as f32).to_bits().into(),
+            to => narrow(number(from, bits), to).to_bits().into(),
+        },
         CastOp::Bits => to.decode(from.encode(bits)),
+    }
+}
+
+/// The number in a register of a float kind.
+pub(crate) fn number(kind: Kind, register: u64) -> f64 {
+    match kind.class() {
+        Class::Double => f64::from_bits(register),
+        _ => f64::from(f32::from_bits(register as u32)),
+    }
+}
+
+/// The register of a float kind that holds an integer, rounded once.
+pub(crate) fn float_of(negative: bool, magnitude: u128, to: Kind) -> u64 {
+    match to {
+        Kind::F64 => {
+            let value = magnitude as f64;
+            if negative { -value } else { value }.to_bits()
+        }
+        Kind::F32 => {
+            let value = magnitude as f32;
+            if negative { -value } else { value }.to_bits().into()
+        }
+        to => {
+            // To odd first: the digits that an f64 has not are told by the last one it has.
+            let extra = (128 - magnitude.leading_zeros()).saturating_sub(f64::MANTISSA_DIGITS);
+            let kept = magnitude >> extra;
+            let rest = u128::from(kept << extra != magnitude);
+            let value = (kept | rest) as f64 * 2f64.powi(extra as i32);
+            let value = if negative { -value } else { value };
+            narrow(value, to).to_bits().into()
+        }
+    }
+}
+
+/// A float as an integer of a width, sign-extended: rounded towards zero; what is out of range
+/// becomes the nearest integer there is, NaN becomes 0. This is the one rule of conversions from
+/// floats to integers, at every level and in folds (MLIR leaves them undefined).
+pub(crate) fn int_of(value: f64, width: u32, signed: bool) -> i128 {
+    let most = u128::MAX >> (128 - width.clamp(1, 128));
+    if signed {
+        let most = (most >> 1) as i128;
+        (value as i128).clamp(!most, most).wrap(width)
+    } else {
+        ((value as u128).min(most) as i128).wrap(width)
     }
 }

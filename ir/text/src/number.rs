@@ -47,46 +47,43 @@ fn integer(r: &Reading<'_>, text: &str, ty: Type) -> Result<i128, Failure> {
         None => (false, text),
     };
     let parsed = match digits.strip_prefix("0x") {
-        Some(hex) => i128::from_str_radix(hex, 16),
-        None => digits.parse::<i128>(),
+        Some(hex) => u128::from_str_radix(hex, 16),
+        None => digits.parse::<u128>(),
     };
-    let value = match parsed {
-        Ok(value) if negative => -value,
-        Ok(value) => value,
-        Err(_) => {
-            let valid = digits.bytes().all(|b| b.is_ascii_digit());
-            let why = if valid {
-                "is too large"
-            } else {
-                "is not an integer"
-            };
-            return Err(r.error(text, format!("`{text}` {why}")));
-        }
+    let fail = |why: &str| Err(r.error(text, format!("`{text}` {why}")));
+    let Ok(magnitude) = parsed else {
+        return match digits.bytes().all(|b| b.is_ascii_digit()) {
+            true => fail("is too large"),
+            false => fail("is not an integer"),
+        };
     };
     let (width, sign) = match ty.get::<IntType>() {
         Some(int) => (int.width, int.sign),
         None => (64, Sign::Signed),
     };
-    if width >= 127 {
-        return Ok(value);
-    }
-    let span = 1i128 << width;
+    // The number of values, less one; of wider types only what 128 bits hold has a literal.
+    let most = u128::MAX >> (128 - width.clamp(1, 128));
     let (low, high) = match sign {
-        Sign::Signless => (-(span / 2), span),
-        Sign::Signed => (-(span / 2), span / 2),
-        Sign::Unsigned => (0, span),
+        Sign::Signless if width <= 128 => (most / 2 + 1, most),
+        Sign::Unsigned => (0, most),
+        _ => (most / 2 + 1, most / 2),
     };
-    if value < low || value >= high {
-        return Err(r.error(text, format!("{text} does not fit {ty}")));
+    if magnitude > if negative { low } else { high } {
+        return match width > 128 {
+            true => fail("is too large"),
+            false => Err(r.error(text, format!("{text} does not fit {ty}"))),
+        };
     }
-    if width == 1 {
-        return Ok(i128::from(value != 0));
-    }
-    if sign == Sign::Signless && value >= span / 2 {
-        Ok(value - span)
-    } else {
-        Ok(value)
-    }
+    let value = match negative {
+        true => (magnitude as i128).wrapping_neg(),
+        false => magnitude as i128,
+    };
+    Ok(match sign {
+        _ if width == 1 => i128::from(value != 0),
+        // The upper half is written for the negative numbers too.
+        Sign::Signless if width < 128 && value > (most / 2) as i128 => value - most as i128 - 1,
+        _ => value,
+    })
 }
 
 /// The bits of a float in its format.
@@ -167,7 +164,7 @@ pub(crate) fn dense(r: &Reading<'_>, pair: Pair<'_, Rule>) -> Result<Attr, Failu
     };
     let Some(size) = elem
         .bits()
-        .and_then(|bits| (bits <= 64).then(|| ty.bytes()))
+        .and_then(|bits| (bits <= 128).then(|| ty.bytes()))
         .flatten()
     else {
         // Elements without a meaning here (complex, strings) stay text.
@@ -316,17 +313,12 @@ impl List<'_> {
             return Err(self.r.error(&self.text[start..], "expected a number"));
         }
         let bits = match self.elem.get::<FloatType>() {
-            Some(&format) => float(self.r, text, format)?,
-            None => scalar(self.r, text, self.elem)? as u64,
+            Some(&format) => float(self.r, text, format)?.into(),
+            None => scalar(self.r, text, self.elem)? as u128,
         };
-        let width = self.elem.bits().unwrap_or(64);
-        let bits = if width < 64 {
-            bits & ((1 << width) - 1)
-        } else {
-            bits
-        };
-        let le = bits.to_le_bytes();
-        self.data.extend_from_slice(&le[..self.size.min(8)]);
+        let width = self.elem.bits().unwrap_or(64).clamp(1, 128);
+        let le = (bits & (u128::MAX >> (128 - width))).to_le_bytes();
+        self.data.extend_from_slice(&le[..self.size.min(16)]);
         Ok(())
     }
 }

@@ -20,6 +20,8 @@ constraints! {
     FLOAT_LIKE "a float, or a vector or tensor of it" |ty| like(ty, Type::is_float);
     NUMBER_LIKE "an integer, index or float, or a vector or tensor of them" |ty| like(ty, is_scalar);
     TENSOR "a ranked tensor" |ty| ty.is::<TensorType>();
+    INT_TENSOR "a ranked tensor of integers" |ty| ty.is::<TensorType>() && ty.elem().is_int();
+    NUMBER_TENSOR "a ranked tensor of integers or floats" |ty| ty.is::<TensorType>() && (ty.elem().is_int() || ty.elem().is_float());
     FLOAT_TENSOR "a ranked tensor of floats" |ty| ty.is::<TensorType>() && ty.elem().is_float();
     SHAPED "a ranked tensor or memref" |ty| ty.is::<TensorType>() || ty.is::<MemRefType>();
     MEMREF "a ranked memref" |ty| ty.is::<MemRefType>();

@@ -372,10 +372,11 @@ def constants():
 
 if __name__ == "__main__":
     from movement_cases import FAMILIES
+    from opset_cases import FAMILIES as OPSETS
 
     for family in (
         conv, elementwise, functions, pairs, pooling, shapes, reductions, normalizing, products, matrices, constants,
-        *FAMILIES,
+        *FAMILIES, *OPSETS,
     ):
         family()
     files = [f for f in HERE.iterdir() if f.suffix in (".onnx", ".npy")]

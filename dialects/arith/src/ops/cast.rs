@@ -1,15 +1,12 @@
 //! Conversions between scalar types.
 
 use tir::constraints::{FLOAT_LIKE, INT_LIKE, NUMBER_LIKE};
-use tir::{
-    Attr, Failure, FloatType, Fold, Folds, Op, OpRef, Ret, Type, Value, Verify, float_bits,
-    float_value, sign_extend,
-};
+use tir::{Failure, Fold, Folds, Op, OpRef, Ret, Type, Value, Verify};
 
-use crate::fold::{Int, float};
+use crate::eval::fold;
 
 macro_rules! cast {
-    ($($(#[$doc:meta])* $name:ident $text:literal $from:ident $to:ident $legal:expr, $compute:expr;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident $text:literal $from:ident $to:ident $legal:expr;)*) => {$(
         $(#[$doc])*
         #[derive(Op)]
         #[op($text, Pure, Elementwise, fold, verify, lower_to_eval)]
@@ -24,8 +21,7 @@ macro_rules! cast {
         }
         impl Fold for $name {
             fn fold(&self, op: OpRef<'_>) -> Option<Folds> {
-                let compute: fn(OpRef<'_>, Value, Type) -> Option<Attr> = $compute;
-                compute(op, self.input, self.output.0).map(Folds::from)
+                fold(self, op)
             }
         }
         impl Verify for $name {
@@ -64,63 +60,31 @@ fn any(_: Type, _: Type) -> Option<&'static str> {
 fn same_bits(from: Type, to: Type) -> Option<&'static str> {
     (bits(from) != bits(to)).then_some("both must have the same number of bits")
 }
-fn int(value: i64, ty: Type) -> Option<Attr> {
-    (ty.is_int() || ty.is_index()).then(|| Attr::int(sign_extend(value as u64, ty), ty))
-}
-fn signed(op: OpRef<'_>, x: Value, ty: Type) -> Option<Attr> {
-    int(Int::of(op, x)?.value, ty)
-}
-fn unsigned(op: OpRef<'_>, x: Value, ty: Type) -> Option<Attr> {
-    int(Int::of(op, x)?.unsigned() as i64, ty)
-}
-fn to_float(value: f64, ty: Type) -> Option<Attr> {
-    let format = *ty.get::<FloatType>()?;
-    Some(Attr::float(
-        float_value(float_bits(value, format), format),
-        ty,
-    ))
-}
-
 cast! {
     /// Between an integer and index, sign-extended or cut.
-    IndexCast "arith.index_cast" INT_LIKE INT_LIKE index_side, signed;
+    IndexCast "arith.index_cast" INT_LIKE INT_LIKE index_side;
     /// Between an integer and index, zero-extended or cut.
-    IndexCastUI "arith.index_castui" INT_LIKE INT_LIKE index_side, unsigned;
+    IndexCastUI "arith.index_castui" INT_LIKE INT_LIKE index_side;
     /// To a wider integer, sign-extended.
-    ExtSI "arith.extsi" INT_LIKE INT_LIKE wider, signed;
+    ExtSI "arith.extsi" INT_LIKE INT_LIKE wider;
     /// To a wider integer, zero-extended.
-    ExtUI "arith.extui" INT_LIKE INT_LIKE wider, unsigned;
+    ExtUI "arith.extui" INT_LIKE INT_LIKE wider;
     /// To a narrower integer, cut.
-    TruncI "arith.trunci" INT_LIKE INT_LIKE narrower, signed;
+    TruncI "arith.trunci" INT_LIKE INT_LIKE narrower;
     /// To a wider float, exact.
-    ExtF "arith.extf" FLOAT_LIKE FLOAT_LIKE wider, |op, x, ty| to_float(float(op, x)?, ty);
+    ExtF "arith.extf" FLOAT_LIKE FLOAT_LIKE wider;
     /// To a narrower float, rounded to nearest even.
-    TruncF "arith.truncf" FLOAT_LIKE FLOAT_LIKE narrower, |op, x, ty| to_float(float(op, x)?, ty);
-    /// From a signed integer to a float.
-    SIToFP "arith.sitofp" INT_LIKE FLOAT_LIKE any, |op, x, ty| to_float(Int::of(op, x)?.value as f64, ty);
-    /// From an unsigned integer to a float.
-    UIToFP "arith.uitofp" INT_LIKE FLOAT_LIKE any, |op, x, ty| to_float(Int::of(op, x)?.unsigned() as f64, ty);
-    /// From a float to a signed integer, rounded to zero.
-    FPToSI "arith.fptosi" FLOAT_LIKE INT_LIKE any, |op, x, ty| {
-        let value = float(op, x)?;
-        let limit = 2f64.powi(bits(ty) as i32 - 1);
-        (value > -limit - 1.0 && value < limit).then(|| int(value as i64, ty)).flatten()
-    };
-    /// From a float to an unsigned integer, rounded to zero.
-    FPToUI "arith.fptoui" FLOAT_LIKE INT_LIKE any, |op, x, ty| {
-        let value = float(op, x)?;
-        (value > -1.0 && value < 2f64.powi(bits(ty) as i32)).then(|| int(value as u64 as i64, ty)).flatten()
-    };
+    TruncF "arith.truncf" FLOAT_LIKE FLOAT_LIKE narrower;
+    /// From a signed integer to a float, rounded to nearest even.
+    SIToFP "arith.sitofp" INT_LIKE FLOAT_LIKE any;
+    /// From an unsigned integer to a float, rounded to nearest even.
+    UIToFP "arith.uitofp" INT_LIKE FLOAT_LIKE any;
+    /// From a float to a signed integer, rounded to zero. What is out of range, poison in MLIR,
+    /// becomes the nearest integer there is; NaN becomes 0.
+    FPToSI "arith.fptosi" FLOAT_LIKE INT_LIKE any;
+    /// From a float to an unsigned integer, rounded to zero. What is out of range, poison in MLIR,
+    /// becomes the nearest integer there is, 0 if it is negative; NaN becomes 0.
+    FPToUI "arith.fptoui" FLOAT_LIKE INT_LIKE any;
     /// The same bits as another type of that many bits.
-    Bitcast "arith.bitcast" NUMBER_LIKE NUMBER_LIKE same_bits, |op, x, ty| {
-        let from = op.ir.ty(x);
-        let raw = match from.get::<FloatType>() {
-            Some(&format) => float_bits(float(op, x)?, format),
-            None => Int::of(op, x)?.unsigned(),
-        };
-        match ty.get::<FloatType>() {
-            Some(&format) => Some(Attr::new(tir::FloatAttr { bits: float_value(raw, format).to_bits(), ty })),
-            None => int(raw as i64, ty),
-        }
-    };
+    Bitcast "arith.bitcast" NUMBER_LIKE NUMBER_LIKE same_bits;
 }

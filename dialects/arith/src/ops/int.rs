@@ -1,14 +1,16 @@
 //! Integer and index arithmetic, comparison, selection.
 
 use tir::constraints::{BOOL_LIKE, INT_LIKE};
-use tir::{Attr, Failure, Fold, Folds, Infer, Op, OpRef, Type, Value, Verify, sign_extend};
+use tir::interp::{fold_scalar, splat_int};
+use tir::{Failure, Fold, Folded, Folds, Infer, Op, OpRef, Type, Value, Verify};
 
 use crate::attrs::{CmpIPredicate, Overflow};
-use crate::fold::{Int, fold_int, is_int, same};
+use crate::eval::fold;
+use crate::fold::{is_int, number, same, truth};
 
 macro_rules! binary {
     ($($(#[$doc:meta])* $name:ident $text:literal [$($traits:ident),*] {$($flags:ident)?}
-        $compute:expr, $identity:expr;)*) => {$(
+        $identity:expr;)*) => {$(
         $(#[$doc])*
         #[derive(Op)]
         #[op($text, Pure, SameType, Elementwise, $($traits,)* results(result), fold, lower_to_eval)]
@@ -29,100 +31,134 @@ macro_rules! binary {
         impl Fold for $name {
             fn fold(&self, op: OpRef<'_>) -> Option<Folds> {
                 let identity: fn(OpRef<'_>, Value, Value) -> Option<Folds> = $identity;
-                fold_int(op, self.lhs, self.rhs, $compute).or_else(|| identity(op, self.lhs, self.rhs))
+                fold(self, op).or_else(|| identity(op, self.lhs, self.rhs))
             }
         }
     )*};
 }
 
 /// `x op n = x` for the right operand `n`.
-fn right(op: OpRef<'_>, x: Value, y: Value, n: i64) -> Option<Folds> {
+fn right(op: OpRef<'_>, x: Value, y: Value, n: i128) -> Option<Folds> {
     is_int(op, y, n).then(|| x.into())
 }
-/// The constant `n` of the type of `x`.
-fn number(op: OpRef<'_>, x: Value, n: i64) -> Option<Folds> {
-    let ty = op.ir.ty(x);
-    (ty.is_int() || ty.is_index()).then(|| Attr::int(n, ty).into())
+/// `x op n = n` for the right operand `n`.
+fn absorbed(op: OpRef<'_>, y: Value, n: i128) -> Option<Folds> {
+    is_int(op, y, n).then(|| y.into())
 }
-
-/// The signed quotient, rounded to zero; none by zero, or if it does not fit.
-fn quotient(a: Int, b: Int) -> Option<i64> {
-    let quotient = a.value.checked_div(b.value)?;
-    let fits = sign_extend(quotient as u64, Type::int(a.width)) == quotient;
-    fits.then_some(quotient)
+/// `x op 1` of a division: `x`, or 0 for the remainder.
+fn by_one(op: OpRef<'_>, x: Value, y: Value, rest: bool) -> Option<Folds> {
+    match rest {
+        true if is_int(op, y, 1) => number(op, x, 0),
+        true => None,
+        false => right(op, x, y, 1),
+    }
+}
+/// `x op x = 0`.
+fn zero_of_same(op: OpRef<'_>, x: Value, y: Value) -> Option<Folds> {
+    if x == y { number(op, x, 0) } else { None }
 }
 
 binary! {
     /// Sum, wrapping.
-    AddI "arith.addi" [Commutative] {overflow}
-        |a, b| Some(a.value.wrapping_add(b.value)), |op, x, y| right(op, x, y, 0);
+    AddI "arith.addi" [Commutative] {overflow} |op, x, y| right(op, x, y, 0);
     /// Difference, wrapping.
     SubI "arith.subi" [] {overflow}
-        |a, b| Some(a.value.wrapping_sub(b.value)),
-        |op, x, y| right(op, x, y, 0).or_else(|| if x == y { number(op, x, 0) } else { None });
+        |op, x, y| right(op, x, y, 0).or_else(|| zero_of_same(op, x, y));
     /// Product, wrapping.
     MulI "arith.muli" [Commutative] {overflow}
-        |a, b| Some(a.value.wrapping_mul(b.value)),
-        |op, x, y| right(op, x, y, 1).or_else(|| if is_int(op, y, 0) { Some(y.into()) } else { None });
+        |op, x, y| right(op, x, y, 1).or_else(|| absorbed(op, y, 0));
     /// Signed quotient, rounded to zero; by zero, or if it does not fit, an error at run time.
-    DivSI "arith.divsi" [MayStop] {} quotient, |op, x, y| right(op, x, y, 1);
-    /// Unsigned quotient.
-    DivUI "arith.divui" [MayStop] {}
-        |a, b| Some(a.unsigned().checked_div(b.unsigned())? as i64), |op, x, y| right(op, x, y, 1);
-    /// Signed quotient, rounded up.
-    CeilDivSI "arith.ceildivsi" [MayStop] {}
-        |a, b| { let q = quotient(a, b)?; let exact = q.wrapping_mul(b.value) == a.value;
-                 Some(if !exact && (a.value < 0) == (b.value < 0) { q + 1 } else { q }) },
-        |op, x, y| right(op, x, y, 1);
-    /// Signed quotient, rounded down.
-    FloorDivSI "arith.floordivsi" [MayStop] {}
-        |a, b| { let q = quotient(a, b)?; let exact = q.wrapping_mul(b.value) == a.value;
-                 Some(if !exact && (a.value < 0) != (b.value < 0) { q - 1 } else { q }) },
-        |op, x, y| right(op, x, y, 1);
-    /// Signed remainder, of the sign of the dividend.
-    RemSI "arith.remsi" [MayStop] {} |a, b| a.value.checked_rem(b.value),
-        |op, x, y| if is_int(op, y, 1) { number(op, x, 0) } else { None };
-    /// Unsigned remainder.
-    RemUI "arith.remui" [MayStop] {}
-        |a, b| Some(a.unsigned().checked_rem(b.unsigned())? as i64),
-        |op, x, y| if is_int(op, y, 1) { number(op, x, 0) } else { None };
+    DivSI "arith.divsi" [MayStop] {} |op, x, y| by_one(op, x, y, false);
+    /// Unsigned quotient; by zero an error at run time.
+    DivUI "arith.divui" [MayStop] {} |op, x, y| by_one(op, x, y, false);
+    /// Signed quotient, rounded up; by zero, or if it does not fit, an error at run time.
+    CeilDivSI "arith.ceildivsi" [MayStop] {} |op, x, y| by_one(op, x, y, false);
+    /// Unsigned quotient, rounded up; by zero an error at run time.
+    CeilDivUI "arith.ceildivui" [MayStop] {} |op, x, y| by_one(op, x, y, false);
+    /// Signed quotient, rounded down; by zero, or if it does not fit, an error at run time.
+    FloorDivSI "arith.floordivsi" [MayStop] {} |op, x, y| by_one(op, x, y, false);
+    /// Signed remainder, of the sign of the dividend; by zero an error at run time.
+    RemSI "arith.remsi" [MayStop] {} |op, x, y| by_one(op, x, y, true);
+    /// Unsigned remainder; by zero an error at run time.
+    RemUI "arith.remui" [MayStop] {} |op, x, y| by_one(op, x, y, true);
     /// Bitwise and.
-    AndI "arith.andi" [Commutative, Idempotent] {} |a, b| Some(a.value & b.value),
-        |op, x, y| right(op, x, y, -1).or_else(|| same(x, y))
-            .or_else(|| if is_int(op, y, 0) { Some(y.into()) } else { None });
+    AndI "arith.andi" [Commutative, Idempotent] {}
+        |op, x, y| right(op, x, y, -1).or_else(|| same(x, y)).or_else(|| absorbed(op, y, 0));
     /// Bitwise or.
-    OrI "arith.ori" [Commutative, Idempotent] {} |a, b| Some(a.value | b.value),
-        |op, x, y| right(op, x, y, 0).or_else(|| same(x, y));
+    OrI "arith.ori" [Commutative, Idempotent] {}
+        |op, x, y| right(op, x, y, 0).or_else(|| same(x, y)).or_else(|| absorbed(op, y, -1));
     /// Bitwise exclusive or.
-    XOrI "arith.xori" [Commutative] {} |a, b| Some(a.value ^ b.value),
-        |op, x, y| right(op, x, y, 0).or_else(|| if x == y { number(op, x, 0) } else { None });
-    /// Shift left; by the width or more is poison, here an error at run time.
-    ShLI "arith.shli" [MayStop] {overflow}
-        |a, b| if b.unsigned() < u64::from(a.width) { Some(a.value << b.value) } else { None },
-        |op, x, y| right(op, x, y, 0);
-    /// Arithmetic shift right.
-    ShRSI "arith.shrsi" [MayStop] {}
-        |a, b| if b.unsigned() < u64::from(a.width) { Some(a.value >> b.value) } else { None },
-        |op, x, y| right(op, x, y, 0);
-    /// Logical shift right.
-    ShRUI "arith.shrui" [MayStop] {}
-        |a, b| if b.unsigned() < u64::from(a.width) { Some((a.unsigned() >> b.value) as i64) } else { None },
-        |op, x, y| right(op, x, y, 0);
+    XOrI "arith.xori" [Commutative] {}
+        |op, x, y| right(op, x, y, 0).or_else(|| zero_of_same(op, x, y));
+    /// Shift left; by the width or more is poison in MLIR, here an error at run time.
+    ShLI "arith.shli" [MayStop] {overflow} |op, x, y| right(op, x, y, 0);
+    /// Arithmetic shift right; by the width or more an error at run time.
+    ShRSI "arith.shrsi" [MayStop] {} |op, x, y| right(op, x, y, 0);
+    /// Logical shift right; by the width or more an error at run time.
+    ShRUI "arith.shrui" [MayStop] {} |op, x, y| right(op, x, y, 0);
     /// Signed maximum.
-    MaxSI "arith.maxsi" [Commutative, Idempotent] {} |a, b| Some(a.value.max(b.value)), |_, x, y| same(x, y);
+    MaxSI "arith.maxsi" [Commutative, Idempotent] {} |_, x, y| same(x, y);
     /// Unsigned maximum.
-    MaxUI "arith.maxui" [Commutative, Idempotent] {}
-        |a, b| Some(if a.unsigned() >= b.unsigned() { a.value } else { b.value }), |_, x, y| same(x, y);
+    MaxUI "arith.maxui" [Commutative, Idempotent] {} |_, x, y| same(x, y);
     /// Signed minimum.
-    MinSI "arith.minsi" [Commutative, Idempotent] {} |a, b| Some(a.value.min(b.value)), |_, x, y| same(x, y);
+    MinSI "arith.minsi" [Commutative, Idempotent] {} |_, x, y| same(x, y);
     /// Unsigned minimum.
-    MinUI "arith.minui" [Commutative, Idempotent] {}
-        |a, b| Some(if a.unsigned() <= b.unsigned() { a.value } else { b.value }), |_, x, y| same(x, y);
+    MinUI "arith.minui" [Commutative, Idempotent] {} |_, x, y| same(x, y);
 }
 
 /// The type of a truth value for each element of a type.
 pub(crate) fn bool_like(ty: Type) -> Type {
     ty.with_elem(Type::int(1))
+}
+
+/// Sum of unsigned integers, wrapping, and whether it wrapped.
+#[derive(Op)]
+#[op(
+    "arith.addui_extended",
+    Pure,
+    Commutative,
+    Elementwise,
+    results(sum, overflow),
+    infer,
+    fold,
+    verify,
+    lower_to_eval
+)]
+#[asm("$lhs `,` $rhs attr-dict `:` type($sum) `,` type($overflow)")]
+pub struct AddUIExtended {
+    /// Left operand.
+    #[is(INT_LIKE)]
+    pub lhs: Value,
+    /// Right operand.
+    #[is(INT_LIKE)]
+    pub rhs: Value,
+}
+impl Infer for AddUIExtended {
+    fn infer(&self, op: OpRef<'_>) -> Result<Vec<Type>, Failure> {
+        let ty = op.ir.ty(self.lhs);
+        Ok(vec![ty, bool_like(ty)])
+    }
+}
+impl Verify for AddUIExtended {
+    fn verify(&self, op: OpRef<'_>) -> Result<(), Failure> {
+        one_type(op, self.lhs, self.rhs)
+    }
+}
+impl Fold for AddUIExtended {
+    fn fold(&self, op: OpRef<'_>) -> Option<Folds> {
+        if is_int(op, self.rhs, 0) {
+            let Folds(never) = truth(false, bool_like(op.ir.ty(self.lhs)))?;
+            let sum = Folded::Value(self.lhs);
+            return Some(Folds(std::iter::once(sum).chain(never).collect()));
+        }
+        let mut all = Folds(Default::default());
+        for (result, how) in op.ir.results(op.id).zip(self.scalars(op.ir).ok()?) {
+            let constants = [op.ir.constant(self.lhs)?, op.ir.constant(self.rhs)?];
+            let value = fold_scalar(how, &constants, op.ir.ty(result))?;
+            all.0.push(Folded::Attr(value));
+        }
+        Some(all)
+    }
 }
 
 /// Comparison of integers.
@@ -167,34 +203,14 @@ pub(crate) fn one_type(op: OpRef<'_>, x: Value, y: Value) -> Result<(), Failure>
         Err(format!("expects operands of one type, found {x} and {y}").into())
     }
 }
-impl CmpIPredicate {
-    /// Whether it holds between two integers of one type.
-    pub fn holds(self, a: Int, b: Int) -> bool {
-        let (s, u) = (a.value.cmp(&b.value), a.unsigned().cmp(&b.unsigned()));
-        match self {
-            Self::Eq => s.is_eq(),
-            Self::Ne => s.is_ne(),
-            Self::Slt => s.is_lt(),
-            Self::Sle => s.is_le(),
-            Self::Sgt => s.is_gt(),
-            Self::Sge => s.is_ge(),
-            Self::Ult => u.is_lt(),
-            Self::Ule => u.is_le(),
-            Self::Ugt => u.is_gt(),
-            Self::Uge => u.is_ge(),
-        }
-    }
-}
 impl Fold for CmpI {
     fn fold(&self, op: OpRef<'_>) -> Option<Folds> {
-        let truth = if self.lhs == self.rhs && op.ir.ty(self.lhs).shape().is_none() {
+        if self.lhs == self.rhs {
             use CmpIPredicate as P;
-            matches!(self.predicate, P::Eq | P::Sle | P::Sge | P::Ule | P::Uge)
-        } else {
-            let (a, b) = (Int::of(op, self.lhs)?, Int::of(op, self.rhs)?);
-            self.predicate.holds(a, b)
-        };
-        Some(Attr::bool(truth).into())
+            let holds = matches!(self.predicate, P::Eq | P::Sle | P::Sge | P::Ule | P::Uge);
+            return truth(holds, bool_like(op.ir.ty(self.lhs)));
+        }
+        fold(self, op)
     }
 }
 
@@ -241,10 +257,10 @@ impl Fold for Select {
         if self.true_value == self.false_value {
             return Some(self.true_value.into());
         }
-        let chosen = match op.ir.constant_int(self.condition)? {
-            0 => self.false_value,
-            _ => self.true_value,
-        };
-        Some(chosen.into())
+        match op.ir.constant(self.condition).and_then(splat_int) {
+            Some((0, _)) => Some(self.false_value.into()),
+            Some(_) => Some(self.true_value.into()),
+            None => fold(self, op),
+        }
     }
 }

@@ -1,10 +1,12 @@
 //! Elements chosen by other tensors, and elements of another type.
 
-use tir::data::Array;
-use tir::interp::{Kind, Scalar, failure};
+use tir::data::{Array, DType};
+use tir::interp::{
+    CastOp, FloatCmp, IntCmp, Kind, Scalar, ScalarOp, elem_of, elementwise, failure,
+};
 use tir::{Data, Evaluate, Failure, OpRef};
 
-use super::elementwise::source;
+use super::elementwise::{source, unsigned};
 use super::real::{buffer, product, result_form, tensors};
 use crate::{Cast, Gather, Where};
 
@@ -73,25 +75,30 @@ impl Evaluate for Cast {
         let [x] = tensors(inputs)?[..] else {
             return Err("expects one operand".into());
         };
-        let (size, kind) = (dtype.size(), Kind::of_dtype(dtype));
-        let mut out = buffer(product(&shape)?.saturating_mul(size), 0u8)?;
-        let bit = size == 1 && self.y.0.elem().bits() == Some(1);
-        for (i, place) in out.chunks_exact_mut(size).enumerate() {
-            let number = x.get_int(i);
-            let scalar = match (number, x.get_f64(i)) {
-                (Some(n), _) if bit => Scalar::int(i64::from(n != 0), kind),
-                (None, Some(v)) if bit => Scalar::int(i64::from(v != 0.0), kind),
-                (Some(n), _) if kind.is_float() => Scalar::float(n as f64, kind),
-                (Some(n), _) => Scalar::int(n as i64, kind),
-                (None, Some(v)) if kind.is_float() => Scalar::float(v, kind),
-                (None, Some(v)) if v >= i64::MAX as f64 => Scalar::int(v as u64 as i64, kind),
-                (None, Some(v)) => Scalar::int(v as i64, kind),
-                (None, None) => return Err("has an operand that is too short".into()),
-            };
-            kind.write(scalar.bits, place)
-                .ok_or("internal error: an element of another size")?;
+        let how = cast(x.dtype(), dtype);
+        let mut args = vec![Data::Tensor(x.clone())];
+        if !matches!(how, ScalarOp::Cast(..)) {
+            args.push(Scalar::int(0, Kind::of_dtype(x.dtype())).into());
         }
-        let y = Array::new(dtype, &shape, out.into()).map_err(failure)?;
-        Ok(vec![y.into()])
+        let y = elementwise(how, &args, elem_of(dtype))?;
+        debug_assert!(y.as_tensor().is_ok_and(|y| y.shape() == shape));
+        Ok(vec![y])
     }
+}
+
+/// The scalar operation that converts an element; a truth value is whether it differs from zero.
+fn cast(from: DType, to: DType) -> ScalarOp {
+    let (x, y) = (Kind::of_dtype(from), Kind::of_dtype(to));
+    let how = match (x.is_float(), y.is_float()) {
+        (true, false) if y == Kind::BOOL => return ScalarOp::CmpFloat(FloatCmp::Une, x),
+        (false, false) if y == Kind::BOOL => return ScalarOp::CmpInt(IntCmp::Ne, x),
+        (true, true) => CastOp::Float,
+        (true, false) if unsigned(to) => CastOp::FpToUi,
+        (true, false) => CastOp::FpToSi,
+        (false, true) if unsigned(from) => CastOp::UiToFp,
+        (false, true) => CastOp::SiToFp,
+        (false, false) if unsigned(from) => CastOp::IntU,
+        (false, false) => CastOp::IntS,
+    };
+    ScalarOp::Cast(how, x, y)
 }

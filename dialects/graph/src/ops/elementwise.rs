@@ -1,19 +1,13 @@
 //! Elementwise operators of arithmetic: one operand, and pairs that broadcast.
 
-use tir::constraints::{FLOAT_TENSOR, TENSOR};
-use tir::{Constraint, Failure, Infer, Op, OpRef, TensorType, Type, Value};
+use tir::constraints::{FLOAT_TENSOR, INT_TENSOR, NUMBER_TENSOR};
+use tir::{Failure, Infer, Op, OpRef, Type, Value};
 
 use crate::fusion::{Fusable, FusionKind};
 use crate::layout::{Keeps, LayoutRule};
 use crate::number::Number;
 use crate::pointwise::{Pointwise, Scalar, Scalars};
 use crate::shape::{broadcast, tensor};
-
-/// Expects a ranked tensor of integers or truth values.
-pub(crate) static INT_TENSOR: Constraint = Constraint {
-    what: "a ranked tensor of integers",
-    holds: |ty| ty.is::<TensorType>() && ty.elem().is_int(),
-};
 
 /// The only operands of an op; a failure if there are more or fewer.
 pub(crate) fn operands<V, const N: usize>(args: &[V]) -> Result<&[V; N], Failure> {
@@ -51,9 +45,9 @@ macro_rules! unary {
 
 unary! {
     /// `max(x, 0)` of each element.
-    Relu "graph.relu" TENSOR [Idempotent] |this, s, x| s.with(Scalar::Max, x, 0.0);
+    Relu "graph.relu" NUMBER_TENSOR [Idempotent] |this, s, x| s.with(Scalar::Max, x, 0.0);
     /// The nearest number between two bounds; `max` where they are not in order.
-    Clip "graph.clip" TENSOR [Idempotent] {
+    Clip "graph.clip" NUMBER_TENSOR [Idempotent] {
         /// Lower bound; none if absent.
         min: Option<Number>,
         /// Upper bound; none if absent.
@@ -127,9 +121,9 @@ unary! {
         s.two(Scalar::Div, &one, x)
     };
     /// `-x`.
-    Neg "graph.neg" TENSOR [Involution] |this, s, x| s.one(Scalar::Neg, x);
+    Neg "graph.neg" NUMBER_TENSOR [Involution] |this, s, x| s.one(Scalar::Neg, x);
     /// Absolute value.
-    Abs "graph.abs" TENSOR [Idempotent] |this, s, x| s.one(Scalar::Abs, x);
+    Abs "graph.abs" NUMBER_TENSOR [Idempotent] |this, s, x| s.one(Scalar::Abs, x);
     /// e to the power of each element.
     Exp "graph.exp" FLOAT_TENSOR [] |this, s, x| s.one(Scalar::Exp, x);
     /// Natural logarithm.
@@ -206,29 +200,29 @@ macro_rules! binary {
 
 binary! {
     /// Sum of each pair of elements; shapes broadcast.
-    Add "graph.add" TENSOR [Commutative] Add None;
+    Add "graph.add" NUMBER_TENSOR [Commutative] Add None;
     /// Difference of each pair of elements; shapes broadcast.
-    Sub "graph.sub" TENSOR [] Sub None;
+    Sub "graph.sub" NUMBER_TENSOR [] Sub None;
     /// Product of each pair of elements; shapes broadcast.
-    Mul "graph.mul" TENSOR [Commutative] Mul None;
+    Mul "graph.mul" NUMBER_TENSOR [Commutative] Mul None;
     /// Quotient of each pair of elements; shapes broadcast.
-    Div "graph.div" TENSOR [] Div None;
+    Div "graph.div" NUMBER_TENSOR [] Div None;
     /// The larger of each pair of elements, NaN if one is; shapes broadcast.
-    Max "graph.max" TENSOR [Commutative] Max None;
+    Max "graph.max" NUMBER_TENSOR [Commutative] Max None;
     /// The smaller of each pair of elements, NaN if one is; shapes broadcast.
-    Min "graph.min" TENSOR [Commutative] Min None;
+    Min "graph.min" NUMBER_TENSOR [Commutative] Min None;
     /// The first of each pair of elements to the power of the second; shapes broadcast.
     Pow "graph.pow" FLOAT_TENSOR [] Pow None;
     /// Whether the elements of each pair are equal; shapes broadcast.
-    Equal "graph.equal" TENSOR [Commutative] Equal Some(Type::int(1));
+    Equal "graph.equal" NUMBER_TENSOR [Commutative] Equal Some(Type::int(1));
     /// Whether the first of each pair is less; shapes broadcast.
-    Less "graph.less" TENSOR [] Less Some(Type::int(1));
+    Less "graph.less" NUMBER_TENSOR [] Less Some(Type::int(1));
     /// Whether the first of each pair is less or equal; shapes broadcast.
-    LessEqual "graph.less_equal" TENSOR [] LessEqual Some(Type::int(1));
+    LessEqual "graph.less_equal" NUMBER_TENSOR [] LessEqual Some(Type::int(1));
     /// Whether the first of each pair is greater; shapes broadcast.
-    Greater "graph.greater" TENSOR [] Greater Some(Type::int(1));
+    Greater "graph.greater" NUMBER_TENSOR [] Greater Some(Type::int(1));
     /// Whether the first of each pair is greater or equal; shapes broadcast.
-    GreaterEqual "graph.greater_equal" TENSOR [] GreaterEqual Some(Type::int(1));
+    GreaterEqual "graph.greater_equal" NUMBER_TENSOR [] GreaterEqual Some(Type::int(1));
     /// Whether both of each pair hold; bit by bit on integers; shapes broadcast.
     And "graph.and" INT_TENSOR [Commutative] And None;
     /// Whether one of each pair holds; bit by bit on integers; shapes broadcast.

@@ -1,6 +1,6 @@
 //! Reductions over dimensions.
 
-use tir::constraints::{FLOAT_TENSOR, TENSOR};
+use tir::constraints::{FLOAT_TENSOR, NUMBER_TENSOR};
 use tir::{Failure, Fold, Folds, Infer, Op, OpRef, Type, Value};
 
 use crate::fusion::{Fusable, FusionKind};
@@ -70,11 +70,11 @@ macro_rules! reduce {
 
 reduce! {
     /// Sum over dimensions.
-    ReduceSum "graph.reduce_sum" TENSOR;
+    ReduceSum "graph.reduce_sum" NUMBER_TENSOR;
     /// Mean over dimensions.
     ReduceMean "graph.reduce_mean" FLOAT_TENSOR;
     /// Largest element over dimensions, NaN if one is.
-    ReduceMax "graph.reduce_max" TENSOR;
+    ReduceMax "graph.reduce_max" NUMBER_TENSOR;
     /// Smallest element over dimensions, NaN if one is.
-    ReduceMin "graph.reduce_min" TENSOR;
+    ReduceMin "graph.reduce_min" NUMBER_TENSOR;
 }

@@ -1,6 +1,6 @@
 //! Elements chosen by other tensors, and elements of another type.
 
-use tir::constraints::{SCALAR, TENSOR};
+use tir::constraints::{INT_TENSOR, NUMBER_TENSOR, TENSOR};
 use tir::{Failure, Fold, Folds, Infer, Op, OpRef, Ret, Type, Value, Verify};
 
 use crate::fusion::{Fusable, FusionKind};
@@ -25,10 +25,10 @@ use crate::shape::{axis, broadcast, tensor};
 #[asm("$x `at` $indices attr-dict `:` functional-type(operands, results)")]
 pub struct Gather {
     /// What is chosen from.
-    #[is(TENSOR)]
+    #[is(NUMBER_TENSOR)]
     pub x: Value,
     /// The numbers.
-    #[is(TENSOR)]
+    #[is(INT_TENSOR)]
     pub indices: Value,
     /// The dimension of `x`, counted from the first.
     #[default(0)]
@@ -64,7 +64,7 @@ impl Fusable for Gather {
 #[asm("$condition `,` $x `,` $y attr-dict `:` functional-type(operands, results)")]
 pub struct Where {
     /// Which one, of `i1`.
-    #[is(TENSOR)]
+    #[is(INT_TENSOR)]
     pub condition: Value,
     /// Taken where it is true.
     #[is(TENSOR)]
@@ -90,7 +90,8 @@ impl Fusable for Where {
 }
 
 /// Each element as a number of another type: floats are rounded to nearest even, or towards zero
-/// to become integers; integers are cut; what is not zero is true.
+/// to become integers, where what is out of range becomes the nearest integer there is and NaN
+/// becomes 0; integers are cut; what is not zero is true.
 #[derive(Op)]
 #[op(
     "graph.cast",
@@ -104,18 +105,17 @@ impl Fusable for Where {
 #[asm("$x attr-dict `:` type($x) `to` type($y)")]
 pub struct Cast {
     /// The numbers.
-    #[is(TENSOR)]
+    #[is(NUMBER_TENSOR)]
     pub x: Value,
     /// Type of the result.
-    #[is(TENSOR)]
+    #[is(NUMBER_TENSOR)]
     pub y: Ret,
 }
 impl Verify for Cast {
     fn verify(&self, op: OpRef<'_>) -> Result<(), Failure> {
-        let (shape, elem) = tensor(op, self.x, "x")?;
+        let (shape, _) = tensor(op, self.x, "x")?;
         let to = self.y.0;
-        let numbers = (SCALAR.holds)(elem) && (SCALAR.holds)(to.elem());
-        if to.shape() != Some(&shape[..]) || !numbers {
+        if to.shape() != Some(&shape[..]) {
             return Err(format!("makes {to} of {}", op.ir.ty(self.x)).into());
         }
         Ok(())

@@ -34,7 +34,9 @@ pub const RULES: &[RuleText] = &[
     // Rectifiers and bounds.
     rule!("drop-relu-of-relu", "(graph.relu (graph.relu ?x))" => "(graph.relu ?x)"),
     rule!("drop-abs-of-relu", "(graph.abs (graph.relu ?x))" => "(graph.relu ?x)"),
-    rule!("drop-relu-of-abs", "(graph.relu (graph.abs ?x))" => "(graph.abs ?x)"),
+    // The least integer is its own absolute value.
+    rule!("drop-relu-of-abs", "(graph.relu (graph.abs ?x))" => "(graph.abs ?x)",
+        if "(has-floats ?x)"),
     rule!("drop-relu-of-exp", "(graph.relu (graph.exp ?x))" => "(graph.exp ?x)"),
     rule!("drop-relu-of-sigmoid", "(graph.relu (graph.sigmoid ?x))" => "(graph.sigmoid ?x)"),
     rule!("clip-takes-relu-below", "(graph.clip (graph.relu ?x) {min = ?a, max = ?b})"
@@ -54,26 +56,27 @@ pub const RULES: &[RuleText] = &[
     rule!("min-of-relus", "(graph.min (graph.relu ?x:?T) (graph.relu ?y:?T))"
         => "(graph.relu (graph.min ?x ?y))"),
     rule!("min-of-negs", "(graph.min (graph.neg ?x:?T) (graph.neg ?y:?T))"
-        => "(graph.neg (graph.max ?x ?y))", if "(has-numbers ?x)"),
+        => "(graph.neg (graph.max ?x ?y))", if "(has-floats ?x)"),
     rule!("max-of-negs", "(graph.max (graph.neg ?x:?T) (graph.neg ?y:?T))"
-        => "(graph.neg (graph.min ?x ?y))", if "(has-numbers ?x)"),
-    // Constants come together, where they fold.
+        => "(graph.neg (graph.min ?x ?y))", if "(has-floats ?x)"),
+    // Constants come together, where they fold; not where the one that they become is infinite, or
+    // so small that it loses digits: applied one after the other they need not be.
     rule!("gather-addends", "(graph.add (graph.add ?x #a) #b)"
-        => "(graph.add ?x (graph.add #a #b))", if "(varies ?x)"),
+        => "(graph.add ?x (graph.add #a #b))", if "(sum-is-finite ?a ?b) (varies ?x)"),
     rule!("gather-addend-and-subtrahend", "(graph.sub (graph.add ?x #a) #b)"
-        => "(graph.add ?x (graph.sub #a #b))", if "(varies ?x)"),
+        => "(graph.add ?x (graph.sub #a #b))", if "(sum-is-finite ?a ?b) (varies ?x)"),
     rule!("gather-subtrahend-and-addend", "(graph.add (graph.sub ?x #a) #b)"
-        => "(graph.add ?x (graph.sub #b #a))", if "(varies ?x)"),
+        => "(graph.add ?x (graph.sub #b #a))", if "(sum-is-finite ?a ?b) (varies ?x)"),
     rule!("gather-subtrahends", "(graph.sub (graph.sub ?x #a) #b)"
-        => "(graph.sub ?x (graph.add #a #b))", if "(varies ?x)"),
+        => "(graph.sub ?x (graph.add #a #b))", if "(sum-is-finite ?a ?b) (varies ?x)"),
     rule!("gather-factors", "(graph.mul (graph.mul ?x #a) #b)"
-        => "(graph.mul ?x (graph.mul #a #b))", if "(varies ?x)"),
+        => "(graph.mul ?x (graph.mul #a #b))", if "(product-is-normal ?a ?b) (varies ?x)"),
     rule!("gather-upper-bounds", "(graph.min (graph.min ?x #a) #b)"
         => "(graph.min ?x (graph.min #a #b))", if "(varies ?x)"),
     rule!("gather-lower-bounds", "(graph.max (graph.max ?x #a) #b)"
         => "(graph.max ?x (graph.max #a #b))", if "(varies ?x)"),
     rule!("gather-addend-across", "(graph.add (graph.add ?x #a) (graph.add ?y #b))"
-        => "(graph.add (graph.add ?x ?y) (graph.add #a #b))", if "(varies ?x) (varies ?y)"),
+        => "(graph.add (graph.add ?x ?y) (graph.add #a #b))", if "(sum-is-finite ?a ?b) (varies ?x) (varies ?y)"),
     // What commutes, associates and distributes.
     rule!(equal "commute-add", "(graph.add ?x ?y)" => "(graph.add ?y ?x)"),
     rule!(equal "commute-mul", "(graph.mul ?x ?y)" => "(graph.mul ?y ?x)"),
@@ -91,7 +94,7 @@ pub const RULES: &[RuleText] = &[
         => "(graph.add ?x (graph.sub ?y ?z))"),
     rule!(equal "sub-is-add-neg", "(graph.sub ?x ?y)" => "(graph.add ?x (graph.neg ?y))"),
     rule!(equal "div-by-constant-is-mul", "(graph.div ?x #c)"
-        => "(graph.mul ?x (graph.reciprocal #c))", if "(has-floats ?x)"),
+        => "(graph.mul ?x (graph.reciprocal #c))", if "(reciprocal-is-normal ?c) (has-floats ?x)"),
     rule!(equal "square-is-mul", "(graph.pow ?x:?T 2.0):?T" => "(graph.mul ?x ?x)"),
     rule!(equal "square-root-is-power", "(graph.pow ?x:?T 0.5):?T" => "(graph.sqrt ?x)"),
     rule!(equal "distribute-mul-over-add", "(graph.mul ?x (graph.add ?y ?z))"
@@ -122,9 +125,9 @@ pub const RULES: &[RuleText] = &[
     rule!(equal "distribute-matmul-right", "(graph.matmul (graph.add ?a ?b) ?c)"
         => "(graph.add (graph.matmul ?a ?c) (graph.matmul ?b ?c))", if "(same-type ?a ?b)"),
     rule!("scale-columns", "(graph.mul (graph.matmul ?a #b) #s)"
-        => "(graph.matmul ?a (graph.mul #b #s))", if "(varies ?a) (one-row ?s)"),
+        => "(graph.matmul ?a (graph.mul #b #s))", if "(product-is-finite ?b ?s) (varies ?a) (one-row ?s)"),
     rule!("scale-rows", "(graph.mul (graph.matmul #a ?b) #s)"
-        => "(graph.matmul (graph.mul #a #s) ?b)", if "(varies ?b) (one-column ?s)"),
+        => "(graph.matmul (graph.mul #a #s) ?b)", if "(product-is-finite ?a ?s) (varies ?b) (one-column ?s)"),
     rule!(equal "scale-factor-of-matmul", "(graph.mul (graph.matmul ?a ?b) ?s)"
         => "(graph.matmul (graph.mul ?a ?s) ?b)", if "(one-column ?s)"),
     rule!(equal "gemm-of-matmul-and-add", "(graph.add (graph.matmul ?a ?b):?T ?c):?T"

@@ -10,13 +10,13 @@ pub const RULES: &[RuleText] = &[
         "(graph.mul (graph.conv2d ?x #w {strides = ?s, pads = ?p, dilations = ?d, groups = ?g}) #c)"
         => "(graph.conv2d ?x (graph.mul #w (graph.reshape #c):(by-filter ?c)) \
             {strides = ?s, pads = ?p, dilations = ?d, groups = ?g})",
-        if "(varies ?x) (by-channel ?c) (channels-fit ?c ?w)"),
+        if "(product-is-finite ?w ?c) (varies ?x) (by-channel ?c) (channels-fit ?c ?w)"),
     rule!("scale-conv-and-bias",
         "(graph.mul (graph.conv2d ?x #w #b {strides = ?s, pads = ?p, dilations = ?d, groups = ?g}) #c)"
         => "(graph.conv2d ?x (graph.mul #w (graph.reshape #c):(by-filter ?c)) \
             (graph.mul #b (graph.reshape #c):(flat ?c)) \
             {strides = ?s, pads = ?p, dilations = ?d, groups = ?g})",
-        if "(varies ?x) (by-channel ?c) (channels-fit ?c ?w)"),
+        if "(product-is-finite ?w ?c) (product-is-finite ?b ?c) (varies ?x) (by-channel ?c) (channels-fit ?c ?w)"),
     rule!("bias-of-conv",
         "(graph.add (graph.conv2d ?x ?w {strides = ?s, pads = ?p, dilations = ?d, groups = ?g}) #c)"
         => "(graph.conv2d ?x ?w (graph.reshape #c):(flat ?c) \
@@ -26,7 +26,7 @@ pub const RULES: &[RuleText] = &[
         "(graph.add (graph.conv2d ?x ?w #b {strides = ?s, pads = ?p, dilations = ?d, groups = ?g}) #c)"
         => "(graph.conv2d ?x ?w (graph.add #b (graph.reshape #c):(flat ?c)) \
             {strides = ?s, pads = ?p, dilations = ?d, groups = ?g})",
-        if "(varies ?x) (by-channel ?c) (channels-fit ?c ?w)"),
+        if "(sum-is-finite ?b ?c) (varies ?x) (by-channel ?c) (channels-fit ?c ?w)"),
     // Batch normalisation: k = scale / sqrt(var + epsilon), y = x * k + (bias - mean * k).
     rule!("batch-norm-into-conv",
         "(graph.batch_norm \

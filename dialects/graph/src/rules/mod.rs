@@ -2,6 +2,7 @@
 
 pub mod algebra;
 pub mod conv;
+mod extremes;
 mod functions;
 mod layout;
 pub mod parts;
@@ -27,6 +28,7 @@ pub const FAMILIES: &[(&str, &[RuleText])] = &[
 /// Adds guards, functions and rules.
 pub fn register(set: &mut PatternSet) {
     functions::register(set);
+    extremes::register(set);
     layout::register(set);
     for (_, rules) in FAMILIES {
         set.rules(*rules);

@@ -51,16 +51,34 @@ impl DenseElements {
     pub fn is_splat(&self) -> bool {
         self.stored() == 1
     }
-    /// The little-endian bits of the element at a row-major position.
+    /// The little-endian bits of the element at a row-major position; of an integer of more than
+    /// 64 bits the low ones.
     pub fn bits(&self, index: usize) -> u64 {
+        self.wide_bits(index) as u64
+    }
+    /// All bits of the element at a row-major position, which are at most 128.
+    pub fn wide_bits(&self, index: usize) -> u128 {
         let size = self.ty.bytes().unwrap_or(1).max(1);
         let at = if self.is_splat() { 0 } else { index * size };
-        let mut bytes = [0; 8];
-        let len = size.min(8);
+        let mut bytes = [0; 16];
+        let len = size.min(16);
         if let Some(source) = self.data.get(at..at + len) {
             bytes[..len].copy_from_slice(source);
         }
-        u64::from_le_bytes(bytes)
+        u128::from_le_bytes(bytes)
+    }
+    /// The integer at a row-major position: sign-extended unless its type has no sign.
+    pub fn int(&self, index: usize) -> i128 {
+        let elem = self.ty.elem().storage();
+        if elem.bits().is_none_or(|bits| bits <= 64) {
+            return sign_extend(self.bits(index), elem).into();
+        }
+        let shift = 128 - elem.bits().map_or(128, |bits| bits.min(128));
+        let bits = self.wide_bits(index) << shift;
+        match elem.get::<IntType>().map(|int| int.sign) {
+            Some(Sign::Unsigned) => (bits >> shift) as i128,
+            _ => bits as i128 >> shift,
+        }
     }
     /// The element at a row-major position as a number.
     pub fn number(&self, index: usize) -> f64 {
@@ -68,7 +86,7 @@ impl DenseElements {
         let elem = self.ty.elem().storage();
         match elem.get::<FloatType>() {
             Some(&format) => float_value(bits, format),
-            None => sign_extend(bits, elem) as f64,
+            None => self.int(index) as f64,
         }
     }
     fn element(&self, f: &mut fmt::Formatter<'_>, index: usize) -> fmt::Result {
@@ -77,7 +95,7 @@ impl DenseElements {
         match elem.get::<FloatType>() {
             Some(&format) => f.write_str(&float_text(float_value(bits, format), elem)),
             None if elem.bits() == Some(1) => f.write_str(if bits == 0 { "false" } else { "true" }),
-            None => write!(f, "{}", sign_extend(bits, elem)),
+            None => write!(f, "{}", self.int(index)),
         }
     }
     fn nested(&self, f: &mut fmt::Formatter<'_>, shape: &[i64], at: &mut usize) -> fmt::Result {

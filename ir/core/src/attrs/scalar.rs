@@ -3,7 +3,7 @@
 use std::fmt::{self, Display};
 
 use super::{AttrData, builtin, float_text};
-use crate::types::Type;
+use crate::types::{IntType, Type};
 
 builtin! {
     /// `unit`: presence says it all.
@@ -28,6 +28,9 @@ impl Display for IntAttr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.ty.bits() == Some(1) {
             f.write_str(if self.value == 0 { "false" } else { "true" })
+        } else if self.value < 0 && self.ty.get::<IntType>().is_some_and(IntType::is_unsigned) {
+            // Of 128 bits, the upper half.
+            write!(f, "{} : {}", self.value as u128, self.ty)
         } else {
             write!(f, "{} : {}", self.value, self.ty)
         }

@@ -6,7 +6,9 @@ use tir_arith::{AddF, MulF};
 use tir_graph::{Conv2d, Gemm, MatMul};
 use tir_tensor::{CollapseShape, Combine, reassociation};
 
-use super::nest::{E, Reduction, broadcast, elementwise, form, map, padded, ranked, window};
+use super::nest::{
+    E, Reduction, broadcast, form, map, padded, ranked, rounded, truncated, wide, window,
+};
 
 pub(super) fn patterns(set: &mut PatternSet) {
     set.on("conv2d-to-generic", conv2d);
@@ -14,7 +16,7 @@ pub(super) fn patterns(set: &mut PatternSet) {
     set.on("gemm-to-generic", gemm);
 }
 
-/// A sum of products.
+/// A sum of products, in what elements of `ty` are accumulated in.
 fn contraction(
     rw: &mut Rewriter<'_>,
     ty: Type,
@@ -23,7 +25,7 @@ fn contraction(
     b: (Value, AffineMap),
 ) -> Value {
     let sum = Reduction {
-        ty,
+        ty: wide(ty),
         start: None,
         combine: Combine::Add,
         iterators,
@@ -32,12 +34,15 @@ fn contraction(
     sum.make(rw, &[a, b], |rw, args| rw.add(MulF::new(args[0], args[1])))
 }
 
-/// `y + addend`, the addend read by a map.
-fn plus(rw: &mut Rewriter<'_>, y: Value, addend: Value, addend_map: AffineMap) -> Value {
-    let ty = rw.ty(y);
-    let rank = addend_map.dims;
-    let inputs = [(y, AffineMap::identity(rank)), (addend, addend_map)];
-    elementwise(rw, ty, &inputs, |rw, args| {
+/// A sum with an addend, if there is one, which is read by a map; rounded to elements of type
+/// `elem`.
+fn plus(rw: &mut Rewriter<'_>, y: Value, addend: Option<(Value, AffineMap)>, elem: Type) -> Value {
+    let Some(addend) = addend else {
+        return truncated(rw, y, elem);
+    };
+    let ty = rw.ty(y).with_elem(elem);
+    let inputs = [(y, AffineMap::identity(addend.1.dims)), addend];
+    rounded(rw, ty, &inputs, |rw, args| {
         rw.add(AddF::new(args[0], args[1]))
     })
 }
@@ -50,7 +55,7 @@ fn conv2d(conv: Conv2d, op: OpId, rw: &mut Rewriter<'_>) -> Result<(), Decline> 
     let x = padded(rw, conv.x, windows, None)?;
     let [vertical, horizontal] = &windows;
     let per_group = outputs / conv.groups;
-    let mut y = if conv.groups == 1 {
+    let y = if conv.groups == 1 {
         // (n, o, h, w, i, kh, kw)
         let rows = window(vertical, 2, 5);
         let cols = window(horizontal, 3, 6);
@@ -76,12 +81,11 @@ fn conv2d(conv: Conv2d, op: OpId, rw: &mut Rewriter<'_>) -> Result<(), Decline> 
         rw.add(CollapseShape {
             src: y,
             reassociation: reassociation(&[vec![0], vec![1, 2], vec![3], vec![4]]),
-            result: Ret(result),
+            result: Ret(wide(result)),
         })
     };
-    if let Some(bias) = conv.bias {
-        y = plus(rw, y, bias, AffineMap::project(4, &[1]));
-    }
+    let bias = conv.bias.map(|b| (b, AffineMap::project(4, &[1])));
+    let y = plus(rw, y, bias, elem);
     rw.replace(op, &[y]);
     Ok(())
 }
@@ -105,6 +109,7 @@ fn matmul(MatMul { a, b }: MatMul, op: OpId, rw: &mut Rewriter<'_>) -> Result<()
     let a = (a, operand(a_shape, [m, k]));
     let b = (b, operand(b_shape, [k, n]));
     let y = contraction(rw, result, [rank, 1], a, b);
+    let y = truncated(rw, y, result.elem());
     rw.replace(op, &[y]);
     Ok(())
 }
@@ -123,10 +128,8 @@ fn gemm(gemm: Gemm, op: OpId, rw: &mut Rewriter<'_>) -> Result<(), Decline> {
     // (m, n, k)
     let a = (gemm.a, swapped([0, 2], gemm.trans_a));
     let b = (gemm.b, swapped([2, 1], gemm.trans_b));
-    let mut y = contraction(rw, result, [2, 1], a, b);
-    if let Some((c, map)) = addend {
-        y = plus(rw, y, c, map);
-    }
+    let y = contraction(rw, result, [2, 1], a, b);
+    let y = plus(rw, y, addend, result.elem());
     rw.replace(op, &[y]);
     Ok(())
 }

@@ -2,9 +2,9 @@
 
 use tir::rewrite::Rewriter;
 use tir::{AffineMap, Attr, Decline, RegionId, Ret, Rets, TensorType, Type, Value};
-use tir_arith::Constant;
-use tir_graph::Layout;
+use tir_arith::{Constant, ExtF, TruncF};
 use tir_graph::shape::Window;
+use tir_graph::{Layout, accumulator};
 use tir_tensor::generic::iterators;
 use tir_tensor::{Combine, Empty, Generic, TransferRead, Yield};
 
@@ -105,9 +105,60 @@ pub(super) fn elementwise(
     )
 }
 
+/// The type of the same shape and layout whose elements are what those of `ty` are accumulated
+/// in.
+pub(super) fn wide(ty: Type) -> Type {
+    ty.with_elem(accumulator(ty.elem()))
+}
+
+/// A float as one of a type that is as wide or wider; what is no float stays as it is.
+pub(super) fn extended(rw: &mut Rewriter<'_>, x: Value, elem: Type) -> Value {
+    let ty = rw.ty(x);
+    if ty == elem || !ty.is_float() || !elem.is_float() {
+        return x;
+    }
+    rw.add(ExtF {
+        input: x,
+        output: Ret(elem),
+    })
+}
+
+/// [`elementwise`], computed in what elements of `ty` are accumulated in and rounded once.
+pub(super) fn rounded(
+    rw: &mut Rewriter<'_>,
+    ty: Type,
+    inputs: &[(Value, AffineMap)],
+    compute: impl FnOnce(&mut Rewriter<'_>, &[Value]) -> Value,
+) -> Value {
+    let within = accumulator(ty.elem());
+    elementwise(rw, ty, inputs, |rw, args| {
+        let args: Vec<Value> = args.iter().map(|x| extended(rw, *x, within)).collect();
+        let y = compute(rw, &args);
+        if within == ty.elem() {
+            return y;
+        }
+        rw.add(TruncF {
+            input: y,
+            output: Ret(ty.elem()),
+        })
+    })
+}
+
+/// A tensor of what elements of type `elem` are accumulated in, rounded to them; the tensor itself
+/// if they are the same.
+pub(super) fn truncated(rw: &mut Rewriter<'_>, x: Value, elem: Type) -> Value {
+    let ty = rw.ty(x);
+    if ty.elem() == elem {
+        return x;
+    }
+    let rank = ty.shape().map_or(0, <[i64]>::len);
+    let inputs = [(x, AffineMap::identity(rank))];
+    rounded(rw, ty.with_elem(elem), &inputs, |_, args| args[0])
+}
+
 /// A reduction in the making.
 pub(super) struct Reduction {
-    /// Type of the result.
+    /// Type of the result. Inputs that are narrower floats are extended to its elements.
     pub ty: Type,
     /// The scalar that the result starts from: the combiner's identity. Zero if absent.
     pub start: Option<Attr>,
@@ -132,7 +183,11 @@ impl Reduction {
         let start = filled(rw, self.ty, start);
         let all: Vec<usize> = (0..parallel).collect();
         let out = AffineMap::project(parallel + reduced, &all);
-        let body = region(rw, inputs, compute);
+        let elem = self.ty.elem();
+        let body = region(rw, inputs, |rw, args| {
+            let args: Vec<Value> = args.iter().map(|x| extended(rw, *x, elem)).collect();
+            compute(rw, &args)
+        });
         let combine = Some(self.combine);
         generic(
             rw,

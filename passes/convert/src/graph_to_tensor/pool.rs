@@ -8,11 +8,11 @@ use tir::{
 };
 use tir_arith::MulF;
 use tir_graph::shape::Window;
-use tir_graph::{AvgPool, GlobalAvgPool, MaxPool};
+use tir_graph::{AvgPool, GlobalAvgPool, MaxPool, accumulator};
 use tir_tensor::Combine;
 
 use super::nest::{
-    E, Reduction, elements, elementwise, map, number, padded, ranked, scalar, window,
+    E, Reduction, elements, map, number, padded, ranked, rounded, scalar, truncated, wide, window,
 };
 
 pub(super) fn patterns(set: &mut PatternSet) {
@@ -30,8 +30,13 @@ fn reduce(
     combine: Combine,
     start: Option<f64>,
 ) -> Result<Value, Decline> {
-    let ty = rw.ty(rw.result(op, 0));
-    let ([n, c, height, width], elem) = ranked(rw, rw.result(op, 0))?;
+    // The largest element is exact in any type.
+    let ty = match combine {
+        Combine::Max | Combine::Min => rw.ty(rw.result(op, 0)),
+        Combine::Add | Combine::Mul => wide(rw.ty(rw.result(op, 0))),
+    };
+    let elem = ty.elem();
+    let ([n, c, height, width], _) = ranked(rw, rw.result(op, 0))?;
     // The padding is what the result starts from, so it changes nothing; zero needs no saying.
     let x = padded(rw, x, windows, start)?;
     let [vertical, horizontal] = &windows;
@@ -84,17 +89,17 @@ fn avg_pool(pool: AvgPool, op: OpId, rw: &mut Rewriter<'_>) -> Result<(), Declin
         .iter()
         .flat_map(|r| cols.iter().map(move |c| r * c))
         .collect();
-    let factors = factors(&counts, [height, width], elem)?;
+    let factors = factors(&counts, [height, width], accumulator(elem))?;
     let sum = reduce(rw, op, pool.x, windows, Combine::Add, None)?;
     let y = match factors {
-        Factors::One(factor) => scaled(rw, sum, factor),
+        Factors::One(factor) => scaled(rw, sum, factor, elem),
         Factors::Each(attr) => {
             let factors = elements(rw, attr);
             let inputs = [
                 (sum, AffineMap::identity(4)),
                 (factors, AffineMap::project(4, &[2, 3])),
             ];
-            elementwise(rw, ty, &inputs, |rw, args| {
+            rounded(rw, ty, &inputs, |rw, args| {
                 rw.add(MulF::new(args[0], args[1]))
             })
         }
@@ -132,13 +137,14 @@ fn factors(counts: &[usize], [height, width]: [i64; 2], elem: Type) -> Result<Fa
     Ok(Factors::Each(Attr::new(DenseElements { ty, data })))
 }
 
-/// Each element times a number.
-fn scaled(rw: &mut Rewriter<'_>, x: Value, factor: f64) -> Value {
-    let ty = rw.ty(x);
+/// Each element times a number, rounded to elements of type `elem`.
+fn scaled(rw: &mut Rewriter<'_>, x: Value, factor: f64, elem: Type) -> Value {
     if factor == 1.0 {
-        return x;
+        return truncated(rw, x, elem);
     }
-    elementwise(rw, ty, &[(x, AffineMap::identity(4))], |rw, args| {
+    let ty = rw.ty(x);
+    let inputs = [(x, AffineMap::identity(4))];
+    rounded(rw, ty.with_elem(elem), &inputs, |rw, args| {
         let factor = number(rw, factor, ty.elem());
         rw.add(MulF::new(args[0], factor))
     })
@@ -150,10 +156,10 @@ fn global_avg_pool(
     rw: &mut Rewriter<'_>,
 ) -> Result<(), Decline> {
     let ty = rw.ty(rw.result(op, 0));
-    let ([_, _, height, width], _) = ranked::<4>(rw, x)?;
+    let ([_, _, height, width], elem) = ranked::<4>(rw, x)?;
     // (n, c, 1, 1, h, w)
     let reduction = Reduction {
-        ty,
+        ty: wide(ty),
         start: None,
         combine: Combine::Add,
         iterators: [4, 2],
@@ -161,7 +167,7 @@ fn global_avg_pool(
     };
     let inputs = [(x, AffineMap::project(6, &[0, 1, 4, 5]))];
     let sum = reduction.make(rw, &inputs, |_, args| args[0]);
-    let y = scaled(rw, sum, 1.0 / (height * width) as f64);
+    let y = scaled(rw, sum, 1.0 / (height * width) as f64, elem);
     rw.replace(op, &[y]);
     Ok(())
 }

@@ -4,13 +4,16 @@ use tir::rewrite::{PatternSet, Rewriter};
 use tir::{AffineMap, Attr, Decline, IntAttr, IntType, OpId, Ret, Sign, Type, Value};
 use tir_arith::{AddF, Constant, DivF, ExtUI, MulF, SubF, TruncI, XOrI};
 use tir_graph::{
-    BatchNorm, LayerNorm, ReduceMax, ReduceMean, ReduceMin, ReduceSum, Softmax, reduced,
+    BatchNorm, LayerNorm, ReduceMax, ReduceMean, ReduceMin, ReduceSum, Softmax, accumulator,
+    reduced,
 };
 use tir_math::{Exp, Sqrt};
 use tir_tensor::Combine;
 
 use super::elementwise::computed;
-use super::nest::{E, Reduction, broadcast, elementwise, form, map, number, scalar};
+use super::nest::{
+    E, Reduction, broadcast, elementwise, form, map, number, rounded, scalar, truncated,
+};
 
 pub(super) fn patterns(set: &mut PatternSet) {
     set.on("reduce-sum-to-generic", |r: ReduceSum, op, rw| {
@@ -53,7 +56,7 @@ fn start(combine: Combine, elem: Type) -> Attr {
     Attr::new(IntAttr { value, ty: elem })
 }
 
-/// Dimensions of `x` together: the result has the iterators of what is kept (and, with
+/// Dimensions of `x` together, sums in what its elements are accumulated in: the result has the iterators of what is kept (and, with
 /// `keepdims`, unit ones for the others), then come those that are reduced.
 fn along(
     rw: &mut Rewriter<'_>,
@@ -64,6 +67,11 @@ fn along(
 ) -> Result<Value, Decline> {
     let (x, _) = inputs.first().ok_or("reduces nothing")?;
     let (_, elem) = form(rw, *x)?;
+    // Only sums and products round.
+    let elem = match combine {
+        Combine::Max | Combine::Min => elem,
+        Combine::Add | Combine::Mul => accumulator(elem),
+    };
     along_as(rw, inputs, keepdims, combine, elem, compute)
 }
 
@@ -120,7 +128,9 @@ fn reduce(
     combine: Combine,
 ) -> Result<(), Decline> {
     let gone = reduced(axes, form(rw, x)?.0.len())?;
+    let elem = form(rw, x)?.1;
     let y = along(rw, &[(x, &gone)], keepdims, combine, |_, args| args[0])?;
+    let y = truncated(rw, y, elem);
     rw.replace(op, &[y]);
     Ok(())
 }
@@ -178,23 +188,26 @@ fn extreme(
     Ok(())
 }
 
-/// The sum over dimensions divided by their number of elements.
+/// The sum over dimensions divided by their number of elements, rounded to elements of type
+/// `elem`.
 fn mean(
     rw: &mut Rewriter<'_>,
     x: Value,
     gone: &[bool],
     keepdims: bool,
+    elem: Type,
     compute: impl FnOnce(&mut Rewriter<'_>, &[Value]) -> Value,
 ) -> Result<Value, Decline> {
-    let (shape, elem) = form(rw, x)?;
+    let (shape, _) = form(rw, x)?;
     let sizes = shape.iter().zip(gone);
     let count: i64 = sizes.filter(|(_, gone)| **gone).map(|(n, _)| n).product();
     let sum = along(rw, &[(x, gone)], keepdims, Combine::Add, compute)?;
     let ty = rw.ty(sum);
     let rank = ty.shape().map_or(0, <[i64]>::len);
     let inputs = [(sum, AffineMap::identity(rank))];
-    Ok(elementwise(rw, ty, &inputs, |rw, args| {
-        let count = number(rw, count as f64, elem);
+    let within = ty.elem();
+    Ok(rounded(rw, ty.with_elem(elem), &inputs, |rw, args| {
+        let count = number(rw, count as f64, within);
         rw.add(DivF::new(args[0], count))
     }))
 }
@@ -204,8 +217,9 @@ fn reduce_mean(
     op: OpId,
     rw: &mut Rewriter<'_>,
 ) -> Result<(), Decline> {
-    let gone = reduced(&axes, form(rw, x)?.0.len())?;
-    let y = mean(rw, x, &gone, keepdims, |_, args| args[0])?;
+    let (shape, elem) = form(rw, x)?;
+    let gone = reduced(&axes, shape.len())?;
+    let y = mean(rw, x, &gone, keepdims, elem, |_, args| args[0])?;
     rw.replace(op, &[y]);
     Ok(())
 }
@@ -231,30 +245,36 @@ fn kept(gone: &[bool]) -> AffineMap {
     )
 }
 
-/// One element of `x` with what was reduced of the elements around it.
+/// One element of `x` with what was reduced of the elements around it, as an element of type
+/// `elem`.
 fn with(
     rw: &mut Rewriter<'_>,
     x: Value,
     other: Value,
     gone: &[bool],
+    elem: Type,
     compute: impl FnOnce(&mut Rewriter<'_>, Value, Value) -> Value,
 ) -> Result<Value, Decline> {
     let inputs = [(x, AffineMap::identity(gone.len())), (other, kept(gone))];
-    let ty = rw.ty(x);
-    Ok(elementwise(rw, ty, &inputs, |rw, args| {
+    let ty = rw.ty(x).with_elem(elem);
+    Ok(rounded(rw, ty, &inputs, |rw, args| {
         compute(rw, args[0], args[1])
     }))
 }
 
 fn softmax(Softmax { x, axis }: Softmax, op: OpId, rw: &mut Rewriter<'_>) -> Result<(), Decline> {
-    let gone = reduced(&[axis], form(rw, x)?.0.len())?;
+    let (shape, elem) = form(rw, x)?;
+    let gone = reduced(&[axis], shape.len())?;
+    let within = accumulator(elem);
     let largest = along(rw, &[(x, &gone)], true, Combine::Max, |_, args| args[0])?;
-    let e = with(rw, x, largest, &gone, |rw, x, largest| {
+    let e = with(rw, x, largest, &gone, within, |rw, x, largest| {
         let below = rw.add(SubF::new(x, largest));
         rw.add(Exp::new(below))
     })?;
     let sum = along(rw, &[(e, &gone)], true, Combine::Add, |_, args| args[0])?;
-    let y = with(rw, e, sum, &gone, |rw, e, sum| rw.add(DivF::new(e, sum)))?;
+    let y = with(rw, e, sum, &gone, elem, |rw, e, sum| {
+        rw.add(DivF::new(e, sum))
+    })?;
     rw.replace(op, &[y]);
     Ok(())
 }
@@ -264,11 +284,12 @@ fn layer_norm(norm: LayerNorm, op: OpId, rw: &mut Rewriter<'_>) -> Result<(), De
     let rank = shape.len();
     let axes: Vec<i64> = (norm.axis..rank as i64).collect();
     let gone = reduced(&axes, rank)?;
-    let centre = mean(rw, norm.x, &gone, true, |_, args| args[0])?;
-    let centred = with(rw, norm.x, centre, &gone, |rw, x, mean| {
+    let within = accumulator(elem);
+    let centre = mean(rw, norm.x, &gone, true, within, |_, args| args[0])?;
+    let centred = with(rw, norm.x, centre, &gone, within, |rw, x, mean| {
         rw.add(SubF::new(x, mean))
     })?;
-    let var = mean(rw, centred, &gone, true, |rw, args| {
+    let var = mean(rw, centred, &gone, true, within, |rw, args| {
         rw.add(MulF::new(args[0], args[0]))
     })?;
     let mut inputs = vec![(centred, AffineMap::identity(rank)), (var, kept(&gone))];
@@ -276,8 +297,8 @@ fn layer_norm(norm: LayerNorm, op: OpId, rw: &mut Rewriter<'_>) -> Result<(), De
         inputs.push((value, broadcast(form(rw, value)?.0, shape, rank)));
     }
     let ty = rw.ty(norm.x);
-    let y = elementwise(rw, ty, &inputs, |rw, args| {
-        let epsilon = number(rw, norm.epsilon.0, elem);
+    let y = rounded(rw, ty, &inputs, |rw, args| {
+        let epsilon = number(rw, norm.epsilon.0, within);
         let spread = rw.add(AddF::new(args[1], epsilon));
         let spread = rw.add(Sqrt::new(spread));
         let y = rw.add(DivF::new(args[0], spread));

@@ -8,11 +8,11 @@ use tir::{
     AffineMap, Attr, Decline, DenseElements, Failure, FloatType, OpId, Ret, Type, Value, float_bits,
 };
 use tir_arith::MulF;
-use tir_graph::{Resize, ResizeMode, Tap};
+use tir_graph::{Resize, ResizeMode, Tap, accumulator};
 use tir_tensor::{CollapseShape, Combine, reassociation};
 
 use super::movement::read;
-use super::nest::{E, Reduction, elements, elementwise, form, map};
+use super::nest::{E, Reduction, elements, elementwise, form, map, truncated};
 use super::select::chosen;
 
 pub(super) fn patterns(set: &mut PatternSet) {
@@ -39,15 +39,17 @@ fn linear(
     mut x: Value,
     taps: Vec<Option<Vec<Tap>>>,
 ) -> Result<Value, Decline> {
+    let (_, elem) = form(rw, x)?;
+    let within = accumulator(elem);
     for (d, taps) in taps.into_iter().enumerate() {
         let Some(taps) = taps else { continue };
-        let (shape, elem) = form(rw, x)?;
-        let weights = elements(rw, weights(&taps, shape[d] as usize, elem)?);
+        let (shape, _) = form(rw, x)?;
+        let weights = elements(rw, weights(&taps, shape[d] as usize, within)?);
         let mut result = shape.to_vec();
         result[d] = taps.len() as i64;
         let rank = shape.len();
         let sum = Reduction {
-            ty: Type::tensor(result, elem),
+            ty: Type::tensor(result, within),
             start: None,
             combine: Combine::Add,
             iterators: [rank, 1],
@@ -61,7 +63,7 @@ fn linear(
             rw.add(MulF::new(args[0], args[1]))
         });
     }
-    Ok(x)
+    Ok(truncated(rw, x, elem))
 }
 
 /// Row `o` holds the weights that element `o` of the result gives to the elements of the input.

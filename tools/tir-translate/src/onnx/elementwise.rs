@@ -6,73 +6,51 @@ use tir_graph::*;
 use tir_onnx::Node;
 
 use super::import::{Cx, Outcome};
-use super::ops::Importer;
+use super::movement::dimension;
+use super::views::reshaped;
 
-/// The importer of an elementwise operator.
-pub(super) fn importer(op: &str) -> Option<Importer> {
-    macro_rules! unary {
-        ($name:ident) => {
-            |cx, node| unary(cx, node, |x| $name { x })
-        };
-    }
-    macro_rules! binary {
-        ($name:ident) => {
-            |cx, node| binary(cx, node, |x, y| $name { x, y })
-        };
-    }
-    Some(match op {
-        "Abs" => unary!(Abs),
-        "Add" => binary!(Add),
-        "And" => binary!(And),
-        "Ceil" => unary!(Ceil),
-        "Clip" => clip,
-        "Cos" => unary!(Cos),
-        "Div" => binary!(Div),
-        "Equal" => binary!(Equal),
-        "Erf" => unary!(Erf),
-        "Exp" => unary!(Exp),
-        "Floor" => unary!(Floor),
-        "Gelu" => gelu,
-        "Greater" => binary!(Greater),
-        "GreaterOrEqual" => binary!(GreaterEqual),
-        "HardSigmoid" => hard_sigmoid,
-        "HardSwish" => unary!(HardSwish),
-        "LeakyRelu" => leaky_relu,
-        "Less" => binary!(Less),
-        "LessOrEqual" => binary!(LessEqual),
-        "Log" => unary!(Log),
-        "Max" => |cx, node| variadic(cx, node, |x, y| Max { x, y }),
-        "Mean" => mean,
-        "Min" => |cx, node| variadic(cx, node, |x, y| Min { x, y }),
-        "Mul" => binary!(Mul),
-        "Neg" => unary!(Neg),
-        "Not" => not,
-        "Or" => binary!(Or),
-        "Pow" => pow,
-        "Reciprocal" => unary!(Reciprocal),
-        "Relu" => unary!(Relu),
-        "Round" => unary!(Round),
-        "Sigmoid" => unary!(Sigmoid),
-        "Sin" => unary!(Sin),
-        "Sqrt" => unary!(Sqrt),
-        "Sub" => binary!(Sub),
-        "Sum" => |cx, node| variadic(cx, node, |x, y| Add { x, y }),
-        "Tanh" => unary!(Tanh),
-        "Xor" => binary!(Xor),
-        _ => return None,
-    })
-}
-
-fn unary<T: Op>(cx: &mut Cx, node: &Node, make: impl FnOnce(Value) -> T) -> Outcome<()> {
+pub(super) fn unary<T: Op>(cx: &mut Cx, node: &Node, make: impl FnOnce(Value) -> T) -> Outcome<()> {
     node.only_attributes(&[]).map_err(Some)?;
     let x = cx.operand(node, 0)?;
     let y = cx.add(node, make(x))?;
     cx.define(node, y)
 }
 
-fn binary<T: Op>(cx: &mut Cx, node: &Node, make: impl FnOnce(Value, Value) -> T) -> Outcome<()> {
+pub(super) fn binary<T: Op>(
+    cx: &mut Cx,
+    node: &Node,
+    make: impl FnOnce(Value, Value) -> T,
+) -> Outcome<()> {
     node.only_attributes(&[]).map_err(Some)?;
     let (x, y) = (cx.operand(node, 0)?, cx.operand(node, 1)?);
+    let result = cx.add(node, make(x, y))?;
+    cx.define(node, result)
+}
+
+/// Until version 6: of one shape, or the second repeated where `broadcast` says so, its dimensions
+/// being those of the first from `axis` on, or the last ones.
+pub(super) fn onto_first<T: Op>(
+    cx: &mut Cx,
+    node: &Node,
+    make: impl FnOnce(Value, Value) -> T,
+) -> Outcome<()> {
+    node.only_attributes(&["axis", "broadcast", "consumed_inputs"])
+        .map_err(Some)?;
+    let (x, mut y) = (cx.operand(node, 0)?, cx.operand(node, 1)?);
+    let (whole, part) = (cx.shape(x).0, cx.shape(y).0);
+    let spread = node.int("broadcast").map_err(Some)?.unwrap_or(0) != 0;
+    let end = match node.int("axis").map_err(Some)? {
+        Some(axis) if spread => dimension(node, axis, whole.len())? + part.len(),
+        _ => whole.len(),
+    };
+    if !spread && whole != part || end > whole.len() {
+        let why = format!("has operands of shapes {whole:?} and {part:?}");
+        return Err(Some(node.error(why)));
+    }
+    // Unit dimensions behind bring the others where they belong.
+    let mut shape = part.to_vec();
+    shape.resize(part.len() + whole.len() - end, 1);
+    y = reshaped(cx, node, y, &shape)?;
     let result = cx.add(node, make(x, y))?;
     cx.define(node, result)
 }
@@ -95,14 +73,18 @@ fn joined<T: Op>(
     Ok(Some(result))
 }
 
-fn variadic<T: Op>(cx: &mut Cx, node: &Node, make: impl Fn(Value, Value) -> T) -> Outcome<()> {
+pub(super) fn variadic<T: Op>(
+    cx: &mut Cx,
+    node: &Node,
+    make: impl Fn(Value, Value) -> T,
+) -> Outcome<()> {
     match joined(cx, node, make)? {
         Some(result) => cx.define(node, result),
         None => cx.alias(node),
     }
 }
 
-fn mean(cx: &mut Cx, node: &Node) -> Outcome<()> {
+pub(super) fn mean(cx: &mut Cx, node: &Node) -> Outcome<()> {
     let Some(x) = joined(cx, node, |x, y| Add { x, y })? else {
         return cx.alias(node);
     };
@@ -133,7 +115,7 @@ pub(super) fn splat(
 }
 
 /// `x` differs from true.
-fn not(cx: &mut Cx, node: &Node) -> Outcome<()> {
+pub(super) fn not(cx: &mut Cx, node: &Node) -> Outcome<()> {
     node.only_attributes(&[]).map_err(Some)?;
     let x = cx.operand(node, 0)?;
     let y = splat(cx, node, x, 1.0, "true")?;
@@ -147,14 +129,14 @@ fn number(node: &Node, name: &str, otherwise: f32) -> Outcome<Number> {
     Ok(Number(value.unwrap_or(otherwise).into()))
 }
 
-fn leaky_relu(cx: &mut Cx, node: &Node) -> Outcome<()> {
+pub(super) fn leaky_relu(cx: &mut Cx, node: &Node) -> Outcome<()> {
     node.only_attributes(&["alpha"]).map_err(Some)?;
     let (x, alpha) = (cx.operand(node, 0)?, number(node, "alpha", 0.01)?);
     let y = cx.add(node, LeakyRelu { x, alpha })?;
     cx.define(node, y)
 }
 
-fn hard_sigmoid(cx: &mut Cx, node: &Node) -> Outcome<()> {
+pub(super) fn hard_sigmoid(cx: &mut Cx, node: &Node) -> Outcome<()> {
     node.only_attributes(&["alpha", "beta"]).map_err(Some)?;
     let x = cx.operand(node, 0)?;
     let (alpha, beta) = (number(node, "alpha", 0.2)?, number(node, "beta", 0.5)?);
@@ -162,7 +144,7 @@ fn hard_sigmoid(cx: &mut Cx, node: &Node) -> Outcome<()> {
     cx.define(node, y)
 }
 
-fn gelu(cx: &mut Cx, node: &Node) -> Outcome<()> {
+pub(super) fn gelu(cx: &mut Cx, node: &Node) -> Outcome<()> {
     node.only_attributes(&["approximate"]).map_err(Some)?;
     let tanh = match node.string("approximate").map_err(Some)? {
         None | Some("none") => false,
@@ -177,8 +159,20 @@ fn gelu(cx: &mut Cx, node: &Node) -> Outcome<()> {
     cx.define(node, y)
 }
 
+/// Until version 10: bounds are attributes, where they are absent the extremes of `f32`, which
+/// infinities lie outside of.
+pub(super) fn clip_by_attributes(cx: &mut Cx, node: &Node) -> Outcome<()> {
+    node.only_attributes(&["consumed_inputs", "max", "min"])
+        .map_err(Some)?;
+    let x = cx.operand(node, 0)?;
+    let min = Some(number(node, "min", f32::MIN)?);
+    let max = Some(number(node, "max", f32::MAX)?);
+    let y = cx.add(node, Clip { x, min, max })?;
+    cx.define(node, y)
+}
+
 /// Bounds that are known and exact are numbers of the op; others are operands of max and min.
-fn clip(cx: &mut Cx, node: &Node) -> Outcome<()> {
+pub(super) fn clip(cx: &mut Cx, node: &Node) -> Outcome<()> {
     node.only_attributes(&[]).map_err(Some)?;
     let mut y = cx.operand(node, 0)?;
     let known = |cx: &Cx, k: usize| match node.input(k) {
@@ -207,7 +201,7 @@ fn clip(cx: &mut Cx, node: &Node) -> Outcome<()> {
 }
 
 /// A whole constant exponent of another type is taken in the type of the base.
-fn pow(cx: &mut Cx, node: &Node) -> Outcome<()> {
+pub(super) fn pow(cx: &mut Cx, node: &Node) -> Outcome<()> {
     node.only_attributes(&[]).map_err(Some)?;
     let x = cx.operand(node, 0)?;
     let exponent = cx.elements(node, 1);

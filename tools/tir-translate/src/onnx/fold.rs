@@ -8,25 +8,9 @@ use tir_onnx::Node;
 
 use super::import::{Cx, Outcome};
 use super::movement::fail;
-use super::ops::Importer;
 
 /// The most bytes that a folded constant has, unless its operands have as many.
 const FOLD_BYTES: usize = 1 << 20;
-
-/// The importer of a node that only makes constants.
-pub(super) fn importer(op: &str) -> Option<Importer> {
-    Some(match op {
-        "Shape" => shape,
-        "Size" => size,
-        "Range" => range,
-        "ConstantOfShape" => constant_of_shape,
-        "Mod" => modulo,
-        "Not" => not,
-        "NonZero" => non_zero,
-        "ReduceProd" => reduce_prod,
-        _ => return None,
-    })
-}
 
 impl Cx {
     /// Computes what a node with constant operands became: ops from `first` on. Its results are
@@ -112,7 +96,7 @@ fn sizes(cx: &mut Cx, node: &Node) -> Outcome<Vec<i64>> {
     Ok(cx.shape(x).0.to_vec())
 }
 
-fn shape(cx: &mut Cx, node: &Node) -> Outcome<()> {
+pub(super) fn shape(cx: &mut Cx, node: &Node) -> Outcome<()> {
     node.only_attributes(&["start", "end"]).map_err(Some)?;
     let sizes = sizes(cx, node)?;
     let rank = sizes.len() as i64;
@@ -125,13 +109,13 @@ fn shape(cx: &mut Cx, node: &Node) -> Outcome<()> {
     constant(cx, node, Array::from_vec(&[sizes.len()], sizes))
 }
 
-fn size(cx: &mut Cx, node: &Node) -> Outcome<()> {
+pub(super) fn size(cx: &mut Cx, node: &Node) -> Outcome<()> {
     node.only_attributes(&[]).map_err(Some)?;
     let count = sizes(cx, node)?.iter().product::<i64>();
     cx.define_constant(node, Array::scalar(count))
 }
 
-fn range(cx: &mut Cx, node: &Node) -> Outcome<()> {
+pub(super) fn range(cx: &mut Cx, node: &Node) -> Outcome<()> {
     node.only_attributes(&[]).map_err(Some)?;
     let [start, limit, delta] = [
         known(cx, node, 0)?,
@@ -174,7 +158,7 @@ fn of_numbers(
     }
 }
 
-fn constant_of_shape(cx: &mut Cx, node: &Node) -> Outcome<()> {
+pub(super) fn constant_of_shape(cx: &mut Cx, node: &Node) -> Outcome<()> {
     node.only_attributes(&["value"]).map_err(Some)?;
     let Some(sizes) = known(cx, node, 0)?.to_i64s() else {
         return fail(node, "has sizes that are no integers");
@@ -203,7 +187,7 @@ fn constant_of_shape(cx: &mut Cx, node: &Node) -> Outcome<()> {
 }
 
 /// Two integer constants of one shape, or one of them a single number.
-fn modulo(cx: &mut Cx, node: &Node) -> Outcome<()> {
+pub(super) fn modulo(cx: &mut Cx, node: &Node) -> Outcome<()> {
     node.only_attributes(&["fmod"]).map_err(Some)?;
     let [a, b] = [known(cx, node, 0)?, known(cx, node, 1)?];
     let as_c = node.int("fmod").map_err(Some)?.unwrap_or(0) != 0;
@@ -230,21 +214,8 @@ fn modulo(cx: &mut Cx, node: &Node) -> Outcome<()> {
     constant(cx, node, of_numbers(a.dtype(), shape, &numbers))
 }
 
-fn not(cx: &mut Cx, node: &Node) -> Outcome<()> {
-    node.only_attributes(&[]).map_err(Some)?;
-    let x = known(cx, node, 0)?;
-    let bits: Vec<bool> = x.bytes().iter().map(|b| *b == 0).collect();
-    if x.dtype() != DType::Bool {
-        return fail(
-            node,
-            format!("has operands of {}, expected bool", x.dtype()),
-        );
-    }
-    constant(cx, node, Array::from_bools(x.shape(), &bits))
-}
-
 /// The positions of what is not zero: a row for each dimension.
-fn non_zero(cx: &mut Cx, node: &Node) -> Outcome<()> {
+pub(super) fn non_zero(cx: &mut Cx, node: &Node) -> Outcome<()> {
     node.only_attributes(&[]).map_err(Some)?;
     let x = known(cx, node, 0)?;
     let holds = |i: &usize| match x.get_int(*i) {
@@ -262,7 +233,7 @@ fn non_zero(cx: &mut Cx, node: &Node) -> Outcome<()> {
 }
 
 /// The product of all numbers of a list.
-fn reduce_prod(cx: &mut Cx, node: &Node) -> Outcome<()> {
+pub(super) fn reduce_prod(cx: &mut Cx, node: &Node) -> Outcome<()> {
     node.only_attributes(&["axes", "keepdims", "noop_with_empty_axes"])
         .map_err(Some)?;
     let x = known(cx, node, 0)?;

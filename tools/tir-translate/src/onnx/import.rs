@@ -7,7 +7,7 @@ use tir_core::{Attr, BlockId, Builder, Diagnostic, Ir, Loc, LocData, Name, Op, O
 use tir_data::{Array, DataError};
 use tir_onnx::{ElementType, Model, Node, ValueType};
 
-use super::ops;
+use super::opsets;
 
 /// What an ONNX name stands for.
 #[derive(Clone)]
@@ -34,8 +34,14 @@ pub(super) struct Cx {
 pub(super) type Outcome<T> = Result<T, Option<DataError>>;
 
 pub(super) fn import(model: &Model) -> Result<Ir, Vec<Diagnostic>> {
-    unsupported(model).map_err(|e| vec![e])?;
     let path = model.path.as_deref();
+    let opset = model.opset.get("").copied().unwrap_or(1);
+    if !(1..=opsets::NEWEST).contains(&opset) {
+        let newest = opsets::NEWEST;
+        let why = format!("the model is of opset {opset}, expected 1 to {newest}");
+        return Err(vec![at(path, DataError::new(why))]);
+    }
+    unsupported(model, opset).map_err(|e| vec![e])?;
     let mut errors = Vec::new();
     let mut inputs = Vec::new();
     for input in &model.graph.inputs {
@@ -62,9 +68,9 @@ pub(super) fn import(model: &Model) -> Result<Ir, Vec<Diagnostic>> {
     for node in &model.graph.nodes {
         cx.loc = Loc::new(LocData::Named(Name::new(&title(node)), Loc::UNKNOWN));
         let last = cx.ir.last(cx.block);
-        let done = match ops::importer(node) {
-            Some(importer) => importer(&mut cx, node),
-            None => Err(Some(node.error("is not supported"))),
+        let done = match opsets::importer(node, opset) {
+            Ok(importer) => importer(&mut cx, node),
+            Err(why) => Err(Some(node.error(why))),
         };
         if let Err(error) = done {
             errors.extend(error.map(|e| at(path, e)));
@@ -83,8 +89,26 @@ pub(super) fn import(model: &Model) -> Result<Ir, Vec<Diagnostic>> {
     }
     let (mut module, body) = tir_builtin::module();
     module.adopt(body, cx.ir);
-    tir_core::verify(&module)?;
-    Ok(module)
+    match tir_core::verify(&module) {
+        Ok(()) => Ok(module),
+        Err(errors) => Err(errors.into_iter().map(|e| placed(path, e)).collect()),
+    }
+}
+
+/// What the verifier says of an op, with the node that it was made for and the file.
+fn placed(path: Option<&Path>, error: Diagnostic) -> Diagnostic {
+    let node = match error.loc.data() {
+        LocData::Named(name, _) => Some(format!("node '{name}'")),
+        _ => None,
+    };
+    let said = match node {
+        Some(node) => DataError::at_part(node, error.message.clone()),
+        None => DataError::new(error.message.clone()),
+    };
+    Diagnostic {
+        message: at(path, said).message,
+        ..error
+    }
 }
 
 fn at(path: Option<&Path>, error: DataError) -> Diagnostic {
@@ -106,22 +130,23 @@ fn title(node: &Node) -> String {
 }
 
 /// All ops that there is no importer for, in one diagnostic.
-fn unsupported(model: &Model) -> Result<(), Diagnostic> {
-    let mut missing: BTreeMap<String, Vec<&Node>> = BTreeMap::new();
+fn unsupported(model: &Model, opset: i64) -> Result<(), Diagnostic> {
+    let mut missing: BTreeMap<String, (String, Vec<&Node>)> = BTreeMap::new();
     for node in &model.graph.nodes {
-        if ops::importer(node).is_none() {
-            missing.entry(node.op()).or_default().push(node);
+        if let Err(why) = opsets::importer(node, opset) {
+            let (_, nodes) = missing.entry(node.op()).or_insert((why, Vec::new()));
+            nodes.push(node);
         }
     }
     if missing.is_empty() {
         return Ok(());
     }
-    let nodes: usize = missing.values().map(Vec::len).sum();
+    let nodes: usize = missing.values().map(|(_, nodes)| nodes.len()).sum();
     let count = missing.len();
     let what = if count == 1 { "operator" } else { "operators" };
     let message = format!("{nodes} nodes use {count} {what} that cannot be imported");
     let mut error = at(model.path.as_deref(), DataError::new(message));
-    for (op, nodes) in missing {
+    for (op, (why, nodes)) in missing {
         let count = nodes.len();
         let what = if count == 1 { "node" } else { "nodes" };
         let names: Vec<String> = nodes
@@ -130,7 +155,10 @@ fn unsupported(model: &Model) -> Result<(), Diagnostic> {
             .map(|n| format!("'{}'", title(n)))
             .collect();
         let more = if count > 3 { ", …" } else { "" };
-        error = error.note(format!("{op}: {count} {what}, {}{more}", names.join(", ")));
+        error = error.note(format!(
+            "{op}: {why}; {count} {what}, {}{more}",
+            names.join(", ")
+        ));
     }
     Err(error)
 }

@@ -6,6 +6,7 @@ mod import;
 mod movement;
 mod normalize;
 mod ops;
+mod opsets;
 mod resize;
 mod views;
 mod window;

@@ -1,32 +1,12 @@
 //! Importers of nodes that move elements: parts, joints, repetition, choice, element types.
 
 use tir_core::{Attr, Ret, Rets, Type, Value};
+use tir_data::Array;
 use tir_graph::{Cast, Concat, Expand, Gather, Pad, Slice, Split, Where};
 use tir_onnx::{ElementType, Node};
 
 use super::import::{Cx, Outcome};
-use super::ops::Importer;
 use super::views::reshaped;
-
-/// The importer of an operator of this kind.
-pub(super) fn importer(op: &str) -> Option<Importer> {
-    Some(match op {
-        "Cast" => cast,
-        "CastLike" => cast_like,
-        "Concat" => concat,
-        "Expand" => expand,
-        "Gather" => gather,
-        "Pad" => pad,
-        "Resize" => super::resize::resize,
-        "Slice" => slice,
-        "Split" => split,
-        "Squeeze" => squeeze,
-        "Tile" => tile,
-        "Unsqueeze" => unsqueeze,
-        "Where" => choose,
-        _ => return None,
-    })
-}
 
 pub(super) fn fail<T>(node: &Node, why: impl Into<String>) -> Outcome<T> {
     Err(Some(node.error(why)))
@@ -63,19 +43,27 @@ fn required(cx: &Cx, node: &Node, k: usize, what: &str) -> Outcome<Vec<i64>> {
     }
 }
 
+/// The integers of an attribute that must be there.
+fn list(node: &Node, name: &str) -> Outcome<Vec<i64>> {
+    let list = node.ints(name).map_err(Some)?;
+    list.map(<[i64]>::to_vec)
+        .ok_or_else(|| Some(node.missing(name)))
+}
+
 fn axis(node: &Node, default: Option<i64>) -> Outcome<i64> {
     let said = node.int("axis").map_err(Some)?.or(default);
     said.ok_or_else(|| Some(node.missing("axis")))
 }
 
-pub(super) fn concat(cx: &mut Cx, node: &Node) -> Outcome<()> {
+/// `default` is the axis where none is said.
+pub(super) fn concat(cx: &mut Cx, node: &Node, default: Option<i64>) -> Outcome<()> {
     node.only_attributes(&["axis"]).map_err(Some)?;
     let mut xs = Vec::new();
     for k in 0..node.inputs.len() {
         xs.push(cx.operand(node, k)?);
     }
     let rank = xs.first().map_or(0, |x| cx.shape(*x).0.len());
-    let axis = dimension(node, axis(node, None)?, rank)? as i64;
+    let axis = dimension(node, axis(node, default)?, rank)? as i64;
     let y = match xs[..] {
         [x] => x,
         _ => cx.add(node, Concat { xs, axis })?,
@@ -83,9 +71,28 @@ pub(super) fn concat(cx: &mut Cx, node: &Node) -> Outcome<()> {
     cx.define(node, y)
 }
 
+/// Until version 12.
+pub(super) fn split_by_attribute(cx: &mut Cx, node: &Node) -> Outcome<()> {
+    node.only_attributes(&["axis", "split"]).map_err(Some)?;
+    let sizes = node.ints("split").map_err(Some)?.map(<[i64]>::to_vec);
+    split_in(cx, node, sizes, true)
+}
+
+/// Until version 17 parts whose sizes are not said are equal.
+pub(super) fn split_equally(cx: &mut Cx, node: &Node) -> Outcome<()> {
+    node.only_attributes(&["axis"]).map_err(Some)?;
+    let sizes = numbers(cx, node, 1, "sizes")?;
+    split_in(cx, node, sizes, true)
+}
+
 pub(super) fn split(cx: &mut Cx, node: &Node) -> Outcome<()> {
     node.only_attributes(&["axis", "num_outputs"])
         .map_err(Some)?;
+    let sizes = numbers(cx, node, 1, "sizes")?;
+    split_in(cx, node, sizes, false)
+}
+
+fn split_in(cx: &mut Cx, node: &Node, sizes: Option<Vec<i64>>, equal: bool) -> Outcome<()> {
     let x = cx.operand(node, 0)?;
     let (shape, elem) = cx.shape(x);
     let at = dimension(node, axis(node, Some(0))?, shape.len())?;
@@ -95,8 +102,15 @@ pub(super) fn split(cx: &mut Cx, node: &Node) -> Outcome<()> {
         let found = node.outputs.len();
         return fail(node, format!("has {found} results, expected {count}"));
     }
-    let sizes = match numbers(cx, node, 1, "sizes")? {
+    let sizes = match sizes {
         Some(sizes) => sizes,
+        None if equal && shape[at] % count != 0 => {
+            let size = shape[at];
+            return fail(
+                node,
+                format!("has {count} results for dimension {at}, which has size {size}"),
+            );
+        }
         // Equal ones, the last of them smaller if need be.
         None => {
             let each = (shape[at] + count - 1) / count;
@@ -135,15 +149,36 @@ fn range(start: i64, end: i64, step: i64, n: i64) -> (i64, i64) {
     }
 }
 
+/// Until version 9.
+pub(super) fn slice_by_attributes(cx: &mut Cx, node: &Node) -> Outcome<()> {
+    node.only_attributes(&["axes", "ends", "starts"])
+        .map_err(Some)?;
+    let (starts, ends) = (list(node, "starts")?, list(node, "ends")?);
+    let axes = node.ints("axes").map_err(Some)?.map(<[i64]>::to_vec);
+    slice_of(cx, node, starts, ends, axes, None)
+}
+
 pub(super) fn slice(cx: &mut Cx, node: &Node) -> Outcome<()> {
     node.only_attributes(&[]).map_err(Some)?;
-    let x = cx.operand(node, 0)?;
-    let shape = cx.shape(x).0;
-    let first = required(cx, node, 1, "starts")?;
+    let starts = required(cx, node, 1, "starts")?;
     let ends = required(cx, node, 2, "ends")?;
     let axes = numbers(cx, node, 3, "axes")?;
+    let steps = numbers(cx, node, 4, "steps")?;
+    slice_of(cx, node, starts, ends, axes, steps)
+}
+
+fn slice_of(
+    cx: &mut Cx,
+    node: &Node,
+    first: Vec<i64>,
+    ends: Vec<i64>,
+    axes: Option<Vec<i64>>,
+    steps: Option<Vec<i64>>,
+) -> Outcome<()> {
+    let x = cx.operand(node, 0)?;
+    let shape = cx.shape(x).0;
     let axes = axes.unwrap_or_else(|| (0..first.len() as i64).collect());
-    let by = numbers(cx, node, 4, "steps")?.unwrap_or_else(|| vec![1; first.len()]);
+    let by = steps.unwrap_or_else(|| vec![1; first.len()]);
     if [ends.len(), axes.len(), by.len()]
         .iter()
         .any(|n| *n != first.len())
@@ -207,13 +242,38 @@ fn along(
     part(cx, node, x, starts, sizes, steps)
 }
 
+/// Until version 10.
+pub(super) fn pad_by_attributes(cx: &mut Cx, node: &Node) -> Outcome<()> {
+    node.only_attributes(&["mode", "pads", "value"])
+        .map_err(Some)?;
+    let value = node.float("value").map_err(Some)?.map(Array::scalar);
+    pad_with(cx, node, list(node, "pads")?, None, value)
+}
+
 pub(super) fn pad(cx: &mut Cx, node: &Node) -> Outcome<()> {
     node.only_attributes(&["mode"]).map_err(Some)?;
+    let pads = required(cx, node, 1, "pads")?;
+    let axes = numbers(cx, node, 3, "axes")?;
+    let value = match node.input(2) {
+        None => None,
+        Some(_) => match cx.elements(node, 2) {
+            Some(array) if array.len() == 1 => Some(array),
+            _ => return fail(node, "has a value that is not a constant number"),
+        },
+    };
+    pad_with(cx, node, pads, axes, value)
+}
+
+fn pad_with(
+    cx: &mut Cx,
+    node: &Node,
+    pads: Vec<i64>,
+    axes: Option<Vec<i64>>,
+    value: Option<Array>,
+) -> Outcome<()> {
     let mut x = cx.operand(node, 0)?;
     let (shape, elem) = cx.shape(x);
     let rank = shape.len();
-    let pads = required(cx, node, 1, "pads")?;
-    let axes = numbers(cx, node, 3, "axes")?;
     let axes = axes.unwrap_or_else(|| (0..rank as i64).collect());
     if pads.len() != 2 * axes.len() {
         let (found, wanted) = (pads.len(), 2 * axes.len());
@@ -241,13 +301,6 @@ pub(super) fn pad(cx: &mut Cx, node: &Node) -> Outcome<()> {
         }
         return cx.define(node, x);
     }
-    let value = match node.input(2) {
-        None => None,
-        Some(_) => match cx.elements(node, 2) {
-            Some(array) if array.len() == 1 => Some(array),
-            _ => return fail(node, "has a value that is not a constant number"),
-        },
-    };
     let value = match (elem.is_float(), value) {
         (true, value) => Attr::float(value.and_then(|a| a.get_f64(0)).unwrap_or(0.0), elem),
         (false, value) => {
@@ -370,12 +423,25 @@ pub(super) fn tile(cx: &mut Cx, node: &Node) -> Outcome<()> {
     cx.define(node, y)
 }
 
+/// Until version 12.
+pub(super) fn squeeze_by_attribute(cx: &mut Cx, node: &Node) -> Outcome<()> {
+    node.only_attributes(&["axes"]).map_err(Some)?;
+    let axes = node.ints("axes").map_err(Some)?.map(<[i64]>::to_vec);
+    without(cx, node, axes)
+}
+
 pub(super) fn squeeze(cx: &mut Cx, node: &Node) -> Outcome<()> {
     node.only_attributes(&[]).map_err(Some)?;
+    let axes = numbers(cx, node, 1, "axes")?;
+    without(cx, node, axes)
+}
+
+/// Operand 0 without these unit dimensions, or without any.
+fn without(cx: &mut Cx, node: &Node, axes: Option<Vec<i64>>) -> Outcome<()> {
     let x = cx.operand(node, 0)?;
     let shape = cx.shape(x).0;
     let mut gone = vec![false; shape.len()];
-    match numbers(cx, node, 1, "axes")? {
+    match axes {
         Some(axes) => {
             for axis in axes {
                 let d = dimension(node, axis, shape.len())?;
@@ -397,14 +463,25 @@ pub(super) fn squeeze(cx: &mut Cx, node: &Node) -> Outcome<()> {
     cx.define(node, y)
 }
 
+/// Until version 12.
+pub(super) fn unsqueeze_by_attribute(cx: &mut Cx, node: &Node) -> Outcome<()> {
+    node.only_attributes(&["axes"]).map_err(Some)?;
+    with(cx, node, &list(node, "axes")?)
+}
+
 pub(super) fn unsqueeze(cx: &mut Cx, node: &Node) -> Outcome<()> {
     node.only_attributes(&[]).map_err(Some)?;
-    let x = cx.operand(node, 0)?;
     let axes = required(cx, node, 1, "axes")?;
+    with(cx, node, &axes)
+}
+
+/// Operand 0 with unit dimensions at these places of the result.
+fn with(cx: &mut Cx, node: &Node, axes: &[i64]) -> Outcome<()> {
+    let x = cx.operand(node, 0)?;
     let shape = cx.shape(x).0;
     let rank = shape.len() + axes.len();
     let mut new = vec![false; rank];
-    for axis in &axes {
+    for axis in axes {
         let d = dimension(node, *axis, rank)?;
         if std::mem::replace(&mut new[d], true) {
             return fail(node, format!("names dimension {d} twice"));
@@ -480,6 +557,31 @@ pub(super) fn cast(cx: &mut Cx, node: &Node) -> Outcome<()> {
         return fail(node, format!("converts to {to}, which cannot be imported"));
     };
     as_type(cx, node, tir_interp::elem_of(dtype))
+}
+
+/// Until version 6: training unless the node says that it is a test.
+pub(super) fn dropout_with_is_test(cx: &mut Cx, node: &Node) -> Outcome<()> {
+    node.only_attributes(&["consumed_inputs", "is_test", "ratio"])
+        .map_err(Some)?;
+    if node.int("is_test").map_err(Some)?.unwrap_or(0) == 0 {
+        return fail(node, "is in training mode, which cannot be imported");
+    }
+    cx.alias(node)
+}
+
+/// Nothing is dropped but in training. The mask is not made: what reads it is refused.
+pub(super) fn dropout(cx: &mut Cx, node: &Node) -> Outcome<()> {
+    node.only_attributes(&["ratio", "seed"]).map_err(Some)?;
+    if node.input(2).is_some() {
+        let training = cx.elements(node, 2).and_then(|a| a.get_int(0));
+        if training != Some(0) {
+            return fail(
+                node,
+                "may be in training mode, which cannot be imported: operand 2 is not false",
+            );
+        }
+    }
+    cx.alias(node)
 }
 
 /// Its elements have the type of those of another value.

@@ -1,39 +1,19 @@
 //! Importers of reductions and of what is normalised by them.
 
 use tir_core::{Op, Value};
-use tir_graph::{
-    BatchNorm, LayerNorm, Number, ReduceMax, ReduceMean, ReduceMin, ReduceSum, Softmax,
-};
+use tir_graph::{BatchNorm, LayerNorm, Number, Softmax};
 use tir_onnx::Node;
 
 use super::import::{Cx, Outcome};
-use super::ops::Importer;
-
-/// The importer of such an operator.
-pub(super) fn importer(op: &str) -> Option<Importer> {
-    macro_rules! reduce {
-        ($name:ident) => {
-            |cx, node| reduce(cx, node, |x, axes, keepdims| $name { x, axes, keepdims })
-        };
-    }
-    Some(match op {
-        "BatchNormalization" => batch_normalization,
-        "LayerNormalization" => layer_normalization,
-        "ReduceMax" => reduce!(ReduceMax),
-        "ReduceMean" => reduce!(ReduceMean),
-        "ReduceMin" => reduce!(ReduceMin),
-        "ReduceSum" => reduce!(ReduceSum),
-        "Softmax" => softmax,
-        _ => return None,
-    })
-}
+use super::movement::numbers;
+use super::views::reshaped;
 
 fn fail<T>(node: &Node, why: impl Into<String>) -> Outcome<T> {
     Err(Some(node.error(why)))
 }
 
 /// Dimension `axis` of so many; negative ones count from behind.
-pub(super) fn dimension(node: &Node, axis: i64, rank: usize) -> Outcome<i64> {
+fn dimension(node: &Node, axis: i64, rank: usize) -> Outcome<i64> {
     let from_front = if axis < 0 { axis + rank as i64 } else { axis };
     if (0..rank as i64).contains(&from_front) {
         return Ok(from_front);
@@ -41,25 +21,32 @@ pub(super) fn dimension(node: &Node, axis: i64, rank: usize) -> Outcome<i64> {
     fail(node, format!("has axis {axis} for an input of rank {rank}"))
 }
 
-/// Axes stand in an attribute (up to opset 12 or 17) or an operand; none are all, unless the node
-/// says that they are none.
-fn reduce<T: Op>(
+/// Where a reduction says its axes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Axes {
+    Attribute,
+    Operand,
+}
+
+/// No axes are all, unless the node says that they are none.
+pub(super) fn reduce<T: Op>(
     cx: &mut Cx,
     node: &Node,
+    place: Axes,
     make: impl FnOnce(Value, Vec<i64>, bool) -> T,
 ) -> Outcome<()> {
-    node.only_attributes(&["axes", "keepdims", "noop_with_empty_axes"])
-        .map_err(Some)?;
+    let known = match place {
+        Axes::Attribute => ["axes", "keepdims"],
+        Axes::Operand => ["keepdims", "noop_with_empty_axes"],
+    };
+    node.only_attributes(&known).map_err(Some)?;
     let x = cx.operand(node, 0)?;
     let rank = cx.shape(x).0.len();
-    let stated = match (node.ints("axes").map_err(Some)?, node.input(1)) {
-        (Some(axes), _) => axes.to_vec(),
-        (None, None) => Vec::new(),
-        (None, Some(_)) => match cx.elements(node, 1).and_then(|a| a.to_i64s()) {
-            Some(axes) => axes,
-            None => return fail(node, "has axes that are not a constant"),
-        },
+    let stated = match place {
+        Axes::Attribute => node.ints("axes").map_err(Some)?.map(<[i64]>::to_vec),
+        Axes::Operand => numbers(cx, node, 1, "axes")?,
     };
+    let stated = stated.unwrap_or_default();
     let flag = |name: &str, otherwise: i64| -> Outcome<bool> {
         Ok(node.int(name).map_err(Some)?.unwrap_or(otherwise) != 0)
     };
@@ -82,7 +69,26 @@ fn reduce<T: Op>(
     cx.define(node, y)
 }
 
-fn softmax(cx: &mut Cx, node: &Node) -> Outcome<()> {
+/// Until version 12: all dimensions from the axis on are one, and so are those before it.
+pub(super) fn softmax_of_rows(cx: &mut Cx, node: &Node) -> Outcome<()> {
+    node.only_attributes(&["axis"]).map_err(Some)?;
+    let x = cx.operand(node, 0)?;
+    let shape = cx.shape(x).0;
+    let axis = node.int("axis").map_err(Some)?.unwrap_or(1);
+    let axis = dimension(node, axis, shape.len())?;
+    let (outer, inner) = shape.split_at(axis as usize);
+    let y = if inner.len() == 1 {
+        cx.add(node, Softmax { x, axis })?
+    } else {
+        let rows = [outer.iter().product(), inner.iter().product()];
+        let x = reshaped(cx, node, x, &rows)?;
+        let y = cx.add(node, Softmax { x, axis: 1 })?;
+        reshaped(cx, node, y, shape)?
+    };
+    cx.define(node, y)
+}
+
+pub(super) fn softmax(cx: &mut Cx, node: &Node) -> Outcome<()> {
     node.only_attributes(&["axis"]).map_err(Some)?;
     let x = cx.operand(node, 0)?;
     let axis = node.int("axis").map_err(Some)?.unwrap_or(-1);
@@ -103,7 +109,7 @@ fn epsilon(node: &Node) -> Outcome<Number> {
     Ok(Number(epsilon.into()))
 }
 
-fn layer_normalization(cx: &mut Cx, node: &Node) -> Outcome<()> {
+pub(super) fn layer_normalization(cx: &mut Cx, node: &Node) -> Outcome<()> {
     // How mean and deviation are stored says nothing about the result here.
     node.only_attributes(&["axis", "epsilon", "stash_type"])
         .map_err(Some)?;
@@ -124,12 +130,39 @@ fn layer_normalization(cx: &mut Cx, node: &Node) -> Outcome<()> {
     cx.define(node, y)
 }
 
-fn batch_normalization(cx: &mut Cx, node: &Node) -> Outcome<()> {
-    node.only_attributes(&["epsilon", "momentum", "training_mode"])
+/// Until version 6: training unless the node says that it is a test.
+pub(super) fn batch_normalization_with_is_test(cx: &mut Cx, node: &Node) -> Outcome<()> {
+    let known = [
+        "consumed_inputs",
+        "epsilon",
+        "is_test",
+        "momentum",
+        "spatial",
+    ];
+    node.only_attributes(&known).map_err(Some)?;
+    if node.int("is_test").map_err(Some)?.unwrap_or(0) == 0 {
+        return fail(node, "is in training mode, which cannot be imported");
+    }
+    by_channel(cx, node)
+}
+
+pub(super) fn batch_normalization(cx: &mut Cx, node: &Node) -> Outcome<()> {
+    node.only_attributes(&["epsilon", "momentum", "spatial", "training_mode"])
         .map_err(Some)?;
-    only_first_result(node)?;
     if node.int("training_mode").map_err(Some)?.unwrap_or(0) != 0 {
         return fail(node, "is in training mode, which cannot be imported");
+    }
+    by_channel(cx, node)
+}
+
+fn by_channel(cx: &mut Cx, node: &Node) -> Outcome<()> {
+    only_first_result(node)?;
+    // Until version 8.
+    if node.int("spatial").map_err(Some)?.unwrap_or(1) == 0 {
+        return fail(
+            node,
+            "normalizes each element of an image, which cannot be imported",
+        );
     }
     let op = BatchNorm {
         x: cx.operand(node, 0)?,

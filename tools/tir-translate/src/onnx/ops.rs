@@ -6,38 +6,8 @@ use tir_graph::{AvgPool, Conv2d, Gemm, GlobalAvgPool, MatMul, MaxPool, Mul};
 use tir_onnx::Node;
 
 use super::import::{Cx, Outcome};
-use super::views::{self, reshaped};
+use super::views::reshaped;
 use super::window::Windows;
-use super::{elementwise, fold, movement, normalize};
-
-/// Makes the ops of a node.
-pub(super) type Importer = fn(&mut Cx, &Node) -> Outcome<()>;
-
-/// The importer of a node's operator.
-pub(super) fn importer(node: &Node) -> Option<Importer> {
-    if !node.domain.is_empty() {
-        return None;
-    }
-    Some(match node.op_type.as_str() {
-        "AveragePool" => average_pool,
-        "Constant" => views::constant,
-        "Conv" => conv,
-        "Flatten" => views::flatten,
-        "Gemm" => gemm,
-        "GlobalAveragePool" => global_average_pool,
-        "Identity" => views::identity,
-        "MatMul" => matmul,
-        "MaxPool" => max_pool,
-        "Reshape" => views::reshape,
-        "Transpose" => views::transpose,
-        op => {
-            return elementwise::importer(op)
-                .or_else(|| normalize::importer(op))
-                .or_else(|| movement::importer(op))
-                .or_else(|| fold::importer(op));
-        }
-    })
-}
 
 fn fail<T>(node: &Node, why: impl Into<String>) -> Outcome<T> {
     Err(Some(node.error(why)))
@@ -71,7 +41,7 @@ fn spatial(shape: &[i64]) -> &[i64] {
     shape.get(2..).unwrap_or(&[])
 }
 
-fn conv(cx: &mut Cx, node: &Node) -> Outcome<()> {
+pub(super) fn conv(cx: &mut Cx, node: &Node) -> Outcome<()> {
     let known = [
         "auto_pad",
         "dilations",
@@ -135,7 +105,7 @@ fn pool(cx: &mut Cx, node: &Node) -> Outcome<(Value, usize, Windows, bool)> {
     Ok((image(cx, node, x)?, shape.len(), windows, ceil))
 }
 
-fn max_pool(cx: &mut Cx, node: &Node) -> Outcome<()> {
+pub(super) fn max_pool(cx: &mut Cx, node: &Node) -> Outcome<()> {
     let known = [
         "auto_pad",
         "ceil_mode",
@@ -168,7 +138,7 @@ fn max_pool(cx: &mut Cx, node: &Node) -> Outcome<()> {
     cx.define(node, y)
 }
 
-fn average_pool(cx: &mut Cx, node: &Node) -> Outcome<()> {
+pub(super) fn average_pool(cx: &mut Cx, node: &Node) -> Outcome<()> {
     let known = [
         "auto_pad",
         "ceil_mode",
@@ -201,7 +171,7 @@ fn average_pool(cx: &mut Cx, node: &Node) -> Outcome<()> {
     cx.define(node, y)
 }
 
-fn global_average_pool(cx: &mut Cx, node: &Node) -> Outcome<()> {
+pub(super) fn global_average_pool(cx: &mut Cx, node: &Node) -> Outcome<()> {
     node.only_attributes(&[]).map_err(Some)?;
     let x = cx.operand(node, 0)?;
     let rank = cx.shape(x).0.len();
@@ -248,9 +218,11 @@ fn times(cx: &mut Cx, node: &Node, k: usize, factor: f32) -> Outcome<Value> {
     cx.add(node, Mul { x, y })
 }
 
-fn gemm(cx: &mut Cx, node: &Node) -> Outcome<()> {
-    node.only_attributes(&["alpha", "beta", "transA", "transB"])
-        .map_err(Some)?;
+/// `more` are attributes of some versions, which change nothing: without `broadcast` the addend has
+/// the shape of the result.
+pub(super) fn gemm(cx: &mut Cx, node: &Node, more: &[&str]) -> Outcome<()> {
+    let known = [&["alpha", "beta", "transA", "transB"], more].concat();
+    node.only_attributes(&known).map_err(Some)?;
     let float = |name: &str| -> Outcome<f32> { Ok(node.float(name).map_err(Some)?.unwrap_or(1.0)) };
     let flag =
         |name: &str| -> Outcome<bool> { Ok(node.int(name).map_err(Some)?.unwrap_or(0) != 0) };
@@ -280,7 +252,7 @@ fn gemm(cx: &mut Cx, node: &Node) -> Outcome<()> {
 
 /// Vectors are matrices of one row on the left, of one column on the right, and the result has no
 /// dimension for them.
-fn matmul(cx: &mut Cx, node: &Node) -> Outcome<()> {
+pub(super) fn matmul(cx: &mut Cx, node: &Node) -> Outcome<()> {
     node.only_attributes(&[]).map_err(Some)?;
     let (mut a, mut b) = (cx.operand(node, 0)?, cx.operand(node, 1)?);
     let (row, column) = (cx.shape(a).0.len() == 1, cx.shape(b).0.len() == 1);

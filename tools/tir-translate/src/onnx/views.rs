@@ -43,6 +43,14 @@ pub(super) fn flatten(cx: &mut Cx, node: &Node) -> Outcome<()> {
     cx.define(node, y)
 }
 
+/// Until version 4.
+pub(super) fn reshape_by_attribute(cx: &mut Cx, node: &Node) -> Outcome<()> {
+    node.only_attributes(&["consumed_inputs", "shape"])
+        .map_err(Some)?;
+    let wanted = node.ints("shape").map_err(Some)?.unwrap_or(&[]).to_vec();
+    in_shape(cx, node, &wanted, true)
+}
+
 pub(super) fn reshape(cx: &mut Cx, node: &Node) -> Outcome<()> {
     node.only_attributes(&["allowzero"]).map_err(Some)?;
     let wanted = cx.elements(node, 1).and_then(|a| a.to_i64s());
@@ -50,9 +58,14 @@ pub(super) fn reshape(cx: &mut Cx, node: &Node) -> Outcome<()> {
         return Err(Some(node.error("has a shape that is not a constant")));
     };
     let keep = node.int("allowzero").map_err(Some)?.unwrap_or(0) == 0;
+    in_shape(cx, node, &wanted, keep)
+}
+
+/// Operand 0 in the shape that a list asks for; `keep` says that 0 keeps a dimension.
+fn in_shape(cx: &mut Cx, node: &Node, wanted: &[i64], keep: bool) -> Outcome<()> {
     if let Some(x) = cx.elements(node, 0) {
         let from: Vec<i64> = x.shape().iter().map(|d| *d as i64).collect();
-        let shape = resolve(node, &from, &wanted, keep)?;
+        let shape = resolve(node, &from, wanted, keep)?;
         let shape: Vec<usize> = shape.iter().map(|d| *d as usize).collect();
         let array = x
             .reshaped(&shape)
@@ -60,7 +73,7 @@ pub(super) fn reshape(cx: &mut Cx, node: &Node) -> Outcome<()> {
         return cx.define_constant(node, array);
     }
     let x = cx.operand(node, 0)?;
-    let shape = resolve(node, cx.shape(x).0, &wanted, keep)?;
+    let shape = resolve(node, cx.shape(x).0, wanted, keep)?;
     let y = reshaped(cx, node, x, &shape)?;
     cx.define(node, y)
 }

@@ -251,9 +251,11 @@ pub(crate) fn int<W: Word, V: Ints<W>>(op: IntOp, w: u32, v: V) -> V::Out {
             match s(b).to_u32() {
                 Some(n) => wrap(base.pow(n)),
                 None if base == W::ONE => W::ONE,
-                None if base == minus_one => {
-                    wrap(if b & W::ONE == W::ZERO { W::ONE } else { minus_one })
-                }
+                None if base == minus_one => wrap(if b & W::ONE == W::ZERO {
+                    W::ONE
+                } else {
+                    minus_one
+                }),
                 None => W::ZERO,
             }
         }),
@@ -265,9 +267,7 @@ pub(crate) fn int_fn<W: Word, V: Ints<W>>(op: IntFn, w: u32, v: V) -> V::Out {
     let count = move |n: u32| W::small(n).wrap(w);
     match op {
         IntFn::Abs => v.i1(move |a| a.signed(w).abs().wrap(w)),
-        IntFn::LeadingZeros => {
-            v.i1(move |a| count(a.unsigned(w).leading_zeros() - (W::BITS - w)))
-        }
+        IntFn::LeadingZeros => v.i1(move |a| count(a.unsigned(w).leading_zeros() - (W::BITS - w))),
         IntFn::TrailingZeros => v.i1(move |a| count(a.unsigned(w).trailing_zeros().min(w))),
         IntFn::Ones => v.i1(move |a| count(a.unsigned(w).ones())),
     }
@@ -441,7 +441,11 @@ fn odd_sum(a: f64, b: f64) -> f64 {
     }
     // Even and not exact: the odd neighbour on the side of the error.
     let up = (error > 0.0) == (sum > 0.0);
-    f64::from_bits(if up { sum.to_bits() + 1 } else { sum.to_bits() - 1 })
+    f64::from_bits(if up {
+        sum.to_bits() + 1
+    } else {
+        sum.to_bits() - 1
+    })
 }
 /// Rounded to a 16-bit kind.
 fn narrow(value: f64, kind: Kind) -> f32 {

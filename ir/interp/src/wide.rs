@@ -298,9 +298,8 @@ mod tests {
     #[test]
     fn high_halves_of_wide_products() {
         let kind = Kind::Int(128);
-        let high = |op, a: i128, b: i128| {
-            ScalarOp::Int(op, kind).on_bits([a as u128, b as u128, 0])
-        };
+        let high =
+            |op, a: i128, b: i128| ScalarOp::Int(op, kind).on_bits([a as u128, b as u128, 0]);
         assert_eq!(high(IntOp::MulHighU, -1, -1), Ok(u128::MAX - 1));
         assert_eq!(high(IntOp::MulHighS, -1, -1), Ok(0));
         assert_eq!(high(IntOp::MulHighS, i128::MIN, 4), Ok(-2i128 as u128));

@@ -60,10 +60,15 @@ fn run(module: &Ir, name: &str, args: &[Attr]) -> Result<Vec<Attr>, String> {
     let name = Name::new(name);
     let mut interpreter = Interpreter::new(module);
     let (_, types) = interpreter.signature(name).unwrap();
-    let args = args.iter().map(|a| constant(*a, a.type_of().unwrap()).unwrap());
+    let args = args
+        .iter()
+        .map(|a| constant(*a, a.type_of().unwrap()).unwrap());
     let results = interpreter.run(name, args.collect());
     let results = results.map_err(|errors| errors[0].message.clone())?;
-    let attrs = results.iter().zip(types).map(|(data, ty)| to_attr(data, ty));
+    let attrs = results
+        .iter()
+        .zip(types)
+        .map(|(data, ty)| to_attr(data, ty));
     Ok(attrs.collect::<Option<_>>().unwrap())
 }
 
@@ -106,7 +111,10 @@ fn columns(group: &Group, chosen: &[usize]) -> Vec<Attr> {
                 };
                 let width = elem.bits().unwrap();
                 let bits = bits & (u128::MAX >> (128 - width));
-                bits.to_le_bytes().into_iter().take(size).collect::<Vec<u8>>()
+                bits.to_le_bytes()
+                    .into_iter()
+                    .take(size)
+                    .collect::<Vec<u8>>()
             });
             let data = data.collect();
             Attr::new(DenseElements { ty, data })
@@ -141,9 +149,16 @@ fn check_runs(group: &Group, wanted: &[Values]) {
     for (at, operands) in group.cases.iter().enumerate() {
         match run(&module, "f", operands) {
             Ok(found) if case(at)[0].is_some() => compare("runs", at, &found),
-            Ok(found) => panic!("{} {operands:?}: runs to {found:?}, folds to nothing", group.title()),
+            Ok(found) => panic!(
+                "{} {operands:?}: runs to {found:?}, folds to nothing",
+                group.title()
+            ),
             Err(why) => {
-                assert!(case(at)[0].is_none(), "{} {operands:?}: {why}", group.title());
+                assert!(
+                    case(at)[0].is_none(),
+                    "{} {operands:?}: {why}",
+                    group.title()
+                );
             }
         }
     }
@@ -153,7 +168,10 @@ fn check_runs(group: &Group, wanted: &[Values]) {
     let columns = columns(group, &defined);
     let split = |found: &[Attr]| {
         let element = |i: usize| {
-            found.iter().map(move |dense| element(*dense, i).unwrap()).collect::<Vec<_>>()
+            found
+                .iter()
+                .map(move |dense| element(*dense, i).unwrap())
+                .collect::<Vec<_>>()
         };
         (0..defined.len()).map(element).collect::<Vec<_>>()
     };
@@ -223,7 +241,11 @@ fn all_levels_and_mlir_agree() {
             let Some(ours) = *ours else {
                 // MLIR takes the true of one bit for 1 where it divides by it, and for -1 else.
                 let bits = group.name.ends_with("divsi") && group.operands[0] == "i1";
-                assert!(bits, "{} {operands:?}: mlir-opt folds it to {theirs}", group.title());
+                assert!(
+                    bits,
+                    "{} {operands:?}: mlir-opt folds it to {theirs}",
+                    group.title()
+                );
                 continue;
             };
             let equal = same(ours, theirs) || near(ours, theirs, group.units);
@@ -235,7 +257,11 @@ fn all_levels_and_mlir_agree() {
         }
     }
     // An op that mlir-opt never folds would hide that nothing is compared.
-    let never: Vec<&&str> = left.iter().filter(|(_, n)| n.0 == n.1).map(|(op, _)| op).collect();
+    let never: Vec<&&str> = left
+        .iter()
+        .filter(|(_, n)| n.0 == n.1)
+        .map(|(op, _)| op)
+        .collect();
     assert_eq!(never, mlir::NEVER.iter().collect::<Vec<_>>());
     assert!(compared * 10 > cases * 7, "{compared} of {cases} compared");
 }

@@ -268,8 +268,7 @@ impl<'m> Compiler<'m> {
             if inputs.iter().any(Data::is_unknown) {
                 return Ok(vec![Data::Unknown; of_elements.len()]);
             }
-            let one =
-                |(op, elem): &(ScalarOp, Type)| crate::lanes::elementwise(*op, inputs, *elem);
+            let one = |(op, elem): &(ScalarOp, Type)| crate::lanes::elementwise(*op, inputs, *elem);
             of_elements.iter().map(one).collect()
         });
         Ok(())

@@ -34,7 +34,10 @@ impl Group {
     /// What it is, for messages.
     pub fn title(&self) -> String {
         let (operands, results) = (self.operands.join(", "), self.results.join(", "));
-        format!("{} {} ({operands}) -> ({results})", self.name, self.attributes)
+        format!(
+            "{} {} ({operands}) -> ({results})",
+            self.name, self.attributes
+        )
     }
 
     /// The op in generic form on values `%PREFIX0`, `%PREFIX1`, …, each of its types in a shape.
@@ -67,7 +70,11 @@ impl Group {
             for (k, attr) in case.iter().enumerate() {
                 let value = literal(*attr);
                 let ty = &self.operands[k];
-                let typed = if ty == "i1" { value } else { format!("{value} : {ty}") };
+                let typed = if ty == "i1" {
+                    value
+                } else {
+                    format!("{value} : {ty}")
+                };
                 let _ = writeln!(body, "  %c{i}_{k} = arith.constant {typed}");
             }
             body += &self.op(&format!("r{i}"), &format!("c{i}_"), &String::clone);
@@ -80,7 +87,9 @@ impl Group {
             .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
             .collect();
         let values = values.join(", ");
-        format!("func.func @{symbol}() -> ({types}) {{\n{body}  func.return {values} : {types}\n}}\n")
+        format!(
+            "func.func @{symbol}() -> ({types}) {{\n{body}  func.return {values} : {types}\n}}\n"
+        )
     }
 
     /// `@f` on scalars.
@@ -92,7 +101,9 @@ impl Group {
         let args = list(operands.map(|(k, ty)| format!("%a{k}: {ty}")));
         let types = list(self.results.iter().map(shape));
         let (op, values) = (self.op("r", "a", shape), self.named("r"));
-        format!("func.func @{name}({args}) -> ({types}) {{\n{op}  func.return {values} : {types}\n}}\n")
+        format!(
+            "func.func @{name}({args}) -> ({types}) {{\n{op}  func.return {values} : {types}\n}}\n"
+        )
     }
 
     /// `@whole` on tensors of so many elements, and `@region` with the op in a `tensor.generic`.
@@ -104,8 +115,18 @@ impl Group {
         };
         let operands: Vec<String> = self.operands.iter().map(shape).collect();
         let numbered = |name: &str| list((0..operands.len()).map(|k| format!("%{name}{k}")));
-        let args = list(operands.iter().enumerate().map(|(k, ty)| format!("%a{k}: {ty}")));
-        let inner = list(self.operands.iter().enumerate().map(|(k, ty)| format!("%x{k}: {ty}")));
+        let args = list(
+            operands
+                .iter()
+                .enumerate()
+                .map(|(k, ty)| format!("%a{k}: {ty}")),
+        );
+        let inner = list(
+            self.operands
+                .iter()
+                .enumerate()
+                .map(|(k, ty)| format!("%x{k}: {ty}")),
+        );
         let maps = vec!["affine_map<(d0) -> (d0)>"; operands.len() + 1].join(", ");
         let (op, out) = (self.op("r", "x", &String::clone), shape(result));
         format!(
@@ -120,7 +141,10 @@ impl Group {
 
     /// A function of the op on constant tensors.
     pub fn constant_tensors(&self, columns: &[Attr]) -> String {
-        let count = columns[0].type_of().and_then(|ty| ty.elements()).unwrap_or(0);
+        let count = columns[0]
+            .type_of()
+            .and_then(|ty| ty.elements())
+            .unwrap_or(0);
         let shape = |ty: &String| format!("tensor<{count}x{ty}>");
         let constants = columns.iter().enumerate();
         let constants: String = constants
@@ -128,7 +152,9 @@ impl Group {
             .collect();
         let types = list(self.results.iter().map(shape));
         let (op, values) = (self.op("r", "a", &shape), self.named("r"));
-        format!("func.func @t() -> ({types}) {{\n{constants}{op}  func.return {values} : {types}\n}}\n")
+        format!(
+            "func.func @t() -> ({types}) {{\n{constants}{op}  func.return {values} : {types}\n}}\n"
+        )
     }
 }
 
@@ -169,19 +195,48 @@ fn int(random: &mut Random, ty: Type) -> Attr {
 
 fn float(random: &mut Random, ty: Type) -> Attr {
     const EXTREMES: [f64; 24] = [
-        0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 0.1, 127.5, -128.5, 255.5, 65504.0, 2147483647.0,
-        -2147483649.0, 9223372036854775808.0, 1e30, -3.4e38, 1e-38, 1e-45, f64::INFINITY, f64::NEG_INFINITY, f64::NAN,
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        0.5,
+        -0.5,
+        1.5,
+        2.5,
+        -2.5,
+        0.1,
+        127.5,
+        -128.5,
+        255.5,
+        65504.0,
+        2147483647.0,
+        -2147483649.0,
+        9223372036854775808.0,
+        1e30,
+        -3.4e38,
+        1e-38,
+        1e-45,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        f64::NAN,
     ];
     let format = *ty.get::<FloatType>().expect("a float");
     let value = match random.below(8) {
         0..=2 => EXTREMES[random.below(EXTREMES.len() as u64) as usize],
         // Any bits, which are any magnitude.
-        3 => float_value(random.next_u64() & (u64::MAX >> (64 - format.bits())), format),
+        3 => float_value(
+            random.next_u64() & (u64::MAX >> (64 - format.bits())),
+            format,
+        ),
         4 => (random.next_u64() as i64) as f64,
         _ => (random.next_u64() as i64) as f64 / 2f64.powi(60),
     };
     // Quiet, as arithmetic makes it.
-    let value = if value.is_nan() { f64::NAN.copysign(1.0) } else { value };
+    let value = if value.is_nan() {
+        f64::NAN.copysign(1.0)
+    } else {
+        value
+    };
     let bits = float_value(float_bits(value, format), format).to_bits();
     Attr::new(FloatAttr { bits, ty })
 }
@@ -192,11 +247,22 @@ struct Maker {
 }
 
 impl Maker {
-    fn add(&mut self, name: &'static str, attributes: &str, operands: &[&str], results: &[&str], units: f64) {
+    fn add(
+        &mut self,
+        name: &'static str,
+        attributes: &str,
+        operands: &[&str],
+        results: &[&str],
+        units: f64,
+    ) {
         let random = &mut self.random;
         let mut number = |ty: &&str| {
             let ty = text::parse_type(ty).expect("a type");
-            if ty.is_float() { float(random, ty) } else { int(random, ty) }
+            if ty.is_float() {
+                float(random, ty)
+            } else {
+                int(random, ty)
+            }
         };
         let cases = (0..CASES).map(|_| operands.iter().map(&mut number).collect());
         let cases = cases.collect();
@@ -212,7 +278,9 @@ impl Maker {
 }
 
 fn width(ty: &str) -> u32 {
-    ty.trim_start_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or(64)
+    ty.trim_start_matches(|c: char| !c.is_ascii_digit())
+        .parse()
+        .unwrap_or(64)
 }
 
 /// All ops of arith and math that compute numbers, with all types and predicates.
@@ -223,9 +291,25 @@ pub fn groups() -> Vec<Group> {
     };
     for ty in INTS {
         for name in [
-            "arith.addi", "arith.subi", "arith.muli", "arith.divsi", "arith.divui", "arith.ceildivsi",
-            "arith.ceildivui", "arith.floordivsi", "arith.remsi", "arith.remui", "arith.andi", "arith.ori",
-            "arith.xori", "arith.shli", "arith.shrsi", "arith.shrui", "arith.maxsi", "arith.maxui", "arith.minsi",
+            "arith.addi",
+            "arith.subi",
+            "arith.muli",
+            "arith.divsi",
+            "arith.divui",
+            "arith.ceildivsi",
+            "arith.ceildivui",
+            "arith.floordivsi",
+            "arith.remsi",
+            "arith.remui",
+            "arith.andi",
+            "arith.ori",
+            "arith.xori",
+            "arith.shli",
+            "arith.shrsi",
+            "arith.shrui",
+            "arith.maxsi",
+            "arith.maxui",
+            "arith.minsi",
             "arith.minui",
         ] {
             all.add(name, "", &[ty, ty], &[ty], 0.0);
@@ -240,8 +324,15 @@ pub fn groups() -> Vec<Group> {
     }
     for ty in FLOATS {
         for name in [
-            "arith.addf", "arith.subf", "arith.mulf", "arith.divf", "arith.remf", "arith.maximumf",
-            "arith.minimumf", "arith.maxnumf", "arith.minnumf",
+            "arith.addf",
+            "arith.subf",
+            "arith.mulf",
+            "arith.divf",
+            "arith.remf",
+            "arith.maximumf",
+            "arith.minimumf",
+            "arith.maxnumf",
+            "arith.minnumf",
         ] {
             all.add(name, "", &[ty, ty], &[ty], 0.0);
         }
@@ -251,11 +342,24 @@ pub fn groups() -> Vec<Group> {
             let attributes = format!("<{{predicate = {predicate} : i64}}>");
             all.add("arith.cmpf", &attributes, &[ty, ty], &["i1"], 0.0);
         }
-        for name in ["math.absf", "math.floor", "math.ceil", "math.roundeven", "math.sqrt"] {
+        for name in [
+            "math.absf",
+            "math.floor",
+            "math.ceil",
+            "math.roundeven",
+            "math.sqrt",
+        ] {
             all.add(name, "", &[ty], &[ty], 0.0);
         }
         for name in [
-            "math.exp", "math.exp2", "math.log", "math.log1p", "math.rsqrt", "math.tanh", "math.erf", "math.sin",
+            "math.exp",
+            "math.exp2",
+            "math.log",
+            "math.log1p",
+            "math.rsqrt",
+            "math.tanh",
+            "math.erf",
+            "math.sin",
             "math.cos",
         ] {
             all.add(name, "", &[ty], &[ty], 4.0);
@@ -288,7 +392,13 @@ fn casts(all: &mut Maker) {
             all.add("arith.fptoui", "", &[float], &[from], 0.0);
         }
     }
-    for (narrow, wide) in [("f16", "f32"), ("bf16", "f32"), ("f16", "f64"), ("bf16", "f64"), ("f32", "f64")] {
+    for (narrow, wide) in [
+        ("f16", "f32"),
+        ("bf16", "f32"),
+        ("f16", "f64"),
+        ("bf16", "f64"),
+        ("f32", "f64"),
+    ] {
         all.add("arith.extf", "", &[narrow], &[wide], 0.0);
         all.add("arith.truncf", "", &[wide], &[narrow], 0.0);
     }

@@ -26,7 +26,10 @@ pub fn folded(module: &str) -> Option<Vec<Vec<Option<Attr>>>> {
     let input = module.to_string();
     let writer = std::thread::spawn(move || stdin.write_all(input.as_bytes()));
     let output = child.wait_with_output().expect("mlir-opt ends");
-    writer.join().expect("a writer").expect("mlir-opt reads all");
+    writer
+        .join()
+        .expect("a writer")
+        .expect("mlir-opt reads all");
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "mlir-opt: {stderr}");
     Some(constants(&String::from_utf8_lossy(&output.stdout)))

@@ -1,5 +1,8 @@
 //! tir-run with the dialects of the book.
 
+use book_examples::{demo, toy};
+
 fn main() -> std::process::ExitCode {
-    tir_run::main("toy-run", tir_opt::DIALECTS)
+    let dialects = [tir_opt::DIALECTS, &[&toy::DIALECT, &demo::DIALECT]].concat();
+    tir_run::main("toy-run", &dialects)
 }

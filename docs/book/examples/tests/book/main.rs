@@ -1,13 +1,15 @@
 //! The book is true: its commands print what it shows, its programs parse and verify, its Rust is
 //! included from files that are compiled, and its links lead somewhere.
 //!
-//! `cargo test -p book-examples` checks all chapters; with `-- trycmd=NAME` only chapters whose
-//! path has NAME in it. `TRYCMD=overwrite cargo test -p book-examples` writes what commands print
-//! into the chapters; read the difference before you commit it.
+//! `cargo test -p book-examples` checks all chapters; with `-- trycmd=NAME` only commands of chapters
+//! whose path has NAME in it. `cargo xtask docs` (that is, `TRYCMD=overwrite`) writes what commands
+//! print into the chapters, and the reference pages; read the difference before you commit it.
 //!
 //! Commands run in a scratch folder that links to `machines` and `programs` of this crate. The
 //! tools are this very executable, called by their names, so that what is tested is never older
 //! than the sources.
+
+mod reference;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::symlink;
@@ -38,9 +40,14 @@ fn main() -> ExitCode {
         return main();
     }
     let crate_root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let book = crate_root.parent().expect("the crate lies in the book").join("src");
-    let pages = pages(&book);
+    let book = crate_root
+        .parent()
+        .expect("the crate lies in the book")
+        .join("src");
+    let overwrite = env::var_os("TRYCMD").is_some_and(|mode| mode == "overwrite");
     let mut problems = Vec::new();
+    reference::check(&book, overwrite, &mut problems).expect("the book can be written");
+    let pages = pages(&book);
     for page in pages.values() {
         page.check(&book, &pages, &mut problems);
     }
@@ -101,7 +108,10 @@ fn pages(book: &Path) -> BTreeMap<PathBuf, Page> {
                 folders.push(path);
             } else if path.extension().is_some_and(|e| e == "md") {
                 let text = fs::read_to_string(&path).expect("a page is text");
-                let path = path.strip_prefix(book).expect("it lies below").to_path_buf();
+                let path = path
+                    .strip_prefix(book)
+                    .expect("it lies below")
+                    .to_path_buf();
                 pages.insert(path.clone(), Page::new(path, &text));
             }
         }
@@ -164,11 +174,18 @@ impl Page {
     }
 
     /// Whether a link leads somewhere. Addresses on the web are not looked at.
-    fn follow(&self, link: &str, book: &Path, pages: &BTreeMap<PathBuf, Page>) -> Result<(), String> {
+    fn follow(
+        &self,
+        link: &str,
+        book: &Path,
+        pages: &BTreeMap<PathBuf, Page>,
+    ) -> Result<(), String> {
         if link.contains("://") {
             return Ok(());
         }
-        let (file, fragment) = link.split_once('#').map_or((link, None), |(f, a)| (f, Some(a)));
+        let (file, fragment) = link
+            .split_once('#')
+            .map_or((link, None), |(f, a)| (f, Some(a)));
         let path = match file {
             "" => self.path.clone(),
             _ => normal(&self.path.parent().unwrap_or(Path::new("")).join(file)),
@@ -237,12 +254,17 @@ fn check_block(info: &str, text: &str, page: &Path) -> Result<(), String> {
 fn included(text: &str, page: &Path) -> Result<String, String> {
     let mut out = String::new();
     for line in text.lines() {
-        let Some(path) = line.trim().strip_prefix("{{#include ").and_then(|l| l.strip_suffix("}}"))
+        let Some(path) = line
+            .trim()
+            .strip_prefix("{{#include ")
+            .and_then(|l| l.strip_suffix("}}"))
         else {
             out += &format!("{line}\n");
             continue;
         };
-        let (file, part) = path.split_once(':').map_or((path, None), |(f, p)| (f, Some(p)));
+        let (file, part) = path
+            .split_once(':')
+            .map_or((path, None), |(f, p)| (f, Some(p)));
         let file = page.parent().unwrap_or(Path::new("")).join(file);
         let whole = fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
         let Some(part) = part else {
@@ -250,7 +272,10 @@ fn included(text: &str, page: &Path) -> Result<String, String> {
             continue;
         };
         let marks = |mark: &str, line: &str| line.trim_end().ends_with(&format!("{mark}: {part}"));
-        let from = whole.lines().skip_while(|line| !marks("ANCHOR", line)).skip(1);
+        let from = whole
+            .lines()
+            .skip_while(|line| !marks("ANCHOR", line))
+            .skip(1);
         let inside: Vec<&str> = from.take_while(|line| !marks("ANCHOR_END", line)).collect();
         if inside.is_empty() {
             return Err(format!("{} has no anchor {part}", file.display()));

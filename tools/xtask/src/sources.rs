@@ -7,7 +7,14 @@ use crate::crates::{DRIVERS, OUTSIDE, PLUGIN, dialects, relative};
 use crate::rust_text::RustText;
 
 /// Folders whose `.rs` files are checked.
-const FOLDERS: [&str; 6] = ["ir", "dialects", "passes", "tools", "test", "docs/book/examples"];
+const FOLDERS: [&str; 6] = [
+    "ir",
+    "dialects",
+    "passes",
+    "tools",
+    "test",
+    "docs/book/examples",
+];
 
 /// Macros that may not stay in the code.
 const UNFINISHED: [&str; 3] = ["todo!", "unimplemented!", "dbg!"];

@@ -39,7 +39,9 @@ impl Evaluate for Add {
 // ANCHOR_END: evaluate
 impl Evaluate for Mul {
     fn evaluate(&self, op: OpRef<'_>, inputs: &[Data]) -> Result<Vec<Data>, Failure> {
-        each(op, inputs, |at, x, _| Some(x[0].get_int(at)? * x[1].get_int(at)?))
+        each(op, inputs, |at, x, _| {
+            Some(x[0].get_int(at)? * x[1].get_int(at)?)
+        })
     }
 }
 impl Evaluate for Power {

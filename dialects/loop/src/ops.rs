@@ -1,6 +1,7 @@
 //! The ops of loop.
 
 use tir::constraints::{BOOL, INDEX};
+use tir::interfaces::{RegionBranchLike, RegionEdge, RegionPoint};
 use tir::{DYNAMIC, Failure, Ir, LoopLike, Op, OpId, OpRef, RegionId, Rets, Type, Value, Verify};
 
 /// Runs its region for each index from the lower bound up to below the upper one. Values that
@@ -16,6 +17,7 @@ use tir::{DYNAMIC, Failure, Ir, LoopLike, Op, OpId, OpRef, RegionId, Rets, Type,
     SingleBlock,
     RecursiveEffects,
     loop_like,
+    region_branch,
     asm,
     verify,
     lower_to_eval
@@ -108,6 +110,36 @@ impl LoopLike for For {
         vec![self.body]
     }
 }
+/// An edge with values in their order.
+fn edge(
+    from: RegionPoint,
+    to: RegionPoint,
+    given: Vec<Value>,
+    taken: impl IntoIterator<Item = Value>,
+) -> RegionEdge {
+    let values = given.into_iter().zip(taken).collect();
+    RegionEdge { from, to, values }
+}
+/// What the end of a region hands on; nothing if it has none.
+fn handed_on(ir: &Ir, region: RegionId) -> Vec<Value> {
+    let end = ir.entry(region).and_then(|block| ir.last(block));
+    end.map_or_else(Vec::new, |end| ir.operands(end).collect())
+}
+impl RegionBranchLike for For {
+    fn edges(&self, op: OpRef<'_>) -> Vec<RegionEdge> {
+        use RegionPoint::{Parent, Region};
+        let ir = op.ir;
+        let args = ir.entry(self.body).map(|block| ir.args(block).skip(1));
+        let args: Vec<Value> = args.into_iter().flatten().collect();
+        let next = handed_on(ir, self.body);
+        vec![
+            edge(Parent, Region(0), self.init.clone(), args.clone()),
+            edge(Parent, Parent, self.init.clone(), ir.results(op.id)),
+            edge(Region(0), Region(0), next.clone(), args),
+            edge(Region(0), Parent, next, ir.results(op.id)),
+        ]
+    }
+}
 impl Verify for For {
     fn verify(&self, op: OpRef<'_>) -> Result<(), Failure> {
         let ir = op.ir;
@@ -160,7 +192,7 @@ impl Verify for For {
 ///
 /// Syntax: `%r = loop.if %c -> (f32) { … } else { … }`.
 #[derive(Op)]
-#[op("loop.if", RecursiveEffects, asm, verify, lower_to_eval)]
+#[op("loop.if", RecursiveEffects, region_branch, asm, verify, lower_to_eval)]
 pub struct If {
     /// Which one.
     #[is(BOOL)]
@@ -171,6 +203,22 @@ pub struct If {
     pub else_region: RegionId,
     /// What the regions yield.
     pub results: Rets,
+}
+impl RegionBranchLike for If {
+    fn edges(&self, op: OpRef<'_>) -> Vec<RegionEdge> {
+        use RegionPoint::{Parent, Region};
+        let mut edges = Vec::new();
+        for (index, region) in [self.then_region, self.else_region].into_iter().enumerate() {
+            if op.ir.entry(region).is_none() {
+                edges.push(edge(Parent, Parent, Vec::new(), []));
+                continue;
+            }
+            let given = handed_on(op.ir, region);
+            edges.push(edge(Parent, Region(index), Vec::new(), []));
+            edges.push(edge(Region(index), Parent, given, op.ir.results(op.id)));
+        }
+        edges
+    }
 }
 impl Verify for If {
     fn verify(&self, op: OpRef<'_>) -> Result<(), Failure> {

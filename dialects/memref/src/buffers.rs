@@ -6,6 +6,7 @@ use tir::{
     Sym, Type, TypeAttr, Value, Verify, VerifySymbols, smallvec,
 };
 
+use crate::alias::ViewFlowLike;
 use crate::on;
 
 /// Makes a buffer; its content is not defined.
@@ -109,7 +110,13 @@ impl Verify for Global {
 
 /// A buffer of the module.
 #[derive(Op)]
-#[op("memref.get_global", Pure, verify_symbols, lower_to_eval)]
+#[op(
+    "memref.get_global",
+    Pure,
+    verify_symbols,
+    lower_to_eval,
+    crate::alias::view_flow
+)]
 #[asm("$name attr-dict `:` type($result)")]
 pub struct GetGlobal {
     /// Its name.
@@ -117,6 +124,14 @@ pub struct GetGlobal {
     /// Its type.
     #[is(MEMREF)]
     pub result: Ret,
+}
+impl ViewFlowLike for GetGlobal {
+    fn aliases(&self, _: OpRef<'_>) -> Vec<(Value, Value)> {
+        Vec::new()
+    }
+    fn global(&self) -> Option<Name> {
+        Some(self.name.0)
+    }
 }
 impl VerifySymbols for GetGlobal {
     fn verify_symbols(&self, _: OpRef<'_>, scopes: &Scopes<'_>) -> Result<(), Failure> {

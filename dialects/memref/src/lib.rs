@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+pub mod alias;
 pub mod bufferize;
 mod buffers;
 mod eval;

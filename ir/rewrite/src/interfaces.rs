@@ -3,7 +3,9 @@
 
 use std::marker::PhantomData;
 
-use tir_core::{Hook, Ir, Op, OpId, OpRef, RegionId};
+use tir_core::{
+    BlockId, Hook, Ir, Op, OpId, OpRef, RegionId, Role, Type, Value, operand_groups,
+};
 
 /// Makes a trait object of what a record implements.
 pub struct Typed<T>(PhantomData<fn() -> T>);
@@ -44,4 +46,128 @@ impl<T: Op> KeepsConstants for Typed<T> {}
 /// `keeps_constants`.
 pub fn keeps_constants<T: Op>() -> Hook {
     Hook::interface::<dyn KeepsConstants>(Typed::<T>::NEW)
+}
+
+/// Where control is with respect to the regions of an op.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum RegionPoint {
+    /// At the op itself: before its regions run, or behind them.
+    Parent,
+    /// At the begin or the end of the region of this number.
+    Region(usize),
+}
+
+/// A way that control may take at an op with regions: from the op or the end of a region to the
+/// begin of a region or behind the op.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RegionEdge {
+    /// Where it begins.
+    pub from: RegionPoint,
+    /// Where it ends.
+    pub to: RegionPoint,
+    /// The values handed over: each with the block argument or the result that it becomes.
+    pub values: Vec<(Value, Value)>,
+}
+
+/// How control flows between an op and its regions: what a record implements (MLIR's
+/// `RegionBranchOpInterface`).
+pub trait RegionBranchLike: Op {
+    /// All edges. A region that may run again has one to itself.
+    fn edges(&self, op: OpRef<'_>) -> Vec<RegionEdge>;
+}
+
+/// [`RegionBranchLike`] as an interface: `info.interface::<dyn RegionBranch>()`.
+pub trait RegionBranch: Send + Sync {
+    /// All edges of `op`; `None` if the op has not the structure of its record.
+    fn edges(&self, ir: &Ir, op: OpId) -> Option<Vec<RegionEdge>>;
+}
+
+impl<T: RegionBranchLike> RegionBranch for Typed<T> {
+    fn edges(&self, ir: &Ir, op: OpId) -> Option<Vec<RegionEdge>> {
+        Some(T::read(ir, op)?.edges(ir.op(op)))
+    }
+}
+
+/// `region_branch`.
+pub fn region_branch<T: RegionBranchLike>() -> Hook {
+    Hook::interface::<dyn RegionBranch>(Typed::<T>::NEW)
+}
+
+/// How control may flow between an op and its regions, with the values whose type `track` holds.
+///
+/// An op without the interface may run its regions in any order and any number of times, and may
+/// hand every operand of it or of the ends of its regions to every region and to its results.
+pub fn region_edges(ir: &Ir, op: OpId, track: &dyn Fn(Type) -> bool) -> Vec<RegionEdge> {
+    let known = ir.info(op).and_then(|i| i.interface::<dyn RegionBranch>());
+    if let Some(mut edges) = known.and_then(|branch| branch.edges(ir, op)) {
+        for edge in &mut edges {
+            edge.values.retain(|(from, _)| track(ir.ty(*from)));
+        }
+        return edges;
+    }
+    let tracked = |values: &mut dyn Iterator<Item = Value>| -> Vec<Value> {
+        values.filter(|v| track(ir.ty(*v))).collect()
+    };
+    let mut points = vec![(
+        RegionPoint::Parent,
+        tracked(&mut ir.operands(op)),
+        tracked(&mut ir.results(op)),
+    )];
+    for (index, region) in ir.regions(op).enumerate() {
+        let Some(entry) = ir.entry(region) else {
+            continue;
+        };
+        let ends = ir.blocks(region).filter_map(|block| ir.last(block));
+        let ends = ends.filter(|end| ir.successors(*end).len() == 0);
+        let given = tracked(&mut ends.flat_map(|end| ir.operands(end)));
+        let args = tracked(&mut ir.args(entry));
+        points.push((RegionPoint::Region(index), given, args));
+    }
+    let mut edges = Vec::new();
+    for (from, given, _) in &points {
+        for (to, _, taken) in &points {
+            let pairs = given.iter().flat_map(|a| taken.iter().map(|b| (*a, *b)));
+            edges.push(RegionEdge {
+                from: *from,
+                to: *to,
+                values: pairs.collect(),
+            });
+        }
+    }
+    edges
+}
+
+/// The successors of a terminator, each with the values handed over and the arguments they become
+/// (MLIR's `BranchOpInterface`, read off the declared fields of the op).
+///
+/// Of an op that is not declared every operand may become every argument whose type `track` holds.
+pub fn successor_edges(
+    ir: &Ir,
+    op: OpId,
+    track: &dyn Fn(Type) -> bool,
+) -> Vec<(BlockId, Vec<(Value, Value)>)> {
+    let blocks: Vec<BlockId> = ir.successors(op).collect();
+    if blocks.is_empty() {
+        return Vec::new();
+    }
+    let groups = ir.info(op).and_then(|info| operand_groups(ir, op, info));
+    let groups: Vec<Vec<Value>> = groups
+        .into_iter()
+        .flatten()
+        .filter(|(field, _)| field.role == Role::Successor)
+        .map(|(_, values)| values)
+        .collect();
+    let known = groups.len() == blocks.len();
+    let edge = |(index, block): (usize, BlockId)| {
+        let pairs: Vec<(Value, Value)> = if known {
+            groups[index].iter().copied().zip(ir.args(block)).collect()
+        } else {
+            let all = ir.operands(op);
+            all.flat_map(|a| ir.args(block).map(move |b| (a, b)))
+                .collect()
+        };
+        let both = |(a, b): &(Value, Value)| track(ir.ty(*a)) && track(ir.ty(*b));
+        (block, pairs.into_iter().filter(both).collect())
+    };
+    blocks.into_iter().enumerate().map(edge).collect()
 }

@@ -11,7 +11,7 @@ pub use tir_pass::{
 pub use tir_rewrite as rewrite;
 pub use tir_rewrite::{
     Arg, Canonicalize, Conversion, Decline, Greedy, Pattern, PatternSet, Patterns, Rewriter, Rule,
-    RuleText, Target, TypeConverter, interfaces::LoopLike, register_patterns, rule,
+    RuleText, Target, TypeConverter, interfaces, interfaces::LoopLike, register_patterns, rule,
 };
 
 pub use tir_text as text;
@@ -37,7 +37,7 @@ pub mod hooks {
     pub use tir_core::hooks::*;
     pub use tir_interp::hooks::{evaluate, lower_to_eval};
     pub use tir_rewrite::canonicalize;
-    pub use tir_rewrite::interfaces::{keeps_constants, loop_like};
+    pub use tir_rewrite::interfaces::{keeps_constants, loop_like, region_branch};
     pub use tir_text::{asm, directives};
 }
 

@@ -1,13 +1,27 @@
 //! `check-plan`: buffers of a planned function that live at the same time do not overlap.
 //!
-//! This shares nothing with the planner. It reads the views of each byte allocation, and runs two
-//! analyses over the text: which views may have been used before an op, and which may be used
-//! after it. What is in both lives there. A view begins anew at its op.
+//! This shares nothing with the planner: no analysis of aliases, of the control-flow graph or of
+//! liveness, only the interfaces of ops. Where the planner asks what may be used later, this runs
+//! the function forwards on an abstract memory.
+//!
+//! A *buffer* here is a `memref.view` of a byte allocation; it begins anew, without content, each
+//! time control comes to that op. The state at a point of the program says of each buffer whether
+//! it may have been *written*, and whether another buffer that shares bytes with it may have been
+//! written since: then it is *lost* to that one, until it begins anew. A read of a buffer that is
+//! lost is an error, and so is an op that writes one buffer and accesses another at the same bytes.
+//! States join where ways meet, and ops run again until nothing changes: loops, branches and
+//! nested regions are all edges of one graph.
+//!
+//! Which buffers a memref may be a view of follows from what ops hand on: to results, through
+//! regions, to blocks. A memref result of an op that says nothing is a view of all its memref
+//! operands.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
-use tir::{Diagnostic, Ir, MemRefType, OpId, Value};
+use tir::interfaces::{RegionEdge, RegionPoint, region_edges, successor_edges};
+use tir::{Access, Diagnostic, Effect, Ir, MemRefType, OpId, Traits, Type, Value};
 use tir_accel::MachineInfo;
+use tir_memref::alias::ViewFlow;
 use tir_memref::{Alloc, View};
 
 struct Placed {
@@ -17,7 +31,6 @@ struct Placed {
     from: i64,
     to: i64,
 }
-type Set = BTreeSet<usize>;
 
 /// All that is wrong with the plan of the function at the root of an arena.
 pub fn check_plan(ir: &Ir, machine: &MachineInfo) -> Vec<Diagnostic> {
@@ -28,14 +41,25 @@ pub fn check_plan(ir: &Ir, machine: &MachineInfo) -> Vec<Diagnostic> {
             continue;
         };
         let arena = ir.owner(view.source).filter(|a| ir.is::<Alloc>(*a));
-        let (Some(arena), Some(from)) = (arena, ir.constant_int(view.byte_shift)) else {
-            continue;
-        };
+        let Some(arena) = arena else { continue };
         let ty = view.result.0;
         let bytes = ty
             .elements()
             .zip(ty.bytes())
             .map_or(0, |(n, b)| (n * b) as i64);
+        let size = ir.ty(view.source).shape();
+        let size = size.and_then(|s| s.first().copied()).unwrap_or(0);
+        let Some(from) = ir.constant_int(view.byte_shift) else {
+            // It may lie anywhere in the allocation.
+            all.push(Placed {
+                op,
+                view: ir.result(op, 0),
+                arena,
+                from: 0,
+                to: size,
+            });
+            continue;
+        };
         let space = ty.get::<MemRefType>().and_then(MemRefType::space_name);
         let space = space.and_then(|s| machine.space(s));
         if let Some(space) = space.filter(|s| from % s.align.max(1) != 0) {
@@ -45,11 +69,6 @@ pub fn check_plan(ir: &Ir, machine: &MachineInfo) -> Vec<Diagnostic> {
             );
             out.push(Diagnostic::error(text).at(ir.loc(op)));
         }
-        let size = ir
-            .ty(view.source)
-            .shape()
-            .and_then(|s| s.first().copied())
-            .unwrap_or(0);
         if from < 0 || from + bytes > size {
             let text = format!("lies at bytes {from} to {} of {size}", from + bytes);
             out.push(Diagnostic::error(text).at(ir.loc(op)));
@@ -69,15 +88,7 @@ pub fn check_plan(ir: &Ir, machine: &MachineInfo) -> Vec<Diagnostic> {
             to: from + bytes,
         });
     }
-    let mut check = Check {
-        ir,
-        all: &all,
-        bad: BTreeSet::new(),
-    };
-    if let Some(body) = ir.body_block(ir.root(), 0) {
-        check.ops(ir.ops_in(body).collect(), &Set::new(), &Set::new());
-    }
-    for (a, b) in check.bad {
+    for (a, b) in conflicts(ir, &all) {
         let (x, y) = (&all[a], &all[b]);
         let name = |p: &Placed| {
             ir.hint(p.view)
@@ -98,112 +109,262 @@ pub fn check_plan(ir: &Ir, machine: &MachineInfo) -> Vec<Diagnostic> {
     out
 }
 
-struct Check<'a> {
+/// What is known of the bytes of each buffer at a point of the program.
+#[derive(Clone, PartialEq, Eq)]
+struct State {
+    /// Whether it may have been written since it began.
+    written: Vec<bool>,
+    /// A buffer that may have been written over it since; the one of the smallest number.
+    lost_to: Vec<Option<usize>>,
+}
+
+impl State {
+    /// Takes in what is known on another way to the same point; whether that was new.
+    fn join(&mut self, other: &State) -> bool {
+        let before = self.clone();
+        for (mine, theirs) in self.written.iter_mut().zip(&other.written) {
+            *mine |= theirs;
+        }
+        for (mine, theirs) in self.lost_to.iter_mut().zip(&other.lost_to) {
+            *mine = match (*mine, *theirs) {
+                (Some(a), Some(b)) => Some(a.min(b)),
+                (a, b) => a.or(b),
+            };
+        }
+        *self != before
+    }
+}
+
+/// Pairs of buffers that live at the same time and share bytes, in the order of the text.
+fn conflicts(ir: &Ir, all: &[Placed]) -> BTreeSet<(usize, usize)> {
+    let ops = ir.walk_ids();
+    let order: HashMap<OpId, usize> = ops.iter().enumerate().map(|(i, op)| (*op, i)).collect();
+    let mut run = Run {
+        ir,
+        all,
+        begins: all.iter().enumerate().map(|(i, p)| (p.op, i)).collect(),
+        behind: points_to(ir, all, &ops),
+        bad: BTreeSet::new(),
+    };
+    let entry = ir.body_block(ir.root(), 0).and_then(|b| ir.first(b));
+    let Some(entry) = entry else {
+        return run.bad;
+    };
+    let start = State {
+        written: vec![false; all.len()],
+        lost_to: vec![None; all.len()],
+    };
+    let mut states: HashMap<OpId, State> = HashMap::from([(entry, start)]);
+    let mut work = BTreeSet::from([(order[&entry], entry)]);
+    while let Some((_, first)) = work.pop_first() {
+        let (mut op, mut state) = (first, states[&first].clone());
+        loop {
+            run.op(op, &mut state);
+            let next = successors(ir, op);
+            // Nothing else leads to what stands behind an op without regions.
+            if let [one] = next[..]
+                && ir.prev(one) == Some(op)
+                && ir.regions(op).len() == 0
+            {
+                op = one;
+                continue;
+            }
+            for one in next {
+                let new = match states.get_mut(&one) {
+                    Some(known) => known.join(&state),
+                    None => {
+                        states.insert(one, state.clone());
+                        true
+                    }
+                };
+                if new {
+                    work.insert((order[&one], one));
+                }
+            }
+            break;
+        }
+    }
+    run.bad
+}
+
+/// The ops that may run next.
+fn successors(ir: &Ir, op: OpId) -> Vec<OpId> {
+    let mut out = Vec::new();
+    if ir.regions(op).len() > 0 {
+        leave(ir, op, RegionPoint::Parent, &mut out);
+    } else if ir.successors(op).len() > 0 {
+        out.extend(ir.successors(op).filter_map(|block| ir.first(block)));
+    } else {
+        behind(ir, op, &mut out);
+    }
+    out
+}
+
+/// What runs when an op is done.
+fn behind(ir: &Ir, op: OpId, out: &mut Vec<OpId>) {
+    if let Some(next) = ir.next(op) {
+        out.push(next);
+        return;
+    }
+    let region = ir.block_of(op).and_then(|block| ir.region_of(block));
+    let holder = ir.parent(op).filter(|holder| *holder != ir.root());
+    if let (Some(region), Some(holder)) = (region, holder) {
+        let index = ir.regions(holder).position(|r| r == region);
+        let index = index.unwrap_or_default();
+        leave(ir, holder, RegionPoint::Region(index), out);
+    }
+}
+
+/// What runs when control is at a point of an op with regions.
+fn leave(ir: &Ir, op: OpId, from: RegionPoint, out: &mut Vec<OpId>) {
+    for edge in region_edges(ir, op, &|_| false) {
+        if edge.from != from {
+            continue;
+        }
+        match edge.to {
+            RegionPoint::Parent => behind(ir, op, out),
+            RegionPoint::Region(index) => {
+                let region = ir.regions(op).nth(index);
+                let entry = region.and_then(|region| ir.entry(region));
+                out.extend(entry.and_then(|block| ir.first(block)));
+            }
+        }
+    }
+}
+
+/// The planned buffers that each memref may be a view of.
+fn points_to(ir: &Ir, all: &[Placed], ops: &[OpId]) -> HashMap<Value, BTreeSet<usize>> {
+    let memref = |ty: Type| ty.is::<MemRefType>();
+    let mut pairs: Vec<(Value, Value)> = Vec::new();
+    for op in ops {
+        for edge in region_edges_of(ir, *op) {
+            pairs.extend(edge.values);
+        }
+        for (_, values) in successor_edges(ir, *op, &memref) {
+            pairs.extend(values);
+        }
+        let known = ir.info(*op).and_then(|i| i.interface::<dyn ViewFlow>());
+        if let Some(own) = known.and_then(|known| known.aliases(ir, *op)) {
+            pairs.extend(own);
+        } else if ir.regions(*op).len() == 0 {
+            let operands = ir.operands(*op).filter(|v| memref(ir.ty(*v)));
+            for operand in operands {
+                let results = ir.results(*op).filter(|v| memref(ir.ty(*v)));
+                pairs.extend(results.map(|result| (operand, result)));
+            }
+        }
+    }
+    let mut out: HashMap<Value, BTreeSet<usize>> = HashMap::new();
+    for (index, placed) in all.iter().enumerate() {
+        out.insert(placed.view, BTreeSet::from([index]));
+    }
+    let mut changed = true;
+    while changed {
+        changed = false;
+        for (from, to) in &pairs {
+            let Some(given) = out.get(from).cloned() else {
+                continue;
+            };
+            let taken = out.entry(*to).or_default();
+            let before = taken.len();
+            taken.extend(given);
+            changed |= taken.len() != before;
+        }
+    }
+    out
+}
+
+fn region_edges_of(ir: &Ir, op: OpId) -> Vec<RegionEdge> {
+    match ir.regions(op).len() {
+        0 => Vec::new(),
+        _ => region_edges(ir, op, &|ty| ty.is::<MemRefType>()),
+    }
+}
+
+/// The run over all states.
+struct Run<'a> {
     ir: &'a Ir,
     all: &'a [Placed],
+    begins: HashMap<OpId, usize>,
+    behind: HashMap<Value, BTreeSet<usize>>,
     bad: BTreeSet<(usize, usize)>,
 }
 
-impl Check<'_> {
-    /// The view behind a value.
-    fn behind(&self, mut value: Value) -> Option<usize> {
-        loop {
-            if let Some(i) = self.all.iter().position(|p| p.view == value) {
-                return Some(i);
+impl Run<'_> {
+    /// What an op reads and writes itself: operands, by their number.
+    fn touches(&self, op: OpId) -> Vec<(Value, bool, bool)> {
+        let ir = self.ir;
+        let all = |read, write| {
+            let operands = ir.operands(op).filter(|v| self.behind.contains_key(v));
+            operands.map(|v| (v, read, write)).collect()
+        };
+        let returns = ir.has(op, Traits::ReturnLike) && ir.parent(op) == Some(ir.root());
+        if returns {
+            return all(true, false);
+        }
+        if ir.has(op, Traits::RecursiveEffects) {
+            return Vec::new();
+        }
+        match ir.effects(op) {
+            Some(effects) if effects.iter().all(|e| e.on.is_some()) => {
+                let one = |e: &Effect| {
+                    let (read, write) = (e.access == Access::Read, e.access == Access::Write);
+                    Some((e.on?, read, write)).filter(|_| read || write)
+                };
+                effects.iter().filter_map(one).collect()
             }
-            let op = self.ir.owner(value)?;
-            let part = self.ir.is_pure(op) && self.ir.operands(op).len() > 0;
-            if !part || !self.ir.ty(self.ir.operand(op, 0)).is::<MemRefType>() {
-                return None;
-            }
-            value = self.ir.operand(op, 0);
+            _ => all(true, true),
         }
     }
 
-    /// Views that an op uses itself.
-    fn used(&self, op: OpId) -> Set {
-        if self.ir.is_pure(op) {
-            return Set::new();
+    fn op(&mut self, op: OpId, state: &mut State) {
+        if let Some(new) = self.begins.get(&op) {
+            state.written[*new] = false;
+            state.lost_to[*new] = None;
+            return;
         }
-        self.ir
-            .operands(op)
-            .filter(|v| self.ir.ty(*v).is::<MemRefType>())
-            .filter_map(|v| self.behind(v))
-            .collect()
-    }
-
-    fn used_below(&self, op: OpId) -> Set {
-        self.ir
-            .walk_below(op)
-            .into_iter()
-            .chain([op])
-            .flat_map(|op| self.used(op))
-            .collect()
-    }
-
-    fn begins(&self, op: OpId) -> Option<usize> {
-        self.all.iter().position(|p| p.op == op)
-    }
-
-    /// Checks a list of ops; `before` was used before it, `after` is used behind it.
-    fn ops(&mut self, ops: Vec<OpId>, before: &Set, after: &Set) {
-        // What is used behind each op.
-        let mut behind = vec![after.clone(); ops.len()];
-        for i in (0..ops.len().saturating_sub(1)).rev() {
-            let mut set = behind[i + 1].clone();
-            if let Some(new) = self.begins(ops[i + 1]) {
-                set.remove(&new);
+        let none = BTreeSet::new();
+        let touches = self.touches(op);
+        let behind = |value: &Value| self.behind.get(value).unwrap_or(&none);
+        let mut bad = Vec::new();
+        // An op does not say in which order it accesses its operands.
+        for (i, (a, _, write_a)) in touches.iter().enumerate() {
+            for (b, _, write_b) in &touches[i + 1..] {
+                if a == b || !(*write_a || *write_b) {
+                    continue;
+                }
+                for x in behind(a) {
+                    let over = behind(b).iter().filter(|y| self.overlap(*x, **y));
+                    bad.extend(over.map(|y| (*x, *y)));
+                }
             }
-            set.extend(self.used_below(ops[i + 1]));
-            behind[i] = set;
         }
-        let mut before = before.clone();
-        for (op, after) in ops.into_iter().zip(behind) {
-            if let Some(new) = self.begins(op) {
-                before.remove(&new);
+        for (value, read, _) in &touches {
+            if *read {
+                let lost = behind(value).iter();
+                bad.extend(lost.filter_map(|x| Some((*x, state.lost_to[*x]?))));
+            }
+        }
+        for (value, _, write) in &touches {
+            if !write {
                 continue;
             }
-            let below = self.used_below(op);
-            if self.ir.regions(op).len() == 0 {
-                let used: Set = before.union(&below).copied().collect();
-                let live: Vec<usize> = used
-                    .into_iter()
-                    .filter(|v| after.contains(v) || below.contains(v))
-                    .collect();
-                self.compare(&live);
-            } else {
-                // A loop comes round: what it uses was used before it and is used behind it. What
-                // begins in it does not come round.
-                let inside: Set = self
-                    .ir
-                    .walk_below(op)
-                    .into_iter()
-                    .filter_map(|op| self.begins(op))
-                    .collect();
-                let round: Set = match self.ir.name(op) == "loop.for" {
-                    true => below.difference(&inside).copied().collect(),
-                    false => Set::new(),
-                };
-                let before: Set = before.union(&round).copied().collect();
-                let after: Set = after.union(&round).copied().collect();
-                for region in self.ir.regions(op) {
-                    for block in self.ir.blocks(region) {
-                        self.ops(self.ir.ops_in(block).collect(), &before, &after);
+            for x in behind(value) {
+                for y in 0..self.all.len() {
+                    if state.written[y] && self.overlap(*x, y) {
+                        let other = state.lost_to[y].map_or(*x, |z| z.min(*x));
+                        state.lost_to[y] = Some(other);
                     }
                 }
             }
-            before.extend(below);
+            behind(value).iter().for_each(|x| state.written[*x] = true);
         }
+        let sorted = bad.into_iter().map(|(x, y)| (x.min(y), x.max(y)));
+        self.bad.extend(sorted);
     }
 
-    fn compare(&mut self, live: &[usize]) {
-        for (i, a) in live.iter().enumerate() {
-            for b in &live[i + 1..] {
-                let (x, y) = (&self.all[*a], &self.all[*b]);
-                if x.arena == y.arena && x.from < y.to && y.from < x.to {
-                    self.bad.insert((*a.min(b), *a.max(b)));
-                }
-            }
-        }
+    fn overlap(&self, x: usize, y: usize) -> bool {
+        let (a, b) = (&self.all[x], &self.all[y]);
+        x != y && a.arena == b.arena && a.from < b.to && b.from < a.to
     }
 }

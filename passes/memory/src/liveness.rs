@@ -1,18 +1,34 @@
-//! Which buffers of a function live when.
+//! Which buffers of a function live when: dataflow on its control-flow graph.
 //!
-//! Times count the ops of the function in the order of the text: an op begins at one time, and
-//! ends behind all that is below it. A buffer lives from its first use to its last one; what a
-//! loop uses and was allocated outside lives through the whole loop. Uses by asynchronous work
-//! count where it is started: that a later buffer at the same place waits for it is for tokens to
-//! say, which are inserted on the bytes of the plan.
+//! *Times* count the ops of the function in the order of the text; an op with regions has a time of
+//! its own before those of the ops in them. A *piece* is a run of ops without a branch or a region
+//! between them; pieces and the ways between them are the control-flow graph, with nested regions
+//! laid flat: an op with regions is a piece alone, through which control comes again before a
+//! region runs another time.
+//!
+//! A buffer is *used* by ops that access its memory through any memref that may lie in it
+//! ([`tir_memref::alias`]). It *lives* at a time if a later op may use it (backward:
+//! `in = (out - def) ∪ use`) and an earlier one may have (forward, the same with the edges turned);
+//! `def` is its allocation, which makes its content undefined. So a buffer lives through a loop
+//! that uses what was made before it, and at no time of a branch that nobody comes from or goes to
+//! with its content.
+//!
+//! Trusted: one offset is enough for all buffers that an `alloc` makes. That is false where a
+//! buffer is handed to a later iteration in which it is allocated again; [`liveness`] refuses this.
+//! Uses by asynchronous work count where it is started: that a later buffer at the same place
+//! waits for it is for tokens to say, which are inserted on the bytes of the plan.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
+use std::ops::Range;
 
-use tir::{Ir, MemRefType, Name, OpId, Value};
+use fixedbitset::FixedBitSet;
+use tir::interfaces::{RegionPoint, region_edges};
+use tir::{Access, BlockId, Diagnostic, Dominance, Ir, MemRefType, Name, OpId, RegionId, Value};
 use tir_accel::MachineInfo;
 use tir_accel::transfer::strided;
 use tir_memref::Alloc;
+use tir_memref::alias::{accesses, aliases};
 
 /// A buffer to be placed.
 #[derive(Clone, Debug)]
@@ -25,46 +41,25 @@ pub struct Buffer {
     pub bytes: u64,
     /// Its alignment.
     pub align: u64,
-    /// When it lives: half-open.
-    pub live: std::ops::Range<u64>,
-    /// The op of its first and of its last use, if it has any.
+    /// When it lives: half-open, rising, apart from each other.
+    pub live: Vec<Range<u64>>,
+    /// The time of its allocation.
+    pub made: u64,
+    /// The op of its first and of its last use in the text, if it has any.
     pub ends: Option<(OpId, OpId)>,
 }
 
 /// The buffers of each space, in the order of the text.
 pub type Spaces = BTreeMap<Name, Vec<Buffer>>;
 
-const VIEWS: [&str; 4] = [
-    "memref.subview",
-    "memref.view",
-    "memref.collapse_shape",
-    "memref.expand_shape",
-];
-
-/// The ops that use the memory behind a value.
-pub(crate) fn users(ir: &Ir, value: Value) -> Vec<OpId> {
-    let (mut work, mut out) = (vec![value], Vec::new());
-    while let Some(value) = work.pop() {
-        for u in ir.uses(value) {
-            if VIEWS.contains(&ir.name(u.op).as_str()) {
-                work.extend(ir.results(u.op));
-            } else {
-                out.push(u.op);
-            }
-        }
-    }
-    out
-}
-
 /// The buffers of static shape that a function allocates, by space.
-pub fn liveness(ir: &Ir, machine: &MachineInfo) -> Spaces {
-    let mut times: HashMap<OpId, (u64, u64)> = HashMap::new();
-    let mut now = 0;
-    if let Some(body) = ir.body_block(ir.root(), 0) {
-        number(ir, ir.ops_in(body).collect(), &mut now, &mut times);
-    }
-    let mut spaces: Spaces = BTreeMap::new();
+///
+/// Errors: a buffer that an earlier iteration allocated may still be used when it is allocated
+/// again, so that one place does not do.
+pub fn liveness(ir: &Ir, machine: &MachineInfo) -> Result<Spaces, Diagnostic> {
+    let mut buffers: Vec<(Name, Buffer)> = Vec::new();
     let mut names: HashMap<String, usize> = HashMap::new();
+    let mut counts: HashMap<Name, usize> = HashMap::new();
     for op in ir.walk_ids() {
         let Some(alloc) = ir.get::<Alloc>(op) else {
             continue;
@@ -78,10 +73,10 @@ pub fn liveness(ir: &Ir, machine: &MachineInfo) -> Spaces {
         let (Some(elements), Some(elem)) = (ty.elements(), ty.bytes()) else {
             continue;
         };
-        let all = spaces.entry(space).or_default();
-        let mut name = ir
-            .hint(memref)
-            .map_or(format!("buffer{}", all.len()), |h| h.to_string());
+        let number = counts.entry(space).or_default();
+        let hint = ir.hint(memref);
+        let mut name = hint.map_or(format!("buffer{number}"), |h| h.to_string());
+        *number += 1;
         let count = names.entry(name.clone()).or_default();
         *count += 1;
         if *count > 1 {
@@ -89,58 +84,286 @@ pub fn liveness(ir: &Ir, machine: &MachineInfo) -> Spaces {
         }
         let own = machine.space(space).map_or(1, |s| s.align);
         let align = own.max(alloc.alignment.unwrap_or(1)).max(1) as u64;
-        let (live, ends) = range(ir, op, memref, &times);
-        all.push(Buffer {
+        let buffer = Buffer {
             op,
             name,
             bytes: (elements * elem) as u64,
             align: align.next_power_of_two(),
-            live,
-            ends,
-        });
+            live: Vec::new(),
+            made: 0,
+            ends: None,
+        };
+        buffers.push((space, buffer));
     }
-    spaces
+    let mut flow = Flow::new(ir, &mut buffers)?;
+    flow.build();
+    flow.solve();
+    flow.ranges(&mut buffers);
+    let mut spaces: Spaces = BTreeMap::new();
+    for (space, buffer) in buffers {
+        spaces.entry(space).or_default().push(buffer);
+    }
+    Ok(spaces)
 }
 
-fn number(ir: &Ir, ops: Vec<OpId>, now: &mut u64, times: &mut HashMap<OpId, (u64, u64)>) {
-    for op in ops {
-        let start = *now;
-        *now += 1;
-        for region in ir.regions(op) {
-            for block in ir.blocks(region) {
-                number(ir, ir.ops_in(block).collect(), now, times);
+/// Ops without a branch or a region between them.
+#[derive(Default)]
+struct Piece {
+    ops: Vec<(u64, OpId)>,
+    next: Vec<usize>,
+    /// Buffers allocated in it.
+    def: FixedBitSet,
+    /// Buffers used in it with the content that they had at its begin.
+    used_first: FixedBitSet,
+    /// Buffers used in it whose content is there at its end.
+    used_last: FixedBitSet,
+    /// Buffers that may be used later, as of its end.
+    live_out: FixedBitSet,
+    /// Buffers that may have been used, as of its begin.
+    seen_in: FixedBitSet,
+}
+
+struct Flow<'a> {
+    ir: &'a Ir,
+    count: usize,
+    /// The buffers that an op uses.
+    used: HashMap<OpId, Vec<usize>>,
+    /// The buffer that an op allocates.
+    made: HashMap<OpId, usize>,
+    pieces: Vec<Piece>,
+    now: u64,
+}
+
+impl<'a> Flow<'a> {
+    fn new(ir: &'a Ir, buffers: &mut [(Name, Buffer)]) -> Result<Self, Diagnostic> {
+        let mut of: HashMap<Value, Vec<usize>> = HashMap::new();
+        let mut dominance = Dominance::default();
+        for (index, (_, buffer)) in buffers.iter().enumerate() {
+            let memref = ir.result(buffer.op, 0);
+            for value in aliases(ir, memref) {
+                // Seen at its own allocation it is a buffer of an earlier iteration.
+                if value != memref && dominance.value_dominates(ir, value, buffer.op) {
+                    let text = format!(
+                        "{} is allocated again while the buffer of an earlier iteration may be in use; one place in memory is not enough",
+                        buffer.name
+                    );
+                    let at = ir.owner(value).map_or(ir.loc(buffer.op), |op| ir.loc(op));
+                    return Err(Diagnostic::error(text)
+                        .at(ir.loc(buffer.op))
+                        .note_at(at, "it is handed on here"));
+                }
+                of.entry(value).or_default().push(index);
             }
         }
-        times.insert(op, (start, *now));
+        let mut used: HashMap<OpId, Vec<usize>> = HashMap::new();
+        for op in ir.walk_ids() {
+            let accesses = accesses(ir, op).into_iter();
+            let accesses = accesses.filter(|(a, _)| matches!(a, Access::Read | Access::Write));
+            let mut all: Vec<usize> = accesses
+                .filter_map(|(_, value)| of.get(&value))
+                .flatten()
+                .copied()
+                .collect();
+            all.sort_unstable();
+            all.dedup();
+            if !all.is_empty() {
+                used.insert(op, all);
+            }
+        }
+        for op in ir.walk_ids() {
+            for index in used.get(&op).into_iter().flatten() {
+                let ends = &mut buffers[*index].1.ends;
+                *ends = Some((ends.map_or(op, |(first, _)| first), op));
+            }
+        }
+        let made = buffers.iter().enumerate().map(|(i, (_, b))| (b.op, i));
+        Ok(Self {
+            ir,
+            count: buffers.len(),
+            used,
+            made: made.collect(),
+            pieces: Vec::new(),
+            now: 0,
+        })
     }
-}
 
-fn range(
-    ir: &Ir,
-    op: OpId,
-    memref: Value,
-    times: &HashMap<OpId, (u64, u64)>,
-) -> (std::ops::Range<u64>, Option<(OpId, OpId)>) {
-    let at = times.get(&op).map_or(0, |t| t.0);
-    let Some(block) = ir.block_of(op) else {
-        return (at..at, None);
-    };
-    // A use in a loop is one of the whole loop.
-    let mut uses: Vec<(OpId, (u64, u64))> = Vec::new();
-    for user in users(ir, memref) {
-        if ir.name(user) == "memref.dealloc" {
-            continue;
-        }
-        let around = ir.ancestor_in(user, block).unwrap_or(user);
-        if let Some(time) = times.get(&around) {
-            uses.push((user, *time));
+    fn piece(&mut self) -> usize {
+        let none = || FixedBitSet::with_capacity(self.count);
+        self.pieces.push(Piece {
+            def: none(),
+            used_first: none(),
+            used_last: none(),
+            live_out: none(),
+            seen_in: none(),
+            ..Piece::default()
+        });
+        self.pieces.len() - 1
+    }
+
+    fn build(&mut self) {
+        let body = self.ir.regions(self.ir.root()).next();
+        if let Some(body) = body {
+            self.region(body);
         }
     }
-    let first = uses.iter().min_by_key(|(op, t)| (t.0, *op));
-    let last = uses.iter().max_by_key(|(op, t)| (t.1, *op));
-    match (first, last) {
-        (Some((a, from)), Some((b, to))) => (from.0..to.1, Some((*a, *b))),
-        _ => (at..at, None),
+
+    /// The pieces of a region: where control enters it, and where it leaves it.
+    fn region(&mut self, region: RegionId) -> Option<(usize, Vec<usize>)> {
+        let ir = self.ir;
+        let blocks: Vec<BlockId> = ir.blocks(region).collect();
+        let starts: HashMap<BlockId, usize> = blocks.iter().map(|b| (*b, self.piece())).collect();
+        let mut exits = Vec::new();
+        for block in &blocks {
+            let mut current = starts[block];
+            for op in ir.ops_in(*block) {
+                if ir.regions(op).len() > 0 {
+                    current = self.holder(op, current);
+                } else {
+                    self.pieces[current].ops.push((self.now, op));
+                    self.now += 1;
+                }
+            }
+            let last = ir.last(*block);
+            let next: Vec<usize> = last
+                .into_iter()
+                .flat_map(|op| ir.successors(op))
+                .filter_map(|block| starts.get(&block).copied())
+                .collect();
+            if next.is_empty() {
+                exits.push(current);
+            }
+            self.pieces[current].next.extend(next);
+        }
+        Some((*starts.get(blocks.first()?)?, exits))
+    }
+
+    /// The pieces of an op with regions behind a piece; gives the one behind the op.
+    fn holder(&mut self, op: OpId, from: usize) -> usize {
+        let head = self.piece();
+        self.pieces[from].next.push(head);
+        self.pieces[head].ops.push((self.now, op));
+        self.now += 1;
+        let regions: Vec<RegionId> = self.ir.regions(op).collect();
+        let regions: Vec<_> = regions.into_iter().map(|r| self.region(r)).collect();
+        let behind = self.piece();
+        for edge in region_edges(self.ir, op, &|_| false) {
+            let region = |point| match point {
+                RegionPoint::Region(index) => regions.get(index).and_then(Option::as_ref),
+                RegionPoint::Parent => None,
+            };
+            let to = match (edge.from, edge.to) {
+                (_, RegionPoint::Parent) => behind,
+                // Round again: by way of the op.
+                (RegionPoint::Region(_), _) => head,
+                (RegionPoint::Parent, to) => match region(to) {
+                    Some((entry, _)) => *entry,
+                    None => continue,
+                },
+            };
+            let from = match edge.from {
+                RegionPoint::Parent => vec![head],
+                from => region(from).map_or_else(Vec::new, |(_, exits)| exits.clone()),
+            };
+            for piece in from {
+                self.pieces[piece].next.push(to);
+            }
+        }
+        behind
+    }
+
+    fn solve(&mut self) {
+        for piece in &mut self.pieces {
+            for (_, op) in piece.ops.iter().rev() {
+                for index in self.used.get(op).into_iter().flatten() {
+                    piece.used_first.insert(*index);
+                    if !piece.def.contains(*index) {
+                        piece.used_last.insert(*index);
+                    }
+                }
+                if let Some(index) = self.made.get(op) {
+                    piece.def.insert(*index);
+                    piece.used_first.set(*index, false);
+                }
+            }
+        }
+        // in = (out - def) ∪ use, until nothing changes.
+        let mut changed = true;
+        while changed {
+            changed = false;
+            for at in (0..self.pieces.len()).rev() {
+                let mut out = std::mem::take(&mut self.pieces[at].live_out);
+                let before = out.count_ones(..);
+                for next in self.pieces[at].next.clone() {
+                    // Round a piece of its own its set is the one taken out.
+                    let mut into = if next == at {
+                        out.clone()
+                    } else {
+                        self.pieces[next].live_out.clone()
+                    };
+                    into.difference_with(&self.pieces[next].def);
+                    into.union_with(&self.pieces[next].used_first);
+                    out.union_with(&into);
+                }
+                changed |= out.count_ones(..) != before;
+                self.pieces[at].live_out = out;
+            }
+        }
+        let mut changed = true;
+        while changed {
+            changed = false;
+            for at in 0..self.pieces.len() {
+                let mut out = self.pieces[at].seen_in.clone();
+                out.difference_with(&self.pieces[at].def);
+                out.union_with(&self.pieces[at].used_last);
+                for next in self.pieces[at].next.clone() {
+                    let into = &mut self.pieces[next].seen_in;
+                    changed |= !out.is_subset(into);
+                    into.union_with(&out);
+                }
+            }
+        }
+    }
+
+    fn ranges(&self, buffers: &mut [(Name, Buffer)]) {
+        let mut live: Vec<Vec<u64>> = vec![Vec::new(); self.count];
+        for piece in &self.pieces {
+            // What may be used behind each op.
+            let mut later = piece.live_out.clone();
+            let mut behind = Vec::with_capacity(piece.ops.len());
+            for (_, op) in piece.ops.iter().rev() {
+                behind.push(later.clone());
+                self.used
+                    .get(op)
+                    .into_iter()
+                    .flatten()
+                    .for_each(|i| later.insert(*i));
+                if let Some(index) = self.made.get(op) {
+                    later.set(*index, false);
+                }
+            }
+            let mut seen = piece.seen_in.clone();
+            for ((time, op), mut later) in piece.ops.iter().zip(behind.into_iter().rev()) {
+                if let Some(index) = self.made.get(op) {
+                    buffers[*index].1.made = *time;
+                    seen.set(*index, false);
+                }
+                for index in self.used.get(op).into_iter().flatten() {
+                    seen.insert(*index);
+                    later.insert(*index);
+                }
+                later.intersect_with(&seen);
+                later.ones().for_each(|index| live[index].push(*time));
+            }
+        }
+        for (times, (_, buffer)) in live.iter_mut().zip(buffers) {
+            times.sort_unstable();
+            for time in times {
+                match buffer.live.last_mut() {
+                    Some(range) if range.end == *time => range.end += 1,
+                    _ => buffer.live.push(*time..*time + 1),
+                }
+            }
+        }
     }
 }
 
@@ -157,11 +380,13 @@ pub fn text(ir: &Ir, spaces: &Spaces) -> String {
     for (space, buffers) in spaces {
         let _ = writeln!(out, "@{space}: {} buffers", buffers.len());
         for b in buffers {
-            let _ = write!(
-                out,
-                "  {} ({} B) lives {}..{}",
-                b.name, b.bytes, b.live.start, b.live.end
-            );
+            let range = |r: &Range<u64>| format!("{}..{}", r.start, r.end);
+            let mut ranges: Vec<String> = b.live.iter().map(range).collect();
+            if ranges.is_empty() {
+                ranges.push(range(&(b.made..b.made)));
+            }
+            let ranges = ranges.join(", ");
+            let _ = write!(out, "  {} ({} B) lives {ranges}", b.name, b.bytes);
             let _ = match b.ends {
                 Some((first, last)) => writeln!(out, ", from {} to {}", place(first), place(last)),
                 None => writeln!(out, ", never used"),

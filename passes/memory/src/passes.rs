@@ -102,7 +102,7 @@ impl Pass for PrintLiveness {
     fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
         with_machine(ir, cx, |ir, cx, info| {
             cx.unchanged();
-            let table = text(ir, &liveness(ir, info));
+            let table = text(ir, &liveness(ir, info).map_err(|e| vec![e])?);
             remark(ir, cx, table);
             Ok(())
         })
@@ -114,7 +114,7 @@ impl Pass for PrintInterference {
     fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
         with_machine(ir, cx, |ir, cx, info| {
             cx.unchanged();
-            for (space, buffers) in liveness(ir, info) {
+            for (space, buffers) in liveness(ir, info).map_err(|e| vec![e])? {
                 let problem = problem(&buffers).map_err(|e| vec![*e])?;
                 let (graph, all) = (problem.graph(), problem.buffers());
                 let shown = match self.format.as_str() {

@@ -69,14 +69,14 @@ pub fn problem(buffers: &[Buffer]) -> Result<Problem, Failure> {
         align: b.align,
         ..Packed::new(&b.name, b.bytes)
     });
-    let lives = buffers.iter().map(|b| vec![b.live.clone()]);
+    let lives = buffers.iter().map(|b| b.live.clone());
     Problem::from_lives(packed.collect(), lives.collect()).map_err(|e| e.to_string().into())
 }
 
 /// Plans every space of the function at the root of an arena, and rewrites its allocations. On
 /// failure nothing is changed.
 pub fn plan_memory(ir: &mut Ir, machine: &MachineInfo) -> Result<Vec<Planned>, NoPlan> {
-    let spaces = liveness(ir, machine);
+    let spaces = liveness(ir, machine).map_err(|e| NoPlan::Other(Box::new(e)))?;
     let mut planned = Vec::new();
     for (space, buffers) in &spaces {
         let info = machine.space(*space);

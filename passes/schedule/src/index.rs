@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use tir::{Access, At, Builder, Ir, Mapping, OpId, Rets, Value};
 use tir_arith::OpFoldResult;
 use tir_loop::{For, If, Yield};
+use tir_memref::alias::may_alias;
 
 /// A loop of a known number of iterations.
 #[derive(Clone, Copy, Debug)]
@@ -135,33 +136,15 @@ pub fn guard(b: &mut Builder<'_>, condition: Value) -> At {
     }
 }
 
-/// The memory behind a view.
-pub fn root(ir: &Ir, mut value: Value) -> Value {
-    while let Some(op) = ir.owner(value) {
-        let view = [
-            "memref.subview",
-            "memref.view",
-            "memref.collapse_shape",
-            "memref.expand_shape",
-        ];
-        if !view.contains(&ir.name(op).as_str()) {
-            break;
-        }
-        value = ir.operand(op, 0);
-    }
-    value
-}
-
 /// Whether an op, or what is below it, may write the memory behind a value.
 pub fn writes(ir: &Ir, op: OpId, memory: Value) -> bool {
     let Some(effects) = ir.effects(op) else {
         return true;
     };
-    let memory = root(ir, memory);
     let mut written = effects
         .iter()
         .filter(|e| matches!(e.access, Access::Write | Access::Free));
-    written.any(|e| e.on.is_none_or(|v| root(ir, v) == memory))
+    written.any(|e| e.on.is_none_or(|v| may_alias(ir, v, memory)))
 }
 
 /// Erases ops that compute what nobody uses.

@@ -3,7 +3,8 @@
 use tir::{At, Failure, Ir, MemRefType, Name, OpId, Type, Value};
 use tir_accel::MachineInfo;
 use tir_loop::For;
-use tir_memref::{Alloc, Dealloc, TransferRead};
+use tir_memref::alias::aliases;
+use tir_memref::{Alloc, CollapseShape, Dealloc, ExpandShape, SubView, TransferRead};
 
 pub use crate::passes::MultiBuffer;
 
@@ -50,7 +51,7 @@ impl MultiBuffer {
                 );
                 return Err(error.at(ir.loc(op)).into());
             };
-            if nest.is_empty() || ty.shape.contains(&tir::DYNAMIC) {
+            if nest.is_empty() || ty.shape.contains(&tir::DYNAMIC) || !only_viewed(ir, memref) {
                 continue;
             }
             let said = ir.attr(op, DEPTH).and_then(tir::Attr::as_int);
@@ -83,6 +84,20 @@ pub(crate) fn nest_of(ir: &Ir, op: OpId) -> Option<Vec<Counter>> {
     let mut nest: Vec<Counter> = loops.map(|op| Counter::of(ir, op)).collect::<Option<_>>()?;
     nest.reverse();
     Some(nest)
+}
+
+/// Whether all that may lie in a buffer are views of it whose types follow from its type. What
+/// becomes a result or a block argument by other ops has a type that others share, and may be used
+/// in another iteration.
+fn only_viewed(ir: &Ir, memref: Value) -> bool {
+    let follows = |value: Value| {
+        let by = ir.owner(value);
+        by.is_some_and(|op| {
+            ir.is::<SubView>(op) || ir.is::<CollapseShape>(op) || ir.is::<ExpandShape>(op)
+        })
+    };
+    let mut others = aliases(ir, memref).into_iter().skip(1);
+    others.all(follows)
 }
 
 fn drop_deallocs(ir: &mut Ir, local: &Local) {
@@ -169,14 +184,9 @@ pub(crate) fn only_writer(ir: &Ir, local: &Local) -> Option<OpId> {
     if reads.next().is_some() || ir.block_of(read) != Some(block) {
         return None;
     }
-    let mut work = vec![local.memref];
-    while let Some(value) = work.pop() {
+    for value in aliases(ir, local.memref) {
         for u in ir.uses(value) {
-            if u.op == read {
-                continue;
-            }
-            if ir.is_pure(u.op) {
-                work.extend(ir.results(u.op));
+            if u.op == read || ir.is_pure(u.op) {
                 continue;
             }
             let at = ir.ancestor_in(u.op, block)?;

@@ -1,6 +1,5 @@
 //! What no plan can be lower than: the largest set of buffers that must lie side by side.
 
-use crate::graph::members;
 use crate::problem::{Live, Problem};
 
 /// A set of buffers that all interfere with each other.
@@ -168,7 +167,9 @@ impl Clique<'_> {
 
 /// Sum of the sizes of a buffer's neighbours.
 pub(crate) fn conflict(problem: &Problem, i: usize) -> u64 {
-    members(problem.graph.row(i))
+    problem
+        .graph
+        .neighbours(i)
         .map(|n| problem.buffers[n].size)
         .sum()
 }

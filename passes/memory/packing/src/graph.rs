@@ -2,25 +2,22 @@
 
 use std::fmt::Write;
 
+use fixedbitset::FixedBitSet;
+
 use crate::problem::Buffer;
 
 /// An undirected graph over buffers by number, without loops.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interference {
-    len: usize,
-    /// Words of a row.
-    width: usize,
-    bits: Vec<u64>,
+    /// The neighbours of each buffer.
+    rows: Vec<FixedBitSet>,
 }
 
 impl Interference {
     /// `len` buffers that do not interfere.
     pub fn new(len: usize) -> Interference {
-        let width = len.div_ceil(64);
         Interference {
-            len,
-            width,
-            bits: vec![0; len * width],
+            rows: vec![FixedBitSet::with_capacity(len); len],
         }
     }
 
@@ -33,40 +30,40 @@ impl Interference {
 
     /// Number of buffers.
     pub fn len(&self) -> usize {
-        self.len
+        self.rows.len()
     }
 
     /// Whether there are no buffers.
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.rows.is_empty()
     }
 
     /// Adds an edge; a loop, or an end out of range, adds nothing.
     pub fn add(&mut self, a: usize, b: usize) {
-        if a != b && a < self.len && b < self.len {
-            self.bits[a * self.width + b / 64] |= 1 << (b % 64);
-            self.bits[b * self.width + a / 64] |= 1 << (a % 64);
+        if a != b && a < self.len() && b < self.len() {
+            self.rows[a].insert(b);
+            self.rows[b].insert(a);
         }
     }
 
     /// Whether two buffers interfere.
     pub fn has(&self, a: usize, b: usize) -> bool {
-        a < self.len && b < self.len && self.bits[a * self.width + b / 64] >> (b % 64) & 1 == 1
+        self.rows.get(a).is_some_and(|row| row.contains(b))
     }
 
     /// Number of neighbours.
     pub fn degree(&self, a: usize) -> usize {
-        self.row(a).iter().map(|w| w.count_ones() as usize).sum()
+        self.rows[a].count_ones(..)
     }
 
     /// Neighbours in rising order.
     pub fn neighbours(&self, a: usize) -> impl Iterator<Item = usize> + '_ {
-        members(self.row(a))
+        self.rows[a].ones()
     }
 
     /// Edges `(a, b)` with `a < b` in rising order.
     pub fn edges(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
-        (0..self.len).flat_map(move |a| {
+        (0..self.len()).flat_map(move |a| {
             self.neighbours(a)
                 .filter(move |&b| a < b)
                 .map(move |b| (a, b))
@@ -75,8 +72,8 @@ impl Interference {
 
     /// One line a buffer: name, size, neighbours. Buffers are named by `buffers`.
     pub fn text(&self, buffers: &[Buffer]) -> String {
-        let mut out = format!("{} buffers, {} edges\n", self.len, self.edges().count());
-        for (i, b) in buffers.iter().enumerate().take(self.len) {
+        let mut out = format!("{} buffers, {} edges\n", self.len(), self.edges().count());
+        for (i, b) in buffers.iter().enumerate().take(self.len()) {
             let _ = write!(out, "{} ({} B):", b.name, b.size);
             for n in self.neighbours(i) {
                 let _ = write!(out, " {}", buffers.get(n).map_or("?", |b| b.name.as_str()));
@@ -90,7 +87,7 @@ impl Interference {
     pub fn dot(&self, title: &str, buffers: &[Buffer]) -> String {
         let quoted = |s: &str| s.replace('\\', "\\\\").replace('"', "\\\"");
         let mut out = format!("graph \"{}\" {{\n  node [shape=box];\n", quoted(title));
-        for (i, b) in buffers.iter().enumerate().take(self.len) {
+        for (i, b) in buffers.iter().enumerate().take(self.len()) {
             let _ = writeln!(
                 out,
                 "  b{i} [label=\"{}\\n{} B\"];",
@@ -104,22 +101,4 @@ impl Interference {
         out.push_str("}\n");
         out
     }
-
-    pub(crate) fn row(&self, a: usize) -> &[u64] {
-        &self.bits[a * self.width..(a + 1) * self.width]
-    }
-}
-
-/// Numbers of the bits that are set, rising.
-pub(crate) fn members(words: &[u64]) -> impl Iterator<Item = usize> + '_ {
-    words.iter().enumerate().flat_map(|(w, &word)| {
-        let mut rest = word;
-        std::iter::from_fn(move || {
-            let bit = rest.trailing_zeros() as usize;
-            (rest != 0).then(|| {
-                rest &= rest - 1;
-                w * 64 + bit
-            })
-        })
-    })
 }

@@ -1,7 +1,6 @@
 //! Conversions between levels; the file name is the edge.
 #![forbid(unsafe_code)]
 
-pub mod bufferize;
 mod fuse_elementwise;
 mod fuse_graph;
 mod graph_to_tensor;
@@ -15,7 +14,6 @@ use tir::PassInfo;
 /// All passes of this crate.
 pub fn passes() -> Vec<PassInfo> {
     vec![
-        PassInfo::of::<bufferize::Bufferize>(),
         PassInfo::of::<FuseElementwise>(),
         PassInfo::of::<FuseGraph>(),
         PassInfo::of::<GraphToTensor>(),

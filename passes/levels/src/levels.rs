@@ -1,7 +1,7 @@
 //! The pipelines `to-tensor`, `to-loop`, `to-memref`: each starts from any earlier level.
 
 use tir::{Alias, PassOptions, Pipeline, pass};
-use tir_convert::bufferize::Bufferize;
+use tir_bufferize::Bufferize;
 use tir_convert::{FuseElementwise, FuseGraph, GraphToTensor};
 use tir_egraph::Egraph;
 use tir_generic::{Canonicalize, ConstantFold, Cse};

@@ -6,12 +6,14 @@
 //! rules, a lowering and drivers without a change of what it builds on.
 #![forbid(unsafe_code)]
 
+mod buffers;
 mod eval;
 mod lower;
 mod ops;
 mod point;
 mod rules;
 
+pub use buffers::{Either, Half, Wrap};
 pub use lower::FixedToTensor;
 pub use ops::{Dequantize, MatMul, Quantize};
 pub use point::Point;
@@ -21,7 +23,7 @@ use tir::PassInfo;
 tir::dialect! {
     /// Fixed-point numbers: integers that stand for themselves divided by a power of two.
     fixed {
-        ops: [Quantize, Dequantize, MatMul],
+        ops: [Quantize, Dequantize, MatMul, Half, Either, Wrap],
         types: [Point],
         rules: rules::RULES,
         patterns: rules::functions,

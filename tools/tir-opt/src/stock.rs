@@ -26,6 +26,7 @@ pub fn stock() -> Tool {
         .dialects(DIALECTS.iter().copied())
         .passes(tir_generic::passes())
         .passes(tir_convert::passes())
+        .passes(tir_bufferize::passes())
         .passes(tir_egraph::passes())
         .passes(tir_tile::passes())
         .passes(tir_schedule::passes())

@@ -1,15 +1,15 @@
-//! Reading programs, and running them on tensors and on buffers.
+//! Reading programs, and running them on tensors.
 #![allow(dead_code)]
 
 use tir::data::Array;
 use tir::text::{ParseOptions, PrintOptions, parse, print};
-use tir::{Data, Dialect, Interpreter, Ir, MemRefType, Name};
-use tir_convert::bufferize::{Report, bufferize};
+use tir::{Data, Dialect, Interpreter, Ir, Name};
 
 pub fn load() {
-    let all: [&'static Dialect; 9] = [
+    let all: [&'static Dialect; 10] = [
         &tir_builtin::DIALECT,
         &tir_func::DIALECT,
+        &tir_func::cf::DIALECT,
         &tir_arith::DIALECT,
         &tir_math::DIALECT,
         &tir_graph::DIALECT,
@@ -40,18 +40,8 @@ pub fn read(text: &str) -> Ir {
     ir
 }
 
-/// The program on buffers; what is printed reads back.
-pub fn on_buffers(text: &str) -> (Ir, Report) {
-    let mut ir = read(text);
-    let report = bufferize(&mut ir).unwrap_or_else(|errors| panic!("{errors:#?}\n{}", show(&ir)));
-    check(&ir);
-    let again = read(&show(&ir));
-    assert_eq!(show(&again), show(&ir));
-    (ir, report)
-}
-
 /// Inputs of the function on tensors.
-fn inputs(ir: &Ir, function: &str, seed: u64) -> Vec<Data> {
+pub fn inputs(ir: &Ir, function: &str, seed: u64) -> Vec<Data> {
     let interpreter = Interpreter::new(ir);
     let (types, _) = interpreter.signature(Name::new(function)).unwrap();
     tir::interp::random_args(&types, seed).unwrap()
@@ -66,72 +56,4 @@ pub fn run_tensors(ir: &Ir, function: &str, seed: u64) -> Vec<Array> {
         .iter()
         .map(|data| data.as_tensor().unwrap().clone())
         .collect()
-}
-
-/// What the same function on buffers writes to its last arguments.
-pub fn run_buffers(before: &Ir, ir: &Ir, function: &str, seed: u64) -> Vec<Array> {
-    let mut interpreter = Interpreter::new(ir);
-    let (types, _) = interpreter.signature(Name::new(function)).unwrap();
-    let values = inputs(before, function, seed);
-    let mut args = Vec::new();
-    let mut outs = Vec::new();
-    for (i, ty) in types.iter().enumerate() {
-        let Some(memref) = ty.get::<MemRefType>() else {
-            args.push(values[i].clone());
-            continue;
-        };
-        let array = match values.get(i) {
-            Some(value) => value.as_tensor().unwrap().clone(),
-            None => Data::random(tir::Type::tensor(memref.shape.clone(), memref.elem), 99)
-                .unwrap()
-                .as_tensor()
-                .unwrap()
-                .clone(),
-        };
-        let view = interpreter.env.array_to_view(&array, None).unwrap();
-        let elem = memref.elem;
-        if i >= values.len() {
-            outs.push((view.clone(), elem));
-        }
-        args.push(view.into());
-    }
-    let kept = args.clone();
-    let done = interpreter.run(Name::new(function), args);
-    done.unwrap_or_else(|e| panic!("{e:#?}\n{}", show(ir)));
-    // Arguments stay as they were.
-    for (value, arg) in values.iter().zip(&kept) {
-        if let (Ok(array), Ok(view)) = (value.as_tensor(), arg.as_view()) {
-            let after = interpreter.env.read_view(view).unwrap();
-            assert_eq!(
-                array.bytes(),
-                after,
-                "an argument was written:\n{}",
-                show(ir)
-            );
-        }
-    }
-    let read = |(view, elem)| interpreter.env.view_to_array(&view, elem).unwrap();
-    outs.into_iter().map(read).collect()
-}
-
-/// The program does the same on buffers, bit for bit; gives it.
-pub fn same(text: &str, function: &str) -> (Ir, Report) {
-    let before = read(text);
-    let (after, report) = on_buffers(text);
-    for seed in [1, 7] {
-        let wanted = run_tensors(&before, function, seed);
-        let found = run_buffers(&before, &after, function, seed);
-        assert_eq!(wanted.len(), found.len());
-        for (i, (a, b)) in wanted.iter().zip(&found).enumerate() {
-            assert!(
-                a.bytes() == b.bytes(),
-                "result {i} differs: {:?}\n{:?}\n{}\n{}",
-                a.as_f32(),
-                b.as_f32(),
-                show(&before),
-                show(&after)
-            );
-        }
-    }
-    (after, report)
 }

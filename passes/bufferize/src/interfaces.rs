@@ -1,7 +1,10 @@
 //! How the ops of tensor and accel become ops on buffers.
 
 use tir::{At, DYNAMIC, Failure, Ir, Layout, MemRefType, Op, OpId, OpRef, Ret, Type, Value};
-use tir_memref::bufferize::{Bufferizable, Buffers, DestinationStyle, Home, Part, Tie, places};
+use tir_memref::bufferize::{
+    AliasingOperand, BufferizableOp, BufferizationContext, DestinationPassing, DestinationStyleOp,
+    Subset, positions,
+};
 use tir_memref::{SubView, sub_view_type};
 use tir_tensor::{
     CollapseShape, Empty, ExpandShape, ExtractSlice, Generic, InsertSlice, TransferRead,
@@ -10,18 +13,13 @@ use tir_tensor::{
 
 /// Attaches the interfaces to the ops that are loaded.
 pub fn attach() {
-    fn to<T: Op>(object: &'static dyn Bufferizable) {
+    fn to<T: Op>(object: &'static dyn BufferizableOp) {
         if let Some(info) = T::name().info() {
             info.attach(object);
         }
     }
-    fn style<T: Op>(object: &'static dyn DestinationStyle) {
-        if let Some(info) = T::name().info() {
-            info.attach(object);
-        }
-    }
-    style::<Generic>(&OfGeneric);
-    style::<tir_accel::Call>(&OfCall);
+    to::<Generic>(&DestinationPassing(OfGeneric));
+    to::<tir_accel::Call>(&DestinationPassing(OfCall));
     to::<Empty>(&OfEmpty);
     to::<TransferRead>(&OfRead);
     to::<TransferWrite>(&OfWrite);
@@ -34,20 +32,20 @@ pub fn attach() {
 fn read<T: Op>(op: OpRef<'_>) -> Option<T> {
     op.ir.get(op.id)
 }
-fn record<T: Op>(cx: &Buffers<'_>, op: OpId) -> Result<T, Failure> {
-    cx.ir
+fn record<T: Op>(cx: &dyn BufferizationContext, op: OpId) -> Result<T, Failure> {
+    cx.ir()
         .get(op)
         .ok_or_else(|| "has not the structure of its record".into())
 }
-fn result(cx: &Buffers<'_>, op: OpId) -> Result<Value, Failure> {
-    cx.ir
+fn result(cx: &dyn BufferizationContext, op: OpId) -> Result<Value, Failure> {
+    cx.ir()
         .results(op)
         .next()
         .ok_or_else(|| "has no result".into())
 }
 
 struct OfGeneric;
-impl DestinationStyle for OfGeneric {
+impl DestinationStyleOp for OfGeneric {
     fn destinations(&self, op: OpRef<'_>) -> Vec<usize> {
         let Some(record) = read::<Generic>(op) else {
             return Vec::new();
@@ -58,7 +56,7 @@ impl DestinationStyle for OfGeneric {
     fn reads_destination(&self, op: OpRef<'_>, _: usize) -> bool {
         read::<Generic>(op).is_none_or(|record| record.combine.is_some())
     }
-    fn in_step(&self, op: OpRef<'_>, read_: usize, written: usize) -> bool {
+    fn bufferizes_to_elementwise_access(&self, op: OpRef<'_>, read_: usize, written: usize) -> bool {
         let Some(record) = read::<Generic>(op) else {
             return false;
         };
@@ -68,7 +66,7 @@ impl DestinationStyle for OfGeneric {
 }
 
 struct OfCall;
-impl DestinationStyle for OfCall {
+impl DestinationStyleOp for OfCall {
     fn destinations(&self, op: OpRef<'_>) -> Vec<usize> {
         let writes = read::<tir_accel::Call>(op).map_or(0, |call| call.writes);
         (0..usize::try_from(writes).unwrap_or(0)).collect()
@@ -76,29 +74,28 @@ impl DestinationStyle for OfCall {
 }
 
 struct OfEmpty;
-impl Bufferizable for OfEmpty {
-    fn is_undefined(&self, _: OpRef<'_>) -> bool {
+impl BufferizableOp for OfEmpty {
+    fn results_are_undefined(&self, _: OpRef<'_>) -> bool {
         true
     }
-    fn bufferize(&self, op: OpId, cx: &mut Buffers<'_>) -> Result<(), Failure> {
+    fn bufferize(&self, op: OpId, cx: &mut dyn BufferizationContext) -> Result<(), Failure> {
         let empty: Empty = record(cx, op)?;
-        let space = cx.space(empty.space.as_deref());
-        let (home, ty) = (Home::Result(op, 0), empty.result.0);
-        let buffer = cx.fresh(home, op, ty, space, empty.dynamic_sizes)?;
-        cx.set(result(cx, op)?, buffer);
-        cx.done(op);
+        let space = cx.memory_space(empty.space.as_deref());
+        let buffer = cx.allocate(op, 0, empty.result.0, space, empty.dynamic_sizes)?;
+        cx.set_buffer(result(cx, op)?, buffer);
+        cx.erase_later(op);
         Ok(())
     }
 }
 
 struct OfRead;
-impl Bufferizable for OfRead {
-    fn bufferize(&self, op: OpId, cx: &mut Buffers<'_>) -> Result<(), Failure> {
+impl BufferizableOp for OfRead {
+    fn bufferize(&self, op: OpId, cx: &mut dyn BufferizationContext) -> Result<(), Failure> {
         let read: TransferRead = record(cx, op)?;
-        let space = cx.space(read.space.as_deref());
-        let tile = cx.fresh(Home::Result(op, 0), op, read.result.0, space, Vec::new())?;
-        let source = cx.of(read.source)?;
-        cx.before(op).add(tir_memref::TransferRead {
+        let space = cx.memory_space(read.space.as_deref());
+        let tile = cx.allocate(op, 0, read.result.0, space, Vec::new())?;
+        let source = cx.buffer(read.source)?;
+        cx.ir_mut().add(At::Before(op), tir_memref::TransferRead {
             source,
             tile,
             offsets: read.offsets,
@@ -106,23 +103,23 @@ impl Bufferizable for OfRead {
             static_offsets: read.static_offsets,
             access: read.access,
         });
-        cx.set(result(cx, op)?, tile);
-        cx.done(op);
+        cx.set_buffer(result(cx, op)?, tile);
+        cx.erase_later(op);
         Ok(())
     }
 }
 
 /// The second operand becomes the result.
-fn into_second() -> Vec<Tie> {
-    vec![Tie {
+fn into_second() -> Vec<AliasingOperand> {
+    vec![AliasingOperand {
         operand: 1,
         result: 0,
         writes: true,
     }]
 }
 /// The result is a view of the first operand.
-fn view() -> Vec<Tie> {
-    vec![Tie {
+fn view() -> Vec<AliasingOperand> {
+    vec![AliasingOperand {
         operand: 0,
         result: 0,
         writes: false,
@@ -130,29 +127,29 @@ fn view() -> Vec<Tie> {
 }
 
 struct OfWrite;
-impl Bufferizable for OfWrite {
-    fn ties(&self, _: OpRef<'_>) -> Vec<Tie> {
+impl BufferizableOp for OfWrite {
+    fn aliasing_operands(&self, _: OpRef<'_>) -> Vec<AliasingOperand> {
         into_second()
     }
-    fn bufferize(&self, op: OpId, cx: &mut Buffers<'_>) -> Result<(), Failure> {
+    fn bufferize(&self, op: OpId, cx: &mut dyn BufferizationContext) -> Result<(), Failure> {
         let write: TransferWrite = record(cx, op)?;
-        let tile = cx.of(write.source)?;
+        let tile = cx.buffer(write.source)?;
         let dest = cx.destination(op, 1)?;
-        cx.before(op).add(tir_memref::TransferWrite {
+        cx.ir_mut().add(At::Before(op), tir_memref::TransferWrite {
             tile,
             dest,
             offsets: write.offsets,
             static_offsets: write.static_offsets,
             access: write.access,
         });
-        cx.set(result(cx, op)?, dest);
-        cx.done(op);
+        cx.set_buffer(result(cx, op)?, dest);
+        cx.erase_later(op);
         Ok(())
     }
 }
 
-fn memref(cx: &Buffers<'_>, buffer: Value) -> Result<&'static MemRefType, Failure> {
-    let ty = cx.ir.ty(buffer);
+fn memref(cx: &dyn BufferizationContext, buffer: Value) -> Result<&'static MemRefType, Failure> {
+    let ty = cx.ir().ty(buffer);
     ty.get::<MemRefType>()
         .ok_or_else(|| format!("expected a buffer, found {ty}").into())
 }
@@ -167,7 +164,7 @@ macro_rules! slice {
         );
         let ty = sub_view_type(ty, offsets, sizes, strides, $part);
         let ty = ty.ok_or("takes a part of a buffer whose layout is not strided")?;
-        $cx.before($op).add(SubView {
+        $cx.ir_mut().add(At::Before($op), SubView {
             source: $source,
             offsets: $slice.offsets.clone(),
             sizes: $slice.sizes.clone(),
@@ -182,57 +179,57 @@ macro_rules! slice {
 macro_rules! part {
     ($slice:expr, $whole:expr, $part:expr) => {{
         let slice = $slice;
-        let mut place = places(&slice.static_offsets, &slice.offsets);
-        place.extend(places(&slice.static_sizes, &slice.sizes));
-        place.extend(places(&slice.static_strides, &slice.strides));
-        Some(Part {
+        let mut position = positions(&slice.static_offsets, &slice.offsets);
+        position.extend(positions(&slice.static_sizes, &slice.sizes));
+        position.extend(positions(&slice.static_strides, &slice.strides));
+        Some(Subset {
             whole: $whole,
             part: $part,
-            place,
+            position,
         })
     }};
 }
 
 struct OfExtract;
-impl Bufferizable for OfExtract {
-    fn ties(&self, _: OpRef<'_>) -> Vec<Tie> {
+impl BufferizableOp for OfExtract {
+    fn aliasing_operands(&self, _: OpRef<'_>) -> Vec<AliasingOperand> {
         view()
     }
-    fn takes(&self, op: OpRef<'_>) -> Option<Part> {
+    fn subset_extraction(&self, op: OpRef<'_>) -> Option<Subset> {
         let slice: ExtractSlice = read(op)?;
         part!(&slice, slice.source, op.ir.results(op.id).next()?)
     }
-    fn bufferize(&self, op: OpId, cx: &mut Buffers<'_>) -> Result<(), Failure> {
+    fn bufferize(&self, op: OpId, cx: &mut dyn BufferizationContext) -> Result<(), Failure> {
         let slice: ExtractSlice = record(cx, op)?;
-        let source = cx.of(slice.source)?;
+        let source = cx.buffer(slice.source)?;
         let shape = slice.result.0.shape().unwrap_or(&[]);
         let buffer = slice!(slice, cx, op, source, shape);
-        cx.set(result(cx, op)?, buffer);
-        cx.done(op);
+        cx.set_buffer(result(cx, op)?, buffer);
+        cx.erase_later(op);
         Ok(())
     }
 }
 
 struct OfInsert;
-impl Bufferizable for OfInsert {
-    fn ties(&self, _: OpRef<'_>) -> Vec<Tie> {
+impl BufferizableOp for OfInsert {
+    fn aliasing_operands(&self, _: OpRef<'_>) -> Vec<AliasingOperand> {
         into_second()
     }
-    fn puts(&self, op: OpRef<'_>) -> Option<Part> {
+    fn subset_insertion(&self, op: OpRef<'_>) -> Option<Subset> {
         let slice: InsertSlice = read(op)?;
         part!(&slice, slice.dest, slice.source)
     }
-    fn bufferize(&self, op: OpId, cx: &mut Buffers<'_>) -> Result<(), Failure> {
+    fn bufferize(&self, op: OpId, cx: &mut dyn BufferizationContext) -> Result<(), Failure> {
         let slice: InsertSlice = record(cx, op)?;
         let dest = cx.destination(op, 1)?;
-        if !cx.plan.placed.contains(&op) {
-            let source = cx.of(slice.source)?;
-            let shape = cx.ir.ty(slice.source).shape().unwrap_or(&[]);
+        if !cx.is_inserted_in_place(op) {
+            let source = cx.buffer(slice.source)?;
+            let shape = cx.ir().ty(slice.source).shape().unwrap_or(&[]);
             let target = slice!(slice, cx, op, dest, shape);
             cx.copy(op, source, target);
         }
-        cx.set(result(cx, op)?, dest);
-        cx.done(op);
+        cx.set_buffer(result(cx, op)?, dest);
+        cx.erase_later(op);
         Ok(())
     }
 }
@@ -337,13 +334,13 @@ pub(super) fn reshaped_back(ir: &mut Ir, at: At, src: Value, view: OpId) -> Opti
 }
 
 struct OfCollapse;
-impl Bufferizable for OfCollapse {
-    fn ties(&self, _: OpRef<'_>) -> Vec<Tie> {
+impl BufferizableOp for OfCollapse {
+    fn aliasing_operands(&self, _: OpRef<'_>) -> Vec<AliasingOperand> {
         view()
     }
-    fn bufferize(&self, op: OpId, cx: &mut Buffers<'_>) -> Result<(), Failure> {
+    fn bufferize(&self, op: OpId, cx: &mut dyn BufferizationContext) -> Result<(), Failure> {
         let reshape: CollapseShape = record(cx, op)?;
-        let mut src = cx.of(reshape.src)?;
+        let mut src = cx.buffer(reshape.src)?;
         let shape = reshape.result.0.shape().unwrap_or(&[]);
         let groups = groups(&reshape.reassociation);
         let mut from = memref(cx, src)?;
@@ -355,8 +352,8 @@ impl Bufferizable for OfCollapse {
         let (strides, offset) = match strided(from) {
             Some(found) => found,
             None => {
-                let ty = cx.ir.ty(reshape.src);
-                let dense = cx.fresh(Home::Result(op, 0), op, ty, from.space, Vec::new())?;
+                let ty = cx.ir().ty(reshape.src);
+                let dense = cx.allocate(op, 0, ty, from.space, Vec::new())?;
                 cx.copy(op, src, dense);
                 src = dense;
                 from = memref(cx, src)?;
@@ -370,21 +367,21 @@ impl Bufferizable for OfCollapse {
             reassociation,
             result: Ret(ty),
         };
-        let view = cx.before(op).add(view);
-        cx.set(result(cx, op)?, view);
-        cx.done(op);
+        let view = cx.ir_mut().add(At::Before(op), view);
+        cx.set_buffer(result(cx, op)?, view);
+        cx.erase_later(op);
         Ok(())
     }
 }
 
 struct OfExpand;
-impl Bufferizable for OfExpand {
-    fn ties(&self, _: OpRef<'_>) -> Vec<Tie> {
+impl BufferizableOp for OfExpand {
+    fn aliasing_operands(&self, _: OpRef<'_>) -> Vec<AliasingOperand> {
         view()
     }
-    fn bufferize(&self, op: OpId, cx: &mut Buffers<'_>) -> Result<(), Failure> {
+    fn bufferize(&self, op: OpId, cx: &mut dyn BufferizationContext) -> Result<(), Failure> {
         let reshape: ExpandShape = record(cx, op)?;
-        let src = cx.of(reshape.src)?;
+        let src = cx.buffer(reshape.src)?;
         let shape = reshape.result.0.shape().unwrap_or(&[]);
         let from = memref(cx, src)?;
         let (strides, offset) = from
@@ -398,9 +395,9 @@ impl Bufferizable for OfExpand {
             reassociation,
             result: Ret(ty),
         };
-        let view = cx.before(op).add(view);
-        cx.set(result(cx, op)?, view);
-        cx.done(op);
+        let view = cx.ir_mut().add(At::Before(op), view);
+        cx.set_buffer(result(cx, op)?, view);
+        cx.erase_later(op);
         Ok(())
     }
 }

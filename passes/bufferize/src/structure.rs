@@ -3,14 +3,16 @@
 use std::collections::{BTreeSet, HashMap};
 
 use tir::{
-    Attr, BlockId, DictAttr, Failure, Ir, Name, OpId, RegionId, Ret, Rets, Traits, Type, Value,
+    At, Attr, BlockId, DictAttr, Failure, Ir, Name, OpId, RegionId, Ret, Rets, Traits, Type, Value,
 };
 use tir_func::{Call, Return};
 use tir_loop::{For, If, Yield};
-use tir_memref::bufferize::{Buffers, Home, bufferizable};
+use tir_memref::bufferize::{BufferizationContext, bufferizable};
 use tir_memref::{CollapseShape, ExpandShape, GetGlobal, Global};
 
-use super::analysis::{is_tensor, touches_tensors};
+use crate::analysis::{is_tensor, touches_tensors};
+use crate::branches::{set_successor_operands, split_edge, successor_operands};
+use crate::buffers::{AllocationSite, Buffers};
 
 /// Constants that become buffers of the module; equal ones are one.
 pub struct Globals {
@@ -134,12 +136,12 @@ fn constant(cx: &mut Buffers<'_>, op: OpId, globals: &mut Globals) -> Result<(),
     let value = cx.ir.attr(op, "value").ok_or("has no value")?;
     let result = cx.ir.result(op, 0);
     let (name, ty) = globals.get(value, cx.ir.ty(result), cx.ir.hint(result));
-    let buffer = cx.before(op).add(GetGlobal {
+    let buffer = cx.ir.add(At::Before(op), GetGlobal {
         name: tir::Sym(name),
         result: Ret(ty),
     });
-    cx.set(result, buffer);
-    cx.done(op);
+    cx.set_buffer(result, buffer);
+    cx.erase_later(op);
     Ok(())
 }
 
@@ -186,8 +188,8 @@ fn for_(
     for &i in &carried {
         let buffer = cx.destination(op, record.bounds.len() + i)?;
         let arg = cx.ir.arg(block, i + 1);
-        cx.set(arg, buffer);
-        cx.set(results[i], buffer);
+        cx.set_buffer(arg, buffer);
+        cx.set_buffer(results[i], buffer);
         homes.push(buffer);
     }
     region(cx, record.body, globals, outs)?;
@@ -197,12 +199,12 @@ fn for_(
     let mut moved = Vec::new();
     for (&i, home) in carried.iter().zip(homes) {
         let tensor = cx.ir.operand(end, i);
-        let value = cx.of(tensor)?;
+        let value = cx.buffer(tensor)?;
         if value != home {
             moved.push((i, tensor, value, home));
         }
     }
-    if cx.plan.crossing.contains(&op) {
+    if cx.decisions.crossing.contains(&(op, 0)) {
         for (i, tensor, value, _) in &mut moved {
             let ty = cx.ir.ty(*tensor);
             let space = cx
@@ -210,7 +212,7 @@ fn for_(
                 .ty(*value)
                 .get::<tir::MemRefType>()
                 .and_then(|m| m.space);
-            let between = cx.fresh(Home::Operand(end, *i), end, ty, space, Vec::new())?;
+            let between = cx.allocate_for(AllocationSite::Operand(end, *i), end, ty, space, Vec::new())?;
             cx.copy(end, *value, between);
             *value = between;
         }
@@ -221,7 +223,7 @@ fn for_(
     yield_(cx, end);
     for &i in carried.iter().rev() {
         let arg = cx.ir.arg(block, i + 1);
-        cx.done_arg(arg);
+        cx.erase_argument_later(arg);
     }
     cx.ir.detach_region(record.body);
     let init = record
@@ -232,13 +234,13 @@ fn for_(
         .collect();
     let kept = scalars(cx.ir, &results);
     let results = Rets(types(cx.ir, &kept));
-    let new = cx.before(op).add(For {
+    let new = cx.ir.add(At::Before(op), For {
         init,
         results,
         ..record
     });
     replace_scalars(cx.ir, op, &new);
-    cx.done(op);
+    cx.erase_later(op);
     Ok(())
 }
 
@@ -248,8 +250,8 @@ fn yield_(cx: &mut Buffers<'_>, end: OpId) {
         .into_iter()
         .filter(|v| !is_shaped(cx.ir, *v))
         .collect();
-    cx.before(end).add(Yield { values });
-    cx.done(end);
+    cx.ir.add(At::Before(end), Yield { values });
+    cx.erase_later(end);
 }
 
 fn if_(
@@ -263,16 +265,16 @@ fn if_(
     let regions = [record.then_region, record.else_region];
     let mut homes = Vec::new();
     for (i, result) in tensors(cx.ir, &results) {
-        let home = match cx.plan.joined.get(&result) {
-            Some(base) => cx.of(*base)?,
+        let home = match cx.decisions.joined.get(&result) {
+            Some(base) => cx.buffer(*base)?,
             None => {
-                let space = cx.space(None);
+                let space = cx.space_of(result);
                 let ty = cx.ir.ty(result);
-                cx.fresh(Home::Result(op, i), op, ty, space, Vec::new())?
+                cx.allocate_for(AllocationSite::Result(op, i), op, ty, space, Vec::new())?
             }
         };
         homes.push((i, home));
-        cx.set(result, home);
+        cx.set_buffer(result, home);
     }
     for r in regions {
         region(cx, r, globals, outs)?;
@@ -281,7 +283,7 @@ fn if_(
             continue;
         };
         for (i, home) in &homes {
-            let value = cx.of(cx.ir.operand(end, *i))?;
+            let value = cx.buffer(cx.ir.operand(end, *i))?;
             cx.copy(end, value, *home);
         }
         yield_(cx, end);
@@ -292,9 +294,86 @@ fn if_(
     regions.into_iter().for_each(|r| cx.ir.detach_region(r));
     let kept = scalars(cx.ir, &results);
     let results = Rets(types(cx.ir, &kept));
-    let new = cx.before(op).add(If { results, ..record });
+    let new = cx.ir.add(At::Before(op), If { results, ..record });
     replace_scalars(cx.ir, op, &new);
-    cx.done(op);
+    cx.erase_later(op);
+    Ok(())
+}
+
+/// Gives the tensor arguments of blocks buffers, which are there before any branch.
+pub fn block_arguments(
+    cx: &mut Buffers<'_>,
+    entry: BlockId,
+    blocks: &[BlockId],
+) -> Result<(), Failure> {
+    let Some(first) = cx.ir.first(entry) else {
+        return Ok(());
+    };
+    for block in blocks.iter().filter(|block| **block != entry) {
+        let args: Vec<Value> = cx.ir.args(*block).collect();
+        for (_, arg) in tensors(cx.ir, &args) {
+            let (ty, space) = (cx.ir.ty(arg), cx.space_of(arg));
+            let site = AllocationSite::Argument(arg);
+            let buffer = cx.allocate_for(site, first, ty, space, Vec::new())?;
+            cx.set_buffer(arg, buffer);
+            cx.erase_argument_later(arg);
+        }
+    }
+    Ok(())
+}
+
+/// Copies what branches hand over to the buffers of the arguments: before the branch if there is
+/// one way only, else on the way.
+pub fn branches(cx: &mut Buffers<'_>, blocks: &[BlockId]) -> Result<(), Failure> {
+    for block in blocks {
+        let Some(branch) = cx.ir.last(*block) else {
+            continue;
+        };
+        let to: Vec<BlockId> = cx.ir.successors(branch).collect();
+        for (index, to_block) in to.iter().enumerate() {
+            let args: Vec<Value> = cx.ir.args(*to_block).collect();
+            if tensors(cx.ir, &args).is_empty() {
+                continue;
+            }
+            let given = successor_operands(cx.ir, branch).unwrap_or_default();
+            let Some(given) = given.into_iter().nth(index) else {
+                continue;
+            };
+            let (mut moved, mut kept) = (Vec::new(), Vec::new());
+            for (arg, value) in args.iter().zip(&given) {
+                // The arguments of the function have the types of buffers by now.
+                if !is_tensor(cx.ir, *arg) {
+                    kept.push(*value);
+                    continue;
+                }
+                let (target, source) = (cx.buffer(*arg)?, cx.buffer(*value)?);
+                if target != source {
+                    moved.push((*value, source, target));
+                }
+            }
+            let mut end = branch;
+            if to.len() > 1 && !moved.is_empty() {
+                let split = split_edge(cx.ir, branch, index);
+                end = split.ok_or("hands tensors to a block in a way that is not declared")?;
+            }
+            if cx.decisions.crossing.contains(&(branch, index)) {
+                for (number, (value, source, _)) in moved.iter_mut().enumerate() {
+                    let ty = cx.ir.ty(*value);
+                    let space = cx.ir.ty(*source).get::<tir::MemRefType>();
+                    let space = space.and_then(|m| m.space);
+                    let site = AllocationSite::Operand(end, number);
+                    let between = cx.allocate_for(site, end, ty, space, Vec::new())?;
+                    cx.copy(end, *source, between);
+                    *source = between;
+                }
+            }
+            for (_, source, target) in moved {
+                cx.copy(end, source, target);
+            }
+            let index = if end == branch { index } else { 0 };
+            set_successor_operands(cx.ir, end, index, &kept);
+        }
+    }
     Ok(())
 }
 
@@ -306,14 +385,14 @@ fn return_(cx: &mut Buffers<'_>, op: OpId, outs: &[Value]) -> Result<(), Failure
         if !is_shaped(cx.ir, value) {
             kept.push(value);
         } else if let Some(out) = outs.next() {
-            let buffer = cx.of(value)?;
+            let buffer = cx.buffer(value)?;
             if !is_shaped_back(cx.ir, buffer, *out) {
                 cx.copy(op, buffer, *out);
             }
         }
     }
-    cx.before(op).add(Return { operands: kept });
-    cx.done(op);
+    cx.ir.add(At::Before(op), Return { operands: kept });
+    cx.erase_later(op);
     Ok(())
 }
 
@@ -336,23 +415,23 @@ fn call(cx: &mut Buffers<'_>, op: OpId, record: Call) -> Result<(), Failure> {
     let results: Vec<Value> = cx.ir.results(op).collect();
     let mut operands = Vec::new();
     for value in &record.operands {
-        operands.push(cx.of(*value)?);
+        operands.push(cx.buffer(*value)?);
     }
     for (i, result) in tensors(cx.ir, &results) {
-        let (ty, space) = (cx.ir.ty(result), cx.space(None));
-        let buffer = cx.fresh(Home::Result(op, i), op, ty, space, Vec::new())?;
+        let (ty, space) = (cx.ir.ty(result), cx.memory_space(None));
+        let buffer = cx.allocate_for(AllocationSite::Result(op, i), op, ty, space, Vec::new())?;
         operands.push(buffer);
-        cx.set(result, buffer);
+        cx.set_buffer(result, buffer);
     }
     let kept = scalars(cx.ir, &results);
     let results = Rets(types(cx.ir, &kept));
-    let new = cx.before(op).add(Call {
+    let new = cx.ir.add(At::Before(op), Call {
         operands,
         results,
         ..record
     });
     replace_scalars(cx.ir, op, &new);
-    cx.done(op);
+    cx.erase_later(op);
     Ok(())
 }
 

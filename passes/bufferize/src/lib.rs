@@ -1,11 +1,21 @@
-//! Bufferization: tensors become buffers in memory spaces, written in place where nobody can tell.
+//! Bufferization: tensors become buffers in memory spaces, written in place where no later read
+//! needs the old value.
 //!
-//! Results of functions become arguments marked `func.out`, constants buffers of the module.
-//! Everything between is decided by one analysis per function ([`analysis`]), which asks the
-//! interfaces of [`tir_memref::bufferize`], and then rewritten op by op.
+//! Results of functions become arguments marked `func.out`, constants globals of the module.
+//! What lies between is decided by one analysis per function ([`analysis`]), which asks the
+//! interfaces of [`tir_memref::bufferize`], and is then rewritten op by op ([`buffers`]). The
+//! words are those of MLIR's one-shot bufferization, and so is the form of the question; here the
+//! analysis decides in the order of the text, and asks the control-flow graph what may run between
+//! a definition, a write and a read (`conflict`).
+//!
+//! Functions may have several blocks. A tensor argument of a block that others branch to has a
+//! buffer of its own, into which a branch copies what it hands over, unless it lies there already.
+#![forbid(unsafe_code)]
 
-pub mod alias;
+pub mod alias_info;
 pub mod analysis;
+mod branches;
+pub mod buffers;
 mod conflict;
 mod interfaces;
 mod place;
@@ -13,24 +23,28 @@ mod structure;
 
 use tir::{
     At, Attr, Diagnostic, FunctionType, Ir, Op, OpId, Pass, PassCx, PassResult, SymbolTable,
-    TensorType, Type, Value, pass,
+    TensorType, Type, Value, pass, PassInfo,
 };
 use tir_accel::MachineInfo;
 use tir_func::{Func, Return};
-use tir_memref::bufferize::{Buffers, Home, Plan};
 use tir_tensor::{CollapseShape, ExpandShape};
 
-use alias::Root;
+use alias_info::Root;
 use analysis::{Analysis, is_tensor, touches_tensors};
+use buffers::{AllocationSite, Buffers, Decisions};
 use structure::{Globals, argument_type};
 
 pub use interfaces::attach;
+
+/// All passes of this crate.
+pub fn passes() -> Vec<PassInfo> {
+    vec![PassInfo::of::<Bufferize>()]
+}
 
 pass! {
     /// Converts tensors to buffers in memory spaces, in place where no later read needs the old
     /// value.
     /// Function results become arguments marked `func.out`, and constants become globals of the
-    /// module.
     /// module.
     pub struct Bufferize = "bufferize" on "builtin.module" {
         /// Emit a remark for each copy that says why it is needed.
@@ -63,8 +77,7 @@ pub struct Report {
 
 /// Makes all functions of a module work on buffers.
 ///
-/// Errors: an op on tensors that is not known to work on buffers, tensors handed from block to
-/// block, a buffer whose size is not known.
+/// Errors: an op on tensors that is not known to work on buffers, a buffer whose size is not known.
 pub fn bufferize(module: &mut Ir) -> Result<Report, Vec<Diagnostic>> {
     attach();
     let far = MachineInfo::attached(module).and_then(|m| Some(Attr::str(m.far()?.name.as_str())));
@@ -137,19 +150,19 @@ fn function(
             .collect(),
         None => Vec::new(),
     };
-    let mut plan = Plan {
+    let mut decisions = Decisions {
         far,
-        ..Plan::default()
+        ..Decisions::default()
     };
     if entry.is_some() {
-        let analysis = Analysis::run(ir, func.body, plan)?;
+        let analysis = Analysis::run(ir, func.body, decisions)?;
         let given = given(&analysis, ir, func.body, &outs);
         let names = names(ir, func.body, &outs);
-        plan = analysis.plan;
+        decisions = analysis.decisions;
         report.remarks.extend(analysis.remarks);
         for (home, out, views) in given {
             let buffer = seen_from(ir, out, &views);
-            plan.given.extend(buffer.map(|buffer| (home, buffer)));
+            decisions.given.extend(buffer.map(|buffer| (home, buffer)));
         }
         for (out, hint) in names {
             ir.set_hint(out, hint);
@@ -162,11 +175,13 @@ fn function(
         let ty = argument_type(ir.ty(arg), far);
         ir.set_type(arg, ty);
     }
-    let blocks: Vec<_> = ir.blocks(func.body).collect();
-    let mut cx = Buffers::new(ir, &plan);
-    for block in blocks {
-        structure::block(&mut cx, block, globals, &outs).map_err(|e| vec![*e])?;
+    let blocks = analysis::blocks(ir, func.body);
+    let mut cx = Buffers::new(ir, &decisions);
+    structure::block_arguments(&mut cx, entry, &blocks).map_err(|e| vec![*e])?;
+    for block in &blocks {
+        structure::block(&mut cx, *block, globals, &outs).map_err(|e| vec![*e])?;
     }
+    structure::branches(&mut cx, &blocks).map_err(|e| vec![*e])?;
     report.copies += cx.copies();
     cx.finish();
     Ok(())
@@ -240,8 +255,8 @@ fn given(
     ir: &Ir,
     body: tir::RegionId,
     outs: &[Value],
-) -> Vec<(Home, Value, Vec<OpId>)> {
-    let mut given: Vec<(Home, Value, Vec<OpId>)> = Vec::new();
+) -> Vec<(AllocationSite, Value, Vec<OpId>)> {
+    let mut given: Vec<(AllocationSite, Value, Vec<OpId>)> = Vec::new();
     let blocks: Vec<_> = ir.blocks(body).collect();
     let [block] = blocks[..] else { return given };
     let Some(end) = ir.last(block).filter(|op| ir.is::<Return>(*op)) else {
@@ -250,10 +265,12 @@ fn given(
     let results = ir.operands(end).filter(|v| is_tensor(ir, *v));
     for (value, out) in results.zip(outs) {
         let (value, views) = behind_views(ir, value);
-        let Some(Root::Made(home)) = analysis.root(value) else {
+        let Some(Root::Allocated(home)) = analysis.root(value) else {
             continue;
         };
-        let (Home::Result(op, _) | Home::Operand(op, _)) = home;
+        let (AllocationSite::Result(op, _) | AllocationSite::Operand(op, _)) = home else {
+            continue;
+        };
         let free = given.iter().all(|(known, ..)| *known != home);
         if free && ir.block_of(op) == Some(block) && analysis.space(value).is_none() {
             given.push((home, *out, views));

@@ -1,33 +1,42 @@
 //! What can be written in place: one walk over a function, deciding for each written operand.
 //!
-//! An op may write a tensor's buffer in place unless somebody reads, after the write, what the
-//! buffer held before it: a read of a tensor of that buffer whose content was made before the
-//! write and is read behind it (or by the next iteration of a loop around both). The form of the
+//! An op may write a tensor's buffer in place unless there is a *read-after-write conflict*: a read
+//! of a tensor of that buffer whose content was made before the write and is read behind it, in the
+//! next iteration of a loop around both, or when control comes round by branches. The form of the
 //! question is that of MLIR's one-shot analysis; values are decided in program order, holders
-//! first.
+//! first, and blocks after those that dominate them.
+//!
+//! A tensor argument of a block is the beginning of a buffer of its own: a branch copies into it
+//! what is not there already. Such a copy is no write that can conflict, since no value that lies
+//! in that buffer can be used in the block before it is made anew there; only values handed over
+//! together may be in each other's way ([`Decisions::crossing`]).
 
 use std::collections::{HashMap, HashSet};
 
-use tir::{BlockId, Diagnostic, Failure, Ir, OpId, RegionId, TensorType, Traits, Value};
+use tir::{
+    Attr, BlockId, Diagnostic, Dominance, Failure, Ir, OpId, RegionId, TensorType, Traits, Value,
+};
 use tir_loop::{For, If, Yield};
-use tir_memref::bufferize::{Bufferizable, Home, Part, Plan, bufferizable};
+use tir_memref::bufferize::{BufferizableOp, Subset, bufferizable};
 
-use super::alias::{Aliases, Root};
-use super::conflict::Write;
+use crate::alias_info::{Aliases, Root};
+use crate::branches::successor_operands;
+use crate::buffers::{AllocationSite, Decisions};
+use crate::conflict::Write;
 
 /// What the walk finds out.
 pub struct Analysis<'a> {
     pub(super) ir: &'a Ir,
-    pub(super) known: HashMap<OpId, Box<dyn Bufferizable>>,
+    pub(super) known: HashMap<OpId, &'static dyn BufferizableOp>,
     pub(super) aliases: Aliases,
     /// Tensors whose content is not defined.
     pub(super) undefined: HashSet<Value>,
     /// The tensor that a view shows, that an in-place write changes, or that a loop begins with.
     pub(super) before: HashMap<Value, Value>,
-    /// Parts taken out so far.
-    pub(super) taken: Vec<Part>,
+    /// Subsets extracted so far.
+    pub(super) extracted: Vec<Subset>,
     /// What was decided.
-    pub plan: Plan,
+    pub decisions: Decisions,
     /// Why something is not in place.
     pub remarks: Vec<Diagnostic>,
 }
@@ -43,18 +52,25 @@ pub(crate) fn touches_tensors(ir: &Ir, op: OpId) -> bool {
         .any(|v| is_tensor(ir, v))
 }
 
+/// The blocks of a region, each after those that dominate it; what is never reached comes last.
+pub(crate) fn blocks(ir: &Ir, region: RegionId) -> Vec<BlockId> {
+    let mut order = Dominance::default().order(ir, region);
+    let reached: HashSet<BlockId> = order.iter().copied().collect();
+    order.extend(ir.blocks(region).filter(|block| !reached.contains(block)));
+    order
+}
+
 impl<'a> Analysis<'a> {
-    /// Analyses a function whose body is one block; what may be wrong is an op that is not known
-    /// to work on buffers.
-    pub fn run(ir: &'a Ir, body: RegionId, plan: Plan) -> Result<Self, Vec<Diagnostic>> {
+    /// Analyses a function; what may be wrong is an op that is not known to work on buffers.
+    pub fn run(ir: &'a Ir, body: RegionId, decisions: Decisions) -> Result<Self, Vec<Diagnostic>> {
         let mut this = Self {
             ir,
             known: HashMap::new(),
             aliases: Aliases::default(),
             undefined: HashSet::new(),
             before: HashMap::new(),
-            taken: Vec::new(),
-            plan,
+            extracted: Vec::new(),
+            decisions,
             remarks: Vec::new(),
         };
         for op in ir.walk_ids() {
@@ -65,20 +81,21 @@ impl<'a> Analysis<'a> {
             }
         }
         let mut errors = Vec::new();
-        for (index, block) in ir.blocks(body).enumerate() {
-            let tensors: Vec<Value> = ir.args(block).filter(|v| is_tensor(ir, *v)).collect();
-            if index > 0 && !tensors.is_empty() {
-                let error = "tensors are handed from block to block; buffers take structured loops and conditions only";
-                errors.push(Diagnostic::error(error).at(ir.loc(ir.root())));
+        let blocks = blocks(ir, body);
+        for block in &blocks {
+            let entry = ir.entry(body) == Some(*block);
+            for arg in ir.args(*block).filter(|v| is_tensor(ir, *v)) {
+                let own = Root::Allocated(AllocationSite::Argument(arg));
+                this.aliases.add(arg, if entry { Root::Argument } else { own });
             }
-            tensors
-                .into_iter()
-                .for_each(|v| this.aliases.add(v, Root::Argument));
         }
-        if errors.is_empty() {
-            ir.blocks(body)
-                .for_each(|block| this.block(block, &mut errors));
+        for block in &blocks {
+            this.block(*block, &mut errors);
         }
+        for block in &blocks {
+            this.leave_block(*block, &mut errors);
+        }
+        this.spaces_of_arguments(&blocks);
         if errors.is_empty() {
             Ok(this)
         } else {
@@ -137,7 +154,8 @@ impl<'a> Analysis<'a> {
             }
             return Ok(());
         }
-        if ir.has(op, Traits::ReturnLike) {
+        // What is returned or handed to a block is read there.
+        if ir.has(op, Traits::ReturnLike) || ir.successors(op).len() > 0 {
             return Ok(());
         }
         if ir.has(op, Traits::ConstantLike) {
@@ -151,43 +169,38 @@ impl<'a> Analysis<'a> {
                 .enumerate()
                 .filter(|(_, v)| is_tensor(ir, *v))
             {
-                self.aliases.add(value, Root::Made(Home::Result(op, i)));
+                self.aliases.add(value, Root::Allocated(AllocationSite::Result(op, i)));
             }
             return Ok(());
         }
         let Some(known) = self.known.get(&op) else {
             return Err("works on tensors, and is not known to work on buffers".into());
         };
-        let ties = known.ties(ir.op(op));
-        if known.is_undefined(ir.op(op)) {
+        let aliasing = known.aliasing_operands(ir.op(op));
+        if known.results_are_undefined(ir.op(op)) {
             self.undefined.extend(ir.results(op));
         }
-        self.taken.extend(known.takes(ir.op(op)));
+        self.extracted.extend(known.subset_extraction(ir.op(op)));
         for (index, result) in ir
             .results(op)
             .enumerate()
             .filter(|(_, v)| is_tensor(ir, *v))
         {
-            let Some(tie) = ties.iter().find(|tie| tie.result == index) else {
+            let Some(operand) = aliasing.iter().find(|a| a.result == index) else {
                 self.aliases
-                    .add(result, Root::Made(Home::Result(op, index)));
+                    .add(result, Root::Allocated(AllocationSite::Result(op, index)));
                 continue;
             };
-            let operand = ir.operand(op, tie.operand);
-            if !tie.writes {
-                self.aliases.join(result, operand, false);
-                self.before.insert(result, operand);
+            let base = ir.operand(op, operand.operand);
+            if !operand.writes {
+                self.aliases.join(result, base, false);
+                self.before.insert(result, base);
             } else {
-                self.write(
-                    Write {
-                        op,
-                        operand: tie.operand,
-                    },
-                    result,
-                );
+                let operand = operand.operand;
+                self.write(Write { op, operand }, result);
             }
         }
-        self.mark_placed(op);
+        self.mark_inserted_in_place(op);
         Ok(())
     }
 
@@ -211,9 +224,9 @@ impl<'a> Analysis<'a> {
                     self.remarks
                         .push(reason(Diagnostic::remark(text).at(self.ir.loc(w.op))));
                 }
-                self.plan.apart.insert((w.op, w.operand), copy);
+                self.decisions.out_of_place.insert((w.op, w.operand), copy);
                 self.aliases
-                    .add(result, Root::Made(Home::Operand(w.op, w.operand)));
+                    .add(result, Root::Allocated(AllocationSite::Operand(w.op, w.operand)));
             }
         }
     }
@@ -272,21 +285,7 @@ impl<'a> Analysis<'a> {
             .into_iter()
             .filter(|(new, arg)| !self.same(*new, *arg))
             .collect();
-        for (i, (new, _)) in moved.iter().enumerate() {
-            let text = format!(
-                "'{}' copies a {} to where it is carried",
-                ir.name(end),
-                ir.ty(*new)
-            );
-            self.remarks.push(Diagnostic::remark(text).at(ir.loc(end)));
-            if moved
-                .iter()
-                .enumerate()
-                .any(|(j, (_, arg))| i != j && self.near(*new, *arg))
-            {
-                self.plan.crossing.insert(op);
-            }
-        }
+        self.leave(end, (op, 0), &moved, "to where it is carried");
     }
 
     /// The memory space that a tensor's buffer is to lie in; none is the far one.
@@ -296,8 +295,75 @@ impl<'a> Analysis<'a> {
             match self.root(value)? {
                 Root::Argument | Root::Constant => return None,
                 Root::View => value = *self.before.get(&value)?,
-                Root::Made(Home::Result(op, _)) => return self.ir.attr(op, "space")?.as_str(),
-                Root::Made(Home::Operand(op, operand)) => value = self.ir.operand(op, operand),
+                Root::Allocated(AllocationSite::Result(op, index)) => {
+                    let joined = self.decisions.spaces.get(&self.ir.result(op, index));
+                    let own = || self.ir.attr(op, "space");
+                    return joined.copied().or_else(own)?.as_str();
+                }
+                Root::Allocated(AllocationSite::Operand(op, operand)) => {
+                    value = self.ir.operand(op, operand);
+                }
+                Root::Allocated(AllocationSite::Argument(arg)) => {
+                    return self.decisions.spaces.get(&arg)?.as_str();
+                }
+            }
+        }
+    }
+
+    /// What is handed to blocks in another buffer is copied; if that is the buffer of another
+    /// argument, the copies go by way of buffers of their own.
+    fn leave_block(&mut self, block: BlockId, errors: &mut Vec<Diagnostic>) {
+        let ir = self.ir;
+        let Some(branch) = ir.last(block) else { return };
+        for (index, to) in ir.successors(branch).enumerate() {
+            if !ir.args(to).any(|arg| is_tensor(ir, arg)) {
+                continue;
+            }
+            let Some(groups) = successor_operands(ir, branch) else {
+                let text = format!("'{}' hands tensors to a block in a way that is not declared", ir.name(branch));
+                errors.push(Diagnostic::error(text).at(ir.loc(branch)));
+                return;
+            };
+            let pairs = groups[index].iter().copied().zip(ir.args(to));
+            let pairs = pairs.filter(|(new, arg)| is_tensor(ir, *arg) && !self.same(*new, *arg));
+            let moved: Vec<(Value, Value)> = pairs.collect();
+            let key = (branch, index);
+            self.leave(branch, key, &moved, "to the buffer of a block argument");
+        }
+    }
+
+    /// Remarks on copies of tensors to the buffers of others, and whether they cross.
+    fn leave(&mut self, end: OpId, key: (OpId, usize), moved: &[(Value, Value)], why: &str) {
+        let ir = self.ir;
+        for (i, (new, _)) in moved.iter().enumerate() {
+            let text = format!("'{}' copies a {} {why}", ir.name(end), ir.ty(*new));
+            self.remarks.push(Diagnostic::remark(text).at(ir.loc(end)));
+            let mut others = moved.iter().enumerate().filter(|(j, _)| *j != i);
+            if others.any(|(_, (_, arg))| self.near(*new, *arg)) {
+                self.decisions.crossing.insert(key);
+            }
+        }
+    }
+
+    /// Arguments of blocks lie in the space that all branches hand them over in.
+    fn spaces_of_arguments(&mut self, blocks: &[BlockId]) {
+        let ir = self.ir;
+        let mut given: HashMap<Value, Vec<Value>> = HashMap::new();
+        for branch in blocks.iter().filter_map(|block| ir.last(*block)) {
+            let groups = successor_operands(ir, branch).unwrap_or_default();
+            for (group, to) in groups.into_iter().zip(ir.successors(branch)) {
+                for (value, arg) in group.into_iter().zip(ir.args(to)) {
+                    if is_tensor(ir, arg) && !self.same(value, arg) {
+                        given.entry(arg).or_default().push(value);
+                    }
+                }
+            }
+        }
+        for arg in blocks.iter().flat_map(|block| ir.args(*block)) {
+            let spaces = given.get(&arg).into_iter().flatten().map(|v| self.space(*v));
+            let spaces: HashSet<Option<&str>> = spaces.collect();
+            if let [Some(space)] = spaces.into_iter().collect::<Vec<_>>()[..] {
+                self.decisions.spaces.insert(arg, Attr::str(space));
             }
         }
     }
@@ -326,11 +392,40 @@ impl<'a> Analysis<'a> {
                 {
                     self.aliases.join(result, base, true);
                     self.before.insert(result, base);
-                    self.plan.joined.insert(result, base);
+                    self.decisions.joined.insert(result, base);
                     continue;
                 }
             }
-            self.aliases.add(result, Root::Made(Home::Result(op, i)));
+            self.aliases
+                .add(result, Root::Allocated(AllocationSite::Result(op, i)));
+            let given = ends.into_iter().flatten().map(|end| ir.operand(end, i));
+            self.yield_in_place(result, &given.collect::<Vec<_>>());
+        }
+    }
+
+    /// A result of a condition lies in the space that both sides yield it in, and what a side
+    /// computes for it is computed there.
+    fn yield_in_place(&mut self, result: Value, given: &[Value]) {
+        let ir = self.ir;
+        let mut spaces: Vec<Option<&str>> = given.iter().map(|v| self.space(*v)).collect();
+        spaces.dedup();
+        if let [Some(space)] = spaces[..] {
+            self.decisions.spaces.insert(result, Attr::str(space));
+        }
+        let space = self.space(result);
+        for value in given {
+            let Some(Root::Allocated(site)) = self.root(*value) else {
+                continue;
+            };
+            let home = match site {
+                AllocationSite::Result(op, _) | AllocationSite::Operand(op, _) => ir.parent(op),
+                AllocationSite::Argument(_) => None,
+            };
+            let inside = home.is_some() && home == ir.owner(result);
+            let free = !self.decisions.yielded.contains_key(&site);
+            if inside && free && self.space(*value) == space && ir.ty(*value) == ir.ty(result) {
+                self.decisions.yielded.insert(site, result);
+            }
         }
     }
 
@@ -346,7 +441,7 @@ impl<'a> Analysis<'a> {
                     if self
                         .known
                         .get(&op)
-                        .is_some_and(|k| !k.ties(self.ir.op(op)).iter().any(|t| t.writes)) =>
+                        .is_some_and(|k| !k.aliasing_operands(self.ir.op(op)).iter().any(|a| a.writes)) =>
                 {
                     value = *base
                 }
@@ -357,22 +452,22 @@ impl<'a> Analysis<'a> {
 
     pub(super) fn reads(&self, op: OpId, operand: usize) -> bool {
         let known = self.known.get(&op);
-        known.is_none_or(|known| known.reads(self.ir.op(op), operand))
+        known.is_none_or(|known| known.bufferizes_to_memory_read(self.ir.op(op), operand))
     }
 
     /// A put in place of a part that stands there costs nothing.
-    fn mark_placed(&mut self, op: OpId) {
+    fn mark_inserted_in_place(&mut self, op: OpId) {
         let Some(put) = self
             .known
             .get(&op)
-            .and_then(|known| known.puts(self.ir.op(op)))
+            .and_then(|known| known.subset_insertion(self.ir.op(op)))
         else {
             return;
         };
         let written = self.ir.operands(op).position(|v| v == put.whole);
-        let apart = written.is_none_or(|operand| self.plan.apart.contains_key(&(op, operand)));
-        if !apart && self.stands_at(put.part, &put) {
-            self.plan.placed.insert(op);
+        let out_of_place = written.is_none_or(|operand| self.decisions.out_of_place.contains_key(&(op, operand)));
+        if !out_of_place && self.is_subset_at(put.part, &put) {
+            self.decisions.inserted_in_place.insert(op);
         } else {
             let name = self.ir.name(op);
             let text = format!(

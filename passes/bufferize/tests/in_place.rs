@@ -8,7 +8,7 @@ use tir::Ir;
 fn count(ir: &Ir, what: &str) -> usize {
     show(ir).matches(what).count()
 }
-fn notes(report: &tir_convert::bufferize::Report) -> String {
+fn notes(report: &tir_bufferize::Report) -> String {
     let text = |d: &tir::Diagnostic| {
         let notes: Vec<&str> = d.notes.iter().map(|n| &*n.message).collect();
         format!("{}; {}", d.message, notes.join("; "))
@@ -202,7 +202,7 @@ fn unknown_work_on_tensors_is_an_error() {
     let mut ir = common::read(&program(
         "%r = arith.addf %a, %b : !M\nfunc.return %r : !M\n",
     ));
-    let errors = tir_convert::bufferize::bufferize(&mut ir).unwrap_err();
+    let errors = tir_bufferize::bufferize(&mut ir).unwrap_err();
     assert_eq!(
         errors[0].to_string(),
         "test.tir:7:1: error: 'arith.addf' works on tensors, and is not known to work on buffers"

@@ -72,8 +72,8 @@ fn origin(ir: &Ir, mut value: Value) -> Value {
         let before = match ir.get::<For>(op) {
             Some(record) => record.init.get(index).copied(),
             None => bufferizable(ir, op).and_then(|known| {
-                let ties = known.ties(ir.op(op));
-                let tie = ties.iter().find(|tie| tie.result == index && tie.writes)?;
+                let aliasing = known.aliasing_operands(ir.op(op));
+                let tie = aliasing.iter().find(|a| a.result == index && a.writes)?;
                 Some(ir.operand(op, tie.operand))
             }),
         };

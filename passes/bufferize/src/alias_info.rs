@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 
 use tir::Value;
-use tir_memref::bufferize::Home;
+use crate::buffers::AllocationSite;
 
 /// Where the buffer of a set comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Root {
-    /// It is made for this.
-    Made(Home),
+    /// It is allocated for this.
+    Allocated(AllocationSite),
     /// An argument of the function.
     Argument,
     /// A constant.
@@ -18,7 +18,7 @@ pub enum Root {
     View,
 }
 
-/// Tensors by the buffer they lie in.
+/// Tensors by the buffer they lie in (MLIR's `OneShotAnalysisState`: alias and equivalence sets).
 #[derive(Default)]
 pub struct Aliases {
     ids: HashMap<Value, usize>,

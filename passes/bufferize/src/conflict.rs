@@ -1,11 +1,13 @@
 //! When a write cannot be in place: who reads what the buffer held before.
 
-use tir::{BlockId, DYNAMIC, Definition, Diagnostic, OpId, Use, Value};
-use tir_loop::{For, If};
-use tir_memref::bufferize::{Part, Place};
+use std::collections::HashSet;
 
-use super::alias::Root;
-use super::analysis::Analysis;
+use tir::{BlockId, DYNAMIC, Definition, Diagnostic, OpId, RegionId, Use, Value};
+use tir_loop::{For, If};
+use tir_memref::bufferize::{Position, Subset};
+
+use crate::alias_info::Root;
+use crate::analysis::Analysis;
 
 /// Where the content of a tensor is made.
 #[derive(Clone, Copy)]
@@ -19,6 +21,13 @@ pub(super) enum Made {
 impl Made {
     fn is(self, op: OpId) -> bool {
         matches!(self, Made::By(by) if by == op)
+    }
+    /// Where it is there: the block, and the op behind which.
+    fn start(self, ir: &tir::Ir) -> Option<(BlockId, Option<OpId>)> {
+        Some(match self {
+            Made::By(op) => (ir.block_of(op)?, Some(op)),
+            Made::With(block) => (block, None),
+        })
     }
 }
 
@@ -40,11 +49,12 @@ impl Analysis<'_> {
             match self.ir.definition(value) {
                 Definition::Argument(block, _) => return Some(Made::With(block)),
                 Definition::Result(op, index) => {
-                    let ties = self.known.get(&op).map(|known| known.ties(self.ir.op(op)));
-                    match ties
+                    let aliasing = self.known.get(&op);
+            let aliasing = aliasing.map(|known| known.aliasing_operands(self.ir.op(op)));
+                    match aliasing
                         .into_iter()
                         .flatten()
-                        .find(|tie| tie.result == index && !tie.writes)
+                        .find(|a| a.result == index && !a.writes)
                     {
                         Some(view) => value = self.ir.operand(op, view.operand),
                         None => return Some(Made::By(op)),
@@ -62,8 +72,8 @@ impl Analysis<'_> {
         let put = self
             .known
             .get(&w.op)
-            .and_then(|known| known.puts(ir.op(w.op)));
-        if put.is_some_and(|put| self.stands_at(put.part, &put)) {
+            .and_then(|known| known.subset_insertion(ir.op(w.op)));
+        if put.is_some_and(|put| self.is_subset_at(put.part, &put)) {
             return None;
         }
         if self.aliases.is_fixed(operand) {
@@ -79,9 +89,9 @@ impl Analysis<'_> {
         // One op that writes one buffer for two of its results.
         let others = ir.operands(w.op).enumerate().take(w.operand);
         for (other, value) in others {
-            let written = self.writes(w.op, other) && !self.plan.apart.contains_key(&(w.op, other));
-            let apart = self.are_apart(value, operand);
-            if written && self.near(value, operand) && !apart {
+            let written = self.writes(w.op, other) && !self.decisions.out_of_place.contains_key(&(w.op, other));
+            let disjoint = self.are_disjoint(value, operand);
+            if written && self.near(value, operand) && !disjoint {
                 return Some(Box::new(move |d: Diagnostic| {
                     d.note(format!("operand {other} is in the same buffer"))
                 }));
@@ -93,7 +103,7 @@ impl Analysis<'_> {
                     continue;
                 };
                 // Parts of one tensor that have no element in common, however often both run.
-                if self.are_apart(*value, operand) {
+                if self.are_disjoint(*value, operand) {
                     continue;
                 }
                 let own = u.op == w.op && u.operand == w.operand;
@@ -119,26 +129,68 @@ impl Analysis<'_> {
         }
         let known = self.known.get(&op);
         known.is_some_and(|k| {
-            k.ties(self.ir.op(op))
+            k.aliasing_operands(self.ir.op(op))
                 .iter()
-                .any(|t| t.writes && t.operand == operand)
+                .any(|a| a.writes && a.operand == operand)
         })
     }
 
-    /// Whether a loop runs both ops again and again on a content that was made before it.
+    /// The op of a region that is or holds another one.
+    fn holder_in(&self, op: OpId, region: RegionId) -> Option<OpId> {
+        let ir = self.ir;
+        let mut holders = std::iter::successors(Some(op), |op| ir.parent(*op));
+        holders.find(|op| ir.block_of(*op).and_then(|b| ir.region_of(b)) == Some(region))
+    }
+
+    /// Whether control may come from a place in a region to an op of it without making a content
+    /// anew on the way.
+    fn reaches(&self, from: (BlockId, Option<OpId>), to: OpId, made: Made) -> bool {
+        let ir = self.ir;
+        let target = ir.block_of(to);
+        let (mut work, mut seen) = (vec![from], HashSet::new());
+        while let Some((block, after)) = work.pop() {
+            let behind = |op: OpId| after.is_none_or(|after| ir.is_before(after, op));
+            let maker = match made {
+                Made::By(op) if ir.block_of(op) == Some(block) && behind(op) => Some(op),
+                _ => None,
+            };
+            let free = |op: OpId| maker.is_none_or(|maker| ir.is_before(op, maker));
+            if target == Some(block) && behind(to) && free(to) {
+                return true;
+            }
+            if maker.is_some() {
+                continue;
+            }
+            let next = ir.last(block).into_iter().flat_map(|end| ir.successors(end));
+            let next = next.filter(|next| !matches!(made, Made::With(made) if made == *next));
+            let next: Vec<BlockId> = next.filter(|next| seen.insert(*next)).collect();
+            work.extend(next.into_iter().map(|block| (block, None)));
+        }
+        false
+    }
+
+    /// [`reaches`](Self::reaches), from behind an op.
+    fn follows(&self, from: OpId, to: OpId, made: Made) -> bool {
+        let block = self.ir.block_of(from);
+        block.is_some_and(|block| self.reaches((block, Some(from)), to, made))
+    }
+
+    /// Whether a loop, of ops or of branches, runs both ops again and again on a content that was
+    /// made before it.
     fn repeats(&self, made: Made, write: OpId, read: OpId) -> bool {
         let ir = self.ir;
-        let block = match made {
-            Made::By(op) => ir.block_of(op),
-            Made::With(block) => Some(block),
-        };
-        let inside = |op: &OpId| ir.block_of(*op) != block;
-        if block.is_none_or(|block| ir.ancestor_in(write, block).is_none()) {
+        let region = made.start(ir).and_then(|(block, _)| ir.region_of(block));
+        let Some(region) = region else { return false };
+        let holders = (self.holder_in(write, region), self.holder_in(read, region));
+        let (Some(w), Some(r)) = holders else {
             return false;
+        };
+        if self.follows(w, r, made) && self.follows(r, w, made) {
+            return true;
         }
-        // The ops around the write, up to the block where the content is made.
+        // The ops around the write, up to the region where the content is made.
         let around = std::iter::successors(Some(write), |op| {
-            Some(*op).filter(inside).and_then(|op| ir.parent(op))
+            Some(*op).filter(|op| *op != w).and_then(|op| ir.parent(op))
         });
         let mut loops = around.skip(1).filter(|op| !ir.is::<If>(*op));
         loops.any(|l| read != l && ir.is_below(read, l) && !made.is(l))
@@ -147,32 +199,29 @@ impl Analysis<'_> {
     /// Whether a write may happen after a content was made and before it is read.
     fn between(&self, made: Made, write: OpId, read: OpId) -> bool {
         let ir = self.ir;
-        let block = match made {
-            Made::By(op) => ir.block_of(op),
-            Made::With(block) => Some(block),
+        let Some(start) = made.start(ir) else {
+            return true;
         };
-        let Some(block) = block else { return true };
-        // Outside of the block the content is made anew after each write.
-        let Some(w) = ir.ancestor_in(write, block) else {
+        let Some(region) = ir.region_of(start.0) else {
+            return true;
+        };
+        // Outside of the region the content is made anew after each write.
+        let holders = (self.holder_in(write, region), self.holder_in(read, region));
+        let (Some(w), Some(r)) = holders else {
             return false;
         };
-        let Some(r) = ir.ancestor_in(read, block) else {
-            return false;
-        };
-        if let Made::By(op) = made
-            && (w == op || ir.is_before(w, op))
-        {
+        if made.is(w) || !self.reaches(start, w, made) {
             return false;
         }
         if w != r {
-            return ir.is_before(w, r);
+            return self.follows(w, r, made);
         }
         if write == read {
             return true;
         }
         if r == read {
-            // The op around the write reads before it begins.
-            return false;
+            // The op around the write reads before it begins, if it does not run again.
+            return self.follows(w, r, made);
         }
         if w == write || !ir.is::<If>(w) {
             return true;
@@ -183,8 +232,10 @@ impl Analysis<'_> {
             blocks.find(|block| ir.ancestor_in(op, *block).is_some())
         };
         match (side(write), side(read)) {
-            (Some(a), Some(b)) if a == b => self.between(Made::With(a), write, read),
-            (Some(_), Some(_)) => false,
+            (Some(a), Some(b)) if a == b => {
+                self.between(Made::With(a), write, read) || self.follows(w, r, made)
+            }
+            (Some(_), Some(_)) => self.follows(w, r, made),
             _ => true,
         }
     }
@@ -193,7 +244,7 @@ impl Analysis<'_> {
     fn excused(&self, w: Write, u: Use, value: Value) -> bool {
         let ir = self.ir;
         let written = ir.operand(w.op, w.operand);
-        let put = |op: OpId| self.known.get(&op).and_then(|known| known.puts(ir.op(op)));
+        let put = |op: OpId| self.known.get(&op).and_then(|known| known.subset_insertion(ir.op(op)));
         // What is put back into the tensor is all that was written of it.
         if let Some(put) = put(u.op)
             && put.whole == value
@@ -204,7 +255,7 @@ impl Analysis<'_> {
         }
         // The read is of the part that the write puts where it stands already.
         if let Some(put) = put(w.op)
-            && self.stands_at(put.part, &put)
+            && self.is_subset_at(put.part, &put)
             && (u.op == w.op && value == put.part || self.views(value, put.part))
         {
             return true;
@@ -215,7 +266,7 @@ impl Analysis<'_> {
             && self
                 .known
                 .get(&w.op)
-                .is_some_and(|k| k.in_step(ir.op(w.op), u.operand, w.operand))
+                .is_some_and(|k| k.bufferizes_to_elementwise_access(ir.op(w.op), u.operand, w.operand))
     }
 
     /// Whether a tensor is `base`, or a view of it.
@@ -225,57 +276,58 @@ impl Analysis<'_> {
             let Some(op) = self.ir.owner(value) else {
                 return false;
             };
-            let ties = self.known.get(&op).map(|known| known.ties(self.ir.op(op)));
-            let view = ties.into_iter().flatten().find(|tie| !tie.writes);
+            let aliasing = self.known.get(&op);
+            let aliasing = aliasing.map(|known| known.aliasing_operands(self.ir.op(op)));
+            let view = aliasing.into_iter().flatten().find(|a| !a.writes);
             let Some(view) = view else { return false };
             value = self.ir.operand(op, view.operand);
         }
         true
     }
 
-    /// Whether two tensors lie in parts, as taken out before, that do not overlap.
-    fn are_apart(&self, a: Value, b: Value) -> bool {
-        let taken = |value: Value| {
+    /// Whether two tensors lie in parts, as extracted before, that do not overlap.
+    fn are_disjoint(&self, a: Value, b: Value) -> bool {
+        let extracted = |value: Value| {
             let chain = std::iter::successors(Some(value), |v| self.before.get(v).copied());
             let mut parts = chain.into_iter().filter_map(|v| {
-                let part = self.taken.iter().find(|t| t.part == v)?;
+                let part = self.extracted.iter().find(|t| t.part == v)?;
                 Some(part)
             });
             parts.next()
         };
-        let (Some(a), Some(b)) = (taken(a), taken(b)) else {
+        let (Some(a), Some(b)) = (extracted(a), extracted(b)) else {
             return false;
         };
-        self.same(a.whole, b.whole) && disjoint(&a.place, &b.place)
+        self.same(a.whole, b.whole) && disjoint(&a.position, &b.position)
     }
 
-    /// The takes of the part that `put` replaces.
-    fn matching<'s>(&'s self, put: &'s Part) -> impl Iterator<Item = &'s Part> {
-        self.taken
+    /// The extractions of the subset that `put` replaces.
+    fn matching<'s>(&'s self, put: &'s Subset) -> impl Iterator<Item = &'s Subset> {
+        self.extracted
             .iter()
-            .filter(move |t| t.place == put.place && self.same(t.whole, put.whole))
+            .filter(move |t| t.position == put.position && self.same(t.whole, put.whole))
     }
 
-    /// Whether a tensor lies in the part that `put` replaces, as taken out before.
-    fn comes_from(&self, value: Value, put: &Part) -> bool {
+    /// Whether a tensor lies in the part that `put` replaces, as extracted before.
+    fn comes_from(&self, value: Value, put: &Subset) -> bool {
         let chain = std::iter::successors(Some(value), |v| self.before.get(v).copied());
         let parts: Vec<Value> = self.matching(put).map(|t| t.part).collect();
         chain.into_iter().any(|v| parts.contains(&v))
     }
 
     /// Whether a tensor is, element for element, the part that `put` replaces.
-    pub(super) fn stands_at(&self, value: Value, put: &Part) -> bool {
+    pub(super) fn is_subset_at(&self, value: Value, put: &Subset) -> bool {
         self.matching(put).any(|t| self.same(t.part, value))
     }
 }
 
 /// Whether two places have no element in common: offsets, sizes and strides, of which those of
 /// one dimension are enough.
-fn disjoint(a: &[Place], b: &[Place]) -> bool {
+fn disjoint(a: &[Position], b: &[Position]) -> bool {
     let rank = a.len() / 3;
-    let range = |place: &[Place], d: usize| {
-        let number = |i: usize| match place.get(i) {
-            Some(Place::Static(n)) if *n != DYNAMIC => Some(*n),
+    let range = |position: &[Position], d: usize| {
+        let number = |i: usize| match position.get(i) {
+            Some(Position::Static(n)) if *n != DYNAMIC => Some(*n),
             _ => None,
         };
         let (offset, size, stride) = (number(d)?, number(rank + d)?, number(2 * rank + d)?);

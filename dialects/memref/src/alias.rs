@@ -85,7 +85,8 @@ fn memrefs<'a>(ir: &'a Ir, values: impl Iterator<Item = Value> + 'a) -> Vec<Valu
 }
 fn allocates(ir: &Ir, op: OpId, value: Value) -> bool {
     let own = |e: &tir::Effect| e.access == Access::Allocate && e.on == Some(value);
-    ir.effects(op).is_some_and(|effects| effects.iter().any(own))
+    ir.effects(op)
+        .is_some_and(|effects| effects.iter().any(own))
 }
 
 /// The memrefs that an op hands on: each with the result or block argument that it may become.
@@ -215,7 +216,11 @@ pub fn accesses(ir: &Ir, op: OpId) -> Vec<(Access, Value)> {
     };
     if ir.has(op, Traits::Terminator) && ir.successors(op).len() == 0 {
         let leaves = ir.parent(op) == Some(ir.root());
-        return if leaves { all(&[Access::Read]) } else { Vec::new() };
+        return if leaves {
+            all(&[Access::Read])
+        } else {
+            Vec::new()
+        };
     }
     if ir.regions(op).len() > 0 && ir.has(op, Traits::RecursiveEffects) {
         return Vec::new();
@@ -223,7 +228,10 @@ pub fn accesses(ir: &Ir, op: OpId) -> Vec<(Access, Value)> {
     let Some(effects) = ir.effects(op) else {
         return all(&[Access::Read, Access::Write]);
     };
-    if effects.iter().any(|e| e.on.is_none() && e.access != Access::Allocate) {
+    if effects
+        .iter()
+        .any(|e| e.on.is_none() && e.access != Access::Allocate)
+    {
         return all(&[Access::Read, Access::Write]);
     }
     let known = effects.iter().filter_map(|e| Some((e.access, e.on?)));

@@ -10,9 +10,8 @@
 //! operands needs [`DestinationStyleOp`] only, becomes the same op on buffers, and is attached as
 //! [`DestinationPassing`]. Both can be attached to an op from any crate.
 
-use tir::{
-    Attr, DYNAMIC, Failure, Ir, OpId, OpRef, OpState, RegionId, TensorType, Type, Value,
-};
+use tir::{Attr, Failure, Ir, OpId, OpRef, OpState, RegionId, TensorType, Type, Value};
+use tir_arith::OpFoldResult;
 
 /// A result that lies in the buffer of an operand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,15 +25,6 @@ pub struct AliasingOperand {
     pub writes: bool,
 }
 
-/// A number or a value.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Position {
-    /// A number.
-    Static(i64),
-    /// An `index`.
-    Dynamic(Value),
-}
-
 /// A subset of a tensor.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Subset {
@@ -43,19 +33,7 @@ pub struct Subset {
     /// The subset, as a tensor of its own.
     pub part: Value,
     /// Where: offsets, sizes, strides. Two subsets with equal positions are the same elements.
-    pub position: Vec<Position>,
-}
-
-/// Numbers with values where they are [`DYNAMIC`].
-pub fn positions(numbers: &[i64], values: &[Value]) -> Vec<Position> {
-    let mut values = values.iter();
-    let position = |n: &i64| match n {
-        &DYNAMIC => values
-            .next()
-            .map_or(Position::Static(DYNAMIC), |v| Position::Dynamic(*v)),
-        n => Position::Static(*n),
-    };
-    numbers.iter().map(position).collect()
+    pub position: Vec<OpFoldResult>,
 }
 
 /// What an op makes itself one on buffers with: the buffers of tensors, and new ones.
@@ -120,12 +98,7 @@ pub trait BufferizableOp: Send + Sync {
     }
     /// Whether operand `read` may lie in the buffer of operand `written`: the op reads each
     /// element before it writes that element, and none of it later.
-    fn bufferizes_to_elementwise_access(
-        &self,
-        op: OpRef<'_>,
-        read: usize,
-        written: usize,
-    ) -> bool {
+    fn bufferizes_to_elementwise_access(&self, op: OpRef<'_>, read: usize, written: usize) -> bool {
         let _ = (op, read, written);
         false
     }
@@ -145,12 +118,7 @@ pub trait DestinationStyleOp: Send + Sync {
         true
     }
     /// See [`BufferizableOp::bufferizes_to_elementwise_access`].
-    fn bufferizes_to_elementwise_access(
-        &self,
-        op: OpRef<'_>,
-        read: usize,
-        written: usize,
-    ) -> bool {
+    fn bufferizes_to_elementwise_access(&self, op: OpRef<'_>, read: usize, written: usize) -> bool {
         let _ = (op, read, written);
         false
     }
@@ -178,12 +146,7 @@ impl<T: DestinationStyleOp> BufferizableOp for DestinationPassing<T> {
             })
             .collect()
     }
-    fn bufferizes_to_elementwise_access(
-        &self,
-        op: OpRef<'_>,
-        read: usize,
-        written: usize,
-    ) -> bool {
+    fn bufferizes_to_elementwise_access(&self, op: OpRef<'_>, read: usize, written: usize) -> bool {
         self.0.bufferizes_to_elementwise_access(op, read, written)
     }
     /// The same op on buffers: it writes its destinations, and tensor results vanish.

@@ -3,9 +3,7 @@
 
 use std::marker::PhantomData;
 
-use tir_core::{
-    BlockId, Hook, Ir, Op, OpId, OpRef, RegionId, Role, Type, Value, operand_groups,
-};
+use tir_core::{BlockId, Hook, Ir, Op, OpId, OpRef, RegionId, Role, Type, Value, operand_groups};
 
 /// Makes a trait object of what a record implements.
 pub struct Typed<T>(PhantomData<fn() -> T>);

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use tir::Value;
 use crate::buffers::AllocationSite;
+use tir::Value;
 
 /// Where the buffer of a set comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

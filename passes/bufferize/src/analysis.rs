@@ -86,7 +86,8 @@ impl<'a> Analysis<'a> {
             let entry = ir.entry(body) == Some(*block);
             for arg in ir.args(*block).filter(|v| is_tensor(ir, *v)) {
                 let own = Root::Allocated(AllocationSite::Argument(arg));
-                this.aliases.add(arg, if entry { Root::Argument } else { own });
+                this.aliases
+                    .add(arg, if entry { Root::Argument } else { own });
             }
         }
         for block in &blocks {
@@ -169,7 +170,8 @@ impl<'a> Analysis<'a> {
                 .enumerate()
                 .filter(|(_, v)| is_tensor(ir, *v))
             {
-                self.aliases.add(value, Root::Allocated(AllocationSite::Result(op, i)));
+                self.aliases
+                    .add(value, Root::Allocated(AllocationSite::Result(op, i)));
             }
             return Ok(());
         }
@@ -225,8 +227,10 @@ impl<'a> Analysis<'a> {
                         .push(reason(Diagnostic::remark(text).at(self.ir.loc(w.op))));
                 }
                 self.decisions.out_of_place.insert((w.op, w.operand), copy);
-                self.aliases
-                    .add(result, Root::Allocated(AllocationSite::Operand(w.op, w.operand)));
+                self.aliases.add(
+                    result,
+                    Root::Allocated(AllocationSite::Operand(w.op, w.operand)),
+                );
             }
         }
     }
@@ -320,7 +324,10 @@ impl<'a> Analysis<'a> {
                 continue;
             }
             let Some(groups) = successor_operands(ir, branch) else {
-                let text = format!("'{}' hands tensors to a block in a way that is not declared", ir.name(branch));
+                let text = format!(
+                    "'{}' hands tensors to a block in a way that is not declared",
+                    ir.name(branch)
+                );
                 errors.push(Diagnostic::error(text).at(ir.loc(branch)));
                 return;
             };
@@ -360,7 +367,11 @@ impl<'a> Analysis<'a> {
             }
         }
         for arg in blocks.iter().flat_map(|block| ir.args(*block)) {
-            let spaces = given.get(&arg).into_iter().flatten().map(|v| self.space(*v));
+            let spaces = given
+                .get(&arg)
+                .into_iter()
+                .flatten()
+                .map(|v| self.space(*v));
             let spaces: HashSet<Option<&str>> = spaces.collect();
             if let [Some(space)] = spaces.into_iter().collect::<Vec<_>>()[..] {
                 self.decisions.spaces.insert(arg, Attr::str(space));
@@ -438,10 +449,9 @@ impl<'a> Analysis<'a> {
             // A view of it; what is written or carried is defined.
             match (self.ir.owner(value), self.before.get(&value)) {
                 (Some(op), Some(base))
-                    if self
-                        .known
-                        .get(&op)
-                        .is_some_and(|k| !k.aliasing_operands(self.ir.op(op)).iter().any(|a| a.writes)) =>
+                    if self.known.get(&op).is_some_and(|k| {
+                        !k.aliasing_operands(self.ir.op(op)).iter().any(|a| a.writes)
+                    }) =>
                 {
                     value = *base
                 }
@@ -465,7 +475,8 @@ impl<'a> Analysis<'a> {
             return;
         };
         let written = self.ir.operands(op).position(|v| v == put.whole);
-        let out_of_place = written.is_none_or(|operand| self.decisions.out_of_place.contains_key(&(op, operand)));
+        let out_of_place =
+            written.is_none_or(|operand| self.decisions.out_of_place.contains_key(&(op, operand)));
         if !out_of_place && self.is_subset_at(put.part, &put) {
             self.decisions.inserted_in_place.insert(op);
         } else {

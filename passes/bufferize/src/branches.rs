@@ -1,12 +1,16 @@
 //! Ways between the blocks of a region: what is handed over, and a block of its own for a way.
 
-use tir::{At, Attr, BlockId, DenseArray, Ir, OpId, Role, SEGMENTS, Successor, Value, operand_groups};
+use tir::{
+    At, Attr, BlockId, DenseArray, Ir, OpId, Role, SEGMENTS, Successor, Value, operand_groups,
+};
 use tir_func::cf::Br;
 
 /// The values that a branch hands to its successors; `None` if its declaration does not say.
 pub fn successor_operands(ir: &Ir, branch: OpId) -> Option<Vec<Vec<Value>>> {
     let groups = operand_groups(ir, branch, ir.info(branch)?)?;
-    let groups = groups.into_iter().filter(|(f, _)| f.role == Role::Successor);
+    let groups = groups
+        .into_iter()
+        .filter(|(f, _)| f.role == Role::Successor);
     let groups: Vec<Vec<Value>> = groups.map(|(_, values)| values).collect();
     (groups.len() == ir.successors(branch).len()).then_some(groups)
 }

@@ -7,8 +7,8 @@
 use std::collections::{HashMap, HashSet};
 
 use tir::{
-    AffineMap, At, Attr, BlockId, Definition, Failure, Ir, MemRefType, OpId, TensorType, Type,
-    Value, DYNAMIC,
+    AffineMap, At, Attr, BlockId, DYNAMIC, Definition, Failure, Ir, MemRefType, OpId, TensorType,
+    Type, Value,
 };
 use tir_memref::alias::aliases;
 use tir_memref::bufferize::BufferizationContext;

@@ -3,8 +3,9 @@
 use std::collections::HashSet;
 
 use tir::{BlockId, DYNAMIC, Definition, Diagnostic, OpId, RegionId, Use, Value};
+use tir_arith::OpFoldResult;
 use tir_loop::{For, If};
-use tir_memref::bufferize::{Position, Subset};
+use tir_memref::bufferize::Subset;
 
 use crate::alias_info::Root;
 use crate::analysis::Analysis;
@@ -50,7 +51,7 @@ impl Analysis<'_> {
                 Definition::Argument(block, _) => return Some(Made::With(block)),
                 Definition::Result(op, index) => {
                     let aliasing = self.known.get(&op);
-            let aliasing = aliasing.map(|known| known.aliasing_operands(self.ir.op(op)));
+                    let aliasing = aliasing.map(|known| known.aliasing_operands(self.ir.op(op)));
                     match aliasing
                         .into_iter()
                         .flatten()
@@ -89,7 +90,8 @@ impl Analysis<'_> {
         // One op that writes one buffer for two of its results.
         let others = ir.operands(w.op).enumerate().take(w.operand);
         for (other, value) in others {
-            let written = self.writes(w.op, other) && !self.decisions.out_of_place.contains_key(&(w.op, other));
+            let written = self.writes(w.op, other)
+                && !self.decisions.out_of_place.contains_key(&(w.op, other));
             let disjoint = self.are_disjoint(value, operand);
             if written && self.near(value, operand) && !disjoint {
                 return Some(Box::new(move |d: Diagnostic| {
@@ -161,7 +163,10 @@ impl Analysis<'_> {
             if maker.is_some() {
                 continue;
             }
-            let next = ir.last(block).into_iter().flat_map(|end| ir.successors(end));
+            let next = ir
+                .last(block)
+                .into_iter()
+                .flat_map(|end| ir.successors(end));
             let next = next.filter(|next| !matches!(made, Made::With(made) if made == *next));
             let next: Vec<BlockId> = next.filter(|next| seen.insert(*next)).collect();
             work.extend(next.into_iter().map(|block| (block, None)));
@@ -244,7 +249,11 @@ impl Analysis<'_> {
     fn excused(&self, w: Write, u: Use, value: Value) -> bool {
         let ir = self.ir;
         let written = ir.operand(w.op, w.operand);
-        let put = |op: OpId| self.known.get(&op).and_then(|known| known.subset_insertion(ir.op(op)));
+        let put = |op: OpId| {
+            self.known
+                .get(&op)
+                .and_then(|known| known.subset_insertion(ir.op(op)))
+        };
         // What is put back into the tensor is all that was written of it.
         if let Some(put) = put(u.op)
             && put.whole == value
@@ -263,10 +272,9 @@ impl Analysis<'_> {
         // Element by element.
         u.op == w.op
             && self.same(value, written)
-            && self
-                .known
-                .get(&w.op)
-                .is_some_and(|k| k.bufferizes_to_elementwise_access(ir.op(w.op), u.operand, w.operand))
+            && self.known.get(&w.op).is_some_and(|k| {
+                k.bufferizes_to_elementwise_access(ir.op(w.op), u.operand, w.operand)
+            })
     }
 
     /// Whether a tensor is `base`, or a view of it.
@@ -323,11 +331,11 @@ impl Analysis<'_> {
 
 /// Whether two places have no element in common: offsets, sizes and strides, of which those of
 /// one dimension are enough.
-fn disjoint(a: &[Position], b: &[Position]) -> bool {
+fn disjoint(a: &[OpFoldResult], b: &[OpFoldResult]) -> bool {
     let rank = a.len() / 3;
-    let range = |position: &[Position], d: usize| {
+    let range = |position: &[OpFoldResult], d: usize| {
         let number = |i: usize| match position.get(i) {
-            Some(Position::Static(n)) if *n != DYNAMIC => Some(*n),
+            Some(OpFoldResult::Number(n)) if *n != DYNAMIC => Some(*n),
             _ => None,
         };
         let (offset, size, stride) = (number(d)?, number(rank + d)?, number(2 * rank + d)?);

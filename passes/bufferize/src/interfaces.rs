@@ -1,9 +1,10 @@
 //! How the ops of tensor and accel become ops on buffers.
 
 use tir::{At, DYNAMIC, Failure, Ir, Layout, MemRefType, Op, OpId, OpRef, Ret, Type, Value};
+use tir_arith::mixed_values;
 use tir_memref::bufferize::{
     AliasingOperand, BufferizableOp, BufferizationContext, DestinationPassing, DestinationStyleOp,
-    Subset, positions,
+    Subset,
 };
 use tir_memref::{SubView, sub_view_type};
 use tir_tensor::{
@@ -56,7 +57,12 @@ impl DestinationStyleOp for OfGeneric {
     fn reads_destination(&self, op: OpRef<'_>, _: usize) -> bool {
         read::<Generic>(op).is_none_or(|record| record.combine.is_some())
     }
-    fn bufferizes_to_elementwise_access(&self, op: OpRef<'_>, read_: usize, written: usize) -> bool {
+    fn bufferizes_to_elementwise_access(
+        &self,
+        op: OpRef<'_>,
+        read_: usize,
+        written: usize,
+    ) -> bool {
         let Some(record) = read::<Generic>(op) else {
             return false;
         };
@@ -95,14 +101,17 @@ impl BufferizableOp for OfRead {
         let space = cx.memory_space(read.space.as_deref());
         let tile = cx.allocate(op, 0, read.result.0, space, Vec::new())?;
         let source = cx.buffer(read.source)?;
-        cx.ir_mut().add(At::Before(op), tir_memref::TransferRead {
-            source,
-            tile,
-            offsets: read.offsets,
-            padding: read.padding,
-            static_offsets: read.static_offsets,
-            access: read.access,
-        });
+        cx.ir_mut().add(
+            At::Before(op),
+            tir_memref::TransferRead {
+                source,
+                tile,
+                offsets: read.offsets,
+                padding: read.padding,
+                static_offsets: read.static_offsets,
+                access: read.access,
+            },
+        );
         cx.set_buffer(result(cx, op)?, tile);
         cx.erase_later(op);
         Ok(())
@@ -135,13 +144,16 @@ impl BufferizableOp for OfWrite {
         let write: TransferWrite = record(cx, op)?;
         let tile = cx.buffer(write.source)?;
         let dest = cx.destination(op, 1)?;
-        cx.ir_mut().add(At::Before(op), tir_memref::TransferWrite {
-            tile,
-            dest,
-            offsets: write.offsets,
-            static_offsets: write.static_offsets,
-            access: write.access,
-        });
+        cx.ir_mut().add(
+            At::Before(op),
+            tir_memref::TransferWrite {
+                tile,
+                dest,
+                offsets: write.offsets,
+                static_offsets: write.static_offsets,
+                access: write.access,
+            },
+        );
         cx.set_buffer(result(cx, op)?, dest);
         cx.erase_later(op);
         Ok(())
@@ -164,24 +176,27 @@ macro_rules! slice {
         );
         let ty = sub_view_type(ty, offsets, sizes, strides, $part);
         let ty = ty.ok_or("takes a part of a buffer whose layout is not strided")?;
-        $cx.ir_mut().add(At::Before($op), SubView {
-            source: $source,
-            offsets: $slice.offsets.clone(),
-            sizes: $slice.sizes.clone(),
-            strides: $slice.strides.clone(),
-            static_offsets: offsets.clone(),
-            static_sizes: sizes.clone(),
-            static_strides: strides.clone(),
-            result: Ret(ty),
-        })
+        $cx.ir_mut().add(
+            At::Before($op),
+            SubView {
+                source: $source,
+                offsets: $slice.offsets.clone(),
+                sizes: $slice.sizes.clone(),
+                strides: $slice.strides.clone(),
+                static_offsets: offsets.clone(),
+                static_sizes: sizes.clone(),
+                static_strides: strides.clone(),
+                result: Ret(ty),
+            },
+        )
     }};
 }
 macro_rules! part {
     ($slice:expr, $whole:expr, $part:expr) => {{
         let slice = $slice;
-        let mut position = positions(&slice.static_offsets, &slice.offsets);
-        position.extend(positions(&slice.static_sizes, &slice.sizes));
-        position.extend(positions(&slice.static_strides, &slice.strides));
+        let mut position = mixed_values(&slice.offsets, &slice.static_offsets);
+        position.extend(mixed_values(&slice.sizes, &slice.static_sizes));
+        position.extend(mixed_values(&slice.strides, &slice.static_strides));
         Some(Subset {
             whole: $whole,
             part: $part,

@@ -22,8 +22,8 @@ mod place;
 mod structure;
 
 use tir::{
-    At, Attr, Diagnostic, FunctionType, Ir, Op, OpId, Pass, PassCx, PassResult, SymbolTable,
-    TensorType, Type, Value, pass, PassInfo,
+    At, Attr, Diagnostic, FunctionType, Ir, Op, OpId, Pass, PassCx, PassInfo, PassResult,
+    SymbolTable, TensorType, Type, Value, pass,
 };
 use tir_accel::MachineInfo;
 use tir_func::{Func, Return};

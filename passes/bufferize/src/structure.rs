@@ -136,10 +136,13 @@ fn constant(cx: &mut Buffers<'_>, op: OpId, globals: &mut Globals) -> Result<(),
     let value = cx.ir.attr(op, "value").ok_or("has no value")?;
     let result = cx.ir.result(op, 0);
     let (name, ty) = globals.get(value, cx.ir.ty(result), cx.ir.hint(result));
-    let buffer = cx.ir.add(At::Before(op), GetGlobal {
-        name: tir::Sym(name),
-        result: Ret(ty),
-    });
+    let buffer = cx.ir.add(
+        At::Before(op),
+        GetGlobal {
+            name: tir::Sym(name),
+            result: Ret(ty),
+        },
+    );
     cx.set_buffer(result, buffer);
     cx.erase_later(op);
     Ok(())
@@ -212,7 +215,8 @@ fn for_(
                 .ty(*value)
                 .get::<tir::MemRefType>()
                 .and_then(|m| m.space);
-            let between = cx.allocate_for(AllocationSite::Operand(end, *i), end, ty, space, Vec::new())?;
+            let between =
+                cx.allocate_for(AllocationSite::Operand(end, *i), end, ty, space, Vec::new())?;
             cx.copy(end, *value, between);
             *value = between;
         }
@@ -234,11 +238,14 @@ fn for_(
         .collect();
     let kept = scalars(cx.ir, &results);
     let results = Rets(types(cx.ir, &kept));
-    let new = cx.ir.add(At::Before(op), For {
-        init,
-        results,
-        ..record
-    });
+    let new = cx.ir.add(
+        At::Before(op),
+        For {
+            init,
+            results,
+            ..record
+        },
+    );
     replace_scalars(cx.ir, op, &new);
     cx.erase_later(op);
     Ok(())
@@ -425,11 +432,14 @@ fn call(cx: &mut Buffers<'_>, op: OpId, record: Call) -> Result<(), Failure> {
     }
     let kept = scalars(cx.ir, &results);
     let results = Rets(types(cx.ir, &kept));
-    let new = cx.ir.add(At::Before(op), Call {
-        operands,
-        results,
-        ..record
-    });
+    let new = cx.ir.add(
+        At::Before(op),
+        Call {
+            operands,
+            results,
+            ..record
+        },
+    );
     replace_scalars(cx.ir, op, &new);
     cx.erase_later(op);
     Ok(())

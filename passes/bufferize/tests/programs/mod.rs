@@ -223,7 +223,9 @@ impl Maker {
         let (tile, empty, sum, name) = (self.name(), self.name(), self.name(), self.name());
         let (large, offset) = (self.pick(0), self.offset());
         self.line(&format!("{tile} = tensor.transfer_read {large}[{offset}, 0] access (r, c) -> (r, c) {{space = \"spm\"}} : !M to !H"));
-        self.line(&format!("{empty} = tensor.empty() {{space = \"spm\"}} : !H"));
+        self.line(&format!(
+            "{empty} = tensor.empty() {{space = \"spm\"}} : !H"
+        ));
         let other = self.pick(1);
         let (near, out) = match self.below(3) {
             0 => (other, tile.clone()),
@@ -317,7 +319,9 @@ impl Maker {
         let trips = 1 + self.below(3);
         let (a, b) = (self.pick(0), self.pick(0));
         self.line(&format!("cf.br {head}(%zero, {a}, {b} : index, !M, !M)"));
-        self.line(&format!("{head}({count}: index, {argument}: !M, {second}: !M):"));
+        self.line(&format!(
+            "{head}({count}: index, {argument}: !M, {second}: !M):"
+        ));
         self.keep(0, &argument);
         self.keep(0, &second);
         let ops = 1 + self.below(4);
@@ -327,8 +331,12 @@ impl Maker {
         let (a, b, c) = (self.pick(0), self.pick(0), self.pick(0));
         self.line(&format!("{next} = arith.addi {count}, %one : index"));
         let bound = ["%one", "%two", "%three"][trips - 1];
-        self.line(&format!("{again} = arith.cmpi ult, {next}, {bound} : index"));
-        self.line(&format!("cf.cond_br {again}, {head}({next}, {a}, {b} : index, !M, !M), {end}({c} : !M)"));
+        self.line(&format!(
+            "{again} = arith.cmpi ult, {next}, {bound} : index"
+        ));
+        self.line(&format!(
+            "cf.cond_br {again}, {head}({next}, {a}, {b} : index, !M, !M), {end}({c} : !M)"
+        ));
         self.line(&format!("{end}({result}: !M):"));
         self.keep(0, &result);
     }

@@ -26,7 +26,9 @@ const MACHINE: &str = concat!(
 /// Programs of each kind; few unless asked for.
 fn count(few: u64) -> u64 {
     let asked = std::env::var("TIR_RANDOM_PROGRAMS").ok();
-    asked.and_then(|n| n.parse().ok()).map_or(few, |n: u64| n / 2)
+    asked
+        .and_then(|n| n.parse().ok())
+        .map_or(few, |n: u64| n / 2)
 }
 
 fn tool() -> Tool {
@@ -114,9 +116,8 @@ fn keeps(tool: &Tool, text: &str, types: &[&str], seed: u64) {
     let check = |ir: &Ir, stage: &str| {
         for (arguments, wanted) in arguments.iter().zip(&wanted) {
             let found = run(ir, arguments);
-            let found = found.unwrap_or_else(|e| {
-                panic!("program {seed}, {stage}: {e}\n{text}\n{}", show(ir))
-            });
+            let found = found
+                .unwrap_or_else(|e| panic!("program {seed}, {stage}: {e}\n{text}\n{}", show(ir)));
             assert!(
                 equal(wanted, &found),
                 "program {seed}, {stage}: results differ\n{text}\n{}",
@@ -127,9 +128,8 @@ fn keeps(tool: &Tool, text: &str, types: &[&str], seed: u64) {
     let attach = format!("attach-machine{{file={MACHINE}}},bufferize,func.func(canonicalize)");
     let mut ir = before.clone();
     for (index, passes) in std::iter::once(attach).chain(stages(seed)).enumerate() {
-        ir = lower(tool, &ir, &passes).unwrap_or_else(|e| {
-            panic!("program {seed}, {passes}: {e}\n{text}\n{}", show(&ir))
-        });
+        ir = lower(tool, &ir, &passes)
+            .unwrap_or_else(|e| panic!("program {seed}, {passes}: {e}\n{text}\n{}", show(&ir)));
         if index == 0 || index == 3 {
             check(&ir, &passes);
         }

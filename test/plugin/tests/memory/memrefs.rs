@@ -82,11 +82,15 @@ impl Maker {
         let index = self.index();
         match self.below(4) {
             0 => {
-                self.line(&format!("{name} = memref.subview {of}[0] [8] [1] : !T to !L"));
+                self.line(&format!(
+                    "{name} = memref.subview {of}[0] [8] [1] : !T to !L"
+                ));
                 (name, "!L")
             }
             1 => {
-                self.line(&format!("{name} = memref.subview {of}[8] [8] [1] : !T to !H"));
+                self.line(&format!(
+                    "{name} = memref.subview {of}[8] [8] [1] : !T to !H"
+                ));
                 (name, "!H")
             }
             2 => {
@@ -97,7 +101,9 @@ impl Maker {
                 let (wrapped, offset) = (self.name(), self.name());
                 self.line(&format!("{wrapped} = fixed.wrap {index} mod 2"));
                 self.line(&format!("{offset} = arith.muli {wrapped}, %eight : index"));
-                self.line(&format!("{name} = memref.subview {of}[{offset}] [8] [1] : !T to !P"));
+                self.line(&format!(
+                    "{name} = memref.subview {of}[{offset}] [8] [1] : !T to !P"
+                ));
                 (name, "!P")
             }
         }
@@ -186,8 +192,12 @@ impl Maker {
             }
             3 => {
                 let square = self.name();
-                self.line(&format!("{square} = memref.expand_shape {a} [[0, 1]] : !T into !S"));
-                self.line(&format!("{name} = memref.collapse_shape {square} [[0, 1]] : !S into !T"));
+                self.line(&format!(
+                    "{square} = memref.expand_shape {a} [[0, 1]] : !T into !S"
+                ));
+                self.line(&format!(
+                    "{name} = memref.collapse_shape {square} [[0, 1]] : !S into !T"
+                ));
             }
             _ => {
                 self.line(&format!("func.call @bump({a}) : (!T) -> ()"));
@@ -237,7 +247,8 @@ impl Maker {
         self.line(&format!("  loop.yield {c}, {d} : !T, !T"));
         self.line("}");
         (self.tiles, self.indices) = scope;
-        self.tiles.extend([format!("{name}#0"), format!("{name}#1")]);
+        self.tiles
+            .extend([format!("{name}#0"), format!("{name}#1")]);
     }
 
     fn label(&mut self) -> String {
@@ -278,7 +289,9 @@ impl Maker {
         let (back, out) = (carried[at].clone(), self.tile());
         let bound = ["%one", "%two", "%three"][self.below(3)];
         self.line(&format!("{next} = arith.addi {count}, %one : index"));
-        self.line(&format!("{again} = arith.cmpi ult, {next}, {bound} : index"));
+        self.line(&format!(
+            "{again} = arith.cmpi ult, {next}, {bound} : index"
+        ));
         self.line(&format!(
             "cf.cond_br {again}, {head}({next}, {back} : index, !T), {end}({out} : !T)"
         ));
@@ -314,9 +327,9 @@ pub fn program(seed: u64, conditional: bool) -> String {
         depth: 0,
         conditional,
     };
-    maker.text.push_str(
-        "func.func @f(%x: !D, %z: !D, %c: i1, %y: !D {func.out}, %w: !D {func.out}) {\n",
-    );
+    maker
+        .text
+        .push_str("func.func @f(%x: !D, %z: !D, %c: i1, %y: !D {func.out}, %w: !D {func.out}) {\n");
     for (number, name) in names.iter().enumerate() {
         maker.line(&format!("{name} = arith.constant {number} : index"));
     }

@@ -3,7 +3,7 @@
 use tir::{At, Failure, Ir, MemRefType, Name, OpId, Type, Value};
 use tir_accel::MachineInfo;
 use tir_loop::For;
-use tir_memref::alias::aliases;
+use tir_memref::alias::{aliases, origins};
 use tir_memref::{Alloc, CollapseShape, Dealloc, ExpandShape, SubView, TransferRead};
 
 pub use crate::passes::MultiBuffer;
@@ -167,7 +167,7 @@ fn ahead(ir: &Ir, local: &Local) -> Option<OpId> {
     let mut values = op.offsets.clone();
     values.extend(op.padding);
     slice(ir, &values, inner.op)?;
-    (!writes(ir, inner.op, op.source)).then_some(read)
+    (!writes(ir, inner.op, &origins(ir, op.source))).then_some(read)
 }
 
 /// The transfer that alone writes a buffer, beside its allocation and before all readers.
@@ -184,13 +184,14 @@ pub(crate) fn only_writer(ir: &Ir, local: &Local) -> Option<OpId> {
     if reads.next().is_some() || ir.block_of(read) != Some(block) {
         return None;
     }
+    let buffer = origins(ir, local.memref);
     for value in aliases(ir, local.memref) {
         for u in ir.uses(value) {
             if u.op == read || ir.is_pure(u.op) {
                 continue;
             }
             let at = ir.ancestor_in(u.op, block)?;
-            if writes(ir, u.op, local.memref) || !ir.is_before(read, at) {
+            if writes(ir, u.op, &buffer) || !ir.is_before(read, at) {
                 return None;
             }
         }

@@ -176,7 +176,8 @@ impl Analysis<'_> {
                 .last(block)
                 .into_iter()
                 .flat_map(|end| ir.successors(end));
-            let next = next.filter(|next| !matches!(made, ContentDef::Block(made) if made == *next));
+            let next =
+                next.filter(|next| !matches!(made, ContentDef::Block(made) if made == *next));
             let next: Vec<BlockId> = next.filter(|next| seen.insert(*next)).collect();
             work.extend(next.into_iter().map(|block| (block, None)));
         }
@@ -320,9 +321,9 @@ impl Analysis<'_> {
 
     /// The extractions of the subset that `insertion` replaces.
     fn matching<'s>(&'s self, insertion: &'s Subset) -> impl Iterator<Item = &'s Subset> {
-        self.extracted
-            .iter()
-            .filter(move |t| t.position == insertion.position && self.same(t.whole, insertion.whole))
+        self.extracted.iter().filter(move |t| {
+            t.position == insertion.position && self.same(t.whole, insertion.whole)
+        })
     }
 
     /// Whether a tensor lies in the part that `insertion` replaces, as extracted before.

@@ -86,9 +86,10 @@ pub(crate) fn nest_of(ir: &Ir, op: OpId) -> Option<Vec<Counter>> {
     Some(nest)
 }
 
-/// Whether all that may lie in a buffer are views of it whose types follow from its type. What
-/// becomes a result or a block argument by other ops has a type that others share, and may be used
-/// in another iteration.
+/// Whether a buffer may get another type: all that may lie in it are views whose types follow from
+/// its type, and no op uses them that could want one type, as a call does. What becomes a result or
+/// a block argument by other ops has a type that others share, and may be used in another
+/// iteration.
 fn only_viewed(ir: &Ir, memref: Value) -> bool {
     let follows = |value: Value| {
         let by = ir.owner(value);
@@ -96,8 +97,9 @@ fn only_viewed(ir: &Ir, memref: Value) -> bool {
             ir.is::<SubView>(op) || ir.is::<CollapseShape>(op) || ir.is::<ExpandShape>(op)
         })
     };
-    let mut others = aliases(ir, memref).into_iter().skip(1);
-    others.all(follows)
+    let known = |value: Value| ir.uses(value).all(|u| ir.effects(u.op).is_some());
+    let mut all = aliases(ir, memref).into_iter();
+    all.all(|value| (value == memref || follows(value)) && known(value))
 }
 
 fn drop_deallocs(ir: &mut Ir, local: &Local) {

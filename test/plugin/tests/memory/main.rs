@@ -139,7 +139,7 @@ fn keeps(tool: &Tool, text: &str, types: &[&str], seed: u64) {
 #[test]
 fn buffers_keep_what_programs_compute() {
     let tool = tool();
-    for seed in 0..count(150) {
+    for seed in 0..count(100) {
         let text = memrefs::program(seed, seed % 4 == 0);
         keeps(&tool, &text, &ON_BUFFERS, seed);
     }
@@ -148,7 +148,7 @@ fn buffers_keep_what_programs_compute() {
 #[test]
 fn tensors_keep_what_programs_compute() {
     let tool = tool();
-    for seed in 0..count(150) {
+    for seed in 0..count(100) {
         let text = tensors::program(seed, true, seed % 4 == 0);
         keeps(&tool, &text, &ON_TENSORS, seed);
     }

@@ -176,6 +176,11 @@ fn function(
         ir.set_type(arg, ty);
     }
     let blocks = analysis::blocks(ir, func.body);
+    let mut given = outs.into_iter();
+    let results = signature.results.iter();
+    let outs: Vec<Option<Value>> = results
+        .map(|ty| ty.is::<TensorType>().then(|| given.next()).flatten())
+        .collect();
     let mut cx = Buffers::new(ir, &decisions);
     structure::block_arguments(&mut cx, entry, &blocks).map_err(|e| vec![*e])?;
     for block in &blocks {

@@ -39,11 +39,17 @@ impl InsertTokens {
             wait_at_once(ir, machine)?;
             return Ok(None);
         }
-        let unknown = match branches(ir) {
-            Some(op) => Err(Stopped::Data(Box::new(
-                Diagnostic::error("work is started in several blocks").at(ir.loc(op)),
-            ))),
-            None => Stream::record(ir, machine, self.limit),
+        let refused = |text: &str, op: OpId| {
+            Err(Stopped::Data(Box::new(
+                Diagnostic::error(text).at(ir.loc(op)),
+            )))
+        };
+        let mut ops = ir.walk_ids().into_iter();
+        let unknown = match (branches(ir), ops.find(|op| ir.is::<tir_func::Call>(*op))) {
+            (Some(op), _) => refused("work is started in several blocks", op),
+            // The run is of this function alone.
+            (None, Some(call)) => refused("another function is called", call),
+            (None, None) => Stream::record(ir, machine, self.limit),
         };
         let stream = match unknown {
             Ok(stream) => stream,

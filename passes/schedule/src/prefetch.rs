@@ -1,6 +1,6 @@
 //! Loads of iterations to come: started ahead of the iteration that uses them.
 
-use tir::{At, Builder, Failure, Ir, Mapping, Name, OpId, Value};
+use tir::{At, Builder, Failure, Ir, Mapping, OpId, Value};
 use tir_memref::TransferRead;
 
 use crate::index::{Counter, copy, guard, indices, linear, slice, total, writes};
@@ -99,6 +99,6 @@ fn hoist(ir: &mut Ir, read: OpId, ahead: i64, nest: &[Counter], ops: &[OpId]) {
 fn is_load(ir: &Ir, op: OpId) -> bool {
     ir.is::<tir_loop::If>(op)
         && ir.walk_below(op).iter().all(|op| {
-            ir.is::<TransferRead>(*op) || ir.is_pure(*op) || ir.name(*op) == Name::new("loop.yield")
+            ir.is::<TransferRead>(*op) || ir.is_pure(*op) || ir.is::<tir_loop::Yield>(*op)
         })
 }

@@ -4,37 +4,21 @@
 
 use std::collections::BTreeMap;
 
+use fixedbitset::FixedBitSet;
 use tir_machine::{Access, BufferId, CauseReport};
 
 /// Which bytes of a buffer were moved in one direction.
 #[derive(Default)]
-struct Touched {
-    words: Vec<u64>,
-}
+struct Touched(FixedBitSet);
 
 impl Touched {
     /// Marks a range; gives how many of its bytes were not marked.
     fn mark(&mut self, from: u64, to: u64) -> u64 {
-        let need = (to as usize).div_ceil(64);
-        if self.words.len() < need {
-            self.words.resize(need, 0);
-        }
-        let mut new = 0;
-        let mut at = from;
-        while at < to {
-            let (word, bit) = ((at / 64) as usize, at % 64);
-            let count = (64 - bit).min(to - at);
-            let ones = if count == 64 {
-                u64::MAX
-            } else {
-                (1 << count) - 1
-            };
-            let mask = ones << bit;
-            new += u64::from((mask & !self.words[word]).count_ones());
-            self.words[word] |= mask;
-            at += count;
-        }
-        new
+        let range = from as usize..to as usize;
+        self.0.grow(range.end);
+        let marked = self.0.count_ones(range.clone());
+        self.0.insert_range(range.clone());
+        (range.len() - marked) as u64
     }
 }
 

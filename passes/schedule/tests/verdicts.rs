@@ -341,10 +341,9 @@ fn inserted_tokens_leave_no_race_and_none_is_needless() {
     let mut edges = 0;
     for seed in 1..150 {
         let text = Program::new(seed, 0).module(4 + seed as usize % 9);
-        let (module, slot, machine) = load(&text);
         // With all waits there are, only what tokens cannot mend is wrong.
         let verdict = |sync: bool| {
-            let mut module = module.clone();
+            let (mut module, slot, machine) = load(&text);
             let ir = module.child_mut(slot).unwrap();
             let insert = InsertTokens {
                 sync,
@@ -354,9 +353,9 @@ fn inserted_tokens_leave_no_race_and_none_is_needless() {
             assert!(warning.is_none(), "seed {seed}: {warning:?}");
             let ir = module.child(slot).unwrap();
             let done = dry_run(ir, &machine, LIMIT);
-            (done.map_err(|e| e.message.clone()), module)
+            (done.map_err(|e| e.message.clone()), (module, slot, machine))
         };
-        let ((waiting, _), (tokens, module)) = (verdict(true), verdict(false));
+        let ((waiting, _), (tokens, (module, slot, machine))) = (verdict(true), verdict(false));
         assert_eq!(
             waiting.as_ref().map(drop),
             tokens.as_ref().map(drop),

@@ -36,7 +36,7 @@ impl Causes {
         let (mut new, mut all) = (0, 0);
         for access in far {
             let touched = self.touched.entry((access.buffer, read)).or_default();
-            each_row(&access.dims, access.offset, access.elem, &mut |at, run| {
+            access.each_row(|at, run| {
                 all += run;
                 if let Ok(at) = u64::try_from(at) {
                     new += touched.mark(at, at + run);
@@ -73,25 +73,6 @@ impl Causes {
     /// The counts in the order of their first transfer.
     pub fn report(&self) -> Vec<CauseReport> {
         self.counts.clone()
-    }
-}
-
-/// Calls `f(offset, length)` for each contiguous row.
-fn each_row(dims: &[(u64, i64)], at: i64, run: u64, f: &mut impl FnMut(i64, u64)) {
-    match dims {
-        [] => f(at, run),
-        [rest @ .., (count, stride)] if *count == 1 || i64::try_from(run) == Ok(*stride) => {
-            each_row(rest, at, run * count, f);
-        }
-        _ => outer(dims, at, run, f),
-    }
-}
-fn outer(dims: &[(u64, i64)], at: i64, run: u64, f: &mut impl FnMut(i64, u64)) {
-    match dims {
-        [] => f(at, run),
-        [(count, stride), rest @ ..] => {
-            (0..*count as i64).for_each(|i| outer(rest, at + i * stride, run, f));
-        }
     }
 }
 

@@ -43,7 +43,14 @@ const DOORS: [&str; 1] = ["tir"];
 
 /// Other crates that dialects may use: functions on numbers, arrays, and the machine model. They
 /// know nothing of the IR.
-const PURE: [&str; 5] = ["libm", "half", "tir-data", "tir-machine", "tir-packing"];
+const PURE: [&str; 6] = [
+    "fixedbitset",
+    "libm",
+    "half",
+    "tir-data",
+    "tir-machine",
+    "tir-packing",
+];
 
 const ONE_WAY: &str = "imports go one way (ir, dialects, passes, tools), so that each layer can \
 be understood and replaced without those above it";

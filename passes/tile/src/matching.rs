@@ -6,6 +6,9 @@
 //! Iterators of one point are dropped on both sides before anything is compared: they say where a
 //! dimension of one element stands, not what is computed. Where the intrinsic has one, its operand
 //! has a dimension of one element there, which no iterator of the generic needs to run through.
+//!
+//! That an instruction is found by the program it stands for is as in TVM's tensor intrinsics and
+//! Exo's `@instr`; here it is looked for up to renaming, on tiles already cut to its size.
 
 use std::fmt::{self, Display};
 

@@ -1,5 +1,12 @@
 //! Choosing tiles: every division of the iterators that fits the near space is estimated, and the
 //! quickest one is taken.
+//!
+//! A *way* is how points are computed: on a unit, one by one by the thread, or not at all where
+//! elements are only moved. A *division* of a way says how many blocks of each iterator a tile has:
+//! divisors of their number, so that all tiles are equal; windows and the reductions of what no unit
+//! takes are whole. For each division all orders of the loops of parallel iterators are tried, five at
+//! most; reductions stand inside. Of equal estimates the first is taken, so a plan depends on the
+//! group and the machine alone.
 
 mod estimate;
 
@@ -127,6 +134,11 @@ impl Plan {
         let moves = self.tiles[operand].moves_with(&self.space);
         let level = self.order.iter().rposition(|d| moves.contains(d));
         level.map_or(0, |i| i + 1)
+    }
+    /// How many of the loops are those of parallel iterators: the first ones.
+    pub fn parallel(&self, group: &Group) -> usize {
+        let order = self.order.iter();
+        order.take_while(|d| !group.reductions[**d]).count()
     }
     /// Whether the loops of reductions stand around tiles.
     pub fn splits_reduction(&self, group: &Group) -> bool {

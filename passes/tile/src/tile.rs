@@ -21,6 +21,7 @@ pub fn tile(func: &mut Ir, target: &Target<'_>, budget: Budget) -> Result<(), Ve
             }
         }
     }
+    crate::widen::widen(func, target, &mut group);
     crate::settle::settle(func, &mut group);
     let mut generics: Vec<OpId> = func.walk_ids();
     generics.retain(|op| {

@@ -63,6 +63,7 @@ pub fn tile(
             }
         }
     }
+    crate::widen::widen(func, target, &mut group);
     crate::settle::settle(func, &mut group);
     drop_empty(func);
     let mut generics: Vec<OpId> = func.walk_ids();

@@ -231,6 +231,7 @@ fn scalar<'a>(ir: &'a Ir, step: &Step) -> Scalar<'a> {
     Scalar {
         ir,
         body: step.body,
+        extended: false,
     }
 }
 

@@ -253,6 +253,7 @@ impl Job<'_> {
             verify: options.verify_each,
             timing: options.timing,
             disabled_rules: options.disabled_rules.iter().cloned().collect(),
+            rule_classes: options.rule_classes.clone(),
             rule_files: options.rule_files.clone(),
             ..Settings::default()
         };

@@ -86,6 +86,7 @@ pub(crate) fn read(text: &RuleText) -> Result<Rule, RuleError> {
     Ok(Rule {
         name: Name::new(text.name),
         kind: text.kind,
+        class: text.class,
         vars,
         left,
         right,

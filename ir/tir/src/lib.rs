@@ -10,8 +10,9 @@ pub use tir_pass::{
 };
 pub use tir_rewrite as rewrite;
 pub use tir_rewrite::{
-    Arg, Canonicalize, Conversion, Decline, Greedy, Pattern, PatternSet, Patterns, Rewriter, Rule,
-    RuleText, Target, TypeConverter, interfaces, interfaces::LoopLike, register_patterns, rule,
+    Arg, Canonicalize, Class, Conversion, Decline, Greedy, Pattern, PatternSet, Patterns, Rewriter,
+    Rule, RuleText, Target, TypeConverter, interfaces, interfaces::LoopLike, register_patterns,
+    rule,
 };
 
 pub use tir_text as text;

@@ -51,6 +51,8 @@ pub struct Options {
     pub threads: usize,
     /// Rules and patterns that are left out.
     pub disabled_rules: Vec<String>,
+    /// Classes of the rules that may fire; none for all.
+    pub rule_classes: Vec<String>,
     /// Files with further rules.
     pub rule_files: Vec<String>,
     /// Deepest nesting that is read.
@@ -249,6 +251,17 @@ pub fn command(tool: &Tool) -> Command {
             )
             .action(ArgAction::Append)
             .value_delimiter(','),
+        )
+        .arg(
+            option(
+                "rule-classes",
+                "CLASS,…",
+                "Classes of rewrite rules to use: exact, nnan_nsz, reassoc, contract; default all. \
+                 With `exact` alone floats keep every bit",
+            )
+            .action(ArgAction::Append)
+            .value_delimiter(',')
+            .value_parser(tir::Class::ALL.map(tir::Class::keyword)),
         )
         .arg(
             option(
@@ -459,6 +472,7 @@ impl Options {
             statistics: matches.get_flag("statistics"),
             threads: number("threads"),
             disabled_rules: texts("disable-rule"),
+            rule_classes: texts("rule-classes"),
             rule_files: texts("rules"),
             max_depth: number("max-depth"),
             max_bytes: matches

@@ -18,6 +18,45 @@ pub(crate) fn test() -> Result<bool, String> {
     Ok(rust && lit)
 }
 
+/// Brings the book up to date: what its commands print, and the pages made from the sources.
+pub(crate) fn docs() -> Result<bool, String> {
+    let args = ["test", "--release", "-p", "book-examples", "--test", "book"];
+    // This run fails where it finds differences, and writes them.
+    step("book: write", &args, &[("TRYCMD", "overwrite")])?;
+    println!("== book: review the changes with git diff");
+    step("book: check", &args, &[])
+}
+
+/// Builds the book as HTML in target/book. The builder is a workspace of its own, which needs
+/// crates that nothing else here needs.
+pub(crate) fn book() -> Result<bool, String> {
+    let manifest = "docs/book/builder/Cargo.toml";
+    let fetch = ["fetch", "--locked", "--quiet", "--manifest-path", manifest];
+    if !step("book: fetch mdBook", &fetch, &[])? {
+        println!(
+            "== book: SKIPPED, its crates cannot be fetched; pages and commands are tested without it"
+        );
+        return Ok(true);
+    }
+    let args = [
+        "run",
+        "--release",
+        "--locked",
+        "--quiet",
+        "--manifest-path",
+        manifest,
+        "--target-dir",
+        "target/book-builder",
+        "--",
+        "docs/book",
+    ];
+    let built = step("book: build", &args, &[])?;
+    if built {
+        println!("== book: target/book/index.html");
+    }
+    Ok(built)
+}
+
 /// README's first command: the first line of its code blocks that calls cargo, and what follows it
 /// behind backslashes.
 fn readme() -> Result<bool, String> {

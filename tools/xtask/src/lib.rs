@@ -43,7 +43,9 @@ cargo xtask COMMAND
 
   tidy    check the rules of the source tree
   test    run all tests: Rust tests, source rules, lit suites
-  ready   everything CI runs: format, clippy, docs, tests, and the first command of README
+  docs    update the book: the output of its commands, and its reference pages
+  book    build the book as HTML in target/book
+  ready   everything CI runs: format, clippy, docs, book, tests, and the first command of README
 ";
 
 /// Runs a command; gives the exit code: 0 when all is well, 1 when something failed, 2 for wrong
@@ -53,6 +55,8 @@ pub fn main(args: &[String]) -> u8 {
     let result = match args[..] {
         ["tidy"] => show_tidy(),
         ["test"] => commands::test(),
+        ["docs"] => commands::docs(),
+        ["book"] => commands::book(),
         ["ready"] => commands::ready(),
         ["help" | "--help" | "-h"] => {
             print!("{HELP}");

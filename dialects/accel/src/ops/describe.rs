@@ -20,10 +20,10 @@ use crate::formula::Formula;
 pub struct Machine {
     /// Its name.
     pub sym_name: Name,
-    /// Millions of cycles a second.
+    /// Millions of cycles a second, to print times.
     #[default(1000)]
     pub clock_mhz: i64,
-    /// Cycles that the program thread takes for an element it loads, stores or computes itself.
+    /// Cycles that the program thread takes for each element that it loads or stores itself.
     #[default(1)]
     pub scalar_cycles: i64,
     /// What it consists of.
@@ -65,13 +65,13 @@ pub struct Space {
     /// What addresses of buffers in it are multiples of, in bytes.
     #[default(1)]
     pub align: i64,
-    /// Number of banks.
+    /// Number of banks; documentation, not modelled.
     #[default(1)]
     pub banks: i64,
     /// Bytes it moves in a cycle, shared by all engines.
     #[default(1_000_000)]
     pub bytes_per_cycle: i64,
-    /// Cycles until the first byte.
+    /// Cycles until the first byte; documentation, an engine has a latency of its own.
     #[default(0)]
     pub latency: i64,
 }

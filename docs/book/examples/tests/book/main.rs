@@ -52,6 +52,7 @@ fn main() -> ExitCode {
         page.check(&book, &pages, &mut problems);
     }
     check_summary(&pages, &mut problems);
+    check_decisions(crate_root, &mut problems);
     problems.iter().for_each(|problem| eprintln!("{problem}"));
     commands(crate_root, &book).expect("the scratch folder can be made");
     println!("book: {} pages, {} problems", pages.len(), problems.len());
@@ -112,7 +113,8 @@ fn pages(book: &Path) -> BTreeMap<PathBuf, Page> {
                     .strip_prefix(book)
                     .expect("it lies below")
                     .to_path_buf();
-                pages.insert(path.clone(), Page::new(path, &text));
+                let whole = included(&text, &book.join(&path)).unwrap_or_default();
+                pages.insert(path.clone(), Page::new(path, &text, &whole));
             }
         }
     }
@@ -120,17 +122,13 @@ fn pages(book: &Path) -> BTreeMap<PathBuf, Page> {
 }
 
 impl Page {
-    fn new(path: PathBuf, text: &str) -> Page {
-        let (mut links, mut anchors, mut blocks) = (Vec::new(), BTreeSet::new(), Vec::new());
-        let (mut heading, mut block) = (None::<String>, None::<(String, String)>);
+    /// A page of this text; `whole` is the text with what it includes, whose headings count.
+    fn new(path: PathBuf, text: &str, whole: &str) -> Page {
+        let (mut links, mut blocks, mut block) = (Vec::new(), Vec::new(), None::<(String, String)>);
         for event in Parser::new_ext(text, pulldown_cmark::Options::ENABLE_TABLES) {
             match event {
                 Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
                     links.push(dest_url.to_string());
-                }
-                Event::Start(Tag::Heading { .. }) => heading = Some(String::new()),
-                Event::End(TagEnd::Heading(_)) => {
-                    anchors.extend(heading.take().map(|text| anchor(&text)));
                 }
                 Event::Start(Tag::CodeBlock(kind)) => {
                     let info = match kind {
@@ -140,10 +138,7 @@ impl Page {
                     block = Some((info, String::new()));
                 }
                 Event::End(TagEnd::CodeBlock) => blocks.extend(block.take()),
-                Event::Text(text) | Event::Code(text) => {
-                    if let Some(heading) = &mut heading {
-                        *heading += &text;
-                    }
+                Event::Text(text) => {
                     if let Some((_, block)) = &mut block {
                         *block += &text;
                     }
@@ -154,7 +149,7 @@ impl Page {
         Page {
             path,
             links,
-            anchors,
+            anchors: anchors(whole),
             blocks,
         }
     }
@@ -212,6 +207,26 @@ fn normal(path: &Path) -> PathBuf {
         }
     }
     out
+}
+
+/// The anchors of the headings of a text.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let (mut anchors, mut heading) = (BTreeSet::new(), None::<String>);
+    for event in Parser::new(text) {
+        match event {
+            Event::Start(Tag::Heading { .. }) => heading = Some(String::new()),
+            Event::End(TagEnd::Heading(_)) => {
+                anchors.extend(heading.take().map(|text| anchor(&text)));
+            }
+            Event::Text(text) | Event::Code(text) => {
+                if let Some(heading) = &mut heading {
+                    *heading += &text;
+                }
+            }
+            _ => {}
+        }
+    }
+    anchors
 }
 
 /// The anchor that mdBook gives a heading.
@@ -293,6 +308,27 @@ fn check_summary(pages: &BTreeMap<PathBuf, Page>, problems: &mut Vec<String>) {
     for path in pages.keys().filter(|path| !path.ends_with("SUMMARY.md")) {
         if !listed.contains(&*path.to_string_lossy()) {
             problems.push(format!("{} is not listed in SUMMARY.md", path.display()));
+        }
+    }
+}
+
+/// Every decision is in the index of decisions, and in the book.
+fn check_decisions(crate_root: &Path, problems: &mut Vec<String>) {
+    let folder = crate_root.ancestors().nth(2).expect("docs").join("decisions");
+    let index = fs::read_to_string(folder.join("README.md")).unwrap_or_default();
+    let page = crate_root.parent().expect("the book").join("src/decisions.md");
+    let page = fs::read_to_string(page).unwrap_or_default();
+    for entry in fs::read_dir(&folder).expect("docs/decisions can be read") {
+        let name = entry.expect("it can be read").file_name();
+        let name = name.to_string_lossy();
+        if name == "README.md" {
+            continue;
+        }
+        if !index.contains(&format!("({name})")) {
+            problems.push(format!("docs/decisions/README.md does not list {name}"));
+        }
+        if !page.contains(&format!("/{name}}}}}")) {
+            problems.push(format!("docs/book/src/decisions.md does not include {name}"));
         }
     }
 }

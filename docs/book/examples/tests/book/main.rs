@@ -190,8 +190,8 @@ impl Page {
                 Err(format!("no heading #{anchor}"))
             }
             (Some(_), _) => Ok(()),
-            (None, None) if book.join(&path).exists() => Ok(()),
-            (None, _) => Err("no such file".to_string()),
+            (None, None) if !path.starts_with("..") && book.join(&path).exists() => Ok(()),
+            (None, _) => Err("no such page of the book".to_string()),
         }
     }
 }
@@ -314,9 +314,16 @@ fn check_summary(pages: &BTreeMap<PathBuf, Page>, problems: &mut Vec<String>) {
 
 /// Every decision is in the index of decisions, and in the book.
 fn check_decisions(crate_root: &Path, problems: &mut Vec<String>) {
-    let folder = crate_root.ancestors().nth(2).expect("docs").join("decisions");
+    let folder = crate_root
+        .ancestors()
+        .nth(2)
+        .expect("docs")
+        .join("decisions");
     let index = fs::read_to_string(folder.join("README.md")).unwrap_or_default();
-    let page = crate_root.parent().expect("the book").join("src/decisions.md");
+    let page = crate_root
+        .parent()
+        .expect("the book")
+        .join("src/decisions.md");
     let page = fs::read_to_string(page).unwrap_or_default();
     for entry in fs::read_dir(&folder).expect("docs/decisions can be read") {
         let name = entry.expect("it can be read").file_name();
@@ -328,7 +335,9 @@ fn check_decisions(crate_root: &Path, problems: &mut Vec<String>) {
             problems.push(format!("docs/decisions/README.md does not list {name}"));
         }
         if !page.contains(&format!("/{name}}}}}")) {
-            problems.push(format!("docs/book/src/decisions.md does not include {name}"));
+            problems.push(format!(
+                "docs/book/src/decisions.md does not include {name}"
+            ));
         }
     }
 }

@@ -79,10 +79,9 @@ impl AddUIExtended {
 }
 impl LowerToEval for AddUIExtended {
     fn lower<'m>(&self, op: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {
-        for (result, how) in op.ir.results(op.id).zip(self.scalars(op.ir)?) {
-            cx.scalar(how, result, &[self.lhs, self.rhs])?;
-        }
-        Ok(())
+        let hows = self.scalars(op.ir)?.into_iter();
+        let all: Vec<(ScalarOp, Value)> = hows.zip(op.ir.results(op.id)).collect();
+        cx.scalars(&all, &[self.lhs, self.rhs])
     }
 }
 

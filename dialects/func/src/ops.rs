@@ -61,7 +61,7 @@ impl Verify for Func {
         if arguments != signature.inputs {
             let found = Type::function(arguments, []);
             let wanted = Type::function(signature.inputs.clone(), []);
-            return Err(format!("has a body for {found}, its type says {wanted}").into());
+            return Err(format!("has block arguments {found}, but its type is {wanted}").into());
         }
         // Returns hand out what the signature says.
         for block in ir.blocks(ir.regions(id).next().unwrap_or(self.body)) {
@@ -70,12 +70,8 @@ impl Verify for Func {
             };
             if ir.is::<Return>(last) {
                 let given: Vec<Type> = ir.operands(last).map(|v| ir.ty(v)).collect();
-                if given != signature.results {
-                    let found = Type::function([], given);
-                    let wanted = Type::function([], signature.results.clone());
-                    let error =
-                        tir::Diagnostic::error(format!("returns {found}, its type says {wanted}"));
-                    return Err(Box::new(error.at(ir.loc(last))));
+                if let Some(what) = mismatch(&given, &signature.results, self.sym_name) {
+                    return Err(Box::new(tir::Diagnostic::error(what).at(ir.loc(last))));
                 }
             } else if ir.info(last).is_some() && ir.terminator(block).is_none() {
                 let error = tir::Diagnostic::error("has a block that ends without a terminator");
@@ -84,6 +80,21 @@ impl Verify for Func {
         }
         Ok(())
     }
+}
+
+/// What is wrong with the types that a function returns, if anything.
+fn mismatch(given: &[Type], expected: &[Type], function: Name) -> Option<String> {
+    if given.len() != expected.len() {
+        let (given, expected) = (given.len(), expected.len());
+        return Some(format!(
+            "returns {given} values in @{function}, expected {expected}"
+        ));
+    }
+    let mut pairs = given.iter().zip(expected).enumerate();
+    let (i, (given, expected)) = pairs.find(|(_, (given, expected))| given != expected)?;
+    Some(format!(
+        "returns {given} as result {i} of @{function}, expected {expected}"
+    ))
 }
 
 /// Leaves the function.

@@ -60,6 +60,9 @@ impl LowerToEval for Extract {
         let elem = op.ir.ty(out);
         let kind = Kind::of(elem).ok_or_else(|| format!("{elem} cannot be held"))?;
         cx.native(&operands, &[out], move |_, data| {
+            if data.iter().any(Data::is_unknown) {
+                return Ok(vec![Data::Unknown]);
+            }
             let (tensor, indices) = data.split_first().ok_or("has no operands")?;
             let tensor = tensor.as_tensor()?;
             let indices: Vec<i64> = indices.iter().map(Data::as_int).collect::<Result<_, _>>()?;

@@ -66,6 +66,8 @@ traits! {
     /// May stop the program for some operands (a division by zero), so it must not run where it
     /// would not have run.
     MayStop = 17;
+    /// Its attributes are those of its fields: another one without a dialect prefix is an error.
+    StrictAttributes = 18;
 }
 
 impl Traits {

@@ -161,6 +161,15 @@ impl Dialect {
         loaded.dialects.values().copied().collect()
     }
 
+    /// A sentence that lists the loaded dialects, for notes under errors.
+    pub fn loaded_names() -> String {
+        let names: Vec<&str> = Self::all().iter().map(|dialect| dialect.name).collect();
+        match names.is_empty() {
+            true => "no dialect is loaded".to_string(),
+            false => format!("the loaded dialects are {}", names.join(", ")),
+        }
+    }
+
     /// The parser of a type by its full name.
     pub fn type_parser(name: &str) -> Option<TypeParser> {
         let dialect = Self::named(name.split_once('.')?.0)?;

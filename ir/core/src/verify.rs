@@ -7,7 +7,9 @@ use crate::diag::{Diagnostic, Failure};
 use crate::dominance::Dominance;
 use crate::id::{BlockId, OpId, RegionId, Value};
 use crate::ir::{Definition, Ir};
+use crate::name::Name;
 use crate::op::{FieldInfo, OpInfo, Role, SEGMENTS, Traits};
+use crate::suggest::closest;
 use crate::symbol::{Scopes, SymbolTable};
 use crate::types::Type;
 
@@ -239,6 +241,9 @@ impl Verifier {
                 _ => {}
             }
         }
+        if info.has(Traits::StrictAttributes) {
+            declared(ir, op, info)?;
+        }
         operands(ir, op, info)?;
         if info.has(Traits::SameType) {
             let mut all = ir.operands(op).chain(ir.results(op)).map(|v| ir.ty(v));
@@ -331,6 +336,33 @@ fn segments_error(ir: &Ir, op: OpId) -> Failure {
         )
         .into(),
     }
+}
+
+/// Whether each attribute is declared, or discardable: its name begins with that of a dialect.
+fn declared(ir: &Ir, op: OpId, info: &OpInfo) -> Result<(), Failure> {
+    let implied =
+        |name: Name| name == SEGMENTS || info.has(Traits::Symbol) && name == "sym_visibility";
+    let fields = || {
+        let attribute =
+            |f: &&FieldInfo| matches!(f.role, Role::Attribute(_) | Role::OptionalAttribute(_));
+        info.fields.iter().filter(attribute).map(|f| f.name)
+    };
+    for (name, _) in ir.attrs(op) {
+        let known = fields().any(|field| field == *name);
+        if known || implied(*name) || name.as_str().contains('.') {
+            continue;
+        }
+        let names = || fields().map(Name::as_str);
+        let help = match closest(name.as_str(), names()) {
+            Some(near) => format!("; did you mean '{near}'?"),
+            None => format!(
+                "; its attributes are {}",
+                names().collect::<Vec<_>>().join(", ")
+            ),
+        };
+        return Err(format!("has no attribute '{name}'{help}").into());
+    }
+    Ok(())
 }
 
 fn counts(ir: &Ir, op: OpId, info: &OpInfo) -> Result<(), Failure> {

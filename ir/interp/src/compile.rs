@@ -220,38 +220,56 @@ impl<'m> Compiler<'m> {
     }
     /// A scalar operation on values; on tensors and vectors it works element by element.
     pub fn scalar(&mut self, op: ScalarOp, result: Value, args: &[Value]) -> Result<(), Failure> {
+        self.scalars(&[(op, result)], args)
+    }
+    /// [`Compiler::scalar`] of an op with several results, each an operation on all operands.
+    pub fn scalars(&mut self, all: &[(ScalarOp, Value)], args: &[Value]) -> Result<(), Failure> {
         let held = |v: &Value| Kind::of(self.ir.ty(*v)).is_some();
-        if held(&result) && args.iter().all(held) {
-            let args = args
-                .iter()
-                .map(|v| self.reg(*v))
-                .collect::<Result<Vec<_>, _>>()?;
-            let dst = self.reg(result)?;
-            return self.emit(op, dst, &args);
+        let results: Vec<Value> = all.iter().map(|(_, result)| *result).collect();
+        if results.iter().chain(args).all(held) {
+            let regs = args.iter().map(|v| self.reg(*v));
+            let regs = regs.collect::<Result<Vec<_>, _>>()?;
+            for (op, result) in all {
+                let dst = self.reg(*result)?;
+                self.emit(*op, dst, &regs)?;
+            }
+            return Ok(());
         }
-        let ty = self.ir.ty(result);
-        let wide = |kind: &Kind| kind.width() > 64;
-        let (kinds, count) = op.inputs();
-        if wide(&op.kind()) || kinds[..count].iter().any(wide) {
-            if ty.shape().is_some() || self.kernel {
-                let kind = kinds.iter().find(|k| wide(k)).copied().unwrap_or(op.kind());
+        let wide = all.iter().find_map(|(op, _)| {
+            let (kinds, count) = op.inputs();
+            let kinds = kinds[..count].iter().copied();
+            kinds.chain([op.kind()]).find(|kind| kind.width() > 64)
+        });
+        let of_elements: Vec<(ScalarOp, Type)> = all
+            .iter()
+            .map(|(op, result)| (*op, self.ir.ty(*result).elem()))
+            .collect();
+        if let Some(kind) = wide {
+            let shaped = |v: &Value| self.ir.ty(*v).shape().is_some();
+            if self.kernel || results.iter().any(shaped) {
                 let width = kind.width();
                 return Err(format!(
                     "integers of {width} bits run as scalars of functions only, not as elements"
                 )
                 .into());
             }
-            self.native(args, &[result], move |_, inputs| {
-                Ok(vec![op.on_data(inputs)?])
+            self.native(args, &results, move |_, inputs| {
+                if inputs.iter().any(Data::is_unknown) {
+                    return Ok(vec![Data::Unknown; of_elements.len()]);
+                }
+                of_elements
+                    .iter()
+                    .map(|(op, _)| op.on_data(inputs))
+                    .collect()
             });
             return Ok(());
         }
-        let elem = ty.elem();
-        self.native(args, &[result], move |_, inputs| {
+        self.native(args, &results, move |_, inputs| {
             if inputs.iter().any(Data::is_unknown) {
-                return Ok(vec![Data::Unknown]);
+                return Ok(vec![Data::Unknown; of_elements.len()]);
             }
-            Ok(vec![crate::lanes::elementwise(op, inputs, elem)?])
+            let one = |(op, elem): &(ScalarOp, Type)| crate::lanes::elementwise(*op, inputs, *elem);
+            of_elements.iter().map(one).collect()
         });
         Ok(())
     }

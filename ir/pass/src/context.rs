@@ -17,6 +17,8 @@ use crate::symbols::{SymbolInfo, SymbolScope};
 pub(crate) struct Surroundings {
     pub(crate) scope: Option<Arc<SymbolScope>>,
     pub(crate) outer: Option<Arc<Outer>>,
+    /// The ops around, from the root on.
+    pub(crate) ops: Vec<String>,
 }
 
 /// What a pass may ask and say besides changing its op.
@@ -111,6 +113,7 @@ impl<'a> PassCx<'a> {
         let around = Surroundings {
             scope: SymbolScope::below(ir, self.around.scope.as_ref()),
             outer: self.around.outer.clone(),
+            ops: Vec::new(),
         };
         let children = ir.children_mut().into_iter().map(|(_, child)| child);
         let (pass, shared) = (self.pass, self.shared);

@@ -6,19 +6,9 @@ use tir_core::Ir;
 
 use crate::pass::PassResult;
 use crate::pipeline::Pipeline;
+use crate::print::{PrintIr, Printer};
 use crate::report::Report;
 use crate::run::Runner;
-
-/// After which passes the IR is printed.
-#[derive(Clone, Default, Debug)]
-pub struct PrintIr {
-    /// After each pass.
-    pub after_all: bool,
-    /// After each pass that changed the text.
-    pub after_change: bool,
-    /// After passes of these names.
-    pub after: BTreeSet<String>,
-}
 
 /// How a pipeline is run.
 #[derive(Clone)]
@@ -33,10 +23,13 @@ pub struct Settings {
     pub disabled_rules: BTreeSet<String>,
     /// Files with rules that passes use besides those of the dialects, in this order.
     pub rule_files: Vec<String>,
-    /// After which passes the IR is printed.
+    /// Around which passes the IR is printed.
     pub print: PrintIr,
     /// Prints the IR.
-    pub printer: Option<fn(&Ir) -> String>,
+    pub printer: Option<Printer>,
+    /// Whether the input of a pass that fails is kept; default no. The pipeline then runs pass by
+    /// pass, and the root is copied before each.
+    pub keep_input: bool,
 }
 
 impl Default for Settings {
@@ -49,6 +42,7 @@ impl Default for Settings {
             rule_files: Vec::new(),
             print: PrintIr::default(),
             printer: None,
+            keep_input: false,
         }
     }
 }
@@ -98,11 +92,12 @@ impl<'a> PassManager<'a> {
 
     /// Runs the pipeline. If the report has errors the IR is in between and must not be written.
     pub fn run(&mut self, ir: &mut Ir) -> Report {
-        let Some(call) = &mut self.after_step else {
-            return Runner::new(&self.pipeline, &self.settings, self.after_pass.as_ref()).run(ir);
-        };
+        let settings = &self.settings;
+        if self.after_step.is_none() && !settings.keep_input && !settings.print.module_scope {
+            return Runner::new(&self.pipeline, settings, self.after_pass.as_ref()).run(ir);
+        }
         let pipeline = self.pipeline.flatten();
-        let runner = Runner::new(&pipeline, &self.settings, self.after_pass.as_ref());
-        runner.run_steps(ir, call)
+        let runner = Runner::new(&pipeline, settings, self.after_pass.as_ref());
+        runner.run_steps(ir, self.after_step.as_deref_mut())
     }
 }

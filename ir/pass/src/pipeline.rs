@@ -28,7 +28,8 @@ impl Clone for Element {
     }
 }
 
-/// A list of passes. `Display` prints the text that parses to it.
+/// A list of passes. `Display` prints the text that parses to it; `{:#}` prints it on several
+/// lines.
 #[derive(Clone, Default)]
 pub struct Pipeline {
     /// Its members in order.
@@ -88,6 +89,53 @@ impl Pipeline {
         out
     }
 
+    /// The same passes in the same nests, with each alias replaced by what it stands for.
+    #[must_use]
+    pub fn expand(&self) -> Pipeline {
+        let mut out = Pipeline::new();
+        for element in &self.elements {
+            match element {
+                Element::Pass(_) => out.elements.push(element.clone()),
+                Element::Alias(_, _, inner) => out.elements.extend(inner.expand().elements),
+                Element::Nest(name, inner) => {
+                    out.elements.push(Element::Nest(*name, inner.expand()));
+                }
+            }
+        }
+        out
+    }
+
+    /// The number of passes in it, however deep.
+    pub fn count(&self) -> usize {
+        let elements = self.elements.iter();
+        let counts = elements.map(|element| match element {
+            Element::Pass(_) => 1,
+            Element::Alias(_, _, inner) | Element::Nest(_, inner) => inner.count(),
+        });
+        counts.sum()
+    }
+
+    /// Each member on a line of its own, those in a nest indented.
+    fn write_lines(&self, f: &mut fmt::Formatter<'_>, depth: usize) -> fmt::Result {
+        let indent = depth * 2;
+        for (i, element) in self.elements.iter().enumerate() {
+            let end = if i + 1 < self.elements.len() {
+                ",\n"
+            } else {
+                "\n"
+            };
+            match element {
+                Element::Nest(name, inner) => {
+                    writeln!(f, "{:indent$}{name}(", "")?;
+                    inner.write_lines(f, depth + 1)?;
+                    write!(f, "{:indent$}){end}", "")?;
+                }
+                element => write!(f, "{:indent$}{element}{end}", "")?,
+            }
+        }
+        Ok(())
+    }
+
     /// The pipeline up to and with the pass at a path of positions.
     pub(crate) fn up_to(&self, path: &[usize]) -> Pipeline {
         let Some((last, rest)) = path.split_first() else {
@@ -120,6 +168,9 @@ impl Pipeline {
 
 impl fmt::Display for Pipeline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if f.alternate() {
+            return self.write_lines(f, 0);
+        }
         for (i, element) in self.elements.iter().enumerate() {
             if i > 0 {
                 f.write_str(",")?;

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
-use tir_core::Diagnostic;
+use tir_core::{Diagnostic, Ir};
 
 use crate::pass::PassResult;
+use crate::pipeline::Pipeline;
+use crate::print::IrPrint;
 
 /// Times of a member of a pipeline and of what is in it.
 #[derive(Clone, Default, Debug)]
@@ -47,9 +49,15 @@ impl Timing {
         }
     }
 
+    /// Time of the processor, members included: only passes measure it.
+    fn total_cpu(&self) -> Duration {
+        let members = self.members.iter();
+        self.cpu + members.map(|(_, m)| m.total_cpu()).sum::<Duration>()
+    }
+
     fn print(&self, out: &mut String, depth: usize) {
         let ms = |d: Duration| d.as_secs_f64() * 1e3;
-        let (wall, cpu) = (ms(self.wall), ms(self.cpu));
+        let (wall, cpu) = (ms(self.wall), ms(self.total_cpu()));
         let _ = writeln!(
             out,
             "{wall:>10.3} {cpu:>10.3}  {:depth$}{}",
@@ -70,12 +78,29 @@ pub struct Report {
     pub errors: Vec<Diagnostic>,
     /// Remarks and warnings, in the order of passes and of ops.
     pub remarks: Vec<Diagnostic>,
-    /// What `--print-ir-…` printed.
-    pub prints: String,
+    /// The IR printed around passes.
+    pub prints: Vec<IrPrint>,
     /// Statistics by pass and by what is counted.
     pub statistics: BTreeMap<&'static str, BTreeMap<String, u64>>,
     /// Times, if they were asked for.
     pub timing: Timing,
+    /// The pass that failed, if [`Settings::keep_input`](crate::Settings) is set.
+    pub failed: Option<Box<FailedPass>>,
+}
+
+/// A pass that failed, and the IR it failed on.
+#[derive(Clone)]
+pub struct FailedPass {
+    /// The root as it was before the pass ran on any op.
+    pub input: Ir,
+    /// The pass alone, with its options and in its nest.
+    pub pipeline: Pipeline,
+}
+
+impl std::fmt::Debug for FailedPass {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "FailedPass({})", self.pipeline)
+    }
 }
 
 impl Report {

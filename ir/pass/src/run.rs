@@ -15,7 +15,8 @@ use crate::context::{PassCx, Surroundings};
 use crate::manager::{AfterPass, Settings};
 use crate::pass::{AnyPass, PassResult};
 use crate::pipeline::{Element, Pipeline};
-use crate::report::{Report, Timing};
+use crate::print::{Watch, described};
+use crate::report::{FailedPass, Report, Timing};
 use crate::symbols::SymbolScope;
 
 /// What all passes of a run share.
@@ -72,7 +73,7 @@ impl Out {
     fn merge(&mut self, other: Report) {
         self.report.errors.extend(other.errors);
         self.report.remarks.extend(other.remarks);
-        self.report.prints.push_str(&other.prints);
+        self.report.prints.extend(other.prints);
         for (pass, counts) in other.statistics {
             let all = self.report.statistics.entry(pass).or_default();
             for (what, n) in counts {
@@ -126,22 +127,46 @@ impl<'a> Runner<'a> {
         self.top(ir, &list)
     }
 
-    /// Runs member by member and calls a function after each.
+    /// Runs member by member, of a flat pipeline, and calls a function after each.
     pub(crate) fn run_steps(
         &self,
         ir: &mut Ir,
-        call: &mut dyn FnMut(&'static str, &Ir) -> PassResult,
+        mut call: Option<&mut (dyn FnMut(&'static str, &Ir) -> PassResult + '_)>,
     ) -> Report {
+        let settings = self.shared.settings;
         let mut list = Vec::new();
         members(self.pipeline, &[], &mut list);
         let mut out = Out::default();
+        if settings.timing {
+            out.report.timing.name = "all".to_string();
+        }
         for member in list {
+            let pass = Pipeline::leaf(member.1);
+            let prints = &mut out.report.prints;
+            let watch = settings.print.module_scope.then(|| {
+                let place = (pass, member.0.as_slice());
+                Watch::start(settings, place, &[], ir, prints)
+            });
+            let watch = watch.flatten();
+            let given = settings.keep_input.then(|| ir.clone());
             out.merge(self.top(ir, std::slice::from_ref(&member)));
             if !out.report.is_ok() {
+                if let Some(watch) = watch {
+                    watch.failed(ir, &mut out.report.prints);
+                }
+                out.report.failed = given.map(|input| {
+                    let elements = vec![member.1.clone()];
+                    let pipeline = Pipeline { elements };
+                    Box::new(FailedPass { input, pipeline })
+                });
                 break;
             }
-            let pass = Pipeline::leaf(member.1);
-            if let Err(errors) = call(pass, ir) {
+            if let Some(watch) = watch {
+                watch.passed(ir, &mut out.report.prints);
+            }
+            if let Some(call) = &mut call
+                && let Err(errors) = call(pass, ir)
+            {
                 let path = self.reproducer(&member.0);
                 let errors = errors.into_iter();
                 out.report.errors.extend(
@@ -274,6 +299,7 @@ impl<'a> Runner<'a> {
                 analyses: analyses.clone(),
                 outer: around.outer.clone(),
             })),
+            ops: around.ops.iter().cloned().chain([described(ir)]).collect(),
         };
         let fits = |ir: &Ir| anchor == "any" || ir.root_name() == anchor;
         let work = |child: &mut Ir, from: usize| -> Out {
@@ -329,6 +355,12 @@ impl<'a> Runner<'a> {
             let path = list.last().map_or(&[][..], |(path, _)| path);
             let errors = self.broken(errors, &names.join(","), path);
             out.report.errors.extend(errors);
+            let settings = self.shared.settings;
+            if !settings.print.module_scope {
+                let last = names.last().copied().unwrap_or("");
+                let watch = Watch::new(settings, (last, path), &[]);
+                watch.failed(ir, &mut out.report.prints);
+            }
         }
     }
 
@@ -344,10 +376,16 @@ impl<'a> Runner<'a> {
     ) {
         let settings = self.shared.settings;
         let name = pass.name();
-        let printer = settings.printer;
-        let before = match (settings.print.after_change, printer) {
-            (true, Some(print)) => Some(print(ir)),
-            _ => None,
+        let watch = if settings.print.module_scope {
+            None
+        } else {
+            Watch::start(
+                settings,
+                (name, path),
+                &around.ops,
+                ir,
+                &mut out.report.prints,
+            )
         };
         let clock = settings.timing.then(|| (Instant::now(), ThreadTime::now()));
         let mut cx = PassCx::new(name, &self.shared, around, analyses);
@@ -369,40 +407,34 @@ impl<'a> Runner<'a> {
         let siblings = std::mem::take(&mut cx.siblings);
         let preserved = std::mem::take(&mut cx.preserved);
         analyses.invalidate(&preserved);
-        match result {
-            Err(panic) => {
-                let error = self.panicked(ir, &*panic, name, path);
-                out.report.errors.push(error);
-                return;
+        let errors = match result {
+            Err(panic) => vec![self.panicked(ir, &*panic, name, path)],
+            Ok(Err(errors)) => self.failed(errors, name, path),
+            Ok(Ok(())) => Vec::new(),
+        };
+        if !errors.is_empty() {
+            out.report.errors.extend(errors);
+            if let Some(watch) = watch {
+                watch.failed(ir, &mut out.report.prints);
             }
-            Ok(Err(errors)) => {
-                out.report.errors.extend(self.failed(errors, name, path));
-                return;
-            }
-            Ok(Ok(())) => {}
+            return;
         }
         out.siblings
             .extend(siblings.into_iter().map(|ir| (at + 1, ir)));
         if let Some(call) = self.after_pass {
             call(name, ir);
         }
-        if let Some(print) = printer {
-            let wanted = settings.print.after_all || settings.print.after.contains(name);
-            if wanted || settings.print.after_change {
-                let text = print(ir);
-                if wanted || before.as_deref() != Some(&text) {
-                    let op = described(ir);
-                    let prints = &mut out.report.prints;
-                    *prints += &format!("// IR after '{name}' on {op}\n{text}");
-                    prints.push_str(if text.ends_with('\n') { "" } else { "\n" });
-                }
-            }
+        if let Some(watch) = &watch {
+            watch.passed(ir, &mut out.report.prints);
         }
         if settings.verify && !preserved.all {
             let root = around.outer.is_none() && around.scope.is_none();
             let result = if root { verify(ir) } else { verify_local(ir) };
             if let Err(errors) = result {
                 out.report.errors.extend(self.broken(errors, name, path));
+                if let Some(watch) = watch {
+                    watch.failed(ir, &mut out.report.prints);
+                }
             }
         }
     }
@@ -456,14 +488,5 @@ fn message(panic: &(dyn Any + Send)) -> &str {
         text
     } else {
         "no message"
-    }
-}
-
-/// `func.func @main`.
-fn described(ir: &Ir) -> String {
-    let name = ir.root_name();
-    match ir.root_ref().symbol() {
-        Some(symbol) => format!("{name} @{symbol}"),
-        None => name.to_string(),
     }
 }

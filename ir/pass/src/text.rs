@@ -1,6 +1,6 @@
 //! The text of pipelines: parsing with errors that point into it.
 
-use tir_core::{Diagnostic, Loc, LocFile, Name, closest};
+use tir_core::{Diagnostic, Dialect, Loc, LocFile, Name, Traits, closest};
 
 use crate::pipeline::{Element, Pipeline};
 use crate::registry::{PassInfo, PassRegistry};
@@ -277,13 +277,7 @@ impl Build<'_> {
                     if node.options.is_some() {
                         self.report(name, format!("op '{}' takes no options", name.text));
                     }
-                    if name.text != "any" && !name.text.contains('.') {
-                        let what = match self.registry.get(&name.text) {
-                            Some(_) => format!("pass '{}' takes no passes", name.text),
-                            None => format!("'{}' is no name of an op", name.text),
-                        };
-                        self.report(name, what);
-                    }
+                    self.anchor(name);
                     around.push(name.text.clone());
                     let inner = self.list(inner, around);
                     around.pop();
@@ -294,6 +288,46 @@ impl Build<'_> {
             pipeline.elements.extend(element);
         }
         pipeline
+    }
+
+    /// Reports a name that no op has which passes could run on.
+    fn anchor(&mut self, name: &Piece) {
+        let text = name.text.as_str();
+        if text == "any" {
+            return;
+        }
+        let Some((dialect, _)) = text.split_once('.') else {
+            let what = match self.registry.get(text) {
+                Some(_) => format!("pass '{text}' takes no passes"),
+                None => format!("'{text}' is no name of an op"),
+            };
+            self.report(name, what);
+            return;
+        };
+        let all = Dialect::all();
+        let isolated = || {
+            let ops = all.iter().flat_map(|dialect| dialect.ops);
+            ops.filter(|op| op.traits.has(Traits::IsolatedFromAbove))
+                .map(|op| op.name)
+        };
+        if isolated().any(|op| op == text) {
+            return;
+        }
+        let near = closest(text, isolated());
+        let known = Dialect::named(dialect);
+        let what = match known {
+            None => format!("op '{text}' is of dialect '{dialect}', which is not loaded"),
+            Some(dialect) if dialect.ops.iter().any(|op| op.name == text) => {
+                format!("no pass runs on '{text}': it is not isolated from above")
+            }
+            Some(_) => format!("dialect '{dialect}' has no operation '{text}'"),
+        };
+        let error = self.report(name, what);
+        match near {
+            Some(near) => note(error, format!("did you mean '{near}'?")),
+            None if known.is_none() => note(error, Dialect::loaded_names()),
+            None => {}
+        }
     }
 
     fn pass(

@@ -286,7 +286,7 @@ fn threads_do_not_matter() {
         let mut ir = module(20);
         let settings = Settings {
             threads,
-            printer: Some(print),
+            printer: Some(std::sync::Arc::new(|ir, _| print(ir))),
             print: PrintIr {
                 after_change: true,
                 ..PrintIr::default()
@@ -312,8 +312,8 @@ fn threads_do_not_matter() {
             .contains("t.func @f0;t.tick;t.tick;t.tick;t.func @f0x;t.tick;t.func @f1;")
     );
     assert!(
-        seen[0]
-            .2
+        seen[0].2[0]
+            .to_string()
             .starts_with("// IR after 'add-ticks' on t.func @f0\nt.func @f0;t.tick;")
     );
 }

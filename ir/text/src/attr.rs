@@ -282,7 +282,9 @@ impl Reading<'_> {
             format!("{what} `{sigil}{name}` is of dialect '{dialect}', which is not loaded");
         let error = self.error(text, message);
         Err(Box::new(
-            error.note("--allow-unregistered-dialect keeps it as text"),
+            error
+                .note(Dialect::loaded_names())
+                .note("--allow-unregistered-dialect keeps it as text"),
         ))
     }
 

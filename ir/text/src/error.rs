@@ -17,7 +17,9 @@ pub(crate) fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> O
     let scored = names.filter_map(|name| {
         let close = name.len().abs_diff(word.len()) <= limit && word.len() <= 64;
         let distance = close.then(|| distance(word, name))?;
-        (distance <= limit && name != word).then_some((distance, name))
+        // Names that share no letter are not near.
+        let shares = distance < word.chars().count();
+        (distance <= limit && shares && name != word).then_some((distance, name))
     });
     scored.min().map(|(_, name)| name)
 }
@@ -167,6 +169,10 @@ pub(crate) fn explain_text(
     let mut cursor = Cursor::at(text, at, text.len());
     let token = cursor.token();
     let place = if token.is_empty() { text } else { token };
+    if let Some(open) = unclosed(text, at, token) {
+        let open = &text[open..open + 1];
+        return texts.error(open, format!("this `{open}` is not closed"));
+    }
     let head = text
         .split(|c: char| !c.is_alphanumeric() && c != '_')
         .next()
@@ -183,6 +189,36 @@ pub(crate) fn explain_text(
         format!("expected {}, {}", list(&tokens), found(token))
     };
     texts.error(place, message)
+}
+
+/// The innermost bracket before a place that is open where `token` closes one of another kind.
+fn unclosed(text: &str, at: usize, token: &str) -> Option<usize> {
+    let opening = |close: char| match close {
+        ')' => Some('('),
+        ']' => Some('['),
+        '}' => Some('{'),
+        '>' => Some('<'),
+        _ => None,
+    };
+    let wanted = opening(token.chars().next()?)?;
+    let mut open: Vec<(usize, char)> = Vec::new();
+    let mut chars = text[..at].char_indices();
+    let mut last = ' ';
+    while let Some((i, c)) = chars.next() {
+        match c {
+            '"' => while chars.next().is_some_and(|(_, c)| c != '"') {},
+            '(' | '[' | '{' | '<' => open.push((i, c)),
+            // The arrow of a function type.
+            '>' if last == '-' => {}
+            c if opening(c).is_some() && open.last().map(|o| o.1) == opening(c) => {
+                open.pop();
+            }
+            _ => {}
+        }
+        last = c;
+    }
+    let (place, innermost) = open.pop()?;
+    (innermost != wanted && open.iter().any(|o| o.1 == wanted)).then_some(place)
 }
 
 /// What is wrong with a run of operations that the grammar refuses.

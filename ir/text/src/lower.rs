@@ -157,6 +157,7 @@ impl<'s> Lower<'s> {
         let help = near.map_or(String::new(), |n| format!("; did you mean `{n}`?"));
         let message = format!("'{name}' is of dialect '{dialect}', which is not loaded{help}");
         let error = self.texts.shared.source.error(written, message);
+        let error = error.note(tir_core::Dialect::loaded_names());
         Box::new(error.note("--allow-unregistered-dialect keeps operations that are not known"))
     }
 

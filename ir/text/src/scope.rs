@@ -74,6 +74,8 @@ struct Forward {
     /// The use.
     at: String,
     offset: usize,
+    /// The number of names that were defined before.
+    known: usize,
 }
 
 /// The names of an isolated operation.
@@ -283,22 +285,24 @@ impl Scope {
             value,
             at: piece.to_string(),
             offset,
+            known: self.seen.len(),
         };
         self.forward.insert((used.key, used.index), forward);
         Ok(value)
     }
 
     fn undefined(&self, texts: &Texts<'_>, piece: &str) -> Failure {
-        texts.error(piece, self.undefined_text(piece))
+        texts.error(piece, self.undefined_text(piece, self.seen.len()))
     }
 
-    fn undefined_text(&self, piece: &str) -> String {
+    /// The message, with the nearest of the first `known` names: those that were defined before.
+    fn undefined_text(&self, piece: &str, known: usize) -> String {
         let word = piece
             .trim_start_matches('%')
             .split('#')
             .next()
             .unwrap_or("");
-        let seen = self.seen.iter().map(|name| name.as_str());
+        let seen = self.seen[..known].iter().map(|name| name.as_str());
         let near = crate::error::nearest(word, seen);
         let help = near.map_or(String::new(), |name| format!("; did you mean `%{name}`?"));
         format!("use of undefined value `{piece}`{help}")
@@ -314,7 +318,7 @@ impl Scope {
         }
         let first = self.forward.values().min_by_key(|forward| forward.offset);
         let Some(forward) = first else { return Ok(()) };
-        let message = self.undefined_text(&forward.at);
+        let message = self.undefined_text(&forward.at, forward.known);
         let source = &texts.shared.source;
         let piece = source
             .text

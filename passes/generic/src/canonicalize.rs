@@ -2,7 +2,7 @@
 
 use tir::rewrite::{Stopped, erase_unreachable};
 use tir::rule_file::rules;
-use tir::{Diagnostic, Greedy, Ir, Pass, PassCx, PassResult, Patterns, pass};
+use tir::{Diagnostic, Greedy, Ir, Loc, Pass, PassCx, PassResult, Patterns, pass};
 
 pass! {
     /// Canonicalizes ops: applies the folders, rules and patterns of all loaded dialects greedily.
@@ -56,6 +56,12 @@ impl Canonicalize {
         patterns: &Result<Patterns, Vec<Diagnostic>>,
     ) -> PassResult {
         let patterns = patterns.as_ref().map_err(Clone::clone)?;
+        if self.max_iterations == 0 {
+            let what = "'canonicalize' does nothing with max-iterations=0";
+            cx.remark(Diagnostic::warning(what).at(place(ir)));
+            cx.unchanged();
+            return Ok(());
+        }
         let mut greedy = Greedy::new(patterns);
         greedy.max_iterations = self.max_iterations;
         greedy.max_rewrites = self.max_rewrites;
@@ -66,6 +72,15 @@ impl Canonicalize {
             Ok(())
         })
     }
+}
+
+/// Where an isolated op stands; that of the first op in it if it has no place, as a module that
+/// was not written.
+fn place(ir: &Ir) -> Loc {
+    let own = ir.loc(ir.root());
+    let ops = ir.walk_ids().into_iter().map(|op| ir.loc(op));
+    let mut places = std::iter::once(own).chain(ops);
+    places.find(|loc| !loc.is_unknown()).unwrap_or(own)
 }
 
 /// Runs the driver on one arena, with its counts as statistics and a warning where it gives up;
@@ -85,7 +100,7 @@ pub(crate) fn greedily(ir: &mut Ir, cx: &mut PassCx<'_>, greedy: &Greedy<'_>) ->
             Stopped::Rewrites => "its limit of rewrites".to_string(),
         };
         let what = format!("'{}' stopped after {limit}, not at the end", cx.pass());
-        let mut warning = Diagnostic::warning(what).at(ir.loc(ir.root()));
+        let mut warning = Diagnostic::warning(what).at(place(ir));
         let most = outcome.stats.applied.iter().max_by_key(|(_, n)| **n);
         if let Some((name, n)) = most {
             warning = warning.note(format!("'{name}' was applied most often: {n} times"));

@@ -7,7 +7,7 @@ use crate::{build, engine};
 use clap::Parser;
 use regex::Regex;
 use serde::Serialize;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::PathBuf;
 
 /// A line on standard output.
@@ -33,7 +33,7 @@ struct Cli {
     /// Print the slowest tests.
     #[arg(long)]
     time: bool,
-    /// Timeout of a test in seconds.
+    /// Timeout of a RUN line in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     timeout: u64,
     /// Write the results as JSON.
@@ -73,7 +73,10 @@ struct Cli {
 /// The whole command: `args` with the program's name first. Returns the exit code: 0 when no test
 /// failed, 1 when one did, 2 when the tests could not be run.
 pub fn main(args: &[String]) -> u8 {
-    if let Some(code) = engine::inner_main(args) {
+    if args.get(1).is_some_and(|flag| flag == "--filecheck") {
+        return filecheck(&args[2..]);
+    }
+    if let Some(code) = engine::batch_main() {
         return code;
     }
     // As a subcommand of cargo the second argument is the subcommand's name.
@@ -101,6 +104,21 @@ pub fn main(args: &[String]) -> u8 {
     }
 }
 
+/// The program as `filecheck`.
+fn filecheck(args: &[String]) -> u8 {
+    let mut all: Vec<String> = tir_filecheck::env_options();
+    all.extend_from_slice(args);
+    let mut stdin = || {
+        let mut text = Vec::new();
+        std::io::stdin().lock().read_to_end(&mut text)?;
+        Ok(text)
+    };
+    let outcome = tir_filecheck::run(&all, std::path::Path::new(""), &mut stdin);
+    say_part(&outcome.stdout);
+    eprint!("{}", outcome.stderr);
+    outcome.code
+}
+
 fn is_cargo_lit(program: &str) -> bool {
     std::path::Path::new(program)
         .file_stem()
@@ -108,7 +126,7 @@ fn is_cargo_lit(program: &str) -> bool {
 }
 
 fn run(cli: &Cli) -> Result<u8, String> {
-    let config = config(cli)?;
+    let (config, profile) = config(cli)?;
     let paths = if cli.paths.is_empty() {
         vec![PathBuf::from("test")]
     } else {
@@ -125,6 +143,9 @@ fn run(cli: &Cli) -> Result<u8, String> {
     }
     if tests.is_empty() {
         return Err("no tests found".into());
+    }
+    if let Some(profile) = profile {
+        build::build(&config, &config.root, &profile, &tests)?;
     }
     let outcomes = run_suite(&config, &tests, &mut |outcome| show(cli, outcome));
     if cli.time {
@@ -180,7 +201,8 @@ fn show(cli: &Cli, outcome: &Outcome) {
     }
 }
 
-fn config(cli: &Cli) -> Result<Config, String> {
+/// The settings, and the folder of cargo's profile that tools are to be built in, if any.
+fn config(cli: &Cli) -> Result<(Config, Option<PathBuf>), String> {
     let here = std::env::current_dir().map_err(|e| format!("no current directory: {e}"))?;
     let program = std::env::current_exe().map_err(|e| format!("cannot find this program: {e}"))?;
     let root = match &cli.root {
@@ -189,11 +211,12 @@ fn config(cli: &Cli) -> Result<Config, String> {
     };
     let mut config = Config::new(&root);
     config.tool_dirs = cli.tools.iter().map(|dir| root.join(dir)).collect();
+    let mut profile = None;
     if let Some(dir) = program.parent() {
         // Tools that neither lie in this workspace nor were started by cargo are somebody else's.
         let ours = dir.starts_with(&root) || std::env::var_os("CARGO").is_some();
         if ours && !cli.no_build {
-            build::build(&root, dir)?;
+            profile = Some(dir.to_path_buf());
         }
         // Those of the workspace may lie elsewhere: this program may be that of another one.
         if ours && let (true, Some(profile)) = (is_profile(dir), dir.file_name()) {
@@ -221,15 +244,14 @@ fn config(cli: &Cli) -> Result<Config, String> {
     config.features.extend(cli.feature.iter().cloned());
     config.timeout = cli.timeout;
     config.jobs = cli.jobs.unwrap_or(config.jobs).max(1);
-    config.program = Some(program);
+    config.program = program;
     if !cli.no_round_trip {
         config.round_trip = Some(Command::new("tir-opt", &["--verify-roundtrip"]));
     }
-    Ok(config)
+    Ok((config, profile))
 }
 
-/// Is this cargo's `target/debug` or `target/release`?
+/// Is this the folder of one of cargo's profiles, `target/release` or the like?
 fn is_profile(dir: &std::path::Path) -> bool {
-    dir.file_name()
-        .is_some_and(|n| n == "debug" || n == "release")
+    dir.join("deps").is_dir() && dir.join(".fingerprint").is_dir()
 }

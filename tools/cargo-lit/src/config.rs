@@ -1,12 +1,10 @@
 //! What a run of a suite is told.
 
-use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// A program with its first arguments.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
     /// A name to be found in [`Config::tool_dirs`] or on `PATH`, or a path.
     pub program: String,
@@ -25,7 +23,7 @@ impl Command {
 }
 
 /// How tests are found and run.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct Config {
     /// The directory in which commands run; names of tests are relative to it.
     pub root: PathBuf,
@@ -39,13 +37,13 @@ pub struct Config {
     pub substitutions: BTreeMap<String, String>,
     /// Features for REQUIRES, UNSUPPORTED and XFAIL, besides names of programs that are found.
     pub features: BTreeSet<String>,
-    /// Seconds a test may take.
+    /// Seconds that a RUN line may take.
     pub timeout: u64,
     /// The check that each `.tir` file's text survives reading and printing; the file's path is
     /// appended. None: no check.
     pub round_trip: Option<Command>,
-    /// The `cargo-lit` program that lit calls back. None: tests run in this process.
-    pub program: Option<PathBuf>,
+    /// The `cargo-lit` program, which runs batches of tests, and is `filecheck` in RUN lines.
+    pub program: PathBuf,
     /// Workers.
     pub jobs: usize,
 }
@@ -65,14 +63,9 @@ impl Config {
             features: [os, std::env::consts::ARCH.to_string()].into(),
             timeout: 60,
             round_trip: None,
-            program: None,
+            program: PathBuf::from("cargo-lit"),
             jobs,
         }
-    }
-
-    /// The time a test may take.
-    pub(crate) fn time_limit(&self) -> Duration {
-        Duration::from_secs(self.timeout.clamp(1, 1_000_000))
     }
 
     /// Where `program` lies: a path as it is, a name in the tool directories and then on `PATH`.

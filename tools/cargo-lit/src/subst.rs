@@ -1,4 +1,4 @@
-//! Substitutions: `%s %S %p %t %T %%` in words, `%{name}` in the text before it is cut into words.
+//! Substitutions: `%{name}`, then `%s %S %p %t %T %%`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -38,36 +38,51 @@ pub(crate) fn expand_names(text: &str, names: &BTreeMap<String, String>) -> Resu
     Ok(out)
 }
 
-/// Replaces the letters in one word.
-pub(crate) fn expand_word(word: &str, paths: &Paths<'_>) -> String {
+/// Replaces the letters in a command line. A value is quoted as it needs where it stands.
+pub(crate) fn expand_letters(text: &str, paths: &Paths<'_>) -> String {
     let dir = paths.source.parent().unwrap_or(Path::new("."));
     let mut out = String::new();
-    let mut chars = word.chars();
+    let mut chars = text.chars();
+    let mut quote = None;
     while let Some(c) = chars.next() {
+        match (c, quote) {
+            ('\\', None | Some('"')) => {
+                out.push(c);
+                out.extend(chars.next());
+                continue;
+            }
+            ('\'' | '"', None) => quote = Some(c),
+            (c, Some(open)) if c == open => quote = None,
+            _ => {}
+        }
         if c != '%' {
             out.push(c);
             continue;
         }
         let mut ahead = chars.clone();
         let value = match ahead.next() {
-            Some('%') => "%".to_string(),
+            Some('%') => {
+                out.push('%');
+                chars = ahead;
+                continue;
+            }
             Some('s') => paths.source.display().to_string(),
             Some('S' | 'p') => dir.display().to_string(),
             Some('T') => paths.temp.display().to_string(),
             Some('t') => {
-                let name = paths
-                    .source
-                    .file_name()
-                    .unwrap_or_default()
-                    .to_string_lossy();
-                paths.temp.join(format!("{name}.tmp")).display().to_string()
+                let name = paths.source.file_name().unwrap_or_default();
+                let file = format!("{}.tmp", name.to_string_lossy());
+                paths.temp.join(file).display().to_string()
             }
             _ => {
                 out.push('%');
                 continue;
             }
         };
-        out.push_str(&value);
+        match quote {
+            None => out.push_str(&crate::engine::quote(&value)),
+            Some(_) => out.push_str(&value),
+        }
         chars = ahead;
     }
     out
@@ -84,8 +99,16 @@ mod tests {
             temp: Path::new("/t"),
         };
         assert_eq!(
-            expand_word("%s:%S:%t.x:%T:%%s:%0:100%", &paths),
+            expand_letters("%s:%S:%t.x:%T:%%s:%0:100%", &paths),
             "/a/b.tir:/a:/t/b.tir.tmp.x:/t:%s:%0:100%"
+        );
+        let spaces = Paths {
+            source: Path::new("/a b/c.tir"),
+            ..paths
+        };
+        assert_eq!(
+            expand_letters("%s '%s' \"x=%s\"", &spaces),
+            "'/a b/c.tir' '/a b/c.tir' \"x=/a b/c.tir\""
         );
         let names = BTreeMap::from([("opt".to_string(), "tir-opt --x".to_string())]);
         assert_eq!(

@@ -2,14 +2,13 @@
 
 use crate::config::Config;
 use crate::engine;
-use crate::test::{Outcome, run_test};
-use serde::{Deserialize, Serialize};
+use crate::test::{Outcome, prepare};
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 
 /// A test file.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Test {
     /// Its path from the root, with `/`.
     pub name: String,
@@ -91,10 +90,7 @@ pub fn run_suite(config: &Config, tests: &[Test], seen: &mut dyn FnMut(&Outcome)
         for worker in 0..jobs {
             let sender = sender.clone();
             let next = &next;
-            scope.spawn(move || match &config.program {
-                Some(program) => engine::work(config, program, worker, tests, next, &sender),
-                None => work(config, tests, next, &sender),
-            });
+            scope.spawn(move || work(config, worker, tests, next, &sender));
         }
         drop(sender);
         let mut shown = 0;
@@ -112,12 +108,52 @@ pub fn run_suite(config: &Config, tests: &[Test], seen: &mut dyn FnMut(&Outcome)
 /// The result of the test at an index.
 pub(crate) type Finished = (usize, Outcome);
 
-fn work(config: &Config, tests: &[Test], next: &AtomicUsize, done: &Sender<Finished>) {
+/// The most tests in one batch.
+const MAX_BATCH: usize = 32;
+
+/// Takes batches off the queue until it is empty.
+fn work(
+    config: &Config,
+    worker: usize,
+    tests: &[Test],
+    next: &AtomicUsize,
+    done: &Sender<Finished>,
+) {
+    let folder = format!("{}-{worker}", std::process::id());
+    let folder = config.temp.join(".lit").join(folder);
     loop {
-        let index = next.fetch_add(1, Ordering::Relaxed);
-        let Some(test) = tests.get(index) else { return };
-        if done.send((index, run_test(config, test))).is_err() {
-            return;
+        // Batches get smaller towards the end, so that no worker is left with a long one.
+        let left = tests.len().saturating_sub(next.load(Ordering::Relaxed));
+        let size = (left / (4 * config.jobs.max(1))).clamp(1, MAX_BATCH);
+        let first = next.fetch_add(size, Ordering::Relaxed);
+        let mine = tests.iter().enumerate().skip(first).take(size);
+        let mut places = Vec::new();
+        let mut batch = Vec::new();
+        for (i, test) in mine {
+            match prepare(config, test) {
+                Ok(prepared) => {
+                    places.push(i);
+                    batch.push(prepared);
+                }
+                // Nobody is left to be told if the other end is gone.
+                Err(outcome) => drop(done.send((i, outcome))),
+            }
+        }
+        if first >= tests.len() {
+            break;
+        }
+        if batch.is_empty() {
+            continue;
+        }
+        let outcomes = engine::run(config, &folder, &batch);
+        for ((i, test), outcome) in places.into_iter().zip(&batch).zip(outcomes) {
+            let outcome = match test.fails {
+                true => outcome.expecting_failure(),
+                false => outcome,
+            };
+            drop(done.send((i, outcome)));
         }
     }
+    // Left over only if something else holds it; the next run does not mind.
+    let _ = std::fs::remove_dir_all(&folder);
 }

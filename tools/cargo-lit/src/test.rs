@@ -1,19 +1,16 @@
-//! One test: its conditions, its RUN lines, its round trip, and the report when it fails.
+//! One test: its conditions, its command lines with substitutions made, and its result.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
-use crate::exec::{Ran, Session, Verdict};
 use crate::local::Local;
-use crate::shell::{self, Pipeline};
 use crate::subst::{self, Paths};
 use crate::suite::Test;
 use crate::test_file::TestFile;
+use crate::words::{self, Command};
 use crate::{features, round_trip};
-use serde::{Deserialize, Serialize};
-use std::path::Path;
-use std::time::Instant;
-
-/// Lines shown of one stream in a report.
-const MAX_LINES: usize = 200;
 
 /// What a test came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,129 +65,135 @@ pub struct Outcome {
     pub seconds: f64,
     /// Why it failed or was skipped; ends in a line end unless empty.
     pub report: String,
+    /// Whether a line ended as one that is stopped at the time limit does.
+    #[serde(skip)]
+    pub(crate) killed: bool,
 }
 
 impl Outcome {
-    pub(crate) fn new(test: &Test, status: Status, report: String) -> Self {
+    pub(crate) fn new(name: &str, status: Status, report: String) -> Self {
         Outcome {
-            name: test.name.clone(),
+            name: name.to_string(),
             status,
             seconds: 0.0,
             report,
+            killed: false,
         }
     }
-}
 
-/// Runs one test in this process.
-pub fn run_test(config: &Config, test: &Test) -> Outcome {
-    let start = Instant::now();
-    let (status, report) = match evaluate(config, test, start) {
-        Ok(result) => result,
-        Err(message) => (Status::Failed, format!("  {message}\n")),
-    };
-    Outcome {
-        seconds: start.elapsed().as_secs_f64(),
-        ..Outcome::new(test, status, report)
+    /// The result under XFAIL.
+    pub(crate) fn expecting_failure(mut self) -> Self {
+        match self.status {
+            Status::Failed => {
+                self.status = Status::ExpectedFailure;
+                self.report.clear();
+            }
+            Status::Passed => {
+                self.status = Status::UnexpectedPass;
+                self.report = "  XFAIL holds, but the test passes\n".into();
+            }
+            _ => {}
+        }
+        self
     }
 }
 
-fn evaluate(config: &Config, test: &Test, start: Instant) -> Result<(Status, String), String> {
-    let text = std::fs::read(&test.path).map_err(|e| format!("cannot read the file: {e}"))?;
-    let file = TestFile::parse(&text)?;
+/// A command line of a test.
+#[derive(Clone, Debug)]
+pub(crate) struct Line {
+    /// What a report says first.
+    pub(crate) head: String,
+    /// The text for the shell.
+    pub(crate) command: String,
+}
+
+/// A test that is to be run.
+#[derive(Clone, Debug)]
+pub(crate) struct Prepared {
+    /// The test's name.
+    pub(crate) name: String,
+    /// Its lines, at least one.
+    pub(crate) lines: Vec<Line>,
+    /// Whether XFAIL says that it fails.
+    pub(crate) fails: bool,
+}
+
+/// What is to be run of a test, or its result if nothing is.
+pub(crate) fn prepare(config: &Config, test: &Test) -> Result<Prepared, Outcome> {
+    let outcome = |(status, report)| Outcome::new(&test.name, status, report);
+    let (lines, fails) = lines(config, test).map_err(outcome)?;
+    if let Err(e) = fresh_dir(&config.temp.join(&test.name)) {
+        let report = format!("  cannot make a folder for temporary files: {e}\n");
+        return Err(outcome((Status::Failed, report)));
+    }
+    Ok(Prepared {
+        name: test.name.clone(),
+        lines,
+        fails,
+    })
+}
+
+type Ended = (Status, String);
+
+/// The lines of a test, and whether it is expected to fail.
+fn lines(config: &Config, test: &Test) -> Result<(Vec<Line>, bool), Ended> {
+    let failed = |message: String| (Status::Failed, format!("  {message}\n"));
+    let text = std::fs::read(&test.path);
+    let text = text.map_err(|e| failed(format!("cannot read the file: {e}")))?;
+    let file = TestFile::parse(&text).map_err(failed)?;
     let has = |name: &str| config.features.contains(name) || config.find_program(name).is_some();
+    let holds = |condition: &String| features::holds(condition, &has).map_err(failed);
     for condition in &file.requires {
-        if !features::holds(condition, &has)? {
-            return Ok((Status::Skipped, format!("  requires {condition}\n")));
+        if !holds(condition)? {
+            return Err((Status::Skipped, format!("  requires {condition}\n")));
         }
     }
     for condition in &file.unsupported {
-        if features::holds(condition, &has)? {
-            return Ok((Status::Skipped, format!("  unsupported with {condition}\n")));
+        if holds(condition)? {
+            return Err((Status::Skipped, format!("  unsupported with {condition}\n")));
         }
     }
     let mut fails = false;
     for condition in &file.xfail {
-        fails |= features::holds(condition, &has)?;
+        fails |= holds(condition)?;
     }
-    let result = run_lines(config, test, &file, start);
-    Ok(match (result, fails) {
-        ((Status::Failed, _), true) => (Status::ExpectedFailure, String::new()),
-        ((Status::Passed, _), true) => (
-            Status::UnexpectedPass,
-            "  XFAIL holds, but the test passes\n".into(),
-        ),
-        (result, _) => result,
-    })
-}
-
-fn run_lines(config: &Config, test: &Test, file: &TestFile, start: Instant) -> (Status, String) {
     let temp = config.temp.join(&test.name);
-    if let Err(e) = fresh_dir(&temp) {
-        return (
-            Status::Failed,
-            format!("  cannot make '{}': {e}\n", temp.display()),
-        );
-    }
     let paths = Paths {
         source: &test.path,
         temp: &temp,
     };
-    let mut lines: Vec<Vec<Pipeline>> = Vec::new();
+    let mut lines = Vec::new();
+    let mut commands: Vec<Command> = Vec::new();
     for run in &file.runs {
-        let parsed = subst::expand_names(&run.text, &config.substitutions)
-            .and_then(|text| shell::parse(&text, &|w| subst::expand_word(w, &paths)));
-        match parsed {
-            Ok(pipelines) => lines.push(pipelines),
-            Err(e) => {
-                return (
-                    Status::Failed,
-                    format!("  RUN (line {}): {}\n  {e}\n", run.line, run.text),
-                );
-            }
-        }
-    }
-    let deadline = start + config.time_limit();
-    let mut session = Session {
-        config,
-        dir: config.root.clone(),
-        deadline,
-    };
-    for (run, pipelines) in file.runs.iter().zip(&lines) {
         let head = format!("  RUN (line {}): {}\n", run.line, run.text);
-        match session.run(pipelines) {
-            Verdict::Passed => {}
-            Verdict::Failed(commands) => return (Status::Failed, head + &report(&commands)),
-            Verdict::TimedOut(commands) => return (Status::TimedOut, head + &report(&commands)),
-        }
+        let wrong = |e: String| (Status::Failed, format!("{head}  {e}\n"));
+        let text = subst::expand_names(&run.text, &config.substitutions).map_err(wrong)?;
+        let command = subst::expand_letters(&text, &paths);
+        let words = words::commands(&command).filter(|words| !words.is_empty());
+        let words = words.ok_or_else(|| wrong("no command, or a quote is not closed".into()))?;
+        commands.extend(words);
+        lines.push(Line { head, command });
     }
-    let local = match Local::of(config, &test.path) {
-        Ok(local) => local,
-        Err(e) => return (Status::Failed, format!("  {e}\n")),
-    };
-    let words = round_trip::command(config, &test.path, file, &lines, local.as_ref());
-    let Some(words) = words else {
-        return match lines.is_empty() {
-            true => no_run_line(test, file),
-            false => (Status::Passed, String::new()),
-        };
-    };
-    let head = "  round trip: the file's text does not survive reading and printing\n".to_string();
-    match round_trip::run(config, words, deadline) {
-        Verdict::Passed => (Status::Passed, String::new()),
-        Verdict::Failed(commands) => (Status::Failed, head + &report(&commands)),
-        Verdict::TimedOut(commands) => (Status::TimedOut, head + &report(&commands)),
+    let local = Local::of(config, &test.path).map_err(failed)?;
+    let check = round_trip::command(config, &test.path, &file, &commands, local.as_ref());
+    if let Some(command) = check {
+        let head = "  round trip: the file's text does not survive reading and printing\n";
+        let head = head.to_string();
+        lines.push(Line { head, command });
+    }
+    match lines.is_empty() {
+        true => Err(no_run_line(test, &file)),
+        false => Ok((lines, fails)),
     }
 }
 
 /// A file that says nothing is a mistake, unless it is the input of other tests.
-fn no_run_line(test: &Test, file: &TestFile) -> (Status, String) {
+fn no_run_line(test: &Test, file: &TestFile) -> Ended {
     if file.no_round_trip || test.name.split('/').any(|d| d == "Inputs") {
         return (Status::Skipped, "  no RUN line\n".into());
     }
-    (
-        Status::Failed,
-        "  no RUN line, and no round trip to check\n".into(),
-    )
+    let report = "  no RUN line, and no round trip to check\n";
+    (Status::Failed, report.into())
 }
 
 fn fresh_dir(dir: &Path) -> std::io::Result<()> {
@@ -198,33 +201,4 @@ fn fresh_dir(dir: &Path) -> std::io::Result<()> {
         std::fs::remove_dir_all(dir)?;
     }
     std::fs::create_dir_all(dir)
-}
-
-fn report(commands: &[Ran]) -> String {
-    let mut out = String::new();
-    for command in commands {
-        let state = if command.ok {
-            "ok"
-        } else {
-            command.reason.as_str()
-        };
-        out.push_str(&format!("  $ {}\n    => {state}\n", command.command));
-        if command.ok {
-            continue;
-        }
-        for (name, text) in [("stdout", &command.stdout), ("stderr", &command.stderr)] {
-            if text.is_empty() {
-                continue;
-            }
-            out.push_str(&format!("    {name}:\n"));
-            let count = text.lines().count();
-            for line in text.lines().take(MAX_LINES) {
-                out.push_str(&format!("      {line}\n"));
-            }
-            if count > MAX_LINES {
-                out.push_str(&format!("      ... {} more lines\n", count - MAX_LINES));
-            }
-        }
-    }
-    out
 }

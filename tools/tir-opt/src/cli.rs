@@ -1,16 +1,17 @@
 //! The command line: flags of the tool, and one flag for every pass.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, StyledStr};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use tir_pass::{PassInfo, PassRegistry};
+use tir_pass::{PassInfo, PassRegistry, PrintIr};
 
 use crate::list::sentence;
 use crate::{CheckRules, Tool};
 
 /// What the command line asks for.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The input; `-` is standard input.
     pub input: String,
@@ -30,12 +31,14 @@ pub struct Options {
     pub locations: bool,
     /// Constants with more elements than this are printed without them.
     pub elide_constants: Option<usize>,
-    /// After each pass.
-    pub print_after_all: bool,
-    /// After each pass that changed something.
-    pub print_after_change: bool,
-    /// After passes of these names.
-    pub print_after: Vec<String>,
+    /// Around which passes the IR is printed.
+    pub print: PrintIr,
+    /// The folder for IR printed around passes; none is standard error.
+    pub print_folder: Option<PathBuf>,
+    /// Whether the pipeline is printed.
+    pub dump_pipeline: bool,
+    /// Whether the pipeline is that of the input, a reproducer.
+    pub run_reproducer: bool,
     /// Whether the IR is verified after each pass.
     pub verify_each: bool,
     /// Whether reading and printing are checked against each other.
@@ -56,7 +59,7 @@ pub struct Options {
     pub max_bytes: u64,
     /// Where constants go if the program goes to standard output.
     pub weights_out: Option<PathBuf>,
-    /// Where a failing input goes, with its pipeline.
+    /// Where a failing pass goes, with its input.
     pub reproducer: Option<PathBuf>,
     /// Options that flags set of every `egraph` in the pipeline.
     pub egraph: Vec<(&'static str, String)>,
@@ -103,6 +106,10 @@ fn flag(name: &'static str, help: &'static str) -> Arg {
         .long(name)
         .help(help)
         .action(ArgAction::SetTrue)
+}
+/// An option that mlir-opt has too, as `--mlir-…`.
+fn mlir(alias: &'static str, arg: Arg) -> Arg {
+    arg.alias(alias)
 }
 fn option(name: &'static str, value: &'static str, help: &'static str) -> Arg {
     Arg::new(name).long(name).help(help).value_name(value)
@@ -183,18 +190,43 @@ pub fn command(tool: &Tool) -> Command {
             .require_equals(true)
             .default_missing_value("16"),
         )
-        .arg(flag(
-            "print-ir-after-all",
-            "Print the IR after each pass, to standard error",
-        ))
-        .arg(flag(
-            "print-ir-after-change",
-            "Print the IR after each pass that changed it",
-        ))
+        .arg(mlir("mlir-print-ir-before-all", flag("print-ir-before-all",
+            "Print the IR before each pass, to standard error",
+        )))
         .arg(
-            option("print-ir-after", "PASS,…", "Print the IR after these passes")
-                .action(ArgAction::Append)
-                .value_delimiter(','),
+            mlir("mlir-print-ir-before", option("print-ir-before",
+                "PASS,…",
+                "Print the IR before these passes",
+            ))
+            .action(ArgAction::Append)
+            .value_delimiter(','),
+        )
+        .arg(mlir("mlir-print-ir-after-all", flag("print-ir-after-all",
+            "Print the IR after each pass, to standard error",
+        )))
+        .arg(mlir("mlir-print-ir-after-change", flag("print-ir-after-change",
+            "Print the IR after each pass that changed it",
+        )))
+        .arg(
+            mlir("mlir-print-ir-after", option("print-ir-after",
+                "PASS,…",
+                "Print the IR after these passes",
+            ))
+            .action(ArgAction::Append)
+            .value_delimiter(','),
+        )
+        .arg(mlir("mlir-print-ir-after-failure", flag("print-ir-after-failure",
+            "If a pass fails, print the IR it was given and the IR it left",
+        )))
+        .arg(mlir("mlir-print-ir-module-scope", flag("print-ir-module-scope",
+            "Always print the top-level op, not the op that the pass runs on",
+        )))
+        .arg(
+            mlir("mlir-print-ir-tree-dir", option("print-ir-tree-dir",
+                "DIR",
+                "Print the IR to a tree of files, one per op and pass; alone: after all passes",
+            ))
+            .value_parser(value_parser!(PathBuf)),
         )
         .next_help_heading(RUNNING)
         .arg(
@@ -205,6 +237,10 @@ pub fn command(tool: &Tool) -> Command {
             )
             .action(ArgAction::Append),
         )
+        .arg(flag(
+            "dump-pass-pipeline",
+            "Print the pipeline that will be run, pass pipelines expanded, to standard error",
+        ))
         .arg(
             option(
                 "disable-rule",
@@ -244,10 +280,15 @@ pub fn command(tool: &Tool) -> Command {
             option(
                 "emit-reproducer",
                 "FILE",
-                "If a pass fails, write its input with the pipeline as a RUN line",
+                "If a pass fails, write this pass and its input, for --run-reproducer",
             )
+            .alias("mlir-pass-pipeline-crash-reproducer")
             .value_parser(value_parser!(PathBuf)),
         )
+        .arg(flag(
+            "run-reproducer",
+            "Run the pipeline stored in the input, a file of --emit-reproducer",
+        ))
         .next_help_heading(LIMITS)
         .arg(
             option("max-depth", "N", "Maximum nesting depth of the input")
@@ -408,9 +449,10 @@ impl Options {
             generic: matches.get_flag("print-op-generic"),
             locations: matches.get_flag("print-locations"),
             elide_constants: matches.get_one::<usize>("elide-constants").copied(),
-            print_after_all: matches.get_flag("print-ir-after-all"),
-            print_after_change: matches.get_flag("print-ir-after-change"),
-            print_after: texts("print-ir-after"),
+            print: print_ir(matches),
+            print_folder: path("print-ir-tree-dir"),
+            dump_pipeline: matches.get_flag("dump-pass-pipeline"),
+            run_reproducer: matches.get_flag("run-reproducer"),
             verify_each: text("verify-each").is_none_or(|value| value == "true"),
             verify_roundtrip: matches.get_flag("verify-roundtrip"),
             timing: matches.get_flag("timing"),
@@ -429,6 +471,25 @@ impl Options {
             list: list(matches),
         }
     }
+}
+
+fn print_ir(matches: &ArgMatches) -> PrintIr {
+    let names = |flag: &str| -> BTreeSet<String> {
+        let values = matches.get_many::<String>(flag);
+        values.into_iter().flatten().cloned().collect()
+    };
+    let mut print = PrintIr {
+        before_all: matches.get_flag("print-ir-before-all"),
+        before: names("print-ir-before"),
+        after_all: matches.get_flag("print-ir-after-all"),
+        after_change: matches.get_flag("print-ir-after-change"),
+        after: names("print-ir-after"),
+        after_failure: matches.get_flag("print-ir-after-failure"),
+        module_scope: matches.get_flag("print-ir-module-scope"),
+    };
+    let folder = matches.contains_id("print-ir-tree-dir");
+    print.after_all |= folder && !print.is_any();
+    print
 }
 
 fn list(matches: &ArgMatches) -> Option<List> {

@@ -15,7 +15,9 @@ mod egraph;
 mod expect;
 mod io;
 pub mod list;
+mod print_ir;
 mod process;
+mod reproducer;
 mod round_trip;
 mod stock;
 
@@ -157,7 +159,8 @@ fn show(tool: &Tool, what: &List, options: &Options, color: bool) -> Outcome {
             None => {
                 let near = tir::closest(name, tool.dialects.iter().map(|d| d.name));
                 let near = near.map_or(String::new(), |near| format!("; did you mean '{near}'?"));
-                let stderr = format!("error: there is no dialect '{name}'{near}\n");
+                let loaded = Dialect::loaded_names();
+                let stderr = format!("error: there is no dialect '{name}'{near}\nnote: {loaded}\n");
                 return Outcome {
                     code: 2,
                     stderr,

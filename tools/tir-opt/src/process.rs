@@ -1,16 +1,19 @@
 //! One input from text to text: read, verify, run passes, print; for each piece of a split file.
 
-use std::io::Read;
+use std::io::{IsTerminal, Read};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tir::{Diagnostic, Failure, Ir, Name, Sources};
-use tir_pass::{PIPELINE, PassManager, Pipeline, Settings};
+use tir_pass::{FailedPass, PIPELINE, PassManager, Pipeline, Settings};
 use tir_text::{ParseOptions, PrintOptions};
 
 use crate::cli::Options;
 use crate::expect::Expectations;
 use crate::io::{Input, is_special, read_with, render, write};
+use crate::print_ir::Files;
+use crate::reproducer;
 use crate::round_trip::round_trip;
 use crate::{Outcome, Tool};
 
@@ -24,14 +27,35 @@ pub(crate) fn process(
     stdin: &mut dyn Read,
     color: bool,
 ) -> Outcome {
-    let mut job = Job {
-        tool: tool.name,
-        options,
-        sources: Sources::default(),
-        color,
-        out: Outcome::default(),
-        clock: Clock::default(),
+    if !options.run_reproducer {
+        return run(tool, options, Job::new(tool, options, color), None, stdin);
+    }
+    let mut job = Job::new(tool, options, color);
+    let input = match read_with(&options.input, options.max_bytes, stdin) {
+        Ok(input) => input,
+        Err(error) => return job.fail(&[error]),
     };
+    job.sources.add(input.name, input.text.as_str());
+    match reproducer::options(tool, options, &input) {
+        Ok(stored) => run(
+            tool,
+            &stored,
+            Job::new(tool, &stored, color),
+            Some(input),
+            stdin,
+        ),
+        Err(error) => job.fail(&[error]),
+    }
+}
+
+/// Runs a job; the input is read unless it is given.
+fn run(
+    tool: &Tool,
+    options: &Options,
+    mut job: Job<'_>,
+    input: Option<Input>,
+    stdin: &mut dyn Read,
+) -> Outcome {
     job.sources
         .add(Name::new(PIPELINE), options.pipeline.as_str());
     for file in &options.rule_files {
@@ -50,22 +74,39 @@ pub(crate) fn process(
         Ok(pipeline) => pipeline,
         Err(errors) => return job.fail(&errors),
     };
-    let unknown = options
-        .print_after
-        .iter()
-        .find(|name| tool.passes.get(name).is_none());
     if let Err(errors) = check_disabled(tool, options) {
         return job.fail(&errors);
     }
-    if let Some(name) = unknown {
-        let stderr = format!("error: --print-ir-after: there is no pass '{name}'\n");
-        return Outcome {
-            code: 2,
-            stderr,
-            ..Outcome::default()
-        };
+    let lists = [
+        ("before", &options.print.before),
+        ("after", &options.print.after),
+    ];
+    for (when, names) in lists {
+        let unknown = names.iter().find(|name| tool.passes.get(name).is_none());
+        if let Some(name) = unknown {
+            let near = tir::closest(name, tool.passes.iter().map(|info| info.name));
+            let near = near.map_or(String::new(), |near| format!("; did you mean '{near}'?"));
+            let stderr = format!("error: --print-ir-{when}: there is no pass '{name}'{near}\n");
+            return Outcome {
+                code: 2,
+                stderr,
+                ..Outcome::default()
+            };
+        }
     }
-    let input = match read_with(&options.input, options.max_bytes, stdin) {
+    if options.dump_pipeline {
+        let expanded = pipeline.expand();
+        let count = expanded.count();
+        job.out.stderr += &format!("Pass manager with {count} passes:\n{expanded:#}");
+        if options.input == "-" && std::io::stdin().is_terminal() {
+            return job.out;
+        }
+    }
+    let read = match input {
+        Some(input) => Ok(input),
+        None => read_with(&options.input, options.max_bytes, stdin),
+    };
+    let input = match read {
         Ok(input) => input,
         Err(error) => return job.fail(&[error]),
     };
@@ -93,6 +134,7 @@ struct Job<'a> {
     color: bool,
     out: Outcome,
     clock: Clock,
+    files: Files,
 }
 
 /// Where the time goes that passes do not take.
@@ -110,7 +152,19 @@ fn timed<T>(total: &mut Duration, work: impl FnOnce() -> T) -> T {
     result
 }
 
-impl Job<'_> {
+impl<'a> Job<'a> {
+    fn new(tool: &Tool, options: &'a Options, color: bool) -> Self {
+        Self {
+            tool: tool.name,
+            options,
+            sources: Sources::default(),
+            color,
+            out: Outcome::default(),
+            clock: Clock::default(),
+            files: Files::default(),
+        }
+    }
+
     /// Reports errors.
     fn errors(&mut self, errors: &[Diagnostic]) {
         self.out.code = 1;
@@ -136,6 +190,9 @@ impl Job<'_> {
         let mut programs = Vec::new();
         for (before, text) in pieces {
             programs.extend(self.piece(input.name, text, before, pipeline));
+        }
+        if let Err(error) = self.files.write() {
+            self.errors(&[error]);
         }
         if self.out.code == 0 {
             let start = Instant::now();
@@ -220,10 +277,15 @@ impl Job<'_> {
         if pipeline.elements.is_empty() {
             return Ok(ir);
         }
-        let original = options.reproducer.as_ref().map(|_| self.print(&ir));
         let mut manager = PassManager::with(pipeline.clone(), self.settings());
-        let report = manager.run(&mut ir);
-        self.out.stderr += &report.prints;
+        let mut report = manager.run(&mut ir);
+        match &options.print_folder {
+            Some(folder) => self.files.add(folder, &report.prints),
+            None => report
+                .prints
+                .iter()
+                .for_each(|print| self.out.stderr += &print.to_string()),
+        }
         if options.timing {
             self.out.stderr += &report.timing_text();
         }
@@ -232,10 +294,15 @@ impl Job<'_> {
         }
         reported.extend(report.remarks);
         if !report.errors.is_empty() {
-            if let (Some(path), Some(text)) = (&options.reproducer, original) {
-                let text = reproducer(self.tool, &options.pipeline, &text);
-                if let Err(e) = write(path, text.as_bytes()) {
-                    reported.push(Diagnostic::warning(e.message));
+            if let (Some(path), Some(failed)) = (&options.reproducer, report.failed) {
+                match self.reproducer(path, *failed) {
+                    Ok(()) => {
+                        let first = report.errors.remove(0);
+                        let (tool, path) = (self.tool, path.display());
+                        let run = format!("run '{tool} --run-reproducer {path}'");
+                        report.errors.insert(0, first.note(run));
+                    }
+                    Err(e) => reported.push(Diagnostic::warning(e.message)),
                 }
             }
             return Err(report.errors);
@@ -248,58 +315,51 @@ impl Job<'_> {
 
     fn settings(&self) -> Settings {
         let options = self.options;
-        let mut settings = Settings {
+        let printing = self.printing();
+        Settings {
             threads: options.threads,
             verify: options.verify_each,
             timing: options.timing,
             disabled_rules: options.disabled_rules.iter().cloned().collect(),
             rule_files: options.rule_files.clone(),
-            ..Settings::default()
-        };
-        settings.print.after_all = options.print_after_all;
-        settings.print.after_change = options.print_after_change;
-        settings.print.after = options.print_after.iter().cloned().collect();
-        settings.printer = Some(match (options.generic, options.elide_constants.is_some()) {
-            (false, false) => |ir| tir_text::print(ir, &PrintOptions::default()),
-            (false, true) => |ir| {
+            print: options.print.clone(),
+            printer: Some(Arc::new(move |ir, generic| {
+                let generic = printing.generic || generic;
                 tir_text::print(
                     ir,
                     &PrintOptions {
-                        elide_constants: Some(16),
-                        ..PrintOptions::default()
+                        generic,
+                        ..printing
                     },
                 )
-            },
-            (true, false) => |ir| {
-                tir_text::print(
-                    ir,
-                    &PrintOptions {
-                        generic: true,
-                        ..PrintOptions::default()
-                    },
-                )
-            },
-            (true, true) => |ir| {
-                tir_text::print(
-                    ir,
-                    &PrintOptions {
-                        generic: true,
-                        elide_constants: Some(16),
-                        ..PrintOptions::default()
-                    },
-                )
-            },
-        });
-        settings
+            })),
+            keep_input: options.reproducer.is_some(),
+        }
     }
 
-    fn print(&self, ir: &Ir) -> String {
-        let options = PrintOptions {
+    fn printing(&self) -> PrintOptions {
+        PrintOptions {
             generic: self.options.generic,
             locations: self.options.locations,
             elide_constants: self.options.elide_constants,
+        }
+    }
+
+    fn print(&self, ir: &Ir) -> String {
+        tir_text::print(ir, &self.printing())
+    }
+
+    /// Writes a pass that failed and its input.
+    fn reproducer(&self, path: &Path, failed: FailedPass) -> Result<(), Failure> {
+        let header = reproducer::header(self.tool, self.options, &failed.pipeline);
+        let printing = PrintOptions {
+            elide_constants: None,
+            ..self.printing()
         };
-        tir_text::print(ir, &options)
+        let mut input = failed.input;
+        tir_io::save(&mut input, tir_io::Out::File(path), |ir| {
+            header + &tir_text::print(ir, &printing)
+        })
     }
 
     /// A text to a file, or to standard output.
@@ -339,10 +399,4 @@ impl Job<'_> {
             self.errors(&[*error]);
         }
     }
-}
-
-/// A test that runs the pipeline on the program with this tool.
-fn reproducer(tool: &str, pipeline: &str, text: &str) -> String {
-    let pipeline = pipeline.replace('\n', " ");
-    format!("// RUN: {tool} %s --pass-pipeline='{pipeline}'\n\n{text}")
 }

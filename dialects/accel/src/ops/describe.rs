@@ -14,6 +14,7 @@ use crate::formula::Formula;
     SymbolTable,
     SingleBlock,
     NoTerminator,
+    StrictAttributes,
     verify
 )]
 #[asm("symbol($sym_name) attr-dict-with-keyword $body")]
@@ -55,7 +56,7 @@ fn latency(cycles: i64) -> Result<(), Failure> {
 
 /// A memory space.
 #[derive(Op)]
-#[op("accel.space", Symbol, Pure, verify)]
+#[op("accel.space", Symbol, Pure, StrictAttributes, verify)]
 #[asm("symbol($sym_name) attr-dict")]
 pub struct Space {
     /// Its name, which memrefs say as a string.
@@ -89,7 +90,7 @@ impl Verify for Space {
 
 /// A DMA engine: moves tiles from one space to another, in order.
 #[derive(Op)]
-#[op("accel.dma", Symbol, Pure, verify)]
+#[op("accel.dma", Symbol, Pure, StrictAttributes, verify)]
 #[asm("symbol($sym_name) attr-dict")]
 pub struct Dma {
     /// Its name.
@@ -130,7 +131,7 @@ impl Verify for Dma {
 
 /// A unit that runs intrinsics, in order.
 #[derive(Op)]
-#[op("accel.unit", Symbol, Pure, verify)]
+#[op("accel.unit", Symbol, Pure, StrictAttributes, verify)]
 #[asm("symbol($sym_name) attr-dict")]
 pub struct Unit {
     /// Its name.
@@ -153,7 +154,7 @@ impl Verify for Unit {
 ///
 /// Syntax: `accel.intrinsic @name on @unit (%c: t, %a: u) in @space cycles "ceildiv(n, 16)" strided [1] { … }`.
 #[derive(Op)]
-#[op("accel.intrinsic", Symbol, SingleBlock, asm, verify)]
+#[op("accel.intrinsic", Symbol, SingleBlock, StrictAttributes, asm, verify)]
 pub struct Intrinsic {
     /// Its name.
     pub sym_name: Name,

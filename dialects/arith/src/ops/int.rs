@@ -45,13 +45,13 @@ fn right(op: OpRef<'_>, x: Value, y: Value, n: i128) -> Option<Folds> {
 fn absorbed(op: OpRef<'_>, y: Value, n: i128) -> Option<Folds> {
     is_int(op, y, n).then(|| y.into())
 }
-/// `x op 1` of a division: `x`, or 0 for the remainder.
-fn by_one(op: OpRef<'_>, x: Value, y: Value, rest: bool) -> Option<Folds> {
-    match rest {
-        true if is_int(op, y, 1) => number(op, x, 0),
-        true => None,
-        false => right(op, x, y, 1),
-    }
+/// `x op 1 = 0` of a remainder.
+fn no_rest(op: OpRef<'_>, x: Value, y: Value) -> Option<Folds> {
+    is_int(op, y, 1).then(|| number(op, x, 0))?
+}
+/// `x op 1 = x` of a signed division; the one of one bit is -1.
+fn by_one(op: OpRef<'_>, x: Value, y: Value) -> Option<Folds> {
+    (op.ir.ty(x).elem().bits() != Some(1)).then(|| right(op, x, y, 1))?
 }
 /// `x op x = 0`.
 fn zero_of_same(op: OpRef<'_>, x: Value, y: Value) -> Option<Folds> {
@@ -68,19 +68,19 @@ binary! {
     MulI "arith.muli" [Commutative] {overflow}
         |op, x, y| right(op, x, y, 1).or_else(|| absorbed(op, y, 0));
     /// Signed quotient, rounded to zero; by zero, or if it does not fit, an error at run time.
-    DivSI "arith.divsi" [MayStop] {} |op, x, y| by_one(op, x, y, false);
+    DivSI "arith.divsi" [MayStop] {} |op, x, y| by_one(op, x, y);
     /// Unsigned quotient; by zero an error at run time.
-    DivUI "arith.divui" [MayStop] {} |op, x, y| by_one(op, x, y, false);
+    DivUI "arith.divui" [MayStop] {} |op, x, y| right(op, x, y, 1);
     /// Signed quotient, rounded up; by zero, or if it does not fit, an error at run time.
-    CeilDivSI "arith.ceildivsi" [MayStop] {} |op, x, y| by_one(op, x, y, false);
+    CeilDivSI "arith.ceildivsi" [MayStop] {} |op, x, y| by_one(op, x, y);
     /// Unsigned quotient, rounded up; by zero an error at run time.
-    CeilDivUI "arith.ceildivui" [MayStop] {} |op, x, y| by_one(op, x, y, false);
+    CeilDivUI "arith.ceildivui" [MayStop] {} |op, x, y| right(op, x, y, 1);
     /// Signed quotient, rounded down; by zero, or if it does not fit, an error at run time.
-    FloorDivSI "arith.floordivsi" [MayStop] {} |op, x, y| by_one(op, x, y, false);
+    FloorDivSI "arith.floordivsi" [MayStop] {} |op, x, y| by_one(op, x, y);
     /// Signed remainder, of the sign of the dividend; by zero an error at run time.
-    RemSI "arith.remsi" [MayStop] {} |op, x, y| by_one(op, x, y, true);
+    RemSI "arith.remsi" [MayStop] {} |op, x, y| no_rest(op, x, y);
     /// Unsigned remainder; by zero an error at run time.
-    RemUI "arith.remui" [MayStop] {} |op, x, y| by_one(op, x, y, true);
+    RemUI "arith.remui" [MayStop] {} |op, x, y| no_rest(op, x, y);
     /// Bitwise and.
     AndI "arith.andi" [Commutative, Idempotent] {}
         |op, x, y| right(op, x, y, -1).or_else(|| same(x, y)).or_else(|| absorbed(op, y, 0));

@@ -138,7 +138,7 @@ fn grouping_changes_no_result() {
                         break;
                     }
                     let machine = &machines[(seed / 3 % 2) as usize];
-                    let program = Program::new(seed, 3 + (seed % 10) as usize);
+                    let program = Program::new(seed, 3 + (seed % 10) as usize, false);
                     if wrong(&tool, machine, &program).is_some() {
                         let program = program.shrunk(|p| wrong(&tool, machine, p).is_some());
                         let why = wrong(&tool, machine, &program).unwrap_or_default();

@@ -43,18 +43,10 @@ fn ty(shape: &[i64]) -> String {
 }
 
 impl Program {
-    /// The program of a seed: so many ops at most.
-    pub fn new(seed: u64, ops: usize) -> Self {
-        Self::of(seed, ops, false)
-    }
-
-    /// The program of a seed, with more kinds of ops: loops and branches around others, grouped and
-    /// dilated convolutions, other shapes of the same elements, and axes of no element.
-    pub fn rich(seed: u64, ops: usize) -> Self {
-        Self::of(seed, ops, true)
-    }
-
-    fn of(seed: u64, ops: usize, rich: bool) -> Self {
+    /// The program of a seed: so many ops at most. `rich` ones have more kinds of ops: loops and
+    /// branches around others, grouped and dilated convolutions, other shapes of the same elements,
+    /// and axes of no element.
+    pub fn new(seed: u64, ops: usize, rich: bool) -> Self {
         let mut random = Random::new(seed);
         let mut program = Self {
             nodes: Vec::new(),

@@ -11,7 +11,6 @@
 mod common;
 mod machine;
 #[path = "../fusion/program.rs"]
-#[allow(dead_code)]
 mod program;
 
 use std::sync::Mutex;
@@ -96,7 +95,7 @@ fn every_level_computes_the_same() {
                     };
                     let options = OPTIONS[(seed / 8 % 5) as usize];
                     let options = format!("machine={} {options}", machine.display());
-                    let program = Program::rich(seed, 2 + (seed % 7) as usize);
+                    let program = Program::new(seed, 2 + (seed % 7) as usize, true);
                     if wrong(&tool, &options, &program).is_some() {
                         let program = program.shrunk(|p| wrong(&tool, &options, p).is_some());
                         let why = wrong(&tool, &options, &program).unwrap_or_default();

@@ -52,6 +52,7 @@ fn main() -> ExitCode {
         page.check(&book, &pages, &mut problems);
     }
     check_summary(&pages, &mut problems);
+    check_decisions(crate_root, &mut problems);
     problems.iter().for_each(|problem| eprintln!("{problem}"));
     commands(crate_root, &book).expect("the scratch folder can be made");
     println!("book: {} pages, {} problems", pages.len(), problems.len());
@@ -307,6 +308,36 @@ fn check_summary(pages: &BTreeMap<PathBuf, Page>, problems: &mut Vec<String>) {
     for path in pages.keys().filter(|path| !path.ends_with("SUMMARY.md")) {
         if !listed.contains(&*path.to_string_lossy()) {
             problems.push(format!("{} is not listed in SUMMARY.md", path.display()));
+        }
+    }
+}
+
+/// Every decision is in the index of decisions, and in the book.
+fn check_decisions(crate_root: &Path, problems: &mut Vec<String>) {
+    let folder = crate_root
+        .ancestors()
+        .nth(2)
+        .expect("docs")
+        .join("decisions");
+    let index = fs::read_to_string(folder.join("README.md")).unwrap_or_default();
+    let page = crate_root
+        .parent()
+        .expect("the book")
+        .join("src/decisions.md");
+    let page = fs::read_to_string(page).unwrap_or_default();
+    for entry in fs::read_dir(&folder).expect("docs/decisions can be read") {
+        let name = entry.expect("it can be read").file_name();
+        let name = name.to_string_lossy();
+        if name == "README.md" {
+            continue;
+        }
+        if !index.contains(&format!("({name})")) {
+            problems.push(format!("docs/decisions/README.md does not list {name}"));
+        }
+        if !page.contains(&format!("/{name}}}}}")) {
+            problems.push(format!(
+                "docs/book/src/decisions.md does not include {name}"
+            ));
         }
     }
 }

@@ -22,10 +22,16 @@ impl HasEffects for Accumulate {
         let memref = |v: &Value| op.ir.ty(*v).is::<tir::MemRefType>();
         let mut effects = Effects::new();
         for value in [self.x, self.into].into_iter().filter(memref) {
-            effects.push(Effect { access: Access::Read, on: Some(value) });
+            effects.push(Effect {
+                access: Access::Read,
+                on: Some(value),
+            });
         }
         if memref(&self.into) {
-            effects.push(Effect { access: Access::Write, on: Some(self.into) });
+            effects.push(Effect {
+                access: Access::Write,
+                on: Some(self.into),
+            });
         }
         effects
     }

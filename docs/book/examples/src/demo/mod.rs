@@ -1,10 +1,12 @@
 //! The ops of the chapter on the language: one for each thing that a record can say.
 
 mod band;
+mod buffers;
 mod flops;
 mod ops;
 
 pub use band::Band;
+pub use buffers::Accumulate;
 pub use flops::{CountFlops, HasFlops, flops};
 pub use ops::*;
 
@@ -12,9 +14,10 @@ pub use ops::*;
 tir::dialect! {
     /// One op for each thing that an op can be made of.
     demo {
-        ops: [Scale, Zip, Table, Lookup, Repeat, Done, Number, SumOf, Branch, Limit],
+        ops: [Scale, Zip, Table, Lookup, Repeat, Done, Number, SumOf, Branch, Limit, Accumulate],
         attrs: [Band],
         constant: materialize,
+        load: buffers::attach,
     }
 }
 

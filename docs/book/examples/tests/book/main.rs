@@ -190,8 +190,8 @@ impl Page {
                 Err(format!("no heading #{anchor}"))
             }
             (Some(_), _) => Ok(()),
-            (None, None) if book.join(&path).exists() => Ok(()),
-            (None, _) => Err("no such file".to_string()),
+            (None, None) if !path.starts_with("..") && book.join(&path).exists() => Ok(()),
+            (None, _) => Err("no such page of the book".to_string()),
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The reference pages: made from what ops, passes and rules say of themselves.
+//! The pages that are made: reference pages from what ops, passes and rules say of themselves, and
+//! the index of decisions.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use tir::pass::{OptionInfo, PassInfo};
 const MARK: &str = "<!-- Made by `cargo xtask docs` from the sources; do not edit. -->\n\n";
 
 /// All pages, by path from `src`.
-fn pages() -> Vec<(PathBuf, String)> {
+fn pages(book: &Path) -> io::Result<Vec<(PathBuf, String)>> {
     let tool = tir_opt::stock();
     tool.load();
     let mut pages = Vec::new();
@@ -21,10 +22,34 @@ fn pages() -> Vec<(PathBuf, String)> {
     let passes: Vec<&PassInfo> = tool.passes.iter().collect();
     pages.push(("reference/passes.md".into(), passes_page(&passes)));
     pages.push(("reference/rules.md".into(), rules_page()));
+    pages.extend(decisions(book)?);
     let marked = pages.into_iter();
-    marked
-        .map(|(path, text)| (path, format!("{MARK}{text}")))
-        .collect()
+    Ok(marked.map(|(path, text)| (path, format!("{MARK}{text}"))).collect())
+}
+
+/// The index of decisions, and the page of the book that includes them all.
+fn decisions(book: &Path) -> io::Result<[(PathBuf, String); 2]> {
+    let mut index = "# Decisions\n\nHalf a page each: context, choice, what it cost, what was measured. \
+                     A decision that is replaced gets a\nnew page, and the old one says so.\n\n"
+        .to_string();
+    let mut page = "# Decisions\n\nWhy things are as they are.\n".to_string();
+    let entries = fs::read_dir(book.join("../../decisions"))?;
+    let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+    let mut names = names.collect::<io::Result<Vec<String>>>()?;
+    names.retain(|name| name.ends_with(".md") && name != "README.md");
+    names.sort();
+    for name in names {
+        let text = fs::read_to_string(book.join("../../decisions").join(&name))?;
+        let title = text.lines().next().unwrap_or_default();
+        let title = title.trim_start_matches(|c: char| !c.is_alphabetic());
+        let number = name.split('-').next().unwrap_or_default();
+        let _ = writeln!(index, "- [{number}]({name}): {title}");
+        let _ = write!(page, "\n{{{{#include ../../decisions/{name}}}}}\n");
+    }
+    Ok([
+        ("../../decisions/README.md".into(), index),
+        ("decisions.md".into(), page),
+    ])
 }
 
 fn passes_page(passes: &[&PassInfo]) -> String {
@@ -107,7 +132,7 @@ fn rules_page() -> String {
 
 /// Writes the pages, or says which are not as they should be.
 pub fn check(book: &Path, overwrite: bool, problems: &mut Vec<String>) -> io::Result<()> {
-    for (path, text) in pages() {
+    for (path, text) in pages(book)? {
         let file = book.join(&path);
         if fs::read_to_string(&file).is_ok_and(|old| old == text) {
             continue;

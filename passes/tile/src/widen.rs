@@ -106,8 +106,8 @@ fn fits(ir: &Ir, generic: &Generic, target: &Target<'_>, without: &[Extension]) 
         domain: &domain,
     };
     let units = target.behaviours.iter().enumerate();
-    let mut units = units.filter_map(|(i, b)| Some((i, b.as_ref()?)));
-    units.any(|(i, unit)| !assignments(&candidate, i, unit, 1).is_empty())
+    let mut units = units.filter_map(|(i, b)| Some((i, b.as_ref().ok()?)));
+    units.any(|(i, unit)| assignments(&candidate, i, unit, 1).is_ok_and(|ways| !ways.is_empty()))
 }
 
 /// A group for a nest that is in none, and for the only nest that reads it.

@@ -42,8 +42,21 @@ macro_rules! cast {
     )*};
 }
 cast! { IndexCast IntS, IndexCastUI IntU, ExtSI IntS, ExtUI IntU, TruncI IntS, ExtF Float,
-TruncF Float, SIToFP SiToFp, UIToFP UiToFp, FPToSI FpToSi, FPToUI FpToUi, Bitcast Bits }
+SIToFP SiToFp, UIToFP UiToFp, FPToSI FpToSi, FPToUI FpToUi, Bitcast Bits }
 
+impl LowerToEval for TruncF {
+    fn lower<'m>(&self, op: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {
+        if let Some(mode) = self.roundingmode.filter(|_| !rounds_to_even(op)) {
+            return Err(format!("rounds '{}': only to_nearest_even runs", mode.keyword()).into());
+        }
+        let (from, to) = (kind(op.ir.ty(self.input))?, kind(self.output.0)?);
+        cx.scalar(
+            ScalarOp::Cast(CastOp::Float, from, to),
+            result(op),
+            &[self.input],
+        )
+    }
+}
 impl LowerToEval for NegF {
     fn lower<'m>(&self, op: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {
         let kind = kind(op.ir.ty(self.operand))?;

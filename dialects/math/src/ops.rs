@@ -21,7 +21,7 @@ macro_rules! unary {
         $(#[$doc])*
         #[derive(Op)]
         #[op($text, Pure, SameType, Elementwise, results(result), fold, lower_to_eval)]
-        #[asm("$operand attr-dict `:` type($result)")]
+        #[asm("$operand (`fastmath` `` body($fastmath)^)? attr-dict `:` type($result)")]
         pub struct $name {
             /// What it is applied to.
             #[is(FLOAT_LIKE)]
@@ -89,7 +89,7 @@ unary! {
     fold,
     lower_to_eval
 )]
-#[asm("$lhs `,` $rhs attr-dict `:` type($result)")]
+#[asm("$lhs `,` $rhs (`fastmath` `` body($fastmath)^)? attr-dict `:` type($result)")]
 pub struct PowF {
     /// Base.
     #[is(FLOAT_LIKE)]

@@ -92,7 +92,16 @@ impl Ix {
         if n == 1 {
             return self;
         }
-        self.with(b, n, |a, n| a / n, |lhs, rhs| DivUI { lhs, rhs })
+        self.with(
+            b,
+            n,
+            |a, n| a / n,
+            |lhs, rhs| DivUI {
+                lhs,
+                rhs,
+                exact: None,
+            },
+        )
     }
     /// `self mod n` of what is not negative.
     pub fn modulo(self, b: &mut Builder<'_>, n: i64) -> Ix {

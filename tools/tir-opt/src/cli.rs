@@ -30,6 +30,8 @@ pub struct Options {
     pub locations: bool,
     /// Constants with more elements than this are printed without them.
     pub elide_constants: Option<usize>,
+    /// Columns of a line of what is printed.
+    pub line_width: usize,
     /// After each pass.
     pub print_after_all: bool,
     /// After each pass that changed something.
@@ -182,6 +184,15 @@ pub fn command(tool: &Tool) -> Command {
             .num_args(0..=1)
             .require_equals(true)
             .default_missing_value("16"),
+        )
+        .arg(
+            option(
+                "line-width",
+                "N",
+                "Columns of a line: longer lists are broken, except in generic form",
+            )
+            .value_parser(value_parser!(usize))
+            .default_value("100"),
         )
         .arg(flag(
             "print-ir-after-all",
@@ -408,6 +419,7 @@ impl Options {
             generic: matches.get_flag("print-op-generic"),
             locations: matches.get_flag("print-locations"),
             elide_constants: matches.get_one::<usize>("elide-constants").copied(),
+            line_width: number("line-width"),
             print_after_all: matches.get_flag("print-ir-after-all"),
             print_after_change: matches.get_flag("print-ir-after-change"),
             print_after: texts("print-ir-after"),

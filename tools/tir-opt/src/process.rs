@@ -283,6 +283,7 @@ impl Job<'_> {
             generic: self.options.generic,
             locations: self.options.locations,
             elide_constants: self.options.elide_constants,
+            width: self.options.line_width,
         };
         tir_text::print(ir, &options)
     }

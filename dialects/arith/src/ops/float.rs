@@ -13,7 +13,7 @@ macro_rules! binary {
         $(#[$doc])*
         #[derive(Op)]
         #[op($text, Pure, SameType, Elementwise, $($traits,)* results(result), fold, lower_to_eval)]
-        #[asm("$lhs `,` $rhs attr-dict `:` type($result)")]
+        #[asm("$lhs `,` $rhs (`fastmath` `` body($fastmath)^)? attr-dict `:` type($result)")]
         pub struct $name {
             /// Left operand.
             #[is(FLOAT_LIKE)]
@@ -98,7 +98,7 @@ binary! {
     fold,
     lower_to_eval
 )]
-#[asm("$operand attr-dict `:` type($result)")]
+#[asm("$operand (`fastmath` `` body($fastmath)^)? attr-dict `:` type($result)")]
 pub struct NegF {
     /// What is negated.
     #[is(FLOAT_LIKE)]
@@ -127,7 +127,7 @@ impl Fold for NegF {
     verify,
     lower_to_eval
 )]
-#[asm("$predicate `,` $lhs `,` $rhs attr-dict `:` type($lhs)")]
+#[asm("$predicate `,` $lhs `,` $rhs (`fastmath` `` body($fastmath)^)? attr-dict `:` type($lhs)")]
 pub struct CmpF {
     /// How to compare.
     pub predicate: CmpFPredicate,

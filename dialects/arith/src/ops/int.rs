@@ -1,7 +1,11 @@
 //! Integer and index arithmetic, comparison, selection.
 
 use tir::constraints::{BOOL_LIKE, INT_LIKE};
-use tir::{Attr, Failure, Fold, Folds, Infer, Op, OpRef, Type, Value, Verify, sign_extend};
+use tir::text::{Arg, Parts};
+use tir::{
+    AsmParser, AsmPrinter, Attr, Directive, Directives, Failure, Flag, Fold, Folds, Infer, Op,
+    OpRef, OpState, Type, Value, Verify, sign_extend,
+};
 
 use crate::attrs::{CmpIPredicate, Overflow};
 use crate::fold::{Int, fold_int, is_int, same};
@@ -9,10 +13,31 @@ use crate::fold::{Int, fold_int, is_int, same};
 macro_rules! binary {
     ($($(#[$doc:meta])* $name:ident $text:literal [$($traits:ident),*] {$($flags:ident)?}
         $compute:expr, $identity:expr;)*) => {$(
+        binary!(@flags $($flags)?; {$(#[$doc])*} $name $text [$($traits),*] ($compute) ($identity));
+    )*};
+    (@flags; $($rest:tt)*) => {
+        binary!(@op "$lhs `,` $rhs attr-dict `:` type($result)" {} $($rest)*);
+    };
+    (@flags overflow; $($rest:tt)*) => {
+        binary!(@op "$lhs `,` $rhs (`overflow` `` body($overflowFlags)^)? attr-dict `:` type($result)" {
+            /// Overflow that cannot happen, as promised.
+            #[name("overflowFlags")]
+            pub overflow: Option<Overflow>,
+        } $($rest)*);
+    };
+    (@flags exact; $($rest:tt)*) => {
+        binary!(@op "$lhs `,` $rhs (`exact` $isExact^)? attr-dict `:` type($result)" {
+            /// Whether it is promised that no digits are lost.
+            #[name("isExact")]
+            pub exact: Option<Flag>,
+        } $($rest)*);
+    };
+    (@op $asm:literal {$($field:tt)*} {$(#[$doc:meta])*} $name:ident $text:literal
+        [$($traits:ident),*] ($compute:expr) ($identity:expr)) => {
         $(#[$doc])*
         #[derive(Op)]
         #[op($text, Pure, SameType, Elementwise, $($traits,)* results(result), fold, lower_to_eval)]
-        #[asm("$lhs `,` $rhs attr-dict `:` type($result)")]
+        #[asm($asm)]
         pub struct $name {
             /// Left operand.
             #[is(INT_LIKE)]
@@ -20,11 +45,7 @@ macro_rules! binary {
             /// Right operand.
             #[is(INT_LIKE)]
             pub rhs: Value,
-            $(
-                /// Overflow that cannot happen, as promised.
-                #[name("overflowFlags")]
-                pub $flags: Option<Overflow>,
-            )?
+            $($field)*
         }
         impl Fold for $name {
             fn fold(&self, op: OpRef<'_>) -> Option<Folds> {
@@ -32,7 +53,7 @@ macro_rules! binary {
                 fold_int(op, self.lhs, self.rhs, $compute).or_else(|| identity(op, self.lhs, self.rhs))
             }
         }
-    )*};
+    };
 }
 
 /// `x op n = x` for the right operand `n`.
@@ -65,9 +86,9 @@ binary! {
         |a, b| Some(a.value.wrapping_mul(b.value)),
         |op, x, y| right(op, x, y, 1).or_else(|| if is_int(op, y, 0) { Some(y.into()) } else { None });
     /// Signed quotient, rounded to zero; by zero, or if it does not fit, an error at run time.
-    DivSI "arith.divsi" [MayStop] {} quotient, |op, x, y| right(op, x, y, 1);
+    DivSI "arith.divsi" [MayStop] {exact} quotient, |op, x, y| right(op, x, y, 1);
     /// Unsigned quotient.
-    DivUI "arith.divui" [MayStop] {}
+    DivUI "arith.divui" [MayStop] {exact}
         |a, b| Some(a.unsigned().checked_div(b.unsigned())? as i64), |op, x, y| right(op, x, y, 1);
     /// Signed quotient, rounded up.
     CeilDivSI "arith.ceildivsi" [MayStop] {}
@@ -101,11 +122,11 @@ binary! {
         |a, b| if b.unsigned() < u64::from(a.width) { Some(a.value << b.value) } else { None },
         |op, x, y| right(op, x, y, 0);
     /// Arithmetic shift right.
-    ShRSI "arith.shrsi" [MayStop] {}
+    ShRSI "arith.shrsi" [MayStop] {exact}
         |a, b| if b.unsigned() < u64::from(a.width) { Some(a.value >> b.value) } else { None },
         |op, x, y| right(op, x, y, 0);
     /// Logical shift right.
-    ShRUI "arith.shrui" [MayStop] {}
+    ShRUI "arith.shrui" [MayStop] {exact}
         |a, b| if b.unsigned() < u64::from(a.width) { Some((a.unsigned() >> b.value) as i64) } else { None },
         |op, x, y| right(op, x, y, 0);
     /// Signed maximum.
@@ -208,9 +229,12 @@ impl Fold for CmpI {
     infer,
     fold,
     verify,
-    lower_to_eval
+    lower_to_eval,
+    directives
 )]
-#[asm("$condition `,` $true_value `,` $false_value attr-dict `:` type($true_value)")]
+#[asm(
+    "$condition `,` $true_value `,` $false_value attr-dict `:` custom<condition-type>($condition, type($true_value), type($false_value))"
+)]
 pub struct Select {
     /// Which one.
     #[is(BOOL_LIKE)]
@@ -219,6 +243,43 @@ pub struct Select {
     pub true_value: Value,
     /// Taken where it is false.
     pub false_value: Value,
+}
+/// `t`, or `vector<4xi1>, t` where the condition is no single truth value.
+struct ConditionType;
+impl Directive for ConditionType {
+    fn parse<'a>(
+        &self,
+        p: &mut AsmParser<'a>,
+        args: &[Arg],
+        parts: &mut Parts<'a>,
+        _: &mut OpState,
+    ) -> Result<(), Failure> {
+        let [condition, values @ ..] = args else {
+            return Err(p.error("`custom<condition-type>` takes the condition and the values"));
+        };
+        let mut ty = p.ty()?;
+        if p.eat(",") {
+            parts.set_types(*condition, vec![ty]);
+            ty = p.ty()?;
+        }
+        for value in values {
+            parts.set_types(*value, vec![ty]);
+        }
+        Ok(())
+    }
+    fn print(&self, p: &mut AsmPrinter<'_>, _: &[Arg]) {
+        let op = p.op();
+        let types: Vec<Type> = op.ir.operands(op.id).take(2).map(|v| op.ir.ty(v)).collect();
+        match types[..] {
+            [condition, ty] if condition == Type::int(1) => p.ty(ty),
+            _ => p.types(&types),
+        }
+    }
+}
+impl Directives for Select {
+    fn directive(name: &str) -> Option<&'static dyn Directive> {
+        (name == "condition-type").then_some(&ConditionType)
+    }
 }
 impl Infer for Select {
     fn infer(&self, op: OpRef<'_>) -> Result<Vec<Type>, Failure> {

@@ -26,7 +26,7 @@ builtin! {
 }
 impl Display for IntAttr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.ty.bits() == Some(1) {
+        if self.ty == Type::int(1) {
             f.write_str(if self.value == 0 { "false" } else { "true" })
         } else {
             write!(f, "{} : {}", self.value, self.ty)

@@ -59,7 +59,11 @@ impl Index {
             ),
             Index::Value(lhs) => {
                 let rhs = constant_index(b, n);
-                let div = b.add(DivUI { lhs, rhs });
+                let div = b.add(DivUI {
+                    lhs,
+                    rhs,
+                    exact: None,
+                });
                 let rem = b.add(RemUI { lhs, rhs });
                 (Index::Value(div), Index::Value(rem))
             }

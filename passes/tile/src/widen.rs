@@ -137,10 +137,7 @@ fn extended(func: &mut Ir, before: OpId, source: Value, elem: Type) -> Value {
     let block = func.new_block(region);
     let input = func.add_arg(block, ty.elem());
     let mut b = Builder::new(func, At::End(block));
-    let value = b.add(ExtF {
-        input,
-        output: Ret(elem),
-    });
+    let value = b.add(ExtF::new(input, elem));
     b.add(Yield {
         values: vec![value],
     });

@@ -31,6 +31,8 @@ pub struct Options {
     pub locations: bool,
     /// Constants with more elements than this are printed without them.
     pub elide_constants: Option<usize>,
+    /// Columns of a line of what is printed.
+    pub line_width: usize,
     /// Around which passes the IR is printed.
     pub print: PrintIr,
     /// The folder for IR printed around passes; none is standard error.
@@ -191,6 +193,15 @@ pub fn command(tool: &Tool) -> Command {
             .num_args(0..=1)
             .require_equals(true)
             .default_missing_value("16"),
+        )
+        .arg(
+            option(
+                "line-width",
+                "N",
+                "Columns of a line: longer lists are broken, except in generic form",
+            )
+            .value_parser(value_parser!(usize))
+            .default_value("100"),
         )
         .arg(mlir("mlir-print-ir-before-all", flag("print-ir-before-all",
             "Print the IR before each pass, to standard error",
@@ -462,6 +473,7 @@ impl Options {
             generic: matches.get_flag("print-op-generic"),
             locations: matches.get_flag("print-locations"),
             elide_constants: matches.get_one::<usize>("elide-constants").copied(),
+            line_width: number("line-width"),
             print: print_ir(matches),
             print_folder: path("print-ir-tree-dir"),
             dump_pipeline: matches.get_flag("dump-pass-pipeline"),

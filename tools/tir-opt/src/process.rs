@@ -343,6 +343,7 @@ impl<'a> Job<'a> {
             generic: self.options.generic,
             locations: self.options.locations,
             elide_constants: self.options.elide_constants,
+            width: self.options.line_width,
         }
     }
 

@@ -12,6 +12,7 @@ mod estimate;
 
 use tir::{AffineExpr, Ir, Name, Type};
 use tir_accel::machine::{EngineInfo, MachineInfo, SpaceInfo};
+use tir_tensor::Generic;
 
 use crate::group::{Group, Input, Step};
 use crate::layout::{Space, Tile, storage_order};
@@ -270,10 +271,36 @@ fn step_assignments(
         reductions: &group.reductions[..group.core],
         domain: &group.domain[..group.core],
     };
+    all_assignments(&candidate, target)
+}
+
+/// The intrinsic that comes nearest to a generic, if none computes it.
+pub fn nearest(ir: &Ir, generic: &Generic, target: &Target<'_>) -> Option<Nearest> {
+    let elems = generic.operands().map(|v| ir.ty(v).elem());
+    let candidate = Candidate {
+        scalar: Scalar {
+            ir,
+            body: generic.body,
+        },
+        combine: generic.combine,
+        elems: elems.collect(),
+        maps: &generic.indexing_maps,
+        reductions: &generic.reductions(),
+        domain: &generic.domain(ir).ok()?,
+    };
+    let one = generic.outputs.len() == 1;
+    let (found, nearest) = one.then(|| all_assignments(&candidate, target))?;
+    nearest.filter(|_| found.is_empty())
+}
+
+fn all_assignments(
+    candidate: &Candidate<'_>,
+    target: &Target<'_>,
+) -> (Vec<Assignment>, Option<Nearest>) {
     let (mut found, mut nearest) = (Vec::new(), None);
     for (i, behaviour) in target.behaviours.iter().enumerate() {
         let ways = match behaviour {
-            Ok(behaviour) => assignments(&candidate, i, behaviour, 64),
+            Ok(behaviour) => assignments(candidate, i, behaviour, 64),
             Err(mismatch) => Err(mismatch.clone()),
         };
         match ways {

@@ -53,7 +53,7 @@ fn versions_that_are_not_read_are_refused_by_name() {
     let errors = read("upsample_opset9.onnx", 10).err().unwrap();
     assert_eq!(
         errors[0].notes[0].message,
-        "Upsample: is not supported in opset 10, only in 7 to 9; 1 node, 'op'"
+        "Upsample is not supported in opset 10, only in 7 to 9: 1 node, 'op'"
     );
     // The attribute of one version is no attribute of another.
     let errors = read("squeeze_opset11.onnx", 13).err().unwrap();

@@ -83,15 +83,15 @@ pub const RULES: &[RuleText] = &[
     rule!(equal "commute-max", "(graph.max ?x ?y)" => "(graph.max ?y ?x)"),
     rule!(equal "commute-min", "(graph.min ?x ?y)" => "(graph.min ?y ?x)"),
     rule!(equal reassoc "associate-add", "(graph.add (graph.add ?x ?y) ?z)"
-        => "(graph.add ?x (graph.add ?y ?z))"),
+        => "(graph.add ?x (graph.add ?y ?z))", if "(sums-are-finite ?x ?y ?z)"),
     rule!(equal reassoc "associate-mul", "(graph.mul (graph.mul ?x ?y) ?z)"
-        => "(graph.mul ?x (graph.mul ?y ?z))"),
+        => "(graph.mul ?x (graph.mul ?y ?z))", if "(products-are-normal ?x ?y ?z)"),
     rule!(equal "associate-max", "(graph.max (graph.max ?x ?y) ?z)"
         => "(graph.max ?x (graph.max ?y ?z))"),
     rule!(equal "associate-min", "(graph.min (graph.min ?x ?y) ?z)"
         => "(graph.min ?x (graph.min ?y ?z))"),
     rule!(equal reassoc "sub-after-add", "(graph.sub (graph.add ?x ?y) ?z)"
-        => "(graph.add ?x (graph.sub ?y ?z))"),
+        => "(graph.add ?x (graph.sub ?y ?z))", if "(sums-are-finite ?x ?y ?z)"),
     rule!(equal "sub-is-add-neg", "(graph.sub ?x ?y)" => "(graph.add ?x (graph.neg ?y))"),
     rule!(equal contract "div-by-constant-is-mul", "(graph.div ?x #c)"
         => "(graph.mul ?x (graph.reciprocal #c))", if "(reciprocal-is-normal ?c) (has-floats ?x)"),

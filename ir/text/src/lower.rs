@@ -299,7 +299,7 @@ impl<'s> Lower<'s> {
             if before > 0 && state.attr(name).is_some() {
                 return Err(self
                     .texts
-                    .error(text, format!("attribute '{name}' is said twice")));
+                    .error(text, format!("attribute '{name}' occurs twice")));
             }
             state.attrs.push((*name, *value));
         }

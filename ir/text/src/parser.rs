@@ -479,14 +479,14 @@ impl<'a> AsmParser<'a> {
         }
         self.dictionary()
     }
-    /// Reads a dictionary into the attributes of an op; a key that is said twice is an error.
+    /// Reads a dictionary into the attributes of an op; a key that occurs twice is an error.
     pub fn attr_dict(&mut self, state: &mut OpState) -> Result<(), Failure> {
         self.cursor.ws();
         let at = self.cursor;
         for (name, value) in self.dictionary()? {
             if state.attr(&name).is_some() {
                 self.cursor = at;
-                return Err(self.error(format!("attribute '{name}' is said twice")));
+                return Err(self.error(format!("attribute '{name}' occurs twice")));
             }
             state.set_attr(name, value);
         }

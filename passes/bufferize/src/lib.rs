@@ -71,7 +71,7 @@ impl Pass for Bufferize {
 pub struct Report {
     /// For each copy why it is there.
     pub remarks: Vec<Diagnostic>,
-    /// The number of copies in the program, apart from transfers that it said itself.
+    /// The number of copies in the program, apart from the transfers it had before.
     pub copies: usize,
 }
 

@@ -24,14 +24,17 @@ fn pages(book: &Path) -> io::Result<Vec<(PathBuf, String)>> {
     pages.push(("reference/rules.md".into(), rules_page()));
     pages.extend(decisions(book)?);
     let marked = pages.into_iter();
-    Ok(marked.map(|(path, text)| (path, format!("{MARK}{text}"))).collect())
+    Ok(marked
+        .map(|(path, text)| (path, format!("{MARK}{text}")))
+        .collect())
 }
 
 /// The index of decisions, and the page of the book that includes them all.
 fn decisions(book: &Path) -> io::Result<[(PathBuf, String); 2]> {
-    let mut index = "# Decisions\n\nHalf a page each: context, choice, what it cost, what was measured. \
+    let mut index =
+        "# Decisions\n\nHalf a page each: context, choice, what it cost, what was measured. \
                      A decision that is replaced gets a\nnew page, and the old one says so.\n\n"
-        .to_string();
+            .to_string();
     let mut page = "# Decisions\n\nWhy things are as they are.\n".to_string();
     let entries = fs::read_dir(book.join("../../decisions"))?;
     let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));

@@ -36,6 +36,7 @@ mod rewriter;
 mod rule;
 mod rule_text;
 mod target;
+pub mod term;
 
 pub use apply::{RulePattern, apply_rule};
 pub use cast::{CAST, TypeConverter};

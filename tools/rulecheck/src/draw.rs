@@ -10,8 +10,8 @@ use tir::data::{Array, DType};
 use tir::interp::tensor_form;
 use tir::{Attr, Class, Data, FloatType, Type};
 
+use crate::generate::Dice;
 use crate::plan::Plan;
-use crate::propose::Dice;
 
 /// A number for an element of any type: its value as a float, and as an integer.
 #[derive(Clone, Copy, Debug)]

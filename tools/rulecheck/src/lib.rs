@@ -16,15 +16,15 @@
 
 mod compare;
 mod draw;
+mod generate;
 mod instance;
-mod lessons;
 mod mutate;
 mod plan;
-mod propose;
 mod report;
 mod sample;
 mod shrink;
 mod tested;
+mod warm_up;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -38,12 +38,12 @@ pub use report::{json, text};
 pub use tested::{Coverage, Tested, Verdict};
 
 use draw::values;
+use generate::{Dice, Learned};
 use instance::{Outcome, Subject};
-use lessons::{Lessons, hash};
 use plan::Plan;
-use propose::{Dice, Learned};
 use sample::Sampler;
 use shrink::{Found, Shrinker};
+use warm_up::{WarmUp, hash};
 
 /// How much is tried.
 #[derive(Clone, Debug)]
@@ -84,14 +84,14 @@ impl Default for Options {
 
 /// Tests a rule.
 pub fn check(rule: &Arc<Rule>, functions: &Arc<Functions>, options: &Options) -> Tested {
-    test(rule, functions, options, &Lessons::new(options))
+    test(rule, functions, options, &WarmUp::new(options))
 }
 
 fn test(
     rule: &Arc<Rule>,
     functions: &Arc<Functions>,
     options: &Options,
-    lessons: &Lessons,
+    lessons: &WarmUp,
 ) -> Tested {
     let mut test = Test {
         subject: Subject {
@@ -136,7 +136,7 @@ pub fn check_all(
         options.threads
     };
     let next = AtomicUsize::new(0);
-    let lessons = Lessons::new(options);
+    let lessons = WarmUp::new(options);
     let work = || {
         let mut done = Vec::new();
         loop {
@@ -165,7 +165,7 @@ struct Test<'a> {
     subject: Subject<'a>,
     dice: Dice,
     learned: Learned,
-    lessons: &'a Lessons,
+    lessons: &'a WarmUp,
     coverage: Coverage,
     /// Instances of ranks of which there were enough; after some there may be no others.
     refused: usize,

@@ -7,8 +7,8 @@ use tir::{
     AttrValue, BlockId, Ir, Name, OpInfo, OpState, Role, Type, TypeAttr, Value, verify_local,
 };
 
+use crate::generate::{Around, Dice, Learned, Mood};
 use crate::plan::{Leaf, Node, Operand, Origin, Plan};
-use crate::propose::{Around, Dice, Learned, Mood};
 
 /// Attempts for each op before the whole instance is begun anew.
 const TRIES: usize = 12;

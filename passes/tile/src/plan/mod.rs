@@ -281,6 +281,7 @@ pub fn nearest(ir: &Ir, generic: &Generic, target: &Target<'_>) -> Option<Neares
         scalar: Scalar {
             ir,
             body: generic.body,
+            extended: false,
         },
         combine: generic.combine,
         elems: elems.collect(),

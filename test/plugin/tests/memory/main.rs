@@ -53,7 +53,12 @@ fn read(text: &str) -> Ir {
 fn lower(tool: &Tool, ir: &Ir, passes: &str) -> Result<Ir, String> {
     let pipeline = tool.passes.parse(passes).map_err(|e| format!("{e:?}"))?;
     let mut ir = ir.clone();
-    let report = PassManager::new(pipeline).run(&mut ir);
+    // Programs are small: threads would cost more than they save.
+    let settings = tir::pass::Settings {
+        threads: 1,
+        ..tir::pass::Settings::default()
+    };
+    let report = PassManager::with(pipeline, settings).run(&mut ir);
     let errors = report.into_result().err().unwrap_or_default();
     let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
     match errors.is_empty() {
@@ -210,7 +215,8 @@ fn spoiled_plans_are_found() {
     let tool = tool();
     let mut random = Random::new(11);
     let (mut faults, mut found) = (0u32, 0u32);
-    for seed in 0..count(400) / 4 {
+    let programs = count(400) / 4;
+    for seed in 0..programs {
         let text = memrefs::program(seed, seed % 4 == 0);
         let before = read(&text);
         let attach = format!("attach-machine{{file={MACHINE}}}");
@@ -244,7 +250,8 @@ fn spoiled_plans_are_found() {
         }
     }
     println!("{found} of {faults} real faults are found");
-    assert!(faults > 40, "only {faults} real faults");
+    let enough = u64::from(faults) > programs / 2;
+    assert!(enough, "only {faults} real faults in {programs} programs");
     assert!(
         f64::from(found) >= 0.95 * f64::from(faults),
         "{found} of {faults} real faults are found"

@@ -274,7 +274,9 @@ impl Recording {
     }
 
     pub(crate) fn thread(&mut self, site: Site, access: &Access, write: bool) -> Result<()> {
-        let more = matches!(self.entries.last(), Some(Entry { step: Step::Thread(_), site: s, .. }) if *s == site);
+        let last = self.entries.last();
+        let more =
+            last.is_some_and(|last| matches!(last.step, Step::Thread(_)) && last.site == site);
         if !more {
             self.push(Step::Thread(0), site, 0)?;
         }

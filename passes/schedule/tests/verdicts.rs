@@ -221,7 +221,21 @@ impl Program {
         for n in 0..5 {
             _ = writeln!(text, "%c{n} = arith.constant {n} : index");
         }
-        text.push_str("%a = memref.alloc() : !B\n%b = memref.alloc() : !B\n");
+        match self.random.below(4) {
+            // As a plan places buffers: side by side, or by mistake one over the other.
+            0 => {
+                let second = [256, 256, 128][self.random.below(3) as usize];
+                _ = write!(
+                    text,
+                    "%m = memref.alloc() : memref<512xi8, \"spm\">\n\
+                     %low = arith.constant 0 : index\n\
+                     %high = arith.constant {second} : index\n\
+                     %a = memref.view %m[%low][] : memref<512xi8, \"spm\"> to !B\n\
+                     %b = memref.view %m[%high][] : memref<512xi8, \"spm\"> to !B\n"
+                );
+            }
+            _ => text.push_str("%a = memref.alloc() : !B\n%b = memref.alloc() : !B\n"),
+        }
         // Most programs find all of their memory written.
         if self.random.below(4) > 0 {
             text.push_str(

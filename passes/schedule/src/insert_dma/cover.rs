@@ -54,7 +54,9 @@ impl Cover<'_> {
             }
         }
         let Some((s, from, to)) = open else {
-            return start(b, t, self.engine, &vec![false; pattern.tile_shape.len()]);
+            let padding = None;
+            let out = vec![false; pattern.tile_shape.len()];
+            return start(b, Transfer { padding, ..t }, self.engine, &out);
         };
         let along = single(&pattern.access[s]);
         if let Some(d) = along

@@ -6,6 +6,8 @@
 
 mod cover;
 
+use std::collections::HashSet;
+
 use tir::{
     AffineExpr, AffineMap, At, Builder, Diagnostic, Failure, Ir, MemRefType, OpId, Sym, Value,
 };
@@ -38,7 +40,7 @@ impl InsertDma {
     /// Runs on the function at the root of an arena. Gives a remark for each transfer between
     /// spaces that the program thread has to do, or a part of it.
     pub fn apply(&self, ir: &mut Ir, machine: &MachineInfo) -> Result<Vec<Diagnostic>, Failure> {
-        let mut remarks = Vec::new();
+        let (mut remarks, mut said) = (Vec::new(), HashSet::new());
         if self.prefetch {
             prefetch(ir)?;
         }
@@ -50,7 +52,12 @@ impl InsertDma {
             let done = convert(ir, op, &transfer, machine);
             let remark =
                 done.map_err(|e| Box::new((*e).or_at(loc).context(format_args!("'{name}': "))))?;
-            remarks.extend(remark.map(|text| Diagnostic::remark(text).at(loc)));
+            // Copies of one transfer have one place, and are said once.
+            if let Some(text) = remark
+                && said.insert((loc, text.clone()))
+            {
+                remarks.push(Diagnostic::remark(text).at(loc));
+            }
         }
         drop_unused(ir);
         Ok(remarks)

@@ -221,17 +221,17 @@ fn fill(b: &mut Builder<'_>, dest: Value, value: Attr) -> Value {
             values: value.into_iter().collect(),
         });
     });
-    let said = Nest {
+    let nest = Nest {
         maps: vec![AffineMap::identity(rank)],
         kinds: iterators(rank, 0),
         sizes: None,
         combine: None,
         body,
     };
-    said.generic(b, Vec::new(), dest)
+    nest.generic(b, Vec::new(), dest)
 }
 
-/// Says what the text calls a value, for dumps that can be read.
+/// Sets the name of a value in printed text.
 fn hint(b: &mut Builder<'_>, value: Value, text: &str) {
     b.ir.set_hint(value, Some(Name::new(text)));
 }
@@ -268,10 +268,10 @@ impl Nest {
             body: self.body,
             results,
         };
-        // Sizes are said only where no operand shows them.
-        let said = op.sizes.take();
-        if op.domain(b.ir).ok() != said && said.is_some() {
-            op.sizes = said;
+        // The attribute is there only where the operands' shapes do not give the ranges.
+        let sizes = op.sizes.take();
+        if op.domain(b.ir).ok() != sizes && sizes.is_some() {
+            op.sizes = sizes;
         }
         b.add(op)[0]
     }

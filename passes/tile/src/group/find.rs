@@ -338,7 +338,7 @@ impl<'a> Finder<'a> {
     }
 
     /// The operand that is a value at a position over iterators of these ranges, which are the
-    /// group's, or are said by `to_group`; and the position in its source.
+    /// group's, or are mapped to them by `to_group`; and the position in its source.
     fn operand(
         &mut self,
         value: Value,

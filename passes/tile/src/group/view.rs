@@ -30,7 +30,7 @@ impl View {
         }
     }
 
-    /// The same elements of what the value is a view of, as far as that can be said. `ranges` are
+    /// The same elements of what the value is a view of, as far as positions stay linear. `ranges` are
     /// those of the iterators; `reshapes` says whether other shapes are read through, and `moves`
     /// which generics that only move data are.
     pub fn through(

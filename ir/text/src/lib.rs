@@ -76,6 +76,7 @@ mod parse;
 mod parser;
 mod preamble;
 mod print;
+mod print_region;
 mod printer;
 mod regions;
 mod resolve;

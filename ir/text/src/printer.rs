@@ -5,7 +5,8 @@ use std::fmt::{Display, Write};
 use pretty::RcDoc;
 use tir_core::{Attr, BlockId, Ir, Name, OpId, OpRef, RegionId, Type, Value, quote, symbol_text};
 
-use crate::print::{Entry, Printer, Style};
+use crate::print::Printer;
+use crate::print_region::{Entry, Style};
 
 /// When a list is broken over several lines.
 #[derive(Clone, Copy)]

@@ -16,10 +16,9 @@ pub(crate) struct Reading<'r> {
     pub(crate) texts: &'r Texts<'r>,
 }
 
-/// The pairs below one, comments left out.
+/// The pairs below one.
 pub(crate) fn below<'i>(pair: Pair<'i, Rule>) -> impl Iterator<Item = Pair<'i, Rule>> {
     pair.into_inner()
-        .filter(|pair| pair.as_rule() != Rule::to_eol)
 }
 
 /// Function types nest to the right no deeper than this.

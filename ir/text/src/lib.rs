@@ -50,7 +50,7 @@
 //!
 //! let wrong = parse("%x = \"d.op\"() : () -> (i33x)", Name::new("x.tir"), &options);
 //! let errors = wrong.err().unwrap_or_default();
-//! assert_eq!(errors[0].loc.to_string(), "loc(\"x.tir\":1:26)");
+//! assert_eq!(errors[0].loc.to_string(), "loc(\"x.tir\":1:24)");
 //! assert_eq!(parse_type("tuple<f32>").unwrap().to_string(), "tuple<f32>");
 //! ```
 #![forbid(unsafe_code)]
@@ -76,6 +76,7 @@ mod parse;
 mod parser;
 mod preamble;
 mod print;
+mod print_region;
 mod printer;
 mod regions;
 mod resolve;

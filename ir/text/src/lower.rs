@@ -116,11 +116,13 @@ impl<'s> Lower<'s> {
     }
 
     fn known(&mut self, text: &str, written: &str) -> Result<Rc<Known>, Failure> {
-        if let Some(known) = self.known.get(text) {
+        if let Some(known) = self.known.get(written) {
             return Ok(known.clone());
         }
-        let key = text;
-        let name = Name::new(bare_op(text).unwrap_or(text));
+        let key = written;
+        // In quotes a name is what it says.
+        let bare = bare_op(text).filter(|_| !written.starts_with('"'));
+        let name = Name::new(bare.unwrap_or(text));
         let text = name.as_str();
         let info = name.info();
         if info.is_none() && text != MODULE && !self.texts.shared.allow_unregistered {

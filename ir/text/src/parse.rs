@@ -65,6 +65,8 @@ pub fn parse(text: &str, file: Name, opts: &ParseOptions) -> Result<Ir, Vec<Diag
     }
     let source = Source::new(text, LocFile::new(file), opts.lines_before);
     let cut = scan(&source, opts.max_depth).map_err(|error| vec![error])?;
+    let clean = cut.without_comments(text);
+    let (text, source) = (&*clean, source.over(&clean));
     // The module around the pieces, where the file says one, as a text of its own.
     let frame = cut.module.as_ref().map(|(start, _, end)| {
         let outer = cut.pieces.iter().find(|piece| piece.kind == Kind::Op);
@@ -389,10 +391,10 @@ impl<'s> Reader<'s> {
 
 /// Reads an attribute.
 pub fn parse_attr(text: &str) -> Result<Attr, Diagnostic> {
-    standalone(text, true, |texts| texts.attr(text))
+    standalone(text, true, |texts, text| texts.attr(text))
 }
 
 /// Reads a type.
 pub fn parse_type(text: &str) -> Result<Type, Diagnostic> {
-    standalone(text, true, |texts| texts.ty(text))
+    standalone(text, true, |texts, text| texts.ty(text))
 }

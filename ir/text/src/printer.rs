@@ -5,15 +5,16 @@ use std::fmt::{Display, Write};
 use pretty::RcDoc;
 use tir_core::{Attr, BlockId, Ir, Name, OpId, OpRef, RegionId, Type, Value, quote, symbol_text};
 
-use crate::print::{Entry, Printer, Style};
+use crate::print::Printer;
+use crate::print_region::{Entry, Style};
 
 /// When a list is broken over several lines.
 #[derive(Clone, Copy)]
 enum Break {
     /// If its end is beyond the width of a line.
     Beyond,
-    /// If it alone is longer than a line.
-    Long,
+    /// If it alone is longer than so many lines.
+    Long(usize),
 }
 
 /// Writes the pretty text of one operation: the mirror of [`AsmParser`](crate::AsmParser).
@@ -43,7 +44,7 @@ impl<'a> AsmPrinter<'a> {
     }
     /// `%a, %b`; over several lines where it is longer than one.
     pub fn values(&mut self, values: &[Value]) {
-        self.lay_out("", "", values, Break::Long, |p, value| p.value(*value));
+        self.lay_out("", "", values, Break::Long(1), |p, value| p.value(*value));
     }
     /// Items with `, ` between them.
     pub fn commas<T>(
@@ -91,7 +92,7 @@ impl<'a> AsmPrinter<'a> {
         let width = self.p.width();
         let breaks = match when {
             Break::Beyond => cuts.len() > 1 && self.p.column() > width,
-            Break::Long => cuts.len() > 1 && self.p.out.len() - start > width,
+            Break::Long(lines) => cuts.len() > 1 && self.p.out.len() - start > lines * width,
         };
         if breaks {
             self.break_up(start, &cuts, open, close);
@@ -130,9 +131,9 @@ impl<'a> AsmPrinter<'a> {
     pub fn ty(&mut self, ty: Type) {
         self.p.ty(ty);
     }
-    /// `t, t`; over several lines where it is longer than one.
+    /// `t, t`; over several lines where it is longer than two.
     pub fn types(&mut self, types: &[Type]) {
-        self.lay_out("", "", types, Break::Long, |p, ty| p.p.ty(*ty));
+        self.lay_out("", "", types, Break::Long(2), |p, ty| p.p.ty(*ty));
     }
     /// `t`, `(t, t)` or `()`: the results of a function type.
     pub fn result_types(&mut self, types: &[Type]) {
@@ -140,7 +141,7 @@ impl<'a> AsmPrinter<'a> {
     }
     /// `(t, t) -> t`.
     pub fn function_type(&mut self, inputs: &[Type], results: &[Type]) {
-        self.lay_out("(", ")", inputs, Break::Long, |p, ty| p.p.ty(*ty));
+        self.lay_out("(", ")", inputs, Break::Long(2), |p, ty| p.p.ty(*ty));
         self.text(" -> ");
         self.result_types(results);
     }
@@ -173,7 +174,7 @@ impl<'a> AsmPrinter<'a> {
     }
     /// `[1, 2]`.
     pub fn ints(&mut self, numbers: &[i64]) {
-        self.lay_out("[", "]", numbers, Break::Long, |p, n| p.display(n));
+        self.lay_out("[", "]", numbers, Break::Long(1), |p, n| p.display(n));
     }
     /// A mixed list: numbers, and values where the number is [`DYNAMIC`](tir_core::DYNAMIC).
     pub fn indices(&mut self, dynamic: &[Value], fixed: &[i64]) {

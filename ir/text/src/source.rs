@@ -1,5 +1,7 @@
 //! The text of a file: places in it, the scan of its brackets, and the cut at its operations.
 
+use std::borrow::Cow;
+
 use tir_core::{Diagnostic, Loc, LocFile};
 
 use crate::cursor::{Cursor, bare_op, is_letter, is_word};
@@ -25,6 +27,17 @@ impl<'t> Source<'t> {
             file,
             lines,
             before,
+            frames: Vec::new(),
+        }
+    }
+
+    /// The same with another text of the same length and lines.
+    pub(crate) fn over<'u>(self, text: &'u str) -> Source<'u> {
+        Source {
+            text,
+            file: self.file,
+            lines: self.lines,
+            before: self.before,
             frames: Vec::new(),
         }
     }
@@ -167,6 +180,24 @@ pub(crate) struct Cut {
     pub(crate) module: Option<(usize, Vec<Piece>, usize)>,
     /// How deep its brackets nest.
     pub(crate) depth: usize,
+    /// Where comments stand.
+    comments: Vec<(usize, usize)>,
+}
+
+impl Cut {
+    /// The text with blanks in place of comments, so that nothing behind the scan meets one;
+    /// every place stays the same.
+    pub(crate) fn without_comments<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        if self.comments.is_empty() {
+            return Cow::Borrowed(text);
+        }
+        let mut bytes = text.as_bytes().to_vec();
+        for (start, end) in &self.comments {
+            bytes[*start..*end].fill(b' ');
+        }
+        // Comments are whole characters, so what is left is text.
+        String::from_utf8(bytes).map_or(Cow::Borrowed(text), Cow::Owned)
+    }
 }
 
 /// More names of results than this are not looked for at the start of an operation.
@@ -377,10 +408,9 @@ pub(crate) fn scan(source: &Source<'_>, max_depth: usize) -> Result<Cut, Diagnos
             QUOTE => i = string_end(source, i)?,
             SLASH => {
                 if bytes.get(i + 1) == Some(&b'/') {
-                    i = bytes[i..]
-                        .iter()
-                        .position(|b| *b == b'\n')
-                        .map_or(bytes.len(), |n| i + n);
+                    let end = memchr::memchr(b'\n', &bytes[i..]).map_or(bytes.len(), |n| i + n);
+                    cut.comments.push((i, end));
+                    i = end;
                     continue;
                 }
             }

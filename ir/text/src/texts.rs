@@ -156,11 +156,12 @@ impl TextCx for Texts<'_> {
 pub(crate) fn standalone<T>(
     text: &str,
     allow_unregistered: bool,
-    read: impl FnOnce(&Texts<'_>) -> Result<T, Failure>,
+    read: impl FnOnce(&Texts<'_>, &str) -> Result<T, Failure>,
 ) -> Result<T, Diagnostic> {
     let file = tir_core::LocFile::new(Name::new("<text>"));
     let source = Source::new(text, file, 0);
-    crate::source::scan(&source, crate::DEPTH)?;
-    let shared = Shared::new(source, allow_unregistered);
-    read(&Texts::new(&shared)).map_err(|failure| *failure)
+    let cut = crate::source::scan(&source, crate::DEPTH)?;
+    let clean = cut.without_comments(text);
+    let shared = Shared::new(source.over(&clean), allow_unregistered);
+    read(&Texts::new(&shared), &clean).map_err(|failure| *failure)
 }

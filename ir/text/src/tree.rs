@@ -32,21 +32,17 @@ impl<'t> Tree<'t> {
         for token in pairs.tokens() {
             match token {
                 pest::Token::Start { rule, pos } => {
-                    if rule != Rule::to_eol {
-                        open.push(nodes.len() as u32);
-                        let start = pos.pos() as u32;
-                        nodes.push(Node {
-                            rule,
-                            start,
-                            end: start,
-                            next: 0,
-                        });
-                    }
+                    open.push(nodes.len() as u32);
+                    let start = pos.pos() as u32;
+                    nodes.push(Node {
+                        rule,
+                        start,
+                        end: start,
+                        next: 0,
+                    });
                 }
-                pest::Token::End { rule, pos } => {
-                    if rule != Rule::to_eol
-                        && let Some(index) = open.pop()
-                    {
+                pest::Token::End { pos, .. } => {
+                    if let Some(index) = open.pop() {
                         let next = nodes.len() as u32;
                         let node = &mut nodes[index as usize];
                         node.end = pos.pos() as u32;

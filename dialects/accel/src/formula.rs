@@ -1,5 +1,7 @@
 //! Cycle formulas: numbers, `n`, `d0` …, `+`, `*`, parentheses, `ceildiv`, `min`, `max`.
 
+use tir::{ScanError, Scanner};
+
 /// A cycle formula.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Formula {
@@ -21,22 +23,15 @@ pub enum Formula {
     Max(Box<Formula>, Box<Formula>),
 }
 
-/// Nesting that a formula may have.
-const DEPTH: usize = 64;
-
 impl Formula {
-    /// Reads a formula.
+    /// Reads a formula; the error says what is wrong at which column.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let mut parser = Parser {
-            rest: text.trim_start(),
-            depth: 0,
-        };
-        let formula = parser.sum()?;
-        if parser.rest.is_empty() {
-            Ok(formula)
-        } else {
-            Err(format!("expected an operator before '{}'", parser.rest))
-        }
+        let mut s = Scanner::new(text);
+        let read = sum(&mut s).and_then(|formula| s.end("an operator").map(|()| formula));
+        read.map_err(|error| {
+            let (_, column) = error.line_column(text);
+            format!("{} at column {column}", error.message)
+        })
     }
 
     /// Its value for a first operand of this shape.
@@ -65,81 +60,52 @@ impl Formula {
     }
 }
 
-struct Parser<'a> {
-    rest: &'a str,
-    depth: usize,
+fn sum(s: &mut Scanner<'_>) -> Result<Formula, ScanError> {
+    s.enter()?;
+    let mut sum = product(s)?;
+    while s.eat("+") {
+        sum = Formula::Add(sum.into(), product(s)?.into());
+    }
+    s.leave();
+    Ok(sum)
 }
 
-impl Parser<'_> {
-    fn eat(&mut self, token: char) -> bool {
-        match self.rest.strip_prefix(token) {
-            Some(rest) => {
-                self.rest = rest.trim_start();
-                true
-            }
-            None => false,
-        }
+fn product(s: &mut Scanner<'_>) -> Result<Formula, ScanError> {
+    let mut product = atom(s)?;
+    while s.eat("*") {
+        product = Formula::Mul(product.into(), atom(s)?.into());
     }
-    fn expect(&mut self, token: char) -> Result<(), String> {
-        if self.eat(token) {
-            Ok(())
-        } else {
-            Err(format!("expected '{token}' before '{}'", self.rest))
-        }
+    Ok(product)
+}
+
+fn atom(s: &mut Scanner<'_>) -> Result<Formula, ScanError> {
+    if s.eat("(") {
+        let inner = sum(s)?;
+        s.expect(")")?;
+        return Ok(inner);
     }
-    fn sum(&mut self) -> Result<Formula, String> {
-        self.depth += 1;
-        if self.depth > DEPTH {
-            return Err(format!("is nested deeper than {DEPTH}"));
-        }
-        let mut sum = self.product()?;
-        while self.eat('+') {
-            sum = Formula::Add(sum.into(), self.product()?.into());
-        }
-        self.depth -= 1;
-        Ok(sum)
+    let at = s.at();
+    let word = s.word("a number or a name", |c| c.is_ascii_alphanumeric())?;
+    if let Ok(number) = word.parse() {
+        return Ok(Formula::Number(number));
     }
-    fn product(&mut self) -> Result<Formula, String> {
-        let mut product = self.atom()?;
-        while self.eat('*') {
-            product = Formula::Mul(product.into(), self.atom()?.into());
+    let make = match word {
+        "n" => return Ok(Formula::Elements),
+        "ceildiv" => Formula::CeilDiv,
+        "min" => Formula::Min,
+        "max" => Formula::Max,
+        _ => {
+            let dim = word.strip_prefix('d').and_then(|d| d.parse().ok());
+            let wrong = format!("'{word}' is no number, n, d0, ceildiv, min or max");
+            return dim.map(Formula::Dim).ok_or_else(|| s.error(at, wrong));
         }
-        Ok(product)
-    }
-    fn atom(&mut self) -> Result<Formula, String> {
-        if self.eat('(') {
-            let inner = self.sum()?;
-            self.expect(')')?;
-            return Ok(inner);
-        }
-        let end = self.rest.find(|c: char| !c.is_ascii_alphanumeric());
-        let (word, rest) = self.rest.split_at(end.unwrap_or(self.rest.len()));
-        if word.is_empty() {
-            return Err(format!("expected a number or name before '{rest}'"));
-        }
-        self.rest = rest.trim_start();
-        if let Ok(number) = word.parse() {
-            return Ok(Formula::Number(number));
-        }
-        let make = match word {
-            "n" => return Ok(Formula::Elements),
-            "ceildiv" => Formula::CeilDiv,
-            "min" => Formula::Min,
-            "max" => Formula::Max,
-            _ => {
-                let dim = word.strip_prefix('d').and_then(|d| d.parse().ok());
-                return dim
-                    .map(Formula::Dim)
-                    .ok_or_else(|| format!("'{word}' is no number, n, d0, ceildiv, min or max"));
-            }
-        };
-        self.expect('(')?;
-        let a = self.sum()?;
-        self.expect(',')?;
-        let b = self.sum()?;
-        self.expect(')')?;
-        Ok(make(a.into(), b.into()))
-    }
+    };
+    s.expect("(")?;
+    let a = sum(s)?;
+    s.expect(",")?;
+    let b = sum(s)?;
+    s.expect(")")?;
+    Ok(make(a.into(), b.into()))
 }
 
 #[cfg(test)]

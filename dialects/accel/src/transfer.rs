@@ -1,6 +1,7 @@
 //! What a transfer of a tile moves: boxes of both sides, with what lies outside left out.
 
 use tir::{AffineMap, DYNAMIC, Failure, LinearMap, MemRefType, Type};
+use tir_machine::Rows;
 
 /// The static part of a transfer between a large buffer and a tile.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,11 +35,6 @@ impl Piece {
     /// Number of elements.
     pub fn elements(&self) -> i64 {
         self.dims.iter().map(|d| d.0).product()
-    }
-    /// Dimensions that are left when neighbours that step alike on both sides are one, the
-    /// contiguous row included.
-    pub fn rank(&self, elem: i64) -> usize {
-        merged_rank(&self.dims, elem)
     }
 }
 
@@ -193,22 +189,11 @@ impl Pattern {
     }
 }
 
-/// As the machine counts: a dimension that continues the row on both sides makes it longer, and
-/// neighbours that step alike are one.
+/// Dimensions as the machine counts them.
 fn merged_rank(dims: &[(i64, i64, i64)], elem: i64) -> usize {
-    let mut dims: Vec<_> = dims.iter().copied().filter(|d| d.0 != 1).collect();
-    let mut run = elem;
-    while let Some(i) = dims.iter().rposition(|d| d.1 == run && d.2 == run) {
-        run *= dims.remove(i).0;
-    }
-    let mut merged: Vec<(i64, i64, i64)> = Vec::new();
-    for d in dims {
-        match merged.last_mut() {
-            Some(p) if p.1 == d.1 * d.0 && p.2 == d.2 * d.0 => *p = (p.0 * d.0, d.1, d.2),
-            _ => merged.push(d),
-        }
-    }
-    merged.len() + 1
+    let count = |n: i64| u64::try_from(n).unwrap_or(0);
+    let dims = dims.iter().map(|d| (count(d.0), d.1, d.2));
+    Rows::of(count(elem), dims).rank() as usize
 }
 
 #[cfg(test)]

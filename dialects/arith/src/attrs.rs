@@ -21,6 +21,14 @@ attr_enum! {
     }
 }
 
+attr_enum! {
+    /// How `arith.truncf` rounds.
+    pub enum RoundingMode: i32 {
+        ToNearestEven = "to_nearest_even" = 0, Downward = "downward" = 1, Upward = "upward" = 2,
+        TowardZero = "toward_zero" = 3, ToNearestAway = "to_nearest_away" = 4,
+    }
+}
+
 macro_rules! flags {
     ($(#[$doc:meta])* $name:ident $text:literal: $($word:literal)*) => {
         $(#[$doc])*

@@ -5,7 +5,7 @@ use tir::interp::{
 };
 use tir::{Compiler, Failure, Folds, Ir, LowerToEval, OpRef, Type, Value};
 
-use crate::attrs::{CmpFPredicate as F, CmpIPredicate as I};
+use crate::attrs::{CmpFPredicate as F, CmpIPredicate as I, RoundingMode};
 use crate::ops::{cast::*, float::*, int::*};
 
 /// An op that is one scalar operation on its operands in their order.
@@ -63,7 +63,23 @@ macro_rules! cast {
     };
 }
 cast! { IndexCast IntS, IndexCastUI IntU, ExtSI IntS, ExtUI IntU, TruncI IntS, ExtF Float,
-TruncF Float, SIToFP SiToFp, UIToFP UiToFp, FPToSI FpToSi, FPToUI FpToUi, Bitcast Bits }
+SIToFP SiToFp, UIToFP UiToFp, FPToSI FpToSi, FPToUI FpToUi, Bitcast Bits }
+impl ScalarLike for TruncF {
+    fn scalar(&self, ir: &Ir) -> Result<ScalarOp, Failure> {
+        if let Some(mode) = self.roundingmode
+            && mode != RoundingMode::ToNearestEven
+        {
+            return Err(format!("rounds '{}': only to_nearest_even runs", mode.keyword()).into());
+        }
+        let (from, to) = (kind(ir.ty(self.input))?, kind(self.output.0)?);
+        Ok(ScalarOp::Cast(CastOp::Float, from, to))
+    }
+}
+impl LowerToEval for TruncF {
+    fn lower<'m>(&self, op: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {
+        cx.scalar(self.scalar(op.ir)?, result(op), &[self.input])
+    }
+}
 scalar! { |this, ir|
     NegF: ScalarOp::FloatFn(FloatFn::Neg, kind(ir.ty(this.operand))?);
     CmpI: ScalarOp::CmpInt(int_order(this.predicate), kind(ir.ty(this.lhs))?);

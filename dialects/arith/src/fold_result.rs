@@ -109,6 +109,7 @@ impl OpFoldResult {
             n => self.with(b, O::Number(n), i64::div_euclid, |lhs, rhs| DivUI {
                 lhs,
                 rhs,
+                exact: None,
             }),
         }
     }

@@ -10,6 +10,7 @@ use tir::{Failure, Fold, Folds, Name, Op, OpRef, RegionId, Rets, Value, Verify};
     SymbolTable,
     Symbol,
     SingleBlock,
+    GraphRegion,
     NoTerminator,
     verify
 )]

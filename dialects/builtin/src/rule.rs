@@ -3,15 +3,25 @@ use std::sync::Arc;
 
 use tir::rewrite::Kind;
 use tir::rule_file::IsRule;
-use tir::{Ir, Name, Op, OpRef, OpState, Rule, RuleText};
+use tir::{Class, Ir, Name, Op, OpRef, OpState, Rule, RuleText, attr_enum};
+
+attr_enum! {
+    /// How the numbers of both sides of a rule agree: see [`Class`].
+    pub enum RuleClass {
+        Exact = "exact",
+        NoNans = "nnan_nsz",
+        Reassociating = "reassoc",
+        Contracting = "contract",
+    }
+}
 
 /// Each value of the left side may be replaced by the one on the right, which is less by the
 /// measure of [`Kind::Reduce`]: the greedy driver and the e-graph use it.
 ///
-/// `rule.reduce @drop-add-zero "(arith.addi ?x 0)" -> "?x" if "(is-small ?x)"`
+/// `rule.reduce @drop-add-zero "(arith.addi ?x 0)" -> "?x" if "(is-small ?x)" class reassoc`
 #[derive(Op)]
 #[op("rule.reduce", Symbol, is_rule)]
-#[asm("symbol($sym_name) $left `->` $right (`if` $guard^)? attr-dict")]
+#[asm("symbol($sym_name) $left `->` $right (`if` $guard^)? (`class` $class^)? attr-dict")]
 pub struct Reduce {
     /// The name of the rule.
     pub sym_name: Name,
@@ -21,12 +31,15 @@ pub struct Reduce {
     pub right: String,
     /// Calls of guards; all must hold.
     pub guard: Option<String>,
+    /// How the numbers of both sides agree: `exact`, which is the default, `nnan_nsz`, `reassoc` or
+    /// `contract`.
+    pub class: Option<RuleClass>,
 }
 
 /// Both sides are as good as each other: only the e-graph uses it.
 #[derive(Op)]
 #[op("rule.equal", Symbol, is_rule)]
-#[asm("symbol($sym_name) $left `->` $right (`if` $guard^)? attr-dict")]
+#[asm("symbol($sym_name) $left `->` $right (`if` $guard^)? (`class` $class^)? attr-dict")]
 pub struct Equal {
     /// The name of the rule.
     pub sym_name: Name,
@@ -36,6 +49,9 @@ pub struct Equal {
     pub right: String,
     /// Calls of guards; all must hold.
     pub guard: Option<String>,
+    /// How the numbers of both sides agree: `exact`, which is the default, `nnan_nsz`, `reassoc` or
+    /// `contract`.
+    pub class: Option<RuleClass>,
 }
 
 macro_rules! text {
@@ -46,6 +62,10 @@ macro_rules! text {
                 RuleText {
                     name: self.sym_name.as_str(),
                     kind: $kind,
+                    class: self
+                        .class
+                        .and_then(|class| Class::from_keyword(class.keyword()))
+                        .unwrap_or_default(),
                     left: lasting(&self.left),
                     right: lasting(&self.right),
                     guard: lasting(self.guard.as_deref().unwrap_or("")),
@@ -66,14 +86,21 @@ tir::dialect! {
 }
 
 /// The op of a rule, from its name and the texts of its left side, right side and guards.
-pub fn rule_op(kind: Kind, sym_name: Name, [left, right, guard]: [String; 3]) -> OpState {
+pub fn rule_op(
+    kind: Kind,
+    class: Class,
+    sym_name: Name,
+    [left, right, guard]: [String; 3],
+) -> OpState {
     let guard = Some(guard).filter(|g| !g.is_empty());
+    let class = RuleClass::from_keyword(class.keyword()).filter(|c| *c != RuleClass::Exact);
     match kind {
         Kind::Reduce => Reduce {
             sym_name,
             left,
             right,
             guard,
+            class,
         }
         .state(),
         Kind::Equal => Equal {
@@ -81,6 +108,7 @@ pub fn rule_op(kind: Kind, sym_name: Name, [left, right, guard]: [String; 3]) ->
             left,
             right,
             guard,
+            class,
         }
         .state(),
     }
@@ -94,7 +122,7 @@ pub fn module(rules: &[Arc<Rule>]) -> Ir {
     ir.attach_region(root, region);
     let block = ir.new_block(region);
     for rule in rules {
-        let mut state = rule_op(rule.kind, rule.name, rule.texts());
+        let mut state = rule_op(rule.kind, rule.class, rule.name, rule.texts());
         state.loc = rule.loc;
         ir.at(block).create(state);
     }

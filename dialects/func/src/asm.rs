@@ -141,7 +141,7 @@ impl Asm for Func {
         }
         for (name, value) in p.attributes()? {
             if state.attr(name.as_str()).is_some() {
-                return Err(p.error(format!("attribute '{name}' is said twice")));
+                return Err(p.error(format!("attribute '{name}' occurs twice")));
             }
             state.set_attr(name, value);
         }

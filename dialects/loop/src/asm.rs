@@ -18,7 +18,7 @@ fn parse_bound(p: &mut AsmParser<'_>, state: &mut OpState) -> Result<i64, Failur
         state.operands.push(value);
         return Ok(DYNAMIC);
     }
-    match p.try_int()? {
+    match p.try_index()? {
         Some(n) => Ok(n),
         None => Err(p.expected("a number or a value")),
     }

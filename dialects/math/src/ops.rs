@@ -11,7 +11,7 @@ macro_rules! unary {
         $(#[$doc])*
         #[derive(Op)]
         #[op($text, Pure, SameType, Elementwise, results(result), fold, lower_to_eval)]
-        #[asm("$operand attr-dict `:` type($result)")]
+        #[asm("$operand (`fastmath` `` body($fastmath)^)? attr-dict `:` type($result)")]
         pub struct $name {
             /// What it is applied to.
             #[is(FLOAT_LIKE)]
@@ -98,7 +98,7 @@ impl Fold for AbsI {
     fold,
     lower_to_eval
 )]
-#[asm("$lhs `,` $rhs attr-dict `:` type($result)")]
+#[asm("$lhs `,` $rhs (`fastmath` `` body($fastmath)^)? attr-dict `:` type($result)")]
 pub struct PowF {
     /// Base.
     #[is(FLOAT_LIKE)]

@@ -196,13 +196,10 @@ pub fn origins(ir: &Ir, memref: Value) -> Vec<Origin> {
     out
 }
 
-/// Whether two memrefs may lie in one buffer.
-pub fn may_alias(ir: &Ir, a: Value, b: Value) -> bool {
-    a == b || {
-        let others = origins(ir, b);
-        let meets = |x: &Origin| others.iter().any(|y| x.may_be(*y));
-        origins(ir, a).iter().any(meets)
-    }
+/// Whether a memref may lie in one of some buffers: those of another memref are its [`origins`].
+pub fn may_alias(ir: &Ir, memref: Value, buffers: &[Origin]) -> bool {
+    let own = origins(ir, memref);
+    own.iter().any(|x| buffers.iter().any(|y| x.may_be(*y)))
 }
 
 /// The memrefs whose memory an op itself accesses, apart from what the ops in its regions do, with

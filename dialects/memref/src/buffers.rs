@@ -1,9 +1,11 @@
 //! Buffers: made, ended, and constant ones of the module.
 
 use tir::constraints::{INDEX, MEMREF};
+use tir::text::{Arg, Parts};
 use tir::{
-    Access, Attr, Effects, Failure, Flag, HasEffects, MemRefType, Name, Op, OpRef, Ret, Scopes,
-    Sym, Type, TypeAttr, Value, Verify, VerifySymbols, smallvec,
+    Access, AsmParser, AsmPrinter, Attr, Directive, Directives, Effects, Failure, Flag, HasEffects,
+    MemRefType, Name, Op, OpRef, OpState, Ret, Scopes, Sym, Type, TypeAttr, Value, Verify,
+    VerifySymbols, smallvec,
 };
 
 use crate::alias::ViewFlowLike;
@@ -12,7 +14,7 @@ use crate::on;
 /// Makes a buffer; its content is not defined.
 #[derive(Op)]
 #[op("memref.alloc", effects, verify, lower_to_eval)]
-#[asm("`(` ($dynamic_sizes^)? `)` attr-dict `:` type($memref)")]
+#[asm("`(` ($dynamic_sizes^)? `)` (`` `[` $symbols^ `]`)? attr-dict `:` type($memref)")]
 pub struct Alloc {
     /// Sizes of the dynamic dimensions.
     #[is(INDEX)]
@@ -77,8 +79,10 @@ impl HasEffects for Dealloc {
 
 /// A buffer of the module, with content.
 #[derive(Op)]
-#[op("memref.global", Symbol, Pure, verify)]
-#[asm("(`constant` $constant^)? symbol($sym_name) attr-dict `:` $type (`=` $initial_value^)?")]
+#[op("memref.global", Symbol, Pure, verify, directives)]
+#[asm(
+    "($sym_visibility^)? (`constant` $constant^)? symbol($sym_name) attr-dict `:` $type (`=` custom<content>($initial_value)^)?"
+)]
 pub struct Global {
     /// Its name.
     pub sym_name: Name,
@@ -105,6 +109,42 @@ impl Verify for Global {
             return Err(format!("has a value of type {value} for a {}", self.r#type).into());
         }
         Ok(())
+    }
+}
+
+/// Elements, whose type may be left out, or `uninitialized`.
+struct Content;
+impl Directive for Content {
+    fn parse<'a>(
+        &self,
+        p: &mut AsmParser<'a>,
+        args: &[Arg],
+        parts: &mut Parts<'a>,
+        state: &mut OpState,
+    ) -> Result<(), Failure> {
+        let ty = state.attr("type").and_then(|ty| ty.get::<TypeAttr>());
+        let ty = ty.map(|ty| Type::tensor(ty.0.shape().unwrap_or(&[]), ty.0.elem()));
+        let content = match (p.eat_keyword("uninitialized"), ty) {
+            (true, _) => Attr::unit(),
+            (false, Some(ty)) => p.attr_of(ty)?,
+            (false, None) => p.attr()?,
+        };
+        if let [field] = args {
+            state.set_attr(parts.name(*field), content);
+        }
+        Ok(())
+    }
+    fn print(&self, p: &mut AsmPrinter<'_>, _: &[Arg]) {
+        match p.op().attr("initial_value") {
+            Some(content) if content == Attr::unit() => p.text("uninitialized"),
+            Some(content) => p.attr(content),
+            None => {}
+        }
+    }
+}
+impl Directives for Global {
+    fn directive(name: &str) -> Option<&'static dyn Directive> {
+        (name == "content").then_some(&Content)
     }
 }
 

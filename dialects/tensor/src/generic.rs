@@ -17,7 +17,7 @@ attr_enum! {
 /// position that the input's map gives, and yields one value for each output. With `combine` the
 /// values for one output element are put together with what the output holds before, in the
 /// order of the iterators; without, the output only gives the shape, and every element is
-/// written once. A range of an iterator is that of a dimension it indexes alone, or is said by
+/// written once. A range of an iterator is that of a dimension it indexes alone, or is given by
 /// `sizes`.
 ///
 /// Syntax: `%r = tensor.generic {indexing_maps = […], iterator_types = […]} ins(%a, %b : t, u)

@@ -310,7 +310,7 @@ pub fn check_reshape(large: Type, small: Type, reassociation: &[Attr]) -> Result
 }
 
 macro_rules! reshape {
-    ($($(#[$doc:meta])* $name:ident $text:literal $asm:literal |$from:ident, $to:ident| $check:expr;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident $text:literal {$($(#[$fdoc:meta])* $field:ident: $fty:ty)?} $asm:literal |$from:ident, $to:ident| $check:expr;)*) => {$(
         $(#[$doc])*
         #[derive(Op)]
         #[op($text, Pure, verify, evaluate)]
@@ -321,6 +321,7 @@ macro_rules! reshape {
             pub src: Value,
             /// Which dimensions of the larger shape belong to each dimension of the smaller one.
             pub reassociation: Vec<Attr>,
+            $($(#[$fdoc])* pub $field: $fty,)?
             /// Type of the result.
             #[is(TENSOR)]
             pub result: Ret,
@@ -329,6 +330,11 @@ macro_rules! reshape {
             fn verify(&self, op: OpRef<'_>) -> Result<(), Failure> {
                 let ($from, $to) = (op.ir.ty(self.src), self.result.0);
                 let (large, small) = $check;
+                $(if let Some(shape) = &self.$field
+                    && $to.shape() != Some(shape)
+                {
+                    return Err(format!("has output shape {shape:?}, its result is {}", $to).into());
+                })?
                 check_reshape(large, small, &self.reassociation)
             }
         }
@@ -336,9 +342,12 @@ macro_rules! reshape {
 }
 reshape! {
     /// Groups of neighbouring dimensions become one.
-    CollapseShape "tensor.collapse_shape"
+    CollapseShape "tensor.collapse_shape" {}
         "$src $reassociation attr-dict `:` type($src) `into` type($result)" |from, to| (from, to);
     /// A dimension becomes a group of neighbouring ones.
-    ExpandShape "tensor.expand_shape"
-        "$src $reassociation attr-dict `:` type($src) `into` type($result)" |from, to| (to, from);
+    ExpandShape "tensor.expand_shape" {
+        /// The shape of the result once more, where MLIR's spelling gives it.
+        static_output_shape: Option<Vec<i64>>
+    }
+        "$src $reassociation (`output_shape` $static_output_shape^)? attr-dict `:` type($src) `into` type($result)" |from, to| (to, from);
 }

@@ -289,15 +289,15 @@ impl AffineMap {
 impl Display for AffineMap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_char('(')?;
-        crate::types::comma(f, (0..self.dims).map(|i| format!("d{i}")))?;
+        crate::fmt::comma(f, (0..self.dims).map(|i| format!("d{i}")))?;
         f.write_char(')')?;
         if self.syms > 0 {
             f.write_char('[')?;
-            crate::types::comma(f, (0..self.syms).map(|i| format!("s{i}")))?;
+            crate::fmt::comma(f, (0..self.syms).map(|i| format!("s{i}")))?;
             f.write_char(']')?;
         }
         f.write_str(" -> (")?;
-        crate::types::comma(f, &self.exprs)?;
+        crate::fmt::comma(f, &self.exprs)?;
         f.write_char(')')
     }
 }

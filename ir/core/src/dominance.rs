@@ -155,7 +155,8 @@ impl Dominance {
     }
 }
 
+/// Whether uses may stand before definitions; a region of an op that is not loaded may be one.
 fn graph_region(ir: &Ir, region: RegionId) -> bool {
     ir.region_owner(region)
-        .is_some_and(|op| ir.has(op, Traits::GraphRegion))
+        .is_some_and(|op| ir.info(op).is_none_or(|info| info.has(Traits::GraphRegion)))
 }

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::fmt::{self, Debug, Display};
 use std::hash::{Hash, Hasher};
 
-use crate::intern::{Cell, Local, Object, Table, stable_hash};
+use crate::intern::{Cell, Local, Object, Store, Table, stable_hash};
 
 /// Interned data that says its kind.
 pub(crate) trait Kinded: Object + Debug + Display {
@@ -59,13 +59,12 @@ impl Handle {
         T: Any + Eq + Hash + Debug + Display + Send + Sync,
     {
         let hash = stable_hash(&(kind, &data));
-        let entry = |data| {
-            let entry = Entry {
+        let entry = |store: &Store, data| -> &'static dyn Kinded {
+            store.keep(Entry {
                 kind,
                 storage,
                 data,
-            };
-            Box::new(entry) as Box<dyn Kinded>
+            })
         };
         Self(local.intern(table, hash, data, entry))
     }
@@ -85,7 +84,7 @@ impl Handle {
     pub fn write(self, f: &mut fmt::Formatter<'_>, sign: char) -> fmt::Result {
         let kind = self.kind();
         if !kind.contains('.') {
-            return Display::fmt(&*self.0.object, f);
+            return Display::fmt(self.0.object, f);
         }
         write!(f, "{sign}{kind}")?;
         match self.0.object.to_string() {

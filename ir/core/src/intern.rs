@@ -2,9 +2,10 @@
 //!
 //! A handle to a cell is `Copy`, compares by identity and is read without a context. The hash of
 //! a cell is the structural hash of its content under a fixed seed, so nothing that is computed
-//! from handles depends on addresses. Cells are never freed: about 150 bytes for a type.
+//! from handles depends on addresses. Cells and what they hold lie in arenas of the thread that
+//! met them first, which are never freed: about 150 bytes for a type.
 
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::cell::RefCell;
 use std::hash::{Hash, Hasher};
 use std::sync::RwLock;
@@ -25,10 +26,35 @@ pub(crate) trait Object: Any + Send + Sync {
     fn as_any(&self) -> &dyn Any;
 }
 
-/// One interned object.
+/// One interned object: a pointer of one word leads to it, whatever its Rust type.
 pub(crate) struct Cell<O: ?Sized + 'static> {
     pub(crate) hash: u64,
-    pub(crate) object: Box<O>,
+    pub(crate) object: &'static O,
+}
+
+/// An arena that lives as long as the process.
+fn endless<T>() -> &'static Arena<T> {
+    Box::leak(Box::new(Arena::new()))
+}
+
+/// The arenas of a thread, one for each Rust type, which hold the interned data itself.
+#[derive(Default)]
+pub(crate) struct Store(RefCell<rustc_hash::FxHashMap<TypeId, &'static dyn Any>>);
+
+impl Store {
+    /// Puts a value into the arena of its type.
+    pub(crate) fn keep<T: 'static>(&self, value: T) -> &'static T {
+        let mut arenas = self.0.borrow_mut();
+        let arena = arenas
+            .entry(TypeId::of::<T>())
+            .or_insert_with(|| endless::<T>())
+            .downcast_ref::<Arena<T>>();
+        match arena {
+            Some(arena) => arena.alloc(value),
+            // An entry is of the type of its key.
+            None => endless().alloc(value),
+        }
+    }
 }
 
 const SHARDS: usize = 16;
@@ -49,14 +75,16 @@ impl<O: ?Sized + Object> Table<O> {
 /// The per-thread half: a cache of the cells this thread has met, and the arena it allocates in.
 pub(crate) struct Local<O: ?Sized + 'static> {
     cache: RefCell<HashTable<&'static Cell<O>>>,
-    arena: &'static Arena<Cell<O>>,
+    cells: &'static Arena<Cell<O>>,
+    objects: Store,
 }
 
 impl<O: ?Sized + Object> Local<O> {
     pub(crate) fn new() -> Self {
         Self {
             cache: RefCell::new(HashTable::new()),
-            arena: Box::leak(Box::new(Arena::with_capacity(64))),
+            cells: endless(),
+            objects: Store::default(),
         }
     }
 
@@ -72,16 +100,16 @@ impl<O: ?Sized + Object> Local<O> {
             .copied()
     }
 
-    /// The cell that holds `value`, made by `erase` if there is none yet.
+    /// The cell that holds `value`, put into the store by `keep` if there is none yet.
     pub(crate) fn intern<T: Eq + 'static>(
         &self,
         table: &Table<O>,
         hash: u64,
         value: T,
-        erase: impl FnOnce(T) -> Box<O>,
+        keep: impl FnOnce(&Store, T) -> &'static O,
     ) -> &'static Cell<O> {
         let same = |cell: &&'static Cell<O>| {
-            cell.hash == hash && (*cell.object).as_any().downcast_ref::<T>() == Some(&value)
+            cell.hash == hash && cell.object.as_any().downcast_ref::<T>() == Some(&value)
         };
         if let Some(cell) = self.cache.borrow().find(hash, same) {
             return cell;
@@ -98,8 +126,8 @@ impl<O: ?Sized + Object> Local<O> {
                 let mut shard = shard.write().unwrap_or_else(|poison| poison.into_inner());
                 let known = shard.find(hash, same).copied();
                 known.unwrap_or_else(|| {
-                    let object = erase(value);
-                    let cell: &'static Cell<O> = self.arena.alloc(Cell { hash, object });
+                    let object = keep(&self.objects, value);
+                    let cell: &'static Cell<O> = self.cells.alloc(Cell { hash, object });
                     shard.insert_unique(hash, cell, |cell| cell.hash);
                     cell
                 })

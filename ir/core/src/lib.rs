@@ -13,6 +13,7 @@ mod diag;
 mod dominance;
 mod edit;
 mod effects;
+mod fmt;
 mod handle;
 pub mod hooks;
 mod id;
@@ -23,6 +24,7 @@ mod loc;
 mod name;
 mod op;
 mod registry;
+mod scan;
 mod suggest;
 mod symbol;
 mod types;
@@ -32,8 +34,7 @@ pub use affine::{AffineExpr, AffineMap};
 pub use attrs::{
     AffineMapAttr, ArrayAttr, Attr, AttrData, BlobAttr, DenseArray, DenseElements, DictAttr,
     FloatAttr, IntAttr, LayoutAttr, LocAttr, OpaqueAttr, StrAttr, SymbolRef, TypeAttr, UnitAttr,
-    dictionary_text, float_bits, float_text, float_value, key_text, quote, sign_extend,
-    symbol_text,
+    dictionary_text, float_bits, float_text, float_value, key_text, sign_extend, symbol_text,
 };
 pub use build::{
     At, AttrValue, Builder, Field, Flag, OpState, Reader, Ret, Rets, Successor, Sym, fixed_results,
@@ -42,6 +43,7 @@ pub use build::{
 pub use copy::Mapping;
 pub use diag::{Diagnostic, Failure, Note, Severity, Sources};
 pub use dominance::Dominance;
+pub use fmt::quote;
 pub use hooks::{Fold, HasEffects, Infer, Verify, VerifySymbols};
 pub use id::{BlockId, OpId, RegionId, Value};
 pub use ir::{Definition, Ir, OpRef, Use};
@@ -50,13 +52,14 @@ pub use loc::{Loc, LocBody, LocData, LocFile};
 pub use name::Name;
 pub use op::{
     Access, CheckFn, Constraint, Effect, Effects, EffectsFn, FieldInfo, FieldSpec, FoldFn, Folded,
-    Folds, Hook, InferFn, Keywords, Op, OpInfo, OpSpec, Role, SEGMENTS, Traits, VerifyFn,
-    VerifySymbolsFn,
+    Folds, Hook, InferFn, Keywords, Op, OpInfo, OpSpec, PROPERTIES, Role, SEGMENTS, Traits,
+    VerifyFn, VerifySymbolsFn,
 };
 pub use registry::{
     Attached, AttrParser, Dialect, Materialize, ParseAttr, ParseType, TextCx, TextInfo, TypeParser,
     attr_info, op_spec, register, type_info,
 };
+pub use scan::{ScanError, Scanner};
 pub use smallvec::{SmallVec, smallvec};
 pub use suggest::closest;
 pub use symbol::{Scopes, SymbolTable, attr_symbols, is_public, is_table, symbol_uses};

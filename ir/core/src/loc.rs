@@ -4,9 +4,9 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::RwLock;
 
-use crate::attrs::{Attr, quote};
+use crate::attrs::Attr;
+use crate::fmt::{comma, quote};
 use crate::name::Name;
-use crate::types::comma;
 
 /// Where something comes from. Two locations are equal if they say the same.
 #[derive(Clone, Copy)]

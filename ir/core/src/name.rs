@@ -4,15 +4,15 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering as Atomic};
 
-use crate::intern::{Cell, Local, Object, Table, stable_hash};
-use crate::op::OpInfo;
+use crate::intern::{Cell, Local, Object, Store, Table, stable_hash};
 
 struct Text {
     text: Box<str>,
-    /// What the framework knows of the op of this name, once a dialect that holds it is loaded.
-    info: OnceLock<&'static OpInfo>,
+    /// Which name it is: what tables beside the names are indexed by. Never printed, and no
+    /// order: it depends on which thread met a name first.
+    index: u32,
 }
 
 impl Object for Text {
@@ -43,11 +43,17 @@ impl Name {
             if let Some(cell) = local.find_by(hash, |cell| &*cell.object.text == text) {
                 return Self(cell);
             }
+            static NEXT: AtomicU32 = AtomicU32::new(0);
             let value = Text {
                 text: text.into(),
-                info: OnceLock::new(),
+                index: 0,
             };
-            Self(local.intern(&NAMES, hash, value, Box::new))
+            Self(
+                local.intern(&NAMES, hash, value, |store: &Store, mut text| {
+                    text.index = NEXT.fetch_add(1, Atomic::Relaxed);
+                    store.keep(text)
+                }),
+            )
         })
     }
 
@@ -61,14 +67,9 @@ impl Name {
         self.as_str().split_once('.').map_or("", |(head, _)| head)
     }
 
-    /// The op registered under this name.
-    pub fn info(self) -> Option<&'static OpInfo> {
-        self.0.object.info.get().copied()
-    }
-
-    /// Registers what is known of the op of this name; the first registration stays.
-    pub(crate) fn set_info(self, info: impl FnOnce() -> &'static OpInfo) -> &'static OpInfo {
-        self.0.object.info.get_or_init(info)
+    /// Which name it is, by the order in which this process met them.
+    pub(crate) fn index(self) -> u32 {
+        self.0.object.index
     }
 }
 

@@ -451,6 +451,10 @@ impl OpInfo {
 /// The attribute that holds the sizes of operand groups when more than one varies.
 pub const SEGMENTS: &str = "operandSegmentSizes";
 
+/// The attribute that holds the properties `<{…}>` of an op that is not loaded, as a dictionary;
+/// those of a loaded op are attributes beside the others.
+pub const PROPERTIES: &str = "<properties>";
+
 impl From<&FieldSpec> for FieldInfo {
     fn from(spec: &FieldSpec) -> Self {
         Self {

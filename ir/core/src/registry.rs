@@ -184,6 +184,35 @@ impl Dialect {
     }
 }
 
+/// The tables of ops by the index of their name: piece `k` holds the indices of `k` bits. A
+/// look-up takes no lock.
+static OPS: [OnceLock<Box<[OnceLock<&'static OpInfo>]>>; 33] = [const { OnceLock::new() }; 33];
+
+/// The piece of an index and its place in there.
+fn place(index: u32) -> (usize, usize) {
+    let bits = (u32::BITS - index.leading_zeros()) as usize;
+    match bits {
+        0 => (0, 0),
+        _ => (bits, index as usize - (1 << (bits - 1))),
+    }
+}
+
+impl Name {
+    /// The op registered under this name.
+    pub fn info(self) -> Option<&'static OpInfo> {
+        let (piece, at) = place(self.index());
+        OPS[piece].get()?.get(at)?.get().copied()
+    }
+
+    /// Registers what is known of the op of this name; the first registration stays.
+    pub(crate) fn set_info(self, info: impl FnOnce() -> &'static OpInfo) -> &'static OpInfo {
+        let (piece, at) = place(self.index());
+        let len = 1usize << piece.saturating_sub(1);
+        let slots = OPS[piece].get_or_init(|| (0..len).map(|_| OnceLock::new()).collect());
+        slots[at].get_or_init(info)
+    }
+}
+
 /// Makes an op known whose table was made at run time; gives the table that is known from now
 /// on: an earlier one of the same name stays.
 pub fn register(info: OpInfo) -> &'static OpInfo {

@@ -6,6 +6,7 @@ use std::hash::Hash;
 
 use crate::affine::AffineMap;
 use crate::attrs::Attr;
+use crate::fmt::comma;
 use crate::handle::{Handle, Kinded};
 use crate::intern::{Local, Table};
 use crate::name::Name;
@@ -149,9 +150,25 @@ impl Type {
     pub fn is_index(self) -> bool {
         self.is::<IndexType>()
     }
-    /// Whether it is a float of any format.
+    /// Whether it is a float of a format that is computed with.
     pub fn is_float(self) -> bool {
         self.is::<FloatType>()
+    }
+    /// The bits of a float of any format, also of those that are only read and printed: `f80`,
+    /// `f128`, `tf32`, `f8E4M3FN` and their like.
+    pub fn float_width(self) -> Option<u32> {
+        if let Some(float) = self.get::<FloatType>() {
+            return Some(float.bits());
+        }
+        match &*self.get::<OpaqueType>()?.text {
+            "f80" => Some(80),
+            "f128" => Some(128),
+            "tf32" => Some(19),
+            text => {
+                let digits = text.strip_prefix('f')?.split_once('E')?.0;
+                digits.parse().ok().filter(|width| *width <= 8)
+            }
+        }
     }
 
     /// The number of bits a scalar of this type takes in memory; `index` counts as 64. `None`
@@ -309,19 +326,6 @@ pub struct FunctionType {
 }
 impl TypeData for FunctionType {
     const NAME: &'static str = "function";
-}
-/// Writes items separated by `, `.
-pub(crate) fn comma<T: Display>(
-    f: &mut fmt::Formatter<'_>,
-    items: impl IntoIterator<Item = T>,
-) -> fmt::Result {
-    for (i, item) in items.into_iter().enumerate() {
-        if i > 0 {
-            f.write_str(", ")?;
-        }
-        write!(f, "{item}")?;
-    }
-    Ok(())
 }
 impl Display for FunctionType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -54,6 +54,30 @@ impl Access {
         self.elements().saturating_mul(self.elem)
     }
 
+    /// Calls `f(offset, length)` for each contiguous row in logical order. Inner dimensions that
+    /// continue the row belong to it.
+    pub fn each_row(&self, mut f: impl FnMut(i64, u64)) {
+        fn walk(dims: &[(u64, i64)], at: i64, run: u64, f: &mut impl FnMut(i64, u64)) {
+            match dims {
+                [] => f(at, run),
+                [(count, stride), rest @ ..] => {
+                    (0..*count as i64).for_each(|i| walk(rest, at + i * stride, run, f));
+                }
+            }
+        }
+        if self.extent().is_none() {
+            return;
+        }
+        let (mut run, mut dims) = (self.elem, self.dims.as_slice());
+        while let [rest @ .., (count, stride)] = dims
+            && (*count == 1 || i64::try_from(run).is_ok_and(|r| r == *stride))
+        {
+            run *= count;
+            dims = rest;
+        }
+        walk(dims, self.offset, run, &mut f);
+    }
+
     /// First byte and the byte after the last, in the buffer; `None` when nothing is touched.
     pub(crate) fn extent(&self) -> Option<(i128, i128)> {
         if self.elem == 0 || self.dims.iter().any(|d| d.0 == 0) {
@@ -188,7 +212,7 @@ impl Footprint {
 
 /// A transfer between two accesses as rows that are contiguous on both sides.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Rows {
+pub struct Rows {
     /// Bytes of one row.
     pub run: u64,
     /// `(count, source stride, destination stride)`, outermost first.
@@ -197,7 +221,7 @@ pub(crate) struct Rows {
 
 impl Rows {
     /// Pairs the elements of `from` and `to`; says what differs when they cannot be paired.
-    pub fn new(from: &Access, to: &Access) -> Result<Rows, String> {
+    pub(crate) fn new(from: &Access, to: &Access) -> Result<Rows, String> {
         let counts = |a: &Access| a.dims.iter().map(|d| d.0).collect::<Vec<_>>();
         if from.elem != to.elem || counts(from) != counts(to) {
             return Err(format!(
@@ -209,8 +233,14 @@ impl Rows {
             ));
         }
         let pairs = from.dims.iter().zip(&to.dims).map(|(s, d)| (s.0, s.1, d.1));
-        let mut dims: Vec<_> = pairs.filter(|d| d.0 != 1).collect();
-        let mut run = from.elem;
+        Ok(Rows::of(from.elem, pairs))
+    }
+
+    /// Rows of elements of `elem` bytes at `(count, source stride, destination stride)` in each
+    /// dimension, outermost first.
+    pub fn of(elem: u64, dims: impl IntoIterator<Item = (u64, i64, i64)>) -> Rows {
+        let mut dims: Vec<_> = dims.into_iter().filter(|d| d.0 != 1).collect();
+        let mut run = elem;
         // A dimension whose stride is the row's length on both sides makes the row longer.
         let next = |dims: &[(u64, i64, i64)], run: u64| {
             dims.iter()
@@ -229,7 +259,7 @@ impl Rows {
                 _ => merged.push(d),
             }
         }
-        Ok(Rows { run, dims: merged })
+        Rows { run, dims: merged }
     }
 
     /// Number of rows; saturates.

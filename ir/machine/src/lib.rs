@@ -76,7 +76,7 @@ mod spec;
 mod trace;
 mod work;
 
-pub use access::{Access, Dims, Footprint, gcd};
+pub use access::{Access, Dims, Footprint, Rows, gcd};
 pub use alloc::{Alloc, BufferId, Placement};
 pub use fault::{Fault, FaultKind, Note, Result, Site};
 pub use machine::{Frame, Machine, Options};

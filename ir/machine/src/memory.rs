@@ -177,32 +177,11 @@ fn in_bounds(access: &Access, bytes: usize) -> Result<(), String> {
     }
 }
 
-/// Calls `f(offset, length)` for each contiguous row in logical order.
+/// Calls `f(offset, length)` for each contiguous row in logical order, if all are inside.
 fn each_row(access: &Access, bytes: usize, mut f: impl FnMut(usize, usize)) -> Result<(), String> {
     in_bounds(access, bytes)?;
-    if access.extent().is_none() {
-        return Ok(());
-    }
-    // Inner dimensions that continue the row belong to it.
-    let mut run = access.elem;
-    let mut dims = access.dims.as_slice();
-    while let [rest @ .., (count, stride)] = dims
-        && (*count == 1 || i64::try_from(run).is_ok_and(|r| r == *stride))
-    {
-        run *= count;
-        dims = rest;
-    }
-    rows(dims, access.offset, run as usize, &mut f);
+    access.each_row(|at, run| f(at as usize, run as usize));
     Ok(())
-}
-
-fn rows(dims: &[(u64, i64)], at: i64, run: usize, f: &mut impl FnMut(usize, usize)) {
-    match dims {
-        [] => f(at as usize, run),
-        [(count, stride), rest @ ..] => {
-            (0..*count as i64).for_each(|i| rows(rest, at + i * stride, run, f));
-        }
-    }
 }
 
 fn walk(dims: &[(u64, i64, i64)], src: i64, dst: i64, f: &mut impl FnMut(usize, usize)) {

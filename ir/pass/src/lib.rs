@@ -29,5 +29,6 @@ pub use pipeline::{Element, Pipeline};
 pub use print::{IrPrint, PrintIr, Printer, When};
 pub use registry::{PassInfo, PassRegistry};
 pub use report::{FailedPass, Report, Timing};
+pub use run::place;
 pub use symbols::SymbolInfo;
 pub use text::PIPELINE;

@@ -21,6 +21,8 @@ pub struct Settings {
     pub timing: bool,
     /// Rules and patterns that are left out.
     pub disabled_rules: BTreeSet<String>,
+    /// The classes of the rules that may fire, by their words; none for all of them, the default.
+    pub rule_classes: Vec<String>,
     /// Files with rules that passes use besides those of the dialects, in this order.
     pub rule_files: Vec<String>,
     /// Around which passes the IR is printed.
@@ -39,6 +41,7 @@ impl Default for Settings {
             verify: true,
             timing: false,
             disabled_rules: BTreeSet::new(),
+            rule_classes: Vec::new(),
             rule_files: Vec::new(),
             print: PrintIr::default(),
             printer: None,

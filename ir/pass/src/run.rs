@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use cpu_time::ThreadTime;
 use rayon::prelude::*;
-use tir_core::{At, Diagnostic, Ir, Name, OpId, verify, verify_local};
+use tir_core::{At, Diagnostic, Ir, Loc, Name, OpId, verify, verify_local};
 
 use crate::analysis::{Analyses, Outer};
 use crate::context::{PassCx, Surroundings};
@@ -287,7 +287,7 @@ impl<'a> Runner<'a> {
             let result = catch_unwind(AssertUnwindSafe(|| pass.prepare(ir, &mut cx)));
             let errors = match result {
                 Ok(Ok(())) => continue,
-                Ok(Err(errors)) => self.failed(errors, name, path),
+                Ok(Err(errors)) => self.failed(ir, errors, name, path),
                 Err(panic) => vec![self.panicked(ir, &*panic, name, path)],
             };
             out.report.errors.extend(errors);
@@ -353,7 +353,7 @@ impl<'a> Runner<'a> {
         {
             let names: Vec<&str> = list.iter().map(|(_, e)| Pipeline::leaf(e)).collect();
             let path = list.last().map_or(&[][..], |(path, _)| path);
-            let errors = self.broken(errors, &names.join(","), path);
+            let errors = self.broken(ir, errors, &names.join(","), path);
             out.report.errors.extend(errors);
             let settings = self.shared.settings;
             if !settings.print.module_scope {
@@ -409,7 +409,7 @@ impl<'a> Runner<'a> {
         analyses.invalidate(&preserved);
         let errors = match result {
             Err(panic) => vec![self.panicked(ir, &*panic, name, path)],
-            Ok(Err(errors)) => self.failed(errors, name, path),
+            Ok(Err(errors)) => self.failed(ir, errors, name, path),
             Ok(Ok(())) => Vec::new(),
         };
         if !errors.is_empty() {
@@ -431,7 +431,9 @@ impl<'a> Runner<'a> {
             let root = around.outer.is_none() && around.scope.is_none();
             let result = if root { verify(ir) } else { verify_local(ir) };
             if let Err(errors) = result {
-                out.report.errors.extend(self.broken(errors, name, path));
+                out.report
+                    .errors
+                    .extend(self.broken(ir, errors, name, path));
                 if let Some(watch) = watch {
                     watch.failed(ir, &mut out.report.prints);
                 }
@@ -453,14 +455,25 @@ impl<'a> Runner<'a> {
     ) -> Diagnostic {
         let what = format!("pass '{pass}' panicked: {}", message(panic));
         let reproducer = self.reproducer(path);
-        Diagnostic::error(what).at(ir.loc(ir.root())).note(format!(
+        Diagnostic::error(what).at(place(ir)).note(format!(
             "this is a bug of the pass; reproduce with {reproducer}"
         ))
     }
 
     /// The errors of a pass, the first with what failed.
-    fn failed(&self, errors: Vec<Diagnostic>, pass: &str, path: &[usize]) -> Vec<Diagnostic> {
-        let mut errors = errors;
+    fn failed(
+        &self,
+        ir: &Ir,
+        errors: Vec<Diagnostic>,
+        pass: &str,
+        path: &[usize],
+    ) -> Vec<Diagnostic> {
+        // What a pass says of nothing in particular is about the op it ran on.
+        let placed = |error: Diagnostic| match error.loc.is_unknown() {
+            true => error.at(place(ir)),
+            false => error,
+        };
+        let mut errors: Vec<Diagnostic> = errors.into_iter().map(placed).collect();
         if errors.is_empty() {
             errors.push(Diagnostic::error(format!(
                 "pass '{pass}' failed without a reason"
@@ -473,11 +486,26 @@ impl<'a> Runner<'a> {
     }
 
     /// The errors of the verifier after a pass.
-    fn broken(&self, errors: Vec<Diagnostic>, pass: &str, path: &[usize]) -> Vec<Diagnostic> {
+    fn broken(
+        &self,
+        ir: &Ir,
+        errors: Vec<Diagnostic>,
+        pass: &str,
+        path: &[usize],
+    ) -> Vec<Diagnostic> {
         let errors = errors.into_iter();
         let errors = errors.map(|e| e.context(format!("pass '{pass}' broke the IR: ")));
-        self.failed(errors.collect(), pass, path)
+        self.failed(ir, errors.collect(), pass, path)
     }
+}
+
+/// Where an isolated op stands; that of the first op in it if it has no place, as a module that was
+/// not written.
+pub fn place(ir: &Ir) -> Loc {
+    let own = ir.loc(ir.root());
+    let below = ir.walk_ids().into_iter().map(|op| ir.loc(op));
+    let mut places = std::iter::once(own).chain(below);
+    places.find(|loc| !loc.is_unknown()).unwrap_or(own)
 }
 
 /// What a panic says.

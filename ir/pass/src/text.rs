@@ -1,15 +1,12 @@
 //! The text of pipelines: parsing with errors that point into it.
 
-use tir_core::{Diagnostic, Dialect, Loc, LocFile, Name, Traits, closest};
+use tir_core::{Diagnostic, Dialect, LocFile, Name, ScanError, Scanner, Traits, closest};
 
 use crate::pipeline::{Element, Pipeline};
 use crate::registry::{PassInfo, PassRegistry};
 
 /// The name of the source that errors in a pipeline point into.
 pub const PIPELINE: &str = "<pass-pipeline>";
-
-/// Nesting beyond this is refused.
-const DEPTH: usize = 64;
 
 /// Whether the value of an option needs no quotes: no spaces or quotes, brackets in pairs.
 pub(crate) fn is_plain(value: &str) -> bool {
@@ -51,16 +48,15 @@ pub(crate) fn parse(
     text: &str,
     source: Name,
 ) -> Result<Pipeline, Vec<Diagnostic>> {
-    let mut reader = Reader {
-        text,
-        at: 0,
-        depth: 0,
-        file: LocFile::new(source),
-    };
-    let nodes = reader.list(true).map_err(|error| vec![*error])?;
+    let file = LocFile::new(source);
+    let mut reader = Reader(Scanner::new(text));
+    let nodes = reader
+        .list(true)
+        .map_err(|error| vec![error.diagnostic(text, file)])?;
     let mut cx = Build {
         registry,
-        reader: &reader,
+        text,
+        file,
         errors: Vec::new(),
     };
     let pipeline = cx.list(nodes, &mut Vec::new());
@@ -71,80 +67,37 @@ pub(crate) fn parse(
     }
 }
 
-struct Reader<'a> {
-    text: &'a str,
-    at: usize,
-    depth: usize,
-    file: LocFile,
-}
+struct Reader<'a>(Scanner<'a>);
 
-type Read<T> = Result<T, Box<Diagnostic>>;
+type Read<T> = Result<T, ScanError>;
 
 impl Reader<'_> {
-    fn loc(&self, at: usize) -> Loc {
-        let before = &self.text[..at.min(self.text.len())];
-        let line = before.matches('\n').count() + 1;
-        let start = before.rfind('\n').map_or(0, |i| i + 1);
-        let column = before[start..].chars().count() + 1;
-        self.file.at(line as u32, column as u32)
-    }
-    fn error<T>(&self, at: usize, len: usize, message: impl Into<String>) -> Read<T> {
-        Err(Box::new(
-            Diagnostic::error(message).at(self.loc(at)).len(len.max(1)),
-        ))
-    }
-    fn rest(&self) -> &str {
-        &self.text[self.at..]
-    }
-    fn space(&mut self) {
-        let rest = self.rest();
-        self.at += rest.len() - rest.trim_start().len();
-    }
-    fn peek(&mut self) -> Option<char> {
-        self.space();
-        self.rest().chars().next()
-    }
-    fn eat(&mut self, token: char) -> bool {
-        let found = self.peek() == Some(token);
-        self.at += if found { token.len_utf8() } else { 0 };
-        found
-    }
-    fn found(&mut self) -> String {
-        self.peek()
-            .map_or("the end".to_string(), |c| format!("'{c}'"))
-    }
     fn word(&mut self, what: &str) -> Read<Piece> {
-        self.space();
-        let rest = self.rest();
+        let at = self.0.at();
         let fits = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
-        let len = rest.find(|c| !fits(c)).unwrap_or(rest.len());
-        if len == 0 {
-            let found = self.found();
-            return self.error(self.at, 1, format!("expected {what}, found {found}"));
-        }
-        let text = rest[..len].to_string();
-        let at = self.at;
-        self.at += len;
+        let text = self.0.word(what, fits)?.to_string();
         let len = text.chars().count();
         Ok(Piece { text, at, len })
+    }
+    fn wrong<T>(&self, at: usize, message: impl Into<String>) -> Read<T> {
+        Err(self.0.error(at, message))
     }
 
     /// Members up to the end, or to a closing parenthesis.
     fn list(&mut self, top: bool) -> Read<Vec<Node>> {
         let mut nodes = Vec::new();
         let end = |c: Option<char>| if top { c.is_none() } else { c == Some(')') };
-        if end(self.peek()) {
+        if end(self.0.peek()) {
             return Ok(nodes);
         }
         loop {
             nodes.push(self.node()?);
-            if end(self.peek()) {
+            if end(self.0.peek()) {
                 return Ok(nodes);
             }
-            if !self.eat(',') {
-                let found = self.found();
+            if !self.0.eat(",") {
                 let wanted = if top { "',' or the end" } else { "',' or ')'" };
-                return self.error(self.at, 1, format!("expected {wanted}, found {found}"));
+                return Err(self.0.expected(wanted));
             }
         }
     }
@@ -156,32 +109,28 @@ impl Reader<'_> {
             options: None,
             inner: None,
         };
-        if self.peek() == Some('{') {
+        if self.0.peek() == Some('{') {
             node.options = Some(self.options()?);
         }
-        if self.eat('(') {
-            self.depth += 1;
-            if self.depth > DEPTH {
-                return self.error(self.at - 1, 1, format!("is nested deeper than {DEPTH}"));
-            }
+        if self.0.eat("(") {
+            self.0.enter()?;
             node.inner = Some(self.list(false)?);
-            self.depth -= 1;
-            self.eat(')');
+            self.0.leave();
+            self.0.eat(")");
         }
         Ok(node)
     }
 
     fn options(&mut self) -> Read<Vec<(Piece, Piece)>> {
-        let open = self.at;
-        self.eat('{');
+        let open = self.0.at();
+        self.0.eat("{");
         let mut options = Vec::new();
-        while !self.eat('}') {
-            if self.peek().is_none() {
-                return self.error(open, 1, "this '{' is not closed");
+        while !self.0.eat("}") {
+            if self.0.peek().is_none() {
+                return self.wrong(open, "this '{' is not closed");
             }
             let key = self.word("the name of an option, or '}'")?;
-            let value = if self.rest().starts_with('=') {
-                self.at += 1;
+            let value = if self.0.eat_touching("=") {
                 self.value()?
             } else {
                 Piece {
@@ -197,14 +146,14 @@ impl Reader<'_> {
 
     /// A value: quoted, or up to a space or the closing brace, brackets in pairs.
     fn value(&mut self) -> Read<Piece> {
-        let at = self.at;
-        let first = self.rest().chars().next();
-        if let Some(quote @ ('"' | '\'')) = first {
+        let rest = self.0.rest();
+        let at = self.0.text().len() - rest.len();
+        if let Some(quote @ ('"' | '\'')) = rest.chars().next() {
             return self.quoted(at, quote);
         }
         let mut open = Vec::new();
-        let mut end = self.text.len();
-        for (i, c) in self.rest().char_indices() {
+        let mut end = self.0.text().len();
+        for (i, c) in rest.char_indices() {
             match c {
                 '(' | '[' | '{' => open.push((c, at + i)),
                 ')' | ']' | '}' => match open.pop() {
@@ -213,7 +162,7 @@ impl Reader<'_> {
                         end = at + i;
                         break;
                     }
-                    _ => return self.error(at + i, 1, format!("this '{c}' has no partner")),
+                    _ => return self.wrong(at + i, format!("this '{c}' has no partner")),
                 },
                 c if c.is_whitespace() && open.is_empty() => {
                     end = at + i;
@@ -223,13 +172,12 @@ impl Reader<'_> {
             }
         }
         if let Some((c, at)) = open.pop() {
-            return self.error(at, 1, format!("this '{c}' is not closed"));
+            return self.wrong(at, format!("this '{c}' is not closed"));
         }
-        self.at = end;
-        let text = self.text[at..end].to_string();
+        let text = rest[..end - at].to_string();
+        self.0.go(end);
         if text.is_empty() {
-            let found = self.found();
-            return self.error(end, 1, format!("expected a value, found {found}"));
+            return Err(self.0.expected("a value"));
         }
         let len = text.chars().count();
         Ok(Piece { text, at, len })
@@ -237,33 +185,38 @@ impl Reader<'_> {
 
     fn quoted(&mut self, at: usize, quote: char) -> Read<Piece> {
         let mut text = String::new();
-        let mut chars = self.rest().char_indices().skip(1);
+        let rest = self.0.rest();
+        let mut chars = rest.char_indices().skip(1);
         while let Some((i, c)) = chars.next() {
             match c {
                 '\\' => text.extend(chars.next().map(|(_, c)| c)),
                 c if c == quote => {
-                    self.at = at + i + 1;
-                    let len = self.text[at..self.at].chars().count();
+                    self.0.go(at + i + 1);
+                    let len = rest[..=i].chars().count();
                     return Ok(Piece { text, at, len });
                 }
                 c => text.push(c),
             }
         }
-        self.error(at, 1, "this quote is not closed")
+        self.wrong(at, "this quote is not closed")
     }
 }
 
 struct Build<'a> {
     registry: &'a PassRegistry,
-    reader: &'a Reader<'a>,
+    text: &'a str,
+    file: LocFile,
     errors: Vec<Diagnostic>,
 }
 
 impl Build<'_> {
     fn report(&mut self, piece: &Piece, message: String) -> &mut Diagnostic {
-        let loc = self.reader.loc(piece.at);
-        self.errors
-            .push(Diagnostic::error(message).at(loc).len(piece.len));
+        let error = ScanError {
+            at: piece.at,
+            len: piece.len,
+            message,
+        };
+        self.errors.push(error.diagnostic(self.text, self.file));
         let last = self.errors.len() - 1;
         &mut self.errors[last]
     }

@@ -2,6 +2,22 @@
 //!
 //! Three tiers, the lowest that works wins: a *fold* makes no ops; a [`Rule`] is data that the
 //! greedy driver and the e-graph both read; a [`Pattern`] is code.
+//!
+//! # Example
+//!
+//! A rule is text, checked when it is made; a mistake has its place in it:
+//!
+//! ```
+//! use tir_rewrite::{Rule, rule};
+//!
+//! let text = rule!("drop-add-zero", "(arith.addi ?x 0)" => "?x");
+//! let rule = Rule::parse(&text).unwrap();
+//! assert_eq!((rule.left.len(), rule.vars.len()), (1, 1));
+//!
+//! let text = rule!("wrong", "(arith.addi ?x 0)" => "?y");
+//! let error = Rule::read(&text).unwrap_err();
+//! assert_eq!(error.message, "'y' does not occur on the left");
+//! ```
 #![forbid(unsafe_code)]
 // Names compare and hash by what never changes.
 #![allow(clippy::mutable_key_type)]
@@ -20,6 +36,7 @@ mod rewriter;
 mod rule;
 mod rule_text;
 mod target;
+pub mod term;
 
 pub use apply::{RulePattern, apply_rule};
 pub use cast::{CAST, TypeConverter};
@@ -34,8 +51,8 @@ pub use pattern::{
 pub use regions::{drop_passed, erase_dead_args, erase_unreachable, passed_operands};
 pub use rewriter::{Event, Rewriter};
 pub use rule::{
-    Arg, AttrFn, AttrTerm, Call, Functions, Guard, GuardFn, Kind, Literal, OpTerm, Rule, RuleText,
-    Term, TermKind, TypeTerm, Var, VarKind,
+    Arg, AttrFn, AttrTerm, Call, Class, Functions, Guard, GuardFn, Kind, Literal, OpTerm, Rule,
+    RuleText, Term, TermKind, TypeTerm, Var, VarKind,
 };
 pub use rule_text::{Part, RuleError};
 pub use target::{Legality, Target};

@@ -11,7 +11,7 @@ use tir_core::{Diagnostic, Dialect, Failure, Hook, Name, Op, OpId, closest};
 use crate::apply::RulePattern;
 use crate::interfaces::Typed;
 use crate::rewriter::Rewriter;
-use crate::rule::{AttrFn, Functions, GuardFn, Kind, Rule, RuleText};
+use crate::rule::{AttrFn, Class, Functions, GuardFn, Kind, Rule, RuleText};
 
 /// Why a pattern does not apply. Cheap to make: the text of a lazy reason is only computed when
 /// somebody asks.
@@ -108,6 +108,8 @@ pub struct PatternSet {
     rules: Vec<Arc<Rule>>,
     functions: Functions,
     errors: Vec<Diagnostic>,
+    /// The classes of the rules that are left out.
+    without: Vec<Class>,
 }
 
 impl PatternSet {
@@ -216,6 +218,13 @@ impl PatternSet {
         check_names(&self.names(), names)
     }
 
+    /// Leaves out the rules of all classes but these. Patterns and folds stay: they are exact.
+    pub fn only_classes(&mut self, classes: &[Class]) -> &mut Self {
+        let others = Class::ALL.into_iter().filter(|c| !classes.contains(c));
+        self.without = others.collect();
+        self
+    }
+
     /// Checks names and rules, leaves out what is disabled, and sorts by benefit; of equal
     /// benefit rules come first, then the order in which they were added counts.
     pub fn finish(self, disabled: &BTreeSet<String>) -> Result<Patterns, Vec<Diagnostic>> {
@@ -234,7 +243,7 @@ impl PatternSet {
                 errors.push(Diagnostic::error(what).at(rule.loc));
                 continue;
             }
-            if disabled.contains(rule.name.as_str()) {
+            if disabled.contains(rule.name.as_str()) || self.without.contains(&rule.class) {
                 continue;
             }
             rules.push(rule.clone());

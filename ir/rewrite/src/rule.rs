@@ -19,6 +19,49 @@ pub enum Kind {
     Equal,
 }
 
+/// How the numbers of both sides of a rule agree. Rules on integers are exact whatever their class
+/// is; a class says what holds of floats, in the words of LLVM's fast-math flags.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub enum Class {
+    /// Both sides are equal bit by bit, on infinities, signed zeros and subnormals too; where one is
+    /// NaN the other is, of any payload and sign.
+    #[default]
+    Exact,
+    /// Equal where nothing that goes in, comes out or is computed on the left is NaN; a zero may
+    /// have either sign.
+    NoNans,
+    /// Equal for real numbers: sums and products are grouped or distributed in another way, so that
+    /// roundings differ, and large or small numbers may overflow or underflow on one side alone.
+    /// Where the left side is NaN without an infinity on the way (the root of -1), the right is.
+    Reassociating,
+    /// Equal for real numbers, with other roundings on the way but the same grouping: a quotient is
+    /// a product with the reciprocal, a product and a sum are one operation. NaN as above.
+    Contracting,
+}
+
+impl Class {
+    /// All classes, in order.
+    pub const ALL: [Class; 4] = [
+        Class::Exact,
+        Class::NoNans,
+        Class::Reassociating,
+        Class::Contracting,
+    ];
+    /// The word for it in texts and flags.
+    pub fn keyword(self) -> &'static str {
+        match self {
+            Class::Exact => "exact",
+            Class::NoNans => "nnan_nsz",
+            Class::Reassociating => "reassoc",
+            Class::Contracting => "contract",
+        }
+    }
+    /// The class behind a word.
+    pub fn from_keyword(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|c| c.keyword() == word)
+    }
+}
+
 /// The text of a rule as `rule!` makes it.
 #[derive(Clone, Copy, Debug)]
 pub struct RuleText {
@@ -26,6 +69,8 @@ pub struct RuleText {
     pub name: &'static str,
     /// What it may be used for.
     pub kind: Kind,
+    /// How the numbers of both sides agree.
+    pub class: Class,
     /// Its left side: one term or several.
     pub left: &'static str,
     /// Its right side: as many terms.
@@ -38,7 +83,8 @@ pub struct RuleText {
 
 /// Writes a rule: `rule!("drop-add-zero", "(arith.addi ?x 0)" => "?x")`, with guards
 /// `rule!("…", "…" => "…", if "(is-small ?x)")`; `rule!(equal "…", …)` for one that only the
-/// e-graph uses.
+/// e-graph uses. A rule is [exact](Class::Exact) unless `nnan_nsz`, `reassoc` or `contract` stands
+/// before its name (behind `equal`, if that is there).
 ///
 /// Terms: `(dialect.op term… {attr = value})`, with `.1` behind for its second result and
 /// `:?T` or `:i32` behind for its type; `?x` any value; `?xs...` all further operands; `#c` a
@@ -52,16 +98,21 @@ pub struct RuleText {
 /// by the first on the right, and so on.
 #[macro_export]
 macro_rules! rule {
-    (equal $name:literal, $left:literal => $right:literal $(, if $guard:literal)? $(,)?) => {
-        $crate::rule!(@ Equal, $name, $left, $right, concat!("" $(, $guard)?))
+    (@class) => { $crate::Class::Exact };
+    (@class nnan_nsz) => { $crate::Class::NoNans };
+    (@class reassoc) => { $crate::Class::Reassociating };
+    (@class contract) => { $crate::Class::Contracting };
+    (equal $($class:ident)? $name:literal, $left:literal => $right:literal $(, if $guard:literal)? $(,)?) => {
+        $crate::rule!(@ Equal, [$($class)?], $name, $left, $right, concat!("" $(, $guard)?))
     };
-    ($name:literal, $left:literal => $right:literal $(, if $guard:literal)? $(,)?) => {
-        $crate::rule!(@ Reduce, $name, $left, $right, concat!("" $(, $guard)?))
+    ($($class:ident)? $name:literal, $left:literal => $right:literal $(, if $guard:literal)? $(,)?) => {
+        $crate::rule!(@ Reduce, [$($class)?], $name, $left, $right, concat!("" $(, $guard)?))
     };
-    (@ $kind:ident, $name:literal, $left:literal, $right:literal, $guard:expr) => {
+    (@ $kind:ident, [$($class:ident)?], $name:literal, $left:literal, $right:literal, $guard:expr) => {
         $crate::RuleText {
             name: $name,
             kind: $crate::Kind::$kind,
+            class: $crate::rule!(@class $($class)?),
             left: $left,
             right: $right,
             guard: $guard,
@@ -77,6 +128,8 @@ pub struct Rule {
     pub name: Name,
     /// What it may be used for.
     pub kind: Kind,
+    /// How the numbers of both sides agree.
+    pub class: Class,
     /// What its variables are called and what they stand for, by [`Var::0`].
     pub vars: Vec<(Name, VarKind)>,
     /// The roots to find.

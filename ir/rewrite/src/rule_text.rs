@@ -1,13 +1,10 @@
 //! Reads the text of rules: s-expressions with attributes in braces.
 
-use tir_core::{Diagnostic, Failure, Loc, Name};
+use tir_core::{Diagnostic, Failure, Loc, Name, ScanError, Scanner};
 
 use crate::rule::{
     AttrTerm, Call, Literal, OpTerm, Rule, RuleText, Term, TermKind, TypeTerm, Var, VarKind,
 };
-
-/// Nesting beyond this is refused.
-const DEPTH: usize = 64;
 
 /// What is wrong with the text of a rule, and where.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -86,6 +83,7 @@ pub(crate) fn read(text: &RuleText) -> Result<Rule, RuleError> {
     Ok(Rule {
         name: Name::new(text.name),
         kind: text.kind,
+        class: text.class,
         vars,
         left,
         right,
@@ -102,73 +100,35 @@ fn side<T>(
 ) -> Result<T, RuleError> {
     let mut reader = Reader {
         source: text.part(part),
-        at: 0,
-        depth: 0,
+        s: Scanner::new(text.part(part)),
         binds: part == Part::Left,
         vars,
     };
-    read(&mut reader).map_err(|message| RuleError {
-        at: Some((part, reader.at)),
-        message,
+    read(&mut reader).map_err(|error| RuleError {
+        at: Some((part, error.at)),
+        message: error.message,
     })
 }
 
 struct Reader<'a> {
     source: &'static str,
-    at: usize,
-    depth: usize,
+    s: Scanner<'static>,
     /// Whether variables are bound here: on the left.
     binds: bool,
     vars: &'a mut Vec<(Name, VarKind)>,
 }
 
-type Read<T> = Result<T, String>;
+type Read<T> = Result<T, ScanError>;
 
 impl Reader<'_> {
-    fn rest(&self) -> &'static str {
-        &self.source[self.at..]
-    }
-    fn space(&mut self) {
-        let rest = self.rest();
-        self.at += rest.len() - rest.trim_start().len();
-    }
-    fn peek(&mut self) -> Option<char> {
-        self.space();
-        self.rest().chars().next()
-    }
-    fn eat(&mut self, token: &str) -> bool {
-        self.space();
-        let found = self.rest().starts_with(token);
-        if found {
-            self.at += token.len();
-        }
-        found
-    }
-    fn expect(&mut self, token: &str) -> Read<()> {
-        if self.eat(token) {
-            return Ok(());
-        }
-        Err(match self.peek() {
-            Some(c) => format!("expected '{token}', found '{c}'"),
-            None => format!("expected '{token}', found the end"),
-        })
-    }
-    fn take(&mut self, fits: impl Fn(char) -> bool) -> &'static str {
-        let rest = self.rest();
-        let len = rest.find(|c| !fits(c)).unwrap_or(rest.len());
-        self.at += len;
-        &rest[..len]
+    /// An error at what was read last.
+    fn wrong<T>(&self, message: impl Into<String>) -> Read<T> {
+        let here = self.source.len() - self.s.rest().len();
+        Err(self.s.error(here, message))
     }
     fn word(&mut self, what: &str) -> Read<&'static str> {
-        self.space();
-        let word = self.take(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '$'));
-        if word.is_empty() {
-            let found = self
-                .peek()
-                .map_or("the end".to_string(), |c| format!("'{c}'"));
-            return Err(format!("expected {what}, found {found}"));
-        }
-        Ok(word)
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '$');
+        self.s.word(what, fits)
     }
 
     fn var(&mut self, name: &str, kind: VarKind) -> Read<Var> {
@@ -177,12 +137,12 @@ impl Reader<'_> {
             let found = self.vars[i].1;
             let value = |kind| matches!(kind, VarKind::Value | VarKind::Constant);
             if found != kind && !(value(found) && value(kind)) {
-                return Err(format!("'{name}' stands for a {found:?} and a {kind:?}"));
+                return self.wrong(format!("'{name}' stands for a {found:?} and a {kind:?}"));
             }
             return Ok(Var(i));
         }
         if !self.binds {
-            return Err(format!("'{name}' does not occur on the left"));
+            return self.wrong(format!("'{name}' does not occur on the left"));
         }
         self.vars.push((name, kind));
         Ok(Var(self.vars.len() - 1))
@@ -191,35 +151,32 @@ impl Reader<'_> {
     fn known(&mut self, name: &str) -> Read<Var> {
         match self.vars.iter().position(|(n, _)| *n == name) {
             Some(i) => Ok(Var(i)),
-            None => Err(format!("'{name}' does not occur on the left")),
+            None => self.wrong(format!("'{name}' does not occur on the left")),
         }
     }
 
     fn terms(&mut self) -> Read<Vec<Term>> {
         let mut terms = Vec::new();
-        while self.peek().is_some() {
+        while self.s.peek().is_some() {
             terms.push(self.term()?);
         }
         Ok(terms)
     }
 
     fn term(&mut self) -> Read<Term> {
-        let kind = match self.peek() {
+        let kind = match self.s.peek() {
             Some('(') => TermKind::Op(self.op()?),
             Some('?') => {
-                self.at += 1;
+                self.s.eat("?");
                 let name = self.name()?;
-                let kind = match self.rest().starts_with("...") {
-                    true => {
-                        self.at += 3;
-                        VarKind::Values
-                    }
+                let kind = match self.s.eat_touching("...") {
+                    true => VarKind::Values,
                     false => VarKind::Value,
                 };
                 TermKind::Var(self.var(name, kind)?)
             }
             Some('#') => {
-                self.at += 1;
+                self.s.eat("#");
                 let name = self.name()?;
                 TermKind::Var(self.var(name, VarKind::Constant)?)
             }
@@ -227,19 +184,17 @@ impl Reader<'_> {
                 literal @ (Literal::Int(_) | Literal::Float(_) | Literal::Bool(_)) => {
                     TermKind::Literal(literal)
                 }
-                other => return Err(format!("'{other}' is no constant")),
+                other => return self.wrong(format!("'{other}' is no constant")),
             },
-            None => return Err("expected a term, found the end".to_string()),
+            None => return Err(self.s.expected("a term")),
         };
         let mut ty = None;
-        if self.rest().starts_with(':') {
-            self.at += 1;
-            ty = Some(if self.rest().starts_with('?') {
-                self.at += 1;
+        if self.s.eat_touching(":") {
+            ty = Some(if self.s.eat_touching("?") {
                 let name = self.name()?;
                 // The type of a new variable is bound where it first stands.
                 TypeTerm::Var(self.var(name, VarKind::Type)?)
-            } else if self.rest().starts_with('(') && !self.binds {
+            } else if self.s.touches("(") && !self.binds {
                 TypeTerm::Call(self.call()?)
             } else {
                 TypeTerm::Text(Name::new(self.type_text()?))
@@ -249,16 +204,16 @@ impl Reader<'_> {
     }
 
     fn name(&mut self) -> Read<&'static str> {
-        let name = self.take(|c| c.is_ascii_alphanumeric() || c == '_');
+        let name = self.s.take(|c| c.is_ascii_alphanumeric() || c == '_');
         match name {
-            "" => Err("expected the name of a variable".to_string()),
+            "" => self.wrong("expected the name of a variable"),
             name => Ok(name),
         }
     }
 
     /// A type up to a space or closing bracket outside its angle brackets.
     fn type_text(&mut self) -> Read<&'static str> {
-        let rest = self.rest();
+        let rest = self.s.rest();
         let mut depth = 0;
         let end = rest.find(|c| {
             depth += match c {
@@ -270,21 +225,21 @@ impl Reader<'_> {
             depth == 0 && matches!(c, ' ' | ')' | '\n')
         });
         let text = &rest[..end.unwrap_or(rest.len())];
-        self.at += text.len();
+        self.s.go(self.source.len() - rest.len() + text.len());
         match text {
-            "" => Err("expected a type".to_string()),
+            "" => self.wrong("expected a type"),
             text => Ok(text),
         }
     }
 
     fn op(&mut self) -> Read<OpTerm> {
-        self.expect("(")?;
-        self.deeper()?;
-        let start = self.at;
+        self.s.expect("(")?;
+        self.s.enter()?;
+        let start = self.s.at();
         let name = self.word("the name of an op")?;
         if !name.contains('.') {
-            self.at = start;
-            return Err(format!("'{name}' is no name of an op: expected dialect.op"));
+            self.s.go(start);
+            return self.wrong(format!("'{name}' is no name of an op: expected dialect.op"));
         }
         let mut op = OpTerm {
             name: Name::new(name),
@@ -293,7 +248,7 @@ impl Reader<'_> {
             result: 0,
         };
         loop {
-            match self.peek() {
+            match self.s.peek() {
                 Some(')') => break,
                 Some('{') => op.attrs = self.attrs()?,
                 _ => {
@@ -301,50 +256,42 @@ impl Reader<'_> {
                         matches!(&t.kind, TermKind::Var(v) if self.vars[v.0].1 == VarKind::Values)
                     });
                     if after && self.binds {
-                        return Err("nothing may follow '...'".to_string());
+                        return self.wrong("nothing may follow '...'");
                     }
                     op.operands.push(self.term()?);
                 }
             }
         }
-        self.expect(")")?;
-        self.depth -= 1;
-        if self.rest().starts_with('.') {
-            self.at += 1;
-            let digits = self.take(|c| c.is_ascii_digit());
-            op.result = digits
-                .parse()
-                .map_err(|_| "expected the number of a result".to_string())?;
+        self.s.expect(")")?;
+        self.s.leave();
+        if self.s.eat_touching(".") {
+            let digits = self.s.take(|c| c.is_ascii_digit());
+            op.result = match digits.parse() {
+                Ok(number) => number,
+                Err(_) => return self.wrong("expected the number of a result"),
+            };
         }
         Ok(op)
     }
 
-    fn deeper(&mut self) -> Read<()> {
-        self.depth += 1;
-        match self.depth > DEPTH {
-            true => Err(format!("is nested deeper than {DEPTH}")),
-            false => Ok(()),
-        }
-    }
-
     fn attrs(&mut self) -> Read<Vec<(Name, AttrTerm)>> {
-        self.expect("{")?;
+        self.s.expect("{")?;
         let mut attrs = Vec::new();
-        while !self.eat("}") {
+        while !self.s.eat("}") {
             if !attrs.is_empty() {
-                self.expect(",")?;
+                self.s.expect(",")?;
             }
             let name = Name::new(self.word("the name of an attribute")?);
-            self.expect("=")?;
+            self.s.expect("=")?;
             attrs.push((name, self.attr(!self.binds)?));
         }
         Ok(attrs)
     }
 
     fn attr(&mut self, calls: bool) -> Read<AttrTerm> {
-        Ok(match self.peek() {
-            Some('?' | '#') => {
-                self.at += 1;
+        Ok(match self.s.peek() {
+            Some(sigil @ ('?' | '#')) => {
+                self.s.eat(sigil.encode_utf8(&mut [0; 4]));
                 let name = self.name()?;
                 // On the right and in guards any variable may stand as an argument.
                 AttrTerm::Var(match self.binds {
@@ -358,50 +305,50 @@ impl Reader<'_> {
     }
 
     fn call(&mut self) -> Read<Call> {
-        self.expect("(")?;
-        self.deeper()?;
+        self.s.expect("(")?;
+        self.s.enter()?;
         let function = Name::new(self.word("the name of a function")?);
         let mut args = Vec::new();
-        while !self.eat(")") {
+        while !self.s.eat(")") {
             args.push(self.attr(true)?);
         }
-        self.depth -= 1;
+        self.s.leave();
         Ok(Call { function, args })
     }
 
     fn guards(&mut self) -> Read<Vec<Call>> {
         let mut guards = Vec::new();
-        while self.peek().is_some() {
+        while self.s.peek().is_some() {
             guards.push(self.call()?);
         }
         Ok(guards)
     }
 
     fn literal(&mut self) -> Read<Literal> {
-        match self.peek() {
+        match self.s.peek() {
             Some('"') => {
-                self.at += 1;
-                let text = self.take(|c| c != '"');
-                self.expect("\"")?;
+                self.s.eat("\"");
+                let text = self.s.take(|c| c != '"');
+                self.s.expect("\"")?;
                 Ok(Literal::Str(Name::new(text)))
             }
             Some('[') => {
-                self.at += 1;
+                self.s.eat("[");
                 let mut all = Vec::new();
-                while !self.eat("]") {
+                while !self.s.eat("]") {
                     if !all.is_empty() {
-                        self.expect(",")?;
+                        self.s.expect(",")?;
                     }
                     let word = self.word("an integer")?;
-                    all.push(
-                        word.parse()
-                            .map_err(|_| format!("'{word}' is no integer"))?,
-                    );
+                    match word.parse() {
+                        Ok(number) => all.push(number),
+                        Err(_) => return self.wrong(format!("'{word}' is no integer")),
+                    }
                 }
                 Ok(Literal::Ints(all))
             }
             _ => {
-                let start = self.at;
+                let start = self.s.at();
                 let word = self.word("a value")?;
                 let number = word.starts_with(|c: char| c.is_ascii_digit() || c == '-');
                 Ok(match word {
@@ -414,8 +361,8 @@ impl Reader<'_> {
                         } else if let Ok(x) = word.parse() {
                             Literal::Float(x)
                         } else {
-                            self.at = start;
-                            return Err(format!("'{word}' is no number"));
+                            self.s.go(start);
+                            return self.wrong(format!("'{word}' is no number"));
                         }
                     }
                     word => Literal::Word(Name::new(word)),

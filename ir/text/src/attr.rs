@@ -7,7 +7,7 @@ use tir_core::{
     Sign, StrAttr, SymbolRef, TensorType, TupleType, Type, TypeAttr, UnrankedType, VectorType,
 };
 
-use crate::cursor::{Cursor, unquote};
+use crate::cursor::{Cursor, unescape, unquote};
 use crate::texts::{Alias, Texts};
 use crate::tree::Rule;
 
@@ -227,12 +227,10 @@ impl Reading<'_> {
         let mut parts = below(pair);
         let name = parts.next().map_or("", |pair| pair.as_str());
         let body = parts.next().map(|pair| pair.as_str());
-        if body.is_none() {
-            match self.texts.alias(&text[..name.len() + 1]) {
-                Some(Ok(Alias::Type(ty))) => return Ok(ty),
-                Some(Err(error)) => return Err(error),
-                _ => {}
-            }
+        if body.is_none()
+            && let Some(Alias::Type(ty)) = self.texts.alias(&text[..name.len() + 1])
+        {
+            return Ok(ty);
         }
         let inner = body.map(inside);
         if let Some(parse) = Dialect::type_parser(name) {
@@ -367,11 +365,16 @@ impl Reading<'_> {
                 }
             }
             Rule::text => {
-                let value = self.string(text)?.into();
-                Ok(Attr::new(StrAttr {
-                    value,
-                    ty: ty.filter(|ty| !ty.is::<NoneType>()),
-                }))
+                let ty = ty.filter(|ty| !ty.is::<NoneType>());
+                match (unquote(text), unescape(text)) {
+                    (Some(value), _) => Ok(Attr::new(StrAttr {
+                        value: value.into(),
+                        ty,
+                    })),
+                    // Bytes that are no text stay as they are written.
+                    (None, Some(_)) => Ok(opaque(text, ty)),
+                    (None, None) => Err(self.escapes(text)),
+                }
             }
             Rule::unit => Ok(Attr::unit()),
             Rule::symbol_ref => self.symbol(text),
@@ -387,21 +390,28 @@ impl Reading<'_> {
             Rule::strided => self.strided(pair),
             Rule::loc => Ok(Attr::new(LocAttr(self.loc(pair)?))),
             Rule::other_attr => {
-                let text = match ty {
-                    Some(ty) => format!("{text} : {ty}"),
-                    None => text.to_string(),
-                };
-                Ok(Attr::new(OpaqueAttr { text: text.into() }))
+                let key = text.strip_prefix("dense_resource<");
+                let key = key.and_then(|key| key.strip_suffix('>'));
+                if key.is_some_and(|key| key.trim() == "__elided__") {
+                    let message = "the elements of this constant were elided where it was printed";
+                    return Err(self.error(text, message));
+                }
+                let blob = key.and_then(|key| self.texts.shared.resources.get(key.trim()));
+                match (blob, ty) {
+                    (Some(blob), Some(ty)) => crate::number::resource(self, text, blob, ty),
+                    _ => Ok(opaque(text, ty)),
+                }
             }
             _ => Ok(Attr::new(TypeAttr(self.ty(pair)?))),
         }
     }
 
     pub(crate) fn string(&self, text: &str) -> Result<String, Failure> {
-        unquote(text).ok_or_else(|| {
-            let message = "escapes are `\\n`, `\\t`, `\\\"`, `\\\\` and two hex digits (UTF-8)";
-            self.error(text, message)
-        })
+        unquote(text).ok_or_else(|| self.escapes(text))
+    }
+    fn escapes(&self, text: &str) -> Failure {
+        let message = "escapes are `\\n`, `\\t`, `\\\"`, `\\\\` and two hex digits (UTF-8)";
+        self.error(text, message)
     }
 
     fn symbol(&self, text: &str) -> Result<Attr, Failure> {
@@ -459,15 +469,11 @@ impl Reading<'_> {
             Some(_) => Err(self.error(text, "this attribute takes no type")),
             None => Ok(()),
         };
-        if body.is_none() {
-            match self.texts.alias(&text[..name.len() + 1]) {
-                Some(Ok(Alias::Attr(attr))) => {
-                    untyped()?;
-                    return Ok(attr);
-                }
-                Some(Err(error)) => return Err(error),
-                _ => {}
-            }
+        if body.is_none()
+            && let Some(Alias::Attr(attr)) = self.texts.alias(&text[..name.len() + 1])
+        {
+            untyped()?;
+            return Ok(attr);
         }
         if let Some(parse) = Dialect::attr_parser(name) {
             untyped()?;
@@ -475,11 +481,7 @@ impl Reading<'_> {
             return parse(inner, self.texts).map_err(|message| self.error(text, message));
         }
         self.unknown("attribute", '#', text, name, body)?;
-        let text = match ty {
-            Some(ty) => format!("{text} : {ty}"),
-            None => text.to_string(),
-        };
-        Ok(Attr::new(OpaqueAttr { text: text.into() }))
+        Ok(opaque(text, ty))
     }
 
     fn strided(&self, pair: Pair<'_, Rule>) -> Result<Attr, Failure> {
@@ -576,6 +578,18 @@ impl Reading<'_> {
             _ => Ok(Loc::UNKNOWN),
         }
     }
+}
+
+/// An attribute that is kept as text.
+fn opaque(text: &str, ty: Option<Type>) -> Attr {
+    let text = match ty {
+        Some(ty) => format!("{text} : {ty}"),
+        None => text.to_string(),
+    };
+    Attr::new(OpaqueAttr {
+        text: text.into(),
+        ty,
+    })
 }
 
 /// What stands between the angle brackets.

@@ -380,13 +380,10 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The text behind the quotes of a string, escapes replaced: `\n \t \" \\` and two hex digits.
-/// `None` for an escape that is none, or bytes that are no UTF-8.
-pub(crate) fn unquote(text: &str) -> Option<String> {
+/// The bytes behind the quotes of a string, escapes replaced: `\n \t \" \\` and two hex digits.
+/// `None` for an escape that is none.
+pub(crate) fn unescape(text: &str) -> Option<Vec<u8>> {
     let inner = text.strip_prefix('"')?.strip_suffix('"')?;
-    if !inner.contains('\\') {
-        return Some(inner.to_string());
-    }
     let mut out = Vec::with_capacity(inner.len());
     let mut bytes = inner.bytes();
     while let Some(b) = bytes.next() {
@@ -405,5 +402,24 @@ pub(crate) fn unquote(text: &str) -> Option<String> {
             }
         }
     }
-    String::from_utf8(out).ok()
+    Some(out)
+}
+
+/// The text behind the quotes of a string; `None` also for bytes that are no UTF-8.
+pub(crate) fn unquote(text: &str) -> Option<String> {
+    if !text.contains('\\') {
+        let inner = text.strip_prefix('"')?.strip_suffix('"')?;
+        return Some(inner.to_string());
+    }
+    String::from_utf8(unescape(text)?).ok()
+}
+
+/// The op behind a word that MLIR writes without its dialect.
+pub(crate) fn bare_op(word: &str) -> Option<&'static str> {
+    match word {
+        "module" => Some(crate::lower::MODULE),
+        "return" => Some("func.return"),
+        "call" => Some("func.call"),
+        _ => None,
+    }
 }

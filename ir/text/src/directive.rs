@@ -117,7 +117,7 @@ pub(crate) fn custom<'a>(
                     operands.push(operand);
                     Ok(DYNAMIC)
                 }
-                None => match p.try_int()? {
+                None => match p.try_index()? {
                     Some(number) => Ok(number),
                     None => Err(p.expected("an index value or a number")),
                 },

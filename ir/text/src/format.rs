@@ -1,6 +1,8 @@
 //! Declared formats: `"$x `,` $y attr-dict `:` type($sum)"` as data.
 
-use tir_core::{Name, OpInfo, Role};
+use tir_core::{Dialect, Name, OpInfo, Role, Scanner};
+
+use crate::cursor::is_word;
 
 /// What a type in a format is of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,6 +39,8 @@ pub(crate) enum Elem {
     Field(usize),
     /// `symbol($field)`.
     Symbol(usize),
+    /// `body($field)`: the field, and the kind `d.name` of its attribute.
+    Body(usize, &'static str),
     /// `type(…)`.
     Type(Of),
     /// `functional-type(operands, results)`.
@@ -70,10 +74,14 @@ pub(crate) struct Format {
     pub(crate) has_dict: bool,
 }
 
-/// Says what is wrong with the declared format of an op, if it has one: for the tests of a dialect.
+/// Says what is wrong with the declared format of an op, if it has one: that it cannot be read,
+/// that the grammar of operations cannot read what it writes, or that it leaves out an attribute
+/// that must be there. Dialects are checked when they are loaded, in debug builds, and by
+/// `tir-opt --list-dialects`.
 pub fn check_format(info: &OpInfo) -> Result<(), String> {
     let Some(text) = &info.asm else { return Ok(()) };
     let format = parse(info, text)?;
+    check_elems(info, &format.elems)?;
     let required =
         info.fields.iter().enumerate().filter(|(_, field)| {
             matches!(field.role, Role::Attribute(_)) && field.default.is_none()
@@ -86,9 +94,67 @@ pub fn check_format(info: &OpInfo) -> Result<(), String> {
     Ok(())
 }
 
+/// [`check_format`] for all ops of a dialect; the error names the op.
+pub fn check_formats(dialect: &Dialect) -> Result<(), String> {
+    for spec in dialect.ops {
+        if let Some(info) = Name::new(spec.name).info() {
+            check_format(info).map_err(|e| format!("the format of '{}': {e}", spec.name))?;
+        }
+    }
+    Ok(())
+}
+
+/// Checks that the grammar reads the words and punctuation of a format as parts of one operation.
+fn check_elems(info: &OpInfo, elems: &[Elem]) -> Result<(), String> {
+    let mut before: Option<&Elem> = None;
+    for elem in elems {
+        match elem {
+            Elem::Literal(literal) => {
+                check_literal(literal)?;
+                if literal == ":" && matches!(before, Some(Elem::Successors)) {
+                    return Err("`:` behind a successor would begin a block".to_string());
+                }
+            }
+            Elem::Group { then, other, .. } => {
+                check_elems(info, then)?;
+                check_elems(info, other)?;
+            }
+            Elem::Field(i) => {
+                let words = info.fields[*i].keywords.map_or(&[][..], |words| words.all);
+                words.iter().try_for_each(|word| check_literal(word))?;
+            }
+            _ => {}
+        }
+        if !matches!(elem, Elem::Space(_)) {
+            before = Some(elem);
+        }
+    }
+    Ok(())
+}
+
+/// Checks a word or piece of punctuation: the items of `grammar.pest`. Brackets are read in pairs,
+/// and `<` behind a word.
+fn check_literal(literal: &str) -> Result<(), String> {
+    const PUNCTUATION: &[&str] = &[
+        ":", ",", "->", "=", "[", "]", "(", ")", "{", "}", "<", ">", "::", "@", "#", "*", "?", "+",
+        "/", "|", "-",
+    ];
+    let word = literal
+        .bytes()
+        .next()
+        .is_some_and(|b| is_word(b) && b != b'$');
+    if word && crate::cursor::bare_op(literal).is_some() {
+        return Err(format!("the word `{literal}` begins an operation"));
+    }
+    if word || PUNCTUATION.contains(&literal) {
+        return Ok(());
+    }
+    Err(format!("the grammar of operations has no `{literal}`"))
+}
+
 struct Reader<'a> {
     info: &'a OpInfo,
-    text: &'a str,
+    text: Scanner<'a>,
     format: Format,
 }
 
@@ -98,66 +164,51 @@ pub(crate) fn parse(info: &OpInfo, text: &str) -> Result<Format, String> {
         says: vec![false; info.fields.len()],
         ..Format::default()
     };
+    let text = Scanner::new(text);
     let mut reader = Reader { info, text, format };
     let elems = reader.elems()?;
-    reader.ws();
-    if !reader.text.is_empty() {
-        return Err(format!("unexpected `{}` in the format", head(reader.text)));
+    if reader.text.peek().is_some() {
+        return Err(reader.unexpected());
     }
     reader.format.elems = elems;
     Ok(reader.format)
 }
 
-fn head(text: &str) -> &str {
-    text.split_whitespace().next().unwrap_or("")
-}
-
 impl<'a> Reader<'a> {
-    fn ws(&mut self) {
-        self.text = self.text.trim_start();
+    /// The word or token that comes next, for messages.
+    fn head(&mut self) -> &'a str {
+        self.text.space();
+        self.text.rest().split_whitespace().next().unwrap_or("")
+    }
+    fn unexpected(&mut self) -> String {
+        format!("unexpected `{}` in the format", self.head())
     }
     fn eat(&mut self, token: &str) -> bool {
-        self.ws();
-        match self.text.strip_prefix(token) {
-            Some(rest) => {
-                self.text = rest;
-                true
-            }
-            None => false,
-        }
+        self.text.eat(token)
     }
     fn expect(&mut self, token: &str) -> Result<(), String> {
         if self.eat(token) {
             return Ok(());
         }
-        Err(format!(
-            "expected `{token}` in the format before `{}`",
-            head(self.text)
-        ))
+        let head = self.head();
+        Err(format!("expected `{token}` in the format before `{head}`"))
     }
     fn word(&mut self) -> &'a str {
-        self.ws();
-        let text = self.text;
-        let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-        let end = text.find(|c: char| !word(c)).unwrap_or(text.len());
-        self.text = &text[end..];
-        &text[..end]
+        self.text.space();
+        self.text
+            .take(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
     }
     fn name(&mut self) -> &'a str {
-        self.ws();
-        let text = self.text;
-        let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
-        let end = text.find(|c: char| !word(c)).unwrap_or(text.len());
-        self.text = &text[end..];
-        &text[..end]
+        self.text.space();
+        self.text
+            .take(|c| c.is_ascii_alphanumeric() || c == '_' || c == '.')
     }
 
     /// Elements up to `)` or the end.
     fn elems(&mut self) -> Result<Vec<Elem>, String> {
         let mut out = Vec::new();
         loop {
-            self.ws();
-            if self.text.is_empty() || self.text.starts_with(')') {
+            if matches!(self.text.peek(), None | Some(')')) {
                 return Ok(out);
             }
             self.one(&mut out)?;
@@ -166,11 +217,11 @@ impl<'a> Reader<'a> {
 
     /// One literal (several elements), group or other element.
     fn one(&mut self, out: &mut Vec<Elem>) -> Result<(), String> {
-        if let Some(rest) = self.text.strip_prefix('`') {
-            let Some((literal, rest)) = rest.split_once('`') else {
+        if self.eat("`") {
+            let literal = self.text.take(|c| c != '`');
+            if !self.text.eat_touching("`") {
                 return Err("a literal is not closed by a backtick".to_string());
-            };
-            self.text = rest;
+            }
             match literal {
                 "" => out.push(Elem::Space("")),
                 "\\n" => out.push(Elem::Space("\n")),
@@ -181,9 +232,10 @@ impl<'a> Reader<'a> {
                     }
                 }
             }
-        } else if let Some(rest) = self.text.strip_prefix('(') {
-            self.text = rest;
+        } else if self.eat("(") {
+            self.text.enter().map_err(|error| error.message)?;
             out.push(self.group()?);
+            self.text.leave();
         } else {
             out.push(self.elem()?);
         }
@@ -195,11 +247,10 @@ impl<'a> Reader<'a> {
         let mut then = Vec::new();
         let mut anchor = None;
         loop {
-            self.ws();
             if self.eat(")") {
                 break;
             }
-            if self.text.is_empty() {
+            if self.text.peek().is_none() {
                 return Err("a group is not closed by `)`".to_string());
             }
             self.one(&mut then)?;
@@ -251,13 +302,14 @@ impl<'a> Reader<'a> {
     }
 
     fn elem(&mut self) -> Result<Elem, String> {
-        if self.text.starts_with('$') {
+        if self.text.peek() == Some('$') {
             let Arg::Field(index) = self.field()? else {
                 return Err("a result can only stand in `type(…)`".to_string());
             };
             self.format.says[index] = true;
             return Ok(Elem::Field(index));
         }
+        let start = self.text.at();
         let word = self.word();
         match word {
             "attr-dict" | "attr-dict-with-keyword" => {
@@ -269,14 +321,22 @@ impl<'a> Reader<'a> {
             "operands" => Ok(Elem::Operands),
             "regions" => Ok(Elem::Regions),
             "successors" => Ok(Elem::Successors),
-            "symbol" => {
+            "symbol" | "body" => {
                 self.expect("(")?;
                 let Arg::Field(index) = self.field()? else {
-                    return Err("`symbol(…)` takes an attribute".to_string());
+                    return Err(format!("`{word}(…)` takes an attribute"));
                 };
                 self.format.says[index] = true;
                 self.expect(")")?;
-                Ok(Elem::Symbol(index))
+                if word == "symbol" {
+                    return Ok(Elem::Symbol(index));
+                }
+                match attr_kind(self.info, index) {
+                    Some(kind) => Ok(Elem::Body(index, kind)),
+                    None => {
+                        Err("`body(…)` takes an attribute of one kind `#d.name<…>`".to_string())
+                    }
+                }
             }
             "type" => {
                 self.expect("(")?;
@@ -316,10 +376,11 @@ impl<'a> Reader<'a> {
                 }
                 Ok(Elem::Custom { name, args })
             }
-            _ => Err(format!(
-                "unexpected `{}` in the format",
-                head(self.text).max(word)
-            )),
+            "" => Err(self.unexpected()),
+            word => {
+                self.text.go(start);
+                Err(format!("unexpected `{word}` in the format"))
+            }
         }
     }
 
@@ -358,6 +419,14 @@ fn split_literal(token: &str, out: &mut Vec<Elem>) {
         };
         out.push(Elem::Literal(rest[..end].to_string()));
         rest = &rest[end..];
+    }
+}
+
+/// The kind of attribute that a field takes, where that is one kind of a dialect.
+fn attr_kind(info: &OpInfo, field: usize) -> Option<&'static str> {
+    match info.fields[field].role {
+        Role::Attribute(what) | Role::OptionalAttribute(what) => what.strip_prefix('#'),
+        _ => None,
     }
 }
 

@@ -58,6 +58,9 @@ pub(crate) fn fits(op: OpRef<'_>, info: &OpInfo, format: &Format) -> bool {
 
 /// Whether the attribute prints as the format has it.
 fn says(info: &OpInfo, format: &Format, field: usize, value: Attr) -> bool {
+    if let Some(kind) = body(&format.elems, field) {
+        return value.kind() == kind;
+    }
     if symbol(&format.elems, field) {
         return value.get::<StrAttr>().is_some_and(|text| text.ty.is_none());
     }
@@ -79,6 +82,14 @@ fn says(info: &OpInfo, format: &Format, field: usize, value: Attr) -> bool {
         Bare::Flag => value.is::<UnitAttr>(),
         Bare::Attr => true,
     }
+}
+
+fn body(elems: &[Elem], field: usize) -> Option<&'static str> {
+    elems.iter().find_map(|elem| match elem {
+        Elem::Body(i, kind) if *i == field => Some(*kind),
+        Elem::Group { then, other, .. } => body(then, field).or_else(|| body(other, field)),
+        _ => None,
+    })
 }
 
 fn symbol(elems: &[Elem], field: usize) -> bool {
@@ -194,7 +205,7 @@ impl<'a> Writer<'_, 'a> {
 
     fn anchored(&self, elem: &Elem) -> bool {
         match elem {
-            Elem::Field(i) | Elem::Symbol(i) => self.present(*i),
+            Elem::Field(i) | Elem::Symbol(i) | Elem::Body(i, _) => self.present(*i),
             Elem::Type(of) => !self.types(*of).is_empty(),
             Elem::Operands => self.op().ir.operands(self.op().id).len() > 0,
             Elem::Successors => self.op().ir.successors(self.op().id).len() > 0,
@@ -280,6 +291,17 @@ impl<'a> Writer<'_, 'a> {
                     self.gap();
                     self.p.symbol(text);
                 }
+            }
+            Elem::Body(i, kind) => {
+                let name = self.info.fields[*i].name;
+                if let Some(value) = self.op().attr(&name) {
+                    let text = value.to_string();
+                    let body = text.strip_prefix('#').and_then(|t| t.strip_prefix(kind));
+                    self.p
+                        .text(body.filter(|body| !body.is_empty()).unwrap_or("<>"));
+                }
+                self.space = true;
+                self.punctuation = false;
             }
             Elem::Type(of) => {
                 let types = self.types(*of);

@@ -3,9 +3,12 @@
 use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
-use tir_core::{Attr, BlockId, Failure, Ir, Loc, Name, OpInfo, OpState, SmallVec, Traits, Type};
+use tir_core::{
+    Attr, BlockId, DictAttr, Failure, Ir, Loc, Name, OpInfo, OpState, PROPERTIES, SmallVec, Traits,
+    Type,
+};
 
-use crate::cursor::{Cursor, unquote};
+use crate::cursor::{Cursor, bare_op, unquote};
 use crate::error::{explain_ops, not_an_op, op_like, op_named};
 use crate::format::Format;
 use crate::matcher::function_parts;
@@ -116,7 +119,9 @@ impl<'s> Lower<'s> {
         if let Some(known) = self.known.get(text) {
             return Ok(known.clone());
         }
-        let name = Name::new(text);
+        let key = text;
+        let name = Name::new(bare_op(text).unwrap_or(text));
+        let text = name.as_str();
         let info = name.info();
         if info.is_none() && text != MODULE && !self.texts.shared.allow_unregistered {
             return Err(self.unknown(text, written));
@@ -137,7 +142,7 @@ impl<'s> Lower<'s> {
             syntax,
             defaults,
         });
-        self.known.insert(text.into(), known.clone());
+        self.known.insert(key.into(), known.clone());
         Ok(known)
     }
 
@@ -247,7 +252,14 @@ impl<'s> Lower<'s> {
                 Rule::successors => successors = Some(text),
                 Rule::properties => {
                     for dictionary in view.children(part) {
-                        self.attributes(&mut state, view.str(dictionary))?;
+                        let text = view.str(dictionary);
+                        if known.info.is_some() || &*known.name == MODULE {
+                            self.attributes(&mut state, text)?;
+                            continue;
+                        }
+                        // Which attributes are properties is known of loaded ops only.
+                        let entries = self.texts.dictionary(text)?.to_vec();
+                        state.set_attr(PROPERTIES, Attr::new(DictAttr::new(entries)));
                     }
                 }
                 Rule::region => regions.push(part),
@@ -287,7 +299,7 @@ impl<'s> Lower<'s> {
             if before > 0 && state.attr(name).is_some() {
                 return Err(self
                     .texts
-                    .error(text, format!("attribute '{name}' is said twice")));
+                    .error(text, format!("attribute '{name}' occurs twice")));
             }
             state.attrs.push((*name, *value));
         }

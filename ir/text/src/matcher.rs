@@ -59,6 +59,7 @@ fn begins(p: &mut AsmParser<'_>, elem: &Elem, info: &OpInfo) -> bool {
     match elem {
         Elem::Literal(literal) => literal_next(p, literal),
         Elem::Symbol(_) => p.sees("@"),
+        Elem::Body(..) => p.sees("<"),
         Elem::AttrDict { keyword } => {
             if *keyword {
                 p.peek_word() == Some("attributes")
@@ -135,6 +136,20 @@ fn one<'a>(
             if let Some(name) = name {
                 state.set_attr(field.name, Attr::str(&name));
             }
+            Ok(())
+        }
+        Elem::Body(i, kind) => {
+            p.cursor.ws();
+            let attr = match p.cursor.byte() {
+                Some(b'<') => p.cursor.balanced(),
+                _ => None,
+            };
+            let Some(body) = attr else {
+                return Err(p.expected("`<`"));
+            };
+            let inner = &body[1..body.len() - 1];
+            let attr = p.cx.attr_of(kind, body, inner)?;
+            state.set_attr(info.fields[*i].name, attr);
             Ok(())
         }
         Elem::Type(of) => {
@@ -295,9 +310,6 @@ fn field<'a>(
         Role::Attribute(_) | Role::OptionalAttribute(_) => {
             let value = attribute(p, index, field, parts.info)?;
             if let Some(value) = value {
-                if let Some(constraint) = field.constraint {
-                    let _ = constraint;
-                }
                 state.set_attr(field.name, value);
             }
         }

@@ -1,7 +1,7 @@
 //! The names that values and blocks print by.
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use tir_core::{BlockId, FloatAttr, IntAttr, Ir, Name, OpId, RegionId, Traits, Value};
+use tir_core::{BlockId, FloatAttr, IntAttr, Ir, Name, OpId, OpRef, RegionId, Traits, Value};
 
 /// The name of a value, or of the first of a group of results.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -19,6 +19,17 @@ pub(crate) struct Names {
     /// By the index of a value: the name, and which of a group it is, if of several.
     values: Vec<(Label, u32)>,
     blocks: FxHashMap<BlockId, (u32, Option<Name>)>,
+    /// What is taken in a region that holds values and isolated operations.
+    taken: FxHashMap<RegionId, Taken>,
+}
+
+/// Names that are taken around an isolated operation. It cannot use these values, but MLIR wants
+/// names that differ all the same.
+#[derive(Clone, Default)]
+struct Taken {
+    next: u32,
+    arg: u32,
+    hints: FxHashSet<String>,
 }
 
 const ALONE: u32 = u32::MAX;
@@ -35,19 +46,34 @@ impl Names {
     /// Names all values of an isolated operation. As in MLIR, those of a region come before those
     /// of the regions in it, and sibling regions use the same numbers.
     pub(crate) fn new(ir: &Ir) -> Self {
+        Self::within(ir, &Taken::default())
+    }
+
+    /// Names the values of the isolated operation in the slot `op` of the arena that these names
+    /// are of.
+    pub(crate) fn child(&self, op: OpRef<'_>, child: &Ir) -> Self {
+        let block = op.ir.block_of(op.id);
+        let region = block.and_then(|block| op.ir.region_of(block));
+        match region.and_then(|region| self.taken.get(&region)) {
+            Some(taken) => Self::within(child, taken),
+            None => Self::new(child),
+        }
+    }
+
+    fn within(ir: &Ir, taken: &Taken) -> Self {
         let names = Self {
             values: Vec::new(),
             blocks: FxHashMap::default(),
+            taken: FxHashMap::default(),
         };
-        let another = FxHashMap::default();
         let mut namer = Namer {
             ir,
             names,
-            used: FxHashSet::default(),
-            another,
+            used: taken.hints.clone(),
+            another: FxHashMap::default(),
         };
         for region in ir.regions(ir.root()) {
-            namer.region(region, 0, 0);
+            namer.region(region, taken.next, taken.arg);
         }
         namer.names
     }
@@ -195,6 +221,7 @@ impl Namer<'_> {
         let mut mine = Vec::new();
         let mut labels: FxHashSet<Name> = FxHashSet::default();
         let mut holders: Vec<OpId> = Vec::new();
+        let mut isolated = false;
         for (n, block) in ir.blocks(region).enumerate() {
             let plain = |hint: &Name| {
                 writable(hint)
@@ -244,8 +271,13 @@ impl Namer<'_> {
                 if ir.regions(id).len() > 0 {
                     holders.push(id);
                 }
+                isolated |= ir.child(id).is_some();
                 op = ir.next(id);
             }
+        }
+        if isolated && (next > 0 || arg > 0 || !self.used.is_empty()) {
+            let hints = self.used.clone();
+            self.names.taken.insert(region, Taken { next, arg, hints });
         }
         for op in holders {
             for region in ir.regions(op) {

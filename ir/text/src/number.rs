@@ -27,6 +27,17 @@ pub(crate) fn number(r: &Reading<'_>, text: &str, ty: Option<Type>) -> Result<At
             ty,
         }));
     }
+    if ty.float_width().is_some() {
+        // A float of a format that is not computed with stays text.
+        let digits = |b: u8| b.is_ascii_digit() || matches!(b, b'-' | b'+' | b'.' | b'e' | b'E');
+        if !hex && !text.bytes().all(digits) {
+            return Err(r.error(text, format!("`{text}` is not a number")));
+        }
+        return Ok(Attr::new(OpaqueAttr {
+            text: format!("{text} : {ty}").into(),
+            ty: Some(ty),
+        }));
+    }
     if decimal {
         return Err(r.error(text, format!("`{text}` is a float, but its type is {ty}")));
     }
@@ -169,7 +180,10 @@ pub(crate) fn dense(r: &Reading<'_>, pair: Pair<'_, Rule>) -> Result<Attr, Failu
     else {
         // Elements without a meaning here (complex, strings) stay text.
         let text: String = format!("dense<{}> : {ty}", body.as_str().trim());
-        return Ok(Attr::new(OpaqueAttr { text: text.into() }));
+        return Ok(Attr::new(OpaqueAttr {
+            text: text.into(),
+            ty: Some(ty),
+        }));
     };
     let Some(count) = ty.elements() else {
         return Err(r.error(at, format!("elements need a static shape, found {ty}")));
@@ -222,13 +236,7 @@ fn hex_data(
     let Some(digits) = digits.filter(|digits| digits.len() % 2 == 0 && digits.is_ascii()) else {
         return Err(r.error(text, "expected \"0x…\" with two hex digits for each byte"));
     };
-    let value = |b: u8| (b as char).to_digit(16).map(|d| d as u8);
-    let bytes: Option<Vec<u8>> = digits
-        .as_bytes()
-        .chunks_exact(2)
-        .map(|pair| Some(value(pair[0])? << 4 | value(pair[1])?))
-        .collect();
-    let Some(bytes) = bytes else {
+    let Some(bytes) = hex_bytes(digits) else {
         return Err(r.error(text, "expected hex digits"));
     };
     if elem.bits() == Some(1) {
@@ -248,6 +256,37 @@ fn hex_data(
         bytes.len()
     );
     Err(r.error(text, message))
+}
+
+/// `dense_resource<key> : tensor<…>` where the metadata of the file holds the key: a string of
+/// hexadecimal digits, four bytes of alignment and then those of the elements.
+pub(crate) fn resource(r: &Reading<'_>, text: &str, blob: &str, ty: Type) -> Result<Attr, Failure> {
+    let elem = ty.elem().storage();
+    let whole = ty.elements().zip(ty.bytes());
+    let Some((count, size)) = whole.filter(|_| ty.shape().is_some()) else {
+        return Err(r.error(text, format!("a resource has no elements of type {ty}")));
+    };
+    let digits = blob.trim_matches('"').strip_prefix("0x").unwrap_or("");
+    let data = digits.get(8..).and_then(hex_bytes);
+    match data.filter(|data| count.checked_mul(size) == Some(data.len())) {
+        Some(data) => Ok(Attr::new(DenseElements {
+            ty,
+            data: data.into(),
+        })),
+        None => {
+            let message =
+                format!("the bytes of the resource do not make {count} elements of {elem}");
+            Err(r.error(text, message))
+        }
+    }
+}
+
+fn hex_bytes(digits: &str) -> Option<Vec<u8>> {
+    let value = |b: u8| (b as char).to_digit(16).map(|d| d as u8);
+    let pairs = digits.as_bytes().chunks(2);
+    pairs
+        .map(|pair| Some(value(pair[0])? << 4 | value(*pair.get(1)?)?))
+        .collect()
 }
 
 /// Reads nested lists of elements.

@@ -3,11 +3,11 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use rustc_hash::FxHashMap;
 use tir_core::{Attr, BlockId, Diagnostic, Failure, Ir, Loc, LocFile, Name, Traits, Type};
 
 use crate::cursor::Cursor;
 use crate::lower::{Frame, Lower, MODULE};
+use crate::preamble;
 use crate::source::{Kind, Piece, Source, scan};
 use crate::texts::{Shared, standalone};
 
@@ -40,6 +40,9 @@ impl Default for ParseOptions {
 
 /// Stack of a thread that reads: enough for the depth limit in a debug build.
 const STACK: usize = 256 << 20;
+/// Stack, in bytes, that whoever reads or walks a program needs for one level of brackets where the
+/// limit is raised; only what is used takes memory.
+pub const STACK_PER_LEVEL: usize = 32 << 10;
 /// Brackets nested deeper than this are read on a thread with its own stack.
 const SHALLOW: usize = 40;
 /// Files smaller than this are read on one thread.
@@ -50,6 +53,8 @@ const GROUP: usize = 32 << 10;
 /// Reads a file: always a `builtin.module`. If the only operation of the file is one, it is that
 /// one; otherwise one around all operations of the file.
 pub fn parse(text: &str, file: Name, opts: &ParseOptions) -> Result<Ir, Vec<Diagnostic>> {
+    // A byte order mark says nothing.
+    let text = text.strip_prefix('\u{FEFF}').unwrap_or(text);
     if text.len() > opts.max_bytes.min(u32::MAX as usize / 2) {
         let max = opts.max_bytes;
         let message = format!(
@@ -73,11 +78,7 @@ pub fn parse(text: &str, file: Name, opts: &ParseOptions) -> Result<Ir, Vec<Diag
         )
     });
     let mut file = File {
-        shared: Shared {
-            source,
-            aliases: FxHashMap::default(),
-            allow_unregistered: opts.allow_unregistered,
-        },
+        shared: Shared::new(source, opts.allow_unregistered),
         opts,
         errors: Vec::new(),
     };
@@ -86,17 +87,14 @@ pub fn parse(text: &str, file: Name, opts: &ParseOptions) -> Result<Ir, Vec<Diag
             .source
             .add_frame(text, *from, start - from, *end);
     }
-    for piece in &cut.pieces {
-        match piece.kind {
-            Kind::Alias => file.alias(&text[piece.start..piece.end]),
-            Kind::Metadata => {
-                let piece = &text[piece.start..piece.start + 3];
-                let message = "file metadata `{-# … #-}` is not read: it would be lost";
-                file.errors.push(file.shared.source.error(piece, message));
-            }
-            Kind::Op => {}
-        }
+    let of = |kind: Kind| cut.pieces.iter().filter(move |piece| piece.kind == kind);
+    for piece in of(Kind::Metadata) {
+        let read = preamble::metadata(&mut file.shared, &text[piece.start..piece.end]);
+        file.fail(read.err());
     }
+    let definitions = of(Kind::Alias).map(|piece| &text[piece.start..piece.end]);
+    let errors = preamble::aliases(&mut file.shared, definitions, opts.max_depth);
+    file.fail(errors);
     if !file.errors.is_empty() {
         return Err(file.errors);
     }
@@ -104,13 +102,19 @@ pub fn parse(text: &str, file: Name, opts: &ParseOptions) -> Result<Ir, Vec<Diag
     let run = |file: &mut File<'_>| match (&frame, &cut.module) {
         (Some((head, ..)), Some((_, pieces, _))) => file.module(Some(head), pieces),
         _ => {
-            let ops = cut.pieces.iter().filter(|piece| piece.kind == Kind::Op);
-            let pieces: Vec<Piece> = ops.copied().collect();
+            let pieces: Vec<Piece> = of(Kind::Op).copied().collect();
             file.module(None, &pieces)
         }
     };
     let ir = if deep {
-        on_stack(|| run(&mut file)).flatten()
+        match on_stack(cut.depth, || run(&mut file)) {
+            Some(ir) => ir,
+            None => {
+                let message = format!("there is no memory for a stack of {} levels", cut.depth);
+                file.errors.push(Diagnostic::error(message));
+                None
+            }
+        }
     } else {
         run(&mut file)
     };
@@ -123,10 +127,11 @@ pub fn parse(text: &str, file: Name, opts: &ParseOptions) -> Result<Ir, Vec<Diag
     }
 }
 
-/// Runs on a thread with a deep stack.
-fn on_stack<T: Send>(run: impl FnOnce() -> T + Send) -> Option<T> {
+/// Runs on a thread with a stack for brackets of this depth.
+fn on_stack<T: Send>(depth: usize, run: impl FnOnce() -> T + Send) -> Option<T> {
     std::thread::scope(|scope| {
-        let builder = std::thread::Builder::new().stack_size(STACK);
+        let size = STACK.max(depth.saturating_mul(STACK_PER_LEVEL));
+        let builder = std::thread::Builder::new().stack_size(size);
         let handle = builder.spawn_scoped(scope, run).ok()?;
         handle.join().ok()
     })
@@ -143,44 +148,6 @@ struct File<'t> {
 type Read = Vec<Option<Ir>>;
 
 impl<'t> File<'t> {
-    fn alias(&mut self, text: &'t str) {
-        let mut cursor = Cursor::new(text);
-        let sigil = text.as_bytes()[0];
-        let Some(name) = cursor.sigil(sigil) else {
-            return;
-        };
-        cursor.eat("=");
-        cursor.ws();
-        let value = cursor.rest();
-        // Comments behind the value belong to nobody.
-        let mut end = cursor;
-        let read = if sigil == b'!' {
-            end.type_text()
-        } else {
-            end.attr_text(true)
-        };
-        let value = match read {
-            Some(value) => {
-                let mut after = end;
-                if !after.done() {
-                    let piece = after.token();
-                    let message = format!("unexpected `{piece}` behind alias `{name}`");
-                    self.errors.push(self.shared.source.error(piece, message));
-                }
-                value
-            }
-            None => value,
-        };
-        if name.contains('.') {
-            let message = format!("the name of alias `{name}` has a dot, as those of dialects do");
-            self.errors.push(self.shared.source.error(name, message));
-        }
-        if self.shared.aliases.insert(name, value).is_some() {
-            let message = format!("alias `{name}` is defined again");
-            self.errors.push(self.shared.source.error(name, message));
-        }
-    }
-
     fn fail(&mut self, failures: impl IntoIterator<Item = Failure>) {
         let real = failures
             .into_iter()

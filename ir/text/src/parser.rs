@@ -43,6 +43,8 @@ pub fn asm<T: Asm>() -> tir_core::Hook {
 pub(crate) trait Cx {
     fn ty(&self, text: &str) -> Result<Type, Failure>;
     fn attr(&self, text: &str) -> Result<Attr, Failure>;
+    /// The attribute of a kind, by what stands between the brackets of `piece`.
+    fn attr_of(&self, kind: &str, piece: &str, inner: &str) -> Result<Attr, Failure>;
     fn dictionary(&self, text: &str) -> Result<Entries, Failure>;
     fn location(&self, text: &str) -> Result<Loc, Failure>;
     fn error(&self, piece: &str, message: String) -> Failure;
@@ -326,6 +328,33 @@ impl<'a> AsmParser<'a> {
             None => Err(self.expected("an attribute")),
         }
     }
+    /// An attribute of a type, which `dense<…>` may leave out.
+    pub fn attr_of(&mut self, ty: Type) -> Result<Attr, Failure> {
+        let mut after = self.cursor;
+        let dense = after.eat_word("dense") && after.byte() == Some(b'<');
+        if dense && after.balanced().is_some() && !after.clone().eat(":") {
+            let text = format!(
+                "dense{} : {ty}",
+                after
+                    .since(self.cursor.pos)
+                    .trim_start()
+                    .trim_start_matches("dense")
+            );
+            let start = self.cursor;
+            let attr = self.cx.attr(&text).map_err(|error| {
+                // The text with the type stands nowhere in the file.
+                start
+                    .clone()
+                    .attr_text(true)
+                    .map_or(error.clone(), |piece| {
+                        self.cx.error(piece, error.message.clone())
+                    })
+            })?;
+            self.cursor = after;
+            return Ok(attr);
+        }
+        self.attr()
+    }
     /// An attribute without the `: type` that may follow a number or string.
     pub fn attr_untyped(&mut self) -> Result<Attr, Failure> {
         match self.cursor.attr_text(false) {
@@ -404,6 +433,19 @@ impl<'a> AsmParser<'a> {
                 .error(text, format!("`{text}` is not a 64-bit integer"))),
         }
     }
+    /// An integer in a list that may hold values too, if one comes next. The least number is
+    /// refused: [`DYNAMIC`](tir_core::DYNAMIC) stands for a value.
+    pub fn try_index(&mut self) -> Result<Option<i64>, Failure> {
+        let before = self.cursor;
+        match self.try_int()? {
+            Some(tir_core::DYNAMIC) => {
+                self.cursor = before;
+                let message = format!("{} cannot stand here: it means a value", i64::MIN);
+                Err(self.error(message))
+            }
+            number => Ok(number),
+        }
+    }
     /// An integer.
     pub fn int(&mut self) -> Result<i64, Failure> {
         match self.try_int()? {
@@ -437,14 +479,14 @@ impl<'a> AsmParser<'a> {
         }
         self.dictionary()
     }
-    /// Reads a dictionary into the attributes of an op; a key that is said twice is an error.
+    /// Reads a dictionary into the attributes of an op; a key that occurs twice is an error.
     pub fn attr_dict(&mut self, state: &mut OpState) -> Result<(), Failure> {
         self.cursor.ws();
         let at = self.cursor;
         for (name, value) in self.dictionary()? {
             if state.attr(&name).is_some() {
                 self.cursor = at;
-                return Err(self.error(format!("attribute '{name}' is said twice")));
+                return Err(self.error(format!("attribute '{name}' occurs twice")));
             }
             state.set_attr(name, value);
         }

@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use rustc_hash::FxHashMap;
 use tir_core::{
-    Attr, BlockId, DenseElements, Ir, Loc, Name, OpRef, RegionId, Traits, Type, UnitAttr, key_text,
+    Attr, BlockId, DenseElements, DictAttr, Ir, Loc, Name, OpRef, PROPERTIES, RegionId, Traits,
+    Type, UnitAttr, key_text,
 };
 
 use crate::lower::{MODULE, Syntax};
@@ -12,7 +13,7 @@ use crate::names::{Names, number};
 use crate::printer::AsmPrinter;
 
 /// How to print.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct PrintOptions {
     /// All operations in generic form.
     pub generic: bool,
@@ -20,12 +21,27 @@ pub struct PrintOptions {
     pub locations: bool,
     /// Constants of more elements than this are left out; the text does not read back.
     pub elide_constants: Option<usize>,
+    /// Columns of a line: longer lists of a pretty form are broken over several lines. Generic
+    /// form has one line for an operation.
+    pub width: usize,
+}
+
+impl Default for PrintOptions {
+    fn default() -> Self {
+        Self {
+            generic: false,
+            locations: false,
+            elide_constants: None,
+            width: 100,
+        }
+    }
 }
 
 /// Constants of more elements than this print as the hexadecimal digits of their bytes.
 const HEX: usize = 100;
-/// Groups that would go beyond this column are broken over several lines.
-pub(crate) const WIDTH: usize = 100;
+/// Lines that stand deeper than this are indented no further: otherwise the text of regions in
+/// regions grows with the square of their number.
+const DEEPEST: usize = 200;
 
 /// The text of a module or another isolated operation.
 pub fn print(ir: &Ir, opts: &PrintOptions) -> String {
@@ -52,6 +68,9 @@ pub(crate) struct Printer {
     opts: PrintOptions,
     pub(crate) indent: usize,
     pub(crate) names: Vec<Names>,
+    /// The names that held last, and of which arena: a function's header and its body ask for the
+    /// same.
+    left: Option<(usize, Names)>,
     types: FxHashMap<Type, Box<str>>,
     attrs: FxHashMap<Attr, Box<str>>,
     syntax: FxHashMap<Name, std::rc::Rc<Syntax>>,
@@ -64,6 +83,7 @@ impl Printer {
             opts: opts.clone(),
             indent: 0,
             names: Vec::new(),
+            left: None,
             types: FxHashMap::default(),
             attrs: FxHashMap::default(),
             syntax: FxHashMap::default(),
@@ -121,9 +141,20 @@ impl Printer {
 
     pub(crate) fn newline(&mut self) {
         self.out.push('\n');
-        for _ in 0..self.indent {
-            self.out.push_str("  ");
+        let blank = "                                ";
+        let mut left = self.indentation();
+        while left > 0 {
+            let step = left.min(blank.len());
+            self.out.push_str(&blank[..step]);
+            left -= step;
         }
+    }
+    /// The columns that a line is indented by.
+    pub(crate) fn indentation(&self) -> usize {
+        2 * self.indent.min(DEEPEST)
+    }
+    pub(crate) fn width(&self) -> usize {
+        self.opts.width
     }
 
     pub(crate) fn value(&mut self, value: tir_core::Value) {
@@ -330,8 +361,17 @@ impl Printer {
         }
         let attrs = op.ir.attrs(op.id);
         let info = op.info();
-        let declared = |name: Name| info.is_some_and(|info| info.declares(name));
-        if attrs.iter().any(|(name, _)| declared(*name)) {
+        let kept = |name: Name| info.is_none() && name == PROPERTIES;
+        let declared = |name: Name| kept(name) || info.is_some_and(|info| info.declares(name));
+        let properties = match info {
+            Some(_) => None,
+            None => op.attr(PROPERTIES),
+        };
+        if let Some(dictionary) = properties.and_then(|a| a.get::<DictAttr>()) {
+            self.out.push_str(" <{");
+            self.entries(dictionary.entries().iter().copied());
+            self.out.push_str("}>");
+        } else if attrs.iter().any(|(name, _)| declared(*name)) {
             self.out.push_str(" <{");
             self.entries(attrs.iter().copied().filter(|(name, _)| declared(*name)));
             self.out.push_str("}>");
@@ -339,19 +379,14 @@ impl Printer {
         let (ir, inner) = op.inner();
         if ir.regions(inner).len() > 0 {
             self.out.push_str(" (");
-            let child = !std::ptr::eq(ir, op.ir);
-            if child {
-                self.names.push(Names::new(ir));
-            }
-            for (i, region) in ir.regions(inner).enumerate() {
-                if i > 0 {
-                    self.out.push_str(", ");
+            self.with_names(op, ir, |p| {
+                for (i, region) in ir.regions(inner).enumerate() {
+                    if i > 0 {
+                        p.out.push_str(", ");
+                    }
+                    p.region(ir, region, Style::generic());
                 }
-                self.region(ir, region, Style::generic());
-            }
-            if child {
-                self.names.pop();
-            }
+            });
             self.out.push(')');
         }
         if attrs.iter().any(|(name, _)| !declared(*name)) {
@@ -485,15 +520,33 @@ impl Printer {
         }
     }
 
-    /// Runs with the names of the arena a region lives in.
-    pub(crate) fn with_names(&mut self, outer: &Ir, ir: &Ir, run: impl FnOnce(&mut Self)) {
-        let child = !std::ptr::eq(ir, outer);
-        if child {
-            self.names.push(Names::new(ir));
-        }
+    /// Runs with the names of the arena that the regions of an op live in.
+    pub(crate) fn with_names(&mut self, op: OpRef<'_>, ir: &Ir, run: impl FnOnce(&mut Self)) {
+        let child = self.enter(op, ir);
         run(self);
-        if child {
-            self.names.pop();
+        self.leave(child);
+    }
+
+    /// The names of the arena that the regions of an op live in hold from now on; says whether
+    /// they are others than before, as [`leave`](Self::leave) asks.
+    pub(crate) fn enter(&mut self, op: OpRef<'_>, ir: &Ir) -> Option<usize> {
+        if std::ptr::eq(ir, op.ir) {
+            return None;
+        }
+        // Nothing changes while it is printed: the address says which arena it is.
+        let address = std::ptr::from_ref(ir).addr();
+        let names = match (self.left.take(), self.names.last()) {
+            (Some((left, names)), _) if left == address => names,
+            (_, Some(outer)) => outer.child(op, ir),
+            (_, None) => Names::new(ir),
+        };
+        self.names.push(names);
+        Some(address)
+    }
+    /// The names before hold again.
+    pub(crate) fn leave(&mut self, child: Option<usize>) {
+        if let Some(address) = child {
+            self.left = self.names.pop().map(|names| (address, names));
         }
     }
 }

@@ -5,8 +5,16 @@ use std::fmt::{Display, Write};
 use pretty::RcDoc;
 use tir_core::{Attr, BlockId, Ir, Name, OpId, OpRef, RegionId, Type, Value, quote, symbol_text};
 
-use crate::names::Names;
-use crate::print::{Entry, Printer, Style, WIDTH};
+use crate::print::{Entry, Printer, Style};
+
+/// When a list is broken over several lines.
+#[derive(Clone, Copy)]
+enum Break {
+    /// If its end is beyond the width of a line.
+    Beyond,
+    /// If it alone is longer than a line.
+    Long,
+}
 
 /// Writes the pretty text of one operation: the mirror of [`AsmParser`](crate::AsmParser).
 ///
@@ -33,9 +41,9 @@ impl<'a> AsmPrinter<'a> {
     pub fn value(&mut self, value: Value) {
         self.p.value(value);
     }
-    /// `%a, %b`.
+    /// `%a, %b`; over several lines where it is longer than one.
     pub fn values(&mut self, values: &[Value]) {
-        self.commas(values, |p, value| p.value(*value));
+        self.lay_out("", "", values, Break::Long, |p, value| p.value(*value));
     }
     /// Items with `, ` between them.
     pub fn commas<T>(
@@ -50,12 +58,23 @@ impl<'a> AsmPrinter<'a> {
             item(self, one);
         }
     }
-    /// `open item, item close`, broken over several lines where it is too long for one.
+    /// `open item, item close`, broken over several lines where it goes beyond the line.
     pub fn list<T>(
         &mut self,
         open: &str,
         close: &str,
         items: impl IntoIterator<Item = T>,
+        item: impl FnMut(&mut Self, T),
+    ) {
+        self.lay_out(open, close, items, Break::Beyond, item);
+    }
+
+    fn lay_out<T>(
+        &mut self,
+        open: &str,
+        close: &str,
+        items: impl IntoIterator<Item = T>,
+        when: Break,
         mut item: impl FnMut(&mut Self, T),
     ) {
         let start = self.p.out.len();
@@ -69,7 +88,12 @@ impl<'a> AsmPrinter<'a> {
             item(self, one);
         }
         self.text(close);
-        if cuts.len() > 1 && self.p.column() > WIDTH {
+        let width = self.p.width();
+        let breaks = match when {
+            Break::Beyond => cuts.len() > 1 && self.p.column() > width,
+            Break::Long => cuts.len() > 1 && self.p.out.len() - start > width,
+        };
+        if breaks {
             self.break_up(start, &cuts, open, close);
         }
     }
@@ -85,14 +109,20 @@ impl<'a> AsmPrinter<'a> {
             RcDoc::<()>::text(&written[cut - start..to])
         });
         let separator = RcDoc::text(",").append(RcDoc::line().group());
-        let indent = 2 * self.p.indent as isize + 4;
+        let indent = self.p.indentation() as isize + 4;
         let doc = RcDoc::text(open)
             .append(RcDoc::line_())
             .append(RcDoc::intersperse(items, separator))
             .nest(indent)
             .append(RcDoc::text(close));
         let mut out = String::new();
-        let laid_out = !written.contains('\n') && doc.render_fmt(WIDTH, &mut out).is_ok();
+        let width = self.p.width();
+        let laid_out = !written.contains('\n') && doc.render_fmt(width, &mut out).is_ok();
+        // Without a bracket the line ends with the space before the list.
+        if laid_out && open.is_empty() {
+            let kept = self.p.out.trim_end_matches(' ').len();
+            self.p.out.truncate(kept);
+        }
         self.p.out.push_str(if laid_out { &out } else { &written });
     }
 
@@ -100,9 +130,9 @@ impl<'a> AsmPrinter<'a> {
     pub fn ty(&mut self, ty: Type) {
         self.p.ty(ty);
     }
-    /// `t, t`.
+    /// `t, t`; over several lines where it is longer than one.
     pub fn types(&mut self, types: &[Type]) {
-        self.p.type_list(types);
+        self.lay_out("", "", types, Break::Long, |p, ty| p.p.ty(*ty));
     }
     /// `t`, `(t, t)` or `()`: the results of a function type.
     pub fn result_types(&mut self, types: &[Type]) {
@@ -110,9 +140,8 @@ impl<'a> AsmPrinter<'a> {
     }
     /// `(t, t) -> t`.
     pub fn function_type(&mut self, inputs: &[Type], results: &[Type]) {
-        self.text("(");
-        self.types(inputs);
-        self.text(") -> ");
+        self.lay_out("(", ")", inputs, Break::Long, |p, ty| p.p.ty(*ty));
+        self.text(" -> ");
         self.result_types(results);
     }
     /// The types of values.
@@ -144,9 +173,7 @@ impl<'a> AsmPrinter<'a> {
     }
     /// `[1, 2]`.
     pub fn ints(&mut self, numbers: &[i64]) {
-        self.text("[");
-        self.commas(numbers, |p, n| p.display(n));
-        self.text("]");
+        self.lay_out("[", "]", numbers, Break::Long, |p, n| p.display(n));
     }
     /// A mixed list: numbers, and values where the number is [`DYNAMIC`](tir_core::DYNAMIC).
     pub fn indices(&mut self, dynamic: &[Value], fixed: &[i64]) {
@@ -216,7 +243,7 @@ impl<'a> AsmPrinter<'a> {
 
     /// The names that hold in the op's regions are in use while `run` prints: for arguments of a
     /// region that stand in the op's own text.
-    pub fn arguments(&mut self, region: usize, mut run: impl FnMut(&mut Self, &Ir, &[Value])) {
+    pub fn arguments(&mut self, region: usize, run: impl FnOnce(&mut Self, &Ir, &[Value])) {
         let (ir, id) = self.op.inner();
         let Some(region) = ir.regions(id).nth(region) else {
             return;
@@ -225,14 +252,9 @@ impl<'a> AsmPrinter<'a> {
             Some(block) => ir.args(block).collect(),
             None => Vec::new(),
         };
-        let child = !std::ptr::eq(ir, self.op.ir);
-        if child {
-            self.p.names.push(Names::new(ir));
-        }
+        let child = self.p.enter(self.op, ir);
         run(self, ir, &args);
-        if child {
-            self.p.names.pop();
-        }
+        self.p.leave(child);
     }
 
     /// The op's region of this index in braces. `args_said`: the arguments of its first block
@@ -265,9 +287,8 @@ impl<'a> AsmPrinter<'a> {
             implicit,
             generic: false,
         };
-        let outer = self.op.ir;
         self.p
-            .with_names(outer, ir, |p| p.region(ir, region, style));
+            .with_names(self.op, ir, |p| p.region(ir, region, style));
     }
     /// A new line at the indentation of the op, `deeper` levels in.
     pub fn newline(&mut self, deeper: usize) {

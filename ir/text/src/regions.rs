@@ -1,7 +1,9 @@
 //! Regions, blocks and their arguments; what the parser of an operation asks for.
 
 use rustc_hash::FxHashMap;
-use tir_core::{Attr, BlockId, Failure, Loc, Name, OpState, RegionId, Traits, Type, Value};
+use tir_core::{
+    Attr, BlockId, Dialect, Failure, Loc, Name, OpState, RegionId, Traits, Type, Value,
+};
 
 use crate::cursor::Cursor;
 use crate::error::explain_ops;
@@ -172,6 +174,16 @@ impl Cx for Lower<'_> {
     }
     fn attr(&self, text: &str) -> Result<Attr, Failure> {
         self.texts.attr(text)
+    }
+    fn attr_of(&self, kind: &str, piece: &str, inner: &str) -> Result<Attr, Failure> {
+        match Dialect::attr_parser(kind) {
+            Some(parse) => {
+                parse(Some(inner), &self.texts).map_err(|message| self.texts.error(piece, message))
+            }
+            None => Err(self
+                .texts
+                .error(piece, format!("there is no attribute `#{kind}`"))),
+        }
     }
     fn dictionary(&self, text: &str) -> Result<Entries, Failure> {
         self.texts.dictionary(text)

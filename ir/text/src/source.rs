@@ -2,7 +2,7 @@
 
 use tir_core::{Diagnostic, Loc, LocFile};
 
-use crate::cursor::{Cursor, is_letter, is_word};
+use crate::cursor::{Cursor, bare_op, is_letter, is_word};
 
 /// A file, and where a piece of its text stands in it.
 pub(crate) struct Source<'t> {
@@ -19,12 +19,7 @@ pub(crate) struct Source<'t> {
 impl<'t> Source<'t> {
     pub(crate) fn new(text: &'t str, file: LocFile, before: u32) -> Self {
         let mut lines = vec![0];
-        let bytes = text.as_bytes();
-        lines.extend(
-            (0..bytes.len())
-                .filter(|i| bytes[*i] == b'\n')
-                .map(|i| i as u32 + 1),
-        );
+        lines.extend(memchr::memchr_iter(b'\n', text.as_bytes()).map(|i| i as u32 + 1));
         Self {
             text,
             file,
@@ -201,8 +196,44 @@ pub(crate) fn starts_op(text: &str) -> bool {
     if cursor.byte() == Some(b'"') {
         return cursor.string().is_some() && cursor.eat("(");
     }
-    let word = cursor.word();
-    word.is_some() && cursor.byte() == Some(b'.') && cursor.nth(1).is_some_and(is_word)
+    let Some(word) = cursor.word() else {
+        return false;
+    };
+    match cursor.byte() {
+        Some(b'.') => cursor.nth(1).is_some_and(is_word),
+        _ => bare_op(word).is_some(),
+    }
+}
+
+/// Where the `{` of its body stands, if the operation at `at` is a module: in generic form, or
+/// behind its name and attributes.
+fn module_body(text: &str, at: usize) -> Option<usize> {
+    let mut cursor = Cursor::at(text, at, text.len());
+    if cursor.eat("\"builtin.module\"") {
+        if !(cursor.eat("(") && cursor.eat(")")) {
+            return None;
+        }
+        cursor.ws();
+        if cursor.byte() == Some(b'<') {
+            cursor.balanced()?;
+        }
+        if !cursor.eat("(") {
+            return None;
+        }
+    } else {
+        let word = cursor.word()?;
+        let whole = word == "builtin" && cursor.eat(".") && cursor.eat_word("module");
+        if !whole && word != "module" {
+            return None;
+        }
+        cursor.symbol();
+        if cursor.eat_word("attributes") {
+            cursor.ws();
+            cursor.balanced()?;
+        }
+    }
+    cursor.ws();
+    (cursor.byte() == Some(b'{')).then_some(cursor.pos)
 }
 
 fn starts_alias(text: &str) -> bool {
@@ -253,9 +284,10 @@ pub(crate) fn scan(source: &Source<'_>, max_depth: usize) -> Result<Cut, Diagnos
     // Open brackets: byte, place, angle brackets open around it.
     let mut stack: Vec<(u8, usize, usize)> = Vec::new();
     let mut angles = 0usize;
-    // The depth of the body of the first operation, where that is a module, once it is known.
+    // Where the body of the first operation opens, where that is a module, and how deep it is
+    // while it is open.
+    let mut opens: Option<usize> = None;
     let mut body: Option<usize> = None;
-    let mut in_module = false;
     let mut i = 0;
     let mut line_start = true;
     while i < bytes.len() {
@@ -295,9 +327,7 @@ pub(crate) fn scan(source: &Source<'_>, max_depth: usize) -> Result<Cut, Diagnos
                         }
                         let first = kind == Kind::Op
                             && !cut.pieces.iter().any(|piece| piece.kind == Kind::Op);
-                        in_module = first
-                            && (rest.starts_with("builtin.module")
-                                || rest.starts_with("\"builtin.module\""));
+                        opens = first.then(|| module_body(text, i)).flatten();
                         if kind == Kind::Op && !first {
                             cut.module = None;
                         }
@@ -328,13 +358,17 @@ pub(crate) fn scan(source: &Source<'_>, max_depth: usize) -> Result<Cut, Diagnos
                     // not cut.
                     body = None;
                     cut.module = None;
-                    in_module = false;
                 }
             }
         }
-        let b = bytes[i];
+        // Nearly all bytes are plain.
+        while bytes.get(i).is_some_and(|b| CLASS[*b as usize] == PLAIN) {
+            i += 1;
+        }
+        let Some(b) = bytes.get(i).copied() else {
+            break;
+        };
         match CLASS[b as usize] {
-            PLAIN => {}
             CONTROL => {
                 let message = format!("control character U+{b:04X} stands outside a string");
                 return Err(source.error(&text[i..=i], message));
@@ -351,15 +385,12 @@ pub(crate) fn scan(source: &Source<'_>, max_depth: usize) -> Result<Cut, Diagnos
                 }
             }
             OPEN => {
-                if in_module && body.is_none() && b == b'{' && opens_body(text, i, stack.last()) {
-                    body = Some(stack.len() + 1);
-                    cut.module = Some((i + 1, Vec::new(), text.len()));
-                    // The first operation may stand on the line of the brace.
+                if opens == Some(i) {
+                    // Where the first operation stands on the line of the brace it is not cut.
                     let rest = text[i + 1..].trim_start_matches([' ', '\t', '\r']);
-                    if !rest.starts_with(['\n', '}']) && !rest.starts_with("//") {
-                        body = None;
-                        cut.module = None;
-                        in_module = false;
+                    if rest.starts_with(['\n', '}']) || rest.starts_with("//") {
+                        body = Some(stack.len() + 1);
+                        cut.module = Some((i + 1, Vec::new(), text.len()));
                     }
                 }
                 stack.push((b, i, angles));
@@ -395,7 +426,6 @@ pub(crate) fn scan(source: &Source<'_>, max_depth: usize) -> Result<Cut, Diagnos
                         }
                     }
                     body = None;
-                    in_module = false;
                 }
             }
             LESS => {
@@ -410,6 +440,7 @@ pub(crate) fn scan(source: &Source<'_>, max_depth: usize) -> Result<Cut, Diagnos
                     }
                 }
             }
+            // `>`
             _ => {
                 if angles > stack.last().map_or(0, |(_, _, saved)| *saved)
                     && !matches!(bytes[i - 1], b'-')
@@ -478,16 +509,6 @@ fn askew(source: &Source<'_>) -> Option<(usize, usize)> {
         i += 1;
     }
     None
-}
-
-/// Whether the `{` at `at` opens the body of the module (and not a dictionary).
-fn opens_body(text: &str, at: usize, around: Option<&(u8, usize, usize)>) -> bool {
-    let before = text[..at].trim_end();
-    match around {
-        None => !before.ends_with("attributes") && !before.ends_with('<'),
-        Some((b'(', open, _)) => before.len() == open + 1,
-        Some(_) => false,
-    }
 }
 
 /// The place of the quote that closes the string that opens at `at`.

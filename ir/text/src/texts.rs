@@ -15,9 +15,22 @@ use pest::Parser;
 /// What all threads share.
 pub(crate) struct Shared<'t> {
     pub(crate) source: Source<'t>,
-    /// The text behind each alias, by name with sigil.
-    pub(crate) aliases: FxHashMap<&'t str, &'t str>,
+    /// What each alias stands for, by name with sigil.
+    pub(crate) aliases: FxHashMap<&'t str, Alias>,
+    /// The quoted bytes of each resource of the file's metadata.
+    pub(crate) resources: FxHashMap<&'t str, &'t str>,
     pub(crate) allow_unregistered: bool,
+}
+
+impl<'t> Shared<'t> {
+    pub(crate) fn new(source: Source<'t>, allow_unregistered: bool) -> Self {
+        Self {
+            source,
+            aliases: FxHashMap::default(),
+            resources: FxHashMap::default(),
+            allow_unregistered,
+        }
+    }
 }
 
 pub(crate) type Entries = Rc<[(Name, Attr)]>;
@@ -31,11 +44,10 @@ pub(crate) struct Texts<'s> {
     types: RefCell<FxHashMap<Box<str>, Type>>,
     attrs: RefCell<FxHashMap<Box<str>, Attr>>,
     dictionaries: RefCell<FxHashMap<Box<str>, Entries>>,
-    /// Aliases being read, to catch a cycle.
-    reading: RefCell<Vec<String>>,
 }
 
-/// What a text is to be read as.
+/// What an alias stands for.
+#[derive(Clone, Copy)]
 pub(crate) enum Alias {
     Type(Type),
     Attr(Attr),
@@ -48,7 +60,6 @@ impl<'s> Texts<'s> {
             types: RefCell::default(),
             attrs: RefCell::default(),
             dictionaries: RefCell::default(),
-            reading: RefCell::default(),
         }
     }
 
@@ -127,21 +138,8 @@ impl<'s> Texts<'s> {
     }
 
     /// What an alias stands for; `None` if there is none of this name (with its sigil).
-    pub(crate) fn alias(&self, name: &str) -> Option<Result<Alias, Failure>> {
-        let text = *self.shared.aliases.get(name)?;
-        if self.reading.borrow().iter().any(|n| n == name) {
-            return Some(Err(
-                self.error(text, format!("alias `{name}` stands for itself"))
-            ));
-        }
-        self.reading.borrow_mut().push(name.to_string());
-        let read = if name.starts_with('!') {
-            self.ty(text).map(Alias::Type)
-        } else {
-            self.attr(text).map(Alias::Attr)
-        };
-        self.reading.borrow_mut().pop();
-        Some(read)
+    pub(crate) fn alias(&self, name: &str) -> Option<Alias> {
+        self.shared.aliases.get(name).copied()
     }
 }
 
@@ -163,10 +161,6 @@ pub(crate) fn standalone<T>(
     let file = tir_core::LocFile::new(Name::new("<text>"));
     let source = Source::new(text, file, 0);
     crate::source::scan(&source, crate::DEPTH)?;
-    let shared = Shared {
-        source,
-        aliases: FxHashMap::default(),
-        allow_unregistered,
-    };
+    let shared = Shared::new(source, allow_unregistered);
     read(&Texts::new(&shared)).map_err(|failure| *failure)
 }

@@ -391,6 +391,12 @@ fn formats_are_checked() {
         ("(`a`", "a group is not closed by `)`"),
         ("typ(operands)", "unexpected `typ` in the format"),
         ("attr-dict )", "unexpected `)` in the format"),
+        ("`a` `;`", "the grammar of operations has no `;`"),
+        ("`return`", "the word `return` begins an operation"),
+        (
+            "successors `:`",
+            "`:` behind a successor would begin a block",
+        ),
     ] {
         info.asm = Some(format.to_string());
         assert_eq!(text::check_format(&info), Err(error.to_string()));

@@ -237,3 +237,44 @@ fn wide() {
     ));
     on_small_stack("\u{1F600} = \u{0}".to_string());
 }
+
+#[test]
+fn long_chains_of_aliases() {
+    let mut text = String::from("!a0 = i32\n");
+    for i in 1..=5000 {
+        text.push_str(&format!("!a{i} = tuple<!a{}>\n", i - 1));
+    }
+    text.push_str("\"a.b\"() : () -> !a5000\n");
+    let errors = text::parse(&text, Name::new("test.tir"), &options()).err();
+    let errors = errors.expect("too deep");
+    let message = "alias `!a201` nests deeper than 200 levels";
+    assert_eq!(errors[0].message, message);
+    let deep = ParseOptions {
+        max_depth: 10_000,
+        ..options()
+    };
+    assert!(text::parse(&text, Name::new("test.tir"), &deep).is_ok());
+}
+
+#[test]
+fn deep_regions() {
+    let depth = 20_000;
+    let mut text = "\"d.r\"() ({\n".repeat(depth);
+    text.push_str(&"}) : () -> ()\n".repeat(depth));
+    let deep = ParseOptions {
+        max_depth: 2 * depth + 10,
+        ..options()
+    };
+    // What reads has a stack of its own; so must what walks and prints.
+    let run = || {
+        let ir = text::parse(&text, Name::new("test.tir"), &deep).expect("deep");
+        let printed = text::print(&ir, &PrintOptions::default());
+        assert!(printed.len() < 40_000_000, "indented without end");
+        assert_eq!(printed.matches("({").count(), depth);
+    };
+    std::thread::scope(|scope| {
+        let builder = std::thread::Builder::new().stack_size(2 * depth * text::STACK_PER_LEVEL);
+        let thread = builder.spawn_scoped(scope, run).expect("a stack");
+        thread.join().expect("no panic");
+    });
+}

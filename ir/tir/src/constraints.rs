@@ -17,8 +17,8 @@ constraints! {
     SCALAR "an integer, index or float" is_scalar;
     INT_LIKE "an integer or index, or a vector or tensor of them" |ty| like(ty, |e| e.is_int() || e.is_index());
     BOOL_LIKE "an i1, or a vector or tensor of it" |ty| like(ty, |e| e == Type::int(1));
-    FLOAT_LIKE "a float, or a vector or tensor of it" |ty| like(ty, Type::is_float);
-    NUMBER_LIKE "an integer, index or float, or a vector or tensor of them" |ty| like(ty, is_scalar);
+    FLOAT_LIKE "a float, or a vector or tensor of it" |ty| like(ty, |e| e.float_width().is_some());
+    NUMBER_LIKE "an integer, index or float, or a vector or tensor of them" |ty| like(ty, |e| is_scalar(e) || e.float_width().is_some());
     TENSOR "a ranked tensor" |ty| ty.is::<TensorType>();
     INT_TENSOR "a ranked tensor of integers" |ty| ty.is::<TensorType>() && ty.elem().is_int();
     NUMBER_TENSOR "a ranked tensor of integers or floats" |ty| ty.is::<TensorType>() && (ty.elem().is_int() || ty.elem().is_float());

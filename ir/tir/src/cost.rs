@@ -55,7 +55,7 @@ impl Work {
         }
     }
 
-    /// What the types of operands and results tell: all operands are read, all results written,
+    /// What follows from the types of operands and results: all operands are read, all results written,
     /// and each element of a result takes a scalar operation. A constant takes nothing.
     pub fn by_types(op: OpRef<'_>) -> Self {
         let (ir, id) = (op.ir, op.id);
@@ -71,7 +71,7 @@ impl Work {
         }
     }
 
-    /// What the types tell, but no scalar operations: for data that only moves.
+    /// What follows from the types, but no scalar operations: for data that only moves.
     pub fn moved(op: OpRef<'_>) -> Self {
         Self {
             scalars: 0,
@@ -79,7 +79,7 @@ impl Work {
         }
     }
 
-    /// The work of an op: what it says, or what its types tell.
+    /// The work of an op: what it says, or what follows from its types.
     pub fn of(op: OpRef<'_>) -> Self {
         match op.info().and_then(|info| info.interface::<dyn CostOf>()) {
             Some(cost) => cost.work(op),

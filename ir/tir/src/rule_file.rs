@@ -4,10 +4,10 @@
 //! rule have it. Whoever uses rules gets them by [`rules`]: those of the loaded dialects, then
 //! those of `--rules=FILE`, then those of a pass's own option.
 
-use tir_core::{Diagnostic, Failure, Hook, Ir, Loc, Name, Op, OpRef};
+use tir_core::{Diagnostic, Failure, Hook, Ir, Loc, Name, Op, OpRef, closest};
 use tir_pass::PassCx;
 use tir_rewrite::interfaces::Typed;
-use tir_rewrite::{Functions, Part, PatternSet, Rule, RuleText, canonicalization};
+use tir_rewrite::{Class, Functions, Part, PatternSet, Rule, RuleText, canonicalization};
 use tir_text::ParseOptions;
 
 /// An op that is a rule.
@@ -33,10 +33,32 @@ pub fn is_rule<T: IsRule>() -> Hook {
 }
 
 /// The rules and patterns of the loaded dialects, of the files that the settings of this run name,
-/// and of these files.
+/// and of these files; rules only of the classes that the settings name.
 pub fn rules(cx: &PassCx<'_>, files: &[String]) -> Result<PatternSet, Vec<Diagnostic>> {
     let files = cx.settings().rule_files.iter().chain(files);
-    rules_of(files)
+    let mut set = rules_of(files)?;
+    restrict(&mut set, &cx.settings().rule_classes)?;
+    Ok(set)
+}
+
+/// Leaves out the rules of all classes but those of these words; none for all of them.
+pub fn restrict(set: &mut PatternSet, classes: &[String]) -> Result<(), Diagnostic> {
+    if classes.is_empty() {
+        return Ok(());
+    }
+    let class = |word: &String| {
+        Class::from_keyword(word).ok_or_else(|| {
+            let all = Class::ALL.map(Class::keyword);
+            let error = Diagnostic::error(format!("there is no class of rules '{word}'"));
+            match closest(word, all) {
+                Some(near) => error.note(format!("did you mean '{near}'?")),
+                None => error.note(format!("known are {}", all.join(", "))),
+            }
+        })
+    };
+    let classes: Vec<Class> = classes.iter().map(class).collect::<Result<_, _>>()?;
+    set.only_classes(&classes);
+    Ok(())
 }
 
 /// The rules and patterns of the loaded dialects and of files.

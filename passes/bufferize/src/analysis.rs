@@ -465,25 +465,25 @@ impl<'a> Analysis<'a> {
         known.is_none_or(|known| known.bufferizes_to_memory_read(self.ir.op(op), operand))
     }
 
-    /// A put in place of a part that stands there costs nothing.
+    /// An insertion in place of a subset that stands there costs nothing.
     fn mark_inserted_in_place(&mut self, op: OpId) {
-        let Some(put) = self
+        let Some(insertion) = self
             .known
             .get(&op)
             .and_then(|known| known.subset_insertion(self.ir.op(op)))
         else {
             return;
         };
-        let written = self.ir.operands(op).position(|v| v == put.whole);
+        let written = self.ir.operands(op).position(|v| v == insertion.whole);
         let out_of_place =
             written.is_none_or(|operand| self.decisions.out_of_place.contains_key(&(op, operand)));
-        if !out_of_place && self.is_subset_at(put.part, &put) {
+        if !out_of_place && self.is_subset_at(insertion.part, &insertion) {
             self.decisions.inserted_in_place.insert(op);
         } else {
             let name = self.ir.name(op);
             let text = format!(
                 "'{name}' copies a {} to where it belongs",
-                self.ir.ty(put.part)
+                self.ir.ty(insertion.part)
             );
             self.remarks
                 .push(Diagnostic::remark(text).at(self.ir.loc(op)));

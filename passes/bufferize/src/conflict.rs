@@ -1,4 +1,13 @@
-//! When a write cannot be in place: who reads what the buffer held before.
+//! When a write cannot be in place: read-after-write conflicts.
+//!
+//! A conflict has three parts, as in MLIR's one-shot analysis: where a content is *defined* (by an
+//! op, or when a block begins), a *write* of its buffer, and a *read* of that content. It is one if
+//! control may come from the definition to the write and on to the read without defining the
+//! content anew (`between`), or if a loop around both runs them again (`repeats`). Loops may be ops,
+//! or branches that go round: the latter are ways in the graph of the blocks (`reaches`).
+//!
+//! Excused are reads that see the same elements all the same: of a subset that the write inserts
+//! where it stands already, and of elements that one op reads before it writes each of them.
 
 use std::collections::HashSet;
 
@@ -12,22 +21,22 @@ use crate::analysis::Analysis;
 
 /// Where the content of a tensor is made.
 #[derive(Clone, Copy)]
-pub(super) enum Made {
+pub(super) enum ContentDef {
     /// By an op.
-    By(OpId),
+    Op(OpId),
     /// It is there when the block begins.
-    With(BlockId),
+    Block(BlockId),
 }
 
-impl Made {
+impl ContentDef {
     fn is(self, op: OpId) -> bool {
-        matches!(self, Made::By(by) if by == op)
+        matches!(self, ContentDef::Op(by) if by == op)
     }
     /// Where it is there: the block, and the op behind which.
     fn start(self, ir: &tir::Ir) -> Option<(BlockId, Option<OpId>)> {
         Some(match self {
-            Made::By(op) => (ir.block_of(op)?, Some(op)),
-            Made::With(block) => (block, None),
+            ContentDef::Op(op) => (ir.block_of(op)?, Some(op)),
+            ContentDef::Block(block) => (block, None),
         })
     }
 }
@@ -41,14 +50,14 @@ pub(super) struct Write {
 
 impl Analysis<'_> {
     /// Where the content of a tensor is made; nowhere if it is not defined.
-    pub(super) fn made(&self, value: Value) -> Option<Made> {
+    pub(super) fn content_def(&self, value: Value) -> Option<ContentDef> {
         let mut value = value;
         loop {
             if self.undefined.contains(&value) {
                 return None;
             }
             match self.ir.definition(value) {
-                Definition::Argument(block, _) => return Some(Made::With(block)),
+                Definition::Argument(block, _) => return Some(ContentDef::Block(block)),
                 Definition::Result(op, index) => {
                     let aliasing = self.known.get(&op);
                     let aliasing = aliasing.map(|known| known.aliasing_operands(self.ir.op(op)));
@@ -58,7 +67,7 @@ impl Analysis<'_> {
                         .find(|a| a.result == index && !a.writes)
                     {
                         Some(view) => value = self.ir.operand(op, view.operand),
-                        None => return Some(Made::By(op)),
+                        None => return Some(ContentDef::Op(op)),
                     }
                 }
             }
@@ -70,11 +79,11 @@ impl Analysis<'_> {
         let ir = self.ir;
         let operand = ir.operand(w.op, w.operand);
         // What puts a part where it stands already writes nothing.
-        let put = self
+        let insertion = self
             .known
             .get(&w.op)
             .and_then(|known| known.subset_insertion(ir.op(w.op)));
-        if put.is_some_and(|put| self.is_subset_at(put.part, &put)) {
+        if insertion.is_some_and(|insertion| self.is_subset_at(insertion.part, &insertion)) {
             return None;
         }
         if self.aliases.is_fixed(operand) {
@@ -101,7 +110,7 @@ impl Analysis<'_> {
         }
         for value in self.aliases.members(operand) {
             for u in ir.uses(*value).filter(|u| self.reads(u.op, u.operand)) {
-                let Some(made) = self.made(*value) else {
+                let Some(made) = self.content_def(*value) else {
                     continue;
                 };
                 // Parts of one tensor that have no element in common, however often both run.
@@ -146,14 +155,14 @@ impl Analysis<'_> {
 
     /// Whether control may come from a place in a region to an op of it without making a content
     /// anew on the way.
-    fn reaches(&self, from: (BlockId, Option<OpId>), to: OpId, made: Made) -> bool {
+    fn reaches(&self, from: (BlockId, Option<OpId>), to: OpId, made: ContentDef) -> bool {
         let ir = self.ir;
         let target = ir.block_of(to);
         let (mut work, mut seen) = (vec![from], HashSet::new());
         while let Some((block, after)) = work.pop() {
             let behind = |op: OpId| after.is_none_or(|after| ir.is_before(after, op));
             let maker = match made {
-                Made::By(op) if ir.block_of(op) == Some(block) && behind(op) => Some(op),
+                ContentDef::Op(op) if ir.block_of(op) == Some(block) && behind(op) => Some(op),
                 _ => None,
             };
             let free = |op: OpId| maker.is_none_or(|maker| ir.is_before(op, maker));
@@ -167,7 +176,8 @@ impl Analysis<'_> {
                 .last(block)
                 .into_iter()
                 .flat_map(|end| ir.successors(end));
-            let next = next.filter(|next| !matches!(made, Made::With(made) if made == *next));
+            let next =
+                next.filter(|next| !matches!(made, ContentDef::Block(made) if made == *next));
             let next: Vec<BlockId> = next.filter(|next| seen.insert(*next)).collect();
             work.extend(next.into_iter().map(|block| (block, None)));
         }
@@ -175,14 +185,14 @@ impl Analysis<'_> {
     }
 
     /// [`reaches`](Self::reaches), from behind an op.
-    fn follows(&self, from: OpId, to: OpId, made: Made) -> bool {
+    fn follows(&self, from: OpId, to: OpId, made: ContentDef) -> bool {
         let block = self.ir.block_of(from);
         block.is_some_and(|block| self.reaches((block, Some(from)), to, made))
     }
 
     /// Whether a loop, of ops or of branches, runs both ops again and again on a content that was
     /// made before it.
-    fn repeats(&self, made: Made, write: OpId, read: OpId) -> bool {
+    fn repeats(&self, made: ContentDef, write: OpId, read: OpId) -> bool {
         let ir = self.ir;
         let region = made.start(ir).and_then(|(block, _)| ir.region_of(block));
         let Some(region) = region else { return false };
@@ -202,7 +212,7 @@ impl Analysis<'_> {
     }
 
     /// Whether a write may happen after a content was made and before it is read.
-    fn between(&self, made: Made, write: OpId, read: OpId) -> bool {
+    fn between(&self, made: ContentDef, write: OpId, read: OpId) -> bool {
         let ir = self.ir;
         let Some(start) = made.start(ir) else {
             return true;
@@ -238,7 +248,7 @@ impl Analysis<'_> {
         };
         match (side(write), side(read)) {
             (Some(a), Some(b)) if a == b => {
-                self.between(Made::With(a), write, read) || self.follows(w, r, made)
+                self.between(ContentDef::Block(a), write, read) || self.follows(w, r, made)
             }
             (Some(_), Some(_)) => self.follows(w, r, made),
             _ => true,
@@ -249,23 +259,23 @@ impl Analysis<'_> {
     fn excused(&self, w: Write, u: Use, value: Value) -> bool {
         let ir = self.ir;
         let written = ir.operand(w.op, w.operand);
-        let put = |op: OpId| {
+        let inserted_by = |op: OpId| {
             self.known
                 .get(&op)
                 .and_then(|known| known.subset_insertion(ir.op(op)))
         };
         // What is put back into the tensor is all that was written of it.
-        if let Some(put) = put(u.op)
-            && put.whole == value
+        if let Some(insertion) = inserted_by(u.op)
+            && insertion.whole == value
             && self.writes(u.op, u.operand)
-            && self.comes_from(written, &put)
+            && self.comes_from(written, &insertion)
         {
             return true;
         }
         // The read is of the part that the write puts where it stands already.
-        if let Some(put) = put(w.op)
-            && self.is_subset_at(put.part, &put)
-            && (u.op == w.op && value == put.part || self.views(value, put.part))
+        if let Some(insertion) = inserted_by(w.op)
+            && self.is_subset_at(insertion.part, &insertion)
+            && (u.op == w.op && value == insertion.part || self.views(value, insertion.part))
         {
             return true;
         }
@@ -309,23 +319,23 @@ impl Analysis<'_> {
         self.same(a.whole, b.whole) && disjoint(&a.position, &b.position)
     }
 
-    /// The extractions of the subset that `put` replaces.
-    fn matching<'s>(&'s self, put: &'s Subset) -> impl Iterator<Item = &'s Subset> {
-        self.extracted
-            .iter()
-            .filter(move |t| t.position == put.position && self.same(t.whole, put.whole))
+    /// The extractions of the subset that `insertion` replaces.
+    fn matching<'s>(&'s self, insertion: &'s Subset) -> impl Iterator<Item = &'s Subset> {
+        self.extracted.iter().filter(move |t| {
+            t.position == insertion.position && self.same(t.whole, insertion.whole)
+        })
     }
 
-    /// Whether a tensor lies in the part that `put` replaces, as extracted before.
-    fn comes_from(&self, value: Value, put: &Subset) -> bool {
+    /// Whether a tensor lies in the part that `insertion` replaces, as extracted before.
+    fn comes_from(&self, value: Value, insertion: &Subset) -> bool {
         let chain = std::iter::successors(Some(value), |v| self.before.get(v).copied());
-        let parts: Vec<Value> = self.matching(put).map(|t| t.part).collect();
+        let parts: Vec<Value> = self.matching(insertion).map(|t| t.part).collect();
         chain.into_iter().any(|v| parts.contains(&v))
     }
 
-    /// Whether a tensor is, element for element, the part that `put` replaces.
-    pub(super) fn is_subset_at(&self, value: Value, put: &Subset) -> bool {
-        self.matching(put).any(|t| self.same(t.part, value))
+    /// Whether a tensor is, element for element, the part that `insertion` replaces.
+    pub(super) fn is_subset_at(&self, value: Value, insertion: &Subset) -> bool {
+        self.matching(insertion).any(|t| self.same(t.part, value))
     }
 }
 

@@ -71,7 +71,7 @@ impl Pass for Bufferize {
 pub struct Report {
     /// For each copy why it is there.
     pub remarks: Vec<Diagnostic>,
-    /// The number of copies in the program, apart from transfers that it said itself.
+    /// The number of copies in the program, apart from the transfers it had before.
     pub copies: usize,
 }
 
@@ -176,6 +176,11 @@ fn function(
         ir.set_type(arg, ty);
     }
     let blocks = analysis::blocks(ir, func.body);
+    let mut given = outs.into_iter();
+    let results = signature.results.iter();
+    let outs: Vec<Option<Value>> = results
+        .map(|ty| ty.is::<TensorType>().then(|| given.next()).flatten())
+        .collect();
     let mut cx = Buffers::new(ir, &decisions);
     structure::block_arguments(&mut cx, entry, &blocks).map_err(|e| vec![*e])?;
     for block in &blocks {

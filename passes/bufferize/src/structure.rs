@@ -67,7 +67,7 @@ pub fn block(
     cx: &mut Buffers<'_>,
     block: BlockId,
     globals: &mut Globals,
-    outs: &[Value],
+    outs: &[Option<Value>],
 ) -> Result<(), Failure> {
     let ops: Vec<OpId> = cx.ir.ops_in(block).collect();
     for op in ops {
@@ -82,7 +82,7 @@ fn region(
     cx: &mut Buffers<'_>,
     region: RegionId,
     globals: &mut Globals,
-    outs: &[Value],
+    outs: &[Option<Value>],
 ) -> Result<(), Failure> {
     let blocks: Vec<BlockId> = cx.ir.blocks(region).collect();
     blocks
@@ -94,7 +94,7 @@ fn one(
     cx: &mut Buffers<'_>,
     op: OpId,
     globals: &mut Globals,
-    outs: &[Value],
+    outs: &[Option<Value>],
 ) -> Result<(), Failure> {
     if let Some(record) = cx.ir.get::<For>(op) {
         return for_(cx, op, record, globals, outs);
@@ -178,7 +178,7 @@ fn for_(
     op: OpId,
     record: For,
     globals: &mut Globals,
-    outs: &[Value],
+    outs: &[Option<Value>],
 ) -> Result<(), Failure> {
     let block = cx.ir.entry(record.body).ok_or("has an empty region")?;
     let end = cx.ir.last(block).ok_or("has an empty block")?;
@@ -202,40 +202,17 @@ fn for_(
     let mut moved = Vec::new();
     for (&i, home) in carried.iter().zip(homes) {
         let tensor = cx.ir.operand(end, i);
-        let value = cx.buffer(tensor)?;
-        if value != home {
-            moved.push((i, tensor, value, home));
-        }
+        moved.push((tensor, cx.buffer(tensor)?, home));
     }
-    if cx.decisions.crossing.contains(&(op, 0)) {
-        for (i, tensor, value, _) in &mut moved {
-            let ty = cx.ir.ty(*tensor);
-            let space = cx
-                .ir
-                .ty(*value)
-                .get::<tir::MemRefType>()
-                .and_then(|m| m.space);
-            let between =
-                cx.allocate_for(AllocationSite::Operand(end, *i), end, ty, space, Vec::new())?;
-            cx.copy(end, *value, between);
-            *value = between;
-        }
-    }
-    for (_, _, value, home) in moved {
-        cx.copy(end, value, home);
-    }
-    yield_(cx, end);
+    let crossing = cx.decisions.crossing.contains(&(op, 0));
+    parallel_copies(cx, end, crossing, moved)?;
+    yield_(cx, end, &carried);
     for &i in carried.iter().rev() {
         let arg = cx.ir.arg(block, i + 1);
         cx.erase_argument_later(arg);
     }
     cx.ir.detach_region(record.body);
-    let init = record
-        .init
-        .iter()
-        .copied()
-        .filter(|v| !is_shaped(cx.ir, *v))
-        .collect();
+    let init = without(&record.init, &carried);
     let kept = scalars(cx.ir, &results);
     let results = Rets(types(cx.ir, &kept));
     let new = cx.ir.add(
@@ -251,12 +228,42 @@ fn for_(
     Ok(())
 }
 
-fn yield_(cx: &mut Buffers<'_>, end: OpId) {
+/// Values but for those at some places, which are rising.
+fn without(values: &[Value], places: &[usize]) -> Vec<Value> {
+    let kept = values.iter().enumerate();
+    let kept = kept.filter(|(i, _)| !places.contains(i));
+    kept.map(|(_, v)| *v).collect()
+}
+
+/// Copies buffers of tensors to others before an op: as if all at once, if they are `crossing`.
+fn parallel_copies(
+    cx: &mut Buffers<'_>,
+    end: OpId,
+    crossing: bool,
+    mut moved: Vec<(Value, Value, Value)>,
+) -> Result<(), Failure> {
+    moved.retain(|(_, source, target)| source != target);
+    if crossing {
+        for (number, (tensor, source, _)) in moved.iter_mut().enumerate() {
+            let ty = cx.ir.ty(*tensor);
+            let space = cx.ir.ty(*source).get::<tir::MemRefType>();
+            let space = space.and_then(|m| m.space);
+            let site = AllocationSite::Operand(end, number);
+            let between = cx.allocate_for(site, end, ty, space, Vec::new())?;
+            cx.copy(end, *source, between);
+            *source = between;
+        }
+    }
+    for (_, source, target) in moved {
+        cx.copy(end, source, target);
+    }
+    Ok(())
+}
+
+/// Ends a region without the tensors at some places.
+fn yield_(cx: &mut Buffers<'_>, end: OpId, tensors: &[usize]) {
     let values: Vec<Value> = cx.ir.operands(end).collect();
-    let values = values
-        .into_iter()
-        .filter(|v| !is_shaped(cx.ir, *v))
-        .collect();
+    let values = without(&values, tensors);
     cx.ir.add(At::Before(end), Yield { values });
     cx.erase_later(end);
 }
@@ -266,7 +273,7 @@ fn if_(
     op: OpId,
     record: If,
     globals: &mut Globals,
-    outs: &[Value],
+    outs: &[Option<Value>],
 ) -> Result<(), Failure> {
     let results: Vec<Value> = cx.ir.results(op).collect();
     let regions = [record.then_region, record.else_region];
@@ -293,7 +300,8 @@ fn if_(
             let value = cx.buffer(cx.ir.operand(end, *i))?;
             cx.copy(end, value, *home);
         }
-        yield_(cx, end);
+        let places: Vec<usize> = homes.iter().map(|(i, _)| *i).collect();
+        yield_(cx, end, &places);
     }
     if homes.is_empty() {
         return Ok(());
@@ -363,20 +371,8 @@ pub fn branches(cx: &mut Buffers<'_>, blocks: &[BlockId]) -> Result<(), Failure>
                 let split = split_edge(cx.ir, branch, index);
                 end = split.ok_or("hands tensors to a block in a way that is not declared")?;
             }
-            if cx.decisions.crossing.contains(&(branch, index)) {
-                for (number, (value, source, _)) in moved.iter_mut().enumerate() {
-                    let ty = cx.ir.ty(*value);
-                    let space = cx.ir.ty(*source).get::<tir::MemRefType>();
-                    let space = space.and_then(|m| m.space);
-                    let site = AllocationSite::Operand(end, number);
-                    let between = cx.allocate_for(site, end, ty, space, Vec::new())?;
-                    cx.copy(end, *source, between);
-                    *source = between;
-                }
-            }
-            for (_, source, target) in moved {
-                cx.copy(end, source, target);
-            }
+            let crossing = cx.decisions.crossing.contains(&(branch, index));
+            parallel_copies(cx, end, crossing, moved)?;
             let index = if end == branch { index } else { 0 };
             set_successor_operands(cx.ir, end, index, &kept);
         }
@@ -384,18 +380,18 @@ pub fn branches(cx: &mut Buffers<'_>, blocks: &[BlockId]) -> Result<(), Failure>
     Ok(())
 }
 
-/// Results that are tensors are written to the arguments `outs`, in their order.
-fn return_(cx: &mut Buffers<'_>, op: OpId, outs: &[Value]) -> Result<(), Failure> {
+/// Results that are tensors are written to their arguments, `outs`, which has none for others.
+fn return_(cx: &mut Buffers<'_>, op: OpId, outs: &[Option<Value>]) -> Result<(), Failure> {
     let values: Vec<Value> = cx.ir.operands(op).collect();
-    let (mut kept, mut outs) = (Vec::new(), outs.iter());
-    for value in values {
-        if !is_shaped(cx.ir, value) {
+    let mut kept = Vec::new();
+    for (value, out) in values.into_iter().zip(outs) {
+        let Some(out) = out else {
             kept.push(value);
-        } else if let Some(out) = outs.next() {
-            let buffer = cx.buffer(value)?;
-            if !is_shaped_back(cx.ir, buffer, *out) {
-                cx.copy(op, buffer, *out);
-            }
+            continue;
+        };
+        let buffer = cx.buffer(value)?;
+        if !is_shaped_back(cx.ir, buffer, *out) {
+            cx.copy(op, buffer, *out);
         }
     }
     cx.ir.add(At::Before(op), Return { operands: kept });

@@ -51,7 +51,7 @@ fn is_elementwise(generic: &Generic) -> bool {
 /// An input of the merged nest, and the type of its elements.
 type Input = (Value, AffineMap);
 
-/// Merges two nests, if they are elementwise on one domain and nobody else needs what is between.
+/// Merges two nests, if they are elementwise on one domain and no other op uses what is between.
 fn merge(ir: &mut Ir, producer: OpId, consumer: OpId) -> Option<OpId> {
     if !ir.is::<Generic>(producer) || ir.block_of(producer) != ir.block_of(consumer) {
         return None;

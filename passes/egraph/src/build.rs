@@ -4,7 +4,7 @@ use egg::Id;
 use rustc_hash::FxHashMap;
 use tir::{BlockId, Ir, OpId, Traits, Value};
 
-use crate::graph::{Ask, Graph};
+use crate::graph::{Graph, GraphExt};
 use crate::node::{Head, Node};
 use crate::region::{Regions, captures};
 

@@ -5,7 +5,7 @@ use tir_extraction::{Choice, EGraph};
 
 use crate::build::Program;
 use crate::extract::Extracted;
-use crate::graph::{Ask, Graph};
+use crate::graph::{Graph, GraphExt};
 use crate::node::{Head, Node};
 use crate::report;
 

@@ -10,10 +10,10 @@ use tir_graph::fusion::{Part, edge_fuses};
 
 use crate::build::Program;
 use crate::cost_model::{CostModel, Fused};
-use crate::graph::{Ask, Graph};
+use crate::graph::{Graph, GraphExt};
 use crate::layout;
 use crate::node::{Head, Node};
-use crate::scratch::Scratch;
+use crate::one_op::Scratch;
 use crate::seed::Seed;
 
 /// A program with its costs, in cycles.

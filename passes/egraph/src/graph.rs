@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use egg::{Analysis, DidMerge, EGraph, Id};
+use egg::{DidMerge, EGraph, Id};
 use tir::interp::EvaluateOp;
 use tir::{Attr, Name, OpInfo, Traits, Type};
 
@@ -11,7 +11,7 @@ use crate::node::{Head, Index, Node, Tables};
 /// What is known of a class. Types are part of the e-nodes, so all nodes of a class have equal
 /// ones: a union of unequal types is refused before it is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Facts {
+pub struct ClassData {
     /// The types: one for a value, those of all results for a tuple.
     pub types: Index,
     /// The attributes of the constant that it is.
@@ -19,13 +19,13 @@ pub struct Facts {
     /// Whether it is computed from constants alone, so that it need not be computed at run time.
     pub known: bool,
     /// When this or a class that joined it was made, joined or came to be known more of, by
-    /// [`Knowledge::clock`].
+    /// [`Analysis::clock`].
     pub changed: u32,
 }
 
 /// The analysis of the e-graph: tables, and facts bottom-up.
 #[derive(Default)]
-pub struct Knowledge {
+pub struct Analysis {
     /// What the numbers in e-nodes stand for.
     pub tables: Tables,
     /// The time, which whoever looks for changes moves on.
@@ -33,17 +33,17 @@ pub struct Knowledge {
 }
 
 /// The e-graph.
-pub type Graph = EGraph<Node, Knowledge>;
+pub type Graph = EGraph<Node, Analysis>;
 
-impl Analysis<Node> for Knowledge {
-    type Data = Facts;
+impl egg::Analysis<Node> for Analysis {
+    type Data = ClassData;
 
-    fn make(graph: &mut Graph, node: &Node, _: Id) -> Facts {
+    fn make(graph: &mut Graph, node: &Node, _: Id) -> ClassData {
         let changed = graph.analysis.clock;
         match node.head {
             Head::Leaf(index) => {
                 let ty = graph.analysis.tables.leaves[index as usize];
-                Facts {
+                ClassData {
                     types: graph.analysis.tables.types.add(vec![ty]),
                     constant: None,
                     known: false,
@@ -54,7 +54,7 @@ impl Analysis<Node> for Knowledge {
                 let tuple = graph[node.children[0]].data;
                 let tables = &mut graph.analysis.tables;
                 let ty = tables.types.get(tuple.types)[index as usize];
-                Facts {
+                ClassData {
                     types: tables.types.add(vec![ty]),
                     constant: None,
                     known: tuple.known,
@@ -76,7 +76,7 @@ impl Analysis<Node> for Knowledge {
                     && !node.children.is_empty()
                     && info.is_some_and(folds)
                     && node.children.iter().all(|id| graph[*id].data.known);
-                Facts {
+                ClassData {
                     types,
                     constant: constant.then_some(attrs),
                     known: constant || computed,
@@ -86,7 +86,7 @@ impl Analysis<Node> for Knowledge {
         }
     }
 
-    fn merge(&mut self, a: &mut Facts, b: Facts) -> DidMerge {
+    fn merge(&mut self, a: &mut ClassData, b: ClassData) -> DidMerge {
         let before = *a;
         // Two roundings of one value may meet; the one that was there first stays.
         a.constant = match (a.constant, b.constant) {
@@ -97,13 +97,13 @@ impl Analysis<Node> for Knowledge {
         // It is also asked when nothing joins but what is known of operands changed: so too much
         // may be said to have changed, never too little.
         a.changed = self.clock;
-        let told = |facts: &Facts| (facts.constant, facts.known);
+        let told = |facts: &ClassData| (facts.constant, facts.known);
         DidMerge(told(a) != told(&before), told(a) != told(&b))
     }
 }
 
 /// Questions to a graph.
-pub trait Ask {
+pub trait GraphExt {
     /// The type of a class that is a value.
     fn ty(&self, id: Id) -> Type;
     /// The types of a class.
@@ -118,7 +118,7 @@ pub trait Ask {
     fn ids(&self) -> Vec<Id>;
 }
 
-impl Ask for Graph {
+impl GraphExt for Graph {
     fn ty(&self, id: Id) -> Type {
         self.types(id)[0]
     }

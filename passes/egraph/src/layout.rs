@@ -15,10 +15,10 @@ use tir_graph::Relayout;
 use tir_graph::layout::{Keeps, Layout, operands_in, retyped, rule_of};
 
 use crate::cost_model::CostModel;
-use crate::graph::{Ask, Graph};
+use crate::graph::{Graph, GraphExt};
 use crate::node::{Head, Node};
+use crate::one_op::{self, Scratch};
 use crate::proof::journal::{Journal, Reason, Tree};
-use crate::scratch::{self, Scratch};
 
 /// The layouts of activations that a machine asks for: channels last, and channels in blocks of
 /// its matrix unit. None if runs of single elements cost no more than long ones.
@@ -93,7 +93,7 @@ impl Store<'_> {
         };
         let name = self.graph.name_of(node)?;
         let rule = rule_of(name.info()?)?;
-        let layouts = scratch::ask(self.graph, node, |op| operands_in(rule, op, layout))??;
+        let layouts = one_op::ask(self.graph, node, |op| operands_in(rule, op, layout))??;
         let leaves = node.children.iter().map(|c| Tree::of(self.graph, *c));
         let plain = Tree::Node(node.head, leaves.collect());
         let mut operands: Vec<Stored> = Vec::new();
@@ -140,7 +140,7 @@ impl Store<'_> {
             let node = node.filter_map(|node| self.graph.name_of(node)).next();
             let dialect = node.map_or("graph", |name| name.dialect());
             let attr = retyped(constant, to)?;
-            let node = scratch::constant(self.graph, dialect, attr, to)?;
+            let node = one_op::constant(self.graph, dialect, attr, to)?;
             let tree = Tree::Node(self.head(id, to)?, vec![of]);
             let folded = Tree::Node(node.head, Vec::new());
             self.journal.note(Reason::Fold, tree.clone(), folded);
@@ -211,7 +211,7 @@ pub fn paid(graph: &Graph, model: &CostModel, node: &Node, mut work: Work) -> Wo
         return work;
     }
     let prefers =
-        rule_of(info).and_then(|rule| scratch::ask(graph, node, |op| rule.prefers(op.ir, op.id))?);
+        rule_of(info).and_then(|rule| one_op::ask(graph, node, |op| rule.prefers(op.ir, op.id))?);
     let Some([data, weights]) = prefers else {
         return work;
     };

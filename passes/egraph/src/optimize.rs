@@ -10,9 +10,9 @@ use crate::graph::Graph;
 use crate::greedy::{self, Added, canonical};
 use crate::layout;
 use crate::matching::Compiled;
+use crate::one_op::Scratch;
 use crate::proof::journal::Journal;
 use crate::saturate::{Limits, Outcome, saturate};
-use crate::scratch::Scratch;
 use crate::seed::seeds;
 
 /// By what programs are compared, and how long.

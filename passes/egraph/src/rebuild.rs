@@ -9,7 +9,7 @@ use tir::{At, Ir, Loc, OpId, OpState, Value};
 
 use crate::build::{Program, is_inside};
 use crate::extract::canonical;
-use crate::graph::{Ask, Graph};
+use crate::graph::{Graph, GraphExt};
 use crate::node::{Head, Node};
 use crate::region::captures;
 

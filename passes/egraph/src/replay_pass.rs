@@ -26,7 +26,7 @@ impl Pass for Replay {
     fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
         if self.file.is_empty() {
             let what = "'replay' needs option 'file', the explanation to replay";
-            return Err(Diagnostic::error(what).at(ir.loc(ir.root())).into());
+            return Err(Diagnostic::error(what).into());
         }
         let text = std::fs::read_to_string(&self.file)
             .map_err(|e| Diagnostic::error(format!("cannot read '{}': {e}", self.file)))?;

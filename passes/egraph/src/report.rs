@@ -41,8 +41,8 @@ pub fn text(
         if fired.untyped > 0 {
             let _ = write!(out, ", {} not well typed", fired.untyped);
         }
-        if fired.rested > 0 {
-            let _ = write!(out, ", rested {} times", fired.rested);
+        if fired.banned > 0 {
+            let _ = write!(out, ", banned {} times", fired.banned);
         }
         out.push('\n');
     }

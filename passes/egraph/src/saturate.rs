@@ -1,9 +1,18 @@
 //! Saturation: all rules at all their places, again and again, within limits that do not depend
 //! on time.
 //!
-//! The limit on matches and the way rules that exceed it are left out for a while follow egg's
-//! backoff scheduler (Willsey et al., "egg: Fast and Extensible Equality Saturation", POPL 2021);
-//! the loop is our own, since egg's stops by the clock.
+//! *Terms.* A rule that has more matches than its limit is **banned** for some rounds, the next time
+//! for twice as many and with twice the limit, as by egg's backoff scheduler (Willsey et al., "egg:
+//! Fast and Extensible Equality Saturation", POPL 2021). A rule with several roots is a **multi-
+//! pattern** (Yang et al., "Equality Saturation for Tensor Graph Superoptimization", MLSys 2021); a
+//! class takes part in few of its matches in a round.
+//!
+//! *Invariants.* In a round all rules are looked for in one unchanging graph before any is applied,
+//! so the order of rules does not matter to what is found; a rule is not applied twice at one place.
+//! Every limit counts, none is a time: the same input gives the same e-graph.
+//!
+//! The loop is our own: what egg's `Runner` and `RewriteScheduler` would leave of it is told in
+//! `docs/decisions/0031-beside-egg.md`.
 
 use std::collections::BTreeMap;
 
@@ -12,12 +21,12 @@ use rustc_hash::FxHashSet;
 use tir::{Diagnostic, Name, Traits};
 
 use crate::apply::{Declined, add_right, left_tree};
-use crate::graph::{Ask, Graph};
-use crate::joint::Joint;
+use crate::graph::{Graph, GraphExt};
 use crate::matching::{Compiled, Match};
+use crate::multi_pattern::MultiPattern;
 use crate::node::{Head, Node};
+use crate::one_op::{self, Fold, Scratch};
 use crate::proof::journal::{Equation, Journal, Reason, Tree};
-use crate::scratch::{self, Fold, Scratch};
 use crate::search::{Place, Query};
 use crate::view::View;
 
@@ -28,8 +37,8 @@ pub struct Limits {
     pub iterations: usize,
     /// E-nodes.
     pub nodes: usize,
-    /// Matches of one rule in one round; a rule that has more rests, twice as long and with twice
-    /// as many allowed each time.
+    /// Matches of one rule in one round; a rule that has more is banned, twice as long and with
+    /// twice as many allowed each time.
     pub matches: usize,
     /// Rounds in which rules with several roots take part.
     pub joint_iterations: usize,
@@ -40,9 +49,9 @@ pub struct Limits {
 }
 
 /// A rule with several roots may have so many times more matches, of which few are taken.
-const CROWD: usize = 16;
-/// Rounds that a rule rests the first time.
-const REST: usize = 5;
+const MULTI_PATTERN_FACTOR: usize = 16;
+/// Rounds that a rule is banned the first time.
+const BAN_LENGTH: usize = 5;
 
 /// Why saturation ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,7 +74,7 @@ pub struct Fired {
     /// Places where its right side is not well typed.
     pub untyped: usize,
     /// How often it was left out since it had too many matches.
-    pub rested: usize,
+    pub banned: usize,
 }
 
 /// How saturation went.
@@ -98,7 +107,7 @@ pub fn saturate(
         rules,
         limits,
         journal,
-        rests: vec![Rest::default(); rules.len()],
+        bans: vec![Ban::default(); rules.len()],
         applied: vec![FxHashSet::default(); rules.len()],
         searched: vec![0; rules.len()],
         unfolded: 0,
@@ -115,9 +124,9 @@ pub fn saturate(
 }
 
 #[derive(Clone, Default)]
-struct Rest {
+struct Ban {
     until: usize,
-    times: u32,
+    times_banned: u32,
 }
 
 struct Run<'a> {
@@ -126,7 +135,7 @@ struct Run<'a> {
     rules: &'a [Compiled],
     limits: &'a Limits,
     journal: &'a mut Journal,
-    rests: Vec<Rest>,
+    bans: Vec<Ban>,
     /// Places where a rule was applied already.
     applied: Vec<FxHashSet<Place>>,
     /// When a rule was last looked for: what did not change since then has been seen.
@@ -142,7 +151,12 @@ impl Run<'_> {
     fn run(&mut self) -> Result<(), Diagnostic> {
         self.graph.rebuild();
         self.fold();
-        let depth = self.rules.iter().map(Compiled::depth).max().unwrap_or(0);
+        let depth = self
+            .rules
+            .iter()
+            .map(Compiled::max_depth)
+            .max()
+            .unwrap_or(0);
         loop {
             if self.out.iterations == self.limits.iterations {
                 self.out.stop = Stop::Iterations;
@@ -150,24 +164,28 @@ impl Run<'_> {
             }
             self.out.iterations += 1;
             let before = (self.graph.total_number_of_nodes(), self.united());
-            let mut rested = false;
+            let mut banned = false;
             let mut found = Vec::new();
             self.graph.analysis.clock += 1;
             let now = self.graph.analysis.clock;
             let view = View::new(self.graph, depth);
-            let mut choice = Joint::new(&view, self.limits.partners);
+            let mut choice = MultiPattern::new(&view, self.limits.partners);
             for (at, rule) in self.rules.iter().enumerate() {
-                let joint = rule.roots.len() > 1;
-                if joint && self.out.iterations > self.limits.joint_iterations {
+                let multi_pattern = rule.roots.len() > 1;
+                if multi_pattern && self.out.iterations > self.limits.joint_iterations {
                     continue;
                 }
-                let rest = &mut self.rests[at];
-                if self.out.iterations <= rest.until {
-                    rested = true;
+                let ban = &mut self.bans[at];
+                if self.out.iterations <= ban.until {
+                    banned = true;
                     continue;
                 }
-                let crowd = if joint { CROWD } else { 1 };
-                let allowed = (crowd * self.limits.matches) << rest.times.min(32);
+                let factor = if multi_pattern {
+                    MULTI_PATTERN_FACTOR
+                } else {
+                    1
+                };
+                let allowed = (factor * self.limits.matches) << ban.times_banned.min(32);
                 let query = Query {
                     view: &view,
                     since: self.searched[at],
@@ -176,14 +194,14 @@ impl Run<'_> {
                 };
                 let mut matches = rule.find(&query);
                 if matches.len() > allowed {
-                    rest.until = self.out.iterations + (REST << rest.times.min(32));
-                    rest.times += 1;
-                    self.out.fired[at].rested += 1;
-                    rested = true;
+                    ban.until = self.out.iterations + (BAN_LENGTH << ban.times_banned.min(32));
+                    ban.times_banned += 1;
+                    self.out.fired[at].banned += 1;
+                    banned = true;
                     continue;
                 }
                 self.searched[at] = now;
-                if joint {
+                if multi_pattern {
                     matches = choice.choose(rule, matches);
                 }
                 found.push((at, matches));
@@ -201,15 +219,15 @@ impl Run<'_> {
             self.graph.rebuild();
             self.fold();
             if before == (self.graph.total_number_of_nodes(), self.united()) {
-                if !rested {
+                if !banned {
                     return Ok(());
                 }
-                // Nothing else is left to do: those that rest may go on.
-                let next = self.rests.iter().map(|rest| rest.until);
+                // Nothing else is left to do: those that are banned may go on.
+                let next = self.bans.iter().map(|ban| ban.until);
                 let next = next.filter(|until| *until > self.out.iterations).min();
                 let skipped = next.unwrap_or_default().saturating_sub(self.out.iterations);
-                for rest in &mut self.rests {
-                    rest.until = rest.until.saturating_sub(skipped);
+                for ban in &mut self.bans {
+                    ban.until = ban.until.saturating_sub(skipped);
                 }
             }
         }
@@ -321,7 +339,7 @@ impl Run<'_> {
             let (new, right) = match fold {
                 Fold::Operand(operand) => (operand, Tree::of(self.graph, operand)),
                 Fold::Constant(attr) => {
-                    let made = scratch::constant(self.graph, name.dialect(), attr, ty);
+                    let made = one_op::constant(self.graph, name.dialect(), attr, ty);
                     let Some(node) = made else { continue };
                     let tree = Tree::Node(node.head, Vec::new());
                     (self.graph.add(node), tree)

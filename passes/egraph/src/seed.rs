@@ -11,7 +11,7 @@ use tir_graph::Relayout;
 use tir_graph::layout::Layout;
 
 use crate::extract::canonical;
-use crate::graph::{Ask, Graph};
+use crate::graph::{Graph, GraphExt};
 use crate::node::{Head, Node};
 
 /// The e-node of each class.

@@ -4,14 +4,14 @@
 use egg::{EClass, Id};
 use tir::{Attr, Type};
 
-use crate::graph::{Ask, Facts, Graph, value_of};
+use crate::graph::{ClassData, Graph, GraphExt, value_of};
 use crate::node::{Head, Index, Node};
 
 /// What can be asked of a graph that is not changing, without a hash table in between.
 pub struct View<'a> {
     /// The graph.
     pub graph: &'a Graph,
-    classes: Vec<Option<&'a EClass<Node, Facts>>>,
+    classes: Vec<Option<&'a EClass<Node, ClassData>>>,
     /// Classes by the index of the ops in them, ascending.
     holding: Vec<Vec<Id>>,
     /// By depth and class: the last time that something changed in the class, or in one at most
@@ -75,7 +75,7 @@ impl<'a> View<'a> {
     }
 
     /// A class by its canonical number.
-    pub fn class(&self, id: Id) -> &'a EClass<Node, Facts> {
+    pub fn class(&self, id: Id) -> &'a EClass<Node, ClassData> {
         self.classes[usize::from(id)].expect("the number of a class is canonical")
     }
     /// One more than the largest number of a class.

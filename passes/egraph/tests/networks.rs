@@ -168,7 +168,7 @@ fn what_did_not_change_holds_no_place_that_was_missed() {
     // Every place of every rule, as if nothing had been looked for yet.
     let mut places = 0;
     for rule in rules.compiled.iter().filter(|rule| rule.roots.len() == 1) {
-        let view = View::new(&found.graph, rule.depth());
+        let view = View::new(&found.graph, rule.max_depth());
         let all = rule.find(&Query {
             view: &view,
             since: 0,

@@ -1,8 +1,9 @@
 //! `canonicalize`: folds, rules and patterns of all loaded dialects until nothing changes.
 
+use tir::pass::place;
 use tir::rewrite::{Stopped, erase_unreachable};
 use tir::rule_file::rules;
-use tir::{Diagnostic, Greedy, Ir, Loc, Pass, PassCx, PassResult, Patterns, pass};
+use tir::{Diagnostic, Greedy, Ir, Pass, PassCx, PassResult, Patterns, pass};
 
 pass! {
     /// Canonicalizes ops: applies the folders, rules and patterns of all loaded dialects greedily.
@@ -72,15 +73,6 @@ impl Canonicalize {
             Ok(())
         })
     }
-}
-
-/// Where an isolated op stands; that of the first op in it if it has no place, as a module that
-/// was not written.
-fn place(ir: &Ir) -> Loc {
-    let own = ir.loc(ir.root());
-    let ops = ir.walk_ids().into_iter().map(|op| ir.loc(op));
-    let mut places = std::iter::once(own).chain(ops);
-    places.find(|loc| !loc.is_unknown()).unwrap_or(own)
 }
 
 /// Runs the driver on one arena, with its counts as statistics and a warning where it gives up;

@@ -1,10 +1,11 @@
 //! `plan-memory`: gives every buffer an offset in one allocation of its space.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
-use tir::{At, Diagnostic, Failure, Ir, MemRefType, Name, OpId, Ret, Type};
+use tir::{At, Diagnostic, Failure, Ir, MemRefType, Name, OpId, Ret, Type, Value};
 use tir_accel::MachineInfo;
 use tir_arith::constant_index;
+use tir_memref::alias::{Origin, origins};
 use tir_memref::{Alloc, Dealloc, View};
 use tir_packing::{Buffer as Packed, DoesNotFit, Plan, Problem, plan};
 
@@ -111,8 +112,18 @@ fn rewrite(
     spaces: &Spaces,
     planned: &[Planned],
 ) -> Result<(), Failure> {
+    // What was planned ends with the function.
+    let all: HashSet<Value> = spaces
+        .values()
+        .flatten()
+        .map(|b| ir.result(b.op, 0))
+        .collect();
     for op in ir.walk_ids() {
-        if ir.is::<Dealloc>(op) {
+        let Some(Dealloc { memref }) = ir.get(op) else {
+            continue;
+        };
+        let planned = |o: &Origin| matches!(o, Origin::Allocated(value) if all.contains(value));
+        if origins(ir, memref).iter().any(planned) {
             ir.erase(op);
         }
     }

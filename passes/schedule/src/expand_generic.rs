@@ -12,7 +12,7 @@ use tir_loop::{Bounds, For, If, Yield};
 use tir_memref::{Copy, Load, Store, TransferRead, TransferWrite};
 use tir_tensor::{Combine, Generic};
 
-use crate::range::inside;
+use crate::range::{Facts, inside};
 use tir_arith::{OpFoldResult, mixed_values};
 
 /// Expands all of the function at the root of an arena.
@@ -268,14 +268,21 @@ struct Transfer {
 impl Transfer {
     fn loops(&self, ir: &mut Ir, op: OpId) -> Result<(), Failure> {
         let pattern = Pattern::new(ir.ty(self.far), ir.ty(self.tile), &self.access)?;
+        let facts = Facts::at(ir, op);
         let mut b = ir.at(At::Before(op));
         let shape = pattern.tile_shape.clone();
         nest(&mut b, &shape, &mut Vec::new(), &mut |b, at| {
-            self.element(b, &pattern, at)
+            self.element(b, &pattern, &facts, at)
         })
     }
 
-    fn element(&self, b: &mut Builder<'_>, pattern: &Pattern, at: &[Value]) -> Result<(), Failure> {
+    fn element(
+        &self,
+        b: &mut Builder<'_>,
+        pattern: &Pattern,
+        facts: &Facts,
+        at: &[Value],
+    ) -> Result<(), Failure> {
         let (mut far, mut within) = (Vec::new(), None);
         for (s, expr) in self.access.exprs.iter().enumerate() {
             let ix = index(b, expr, at)?.plus(b, self.offsets[s]);
@@ -284,7 +291,14 @@ impl Transfer {
             // What the loops and offsets show to be inside needs no test.
             let size = pattern.far_shape[s];
             let form = &pattern.access[s];
-            let safe = inside(b.ir, self.offsets[s], form, &pattern.tile_shape, size);
+            let safe = inside(
+                b.ir,
+                facts,
+                self.offsets[s],
+                form,
+                &pattern.tile_shape,
+                size,
+            );
             if !safe {
                 let size = constant_index(b, size);
                 // Below zero is far above, unsigned.

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use tir::{Access, At, Builder, Ir, Mapping, OpId, Rets, Value};
 use tir_arith::OpFoldResult;
 use tir_loop::{For, If, Yield};
-use tir_memref::alias::may_alias;
+use tir_memref::alias::{Origin, may_alias};
 
 /// A loop of a known number of iterations.
 #[derive(Clone, Copy, Debug)]
@@ -136,15 +136,15 @@ pub fn guard(b: &mut Builder<'_>, condition: Value) -> At {
     }
 }
 
-/// Whether an op, or what is below it, may write the memory behind a value.
-pub fn writes(ir: &Ir, op: OpId, memory: Value) -> bool {
+/// Whether an op, or what is below it, may write one of some buffers.
+pub fn writes(ir: &Ir, op: OpId, buffers: &[Origin]) -> bool {
     let Some(effects) = ir.effects(op) else {
         return true;
     };
     let mut written = effects
         .iter()
         .filter(|e| matches!(e.access, Access::Write | Access::Free));
-    written.any(|e| e.on.is_none_or(|v| may_alias(ir, v, memory)))
+    written.any(|e| e.on.is_none_or(|v| may_alias(ir, v, buffers)))
 }
 
 /// Erases ops that compute what nobody uses.

@@ -3,7 +3,7 @@
 use tir::{At, Failure, Ir, MemRefType, Name, OpId, Type, Value};
 use tir_accel::MachineInfo;
 use tir_loop::For;
-use tir_memref::alias::aliases;
+use tir_memref::alias::{aliases, origins};
 use tir_memref::{Alloc, CollapseShape, Dealloc, ExpandShape, SubView, TransferRead};
 
 pub use crate::passes::MultiBuffer;
@@ -86,9 +86,10 @@ pub(crate) fn nest_of(ir: &Ir, op: OpId) -> Option<Vec<Counter>> {
     Some(nest)
 }
 
-/// Whether all that may lie in a buffer are views of it whose types follow from its type. What
-/// becomes a result or a block argument by other ops has a type that others share, and may be used
-/// in another iteration.
+/// Whether a buffer may get another type: all that may lie in it are views whose types follow from
+/// its type, and no op uses them that could want one type, as a call does. What becomes a result or
+/// a block argument by other ops has a type that others share, and may be used in another
+/// iteration.
 fn only_viewed(ir: &Ir, memref: Value) -> bool {
     let follows = |value: Value| {
         let by = ir.owner(value);
@@ -96,8 +97,9 @@ fn only_viewed(ir: &Ir, memref: Value) -> bool {
             ir.is::<SubView>(op) || ir.is::<CollapseShape>(op) || ir.is::<ExpandShape>(op)
         })
     };
-    let mut others = aliases(ir, memref).into_iter().skip(1);
-    others.all(follows)
+    let known = |value: Value| ir.uses(value).all(|u| ir.effects(u.op).is_some());
+    let mut all = aliases(ir, memref).into_iter();
+    all.all(|value| (value == memref || follows(value)) && known(value))
 }
 
 fn drop_deallocs(ir: &mut Ir, local: &Local) {
@@ -167,7 +169,7 @@ fn ahead(ir: &Ir, local: &Local) -> Option<OpId> {
     let mut values = op.offsets.clone();
     values.extend(op.padding);
     slice(ir, &values, inner.op)?;
-    (!writes(ir, inner.op, op.source)).then_some(read)
+    (!writes(ir, inner.op, &origins(ir, op.source))).then_some(read)
 }
 
 /// The transfer that alone writes a buffer, beside its allocation and before all readers.
@@ -184,13 +186,14 @@ pub(crate) fn only_writer(ir: &Ir, local: &Local) -> Option<OpId> {
     if reads.next().is_some() || ir.block_of(read) != Some(block) {
         return None;
     }
+    let buffer = origins(ir, local.memref);
     for value in aliases(ir, local.memref) {
         for u in ir.uses(value) {
             if u.op == read || ir.is_pure(u.op) {
                 continue;
             }
             let at = ir.ancestor_in(u.op, block)?;
-            if writes(ir, u.op, local.memref) || !ir.is_before(read, at) {
+            if writes(ir, u.op, &buffer) || !ir.is_before(read, at) {
                 return None;
             }
         }

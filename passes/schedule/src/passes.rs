@@ -118,12 +118,16 @@ macro_rules! passes {
 }
 passes! {
     MultiBuffer |self, ir, _cx, info| one(self.apply(ir, info));
-    InsertDma |self, ir, _cx, info| one(self.apply(ir, info));
+    InsertDma |self, ir, cx, info| {
+        one(self.apply(ir, info))?.into_iter().for_each(|remark| cx.remark(remark));
+        Ok(())
+    };
     ScheduleTransfers |self, ir, cx, info| {
         let schedule = Schedule { depth: self.depth, ring: self.ring, tries: self.tries };
         let done = schedule.apply(ir, info);
         unmark(ir);
         let done = done.map_err(|e| vec![e])?;
+        done.remarks.iter().for_each(|remark| cx.remark(remark.clone()));
         cx.count("plans that did not fit", done.retries);
         cx.count("buffers with fewer slots", done.shallow);
         for p in &done.planned {

@@ -1,7 +1,8 @@
 //! Loads of iterations to come: started ahead of the iteration that uses them.
 
-use tir::{At, Builder, Failure, Ir, Mapping, Name, OpId, Value};
+use tir::{At, Builder, Failure, Ir, Mapping, OpId, Value};
 use tir_memref::TransferRead;
+use tir_memref::alias::origins;
 
 use crate::index::{Counter, copy, guard, indices, linear, slice, total, writes};
 use crate::multi_buffer::{AHEAD, nest_of};
@@ -50,13 +51,14 @@ fn chain(ir: &Ir, read: OpId) -> Option<(Vec<Counter>, Vec<OpId>)> {
 
 /// Whether anything in a loop writes the source of a read.
 fn writes_besides(ir: &Ir, scope: OpId, read: OpId, record: &TransferRead) -> bool {
+    let source = origins(ir, record.source);
     let below = ir.walk_below(scope);
     let plain = below
         .into_iter()
         .filter(|op| *op != read && ir.regions(*op).len() == 0);
     plain
         .filter(|op| !ir.has(*op, tir::Traits::Terminator))
-        .any(|op| writes(ir, op, record.source))
+        .any(|op| writes(ir, op, &source))
 }
 
 fn hoist(ir: &mut Ir, read: OpId, ahead: i64, nest: &[Counter], ops: &[OpId]) {
@@ -99,6 +101,6 @@ fn hoist(ir: &mut Ir, read: OpId, ahead: i64, nest: &[Counter], ops: &[OpId]) {
 fn is_load(ir: &Ir, op: OpId) -> bool {
     ir.is::<tir_loop::If>(op)
         && ir.walk_below(op).iter().all(|op| {
-            ir.is::<TransferRead>(*op) || ir.is_pure(*op) || ir.name(*op) == Name::new("loop.yield")
+            ir.is::<TransferRead>(*op) || ir.is_pure(*op) || ir.is::<tir_loop::Yield>(*op)
         })
 }

@@ -2,7 +2,8 @@
 //! whether a tile lies inside of its source.
 
 use tir::{Interval, Ir, LinearExpr, OpId, Value};
-use tir_arith::{AddI, DivUI, MulI, OpFoldResult, RemUI, SubI};
+use tir_arith::{AddI, AndI, CmpI, CmpIPredicate, DivUI, MulI, OpFoldResult, OrI, RemUI, SubI};
+use tir_loop::If;
 
 use crate::index::Counter;
 
@@ -55,16 +56,203 @@ fn linear(ir: &Ir, value: Value, leaves: &mut Vec<Value>) -> Option<LinearExpr> 
     Some(LinearExpr::dim(leaf))
 }
 
-/// The values of an index, as far as loops and arithmetic say.
-pub fn range(ir: &Ir, value: Value) -> Option<Interval> {
-    let form = Form::of(ir, value)?;
-    let start = Interval::point(form.expr.constant);
-    form.terms().try_fold(start, |sum, (leaf, c)| {
-        sum.plus(leaf_range(ir, leaf)?.times(Interval::point(c))?)
-    })
+/// What the branches around an op say of indices there: sums of values that lie in an interval.
+#[derive(Clone, Debug, Default)]
+pub struct Facts(Vec<Fact>);
+
+/// A sum of values with coefficients, and what bounds it.
+#[derive(Clone, Debug)]
+struct Fact {
+    terms: Vec<(Value, i64)>,
+    range: Bounds,
 }
 
-fn leaf_range(ir: &Ir, value: Value) -> Option<Interval> {
+/// The lowest and the highest value, as far as each is known.
+#[derive(Clone, Copy, Debug, Default)]
+struct Bounds {
+    low: Option<i64>,
+    high: Option<i64>,
+}
+
+impl Bounds {
+    fn point(n: i64) -> Self {
+        Interval::point(n).into()
+    }
+    fn plus(self, other: Self) -> Self {
+        let sum = |a: Option<i64>, b: Option<i64>| a?.checked_add(b?);
+        Self {
+            low: sum(self.low, other.low),
+            high: sum(self.high, other.high),
+        }
+    }
+    fn times(self, n: i64) -> Self {
+        let (a, b) = match n {
+            0 => return Self::point(0),
+            n if n > 0 => (self.low, self.high),
+            _ => (self.high, self.low),
+        };
+        Self {
+            low: a.and_then(|a| a.checked_mul(n)),
+            high: b.and_then(|b| b.checked_mul(n)),
+        }
+    }
+    /// What lies in both.
+    fn and(self, other: Self) -> Self {
+        let both = |a: Option<i64>, b: Option<i64>, tight: fn(i64, i64) -> i64| match (a, b) {
+            (Some(a), Some(b)) => Some(tight(a, b)),
+            (a, b) => a.or(b),
+        };
+        Self {
+            low: both(self.low, other.low, i64::max),
+            high: both(self.high, other.high, i64::min),
+        }
+    }
+    /// The numbers whose products with `n` lie in it.
+    fn over(self, n: i64) -> Self {
+        let (low, high) = match n {
+            n if n > 0 => (self.low, self.high),
+            _ => (
+                self.high.and_then(i64::checked_neg),
+                self.low.and_then(i64::checked_neg),
+            ),
+        };
+        let n = n.saturating_abs().max(1);
+        Self {
+            low: low.map(|l| l.div_euclid(n) + i64::from(l.rem_euclid(n) != 0)),
+            high: high.map(|h| h.div_euclid(n)),
+        }
+    }
+    fn interval(self) -> Option<Interval> {
+        let (low, high) = (self.low?, self.high?);
+        (low <= high).then_some(Interval { low, high })
+    }
+}
+
+impl From<Interval> for Bounds {
+    fn from(all: Interval) -> Self {
+        Self {
+            low: Some(all.low),
+            high: Some(all.high),
+        }
+    }
+}
+
+impl Facts {
+    /// What holds where an op stands.
+    pub fn at(ir: &Ir, op: OpId) -> Self {
+        let mut facts = Self::default();
+        let mut inner = op;
+        while let Some(holder) = ir.parent(inner) {
+            if let Some(branch) = ir.get::<If>(holder) {
+                let region = ir.block_of(inner).and_then(|b| ir.region_of(b));
+                let taken = region == Some(branch.then_region);
+                facts.add(ir, branch.condition, taken);
+            }
+            inner = holder;
+        }
+        facts
+    }
+
+    /// Adds that a condition holds, or that it does not.
+    fn add(&mut self, ir: &Ir, condition: Value, holds: bool) {
+        if let Some(both) = ir.def::<AndI>(condition).filter(|_| holds) {
+            self.add(ir, both.lhs, holds);
+            self.add(ir, both.rhs, holds);
+        } else if let Some(either) = ir.def::<OrI>(condition).filter(|_| !holds) {
+            self.add(ir, either.lhs, holds);
+            self.add(ir, either.rhs, holds);
+        } else if let Some(compared) = ir.def::<CmpI>(condition) {
+            self.compared(ir, &compared, holds);
+        }
+    }
+
+    fn compared(&mut self, ir: &Ir, compared: &CmpI, holds: bool) -> Option<()> {
+        use CmpIPredicate as P;
+        let mut leaves = Vec::new();
+        let lhs = linear(ir, compared.lhs, &mut leaves)?;
+        let rhs = linear(ir, compared.rhs, &mut leaves)?;
+        let difference = lhs.plus(&rhs, -1)?;
+        // The difference without its constant is compared with this.
+        let n = difference.constant.checked_neg()?;
+        let (low, high) = match (compared.predicate, holds) {
+            (P::Eq, true) | (P::Ne, false) => (Some(n), Some(n)),
+            (P::Slt, true) | (P::Sge, false) => (None, n.checked_sub(1)),
+            (P::Sle, true) | (P::Sgt, false) => (None, Some(n)),
+            (P::Sgt, true) | (P::Sle, false) => (n.checked_add(1), None),
+            (P::Sge, true) | (P::Slt, false) => (Some(n), None),
+            _ => return None,
+        };
+        let terms = difference.terms().map(|(d, c)| (leaves[d], c));
+        self.0.push(Fact {
+            terms: terms.collect(),
+            range: Bounds { low, high },
+        });
+        Some(())
+    }
+
+    /// Bounds of a sum: those of its terms, and for each fact those of the sum as a multiple of
+    /// the fact's and a rest.
+    fn bounds(&self, ir: &Ir, terms: &[(Value, i64)]) -> Bounds {
+        let mut all = self.by_terms(ir, terms);
+        for fact in &self.0 {
+            for (leaf, c) in &fact.terms {
+                let Some(n) = terms.iter().find(|(v, _)| v == leaf).map(|(_, n)| *n) else {
+                    continue;
+                };
+                if n % c != 0 {
+                    continue;
+                }
+                let times = n / c;
+                let mut rest = terms.to_vec();
+                for (v, c) in &fact.terms {
+                    match rest.iter_mut().find(|(w, _)| w == v) {
+                        Some((_, n)) => *n = n.saturating_sub(c.saturating_mul(times)),
+                        None => rest.push((*v, c.saturating_mul(times).saturating_neg())),
+                    }
+                }
+                rest.retain(|(_, n)| *n != 0);
+                let rest = self.by_terms(ir, &rest);
+                all = all.and(fact.range.times(times).plus(rest));
+            }
+        }
+        all
+    }
+
+    fn by_terms(&self, ir: &Ir, terms: &[(Value, i64)]) -> Bounds {
+        terms.iter().fold(Bounds::point(0), |sum, (leaf, c)| {
+            sum.plus(self.leaf(ir, *leaf).times(*c))
+        })
+    }
+
+    fn leaf(&self, ir: &Ir, value: Value) -> Bounds {
+        let known = leaf_range(ir, value, self).map_or(Bounds::default(), Bounds::from);
+        let alone = self.0.iter().filter_map(|fact| match fact.terms[..] {
+            [(v, c)] if v == value => Some(fact.range.over(c)),
+            _ => None,
+        });
+        alone.fold(known, Bounds::and)
+    }
+
+    /// The values of an index, as far as loops, arithmetic and these facts say. Where they
+    /// contradict each other, the place is never reached, and nothing is said.
+    pub fn range(&self, ir: &Ir, value: Value) -> Option<Interval> {
+        let form = Form::of(ir, value)?;
+        let terms: Vec<(Value, i64)> = form.terms().collect();
+        let sum = self.bounds(ir, &terms);
+        sum.plus(Bounds::point(form.expr.constant)).interval()
+    }
+
+    /// The values of a number or an index.
+    pub fn of(&self, ir: &Ir, index: OpFoldResult) -> Option<Interval> {
+        match index {
+            OpFoldResult::Number(n) => Some(Interval::point(n)),
+            OpFoldResult::Value(value) => self.range(ir, value),
+        }
+    }
+}
+
+fn leaf_range(ir: &Ir, value: Value, facts: &Facts) -> Option<Interval> {
+    let range = |value: Value| facts.range(ir, value);
     let Some(op) = ir.owner(value) else {
         let holder = ir.value_block(value).and_then(|b| ir.block_parent(b))?;
         let counter = Counter::of(ir, holder).filter(|c| c.iv == value && c.trips > 0)?;
@@ -73,16 +261,16 @@ fn leaf_range(ir: &Ir, value: Value) -> Option<Interval> {
     };
     if let Some(rest) = ir.get::<RemUI>(op) {
         let n = ir.constant_int(rest.rhs).filter(|n| *n > 0)?;
-        let all = range(ir, rest.lhs).filter(|a| a.is_inside(n));
+        let all = range(rest.lhs).filter(|a| a.is_inside(n));
         return Some(all.unwrap_or(Interval::new(0, n - 1)));
     }
     if let Some(quotient) = ir.get::<DivUI>(op) {
         let n = ir.constant_int(quotient.rhs).filter(|n| *n > 0)?;
-        let a = range(ir, quotient.lhs).filter(|a| a.low >= 0)?;
+        let a = range(quotient.lhs).filter(|a| a.low >= 0)?;
         return Some(Interval::new(a.low / n, a.high / n));
     }
     let product: MulI = ir.get(op)?;
-    range(ir, product.lhs)?.times(range(ir, product.rhs)?)
+    range(product.lhs)?.times(range(product.rhs)?)
 }
 
 /// How much a value grows with each step of an index by one, all else in `scope` standing still.
@@ -115,11 +303,15 @@ fn stands_still(ir: &Ir, value: Value, iv: Value, scope: OpId) -> bool {
 
 /// Whether positions along one dimension of a large buffer, which has `size`, all lie inside of it:
 /// an offset, and a linear form of the positions of a tile.
-pub fn inside(ir: &Ir, offset: OpFoldResult, form: &LinearExpr, tile: &[i64], size: i64) -> bool {
-    let reach = match offset {
-        OpFoldResult::Number(n) => Some(Interval::point(n)),
-        OpFoldResult::Value(value) => range(ir, value),
-    };
+pub fn inside(
+    ir: &Ir,
+    facts: &Facts,
+    offset: OpFoldResult,
+    form: &LinearExpr,
+    tile: &[i64],
+    size: i64,
+) -> bool {
+    let reach = facts.of(ir, offset);
     let all = reach.and_then(|offset| offset.plus(form.range(tile)?));
     all.is_some_and(|all| all.is_inside(size))
 }

@@ -5,6 +5,7 @@
 //! puts each block of `step` new rows on a multiple of it, so that a block never wraps.
 
 use tir::{At, Builder, Failure, Ir, Mapping, OpId, Value};
+use tir_memref::alias::origins;
 use tir_memref::{SubView, TransferRead};
 
 use crate::index::{Counter, copy, guard, slice, writes};
@@ -87,7 +88,7 @@ fn find(ir: &Ir, local: &Local) -> Option<Ring> {
     let read = only_writer(ir, local)?;
     let record = ir.get::<TransferRead>(read)?;
     let counter = *local.nest.last()?;
-    if counter.trips < 2 || writes(ir, counter.op, record.source) {
+    if counter.trips < 2 || writes(ir, counter.op, &origins(ir, record.source)) {
         return None;
     }
     // One dimension of the source slides, all others stand still.

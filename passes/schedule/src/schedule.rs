@@ -28,6 +28,8 @@ pub struct Scheduled {
     pub retries: usize,
     /// Buffers with fewer slots than asked for.
     pub shallow: usize,
+    /// What is to be said of transfers.
+    pub remarks: Vec<Diagnostic>,
 }
 
 impl Schedule {
@@ -59,13 +61,14 @@ impl Schedule {
                 trial.set_attr(op, DEPTH, Attr::i64(*depth));
             }
             let error = match self.one(&mut trial, machine) {
-                Ok(planned) => {
+                Ok((planned, remarks)) => {
                     std::mem::swap(ir, &mut trial);
                     let shallow = asked.iter().zip(&depths).filter(|(a, d)| d < a).count();
                     return Ok(Scheduled {
                         planned,
                         retries,
                         shallow,
+                        remarks,
                     });
                 }
                 Err(error) => error,
@@ -95,20 +98,24 @@ impl Schedule {
         }
     }
 
-    fn one(&self, ir: &mut Ir, machine: &MachineInfo) -> Result<Vec<Planned>, NoPlan> {
+    fn one(
+        &self,
+        ir: &mut Ir,
+        machine: &MachineInfo,
+    ) -> Result<(Vec<Planned>, Vec<Diagnostic>), NoPlan> {
         let rotate = MultiBuffer {
             depth: self.depth,
             ring: self.ring,
         };
         rotate.apply(ir, machine).map_err(NoPlan::Other)?;
-        InsertDma::default()
+        let remarks = InsertDma::default()
             .apply(ir, machine)
             .map_err(NoPlan::Other)?;
         // Only whether it fits: what is simplified before the plan must not merge its views.
         let kept = ir.clone();
         let planned = plan_memory(ir, machine)?;
         *ir = kept;
-        Ok(planned)
+        Ok((planned, remarks))
     }
 }
 

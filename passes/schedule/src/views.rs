@@ -20,7 +20,7 @@ pub fn sub_view(
     let memref = ty
         .get::<MemRefType>()
         .ok_or_else(|| format!("views a {ty}"))?;
-    let (values, numbers) = dispatch_values(&offsets);
+    let (values, numbers) = dispatch_values(offsets);
     let ones = vec![1; sizes.len()];
     let result = sub_view_type(memref, &numbers, sizes, &ones, part);
     let result =

@@ -1,5 +1,14 @@
 //! How a tile of an operand lies in near memory, which element of the source each of its elements
 //! is, and where a unit finds its operand in it.
+//!
+//! An iterator is cut into *blocks*, the points that one call of a unit takes (1 where no unit
+//! does), a *tile* is so many blocks, and the *trips* are those of the loop around the tiles; the
+//! last block and the last tile may stick out of the range. A tile of an operand has a dimension for
+//! each of its [`Axis`]es: first what selects an operand of the unit, then the unit's own dimensions.
+//!
+//! Invariants: a unit's operand is dense in its tile, so behind a dimension of which a call takes a
+//! part only dimensions stand that it takes whole; each dimension of a tile moves in one dimension of
+//! its source, by a fixed step, so that a transfer with a linear access fills it.
 
 use tir::{AffineMap, LinearExpr, LinearMap, MemRefType};
 use tir_accel::transfer::Pattern;

@@ -11,6 +11,7 @@ pub mod plan;
 mod settle;
 pub mod tensorize;
 pub mod tile;
+mod widen;
 
 pub use passes::{Tensorize, Tile};
 

@@ -6,12 +6,16 @@
 //! Iterators of one point are dropped on both sides before anything is compared: they say where a
 //! dimension of one element stands, not what is computed. Where the intrinsic has one, its operand
 //! has a dimension of one element there, which no iterator of the generic needs to run through.
+//!
+//! That an instruction is found by the program it stands for is as in TVM's tensor intrinsics and
+//! Exo's `@instr`; here it is looked for up to renaming, on tiles already cut to its size.
 
 use std::fmt::{self, Display};
 
 use tir::{AffineExpr, AffineMap, Definition, Ir, OpId, RegionId, Traits, Type, Value};
 use tir_accel::machine::IntrinsicInfo;
 use tir_accel::{Intrinsic, Yield as AccelYield};
+use tir_arith::ExtF;
 use tir_tensor::{Combine, Generic, Yield};
 
 /// What an intrinsic computes, where it is one generic on its operands.
@@ -131,12 +135,21 @@ pub struct Scalar<'a> {
     pub ir: &'a Ir,
     /// The region.
     pub body: RegionId,
+    /// Whether its arguments are taken as extended already: an extension of one is the argument.
+    pub extended: bool,
 }
 
 impl Scalar<'_> {
     fn results(&self) -> Option<Vec<Value>> {
         let block = self.ir.entry(self.body)?;
         Some(self.ir.get::<Yield>(self.ir.last(block)?)?.values)
+    }
+    /// What an extension of an argument stands for, where they are made before.
+    fn through(&self, value: Value) -> Value {
+        match self.ir.def::<ExtF>(value) {
+            Some(ext) if self.extended && self.argument(ext.input).is_some() => ext.input,
+            _ => value,
+        }
     }
     fn argument(&self, value: Value) -> Option<usize> {
         match self.ir.definition(value) {
@@ -170,6 +183,7 @@ fn same_value(
     if a.ir.ty(x) != b.ir.ty(y) || fuel == 0 {
         return false;
     }
+    let (x, y) = (a.through(x), b.through(y));
     if let (Some(p), Some(q)) = (a.ir.constant(x), b.ir.constant(y)) {
         return p == q;
     }
@@ -250,10 +264,12 @@ pub fn match_exact(ir: &Ir, generic: &Generic, intrinsic: &Behaviour<'_>) -> Opt
     let mine = Scalar {
         ir,
         body: generic.body,
+        extended: false,
     };
     let theirs = Scalar {
         ir: intrinsic.ir,
         body: other.body,
+        extended: false,
     };
     for order in orders(generic.inputs.len()) {
         // Input `i` of the generic is input `order[i]` of the intrinsic's.
@@ -371,6 +387,7 @@ pub fn assignments(
     let theirs = Scalar {
         ir: intrinsic.ir,
         body: other.body,
+        extended: false,
     };
     let reductions = other.reductions();
     let mut found = Vec::new();

@@ -1,5 +1,6 @@
-//! What moves elements and is part of no loop nest gets one: reads of parts whose result is needed
-//! as a whole, and what is put into a larger tensor without being computed there.
+//! Materializes what only moves elements and is part of no loop nest as a copy nest: reads of parts
+//! whose result is needed as a whole, and what is put into a larger tensor without being computed
+//! there. Reads of reads become one read before, where no padding of one comes between.
 
 use std::collections::{HashMap, HashSet};
 

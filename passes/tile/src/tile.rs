@@ -15,9 +15,9 @@ use tir_graph::{Fused, Yield as GraphYield};
 use tir_tensor::Generic;
 
 use crate::emit::emit;
-use crate::group::{Freedom, Group, Scope};
+use crate::group::{Freedom, Group, Scope, filled};
 use crate::near::is_near;
-use crate::plan::{Budget, Nearest, Plan, Target, TooLarge, plan};
+use crate::plan::{Budget, Nearest, Plan, Target, TooLarge, nearest, plan};
 
 /// An operator that no unit computes.
 #[derive(Debug)]
@@ -63,6 +63,7 @@ pub fn tile(
             }
         }
     }
+    crate::widen::widen(func, target, &mut group);
     crate::settle::settle(func, &mut group);
     drop_empty(func);
     let mut generics: Vec<OpId> = func.walk_ids();
@@ -76,11 +77,7 @@ pub fn tile(
             continue;
         }
         match planned(func, op, &scope, target, budget) {
-            None => unmatched.push(Unmatched {
-                at: left_over(func, op, target),
-                expected: false,
-                nearest: None,
-            }),
+            None => unmatched.extend(left_over(func, op, target)),
             Some((group, Ok(plan))) => {
                 if let Some(nearest) = plan.nearest.clone() {
                     unmatched.push(without_unit(func, op, &group, nearest));
@@ -243,11 +240,26 @@ fn without_unit(ir: &Ir, op: OpId, group: &Group, nearest: Nearest) -> Unmatched
     }
 }
 
-fn left_over(ir: &Ir, op: OpId, target: &Target<'_>) -> Diagnostic {
+/// A generic that is the end of no group, and why.
+fn left_over(ir: &Ir, op: OpId, target: &Target<'_>) -> Option<Unmatched> {
+    let generic: Generic = ir.get(op)?;
     let (name, far) = (ir.name(op), target.far.name);
     let text = format!("the thread computes this '{name}' element by element in \"{far}\"");
-    let remark = Diagnostic::remark(text).at(ir.loc(op));
-    remark.note("it is no part of a loop nest that can be tiled")
+    let mut maps = generic.indexing_maps.iter();
+    let why = if generic.outputs.len() != 1 {
+        format!("it has {} results", generic.outputs.len())
+    } else if let Some(map) = maps.find(|map| map.linear().is_none()) {
+        format!("it reads at {map}, which is not linear")
+    } else if generic.combine.is_some() && filled(ir, generic.outputs[0]).is_none() {
+        "it reduces into a tensor that is not filled with a constant".to_string()
+    } else {
+        "it is no part of a loop nest that can be tiled".to_string()
+    };
+    Some(Unmatched {
+        at: Diagnostic::remark(text).at(ir.loc(op)).note(why),
+        expected: false,
+        nearest: nearest(ir, &generic, target),
+    })
 }
 
 fn too_large(

@@ -1,86 +1,67 @@
 //! Conditions over features: `a && (b || !c)`; `*` and `true` always hold.
 
-/// Deeper nesting is refused.
-const MAX_DEPTH: usize = 100;
+use tir_core::{ScanError, Scanner};
 
 /// Evaluates `source`; `has` tells whether a name holds.
 pub(crate) fn holds(source: &str, has: &dyn Fn(&str) -> bool) -> Result<bool, String> {
     let mut parser = Parser {
-        rest: source.trim_start(),
+        s: Scanner::new(source),
         has,
-        depth: 0,
     };
-    let value = parser.or()?;
-    match parser.rest {
-        "" => Ok(value),
-        rest => Err(format!("unexpected '{rest}' in condition '{source}'")),
-    }
+    let value = parser.or().and_then(|value| {
+        parser.s.end("'&&', '||'")?;
+        Ok(value)
+    });
+    value.map_err(|error| {
+        let (_, column) = error.line_column(source);
+        let message = error.message;
+        format!("{message} at column {column} of condition '{source}'")
+    })
 }
 
 struct Parser<'a> {
-    rest: &'a str,
+    s: Scanner<'a>,
     has: &'a dyn Fn(&str) -> bool,
-    depth: usize,
 }
 
 impl Parser<'_> {
-    fn eat(&mut self, token: &str) -> bool {
-        match self.rest.strip_prefix(token) {
-            Some(rest) => {
-                self.rest = rest.trim_start();
-                true
-            }
-            None => false,
-        }
-    }
-
-    fn or(&mut self) -> Result<bool, String> {
+    fn or(&mut self) -> Result<bool, ScanError> {
         let mut value = self.and()?;
-        while self.eat("||") {
+        while self.s.eat("||") {
             value |= self.and()?;
         }
         Ok(value)
     }
 
-    fn and(&mut self) -> Result<bool, String> {
+    fn and(&mut self) -> Result<bool, ScanError> {
         let mut value = self.not()?;
-        while self.eat("&&") {
+        while self.s.eat("&&") {
             value &= self.not()?;
         }
         Ok(value)
     }
 
-    fn not(&mut self) -> Result<bool, String> {
+    fn not(&mut self) -> Result<bool, ScanError> {
         let mut negative = false;
-        while self.eat("!") {
+        while self.s.eat("!") {
             negative = !negative;
         }
         Ok(self.atom()? != negative)
     }
 
-    fn atom(&mut self) -> Result<bool, String> {
-        if self.eat("*") {
+    fn atom(&mut self) -> Result<bool, ScanError> {
+        if self.s.eat("*") {
             return Ok(true);
         }
-        if self.eat("(") {
-            self.depth += 1;
-            if self.depth > MAX_DEPTH {
-                return Err("condition nests too deeply".into());
-            }
+        if self.s.eat("(") {
+            self.s.enter()?;
             let value = self.or()?;
-            self.depth -= 1;
-            return if self.eat(")") {
-                Ok(value)
-            } else {
-                Err("missing ')' in condition".into())
-            };
+            self.s.leave();
+            self.s.expect(")")?;
+            return Ok(value);
         }
         let name_char = |c: char| c.is_ascii_alphanumeric() || "-_.+=:".contains(c);
-        let end = self.rest.find(|c| !name_char(c)).unwrap_or(self.rest.len());
-        let (name, rest) = self.rest.split_at(end);
-        self.rest = rest.trim_start();
-        match name {
-            "" => Err("expected a feature's name in condition".into()),
+        match self.s.word("the name of a feature", name_char)? {
             "true" => Ok(true),
             "false" => Ok(false),
             name => Ok((self.has)(name)),

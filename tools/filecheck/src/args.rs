@@ -46,25 +46,39 @@ struct Cli {
     #[arg(short = 'D', value_name = "DEF", allow_hyphen_values = true)]
     define: Vec<String>,
     /// Require each match to cover its whole line, except surrounding whitespace.
-    #[arg(long)]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
+        default_value = "false", hide_default_value = true, value_name = "BOOL",
+        action = clap::ArgAction::Set, value_parser = boolean)]
     match_full_lines: bool,
     /// Do not treat all horizontal whitespace as equivalent.
-    #[arg(long)]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
+        default_value = "false", hide_default_value = true, value_name = "BOOL",
+        action = clap::ArgAction::Set, value_parser = boolean)]
     strict_whitespace: bool,
     /// Use case-insensitive matching.
-    #[arg(long)]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
+        default_value = "false", hide_default_value = true, value_name = "BOOL",
+        action = clap::ArgAction::Set, value_parser = boolean)]
     ignore_case: bool,
     /// Allow the input to be empty.
-    #[arg(long)]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
+        default_value = "false", hide_default_value = true, value_name = "BOOL",
+        action = clap::ArgAction::Set, value_parser = boolean)]
     allow_empty: bool,
     /// Allow prefixes to be specified but not used.
-    #[arg(long)]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
+        default_value = "false", hide_default_value = true, value_name = "BOOL",
+        action = clap::ArgAction::Set, value_parser = boolean)]
     allow_unused_prefixes: bool,
     /// Clear variables whose name does not start with `$` at each CHECK-LABEL.
-    #[arg(long)]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
+        default_value = "false", hide_default_value = true, value_name = "BOOL",
+        action = clap::ArgAction::Set, value_parser = boolean)]
     enable_var_scope: bool,
     /// Allow matches of a CHECK-DAG group to overlap.
-    #[arg(long)]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
+        default_value = "false", hide_default_value = true, value_name = "BOOL",
+        action = clap::ArgAction::Set, value_parser = boolean)]
     allow_deprecated_dag_overlap: bool,
     /// When to dump the input, annotated: help, always, fail or never.
     #[arg(long, value_name = "WHEN", default_value = "fail")]
@@ -72,8 +86,8 @@ struct Cli {
     /// Number of input lines to show around an annotation.
     #[arg(long, value_name = "N", default_value_t = 5)]
     dump_input_context: usize,
-    /// Accepted and ignored.
-    #[arg(long, value_name = "KIND")]
+    /// Input lines to dump: accepted, without effect.
+    #[arg(long, value_name = "KIND", value_parser = ["all", "annotation-full", "annotation", "error"])]
     dump_input_filter: Option<String>,
     /// Use colors in output.
     #[arg(long)]
@@ -87,6 +101,15 @@ struct Cli {
     /// Show the version.
     #[arg(long)]
     version: bool,
+}
+
+/// A value of a flag as LLVM reads it.
+fn boolean(text: &str) -> Result<bool, String> {
+    match text {
+        "true" | "TRUE" | "True" | "1" => Ok(true),
+        "false" | "FALSE" | "False" | "0" => Ok(false),
+        _ => Err("expected true, false, 1 or 0".to_string()),
+    }
 }
 
 /// Options from the environment variable `FILECHECK_OPTS`, to go before those of the command line.

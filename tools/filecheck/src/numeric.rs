@@ -299,7 +299,7 @@ impl<'a> Parser<'a> {
             return Err("alternate form only supported for hex values".into());
         }
         self.spaces();
-        if !self.eat(",") && !self.rest().is_empty() {
+        if !self.eat(",") {
             return Err("invalid matching format specification in expression".into());
         }
         Ok(Format {

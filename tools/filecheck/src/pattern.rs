@@ -153,6 +153,10 @@ impl Parser<'_> {
             let rest = &self.source[self.at..];
             if rest.starts_with(b"{{") {
                 self.regex()?;
+            } else if rest.starts_with(b"[[[") {
+                // The first bracket is text: `[[[X:a]]]` is a variable in brackets.
+                self.pieces.push(Piece::Text(b"[".to_vec()));
+                self.at += 1;
             } else if rest.starts_with(b"[[") {
                 self.block()?;
             } else {
@@ -317,12 +321,12 @@ fn block_end(body: &[u8]) -> Result<usize, String> {
 }
 
 impl Pattern {
-    /// Does it define or use a variable?
+    /// Does it define or use a variable? (To define a number without giving it a value is none.)
     pub(crate) fn has_variable(&self) -> bool {
         self.pieces.iter().any(|p| match p {
             Piece::Text(_) | Piece::Regex(_) => false,
             Piece::Define { .. } | Piece::Use { .. } => true,
-            Piece::Number { define, expr, .. } => define.is_some() || expr.is_some(),
+            Piece::Number { expr, .. } => expr.is_some(),
         })
     }
 }

@@ -2,20 +2,16 @@
 
 use std::sync::Arc;
 
-use tir::data::{Array, DType};
-use tir::interp::{tensor_form, to_attr};
-use tir::rewrite::{Functions, Kind, Rule, apply_rule};
+use tir::interp::to_attr;
+use tir::rewrite::{Class, Functions, Kind, Rule, apply_rule};
 use tir::{
     At, Attr, BlockId, Data, Interpreter, Ir, Name, OpState, PrintOptions, Rewriter, Type, Value,
     verify_local,
 };
 
+use crate::compare::{Compared, compare};
 use crate::plan::{Operand, Origin, Plan, measure, occurrences};
-use crate::propose::Dice;
 use crate::sample::state;
-
-/// How far the numbers of both sides may be apart where they are not whole.
-const TOLERANCE: f64 = 1e-4;
 
 /// What is wrong with a rule.
 #[derive(Clone, PartialEq, Debug)]
@@ -32,8 +28,10 @@ pub enum Fault {
 
 /// What an instance shows.
 pub(crate) enum Outcome {
-    /// It is none: does not match, or a guard does not hold, or the left side does not run.
+    /// It is none: does not match, or a guard does not hold, or the class says nothing of it.
     None,
+    /// It is none since the left side does not run.
+    Unrun(String),
     /// Both sides are equal; so many numbers were compared.
     Equal(usize),
     /// The rule is wrong.
@@ -45,6 +43,8 @@ struct Built {
     ir: Ir,
     block: BlockId,
     roots: Vec<Value>,
+    /// All that is computed.
+    inner: Vec<Value>,
 }
 
 /// A rule and the functions it names.
@@ -53,43 +53,6 @@ pub(crate) struct Subject<'a> {
     pub functions: &'a Arc<Functions>,
     /// Whether the right side is to be there on all instances.
     pub builds: bool,
-}
-
-/// Values for the leaves: small whole numbers, so that sums and products are exact.
-pub(crate) fn values(plan: &Plan, seed: u64) -> Option<Vec<Data>> {
-    let mut dice = Dice::new(seed);
-    let low = if dice.percent(25) { 0 } else { -3 };
-    let mut one = |leaf: &crate::plan::Leaf| {
-        let count = leaf.ty.elements().unwrap_or(1);
-        let numbers: Vec<i64> = (0..count).map(|_| low + dice.below(7) as i64).collect();
-        data(leaf.ty, &numbers)
-    };
-    plan.leaves.iter().map(&mut one).collect()
-}
-
-/// The value of a type that has these numbers.
-pub(crate) fn data(ty: Type, numbers: &[i64]) -> Option<Data> {
-    if ty.shape().is_none() {
-        let n = *numbers.first()?;
-        let attr = match ty.is_float() {
-            true => Attr::float(n as f64, ty),
-            false => Attr::int(n, ty),
-        };
-        return tir::interp::constant(attr, ty).ok();
-    }
-    let (dtype, shape) = tensor_form(ty).ok()?;
-    let (shape, numbers) = (&shape[..], numbers.iter());
-    let array = match dtype {
-        DType::F32 => Array::from_vec(shape, numbers.map(|n| *n as f32).collect()),
-        DType::F64 => Array::from_vec(shape, numbers.map(|n| *n as f64).collect()),
-        DType::I8 => Array::from_vec(shape, numbers.map(|n| *n as i8).collect()),
-        DType::I16 => Array::from_vec(shape, numbers.map(|n| *n as i16).collect()),
-        DType::I32 => Array::from_vec(shape, numbers.map(|n| *n as i32).collect()),
-        DType::I64 => Array::from_vec(shape, numbers.copied().collect()),
-        DType::Bool => Array::from_bools(shape, &numbers.map(|n| n & 1 != 0).collect::<Vec<_>>()),
-        _ => return None,
-    };
-    Some(Data::Tensor(array.ok()?))
 }
 
 impl Subject<'_> {
@@ -142,7 +105,13 @@ impl Subject<'_> {
         }
         let roots = plan.roots.iter().map(|o| value(&ir, &ops, o));
         let roots = roots.collect::<Option<Vec<Value>>>()?;
-        Some(Built { ir, block, roots })
+        let inner = ops.iter().flat_map(|op| ir.results(*op)).collect();
+        Some(Built {
+            ir,
+            block,
+            roots,
+            inner,
+        })
     }
 
     /// What an instance with these values shows.
@@ -182,12 +151,19 @@ impl Subject<'_> {
             return Outcome::Equal(0);
         }
         let roots = built.roots.clone();
-        let results: Vec<Value> = roots.iter().chain(&right).copied().collect();
+        let mut results: Vec<Value> = roots.iter().chain(&right).copied().collect();
+        let class = self.rule.class;
+        if class != Class::Exact {
+            results.extend(&built.inner);
+        }
         match run(built, &results, plan, values, constants) {
             Ok(found) => {
                 let (left, right) = found.split_at(roots.len());
-                match compare(left, right) {
-                    Ok(count) => Outcome::Equal(count),
+                let (right, inner) = right.split_at(roots.len());
+                let inner = [values, inner].concat();
+                match compare(class, left, right, &inner) {
+                    Ok(Compared::Equal(count)) => Outcome::Equal(count),
+                    Ok(Compared::Outside) => Outcome::None,
                     Err(why) => Outcome::Wrong(Fault::Values(why)),
                 }
             }
@@ -212,7 +188,7 @@ impl Subject<'_> {
         let roots = built.roots.clone();
         match run(built, &roots, plan, values, constants) {
             Ok(_) => Outcome::Wrong(fault),
-            Err(_) => Outcome::None,
+            Err(why) => Outcome::Unrun(why),
         }
     }
 
@@ -333,62 +309,4 @@ fn run(
     interpreter
         .run(Name::new("both"), args.collect())
         .map_err(|errors| errors.first().map_or(String::new(), |e| e.message.clone()))
-}
-
-/// Compares results; gives how many numbers were compared. Where the left side is no finite number,
-/// the right side may be anything.
-fn compare(left: &[Data], right: &[Data]) -> Result<usize, String> {
-    let mut count = 0;
-    for (k, (a, b)) in left.iter().zip(right).enumerate() {
-        let (Ok(a), Ok(b)) = (a.to_array(), b.to_array()) else {
-            return Err(format!("result {k} cannot be compared"));
-        };
-        if (a.dtype(), a.shape()) != (b.dtype(), b.shape()) {
-            return Err(format!(
-                "result {k} is {a:?} on the left and {b:?} on the right"
-            ));
-        }
-        // Elements that are not whole were rounded, and others in the same sums with them.
-        let largest = a
-            .iter_f64()
-            .filter(|x| x.is_finite())
-            .fold(1.0, |m: f64, x| m.max(x.abs()));
-        for i in 0..a.len() {
-            let place = || {
-                let at = a.unravel(i);
-                match left.len() {
-                    1 => format!("at {at:?}"),
-                    _ => format!("at {at:?} of root {k}"),
-                }
-            };
-            match (a.get_int(i), b.get_int(i)) {
-                (Some(x), Some(y)) if x == y => {}
-                (Some(x), Some(y)) => {
-                    return Err(format!(
-                        "{} the left side is {x}, the right side {y}",
-                        place()
-                    ));
-                }
-                _ => {
-                    let (x, y) = (
-                        a.get_f64(i).unwrap_or(f64::NAN),
-                        b.get_f64(i).unwrap_or(f64::NAN),
-                    );
-                    if !x.is_finite() {
-                        continue;
-                    }
-                    let whole = x.fract() == 0.0 && y.fract() == 0.0 && x.abs() < 1e6;
-                    let near = if whole { 0.0 } else { TOLERANCE * largest };
-                    if (x - y).abs() > near || (x - y).is_nan() {
-                        return Err(format!(
-                            "{} the left side is {x}, the right side {y}",
-                            place()
-                        ));
-                    }
-                }
-            }
-            count += 1;
-        }
-    }
-    Ok(count)
 }

@@ -4,25 +4,27 @@
 //! An instance has random types, attributes and values under which the ops of the left side verify
 //! and the guards hold: ranks 0 to 5, dimensions of 1 and 0, several element types, whatever
 //! attributes the rule does not mention. Nothing is known of the ops but their tables: what
-//! verifies is found by trying, with what fitted before as a guide. The rule is applied by the
-//! ordinary rewriter; the right side must verify, have the types of the left, and compute the same
-//! numbers: exactly where they are whole (values are small whole numbers, so that sums and products
-//! are exact in any order), else within a tolerance. Where the left side is no finite number, the
-//! right side may be anything. A rule of kind `reduce` must lower its measure.
+//! verifies is found by trying, with what fitted before as a guide. Values are whole numbers,
+//! fractions, powers of two and the extremes of their types ([`draw`]). The rule is applied by the
+//! ordinary rewriter; the right side must verify, have the types of the left, and agree with it as
+//! the rule's [`Class`](tir::Class) says ([`compare`]). A rule of kind `reduce` must lower its
+//! measure.
 //!
 //! A counterexample is made as small as can be found: types, then attributes, then values. A rule
 //! with too few instances is untested, which is no success.
 #![forbid(unsafe_code)]
 
+mod compare;
+mod draw;
+mod generate;
 mod instance;
-mod lessons;
 mod mutate;
 mod plan;
-mod propose;
 mod report;
 mod sample;
 mod shrink;
 mod tested;
+mod warm_up;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,12 +37,13 @@ pub use mutate::{Mutant, mutants};
 pub use report::{json, text};
 pub use tested::{Coverage, Tested, Verdict};
 
-use instance::{Outcome, Subject, values};
-use lessons::{Lessons, hash};
+use draw::values;
+use generate::{Dice, Learned};
+use instance::{Outcome, Subject};
 use plan::Plan;
-use propose::{Dice, Learned};
 use sample::Sampler;
 use shrink::{Found, Shrinker};
+use warm_up::{WarmUp, hash};
 
 /// How much is tried.
 #[derive(Clone, Debug)]
@@ -81,14 +84,14 @@ impl Default for Options {
 
 /// Tests a rule.
 pub fn check(rule: &Arc<Rule>, functions: &Arc<Functions>, options: &Options) -> Tested {
-    test(rule, functions, options, &Lessons::new(options))
+    test(rule, functions, options, &WarmUp::new(options))
 }
 
 fn test(
     rule: &Arc<Rule>,
     functions: &Arc<Functions>,
     options: &Options,
-    lessons: &Lessons,
+    lessons: &WarmUp,
 ) -> Tested {
     let mut test = Test {
         subject: Subject {
@@ -102,6 +105,7 @@ fn test(
         coverage: Coverage::default(),
         refused: 0,
         unusual: BTreeMap::new(),
+        unrun: None,
         passed: 0,
         options,
     };
@@ -112,6 +116,7 @@ fn test(
     Tested {
         name: rule.name.to_string(),
         rule: rule.to_string(),
+        class: rule.class,
         loc: rule.loc,
         verdict,
         coverage: test.coverage,
@@ -131,7 +136,7 @@ pub fn check_all(
         options.threads
     };
     let next = AtomicUsize::new(0);
-    let lessons = Lessons::new(options);
+    let lessons = WarmUp::new(options);
     let work = || {
         let mut done = Vec::new();
         loop {
@@ -160,12 +165,14 @@ struct Test<'a> {
     subject: Subject<'a>,
     dice: Dice,
     learned: Learned,
-    lessons: &'a Lessons,
+    lessons: &'a WarmUp,
     coverage: Coverage,
     /// Instances of ranks of which there were enough; after some there may be no others.
     refused: usize,
     /// How many instances have an attribute that is not the default, by op and name.
     unusual: BTreeMap<(&'static str, &'static str), usize>,
+    /// Why a left side did not run.
+    unrun: Option<String>,
     /// Instances that were passed over for others with such attributes.
     passed: usize,
     options: &'a Options,
@@ -195,6 +202,7 @@ impl Test<'_> {
             };
             match outcome {
                 Outcome::None => {}
+                Outcome::Unrun(why) => self.unrun = Some(why),
                 Outcome::Equal(compared) => {
                     if self.is_welcome(&drawn, compared) {
                         self.coverage.count(&drawn.plan.types());
@@ -212,11 +220,24 @@ impl Test<'_> {
         }
         let tries = self.coverage.tries;
         Verdict::Untested(match self.coverage.built {
-            0 => format!("no types and attributes verify on its left side, of {tries} tried"),
-            n => format!(
-                "{found} instances in {tries} tries ({n} verify on its left side), expected {}",
-                self.options.least
-            ),
+            0 => {
+                let stuck = match self.learned.stuck() {
+                    Some(op) => format!("; most often '{op}' did not"),
+                    None => String::new(),
+                };
+                format!("no types and attributes verify on its left side, of {tries} tried{stuck}")
+            }
+            n => {
+                let least = self.options.least;
+                let unrun = match &self.unrun {
+                    Some(why) => format!("; the left side did not run: {why}"),
+                    None => String::new(),
+                };
+                format!(
+                    "{found} instances in {tries} tries ({n} verify on its left side), expected \
+                     {least}{unrun}"
+                )
+            }
         })
     }
 
@@ -224,7 +245,7 @@ impl Test<'_> {
         let sampler = Sampler::new(self.subject.rule, &mut self.learned, &mut self.dice);
         let plan = sampler.sample()?;
         self.coverage.built += 1;
-        let values = values(&plan, self.dice.seed())?;
+        let values = values(&plan, self.subject.rule.class, self.dice.seed())?;
         // Which leaves are constants matters to guards and to what a rule of kind `reduce` saves.
         let chance = self.dice.pick(&[0, 0, 0, 12, 50]).unwrap_or(0);
         let mut constants: Vec<bool> = plan

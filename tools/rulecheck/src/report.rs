@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use serde::Serialize;
+
 use crate::instance::Fault;
 use crate::plan::{Operand, Plan};
 use crate::{Coverage, Tested, Verdict};
@@ -80,7 +82,12 @@ pub fn text(all: &[Tested]) -> String {
         match &tested.verdict {
             Verdict::Right => {
                 right += 1;
-                let _ = writeln!(text, "{name}: right on {}", tested.coverage);
+                let _ = writeln!(
+                    text,
+                    "{name}: right on {}, {}",
+                    tested.coverage,
+                    tested.class.keyword()
+                );
             }
             Verdict::Wrong {
                 fault,
@@ -90,8 +97,9 @@ pub fn text(all: &[Tested]) -> String {
                 wrong += 1;
                 let _ = writeln!(
                     text,
-                    "{name}: WRONG: {fault}\n  {}{}\n  {instance}",
+                    "{name}: WRONG: {fault}\n  {}, {}{}\n  {instance}",
                     tested.rule,
+                    tested.class.keyword(),
                     place(tested)
                 );
                 for line in program.lines() {
@@ -123,68 +131,76 @@ fn place(tested: &Tested) -> String {
 
 /// The same as JSON: a list of objects.
 pub fn json(all: &[Tested]) -> String {
-    let mut text = String::from("[");
-    for (i, tested) in all.iter().enumerate() {
-        let mut fields = vec![
-            ("rule", quoted(&tested.name)),
-            ("text", quoted(&tested.rule)),
-            ("place", quoted(&tested.loc.to_string())),
-            ("tries", tested.coverage.tries.to_string()),
-            ("built", tested.coverage.built.to_string()),
-            ("instances", tested.coverage.instances.to_string()),
-            ("ranks", counts(&tested.coverage.ranks)),
-            ("largest_dim", tested.coverage.largest.to_string()),
-            ("unit_dims", tested.coverage.unit.to_string()),
-            ("zero_dims", tested.coverage.empty.to_string()),
-            ("elements", counts(&tested.coverage.elems)),
-        ];
+    let entries: Vec<Entry<'_>> = all.iter().map(Entry::new).collect();
+    // Strings, numbers and maps by strings alone: nothing in it can fail.
+    serde_json::to_string_pretty(&entries).unwrap_or_default() + "\n"
+}
+
+/// A rule in JSON; what its verdict does not have is left out.
+#[derive(Serialize)]
+struct Entry<'a> {
+    rule: &'a str,
+    text: &'a str,
+    class: &'static str,
+    place: String,
+    verdict: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fault: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    instance: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    program: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<&'a str>,
+    tries: usize,
+    built: usize,
+    instances: usize,
+    ranks: &'a BTreeMap<usize, usize>,
+    largest_dim: i64,
+    unit_dims: usize,
+    zero_dims: usize,
+    elements: &'a BTreeMap<String, usize>,
+}
+
+impl<'a> Entry<'a> {
+    fn new(tested: &'a Tested) -> Self {
+        let coverage = &tested.coverage;
+        let mut entry = Entry {
+            rule: &tested.name,
+            text: &tested.rule,
+            class: tested.class.keyword(),
+            place: tested.loc.to_string(),
+            verdict: "right",
+            fault: None,
+            instance: None,
+            program: None,
+            why: None,
+            tries: coverage.tries,
+            built: coverage.built,
+            instances: coverage.instances,
+            ranks: &coverage.ranks,
+            largest_dim: coverage.largest,
+            unit_dims: coverage.unit,
+            zero_dims: coverage.empty,
+            elements: &coverage.elems,
+        };
         match &tested.verdict {
-            Verdict::Right => fields.push(("verdict", quoted("right"))),
+            Verdict::Right => {}
             Verdict::Wrong {
                 fault,
                 instance,
                 program,
-            } => fields.extend([
-                ("verdict", quoted("wrong")),
-                ("fault", quoted(&fault.to_string())),
-                ("instance", quoted(instance)),
-                ("program", quoted(program)),
-            ]),
+            } => {
+                entry.verdict = "wrong";
+                entry.fault = Some(fault.to_string());
+                entry.instance = Some(instance);
+                entry.program = Some(program);
+            }
             Verdict::Untested(why) => {
-                fields.extend([("verdict", quoted("untested")), ("why", quoted(why))]);
+                entry.verdict = "untested";
+                entry.why = Some(why);
             }
         }
-        let fields: Vec<String> = fields
-            .into_iter()
-            .map(|(k, v)| format!("\"{k}\": {v}"))
-            .collect();
-        let comma = if i == 0 { "" } else { "," };
-        let _ = write!(text, "{comma}\n  {{{}}}", fields.join(", "));
+        entry
     }
-    text.push_str("\n]\n");
-    text
-}
-
-/// How often each is there.
-fn counts<K: std::fmt::Display>(all: &BTreeMap<K, usize>) -> String {
-    let one = |(key, count): (&K, &usize)| format!("{}: {count}", quoted(&key.to_string()));
-    format!("{{{}}}", all.iter().map(one).collect::<Vec<_>>().join(", "))
-}
-
-/// A string as JSON writes it.
-fn quoted(text: &str) -> String {
-    let mut out = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            c if (c as u32) < 0x20 => {
-                let _ = write!(out, "\\u{:04x}", c as u32);
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
 }

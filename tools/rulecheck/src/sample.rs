@@ -7,8 +7,8 @@ use tir::{
     AttrValue, BlockId, Ir, Name, OpInfo, OpState, Role, Type, TypeAttr, Value, verify_local,
 };
 
+use crate::generate::{Around, Dice, Learned, Mood};
 use crate::plan::{Leaf, Node, Operand, Origin, Plan};
-use crate::propose::{Around, Dice, Learned, Mood};
 
 /// Attempts for each op before the whole instance is begun anew.
 const TRIES: usize = 12;
@@ -67,6 +67,7 @@ pub(crate) fn any(op: &OpInfo) -> Option<Rule> {
     Some(Rule {
         name: Name::new("any"),
         kind: tir::rewrite::Kind::Equal,
+        class: tir::Class::Exact,
         vars,
         left: vec![term],
         right: Vec::new(),
@@ -141,8 +142,12 @@ impl<'a> Sampler<'a> {
                 TermKind::Literal(literal) => Origin::Literal(literal.clone()),
                 TermKind::Var(Var(v)) => match &self.bound[*v] {
                     Some(Bound::Leaf(leaf)) => {
-                        slot.push(Operand::Leaf(*leaf));
-                        self.typed(Operand::Leaf(*leaf), child.ty.as_ref())?;
+                        let leaf = *leaf;
+                        slot.push(Operand::Leaf(leaf));
+                        // One that stands here twice gets its type with the op.
+                        if !open.contains(&leaf) {
+                            self.typed(Operand::Leaf(leaf), child.ty.as_ref())?;
+                        }
                         continue;
                     }
                     Some(Bound::Leaves(leaves)) => {
@@ -203,6 +208,7 @@ impl<'a> Sampler<'a> {
                 return self.settle(term, ty, node, op, &open);
             }
         }
+        self.learned.stuck_at(term.name);
         None
     }
 
@@ -346,6 +352,7 @@ impl<'a> Sampler<'a> {
             let ty = self
                 .mood
                 .operand(node.name, i, &around, self.learned, self.dice)?;
+            let ty = self.mood.constrained(ty, info, i, self.dice);
             self.set_type(leaf, ty);
         }
         let near: Vec<Type> = node

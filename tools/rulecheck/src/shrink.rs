@@ -2,14 +2,15 @@
 
 use tir::{Attr, Data, Name, Type};
 
-use crate::instance::{Fault, Outcome, Subject, data, values};
+use crate::draw::{Number, data, values};
+use crate::instance::{Fault, Outcome, Subject};
 use crate::plan::{Node, Plan};
 use crate::sample::ints;
 
 /// Instances that are tried at most.
 const TRIES: usize = 6000;
 /// Draws of values for each.
-const DRAWS: u64 = 3;
+const DRAWS: u64 = 6;
 
 /// A counterexample.
 #[derive(Clone)]
@@ -57,7 +58,7 @@ impl<'a> Shrinker<'a> {
         }
         self.left -= 1;
         for seed in 0..DRAWS {
-            let Some(values) = values(&plan, seed) else {
+            let Some(values) = values(&plan, self.subject.rule.class, seed) else {
                 return false;
             };
             let constants = self.found.constants.clone();
@@ -232,7 +233,7 @@ impl<'a> Shrinker<'a> {
             let ty = self.found.plan.leaves[leaf].ty;
             let count = ty.elements().unwrap_or(1);
             for n in [0, 1] {
-                if self.take_values(leaf, &vec![n; count]) {
+                if self.take_values(leaf, &vec![Number::whole(n); count]) {
                     break;
                 }
             }
@@ -243,11 +244,11 @@ impl<'a> Shrinker<'a> {
                 let Ok(array) = self.found.values[leaf].to_array() else {
                     break;
                 };
-                let now: Vec<i64> = array.iter_f64().map(|x| x as i64).collect();
+                let now: Vec<Number> = (0..count).map(|at| Number::of(&array, at)).collect();
                 for n in [0, 1] {
                     let mut numbers = now.clone();
-                    if now[i] != n && now[i] != 0 {
-                        numbers[i] = n;
+                    if !now[i].is(n) && !now[i].is(0) {
+                        numbers[i] = Number::whole(n);
                         if self.take_values(leaf, &numbers) {
                             break;
                         }
@@ -257,7 +258,7 @@ impl<'a> Shrinker<'a> {
         }
     }
 
-    fn take_values(&mut self, leaf: usize, numbers: &[i64]) -> bool {
+    fn take_values(&mut self, leaf: usize, numbers: &[Number]) -> bool {
         let plan = &self.found.plan;
         let Some(value) = data(plan.leaves[leaf].ty, numbers) else {
             return false;

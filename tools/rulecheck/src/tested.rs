@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tir::{Loc, Type};
+use tir::{Class, Loc, Type};
 
 use crate::instance::Fault;
 use crate::plan::elems;
@@ -72,6 +72,8 @@ pub struct Tested {
     pub name: String,
     /// Its text.
     pub rule: String,
+    /// The class it is tested as.
+    pub class: Class,
     /// Where it is written.
     pub loc: Loc,
     /// What the test says.

@@ -31,6 +31,8 @@ pub struct Options {
     pub locations: bool,
     /// Constants with more elements than this are printed without them.
     pub elide_constants: Option<usize>,
+    /// Columns of a line of what is printed.
+    pub line_width: usize,
     /// Around which passes the IR is printed.
     pub print: PrintIr,
     /// The folder for IR printed around passes; none is standard error.
@@ -51,6 +53,8 @@ pub struct Options {
     pub threads: usize,
     /// Rules and patterns that are left out.
     pub disabled_rules: Vec<String>,
+    /// Classes of the rules that may fire; none for all.
+    pub rule_classes: Vec<String>,
     /// Files with further rules.
     pub rule_files: Vec<String>,
     /// Deepest nesting that is read.
@@ -190,6 +194,15 @@ pub fn command(tool: &Tool) -> Command {
             .require_equals(true)
             .default_missing_value("16"),
         )
+        .arg(
+            option(
+                "line-width",
+                "N",
+                "Columns of a line: longer lists are broken, except in generic form",
+            )
+            .value_parser(value_parser!(usize))
+            .default_value("100"),
+        )
         .arg(mlir("mlir-print-ir-before-all", flag("print-ir-before-all",
             "Print the IR before each pass, to standard error",
         )))
@@ -249,6 +262,17 @@ pub fn command(tool: &Tool) -> Command {
             )
             .action(ArgAction::Append)
             .value_delimiter(','),
+        )
+        .arg(
+            option(
+                "rule-classes",
+                "CLASS,…",
+                "Classes of rewrite rules to use: exact, nnan_nsz, reassoc, contract; default all. \
+                 With `exact` alone floats keep every bit",
+            )
+            .action(ArgAction::Append)
+            .value_delimiter(',')
+            .value_parser(tir::Class::ALL.map(tir::Class::keyword)),
         )
         .arg(
             option(
@@ -449,6 +473,7 @@ impl Options {
             generic: matches.get_flag("print-op-generic"),
             locations: matches.get_flag("print-locations"),
             elide_constants: matches.get_one::<usize>("elide-constants").copied(),
+            line_width: number("line-width"),
             print: print_ir(matches),
             print_folder: path("print-ir-tree-dir"),
             dump_pipeline: matches.get_flag("dump-pass-pipeline"),
@@ -459,6 +484,7 @@ impl Options {
             statistics: matches.get_flag("statistics"),
             threads: number("threads"),
             disabled_rules: texts("disable-rule"),
+            rule_classes: texts("rule-classes"),
             rule_files: texts("rules"),
             max_depth: number("max-depth"),
             max_bytes: matches

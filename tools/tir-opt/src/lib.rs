@@ -31,8 +31,9 @@ pub use stock::{DIALECTS, stock};
 use std::io::{Read, Write};
 use std::process::ExitCode;
 
-use tir::Dialect;
+use tir::{Diagnostic, Dialect, Sources};
 use tir_pass::{PassInfo, PassRegistry};
+use tir_text::ParseOptions;
 
 /// What a driver is made of.
 pub struct Tool {
@@ -107,7 +108,12 @@ pub fn main(tool: Tool) -> ExitCode {
 }
 
 /// Runs the tool on a command line, the program's name first.
-pub fn run(tool: &Tool, args: &[std::ffi::OsString], stdin: &mut dyn Read, color: bool) -> Outcome {
+pub fn run(
+    tool: &Tool,
+    args: &[std::ffi::OsString],
+    stdin: &mut (dyn Read + Send),
+    color: bool,
+) -> Outcome {
     let matches = match command(tool).try_get_matches_from(args) {
         Ok(matches) => matches,
         Err(e) if e.use_stderr() => {
@@ -129,11 +135,45 @@ pub fn run(tool: &Tool, args: &[std::ffi::OsString], stdin: &mut dyn Read, color
     tool.load();
     match &options.list {
         Some(list) => show(tool, list, &options, color),
+        None if options.max_depth > ParseOptions::default().max_depth => {
+            let level = tir_text::STACK_PER_LEVEL;
+            let stack = options.max_depth.saturating_mul(level).max(8 << 20);
+            on_stack(stack, || process::process(tool, &options, stdin, color))
+        }
         None => process::process(tool, &options, stdin, color),
     }
 }
 
+/// Runs on a thread with a stack of this many bytes: what walks programs that nest deeply calls
+/// itself as deep.
+fn on_stack(bytes: usize, run: impl FnOnce() -> Outcome + Send) -> Outcome {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(bytes);
+        match thread.spawn_scoped(scope, run).map(|handle| handle.join()) {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(panic)) => std::panic::resume_unwind(panic),
+            Err(error) => Outcome {
+                code: 1,
+                stderr: format!("error: no stack of {bytes} bytes for --max-depth: {error}\n"),
+                ..Outcome::default()
+            },
+        }
+    })
+}
+
 fn show(tool: &Tool, what: &List, options: &Options, color: bool) -> Outcome {
+    if matches!(what, List::Dialects | List::Dialect(_)) {
+        let wrong = tool.dialects.iter();
+        let wrong = wrong.filter_map(|dialect| tir_text::check_formats(dialect).err());
+        let wrong: Vec<Diagnostic> = wrong.map(Diagnostic::error).collect();
+        if !wrong.is_empty() {
+            return Outcome {
+                code: 1,
+                stderr: render(&Sources::default(), &wrong, color),
+                ..Outcome::default()
+            };
+        }
+    }
     let text = match what {
         List::Rules => match list::rules(options) {
             Ok(text) => text,

@@ -61,7 +61,8 @@ pub fn dialects(all: &[&'static Dialect]) -> String {
 /// The rules of all loaded dialects and of the files that the options name, without those that
 /// are disabled, as a file of rules.
 pub fn rules(options: &crate::Options) -> Result<String, Vec<Diagnostic>> {
-    let set = tir::rule_file::rules_of(&options.rule_files)?;
+    let mut set = tir::rule_file::rules_of(&options.rule_files)?;
+    tir::rule_file::restrict(&mut set, &options.rule_classes)?;
     let disabled = options.disabled_rules.iter().cloned().collect();
     let patterns = set.finish(&disabled)?;
     let module = tir_builtin::rule::module(patterns.rules());

@@ -321,6 +321,7 @@ impl<'a> Job<'a> {
             verify: options.verify_each,
             timing: options.timing,
             disabled_rules: options.disabled_rules.iter().cloned().collect(),
+            rule_classes: options.rule_classes.clone(),
             rule_files: options.rule_files.clone(),
             print: options.print.clone(),
             printer: Some(Arc::new(move |ir, generic| {
@@ -342,6 +343,7 @@ impl<'a> Job<'a> {
             generic: self.options.generic,
             locations: self.options.locations,
             elide_constants: self.options.elide_constants,
+            width: self.options.line_width,
         }
     }
 

@@ -173,9 +173,18 @@ fn a_failing_pass_leaves_no_output() {
     assert!(!out.exists());
     let text = std::fs::read_to_string(&reproducer).expect("a reproducer");
     assert!(
-        text.starts_with("// RUN: my-opt %s --pass-pipeline='stamp,fail'\n"),
+        text.starts_with(
+            "// RUN: my-opt --run-reproducer %s\n\
+             // configuration: '--pass-pipeline=fail' '--verify-each=true'\n"
+        ),
         "{text}"
     );
+    assert!(
+        text.contains("stamped"),
+        "its input is what --stamp made: {text}"
+    );
+    let again = run_on(text.as_bytes(), &["--run-reproducer"]);
+    assert_eq!(again.code, 1, "{}", again.stderr);
     assert_eq!(run_on(text.as_bytes(), &["--stamp", &flags[0]]).code, 0);
     assert!(out.exists());
     assert_eq!(

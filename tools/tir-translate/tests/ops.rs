@@ -36,3 +36,35 @@ fn all_unsupported_ops_are_listed_at_once() {
         ]
     );
 }
+
+#[test]
+fn versions_that_are_not_read_are_refused_by_name() {
+    let read = |name: &str, opset: i64| {
+        let mut model = tir_onnx::load(&folder("ops").join(name)).unwrap();
+        model.opset.insert(String::new(), opset);
+        tir_translate::import_model(&model)
+    };
+    let errors = read("softmax_opset11.onnx", 99).err().unwrap();
+    let message = &errors[0].message;
+    assert!(
+        message.ends_with("the model is of opset 99, expected 1 to 28"),
+        "{message}"
+    );
+    let errors = read("upsample_opset9.onnx", 10).err().unwrap();
+    assert_eq!(
+        errors[0].notes[0].message,
+        "Upsample is not supported in opset 10, only in 7 to 9: 1 node, 'op'"
+    );
+    // The attribute of one version is no attribute of another.
+    let errors = read("squeeze_opset11.onnx", 13).err().unwrap();
+    let message = &errors[0].message;
+    assert!(message.contains("node 'op' (Squeeze)"), "{message}");
+    assert!(message.contains("attribute 'axes'"), "{message}");
+    // The same file means something else by its version.
+    let softmax = |opset| {
+        let module = read("softmax_opset11.onnx", opset).unwrap();
+        tir_text::print(&module, &tir_text::PrintOptions::default())
+    };
+    assert!(softmax(12).contains("graph.reshape"));
+    assert!(!softmax(13).contains("graph.reshape"));
+}

@@ -77,7 +77,7 @@ fn malformed_networks_are_refused_at_their_line() {
         (
             "1,12,9,9\n",
             "1,12,9,8\n",
-            "37: operator 113: reads a tensor of [1, 12, 9, 9], said to be [1, 12, 9, 8]",
+            "37: operator 113: reads a tensor of [1, 12, 9, 9], declared as [1, 12, 9, 8]",
         ),
         (
             "1,1,0,2,1,1",
@@ -122,7 +122,7 @@ fn malformed_networks_are_refused_at_their_line() {
         (
             "\n3,2\n",
             "\n3,3\n",
-            "57: operator 118: is said to have rank 3, it has 2",
+            "57: operator 118: is declared with rank 3, it has 2",
         ),
         (
             "1,192\n",

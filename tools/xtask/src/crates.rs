@@ -6,6 +6,7 @@ use std::process::Command;
 use serde::Deserialize;
 
 use crate::Violation;
+use crate::rust_text::{RustText, has_word};
 
 /// The layers, lowest first: a crate depends on its own layer and those before it.
 const LAYERS: [&str; 4] = ["ir", "dialects", "passes", "tools"];
@@ -43,7 +44,14 @@ const DOORS: [&str; 1] = ["tir"];
 
 /// Other crates that dialects may use: functions on numbers, arrays, and the machine model. They
 /// know nothing of the IR.
-const PURE: [&str; 5] = ["libm", "half", "tir-data", "tir-machine", "tir-packing"];
+const PURE: [&str; 6] = [
+    "fixedbitset",
+    "libm",
+    "half",
+    "tir-data",
+    "tir-machine",
+    "tir-packing",
+];
 
 const ONE_WAY: &str = "imports go one way (ir, dialects, passes, tools), so that each layer can \
 be understood and replaced without those above it";
@@ -51,11 +59,14 @@ const ONE_OWNER: &str = "an outside crate has one owner, so that it can be repla
 const NO_BACK_DOOR: &str = "built-in dialects use no door that a plugin lacks: the façade, other \
 dialects, and pure functions";
 pub(crate) const OUTSIDE: &str = "a dialect from outside needs the façade and dialects, and a driver the \
-libraries of the tools; what it cannot do with them nobody outside can";
+libraries of the tools; what these do not offer is out of reach from outside";
 const RANK: &str = "dialects use each other one way, so that a program can leave the upper levels \
 behind";
-const GENERIC: &str = "generic passes ask interfaces; they work on dialects that nobody here knows";
-const INHERIT: &str = "version, edition, licence and lints are said once, in the workspace";
+const GENERIC: &str =
+    "generic passes ask interfaces; they work on dialects that are not known here";
+const INHERIT: &str = "version, edition, licence and lints stand once, in the workspace";
+const FOLDER: &str = "whoever reads `use tir_tile` finds passes/tile";
+const USED: &str = "each dependency is compiled, and says what the crate builds on";
 
 /// A package of the workspace, as `cargo metadata` says it.
 #[derive(Deserialize, Clone, Debug)]
@@ -114,6 +125,7 @@ pub fn check(root: &Path) -> Result<Vec<Violation>, String> {
         let text = std::fs::read_to_string(&package.manifest_path)
             .map_err(|e| format!("{manifest}: {e}"))?;
         check_package(root, &package, &manifest, &text, &mut found);
+        check_used(root, &package, &manifest, &text, &mut found)?;
     }
     Ok(found)
 }
@@ -135,6 +147,15 @@ pub fn check_package(
 ) {
     let folder = manifest.strip_suffix("/Cargo.toml").unwrap_or(manifest);
     check_manifest(manifest, text, found);
+    // A dialect from outside is named as its user likes.
+    if layer(folder).is_some() && !named_after(folder, &package.name) {
+        found.push(Violation {
+            file: manifest.to_string(),
+            line: line_of(text, "name"),
+            message: format!("`{}` is not named after its folder", package.name),
+            reason: FOLDER,
+        });
+    }
     for dependency in &package.dependencies {
         let line = line_of(text, &dependency.name);
         let mut broken = |message: String, reason| {
@@ -198,6 +219,54 @@ pub fn check_package(
             broken(format!("depends on the dialect `{name}`"), GENERIC);
         }
     }
+}
+
+/// Checks that code names each dependency: that of the package, or for tests also that of tests.
+fn check_used(
+    root: &Path,
+    package: &Package,
+    manifest: &str,
+    text: &str,
+    found: &mut Vec<Violation>,
+) -> Result<(), String> {
+    let folder = root.join(manifest.strip_suffix("Cargo.toml").unwrap_or(manifest));
+    let mut code = [String::new(), String::new()];
+    for (which, names) in [&["src"][..], &["tests", "examples", "benches"]]
+        .iter()
+        .enumerate()
+    {
+        for name in *names {
+            for path in crate::sources::below(&folder.join(name))? {
+                let source = std::fs::read_to_string(&path);
+                let source = source.map_err(|e| format!("{}: {e}", path.display()))?;
+                code[which] += &RustText::new(&source).code;
+            }
+        }
+    }
+    for dependency in &package.dependencies {
+        let word = dependency.name.replace('-', "_");
+        let dev = dependency.kind.as_deref() == Some("dev");
+        let build = dependency.kind.as_deref() == Some("build");
+        let used = has_word(&code[0], &word) || dev && has_word(&code[1], &word);
+        if !used && !build {
+            found.push(Violation {
+                file: manifest.to_string(),
+                line: line_of(text, &dependency.name),
+                message: format!(
+                    "depends on `{}`, which no code of it names",
+                    dependency.name
+                ),
+                reason: USED,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Whether a crate may have this name: that of its folder, or `tir-` and that.
+fn named_after(folder: &str, name: &str) -> bool {
+    let last = folder.rsplit('/').next().unwrap_or(folder);
+    name == last || name.strip_prefix("tir-") == Some(last)
 }
 
 fn check_manifest(manifest: &str, text: &str, found: &mut Vec<Violation>) {

@@ -1,10 +1,11 @@
 //! Rules about the text of source files.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::Violation;
 use crate::crates::{DRIVERS, OUTSIDE, PLUGIN, dialects, relative};
-use crate::rust_text::RustText;
+use crate::rust_text::{RustText, has_word};
 
 /// Folders whose `.rs` files are checked.
 const FOLDERS: [&str; 6] = [
@@ -20,13 +21,32 @@ const FOLDERS: [&str; 6] = [
 const UNFINISHED: [&str; 3] = ["todo!", "unimplemented!", "dbg!"];
 
 /// The files that may say `unsafe`, with a proof beside it.
-const UNSAFE: [&str; 2] = ["ir/data/src/file.rs", "tools/tir-opt/src/plugin.rs"];
+const UNSAFE: [&str; 1] = ["ir/data/src/file.rs"];
+
+/// Words that messages, help and reference pages do without: they say nothing that the terms of
+/// MLIR, LLVM and egg do not say better.
+const NO_TERMS: [&str; 11] = [
+    "tell", "tells", "told", "dear", "dearer", "dearest", "nobody", "somebody", "chance",
+    "account", "said",
+];
+
+/// Files of passes that still name ops in strings.
+const NAMES_OPS: [&str; 5] = [
+    // Options of passes in a pipeline.
+    "passes/levels/src/levels.rs",
+    "passes/memory/src/check_plan.rs",
+    "passes/memory/src/liveness.rs",
+    "passes/schedule/src/index.rs",
+    "passes/schedule/src/prefetch.rs",
+];
 
 const FIRST_LINE: &str = "whoever opens a file learns from its first line what it is";
 const FINISHED: &str = "users meet what is unfinished as a crash";
-const SAFE: &str = "unsafe lives in two places with a proof beside it: mapping weights, loading \
-plugins";
-const GENERIC: &str = "generic passes ask interfaces; they work on dialects that nobody here knows";
+const SAFE: &str = "unsafe lives in one place with a proof beside it: mapping weights";
+const TERMS: &str = "who knows MLIR, LLVM and egg reads messages and help without a dictionary";
+const OP_NAMES: &str = "a pass asks interfaces, so that it works on ops that it does not know";
+const GENERIC: &str =
+    "generic passes ask interfaces; they work on dialects that are not known here";
 const BELOW_TENSOR: &str = "below the tensor level a program is index expressions; a pass that \
 knows an operator by name would not work for the next operator";
 
@@ -39,13 +59,89 @@ pub fn check(root: &Path) -> Result<Vec<Violation>, String> {
             walk(&folder, &mut files)?;
         }
     }
-    let mut found = Vec::new();
+    let mut texts = Vec::new();
+    let mut ops = BTreeSet::new();
     for path in files {
         let file = relative(root, &path);
         let text = std::fs::read_to_string(&path).map_err(|e| format!("{file}: {e}"))?;
-        check_file(&file, &text, uses_graph(root, &file), &mut found);
+        if file.starts_with("dialects/") {
+            ops.extend(declared_ops(&text));
+        }
+        texts.push((file, text));
+    }
+    let mut found = Vec::new();
+    for (file, text) in &texts {
+        check_file(file, text, uses_graph(root, file), &mut found);
+        check_words(file, text, &ops, &mut found);
     }
     Ok(found)
+}
+
+/// The `.rs` files below a folder, none if there is no such folder.
+pub(crate) fn below(folder: &Path) -> Result<Vec<std::path::PathBuf>, String> {
+    let mut files = Vec::new();
+    if folder.is_dir() {
+        walk(folder, &mut files)?;
+    }
+    Ok(files)
+}
+
+/// The names of the ops that a file of a dialect declares.
+fn declared_ops(text: &str) -> impl Iterator<Item = String> {
+    text.split("#[op(").skip(1).filter_map(|rest| {
+        let name = rest.trim_start().strip_prefix('"')?;
+        Some(name.split('"').next()?.to_string())
+    })
+}
+
+/// Checks the words of strings and of what becomes help: of messages, and names of ops in passes.
+pub fn check_words(file: &str, text: &str, ops: &BTreeSet<String>, found: &mut Vec<Violation>) {
+    let layers = ["ir/", "dialects/", "passes/", "tools/"];
+    if !file.contains("/src/") || !layers.iter().any(|layer| file.starts_with(layer)) {
+        return;
+    }
+    let mut broken = |line: usize, message: String, reason: &'static str| {
+        found.push(Violation {
+            file: file.to_string(),
+            line,
+            message,
+            reason,
+        });
+    };
+    let rust = RustText::new(text);
+    let odd = |text: &str| NO_TERMS.into_iter().find(|word| has_word(text, word));
+    let tests = text.lines().position(|line| line.trim() == "#[cfg(test)]");
+    let in_tests = |line: usize| tests.is_some_and(|at| line > at);
+    // A single word is no message.
+    let messages = rust.strings.iter();
+    let messages = messages.filter(|(line, text)| text.contains(' ') && !in_tests(*line));
+    for (line, text) in messages {
+        if let Some(word) = odd(text) {
+            broken(*line, format!("\"{word}\" in a message"), TERMS);
+        }
+    }
+    // Doc comments of passes, ops and options are what help and reference pages print.
+    let printed = ["pass! {", "#[op(", "clap::"]
+        .iter()
+        .any(|mark| text.contains(mark));
+    let docs = text.lines().enumerate();
+    let docs = docs.filter_map(|(at, line)| Some((at + 1, line.trim().strip_prefix("///")?)));
+    for (line, text) in docs.filter(|_| printed) {
+        if let Some(word) = odd(text) {
+            broken(line, format!("\"{word}\" in a doc comment"), TERMS);
+        }
+    }
+    if file.starts_with("passes/") && !NAMES_OPS.contains(&file) {
+        let lines: Vec<&str> = text.lines().collect();
+        for (line, name) in rust.strings.iter().filter(|(_, text)| ops.contains(text)) {
+            // An anchor: `on "func.func"`, `nest("func.func"`.
+            let anchor = [format!("on \"{name}\""), format!("nest(\"{name}\"")];
+            let code = lines.get(line - 1).copied().unwrap_or("");
+            if !anchor.iter().any(|a| code.contains(a)) && !in_tests(*line) {
+                broken(*line, format!("names the op \"{name}\""), OP_NAMES);
+            }
+        }
+    }
 }
 
 /// Whether the crate of a file depends on the dialect graph.
@@ -110,7 +206,8 @@ pub fn check_file(file: &str, text: &str, uses_graph: bool, found: &mut Vec<Viol
         }
     }
     let plugin = file.strip_prefix(PLUGIN);
-    if plugin.is_some_and(|path| !path.starts_with("/src/bin/")) {
+    let driver = ["/src/bin/", "/tests/"];
+    if plugin.is_some_and(|path| !driver.iter().any(|folder| path.starts_with(folder))) {
         for crate_name in DRIVERS.map(|name| name.replace('-', "_")) {
             for line in rust.lines_with(&crate_name) {
                 broken(line, format!("`{crate_name}` outside of a driver"), OUTSIDE);
@@ -152,7 +249,7 @@ fn named_dialects(rust: &RustText) -> Vec<(usize, String)> {
 
 /// Whether a file is of a pass that works below the tensor level.
 ///
-/// The level of a pass is said by its path: where a folder or file is named for the graph level
+/// The level of a pass follows from its path: where a folder or file is named for the graph level
 /// (`graph_to_tensor.rs`, `fuse_graph.rs`, `passes/egraph/…`) in a crate that uses the dialect
 /// graph, it works on operators; all else in `passes` works on what graph_to_tensor leaves, or on
 /// any IR. Tests may say what they like.
@@ -222,6 +319,30 @@ mod tests {
     }
 
     #[test]
+    fn words_of_messages_and_names_of_ops() {
+        let words = |file: &str, text: &str| -> Vec<String> {
+            let mut found = Vec::new();
+            let ops = ["func.func", "memref.view"].map(String::from).into();
+            check_words(file, text, &ops, &mut found);
+            found
+                .iter()
+                .map(|v| format!("{}: {}", v.line, v.message))
+                .collect()
+        };
+        let text = "//! told\nlet a = \"said\";\nlet b = \"is said here\";\n/// Tells nobody.\n";
+        assert_eq!(words("ir/x/src/a.rs", text), ["3: \"said\" in a message"]);
+        let clap = format!("{text}use clap::Parser;\n");
+        let expected = ["3: \"said\" in a message", "4: \"nobody\" in a doc comment"];
+        assert_eq!(words("tools/x/src/a.rs", &clap), expected);
+        assert_eq!(words("tools/x/tests/a.rs", &clap), [""; 0]);
+        let text = "struct A = \"a\" on \"func.func\" {}\nif name == \"memref.view\" {}\n\
+                    p.nest(\"func.func\", f)\n#[cfg(test)]\n\"func.func\"";
+        let expected = ["2: names the op \"memref.view\""];
+        assert_eq!(words("passes/x/src/a.rs", text), expected);
+        assert_eq!(words("dialects/x/src/a.rs", text), [""; 0]);
+    }
+
+    #[test]
     fn generic_passes_name_no_dialect() {
         let text = "//! A pass.\nuse tir_arith::Add;\nuse tir_builtin::Module;\nconst X: &str = \"func.return\";\n// arith.addi\n";
         let expected = ["2: names `tir_arith`", "4: names \"func.return\""];
@@ -237,6 +358,7 @@ mod tests {
         let expected = ["2: `tir_opt` outside of a driver"];
         assert_eq!(messages("test/plugin/src/lib.rs", text), expected);
         assert_eq!(messages("test/plugin/src/bin/x.rs", text), [""; 0]);
+        assert_eq!(messages("test/plugin/tests/x.rs", text), [""; 0]);
         assert_eq!(messages("tools/x/src/lib.rs", text), [""; 0]);
     }
 

@@ -35,7 +35,7 @@ fn broken(folder: &str, name: &str, path: Option<&str>, kind: Option<&str>) -> V
         path: path.map(|path| root.join(path).display().to_string()),
     };
     let package = Package {
-        name: "x".into(),
+        name: folder.rsplit('/').next().unwrap_or(folder).into(),
         manifest_path: root.join(&manifest).display().to_string(),
         dependencies: vec![dependency],
     };
@@ -118,4 +118,24 @@ fn generic_passes_depend_on_no_dialect() {
         )
         .is_empty()
     );
+}
+
+#[test]
+fn crates_are_named_after_their_folders() {
+    let check = |folder: &str, name: &str| {
+        let root = xtask::root();
+        let manifest = format!("{folder}/Cargo.toml");
+        let package = Package {
+            name: name.into(),
+            manifest_path: root.join(&manifest).display().to_string(),
+            dependencies: Vec::new(),
+        };
+        let mut found = Vec::new();
+        check_package(&root, &package, &manifest, MANIFEST, &mut found);
+        found.len()
+    };
+    assert_eq!(check("passes/tile", "tir-tile"), 0);
+    assert_eq!(check("tools/cargo-lit", "cargo-lit"), 0);
+    assert_eq!(check("passes/tile", "tir-accel"), 1);
+    assert_eq!(check("test/plugin", "fixed-point"), 0);
 }

@@ -4,37 +4,21 @@
 
 use std::collections::BTreeMap;
 
+use fixedbitset::FixedBitSet;
 use tir_machine::{Access, BufferId, CauseReport};
 
 /// Which bytes of a buffer were moved in one direction.
 #[derive(Default)]
-struct Touched {
-    words: Vec<u64>,
-}
+struct Touched(FixedBitSet);
 
 impl Touched {
     /// Marks a range; gives how many of its bytes were not marked.
     fn mark(&mut self, from: u64, to: u64) -> u64 {
-        let need = (to as usize).div_ceil(64);
-        if self.words.len() < need {
-            self.words.resize(need, 0);
-        }
-        let mut new = 0;
-        let mut at = from;
-        while at < to {
-            let (word, bit) = ((at / 64) as usize, at % 64);
-            let count = (64 - bit).min(to - at);
-            let ones = if count == 64 {
-                u64::MAX
-            } else {
-                (1 << count) - 1
-            };
-            let mask = ones << bit;
-            new += u64::from((mask & !self.words[word]).count_ones());
-            self.words[word] |= mask;
-            at += count;
-        }
-        new
+        let range = from as usize..to as usize;
+        self.0.grow(range.end);
+        let marked = self.0.count_ones(range.clone());
+        self.0.insert_range(range.clone());
+        (range.len() - marked) as u64
     }
 }
 
@@ -52,7 +36,7 @@ impl Causes {
         let (mut new, mut all) = (0, 0);
         for access in far {
             let touched = self.touched.entry((access.buffer, read)).or_default();
-            each_row(&access.dims, access.offset, access.elem, &mut |at, run| {
+            access.each_row(|at, run| {
                 all += run;
                 if let Ok(at) = u64::try_from(at) {
                     new += touched.mark(at, at + run);
@@ -89,25 +73,6 @@ impl Causes {
     /// The counts in the order of their first transfer.
     pub fn report(&self) -> Vec<CauseReport> {
         self.counts.clone()
-    }
-}
-
-/// Calls `f(offset, length)` for each contiguous row.
-fn each_row(dims: &[(u64, i64)], at: i64, run: u64, f: &mut impl FnMut(i64, u64)) {
-    match dims {
-        [] => f(at, run),
-        [rest @ .., (count, stride)] if *count == 1 || i64::try_from(run) == Ok(*stride) => {
-            each_row(rest, at, run * count, f);
-        }
-        _ => outer(dims, at, run, f),
-    }
-}
-fn outer(dims: &[(u64, i64)], at: i64, run: u64, f: &mut impl FnMut(i64, u64)) {
-    match dims {
-        [] => f(at, run),
-        [(count, stride), rest @ ..] => {
-            (0..*count as i64).for_each(|i| outer(rest, at + i * stride, run, f));
-        }
     }
 }
 

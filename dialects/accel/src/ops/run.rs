@@ -9,6 +9,7 @@ use tir_tensor::check_access;
 
 use crate::machine::MachineInfo;
 use crate::token::{TOKEN, token};
+use crate::transfer::Pattern;
 
 fn effect(access: Access, value: Value) -> Effect {
     Effect {
@@ -231,6 +232,12 @@ impl VerifySymbols for DmaStart {
             if ty.get::<MemRefType>().and_then(MemRefType::space_name) != Some(space) {
                 return Err(format!("{what} a {ty} with @{name}, which {what} \"{space}\"").into());
             }
+        }
+        let (far, tile) = (op.ir.ty(self.far), op.ir.ty(self.tile));
+        let rank = Pattern::new(far, tile, &self.access)?.rank() as i64;
+        if rank > engine.dims {
+            let most = engine.dims;
+            return Err(format!("has {rank} dimensions, and @{name} at most {most}").into());
         }
         Ok(())
     }

@@ -36,7 +36,7 @@ impl Verify for Semaphore {
     }
 }
 
-/// Reads and writes what nobody can name: never moved, merged or erased.
+/// Has effects on unknown memory: never moved, merged or erased.
 fn ordering() -> Effects {
     [Access::Read, Access::Write]
         .map(|access| Effect { access, on: None })

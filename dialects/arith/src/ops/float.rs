@@ -14,7 +14,7 @@ macro_rules! binary {
         $(#[$doc])*
         #[derive(Op)]
         #[op($text, Pure, SameType, Elementwise, $($traits,)* results(result), fold, lower_to_eval)]
-        #[asm("$lhs `,` $rhs attr-dict `:` type($result)")]
+        #[asm("$lhs `,` $rhs (`fastmath` `` body($fastmath)^)? attr-dict `:` type($result)")]
         pub struct $name {
             /// Left operand.
             #[is(FLOAT_LIKE)]
@@ -78,7 +78,7 @@ binary! {
     fold,
     lower_to_eval
 )]
-#[asm("$operand attr-dict `:` type($result)")]
+#[asm("$operand (`fastmath` `` body($fastmath)^)? attr-dict `:` type($result)")]
 pub struct NegF {
     /// What is negated.
     #[is(FLOAT_LIKE)]
@@ -107,7 +107,7 @@ impl Fold for NegF {
     verify,
     lower_to_eval
 )]
-#[asm("$predicate `,` $lhs `,` $rhs attr-dict `:` type($lhs)")]
+#[asm("$predicate `,` $lhs `,` $rhs (`fastmath` `` body($fastmath)^)? attr-dict `:` type($lhs)")]
 pub struct CmpF {
     /// How to compare.
     pub predicate: CmpFPredicate,

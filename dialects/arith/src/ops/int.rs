@@ -2,7 +2,11 @@
 
 use tir::constraints::{BOOL_LIKE, INT_LIKE};
 use tir::interp::{fold_scalar, splat_int};
-use tir::{Failure, Fold, Folded, Folds, Infer, Op, OpRef, Type, Value, Verify};
+use tir::text::{Arg, Parts};
+use tir::{
+    AsmParser, AsmPrinter, Directive, Directives, Failure, Flag, Fold, Folded, Folds, Infer, Op,
+    OpRef, OpState, Type, Value, Verify,
+};
 
 use crate::attrs::{CmpIPredicate, Overflow};
 use crate::eval::fold;
@@ -11,10 +15,31 @@ use crate::fold::{is_int, number, same, truth};
 macro_rules! binary {
     ($($(#[$doc:meta])* $name:ident $text:literal [$($traits:ident),*] {$($flags:ident)?}
         $identity:expr;)*) => {$(
+        binary!(@flags $($flags)?; {$(#[$doc])*} $name $text [$($traits),*] ($identity));
+    )*};
+    (@flags; $($rest:tt)*) => {
+        binary!(@op "$lhs `,` $rhs attr-dict `:` type($result)" {} $($rest)*);
+    };
+    (@flags overflow; $($rest:tt)*) => {
+        binary!(@op "$lhs `,` $rhs (`overflow` `` body($overflowFlags)^)? attr-dict `:` type($result)" {
+            /// Overflow that cannot happen, as promised.
+            #[name("overflowFlags")]
+            pub overflow: Option<Overflow>,
+        } $($rest)*);
+    };
+    (@flags exact; $($rest:tt)*) => {
+        binary!(@op "$lhs `,` $rhs (`exact` $isExact^)? attr-dict `:` type($result)" {
+            /// Whether it is promised that no digits are lost.
+            #[name("isExact")]
+            pub exact: Option<Flag>,
+        } $($rest)*);
+    };
+    (@op $asm:literal {$($field:tt)*} {$(#[$doc:meta])*} $name:ident $text:literal
+        [$($traits:ident),*] ($identity:expr)) => {
         $(#[$doc])*
         #[derive(Op)]
         #[op($text, Pure, SameType, Elementwise, $($traits,)* results(result), fold, lower_to_eval)]
-        #[asm("$lhs `,` $rhs attr-dict `:` type($result)")]
+        #[asm($asm)]
         pub struct $name {
             /// Left operand.
             #[is(INT_LIKE)]
@@ -22,11 +47,7 @@ macro_rules! binary {
             /// Right operand.
             #[is(INT_LIKE)]
             pub rhs: Value,
-            $(
-                /// Overflow that cannot happen, as promised.
-                #[name("overflowFlags")]
-                pub $flags: Option<Overflow>,
-            )?
+            $($field)*
         }
         impl Fold for $name {
             fn fold(&self, op: OpRef<'_>) -> Option<Folds> {
@@ -34,7 +55,7 @@ macro_rules! binary {
                 fold(self, op).or_else(|| identity(op, self.lhs, self.rhs))
             }
         }
-    )*};
+    };
 }
 
 /// `x op n = x` for the right operand `n`.
@@ -68,9 +89,9 @@ binary! {
     MulI "arith.muli" [Commutative] {overflow}
         |op, x, y| right(op, x, y, 1).or_else(|| absorbed(op, y, 0));
     /// Signed quotient, rounded to zero; by zero, or if it does not fit, an error at run time.
-    DivSI "arith.divsi" [MayStop] {} |op, x, y| by_one(op, x, y);
+    DivSI "arith.divsi" [MayStop] {exact} |op, x, y| by_one(op, x, y);
     /// Unsigned quotient; by zero an error at run time.
-    DivUI "arith.divui" [MayStop] {} |op, x, y| right(op, x, y, 1);
+    DivUI "arith.divui" [MayStop] {exact} |op, x, y| right(op, x, y, 1);
     /// Signed quotient, rounded up; by zero, or if it does not fit, an error at run time.
     CeilDivSI "arith.ceildivsi" [MayStop] {} |op, x, y| by_one(op, x, y);
     /// Unsigned quotient, rounded up; by zero an error at run time.
@@ -93,9 +114,9 @@ binary! {
     /// Shift left; by the width or more is poison in MLIR, here an error at run time.
     ShLI "arith.shli" [MayStop] {overflow} |op, x, y| right(op, x, y, 0);
     /// Arithmetic shift right; by the width or more an error at run time.
-    ShRSI "arith.shrsi" [MayStop] {} |op, x, y| right(op, x, y, 0);
+    ShRSI "arith.shrsi" [MayStop] {exact} |op, x, y| right(op, x, y, 0);
     /// Logical shift right; by the width or more an error at run time.
-    ShRUI "arith.shrui" [MayStop] {} |op, x, y| right(op, x, y, 0);
+    ShRUI "arith.shrui" [MayStop] {exact} |op, x, y| right(op, x, y, 0);
     /// Signed maximum.
     MaxSI "arith.maxsi" [Commutative, Idempotent] {} |_, x, y| same(x, y);
     /// Unsigned maximum.
@@ -224,9 +245,12 @@ impl Fold for CmpI {
     infer,
     fold,
     verify,
-    lower_to_eval
+    lower_to_eval,
+    directives
 )]
-#[asm("$condition `,` $true_value `,` $false_value attr-dict `:` type($true_value)")]
+#[asm(
+    "$condition `,` $true_value `,` $false_value attr-dict `:` custom<condition-type>($condition, type($true_value), type($false_value))"
+)]
 pub struct Select {
     /// Which one.
     #[is(BOOL_LIKE)]
@@ -235,6 +259,43 @@ pub struct Select {
     pub true_value: Value,
     /// Taken where it is false.
     pub false_value: Value,
+}
+/// `t`, or `vector<4xi1>, t` where the condition is no single truth value.
+struct ConditionType;
+impl Directive for ConditionType {
+    fn parse<'a>(
+        &self,
+        p: &mut AsmParser<'a>,
+        args: &[Arg],
+        parts: &mut Parts<'a>,
+        _: &mut OpState,
+    ) -> Result<(), Failure> {
+        let [condition, values @ ..] = args else {
+            return Err(p.error("`custom<condition-type>` takes the condition and the values"));
+        };
+        let mut ty = p.ty()?;
+        if p.eat(",") {
+            parts.set_types(*condition, vec![ty]);
+            ty = p.ty()?;
+        }
+        for value in values {
+            parts.set_types(*value, vec![ty]);
+        }
+        Ok(())
+    }
+    fn print(&self, p: &mut AsmPrinter<'_>, _: &[Arg]) {
+        let op = p.op();
+        let types: Vec<Type> = op.ir.operands(op.id).take(2).map(|v| op.ir.ty(v)).collect();
+        match types[..] {
+            [condition, ty] if condition == Type::int(1) => p.ty(ty),
+            _ => p.types(&types),
+        }
+    }
+}
+impl Directives for Select {
+    fn directive(name: &str) -> Option<&'static dyn Directive> {
+        (name == "condition-type").then_some(&ConditionType)
+    }
 }
 impl Infer for Select {
     fn infer(&self, op: OpRef<'_>) -> Result<Vec<Type>, Failure> {

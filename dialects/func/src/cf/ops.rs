@@ -36,7 +36,7 @@ pub struct Assert {
     /// What must be true.
     #[is(BOOL)]
     pub arg: Value,
-    /// What is said if it is not.
+    /// The message if it is not.
     pub msg: String,
 }
 impl HasEffects for Assert {

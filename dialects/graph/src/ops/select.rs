@@ -1,7 +1,9 @@
 //! Elements chosen by other tensors, and elements of another type.
 
 use tir::constraints::{INT_TENSOR, NUMBER_TENSOR, TENSOR};
-use tir::{Failure, Fold, Folds, Infer, Op, OpRef, Ret, Type, Value, Verify};
+use tir::{
+    Constraint, Failure, Fold, Folds, Infer, Op, OpRef, Ret, TensorType, Type, Value, Verify,
+};
 
 use crate::fusion::{Fusable, FusionKind};
 use crate::shape::{axis, broadcast, tensor};
@@ -50,6 +52,11 @@ impl Fusable for Gather {
     const KIND: FusionKind = FusionKind::Opaque;
 }
 
+static TRUTH: Constraint = Constraint {
+    what: "a tensor of i1",
+    holds: |ty| ty.is::<TensorType>() && ty.elem() == Type::int(1),
+};
+
 /// Elements of `x` where `condition` is true, else those of `y`; shapes broadcast.
 #[derive(Op)]
 #[op(
@@ -64,7 +71,7 @@ impl Fusable for Gather {
 #[asm("$condition `,` $x `,` $y attr-dict `:` functional-type(operands, results)")]
 pub struct Where {
     /// Which one, of `i1`.
-    #[is(INT_TENSOR)]
+    #[is(TRUTH)]
     pub condition: Value,
     /// Taken where it is true.
     #[is(TENSOR)]

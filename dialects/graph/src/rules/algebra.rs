@@ -6,7 +6,7 @@ use tir::{RuleText, rule};
 /// The rules.
 pub const RULES: &[RuleText] = &[
     // Identities. The types say that nothing is broadcast by the constant.
-    rule!("drop-add-zero", "(graph.add ?x:?T 0.0):?T" => "?x"),
+    rule!(nnan_nsz "drop-add-zero", "(graph.add ?x:?T 0.0):?T" => "?x"),
     rule!("drop-add-zero-int", "(graph.add ?x:?T 0):?T" => "?x"),
     rule!("drop-sub-zero", "(graph.sub ?x:?T 0.0):?T" => "?x"),
     rule!("drop-sub-zero-int", "(graph.sub ?x:?T 0):?T" => "?x"),
@@ -16,11 +16,11 @@ pub const RULES: &[RuleText] = &[
     rule!("drop-pow-one", "(graph.pow ?x:?T 1.0):?T" => "?x"),
     rule!("drop-max-self", "(graph.max ?x ?x)" => "?x"),
     rule!("drop-min-self", "(graph.min ?x ?x)" => "?x"),
-    rule!("absorb-min-in-max", "(graph.max (graph.min ?x:?T ?y) ?x):?T" => "?x"),
-    rule!("absorb-max-in-min", "(graph.min (graph.max ?x:?T ?y) ?x):?T" => "?x"),
+    rule!(nnan_nsz "absorb-min-in-max", "(graph.max (graph.min ?x:?T ?y) ?x):?T" => "?x"),
+    rule!(nnan_nsz "absorb-max-in-min", "(graph.min (graph.max ?x:?T ?y) ?x):?T" => "?x"),
     // Signs.
     rule!("drop-double-neg", "(graph.neg (graph.neg ?x))" => "?x"),
-    rule!("turn-neg-of-sub", "(graph.neg (graph.sub ?x ?y))" => "(graph.sub ?y ?x)"),
+    rule!(nnan_nsz "turn-neg-of-sub", "(graph.neg (graph.sub ?x ?y))" => "(graph.sub ?y ?x)"),
     rule!("add-neg-is-sub", "(graph.add ?x (graph.neg ?y))" => "(graph.sub ?x ?y)"),
     rule!("sub-neg-is-add", "(graph.sub ?x (graph.neg ?y))" => "(graph.add ?x ?y)"),
     rule!("drop-signs-of-factors", "(graph.mul (graph.neg ?x) (graph.neg ?y))"
@@ -28,9 +28,9 @@ pub const RULES: &[RuleText] = &[
     rule!("drop-sign-in-abs", "(graph.abs (graph.neg ?x))" => "(graph.abs ?x)"),
     rule!("drop-sign-in-square", "(graph.mul (graph.neg ?x) (graph.neg ?x))"
         => "(graph.mul ?x ?x)"),
-    rule!("mul-reciprocal-is-div", "(graph.mul ?x (graph.reciprocal ?y))" => "(graph.div ?x ?y)"),
-    rule!("div-reciprocal-is-mul", "(graph.div ?x (graph.reciprocal ?y))" => "(graph.mul ?x ?y)"),
-    rule!("drop-sqrt-of-square", "(graph.sqrt (graph.mul ?x ?x))" => "(graph.abs ?x)"),
+    rule!(contract "mul-reciprocal-is-div", "(graph.mul ?x (graph.reciprocal ?y))" => "(graph.div ?x ?y)"),
+    rule!(contract "div-reciprocal-is-mul", "(graph.div ?x (graph.reciprocal ?y))" => "(graph.mul ?x ?y)"),
+    rule!(reassoc "drop-sqrt-of-square", "(graph.sqrt (graph.mul ?x ?x))" => "(graph.abs ?x)"),
     // Rectifiers and bounds.
     rule!("drop-relu-of-relu", "(graph.relu (graph.relu ?x))" => "(graph.relu ?x)"),
     rule!("drop-abs-of-relu", "(graph.abs (graph.relu ?x))" => "(graph.relu ?x)"),
@@ -61,77 +61,77 @@ pub const RULES: &[RuleText] = &[
         => "(graph.neg (graph.min ?x ?y))", if "(has-floats ?x)"),
     // Constants come together, where they fold; not where the one that they become is infinite, or
     // so small that it loses digits: applied one after the other they need not be.
-    rule!("gather-addends", "(graph.add (graph.add ?x #a) #b)"
+    rule!(reassoc "gather-addends", "(graph.add (graph.add ?x #a) #b)"
         => "(graph.add ?x (graph.add #a #b))", if "(sum-is-finite ?a ?b) (varies ?x)"),
-    rule!("gather-addend-and-subtrahend", "(graph.sub (graph.add ?x #a) #b)"
+    rule!(reassoc "gather-addend-and-subtrahend", "(graph.sub (graph.add ?x #a) #b)"
         => "(graph.add ?x (graph.sub #a #b))", if "(sum-is-finite ?a ?b) (varies ?x)"),
-    rule!("gather-subtrahend-and-addend", "(graph.add (graph.sub ?x #a) #b)"
+    rule!(reassoc "gather-subtrahend-and-addend", "(graph.add (graph.sub ?x #a) #b)"
         => "(graph.add ?x (graph.sub #b #a))", if "(sum-is-finite ?a ?b) (varies ?x)"),
-    rule!("gather-subtrahends", "(graph.sub (graph.sub ?x #a) #b)"
+    rule!(reassoc "gather-subtrahends", "(graph.sub (graph.sub ?x #a) #b)"
         => "(graph.sub ?x (graph.add #a #b))", if "(sum-is-finite ?a ?b) (varies ?x)"),
-    rule!("gather-factors", "(graph.mul (graph.mul ?x #a) #b)"
+    rule!(reassoc "gather-factors", "(graph.mul (graph.mul ?x #a) #b)"
         => "(graph.mul ?x (graph.mul #a #b))", if "(product-is-normal ?a ?b) (varies ?x)"),
     rule!("gather-upper-bounds", "(graph.min (graph.min ?x #a) #b)"
         => "(graph.min ?x (graph.min #a #b))", if "(varies ?x)"),
     rule!("gather-lower-bounds", "(graph.max (graph.max ?x #a) #b)"
         => "(graph.max ?x (graph.max #a #b))", if "(varies ?x)"),
-    rule!("gather-addend-across", "(graph.add (graph.add ?x #a) (graph.add ?y #b))"
+    rule!(reassoc "gather-addend-across", "(graph.add (graph.add ?x #a) (graph.add ?y #b))"
         => "(graph.add (graph.add ?x ?y) (graph.add #a #b))", if "(sum-is-finite ?a ?b) (varies ?x) (varies ?y)"),
     // What commutes, associates and distributes.
     rule!(equal "commute-add", "(graph.add ?x ?y)" => "(graph.add ?y ?x)"),
     rule!(equal "commute-mul", "(graph.mul ?x ?y)" => "(graph.mul ?y ?x)"),
     rule!(equal "commute-max", "(graph.max ?x ?y)" => "(graph.max ?y ?x)"),
     rule!(equal "commute-min", "(graph.min ?x ?y)" => "(graph.min ?y ?x)"),
-    rule!(equal "associate-add", "(graph.add (graph.add ?x ?y) ?z)"
-        => "(graph.add ?x (graph.add ?y ?z))"),
-    rule!(equal "associate-mul", "(graph.mul (graph.mul ?x ?y) ?z)"
-        => "(graph.mul ?x (graph.mul ?y ?z))"),
+    rule!(equal reassoc "associate-add", "(graph.add (graph.add ?x ?y) ?z)"
+        => "(graph.add ?x (graph.add ?y ?z))", if "(sums-are-finite ?x ?y ?z)"),
+    rule!(equal reassoc "associate-mul", "(graph.mul (graph.mul ?x ?y) ?z)"
+        => "(graph.mul ?x (graph.mul ?y ?z))", if "(products-are-normal ?x ?y ?z)"),
     rule!(equal "associate-max", "(graph.max (graph.max ?x ?y) ?z)"
         => "(graph.max ?x (graph.max ?y ?z))"),
     rule!(equal "associate-min", "(graph.min (graph.min ?x ?y) ?z)"
         => "(graph.min ?x (graph.min ?y ?z))"),
-    rule!(equal "sub-after-add", "(graph.sub (graph.add ?x ?y) ?z)"
-        => "(graph.add ?x (graph.sub ?y ?z))"),
+    rule!(equal reassoc "sub-after-add", "(graph.sub (graph.add ?x ?y) ?z)"
+        => "(graph.add ?x (graph.sub ?y ?z))", if "(sums-are-finite ?x ?y ?z)"),
     rule!(equal "sub-is-add-neg", "(graph.sub ?x ?y)" => "(graph.add ?x (graph.neg ?y))"),
-    rule!(equal "div-by-constant-is-mul", "(graph.div ?x #c)"
+    rule!(equal contract "div-by-constant-is-mul", "(graph.div ?x #c)"
         => "(graph.mul ?x (graph.reciprocal #c))", if "(reciprocal-is-normal ?c) (has-floats ?x)"),
-    rule!(equal "square-is-mul", "(graph.pow ?x:?T 2.0):?T" => "(graph.mul ?x ?x)"),
-    rule!(equal "square-root-is-power", "(graph.pow ?x:?T 0.5):?T" => "(graph.sqrt ?x)"),
-    rule!(equal "distribute-mul-over-add", "(graph.mul ?x (graph.add ?y ?z))"
+    rule!(equal contract "square-is-mul", "(graph.pow ?x:?T 2.0):?T" => "(graph.mul ?x ?x)"),
+    rule!(equal contract "square-root-is-power", "(graph.pow ?x:?T 0.5):?T" => "(graph.sqrt ?x)"),
+    rule!(equal reassoc "distribute-mul-over-add", "(graph.mul ?x (graph.add ?y ?z))"
         => "(graph.add (graph.mul ?x ?y) (graph.mul ?x ?z))"),
-    rule!(equal "distribute-mul-over-sub", "(graph.mul ?x (graph.sub ?y ?z))"
+    rule!(equal reassoc "distribute-mul-over-sub", "(graph.mul ?x (graph.sub ?y ?z))"
         => "(graph.sub (graph.mul ?x ?y) (graph.mul ?x ?z))"),
-    rule!("factor-out-of-add", "(graph.add (graph.mul ?x ?y) (graph.mul ?x ?z))"
+    rule!(reassoc "factor-out-of-add", "(graph.add (graph.mul ?x ?y) (graph.mul ?x ?z))"
         => "(graph.mul ?x (graph.add ?y ?z))", if "(varies ?x)"),
-    rule!("factor-out-of-sub", "(graph.sub (graph.mul ?x ?y) (graph.mul ?x ?z))"
+    rule!(reassoc "factor-out-of-sub", "(graph.sub (graph.mul ?x ?y) (graph.mul ?x ?z))"
         => "(graph.mul ?x (graph.sub ?y ?z))", if "(varies ?x)"),
-    rule!("factor-constant-out-of-add", "(graph.add (graph.mul ?y #c) (graph.mul ?z #c))"
+    rule!(reassoc "factor-constant-out-of-add", "(graph.add (graph.mul ?y #c) (graph.mul ?z #c))"
         => "(graph.mul (graph.add ?y ?z) #c)", if "(varies ?y) (varies ?z)"),
-    rule!("factor-constant-out-of-sub", "(graph.sub (graph.mul ?y #c) (graph.mul ?z #c))"
+    rule!(reassoc "factor-constant-out-of-sub", "(graph.sub (graph.mul ?y #c) (graph.mul ?z #c))"
         => "(graph.mul (graph.sub ?y ?z) #c)", if "(varies ?y) (varies ?z)"),
-    rule!("factor-sum-over-quotient", "(graph.add (graph.div ?x ?z) (graph.div ?y ?z))"
+    rule!(reassoc "factor-sum-over-quotient", "(graph.add (graph.div ?x ?z) (graph.div ?y ?z))"
         => "(graph.div (graph.add ?x ?y) ?z)", if "(has-floats ?x) (varies ?x) (varies ?y)"),
     // Matrix products.
-    rule!(equal "associate-matmul", "(graph.matmul (graph.matmul ?a ?b) ?c)"
+    rule!(equal reassoc "associate-matmul", "(graph.matmul (graph.matmul ?a ?b) ?c)"
         => "(graph.matmul ?a (graph.matmul ?b ?c))"),
-    rule!(equal "associate-matmul-left", "(graph.matmul ?a (graph.matmul ?b ?c))"
+    rule!(equal reassoc "associate-matmul-left", "(graph.matmul ?a (graph.matmul ?b ?c))"
         => "(graph.matmul (graph.matmul ?a ?b) ?c)"),
-    rule!("factor-left-matrix", "(graph.add (graph.matmul ?a ?b) (graph.matmul ?a ?c))"
+    rule!(reassoc "factor-left-matrix", "(graph.add (graph.matmul ?a ?b) (graph.matmul ?a ?c))"
         => "(graph.matmul ?a (graph.add ?b ?c))", if "(varies ?a) (same-type ?b ?c)"),
-    rule!("factor-right-matrix", "(graph.add (graph.matmul ?a ?c) (graph.matmul ?b ?c))"
+    rule!(reassoc "factor-right-matrix", "(graph.add (graph.matmul ?a ?c) (graph.matmul ?b ?c))"
         => "(graph.matmul (graph.add ?a ?b) ?c)", if "(varies ?c) (same-type ?a ?b)"),
-    rule!(equal "distribute-matmul-left", "(graph.matmul ?a (graph.add ?b ?c))"
+    rule!(equal reassoc "distribute-matmul-left", "(graph.matmul ?a (graph.add ?b ?c))"
         => "(graph.add (graph.matmul ?a ?b) (graph.matmul ?a ?c))", if "(same-type ?b ?c)"),
-    rule!(equal "distribute-matmul-right", "(graph.matmul (graph.add ?a ?b) ?c)"
+    rule!(equal reassoc "distribute-matmul-right", "(graph.matmul (graph.add ?a ?b) ?c)"
         => "(graph.add (graph.matmul ?a ?c) (graph.matmul ?b ?c))", if "(same-type ?a ?b)"),
-    rule!("scale-columns", "(graph.mul (graph.matmul ?a #b) #s)"
+    rule!(reassoc "scale-columns", "(graph.mul (graph.matmul ?a #b) #s)"
         => "(graph.matmul ?a (graph.mul #b #s))", if "(product-is-finite ?b ?s) (varies ?a) (one-row ?s)"),
-    rule!("scale-rows", "(graph.mul (graph.matmul #a ?b) #s)"
+    rule!(reassoc "scale-rows", "(graph.mul (graph.matmul #a ?b) #s)"
         => "(graph.matmul (graph.mul #a #s) ?b)", if "(product-is-finite ?a ?s) (varies ?b) (one-column ?s)"),
-    rule!(equal "scale-factor-of-matmul", "(graph.mul (graph.matmul ?a ?b) ?s)"
+    rule!(equal reassoc "scale-factor-of-matmul", "(graph.mul (graph.matmul ?a ?b) ?s)"
         => "(graph.matmul (graph.mul ?a ?s) ?b)", if "(one-column ?s)"),
-    rule!(equal "gemm-of-matmul-and-add", "(graph.add (graph.matmul ?a ?b):?T ?c):?T"
+    rule!(equal contract "gemm-of-matmul-and-add", "(graph.add (graph.matmul ?a ?b):?T ?c):?T"
         => "(graph.gemm ?a ?b ?c)", if "(has-rank ?a 2) (has-rank ?b 2)"),
-    rule!(equal "matmul-and-add-of-gemm", "(graph.gemm ?a ?b ?c {trans_a = false, trans_b = false})"
+    rule!(equal contract "matmul-and-add-of-gemm", "(graph.gemm ?a ?b ?c {trans_a = false, trans_b = false})"
         => "(graph.add (graph.matmul ?a ?b) ?c)"),
 ];

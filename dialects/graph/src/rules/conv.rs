@@ -6,29 +6,29 @@ use tir::{RuleText, rule};
 /// The rules.
 pub const RULES: &[RuleText] = &[
     // By channel, into constant weights.
-    rule!("scale-conv",
+    rule!(reassoc "scale-conv",
         "(graph.mul (graph.conv2d ?x #w {strides = ?s, pads = ?p, dilations = ?d, groups = ?g}) #c)"
         => "(graph.conv2d ?x (graph.mul #w (graph.reshape #c):(by-filter ?c)) \
             {strides = ?s, pads = ?p, dilations = ?d, groups = ?g})",
         if "(product-is-finite ?w ?c) (varies ?x) (by-channel ?c) (channels-fit ?c ?w)"),
-    rule!("scale-conv-and-bias",
+    rule!(reassoc "scale-conv-and-bias",
         "(graph.mul (graph.conv2d ?x #w #b {strides = ?s, pads = ?p, dilations = ?d, groups = ?g}) #c)"
         => "(graph.conv2d ?x (graph.mul #w (graph.reshape #c):(by-filter ?c)) \
             (graph.mul #b (graph.reshape #c):(flat ?c)) \
             {strides = ?s, pads = ?p, dilations = ?d, groups = ?g})",
         if "(product-is-finite ?w ?c) (product-is-finite ?b ?c) (varies ?x) (by-channel ?c) (channels-fit ?c ?w)"),
-    rule!("bias-of-conv",
+    rule!(contract "bias-of-conv",
         "(graph.add (graph.conv2d ?x ?w {strides = ?s, pads = ?p, dilations = ?d, groups = ?g}) #c)"
         => "(graph.conv2d ?x ?w (graph.reshape #c):(flat ?c) \
             {strides = ?s, pads = ?p, dilations = ?d, groups = ?g})",
         if "(varies ?x) (bias-of ?c ?w)"),
-    rule!("add-to-bias-of-conv",
+    rule!(reassoc "add-to-bias-of-conv",
         "(graph.add (graph.conv2d ?x ?w #b {strides = ?s, pads = ?p, dilations = ?d, groups = ?g}) #c)"
         => "(graph.conv2d ?x ?w (graph.add #b (graph.reshape #c):(flat ?c)) \
             {strides = ?s, pads = ?p, dilations = ?d, groups = ?g})",
         if "(sum-is-finite ?b ?c) (varies ?x) (by-channel ?c) (channels-fit ?c ?w)"),
     // Batch normalisation: k = scale / sqrt(var + epsilon), y = x * k + (bias - mean * k).
-    rule!("batch-norm-into-conv",
+    rule!(reassoc "batch-norm-into-conv",
         "(graph.batch_norm \
             (graph.conv2d ?x #w {strides = ?s, pads = ?p, dilations = ?d, groups = ?g}) \
             #k #b #m #v {epsilon = ?e})"
@@ -39,7 +39,7 @@ pub const RULES: &[RuleText] = &[
                 (graph.constant {value = (splat ?e ?v)})))))) \
             {strides = ?s, pads = ?p, dilations = ?d, groups = ?g})",
         if "(varies ?x)"),
-    rule!("batch-norm-into-conv-with-bias",
+    rule!(reassoc "batch-norm-into-conv-with-bias",
         "(graph.batch_norm \
             (graph.conv2d ?x #w #c {strides = ?s, pads = ?p, dilations = ?d, groups = ?g}) \
             #k #b #m #v {epsilon = ?e})"
@@ -50,7 +50,7 @@ pub const RULES: &[RuleText] = &[
                 (graph.constant {value = (splat ?e ?v)})))))) \
             {strides = ?s, pads = ?p, dilations = ?d, groups = ?g})",
         if "(varies ?x)"),
-    rule!(equal "batch-norm-is-scale-and-shift",
+    rule!(equal reassoc "batch-norm-is-scale-and-shift",
         "(graph.batch_norm ?x #k #b #m #v {epsilon = ?e})"
         => "(graph.add \
             (graph.mul ?x (graph.reshape (graph.div #k (graph.sqrt (graph.add #v \
@@ -70,47 +70,47 @@ pub const RULES: &[RuleText] = &[
             value = (zero ?x)}) ?rest... \
             {strides = ?s, pads = [0, 0, 0, 0], dilations = ?d, groups = ?g})"),
     // A kernel with zeros around it, so that convolutions of unequal kernels can be merged.
-    rule!(equal "enlarge-kernel",
+    rule!(equal reassoc "enlarge-kernel",
         "(graph.conv2d ?x #w ?rest... {strides = ?s, pads = ?p, dilations = ?d, groups = ?g})"
         => "(graph.conv2d ?x (graph.pad #w {low = [0, 0, 1, 1], high = [0, 0, 1, 1], \
             value = (zero ?w)}) ?rest... \
             {strides = ?s, pads = (wider-pads ?p ?d), dilations = ?d, groups = ?g})",
         if "(kernel-is ?w 1 1)"),
-    rule!(equal "enlarge-kernel-to-rows",
+    rule!(equal reassoc "enlarge-kernel-to-rows",
         "(graph.conv2d ?x #w ?rest... {strides = ?s, pads = ?p, dilations = ?d, groups = ?g})"
         => "(graph.conv2d ?x (graph.pad #w {low = [0, 0, 1, 0], high = [0, 0, 1, 0], \
             value = (zero ?w)}) ?rest... \
             {strides = ?s, pads = (higher-pads ?p ?d), dilations = ?d, groups = ?g})",
         if "(kernel-is ?w 1 3)"),
     // 1 x 1 kernels multiply matrices.
-    rule!(equal "conv-1x1-is-matmul",
+    rule!(equal reassoc "conv-1x1-is-matmul",
         "(graph.conv2d ?x ?w {strides = [1, 1], pads = [0, 0, 0, 0], groups = 1}):?T"
         => "(graph.reshape (graph.matmul (graph.reshape ?w):(filter-matrix ?w) \
             (graph.reshape ?x):(pixel-matrix ?x))):?T",
         if "(kernel-is ?w 1 1)"),
-    rule!(equal "conv-1x1-with-bias-is-matmul",
+    rule!(equal reassoc "conv-1x1-with-bias-is-matmul",
         "(graph.conv2d ?x ?w ?b {strides = [1, 1], pads = [0, 0, 0, 0], groups = 1}):?T"
         => "(graph.reshape (graph.add (graph.matmul (graph.reshape ?w):(filter-matrix ?w) \
             (graph.reshape ?x):(pixel-matrix ?x)) (graph.reshape ?b):(column ?b))):?T",
         if "(kernel-is ?w 1 1)"),
-    rule!(equal "matmul-is-conv-1x1", "(graph.matmul #w ?x):?T"
+    rule!(equal reassoc "matmul-is-conv-1x1", "(graph.matmul #w ?x):?T"
         => "(graph.reshape (graph.conv2d (graph.reshape ?x):(as-pixels ?x) \
             (graph.reshape #w):(as-filters ?w))):?T",
         if "(has-rank ?w 2) (has-rank ?x 3) (no-zero ?w) (no-zero ?x)"),
     // Linearity.
-    rule!("factor-input-of-convs",
+    rule!(reassoc "factor-input-of-convs",
         "(graph.add (graph.conv2d ?x ?w {strides = ?s, pads = ?p, dilations = ?d, groups = ?g}) \
             (graph.conv2d ?x ?v {strides = ?s, pads = ?p, dilations = ?d, groups = ?g}))"
         => "(graph.conv2d ?x (graph.add ?w ?v) \
             {strides = ?s, pads = ?p, dilations = ?d, groups = ?g})",
         if "(varies ?x) (same-type ?w ?v)"),
-    rule!("factor-weights-of-convs",
+    rule!(reassoc "factor-weights-of-convs",
         "(graph.add (graph.conv2d ?x ?w {strides = ?s, pads = ?p, dilations = ?d, groups = ?g}) \
             (graph.conv2d ?y ?w {strides = ?s, pads = ?p, dilations = ?d, groups = ?g}))"
         => "(graph.conv2d (graph.add ?x ?y) ?w \
             {strides = ?s, pads = ?p, dilations = ?d, groups = ?g})",
         if "(varies ?x) (varies ?y) (same-type ?x ?y)"),
-    rule!(equal "sum-of-convs-is-conv-of-concats",
+    rule!(equal reassoc "sum-of-convs-is-conv-of-concats",
         "(graph.add \
             (graph.conv2d ?x ?w {strides = ?s, pads = ?p, dilations = ?d, groups = 1}):?T \
             (graph.conv2d ?y ?v {strides = ?s, pads = ?p, dilations = ?d, groups = 1}):?T)"

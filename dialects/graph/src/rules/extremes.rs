@@ -74,27 +74,42 @@ fn holds<const N: usize>(args: &[Arg], condition: fn([Extremes; N], (f64, f64)) 
     check() == Some(true)
 }
 
+/// Whether a guard on two constants holds for every two of these values that are constants.
+fn pairs(args: &[Arg], holds: fn(&[Arg]) -> bool) -> bool {
+    let constants: Vec<&Arg> = args.iter().filter(|a| a.attr().is_some()).collect();
+    let mut pairs = constants.iter().enumerate().flat_map(|(i, a)| {
+        let rest = constants[i + 1..].iter();
+        rest.map(move |b| [(*a).clone(), (*b).clone()])
+    });
+    pairs.all(|pair| holds(&pair))
+}
+
+fn sum_is_finite(args: &[Arg]) -> bool {
+    holds(args, |[a, b], (_, most)| a.largest + b.largest <= most)
+}
+fn product_is_normal(args: &[Arg]) -> bool {
+    holds(args, |[a, b], (least, most)| {
+        a.largest * b.largest <= most && a.smallest * b.smallest >= least
+    })
+}
+
 /// Adds the guards.
 pub(super) fn register(set: &mut PatternSet) {
     // A sum that is less than a normal number is exact.
-    set.guard("sum-is-finite", |args| {
-        holds(args, |[a, b], (_, most)| a.largest + b.largest <= most)
-    })
-    .guard("product-is-normal", |args| {
-        holds(args, |[a, b], (least, most)| {
-            a.largest * b.largest <= most && a.smallest * b.smallest >= least
+    set.guard("sum-is-finite", sum_is_finite)
+        .guard("product-is-normal", product_is_normal)
+        .guard("sums-are-finite", |args| pairs(args, sum_is_finite))
+        .guard("products-are-normal", |args| pairs(args, product_is_normal))
+        // Of factors that are summed afterwards: single ones may vanish beside the others.
+        .guard("product-is-finite", |args| {
+            holds(args, |[a, b], (least, most)| {
+                let largest = a.largest * b.largest;
+                largest <= most && (largest >= least || largest == 0.0)
+            })
         })
-    })
-    // Of factors that are summed afterwards: single ones may vanish beside the others.
-    .guard("product-is-finite", |args| {
-        holds(args, |[a, b], (least, most)| {
-            let largest = a.largest * b.largest;
-            largest <= most && (largest >= least || largest == 0.0)
-        })
-    })
-    .guard("reciprocal-is-normal", |args| {
-        holds(args, |[c], (least, most)| {
-            1.0 / c.smallest <= most && 1.0 / c.largest >= least
-        })
-    });
+        .guard("reciprocal-is-normal", |args| {
+            holds(args, |[c], (least, most)| {
+                1.0 / c.smallest <= most && 1.0 / c.largest >= least
+            })
+        });
 }

@@ -66,10 +66,10 @@ pub const RULES: &[RuleText] = &[
         => "(graph.transpose (graph.slice ?x {starts = (compose ?b (inverse ?p)), \
             sizes = (compose ?n (inverse ?p)), steps = (compose ?s (inverse ?p))}) {perm = ?p})"),
     // Along with matrices and weights.
-    rule!("matmul-of-concats", "(graph.concat (graph.matmul ?a ?b) (graph.matmul ?a ?c) {axis = ?d})"
+    rule!(reassoc "matmul-of-concats", "(graph.concat (graph.matmul ?a ?b) (graph.matmul ?a ?c) {axis = ?d})"
         => "(graph.matmul ?a (graph.concat ?b ?c {axis = (last-axis ?b)}))",
         if "(varies ?a) (is-last ?d ?a ?b) (same-but ?b ?c (last-axis ?b))"),
-    rule!(equal "matmul-over-inner-concat",
+    rule!(equal reassoc "matmul-over-inner-concat",
         "(graph.add (graph.matmul ?a ?b) (graph.matmul ?c ?d))"
         => "(graph.matmul (graph.concat ?a ?c {axis = (last-axis ?a)}) \
             (graph.concat ?b ?d {axis = (row-axis ?b)}))",
@@ -80,19 +80,19 @@ pub const RULES: &[RuleText] = &[
         => "(graph.conv2d ?x (graph.concat ?w ?v {axis = 0}) \
             {strides = ?s, pads = ?p, dilations = ?d, groups = 1})",
         if "(varies ?x) (same-but ?w ?v 0)"),
-    rule!("conv-of-concat-of-inputs",
+    rule!(reassoc "conv-of-concat-of-inputs",
         "(graph.concat (graph.conv2d ?x ?rest... {strides = ?s, pads = ?p, dilations = ?d, groups = ?g}) \
             (graph.conv2d ?y ?rest... {strides = ?s, pads = ?p, dilations = ?d, groups = ?g}) {axis = 0})"
         => "(graph.conv2d (graph.concat ?x ?y {axis = 0}) ?rest... \
             {strides = ?s, pads = ?p, dilations = ?d, groups = ?g})",
         if "(varies ?x) (varies ?y) (same-but ?x ?y 0)"),
-    rule!(equal "grouped-conv-of-two",
+    rule!(equal reassoc "grouped-conv-of-two",
         "(graph.concat (graph.conv2d ?x ?w {strides = ?s, pads = ?p, dilations = ?d, groups = 1}) \
             (graph.conv2d ?y ?v {strides = ?s, pads = ?p, dilations = ?d, groups = 1}) {axis = 1})"
         => "(graph.conv2d (graph.concat ?x ?y {axis = 1}) (graph.concat ?w ?v {axis = 0}) \
             {strides = ?s, pads = ?p, dilations = ?d, groups = 2})",
         if "(same-type ?x ?y) (same-type ?w ?v)"),
-    rule!(equal "conv-over-parts-of-input",
+    rule!(equal reassoc "conv-over-parts-of-input",
         "(graph.conv2d (graph.concat ?x ?y {axis = 1}) ?w {strides = ?s, pads = ?p, dilations = ?d, groups = 1})"
         => "(graph.add \
             (graph.conv2d ?x (graph.slice ?w {starts = [0, 0, 0, 0], sizes = (first-inputs ?w ?x), \

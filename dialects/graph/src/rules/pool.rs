@@ -6,7 +6,7 @@ use tir::{RuleText, rule};
 pub const RULES: &[RuleText] = &[
     rule!("drop-max-pool-of-one", "(graph.max_pool ?x {kernel = [1, 1], strides = [1, 1], pads = [0, 0, 0, 0]})"
         => "?x"),
-    rule!("drop-avg-pool-of-one", "(graph.avg_pool ?x {kernel = [1, 1], strides = [1, 1], pads = [0, 0, 0, 0]})"
+    rule!(nnan_nsz "drop-avg-pool-of-one", "(graph.avg_pool ?x {kernel = [1, 1], strides = [1, 1], pads = [0, 0, 0, 0]})"
         => "?x"),
     rule!("merge-max-pools",
         "(graph.max_pool (graph.max_pool ?x {kernel = ?k, strides = [1, 1], pads = [0, 0, 0, 0], \
@@ -14,9 +14,9 @@ pub const RULES: &[RuleText] = &[
             {kernel = ?l, strides = ?s, pads = [0, 0, 0, 0], dilations = [1, 1], ceil_mode = false})"
         => "(graph.max_pool ?x {kernel = (kernel-of-both ?k ?l), strides = ?s, \
             pads = [0, 0, 0, 0], dilations = [1, 1], ceil_mode = false})"),
-    rule!(equal "global-pool-is-mean", "(graph.global_avg_pool ?x)"
+    rule!(equal reassoc "global-pool-is-mean", "(graph.global_avg_pool ?x)"
         => "(graph.reduce_mean ?x {axes = [2, 3], keepdims = true})"),
-    rule!(equal "mean-is-global-pool", "(graph.reduce_mean ?x {axes = [2, 3], keepdims = true})"
+    rule!(equal reassoc "mean-is-global-pool", "(graph.reduce_mean ?x {axes = [2, 3], keepdims = true})"
         => "(graph.global_avg_pool ?x)", if "(has-rank ?x 4)"),
     rule!("drop-global-pool-of-mean", "(graph.global_avg_pool (graph.global_avg_pool ?x))"
         => "(graph.global_avg_pool ?x)"),

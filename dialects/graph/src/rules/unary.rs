@@ -32,6 +32,7 @@ macro_rules! motion {
         RuleText {
             name: concat!($op, $name),
             kind: Kind::Equal,
+            class: tir::Class::Exact,
             left: concat!($($left),+),
             right: concat!($($right),+),
             guard: $guard,

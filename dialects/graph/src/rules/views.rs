@@ -61,36 +61,36 @@ pub const RULES: &[RuleText] = &[
         => "(graph.mul (graph.transpose ?x {perm = ?p}) (graph.transpose ?y {perm = ?p}))",
         if "(same-rank ?x ?y)"),
     // Of matrices.
-    rule!("join-transposes-of-matmul",
+    rule!(reassoc "join-transposes-of-matmul",
         "(graph.matmul (graph.transpose ?x {perm = ?p}) (graph.transpose ?y {perm = ?p}))"
         => "(graph.transpose (graph.matmul ?y ?x) {perm = ?p})", if "(varies ?x) (varies ?y) (swaps-matrix ?p)"),
-    rule!(equal "transpose-into-matmul", "(graph.transpose (graph.matmul ?x ?y) {perm = ?p})"
+    rule!(equal reassoc "transpose-into-matmul", "(graph.transpose (graph.matmul ?x ?y) {perm = ?p})"
         => "(graph.matmul (graph.transpose ?y {perm = ?p}) (graph.transpose ?x {perm = ?p}))",
         if "(swaps-matrix ?p) (same-rank ?x ?y)"),
-    rule!("matmul-of-transposed-left", "(graph.matmul (graph.transpose ?a {perm = [1, 0]}) ?b)"
+    rule!(reassoc "matmul-of-transposed-left", "(graph.matmul (graph.transpose ?a {perm = [1, 0]}) ?b)"
         => "(graph.gemm ?a ?b {trans_a = true})", if "(has-rank ?b 2)"),
-    rule!("matmul-of-transposed-right", "(graph.matmul ?a (graph.transpose ?b {perm = [1, 0]}))"
+    rule!(reassoc "matmul-of-transposed-right", "(graph.matmul ?a (graph.transpose ?b {perm = [1, 0]}))"
         => "(graph.gemm ?a ?b {trans_b = true})", if "(has-rank ?a 2)"),
-    rule!("gemm-takes-transpose-left",
+    rule!(reassoc "gemm-takes-transpose-left",
         "(graph.gemm (graph.transpose ?a {perm = [1, 0]}) ?rest... {trans_a = ?s, trans_b = ?t})"
         => "(graph.gemm ?a ?rest... {trans_a = (not ?s), trans_b = ?t})"),
-    rule!("gemm-takes-transpose-right",
+    rule!(reassoc "gemm-takes-transpose-right",
         "(graph.gemm ?a (graph.transpose ?b {perm = [1, 0]}) ?rest... {trans_a = ?s, trans_b = ?t})"
         => "(graph.gemm ?a ?b ?rest... {trans_a = ?s, trans_b = (not ?t)})"),
-    rule!(equal "gemm-is-matmul", "(graph.gemm ?a ?b {trans_a = false, trans_b = false})"
+    rule!(equal reassoc "gemm-is-matmul", "(graph.gemm ?a ?b {trans_a = false, trans_b = false})"
         => "(graph.matmul ?a ?b)"),
-    rule!(equal "matmul-is-gemm", "(graph.matmul ?a ?b)" => "(graph.gemm ?a ?b)",
+    rule!(equal reassoc "matmul-is-gemm", "(graph.matmul ?a ?b)" => "(graph.gemm ?a ?b)",
         if "(has-rank ?a 2) (has-rank ?b 2)"),
     // Through reductions.
-    rule!("sum-of-transpose", "(graph.reduce_sum (graph.transpose ?x {perm = ?p}) {axes = ?a, keepdims = false})"
+    rule!(reassoc "sum-of-transpose", "(graph.reduce_sum (graph.transpose ?x {perm = ?p}) {axes = ?a, keepdims = false})"
         => "(graph.reduce_sum ?x {axes = (axes-before ?a ?p), keepdims = false})",
         if "(keeps-order ?a ?p)"),
-    rule!("mean-of-transpose", "(graph.reduce_mean (graph.transpose ?x {perm = ?p}) {axes = ?a, keepdims = false})"
+    rule!(reassoc "mean-of-transpose", "(graph.reduce_mean (graph.transpose ?x {perm = ?p}) {axes = ?a, keepdims = false})"
         => "(graph.reduce_mean ?x {axes = (axes-before ?a ?p), keepdims = false})",
         if "(keeps-order ?a ?p)"),
-    rule!("merge-sums", "(graph.reduce_sum (graph.reduce_sum ?x {axes = ?a, keepdims = true}) {axes = ?b, keepdims = true})"
+    rule!(reassoc "merge-sums", "(graph.reduce_sum (graph.reduce_sum ?x {axes = ?a, keepdims = true}) {axes = ?b, keepdims = true})"
         => "(graph.reduce_sum ?x {axes = (axes-of-both ?a ?b), keepdims = true})"),
-    rule!("merge-means", "(graph.reduce_mean (graph.reduce_mean ?x {axes = ?a, keepdims = true}) {axes = ?b, keepdims = true})"
+    rule!(reassoc "merge-means", "(graph.reduce_mean (graph.reduce_mean ?x {axes = ?a, keepdims = true}) {axes = ?b, keepdims = true})"
         => "(graph.reduce_mean ?x {axes = (axes-of-both ?a ?b), keepdims = true})"),
     rule!("merge-maxima", "(graph.reduce_max (graph.reduce_max ?x {axes = ?a, keepdims = true}) {axes = ?b, keepdims = true})"
         => "(graph.reduce_max ?x {axes = (axes-of-both ?a ?b), keepdims = true})"),

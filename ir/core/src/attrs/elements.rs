@@ -2,7 +2,8 @@
 
 use std::fmt::{self, Display, Write};
 
-use super::{ArrayAttr, Attr, AttrData, TypeAttr, builtin, float_text, float_value, quote};
+use super::{ArrayAttr, Attr, AttrData, TypeAttr, builtin, float_text, float_value};
+use crate::fmt::quote;
 use crate::registry::{ParseAttr, TextCx};
 use crate::types::{FloatType, IntType, Sign, Type};
 

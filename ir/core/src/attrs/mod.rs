@@ -20,7 +20,7 @@ pub use elements::{BlobAttr, DenseArray, DenseElements, sign_extend};
 pub use float::{float_bits, float_text, float_value};
 pub use nested::{ArrayAttr, DictAttr, dictionary_text, key_text};
 pub use scalar::{FloatAttr, IntAttr, UnitAttr};
-pub use text::{OpaqueAttr, StrAttr, SymbolRef, quote, symbol_text};
+pub use text::{OpaqueAttr, StrAttr, SymbolRef, symbol_text};
 pub use wrapped::{AffineMapAttr, LayoutAttr, LocAttr, TypeAttr};
 
 /// The data of a kind of attribute; see [`TypeData`](crate::TypeData).
@@ -136,7 +136,7 @@ impl Attr {
         Some(&self.get::<StrAttr>()?.value)
     }
 
-    /// The type of a typed attribute: of an integer, float, elements or blob.
+    /// The type of a typed attribute: of an integer, float, elements, blob, or text that has one.
     pub fn type_of(self) -> Option<Type> {
         if let Some(a) = self.get::<IntAttr>() {
             Some(a.ty)
@@ -146,6 +146,8 @@ impl Attr {
             Some(a.ty)
         } else if let Some(a) = self.get::<BlobAttr>() {
             Some(a.ty)
+        } else if let Some(a) = self.get::<OpaqueAttr>() {
+            a.ty
         } else {
             self.get::<StrAttr>()?.ty
         }

@@ -2,9 +2,9 @@
 
 use std::fmt::{self, Display, Write};
 
-use super::{Attr, AttrData, UnitAttr, builtin, quote};
+use super::{Attr, AttrData, UnitAttr, builtin};
+use crate::fmt::{comma, quote};
 use crate::name::Name;
-use crate::types::comma;
 
 builtin! {
     /// `[a, b]`.
@@ -64,10 +64,7 @@ pub fn key_text(f: &mut impl Write, key: &str) -> fmt::Result {
     let head = chars
         .next()
         .is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
-    let plain = head
-        && chars.all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '.'))
-        && !key.ends_with('.')
-        && !key.contains("..");
+    let plain = head && chars.all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '.'));
     if plain {
         f.write_str(key)
     } else {

@@ -26,7 +26,7 @@ builtin! {
 }
 impl Display for IntAttr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.ty.bits() == Some(1) {
+        if self.ty == Type::int(1) {
             f.write_str(if self.value == 0 { "false" } else { "true" })
         } else if self.value < 0 && self.ty.get::<IntType>().is_some_and(IntType::is_unsigned) {
             // Of 128 bits, the upper half.

@@ -3,22 +3,9 @@
 use std::fmt::{self, Display, Write};
 
 use super::{AttrData, builtin};
+use crate::fmt::quote;
 use crate::name::Name;
 use crate::types::Type;
-
-/// Writes a string in quotes, escaped so that the parser reads it back.
-pub fn quote(f: &mut impl Write, text: &str) -> fmt::Result {
-    f.write_char('"')?;
-    for c in text.chars() {
-        match c {
-            '"' => f.write_str("\\\"")?,
-            '\\' => f.write_str("\\\\")?,
-            c if (c as u32) < 0x20 || c as u32 == 0x7F => write!(f, "\\{:02X}", c as u32)?,
-            c => f.write_char(c)?,
-        }
-    }
-    f.write_char('"')
-}
 
 builtin! {
     /// `"text"`, `"text" : !type`.
@@ -75,10 +62,12 @@ impl Display for SymbolRef {
 
 builtin! {
     /// An attribute of a dialect that is not loaded, or of a builtin kind that has no meaning
-    /// here (`affine_set<…>`, `sparse<…>`): kept as text.
+    /// here (`affine_set<…>`, `sparse<…>`, `1.5 : f80`, strings that are no UTF-8): kept as text.
     OpaqueAttr {
-        /// All of its text.
+        /// All of its text, the type included.
         pub text: Box<str>,
+        /// Its type, where the text has one behind `:`.
+        pub ty: Option<Type>,
     } "opaque"
 }
 impl Display for OpaqueAttr {

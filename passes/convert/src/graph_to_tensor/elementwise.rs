@@ -159,8 +159,20 @@ fn int_pair(
         (Scalar::Add, _) => return Some(rw.add(AddI { lhs, rhs, overflow })),
         (Scalar::Sub, _) => return Some(rw.add(SubI { lhs, rhs, overflow })),
         (Scalar::Mul, _) => return Some(rw.add(MulI { lhs, rhs, overflow })),
-        (Scalar::Div, true) => return Some(rw.add(DivSI { lhs, rhs })),
-        (Scalar::Div, false) => return Some(rw.add(DivUI { lhs, rhs })),
+        (Scalar::Div, true) => {
+            return Some(rw.add(DivSI {
+                lhs,
+                rhs,
+                exact: None,
+            }));
+        }
+        (Scalar::Div, false) => {
+            return Some(rw.add(DivUI {
+                lhs,
+                rhs,
+                exact: None,
+            }));
+        }
         (Scalar::Max, true) => return Some(rw.add(MaxSI { lhs, rhs })),
         (Scalar::Max, false) => return Some(rw.add(MaxUI { lhs, rhs })),
         (Scalar::Min, true) => return Some(rw.add(MinSI { lhs, rhs })),

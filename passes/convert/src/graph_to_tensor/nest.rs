@@ -117,10 +117,7 @@ pub(super) fn extended(rw: &mut Rewriter<'_>, x: Value, elem: Type) -> Value {
     if ty == elem || !ty.is_float() || !elem.is_float() {
         return x;
     }
-    rw.add(ExtF {
-        input: x,
-        output: Ret(elem),
-    })
+    rw.add(ExtF::new(x, elem))
 }
 
 /// [`elementwise`], computed in what elements of `ty` are accumulated in and rounded once.
@@ -137,10 +134,7 @@ pub(super) fn rounded(
         if within == ty.elem() {
             return y;
         }
-        rw.add(TruncF {
-            input: y,
-            output: Ret(ty.elem()),
-        })
+        rw.add(TruncF::new(y, ty.elem()))
     })
 }
 

@@ -176,10 +176,7 @@ fn extreme(
     let ty = Type::tensor(kept, elem);
     let y = elementwise(rw, ty, &inputs, |rw, args| {
         if truth {
-            rw.add(TruncI {
-                input: args[0],
-                output: Ret(elem),
-            })
+            rw.add(TruncI::new(args[0], elem))
         } else {
             flip(rw, args[0])
         }

@@ -187,24 +187,12 @@ fn converted(rw: &mut Rewriter<'_>, x: Value, from: Type, to: Type) -> Value {
         };
     }
     match (from.is_float(), to.is_float()) {
-        (true, true) if wide(from) < wide(to) => rw.add(ExtF {
-            input: x,
-            output: Ret(to),
-        }),
-        (true, true) if wide(from) > wide(to) => rw.add(TruncF {
-            input: x,
-            output: Ret(to),
-        }),
+        (true, true) if wide(from) < wide(to) => rw.add(ExtF::new(x, to)),
+        (true, true) if wide(from) > wide(to) => rw.add(TruncF::new(x, to)),
         (true, true) => {
             // Two formats of 16 bits meet in f32.
-            let middle = rw.add(ExtF {
-                input: x,
-                output: Ret(Type::f32()),
-            });
-            rw.add(TruncF {
-                input: middle,
-                output: Ret(to),
-            })
+            let middle = rw.add(ExtF::new(x, Type::f32()));
+            rw.add(TruncF::new(middle, to))
         }
         (true, false) if unsigned(to) => rw.add(FPToUI {
             input: x,
@@ -230,10 +218,7 @@ fn converted(rw: &mut Rewriter<'_>, x: Value, from: Type, to: Type) -> Value {
             input: x,
             output: Ret(to),
         }),
-        (false, false) if wide(from) > wide(to) => rw.add(TruncI {
-            input: x,
-            output: Ret(to),
-        }),
+        (false, false) if wide(from) > wide(to) => rw.add(TruncI::new(x, to)),
         (false, false) => rw.add(tir_arith::Bitcast {
             input: x,
             output: Ret(to),

@@ -87,6 +87,7 @@ pub(super) fn reshaped(
     }
     if middle != to {
         value = rw.add(ExpandShape {
+            static_output_shape: None,
             src: value,
             reassociation: reassociation(&inner),
             result: Ret(Type::tensor(to, elem)),

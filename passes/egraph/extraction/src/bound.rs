@@ -1,8 +1,8 @@
 //! Lower bounds: cuts that every derivation crosses.
 
-use crate::bits::Bits;
 use crate::core::Core;
 use crate::sweep::{NONE, Sweep};
+use fixedbitset::FixedBitSet;
 
 /// What [`cuts`] found.
 pub(crate) struct Cuts {
@@ -25,7 +25,7 @@ pub(crate) struct Cuts {
 /// Stops early, with a smaller bound, when `go_on` says so; it is given the nodes visited.
 pub(crate) fn cuts(
     core: &Core,
-    alive: &Bits,
+    alive: &FixedBitSet,
     sweep: &mut Sweep,
     go_on: &mut dyn FnMut(u64) -> bool,
 ) -> Cuts {
@@ -68,7 +68,7 @@ fn done(bound: u64, left: Vec<u64>, feasible: bool) -> Cuts {
 
 /// The classes that lead to a goal by free nodes, and the nodes that enter them.
 struct Zone {
-    near: Bits,
+    near: FixedBitSet,
     /// The members of `near`.
     classes: Vec<u32>,
     cut: Vec<u32>,
@@ -80,7 +80,7 @@ struct Zone {
 impl Zone {
     fn new(core: &Core) -> Zone {
         Zone {
-            near: Bits::none(core.classes),
+            near: FixedBitSet::with_capacity(core.classes),
             classes: Vec::new(),
             cut: Vec::new(),
             seen: vec![0; core.classes],
@@ -89,12 +89,19 @@ impl Zone {
     }
 
     /// Finds both for a goal; gives the number of nodes visited.
-    fn find(&mut self, core: &Core, alive: &Bits, sweep: &Sweep, left: &[u64], goal: u32) -> u64 {
+    fn find(
+        &mut self,
+        core: &Core,
+        alive: &FixedBitSet,
+        sweep: &Sweep,
+        left: &[u64],
+        goal: u32,
+    ) -> u64 {
         for class in self.classes.drain(..) {
             self.near.remove(class as usize);
         }
         self.cut.clear();
-        self.near.add(goal as usize);
+        self.near.insert(goal as usize);
         self.classes.push(goal);
         let mut visited = 1;
         let mut next = 0;
@@ -103,13 +110,13 @@ impl Zone {
             for &node in core.members.of(class as usize) {
                 visited += 1;
                 let i = node as usize;
-                if !alive.has(i) || !sweep.reached(i) {
+                if !alive.contains(i) || !sweep.reached(i) {
                     continue;
                 }
                 let from = sweep.last[i];
                 if left[i] > 0 {
                     self.cut.push(node);
-                } else if from != NONE && self.near.add(from as usize) {
+                } else if from != NONE && !self.near.put(from as usize) {
                     self.classes.push(from);
                 }
             }
@@ -118,7 +125,7 @@ impl Zone {
         cut.retain(|&node| {
             let from = sweep.last[node as usize];
             from == NONE
-                || !self.near.has(from as usize)
+                || !self.near.contains(from as usize)
                     && self.is_reached(core, alive, sweep, from, goal, &mut visited)
         });
         self.cut = cut;
@@ -131,7 +138,7 @@ impl Zone {
     fn is_reached(
         &mut self,
         core: &Core,
-        alive: &Bits,
+        alive: &FixedBitSet,
         sweep: &Sweep,
         class: u32,
         goal: u32,
@@ -148,7 +155,7 @@ impl Zone {
             for &node in core.members.of(class as usize) {
                 *visited += 1;
                 let i = node as usize;
-                if !alive.has(i) || !sweep.reached(i) {
+                if !alive.contains(i) || !sweep.reached(i) {
                     continue;
                 }
                 let from = sweep.last[i];
@@ -156,7 +163,7 @@ impl Zone {
                     return true;
                 }
                 let is_new = self.seen[from as usize] != self.walk;
-                if is_new && !self.near.has(from as usize) {
+                if is_new && !self.near.contains(from as usize) {
                     self.seen[from as usize] = self.walk;
                     stack.push(from);
                 }

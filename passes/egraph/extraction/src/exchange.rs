@@ -7,9 +7,9 @@
 //! if all together still cost more: an ejection chain (Glover, "Ejection chains, reference
 //! structures and alternating path methods", 1996).
 
-use crate::bits::Bits;
 use crate::core::Core;
 use crate::sweep::NONE;
+use fixedbitset::FixedBitSet;
 
 /// How many classes that are not needed may lie between what came in and a class that follows.
 const HOPS: usize = 3;
@@ -19,7 +19,7 @@ const WAYS: usize = 256;
 /// A choice with the number of users of each class.
 pub(crate) struct Exchange<'c> {
     core: &'c Core,
-    alive: &'c Bits,
+    alive: &'c FixedBitSet,
     /// The node of each class; for classes that are not needed the one they would get.
     choice: Vec<u32>,
     /// How many chosen nodes and roots need a class.
@@ -37,7 +37,7 @@ pub(crate) struct Exchange<'c> {
     seen: Vec<(u32, bool)>,
     walk: u32,
     /// Classes that changed since the start, and those above them.
-    pub touched: Bits,
+    pub touched: FixedBitSet,
     /// Classes and nodes looked at.
     pub steps: u64,
 }
@@ -58,7 +58,7 @@ impl<'c> Exchange<'c> {
     /// Starts from a choice of the needed classes and what the others would get.
     pub fn new(
         core: &'c Core,
-        alive: &'c Bits,
+        alive: &'c FixedBitSet,
         choice: &[Option<u32>],
         others: &[Option<u32>],
     ) -> Self {
@@ -74,7 +74,7 @@ impl<'c> Exchange<'c> {
             place: vec![NONE; core.classes],
             seen: vec![(0, false); core.classes],
             walk: 0,
-            touched: Bits::none(core.classes),
+            touched: FixedBitSet::with_capacity(core.classes),
             steps: 0,
         };
         for &root in &core.roots {
@@ -99,7 +99,7 @@ impl<'c> Exchange<'c> {
             if self.users[class as usize] == 0 {
                 break;
             }
-            let usable = self.alive.has(node as usize) && self.computable(node);
+            let usable = self.alive.contains(node as usize) && self.computable(node);
             if usable && node != self.choice[class as usize] {
                 better |= self.attempt(class, node);
             }
@@ -142,9 +142,9 @@ impl<'c> Exchange<'c> {
         let core = self.core;
         for change in self.log.drain(..) {
             let (Change::Choice(class, _) | Change::Need(class) | Change::Free(class)) = change;
-            self.touched.add(class as usize);
+            self.touched.insert(class as usize);
             for &user in core.users.of(class as usize) {
-                self.touched.add(core.class[user as usize] as usize);
+                self.touched.insert(core.class[user as usize] as usize);
             }
         }
         self.place.fill(NONE);
@@ -210,7 +210,7 @@ impl<'c> Exchange<'c> {
                 self.steps += 1;
                 let above = core.class[user as usize];
                 let is_known = below.iter().any(|(class, _)| *class == above);
-                if !self.alive.has(user as usize) || above == class || is_known {
+                if !self.alive.contains(user as usize) || above == class || is_known {
                     continue;
                 }
                 let mut way = vec![(above, user)];

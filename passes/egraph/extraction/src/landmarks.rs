@@ -17,7 +17,8 @@ pub(crate) struct Table {
     class: Vec<usize>,
     /// Where the row of each number begins.
     start: Vec<usize>,
-    /// The landmarks of each number, itself among them, as sets of bits.
+    /// The landmarks of each number, itself among them: a triangular matrix of bits, half as large
+    /// as sets of one length.
     words: Vec<u64>,
 }
 

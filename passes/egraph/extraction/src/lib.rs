@@ -22,7 +22,6 @@
 //! # Ok::<(), Error>(())
 //! ```
 
-mod bits;
 mod bound;
 mod budget;
 mod check;

@@ -1,11 +1,11 @@
 //! Makes a problem smaller without losing its cheapest choice.
 
 use crate::Problem;
-use crate::bits::Bits;
 use crate::budget::Budget;
 use crate::core::{Core, Part};
 use crate::landmarks::Table;
 use crate::parts::{components, cycles};
+use fixedbitset::FixedBitSet;
 
 /// Landmarks are computed if their table has at most this many bits.
 const TABLE_BITS: usize = 1 << 30;
@@ -199,13 +199,13 @@ impl Work {
             && let Some(table) = self.table(live, budget)
         {
             self.dominated(&table);
-            let mut roots = Bits::none(self.classes);
+            let mut roots = FixedBitSet::with_capacity(self.classes);
             for &root in &self.roots {
                 for class in table.of(root) {
-                    roots.add(class);
+                    roots.insert(class);
                 }
             }
-            self.roots = roots.iter().collect();
+            self.roots = roots.ones().collect();
         }
         for &root in &self.roots {
             let members = &self.members[root];

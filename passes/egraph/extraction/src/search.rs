@@ -1,11 +1,11 @@
 //! The cheapest choice of one component: starting points, local search, branch and bound.
 
-use crate::bits::Bits;
 use crate::bound::cuts;
 use crate::budget::Budget;
 use crate::core::Core;
 use crate::exchange::Exchange;
 use crate::sweep::{Sweep, cheapest_trees};
+use fixedbitset::FixedBitSet;
 
 /// How often one node of the tree of decisions is bounded again after nodes were ruled out.
 const ROUNDS: usize = 4;
@@ -15,7 +15,7 @@ pub(crate) struct Search<'c> {
     core: &'c Core,
     sweep: Sweep,
     /// The nodes that a choice cheaper than the best may have.
-    alive: Bits,
+    alive: FixedBitSet,
     /// The best choice, of the classes it needs.
     pub choice: Vec<Option<u32>>,
     /// Its cost.
@@ -31,7 +31,7 @@ pub(crate) struct Search<'c> {
 /// A decision: which node a class gets.
 struct Decision {
     /// The nodes left when it was taken.
-    alive: Bits,
+    alive: FixedBitSet,
     /// The class's nodes, in the order of trial.
     nodes: Vec<u32>,
     next: usize,
@@ -41,11 +41,11 @@ struct Decision {
 
 impl<'c> Search<'c> {
     /// Starts from the cheapest trees, and from `seeds` as far as their nodes are left.
-    pub fn new(core: &'c Core, seeds: &[Bits], budget: &mut Budget) -> Search<'c> {
+    pub fn new(core: &'c Core, seeds: &[FixedBitSet], budget: &mut Budget) -> Search<'c> {
         let mut search = Search {
             core,
             sweep: Sweep::new(core),
-            alive: Bits::all(core.nodes()),
+            alive: full(core.nodes()),
             choice: Vec::new(),
             cost: u64::MAX,
             bound: 0,
@@ -53,7 +53,7 @@ impl<'c> Search<'c> {
             starts: Vec::new(),
         };
         for seed in seeds {
-            let paid = |i: usize| if seed.has(i) { 0 } else { core.cost[i] };
+            let paid = |i: usize| if seed.contains(i) { 0 } else { core.cost[i] };
             search.start("seed", None, budget, |i| (paid(i), core.cost[i]));
         }
         search.start("bottom-up", None, budget, |i| (core.cost[i], 0));
@@ -88,7 +88,7 @@ impl<'c> Search<'c> {
     fn offer(
         &mut self,
         method: &'static str,
-        alive: Option<&Bits>,
+        alive: Option<&FixedBitSet>,
         budget: &mut Budget,
         price: impl Fn(usize) -> (u64, u64),
     ) -> bool {
@@ -105,7 +105,7 @@ impl<'c> Search<'c> {
     fn start(
         &mut self,
         method: &'static str,
-        alive: Option<&Bits>,
+        alive: Option<&FixedBitSet>,
         budget: &mut Budget,
         price: impl Fn(usize) -> (u64, u64),
     ) {
@@ -124,7 +124,7 @@ impl<'c> Search<'c> {
     /// together.
     fn trees(
         &self,
-        alive: Option<&Bits>,
+        alive: Option<&FixedBitSet>,
         budget: &mut Budget,
         price: impl Fn(usize) -> (u64, u64),
     ) -> Option<(Vec<Option<u32>>, u64)> {
@@ -147,7 +147,7 @@ impl<'c> Search<'c> {
     /// Bounds what `alive` leaves and rules out nodes no better choice has; none if none is left.
     fn bounded(
         &mut self,
-        alive: &mut Bits,
+        alive: &mut FixedBitSet,
         rounds: usize,
         starts: bool,
         budget: &mut Budget,
@@ -171,7 +171,7 @@ impl<'c> Search<'c> {
             }
             let mut ruled_out = false;
             for (i, &left) in left.iter().enumerate() {
-                if alive.has(i) && found.bound + left >= self.cost {
+                if alive.contains(i) && found.bound + left >= self.cost {
                     alive.remove(i);
                     ruled_out |= self.sweep.reached(i);
                 }
@@ -202,7 +202,7 @@ impl<'c> Search<'c> {
     fn exchanged(&self, start: Vec<Option<u32>>, budget: &mut Budget) -> (Vec<Option<u32>>, u64) {
         let core = self.core;
         let (mut chosen, mut cost) = (start, u64::MAX);
-        let mut tried = Bits::all(core.classes);
+        let mut tried = full(core.classes);
         loop {
             let mut visited = 0;
             let paid = |i: usize| chosen[core.class[i] as usize] == Some(i as u32);
@@ -213,7 +213,7 @@ impl<'c> Search<'c> {
             budget.pay(visited);
             let mut exchange = Exchange::new(core, &self.alive, &chosen, &others);
             let mut better = false;
-            for class in tried.iter() {
+            for class in tried.ones() {
                 better |= exchange.improve(class as u32);
                 if !budget.pay(std::mem::take(&mut exchange.steps)) {
                     break;
@@ -243,7 +243,7 @@ impl<'c> Search<'c> {
                 let members = core.members.of(class);
                 let others: Vec<Option<u32>> = members
                     .iter()
-                    .filter(|&&n| n != current && self.alive.has(n as usize))
+                    .filter(|&&n| n != current && self.alive.contains(n as usize))
                     .map(|&n| Some(n))
                     .collect();
                 for only in others.into_iter().chain([None]) {
@@ -318,17 +318,17 @@ impl<'c> Search<'c> {
 
     /// The nodes of the class to decide next: needed whatever is chosen, with the fewest nodes left
     /// but more than one.
-    fn undecided(&mut self, alive: &Bits) -> Option<Vec<u32>> {
+    fn undecided(&mut self, alive: &FixedBitSet) -> Option<Vec<u32>> {
         let core = self.core;
-        let mut seen = Bits::none(core.classes);
+        let mut seen = FixedBitSet::with_capacity(core.classes);
         let mut stack: Vec<u32> = core.roots.iter().rev().copied().collect();
         let mut best: Option<Vec<u32>> = None;
         while let Some(class) = stack.pop() {
-            if !seen.add(class as usize) {
+            if seen.put(class as usize) {
                 continue;
             }
             let members = core.members.of(class as usize).iter().copied();
-            let usable = |&n: &u32| alive.has(n as usize) && self.sweep.reached(n as usize);
+            let usable = |&n: &u32| alive.contains(n as usize) && self.sweep.reached(n as usize);
             let nodes: Vec<u32> = members.filter(usable).collect();
             if let [only] = nodes[..] {
                 stack.extend(core.children.of(only as usize));
@@ -338,4 +338,11 @@ impl<'c> Search<'c> {
         }
         best
     }
+}
+
+/// All numbers below a limit.
+fn full(limit: usize) -> FixedBitSet {
+    let mut all = FixedBitSet::with_capacity(limit);
+    all.insert_range(..);
+    all
 }

@@ -1,6 +1,5 @@
 //! Extraction: options, the solvers in order, the answer.
 
-use crate::bits::Bits;
 use crate::budget::Budget;
 use crate::check::check;
 use crate::greedy::{blocked, bottom_up};
@@ -8,6 +7,7 @@ use crate::reduce::{Reduced, reduce};
 use crate::search::Search;
 use crate::units::Units;
 use crate::{Choice, Error, Problem};
+use fixedbitset::FixedBitSet;
 
 /// Limits and starting points.
 #[derive(Clone)]
@@ -149,16 +149,16 @@ fn search(
     };
     for core in cores {
         let seeds = options.seeds.iter().map(|seed| {
-            let mut nodes = Bits::none(core.nodes());
+            let mut nodes = FixedBitSet::with_capacity(core.nodes());
             for (i, &origin) in core.origin.iter().enumerate() {
                 let class = problem.nodes[origin].class;
                 if seed.get(class) == Some(&Some(origin)) {
-                    nodes.add(i);
+                    nodes.insert(i);
                 }
             }
             nodes
         });
-        let seeds: Vec<Bits> = seeds.collect();
+        let seeds: Vec<FixedBitSet> = seeds.collect();
         searches.push(Search::new(core, &seeds, budget));
     }
     searches.sort_by_key(Search::nodes);

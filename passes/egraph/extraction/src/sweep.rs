@@ -1,9 +1,9 @@
 //! One sweep over a component from the leaves up: prices of classes, and which child decides.
 
+use fixedbitset::FixedBitSet;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::bits::Bits;
 use crate::core::Core;
 
 /// No child decides: the node needs nothing, or has not been reached.
@@ -33,7 +33,7 @@ impl Sweep {
 
     /// A class is as dear as its cheapest node among `alive`, a node as `cost` and its dearest
     /// child. Gives the number of nodes visited.
-    pub fn dearest(&mut self, core: &Core, alive: &Bits, cost: &[u64]) -> u64 {
+    pub fn dearest(&mut self, core: &Core, alive: &FixedBitSet, cost: &[u64]) -> u64 {
         self.price.fill(u64::MAX);
         self.last.fill(NONE);
         for (i, missing) in self.missing.iter_mut().enumerate() {
@@ -41,7 +41,7 @@ impl Sweep {
         }
         let mut visited = core.nodes() as u64;
         for &leaf in &core.leaves {
-            if alive.has(leaf as usize) {
+            if alive.contains(leaf as usize) {
                 self.heap.push(Reverse((cost[leaf as usize], leaf)));
             }
         }
@@ -59,7 +59,7 @@ impl Sweep {
                     let u = user as usize;
                     self.last[u] = class;
                     self.missing[u] -= 1;
-                    if self.missing[u] == 0 && alive.has(u) {
+                    if self.missing[u] == 0 && alive.contains(u) {
                         match cost[u] {
                             0 => self.free.push(user),
                             cost => self.heap.push(Reverse((price + cost, user))),
@@ -73,7 +73,13 @@ impl Sweep {
 
     /// The same prices once some nodes have become cheaper, from what they were. Gives the number
     /// of nodes visited.
-    pub fn lower(&mut self, core: &Core, alive: &Bits, cost: &[u64], cheaper: &[u32]) -> u64 {
+    pub fn lower(
+        &mut self,
+        core: &Core,
+        alive: &FixedBitSet,
+        cost: &[u64],
+        cheaper: &[u32],
+    ) -> u64 {
         let mut visited = cheaper.len() as u64;
         for &node in cheaper {
             self.offer(core, node as usize, cost);
@@ -85,7 +91,7 @@ impl Sweep {
             for &user in core.users.of(class as usize) {
                 visited += 1;
                 let u = user as usize;
-                if self.last[u] != class || self.missing[u] > 0 || !alive.has(u) {
+                if self.last[u] != class || self.missing[u] > 0 || !alive.contains(u) {
                     continue;
                 }
                 for &child in core.children.of(u) {
@@ -123,7 +129,7 @@ impl Sweep {
 /// where no tree is left. Adds the nodes visited to `visited`.
 pub(crate) fn cheapest_trees(
     core: &Core,
-    alive: &Bits,
+    alive: &FixedBitSet,
     visited: &mut u64,
     price: impl Fn(usize) -> (u64, u64),
 ) -> Vec<Option<u32>> {
@@ -134,7 +140,7 @@ pub(crate) fn cheapest_trees(
     let mut choice = vec![None; core.classes];
     let mut heap = BinaryHeap::new();
     for &leaf in &core.leaves {
-        if alive.has(leaf as usize) {
+        if alive.contains(leaf as usize) {
             heap.push(Reverse((price(leaf as usize), leaf)));
         }
     }
@@ -149,7 +155,7 @@ pub(crate) fn cheapest_trees(
             *visited += 1;
             let u = user as usize;
             missing[u] -= 1;
-            if missing[u] == 0 && alive.has(u) {
+            if missing[u] == 0 && alive.contains(u) {
                 let start = price(u);
                 let sum = core.children.of(u).iter().fold(start, |sum, &c| {
                     let (a, b) = total[c as usize];

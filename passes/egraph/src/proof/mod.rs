@@ -9,7 +9,7 @@
 pub mod closure;
 pub mod explain;
 pub mod journal;
+mod reorder;
 pub mod replay;
-mod settle;
 pub mod terms;
 pub mod text;

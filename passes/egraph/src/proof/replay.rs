@@ -23,7 +23,7 @@ use crate::graph::Graph;
 use crate::greedy::{Canonical, canonical};
 use crate::proof::closure::Closure;
 use crate::proof::explain::commutes;
-use crate::proof::settle::{needed, settle};
+use crate::proof::reorder::{needed, reorder};
 use crate::proof::terms::{Term, Terms};
 use crate::proof::text::{Because, Line, Source, Written, WrittenStep};
 
@@ -376,7 +376,7 @@ impl Run<'_> {
         for (old, new) in pairs {
             self.ir.replace_uses(old, new);
         }
-        settle(self.ir, self.block);
+        reorder(self.ir, self.block);
         Ok(())
     }
 }

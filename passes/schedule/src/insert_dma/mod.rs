@@ -1,18 +1,26 @@
 //! `insert-dma`: what crosses spaces becomes a transfer of the engine between them.
+//!
+//! A transfer of more dimensions than its engine has becomes a loop of transfers; a tile that may
+//! stick out of its source is covered by pieces where the engine cannot pad (`cover`). What the
+//! program thread has to move itself is said in a remark.
 
-use tir::{AffineExpr, AffineMap, At, Builder, Failure, Ir, MemRefType, OpId, Sym, Type, Value};
+mod cover;
+
+use tir::{
+    AffineExpr, AffineMap, At, Builder, Diagnostic, Failure, Ir, MemRefType, OpId, Sym, Value,
+};
 use tir_accel::machine::EngineInfo;
 use tir_accel::transfer::Pattern;
 use tir_accel::{Direction, DmaStart, MachineInfo};
-use tir_loop::{Bounds, For, Yield};
 use tir_memref::{Copy, TransferRead, TransferWrite};
 
 pub use crate::passes::InsertDma;
 
 use crate::index::drop_unused;
 use crate::prefetch::prefetch;
-use crate::range::inside;
+use crate::range::{Facts, inside};
 use crate::views::sub_view;
+use cover::{Cover, each};
 use tir_arith::{OpFoldResult, dispatch_values, mixed_values};
 
 /// A transfer of the memref level.
@@ -27,8 +35,10 @@ struct Transfer {
 }
 
 impl InsertDma {
-    /// Runs on the function at the root of an arena.
-    pub fn apply(&self, ir: &mut Ir, machine: &MachineInfo) -> Result<(), Failure> {
+    /// Runs on the function at the root of an arena. Gives a remark for each transfer between
+    /// spaces that the program thread has to do, or a part of it.
+    pub fn apply(&self, ir: &mut Ir, machine: &MachineInfo) -> Result<Vec<Diagnostic>, Failure> {
+        let mut remarks = Vec::new();
         if self.prefetch {
             prefetch(ir)?;
         }
@@ -36,16 +46,14 @@ impl InsertDma {
             let Some(transfer) = transfer_of(ir, op) else {
                 continue;
             };
+            let (loc, name) = (ir.loc(op), ir.name(op));
             let done = convert(ir, op, &transfer, machine);
-            done.map_err(|e| {
-                Box::new(
-                    (*e).or_at(ir.loc(op))
-                        .context(format_args!("'{}': ", ir.name(op))),
-                )
-            })?;
+            let remark =
+                done.map_err(|e| Box::new((*e).or_at(loc).context(format_args!("'{name}': "))))?;
+            remarks.extend(remark.map(|text| Diagnostic::remark(text).at(loc)));
         }
         drop_unused(ir);
-        Ok(())
+        Ok(remarks)
     }
 }
 
@@ -91,7 +99,13 @@ fn transfer_of(ir: &Ir, op: OpId) -> Option<Transfer> {
     }
 }
 
-fn convert(ir: &mut Ir, op: OpId, t: &Transfer, machine: &MachineInfo) -> Result<(), Failure> {
+/// Gives what is to be said where the thread moves something.
+fn convert(
+    ir: &mut Ir,
+    op: OpId,
+    t: &Transfer,
+    machine: &MachineInfo,
+) -> Result<Option<String>, Failure> {
     let space = |v: Value| {
         let name = ir
             .ty(v)
@@ -105,30 +119,46 @@ fn convert(ir: &mut Ir, op: OpId, t: &Transfer, machine: &MachineInfo) -> Result
         Direction::Write => (tile, far),
     };
     let (Some(from), Some(to)) = (from, to) else {
-        return Ok(());
+        return Ok(None);
     };
-    // What no engine does is the thread's.
     let Some(engine) = machine.engine_between(from, to) else {
-        return Ok(());
+        let text = format!(
+            "the program thread moves this tile: no engine goes from \"{from}\" to \"{to}\""
+        );
+        return Ok((from != to).then_some(text));
     };
     let pattern = Pattern::new(ir.ty(t.far), ir.ty(t.tile), &t.access)?;
-    let out = may_leave(ir, t, &pattern);
-    if t.direction == Direction::Read && !engine.pad && out.contains(&true) {
-        return Ok(());
-    }
+    let facts = Facts::at(ir, op);
+    let out = may_leave(ir, &facts, t, &pattern);
     let mut b = ir.at(At::Before(op));
-    start(&mut b, t.clone(), engine, &out)?;
+    let mut said = None;
+    if t.direction == Direction::Read && !engine.pad && out.contains(&true) {
+        let cover = Cover {
+            engine,
+            scalar_cycles: machine.scalar_cycles,
+            facts,
+        };
+        cover.read(&mut b, t.clone(), &vec![false; pattern.far_shape.len()])?;
+        said = Some(format!(
+            "the program thread moves a part of this tile: it may lie outside of its source, and \
+             @{} cannot pad",
+            engine.name
+        ));
+    } else {
+        start(&mut b, t.clone(), engine, &out)?;
+    }
     ir.erase(op);
-    Ok(())
+    Ok(said)
 }
 
 /// For each dimension of the tile, whether positions of it may lie outside of the large buffer.
-fn may_leave(ir: &Ir, t: &Transfer, pattern: &Pattern) -> Vec<bool> {
+fn may_leave(ir: &Ir, facts: &Facts, t: &Transfer, pattern: &Pattern) -> Vec<bool> {
     let rank = pattern.tile_shape.len();
     let mut out = vec![false; rank];
     for (s, form) in pattern.access.iter().enumerate() {
         let inside = inside(
             ir,
+            facts,
             t.offsets[s],
             form,
             &pattern.tile_shape,
@@ -145,6 +175,23 @@ fn may_leave(ir: &Ir, t: &Transfer, pattern: &Pattern) -> Vec<bool> {
     out
 }
 
+/// The most dimensions that a transfer has, whatever is cut off of dimensions that may stick out:
+/// what is cut off does not merge with the dimension around it.
+fn most_dims(pattern: &Pattern, out: &[bool]) -> usize {
+    let mut most = 0;
+    let open: Vec<usize> = (0..out.len()).filter(|d| out[*d]).collect();
+    for choice in 0..3usize.pow(open.len().min(8) as u32) {
+        let (mut cut, mut rest) = (pattern.clone(), choice);
+        for d in &open {
+            let n = &mut cut.tile_shape[*d];
+            *n = [*n, (*n - 1).max(1), 1][rest % 3];
+            rest /= 3;
+        }
+        most = most.max(cut.rank());
+    }
+    most
+}
+
 /// Starts a transfer, or loops of transfers if it has more dimensions than the engine.
 fn start(
     b: &mut Builder<'_>,
@@ -152,14 +199,8 @@ fn start(
     engine: &EngineInfo,
     out: &[bool],
 ) -> Result<(), Failure> {
-    let mut pattern = Pattern::new(b.ty(t.far), b.ty(t.tile), &t.access)?;
-    for (n, out) in pattern.tile_shape.iter_mut().zip(out) {
-        // What is cut off does not merge with the dimension around it.
-        if *out && *n > 2 {
-            *n -= 1;
-        }
-    }
-    if pattern.rank() as i64 <= engine.dims {
+    let pattern = Pattern::new(b.ty(t.far), b.ty(t.tile), &t.access)?;
+    if most_dims(&pattern, out) as i64 <= engine.dims {
         let (offsets, static_offsets) = dispatch_values(&t.offsets);
         b.add(DmaStart {
             engine: Sym(engine.name),
@@ -178,22 +219,42 @@ fn start(
         .split()
         .ok_or("has too many dimensions for its engine")?;
     let shape = b.ty(t.tile).shape().unwrap_or(&[]).to_vec();
-    let mut failed = None;
-    let count = shape[dim];
     let mut rest = out.to_vec();
     let left = rest.remove(dim);
     if left && let Some(first) = rest.first_mut() {
         *first = true;
     }
-    let body = b.body(&[Type::index()], |b, args| {
-        failed = position(b, &t, &shape, dim, args[0])
-            .and_then(|one| start(b, one, engine, &rest))
-            .err();
-        b.add(Yield { values: vec![] });
-    });
-    let bounds = [Bounds::Static(0), Bounds::Static(count), Bounds::Static(1)];
-    b.add(For::new(bounds, vec![], body, vec![]));
-    failed.map_or(Ok(()), Err)
+    each(b, shape[dim], |b, i| {
+        let one = position(b, &t, &shape, dim, i)?;
+        start(b, one, engine, &rest)
+    })
+}
+
+/// The transfer of `count` positions of a dimension of the tile from one on.
+fn part(
+    b: &mut Builder<'_>,
+    t: &Transfer,
+    dim: usize,
+    from: i64,
+    count: i64,
+) -> Result<Transfer, Failure> {
+    let mut shape = b.ty(t.tile).shape().unwrap_or(&[]).to_vec();
+    let rank = shape.len();
+    let mut at = vec![OpFoldResult::Number(0); rank];
+    (at[dim], shape[dim]) = (OpFoldResult::Number(from), count);
+    let tile = sub_view(b, t.tile, &at, &shape, &shape)?;
+    let mut offsets = Vec::new();
+    for (expr, offset) in t.access.exprs.iter().zip(&t.offsets) {
+        let form = expr
+            .linear(rank)
+            .ok_or("has an access that is not linear")?;
+        offsets.push(offset.plus(b, form.at(dim).saturating_mul(from)));
+    }
+    Ok(Transfer {
+        tile,
+        offsets,
+        ..t.clone()
+    })
 }
 
 /// The transfer of one position of a dimension of the tile.

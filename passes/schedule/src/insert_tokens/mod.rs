@@ -6,8 +6,8 @@
 //! loops carry it where a later iteration reads it. An edge without which all hazards are still
 //! fulfilled is taken out.
 
-mod lift;
-mod weave;
+mod static_edges;
+mod token_values;
 
 use tir::{At, Diagnostic, Failure, Ir, OpId, Sym};
 use tir_accel::eval::Stopped;
@@ -19,8 +19,8 @@ use crate::edit;
 use crate::order::{Edge, Record, prune};
 use crate::stream::{Stream, starts_work};
 
-use lift::lift;
-use weave::Weave;
+use static_edges::static_edges;
+use token_values::TokenValues;
 
 /// A use of a variable: how many settings ago.
 #[derive(Clone, Debug)]
@@ -39,11 +39,17 @@ impl InsertTokens {
             wait_at_once(ir, machine)?;
             return Ok(None);
         }
-        let unknown = match branches(ir) {
-            Some(op) => Err(Stopped::Data(Box::new(
-                Diagnostic::error("work is started in several blocks").at(ir.loc(op)),
-            ))),
-            None => Stream::record(ir, machine, self.limit),
+        let refused = |text: &str, op: OpId| {
+            Err(Stopped::Data(Box::new(
+                Diagnostic::error(text).at(ir.loc(op)),
+            )))
+        };
+        let mut ops = ir.walk_ids().into_iter();
+        let unknown = match (branches(ir), ops.find(|op| ir.is::<tir_func::Call>(*op))) {
+            (Some(op), _) => refused("work is started in several blocks", op),
+            // The run is of this function alone.
+            (None, Some(call)) => refused("another function is called", call),
+            (None, None) => Stream::record(ir, machine, self.limit),
         };
         let stream = match unknown {
             Ok(stream) => stream,
@@ -60,14 +66,14 @@ impl InsertTokens {
             }
         };
         let record = Record::new(&stream);
-        let mut wanted = lift(ir, &stream, &record);
+        let mut wanted = static_edges(ir, &stream, &record);
         if self.prune {
             let edges: Vec<Edge> = wanted.iter().map(|w| w.edge.clone()).collect();
             let keep = prune(&record, &edges);
             let mut keep = keep.into_iter();
             wanted.retain(|_| keep.next().unwrap_or(true));
         }
-        Weave::new(ir, &stream, wanted).run();
+        TokenValues::new(ir, &stream, wanted).run();
         Ok(None)
     }
 }

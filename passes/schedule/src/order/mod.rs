@@ -5,12 +5,12 @@
 //! the order of a queue, or by tokens. Since queues complete in order, what an instance needs of
 //! another queue is one number: how many pieces of its work must be complete.
 
-mod cells;
-mod clocks;
 mod record;
+mod shadow_memory;
+mod vector_clocks;
 
-pub use clocks::Clocks;
 pub use record::{Instance, Record, TokenId};
+pub use vector_clocks::VectorClocks;
 
 /// An edge: at runs of a site, the work of a queue that it waits for.
 #[derive(Clone, Debug)]
@@ -40,10 +40,10 @@ pub struct Need {
 
 /// The hazards that no order fulfils, each counted as fulfilled from then on; those that others
 /// imply are left out.
-pub fn needs(record: &Record) -> (Vec<Need>, Clocks) {
+pub fn needs(record: &Record) -> (Vec<Need>, VectorClocks) {
     let mut out = Vec::new();
     let queues = record.queues;
-    let mut clocks = Clocks::new(record);
+    let mut clocks = VectorClocks::new(record);
     clocks.run(record, 0, |id, run, base, clocks| {
         let open: Vec<usize> = (0..queues)
             .filter(|r| record.hazard(id, *r) > base[*r])
@@ -98,7 +98,7 @@ impl<'a> Edges<'a> {
     }
     /// The first instance from `from` on with a hazard that the order with these edges does not
     /// fulfil; the clocks up to there are computed.
-    fn race(&self, clocks: &mut Clocks, from: u32) -> Option<u32> {
+    fn race(&self, clocks: &mut VectorClocks, from: u32) -> Option<u32> {
         let record = self.record;
         clocks.run(record, from, |id, run, base, clocks| {
             let site = record.instances[id as usize].site as usize;
@@ -119,7 +119,7 @@ impl<'a> Edges<'a> {
 /// tried from there on.
 pub fn prune(record: &Record, edges: &[Edge]) -> Vec<bool> {
     let mut chosen = Edges::new(record, edges);
-    let mut clocks = Clocks::new(record);
+    let mut clocks = VectorClocks::new(record);
     if chosen.race(&mut clocks, 0).is_some() {
         return chosen.keep;
     }

@@ -2,7 +2,7 @@
 
 use tir_machine::{BufferId, Footprint, Recorded, Site, Step, Touch, gcd};
 
-use super::cells::Cells;
+use super::shadow_memory::ShadowMemory;
 use crate::stream::Stream;
 
 /// A token: the first `.1` pieces of work of queue `.0`.
@@ -58,7 +58,7 @@ impl Record {
             places: recording.places(),
             maker,
             forms,
-            cells: Vec::new(),
+            shadow: Vec::new(),
             record: Record {
                 queues,
                 instances: Vec::new(),
@@ -71,7 +71,7 @@ impl Record {
                 on_thread: Vec::new(),
             },
         };
-        recorder.make_cells();
+        recorder.make_shadow();
         for recorded in recording.steps() {
             recorder.step(&recorded);
         }
@@ -116,7 +116,7 @@ struct Recorder<'a> {
     maker: Vec<Option<Site>>,
     forms: Vec<Footprint>,
     /// For each outermost buffer who used which bytes; none where there can be no hazard.
-    cells: Vec<Option<Cells>>,
+    shadow: Vec<Option<ShadowMemory>>,
     record: Record,
 }
 
@@ -126,8 +126,8 @@ impl Recorder<'_> {
         self.maker[buffer.index()] == Some(site)
     }
 
-    /// Cells for what somebody writes, of the size that every access takes whole.
-    fn make_cells(&mut self) {
+    /// Shadow memory for what somebody writes, in grains that every access takes whole.
+    fn make_shadow(&mut self) {
         let mut grains = vec![0u64; self.places.len()];
         let mut written = vec![false; self.places.len()];
         let inner: Vec<u64> = self
@@ -150,14 +150,14 @@ impl Recorder<'_> {
         }
         for (buffer, (_, _, bytes)) in self.places.iter().enumerate() {
             // A buffer may be larger than what is used of it; the last grain is cut off then.
-            let cells = written[buffer].then(|| {
-                Cells::new(
+            let shadow = written[buffer].then(|| {
+                ShadowMemory::new(
                     *bytes as i64,
                     grains[buffer].max(1) as i64,
                     self.record.queues,
                 )
             });
-            self.cells.push(cells);
+            self.shadow.push(shadow);
         }
     }
 
@@ -165,16 +165,16 @@ impl Recorder<'_> {
     fn access(&mut self, touch: &Touch, id: u32, actor: Option<usize>, need: &mut [u32]) {
         let (root, base, _) = self.places[touch.buffer.index()];
         let form = &self.forms[touch.form as usize];
-        let Some(cells) = &mut self.cells[root.index()] else {
+        let Some(shadow) = &mut self.shadow[root.index()] else {
             return;
         };
         let mut after = after(&self.record, id, need);
         form.each_at(base.wrapping_add_signed(touch.offset), |at, run| {
             let run = (at as i64, run as i64);
             match (touch.write, actor) {
-                (true, _) => cells.write(run, id + 1, &mut after),
-                (false, Some(q)) => cells.read(run, q, id + 1, &mut after),
-                (false, None) => cells.look(run, &mut after),
+                (true, _) => shadow.write(run, id + 1, &mut after),
+                (false, Some(q)) => shadow.read(run, q, id + 1, &mut after),
+                (false, None) => shadow.look(run, &mut after),
             }
         });
     }
@@ -208,9 +208,9 @@ impl Recorder<'_> {
         if let Step::Dealloc(buffer) = recorded.step {
             // All uses must be over: as before a write of all of it.
             let (root, base, bytes) = self.places[buffer.index()];
-            if let Some(cells) = &mut self.cells[root.index()] {
+            if let Some(shadow) = &mut self.shadow[root.index()] {
                 let mut after = after(&self.record, id, &mut need);
-                cells.write((base as i64, bytes as i64), id + 1, &mut after);
+                shadow.write((base as i64, bytes as i64), id + 1, &mut after);
             }
         }
         // What the host does needs no order.

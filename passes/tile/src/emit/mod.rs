@@ -150,8 +150,7 @@ impl Emit<'_> {
 
     /// Loops of parallel iterators around tiles: so many, the first ones.
     fn parallel(&self) -> usize {
-        let order = self.plan.order.iter();
-        order.take_while(|d| !self.group.reductions[**d]).count()
+        self.plan.parallel(self.group)
     }
 
     /// The loops around tiles, from `level` on; gives the result tensors.

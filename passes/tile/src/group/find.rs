@@ -1,4 +1,14 @@
 //! Finding the group that ends in a generic, by structure.
+//!
+//! *Members* are chosen first: the *core*, which is a reduction and the elementwise steps behind it,
+//! and *inner* generics, whose values only members need. Then the group's iteration space is put
+//! together: the iterators of the core, and behind them the reductions of inner values, which are
+//! never divided. What an operand is read at is followed through views to the tensor that is loaded.
+//! A member that does not fit is left out, with what only it needed, and the search begins again.
+//!
+//! Invariants: a result of a group is read by no member but at the element that is computed there;
+//! all results run over the parallel iterators of the core, each in an order of its own; the ops of a
+//! group are those that it computes, no others.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 

@@ -160,7 +160,7 @@ impl Group {
 }
 
 /// The constant that a generic without inputs fills its result with.
-fn filled(ir: &Ir, value: Value) -> Option<Attr> {
+pub(crate) fn filled(ir: &Ir, value: Value) -> Option<Attr> {
     let fill: Generic = ir.def(value)?;
     if !fill.inputs.is_empty() || fill.combine.is_some() || fill.outputs.len() != 1 {
         return None;

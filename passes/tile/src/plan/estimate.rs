@@ -1,4 +1,13 @@
 //! What a division of a group's iterators takes: bytes of near memory, cycles of units and engines.
+//!
+//! A tile is loaded at a *level*: inside of so many of the loops, the innermost that moves it. Where
+//! that is none it has one slot, else `depth` of them, for transfers run ahead. *Holders* are what
+//! lies in near memory at once: a tile of each operand, of each result, and what is held between
+//! steps. Cycles are those of the busiest of loading, storing and computing, and a part of the
+//! others; the model of a transfer is the machine's: latency, rows shorter than the engine's granule
+//! cost a whole one, and dimensions beyond the engine's are transfers of their own.
+//!
+//! The estimate only orders divisions. All arithmetic saturates: what is too large is never chosen.
 
 use tir::Type;
 use tir_accel::machine::EngineInfo;
@@ -328,8 +337,7 @@ impl Estimate<'_> {
 
     /// Bytes of the results' tiles; adds what storing them takes.
     fn results(&self, cycles: &mut Cycles) -> Option<i64> {
-        let order = self.plan.order.iter();
-        let parallel = order.take_while(|d| !self.group.reductions[**d]).count();
+        let parallel = self.plan.parallel(self.group);
         let mut near = 0i64;
         for (out, tile) in self.group.outs.iter().zip(&self.plan.results) {
             let ty = self.group.ty(out.step)?;
@@ -369,17 +377,18 @@ impl Estimate<'_> {
         let steps = (0..group.maps.len()).filter(between).count() as i64;
         let accumulates = group.reduce.is_some() && !self.is_result(StepRef::Reduced);
         let accumulators = i64::from(accumulates);
+        // Without a loop around it, what is held for a tile is there once.
+        let around = plan.parallel(group) > 0;
+        let tile = tile.saturating_mul(if around { depth } else { 1 });
         if self.unit.is_none() {
-            return tile.saturating_mul(depth * (accumulators + steps));
+            return tile.saturating_mul(accumulators + steps);
         }
         let block = plan.unit_out.iter().flatten().map(|d| plan.space.block[*d]);
         let block = size(block.fold(1, i64::saturating_mul));
         if plan.splits_reduction(group) {
             // An accumulator for all of the tile; elementwise steps follow block by block.
             let blocks = block.saturating_mul(depth * steps);
-            return tile
-                .saturating_mul(depth * accumulators)
-                .saturating_add(blocks);
+            return tile.saturating_mul(accumulators).saturating_add(blocks);
         }
         let several = |d: usize| plan.space.tile[d] > 1 || plan.space.trips(d) > 1;
         let inside = group.iterators(false).any(several);

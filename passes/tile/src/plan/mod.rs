@@ -1,10 +1,18 @@
 //! Choosing tiles: every division of the iterators that fits the near space is estimated, and the
 //! quickest one is taken.
+//!
+//! A *way* is how points are computed: on a unit, one by one by the thread, or not at all where
+//! elements are only moved. A *division* of a way says how many blocks of each iterator a tile has:
+//! divisors of their number, so that all tiles are equal; windows and the reductions of what no unit
+//! takes are whole. For each division all orders of the loops of parallel iterators are tried, five at
+//! most; reductions stand inside. Of equal estimates the first is taken, so a plan depends on the
+//! group and the machine alone.
 
 mod estimate;
 
 use tir::{AffineExpr, Ir, Name, Type};
 use tir_accel::machine::{EngineInfo, MachineInfo, SpaceInfo};
+use tir_tensor::Generic;
 
 use crate::group::{Group, Input, Step};
 use crate::layout::{Space, Tile, storage_order};
@@ -128,6 +136,11 @@ impl Plan {
         let level = self.order.iter().rposition(|d| moves.contains(d));
         level.map_or(0, |i| i + 1)
     }
+    /// How many of the loops are those of parallel iterators: the first ones.
+    pub fn parallel(&self, group: &Group) -> usize {
+        let order = self.order.iter();
+        order.take_while(|d| !group.reductions[**d]).count()
+    }
     /// Whether the loops of reductions stand around tiles.
     pub fn splits_reduction(&self, group: &Group) -> bool {
         self.order.iter().any(|d| group.reductions[*d])
@@ -219,6 +232,7 @@ fn scalar<'a>(ir: &'a Ir, step: &Step) -> Scalar<'a> {
     Scalar {
         ir,
         body: step.body,
+        extended: false,
     }
 }
 
@@ -257,10 +271,37 @@ fn step_assignments(
         reductions: &group.reductions[..group.core],
         domain: &group.domain[..group.core],
     };
+    all_assignments(&candidate, target)
+}
+
+/// The intrinsic that comes nearest to a generic, if none computes it.
+pub fn nearest(ir: &Ir, generic: &Generic, target: &Target<'_>) -> Option<Nearest> {
+    let elems = generic.operands().map(|v| ir.ty(v).elem());
+    let candidate = Candidate {
+        scalar: Scalar {
+            ir,
+            body: generic.body,
+            extended: false,
+        },
+        combine: generic.combine,
+        elems: elems.collect(),
+        maps: &generic.indexing_maps,
+        reductions: &generic.reductions(),
+        domain: &generic.domain(ir).ok()?,
+    };
+    let one = generic.outputs.len() == 1;
+    let (found, nearest) = one.then(|| all_assignments(&candidate, target))?;
+    nearest.filter(|_| found.is_empty())
+}
+
+fn all_assignments(
+    candidate: &Candidate<'_>,
+    target: &Target<'_>,
+) -> (Vec<Assignment>, Option<Nearest>) {
     let (mut found, mut nearest) = (Vec::new(), None);
     for (i, behaviour) in target.behaviours.iter().enumerate() {
         let ways = match behaviour {
-            Ok(behaviour) => assignments(&candidate, i, behaviour, 64),
+            Ok(behaviour) => assignments(candidate, i, behaviour, 64),
             Err(mismatch) => Err(mismatch.clone()),
         };
         match ways {

@@ -70,7 +70,9 @@ pub(super) fn import(model: &Model) -> Result<Ir, Vec<Diagnostic>> {
         let last = cx.ir.last(cx.block);
         let done = match opsets::importer(node, opset) {
             Ok(importer) => importer(&mut cx, node),
-            Err(why) => Err(Some(node.error(why))),
+            Err(why) => Err(Some(
+                node.error(why.unwrap_or_else(|| "is not supported".into())),
+            )),
         };
         if let Err(error) = done {
             errors.extend(error.map(|e| at(path, e)));
@@ -131,7 +133,7 @@ fn title(node: &Node) -> String {
 
 /// All ops that there is no importer for, in one diagnostic.
 fn unsupported(model: &Model, opset: i64) -> Result<(), Diagnostic> {
-    let mut missing: BTreeMap<String, (String, Vec<&Node>)> = BTreeMap::new();
+    let mut missing: BTreeMap<String, (Option<String>, Vec<&Node>)> = BTreeMap::new();
     for node in &model.graph.nodes {
         if let Err(why) = opsets::importer(node, opset) {
             let (_, nodes) = missing.entry(node.op()).or_insert((why, Vec::new()));
@@ -155,10 +157,9 @@ fn unsupported(model: &Model, opset: i64) -> Result<(), Diagnostic> {
             .map(|n| format!("'{}'", title(n)))
             .collect();
         let more = if count > 3 { ", …" } else { "" };
-        error = error.note(format!(
-            "{op}: {why}; {count} {what}, {}{more}",
-            names.join(", ")
-        ));
+        let why = why.map_or(String::new(), |why| format!(" {why}"));
+        let names = names.join(", ");
+        error = error.note(format!("{op}{why}: {count} {what}, {names}{more}"));
     }
     Err(error)
 }

@@ -22,23 +22,24 @@ pub(super) const NEWEST: i64 = 28;
 /// read, because it was taken out or means what cannot be imported.
 type Readers = &'static [(i64, Option<Importer>)];
 
-/// The importer of a node in a model of a version of the operator set, or why there is none.
-pub(super) fn importer(node: &Node, opset: i64) -> Result<Importer, String> {
+/// The importer of a node in a model of a version of the operator set; or what is said of the
+/// operator if other versions are read, nothing if none is.
+pub(super) fn importer(node: &Node, opset: i64) -> Result<Importer, Option<String>> {
     let row = TABLE
         .binary_search_by_key(&node.op_type.as_str(), |(op, _)| op)
         .ok()
         .and_then(|at| TABLE.get(at))
         .filter(|_| node.domain.is_empty());
     let Some((_, readers)) = row else {
-        return Err("is not supported".into());
+        return Err(None);
     };
     let applies = readers.iter().rev().find(|(since, _)| *since <= opset);
     match applies {
         Some((_, Some(importer))) => Ok(*importer),
-        _ => Err(format!(
+        _ => Err(Some(format!(
             "is not supported in opset {opset}, only in {}",
             supported(readers)
-        )),
+        ))),
     }
 }
 

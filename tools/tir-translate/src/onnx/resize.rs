@@ -13,12 +13,12 @@ fn keyword<T>(
     default: &str,
     of: impl Fn(&str) -> Option<T>,
 ) -> Outcome<T> {
-    let said = node.string(name).map_err(Some)?.unwrap_or(default);
-    match of(said) {
+    let given = node.string(name).map_err(Some)?.unwrap_or(default);
+    match of(given) {
         Some(found) => Ok(found),
         None => fail(
             node,
-            format!("attribute '{name}' is '{said}', which cannot be imported"),
+            format!("attribute '{name}' is '{given}', which cannot be imported"),
         ),
     }
 }
@@ -58,8 +58,8 @@ pub(super) fn resize(cx: &mut Cx, node: &Node) -> Outcome<()> {
         None => (0..rank).collect(),
     };
     let how = (mode, coordinates, rounding);
-    let said = node.input(2).is_some() && cx.elements(node, 2).is_none_or(|a| !a.is_empty());
-    if said {
+    let given = node.input(2).is_some() && cx.elements(node, 2).is_none_or(|a| !a.is_empty());
+    if given {
         let scales = floats(cx, node, 2)?;
         return by_scales(cx, node, &axes, &scales, how);
     }
@@ -170,9 +170,9 @@ fn resized(
 /// The one scale of all dimensions, if the ratio of the sizes is to be kept.
 fn kept_ratio(node: &Node, quotients: &[f32]) -> Outcome<Option<f32>> {
     let policy = "keep_aspect_ratio_policy";
-    let said = node.string(policy).map_err(Some)?.unwrap_or("stretch");
+    let given = node.string(policy).map_err(Some)?.unwrap_or("stretch");
     let quotients = quotients.iter().copied();
-    Ok(match said {
+    Ok(match given {
         "stretch" => None,
         "not_larger" => Some(quotients.fold(f32::INFINITY, f32::min)),
         "not_smaller" => Some(quotients.fold(0.0, f32::max)),

@@ -167,7 +167,7 @@ impl Cx {
                 let found = self.shape(a).len();
                 if usize::try_from(rank) != Ok(found) {
                     return Err(
-                        record.error(format!("is said to have rank {rank}, it has {found}"))
+                        record.error(format!("is declared with rank {rank}, it has {found}"))
                     );
                 }
                 let y = self.add(record, MatMul { a, b })?;
@@ -299,7 +299,9 @@ impl Cx {
         if found == shape {
             return Ok(());
         }
-        Err(record.error(format!("reads a tensor of {found:?}, said to be {shape:?}")))
+        Err(record.error(format!(
+            "reads a tensor of {found:?}, declared as {shape:?}"
+        )))
     }
 }
 

@@ -20,7 +20,7 @@ use std::path::Path;
 
 use tir_builtin::rule::rule_op;
 use tir_core::{Diagnostic, Ir, LocFile, Name};
-use tir_rewrite::Kind;
+use tir_rewrite::{Class, Kind};
 
 /// How rules are read.
 #[derive(Clone, Copy, Debug)]
@@ -74,7 +74,12 @@ pub fn import_tensat_rule_text(
         let roots: Vec<&str> = lines.iter().map(|(_, line)| *line).collect();
         let [left, right, guard] = rule(&roots, options).map_err(error)?;
         let rule_name = Name::new(&format!("{stem}-{line}"));
-        let mut state = rule_op(Kind::Equal, rule_name, [left, right, guard]);
+        let mut state = rule_op(
+            Kind::Equal,
+            Class::Reassociating,
+            rule_name,
+            [left, right, guard],
+        );
         state.loc = place;
         module.at(block).create(state);
     }

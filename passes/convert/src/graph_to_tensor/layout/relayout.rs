@@ -82,6 +82,7 @@ fn stored(rw: &mut Rewriter<'_>, x: Value, from: Type, to: Type) -> Value {
     let mut y = x;
     if outer.iter().any(|g| g.len() > 1) {
         y = rw.add(ExpandShape {
+            static_output_shape: None,
             src: y,
             reassociation: reassociation(&numbered(&outer)),
             result: Ret(Type::tensor(sizes(&outer_order), elem)),

@@ -8,7 +8,7 @@ use crate::region::captures;
 
 /// Moves ops without effects before those that use them, where they are not, and erases those that
 /// nothing uses.
-pub fn settle(ir: &mut Ir, block: BlockId) {
+pub fn reorder(ir: &mut Ir, block: BlockId) {
     let ops: Vec<OpId> = ir.ops_in(block).collect();
     let mut done = FxHashSet::default();
     for op in &ops {

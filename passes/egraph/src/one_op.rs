@@ -9,7 +9,7 @@ use tir::{
     Traits, Type, Value, Work, verify_local,
 };
 
-use crate::graph::{Ask, Graph};
+use crate::graph::{Graph, GraphExt};
 use crate::node::{Head, Index, Node};
 
 /// An op in an arena.

@@ -1,4 +1,9 @@
-//! What each instance is known to come after.
+//! Vector clocks: what each instance is known to come after (happens-before, Lamport 1978, kept
+//! as Fidge and Mattern do).
+//!
+//! *Invariant.* Queues complete in order, so of each queue one number says all: how many pieces of
+//! its work are complete. The clock of an instance is the join of those of its predecessors: what
+//! the thread had done at its start, the work before it on its queue, and what its edges wait for.
 
 use super::Record;
 
@@ -7,12 +12,12 @@ use super::Record;
 /// The clock of an instance says for every queue how many pieces of its work are complete when
 /// the instance is.
 #[derive(Clone)]
-pub struct Clocks {
+pub struct VectorClocks {
     pub(super) queues: usize,
     pub(super) clock: Vec<u32>,
 }
 
-impl Clocks {
+impl VectorClocks {
     /// Clocks in which nothing is known yet.
     pub fn new(record: &Record) -> Self {
         Self {
@@ -41,7 +46,7 @@ impl Clocks {
         &mut self,
         record: &Record,
         from: u32,
-        mut visit: impl FnMut(u32, usize, &mut [u32], &Clocks) -> bool,
+        mut visit: impl FnMut(u32, usize, &mut [u32], &VectorClocks) -> bool,
     ) -> Option<u32> {
         let queues = self.queues;
         let mut thread = vec![0; queues];
@@ -76,7 +81,7 @@ impl Clocks {
     }
 
     /// Takes over the clocks of the instances from `from` on, up to `to`.
-    pub fn take(&mut self, other: &Clocks, from: u32, to: Option<u32>) {
+    pub fn take(&mut self, other: &VectorClocks, from: u32, to: Option<u32>) {
         let end = to.map_or(self.clock.len(), |to| to as usize * self.queues);
         let range = from as usize * self.queues..end;
         self.clock[range.clone()].copy_from_slice(&other.clock[range]);

@@ -12,21 +12,22 @@
 //! Tensor Graph Superoptimization", MLSys 2021), or joins a class with a part of it.
 
 use egg::Id;
+use fixedbitset::FixedBitSet;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::matching::{Compiled, Match};
 use crate::view::View;
 
 /// Chooses among the places of rules in one round.
-pub struct Joint<'a> {
+pub struct MultiPattern<'a> {
     view: &'a View<'a>,
     /// How many places of a rule a class takes part in.
     partners: usize,
-    /// The classes that a class reaches, as sets of bits.
-    below: FxHashMap<Id, Vec<u64>>,
+    /// The classes that a class reaches.
+    below: FxHashMap<Id, FixedBitSet>,
 }
 
-impl<'a> Joint<'a> {
+impl<'a> MultiPattern<'a> {
     /// For one round.
     pub fn new(view: &'a View<'a>, partners: usize) -> Self {
         Self {
@@ -75,26 +76,21 @@ impl<'a> Joint<'a> {
                 .below
                 .entry(*from)
                 .or_insert_with(|| below(self.view, *from));
-            classes.iter().any(|to| to != from && has(below, *to))
+            classes
+                .iter()
+                .any(|to| to != from && below.contains(usize::from(*to)))
         })
     }
 }
 
-fn has(set: &[u64], id: Id) -> bool {
-    let at = usize::from(id);
-    set[at / 64] >> (at % 64) & 1 == 1
-}
-
 /// The classes that a class reaches through any of its nodes.
-fn below(view: &View<'_>, from: Id) -> Vec<u64> {
-    let mut set = vec![0; view.count().div_ceil(64)];
+fn below(view: &View<'_>, from: Id) -> FixedBitSet {
+    let mut set = FixedBitSet::with_capacity(view.count());
     let mut open = vec![from];
     while let Some(class) = open.pop() {
         for node in &view.class(class).nodes {
             for child in &node.children {
-                if !has(&set, *child) {
-                    let at = usize::from(*child);
-                    set[at / 64] |= 1 << (at % 64);
+                if !set.put(usize::from(*child)) {
                     open.push(*child);
                 }
             }

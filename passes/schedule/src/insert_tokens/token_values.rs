@@ -14,7 +14,7 @@ use crate::stream::Stream;
 type Variable = (Vec<usize>, usize);
 
 /// Puts variables into the text.
-pub(super) struct Weave<'a> {
+pub(super) struct TokenValues<'a> {
     ir: &'a mut Ir,
     stream: &'a Stream,
     /// Variables with the length of their history.
@@ -25,7 +25,7 @@ pub(super) struct Weave<'a> {
 }
 type State = BTreeMap<Variable, Vec<Value>>;
 
-impl<'a> Weave<'a> {
+impl<'a> TokenValues<'a> {
     pub(super) fn new(ir: &'a mut Ir, stream: &'a Stream, wanted: Vec<Wanted>) -> Self {
         let mut depth: BTreeMap<Variable, usize> = BTreeMap::new();
         let mut uses: HashMap<OpId, Vec<(Variable, usize)>> = HashMap::new();

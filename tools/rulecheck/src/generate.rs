@@ -1,11 +1,14 @@
 //! Types and attributes to try: random ones, and ones like what is there and what fitted before.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use tir::data::Random;
 use tir::rewrite::Literal;
-use tir::{Attr, AttrValue, FieldInfo, FloatAttr, FloatType, Name, Role, TensorType, Type};
+use tir::{
+    Attr, AttrValue, Constraint, FieldInfo, FloatAttr, FloatType, Name, OpInfo, Role, TensorType,
+    Type,
+};
 
 use crate::sample::ints;
 
@@ -51,6 +54,8 @@ pub(crate) struct Learned {
     ranks: HashMap<(Name, usize), BTreeSet<Option<usize>>>,
     attrs: HashMap<(Name, Name), Vec<Known>>,
     counts: HashMap<Name, BTreeSet<usize>>,
+    /// How often nothing that was tried verified.
+    stuck: BTreeMap<&'static str, usize>,
     /// Element types to draw besides those that are built in.
     pub types: Arc<[Type]>,
 }
@@ -81,6 +86,15 @@ impl Learned {
     pub fn operand(&mut self, op: Name, index: usize, ty: Type) {
         let rank = ty.get::<TensorType>().map(|t| t.shape.len());
         self.ranks.entry((op, index)).or_default().insert(rank);
+    }
+    /// Nothing that was tried for an op verified.
+    pub fn stuck_at(&mut self, op: Name) {
+        *self.stuck.entry(op.as_str()).or_default() += 1;
+    }
+    /// The op for which nothing verified most often.
+    pub fn stuck(&self) -> Option<&'static str> {
+        let most = self.stuck.iter().max_by_key(|(_, count)| **count);
+        most.map(|(op, _)| *op)
     }
     pub fn operands(&mut self, op: Name, count: usize) {
         self.counts.entry(op).or_default().insert(count);
@@ -163,10 +177,17 @@ fn elem(types: &[Type], dice: &mut Dice) -> Type {
     match dice.below(20) {
         0..14 => Type::f32(),
         14 => Type::new(FloatType::F64),
-        15..18 => Type::int(32),
+        15..18 => Type::int(dice.pick(&[32, 32, 32, 8, 16]).unwrap_or(32)),
         18 => Type::int(64),
         _ => Type::int(1),
     }
+}
+
+/// The declared constraint of an operand, by its number among those that are there alone.
+fn constraint(op: &OpInfo, index: usize) -> Option<&'static Constraint> {
+    let operands = op.fields.iter().take_while(|f| !f.role.is_variadic());
+    let mut operands = operands.filter(|f| f.role == Role::Operand);
+    operands.nth(index)?.constraint
 }
 
 /// A tensor type, if it is not too large.
@@ -184,6 +205,26 @@ pub(crate) struct Around<'a> {
 }
 
 impl Mood {
+    /// The type, with another element if the declared constraint of the operand asks for it.
+    pub fn constrained(&self, ty: Type, op: &OpInfo, index: usize, dice: &mut Dice) -> Type {
+        let Some(constraint) = constraint(op, index).filter(|c| !(c.holds)(ty)) else {
+            return ty;
+        };
+        let others = [
+            self.elem,
+            Type::int(1),
+            Type::int(32),
+            Type::int(64),
+            Type::f32(),
+        ];
+        let others = others.map(|elem| ty.with_elem(elem));
+        let fit: Vec<Type> = others
+            .into_iter()
+            .filter(|t| (constraint.holds)(*t))
+            .collect();
+        dice.pick(&fit).unwrap_or(ty)
+    }
+
     pub fn operand(
         &self,
         op: Name,

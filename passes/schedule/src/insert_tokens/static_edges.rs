@@ -1,11 +1,20 @@
-//! From the hazards of a run to edges of the text.
+//! Maps dynamic hazards to static dependence edges.
+//!
+//! *Terms.* A **need** is a hazard of one instance: how many pieces of a queue's work must be
+//! complete before it. A **point** is an op behind which a token can stand for what has been
+//! started so far. A **static edge** makes a site wait, at each of its runs, for the token that was
+//! made `back` runs of its points ago.
+//!
+//! *Invariant.* An edge is taken only if it fulfils every need that it was made for, at every run
+//! that was recorded; candidates are ranked on a sample of the runs, and checked on all. Of those
+//! that do, the one is taken that waits for the least beyond what is needed.
 
 use std::collections::{BTreeMap, HashMap};
 
 use tir::{Ir, OpId};
 
 use super::Wanted;
-use crate::order::{Clocks, Edge, Need, Record, needs};
+use crate::order::{Edge, Need, Record, VectorClocks, needs};
 use crate::stream::Stream;
 
 /// How far back a token may lie.
@@ -18,7 +27,7 @@ const LITTLE: u64 = 3;
 const COMBINATIONS: usize = 256;
 
 /// Finds an edge of the text for each hazard that is open.
-pub(super) fn lift(ir: &Ir, stream: &Stream, record: &Record) -> Vec<Wanted> {
+pub(super) fn static_edges(ir: &Ir, stream: &Stream, record: &Record) -> Vec<Wanted> {
     let (needs, clocks) = needs(record);
     let mut groups: BTreeMap<(usize, usize), Vec<Need>> = BTreeMap::new();
     for need in needs {
@@ -31,7 +40,7 @@ pub(super) fn lift(ir: &Ir, stream: &Stream, record: &Record) -> Vec<Wanted> {
         .enumerate()
         .map(|(i, op)| (*op, i))
         .collect();
-    let cx = Lift {
+    let cx = Candidates {
         ir,
         stream,
         record,
@@ -45,11 +54,11 @@ pub(super) fn lift(ir: &Ir, stream: &Stream, record: &Record) -> Vec<Wanted> {
     out
 }
 
-struct Lift<'a> {
+struct Candidates<'a> {
     ir: &'a Ir,
     stream: &'a Stream,
     record: &'a Record,
-    clocks: &'a Clocks,
+    clocks: &'a VectorClocks,
     points: HashMap<OpId, usize>,
 }
 
@@ -61,7 +70,7 @@ struct Choice {
     cost: (u64, usize, usize),
 }
 
-impl Lift<'_> {
+impl Candidates<'_> {
     /// The site whose work a need is about.
     fn producer(&self, need: &Need) -> Option<usize> {
         let id = self.record.nth(need.queue, need.count)?;

@@ -1,8 +1,17 @@
-//! Who used which bytes of a root last.
+//! Shadow memory: who used which bytes of a buffer last.
 //!
-//! Bytes are told apart in grains that no access cuts. Most accesses take whole lines of many
-//! grains, so a line that was used as one is kept as one, and told apart grain by grain only once
-//! an access takes a part of it.
+//! *Terms.* A **grain** is a run of bytes that no access cuts; the size of all grains of a buffer
+//! is the greatest common divisor of the places and lengths of its accesses. A **line** is 64
+//! bytes of grains. A **user** is an instance of work, by its number plus one; 0 is nobody.
+//!
+//! *Invariants.* A line is uniform while all accesses took all of it: then its state is one entry
+//! in `lines`, and what `grains` holds of it has no meaning. An access of a part spreads the entry
+//! over the grains; a write of the whole line makes it uniform again. After a write nobody has
+//! read the bytes. Whoever reads comes after the last write; whoever writes comes after the last
+//! write and all reads since.
+//!
+//! The machine model keeps a state of its own (`tir_machine`), with which it judges a stream; this
+//! one only collects what must be ordered, and the tests compare what comes out with the verdict.
 
 use std::ops::Range;
 
@@ -11,7 +20,7 @@ const LINE: i64 = 64;
 
 /// For each grain of a root, the last write and the last read of each queue since, as the number
 /// of an instance plus one; 0 is none.
-pub struct Cells {
+pub struct ShadowMemory {
     grain: i64,
     /// Grains of a line.
     width: usize,
@@ -68,7 +77,7 @@ impl Users {
     }
 }
 
-impl Cells {
+impl ShadowMemory {
     /// Nobody has used any of these bytes, of which no access cuts a grain.
     pub fn new(bytes: i64, grain: i64, queues: usize) -> Self {
         let count = (bytes / grain) as usize;
@@ -151,7 +160,7 @@ mod tests {
     #[test]
     fn lines_and_grains_say_what_bytes_say() {
         const BYTES: i64 = 500;
-        let mut cells = Cells::new(BYTES, 4, 2);
+        let mut shadow = ShadowMemory::new(BYTES, 4, 2);
         let mut plain = Plain {
             writer: vec![0; BYTES as usize],
             readers: vec![[0; 2]; BYTES as usize],
@@ -171,16 +180,16 @@ mod tests {
             let (mut found, mut wanted) = (Vec::new(), Vec::new());
             let mut after = |user: u32| found.push(user);
             match next(3) {
-                0 => cells.look(run, &mut after),
+                0 => shadow.look(run, &mut after),
                 1 => {
                     let queue = next(2) as usize;
-                    cells.read(run, queue, id, &mut after);
+                    shadow.read(run, queue, id, &mut after);
                     for at in range.clone() {
                         plain.readers[at][queue] = id;
                     }
                 }
                 _ => {
-                    cells.write(run, id, &mut after);
+                    shadow.write(run, id, &mut after);
                     for at in range.clone() {
                         wanted.push(plain.writer[at]);
                         wanted.extend(plain.readers[at]);

@@ -6,20 +6,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tir::{Name, Type};
 
 use crate::Options;
-use crate::propose::{Dice, Learned};
+use crate::generate::{Dice, Learned};
 use crate::sample::{self, Sampler};
 
 /// Attempts to learn what fits an op.
 const WARM_UP: usize = 300;
 
 /// What fits ops, learned once for all rules.
-pub(crate) struct Lessons {
+pub(crate) struct WarmUp {
     seed: u64,
     types: Arc<[Type]>,
     ops: Mutex<BTreeMap<&'static str, Arc<Learned>>>,
 }
 
-impl Lessons {
+impl WarmUp {
     pub fn new(options: &Options) -> Self {
         Self {
             seed: options.seed,

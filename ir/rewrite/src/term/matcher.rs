@@ -1,0 +1,326 @@
+//! The matcher: where the left side of a rule stands.
+
+use std::sync::Arc;
+
+use tir_core::{FieldInfo, Name, SmallVec, Traits, smallvec};
+
+use super::{Bindings, Bound, TermGraph, arguments};
+use crate::rule::{
+    AttrTerm, Call, Functions, OpTerm, Rule, Term, TermKind, TypeTerm, Var, VarKind,
+};
+
+/// A term on the left side, its operands by number.
+pub struct Numbered {
+    /// The term.
+    pub term: Term,
+    /// Numbers of its operands.
+    pub operands: Vec<usize>,
+    /// What the op says of the attributes that the term names.
+    fields: Vec<Option<&'static FieldInfo>>,
+    /// Whether the op commutes.
+    commutes: bool,
+}
+
+/// A rule made ready to look for.
+pub struct Compiled {
+    /// The rule.
+    pub rule: Arc<Rule>,
+    /// The functions that it names.
+    pub functions: Arc<Functions>,
+    /// The terms of its left side, each before its operands.
+    pub terms: Vec<Numbered>,
+    /// The numbers of the roots.
+    pub roots: Vec<usize>,
+    /// The guards that can be asked before the term of this number, since their variables are
+    /// bound; one list more than there are terms.
+    ready: Vec<Vec<usize>>,
+}
+
+impl Compiled {
+    /// Makes a rule ready. The dialects of its ops are to be loaded.
+    pub fn new(rule: Arc<Rule>, functions: Arc<Functions>) -> Self {
+        let mut terms = Vec::new();
+        let roots: Vec<usize> = rule.left.iter().map(|t| number(t, &mut terms)).collect();
+        let ready = ready(&rule, &terms);
+        Self {
+            rule,
+            functions,
+            terms,
+            roots,
+            ready,
+        }
+    }
+
+    /// Whether a term stands for all further operands.
+    pub fn is_tail(&self, at: usize) -> bool {
+        let kind = &self.terms[at].term.kind;
+        matches!(kind, TermKind::Var(var) if self.rule.vars[var.0].1 == VarKind::Values)
+    }
+
+    /// How many operands down a term looks.
+    pub fn depth(&self, at: usize) -> usize {
+        let below = self.terms[at].operands.iter().map(|t| 1 + self.depth(*t));
+        below.max().unwrap_or(0)
+    }
+}
+
+fn number(term: &Term, all: &mut Vec<Numbered>) -> usize {
+    let at = all.len();
+    let (mut fields, mut commutes) = (Vec::new(), false);
+    if let TermKind::Op(op) = &term.kind {
+        let info = op.name.info();
+        let field = |(name, _): &(Name, AttrTerm)| info.and_then(|info| info.field(name));
+        fields = op.attrs.iter().map(field).collect();
+        commutes = info.is_some_and(|info| info.has(Traits::Commutative));
+    }
+    all.push(Numbered {
+        term: term.clone(),
+        operands: Vec::new(),
+        fields,
+        commutes,
+    });
+    if let TermKind::Op(op) = &term.kind {
+        all[at].operands = op.operands.iter().map(|t| number(t, all)).collect();
+    }
+    at
+}
+
+/// For each guard the first term before which all of its variables are bound.
+fn ready(rule: &Rule, terms: &[Numbered]) -> Vec<Vec<usize>> {
+    let mut bound = vec![terms.len(); rule.vars.len()];
+    for (at, numbered) in terms.iter().enumerate().rev() {
+        if let Some(TypeTerm::Var(var)) = &numbered.term.ty {
+            bound[var.0] = at + 1;
+        }
+        match &numbered.term.kind {
+            TermKind::Var(var) => bound[var.0] = at + 1,
+            TermKind::Op(op) => {
+                for (_, attr) in &op.attrs {
+                    if let AttrTerm::Var(var) = attr {
+                        bound[var.0] = at + 1;
+                    }
+                }
+            }
+            TermKind::Literal(_) => {}
+        }
+    }
+    let mut ready = vec![Vec::new(); terms.len() + 1];
+    for (at, guard) in rule.guards.iter().enumerate() {
+        ready[last(guard, &bound)].push(at);
+    }
+    ready
+}
+
+fn last(call: &Call, bound: &[usize]) -> usize {
+    let one = |arg: &AttrTerm| match arg {
+        AttrTerm::Var(var) => bound[var.0],
+        AttrTerm::Literal(_) => 0,
+        AttrTerm::Call(call) => last(call, bound),
+    };
+    call.args.iter().map(one).max().unwrap_or(0)
+}
+
+/// Says which values roots may be, and takes what is found.
+pub trait Driver<G: TermGraph>: Sized {
+    /// Calls [`Search::enter_root`] for each value that the next root, term `at`, may be.
+    fn root(search: &mut Search<'_, G, Self>, at: usize);
+    /// Takes a match.
+    fn found(search: &mut Search<'_, G, Self>);
+    /// Whether enough was found.
+    fn is_done(&self) -> bool;
+}
+
+/// The op that a term of the left side stands for, and whether its two operands stand for those of
+/// the term in the other order.
+pub type Definer<N> = Option<(N, bool)>;
+
+/// A search for the left side of a rule.
+pub struct Search<'a, G: TermGraph, D> {
+    /// Where.
+    pub graph: &'a G,
+    /// What.
+    pub rule: &'a Compiled,
+    /// Who says what roots may be.
+    pub driver: D,
+    /// What the variables are bound to.
+    pub bindings: Bindings<G::Value>,
+    /// The values of the roots so far.
+    pub roots: SmallVec<[G::Value; 2]>,
+    /// By term, the op that it stands for.
+    pub definers: SmallVec<[Definer<G::Node>; 8]>,
+    /// By term, its value, once it has one.
+    values: SmallVec<[Option<G::Value>; 8]>,
+    /// The variables that are bound, in order.
+    bound: SmallVec<[Var; 8]>,
+}
+
+impl<'a, G: TermGraph, D: Driver<G>> Search<'a, G, D> {
+    /// Looks for the left side of a rule; gives the driver back.
+    pub fn run(graph: &'a G, rule: &'a Compiled, driver: D) -> D {
+        let mut search = Search {
+            graph,
+            rule,
+            driver,
+            bindings: vec![None; rule.rule.vars.len()],
+            roots: SmallVec::new(),
+            definers: smallvec![None; rule.terms.len()],
+            values: smallvec![None; rule.terms.len()],
+            bound: SmallVec::new(),
+        };
+        search.step(0);
+        search.driver
+    }
+
+    /// Goes on with this value for the next root, which is term `at`.
+    pub fn enter_root(&mut self, at: usize, value: G::Value) {
+        self.roots.push(value);
+        self.values[at] = Some(value);
+        let kept = self.bound.len();
+        self.enter(at);
+        self.undo(kept);
+        self.roots.pop();
+    }
+
+    /// Binds a variable; says whether it was free or bound to the same.
+    fn bind(&mut self, var: Var, to: Bound<G::Value>) -> bool {
+        match &self.bindings[var.0] {
+            Some(bound) => *bound == to,
+            None => {
+                self.bindings[var.0] = Some(to);
+                self.bound.push(var);
+                true
+            }
+        }
+    }
+
+    /// Forgets all but this many variables.
+    fn undo(&mut self, kept: usize) {
+        for var in self.bound.drain(kept..) {
+            self.bindings[var.0] = None;
+        }
+    }
+
+    /// Goes on with this term; all before it are matched.
+    fn step(&mut self, at: usize) {
+        let rule = self.rule;
+        if !rule.ready[at].iter().all(|guard| self.holds(*guard)) {
+            return;
+        }
+        if at == rule.terms.len() {
+            D::found(self);
+        } else if rule.roots.get(self.roots.len()) == Some(&at) {
+            D::root(self, at);
+        } else if rule.is_tail(at) {
+            self.step(at + 1);
+        } else {
+            let kept = self.bound.len();
+            self.enter(at);
+            self.undo(kept);
+        }
+    }
+
+    fn holds(&self, guard: usize) -> bool {
+        let functions = &self.rule.functions;
+        let guard = &self.rule.rule.guards[guard];
+        let args = arguments(self.graph, &self.bindings, guard, functions);
+        let function = functions.guards.get(&guard.function);
+        function.zip(args).is_some_and(|(guard, args)| guard(&args))
+    }
+
+    /// Goes on with a term that has its value.
+    fn enter(&mut self, at: usize) {
+        let (graph, rule) = (self.graph, self.rule);
+        let Some(value) = self.values[at] else { return };
+        let term = &rule.terms[at].term;
+        let typed = match &term.ty {
+            Some(TypeTerm::Var(var)) => self.bind(*var, Bound::Type(graph.ty(value))),
+            Some(TypeTerm::Text(text)) => graph.ty(value).to_string() == text.as_str(),
+            Some(TypeTerm::Call(_)) => false,
+            None => true,
+        };
+        if !typed {
+            return;
+        }
+        match &term.kind {
+            TermKind::Var(var) => {
+                let constant = rule.rule.vars[var.0].1 == VarKind::Constant;
+                if (!constant || graph.constant(value).is_some())
+                    && self.bind(*var, Bound::Value(value))
+                {
+                    self.step(at + 1);
+                }
+            }
+            TermKind::Literal(literal) => {
+                let constant = graph.constant(value);
+                if constant.is_some_and(|attr| literal.matches(attr, None)) {
+                    self.definers[at] = graph.constant_node(value).map(|node| (node, false));
+                    self.step(at + 1);
+                }
+            }
+            TermKind::Op(op) => {
+                for node in graph.definers(value, at, op) {
+                    let kept = self.bound.len();
+                    if self.attributes(at, op, node) {
+                        self.operands(at, node);
+                    }
+                    self.undo(kept);
+                    if self.driver.is_done() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    fn attributes(&mut self, at: usize, op: &OpTerm, node: G::Node) -> bool {
+        let rule = self.rule;
+        let mut attrs = op.attrs.iter().zip(&rule.terms[at].fields);
+        attrs.all(|((name, wanted), field)| {
+            let found = self.graph.attr(node, *name);
+            let found = found.or(field.and_then(|field| field.default));
+            match wanted {
+                AttrTerm::Var(var) => self.bind(*var, Bound::Attr(found)),
+                AttrTerm::Literal(literal) => found.is_some_and(|a| literal.matches(a, *field)),
+                AttrTerm::Call(_) => false,
+            }
+        })
+    }
+
+    /// Gives the operands of a term their values, in both orders if the op commutes.
+    fn operands(&mut self, at: usize, node: G::Node) {
+        let rule = self.rule;
+        let numbered = &rule.terms[at];
+        let mut terms = &numbered.operands[..];
+        let all = self.graph.operands(node);
+        let mut operands = &all[..];
+        if let Some((last, first)) = terms.split_last()
+            && rule.is_tail(*last)
+            && let TermKind::Var(var) = rule.terms[*last].term.kind
+        {
+            let Some((head, rest)) = operands.split_at_checked(first.len()) else {
+                return;
+            };
+            if !self.bind(var, Bound::Values(rest.to_vec())) {
+                return;
+            }
+            (terms, operands) = (first, head);
+        }
+        if operands.len() != terms.len() {
+            return;
+        }
+        for (term, value) in terms.iter().zip(operands) {
+            self.values[*term] = Some(*value);
+        }
+        self.definers[at] = Some((node, false));
+        self.step(at + 1);
+        if numbered.commutes
+            && let ([a, b], [x, y]) = (terms, operands)
+            && x != y
+            && !self.driver.is_done()
+        {
+            (self.values[*a], self.values[*b]) = (Some(*y), Some(*x));
+            self.definers[at] = Some((node, true));
+            self.step(at + 1);
+        }
+    }
+}

@@ -1,0 +1,374 @@
+//! Random command streams: a run without data and a run with data are one program, with one
+//! verdict; and tokens that were inserted order all that the model would call a race.
+
+use std::fmt::Write;
+
+use tir::interp::Kind;
+use tir::{Interpreter, Ir, MemRefType, Name, OpId, Value};
+use tir_accel::MachineInfo;
+use tir_accel::eval::MachineMemory;
+use tir_schedule::dry_run::{dry_run, needless_edges};
+use tir_schedule::insert_tokens::InsertTokens;
+
+const LIMIT: u64 = 100_000;
+
+const MACHINE: &str = r#"
+!M = memref<8x16xf32, "dram">
+!B = memref<4x16xf32, "spm">
+!T = memref<16xf32, strided<[1], offset: ?>, "spm">
+!V = tensor<16xf32>
+#n = affine_map<(n) -> (n)>
+accel.machine @tiny {
+  accel.space @dram {bytes = 65536, align = 64}
+  accel.space @spm {bytes = 4096, align = 64}
+  accel.dma @load {from = @dram, to = @spm, bytes_per_cycle = 8, latency = 10, dims = 2, queue = 3, granule = 4, pad = true}
+  accel.dma @store {from = @spm, to = @dram, bytes_per_cycle = 8, latency = 10, dims = 2, queue = 2, granule = 4}
+  accel.unit @alu {queue = 4}
+  accel.intrinsic @double on @alu (%o: !V, %a: !V) in @spm cycles "4" {
+    %r = tensor.generic {indexing_maps = [#n, #n], iterator_types = ["parallel"]} ins(%a : !V) outs(%o : !V) {
+    ^bb0(%a_: f32):
+      %x = arith.addf %a_, %a_ : f32
+      tensor.yield %x : f32
+    } -> !V
+    accel.yield %r : !V
+  }
+  accel.intrinsic @sum on @alu (%o: !V, %a: !V) in @spm cycles "4" {
+    %r = tensor.generic {indexing_maps = [#n, #n], iterator_types = ["parallel"]} ins(%a : !V) outs(%o : !V) combine add {
+    ^bb0(%a_: f32):
+      tensor.yield %a_ : f32
+    } -> !V
+    accel.yield %r : !V
+  }
+}
+"#;
+
+struct Random(u64);
+impl Random {
+    /// A number below `n`.
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % n
+    }
+}
+
+/// A random program of about `size` steps. `tokens` is how many of ten waits that it could make it
+/// makes: 10 is a program of careful waits, 0 one that waits for nothing.
+struct Program {
+    random: Random,
+    text: String,
+    tokens: u64,
+    /// Tokens that can be named at this place.
+    named: Vec<String>,
+    count: usize,
+}
+
+impl Program {
+    fn new(seed: u64, tokens: u64) -> Self {
+        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        (0..8).for_each(|_| _ = random.below(2));
+        let text = String::new();
+        let named = Vec::new();
+        Self {
+            random,
+            text,
+            tokens,
+            named,
+            count: 0,
+        }
+    }
+
+    fn fresh(&mut self) -> usize {
+        self.count += 1;
+        self.count
+    }
+
+    /// A row of a buffer; in a loop, often one that goes round with it.
+    fn slot(&mut self, iv: Option<&str>) -> String {
+        let (n, buffer) = (self.fresh(), ["a", "b"][self.random.below(2) as usize]);
+        let row = match iv {
+            Some(iv) if self.random.below(3) > 0 => {
+                // All kinds of index arithmetic, none of which leaves the buffer.
+                let op = [
+                    "arith.remui %IV, %c4",
+                    "arith.andi %IV, %c3",
+                    "arith.shrui %IV, %c1",
+                    "arith.minui %IV, %c3",
+                ][self.random.below(4) as usize];
+                let op = op.replace("%IV", iv);
+                _ = writeln!(self.text, "%r{n} = {op} : index");
+                format!("%r{n}")
+            }
+            _ => format!("%c{}", self.random.below(4)),
+        };
+        let text = &mut self.text;
+        _ = writeln!(
+            text,
+            "%s{n} = memref.subview %{buffer}[{row}, 0] [1, 16] [1, 1] : !B to !T"
+        );
+        format!("%s{n}")
+    }
+
+    fn far_row(&mut self, iv: Option<&str>) -> String {
+        match iv {
+            Some(iv) if self.random.below(2) > 0 => iv.to_string(),
+            _ => format!("%c{}", self.random.below(4)),
+        }
+    }
+
+    fn after(&mut self) -> String {
+        let mut chosen = Vec::new();
+        for token in self.named.clone().iter().rev().take(6) {
+            if self.random.below(10) < self.tokens {
+                chosen.push(token.clone());
+            }
+        }
+        if chosen.is_empty() {
+            return String::new();
+        }
+        format!(" after({})", chosen.join(", "))
+    }
+
+    fn step(&mut self, iv: Option<&str>, depth: usize) {
+        match self.random.below(if depth == 0 { 12 } else { 9 }) {
+            0 | 1 => {
+                let (slot, row, after, n) =
+                    (self.slot(iv), self.far_row(iv), self.after(), self.fresh());
+                _ = writeln!(
+                    self.text,
+                    "%t{n} = accel.dma_start @load read %x[{row}, 0] into {slot} access (c) -> (0, c){after} : !M to !T"
+                );
+                self.named.push(format!("%t{n}"));
+            }
+            2 | 3 => {
+                let (slot, row, after, n) =
+                    (self.slot(iv), self.far_row(iv), self.after(), self.fresh());
+                _ = writeln!(
+                    self.text,
+                    "%t{n} = accel.dma_start @store write {slot} into %y[{row}, 0] access (c) -> (0, c){after} : !T to !M"
+                );
+                self.named.push(format!("%t{n}"));
+            }
+            4 | 5 => {
+                let (o, a) = (self.slot(iv), self.slot(iv));
+                let name = ["double", "sum"][self.random.below(2) as usize];
+                let (after, n) = (self.after(), self.fresh());
+                _ = writeln!(self.text, "accel.call @{name}({o}, {a}){after} : !T, !T");
+                _ = writeln!(self.text, "%t{n} = accel.mark @alu");
+                self.named.push(format!("%t{n}"));
+            }
+            6 => {
+                let named = self.named.clone();
+                for token in named.iter().rev().take(4) {
+                    if self.random.below(10) < self.tokens {
+                        _ = writeln!(self.text, "accel.dma_wait {token}");
+                    }
+                }
+            }
+            7 => {
+                // The thread itself: an element, or all of a row.
+                let (from, to, n) = (self.slot(iv), self.slot(iv), self.fresh());
+                if self.random.below(2) == 0 {
+                    _ = writeln!(self.text, "%v{n} = memref.load {from}[%c{}] : !T", n % 4);
+                    _ = writeln!(self.text, "memref.store %v{n}, {to}[%c{}] : !T", n % 3);
+                } else {
+                    _ = writeln!(self.text, "memref.copy {from}, {to} : !T to !T");
+                }
+            }
+            8 => {
+                let row = self.far_row(iv);
+                let n = self.fresh();
+                _ = writeln!(self.text, "%v{n} = memref.load %x[{row}, %c{}] : !M", n % 4);
+                _ = writeln!(self.text, "memref.store %v{n}, %y[{row}, %c{}] : !M", n % 4);
+            }
+            9 => {
+                let n = self.fresh();
+                _ = writeln!(
+                    self.text,
+                    "loop.for %i{n} = 0 to {} {{",
+                    self.random.below(6)
+                );
+                self.block(Some(&format!("%i{n}")), depth + 1);
+            }
+            10 => {
+                let n = self.fresh();
+                let test = self.random.below(4);
+                let left = self.random.below(4);
+                _ = writeln!(
+                    self.text,
+                    "%q{n} = arith.cmpi slt, %c{left}, %c{test} : index"
+                );
+                _ = writeln!(self.text, "loop.if %q{n} {{");
+                self.block(iv, depth + 1);
+            }
+            _ => {}
+        }
+    }
+
+    fn block(&mut self, iv: Option<&str>, depth: usize) {
+        let outside = self.named.len();
+        for _ in 0..1 + self.random.below(5) {
+            self.step(iv, depth);
+        }
+        self.named.truncate(outside);
+        self.text.push_str("}\n");
+    }
+
+    fn module(mut self, size: usize) -> String {
+        let mut text = String::from(MACHINE);
+        text.push_str("func.func @f(%x: !M, %y: !M {func.out}) {\n");
+        for n in 0..5 {
+            _ = writeln!(text, "%c{n} = arith.constant {n} : index");
+        }
+        text.push_str("%a = memref.alloc() : !B\n%b = memref.alloc() : !B\n");
+        // Most programs find all of their memory written.
+        if self.random.below(4) > 0 {
+            text.push_str(
+                "%z = arith.constant 0.0 : f32\n\
+                 loop.for %i = 0 to 4 { loop.for %j = 0 to 16 {\n\
+                 memref.store %z, %a[%i, %j] : !B\nmemref.store %z, %b[%i, %j] : !B\n} }\n",
+            );
+        }
+        text.push_str(
+            "%zz = arith.constant 0.0 : f32\n\
+             loop.for %i = 0 to 8 { loop.for %j = 0 to 16 {\n\
+             memref.store %zz, %y[%i, %j] : !M\n} }\n",
+        );
+        for _ in 0..size {
+            self.step(None, 0);
+        }
+        text.push_str(&self.text);
+        if self.tokens > 0 {
+            for queue in ["load", "store", "alu"] {
+                if self.random.below(10) < 9 {
+                    _ = writeln!(
+                        text,
+                        "%e{queue} = accel.mark @{queue}\naccel.dma_wait %e{queue}"
+                    );
+                }
+            }
+        }
+        text.push_str("func.return\n}\n");
+        text
+    }
+}
+
+fn load(text: &str) -> (Ir, OpId, MachineInfo) {
+    for dialect in [
+        &tir_builtin::DIALECT,
+        &tir_func::DIALECT,
+        &tir_arith::DIALECT,
+        &tir_tensor::DIALECT,
+        &tir_loop::DIALECT,
+        &tir_memref::DIALECT,
+        &tir_accel::DIALECT,
+    ] {
+        dialect.load();
+    }
+    let module = tir_text::parse(text, Name::new("t.tir"), &tir_text::ParseOptions::default())
+        .unwrap_or_else(|e| panic!("{e:?}\n{text}"));
+    if let Err(errors) = tir::verify(&module) {
+        panic!("{errors:?}\n{text}");
+    }
+    let machine = MachineInfo::attached(&module).unwrap();
+    let slots = module.slots();
+    let slot = slots.into_iter().find(|op| module.name(*op) == "func.func");
+    let slot = slot.unwrap();
+    (module, slot, machine)
+}
+
+/// Cycles, or what is wrong.
+type Verdict = Result<u64, String>;
+
+/// The verdict of a run on data.
+fn run(module: &Ir, slot: OpId, machine: &MachineInfo) -> Verdict {
+    let ir = module.child(slot).unwrap();
+    let mut interpreter = Interpreter::new(module);
+    let env = &mut interpreter.env;
+    env.set_memory(MachineMemory::new(machine, false).unwrap());
+    let args: Vec<Value> = ir.args(ir.body_block(ir.root(), 0).unwrap()).collect();
+    let mut views = Vec::new();
+    for (i, arg) in args.into_iter().enumerate() {
+        let ty: &MemRefType = ir.ty(arg).get().unwrap();
+        let space = ty.space_name();
+        let name = ir.hint(arg);
+        let view = env
+            .alloc_named(Kind::F32, &ty.shape, 64, space, name)
+            .unwrap();
+        if i == 0 {
+            env.write_view(&view, &vec![0; 4 * view.elements()])
+                .unwrap();
+        }
+        views.push(view);
+    }
+    let data = views.iter().map(|view| view.clone().into()).collect();
+    let done = interpreter.run(Name::new("f"), data);
+    let env = &mut interpreter.env;
+    let exit = env.exit();
+    done.map_err(|e| e[0].message.clone())?;
+    let memory = env.memory_as::<MachineMemory>().unwrap();
+    memory
+        .finish(exit.unwrap())
+        .map_err(|e| e.message.clone())?;
+    let cycles = memory.report().cycles;
+    let read = env.read_view(&views[1]);
+    read.map_err(|e| e.message.clone())?;
+    Ok(cycles)
+}
+
+#[test]
+fn runs_with_and_without_data_give_one_verdict() {
+    let (mut good, mut bad) = (0, 0);
+    for seed in 1..400 {
+        let text = Program::new(seed, seed % 11).module(3 + seed as usize % 9);
+        let (module, slot, machine) = load(&text);
+        let wet = run(&module, slot, &machine);
+        let dry = dry_run(module.child(slot).unwrap(), &machine, LIMIT);
+        let dry: Verdict = dry.map(|r| r.cycles).map_err(|e| e.message.clone());
+        assert_eq!(wet, dry, "seed {seed}\n{text}");
+        match wet {
+            Ok(_) => good += 1,
+            Err(_) => bad += 1,
+        }
+    }
+    println!("{good} right, {bad} wrong");
+    assert!(good > 40 && bad > 100, "{good} right, {bad} wrong");
+}
+
+#[test]
+fn inserted_tokens_leave_no_race_and_none_is_needless() {
+    let mut edges = 0;
+    for seed in 1..150 {
+        let text = Program::new(seed, 0).module(4 + seed as usize % 9);
+        // With all waits there are, only what tokens cannot mend is wrong.
+        let verdict = |sync: bool| {
+            let (mut module, slot, machine) = load(&text);
+            let ir = module.child_mut(slot).unwrap();
+            let insert = InsertTokens {
+                sync,
+                ..InsertTokens::default()
+            };
+            let warning = insert.apply(ir, &machine).unwrap();
+            assert!(warning.is_none(), "seed {seed}: {warning:?}");
+            let ir = module.child(slot).unwrap();
+            let done = dry_run(ir, &machine, LIMIT);
+            (done.map_err(|e| e.message.clone()), (module, slot, machine))
+        };
+        let ((waiting, _), (tokens, (module, slot, machine))) = (verdict(true), verdict(false));
+        assert_eq!(
+            waiting.as_ref().map(drop),
+            tokens.as_ref().map(drop),
+            "seed {seed}\n{text}"
+        );
+        let (Ok(waiting), Ok(tokens)) = (waiting, tokens) else {
+            continue;
+        };
+        assert!(tokens.cycles <= waiting.cycles, "seed {seed}\n{text}");
+        let ir = module.child(slot).unwrap();
+        let needless = needless_edges(ir, &machine, LIMIT).unwrap();
+        assert_eq!(needless, [], "seed {seed}\n{text}");
+        edges += 1;
+    }
+    assert!(edges > 60, "{edges} programs compared");
+}

@@ -90,7 +90,7 @@ fn integer(r: &Reading<'_>, text: &str, ty: Type) -> Result<i128, Failure> {
         false => magnitude as i128,
     };
     Ok(match sign {
-        _ if width == 1 => i128::from(value != 0),
+        Sign::Signless if width == 1 => i128::from(value != 0),
         // The upper half is written for the negative numbers too.
         Sign::Signless if width < 128 && value > (most / 2) as i128 => value - most as i128 - 1,
         _ => value,

@@ -82,8 +82,8 @@ fn amounts(long: bool) -> [Options; 3] {
     match long {
         true => [
             amount(40, 8000, true),
-            amount(128, 12_000, false),
-            amount(400, 40_000, false),
+            amount(600, 60_000, false),
+            amount(2000, 200_000, false),
         ],
         false => [
             amount(16, 3000, true),

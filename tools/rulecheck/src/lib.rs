@@ -5,9 +5,9 @@
 //! and the guards hold: ranks 0 to 5, dimensions of 1 and 0, several element types, whatever
 //! attributes the rule does not mention. Nothing is known of the ops but their tables: what
 //! verifies is found by trying, with what fitted before as a guide. Values are whole numbers,
-//! fractions, powers of two and the extremes of their types ([`draw`]). The rule is applied by the
+//! fractions, powers of two and the extremes of their types (module `draw`). The rule is applied by the
 //! ordinary rewriter; the right side must verify, have the types of the left, and agree with it as
-//! the rule's [`Class`](tir::Class) says ([`compare`]). A rule of kind `reduce` must lower its
+//! the rule's [`Class`](tir::Class) says (module `compare`). A rule of kind `reduce` must lower its
 //! measure.
 //!
 //! A counterexample is made as small as can be found: types, then attributes, then values. A rule

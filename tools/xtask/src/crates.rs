@@ -236,10 +236,13 @@ fn check_used(
         .enumerate()
     {
         for name in *names {
-            for path in crate::sources::below(&folder.join(name))? {
+            let mut open = crate::sources::below(&folder.join(name))?;
+            while let Some(path) = open.pop() {
                 let source = std::fs::read_to_string(&path);
                 let source = source.map_err(|e| format!("{}: {e}", path.display()))?;
-                code[which] += &RustText::new(&source).code;
+                let text = RustText::new(&source);
+                open.extend(text.modules_elsewhere(&path));
+                code[which] += &text.code;
             }
         }
     }

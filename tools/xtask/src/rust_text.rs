@@ -1,5 +1,7 @@
 //! Rust text divided into code, strings and comments, as far as rules about words need it.
 
+use std::path::{Path, PathBuf};
+
 /// A file's text, divided.
 pub(crate) struct RustText {
     /// The text with comments and the insides of strings blanked; lines stay where they are.
@@ -39,6 +41,19 @@ impl RustText {
             code: reader.code,
             strings,
         }
+    }
+
+    /// The files that `#[path = "…"]` takes in from other folders, for a file at a path.
+    pub(crate) fn modules_elsewhere(&self, file: &Path) -> Vec<PathBuf> {
+        let folder = file.parent().unwrap_or(Path::new("."));
+        let lines: Vec<&str> = self.code.lines().collect();
+        let named = |&&(line, _): &&(usize, String)| {
+            let line = lines.get(line - 1);
+            line.is_some_and(|line| line.trim_start().starts_with("#[path"))
+        };
+        let paths = self.strings.iter().filter(named);
+        let paths = paths.filter(|(_, path)| path.starts_with("../"));
+        paths.map(|(_, path)| folder.join(path)).collect()
     }
 
     /// The lines of the code that hold this word, from 1.

@@ -34,7 +34,7 @@ pub enum Bound<V> {
     Type(Type),
 }
 
-/// Bindings by [`Var`].
+/// Bindings by [`Var`](crate::rule::Var).
 pub type Bindings<V> = Vec<Option<Bound<V>>>;
 
 /// What guards and functions see of values.

@@ -1,23 +1,11 @@
 //! How the ops of arith run and fold: each is one scalar operation.
 
-use tir::interp::{
-    CastOp, FloatCmp, FloatFn, FloatOp, IntCmp, IntOp, Kind, ScalarOp, fold_by_scalar,
-};
-use tir::{Compiler, Failure, Folds, Ir, LowerToEval, OpRef, Type, Value};
+use tir::interp::{CastOp, FloatCmp, FloatFn, FloatOp, IntCmp, IntOp, Kind, ScalarOp};
+use tir::{Compiler, Failure, Ir, LowerToEval, OpRef, Type, Value};
 
 use crate::attrs::{CmpFPredicate as F, CmpIPredicate as I, RoundingMode};
+use crate::fold::ScalarLike;
 use crate::ops::{cast::*, float::*, int::*};
-
-/// An op that is one scalar operation on its operands in their order.
-pub trait ScalarLike {
-    /// Which one it is, for the types that it is used with.
-    fn scalar(&self, ir: &Ir) -> Result<ScalarOp, Failure>;
-}
-
-/// What it gives for constant operands.
-pub(crate) fn fold(this: &impl ScalarLike, op: OpRef<'_>) -> Option<Folds> {
-    fold_by_scalar(op, this.scalar(op.ir).ok()?)
-}
 
 /// The kind of the elements of a type.
 fn kind(ty: Type) -> Result<Kind, Failure> {

@@ -1,7 +1,18 @@
-//! What folds ask of constants: numbers, and splats of them.
+//! How ops fold: as one scalar operation, or by what they ask of constants.
 
-use tir::interp::{int_constant, splat_float, splat_int};
-use tir::{Attr, Folds, OpRef, Value};
+use tir::interp::{ScalarOp, fold_by_scalar, int_constant, splat_float, splat_int};
+use tir::{Attr, Failure, Folds, Ir, OpRef, Value};
+
+/// An op that is one scalar operation on its operands in their order.
+pub trait ScalarLike {
+    /// Which one it is, for the types that it is used with.
+    fn scalar(&self, ir: &Ir) -> Result<ScalarOp, Failure>;
+}
+
+/// What it gives for constant operands.
+pub fn fold(this: &impl ScalarLike, op: OpRef<'_>) -> Option<Folds> {
+    fold_by_scalar(op, this.scalar(op.ir).ok()?)
+}
 
 /// Whether every element of a value is this integer, -1 being all bits.
 pub(crate) fn is_int(op: OpRef<'_>, value: Value, n: i128) -> bool {

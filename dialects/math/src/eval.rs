@@ -1,15 +1,10 @@
 //! How the ops of math run and fold: each is one scalar operation.
 
-use tir::interp::{FloatFn, FloatOp, IntFn, Kind, ScalarOp, fold_by_scalar};
-use tir::{Compiler, Failure, Folds, Ir, LowerToEval, OpRef, Value};
+use tir::interp::{FloatFn, FloatOp, IntFn, Kind, ScalarOp};
+use tir::{Compiler, Failure, Ir, LowerToEval, OpRef, Value};
 use tir_arith::ScalarLike;
 
 use crate::ops::*;
-
-/// What an op gives for constant operands.
-pub(crate) fn fold(this: &impl ScalarLike, op: OpRef<'_>) -> Option<Folds> {
-    fold_by_scalar(op, this.scalar(op.ir).ok()?)
-}
 
 fn kind(ir: &Ir, value: Value) -> Result<Kind, Failure> {
     let elem = ir.ty(value).elem();

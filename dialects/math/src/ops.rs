@@ -2,9 +2,7 @@
 
 use tir::constraints::{FLOAT_LIKE, INT_LIKE};
 use tir::{Fold, Folds, Op, OpRef, Value};
-use tir_arith::FastMath;
-
-use crate::eval::fold;
+use tir_arith::{FastMath, fold};
 
 macro_rules! unary {
     ($($(#[$doc:meta])* $name:ident $text:literal;)*) => {$(

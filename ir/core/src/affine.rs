@@ -3,8 +3,6 @@
 use std::fmt::{self, Display, Write};
 use std::ops::{Add, Mul};
 
-use crate::linear::{LinearExpr, LinearMap};
-
 /// An expression over dimensions and symbols. Built through the operators and methods, which
 /// keep sums and products in a simple form.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -69,36 +67,6 @@ impl AffineExpr {
                 a.eval(dims, syms)?.rem_euclid(n)
             }
         })
-    }
-
-    /// As a linear form of `dims` dimensions; `None` where it is not linear in them alone.
-    pub fn linear(&self, dims: usize) -> Option<LinearExpr> {
-        let mut coefficients = vec![0; dims];
-        let mut constant = 0;
-        self.add_linear(1, &mut coefficients, &mut constant)?;
-        Some(LinearExpr::new(coefficients, constant))
-    }
-
-    fn add_linear(&self, factor: i64, coefficients: &mut [i64], constant: &mut i64) -> Option<()> {
-        match self {
-            E::Dim(i) => {
-                let c = coefficients.get_mut(*i)?;
-                *c = c.checked_add(factor)?;
-            }
-            E::Const(c) => *constant = constant.checked_add(c.checked_mul(factor)?)?,
-            E::Add(a, b) => {
-                a.add_linear(factor, coefficients, constant)?;
-                b.add_linear(factor, coefficients, constant)?;
-            }
-            E::Mul(a, b) => match (&**a, &**b) {
-                (E::Const(c), e) | (e, E::Const(c)) => {
-                    e.add_linear(factor.checked_mul(*c)?, coefficients, constant)?
-                }
-                _ => return None,
-            },
-            _ => return None,
-        }
-        Some(())
     }
 
     /// With every dimension replaced.
@@ -260,10 +228,6 @@ impl AffineMap {
     /// Whether it is a reordering of all its dimensions.
     pub fn is_permutation(&self) -> bool {
         self.exprs.len() == self.dims && self.as_projection().is_some()
-    }
-    /// As linear forms; `None` if a result is not linear in the dimensions alone.
-    pub fn linear(&self) -> Option<LinearMap> {
-        self.exprs.iter().map(|e| e.linear(self.dims)).collect()
     }
     /// The results for these dimensions.
     pub fn eval(&self, dims: &[i64]) -> Option<Vec<i64>> {

@@ -123,6 +123,45 @@ impl LinearExpr {
     }
 }
 
+impl AffineExpr {
+    /// As a linear form of `dims` dimensions; `None` where it is not linear in them alone.
+    pub fn linear(&self, dims: usize) -> Option<LinearExpr> {
+        let mut coefficients = vec![0; dims];
+        let mut constant = 0;
+        self.add_linear(1, &mut coefficients, &mut constant)?;
+        Some(LinearExpr::new(coefficients, constant))
+    }
+
+    fn add_linear(&self, factor: i64, coefficients: &mut [i64], constant: &mut i64) -> Option<()> {
+        match self {
+            AffineExpr::Dim(i) => {
+                let c = coefficients.get_mut(*i)?;
+                *c = c.checked_add(factor)?;
+            }
+            AffineExpr::Const(c) => *constant = constant.checked_add(c.checked_mul(factor)?)?,
+            AffineExpr::Add(a, b) => {
+                a.add_linear(factor, coefficients, constant)?;
+                b.add_linear(factor, coefficients, constant)?;
+            }
+            AffineExpr::Mul(a, b) => match (&**a, &**b) {
+                (AffineExpr::Const(c), e) | (e, AffineExpr::Const(c)) => {
+                    e.add_linear(factor.checked_mul(*c)?, coefficients, constant)?
+                }
+                _ => return None,
+            },
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+impl AffineMap {
+    /// As linear forms; `None` if a result is not linear in the dimensions alone.
+    pub fn linear(&self) -> Option<LinearMap> {
+        self.exprs.iter().map(|e| e.linear(self.dims)).collect()
+    }
+}
+
 impl From<&LinearExpr> for AffineExpr {
     fn from(form: &LinearExpr) -> Self {
         let sum = form.terms().fold(AffineExpr::Const(0), |sum, (d, c)| {

@@ -7,10 +7,12 @@ use std::sync::Arc;
 use tir_core::{Diagnostic, Ir, Name};
 
 use crate::analysis::{Analyses, Analysis, Outer, Preserved};
-use crate::manager::Settings;
-use crate::pass::PassResult;
-use crate::run::Shared;
+use crate::settings::Settings;
+use crate::shared::Shared;
 use crate::symbols::{SymbolInfo, SymbolScope};
+
+/// What a pass gives: nothing, or errors.
+pub type PassResult = Result<(), Vec<Diagnostic>>;
 
 /// What surrounds an isolated op while passes run on it.
 #[derive(Clone, Default)]

@@ -1,58 +1,12 @@
 //! `PassManager`: runs a pipeline on an isolated op.
 
-use std::collections::BTreeSet;
-
 use tir_core::Ir;
 
-use crate::pass::PassResult;
+use crate::context::PassResult;
 use crate::pipeline::Pipeline;
-use crate::print::{PrintIr, Printer};
 use crate::report::Report;
-use crate::run::Runner;
-
-/// How a pipeline is run.
-#[derive(Clone)]
-pub struct Settings {
-    /// Threads; 0 (the default) for as many as there are cores. The output does not depend on it.
-    pub threads: usize,
-    /// Whether the IR is verified after each pass; default yes.
-    pub verify: bool,
-    /// Whether times are taken; default no.
-    pub timing: bool,
-    /// Rules and patterns that are left out.
-    pub disabled_rules: BTreeSet<String>,
-    /// The classes of the rules that may fire, by their words; none for all of them, the default.
-    pub rule_classes: Vec<String>,
-    /// Files with rules that passes use besides those of the dialects, in this order.
-    pub rule_files: Vec<String>,
-    /// Around which passes the IR is printed.
-    pub print: PrintIr,
-    /// Prints the IR.
-    pub printer: Option<Printer>,
-    /// Whether the input of a pass that fails is kept; default no. The pipeline then runs pass by
-    /// pass, and the root is copied before each.
-    pub keep_input: bool,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            threads: 0,
-            verify: true,
-            timing: false,
-            disabled_rules: BTreeSet::new(),
-            rule_classes: Vec::new(),
-            rule_files: Vec::new(),
-            print: PrintIr::default(),
-            printer: None,
-            keep_input: false,
-        }
-    }
-}
-
-pub(crate) type AfterPass<'a> = Box<dyn Fn(&'static str, &Ir) + Send + Sync + 'a>;
-/// Called after each member of a flat pipeline: the name of the pass, and the IR.
-pub(crate) type AfterStep<'a> = dyn FnMut(&'static str, &Ir) -> PassResult + 'a;
+use crate::run::{AfterPass, AfterStep, Runner};
+use crate::settings::Settings;
 
 /// Runs a pipeline on an isolated op.
 pub struct PassManager<'a> {

@@ -120,6 +120,37 @@ pub trait PassOptions: Default + Clone + Send + Sync + 'static {
     fn values(&self) -> Vec<(&'static str, String)>;
 }
 
+/// The options that are not at their default.
+pub(crate) fn changed_options<P: PassOptions>(pass: &P) -> Vec<(String, String)> {
+    let values = pass.values().into_iter().zip(P::default().values());
+    values
+        .filter(|(value, default)| value != default)
+        .map(|((field, value), _)| (field.replace('_', "-"), value))
+        .collect()
+}
+
+/// Whether the value of an option needs no quotes: no spaces or quotes, brackets in pairs.
+pub(crate) fn is_plain(value: &str) -> bool {
+    let mut open = Vec::new();
+    for c in value.chars() {
+        match c {
+            c if c.is_whitespace() || matches!(c, '"' | '\'' | '\\') => return false,
+            '(' | '[' | '{' => open.push(c),
+            ')' | ']' | '}' if open.pop() != Some(opening(c)) => return false,
+            _ => {}
+        }
+    }
+    !value.is_empty() && open.is_empty()
+}
+
+pub(crate) fn opening(close: char) -> char {
+    match close {
+        ')' => '(',
+        ']' => '[',
+        _ => '{',
+    }
+}
+
 /// Declares a pass, or an alias of passes: a struct of options with their defaults.
 ///
 /// ```

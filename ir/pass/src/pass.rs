@@ -1,13 +1,10 @@
 //! Passes and aliases, as written and as trait objects.
 
-use tir_core::{Diagnostic, Ir, Name};
+use tir_core::{Ir, Name};
 
-use crate::context::PassCx;
-use crate::options::PassOptions;
+use crate::context::{PassCx, PassResult};
+use crate::options::{PassOptions, changed_options};
 use crate::pipeline::Pipeline;
-
-/// What a pass gives: nothing, or errors.
-pub type PassResult = Result<(), Vec<Diagnostic>>;
 
 /// A transformation or analysis of an isolated op. The struct holds its options only: one value
 /// runs on many ops, on many threads.
@@ -73,13 +70,4 @@ impl<P: Pass> AnyPass for P {
     fn boxed(&self) -> Box<dyn AnyPass> {
         Box::new(self.clone())
     }
-}
-
-/// The options that are not at their default.
-pub(crate) fn changed_options<P: PassOptions>(pass: &P) -> Vec<(String, String)> {
-    let values = pass.values().into_iter().zip(P::default().values());
-    values
-        .filter(|(value, default)| value != default)
-        .map(|((field, value), _)| (field.replace('_', "-"), value))
-        .collect()
 }

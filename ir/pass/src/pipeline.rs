@@ -4,8 +4,8 @@ use std::fmt;
 
 use tir_core::Name;
 
-use crate::options::PassOptions;
-use crate::pass::{Alias, AnyPass, Pass, changed_options};
+use crate::options::{PassOptions, changed_options, is_plain};
+use crate::pass::{Alias, AnyPass, Pass};
 
 /// One member of a pipeline.
 pub enum Element {
@@ -200,7 +200,7 @@ fn options(f: &mut fmt::Formatter<'_>, name: &str, values: &[(String, String)]) 
     f.write_str(name)?;
     for (i, (key, value)) in values.iter().enumerate() {
         write!(f, "{}{key}=", if i == 0 { "{" } else { " " })?;
-        if crate::text::is_plain(value) {
+        if is_plain(value) {
             f.write_str(value)?;
         } else {
             let value = value.replace('\\', "\\\\").replace('"', "\\\"");

@@ -4,44 +4,12 @@
 //! not depend on the number of threads. By default a pass in a nest prints the op it runs on; with
 //! [`PrintIr::module_scope`] the pipeline runs pass by pass and each prints the root.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 
 use tir_core::{Ir, verify_local};
 
-use crate::manager::Settings;
-
-/// Prints IR; in generic form if the flag is set, whatever the user chose.
-pub type Printer = Arc<dyn Fn(&Ir, bool) -> String + Send + Sync>;
-
-/// Before and after which passes the IR is printed.
-#[derive(Clone, Default, Debug)]
-pub struct PrintIr {
-    /// Before each pass.
-    pub before_all: bool,
-    /// Before passes of these names.
-    pub before: BTreeSet<String>,
-    /// After each pass.
-    pub after_all: bool,
-    /// After each pass that changed the text.
-    pub after_change: bool,
-    /// After passes of these names.
-    pub after: BTreeSet<String>,
-    /// When a pass fails, what it was given and what it left.
-    pub after_failure: bool,
-    /// Print the root instead of the op that the pass runs on.
-    pub module_scope: bool,
-}
-
-impl PrintIr {
-    /// Whether anything is printed.
-    pub fn is_any(&self) -> bool {
-        let all = self.before_all || self.after_all || self.after_change || self.after_failure;
-        all || !self.before.is_empty() || !self.after.is_empty()
-    }
-}
+use crate::settings::Settings;
 
 /// When a text was printed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

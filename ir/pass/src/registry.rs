@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use tir_core::{Diagnostic, Name};
-
 use crate::options::{OptionInfo, PassOptions};
 use crate::pass::{Alias, Pass};
 use crate::pipeline::{Element, Pipeline};
@@ -112,17 +110,6 @@ impl PassRegistry {
     /// All, by name.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &PassInfo> {
         self.entries.values()
-    }
-    /// Reads a pipeline: `builtin.module(canonicalize,func.func(cse,dce{max=1}))`, or a bare list.
-    /// Errors point into a source called [`PIPELINE`](crate::PIPELINE).
-    pub fn parse(&self, text: &str) -> Result<Pipeline, Vec<Diagnostic>> {
-        crate::text::parse(self, text, Name::new(crate::text::PIPELINE))
-    }
-    /// The pipeline of a flag `--name=options`, or of one without options: one pass. Errors
-    /// point into a source called [`PIPELINE`](crate::PIPELINE) that holds
-    /// [`flag_text`](Self::flag_text).
-    pub fn flag(&self, name: &str, options: Option<&str>) -> Result<Pipeline, Vec<Diagnostic>> {
-        self.parse(&Self::flag_text(name, options))
     }
     /// The pipeline text that a flag `--name=options` means: `name{options}`.
     pub fn flag_text(name: &str, options: Option<&str>) -> String {

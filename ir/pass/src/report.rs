@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tir_core::{Diagnostic, Ir};
 
-use crate::pass::PassResult;
+use crate::context::PassResult;
 use crate::pipeline::Pipeline;
 use crate::print::IrPrint;
 

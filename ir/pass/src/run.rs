@@ -1,65 +1,23 @@
 //! The run of a pipeline: order, parallel nests, verification, failures, instrumentation.
 
-use std::any::{Any, TypeId};
-use std::collections::BTreeMap;
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::Arc;
 use std::time::Instant;
 
 use cpu_time::ThreadTime;
-use rayon::prelude::*;
 use tir_core::{At, Diagnostic, Ir, Loc, Name, OpId, verify, verify_local};
 
 use crate::analysis::{Analyses, Outer};
+use crate::context::PassResult;
 use crate::context::{PassCx, Surroundings};
-use crate::manager::{AfterPass, AfterStep, Settings};
 use crate::pass::AnyPass;
 use crate::pipeline::{Element, Pipeline};
 use crate::print::{Watch, described};
 use crate::report::{FailedPass, Report, Timing};
+use crate::settings::Settings;
+use crate::shared::Shared;
 use crate::symbols::SymbolScope;
-
-/// What all passes of a run share.
-pub(crate) struct Shared<'a> {
-    pub(crate) settings: &'a Settings,
-    pool: OnceLock<Option<rayon::ThreadPool>>,
-    store: Mutex<BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>>,
-}
-
-impl Shared<'_> {
-    /// See [`PassCx::shared`].
-    pub(crate) fn get<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> Arc<T> {
-        let store = || self.store.lock().unwrap_or_else(|p| p.into_inner());
-        let known = store().get(&TypeId::of::<T>()).cloned();
-        if let Some(known) = known.and_then(|object| object.downcast().ok()) {
-            return known;
-        }
-        let new = Arc::new(make());
-        store().insert(TypeId::of::<T>(), new.clone());
-        new
-    }
-
-    /// Maps items in parallel; results come in their order.
-    pub(crate) fn map<T: Send, R: Send>(
-        &self,
-        items: Vec<T>,
-        work: impl Fn(T) -> R + Sync + Send,
-    ) -> Vec<R> {
-        if items.len() < 2 || self.settings.threads == 1 {
-            return items.into_iter().map(work).collect();
-        }
-        let pool = self.pool.get_or_init(|| {
-            let builder = rayon::ThreadPoolBuilder::new()
-                .num_threads(self.settings.threads)
-                .stack_size(16 << 20);
-            builder.build().ok()
-        });
-        match pool {
-            Some(pool) => pool.install(|| items.into_par_iter().map(work).collect()),
-            None => items.into_iter().map(work).collect(),
-        }
-    }
-}
 
 /// What the passes on one isolated op leave.
 #[derive(Default)]
@@ -98,6 +56,11 @@ fn members<'a>(pipeline: &'a Pipeline, path: &[usize], out: &mut Vec<Member<'a>>
     }
 }
 
+/// Called after each pass, on the thread that ran it.
+pub(crate) type AfterPass<'a> = Box<dyn Fn(&'static str, &Ir) + Send + Sync + 'a>;
+/// Called after each member of a flat pipeline: the name of the pass, and the IR.
+pub(crate) type AfterStep<'a> = dyn FnMut(&'static str, &Ir) -> PassResult + 'a;
+
 pub(crate) struct Runner<'a> {
     pipeline: &'a Pipeline,
     shared: Shared<'a>,
@@ -112,11 +75,7 @@ impl<'a> Runner<'a> {
     ) -> Self {
         Self {
             pipeline,
-            shared: Shared {
-                settings,
-                pool: OnceLock::new(),
-                store: Mutex::default(),
-            },
+            shared: Shared::new(settings),
             after_pass,
         }
     }

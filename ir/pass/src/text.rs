@@ -2,33 +2,12 @@
 
 use tir_core::{Diagnostic, Dialect, LocFile, Name, ScanError, Scanner, Traits, closest};
 
+use crate::options::opening;
 use crate::pipeline::{Element, Pipeline};
 use crate::registry::{PassInfo, PassRegistry};
 
 /// The name of the source that errors in a pipeline point into.
 pub const PIPELINE: &str = "<pass-pipeline>";
-
-/// Whether the value of an option needs no quotes: no spaces or quotes, brackets in pairs.
-pub(crate) fn is_plain(value: &str) -> bool {
-    let mut open = Vec::new();
-    for c in value.chars() {
-        match c {
-            c if c.is_whitespace() || matches!(c, '"' | '\'' | '\\') => return false,
-            '(' | '[' | '{' => open.push(c),
-            ')' | ']' | '}' if open.pop() != Some(opening(c)) => return false,
-            _ => {}
-        }
-    }
-    !value.is_empty() && open.is_empty()
-}
-
-fn opening(close: char) -> char {
-    match close {
-        ')' => '(',
-        ']' => '[',
-        _ => '{',
-    }
-}
 
 /// A piece of text and where it begins, in bytes.
 struct Piece {
@@ -43,11 +22,21 @@ struct Node {
     inner: Option<Vec<Node>>,
 }
 
-pub(crate) fn parse(
-    registry: &PassRegistry,
-    text: &str,
-    source: Name,
-) -> Result<Pipeline, Vec<Diagnostic>> {
+impl PassRegistry {
+    /// Reads a pipeline: `builtin.module(canonicalize,func.func(cse,dce{max=1}))`, or a bare list.
+    /// Errors point into a source called [`PIPELINE`](crate::PIPELINE).
+    pub fn parse(&self, text: &str) -> Result<Pipeline, Vec<Diagnostic>> {
+        parse(self, text, Name::new(PIPELINE))
+    }
+    /// The pipeline of a flag `--name=options`, or of one without options: one pass. Errors
+    /// point into a source called [`PIPELINE`](crate::PIPELINE) that holds
+    /// [`flag_text`](Self::flag_text).
+    pub fn flag(&self, name: &str, options: Option<&str>) -> Result<Pipeline, Vec<Diagnostic>> {
+        self.parse(&Self::flag_text(name, options))
+    }
+}
+
+fn parse(registry: &PassRegistry, text: &str, source: Name) -> Result<Pipeline, Vec<Diagnostic>> {
     let file = LocFile::new(source);
     let mut reader = Reader(Scanner::new(text));
     let nodes = reader

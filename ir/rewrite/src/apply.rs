@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use tir_core::{At, Attr, Definition, Ir, Name, OpId, OpState, SmallVec, Type, Value, smallvec};
 
+use crate::decline::Decline;
 use crate::fold::materialize;
-use crate::pattern::{Decline, Pattern};
+use crate::pattern::Pattern;
 use crate::rewriter::Rewriter;
 use crate::rule::{Functions, OpTerm, Rule};
 use crate::term::{

@@ -7,7 +7,8 @@ use rustc_hash::FxHashMap;
 use tir_core::{At, Attr, Definition, Diagnostic, Ir, Name, Op, OpId, Type, TypeAttr, Value};
 
 use crate::cast::{CAST, TypeConverter, cast_source, reconcile, type_attrs};
-use crate::pattern::{Decline, Pattern, PatternSet, Patterns};
+use crate::decline::Decline;
+use crate::pattern::{Pattern, PatternSet, Patterns};
 use crate::rewriter::{Event, Rewriter};
 use crate::target::{Legality, Target};
 

@@ -25,6 +25,7 @@
 mod apply;
 mod cast;
 mod convert;
+mod decline;
 mod equal;
 mod fold;
 mod greedy;
@@ -41,12 +42,13 @@ pub mod term;
 pub use apply::{RulePattern, apply_rule};
 pub use cast::{CAST, TypeConverter};
 pub use convert::{Conversion, Mode};
+pub use decline::Decline;
 pub use equal::{hash_op, ops_are_equal};
 pub use fold::{Constants, fold_op};
 pub use greedy::{Greedy, Outcome, Stats, Step, Stopped};
 pub use pattern::{
-    Canonicalize, Decline, DialectPatterns, Pattern, PatternSet, Patterns, canonicalization,
-    canonicalize, check_names, register_patterns,
+    Canonicalize, DialectPatterns, Pattern, PatternSet, Patterns, canonicalization, canonicalize,
+    check_names, register_patterns,
 };
 pub use regions::{drop_passed, erase_dead_args, erase_unreachable, passed_operands};
 pub use rewriter::{Event, Rewriter};

@@ -2,63 +2,16 @@
 
 use std::borrow::Borrow;
 use std::collections::BTreeSet;
-use std::fmt;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
-use tir_core::{Diagnostic, Dialect, Failure, Hook, Name, Op, OpId, closest};
+use tir_core::{Diagnostic, Dialect, Hook, Name, Op, OpId, closest};
 
 use crate::apply::RulePattern;
+use crate::decline::Decline;
 use crate::interfaces::Typed;
 use crate::rewriter::Rewriter;
 use crate::rule::{AttrFn, Class, Functions, GuardFn, Kind, Rule, RuleText};
-
-/// Why a pattern does not apply. Cheap to make: the text of a lazy reason is only computed when
-/// somebody asks.
-pub struct Decline(Reason);
-
-enum Reason {
-    Said(&'static str),
-    Lazy(Box<dyn Fn() -> String>),
-}
-
-impl Decline {
-    /// The op has not the shape the pattern looks for.
-    pub const NO_MATCH: Decline = Decline(Reason::Said("does not match"));
-
-    /// A reason that is formatted only when somebody asks.
-    pub fn because(reason: impl Fn() -> String + 'static) -> Self {
-        Self(Reason::Lazy(Box::new(reason)))
-    }
-}
-impl From<&'static str> for Decline {
-    fn from(reason: &'static str) -> Self {
-        Self(Reason::Said(reason))
-    }
-}
-impl From<String> for Decline {
-    fn from(reason: String) -> Self {
-        Self::because(move || reason.clone())
-    }
-}
-impl From<Failure> for Decline {
-    fn from(failure: Failure) -> Self {
-        Self::because(move || failure.message.clone())
-    }
-}
-impl fmt::Display for Decline {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Reason::Said(text) => f.write_str(text),
-            Reason::Lazy(text) => f.write_str(&text()),
-        }
-    }
-}
-impl fmt::Debug for Decline {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Decline({self})")
-    }
-}
 
 /// A rewrite as code. Canonicalization and dialect conversion use the same trait; in a
 /// conversion the op has its operands adapted to the converted types already.

@@ -4,7 +4,7 @@ use tir::constraints::{FLOAT_LIKE, INT_LIKE, NUMBER_LIKE};
 use tir::{Failure, Fold, Folds, Op, OpRef, Ret, Type, Value, Verify};
 
 use crate::attrs::{FastMath, Overflow, RoundingMode};
-use crate::eval::fold;
+use crate::fold::fold;
 
 macro_rules! cast {
     ($($(#[$doc:meta])* $name:ident $text:literal {$($flags:ident)?} $from:ident $to:ident $legal:expr;)*) => {$(

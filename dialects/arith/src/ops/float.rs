@@ -4,8 +4,7 @@ use tir::constraints::FLOAT_LIKE;
 use tir::{Failure, Fold, Folds, Infer, Op, OpRef, Type, Value, Verify};
 
 use crate::attrs::{CmpFPredicate, FastMath};
-use crate::eval::fold;
-use crate::fold::{is_float, same};
+use crate::fold::{fold, is_float, same};
 use crate::ops::int::{bool_like, one_type};
 
 macro_rules! binary {

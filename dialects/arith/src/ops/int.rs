@@ -9,8 +9,7 @@ use tir::{
 };
 
 use crate::attrs::{CmpIPredicate, Overflow};
-use crate::eval::fold;
-use crate::fold::{is_int, number, same, truth};
+use crate::fold::{fold, is_int, number, same, truth};
 
 macro_rules! binary {
     ($($(#[$doc:meta])* $name:ident $text:literal [$($traits:ident),*] {$($flags:ident)?}

@@ -3,7 +3,7 @@
 use tir_core::{Attr, Name, Traits, Type, TypeAttr};
 
 use super::{Bindings, Bound, Compiled, TermValues, computed};
-use crate::pattern::Decline;
+use crate::decline::Decline;
 use crate::rule::{AttrTerm, Call, OpTerm, Term, TermKind, TypeTerm};
 
 /// Why a right side was not made.

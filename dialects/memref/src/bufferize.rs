@@ -10,7 +10,10 @@
 //! operands needs [`DestinationStyleOp`] only, becomes the same op on buffers, and is attached as
 //! [`DestinationPassing`]. Both can be attached to an op from any crate.
 
-use tir::{Attr, Failure, Ir, OpId, OpRef, OpState, RegionId, TensorType, Type, Value};
+use tir::{
+    Attr, Failure, Ir, MemRefType, Name, OpId, OpRef, OpState, RegionId, Scopes, TensorType, Type,
+    Value,
+};
 use tir_arith::OpFoldResult;
 
 /// A result that lies in the buffer of an operand.
@@ -36,6 +39,23 @@ pub struct Subset {
     pub position: Vec<OpFoldResult>,
 }
 
+/// What buffers an op takes for an operand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BufferRequirement {
+    /// The memory space.
+    pub space: Name,
+    /// Whether rows may lie apart from each other, each dense; else all elements are dense.
+    pub rows: bool,
+}
+
+impl BufferRequirement {
+    /// Whether a buffer is one that the op takes.
+    pub fn is_met(&self, buffer: &MemRefType) -> bool {
+        let dense = buffer.is_dense() || self.rows && buffer.has_dense_rows();
+        buffer.space_name() == Some(self.space) && dense
+    }
+}
+
 /// What an op makes itself one on buffers with: the buffers of tensors, and new ones.
 pub trait BufferizationContext {
     /// The function.
@@ -59,8 +79,16 @@ pub trait BufferizationContext {
     /// The buffer that an op writes for this operand: the operand's own if in place, else a new
     /// one, with a copy of the content if the op reads it.
     fn destination(&mut self, op: OpId, operand: usize) -> Result<Value, Failure>;
-    /// Copies a buffer before an op; between spaces as a transfer.
-    fn copy(&mut self, before: OpId, source: Value, target: Value);
+    /// A buffer that the op takes for an operand, with what is defined of that tensor, if it does
+    /// not take `buffer`, which is that of the tensor or its [`destination`](Self::destination).
+    fn required(
+        &mut self,
+        op: OpId,
+        operand: usize,
+        buffer: Value,
+    ) -> Result<Option<Value>, Failure>;
+    /// Copies what is defined of a tensor to a buffer before an op; between spaces as a transfer.
+    fn copy(&mut self, before: OpId, tensor: Value, target: Value) -> Result<(), Failure>;
     /// The attribute of a memory space: that of the name, or the far one.
     fn memory_space(&self, name: Option<&str>) -> Option<Attr>;
     /// Whether what an op inserts stands already where it belongs.
@@ -96,11 +124,27 @@ pub trait BufferizableOp: Send + Sync {
         let _ = op;
         None
     }
+    /// Where the elements are that the op writes in the operand whose new content is its result, if
+    /// all others stay: offsets, sizes, strides. `None` where it may write any.
+    fn written_subset(&self, op: OpRef<'_>) -> Option<Vec<OpFoldResult>> {
+        self.subset_insertion(op).map(|subset| subset.position)
+    }
     /// Whether operand `read` may lie in the buffer of operand `written`: the op reads each
     /// element before it writes that element, and none of it later.
     fn bufferizes_to_elementwise_access(&self, op: OpRef<'_>, read: usize, written: usize) -> bool {
         let _ = (op, read, written);
         false
+    }
+    /// What buffers the op takes for an operand, if not any; symbols are found in `scopes`. Of a
+    /// buffer that is none of these there is a copy in one that is.
+    fn operand_requirement(
+        &self,
+        op: OpRef<'_>,
+        operand: usize,
+        scopes: &Scopes<'_>,
+    ) -> Option<BufferRequirement> {
+        let _ = (op, operand, scopes);
+        None
     }
     /// Makes the ops on buffers, before the op, and sets the buffer of each tensor result.
     fn bufferize(&self, op: OpId, cx: &mut dyn BufferizationContext) -> Result<(), Failure>;
@@ -121,6 +165,16 @@ pub trait DestinationStyleOp: Send + Sync {
     fn bufferizes_to_elementwise_access(&self, op: OpRef<'_>, read: usize, written: usize) -> bool {
         let _ = (op, read, written);
         false
+    }
+    /// See [`BufferizableOp::operand_requirement`].
+    fn operand_requirement(
+        &self,
+        op: OpRef<'_>,
+        operand: usize,
+        scopes: &Scopes<'_>,
+    ) -> Option<BufferRequirement> {
+        let _ = (op, operand, scopes);
+        None
     }
 }
 
@@ -149,18 +203,29 @@ impl<T: DestinationStyleOp> BufferizableOp for DestinationPassing<T> {
     fn bufferizes_to_elementwise_access(&self, op: OpRef<'_>, read: usize, written: usize) -> bool {
         self.0.bufferizes_to_elementwise_access(op, read, written)
     }
+    fn operand_requirement(
+        &self,
+        op: OpRef<'_>,
+        operand: usize,
+        scopes: &Scopes<'_>,
+    ) -> Option<BufferRequirement> {
+        self.0.operand_requirement(op, operand, scopes)
+    }
     /// The same op on buffers: it writes its destinations, and tensor results vanish.
     fn bufferize(&self, op: OpId, cx: &mut dyn BufferizationContext) -> Result<(), Failure> {
         let aliasing = self.aliasing_operands(cx.ir().op(op));
         let mut state = OpState::new(cx.ir().name(op));
         state.loc = cx.ir().loc(op);
         let count = cx.ir().operands(op).len();
+        let mut homes = Vec::new();
         for operand in 0..count {
             let buffer = match aliasing.iter().any(|a| a.operand == operand) {
                 true => cx.destination(op, operand)?,
                 false => cx.buffer(cx.ir().operand(op, operand))?,
             };
-            state.operands.push(buffer);
+            let taken = cx.required(op, operand, buffer)?;
+            state.operands.push(taken.unwrap_or(buffer));
+            homes.push(buffer);
         }
         let ir = cx.ir_mut();
         state.attrs = ir.attrs(op).iter().copied().collect();
@@ -181,8 +246,16 @@ impl<T: DestinationStyleOp> BufferizableOp for DestinationPassing<T> {
             ir.replace_uses(old, value);
         }
         for a in aliasing {
-            if let (Some(result), Some(buffer)) = (results.get(a.result), buffers.get(a.operand)) {
+            let found = (
+                results.get(a.result),
+                buffers.get(a.operand),
+                homes.get(a.operand),
+            );
+            if let (Some(result), Some(buffer), Some(home)) = found {
+                // What was written elsewhere goes back: other tensors may lie in that buffer.
                 cx.set_buffer(*result, *buffer);
+                cx.copy(op, *result, *home)?;
+                cx.set_buffer(*result, *home);
             }
         }
         cx.erase_later(op);

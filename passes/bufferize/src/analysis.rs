@@ -22,15 +22,13 @@ use tir_memref::bufferize::{BufferizableOp, Subset, bufferizable};
 use crate::alias_info::{Aliases, Root};
 use crate::branches::successor_operands;
 use crate::buffers::{AllocationSite, Decisions};
-use crate::conflict::Write;
+use crate::conflict::{Write, disjoint, is_whole};
 
 /// What the walk finds out.
 pub struct Analysis<'a> {
     pub(super) ir: &'a Ir,
     pub(super) known: HashMap<OpId, &'static dyn BufferizableOp>,
     pub(super) aliases: Aliases,
-    /// Tensors whose content is not defined.
-    pub(super) undefined: HashSet<Value>,
     /// The tensor that a view shows, that an in-place write changes, or that a loop begins with.
     pub(super) before: HashMap<Value, Value>,
     /// Subsets extracted so far.
@@ -67,7 +65,6 @@ impl<'a> Analysis<'a> {
             ir,
             known: HashMap::new(),
             aliases: Aliases::default(),
-            undefined: HashSet::new(),
             before: HashMap::new(),
             extracted: Vec::new(),
             decisions,
@@ -180,7 +177,8 @@ impl<'a> Analysis<'a> {
         };
         let aliasing = known.aliasing_operands(ir.op(op));
         if known.results_are_undefined(ir.op(op)) {
-            self.undefined.extend(ir.results(op));
+            let results = ir.results(op).map(|v| (v, None));
+            self.decisions.partial.extend(results);
         }
         self.extracted.extend(known.subset_extraction(ir.op(op)));
         for (index, result) in ir
@@ -194,6 +192,9 @@ impl<'a> Analysis<'a> {
                 continue;
             };
             let base = ir.operand(op, operand.operand);
+            if let Some(defined) = self.defined_part(op, base, operand.writes) {
+                self.decisions.partial.insert(result, defined);
+            }
             if !operand.writes {
                 self.aliases.join(result, base, false);
                 self.before.insert(result, base);
@@ -254,6 +255,10 @@ impl<'a> Analysis<'a> {
             let (arg, result) = (ir.arg(block, i + 1), ir.result(op, i));
             // What is handed on as it is, is not written.
             if ir.operand(end, i) == arg {
+                if let Some(defined) = self.decisions.partial.get(init).copied() {
+                    let same = [arg, result].map(|v| (v, defined));
+                    self.decisions.partial.extend(same);
+                }
                 self.aliases.join(arg, *init, true);
                 self.before.insert(arg, *init);
             } else {
@@ -440,24 +445,28 @@ impl<'a> Analysis<'a> {
         }
     }
 
-    fn is_undefined(&self, value: Value) -> bool {
-        let mut value = value;
-        loop {
-            if self.undefined.contains(&value) {
-                return true;
-            }
-            // A view of it; what is written or carried is defined.
-            match (self.ir.owner(value), self.before.get(&value)) {
-                (Some(op), Some(base))
-                    if self.known.get(&op).is_some_and(|k| {
-                        !k.aliasing_operands(self.ir.op(op)).iter().any(|a| a.writes)
-                    }) =>
-                {
-                    value = *base
-                }
-                _ => return false,
-            }
+    /// Whether no element of a tensor is defined.
+    pub(super) fn is_undefined(&self, value: Value) -> bool {
+        self.decisions.partial.get(&value) == Some(&None)
+    }
+
+    /// What is defined of a result that lies in the buffer of `base`, as in [`Decisions::partial`];
+    /// `None` if all of it may be.
+    fn defined_part(&self, op: OpId, base: Value, writes: bool) -> Option<Option<(OpId, Value)>> {
+        let mut writers = self.decisions.writers(base)?;
+        let known = self.known.get(&op)?;
+        let written = |op: OpId| self.known.get(&op)?.written_subset(self.ir.op(op));
+        if writes {
+            let whole = is_whole(&written(op)?, self.ir.ty(base));
+            return (!whole).then_some(Some((op, base)));
         }
+        if self.is_undefined(base) {
+            return Some(None);
+        }
+        // A part beside those that are defined.
+        let part = known.subset_extraction(self.ir.op(op))?;
+        let beside = |other| written(other).is_some_and(|other| disjoint(&part.position, &other));
+        writers.all(beside).then_some(None)
     }
 
     pub(super) fn reads(&self, op: OpId, operand: usize) -> bool {

@@ -11,10 +11,11 @@ use tir::{
     Type, Value,
 };
 use tir_memref::alias::aliases;
-use tir_memref::bufferize::BufferizationContext;
+use tir_memref::bufferize::{BufferRequirement, BufferizationContext, bufferizable};
 use tir_memref::{Alloc, Copy, Dealloc, TransferWrite};
 
 use crate::branches::split_edge;
+use crate::interfaces;
 
 /// What a buffer is allocated for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -34,6 +35,11 @@ pub struct Decisions {
     pub far: Option<Attr>,
     /// Operands written out of place, and whether the new buffer starts as a copy.
     pub out_of_place: HashMap<(OpId, usize), bool>,
+    /// Tensors of which not all is defined: nothing, or a subset that an op wrote last and what is
+    /// defined of the tensor that it was written into.
+    pub partial: HashMap<Value, Option<(OpId, Value)>>,
+    /// Operands for which an op does not take any buffer.
+    pub requirements: HashMap<(OpId, usize), BufferRequirement>,
     /// Insertions whose subset stands where it belongs already.
     pub inserted_in_place: HashSet<OpId>,
     /// Buffers that exist: arguments for results of the function.
@@ -60,6 +66,16 @@ pub struct Buffers<'a> {
     dead_args: Vec<Value>,
     allocs: Vec<Value>,
     copies: usize,
+}
+
+impl Decisions {
+    /// The ops that wrote all that is defined of a tensor, each a subset, the last one first; `None`
+    /// if all of it may be defined.
+    pub fn writers(&self, tensor: Value) -> Option<impl Iterator<Item = OpId> + '_> {
+        let first = *self.partial.get(&tensor)?;
+        let next = |(_, base): &(OpId, Value)| *self.partial.get(base)?;
+        Some(std::iter::successors(first, next).map(|(op, _)| op))
+    }
 }
 
 impl<'a> Buffers<'a> {
@@ -110,17 +126,20 @@ impl<'a> Buffers<'a> {
         if shape.iter().filter(|d| **d == DYNAMIC).count() != sizes.len() {
             return Err(format!("needs a buffer for a {ty}, whose size is not known").into());
         }
-        let ty = Type::memref(shape, ty.elem(), space);
         let alloc = Alloc {
             dynamic_sizes: sizes,
-            ..Alloc::new(ty)
+            ..Alloc::new(Type::memref(shape, ty.elem(), space))
         };
+        Ok(self.add_alloc(before, alloc))
+    }
+
+    fn add_alloc(&mut self, before: OpId, alloc: Alloc) -> Value {
         let loc = self.ir.loc(before);
         let mut b = self.ir.at(At::Before(before));
         b.loc = loc;
         let buffer = b.add(alloc);
         self.allocs.push(buffer);
-        Ok(buffer)
+        buffer
     }
 
     /// Erases what was replaced and what nobody uses, and ends every buffer behind its last use.
@@ -195,15 +214,85 @@ impl BufferizationContext for Buffers<'_> {
         let space = from.get::<MemRefType>().and_then(|m| m.space);
         let site = AllocationSite::Operand(op, operand);
         let new = self.allocate_for(site, op, ty, space, Vec::new())?;
-        if copy {
-            self.copy(op, buffer, new);
+        if copy && self.unmet(op, operand, new).is_none() {
+            self.copy_content(op, tensor, buffer, new)?;
         }
         Ok(new)
     }
-    fn copy(&mut self, before: OpId, source: Value, target: Value) {
-        if source == target {
-            return;
+    fn required(
+        &mut self,
+        op: OpId,
+        operand: usize,
+        buffer: Value,
+    ) -> Result<Option<Value>, Failure> {
+        let Some(requirement) = self.unmet(op, operand, buffer) else {
+            return Ok(None);
+        };
+        let tensor = self.ir.operand(op, operand);
+        let source = self.buffer(tensor)?;
+        let found = memref_type(self.ir, source)?;
+        if found.shape.contains(&DYNAMIC) {
+            let space = requirement.space;
+            let text = format!("takes operand {operand} in {space}, where its size is not known");
+            return Err(text.into());
         }
+        let space = Some(Attr::str(requirement.space.as_str()));
+        let alloc = Alloc::new(Type::memref(found.shape.clone(), found.elem, space));
+        let taken = self.add_alloc(op, alloc);
+        self.copy_content(op, tensor, source, taken)?;
+        Ok(Some(taken))
+    }
+    fn copy(&mut self, before: OpId, tensor: Value, target: Value) -> Result<(), Failure> {
+        let source = self.buffer(tensor)?;
+        self.copy_content(before, tensor, source, target)
+    }
+    fn memory_space(&self, name: Option<&str>) -> Option<Attr> {
+        name.map(Attr::str).or(self.decisions.far)
+    }
+    fn is_inserted_in_place(&self, op: OpId) -> bool {
+        self.decisions.inserted_in_place.contains(&op)
+    }
+    fn erase_later(&mut self, op: OpId) {
+        self.dead.push(op);
+    }
+}
+
+impl Buffers<'_> {
+    /// What an op requires of the buffer of an operand, if this one is not so.
+    fn unmet(&self, op: OpId, operand: usize, buffer: Value) -> Option<BufferRequirement> {
+        let requirement = *self.decisions.requirements.get(&(op, operand))?;
+        let met = memref_type(self.ir, buffer).is_ok_and(|found| requirement.is_met(found));
+        (!met).then_some(requirement)
+    }
+
+    /// Copies what is defined of a tensor from one buffer to another before an op.
+    pub fn copy_content(
+        &mut self,
+        before: OpId,
+        tensor: Value,
+        source: Value,
+        target: Value,
+    ) -> Result<(), Failure> {
+        if source == target {
+            return Ok(());
+        }
+        let Some(writers) = self.decisions.writers(tensor) else {
+            self.copy_all(before, source, target);
+            return Ok(());
+        };
+        for writer in writers {
+            let known = bufferizable(self.ir, writer);
+            // Read now, as operands of the op may have been replaced since the analysis.
+            let position = known.and_then(|known| known.written_subset(self.ir.op(writer)));
+            let position = position.ok_or("copies a subset that is not known")?;
+            let from = interfaces::sub_view(self.ir, At::Before(before), source, &position)?;
+            let to = interfaces::sub_view(self.ir, At::Before(before), target, &position)?;
+            self.copy_all(before, from, to);
+        }
+        Ok(())
+    }
+
+    fn copy_all(&mut self, before: OpId, source: Value, target: Value) {
         let space = |v| self.ir.ty(v).get::<MemRefType>().and_then(|m| m.space);
         let (from, to) = (space(source), space(target));
         let rank = self.ir.ty(target).shape().map_or(0, <[i64]>::len);
@@ -221,15 +310,13 @@ impl BufferizationContext for Buffers<'_> {
             self.ir.add(At::Before(before), transfer);
         }
     }
-    fn memory_space(&self, name: Option<&str>) -> Option<Attr> {
-        name.map(Attr::str).or(self.decisions.far)
-    }
-    fn is_inserted_in_place(&self, op: OpId) -> bool {
-        self.decisions.inserted_in_place.contains(&op)
-    }
-    fn erase_later(&mut self, op: OpId) {
-        self.dead.push(op);
-    }
+}
+
+/// The type of a buffer.
+pub fn memref_type(ir: &Ir, buffer: Value) -> Result<&'static MemRefType, Failure> {
+    let ty = ir.ty(buffer);
+    ty.get::<MemRefType>()
+        .ok_or_else(|| format!("expected a buffer, found {ty}").into())
 }
 
 /// Deallocates a buffer behind its last use on each way from its allocation.

@@ -11,7 +11,7 @@
 
 use std::collections::HashSet;
 
-use tir::{BlockId, DYNAMIC, Definition, Diagnostic, OpId, RegionId, Use, Value};
+use tir::{BlockId, DYNAMIC, Definition, Diagnostic, OpId, RegionId, Type, Use, Value};
 use tir_arith::OpFoldResult;
 use tir_loop::{For, If};
 use tir_memref::bufferize::Subset;
@@ -53,7 +53,7 @@ impl Analysis<'_> {
     pub(super) fn content_def(&self, value: Value) -> Option<ContentDef> {
         let mut value = value;
         loop {
-            if self.undefined.contains(&value) {
+            if self.is_undefined(value) {
                 return None;
             }
             match self.ir.definition(value) {
@@ -339,9 +339,26 @@ impl Analysis<'_> {
     }
 }
 
+/// Whether a place (offsets, sizes, strides) is all of a tensor.
+pub(super) fn is_whole(position: &[OpFoldResult], ty: Type) -> bool {
+    let numbers: Option<Vec<i64>> = position.iter().map(|n| n.number()).collect();
+    let (Some(numbers), Some(shape)) = (numbers, ty.shape()) else {
+        return false;
+    };
+    let one = |d: usize| {
+        (0, shape[d], 1)
+            == (
+                numbers[d],
+                numbers[shape.len() + d],
+                numbers[2 * shape.len() + d],
+            )
+    };
+    numbers.len() == 3 * shape.len() && (0..shape.len()).all(one)
+}
+
 /// Whether two places have no element in common: offsets, sizes and strides, of which those of
 /// one dimension are enough.
-fn disjoint(a: &[OpFoldResult], b: &[OpFoldResult]) -> bool {
+pub(super) fn disjoint(a: &[OpFoldResult], b: &[OpFoldResult]) -> bool {
     let rank = a.len() / 3;
     let range = |position: &[OpFoldResult], d: usize| {
         let number = |i: usize| match position.get(i) {

@@ -1,10 +1,14 @@
 //! How the ops of tensor and accel become ops on buffers.
 
-use tir::{At, DYNAMIC, Failure, Ir, Layout, MemRefType, Op, OpId, OpRef, Ret, Type, Value};
-use tir_arith::mixed_values;
+use crate::buffers::memref_type;
+use tir::{
+    At, DYNAMIC, Failure, Ir, Layout, MemRefType, Op, OpId, OpRef, Ret, Scopes, Type, Value,
+};
+use tir_accel::MachineInfo;
+use tir_arith::{OpFoldResult, dispatch_values, mixed_values};
 use tir_memref::bufferize::{
-    AliasingOperand, BufferizableOp, BufferizationContext, DestinationPassing, DestinationStyleOp,
-    Subset,
+    AliasingOperand, BufferRequirement, BufferizableOp, BufferizationContext, DestinationPassing,
+    DestinationStyleOp, Subset,
 };
 use tir_memref::{SubView, sub_view_type};
 use tir_tensor::{
@@ -77,6 +81,21 @@ impl DestinationStyleOp for OfCall {
         let writes = read::<tir_accel::Call>(op).map_or(0, |call| call.writes);
         (0..usize::try_from(writes).unwrap_or(0)).collect()
     }
+    fn operand_requirement(
+        &self,
+        op: OpRef<'_>,
+        operand: usize,
+        scopes: &Scopes<'_>,
+    ) -> Option<BufferRequirement> {
+        let call: tir_accel::Call = read(op)?;
+        let machine = MachineInfo::in_scopes(scopes)?;
+        let intrinsic = machine.intrinsic(call.callee.0)?;
+        let of_intrinsic = operand < intrinsic.operands.len();
+        of_intrinsic.then(|| BufferRequirement {
+            space: intrinsic.space,
+            rows: intrinsic.strided.contains(&operand),
+        })
+    }
 }
 
 struct OfEmpty;
@@ -135,10 +154,46 @@ fn view() -> Vec<AliasingOperand> {
     }]
 }
 
+/// The elements of a tensor of some shape that a transfer writes, if they are a box inside it.
+fn written_box(shape: &[i64], tile: &[i64], write: &TransferWrite) -> Option<Vec<OpFoldResult>> {
+    let mut position = write.static_offsets.clone();
+    let (mut sizes, mut strides) = (Vec::new(), Vec::new());
+    let mut used = 0;
+    for (d, expr) in write.access.exprs.iter().enumerate() {
+        let expr = expr.linear(tile.len())?;
+        let mut terms: Vec<(i64, i64)> = expr.terms().map(|(t, c)| (c, tile[t])).collect();
+        terms.retain(|(_, size)| *size != 1);
+        terms.sort_unstable();
+        used += terms.len();
+        // Dimensions of the tile that continue each other are one: (p, q) -> 16 * p + q.
+        let stride = terms.first().map_or(1, |(c, _)| *c);
+        let mut size = 1i64;
+        for (c, n) in terms {
+            (c > 0 && c == stride.checked_mul(size)?).then_some(())?;
+            size = size.checked_mul(n)?;
+        }
+        let offset = position.get(d).filter(|n| **n != DYNAMIC)?;
+        let first = offset.checked_add(expr.constant)?;
+        let last = first.checked_add((size - 1).checked_mul(stride)?)?;
+        (size > 0 && first >= 0 && last < *shape.get(d)?).then_some(())?;
+        position[d] = first;
+        sizes.push(size);
+        strides.push(stride);
+    }
+    (used == tile.iter().filter(|n| **n != 1).count()).then_some(())?;
+    position.extend(sizes.into_iter().chain(strides));
+    Some(position.into_iter().map(OpFoldResult::from).collect())
+}
+
 struct OfWrite;
 impl BufferizableOp for OfWrite {
     fn aliasing_operands(&self, _: OpRef<'_>) -> Vec<AliasingOperand> {
         into_second()
+    }
+    fn written_subset(&self, op: OpRef<'_>) -> Option<Vec<OpFoldResult>> {
+        let write: TransferWrite = read(op)?;
+        let (dest, tile) = (write.result.0.shape()?, op.ir.ty(write.source).shape()?);
+        written_box(dest, tile, &write)
     }
     fn bufferize(&self, op: OpId, cx: &mut dyn BufferizationContext) -> Result<(), Failure> {
         let write: TransferWrite = record(cx, op)?;
@@ -160,48 +215,60 @@ impl BufferizableOp for OfWrite {
     }
 }
 
-fn memref(cx: &dyn BufferizationContext, buffer: Value) -> Result<&'static MemRefType, Failure> {
-    let ty = cx.ir().ty(buffer);
-    ty.get::<MemRefType>()
-        .ok_or_else(|| format!("expected a buffer, found {ty}").into())
+/// The part of a buffer at a position (offsets, sizes, strides), in the shape `part`.
+fn sub_view_as(
+    ir: &mut Ir,
+    at: At,
+    source: Value,
+    position: &[OpFoldResult],
+    part: &[i64],
+) -> Result<Value, Failure> {
+    let ty = memref_type(ir, source)?;
+    let rank = ty.shape.len();
+    if position.len() != 3 * rank {
+        return Err(format!("takes a part of another rank of a {}", ir.ty(source)).into());
+    }
+    let (offsets, static_offsets) = dispatch_values(&position[..rank]);
+    let (sizes, static_sizes) = dispatch_values(&position[rank..2 * rank]);
+    let (strides, static_strides) = dispatch_values(&position[2 * rank..]);
+    let ty = sub_view_type(ty, &static_offsets, &static_sizes, &static_strides, part);
+    let ty = ty.ok_or("takes a part of a buffer whose layout is not strided")?;
+    let view = SubView {
+        source,
+        offsets,
+        sizes,
+        strides,
+        static_offsets,
+        static_sizes,
+        static_strides,
+        result: Ret(ty),
+    };
+    Ok(ir.add(at, view))
 }
 
-macro_rules! slice {
-    ($slice:expr, $cx:expr, $op:expr, $source:expr, $part:expr) => {{
-        let ty = memref($cx, $source)?;
-        let (offsets, sizes, strides) = (
-            &$slice.static_offsets,
-            &$slice.static_sizes,
-            &$slice.static_strides,
-        );
-        let ty = sub_view_type(ty, offsets, sizes, strides, $part);
-        let ty = ty.ok_or("takes a part of a buffer whose layout is not strided")?;
-        $cx.ir_mut().add(
-            At::Before($op),
-            SubView {
-                source: $source,
-                offsets: $slice.offsets.clone(),
-                sizes: $slice.sizes.clone(),
-                strides: $slice.strides.clone(),
-                static_offsets: offsets.clone(),
-                static_sizes: sizes.clone(),
-                static_strides: strides.clone(),
-                result: Ret(ty),
-            },
-        )
-    }};
+/// The part of a buffer at a position (offsets, sizes, strides).
+pub(super) fn sub_view(
+    ir: &mut Ir,
+    at: At,
+    source: Value,
+    position: &[OpFoldResult],
+) -> Result<Value, Failure> {
+    let rank = position.len() / 3;
+    let sizes = &position[rank..2 * rank];
+    let shape: Vec<i64> = sizes
+        .iter()
+        .map(|n| n.number().unwrap_or(DYNAMIC))
+        .collect();
+    sub_view_as(ir, at, source, position, &shape)
 }
-macro_rules! part {
-    ($slice:expr, $whole:expr, $part:expr) => {{
-        let slice = $slice;
+
+macro_rules! position {
+    ($slice:expr) => {{
+        let slice = &$slice;
         let mut position = mixed_values(&slice.offsets, &slice.static_offsets);
         position.extend(mixed_values(&slice.sizes, &slice.static_sizes));
         position.extend(mixed_values(&slice.strides, &slice.static_strides));
-        Some(Subset {
-            whole: $whole,
-            part: $part,
-            position,
-        })
+        position
     }};
 }
 
@@ -212,13 +279,18 @@ impl BufferizableOp for OfExtract {
     }
     fn subset_extraction(&self, op: OpRef<'_>) -> Option<Subset> {
         let slice: ExtractSlice = read(op)?;
-        part!(&slice, slice.source, op.ir.results(op.id).next()?)
+        Some(Subset {
+            whole: slice.source,
+            part: op.ir.results(op.id).next()?,
+            position: position!(slice),
+        })
     }
     fn bufferize(&self, op: OpId, cx: &mut dyn BufferizationContext) -> Result<(), Failure> {
         let slice: ExtractSlice = record(cx, op)?;
         let source = cx.buffer(slice.source)?;
         let shape = slice.result.0.shape().unwrap_or(&[]);
-        let buffer = slice!(slice, cx, op, source, shape);
+        let at = At::Before(op);
+        let buffer = sub_view_as(cx.ir_mut(), at, source, &position!(slice), shape)?;
         cx.set_buffer(result(cx, op)?, buffer);
         cx.erase_later(op);
         Ok(())
@@ -232,16 +304,20 @@ impl BufferizableOp for OfInsert {
     }
     fn subset_insertion(&self, op: OpRef<'_>) -> Option<Subset> {
         let slice: InsertSlice = read(op)?;
-        part!(&slice, slice.dest, slice.source)
+        Some(Subset {
+            whole: slice.dest,
+            part: slice.source,
+            position: position!(slice),
+        })
     }
     fn bufferize(&self, op: OpId, cx: &mut dyn BufferizationContext) -> Result<(), Failure> {
         let slice: InsertSlice = record(cx, op)?;
         let dest = cx.destination(op, 1)?;
         if !cx.is_inserted_in_place(op) {
-            let source = cx.buffer(slice.source)?;
             let shape = cx.ir().ty(slice.source).shape().unwrap_or(&[]);
-            let target = slice!(slice, cx, op, dest, shape);
-            cx.copy(op, source, target);
+            let at = At::Before(op);
+            let target = sub_view_as(cx.ir_mut(), at, dest, &position!(slice), shape)?;
+            cx.copy(op, slice.source, target)?;
         }
         cx.set_buffer(result(cx, op)?, dest);
         cx.erase_later(op);
@@ -358,7 +434,7 @@ impl BufferizableOp for OfCollapse {
         let mut src = cx.buffer(reshape.src)?;
         let shape = reshape.result.0.shape().unwrap_or(&[]);
         let groups = groups(&reshape.reassociation);
-        let mut from = memref(cx, src)?;
+        let mut from = memref_type(cx.ir(), src)?;
         let strided = |from: &MemRefType| {
             let (strides, offset) = from.strides()?;
             Some((collapsed(&from.shape, &strides, &groups)?, offset))
@@ -369,9 +445,9 @@ impl BufferizableOp for OfCollapse {
             None => {
                 let ty = cx.ir().ty(reshape.src);
                 let dense = cx.allocate(op, 0, ty, from.space, Vec::new())?;
-                cx.copy(op, src, dense);
+                cx.copy(op, reshape.src, dense)?;
                 src = dense;
-                from = memref(cx, src)?;
+                from = memref_type(cx.ir(), src)?;
                 (MemRefType::dense_strides(shape), 0)
             }
         };
@@ -398,7 +474,7 @@ impl BufferizableOp for OfExpand {
         let reshape: ExpandShape = record(cx, op)?;
         let src = cx.buffer(reshape.src)?;
         let shape = reshape.result.0.shape().unwrap_or(&[]);
-        let from = memref(cx, src)?;
+        let from = memref_type(cx.ir(), src)?;
         let (strides, offset) = from
             .strides()
             .ok_or("views a buffer whose layout is not strided")?;

@@ -21,12 +21,15 @@ mod interfaces;
 mod place;
 mod structure;
 
+use std::collections::HashMap;
+
 use tir::{
-    At, Attr, Diagnostic, FunctionType, Ir, Op, OpId, Pass, PassCx, PassInfo, PassResult,
+    At, Attr, Diagnostic, FunctionType, Ir, Op, OpId, Pass, PassCx, PassInfo, PassResult, Scopes,
     SymbolTable, TensorType, Type, Value, pass,
 };
 use tir_accel::MachineInfo;
 use tir_func::{Func, Return};
+use tir_memref::bufferize::{BufferRequirement, bufferizable};
 use tir_tensor::{CollapseShape, ExpandShape};
 
 use alias_info::Root;
@@ -87,10 +90,16 @@ pub fn bufferize(module: &mut Ir) -> Result<Report, Vec<Diagnostic>> {
         .collect();
     let mut globals = Globals::new(far, taken);
     let (mut report, mut errors) = (Report::default(), Vec::new());
-    for (_, child) in module.children_mut() {
+    let mut requirements = requirements(module);
+    for (slot, child) in module.children_mut() {
+        let decisions = Decisions {
+            far,
+            requirements: requirements.remove(&slot).unwrap_or_default(),
+            ..Decisions::default()
+        };
         if child.is::<Func>(child.root())
             && has_tensors(child)
-            && let Err(found) = function(child, far, &mut globals, &mut report)
+            && let Err(found) = function(child, decisions, &mut globals, &mut report)
         {
             errors.extend(found);
         }
@@ -113,6 +122,30 @@ pub fn bufferize(module: &mut Ir) -> Result<Report, Vec<Diagnostic>> {
     Ok(report)
 }
 
+/// What buffers the ops of each function take.
+fn requirements(module: &Ir) -> HashMap<OpId, HashMap<(OpId, usize), BufferRequirement>> {
+    let mut scopes = Scopes::default();
+    scopes.push(SymbolTable::new(module));
+    let of_function = |ir: &Ir| {
+        let mut found = HashMap::new();
+        for op in ir.walk_ids() {
+            let Some(known) = bufferizable(ir, op) else {
+                continue;
+            };
+            for operand in 0..ir.operands(op).len() {
+                let requirement = known.operand_requirement(ir.op(op), operand, &scopes);
+                found.extend(requirement.map(|r| ((op, operand), r)));
+            }
+        }
+        found
+    };
+    let slots = module.walk_ids().into_iter();
+    let functions = slots.filter_map(|slot| Some((slot, module.child(slot)?)));
+    functions
+        .map(|(slot, ir)| (slot, of_function(ir)))
+        .collect()
+}
+
 fn has_tensors(ir: &Ir) -> bool {
     let signature = ir.get::<Func>(ir.root()).and_then(|f| f.signature());
     let tensor = |ty: &Type| ty.is::<TensorType>();
@@ -122,10 +155,11 @@ fn has_tensors(ir: &Ir) -> bool {
 
 fn function(
     ir: &mut Ir,
-    far: Option<Attr>,
+    mut decisions: Decisions,
     globals: &mut Globals,
     report: &mut Report,
 ) -> Result<(), Vec<Diagnostic>> {
+    let far = decisions.far;
     let root = ir.root();
     let Some(func) = ir.get::<Func>(root) else {
         return Ok(());
@@ -149,10 +183,6 @@ fn function(
             .map(|ty| ir.add_arg(entry, argument_type(*ty, far)))
             .collect(),
         None => Vec::new(),
-    };
-    let mut decisions = Decisions {
-        far,
-        ..Decisions::default()
     };
     if entry.is_some() {
         let analysis = Analysis::run(ir, func.body, decisions)?;

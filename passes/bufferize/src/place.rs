@@ -26,7 +26,7 @@ fn place_one(ir: &mut Ir, op: OpId, put: &InsertSlice) {
     if !(put.offsets.is_empty() && put.sizes.is_empty() && put.strides.is_empty()) {
         return;
     }
-    let (part, whole) = (origin(ir, put.source), origin(ir, put.dest));
+    let ((part, entry), (whole, _)) = (origin(ir, put.source), origin(ir, put.dest));
     let empty = |ir: &Ir, value: Value| {
         let op = ir.owner(value)?;
         let empty: Empty = ir.get(op)?;
@@ -35,12 +35,12 @@ fn place_one(ir: &mut Ir, op: OpId, put: &InsertSlice) {
     let (Some(from), Some(into)) = (empty(ir, part), empty(ir, whole)) else {
         return;
     };
-    // Both stand where the put does, and the part is nothing else's beginning.
+    // Both stand where the put does. The part may be what other tensors begin with as well.
     let block = ir.block_of(op);
     let beside = ir.block_of(from) == block && ir.block_of(into) == block;
-    if part == whole || !beside || !ir.has_one_use(part) {
+    let Some((user, operand)) = entry.filter(|_| part != whole && beside) else {
         return;
-    }
+    };
     if ir.is_before(from, into) {
         ir.move_op(into, At::Before(from));
     }
@@ -60,26 +60,31 @@ fn place_one(ir: &mut Ir, op: OpId, put: &InsertSlice) {
         },
     );
     ir.set_hint(slice, hint);
-    ir.replace(from, &[slice]);
+    ir.set_operand(user, operand, slice);
+    if ir.is_unused(part) {
+        ir.erase(from);
+    }
 }
 
-/// The tensor that a value became, write by write.
-fn origin(ir: &Ir, mut value: Value) -> Value {
+/// The tensor that a value became, write by write, and where the first of them takes it.
+fn origin(ir: &Ir, mut value: Value) -> (Value, Option<(OpId, usize)>) {
+    let mut entry = None;
     loop {
         let tir::Definition::Result(op, index) = ir.definition(value) else {
-            return value;
+            return (value, entry);
         };
-        let before = match ir.get::<For>(op) {
-            Some(record) => record.init.get(index).copied(),
+        let operand = match ir.get::<For>(op) {
+            Some(record) => Some(record.bounds.len() + index),
             None => bufferizable(ir, op).and_then(|known| {
                 let aliasing = known.aliasing_operands(ir.op(op));
                 let tie = aliasing.iter().find(|a| a.result == index && a.writes)?;
-                Some(ir.operand(op, tie.operand))
+                Some(tie.operand)
             }),
         };
-        match before {
-            Some(before) => value = before,
-            None => return value,
-        }
+        let Some(operand) = operand else {
+            return (value, entry);
+        };
+        entry = Some((op, operand));
+        value = ir.operand(op, operand);
     }
 }

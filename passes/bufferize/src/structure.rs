@@ -250,12 +250,12 @@ fn parallel_copies(
             let space = space.and_then(|m| m.space);
             let site = AllocationSite::Operand(end, number);
             let between = cx.allocate_for(site, end, ty, space, Vec::new())?;
-            cx.copy(end, *source, between);
+            cx.copy_content(end, *tensor, *source, between)?;
             *source = between;
         }
     }
-    for (_, source, target) in moved {
-        cx.copy(end, source, target);
+    for (tensor, source, target) in moved {
+        cx.copy_content(end, tensor, source, target)?;
     }
     Ok(())
 }
@@ -297,8 +297,8 @@ fn if_(
             continue;
         };
         for (i, home) in &homes {
-            let value = cx.buffer(cx.ir.operand(end, *i))?;
-            cx.copy(end, value, *home);
+            let value = cx.ir.operand(end, *i);
+            cx.copy(end, value, *home)?;
         }
         let places: Vec<usize> = homes.iter().map(|(i, _)| *i).collect();
         yield_(cx, end, &places);
@@ -391,7 +391,7 @@ fn return_(cx: &mut Buffers<'_>, op: OpId, outs: &[Option<Value>]) -> Result<(),
         };
         let buffer = cx.buffer(value)?;
         if !is_shaped_back(cx.ir, buffer, *out) {
-            cx.copy(op, buffer, *out);
+            cx.copy(op, value, *out)?;
         }
     }
     cx.ir.add(At::Before(op), Return { operands: kept });

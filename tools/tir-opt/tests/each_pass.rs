@@ -18,12 +18,6 @@ const MOST_OPS: usize = 1_000;
 /// The machine for passes that ask for one.
 const MACHINE: &str = "test/e2e/machines/npu.tir";
 
-/// Failures that are known, as the beginning of their line.
-const KNOWN: [&str; 1] = [
-    // A call on tensors that nothing placed in the space of its intrinsic: to be refused there.
-    "test/dialects/accel/syntax.tir:1: bufferize: pass 'bufferize' broke the IR: 'accel.call' passes",
-];
-
 fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.ancestors().nth(2).unwrap_or(here).to_path_buf()
@@ -160,7 +154,6 @@ fn each_pass_alone() {
     });
     std::panic::set_hook(hook);
     let mut failures: Vec<String> = failures.into_inner().expect("no panic");
-    failures.retain(|line| !KNOWN.iter().any(|known| line.starts_with(known)));
     failures.sort();
     let runs = runs.into_inner();
     assert!(runs > 3_000, "{runs} runs");

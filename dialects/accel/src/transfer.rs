@@ -1,7 +1,7 @@
 //! What a transfer of a tile moves: boxes of both sides, with what lies outside left out.
 
 use tir::{AffineMap, DYNAMIC, Failure, LinearMap, MemRefType, Type};
-use tir_machine::Rows;
+use tir_machine::{Rows, StridedBox};
 
 /// The static part of a transfer between a large buffer and a tile.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,23 +20,9 @@ pub struct Pattern {
     pub elem: i64,
 }
 
-/// A box of elements that lies inside on both sides.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Piece {
-    /// Byte offset in the large buffer.
-    pub far: i64,
-    /// Byte offset in the tile.
-    pub tile: i64,
-    /// `(count, stride in the large buffer, stride in the tile)`, outermost first.
-    pub dims: Vec<(i64, i64, i64)>,
-}
-
-impl Piece {
-    /// Number of elements.
-    pub fn elements(&self) -> i64 {
-        self.dims.iter().map(|d| d.0).product()
-    }
-}
+/// The elements of both sides that lie inside: of the large buffer and of the tile, in equal
+/// shapes.
+pub type Pair = (StridedBox, StridedBox);
 
 /// Shape and strides in bytes of a memref of static shape and strides.
 pub fn strided(ty: Type) -> Result<(Vec<i64>, Vec<i64>, i64), Failure> {
@@ -67,11 +53,18 @@ impl Pattern {
         })
     }
 
-    /// What the transfer moves with these offsets.
-    pub fn pieces(&self, offsets: &[i64]) -> Vec<Piece> {
+    /// What the transfer moves with these offsets between a large buffer and a tile, of which
+    /// buffer and first byte count.
+    pub fn pairs(&self, offsets: &[i64], large: &StridedBox, tile: &StridedBox) -> Vec<Pair> {
         let mut out = Vec::new();
         let ranges: Vec<_> = self.tile_shape.iter().map(|n| (0, *n)).collect();
-        self.clip(offsets, ranges, &mut out);
+        self.clip(offsets, ranges, &mut |from, dims| {
+            let side = |all: &StridedBox, more: i64, stride: fn(&(i64, i64, i64)) -> i64| {
+                let dims: Vec<_> = dims.iter().map(|d| (d.0, stride(d))).collect();
+                StridedBox::new(all.buffer, all.offset + more, &dims, self.elem as u64)
+            };
+            out.push((side(large, from.0, |d| d.1), side(tile, from.1, |d| d.2)));
+        });
         out
     }
 
@@ -95,7 +88,14 @@ impl Pattern {
         (low, high, low >= 0 && high < self.far_shape[s])
     }
 
-    fn clip(&self, offsets: &[i64], mut ranges: Vec<(i64, i64)>, out: &mut Vec<Piece>) {
+    /// Calls `out` with the byte offsets in the large buffer and the tile, and `(count, stride in
+    /// the large buffer, stride in the tile)` of each dimension.
+    fn clip(
+        &self,
+        offsets: &[i64],
+        mut ranges: Vec<(i64, i64)>,
+        out: &mut impl FnMut((i64, i64), &[(i64, i64, i64)]),
+    ) {
         for s in 0..self.access.len() {
             if ranges.iter().any(|(from, to)| from >= to) {
                 return;
@@ -146,19 +146,15 @@ impl Pattern {
             terms.map(|(form, stride)| form.at(t) * stride).sum()
         };
         let starts = self.access.iter().zip(offsets).zip(&self.far_strides);
-        let mut piece = Piece {
-            far: starts
-                .map(|((form, o), stride)| (form.constant + o) * stride)
-                .sum(),
-            tile: 0,
-            dims: Vec::with_capacity(rank),
-        };
+        let start = starts.map(|((form, o), stride)| (form.constant + o) * stride);
+        let (mut large, mut tile) = (start.sum::<i64>(), 0);
+        let mut dims = Vec::with_capacity(rank);
         for (t, (from, to)) in ranges.iter().enumerate() {
-            piece.far += step(t) * from;
-            piece.tile += self.tile_strides[t] * from;
-            piece.dims.push((to - from, step(t), self.tile_strides[t]));
+            large += step(t) * from;
+            tile += self.tile_strides[t] * from;
+            dims.push((to - from, step(t), self.tile_strides[t]));
         }
-        out.push(piece);
+        out((large, tile), &dims);
     }
 
     /// Dimensions of the transfer of the whole tile, after merging, the contiguous row included.
@@ -200,9 +196,17 @@ fn merged_rank(dims: &[(i64, i64, i64)], elem: i64) -> usize {
 mod tests {
     use super::*;
     use tir::AffineExpr as E;
+    use tir_machine::BufferId;
 
     fn memref(shape: &[i64]) -> Type {
         Type::memref(shape.to_vec(), Type::f32(), None)
+    }
+    fn pairs(p: &Pattern, offsets: &[i64]) -> Vec<Pair> {
+        let [large, tile] = [0, 1].map(|b| StridedBox::contiguous(BufferId(b), 0, 4));
+        p.pairs(offsets, &large, &tile)
+    }
+    fn side(buffer: u32, offset: i64, dims: &[(i64, i64)]) -> StridedBox {
+        StridedBox::new(BufferId(buffer), offset, dims, 4)
     }
     fn map(dims: usize, exprs: Vec<E>) -> AffineMap {
         AffineMap {
@@ -217,25 +221,17 @@ mod tests {
         let map = map(2, vec![E::Dim(0), E::Dim(1)]);
         let p = Pattern::new(memref(&[4, 4]), memref(&[3, 4]), &map).unwrap();
         assert!(p.inside(&[1, 0]) && !p.inside(&[-1, 0]));
-        let all = p.pieces(&[-1, 0]);
+        let dims = [(2, 16), (4, 4)];
         assert_eq!(
-            all,
-            [Piece {
-                far: 0,
-                tile: 16,
-                dims: vec![(2, 16, 16), (4, 4, 4)]
-            }]
+            pairs(&p, &[-1, 0]),
+            [(side(0, 0, &dims), side(1, 16, &dims))]
         );
-        let all = p.pieces(&[2, 2]);
+        let dims = [(2, 16), (2, 4)];
         assert_eq!(
-            all,
-            [Piece {
-                far: 40,
-                tile: 0,
-                dims: vec![(2, 16, 16), (2, 4, 4)]
-            }]
+            pairs(&p, &[2, 2]),
+            [(side(0, 40, &dims), side(1, 0, &dims))]
         );
-        assert!(p.pieces(&[4, 0]).is_empty());
+        assert!(pairs(&p, &[4, 0]).is_empty());
     }
 
     #[test]
@@ -243,7 +239,7 @@ mod tests {
         // (p, q) -> (4 p + q) of 6 elements: all of block 0, half of block 1.
         let map = map(2, vec![E::Dim(0) * E::Const(4) + E::Dim(1)]);
         let p = Pattern::new(memref(&[6]), memref(&[2, 4]), &map).unwrap();
-        let counts: Vec<i64> = p.pieces(&[0]).iter().map(Piece::elements).collect();
+        let counts: Vec<_> = pairs(&p, &[0]).iter().map(|p| p.0.elements()).collect();
         assert_eq!(counts, [4, 2]);
     }
 

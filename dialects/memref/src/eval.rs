@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use tir::interp::{Kind, PlainMemory, View, dense_strides};
+use tir::interp::{Kind, PlainMemory, View};
 use tir::{
     Compiler, DYNAMIC, Data, Env, Failure, LowerToEval, MemRefType, Name, OpRef, Type, Value,
 };
@@ -161,12 +161,7 @@ fn touch(
         if row.low >= row.high {
             return Ok(());
         }
-        let touched = View {
-            offset: row.large,
-            shape: vec![row.high - row.low],
-            strides: vec![row.large_step],
-            ..large.clone()
-        };
+        let touched = large.elsewhere(row.large, [row.high - row.low], [row.large_step]);
         env.memory().touch(&touched, write, site)
     })
 }
@@ -258,19 +253,8 @@ impl LowerToEval for crate::View {
             };
             let (source, shift) = (source.as_view()?, shift.as_int()?);
             let shape = filled(&ty.shape, sizes)?;
-            let strides = dense_strides(&shape, kind.bytes());
-            let view = View {
-                buffer: source.buffer,
-                kind,
-                offset: 0,
-                shape,
-                strides,
-            };
-            let (_, size) = if view.elements() == 0 {
-                (0, 0)
-            } else {
-                view.extent().ok_or("a view overflows")?
-            };
+            let mut view = View::dense(source.buffer, kind, &shape);
+            let size = i64::try_from(view.bytes()).map_err(|_| "a view overflows")?;
             let all = source.shape.first().copied().unwrap_or(0);
             if shift < 0 || shift.checked_add(size).is_none_or(|end| end > all) {
                 return Err(format!(
@@ -285,10 +269,10 @@ impl LowerToEval for crate::View {
                 (Ok(at), Ok(size)) => env.memory().part(source.buffer, at, size, name, site)?,
                 _ => None,
             };
-            let view = match own {
-                Some(buffer) => View { buffer, ..view },
-                None => View { offset, ..view },
-            };
+            match own {
+                Some(buffer) => view.strided.buffer = buffer,
+                None => view.strided.offset = offset,
+            }
             Ok(vec![view.into()])
         });
         Ok(())
@@ -351,11 +335,8 @@ fn reshape<'m>(cx: &mut Compiler<'m>, src: Value, op: OpRef<'m>) -> Result<(), F
     }
     cx.native(&[src], &[out], move |_, data| {
         let source = data.first().ok_or("has no operand")?.as_view()?;
-        let view = View {
-            shape: ty.shape.clone(),
-            strides: strides.iter().map(|s| s * size).collect(),
-            ..(**source).clone()
-        };
+        let strides = strides.iter().map(|s| s * size);
+        let view = source.elsewhere(source.offset, ty.shape.iter().copied(), strides);
         Ok(vec![view.into()])
     });
     Ok(())

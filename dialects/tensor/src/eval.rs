@@ -3,9 +3,7 @@
 use std::rc::Rc;
 
 use tir::data::Array;
-use tir::interp::{
-    Input, Kernel, KernelSpec, Kind, Scalar, View, dtype_of, failure, gather, scatter, update,
-};
+use tir::interp::{Input, Kernel, KernelSpec, Kind, Scalar, View, dtype_of, failure, update};
 use tir::{
     Compiler, DYNAMIC, Data, Env, Evaluate, Failure, LowerToEval, MemRefType, OpRef, Type, Value,
 };
@@ -153,7 +151,7 @@ struct Run {
 fn shape(data: &Data) -> Vec<i64> {
     match data {
         Data::Tensor(array) => array.shape().iter().map(|d| *d as i64).collect(),
-        Data::View(view) => view.shape.clone(),
+        Data::View(view) => view.shape.to_vec(),
         _ => Vec::new(),
     }
 }
@@ -298,7 +296,7 @@ impl Evaluate for ExtractSlice {
             places,
             ty.shape().unwrap_or(&[]),
         )?;
-        let bytes = gather(source.bytes(), &view)?;
+        let bytes = view.gather(source.bytes())?;
         Ok(vec![Data::Tensor(array(ty.elem(), &view.shape, bytes)?)])
     }
 }
@@ -321,7 +319,7 @@ impl LowerToEval for InsertSlice {
             let (source, dest) = (source.as_tensor()?.clone(), dest.take_tensor()?);
             let lists: [&[i64]; 3] = [&lists[0], &lists[1], &lists[2]];
             let view = sub_view(&View::of_array(&dest), lists, places, shape)?;
-            let (dest, done) = update(dest, |bytes| scatter(bytes, &view, source.bytes()))?;
+            let (dest, done) = update(dest, |bytes| view.scatter(bytes, source.bytes()))?;
             done?;
             Ok(vec![Data::Tensor(dest)])
         });

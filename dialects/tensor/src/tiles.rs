@@ -1,7 +1,7 @@
 //! Where the elements of a tile lie in a large array: the rows of a transfer, cut where they leave
 //! the array. Shared by all that runs transfers.
 
-use tir::interp::{Kind, View};
+use tir::interp::{BufferId, Kind, View};
 use tir::{AffineMap, Failure, LinearExpr};
 
 /// A row of a transfer: the positions along the last dimension of the tile.
@@ -214,7 +214,7 @@ pub fn write(
 }
 
 fn dense(kind: Kind, shape: &[i64]) -> View {
-    View::dense(View::NO_BUFFER, kind, shape)
+    View::dense(BufferId::NONE, kind, shape)
 }
 
 /// Copies elements between strided places.

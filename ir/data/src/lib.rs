@@ -28,6 +28,7 @@ mod file;
 pub mod npy;
 mod random;
 mod safetensors;
+mod strided;
 
 pub use array::{Array, Element};
 pub use bytes::Bytes;
@@ -37,3 +38,4 @@ pub use error::{DataError, Place};
 pub use file::{Staged, map_file, read_file};
 pub use random::Random;
 pub use safetensors::{SafeTensors, stage_safetensors, write_safetensors};
+pub use strided::{BufferId, Extents, Footprint, Rows, StridedBox, dense_strides, gcd};

@@ -6,20 +6,21 @@ use crate::code::{Code, Cursor};
 use crate::compile::placed;
 use crate::data::Data;
 use crate::env::{Env, Store};
-use crate::memory::{Buffer, Site};
+use crate::memory::Site;
 use crate::scalar::Kind;
 use crate::view::{View, out_of_bounds};
+use tir_data::{BufferId, StridedBox};
 
 /// Where a cursor stands.
 #[derive(Clone, Copy)]
 pub(crate) struct Place {
-    pub buffer: Buffer,
+    pub buffer: BufferId,
     pub at: i64,
     pub step: i64,
 }
 
 pub(crate) const NOWHERE: Place = Place {
-    buffer: Buffer(u32::MAX),
+    buffer: BufferId::NONE,
     at: 0,
     step: 0,
 };
@@ -34,7 +35,7 @@ pub(crate) fn address(
     view: &Data,
     indices: &[u32],
     regs: &[u64],
-) -> Result<(Buffer, i64), Failure> {
+) -> Result<(BufferId, i64), Failure> {
     let Data::View(view) = view else {
         return Err(no_view(view));
     };
@@ -130,7 +131,7 @@ pub(crate) fn load(
     env: &mut Env<'_>,
     code: &Code<'_>,
     pc: usize,
-    buffer: Buffer,
+    buffer: BufferId,
     at: i64,
     kind: Kind,
 ) -> Result<u64, Failure> {
@@ -149,13 +150,10 @@ pub(crate) fn load(
     slow_load(env, code, pc, buffer, at, kind)
 }
 
-fn element(buffer: Buffer, at: i64, kind: Kind) -> View {
+fn element(buffer: BufferId, at: i64, kind: Kind) -> View {
     View {
-        buffer,
         kind,
-        offset: at,
-        shape: Vec::new(),
-        strides: Vec::new(),
+        strided: StridedBox::contiguous(buffer, at, kind.bytes() as u64),
     }
 }
 fn site(env: &Env<'_>, code: &Code<'_>, pc: usize) -> Site {
@@ -167,7 +165,7 @@ pub(crate) fn touch(
     env: &mut Env<'_>,
     code: &Code<'_>,
     pc: usize,
-    (buffer, at, kind): (Buffer, i64, Kind),
+    (buffer, at, kind): (BufferId, i64, Kind),
     write: bool,
 ) -> Result<(), Failure> {
     let site = site(env, code, pc);
@@ -183,11 +181,9 @@ pub(crate) fn touch_steps(
     trips: u64,
 ) -> Result<(), Failure> {
     let site = site(env, code, pc);
-    let steps = View {
-        shape: vec![i64::try_from(trips).map_err(|_| "too many steps of a loop")?],
-        strides: vec![place.step],
-        ..element(place.buffer, place.at, Kind::F32)
-    };
+    let trips = i64::try_from(trips).map_err(|_| "too many steps of a loop")?;
+    let first = element(place.buffer, place.at, Kind::F32);
+    let steps = first.elsewhere(place.at, [trips], [place.step]);
     env.memory().touch(&steps, false, site)
 }
 
@@ -196,7 +192,7 @@ fn slow_load(
     env: &mut Env<'_>,
     code: &Code<'_>,
     pc: usize,
-    buffer: Buffer,
+    buffer: BufferId,
     at: i64,
     kind: Kind,
 ) -> Result<u64, Failure> {
@@ -223,7 +219,7 @@ pub(crate) fn store(
     env: &mut Env<'_>,
     code: &Code<'_>,
     pc: usize,
-    buffer: Buffer,
+    buffer: BufferId,
     at: i64,
     kind: Kind,
     bits: u64,

@@ -13,10 +13,11 @@ use crate::code::Code;
 use crate::compile::compile_function;
 use crate::data::{Data, failure, tensor_form, update};
 use crate::exec::run_code;
-use crate::memory::{Alloc, Buffer, Memory, PlainMemory, Site};
+use crate::memory::{Alloc, Memory, PlainMemory, Site};
 use crate::scalar::{Kind, Scalar};
 use crate::view::View;
 use crate::wide::{Wide, attr_of_bits, splat_int};
+use tir_data::BufferId;
 
 /// Limits of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -296,7 +297,7 @@ impl<'m> Env<'m> {
         Ok(View::dense(buffer, kind, shape))
     }
     /// Ends a buffer.
-    pub fn dealloc(&mut self, buffer: Buffer) -> Result<(), Failure> {
+    pub fn dealloc(&mut self, buffer: BufferId) -> Result<(), Failure> {
         let site = self.site;
         self.memory().dealloc(buffer, site)
     }
@@ -309,7 +310,7 @@ impl<'m> Env<'m> {
         }
         let memory = self.memory();
         memory.touch(view, false, site)?;
-        gather(memory.bytes(view.buffer)?, view)
+        Ok(view.gather(memory.bytes(view.buffer)?)?)
     }
     /// The program thread writes the elements of a view from dense row-major bytes.
     pub fn write_view(&mut self, view: &View, data: &[u8]) -> Result<(), Failure> {
@@ -320,7 +321,7 @@ impl<'m> Env<'m> {
         if dataless {
             return Ok(());
         }
-        scatter(memory.bytes_mut(view.buffer)?, view, data)
+        Ok(view.scatter(memory.bytes_mut(view.buffer)?, data)?)
     }
     /// The program thread copies between views of equal shape and kind.
     pub fn copy_view(&mut self, from: &View, to: &View) -> Result<(), Failure> {
@@ -371,65 +372,6 @@ pub(crate) fn resolve(resolver: Option<&Resolver>, attr: Attr, ty: Type) -> Resu
 
 pub(crate) fn out_of_steps(limit: u64) -> Failure {
     format!("the program ran for {limit} steps, the limit of this run").into()
-}
-
-/// Checks that a view lies in so many bytes.
-pub(crate) fn check_extent(view: &View, len: usize) -> Result<(), Failure> {
-    if view.elements() == 0 {
-        return Ok(());
-    }
-    match view.extent() {
-        Some((low, high)) if low >= 0 && high <= len as i64 => Ok(()),
-        Some((low, high)) => Err(format!("bytes {low} to {high} of a buffer of {len}").into()),
-        None => Err("a view overflows".into()),
-    }
-}
-
-/// The elements of a view as dense row-major bytes.
-pub fn gather(bytes: &[u8], view: &View) -> Result<Vec<u8>, Failure> {
-    check_extent(view, bytes.len())?;
-    let len = view.elements().saturating_mul(view.kind.bytes());
-    let mut out = Vec::new();
-    out.try_reserve_exact(len)
-        .map_err(|_| format!("no memory for {len} bytes"))?;
-    let (rows, run) = rows(view);
-    if view.elements() > 0 {
-        rows.each(|at| out.extend_from_slice(&bytes[at as usize..at as usize + run]));
-    }
-    Ok(out)
-}
-
-/// Writes dense row-major bytes to the elements of a view.
-pub fn scatter(bytes: &mut [u8], view: &View, data: &[u8]) -> Result<(), Failure> {
-    check_extent(view, bytes.len())?;
-    let want = view.elements().saturating_mul(view.kind.bytes());
-    if data.len() != want {
-        return Err(format!("{} bytes for a view of {want}", data.len()).into());
-    }
-    let (rows, run) = rows(view);
-    if want > 0 {
-        let mut chunks = data.chunks_exact(run);
-        rows.each(|at| {
-            if let Some(chunk) = chunks.next() {
-                bytes[at as usize..at as usize + run].copy_from_slice(chunk);
-            }
-        });
-    }
-    Ok(())
-}
-
-/// The view of the contiguous rows, and the bytes of one.
-fn rows(view: &View) -> (View, usize) {
-    let mut rows = view.clone();
-    let mut run = view.kind.bytes() as i64;
-    while let (Some(&n), Some(&stride)) = (rows.shape.last(), rows.strides.last())
-        && (n == 1 || stride == run)
-    {
-        run *= n;
-        rows.shape.pop();
-        rows.strides.pop();
-    }
-    (rows, run as usize)
 }
 
 /// The value of an attribute: numbers, dense elements, blobs that are loaded.

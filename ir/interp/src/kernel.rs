@@ -355,7 +355,7 @@ impl Kernel {
             let (dtype, shape) = (array.dtype(), array.shape().to_vec());
             let view = match (flat, sizes) {
                 (true, [n]) if *n as usize == array.len() => {
-                    View::dense(View::NO_BUFFER, Kind::of_dtype(dtype), &[*n])
+                    View::dense(tir_data::BufferId::NONE, Kind::of_dtype(dtype), &[*n])
                 }
                 _ => View::of_array(&array),
             };

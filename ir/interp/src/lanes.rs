@@ -1,7 +1,7 @@
 //! Scalar operations on columns of values: one dispatch for many.
 
 use tir_core::{Failure, Type};
-use tir_data::Array;
+use tir_data::{Array, BufferId, StridedBox};
 
 use crate::columns::{Column, Columns, LANES};
 use crate::data::Data;
@@ -335,10 +335,8 @@ pub fn elementwise(op: ScalarOp, inputs: &[Data], elem: Type) -> Result<Data, Fa
             return Err(format!("elements of {} as {kind:?}", array.dtype()).into());
         }
         let step = if whole { kind.bytes() as i64 } else { 0 };
-        let view = View {
-            strides: vec![step],
-            ..View::dense(View::NO_BUFFER, kind, &[n])
-        };
+        let strided = StridedBox::new(BufferId::NONE, 0, &[(n, step)], kind.bytes() as u64);
+        let view = View { kind, strided };
         operands.push(Input {
             bytes: array.bytes(),
             view,

@@ -3,15 +3,9 @@
 use std::any::Any;
 
 use tir_core::{Failure, Loc, Name, OpId, OpRef};
+use tir_data::BufferId;
 
 use crate::view::View;
-
-/// A handle to a buffer.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Buffer(
-    /// Its number in the memory it is of.
-    pub u32,
-);
 
 /// Which op does something: for messages.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -56,13 +50,13 @@ pub struct Alloc {
 /// `touch` that does nothing.
 pub trait Memory: Any {
     /// A new buffer.
-    fn alloc(&mut self, want: &Alloc) -> Result<Buffer, Failure>;
+    fn alloc(&mut self, want: &Alloc) -> Result<BufferId, Failure>;
     /// Ends a buffer.
-    fn dealloc(&mut self, buffer: Buffer, site: Site) -> Result<(), Failure>;
+    fn dealloc(&mut self, buffer: BufferId, site: Site) -> Result<(), Failure>;
     /// The bytes of a buffer.
-    fn bytes(&self, buffer: Buffer) -> Result<&[u8], Failure>;
+    fn bytes(&self, buffer: BufferId) -> Result<&[u8], Failure>;
     /// The bytes of a buffer, to change.
-    fn bytes_mut(&mut self, buffer: Buffer) -> Result<&mut [u8], Failure>;
+    fn bytes_mut(&mut self, buffer: BufferId) -> Result<&mut [u8], Failure>;
     /// Whether it holds no data: the program runs for the accesses it makes and the work it
     /// starts. What is loaded is then [`Data::Unknown`](crate::Data::Unknown), nobody asks for
     /// bytes, and a program that branches or addresses memory by what it loaded fails there.
@@ -83,12 +77,12 @@ pub trait Memory: Any {
     /// address: the same one for the same op and place. `None` where there is no difference.
     fn part(
         &mut self,
-        outer: Buffer,
+        outer: BufferId,
         offset: u64,
         bytes: u64,
         name: Option<Name>,
         site: Site,
-    ) -> Result<Option<Buffer>, Failure> {
+    ) -> Result<Option<BufferId>, Failure> {
         let _ = (outer, offset, bytes, name, site);
         Ok(None)
     }
@@ -114,28 +108,28 @@ const LIMIT: u64 = 16 << 30;
 impl PlainMemory {
     /// The bytes of a live buffer; the empty slice for others.
     #[inline]
-    pub(crate) fn fast(&self, buffer: Buffer) -> &[u8] {
+    pub(crate) fn fast(&self, buffer: BufferId) -> &[u8] {
         self.buffers
             .get(buffer.0 as usize)
             .map_or(&[], |b| &b.bytes)
     }
     #[inline]
-    pub(crate) fn fast_mut(&mut self, buffer: Buffer) -> &mut [u8] {
+    pub(crate) fn fast_mut(&mut self, buffer: BufferId) -> &mut [u8] {
         self.buffers
             .get_mut(buffer.0 as usize)
             .map_or(&mut [], |b| &mut b.bytes)
     }
     /// Takes the bytes of a buffer out, to be put back by [`give`](Self::give).
-    pub(crate) fn lend(&mut self, buffer: Buffer) -> Vec<u8> {
+    pub(crate) fn lend(&mut self, buffer: BufferId) -> Vec<u8> {
         let found = self.buffers.get_mut(buffer.0 as usize);
         found.map_or_else(Vec::new, |b| std::mem::take(&mut b.bytes))
     }
-    pub(crate) fn give(&mut self, buffer: Buffer, bytes: Vec<u8>) {
+    pub(crate) fn give(&mut self, buffer: BufferId, bytes: Vec<u8>) {
         if let Some(b) = self.buffers.get_mut(buffer.0 as usize) {
             b.bytes = bytes;
         }
     }
-    fn get(&self, buffer: Buffer) -> Result<&PlainBuffer, Failure> {
+    fn get(&self, buffer: BufferId) -> Result<&PlainBuffer, Failure> {
         let found = self.buffers.get(buffer.0 as usize);
         let found = found.ok_or("the buffer is of another memory")?;
         match found.freed {
@@ -152,7 +146,7 @@ fn freed(site: Site) -> Failure {
 }
 
 impl Memory for PlainMemory {
-    fn alloc(&mut self, want: &Alloc) -> Result<Buffer, Failure> {
+    fn alloc(&mut self, want: &Alloc) -> Result<BufferId, Failure> {
         let limit = if self.limit == 0 { LIMIT } else { self.limit };
         let full = || format!("no memory for a buffer of {} bytes", want.bytes);
         self.live = self
@@ -166,9 +160,9 @@ impl Memory for PlainMemory {
         bytes.resize(size, 0);
         let id = u32::try_from(self.buffers.len()).map_err(|_| "too many buffers")?;
         self.buffers.push(PlainBuffer { bytes, freed: None });
-        Ok(Buffer(id))
+        Ok(BufferId(id))
     }
-    fn dealloc(&mut self, buffer: Buffer, site: Site) -> Result<(), Failure> {
+    fn dealloc(&mut self, buffer: BufferId, site: Site) -> Result<(), Failure> {
         self.get(buffer)?;
         if let Some(found) = self.buffers.get_mut(buffer.0 as usize) {
             self.live -= found.bytes.len() as u64;
@@ -179,10 +173,10 @@ impl Memory for PlainMemory {
         }
         Ok(())
     }
-    fn bytes(&self, buffer: Buffer) -> Result<&[u8], Failure> {
+    fn bytes(&self, buffer: BufferId) -> Result<&[u8], Failure> {
         Ok(&self.get(buffer)?.bytes)
     }
-    fn bytes_mut(&mut self, buffer: Buffer) -> Result<&mut [u8], Failure> {
+    fn bytes_mut(&mut self, buffer: BufferId) -> Result<&mut [u8], Failure> {
         self.get(buffer)?;
         Ok(self.fast_mut(buffer))
     }

@@ -2,7 +2,7 @@
 
 use tir_core::Failure;
 
-use crate::env::{Env, Store, gather, scatter};
+use crate::env::{Env, Store};
 use crate::kernel::{Input, Kernel, Output};
 use crate::scalar::Scalar;
 use crate::view::View;
@@ -46,7 +46,7 @@ impl Env<'_> {
         for view in inputs {
             let copy = !plain || shared(view);
             copies.push(if copy {
-                Some(gather(self.memory().bytes(view.buffer)?, view)?)
+                Some(view.gather(self.memory().bytes(view.buffer)?)?)
             } else {
                 None
             });
@@ -81,7 +81,7 @@ impl Env<'_> {
         let memory = self.memory();
         let mut results = Vec::new();
         for view in outputs {
-            results.push(gather(memory.bytes(view.buffer)?, view)?);
+            results.push(view.gather(memory.bytes(view.buffer)?)?);
         }
         let reads = inputs.iter().zip(&copies);
         let reads = reads.filter_map(|(view, copy)| {
@@ -101,7 +101,7 @@ impl Env<'_> {
         kernel.run(sizes, &reads, &mut writes, captures)?;
         for (view, bytes) in outputs.iter().zip(&results) {
             memory.touch(view, true, site)?;
-            scatter(memory.bytes_mut(view.buffer)?, view, bytes)?;
+            view.scatter(memory.bytes_mut(view.buffer)?, bytes)?;
         }
         Ok(())
     }

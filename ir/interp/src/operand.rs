@@ -2,7 +2,6 @@
 
 use tir_core::{AffineExpr, AffineMap, Failure};
 
-use crate::env::check_extent;
 use crate::scalar::Kind;
 use crate::view::View;
 
@@ -23,7 +22,7 @@ impl Operand {
             let (found, rank) = (map.exprs.len(), view.shape.len());
             return Err(format!("a map with {found} results for an operand of rank {rank}").into());
         }
-        check_extent(view, len)?;
+        view.check(len)?;
         let mut operand = Self {
             kind: view.kind,
             at: view.offset,
@@ -39,7 +38,7 @@ impl Operand {
             let Some(form) = expr.linear(sizes.len()) else {
                 operand.at = 0;
                 operand.steps = vec![0; sizes.len()];
-                operand.odd = Some((map.exprs.clone(), view.offset, view.strides.clone()));
+                operand.odd = Some((map.exprs.clone(), view.offset, view.strides.to_vec()));
                 operand.check_odd(map, view, sizes)?;
                 return Ok(operand);
             };

@@ -1,74 +1,57 @@
 //! A memref while a program runs: a strided view of a buffer.
 
-use tir_core::Failure;
-use tir_data::Array;
+use std::ops::Deref;
 
-use crate::memory::Buffer;
+use tir_core::Failure;
+use tir_data::{Array, BufferId, Extents, StridedBox};
+
 use crate::scalar::Kind;
 
-/// A strided box of elements in a buffer. Offset and strides are bytes.
+/// A strided box of elements of one kind.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct View {
-    /// The buffer.
-    pub buffer: Buffer,
     /// The kind of an element.
     pub kind: Kind,
-    /// Where the first element starts.
-    pub offset: i64,
-    /// Elements in each dimension, outermost first.
-    pub shape: Vec<i64>,
-    /// Bytes between neighbours in each dimension.
-    pub strides: Vec<i64>,
+    /// Where the elements are; an element has as many bytes as its kind.
+    pub strided: StridedBox,
+}
+
+impl Deref for View {
+    type Target = StridedBox;
+    fn deref(&self) -> &StridedBox {
+        &self.strided
+    }
 }
 
 impl View {
-    /// Stands for no buffer, in views of bytes that are at hand.
-    pub const NO_BUFFER: Buffer = Buffer(u32::MAX);
-
     /// All of an array.
     pub fn of_array(array: &Array) -> Self {
         let shape: Vec<i64> = array.shape().iter().map(|&d| d as i64).collect();
-        Self::dense(Self::NO_BUFFER, Kind::of_dtype(array.dtype()), &shape)
+        Self::dense(BufferId::NONE, Kind::of_dtype(array.dtype()), &shape)
     }
 
     /// All of a buffer that holds a dense row-major array.
-    pub fn dense(buffer: Buffer, kind: Kind, shape: &[i64]) -> Self {
-        let strides = dense_strides(shape, kind.bytes());
-        Self {
-            buffer,
-            kind,
-            offset: 0,
-            shape: shape.to_vec(),
-            strides,
-        }
+    pub fn dense(buffer: BufferId, kind: Kind, shape: &[i64]) -> Self {
+        let strided = StridedBox::dense(buffer, shape, kind.bytes() as u64);
+        Self { kind, strided }
     }
 
-    /// The number of elements.
-    pub fn elements(&self) -> usize {
-        self.shape.iter().fold(1, |n: usize, &d| {
-            n.saturating_mul(usize::try_from(d).unwrap_or(0))
-        })
-    }
-
-    /// Whether the elements lie one after the other in row-major order.
-    pub fn is_dense(&self) -> bool {
-        let dense = dense_strides(&self.shape, self.kind.bytes());
-        let dims = self.shape.iter().zip(self.strides.iter().zip(dense));
-        self.elements() == 0 || dims.into_iter().all(|(&n, (&s, d))| n == 1 || s == d)
-    }
-
-    /// First byte and the byte after the last; `None` if it is empty or overflows.
-    pub fn extent(&self) -> Option<(i64, i64)> {
-        let (mut low, mut high) = (self.offset, self.offset);
-        for (&n, &stride) in self.shape.iter().zip(&self.strides) {
-            let reach = stride.checked_mul(n.checked_sub(1).filter(|n| *n >= 0)?)?;
-            if reach < 0 {
-                low = low.checked_add(reach)?;
-            } else {
-                high = high.checked_add(reach)?;
-            }
-        }
-        Some((low, high.checked_add(self.kind.bytes() as i64)?))
+    /// Other elements of the same buffer and kind.
+    pub fn elsewhere(
+        &self,
+        offset: i64,
+        shape: impl IntoIterator<Item = i64>,
+        strides: impl IntoIterator<Item = i64>,
+    ) -> Self {
+        let strided = StridedBox {
+            buffer: self.buffer,
+            offset,
+            shape: shape.into_iter().collect(),
+            strides: strides.into_iter().collect(),
+            elem: self.elem,
+        };
+        let kind = self.kind;
+        Self { kind, strided }
     }
 
     /// The byte offset of an element.
@@ -108,11 +91,8 @@ impl View {
         keep: &[bool],
     ) -> Result<Self, Failure> {
         let rank = keep.iter().filter(|keep| **keep).count();
-        let mut part = Self {
-            shape: vec![0; rank],
-            strides: vec![0; rank],
-            ..*self
-        };
+        let zeros = || Extents::from_elem(0, rank);
+        let mut part = self.elsewhere(0, zeros(), zeros());
         self.part_into(offset, sizes, steps, keep, &mut part)?;
         Ok(part)
     }
@@ -130,7 +110,9 @@ impl View {
         if [sizes.len(), steps.len(), keep.len()] != [rank; 3] {
             return Err(self.wrong_rank());
         }
-        (part.buffer, part.kind, part.offset) = (self.buffer, self.kind, self.offset);
+        part.kind = self.kind;
+        let part = &mut part.strided;
+        (part.buffer, part.elem, part.offset) = (self.buffer, self.elem, self.offset);
         let mut at = 0;
         for dim in 0..rank {
             let (offset, size, step) = (offset(dim), sizes[dim], steps[dim]);
@@ -162,17 +144,11 @@ impl View {
 
     /// Without the dimensions of size 1 that `keep` says no to.
     pub fn drop_dims(&self, keep: impl Fn(usize) -> bool) -> Self {
-        let mut out = self.clone();
-        let pick = |v: &[i64]| {
-            v.iter()
-                .enumerate()
-                .filter(|(i, _)| keep(*i))
-                .map(|(_, d)| *d)
-                .collect()
+        let pick = |v: &[i64]| -> Extents {
+            let kept = v.iter().enumerate().filter(|(i, _)| keep(*i));
+            kept.map(|(_, d)| *d).collect()
         };
-        out.shape = pick(&self.shape);
-        out.strides = pick(&self.strides);
-        out
+        self.elsewhere(self.offset, pick(&self.shape), pick(&self.strides))
     }
 
     /// Dimension `i` of the result is dimension `order[i]` of this.
@@ -181,43 +157,13 @@ impl View {
             order
                 .iter()
                 .map(|&d| v.get(d).copied())
-                .collect::<Option<Vec<_>>>()
+                .collect::<Option<Extents>>()
         };
         let (shape, strides) = pick(&self.shape)
             .zip(pick(&self.strides))
             .ok_or("a dimension is out of range")?;
-        Ok(Self {
-            shape,
-            strides,
-            ..self.clone()
-        })
+        Ok(self.elsewhere(self.offset, shape, strides))
     }
-
-    /// Calls `f` with the byte offset of each element in row-major order.
-    pub fn each(&self, mut f: impl FnMut(i64)) {
-        fn walk(dims: &[(i64, i64)], at: i64, f: &mut impl FnMut(i64)) {
-            match dims {
-                [] => f(at),
-                [(n, stride), rest @ ..] => (0..*n).for_each(|i| walk(rest, at + i * stride, f)),
-            }
-        }
-        let dims: Vec<_> = self
-            .shape
-            .iter()
-            .copied()
-            .zip(self.strides.iter().copied())
-            .collect();
-        walk(&dims, self.offset, &mut f);
-    }
-}
-
-/// Strides in bytes of a dense row-major array.
-pub fn dense_strides(shape: &[i64], elem: usize) -> Vec<i64> {
-    let mut strides = vec![elem as i64; shape.len()];
-    for i in (1..shape.len()).rev() {
-        strides[i - 1] = strides[i].saturating_mul(shape[i].max(1));
-    }
-    strides
 }
 
 pub(crate) fn out_of_bounds(dim: usize, index: i64, size: i64) -> Failure {

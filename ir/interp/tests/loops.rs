@@ -5,7 +5,7 @@
 mod common;
 use common::*;
 use tir::data::{Array, DType, Random};
-use tir::interp::{Buffer, Kind, Memory, PlainMemory, Site, View};
+use tir::interp::{BufferId, Kind, Memory, PlainMemory, Site, View};
 use tir::*;
 
 struct Maker {
@@ -165,16 +165,16 @@ struct Counting {
     writes: usize,
 }
 impl Memory for Counting {
-    fn alloc(&mut self, want: &interp::Alloc) -> Result<Buffer, Failure> {
+    fn alloc(&mut self, want: &interp::Alloc) -> Result<BufferId, Failure> {
         self.plain.alloc(want)
     }
-    fn dealloc(&mut self, buffer: Buffer, site: Site) -> Result<(), Failure> {
+    fn dealloc(&mut self, buffer: BufferId, site: Site) -> Result<(), Failure> {
         self.plain.dealloc(buffer, site)
     }
-    fn bytes(&self, buffer: Buffer) -> Result<&[u8], Failure> {
+    fn bytes(&self, buffer: BufferId) -> Result<&[u8], Failure> {
         self.plain.bytes(buffer)
     }
-    fn bytes_mut(&mut self, buffer: Buffer) -> Result<&mut [u8], Failure> {
+    fn bytes_mut(&mut self, buffer: BufferId) -> Result<&mut [u8], Failure> {
         self.plain.bytes_mut(buffer)
     }
     fn touch(&mut self, view: &View, write: bool, site: Site) -> Result<(), Failure> {

@@ -2,22 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tir_data::BufferId;
+
 use crate::fault::{Fault, FaultKind, Result, Site, Sites};
 use crate::memory::{Memory, Place};
 use crate::region::Region;
 use crate::spec::{SpaceId, SpaceSpec};
-
-/// A buffer of the running program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct BufferId(pub(crate) u32);
-
-impl BufferId {
-    /// Its number, from 0.
-    #[inline]
-    pub fn index(self) -> usize {
-        self.0 as usize
-    }
-}
 
 /// Where a buffer lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -322,7 +312,7 @@ impl Buffers {
     }
 
     fn first_fit(&self, space: SpaceId, spec: &SpaceSpec, bytes: u64, align: u64) -> Option<u64> {
-        let step = spec.align / crate::access::gcd(spec.align, align);
+        let step = spec.align / tir_data::gcd(spec.align, align);
         let align = step.checked_mul(align)?;
         let mut cursor = 0u64;
         for (&(address, _), &size) in &self.live[space.0 as usize] {

@@ -1,15 +1,16 @@
 //! Checks of accesses, and the words for what is wrong.
 
-use crate::access::Access;
-use crate::alloc::{BufferId, Buffers};
+use crate::alloc::Buffers;
 use crate::fault::{Fault, FaultKind, Result, Site};
 use crate::machine::Machine;
 use crate::region::{Hit, View, Why};
 use crate::work::{THREAD, WRITER_THREAD, Work};
+use tir_data::BufferId;
+use tir_data::StridedBox;
 
 impl Machine<'_> {
     /// A fault unless an access is inside its live buffer.
-    pub(crate) fn in_bounds(&self, site: Site, access: &Access) -> Result<()> {
+    pub(crate) fn in_bounds(&self, site: Site, access: &StridedBox) -> Result<()> {
         self.buffers.usable(&self.sites, access.buffer, site)?;
         let b = self.buffers.get(access.buffer);
         match access.extent() {
@@ -75,7 +76,7 @@ impl Machine<'_> {
     /// It is complete before whatever is ordered later, so its reads need no record. That holds
     /// for work that is held back too: what frees it is started after this access, and it comes
     /// after that.
-    pub(crate) fn check_thread(&mut self, site: Site, a: &Access, write: bool) -> Result<()> {
+    pub(crate) fn check_thread(&mut self, site: Site, a: &StridedBox, write: bool) -> Result<()> {
         let code = WRITER_THREAD | site.0;
         let clock = std::mem::take(&mut self.clock);
         let checked = self.check(a, site, write, code, &clock);
@@ -89,13 +90,13 @@ impl Machine<'_> {
 
     fn check(
         &mut self,
-        a: &Access,
+        a: &StridedBox,
         site: Site,
         write: bool,
         code: u32,
         clock: &[u32],
     ) -> Result<()> {
-        if a.extent().is_none() {
+        if a.is_empty() {
             return Ok(());
         }
         let f = a.footprint(self.buffers.place(a.buffer).offset);
@@ -120,8 +121,8 @@ impl Machine<'_> {
         checked.map_err(|hit| self.explain(hit, a.buffer, site, write, code))
     }
 
-    fn record_write(&mut self, a: &Access, code: u32) {
-        if a.extent().is_some() {
+    fn record_write(&mut self, a: &StridedBox, code: u32) {
+        if !a.is_empty() {
             let f = a.footprint(self.buffers.place(a.buffer).offset);
             let region = self.buffers.region(a.buffer);
             let f = region.cells(f);
@@ -129,8 +130,8 @@ impl Machine<'_> {
         }
     }
 
-    fn record_read(&mut self, a: &Access, actor: usize, index: u32) {
-        if a.extent().is_some() {
+    fn record_read(&mut self, a: &StridedBox, actor: usize, index: u32) {
+        if !a.is_empty() {
             let f = a.footprint(self.buffers.place(a.buffer).offset);
             let region = self.buffers.region(a.buffer);
             let f = region.cells(f);

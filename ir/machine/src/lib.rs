@@ -40,14 +40,14 @@
 //! let y = m.alloc(spm, Alloc::new("y", 16, site))?;
 //! m.init(x, site, &[3; 16])?;
 //!
-//! let (from, to) = (Access::dense(x, 0, 16), Access::dense(y, 0, 16));
+//! let (from, to) = (StridedBox::contiguous(x, 0, 16), StridedBox::contiguous(y, 0, 16));
 //! let cost = m.transfer_cost(load, &from, &to)?;
 //! let (reads, writes) = ([from.clone()], [to.clone()]);
 //! let work = Work { reads: &reads, writes: &writes, ..Work::new(site, cost) };
 //! let arrived = m.start(load, &work, move |memory| memory.copy(&from, &to))?;
 //!
 //! // Without `after` this call would read what may still be arriving.
-//! let reads = [Access::dense(y, 0, 16)];
+//! let reads = [StridedBox::contiguous(y, 0, 16)];
 //! let early = Work { reads: &reads, ..Work::new(call, Cost::Cycles(4)) };
 //! let fault = m.start(vector, &early, |_| Ok(())).unwrap_err();
 //! assert_eq!(fault.kind, FaultKind::Race);
@@ -60,7 +60,6 @@
 //! # Ok::<(), Box<Fault>>(())
 //! ```
 
-mod access;
 mod alloc;
 mod bandwidth;
 mod check;
@@ -76,13 +75,13 @@ mod spec;
 mod trace;
 mod work;
 
-pub use access::{Access, Dims, Footprint, Rows, gcd};
-pub use alloc::{Alloc, BufferId, Placement};
+pub use alloc::{Alloc, Placement};
 pub use fault::{Fault, FaultKind, Note, Result, Site};
 pub use machine::{Frame, Machine, Options};
 pub use memory::{Effect, Memory};
 pub use recording::{Recorded, Recording, Step, Touch};
 pub use report::{Bound, CauseReport, LabelReport, QueueReport, Report, SpaceReport, ThreadReport};
 pub use spec::{EngineSpec, MachineSpec, QueueId, SpaceId, SpaceSpec, UnitSpec};
+pub use tir_data::{BufferId, Footprint, Rows, StridedBox, gcd};
 pub use trace::{Event, chrome_trace};
 pub use work::{Cost, Label, Semaphore, Token, Work};

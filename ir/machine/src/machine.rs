@@ -2,8 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::access::{Access, Rows};
-use crate::alloc::{Alloc, BufferId, Buffers};
+use crate::alloc::{Alloc, Buffers};
 use crate::bandwidth::Bandwidth;
 use crate::fault::{Fault, FaultKind, Result, Site, Sites};
 use crate::memory::Memory;
@@ -13,6 +12,8 @@ use crate::report::{Account, QueueAccount};
 use crate::spec::{MachineSpec, QueueId, SpaceId};
 use crate::trace::Event;
 use crate::work::{Cost, Label, THREAD, Token, Work, Works, join};
+use tir_data::BufferId;
+use tir_data::{Rows, StridedBox};
 
 /// What the model keeps beside bytes and time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -263,20 +264,20 @@ impl<'p> Machine<'p> {
 
     /// Writes the first bytes of a buffer from the host, as the thread at `site`.
     pub fn init(&mut self, buffer: BufferId, site: Site, data: &[u8]) -> Result<()> {
-        let access = Access::dense(buffer, 0, data.len() as u64);
+        let access = StridedBox::contiguous(buffer, 0, data.len() as u64);
         self.thread_write(site, &access)?;
         let done = self.buffers.memory.store(&access, data);
         done.map_err(|e| self.effect(site, &e))
     }
 
     /// The thread reads: checked like any other access, at no cost.
-    pub fn thread_read(&mut self, site: Site, access: &Access) -> Result<()> {
+    pub fn thread_read(&mut self, site: Site, access: &StridedBox) -> Result<()> {
         self.thread_access(site, access, false)
     }
 
     /// The thread writes: checked like any other access, at no cost. The bytes themselves are the
     /// caller's to change, in [`Machine::memory_mut`].
-    pub fn thread_write(&mut self, site: Site, access: &Access) -> Result<()> {
+    pub fn thread_write(&mut self, site: Site, access: &StridedBox) -> Result<()> {
         self.thread_access(site, access, true)
     }
 
@@ -292,7 +293,12 @@ impl<'p> Machine<'p> {
     /// What a transfer from one box to another costs on an engine: elements are paired in logical
     /// order and make rows that are contiguous on both sides. A fault when the counts differ or
     /// the engine has too few dimensions. (For a padded transfer, `to` is the part not filled.)
-    pub fn transfer_cost(&self, engine: QueueId, from: &Access, to: &Access) -> Result<Cost> {
+    pub fn transfer_cost(
+        &self,
+        engine: QueueId,
+        from: &StridedBox,
+        to: &StridedBox,
+    ) -> Result<Cost> {
         let q = &self.queues[engine.0 as usize];
         let bad = |text: String| Fault::new(FaultKind::Transfer, None, text);
         let rows = Rows::new(from, to).map_err(bad)?;
@@ -482,12 +488,12 @@ impl<'p> Machine<'p> {
         Ok((id, deps))
     }
 
-    fn thread_access(&mut self, site: Site, access: &Access, write: bool) -> Result<()> {
+    fn thread_access(&mut self, site: Site, access: &StridedBox, write: bool) -> Result<()> {
         self.in_bounds(site, access)?;
         if let Some(recording) = &mut self.recording {
             return recording.thread(site, access, write);
         }
-        if !self.options.track || access.extent().is_none() {
+        if !self.options.track || access.is_empty() {
             return Ok(());
         }
         self.check_thread(site, access, write)

@@ -1,7 +1,7 @@
 //! The bytes of the machine's memory.
 
-use crate::access::{Access, Rows};
-use crate::alloc::BufferId;
+use tir_data::BufferId;
+use tir_data::{Rows, StridedBox};
 
 /// What an operation does to memory; its error becomes a fault that names the operation.
 pub type Effect<'p> = Box<dyn FnOnce(&mut Memory) -> Result<(), String> + 'p>;
@@ -45,89 +45,32 @@ impl Memory {
             .ok_or_else(released)
     }
 
-    /// Appends the bytes of an access.
-    pub fn load(&self, access: &Access, out: &mut Vec<u8>) -> Result<(), String> {
-        let bytes = self.bytes(access.buffer)?;
-        each_row(access, bytes.len(), |at, run| {
-            out.extend_from_slice(&bytes[at..at + run])
-        })
+    /// The elements of an access as dense row-major bytes.
+    pub fn load(&self, access: &StridedBox) -> Result<Vec<u8>, String> {
+        access.gather(self.bytes(access.buffer)?)
     }
 
-    /// Replaces the bytes of an access.
-    pub fn store(&mut self, access: &Access, data: &[u8]) -> Result<(), String> {
-        same_length(access.bytes(), data.len() as u64)?;
-        let bytes = self.bytes_mut(access.buffer)?;
-        let mut rest = data;
-        each_row(access, bytes.len(), |at, run| {
-            let (row, tail) = rest.split_at(run);
-            bytes[at..at + run].copy_from_slice(row);
-            rest = tail;
-        })
-    }
-
-    /// Reads the `f32` elements of an access.
-    pub fn load_f32(&self, access: &Access, out: &mut [f32]) -> Result<(), String> {
-        same_length(access.bytes(), out.len() as u64 * 4)?;
-        whole_words(access)?;
-        let bytes = self.bytes(access.buffer)?;
-        let mut rest = out;
-        each_row(access, bytes.len(), |at, run| {
-            let (row, tail) = std::mem::take(&mut rest).split_at_mut(run / 4);
-            for (x, b) in row.iter_mut().zip(bytes[at..at + run].as_chunks::<4>().0) {
-                *x = f32::from_le_bytes(*b);
-            }
-            rest = tail;
-        })
-    }
-
-    /// Writes the `f32` elements of an access.
-    pub fn store_f32(&mut self, access: &Access, data: &[f32]) -> Result<(), String> {
-        same_length(access.bytes(), data.len() as u64 * 4)?;
-        whole_words(access)?;
-        let bytes = self.bytes_mut(access.buffer)?;
-        let mut rest = data;
-        each_row(access, bytes.len(), |at, run| {
-            let (row, tail) = rest.split_at(run / 4);
-            for (b, x) in bytes[at..at + run]
-                .as_chunks_mut::<4>()
-                .0
-                .iter_mut()
-                .zip(row)
-            {
-                *b = x.to_le_bytes();
-            }
-            rest = tail;
-        })
+    /// Replaces the elements of an access by dense row-major bytes.
+    pub fn store(&mut self, access: &StridedBox, data: &[u8]) -> Result<(), String> {
+        access.scatter(self.bytes_mut(access.buffer)?, data)
     }
 
     /// Fills an access with copies of one element.
-    pub fn fill(&mut self, access: &Access, element: &[u8]) -> Result<(), String> {
-        if element.is_empty() || !access.elem.is_multiple_of(element.len() as u64) {
-            return Err(format!(
-                "{} bytes cannot fill elements of {}",
-                element.len(),
-                access.elem
-            ));
-        }
-        let bytes = self.bytes_mut(access.buffer)?;
-        each_row(access, bytes.len(), |at, run| {
-            bytes[at..at + run]
-                .chunks_mut(element.len())
-                .for_each(|c| c.copy_from_slice(element));
-        })
+    pub fn fill(&mut self, access: &StridedBox, element: &[u8]) -> Result<(), String> {
+        access.fill(self.bytes_mut(access.buffer)?, element)
     }
 
     /// Copies the elements of one access to those of another of equal counts and element size.
     /// Between overlapping accesses, rows are copied in logical order.
-    pub fn copy(&mut self, from: &Access, to: &Access) -> Result<(), String> {
+    pub fn copy(&mut self, from: &StridedBox, to: &StridedBox) -> Result<(), String> {
         let rows = Rows::new(from, to)?;
         let (s, d) = (
             self.places[from.buffer.0 as usize],
             self.places[to.buffer.0 as usize],
         );
-        in_bounds(from, self.bytes(from.buffer)?.len())?;
-        in_bounds(to, self.bytes(to.buffer)?.len())?;
-        if from.extent().is_none() {
+        from.check(self.bytes(from.buffer)?.len())?;
+        to.check(self.bytes(to.buffer)?.len())?;
+        if from.is_empty() {
             return Ok(());
         }
         let run = rows.run as usize;
@@ -152,36 +95,6 @@ impl Memory {
 
 fn released() -> String {
     "the buffer has been released".to_string()
-}
-
-fn same_length(access: u64, data: u64) -> Result<(), String> {
-    match access == data {
-        true => Ok(()),
-        false => Err(format!("the access has {access} bytes, the data {data}")),
-    }
-}
-
-fn whole_words(access: &Access) -> Result<(), String> {
-    match access.elem.is_multiple_of(4) {
-        true => Ok(()),
-        false => Err(format!("elements of {} bytes are no f32", access.elem)),
-    }
-}
-
-fn in_bounds(access: &Access, bytes: usize) -> Result<(), String> {
-    match access.extent() {
-        Some((low, high)) if low < 0 || high > bytes as i128 => {
-            Err(format!("bytes {low}..{high} of a buffer of {bytes}"))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Calls `f(offset, length)` for each contiguous row in logical order, if all are inside.
-fn each_row(access: &Access, bytes: usize, mut f: impl FnMut(usize, usize)) -> Result<(), String> {
-    in_bounds(access, bytes)?;
-    access.each_row(|at, run| f(at as usize, run as usize));
-    Ok(())
 }
 
 fn walk(dims: &[(u64, i64, i64)], src: i64, dst: i64, f: &mut impl FnMut(usize, usize)) {

@@ -1,6 +1,5 @@
 //! Ordering of work: at its start, or, if a semaphore holds it back, when the release has come.
 
-use crate::access::Access;
 use crate::bandwidth::Demand;
 use crate::fault::{Fault, FaultKind, Result, Site};
 use crate::machine::Machine;
@@ -9,6 +8,7 @@ use crate::recording::Step;
 use crate::spec::QueueId;
 use crate::trace::Event;
 use crate::work::{Cost, Semaphore, Token, Work, join};
+use tir_data::StridedBox;
 
 /// What work or the thread waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,8 +24,8 @@ pub(crate) struct Pending<'p> {
     pub id: u32,
     pub deps: Vec<Blocked>,
     work: Work<'static>,
-    reads: Vec<Access>,
-    writes: Vec<Access>,
+    reads: Vec<StridedBox>,
+    writes: Vec<StridedBox>,
     issued: u64,
     /// The thread's clock at the start.
     clock: Vec<u32>,

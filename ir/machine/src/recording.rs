@@ -14,13 +14,14 @@ use std::collections::HashMap;
 
 use smallvec::SmallVec;
 
-use crate::access::{Access, Dims, Footprint};
-use crate::alloc::{Alloc, BufferId, Placement};
+use crate::alloc::{Alloc, Placement};
 use crate::fault::{Fault, FaultKind, Result, Site, Sites};
 use crate::machine::{Machine, Options};
 use crate::report::Report;
 use crate::spec::{MachineSpec, QueueId, SpaceId};
 use crate::work::{Cost, Label, Semaphore, Token, Work};
+use tir_data::BufferId;
+use tir_data::{Footprint, StridedBox};
 
 /// What the thread does once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,8 +122,9 @@ pub struct Recording {
     touches: Vec<Touch>,
     tokens: Vec<Token>,
     kinds: Vec<Kind>,
-    forms: Vec<(Dims, u64)>,
-    form_of: HashMap<(Dims, u64), u32>,
+    /// At offset 0 of no buffer.
+    forms: Vec<StridedBox>,
+    form_of: HashMap<StridedBox, u32>,
     last: Vec<Last>,
     /// Queue and number on it of each start.
     started: Vec<(QueueId, u32)>,
@@ -169,16 +171,10 @@ impl Recording {
     }
     /// The bytes of a form at offset 0.
     pub fn form(&self, form: u32) -> Footprint {
-        let (dims, elem) = &self.forms[form as usize];
-        let access = Access {
-            buffer: BufferId(0),
-            offset: 0,
-            dims: dims.clone(),
-            elem: *elem,
-        };
-        match access.extent() {
-            Some(_) => access.footprint(0),
-            None => Footprint::EMPTY,
+        let form = &self.forms[form as usize];
+        match form.is_empty() {
+            false => form.footprint(0),
+            true => Footprint::EMPTY,
         }
     }
     /// The number of forms.
@@ -239,10 +235,10 @@ impl Recording {
     }
 
     /// Adds a touch, the `nth` of its step.
-    fn touch(&mut self, site: Site, nth: usize, access: &Access, write: bool) {
+    fn touch(&mut self, site: Site, nth: usize, access: &StridedBox, write: bool) {
         let same = |form: &u32| {
-            let (dims, elem) = &self.forms[*form as usize];
-            *elem == access.elem && *dims == access.dims
+            let form = &self.forms[*form as usize];
+            form.elem == access.elem && form.shape == access.shape && form.strides == access.strides
         };
         let last = self
             .last
@@ -251,7 +247,7 @@ impl Recording {
         let form = match last.filter(|form| same(form)) {
             Some(form) => *form,
             None => {
-                let key = (access.dims.clone(), access.elem);
+                let key = placed(access, BufferId::NONE, 0);
                 let new = self.forms.len() as u32;
                 let form = *self.form_of.entry(key).or_insert_with_key(|key| {
                     self.forms.push(key.clone());
@@ -273,7 +269,7 @@ impl Recording {
         });
     }
 
-    pub(crate) fn thread(&mut self, site: Site, access: &Access, write: bool) -> Result<()> {
+    pub(crate) fn thread(&mut self, site: Site, access: &StridedBox, write: bool) -> Result<()> {
         let last = self.entries.last();
         let more =
             last.is_some_and(|last| matches!(last.step, Step::Thread(_)) && last.site == site);
@@ -450,13 +446,16 @@ impl Recording {
         Ok(machine.report())
     }
 
-    fn access(&self, touch: &Touch) -> Access {
-        let (dims, elem) = &self.forms[touch.form as usize];
-        Access {
-            buffer: touch.buffer,
-            offset: touch.offset,
-            dims: dims.clone(),
-            elem: *elem,
-        }
+    fn access(&self, touch: &Touch) -> StridedBox {
+        placed(&self.forms[touch.form as usize], touch.buffer, touch.offset)
+    }
+}
+
+/// A box of the same form somewhere else.
+fn placed(form: &StridedBox, buffer: BufferId, offset: i64) -> StridedBox {
+    StridedBox {
+        buffer,
+        offset,
+        ..form.clone()
     }
 }

@@ -5,8 +5,8 @@
 //! down to the greatest common divisor. So tiles cost a few cells each, and the answer is exact
 //! to the byte.
 
-use crate::access::{Footprint, gcd};
 use crate::work::{WRITER_THREAD, Works};
+use tir_data::{Footprint, gcd};
 
 /// What is known of the bytes of a region.
 #[derive(Debug, Default)]

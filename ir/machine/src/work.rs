@@ -1,7 +1,7 @@
 //! Pieces of work, tokens, and the clocks that order them.
 
-use crate::access::Access;
 use crate::fault::Site;
+use tir_data::StridedBox;
 
 /// The end of a piece of work, or of nothing. Tokens may be used any number of times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,9 +39,9 @@ pub struct Work<'a> {
     /// How long it takes.
     pub cost: Cost,
     /// Bytes read. A call that accumulates reads what it writes.
-    pub reads: &'a [Access],
+    pub reads: &'a [StridedBox],
     /// Bytes written, all of them.
-    pub writes: &'a [Access],
+    pub writes: &'a [StridedBox],
     /// It begins after these.
     pub after: &'a [Token],
     /// It begins after a unit of each of these has been released.

@@ -52,7 +52,10 @@ impl Bench {
     /// A transfer of 256 bytes from x.
     fn load(&mut self, op: &str, to: BufferId, after: &[Token]) -> Result<Token> {
         let site = self.m.site(op, "");
-        let (from, to) = (Access::dense(self.x, 0, 256), Access::dense(to, 0, 256));
+        let (from, to) = (
+            StridedBox::contiguous(self.x, 0, 256),
+            StridedBox::contiguous(to, 0, 256),
+        );
         let load = self.m.queue("load").unwrap();
         let cost = self.m.transfer_cost(load, &from, &to)?;
         let (reads, writes) = ([from.clone()], [to.clone()]);
@@ -70,8 +73,8 @@ impl Bench {
         &mut self,
         op: &str,
         unit: &str,
-        reads: &[Access],
-        writes: &[Access],
+        reads: &[StridedBox],
+        writes: &[StridedBox],
         after: &[Token],
     ) -> Result<Token> {
         let site = self.m.site(op, "");
@@ -112,8 +115,8 @@ impl Bench {
     }
 }
 
-fn all(b: BufferId) -> [Access; 1] {
-    [Access::dense(b, 0, 256)]
+fn all(b: BufferId) -> [StridedBox; 1] {
+    [StridedBox::contiguous(b, 0, 256)]
 }
 
 #[track_caller]
@@ -125,8 +128,14 @@ fn check(fault: Result<impl std::fmt::Debug>, kind: FaultKind, text: &str) {
 #[test]
 fn reading_what_nothing_wrote() {
     let mut t = Bench::new();
-    t.call("first", "u", &[], &[Access::dense(t.a, 0, 100)], &[])
-        .unwrap();
+    t.call(
+        "first",
+        "u",
+        &[],
+        &[StridedBox::contiguous(t.a, 0, 100)],
+        &[],
+    )
+    .unwrap();
     check(
         t.call("sum", "u", &all(t.a), &[], &[]),
         FaultKind::Uninitialised,
@@ -142,7 +151,7 @@ fn races_name_both_operations_and_the_bytes() {
         t.call(
             "sum",
             "u",
-            &[Access::strided(t.a, 4, &[(3, 32)], 4)],
+            &[StridedBox::new(t.a, 4, &[(3, 32)], 4)],
             &[],
             &[],
         ),
@@ -174,7 +183,7 @@ fn races_name_both_operations_and_the_bytes() {
     let site = t.m.site("memref.load", "f.tir:3:1");
     let done = t.load("load x", t.a, &[]).unwrap();
     check(
-        t.m.thread_read(site, &Access::dense(t.a, 8, 4)),
+        t.m.thread_read(site, &StridedBox::contiguous(t.a, 8, 4)),
         FaultKind::Race,
         "`memref.load` (f.tir:3:1) reads bytes 8..12 of a, which `load x` on @load may still be writing: \
          no path from its end to this start\
@@ -182,7 +191,8 @@ fn races_name_both_operations_and_the_bytes() {
          \n  note: wait for a token of `load x` or of later work on @load",
     );
     t.wait(&[done]).unwrap();
-    t.m.thread_read(site, &Access::dense(t.a, 8, 4)).unwrap();
+    t.m.thread_read(site, &StridedBox::contiguous(t.a, 8, 4))
+        .unwrap();
     assert_eq!(t.m.memory().bytes(t.a).unwrap(), [1; 256]);
 }
 
@@ -318,8 +328,9 @@ fn a_full_space_says_who_holds_it() {
     t.m.alloc(spm, Alloc::new("c", 300, site)).unwrap();
     let d = t.m.alloc(spm, Alloc::new("d", 10, site)).unwrap();
     assert_eq!(t.m.report().spaces[1].peak_extent, 256 + 256 + 300);
-    t.m.thread_write(site, &Access::dense(d, 0, 10)).unwrap();
-    let beyond = t.m.thread_write(site, &Access::dense(d, 0, 11));
+    t.m.thread_write(site, &StridedBox::contiguous(d, 0, 10))
+        .unwrap();
+    let beyond = t.m.thread_write(site, &StridedBox::contiguous(d, 0, 11));
     check(
         beyond,
         FaultKind::OutOfBounds,
@@ -384,8 +395,14 @@ fn clobbered_bytes_are_found_where_they_are_used() {
         let (mut t, p, q) = overlapping(views);
         let first = t.load("load p", p, &[]).unwrap();
         let second = t.load("load q", q, &[first]).unwrap();
-        t.call("head", "u", &[Access::dense(p, 0, 192)], &[], &[second])
-            .unwrap();
+        t.call(
+            "head",
+            "u",
+            &[StridedBox::contiguous(p, 0, 192)],
+            &[],
+            &[second],
+        )
+        .unwrap();
         let fault = t.call("sum", "u", &all(p), &[], &[second]).unwrap_err();
         assert_eq!(fault.kind, FaultKind::Overlap);
         assert_eq!(
@@ -418,7 +435,7 @@ fn sharing_addresses_in_turn_is_allowed() {
         t.call(
             "sum",
             "u",
-            &[Access::dense(p, 200, 4)],
+            &[StridedBox::contiguous(p, 200, 4)],
             &[],
             &[t.m.mark(t.m.queue("load").unwrap())],
         )
@@ -469,8 +486,8 @@ fn short_rows_cost_a_granule() {
         s.engines[0].granule = granule;
         let mut t = Bench::of(s);
         let load = t.m.queue("load").unwrap();
-        let from = Access::strided(t.x, 0, &[(8, 4), (8, 32)], 4);
-        let to = Access::strided(t.a, 0, &[(8, 32), (8, 4)], 4);
+        let from = StridedBox::new(t.x, 0, &[(8, 4), (8, 32)], 4);
+        let to = StridedBox::new(t.a, 0, &[(8, 32), (8, 4)], 4);
         let cost = t.m.transfer_cost(load, &from, &to).unwrap();
         assert_eq!(
             cost,
@@ -495,7 +512,7 @@ fn engines_move_between_their_spaces_only() {
         "`load` uses x in @dram, but @load reaches @spm there",
     );
     let load = t.m.queue("load").unwrap();
-    let five = |b| Access::strided(b, 0, &[(2, 100), (2, 40), (2, 16), (2, 6)], 1);
+    let five = |b| StridedBox::new(b, 0, &[(2, 100), (2, 40), (2, 16), (2, 6)], 1);
     let fault = t.m.transfer_cost(load, &five(t.x), &five(t.a)).unwrap_err();
     assert_eq!(
         fault.message,
@@ -606,7 +623,8 @@ fn held_work_is_checked_when_it_is_freed() {
             t.m.start(t.m.queue("u").unwrap(), &work, |_| Ok(()))
                 .unwrap();
         // The thread's store comes before the signal that frees the held work: no race.
-        t.m.thread_write(site, &Access::dense(t.a, 16, 4)).unwrap();
+        t.m.thread_write(site, &StridedBox::contiguous(t.a, 16, 4))
+            .unwrap();
         // A transfer started meanwhile is ordered only if the signal comes after it.
         let loaded = t.load("load", t.a, &[]).unwrap();
         let after = if ordered { loaded } else { t.m.ready() };
@@ -698,14 +716,14 @@ fn durations_may_be_absurd() {
     assert!(
         t.m.thread_read(
             site,
-            &Access::strided(t.a, i64::MAX, &[(u64::MAX, i64::MAX); 9], 4)
+            &StridedBox::new(t.a, i64::MAX, &[(i64::MAX, i64::MAX); 9], 4)
         )
         .is_err()
     );
     assert!(
-        t.m.thread_read(site, &Access::strided(t.a, 0, &[(2, -4)], 4))
+        t.m.thread_read(site, &StridedBox::new(t.a, 0, &[(2, -4)], 4))
             .is_err()
     );
-    t.m.thread_read(site, &Access::strided(t.a, 999, &[(0, 4)], 4))
+    t.m.thread_read(site, &StridedBox::new(t.a, 999, &[(0, 4)], 4))
         .unwrap();
 }

@@ -24,16 +24,16 @@ fn seventy_thousand_tile_calls() -> Result<()> {
     m.init(weights, site, &vec![0; 16 << 20])?;
     let [a, b, c] = ["a", "b", "c"].map(|name| m.alloc(spm, Alloc::new(name, 1 << 16, site)));
     let (a, b, c) = (a?, b?, c?);
-    let tile = |buffer, n: i64| Access::strided(buffer, n % 16 * 64, &[(16, 1024), (16, 4)], 4);
+    let tile = |buffer, n: i64| StridedBox::new(buffer, n % 16 * 64, &[(16, 1024), (16, 4)], 4);
     for buffer in [a, c] {
-        m.thread_write(site, &Access::dense(buffer, 0, 1 << 16))?;
+        m.thread_write(site, &StridedBox::contiguous(buffer, 0, 1 << 16))?;
     }
     let begin = Instant::now();
     let mut free = m.ready();
     for block in 0..1100 {
         let (from, to) = (
-            Access::dense(weights, (block % 256) << 16, 1 << 16),
-            Access::dense(b, 0, 1 << 16),
+            StridedBox::contiguous(weights, (block % 256) << 16, 1 << 16),
+            StridedBox::contiguous(b, 0, 1 << 16),
         );
         let (reads, writes) = ([from.clone()], [to.clone()]);
         let cost = m.transfer_cost(load, &from, &to)?;
@@ -85,7 +85,7 @@ fn a_million_scalar_accesses() -> Result<()> {
     let a = m.alloc(spm, Alloc::new("a", 1 << 16, site))?;
     let begin = Instant::now();
     for i in 0..1_000_000 {
-        let at = Access::dense(a, i % 16384 * 4, 4);
+        let at = StridedBox::contiguous(a, i % 16384 * 4, 4);
         m.thread_write(site, &at)?;
         m.thread_read(site, &at)?;
     }

@@ -111,8 +111,8 @@ impl Stream<'_> {
         &mut self,
         queue: &str,
         site: Site,
-        from: Access,
-        to: Access,
+        from: StridedBox,
+        to: StridedBox,
         after: &[Token],
     ) -> Result<Token> {
         let cost = self
@@ -213,22 +213,22 @@ fn run(mode: Mode) -> Result<(Report, Vec<f32>, Vec<Event>)> {
     let (gemms, vectors) = (s.m.queue("gemm").unwrap(), s.m.queue("vector").unwrap());
 
     // Row h of x as (w, c), and a slot of the ring.
-    let row = |h: i64| Access::strided(xd, h * 72, &[(18, 4), (16, 1296)], 4);
-    let slot = |r: BufferId| Access::strided(r, 0, &[(18, 64), (16, 4)], 4);
+    let row = |h: i64| StridedBox::new(xd, h * 72, &[(18, 4), (16, 1296)], 4);
+    let slot = |r: BufferId| StridedBox::new(r, 0, &[(18, 64), (16, 4)], 4);
 
     let n = s.m.ready();
     let tw = s.dma(
         "load",
         load_w,
-        Access::dense(wd, 0, 18432),
-        Access::dense(ws, 0, 18432),
+        StridedBox::contiguous(wd, 0, 18432),
+        StridedBox::contiguous(ws, 0, 18432),
         &[],
     )?;
     let tb = s.dma(
         "load",
         load_b,
-        Access::dense(bd, 0, 128),
-        Access::dense(bs, 0, 128),
+        StridedBox::contiguous(bd, 0, 128),
+        StridedBox::contiguous(bs, 0, 128),
         &[],
     )?;
     s.dma("load", load_x, row(0), slot(r0), &[])?;
@@ -246,7 +246,7 @@ fn run(mode: Mode) -> Result<(Report, Vec<f32>, Vec<Event>)> {
             next = s.dma("load", load_x, row(h + 3), slot(ring[3]), &after)?;
         }
         for p in 0..2i64 {
-            let c = Access::dense(acc, p * 1024, 1024);
+            let c = StridedBox::contiguous(acc, p * 1024, 1024);
             let (after, writes) = ([s.after(1, v[0])], [c.clone()]);
             let work = Work {
                 writes: &writes,
@@ -269,8 +269,8 @@ fn run(mode: Mode) -> Result<(Report, Vec<f32>, Vec<Event>)> {
                 (2, 2),
             ] {
                 let (kh, kw) = (k, r);
-                let a = Access::dense(ring[kh as usize], kw * 64, 1024);
-                let g = Access::dense(ws, ((p * 3 + kh) * 3 + kw) * 1024, 1024);
+                let a = StridedBox::contiguous(ring[kh as usize], kw * 64, 1024);
+                let g = StridedBox::contiguous(ws, ((p * 3 + kh) * 3 + kw) * 1024, 1024);
                 let (reads, writes) = ([c.clone(), a.clone(), g.clone()], [c.clone()]);
                 let after = [s.after(2, tr)];
                 let work = Work {
@@ -286,8 +286,8 @@ fn run(mode: Mode) -> Result<(Report, Vec<f32>, Vec<Event>)> {
             }
             let sums = s.m.mark(gemms);
             let (bp, d) = (
-                Access::dense(bs, p * 64, 64),
-                Access::dense(out[0], p * 1024, 1024),
+                StridedBox::contiguous(bs, p * 64, 64),
+                StridedBox::contiguous(out[0], p * 1024, 1024),
             );
             let (reads, writes) = ([c, bp], [d.clone()]);
             let after = [s.after(3, sums), s.after(4, stores[0])];
@@ -305,8 +305,8 @@ fn run(mode: Mode) -> Result<(Report, Vec<f32>, Vec<Event>)> {
         }
         tg = s.m.mark(gemms);
         // 2x16x16 (p, w, q) to y[p * 16 + q, h, w].
-        let from = Access::strided(out[0], 0, &[(2, 1024), (16, 64), (16, 4)], 4);
-        let to = Access::strided(yd, h * 64, &[(2, 16384), (16, 4), (16, 1024)], 4);
+        let from = StridedBox::new(out[0], 0, &[(2, 1024), (16, 64), (16, 4)], 4);
+        let to = StridedBox::new(yd, h * 64, &[(2, 16384), (16, 4), (16, 1024)], 4);
         let after = [s.after(5, v[1])];
         let st = s.dma("store", store, from, to, &after)?;
         ring.rotate_left(1);
@@ -318,11 +318,9 @@ fn run(mode: Mode) -> Result<(Report, Vec<f32>, Vec<Event>)> {
         s.m.dealloc(id, near)?;
     }
     s.m.finish(host)?;
+    s.m.thread_read(host, &StridedBox::contiguous(yd, 0, 32768))?;
     let mut y = vec![0.0; 8192];
-    s.m.thread_read(host, &Access::dense(yd, 0, 32768))?;
-    s.m.memory()
-        .load_f32(&Access::dense(yd, 0, 32768), &mut y)
-        .unwrap();
+    load_f32(s.m.memory(), &StridedBox::contiguous(yd, 0, 32768), &mut y).unwrap();
     if mode.options.trace {
         let text = chrome_trace(&s.m);
         assert!(text.starts_with('{') && text.ends_with("}\n"));
@@ -331,10 +329,24 @@ fn run(mode: Mode) -> Result<(Report, Vec<f32>, Vec<Event>)> {
     Ok((s.m.report(), y, s.m.events().to_vec()))
 }
 
-fn gemm16(m: &mut Memory, operands: &[Access; 3]) -> std::result::Result<(), String> {
+fn load_f32(m: &Memory, from: &StridedBox, out: &mut [f32]) -> std::result::Result<(), String> {
+    let bytes = m.load(from)?;
+    assert_eq!(bytes.len(), out.len() * 4);
+    for (x, b) in out.iter_mut().zip(bytes.as_chunks::<4>().0) {
+        *x = f32::from_le_bytes(*b);
+    }
+    Ok(())
+}
+
+fn store_f32(m: &mut Memory, to: &StridedBox, data: &[f32]) -> std::result::Result<(), String> {
+    let bytes: Vec<u8> = data.iter().flat_map(|x| x.to_le_bytes()).collect();
+    m.store(to, &bytes)
+}
+
+fn gemm16(m: &mut Memory, operands: &[StridedBox; 3]) -> std::result::Result<(), String> {
     let mut t = [[0f32; 256]; 3];
     for (t, a) in t.iter_mut().zip(operands) {
-        m.load_f32(a, t)?;
+        load_f32(m, a, t)?;
     }
     let [mut c, a, b] = t;
     for i in 0..16 {
@@ -344,21 +356,21 @@ fn gemm16(m: &mut Memory, operands: &[Access; 3]) -> std::result::Result<(), Str
             }
         }
     }
-    m.store_f32(&operands[0], &c)
+    store_f32(m, &operands[0], &c)
 }
 
 fn bias_relu16(
     m: &mut Memory,
-    operands: &[Access; 2],
-    out: &Access,
+    operands: &[StridedBox; 2],
+    out: &StridedBox,
 ) -> std::result::Result<(), String> {
     let (mut c, mut b) = ([0f32; 256], [0f32; 16]);
-    m.load_f32(&operands[0], &mut c)?;
-    m.load_f32(&operands[1], &mut b)?;
+    load_f32(m, &operands[0], &mut c)?;
+    load_f32(m, &operands[1], &mut b)?;
     c.iter_mut()
         .enumerate()
         .for_each(|(i, v)| *v = (*v + b[i % 16]).max(0.0));
-    m.store_f32(out, &c)
+    store_f32(m, out, &c)
 }
 
 /// The same sums in the same order.

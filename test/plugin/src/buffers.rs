@@ -4,7 +4,6 @@
 //! is a memref for a view of every memref operand, and must run the arithmetic to know an offset.
 
 use tir::constraints::{INDEX, MEMREF};
-use tir::interp::View;
 use tir::{
     Compiler, DYNAMIC, Data, Failure, Infer, Layout, LowerToEval, MemRefType, Op, OpRef, Type,
     Value, Verify,
@@ -55,11 +54,7 @@ impl LowerToEval for Half {
             };
             let (of, which) = (of.as_view()?, which.as_int()?.rem_euclid(2));
             let step = of.strides.first().copied().unwrap_or(0);
-            let view = View {
-                offset: of.offset + which * n * step,
-                shape: vec![n],
-                ..(**of).clone()
-            };
+            let view = of.elsewhere(of.offset + which * n * step, [n], of.strides.clone());
             Ok(vec![view.into()])
         });
         Ok(())

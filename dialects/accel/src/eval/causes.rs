@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use fixedbitset::FixedBitSet;
-use tir_machine::{Access, BufferId, CauseReport};
+use tir_machine::{BufferId, CauseReport, StridedBox};
 
 /// Which bytes of a buffer were moved in one direction.
 #[derive(Default)]
@@ -32,7 +32,7 @@ pub struct Causes {
 impl Causes {
     /// Notes a transfer: the boxes on the far side, whether it reads them, whether they are of a
     /// buffer of the program.
-    pub fn note(&mut self, far: &[Access], read: bool, local: bool, from: &str, to: &str) {
+    pub fn note(&mut self, far: &[StridedBox], read: bool, local: bool, from: &str, to: &str) {
         let (mut new, mut all) = (0, 0);
         for access in far {
             let touched = self.touched.entry((access.buffer, read)).or_default();

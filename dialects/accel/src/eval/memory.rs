@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tir::interp::{Alloc, Buffer, Memory, Site, View};
+use tir::interp::{Alloc, BufferId, Memory, Site, StridedBox, View};
 use tir::{Diagnostic, Failure, Loc, Name, OpId};
 use tir_machine as sim;
 
 use super::causes::Causes;
-use crate::machine::MachineInfo;
+use crate::machine::{EngineInfo, MachineInfo};
 use crate::model::machine_spec;
 
 /// The machine model as the memory of a running program: every access of the thread is checked,
@@ -16,9 +16,10 @@ use crate::model::machine_spec;
 pub struct MachineMemory {
     info: MachineInfo,
     pub(super) machine: sim::Machine<'static>,
-    buffers: Vec<Held>,
+    /// Of each buffer, whether it is the program's own: no argument, result or constant.
+    local: Vec<bool>,
     /// By the place of the op: copies of one op make the same part.
-    parts: HashMap<(Buffer, u64, u64, Name, Loc), Buffer>,
+    parts: HashMap<(BufferId, u64, u64, Name, Loc), BufferId>,
     sites: HashMap<(Site, Option<Name>), sim::Site>,
     /// What each site stands for, to say where a fault is.
     known: Vec<Site>,
@@ -28,13 +29,6 @@ pub struct MachineMemory {
     dataless: bool,
     /// Tells one memory from another.
     number: u64,
-}
-
-#[derive(Clone, Copy)]
-struct Held {
-    id: sim::BufferId,
-    /// Of the program: no argument, result or constant.
-    local: bool,
 }
 
 /// Ops that move data in or out on behalf of the host, at no cost.
@@ -79,7 +73,7 @@ impl MachineMemory {
         Ok(Self {
             info: info.clone(),
             machine: machine.map_err(|f| Failure::from(f.to_string()))?,
-            buffers: Vec::new(),
+            local: Vec::new(),
             parts: HashMap::new(),
             sites: HashMap::new(),
             known: Vec::new(),
@@ -170,68 +164,46 @@ impl MachineMemory {
         })
     }
 
-    fn held(&self, buffer: Buffer) -> Result<Held, Failure> {
-        let held = self.buffers.get(buffer.0 as usize).copied();
-        held.ok_or_else(|| "the buffer is of another memory".into())
+    /// A failure unless a buffer is of this memory.
+    fn own(&self, buffer: BufferId) -> Result<(), Failure> {
+        match buffer.index() < self.local.len() {
+            true => Ok(()),
+            false => Err("the buffer is of another memory".into()),
+        }
     }
 
-    /// The bytes of a view, as the machine says it.
-    pub(super) fn access(&self, view: &View) -> Result<sim::Access, Failure> {
-        self.access_part(
-            view.buffer,
-            view.offset,
-            &view.shape,
-            &view.strides,
-            view.kind.bytes() as u64,
-        )
-    }
-
-    pub(super) fn access_part(
-        &self,
-        buffer: Buffer,
-        offset: i64,
-        shape: &[i64],
-        strides: &[i64],
-        elem: u64,
-    ) -> Result<sim::Access, Failure> {
-        let dims = shape
-            .iter()
-            .zip(strides)
-            .map(|(n, s)| (u64::try_from(*n).unwrap_or(0), *s));
-        Ok(sim::Access {
-            buffer: self.held(buffer)?.id,
-            offset,
-            dims: dims.collect(),
-            elem,
-        })
+    /// The elements of a view of this memory.
+    pub(super) fn strided(&self, view: &View) -> Result<StridedBox, Failure> {
+        self.own(view.buffer)?;
+        Ok(view.strided.clone())
     }
 
     /// Counts a transfer by cause.
     pub(super) fn moved(
         &mut self,
-        far: Buffer,
-        boxes: &[sim::Access],
+        far: BufferId,
+        boxes: &[StridedBox],
         read: bool,
-        from: Name,
-        to: Name,
+        engine: &EngineInfo,
     ) {
         if self.machine.is_recorder() {
             return;
         }
-        let local = self.held(far).is_ok_and(|h| h.local);
-        self.causes
-            .note(boxes, read, local, from.as_str(), to.as_str());
+        let local = self.local.get(far.index()).is_some_and(|local| *local);
+        let (from, to) = (engine.from.as_str(), engine.to.as_str());
+        self.causes.note(boxes, read, local, from, to);
     }
 
-    fn hold(&mut self, id: sim::BufferId, local: bool) -> Result<Buffer, Failure> {
-        let number = u32::try_from(self.buffers.len()).map_err(|_| "too many buffers")?;
-        self.buffers.push(Held { id, local });
-        Ok(Buffer(number))
+    /// Notes a new buffer; the machine numbers them from 0.
+    fn hold(&mut self, id: BufferId, local: bool) -> BufferId {
+        debug_assert_eq!(id.index(), self.local.len());
+        self.local.push(local);
+        id
     }
 }
 
 impl Memory for MachineMemory {
-    fn alloc(&mut self, want: &Alloc) -> Result<Buffer, Failure> {
+    fn alloc(&mut self, want: &Alloc) -> Result<BufferId, Failure> {
         let site = self.site(want.site, None);
         let far = self.info.far().map(|s| s.name);
         let name = want
@@ -241,32 +213,33 @@ impl Memory for MachineMemory {
         let space = self.machine.space(name.as_str());
         let space =
             space.ok_or_else(|| format!("machine @{} has no space \"{name}\"", self.info.name))?;
-        let text = want.name.map_or_else(
-            || format!("buffer {}", self.buffers.len()),
-            |n| n.to_string(),
-        );
+        let text = want
+            .name
+            .map_or_else(|| format!("buffer {}", self.local.len()), |n| n.to_string());
         let wanted = sim::Alloc {
             align: want.align.max(1),
             ..sim::Alloc::new(&text, want.bytes, site)
         };
         let made = self.machine.alloc(space, wanted);
         let id = self.check(made)?;
-        self.hold(id, !is_host(want.site))
+        Ok(self.hold(id, !is_host(want.site)))
     }
 
-    fn dealloc(&mut self, buffer: Buffer, site: Site) -> Result<(), Failure> {
-        let (id, site) = (self.held(buffer)?.id, self.site(site, None));
-        let done = self.machine.dealloc(id, site);
+    fn dealloc(&mut self, buffer: BufferId, site: Site) -> Result<(), Failure> {
+        self.own(buffer)?;
+        let site = self.site(site, None);
+        let done = self.machine.dealloc(buffer, site);
         self.check(done)
     }
 
-    fn bytes(&self, buffer: Buffer) -> Result<&[u8], Failure> {
-        Ok(self.machine.memory().bytes(self.held(buffer)?.id)?)
+    fn bytes(&self, buffer: BufferId) -> Result<&[u8], Failure> {
+        self.own(buffer)?;
+        Ok(self.machine.memory().bytes(buffer)?)
     }
 
-    fn bytes_mut(&mut self, buffer: Buffer) -> Result<&mut [u8], Failure> {
-        let id = self.held(buffer)?.id;
-        Ok(self.machine.memory_mut().bytes_mut(id)?)
+    fn bytes_mut(&mut self, buffer: BufferId) -> Result<&mut [u8], Failure> {
+        self.own(buffer)?;
+        Ok(self.machine.memory_mut().bytes_mut(buffer)?)
     }
 
     fn is_dataless(&self) -> bool {
@@ -279,11 +252,11 @@ impl Memory for MachineMemory {
     }
 
     fn touch(&mut self, view: &View, write: bool, site: Site) -> Result<(), Failure> {
-        let access = self.access(view)?;
+        self.own(view.buffer)?;
         let at = self.site(site, None);
         let done = match write {
-            true => self.machine.thread_write(at, &access),
-            false => self.machine.thread_read(at, &access),
+            true => self.machine.thread_write(at, view),
+            false => self.machine.thread_read(at, view),
         };
         self.check(done)?;
         if !is_host(site) {
@@ -296,17 +269,18 @@ impl Memory for MachineMemory {
 
     fn part(
         &mut self,
-        outer: Buffer,
+        outer: BufferId,
         offset: u64,
         bytes: u64,
         name: Option<Name>,
         site: Site,
-    ) -> Result<Option<Buffer>, Failure> {
+    ) -> Result<Option<BufferId>, Failure> {
         let key = (outer, offset, bytes, site.op, site.loc);
         if let Some(found) = self.parts.get(&key) {
             return Ok(Some(*found));
         }
-        let (held, at) = (self.held(outer)?, self.site(site, None));
+        self.own(outer)?;
+        let at = self.site(site, None);
         let Some(space) = self.machine.spec().spaces.first().map(|s| s.name.clone()) else {
             return Ok(None);
         };
@@ -315,11 +289,8 @@ impl Memory for MachineMemory {
             .machine
             .space(&space)
             .ok_or("the machine has no memory space")?;
-        let text = name.map_or_else(
-            || format!("buffer {}", self.buffers.len()),
-            |n| n.to_string(),
-        );
-        let placement = sim::Placement::Within(held.id, offset);
+        let text = name.map_or_else(|| format!("buffer {}", self.local.len()), |n| n.to_string());
+        let placement = sim::Placement::Within(outer, offset);
         let made = self.machine.alloc(
             space,
             sim::Alloc {
@@ -328,7 +299,7 @@ impl Memory for MachineMemory {
             },
         );
         let id = self.check(made)?;
-        let part = self.hold(id, held.local)?;
+        let part = self.hold(id, self.local[outer.index()]);
         self.parts.insert(key, part);
         Ok(Some(part))
     }

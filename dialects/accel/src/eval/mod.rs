@@ -11,7 +11,7 @@ use std::cell::OnceCell;
 use std::rc::Rc;
 
 use tir::data::Array;
-use tir::interp::{Kind, Memory, View, dtype_of, failure};
+use tir::interp::{BufferId, Kind, Memory, StridedBox, View, dtype_of, failure};
 use tir::{
     Compiler, DYNAMIC, Data, Env, Failure, Ir, LowerToEval, MemRefType, Name, OpRef, SmallVec,
     Type, Value,
@@ -23,7 +23,7 @@ pub use body::{Body, body};
 pub use dry::{Stopped, run_dry};
 pub use memory::MachineMemory;
 
-use crate::transfer::{Pattern, Piece};
+use crate::transfer::{Pair, Pattern};
 use crate::{Acquire, Call, Direction, DmaStart, DmaWait, Mark, Ready, Release};
 
 /// Whether a function starts transfers, waits or marks: it is a program for a machine.
@@ -167,14 +167,14 @@ fn start_call(
         }
     };
     let memory = machine(env)?;
-    let mut all: SmallVec<[sim::Access; 4]> = SmallVec::new();
+    let mut all: SmallVec<[StridedBox; 4]> = SmallVec::new();
     for view in views {
-        all.push(memory.access(view.as_view()?)?);
+        all.push(memory.strided(view.as_view()?)?);
     }
     let (at, queue, label) = (prepared.at, prepared.queue, prepared.label);
     let info = &memory.info().intrinsics[prepared.intrinsic];
     let read = all.iter().zip(&info.reads).filter(|(_, read)| **read);
-    let reads: SmallVec<[sim::Access; 4]> = read.map(|(a, _)| a.clone()).collect();
+    let reads: SmallVec<[StridedBox; 4]> = read.map(|(a, _)| a.clone()).collect();
     let work = sim::Work {
         reads: &reads,
         writes: &all[..info.writes.min(all.len())],
@@ -199,12 +199,11 @@ fn start_call(
     memory.check(started).map(|_| ())
 }
 
-fn run_call(memory: &mut sim::Memory, body: &Body, all: &[sim::Access]) -> Result<(), Failure> {
+fn run_call(memory: &mut sim::Memory, body: &Body, all: &[StridedBox]) -> Result<(), Failure> {
     let mut inputs = Vec::new();
     for ((access, ty), read) in all.iter().zip(&body.info.operands).zip(&body.info.reads) {
         if *read {
-            let mut bytes = Vec::new();
-            memory.load(access, &mut bytes)?;
+            let bytes = memory.load(access)?;
             inputs.push(array(ty.elem(), ty.shape().unwrap_or(&[]), bytes)?);
         } else {
             inputs.push(Body::blank(*ty)?);
@@ -277,46 +276,39 @@ impl Start {
             true => Vec::new(),
             false => padding(pad, self.kind)?,
         };
-        let pieces = self.pattern.pieces(&offsets);
+        let mut pairs = self.pattern.pairs(&offsets, &far, &tile);
+        if !self.read {
+            for pair in &mut pairs {
+                std::mem::swap(&mut pair.0, &mut pair.1);
+            }
+        }
         if env.memory_as::<MachineMemory>().is_some() {
             let after = tokens(after)?;
-            let started = self.start(env, &far, &tile, &pieces, &pad, &after)?;
+            let started = self.start(env, far.buffer, &tile, &pairs, &pad, &after)?;
             return Ok(token(Some(started)));
         }
-        if self.read && self.sticks_out(&pieces) {
+        if self.read && self.sticks_out(&pairs) {
             env.write_view(&tile, &pad.repeat(tile.elements()))?;
         }
-        for piece in &pieces {
-            let (a, b) = (self.side(&far, piece, true), self.side(&tile, piece, false));
-            let (from, to) = if self.read { (a, b) } else { (b, a) };
+        let kind = tile.kind;
+        for (from, to) in pairs {
+            let [from, to] = [from, to].map(|strided| View { kind, strided });
             env.copy_view(&from, &to)?;
         }
         Ok(token(None))
     }
 
-    fn sticks_out(&self, pieces: &[Piece]) -> bool {
-        let inside: i64 = pieces.iter().map(Piece::elements).sum();
-        inside < self.pattern.tile_shape.iter().product()
-    }
-
-    fn side(&self, view: &View, piece: &Piece, far: bool) -> View {
-        let offset = if far { piece.far } else { piece.tile };
-        let strides = piece.dims.iter().map(|d| if far { d.1 } else { d.2 });
-        View {
-            buffer: view.buffer,
-            kind: view.kind,
-            offset: view.offset + offset,
-            shape: piece.dims.iter().map(|d| d.0).collect(),
-            strides: strides.collect(),
-        }
+    fn sticks_out(&self, pairs: &[Pair]) -> bool {
+        let inside: usize = pairs.iter().map(|(_, tile)| tile.elements()).sum();
+        (inside as i64) < self.pattern.tile_shape.iter().product()
     }
 
     fn start(
         &self,
         env: &mut Env<'_>,
-        far: &View,
+        far: BufferId,
         tile: &View,
-        pieces: &[Piece],
+        pairs: &[Pair],
         pad: &[u8],
         after: &[sim::Token],
     ) -> Result<sim::Token, Failure> {
@@ -330,33 +322,28 @@ impl Start {
             .machine
             .queue(engine.name.as_str())
             .ok_or("has no queue")?;
-        let fill = self.read && self.sticks_out(pieces);
+        let fill = self.read && self.sticks_out(pairs);
         if fill && !engine.pad {
             return Err(format!("reads beyond its source, and @{} cannot pad", engine.name).into());
         }
-        let (mut fars, mut tiles) = (Vec::new(), Vec::new());
+        let (froms, tos): (Vec<_>, Vec<_>) = pairs.iter().cloned().unzip();
         let (mut bytes, mut rows) = (0, 0);
-        for piece in pieces {
-            let (a, b) = (self.side(far, piece, true), self.side(tile, piece, false));
-            let (a, b) = (memory.access(&a)?, memory.access(&b)?);
-            let cost = memory.machine.transfer_cost(queue, &a, &b);
+        for (from, to) in pairs {
+            let cost = memory.machine.transfer_cost(queue, from, to);
             if let sim::Cost::Transfer { bytes: n, rows: r } = memory.check(cost)? {
                 (bytes, rows) = (bytes + n, rows + r);
             }
-            fars.push(a);
-            tiles.push(b);
         }
-        let whole = memory.access(tile)?;
-        memory.moved(far.buffer, &fars, self.read, engine.from, engine.to);
-        let filled = [whole.clone()];
-        let (reads, writes) = match (self.read, fill) {
-            (true, true) => (&fars[..], &filled[..]),
-            (true, false) => (&fars[..], &tiles[..]),
-            (false, _) => (&tiles[..], &fars[..]),
-        };
+        memory.moved(
+            far,
+            if self.read { &froms } else { &tos },
+            self.read,
+            &engine,
+        );
+        let whole = [memory.strided(tile)?];
         let work = sim::Work {
-            reads,
-            writes,
+            reads: &froms,
+            writes: if fill { &whole } else { &tos },
             after,
             ..sim::Work::new(at, sim::Cost::Transfer { bytes, rows })
         };
@@ -364,18 +351,14 @@ impl Start {
             let started = memory.machine.start(queue, &work, |_| Ok(()));
             return memory.check(started);
         }
-        let pairs: Vec<(sim::Access, sim::Access)> = match self.read {
-            true => fars.iter().cloned().zip(tiles.iter().cloned()).collect(),
-            false => tiles.iter().cloned().zip(fars.iter().cloned()).collect(),
-        };
-        let pad = pad.to_vec();
+        let (pad, pairs) = (pad.to_vec(), pairs.to_vec());
+        let filled = fill.then(|| whole[0].clone());
         let started = memory.machine.start(queue, &work, move |memory| {
-            if fill {
+            if let Some(whole) = filled {
                 memory.fill(&whole, &pad)?;
             }
-            pairs
-                .iter()
-                .try_for_each(|(from, to)| memory.copy(from, to))
+            let mut pairs = pairs.iter();
+            pairs.try_for_each(|(from, to)| memory.copy(from, to))
         });
         memory.check(started)
     }

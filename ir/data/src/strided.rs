@@ -1,90 +1,139 @@
-//! Which bytes a piece of work touches: a strided box in a buffer, and its merged forms.
+//! A strided box of bytes in a buffer: its extent, its rows, its footprint, and moving its elements.
+//!
+//! *Terms.* A **box** is elements of equal size at equal distances in each dimension; it stands
+//! for one memref, one access or one side of a transfer. Its **extent** is the range of bytes from
+//! its lowest to its highest. A **row** is a run of neighbouring bytes that innermost dimensions
+//! make. A **footprint** is the set of bytes alone, without the order of elements.
+
+use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use crate::alloc::BufferId;
+/// A handle to a buffer: its number in the memory it is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BufferId(
+    /// The number, from 0.
+    pub u32,
+);
 
-/// `(count, stride in bytes)` for each dimension, outermost first.
-pub type Dims = SmallVec<[(u64, i64); 4]>;
+impl BufferId {
+    /// Stands for no buffer, in boxes of bytes that are at hand.
+    pub const NONE: BufferId = BufferId(u32::MAX);
+
+    /// Its number, from 0.
+    #[inline]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A number for each dimension, outermost first.
+pub type Extents = SmallVec<[i64; 4]>;
 
 /// A strided box of elements in a buffer.
 ///
-/// The order of `dims` is the logical order of the elements (outermost first): a copy pairs the
-/// elements of two accesses of equal counts. Strides are bytes and may be zero or negative.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Access {
+/// The order of the dimensions is the logical order of the elements (outermost first): a copy
+/// pairs the elements of two boxes of equal shape.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct StridedBox {
     /// The buffer.
     pub buffer: BufferId,
     /// Byte offset of the first element in the buffer.
     pub offset: i64,
-    /// `(count, stride in bytes)` for each dimension, outermost first.
-    pub dims: Dims,
+    /// Elements in each dimension, outermost first; there are none where one is below 1.
+    pub shape: Extents,
+    /// Bytes from one element to the next in each dimension; may be zero or negative.
+    pub strides: Extents,
     /// Bytes of one element.
     pub elem: u64,
 }
 
-impl Access {
-    /// `bytes` contiguous bytes at `offset`.
-    pub fn dense(buffer: BufferId, offset: i64, bytes: u64) -> Access {
-        Access {
-            buffer,
-            offset,
-            dims: Dims::new(),
-            elem: bytes,
-        }
-    }
-
+impl StridedBox {
     /// Elements of `elem` bytes, `(count, stride in bytes)` for each dimension.
-    pub fn strided(buffer: BufferId, offset: i64, dims: &[(u64, i64)], elem: u64) -> Access {
-        Access {
+    pub fn new(buffer: BufferId, offset: i64, dims: &[(i64, i64)], elem: u64) -> StridedBox {
+        StridedBox {
             buffer,
             offset,
-            dims: dims.into(),
+            shape: dims.iter().map(|d| d.0).collect(),
+            strides: dims.iter().map(|d| d.1).collect(),
             elem,
         }
     }
 
+    /// One element of `bytes` bytes at `offset`.
+    pub fn contiguous(buffer: BufferId, offset: i64, bytes: u64) -> StridedBox {
+        StridedBox::new(buffer, offset, &[], bytes)
+    }
+
+    /// All of a buffer that holds a dense row-major array.
+    pub fn dense(buffer: BufferId, shape: &[i64], elem: u64) -> StridedBox {
+        StridedBox {
+            buffer,
+            offset: 0,
+            shape: shape.into(),
+            strides: dense_strides(shape, elem as usize).into(),
+            elem,
+        }
+    }
+
+    fn dims(&self) -> impl DoubleEndedIterator<Item = (i64, i64)> {
+        let strides = self.strides.iter().copied();
+        self.shape.iter().copied().zip(strides)
+    }
+
     /// Number of elements; saturates.
-    pub fn elements(&self) -> u64 {
-        self.dims.iter().fold(1, |n, d| n.saturating_mul(d.0))
+    pub fn elements(&self) -> usize {
+        self.shape.iter().fold(1, |n: usize, &d| {
+            n.saturating_mul(usize::try_from(d).unwrap_or(0))
+        })
     }
 
     /// Bytes of all elements (a byte visited twice counts twice); saturates.
     pub fn bytes(&self) -> u64 {
-        self.elements().saturating_mul(self.elem)
+        (self.elements() as u64).saturating_mul(self.elem)
+    }
+
+    /// Whether it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.elem == 0 || self.shape.iter().any(|n| *n < 1)
+    }
+
+    /// Whether the elements lie one after the other in row-major order.
+    pub fn is_dense(&self) -> bool {
+        let dense = dense_strides(&self.shape, self.elem as usize);
+        let mut dims = self.dims().zip(dense);
+        self.is_empty() || dims.all(|((n, stride), dense)| n == 1 || stride == dense)
+    }
+
+    /// Calls `f` with the byte offset of each element in logical order.
+    pub fn each(&self, mut f: impl FnMut(i64)) {
+        if !self.is_empty() {
+            walk(&self.shape, &self.strides, self.offset, &mut f);
+        }
     }
 
     /// Calls `f(offset, length)` for each contiguous row in logical order. Inner dimensions that
     /// continue the row belong to it.
     pub fn each_row(&self, mut f: impl FnMut(i64, u64)) {
-        fn walk(dims: &[(u64, i64)], at: i64, run: u64, f: &mut impl FnMut(i64, u64)) {
-            match dims {
-                [] => f(at, run),
-                [(count, stride), rest @ ..] => {
-                    (0..*count as i64).for_each(|i| walk(rest, at + i * stride, run, f));
-                }
-            }
-        }
-        if self.extent().is_none() {
+        if self.is_empty() {
             return;
         }
-        let (mut run, mut dims) = (self.elem, self.dims.as_slice());
-        while let [rest @ .., (count, stride)] = dims
-            && (*count == 1 || i64::try_from(run).is_ok_and(|r| r == *stride))
-        {
-            run *= count;
-            dims = rest;
+        let (mut run, mut outer) = (self.elem as i64, self.shape.len());
+        while outer > 0 && (self.shape[outer - 1] == 1 || self.strides[outer - 1] == run) {
+            outer -= 1;
+            run = run.saturating_mul(self.shape[outer]);
         }
-        walk(dims, self.offset, run, &mut f);
+        let (shape, strides) = (&self.shape[..outer], &self.strides[..outer]);
+        walk(shape, strides, self.offset, &mut |at| f(at, run as u64));
     }
 
     /// First byte and the byte after the last, in the buffer; `None` when nothing is touched.
-    pub(crate) fn extent(&self) -> Option<(i128, i128)> {
-        if self.elem == 0 || self.dims.iter().any(|d| d.0 == 0) {
+    pub fn extent(&self) -> Option<(i128, i128)> {
+        if self.is_empty() {
             return None;
         }
         let (mut low, mut high) = (i128::from(self.offset), i128::from(self.offset));
-        for &(count, stride) in &self.dims {
+        for (count, stride) in self.dims() {
             let reach = i128::from(count - 1).saturating_mul(stride.into());
             if reach < 0 {
                 low = low.saturating_add(reach);
@@ -95,20 +144,86 @@ impl Access {
         Some((low, high.saturating_add(self.elem.into())))
     }
 
+    /// Checks that it lies in a buffer of so many bytes.
+    ///
+    /// # Errors
+    /// If it does not, with both.
+    pub fn check(&self, bytes: usize) -> Result<(), String> {
+        match self.extent() {
+            Some((low, high)) if low < 0 || high > bytes as i128 => {
+                Err(format!("bytes {low} to {high} of a buffer of {bytes}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The elements as dense row-major bytes, from those of the buffer.
+    ///
+    /// # Errors
+    /// If it does not lie in the buffer, or there is no memory for them.
+    pub fn gather(&self, buffer: &[u8]) -> Result<Vec<u8>, String> {
+        self.check(buffer.len())?;
+        let (mut out, len) = (Vec::new(), self.bytes());
+        usize::try_from(len)
+            .ok()
+            .and_then(|len| out.try_reserve_exact(len).ok())
+            .ok_or_else(|| format!("no memory for {len} bytes"))?;
+        self.each_row(|at, run| out.extend_from_slice(&buffer[range(at, run)]));
+        Ok(out)
+    }
+
+    /// Replaces the elements by dense row-major bytes.
+    ///
+    /// # Errors
+    /// If it does not lie in the buffer, or the bytes are not as many as its own.
+    pub fn scatter(&self, buffer: &mut [u8], data: &[u8]) -> Result<(), String> {
+        self.check(buffer.len())?;
+        if data.len() as u64 != self.bytes() {
+            let (found, want) = (data.len(), self.bytes());
+            return Err(format!("{found} bytes for elements of {want}"));
+        }
+        let mut rest = data;
+        self.each_row(|at, run| {
+            let (row, tail) = rest.split_at(run as usize);
+            buffer[range(at, run)].copy_from_slice(row);
+            rest = tail;
+        });
+        Ok(())
+    }
+
+    /// Replaces each element by copies of a value that divides it.
+    ///
+    /// # Errors
+    /// If it does not lie in the buffer, or the value is longer than an element or does not
+    /// divide it.
+    pub fn fill(&self, buffer: &mut [u8], value: &[u8]) -> Result<(), String> {
+        if value.is_empty() || !self.elem.is_multiple_of(value.len() as u64) {
+            let (found, want) = (value.len(), self.elem);
+            return Err(format!("{found} bytes cannot fill elements of {want}"));
+        }
+        self.check(buffer.len())?;
+        self.each_row(|at, run| {
+            let row = buffer[range(at, run)].chunks_mut(value.len());
+            row.for_each(|c| c.copy_from_slice(value));
+        });
+        Ok(())
+    }
+
     /// The set of bytes as equal runs; `base` is added to the offset.
     /// The extent must be non-empty and, with `base`, inside the address space.
-    pub(crate) fn footprint(&self, base: u64) -> Footprint {
+    pub fn footprint(&self, base: u64) -> Footprint {
         let mut start = base.wrapping_add_signed(self.offset);
         let mut run = self.elem;
-        if self.dims.is_empty() {
+        if self.shape.is_empty() {
             return Footprint {
                 start,
                 run,
                 outer: Vec::new(),
             };
         }
-        let mut outer: Vec<(u64, u64)> = Vec::with_capacity(self.dims.len());
-        for &(count, stride) in &self.dims {
+        let mut outer: Vec<(u64, u64)> = Vec::with_capacity(self.shape.len());
+        for (count, stride) in self.dims() {
+            let count = count as u64;
             if count > 1 && stride != 0 {
                 if stride < 0 {
                     start = start.wrapping_sub(stride.unsigned_abs() * (count - 1));
@@ -220,19 +335,19 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Pairs the elements of `from` and `to`; says what differs when they cannot be paired.
-    pub(crate) fn new(from: &Access, to: &Access) -> Result<Rows, String> {
-        let counts = |a: &Access| a.dims.iter().map(|d| d.0).collect::<Vec<_>>();
-        if from.elem != to.elem || counts(from) != counts(to) {
+    /// Pairs the elements of two boxes.
+    ///
+    /// # Errors
+    /// If their shapes or the sizes of their elements differ.
+    pub fn new(from: &StridedBox, to: &StridedBox) -> Result<Rows, String> {
+        if from.elem != to.elem || from.shape != to.shape {
             return Err(format!(
                 "source has {:?} elements of {} bytes, destination {:?} of {}",
-                counts(from),
-                from.elem,
-                counts(to),
-                to.elem
+                from.shape, from.elem, to.shape, to.elem
             ));
         }
-        let pairs = from.dims.iter().zip(&to.dims).map(|(s, d)| (s.0, s.1, d.1));
+        let pairs = from.dims().zip(to.dims());
+        let pairs = pairs.map(|((n, s), (_, d))| (u64::try_from(n).unwrap_or(0), s, d));
         Ok(Rows::of(from.elem, pairs))
     }
 
@@ -273,6 +388,28 @@ impl Rows {
     }
 }
 
+fn walk(shape: &[i64], strides: &[i64], at: i64, f: &mut impl FnMut(i64)) {
+    match (shape, strides) {
+        ([n, shape @ ..], [step, strides @ ..]) => {
+            (0..*n).for_each(|i| walk(shape, strides, at + i * step, f));
+        }
+        _ => f(at),
+    }
+}
+
+fn range(at: i64, bytes: u64) -> Range<usize> {
+    at as usize..at as usize + bytes as usize
+}
+
+/// Strides in bytes of a dense row-major array.
+pub fn dense_strides(shape: &[i64], elem: usize) -> Vec<i64> {
+    let mut strides = vec![elem as i64; shape.len()];
+    for i in (1..shape.len()).rev() {
+        strides[i - 1] = strides[i].saturating_mul(shape[i].max(1));
+    }
+    strides
+}
+
 /// Whether stepping `outer` is stepping `inner` `count` times.
 fn follows(outer: i64, inner: i64, count: u64) -> bool {
     i128::from(outer) == i128::from(inner).saturating_mul(count.into())
@@ -290,6 +427,7 @@ pub fn gcd(mut a: u64, mut b: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Random;
 
     fn buffer() -> BufferId {
         BufferId(0)
@@ -297,7 +435,7 @@ mod tests {
 
     #[test]
     fn a_transposed_dense_box_is_one_run() {
-        let a = Access::strided(buffer(), 8, &[(16, 4), (18, 64)], 4);
+        let a = StridedBox::new(buffer(), 8, &[(16, 4), (18, 64)], 4);
         let f = a.footprint(100);
         assert_eq!(
             f,
@@ -311,7 +449,7 @@ mod tests {
 
     #[test]
     fn negative_strides_start_at_the_last_element() {
-        let a = Access::strided(buffer(), 12, &[(4, -4)], 4);
+        let a = StridedBox::new(buffer(), 12, &[(4, -4)], 4);
         assert_eq!(a.extent(), Some((0, 16)));
         assert_eq!(
             a.footprint(0),
@@ -325,7 +463,7 @@ mod tests {
 
     #[test]
     fn overlapping_windows_join_and_far_rows_do_not() {
-        let a = Access::strided(buffer(), 0, &[(3, 100), (5, 4), (3, 4)], 4);
+        let a = StridedBox::new(buffer(), 0, &[(3, 100), (5, 4), (3, 4)], 4);
         let f = a.footprint(0);
         assert_eq!(
             f,
@@ -340,22 +478,17 @@ mod tests {
 
     #[test]
     fn footprints_hold_exactly_the_bytes_of_the_elements() {
-        let mut seed = 1u64;
-        let mut next = |n: u64| {
-            seed = seed
-                .wrapping_mul(6364136223846793005)
-                .wrapping_add(1442695040888963407);
-            (seed >> 33) % n
-        };
+        let mut random = Random::new(1);
+        let mut next = |n: u64| random.below(n);
         for _ in 0..2000 {
             let dims: Vec<_> = (0..next(4))
-                .map(|_| (1 + next(4), next(41) as i64 - 20))
+                .map(|_| (1 + next(4) as i64, next(41) as i64 - 20))
                 .collect();
-            let a = Access::strided(buffer(), 300, &dims, 1 + next(5));
+            let a = StridedBox::new(buffer(), 300, &dims, 1 + next(5));
             let mut want = vec![false; 700];
             let mut places = vec![300i64];
-            for d in &a.dims {
-                places = (0..d.0 as i64)
+            for d in a.dims() {
+                places = (0..d.0)
                     .flat_map(|i| places.iter().map(move |p| p + i * d.1))
                     .collect();
             }
@@ -377,8 +510,8 @@ mod tests {
 
     #[test]
     fn rows_are_contiguous_on_both_sides() {
-        let dense = Access::strided(buffer(), 0, &[(18, 64), (16, 4)], 4);
-        let pitch = Access::strided(buffer(), 0, &[(18, 4), (16, 1296)], 4);
+        let dense = StridedBox::new(buffer(), 0, &[(18, 64), (16, 4)], 4);
+        let pitch = StridedBox::new(buffer(), 0, &[(18, 4), (16, 1296)], 4);
         let rows = Rows::new(&pitch, &dense).unwrap_or(Rows {
             run: 0,
             dims: vec![],
@@ -389,6 +522,6 @@ mod tests {
             dims: vec![],
         });
         assert_eq!((rows.run, rows.count(), rows.rank()), (1152, 1, 1));
-        assert!(Rows::new(&dense, &Access::dense(buffer(), 0, 4)).is_err());
+        assert!(Rows::new(&dense, &StridedBox::contiguous(buffer(), 0, 4)).is_err());
     }
 }

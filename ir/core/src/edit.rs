@@ -286,7 +286,10 @@ impl Ir {
 
     fn drop_tree(&mut self, op: OpKey) {
         // All uses first: ops below may use each other's values in any order.
-        self.drop_operands_below(op);
+        match self.ops[op].regions.is_empty() {
+            true => self.drop_operands(op),
+            false => self.drop_operands_below(op),
+        }
         self.drop_nodes(op);
     }
 
@@ -406,7 +409,21 @@ impl Ir {
 
     /// Makes every use of `old` one of `new`; takes time in the number of uses.
     pub fn replace_uses(&mut self, old: Value, new: Value) {
-        self.replace_uses_if(old, new, |_, _| true);
+        let (from, to) = (old.key(self.tag), new.key(self.tag));
+        if from == to {
+            return;
+        }
+        let uses = std::mem::take(&mut self.values[from].uses);
+        let hint = self.values[from].hint;
+        let value = &mut self.values[to];
+        for (place, one) in (value.uses.len()..).zip(&uses) {
+            self.ops[one.op].operands[one.index as usize] = Operand {
+                value: to,
+                place: place as u32,
+            };
+        }
+        value.uses.extend(uses);
+        value.hint = value.hint.or(hint);
     }
 
     /// Makes the uses of `old` that `choose` takes uses of `new`.
@@ -444,6 +461,12 @@ impl Ir {
             self.replace_uses(old, *new);
         }
         self.erase(op);
+    }
+
+    /// Makes room for ops that are about to be created, and for one result of each.
+    pub fn reserve(&mut self, ops: usize) {
+        self.ops.reserve(ops);
+        self.values.reserve(ops);
     }
 
     /// A detached region without blocks.

@@ -527,13 +527,21 @@ impl Ir {
     /// Visits the root and every op below, in program order, holders first, across isolated ops.
     pub fn walk<'a>(&'a self, visit: &mut dyn FnMut(OpRef<'a>)) {
         visit(self.root_ref());
-        self.walk_under(visit);
+        self.walk_under(self.root, visit);
     }
-    fn walk_under<'a>(&'a self, visit: &mut dyn FnMut(OpRef<'a>)) {
-        for op in self.walk_ids() {
-            visit(self.op(op));
-            if let Some(child) = self.child(op) {
-                child.walk_under(visit);
+    fn walk_under<'a>(&'a self, op: OpKey, visit: &mut dyn FnMut(OpRef<'a>)) {
+        for region in &self.ops[op].regions {
+            for block in &self.regions[*region].blocks {
+                let mut next = self.blocks[*block].first;
+                while let Some(op) = next {
+                    visit(self.op(OpId::new(op, self.tag)));
+                    let data = &self.ops[op];
+                    match &data.child {
+                        Some(child) => child.walk_under(child.root, visit),
+                        None => self.walk_under(op, visit),
+                    }
+                    next = data.next;
+                }
             }
         }
     }

@@ -1,6 +1,9 @@
 //! The verifier: structure, constraints, traits, dominance and symbols; collects all errors.
 
 use std::fmt::Write;
+use std::ops::Range;
+
+use smallvec::SmallVec;
 
 use crate::attrs::DenseArray;
 use crate::diag::{Diagnostic, Failure};
@@ -161,8 +164,7 @@ impl Verifier {
             );
             self.report(ir, place, what);
         }
-        let ops: Vec<OpId> = ir.ops_in(block).collect();
-        for op in ops {
+        for op in ir.ops_in(block) {
             if Some(op) != last && ir.has(op, Traits::Terminator) {
                 self.report(
                     ir,
@@ -221,7 +223,7 @@ impl Verifier {
             match field.role {
                 Role::Attribute(what) | Role::OptionalAttribute(what) => {
                     let optional = matches!(field.role, Role::OptionalAttribute(_));
-                    let missing = ir.attr(op, &field.name).is_none();
+                    let missing = !ir.attrs(op).iter().any(|(name, _)| *name == field.name);
                     if missing && !optional && field.default.is_none() {
                         return Err(format!("needs attribute '{}' ({what})", field.name).into());
                     }
@@ -262,9 +264,10 @@ impl Verifier {
         }
         // Result types are those that the op infers.
         if info.infer.is_some() {
-            let (inferred, found) = (ir.infer(op)?, ir.result_types(op));
-            if inferred != found {
-                let (inferred, found) = (list(&inferred), list(&found));
+            let inferred = ir.infer(op)?;
+            let found = ir.results(op).map(|value| ir.ty(value));
+            if !found.eq(inferred.iter().copied()) {
+                let (inferred, found) = (list(&inferred), list(&ir.result_types(op)));
                 return Err(format!("has result types ({found}), expected ({inferred})").into());
             }
         }
@@ -274,11 +277,11 @@ impl Verifier {
 
 /// Every operand is of the type that its field expects.
 pub(crate) fn operands(ir: &Ir, op: OpId, info: &OpInfo) -> Result<(), Failure> {
-    let groups = operand_groups(ir, op, info).ok_or_else(|| segments_error(ir, op))?;
-    for (field, values) in groups {
+    let groups = operand_ranges(ir, op, info).ok_or_else(|| segments_error(ir, op))?;
+    for (field, range) in groups {
         if let Some(c) = field.constraint {
-            for value in values {
-                constraint(ir, "operand", &field.name, value, c)?;
+            for index in range {
+                constraint(ir, "operand", &field.name, ir.operand(op, index), c)?;
             }
         }
     }
@@ -365,18 +368,21 @@ fn declared(ir: &Ir, op: OpId, info: &OpInfo) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The numbers of operands, results, regions and successors are those of the table.
 fn counts(ir: &Ir, op: OpId, info: &OpInfo) -> Result<(), Failure> {
-    let named = |f: fn(&&FieldInfo) -> bool| -> Vec<&str> {
-        info.fields
-            .iter()
-            .filter(f)
-            .map(|f| f.name.as_str())
-            .collect()
-    };
-    let count = |what: &str, found: usize, least: usize, open: bool, names: Vec<&str>| {
+    let check = |what: &str, found: usize, is: fn(Role) -> bool, fixed: Role, inferred: &[Name]| {
+        let fields = info.fields.iter().filter(|f| is(f.role));
+        let (mut least, mut all) = (inferred.len(), inferred.len());
+        for field in fields.clone() {
+            least += usize::from(field.role == fixed);
+            all += 1;
+        }
+        let open = all > least;
         if found == least || open && found >= least {
             return Ok(());
         }
+        let names = fields.map(|f| &f.name).chain(inferred);
+        let names: Vec<&str> = names.map(|name| name.as_str()).collect();
         let bound = if open { "at least " } else { "" };
         let s = if least == 1 { "" } else { "s" };
         let names = if names.is_empty() {
@@ -388,49 +394,15 @@ fn counts(ir: &Ir, op: OpId, info: &OpInfo) -> Result<(), Failure> {
             "expects {bound}{least} {what}{s}{names}, found {found}"
         )))
     };
-    let operands = named(|f| f.role.is_operands());
-    let fixed = info
-        .fields
-        .iter()
-        .filter(|f| f.role == Role::Operand)
-        .count();
-    let open = info.fields.iter().any(|f| f.role.is_variadic());
-    count("operand", ir.operands(op).len(), fixed, open, operands)?;
-
-    let mut results = named(|f| matches!(f.role, Role::Result | Role::Results));
-    results.extend(info.results.iter().map(|n| n.as_str()));
-    let said = info
-        .fields
-        .iter()
-        .filter(|f| f.role == Role::Result)
-        .count();
-    let open = info.fields.iter().any(|f| f.role == Role::Results);
-    let least = said + info.results.len();
-    count("result", ir.results(op).len(), least, open, results)?;
-
-    let regions = named(|f| matches!(f.role, Role::Region | Role::Regions));
-    let least = info
-        .fields
-        .iter()
-        .filter(|f| f.role == Role::Region)
-        .count();
-    let open = info.fields.iter().any(|f| f.role == Role::Regions);
-    count("region", ir.regions(op).len(), least, open, regions)?;
-
-    let successors = named(|f| matches!(f.role, Role::Successor | Role::Successors));
-    let least = info
-        .fields
-        .iter()
-        .filter(|f| f.role == Role::Successor)
-        .count();
-    let open = info.fields.iter().any(|f| f.role == Role::Successors);
-    count(
-        "successor",
-        ir.successors(op).len(),
-        least,
-        open,
-        successors,
-    )
+    let is_result = |r| matches!(r, Role::Result | Role::Results);
+    let is_region = |r| matches!(r, Role::Region | Role::Regions);
+    let is_successor = |r| matches!(r, Role::Successor | Role::Successors);
+    let (operands, results) = (ir.operands(op).len(), ir.results(op).len());
+    let (regions, successors) = (ir.regions(op).len(), ir.successors(op).len());
+    check("operand", operands, Role::is_operands, Role::Operand, &[])?;
+    check("result", results, is_result, Role::Result, &info.results)?;
+    check("region", regions, is_region, Role::Region, &[])?;
+    check("successor", successors, is_successor, Role::Successor, &[])
 }
 
 /// The operands of an op by the groups of its table; `None` if they cannot be divided up.
@@ -439,42 +411,51 @@ pub fn operand_groups<'a>(
     op: OpId,
     info: &'a OpInfo,
 ) -> Option<Vec<(&'a FieldInfo, Vec<Value>)>> {
-    let fields: Vec<&FieldInfo> = info
-        .fields
-        .iter()
-        .filter(|f| f.role.is_operands())
-        .collect();
-    let operands: Vec<Value> = ir.operands(op).collect();
-    let fixed = fields.iter().filter(|f| !f.role.is_variadic()).count();
-    let sizes: Vec<usize> = if info.needs_segments() {
-        let sizes = ir.attr(op, SEGMENTS)?.get::<DenseArray>()?;
-        let sizes = sizes.bits.iter().map(|n| usize::try_from(*n).ok());
-        sizes.collect::<Option<_>>()?
-    } else {
-        let rest = operands.len().checked_sub(fixed)?;
-        let size = |f: &&FieldInfo| if f.role.is_variadic() { rest } else { 1 };
-        fields.iter().map(size).collect()
+    let groups = operand_ranges(ir, op, info)?;
+    let values = |range: Range<usize>| range.map(|i| ir.operand(op, i)).collect();
+    let groups = groups
+        .into_iter()
+        .map(|(field, range)| (field, values(range)));
+    Some(groups.collect())
+}
+
+/// The same as indices of operands.
+fn operand_ranges<'a>(
+    ir: &Ir,
+    op: OpId,
+    info: &'a OpInfo,
+) -> Option<SmallVec<[(&'a FieldInfo, Range<usize>); 4]>> {
+    let fields = info.fields.iter().filter(|f| f.role.is_operands());
+    let operands = ir.operands(op).len();
+    let sizes = match info.needs_segments() {
+        true => Some(&ir.attr(op, SEGMENTS)?.get::<DenseArray>()?.bits),
+        false => None,
     };
-    let total = sizes
-        .iter()
-        .try_fold(0usize, |sum, n| sum.checked_add(*n))?;
-    if sizes.len() != fields.len() || total != operands.len() {
+    if sizes.is_some_and(|sizes| sizes.len() != fields.clone().count()) {
         return None;
     }
-    let mut rest = &operands[..];
-    let mut groups = Vec::with_capacity(fields.len());
-    for (field, size) in fields.into_iter().zip(sizes) {
+    let fixed = fields.clone().filter(|f| !f.role.is_variadic()).count();
+    // What is left for the one group whose size varies.
+    let rest = operands.checked_sub(fixed);
+    let mut groups = SmallVec::new();
+    let mut start = 0usize;
+    for (i, field) in fields.enumerate() {
+        let size = match sizes {
+            Some(sizes) => usize::try_from(sizes[i]).ok()?,
+            None if field.role.is_variadic() => rest?,
+            None => 1,
+        };
         let fits = match field.role {
             Role::Operand => size == 1,
             Role::OptionalOperand => size <= 1,
             _ => true,
         };
-        if !fits {
+        let end = start.checked_add(size)?;
+        if !fits || end > operands {
             return None;
         }
-        let (group, tail) = rest.split_at(size);
-        rest = tail;
-        groups.push((field, group.to_vec()));
+        groups.push((field, start..end));
+        start = end;
     }
-    Some(groups)
+    (start == operands).then_some(groups)
 }

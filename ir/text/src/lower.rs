@@ -354,7 +354,7 @@ impl<'s> Lower<'s> {
         raw: bool,
     ) -> Result<(), Failure> {
         for (name, default) in &known.defaults {
-            if state.attr(name).is_none() {
+            if !state.attrs.iter().any(|(key, _)| key == name) {
                 state.attrs.push((*name, *default));
             }
         }

@@ -29,7 +29,7 @@ pub(crate) struct Names {
 struct Taken {
     next: u32,
     arg: u32,
-    hints: FxHashSet<String>,
+    hints: FxHashSet<Name>,
 }
 
 const ALONE: u32 = u32::MAX;
@@ -38,7 +38,7 @@ struct Namer<'a> {
     ir: &'a Ir,
     names: Names,
     /// Hints in use in the regions around, and how often each was asked for.
-    used: FxHashSet<String>,
+    used: FxHashSet<Name>,
     another: FxHashMap<Name, u32>,
 }
 
@@ -151,9 +151,7 @@ pub(crate) fn number(out: &mut String, n: u32) {
             break;
         }
     }
-    for digit in &digits[at..] {
-        out.push(*digit as char);
-    }
+    out.push_str(std::str::from_utf8(&digits[at..]).unwrap_or_default());
 }
 
 /// Whether a hint can be written as a name.
@@ -177,13 +175,13 @@ impl Namer<'_> {
     }
 
     /// The label of a hint, which is taken from now on; remembers it in `mine`.
-    fn hint(&mut self, value: Value, mine: &mut Vec<String>) -> Option<Label> {
+    fn hint(&mut self, value: Value, mine: &mut Vec<Name>) -> Option<Label> {
         let hint = self.ir.hint(value).filter(|hint| writable(hint))?;
         Some(self.claim(hint, mine))
     }
 
     /// The name of a number without a hint, as in MLIR: `c4`, `c4_i32`, `true`, `cst`.
-    fn constant(&mut self, op: OpId, mine: &mut Vec<String>) -> Option<Label> {
+    fn constant(&mut self, op: OpId, mine: &mut Vec<Name>) -> Option<Label> {
         if !self.ir.has(op, Traits::ConstantLike) {
             return None;
         }
@@ -199,15 +197,15 @@ impl Namer<'_> {
     }
 
     /// The label of a name, or of that name with a number that makes it free.
-    fn claim(&mut self, hint: Name, mine: &mut Vec<String>) -> Label {
-        if self.used.insert(hint.to_string()) {
-            mine.push(hint.to_string());
+    fn claim(&mut self, hint: Name, mine: &mut Vec<Name>) -> Label {
+        if self.used.insert(hint) {
+            mine.push(hint);
             return Label::Hint(hint);
         }
         let mut n = self.another.get(&hint).copied().unwrap_or(0);
         loop {
-            let name = format!("{hint}_{n}");
-            if self.used.insert(name.clone()) {
+            let name = Name::new(&format!("{hint}_{n}"));
+            if self.used.insert(name) {
                 mine.push(name);
                 self.another.insert(hint, n + 1);
                 return Label::Another(hint, n);
@@ -243,9 +241,8 @@ impl Namer<'_> {
                     }
                     None => loop {
                         arg += 1;
-                        let free =
-                            self.used.is_empty() || !self.used.contains(&format!("arg{}", arg - 1));
-                        if free {
+                        let name = || Name::new(&format!("arg{}", arg - 1));
+                        if self.used.is_empty() || !self.used.contains(&name()) {
                             break Label::Argument(arg - 1);
                         }
                     },
@@ -290,7 +287,7 @@ impl Namer<'_> {
     }
 
     /// Names several results: a group begins at the first and at each that has a name.
-    fn group(&mut self, results: Vec<Value>, next: &mut u32, mine: &mut Vec<String>) {
+    fn group(&mut self, results: Vec<Value>, next: &mut u32, mine: &mut Vec<Name>) {
         let mut at = 0;
         while at < results.len() {
             let label = self.hint(results[at], mine).unwrap_or_else(|| {

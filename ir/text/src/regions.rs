@@ -53,6 +53,7 @@ impl Lower<'_> {
         args: Option<&[(&str, Type)]>,
     ) -> Result<RegionId, Failure> {
         let region = self.frame.ir.new_region();
+        self.frame.ir.reserve(view.children(node).count());
         let mut labels = FxHashMap::default();
         // All blocks first: they may be named before they come.
         let mut current = None;

@@ -35,11 +35,12 @@ pub(crate) struct Used {
 impl Used {
     pub(crate) fn new(text: &str) -> Self {
         let text = text.strip_prefix('%').unwrap_or(text);
-        match text.rsplit_once('#') {
+        // Names are short and mostly without: a call to search for it costs more.
+        match text.bytes().position(|b| b == b'#') {
             // A number that is too large is no result.
-            Some((name, index)) => Self {
-                key: Key::new(name),
-                index: index.parse().unwrap_or(u32::MAX),
+            Some(at) => Self {
+                key: Key::new(&text[..at]),
+                index: text[at + 1..].parse().unwrap_or(u32::MAX),
             },
             None => Self {
                 key: Key::new(text),

@@ -1,6 +1,6 @@
 //! `cse`: of equal pure ops one is enough.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use tir::rewrite::{hash_op, ops_are_equal};
 use tir::{Dominance, Ir, OpId, Pass, PassCx, PassResult, RegionId, SmallVec, Traits, Value, pass};
 
@@ -22,7 +22,7 @@ impl Pass for Cse {
             let mut run = Run {
                 keep: &self.keep,
                 dominance: Dominance::default(),
-                known: FxHashMap::default(),
+                known: FxHashMap::with_capacity_and_hasher(ir.op_count(), FxBuildHasher),
                 dead: Vec::new(),
             };
             let regions: Vec<RegionId> = ir.regions(ir.root()).collect();

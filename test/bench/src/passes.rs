@@ -1,8 +1,10 @@
 //! Canonicalization and common subexpressions beside mlir-opt-22, on one thread.
 //!
-//! What a pass takes is the CPU time of the tool with it less that without it, so reading and
-//! printing count for neither; medians of several rounds. The chains share one operand among all
-//! their ops, or have a constant for each: the time per op must not grow with their length.
+//! What a pass takes is the CPU time of the tool with it less that without it; medians of several
+//! rounds. In both runs `symbol-dce` erases all functions behind it, so that neither prints
+//! anything: else what a pass erases would be counted for it as time that printing did not take.
+//! The chains share one operand among all their ops, or have a constant for each: the time per op
+//! must not grow with their length.
 
 use std::path::{Path, PathBuf};
 
@@ -14,13 +16,21 @@ const WANTED: f64 = 0.8;
 /// What is less than this takes too little to be compared, in milliseconds.
 const LEAST: f64 = 5.0;
 
-/// Milliseconds of CPU that these passes take, with reading and printing and without.
-fn cpu(program: &Path, base: &[&str], passes: &[&str], rounds: usize) -> Result<[f64; 2], String> {
+/// Milliseconds of CPU that these passes take, with reading and without.
+fn cpu(
+    program: &Path,
+    base: &[&str],
+    passes: &[&'static str],
+    rounds: usize,
+) -> Result<[f64; 2], String> {
     let (mut with, mut without) = (Vec::<Run>::new(), Vec::<Run>::new());
-    let all: Vec<&str> = base.iter().chain(passes).copied().collect();
+    let all = |passes: &[&'static str]| -> Vec<&str> {
+        let last = ["--symbol-dce"];
+        base.iter().chain(passes).chain(&last).copied().collect()
+    };
     for _ in 0..rounds.max(1) {
-        with.push(run(program, &all)?);
-        without.push(run(program, base)?);
+        with.push(run(program, &all(passes))?);
+        without.push(run(program, &all(&[]))?);
     }
     let millis = |runs: &[Run]| median(runs).cpu.as_secs_f64() * 1e3;
     let whole = millis(&with);
@@ -50,10 +60,10 @@ pub fn passes(rounds: usize) -> Result<(), String> {
             chain(Chain::Constants, 80_000),
         ),
     ];
-    println!(
-        "CPU milliseconds of the passes alone (and with reading and printing); {rounds} rounds"
-    );
+    println!("CPU milliseconds of the passes alone (and with reading); medians of {rounds}");
     for (name, text) in programs {
+        let private = "sym_visibility = \"private\", sym_name = ";
+        let text = text.replace("sym_name = ", private);
         std::fs::write(&file, text).map_err(|e| e.to_string())?;
         for passes in [
             &["--canonicalize"][..],

@@ -1,6 +1,6 @@
 //! Finding and replacing the blobs of a program.
 
-use tir_core::{ArrayAttr, Attr, BlobAttr, DictAttr, Ir, Name, OpRef};
+use tir_core::{ArrayAttr, Attr, AttrData, BlobAttr, DictAttr, Ir, Name, OpRef};
 
 /// Visits every blob in the attributes of a program, in program order.
 pub(crate) fn each<'a>(ir: &'a Ir, visit: &mut dyn FnMut(OpRef<'a>, &'static BlobAttr)) {
@@ -13,13 +13,19 @@ pub(crate) fn each<'a>(ir: &'a Ir, visit: &mut dyn FnMut(OpRef<'a>, &'static Blo
 }
 
 fn inside(attr: Attr, visit: &mut dyn FnMut(&'static BlobAttr)) {
-    if let Some(blob) = attr.get::<BlobAttr>() {
-        visit(blob);
-    } else if let Some(array) = attr.get::<ArrayAttr>() {
-        array.0.iter().for_each(|item| inside(*item, visit));
-    } else if let Some(dictionary) = attr.get::<DictAttr>() {
-        let entries = dictionary.entries().iter();
-        entries.for_each(|(_, item)| inside(*item, visit));
+    // Nearly all attributes are of another kind, which its name says at once.
+    match attr.kind() {
+        BlobAttr::NAME => attr.get().into_iter().for_each(visit),
+        ArrayAttr::NAME => {
+            let items = attr.get::<ArrayAttr>().into_iter().flat_map(|a| &a.0);
+            items.for_each(|item| inside(*item, visit));
+        }
+        DictAttr::NAME => {
+            let entries = attr.get::<DictAttr>().into_iter();
+            let entries = entries.flat_map(|dictionary| dictionary.entries());
+            entries.for_each(|(_, item)| inside(*item, visit));
+        }
+        _ => {}
     }
 }
 

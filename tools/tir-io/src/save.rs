@@ -77,6 +77,9 @@ fn place_blobs(
             found.push(blob);
         }
     });
+    if found.is_empty() {
+        return Ok(None);
+    }
     let mut places: HashMap<Content, (PathBuf, String)> = HashMap::new();
     let mut arrays: BTreeMap<String, Array> = BTreeMap::new();
     let mut homeless: Vec<&BlobAttr> = Vec::new();

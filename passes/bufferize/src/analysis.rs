@@ -186,7 +186,15 @@ impl<'a> Analysis<'a> {
             .enumerate()
             .filter(|(_, v)| is_tensor(ir, *v))
         {
-            let Some(operand) = aliasing.iter().find(|a| a.result == index) else {
+            let mut operands = aliasing.iter().filter(|a| a.result == index);
+            let (first, second) = (operands.next(), operands.next());
+            if second.is_some() {
+                let operands = aliasing.iter().filter(|a| a.result == index);
+                let bases: Vec<Value> = operands.map(|a| ir.operand(op, a.operand)).collect();
+                self.one_of(result, &bases);
+                continue;
+            }
+            let Some(operand) = first else {
                 self.aliases
                     .add(result, Root::Allocated(AllocationSite::Result(op, index)));
                 continue;
@@ -205,6 +213,27 @@ impl<'a> Analysis<'a> {
         }
         self.mark_inserted_in_place(op);
         Ok(())
+    }
+
+    /// The result of an op that lies in the buffer of one of some tensors, of which is not known.
+    fn one_of(&mut self, result: Value, bases: &[Value]) {
+        for base in bases {
+            self.aliases.join(result, *base, false);
+        }
+        let mut spaces: Vec<Option<&str>> = bases.iter().map(|v| self.space(*v)).collect();
+        spaces.dedup();
+        if let [Some(space)] = spaces[..] {
+            self.decisions.spaces.insert(result, Attr::str(space));
+        }
+    }
+
+    /// The operand that a result is a view of, if there is one and no other.
+    pub(super) fn viewed(&self, op: OpId, result: usize) -> Option<Value> {
+        let aliasing = self.known.get(&op)?.aliasing_operands(self.ir.op(op));
+        let mut operands = aliasing.iter().filter(|a| a.result == result);
+        let view = operands.next().filter(|a| !a.writes)?;
+        let only = operands.next().is_none();
+        only.then(|| self.ir.operand(op, view.operand))
     }
 
     /// Decides a write whose result is a tensor: in place, or into a buffer of its own.
@@ -303,7 +332,10 @@ impl<'a> Analysis<'a> {
         loop {
             match self.root(value)? {
                 Root::Argument | Root::Constant => return None,
-                Root::View => value = *self.before.get(&value)?,
+                Root::View => match self.before.get(&value) {
+                    Some(base) => value = *base,
+                    None => return self.decisions.spaces.get(&value)?.as_str(),
+                },
                 Root::Allocated(AllocationSite::Result(op, index)) => {
                     let joined = self.decisions.spaces.get(&self.ir.result(op, index));
                     let own = || self.ir.attr(op, "space");

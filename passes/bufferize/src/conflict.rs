@@ -58,18 +58,10 @@ impl Analysis<'_> {
             }
             match self.ir.definition(value) {
                 Definition::Argument(block, _) => return Some(ContentDef::Block(block)),
-                Definition::Result(op, index) => {
-                    let aliasing = self.known.get(&op);
-                    let aliasing = aliasing.map(|known| known.aliasing_operands(self.ir.op(op)));
-                    match aliasing
-                        .into_iter()
-                        .flatten()
-                        .find(|a| a.result == index && !a.writes)
-                    {
-                        Some(view) => value = self.ir.operand(op, view.operand),
-                        None => return Some(ContentDef::Op(op)),
-                    }
-                }
+                Definition::Result(op, index) => match self.viewed(op, index) {
+                    Some(base) => value = base,
+                    None => return Some(ContentDef::Op(op)),
+                },
             }
         }
     }
@@ -291,14 +283,13 @@ impl Analysis<'_> {
     fn views(&self, value: Value, base: Value) -> bool {
         let mut value = value;
         while value != base {
-            let Some(op) = self.ir.owner(value) else {
+            let Definition::Result(op, index) = self.ir.definition(value) else {
                 return false;
             };
-            let aliasing = self.known.get(&op);
-            let aliasing = aliasing.map(|known| known.aliasing_operands(self.ir.op(op)));
-            let view = aliasing.into_iter().flatten().find(|a| !a.writes);
-            let Some(view) = view else { return false };
-            value = self.ir.operand(op, view.operand);
+            let Some(base) = self.viewed(op, index) else {
+                return false;
+            };
+            value = base;
         }
         true
     }

@@ -267,6 +267,36 @@ impl Maker {
         self.keep(1, &name);
     }
 
+    /// One of two tensors, which may lie in different spaces.
+    fn select(&mut self) {
+        let kind = self.below(2);
+        let ty = ["!M", "!H"][kind];
+        let cond = self.condition();
+        let name = self.name();
+        let (a, b) = (self.pick(kind), self.pick(kind));
+        self.line(&format!("{name} = arith.select {cond}, {a}, {b} : {ty}"));
+        self.keep(kind, &name);
+    }
+
+    /// An element, and a tensor that it is added to.
+    fn extract(&mut self) {
+        let kind = self.below(2);
+        let (ty, rows) = [("!M", "%three"), ("!H", "%one")][kind];
+        let (element, name) = (self.name(), self.name());
+        let row = match self.counters.last() {
+            Some(counter) if kind == 0 => counter.clone(),
+            _ => rows.to_string(),
+        };
+        let (from, into) = (self.pick(kind), self.pick(kind));
+        self.line(&format!(
+            "{element} = tensor.extract {from}[{row}, %two] : {ty}"
+        ));
+        self.line(&format!("{name} = tensor.generic {{indexing_maps = [#id], iterator_types = [\"parallel\", \"parallel\"]}} ins() outs({into} : {ty}) combine add {{"));
+        self.line(&format!("  tensor.yield {element} : f32"));
+        self.line(&format!("}} -> {ty}"));
+        self.keep(kind, &name);
+    }
+
     fn condition(&mut self) -> String {
         if self.conditional && self.below(2) == 0 {
             return "%p".to_string();
@@ -343,11 +373,13 @@ impl Maker {
 
     fn ops(&mut self, count: usize) {
         for _ in 0..count {
-            match self.below(if self.wide { 22 } else { 16 }) {
-                16..=17 => self.near(),
-                18 => self.if_half(),
-                19 => self.call(),
-                20..=21 if self.depth == 0 => self.branches(),
+            match self.below(if self.wide { 25 } else { 19 }) {
+                19..=20 => self.near(),
+                21 => self.if_half(),
+                22 => self.call(),
+                23..=24 if self.depth == 0 => self.branches(),
+                16..=17 => self.select(),
+                18 => self.extract(),
                 0..=4 => self.generic(),
                 5..=6 => self.slice(),
                 7..=8 => self.update(),

@@ -11,6 +11,7 @@ const HEAD: &str = r#"
 !L = memref<8xf32, strided<[1]>, "spm">
 !H = memref<8xf32, strided<[1], offset: 8>, "spm">
 !P = memref<8xf32, strided<[1], offset: ?>, "spm">
+!U = memref<?xf32, strided<[?], offset: ?>, "spm">
 !B = memref<64xi8, "spm">
 #id = affine_map<(i) -> (i)>
 "#;
@@ -175,10 +176,15 @@ impl Maker {
     fn alias(&mut self) {
         let name = self.name();
         let (a, b) = (self.tile(), self.tile());
-        match self.below(5) {
+        match self.below(6) {
             0 => {
                 let condition = self.condition();
                 self.line(&format!("{name} = arith.select {condition}, {a}, {b} : !T"));
+            }
+            5 => {
+                let less = self.name();
+                self.line(&format!("{less} = memref.cast {a} : !T to !U"));
+                self.line(&format!("{name} = memref.cast {less} : !U to !T"));
             }
             1 => {
                 let index = self.index();

@@ -195,7 +195,7 @@ impl Program {
         let trips = 1 + below(random, 3);
         let tail = *pick(random, &["tanh", "relu", "neg"]);
         let step = step.replace("%h", "%h@");
-        let work = match below(random, 3) {
+        let work = match below(random, 4) {
             0 => format!("    %b@ = {step}\n    %y@ = graph.{tail} %b@ : #r\n"),
             1 => format!(
                 "    %n@ = arith.constant 1 : index\n    \
@@ -204,6 +204,21 @@ impl Program {
                  %b@ = {step}\n      loop.yield %b@ : #r\n    }} else {{\n      \
                  %d@ = graph.{tail} %h@ : #r\n      loop.yield %d@ : #r\n    }}\n"
             ),
+            2 if shape.iter().all(|d| *d > 0) => {
+                // One of two, by the turn and by an element that is a number.
+                let zeros = vec!["%k@"; shape.len()].join(", ");
+                format!(
+                    "    %k@ = arith.constant 0 : index\n    \
+                     %n@ = arith.constant 1 : index\n    \
+                     %m@ = arith.constant 1.0e30 : f32\n    \
+                     %u@ = arith.cmpi slt, %i@, %n@ : index\n    \
+                     %e@ = tensor.extract %h@[{zeros}] : #r\n    \
+                     %l@ = arith.cmpf olt, %e@, %m@ : f32\n    \
+                     %c@ = arith.andi %u@, %l@ : i1\n    \
+                     %b@ = {step}\n    %d@ = graph.{tail} %h@ : #r\n    \
+                     %y@ = arith.select %c@, %b@, %d@ : #r\n"
+                )
+            }
             _ => format!(
                 "    %e@ = loop.for %j@ = 0 to 2 iter_args(%g@ = %h@) -> (#r) {{\n      \
                  %d@ = graph.{tail} %g@ : #r\n      loop.yield %d@ : #r\n    }}\n    \

@@ -18,7 +18,7 @@ struct Maker {
 
 impl Maker {
     fn below(&mut self, n: usize) -> usize {
-        (self.random.next_u64() % n as u64) as usize
+        self.random.below(n)
     }
 
     fn shuffle(&mut self, n: usize) -> Vec<usize> {

@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::program::{Chain, chain, generic_program};
-use crate::{Run, median, run, tool};
+use crate::{Usage, median, run, tool};
 
 /// Where the ratio is wanted to be at most this.
 const WANTED: f64 = 0.8;
@@ -16,13 +16,13 @@ const LEAST: f64 = 5.0;
 
 /// Milliseconds of CPU that these passes take, with reading and printing and without.
 fn cpu(program: &Path, base: &[&str], passes: &[&str], rounds: usize) -> Result<[f64; 2], String> {
-    let (mut with, mut without) = (Vec::<Run>::new(), Vec::<Run>::new());
+    let (mut with, mut without) = (Vec::<Usage>::new(), Vec::<Usage>::new());
     let all: Vec<&str> = base.iter().chain(passes).copied().collect();
     for _ in 0..rounds.max(1) {
         with.push(run(program, &all)?);
         without.push(run(program, base)?);
     }
-    let millis = |runs: &[Run]| median(runs).cpu.as_secs_f64() * 1e3;
+    let millis = |runs: &[Usage]| median(runs).cpu.as_secs_f64() * 1e3;
     let whole = millis(&with);
     Ok([whole, (whole - millis(&without)).max(0.0)])
 }

@@ -180,7 +180,7 @@ fn places(ir: &Ir) -> Vec<(OpId, OpId)> {
 /// Moves one buffer of a plan: to where another one is, or anywhere it fits.
 fn spoil(ir: &mut Ir, random: &mut Random) -> Option<()> {
     let places = places(ir);
-    let at = |random: &mut Random, n: usize| random.below(n as u64) as usize;
+    let at = |random: &mut Random, n: usize| random.below(n);
     let (slot, op) = *places.get(at(random, places.len().max(1)))?;
     let function = ir.child_mut(slot)?;
     let view = function.get::<tir_memref::View>(op)?;
@@ -198,7 +198,7 @@ fn spoil(ir: &mut Ir, random: &mut Random) -> Option<()> {
             let ty = view.result.0;
             let own = ty.elements()? * ty.bytes()?;
             let most = (size - i64::try_from(own).ok()?) / 64;
-            64 * i64::try_from(random.below(u64::try_from(most).ok()? + 1)).ok()?
+            64 * i64::try_from(random.below(usize::try_from(most).ok()? + 1)).ok()?
         }
     };
     if new == old {

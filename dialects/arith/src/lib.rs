@@ -8,7 +8,7 @@ mod fold_result;
 mod ops;
 
 pub use attrs::{CmpFPredicate, CmpIPredicate, FastMath, Overflow};
-pub use eval::ScalarLike;
+pub use eval::{ScalarLike, fold_scalar_like, kind};
 pub use fold_result::{OpFoldResult, dispatch_values, mixed_values};
 pub use ops::cast::*;
 pub use ops::constant::{Constant, constant_float, constant_index, constant_int, materialize};

@@ -1,48 +1,21 @@
 //! How the ops of math run and fold: each is one scalar operation.
 
-use tir::interp::{FloatFn, FloatOp, IntFn, Kind, ScalarOp, fold_by_scalar};
-use tir::{Compiler, Failure, Folds, Ir, LowerToEval, OpRef, Value};
-use tir_arith::ScalarLike;
+use tir::interp::{FloatFn, FloatOp, IntFn, ScalarOp};
+use tir_arith::{kind, scalar_like};
 
 use crate::ops::*;
 
-/// What an op gives for constant operands.
-pub(crate) fn fold(this: &impl ScalarLike, op: OpRef<'_>) -> Option<Folds> {
-    fold_by_scalar(op, this.scalar(op.ir).ok()?)
-}
-
-fn kind(ir: &Ir, value: Value) -> Result<Kind, Failure> {
-    let elem = ir.ty(value).elem();
-    Kind::wide(elem).ok_or_else(|| format!("{elem} cannot run").into())
-}
-
-macro_rules! scalar {
-    (|$this:ident, $ir:ident| $($op:ident: $how:expr;)*) => {$(
-        impl ScalarLike for $op {
-            fn scalar(&self, $ir: &Ir) -> Result<ScalarOp, Failure> {
-                let $this = self;
-                Ok($how)
-            }
-        }
-        impl LowerToEval for $op {
-            fn lower<'m>(&self, op: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {
-                let operands: Vec<Value> = op.ir.operands(op.id).collect();
-                cx.scalar(self.scalar(op.ir)?, op.ir.result(op.id, 0), &operands)
-            }
-        }
-    )*};
-}
 macro_rules! unary {
     ($($op:ident $how:ident),* $(,)?) => {
-        scalar! { |this, ir|
-            $($op: ScalarOp::FloatFn(FloatFn::$how, kind(ir, this.operand)?);)*
+        scalar_like! { |this, ir|
+            $($op: ScalarOp::FloatFn(FloatFn::$how, kind(ir.ty(this.operand))?);)*
         }
     };
 }
 unary! { Exp Exp, Exp2 Exp2, Log Log, Log1p Log1p, Sqrt Sqrt, Rsqrt Rsqrt, Tanh Tanh, Erf Erf,
 Sin Sin, Cos Cos, AbsF Abs, Floor Floor, Ceil Ceil, RoundEven RoundEven }
-scalar! { |this, ir|
-    AbsI: ScalarOp::IntFn(IntFn::Abs, kind(ir, this.operand)?);
-    PowF: ScalarOp::Float(FloatOp::Pow, kind(ir, this.lhs)?);
-    Fma: ScalarOp::Fma(kind(ir, this.a)?);
+scalar_like! { |this, ir|
+    AbsI: ScalarOp::IntFn(IntFn::Abs, kind(ir.ty(this.operand))?);
+    PowF: ScalarOp::Float(FloatOp::Pow, kind(ir.ty(this.lhs))?);
+    Fma: ScalarOp::Fma(kind(ir.ty(this.a))?);
 }

@@ -4,7 +4,7 @@ use tir::constraints::{FLOAT_LIKE, INT_LIKE};
 use tir::{Fold, Folds, Op, OpRef, Value};
 use tir_arith::FastMath;
 
-use crate::eval::fold;
+use tir_arith::fold_scalar_like as fold;
 
 macro_rules! unary {
     ($($(#[$doc:meta])* $name:ident $text:literal;)*) => {$(

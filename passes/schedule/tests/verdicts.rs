@@ -258,22 +258,7 @@ impl Program {
 }
 
 fn load(text: &str) -> (Ir, OpId, MachineInfo) {
-    for dialect in [
-        &tir_builtin::DIALECT,
-        &tir_func::DIALECT,
-        &tir_arith::DIALECT,
-        &tir_tensor::DIALECT,
-        &tir_loop::DIALECT,
-        &tir_memref::DIALECT,
-        &tir_accel::DIALECT,
-    ] {
-        dialect.load();
-    }
-    let module = tir_text::parse(text, Name::new("t.tir"), &tir_text::ParseOptions::default())
-        .unwrap_or_else(|e| panic!("{e:?}\n{text}"));
-    if let Err(errors) = tir::verify(&module) {
-        panic!("{errors:?}\n{text}");
-    }
+    let module = tir_support::read(text);
     let machine = MachineInfo::attached(&module).unwrap();
     let slots = module.slots();
     let slot = slots.into_iter().find(|op| module.name(*op) == "func.func");

@@ -15,33 +15,12 @@ use tir_schedule::multi_buffer::MultiBuffer;
 const LIMIT: u64 = 10_000_000;
 
 fn load() -> Ir {
-    for dialect in [
-        &tir_builtin::DIALECT,
-        &tir_func::DIALECT,
-        &tir_arith::DIALECT,
-        &tir_tensor::DIALECT,
-        &tir_loop::DIALECT,
-        &tir_memref::DIALECT,
-        &tir_accel::DIALECT,
-    ] {
-        dialect.load();
-    }
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../test/passes/schedule/walkthrough-memref.tir"
     );
     let text = std::fs::read_to_string(path).unwrap();
-    tir_text::parse(
-        &text,
-        Name::new("walkthrough-memref.tir"),
-        &tir_text::ParseOptions::default(),
-    )
-    .unwrap_or_else(|e| {
-        panic!(
-            "{}",
-            e.iter().map(|d| format!("{d:?}\n")).collect::<String>()
-        )
-    })
+    tir_support::read(&text)
 }
 
 fn function(module: &Ir) -> OpId {

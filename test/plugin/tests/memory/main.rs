@@ -14,9 +14,9 @@ mod memrefs;
 mod tensors;
 
 use tir::data::{Array, Random};
-use tir::text::{ParseOptions, PrintOptions, parse, print};
-use tir::{Data, Ir, Name, OpId, PassManager};
+use tir::{Data, Ir, OpId, PassManager};
 use tir_opt::Tool;
+use tir_support::{read, show};
 
 const MACHINE: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
@@ -36,17 +36,6 @@ fn tool() -> Tool {
     let tool = tool.passes(fixed_point::passes());
     tool.load();
     tool
-}
-
-fn show(ir: &Ir) -> String {
-    print(ir, &PrintOptions::default())
-}
-
-fn read(text: &str) -> Ir {
-    let ir = parse(text, Name::new("random.tir"), &ParseOptions::default());
-    let ir = ir.unwrap_or_else(|errors| panic!("{errors:#?}\n{text}"));
-    tir::verify(&ir).unwrap_or_else(|errors| panic!("{errors:#?}\n{text}"));
-    ir
 }
 
 /// The program behind some passes.

@@ -1,6 +1,6 @@
 //! The machine that is attached to a module, as an analysis.
 
-use tir::{Analysis, Ir};
+use tir::{Analysis, Diagnostic, Ir, PassCx, PassResult};
 
 use crate::machine::MachineInfo;
 
@@ -16,5 +16,27 @@ impl Analysis for AttachedMachine {
         // What is known names ops of the copy.
         let machine = machine.cloned();
         Self(machine.and_then(|ir| Some((MachineInfo::of(&ir)?, ir))))
+    }
+}
+
+impl AttachedMachine {
+    /// Runs the work of a pass with the attached machine.
+    ///
+    /// # Errors
+    /// If no machine is attached to the module.
+    pub fn with(
+        ir: &mut Ir,
+        cx: &mut PassCx<'_>,
+        work: impl FnOnce(&mut Ir, &mut PassCx<'_>, &MachineInfo) -> PassResult,
+    ) -> PassResult {
+        let attached = cx.outer::<AttachedMachine>();
+        match attached.as_deref().and_then(|a| a.0.as_ref()) {
+            Some((info, _)) => work(ir, cx, info),
+            None => {
+                let error = Diagnostic::error("no machine is attached to the module");
+                let error = error.at(ir.loc(ir.root()));
+                Err(vec![error.note("attach-machine{file=FILE} attaches one")])
+            }
+        }
     }
 }

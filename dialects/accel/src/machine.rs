@@ -1,6 +1,6 @@
 //! What is known of a machine, read from its `accel.machine`.
 
-use tir::{Failure, Ir, Name, OpId, Scopes, SymbolTable, Type, Value};
+use tir::{Failure, Ir, Name, Op, OpId, Scopes, SymbolTable, Type, Value};
 use tir_tensor::{Combine, Generic};
 
 use crate::formula::Formula;
@@ -212,7 +212,7 @@ fn multiply_adds(ir: &Ir, op: OpId) -> i64 {
     else {
         return 0;
     };
-    let product = |op: &OpId| ir.name(*op) == "arith.mulf" || ir.name(*op) == "arith.muli";
+    let product = |op: &OpId| ir.is::<tir_arith::MulF>(*op) || ir.is::<tir_arith::MulI>(*op);
     let products = ir.walk_below(op).iter().filter(|op| product(op)).count() as i64;
     let points = generic.domain(ir).map_or(0, |d| d.iter().product());
     points * products
@@ -221,7 +221,7 @@ fn multiply_adds(ir: &Ir, op: OpId) -> i64 {
 /// Names in a machine mean what they must: engines join spaces, intrinsics run on units in spaces.
 pub(crate) fn check(ir: &Ir) -> Result<(), Failure> {
     let table = SymbolTable::new(ir);
-    let expect = |op: OpId, field: &str, name: Name, kind: &str| {
+    let expect = |op: OpId, field: &str, name: Name, kind: Name| {
         let found = table.get(name).map(|op| op.name());
         if found.is_some_and(|found| found == kind) {
             return Ok(());
@@ -235,11 +235,11 @@ pub(crate) fn check(ir: &Ir) -> Result<(), Failure> {
     };
     for op in ir.ops_in(block) {
         if let Some(dma) = ir.get::<Dma>(op) {
-            expect(op, "from", dma.from.0, "accel.space")?;
-            expect(op, "to", dma.to.0, "accel.space")?;
+            expect(op, "from", dma.from.0, <Space as Op>::name())?;
+            expect(op, "to", dma.to.0, <Space as Op>::name())?;
         } else if let Some(intrinsic) = ir.get::<Intrinsic>(op) {
-            expect(op, "unit", intrinsic.unit.0, "accel.unit")?;
-            expect(op, "space", intrinsic.space.0, "accel.space")?;
+            expect(op, "unit", intrinsic.unit.0, <Unit as Op>::name())?;
+            expect(op, "space", intrinsic.space.0, <Space as Op>::name())?;
         } else if !ir.is::<Space>(op) && !ir.is::<Unit>(op) {
             let message = format!("holds '{}', which describes no machine", ir.name(op));
             return Err(Box::new(tir::Diagnostic::error(message).at(ir.loc(op))));

@@ -8,33 +8,41 @@ use crate::fold::ScalarLike;
 use crate::ops::{cast::*, float::*, int::*};
 
 /// The kind of the elements of a type.
-fn kind(ty: Type) -> Result<Kind, Failure> {
+///
+/// # Errors
+/// If no scalar operation runs on them.
+pub fn kind(ty: Type) -> Result<Kind, Failure> {
     let elem = ty.elem();
     Kind::wide(elem).ok_or_else(|| format!("{elem} is too wide to run").into())
 }
-fn result(op: OpRef<'_>) -> Value {
-    op.ir.result(op.id, 0)
-}
 
-macro_rules! scalar {
+/// Makes ops run as one scalar operation: `|this, ir| Op: ScalarOp::…;` for each, where `?` is a
+/// failure.
+#[macro_export]
+macro_rules! scalar_like {
     (|$this:ident, $ir:ident| $($op:ident: $how:expr;)*) => {$(
-        impl ScalarLike for $op {
-            fn scalar(&self, $ir: &Ir) -> Result<ScalarOp, Failure> {
+        impl $crate::ScalarLike for $op {
+            fn scalar(&self, $ir: &tir::Ir) -> Result<tir::interp::ScalarOp, tir::Failure> {
                 let $this = self;
                 Ok($how)
             }
         }
-        impl LowerToEval for $op {
-            fn lower<'m>(&self, op: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {
-                let operands: Vec<Value> = op.ir.operands(op.id).collect();
-                cx.scalar(self.scalar(op.ir)?, result(op), &operands)
+        impl tir::LowerToEval for $op {
+            fn lower<'m>(
+                &self,
+                op: tir::OpRef<'m>,
+                cx: &mut tir::Compiler<'m>,
+            ) -> Result<(), tir::Failure> {
+                let operands: Vec<tir::Value> = op.ir.operands(op.id).collect();
+                let scalar = $crate::ScalarLike::scalar(self, op.ir)?;
+                cx.scalar(scalar, op.ir.result(op.id, 0), &operands)
             }
         }
     )*};
 }
 macro_rules! binary {
     ($group:ident $ops:ident: $($op:ident $how:ident),* $(,)?) => {
-        scalar! { |this, ir| $($op: ScalarOp::$group($ops::$how, kind(ir.ty(this.lhs))?);)* }
+        scalar_like! { |this, ir| $($op: ScalarOp::$group($ops::$how, kind(ir.ty(this.lhs))?);)* }
     };
 }
 binary! { Int IntOp: AddI Add, SubI Sub, MulI Mul, DivSI DivS, DivUI DivU, CeilDivSI CeilDivS,
@@ -45,7 +53,7 @@ MinimumF Minimum, MaxNumF MaxNum, MinNumF MinNum }
 
 macro_rules! cast {
     ($($op:ident $how:ident),* $(,)?) => {
-        scalar! { |this, ir| $(
+        scalar_like! { |this, ir| $(
             $op: ScalarOp::Cast(CastOp::$how, kind(ir.ty(this.input))?, kind(this.output.0)?);
         )* }
     };
@@ -65,10 +73,10 @@ impl ScalarLike for TruncF {
 }
 impl LowerToEval for TruncF {
     fn lower<'m>(&self, op: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {
-        cx.scalar(self.scalar(op.ir)?, result(op), &[self.input])
+        cx.scalar(self.scalar(op.ir)?, op.ir.result(op.id, 0), &[self.input])
     }
 }
-scalar! { |this, ir|
+scalar_like! { |this, ir|
     NegF: ScalarOp::FloatFn(FloatFn::Neg, kind(ir.ty(this.operand))?);
     CmpI: ScalarOp::CmpInt(int_order(this.predicate), kind(ir.ty(this.lhs))?);
     CmpF: ScalarOp::CmpFloat(float_order(this.predicate), kind(ir.ty(this.lhs))?);
@@ -97,7 +105,7 @@ impl ScalarLike for Select {
 impl LowerToEval for Select {
     fn lower<'m>(&self, op: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {
         cx.select(
-            result(op),
+            op.ir.result(op.id, 0),
             self.condition,
             self.true_value,
             self.false_value,

@@ -8,6 +8,7 @@ mod fold_result;
 mod ops;
 
 pub use attrs::{CmpFPredicate, CmpIPredicate, FastMath, Overflow};
+pub use eval::kind;
 pub use fold::{ScalarLike, fold};
 pub use fold_result::{OpFoldResult, dispatch_values, mixed_values};
 pub use ops::cast::*;

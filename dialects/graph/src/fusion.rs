@@ -62,7 +62,7 @@ pub fn fusion<T: Fusable>() -> Hook {
 /// What the rules of fusion look at of an op: nothing of who uses it, so that an e-graph, which
 /// knows no users, can ask the same questions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Part {
+pub struct FusionInfo {
     /// The class.
     pub kind: FusionKind,
     /// Whether elements of the result are at the place of those of the operands, up to
@@ -76,7 +76,7 @@ pub struct Part {
     pub result: Option<Type>,
 }
 
-impl Part {
+impl FusionInfo {
     /// An op by what is known of it and the types of its results. Without a class, or without
     /// exactly one result, it is opaque.
     pub fn new(info: Option<&OpInfo>, results: &[Type]) -> Self {
@@ -110,7 +110,7 @@ impl Part {
         shape.iter().all(|d| *d >= 0).then_some(shape)
     }
     /// Whether elements are computed one by one at the places of another op's result.
-    pub fn is_elementwise_like(&self, other: &Part) -> bool {
+    pub fn is_elementwise_like(&self, other: &FusionInfo) -> bool {
         self.elementwise && self.shape().is_some() && self.shape() == other.shape()
     }
 }
@@ -121,7 +121,7 @@ impl Part {
 ///
 /// This is a necessary condition. A group also holds one reduction or product at most, and what
 /// leaves it is what its last op computes ([`anchor`] says which op decides).
-pub fn edge_fuses(producer: &Part, consumer: &Part) -> bool {
+pub fn edge_fuses(producer: &FusionInfo, consumer: &FusionInfo) -> bool {
     use FusionKind::{ComplexOutFusable, Injective, Reduction};
     match (producer.kind, consumer.kind) {
         (Injective, Injective | Reduction) => !consumer.pads,
@@ -133,7 +133,7 @@ pub fn edge_fuses(producer: &Part, consumer: &Part) -> bool {
 /// The op of a group that decides its loops: the reduction or product; the place of the first
 /// op if all are injective. `None` if the ops cannot run as one: an opaque one, two that decide,
 /// or beside a product something that is not elementwise on its result.
-pub fn anchor(parts: &[Part]) -> Option<usize> {
+pub fn anchor(parts: &[FusionInfo]) -> Option<usize> {
     use FusionKind::{ComplexOutFusable, Injective, Opaque};
     if parts.iter().any(|p| p.kind == Opaque) {
         return None;

@@ -15,33 +15,14 @@ use common::mlir;
 use tir::interp::{constant, element, to_attr};
 use tir::rewrite::{Greedy, Patterns};
 use tir::*;
+use tir_support::{load, read};
 
 /// Results, one for each case; `None` is one without a value.
 type Values = Vec<Option<Attr>>;
 
-fn load() {
-    for dialect in [
-        &tir_builtin::DIALECT,
-        &tir_func::DIALECT,
-        &tir_arith::DIALECT,
-        &tir_math::DIALECT,
-        &tir_tensor::DIALECT,
-    ] {
-        dialect.load();
-    }
-}
-
-fn parse(text: &str) -> Ir {
-    let options = text::ParseOptions::default();
-    let module = text::parse(text, Name::new("numbers"), &options);
-    let module = module.unwrap_or_else(|errors| panic!("{}:\n{text}", errors[0]));
-    verify(&module).unwrap_or_else(|errors| panic!("{}:\n{text}", errors[0]));
-    module
-}
-
 /// Folds all functions of a module; for each the constants that it returns.
 fn folded(text: &str) -> Vec<Values> {
-    let mut module = parse(text);
+    let mut module = read(text);
     let patterns = Patterns::none();
     let functions = module.slots();
     let fold = |op: OpId| {
@@ -145,7 +126,7 @@ fn check_runs(group: &Group, wanted: &[Values]) {
         }
     };
     // Scalars, and what has no value.
-    let module = parse(&group.scalar_function());
+    let module = read(&group.scalar_function());
     for (at, operands) in group.cases.iter().enumerate() {
         match run(&module, "f", operands) {
             Ok(found) if case(at)[0].is_some() => compare("runs", at, &found),
@@ -187,7 +168,7 @@ fn check_runs(group: &Group, wanted: &[Values]) {
     if group.operands.iter().chain(&group.results).any(wide) {
         return;
     }
-    let module = parse(&group.tensor_functions(defined.len()));
+    let module = read(&group.tensor_functions(defined.len()));
     let mut functions = vec!["whole"];
     if results == 1 {
         functions.push("region");

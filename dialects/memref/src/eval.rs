@@ -80,35 +80,31 @@ fn global(env: &mut Env<'_>, name: Name, ty: &MemRefType) -> Result<Rc<View>, Fa
     {
         return Ok(view.clone());
     }
-    if env.is_dataless() {
-        // The host has written it.
-        let view = env.alloc_named(kind(ty)?, &ty.shape, 64, ty.space_name(), Some(name))?;
-        env.touch(&view, true)?;
-        return keep_global(env, name, view);
-    }
-    let global = env
-        .symbol(name)
-        .ok_or_else(|| format!("'@{name}' is not defined"))?;
-    let view = match global
-        .attr("initial_value")
-        .filter(|v| v.type_of().is_some())
-    {
-        Some(value) => {
-            let tensor = Type::tensor(ty.shape.clone(), ty.elem);
-            let data = env.constant(value, tensor)?;
-            env.array_to_view(data.as_tensor()?, ty.space_name())?
-        }
-        None => env.alloc(kind(ty)?, &ty.shape, 64, ty.space_name())?,
-    };
-    keep_global(env, name, view)
-}
-
-fn keep_global(env: &mut Env<'_>, name: Name, view: View) -> Result<Rc<View>, Failure> {
-    let view = Rc::new(view);
+    let view = Rc::new(env.as_host(|env| new_global(env, name, ty))?);
     let mut globals = env.take_ext::<Globals>().unwrap_or_default();
     globals.0.insert(name, view.clone());
     env.put_ext(globals);
     Ok(view)
+}
+
+fn new_global(env: &mut Env<'_>, name: Name, ty: &MemRefType) -> Result<View, Failure> {
+    if env.is_dataless() {
+        let view = env.alloc_named(kind(ty)?, &ty.shape, 64, ty.space_name(), Some(name))?;
+        env.touch(&view, true)?;
+        return Ok(view);
+    }
+    let global = env
+        .symbol(name)
+        .ok_or_else(|| format!("'@{name}' is not defined"))?;
+    let value = global.attr("initial_value");
+    match value.filter(|v| v.type_of().is_some()) {
+        Some(value) => {
+            let tensor = Type::tensor(ty.shape.clone(), ty.elem);
+            let data = env.constant(value, tensor)?;
+            env.array_to_view(data.as_tensor()?, ty.space_name())
+        }
+        None => env.alloc(kind(ty)?, &ty.shape, 64, ty.space_name()),
+    }
 }
 
 impl LowerToEval for GetGlobal {

@@ -114,7 +114,7 @@ impl LowerToEval for Generic {
         let kernel = Kernel::compile(ir, &spec)?;
         // Static ranges are known now; others with the operands.
         let domain = self.domain(ir)?;
-        let run = Run {
+        let run = PreparedKernel {
             kernel,
             domain: (!domain.contains(&DYNAMIC)).then_some(domain),
             inputs: self.inputs.len(),
@@ -139,7 +139,7 @@ impl LowerToEval for Generic {
 }
 
 /// A kernel with what its operands are.
-struct Run {
+struct PreparedKernel {
     kernel: Kernel,
     domain: Option<Vec<i64>>,
     inputs: usize,
@@ -156,7 +156,7 @@ fn shape(data: &Data) -> Vec<i64> {
     }
 }
 
-impl Run {
+impl PreparedKernel {
     fn sizes(&self, data: &[Data]) -> Result<Vec<i64>, Failure> {
         if let Some(domain) = &self.domain {
             return Ok(domain.clone());

@@ -649,11 +649,10 @@ mod tests {
         let block = ir.new_block(region);
         let first = op(&mut ir);
         ir.insert(first, At::End(block));
-        let (mut all, mut state) = (vec![first], 1_u64);
+        let (mut all, mut random) = (vec![first], tir_data::Random::new(1));
         for n in 0..3000 {
             let new = op(&mut ir);
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1);
-            let any = all[(state >> 33) as usize % all.len()];
+            let any = all[random.below(all.len())];
             // Runs at one place use up the room there.
             let at = match n % 1000 {
                 0..300 => At::Before(first),

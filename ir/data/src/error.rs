@@ -5,18 +5,18 @@ use std::path::{Path, PathBuf};
 
 /// Where in a file something is wrong.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum ErrorPlace {
     /// At this byte, counted from the file's start.
     Byte(u64),
     /// At a named part, as it should be printed: `header field 'shape'`, `tensor 'w'`.
     Part(String),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ErrorPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Byte(offset) => write!(f, "byte {offset}"),
-            Place::Part(name) => f.write_str(name),
+            ErrorPlace::Byte(offset) => write!(f, "byte {offset}"),
+            ErrorPlace::Part(name) => f.write_str(name),
         }
     }
 }
@@ -27,7 +27,7 @@ pub struct DataError {
     /// The file, if the bytes came from one.
     pub path: Option<PathBuf>,
     /// The place within it, if it is known.
-    pub place: Option<Place>,
+    pub place: Option<ErrorPlace>,
     /// The broken fact with both values; lower case, no full stop.
     pub message: String,
 }
@@ -45,7 +45,7 @@ impl DataError {
     /// An error at byte `offset` of the file.
     pub fn at_byte(offset: usize, message: impl Into<String>) -> DataError {
         DataError {
-            place: Some(Place::Byte(offset as u64)),
+            place: Some(ErrorPlace::Byte(offset as u64)),
             ..DataError::new(message)
         }
     }
@@ -53,7 +53,7 @@ impl DataError {
     /// An error in the named part of the file.
     pub fn at_part(part: impl Into<String>, message: impl Into<String>) -> DataError {
         DataError {
-            place: Some(Place::Part(part.into())),
+            place: Some(ErrorPlace::Part(part.into())),
             ..DataError::new(message)
         }
     }
@@ -66,7 +66,8 @@ impl DataError {
 
     /// The same error, placed in `part` unless it has a place already.
     pub fn in_part(mut self, part: impl Into<String>) -> DataError {
-        self.place.get_or_insert_with(|| Place::Part(part.into()));
+        self.place
+            .get_or_insert_with(|| ErrorPlace::Part(part.into()));
         self
     }
 

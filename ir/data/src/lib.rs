@@ -34,7 +34,7 @@ pub use array::{Array, Element};
 pub use bytes::Bytes;
 pub use compare::{Comparison, compare};
 pub use dtype::DType;
-pub use error::{DataError, Place};
+pub use error::{DataError, ErrorPlace};
 pub use file::{Staged, map_file, read_file};
 pub use random::Random;
 pub use safetensors::{SafeTensors, stage_safetensors, write_safetensors};

@@ -29,8 +29,28 @@ impl Random {
 
     /// A number below `bound` (0 if `bound` is 0): the high word of bits times bound, so very
     /// slightly uneven for bounds near 2^64.
-    pub fn below(&mut self, bound: u64) -> u64 {
-        ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
+    pub fn below(&mut self, bound: usize) -> usize {
+        ((u128::from(self.next_u64()) * bound as u128) >> 64) as usize
+    }
+
+    /// True in so many of a hundred cases.
+    pub fn percent(&mut self, cases: usize) -> bool {
+        self.below(100) < cases
+    }
+
+    /// One of some; none of none.
+    pub fn pick<T: Clone>(&mut self, from: &[T]) -> Option<T> {
+        match from.len() {
+            0 => None,
+            n => from.get(self.below(n)).cloned(),
+        }
+    }
+
+    /// Brings things into a random order.
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for i in (1..items.len()).rev() {
+            items.swap(i, self.below(i + 1));
+        }
     }
 }
 

@@ -479,7 +479,7 @@ mod tests {
     #[test]
     fn footprints_hold_exactly_the_bytes_of_the_elements() {
         let mut random = Random::new(1);
-        let mut next = |n: u64| random.below(n);
+        let mut next = |n: usize| random.below(n) as u64;
         for _ in 0..2000 {
             let dims: Vec<_> = (0..next(4))
                 .map(|_| (1 + next(4) as i64, next(41) as i64 - 20))

@@ -36,7 +36,7 @@ fn torment(file: &[u8], read: impl Fn(Bytes) -> Result<(), DataError>) {
             } else {
                 bytes.len()
             };
-            let at = random.below(range as u64) as usize;
+            let at = random.below(range);
             bytes[at] = random.next_u64() as u8;
         }
         check(bytes, &format!("flip {round}"));

@@ -13,13 +13,13 @@ use tir_data::{BufferId, StridedBox};
 
 /// Where a cursor stands.
 #[derive(Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct CursorState {
     pub buffer: BufferId,
     pub at: i64,
     pub step: i64,
 }
 
-pub(crate) const NOWHERE: Place = Place {
+pub(crate) const NOWHERE: CursorState = CursorState {
     buffer: BufferId::NONE,
     at: 0,
     step: 0,
@@ -91,7 +91,7 @@ pub(crate) fn seek(
     view: &Data,
     regs: &[u64],
     (low, high, step): (i64, i64, i64),
-) -> Result<Place, Failure> {
+) -> Result<CursorState, Failure> {
     let fail = |e: Failure| placed(e, cursor.site);
     let Data::View(view) = view else {
         return Err(fail(no_view(view)));
@@ -103,7 +103,7 @@ pub(crate) fn seek(
         ));
     }
     let last = trips(low, high, step) as i64 - 1;
-    let mut place = Place {
+    let mut place = CursorState {
         buffer: view.buffer,
         at: view.offset,
         step: 0,
@@ -177,7 +177,7 @@ pub(crate) fn touch_steps(
     env: &mut Env<'_>,
     code: &Code<'_>,
     pc: usize,
-    place: Place,
+    place: CursorState,
     trips: u64,
 ) -> Result<(), Failure> {
     let site = site(env, code, pc);
@@ -255,8 +255,8 @@ pub(crate) fn mac(
     code: &Code<'_>,
     pc: usize,
     start: f32,
-    x: Place,
-    y: Place,
+    x: CursorState,
+    y: CursorState,
     trips: u64,
 ) -> Result<f32, Failure> {
     let mut sum = start;

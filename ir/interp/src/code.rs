@@ -150,7 +150,7 @@ pub(crate) enum Instr {
     },
     Native(u32),
     /// Makes the part of a view of this number.
-    Part(u32),
+    Subview(u32),
     /// Tells the memory that the watched op of this number has run to its end.
     Passed(u32),
     Call(u32),
@@ -184,7 +184,7 @@ pub(crate) enum Offset {
 }
 
 /// A part of the view in object register `src`; see [`View::part`](crate::View::part).
-pub(crate) struct Part {
+pub(crate) struct Subview {
     pub dst: u32,
     pub src: u32,
     pub offsets: Vec<Offset>,
@@ -231,7 +231,7 @@ pub(crate) struct Code<'m> {
     pub returns: Vec<Vec<Port>>,
     pub cursors: Vec<Cursor>,
     pub messages: Vec<String>,
-    pub parts: Vec<Part>,
+    pub parts: Vec<Subview>,
 }
 
 impl Code<'_> {

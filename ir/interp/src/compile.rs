@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use tir_core::{BlockId, Failure, Ir, Name, OpId, OpRef, RegionId, Traits, Type, Value};
 
-use crate::code::{CallSite, Code, Instr, Label, Native, Offset, Part, Port, Reg, Slot};
+use crate::code::{CallSite, Code, Instr, Label, Native, Offset, Port, Reg, Slot, Subview};
 use crate::data::Data;
 use crate::env::{Env, resolve};
 use crate::hooks::{EvaluateOp, LowerOp};
@@ -50,7 +50,10 @@ impl<'m> Compiler<'m> {
             params: Vec::new(),
             instrs: Vec::new(),
             sites: Vec::new(),
-            ops: vec![Site::of(ir.op(ir.root()))],
+            ops: vec![Site {
+                host: true,
+                ..Site::of(ir.op(ir.root()))
+            }],
             scalars: Vec::new(),
             objects: 0,
             constants: Vec::new(),
@@ -412,7 +415,7 @@ impl<'m> Compiler<'m> {
                 n => Offset::Number(n),
             });
         }
-        self.code.parts.push(Part {
+        self.code.parts.push(Subview {
             dst,
             src,
             offsets: list,
@@ -420,7 +423,7 @@ impl<'m> Compiler<'m> {
             steps: steps.to_vec(),
             keep: keep.to_vec(),
         });
-        self.push(Instr::Part(self.code.parts.len() as u32 - 1));
+        self.push(Instr::Subview(self.code.parts.len() as u32 - 1));
         Ok(())
     }
     /// Calls a function of the module.

@@ -85,6 +85,7 @@ impl<'m> Env<'m> {
             depth: 0,
             site: Site {
                 loc: Loc::UNKNOWN,
+                host: true,
                 ..Site::of(module.op(module.root()))
             },
             exit: None,
@@ -101,6 +102,14 @@ impl<'m> Env<'m> {
     /// The op that runs now, for messages.
     pub fn site(&self) -> Site {
         self.site
+    }
+    /// Does something that the host does on behalf of the op that runs now.
+    pub fn as_host<R>(&mut self, work: impl FnOnce(&mut Self) -> R) -> R {
+        let outer = self.site;
+        self.site.host = true;
+        let result = work(self);
+        self.site = outer;
+        result
     }
     /// The op that defines a symbol of the module.
     pub fn symbol(&self, name: Name) -> Option<OpRef<'m>> {

@@ -4,8 +4,10 @@ use std::rc::{Rc, Weak};
 
 use tir_core::Failure;
 
-use crate::access::{NOWHERE, Place, address, load, mac, seek, store, touch, touch_steps, trips};
-use crate::code::{Code, Instr, Offset, Part, Port, Slot};
+use crate::access::{
+    CursorState, NOWHERE, address, load, mac, seek, store, touch, touch_steps, trips,
+};
+use crate::code::{Code, Instr, Offset, Port, Slot, Subview};
 use crate::compile::placed;
 use crate::data::Data;
 use crate::env::{Env, out_of_steps};
@@ -109,7 +111,7 @@ struct Frame {
     /// register holds is of no meaning: whatever would look at it fails.
     unknown: Vec<bool>,
     objects: Vec<Data>,
-    places: Vec<Place>,
+    places: Vec<CursorState>,
     /// Operands of natives, kept for its memory.
     inputs: Vec<Data>,
 }
@@ -158,7 +160,7 @@ impl Frame {
     }
     /// Makes a part of a view: in the place of the last one that stood in the register, if
     /// nobody else holds that.
-    fn part(&mut self, part: &Part) -> Result<(), Failure> {
+    fn part(&mut self, part: &Subview) -> Result<(), Failure> {
         let mut old = std::mem::take(&mut self.objects[part.dst as usize]);
         let source = self.objects[part.src as usize].as_view()?;
         let offset = |d: usize| match part.offsets[d] {
@@ -490,7 +492,7 @@ impl Frame {
                     self.inputs = inputs;
                     tri!(self.resume(&native.outputs, results));
                 }
-                Instr::Part(n) => {
+                Instr::Subview(n) => {
                     let part = &code.parts[n as usize];
                     let unknown =
                         |o: &Offset| matches!(o, Offset::Reg(r) if self.unknown[*r as usize]);

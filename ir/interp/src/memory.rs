@@ -16,6 +16,9 @@ pub struct Site {
     pub loc: Loc,
     /// The op itself, in the arena of its function.
     pub id: OpId,
+    /// Whether the host does it on the program's behalf: it brings arguments and constants, and
+    /// takes results.
+    pub host: bool,
 }
 
 impl Site {
@@ -25,6 +28,7 @@ impl Site {
             op: op.name(),
             loc: op.loc(),
             id: op.id,
+            host: false,
         }
     }
 }

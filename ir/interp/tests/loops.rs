@@ -16,7 +16,7 @@ struct Maker {
 
 impl Maker {
     fn pick(&mut self, values: &[Value]) -> Value {
-        values[self.random.below(values.len() as u64) as usize]
+        values[self.random.below(values.len())]
     }
     /// A body with these indices and floats at hand; gives floats to carry on.
     fn body(

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tir_data::BufferId;
 
 use crate::fault::{Fault, FaultKind, Result, Site, Sites};
-use crate::memory::{Memory, Place};
+use crate::memory::{BufferPlace, Memory};
 use crate::region::Region;
 use crate::spec::{SpaceId, SpaceSpec};
 
@@ -108,7 +108,7 @@ impl Buffers {
         &self.list[id.0 as usize]
     }
 
-    pub fn place(&self, id: BufferId) -> Place {
+    pub fn place(&self, id: BufferId) -> BufferPlace {
         self.memory.places[id.0 as usize]
     }
 
@@ -187,7 +187,7 @@ impl Buffers {
             false => self.merge(&below, address, end),
         };
         self.members[region as usize].push(id);
-        self.memory.places.push(Place {
+        self.memory.places.push(BufferPlace {
             region,
             offset: address - base,
             bytes: want.bytes,
@@ -227,7 +227,7 @@ impl Buffers {
         let id = self.list.len() as u32;
         self.regions[place.region as usize].share(root);
         self.members[place.region as usize].push(id);
-        self.memory.places.push(Place {
+        self.memory.places.push(BufferPlace {
             offset: place.offset + offset,
             bytes: want.bytes,
             ..place
@@ -300,7 +300,7 @@ impl Buffers {
         for &m in &members {
             let offset = self.list[m as usize].address - low;
             let bytes = self.list[m as usize].bytes;
-            self.memory.places[m as usize] = Place {
+            self.memory.places[m as usize] = BufferPlace {
                 region: id,
                 offset,
                 bytes,
@@ -389,7 +389,7 @@ impl Buffers {
                 self.regions[region].forget(place.offset, place.bytes, m);
             }
             // An empty place: its bytes are gone even when the region is used again.
-            self.memory.places[m as usize] = Place {
+            self.memory.places[m as usize] = BufferPlace {
                 region: u32::MAX,
                 offset: 0,
                 bytes: 0,

@@ -279,13 +279,8 @@ mod tests {
     #[test]
     fn random_reservations_never_exceed_the_space() {
         let mut b = two_engines(13);
-        let mut seed = 3u64;
-        let mut next = |n: u64| {
-            seed = seed
-                .wrapping_mul(6364136223846793005)
-                .wrapping_add(1442695040888963407);
-            (seed >> 33) % n
-        };
+        let mut random = tir_data::Random::new(3);
+        let mut next = |n: usize| random.below(n) as u64;
         for _ in 0..300 {
             let load = next(2) == 0;
             let (from, to) = if load { (0, 1) } else { (1, 0) };

@@ -13,12 +13,12 @@ pub type Effect<'p> = Box<dyn FnOnce(&mut Memory) -> Result<(), String> + 'p>;
 #[derive(Debug, Default)]
 pub struct Memory {
     pub(crate) regions: Vec<Vec<u8>>,
-    pub(crate) places: Vec<Place>,
+    pub(crate) places: Vec<BufferPlace>,
 }
 
 /// Where the bytes of a buffer are.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct BufferPlace {
     pub region: u32,
     pub offset: u64,
     pub bytes: u64,

@@ -29,14 +29,8 @@ fn machine() -> MachineSpec {
 }
 
 fn noise(n: usize, seed: u64) -> Vec<f32> {
-    let mut s = seed;
-    let next = |_| {
-        s = s
-            .wrapping_mul(6364136223846793005)
-            .wrapping_add(1442695040888963407);
-        ((s >> 40) as f32 / (1 << 24) as f32) * 2.0 - 1.0
-    };
-    (0..n).map(next).collect()
+    let array = tir_data::Array::random(tir_data::DType::F32, &[n], seed);
+    array.unwrap().as_slice::<f32>().unwrap().to_vec()
 }
 
 fn bytes(x: &[f32]) -> Vec<u8> {

@@ -484,15 +484,12 @@ fn damaged_text_is_an_error_or_a_pipeline() {
         let _ = registry.parse(&text[..cut]);
         let _ = registry.parse(&text[cut..]);
     }
-    let mut state = 1_u64;
+    let mut random = tir::data::Random::new(1);
     for _ in 0..10_000 {
         let mut bytes = text.as_bytes().to_vec();
         for _ in 0..3 {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
-            let at = (state >> 33) as usize % bytes.len();
-            bytes[at] ^= 1 << (state >> 20 & 7);
+            let at = random.below(bytes.len());
+            bytes[at] ^= 1 << random.below(8);
         }
         if let Ok(pipeline) = registry.parse(&String::from_utf8_lossy(&bytes)) {
             let printed = pipeline.to_string();

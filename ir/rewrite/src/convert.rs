@@ -81,7 +81,7 @@ impl<'a> Conversion<'a> {
     }
 
     fn arena(&self, ir: &mut Ir, errors: &mut Vec<Diagnostic>) {
-        let mut run = Run {
+        let mut run = Converter {
             cx: self,
             work: VecDeque::new(),
             declined: FxHashMap::default(),
@@ -138,7 +138,7 @@ impl<'a> Conversion<'a> {
 
 type Declined = (Arc<dyn Pattern>, Decline);
 
-struct Run<'a> {
+struct Converter<'a> {
     cx: &'a Conversion<'a>,
     work: VecDeque<(OpId, usize)>,
     /// What the patterns said of an op that is still there.
@@ -147,7 +147,7 @@ struct Run<'a> {
     origin: FxHashMap<OpId, Arc<dyn Pattern>>,
 }
 
-impl Run<'_> {
+impl Converter<'_> {
     fn visit(&mut self, ir: &mut Ir, op: OpId, depth: usize) {
         let cast = ir.name(op) == CAST;
         let legality = self.cx.target.legality(ir, op);

@@ -98,7 +98,7 @@ impl<'a> Greedy<'a> {
     pub fn run(&self, ir: &mut Ir) -> Outcome {
         let ids = ir.walk_ids();
         let limit = self.max_rewrites.unwrap_or(ids.len() * 64 + 4096);
-        let mut run = Run {
+        let mut run = Driver {
             cx: self,
             left: limit as u64,
             work: Worklist::default(),
@@ -150,7 +150,7 @@ impl Worklist {
     }
 }
 
-struct Run<'a> {
+struct Driver<'a> {
     cx: &'a Greedy<'a>,
     left: u64,
     work: Worklist,
@@ -158,7 +158,7 @@ struct Run<'a> {
     outcome: Outcome,
 }
 
-impl Run<'_> {
+impl Driver<'_> {
     fn iterate(&mut self, ir: &mut Ir, mut ids: Vec<OpId>) {
         loop {
             if self.outcome.iterations == self.cx.max_iterations {

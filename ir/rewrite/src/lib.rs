@@ -56,5 +56,5 @@ pub use rule::{
     Arg, AttrFn, AttrTerm, Call, Class, Functions, Guard, GuardFn, Kind, Literal, OpTerm, Rule,
     RuleText, Term, TermKind, TypeTerm, Var, VarKind,
 };
-pub use rule_text::{Part, RuleError};
+pub use rule_text::{RuleError, RulePart};
 pub use target::{Legality, Target};

@@ -10,14 +10,14 @@ use crate::rule::{
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RuleError {
     /// The text it is in and the byte there; `None` if it is about the whole rule.
-    pub at: Option<(Part, usize)>,
+    pub at: Option<(RulePart, usize)>,
     /// What it is.
     pub message: String,
 }
 
 /// The texts that a rule is made of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Part {
+pub enum RulePart {
     /// [`RuleText::left`].
     Left,
     /// [`RuleText::right`].
@@ -34,11 +34,11 @@ impl RuleText {
         }
     }
     /// The text of a part.
-    pub fn part(&self, part: Part) -> &'static str {
+    pub fn part(&self, part: RulePart) -> &'static str {
         match part {
-            Part::Left => self.left,
-            Part::Right => self.right,
-            Part::Guard => self.guard,
+            RulePart::Left => self.left,
+            RulePart::Right => self.right,
+            RulePart::Guard => self.guard,
         }
     }
 }
@@ -53,9 +53,9 @@ pub(crate) fn parse(text: &RuleText) -> Result<Rule, Failure> {
         };
         let source = text.part(part);
         let what = match part {
-            Part::Left => "left side",
-            Part::Right => "right side",
-            Part::Guard => "guard",
+            RulePart::Left => "left side",
+            RulePart::Right => "right side",
+            RulePart::Guard => "guard",
         };
         let column = source[..at.min(source.len())].chars().count() + 1;
         let message = format!("rule '{name}': {message} at column {column} of its {what}");
@@ -66,9 +66,9 @@ pub(crate) fn parse(text: &RuleText) -> Result<Rule, Failure> {
 
 pub(crate) fn read(text: &RuleText) -> Result<Rule, RuleError> {
     let mut vars = Vec::new();
-    let left = side(text, Part::Left, &mut vars, |r| r.terms())?;
-    let right = side(text, Part::Right, &mut vars, |r| r.terms())?;
-    let guards = side(text, Part::Guard, &mut vars, |r| r.guards())?;
+    let left = side(text, RulePart::Left, &mut vars, |r| r.terms())?;
+    let right = side(text, RulePart::Right, &mut vars, |r| r.terms())?;
+    let guards = side(text, RulePart::Guard, &mut vars, |r| r.guards())?;
     let whole = |message: String| RuleError { at: None, message };
     if left.is_empty() || left.len() != right.len() {
         let (l, r) = (left.len(), right.len());
@@ -94,14 +94,14 @@ pub(crate) fn read(text: &RuleText) -> Result<Rule, RuleError> {
 
 fn side<T>(
     text: &RuleText,
-    part: Part,
+    part: RulePart,
     vars: &mut Vec<(Name, VarKind)>,
     read: impl FnOnce(&mut Reader<'_>) -> Read<T>,
 ) -> Result<T, RuleError> {
     let mut reader = Reader {
         source: text.part(part),
         s: Scanner::new(text.part(part)),
-        binds: part == Part::Left,
+        binds: part == RulePart::Left,
         vars,
     };
     read(&mut reader).map_err(|error| RuleError {

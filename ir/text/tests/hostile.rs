@@ -3,6 +3,7 @@
 
 mod common;
 use common::*;
+use tir::data::Random;
 use tir::*;
 
 /// A text with nearly everything in it.
@@ -76,17 +77,6 @@ fn try_read(text: &str) {
     }
 }
 
-/// A small generator of numbers, the same in each run.
-struct Random(u64);
-impl Random {
-    fn next(&mut self, below: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % below as u64) as usize
-    }
-}
-
 #[test]
 fn the_example_reads() {
     round_trip(EXAMPLE);
@@ -107,7 +97,7 @@ fn cut_anywhere() {
 #[test]
 fn bytes_flipped() {
     load();
-    let mut random = Random(0x9E37_79B9_7F4A_7C15);
+    let mut random = Random::new(0x9E37_79B9_7F4A_7C15);
     let mut done = 0;
     // Reading is slow in a debug build.
     let wanted = if cfg!(debug_assertions) {
@@ -117,13 +107,13 @@ fn bytes_flipped() {
     };
     while done < wanted {
         let mut bytes = EXAMPLE.as_bytes().to_vec();
-        for _ in 0..=random.next(2) {
-            let at = random.next(bytes.len());
-            bytes[at] = match random.next(4) {
-                0 => bytes[at] ^ (1 << random.next(7)),
-                1 => b"(){}[]<>\"%^#!@:,=.-x0 \n"[random.next(23)],
-                2 => bytes[random.next(bytes.len())],
-                _ => random.next(128) as u8,
+        for _ in 0..=random.below(2) {
+            let at = random.below(bytes.len());
+            bytes[at] = match random.below(4) {
+                0 => bytes[at] ^ (1 << random.below(7)),
+                1 => b"(){}[]<>\"%^#!@:,=.-x0 \n"[random.below(23)],
+                2 => bytes[random.below(bytes.len())],
+                _ => random.below(128) as u8,
             };
         }
         if let Ok(text) = std::str::from_utf8(&bytes) {
@@ -136,10 +126,10 @@ fn bytes_flipped() {
 #[test]
 fn pieces_moved() {
     load();
-    let mut random = Random(0x1234_5678_9ABC_DEF1);
+    let mut random = Random::new(0x1234_5678_9ABC_DEF1);
     for _ in 0..if cfg!(debug_assertions) { 400 } else { 4_000 } {
         let mut cut = || {
-            let (a, b) = (random.next(EXAMPLE.len()), random.next(EXAMPLE.len()));
+            let (a, b) = (random.below(EXAMPLE.len()), random.below(EXAMPLE.len()));
             (a.min(b), a.max(b).min(a.min(b) + 40))
         };
         let ((a, b), (c, d)) = (cut(), cut());

@@ -7,7 +7,7 @@
 use tir_core::{Diagnostic, Failure, Hook, Ir, Loc, Name, Op, OpRef, closest};
 use tir_pass::PassCx;
 use tir_rewrite::interfaces::Typed;
-use tir_rewrite::{Class, Functions, Part, PatternSet, Rule, RuleText, canonicalization};
+use tir_rewrite::{Class, Functions, PatternSet, Rule, RulePart, RuleText, canonicalization};
 use tir_text::ParseOptions;
 
 /// An op that is a rule.
@@ -120,15 +120,15 @@ fn rule(op: OpRef<'_>, ir: &Ir, text: &str, functions: &Functions) -> Result<Rul
     if let Some((file, line, column)) = ir.loc(op.id).place() {
         parts.place = (file.as_str(), line, column);
     }
-    let parts_text = |part: Part| parts.part(part);
-    let place = |part: Part, at: usize| inside(text, op.loc(), parts_text(part), at);
+    let parts_text = |part: RulePart| parts.part(part);
+    let place = |part: RulePart, at: usize| inside(text, op.loc(), parts_text(part), at);
     let name = parts.name;
     let rule = Rule::read(&parts).map_err(|error| {
         let at = error.at.map_or(op.loc(), |(part, at)| place(part, at));
         Box::new(Diagnostic::error(format!("rule '{name}': {}", error.message)).at(at))
     })?;
     rule.check_words(functions).map_err(|(word, mut error)| {
-        let parts = [Part::Left, Part::Right, Part::Guard].into_iter();
+        let parts = [RulePart::Left, RulePart::Right, RulePart::Guard].into_iter();
         let mut found = parts.filter_map(|part| Some((part, word_in(parts_text(part), &word)?)));
         if let Some((part, at)) = found.next() {
             error.loc = place(part, at);

@@ -6,9 +6,9 @@ use tir::rewrite::term::{TermBuilder, Unbuilt, build};
 use tir::{Attr, Decline, Name, Type};
 
 use crate::graph::{Graph, GraphExt};
-use crate::matching::{Bound, BoundNode, ClassValues, Compiled, Match};
+use crate::matching::{Binding, BoundNode, ClassValues, Compiled, Match};
 use crate::node::{Head, Node};
-use crate::one_op::{self, Scratch};
+use crate::one_op::{self, OpCache};
 use crate::proof::journal::Tree;
 
 /// Why nothing was added.
@@ -30,12 +30,12 @@ pub enum Declined {
 /// Adds the right side of a rule; gives a class and a term for each root. Nothing is united yet.
 pub fn add_right(
     graph: &mut Graph,
-    scratch: &mut Scratch,
+    op_cache: &mut OpCache,
     rule: &Compiled,
     found: &Match,
 ) -> Result<Vec<(Id, Tree)>, Declined> {
     let types: Vec<Type> = found.roots.iter().map(|root| graph.ty(*root)).collect();
-    let mut nodes = Nodes { graph, scratch };
+    let mut nodes = Nodes { graph, op_cache };
     let made = build(rule, &found.bindings, &mut nodes, &types);
     let made = made.map_err(|why| match why {
         Unbuilt::Uncomputed => Declined::Uncomputed,
@@ -53,7 +53,7 @@ pub fn add_right(
 /// Makes e-nodes, and terms that say how they were made.
 struct Nodes<'a> {
     graph: &'a mut Graph,
-    scratch: &'a mut Scratch,
+    op_cache: &'a mut OpCache,
 }
 
 impl TermBuilder for Nodes<'_> {
@@ -92,7 +92,7 @@ impl TermBuilder for Nodes<'_> {
         let (children, trees): (Vec<Id>, Vec<Tree>) = operands.into_iter().unzip();
         let types: Vec<Type> = ty.into_iter().collect();
         let head = self
-            .scratch
+            .op_cache
             .head(self.graph, name, &attrs, &types, &children);
         let head = head.ok_or("an op is not well typed")?;
         let id = self.graph.add(Node::new(head, children));
@@ -116,7 +116,7 @@ pub fn left_tree(graph: &Graph, rule: &Compiled, found: &Match, at: usize) -> Tr
     let numbered = &rule.terms[at];
     if let TermKind::Var(var) = &numbered.term.kind {
         return match &found.bindings[var.0] {
-            Some(Bound::Value(id)) => Tree::of(graph, *id),
+            Some(Binding::Value(id)) => Tree::of(graph, *id),
             other => panic!("internal error: an operand is bound to {other:?}"),
         };
     }

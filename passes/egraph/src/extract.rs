@@ -6,14 +6,14 @@ use rustc_hash::FxHashMap;
 use tir::interp::EvaluateOp;
 use tir::{Name, OpInfo, Traits};
 use tir_extraction::{Choice, Options, Problem, check, solve};
-use tir_graph::fusion::{Part, edge_fuses};
+use tir_graph::fusion::{FusionInfo, edge_fuses};
 
 use crate::build::Program;
 use crate::cost_model::{CostModel, Fused};
 use crate::graph::{Graph, GraphExt};
 use crate::layout;
 use crate::node::{Head, Node};
-use crate::one_op::Scratch;
+use crate::one_op::OpCache;
 use crate::seed::Seed;
 
 /// A program with its costs, in cycles.
@@ -41,24 +41,27 @@ pub struct Extracted {
 }
 
 /// The cost of an e-node: that of its op, without what fuses with any node of its operands.
-pub fn cost(graph: &Graph, scratch: &mut Scratch, model: &CostModel, node: &Node) -> f64 {
+pub fn cost(graph: &Graph, op_cache: &mut OpCache, model: &CostModel, node: &Node) -> f64 {
     let Head::Op { types, .. } = node.head else {
         return 0.0;
     };
     if is_known(graph, node) {
         return 0.0;
     }
-    let work = layout::paid(graph, model, node, scratch.work(graph, node));
+    let work = layout::paid(graph, model, node, op_cache.work(graph, node));
     let types = graph.analysis.tables.types.get(types);
     let part = |node: &Node| {
         let info = graph.name_of(node).and_then(|name| name.info());
         match node.head {
-            Head::Op { types, .. } => Some(Part::new(info, graph.analysis.tables.types.get(types))),
+            Head::Op { types, .. } => Some(FusionInfo::new(
+                info,
+                graph.analysis.tables.types.get(types),
+            )),
             _ => None,
         }
     };
     let info = graph.name_of(node).and_then(|name| name.info());
-    let own = Part::new(info, types);
+    let own = FusionInfo::new(info, types);
     let fuses = |child: &Id| {
         let nodes = &graph[*child].nodes;
         !graph[*child].data.known
@@ -92,7 +95,7 @@ pub fn cost(graph: &Graph, scratch: &mut Scratch, model: &CostModel, node: &Node
 /// If the e-graph has no program for a root, which the input rules out: a bug.
 pub fn extract(
     graph: &Graph,
-    scratch: &mut Scratch,
+    op_cache: &mut OpCache,
     model: &CostModel,
     program: &Program,
     seeds: &[Seed],
@@ -124,7 +127,7 @@ pub fn extract(
     };
     for (_, class, node) in &all {
         let children: Vec<usize> = node.children.iter().map(|id| place(*id)).collect();
-        let cost = cost(graph, scratch, model, node);
+        let cost = cost(graph, op_cache, model, node);
         problem
             .nodes
             .push(tir_extraction::Node::new(*class, cost, children));
@@ -160,7 +163,7 @@ pub fn extract(
         .filter(|(_, live)| **live);
     let before = live.map(|((_, id), _)| {
         let node = canonical(graph, *id);
-        cost(graph, scratch, model, &node)
+        cost(graph, op_cache, model, &node)
     });
     let before = before.sum();
     let roots = problem.roots.iter().map(|root| {

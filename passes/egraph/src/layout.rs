@@ -17,7 +17,7 @@ use tir_graph::layout::{Keeps, Layout, operands_in, retyped, rule_of};
 use crate::cost_model::CostModel;
 use crate::graph::{Graph, GraphExt};
 use crate::node::{Head, Node};
-use crate::one_op::{self, Scratch};
+use crate::one_op::{self, OpCache};
 use crate::proof::journal::{Journal, Reason, Tree};
 
 /// The layouts of activations that a machine asks for: channels last, and channels in blocks of
@@ -37,14 +37,14 @@ pub fn wanted(model: &CostModel) -> Vec<Layout> {
 /// Adds every op in every layout; says how many ops were added.
 pub fn add(
     graph: &mut Graph,
-    scratch: &mut Scratch,
+    op_cache: &mut OpCache,
     layouts: &[Layout],
     journal: &mut Journal,
 ) -> usize {
     let ids = graph.ids();
     let mut store = Store {
         graph,
-        scratch,
+        op_cache,
         journal,
     };
     let mut added = 0;
@@ -81,7 +81,7 @@ type Stored = (Id, Tree);
 /// layout that is meant; those that are there already, or undo another one, fold.
 struct Store<'a> {
     graph: &'a mut Graph,
-    scratch: &'a mut Scratch,
+    op_cache: &'a mut OpCache,
     journal: &'a mut Journal,
 }
 
@@ -105,7 +105,7 @@ impl Store<'_> {
         let to = Layout::on(layout, ty);
         let attrs = self.graph.attrs_of(node).to_vec();
         let head = self
-            .scratch
+            .op_cache
             .head(self.graph, name, &attrs, &[to], &operands)?;
         let made = self.graph.add(Node::new(head, operands));
         let tree = Tree::Node(head, trees);
@@ -171,7 +171,7 @@ impl Store<'_> {
     /// The head of the op that changes a layout.
     fn head(&mut self, id: Id, to: Type) -> Option<Head> {
         let name = Relayout::name();
-        self.scratch.head(self.graph, name, &[], &[to], &[id])
+        self.op_cache.head(self.graph, name, &[], &[to], &[id])
     }
 
     /// The e-node that changes a layout, whatever is there.

@@ -12,7 +12,7 @@ use crate::node::{Head, Node};
 use crate::symmetry::likeness;
 
 /// What a variable of a rule is bound to: classes, attributes, types.
-pub type Bound = term::Bound<Id>;
+pub type Binding = term::Binding<Id>;
 
 /// Bindings by [`Var`](tir::rewrite::Var).
 pub type Bindings = term::Bindings<Id>;

@@ -24,7 +24,7 @@ type Key = (Index, Index, Option<Index>, Vec<(Index, Option<Index>)>);
 
 /// Asks ops, and remembers the answers.
 #[derive(Default)]
-pub struct Scratch {
+pub struct OpCache {
     types: FxHashMap<Key, Option<Index>>,
     work: FxHashMap<Key, Work>,
 }
@@ -38,7 +38,7 @@ pub enum Fold {
     Operand(Id),
 }
 
-impl Scratch {
+impl OpCache {
     /// The head of an op with these operands, with result types that it infers if none are said;
     /// `None` if it is not well typed.
     pub fn head(
@@ -201,7 +201,7 @@ fn alone(
 }
 
 fn arena() -> (Ir, BlockId) {
-    let mut ir = Ir::new("egraph.scratch");
+    let mut ir = Ir::new("egraph.op");
     let region = ir.new_region();
     let root = ir.root();
     ir.attach_region(root, region);

@@ -10,7 +10,7 @@ use crate::graph::Graph;
 use crate::greedy::{self, Added, canonical};
 use crate::layout;
 use crate::matching::Compiled;
-use crate::one_op::Scratch;
+use crate::one_op::OpCache;
 use crate::proof::journal::Journal;
 use crate::saturate::{Limits, Outcome, saturate};
 use crate::seed::seeds;
@@ -38,7 +38,7 @@ pub struct Saturated {
     /// The e-graph.
     pub graph: Graph,
     /// What was asked of ops.
-    pub scratch: Scratch,
+    pub op_cache: OpCache,
     /// What a proof needs.
     pub journal: Journal,
     /// The block.
@@ -57,7 +57,7 @@ impl Optimizer<'_> {
     /// If a rule makes values of different types equal.
     pub fn saturate(&self, ir: &Ir, block: BlockId) -> Result<Saturated, Diagnostic> {
         let mut graph = Graph::default();
-        let mut scratch = Scratch::default();
+        let mut op_cache = OpCache::default();
         let mut journal = Journal {
             on: self.proofs,
             ..Journal::default()
@@ -66,14 +66,14 @@ impl Optimizer<'_> {
         let form = canonical(ir, block, self.patterns);
         let form = form.and_then(|form| greedy::add(ir, &form, &mut graph, &mut program));
         let (rules, limits) = (self.rules, &self.limits);
-        let outcome = saturate(&mut graph, &mut scratch, rules, limits, &mut journal)?;
+        let outcome = saturate(&mut graph, &mut op_cache, rules, limits, &mut journal)?;
         if let Some(form) = &form {
             form.unite(&mut graph, &mut journal);
         }
-        let stored = layout::add(&mut graph, &mut scratch, self.layouts, &mut journal);
+        let stored = layout::add(&mut graph, &mut op_cache, self.layouts, &mut journal);
         Ok(Saturated {
             graph,
-            scratch,
+            op_cache,
             journal,
             program,
             outcome,
@@ -93,7 +93,7 @@ impl Optimizer<'_> {
         let seeds = seeds.unwrap_or_default();
         extract(
             &found.graph,
-            &mut found.scratch,
+            &mut found.op_cache,
             self.model,
             &found.program,
             &seeds,

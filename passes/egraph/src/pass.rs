@@ -43,9 +43,9 @@ pass! {
         /// iterations.
         pub matches: usize = 1000,
         /// Number of iterations in which multi-pattern rules (several roots) are applied.
-        pub joint_iterations: usize = 4,
+        pub multi_pattern_iterations: usize = 4,
         /// Maximum number of matches of a multi-pattern rule per e-class and iteration.
-        pub partners: usize = 2,
+        pub multi_pattern_matches: usize = 2,
         /// Maximum number of elements of a constant folded in the e-graph; larger ones are left to
         /// `constant-fold`.
         pub fold_elements: usize = 1024,
@@ -92,7 +92,7 @@ impl Pass for Egraph {
         }
         let functions = Arc::new(patterns.functions().clone());
         let rules = patterns.rules().iter();
-        let run = Run {
+        let run = BlockContext {
             pass: self,
             model: &model,
             patterns: &patterns,
@@ -114,8 +114,8 @@ impl Egraph {
             iterations: self.iterations,
             nodes: self.nodes,
             matches: self.matches,
-            joint_iterations: self.joint_iterations,
-            partners: self.partners,
+            multi_pattern_iterations: self.multi_pattern_iterations,
+            multi_pattern_matches: self.multi_pattern_matches,
             fold_elements: self.fold_elements,
         }
     }
@@ -132,7 +132,7 @@ impl Egraph {
 }
 
 /// What the blocks of a run share.
-struct Run<'a> {
+struct BlockContext<'a> {
     pass: &'a Egraph,
     model: &'a CostModel,
     patterns: &'a Patterns,
@@ -142,7 +142,7 @@ struct Run<'a> {
     dumps: Arc<Files<(EGraph, Choice)>>,
 }
 
-impl Run<'_> {
+impl BlockContext<'_> {
     /// All blocks of an arena, inner ones first.
     fn arena(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
         let mut changed = false;
@@ -162,7 +162,7 @@ impl Run<'_> {
         number: usize,
         cx: &mut PassCx<'_>,
     ) -> Result<bool, Vec<Diagnostic>> {
-        let Run {
+        let BlockContext {
             pass,
             model,
             rules,

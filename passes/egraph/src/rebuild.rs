@@ -32,7 +32,7 @@ pub fn rebuild(
             named.entry(class).or_insert(result);
         }
     }
-    let mut run = Run {
+    let mut run = Rebuilder {
         ir,
         graph,
         program,
@@ -48,7 +48,7 @@ pub fn rebuild(
     run.made
 }
 
-struct Run<'a> {
+struct Rebuilder<'a> {
     ir: &'a mut Ir,
     graph: &'a Graph,
     program: &'a Program,
@@ -63,7 +63,7 @@ struct Run<'a> {
     made: usize,
 }
 
-impl Run<'_> {
+impl Rebuilder<'_> {
     fn run(&mut self) {
         let ops: Vec<OpId> = self.ir.ops_in(self.program.block).collect();
         let roots: Vec<(Value, Id)> = self.program.roots.clone();

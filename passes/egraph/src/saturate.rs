@@ -25,9 +25,9 @@ use crate::graph::{Graph, GraphExt};
 use crate::matching::{Compiled, Match};
 use crate::multi_pattern::MultiPattern;
 use crate::node::{Head, Node};
-use crate::one_op::{self, Fold, Scratch};
+use crate::one_op::{self, Fold, OpCache};
 use crate::proof::journal::{Equation, Journal, Reason, Tree};
-use crate::search::{Place, Query};
+use crate::search::{MatchKey, Query};
 use crate::view::View;
 
 /// When saturation gives up.
@@ -41,9 +41,9 @@ pub struct Limits {
     /// twice as many allowed each time.
     pub matches: usize,
     /// Rounds in which rules with several roots take part.
-    pub joint_iterations: usize,
+    pub multi_pattern_iterations: usize,
     /// Places of a rule with several roots that a class takes part in, in a round.
-    pub partners: usize,
+    pub multi_pattern_matches: usize,
     /// Elements of a constant that is computed here; larger ones are left to `constant-fold`.
     pub fold_elements: usize,
 }
@@ -96,14 +96,14 @@ pub struct Outcome {
 /// If a rule makes values of different types equal.
 pub fn saturate(
     graph: &mut Graph,
-    scratch: &mut Scratch,
+    op_cache: &mut OpCache,
     rules: &[Compiled],
     limits: &Limits,
     journal: &mut Journal,
 ) -> Result<Outcome, Diagnostic> {
-    let mut run = Run {
+    let mut run = Saturation {
         graph,
-        scratch,
+        op_cache,
         rules,
         limits,
         journal,
@@ -129,15 +129,15 @@ struct Ban {
     times_banned: u32,
 }
 
-struct Run<'a> {
+struct Saturation<'a> {
     graph: &'a mut Graph,
-    scratch: &'a mut Scratch,
+    op_cache: &'a mut OpCache,
     rules: &'a [Compiled],
     limits: &'a Limits,
     journal: &'a mut Journal,
     bans: Vec<Ban>,
     /// Places where a rule was applied already.
-    applied: Vec<FxHashSet<Place>>,
+    applied: Vec<FxHashSet<MatchKey>>,
     /// When a rule was last looked for: what did not change since then has been seen.
     searched: Vec<u32>,
     /// What changed at this time or later has not been folded yet.
@@ -147,7 +147,7 @@ struct Run<'a> {
     out: Outcome,
 }
 
-impl Run<'_> {
+impl Saturation<'_> {
     fn run(&mut self) -> Result<(), Diagnostic> {
         self.graph.rebuild();
         self.fold();
@@ -169,10 +169,10 @@ impl Run<'_> {
             self.graph.analysis.clock += 1;
             let now = self.graph.analysis.clock;
             let view = View::new(self.graph, depth);
-            let mut choice = MultiPattern::new(&view, self.limits.partners);
+            let mut choice = MultiPattern::new(&view, self.limits.multi_pattern_matches);
             for (at, rule) in self.rules.iter().enumerate() {
                 let multi_pattern = rule.roots.len() > 1;
-                if multi_pattern && self.out.iterations > self.limits.joint_iterations {
+                if multi_pattern && self.out.iterations > self.limits.multi_pattern_iterations {
                     continue;
                 }
                 let ban = &mut self.bans[at];
@@ -244,7 +244,7 @@ impl Run<'_> {
             return Ok(());
         }
         self.out.fired[at].matches += 1;
-        let made = match add_right(self.graph, self.scratch, rule, found) {
+        let made = match add_right(self.graph, self.op_cache, rule, found) {
             Ok(made) => made,
             Err(Declined::Uncomputed) => return Ok(()),
             Err(Declined::Untyped) => {
@@ -316,7 +316,7 @@ impl Run<'_> {
             return self.fold_by_trait(id, node, name);
         }
         let Some(folds) = self
-            .scratch
+            .op_cache
             .fold(self.graph, node, self.limits.fold_elements)
         else {
             return self.fold_by_trait(id, node, name);

@@ -11,12 +11,12 @@ use tir::rewrite::term::{Driver, Search, TermGraph, TermValues};
 use tir::rewrite::{OpTerm, TermKind};
 use tir::{Attr, Name, SmallVec, Type};
 
-use crate::matching::{Bindings, Bound, BoundNode, Compiled, Match, constant_node};
+use crate::matching::{Binding, Bindings, BoundNode, Compiled, Match, constant_node};
 use crate::node::{Head, Index, Node};
 use crate::view::View;
 
 /// The classes of the roots of a match, and what its variables stand for.
-pub type Place = (Vec<Id>, Bindings);
+pub type MatchKey = (Vec<Id>, Bindings);
 
 /// What is looked for.
 pub struct Query<'a> {
@@ -25,7 +25,7 @@ pub struct Query<'a> {
     /// Only places of which a root changed at this time or later, to the depth of the rule.
     pub since: u32,
     /// Places that are known already, and are left out.
-    pub known: &'a FxHashSet<Place>,
+    pub known: &'a FxHashSet<MatchKey>,
     /// One more than this many places are enough.
     pub limit: usize,
 }
@@ -214,8 +214,8 @@ fn anchor(search: &InGraph<'_, '_>, at: usize, path: &mut Vec<usize>) -> Option<
     for operand in &search.rule.terms[at].operands {
         if let TermKind::Var(var) = search.rule.terms[*operand].term.kind {
             match &search.bindings[var.0] {
-                Some(Bound::Value(class)) => return Some(*class),
-                Some(Bound::Values(all)) if !all.is_empty() => return Some(all[0]),
+                Some(Binding::Value(class)) => return Some(*class),
+                Some(Binding::Values(all)) if !all.is_empty() => return Some(all[0]),
                 _ => {}
             }
         }

@@ -130,7 +130,7 @@ fn siblings(n: usize) -> Ir {
 fn any_number_of_siblings_becomes_one_and_the_graph_stays_small() {
     let rules = Rules::new();
     let limits = Limits {
-        joint_iterations: 4,
+        multi_pattern_iterations: 4,
         ..Egraph::default().limits()
     };
     let mut sizes = Vec::new();
@@ -159,7 +159,7 @@ fn what_did_not_change_holds_no_place_that_was_missed() {
     let limits = Egraph::default().limits();
     let (name, ir) = networks().remove(0);
     let limits = Limits {
-        joint_iterations: 0,
+        multi_pattern_iterations: 0,
         iterations: 100,
         ..limits
     };
@@ -178,7 +178,7 @@ fn what_did_not_change_holds_no_place_that_was_missed() {
         drop(view);
         for place in all {
             places += 1;
-            let Ok(made) = add_right(&mut found.graph, &mut found.scratch, rule, &place) else {
+            let Ok(made) = add_right(&mut found.graph, &mut found.op_cache, rule, &place) else {
                 continue;
             };
             for (root, (id, _)) in place.roots.iter().zip(made) {

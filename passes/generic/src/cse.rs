@@ -19,7 +19,7 @@ pass! {
 impl Pass for Cse {
     fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
         cx.each(ir, &|ir, cx| {
-            let mut run = Run {
+            let mut run = Elimination {
                 keep: &self.keep,
                 dominance: Dominance::default(),
                 known: FxHashMap::with_capacity_and_hasher(ir.op_count(), FxBuildHasher),
@@ -42,7 +42,7 @@ impl Pass for Cse {
     }
 }
 
-struct Run<'a> {
+struct Elimination<'a> {
     keep: &'a [String],
     dominance: Dominance,
     /// The ops met so far by hash; those that no longer dominate anything do no harm.
@@ -50,7 +50,7 @@ struct Run<'a> {
     dead: Vec<OpId>,
 }
 
-impl Run<'_> {
+impl Elimination<'_> {
     fn region(&mut self, ir: &mut Ir, region: RegionId) {
         for block in self.dominance.order(ir, region) {
             let mut next = ir.first(block);

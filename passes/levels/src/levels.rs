@@ -1,12 +1,13 @@
 //! The pipelines `to-tensor`, `to-loop`, `to-memref`: each starts from any earlier level.
 
-use tir::{Alias, PassOptions, Pipeline, pass};
+use tir::{Alias, Op, PassOptions, Pipeline, pass};
 use tir_bufferize::Bufferize;
 use tir_convert::{FuseElementwise, FuseGraph, GraphToTensor};
 use tir_egraph::Egraph;
 use tir_generic::{Canonicalize, ConstantFold, Cse};
 use tir_memory::{CheckPlan, PlanMemory};
 use tir_schedule::{ExpandGeneric, InsertTokens, ScheduleTransfers};
+use tir_tensor::Empty;
 use tir_tile::{Tensorize, Tile};
 
 use crate::attach_machine::AttachMachine;
@@ -89,7 +90,7 @@ impl Alias for ToTensor {
             p.add(Canonicalize::default());
             // Below, two tiles without content are two buffers.
             p.add(Cse {
-                keep: vec!["tensor.empty".to_string()],
+                keep: vec![Empty::name().to_string()],
             });
             if self.egraph != Some(false) {
                 p.add(Egraph {

@@ -139,7 +139,7 @@ impl State {
 fn conflicts(ir: &Ir, all: &[Placed]) -> BTreeSet<(usize, usize)> {
     let ops = ir.walk_ids();
     let order: HashMap<OpId, usize> = ops.iter().enumerate().map(|(i, op)| (*op, i)).collect();
-    let mut run = Run {
+    let mut run = Checker {
         ir,
         all,
         begins: all.iter().enumerate().map(|(i, p)| (p.op, i)).collect(),
@@ -282,7 +282,7 @@ fn region_edges_of(ir: &Ir, op: OpId) -> Vec<RegionEdge> {
 }
 
 /// The run over all states.
-struct Run<'a> {
+struct Checker<'a> {
     ir: &'a Ir,
     all: &'a [Placed],
     begins: HashMap<OpId, usize>,
@@ -290,7 +290,7 @@ struct Run<'a> {
     bad: BTreeSet<(usize, usize)>,
 }
 
-impl Run<'_> {
+impl Checker<'_> {
     /// What an op reads and writes itself: operands, by their number.
     fn touches(&self, op: OpId) -> Vec<(Value, bool, bool)> {
         let ir = self.ir;

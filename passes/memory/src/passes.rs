@@ -1,7 +1,7 @@
 //! The passes on functions.
 
 use tir::{Diagnostic, Ir, Pass, PassCx, PassResult, pass};
-use tir_accel::{AttachedMachine, MachineInfo};
+use tir_accel::AttachedMachine;
 
 use crate::liveness::{liveness, text};
 use crate::plan_memory::{self, problem};
@@ -33,26 +33,6 @@ pass! {
     }
 }
 
-/// Runs `work` with the attached machine.
-fn with_machine(
-    ir: &mut Ir,
-    cx: &mut PassCx<'_>,
-    work: impl FnOnce(&mut Ir, &mut PassCx<'_>, &MachineInfo) -> PassResult,
-) -> PassResult {
-    let attached = cx.outer::<AttachedMachine>();
-    match attached.as_deref().and_then(|a| a.0.as_ref()) {
-        Some((info, _)) => work(ir, cx, info),
-        None => {
-            let error = Diagnostic::error("no machine is attached to the module");
-            Err(vec![
-                error
-                    .at(ir.loc(ir.root()))
-                    .note("attach-machine{file=FILE} attaches one"),
-            ])
-        }
-    }
-}
-
 fn remark(ir: &Ir, cx: &mut PassCx<'_>, text: String) {
     cx.remark(Diagnostic::remark(text.trim_end()).at(ir.loc(ir.root())));
 }
@@ -69,7 +49,7 @@ macro_rules! prepare {
 impl Pass for PlanMemory {
     prepare!();
     fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
-        with_machine(ir, cx, |ir, cx, info| {
+        AttachedMachine::with(ir, cx, |ir, cx, info| {
             let planned = plan_memory::plan_memory(ir, info).map_err(|e| vec![e.diagnostic(ir)])?;
             for p in &planned {
                 cx.count(&format!("bytes of @{}", p.space), p.plan.height as usize);
@@ -85,7 +65,7 @@ impl Pass for PlanMemory {
 impl Pass for CheckPlan {
     prepare!();
     fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
-        with_machine(ir, cx, |ir, cx, info| {
+        AttachedMachine::with(ir, cx, |ir, cx, info| {
             cx.unchanged();
             let errors = crate::check_plan::check_plan(ir, info);
             if errors.is_empty() {
@@ -100,7 +80,7 @@ impl Pass for CheckPlan {
 impl Pass for PrintLiveness {
     prepare!();
     fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
-        with_machine(ir, cx, |ir, cx, info| {
+        AttachedMachine::with(ir, cx, |ir, cx, info| {
             cx.unchanged();
             let table = text(ir, &liveness(ir, info).map_err(|e| vec![e])?);
             remark(ir, cx, table);
@@ -112,7 +92,7 @@ impl Pass for PrintLiveness {
 impl Pass for PrintInterference {
     prepare!();
     fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
-        with_machine(ir, cx, |ir, cx, info| {
+        AttachedMachine::with(ir, cx, |ir, cx, info| {
             cx.unchanged();
             for (space, buffers) in liveness(ir, info).map_err(|e| vec![e])? {
                 let problem = problem(&buffers).map_err(|e| vec![*e])?;

@@ -1,7 +1,7 @@
 //! The passes on functions.
 
 use tir::{Diagnostic, Failure, Ir, Pass, PassCx, PassResult, pass};
-use tir_accel::{AttachedMachine, MachineInfo};
+use tir_accel::AttachedMachine;
 
 use crate::schedule::{Schedule, unmark};
 
@@ -82,23 +82,6 @@ pass! {
     }
 }
 
-/// Runs `work` with the attached machine.
-fn with_machine(
-    ir: &mut Ir,
-    cx: &mut PassCx<'_>,
-    work: impl FnOnce(&mut Ir, &mut PassCx<'_>, &MachineInfo) -> PassResult,
-) -> PassResult {
-    let attached = cx.outer::<AttachedMachine>();
-    match attached.as_deref().and_then(|a| a.0.as_ref()) {
-        Some((info, _)) => work(ir, cx, info),
-        None => {
-            let error = Diagnostic::error("no machine is attached to the module");
-            let error = error.at(ir.loc(ir.root()));
-            Err(vec![error.note("attach-machine{file=FILE} attaches one")])
-        }
-    }
-}
-
 fn one<T>(result: Result<T, Failure>) -> Result<T, Vec<Diagnostic>> {
     result.map_err(|e| vec![*e])
 }
@@ -111,7 +94,7 @@ macro_rules! passes {
                 Ok(())
             }
             fn run(&$self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
-                with_machine(ir, cx, |$ir, $cx, $info| $body)
+                AttachedMachine::with(ir, cx, |$ir, $cx, $info| $body)
             }
         }
     )*};

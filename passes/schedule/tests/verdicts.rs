@@ -3,6 +3,7 @@
 
 use std::fmt::Write;
 
+use tir::data::Random;
 use tir::interp::Kind;
 use tir::{Interpreter, Ir, MemRefType, Name, OpId, Value};
 use tir_accel::MachineInfo;
@@ -42,32 +43,20 @@ accel.machine @tiny {
 }
 "#;
 
-struct Random(u64);
-impl Random {
-    /// A number below `n`.
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % n
-    }
-}
-
 /// A random program of about `size` steps. `tokens` is how many of ten waits that it could make it
 /// makes: 10 is a program of careful waits, 0 one that waits for nothing.
 struct Program {
     random: Random,
     text: String,
-    tokens: u64,
+    tokens: usize,
     /// Tokens that can be named at this place.
     named: Vec<String>,
     count: usize,
 }
 
 impl Program {
-    fn new(seed: u64, tokens: u64) -> Self {
-        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        (0..8).for_each(|_| _ = random.below(2));
+    fn new(seed: u64, tokens: usize) -> Self {
+        let random = Random::new(seed);
         let text = String::new();
         let named = Vec::new();
         Self {
@@ -86,7 +75,7 @@ impl Program {
 
     /// A row of a buffer; in a loop, often one that goes round with it.
     fn slot(&mut self, iv: Option<&str>) -> String {
-        let (n, buffer) = (self.fresh(), ["a", "b"][self.random.below(2) as usize]);
+        let (n, buffer) = (self.fresh(), ["a", "b"][self.random.below(2)]);
         let row = match iv {
             Some(iv) if self.random.below(3) > 0 => {
                 // All kinds of index arithmetic, none of which leaves the buffer.
@@ -95,7 +84,7 @@ impl Program {
                     "arith.andi %IV, %c3",
                     "arith.shrui %IV, %c1",
                     "arith.minui %IV, %c3",
-                ][self.random.below(4) as usize];
+                ][self.random.below(4)];
                 let op = op.replace("%IV", iv);
                 _ = writeln!(self.text, "%r{n} = {op} : index");
                 format!("%r{n}")
@@ -152,7 +141,7 @@ impl Program {
             }
             4 | 5 => {
                 let (o, a) = (self.slot(iv), self.slot(iv));
-                let name = ["double", "sum"][self.random.below(2) as usize];
+                let name = ["double", "sum"][self.random.below(2)];
                 let (after, n) = (self.after(), self.fresh());
                 _ = writeln!(self.text, "accel.call @{name}({o}, {a}){after} : !T, !T");
                 _ = writeln!(self.text, "%t{n} = accel.mark @alu");
@@ -224,7 +213,7 @@ impl Program {
         match self.random.below(4) {
             // As a plan places buffers: side by side, or by mistake one over the other.
             0 => {
-                let second = [256, 256, 128][self.random.below(3) as usize];
+                let second = [256, 256, 128][self.random.below(3)];
                 _ = write!(
                     text,
                     "%m = memref.alloc() : memref<512xi8, \"spm\">\n\
@@ -269,22 +258,7 @@ impl Program {
 }
 
 fn load(text: &str) -> (Ir, OpId, MachineInfo) {
-    for dialect in [
-        &tir_builtin::DIALECT,
-        &tir_func::DIALECT,
-        &tir_arith::DIALECT,
-        &tir_tensor::DIALECT,
-        &tir_loop::DIALECT,
-        &tir_memref::DIALECT,
-        &tir_accel::DIALECT,
-    ] {
-        dialect.load();
-    }
-    let module = tir_text::parse(text, Name::new("t.tir"), &tir_text::ParseOptions::default())
-        .unwrap_or_else(|e| panic!("{e:?}\n{text}"));
-    if let Err(errors) = tir::verify(&module) {
-        panic!("{errors:?}\n{text}");
-    }
+    let module = tir_support::read(text);
     let machine = MachineInfo::attached(&module).unwrap();
     let slots = module.slots();
     let slot = slots.into_iter().find(|op| module.name(*op) == "func.func");
@@ -335,7 +309,7 @@ fn run(module: &Ir, slot: OpId, machine: &MachineInfo) -> Verdict {
 fn runs_with_and_without_data_give_one_verdict() {
     let (mut good, mut bad) = (0, 0);
     for seed in 1..400 {
-        let text = Program::new(seed, seed % 11).module(3 + seed as usize % 9);
+        let text = Program::new(seed, seed as usize % 11).module(3 + seed as usize % 9);
         let (module, slot, machine) = load(&text);
         let wet = run(&module, slot, &machine);
         let dry = dry_run(module.child(slot).unwrap(), &machine, LIMIT);

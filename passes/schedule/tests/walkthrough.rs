@@ -15,33 +15,12 @@ use tir_schedule::multi_buffer::MultiBuffer;
 const LIMIT: u64 = 10_000_000;
 
 fn load() -> Ir {
-    for dialect in [
-        &tir_builtin::DIALECT,
-        &tir_func::DIALECT,
-        &tir_arith::DIALECT,
-        &tir_tensor::DIALECT,
-        &tir_loop::DIALECT,
-        &tir_memref::DIALECT,
-        &tir_accel::DIALECT,
-    ] {
-        dialect.load();
-    }
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../test/passes/schedule/walkthrough-memref.tir"
     );
     let text = std::fs::read_to_string(path).unwrap();
-    tir_text::parse(
-        &text,
-        Name::new("walkthrough-memref.tir"),
-        &tir_text::ParseOptions::default(),
-    )
-    .unwrap_or_else(|e| {
-        panic!(
-            "{}",
-            e.iter().map(|d| format!("{d:?}\n")).collect::<String>()
-        )
-    })
+    tir_support::read(&text)
 }
 
 fn function(module: &Ir) -> OpId {
@@ -174,14 +153,8 @@ fn each_edge_is_needed() {
 }
 
 fn noise(n: usize, seed: u64) -> Vec<f32> {
-    let mut s = seed;
-    let next = |_| {
-        s = s
-            .wrapping_mul(6364136223846793005)
-            .wrapping_add(1442695040888963407);
-        ((s >> 40) as f32 / (1 << 24) as f32) * 2.0 - 1.0
-    };
-    (0..n).map(next).collect()
+    let array = tir::data::Array::random(tir::data::DType::F32, &[n], seed);
+    array.unwrap().as_slice::<f32>().unwrap().to_vec()
 }
 
 /// The sums in the order of the loops.

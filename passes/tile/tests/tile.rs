@@ -162,7 +162,7 @@ fn machine(bytes: i64) -> Ir {
 
 /// `relu(x * w + b)` with a window of `k` x `k`, a stride, and padding on all sides.
 fn program(x: [i64; 4], w: [i64; 4], stride: i64, pad: i64) -> Ir {
-    load();
+    tir_support::load();
     let f32 = Type::f32();
     let (oh, ow) = (
         (x[2] + 2 * pad - w[2]) / stride + 1,
@@ -232,18 +232,9 @@ fn program(x: [i64; 4], w: [i64; 4], stride: i64, pad: i64) -> Ir {
     func
 }
 
-fn load() {
-    tir_builtin::DIALECT.load();
-    tir_func::DIALECT.load();
-    tir_arith::DIALECT.load();
-    tir_tensor::DIALECT.load();
-    tir_loop::DIALECT.load();
-    tir_accel::DIALECT.load();
-}
-
 /// The tiled function, inside a module with its machine, verified.
 fn tiled(mut func: Ir, bytes: i64) -> Result<Ir, Vec<Diagnostic>> {
-    load();
+    tir_support::load();
     let machine = machine(bytes);
     let info = MachineInfo::of(&machine).expect("a machine");
     let target = Target::new(&info, &machine).expect("a near space");

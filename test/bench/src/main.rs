@@ -25,14 +25,14 @@ use wait4::Wait4;
 
 /// One run of a command.
 #[derive(Clone, Copy)]
-struct Run {
+struct Usage {
     cpu: Duration,
     wall: Duration,
     /// Peak resident memory in KiB.
     memory: u64,
 }
 
-fn run(program: &Path, args: &[&str]) -> Result<Run, String> {
+fn run(program: &Path, args: &[&str]) -> Result<Usage, String> {
     let start = Instant::now();
     let mut child = Command::new(program)
         .args(args)
@@ -44,7 +44,7 @@ fn run(program: &Path, args: &[&str]) -> Result<Run, String> {
     if !used.status.success() {
         return Err(format!("{} {args:?}: {}", program.display(), used.status));
     }
-    Ok(Run {
+    Ok(Usage {
         cpu: used.rusage.utime + used.rusage.stime,
         wall: start.elapsed(),
         memory: used.rusage.maxrss / 1024,
@@ -52,20 +52,20 @@ fn run(program: &Path, args: &[&str]) -> Result<Run, String> {
 }
 
 /// Medians of each figure.
-fn median(runs: &[Run]) -> Run {
-    fn middle<T: Ord + Copy>(runs: &[Run], figure: fn(&Run) -> T) -> T {
+fn median(runs: &[Usage]) -> Usage {
+    fn middle<T: Ord + Copy>(runs: &[Usage], figure: fn(&Usage) -> T) -> T {
         let mut all: Vec<T> = runs.iter().map(figure).collect();
         all.sort();
         all[all.len() / 2]
     }
-    Run {
+    Usage {
         cpu: middle(runs, |r| r.cpu),
         wall: middle(runs, |r| r.wall),
         memory: middle(runs, |r| r.memory),
     }
 }
 
-fn line(name: &str, run: Run) {
+fn line(name: &str, run: Usage) {
     println!(
         "{name:<24} cpu {:>8.1} ms   wall {:>8.1} ms   peak {:>6.1} MiB",
         run.cpu.as_secs_f64() * 1e3,
@@ -122,7 +122,7 @@ fn start(rounds: usize) -> Result<(), String> {
     let file = std::env::temp_dir().join(format!("tir-bench-{}.tir", std::process::id()));
     std::fs::write(&file, "").map_err(|e| e.to_string())?;
     let path = file.to_string_lossy().to_string();
-    let runs: Result<Vec<Run>, String> = (0..rounds.max(1))
+    let runs: Result<Vec<Usage>, String> = (0..rounds.max(1))
         .map(|_| run(&tool("tir-opt"), &[path.as_str()]))
         .collect();
     let _ = std::fs::remove_file(&file);

@@ -9,7 +9,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::program::{Chain, chain, generic_program};
-use crate::{Run, median, run, tool};
+use crate::{Usage, median, run, tool};
 
 /// Where the ratio is wanted to be at most this.
 const WANTED: f64 = 0.8;
@@ -23,7 +23,7 @@ fn cpu(
     passes: &[&'static str],
     rounds: usize,
 ) -> Result<[f64; 2], String> {
-    let (mut with, mut without) = (Vec::<Run>::new(), Vec::<Run>::new());
+    let (mut with, mut without) = (Vec::<Usage>::new(), Vec::<Usage>::new());
     let all = |passes: &[&'static str]| -> Vec<&str> {
         let last = ["--symbol-dce"];
         base.iter().chain(passes).chain(&last).copied().collect()
@@ -32,7 +32,7 @@ fn cpu(
         with.push(run(program, &all(passes))?);
         without.push(run(program, &all(&[]))?);
     }
-    let millis = |runs: &[Run]| median(runs).cpu.as_secs_f64() * 1e3;
+    let millis = |runs: &[Usage]| median(runs).cpu.as_secs_f64() * 1e3;
     let whole = millis(&with);
     Ok([whole, (whole - millis(&without)).max(0.0)])
 }

@@ -6,13 +6,8 @@ use std::fmt::Write;
 /// numbers give the same text.
 pub fn generic_program(functions: usize, ops: usize) -> String {
     let mut out = String::from("\"builtin.module\"() ({\n");
-    let mut state = 0x9E37_79B9_7F4A_7C15u64;
-    let mut next = |n: usize| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state % n.max(1) as u64) as usize
-    };
+    let mut random = tir_data::Random::new(1);
+    let mut next = |n: usize| random.below(n);
     for f in 0..functions {
         let _ = writeln!(
             out,

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 /// One command line of a test.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Run {
+pub(crate) struct RunLine {
     /// The line it starts on, from 1.
     pub(crate) line: usize,
     /// The text, continuations joined.
@@ -15,7 +15,7 @@ pub(crate) struct Run {
 /// The directives of a test file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TestFile {
-    pub(crate) runs: Vec<Run>,
+    pub(crate) runs: Vec<RunLine>,
     pub(crate) xfail: Vec<String>,
     pub(crate) requires: Vec<String>,
     pub(crate) unsupported: Vec<String>,
@@ -32,7 +32,7 @@ impl TestFile {
     pub(crate) fn parse(text: &[u8]) -> Result<TestFile, String> {
         let mut file = TestFile::default();
         // A RUN line that ends in a backslash goes on in the next RUN line.
-        let mut open: Option<Run> = None;
+        let mut open: Option<RunLine> = None;
         for (i, line) in text.split(|&b| b == b'\n').enumerate() {
             if is_no_round_trip(line) {
                 file.no_round_trip = true;
@@ -44,11 +44,11 @@ impl TestFile {
             match &found[1] {
                 b"RUN" => {
                     let mut run = match open.take() {
-                        Some(run) => Run {
+                        Some(run) => RunLine {
                             text: format!("{} {value}", run.text),
                             ..run
                         },
-                        None => Run {
+                        None => RunLine {
                             line: i + 1,
                             text: value,
                         },
@@ -97,7 +97,7 @@ mod tests {
     fn reads_directives() {
         let text = b"// RUN: a %s \\\n// RUN:   | b\n# REQUIRES: x && y, z\n// XFAIL: *\nCHECK: RUN: no\n// NO-ROUNDTRIP: cut\n// RUN: c";
         let file = TestFile::parse(text).unwrap();
-        let run = |line, text: &str| Run {
+        let run = |line, text: &str| RunLine {
             line,
             text: text.into(),
         };

@@ -50,7 +50,7 @@ impl From<String> for NoMatch {
 
 /// A piece with its variables resolved.
 #[derive(Clone, Debug)]
-pub(crate) enum Part {
+pub(crate) enum Resolved {
     Text(Vec<u8>),
     Regex(String),
     /// Captures into the slot.
@@ -106,7 +106,7 @@ impl Matcher {
         // As in LLVM, nothing is found by a pattern that its variables leave empty.
         if parts
             .iter()
-            .all(|p| matches!(p, Part::Text(text) if text.is_empty()))
+            .all(|p| matches!(p, Resolved::Text(text) if text.is_empty()))
         {
             return Err(NoMatch::NotFound);
         }
@@ -131,13 +131,13 @@ impl Matcher {
 
     fn search(
         &mut self,
-        parts: &[Part],
+        parts: &[Resolved],
         slots: usize,
         text: &[u8],
     ) -> Result<Option<Found>, NoMatch> {
-        let repeats = parts.iter().any(|p| matches!(p, Part::Repeat(_)));
+        let repeats = parts.iter().any(|p| matches!(p, Resolved::Repeat(_)));
         let branches = parts.iter().any(|p| match p {
-            Part::Regex(r) | Part::Capture(_, r) => r.contains('|'),
+            Resolved::Regex(r) | Resolved::Capture(_, r) => r.contains('|'),
             _ => false,
         });
         let compiled = self.compile(parts)?;
@@ -179,7 +179,7 @@ impl Matcher {
     fn search_repeats(
         &self,
         compiled: &Compiled,
-        parts: &[Part],
+        parts: &[Resolved],
         slots: usize,
         text: &[u8],
     ) -> Result<Option<Found>, NoMatch> {
@@ -198,17 +198,17 @@ impl Matcher {
         Ok(None)
     }
 
-    fn compile(&mut self, parts: &[Part]) -> Result<Rc<Compiled>, NoMatch> {
+    fn compile(&mut self, parts: &[Resolved]) -> Result<Rc<Compiled>, NoMatch> {
         let mut source = String::new();
         let mut fixed = true;
         for part in parts {
             match part {
-                Part::Text(text) => source.push_str(&posix::literal(text)),
-                Part::Regex(regex) => source.push_str(&format!("(?:{regex})")),
-                Part::Capture(_, regex) => source.push_str(&format!("({regex})")),
-                Part::Repeat(slot) => source.push_str(&may_repeat(parts, *slot)),
+                Resolved::Text(text) => source.push_str(&posix::literal(text)),
+                Resolved::Regex(regex) => source.push_str(&format!("(?:{regex})")),
+                Resolved::Capture(_, regex) => source.push_str(&format!("({regex})")),
+                Resolved::Repeat(slot) => source.push_str(&may_repeat(parts, *slot)),
             }
-            fixed &= matches!(part, Part::Text(_));
+            fixed &= matches!(part, Resolved::Text(_));
         }
         if let Some(kept) = self.kept.get(&source) {
             return Ok(Rc::clone(kept));
@@ -235,9 +235,9 @@ impl Matcher {
 
 /// A regex for all that a repeat of `slot` may be: what the slot matches, unless that depends on
 /// what stands around it.
-fn may_repeat(parts: &[Part], slot: usize) -> String {
+fn may_repeat(parts: &[Resolved], slot: usize) -> String {
     let regex = parts.iter().find_map(|p| match p {
-        Part::Capture(s, regex) if *s == slot => Some(regex),
+        Resolved::Capture(s, regex) if *s == slot => Some(regex),
         _ => None,
     });
     match regex {
@@ -283,17 +283,17 @@ fn machine(source: &str, ignore_case: bool) -> Result<pikevm::PikeVM, NoMatch> {
 fn resolve<'a>(
     pattern: &'a Pattern,
     vars: &Variables,
-) -> Result<(Vec<Part>, Vec<Defines<'a>>), NoMatch> {
+) -> Result<(Vec<Resolved>, Vec<Defines<'a>>), NoMatch> {
     let mut parts = Vec::with_capacity(pattern.pieces.len());
     let mut defines: Vec<Defines<'a>> = Vec::new();
     let mut errors = Vec::new();
     for piece in &pattern.pieces {
         parts.push(match piece {
-            Piece::Text(text) => Part::Text(text.clone()),
-            Piece::Regex(regex) => Part::Regex(regex.clone()),
+            Piece::Text(text) => Resolved::Text(text.clone()),
+            Piece::Regex(regex) => Resolved::Regex(regex.clone()),
             Piece::Define { name, regex } => {
                 defines.push(Defines::Text(name));
-                Part::Capture(defines.len() - 1, regex.clone())
+                Resolved::Capture(defines.len() - 1, regex.clone())
             }
             Piece::Use {
                 name,
@@ -301,15 +301,15 @@ fn resolve<'a>(
             } => {
                 let is = |d: &Defines<'_>| matches!(d, Defines::Text(n) if n == name);
                 match defines.iter().rposition(is) {
-                    Some(slot) => Part::Repeat(slot),
-                    None => Part::Text(Vec::new()),
+                    Some(slot) => Resolved::Repeat(slot),
+                    None => Resolved::Text(Vec::new()),
                 }
             }
             Piece::Use {
                 name,
                 same_line: false,
             } => match vars.strings.get(name) {
-                Some(value) => Part::Text(value.clone()),
+                Some(value) => Resolved::Text(value.clone()),
                 None => {
                     errors.push(format!("undefined variable: {name}"));
                     continue;
@@ -336,9 +336,9 @@ fn resolve<'a>(
                 match define {
                     Some(name) => {
                         defines.push(Defines::Number(name, *format));
-                        Part::Capture(defines.len() - 1, regex)
+                        Resolved::Capture(defines.len() - 1, regex)
                     }
-                    None => Part::Regex(regex),
+                    None => Resolved::Regex(regex),
                 }
             }
         });

@@ -3,7 +3,7 @@
 //! This is what POSIX says about captures, and the only way to match a variable that is used in
 //! the pattern that defines it. Work is bounded; a pattern that needs more is an error.
 
-use crate::matcher::{Found, NoMatch, Part, nfa_config, syntax_config};
+use crate::matcher::{Found, NoMatch, Resolved, nfa_config, syntax_config};
 use regex_automata::hybrid::dfa::{Cache, DFA, OverlappingState};
 use regex_automata::{Anchored, Input, MatchKind};
 use std::collections::HashSet;
@@ -35,7 +35,7 @@ struct Frame {
 
 impl<'t> Walk<'t> {
     pub(crate) fn new(
-        parts: &[Part],
+        parts: &[Resolved],
         slots: usize,
         text: &'t [u8],
         ignore_case: bool,
@@ -43,13 +43,13 @@ impl<'t> Walk<'t> {
         let mut steps = Vec::with_capacity(parts.len());
         for part in parts {
             steps.push(match part {
-                Part::Text(text) => Step::Text(text.clone()),
-                Part::Repeat(slot) => Step::Repeat(*slot),
-                Part::Regex(regex) => dfa(regex, None, ignore_case)?,
-                Part::Capture(slot, regex) => dfa(regex, Some(*slot), ignore_case)?,
+                Resolved::Text(text) => Step::Text(text.clone()),
+                Resolved::Repeat(slot) => Step::Repeat(*slot),
+                Resolved::Regex(regex) => dfa(regex, None, ignore_case)?,
+                Resolved::Capture(slot, regex) => dfa(regex, Some(*slot), ignore_case)?,
             });
         }
-        let repeats = parts.iter().any(|p| matches!(p, Part::Repeat(_)));
+        let repeats = parts.iter().any(|p| matches!(p, Resolved::Repeat(_)));
         Ok(Walk {
             steps,
             slots,

@@ -97,23 +97,11 @@ fn verdicts() {
     );
 }
 
-/// A small generator, so that a failure repeats.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % n.max(1) as u64) as usize
-    }
-}
-
 /// The table's texts cut, crossed and with bytes changed: any verdict, never a panic.
 #[test]
 fn no_panic_on_broken_text() {
     let cases = cases();
-    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut random = tir_data::Random::new(0x9e37_79b9_7f4a_7c15);
     for round in 0..6000 {
         let (a, b) = (
             &cases[random.below(cases.len())],

@@ -10,8 +10,8 @@ use tir::data::{Array, DType};
 use tir::interp::tensor_form;
 use tir::{Attr, Class, Data, FloatType, Type};
 
-use crate::generate::Dice;
 use crate::plan::Plan;
+use tir::data::Random;
 
 /// A number for an element of any type: its value as a float, and as an integer.
 #[derive(Clone, Copy, Debug)]
@@ -48,56 +48,60 @@ enum Style {
     /// Powers of two, of both signs, whose exponents are at most so large.
     Powers(i64),
     /// So many percent of the elements are extremes of their type; the others fractions.
-    Extremes(u64),
+    Extremes(usize),
 }
 
 impl Style {
-    fn draw(class: Class, dice: &mut Dice) -> Self {
+    fn draw(class: Class, random: &mut Random) -> Self {
         let wide = matches!(class, Class::Exact | Class::NoNans);
         let whole = [-3, -3, -3, 0, 1, 1];
-        match dice.below(100) {
-            0..38 => Style::Whole(dice.pick(&whole).unwrap_or_default()),
+        match random.below(100) {
+            0..38 => Style::Whole(random.pick(&whole).unwrap_or_default()),
             38..60 => Style::Fractions {
-                positive: dice.percent(40),
+                positive: random.percent(40),
             },
             60..70 => Style::Powers(if wide { 40 } else { 6 }),
-            _ => Style::Extremes(dice.pick(&[3, 20, 60]).unwrap_or_default()),
+            _ => Style::Extremes(random.pick(&[3, 20, 60]).unwrap_or_default()),
         }
     }
 
-    fn number(self, ty: Type, class: Class, dice: &mut Dice) -> Number {
+    fn number(self, ty: Type, class: Class, random: &mut Random) -> Number {
         let elem = ty.elem();
         let bits = elem.bits().unwrap_or(64).clamp(1, 64);
         match self {
-            Style::Whole(low) => Number::whole(low + dice.below(7) as i64),
-            Style::Fractions { positive } => fraction(positive, dice),
+            Style::Whole(low) => Number::whole(low + random.below(7) as i64),
+            Style::Fractions { positive } => fraction(positive, random),
             Style::Powers(most) => {
-                let exponent = dice.below(2 * most as usize + 1) as i64 - most;
-                let sign = if dice.percent(50) { 1 } else { -1 };
+                let exponent = random.below(2 * most as usize + 1) as i64 - most;
+                let sign = if random.percent(50) { 1 } else { -1 };
                 let shift = exponent.unsigned_abs() % u64::from(bits);
                 Number {
                     float: sign as f64 * (exponent as f64).exp2(),
                     int: sign << shift,
                 }
             }
-            Style::Extremes(percent) if dice.percent(percent) => Number {
-                int: integer(bits, dice),
+            Style::Extremes(percent) if random.percent(percent) => Number {
+                int: integer(bits, random),
                 float: match class {
-                    Class::Exact => float(elem, true, dice),
-                    Class::NoNans => float(elem, false, dice),
-                    Class::Reassociating | Class::Contracting => fraction(false, dice).float,
+                    Class::Exact => float(elem, true, random),
+                    Class::NoNans => float(elem, false, random),
+                    Class::Reassociating | Class::Contracting => fraction(false, random).float,
                 },
             },
-            Style::Extremes(_) => fraction(false, dice),
+            Style::Extremes(_) => fraction(false, random),
         }
     }
 }
 
 /// A number of moderate size with a fraction; any whole one where there are none.
-fn fraction(positive: bool, dice: &mut Dice) -> Number {
-    let part = dice.pick(&[8.0, 8.0, 3.0, 10.0]).unwrap_or(8.0);
-    let n = 1 + dice.below(64) as i64;
-    let n = if positive || dice.percent(50) { n } else { -n };
+fn fraction(positive: bool, random: &mut Random) -> Number {
+    let part = random.pick(&[8.0, 8.0, 3.0, 10.0]).unwrap_or(8.0);
+    let n = 1 + random.below(64) as i64;
+    let n = if positive || random.percent(50) {
+        n
+    } else {
+        -n
+    };
     Number {
         float: n as f64 / part,
         int: n,
@@ -105,18 +109,18 @@ fn fraction(positive: bool, dice: &mut Dice) -> Number {
 }
 
 /// An extreme of the integers of so many bits, one beside it, or any.
-fn integer(bits: u32, dice: &mut Dice) -> i64 {
+fn integer(bits: u32, random: &mut Random) -> i64 {
     let least = i64::MIN >> (64 - bits);
     let most = !least;
     let all = [least, least, most, least + 1, most - 1, -1, 0, 1, 2, -2];
-    match dice.percent(70) {
-        true => dice.pick(&all).unwrap_or_default(),
-        false => (dice.seed() as i64) >> (64 - bits),
+    match random.percent(70) {
+        true => random.pick(&all).unwrap_or_default(),
+        false => (random.next_u64() as i64) >> (64 - bits),
     }
 }
 
 /// An extreme of the floats of a type.
-fn float(elem: Type, nan: bool, dice: &mut Dice) -> f64 {
+fn float(elem: Type, nan: bool, random: &mut Random) -> f64 {
     let double = elem.get::<FloatType>() == Some(&FloatType::F64);
     let [most, normal, least] = match double {
         true => [f64::MAX, f64::MIN_POSITIVE, f64::from_bits(1)],
@@ -142,17 +146,17 @@ fn float(elem: Type, nan: bool, dice: &mut Dice) -> f64 {
         f64::NAN,
     ];
     let count = all.len() - usize::from(!nan);
-    let x = all[dice.below(count)];
-    if dice.percent(50) { -x } else { x }
+    let x = all[random.below(count)];
+    if random.percent(50) { -x } else { x }
 }
 
 /// Values for the leaves, for a rule of a class.
 pub(crate) fn values(plan: &Plan, class: Class, seed: u64) -> Option<Vec<Data>> {
-    let mut dice = Dice::new(seed);
-    let style = Style::draw(class, &mut dice);
+    let mut random = Random::new(seed);
+    let style = Style::draw(class, &mut random);
     let mut one = |leaf: &crate::plan::Leaf| {
         let count = leaf.ty.elements().unwrap_or(1);
-        let number = |_| style.number(leaf.ty, class, &mut dice);
+        let number = |_| style.number(leaf.ty, class, &mut random);
         let numbers: Vec<Number> = (0..count).map(number).collect();
         data(leaf.ty, &numbers)
     };

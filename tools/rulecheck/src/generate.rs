@@ -12,36 +12,6 @@ use tir::{
 
 use crate::sample::ints;
 
-/// Random choices.
-pub(crate) struct Dice(Random);
-
-impl Dice {
-    pub fn new(seed: u64) -> Self {
-        Self(Random::new(seed))
-    }
-    pub fn below(&mut self, n: usize) -> usize {
-        self.0.below(n as u64) as usize
-    }
-    /// Whether something of a chance of so many percent happens.
-    pub fn percent(&mut self, chance: u64) -> bool {
-        self.0.below(100) < chance
-    }
-    pub fn pick<T: Clone>(&mut self, from: &[T]) -> Option<T> {
-        match from.len() {
-            0 => None,
-            n => from.get(self.below(n)).cloned(),
-        }
-    }
-    pub fn shuffle<T>(&mut self, items: &mut [T]) {
-        for i in (1..items.len()).rev() {
-            items.swap(i, self.below(i + 1));
-        }
-    }
-    pub fn seed(&mut self) -> u64 {
-        self.0.next_u64()
-    }
-}
-
 /// Most fitting examples that are remembered of each operand and attribute.
 const REMEMBERED: usize = 64;
 /// Most elements of a value.
@@ -50,7 +20,7 @@ const ELEMENTS: usize = 4096;
 /// What fitted before: ranks of operands (`None`: a scalar), and attributes, by op and name. All
 /// ranks count alike, however often they fitted.
 #[derive(Clone, Default)]
-pub(crate) struct Learned {
+pub(crate) struct Corpus {
     ranks: HashMap<(Name, usize), BTreeSet<Option<usize>>>,
     attrs: HashMap<(Name, Name), Vec<Known>>,
     counts: HashMap<Name, BTreeSet<usize>>,
@@ -63,7 +33,7 @@ pub(crate) struct Learned {
 /// An attribute that fitted, and the integers that it is if it is a list of them.
 type Known = (Option<Attr>, Option<Arc<[i64]>>);
 
-impl Learned {
+impl Corpus {
     /// Nothing, but element types to draw besides those that are built in.
     pub fn new(types: Arc<[Type]>) -> Self {
         Self {
@@ -72,8 +42,8 @@ impl Learned {
         }
     }
     /// Adds what is known of other ops.
-    pub fn merge(&mut self, other: &Learned) {
-        let Learned {
+    pub fn merge(&mut self, other: &Corpus) {
+        let Corpus {
             ranks,
             attrs,
             counts,
@@ -100,15 +70,15 @@ impl Learned {
         self.counts.entry(op).or_default().insert(count);
     }
     /// How many operands there are besides `others`.
-    pub fn count(&self, op: Name, others: usize, dice: &mut Dice) -> usize {
+    pub fn count(&self, op: Name, others: usize, random: &mut Random) -> usize {
         let known = self.counts.get(&op).into_iter().flatten();
         let known: Vec<usize> = known.filter_map(|n| n.checked_sub(others)).collect();
-        match dice.pick(&known) {
-            Some(count) if dice.percent(80) => count,
-            _ => dice.below(4),
+        match random.pick(&known) {
+            Some(count) if random.percent(80) => count,
+            _ => random.below(4),
         }
     }
-    pub fn attr(&mut self, op: Name, name: Name, attr: Option<Attr>, dice: &mut Dice) {
+    pub fn attr(&mut self, op: Name, name: Name, attr: Option<Attr>, random: &mut Random) {
         let all = self.attrs.entry((op, name)).or_default();
         // Each counts once, so that rare ones are as likely.
         if all.iter().any(|(known, _)| *known == attr) {
@@ -118,7 +88,7 @@ impl Learned {
         if all.len() < REMEMBERED {
             all.push((attr, list));
         } else {
-            all[dice.below(REMEMBERED)] = (attr, list);
+            all[random.below(REMEMBERED)] = (attr, list);
         }
     }
 }
@@ -138,46 +108,46 @@ pub(crate) struct Mood {
 }
 
 impl Mood {
-    pub fn new(types: &Arc<[Type]>, dice: &mut Dice) -> Self {
+    pub fn new(types: &Arc<[Type]>, random: &mut Random) -> Self {
         let types = types.clone();
-        let elem = elem(&types, dice);
+        let elem = elem(&types, random);
         Self {
             types,
             elem,
-            bound: 3 + dice.below(5),
-            empty: dice.percent(20),
-            rank_zero: dice.percent(15),
+            bound: 3 + random.below(5),
+            empty: random.percent(20),
+            rank_zero: random.percent(15),
         }
     }
-    fn dim(&self, dice: &mut Dice) -> i64 {
-        if self.empty && dice.percent(12) {
+    fn dim(&self, random: &mut Random) -> i64 {
+        if self.empty && random.percent(12) {
             return 0;
         }
-        match dice.percent(25) {
+        match random.percent(25) {
             true => 1,
-            false => 1 + dice.below(self.bound) as i64,
+            false => 1 + random.below(self.bound) as i64,
         }
     }
-    fn elem(&self, dice: &mut Dice) -> Type {
-        if dice.percent(95) {
+    fn elem(&self, random: &mut Random) -> Type {
+        if random.percent(95) {
             self.elem
         } else {
-            elem(&self.types, dice)
+            elem(&self.types, random)
         }
     }
 }
 
-fn elem(types: &[Type], dice: &mut Dice) -> Type {
+fn elem(types: &[Type], random: &mut Random) -> Type {
     if !types.is_empty()
-        && dice.percent(60)
-        && let Some(ty) = dice.pick(types)
+        && random.percent(60)
+        && let Some(ty) = random.pick(types)
     {
         return ty;
     }
-    match dice.below(20) {
+    match random.below(20) {
         0..14 => Type::f32(),
         14 => Type::new(FloatType::F64),
-        15..18 => Type::int(dice.pick(&[32, 32, 32, 8, 16]).unwrap_or(32)),
+        15..18 => Type::int(random.pick(&[32, 32, 32, 8, 16]).unwrap_or(32)),
         18 => Type::int(64),
         _ => Type::int(1),
     }
@@ -206,7 +176,7 @@ pub(crate) struct Around<'a> {
 
 impl Mood {
     /// The type, with another element if the declared constraint of the operand asks for it.
-    pub fn constrained(&self, ty: Type, op: &OpInfo, index: usize, dice: &mut Dice) -> Type {
+    pub fn constrained(&self, ty: Type, op: &OpInfo, index: usize, random: &mut Random) -> Type {
         let Some(constraint) = constraint(op, index).filter(|c| !(c.holds)(ty)) else {
             return ty;
         };
@@ -222,7 +192,7 @@ impl Mood {
             .into_iter()
             .filter(|t| (constraint.holds)(*t))
             .collect();
-        dice.pick(&fit).unwrap_or(ty)
+        random.pick(&fit).unwrap_or(ty)
     }
 
     pub fn operand(
@@ -230,36 +200,36 @@ impl Mood {
         op: Name,
         index: usize,
         around: &Around<'_>,
-        learned: &Learned,
-        dice: &mut Dice,
+        corpus: &Corpus,
+        random: &mut Random,
     ) -> Option<Type> {
-        match dice.below(100) {
+        match random.below(100) {
             0..30 if !around.near.is_empty() => {
-                let ty = dice.pick(around.near)?;
-                return self.like(ty, around, dice);
+                let ty = random.pick(around.near)?;
+                return self.like(ty, around, random);
             }
             30..60 if !around.alike.is_empty() => {
-                let ty = dice.pick(around.alike)?;
-                return self.like(ty, around, dice);
+                let ty = random.pick(around.alike)?;
+                return self.like(ty, around, random);
             }
             _ => {}
         }
-        let known = learned.ranks.get(&(op, index));
+        let known = corpus.ranks.get(&(op, index));
         let known: Vec<Option<usize>> = known.into_iter().flatten().copied().collect();
-        let rank = match dice.pick(&known) {
-            Some(rank) if dice.percent(85) => rank,
-            _ if dice.percent(10) => None,
-            _ => Some(dice.below(6)),
+        let rank = match random.pick(&known) {
+            Some(rank) if random.percent(85) => rank,
+            _ if random.percent(10) => None,
+            _ => Some(random.below(6)),
         };
-        let elem = match (around.near.first(), dice.percent(80)) {
+        let elem = match (around.near.first(), random.percent(80)) {
             (Some(ty), true) => ty.elem(),
-            _ => self.elem(dice),
+            _ => self.elem(random),
         };
         match rank {
             None => Some(elem),
-            Some(0) if !self.rank_zero && dice.percent(80) => None,
+            Some(0) if !self.rank_zero && random.percent(80) => None,
             Some(rank) => {
-                let pool = match dice.percent(60) {
+                let pool = match random.percent(60) {
                     true => around.near,
                     false => around.all,
                 };
@@ -269,14 +239,14 @@ impl Mood {
                     .flatten()
                     .copied()
                     .collect();
-                let dim = |_| match dice.pick(&pool) {
-                    Some(dim) if dice.percent(45) => dim,
+                let dim = |_| match random.pick(&pool) {
+                    Some(dim) if random.percent(45) => dim,
                     // Several times as much, or a part of it.
-                    Some(dim) if dice.percent(10) => match dice.below(4) {
+                    Some(dim) if random.percent(10) => match random.below(4) {
                         n @ 2.. if dim % n as i64 == 0 => dim / n as i64,
                         n => dim * (n as i64 % 2 + 2),
                     },
-                    _ => self.dim(dice),
+                    _ => self.dim(random),
                 };
                 tensor((0..rank).map(dim).collect(), elem)
             }
@@ -284,31 +254,31 @@ impl Mood {
     }
 
     /// The type itself or one a little different: broadcast, permuted, with another dimension.
-    fn like(&self, ty: Type, around: &Around<'_>, dice: &mut Dice) -> Option<Type> {
+    fn like(&self, ty: Type, around: &Around<'_>, random: &mut Random) -> Option<Type> {
         let Some(mut shape) = ty.shape().map(<[i64]>::to_vec) else {
             return Some(ty);
         };
-        match dice.below(10) {
+        match random.below(10) {
             0..5 => return Some(ty),
             5 => {
-                let drop = dice.below(shape.len() + 1);
+                let drop = random.below(shape.len() + 1);
                 shape.drain(..drop);
             }
             6 => {
                 for dim in &mut shape {
-                    if dice.percent(50) {
+                    if random.percent(50) {
                         *dim = 1;
                     }
                 }
-                let drop = dice.below(shape.len() + 1);
-                if dice.percent(30) {
+                let drop = random.below(shape.len() + 1);
+                if random.percent(30) {
                     shape.drain(..drop);
                 }
             }
-            7 => dice.shuffle(&mut shape),
+            7 => random.shuffle(&mut shape),
             _ => {
                 if !shape.is_empty() {
-                    let at = dice.below(shape.len());
+                    let at = random.below(shape.len());
                     let pool: Vec<i64> = around
                         .all
                         .iter()
@@ -316,9 +286,9 @@ impl Mood {
                         .flatten()
                         .copied()
                         .collect();
-                    shape[at] = match dice.pick(&pool) {
-                        Some(dim) if dice.percent(40) => dim,
-                        _ => self.dim(dice),
+                    shape[at] = match random.pick(&pool) {
+                        Some(dim) if random.percent(40) => dim,
+                        _ => self.dim(random),
                     };
                 }
             }
@@ -331,14 +301,14 @@ impl Mood {
         &self,
         many: Option<usize>,
         near: &[Type],
-        dice: &mut Dice,
+        random: &mut Random,
     ) -> Option<Vec<Type>> {
-        let from = dice.pick(near).unwrap_or(self.elem);
+        let from = random.pick(near).unwrap_or(self.elem);
         let Some(count) = many else {
             // Parts of an operand along one of its dimensions.
             let shape = from.shape()?.to_vec();
-            let at = dice.below(shape.len().max(1));
-            let parts = partition(*shape.get(at)?, 1 + dice.below(3), dice);
+            let at = random.below(shape.len().max(1));
+            let parts = partition(*shape.get(at)?, 1 + random.below(3), random);
             let part = |size: i64| {
                 let mut shape = shape.clone();
                 shape[at] = size;
@@ -346,49 +316,49 @@ impl Mood {
             };
             return parts.into_iter().map(part).collect();
         };
-        let one = |dice: &mut Dice| match (from.shape(), dice.below(10)) {
-            (Some(shape), 0..6) => tensor(self.reshaped(shape, dice), from.elem()),
+        let one = |random: &mut Random| match (from.shape(), random.below(10)) {
+            (Some(shape), 0..6) => tensor(self.reshaped(shape, random), from.elem()),
             (Some(shape), 6..8) => {
                 let mut to: Vec<i64> = shape.to_vec();
                 for dim in &mut to {
                     if *dim == 1 {
-                        *dim = self.dim(dice);
+                        *dim = self.dim(random);
                     }
                 }
-                (0..dice.below(3)).for_each(|_| to.insert(0, self.dim(dice)));
+                (0..random.below(3)).for_each(|_| to.insert(0, self.dim(random)));
                 tensor(to, from.elem())
             }
-            (Some(_), 8) => Some(from.with_elem(elem(&self.types, dice))),
-            (None, 0..6) => Some(elem(&self.types, dice)),
+            (Some(_), 8) => Some(from.with_elem(elem(&self.types, random))),
+            (None, 0..6) => Some(elem(&self.types, random)),
             _ => Some(from),
         };
-        (0..count).map(|_| one(dice)).collect()
+        (0..count).map(|_| one(random)).collect()
     }
 
     /// A shape of as many elements: dimensions merged, divided, moved, of size 1 added or removed.
-    fn reshaped(&self, shape: &[i64], dice: &mut Dice) -> Vec<i64> {
+    fn reshaped(&self, shape: &[i64], random: &mut Random) -> Vec<i64> {
         let mut to = shape.to_vec();
-        for _ in 0..=dice.below(3) {
-            let at = dice.below(to.len().max(1));
-            match dice.below(5) {
+        for _ in 0..=random.below(3) {
+            let at = random.below(to.len().max(1));
+            match random.below(5) {
                 0 if at + 1 < to.len() => {
                     let next = to.remove(at + 1);
                     to[at] *= next;
                 }
                 1 if at < to.len() => {
                     let factors: Vec<i64> = (2..=to[at]).filter(|f| to[at] % f == 0).collect();
-                    if let Some(factor) = dice.pick(&factors) {
+                    if let Some(factor) = random.pick(&factors) {
                         to[at] /= factor;
-                        to.insert(at + dice.below(2), factor);
+                        to.insert(at + random.below(2), factor);
                     }
                 }
-                2 => to.insert(dice.below(to.len() + 1), 1),
+                2 => to.insert(random.below(to.len() + 1), 1),
                 3 if to.get(at) == Some(&1) => {
                     to.remove(at);
                 }
                 _ => {
-                    if dice.percent(20) {
-                        dice.shuffle(&mut to);
+                    if random.percent(20) {
+                        random.shuffle(&mut to);
                     }
                 }
             }
@@ -403,47 +373,47 @@ impl Mood {
         op: Name,
         field: &FieldInfo,
         near: &[Type],
-        learned: &Learned,
-        dice: &mut Dice,
+        corpus: &Corpus,
+        random: &mut Random,
     ) -> Option<Attr> {
         let (what, optional) = match field.role {
             Role::Attribute(what) => (what, false),
             Role::OptionalAttribute(what) => (what, true),
             _ => return None,
         };
-        if optional && dice.percent(40) {
+        if optional && random.percent(40) {
             return None;
         }
-        if field.default.is_some() && dice.percent(40) {
+        if field.default.is_some() && random.percent(40) {
             return field.default;
         }
-        let known = learned.attrs.get(&(op, field.name));
+        let known = corpus.attrs.get(&(op, field.name));
         let known = known.map_or(&[][..], |all| &all[..]);
         let first = near.first().and_then(|ty| ty.shape()).unwrap_or(&[]);
         // Of lists those as long as the shape, if there are any.
         let is_long = |(_, list): &&Known| list.as_ref().is_some_and(|l| l.len() == first.len());
         let mut from: Vec<Attr> = known.iter().filter(is_long).filter_map(|k| k.0).collect();
         let long = !from.is_empty();
-        if dice.percent(if long { 50 } else { 25 }) {
+        if random.percent(if long { 50 } else { 25 }) {
             if !long {
                 from = known.iter().filter_map(|k| k.0).collect();
             }
-            if let Some(attr) = dice.pick(&from) {
+            if let Some(attr) = random.pick(&from) {
                 return Some(attr);
             }
         }
         if let Some(words) = field.keywords {
-            return (words.parse)(dice.pick(words.all)?);
+            return (words.parse)(random.pick(words.all)?);
         }
         let elem = near.first().map_or(self.elem, |ty| ty.elem());
         Some(match what {
-            <bool as AttrValue>::WHAT => Attr::bool(dice.percent(50)),
+            <bool as AttrValue>::WHAT => Attr::bool(random.percent(50)),
             <i64 as AttrValue>::WHAT => {
-                let n = match dice.below(10) {
+                let n = match random.below(10) {
                     0 => -1,
-                    1 => dice.pick(first).unwrap_or(1),
-                    2..5 => times(near, dice).unwrap_or(1),
-                    _ => dice.below(4) as i64,
+                    1 => random.pick(first).unwrap_or(1),
+                    2..5 => times(near, random).unwrap_or(1),
+                    _ => random.below(4) as i64,
                 };
                 Literal::Int(n).attr(Some(field))?
             }
@@ -453,95 +423,95 @@ impl Mood {
                     .filter_map(|(_, list)| Some(list.as_ref()?.len()));
                 let default = field.default.and_then(ints).map(|list| list.len());
                 let lengths: Vec<usize> = lengths.chain(default).collect();
-                let len = match dice.pick(&lengths) {
-                    Some(len) if dice.percent(50) => len,
-                    _ if dice.percent(80) => first.len(),
-                    _ => dice.below(5),
+                let len = match random.pick(&lengths) {
+                    Some(len) if random.percent(50) => len,
+                    _ if random.percent(80) => first.len(),
+                    _ => random.below(5),
                 };
-                Attr::ints(&self.list(len, first, dice))
+                Attr::ints(&self.list(len, first, random))
             }
             <tir::Flag as AttrValue>::WHAT => Attr::unit(),
-            <Type as AttrValue>::WHAT => Attr::ty(dice.pick(&[self.elem, elem]).unwrap_or(elem)),
-            <Attr as AttrValue>::WHAT => number(elem, dice)?,
-            "a number" => number(Type::new(FloatType::F64), dice)?,
+            <Type as AttrValue>::WHAT => Attr::ty(random.pick(&[self.elem, elem]).unwrap_or(elem)),
+            <Attr as AttrValue>::WHAT => number(elem, random)?,
+            "a number" => number(Type::new(FloatType::F64), random)?,
             _ => match field.default.and_then(|a| a.get::<FloatAttr>()) {
-                Some(float) => number(float.ty, dice)?,
-                None => field.default.or_else(|| dice.pick(known)?.0)?,
+                Some(float) => number(float.ty, random)?,
+                None => field.default.or_else(|| random.pick(known)?.0)?,
             },
         })
     }
 
     /// Integers for the dimensions of a shape: an order, places, sizes, parts, small numbers.
-    fn list(&self, len: usize, shape: &[i64], dice: &mut Dice) -> Vec<i64> {
+    fn list(&self, len: usize, shape: &[i64], random: &mut Random) -> Vec<i64> {
         let n = len as i64;
         let dim = |i: usize| shape.get(i).copied().unwrap_or(2);
-        match dice.below(15) {
+        match random.below(15) {
             12 => {
-                let fixed = dice.below(len + 1);
-                let mut one = |i| if i < fixed { 0 } else { dice.below(3) as i64 };
+                let fixed = random.below(len + 1);
+                let mut one = |i| if i < fixed { 0 } else { random.below(3) as i64 };
                 (0..len).map(&mut one).collect()
             }
             // The last place of some dimensions, and steps backwards.
             13 => {
-                let mut end = |i| if dice.percent(50) { dim(i) - 1 } else { 0 };
+                let mut end = |i| if random.percent(50) { dim(i) - 1 } else { 0 };
                 (0..len).map(&mut end).collect()
             }
             14 => {
-                let mut step = |_| if dice.percent(50) { -1 } else { 1 };
+                let mut step = |_| if random.percent(50) { -1 } else { 1 };
                 (0..len).map(&mut step).collect()
             }
             0..3 => {
                 let mut order: Vec<i64> = (0..n).collect();
-                dice.shuffle(&mut order);
+                random.shuffle(&mut order);
                 order
             }
             3 => (0..len)
-                .map(|i| dice.below(dim(i).max(0) as usize + 1) as i64)
+                .map(|i| random.below(dim(i).max(0) as usize + 1) as i64)
                 .collect(),
             4 => (0..len).map(dim).collect(),
-            5 => partition(dim(dice.below(shape.len().max(1))), len, dice),
+            5 => partition(dim(random.below(shape.len().max(1))), len, random),
             6 => (0..shape.len() as i64)
-                .filter(|_| dice.percent(40))
+                .filter(|_| random.percent(40))
                 .collect(),
             7 | 8 => vec![1; len],
             9 => vec![0; len],
             10 => {
-                let at = dice.below(len.max(1));
-                let low = dice.below(2) as i64;
+                let at = random.below(len.max(1));
+                let low = random.below(2) as i64;
                 let mut list = vec![low; len];
                 if let Some(one) = list.get_mut(at) {
-                    *one = dice.below(4) as i64;
+                    *one = random.below(4) as i64;
                 }
                 list
             }
             _ => {
-                let low = dice.below(2) as i64;
-                (0..len).map(|_| low + dice.below(3) as i64).collect()
+                let low = random.below(2) as i64;
+                (0..len).map(|_| low + random.below(3) as i64).collect()
             }
         }
     }
 }
 
 /// How often a dimension of the second operand is in the one at its place in the first.
-fn times(near: &[Type], dice: &mut Dice) -> Option<i64> {
+fn times(near: &[Type], random: &mut Random) -> Option<i64> {
     let (first, second) = (near.first()?.shape()?, near.get(1)?.shape()?);
     let pairs = first.iter().zip(second);
     let pairs = pairs.filter(|(a, b)| **b > 0 && **a > 0 && **a % **b == 0);
-    dice.pick(&pairs.map(|(a, b)| a / b).collect::<Vec<_>>())
+    random.pick(&pairs.map(|(a, b)| a / b).collect::<Vec<_>>())
 }
 
 /// So many numbers that add up to `whole`.
-fn partition(whole: i64, parts: usize, dice: &mut Dice) -> Vec<i64> {
+fn partition(whole: i64, parts: usize, random: &mut Random) -> Vec<i64> {
     let mut cuts: Vec<i64> = (1..parts)
-        .map(|_| dice.below(whole.max(0) as usize + 1) as i64)
+        .map(|_| random.below(whole.max(0) as usize + 1) as i64)
         .collect();
     cuts.extend([0, whole]);
     cuts.sort_unstable();
     cuts.windows(2).map(|w| w[1] - w[0]).collect()
 }
 
-fn number(ty: Type, dice: &mut Dice) -> Option<Attr> {
-    let n = dice.pick(&[0.0, 1.0, -1.0, 2.0, 3.0, 0.5, -2.0, 4.0])?;
+fn number(ty: Type, random: &mut Random) -> Option<Attr> {
+    let n = random.pick(&[0.0, 1.0, -1.0, 2.0, 3.0, 0.5, -2.0, 4.0])?;
     match ty.is::<FloatType>() {
         true => Some(Attr::float(n, ty)),
         false if ty.is_int() || ty.is_index() => Some(Attr::int(n as i64, ty)),

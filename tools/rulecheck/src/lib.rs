@@ -30,6 +30,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use tir::data::Random;
 use tir::rewrite::{Functions, Kind, Rule};
 
 pub use instance::Fault;
@@ -38,7 +39,7 @@ pub use report::{json, text};
 pub use tested::{Coverage, Tested, Verdict};
 
 use draw::values;
-use generate::{Dice, Learned};
+use generate::Corpus;
 use instance::{Outcome, Subject};
 use plan::Plan;
 use sample::Sampler;
@@ -99,8 +100,8 @@ fn test(
             functions,
             builds: options.builds,
         },
-        dice: Dice::new(options.seed ^ hash(&rule.to_string())),
-        learned: lessons.learned(),
+        random: Random::new(options.seed ^ hash(&rule.to_string())),
+        corpus: lessons.corpus(),
         lessons,
         coverage: Coverage::default(),
         refused: 0,
@@ -163,8 +164,8 @@ pub fn check_all(
 
 struct Test<'a> {
     subject: Subject<'a>,
-    dice: Dice,
-    learned: Learned,
+    random: Random,
+    corpus: Corpus,
     lessons: &'a WarmUp,
     coverage: Coverage,
     /// Instances of ranks of which there were enough; after some there may be no others.
@@ -189,7 +190,7 @@ impl Test<'_> {
     fn run(&mut self) -> Verdict {
         for name in sample::ops(self.subject.rule).into_values() {
             match self.lessons.of(name) {
-                Some(learned) => self.learned.merge(&learned),
+                Some(corpus) => self.corpus.merge(&corpus),
                 None => return Verdict::Untested(format!("the op '{name}' is not known")),
             }
         }
@@ -221,7 +222,7 @@ impl Test<'_> {
         let tries = self.coverage.tries;
         Verdict::Untested(match self.coverage.built {
             0 => {
-                let stuck = match self.learned.stuck() {
+                let stuck = match self.corpus.stuck() {
                     Some(op) => format!("; most often '{op}' did not"),
                     None => String::new(),
                 };
@@ -242,21 +243,21 @@ impl Test<'_> {
     }
 
     fn attempt(&mut self) -> Option<(Drawn, Outcome)> {
-        let sampler = Sampler::new(self.subject.rule, &mut self.learned, &mut self.dice);
+        let sampler = Sampler::new(self.subject.rule, &mut self.corpus, &mut self.random);
         let plan = sampler.sample()?;
         self.coverage.built += 1;
-        let values = values(&plan, self.subject.rule.class, self.dice.seed())?;
+        let values = values(&plan, self.subject.rule.class, self.random.next_u64())?;
         // Which leaves are constants matters to guards and to what a rule of kind `reduce` saves.
-        let chance = self.dice.pick(&[0, 0, 0, 12, 50]).unwrap_or(0);
+        let chance = self.random.pick(&[0, 0, 0, 12, 50]).unwrap_or(0);
         let mut constants: Vec<bool> = plan
             .leaves
             .iter()
-            .map(|_| self.dice.percent(chance))
+            .map(|_| self.random.percent(chance))
             .collect();
-        if !constants.is_empty() && self.dice.percent(15) {
+        if !constants.is_empty() && self.random.percent(15) {
             // All but one.
             constants.fill(true);
-            let one = self.dice.below(constants.len());
+            let one = self.random.below(constants.len());
             constants[one] = false;
         }
         let drawn = Drawn {
@@ -279,7 +280,7 @@ impl Test<'_> {
         };
         for _ in 0..more {
             for constant in &mut drawn.constants {
-                *constant = self.dice.percent(50);
+                *constant = self.random.percent(50);
             }
             let shown = subject.outcome_unrun(&drawn.plan, &drawn.values, &drawn.constants);
             if let Outcome::Wrong(_) = shown {

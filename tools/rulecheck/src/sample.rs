@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use tir::data::Random;
 use tir::rewrite::{AttrTerm, OpTerm, Rule, Term, TermKind, TypeTerm, Var, VarKind};
 use tir::{
     AttrValue, BlockId, Ir, Name, OpInfo, OpState, Role, Type, TypeAttr, Value, verify_local,
 };
 
-use crate::generate::{Around, Dice, Learned, Mood};
+use crate::generate::{Around, Corpus, Mood};
 use crate::plan::{Leaf, Node, Operand, Origin, Plan};
 
 /// Attempts for each op before the whole instance is begun anew.
@@ -17,8 +18,8 @@ const TRIES: usize = 12;
 pub(crate) struct Sampler<'a> {
     rule: &'a Rule,
     mood: Mood,
-    dice: &'a mut Dice,
-    learned: &'a mut Learned,
+    random: &'a mut Random,
+    corpus: &'a mut Corpus,
     plan: Plan,
     /// An arena in which types are inferred and ops verified.
     ir: Ir,
@@ -26,13 +27,13 @@ pub(crate) struct Sampler<'a> {
     values: Vec<Value>,
     ops: Vec<tir::OpId>,
     terms: Vec<&'a OpTerm>,
-    bound: Vec<Option<Bound>>,
+    bound: Vec<Option<Binding>>,
     /// Whether ops that the rule says twice are one.
     share: bool,
 }
 
 #[derive(Clone)]
-enum Bound {
+enum Binding {
     Leaf(usize),
     Leaves(Vec<usize>),
     Slot(usize),
@@ -77,23 +78,23 @@ pub(crate) fn any(op: &OpInfo) -> Option<Rule> {
 }
 
 impl<'a> Sampler<'a> {
-    pub fn new(rule: &'a Rule, learned: &'a mut Learned, dice: &'a mut Dice) -> Self {
+    pub fn new(rule: &'a Rule, corpus: &'a mut Corpus, random: &'a mut Random) -> Self {
         // An op that is not known: it expects nothing of what is in it.
         let mut ir = Ir::new("rulecheck.scratch");
         let (root, region) = (ir.root(), ir.new_region());
         ir.attach_region(root, region);
         let block = ir.new_block(region);
         Self {
-            mood: Mood::new(&learned.types, dice),
-            share: dice.percent(60),
+            mood: Mood::new(&corpus.types, random),
+            share: random.percent(60),
             bound: vec![None; rule.vars.len()],
             plan: Plan::default(),
             values: Vec::new(),
             ops: Vec::new(),
             terms: Vec::new(),
             rule,
-            dice,
-            learned,
+            random,
+            corpus,
             ir,
             block,
         }
@@ -141,7 +142,7 @@ impl<'a> Sampler<'a> {
                 TermKind::Op(_) => continue,
                 TermKind::Literal(literal) => Origin::Literal(literal.clone()),
                 TermKind::Var(Var(v)) => match &self.bound[*v] {
-                    Some(Bound::Leaf(leaf)) => {
+                    Some(Binding::Leaf(leaf)) => {
                         let leaf = *leaf;
                         slot.push(Operand::Leaf(leaf));
                         // One that stands here twice gets its type with the op.
@@ -150,7 +151,7 @@ impl<'a> Sampler<'a> {
                         }
                         continue;
                     }
-                    Some(Bound::Leaves(leaves)) => {
+                    Some(Binding::Leaves(leaves)) => {
                         slot.extend(leaves.iter().map(|leaf| Operand::Leaf(*leaf)));
                         continue;
                     }
@@ -168,7 +169,7 @@ impl<'a> Sampler<'a> {
             let many = var.is_some_and(|v| self.rule.vars[v].1 == VarKind::Values);
             let others = term.operands.len() - 1;
             let count = match many {
-                true => self.learned.count(term.name, others, self.dice),
+                true => self.corpus.count(term.name, others, self.random),
                 false => 1,
             };
             let leaves: Vec<usize> = (0..count)
@@ -176,14 +177,14 @@ impl<'a> Sampler<'a> {
                 .collect();
             slot.extend(leaves.iter().map(|leaf| Operand::Leaf(*leaf)));
             match (var, many) {
-                (Some(v), true) => self.bound[v] = Some(Bound::Leaves(leaves.clone())),
-                (Some(v), false) => self.bound[v] = Some(Bound::Leaf(leaves[0])),
+                (Some(v), true) => self.bound[v] = Some(Binding::Leaves(leaves.clone())),
+                (Some(v), false) => self.bound[v] = Some(Binding::Leaf(leaves[0])),
                 _ => {}
             }
             let said = match &child.ty {
                 Some(TypeTerm::Text(text)) => Some(tir::parse_type(text).ok()?),
                 Some(TypeTerm::Var(var)) => match &self.bound[var.0] {
-                    Some(Bound::Type(ty)) => Some(*ty),
+                    Some(Binding::Type(ty)) => Some(*ty),
                     _ => None,
                 },
                 _ => None,
@@ -208,7 +209,7 @@ impl<'a> Sampler<'a> {
                 return self.settle(term, ty, node, op, &open);
             }
         }
-        self.learned.stuck_at(term.name);
+        self.corpus.stuck_at(term.name);
         None
     }
 
@@ -225,21 +226,21 @@ impl<'a> Sampler<'a> {
         if !info.infers() {
             node.said = self.ir.result_types(op);
         }
-        self.learned.operands(node.name, node.operands.len());
+        self.corpus.operands(node.name, node.operands.len());
         for (i, operand) in node.operands.iter().enumerate() {
             let ty = self.ir.ty(self.value(*operand));
-            self.learned.operand(node.name, i, ty);
+            self.corpus.operand(node.name, i, ty);
         }
         for (name, slot) in &node.attrs {
             let attr = self.plan.attrs[*slot];
-            self.learned.attr(node.name, *name, attr, self.dice);
+            self.corpus.attr(node.name, *name, attr, self.random);
         }
         self.plan.nodes.push(node);
         self.ops.push(op);
         self.terms.push(term);
         for child in &term.operands {
             if let (TermKind::Var(Var(v)), Some(ty)) = (&child.kind, &child.ty)
-                && let Some(Bound::Leaf(leaf)) = self.bound[*v]
+                && let Some(Binding::Leaf(leaf)) = self.bound[*v]
                 && open.contains(&leaf)
             {
                 self.typed(Operand::Leaf(leaf), Some(ty))?;
@@ -270,9 +271,9 @@ impl<'a> Sampler<'a> {
             Some(TypeTerm::Text(text)) => found.to_string() == text.as_str(),
             Some(TypeTerm::Call(_)) => false,
             Some(TypeTerm::Var(var)) => match &self.bound[var.0] {
-                Some(Bound::Type(bound)) => *bound == found,
+                Some(Binding::Type(bound)) => *bound == found,
                 _ => {
-                    self.bound[var.0] = Some(Bound::Type(found));
+                    self.bound[var.0] = Some(Binding::Type(found));
                     true
                 }
             },
@@ -292,11 +293,11 @@ impl<'a> Sampler<'a> {
                     (self.plan.attrs.len() - 1, false)
                 }
                 Some(AttrTerm::Var(var)) => match self.bound[var.0] {
-                    Some(Bound::Slot(slot)) => (slot, false),
+                    Some(Binding::Slot(slot)) => (slot, false),
                     _ => {
                         self.plan.attrs.push(None);
                         let slot = self.plan.attrs.len() - 1;
-                        self.bound[var.0] = Some(Bound::Slot(slot));
+                        self.bound[var.0] = Some(Binding::Slot(slot));
                         (slot, true)
                     }
                 },
@@ -322,7 +323,7 @@ impl<'a> Sampler<'a> {
         let twins: Vec<usize> = (0..self.plan.nodes.len())
             .filter(|i| self.plan.nodes[*i].name == node.name)
             .collect();
-        let twin = self.dice.pick(&twins);
+        let twin = self.random.pick(&twins);
         let all: Vec<Type> = self.plan.leaves.iter().map(|leaf| leaf.ty).collect();
         let mut waiting = open.to_vec();
         for (i, operand) in node.operands.iter().enumerate() {
@@ -351,8 +352,8 @@ impl<'a> Sampler<'a> {
             };
             let ty = self
                 .mood
-                .operand(node.name, i, &around, self.learned, self.dice)?;
-            let ty = self.mood.constrained(ty, info, i, self.dice);
+                .operand(node.name, i, &around, self.corpus, self.random)?;
+            let ty = self.mood.constrained(ty, info, i, self.random);
             self.set_type(leaf, ty);
         }
         let near: Vec<Type> = node
@@ -360,7 +361,7 @@ impl<'a> Sampler<'a> {
             .iter()
             .map(|o| self.ir.ty(self.value(*o)))
             .collect();
-        let copy = self.dice.percent(50);
+        let copy = self.random.percent(50);
         for (name, slot, free) in slots {
             if !free {
                 continue;
@@ -370,11 +371,11 @@ impl<'a> Sampler<'a> {
                 self.plan.attrs[theirs.1]
             };
             self.plan.attrs[*slot] = match (twin.and_then(same), copy) {
-                (Some(attr), true) if self.dice.percent(85) => Some(attr),
+                (Some(attr), true) if self.random.percent(85) => Some(attr),
                 _ => {
                     let field = info.field(name)?;
                     self.mood
-                        .attr(node.name, field, &near, self.learned, self.dice)
+                        .attr(node.name, field, &near, self.corpus, self.random)
                 }
             };
         }
@@ -389,9 +390,9 @@ impl<'a> Sampler<'a> {
                     .count();
                 let count = (!many).then_some(count);
                 let alike = twin.map(|t| self.plan.nodes[t].said.clone());
-                match alike.filter(|said| !said.is_empty() && self.dice.percent(40)) {
+                match alike.filter(|said| !said.is_empty() && self.random.percent(40)) {
                     Some(said) => said,
-                    None => self.mood.results(count, &near, self.dice)?,
+                    None => self.mood.results(count, &near, self.random)?,
                 }
             }
         };

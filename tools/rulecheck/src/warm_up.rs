@@ -3,20 +3,21 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tir::data::Random;
 use tir::{Name, Type};
 
 use crate::Options;
-use crate::generate::{Dice, Learned};
+use crate::generate::Corpus;
 use crate::sample::{self, Sampler};
 
 /// Attempts to learn what fits an op.
 const WARM_UP: usize = 300;
 
-/// What fits ops, learned once for all rules.
+/// What fits ops, found once for all rules.
 pub(crate) struct WarmUp {
     seed: u64,
     types: Arc<[Type]>,
-    ops: Mutex<BTreeMap<&'static str, Arc<Learned>>>,
+    ops: Mutex<BTreeMap<&'static str, Arc<Corpus>>>,
 }
 
 impl WarmUp {
@@ -28,24 +29,24 @@ impl WarmUp {
         }
     }
     /// Nothing is known of ops yet.
-    pub fn learned(&self) -> Learned {
-        Learned::new(self.types.clone())
+    pub fn corpus(&self) -> Corpus {
+        Corpus::new(self.types.clone())
     }
     /// What fits an op, the same whoever asks first; `None` if it is not known.
-    pub fn of(&self, name: Name) -> Option<Arc<Learned>> {
+    pub fn of(&self, name: Name) -> Option<Arc<Corpus>> {
         let lock = || self.ops.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = lock().get(name.as_str()) {
             return Some(known.clone());
         }
         let any = sample::any(name.info()?)?;
-        let mut learned = self.learned();
-        let mut dice = Dice::new(self.seed ^ hash(name.as_str()));
+        let mut corpus = self.corpus();
+        let mut random = Random::new(self.seed ^ hash(name.as_str()));
         for _ in 0..WARM_UP {
-            Sampler::new(&any, &mut learned, &mut dice).sample();
+            Sampler::new(&any, &mut corpus, &mut random).sample();
         }
-        let learned = Arc::new(learned);
-        lock().insert(name.as_str(), learned.clone());
-        Some(learned)
+        let corpus = Arc::new(corpus);
+        lock().insert(name.as_str(), corpus.clone());
+        Some(corpus)
     }
 }
 

@@ -190,5 +190,5 @@ fn deep_nesting_is_an_error() {
     }
     let error = decode(model(g).encode_to_vec().into(), None).unwrap_err();
     assert!(error.message.contains("recursion limit"), "{error}");
-    assert!(matches!(error.place, Some(tir_data::Place::Byte(_))));
+    assert!(matches!(error.place, Some(tir_data::ErrorPlace::Byte(_))));
 }

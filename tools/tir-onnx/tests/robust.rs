@@ -39,7 +39,7 @@ fn malformed_models_are_refused_with_a_place() {
         for round in 0..10_000 {
             let mut bytes = file.clone();
             for _ in 0..=random.below(4) {
-                let at = random.below(bytes.len() as u64) as usize;
+                let at = random.below(bytes.len());
                 bytes[at] = random.next_u64() as u8;
             }
             check(bytes, &format!("flip {round}"));

@@ -84,11 +84,11 @@ fn wrong(tool: &Tool, args: &[&str], input: &[u8]) -> Option<String> {
 fn flip(text: &[u8], random: &mut Random) -> Vec<u8> {
     let mut bytes = text.to_vec();
     for _ in 0..=random.below(3) {
-        let at = random.below(bytes.len() as u64) as usize;
+        let at = random.below(bytes.len());
         bytes[at] = match random.below(4) {
-            0 => SPECIAL[random.below(SPECIAL.len() as u64) as usize],
+            0 => SPECIAL[random.below(SPECIAL.len())],
             1 => bytes[at] ^ 1 << random.below(8),
-            2 => text[random.below(text.len() as u64) as usize],
+            2 => text[random.below(text.len())],
             _ => random.below(256) as u8,
         };
     }
@@ -102,7 +102,7 @@ fn mutations(texts: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     for k in 0..CUTS {
         let text = texts[k % texts.len()];
-        all.push(text[..random.below(text.len() as u64) as usize].to_vec());
+        all.push(text[..random.below(text.len())].to_vec());
     }
     for k in 0..FLIPS {
         all.push(flip(texts[k % texts.len()], &mut random));

@@ -43,7 +43,7 @@ fn malformed_networks_are_refused() {
         for _ in 0..flips {
             let mut bytes = file.clone();
             for _ in 0..=random.below(4) {
-                let at = random.below(bytes.len() as u64) as usize;
+                let at = random.below(bytes.len());
                 bytes[at] = random.next_u64() as u8;
             }
             check(bytes);

@@ -31,14 +31,6 @@ pub struct MachineMemory {
     number: u64,
 }
 
-/// Ops that move data in or out on behalf of the host, at no cost.
-fn is_host(site: Site) -> bool {
-    matches!(
-        site.op.as_str(),
-        "builtin.module" | "memref.get_global" | "func.func"
-    )
-}
-
 impl MachineMemory {
     /// A machine with empty memory; with `trace`, what happens when is kept.
     pub fn new(info: &MachineInfo, trace: bool) -> Result<Self, Failure> {
@@ -222,7 +214,7 @@ impl Memory for MachineMemory {
         };
         let made = self.machine.alloc(space, wanted);
         let id = self.check(made)?;
-        Ok(self.hold(id, !is_host(want.site)))
+        Ok(self.hold(id, !want.site.host))
     }
 
     fn dealloc(&mut self, buffer: BufferId, site: Site) -> Result<(), Failure> {
@@ -259,7 +251,7 @@ impl Memory for MachineMemory {
             false => self.machine.thread_read(at, view),
         };
         self.check(done)?;
-        if !is_host(site) {
+        if !site.host {
             let cycles = u64::try_from(self.info.scalar_cycles).unwrap_or(0);
             self.machine
                 .thread_cycles(cycles.saturating_mul(view.elements() as u64));

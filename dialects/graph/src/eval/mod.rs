@@ -14,4 +14,4 @@ mod select;
 mod structure;
 mod views;
 
-pub(crate) use views::copy as gather;
+pub(crate) use movement::gathered;

@@ -1,92 +1,35 @@
 //! Parts of tensors, and tensors put together.
 
 use tir::data::{Array, DType};
-use tir::interp::{failure, tensor_form};
+use tir::interp::{BufferId, View, failure, tensor_form};
 use tir::{Attr, Data, Evaluate, Failure, OpRef, Type};
 
 use super::real::{buffer, product, result_form, tensors};
 use crate::{Concat, Expand, Pad, Slice, Split};
 
-/// A regular box of bytes: where its first element lies, and the distance of elements for each
-/// dimension.
-struct Place {
-    at: i64,
-    steps: Vec<i64>,
+/// The elements of a view of an array, as an array.
+pub(crate) fn gathered(x: &Array, view: &View) -> Result<Array, Failure> {
+    let shape: Vec<usize> = view.shape.iter().map(|n| *n as usize).collect();
+    let bytes = view.gather(x.bytes())?;
+    Array::new(x.dtype(), &shape, bytes.into()).map_err(failure)
 }
 
-/// Distances in bytes of the elements of a dense array.
-fn strides(shape: &[usize], size: usize) -> Vec<i64> {
-    let mut strides = vec![size as i64; shape.len()];
-    for d in (1..shape.len()).rev() {
-        strides[d - 1] = strides[d] * shape[d].max(1) as i64;
-    }
-    strides
+/// The elements of an array from some on, of this shape and with these steps.
+fn part(x: &Array, starts: &[i64], shape: &[usize], steps: &[i64]) -> Result<Data, Failure> {
+    let shape: Vec<i64> = shape.iter().map(|n| *n as i64).collect();
+    let view = View::of_array(x).part(starts, &shape, steps)?;
+    Ok(gathered(x, &view)?.into())
 }
 
-impl Place {
-    fn dense(shape: &[usize], size: usize) -> Self {
-        let steps = strides(shape, size);
-        Self { at: 0, steps }
-    }
-    /// From element `starts` on, so many of them at a time.
-    fn within(shape: &[usize], size: usize, starts: &[i64], steps: Option<&[i64]>) -> Self {
-        let mut bytes = strides(shape, size);
-        let at = bytes.iter().zip(starts).map(|(s, n)| s * n).sum();
-        for (d, step) in bytes.iter_mut().enumerate() {
-            *step *= steps.map_or(1, |steps| steps[d]);
-        }
-        Self { at, steps: bytes }
-    }
-}
-
-/// Copies a box of elements of `size` bytes from one box to another.
-fn blit(from: &[u8], a: &Place, to: &mut [u8], b: &Place, shape: &[usize], size: usize) {
-    if shape.contains(&0) {
-        return;
-    }
-    // What is contiguous on both sides is one run.
-    let (mut run, mut rank) = (size, shape.len());
-    while rank > 0 && a.steps[rank - 1] == run as i64 && b.steps[rank - 1] == run as i64 {
-        run *= shape[rank - 1];
-        rank -= 1;
-    }
-    let mut index = vec![0usize; rank];
-    let (mut at, mut place) = (a.at, b.at);
-    loop {
-        let (i, j) = (at as usize, place as usize);
-        to[j..j + run].copy_from_slice(&from[i..i + run]);
-        let mut d = rank;
-        loop {
-            if d == 0 {
-                return;
-            }
-            d -= 1;
-            index[d] += 1;
-            (at, place) = (at + a.steps[d], place + b.steps[d]);
-            if index[d] < shape[d] {
-                break;
-            }
-            index[d] = 0;
-            at -= a.steps[d] * shape[d] as i64;
-            place -= b.steps[d] * shape[d] as i64;
-        }
-    }
-}
-
-/// An array of a box of another.
-fn taken(x: &Array, from: &Place, shape: &[usize]) -> Result<Data, Failure> {
-    let size = x.dtype().size();
-    let mut out = buffer(product(shape)?.saturating_mul(size), 0u8)?;
-    blit(
-        x.bytes(),
-        from,
-        &mut out,
-        &Place::dense(shape, size),
-        shape,
-        size,
-    );
-    let y = Array::new(x.dtype(), shape, out.into()).map_err(failure)?;
-    Ok(y.into())
+/// Writes an array over the elements of a dense one from some on.
+fn put(x: &Array, out: &mut [u8], shape: &[usize], starts: &[i64]) -> Result<(), Failure> {
+    let shape: Vec<i64> = shape.iter().map(|n| *n as i64).collect();
+    let source = View::of_array(x);
+    let all = View::dense(BufferId::NONE, source.kind, &shape);
+    let steps = vec![1; shape.len()];
+    Ok(all
+        .part(starts, &source.shape, &steps)?
+        .scatter(out, x.bytes())?)
 }
 
 fn only(inputs: &[Data]) -> Result<&Array, Failure> {
@@ -104,9 +47,7 @@ impl Evaluate for Concat {
         let mut out = buffer(product(&shape)?.saturating_mul(size), 0u8)?;
         let mut starts = vec![0; shape.len()];
         for x in tensors(inputs)? {
-            let target = Place::within(&shape, size, &starts, None);
-            let source = Place::dense(x.shape(), size);
-            blit(x.bytes(), &source, &mut out, &target, x.shape(), size);
+            put(x, &mut out, &shape, &starts)?;
             starts[at] += x.shape()[at] as i64;
         }
         let y = Array::new(dtype, &shape, out.into()).map_err(failure)?;
@@ -120,10 +61,9 @@ impl Evaluate for Split {
         let at = crate::shape::axis(self.axis, x.shape().len())?;
         let mut starts = vec![0; x.shape().len()];
         let mut parts = Vec::new();
-        for part in &self.parts.0 {
-            let (dtype, shape) = tensor_form(*part)?;
-            let from = Place::within(x.shape(), dtype.size(), &starts, None);
-            parts.push(taken(x, &from, &shape)?);
+        for ty in &self.parts.0 {
+            let (_, shape) = tensor_form(*ty)?;
+            parts.push(part(x, &starts, &shape, &vec![1; shape.len()])?);
             starts[at] += shape[at] as i64;
         }
         Ok(parts)
@@ -132,10 +72,13 @@ impl Evaluate for Split {
 
 impl Evaluate for Slice {
     fn evaluate(&self, op: OpRef<'_>, inputs: &[Data]) -> Result<Vec<Data>, Failure> {
-        let (dtype, shape) = result_form(op)?;
-        let x = only(inputs)?;
-        let from = Place::within(x.shape(), dtype.size(), &self.starts, Some(&self.steps));
-        Ok(vec![taken(x, &from, &shape)?])
+        let (_, shape) = result_form(op)?;
+        Ok(vec![part(
+            only(inputs)?,
+            &self.starts,
+            &shape,
+            &self.steps,
+        )?])
     }
 }
 
@@ -162,11 +105,8 @@ impl Evaluate for Pad {
         let (dtype, shape) = result_form(op)?;
         let x = only(inputs)?;
         let elem = op.ir.ty(self.x).elem();
-        let size = dtype.size();
         let mut out = splat(self.value, elem, dtype, product(&shape)?)?;
-        let target = Place::within(&shape, size, &self.low, None);
-        let source = Place::dense(x.shape(), size);
-        blit(x.bytes(), &source, &mut out, &target, x.shape(), size);
+        put(x, &mut out, &shape, &self.low)?;
         let y = Array::new(dtype, &shape, out.into()).map_err(failure)?;
         Ok(vec![y.into()])
     }
@@ -174,15 +114,16 @@ impl Evaluate for Pad {
 
 impl Evaluate for Expand {
     fn evaluate(&self, op: OpRef<'_>, inputs: &[Data]) -> Result<Vec<Data>, Failure> {
-        let (dtype, shape) = result_form(op)?;
+        let (_, shape) = result_form(op)?;
         let x = only(inputs)?;
-        let own = strides(x.shape(), dtype.size());
+        let view = View::of_array(x);
         let missing = shape.len() - x.shape().len().min(shape.len());
         let step = |d: usize| match d.checked_sub(missing) {
-            Some(e) if x.shape()[e] == shape[d] => own[e],
+            Some(e) if x.shape()[e] == shape[d] => view.strides[e],
             _ => 0,
         };
-        let steps = (0..shape.len()).map(step).collect();
-        Ok(vec![taken(x, &Place { at: 0, steps }, &shape)?])
+        let strides = (0..shape.len()).map(step);
+        let wide = view.elsewhere(0, shape.iter().map(|n| *n as i64), strides);
+        Ok(vec![gathered(x, &wide)?.into()])
     }
 }

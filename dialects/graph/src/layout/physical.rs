@@ -1,7 +1,7 @@
 //! What is stored: shapes, and the elements of constants in storage order.
 
 use tir::data::Array;
-use tir::interp::failure;
+use tir::interp::View;
 use tir::{AffineExpr, AffineMap, Attr, BlobAttr, DenseElements, Failure, Type};
 
 use super::Layout;
@@ -57,25 +57,13 @@ pub fn pack(array: &Array, layout: &Layout) -> Result<Array, Failure> {
     if !layout.fits(&logical) {
         return Err(format!("cannot store {logical:?} as {layout}").into());
     }
-    let size = array.dtype().size();
-    let mut strides = vec![size; logical.len()];
-    for d in (1..strides.len()).rev() {
-        strides[d - 1] = strides[d] * array.shape()[d].max(1);
-    }
-    let shape: Vec<usize> = layout.shape(&logical).iter().map(|n| *n as usize).collect();
-    let steps: Vec<usize> = layout
-        .axes()
-        .iter()
-        .map(|axis| match axis.inner {
-            true => strides[axis.dim],
-            false => strides[axis.dim] * layout.blocks()[axis.dim] as usize,
-        })
-        .collect();
-    let mut bytes = Vec::with_capacity(array.bytes().len());
-    if !array.is_empty() {
-        crate::eval::gather(array.bytes(), size, &shape, &steps, 0, &mut bytes);
-    }
-    Array::new(array.dtype(), &shape, bytes.into()).map_err(failure)
+    let view = View::of_array(array);
+    let strides = layout.axes().iter().map(|axis| match axis.inner {
+        true => view.strides[axis.dim],
+        false => view.strides[axis.dim] * layout.blocks()[axis.dim],
+    });
+    let stored = view.elsewhere(0, layout.shape(&logical), strides.collect::<Vec<_>>());
+    crate::eval::gathered(array, &stored)
 }
 
 #[cfg(test)]

@@ -222,7 +222,7 @@ fn float(random: &mut Random, ty: Type) -> Attr {
     ];
     let format = *ty.get::<FloatType>().expect("a float");
     let value = match random.below(8) {
-        0..=2 => EXTREMES[random.below(EXTREMES.len() as u64) as usize],
+        0..=2 => EXTREMES[random.below(EXTREMES.len())],
         // Any bits, which are any magnitude.
         3 => float_value(
             random.next_u64() & (u64::MAX >> (64 - format.bits())),

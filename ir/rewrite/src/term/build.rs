@@ -2,7 +2,7 @@
 
 use tir_core::{Attr, Name, Traits, Type, TypeAttr};
 
-use super::{Bindings, Bound, Compiled, TermValues, computed};
+use super::{Binding, Bindings, Compiled, TermValues, computed};
 use crate::decline::Decline;
 use crate::rule::{AttrTerm, Call, OpTerm, Term, TermKind, TypeTerm};
 
@@ -101,7 +101,7 @@ impl<'a, B: TermBuilder> Build<'a, B> {
         let said = match &term.ty {
             None => None,
             Some(TypeTerm::Var(var)) => match &self.bindings[var.0] {
-                Some(Bound::Type(ty)) => Some(*ty),
+                Some(Binding::Type(ty)) => Some(*ty),
                 _ => return Err("a type is not bound".into()),
             },
             Some(TypeTerm::Text(text)) => {
@@ -117,7 +117,7 @@ impl<'a, B: TermBuilder> Build<'a, B> {
         let expected = said.or(expected);
         match &term.kind {
             TermKind::Var(var) => match &self.bindings[var.0] {
-                Some(Bound::Value(value)) => Ok(self.builder.value(*value)),
+                Some(Binding::Value(value)) => Ok(self.builder.value(*value)),
                 _ => Err("a variable is not bound to a value".into()),
             },
             TermKind::Literal(literal) => {
@@ -184,7 +184,7 @@ impl<'a, B: TermBuilder> Build<'a, B> {
         let mut operands: Vec<Option<Vec<B::Built>>> = vec![None; term.operands.len()];
         for (slot, operand) in operands.iter_mut().zip(&term.operands) {
             if let TermKind::Var(var) = operand.kind
-                && let Some(Bound::Values(all)) = &self.bindings[var.0]
+                && let Some(Binding::Values(all)) = &self.bindings[var.0]
             {
                 *slot = Some(all.iter().map(|v| self.builder.value(*v)).collect());
             } else if !matches!(operand.kind, TermKind::Literal(_)) {
@@ -215,9 +215,9 @@ impl<'a, B: TermBuilder> Build<'a, B> {
                     Some(attr.ok_or("an attribute on the right has no such keyword")?)
                 }
                 AttrTerm::Var(var) => match &self.bindings[var.0] {
-                    Some(Bound::Attr(attr)) => *attr,
-                    Some(Bound::Value(value)) => self.builder.values().constant(*value),
-                    Some(Bound::Type(ty)) => Some(Attr::ty(*ty)),
+                    Some(Binding::Attr(attr)) => *attr,
+                    Some(Binding::Value(value)) => self.builder.values().constant(*value),
+                    Some(Binding::Type(ty)) => Some(Attr::ty(*ty)),
                     _ => return Err("a variable is not bound to an attribute".into()),
                 },
                 AttrTerm::Call(call) => Some(self.computed(call)?),

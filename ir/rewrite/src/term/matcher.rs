@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tir_core::{FieldInfo, Name, SmallVec, Traits, smallvec};
 
-use super::{Bindings, Bound, TermGraph, arguments};
+use super::{Binding, Bindings, TermGraph, arguments};
 use crate::rule::{
     AttrTerm, Call, Functions, OpTerm, Rule, Term, TermKind, TypeTerm, Var, VarKind,
 };
@@ -182,7 +182,7 @@ impl<'a, G: TermGraph, D: Driver<G>> Search<'a, G, D> {
     }
 
     /// Binds a variable; says whether it was free or bound to the same.
-    fn bind(&mut self, var: Var, to: Bound<G::Value>) -> bool {
+    fn bind(&mut self, var: Var, to: Binding<G::Value>) -> bool {
         match &self.bindings[var.0] {
             Some(bound) => *bound == to,
             None => {
@@ -233,7 +233,7 @@ impl<'a, G: TermGraph, D: Driver<G>> Search<'a, G, D> {
         let Some(value) = self.values[at] else { return };
         let term = &rule.terms[at].term;
         let typed = match &term.ty {
-            Some(TypeTerm::Var(var)) => self.bind(*var, Bound::Type(graph.ty(value))),
+            Some(TypeTerm::Var(var)) => self.bind(*var, Binding::Type(graph.ty(value))),
             Some(TypeTerm::Text(text)) => graph.ty(value).to_string() == text.as_str(),
             Some(TypeTerm::Call(_)) => false,
             None => true,
@@ -245,7 +245,7 @@ impl<'a, G: TermGraph, D: Driver<G>> Search<'a, G, D> {
             TermKind::Var(var) => {
                 let constant = rule.rule.vars[var.0].1 == VarKind::Constant;
                 if (!constant || graph.constant(value).is_some())
-                    && self.bind(*var, Bound::Value(value))
+                    && self.bind(*var, Binding::Value(value))
                 {
                     self.step(at + 1);
                 }
@@ -279,7 +279,7 @@ impl<'a, G: TermGraph, D: Driver<G>> Search<'a, G, D> {
             let found = self.graph.attr(node, *name);
             let found = found.or(field.and_then(|field| field.default));
             match wanted {
-                AttrTerm::Var(var) => self.bind(*var, Bound::Attr(found)),
+                AttrTerm::Var(var) => self.bind(*var, Binding::Attr(found)),
                 AttrTerm::Literal(literal) => found.is_some_and(|a| literal.matches(a, *field)),
                 AttrTerm::Call(_) => false,
             }
@@ -300,7 +300,7 @@ impl<'a, G: TermGraph, D: Driver<G>> Search<'a, G, D> {
             let Some((head, rest)) = operands.split_at_checked(first.len()) else {
                 return;
             };
-            if !self.bind(var, Bound::Values(rest.to_vec())) {
+            if !self.bind(var, Binding::Values(rest.to_vec())) {
                 return;
             }
             (terms, operands) = (first, head);

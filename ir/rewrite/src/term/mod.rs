@@ -23,7 +23,7 @@ use crate::rule::{Arg, AttrTerm, Call, Functions, OpTerm};
 
 /// What a variable is bound to.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum Bound<V> {
+pub enum Binding<V> {
     /// A value.
     Value(V),
     /// Several.
@@ -35,7 +35,7 @@ pub enum Bound<V> {
 }
 
 /// Bindings by [`Var`](crate::rule::Var).
-pub type Bindings<V> = Vec<Option<Bound<V>>>;
+pub type Bindings<V> = Vec<Option<Binding<V>>>;
 
 /// What guards and functions see of values.
 pub trait TermValues {
@@ -71,14 +71,14 @@ pub fn argument<G: TermValues>(
     let value = |v: &G::Value| (graph.ty(*v), graph.constant(*v));
     Some(match arg {
         AttrTerm::Var(var) => match bindings[var.0].as_ref()? {
-            Bound::Value(v) => {
+            Binding::Value(v) => {
                 let (ty, constant) = value(v);
                 Arg::Value(ty, constant)
             }
-            Bound::Values(all) => Arg::Values(all.iter().map(value).collect()),
-            Bound::Attr(Some(attr)) => Arg::Attr(*attr),
-            Bound::Attr(None) => Arg::Absent,
-            Bound::Type(ty) => Arg::Type(*ty),
+            Binding::Values(all) => Arg::Values(all.iter().map(value).collect()),
+            Binding::Attr(Some(attr)) => Arg::Attr(*attr),
+            Binding::Attr(None) => Arg::Absent,
+            Binding::Type(ty) => Arg::Type(*ty),
         },
         AttrTerm::Literal(literal) => Arg::Attr(literal.attr(None)?),
         AttrTerm::Call(call) => Arg::Attr(computed(graph, bindings, call, functions)?),

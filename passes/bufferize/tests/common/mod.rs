@@ -5,9 +5,7 @@ use tir::data::Array;
 use tir::{Data, Interpreter, Ir, MemRefType, Name};
 use tir_bufferize::{Report, bufferize};
 
-#[path = "../../../convert/tests/common/mod.rs"]
-mod tensors;
-pub use tensors::*;
+pub use tir_support::*;
 
 /// The program on buffers; what is printed reads back.
 pub fn on_buffers(text: &str) -> (Ir, Report) {

@@ -35,7 +35,7 @@ pub struct Maker {
 
 impl Maker {
     fn below(&mut self, n: usize) -> usize {
-        (self.random.next_u64() % n as u64) as usize
+        self.random.below(n)
     }
     fn name(&mut self) -> String {
         self.names += 1;

@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use tir::{BlockId, Ir, OpId, Type, Value};
-use tir_graph::fusion::{FusionKind, Part, anchor, edge_fuses};
+use tir_graph::fusion::{FusionInfo, FusionKind, anchor, edge_fuses};
 
 /// How values flow in a block.
 pub struct Flow {
     /// The ops in order.
     pub ops: Vec<OpId>,
     /// What fusion looks at of each.
-    pub parts: Vec<Part>,
+    pub parts: Vec<FusionInfo>,
     /// For each op those that use its results, in order; each comes later.
     pub users: Vec<Vec<usize>>,
     /// For each op those whose results it uses, in order; each comes earlier.
@@ -52,7 +52,7 @@ impl Flow {
                 producers[*user].push(at);
             }
         }
-        let parts: Vec<Part> = ops.iter().map(|op| Part::of(ir, *op)).collect();
+        let parts: Vec<FusionInfo> = ops.iter().map(|op| FusionInfo::of(ir, *op)).collect();
         let outer = ops.iter().map(|op| {
             let far = ir.operands(*op).filter(|value| {
                 let place = ir.owner(*value).and_then(|op| places.get(&op));
@@ -107,7 +107,7 @@ impl Flow {
             return true;
         }
         let all: Vec<usize> = set.iter().copied().collect();
-        let parts: Vec<Part> = all.iter().map(|at| self.parts[*at]).collect();
+        let parts: Vec<FusionInfo> = all.iter().map(|at| self.parts[*at]).collect();
         let Some(deciding) = anchor(&parts) else {
             return false;
         };

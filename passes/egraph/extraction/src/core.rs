@@ -24,7 +24,7 @@ impl Lists {
 }
 
 /// A node as [`Core::new`] takes it.
-pub(crate) struct Part {
+pub(crate) struct CoreNode {
     pub class: u32,
     pub cost: u64,
     /// Sorted, without doubles.
@@ -53,7 +53,7 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub fn new(classes: usize, parts: Vec<Part>, roots: Vec<u32>) -> Core {
+    pub fn new(classes: usize, parts: Vec<CoreNode>, roots: Vec<u32>) -> Core {
         let mut members = vec![Vec::new(); classes];
         let mut users = vec![Vec::new(); classes];
         let mut leaves = Vec::new();
@@ -84,7 +84,7 @@ impl Core {
     pub fn split(
         count: usize,
         component: &[usize],
-        parts: Vec<Part>,
+        parts: Vec<CoreNode>,
         roots: &[usize],
     ) -> Vec<Core> {
         let mut sizes = vec![0; count];
@@ -93,7 +93,7 @@ impl Core {
             sizes[c] - 1
         });
         let number: Vec<u32> = number.collect();
-        let mut cores: Vec<(Vec<Part>, Vec<u32>)> = Vec::new();
+        let mut cores: Vec<(Vec<CoreNode>, Vec<u32>)> = Vec::new();
         cores.resize_with(count, Default::default);
         for mut part in parts {
             let of = component[part.class as usize];

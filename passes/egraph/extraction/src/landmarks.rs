@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use fixedbitset::FixedBitSet;
+
 use crate::budget::Budget;
 
 /// Words of a row that cost as much as one step.
@@ -15,11 +17,8 @@ pub(crate) struct Table {
     number: Vec<Option<usize>>,
     /// The class of each number.
     class: Vec<usize>,
-    /// Where the row of each number begins.
-    start: Vec<usize>,
-    /// The landmarks of each number, itself among them: a triangular matrix of bits, half as large
-    /// as sets of one length.
-    words: Vec<u64>,
+    /// The landmarks of each number, itself among them.
+    rows: Vec<FixedBitSet>,
 }
 
 impl Table {
@@ -45,32 +44,23 @@ impl Table {
         for (n, &class) in order.iter().enumerate() {
             number[class] = Some(n);
         }
-        let mut start = vec![0];
-        for n in 0..order.len() {
-            start.push(start[n] + n / 64 + 1);
-        }
         let mut table = Table {
             number,
-            words: vec![u64::MAX; start[order.len()]],
-            start,
+            rows: (0..order.len()).map(full).collect(),
             class: order,
         };
         let mut queue: VecDeque<usize> = (0..table.class.len()).collect();
         let mut waits = vec![true; table.class.len()];
-        let (mut row, mut below) = (Vec::new(), Vec::new());
         while let Some(n) = queue.pop_front() {
             waits[n] = false;
-            row.clear();
-            row.resize(n / 64 + 1, u64::MAX);
+            let mut row = full(n);
             let nodes = nodes(table.class[n]);
             for children in &nodes {
-                table.intersect(&mut row, children, &mut below);
+                table.intersect(&mut row, children);
             }
-            row[n / 64] |= 1 << (n % 64);
-            row[n / 64] &= u64::MAX >> (63 - n % 64);
-            let words = &mut table.words[table.start[n]..table.start[n + 1]];
-            if *row != *words {
-                words.copy_from_slice(&row);
+            row.insert(n);
+            if row != table.rows[n] {
+                table.rows[n] = row;
                 for user in users(table.class[n]) {
                     if let Some(u) = table.number[user]
                         && !std::mem::replace(&mut waits[u], true)
@@ -80,7 +70,7 @@ impl Table {
                 }
             }
             let edges: usize = nodes.iter().map(|children| children.len() + 1).sum();
-            if !budget.pay(1 + (row.len() * edges) as u64 / WORDS) {
+            if !budget.pay(1 + ((n / 64 + 1) * edges) as u64 / WORDS) {
                 return None;
             }
         }
@@ -88,32 +78,19 @@ impl Table {
     }
 
     /// Leaves in a row what is a landmark of any of these classes.
-    fn intersect(&self, row: &mut [u64], classes: &[usize], scratch: &mut Vec<u64>) {
+    fn intersect(&self, row: &mut FixedBitSet, classes: &[usize]) {
         let mut known = classes.iter().filter_map(|&class| self.number[class]);
-        let below = match (known.next(), known.next()) {
-            (None, _) => &[][..],
-            (Some(n), None) => self.row(n),
+        match (known.next(), known.next()) {
+            (None, _) => row.clear(),
+            (Some(n), None) => row.intersect_with(&self.rows[n]),
             (Some(n), Some(m)) => {
-                scratch.clear();
-                scratch.resize(row.len(), 0);
-                for n in [n, m].into_iter().chain(known) {
-                    for (word, more) in scratch.iter_mut().zip(self.row(n)) {
-                        *word |= more;
-                    }
+                let mut below = self.rows[n].clone();
+                for n in [m].into_iter().chain(known) {
+                    below.union_with(&self.rows[n]);
                 }
-                &scratch[..]
+                row.intersect_with(&below);
             }
-        };
-        for (word, other) in row.iter_mut().zip(below) {
-            *word &= other;
         }
-        if below.len() < row.len() {
-            row[below.len()..].fill(0);
-        }
-    }
-
-    fn row(&self, n: usize) -> &[u64] {
-        &self.words[self.start[n]..self.start[n + 1]]
     }
 
     /// Whether a class is a landmark of any of `classes`.
@@ -121,15 +98,22 @@ impl Table {
         let Some(bit) = self.number[landmark] else {
             return false;
         };
-        let has = |row: &[u64]| row.get(bit / 64).is_some_and(|w| w >> (bit % 64) & 1 == 1);
         let mut rows = classes.iter().filter_map(|&class| self.number[class]);
-        rows.any(|n| has(self.row(n)))
+        rows.any(|n| self.rows[n].contains(bit))
     }
 
     /// The landmarks of a class.
     pub fn of(&self, class: usize) -> impl Iterator<Item = usize> + '_ {
-        let bits = self.number[class].map_or(0..0, |n| 0..n + 1);
-        bits.map(|n| self.class[n])
-            .filter(move |&landmark| self.is_below(&[class], landmark))
+        let row = self.number[class].map(|n| &self.rows[n]);
+        row.into_iter()
+            .flat_map(|row| row.ones())
+            .map(|n| self.class[n])
     }
+}
+
+/// The row of a number without constraints.
+fn full(n: usize) -> FixedBitSet {
+    let mut row = FixedBitSet::with_capacity(n + 1);
+    row.insert_range(..);
+    row
 }

@@ -1,6 +1,6 @@
 //! E-graphs with names, for people and other tools.
 
-use std::fmt::Write;
+use serde_json::json;
 
 use crate::{Choice, Node, Problem};
 
@@ -49,41 +49,26 @@ impl EGraph {
     /// Nodes that need a class without nodes are left out.
     pub fn json(&self, choice: &Choice) -> String {
         let members = self.problem.members();
-        let mut out = String::from("{\"nodes\": {");
-        let mut first = true;
-        for (number, node) in self.problem.nodes.iter().enumerate() {
-            let children = node.children.iter().map(|class| members[*class].first());
-            let Some(children) = children.collect::<Option<Vec<&usize>>>() else {
-                continue;
-            };
-            let children = children.into_iter().map(|child| quoted(&self.ids[*child]));
-            let children: Vec<String> = children.collect();
-            let _ = write!(
-                out,
-                "{}\n  {}: {{\"op\": {}, \"cost\": {}, \"eclass\": {}, \"children\": [{}]",
-                if first { "" } else { "," },
-                quoted(&self.ids[number]),
-                quoted(&self.ops[number]),
-                node.cost,
-                quoted(&self.classes[node.class]),
-                children.join(", "),
-            );
+        let nodes = self.problem.nodes.iter().enumerate();
+        let lines = nodes.filter_map(|(number, node)| {
+            let children = node.children.iter();
+            let children = children.map(|class| Some(&self.ids[*members[*class].first()?]));
+            let mut fields = json!({
+                "op": self.ops[number],
+                "cost": node.cost,
+                "eclass": self.classes[node.class],
+                "children": children.collect::<Option<Vec<_>>>()?,
+            });
             if choice.get(node.class) == Some(&Some(number)) {
-                out.push_str(", \"chosen\": true");
+                fields["chosen"] = json!(true);
             }
-            out.push('}');
-            first = false;
-        }
-        let roots = self.problem.roots.iter();
-        let roots: Vec<String> = roots.map(|root| quoted(&self.classes[*root])).collect();
-        let _ = writeln!(out, "\n}},\n\"root_eclasses\": [{}]}}", roots.join(", "));
-        out
+            Some(format!("\n  {}: {fields}", json!(self.ids[number])))
+        });
+        let lines = lines.collect::<Vec<_>>().join(",");
+        let roots = self.problem.roots.iter().map(|root| &self.classes[*root]);
+        let roots = json!(roots.collect::<Vec<_>>());
+        format!("{{\"nodes\": {{{lines}\n}},\n\"root_eclasses\": {roots}}}\n")
     }
-}
-
-/// A JSON string.
-fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
 }
 
 #[cfg(test)]
@@ -111,12 +96,11 @@ mod tests {
         assert_eq!(graph.problem.roots, [0, 2]);
         assert_eq!(graph.problem.nodes[2], Node::new(2, 1.5, [3]));
         let json = graph.json(&choice);
-        let line = "\"g.0\": {\"op\": \"g\", \"cost\": 1.5, \"eclass\": \"gc\", \"children\": \
-                    [\"g.1\"], \"chosen\": true}";
+        let line = r#""g.0": {"children":["g.1"],"chosen":true,"cost":1.5,"eclass":"gc","op":"g"}"#;
         assert!(json.contains(line), "{json}");
-        assert!(json.contains(r#""op": "\"x\"""#), "{json}");
+        assert!(json.contains(r#""op":"\"x\"""#), "{json}");
         assert!(
-            json.ends_with("\"root_eclasses\": [\"fc\", \"gc\"]}\n"),
+            json.ends_with("\"root_eclasses\": [\"fc\",\"gc\"]}\n"),
             "{json}"
         );
     }

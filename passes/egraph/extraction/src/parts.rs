@@ -1,47 +1,22 @@
 //! Parts of a graph: strongly connected ones, and those that share nothing.
 
-/// For each vertex the number of its strongly connected component (Tarjan, "Depth-first search and
-/// linear graph algorithms", 1972).
+use petgraph::algo::kosaraju_scc;
+use petgraph::graph::DiGraph;
+use petgraph::unionfind::UnionFind;
+
+fn pairs(edges: &[Vec<usize>]) -> impl Iterator<Item = (usize, usize)> {
+    let from = edges.iter().enumerate();
+    from.flat_map(|(v, list)| list.iter().map(move |&w| (v, w)))
+}
+
+/// For each vertex the number of its strongly connected component.
 pub(crate) fn cycles(vertices: usize, edges: &[Vec<usize>]) -> Vec<usize> {
-    const NEW: usize = usize::MAX;
-    let mut component = vec![NEW; vertices];
-    let mut index = vec![NEW; vertices];
-    let mut low = vec![0; vertices];
-    let (mut open, mut next_index, mut count) = (Vec::new(), 0, 0);
-    for start in 0..vertices {
-        if index[start] != NEW {
-            continue;
-        }
-        let mut walk = vec![(start, 0)];
-        while let Some((v, next)) = walk.pop() {
-            if next == 0 {
-                (index[v], low[v]) = (next_index, next_index);
-                next_index += 1;
-                open.push(v);
-            }
-            if let Some(&w) = edges[v].get(next) {
-                walk.push((v, next + 1));
-                if index[w] == NEW {
-                    walk.push((w, 0));
-                } else if component[w] == NEW {
-                    low[v] = low[v].min(index[w]);
-                }
-                continue;
-            }
-            if low[v] == index[v] {
-                loop {
-                    let w = open.pop().expect("a component's first vertex is open");
-                    component[w] = count;
-                    if w == v {
-                        break;
-                    }
-                }
-                count += 1;
-            }
-            if let Some(&(parent, _)) = walk.last() {
-                low[parent] = low[parent].min(low[v]);
-            }
-        }
+    let mut graph = DiGraph::<(), (), usize>::default();
+    (0..vertices).for_each(|_| _ = graph.add_node(()));
+    graph.extend_with_edges(pairs(edges));
+    let mut component = vec![0; vertices];
+    for (number, members) in kosaraju_scc(&graph).iter().enumerate() {
+        members.iter().for_each(|v| component[v.index()] = number);
     }
     component
 }
@@ -49,31 +24,17 @@ pub(crate) fn cycles(vertices: usize, edges: &[Vec<usize>]) -> Vec<usize> {
 /// How many components there are when edges go both ways, and each vertex's, numbered in order of
 /// their first vertices.
 pub(crate) fn components(vertices: usize, edges: &[Vec<usize>]) -> (usize, Vec<usize>) {
-    let mut parent: Vec<usize> = (0..vertices).collect();
-    fn find(parent: &mut [usize], mut v: usize) -> usize {
-        while parent[v] != v {
-            parent[v] = parent[parent[v]];
-            v = parent[v];
-        }
-        v
-    }
-    for (v, list) in edges.iter().enumerate() {
-        for &w in list {
-            let (a, b) = (find(&mut parent, v), find(&mut parent, w));
-            // The earlier vertex stands for both.
-            parent[a.max(b)] = a.min(b);
-        }
-    }
-    let (mut count, mut component) = (0, vec![0; vertices]);
-    for v in 0..vertices {
-        let first = find(&mut parent, v);
-        if first == v {
-            component[v] = count;
+    let mut sets = UnionFind::new(vertices);
+    pairs(edges).for_each(|(v, w)| _ = sets.union(v, w));
+    let mut number = vec![None; vertices];
+    let mut count = 0;
+    let numbered = sets.into_labeling().into_iter().map(|set| {
+        *number[set].get_or_insert_with(|| {
             count += 1;
-        } else {
-            component[v] = component[first];
-        }
-    }
+            count - 1
+        })
+    });
+    let component = numbered.collect();
     (count, component)
 }
 

@@ -2,7 +2,7 @@
 
 use crate::Problem;
 use crate::budget::Budget;
-use crate::core::{Core, Part};
+use crate::core::{Core, CoreNode};
 use crate::landmarks::Table;
 use crate::parts::{components, cycles};
 use fixedbitset::FixedBitSet;
@@ -329,7 +329,7 @@ impl Work {
 
     fn components(&self) -> Vec<Core> {
         let alive = (0..self.alive.len()).filter(|&i| self.alive[i]);
-        let parts = alive.map(|i| Part {
+        let parts = alive.map(|i| CoreNode {
             class: self.class[i] as u32,
             cost: self.cost[i],
             children: self.children[i].iter().map(|&c| c as u32).collect(),

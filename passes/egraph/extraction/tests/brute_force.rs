@@ -1,19 +1,8 @@
 //! Extraction against trying every choice, on small random e-graphs with cycles, shared nodes, zero
 //! costs and classes that cannot be computed.
 
+use tir_data::Random;
 use tir_extraction::*;
-
-/// Numbers from Marsaglia's xorshift.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 16) as usize % limit
-    }
-}
 
 /// An e-graph of up to 8 classes and 18 nodes; edges go anywhere, so that many are cyclic.
 fn random_problem(random: &mut Random) -> Problem {
@@ -107,7 +96,7 @@ fn near(a: f64, b: f64) -> bool {
 
 #[test]
 fn the_cheapest_choice_is_found_and_proved() {
-    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut random = Random::new(0x9e37_79b9_7f4a_7c15);
     let (mut solved, mut infeasible, mut by_search) = (0, 0, 0);
     for case in 0..20_000 {
         let problem = match case % 4 {
@@ -140,7 +129,7 @@ fn the_cheapest_choice_is_found_and_proved() {
 
 #[test]
 fn bounds_hold_however_early_search_ends() {
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     for case in 0..3_000 {
         let problem = random_problem(&mut random);
         let Some(best) = cheapest(&problem) else {
@@ -164,7 +153,7 @@ fn bounds_hold_however_early_search_ends() {
 
 #[test]
 fn seeds_are_kept_unless_something_is_cheaper() {
-    let mut random = Random(99);
+    let mut random = Random::new(99);
     let mut kept = 0;
     for _ in 0..3_000 {
         let problem = random_problem(&mut random);
@@ -195,7 +184,7 @@ fn seeds_are_kept_unless_something_is_cheaper() {
 
 #[test]
 fn the_same_choice_every_time() {
-    let mut random = Random(5);
+    let mut random = Random::new(5);
     for _ in 0..200 {
         let problem = random_problem(&mut random);
         let first = solve(&problem, &Options::default());

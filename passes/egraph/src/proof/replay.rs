@@ -43,7 +43,7 @@ pub fn replay(
     let form = proof.steps.first().filter(|step| greedy(step));
     let form = form.and_then(|_| Form::new(ir, block, patterns));
     unite(ir, &program);
-    let mut run = Run {
+    let mut run = Replayer {
         ir,
         block,
         patterns,
@@ -85,7 +85,7 @@ fn unite(ir: &mut Ir, program: &Program) {
     }
 }
 
-struct Run<'a> {
+struct Replayer<'a> {
     ir: &'a mut Ir,
     block: BlockId,
     patterns: &'a Patterns,
@@ -98,7 +98,7 @@ struct Run<'a> {
     equal: Vec<(Value, Value)>,
 }
 
-impl Run<'_> {
+impl Replayer<'_> {
     fn source(&self, source: Source) -> Option<Vec<Value>> {
         match source {
             Source::Leaf(at) => Some(vec![self.program.leaves.get(at)?.value]),

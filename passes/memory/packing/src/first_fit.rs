@@ -76,14 +76,8 @@ pub fn refine(problem: &Problem, order: Order, rounds: usize) -> Plan {
     let mut order_now = order.of(problem);
     let first = place(problem, &order_now);
     let mut best = Plan::new(problem, first, order.name(), Vec::new());
-    let mut seed = 0x9e37_79b9_7f4a_7c15u64;
-    let mut below = |n: usize| {
-        // xorshift64
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        (seed % n.max(1) as u64) as usize
-    };
+    let mut random = tir_data::Random::new(1);
+    let mut below = |n: usize| random.below(n);
     for _ in 0..rounds {
         if best.is_optimal() || order_now.is_empty() {
             break;

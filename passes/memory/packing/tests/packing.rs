@@ -1,19 +1,7 @@
 //! Planners against the independent check, on known instances and on seeded random ones.
 
+use tir_data::Random;
 use tir_packing::*;
-
-/// A deterministic source of numbers.
-struct Seed(u64);
-
-impl Seed {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6364136223846793005)
-            .wrapping_add(1442695040888963407);
-        (self.0 >> 33) % n
-    }
-}
 
 fn minimalloc(text: &str) -> Problem {
     let (mut buffers, mut lives) = (Vec::new(), Vec::new());
@@ -57,18 +45,18 @@ fn all_plans(p: &Problem) -> Vec<Plan> {
     plans
 }
 
-fn random(seed: &mut Seed) -> (Vec<Buffer>, Vec<Live>) {
+fn random(seed: &mut Random) -> (Vec<Buffer>, Vec<Live>) {
     let n = 1 + seed.below(30);
-    let buffer = |seed: &mut Seed, i: u64| Buffer {
+    let buffer = |seed: &mut Random, i: usize| Buffer {
         align: 1 << seed.below(7),
         group: (seed.below(5) == 0).then(|| seed.below(3) as u32),
-        ..Buffer::new(&format!("b{i}"), seed.below(200))
+        ..Buffer::new(&format!("b{i}"), seed.below(200) as u64)
     };
-    let live = |seed: &mut Seed| {
+    let live = |seed: &mut Random| {
         (0..1 + seed.below(3))
             .map(|_| {
-                let start = seed.below(60);
-                start..start + seed.below(15)
+                let start = seed.below(60) as u64;
+                start..start + seed.below(15) as u64
             })
             .collect()
     };
@@ -95,7 +83,7 @@ fn peak_by_hand(buffers: &[Buffer], lives: &[Live]) -> u64 {
 
 #[test]
 fn every_plan_is_valid_and_no_lower_than_the_bound() {
-    let mut seed = Seed(7);
+    let mut seed = Random::new(7);
     for _ in 0..120 {
         let (buffers, lives) = random(&mut seed);
         let p = Problem::from_lives(buffers.clone(), lives.clone()).unwrap();
@@ -123,7 +111,7 @@ fn every_plan_is_valid_and_no_lower_than_the_bound() {
 
 #[test]
 fn the_check_finds_what_is_moved() {
-    let mut seed = Seed(11);
+    let mut seed = Random::new(11);
     let mut found = 0;
     for _ in 0..80 {
         let (buffers, lives) = random(&mut seed);
@@ -157,11 +145,11 @@ fn the_check_finds_what_is_moved() {
 
 #[test]
 fn the_clique_bound_is_the_best_clique() {
-    let mut seed = Seed(5);
+    let mut seed = Random::new(5);
     for _ in 0..100 {
-        let n = 1 + seed.below(12) as usize;
+        let n = 1 + seed.below(12);
         let buffers: Vec<_> = (0..n)
-            .map(|i| Buffer::new(&format!("b{i}"), 1 + seed.below(50)))
+            .map(|i| Buffer::new(&format!("b{i}"), 1 + seed.below(50) as u64))
             .collect();
         let mut graph = Interference::new(n);
         for a in 0..n {
@@ -193,10 +181,10 @@ fn the_clique_bound_is_the_best_clique() {
 
 #[test]
 fn a_search_that_is_cut_short_says_so() {
-    let mut seed = Seed(2);
+    let mut seed = Random::new(2);
     let n = 300;
     let buffers: Vec<_> = (0..n)
-        .map(|i| Buffer::new(&format!("b{i}"), 100 + seed.below(9)))
+        .map(|i| Buffer::new(&format!("b{i}"), 100 + seed.below(9) as u64))
         .collect();
     let edges: Vec<_> = (0..n)
         .flat_map(|a| (0..a).map(move |b| (a, b)))

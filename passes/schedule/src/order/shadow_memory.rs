@@ -143,14 +143,14 @@ impl ShadowMemory {
 mod tests {
     use super::*;
 
-    /// Runs of bytes, told apart byte by byte.
+    /// The users of each byte.
     struct Plain {
         writer: Vec<u32>,
         readers: Vec<[u32; 2]>,
     }
 
     /// What an access came after, without order and without nobody.
-    fn told(mut all: Vec<u32>) -> Vec<u32> {
+    fn users(mut all: Vec<u32>) -> Vec<u32> {
         all.retain(|user| *user != 0);
         all.sort_unstable();
         all.dedup();
@@ -165,12 +165,9 @@ mod tests {
             writer: vec![0; BYTES as usize],
             readers: vec![[0; 2]; BYTES as usize],
         };
-        // A linear congruential generator: any mixture of whole lines and parts will do.
-        let mut state = 1u32;
-        let mut next = |n: i64| {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            i64::from(state >> 8) % n
-        };
+        // Any mixture of whole lines and parts will do.
+        let mut random = tir::data::Random::new(1);
+        let mut next = |n: i64| random.below(n as usize) as i64;
         for id in 1..=4000 {
             let unit = if next(2) == 0 { 64 } else { 4 };
             let from = next(BYTES / unit) * unit;
@@ -201,7 +198,7 @@ mod tests {
             if wanted.is_empty() {
                 wanted.extend(&plain.writer[range]);
             }
-            assert_eq!(told(found), told(wanted), "access {id} of {run:?}");
+            assert_eq!(users(found), users(wanted), "access {id} of {run:?}");
         }
     }
 }

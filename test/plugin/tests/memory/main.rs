@@ -14,9 +14,9 @@ mod memrefs;
 mod tensors;
 
 use tir::data::{Array, Random};
-use tir::text::{ParseOptions, PrintOptions, parse, print};
-use tir::{Data, Ir, Name, OpId, PassManager};
+use tir::{Data, Ir, OpId, PassManager};
 use tir_opt::Tool;
+use tir_support::{read, show};
 
 const MACHINE: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
@@ -36,17 +36,6 @@ fn tool() -> Tool {
     let tool = tool.passes(fixed_point::passes());
     tool.load();
     tool
-}
-
-fn show(ir: &Ir) -> String {
-    print(ir, &PrintOptions::default())
-}
-
-fn read(text: &str) -> Ir {
-    let ir = parse(text, Name::new("random.tir"), &ParseOptions::default());
-    let ir = ir.unwrap_or_else(|errors| panic!("{errors:#?}\n{text}"));
-    tir::verify(&ir).unwrap_or_else(|errors| panic!("{errors:#?}\n{text}"));
-    ir
 }
 
 /// The program behind some passes.
@@ -180,7 +169,7 @@ fn places(ir: &Ir) -> Vec<(OpId, OpId)> {
 /// Moves one buffer of a plan: to where another one is, or anywhere it fits.
 fn spoil(ir: &mut Ir, random: &mut Random) -> Option<()> {
     let places = places(ir);
-    let at = |random: &mut Random, n: usize| random.below(n as u64) as usize;
+    let at = |random: &mut Random, n: usize| random.below(n);
     let (slot, op) = *places.get(at(random, places.len().max(1)))?;
     let function = ir.child_mut(slot)?;
     let view = function.get::<tir_memref::View>(op)?;
@@ -198,7 +187,7 @@ fn spoil(ir: &mut Ir, random: &mut Random) -> Option<()> {
             let ty = view.result.0;
             let own = ty.elements()? * ty.bytes()?;
             let most = (size - i64::try_from(own).ok()?) / 64;
-            64 * i64::try_from(random.below(u64::try_from(most).ok()? + 1)).ok()?
+            64 * i64::try_from(random.below(usize::try_from(most).ok()? + 1)).ok()?
         }
     };
     if new == old {

@@ -46,7 +46,7 @@ struct Maker {
 
 impl Maker {
     fn below(&mut self, n: usize) -> usize {
-        self.random.below(n as u64) as usize
+        self.random.below(n)
     }
     fn name(&mut self) -> String {
         self.names += 1;

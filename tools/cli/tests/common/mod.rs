@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tir::{Diagnostic, Ir, PassManager};
+use tir::{Diagnostic, Ir, Name, PassManager, Type};
 use tir_data::{Array, compare, npy};
 use tir_opt::Tool;
 use tir_run::Execution;
@@ -32,6 +32,24 @@ pub fn said(errors: &[Diagnostic]) -> String {
     };
     let notes = error.notes.iter().map(|n| format!("; {}", n.message));
     format!("{error}{}", notes.collect::<String>())
+}
+
+/// A program of `f32` tensors, inputs of these shapes, and what it computes of them.
+pub fn reference(
+    text: &str,
+    shapes: Vec<Vec<i64>>,
+) -> Result<(Ir, Vec<Array>, Vec<Array>), String> {
+    let parsed = tir::text::parse(text, Name::new("program"), &Default::default());
+    let module = parsed.map_err(|e| format!("text: {}", said(&e)))?;
+    tir::verify(&module).map_err(|e| format!("text: {}", said(&e)))?;
+    let input = |(k, shape)| {
+        let made = tir::Data::random(Type::tensor(shape, Type::f32()), k as u64 + 1);
+        made.and_then(|data| data.to_array())
+            .expect("random numbers")
+    };
+    let inputs: Vec<Array> = shapes.into_iter().enumerate().map(input).collect();
+    let run = tir_run::execute(&module, &inputs).map_err(|e| format!("graph: {}", said(&e)))?;
+    Ok((module, inputs, run.outputs))
 }
 
 /// Runs a pipeline and verifies what it leaves.

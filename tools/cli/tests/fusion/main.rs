@@ -10,9 +10,9 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use common::{lower, run, said};
+use common::{lower, reference, run};
 use program::Program;
-use tir::{Ir, Name, Type};
+use tir::Ir;
 use tir_data::Array;
 use tir_opt::Tool;
 
@@ -30,27 +30,10 @@ const GROUPINGS: [(&str, &str); 5] = [
 
 /// What is wrong with a program, if anything.
 fn wrong(tool: &Tool, machine: &str, program: &Program) -> Option<String> {
-    let text = program.text();
-    let parsed = tir::text::parse(&text, Name::new("program"), &Default::default());
-    let module = match parsed {
-        Ok(module) => module,
-        Err(errors) => return Some(format!("text: {}", said(&errors))),
-    };
-    if let Err(errors) = tir::verify(&module) {
-        return Some(format!("text: {}", said(&errors)));
-    }
-    let shapes = program.arguments();
-    let inputs: Vec<Array> = (shapes.into_iter().enumerate())
-        .map(|(k, shape)| {
-            let ty = Type::tensor(shape, Type::f32());
-            let made = tir::Data::random(ty, k as u64 + 1);
-            made.and_then(|data| data.to_array())
-                .expect("random numbers")
-        })
-        .collect();
-    let expected = match tir_run::execute(&module, &inputs) {
-        Ok(run) => run.outputs,
-        Err(errors) => return Some(format!("graph: {}", said(&errors))),
+    let made = reference(&program.text(), program.arguments());
+    let (module, inputs, expected) = match made {
+        Ok(made) => made,
+        Err(why) => return Some(why),
     };
     for (grouping, options) in GROUPINGS {
         let mut module = module.clone();

@@ -31,7 +31,7 @@ fn pick<'a, T>(random: &mut Random, all: &'a [T]) -> &'a T {
     &all[below(random, all.len())]
 }
 fn below(random: &mut Random, n: usize) -> usize {
-    (random.next_u64() % n.max(1) as u64) as usize
+    random.below(n)
 }
 fn ints(values: &[i64]) -> String {
     let all: Vec<String> = values.iter().map(i64::to_string).collect();

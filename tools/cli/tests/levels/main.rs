@@ -16,10 +16,8 @@ mod program;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use common::{lower, root, run, said};
+use common::{lower, reference, root, run};
 use program::Program;
-use tir::{Name, Type};
-use tir_data::Array;
 use tir_opt::Tool;
 
 /// Programs that are tried.
@@ -36,26 +34,10 @@ const OPTIONS: [&str; 5] = [
 
 /// What is wrong with a program on a machine, if anything.
 fn wrong(tool: &Tool, options: &str, program: &Program) -> Option<String> {
-    let parsed = tir::text::parse(&program.text(), Name::new("program"), &Default::default());
-    let mut module = match parsed {
-        Ok(module) => module,
-        Err(errors) => return Some(format!("text: {}", said(&errors))),
-    };
-    if let Err(errors) = tir::verify(&module) {
-        return Some(format!("text: {}", said(&errors)));
-    }
-    let shapes = program.arguments().into_iter().enumerate();
-    let inputs: Vec<Array> = shapes
-        .map(|(k, shape)| {
-            let ty = Type::tensor(shape, Type::f32());
-            let made = tir::Data::random(ty, k as u64 + 1);
-            made.and_then(|data| data.to_array())
-                .expect("random numbers")
-        })
-        .collect();
-    let expected = match tir_run::execute(&module, &inputs) {
-        Ok(run) => run.outputs,
-        Err(errors) => return Some(format!("graph: {}", said(&errors))),
+    let made = reference(&program.text(), program.arguments());
+    let (mut module, inputs, expected) = match made {
+        Ok(made) => made,
+        Err(why) => return Some(why),
     };
     for level in ["tensor", "loop", "memref", "accel"] {
         let lowered = lower(tool, &mut module, &format!("to-{level}{{{options}}}"));

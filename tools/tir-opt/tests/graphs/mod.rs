@@ -16,7 +16,7 @@ struct Maker {
 
 impl Maker {
     fn below(&mut self, n: usize) -> usize {
-        self.random.below(n as u64) as usize
+        self.random.below(n)
     }
     /// A value, younger ones more often.
     fn pick(&mut self) -> (String, Vec<u64>) {

@@ -21,7 +21,7 @@ impl Operand {
 
 /// An iterator of the new nest: an old one, or its blocks, or the position in a block.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Part {
+struct SplitIterator {
     old: usize,
     inner: bool,
 }
@@ -33,7 +33,7 @@ pub(super) struct Nest {
     operands: Vec<Operand>,
     /// Points of each old iterator in a block; 1 for one that is not split.
     blocks: Vec<i64>,
-    parts: Vec<Part>,
+    parts: Vec<SplitIterator>,
 }
 
 impl Nest {
@@ -65,7 +65,7 @@ impl Nest {
             let old = (0..domain.len()).filter(|d| reductions[*d] == reduces);
             let old: Vec<usize> = old.collect();
             let inner = old.iter().filter(|d| blocks[**d] > 1);
-            let part = |inner| move |old: &usize| Part { old: *old, inner };
+            let part = |inner| move |old: &usize| SplitIterator { old: *old, inner };
             parts.extend(old.iter().map(part(false)));
             parts.extend(inner.map(part(true)));
         }
@@ -84,7 +84,7 @@ impl Nest {
 
     /// Ranges of the iterators.
     pub fn domain(&self) -> Vec<i64> {
-        let range = |part: &Part| match part.inner {
+        let range = |part: &SplitIterator| match part.inner {
             true => self.blocks[part.old],
             false => self.domain[part.old] / self.blocks[part.old],
         };
@@ -97,7 +97,7 @@ impl Nest {
     }
 
     fn dim(&self, old: usize, inner: bool) -> AffineExpr {
-        let part = Part { old, inner };
+        let part = SplitIterator { old, inner };
         let at = self.parts.iter().position(|p| *p == part);
         at.map_or(AffineExpr::Const(0), AffineExpr::Dim)
     }

@@ -1,10 +1,12 @@
-//! Reading programs, and running them on tensors.
-#![allow(dead_code)]
+//! What Rust tests share: programs of the dialects of this repository are read, shown, checked and
+//! run on tensors. Whatever is wrong panics with the program.
+#![allow(clippy::unwrap_used)]
 
 use tir::data::Array;
 use tir::text::{ParseOptions, PrintOptions, parse, print};
 use tir::{Data, Dialect, Interpreter, Ir, Name};
 
+/// Loads all dialects.
 pub fn load() {
     let all: [&'static Dialect; 10] = [
         &tir_builtin::DIALECT,
@@ -21,10 +23,12 @@ pub fn load() {
     all.into_iter().for_each(Dialect::load);
 }
 
+/// The text of a program.
 pub fn show(ir: &Ir) -> String {
     print(ir, &PrintOptions::default())
 }
 
+/// Verifies a program.
 pub fn check(ir: &Ir) {
     if let Err(errors) = tir::verify(ir) {
         let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
@@ -32,6 +36,7 @@ pub fn check(ir: &Ir) {
     }
 }
 
+/// Reads and verifies a program.
 pub fn read(text: &str) -> Ir {
     load();
     let ir = parse(text, Name::new("test.tir"), &ParseOptions::default());

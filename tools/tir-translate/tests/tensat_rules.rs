@@ -87,8 +87,8 @@ fn amounts(long: bool) -> [Options; 3] {
         ],
         false => [
             amount(16, 3000, true),
-            amount(24, 3000, false),
-            amount(24, 3000, false),
+            amount(100, 10_000, false),
+            amount(48, 6000, false),
         ],
     }
 }

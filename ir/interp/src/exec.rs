@@ -1,4 +1,13 @@
 //! The loop that runs compiled code.
+//!
+//! *Terms.* A **frame** is the registers of one active call; calls stack in a list and not on the
+//! thread's stack, so that recursion of a program ends in an error. A **cursor** steps through memory
+//! along a loop. **Unknown** is, in a run without data, what depends on data.
+//!
+//! *Invariants.* Bounds of a cursor are checked where it is put on its first element, for the whole
+//! loop; its loads and stores rely on that. An unknown register is never looked at: a branch, a bound
+//! or an address that is unknown is an error at its op. An object register that is read for the last
+//! time is moved out, so that an op may change a tensor that nobody else holds in place.
 
 use std::rc::{Rc, Weak};
 

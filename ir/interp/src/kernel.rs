@@ -1,4 +1,13 @@
 //! Kernels: the scalar region of an index expression, compiled once, run over strided views.
+//!
+//! *Terms.* A **column** holds one value for each of some neighbouring points (lanes) of the
+//! iteration domain; registers of a region become columns. **Captures** are scalars from outside the
+//! region. An output is **combined** with what it held, or replaced.
+//!
+//! *Invariants.* All positions that maps reach are checked against the views before the first point
+//! runs. Values of one output element are combined in the order of the iterators, whatever the lanes,
+//! so that results are the same bit for bit as those of the loop written out. Inputs are read as they
+//! were before the run: the caller copies those that share a buffer with an output.
 
 use tir_core::{AffineMap, BlockId, Failure, Ir, Name, Value};
 use tir_data::Array;

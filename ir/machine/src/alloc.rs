@@ -1,4 +1,12 @@
 //! Buffers: where they lie, and who holds what.
+//!
+//! *Terms.* A **region** is the state and data of a range of addresses that live buffers share: a
+//! buffer that is placed over others joins their regions into one. A **family** is a buffer and all
+//! that lie within it. An **actor** is the thread or a queue.
+//!
+//! *Invariants.* Live buffers that overlap in addresses are of one region, so that bytes and their
+//! writers are kept once. A region without live buffers is given back with its bytes; the buffers that
+//! were in it are left with an empty place, and every access asks `Buffers::usable` before.
 
 use std::collections::{BTreeMap, BTreeSet};
 

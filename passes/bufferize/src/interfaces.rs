@@ -1,4 +1,11 @@
 //! How the ops of tensor and accel become ops on buffers.
+//!
+//! Each op says which operands its result may share a buffer with and how it is written on buffers
+//! (`tir_memref::bufferize::BufferizableOp`; MLIR's `BufferizableOpInterface`). They are attached here
+//! because the dialects `tensor` and `accel` know nothing of bufferization.
+//!
+//! *Invariants.* Views of a buffer have the strides that the buffer has; a reshape whose dimensions
+//! do not lie one behind the other is copied to a dense buffer first.
 
 use tir::{At, DYNAMIC, Failure, Ir, Layout, MemRefType, Op, OpId, OpRef, Ret, Type, Value};
 use tir_arith::mixed_values;

@@ -1,4 +1,13 @@
 //! Loops, conditions and functions on buffers.
+//!
+//! *Terms.* A **tensor** place is an operand, result or argument of a structured op whose type is a
+//! tensor; it goes, and a buffer stands for it. **Crossing** copies read what others of them write.
+//!
+//! *Invariants.* The tensor that goes round a loop, comes out of a condition or into a block is one
+//! buffer that is there before the op: whoever yields another buffer copies into that one, and copies
+//! that cross go through buffers of their own. A function writes its tensor results to arguments that
+//! are marked `func.out` and returns only scalars. What is decided in place or not is the analysis's;
+//! nothing here decides anew.
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -1,4 +1,10 @@
 //! Types and attributes to try: random ones, and ones like what is there and what fitted before.
+//!
+//! *Terms.* The **corpus** is what verified before: ranks of operands, attributes and numbers of
+//! operands, by op. **Around** is the other operands of an op.
+//!
+//! *Invariants.* The same seed and the same corpus give the same instance. What is tried need not
+//! verify; the sampler asks the verifier and adds to the corpus what does.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -94,7 +100,7 @@ impl Corpus {
 }
 
 /// What an instance is like: chosen once for each.
-pub(crate) struct Mood {
+pub(crate) struct InstanceStyle {
     /// Element types to draw besides those that are built in.
     types: Arc<[Type]>,
     /// The element type of nearly everything.
@@ -107,7 +113,7 @@ pub(crate) struct Mood {
     rank_zero: bool,
 }
 
-impl Mood {
+impl InstanceStyle {
     pub fn new(types: &Arc<[Type]>, random: &mut Random) -> Self {
         let types = types.clone();
         let elem = elem(&types, random);
@@ -174,7 +180,7 @@ pub(crate) struct Around<'a> {
     pub all: &'a [Type],
 }
 
-impl Mood {
+impl InstanceStyle {
     /// The type, with another element if the declared constraint of the operand asks for it.
     pub fn constrained(&self, ty: Type, op: &OpInfo, index: usize, random: &mut Random) -> Type {
         let Some(constraint) = constraint(op, index).filter(|c| !(c.holds)(ty)) else {

@@ -5,8 +5,9 @@
 //! in a clone.
 //!
 //! *Invariants.* Ids are keys of the arena with its tag, and a key of another arena panics instead of
-//! reading something else; a clone keeps the keys under a tag of its own. Lists of ops are doubly linked through the ops; attributes are sorted by name. An
-//! arena owns its children, so passes may work on sibling arenas in parallel without locks.
+//! reading something else; a clone keeps the keys under a tag of its own. Lists of ops are doubly
+//! linked through the ops; attributes are sorted by name. An arena owns its children, so passes may
+//! work on sibling arenas in parallel without locks.
 
 use slotmap::SlotMap;
 use smallvec::SmallVec;

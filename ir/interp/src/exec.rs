@@ -251,6 +251,17 @@ impl Frame {
                 }
             };
         }
+        // The address of an element of a view.
+        macro_rules! element {
+            ($regs:expr, $view:expr, $list:expr, $rank:expr) => {{
+                let indices = &code.lists[$list as usize..$list as usize + $rank as usize];
+                if DATALESS && indices.iter().any(|r| self.unknown[*r as usize]) {
+                    env.lacked_data = true;
+                    tri!(Err::<(), _>(UNKNOWN_ADDRESS));
+                }
+                tri!(address(&self.objects[$view as usize], indices, $regs))
+            }};
+        }
         let instrs = &code.instrs[..];
         loop {
             let Some(instr) = instrs.get(pc) else {
@@ -335,12 +346,7 @@ impl Frame {
                     rank,
                     kind,
                 } => {
-                    let indices = &code.lists[list as usize..list as usize + rank as usize];
-                    if DATALESS && indices.iter().any(|r| self.unknown[*r as usize]) {
-                        env.lacked_data = true;
-                        tri!(Err::<(), _>(UNKNOWN_ADDRESS));
-                    }
-                    let (buffer, at) = tri!(address(&self.objects[view as usize], indices, regs));
+                    let (buffer, at) = element!(regs, view, list, rank);
                     if DATALESS {
                         tri!(touch(env, code, pc, (buffer, at, kind), false));
                         self.unknown[dst as usize] = true;
@@ -355,12 +361,7 @@ impl Frame {
                     rank,
                     kind,
                 } => {
-                    let indices = &code.lists[list as usize..list as usize + rank as usize];
-                    if DATALESS && indices.iter().any(|r| self.unknown[*r as usize]) {
-                        env.lacked_data = true;
-                        tri!(Err::<(), _>(UNKNOWN_ADDRESS));
-                    }
-                    let (buffer, at) = tri!(address(&self.objects[view as usize], indices, regs));
+                    let (buffer, at) = element!(regs, view, list, rank);
                     if DATALESS {
                         tri!(touch(env, code, pc, (buffer, at, kind), true));
                         pc += 1;

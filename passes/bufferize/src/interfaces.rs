@@ -355,6 +355,18 @@ pub(super) fn reshaped_back(ir: &mut Ir, at: At, src: Value, view: OpId) -> Opti
     ))
 }
 
+/// An op becomes one that makes a view of its buffer.
+fn become_view<T: Op<Out = Value>>(
+    cx: &mut dyn BufferizationContext,
+    op: OpId,
+    view: T,
+) -> Result<(), Failure> {
+    let view = cx.ir_mut().add(At::Before(op), view);
+    cx.set_buffer(result(cx, op)?, view);
+    cx.erase_later(op);
+    Ok(())
+}
+
 struct OfCollapse;
 impl BufferizableOp for OfCollapse {
     fn aliasing_operands(&self, _: OpRef<'_>) -> Vec<AliasingOperand> {
@@ -389,10 +401,7 @@ impl BufferizableOp for OfCollapse {
             reassociation,
             result: Ret(ty),
         };
-        let view = cx.ir_mut().add(At::Before(op), view);
-        cx.set_buffer(result(cx, op)?, view);
-        cx.erase_later(op);
-        Ok(())
+        become_view(cx, op, view)
     }
 }
 
@@ -417,9 +426,6 @@ impl BufferizableOp for OfExpand {
             reassociation,
             result: Ret(ty),
         };
-        let view = cx.ir_mut().add(At::Before(op), view);
-        cx.set_buffer(result(cx, op)?, view);
-        cx.erase_later(op);
-        Ok(())
+        become_view(cx, op, view)
     }
 }

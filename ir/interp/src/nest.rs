@@ -41,7 +41,7 @@ pub(crate) struct Nest<'k> {
 const BEYOND: &str = "an access is beyond its buffer";
 
 impl<'k> Nest<'k> {
-    pub fn run(
+    pub(crate) fn run(
         kernel: &'k Kernel,
         sizes: &'k [i64],
         inputs: &[Input<'_>],

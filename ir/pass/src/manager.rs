@@ -51,7 +51,8 @@ impl Default for Settings {
 }
 
 pub(crate) type AfterPass<'a> = Box<dyn Fn(&'static str, &Ir) + Send + Sync + 'a>;
-type AfterStep<'a> = Box<dyn FnMut(&'static str, &Ir) -> PassResult + 'a>;
+/// What is called after each member, with its name.
+pub(crate) type AfterStep<'a> = dyn FnMut(&'static str, &Ir) -> PassResult + 'a;
 
 /// Runs a pipeline on an isolated op.
 pub struct PassManager<'a> {
@@ -60,7 +61,7 @@ pub struct PassManager<'a> {
     /// How.
     pub settings: Settings,
     after_pass: Option<AfterPass<'a>>,
-    after_step: Option<AfterStep<'a>>,
+    after_step: Option<Box<AfterStep<'a>>>,
 }
 
 impl<'a> PassManager<'a> {

@@ -12,8 +12,8 @@ use tir_core::{At, Diagnostic, Ir, Loc, Name, OpId, verify, verify_local};
 
 use crate::analysis::{Analyses, Outer};
 use crate::context::{PassCx, Surroundings};
-use crate::manager::{AfterPass, Settings};
-use crate::pass::{AnyPass, PassResult};
+use crate::manager::{AfterPass, AfterStep, Settings};
+use crate::pass::AnyPass;
 use crate::pipeline::{Element, Pipeline};
 use crate::print::{Watch, described};
 use crate::report::{FailedPass, Report, Timing};
@@ -128,11 +128,7 @@ impl<'a> Runner<'a> {
     }
 
     /// Runs member by member, of a flat pipeline, and calls a function after each.
-    pub(crate) fn run_steps(
-        &self,
-        ir: &mut Ir,
-        mut call: Option<&mut (dyn FnMut(&'static str, &Ir) -> PassResult + '_)>,
-    ) -> Report {
+    pub(crate) fn run_steps(&self, ir: &mut Ir, mut call: Option<&mut AfterStep<'_>>) -> Report {
         let settings = self.shared.settings;
         let mut list = Vec::new();
         members(self.pipeline, &[], &mut list);

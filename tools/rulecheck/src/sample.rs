@@ -78,7 +78,7 @@ pub(crate) fn any(op: &OpInfo) -> Option<Rule> {
 }
 
 impl<'a> Sampler<'a> {
-    pub fn new(rule: &'a Rule, corpus: &'a mut Corpus, random: &'a mut Random) -> Self {
+    pub(crate) fn new(rule: &'a Rule, corpus: &'a mut Corpus, random: &'a mut Random) -> Self {
         // An op that is not known: it expects nothing of what is in it.
         let mut ir = Ir::new("rulecheck.scratch");
         let (root, region) = (ir.root(), ir.new_region());
@@ -101,7 +101,7 @@ impl<'a> Sampler<'a> {
     }
 
     /// An instance of the left side whose ops verify.
-    pub fn sample(mut self) -> Option<Plan> {
+    pub(crate) fn sample(mut self) -> Option<Plan> {
         for term in &self.rule.left {
             let TermKind::Op(op) = &term.kind else {
                 return None;

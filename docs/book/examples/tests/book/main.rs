@@ -19,8 +19,10 @@ use std::{env, fs, io};
 
 use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
 
+type Main = fn() -> ExitCode;
+
 /// The stock tools, by the name they are called by.
-const TOOLS: [(&str, fn() -> ExitCode); 4] = [
+const TOOLS: [(&str, Main); 4] = [
     ("tir", tir_cli::main),
     ("tir-opt", || tir_opt::main(tir_opt::stock())),
     ("tir-run", || tir_run::main("tir-run", tir_opt::DIALECTS)),

@@ -33,7 +33,7 @@ pub fn token() -> Type {
 }
 
 /// Expects a token.
-pub static TOKEN: tir::Constraint = tir::Constraint {
+pub(crate) static TOKEN: tir::Constraint = tir::Constraint {
     what: "a token",
     holds: Type::is::<Token>,
 };
@@ -61,12 +61,12 @@ impl ParseType for SemaphoreType {
 }
 
 /// `!accel.semaphore`.
-pub fn semaphore() -> Type {
+pub(crate) fn semaphore() -> Type {
     Type::new(SemaphoreType)
 }
 
 /// Expects a semaphore.
-pub static SEMAPHORE: tir::Constraint = tir::Constraint {
+pub(crate) static SEMAPHORE: tir::Constraint = tir::Constraint {
     what: "a semaphore",
     holds: Type::is::<SemaphoreType>,
 };

@@ -7,7 +7,7 @@ use tir::interp::{Kind, PlainMemory, View};
 use tir::{
     Compiler, DYNAMIC, Data, Env, Failure, LowerToEval, MemRefType, Name, OpRef, Type, Value,
 };
-use tir_tensor::eval::{fill_undefined, filled, kept, numbers, padding, sub_view};
+use tir_tensor::eval::{fill_undefined, filled, kept, numbers, padding, result, sub_view};
 use tir_tensor::tiles;
 
 use crate::{
@@ -15,12 +15,6 @@ use crate::{
     TransferRead, TransferWrite,
 };
 
-fn result(op: OpRef<'_>) -> Result<Value, Failure> {
-    op.ir
-        .results(op.id)
-        .next()
-        .ok_or_else(|| "has no result".into())
-}
 fn memref(ty: Type) -> Result<&'static MemRefType, Failure> {
     ty.get()
         .ok_or_else(|| format!("has a {ty} where a memref is expected").into())

@@ -2,8 +2,9 @@
 
 use std::rc::Rc;
 
-use tir::data::Array;
-use tir::interp::{Input, Kernel, KernelSpec, Kind, Scalar, View, dtype_of, failure, update};
+use tir::interp::{
+    Input, Kernel, KernelSpec, Kind, Scalar, View, array_of, dtype_of, failure, update,
+};
 use tir::{
     Compiler, DYNAMIC, Data, Env, Evaluate, Failure, LowerToEval, MemRefType, OpRef, Type, Value,
 };
@@ -14,7 +15,8 @@ use crate::{
     TransferRead, TransferWrite,
 };
 
-fn result(op: OpRef<'_>) -> Result<Value, Failure> {
+/// The first result of an op.
+pub fn result(op: OpRef<'_>) -> Result<Value, Failure> {
     op.ir
         .results(op.id)
         .next()
@@ -73,15 +75,6 @@ impl LowerToEval for Extract {
         });
         Ok(())
     }
-}
-
-fn array(elem: Type, shape: &[i64], bytes: Vec<u8>) -> Result<Array, Failure> {
-    let dtype = dtype_of(elem).ok_or_else(|| format!("{elem} cannot be held"))?;
-    let shape: Vec<usize> = shape
-        .iter()
-        .map(|d| usize::try_from(*d).unwrap_or(0))
-        .collect();
-    Array::new(dtype, &shape, bytes.into()).map_err(failure)
 }
 
 impl Evaluate for Empty {
@@ -297,7 +290,7 @@ impl Evaluate for ExtractSlice {
             ty.shape().unwrap_or(&[]),
         )?;
         let bytes = view.gather(source.bytes())?;
-        Ok(vec![Data::Tensor(array(ty.elem(), &view.shape, bytes)?)])
+        Ok(vec![Data::Tensor(array_of(ty.elem(), &view.shape, bytes)?)])
     }
 }
 
@@ -347,7 +340,7 @@ impl Evaluate for TransferRead {
         let ty = op.ir.ty(result(op)?);
         let shape = ty.shape().unwrap_or(&[]);
         let bytes = tiles::read(source.bytes(), &large, shape, &offsets, &self.access, &pad)?;
-        Ok(vec![Data::Tensor(array(ty.elem(), shape, bytes)?)])
+        Ok(vec![Data::Tensor(array_of(ty.elem(), shape, bytes)?)])
     }
 }
 

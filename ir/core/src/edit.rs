@@ -1,4 +1,13 @@
 //! Changing an `Ir`: create, insert, move, erase, replace uses.
+//!
+//! *Terms.* A **detached** op stands in no block but lives in the arena; erasing it is what frees it.
+//! A **use** is one operand of one op. An **order number** of an op is its position in its block.
+//!
+//! *Invariants.* Each operand knows its place in the list of uses of its value and each use knows its
+//! operand, so a use is dropped in constant time; whatever moves a use in its list tells the operand.
+//! Order numbers grow along the list of a block, with gaps, so that "before" is one comparison; room
+//! is made by moving few neighbours (Dietz and Sleator, STOC 1987). What is erased has no uses left
+//! from outside. Nothing here checks what an op means: that is the verifier's.
 
 use smallvec::SmallVec;
 

@@ -48,7 +48,7 @@ pub(crate) struct Handle(&'static Cell<dyn Kinded>);
 
 impl Handle {
     /// The handle to this data in a table; a kind has one Rust type, and the other way round.
-    pub fn new<T>(
+    pub(crate) fn new<T>(
         table: &Table<dyn Kinded>,
         local: &Local<dyn Kinded>,
         kind: &'static str,
@@ -69,19 +69,19 @@ impl Handle {
         Self(local.intern(table, hash, data, entry))
     }
     /// The data, if it is of this type.
-    pub fn get<T: Any>(self) -> Option<&'static T> {
+    pub(crate) fn get<T: Any>(self) -> Option<&'static T> {
         self.0.object.as_any().downcast_ref()
     }
     /// The name of its kind.
-    pub fn kind(self) -> &'static str {
+    pub(crate) fn kind(self) -> &'static str {
         self.0.object.kind()
     }
     /// What its values are stored as, where that is something else.
-    pub fn storage(self) -> Option<Handle> {
+    pub(crate) fn storage(self) -> Option<Handle> {
         self.0.object.storage()
     }
     /// Writes a dialect's kind as `!d.kind<…>` with this sign in front, a builtin one as it is.
-    pub fn write(self, f: &mut fmt::Formatter<'_>, sign: char) -> fmt::Result {
+    pub(crate) fn write(self, f: &mut fmt::Formatter<'_>, sign: char) -> fmt::Result {
         let kind = self.kind();
         if !kind.contains('.') {
             return Display::fmt(self.0.object, f);

@@ -1,4 +1,13 @@
 //! `Ir`: one isolated operation and all below it, in one arena; storage and reading.
+//!
+//! *Terms.* An **isolated** op lets nothing from outside be used inside; it is the root of an arena. A
+//! **slot** is the op of the outer arena at whose place an inner one stands. A **twin** is the same id
+//! in a clone.
+//!
+//! *Invariants.* Ids are keys of the arena with its tag, and a key of another arena panics instead of
+//! reading something else; a clone keeps the keys under a tag of its own. Lists of ops are doubly
+//! linked through the ops; attributes are sorted by name. An arena owns its children, so passes may
+//! work on sibling arenas in parallel without locks.
 
 use slotmap::SlotMap;
 use smallvec::SmallVec;

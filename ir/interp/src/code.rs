@@ -236,7 +236,7 @@ pub(crate) struct Code<'m> {
 
 impl Code<'_> {
     /// The op behind an instruction.
-    pub fn site(&self, pc: usize) -> Option<Site> {
+    pub(crate) fn site(&self, pc: usize) -> Option<Site> {
         self.ops.get(*self.sites.get(pc)? as usize).copied()
     }
 }

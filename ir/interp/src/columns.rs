@@ -21,35 +21,35 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
-    pub fn new(counts: [usize; 3]) -> Self {
+    pub(crate) fn new(counts: [usize; 3]) -> Self {
         Self {
             ints: vec![[0; LANES]; counts[0]],
             singles: vec![[0.0; LANES]; counts[1]],
             doubles: vec![[0.0; LANES]; counts[2]],
         }
     }
-    pub fn bits(&self, column: Column, lane: usize) -> u64 {
+    pub(crate) fn bits(&self, column: Column, lane: usize) -> u64 {
         match column.kind.class() {
             Class::Int => self.ints[column.at][lane] as u64,
             Class::Single => self.singles[column.at][lane].to_bits().into(),
             Class::Double => self.doubles[column.at][lane].to_bits(),
         }
     }
-    pub fn set(&mut self, column: Column, lane: usize, bits: u64) {
+    pub(crate) fn set(&mut self, column: Column, lane: usize, bits: u64) {
         match column.kind.class() {
             Class::Int => self.ints[column.at][lane] = bits as i64,
             Class::Single => self.singles[column.at][lane] = f32::from_bits(bits as u32),
             Class::Double => self.doubles[column.at][lane] = f64::from_bits(bits),
         }
     }
-    pub fn splat(&mut self, column: Column, n: usize, bits: u64) {
+    pub(crate) fn splat(&mut self, column: Column, n: usize, bits: u64) {
         match column.kind.class() {
             Class::Int => self.ints[column.at][..n].fill(bits as i64),
             Class::Single => self.singles[column.at][..n].fill(f32::from_bits(bits as u32)),
             Class::Double => self.doubles[column.at][..n].fill(f64::from_bits(bits)),
         }
     }
-    pub fn copy(&mut self, from: Column, to: Column, n: usize) {
+    pub(crate) fn copy(&mut self, from: Column, to: Column, n: usize) {
         match to.kind.class() {
             Class::Int => self.ints[to.at] = self.ints[from.at],
             Class::Single if n == LANES => self.singles[to.at] = self.singles[from.at],
@@ -61,7 +61,7 @@ impl Columns {
         }
     }
     /// Fills a column from memory; `None` past its end.
-    pub fn load(
+    pub(crate) fn load(
         &mut self,
         column: Column,
         bytes: &[u8],
@@ -106,7 +106,7 @@ impl Columns {
         Some(())
     }
     /// Writes a column to memory; `None` past its end.
-    pub fn store(
+    pub(crate) fn store(
         &self,
         column: Column,
         bytes: &mut [u8],

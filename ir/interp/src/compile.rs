@@ -1,4 +1,13 @@
 //! The compiler: what ops call to become instructions.
+//!
+//! *Terms.* A **slot** is where a value lives: a scalar register (64 bits of one kind) or an object
+//! register (a tensor, view, wide integer or a dialect's object). A **port** is a slot at a place
+//! where it is read, with whether that is the last time. A **native** is a function of the dialect
+//! that runs as one instruction. A **site** is the op that an instruction was made for.
+//!
+//! *Invariants.* A value has one slot in a function and is written before it is read, which the
+//! verifier's dominance gives. The kind of a scalar register is fixed when it is made, so running code
+//! never looks at kinds. Recursion is as deep as regions nest, and that has a limit.
 
 use std::collections::HashMap;
 use std::rc::Rc;

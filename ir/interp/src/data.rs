@@ -242,6 +242,16 @@ pub fn failure(error: DataError) -> Failure {
     error.to_string().into()
 }
 
+/// The array of elements of a type from their dense row-major bytes.
+///
+/// # Errors
+/// If arrays do not hold the type, or the bytes are not as many as the shape says.
+pub fn array_of(elem: Type, shape: &[i64], bytes: Vec<u8>) -> Result<Array, Failure> {
+    let dtype = dtype_of(elem).ok_or_else(|| format!("{elem} cannot be held"))?;
+    let shape = shape.iter().map(|d| usize::try_from(*d).unwrap_or(0));
+    Array::new(dtype, &shape.collect::<Vec<_>>(), bytes.into()).map_err(failure)
+}
+
 impl From<Scalar> for Data {
     fn from(scalar: Scalar) -> Self {
         Self::Scalar(scalar)

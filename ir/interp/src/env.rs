@@ -353,10 +353,8 @@ impl<'m> Env<'m> {
     }
     /// A view's elements as a tensor of this type.
     pub fn view_to_array(&mut self, view: &View, elem: Type) -> Result<Array, Failure> {
-        let shape: Vec<usize> = view.shape.iter().map(|&d| d.max(0) as usize).collect();
-        let dtype =
-            crate::scalar::dtype_of(elem).ok_or_else(|| format!("{elem} cannot be held"))?;
-        Array::new(dtype, &shape, self.read_view(view)?.into()).map_err(failure)
+        let bytes = self.read_view(view)?;
+        crate::data::array_of(elem, &view.shape, bytes)
     }
     /// A new buffer that holds a tensor.
     pub fn array_to_view(&mut self, array: &Array, space: Option<Name>) -> Result<View, Failure> {

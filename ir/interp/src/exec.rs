@@ -1,4 +1,13 @@
 //! The loop that runs compiled code.
+//!
+//! *Terms.* A **frame** is the registers of one active call; calls stack in a list and not on the
+//! thread's stack, so that recursion of a program ends in an error. A **cursor** steps through memory
+//! along a loop. **Unknown** is, in a run without data, what depends on data.
+//!
+//! *Invariants.* Bounds of a cursor are checked where it is put on its first element, for the whole
+//! loop; its loads and stores rely on that. An unknown register is never looked at: a branch, a bound
+//! or an address that is unknown is an error at its op. An object register that is read for the last
+//! time is moved out, so that an op may change a tensor that nobody else holds in place.
 
 use std::rc::{Rc, Weak};
 
@@ -242,6 +251,17 @@ impl Frame {
                 }
             };
         }
+        // The address of an element of a view.
+        macro_rules! element {
+            ($regs:expr, $view:expr, $list:expr, $rank:expr) => {{
+                let indices = &code.lists[$list as usize..$list as usize + $rank as usize];
+                if DATALESS && indices.iter().any(|r| self.unknown[*r as usize]) {
+                    env.lacked_data = true;
+                    tri!(Err::<(), _>(UNKNOWN_ADDRESS));
+                }
+                tri!(address(&self.objects[$view as usize], indices, $regs))
+            }};
+        }
         let instrs = &code.instrs[..];
         loop {
             let Some(instr) = instrs.get(pc) else {
@@ -326,12 +346,7 @@ impl Frame {
                     rank,
                     kind,
                 } => {
-                    let indices = &code.lists[list as usize..list as usize + rank as usize];
-                    if DATALESS && indices.iter().any(|r| self.unknown[*r as usize]) {
-                        env.lacked_data = true;
-                        tri!(Err::<(), _>(UNKNOWN_ADDRESS));
-                    }
-                    let (buffer, at) = tri!(address(&self.objects[view as usize], indices, regs));
+                    let (buffer, at) = element!(regs, view, list, rank);
                     if DATALESS {
                         tri!(touch(env, code, pc, (buffer, at, kind), false));
                         self.unknown[dst as usize] = true;
@@ -346,12 +361,7 @@ impl Frame {
                     rank,
                     kind,
                 } => {
-                    let indices = &code.lists[list as usize..list as usize + rank as usize];
-                    if DATALESS && indices.iter().any(|r| self.unknown[*r as usize]) {
-                        env.lacked_data = true;
-                        tri!(Err::<(), _>(UNKNOWN_ADDRESS));
-                    }
-                    let (buffer, at) = tri!(address(&self.objects[view as usize], indices, regs));
+                    let (buffer, at) = element!(regs, view, list, rank);
                     if DATALESS {
                         tri!(touch(env, code, pc, (buffer, at, kind), true));
                         pc += 1;

@@ -1,4 +1,13 @@
 //! Kernels: the scalar region of an index expression, compiled once, run over strided views.
+//!
+//! *Terms.* A **column** holds one value for each of some neighbouring points (lanes) of the
+//! iteration domain; registers of a region become columns. **Captures** are scalars from outside the
+//! region. An output is **combined** with what it held, or replaced.
+//!
+//! *Invariants.* All positions that maps reach are checked against the views before the first point
+//! runs. Values of one output element are combined in the order of the iterators, whatever the lanes,
+//! so that results are the same bit for bit as those of the loop written out. Inputs are read as they
+//! were before the run: the caller copies those that share a buffer with an output.
 
 use tir_core::{AffineMap, BlockId, Failure, Ir, Name, Value};
 use tir_data::Array;
@@ -59,7 +68,7 @@ pub struct KernelSpec<'a> {
 }
 
 /// A scalar region over an iteration domain, ready to run on any views of its kinds.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Kernel {
     pub(crate) maps: Vec<AffineMap>,
     pub(crate) inputs: Vec<Column>,
@@ -223,53 +232,30 @@ impl Kernel {
             .collect();
         let captured = captured.into_iter().map(|(value, _)| value).collect();
         let maps = spec.maps.to_vec();
-        Ok(Self::new(
-            Parts {
-                maps,
-                inputs,
-                used,
-                ops,
-                numbers,
-                iterators,
-                captures,
-                captured,
-                yields,
-            },
-            spec.combine,
-            count,
-        ))
+        let kernel = Self {
+            maps,
+            inputs,
+            used,
+            ops,
+            numbers,
+            iterators,
+            captures,
+            captured,
+            yields,
+            ..Self::default()
+        };
+        Ok(kernel.with_outputs(spec.combine, count))
     }
 
-    fn new(parts: Parts, combine: Option<Combine>, mut count: Count) -> Self {
-        let sums: Vec<Column> = parts.yields.iter().map(|y| count.column(y.kind)).collect();
+    /// With columns for the outputs, and how values get there.
+    fn with_outputs(mut self, combine: Option<Combine>, mut count: Count) -> Self {
         let how = |y: &Column| combine.map_or(ScalarOp::Copy(y.kind), |c| c.op(y.kind));
-        let combine_ops = parts.yields.iter().map(how).collect();
-        let Parts {
-            maps,
-            inputs,
-            used,
-            ops,
-            numbers,
-            iterators,
-            captures,
-            captured,
-            yields,
-        } = parts;
-        Self {
-            maps,
-            inputs,
-            used,
-            ops,
-            numbers,
-            iterators,
-            captures,
-            captured,
-            yields,
-            sums,
-            combine: combine_ops,
-            combines: combine.is_some(),
-            counts: count.0,
-        }
+        self.combine = self.yields.iter().map(how).collect();
+        self.combines = combine.is_some();
+        let sums = self.yields.iter().map(|y| count.column(y.kind));
+        self.sums = sums.collect();
+        self.counts = count.0;
+        self
     }
 
     /// One operation for each point of a one-dimensional domain.
@@ -279,7 +265,7 @@ impl Kernel {
         let inputs: Vec<Column> = kinds.iter().take(used).map(|k| count.column(*k)).collect();
         let dst = count.column(op.kind());
         let at = |i: usize| inputs.get(i).copied().unwrap_or(dst);
-        let parts = Parts {
+        let kernel = Self {
             maps: vec![AffineMap::identity(1); used + 1],
             used: vec![true; used],
             ops: vec![LaneOp {
@@ -288,13 +274,10 @@ impl Kernel {
                 args: [at(0), at(1), at(2)],
             }],
             inputs,
-            numbers: Vec::new(),
-            iterators: Vec::new(),
-            captures: Vec::new(),
-            captured: Vec::new(),
             yields: vec![dst],
+            ..Self::default()
         };
-        Self::new(parts, None, count)
+        kernel.with_outputs(None, count)
     }
 
     /// The values of the region's surroundings that it uses, by which no constant stands.
@@ -390,18 +373,6 @@ impl Kernel {
         let inputs: Vec<Input<'_>> = inputs.iter().map(Input::array).collect();
         self.run_to(sizes, &inputs, outputs, captures)
     }
-}
-
-struct Parts {
-    maps: Vec<AffineMap>,
-    inputs: Vec<Column>,
-    used: Vec<bool>,
-    ops: Vec<LaneOp>,
-    numbers: Vec<(Column, u64)>,
-    iterators: Vec<(usize, Column)>,
-    captures: Vec<Column>,
-    captured: Vec<Value>,
-    yields: Vec<Column>,
 }
 
 impl<'a> Input<'a> {

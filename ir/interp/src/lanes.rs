@@ -21,7 +21,7 @@ pub(crate) struct LaneOp {
 
 impl LaneOp {
     /// Computes the first `n` lanes.
-    pub fn run(&self, columns: &mut Columns, n: usize) -> Result<(), Trap> {
+    pub(crate) fn run(&self, columns: &mut Columns, n: usize) -> Result<(), Trap> {
         let args = self.args.map(|c| c.at);
         dispatch(
             self.op,

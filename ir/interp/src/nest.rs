@@ -41,7 +41,7 @@ pub(crate) struct Nest<'k> {
 const BEYOND: &str = "an access is beyond its buffer";
 
 impl<'k> Nest<'k> {
-    pub fn run(
+    pub(crate) fn run(
         kernel: &'k Kernel,
         sizes: &'k [i64],
         inputs: &[Input<'_>],
@@ -323,18 +323,18 @@ impl<'k> Nest<'k> {
         if inside { Ok(()) } else { Err(BEYOND.into()) }
     }
 
+    /// Where an output is at the current point, and how it goes on from lane to lane.
+    fn output_place(&self, output: usize) -> (i64, i64) {
+        let o = &self.operands[self.kernel.inputs.len() + output];
+        let lane = self.lane.filter(|_| self.mode == Mode::Parallel);
+        (o.place(&self.point), lane.map_or(0, |d| o.steps[d]))
+    }
     fn load_sums(&mut self, outputs: &[Output<'_>], n: usize) -> Result<(), Failure> {
         if !self.kernel.combines {
             return Ok(());
         }
-        let first = self.kernel.inputs.len();
         for (i, (sum, output)) in self.kernel.sums.iter().zip(outputs).enumerate() {
-            let o = &self.operands[first + i];
-            let step = self
-                .lane
-                .filter(|_| self.mode == Mode::Parallel)
-                .map_or(0, |d| o.steps[d]);
-            let at = o.place(&self.point);
+            let (at, step) = self.output_place(i);
             self.columns
                 .load(*sum, output.bytes, at, step, n)
                 .ok_or(BEYOND)?;
@@ -342,14 +342,8 @@ impl<'k> Nest<'k> {
         Ok(())
     }
     fn store_sums(&mut self, outputs: &mut [Output<'_>], n: usize) -> Result<(), Failure> {
-        let first = self.kernel.inputs.len();
         for (i, (sum, output)) in self.kernel.sums.iter().zip(outputs).enumerate() {
-            let o = &self.operands[first + i];
-            let step = self
-                .lane
-                .filter(|_| self.mode == Mode::Parallel)
-                .map_or(0, |d| o.steps[d]);
-            let at = o.place(&self.point);
+            let (at, step) = self.output_place(i);
             self.columns
                 .store(*sum, output.bytes, at, step, n)
                 .ok_or(BEYOND)?;

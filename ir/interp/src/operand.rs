@@ -17,7 +17,12 @@ pub(crate) struct Operand {
 }
 
 impl Operand {
-    pub fn new(map: &AffineMap, view: &View, sizes: &[i64], len: usize) -> Result<Self, Failure> {
+    pub(crate) fn new(
+        map: &AffineMap,
+        view: &View,
+        sizes: &[i64],
+        len: usize,
+    ) -> Result<Self, Failure> {
         if map.exprs.len() != view.shape.len() {
             let (found, rank) = (map.exprs.len(), view.shape.len());
             return Err(format!("a map with {found} results for an operand of rank {rank}").into());
@@ -86,7 +91,7 @@ impl Operand {
         }
     }
 
-    pub fn place(&self, point: &[i64]) -> i64 {
+    pub(crate) fn place(&self, point: &[i64]) -> i64 {
         match &self.odd {
             None => self.at,
             Some((exprs, offset, strides)) => {

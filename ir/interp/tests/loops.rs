@@ -75,9 +75,9 @@ impl Maker {
                     y: self.pick(&floats),
                 })),
                 _ if depth > 0 => {
-                    let count = self.random.below(3) as usize;
+                    let count = self.random.below(3);
                     let init: Vec<Value> = (0..count).map(|_| self.pick(&floats)).collect();
-                    let n = [0, 1, 1, 2, 3][self.random.below(5) as usize];
+                    let n = [0, 1, 1, 2, 3][self.random.below(5)];
                     let out = repeat(b, n, &init, |b, i, s| {
                         let ints = [&ints[..], &[i]].concat();
                         // What is carried is picked often.

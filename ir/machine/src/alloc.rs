@@ -1,4 +1,12 @@
 //! Buffers: where they lie, and who holds what.
+//!
+//! *Terms.* A **region** is the state and data of a range of addresses that live buffers share: a
+//! buffer that is placed over others joins their regions into one. A **family** is a buffer and all
+//! that lie within it. An **actor** is the thread or a queue.
+//!
+//! *Invariants.* Live buffers that overlap in addresses are of one region, so that bytes and their
+//! writers are kept once. A region without live buffers is given back with its bytes; the buffers that
+//! were in it are left with an empty place, and every access asks `Buffers::usable` before.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -86,7 +94,7 @@ pub(crate) struct Buffers {
 }
 
 impl Buffers {
-    pub fn new(spaces: usize, actors: usize, host_limit: Option<u64>) -> Buffers {
+    pub(crate) fn new(spaces: usize, actors: usize, host_limit: Option<u64>) -> Buffers {
         Buffers {
             list: Vec::new(),
             memory: Memory::default(),
@@ -104,30 +112,30 @@ impl Buffers {
         }
     }
 
-    pub fn get(&self, id: BufferId) -> &Buffer {
+    pub(crate) fn get(&self, id: BufferId) -> &Buffer {
         &self.list[id.0 as usize]
     }
 
-    pub fn place(&self, id: BufferId) -> BufferPlace {
+    pub(crate) fn place(&self, id: BufferId) -> BufferPlace {
         self.memory.places[id.0 as usize]
     }
 
-    pub fn region(&mut self, id: BufferId) -> &mut Region {
+    pub(crate) fn region(&mut self, id: BufferId) -> &mut Region {
         &mut self.regions[self.memory.places[id.0 as usize].region as usize]
     }
 
     /// The last work of each actor that uses a buffer.
-    pub fn uses(&mut self, id: BufferId) -> &mut [u32] {
+    pub(crate) fn uses(&mut self, id: BufferId) -> &mut [u32] {
         let at = id.0 as usize * self.actors;
         &mut self.uses[at..at + self.actors]
     }
 
     /// Whether one of two buffers lies in the other.
-    pub fn related(list: &[Buffer], a: u32, b: u32) -> bool {
+    pub(crate) fn related(list: &[Buffer], a: u32, b: u32) -> bool {
         a == b || list[a as usize].parent == Some(b) || list[b as usize].parent == Some(a)
     }
 
-    pub fn alloc(
+    pub(crate) fn alloc(
         &mut self,
         sites: &Sites,
         space: SpaceId,
@@ -351,7 +359,7 @@ impl Buffers {
     }
 
     /// A fault if the buffer has been released.
-    pub fn usable(&self, sites: &Sites, id: BufferId, site: Site) -> Result<()> {
+    pub(crate) fn usable(&self, sites: &Sites, id: BufferId, site: Site) -> Result<()> {
         let b = self.get(id);
         let Some(freed) = b.freed else { return Ok(()) };
         let text = format!("{} uses {} after its release", sites.show(site), b.name);
@@ -360,7 +368,7 @@ impl Buffers {
     }
 
     /// The buffer and those that lie in it: what a release releases.
-    pub fn family(&self, id: BufferId) -> Vec<u32> {
+    pub(crate) fn family(&self, id: BufferId) -> Vec<u32> {
         let inside = &self.members[self.place(id).region as usize];
         let parent = Some(id.0);
         let own = |&&m: &&u32| m == id.0 || self.list[m as usize].parent == parent;
@@ -368,7 +376,7 @@ impl Buffers {
     }
 
     /// Releases buffers of one family (the checks are done).
-    pub fn release(&mut self, family: &[u32], site: Site) {
+    pub(crate) fn release(&mut self, family: &[u32], site: Site) {
         for &m in family {
             let place = self.memory.places[m as usize];
             let region = place.region as usize;

@@ -40,7 +40,7 @@ pub(crate) struct Demand {
 }
 
 impl Bandwidth {
-    pub fn new(spec: &MachineSpec) -> Bandwidth {
+    pub(crate) fn new(spec: &MachineSpec) -> Bandwidth {
         let asked = |name: &str| {
             let ends = |e: &&crate::EngineSpec| u64::from(e.from == name) + u64::from(e.to == name);
             let rates = spec
@@ -60,7 +60,7 @@ impl Bandwidth {
     }
 
     /// Reserves a transfer whose first byte may flow at `time`; gives the cycle after its last.
-    pub fn transfer(&mut self, time: u64, d: Demand) -> u64 {
+    pub(crate) fn transfer(&mut self, time: u64, d: Demand) -> u64 {
         let ends: &[usize] = if d.from == d.to {
             &[d.from]
         } else {
@@ -102,7 +102,7 @@ impl Bandwidth {
     }
 
     /// Forgets what was reserved before a time: no transfer will ask for it any more.
-    pub fn forget(&mut self, before: u64) {
+    pub(crate) fn forget(&mut self, before: u64) {
         for s in &mut self.spaces {
             while s.used.len() > 1 && s.used[1].0 <= before {
                 s.used.pop_front();

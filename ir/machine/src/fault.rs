@@ -108,19 +108,19 @@ impl std::error::Error for Fault {}
 pub(crate) struct Sites(Vec<(String, String)>);
 
 impl Sites {
-    pub fn add(&mut self, op: &str, location: &str) -> Site {
+    pub(crate) fn add(&mut self, op: &str, location: &str) -> Site {
         self.0.push((op.to_string(), location.to_string()));
         Site(self.0.len() as u32 - 1)
     }
 
     /// Its name and its place.
-    pub fn parts(&self, site: Site) -> (&str, &str) {
+    pub(crate) fn parts(&self, site: Site) -> (&str, &str) {
         let (op, location) = &self.0[site.0 as usize];
         (op, location)
     }
 
     /// The operation for a message: its name quoted, and its place if it has one.
-    pub fn show(&self, site: Site) -> String {
+    pub(crate) fn show(&self, site: Site) -> String {
         let (op, location) = &self.0[site.0 as usize];
         match location.as_str() {
             "" => format!("`{op}`"),

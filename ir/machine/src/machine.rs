@@ -1,4 +1,13 @@
 //! The machine: the program thread's side of it.
+//!
+//! *Terms.* A **queue** takes work of one engine or unit in order. The **clock** of the thread or of a
+//! piece of work is, for each actor, how much of its work is complete before (a vector clock; Mattern,
+//! "Virtual time and global states of distributed systems", 1988). A **frame** is the work that was
+//! started before a function was entered.
+//!
+//! *Invariants.* Every access is checked for bounds, liveness and order before its effect runs; the
+//! first fault ends the run. Clocks know nothing of time, and time nothing of clocks: what is a race
+//! is one for every latency. A recorder checks what it needs to number things and runs nothing.
 
 use std::collections::VecDeque;
 

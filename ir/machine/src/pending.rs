@@ -45,7 +45,7 @@ pub(crate) struct SemaphoreState {
 }
 
 impl<'p> Pending<'p> {
-    pub fn new(
+    pub(crate) fn new(
         id: u32,
         work: &Work,
         deps: Vec<Blocked>,

@@ -56,7 +56,7 @@ pub(crate) enum Why {
 }
 
 impl Region {
-    pub fn new(bytes: u64) -> Region {
+    pub(crate) fn new(bytes: u64) -> Region {
         let cells = usize::from(bytes > 0);
         Region {
             granule: bytes.max(1),
@@ -66,19 +66,19 @@ impl Region {
     }
 
     /// Its length.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.writer.len() as u64 * self.granule
     }
 
     /// Starts to keep, for every cell, the buffer it was written through.
-    pub fn share(&mut self, buffer: u32) {
+    pub(crate) fn share(&mut self, buffer: u32) {
         if self.owner.is_empty() {
             self.owner = vec![buffer; self.writer.len()];
         }
     }
 
     /// Makes one region of `bytes` bytes of several, each with its offset and first buffer.
-    pub fn merge(bytes: u64, parts: Vec<(u64, u32, Region)>) -> Region {
+    pub(crate) fn merge(bytes: u64, parts: Vec<(u64, u32, Region)>) -> Region {
         let granule = parts
             .iter()
             .fold(bytes, |g, p| gcd(gcd(g, p.0), p.2.granule))
@@ -105,7 +105,7 @@ impl Region {
     }
 
     /// Forgets what was written through a buffer in `start..start + bytes`.
-    pub fn forget(&mut self, start: u64, bytes: u64, buffer: u32) {
+    pub(crate) fn forget(&mut self, start: u64, bytes: u64, buffer: u32) {
         let f = self.cells(Footprint {
             start,
             run: bytes,
@@ -120,7 +120,7 @@ impl Region {
     }
 
     /// Brings an access to cells, splitting them if need be.
-    pub fn cells(&mut self, mut f: Footprint) -> Footprint {
+    pub(crate) fn cells(&mut self, mut f: Footprint) -> Footprint {
         let g = f.granule(self.granule);
         self.refine(g);
         f.scale(g);
@@ -169,7 +169,7 @@ impl Region {
     }
 
     /// Whether cells may be read: written, through this buffer, by work complete before.
-    pub fn check_read(&self, f: &Footprint, v: &View) -> Result<(), Hit> {
+    pub(crate) fn check_read(&self, f: &Footprint, v: &View) -> Result<(), Hit> {
         let mut known = 0;
         let mut mine = v.buffer;
         f.each(|start, len| {
@@ -198,7 +198,7 @@ impl Region {
     }
 
     /// Whether cells may be written: all earlier uses are complete before.
-    pub fn check_write(&self, f: &Footprint, v: &View) -> Result<(), Hit> {
+    pub(crate) fn check_write(&self, f: &Footprint, v: &View) -> Result<(), Hit> {
         f.each(|start, len| {
             let mut known = 0;
             for (i, &code) in self.writer[start..start + len].iter().enumerate() {
@@ -232,7 +232,7 @@ impl Region {
     }
 
     /// Records a write.
-    pub fn write(&mut self, f: &Footprint, code: u32, buffer: u32) {
+    pub(crate) fn write(&mut self, f: &Footprint, code: u32, buffer: u32) {
         let _ = f.each(|start, len| {
             self.writer[start..start + len].fill(code);
             if !self.owner.is_empty() {
@@ -243,7 +243,7 @@ impl Region {
     }
 
     /// Records the `index`-th work of `actor` as a reader.
-    pub fn read(&mut self, f: &Footprint, actor: usize, index: u32) {
+    pub(crate) fn read(&mut self, f: &Footprint, actor: usize, index: u32) {
         let cells = self.reader(actor);
         let _ = f.each(|start, len| {
             cells[start..start + len].fill(index);

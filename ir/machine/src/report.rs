@@ -162,7 +162,7 @@ struct Called {
 }
 
 impl Account {
-    pub fn new(spaces: usize) -> Account {
+    pub(crate) fn new(spaces: usize) -> Account {
         Account {
             read: vec![0; spaces],
             written: vec![0; spaces],

@@ -108,7 +108,7 @@ pub(crate) struct Works {
 }
 
 impl Works {
-    pub fn new(actors: usize) -> Works {
+    pub(crate) fn new(actors: usize) -> Works {
         let nothing = Record {
             site: Site(0),
             actor: 0,
@@ -125,7 +125,7 @@ impl Works {
     }
 
     /// The next piece of work of `actor`, not yet ordered. `None` when there are too many.
-    pub fn add(&mut self, actor: usize, site: Site) -> Option<u32> {
+    pub(crate) fn add(&mut self, actor: usize, site: Site) -> Option<u32> {
         let id = u32::try_from(self.records.len())
             .ok()
             .filter(|&id| id < WRITER_THREAD)?;
@@ -143,30 +143,30 @@ impl Works {
     }
 
     /// Fixes the order and the end of a piece of work.
-    pub fn complete(&mut self, id: u32, clock: &[u32], end: u64) {
+    pub(crate) fn complete(&mut self, id: u32, clock: &[u32], end: u64) {
         let at = id as usize * self.actors;
         self.clocks[at..at + self.actors].copy_from_slice(clock);
         let r = &mut self.records[id as usize];
         (r.end, r.done) = (end, true);
     }
 
-    pub fn get(&self, id: u32) -> &Record {
+    pub(crate) fn get(&self, id: u32) -> &Record {
         &self.records[id as usize]
     }
 
-    pub fn clock(&self, id: u32) -> &[u32] {
+    pub(crate) fn clock(&self, id: u32) -> &[u32] {
         let at = id as usize * self.actors;
         &self.clocks[at..at + self.actors]
     }
 
     /// Whether a piece of work is complete in a clock.
-    pub fn ordered(&self, id: u32, clock: &[u32]) -> bool {
+    pub(crate) fn ordered(&self, id: u32, clock: &[u32]) -> bool {
         let r = self.get(id);
         clock[r.actor as usize] >= r.index
     }
 
     /// The `index`-th work of an actor (from 1); 0 for index 0.
-    pub fn nth(&self, actor: usize, index: u32) -> u32 {
+    pub(crate) fn nth(&self, actor: usize, index: u32) -> u32 {
         match index {
             0 => 0,
             i => self.by_actor[actor][i as usize - 1],
@@ -174,12 +174,12 @@ impl Works {
     }
 
     /// Number of pieces of work of an actor.
-    pub fn count(&self, actor: usize) -> u32 {
+    pub(crate) fn count(&self, actor: usize) -> u32 {
         self.by_actor[actor].len() as u32
     }
 
     /// The last work of an actor, 0 if it has none.
-    pub fn last(&self, actor: usize) -> u32 {
+    pub(crate) fn last(&self, actor: usize) -> u32 {
         self.by_actor[actor].last().copied().unwrap_or(0)
     }
 }

@@ -115,14 +115,14 @@ fn last_word(ty: &Type) -> String {
     }
 }
 
-struct FieldSpec<'a> {
+struct FieldTokens<'a> {
     ident: &'a Ident,
     ty: &'a Type,
     name: String,
     spec: Tokens,
 }
 
-fn part(field: &Field) -> Result<FieldSpec<'_>> {
+fn part(field: &Field) -> Result<FieldTokens<'_>> {
     let Some(ident) = &field.ident else {
         return Err(Error::new_spanned(field, "fields of an op have names"));
     };
@@ -159,7 +159,7 @@ fn part(field: &Field) -> Result<FieldSpec<'_>> {
             default: #default,
         }
     };
-    Ok(FieldSpec {
+    Ok(FieldTokens {
         ident,
         ty,
         name,
@@ -179,7 +179,7 @@ fn expand(input: &DeriveInput) -> Result<Tokens> {
         },
         _ => return Err(Error::new_spanned(&input.ident, "an op is a struct")),
     };
-    let parts: Vec<FieldSpec<'_>> = fields.into_iter().map(part).collect::<Result<_>>()?;
+    let parts: Vec<FieldTokens<'_>> = fields.into_iter().map(part).collect::<Result<_>>()?;
     let ident = &input.ident;
     let name = &header.name;
     let doc = doc(&input.attrs);

@@ -9,8 +9,7 @@ use cpu_time::ThreadTime;
 use tir_core::{At, Diagnostic, Ir, Loc, Name, OpId, verify, verify_local};
 
 use crate::analysis::{Analyses, Outer};
-use crate::context::PassResult;
-use crate::context::{PassCx, Surroundings};
+use crate::context::{PassCx, PassResult, Surroundings};
 use crate::pass::AnyPass;
 use crate::pipeline::{Element, Pipeline};
 use crate::print::{Watch, described};

@@ -1,4 +1,13 @@
 //! Rules as data: what the greedy driver and the e-graph both read.
+//!
+//! *Terms.* A **term** is an op applied to terms, or a **variable**, which stands for a value, a list
+//! of values, an attribute or a type. The **left** side is matched, the **right** side built; a
+//! **guard** is a condition on what variables stand for. **Roots** are the values that are replaced.
+//! A **class** says what holds of floats (LLVM's fast-math flags).
+//!
+//! *Invariants.* Every variable of the right side and of guards stands on the left side. Both sides
+//! have as many roots, and a root's type is that of the value it replaces. All names of functions and
+//! ops are known when a rule is made, so that matching does not fail.
 
 use std::collections::BTreeMap;
 use std::fmt;

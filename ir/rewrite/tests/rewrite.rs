@@ -103,7 +103,7 @@ mod low {
     /// A sum of a lower level.
     #[derive(Op)]
     #[op("u.add", Pure, SameType, results(sum))]
-    pub struct Low {
+    pub(crate) struct Low {
         pub x: Value,
         pub y: Value,
     }

@@ -6,7 +6,7 @@ use tir::{
 use tir_func::cf::Br;
 
 /// The values that a branch hands to its successors; `None` if its declaration does not say.
-pub fn successor_operands(ir: &Ir, branch: OpId) -> Option<Vec<Vec<Value>>> {
+pub(crate) fn successor_operands(ir: &Ir, branch: OpId) -> Option<Vec<Vec<Value>>> {
     let groups = operand_groups(ir, branch, ir.info(branch)?)?;
     let groups = groups
         .into_iter()
@@ -16,7 +16,7 @@ pub fn successor_operands(ir: &Ir, branch: OpId) -> Option<Vec<Vec<Value>>> {
 }
 
 /// Makes a branch hand other values to a successor.
-pub fn set_successor_operands(ir: &mut Ir, branch: OpId, index: usize, values: &[Value]) {
+pub(crate) fn set_successor_operands(ir: &mut Ir, branch: OpId, index: usize, values: &[Value]) {
     let Some(info) = ir.info(branch) else { return };
     let Some(mut groups) = operand_groups(ir, branch, info) else {
         return;
@@ -40,7 +40,7 @@ pub fn set_successor_operands(ir: &mut Ir, branch: OpId, index: usize, values: &
 
 /// Puts a block on the way of a branch to a successor; gives its end. `None` if the declaration of
 /// the branch does not say what it hands over.
-pub fn split_edge(ir: &mut Ir, branch: OpId, index: usize) -> Option<OpId> {
+pub(crate) fn split_edge(ir: &mut Ir, branch: OpId, index: usize) -> Option<OpId> {
     let args = successor_operands(ir, branch)?.into_iter().nth(index)?;
     let to: BlockId = ir.successors(branch).nth(index)?;
     let between = ir.new_block_after(ir.block_of(branch)?);

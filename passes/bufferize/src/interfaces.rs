@@ -1,4 +1,11 @@
 //! How the ops of tensor and accel become ops on buffers.
+//!
+//! Each op says which operands its result may share a buffer with and how it is written on buffers
+//! (`tir_memref::bufferize::BufferizableOp`; MLIR's `BufferizableOpInterface`). They are attached here
+//! because the dialects `tensor` and `accel` know nothing of bufferization.
+//!
+//! *Invariants.* Views of a buffer have the strides that the buffer has; a reshape whose dimensions
+//! do not lie one behind the other is copied to a dense buffer first.
 
 use crate::buffers::memref_type;
 use tir::{
@@ -427,6 +434,18 @@ pub(super) fn reshaped_back(ir: &mut Ir, at: At, src: Value, view: OpId) -> Opti
     ))
 }
 
+/// An op becomes one that makes a view of its buffer.
+fn become_view<T: Op<Out = Value>>(
+    cx: &mut dyn BufferizationContext,
+    op: OpId,
+    view: T,
+) -> Result<(), Failure> {
+    let view = cx.ir_mut().add(At::Before(op), view);
+    cx.set_buffer(result(cx, op)?, view);
+    cx.erase_later(op);
+    Ok(())
+}
+
 struct OfCollapse;
 impl BufferizableOp for OfCollapse {
     fn aliasing_operands(&self, _: OpRef<'_>) -> Vec<AliasingOperand> {
@@ -461,10 +480,7 @@ impl BufferizableOp for OfCollapse {
             reassociation,
             result: Ret(ty),
         };
-        let view = cx.ir_mut().add(At::Before(op), view);
-        cx.set_buffer(result(cx, op)?, view);
-        cx.erase_later(op);
-        Ok(())
+        become_view(cx, op, view)
     }
 }
 
@@ -489,10 +505,7 @@ impl BufferizableOp for OfExpand {
             reassociation,
             result: Ret(ty),
         };
-        let view = cx.ir_mut().add(At::Before(op), view);
-        cx.set_buffer(result(cx, op)?, view);
-        cx.erase_later(op);
-        Ok(())
+        become_view(cx, op, view)
     }
 }
 

@@ -1,4 +1,13 @@
 //! Loops, conditions and functions on buffers.
+//!
+//! *Terms.* A **tensor** place is an operand, result or argument of a structured op whose type is a
+//! tensor; it goes, and a buffer stands for it. **Crossing** copies read what others of them write.
+//!
+//! *Invariants.* The tensor that goes round a loop, comes out of a condition or into a block is one
+//! buffer that is there before the op: whoever yields another buffer copies into that one, and copies
+//! that cross go through buffers of their own. A function writes its tensor results to arguments that
+//! are marked `func.out` and returns only scalars. What is decided in place or not is the analysis's;
+//! nothing here decides anew.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -15,7 +24,7 @@ use crate::branches::{set_successor_operands, split_edge, successor_operands};
 use crate::buffers::{AllocationSite, Buffers};
 
 /// Constants that become buffers of the module; equal ones are one.
-pub struct Globals {
+pub(crate) struct Globals {
     far: Option<Attr>,
     taken: BTreeSet<&'static str>,
     by_value: HashMap<Attr, (Name, Type)>,
@@ -25,7 +34,7 @@ pub struct Globals {
 
 impl Globals {
     /// None yet; names in `taken` are not used.
-    pub fn new(far: Option<Attr>, taken: BTreeSet<&'static str>) -> Self {
+    pub(crate) fn new(far: Option<Attr>, taken: BTreeSet<&'static str>) -> Self {
         Self {
             far,
             taken,
@@ -63,7 +72,7 @@ impl Globals {
 }
 
 /// Rewrites what is in a block.
-pub fn block(
+pub(crate) fn block(
     cx: &mut Buffers<'_>,
     block: BlockId,
     globals: &mut Globals,
@@ -316,7 +325,7 @@ fn if_(
 }
 
 /// Gives the tensor arguments of blocks buffers, which are there before any branch.
-pub fn block_arguments(
+pub(crate) fn block_arguments(
     cx: &mut Buffers<'_>,
     entry: BlockId,
     blocks: &[BlockId],
@@ -339,7 +348,7 @@ pub fn block_arguments(
 
 /// Copies what branches hand over to the buffers of the arguments: before the branch if there is
 /// one way only, else on the way.
-pub fn branches(cx: &mut Buffers<'_>, blocks: &[BlockId]) -> Result<(), Failure> {
+pub(crate) fn branches(cx: &mut Buffers<'_>, blocks: &[BlockId]) -> Result<(), Failure> {
     for block in blocks {
         let Some(branch) = cx.ir.last(*block) else {
             continue;
@@ -442,7 +451,7 @@ fn call(cx: &mut Buffers<'_>, op: OpId, record: Call) -> Result<(), Failure> {
 }
 
 /// The type of a tensor as an argument: a buffer in the far space.
-pub fn argument_type(ty: Type, far: Option<Attr>) -> Type {
+pub(crate) fn argument_type(ty: Type, far: Option<Attr>) -> Type {
     match ty.get::<tir::TensorType>() {
         Some(tensor) => Type::memref(tensor.shape.clone(), tensor.elem, far),
         None => ty,
@@ -451,7 +460,7 @@ pub fn argument_type(ty: Type, far: Option<Attr>) -> Type {
 
 /// The attributes of arguments and results once tensor results are arguments, which are marked
 /// `func.out`.
-pub fn argument_attrs(
+pub(crate) fn argument_attrs(
     args: Option<Vec<Attr>>,
     inputs: usize,
     results: Option<Vec<Attr>>,

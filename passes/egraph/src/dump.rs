@@ -13,7 +13,7 @@ use crate::report;
 const LONG: usize = 80;
 
 /// An e-graph with names that begin with `prefix`, and what was chosen of it.
-pub fn named(
+pub(crate) fn named(
     ir: &Ir,
     graph: &Graph,
     program: &Program,

@@ -7,10 +7,10 @@ use std::sync::{Mutex, PoisonError};
 use tir::{Diagnostic, Ir};
 
 /// What parts are sorted by: line of the function, its symbol, number of the block.
-pub type Key = (u32, String, usize);
+pub(crate) type Key = (u32, String, usize);
 
 /// The parts of files by name.
-pub struct Files<P>(Mutex<BTreeMap<String, BTreeMap<Key, P>>>);
+pub(crate) struct Files<P>(Mutex<BTreeMap<String, BTreeMap<Key, P>>>);
 
 impl<P> Default for Files<P> {
     fn default() -> Self {
@@ -23,7 +23,7 @@ impl<P> Files<P> {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn put(
+    pub(crate) fn put(
         &self,
         file: &str,
         key: Key,
@@ -40,7 +40,7 @@ impl<P> Files<P> {
 }
 
 /// What a block of an arena is sorted by.
-pub fn key(ir: &Ir, block: usize) -> Key {
+pub(crate) fn key(ir: &Ir, block: usize) -> Key {
     let line = ir.loc(ir.root()).place().map_or(0, |(_, line, _)| line);
     (line, crate::blocks::symbol(ir), block)
 }

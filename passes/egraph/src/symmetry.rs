@@ -5,7 +5,7 @@ use tir::rewrite::{AttrTerm, Call, Term, TermKind, TypeTerm, Var};
 
 /// How two roots of a rule are like each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Likeness {
+pub(crate) struct Likeness {
     /// They differ in the names of variables only.
     pub alike: bool,
     /// The guards say the same of both as well.
@@ -13,7 +13,7 @@ pub struct Likeness {
 }
 
 /// How the roots of a rule are like each other.
-pub fn likeness(rule: &Rule) -> Likeness {
+pub(crate) fn likeness(rule: &Rule) -> Likeness {
     let none = Likeness {
         alike: false,
         mirrored: false,

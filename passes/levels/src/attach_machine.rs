@@ -17,7 +17,7 @@ pass! {
 }
 
 /// Reads a machine file: a `.tir` that holds one `accel.machine`.
-pub fn read_machine(file: &str) -> Result<Ir, Vec<Diagnostic>> {
+pub(crate) fn read_machine(file: &str) -> Result<Ir, Vec<Diagnostic>> {
     let fail = |message: String| vec![Diagnostic::error(message)];
     let bytes = std::fs::read(Path::new(file))
         .map_err(|e| fail(format!("cannot read machine file '{file}': {e}")))?;

@@ -10,7 +10,7 @@ use tir_tensor::{
 
 /// A side of the transfers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Side {
+pub(crate) enum Side {
     /// A tile in a named space.
     Near,
     /// A tensor of the program.
@@ -20,7 +20,7 @@ pub enum Side {
 /// Where a value lies: decided by the `tensor.empty` or the transfer that it comes from, through
 /// ops that change a tensor or show a part of it, and through loops and branches. `None` where the
 /// program does not show it: an argument, a constant, what an unknown op makes.
-pub fn side(ir: &Ir, mut value: Value) -> Option<Side> {
+pub(crate) fn side(ir: &Ir, mut value: Value) -> Option<Side> {
     let named = |space: Option<String>| match space {
         Some(_) => Side::Near,
         None => Side::Far,
@@ -64,13 +64,13 @@ pub fn side(ir: &Ir, mut value: Value) -> Option<Side> {
 }
 
 /// Whether a nest works on tiles in near memory: it was tiled before.
-pub fn is_near(ir: &Ir, op: OpId) -> bool {
+pub(crate) fn is_near(ir: &Ir, op: OpId) -> bool {
     let nest = ir.get::<Generic>(op);
     nest.is_some_and(|nest| nest.operands().any(|v| side(ir, v) == Some(Side::Near)))
 }
 
 /// Whether a nest works on a tensor that is known to lie in far memory.
-pub fn is_far(ir: &Ir, op: OpId) -> bool {
+pub(crate) fn is_far(ir: &Ir, op: OpId) -> bool {
     let nest = ir.get::<Generic>(op);
     nest.is_some_and(|nest| nest.operands().any(|v| side(ir, v) == Some(Side::Far)))
 }

@@ -15,7 +15,7 @@ use crate::near::{Side, side};
 
 /// Makes every whole-tensor read one that a loop nest takes in, and every part that is put
 /// somewhere the result of a nest. What is made is in the group of what it is made for.
-pub fn settle(func: &mut Ir, group: &mut HashMap<OpId, usize>) {
+pub(crate) fn settle(func: &mut Ir, group: &mut HashMap<OpId, usize>) {
     let ops: Vec<OpId> = func.walk_ids();
     for op in &ops {
         if whole_read(func, *op).is_some() {
@@ -77,7 +77,7 @@ fn stays_inside(ir: &Ir, read: &TransferRead) -> bool {
 }
 
 /// Whether a read shows all of its source as it is, with padding around it.
-pub fn only_pads(ir: &Ir, read: &TransferRead) -> bool {
+pub(crate) fn only_pads(ir: &Ir, read: &TransferRead) -> bool {
     let shape = ir.ty(read.source).shape().unwrap_or(&[]);
     let whole = |(touched, n): (&Interval, &i64)| touched.low <= 0 && touched.high >= n - 1;
     read.access == AffineMap::identity(shape.len())

@@ -16,7 +16,7 @@ use crate::matching::{Candidate, Scalar, assignments};
 use crate::plan::Target;
 
 /// Takes extensions out of sums that no unit takes with them, and some unit without.
-pub fn widen(func: &mut Ir, target: &Target<'_>, group: &mut HashMap<OpId, usize>) {
+pub(crate) fn widen(func: &mut Ir, target: &Target<'_>, group: &mut HashMap<OpId, usize>) {
     for op in func.walk_ids() {
         if !func.contains(op) || func.parent(op) != Some(func.root()) {
             continue;

@@ -123,7 +123,7 @@ fn median(rows: &[Row], part: impl Fn(&Row) -> Duration) -> f64 {
 ///
 /// # Errors
 /// A file that cannot be read, a rule that is wrong.
-pub fn egraph(given: &[String], rounds: usize) -> Result<(), String> {
+pub(crate) fn egraph(given: &[String], rounds: usize) -> Result<(), String> {
     tir_opt::stock().load();
     let first = |errors: Vec<tir::Diagnostic>| match errors.first() {
         Some(error) => error.message.to_string(),

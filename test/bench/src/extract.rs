@@ -33,7 +33,7 @@ fn files() -> Vec<PathBuf> {
 ///
 /// # Errors
 /// A file that cannot be read or has no answer.
-pub fn extract(given: &[String]) -> Result<(), String> {
+pub(crate) fn extract(given: &[String]) -> Result<(), String> {
     let files = match given {
         [] => files(),
         given => given.iter().map(PathBuf::from).collect(),

@@ -159,7 +159,7 @@ fn network(tool: &Tool, folder: &Path) -> Result<(), String> {
 ///
 /// # Errors
 /// A network that cannot be read, lowered or run, or whose answer is wrong.
-pub fn networks(given: &[String]) -> Result<(), String> {
+pub(crate) fn networks(given: &[String]) -> Result<(), String> {
     let folders = match given {
         [] => folders(),
         given => given.iter().map(PathBuf::from).collect(),

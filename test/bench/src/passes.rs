@@ -38,7 +38,7 @@ fn cpu(
 }
 
 /// Runs it: a line for each program and pass.
-pub fn passes(rounds: usize) -> Result<(), String> {
+pub(crate) fn passes(rounds: usize) -> Result<(), String> {
     let peer = PathBuf::from("mlir-opt-22");
     let has_peer = run(&peer, &["--version"]).is_ok();
     let file = std::env::temp_dir().join(format!("tir-bench-passes-{}.mlir", std::process::id()));

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 /// So many functions with so many ops each, in generic form that mlir-opt reads too. The same
 /// numbers give the same text.
-pub fn generic_program(functions: usize, ops: usize) -> String {
+pub(crate) fn generic_program(functions: usize, ops: usize) -> String {
     let mut out = String::from("\"builtin.module\"() ({\n");
     let mut random = tir_data::Random::new(1);
     let mut next = |n: usize| random.below(n);
@@ -97,7 +97,7 @@ pub fn generic_program(functions: usize, ops: usize) -> String {
 
 /// What the ops of a [`chain`] share.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Chain {
+pub(crate) enum Chain {
     /// A value that nothing folds with.
     Shared,
     /// The constant 0, which is added: every op goes.
@@ -107,7 +107,7 @@ pub enum Chain {
 }
 
 /// A function of one chain of so many ops, `v = v op c`, in generic form that mlir-opt reads too.
-pub fn chain(kind: Chain, ops: usize) -> String {
+pub(crate) fn chain(kind: Chain, ops: usize) -> String {
     let mut out = String::from(
         "\"builtin.module\"() ({\n  \"func.func\"() <{function_type = (i32, i32) -> i32, sym_name = \"f\"}> ({\n  ^bb0(%x: i32, %s: i32):\n",
     );

@@ -10,7 +10,7 @@ use tir::Sources;
 
 /// Input, machine and expected outputs.
 #[derive(clap::Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// ONNX model.
     #[arg(value_name = "MODEL.onnx")]
     model: PathBuf,
@@ -40,7 +40,7 @@ pub struct Options {
 const LEVELS: [&str; 5] = ["graph", "tensor", "loop", "memref", "accel"];
 
 /// Compiles, runs and compares; whether every comparison held. An error is a rendered text.
-pub fn compile(options: &Options, out: &mut dyn Write) -> Result<bool, String> {
+pub(crate) fn compile(options: &Options, out: &mut dyn Write) -> Result<bool, String> {
     let stem = options
         .model
         .file_stem()

@@ -130,7 +130,7 @@ pub fn read(name: Name, text: &str) -> Result<EGraph, Diagnostic> {
 }
 
 /// An error of extraction in the words of the file, at its place.
-pub fn explain(graph: &EGraph, error: &Error, name: Name, text: &str) -> Diagnostic {
+pub(crate) fn explain(graph: &EGraph, error: &Error, name: Name, text: &str) -> Diagnostic {
     let (key, message) = match error {
         Error::Cost { node, cost } => {
             let id = &graph.ids[*node];

@@ -22,18 +22,18 @@ pub(crate) struct Number {
 
 impl Number {
     /// A whole number.
-    pub fn whole(n: i64) -> Self {
+    pub(crate) fn whole(n: i64) -> Self {
         let float = n as f64;
         Self { float, int: n }
     }
     /// An element of an array.
-    pub fn of(array: &Array, index: usize) -> Self {
+    pub(crate) fn of(array: &Array, index: usize) -> Self {
         let float = array.get_f64(index).unwrap_or_default();
         let int = array.get_int(index).map_or(float as i64, |n| n as i64);
         Self { float, int }
     }
     /// Whether it is this whole number.
-    pub fn is(self, n: i64) -> bool {
+    pub(crate) fn is(self, n: i64) -> bool {
         self.float == n as f64 && self.int == n
     }
 }

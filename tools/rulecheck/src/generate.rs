@@ -1,4 +1,10 @@
 //! Types and attributes to try: random ones, and ones like what is there and what fitted before.
+//!
+//! *Terms.* The **corpus** is what verified before: ranks of operands, attributes and numbers of
+//! operands, by op. **Around** is the other operands of an op.
+//!
+//! *Invariants.* The same seed and the same corpus give the same instance. What is tried need not
+//! verify; the sampler asks the verifier and adds to the corpus what does.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -35,14 +41,14 @@ type Known = (Option<Attr>, Option<Arc<[i64]>>);
 
 impl Corpus {
     /// Nothing, but element types to draw besides those that are built in.
-    pub fn new(types: Arc<[Type]>) -> Self {
+    pub(crate) fn new(types: Arc<[Type]>) -> Self {
         Self {
             types,
             ..Self::default()
         }
     }
     /// Adds what is known of other ops.
-    pub fn merge(&mut self, other: &Corpus) {
+    pub(crate) fn merge(&mut self, other: &Corpus) {
         let Corpus {
             ranks,
             attrs,
@@ -53,24 +59,24 @@ impl Corpus {
         self.attrs.extend(attrs);
         self.counts.extend(counts);
     }
-    pub fn operand(&mut self, op: Name, index: usize, ty: Type) {
+    pub(crate) fn operand(&mut self, op: Name, index: usize, ty: Type) {
         let rank = ty.get::<TensorType>().map(|t| t.shape.len());
         self.ranks.entry((op, index)).or_default().insert(rank);
     }
     /// Nothing that was tried for an op verified.
-    pub fn stuck_at(&mut self, op: Name) {
+    pub(crate) fn stuck_at(&mut self, op: Name) {
         *self.stuck.entry(op.as_str()).or_default() += 1;
     }
     /// The op for which nothing verified most often.
-    pub fn stuck(&self) -> Option<&'static str> {
+    pub(crate) fn stuck(&self) -> Option<&'static str> {
         let most = self.stuck.iter().max_by_key(|(_, count)| **count);
         most.map(|(op, _)| *op)
     }
-    pub fn operands(&mut self, op: Name, count: usize) {
+    pub(crate) fn operands(&mut self, op: Name, count: usize) {
         self.counts.entry(op).or_default().insert(count);
     }
     /// How many operands there are besides `others`.
-    pub fn count(&self, op: Name, others: usize, random: &mut Random) -> usize {
+    pub(crate) fn count(&self, op: Name, others: usize, random: &mut Random) -> usize {
         let known = self.counts.get(&op).into_iter().flatten();
         let known: Vec<usize> = known.filter_map(|n| n.checked_sub(others)).collect();
         match random.pick(&known) {
@@ -78,7 +84,7 @@ impl Corpus {
             _ => random.below(4),
         }
     }
-    pub fn attr(&mut self, op: Name, name: Name, attr: Option<Attr>, random: &mut Random) {
+    pub(crate) fn attr(&mut self, op: Name, name: Name, attr: Option<Attr>, random: &mut Random) {
         let all = self.attrs.entry((op, name)).or_default();
         // Each counts once, so that rare ones are as likely.
         if all.iter().any(|(known, _)| *known == attr) {
@@ -94,7 +100,7 @@ impl Corpus {
 }
 
 /// What an instance is like: chosen once for each.
-pub(crate) struct Mood {
+pub(crate) struct InstanceStyle {
     /// Element types to draw besides those that are built in.
     types: Arc<[Type]>,
     /// The element type of nearly everything.
@@ -107,8 +113,8 @@ pub(crate) struct Mood {
     rank_zero: bool,
 }
 
-impl Mood {
-    pub fn new(types: &Arc<[Type]>, random: &mut Random) -> Self {
+impl InstanceStyle {
+    pub(crate) fn new(types: &Arc<[Type]>, random: &mut Random) -> Self {
         let types = types.clone();
         let elem = elem(&types, random);
         Self {
@@ -174,9 +180,15 @@ pub(crate) struct Around<'a> {
     pub all: &'a [Type],
 }
 
-impl Mood {
+impl InstanceStyle {
     /// The type, with another element if the declared constraint of the operand asks for it.
-    pub fn constrained(&self, ty: Type, op: &OpInfo, index: usize, random: &mut Random) -> Type {
+    pub(crate) fn constrained(
+        &self,
+        ty: Type,
+        op: &OpInfo,
+        index: usize,
+        random: &mut Random,
+    ) -> Type {
         let Some(constraint) = constraint(op, index).filter(|c| !(c.holds)(ty)) else {
             return ty;
         };
@@ -195,7 +207,7 @@ impl Mood {
         random.pick(&fit).unwrap_or(ty)
     }
 
-    pub fn operand(
+    pub(crate) fn operand(
         &self,
         op: Name,
         index: usize,
@@ -297,7 +309,7 @@ impl Mood {
     }
 
     /// Result types for an op that does not infer them.
-    pub fn results(
+    pub(crate) fn results(
         &self,
         many: Option<usize>,
         near: &[Type],
@@ -368,7 +380,7 @@ impl Mood {
     }
 
     /// An attribute for a field: `near` are the types of the operands, the first first.
-    pub fn attr(
+    pub(crate) fn attr(
         &self,
         op: Name,
         field: &FieldInfo,

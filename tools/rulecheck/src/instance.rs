@@ -115,12 +115,17 @@ impl Subject<'_> {
     }
 
     /// What an instance with these values shows.
-    pub fn outcome(&self, plan: &Plan, values: &[Data], constants: &[bool]) -> Outcome {
+    pub(crate) fn outcome(&self, plan: &Plan, values: &[Data], constants: &[bool]) -> Outcome {
         self.shows(plan, values, constants, true)
     }
 
     /// What it shows without a run: types, and whether the measure falls.
-    pub fn outcome_unrun(&self, plan: &Plan, values: &[Data], constants: &[bool]) -> Outcome {
+    pub(crate) fn outcome_unrun(
+        &self,
+        plan: &Plan,
+        values: &[Data],
+        constants: &[bool],
+    ) -> Outcome {
         self.shows(plan, values, constants, false)
     }
 
@@ -220,7 +225,7 @@ impl Subject<'_> {
     }
 
     /// Both sides as a program, with the values as constants.
-    pub fn program(&self, plan: &Plan, values: &[Data]) -> Option<String> {
+    pub(crate) fn program(&self, plan: &Plan, values: &[Data]) -> Option<String> {
         let all = vec![true; plan.leaves.len()];
         let none = vec![false; plan.leaves.len()];
         let (mut module, body) = tir_builtin::module();

@@ -1,4 +1,12 @@
 //! Mutants: rules with one mistake, as people make them, to see whether tests find it.
+//!
+//! *Terms.* An **operator** makes mutants of one kind of mistake: operands exchanged, a guard left
+//! out, another number, another op of the same fields (mutation testing; DeMillo, Lipton, Sayward,
+//! "Hints on test data selection", 1978).
+//!
+//! *Invariants.* A mutant differs from its rule in one place, and in its form: mutants that are the
+//! same but for the order of operands of a commutative op, or a default that is written out, are left
+//! out. The list for a rule is the same in each run.
 
 use std::collections::BTreeSet;
 

@@ -66,13 +66,13 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// The types that may be changed: those of leaves, and those that ops are told.
-    pub fn types(&self) -> Vec<Type> {
+    pub(crate) fn types(&self) -> Vec<Type> {
         let leaves = self.leaves.iter().map(|leaf| leaf.ty);
         let said = self.nodes.iter().flat_map(|node| node.said.iter().copied());
         leaves.chain(said).collect()
     }
     /// With other types, in the order of [`types`](Self::types).
-    pub fn with_types(&self, types: &[Type]) -> Plan {
+    pub(crate) fn with_types(&self, types: &[Type]) -> Plan {
         let mut plan = self.clone();
         let mut types = types.iter().copied();
         for leaf in &mut plan.leaves {
@@ -85,7 +85,7 @@ impl Plan {
     }
     /// Attributes that are free and have a default, by op and name, and whether one of them is
     /// something else.
-    pub fn unusual(&self) -> BTreeMap<(&'static str, &'static str), bool> {
+    pub(crate) fn unusual(&self) -> BTreeMap<(&'static str, &'static str), bool> {
         let mut unusual = BTreeMap::new();
         for node in &self.nodes {
             for (name, slot) in &node.attrs {
@@ -102,7 +102,7 @@ impl Plan {
         unusual
     }
     /// How large it is: elements first, then ranks, then numbers in attributes.
-    pub fn size(&self) -> (u64, u64, u64) {
+    pub(crate) fn size(&self) -> (u64, u64, u64) {
         let types = self.types();
         // An empty tensor is no smaller than one that has something there: it shows less.
         let elements = |ty: &Type| -> u64 {

@@ -8,7 +8,7 @@ use tir::{
     AttrValue, BlockId, Ir, Name, OpInfo, OpState, Role, Type, TypeAttr, Value, verify_local,
 };
 
-use crate::generate::{Around, Corpus, Mood};
+use crate::generate::{Around, Corpus, InstanceStyle};
 use crate::plan::{Leaf, Node, Operand, Origin, Plan};
 
 /// Attempts for each op before the whole instance is begun anew.
@@ -17,7 +17,7 @@ const TRIES: usize = 12;
 /// Makes one instance, or gives up.
 pub(crate) struct Sampler<'a> {
     rule: &'a Rule,
-    mood: Mood,
+    style: InstanceStyle,
     random: &'a mut Random,
     corpus: &'a mut Corpus,
     plan: Plan,
@@ -78,14 +78,14 @@ pub(crate) fn any(op: &OpInfo) -> Option<Rule> {
 }
 
 impl<'a> Sampler<'a> {
-    pub fn new(rule: &'a Rule, corpus: &'a mut Corpus, random: &'a mut Random) -> Self {
+    pub(crate) fn new(rule: &'a Rule, corpus: &'a mut Corpus, random: &'a mut Random) -> Self {
         // An op that is not known: it expects nothing of what is in it.
         let mut ir = Ir::new("rulecheck.scratch");
         let (root, region) = (ir.root(), ir.new_region());
         ir.attach_region(root, region);
         let block = ir.new_block(region);
         Self {
-            mood: Mood::new(&corpus.types, random),
+            style: InstanceStyle::new(&corpus.types, random),
             share: random.percent(60),
             bound: vec![None; rule.vars.len()],
             plan: Plan::default(),
@@ -101,7 +101,7 @@ impl<'a> Sampler<'a> {
     }
 
     /// An instance of the left side whose ops verify.
-    pub fn sample(mut self) -> Option<Plan> {
+    pub(crate) fn sample(mut self) -> Option<Plan> {
         for term in &self.rule.left {
             let TermKind::Op(op) = &term.kind else {
                 return None;
@@ -351,9 +351,9 @@ impl<'a> Sampler<'a> {
                 all: &all,
             };
             let ty = self
-                .mood
+                .style
                 .operand(node.name, i, &around, self.corpus, self.random)?;
-            let ty = self.mood.constrained(ty, info, i, self.random);
+            let ty = self.style.constrained(ty, info, i, self.random);
             self.set_type(leaf, ty);
         }
         let near: Vec<Type> = node
@@ -374,7 +374,7 @@ impl<'a> Sampler<'a> {
                 (Some(attr), true) if self.random.percent(85) => Some(attr),
                 _ => {
                     let field = info.field(name)?;
-                    self.mood
+                    self.style
                         .attr(node.name, field, &near, self.corpus, self.random)
                 }
             };
@@ -392,7 +392,7 @@ impl<'a> Sampler<'a> {
                 let alike = twin.map(|t| self.plan.nodes[t].said.clone());
                 match alike.filter(|said| !said.is_empty() && self.random.percent(40)) {
                     Some(said) => said,
-                    None => self.mood.results(count, &near, self.random)?,
+                    None => self.style.results(count, &near, self.random)?,
                 }
             }
         };

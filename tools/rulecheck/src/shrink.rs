@@ -28,7 +28,7 @@ pub(crate) struct Shrinker<'a> {
 }
 
 impl<'a> Shrinker<'a> {
-    pub fn new(subject: &'a Subject<'a>, found: Found) -> Self {
+    pub(crate) fn new(subject: &'a Subject<'a>, found: Found) -> Self {
         Self {
             subject,
             found,
@@ -37,7 +37,7 @@ impl<'a> Shrinker<'a> {
     }
 
     /// The smallest counterexample that it finds.
-    pub fn run(mut self) -> Found {
+    pub(crate) fn run(mut self) -> Found {
         let mut before = None;
         while before != Some(self.found.plan.size()) && self.left > 0 {
             before = Some(self.found.plan.size());

@@ -21,7 +21,7 @@ pub(crate) struct WarmUp {
 }
 
 impl WarmUp {
-    pub fn new(options: &Options) -> Self {
+    pub(crate) fn new(options: &Options) -> Self {
         Self {
             seed: options.seed,
             types: options.types.as_slice().into(),
@@ -29,11 +29,11 @@ impl WarmUp {
         }
     }
     /// Nothing is known of ops yet.
-    pub fn corpus(&self) -> Corpus {
+    pub(crate) fn corpus(&self) -> Corpus {
         Corpus::new(self.types.clone())
     }
     /// What fits an op, the same whoever asks first; `None` if it is not known.
-    pub fn of(&self, name: Name) -> Option<Arc<Corpus>> {
+    pub(crate) fn of(&self, name: Name) -> Option<Arc<Corpus>> {
         let lock = || self.ops.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = lock().get(name.as_str()) {
             return Some(known.clone());

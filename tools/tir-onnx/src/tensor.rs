@@ -16,7 +16,7 @@ pub(crate) struct Tensors<'a> {
 }
 
 impl<'a> Tensors<'a> {
-    pub fn new(folder: Option<&'a Path>) -> Tensors<'a> {
+    pub(crate) fn new(folder: Option<&'a Path>) -> Tensors<'a> {
         Tensors {
             folder,
             files: HashMap::new(),
@@ -24,7 +24,7 @@ impl<'a> Tensors<'a> {
     }
 
     /// The tensor's array. Errors have no place: the caller knows what the tensor is.
-    pub fn read(&mut self, tensor: &TensorProto) -> Result<Array, DataError> {
+    pub(crate) fn read(&mut self, tensor: &TensorProto) -> Result<Array, DataError> {
         let fail = |why: String| Err(DataError::new(why));
         let element = ElementType(tensor.data_type);
         let Some(dtype) = element.dtype() else {

@@ -587,7 +587,7 @@ fn pipeline(matches: &ArgMatches, passes: &PassRegistry) -> String {
 }
 
 /// What `--list-passes` prints.
-pub fn passes_text(passes: &PassRegistry) -> String {
+pub(crate) fn passes_text(passes: &PassRegistry) -> String {
     let mut text = String::new();
     for (aliases, heading) in [(true, "Pipelines"), (false, "Passes")] {
         let mut list = passes

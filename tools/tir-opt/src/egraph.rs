@@ -16,7 +16,7 @@ const FLAGS: [(&str, &str); 4] = [
 ];
 
 /// Adds the flags.
-pub fn flags(command: Command) -> Command {
+pub(crate) fn flags(command: Command) -> Command {
     let file = |name, help| Arg::new(name).long(name).help(help).value_name("FILE");
     command
         .next_help_heading("Equality saturation (pass egraph)")
@@ -44,7 +44,7 @@ pub fn flags(command: Command) -> Command {
 }
 
 /// The options that the flags set.
-pub fn options(matches: &ArgMatches) -> Vec<(&'static str, String)> {
+pub(crate) fn options(matches: &ArgMatches) -> Vec<(&'static str, String)> {
     let value = |flag: &str| match flag {
         "print-egraph" => matches.get_flag(flag).then(|| "true".to_string()),
         _ => matches.get_one::<String>(flag).cloned(),
@@ -58,7 +58,7 @@ pub fn options(matches: &ArgMatches) -> Vec<(&'static str, String)> {
 ///
 /// # Errors
 /// There is none in the pipeline.
-pub fn set(
+pub(crate) fn set(
     pipeline: &mut Pipeline,
     passes: &PassRegistry,
     options: &[(&'static str, String)],

@@ -6,7 +6,7 @@ use std::path::Path;
 use tir::{Diagnostic, Loc, Name, Sources};
 
 /// What places in standard input are called.
-pub const STDIN: &str = "<stdin>";
+pub(crate) const STDIN: &str = "<stdin>";
 
 /// A text and the name that places in it have.
 pub struct Input {

@@ -119,7 +119,7 @@ impl Compared {
 }
 
 /// A time for people.
-pub fn time(seconds: f64) -> String {
+pub(crate) fn time(seconds: f64) -> String {
     match seconds {
         s if s < 1e-3 => format!("{:.1} us", s * 1e6),
         s if s < 1.0 => format!("{:.1} ms", s * 1e3),
@@ -128,7 +128,7 @@ pub fn time(seconds: f64) -> String {
 }
 
 /// A number with a comma after every three digits.
-pub fn grouped(n: u64) -> String {
+pub(crate) fn grouped(n: u64) -> String {
     let digits = n.to_string();
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {

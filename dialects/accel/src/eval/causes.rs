@@ -24,7 +24,7 @@ impl Touched {
 
 /// Counts bytes by cause.
 #[derive(Default)]
-pub struct Causes {
+pub(super) struct Causes {
     touched: BTreeMap<(BufferId, bool), Touched>,
     counts: Vec<CauseReport>,
 }
@@ -32,7 +32,14 @@ pub struct Causes {
 impl Causes {
     /// Notes a transfer: the boxes on the far side, whether it reads them, whether they are of a
     /// buffer of the program.
-    pub fn note(&mut self, far: &[StridedBox], read: bool, local: bool, from: &str, to: &str) {
+    pub(super) fn note(
+        &mut self,
+        far: &[StridedBox],
+        read: bool,
+        local: bool,
+        from: &str,
+        to: &str,
+    ) {
         let (mut new, mut all) = (0, 0);
         for access in far {
             let touched = self.touched.entry((access.buffer, read)).or_default();
@@ -71,7 +78,7 @@ impl Causes {
     }
 
     /// The counts in the order of their first transfer.
-    pub fn report(&self) -> Vec<CauseReport> {
+    pub(super) fn report(&self) -> Vec<CauseReport> {
         self.counts.clone()
     }
 }

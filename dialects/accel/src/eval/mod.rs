@@ -10,11 +10,10 @@ mod semaphore;
 use std::cell::OnceCell;
 use std::rc::Rc;
 
-use tir::data::Array;
-use tir::interp::{BufferId, Kind, Memory, StridedBox, View, dtype_of, failure};
+use tir::interp::{BufferId, Kind, Memory, StridedBox, View, array_of};
 use tir::{
     Compiler, DYNAMIC, Data, Env, Failure, Ir, LowerToEval, MemRefType, Name, OpRef, SmallVec,
-    Type, Value,
+    Value,
 };
 use tir_machine as sim;
 use tir_tensor::eval::padding;
@@ -48,15 +47,6 @@ fn tokens(data: &[Data]) -> Result<Vec<sim::Token>, Failure> {
         out.extend(value.as_object::<Started>()?.0);
     }
     Ok(out)
-}
-
-fn array(elem: Type, shape: &[i64], bytes: Vec<u8>) -> Result<Array, Failure> {
-    let dtype = dtype_of(elem).ok_or_else(|| format!("{elem} cannot be held"))?;
-    let shape: Vec<usize> = shape
-        .iter()
-        .map(|d| usize::try_from(*d).unwrap_or(0))
-        .collect();
-    Array::new(dtype, &shape, bytes.into()).map_err(failure)
 }
 
 impl LowerToEval for Call {
@@ -131,7 +121,7 @@ fn call_at_once(env: &mut Env<'_>, body: &Body, views: &[Rc<View>]) -> Result<()
     let mut inputs = Vec::new();
     for ((view, ty), read) in views.iter().zip(&body.info.operands).zip(&body.info.reads) {
         inputs.push(if *read {
-            array(ty.elem(), &view.shape, env.read_view(view)?)?
+            env.view_to_array(view, ty.elem())?
         } else {
             Body::blank(*ty)?
         });
@@ -204,7 +194,7 @@ fn run_call(memory: &mut sim::Memory, body: &Body, all: &[StridedBox]) -> Result
     for ((access, ty), read) in all.iter().zip(&body.info.operands).zip(&body.info.reads) {
         if *read {
             let bytes = memory.load(access)?;
-            inputs.push(array(ty.elem(), ty.shape().unwrap_or(&[]), bytes)?);
+            inputs.push(array_of(ty.elem(), ty.shape().unwrap_or(&[]), bytes)?);
         } else {
             inputs.push(Body::blank(*ty)?);
         }

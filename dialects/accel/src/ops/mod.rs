@@ -1,5 +1,5 @@
 //! The ops of accel: those that describe a machine, and those that run on it.
 
-pub mod describe;
-pub mod run;
-pub mod semaphore;
+pub(crate) mod describe;
+pub(crate) mod run;
+pub(crate) mod semaphore;

@@ -1,6 +1,6 @@
 //! The ops of arith by theme.
 
-pub mod cast;
-pub mod constant;
-pub mod float;
-pub mod int;
+pub(crate) mod cast;
+pub(crate) mod constant;
+pub(crate) mod float;
+pub(crate) mod int;

@@ -1,13 +1,13 @@
 //! The ops of graph by theme.
 
-pub mod conv;
-pub mod elementwise;
-pub mod layout;
-pub mod movement;
-pub mod normalize;
-pub mod pool;
-pub mod reduce;
-pub mod resize;
-pub mod select;
-pub mod structure;
-pub mod views;
+pub(crate) mod conv;
+pub(crate) mod elementwise;
+pub(crate) mod layout;
+pub(crate) mod movement;
+pub(crate) mod normalize;
+pub(crate) mod pool;
+pub(crate) mod reduce;
+pub(crate) mod resize;
+pub(crate) mod select;
+pub(crate) mod structure;
+pub(crate) mod views;

@@ -80,7 +80,7 @@ fn holds(found: Option<bool>) -> bool {
 }
 
 /// Adds all.
-pub fn register(set: &mut PatternSet) {
+pub(super) fn register(set: &mut PatternSet) {
     of_values(set);
     of_images(set);
     of_orders(set);

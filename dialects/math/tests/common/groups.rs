@@ -11,7 +11,7 @@ const INTS: [&str; 7] = ["i1", "i8", "i13", "i32", "i64", "i128", "index"];
 const FLOATS: [&str; 4] = ["f16", "bf16", "f32", "f64"];
 
 /// An op with types, and cases for it.
-pub struct Group {
+pub(crate) struct Group {
     /// The op's name.
     pub name: &'static str,
     /// Attributes in generic form, `<{…}>`, or nothing.
@@ -32,7 +32,7 @@ fn list(items: impl IntoIterator<Item = String>) -> String {
 
 impl Group {
     /// What it is, for messages.
-    pub fn title(&self) -> String {
+    pub(crate) fn title(&self) -> String {
         let (operands, results) = (self.operands.join(", "), self.results.join(", "));
         format!(
             "{} {} ({operands}) -> ({results})",
@@ -64,7 +64,7 @@ impl Group {
     }
 
     /// A function that returns the results of all cases.
-    pub fn folds(&self) -> String {
+    pub(crate) fn folds(&self) -> String {
         let (mut body, mut values) = (String::new(), Vec::new());
         for (i, case) in self.cases.iter().enumerate() {
             for (k, attr) in case.iter().enumerate() {
@@ -93,7 +93,7 @@ impl Group {
     }
 
     /// `@f` on scalars.
-    pub fn scalar_function(&self) -> String {
+    pub(crate) fn scalar_function(&self) -> String {
         self.function("f", &String::clone)
     }
     fn function(&self, name: &str, shape: &dyn Fn(&String) -> String) -> String {
@@ -107,7 +107,7 @@ impl Group {
     }
 
     /// `@whole` on tensors of so many elements, and `@region` with the op in a `tensor.generic`.
-    pub fn tensor_functions(&self, count: usize) -> String {
+    pub(crate) fn tensor_functions(&self, count: usize) -> String {
         let shape = |ty: &String| format!("tensor<{count}x{ty}>");
         let whole = self.function("whole", &shape);
         let [result] = &self.results[..] else {
@@ -140,7 +140,7 @@ impl Group {
     }
 
     /// A function of the op on constant tensors.
-    pub fn constant_tensors(&self, columns: &[Attr]) -> String {
+    pub(crate) fn constant_tensors(&self, columns: &[Attr]) -> String {
         let count = columns[0]
             .type_of()
             .and_then(|ty| ty.elements())
@@ -284,7 +284,7 @@ fn width(ty: &str) -> u32 {
 }
 
 /// All ops of arith and math that compute numbers, with all types and predicates.
-pub fn groups() -> Vec<Group> {
+pub(crate) fn groups() -> Vec<Group> {
     let mut all = Maker {
         groups: Vec::new(),
         random: Random::new(7),

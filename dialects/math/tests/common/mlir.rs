@@ -7,11 +7,11 @@ use std::process::{Command, Stdio};
 use tir::{Attr, text};
 
 /// Ops that mlir-opt 22 does not fold, in the order of their names.
-pub const NEVER: &[&str] = &["math.fma", "math.rsqrt"];
+pub(crate) const NEVER: &[&str] = &["math.fma", "math.rsqrt"];
 
 /// For each function the constants that it returns after `--canonicalize`; `None` if mlir-opt is not
 /// installed.
-pub fn folded(module: &str) -> Option<Vec<Vec<Option<Attr>>>> {
+pub(crate) fn folded(module: &str) -> Option<Vec<Vec<Option<Attr>>>> {
     let program = ["mlir-opt-22", "/usr/lib/llvm-22/bin/mlir-opt"]
         .into_iter()
         .find(|program| Command::new(program).arg("--version").output().is_ok())?;

@@ -1,4 +1,4 @@
 //! What the comparison of numbers is made of.
 
-pub mod groups;
-pub mod mlir;
+pub(crate) mod groups;
+pub(crate) mod mlir;

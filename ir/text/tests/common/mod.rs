@@ -12,7 +12,7 @@ attr_enum! {
 #[derive(Op)]
 #[op("t.const", Pure, ConstantLike)]
 #[asm("custom<constant>($value, type($ty)) attr-dict")]
-pub struct Const {
+pub(crate) struct Const {
     pub value: Attr,
     pub ty: Ret,
 }
@@ -20,7 +20,7 @@ pub struct Const {
 #[derive(Op)]
 #[op("t.add", Pure, Commutative, SameType, results(sum))]
 #[asm("$x `,` $y attr-dict `:` type($sum)")]
-pub struct Add {
+pub(crate) struct Add {
     pub x: Value,
     pub y: Value,
 }
@@ -31,7 +31,7 @@ pub struct Add {
     "$source `` custom<indices>($offsets, $fixed) $order (`after` `(` $tokens^ `)`)? (`bank` $bank^)? \
      (`fast` $fast^)? attr-dict `:` type($source) (`,` type($tokens)^)?"
 )]
-pub struct Dma {
+pub(crate) struct Dma {
     pub source: Value,
     pub offsets: Vec<Value>,
     pub tokens: Vec<Value>,
@@ -46,21 +46,21 @@ pub struct Dma {
 #[derive(Op)]
 #[op("loop.yield", Terminator, Pure)]
 #[asm("attr-dict ($values^ `:` type($values))?")]
-pub struct Yield {
+pub(crate) struct Yield {
     pub values: Vec<Value>,
 }
 /// A branch.
 #[derive(Op)]
 #[op("cf.br", Terminator)]
 #[asm("$dest attr-dict")]
-pub struct Br {
+pub(crate) struct Br {
     pub dest: Successor,
 }
 /// A branch of two ways.
 #[derive(Op)]
 #[op("cf.cond_br", Terminator)]
 #[asm("$condition `,` $then `,` $other attr-dict")]
-pub struct CondBr {
+pub(crate) struct CondBr {
     pub condition: Value,
     pub then: Successor,
     pub other: Successor,
@@ -69,7 +69,7 @@ pub struct CondBr {
 #[derive(Op)]
 #[op("t.repeat", SingleBlock)]
 #[asm("$count $body attr-dict implicit-terminator(loop.yield)")]
-pub struct Repeat {
+pub(crate) struct Repeat {
     pub count: Value,
     pub body: RegionId,
 }
@@ -77,14 +77,14 @@ pub struct Repeat {
 #[derive(Op)]
 #[op("func.return", Terminator, ReturnLike)]
 #[asm("attr-dict ($values^ `:` type($values))?")]
-pub struct Return {
+pub(crate) struct Return {
     pub values: Vec<Value>,
 }
 /// A call.
 #[derive(Op)]
 #[op("func.call")]
 #[asm("$callee `(` $args `)` attr-dict `:` functional-type($args, $results)")]
-pub struct Call {
+pub(crate) struct Call {
     pub callee: Sym,
     pub args: Vec<Value>,
     pub results: Rets,
@@ -93,7 +93,7 @@ pub struct Call {
 /// A function.
 #[derive(Op)]
 #[op("func.func", IsolatedFromAbove, Symbol, asm)]
-pub struct Func {
+pub(crate) struct Func {
     pub sym_name: Name,
     pub function_type: Type,
     pub arg_attrs: Option<Vec<Attr>>,
@@ -194,7 +194,7 @@ impl Asm for Func {
 /// A loop.
 #[derive(Op)]
 #[op("loop.for", SingleBlock, asm)]
-pub struct For {
+pub(crate) struct For {
     pub lower: Value,
     pub upper: Value,
     pub step: Option<Value>,
@@ -291,7 +291,7 @@ impl Asm for For {
     "attr-dict `ins` `(` ($ins^ `:` type($ins))? `)` `outs` `(` $outs `:` type($outs) `)` \
      (`combine` $combine^)? $body `->` type($results)"
 )]
-pub struct Generic {
+pub(crate) struct Generic {
     pub ins: Vec<Value>,
     pub outs: Vec<Value>,
     pub indexing_maps: Vec<AffineMap>,
@@ -307,7 +307,7 @@ pub struct Generic {
     "$source `` custom<indices>($offsets, $static_offsets) custom<indices>($sizes, $static_sizes) \
      attr-dict `:` type($source) `to` type($result)"
 )]
-pub struct Subview {
+pub(crate) struct Subview {
     pub source: Value,
     pub offsets: Vec<Value>,
     pub sizes: Vec<Value>,
@@ -319,7 +319,7 @@ pub struct Subview {
 #[derive(Op)]
 #[op("accel.machine", IsolatedFromAbove, SymbolTable, Symbol, NoTerminator)]
 #[asm("symbol($sym_name) attr-dict-with-keyword $body")]
-pub struct Machine {
+pub(crate) struct Machine {
     pub sym_name: Name,
     pub body: RegionId,
 }
@@ -327,7 +327,7 @@ pub struct Machine {
 #[derive(Op)]
 #[op("accel.unit", Symbol)]
 #[asm("symbol($sym_name) attr-dict")]
-pub struct Unit {
+pub(crate) struct Unit {
     pub sym_name: Name,
     #[default(16)]
     pub queue: i64,
@@ -335,7 +335,7 @@ pub struct Unit {
 /// An intrinsic.
 #[derive(Op)]
 #[op("accel.intrinsic", IsolatedFromAbove, Symbol, asm)]
-pub struct Intrinsic {
+pub(crate) struct Intrinsic {
     pub sym_name: Name,
     pub unit: Sym,
     pub cycles: String,
@@ -386,7 +386,7 @@ impl Asm for Intrinsic {
 
 /// A layout.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct LayoutTag(pub String);
+pub(crate) struct LayoutTag(pub String);
 impl AttrData for LayoutTag {
     const NAME: &'static str = "graph.layout";
 }
@@ -405,7 +405,7 @@ impl ParseAttr for LayoutTag {
 }
 /// A token.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Token;
+pub(crate) struct Token;
 impl TypeData for Token {
     const NAME: &'static str = "accel.token";
 }
@@ -426,56 +426,56 @@ impl ParseType for Token {
 
 mod dialects {
     use super::*;
-    pub mod t {
+    pub(super) mod t {
         use super::*;
         dialect! {
             /// For tests.
             t { ops: [Const, Add, Dma, Repeat] }
         }
     }
-    pub mod func {
+    pub(super) mod func {
         use super::*;
         dialect! {
             /// For tests.
             func { ops: [Func, Return, Call] }
         }
     }
-    pub mod r#loop {
+    pub(super) mod r#loop {
         use super::*;
         dialect! {
             /// For tests.
             r#loop { ops: [For, Yield] }
         }
     }
-    pub mod cf {
+    pub(super) mod cf {
         use super::*;
         dialect! {
             /// For tests.
             cf { ops: [Br, CondBr] }
         }
     }
-    pub mod tensor {
+    pub(super) mod tensor {
         use super::*;
         dialect! {
             /// For tests.
             tensor { ops: [Generic] }
         }
     }
-    pub mod memref {
+    pub(super) mod memref {
         use super::*;
         dialect! {
             /// For tests.
             memref { ops: [Subview] }
         }
     }
-    pub mod accel {
+    pub(super) mod accel {
         use super::*;
         dialect! {
             /// For tests.
             accel { ops: [Machine, Unit, Intrinsic], types: [Token] }
         }
     }
-    pub mod graph {
+    pub(super) mod graph {
         use super::*;
         dialect! {
             /// For tests.
@@ -484,7 +484,7 @@ mod dialects {
     }
 }
 
-pub fn load() {
+pub(crate) fn load() {
     dialects::t::DIALECT.load();
     dialects::func::DIALECT.load();
     dialects::r#loop::DIALECT.load();
@@ -495,7 +495,7 @@ pub fn load() {
     dialects::graph::DIALECT.load();
 }
 
-pub fn options() -> ParseOptions {
+pub(crate) fn options() -> ParseOptions {
     ParseOptions {
         allow_unregistered: true,
         ..ParseOptions::default()
@@ -503,7 +503,7 @@ pub fn options() -> ParseOptions {
 }
 
 /// Reads, or shows the errors.
-pub fn read(text: &str) -> Ir {
+pub(crate) fn read(text: &str) -> Ir {
     load();
     match text::parse(text, Name::new("test.tir"), &options()) {
         Ok(ir) => ir,
@@ -511,7 +511,7 @@ pub fn read(text: &str) -> Ir {
     }
 }
 
-pub fn rendered(text: &str, errors: &[Diagnostic]) -> String {
+pub(crate) fn rendered(text: &str, errors: &[Diagnostic]) -> String {
     let mut sources = Sources::default();
     sources.add(Name::new("test.tir"), text);
     errors
@@ -521,7 +521,7 @@ pub fn rendered(text: &str, errors: &[Diagnostic]) -> String {
 }
 
 /// Prints in every form, reads back and compares; gives the pretty text.
-pub fn round_trip(text: &str) -> String {
+pub(crate) fn round_trip(text: &str) -> String {
     let ir = read(text);
     let pretty = text::print(&ir, &PrintOptions::default());
     for generic in [false, true] {

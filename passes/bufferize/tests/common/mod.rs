@@ -5,10 +5,10 @@ use tir::data::Array;
 use tir::{Data, Interpreter, Ir, MemRefType, Name};
 use tir_bufferize::{Report, bufferize};
 
-pub use tir_support::*;
+pub(crate) use tir_support::*;
 
 /// The program on buffers; what is printed reads back.
-pub fn on_buffers(text: &str) -> (Ir, Report) {
+pub(crate) fn on_buffers(text: &str) -> (Ir, Report) {
     let mut ir = read(text);
     let report = bufferize(&mut ir).unwrap_or_else(|errors| panic!("{errors:#?}\n{}", show(&ir)));
     check(&ir);
@@ -18,7 +18,7 @@ pub fn on_buffers(text: &str) -> (Ir, Report) {
 }
 
 /// What the same function on buffers writes to its last arguments.
-pub fn run_buffers(before: &Ir, ir: &Ir, function: &str, seed: u64) -> Vec<Array> {
+pub(crate) fn run_buffers(before: &Ir, ir: &Ir, function: &str, seed: u64) -> Vec<Array> {
     let mut interpreter = Interpreter::new(ir);
     let (types, _) = interpreter.signature(Name::new(function)).unwrap();
     let values = inputs(before, function, seed);
@@ -64,7 +64,7 @@ pub fn run_buffers(before: &Ir, ir: &Ir, function: &str, seed: u64) -> Vec<Array
 }
 
 /// The program does the same on buffers, bit for bit; gives it.
-pub fn same(text: &str, function: &str) -> (Ir, Report) {
+pub(crate) fn same(text: &str, function: &str) -> (Ir, Report) {
     let before = read(text);
     let (after, report) = on_buffers(text);
     for seed in [1, 7] {

@@ -18,7 +18,7 @@ const HEAD: &str = r#"
 "#;
 
 /// A program under construction.
-pub struct Maker {
+pub(crate) struct Maker {
     random: Random,
     text: String,
     names: usize,
@@ -396,7 +396,7 @@ impl Maker {
 /// A function `@f(%a: !M, %b: !M, %h: !H, %p: i1) -> (!M, !M)`. If it is `wide` it has branches
 /// between blocks, calls and tiles in near memory; if it is `conditional` some of its conditions
 /// are `%p`.
-pub fn program(seed: u64, wide: bool, conditional: bool) -> String {
+pub(crate) fn program(seed: u64, wide: bool, conditional: bool) -> String {
     let mut maker = Maker {
         random: Random::new(seed),
         text: HEAD.to_string(),

@@ -6,7 +6,7 @@ use tir::{BlockId, Ir, OpId, Type, Value};
 use tir_graph::fusion::{FusionInfo, FusionKind, anchor, edge_fuses};
 
 /// How values flow in a block.
-pub struct Flow {
+pub(super) struct Flow {
     /// The ops in order.
     pub ops: Vec<OpId>,
     /// What fusion looks at of each.
@@ -34,7 +34,7 @@ fn bytes(ty: Type) -> i64 {
 
 impl Flow {
     /// The flow of a block.
-    pub fn new(ir: &Ir, block: BlockId) -> Self {
+    pub(super) fn new(ir: &Ir, block: BlockId) -> Self {
         let ops: Vec<OpId> = ir.ops_in(block).collect();
         let places: HashMap<OpId, usize> = ops.iter().enumerate().map(|(i, op)| (*op, i)).collect();
         let users = ops.iter().map(|op| {
@@ -75,23 +75,23 @@ impl Flow {
     }
 
     /// The class of an op.
-    pub fn kind(&self, at: usize) -> FusionKind {
+    pub(super) fn kind(&self, at: usize) -> FusionKind {
         self.parts[at].kind
     }
     /// Whether an op may be in a group at all.
-    pub fn is_fusable(&self, at: usize) -> bool {
+    pub(super) fn is_fusable(&self, at: usize) -> bool {
         self.kind(at) != FusionKind::Opaque
     }
 
     /// Whether a set of ops becomes a group: it has at least so many, or one that is a group even
     /// alone.
-    pub fn is_group(&self, set: &BTreeSet<usize>, least: usize) -> bool {
+    pub(super) fn is_group(&self, set: &BTreeSet<usize>, least: usize) -> bool {
         let steps = set.iter().any(|at| self.parts[*at].steps);
         !set.is_empty() && (set.len() >= least || steps)
     }
 
     /// Ops of a set whose results are needed outside of it.
-    pub fn leaving(&self, set: &BTreeSet<usize>) -> Vec<usize> {
+    pub(super) fn leaving(&self, set: &BTreeSet<usize>) -> Vec<usize> {
         let leaves = |at: &usize| self.users[*at].iter().any(|user| !set.contains(user));
         let copied = |at: &usize| self.copied.contains(at);
         set.iter()
@@ -102,7 +102,7 @@ impl Flow {
 
     /// Whether a set of ops can be one loop nest. `several`: more than one op of it may be needed
     /// outside, if all are elementwise and of one shape, so that one nest writes them together.
-    pub fn runs_as_one(&self, set: &BTreeSet<usize>, several: bool) -> bool {
+    pub(super) fn runs_as_one(&self, set: &BTreeSet<usize>, several: bool) -> bool {
         if set.len() < 2 {
             return true;
         }
@@ -140,7 +140,7 @@ impl Flow {
 
     /// Bytes that a set of ops reads and writes as one nest: each value from outside once, each
     /// result that is needed outside once.
-    pub fn traffic(&self, set: &BTreeSet<usize>) -> Traffic {
+    pub(super) fn traffic(&self, set: &BTreeSet<usize>) -> Traffic {
         let mut outer: BTreeMap<Value, i64> = BTreeMap::new();
         let mut inner: BTreeSet<usize> = BTreeSet::new();
         for at in set {
@@ -156,7 +156,7 @@ impl Flow {
 
 /// Bytes read and written by a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Traffic {
+pub(super) struct Traffic {
     /// Bytes read.
     pub read: i64,
     /// Bytes written.
@@ -164,7 +164,7 @@ pub struct Traffic {
 }
 impl Traffic {
     /// Bytes in all.
-    pub fn total(&self) -> i64 {
+    pub(super) fn total(&self) -> i64 {
         self.read + self.written
     }
 }

@@ -8,7 +8,7 @@ use tir_graph::fusion::{FusionKind, edge_fuses};
 use super::flow::Flow;
 
 /// The groups of a block, those of one op as well; ops that cannot be fused are in none.
-pub fn greedy(flow: &Flow) -> Vec<BTreeSet<usize>> {
+pub(super) fn greedy(flow: &Flow) -> Vec<BTreeSet<usize>> {
     let count = flow.ops.len();
     let mut greedy = Greedy {
         flow,

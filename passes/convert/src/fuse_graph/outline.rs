@@ -9,7 +9,7 @@ use super::flow::Flow;
 use super::partition::{Node, Partition, order};
 
 /// Makes the groups of a block, those of at least `least` ops or of several steps; says how many.
-pub fn outline(
+pub(super) fn outline(
     ir: &mut Ir,
     block: BlockId,
     flow: &Flow,

@@ -13,7 +13,7 @@ use super::flow::Flow;
 
 /// What a byte and a computed element cost, and what the search may do.
 #[derive(Clone, Copy, Debug)]
-pub struct Terms {
+pub(super) struct Terms {
     /// Bytes that an engine moves in a cycle.
     pub bytes_per_cycle: i64,
     /// Cycles for an element that is computed again.
@@ -28,7 +28,7 @@ pub struct Terms {
 
 /// Disjoint sets of ops that run as one, but for ops that are copied, which are in several.
 #[derive(Clone, Debug)]
-pub struct Partition {
+pub(super) struct Partition {
     /// The sets; an empty one is nothing.
     pub groups: Vec<BTreeSet<usize>>,
     /// Ops that every group that needs their result computes for itself.
@@ -37,21 +37,21 @@ pub struct Partition {
 
 impl Partition {
     /// Groups without copies.
-    pub fn new(groups: Vec<BTreeSet<usize>>) -> Self {
+    pub(super) fn new(groups: Vec<BTreeSet<usize>>) -> Self {
         Self {
             groups,
             copied: BTreeSet::new(),
         }
     }
     /// Every fusable op alone.
-    pub fn alone(flow: &Flow) -> Self {
+    pub(super) fn alone(flow: &Flow) -> Self {
         let fusable = (0..flow.ops.len()).filter(|at| flow.is_fusable(*at));
         Self::new(fusable.map(|at| BTreeSet::from([at])).collect())
     }
 }
 
 /// What a partition costs: bytes moved, computing again expressed in bytes.
-pub fn cost(flow: &mut Flow, partition: &Partition, terms: &Terms) -> i64 {
+pub(super) fn cost(flow: &mut Flow, partition: &Partition, terms: &Terms) -> i64 {
     flow.copied.clone_from(&partition.copied);
     let moved: i64 = partition
         .groups
@@ -83,7 +83,7 @@ fn element_cost(flow: &Flow, at: usize, terms: &Terms) -> i64 {
 }
 
 /// The better end of the search from the greedy groups and from every op alone.
-pub fn search(flow: &mut Flow, greedy: Vec<BTreeSet<usize>>, terms: &Terms) -> Partition {
+pub(super) fn search(flow: &mut Flow, greedy: Vec<BTreeSet<usize>>, terms: &Terms) -> Partition {
     let from_greedy = descend(flow, Partition::new(greedy), terms);
     let from_alone = descend(flow, Partition::alone(flow), terms);
     let (a, b) = (
@@ -311,13 +311,13 @@ impl Search<'_> {
 }
 
 /// Whether the sets can run one after the other, whatever stands between their ops.
-pub fn is_acyclic(flow: &Flow, sets: &[BTreeSet<usize>]) -> bool {
+pub(super) fn is_acyclic(flow: &Flow, sets: &[BTreeSet<usize>]) -> bool {
     order(flow, sets, |_| false).is_some()
 }
 
 /// What runs one after the other: a set, or an op that is in none.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Node {
+pub(super) enum Node {
     /// The index of a set.
     Set(usize),
     /// An op.
@@ -326,7 +326,7 @@ pub enum Node {
 
 /// An order of the sets and of the ops that are in none, each as near as can be to the place of
 /// its last op; `None` if there is none. Ops that `keeps` names stay in order among each other.
-pub fn order(
+pub(super) fn order(
     flow: &Flow,
     sets: &[BTreeSet<usize>],
     keeps: impl Fn(usize) -> bool,

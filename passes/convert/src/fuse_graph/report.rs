@@ -10,7 +10,7 @@ use super::partition::{Partition, Terms, cost};
 
 /// Groups of more than one step with the bytes that each reads and writes and that every value
 /// inside saves: written once, and read by each op that uses it.
-pub fn report(
+pub(super) fn report(
     ir: &Ir,
     flow: &mut Flow,
     partition: &Partition,
@@ -64,7 +64,7 @@ pub fn report(
 }
 
 /// A value that does not leave near memory on the way to those that use it in its group.
-pub struct Saving {
+pub(super) struct Saving {
     /// What computes it.
     pub from: usize,
     /// Those that use it there.
@@ -76,7 +76,7 @@ pub struct Saving {
 }
 
 /// What the values inside of a group save.
-pub fn savings(flow: &Flow, set: &BTreeSet<usize>) -> Vec<Saving> {
+pub(super) fn savings(flow: &Flow, set: &BTreeSet<usize>) -> Vec<Saving> {
     let leaving = flow.leaving(set);
     let savings = set.iter().map(|at| {
         let users = flow.users[*at].iter().copied();

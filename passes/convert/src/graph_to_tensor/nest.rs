@@ -166,7 +166,7 @@ pub(super) struct Reduction {
 
 impl Reduction {
     /// Makes the fill and the reduction. The result's dimensions are the first iterators.
-    pub fn make(
+    pub(super) fn make(
         self,
         rw: &mut Rewriter<'_>,
         inputs: &[(Value, AffineMap)],

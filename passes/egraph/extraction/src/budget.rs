@@ -14,7 +14,7 @@ pub(crate) struct Budget<'a> {
 }
 
 impl<'a> Budget<'a> {
-    pub fn new(max: u64, spent: Option<&'a dyn Fn() -> f64>) -> Budget<'a> {
+    pub(crate) fn new(max: u64, spent: Option<&'a dyn Fn() -> f64>) -> Budget<'a> {
         Budget {
             used: 0,
             max,
@@ -25,7 +25,7 @@ impl<'a> Budget<'a> {
     }
 
     /// Begins a stage that may take one in `parts` of what is left.
-    pub fn stage(&mut self, parts: u32) {
+    pub(crate) fn stage(&mut self, parts: u32) {
         let spent = self.spent.map_or(0.0, |spent| spent());
         let left = self.max.saturating_sub(self.used);
         let steps = self.used + left.div_ceil(u64::from(parts));
@@ -35,7 +35,7 @@ impl<'a> Budget<'a> {
     }
 
     /// Pays for `steps`; whether there may be more.
-    pub fn pay(&mut self, steps: u64) -> bool {
+    pub(crate) fn pay(&mut self, steps: u64) -> bool {
         self.used = self.used.saturating_add(steps);
         let (end, share) = self.end;
         self.is_over |= self.used >= end;
@@ -44,12 +44,12 @@ impl<'a> Budget<'a> {
     }
 
     /// Whether nothing is left for any stage.
-    pub fn is_spent(&self) -> bool {
+    pub(crate) fn is_spent(&self) -> bool {
         self.used >= self.max || self.spent.is_some_and(|spent| spent() >= 1.0)
     }
 
     /// Whether this stage may go on.
-    pub fn lasts(&self) -> bool {
+    pub(crate) fn lasts(&self) -> bool {
         !self.is_over
     }
 }

@@ -8,7 +8,7 @@ pub(crate) struct Lists {
 }
 
 impl Lists {
-    pub fn new(lists: &[Vec<u32>]) -> Lists {
+    pub(crate) fn new(lists: &[Vec<u32>]) -> Lists {
         let mut start = vec![0];
         let mut items = Vec::new();
         for list in lists {
@@ -18,7 +18,7 @@ impl Lists {
         Lists { start, items }
     }
 
-    pub fn of(&self, i: usize) -> &[u32] {
+    pub(crate) fn of(&self, i: usize) -> &[u32] {
         &self.items[self.start[i] as usize..self.start[i + 1] as usize]
     }
 }
@@ -53,7 +53,7 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub fn new(classes: usize, parts: Vec<CoreNode>, roots: Vec<u32>) -> Core {
+    pub(crate) fn new(classes: usize, parts: Vec<CoreNode>, roots: Vec<u32>) -> Core {
         let mut members = vec![Vec::new(); classes];
         let mut users = vec![Vec::new(); classes];
         let mut leaves = Vec::new();
@@ -81,7 +81,7 @@ impl Core {
     }
 
     /// The cores of `count` components: `component` gives each class's.
-    pub fn split(
+    pub(crate) fn split(
         count: usize,
         component: &[usize],
         parts: Vec<CoreNode>,
@@ -112,14 +112,14 @@ impl Core {
     }
 
     /// How many nodes there are.
-    pub fn nodes(&self) -> usize {
+    pub(crate) fn nodes(&self) -> usize {
         self.class.len()
     }
 
     /// The classes that the roots need by `choice`, and their cost.
     ///
     /// `choice` gives every class on the way a node.
-    pub fn needed(&self, choice: &[Option<u32>]) -> (Vec<u32>, u64) {
+    pub(crate) fn needed(&self, choice: &[Option<u32>]) -> (Vec<u32>, u64) {
         let mut seen = vec![false; self.classes];
         let (mut needed, mut cost) = (Vec::new(), 0);
         let mut stack: Vec<u32> = self.roots.iter().rev().copied().collect();

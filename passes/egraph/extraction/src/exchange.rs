@@ -56,7 +56,7 @@ type Way = Vec<(u32, u32)>;
 
 impl<'c> Exchange<'c> {
     /// Starts from a choice of the needed classes and what the others would get.
-    pub fn new(
+    pub(crate) fn new(
         core: &'c Core,
         alive: &'c FixedBitSet,
         choice: &[Option<u32>],
@@ -86,13 +86,13 @@ impl<'c> Exchange<'c> {
     }
 
     /// The nodes of the classes that are needed.
-    pub fn chosen(&self) -> Vec<Option<u32>> {
+    pub(crate) fn chosen(&self) -> Vec<Option<u32>> {
         let needed = self.users.iter().zip(&self.choice);
         needed.map(|(n, &node)| (*n > 0).then_some(node)).collect()
     }
 
     /// Tries every other node of a class; whether one was better.
-    pub fn improve(&mut self, class: u32) -> bool {
+    pub(crate) fn improve(&mut self, class: u32) -> bool {
         let mut better = false;
         let members = self.core.members.of(class as usize);
         for &node in members {

@@ -23,7 +23,7 @@ pub(crate) struct Table {
 
 impl Table {
     /// How many bits the table of so many classes has.
-    pub fn bits(classes: usize) -> usize {
+    pub(crate) fn bits(classes: usize) -> usize {
         classes.saturating_mul(classes) / 2
     }
 
@@ -33,7 +33,7 @@ impl Table {
     ///
     /// `order` lists the classes that can be computed, as they are found to be; `nodes` gives the
     /// children of a class's nodes, `users` the classes that have a node which needs the class.
-    pub fn new<'w>(
+    pub(crate) fn new<'w>(
         classes: usize,
         order: Vec<usize>,
         nodes: impl Fn(usize) -> Vec<&'w [usize]>,
@@ -94,7 +94,7 @@ impl Table {
     }
 
     /// Whether a class is a landmark of any of `classes`.
-    pub fn is_below(&self, classes: &[usize], landmark: usize) -> bool {
+    pub(crate) fn is_below(&self, classes: &[usize], landmark: usize) -> bool {
         let Some(bit) = self.number[landmark] else {
             return false;
         };
@@ -103,7 +103,7 @@ impl Table {
     }
 
     /// The landmarks of a class.
-    pub fn of(&self, class: usize) -> impl Iterator<Item = usize> + '_ {
+    pub(crate) fn of(&self, class: usize) -> impl Iterator<Item = usize> + '_ {
         let row = self.number[class].map(|n| &self.rows[n]);
         row.into_iter()
             .flat_map(|row| row.ones())

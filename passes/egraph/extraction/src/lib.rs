@@ -2,7 +2,8 @@
 //! users, over all roots together.
 //!
 //! A [`Problem`] is classes and nodes; [`solve`] gives the best choice found and a bound that no
-//! choice is below; [`check`] judges any choice and shares nothing with the solvers.
+//! choice is below; [`check`] judges any choice and shares nothing with the solvers. Costs are of any
+//! one unit, the caller's: `tir-egraph` counts cycles of the attached machine.
 //!
 //! ```
 //! use tir_extraction::*;

@@ -41,7 +41,7 @@ struct Decision {
 
 impl<'c> Search<'c> {
     /// Starts from the cheapest trees, and from `seeds` as far as their nodes are left.
-    pub fn new(core: &'c Core, seeds: &[FixedBitSet], budget: &mut Budget) -> Search<'c> {
+    pub(crate) fn new(core: &'c Core, seeds: &[FixedBitSet], budget: &mut Budget) -> Search<'c> {
         let mut search = Search {
             core,
             sweep: Sweep::new(core),
@@ -61,7 +61,7 @@ impl<'c> Search<'c> {
     }
 
     /// Bounds, and rules out nodes that no better choice has.
-    pub fn bound(&mut self, budget: &mut Budget) {
+    pub(crate) fn bound(&mut self, budget: &mut Budget) {
         let mut alive = self.alive.clone();
         let bound = self.bounded(&mut alive, usize::MAX, true, budget);
         self.bound = bound.unwrap_or(self.cost).clamp(self.bound, self.cost);
@@ -69,17 +69,17 @@ impl<'c> Search<'c> {
     }
 
     /// How many nodes there are.
-    pub fn nodes(&self) -> usize {
+    pub(crate) fn nodes(&self) -> usize {
         self.core.nodes()
     }
 
     /// The node of the problem that `node` stands for.
-    pub fn origin(&self, node: u32) -> usize {
+    pub(crate) fn origin(&self, node: u32) -> usize {
         self.core.origin[node as usize]
     }
 
     /// Whether nothing cheaper is left to be found.
-    pub fn done(&self) -> bool {
+    pub(crate) fn done(&self) -> bool {
         self.bound >= self.cost
     }
 
@@ -185,7 +185,7 @@ impl<'c> Search<'c> {
 
     /// Local search by [`Exchange`] from each choice that it has not started from yet, class by
     /// class, until nothing is cheaper.
-    pub fn exchange(&mut self, budget: &mut Budget) {
+    pub(crate) fn exchange(&mut self, budget: &mut Budget) {
         let mut starts = std::mem::take(&mut self.starts);
         starts.sort_by_key(|(_, cost)| *cost);
         for (start, _) in starts {
@@ -231,7 +231,7 @@ impl<'c> Search<'c> {
 
     /// Local search: gives one class another node, or none, keeps what else is chosen as far as it
     /// is still of use, and takes what is cheaper; until nothing is.
-    pub fn improve(&mut self, budget: &mut Budget) {
+    pub(crate) fn improve(&mut self, budget: &mut Budget) {
         let core = self.core;
         let mut again = true;
         while again && !self.done() {
@@ -273,7 +273,7 @@ impl<'c> Search<'c> {
 
     /// Branch and bound: decides a needed class with several nodes left, node by node in order of
     /// what they still cost, depth first.
-    pub fn branch(&mut self, budget: &mut Budget) {
+    pub(crate) fn branch(&mut self, budget: &mut Budget) {
         let mut stack: Vec<Decision> = Vec::new();
         let mut alive = self.alive.clone();
         let mut entered = true;

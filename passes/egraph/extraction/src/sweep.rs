@@ -21,7 +21,7 @@ pub(crate) struct Sweep {
 }
 
 impl Sweep {
-    pub fn new(core: &Core) -> Sweep {
+    pub(crate) fn new(core: &Core) -> Sweep {
         Sweep {
             price: vec![u64::MAX; core.classes],
             last: vec![NONE; core.nodes()],
@@ -33,7 +33,7 @@ impl Sweep {
 
     /// A class is as dear as its cheapest node among `alive`, a node as `cost` and its dearest
     /// child. Gives the number of nodes visited.
-    pub fn dearest(&mut self, core: &Core, alive: &FixedBitSet, cost: &[u64]) -> u64 {
+    pub(crate) fn dearest(&mut self, core: &Core, alive: &FixedBitSet, cost: &[u64]) -> u64 {
         self.price.fill(u64::MAX);
         self.last.fill(NONE);
         for (i, missing) in self.missing.iter_mut().enumerate() {
@@ -73,7 +73,7 @@ impl Sweep {
 
     /// The same prices once some nodes have become cheaper, from what they were. Gives the number
     /// of nodes visited.
-    pub fn lower(
+    pub(crate) fn lower(
         &mut self,
         core: &Core,
         alive: &FixedBitSet,
@@ -120,7 +120,7 @@ impl Sweep {
     }
 
     /// Whether the last sweep reached all children of `node`.
-    pub fn reached(&self, node: usize) -> bool {
+    pub(crate) fn reached(&self, node: usize) -> bool {
         self.missing[node] == 0
     }
 }

@@ -11,7 +11,7 @@ pub(crate) struct Units {
 }
 
 impl Units {
-    pub fn new(problem: &Problem) -> Units {
+    pub(crate) fn new(problem: &Problem) -> Units {
         // Halved first, so that the sum stays in range.
         let half: f64 = problem.nodes.iter().map(|n| n.cost / 2.0f64.powi(64)).sum();
         let mut unit = 2.0f64.powi(-1000);
@@ -27,7 +27,7 @@ impl Units {
     }
 
     /// A sum of costs, back as it was given.
-    pub fn price(&self, units: u64) -> f64 {
+    pub(crate) fn price(&self, units: u64) -> f64 {
         units as f64 * self.unit
     }
 }

@@ -8,7 +8,7 @@ use crate::region::captures;
 
 /// Moves ops without effects before those that use them, where they are not, and erases those that
 /// nothing uses.
-pub fn reorder(ir: &mut Ir, block: BlockId) {
+pub(super) fn reorder(ir: &mut Ir, block: BlockId) {
     let ops: Vec<OpId> = ir.ops_in(block).collect();
     let mut done = FxHashSet::default();
     for op in &ops {
@@ -36,7 +36,7 @@ pub fn reorder(ir: &mut Ir, block: BlockId) {
 }
 
 /// The operands of an op, and what its regions use from outside.
-pub fn needed(ir: &Ir, op: OpId) -> Vec<Value> {
+pub(super) fn needed(ir: &Ir, op: OpId) -> Vec<Value> {
     let mut values: Vec<Value> = ir.operands(op).collect();
     if ir.regions(op).len() > 0 {
         values.extend(captures(ir, op));

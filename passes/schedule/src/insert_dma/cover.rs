@@ -37,7 +37,12 @@ enum Reach {
 impl Cover<'_> {
     /// Covers a tile that is read. `inside` says along which dimensions of the source it is known
     /// to lie inside.
-    pub fn read(&self, b: &mut Builder<'_>, t: Transfer, inside: &[bool]) -> Result<(), Failure> {
+    pub(super) fn read(
+        &self,
+        b: &mut Builder<'_>,
+        t: Transfer,
+        inside: &[bool],
+    ) -> Result<(), Failure> {
         let pattern = Pattern::new(b.ty(t.far), b.ty(t.tile), &t.access)?;
         if !self.pays(&pattern) {
             return by_thread(b, t);

@@ -20,7 +20,7 @@ const LINE: i64 = 64;
 
 /// For each grain of a root, the last write and the last read of each queue since, as the number
 /// of an instance plus one; 0 is none.
-pub struct ShadowMemory {
+pub(super) struct ShadowMemory {
     grain: i64,
     /// Grains of a line.
     width: usize,
@@ -79,7 +79,7 @@ impl Users {
 
 impl ShadowMemory {
     /// Nobody has used any of these bytes, of which no access cuts a grain.
-    pub fn new(bytes: i64, grain: i64, queues: usize) -> Self {
+    pub(super) fn new(bytes: i64, grain: i64, queues: usize) -> Self {
         let count = (bytes / grain) as usize;
         let width = (LINE / grain).max(1) as usize;
         let lines = count.div_ceil(width);
@@ -126,15 +126,21 @@ impl ShadowMemory {
     }
 
     /// Tells `after` who wrote a run of bytes.
-    pub fn look(&mut self, run: (i64, i64), after: &mut impl FnMut(u32)) {
+    pub(super) fn look(&mut self, run: (i64, i64), after: &mut impl FnMut(u32)) {
         self.visit(run, false, |users, at| after(users.writer[at]));
     }
     /// A read of a run of bytes by a queue: tells `after` who wrote them.
-    pub fn read(&mut self, run: (i64, i64), queue: usize, id: u32, after: &mut impl FnMut(u32)) {
+    pub(super) fn read(
+        &mut self,
+        run: (i64, i64),
+        queue: usize,
+        id: u32,
+        after: &mut impl FnMut(u32),
+    ) {
         self.visit(run, false, |users, at| users.read(at, queue, id, after));
     }
     /// A write of a run of bytes: tells `after` who wrote and read them.
-    pub fn write(&mut self, run: (i64, i64), id: u32, after: &mut impl FnMut(u32)) {
+    pub(super) fn write(&mut self, run: (i64, i64), id: u32, after: &mut impl FnMut(u32)) {
         self.visit(run, true, |users, at| users.write(at, id, after));
     }
 }

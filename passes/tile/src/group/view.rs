@@ -5,7 +5,7 @@ use tir_tensor::{CollapseShape, ExpandShape, Generic, TransferRead, Yield};
 
 /// A value read at a position, over iterators with ranges.
 #[derive(Clone, Debug)]
-pub struct View {
+pub(super) struct View {
     /// The value.
     pub source: Value,
     /// The position.
@@ -20,7 +20,7 @@ pub struct View {
 
 impl View {
     /// A value read inside of it.
-    pub fn new(source: Value, rows: LinearMap) -> Self {
+    pub(super) fn new(source: Value, rows: LinearMap) -> Self {
         Self {
             source,
             rows,
@@ -33,7 +33,7 @@ impl View {
     /// The same elements of what the value is a view of, as far as positions stay linear. `ranges` are
     /// those of the iterators; `reshapes` says whether other shapes are read through, and `moves`
     /// which generics that only move data are.
-    pub fn through(
+    pub(super) fn through(
         mut self,
         ir: &Ir,
         ranges: &[i64],

@@ -322,7 +322,7 @@ impl Maker {
 
 /// A function `@f(%x: !D, %z: !D, %c: i1, %y: !D out, %w: !D out)`; if it is `conditional`, some
 /// of its conditions are `%c`.
-pub fn program(seed: u64, conditional: bool) -> String {
+pub(crate) fn program(seed: u64, conditional: bool) -> String {
     let names = ["%zero", "%one", "%two", "%three"];
     let mut maker = Maker {
         random: Random::new(seed),

@@ -13,12 +13,12 @@ const RTOL: f64 = 1e-3;
 const ATOL: f64 = 1e-4;
 
 /// The folder of the repository.
-pub fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 /// The arrays at `path(0)`, `path(1)`, … as far as there are any.
-pub fn arrays(path: impl Fn(usize) -> PathBuf) -> Vec<Array> {
+pub(crate) fn arrays(path: impl Fn(usize) -> PathBuf) -> Vec<Array> {
     let paths = (0..).map(path).take_while(|p| p.exists());
     paths
         .map(|p| npy::read(&p).unwrap_or_else(|e| panic!("{}: {e}", p.display())))
@@ -26,7 +26,7 @@ pub fn arrays(path: impl Fn(usize) -> PathBuf) -> Vec<Array> {
 }
 
 /// What went wrong, with its place and its notes.
-pub fn said(errors: &[Diagnostic]) -> String {
+pub(crate) fn said(errors: &[Diagnostic]) -> String {
     let Some(error) = errors.first() else {
         return "fails without an error".to_string();
     };
@@ -35,7 +35,7 @@ pub fn said(errors: &[Diagnostic]) -> String {
 }
 
 /// A program of `f32` tensors, inputs of these shapes, and what it computes of them.
-pub fn reference(
+pub(crate) fn reference(
     text: &str,
     shapes: Vec<Vec<i64>>,
 ) -> Result<(Ir, Vec<Array>, Vec<Array>), String> {
@@ -53,7 +53,7 @@ pub fn reference(
 }
 
 /// Runs a pipeline and verifies what it leaves.
-pub fn lower(tool: &Tool, module: &mut Ir, pipeline: &str) -> Result<(), String> {
+pub(crate) fn lower(tool: &Tool, module: &mut Ir, pipeline: &str) -> Result<(), String> {
     let pipeline = tool.passes.parse(pipeline).map_err(|e| said(&e))?;
     let report = PassManager::with(pipeline, Default::default()).run(module);
     report.into_result().map_err(|e| said(&e))?;
@@ -61,7 +61,7 @@ pub fn lower(tool: &Tool, module: &mut Ir, pipeline: &str) -> Result<(), String>
 }
 
 /// Runs a program and compares what it gives.
-pub fn run(module: &Ir, inputs: &[Array], outputs: &[Array]) -> Result<Execution, String> {
+pub(crate) fn run(module: &Ir, inputs: &[Array], outputs: &[Array]) -> Result<Execution, String> {
     let run = tir_run::execute(module, inputs).map_err(|e| said(&e))?;
     if run.outputs.len() != outputs.len() {
         let (found, wanted) = (run.outputs.len(), outputs.len());

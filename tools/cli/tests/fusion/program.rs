@@ -20,7 +20,7 @@ struct Op {
 
 /// A program.
 #[derive(Clone, Debug)]
-pub struct Program {
+pub(crate) struct Program {
     nodes: Vec<Node>,
     results: Vec<usize>,
     /// Whether it has loops, branches, axes of no element, and convolutions of all kinds.
@@ -46,7 +46,7 @@ impl Program {
     /// The program of a seed: so many ops at most. `rich` ones have more kinds of ops: loops and
     /// branches around others, grouped and dilated convolutions, other shapes of the same elements,
     /// and axes of no element.
-    pub fn new(seed: u64, ops: usize, rich: bool) -> Self {
+    pub(crate) fn new(seed: u64, ops: usize, rich: bool) -> Self {
         let mut random = Random::new(seed);
         let mut program = Self {
             nodes: Vec::new(),
@@ -406,14 +406,14 @@ impl Program {
     }
 
     /// The types of the arguments, as shapes.
-    pub fn arguments(&self) -> Vec<Vec<i64>> {
+    pub(crate) fn arguments(&self) -> Vec<Vec<i64>> {
         let needed = self.needed().into_iter().map(|at| &self.nodes[at]);
         let arguments = needed.filter(|node| node.op.is_none());
         arguments.map(|node| node.shape.clone()).collect()
     }
 
     /// The program as text.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let (mut arguments, mut body) = (Vec::new(), String::new());
         for at in self.needed() {
             let node = &self.nodes[at];
@@ -444,7 +444,7 @@ impl Program {
 
     /// A smaller program that still fails: results are left out, and what is computed becomes an
     /// argument.
-    pub fn shrunk(mut self, fails: impl Fn(&Self) -> bool) -> Self {
+    pub(crate) fn shrunk(mut self, fails: impl Fn(&Self) -> bool) -> Self {
         loop {
             let less = (0..self.results.len())
                 .filter(|_| self.results.len() > 1)

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use tir_data::Random;
 
 /// Writes the machine of a seed to a file.
-pub fn write(seed: u64) -> PathBuf {
+pub(crate) fn write(seed: u64) -> PathBuf {
     let mut random = Random::new(seed ^ 0x6d61_6368);
     let mut pick = |all: &[i64]| all[(random.next_u64() % all.len() as u64) as usize];
     let [m, n, k] = [0; 3].map(|_| pick(&[1, 1, 2, 4, 16]));

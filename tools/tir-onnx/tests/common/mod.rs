@@ -7,13 +7,13 @@ use prost::Message;
 use tir_data::DataError;
 use tir_onnx::{Model, decode, proto};
 
-pub fn committed(name: &str) -> PathBuf {
+pub(crate) fn committed(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../test/e2e")
         .join(name)
 }
 
-pub fn node(name: &str, op: &str, inputs: &[&str], outputs: &[&str]) -> proto::NodeProto {
+pub(crate) fn node(name: &str, op: &str, inputs: &[&str], outputs: &[&str]) -> proto::NodeProto {
     proto::NodeProto {
         name: name.into(),
         op_type: op.into(),
@@ -23,7 +23,7 @@ pub fn node(name: &str, op: &str, inputs: &[&str], outputs: &[&str]) -> proto::N
     }
 }
 
-pub fn value(name: &str) -> proto::ValueInfoProto {
+pub(crate) fn value(name: &str) -> proto::ValueInfoProto {
     proto::ValueInfoProto {
         name: name.into(),
         ..Default::default()
@@ -31,7 +31,7 @@ pub fn value(name: &str) -> proto::ValueInfoProto {
 }
 
 /// A graph from x to y.
-pub fn graph(nodes: Vec<proto::NodeProto>) -> proto::GraphProto {
+pub(crate) fn graph(nodes: Vec<proto::NodeProto>) -> proto::GraphProto {
     proto::GraphProto {
         node: nodes,
         input: vec![value("x")],
@@ -40,7 +40,7 @@ pub fn graph(nodes: Vec<proto::NodeProto>) -> proto::GraphProto {
     }
 }
 
-pub fn model(graph: proto::GraphProto) -> proto::ModelProto {
+pub(crate) fn model(graph: proto::GraphProto) -> proto::ModelProto {
     proto::ModelProto {
         ir_version: 8,
         opset_import: vec![proto::OperatorSetIdProto {
@@ -52,17 +52,17 @@ pub fn model(graph: proto::GraphProto) -> proto::ModelProto {
     }
 }
 
-pub fn read(graph: proto::GraphProto) -> Result<Model, DataError> {
+pub(crate) fn read(graph: proto::GraphProto) -> Result<Model, DataError> {
     decode(model(graph).encode_to_vec().into(), None)
 }
 
 #[track_caller]
-pub fn refused(graph: proto::GraphProto, expected: &str) {
+pub(crate) fn refused(graph: proto::GraphProto, expected: &str) {
     assert_eq!(read(graph).unwrap_err().to_string(), expected);
 }
 
 /// A graph with the initializer `t`.
-pub fn with_tensor(tensor: proto::TensorProto) -> proto::GraphProto {
+pub(crate) fn with_tensor(tensor: proto::TensorProto) -> proto::GraphProto {
     let initializer = vec![proto::TensorProto {
         name: "t".into(),
         ..tensor

@@ -102,7 +102,7 @@ fn ty(shape: &[u64]) -> String {
 }
 
 /// A function `@main` on matrices of whole numbers.
-pub fn program(seed: u64) -> String {
+pub(crate) fn program(seed: u64) -> String {
     let mut maker = Maker {
         random: Random::new(seed),
         text: String::new(),
@@ -144,7 +144,7 @@ pub fn program(seed: u64) -> String {
 }
 
 /// What `@main` gives for whole numbers from -2 to 2; exact, since they stay small.
-pub fn results(ir: &Ir, seed: u64) -> Vec<Vec<f64>> {
+pub(crate) fn results(ir: &Ir, seed: u64) -> Vec<Vec<f64>> {
     let mut interpreter = Interpreter::new(ir);
     let (types, _) = interpreter
         .signature(Name::new("main"))
@@ -168,7 +168,7 @@ pub fn results(ir: &Ir, seed: u64) -> Vec<Vec<f64>> {
 }
 
 /// The same for programs that differ in the order and number of equal ops without effects only.
-pub fn digest(ir: &Ir) -> Vec<u64> {
+pub(crate) fn digest(ir: &Ir) -> Vec<u64> {
     let mut found = Vec::new();
     for slot in ir.slots() {
         found.extend(ir.child(slot).into_iter().flat_map(digest));

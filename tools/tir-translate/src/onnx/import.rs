@@ -302,13 +302,13 @@ impl Cx {
     // What importers use.
 
     /// Whether operand `k` comes from a node that could not be imported.
-    pub fn is_broken(&self, node: &Node, k: usize) -> bool {
+    pub(super) fn is_broken(&self, node: &Node, k: usize) -> bool {
         let meaning = node.input(k).and_then(|name| self.names.get(name));
         matches!(meaning, Some(Meaning::Broken))
     }
 
     /// Inserts an op at the node's location; gives all its results.
-    pub fn add_all<T: Op>(&mut self, node: &Node, op: T) -> Outcome<Vec<Value>> {
+    pub(super) fn add_all<T: Op>(&mut self, node: &Node, op: T) -> Outcome<Vec<Value>> {
         let mut b = Builder::new(&mut self.ir, self.block);
         b.loc = self.loc;
         let made = b.try_create(op.state());
@@ -317,7 +317,7 @@ impl Cx {
     }
 
     /// The node's results are values, in their order.
-    pub fn define_all(&mut self, node: &Node, values: &[Value]) {
+    pub(super) fn define_all(&mut self, node: &Node, values: &[Value]) {
         for (name, value) in node.outputs.iter().zip(values) {
             if let Some(name) = name {
                 self.hint(*value, name);
@@ -327,7 +327,7 @@ impl Cx {
     }
 
     /// Inserts an op with one result at the node's location.
-    pub fn add<T: Op>(&mut self, node: &Node, op: T) -> Outcome<Value> {
+    pub(super) fn add<T: Op>(&mut self, node: &Node, op: T) -> Outcome<Value> {
         let mut b = Builder::new(&mut self.ir, self.block);
         b.loc = self.loc;
         let made = b.try_create(op.state());
@@ -337,7 +337,7 @@ impl Cx {
     }
 
     /// A value, of a constant too.
-    pub fn value(&mut self, name: &str) -> Outcome<Value> {
+    pub(super) fn value(&mut self, name: &str) -> Outcome<Value> {
         match self.names.get(name) {
             Some(Meaning::Value(value)) => Ok(*value),
             Some(Meaning::Constant(array)) => {
@@ -355,7 +355,7 @@ impl Cx {
     }
 
     /// Operand `k` of a node.
-    pub fn operand(&mut self, node: &Node, k: usize) -> Outcome<Value> {
+    pub(super) fn operand(&mut self, node: &Node, k: usize) -> Outcome<Value> {
         match self.optional(node, k)? {
             Some(value) => Ok(value),
             None => Err(Some(node.error(format!("operand {k} is missing")))),
@@ -363,12 +363,12 @@ impl Cx {
     }
 
     /// Operand `k` of a node, if it is there.
-    pub fn optional(&mut self, node: &Node, k: usize) -> Outcome<Option<Value>> {
+    pub(super) fn optional(&mut self, node: &Node, k: usize) -> Outcome<Option<Value>> {
         node.input(k).map(|name| self.value(name)).transpose()
     }
 
     /// The elements of operand `k`, if it is a constant.
-    pub fn elements(&self, node: &Node, k: usize) -> Option<Array> {
+    pub(super) fn elements(&self, node: &Node, k: usize) -> Option<Array> {
         match self.names.get(node.input(k)?)? {
             Meaning::Constant(array) => Some(array.clone()),
             _ => None,
@@ -376,7 +376,7 @@ impl Cx {
     }
 
     /// A constant, named as it will be in a file.
-    pub fn constant(&mut self, array: &Array, name: &str) -> Value {
+    pub(super) fn constant(&mut self, array: &Array, name: &str) -> Value {
         let value = tir_interp::attr_named(array, name);
         let made = self.ir.at(self.block).add(tir_graph::Constant { value });
         let loc = Loc::new(LocData::Named(Name::new(name), Loc::UNKNOWN));
@@ -388,13 +388,13 @@ impl Cx {
     }
 
     /// Static shape and element type of a value.
-    pub fn shape(&self, value: Value) -> (&'static [i64], Type) {
+    pub(super) fn shape(&self, value: Value) -> (&'static [i64], Type) {
         let ty = self.ir.ty(value);
         (ty.shape().unwrap_or(&[]), ty.elem())
     }
 
     /// The node's first result is a value.
-    pub fn define(&mut self, node: &Node, value: Value) -> Outcome<()> {
+    pub(super) fn define(&mut self, node: &Node, value: Value) -> Outcome<()> {
         if let Some(name) = node.output(0) {
             self.hint(value, name);
             self.names.insert(name.to_string(), Meaning::Value(value));
@@ -403,7 +403,7 @@ impl Cx {
     }
 
     /// The node's first result is the same as its first operand.
-    pub fn alias(&mut self, node: &Node) -> Outcome<()> {
+    pub(super) fn alias(&mut self, node: &Node) -> Outcome<()> {
         let meaning = node.input(0).and_then(|name| self.names.get(name)).cloned();
         match (node.output(0), meaning) {
             (_, None) => Err(Some(node.error("operand 0 is missing"))),
@@ -416,7 +416,7 @@ impl Cx {
     }
 
     /// The node's first result is a constant.
-    pub fn define_constant(&mut self, node: &Node, array: Array) -> Outcome<()> {
+    pub(super) fn define_constant(&mut self, node: &Node, array: Array) -> Outcome<()> {
         if let Some(name) = node.output(0) {
             self.names
                 .insert(name.to_string(), Meaning::Constant(array));

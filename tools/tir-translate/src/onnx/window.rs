@@ -15,7 +15,7 @@ pub(super) struct Windows {
 
 impl Windows {
     /// Reads them for an input and a kernel of these sizes.
-    pub fn read(node: &Node, input: &[i64], kernel: &[i64]) -> Outcome<Self> {
+    pub(super) fn read(node: &Node, input: &[i64], kernel: &[i64]) -> Outcome<Self> {
         let rank = input.len();
         let list = |name: &str, count: usize, value: i64| -> Outcome<Vec<i64>> {
             let list = node.ints(name).map_err(Some)?;
@@ -70,7 +70,7 @@ impl Windows {
     }
 
     /// The same with a unit dimension before the only one.
-    pub fn two_dimensional(mut self) -> Self {
+    pub(super) fn two_dimensional(mut self) -> Self {
         if let ([kernel], [stride], [low, high], [dilation]) = (
             &self.kernel[..],
             &self.strides[..],

@@ -12,19 +12,19 @@ use super::window::Windows;
 
 /// TASO's types of operators, as far as they have a meaning here.
 mod taso {
-    pub const INPUT: u64 = 0;
-    pub const WEIGHT: u64 = 1;
-    pub const CONV: u64 = 3;
-    pub const DROPOUT: u64 = 4;
-    pub const MAX_POOL: u64 = 6;
-    pub const AVERAGE_POOL: u64 = 7;
-    pub const RELU: u64 = 8;
-    pub const SIGMOID: u64 = 9;
-    pub const TANH: u64 = 10;
-    pub const CONCAT: u64 = 12;
-    pub const RESHAPE: u64 = 14;
-    pub const TRANSPOSE: u64 = 15;
-    pub const MATMUL: u64 = 18;
+    pub(super) const INPUT: u64 = 0;
+    pub(super) const WEIGHT: u64 = 1;
+    pub(super) const CONV: u64 = 3;
+    pub(super) const DROPOUT: u64 = 4;
+    pub(super) const MAX_POOL: u64 = 6;
+    pub(super) const AVERAGE_POOL: u64 = 7;
+    pub(super) const RELU: u64 = 8;
+    pub(super) const SIGMOID: u64 = 9;
+    pub(super) const TANH: u64 = 10;
+    pub(super) const CONCAT: u64 = 12;
+    pub(super) const RESHAPE: u64 = 14;
+    pub(super) const TRANSPOSE: u64 = 15;
+    pub(super) const MATMUL: u64 = 18;
 }
 
 /// The function in the making.

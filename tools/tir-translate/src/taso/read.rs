@@ -26,7 +26,7 @@ pub(super) struct Record {
 
 impl Record {
     /// An error at the operator.
-    pub fn error(&self, why: impl std::fmt::Display) -> Diagnostic {
+    pub(super) fn error(&self, why: impl std::fmt::Display) -> Diagnostic {
         Diagnostic::error(format!("operator {}: {why}", self.id)).at(self.loc)
     }
 }

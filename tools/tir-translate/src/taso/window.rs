@@ -13,7 +13,7 @@ impl Windows {
     /// Windows of a size over an input. `mode` 0 is SAME: as many windows as strides begin in the
     /// input, an odd line of padding behind it; 1 is VALID. `pads` says the padding before the
     /// input once more.
-    pub fn new(
+    pub(super) fn new(
         input: [i64; 2],
         kernel: [i64; 2],
         strides: [i64; 2],

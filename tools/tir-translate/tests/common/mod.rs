@@ -10,7 +10,7 @@ const RTOL: f64 = 1e-3;
 const ATOL: f64 = 1e-4;
 
 /// A folder of `test/e2e`.
-pub fn folder(name: &str) -> PathBuf {
+pub(crate) fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../test/e2e")
         .join(name)
@@ -26,7 +26,7 @@ fn arrays(model: &Path, what: &str) -> Vec<Array> {
 }
 
 /// Imports a model, changes it, and runs it; what is wrong with it, if anything.
-pub fn check(
+pub(crate) fn check(
     model: &Path,
     change: impl FnOnce(&mut Ir) -> Result<(), String>,
 ) -> Result<(), String> {
@@ -55,7 +55,7 @@ pub fn check(
 }
 
 /// Checks every single-op case.
-pub fn check_ops(change: impl Fn(&mut Ir) -> Result<(), String>) {
+pub(crate) fn check_ops(change: impl Fn(&mut Ir) -> Result<(), String>) {
     let entries = std::fs::read_dir(folder("ops")).unwrap();
     let mut models: Vec<PathBuf> = entries
         .map(|e| e.unwrap().path())
@@ -80,7 +80,7 @@ pub fn check_ops(change: impl Fn(&mut Ir) -> Result<(), String>) {
 }
 
 /// Checks the small networks.
-pub fn check_networks(change: impl Fn(&mut Ir) -> Result<(), String>) {
+pub(crate) fn check_networks(change: impl Fn(&mut Ir) -> Result<(), String>) {
     for name in ["cnn", "micro", "walkthrough"] {
         let done = check(&folder("models").join(format!("{name}.onnx")), &change);
         assert_eq!(done, Ok(()), "{name}");

@@ -11,7 +11,7 @@ pub trait HasFlops: Op {
 }
 
 /// [`HasFlops`] as an object, which the table of an op holds.
-pub trait Flops: Send + Sync {
+pub(super) trait Flops: Send + Sync {
     /// The number for this op; `None` if it is not as declared.
     fn flops(&self, op: OpRef<'_>) -> Option<u64>;
 }

@@ -134,7 +134,7 @@ fn rules_page() -> String {
 }
 
 /// Writes the pages, or says which are not as they should be.
-pub fn check(book: &Path, overwrite: bool, problems: &mut Vec<String>) -> io::Result<()> {
+pub(crate) fn check(book: &Path, overwrite: bool, problems: &mut Vec<String>) -> io::Result<()> {
     for (path, text) in pages(book)? {
         let file = book.join(&path);
         if fs::read_to_string(&file).is_ok_and(|old| old == text) {

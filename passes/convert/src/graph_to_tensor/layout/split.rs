@@ -11,7 +11,7 @@ pub(super) struct Operand {
 }
 
 impl Operand {
-    pub fn new(ty: Type, exprs: &[AffineExpr]) -> Self {
+    pub(super) fn new(ty: Type, exprs: &[AffineExpr]) -> Self {
         Self {
             layout: Layout::of(ty),
             exprs: exprs.to_vec(),
@@ -38,7 +38,7 @@ pub(super) struct Nest {
 
 impl Nest {
     /// Fails where a block is no run of one iterator.
-    pub fn new(
+    pub(super) fn new(
         domain: Vec<i64>,
         reductions: Vec<bool>,
         operands: Vec<Operand>,
@@ -83,7 +83,7 @@ impl Nest {
     }
 
     /// Ranges of the iterators.
-    pub fn domain(&self) -> Vec<i64> {
+    pub(super) fn domain(&self) -> Vec<i64> {
         let range = |part: &SplitIterator| match part.inner {
             true => self.blocks[part.old],
             false => self.domain[part.old] / self.blocks[part.old],
@@ -92,7 +92,7 @@ impl Nest {
     }
 
     /// Which iterators are reductions.
-    pub fn reductions(&self) -> Vec<bool> {
+    pub(super) fn reductions(&self) -> Vec<bool> {
         self.parts.iter().map(|p| self.reductions[p.old]).collect()
     }
 
@@ -103,7 +103,7 @@ impl Nest {
     }
 
     /// Positions in storage for each operand.
-    pub fn maps(&self) -> Result<Vec<AffineMap>, Failure> {
+    pub(super) fn maps(&self) -> Result<Vec<AffineMap>, Failure> {
         self.operands
             .iter()
             .map(|operand| self.map(operand))

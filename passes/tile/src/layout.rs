@@ -343,10 +343,9 @@ impl Tile {
         let form = |s| LinearExpr::new(self.dims.iter().map(|dim| step(dim, s)).collect(), 0);
         (0..self.forms.len()).map(form).collect()
     }
-    /// Iterators whose tile loop moves the tile in the source.
-    pub fn moves_with(&self, space: &Space) -> Vec<usize> {
-        let used = |d: &usize| self.forms.uses(*d) && space.trips(*d) > 1;
-        (0..space.domain.len()).filter(used).collect()
+    /// Whether the tile loop of an iterator moves the tile in the source.
+    pub fn moves_with(&self, space: &Space, d: usize) -> bool {
+        self.forms.uses(d) && space.trips(d) > 1
     }
     /// How far the tile moves in each dimension of the source with one step of the loop around
     /// the tiles of an iterator.

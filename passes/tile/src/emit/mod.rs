@@ -194,7 +194,7 @@ impl Emit<'_> {
             self.whole(b, &at)
         };
         let mut written = Vec::new();
-        for ((source, dest), tile) in sources.into_iter().zip(dests).zip(&self.plan.results) {
+        for ((source, dest), tile) in sources.into_iter().zip(dests).zip(self.plan.results.iter()) {
             let offsets = self.offsets(b, tile, &at);
             let (offsets, static_offsets) = dispatch_values(&offsets);
             let result = Ret(b.ty(dest));

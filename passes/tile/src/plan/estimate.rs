@@ -9,6 +9,8 @@
 //!
 //! The estimate only orders divisions. All arithmetic saturates: what is too large is never chosen.
 
+use std::rc::Rc;
+
 use tir::Type;
 use tir_accel::machine::EngineInfo;
 
@@ -339,7 +341,7 @@ impl Estimate<'_> {
     fn results(&self, cycles: &mut Cycles) -> Option<i64> {
         let parallel = self.plan.parallel(self.group);
         let mut near = 0i64;
-        for (out, tile) in self.group.outs.iter().zip(&self.plan.results) {
+        for (out, tile) in self.group.outs.iter().zip(self.plan.results.iter()) {
             let ty = self.group.ty(out.step)?;
             let t = Moved {
                 tile,
@@ -422,10 +424,10 @@ impl Estimate<'_> {
 
 /// The tiles of a division, whatever the order of its loops.
 pub(super) struct Tiles {
-    operands: Vec<Tile>,
-    out: Tile,
+    operands: Rc<[Tile]>,
+    out: Rc<Tile>,
     /// The same tile as part of each result.
-    results: Vec<Tile>,
+    results: Rc<[Tile]>,
     unit_out: Vec<Option<usize>>,
     /// Element types of the operands.
     elems: Vec<Type>,
@@ -454,9 +456,9 @@ impl Tiles {
             _ => out.part_of(&out_of.map),
         });
         Some(Self {
-            operands: tiles(group, target, way, space, &unit_out)?,
+            operands: tiles(group, target, way, space, &unit_out)?.into(),
             results: results.collect::<Option<_>>()?,
-            out,
+            out: Rc::new(out),
             unit_out,
             elems: elems.to_vec(),
         })

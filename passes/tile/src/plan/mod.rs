@@ -10,6 +10,8 @@
 
 mod estimate;
 
+use std::rc::Rc;
+
 use tir::{AffineExpr, Ir, Name, Type};
 use tir_accel::machine::{EngineInfo, MachineInfo, SpaceInfo};
 use tir_tensor::Generic;
@@ -108,12 +110,12 @@ pub struct Plan {
     pub unit: Option<Assignment>,
     /// Iterators whose tiles are loops, outermost first; parallel ones before reductions.
     pub order: Vec<usize>,
-    /// The tile of each operand.
-    pub tiles: Vec<Tile>,
+    /// The tile of each operand: the same for all orders of the loops, as are those below.
+    pub tiles: Rc<[Tile]>,
     /// The tile of what each step computes.
-    pub out: Tile,
+    pub out: Rc<Tile>,
     /// The same tile as part of each result.
-    pub results: Vec<Tile>,
+    pub results: Rc<[Tile]>,
     /// Iterators of the unit's result in the order of its dimensions, none for those of one
     /// element.
     pub unit_out: Vec<Option<usize>>,
@@ -132,8 +134,9 @@ pub struct Plan {
 impl Plan {
     /// After how many of the loops an operand's tile is loaded.
     pub fn level(&self, operand: usize) -> usize {
-        let moves = self.tiles[operand].moves_with(&self.space);
-        let level = self.order.iter().rposition(|d| moves.contains(d));
+        let tile = &self.tiles[operand];
+        let mut loops = self.order.iter();
+        let level = loops.rposition(|d| tile.moves_with(&self.space, *d));
         level.map_or(0, |i| i + 1)
     }
     /// How many of the loops are those of parallel iterators: the first ones.

@@ -33,10 +33,7 @@ pub fn token() -> Type {
 }
 
 /// Expects a token.
-pub static TOKEN: tir::Constraint = tir::Constraint {
-    what: "a token",
-    holds: Type::is::<Token>,
-};
+pub static TOKEN: tir::Constraint = tir::Constraint::one("a token", token);
 
 /// A semaphore between queues.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -66,7 +63,4 @@ pub fn semaphore() -> Type {
 }
 
 /// Expects a semaphore.
-pub static SEMAPHORE: tir::Constraint = tir::Constraint {
-    what: "a semaphore",
-    holds: Type::is::<SemaphoreType>,
-};
+pub static SEMAPHORE: tir::Constraint = tir::Constraint::one("a semaphore", semaphore);

@@ -207,7 +207,7 @@ pub(crate) struct Around<'a> {
 impl Mood {
     /// The type, with another element if the declared constraint of the operand asks for it.
     pub fn constrained(&self, ty: Type, op: &OpInfo, index: usize, dice: &mut Dice) -> Type {
-        let Some(constraint) = constraint(op, index).filter(|c| !(c.holds)(ty)) else {
+        let Some(constraint) = constraint(op, index).filter(|c| !c.holds(ty)) else {
             return ty;
         };
         let others = [
@@ -220,7 +220,7 @@ impl Mood {
         let others = others.map(|elem| ty.with_elem(elem));
         let fit: Vec<Type> = others
             .into_iter()
-            .filter(|t| (constraint.holds)(*t))
+            .filter(|t| constraint.holds(*t))
             .collect();
         dice.pick(&fit).unwrap_or(ty)
     }

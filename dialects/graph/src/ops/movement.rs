@@ -202,7 +202,7 @@ impl Infer for Pad {
         let (mut shape, elem) = tensor(op, self.x, "x")?;
         list("low", &self.low, shape.len())?;
         list("high", &self.high, shape.len())?;
-        if self.value.type_of() != Some(elem) || !(SCALAR.holds)(elem) {
+        if self.value.type_of() != Some(elem) || !SCALAR.holds(elem) {
             return Err(format!("pads elements of {elem} with {}", self.value).into());
         }
         for (d, size) in shape.iter_mut().enumerate() {

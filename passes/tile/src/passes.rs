@@ -87,9 +87,12 @@ impl Pass for Tensorize {
     }
     fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
         with_target(ir, cx, |ir, cx, target| {
-            let (made, left) = crate::tensorize::tensorize(ir, target);
-            cx.count("calls", made);
-            cx.count("generics left", left);
+            let done = crate::tensorize::tensorize(ir, target);
+            cx.count("calls", done.made);
+            cx.count("generics left", done.left);
+            done.remarks
+                .into_iter()
+                .for_each(|remark| cx.remark(remark));
             Ok(())
         })
     }

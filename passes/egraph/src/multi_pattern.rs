@@ -22,17 +22,17 @@ use crate::view::View;
 pub struct MultiPattern<'a> {
     view: &'a View<'a>,
     /// How many places of a rule a class takes part in.
-    partners: usize,
+    multi_matches: usize,
     /// The classes that a class reaches.
     below: FxHashMap<Id, FixedBitSet>,
 }
 
 impl<'a> MultiPattern<'a> {
     /// For one round.
-    pub fn new(view: &'a View<'a>, partners: usize) -> Self {
+    pub fn new(view: &'a View<'a>, multi_matches: usize) -> Self {
         Self {
             view,
-            partners,
+            multi_matches,
             below: FxHashMap::default(),
         }
     }
@@ -51,7 +51,7 @@ impl<'a> MultiPattern<'a> {
             }
         }
         let mut chosen = vec![false; found.len()];
-        for _ in 0..self.partners {
+        for _ in 0..self.multi_matches {
             let mut busy: FxHashSet<Id> = FxHashSet::default();
             open.retain(|at| {
                 let roots = &found[*at].roots;

@@ -43,9 +43,9 @@ pass! {
         /// iterations.
         pub matches: usize = 1000,
         /// Number of iterations in which multi-pattern rules (several roots) are applied.
-        pub joint_iterations: usize = 4,
+        pub multi_iterations: usize = 4,
         /// Maximum number of matches of a multi-pattern rule per e-class and iteration.
-        pub partners: usize = 2,
+        pub multi_matches: usize = 2,
         /// Maximum number of elements of a constant folded in the e-graph; larger ones are left to
         /// `constant-fold`.
         pub fold_elements: usize = 1024,
@@ -114,8 +114,8 @@ impl Egraph {
             iterations: self.iterations,
             nodes: self.nodes,
             matches: self.matches,
-            joint_iterations: self.joint_iterations,
-            partners: self.partners,
+            multi_iterations: self.multi_iterations,
+            multi_matches: self.multi_matches,
             fold_elements: self.fold_elements,
         }
     }

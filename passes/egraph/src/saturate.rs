@@ -41,9 +41,9 @@ pub struct Limits {
     /// twice as many allowed each time.
     pub matches: usize,
     /// Rounds in which rules with several roots take part.
-    pub joint_iterations: usize,
+    pub multi_iterations: usize,
     /// Places of a rule with several roots that a class takes part in, in a round.
-    pub partners: usize,
+    pub multi_matches: usize,
     /// Elements of a constant that is computed here; larger ones are left to `constant-fold`.
     pub fold_elements: usize,
 }
@@ -169,10 +169,10 @@ impl Run<'_> {
             self.graph.analysis.clock += 1;
             let now = self.graph.analysis.clock;
             let view = View::new(self.graph, depth);
-            let mut choice = MultiPattern::new(&view, self.limits.partners);
+            let mut choice = MultiPattern::new(&view, self.limits.multi_matches);
             for (at, rule) in self.rules.iter().enumerate() {
                 let multi_pattern = rule.roots.len() > 1;
-                if multi_pattern && self.out.iterations > self.limits.joint_iterations {
+                if multi_pattern && self.out.iterations > self.limits.multi_iterations {
                     continue;
                 }
                 let ban = &mut self.bans[at];

@@ -130,7 +130,7 @@ fn siblings(n: usize) -> Ir {
 fn any_number_of_siblings_becomes_one_and_the_graph_stays_small() {
     let rules = Rules::new();
     let limits = Limits {
-        joint_iterations: 4,
+        multi_iterations: 4,
         ..Egraph::default().limits()
     };
     let mut sizes = Vec::new();
@@ -159,7 +159,7 @@ fn what_did_not_change_holds_no_place_that_was_missed() {
     let limits = Egraph::default().limits();
     let (name, ir) = networks().remove(0);
     let limits = Limits {
-        joint_iterations: 0,
+        multi_iterations: 0,
         iterations: 100,
         ..limits
     };

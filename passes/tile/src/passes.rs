@@ -8,7 +8,7 @@ use crate::plan::{Budget, Target};
 pass! {
     /// Tiles every fused group of a function to fit the near memory of the attached machine.
     ///
-    /// The layout of each tile is the one a unit of the machine wants; of all divisions that fit,
+    /// The layout of each tile is that of the unit's operands; of all divisions that fit,
     /// the one with the fewest estimated cycles is taken. What no unit takes is tiled too.
     pub struct Tile = "tile" on "func.func" {
         /// Multi-buffering depth that tile sizes leave room for: slots per loop buffer.

@@ -7,7 +7,7 @@ use crate::fusion::{Fusable, FusionKind};
 use crate::layout::{Keeps, LayoutRule};
 use crate::shape::{axis, broadcast, list, tensor};
 
-/// Tensors behind each other along one dimension; their other dimensions are equal.
+/// Concatenation of tensors along one dimension; their other dimensions are equal.
 ///
 /// Opaque to fusion: each operand is written to its part of the result, which is one buffer.
 #[derive(Op)]
@@ -67,7 +67,7 @@ impl LayoutRule for Concat {
     const KEEPS: Keeps = Keeps::All;
 }
 
-/// The parts of a tensor along one dimension, one behind the other: a result for each size.
+/// The consecutive parts of a tensor along one dimension: a result for each size.
 #[derive(Op)]
 #[op("graph.split", Pure, verify, evaluate, crate::fusion::fusion)]
 #[asm("$x attr-dict `:` type($x) `to` type($parts)")]
@@ -192,7 +192,7 @@ pub struct Pad {
     pub x: Value,
     /// Elements before it, for each dimension.
     pub low: Vec<i64>,
-    /// Elements behind it, for each dimension.
+    /// Elements after it, for each dimension.
     pub high: Vec<i64>,
     /// The value: a number of the type of the elements.
     pub value: Attr,

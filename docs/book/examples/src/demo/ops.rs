@@ -298,7 +298,6 @@ impl Asm for Task {
             state.operands.extend(p.resolve_all(&values, &types)?);
             args.extend(names.into_iter().zip(types));
         }
-        state.segments.push(state.operands.len() as i64);
         if p.eat_keyword("attributes") {
             p.attr_dict(state)?;
         }

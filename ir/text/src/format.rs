@@ -101,6 +101,9 @@ pub fn check_format(info: &OpInfo) -> Result<(), String> {
     Ok(())
 }
 
+/// The directives that every op may use: those of [`custom`](crate::directive::custom).
+const COMMON_DIRECTIVES: [&str; 3] = ["indices", "typed-args", "constant"];
+
 /// What a format gives, in an optional group or outside.
 struct Given {
     /// By field: what it is in text.
@@ -136,7 +139,12 @@ impl Given {
                     self.elems(info, then);
                     self.elems(info, other);
                 }
-                // Code may give the types of a field whose operands it reads.
+                // What code of the op reads is not known: it may be anything.
+                Elem::Custom { name, .. } if !COMMON_DIRECTIVES.contains(&&**name) => {
+                    self.fields.fill(true);
+                    self.types.fill(true);
+                    self.results.fill(true);
+                }
                 Elem::Custom { args, .. } => args.iter().for_each(|arg| match arg {
                     Arg::Field(i) => (self.fields[*i], self.types[*i]) = (true, true),
                     Arg::TypeOf(i) => self.types[*i] = true,

@@ -4,8 +4,8 @@ use std::fmt;
 
 use tir::{ParseType, TextCx, Type, TypeData};
 
-/// Stands for work that was started; complete once the work is. May be waited for any number of
-/// times and carried by loops.
+/// The completion of work that was started. May be waited for any number of times and carried by
+/// loops.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Token;
 
@@ -18,7 +18,7 @@ impl fmt::Display for Token {
     }
 }
 impl ParseType for Token {
-    const DOC: &'static str = "Stands for work that was started.";
+    const DOC: &'static str = "The completion of work that was started.";
     fn parse(body: Option<&str>, _: &dyn TextCx) -> Result<Self, String> {
         match body {
             None => Ok(Token),
@@ -33,10 +33,7 @@ pub fn token() -> Type {
 }
 
 /// Expects a token.
-pub(crate) static TOKEN: tir::Constraint = tir::Constraint {
-    what: "a token",
-    holds: Type::is::<Token>,
-};
+pub(crate) static TOKEN: tir::Constraint = tir::Constraint::one("a token", token);
 
 /// A semaphore between queues.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -66,7 +63,4 @@ pub(crate) fn semaphore() -> Type {
 }
 
 /// Expects a semaphore.
-pub(crate) static SEMAPHORE: tir::Constraint = tir::Constraint {
-    what: "a semaphore",
-    holds: Type::is::<SemaphoreType>,
-};
+pub(crate) static SEMAPHORE: tir::Constraint = tir::Constraint::one("a semaphore", semaphore);

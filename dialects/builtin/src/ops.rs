@@ -32,8 +32,8 @@ impl Verify for Module {
     }
 }
 
-/// Values of some types as values of other types; both sides of a conversion leave these behind,
-/// and a chain that comes back to the first types folds away.
+/// Values of some types as values of other types, where a conversion has converted only the
+/// producer or only the users. A chain that returns to the first types folds away.
 #[derive(Op)]
 #[op("builtin.unrealized_conversion_cast", Pure, fold)]
 #[asm("($inputs^ `:` type($inputs))? `to` type($outputs) attr-dict")]

@@ -309,7 +309,7 @@ macro_rules! reshape {
     )*};
 }
 reshape! {
-    /// Groups of neighbouring dimensions, which lie one behind the other, become one.
+    /// Groups of adjacent dimensions that are contiguous become one.
     CollapseShape "memref.collapse_shape" "$src $reassociation attr-dict `:` type($src) `into` type($result)" |from, to| (from, to);
     /// A dimension becomes a group of neighbouring ones.
     ExpandShape "memref.expand_shape" "$src $reassociation attr-dict `:` type($src) `into` type($result)" |from, to| (to, from);

@@ -151,8 +151,40 @@ impl Role {
 pub struct Constraint {
     /// What is expected: `a float tensor`.
     pub what: &'static str,
+    test: Test,
+}
+
+enum Test {
+    Holds(fn(Type) -> bool),
+    Is(fn() -> Type),
+}
+
+impl Constraint {
+    /// Expects `what`: a type for which `holds` is true.
+    pub const fn new(what: &'static str, holds: fn(Type) -> bool) -> Self {
+        let test = Test::Holds(holds);
+        Self { what, test }
+    }
+    /// Expects one type. In text it need not be written, even where a value is used before the
+    /// operation that defines it.
+    pub const fn one(what: &'static str, ty: fn() -> Type) -> Self {
+        let test = Test::Is(ty);
+        Self { what, test }
+    }
     /// Whether a type fulfils it.
-    pub holds: fn(Type) -> bool,
+    pub fn holds(&self, ty: Type) -> bool {
+        match self.test {
+            Test::Holds(holds) => holds(ty),
+            Test::Is(one) => ty == one(),
+        }
+    }
+    /// The type that alone fulfils it, if there is one.
+    pub fn only(&self) -> Option<Type> {
+        match self.test {
+            Test::Holds(_) => None,
+            Test::Is(one) => Some(one()),
+        }
+    }
 }
 
 /// The words of an enumeration attribute.

@@ -304,7 +304,7 @@ fn constraint(
     c: &crate::op::Constraint,
 ) -> Result<(), Failure> {
     let ty = ir.ty(value);
-    if (c.holds)(ty) {
+    if c.holds(ty) {
         Ok(())
     } else {
         Err(format!("expects {} as {what} '{name}', found {ty}", c.what).into())

@@ -24,8 +24,9 @@ macro_rules! numbers {
     )*};
 }
 numbers! {
-    i32: "an integer", i64: "an integer", u32: "a number", u64: "a number", usize: "a number",
-    f64: "a number with a point"
+    i32: "an integer", i64: "an integer",
+    u32: "a non-negative integer", u64: "a non-negative integer", usize: "a non-negative integer",
+    f64: "a floating-point number"
 }
 
 impl OptionValue for bool {
@@ -38,7 +39,7 @@ impl OptionValue for bool {
     }
 }
 impl OptionValue for String {
-    const WHAT: &'static str = "a text";
+    const WHAT: &'static str = "a string";
     fn parse(text: &str) -> Option<Self> {
         Some(text.to_string())
     }

@@ -151,7 +151,7 @@ impl Reader<'_> {
                         end = at + i;
                         break;
                     }
-                    _ => return self.wrong(at + i, format!("this '{c}' has no partner")),
+                    _ => return self.wrong(at + i, format!("unmatched '{c}'")),
                 },
                 c if c.is_whitespace() && open.is_empty() => {
                     end = at + i;

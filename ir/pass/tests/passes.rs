@@ -466,8 +466,8 @@ fn infos_have_sentences() {
             )
         })
         .collect();
-    assert_eq!(options[0], "count=1 (a number: How many.)");
-    assert_eq!(options[1], "from-file=none (a text: A file.)");
+    assert_eq!(options[0], "count=1 (a non-negative integer: How many.)");
+    assert_eq!(options[1], "from-file=none (a string: A file.)");
     assert!(registry.get("twice").is_some_and(|info| info.is_alias));
     let flag = registry.flag("add-ticks", Some("count=4"));
     assert_eq!(

@@ -75,13 +75,20 @@ pub(crate) struct Format {
 }
 
 /// Says what is wrong with the declared format of an op, if it has one: that it cannot be read,
-/// that the grammar of operations cannot read what it writes, or that it leaves out an attribute
-/// that must be there. Dialects are checked when they are loaded, in debug builds, and by
-/// `tir-opt --list-dialects`.
+/// that the grammar of operations cannot read what it writes, that it leaves out an operand, a
+/// region, a successor or an attribute that must be there, or the type of a result that the op does
+/// not infer. Dialects are checked when they are loaded.
 pub fn check_format(info: &OpInfo) -> Result<(), String> {
     let Some(text) = &info.asm else { return Ok(()) };
     let format = parse(info, text)?;
     check_elems(info, &format.elems)?;
+    let mut given = Given {
+        fields: vec![false; info.fields.len()],
+        types: vec![false; info.fields.len()],
+        results: vec![false; info.results.len()],
+    };
+    given.elems(info, &format.elems);
+    given.check(info)?;
     let required =
         info.fields.iter().enumerate().filter(|(_, field)| {
             matches!(field.role, Role::Attribute(_)) && field.default.is_none()
@@ -92,6 +99,108 @@ pub fn check_format(info: &OpInfo) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// The directives that every op may use: those of [`custom`](crate::directive::custom).
+const COMMON_DIRECTIVES: [&str; 3] = ["indices", "typed-args", "constant"];
+
+/// What a format gives, in an optional group or outside.
+struct Given {
+    /// By field: what it is in text.
+    fields: Vec<bool>,
+    /// By field: its types.
+    types: Vec<bool>,
+    /// The types of results that have a name only.
+    results: Vec<bool>,
+}
+
+impl Given {
+    fn elems(&mut self, info: &OpInfo, elems: &[Elem]) {
+        for elem in elems {
+            match elem {
+                Elem::Field(i) | Elem::Symbol(i) | Elem::Body(i, _) => self.fields[*i] = true,
+                Elem::Type(of) => self.of(info, *of),
+                Elem::FunctionalType(from, to) => {
+                    self.of(info, *from);
+                    self.of(info, *to);
+                }
+                Elem::Operands => {
+                    self.all(info, |role| role.is_operands() && role != Role::Successor)
+                }
+                Elem::Regions => {
+                    self.all(info, |role| matches!(role, Role::Region | Role::Regions));
+                }
+                Elem::Successors => {
+                    self.all(info, |role| {
+                        matches!(role, Role::Successor | Role::Successors)
+                    });
+                }
+                Elem::Group { then, other, .. } => {
+                    self.elems(info, then);
+                    self.elems(info, other);
+                }
+                // What code of the op reads is not known: it may be anything.
+                Elem::Custom { name, .. } if !COMMON_DIRECTIVES.contains(&&**name) => {
+                    self.fields.fill(true);
+                    self.types.fill(true);
+                    self.results.fill(true);
+                }
+                Elem::Custom { args, .. } => args.iter().for_each(|arg| match arg {
+                    Arg::Field(i) => (self.fields[*i], self.types[*i]) = (true, true),
+                    Arg::TypeOf(i) => self.types[*i] = true,
+                    Arg::TypeOfResult(i) => self.of(info, Of::Result(*i)),
+                }),
+                Elem::Literal(_) | Elem::Space(_) | Elem::AttrDict { .. } => {}
+            }
+        }
+    }
+    fn all(&mut self, info: &OpInfo, what: fn(Role) -> bool) {
+        for (given, field) in self.fields.iter_mut().zip(&info.fields) {
+            *given |= what(field.role);
+        }
+    }
+    fn of(&mut self, info: &OpInfo, of: Of) {
+        match of {
+            Of::Field(i) => self.types[i] = true,
+            Of::Result(i) => self.results.get_mut(i).into_iter().for_each(|r| *r = true),
+            Of::Operands => {}
+            Of::Results => {
+                self.results.fill(true);
+                for (given, field) in self.types.iter_mut().zip(&info.fields) {
+                    *given |= matches!(field.role, Role::Result | Role::Results);
+                }
+            }
+        }
+    }
+    fn check(&self, info: &OpInfo) -> Result<(), String> {
+        for (i, field) in info.fields.iter().enumerate() {
+            let what = match field.role {
+                Role::Successor | Role::Successors => "successor",
+                Role::Region | Role::Regions => "region",
+                role if role.is_operands() => "operand",
+                _ => continue,
+            };
+            if !self.fields[i] {
+                let name = field.name;
+                return Err(format!("the format leaves out the {what} `${name}`"));
+            }
+        }
+        if info.infers() {
+            return Ok(());
+        }
+        let fields = info.fields.iter().zip(&self.types);
+        let fields = fields.filter(|(field, _)| field.role == Role::Result);
+        let fields = fields.map(|(field, given)| (field.name, *given));
+        let names = info.results.iter().copied();
+        let mut results = fields.chain(names.zip(self.results.iter().copied()));
+        match results.find(|(_, given)| !given) {
+            Some((name, _)) => Err(format!(
+                "the format does not give the type of the result `${name}`, and the op does not \
+                 infer it: add `type(${name})`, or the hook `infer`"
+            )),
+            None => Ok(()),
+        }
+    }
 }
 
 /// [`check_format`] for all ops of a dialect; the error names the op.

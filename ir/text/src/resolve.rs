@@ -85,7 +85,11 @@ pub(crate) fn finish<'a>(
             let ty = types.as_ref().map(|types| types[at]).or(listed).or(same);
             let value = match ty {
                 Some(ty) => p.resolve(operand, ty)?,
-                None => p.resolve_known(operand)?,
+                // A value that is defined later has the only type that it may have.
+                None => p.resolve_known(operand).or_else(|error| {
+                    let only = fields[i].constraint.and_then(tir_core::Constraint::only);
+                    p.resolve(operand, only.ok_or(error)?)
+                })?,
             };
             state.operands.push(value);
         }

@@ -402,3 +402,30 @@ fn formats_are_checked() {
         assert_eq!(text::check_format(&info), Err(error.to_string()));
     }
 }
+
+/// A sum whose type no one gives.
+#[derive(Op)]
+#[op("t.sum", Pure)]
+#[asm("$values attr-dict `:` type($values)")]
+struct Sum {
+    values: Vec<Value>,
+    sum: Ret,
+}
+
+/// A format without its operands.
+#[derive(Op)]
+#[op("t.drop", Pure)]
+#[asm("attr-dict `:` type($values)")]
+struct Drop {
+    values: Vec<Value>,
+}
+
+#[test]
+fn formats_give_what_an_op_needs() {
+    let check = |spec| text::check_format(&OpInfo::from_spec(spec));
+    let error = "the format does not give the type of the result `$sum`, and the op does not infer \
+                 it: add `type($sum)`, or the hook `infer`";
+    assert_eq!(check(<Sum as Op>::SPEC), Err(error.to_string()));
+    let error = "the format leaves out the operand `$values`";
+    assert_eq!(check(<Drop as Op>::SPEC), Err(error.to_string()));
+}

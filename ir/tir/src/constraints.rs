@@ -4,27 +4,27 @@
 use tir_core::{Constraint, MemRefType, TensorType, Type};
 
 macro_rules! constraints {
-    ($($name:ident $what:literal $holds:expr;)*) => {$(
+    ($($name:ident $what:literal $kind:ident $test:expr;)*) => {$(
         #[doc = concat!("Expects ", $what, ".")]
-        pub static $name: Constraint = Constraint { what: $what, holds: $holds };
+        pub static $name: Constraint = Constraint::$kind($what, $test);
     )*};
 }
 
 constraints! {
-    INDEX "an index" Type::is_index;
-    INT "an integer" Type::is_int;
-    BOOL "an i1" |ty| ty == Type::int(1);
-    SCALAR "an integer, index or float" is_scalar;
-    INT_LIKE "an integer or index, or a vector or tensor of them" |ty| like(ty, |e| e.is_int() || e.is_index());
-    BOOL_LIKE "an i1, or a vector or tensor of it" |ty| like(ty, |e| e == Type::int(1));
-    FLOAT_LIKE "a float, or a vector or tensor of it" |ty| like(ty, |e| e.float_width().is_some());
-    NUMBER_LIKE "an integer, index or float, or a vector or tensor of them" |ty| like(ty, |e| is_scalar(e) || e.float_width().is_some());
-    TENSOR "a ranked tensor" |ty| ty.is::<TensorType>();
-    INT_TENSOR "a ranked tensor of integers" |ty| ty.is::<TensorType>() && ty.elem().is_int();
-    NUMBER_TENSOR "a ranked tensor of integers or floats" |ty| ty.is::<TensorType>() && (ty.elem().is_int() || ty.elem().is_float());
-    FLOAT_TENSOR "a ranked tensor of floats" |ty| ty.is::<TensorType>() && ty.elem().is_float();
-    SHAPED "a ranked tensor or memref" |ty| ty.is::<TensorType>() || ty.is::<MemRefType>();
-    MEMREF "a ranked memref" |ty| ty.is::<MemRefType>();
+    INDEX "an index" one Type::index;
+    INT "an integer" new Type::is_int;
+    BOOL "an i1" one || Type::int(1);
+    SCALAR "an integer, index or float" new is_scalar;
+    INT_LIKE "an integer or index, or a vector or tensor of them" new |ty| like(ty, |e| e.is_int() || e.is_index());
+    BOOL_LIKE "an i1, or a vector or tensor of it" new |ty| like(ty, |e| e == Type::int(1));
+    FLOAT_LIKE "a float, or a vector or tensor of it" new |ty| like(ty, |e| e.float_width().is_some());
+    NUMBER_LIKE "an integer, index or float, or a vector or tensor of them" new |ty| like(ty, |e| is_scalar(e) || e.float_width().is_some());
+    TENSOR "a ranked tensor" new |ty| ty.is::<TensorType>();
+    INT_TENSOR "a ranked tensor of integers" new |ty| ty.is::<TensorType>() && ty.elem().is_int();
+    NUMBER_TENSOR "a ranked tensor of integers or floats" new |ty| ty.is::<TensorType>() && (ty.elem().is_int() || ty.elem().is_float());
+    FLOAT_TENSOR "a ranked tensor of floats" new |ty| ty.is::<TensorType>() && ty.elem().is_float();
+    SHAPED "a ranked tensor or memref" new |ty| ty.is::<TensorType>() || ty.is::<MemRefType>();
+    MEMREF "a ranked memref" new |ty| ty.is::<MemRefType>();
 }
 
 /// Whether it is an integer, index or float.

@@ -199,9 +199,7 @@ macro_rules! dialect {
     (@formats) => {
         // A format that cannot be read back is a mistake in the dialect, found where it is loaded
         // first and not at the first text that holds the op.
-        if cfg!(debug_assertions)
-            && let Err(error) = $crate::text::check_formats(&DIALECT)
-        {
+        if let Err(error) = $crate::text::check_formats(&DIALECT) {
             panic!("{error}");
         }
     };

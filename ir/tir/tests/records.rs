@@ -3,10 +3,7 @@
 
 use tir::*;
 
-static FLOAT: Constraint = Constraint {
-    what: "a float",
-    holds: |ty| ty.elem().is_float(),
-};
+static FLOAT: Constraint = Constraint::new("a float", |ty| ty.elem().is_float());
 
 attr_enum! {
     /// An order.

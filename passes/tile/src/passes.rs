@@ -8,7 +8,7 @@ use crate::plan::{Budget, Target};
 pass! {
     /// Tiles every fused group of a function to fit the near memory of the attached machine.
     ///
-    /// The layout of each tile is the one a unit of the machine wants; of all divisions that fit,
+    /// The layout of each tile is that of the unit's operands; of all divisions that fit,
     /// the one with the fewest estimated cycles is taken. What no unit takes is tiled too.
     pub struct Tile = "tile" on "func.func" {
         /// Multi-buffering depth that tile sizes leave room for: slots per loop buffer.
@@ -87,9 +87,12 @@ impl Pass for Tensorize {
     }
     fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
         with_target(ir, cx, |ir, cx, target| {
-            let (made, left) = crate::tensorize::tensorize(ir, target);
-            cx.count("calls", made);
-            cx.count("generics left", left);
+            let done = crate::tensorize::tensorize(ir, target);
+            cx.count("calls", done.made);
+            cx.count("generics left", done.left);
+            done.remarks
+                .into_iter()
+                .for_each(|remark| cx.remark(remark));
             Ok(())
         })
     }

@@ -1,14 +1,6 @@
 //! Benchmarks that print a ratio against a named peer or bound, measured in the same run.
 //!
-//! `tir-bench ir [--rounds N]`: parse, verify and print 1,000 functions of 200 ops in generic
-//! form, tir-opt beside mlir-opt-22; CPU seconds, wall seconds and peak memory, medians.
-//! `tir-bench passes [--rounds N]`: canonicalize and cse beside mlir-opt-22, alone and in chains.
-//! `tir-bench start`: start-up of tir-opt on an empty file.
-//! `tir-bench extract [FILE.json…]`: extraction beside its bound and bottom-up extraction.
-//! `tir-bench egraph [--rounds N] [FILE.tir|FILE.model…]`: the e-graph on whole networks.
-//! `tir-bench networks [FOLDER…]`: networks from ONNX through every level, run, checked and timed,
-//! running together beside each operator alone.
-//! `tir-bench generate`: the program on stdout.
+//! `tir-bench --help` lists them.
 
 mod egraph;
 mod extract;
@@ -21,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
+use clap::{Parser, Subcommand};
 use wait4::Wait4;
 
 /// One run of a command.
@@ -135,38 +128,73 @@ fn start(rounds: usize) -> Result<(), String> {
     Ok(())
 }
 
+/// Benchmarks: each prints a ratio to mlir-opt-22 or to a bound, measured in the same run. Build with
+/// `cargo build --release`; the tools measured are those beside this program.
+#[derive(Parser)]
+#[command(name = "tir-bench", disable_help_subcommand = true)]
+struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+/// Medians are taken over so many runs.
+#[derive(clap::Args)]
+struct Rounds {
+    /// Number of runs; medians are printed
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u64).range(1..))]
+    rounds: u64,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Parse, verify and print 200,000 ops in generic form, beside mlir-opt-22
+    Ir(Rounds),
+    /// Canonicalize and CSE, beside mlir-opt-22
+    Passes(Rounds),
+    /// Start-up of tir-opt on an empty file
+    Start(Rounds),
+    /// Extraction alone, beside its lower bound and bottom-up extraction
+    Extract {
+        /// E-graphs in the JSON format of extraction-gym; none: those of the repository
+        #[arg(value_name = "FILE.json")]
+        files: Vec<String>,
+    },
+    /// Equality saturation on whole networks
+    Egraph {
+        #[command(flatten)]
+        rounds: Rounds,
+        /// Programs of graph ops, or networks in TASO's text export; none: those of the
+        /// repository
+        #[arg(value_name = "FILE.tir|FILE.model")]
+        files: Vec<String>,
+    },
+    /// Networks from ONNX through every level, run, checked and timed; with overlapping queues and without
+    Networks {
+        /// Folders with `model.onnx`, inputs `in_K.npy` and outputs `out_K.npy`; none: those in
+        /// `../shared/data/models`
+        #[arg(value_name = "FOLDER")]
+        folders: Vec<String>,
+    },
+    /// Print the program that `ir` measures
+    Generate,
+}
+
 fn main() -> ExitCode {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let option = args
-        .iter()
-        .position(|a| a == "--rounds")
-        .and_then(|i| args.get(i + 1));
-    let rounds = option.and_then(|n| n.parse().ok()).unwrap_or(7);
-    let done = match args.first().map(String::as_str) {
-        Some("ir") => ir(rounds),
-        Some("passes") => passes::passes(rounds),
-        Some("start") => start(rounds),
-        Some("egraph") => {
-            let mut files = args[1..].to_vec();
-            if let Some(at) = files.iter().position(|a| a == "--rounds") {
-                files.drain(at..(at + 2).min(files.len()));
-            }
-            egraph::egraph(&files, rounds)
-        }
-        Some("extract") => extract::extract(&args[1..]),
-        Some("networks") => networks::networks(&args[1..]),
-        Some("generate") => std::io::stdout()
+    let done = match Args::parse().what {
+        What::Ir(Rounds { rounds }) => ir(rounds as usize),
+        What::Passes(Rounds { rounds }) => passes::passes(rounds as usize),
+        What::Start(Rounds { rounds }) => start(rounds as usize),
+        What::Egraph { rounds, files } => egraph::egraph(&files, rounds.rounds as usize),
+        What::Extract { files } => extract::extract(&files),
+        What::Networks { folders } => networks::networks(&folders),
+        What::Generate => std::io::stdout()
             .write_all(program::generic_program(1000, 200).as_bytes())
             .map_err(|e| e.to_string()),
-        _ => Err(
-            "usage: tir-bench ir|passes|start|extract|egraph|networks|generate [--rounds N]"
-                .to_string(),
-        ),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("tir-bench: {error}");
+            eprintln!("error: {error}");
             ExitCode::FAILURE
         }
     }

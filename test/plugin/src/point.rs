@@ -84,12 +84,11 @@ impl ParseType for Point {
 }
 
 /// Expects fixed-point numbers.
-pub(crate) static POINTS: Constraint = Constraint {
-    what: "a ranked tensor of fixed-point numbers",
-    holds: |ty| ty.is::<TensorType>() && Point::of(ty).is_some(),
-};
+pub(crate) static POINTS: Constraint =
+    Constraint::new("a ranked tensor of fixed-point numbers", |ty| {
+        ty.is::<TensorType>() && Point::of(ty).is_some()
+    });
 /// Expects what is rounded to them.
-pub(crate) static FLOATS: Constraint = Constraint {
-    what: "a ranked tensor of f32",
-    holds: |ty| ty.is::<TensorType>() && ty.elem() == Type::f32(),
-};
+pub(crate) static FLOATS: Constraint = Constraint::new("a ranked tensor of f32", |ty| {
+    ty.is::<TensorType>() && ty.elem() == Type::f32()
+});

@@ -189,7 +189,7 @@ impl InstanceStyle {
         index: usize,
         random: &mut Random,
     ) -> Type {
-        let Some(constraint) = constraint(op, index).filter(|c| !(c.holds)(ty)) else {
+        let Some(constraint) = constraint(op, index).filter(|c| !c.holds(ty)) else {
             return ty;
         };
         let others = [
@@ -202,7 +202,7 @@ impl InstanceStyle {
         let others = others.map(|elem| ty.with_elem(elem));
         let fit: Vec<Type> = others
             .into_iter()
-            .filter(|t| (constraint.holds)(*t))
+            .filter(|t| constraint.holds(*t))
             .collect();
         random.pick(&fit).unwrap_or(ty)
     }

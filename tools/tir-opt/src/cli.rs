@@ -192,7 +192,8 @@ pub fn command(tool: &Tool) -> Command {
             .value_parser(value_parser!(usize))
             .num_args(0..=1)
             .require_equals(true)
-            .default_missing_value("16"),
+            .default_missing_value("16")
+            .alias("mlir-elide-elementsattrs-if-larger"),
         )
         .arg(
             option(
@@ -292,14 +293,14 @@ pub fn command(tool: &Tool) -> Command {
             .value_parser(value_parser!(usize))
             .default_value("0"),
         )
-        .arg(flag(
+        .arg(mlir("mlir-timing", flag(
             "timing",
             "Print the execution time of each pass, to standard error",
-        ))
-        .arg(flag(
+        )))
+        .arg(mlir("mlir-pass-statistics", flag(
             "statistics",
             "Print the statistics of each pass, to standard error",
-        ))
+        )))
         .arg(
             option(
                 "emit-reproducer",

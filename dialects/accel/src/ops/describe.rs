@@ -4,8 +4,8 @@ use tir::{Failure, Name, Op, OpRef, RegionId, Sym, TensorType, Type, Value, Veri
 
 use crate::formula::Formula;
 
-/// A machine: memory spaces, DMA engines, units and intrinsics. Every question about cost,
-/// capacity and legality is answered from here.
+/// A machine: memory spaces, DMA engines, units and intrinsics. Passes take cost, capacity and
+/// legality from it, and the simulator runs on it.
 #[derive(Op)]
 #[op(
     "accel.machine",
@@ -59,11 +59,11 @@ fn latency(cycles: i64) -> Result<(), Failure> {
 #[op("accel.space", Symbol, Pure, StrictAttributes, verify)]
 #[asm("symbol($sym_name) attr-dict")]
 pub struct Space {
-    /// Its name, which memrefs say as a string.
+    /// Its name, the memory space of memrefs as a string.
     pub sym_name: Name,
     /// Its size in bytes.
     pub bytes: i64,
-    /// What addresses of buffers in it are multiples of, in bytes.
+    /// Alignment of buffers in it, in bytes.
     #[default(1)]
     pub align: i64,
     /// Number of banks; documentation, not modelled.

@@ -59,7 +59,7 @@ macro_rules! ends {
             /// Which one.
             #[is(SEMAPHORE)]
             pub semaphore: Value,
-            /// The queue that does it, behind what was started there; the thread if absent.
+            /// The queue that does it, after the work started there before; the thread if absent.
             pub queue: Option<Sym>,
         }
         impl HasEffects for $name {

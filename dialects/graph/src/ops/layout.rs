@@ -6,8 +6,8 @@ use tir::{Failure, Fold, Folds, Op, OpRef, Ret, Value, Verify};
 use crate::fusion::{Fusable, FusionKind};
 use crate::layout::{Layout, retyped};
 
-/// The same tensor, stored in another layout: shape and elements stay. Behind a convolution or
-/// product it is one in how the result is written.
+/// The same tensor, stored in another layout: shape and elements stay. After a convolution or
+/// product it is fused into the write of the result.
 #[derive(Op)]
 #[op(
     "graph.relayout",

@@ -7,7 +7,7 @@ use crate::fusion::{Fusable, FusionKind};
 use crate::layout::{Keeps, LayoutRule};
 use crate::shape::{axis, broadcast, list, tensor};
 
-/// Tensors behind each other along one dimension; their other dimensions are equal.
+/// Concatenation of tensors along one dimension; their other dimensions are equal.
 ///
 /// Opaque to fusion: each operand is written to its part of the result, which is one buffer.
 #[derive(Op)]
@@ -67,7 +67,7 @@ impl LayoutRule for Concat {
     const KEEPS: Keeps = Keeps::All;
 }
 
-/// The parts of a tensor along one dimension, one behind the other: a result for each size.
+/// The consecutive parts of a tensor along one dimension: a result for each size.
 #[derive(Op)]
 #[op("graph.split", Pure, verify, evaluate, crate::fusion::fusion)]
 #[asm("$x attr-dict `:` type($x) `to` type($parts)")]
@@ -192,7 +192,7 @@ pub struct Pad {
     pub x: Value,
     /// Elements before it, for each dimension.
     pub low: Vec<i64>,
-    /// Elements behind it, for each dimension.
+    /// Elements after it, for each dimension.
     pub high: Vec<i64>,
     /// The value: a number of the type of the elements.
     pub value: Attr,
@@ -202,7 +202,7 @@ impl Infer for Pad {
         let (mut shape, elem) = tensor(op, self.x, "x")?;
         list("low", &self.low, shape.len())?;
         list("high", &self.high, shape.len())?;
-        if self.value.type_of() != Some(elem) || !(SCALAR.holds)(elem) {
+        if self.value.type_of() != Some(elem) || !SCALAR.holds(elem) {
             return Err(format!("pads elements of {elem} with {}", self.value).into());
         }
         for (d, size) in shape.iter_mut().enumerate() {

@@ -28,7 +28,7 @@ macro_rules! pool {
             /// Distance of window elements: vertical, horizontal.
             #[default(vec![1, 1])]
             pub dilations: Vec<i64>,
-            /// Whether a last window may stick out behind the padding.
+            /// Whether a last window may reach beyond the padding.
             #[default(false)]
             pub ceil_mode: bool,
             $($(#[$field_meta])* pub $field: $ty,)*

@@ -52,10 +52,9 @@ impl Fusable for Gather {
     const KIND: FusionKind = FusionKind::Opaque;
 }
 
-static TRUTH: Constraint = Constraint {
-    what: "a tensor of i1",
-    holds: |ty| ty.is::<TensorType>() && ty.elem() == Type::int(1),
-};
+static TRUTH: Constraint = Constraint::new("a tensor of i1", |ty| {
+    ty.is::<TensorType>() && ty.elem() == Type::int(1)
+});
 
 /// Elements of `x` where `condition` is true, else those of `y`; shapes broadcast.
 #[derive(Op)]

@@ -21,7 +21,7 @@ pass! {
     /// Lowers graph ops to `tensor.generic`; fusion groups are kept.
     ///
     /// A reduction becomes three steps: a `tensor.generic` that fills the start value, one that
-    /// combines into it, and an elementwise one for what comes behind (bias, scale). Padding is a
+    /// combines into it, and an elementwise one for what follows (bias, scale). Padding is a
     /// `tensor.transfer_read` of the padded whole.
     pub struct GraphToTensor = "graph-to-tensor" {}
 }

@@ -63,7 +63,7 @@ impl Cover<'_> {
             let out = vec![false; pattern.tile_shape.len()];
             return start(b, Transfer { padding, ..t }, self.engine, &out);
         };
-        let along = single(&pattern.access[s]);
+        let along = leading(&pattern.access[s], &pattern.tile_shape);
         if let Some(d) = along
             && from < to
         {
@@ -113,15 +113,16 @@ impl Cover<'_> {
         if all.high < 0 || all.low >= size {
             return Reach::Outside;
         }
-        let Some(d) = single(form) else {
+        let Some(d) = leading(form, &pattern.tile_shape) else {
             return unknown;
         };
         let (c, n) = (form.at(d), pattern.tile_shape[d]);
         if c <= 0 {
             return unknown;
         }
-        let Interval { low, high } = offset;
-        let (low, high) = (low + form.constant, high + form.constant);
+        // Where position 0 along the dimension begins and ends.
+        let Interval { low, high } = all;
+        let high = high - c * (n - 1);
         // Position i is inside if low + c·i >= 0 and high + c·i < size.
         let from = (-low).max(0).div_euclid(c) + i64::from((-low).max(0) % c != 0);
         let to = ((size - 1 - high).div_euclid(c) + 1).clamp(0, n);
@@ -138,9 +139,18 @@ impl Cover<'_> {
         along: Option<usize>,
         inside: &[bool],
     ) -> Result<(), Failure> {
-        let own = pattern.access[s].range(&pattern.tile_shape);
+        let shape = &pattern.tile_shape;
+        // Some positions may be inside where the piece is not.
+        let by_position = |b: &mut Builder<'_>| match along {
+            Some(d) => each(b, shape[d], |b, i| {
+                let one = position(b, &t, shape, d, i)?;
+                self.read(b, one, inside)
+            }),
+            None => by_thread(b, t.clone()),
+        };
+        let own = pattern.access[s].range(shape);
         let (Some(own), OpFoldResult::Value(_)) = (own, t.offsets[s]) else {
-            return by_thread(b, t);
+            return by_position(b);
         };
         let offset = t.offsets[s];
         let low = offset.compare(b, CmpIPredicate::Sge, -own.low);
@@ -151,16 +161,8 @@ impl Cover<'_> {
         });
         let mut known = inside.to_vec();
         known[s] = true;
-        let shape = &pattern.tile_shape;
         let (then_region, then) = region(b, |b| self.read(b, t.clone(), &known));
-        let (else_region, other) = region(b, |b| match along {
-            // Some positions may be inside all the same.
-            Some(d) if shape[d] > 1 => each(b, shape[d], |b, i| {
-                let one = position(b, &t, shape, d, i)?;
-                self.read(b, one, inside)
-            }),
-            _ => by_thread(b, t.clone()),
-        });
+        let (else_region, other) = region(b, by_position);
         b.add(If {
             condition,
             then_region,
@@ -171,11 +173,11 @@ impl Cover<'_> {
     }
 }
 
-/// The only dimension of the tile that moves in a dimension of the source.
-fn single(form: &LinearExpr) -> Option<usize> {
-    let mut terms = form.terms();
-    let (d, _) = terms.next()?;
-    terms.next().is_none().then_some(d)
+/// The dimension of the tile, of those with several positions, that moves furthest in a dimension of
+/// the source: blocks before what is inside of one.
+fn leading(form: &LinearExpr, shape: &[i64]) -> Option<usize> {
+    let terms = form.terms().filter(|(d, _)| shape[*d] > 1);
+    terms.max_by_key(|(_, c)| c.abs()).map(|(d, _)| d)
 }
 
 /// The thread moves a tile itself.

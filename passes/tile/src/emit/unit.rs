@@ -26,27 +26,29 @@ impl Emit<'_> {
         dims.filter(|d| self.plan.space.tile[*d] > 1).collect()
     }
 
-    /// Runs `body` for each block of the result's tile and puts what it gives together, one tile
-    /// for each element type. `body` gets the slots for its block, and the block of `base` if
-    /// there is one.
+    /// Tiles of the result's shape to be filled, one for each element type.
+    fn wholes(&self, b: &mut Builder<'_>, elems: &[Type]) -> Vec<Value> {
+        let shape = self.plan.out.shape();
+        let whole = elems.iter().map(|elem| {
+            let whole = self.empty(b, shape.clone(), *elem);
+            hint(b, whole, "out");
+            whole
+        });
+        whole.collect()
+    }
+
+    /// Runs `body` for each block of the result's tile and puts what it gives into `wholes`. `body`
+    /// gets the slots for its block, and the block of `base` if there is one.
     fn blocks(
         &self,
         b: &mut Builder<'_>,
         at: &At,
-        elems: &[Type],
+        wholes: Vec<Value>,
         base: Option<Value>,
         body: BlockBody<'_>,
     ) -> Vec<Value> {
         let dims = self.divided(false);
         let tile = &self.plan.out;
-        let wholes: Vec<Value> = elems
-            .iter()
-            .map(|elem| {
-                let whole = self.empty(b, tile.shape(), *elem);
-                hint(b, whole, "out");
-                whole
-            })
-            .collect();
         if dims.is_empty() {
             return body(b, at, &wholes, base);
         }
@@ -184,12 +186,17 @@ impl Emit<'_> {
     pub(super) fn whole(&self, b: &mut Builder<'_>, at: &At) -> Vec<Value> {
         let outs = self.group.outs.iter();
         let elems: Vec<Type> = outs.map(|out| self.elem(out.step)).collect();
-        self.blocks(b, at, &elems, None, &mut |b, at, slots, _| {
+        let wholes = match self.plan.in_place {
+            Some(Input::Operand(i)) => at.loaded[i].into_iter().collect(),
+            _ => self.wholes(b, &elems),
+        };
+        self.blocks(b, at, wholes, None, &mut |b, at, slots, _| {
             let slot = |what: StepRef| self.leaves(what).map(|i| slots[i]);
             let mut given = Given::default();
             if let Some((step, _, start)) = &self.group.reduce {
                 let acc = match slot(StepRef::Reduced) {
                     Some(slot) => slot,
+                    None if self.plan.in_place == Some(Input::Reduced) => slots[0],
                     None => self.temporary(b, step.ty.elem(), "acc"),
                 };
                 let acc = fill(b, acc, *start);
@@ -222,8 +229,11 @@ impl Emit<'_> {
         given: &mut Given,
     ) {
         for (i, step) in self.group.maps.iter().enumerate() {
-            let dest = match slot(StepRef::Mapped(i)) {
-                Some(slot) => slot,
+            let over = given
+                .reduced
+                .filter(|_| self.plan.in_place == Some(Input::Reduced));
+            let dest = match over.or_else(|| slot(StepRef::Mapped(i))) {
+                Some(dest) => dest,
                 None => self.temporary(b, step.ty.elem(), "step"),
             };
             let value = self.unit_step(b, at, step, None, dest, given);
@@ -266,6 +276,10 @@ impl Emit<'_> {
         let mut maps = Vec::new();
         for input in &step.inputs {
             match input {
+                Input::Operand(_) if self.plan.in_place == Some(*input) => {
+                    inputs.push(dest);
+                    maps.push(out_map.clone());
+                }
                 Input::Operand(i) => {
                     let tile = &self.plan.tiles[*i];
                     if let Some(loaded) = at.loaded[*i] {
@@ -295,7 +309,8 @@ impl Emit<'_> {
         let Some((step, _, start)) = &self.group.reduce else {
             return self.whole(b, at);
         };
-        let acc = self.blocks(b, at, &[step.ty.elem()], None, &mut |b, _, slots, _| {
+        let wholes = self.wholes(b, &[step.ty.elem()]);
+        let acc = self.blocks(b, at, wholes, None, &mut |b, _, slots, _| {
             vec![fill(b, slots[0], *start)]
         });
         let acc = self.reduction_tiles(b, self.parallel(), at.clone(), acc[0]);
@@ -308,13 +323,18 @@ impl Emit<'_> {
         let elems: Vec<Type> = mapped.iter().map(|out| self.elem(*out)).collect();
         let mut values = Vec::new();
         if !mapped.is_empty() {
-            values = self.blocks(b, at, &elems, Some(acc), &mut |b, at, slots, reduced| {
+            // In place the accumulators become the result block by block: no other step reads them.
+            let (wholes, base) = match self.plan.in_place {
+                Some(Input::Reduced) => (vec![acc], None),
+                _ => (self.wholes(b, &elems), Some(acc)),
+            };
+            values = self.blocks(b, at, wholes, base, &mut |b, at, slots, reduced| {
                 let slot = |what: StepRef| {
                     let place = mapped.iter().position(|out| *out == what)?;
                     slots.get(place).copied()
                 };
                 let mut given = Given {
-                    reduced,
+                    reduced: reduced.or_else(|| slots.first().copied()),
                     mapped: Vec::new(),
                 };
                 self.map_units(b, at, &slot, &mut given);

@@ -269,6 +269,7 @@ pub(super) fn estimate(
         unit_out: tiles.unit_out.clone(),
         moves: matches!(way, Way::Moved(_)),
         quicker: false,
+        in_place: None,
         bytes: 0,
         cycles: 0,
         nearest: None,

@@ -16,7 +16,7 @@ use tir::{AffineExpr, Ir, Name, Type};
 use tir_accel::machine::{EngineInfo, MachineInfo, SpaceInfo};
 use tir_tensor::Generic;
 
-use crate::group::{Group, Input, Step};
+use crate::group::{Group, Input, Step, StepRef};
 use crate::layout::{Space, Tile, storage_order};
 use crate::matching::{Assignment, Behaviour, Candidate, Mismatch, Scalar, assignments};
 use estimate::{Tiles, estimate};
@@ -123,6 +123,9 @@ pub struct Plan {
     pub moves: bool,
     /// Whether a unit could take the points, and one by one is quicker by the estimate.
     pub quicker: bool,
+    /// What the elementwise step of the group writes over, if each intrinsic that computes it does so
+    /// and nothing else reads it: what the reduction gave, or the tile of an operand.
+    pub in_place: Option<Input>,
     /// Bytes of near memory.
     pub bytes: i64,
     /// Estimated cycles.
@@ -201,11 +204,50 @@ pub fn plan(ir: &Ir, group: &Group, target: &Target<'_>, budget: Budget) -> Resu
     let plan = search.best.ok_or(search.least)?;
     let quicker = by_unit && plan.unit.is_none() && !plan.moves;
     let nearest = nearest.filter(|_| plan.unit.is_none() && !plan.moves && !quicker);
+    let in_place = in_place(ir, group, target, &plan);
     Ok(Plan {
         quicker,
         nearest,
+        in_place,
         ..plan
     })
+}
+
+/// What the only elementwise step of a group reads through the operand that the intrinsics write,
+/// where that is no longer needed: see [`Plan::in_place`].
+fn in_place(ir: &Ir, group: &Group, target: &Target<'_>, plan: &Plan) -> Option<Input> {
+    let ([step], [out], Some(_)) = (&group.maps[..], &group.outs[..], &plan.unit) else {
+        return None;
+    };
+    if out.step == StepRef::Reduced {
+        return None;
+    }
+    let (ways, _) = step_assignments(ir, group, step, target);
+    let mut written = ways.iter().map(|way| {
+        let behaviour = target.behaviour(way)?;
+        (0..step.inputs.len()).find(|i| behaviour.inputs[way.inputs[*i]] == 0)
+    });
+    let read = written.next()??;
+    let input = step.inputs[read];
+    let again = step.inputs.iter().filter(|other| **other == input).count() > 1;
+    if again || !written.all(|other| other == Some(read)) {
+        return None;
+    }
+    let elem = match input {
+        Input::Reduced => group.reduce.as_ref()?.0.ty.elem(),
+        // The tile is loaded for this one of the result, lies as it does, and is read by no other.
+        Input::Operand(i) => {
+            let here = plan.level(i) == plan.parallel(group) && !plan.splits_reduction(group);
+            let mut others = group.operands.iter().flat_map(|o| &o.inner);
+            let shared = others.any(|inner| inner.inputs.contains(&i));
+            if group.reduce.is_some() || !here || shared || plan.tiles[i].dims != plan.out.dims {
+                return None;
+            }
+            ir.ty(group.operands[i].source).elem()
+        }
+        Input::Mapped(_) => return None,
+    };
+    (elem == step.ty.elem()).then_some(input)
 }
 
 /// What was found so far.

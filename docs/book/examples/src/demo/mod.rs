@@ -14,7 +14,10 @@ pub use ops::*;
 tir::dialect! {
     /// One op for each thing that an op can be made of.
     demo {
-        ops: [Scale, Zip, Table, Lookup, Repeat, Done, Number, SumOf, Branch, Limit, Accumulate],
+        ops: [
+            Scale, Zip, Table, Lookup, Repeat, Done, Number, SumOf, Kernel, Task, Branch, Limit,
+            Accumulate,
+        ],
         attrs: [Band],
         constant: materialize,
         load: buffers::attach,

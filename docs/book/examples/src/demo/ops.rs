@@ -202,38 +202,108 @@ pub(crate) fn materialize(b: &mut Builder<'_>, value: Attr, ty: Type) -> Option<
 }
 // ANCHOR_END: constant
 
-// ANCHOR: asm
-/// A sum of any number of values of one type. No format says one type of many operands.
+// ANCHOR: same
+/// A sum of any number of values of one type.
 #[derive(Op)]
-#[op("demo.sum_of", Pure, results(sum), infer, asm)]
+#[op("demo.sum_of", Pure, SameType, results(sum))]
+#[asm("`(` $values `)` attr-dict `:` type($sum)")]
 pub struct SumOf {
-    /// The summands, at least one.
+    /// The summands.
+    #[is(FLOAT_LIKE)]
     pub values: Vec<Value>,
 }
-impl Infer for SumOf {
-    fn infer(&self, op: OpRef<'_>) -> Result<Vec<Type>, Failure> {
-        let first = self.values.first().ok_or("sums up nothing")?;
-        Ok(vec![op.ir.ty(*first)])
+// ANCHOR_END: same
+
+// ANCHOR: kernel
+/// Work with a name, on values from outside.
+#[derive(Op)]
+#[op("demo.kernel", SingleBlock, RecursiveEffects)]
+#[asm(
+    "symbol($sym_name) ($values^ `:` type($values))? attr-dict-with-keyword $body implicit-terminator(demo.done)"
+)]
+pub struct Kernel {
+    /// Its name.
+    pub sym_name: Name,
+    /// Any number of operands.
+    pub values: Vec<Value>,
+    /// The work.
+    pub body: RegionId,
+}
+// ANCHOR_END: kernel
+
+// ANCHOR: asm
+/// The same, but the region has an argument for each value, named where the value is:
+/// `demo.task @name(%x = %a, %y = %b) : f32, f32 { … }`.
+#[derive(Op)]
+#[op("demo.task", SingleBlock, RecursiveEffects, verify, asm)]
+pub struct Task {
+    /// Its name.
+    pub sym_name: Name,
+    /// What the arguments of the region are.
+    pub values: Vec<Value>,
+    /// The work.
+    pub body: RegionId,
+}
+impl Verify for Task {
+    fn verify(&self, op: OpRef<'_>) -> Result<(), Failure> {
+        let (ir, _) = op.inner();
+        let block = ir.entry(self.body).ok_or("has an empty region")?;
+        let args = ir.args(block).map(|arg| ir.ty(arg));
+        if args.eq(self.values.iter().map(|value| op.ir.ty(*value))) {
+            return Ok(());
+        }
+        Err("has a region whose arguments are not of the types of its operands".into())
     }
 }
-impl Asm for SumOf {
+impl Asm for Task {
     fn print(op: OpRef<'_>, p: &mut AsmPrinter<'_>) {
-        let values: Vec<Value> = op.ir.operands(op.id).collect();
-        p.list("(", ")", &values, |p, value| p.value(*value));
-        p.attr_dict_except(&[]);
-        p.text(" : ");
-        p.ty(op.ir.ty(op.ir.result(op.id, 0)));
+        let Some(task) = op.ir.get::<Task>(op.id) else {
+            return;
+        };
+        p.text(" ");
+        p.symbol(&task.sym_name);
+        if !task.values.is_empty() {
+            // The names of the arguments of region 0 are known inside only.
+            p.arguments(0, |p, _, args| {
+                let pairs = args.iter().zip(&task.values);
+                p.list("(", ")", pairs, |p, (arg, value)| {
+                    p.value(*arg);
+                    p.text(" = ");
+                    p.value(*value);
+                });
+            });
+            p.text(" : ");
+            let types = p.types_of(task.values.iter().copied());
+            p.types(&types);
+        }
+        p.attributes_except(&["sym_name"]);
+        p.text(" ");
+        // `true`: the arguments stand before the region, so its block has no label.
+        p.region_without(0, true, Done::name());
     }
     fn parse(p: &mut AsmParser<'_>, state: &mut OpState) -> Result<(), Failure> {
-        let values = p.list("(", ")", |p| p.operand())?;
-        p.attr_dict(state)?;
-        p.punct(":")?;
-        let ty = p.ty()?;
-        for value in values {
-            state.operands.push(p.resolve(value, ty)?);
+        let name = p.symbol()?;
+        state.set_attr("sym_name", Attr::str(&name));
+        let mut args = Vec::new();
+        if p.sees("(") {
+            let pairs = p.list("(", ")", |p| {
+                let arg = p.argument()?;
+                p.punct("=")?;
+                Ok((arg, p.operand()?))
+            })?;
+            p.punct(":")?;
+            let types = p.items(|p| p.ty())?;
+            let (names, values): (Vec<_>, Vec<_>) = pairs.into_iter().unzip();
+            // An error if there are not as many types as values.
+            state.operands.extend(p.resolve_all(&values, &types)?);
+            args.extend(names.into_iter().zip(types));
         }
-        state.segments.push(state.operands.len() as i64);
-        state.results.push(ty);
+        if p.eat_keyword("attributes") {
+            p.attr_dict(state)?;
+        }
+        let body = p.region(Some(&args))?;
+        p.terminate(body, Done::name());
+        state.regions.push(body);
         Ok(())
     }
 }

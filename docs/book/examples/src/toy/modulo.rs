@@ -47,8 +47,7 @@ impl Mod {
 
 // ANCHOR: constraint
 /// Expects a tensor of residues.
-pub(crate) static RESIDUES: Constraint = Constraint {
-    what: "a ranked tensor of residues",
-    holds: |ty| ty.is::<TensorType>() && Mod::of(ty).is_some(),
-};
+pub(crate) static RESIDUES: Constraint = Constraint::new("a ranked tensor of residues", |ty| {
+    ty.is::<TensorType>() && Mod::of(ty).is_some()
+});
 // ANCHOR_END: constraint

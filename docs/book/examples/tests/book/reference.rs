@@ -68,7 +68,7 @@ fn passes_page(passes: &[&PassInfo]) -> String {
             if !info.options.is_empty() {
                 let _ = writeln!(
                     text,
-                    "\n| option | is | default | meaning |\n|---|---|---|---|"
+                    "\n| option | type | default | description |\n|---|---|---|---|"
                 );
             }
             for option in info.options {

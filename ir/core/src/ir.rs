@@ -223,10 +223,6 @@ impl Ir {
     pub fn contains_region(&self, region: RegionId) -> bool {
         region.is_of(self.tag) && self.regions.contains_key(region.key(self.tag))
     }
-    /// Whether the block still exists and is of this arena.
-    pub fn contains_block(&self, block: BlockId) -> bool {
-        block.is_of(self.tag) && self.blocks.contains_key(block.key(self.tag))
-    }
 
     /// An op, to read.
     pub fn op(&self, id: OpId) -> OpRef<'_> {

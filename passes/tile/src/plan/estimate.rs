@@ -378,7 +378,9 @@ impl Estimate<'_> {
         let tile = size(plan.out.elements());
         let between = |i: &usize| !self.is_result(StepRef::Mapped(*i));
         let steps = (0..group.maps.len()).filter(between).count() as i64;
-        let accumulates = group.reduce.is_some() && !self.is_result(StepRef::Reduced);
+        let in_place = self.unit.is_some_and(|choice| choice.in_place);
+        let result = in_place || self.is_result(StepRef::Reduced);
+        let accumulates = group.reduce.is_some() && !result;
         let accumulators = i64::from(accumulates);
         // Without a loop around it, what is held for a tile is there once.
         let around = plan.parallel(group) > 0;

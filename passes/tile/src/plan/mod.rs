@@ -204,7 +204,8 @@ pub fn plan(ir: &Ir, group: &Group, target: &Target<'_>, budget: Budget) -> Resu
     let plan = search.best.ok_or(search.least)?;
     let quicker = by_unit && plan.unit.is_none() && !plan.moves;
     let nearest = nearest.filter(|_| plan.unit.is_none() && !plan.moves && !quicker);
-    let in_place = in_place(ir, group, target, &plan);
+    let in_place =
+        written_over(ir, group, target).filter(|input| fits_in_place(group, *input, &plan));
     Ok(Plan {
         quicker,
         nearest,
@@ -213,10 +214,10 @@ pub fn plan(ir: &Ir, group: &Group, target: &Target<'_>, budget: Budget) -> Resu
     })
 }
 
-/// What the only elementwise step of a group reads through the operand that the intrinsics write,
-/// where that is no longer needed: see [`Plan::in_place`].
-fn in_place(ir: &Ir, group: &Group, target: &Target<'_>, plan: &Plan) -> Option<Input> {
-    let ([step], [out], Some(_)) = (&group.maps[..], &group.outs[..], &plan.unit) else {
+/// What the only elementwise step of a group reads through the operand that the intrinsics write, if
+/// no other step and no result needs it.
+fn written_over(ir: &Ir, group: &Group, target: &Target<'_>) -> Option<Input> {
+    let ([step], [out]) = (&group.maps[..], &group.outs[..]) else {
         return None;
     };
     if out.step == StepRef::Reduced {
@@ -235,19 +236,22 @@ fn in_place(ir: &Ir, group: &Group, target: &Target<'_>, plan: &Plan) -> Option<
     }
     let elem = match input {
         Input::Reduced => group.reduce.as_ref()?.0.ty.elem(),
-        // The tile is loaded for this one of the result, lies as it does, and is read by no other.
-        Input::Operand(i) => {
-            let here = plan.level(i) == plan.parallel(group) && !plan.splits_reduction(group);
-            let mut others = group.operands.iter().flat_map(|o| &o.inner);
-            let shared = others.any(|inner| inner.inputs.contains(&i));
-            if group.reduce.is_some() || !here || shared || plan.tiles[i].dims != plan.out.dims {
-                return None;
-            }
-            ir.ty(group.operands[i].source).elem()
-        }
-        Input::Mapped(_) => return None,
+        Input::Operand(i) if group.reduce.is_none() => ir.ty(group.operands[i].source).elem(),
+        _ => return None,
     };
     (elem == step.ty.elem()).then_some(input)
+}
+
+/// Whether a plan has a unit and what is written over is not needed for another tile: of an operand,
+/// the tile is loaded for this one of the result, lies as it does, and is read by no other.
+fn fits_in_place(group: &Group, input: Input, plan: &Plan) -> bool {
+    let Input::Operand(i) = input else {
+        return plan.unit.is_some();
+    };
+    let here = plan.level(i) == plan.parallel(group) && !plan.splits_reduction(group);
+    let mut others = group.operands.iter().flat_map(|o| &o.inner);
+    let shared = others.any(|inner| inner.inputs.contains(&i));
+    plan.unit.is_some() && here && !shared && plan.tiles[i].dims == plan.out.dims
 }
 
 /// What was found so far.
@@ -367,6 +371,8 @@ struct UnitChoice {
     maps: Vec<Option<Assignment>>,
     /// How many elementwise steps find no unit.
     scalar_steps: i64,
+    /// Whether the accumulators become the result.
+    in_place: bool,
 }
 
 /// How the points of a group are computed.
@@ -404,6 +410,7 @@ fn candidates(ir: &Ir, group: &Group, target: &Target<'_>) -> (Vec<UnitChoice>, 
         })
         .collect();
     let (all, nearest) = step_assignments(ir, group, main, target);
+    let in_place = written_over(ir, group, target) == Some(Input::Reduced);
     let choice = |assignment: Assignment| {
         let order = out_order(target, &assignment)?;
         let fits = |a: &&Assignment| out_order(target, a).as_ref() == Some(&order);
@@ -418,6 +425,7 @@ fn candidates(ir: &Ir, group: &Group, target: &Target<'_>) -> (Vec<UnitChoice>, 
             assignment,
             maps,
             scalar_steps,
+            in_place,
         })
     };
     (all.into_iter().filter_map(choice).collect(), nearest)

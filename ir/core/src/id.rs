@@ -40,7 +40,7 @@ macro_rules! ids {
             /// The key, once it is sure that it belongs to the arena of this tag.
             #[track_caller]
             pub(crate) fn key(self, tag: Tag) -> $key {
-                assert!(self.tag == tag, "{self} belongs to another Ir");
+                assert!(self.is_of(tag), "{self} belongs to another Ir");
                 self.key
             }
             pub(crate) fn is_of(self, tag: Tag) -> bool {

@@ -419,12 +419,11 @@ pub fn operand_groups<'a>(
     Some(groups.collect())
 }
 
+/// Fields with the indices of their operands.
+type OperandRanges<'a> = SmallVec<[(&'a FieldInfo, Range<usize>); 4]>;
+
 /// The same as indices of operands.
-fn operand_ranges<'a>(
-    ir: &Ir,
-    op: OpId,
-    info: &'a OpInfo,
-) -> Option<SmallVec<[(&'a FieldInfo, Range<usize>); 4]>> {
+fn operand_ranges<'a>(ir: &Ir, op: OpId, info: &'a OpInfo) -> Option<OperandRanges<'a>> {
     let fields = info.fields.iter().filter(|f| f.role.is_operands());
     let operands = ir.operands(op).len();
     let sizes = match info.needs_segments() {

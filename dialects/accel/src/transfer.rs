@@ -162,17 +162,45 @@ impl Pattern {
         merged_rank(&self.whole(), self.elem)
     }
 
-    /// The dimension of the tile whose single positions have the lowest rank; of several the one
-    /// with the fewest positions.
-    pub fn split(&self) -> Option<usize> {
-        let dims = self.whole();
-        let rank_without = |t: usize| {
-            let mut rest = dims.clone();
-            rest.remove(t);
-            merged_rank(&rest, self.elem)
+    /// The most dimensions that a transfer has, whatever is cut off of the dimensions `out` of the
+    /// tile, which may stick out: what is cut off does not merge with the dimension around it.
+    pub fn most_dims(&self, out: &[bool]) -> usize {
+        let mut most = 0;
+        let open: Vec<usize> = (0..out.len()).filter(|d| out[*d]).collect();
+        for choice in 0..3usize.pow(open.len().min(8) as u32) {
+            let (mut cut, mut rest) = (self.clone(), choice);
+            for d in &open {
+                let n = &mut cut.tile_shape[*d];
+                *n = [*n, (*n - 1).max(1), 1][rest % 3];
+                rest /= 3;
+            }
+            most = most.max(cut.rank());
+        }
+        most
+    }
+
+    /// The dimension of the tile whose positions are moved one by one, for an engine that has
+    /// `dims` dimensions: the one behind which the fewest are too many, and of several the one with
+    /// the fewest positions.
+    pub fn split(&self, out: &[bool], dims: usize) -> Option<usize> {
+        let too_many = |t: usize| {
+            let mut out = out.to_vec();
+            out.remove(t);
+            self.without(t).most_dims(&out).saturating_sub(dims)
         };
-        let all = (0..dims.len()).filter(|t| dims[*t].0 > 1);
-        all.min_by_key(|t| (rank_without(*t), dims[*t].0))
+        let all = (0..self.tile_shape.len()).filter(|t| self.tile_shape[*t] > 1);
+        all.min_by_key(|t| (too_many(*t), self.tile_shape[*t]))
+    }
+
+    /// The pattern of one position of a dimension of the tile.
+    pub fn without(&self, dim: usize) -> Self {
+        let mut one = self.clone();
+        one.tile_shape.remove(dim);
+        one.tile_strides.remove(dim);
+        for form in one.access.iter_mut() {
+            *form = form.without(dim);
+        }
+        one
     }
 
     fn whole(&self) -> Vec<(i64, i64, i64)> {
@@ -254,7 +282,10 @@ mod tests {
             &map(5, exprs),
         )
         .unwrap();
-        assert_eq!((p.rank(), p.split()), (5, Some(0)));
+        assert_eq!((p.rank(), p.split(&[false; 5], 4)), (5, Some(0)));
+        // Where the blocks stick out too: the fewest positions that leave 5 dimensions.
+        let out = [true, false, false, false, true];
+        assert_eq!((p.most_dims(&out), p.split(&out, 5)), (5, Some(0)));
         let rows = map(3, vec![d(2), d(0), d(1)]);
         let p = Pattern::new(memref(&[16, 18, 18]), memref(&[3, 18, 16]), &rows).unwrap();
         assert_eq!(p.rank(), 3);

@@ -323,14 +323,14 @@ impl Tile {
             elem,
         };
         let mut starts = 1;
-        while pattern.rank() as i64 > dims
-            && let Some(split) = pattern.split()
-        {
-            starts *= pattern.tile_shape.remove(split);
-            pattern.tile_strides.remove(split);
-            for form in pattern.access.iter_mut() {
-                *form = form.without(split);
-            }
+        let engine = usize::try_from(dims).unwrap_or(0);
+        while pattern.rank() > engine {
+            let inside = vec![false; pattern.tile_shape.len()];
+            let Some(split) = pattern.split(&inside, engine) else {
+                break;
+            };
+            starts *= pattern.tile_shape[split];
+            pattern = pattern.without(split);
         }
         starts
     }

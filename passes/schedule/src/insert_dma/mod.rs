@@ -182,23 +182,6 @@ fn may_leave(ir: &Ir, facts: &Facts, t: &Transfer, pattern: &Pattern) -> Vec<boo
     out
 }
 
-/// The most dimensions that a transfer has, whatever is cut off of dimensions that may stick out:
-/// what is cut off does not merge with the dimension around it.
-fn most_dims(pattern: &Pattern, out: &[bool]) -> usize {
-    let mut most = 0;
-    let open: Vec<usize> = (0..out.len()).filter(|d| out[*d]).collect();
-    for choice in 0..3usize.pow(open.len().min(8) as u32) {
-        let (mut cut, mut rest) = (pattern.clone(), choice);
-        for d in &open {
-            let n = &mut cut.tile_shape[*d];
-            *n = [*n, (*n - 1).max(1), 1][rest % 3];
-            rest /= 3;
-        }
-        most = most.max(cut.rank());
-    }
-    most
-}
-
 /// Starts a transfer, or loops of transfers if it has more dimensions than the engine.
 fn start(
     b: &mut Builder<'_>,
@@ -207,7 +190,8 @@ fn start(
     out: &[bool],
 ) -> Result<(), Failure> {
     let pattern = Pattern::new(b.ty(t.far), b.ty(t.tile), &t.access)?;
-    if most_dims(&pattern, out) as i64 <= engine.dims {
+    let dims = usize::try_from(engine.dims).unwrap_or(0);
+    if pattern.most_dims(out) <= dims {
         let (offsets, static_offsets) = dispatch_values(&t.offsets);
         b.add(DmaStart {
             engine: Sym(engine.name),
@@ -223,7 +207,7 @@ fn start(
         return Ok(());
     }
     let dim = pattern
-        .split()
+        .split(out, dims)
         .ok_or("has too many dimensions for its engine")?;
     let shape = b.ty(t.tile).shape().unwrap_or(&[]).to_vec();
     let mut rest = out.to_vec();

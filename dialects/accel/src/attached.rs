@@ -32,11 +32,14 @@ impl AttachedMachine {
         let attached = cx.outer::<AttachedMachine>();
         match attached.as_deref().and_then(|a| a.0.as_ref()) {
             Some((info, _)) => work(ir, cx, info),
-            None => {
-                let error = Diagnostic::error("no machine is attached to the module");
-                let error = error.at(ir.loc(ir.root()));
-                Err(vec![error.note("attach-machine{file=FILE} attaches one")])
-            }
+            None => Err(vec![Self::none(ir)]),
         }
+    }
+
+    /// The error where no machine is attached.
+    pub fn none(ir: &Ir) -> Diagnostic {
+        let error = Diagnostic::error("no machine is attached to the module");
+        let error = error.at(ir.loc(ir.root()));
+        error.note("attach-machine{file=FILE} attaches one")
     }
 }

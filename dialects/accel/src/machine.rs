@@ -226,8 +226,15 @@ pub(crate) fn check(ir: &Ir) -> Result<(), Failure> {
         if found.is_some_and(|found| found == kind) {
             return Ok(());
         }
+        let owner = ir.name(op);
         let found = found.map_or("not defined".to_string(), |found| format!("'{found}'"));
-        let message = format!("has {field} = @{name}, which is {found}, expected an '{kind}'");
+        let mut message =
+            format!("'{owner}' has {field} = @{name}, which is {found}, expected an '{kind}'");
+        let others = table.iter().filter(|(_, other)| other.name() == kind);
+        let others: Vec<&str> = others.map(|(name, _)| name.as_str()).collect();
+        if let Some(near) = tir::closest(name.as_str(), others) {
+            message += &format!("; did you mean '@{near}'?");
+        }
         Err(Box::new(tir::Diagnostic::error(message).at(ir.loc(op))))
     };
     let Some(block) = ir.body_block(ir.root(), 0) else {

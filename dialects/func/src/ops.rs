@@ -9,7 +9,14 @@ use tir::{
 ///
 /// Syntax: `func.func private @name(%x: i32 {key = 1}) -> (f32) attributes {…} { … }`.
 #[derive(Op)]
-#[op("func.func", IsolatedFromAbove, Symbol, NoTerminator, asm, verify)]
+#[op(
+    "func.func",
+    IsolatedFromAbove,
+    Symbol,
+    terminator(Return),
+    asm,
+    verify
+)]
 pub struct Func {
     /// Its name.
     pub sym_name: Name,
@@ -65,17 +72,12 @@ impl Verify for Func {
         }
         // Returns hand out what the signature says.
         for block in ir.blocks(ir.regions(id).next().unwrap_or(self.body)) {
-            let Some(last) = ir.last(block) else {
-                return Err("has an empty block".into());
-            };
-            if ir.is::<Return>(last) {
+            let last = ir.last(block);
+            if let Some(last) = last.filter(|last| ir.is::<Return>(*last)) {
                 let given: Vec<Type> = ir.operands(last).map(|v| ir.ty(v)).collect();
                 if let Some(what) = mismatch(&given, &signature.results, self.sym_name) {
                     return Err(Box::new(tir::Diagnostic::error(what).at(ir.loc(last))));
                 }
-            } else if ir.info(last).is_some() && ir.terminator(block).is_none() {
-                let error = tir::Diagnostic::error("has a block that ends without a terminator");
-                return Err(Box::new(error.at(ir.loc(last))));
             }
         }
         Ok(())
@@ -99,7 +101,14 @@ fn mismatch(given: &[Type], expected: &[Type], function: Name) -> Option<String>
 
 /// Leaves the function.
 #[derive(Op)]
-#[op("func.return", Terminator, Pure, ReturnLike, lower_to_eval)]
+#[op(
+    "func.return",
+    Terminator,
+    Pure,
+    ReturnLike,
+    parent(Func),
+    lower_to_eval
+)]
 #[asm("attr-dict ($operands^ `:` type($operands))?")]
 pub struct Return {
     /// Its results.

@@ -15,6 +15,7 @@ use tir::{DYNAMIC, Failure, Ir, LoopLike, Op, OpId, OpRef, RegionId, Rets, Type,
 #[op(
     "loop.for",
     SingleBlock,
+    terminator(Yield),
     RecursiveEffects,
     loop_like,
     region_branch,
@@ -192,7 +193,15 @@ impl Verify for For {
 ///
 /// Syntax: `%r = loop.if %c -> (f32) { … } else { … }`.
 #[derive(Op)]
-#[op("loop.if", RecursiveEffects, region_branch, asm, verify, lower_to_eval)]
+#[op(
+    "loop.if",
+    RecursiveEffects,
+    terminator(Yield),
+    region_branch,
+    asm,
+    verify,
+    lower_to_eval
+)]
 pub struct If {
     /// Which one.
     #[is(BOOL)]
@@ -243,7 +252,7 @@ impl Verify for If {
 
 /// Ends an iteration or a branch: hands on the carried values or the results.
 #[derive(Op)]
-#[op("loop.yield", Terminator, Pure, ReturnLike)]
+#[op("loop.yield", Terminator, Pure, ReturnLike, parent(For, If))]
 #[asm("attr-dict ($values^ `:` type($values))?")]
 pub struct Yield {
     /// The values.

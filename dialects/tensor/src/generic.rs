@@ -26,6 +26,7 @@ attr_enum! {
 #[op(
     "tensor.generic",
     SingleBlock,
+    terminator(Yield),
     asm,
     effects,
     keeps_constants,
@@ -54,7 +55,7 @@ pub struct Generic {
 
 /// Ends the region of `tensor.generic`.
 #[derive(Op)]
-#[op("tensor.yield", Terminator, Pure, ReturnLike)]
+#[op("tensor.yield", Terminator, Pure, ReturnLike, parent(Generic))]
 #[asm("attr-dict ($values^ `:` type($values))?")]
 pub struct Yield {
     /// One value for each output.

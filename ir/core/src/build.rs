@@ -461,9 +461,10 @@ macro_rules! attr_value {
     };
 }
 attr_value!(i64, "an integer", |v| Attr::i64(*v), |a| a.as_int());
-attr_value!(bool, "true or false", |v| Attr::bool(*v), |a| a
-    .as_int()
-    .map(|v| v != 0));
+attr_value!(bool, "true or false", |v| Attr::bool(*v), |a| {
+    let bit = a.type_of() == Some(Type::int(1));
+    bit.then(|| a.as_int()).flatten().map(|v| v != 0)
+});
 attr_value!(Type, "a type", |v| Attr::ty(*v), |a| Some(
     a.get::<TypeAttr>()?.0
 ));

@@ -41,7 +41,7 @@ traits! {
     Terminator = 4;
     /// Its regions cannot use values from outside, and it is an [`Ir`] of its own.
     IsolatedFromAbove = 5;
-    /// Its region is a table of the symbols defined directly in it.
+    /// Its region is a table of the symbols defined directly in it; symbols stand in no other op.
     SymbolTable = 6;
     /// Defines a symbol, named by its attribute `sym_name`.
     Symbol = 7;
@@ -225,6 +225,10 @@ pub struct OpSpec {
     pub fields: &'static [FieldSpec],
     /// Names of its inferred results.
     pub results: &'static [&'static str],
+    /// Names of the ops that it may stand in; any if there is none.
+    pub parents: &'static [fn() -> Name],
+    /// Names of the ops that may end a block of its regions; any if there is none.
+    pub terminators: &'static [fn() -> Name],
     /// Its declared syntax.
     pub asm: Option<&'static str>,
     /// Makes its hooks.
@@ -366,6 +370,11 @@ pub struct OpInfo {
     pub fields: Vec<FieldInfo>,
     /// Names of its inferred results.
     pub results: Vec<Name>,
+    /// The ops that it may stand in; any if there is none (MLIR's `HasParent`).
+    pub parents: Vec<Name>,
+    /// The ops that may end a block of its regions, beside branches and what stops the program;
+    /// any if there is none.
+    pub terminators: Vec<Name>,
     /// Its declared syntax.
     pub asm: Option<String>,
     pub(crate) check: Option<CheckFn>,
@@ -386,6 +395,8 @@ impl OpInfo {
             traits: Traits::NONE,
             fields: Vec::new(),
             results: Vec::new(),
+            parents: Vec::new(),
+            terminators: Vec::new(),
             asm: None,
             check: None,
             verify: None,
@@ -404,6 +415,8 @@ impl OpInfo {
         info.traits = spec.traits;
         info.fields = spec.fields.iter().map(FieldInfo::from).collect();
         info.results = spec.results.iter().map(|n| Name::new(n)).collect();
+        info.parents = spec.parents.iter().map(|name| name()).collect();
+        info.terminators = spec.terminators.iter().map(|name| name()).collect();
         info.asm = spec.asm.map(str::to_string);
         info.check = Some(spec.check);
         for hook in spec.hooks {

@@ -21,7 +21,8 @@ use crate::types::Type;
 /// An op passes if: the number of its operands, results, regions and successors, its attributes
 /// and the types of operands and results are those of its table; terminators stand last in their
 /// blocks and only there; every use is dominated by its definition; successors lie in the same
-/// region; symbols are unique in their table; and its own `verify` hook agrees.
+/// region; it stands in an op that its table names, and blocks end in ops that theirs names;
+/// symbols are unique, and stand in a table; and its own `verify` hook agrees.
 pub fn verify(ir: &Ir) -> Result<(), Vec<Diagnostic>> {
     verify_in(ir, &mut Scopes::default())
 }
@@ -175,6 +176,9 @@ impl Verifier {
             if ir.successors(op).len() > 0 {
                 self.successors(ir, op, region);
             }
+            if let Err(error) = surroundings(ir, parent, op) {
+                self.report(ir, op, error);
+            }
             for (index, value) in ir.operands(op).enumerate() {
                 if !self.dominance.value_dominates(ir, value, op) {
                     let error = dominance_error(ir, index, value);
@@ -273,6 +277,40 @@ impl Verifier {
         }
         Ok(())
     }
+}
+
+/// Whether an op may stand in the one around it, and end a block of it.
+fn surroundings(ir: &Ir, parent: OpId, op: OpId) -> Result<(), Failure> {
+    let Some(info) = ir.info(op) else {
+        return Ok(());
+    };
+    let outer = ir.name(parent);
+    if !info.parents.is_empty() && !info.parents.contains(&outer) {
+        let expected = alternatives(&info.parents);
+        return Err(format!("stands in '{outer}', expected {expected} around it").into());
+    }
+    // Of an op that is not known it is not known what it holds.
+    let Some(around) = ir.info(parent) else {
+        return Ok(());
+    };
+    if let Some(symbol) = ir.op(op).symbol()
+        && !around.has(Traits::SymbolTable)
+    {
+        let text = format!("defines symbol '{symbol}' in '{outer}', which is no symbol table");
+        return Err(text.into());
+    }
+    let leaves = info.has(Traits::Terminator) && ir.successors(op).len() == 0;
+    let hands_on = leaves && !info.has(Traits::MayStop);
+    if hands_on && !around.terminators.is_empty() && !around.terminators.contains(&info.name) {
+        let expected = alternatives(&around.terminators);
+        return Err(format!("ends a block of '{outer}', which ends in {expected}").into());
+    }
+    Ok(())
+}
+
+fn alternatives(names: &[Name]) -> String {
+    let names: Vec<String> = names.iter().map(|name| format!("'{name}'")).collect();
+    names.join(" or ")
 }
 
 /// Every operand is of the type that its field expects.

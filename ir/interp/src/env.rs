@@ -90,6 +90,11 @@ impl<'m> Env<'m> {
         }
     }
 
+    /// Makes the symbols of a module known to a function that runs without it, so that it may call.
+    pub fn set_around(&mut self, module: &'m Ir) {
+        self.scopes.push(SymbolTable::new(module));
+    }
+
     /// The module.
     pub fn module(&self) -> &'m Ir {
         self.module

@@ -14,7 +14,9 @@ use syn::{
 ///
 /// - `#[op("dialect.name", Trait, …, results(a, b), hook, …)]`: the name; traits (a word that
 ///   begins with a capital letter); names of the results whose types are inferred; hooks (a word
-///   that begins with a small letter is `::tir::hooks::word`, a path is taken as it is).
+///   that begins with a small letter is `::tir::hooks::word`, a path is taken as it is);
+///   `parent(A, B)`, the records of the ops that it may stand in; `terminator(A)`, those that end
+///   blocks of its regions.
 /// - `#[asm("…")]`: the declared syntax.
 /// - On a field: `#[is(PATH)]` a `Constraint`, `#[default(EXPR)]` of an attribute,
 ///   `#[name("other")]` the name in text.
@@ -52,6 +54,8 @@ struct Header {
     name: LitStr,
     traits: Vec<Path>,
     results: Vec<Ident>,
+    parents: Vec<Path>,
+    terminators: Vec<Path>,
     hooks: Vec<Tokens>,
 }
 
@@ -66,6 +70,8 @@ fn header(input: &DeriveInput) -> Result<Header> {
         name: LitStr::new("", input.ident.span()),
         traits: Vec::new(),
         results: Vec::new(),
+        parents: Vec::new(),
+        terminators: Vec::new(),
         hooks: Vec::new(),
     };
     attr.parse_args_with(|stream: syn::parse::ParseStream<'_>| {
@@ -81,6 +87,16 @@ fn header(input: &DeriveInput) -> Result<Header> {
                 syn::parenthesized!(inner in stream);
                 let names = Punctuated::<Ident, Token![,]>::parse_terminated(&inner)?;
                 header.results.extend(names);
+            } else if (path.is_ident("parent") || path.is_ident("terminator"))
+                && stream.peek(syn::token::Paren)
+            {
+                let inner;
+                syn::parenthesized!(inner in stream);
+                let records = Punctuated::<Path, Token![,]>::parse_terminated(&inner)?;
+                match path.is_ident("parent") {
+                    true => header.parents.extend(records),
+                    false => header.terminators.extend(records),
+                }
             } else if let Some(word) = path.get_ident() {
                 let text = word.to_string();
                 if text.starts_with(|c: char| c.is_ascii_uppercase()) {
@@ -216,7 +232,7 @@ fn expand(input: &DeriveInput) -> Result<Tokens> {
     };
     let traits = header.traits.iter();
     let results = header.results.iter().map(ToString::to_string);
-    let hooks = &header.hooks;
+    let (hooks, parents, terminators) = (&header.hooks, &header.parents, &header.terminators);
     let specs = parts.iter().map(|p| &p.spec);
     let idents: Vec<&Ident> = parts.iter().map(|p| p.ident).collect();
     let types: Vec<&Type> = parts.iter().map(|p| p.ty).collect();
@@ -230,6 +246,8 @@ fn expand(input: &DeriveInput) -> Result<Tokens> {
                 traits: ::tir::Traits::NONE #(.with(::tir::Traits::#traits))*,
                 fields: &[#(#specs),*],
                 results: &[#(#results),*],
+                parents: &[#(<#parents as ::tir::Op>::name),*],
+                terminators: &[#(<#terminators as ::tir::Op>::name),*],
                 asm: #asm,
                 hooks: &[#(#hooks),*],
                 check: |ir, op| {

@@ -273,7 +273,17 @@ pub(crate) fn explain_ops(source: &Source<'_>, text: &str) -> Failure {
     let first = before[line..word_start]
         .trim_start_matches(|c: char| c.is_whitespace() || c == '{' || c == '}');
     if word.bytes().next().is_some_and(is_letter) && first.is_empty() && !token.contains('.') {
-        return Box::new(source.error(word, not_an_op(word)));
+        let begins = before[..word_start].trim().is_empty();
+        let region = source.offset(text).is_some_and(|offset| offset > 0);
+        let message = if begins && region && text[at..].trim_start().starts_with('=') {
+            format!(
+                "`{word}` is not an operation; attributes in front of a region stand behind \
+                 `attributes`: `attributes {{{word} = …}}`"
+            )
+        } else {
+            not_an_op(word)
+        };
+        return Box::new(source.error(word, message));
     }
     let piece = if token.is_empty() { &text[at..] } else { token };
     let message = if before.ends_with('%') || token == "%" {

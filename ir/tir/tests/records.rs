@@ -58,7 +58,7 @@ pub struct Dma {
 }
 /// A region.
 #[derive(Op)]
-#[op("t.for", SingleBlock)]
+#[op("t.for", SingleBlock, terminator(Yield))]
 pub struct For {
     pub init: Vec<Value>,
     pub body: RegionId,
@@ -70,6 +70,18 @@ pub struct For {
 pub struct Yield {
     pub values: Vec<Value>,
 }
+/// An end of another op.
+#[derive(Op)]
+#[op("t.done", Terminator, Pure)]
+pub struct Done {}
+/// An end that nothing comes behind.
+#[derive(Op)]
+#[op("t.stop", Terminator, MayStop)]
+pub struct Stop {}
+/// Stands in a loop.
+#[derive(Op)]
+#[op("t.step", parent(For))]
+pub struct Step {}
 /// A function.
 #[derive(Op)]
 #[op("t.func", IsolatedFromAbove, Symbol, NoTerminator)]
@@ -79,7 +91,7 @@ pub struct Func {
 }
 dialect! {
     /// For tests.
-    t { ops: [Const, Add, DivRem, Dma, For, Yield, Func] }
+    t { ops: [Const, Add, DivRem, Dma, For, Yield, Done, Stop, Step, Func] }
 }
 
 fn func() -> (Ir, BlockId) {
@@ -210,6 +222,45 @@ fn verifier_collects() {
             "'t.add' uses operand 0 before its definition",
             "'t.add' expects 2 operands (x, y), found 1",
             "'t.dma' expects a float as operand 'source', found i32",
+        ]
+    );
+}
+
+#[test]
+fn ops_stand_where_their_tables_say() {
+    let (mut ir, b) = func();
+    let ends: [fn(&mut Builder<'_>) -> OpId; 3] = [
+        |b| b.add(Yield { values: Vec::new() }),
+        |b| b.add(Done {}),
+        |b| b.add(Stop {}),
+    ];
+    for end in ends {
+        let mut builder = ir.at(b);
+        let body = builder.body(&[], |b, _| {
+            b.add(Step {});
+            end(b);
+        });
+        builder.add(For {
+            init: Vec::new(),
+            body,
+            results: Rets(Vec::new()),
+        });
+    }
+    ir.add(b, Step {});
+    let inner = OpState::new("t.func");
+    let inner = ir.create_raw(inner);
+    ir.set_attr(inner, "sym_name", Attr::str("g"));
+    let region = ir.new_region();
+    ir.attach_region(inner, region);
+    ir.insert(inner, b);
+    let errors = verify(&ir).expect_err("three errors");
+    let errors: Vec<String> = errors.into_iter().map(|e| e.message).collect();
+    assert_eq!(
+        errors,
+        [
+            "'t.done' ends a block of 't.for', which ends in 't.yield'",
+            "'t.step' stands in 't.func', expected 't.for' around it",
+            "'t.func' defines symbol 'g' in 't.func', which is no symbol table",
         ]
     );
 }

@@ -1,8 +1,12 @@
-//! The passes on functions.
+//! The passes of this crate: on functions, and on modules where functions that call are run.
 
-use tir::{Diagnostic, Failure, Ir, Pass, PassCx, PassResult, pass};
-use tir_accel::AttachedMachine;
+use std::collections::HashSet;
 
+use tir::{Diagnostic, Failure, Ir, OpId, OpRef, Pass, PassCx, PassResult, SymbolTable, pass};
+use tir_accel::{AttachedMachine, MachineInfo};
+use tir_func::Func;
+
+use crate::dry_run::{Edge, dry_run, edges};
 use crate::schedule::{Schedule, unmark};
 
 pass! {
@@ -65,9 +69,10 @@ pass! {
     pub struct ExpandGeneric = "expand-generic" on "func.func" {}
 }
 pass! {
-    /// Runs the command stream on the machine model without data and prints cycles, stalls and
-    /// traffic.
-    pub struct DryRun = "dry-run" on "func.func" {
+    /// Runs the command stream of each function on the machine model without data and prints
+    /// cycles, stalls and traffic.
+    /// Functions that are called run with what calls them; private ones of these not on their own.
+    pub struct DryRun = "dry-run" on "builtin.module" {
         /// Maximum number of executed steps; more are an error.
         pub limit: u64 = 50_000_000,
         /// Print the report of cycles, stalls and traffic.
@@ -76,7 +81,8 @@ pass! {
 }
 pass! {
     /// Checks that each wait operand is needed: that the machine model finds a race without it.
-    pub struct CheckEdges = "check-edges" on "func.func" {
+    /// Functions that are called run with what calls them.
+    pub struct CheckEdges = "check-edges" on "builtin.module" {
         /// Maximum number of executed steps; more are an error.
         pub limit: u64 = 50_000_000,
     }
@@ -133,25 +139,88 @@ passes! {
         cx.count("edges taken out", gone);
         Ok(())
     };
-    CheckEdges |self, ir, cx, info| {
-        cx.unchanged();
-        let needless = one(crate::dry_run::needless_edges(ir, info, self.limit))?;
-        let error = |(op, operand): (tir::OpId, usize)| {
-            let text = format!("'{}': operand {operand} is no needed edge", ir.name(op));
-            Diagnostic::error(text).at(ir.loc(op))
-        };
-        let errors: Vec<Diagnostic> = needless.into_iter().map(error).collect();
-        if errors.is_empty() { Ok(()) } else { Err(errors) }
+}
+
+/// Judges each function of a module that has a body, with what it calls; private ones that others
+/// call are parts of those.
+fn each_function(
+    module: &Ir,
+    mut judge: impl FnMut(&Ir, &MachineInfo) -> PassResult,
+) -> PassResult {
+    let Some(info) = MachineInfo::attached(module) else {
+        return Err(vec![AttachedMachine::none(module)]);
     };
-    DryRun |self, ir, cx, info| {
-        cx.unchanged();
-        let report = one(crate::dry_run::dry_run(ir, info, self.limit))?;
-        if self.print {
-            let text = report.to_string();
-            cx.remark(Diagnostic::remark(text.trim_end()).at(ir.loc(ir.root())));
+    let (mut errors, left_out) = (Vec::new(), called(module));
+    for slot in module
+        .slots()
+        .into_iter()
+        .filter(|slot| !left_out.contains(slot))
+    {
+        let function = module.child(slot).filter(|ir| ir.is::<Func>(ir.root()));
+        let function = function.filter(|ir| ir.body_block(ir.root(), 0).is_some());
+        if let Some(Err(found)) = function.map(|ir| judge(ir, &info)) {
+            errors.extend(found);
         }
+    }
+    if errors.is_empty() {
         Ok(())
-    };
+    } else {
+        Err(errors)
+    }
+}
+
+/// Private functions that others call: they run as parts of those.
+fn called(module: &Ir) -> HashSet<OpId> {
+    let table = SymbolTable::new(module);
+    let private = |op: &OpRef<'_>| !tir::is_public(*op);
+    let mut found = HashSet::new();
+    tir::symbol_uses(module, &mut |_, symbol| {
+        let target = symbol.path.first().and_then(|name| table.get(*name));
+        found.extend(target.filter(private).map(|op| op.id));
+    });
+    found
+}
+
+impl Pass for CheckEdges {
+    fn run(&self, module: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
+        cx.unchanged();
+        let module = &*module;
+        let mut all: Vec<Edge> = Vec::new();
+        each_function(module, |ir, info| {
+            all.extend(one(edges(ir, Some(module), info, self.limit))?);
+            Ok(())
+        })?;
+        // What several functions call may wait for the sake of one of them.
+        let is = |a: &Edge, b: &Edge| a.op.id == b.op.id && a.operand == b.operand;
+        let mut errors = Vec::new();
+        for (i, edge) in all.iter().enumerate() {
+            let needed = all.iter().any(|other| is(edge, other) && other.needed);
+            if !needed && !all[..i].iter().any(|other| is(edge, other)) {
+                let (name, operand) = (edge.op.op, edge.operand);
+                let text = format!("'{name}': operand {operand} is no needed edge");
+                errors.push(Diagnostic::error(text).at(edge.op.loc));
+            }
+        }
+        if errors.is_empty() {
+            Ok(())
+        } else {
+            Err(errors)
+        }
+    }
+}
+impl Pass for DryRun {
+    fn run(&self, module: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
+        cx.unchanged();
+        let module = &*module;
+        each_function(module, |ir, info| {
+            let report = one(dry_run(ir, Some(module), info, self.limit))?;
+            if self.print {
+                let text = report.to_string();
+                cx.remark(Diagnostic::remark(text.trim_end()).at(ir.loc(ir.root())));
+            }
+            Ok(())
+        })
+    }
 }
 impl Pass for ExpandGeneric {
     fn run(&self, ir: &mut Ir, _: &mut PassCx<'_>) -> PassResult {

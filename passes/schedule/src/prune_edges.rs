@@ -10,7 +10,7 @@ use crate::stream::Stream;
 
 /// Takes out of a function what is not needed; gives the number of operands.
 pub fn prune_edges(ir: &mut Ir, machine: &MachineInfo, limit: u64) -> Result<usize, Failure> {
-    let stream = Stream::record(ir, machine, limit)?;
+    let stream = Stream::record(ir, None, machine, limit)?;
     let record = Record::new(&stream);
     // Tokens of one operand may be of several queues: an edge for each.
     let mut edges: Vec<(Edge, usize)> = Vec::new();

@@ -27,8 +27,8 @@ pub struct Stream {
     pub points: Vec<OpId>,
     /// For each site of the recording the number of its op in `sites`.
     numbers: Vec<Option<usize>>,
-    /// For each site of the recording its op.
-    ops: Vec<OpId>,
+    /// For each site of the recording its op, which may be one of a function that is called.
+    pub ops: Vec<tir::interp::Site>,
 }
 
 /// Whether an op, or one below it, starts work on a queue.
@@ -57,24 +57,33 @@ fn points(ir: &Ir, op: OpId, out: &mut Vec<OpId>) -> bool {
 }
 
 impl Stream {
-    /// Records the stream of the function at the root of an arena, at most `limit` steps.
-    pub fn record(ir: &Ir, machine: &MachineInfo, limit: u64) -> Result<Self, Stopped> {
+    /// Records the stream of the function at the root of an arena, at most `limit` steps; it may
+    /// call functions of `around`, its module, whose ops are no sites of it.
+    pub fn record(
+        ir: &Ir,
+        around: Option<&Ir>,
+        machine: &MachineInfo,
+        limit: u64,
+    ) -> Result<Self, Stopped> {
         let mut all = Vec::new();
         points(ir, ir.root(), &mut all);
         let memory = MachineMemory::recorder(machine, limit).map_err(Stopped::Wrong)?;
-        let memory = run_dry(ir, memory, limit, &all)?;
+        let memory = run_dry(ir, around, memory, limit, &all)?;
         let recorded = memory.into_recording();
         let (recording, ops) =
             recorded.ok_or_else(|| Stopped::Wrong("nothing was recorded".into()))?;
         let order = ir.walk_ids().into_iter().filter(|op| *op != ir.root());
-        let seen: HashMap<OpId, ()> = ops.iter().map(|op| (*op, ())).collect();
+        let seen: HashMap<OpId, ()> = ops.iter().map(|site| (site.id, ())).collect();
         let sites: Vec<OpId> = order.filter(|op| seen.contains_key(op)).collect();
         let number: HashMap<OpId, usize> = sites.iter().copied().zip(0..).collect();
         let queues = machine.engines.iter().map(|e| e.name);
         Ok(Self {
             queues: queues.chain(machine.units.iter().map(|u| u.name)).collect(),
             recording,
-            numbers: ops.iter().map(|op| number.get(op).copied()).collect(),
+            numbers: ops
+                .iter()
+                .map(|site| number.get(&site.id).copied())
+                .collect(),
             ops,
             sites,
             points: all,
@@ -87,7 +96,7 @@ impl Stream {
     }
 
     /// A fault of the recording as a diagnostic.
-    pub fn diagnostic(&self, ir: &Ir, fault: &tir_machine::Fault) -> Failure {
-        MachineMemory::diagnostic(fault, |site| Some(ir.loc(*self.ops.get(site.index())?)))
+    pub fn diagnostic(&self, fault: &tir_machine::Fault) -> Failure {
+        MachineMemory::diagnostic(fault, |site| Some(self.ops.get(site.index())?.loc))
     }
 }

@@ -71,7 +71,7 @@ fn lower(depth: i64, ring: bool, sync: bool) -> (Ir, OpId, MachineInfo) {
 fn account(depth: i64, ring: bool, sync: bool) -> tir_machine::Report {
     let (module, slot, machine) = lower(depth, ring, sync);
     let ir = module.child(slot).unwrap();
-    dry_run(ir, &machine, LIMIT).unwrap_or_else(|e| {
+    dry_run(ir, None, &machine, LIMIT).unwrap_or_else(|e| {
         let text = tir_text::print(&module, &tir_text::PrintOptions::default());
         panic!("{e:?}\n{text}")
     })
@@ -145,7 +145,7 @@ fn each_edge_is_needed() {
             let op = cut.twin(op, ir);
             let ready = cut.add(tir::At::Before(op), tir_accel::Ready {});
             cut.set_operand(op, operand, ready);
-            let error = dry_run(&cut, &machine, LIMIT).expect_err("an edge too many");
+            let error = dry_run(&cut, None, &machine, LIMIT).expect_err("an edge too many");
             let race = error.message.contains("may still") || error.message.contains("not waited");
             assert!(race, "{error:?}");
         }
@@ -220,7 +220,7 @@ fn it_computes_at_every_level() {
         let (_, report) = run(&module, Some(&machine)).unwrap();
         let report = report.unwrap();
         println!("{report}");
-        let dry = dry_run(module.child(slot).unwrap(), &machine, LIMIT).unwrap();
+        let dry = dry_run(module.child(slot).unwrap(), None, &machine, LIMIT).unwrap();
         assert_eq!((report.cycles, &report.labels), (dry.cycles, &dry.labels));
     }
     let (module, _, machine) = lower(2, true, false);

@@ -71,7 +71,7 @@ fn every_level_agrees() {
 fn it_fits_and_hides() {
     let cycles = |depth: i64| {
         let (module, main, info) = accel("cnn.onnx", "npu.tir", &format!("depth={depth}"));
-        let report = dry_run(module.child(main).expect("a body"), &info, LIMIT);
+        let report = dry_run(module.child(main).expect("a body"), None, &info, LIMIT);
         let report = report.unwrap_or_else(|e| panic!("{e:?}"));
         let near = report.spaces.iter().find(|s| s.name == "spm").expect("spm");
         assert!(near.peak_extent <= 262_144, "{} bytes", near.peak_extent);
@@ -103,7 +103,7 @@ fn order_and_plan_are_needed() {
             let op = cut.twin(op, ir);
             let ready = cut.add(tir::At::Before(op), tir_accel::Ready {});
             cut.set_operand(op, operand, ready);
-            let Err(error) = dry_run(&cut, &info, LIMIT) else {
+            let Err(error) = dry_run(&cut, None, &info, LIMIT) else {
                 panic!(
                     "operand {operand} of {name} at {} is not needed",
                     ir.loc(op)
@@ -140,7 +140,7 @@ fn order_and_plan_are_needed() {
         let op = moved.twin(*op, ir);
         let shift = tir_arith_constant(&mut moved, op, offset - 64);
         moved.set_operand(op, 1, shift);
-        match dry_run(&moved, &info, LIMIT) {
+        match dry_run(&moved, None, &info, LIMIT) {
             Ok(_) => apart += 1,
             Err(error) => {
                 assert!(!error.notes.is_empty(), "{error:?} of {bytes} bytes");

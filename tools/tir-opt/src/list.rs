@@ -117,6 +117,12 @@ fn operation(op: &OpInfo) -> String {
     if !traits.is_empty() {
         let _ = writeln!(text, "\nTraits: {}.", traits.join(", "));
     }
+    for (what, names) in [("Stands in", &op.parents), ("Ends in", &op.terminators)] {
+        let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+        if !names.is_empty() {
+            let _ = writeln!(text, "\n{what}: {}.", names.join(", "));
+        }
+    }
     if !op.fields.is_empty() || !op.results.is_empty() {
         let _ = writeln!(text, "\n| name | kind | description |\n|---|---|---|");
     }

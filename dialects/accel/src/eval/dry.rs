@@ -36,13 +36,15 @@ const STEPS: u64 = 64;
 /// [`MachineMemory::recorder`]) from its arguments to its end, and gives the memory back.
 ///
 /// Buffers that are arguments hold data unless they are marked `func.out`; those are results,
-/// which the host reads in the end. The interpreter takes at most 64 times `limit` steps. When one of the `watched` ops has run to its end, a recorder
-/// gets a note, the op's number among them.
+/// which the host reads in the end. Functions that it calls are those of `around`, its module. The
+/// interpreter takes at most 64 times `limit` steps. When one of the `watched` ops has run to its
+/// end, a recorder gets a note, the op's number among them.
 ///
 /// # Errors
 /// If the program is wrong, if what it does depends on data, or if it is too long.
 pub fn run_dry(
     ir: &Ir,
+    around: Option<&Ir>,
     memory: MachineMemory,
     limit: u64,
     watched: &[OpId],
@@ -52,6 +54,9 @@ pub fn run_dry(
         ..Options::default()
     });
     let env = &mut interpreter.env;
+    if let Some(module) = around {
+        env.set_around(module);
+    }
     env.set_memory(memory);
     env.watch(watched.iter().copied());
     let done = run(ir, env);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tir::interp::{Alloc, BufferId, Memory, Site, StridedBox, View};
-use tir::{Diagnostic, Failure, Loc, Name, OpId};
+use tir::{Diagnostic, Failure, Loc, Name};
 use tir_machine as sim;
 
 use super::causes::Causes;
@@ -77,9 +77,8 @@ impl MachineMemory {
     }
 
     /// What was recorded, by a [`recorder`](Self::recorder), and the op behind each of its sites.
-    pub fn into_recording(self) -> Option<(sim::Recording, Vec<OpId>)> {
-        let ops = self.known.iter().map(|site| site.id).collect();
-        Some((self.machine.into_recording()?, ops))
+    pub fn into_recording(self) -> Option<(sim::Recording, Vec<Site>)> {
+        Some((self.machine.into_recording()?, self.known))
     }
 
     /// A fault of the model as a diagnostic at the op that it shows at, with the others as notes.

@@ -56,14 +56,14 @@ fn latency(cycles: i64) -> Result<(), Failure> {
 
 /// A memory space.
 #[derive(Op)]
-#[op("accel.space", Symbol, Pure, StrictAttributes, verify)]
+#[op("accel.space", Symbol, Pure, StrictAttributes, parent(Machine), verify)]
 #[asm("symbol($sym_name) attr-dict")]
 pub struct Space {
     /// Its name, the memory space of memrefs as a string.
     pub sym_name: Name,
     /// Its size in bytes.
     pub bytes: i64,
-    /// Alignment of buffers in it, in bytes.
+    /// Alignment of buffers in it, in bytes: a power of two, to which plans round offsets up.
     #[default(1)]
     pub align: i64,
     /// Number of banks; documentation, not modelled.
@@ -84,13 +84,21 @@ impl Verify for Space {
             ("align", self.align),
             ("banks", self.banks),
             ("bytes_per_cycle", self.bytes_per_cycle),
-        ])
+        ])?;
+        if self.align & (self.align - 1) != 0 {
+            let (align, below) = (self.align, 1i64 << self.align.ilog2());
+            let text = format!(
+                "has align = {align}, expected a power of two, such as {below}, to which offsets are rounded up"
+            );
+            return Err(text.into());
+        }
+        Ok(())
     }
 }
 
 /// A DMA engine: moves tiles from one space to another, in order.
 #[derive(Op)]
-#[op("accel.dma", Symbol, Pure, StrictAttributes, verify)]
+#[op("accel.dma", Symbol, Pure, StrictAttributes, parent(Machine), verify)]
 #[asm("symbol($sym_name) attr-dict")]
 pub struct Dma {
     /// Its name.
@@ -131,7 +139,7 @@ impl Verify for Dma {
 
 /// A unit that runs intrinsics, in order.
 #[derive(Op)]
-#[op("accel.unit", Symbol, Pure, StrictAttributes, verify)]
+#[op("accel.unit", Symbol, Pure, StrictAttributes, parent(Machine), verify)]
 #[asm("symbol($sym_name) attr-dict")]
 pub struct Unit {
     /// Its name.
@@ -154,7 +162,16 @@ impl Verify for Unit {
 ///
 /// Syntax: `accel.intrinsic @name on @unit (%c: t, %a: u) in @space cycles "ceildiv(n, 16)" strided [1] { … }`.
 #[derive(Op)]
-#[op("accel.intrinsic", Symbol, SingleBlock, StrictAttributes, asm, verify)]
+#[op(
+    "accel.intrinsic",
+    Symbol,
+    SingleBlock,
+    StrictAttributes,
+    parent(Machine),
+    terminator(Yield),
+    asm,
+    verify
+)]
 pub struct Intrinsic {
     /// Its name.
     pub sym_name: Name,
@@ -215,7 +232,7 @@ impl Verify for Intrinsic {
 
 /// Ends the region of an intrinsic: the new content of its first operands.
 #[derive(Op)]
-#[op("accel.yield", Terminator, Pure, ReturnLike)]
+#[op("accel.yield", Terminator, Pure, ReturnLike, parent(Intrinsic))]
 #[asm("attr-dict ($values^ `:` type($values))?")]
 pub struct Yield {
     /// The content.

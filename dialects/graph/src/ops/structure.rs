@@ -56,7 +56,14 @@ pub fn materialize(b: &mut Builder<'_>, value: Attr, ty: Type) -> Option<Value> 
 /// A group of ops that runs as one loop nest, without buffers between them. The region may use
 /// values from outside.
 #[derive(Op)]
-#[op("graph.fused", Pure, SingleBlock, verify, lower_to_eval)]
+#[op(
+    "graph.fused",
+    Pure,
+    SingleBlock,
+    terminator(Yield),
+    verify,
+    lower_to_eval
+)]
 #[asm("$body attr-dict `:` type($results)")]
 pub struct Fused {
     /// The ops; ends in `graph.yield`.
@@ -87,7 +94,7 @@ impl Verify for Fused {
 
 /// Ends a group: its operands are the results of the group.
 #[derive(Op)]
-#[op("graph.yield", Terminator, Pure, ReturnLike)]
+#[op("graph.yield", Terminator, Pure, ReturnLike, parent(Fused))]
 #[asm("attr-dict ($values^ `:` type($values))?")]
 pub struct Yield {
     /// The results.

@@ -49,7 +49,7 @@ impl InsertTokens {
             (Some(op), _) => refused("work is started in several blocks", op),
             // The run is of this function alone.
             (None, Some(call)) => refused("another function is called", call),
-            (None, None) => Stream::record(ir, machine, self.limit),
+            (None, None) => Stream::record(ir, None, machine, self.limit),
         };
         let stream = match unknown {
             Ok(stream) => stream,

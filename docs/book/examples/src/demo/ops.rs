@@ -145,7 +145,7 @@ impl VerifySymbols for Lookup {
 // ANCHOR: region
 /// Does what is in its region a number of times. The region is given the number of the turn.
 #[derive(Op)]
-#[op("demo.repeat", SingleBlock, RecursiveEffects, verify)]
+#[op("demo.repeat", SingleBlock, RecursiveEffects, terminator(Done), verify)]
 #[asm("$times $body attr-dict implicit-terminator(demo.done)")]
 pub struct Repeat {
     /// How often.
@@ -168,7 +168,7 @@ impl Verify for Repeat {
 
 /// Ends a turn.
 #[derive(Op)]
-#[op("demo.done", Terminator, Pure)]
+#[op("demo.done", Terminator, Pure, parent(Repeat))]
 #[asm("attr-dict")]
 pub struct Done {}
 // ANCHOR_END: region

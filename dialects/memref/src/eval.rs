@@ -94,7 +94,7 @@ fn new_global(env: &mut Env<'_>, name: Name, ty: &MemRefType) -> Result<View, Fa
     match value.filter(|v| v.type_of().is_some()) {
         Some(value) => {
             let tensor = Type::tensor(ty.shape.clone(), ty.elem);
-            let data = env.constant(value, tensor)?;
+            let data = tir::interp::constant(value, tensor)?;
             env.array_to_view(data.as_tensor()?, ty.space_name())
         }
         None => env.alloc(kind(ty)?, &ty.shape, 64, ty.space_name()),

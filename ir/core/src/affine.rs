@@ -134,19 +134,6 @@ impl AffineExpr {
             }
         }
     }
-
-    /// One more than the largest dimension and symbol that appear.
-    fn bounds(&self) -> (usize, usize) {
-        match self {
-            E::Dim(i) => (i + 1, 0),
-            E::Sym(i) => (0, i + 1),
-            E::Const(_) => (0, 0),
-            E::Add(a, b) | E::Mul(a, b) | E::FloorDiv(a, b) | E::CeilDiv(a, b) | E::Mod(a, b) => {
-                let (x, y) = (a.bounds(), b.bounds());
-                (x.0.max(y.0), x.1.max(y.1))
-            }
-        }
-    }
 }
 
 impl Add for AffineExpr {
@@ -277,13 +264,6 @@ impl AffineMap {
             syms: inner.syms.max(self.syms),
             exprs,
         }
-    }
-    /// Whether the expressions use only what the map declares.
-    pub fn is_closed(&self) -> bool {
-        self.exprs
-            .iter()
-            .map(E::bounds)
-            .all(|(d, s)| d <= self.dims && s <= self.syms)
     }
 }
 impl Display for AffineMap {

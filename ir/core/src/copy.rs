@@ -79,11 +79,6 @@ impl Ir {
         copy
     }
 
-    /// Copies the blocks of a region of another arena (or of this one) into a region of this one.
-    pub fn copy_region(&mut self, src: &Ir, from: RegionId, to: RegionId, map: &mut Mapping) {
-        self.copy_blocks(Some(src), from, to, map);
-    }
-
     /// Copies the blocks of a region of this arena into another region of it.
     pub fn duplicate_region(&mut self, from: RegionId, to: RegionId, map: &mut Mapping) {
         self.copy_blocks(None, from, to, map);

@@ -498,15 +498,6 @@ impl Ir {
         blocks.insert(at, new);
         BlockId::new(new, self.tag)
     }
-    /// Moves a block to another place of its region, or into another region: behind its last.
-    pub fn move_block(&mut self, block: BlockId, region: RegionId) {
-        let (key, to) = (block.key(self.tag), region.key(self.tag));
-        if let Some(from) = self.blocks[key].region {
-            self.regions[from].blocks.retain(|b| *b != key);
-        }
-        self.blocks[key].region = Some(to);
-        self.regions[to].blocks.push(key);
-    }
     /// A new last argument of a block.
     pub fn add_arg(&mut self, block: BlockId, ty: Type) -> Value {
         let key = block.key(self.tag);

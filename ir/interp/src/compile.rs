@@ -16,7 +16,7 @@ use tir_core::{BlockId, Failure, Ir, Name, OpId, OpRef, RegionId, Traits, Type, 
 
 use crate::code::{CallSite, Code, Instr, Label, Native, Offset, Port, Reg, Slot, Subview};
 use crate::data::Data;
-use crate::env::{Env, resolve};
+use crate::env::{Env, constant};
 use crate::hooks::{EvaluateOp, LowerOp};
 use crate::memory::Site;
 use crate::ops::ScalarOp;
@@ -43,17 +43,12 @@ pub struct Compiler<'m> {
     pub(crate) kernel: bool,
     /// Registers of a kernel's iterators.
     pub(crate) iterators: Vec<Reg>,
-    resolve: Box<dyn Fn(tir_core::Attr, Type) -> Result<Data, Failure> + 'm>,
     /// Ops whose end the memory is told.
     watched: Option<Rc<HashMap<OpId, u32>>>,
 }
 
 impl<'m> Compiler<'m> {
-    pub(crate) fn new(
-        ir: &'m Ir,
-        name: Name,
-        resolve: impl Fn(tir_core::Attr, Type) -> Result<Data, Failure> + 'm,
-    ) -> Self {
+    pub(crate) fn new(ir: &'m Ir, name: Name) -> Self {
         let code = Code {
             name,
             params: Vec::new(),
@@ -85,7 +80,6 @@ impl<'m> Compiler<'m> {
             nesting: 0,
             kernel: false,
             iterators: Vec::new(),
-            resolve: Box::new(resolve),
             watched: None,
         }
     }
@@ -308,7 +302,7 @@ impl<'m> Compiler<'m> {
     }
     /// The constant that an attribute says.
     pub fn constant(&mut self, result: Value, attr: tir_core::Attr) -> Result<(), Failure> {
-        let data = (self.resolve)(attr, self.ir.ty(result))?;
+        let data = constant(attr, self.ir.ty(result))?;
         let slot = match (&data, Kind::of(self.ir.ty(result))) {
             (Data::Scalar(scalar), Some(kind)) if scalar.kind == kind => {
                 Slot::Scalar(self.number(*scalar))
@@ -618,10 +612,7 @@ pub(crate) fn compile_function<'m>(
     let (ir, id) = op.inner();
     let region = ir.regions(id).next().filter(|r| ir.entry(*r).is_some());
     let region = region.ok_or_else(|| placed(format!("@{name} has no body").into(), site))?;
-    let resolver = env.resolver();
-    let mut cx = Compiler::new(ir, name, move |attr, ty| {
-        resolve(resolver.as_deref(), attr, ty)
-    });
+    let mut cx = Compiler::new(ir, name);
     cx.watched = env.watched();
     cx.function(region).map_err(|e| placed(e, site))?;
     cx.finish()

@@ -43,9 +43,6 @@ pub(crate) enum Store {
     Other(Box<dyn Memory>),
 }
 
-/// Gives the array of a constant that is not in the text (a blob): `None` if it is no such.
-pub type Resolver = dyn Fn(Attr, Type) -> Option<Result<Array, Failure>>;
-
 /// What running code can reach.
 pub struct Env<'m> {
     module: &'m Ir,
@@ -55,7 +52,6 @@ pub struct Env<'m> {
     pub(crate) store: Store,
     objects: HashMap<TypeId, Box<dyn Any>>,
     functions: HashMap<Name, Rc<Code<'m>>>,
-    resolver: Option<Rc<Resolver>>,
     pub(crate) left: u64,
     pub(crate) depth: u32,
     pub(crate) site: Site,
@@ -80,7 +76,6 @@ impl<'m> Env<'m> {
             store: Store::Plain(PlainMemory::default()),
             objects: HashMap::new(),
             functions: HashMap::new(),
-            resolver: None,
             left: options.steps,
             depth: 0,
             site: Site {
@@ -115,18 +110,10 @@ impl<'m> Env<'m> {
     pub fn symbol(&self, name: Name) -> Option<OpRef<'m>> {
         self.scopes.get(name)
     }
-    /// The op behind a reference `@a::@b`.
-    pub fn resolve(&self, reference: Attr) -> Option<OpRef<'m>> {
-        self.scopes.resolve(reference)
-    }
 
     /// The object of this type that was put here.
     pub fn ext<T: Any>(&self) -> Option<&T> {
         self.objects.get(&TypeId::of::<T>())?.downcast_ref()
-    }
-    /// The object of this type that was put here, to change.
-    pub fn ext_mut<T: Any>(&mut self) -> Option<&mut T> {
-        self.objects.get_mut(&TypeId::of::<T>())?.downcast_mut()
     }
     /// Puts an object here; gives back the earlier one of its type.
     pub fn put_ext<T: Any>(&mut self, object: T) -> Option<T> {
@@ -184,21 +171,6 @@ impl<'m> Env<'m> {
     /// The memory, if it is of this type.
     pub fn memory_as<T: Memory>(&mut self) -> Option<&mut T> {
         (self.memory() as &mut dyn Any).downcast_mut()
-    }
-
-    /// Asks this for constants that are no numbers or elements in the text.
-    pub fn set_resolver(
-        &mut self,
-        resolver: impl Fn(Attr, Type) -> Option<Result<Array, Failure>> + 'static,
-    ) {
-        self.resolver = Some(Rc::new(resolver));
-    }
-    /// The value of a constant attribute of this type.
-    pub fn constant(&self, attr: Attr, ty: Type) -> Result<Data, Failure> {
-        resolve(self.resolver.as_deref(), attr, ty)
-    }
-    pub(crate) fn resolver(&self) -> Option<Rc<Resolver>> {
-        self.resolver.clone()
     }
 
     /// Counts a call inside calls.
@@ -362,18 +334,6 @@ impl<'m> Env<'m> {
         let view = self.alloc(Kind::of_dtype(array.dtype()), &shape, 64, space)?;
         self.write_view(&view, array.bytes())?;
         Ok(view)
-    }
-}
-
-/// The value of a constant, by the resolver if it knows the attribute.
-pub(crate) fn resolve(resolver: Option<&Resolver>, attr: Attr, ty: Type) -> Result<Data, Failure> {
-    match resolver.and_then(|r| r(attr, ty)) {
-        Some(found) => {
-            let data = Data::Tensor(found?);
-            data.check(ty)?;
-            Ok(data)
-        }
-        None => constant(attr, ty),
     }
 }
 

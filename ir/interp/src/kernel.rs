@@ -16,7 +16,6 @@ use crate::code::Instr;
 use crate::columns::Column;
 use crate::compile::Compiler;
 use crate::data::{failure, unshare};
-use crate::env::constant;
 use crate::lanes::LaneOp;
 use crate::nest::Nest;
 use crate::ops::{FloatOp, IntOp, ScalarOp};
@@ -128,7 +127,7 @@ impl Kernel {
     /// given at each run, in the order of [`captures`](Self::captures).
     pub fn compile(ir: &Ir, spec: &KernelSpec<'_>) -> Result<Kernel, Failure> {
         let dims = spec.maps.first().map_or(0, |m| m.dims);
-        let mut cx = Compiler::new(ir, Name::new("kernel"), constant);
+        let mut cx = Compiler::new(ir, Name::new("kernel"));
         cx.kernel = true;
         for _ in 0..dims {
             let reg = cx.temp(Kind::Index);

@@ -55,7 +55,7 @@ pub use code::{Label, Reg};
 pub use compile::Compiler;
 pub use data::{Data, array_of, failure, tensor_form, update, zeros};
 pub use elements::{DENSE_BYTES, attr_named, attr_of, elem_of, elements, type_of};
-pub use env::{Env, Options, Resolver, constant, dense_array, to_attr};
+pub use env::{Env, Options, constant, dense_array, to_attr};
 pub use flow::CountedLoop;
 pub use hooks::{Evaluate, EvaluateOp, LowerOp, LowerToEval};
 pub use interpreter::{Interpreter, evaluate_op, fold_by_evaluation, random_args};

@@ -152,21 +152,6 @@ impl PatternSet {
         })
     }
 
-    /// Adds a pattern on the ops of a name, or (with `None`) on any op.
-    pub fn on_op(
-        &mut self,
-        name: &'static str,
-        root: Option<Name>,
-        rewrite: impl Fn(OpId, &mut Rewriter<'_>) -> Result<(), Decline> + Send + Sync + 'static,
-    ) -> &mut Self {
-        self.add(Function {
-            name,
-            root,
-            benefit: 1,
-            rewrite,
-        })
-    }
-
     /// Adds a rule. A rule whose text is wrong is reported by [`finish`](Self::finish).
     pub fn rule(&mut self, text: RuleText) -> &mut Self {
         match Rule::parse(&text) {

@@ -370,14 +370,6 @@ impl<'a> Rewriter<'a> {
     pub fn new_region(&mut self) -> RegionId {
         self.ir.new_region()
     }
-    /// Takes a region from its op, to give it to another one.
-    pub fn take_region(&mut self, region: RegionId) -> RegionId {
-        if let Some(owner) = self.ir.region_owner(region) {
-            self.events.push(Event::Touched(owner));
-        }
-        self.ir.detach_region(region);
-        region
-    }
     /// A new last block of a region.
     pub fn new_block(&mut self, region: RegionId) -> BlockId {
         self.ir.new_block(region)

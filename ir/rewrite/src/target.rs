@@ -58,17 +58,6 @@ impl Target {
         }
         self
     }
-    /// The ops of a dialect stay under a condition.
-    #[must_use]
-    pub fn dialect_if(
-        mut self,
-        name: &str,
-        holds: impl Fn(&Ir, OpId) -> bool + Send + Sync + 'static,
-    ) -> Self {
-        let rule = Rule::If(Arc::new(holds));
-        self.dialects.insert(Name::new(name), rule);
-        self
-    }
     /// The ops of a record stay.
     #[must_use]
     pub fn legal<T: Op>(self) -> Self {

@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 use tir_core::{
-    At, Attr, BlockId, Dialect, Folded, Folds, Ir, OpId, Traits, Type, Value, smallvec,
+    At, Attr, BlockId, Dialect, Folded, Folds, Ir, OpId, SmallVec, Traits, Type, Value, smallvec,
 };
 
 use crate::interfaces::KeepsConstants;
@@ -136,7 +136,7 @@ impl Constants {
 
 /// Folds an op if it can be: its results become constants or existing values, and it is erased.
 pub fn fold_op(rw: &mut Rewriter<'_>, constants: &mut Constants, op: OpId) -> bool {
-    let results: Vec<Value> = rw.results(op).collect();
+    let results: SmallVec<[Value; 2]> = rw.results(op).collect();
     if results.is_empty() || rw.has(op, Traits::ConstantLike) {
         return false;
     }
@@ -146,7 +146,7 @@ pub fn fold_op(rw: &mut Rewriter<'_>, constants: &mut Constants, op: OpId) -> bo
     if folds.0.len() != results.len() {
         return false;
     }
-    let mut values = Vec::with_capacity(results.len());
+    let mut values: SmallVec<[Value; 2]> = SmallVec::new();
     for (result, folded) in results.iter().zip(folds.0) {
         let ty = rw.ty(*result);
         let value = match folded {

@@ -160,6 +160,8 @@ struct Driver<'a> {
 
 impl Driver<'_> {
     fn iterate(&mut self, ir: &mut Ir, mut ids: Vec<OpId>) {
+        // One list for all ops that are looked at.
+        let mut events = Vec::new();
         loop {
             if self.outcome.iterations == self.cx.max_iterations {
                 self.outcome.stopped = Some(Stopped::Iterations);
@@ -180,9 +182,11 @@ impl Driver<'_> {
                     return;
                 }
                 self.outcome.visits += 1;
-                let mut rw = Rewriter::new(ir, op);
+                let mut rw = Rewriter::new(ir, op).with_events(std::mem::take(&mut events));
                 changed |= self.visit(&mut rw, op);
-                self.requeue(&mut rw);
+                events = rw.take_events();
+                self.requeue(&rw, &events);
+                events.clear();
             }
             self.outcome.changed |= changed;
             if !changed {
@@ -195,20 +199,25 @@ impl Driver<'_> {
     /// Looks again at what a change touched. A lost use is not passed on to the other users, or a
     /// value that many ops share would be looked at by all of them whenever one goes; only for the
     /// last user that is left may it make a difference.
-    fn requeue(&mut self, rw: &mut Rewriter<'_>) {
-        for event in rw.take_events() {
-            match event {
+    fn requeue(&mut self, rw: &Rewriter<'_>, events: &[Event]) {
+        for event in events {
+            match *event {
                 Event::Erased(op) => self.work.remove(op),
                 Event::LostUse(op) => {
                     if !rw.contains(op) {
                         continue;
                     }
+                    let mut unused = true;
                     for value in rw.results(op) {
+                        unused &= rw.is_unused(value);
                         if rw.has_one_use(value) {
                             self.work.extend(rw.uses(value).map(|one| one.op));
                         }
                     }
-                    self.work.push(op);
+                    // Of a constant nothing else depends on how many use it.
+                    if unused || !rw.has(op, Traits::ConstantLike) {
+                        self.work.push(op);
+                    }
                 }
                 Event::Inserted(op) | Event::Touched(op) => {
                     if !rw.contains(op) {

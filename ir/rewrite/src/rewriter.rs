@@ -3,8 +3,8 @@
 use std::ops::Deref;
 
 use tir_core::{
-    At, Attr, BlockId, Builder, Failure, Ir, Loc, Mapping, Name, Op, OpId, OpState, RegionId, Type,
-    Value,
+    At, Attr, BlockId, Builder, Failure, Ir, Loc, Mapping, Name, Op, OpId, OpState, RegionId,
+    SmallVec, Type, Value,
 };
 
 use crate::cast::TypeConverter;
@@ -56,6 +56,12 @@ impl<'a> Rewriter<'a> {
         };
         rw.focus(op);
         rw
+    }
+
+    /// Takes over a list, which is empty, for what happens.
+    pub(crate) fn with_events(mut self, events: Vec<Event>) -> Self {
+        self.events = events;
+        self
     }
 
     pub(crate) fn with_types(mut self, types: Option<&'a TypeConverter>) -> Self {
@@ -268,7 +274,7 @@ impl<'a> Rewriter<'a> {
     /// another type than the result: uses that still need the old type get a cast.
     #[track_caller]
     pub fn replace(&mut self, op: OpId, values: &[Value]) {
-        let results: Vec<Value> = self.ir.results(op).collect();
+        let results: SmallVec<[Value; 2]> = self.ir.results(op).collect();
         assert_eq!(
             results.len(),
             values.len(),

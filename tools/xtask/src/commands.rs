@@ -5,12 +5,15 @@ use std::time::Instant;
 
 use crate::root;
 
+/// The profile of all that is built, so that nothing is compiled twice.
+const PROFILE: &str = "quick";
+
 /// Every test: Rust tests of all crates (the source rules are one of them) and the lit
 /// suites. All of them run, also when one fails.
 pub(crate) fn test() -> Result<bool, String> {
     let rust = step(
         "Rust tests",
-        &["test", "--release", "--workspace", "--quiet"],
+        &["test", "--profile", PROFILE, "--workspace", "--quiet"],
         &[],
     )?;
     // Last, so that its count is the last line.
@@ -20,7 +23,8 @@ pub(crate) fn test() -> Result<bool, String> {
 
 /// Brings the book up to date: what its commands print, and the pages made from the sources.
 pub(crate) fn docs() -> Result<bool, String> {
-    let args = ["test", "--release", "-p", "book-examples", "--test", "book"];
+    let package = ["-p", "book-examples", "--test", "book"];
+    let args = [&["test", "--profile", PROFILE], &package[..]].concat();
     // This run fails where it finds differences, and writes them.
     step("book: write", &args, &[("TRYCMD", "overwrite")])?;
     println!("== book: review the changes with git diff");
@@ -84,7 +88,8 @@ pub(crate) fn ready() -> Result<bool, String> {
     let mut good = step("format", &["fmt", "--all", "--check"], &[])?;
     let clippy = [
         "clippy",
-        "--release",
+        "--profile",
+        PROFILE,
         "--workspace",
         "--all-targets",
         "--quiet",
@@ -95,7 +100,14 @@ pub(crate) fn ready() -> Result<bool, String> {
     good &= step("clippy", &clippy, &[])?;
     good &= step(
         "docs",
-        &["doc", "--workspace", "--no-deps", "--quiet"],
+        &[
+            "doc",
+            "--profile",
+            PROFILE,
+            "--workspace",
+            "--no-deps",
+            "--quiet",
+        ],
         &docs,
     )?;
     println!("== source rules");

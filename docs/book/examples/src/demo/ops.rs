@@ -166,9 +166,9 @@ impl Verify for Repeat {
     }
 }
 
-/// Ends a turn.
+/// Ends a turn, or the work of a kernel or task.
 #[derive(Op)]
-#[op("demo.done", Terminator, Pure, parent(Repeat))]
+#[op("demo.done", Terminator, Pure, parent(Repeat, Kernel, Task))]
 #[asm("attr-dict")]
 pub struct Done {}
 // ANCHOR_END: region
@@ -217,7 +217,7 @@ pub struct SumOf {
 // ANCHOR: kernel
 /// Work with a name, on values from outside.
 #[derive(Op)]
-#[op("demo.kernel", SingleBlock, RecursiveEffects)]
+#[op("demo.kernel", SingleBlock, RecursiveEffects, terminator(Done))]
 #[asm(
     "symbol($sym_name) ($values^ `:` type($values))? attr-dict-with-keyword $body implicit-terminator(demo.done)"
 )]
@@ -235,7 +235,7 @@ pub struct Kernel {
 /// The same, but the region has an argument for each value, named where the value is:
 /// `demo.task @name(%x = %a, %y = %b) : f32, f32 { … }`.
 #[derive(Op)]
-#[op("demo.task", SingleBlock, RecursiveEffects, verify, asm)]
+#[op("demo.task", SingleBlock, RecursiveEffects, terminator(Done), verify, asm)]
 pub struct Task {
     /// Its name.
     pub sym_name: Name,

@@ -165,42 +165,32 @@ impl Pattern {
     /// The most dimensions that a transfer has, whatever is cut off of the dimensions `out` of the
     /// tile, which may stick out: what is cut off does not merge with the dimension around it.
     pub fn most_dims(&self, out: &[bool]) -> usize {
-        let mut most = 0;
-        let open: Vec<usize> = (0..out.len()).filter(|d| out[*d]).collect();
-        for choice in 0..3usize.pow(open.len().min(8) as u32) {
-            let (mut cut, mut rest) = (self.clone(), choice);
-            for d in &open {
-                let n = &mut cut.tile_shape[*d];
-                *n = [*n, (*n - 1).max(1), 1][rest % 3];
-                rest /= 3;
-            }
-            most = most.max(cut.rank());
-        }
-        most
+        most_merged(&mut self.whole(), &open(out, None), self.elem)
     }
 
     /// The dimension of the tile whose positions are moved one by one, for an engine that has
     /// `dims` dimensions: the one behind which the fewest are too many, and of several the one with
     /// the fewest positions.
     pub fn split(&self, out: &[bool], dims: usize) -> Option<usize> {
-        let too_many = |t: usize| {
-            let mut out = out.to_vec();
-            out.remove(t);
-            self.without(t).most_dims(&out).saturating_sub(dims)
-        };
-        let all = (0..self.tile_shape.len()).filter(|t| self.tile_shape[*t] > 1);
-        all.min_by_key(|t| (too_many(*t), self.tile_shape[*t]))
+        let whole = self.whole();
+        let mut rest = Vec::with_capacity(whole.len());
+        let long = (0..whole.len()).filter(|t| whole[*t].0 > 1);
+        long.min_by_key(|t| {
+            rest.clear();
+            rest.extend_from_slice(&whole[..*t]);
+            rest.extend_from_slice(&whole[t + 1..]);
+            let most = most_merged(&mut rest, &open(out, Some(*t)), self.elem);
+            (most.saturating_sub(dims), whole[*t].0)
+        })
     }
 
-    /// The pattern of one position of a dimension of the tile.
-    pub fn without(&self, dim: usize) -> Self {
-        let mut one = self.clone();
-        one.tile_shape.remove(dim);
-        one.tile_strides.remove(dim);
-        for form in one.access.iter_mut() {
+    /// Leaves one position of a dimension of the tile.
+    pub fn remove(&mut self, dim: usize) {
+        self.tile_shape.remove(dim);
+        self.tile_strides.remove(dim);
+        for form in self.access.iter_mut() {
             *form = form.without(dim);
         }
-        one
     }
 
     fn whole(&self) -> Vec<(i64, i64, i64)> {
@@ -211,6 +201,29 @@ impl Pattern {
         });
         steps.collect()
     }
+}
+
+/// The dimensions that may stick out, by their places once another one is gone.
+fn open(out: &[bool], gone: Option<usize>) -> Vec<usize> {
+    let left = (0..out.len()).filter(|d| out[*d] && Some(*d) != gone);
+    left.map(|d| d - usize::from(gone.is_some_and(|gone| gone < d)))
+        .collect()
+}
+
+/// The highest rank of a transfer of which parts of the dimensions `open` may be cut off. How much
+/// is cut off does not matter, but for what is left: all, several positions, or one.
+fn most_merged(dims: &mut [(i64, i64, i64)], open: &[usize], elem: i64) -> usize {
+    let Some((first, rest)) = open.split_first() else {
+        return merged_rank(dims, elem);
+    };
+    let whole = dims[*first].0;
+    let mut most = 0;
+    for left in [whole, (whole - 1).max(1), 1] {
+        dims[*first].0 = left;
+        most = most.max(most_merged(dims, rest, elem));
+    }
+    dims[*first].0 = whole;
+    most
 }
 
 /// Dimensions as the machine counts them.

@@ -325,12 +325,11 @@ impl Tile {
         let mut starts = 1;
         let engine = usize::try_from(dims).unwrap_or(0);
         while pattern.rank() > engine {
-            let inside = vec![false; pattern.tile_shape.len()];
-            let Some(split) = pattern.split(&inside, engine) else {
+            let Some(split) = pattern.split(&[], engine) else {
                 break;
             };
             starts *= pattern.tile_shape[split];
-            pattern = pattern.without(split);
+            pattern.remove(split);
         }
         starts
     }

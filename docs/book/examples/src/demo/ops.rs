@@ -235,7 +235,14 @@ pub struct Kernel {
 /// The same, but the region has an argument for each value, named where the value is:
 /// `demo.task @name(%x = %a, %y = %b) : f32, f32 { … }`.
 #[derive(Op)]
-#[op("demo.task", SingleBlock, RecursiveEffects, terminator(Done), verify, asm)]
+#[op(
+    "demo.task",
+    SingleBlock,
+    RecursiveEffects,
+    terminator(Done),
+    verify,
+    asm
+)]
 pub struct Task {
     /// Its name.
     pub sym_name: Name,

@@ -1,8 +1,9 @@
 //! Dialects: explicit lists of what each holds, and what is loaded.
 
 use std::any::{Any, TypeId};
+use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::sync::{OnceLock, RwLock};
+use std::sync::{Mutex, MutexGuard, OnceLock, RwLock};
 
 use crate::attrs::{Attr, AttrData};
 use crate::build::Builder;
@@ -118,6 +119,7 @@ fn loaded() -> &'static RwLock<Loaded> {
 impl Dialect {
     /// Makes the dialect known to this process. Loading it again does nothing.
     pub fn load(&'static self) {
+        let _loading = Loading::begin();
         {
             let mut loaded = loaded().write().unwrap_or_else(|p| p.into_inner());
             if loaded.dialects.contains_key(self.name) {
@@ -181,6 +183,32 @@ impl Dialect {
         let dialect = Self::named(name.split_once('.')?.0)?;
         let info = dialect.attrs.iter().find(|info| info.name == name)?;
         Some(info.parse)
+    }
+}
+
+/// Held while a dialect is loaded, so that no other thread takes it as loaded before its `load`
+/// function has ended. A `load` function may load other dialects: one thread holds it many times.
+struct Loading {
+    _lock: Option<MutexGuard<'static, ()>>,
+}
+
+thread_local! {
+    static LOADING_DEPTH: Cell<usize> = const { Cell::new(0) };
+}
+
+impl Loading {
+    fn begin() -> Self {
+        static LOCK: Mutex<()> = Mutex::new(());
+        let outermost = LOADING_DEPTH.get() == 0;
+        let _lock = outermost.then(|| LOCK.lock().unwrap_or_else(|p| p.into_inner()));
+        LOADING_DEPTH.set(LOADING_DEPTH.get() + 1);
+        Self { _lock }
+    }
+}
+
+impl Drop for Loading {
+    fn drop(&mut self) {
+        LOADING_DEPTH.set(LOADING_DEPTH.get() - 1);
     }
 }
 

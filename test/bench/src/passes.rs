@@ -1,40 +1,80 @@
 //! Canonicalization and common subexpressions beside mlir-opt-22, on one thread.
 //!
-//! What a pass takes is the CPU time of the tool with it less that without it; medians of several
-//! rounds. In both runs `symbol-dce` erases all functions behind it, so that neither prints
-//! anything: else what a pass erases would be counted for it as time that printing did not take.
+//! What a pass takes is what the tool's own report of times says of it (`--timing`,
+//! `--mlir-timing`): reading and printing vary by more than a pass takes. Both tools work on one
+//! thread, run in turn, and the medians of several rounds are compared; the CPU time of the whole
+//! runs, reading and printing included, stands beside them.
 //! The chains share one operand among all their ops, or have a constant for each: the time per op
 //! must not grow with their length.
 
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use wait4::Wait4;
 
 use crate::program::{Chain, chain, generic_program};
-use crate::{Usage, median, run, tool};
+use crate::{run, tool};
 
 /// Where the ratio is wanted to be at most this.
 const WANTED: f64 = 0.8;
 /// What is less than this takes too little to be compared, in milliseconds.
-const LEAST: f64 = 5.0;
+const LEAST: f64 = 1.0;
 
-/// Milliseconds of CPU that these passes take, with reading and without.
-fn cpu(
-    program: &Path,
-    base: &[&str],
-    passes: &[&'static str],
-    rounds: usize,
-) -> Result<[f64; 2], String> {
-    let (mut with, mut without) = (Vec::<Usage>::new(), Vec::<Usage>::new());
-    let all = |passes: &[&'static str]| -> Vec<&str> {
-        let last = ["--symbol-dce"];
-        base.iter().chain(passes).chain(&last).copied().collect()
-    };
-    for _ in 0..rounds.max(1) {
-        with.push(run(program, &all(passes))?);
-        without.push(run(program, &all(&[]))?);
+/// How a tool reports the time of its passes.
+struct Tool<'a> {
+    program: &'a Path,
+    args: &'a [&'a str],
+    /// The name of each pass as an option and in the report.
+    names: [(&'static str, &'static str); 2],
+    /// Milliseconds in one unit of the report.
+    unit: f64,
+}
+
+impl Tool<'_> {
+    /// Milliseconds of one run: of these passes together, and of the CPU in all.
+    fn times(&self, passes: &[&str]) -> Result<[f64; 2], String> {
+        let mut child = Command::new(self.program)
+            .args(self.args)
+            .args(passes)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|e| format!("{}: {e}", self.program.display()))?;
+        let mut report = String::new();
+        if let Some(mut from) = child.stderr.take() {
+            std::io::Read::read_to_string(&mut from, &mut report).map_err(|e| e.to_string())?;
+        }
+        let used = child.wait4().map_err(|e| e.to_string())?;
+        if !used.status.success() {
+            return Err(format!("{}: {report}", self.program.display()));
+        }
+        let mut alone = 0.0;
+        for pass in passes {
+            let (_, name) = self
+                .names
+                .iter()
+                .find(|(option, _)| option == pass)
+                .ok_or(*pass)?;
+            let line = report
+                .lines()
+                .find(|line| line.split_whitespace().last() == Some(name))
+                .ok_or_else(|| format!("no time of {name} in: {report}"))?;
+            let time = line
+                .split_whitespace()
+                .next()
+                .and_then(|t| t.parse::<f64>().ok());
+            alone += self.unit * time.ok_or_else(|| format!("no time in: {line}"))?;
+        }
+        let cpu = used.rusage.utime + used.rusage.stime;
+        Ok([alone, cpu.as_secs_f64() * 1e3])
     }
-    let millis = |runs: &[Usage]| median(runs).cpu.as_secs_f64() * 1e3;
-    let whole = millis(&with);
-    Ok([whole, (whole - millis(&without)).max(0.0)])
+}
+
+fn median(mut times: Vec<[f64; 2]>) -> [f64; 2] {
+    [0, 1].map(|i| {
+        times.sort_by(|a, b| a[i].total_cmp(&b[i]));
+        times[times.len() / 2][i]
+    })
 }
 
 /// Runs it: a line for each program and pass.
@@ -43,8 +83,25 @@ pub(crate) fn passes(rounds: usize) -> Result<(), String> {
     let has_peer = run(&peer, &["--version"]).is_ok();
     let file = std::env::temp_dir().join(format!("tir-bench-passes-{}.mlir", std::process::id()));
     let path = file.to_string_lossy().to_string();
-    let ours = [path.as_str(), "--threads", "1", "-o", "/dev/null"];
-    let theirs = [path.as_str(), "--mlir-disable-threading", "-o", "/dev/null"];
+    let (tir_opt, out) = (tool("tir-opt"), ["-o", "/dev/null"]);
+    let ours = Tool {
+        program: &tir_opt,
+        args: &[&path, "--threads=1", "--timing", out[0], out[1]],
+        names: [("--canonicalize", "canonicalize"), ("--cse", "cse")],
+        unit: 1.0,
+    };
+    let theirs = Tool {
+        program: &peer,
+        args: &[
+            &path,
+            "--mlir-disable-threading",
+            "--mlir-timing",
+            out[0],
+            out[1],
+        ],
+        names: [("--canonicalize", "Canonicalizer"), ("--cse", "CSE")],
+        unit: 1e3,
+    };
     let programs = [
         ("1,000 functions of 200 ops", generic_program(1000, 200)),
         ("20,000 ops, one operand", chain(Chain::Shared, 20_000)),
@@ -60,24 +117,29 @@ pub(crate) fn passes(rounds: usize) -> Result<(), String> {
             chain(Chain::Constants, 80_000),
         ),
     ];
-    println!("CPU milliseconds of the passes alone (and with reading); medians of {rounds}");
+    println!("wall milliseconds of the passes (CPU of the whole run); medians of {rounds}");
     for (name, text) in programs {
-        let private = "sym_visibility = \"private\", sym_name = ";
-        let text = text.replace("sym_name = ", private);
         std::fs::write(&file, text).map_err(|e| e.to_string())?;
         for passes in [
             &["--canonicalize"][..],
             &["--cse"],
             &["--canonicalize", "--cse"],
         ] {
-            let [whole, alone] = cpu(&tool("tir-opt"), &ours, passes, rounds)?;
+            let (mut own, mut other) = (Vec::new(), Vec::new());
+            for _ in 0..rounds.max(1) {
+                own.push(ours.times(passes)?);
+                if has_peer {
+                    other.push(theirs.times(passes)?);
+                }
+            }
+            let [alone, whole] = median(own);
             let label = passes.join(" ");
             print!("{name:<28} {label:<22} tir-opt {alone:>7.1} ({whole:>7.1})");
             if !has_peer {
                 println!("   mlir-opt-22 is not installed: no ratio");
                 continue;
             }
-            let [peer_whole, peer_alone] = cpu(&peer, &theirs, passes, rounds)?;
+            let [peer_alone, peer_whole] = median(other);
             print!("   mlir-opt-22 {peer_alone:>7.1} ({peer_whole:>7.1})");
             match peer_alone >= LEAST {
                 true => println!(

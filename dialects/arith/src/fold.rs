@@ -11,7 +11,7 @@ pub trait ScalarLike {
 
 /// What it gives for constant operands.
 pub fn fold(this: &impl ScalarLike, op: OpRef<'_>) -> Option<Folds> {
-    fold_by_scalar(op, this.scalar(op.ir).ok()?)
+    fold_by_scalar(op, || this.scalar(op.ir).ok())
 }
 
 /// Whether every element of a value is this integer, -1 being all bits.

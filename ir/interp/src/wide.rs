@@ -6,8 +6,8 @@
 //! wider ones the same functions of `semantics` on words of 128 bits.
 
 use tir_core::{
-    Attr, DenseElements, Failure, FloatAttr, FloatType, Folds, IntAttr, IntType, OpRef, Sign, Type,
-    float_bits, float_value,
+    Attr, DenseElements, Failure, FloatAttr, FloatType, Folds, IntAttr, IntType, OpRef, Sign,
+    SmallVec, Type, float_bits, float_value,
 };
 
 use crate::data::Data;
@@ -244,11 +244,11 @@ pub fn fold_scalar(op: ScalarOp, operands: &[Attr], ty: Type) -> Option<Attr> {
 }
 
 /// [`fold_scalar`] of an op that is a scalar operation on its operands in their order.
-pub fn fold_by_scalar(op: OpRef<'_>, how: ScalarOp) -> Option<Folds> {
+pub fn fold_by_scalar(op: OpRef<'_>, how: impl FnOnce() -> Option<ScalarOp>) -> Option<Folds> {
     let constants = op.ir.operands(op.id).map(|v| op.ir.constant(v));
-    let constants: Vec<Attr> = constants.collect::<Option<_>>()?;
+    let constants: SmallVec<[Attr; 3]> = constants.collect::<Option<_>>()?;
     let ty = op.ir.ty(op.ir.results(op.id).next()?);
-    fold_scalar(how, &constants, ty).map(Folds::from)
+    fold_scalar(how()?, &constants, ty).map(Folds::from)
 }
 
 /// The element of a constant tensor or vector at a row-major position.

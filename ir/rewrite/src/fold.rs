@@ -2,7 +2,8 @@
 
 use rustc_hash::FxHashMap;
 use tir_core::{
-    At, Attr, BlockId, Dialect, Folded, Folds, Ir, OpId, SmallVec, Traits, Type, Value, smallvec,
+    At, Attr, BlockId, Dialect, Folded, Folds, Ir, Name, OpId, SmallVec, Traits, Type, Value,
+    smallvec,
 };
 
 use crate::interfaces::KeepsConstants;
@@ -21,13 +22,16 @@ pub(crate) fn materialize(
     })
 }
 
+type Key = (BlockId, Attr, Type);
+
 /// The constants at the head of the entry block of each scope: one of a kind.
 ///
 /// A scope is the region of the arena's root, of an op that defines a symbol, of an op that is
 /// not known, or of one that [keeps its constants](KeepsConstants).
 #[derive(Default)]
 pub struct Constants {
-    known: FxHashMap<(BlockId, &'static str, Attr, Type), OpId>,
+    /// The one for a value and a type; one for each dialect that makes constants.
+    known: FxHashMap<Key, SmallVec<[OpId; 1]>>,
     last: FxHashMap<BlockId, OpId>,
 }
 
@@ -55,10 +59,23 @@ impl Constants {
         }
     }
 
-    fn lookup(&self, ir: &Ir, key: &(BlockId, &'static str, Attr, Type)) -> Option<OpId> {
-        let op = *self.known.get(key)?;
-        (ir.contains(op) && ir.block_of(op) == Some(key.0) && ir.attr(op, "value") == Some(key.2))
-            .then_some(op)
+    /// The constant that is known and still stands where it was put, of ops that `fits` takes.
+    fn lookup(&self, ir: &Ir, key: &Key, fits: impl Fn(Name) -> bool) -> Option<OpId> {
+        let stands = |op: &OpId| {
+            ir.contains(*op)
+                && ir.block_of(*op) == Some(key.0)
+                && ir.attr(*op, "value") == Some(key.1)
+                && fits(ir.name(*op))
+        };
+        self.known.get(key)?.iter().copied().find(stands)
+    }
+
+    /// Puts a constant in the place of what was known of its kind.
+    fn know(&mut self, ir: &Ir, key: Key, op: OpId) {
+        let known = self.known.entry(key).or_default();
+        known.retain(|old| ir.contains(*old) && ir.name(*old) != ir.name(op));
+        known.push(op);
+        self.last.insert(key.0, op);
     }
 
     /// Brings a constant to the head of its scope, or replaces it by an equal one there. Says
@@ -72,10 +89,9 @@ impl Constants {
         let Some(block) = Self::scope(rw.ir(), op) else {
             return false;
         };
-        let key = (block, rw.name(op).dialect(), attr, rw.ty(rw.result(op, 0)));
-        if let Some(first) = self.lookup(rw.ir(), &key)
-            && rw.name(first) == rw.name(op)
-        {
+        let key = (block, attr, rw.ty(rw.result(op, 0)));
+        let name = rw.name(op);
+        if let Some(first) = self.lookup(rw.ir(), &key, |other| other == name) {
             if first == op {
                 return false;
             }
@@ -91,8 +107,7 @@ impl Constants {
         if !there {
             rw.move_op(op, at);
         }
-        self.last.insert(block, op);
-        self.known.insert(key, op);
+        self.know(rw.ir(), key, op);
         !there
     }
 
@@ -100,10 +115,12 @@ impl Constants {
     /// it.
     pub fn get(&mut self, rw: &mut Rewriter<'_>, op: OpId, attr: Attr, ty: Type) -> Option<Value> {
         let block = Self::scope(rw.ir(), op)?;
-        let own = rw.name(op).dialect();
+        let (own, key) = (rw.name(op).dialect(), (block, attr, ty));
         for dialect in [own, "arith"] {
             let makes = Dialect::named(dialect).is_some_and(|d| d.constant.is_some());
-            if makes && let Some(known) = self.lookup(rw.ir(), &(block, dialect, attr, ty)) {
+            if makes
+                && let Some(known) = self.lookup(rw.ir(), &key, |name| name.dialect() == dialect)
+            {
                 return Some(rw.result(known, 0));
             }
         }
@@ -115,9 +132,7 @@ impl Constants {
         if let Some(made) = rw.owner(value)
             && rw.attr(made, "value") == Some(attr)
         {
-            let key = (block, rw.name(made).dialect(), attr, ty);
-            self.known.insert(key, made);
-            self.last.insert(block, made);
+            self.know(rw.ir(), key, made);
         }
         Some(value)
     }

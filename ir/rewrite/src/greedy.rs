@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tir_core::{Ir, Loc, Name, OpId, Traits, Value};
+use tir_core::{Ir, Loc, Name, OpId, SmallVec, Traits, Value};
 
 use crate::fold::{Constants, fold_op};
 use crate::pattern::Patterns;
@@ -290,7 +290,7 @@ fn constants_right(rw: &mut Rewriter<'_>, op: OpId) -> bool {
     if !rw.has(op, Traits::Commutative) {
         return false;
     }
-    let operands: Vec<Value> = rw.operands(op).collect();
+    let operands: SmallVec<[Value; 4]> = rw.operands(op).collect();
     let is_constant = |v: &Value| rw.constant(*v).is_some();
     if operands.is_sorted_by_key(is_constant) {
         return false;

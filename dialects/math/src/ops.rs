@@ -124,7 +124,7 @@ impl Fold for PowF {
     fold,
     lower_to_eval
 )]
-#[asm("$a `,` $b `,` $c attr-dict `:` type($result)")]
+#[asm("$a `,` $b `,` $c (`fastmath` `` body($fastmath)^)? attr-dict `:` type($result)")]
 pub struct Fma {
     /// First factor.
     #[is(FLOAT_LIKE)]

@@ -57,6 +57,10 @@ pub use data::{Data, array_of, failure, tensor_form, update, zeros};
 pub use elements::{DENSE_BYTES, attr_named, attr_of, elem_of, elements, type_of};
 pub use env::{Env, Options, constant, dense_array, to_attr};
 pub use flow::CountedLoop;
+/// The attribute of a function's argument that is a result: a buffer without data at the start, which
+/// the function writes.
+pub const OUT_ARGUMENT: &str = "func.out";
+
 pub use hooks::{Evaluate, EvaluateOp, LowerOp, LowerToEval};
 pub use interpreter::{Interpreter, evaluate_op, fold_by_evaluation, random_args};
 

@@ -475,7 +475,7 @@ pub(crate) fn argument_attrs(
             let mut entries = attr
                 .get::<DictAttr>()
                 .map_or(Vec::new(), |d| d.entries().to_vec());
-            entries.push((Name::new("func.out"), Attr::unit()));
+            entries.push((Name::new(tir::interp::OUT_ARGUMENT), Attr::unit()));
             args.push(Attr::new(DictAttr::new(entries)));
         } else {
             kept.push(attr);

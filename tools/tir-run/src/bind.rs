@@ -4,10 +4,7 @@ use std::path::{Path, PathBuf};
 
 use tir::{Failure, MemRefType, Name, OpRef, TensorType, Type};
 use tir_data::{Array, npy};
-use tir_interp::{Data, Env, Kind, tensor_form, type_of};
-
-/// An argument that is an output: allocated here, written by the function.
-pub const OUT: &str = "func.out";
+use tir_interp::{Data, Env, Kind, OUT_ARGUMENT, tensor_form, type_of};
 
 /// An argument of a function.
 #[derive(Clone, Debug)]
@@ -35,7 +32,7 @@ pub fn params(function: OpRef<'_>, inputs: &[Type]) -> Vec<Param> {
         .map_or(&[][..], |a| &a.0);
     let out = |k: usize| {
         let dictionary = attrs.get(k).and_then(|a| a.get::<tir::DictAttr>());
-        dictionary.is_some_and(|d| d.entries().iter().any(|(key, _)| *key == OUT))
+        dictionary.is_some_and(|d| d.entries().iter().any(|(key, _)| *key == OUT_ARGUMENT))
     };
     inputs
         .iter()

@@ -13,7 +13,14 @@ const PROFILE: &str = "quick";
 pub(crate) fn test() -> Result<bool, String> {
     let rust = step(
         "Rust tests",
-        &["test", "--profile", PROFILE, "--workspace", "--quiet"],
+        &[
+            "test",
+            "--profile",
+            PROFILE,
+            "--workspace",
+            "--no-fail-fast",
+            "--quiet",
+        ],
         &[],
     )?;
     // Last, so that its count is the last line.

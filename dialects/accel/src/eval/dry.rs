@@ -120,5 +120,5 @@ fn is_out(attrs: Attr, index: usize) -> bool {
         .get::<tir::ArrayAttr>()
         .and_then(|a| a.0.get(index))
         .and_then(|d| d.get::<DictAttr>());
-    dict.is_some_and(|d| d.get("func.out").is_some())
+    dict.is_some_and(|d| d.get(tir::interp::OUT_ARGUMENT).is_some())
 }

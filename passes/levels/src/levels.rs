@@ -63,6 +63,8 @@ level! {
         pub depth: i64 = 2,
         /// Use ring buffers for sliding windows.
         pub ring: bool = true,
+        /// Start the first loads of a loop nest in the nest before it, where memory suffices.
+        pub preload: bool = true,
         /// Wait for each transfer and call right after it is started.
         pub sync: bool = false,
     }
@@ -141,6 +143,7 @@ impl Alias for ToAccel {
             p.add(ScheduleTransfers {
                 depth: self.depth,
                 ring: self.ring,
+                preload: self.preload && !self.sync,
                 ..ScheduleTransfers::default()
             });
             p.add(Canonicalize::default());

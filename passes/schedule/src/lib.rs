@@ -12,6 +12,7 @@ pub mod multi_buffer;
 pub mod order;
 mod passes;
 pub mod prefetch;
+mod preload;
 pub mod prune_edges;
 pub mod range;
 mod ring;

@@ -38,6 +38,8 @@ pass! {
         pub depth: i64 = 2,
         /// Use ring buffers for sliding windows.
         pub ring: bool = true,
+        /// Start the first loads of a loop nest in the nest before it, where memory suffices.
+        pub preload: bool = true,
         /// Maximum number of memory plans to try.
         pub tries: usize = 32,
         /// Print the plan: offsets, arena size, and the largest live set.
@@ -112,13 +114,20 @@ passes! {
         Ok(())
     };
     ScheduleTransfers |self, ir, cx, info| {
-        let schedule = Schedule { depth: self.depth, ring: self.ring, tries: self.tries };
+        let schedule = Schedule {
+            depth: self.depth,
+            ring: self.ring,
+            preload: self.preload,
+            tries: self.tries,
+        };
         let done = schedule.apply(ir, info);
         unmark(ir);
         let done = done.map_err(|e| vec![e])?;
         done.remarks.iter().for_each(|remark| cx.remark(remark.clone()));
         cx.count("plans that did not fit", done.retries);
         cx.count("buffers with fewer slots", done.shallow);
+        cx.count("loads started a nest early", done.preloaded);
+        cx.count("buffers not loaded early for want of memory", done.crowded);
         for p in &done.planned {
             cx.count(&format!("bytes of @{}", p.space), p.plan.height as usize);
         }

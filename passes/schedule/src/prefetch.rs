@@ -1,6 +1,6 @@
 //! Loads of iterations to come: started ahead of the iteration that uses them.
 
-use tir::{At, Builder, Failure, Ir, Mapping, OpId, Value};
+use tir::{At, BlockId, Builder, Failure, Ir, Mapping, OpId, Value};
 use tir_memref::TransferRead;
 use tir_memref::alias::origins;
 
@@ -76,11 +76,9 @@ fn hoist(ir: &mut Ir, read: OpId, ahead: i64, nest: &[Counter], ops: &[OpId]) {
     for n in 0..ahead.min(total) {
         place(&mut b, OpFoldResult::Number(n));
     }
-    // Before everything else of the iteration, behind the loads that stand there already.
-    let first = ir.block_of(read).and_then(|block| {
-        ir.ops_in(block)
-            .find(|op| !ir.has(*op, tir::Traits::Pure) && !is_load(ir, *op))
-    });
+    let first = ir
+        .block_of(read)
+        .and_then(|block| first_behind_loads(ir, block));
     let mut b = ir.at(At::Before(first.unwrap_or(read)));
     if total > ahead {
         let now = linear(&mut b, nest);
@@ -95,6 +93,12 @@ fn hoist(ir: &mut Ir, read: OpId, ahead: i64, nest: &[Counter], ops: &[OpId]) {
         place(&mut inner, target);
     }
     ir.erase(read);
+}
+
+/// What stands before everything else of an iteration, behind the loads that stand there already.
+pub(crate) fn first_behind_loads(ir: &Ir, block: BlockId) -> Option<OpId> {
+    let mut ops = ir.ops_in(block);
+    ops.find(|op| !ir.has(*op, tir::Traits::Pure) && !is_load(ir, *op))
 }
 
 /// Whether an op does nothing but load: a branch around copies of transfers.

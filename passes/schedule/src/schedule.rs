@@ -1,5 +1,7 @@
 //! `schedule-transfers`: rotating buffers and transfers, with fewer slots until all fits in memory.
 
+use std::collections::HashSet;
+
 use tir::{Attr, Diagnostic, Ir, Name, OpId};
 use tir_accel::MachineInfo;
 use tir_memory::plan_memory::{NoPlan, Planned, plan_memory};
@@ -7,6 +9,8 @@ use tir_memref::Alloc;
 
 use crate::insert_dma::InsertDma;
 use crate::multi_buffer::{BUFFER, DEPTH, MultiBuffer, nest_of};
+use crate::prefetch::prefetch;
+use crate::preload::{preload, too_much};
 
 /// How buffers are scheduled.
 #[derive(Clone, Debug)]
@@ -15,6 +19,8 @@ pub struct Schedule {
     pub depth: i64,
     /// Make windows that slide rings.
     pub ring: bool,
+    /// Start loads of a nest in the nest before it, where memory suffices.
+    pub preload: bool,
     /// Plans that are tried at most.
     pub tries: usize,
 }
@@ -28,6 +34,10 @@ pub struct Scheduled {
     pub retries: usize,
     /// Buffers with fewer slots than asked for.
     pub shallow: usize,
+    /// Loads that are started in the nest before theirs.
+    pub preloaded: usize,
+    /// Buffers whose loads are not, as memory does not suffice.
+    pub crowded: usize,
     /// What is to be said of transfers.
     pub remarks: Vec<Diagnostic>,
 }
@@ -55,21 +65,24 @@ impl Schedule {
         let asked = depths.clone();
         let mut retries = 0;
         loop {
-            let mut trial = ir.clone();
-            for (op, depth) in allocs.iter().zip(&depths) {
-                let op = trial.twin(*op, ir);
-                trial.set_attr(op, DEPTH, Attr::i64(*depth));
-            }
+            let mut trial = marked(ir, &allocs, &depths);
             let error = match self.one(&mut trial, machine) {
                 Ok((planned, remarks)) => {
-                    std::mem::swap(ir, &mut trial);
                     let shallow = asked.iter().zip(&depths).filter(|(a, d)| d < a).count();
-                    return Ok(Scheduled {
+                    let mut done = Scheduled {
                         planned,
                         retries,
                         shallow,
+                        preloaded: 0,
+                        crowded: 0,
                         remarks,
-                    });
+                    };
+                    if self.preload {
+                        let base = marked(ir, &allocs, &depths);
+                        self.preloaded(&base, &mut trial, machine, &mut done)?;
+                    }
+                    std::mem::swap(ir, &mut trial);
+                    return Ok(done);
                 }
                 Err(error) => error,
             };
@@ -98,25 +111,99 @@ impl Schedule {
         }
     }
 
+    /// Tries the same with loads of each nest in the nest before it, but for those that memory
+    /// does not suffice for: `trial` and what is known of it become that.
+    fn preloaded(
+        &self,
+        base: &Ir,
+        trial: &mut Ir,
+        machine: &MachineInfo,
+        done: &mut Scheduled,
+    ) -> Result<(), Diagnostic> {
+        let mut without = HashSet::new();
+        for _ in 0..self.tries {
+            let mut next = base.clone();
+            let (remarks, loads) = self.build(&mut next, machine, Some(&without))?;
+            let loaded: HashSet<i64> = loads.iter().copied().collect();
+            if loaded.is_empty() {
+                break;
+            }
+            let over = too_much(&next, machine, &loaded)?;
+            if !over.is_empty() {
+                without.extend(over);
+                continue;
+            }
+            match fits(&mut next, machine) {
+                Ok(planned) => {
+                    std::mem::swap(trial, &mut next);
+                    (done.planned, done.remarks) = (planned, remarks);
+                    done.preloaded = loads.len();
+                    break;
+                }
+                Err(NoPlan::TooLarge { holders, .. }) => {
+                    let number = |op: &OpId| next.attr(*op, BUFFER).and_then(Attr::as_int);
+                    let largest = holders.iter().filter_map(number);
+                    let Some(n) = largest.into_iter().find(|n| loaded.contains(n)) else {
+                        without.extend(&loaded);
+                        break;
+                    };
+                    without.insert(n);
+                }
+                Err(error) => return Err(error.diagnostic(&next)),
+            }
+        }
+        done.crowded = without.len();
+        Ok(())
+    }
+
     fn one(
         &self,
         ir: &mut Ir,
         machine: &MachineInfo,
     ) -> Result<(Vec<Planned>, Vec<Diagnostic>), NoPlan> {
+        let (remarks, _) = self
+            .build(ir, machine, None)
+            .map_err(|e| NoPlan::Other(Box::new(e)))?;
+        Ok((fits(ir, machine)?, remarks))
+    }
+
+    /// Slots and transfers; loads of later nests move unless there is `None`, but for those of
+    /// the buffers that are left out. Gives what is to be said, and the buffer of each load moved.
+    fn build(
+        &self,
+        ir: &mut Ir,
+        machine: &MachineInfo,
+        without: Option<&HashSet<i64>>,
+    ) -> Result<(Vec<Diagnostic>, Vec<i64>), Diagnostic> {
         let rotate = MultiBuffer {
             depth: self.depth,
             ring: self.ring,
         };
-        rotate.apply(ir, machine).map_err(NoPlan::Other)?;
-        let remarks = InsertDma::default()
-            .apply(ir, machine)
-            .map_err(NoPlan::Other)?;
-        // Only whether it fits: what is simplified before the plan must not merge its views.
-        let kept = ir.clone();
-        let planned = plan_memory(ir, machine)?;
-        *ir = kept;
-        Ok((planned, remarks))
+        rotate.apply(ir, machine).map_err(|e| *e)?;
+        prefetch(ir).map_err(|e| *e)?;
+        let loads = without.map_or(Vec::new(), |without| preload(ir, without));
+        let transfers = InsertDma { prefetch: false };
+        let remarks = transfers.apply(ir, machine).map_err(|e| *e)?;
+        Ok((remarks, loads))
     }
+}
+
+/// A copy in which the buffers say how many slots they get.
+fn marked(ir: &Ir, allocs: &[OpId], depths: &[i64]) -> Ir {
+    let mut out = ir.clone();
+    for (op, depth) in allocs.iter().zip(depths) {
+        let op = out.twin(*op, ir);
+        out.set_attr(op, DEPTH, Attr::i64(*depth));
+    }
+    out
+}
+
+/// The plan, if there is one: what is simplified before the real one must not merge its views.
+fn fits(ir: &mut Ir, machine: &MachineInfo) -> Result<Vec<Planned>, NoPlan> {
+    let kept = ir.clone();
+    let planned = plan_memory(ir, machine)?;
+    *ir = kept;
+    Ok(planned)
 }
 
 /// Takes the marks of this pass out of a function.

@@ -270,6 +270,7 @@ fn what_does_not_fit_says_who_holds_what() {
     let schedule = tir_schedule::schedule::Schedule {
         depth: 4,
         ring: true,
+        preload: true,
         tries: 32,
     };
     let done = schedule.apply(ir, &machine).unwrap();

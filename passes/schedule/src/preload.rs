@@ -1,0 +1,257 @@
+//! Loads of the next nest: started while the nest before it still computes.
+//!
+//! A *nest* is a loop of a function's own block with the loops in it. Its first tiles and what it
+//! loads once stand before it; since queues are in order, and the thread runs only a few starts
+//! ahead of a unit, those loads begin when the nest before is almost done. Here they move *into*
+//! that nest, behind its own last loads: a branch in its innermost loop that loads is taken in one
+//! iteration. Before that nest they would stand in front of its own first tiles.
+//!
+//! A load may move if
+//! - nothing from the nest to the load may write what it reads,
+//! - its buffer is allocated in the same block, and nothing before the load uses that buffer but
+//!   loads that move too, which keep their order,
+//! - what its operands are computed by can be computed there.
+//!
+//! The buffers live longer then: the caller drops loads where memory does not suffice.
+
+use std::collections::{BTreeMap, HashSet};
+
+use tir::{At, Diagnostic, Ir, Mapping, OpId, Value};
+use tir_accel::MachineInfo;
+use tir_arith::CmpIPredicate;
+use tir_memory::liveness::{Buffer, liveness};
+use tir_memref::alias::{Origin, aliases, origins};
+use tir_memref::{Alloc, TransferRead};
+
+use crate::index::{Counter, copy, guard, linear, total, writes};
+use crate::multi_buffer::BUFFER;
+use crate::prefetch::first_behind_loads;
+
+/// How many iterations before the last of the loop that loads last they are started: in that one
+/// the nest starts its own last loads.
+const LEAD: i64 = 1;
+
+/// Where loads of what follows go in a nest.
+struct Site {
+    /// Its loops down to the one that loads last, outermost first.
+    nest: Vec<Counter>,
+    /// What may write memory, from the nest on.
+    since: Vec<OpId>,
+    /// The end of the branch, once there is one.
+    end: Option<OpId>,
+    /// Reads that were moved here.
+    moved: HashSet<OpId>,
+}
+
+/// Moves loads of each nest of the function at the root of an arena into the nest before it,
+/// but for those into a buffer with one of these numbers ([`BUFFER`]). Gives the numbers of the
+/// buffers whose loads were moved.
+pub(crate) fn preload(ir: &mut Ir, without: &HashSet<i64>) -> Vec<i64> {
+    let mut out = Vec::new();
+    let root = ir.root();
+    let blocks: Vec<_> = ir.regions(root).flat_map(|r| ir.blocks(r)).collect();
+    for block in blocks {
+        let mut site: Option<Site> = None;
+        for op in ir.ops_in(block).collect::<Vec<_>>() {
+            if ir.is::<TransferRead>(op)
+                && let Some(site) = &mut site
+                && let Some(plan) = Move::of(ir, op, site)
+                && plan.buffer.is_none_or(|n| !without.contains(&n))
+            {
+                plan.apply(ir, op, site);
+                out.extend(plan.buffer);
+                continue;
+            }
+            match site_of(ir, op) {
+                Some(new) => site = Some(new),
+                // The nest that ends last is this one, and takes none.
+                None if ir.regions(op).len() > 0 => site = None,
+                None => {
+                    if let Some(site) = &mut site {
+                        site.since.push(op);
+                    }
+                }
+            }
+        }
+    }
+    out
+}
+
+/// The place in the nest of a loop, if it and the loops in it that load last have known counts.
+fn site_of(ir: &Ir, op: OpId) -> Option<Site> {
+    let loads = |op: &OpId| {
+        let below = ir.walk_below(*op);
+        below.iter().any(|op| ir.is::<TransferRead>(*op))
+    };
+    let mut nest = vec![Counter::of(ir, op)?];
+    while let Some(last) = nest.last() {
+        let body = ir.body_block(last.op, 0)?;
+        let inner = ir.ops_in(body).filter(|op| ir.is::<tir_loop::For>(*op));
+        match inner.filter(loads).last() {
+            Some(inner) => nest.push(Counter::of(ir, inner)?),
+            None => break,
+        }
+    }
+    let below = ir.walk_below(op).into_iter();
+    let plain = |op: &OpId| ir.regions(*op).len() == 0 && !ir.has(*op, tir::Traits::Terminator);
+    Some(Site {
+        nest,
+        since: below.filter(plain).collect(),
+        end: None,
+        moved: HashSet::new(),
+    })
+}
+
+/// What moves with a load.
+struct Move {
+    /// The allocation of its buffer, if that stands behind the nest.
+    alloc: Option<OpId>,
+    /// The number of the buffer.
+    buffer: Option<i64>,
+    /// What computes its operands, behind the nest.
+    computed: Vec<OpId>,
+}
+
+impl Move {
+    fn of(ir: &Ir, read: OpId, site: &Site) -> Option<Self> {
+        let record = ir.get::<TransferRead>(read)?;
+        let block = ir.block_of(read)?;
+        let nest = site.nest.first()?.op;
+        let [Origin::Allocated(memref)] = origins(ir, record.tile)[..] else {
+            return None;
+        };
+        let alloc = ir.owner(memref)?;
+        if !ir.is::<Alloc>(alloc) || ir.block_of(alloc) != Some(block) {
+            return None;
+        }
+        for value in aliases(ir, memref) {
+            for u in ir.uses(value) {
+                let at = ir.ancestor_in(u.op, block)?;
+                let early = !ir.is_before(read, at) && at != read && !site.moved.contains(&u.op);
+                if early && !ir.is_pure(u.op) {
+                    return None;
+                }
+            }
+        }
+        let source = origins(ir, record.source);
+        if site.since.iter().any(|op| writes(ir, *op, &source)) {
+            return None;
+        }
+        let mut computed = HashSet::new();
+        let mut work: Vec<Value> = ir.operands(read).collect();
+        while let Some(value) = work.pop() {
+            let behind = |op: &OpId| ir.block_of(*op) == Some(block) && ir.is_before(nest, *op);
+            let Some(op) = ir.owner(value).filter(behind) else {
+                continue;
+            };
+            if op == alloc {
+                continue;
+            }
+            if !ir.is_pure(op) || ir.regions(op).len() > 0 {
+                return None;
+            }
+            if computed.insert(op) {
+                work.extend(ir.operands(op));
+            }
+        }
+        let mut computed: Vec<OpId> = computed.into_iter().collect();
+        computed.sort_by(|a, b| match ir.is_before(*a, *b) {
+            true => std::cmp::Ordering::Less,
+            false => std::cmp::Ordering::Greater,
+        });
+        Some(Self {
+            alloc: ir.is_before(nest, alloc).then_some(alloc),
+            buffer: ir.attr(alloc, BUFFER).and_then(tir::Attr::as_int),
+            computed,
+        })
+    }
+
+    fn apply(&self, ir: &mut Ir, read: OpId, site: &mut Site) {
+        if let Some(alloc) = self.alloc {
+            ir.move_op(alloc, At::Before(site.nest[0].op));
+        }
+        let end = match site.end {
+            Some(end) => end,
+            None => {
+                let Some(end) = branch(ir, &site.nest) else {
+                    return;
+                };
+                *site.end.insert(end)
+            }
+        };
+        let mut map = Mapping::default();
+        copy(&mut ir.at(At::Before(end)), &self.computed, &mut map);
+        let operands: Vec<Value> = ir.operands(read).map(|v| map.get(v)).collect();
+        ir.set_operands(read, &operands);
+        ir.move_op(read, At::Before(end));
+        site.moved.insert(read);
+    }
+}
+
+/// A branch behind the loads of the innermost loop of a nest, taken in the last iteration but
+/// [`LEAD`]; gives its end.
+fn branch(ir: &mut Ir, nest: &[Counter]) -> Option<OpId> {
+    let block = ir.body_block(nest.last()?.op, 0)?;
+    let mut b = ir.at(At::Before(first_behind_loads(ir, block)?));
+    let now = linear(&mut b, nest);
+    let taken = (total(nest) - 1 - LEAD).max(0);
+    let condition = now.compare(&mut b, CmpIPredicate::Eq, taken);
+    match guard(&mut b, condition) {
+        At::Before(end) => Some(end),
+        _ => None,
+    }
+}
+
+/// Of the buffers with these numbers those without which the near spaces hold all that lives at
+/// any time, the largest first; empty if they do.
+pub(crate) fn too_much(
+    ir: &Ir,
+    machine: &MachineInfo,
+    loaded: &HashSet<i64>,
+) -> Result<HashSet<i64>, Diagnostic> {
+    let number = |b: &Buffer| {
+        let n = ir.attr(b.op, BUFFER).and_then(tir::Attr::as_int);
+        n.filter(|n| loaded.contains(n))
+    };
+    let mut out = HashSet::new();
+    for (space, buffers) in liveness(ir, machine)? {
+        let capacity = machine.space(space).map_or(0, |s| s.bytes);
+        let capacity = u64::try_from(capacity).unwrap_or(0);
+        let size = |i: usize| buffers[i].bytes.next_multiple_of(buffers[i].align.max(1));
+        // What starts and ends at a time; ranges are half-open, so what ends goes first.
+        let mut events: BTreeMap<u64, (Vec<usize>, Vec<usize>)> = BTreeMap::new();
+        for (i, buffer) in buffers.iter().enumerate() {
+            for range in &buffer.live {
+                events.entry(range.start).or_default().0.push(i);
+                events.entry(range.end).or_default().1.push(i);
+            }
+        }
+        let mut live: HashSet<usize> = HashSet::new();
+        let mut bytes = 0;
+        for (starts, ends) in events.values() {
+            for i in ends {
+                bytes -= if live.remove(i) { size(*i) } else { 0 };
+            }
+            for i in starts {
+                let dropped = number(&buffers[*i]).is_some_and(|n| out.contains(&n));
+                if !dropped && live.insert(*i) {
+                    bytes += size(*i);
+                }
+            }
+            while bytes > capacity {
+                let movable = live
+                    .iter()
+                    .copied()
+                    .filter(|i| number(&buffers[*i]).is_some());
+                // Of equal ones the one that is allocated last: the result is that of every run.
+                let Some(i) = movable.max_by_key(|i| (size(*i), buffers[*i].made)) else {
+                    break;
+                };
+                live.remove(&i);
+                bytes -= size(i);
+                out.extend(number(&buffers[i]));
+            }
+        }
+    }
+    Ok(out)
+}

@@ -195,6 +195,11 @@ impl Recording {
         }
         out
     }
+    /// The name of the space of each buffer.
+    pub fn spaces(&self) -> impl Iterator<Item = &str> {
+        let name = |wanted: &Wanted| self.spec.spaces[wanted.space.0 as usize].name.as_str();
+        self.buffers.iter().map(name)
+    }
     /// All steps in the order of the thread.
     pub fn steps(&self) -> impl Iterator<Item = Recorded<'_>> {
         let (mut touch, mut token) = (0, 0);

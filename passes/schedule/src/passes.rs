@@ -55,6 +55,9 @@ pass! {
         pub sync: bool = false,
         /// Remove dependence edges that others imply.
         pub prune: bool = true,
+        /// Number of steps up to which every iteration is executed; of a longer stream, iterations
+        /// whose work is ordered as that of those before them are left out.
+        pub full: u64 = 2_000_000,
         /// Maximum number of executed steps; beyond it, `sync` is used.
         pub limit: u64 = 50_000_000,
     }

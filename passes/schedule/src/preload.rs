@@ -77,7 +77,8 @@ pub(crate) fn preload(ir: &mut Ir, without: &HashSet<i64>) -> Vec<i64> {
     out
 }
 
-/// The place in the nest of a loop, if it and the loops in it that load last have known counts.
+/// The place in the nest of a loop, if it and the loops in it that load last have known counts and
+/// are run at all.
 fn site_of(ir: &Ir, op: OpId) -> Option<Site> {
     let loads = |op: &OpId| {
         let below = ir.walk_below(*op);
@@ -91,6 +92,9 @@ fn site_of(ir: &Ir, op: OpId) -> Option<Site> {
             Some(inner) => nest.push(Counter::of(ir, inner)?),
             None => break,
         }
+    }
+    if total(&nest) < 1 {
+        return None;
     }
     let below = ir.walk_below(op).into_iter();
     let plain = |op: &OpId| ir.regions(*op).len() == 0 && !ir.has(*op, tir::Traits::Terminator);

@@ -25,6 +25,11 @@ pub struct Stream {
     pub sites: Vec<OpId>,
     /// Ops that start work, or hold one that does, in the order in which they end in the text.
     pub points: Vec<OpId>,
+    /// Behind the runs of ops numbered after the points: whether hazards in near memory do not
+    /// count for one reason more, or for one less.
+    pub markers: Vec<bool>,
+    /// Whether each buffer of the recording lies in near memory.
+    pub near: Vec<bool>,
     /// For each site of the recording the number of its op in `sites`.
     numbers: Vec<Option<usize>>,
     /// For each site of the recording its op, which may be one of a function that is called.
@@ -65,20 +70,38 @@ impl Stream {
         machine: &MachineInfo,
         limit: u64,
     ) -> Result<Self, Stopped> {
+        Self::record_twin(ir, ir, &[], around, machine, limit)
+    }
+
+    /// Records the stream of a clone of the function with further ops, as that of the function.
+    pub fn record_twin(
+        ir: &Ir,
+        clone: &Ir,
+        markers: &[(OpId, bool)],
+        around: Option<&Ir>,
+        machine: &MachineInfo,
+        limit: u64,
+    ) -> Result<Self, Stopped> {
         let mut all = Vec::new();
         points(ir, ir.root(), &mut all);
         let memory = MachineMemory::recorder(machine, limit).map_err(Stopped::Wrong)?;
-        let memory = run_dry(ir, around, memory, limit, &all)?;
+        let twins = all.iter().map(|op| clone.twin(*op, ir));
+        let watched: Vec<OpId> = twins.chain(markers.iter().map(|(op, _)| *op)).collect();
+        let memory = run_dry(clone, around, memory, limit, &watched)?;
         let recorded = memory.into_recording();
         let (recording, ops) =
             recorded.ok_or_else(|| Stopped::Wrong("nothing was recorded".into()))?;
         let order = ir.walk_ids().into_iter().filter(|op| *op != ir.root());
         let seen: HashMap<OpId, ()> = ops.iter().map(|site| (site.id, ())).collect();
-        let sites: Vec<OpId> = order.filter(|op| seen.contains_key(op)).collect();
-        let number: HashMap<OpId, usize> = sites.iter().copied().zip(0..).collect();
+        let twin = |op: &OpId| clone.twin(*op, ir);
+        let sites: Vec<OpId> = order.filter(|op| seen.contains_key(&twin(op))).collect();
+        let number: HashMap<OpId, usize> = sites.iter().map(twin).zip(0..).collect();
+        let far = machine.far().map(|s| s.name.as_str());
         let queues = machine.engines.iter().map(|e| e.name);
         Ok(Self {
             queues: queues.chain(machine.units.iter().map(|u| u.name)).collect(),
+            near: recording.spaces().map(|space| Some(space) != far).collect(),
+            markers: markers.iter().map(|(_, more)| *more).collect(),
             recording,
             numbers: ops
                 .iter()

@@ -7,6 +7,7 @@
 //! fulfilled is taken out.
 
 mod static_edges;
+mod steady;
 mod token_values;
 
 use tir::{At, Diagnostic, Failure, Ir, OpId, Sym};
@@ -20,6 +21,7 @@ use crate::order::{Edge, Record, prune};
 use crate::stream::{Stream, starts_work};
 
 use static_edges::static_edges;
+use steady::Steady;
 use token_values::TokenValues;
 
 /// A use of a variable: how many settings ago.
@@ -49,7 +51,12 @@ impl InsertTokens {
             (Some(op), _) => refused("work is started in several blocks", op),
             // The run is of this function alone.
             (None, Some(call)) => refused("another function is called", call),
-            (None, None) => Stream::record(ir, None, machine, self.limit),
+            (None, None) => match Steady::of(ir, machine, self.full) {
+                Some(Steady { ir: clone, markers }) => {
+                    Stream::record_twin(ir, &clone, &markers, None, machine, self.limit)
+                }
+                None => Stream::record(ir, None, machine, self.limit),
+            },
         };
         let stream = match unknown {
             Ok(stream) => stream,

@@ -177,15 +177,21 @@ impl Candidates<'_> {
         needs: &[Need],
         sets: Vec<Vec<usize>>,
     ) -> Option<Choice> {
-        let runs = &self.record.by_site[site];
+        let runs = self.record.by_site[site].iter().copied();
+        let counts = |id: &u32| self.record.counts(*id);
+        let runs: Vec<u32> = runs.filter(counts).collect();
         let stride = (runs.len() / SAMPLE).max(1);
         let sample: Vec<u32> = runs.iter().copied().step_by(stride).collect();
         let stride = (needs.len() / SAMPLE).max(1);
         // A part of the work that the queue is given between two runs counts as nothing: a token
         // of an outer loop is worth it.
-        let span = |id: Option<&u32>| id.map_or(0, |id| self.record.started(queue, *id));
-        let between =
-            u64::from(span(runs.last()) - span(runs.first())) / (runs.len() as u64 - 1).max(1);
+        let all = self.record.by_site[site].windows(2);
+        let neighbours = all.filter(|pair| pair.iter().all(counts));
+        let started = |id: u32| u64::from(self.record.started(queue, id));
+        let (spans, total) = neighbours.fold((0, 0), |(spans, total), pair| {
+            (spans + 1, total + started(pair[1]) - started(pair[0]))
+        });
+        let between = total / u64::max(spans, 1);
         let little = sample.len() as u64 * between / LITTLE;
         let mut choices = Vec::new();
         for points in sets {

@@ -57,8 +57,9 @@ pub fn needs(record: &Record) -> (Vec<Need>, VectorClocks) {
             .copied()
             .filter(|b| !open.iter().any(|a| a != b && covers(*a, *b)))
             .collect();
-        for r in &kept {
-            let count = record.hazard(id, *r);
+        let counted = record.counted(id);
+        for r in kept.iter().filter(|r| counted[**r] > base[**r]) {
+            let count = counted[*r];
             out.push(Need {
                 id,
                 run,
@@ -106,7 +107,12 @@ impl<'a> Edges<'a> {
                 let edge = &self.edges[*i];
                 clocks.wait(record, edge.queue, edge.values[run], base);
             }
-            let needed = record.hazards_of(id);
+            if !record.counts(id) {
+                for queue in 0..record.queues {
+                    clocks.wait(record, queue, record.hazard(id, queue), base);
+                }
+            }
+            let needed = record.counted(id);
             needed.iter().zip(&*base).all(|(need, known)| need <= known)
         })
     }

@@ -1,5 +1,7 @@
 //! A run of a stream as instances of work, and the hazards between them.
 
+use std::collections::HashMap;
+
 use tir_machine::{BufferId, Footprint, Recorded, Site, Step, Touch, gcd};
 
 use super::shadow_memory::ShadowMemory;
@@ -34,6 +36,8 @@ pub struct Record {
     pub by_site: Vec<Vec<u32>>,
     /// Tokens that each instance names in the text: instance, operand, token.
     pub tokens: Vec<(u32, u32, TokenId)>,
+    /// Of instances whose hazards in near memory do not count: those in far memory, for each queue.
+    far_alone: HashMap<u32, Vec<u32>>,
     actors: Vec<Option<usize>>,
     on_thread: Vec<u32>,
 }
@@ -59,6 +63,7 @@ impl Record {
             maker,
             forms,
             shadow: Vec::new(),
+            reasons: 0,
             record: Record {
                 queues,
                 instances: Vec::new(),
@@ -67,6 +72,7 @@ impl Record {
                 points: vec![Vec::new(); stream.points.len()],
                 by_site: vec![Vec::new(); stream.sites.len()],
                 tokens: Vec::new(),
+                far_alone: HashMap::new(),
                 actors: vec![None; stream.sites.len()],
                 on_thread: Vec::new(),
             },
@@ -90,6 +96,17 @@ impl Record {
     pub fn hazards_of(&self, id: u32) -> &[u32] {
         let at = id as usize * self.queues;
         &self.hazards[at..at + self.queues]
+    }
+    /// What an instance needs of each queue as far as it is to be fulfilled: the rest is fulfilled
+    /// where that of another run is.
+    pub fn counted(&self, id: u32) -> &[u32] {
+        self.far_alone
+            .get(&id)
+            .map_or(self.hazards_of(id), |far| far)
+    }
+    /// Whether all hazards of an instance count.
+    pub fn counts(&self, id: u32) -> bool {
+        !self.far_alone.contains_key(&id)
     }
     /// The last thing that the thread does itself before instance `time`.
     pub fn on_thread_before(&self, time: u32) -> Option<u32> {
@@ -117,6 +134,8 @@ struct Recorder<'a> {
     forms: Vec<Footprint>,
     /// For each outermost buffer who used which bytes; none where there can be no hazard.
     shadow: Vec<Option<ShadowMemory>>,
+    /// For how many reasons hazards in near memory do not count.
+    reasons: usize,
     record: Record,
 }
 
@@ -183,7 +202,12 @@ impl Recorder<'_> {
         let actor = match recorded.step {
             Step::Note(point) => {
                 let now = self.record.instances.len() as u32;
-                self.record.points[point as usize].push(now);
+                let point = point as usize;
+                match point.checked_sub(self.record.points.len()) {
+                    None => self.record.points[point].push(now),
+                    Some(marker) if self.stream.markers[marker] => self.reasons += 1,
+                    Some(_) => self.reasons = self.reasons.saturating_sub(1),
+                }
                 return;
             }
             Step::Start(queue) => Some(queue.index()),
@@ -191,6 +215,8 @@ impl Recorder<'_> {
         };
         let id = self.record.instances.len() as u32;
         let mut need = vec![0; self.record.queues];
+        let mut near = need.clone();
+        let counts = self.reasons == 0;
         let mut uses = !matches!(recorded.step, Step::Thread(_) | Step::Alloc(_));
         for touch in recorded.touches {
             if !self.is_making(touch.buffer, recorded.site) {
@@ -201,7 +227,9 @@ impl Recorder<'_> {
                     ..*touch
                 };
                 if touch.write || !recorded.touches.contains(&write) {
-                    self.access(touch, id, actor, &mut need);
+                    let apart = !counts && self.stream.near[touch.buffer.index()];
+                    let need = if apart { &mut near } else { &mut need };
+                    self.access(touch, id, actor, need);
                 }
             }
         }
@@ -220,7 +248,7 @@ impl Recorder<'_> {
         let record = &mut self.record;
         let index = match actor {
             Some(q) => {
-                need[q] = 0;
+                (need[q], near[q]) = (0, 0);
                 record.by_queue[q].push(id);
                 record.by_queue[q].len() as u32
             }
@@ -233,6 +261,13 @@ impl Recorder<'_> {
             for (need, all) in need.iter_mut().zip(&record.by_queue) {
                 *need = all.len() as u32;
             }
+        }
+        if !counts {
+            let all = need.iter().zip(near).map(|(far, near)| *far.max(&near));
+            let all = all.collect();
+            record
+                .far_alone
+                .insert(id, std::mem::replace(&mut need, all));
         }
         record.actors[site] = actor;
         record.hazards.extend(need);

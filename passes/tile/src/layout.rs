@@ -51,7 +51,8 @@ pub enum Axis {
     Block(usize),
     /// A window over several iterators, none of them the unit's: `Σ c·d` of points in the tile.
     Window(Vec<(usize, i64)>),
-    /// Which of `stride` interleaved sequences, for a unit that takes every `stride`-th element.
+    /// Which of `stride` interleaved sequences, for a unit that takes every `stride`-th element:
+    /// `Σ c·d` modulo the stride, of those that are reached.
     Phase(Vec<(usize, i64)>, i64),
     /// The only element of a dimension of the unit's operand.
     One,
@@ -110,14 +111,20 @@ impl Tile {
                 let far = |(d, c): &(usize, i64)| c.saturating_mul(space.extent(*d) - 1);
                 terms.iter().map(far).fold(0, i64::saturating_add)
             };
+            let moving = |terms: &[(usize, i64)]| -> Vec<(usize, i64)> {
+                let moves = |(d, _): &(usize, i64)| space.extent(*d) > 1;
+                terms.iter().copied().filter(moves).collect()
+            };
             match units[..] {
                 [] => {
+                    // Between the points of a wide step lies nothing that is read.
+                    let (terms, step) = in_steps(&moving(&terms), 0);
                     if reach(&terms) > 0 {
                         let size = reach(&terms).saturating_add(1);
                         outer.push(Dim {
                             axis: Axis::Window(terms),
                             size,
-                            source: (s, 1),
+                            source: (s, step),
                         });
                     }
                 }
@@ -146,11 +153,13 @@ impl Tile {
                             source: (s, stride),
                         });
                     } else {
-                        if stride > 1 {
+                        let (terms, step) = in_steps(&moving(&rest), stride);
+                        let phases = (stride / step).min(reach(&terms).saturating_add(1));
+                        if phases > 1 {
                             outer.push(Dim {
-                                axis: Axis::Phase(rest.clone(), stride),
-                                size: stride,
-                                source: (s, 1),
+                                axis: Axis::Phase(terms, stride / step),
+                                size: phases,
+                                source: (s, step),
                             });
                         }
                         let size = space.extent(u) + reach(&rest) / stride;
@@ -354,6 +363,16 @@ impl Tile {
             .map(|form| form.at(d) * space.extent(d))
             .collect()
     }
+}
+
+/// Terms in steps of their greatest common divisor with `stride`, and the step.
+fn in_steps(terms: &[(usize, i64)], stride: i64) -> (Vec<(usize, i64)>, i64) {
+    fn gcd(a: i64, b: i64) -> i64 {
+        if b == 0 { a } else { gcd(b, a % b) }
+    }
+    let step = terms.iter().fold(stride, |step, (_, c)| gcd(step, *c));
+    let step = step.max(1);
+    (terms.iter().map(|(d, c)| (*d, c / step)).collect(), step)
 }
 
 /// The iterators of a map in the order in which it steps through a row-major tensor, those with

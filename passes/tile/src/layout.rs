@@ -39,6 +39,14 @@ impl Space {
     pub fn extent(&self, d: usize) -> i64 {
         self.block[d].saturating_mul(self.tile[d])
     }
+    /// Blocks of an iterator in all tiles.
+    pub fn covered(&self, d: usize) -> i64 {
+        self.trips(d).saturating_mul(self.tile[d])
+    }
+    /// Whether the last tile has blocks that lie beyond the range.
+    pub fn is_ragged(&self, d: usize) -> bool {
+        self.covered(d) != self.blocks(d)
+    }
     fn is_unit(&self, d: usize) -> bool {
         self.unit.contains(&d)
     }
@@ -81,112 +89,81 @@ pub struct Tile {
     /// For each dimension of the source, how far from where the tile's first point is its first
     /// element lies: below 0 where iterators go backwards.
     pub low: Vec<i64>,
+    /// For each dimension of the unit's operand, how many of the last dimensions it is together.
+    pub joined: Vec<usize>,
 }
 
 impl Tile {
     /// The tile that a generic's operand needs: `map` gives the position in the source, `unit`
     /// the iterators of the unit's operand in the order of its dimensions, none for dimensions of
     /// one element. `None` if the operand cannot be a dense tile of the unit.
-    pub fn new(space: &Space, map: &AffineMap, unit: &[Option<usize>]) -> Option<Self> {
+    pub fn new(space: &Space, map: &AffineMap, unit: &[Vec<usize>]) -> Option<Self> {
         let forms = map.linear()?;
+        let order: Vec<usize> = unit.iter().flatten().copied().collect();
         let mut outer: Vec<Dim> = Vec::new();
-        let one = Dim {
-            axis: Axis::One,
-            size: 1,
-            source: (0, 0),
-        };
-        let one = |d: &Option<usize>| d.is_none().then(|| one.clone());
-        let mut inner: Vec<Option<Dim>> = unit.iter().map(one).collect();
+        let mut inner: Vec<Option<Dim>> = vec![None; order.len()];
         for (s, form) in forms.iter().enumerate() {
             let terms: Vec<(usize, i64)> = form.terms().collect();
             if terms.iter().any(|(_, c)| *c < 0) {
                 return None;
             }
-            let units: Vec<(usize, i64)> = terms
-                .iter()
-                .copied()
-                .filter(|(d, _)| space.is_unit(*d))
-                .collect();
-            let reach = |terms: &[(usize, i64)]| -> i64 {
-                let far = |(d, c): &(usize, i64)| c.saturating_mul(space.extent(*d) - 1);
-                terms.iter().map(far).fold(0, i64::saturating_add)
-            };
-            let moving = |terms: &[(usize, i64)]| -> Vec<(usize, i64)> {
-                let moves = |(d, _): &(usize, i64)| space.extent(*d) > 1;
-                terms.iter().copied().filter(moves).collect()
-            };
-            match units[..] {
-                [] => {
-                    // Between the points of a wide step lies nothing that is read.
-                    let (terms, step) = in_steps(&moving(&terms), 0);
-                    if reach(&terms) > 0 {
-                        let size = reach(&terms).saturating_add(1);
-                        outer.push(Dim {
-                            axis: Axis::Window(terms),
-                            size,
-                            source: (s, step),
-                        });
-                    }
+            let (units, rest): (Vec<_>, Vec<_>) =
+                terms.into_iter().partition(|(d, _)| space.is_unit(*d));
+            // An iterator with a loop for each of its points moves the tile, nothing in it.
+            let fixed = |d: usize| space.extent(d) == 1 && space.domain[d] > 1;
+            let rest: Vec<(usize, i64)> = rest.into_iter().filter(|(d, _)| !fixed(*d)).collect();
+            let [(u, stride)] = units[..] else {
+                outer.extend(columns(space, s, &units, &rest));
+                for (u, stride) in units {
+                    let place = order.iter().position(|d| *d == u)?;
+                    inner[place] = Some(unit_dim(space, s, u, stride));
                 }
-                [(u, stride)] => {
-                    // An iterator with a loop for each of its points moves the tile, nothing in it.
-                    let fixed = |d: usize| space.extent(d) == 1 && space.domain[d] > 1;
-                    let rest: Vec<(usize, i64)> = terms
-                        .iter()
-                        .copied()
-                        .filter(|(d, _)| *d != u && !fixed(*d))
-                        .collect();
-                    let place = unit.iter().position(|d| *d == Some(u))?;
-                    if rest.is_empty() {
-                        if space.tile[u] > 1 {
-                            let source = (s, stride * space.block[u]);
-                            outer.push(Dim {
-                                axis: Axis::Block(u),
-                                size: space.tile[u],
-                                source,
-                            });
-                        }
-                        let size = space.block[u];
-                        inner[place] = Some(Dim {
-                            axis: Axis::Unit(u, rest, stride),
-                            size,
-                            source: (s, stride),
-                        });
-                    } else {
-                        let (terms, step) = in_steps(&moving(&rest), stride);
-                        let phases = (stride / step).min(reach(&terms).saturating_add(1));
-                        if phases > 1 {
-                            outer.push(Dim {
-                                axis: Axis::Phase(terms, stride / step),
-                                size: phases,
-                                source: (s, step),
-                            });
-                        }
-                        let size = space.extent(u) + reach(&rest) / stride;
-                        inner[place] = Some(Dim {
-                            axis: Axis::Unit(u, rest, stride),
-                            size,
-                            source: (s, stride),
-                        });
-                    }
-                }
-                _ => return None,
+                continue;
+            };
+            let place = order.iter().position(|d| *d == u)?;
+            // What stands behind a window must be taken whole, or the unit's operand is not dense.
+            if rest.is_empty() || place > 0 {
+                outer.extend(columns(space, s, &units, &rest));
+                inner[place] = Some(unit_dim(space, s, u, stride));
+                continue;
             }
+            let (terms, step) = in_steps(&moving(space, &rest), stride);
+            let phases = (stride / step).min(reach(space, &terms).saturating_add(1));
+            if phases > 1 {
+                outer.push(Dim {
+                    axis: Axis::Phase(terms, stride / step),
+                    size: phases,
+                    source: (s, step),
+                });
+            }
+            let size = space.extent(u) + reach(space, &rest) / stride;
+            inner[place] = Some(Dim {
+                axis: Axis::Unit(u, rest, stride),
+                size,
+                source: (s, stride),
+            });
         }
-        let inner: Vec<Dim> = inner.into_iter().collect::<Option<_>>()?;
-        // What stands behind a window must be taken whole, or the unit's operand is not dense.
-        let windowed = |dim: &Dim| matches!(&dim.axis, Axis::Unit(_, rest, _) if !rest.is_empty());
-        let mut long = inner.iter().filter(|dim| dim.axis != Axis::One);
-        long.next();
-        if long.any(windowed) {
-            return None;
+        let mut inner = inner.into_iter();
+        let mut joined = Vec::new();
+        for dims in unit {
+            if dims.is_empty() {
+                outer.push(Dim {
+                    axis: Axis::One,
+                    size: 1,
+                    source: (0, 0),
+                });
+            }
+            for _ in dims {
+                outer.push(inner.next()??);
+            }
+            joined.push(dims.len().max(1));
         }
-        outer.extend(inner);
         let low = vec![0; forms.len()];
         Some(Self {
             dims: outer,
             forms,
             low,
+            joined,
         })
     }
 
@@ -206,7 +183,13 @@ impl Tile {
                 source: (s, 1),
             });
         }
-        Some(Self { dims, forms, low })
+        let joined = Vec::new();
+        Some(Self {
+            dims,
+            forms,
+            low,
+            joined,
+        })
     }
 
     /// The tile of what is only moved: a dimension for each iterator, in this order. `None` if an
@@ -225,7 +208,13 @@ impl Tile {
         };
         let dims = order.iter().map(dim).collect::<Option<_>>()?;
         let low = vec![0; forms.len()];
-        Some(Self { dims, forms, low })
+        let joined = Vec::new();
+        Some(Self {
+            dims,
+            forms,
+            low,
+            joined,
+        })
     }
 
     /// The same tile as part of another tensor, in which each iterator steps by itself in one
@@ -248,6 +237,7 @@ impl Tile {
             dims: dims.collect::<Option<_>>()?,
             forms: map.linear()?,
             low: vec![0; places.len()],
+            joined: self.joined.clone(),
         })
     }
 
@@ -291,6 +281,31 @@ impl Tile {
     /// Its shape.
     pub fn shape(&self) -> Vec<i64> {
         self.dims.iter().map(|d| d.size).collect()
+    }
+    /// Which of its dimensions are one where a unit works on it; `None` if each is alone.
+    pub fn reassociation(&self) -> Option<Vec<Vec<usize>>> {
+        if self.joined.iter().all(|count| *count == 1) {
+            return None;
+        }
+        let outer = self.dims.len() - self.joined.iter().sum::<usize>();
+        let counts = std::iter::repeat_n(1, outer).chain(self.joined.iter().copied());
+        let mut next = 0;
+        let group = |count: usize| {
+            next += count;
+            (next - count..next).collect()
+        };
+        Some(counts.map(group).collect())
+    }
+    /// Its shape where a unit works on it.
+    pub fn unit_shape(&self) -> Vec<i64> {
+        let shape = self.shape();
+        match self.reassociation() {
+            Some(groups) => {
+                let size = |group: &Vec<usize>| group.iter().map(|d| shape[*d]).product();
+                groups.iter().map(size).collect()
+            }
+            None => shape,
+        }
     }
     /// Its number of elements.
     pub fn elements(&self) -> i64 {
@@ -363,6 +378,80 @@ impl Tile {
             .map(|form| form.at(d) * space.extent(d))
             .collect()
     }
+}
+
+/// How far positions of terms in a tile are apart.
+fn reach(space: &Space, terms: &[(usize, i64)]) -> i64 {
+    let far = |(d, c): &(usize, i64)| c.saturating_mul(space.extent(*d) - 1);
+    terms.iter().map(far).fold(0, i64::saturating_add)
+}
+
+/// Terms of iterators with more than one point in a tile.
+fn moving(space: &Space, terms: &[(usize, i64)]) -> Vec<(usize, i64)> {
+    let moves = |(d, _): &(usize, i64)| space.extent(*d) > 1;
+    terms.iter().copied().filter(moves).collect()
+}
+
+/// The unit's part of an iterator, apart from what else moves in the dimension of the source.
+fn unit_dim(space: &Space, s: usize, u: usize, stride: i64) -> Dim {
+    Dim {
+        axis: Axis::Unit(u, Vec::new(), stride),
+        size: space.block[u],
+        source: (s, stride),
+    }
+}
+
+/// Dimensions of a tile for what moves the unit's part of it in a dimension of the source: blocks of the
+/// unit's iterators, and windows of others. As one window, where that takes no more elements.
+fn columns(space: &Space, s: usize, units: &[(usize, i64)], rest: &[(usize, i64)]) -> Vec<Dim> {
+    let size = |blocks: &[(usize, i64)]| {
+        let far = |(d, c): &(usize, i64)| {
+            let last = if space.is_unit(*d) {
+                space.tile[*d] - 1
+            } else {
+                space.extent(*d) - 1
+            };
+            c.saturating_mul(last)
+        };
+        let reach = blocks.iter().map(far).fold(0, i64::saturating_add);
+        reach.saturating_add(1)
+    };
+    let window = |terms: &[(usize, i64)]| {
+        // Between the points of a wide step lies nothing that is read.
+        let (terms, step) = in_steps(terms, 0);
+        let size = size(&terms);
+        Dim {
+            axis: Axis::Window(terms),
+            size,
+            source: (s, step),
+        }
+    };
+    let block = |(d, c): &(usize, i64)| (*d, c * space.block[*d]);
+    let blocks: Vec<(usize, i64)> = units.iter().map(block).collect();
+    let blocks: Vec<_> = blocks
+        .into_iter()
+        .filter(|(d, _)| space.tile[*d] > 1)
+        .collect();
+    let rest = moving(space, rest);
+    let mut apart: Vec<Dim> = Vec::new();
+    for (d, c) in &blocks {
+        apart.push(Dim {
+            axis: Axis::Block(*d),
+            size: space.tile[*d],
+            source: (s, *c),
+        });
+    }
+    if !rest.is_empty() {
+        apart.push(window(&rest));
+    }
+    if apart.len() > 1 {
+        let one = window(&[&blocks[..], &rest].concat());
+        let elements: i64 = apart.iter().map(|dim| dim.size).product();
+        if one.size < elements {
+            return vec![one];
+        }
+    }
+    apart
 }
 
 /// Terms in steps of their greatest common divisor with `stride`, and the step.

@@ -69,6 +69,11 @@ pub fn tile(
     let mut generics: Vec<OpId> = func.walk_ids();
     generics.retain(|op| func.is::<Generic>(*op) && !is_near(func, *op));
     let scope = Scope::new(generics, group);
+    let mut plans = Plans {
+        target,
+        budget,
+        known: HashMap::new(),
+    };
     // From the last generic to the first: an elementwise step takes the reduction before it in.
     let mut done = HashSet::new();
     let mut unmatched = Vec::new();
@@ -76,7 +81,7 @@ pub fn tile(
         if done.contains(&op) || !func.contains(op) || is_dead(func, op) {
             continue;
         }
-        match planned(func, op, &scope, target, budget) {
+        match planned(func, op, &scope, &mut plans) {
             None => unmatched.extend(left_over(func, op, target)),
             Some((group, Ok(plan))) => {
                 if let Some(nearest) = plan.nearest.clone() {
@@ -147,6 +152,21 @@ fn drop_empty(func: &mut Ir) {
     }
 }
 
+/// Plans by the signature of the group: equal layers are planned once.
+struct Plans<'a> {
+    target: &'a Target<'a>,
+    budget: Budget,
+    known: HashMap<String, Result<Plan, TooLarge>>,
+}
+
+impl Plans<'_> {
+    fn of(&mut self, func: &Ir, group: &Group) -> Result<Plan, TooLarge> {
+        let make = || plan(func, group, self.target, self.budget);
+        let found = self.known.entry(group.signature(func));
+        found.or_insert_with(make).clone()
+    }
+}
+
 /// The group that ends in a generic, and its plan: with values computed in near memory, unless
 /// that does not fit or keeps the group from a unit; and read through other shapes, unless the
 /// box around what is read does not fit.
@@ -154,12 +174,11 @@ fn planned(
     func: &Ir,
     op: OpId,
     scope: &Scope,
-    target: &Target<'_>,
-    budget: Budget,
+    plans: &mut Plans<'_>,
 ) -> Option<(Group, Result<Plan, TooLarge>)> {
-    let attempt = |inner: bool, reshapes: bool| {
+    let mut attempt = |inner: bool, reshapes: bool| {
         let group = Group::ending_in(func, op, scope, Freedom { inner, reshapes })?;
-        let found = plan(func, &group, target, budget);
+        let found = plans.of(func, &group);
         Some((group, found))
     };
     let (group, found) = attempt(true, true)?;
@@ -286,8 +305,5 @@ fn too_large(
         };
         error = error.note(format!("{bytes} bytes for {what}"));
     }
-    error.note(format!(
-        "with {} slots for every buffer of a loop",
-        budget.depth
-    ))
+    error
 }

@@ -3,6 +3,7 @@
 
 mod find;
 mod scope;
+mod signature;
 mod view;
 
 pub use find::Freedom;

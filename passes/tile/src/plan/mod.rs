@@ -2,23 +2,25 @@
 //! quickest one is taken.
 //!
 //! A *way* is how points are computed: on a unit, one by one by the thread, or not at all where
-//! elements are only moved. A *division* of a way says how many blocks of each iterator a tile has:
-//! divisors of their number, so that all tiles are equal; windows and the reductions of what no unit
-//! takes are whole. For each division all orders of the loops of parallel iterators are tried, five at
+//! elements are only moved. A *division* of a way says how many blocks of each iterator a tile has. Where a
+//! unit computes or nothing is computed, that is any number: the last tile sticks out, and transfers drop
+//! what lies outside. Reductions, and what the thread computes, have divisors, so that all tiles are equal;
+//! windows and the reductions of what no unit takes are whole. For each division all orders of the loops of parallel iterators are tried, five at
 //! most; reductions stand inside. Of equal estimates the first is taken, so a plan depends on the
 //! group and the machine alone.
 
 mod estimate;
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use tir::{AffineExpr, Ir, Name, Type};
 use tir_accel::machine::{EngineInfo, MachineInfo, SpaceInfo};
 use tir_tensor::Generic;
 
-use crate::group::{Group, Input, Step, StepRef};
+use crate::group::{Group, Input, Operand, Step, StepRef};
 use crate::layout::{Space, Tile, storage_order};
-use crate::matching::{Assignment, Behaviour, Candidate, Mismatch, Scalar, assignments};
+use crate::matching::{Assignment, Behaviour, Candidate, Joined, Mismatch, Scalar, assignments};
 use estimate::{Tiles, estimate};
 
 /// What the planner may use.
@@ -105,9 +107,9 @@ impl Nearest {
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The iteration space, cut up.
-    pub space: Space,
+    pub space: Rc<Space>,
     /// The intrinsic and its dimensions, if a unit takes the points.
-    pub unit: Option<Assignment>,
+    pub unit: Option<Rc<Assignment>>,
     /// Iterators whose tiles are loops, outermost first; parallel ones before reductions.
     pub order: Vec<usize>,
     /// The tile of each operand: the same for all orders of the loops, as are those below.
@@ -116,9 +118,8 @@ pub struct Plan {
     pub out: Rc<Tile>,
     /// The same tile as part of each result.
     pub results: Rc<[Tile]>,
-    /// Iterators of the unit's result in the order of its dimensions, none for those of one
-    /// element.
-    pub unit_out: Vec<Option<usize>>,
+    /// Iterators that each dimension of the unit's result is, in order; none for those of one element.
+    pub unit_out: Rc<[Vec<usize>]>,
     /// Whether the tile of the only operand is that of the result: nothing is computed.
     pub moves: bool,
     /// Whether a unit could take the points, and one by one is quicker by the estimate.
@@ -126,10 +127,18 @@ pub struct Plan {
     /// What the elementwise step of the group writes over, if each intrinsic that computes it does so
     /// and nothing else reads it: what the reduction gave, or the tile of an operand.
     pub in_place: Option<Input>,
+    /// Whether what is accumulated lies apart from the result, where it may become it.
+    pub own_accumulator: bool,
+    /// Operands whose tiles have one slot, so that a tile is loaded when the one before was used.
+    pub single: Vec<bool>,
+    /// The same for the tiles of the results.
+    pub single_result: bool,
     /// Bytes of near memory.
     pub bytes: i64,
     /// Estimated cycles.
     pub cycles: i64,
+    /// Of them, those of units and of the thread that computes elements.
+    pub compute: i64,
     /// Where no unit takes the points, the intrinsic that comes nearest.
     pub nearest: Option<Nearest>,
 }
@@ -186,12 +195,19 @@ pub fn plan(ir: &Ir, group: &Group, target: &Target<'_>, budget: Budget) -> Resu
             }
         }
     }
-    let (units, mut nearest) = candidates(ir, group, target);
+    let (units, mut nearest) = candidates(ir, group, target, &[]);
     for unit in units {
         let name = target.info.intrinsics[unit.assignment.intrinsic].name;
         let declined = divisions(group, target, &Way::Unit(unit), &elems, &mut search);
         if let Some(mismatch) = declined {
             Nearest::improve(&mut nearest, name, mismatch);
+        }
+    }
+    // Where the unit is what all waits for, its blocks are filled better.
+    let bound = |plan: &Plan| plan.unit.is_some() && plan.compute > plan.cycles / 4 * 3;
+    if search.best.as_ref().is_some_and(bound) {
+        for unit in candidates(ir, group, target, &joined(group, target)).0 {
+            divisions(group, target, &Way::Unit(unit), &elems, &mut search);
         }
     }
     // What the thread computes for a unit, it computes for all of the unit's block: without the
@@ -204,8 +220,10 @@ pub fn plan(ir: &Ir, group: &Group, target: &Target<'_>, budget: Budget) -> Resu
     let plan = search.best.ok_or(search.least)?;
     let quicker = by_unit && plan.unit.is_none() && !plan.moves;
     let nearest = nearest.filter(|_| plan.unit.is_none() && !plan.moves && !quicker);
-    let in_place =
-        written_over(ir, group, target).filter(|input| fits_in_place(group, *input, &plan));
+    let over = written_over(ir, group, target);
+    let over = over.filter(|over| fits_in_place(group, over.input, &plan));
+    let wanted = |over: &Over| over.only || !plan.own_accumulator;
+    let in_place = over.filter(wanted).map(|over| over.input);
     Ok(Plan {
         quicker,
         nearest,
@@ -214,24 +232,53 @@ pub fn plan(ir: &Ir, group: &Group, target: &Target<'_>, budget: Budget) -> Resu
     })
 }
 
-/// What the only elementwise step of a group reads through the operand that the intrinsics write, if
-/// no other step and no result needs it.
-fn written_over(ir: &Ir, group: &Group, target: &Target<'_>) -> Option<Input> {
+/// What the only elementwise step of a group may write over.
+#[derive(Clone, Copy)]
+struct Over {
+    input: Input,
+    /// Whether the intrinsics that compute the step can do nothing else.
+    only: bool,
+}
+
+/// What the only elementwise step of a group may write over, if no other step and no result needs it: what
+/// was accumulated, where each intrinsic that computes the step reads it element by element, or an operand
+/// that all of them write.
+fn written_over(ir: &Ir, group: &Group, target: &Target<'_>) -> Option<Over> {
     let ([step], [out]) = (&group.maps[..], &group.outs[..]) else {
         return None;
     };
     if out.step == StepRef::Reduced {
         return None;
     }
-    let (ways, _) = step_assignments(ir, group, step, target);
-    let mut written = ways.iter().map(|way| {
+    let (ways, _) = step_assignments(ir, group, step, target, &[]);
+    // The operand of a way's intrinsic that an input of the step is.
+    let operand = |way: &Assignment, input: usize| {
         let behaviour = target.behaviour(way)?;
-        (0..step.inputs.len()).find(|i| behaviour.inputs[way.inputs[*i]] == 0)
+        Some(behaviour.inputs[way.inputs[input]])
+    };
+    let inputs = || 0..step.inputs.len();
+    let mut written = ways
+        .iter()
+        .map(|way| inputs().find(|i| operand(way, *i) == Some(0)));
+    let over = |way: &Assignment, i: usize| {
+        let info = &target.info.intrinsics[way.intrinsic];
+        operand(way, i).is_some_and(|o| o == 0 || info.elementwise[o])
+    };
+    let reduced = inputs().find(|i| step.inputs[*i] == Input::Reduced);
+    let free = reduced.filter(|read| {
+        let others = written.clone().flatten();
+        ways.iter().all(|way| over(way, *read)) && others.into_iter().all(|i| i == *read)
     });
-    let read = written.next()??;
+    let read = match free {
+        Some(read) => read,
+        None => {
+            let read = written.next()??;
+            let same = written.all(|other| other == Some(read));
+            same.then_some(read)?
+        }
+    };
     let input = step.inputs[read];
-    let again = step.inputs.iter().filter(|other| **other == input).count() > 1;
-    if again || !written.all(|other| other == Some(read)) {
+    if step.inputs.iter().filter(|other| **other == input).count() > 1 {
         return None;
     }
     let elem = match input {
@@ -239,7 +286,8 @@ fn written_over(ir: &Ir, group: &Group, target: &Target<'_>) -> Option<Input> {
         Input::Operand(i) if group.reduce.is_none() => ir.ty(group.operands[i].source).elem(),
         _ => return None,
     };
-    (elem == step.ty.elem()).then_some(input)
+    let only = ways.iter().any(|way| operand(way, read) == Some(0));
+    (elem == step.ty.elem()).then_some(Over { input, only })
 }
 
 /// Whether a plan has a unit and what is written over is not needed for another tile: of an operand,
@@ -301,6 +349,7 @@ fn step_assignments(
     group: &Group,
     step: &Step,
     target: &Target<'_>,
+    joined: &[Joined],
 ) -> (Vec<Assignment>, Option<Nearest>) {
     let Some(mut elems) = elems(ir, group, step) else {
         return (Vec::new(), None);
@@ -319,6 +368,7 @@ fn step_assignments(
         maps: &maps,
         reductions: &group.reductions[..group.core],
         domain: &group.domain[..group.core],
+        joined,
     };
     all_assignments(&candidate, target)
 }
@@ -337,6 +387,7 @@ pub fn nearest(ir: &Ir, generic: &Generic, target: &Target<'_>) -> Option<Neares
         maps: &generic.indexing_maps,
         reductions: &generic.reductions(),
         domain: &generic.domain(ir).ok()?,
+        joined: &[],
     };
     let one = generic.outputs.len() == 1;
     let (found, nearest) = one.then(|| all_assignments(&candidate, target))?;
@@ -366,13 +417,13 @@ fn all_assignments(
 /// A way to use units.
 struct UnitChoice {
     /// How the step that decides the tiles runs.
-    assignment: Assignment,
+    assignment: Rc<Assignment>,
     /// How each elementwise step runs; none for those that find no unit, and for that step.
     maps: Vec<Option<Assignment>>,
     /// How many elementwise steps find no unit.
     scalar_steps: i64,
-    /// Whether the accumulators become the result.
-    in_place: bool,
+    /// Whether the accumulators may become the result.
+    over: Option<Over>,
 }
 
 /// How the points of a group are computed.
@@ -394,26 +445,54 @@ impl Way {
     }
 }
 
-fn out_order(target: &Target<'_>, assignment: &Assignment) -> Option<Vec<Option<usize>>> {
+fn out_order(target: &Target<'_>, assignment: &Assignment) -> Option<Vec<Vec<usize>>> {
     let behaviour = target.behaviour(assignment)?;
     Some(assignment.operand_dims(behaviour, behaviour.inputs.len()))
 }
 
-fn candidates(ir: &Ir, group: &Group, target: &Target<'_>) -> (Vec<UnitChoice>, Option<Nearest>) {
+/// The ways to use units for a group: with one iterator for each of a unit, or with those of `joined`
+/// that are one together.
+fn candidates(
+    ir: &Ir,
+    group: &Group,
+    target: &Target<'_>,
+    joined: &[Joined],
+) -> (Vec<UnitChoice>, Option<Nearest>) {
     let Some(main) = group.main() else {
         return (Vec::new(), None);
     };
-    let behind: Vec<Option<Vec<Assignment>>> = (group.maps.iter())
-        .map(|step| {
-            let other = !std::ptr::eq(step, main);
-            other.then(|| step_assignments(ir, group, step, target).0)
-        })
+    let (mut all, nearest) = step_assignments(ir, group, main, target, joined);
+    all.retain(|assignment| assignment.is_joined() != joined.is_empty());
+    let others: Vec<Option<&Step>> = (group.maps.iter())
+        .map(|step| Some(step).filter(|step| !std::ptr::eq(*step, main)))
         .collect();
-    let (all, nearest) = step_assignments(ir, group, main, target);
-    let in_place = written_over(ir, group, target) == Some(Input::Reduced);
+    let over = written_over(ir, group, target).filter(|over| over.input == Input::Reduced);
+    // Steps behind find the same ways as long as the same iterators are one.
+    let mut known: Option<(Vec<Joined>, Vec<Option<Vec<Assignment>>>)> = None;
     let choice = |assignment: Assignment| {
         let order = out_order(target, &assignment)?;
-        let fits = |a: &&Assignment| out_order(target, a).as_ref() == Some(&order);
+        let together = |dims: &&Joined| dims.len() > 1;
+        let together: Vec<Joined> = assignment
+            .unit_dims
+            .iter()
+            .filter(together)
+            .cloned()
+            .collect();
+        if known.as_ref().is_none_or(|(of, _)| *of != together) {
+            let ways = |step: &Option<&Step>| {
+                Some(step_assignments(ir, group, (*step)?, target, &together).0)
+            };
+            known = Some((together.clone(), others.iter().map(ways).collect()));
+        }
+        let (_, behind) = known.as_ref()?;
+        let sizes = |a: &Assignment| -> Vec<Joined> {
+            let dims = a.unit_dims.iter().filter(|dims| dims.len() > 1);
+            dims.cloned().collect()
+        };
+        let fits = |a: &&Assignment| {
+            let same = |dims: &Joined| together.contains(dims);
+            out_order(target, a).as_ref() == Some(&order) && sizes(a).iter().all(same)
+        };
         let way = |step: &Option<Vec<Assignment>>| step.as_ref()?.iter().find(fits).cloned();
         let maps: Vec<Option<Assignment>> = behind.iter().map(way).collect();
         let mut steps = behind.iter().zip(&maps);
@@ -422,23 +501,94 @@ fn candidates(ir: &Ir, group: &Group, target: &Target<'_>) -> (Vec<UnitChoice>, 
             .filter(|(step, way)| step.is_some() && way.is_none());
         let scalar_steps = alone.count() as i64;
         Some(UnitChoice {
-            assignment,
+            assignment: Rc::new(assignment),
             maps,
             scalar_steps,
-            in_place,
+            over,
         })
     };
     (all.into_iter().filter_map(choice).collect(), nearest)
 }
 
+/// Pairs of iterators that fill a unit better together than each alone: of each pair those splits of the
+/// unit's points that take the fewest blocks.
+fn joined(group: &Group, target: &Target<'_>) -> Vec<Joined> {
+    // A value that is computed in near memory lies in one dimension for each iterator.
+    if group.has_inner() {
+        return Vec::new();
+    }
+    let behaviours = target.behaviours.iter().flatten();
+    let points: BTreeSet<i64> = behaviours.flat_map(|b| b.domain.iter().copied()).collect();
+    let blocks = |d: usize, size: i64| (group.domain[d] + size - 1) / size;
+    let mut found = Vec::new();
+    for points in points {
+        for (a, b) in (0..group.core).flat_map(|a| (0..a).map(move |b| (b, a))) {
+            let several = group.domain[a] > 1 && group.domain[b] > 1;
+            if !several || group.reductions[a] != group.reductions[b] {
+                continue;
+            }
+            let alone = |a: usize, b: usize| blocks(a, points) * group.domain[b];
+            let mut least = alone(a, b).min(alone(b, a)) - 1;
+            let mut best = Vec::new();
+            for size in divisors(points) {
+                let count = blocks(a, size) * blocks(b, points / size);
+                if size == 1 || size == points || count > least {
+                    continue;
+                }
+                if count < least {
+                    best.clear();
+                }
+                least = count;
+                best.push(vec![(a, size), (b, points / size)]);
+                best.push(vec![(b, points / size), (a, size)]);
+            }
+            found.extend(best);
+        }
+    }
+    found
+}
+
 /// All divisors, in order.
 fn divisors(n: i64) -> Vec<i64> {
-    let root = |i: &i64| i.saturating_mul(*i) <= n;
-    let small: Vec<i64> = (1..).take_while(root).filter(|i| n % i == 0).collect();
-    let large = small.iter().rev().map(|i| n / i);
-    let mut all = small.clone();
-    all.extend(large.filter(|i| !small.contains(i)));
+    let mut all = sizes(n);
+    all.retain(|i| n % i == 0);
     all
+}
+
+/// The smallest size of a part for each number of parts that `n` may have, in order.
+fn sizes(n: i64) -> Vec<i64> {
+    let root = |i: &i64| i.saturating_mul(*i) <= n;
+    let mut all: Vec<i64> = (1..).take_while(root).collect();
+    let large: Vec<i64> = all.iter().map(|parts| (n + parts - 1) / parts).collect();
+    all.extend(large);
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// Leaves out sizes until there are no more than `limit` combinations: of the longest list the one that is
+/// nearest to the next larger, never the extremes.
+fn thin(options: &mut [Vec<i64>], limit: usize) {
+    let count = |options: &[Vec<i64>]| {
+        let counts = options.iter().map(Vec::len);
+        counts.fold(1, usize::saturating_mul)
+    };
+    while count(options) > limit.max(1) {
+        let Some(longest) = options.iter_mut().max_by_key(|list| list.len()) else {
+            return;
+        };
+        if longest.len() <= 2 {
+            return;
+        }
+        let inner = 1..longest.len() - 1;
+        let near = |i: &usize| {
+            let (here, next) = (longest[*i], longest[*i + 1].max(1));
+            here.saturating_mul(1 << 16) / next
+        };
+        if let Some(i) = inner.max_by_key(near) {
+            longest.remove(i);
+        }
+    }
 }
 
 /// Iterator orders of the loops around tiles: parallel ones in any order, then reductions.
@@ -461,14 +611,18 @@ fn slides(group: &Group, d: usize) -> bool {
     places.any(|at| at.uses(d) && !matches!(at, AffineExpr::Dim(_)))
 }
 
-/// Whether an operand of the reduction is zero beyond the range of an iterator.
+/// Whether an operand of the reduction is zero beyond the range of an iterator: that is where it ends.
 fn padded_beyond(group: &Group, d: usize) -> bool {
     let inputs = group.reduce.iter().flat_map(|(step, ..)| &step.inputs);
     let mut operands = inputs.filter_map(|input| match input {
         Input::Operand(i) => Some(&group.operands[*i]),
         _ => None,
     });
-    operands.any(|o| !o.cut && o.inner.is_none() && o.map.exprs.iter().any(|e| e.uses(d)))
+    let ends = |o: &Operand| {
+        let mut dims = o.map.exprs.iter().zip(&o.shape);
+        dims.any(|(at, size)| *at == AffineExpr::Dim(d) && *size == group.domain[d])
+    };
+    operands.any(|o| !o.cut && o.inner.is_none() && ends(o))
 }
 
 /// Estimates every division of a way; says why, if there is none that fits.
@@ -484,14 +638,10 @@ fn divisions(
     let rank = group.domain.len();
     let mut block = vec![1; rank];
     let mut unit_dims = Vec::new();
-    if let Some(choice) = unit
-        && let Some(behaviour) = target.behaviour(&choice.assignment)
-    {
-        for (d, points) in choice.assignment.unit_dims.iter().zip(&behaviour.domain) {
-            if let Some(d) = *d {
-                unit_dims.push(d);
-                block[d] = *points;
-            }
+    if let Some(choice) = unit {
+        for (d, points) in choice.assignment.unit_dims.iter().flatten() {
+            unit_dims.push(*d);
+            block[*d] = *points;
         }
     }
     // The rest of a block beyond a reduction adds nothing only if an operand is padding there.
@@ -509,7 +659,10 @@ fn divisions(
         block,
         unit: unit_dims,
     };
-    let options: Vec<Vec<i64>> = (0..rank)
+    // What the thread would compute of what sticks out costs as much as the rest, and may be no value that
+    // it can compute with; an engine that cannot pad moves it in pieces.
+    let ragged = (unit.is_some() || matches!(way, Way::Moved(_))) && target.load.pad;
+    let mut options: Vec<Vec<i64>> = (0..rank)
         .map(|d| {
             let all = space.blocks(d).max(1);
             // Windows, and reductions of what no unit takes, are not divided.
@@ -518,15 +671,18 @@ fn divisions(
             let whole = group.reductions[d] && whole;
             if whole || group.whole.contains(&d) {
                 vec![all]
+            } else if ragged && !group.reductions[d] {
+                sizes(all)
             } else {
                 divisors(all)
             }
         })
         .collect();
+    thin(&mut options, budget.limit);
     let counts = options.iter().map(Vec::len);
     let total: usize = counts.fold(1, usize::saturating_mul);
-    let (mut dense, mut least) = (false, i64::MAX);
-    // Beyond the limit only every so many-th division is looked at, the extremes among them.
+    let (mut dense, mut slower, mut least) = (false, false, i64::MAX);
+    // Lists of two sizes each may still be too many: then only every so many-th division is looked at.
     let stride = total.div_ceil(budget.limit.max(1));
     for index in (0..total).step_by(stride.max(1)) {
         let mut rest = index;
@@ -534,10 +690,22 @@ fn divisions(
             space.tile[d] = option[rest % option.len()];
             rest /= option.len();
         }
+        // What takes longer whatever the order of its loops is no plan.
+        let most = search.best.as_ref().map_or(i64::MAX, |best| best.cycles);
+        if estimate::compute(group, target, way, &space) > most {
+            slower = true;
+            continue;
+        }
         let Some(tiles) = Tiles::new(group, target, way, &space, elems) else {
             continue;
         };
         dense = true;
+        let (cycles, bytes) = tiles.least(group, &space);
+        least = least.min(bytes);
+        if cycles > most || bytes > budget.bytes && search.least.bytes <= bytes {
+            continue;
+        }
+        let space = Rc::new(space.clone());
         for order in loop_orders(group, &space) {
             if let Some((plan, holders)) =
                 estimate(group, target, way, &space, &tiles, order, budget)
@@ -546,6 +714,9 @@ fn divisions(
                 search.consider(plan, holders);
             }
         }
+    }
+    if slower {
+        return None;
     }
     if !dense {
         return Some(Mismatch::new(6, "no tile of an operand is dense for it"));

@@ -459,7 +459,7 @@ pub fn assignments(
                     let sizes = joined.iter().map(|(_, size)| *size);
                     let all = joined.iter().all(|(dim, _)| free(*dim));
                     if all && sizes.product::<i64>() == points {
-                        longer.push([&chosen[..], &[joined.clone()]].concat());
+                        longer.push([&chosen[..], std::slice::from_ref(joined)].concat());
                     }
                 }
             }

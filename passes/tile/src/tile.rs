@@ -44,13 +44,18 @@ impl Unmatched {
     }
 }
 
-/// Tiles all groups of a function; gives the operators that no unit computes. What is left over
-/// untiled is only what moves no data, and what is reported.
-pub fn tile(
-    func: &mut Ir,
-    target: &Target<'_>,
-    budget: Budget,
-) -> Result<Vec<Unmatched>, Vec<Diagnostic>> {
+/// What there is to report of a function that was tiled.
+#[derive(Default, Debug)]
+pub struct Tiled {
+    /// The operators that no unit computes.
+    pub unmatched: Vec<Unmatched>,
+    /// The quickest candidates of each group, where they were asked for.
+    pub candidates: Vec<Diagnostic>,
+}
+
+/// Tiles all groups of a function. What is left over untiled is only what moves no data, and what is
+/// reported.
+pub fn tile(func: &mut Ir, target: &Target<'_>, budget: Budget) -> Result<Tiled, Vec<Diagnostic>> {
     let mut errors = oversized(func, target);
     if !errors.is_empty() {
         return Err(errors);
@@ -76,9 +81,9 @@ pub fn tile(
     };
     // From the last generic to the first: an elementwise step takes the reduction before it in.
     let mut done = HashSet::new();
-    let mut unmatched = Vec::new();
+    let (mut unmatched, mut candidates) = (Vec::new(), Vec::new());
     for op in scope.generics.iter().rev().copied() {
-        if done.contains(&op) || !func.contains(op) || is_dead(func, op) {
+        if done.contains(&op) || !func.contains(op) || !is_needed(func, op, &done) {
             continue;
         }
         match planned(func, op, &scope, &mut plans) {
@@ -87,6 +92,7 @@ pub fn tile(
                 if let Some(nearest) = plan.nearest.clone() {
                     unmatched.push(without_unit(func, op, &group, nearest));
                 }
+                candidates.extend(listed(func, op, &group, &plan));
                 let mut b = Builder::new(func, At::Before(op));
                 let values = emit(&mut b, &group, &plan, target.near.name);
                 let inside: HashSet<OpId> = group.ops.iter().copied().collect();
@@ -103,8 +109,12 @@ pub fn tile(
     }
     erase_dead(func);
     unmatched.reverse();
+    candidates.reverse();
     if errors.is_empty() {
-        Ok(unmatched)
+        Ok(Tiled {
+            unmatched,
+            candidates,
+        })
     } else {
         Err(errors)
     }
@@ -204,6 +214,12 @@ fn planned(
     Some(best)
 }
 
+/// Whether anything reads what an op computes but nests that are done: they compute it, if at all.
+fn is_needed(ir: &Ir, op: OpId, done: &HashSet<OpId>) -> bool {
+    let mut readers = ir.results(op).flat_map(|value| ir.uses(value));
+    readers.any(|u| !done.contains(&u.op))
+}
+
 fn is_dead(ir: &Ir, op: OpId) -> bool {
     ir.results(op).all(|value| ir.is_unused(value))
 }
@@ -241,14 +257,28 @@ fn erase_dead(ir: &mut Ir) {
     }
 }
 
-/// A group that no unit computes.
-fn without_unit(ir: &Ir, op: OpId, group: &Group, nearest: Nearest) -> Unmatched {
-    // The reduction decides; what stands behind it is named by it too.
+/// The op that a group is named by: the reduction decides, and what stands behind it is named by it too.
+fn main_op(ir: &Ir, op: OpId, group: &Group) -> OpId {
     let main = group.reduce.as_ref().and(group.ops.iter().find(|op| {
         let nest = ir.get::<Generic>(**op);
         nest.is_some_and(|nest| nest.combine.is_some())
     }));
-    let op = main.copied().unwrap_or(op);
+    main.copied().unwrap_or(op)
+}
+
+/// The candidates of a group, if they are listed.
+fn listed(ir: &Ir, op: OpId, group: &Group, plan: &Plan) -> Option<Diagnostic> {
+    if plan.listed.is_empty() {
+        return None;
+    }
+    let text = format!("candidates for tiles of this '{}'", ir.name(op));
+    let remark = Diagnostic::remark(text).at(ir.loc(main_op(ir, op, group)));
+    Some(plan.listed.iter().fold(remark, Diagnostic::note))
+}
+
+/// A group that no unit computes.
+fn without_unit(ir: &Ir, op: OpId, group: &Group, nearest: Nearest) -> Unmatched {
+    let op = main_op(ir, op, group);
     // A contraction is what units are for.
     let reduce = group.reduce.as_ref();
     let product = reduce.is_some_and(|(step, ..)| step.inputs.len() > 1);

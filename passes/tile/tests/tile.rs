@@ -243,6 +243,7 @@ fn tiled(mut func: Ir, bytes: i64) -> Result<Ir, Vec<Diagnostic>> {
         depth: 2,
         bytes,
         limit: 4096,
+        listed: 0,
     };
     tir_tile::tile::tile(&mut func, &target, budget)?;
     tir_tile::tensorize::tensorize(&mut func, &target);

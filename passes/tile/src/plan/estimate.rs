@@ -11,205 +11,14 @@
 
 use std::rc::Rc;
 
-use tir::Type;
-use tir_accel::machine::EngineInfo;
-
+use super::traffic::{Fixed, Holder, Moved, bytes, round_up};
 use super::{Budget, Plan, Target, UnitChoice, Way, out_order};
 use crate::group::{Group, Input, Operand, Out, StepRef};
-use crate::layout::{Axis, Space, Tile};
-
-fn bytes(value_elem: Type) -> i64 {
-    value_elem.bytes().unwrap_or(1) as i64
-}
-
-fn round_up(n: i64, to: i64) -> i64 {
-    let to = to.max(1);
-    (n.saturating_add(to - 1) / to).saturating_mul(to)
-}
+use crate::layout::{Space, Tile};
+use tir::Type;
 
 /// Of the cycles of what runs beside the longest, one in this many is not hidden.
 const HIDDEN: i64 = 16;
-
-/// What lies in near memory: a tile, in one slot or several.
-struct Holder {
-    /// Bytes with all slots, and with one.
-    bytes: i64,
-    one: i64,
-    /// Cycles that nothing hides where it has one slot.
-    exposed: i64,
-}
-
-/// What a tile costs in near memory and on the engine.
-struct Traffic {
-    near: i64,
-    /// Bytes where there is one slot.
-    one: i64,
-    cycles: i64,
-    first: i64,
-    /// Transfers that the thread starts.
-    starts: i64,
-}
-
-/// What a tile costs wherever its loop stands.
-struct Fixed {
-    /// Bytes, aligned.
-    one: i64,
-    /// Bytes that lie one behind the other in the tile and in the source.
-    run: i64,
-    /// Transfers.
-    starts: i64,
-    /// Cycles of the engine.
-    cycles: i64,
-}
-
-impl Fixed {
-    fn new(tile: &Tile, elem: i64, shape: &[i64], engine: &EngineInfo, align: i64) -> Self {
-        let mut fixed = Self {
-            one: round_up(tile.elements().saturating_mul(elem), align),
-            run: tile.run(shape) * elem,
-            starts: tile.starts(shape, elem, engine.dims),
-            cycles: 0,
-        };
-        fixed.cycles = fixed.cost(engine, inside(tile, shape, elem, None));
-        fixed
-    }
-
-    /// Cycles to move so many bytes.
-    fn cost(&self, engine: &EngineInfo, moved: i64) -> i64 {
-        let moved = if engine.granule > self.run {
-            (moved / self.run.max(1)).saturating_mul(engine.granule)
-        } else {
-            moved
-        };
-        let rate = engine.bytes_per_cycle.max(1);
-        let cycles = moved.saturating_add(rate - 1) / rate;
-        let latency = engine.latency.saturating_mul(self.starts);
-        latency.saturating_add(cycles)
-    }
-}
-
-/// Bytes of a tile that lie inside the source, or of a slice of it in one dimension.
-fn inside(tile: &Tile, shape: &[i64], elem: i64, skip: Option<usize>) -> i64 {
-    // In each dimension of the source, how many elements are moved and how far apart the outer ones are.
-    let mut extents = vec![(1i64, 1i64); shape.len()];
-    for (i, dim) in tile.dims.iter().enumerate() {
-        if Some(i) != skip && dim.size > 1 {
-            let (moved, span) = &mut extents[dim.source.0];
-            *moved = moved.saturating_mul(dim.size);
-            *span = span.saturating_add((dim.size - 1).saturating_mul(dim.source.1));
-        }
-    }
-    let sizes = extents.iter().zip(shape).map(|((moved, span), size)| {
-        // What is there several times is moved as often.
-        let times = (moved + span - 1) / span;
-        (*moved).min(size.saturating_mul(times))
-    });
-    sizes.fold(elem, i64::saturating_mul)
-}
-
-/// Where a tile stands in the loops, and what moves it.
-struct Moved<'a> {
-    tile: &'a Tile,
-    fixed: &'a Fixed,
-    space: &'a Space,
-    order: &'a [usize],
-    level: usize,
-    /// Bytes of an element.
-    elem: i64,
-    /// Shape of the far tensor.
-    shape: &'a [i64],
-    engine: &'a EngineInfo,
-    align: i64,
-    depth: i64,
-    /// Whether a window that slides may be a ring.
-    slides: bool,
-}
-
-impl Moved<'_> {
-    /// Bytes of near memory.
-    fn near(&self) -> i64 {
-        let slots = if self.level > 0 { self.depth } else { 1 };
-        self.fixed.one.saturating_mul(slots)
-    }
-    /// How often the tile is another one.
-    fn count(&self) -> i64 {
-        let around = &self.order[..self.level];
-        let trips = around.iter().map(|d| self.space.trips(*d));
-        trips.fold(1, i64::saturating_mul)
-    }
-
-    /// The part of all tiles that lies inside of the source: the last ones may stick out.
-    fn share(&self) -> f64 {
-        let mut share = 1.0;
-        for d in &self.order[..self.level] {
-            let (trips, extent) = (self.space.trips(*d), self.space.extent(*d));
-            if !self.space.is_ragged(*d) || trips <= 1 {
-                continue;
-            }
-            // What lies beyond the range of the iterator lies beyond the source, or almost.
-            let moves = |s: usize| {
-                let step = self.tile.forms[s].at(*d).saturating_mul(extent);
-                step != 0 && self.shape[s] <= step.saturating_mul(trips)
-            };
-            if (0..self.shape.len()).any(moves) {
-                let range = self.space.domain[*d].min(trips * extent);
-                share *= range as f64 / (trips * extent) as f64;
-            }
-        }
-        share
-    }
-
-    fn traffic(&self) -> Traffic {
-        let Self {
-            tile,
-            fixed,
-            space,
-            order,
-            level,
-            elem,
-            align,
-            depth,
-            ..
-        } = *self;
-        let size = tile.elements().saturating_mul(elem);
-        let count = self.count();
-        let whole = fixed.cycles;
-        let (mut near, mut one) = (self.near(), fixed.one);
-        let mut cycles = whole.saturating_mul(count);
-        if self.slides && level > 0 {
-            let d = order[level - 1];
-            let steps = tile.step(space, d);
-            let moving: Vec<usize> = (0..steps.len()).filter(|s| steps[*s] != 0).collect();
-            if let [s] = moving[..]
-                && let Some(i) = tile.dims.iter().position(|dim| {
-                    let window = matches!(dim.axis, Axis::Window(_));
-                    dim.source == (s, 1) && window && steps[s] > 0 && dim.size > steps[s]
-                })
-            {
-                let (window, step) = (tile.dims[i].size, steps[s]);
-                let bytes = |depth: i64| {
-                    let ahead = step.saturating_mul(depth - 1);
-                    let rows = round_up(window.saturating_add(ahead), step);
-                    round_up((size / window).saturating_mul(rows), align)
-                };
-                (near, one) = (bytes(depth), bytes(1));
-                let rows = inside(tile, self.shape, elem, Some(i)).saturating_mul(step);
-                let again = fixed.cost(self.engine, rows);
-                let restarts = count / space.trips(d);
-                let more = (count - restarts).saturating_mul(again);
-                cycles = restarts.saturating_mul(whole).saturating_add(more);
-            }
-        }
-        let cycles = (cycles as f64 * self.share()) as i64;
-        Traffic {
-            near,
-            one,
-            cycles,
-            first: whole,
-            starts: fixed.starts.saturating_mul(count),
-        }
-    }
-}
 
 /// The tile of each operand: in the order that the unit wants for what the core reads, as a box
 /// else. `None` if one cannot be such a tile, or what is computed is at no linear place in it.
@@ -299,24 +108,26 @@ struct Estimate<'a> {
     plan: Plan,
 }
 
-/// Cycles by cause.
-#[derive(Default)]
-struct Cycles {
-    /// Of the engine that loads and of the one that stores.
-    load: i64,
-    store: i64,
-    /// Before anything is computed, and after everything is.
-    first: i64,
-    last: i64,
+/// Estimated cycles by cause.
+#[derive(Clone, Debug, Default)]
+pub struct Cost {
+    /// Of the engine that loads.
+    pub load: i64,
+    /// Of the engine that stores.
+    pub store: i64,
+    /// Before anything is computed.
+    pub first: i64,
+    /// After everything is.
+    pub last: i64,
     /// Of units, and of the thread that computes elements.
-    compute: i64,
+    pub compute: i64,
     /// Transfers that the thread starts.
-    starts: i64,
+    pub starts: i64,
     /// Transfers that wait for a tile to be used, and the reverse.
-    exposed: i64,
+    pub exposed: i64,
 }
 
-impl Cycles {
+impl Cost {
     /// Until all is done. What runs beside the longest is hidden but for a part: queues fill, and
     /// share the spaces. So of divisions that the unit binds, the one that moves less is taken.
     fn total(&self, scalar: i64) -> i64 {
@@ -358,7 +169,8 @@ pub(super) fn estimate(
         single_result: false,
         bytes: 0,
         cycles: 0,
-        compute: 0,
+        cost: Cost::default(),
+        listed: Vec::new(),
         nearest: None,
     };
     let mut estimate = Estimate {
@@ -369,7 +181,7 @@ pub(super) fn estimate(
         budget,
         plan,
     };
-    let mut cycles = Cycles::default();
+    let mut cycles = Cost::default();
     let mut holders = estimate.operands(&mut cycles);
     holders.push(estimate.results(&mut cycles)?);
     holders.push(estimate.held());
@@ -390,7 +202,7 @@ pub(super) fn estimate(
     let bytes: Vec<i64> = holders.iter().map(|holder| holder.bytes).collect();
     estimate.plan.bytes = bytes.iter().copied().fold(0, i64::saturating_add);
     estimate.plan.cycles = cycles.total(estimate.scalar());
-    estimate.plan.compute = cycles.compute;
+    estimate.plan.cost = cycles;
     Some((estimate.plan, bytes))
 }
 
@@ -430,7 +242,7 @@ impl Estimate<'_> {
     }
 
     /// Bytes of each operand's tiles; adds what loading or computing them takes.
-    fn operands(&self, cycles: &mut Cycles) -> Vec<Holder> {
+    fn operands(&self, cycles: &mut Cost) -> Vec<Holder> {
         let mut holders = Vec::new();
         for (i, operand) in self.group.operands.iter().enumerate() {
             let moved = Moved {
@@ -473,7 +285,7 @@ impl Estimate<'_> {
     }
 
     /// Bytes of the results' tiles; adds what storing them takes.
-    fn results(&self, cycles: &mut Cycles) -> Option<Holder> {
+    fn results(&self, cycles: &mut Cost) -> Option<Holder> {
         let parallel = self.plan.parallel(self.group);
         let (mut near, mut one, mut exposed) = (0i64, 0i64, 0i64);
         let tiles = self.plan.results.iter().zip(&self.tiles.stores);

@@ -10,18 +10,24 @@
 //! group and the machine alone.
 
 mod estimate;
+mod in_place;
+mod listing;
+mod sizes;
+mod traffic;
 
-use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use tir::{AffineExpr, Ir, Name, Type};
+use tir::{Ir, Name, Type};
 use tir_accel::machine::{EngineInfo, MachineInfo, SpaceInfo};
 use tir_tensor::Generic;
 
-use crate::group::{Group, Input, Operand, Step, StepRef};
+use crate::group::{Group, Input, Step};
 use crate::layout::{Space, Tile, storage_order};
 use crate::matching::{Assignment, Behaviour, Candidate, Joined, Mismatch, Scalar, assignments};
+pub use estimate::Cost;
 use estimate::{Tiles, estimate};
+use in_place::{Over, fits_in_place, written_over};
+use sizes::{divisors, joined, loop_orders, padded_beyond, sizes, slides, thin};
 
 /// What the planner may use.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +38,8 @@ pub struct Budget {
     pub bytes: i64,
     /// Plans that are estimated at most for one group.
     pub limit: usize,
+    /// How many of the quickest are listed.
+    pub listed: usize,
 }
 
 /// A machine, with what its intrinsics compute.
@@ -137,8 +145,10 @@ pub struct Plan {
     pub bytes: i64,
     /// Estimated cycles.
     pub cycles: i64,
-    /// Of them, those of units and of the thread that computes elements.
-    pub compute: i64,
+    /// What they come from.
+    pub cost: Cost,
+    /// The quickest candidates with their estimates, as text, where they were asked for.
+    pub listed: Vec<String>,
     /// Where no unit takes the points, the intrinsic that comes nearest.
     pub nearest: Option<Nearest>,
 }
@@ -175,6 +185,7 @@ pub struct TooLarge {
 pub fn plan(ir: &Ir, group: &Group, target: &Target<'_>, budget: Budget) -> Result<Plan, TooLarge> {
     let mut search = Search {
         best: None,
+        kept: Vec::new(),
         least: TooLarge {
             bytes: i64::MAX,
             holders: Vec::new(),
@@ -204,7 +215,7 @@ pub fn plan(ir: &Ir, group: &Group, target: &Target<'_>, budget: Budget) -> Resu
         }
     }
     // Where the unit is what all waits for, its blocks are filled better.
-    let bound = |plan: &Plan| plan.unit.is_some() && plan.compute > plan.cycles / 4 * 3;
+    let bound = |plan: &Plan| plan.unit.is_some() && plan.cost.compute > plan.cycles / 4 * 3;
     if search.best.as_ref().is_some_and(bound) {
         for unit in candidates(ir, group, target, &joined(group, target)).0 {
             divisions(group, target, &Way::Unit(unit), &elems, &mut search);
@@ -217,6 +228,7 @@ pub fn plan(ir: &Ir, group: &Group, target: &Target<'_>, budget: Budget) -> Resu
     if !by_unit || computes {
         divisions(group, target, &Way::Scalar, &elems, &mut search);
     }
+    let listed = listing::listing(group, target, &search);
     let plan = search.best.ok_or(search.least)?;
     let quicker = by_unit && plan.unit.is_none() && !plan.moves;
     let nearest = nearest.filter(|_| plan.unit.is_none() && !plan.moves && !quicker);
@@ -228,83 +240,16 @@ pub fn plan(ir: &Ir, group: &Group, target: &Target<'_>, budget: Budget) -> Resu
         quicker,
         nearest,
         in_place,
+        listed,
         ..plan
     })
-}
-
-/// What the only elementwise step of a group may write over.
-#[derive(Clone, Copy)]
-struct Over {
-    input: Input,
-    /// Whether the intrinsics that compute the step can do nothing else.
-    only: bool,
-}
-
-/// What the only elementwise step of a group may write over, if no other step and no result needs it: what
-/// was accumulated, where each intrinsic that computes the step reads it element by element, or an operand
-/// that all of them write.
-fn written_over(ir: &Ir, group: &Group, target: &Target<'_>) -> Option<Over> {
-    let ([step], [out]) = (&group.maps[..], &group.outs[..]) else {
-        return None;
-    };
-    if out.step == StepRef::Reduced {
-        return None;
-    }
-    let (ways, _) = step_assignments(ir, group, step, target, &[]);
-    // The operand of a way's intrinsic that an input of the step is.
-    let operand = |way: &Assignment, input: usize| {
-        let behaviour = target.behaviour(way)?;
-        Some(behaviour.inputs[way.inputs[input]])
-    };
-    let inputs = || 0..step.inputs.len();
-    let mut written = ways
-        .iter()
-        .map(|way| inputs().find(|i| operand(way, *i) == Some(0)));
-    let over = |way: &Assignment, i: usize| {
-        let info = &target.info.intrinsics[way.intrinsic];
-        operand(way, i).is_some_and(|o| o == 0 || info.elementwise[o])
-    };
-    let reduced = inputs().find(|i| step.inputs[*i] == Input::Reduced);
-    let free = reduced.filter(|read| {
-        let others = written.clone().flatten();
-        ways.iter().all(|way| over(way, *read)) && others.into_iter().all(|i| i == *read)
-    });
-    let read = match free {
-        Some(read) => read,
-        None => {
-            let read = written.next()??;
-            let same = written.all(|other| other == Some(read));
-            same.then_some(read)?
-        }
-    };
-    let input = step.inputs[read];
-    if step.inputs.iter().filter(|other| **other == input).count() > 1 {
-        return None;
-    }
-    let elem = match input {
-        Input::Reduced => group.reduce.as_ref()?.0.ty.elem(),
-        Input::Operand(i) if group.reduce.is_none() => ir.ty(group.operands[i].source).elem(),
-        _ => return None,
-    };
-    let only = ways.iter().any(|way| operand(way, read) == Some(0));
-    (elem == step.ty.elem()).then_some(Over { input, only })
-}
-
-/// Whether a plan has a unit and what is written over is not needed for another tile: of an operand,
-/// the tile is loaded for this one of the result, lies as it does, and is read by no other.
-fn fits_in_place(group: &Group, input: Input, plan: &Plan) -> bool {
-    let Input::Operand(i) = input else {
-        return plan.unit.is_some();
-    };
-    let here = plan.level(i) == plan.parallel(group) && !plan.splits_reduction(group);
-    let mut others = group.operands.iter().flat_map(|o| &o.inner);
-    let shared = others.any(|inner| inner.inputs.contains(&i));
-    plan.unit.is_some() && here && !shared && plan.tiles[i].dims == plan.out.dims
 }
 
 /// What was found so far.
 struct Search {
     best: Option<Plan>,
+    /// All that were estimated, where they are listed.
+    kept: Vec<Plan>,
     least: TooLarge,
     budget: Budget,
 }
@@ -312,6 +257,9 @@ struct Search {
 impl Search {
     fn consider(&mut self, plan: Plan, holders: Vec<i64>) {
         let better = |best: &Plan| (plan.cycles, plan.bytes) < (best.cycles, best.bytes);
+        if self.budget.listed > 0 {
+            self.kept.push(plan.clone());
+        }
         if plan.bytes > self.budget.bytes {
             if plan.bytes < self.least.bytes {
                 self.least = TooLarge {
@@ -450,6 +398,9 @@ fn out_order(target: &Target<'_>, assignment: &Assignment) -> Option<Vec<Vec<usi
     Some(assignment.operand_dims(behaviour, behaviour.inputs.len()))
 }
 
+/// The ways to run a step; none for the step that decides the tiles.
+type StepWays = Option<Vec<Assignment>>;
+
 /// The ways to use units for a group: with one iterator for each of a unit, or with those of `joined`
 /// that are one together.
 fn candidates(
@@ -468,7 +419,7 @@ fn candidates(
         .collect();
     let over = written_over(ir, group, target).filter(|over| over.input == Input::Reduced);
     // Steps behind find the same ways as long as the same iterators are one.
-    let mut known: Option<(Vec<Joined>, Vec<Option<Vec<Assignment>>>)> = None;
+    let mut known: Option<(Vec<Joined>, Vec<StepWays>)> = None;
     let choice = |assignment: Assignment| {
         let order = out_order(target, &assignment)?;
         let together = |dims: &&Joined| dims.len() > 1;
@@ -493,7 +444,7 @@ fn candidates(
             let same = |dims: &Joined| together.contains(dims);
             out_order(target, a).as_ref() == Some(&order) && sizes(a).iter().all(same)
         };
-        let way = |step: &Option<Vec<Assignment>>| step.as_ref()?.iter().find(fits).cloned();
+        let way = |step: &StepWays| step.as_ref()?.iter().find(fits).cloned();
         let maps: Vec<Option<Assignment>> = behind.iter().map(way).collect();
         let mut steps = behind.iter().zip(&maps);
         let alone = steps
@@ -508,121 +459,6 @@ fn candidates(
         })
     };
     (all.into_iter().filter_map(choice).collect(), nearest)
-}
-
-/// Pairs of iterators that fill a unit better together than each alone: of each pair those splits of the
-/// unit's points that take the fewest blocks.
-fn joined(group: &Group, target: &Target<'_>) -> Vec<Joined> {
-    // A value that is computed in near memory lies in one dimension for each iterator.
-    if group.has_inner() {
-        return Vec::new();
-    }
-    let behaviours = target.behaviours.iter().flatten();
-    let points: BTreeSet<i64> = behaviours.flat_map(|b| b.domain.iter().copied()).collect();
-    let blocks = |d: usize, size: i64| (group.domain[d] + size - 1) / size;
-    let mut found = Vec::new();
-    for points in points {
-        for (a, b) in (0..group.core).flat_map(|a| (0..a).map(move |b| (b, a))) {
-            let several = group.domain[a] > 1 && group.domain[b] > 1;
-            if !several || group.reductions[a] != group.reductions[b] {
-                continue;
-            }
-            let alone = |a: usize, b: usize| blocks(a, points) * group.domain[b];
-            let mut least = alone(a, b).min(alone(b, a)) - 1;
-            let mut best = Vec::new();
-            for size in divisors(points) {
-                let count = blocks(a, size) * blocks(b, points / size);
-                if size == 1 || size == points || count > least {
-                    continue;
-                }
-                if count < least {
-                    best.clear();
-                }
-                least = count;
-                best.push(vec![(a, size), (b, points / size)]);
-                best.push(vec![(b, points / size), (a, size)]);
-            }
-            found.extend(best);
-        }
-    }
-    found
-}
-
-/// All divisors, in order.
-fn divisors(n: i64) -> Vec<i64> {
-    let mut all = sizes(n);
-    all.retain(|i| n % i == 0);
-    all
-}
-
-/// The smallest size of a part for each number of parts that `n` may have, in order.
-fn sizes(n: i64) -> Vec<i64> {
-    let root = |i: &i64| i.saturating_mul(*i) <= n;
-    let mut all: Vec<i64> = (1..).take_while(root).collect();
-    let large: Vec<i64> = all.iter().map(|parts| (n + parts - 1) / parts).collect();
-    all.extend(large);
-    all.sort_unstable();
-    all.dedup();
-    all
-}
-
-/// Leaves out sizes until there are no more than `limit` combinations: of the longest list the one that is
-/// nearest to the next larger, never the extremes.
-fn thin(options: &mut [Vec<i64>], limit: usize) {
-    let count = |options: &[Vec<i64>]| {
-        let counts = options.iter().map(Vec::len);
-        counts.fold(1, usize::saturating_mul)
-    };
-    while count(options) > limit.max(1) {
-        let Some(longest) = options.iter_mut().max_by_key(|list| list.len()) else {
-            return;
-        };
-        if longest.len() <= 2 {
-            return;
-        }
-        let inner = 1..longest.len() - 1;
-        let near = |i: &usize| {
-            let (here, next) = (longest[*i], longest[*i + 1].max(1));
-            here.saturating_mul(1 << 16) / next
-        };
-        if let Some(i) = inner.max_by_key(near) {
-            longest.remove(i);
-        }
-    }
-}
-
-/// Iterator orders of the loops around tiles: parallel ones in any order, then reductions.
-fn loop_orders(group: &Group, space: &Space) -> Vec<Vec<usize>> {
-    let dims = (0..group.core).filter(|d| space.trips(*d) > 1);
-    let (reductions, parallel): (Vec<usize>, Vec<usize>) = dims.partition(|d| group.reductions[*d]);
-    let orders = crate::matching::orders(parallel.len().min(5));
-    let order = |o: Vec<usize>| {
-        let mut order: Vec<usize> = o.into_iter().map(|i| parallel[i]).collect();
-        order.extend(parallel.iter().skip(5));
-        order.extend(&reductions);
-        order
-    };
-    orders.into_iter().map(order).collect()
-}
-
-/// Whether an operand is read in windows along an iterator: tiles of it would overlap.
-fn slides(group: &Group, d: usize) -> bool {
-    let mut places = group.operands.iter().flat_map(|o| &o.map.exprs);
-    places.any(|at| at.uses(d) && !matches!(at, AffineExpr::Dim(_)))
-}
-
-/// Whether an operand of the reduction is zero beyond the range of an iterator: that is where it ends.
-fn padded_beyond(group: &Group, d: usize) -> bool {
-    let inputs = group.reduce.iter().flat_map(|(step, ..)| &step.inputs);
-    let mut operands = inputs.filter_map(|input| match input {
-        Input::Operand(i) => Some(&group.operands[*i]),
-        _ => None,
-    });
-    let ends = |o: &Operand| {
-        let mut dims = o.map.exprs.iter().zip(&o.shape);
-        dims.any(|(at, size)| *at == AffineExpr::Dim(d) && *size == group.domain[d])
-    };
-    operands.any(|o| !o.cut && o.inner.is_none() && ends(o))
 }
 
 /// Estimates every division of a way; says why, if there is none that fits.

@@ -1,0 +1,125 @@
+//! Which sizes tiles may have, which orders their loops, and which iterators one dimension of a unit.
+
+use std::collections::BTreeSet;
+
+use tir::AffineExpr;
+
+use super::Target;
+use crate::group::{Group, Input, Operand};
+use crate::layout::Space;
+use crate::matching::Joined;
+
+/// All divisors, in order.
+pub(super) fn divisors(n: i64) -> Vec<i64> {
+    let mut all = sizes(n);
+    all.retain(|i| n % i == 0);
+    all
+}
+
+/// The smallest size of a part for each number of parts that `n` may have, in order.
+pub(super) fn sizes(n: i64) -> Vec<i64> {
+    let root = |i: &i64| i.saturating_mul(*i) <= n;
+    let mut all: Vec<i64> = (1..).take_while(root).collect();
+    let large: Vec<i64> = all.iter().map(|parts| (n + parts - 1) / parts).collect();
+    all.extend(large);
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// Leaves out sizes until there are no more than `limit` combinations: of the longest list the one that is
+/// nearest to the next larger, never the extremes.
+pub(super) fn thin(options: &mut [Vec<i64>], limit: usize) {
+    let count = |options: &[Vec<i64>]| {
+        let counts = options.iter().map(Vec::len);
+        counts.fold(1, usize::saturating_mul)
+    };
+    while count(options) > limit.max(1) {
+        let Some(longest) = options.iter_mut().max_by_key(|list| list.len()) else {
+            return;
+        };
+        if longest.len() <= 2 {
+            return;
+        }
+        let inner = 1..longest.len() - 1;
+        let near = |i: &usize| {
+            let (here, next) = (longest[*i], longest[*i + 1].max(1));
+            here.saturating_mul(1 << 16) / next
+        };
+        if let Some(i) = inner.max_by_key(near) {
+            longest.remove(i);
+        }
+    }
+}
+
+/// Iterator orders of the loops around tiles: parallel ones in any order, then reductions.
+pub(super) fn loop_orders(group: &Group, space: &Space) -> Vec<Vec<usize>> {
+    let dims = (0..group.core).filter(|d| space.trips(*d) > 1);
+    let (reductions, parallel): (Vec<usize>, Vec<usize>) = dims.partition(|d| group.reductions[*d]);
+    let orders = crate::matching::orders(parallel.len().min(5));
+    let order = |o: Vec<usize>| {
+        let mut order: Vec<usize> = o.into_iter().map(|i| parallel[i]).collect();
+        order.extend(parallel.iter().skip(5));
+        order.extend(&reductions);
+        order
+    };
+    orders.into_iter().map(order).collect()
+}
+
+/// Whether an operand is read in windows along an iterator: tiles of it would overlap.
+pub(super) fn slides(group: &Group, d: usize) -> bool {
+    let mut places = group.operands.iter().flat_map(|o| &o.map.exprs);
+    places.any(|at| at.uses(d) && !matches!(at, AffineExpr::Dim(_)))
+}
+
+/// Whether an operand of the reduction is zero beyond the range of an iterator: that is where it ends.
+pub(super) fn padded_beyond(group: &Group, d: usize) -> bool {
+    let inputs = group.reduce.iter().flat_map(|(step, ..)| &step.inputs);
+    let mut operands = inputs.filter_map(|input| match input {
+        Input::Operand(i) => Some(&group.operands[*i]),
+        _ => None,
+    });
+    let ends = |o: &Operand| {
+        let mut dims = o.map.exprs.iter().zip(&o.shape);
+        dims.any(|(at, size)| *at == AffineExpr::Dim(d) && *size == group.domain[d])
+    };
+    operands.any(|o| !o.cut && o.inner.is_none() && ends(o))
+}
+
+/// Pairs of iterators that fill a unit better together than each alone: of each pair those splits of the
+/// unit's points that take the fewest blocks.
+pub(super) fn joined(group: &Group, target: &Target<'_>) -> Vec<Joined> {
+    // A value that is computed in near memory lies in one dimension for each iterator.
+    if group.has_inner() {
+        return Vec::new();
+    }
+    let behaviours = target.behaviours.iter().flatten();
+    let points: BTreeSet<i64> = behaviours.flat_map(|b| b.domain.iter().copied()).collect();
+    let blocks = |d: usize, size: i64| (group.domain[d] + size - 1) / size;
+    let mut found = Vec::new();
+    for points in points {
+        for (a, b) in (0..group.core).flat_map(|a| (0..a).map(move |b| (b, a))) {
+            let several = group.domain[a] > 1 && group.domain[b] > 1;
+            if !several || group.reductions[a] != group.reductions[b] {
+                continue;
+            }
+            let alone = |a: usize, b: usize| blocks(a, points) * group.domain[b];
+            let mut least = alone(a, b).min(alone(b, a)) - 1;
+            let mut best = Vec::new();
+            for size in divisors(points) {
+                let count = blocks(a, size) * blocks(b, points / size);
+                if size == 1 || size == points || count > least {
+                    continue;
+                }
+                if count < least {
+                    best.clear();
+                }
+                least = count;
+                best.push(vec![(a, size), (b, points / size)]);
+                best.push(vec![(b, points / size), (a, size)]);
+            }
+            found.extend(best);
+        }
+    }
+    found
+}

@@ -211,7 +211,49 @@ fn planned(
     {
         best = apart;
     }
+    if let (group, Ok(plan)) = &best
+        && let Some(quicker) = halves(func, group, plan, plans)
+    {
+        best = quicker;
+    }
     Some(best)
+}
+
+/// The group with an iterator as two, so that each is a dimension of a unit, where that is quicker: one of
+/// the unit's dimensions has nothing else to run through.
+fn halves(
+    func: &Ir,
+    group: &Group,
+    plan: &Plan,
+    plans: &mut Plans<'_>,
+) -> Option<(Group, Result<Plan, TooLarge>)> {
+    let unit = plan.unit.as_ref()?;
+    let behaviour = plans.target.behaviours[unit.intrinsic].as_ref().ok()?;
+    let idle = unit
+        .unit_dims
+        .iter()
+        .zip(&behaviour.domain)
+        .any(|(dims, points)| {
+            let mut alone = dims.iter();
+            *points > 1 && alone.all(|(d, _)| group.domain[*d] == 1 && !group.reductions[*d])
+        });
+    let mut best: Option<(Group, Plan)> = None;
+    for (d, size) in unit.unit_dims.iter().flatten().filter(|_| idle) {
+        if group.domain[*d] <= *size {
+            continue;
+        }
+        let Some(other) = group.split(*d, *size) else {
+            continue;
+        };
+        let Ok(found) = plans.of(func, &other) else {
+            continue;
+        };
+        let least = best.as_ref().map_or(plan.cycles, |(_, best)| best.cycles);
+        if found.unit.is_some() && found.cycles < least {
+            best = Some((other, found));
+        }
+    }
+    best.map(|(group, plan)| (group, Ok(plan)))
 }
 
 /// Whether anything reads what an op computes but nests that are done: they compute it, if at all.

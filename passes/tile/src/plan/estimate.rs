@@ -427,6 +427,7 @@ impl Tiles {
         let results = group.outs.iter().map(|out_of| match way {
             // What is moved has one result, and its tile may be in the order of the source.
             Way::Moved(_) => Some(out.clone()),
+            _ if out_of.map == group.out => Some(out.clone()),
             _ => out.part_of(&out_of.map),
         });
         let results: Rc<[Tile]> = results.collect::<Option<_>>()?;

@@ -9,6 +9,7 @@
 //! most; reductions stand inside. Of equal estimates the first is taken, so a plan depends on the
 //! group and the machine alone.
 
+mod beyond;
 mod estimate;
 mod in_place;
 mod listing;
@@ -27,7 +28,7 @@ use crate::matching::{Assignment, Behaviour, Candidate, Joined, Mismatch, Scalar
 pub use estimate::Cost;
 use estimate::{Tiles, estimate};
 use in_place::{Over, fits_in_place, written_over};
-use sizes::{divisors, joined, loop_orders, padded_beyond, sizes, slides, thin};
+use sizes::{divisors, joined, loop_orders, sizes, slides, thin};
 
 /// What the planner may use.
 #[derive(Clone, Copy, Debug)]
@@ -185,6 +186,7 @@ pub struct TooLarge {
 pub fn plan(ir: &Ir, group: &Group, target: &Target<'_>, budget: Budget) -> Result<Plan, TooLarge> {
     let mut search = Search {
         best: None,
+        may_exceed: beyond::may_exceed(ir, group),
         kept: Vec::new(),
         least: TooLarge {
             bytes: i64::MAX,
@@ -248,6 +250,8 @@ pub fn plan(ir: &Ir, group: &Group, target: &Target<'_>, budget: Budget) -> Resu
 /// What was found so far.
 struct Search {
     best: Option<Plan>,
+    /// Iterators of the core that may be rounded up though they are reductions.
+    may_exceed: Vec<bool>,
     /// All that were estimated, where they are listed.
     kept: Vec<Plan>,
     least: TooLarge,
@@ -482,7 +486,7 @@ fn divisions(
     }
     // The rest of a block beyond a reduction adds nothing only if an operand is padding there.
     let ragged = |d: usize| group.reductions[d] && group.domain[d] % block[d] != 0;
-    if let Some(d) = (0..group.core).find(|d| ragged(*d) && !padded_beyond(group, *d)) {
+    if let Some(d) = (0..group.core).find(|d| ragged(*d) && !search.may_exceed[*d]) {
         let text = format!(
             "no operand is zero beyond a reduction of {} points, which its {} do not divide",
             group.domain[d], block[d]

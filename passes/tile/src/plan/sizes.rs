@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use tir::AffineExpr;
 
 use super::Target;
-use crate::group::{Group, Input, Operand};
+use crate::group::Group;
 use crate::layout::Space;
 use crate::matching::Joined;
 
@@ -70,20 +70,6 @@ pub(super) fn loop_orders(group: &Group, space: &Space) -> Vec<Vec<usize>> {
 pub(super) fn slides(group: &Group, d: usize) -> bool {
     let mut places = group.operands.iter().flat_map(|o| &o.map.exprs);
     places.any(|at| at.uses(d) && !matches!(at, AffineExpr::Dim(_)))
-}
-
-/// Whether an operand of the reduction is zero beyond the range of an iterator: that is where it ends.
-pub(super) fn padded_beyond(group: &Group, d: usize) -> bool {
-    let inputs = group.reduce.iter().flat_map(|(step, ..)| &step.inputs);
-    let mut operands = inputs.filter_map(|input| match input {
-        Input::Operand(i) => Some(&group.operands[*i]),
-        _ => None,
-    });
-    let ends = |o: &Operand| {
-        let mut dims = o.map.exprs.iter().zip(&o.shape);
-        dims.any(|(at, size)| *at == AffineExpr::Dim(d) && *size == group.domain[d])
-    };
-    operands.any(|o| !o.cut && o.inner.is_none() && ends(o))
 }
 
 /// Pairs of iterators that fill a unit better together than each alone: of each pair those splits of the

@@ -4,7 +4,11 @@
 //! An iterator is cut into *blocks*, the points that one call of a unit takes (1 where no unit
 //! does), a *tile* is so many blocks, and the *trips* are those of the loop around the tiles; the
 //! last block and the last tile may stick out of the range. A tile of an operand has a dimension for
-//! each of its [`Axis`]es: first what selects an operand of the unit, then the unit's own dimensions.
+//! each of its [`Axis`]es: first what selects an operand of the unit, then the unit's own dimensions. Where
+//! several iterators are one dimension of a unit, a tile has a dimension for each ([`Tile::joined`]); they are
+//! one where the unit works on the tile, and apart where it is moved. What slides in a dimension of the source
+//! together with a unit's iterator is shared by all windows where that dimension is the unit's first one, and
+//! else lies in the tile as often as it is read.
 //!
 //! Invariants: a unit's operand is dense in its tile, so behind a dimension of which a call takes a
 //! part only dimensions stand that it takes whole; each dimension of a tile moves in one dimension of
@@ -57,7 +61,8 @@ impl Space {
 pub enum Axis {
     /// The block of an iterator that the unit works on: position is the block.
     Block(usize),
-    /// A window over several iterators, none of them the unit's: `Σ c·d` of points in the tile.
+    /// A window over several iterators: `Σ c·d`, of points in the tile, or of blocks of the unit's
+    /// iterators.
     Window(Vec<(usize, i64)>),
     /// Which of `stride` interleaved sequences, for a unit that takes every `stride`-th element:
     /// `Σ c·d` modulo the stride, of those that are reached.
@@ -475,4 +480,70 @@ pub fn storage_order(map: &AffineMap, n: usize) -> Option<Vec<usize>> {
     };
     order.sort_by_key(place);
     Some(order)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tir::AffineExpr;
+
+    fn space(domain: &[i64], block: &[i64], tile: &[i64], unit: &[usize]) -> Space {
+        Space {
+            domain: domain.to_vec(),
+            block: block.to_vec(),
+            tile: tile.to_vec(),
+            unit: unit.to_vec(),
+        }
+    }
+    fn window(stride: i64, dilation: i64) -> AffineMap {
+        // (p, k) -> (stride * p + dilation * k)
+        let at = AffineExpr::Dim(0) * AffineExpr::Const(stride);
+        let at = at + AffineExpr::Dim(1) * AffineExpr::Const(dilation);
+        AffineMap::new(2, vec![at])
+    }
+    fn sizes(tile: &Tile) -> Vec<(i64, i64)> {
+        tile.dims
+            .iter()
+            .map(|dim| (dim.size, dim.source.1))
+            .collect()
+    }
+
+    #[test]
+    fn phases_are_those_that_are_reached() {
+        // 16 pixels, every third one, a kernel of `k` points.
+        let tile = |k: i64, dilation: i64| {
+            let space = space(&[16, k], &[16, 1], &[1, k], &[0]);
+            Tile::new(&space, &window(3, dilation), &[vec![0]]).expect("dense")
+        };
+        assert_eq!(sizes(&tile(1, 1)), [(16, 3)]);
+        assert_eq!(sizes(&tile(2, 1)), [(2, 1), (16, 3)]);
+        assert_eq!(sizes(&tile(5, 1)), [(3, 1), (17, 3)]);
+        // A dilation that the stride divides reaches one phase.
+        assert_eq!(sizes(&tile(2, 3)), [(17, 3)]);
+    }
+
+    #[test]
+    fn columns_where_the_kernel_is_the_unit_too() {
+        // Pixels and the kernel's columns are dimensions of the unit: each pixel has its own columns.
+        let space = space(&[32, 4], &[16, 4], &[2, 1], &[0, 1]);
+        let tile = Tile::new(&space, &window(2, 1), &[vec![0], vec![1]]).expect("dense");
+        assert_eq!(sizes(&tile), [(2, 32), (16, 2), (4, 1)]);
+        assert_eq!(tile.reassociation(), None);
+    }
+
+    #[test]
+    fn joined_iterators_are_one_where_the_unit_works() {
+        // 2 rows by 8 columns of 4 x 16 pixels; rows slide under a kernel of 3.
+        let space = space(&[4, 16, 3], &[2, 8, 1], &[2, 2, 3], &[0, 1]);
+        let rows = AffineExpr::Dim(0) + AffineExpr::Dim(2);
+        let map = AffineMap::new(3, vec![rows, AffineExpr::Dim(1)]);
+        let tile = Tile::new(&space, &map, &[vec![1, 0]]).expect("dense");
+        // Blocks of rows and the kernel share a window; rows of a block lie there apart.
+        assert_eq!(sizes(&tile), [(5, 1), (2, 8), (8, 1), (2, 1)]);
+        assert_eq!(tile.unit_shape(), [5, 2, 16]);
+        assert_eq!(
+            tile.reassociation(),
+            Some(vec![vec![0], vec![1], vec![2, 3]])
+        );
+    }
 }

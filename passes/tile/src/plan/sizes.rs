@@ -20,8 +20,8 @@ pub(super) fn divisors(n: i64) -> Vec<i64> {
 pub(super) fn sizes(n: i64) -> Vec<i64> {
     let root = |i: &i64| i.saturating_mul(*i) <= n;
     let mut all: Vec<i64> = (1..).take_while(root).collect();
-    let large: Vec<i64> = all.iter().map(|parts| (n + parts - 1) / parts).collect();
-    all.extend(large);
+    let few = 1..=all.len() as i64 + 1;
+    all.extend(few.map(|parts| (n + parts - 1) / parts));
     all.sort_unstable();
     all.dedup();
     all
@@ -108,4 +108,34 @@ pub(super) fn joined(group: &Group, target: &Target<'_>) -> Vec<Joined> {
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{divisors, sizes, thin};
+
+    #[test]
+    fn sizes_are_the_smallest_for_their_number_of_parts() {
+        for n in 1..200 {
+            let all = sizes(n);
+            let mut parts: Vec<i64> = (1..=n).map(|parts| (n + parts - 1) / parts).collect();
+            parts.sort_unstable();
+            parts.dedup();
+            assert_eq!(all, parts, "{n}");
+            assert!(divisors(n).iter().all(|d| n % d == 0 && all.contains(d)));
+        }
+    }
+
+    #[test]
+    fn thinning_keeps_the_extremes() {
+        let mut options = vec![sizes(1000), sizes(60), vec![7]];
+        thin(&mut options, 100);
+        assert!(options.iter().map(Vec::len).product::<usize>() <= 100);
+        assert_eq!([options[0][0], options[1][0]], [1, 1]);
+        assert_eq!(
+            [options[0].last(), options[1].last()],
+            [Some(&1000), Some(&60)]
+        );
+        assert_eq!(options[2], [7]);
+    }
 }

@@ -22,6 +22,10 @@ pub use ops::run::{Call, Direction, DmaStart, DmaWait, Mark, Ready};
 pub use ops::semaphore::{Acquire, Release, Semaphore};
 pub use token::{SemaphoreType, Token, token};
 
+/// Attribute of what makes a tensor or a buffer in near memory: how many slots it is to have, one for each
+/// iteration that is in flight.
+pub const DEPTH: &str = "accel.depth";
+
 tir::dialect! {
     /// Machines, transfers, tokens and intrinsic calls.
     accel {

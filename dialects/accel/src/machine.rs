@@ -58,6 +58,9 @@ pub struct IntrinsicInfo {
     pub writes: usize,
     /// Whether the content of each operand is read: not that of one that is only written.
     pub reads: Vec<bool>,
+    /// Whether each operand may lie in the buffer of the first one, which it writes: each element of
+    /// it is read before that element is written, and none later.
+    pub elementwise: Vec<bool>,
     /// Multiply-adds of a call.
     pub macs: i64,
     /// Operands that need not be dense.
@@ -189,6 +192,7 @@ fn intrinsic(ir: &Ir, op: OpId, record: &Intrinsic) -> Option<IntrinsicInfo> {
         space: record.space.0,
         writes: ir.operands(end).len(),
         reads: ir.args(block).map(|v| is_read(ir, v)).collect(),
+        elementwise: ir.args(block).map(|v| is_elementwise(ir, v, end)).collect(),
         macs: ir.ops_in(block).map(|op| multiply_adds(ir, op)).sum(),
         strided: strided.filter_map(|i| usize::try_from(*i).ok()).collect(),
         cycles: formula.eval(operands.first()?.shape()?).ok()?,
@@ -202,6 +206,22 @@ fn is_read(ir: &Ir, value: Value) -> bool {
         Some(generic) => u.operand < generic.inputs.len() || generic.combine.is_some(),
         None => true,
     })
+}
+
+/// Whether a value is read by one generic alone, which gives the only result, at the element that it
+/// computes there.
+fn is_elementwise(ir: &Ir, value: Value, end: OpId) -> bool {
+    let mut results = ir.operands(end);
+    let (Some(result), None) = (results.next(), results.next()) else {
+        return false;
+    };
+    let Some(generic) = ir.def::<Generic>(result) else {
+        return false;
+    };
+    let out = generic.indexing_maps.last();
+    ir.uses(value)
+        .all(|u| Some(u.op) == ir.owner(result) && generic.indexing_maps.get(u.operand) == out)
+        && !generic.reductions().contains(&true)
 }
 
 /// Products that are summed up in a generic.

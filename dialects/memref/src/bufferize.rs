@@ -46,6 +46,9 @@ pub struct BufferRequirement {
     pub space: Name,
     /// Whether rows may lie apart from each other, each dense; else all elements are dense.
     pub rows: bool,
+    /// Whether it may be the buffer that the op writes: each element is read before it is written,
+    /// and not later.
+    pub elementwise: bool,
 }
 
 impl BufferRequirement {

@@ -130,7 +130,15 @@ impl<'a> Buffers<'a> {
             dynamic_sizes: sizes,
             ..Alloc::new(Type::memref(shape, ty.elem(), space))
         };
-        Ok(self.add_alloc(before, alloc))
+        let buffer = self.add_alloc(before, alloc);
+        // How many slots the tensor is to have holds for its buffer.
+        if let AllocationSite::Result(op, _) = site
+            && let (Some(slots), Some(alloc)) =
+                (self.ir.attr(op, tir_accel::DEPTH), self.ir.owner(buffer))
+        {
+            self.ir.set_attr(alloc, tir_accel::DEPTH, slots);
+        }
+        Ok(buffer)
     }
 
     fn add_alloc(&mut self, before: OpId, alloc: Alloc) -> Value {

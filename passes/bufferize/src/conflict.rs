@@ -272,11 +272,13 @@ impl Analysis<'_> {
             return true;
         }
         // Element by element.
+        let required = self.decisions.requirements.get(&(w.op, u.operand));
         u.op == w.op
             && self.same(value, written)
-            && self.known.get(&w.op).is_some_and(|k| {
-                k.bufferizes_to_elementwise_access(ir.op(w.op), u.operand, w.operand)
-            })
+            && (required.is_some_and(|required| required.elementwise)
+                || self.known.get(&w.op).is_some_and(|k| {
+                    k.bufferizes_to_elementwise_access(ir.op(w.op), u.operand, w.operand)
+                }))
     }
 
     /// Whether a tensor is `base`, or a view of it.

@@ -104,6 +104,7 @@ impl DestinationStyleOp for OfCall {
         of_intrinsic.then(|| BufferRequirement {
             space: intrinsic.space,
             rows: intrinsic.strided.contains(&operand),
+            elementwise: call.writes == 1 && intrinsic.elementwise[operand],
         })
     }
 }

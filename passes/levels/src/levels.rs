@@ -46,6 +46,8 @@ level! {
     ToLoop = "to-loop" {
         /// Multi-buffering depth that tile sizes leave room for: slots per loop buffer.
         pub depth: i64 = 2,
+        /// Print so many candidates for the tiles of each loop nest, with their estimates.
+        pub print_tiles: usize = 0,
     }
 }
 level! {
@@ -53,6 +55,8 @@ level! {
     ToMemref = "to-memref" {
         /// Multi-buffering depth that tile sizes leave room for: slots per loop buffer.
         pub depth: i64 = 2,
+        /// Print so many candidates for the tiles of each loop nest, with their estimates.
+        pub print_tiles: usize = 0,
     }
 }
 level! {
@@ -67,6 +71,8 @@ level! {
         pub preload: bool = true,
         /// Wait for each transfer and call right after it is started.
         pub sync: bool = false,
+        /// Print so many candidates for the tiles of each loop nest, with their estimates.
+        pub print_tiles: usize = 0,
     }
 }
 
@@ -120,6 +126,7 @@ impl Alias for ToLoop {
         p.nest("func.func", |p| {
             p.add(Tile {
                 depth: self.depth,
+                print_tiles: self.print_tiles,
                 ..Tile::default()
             });
             p.add(Tensorize::default());

@@ -15,8 +15,7 @@ use tir_arith::OpFoldResult;
 
 /// Says of a `memref.transfer_read` how many iterations ahead it may be started.
 pub const AHEAD: &str = "accel.ahead";
-/// Says of a buffer which depth it is to have.
-pub const DEPTH: &str = "accel.depth";
+pub use tir_accel::DEPTH;
 /// Numbers the buffers of a function.
 pub const BUFFER: &str = "accel.buffer";
 

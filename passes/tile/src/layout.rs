@@ -4,7 +4,11 @@
 //! An iterator is cut into *blocks*, the points that one call of a unit takes (1 where no unit
 //! does), a *tile* is so many blocks, and the *trips* are those of the loop around the tiles; the
 //! last block and the last tile may stick out of the range. A tile of an operand has a dimension for
-//! each of its [`Axis`]es: first what selects an operand of the unit, then the unit's own dimensions.
+//! each of its [`Axis`]es: first what selects an operand of the unit, then the unit's own dimensions. Where
+//! several iterators are one dimension of a unit, a tile has a dimension for each ([`Tile::joined`]); they are
+//! one where the unit works on the tile, and apart where it is moved. What slides in a dimension of the source
+//! together with a unit's iterator is shared by all windows where that dimension is the unit's first one, and
+//! else lies in the tile as often as it is read.
 //!
 //! Invariants: a unit's operand is dense in its tile, so behind a dimension of which a call takes a
 //! part only dimensions stand that it takes whole; each dimension of a tile moves in one dimension of
@@ -39,6 +43,14 @@ impl Space {
     pub fn extent(&self, d: usize) -> i64 {
         self.block[d].saturating_mul(self.tile[d])
     }
+    /// Blocks of an iterator in all tiles.
+    pub fn covered(&self, d: usize) -> i64 {
+        self.trips(d).saturating_mul(self.tile[d])
+    }
+    /// Whether the last tile has blocks that lie beyond the range.
+    pub fn is_ragged(&self, d: usize) -> bool {
+        self.covered(d) != self.blocks(d)
+    }
     fn is_unit(&self, d: usize) -> bool {
         self.unit.contains(&d)
     }
@@ -49,9 +61,11 @@ impl Space {
 pub enum Axis {
     /// The block of an iterator that the unit works on: position is the block.
     Block(usize),
-    /// A window over several iterators, none of them the unit's: `Σ c·d` of points in the tile.
+    /// A window over several iterators: `Σ c·d`, of points in the tile, or of blocks of the unit's
+    /// iterators.
     Window(Vec<(usize, i64)>),
-    /// Which of `stride` interleaved sequences, for a unit that takes every `stride`-th element.
+    /// Which of `stride` interleaved sequences, for a unit that takes every `stride`-th element:
+    /// `Σ c·d` modulo the stride, of those that are reached.
     Phase(Vec<(usize, i64)>, i64),
     /// The only element of a dimension of the unit's operand.
     One,
@@ -80,104 +94,81 @@ pub struct Tile {
     /// For each dimension of the source, how far from where the tile's first point is its first
     /// element lies: below 0 where iterators go backwards.
     pub low: Vec<i64>,
+    /// For each dimension of the unit's operand, how many of the last dimensions it is together.
+    pub joined: Vec<usize>,
 }
 
 impl Tile {
     /// The tile that a generic's operand needs: `map` gives the position in the source, `unit`
     /// the iterators of the unit's operand in the order of its dimensions, none for dimensions of
     /// one element. `None` if the operand cannot be a dense tile of the unit.
-    pub fn new(space: &Space, map: &AffineMap, unit: &[Option<usize>]) -> Option<Self> {
+    pub fn new(space: &Space, map: &AffineMap, unit: &[Vec<usize>]) -> Option<Self> {
         let forms = map.linear()?;
+        let order: Vec<usize> = unit.iter().flatten().copied().collect();
         let mut outer: Vec<Dim> = Vec::new();
-        let one = Dim {
-            axis: Axis::One,
-            size: 1,
-            source: (0, 0),
-        };
-        let one = |d: &Option<usize>| d.is_none().then(|| one.clone());
-        let mut inner: Vec<Option<Dim>> = unit.iter().map(one).collect();
+        let mut inner: Vec<Option<Dim>> = vec![None; order.len()];
         for (s, form) in forms.iter().enumerate() {
             let terms: Vec<(usize, i64)> = form.terms().collect();
             if terms.iter().any(|(_, c)| *c < 0) {
                 return None;
             }
-            let units: Vec<(usize, i64)> = terms
-                .iter()
-                .copied()
-                .filter(|(d, _)| space.is_unit(*d))
-                .collect();
-            let reach = |terms: &[(usize, i64)]| -> i64 {
-                let far = |(d, c): &(usize, i64)| c.saturating_mul(space.extent(*d) - 1);
-                terms.iter().map(far).fold(0, i64::saturating_add)
+            let (units, rest): (Vec<_>, Vec<_>) =
+                terms.into_iter().partition(|(d, _)| space.is_unit(*d));
+            // An iterator with a loop for each of its points moves the tile, nothing in it.
+            let fixed = |d: usize| space.extent(d) == 1 && space.domain[d] > 1;
+            let rest: Vec<(usize, i64)> = rest.into_iter().filter(|(d, _)| !fixed(*d)).collect();
+            let [(u, stride)] = units[..] else {
+                outer.extend(columns(space, s, &units, &rest));
+                for (u, stride) in units {
+                    let place = order.iter().position(|d| *d == u)?;
+                    inner[place] = Some(unit_dim(space, s, u, stride));
+                }
+                continue;
             };
-            match units[..] {
-                [] => {
-                    if reach(&terms) > 0 {
-                        let size = reach(&terms).saturating_add(1);
-                        outer.push(Dim {
-                            axis: Axis::Window(terms),
-                            size,
-                            source: (s, 1),
-                        });
-                    }
-                }
-                [(u, stride)] => {
-                    // An iterator with a loop for each of its points moves the tile, nothing in it.
-                    let fixed = |d: usize| space.extent(d) == 1 && space.domain[d] > 1;
-                    let rest: Vec<(usize, i64)> = terms
-                        .iter()
-                        .copied()
-                        .filter(|(d, _)| *d != u && !fixed(*d))
-                        .collect();
-                    let place = unit.iter().position(|d| *d == Some(u))?;
-                    if rest.is_empty() {
-                        if space.tile[u] > 1 {
-                            let source = (s, stride * space.block[u]);
-                            outer.push(Dim {
-                                axis: Axis::Block(u),
-                                size: space.tile[u],
-                                source,
-                            });
-                        }
-                        let size = space.block[u];
-                        inner[place] = Some(Dim {
-                            axis: Axis::Unit(u, rest, stride),
-                            size,
-                            source: (s, stride),
-                        });
-                    } else {
-                        if stride > 1 {
-                            outer.push(Dim {
-                                axis: Axis::Phase(rest.clone(), stride),
-                                size: stride,
-                                source: (s, 1),
-                            });
-                        }
-                        let size = space.extent(u) + reach(&rest) / stride;
-                        inner[place] = Some(Dim {
-                            axis: Axis::Unit(u, rest, stride),
-                            size,
-                            source: (s, stride),
-                        });
-                    }
-                }
-                _ => return None,
+            let place = order.iter().position(|d| *d == u)?;
+            // What stands behind a window must be taken whole, or the unit's operand is not dense.
+            if rest.is_empty() || place > 0 {
+                outer.extend(columns(space, s, &units, &rest));
+                inner[place] = Some(unit_dim(space, s, u, stride));
+                continue;
             }
+            let (terms, step) = in_steps(&moving(space, &rest), stride);
+            let phases = (stride / step).min(reach(space, &terms).saturating_add(1));
+            if phases > 1 {
+                outer.push(Dim {
+                    axis: Axis::Phase(terms, stride / step),
+                    size: phases,
+                    source: (s, step),
+                });
+            }
+            let size = space.extent(u) + reach(space, &rest) / stride;
+            inner[place] = Some(Dim {
+                axis: Axis::Unit(u, rest, stride),
+                size,
+                source: (s, stride),
+            });
         }
-        let inner: Vec<Dim> = inner.into_iter().collect::<Option<_>>()?;
-        // What stands behind a window must be taken whole, or the unit's operand is not dense.
-        let windowed = |dim: &Dim| matches!(&dim.axis, Axis::Unit(_, rest, _) if !rest.is_empty());
-        let mut long = inner.iter().filter(|dim| dim.axis != Axis::One);
-        long.next();
-        if long.any(windowed) {
-            return None;
+        let mut inner = inner.into_iter();
+        let mut joined = Vec::new();
+        for dims in unit {
+            if dims.is_empty() {
+                outer.push(Dim {
+                    axis: Axis::One,
+                    size: 1,
+                    source: (0, 0),
+                });
+            }
+            for _ in dims {
+                outer.push(inner.next()??);
+            }
+            joined.push(dims.len().max(1));
         }
-        outer.extend(inner);
         let low = vec![0; forms.len()];
         Some(Self {
             dims: outer,
             forms,
             low,
+            joined,
         })
     }
 
@@ -197,7 +188,13 @@ impl Tile {
                 source: (s, 1),
             });
         }
-        Some(Self { dims, forms, low })
+        let joined = Vec::new();
+        Some(Self {
+            dims,
+            forms,
+            low,
+            joined,
+        })
     }
 
     /// The tile of what is only moved: a dimension for each iterator, in this order. `None` if an
@@ -216,7 +213,13 @@ impl Tile {
         };
         let dims = order.iter().map(dim).collect::<Option<_>>()?;
         let low = vec![0; forms.len()];
-        Some(Self { dims, forms, low })
+        let joined = Vec::new();
+        Some(Self {
+            dims,
+            forms,
+            low,
+            joined,
+        })
     }
 
     /// The same tile as part of another tensor, in which each iterator steps by itself in one
@@ -239,6 +242,7 @@ impl Tile {
             dims: dims.collect::<Option<_>>()?,
             forms: map.linear()?,
             low: vec![0; places.len()],
+            joined: self.joined.clone(),
         })
     }
 
@@ -282,6 +286,31 @@ impl Tile {
     /// Its shape.
     pub fn shape(&self) -> Vec<i64> {
         self.dims.iter().map(|d| d.size).collect()
+    }
+    /// Which of its dimensions are one where a unit works on it; `None` if each is alone.
+    pub fn reassociation(&self) -> Option<Vec<Vec<usize>>> {
+        if self.joined.iter().all(|count| *count == 1) {
+            return None;
+        }
+        let outer = self.dims.len() - self.joined.iter().sum::<usize>();
+        let counts = std::iter::repeat_n(1, outer).chain(self.joined.iter().copied());
+        let mut next = 0;
+        let group = |count: usize| {
+            next += count;
+            (next - count..next).collect()
+        };
+        Some(counts.map(group).collect())
+    }
+    /// Its shape where a unit works on it.
+    pub fn unit_shape(&self) -> Vec<i64> {
+        let shape = self.shape();
+        match self.reassociation() {
+            Some(groups) => {
+                let size = |group: &Vec<usize>| group.iter().map(|d| shape[*d]).product();
+                groups.iter().map(size).collect()
+            }
+            None => shape,
+        }
     }
     /// Its number of elements.
     pub fn elements(&self) -> i64 {
@@ -356,6 +385,90 @@ impl Tile {
     }
 }
 
+/// How far positions of terms in a tile are apart.
+fn reach(space: &Space, terms: &[(usize, i64)]) -> i64 {
+    let far = |(d, c): &(usize, i64)| c.saturating_mul(space.extent(*d) - 1);
+    terms.iter().map(far).fold(0, i64::saturating_add)
+}
+
+/// Terms of iterators with more than one point in a tile.
+fn moving(space: &Space, terms: &[(usize, i64)]) -> Vec<(usize, i64)> {
+    let moves = |(d, _): &(usize, i64)| space.extent(*d) > 1;
+    terms.iter().copied().filter(moves).collect()
+}
+
+/// The unit's part of an iterator, apart from what else moves in the dimension of the source.
+fn unit_dim(space: &Space, s: usize, u: usize, stride: i64) -> Dim {
+    Dim {
+        axis: Axis::Unit(u, Vec::new(), stride),
+        size: space.block[u],
+        source: (s, stride),
+    }
+}
+
+/// Dimensions of a tile for what moves the unit's part of it in a dimension of the source: blocks of the
+/// unit's iterators, and windows of others. As one window, where that takes no more elements.
+fn columns(space: &Space, s: usize, units: &[(usize, i64)], rest: &[(usize, i64)]) -> Vec<Dim> {
+    let size = |blocks: &[(usize, i64)]| {
+        let far = |(d, c): &(usize, i64)| {
+            let last = if space.is_unit(*d) {
+                space.tile[*d] - 1
+            } else {
+                space.extent(*d) - 1
+            };
+            c.saturating_mul(last)
+        };
+        let reach = blocks.iter().map(far).fold(0, i64::saturating_add);
+        reach.saturating_add(1)
+    };
+    let window = |terms: &[(usize, i64)]| {
+        // Between the points of a wide step lies nothing that is read.
+        let (terms, step) = in_steps(terms, 0);
+        let size = size(&terms);
+        Dim {
+            axis: Axis::Window(terms),
+            size,
+            source: (s, step),
+        }
+    };
+    let block = |(d, c): &(usize, i64)| (*d, c * space.block[*d]);
+    let blocks: Vec<(usize, i64)> = units.iter().map(block).collect();
+    let blocks: Vec<_> = blocks
+        .into_iter()
+        .filter(|(d, _)| space.tile[*d] > 1)
+        .collect();
+    let rest = moving(space, rest);
+    let mut apart: Vec<Dim> = Vec::new();
+    for (d, c) in &blocks {
+        apart.push(Dim {
+            axis: Axis::Block(*d),
+            size: space.tile[*d],
+            source: (s, *c),
+        });
+    }
+    if !rest.is_empty() {
+        apart.push(window(&rest));
+    }
+    if apart.len() > 1 {
+        let one = window(&[&blocks[..], &rest].concat());
+        let elements: i64 = apart.iter().map(|dim| dim.size).product();
+        if one.size < elements {
+            return vec![one];
+        }
+    }
+    apart
+}
+
+/// Terms in steps of their greatest common divisor with `stride`, and the step.
+fn in_steps(terms: &[(usize, i64)], stride: i64) -> (Vec<(usize, i64)>, i64) {
+    fn gcd(a: i64, b: i64) -> i64 {
+        if b == 0 { a } else { gcd(b, a % b) }
+    }
+    let step = terms.iter().fold(stride, |step, (_, c)| gcd(step, *c));
+    let step = step.max(1);
+    (terms.iter().map(|(d, c)| (*d, c / step)).collect(), step)
+}
+
 /// The iterators of a map in the order in which it steps through a row-major tensor, those with
 /// the largest steps first.
 pub fn storage_order(map: &AffineMap, n: usize) -> Option<Vec<usize>> {
@@ -367,4 +480,70 @@ pub fn storage_order(map: &AffineMap, n: usize) -> Option<Vec<usize>> {
     };
     order.sort_by_key(place);
     Some(order)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tir::AffineExpr;
+
+    fn space(domain: &[i64], block: &[i64], tile: &[i64], unit: &[usize]) -> Space {
+        Space {
+            domain: domain.to_vec(),
+            block: block.to_vec(),
+            tile: tile.to_vec(),
+            unit: unit.to_vec(),
+        }
+    }
+    fn window(stride: i64, dilation: i64) -> AffineMap {
+        // (p, k) -> (stride * p + dilation * k)
+        let at = AffineExpr::Dim(0) * AffineExpr::Const(stride);
+        let at = at + AffineExpr::Dim(1) * AffineExpr::Const(dilation);
+        AffineMap::new(2, vec![at])
+    }
+    fn sizes(tile: &Tile) -> Vec<(i64, i64)> {
+        tile.dims
+            .iter()
+            .map(|dim| (dim.size, dim.source.1))
+            .collect()
+    }
+
+    #[test]
+    fn phases_are_those_that_are_reached() {
+        // 16 pixels, every third one, a kernel of `k` points.
+        let tile = |k: i64, dilation: i64| {
+            let space = space(&[16, k], &[16, 1], &[1, k], &[0]);
+            Tile::new(&space, &window(3, dilation), &[vec![0]]).expect("dense")
+        };
+        assert_eq!(sizes(&tile(1, 1)), [(16, 3)]);
+        assert_eq!(sizes(&tile(2, 1)), [(2, 1), (16, 3)]);
+        assert_eq!(sizes(&tile(5, 1)), [(3, 1), (17, 3)]);
+        // A dilation that the stride divides reaches one phase.
+        assert_eq!(sizes(&tile(2, 3)), [(17, 3)]);
+    }
+
+    #[test]
+    fn columns_where_the_kernel_is_the_unit_too() {
+        // Pixels and the kernel's columns are dimensions of the unit: each pixel has its own columns.
+        let space = space(&[32, 4], &[16, 4], &[2, 1], &[0, 1]);
+        let tile = Tile::new(&space, &window(2, 1), &[vec![0], vec![1]]).expect("dense");
+        assert_eq!(sizes(&tile), [(2, 32), (16, 2), (4, 1)]);
+        assert_eq!(tile.reassociation(), None);
+    }
+
+    #[test]
+    fn joined_iterators_are_one_where_the_unit_works() {
+        // 2 rows by 8 columns of 4 x 16 pixels; rows slide under a kernel of 3.
+        let space = space(&[4, 16, 3], &[2, 8, 1], &[2, 2, 3], &[0, 1]);
+        let rows = AffineExpr::Dim(0) + AffineExpr::Dim(2);
+        let map = AffineMap::new(3, vec![rows, AffineExpr::Dim(1)]);
+        let tile = Tile::new(&space, &map, &[vec![1, 0]]).expect("dense");
+        // Blocks of rows and the kernel share a window; rows of a block lie there apart.
+        assert_eq!(sizes(&tile), [(5, 1), (2, 8), (8, 1), (2, 1)]);
+        assert_eq!(tile.unit_shape(), [5, 2, 16]);
+        assert_eq!(
+            tile.reassociation(),
+            Some(vec![vec![0], vec![1], vec![2, 3]])
+        );
+    }
 }

@@ -314,24 +314,34 @@ fn renaming(to: &[usize]) -> AffineMap {
     AffineMap::project(to.len(), to)
 }
 
+/// Iterators that one of an intrinsic's is, outermost first, each with so many points of it.
+pub type Joined = Vec<(usize, i64)>;
+
 /// An assignment of a generic's iterators to those of an intrinsic: unit dimensions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assignment {
     /// Index of the intrinsic in the machine.
     pub intrinsic: usize,
-    /// For each iterator of the intrinsic, the iterator of the generic; none for those of one
-    /// point.
-    pub unit_dims: Vec<Option<usize>>,
+    /// For each iterator of the intrinsic, the iterators of the generic that it runs through; none for
+    /// those of one point.
+    pub unit_dims: Vec<Joined>,
     /// For each input of the generic, the input of the intrinsic's generic.
     pub inputs: Vec<usize>,
 }
 
 impl Assignment {
     /// For each dimension of an operand of the intrinsic's generic, by index of its map, the
-    /// iterator of the generic; none for dimensions of one element.
-    pub fn operand_dims(&self, intrinsic: &Behaviour<'_>, map: usize) -> Vec<Option<usize>> {
-        let dims = intrinsic.places[map].iter();
-        dims.map(|d| d.and_then(|d| self.unit_dims[d])).collect()
+    /// iterators of the generic; none for dimensions of one element.
+    pub fn operand_dims(&self, intrinsic: &Behaviour<'_>, map: usize) -> Vec<Vec<usize>> {
+        let iterators = |d: &Option<usize>| match d {
+            Some(d) => self.unit_dims[*d].iter().map(|(d, _)| *d).collect(),
+            None => Vec::new(),
+        };
+        intrinsic.places[map].iter().map(iterators).collect()
+    }
+    /// Whether several iterators are one of the intrinsic's.
+    pub fn is_joined(&self) -> bool {
+        self.unit_dims.iter().any(|dims| dims.len() > 1)
     }
 }
 
@@ -349,6 +359,8 @@ pub struct Candidate<'a> {
     pub reductions: &'a [bool],
     /// Ranges.
     pub domain: &'a [i64],
+    /// Iterators that may be one of a unit's together.
+    pub joined: &'a [Joined],
 }
 
 /// All ways to run the points of a generic on an intrinsic, `limit` at most: the scalar
@@ -424,18 +436,30 @@ pub fn assignments(
                     here == theirs.contains(&Some(unit))
                 })
         };
-        let mut partial: Vec<Vec<Option<usize>>> = vec![Vec::new()];
+        let mut partial: Vec<Vec<Joined>> = vec![Vec::new()];
         for unit in 0..intrinsic.domain.len() {
             let mut longer = Vec::new();
+            let points = intrinsic.domain[unit];
             for chosen in &partial {
-                if intrinsic.domain[unit] == 1 {
-                    longer.push([&chosen[..], &[None]].concat());
+                if points == 1 {
+                    longer.push([&chosen[..], &[Vec::new()]].concat());
                     continue;
                 }
+                let free = |dim: usize| {
+                    let mut taken = chosen.iter().flatten();
+                    taken.all(|(other, _)| *other != dim) && fits(unit, dim)
+                };
                 // Later iterators first: they run along contiguous elements.
                 for dim in (0..candidate.domain.len()).rev() {
-                    if !chosen.contains(&Some(dim)) && fits(unit, dim) {
-                        longer.push([&chosen[..], &[Some(dim)]].concat());
+                    if free(dim) {
+                        longer.push([&chosen[..], &[vec![(dim, points)]]].concat());
+                    }
+                }
+                for joined in candidate.joined {
+                    let sizes = joined.iter().map(|(_, size)| *size);
+                    let all = joined.iter().all(|(dim, _)| free(*dim));
+                    if all && sizes.product::<i64>() == points {
+                        longer.push([&chosen[..], std::slice::from_ref(joined)].concat());
                     }
                 }
             }

@@ -17,6 +17,10 @@ pass! {
         pub bytes: Option<i64> = None,
         /// Maximum number of tilings estimated per group.
         pub max_plans: usize = 4096,
+        /// Print so many candidates for each group's tiles, the quickest first, with their estimates:
+        /// cycles by cause, bytes of near memory, the tile of each iterator, the loops around; and of
+        /// what would be quicker, what comes nearest to fitting. The first is taken.
+        pub print_tiles: usize = 0,
         /// Report every operator that no unit computes with the nearest intrinsic and what
         /// differs; without, only contractions and what is not tiled at all.
         pub remarks: bool = false,
@@ -69,9 +73,13 @@ impl Pass for Tile {
                     .unwrap_or(target.near.bytes)
                     .min(target.near.bytes),
                 limit: self.max_plans,
+                listed: self.print_tiles,
             };
-            let remarks = crate::tile::tile(ir, target, budget)?;
-            for remark in remarks {
+            let tiled = crate::tile::tile(ir, target, budget)?;
+            for candidates in tiled.candidates {
+                cx.remark(candidates);
+            }
+            for remark in tiled.unmatched {
                 if self.remarks || !remark.expected {
                     cx.remark(remark.remark());
                 }

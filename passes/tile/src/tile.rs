@@ -44,13 +44,18 @@ impl Unmatched {
     }
 }
 
-/// Tiles all groups of a function; gives the operators that no unit computes. What is left over
-/// untiled is only what moves no data, and what is reported.
-pub fn tile(
-    func: &mut Ir,
-    target: &Target<'_>,
-    budget: Budget,
-) -> Result<Vec<Unmatched>, Vec<Diagnostic>> {
+/// What there is to report of a function that was tiled.
+#[derive(Default, Debug)]
+pub struct Tiled {
+    /// The operators that no unit computes.
+    pub unmatched: Vec<Unmatched>,
+    /// The quickest candidates of each group, where they were asked for.
+    pub candidates: Vec<Diagnostic>,
+}
+
+/// Tiles all groups of a function. What is left over untiled is only what moves no data, and what is
+/// reported.
+pub fn tile(func: &mut Ir, target: &Target<'_>, budget: Budget) -> Result<Tiled, Vec<Diagnostic>> {
     let mut errors = oversized(func, target);
     if !errors.is_empty() {
         return Err(errors);
@@ -69,19 +74,25 @@ pub fn tile(
     let mut generics: Vec<OpId> = func.walk_ids();
     generics.retain(|op| func.is::<Generic>(*op) && !is_near(func, *op));
     let scope = Scope::new(generics, group);
+    let mut plans = Plans {
+        target,
+        budget,
+        known: HashMap::new(),
+    };
     // From the last generic to the first: an elementwise step takes the reduction before it in.
     let mut done = HashSet::new();
-    let mut unmatched = Vec::new();
+    let (mut unmatched, mut candidates) = (Vec::new(), Vec::new());
     for op in scope.generics.iter().rev().copied() {
-        if done.contains(&op) || !func.contains(op) || is_dead(func, op) {
+        if done.contains(&op) || !func.contains(op) || !is_needed(func, op, &done) {
             continue;
         }
-        match planned(func, op, &scope, target, budget) {
+        match planned(func, op, &scope, &mut plans) {
             None => unmatched.extend(left_over(func, op, target)),
             Some((group, Ok(plan))) => {
                 if let Some(nearest) = plan.nearest.clone() {
                     unmatched.push(without_unit(func, op, &group, nearest));
                 }
+                candidates.extend(listed(func, op, &group, &plan));
                 let mut b = Builder::new(func, At::Before(op));
                 let values = emit(&mut b, &group, &plan, target.near.name);
                 let inside: HashSet<OpId> = group.ops.iter().copied().collect();
@@ -98,8 +109,12 @@ pub fn tile(
     }
     erase_dead(func);
     unmatched.reverse();
+    candidates.reverse();
     if errors.is_empty() {
-        Ok(unmatched)
+        Ok(Tiled {
+            unmatched,
+            candidates,
+        })
     } else {
         Err(errors)
     }
@@ -147,6 +162,21 @@ fn drop_empty(func: &mut Ir) {
     }
 }
 
+/// Plans by the signature of the group: equal layers are planned once.
+struct Plans<'a> {
+    target: &'a Target<'a>,
+    budget: Budget,
+    known: HashMap<String, Result<Plan, TooLarge>>,
+}
+
+impl Plans<'_> {
+    fn of(&mut self, func: &Ir, group: &Group) -> Result<Plan, TooLarge> {
+        let make = || plan(func, group, self.target, self.budget);
+        let found = self.known.entry(group.signature(func));
+        found.or_insert_with(make).clone()
+    }
+}
+
 /// The group that ends in a generic, and its plan: with values computed in near memory, unless
 /// that does not fit or keeps the group from a unit; and read through other shapes, unless the
 /// box around what is read does not fit.
@@ -154,12 +184,11 @@ fn planned(
     func: &Ir,
     op: OpId,
     scope: &Scope,
-    target: &Target<'_>,
-    budget: Budget,
+    plans: &mut Plans<'_>,
 ) -> Option<(Group, Result<Plan, TooLarge>)> {
-    let attempt = |inner: bool, reshapes: bool| {
+    let mut attempt = |inner: bool, reshapes: bool| {
         let group = Group::ending_in(func, op, scope, Freedom { inner, reshapes })?;
-        let found = plan(func, &group, target, budget);
+        let found = plans.of(func, &group);
         Some((group, found))
     };
     let (group, found) = attempt(true, true)?;
@@ -182,7 +211,55 @@ fn planned(
     {
         best = apart;
     }
+    if let (group, Ok(plan)) = &best
+        && let Some(quicker) = halves(func, group, plan, plans)
+    {
+        best = quicker;
+    }
     Some(best)
+}
+
+/// The group with an iterator as two, so that each is a dimension of a unit, where that is quicker: one of
+/// the unit's dimensions has nothing else to run through.
+fn halves(
+    func: &Ir,
+    group: &Group,
+    plan: &Plan,
+    plans: &mut Plans<'_>,
+) -> Option<(Group, Result<Plan, TooLarge>)> {
+    let unit = plan.unit.as_ref()?;
+    let behaviour = plans.target.behaviours[unit.intrinsic].as_ref().ok()?;
+    let idle = unit
+        .unit_dims
+        .iter()
+        .zip(&behaviour.domain)
+        .any(|(dims, points)| {
+            let mut alone = dims.iter();
+            *points > 1 && alone.all(|(d, _)| group.domain[*d] == 1 && !group.reductions[*d])
+        });
+    let mut best: Option<(Group, Plan)> = None;
+    for (d, size) in unit.unit_dims.iter().flatten().filter(|_| idle) {
+        if group.domain[*d] <= *size {
+            continue;
+        }
+        let Some(other) = group.split(*d, *size) else {
+            continue;
+        };
+        let Ok(found) = plans.of(func, &other) else {
+            continue;
+        };
+        let least = best.as_ref().map_or(plan.cycles, |(_, best)| best.cycles);
+        if found.unit.is_some() && found.cycles < least {
+            best = Some((other, found));
+        }
+    }
+    best.map(|(group, plan)| (group, Ok(plan)))
+}
+
+/// Whether anything reads what an op computes but nests that are done: they compute it, if at all.
+fn is_needed(ir: &Ir, op: OpId, done: &HashSet<OpId>) -> bool {
+    let mut readers = ir.results(op).flat_map(|value| ir.uses(value));
+    readers.any(|u| !done.contains(&u.op))
 }
 
 fn is_dead(ir: &Ir, op: OpId) -> bool {
@@ -222,14 +299,28 @@ fn erase_dead(ir: &mut Ir) {
     }
 }
 
-/// A group that no unit computes.
-fn without_unit(ir: &Ir, op: OpId, group: &Group, nearest: Nearest) -> Unmatched {
-    // The reduction decides; what stands behind it is named by it too.
+/// The op that a group is named by: the reduction decides, and what stands behind it is named by it too.
+fn main_op(ir: &Ir, op: OpId, group: &Group) -> OpId {
     let main = group.reduce.as_ref().and(group.ops.iter().find(|op| {
         let nest = ir.get::<Generic>(**op);
         nest.is_some_and(|nest| nest.combine.is_some())
     }));
-    let op = main.copied().unwrap_or(op);
+    main.copied().unwrap_or(op)
+}
+
+/// The candidates of a group, if they are listed.
+fn listed(ir: &Ir, op: OpId, group: &Group, plan: &Plan) -> Option<Diagnostic> {
+    if plan.listed.is_empty() {
+        return None;
+    }
+    let text = format!("candidates for tiles of this '{}'", ir.name(op));
+    let remark = Diagnostic::remark(text).at(ir.loc(main_op(ir, op, group)));
+    Some(plan.listed.iter().fold(remark, Diagnostic::note))
+}
+
+/// A group that no unit computes.
+fn without_unit(ir: &Ir, op: OpId, group: &Group, nearest: Nearest) -> Unmatched {
+    let op = main_op(ir, op, group);
     // A contraction is what units are for.
     let reduce = group.reduce.as_ref();
     let product = reduce.is_some_and(|(step, ..)| step.inputs.len() > 1);
@@ -286,8 +377,5 @@ fn too_large(
         };
         error = error.note(format!("{bytes} bytes for {what}"));
     }
-    error.note(format!(
-        "with {} slots for every buffer of a loop",
-        budget.depth
-    ))
+    error
 }

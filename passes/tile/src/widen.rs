@@ -104,6 +104,7 @@ fn fits(ir: &Ir, generic: &Generic, target: &Target<'_>, without: &[Extension]) 
         maps: &generic.indexing_maps,
         reductions: &reductions,
         domain: &domain,
+        joined: &[],
     };
     let units = target.behaviours.iter().enumerate();
     let mut units = units.filter_map(|(i, b)| Some((i, b.as_ref().ok()?)));

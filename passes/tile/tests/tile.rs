@@ -243,6 +243,7 @@ fn tiled(mut func: Ir, bytes: i64) -> Result<Ir, Vec<Diagnostic>> {
         depth: 2,
         bytes,
         limit: 4096,
+        listed: 0,
     };
     tir_tile::tile::tile(&mut func, &target, budget)?;
     tir_tile::tensorize::tensorize(&mut func, &target);
@@ -301,7 +302,7 @@ fn strides_padding_and_remainders() {
 
 #[test]
 fn too_large_says_why() {
-    let result = tiled(program([1, 16, 18, 18], [32, 16, 3, 3], 1, 0), 2048);
+    let result = tiled(program([1, 16, 18, 18], [32, 16, 3, 3], 1, 0), 1024);
     let errors = result.err().expect("too small");
     assert!(
         errors[0].message.contains("does not fit \"spm\""),

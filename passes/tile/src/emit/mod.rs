@@ -7,7 +7,9 @@ use tir::{AffineMap, Attr, Builder, Mapping, Name, RegionId, Ret, Rets, Type, Va
 use tir_arith::{OpFoldResult, dispatch_values};
 use tir_loop::{Bounds, For, Yield as LoopYield};
 use tir_tensor::generic::iterators;
-use tir_tensor::{Combine, Empty, Generic, TransferRead, TransferWrite, Yield};
+use tir_tensor::{
+    CollapseShape, Combine, Empty, ExpandShape, Generic, TransferRead, TransferWrite, Yield,
+};
 
 use crate::group::{Group, Input, StepRef};
 use crate::layout::Tile;
@@ -99,6 +101,12 @@ impl Emit<'_> {
             result: Ret(Type::tensor(shape, elem)),
         })
     }
+    /// Says of what a tile lies in that it has one slot.
+    fn slots(&self, b: &mut Builder<'_>, tile: Value, single: bool) {
+        if let Some(op) = b.ir.owner(tile).filter(|_| single) {
+            b.ir.set_attr(op, tir_accel::DEPTH, Attr::i64(1));
+        }
+    }
     /// Type of the elements that leave, or of what is reduced.
     fn elem(&self, out: StepRef) -> Type {
         self.group.ty(out).map_or(Type::f32(), Type::elem)
@@ -132,7 +140,7 @@ impl Emit<'_> {
                 let offsets = self.offsets(b, tile, at);
                 let (offsets, static_offsets) = dispatch_values(&offsets);
                 let elem = b.ty(far.source).elem();
-                b.add(TransferRead {
+                let loaded = b.add(TransferRead {
                     source: far.source,
                     offsets,
                     padding: far.padding,
@@ -140,12 +148,36 @@ impl Emit<'_> {
                     access: tile.access(),
                     space: Some(self.near.to_string()),
                     result: Ret(Type::tensor(tile.shape(), elem)),
-                })
+                });
+                self.slots(b, loaded, self.plan.single[operand]);
+                loaded
             }
         };
         let text = name.map_or("tile".to_string(), |n| format!("{n}_tile"));
         hint(b, loaded, &text);
-        loaded
+        let Some(groups) = tile.reassociation() else {
+            return loaded;
+        };
+        let elem = b.ty(loaded).elem();
+        b.add(CollapseShape {
+            src: loaded,
+            reassociation: reassociation(&groups),
+            result: Ret(Type::tensor(tile.unit_shape(), elem)),
+        })
+    }
+
+    /// The tile of a result with a dimension for each that moves in the result.
+    fn expanded(&self, b: &mut Builder<'_>, source: Value, tile: &Tile) -> Value {
+        let Some(groups) = tile.reassociation() else {
+            return source;
+        };
+        let elem = b.ty(source).elem();
+        b.add(ExpandShape {
+            src: source,
+            reassociation: reassociation(&groups),
+            static_output_shape: None,
+            result: Ret(Type::tensor(tile.shape(), elem)),
+        })
     }
 
     /// Loops of parallel iterators around tiles: so many, the first ones.
@@ -195,6 +227,7 @@ impl Emit<'_> {
         };
         let mut written = Vec::new();
         for ((source, dest), tile) in sources.into_iter().zip(dests).zip(self.plan.results.iter()) {
+            let source = self.expanded(b, source, tile);
             let offsets = self.offsets(b, tile, &at);
             let (offsets, static_offsets) = dispatch_values(&offsets);
             let result = Ret(b.ty(dest));
@@ -209,6 +242,13 @@ impl Emit<'_> {
         }
         written
     }
+}
+
+/// Groups of dimensions as attributes.
+fn reassociation(groups: &[Vec<usize>]) -> Vec<Attr> {
+    let dim = |d: &usize| i64::try_from(*d).unwrap_or(i64::MAX);
+    let group = |group: &Vec<usize>| group.iter().map(dim).collect();
+    tir_tensor::reassociation(&groups.iter().map(group).collect::<Vec<_>>())
 }
 
 /// A tile filled with a constant.

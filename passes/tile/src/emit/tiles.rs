@@ -50,6 +50,7 @@ impl Emit<'_> {
         let rename = AffineMap::new(parallel.len(), rename);
         for step in &self.group.maps {
             let dest = self.empty(b, shape.clone(), step.ty.elem());
+            self.slots(b, dest, self.plan.single_result);
             let (inputs, mut maps) = self.read(step, at, &given, &out_map);
             maps.push(out_map.clone());
             let nest = Nest {
@@ -107,6 +108,7 @@ impl Emit<'_> {
         let shape = tile.shape();
         let elem = b.ty(self.group.operands[operand].source).elem();
         let mut dest = self.empty(b, shape.clone(), elem);
+        self.slots(b, dest, self.plan.single[operand]);
         if let Some((_, start)) = inner.reduce {
             dest = fill(b, dest, start);
         }

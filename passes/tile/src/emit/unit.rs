@@ -28,9 +28,10 @@ impl Emit<'_> {
 
     /// Tiles of the result's shape to be filled, one for each element type.
     fn wholes(&self, b: &mut Builder<'_>, elems: &[Type]) -> Vec<Value> {
-        let shape = self.plan.out.shape();
+        let shape = self.plan.out.unit_shape();
         let whole = elems.iter().map(|elem| {
             let whole = self.empty(b, shape.clone(), *elem);
+            self.slots(b, whole, self.plan.single_result);
             hint(b, whole, "out");
             whole
         });
@@ -113,17 +114,28 @@ impl Emit<'_> {
             offsets.push(offset);
             sizes.push(size);
         }
-        (offsets, sizes)
+        let Some(groups) = tile.reassociation() else {
+            return (offsets, sizes);
+        };
+        // Of dimensions that are one the later ones are taken whole.
+        let joined = groups.iter().map(|group| {
+            let rest: i64 = group[1..].iter().map(|d| tile.dims[*d].size).product();
+            (offsets[group[0]].times(b, rest), sizes[group[0]] * rest)
+        });
+        joined.unzip()
     }
 
     /// The shape of the unit's operand: the last dimensions of the tile.
     fn unit_shape(&self, tile: &Tile) -> Vec<i64> {
-        let units = tile.dims.iter().filter_map(|dim| match dim.axis {
+        let mut units = tile.dims.iter().filter_map(|dim| match dim.axis {
             Axis::Unit(d, ..) => Some(self.unit_size(d)),
             Axis::One => Some(1),
             _ => None,
         });
-        units.collect()
+        let joined = tile.joined.iter();
+        joined
+            .map(|count| units.by_ref().take(*count).product())
+            .collect()
     }
 
     /// Where the unit's operand is in a tile: offsets that are values, all offsets, and sizes.
@@ -253,22 +265,31 @@ impl Emit<'_> {
     ) -> Value {
         // Iterators: those of the result, of one point for its dimensions of one element; then the
         // unit's reductions.
-        let mut dims = self.plan.unit_out.clone();
+        let mut dims = self.plan.unit_out.to_vec();
         let parallel = dims.len();
-        if combine.is_some() {
-            let reductions = self.plan.space.unit.iter().copied();
-            let reductions = reductions.filter(|d| self.group.reductions[*d]);
-            dims.extend(reductions.map(Some));
+        if let Some(unit) = self.plan.unit.as_ref().filter(|_| combine.is_some()) {
+            let iterators = unit
+                .unit_dims
+                .iter()
+                .map(|dims| dims.iter().map(|(d, _)| *d));
+            let iterators = iterators.map(Iterator::collect::<Vec<usize>>);
+            let is_reduction = |dims: &Vec<usize>| dims.iter().any(|d| self.group.reductions[*d]);
+            dims.extend(iterators.filter(is_reduction));
         }
         let out_map = AffineMap::project(dims.len(), &(0..parallel).collect::<Vec<_>>());
         let map_of = |tile: &Tile| {
-            let places = tile.dims.iter().filter_map(|dim| match dim.axis {
-                Axis::Unit(d, ..) => {
-                    let at = dims.iter().position(|e| *e == Some(d));
-                    at.map(AffineExpr::Dim)
-                }
-                Axis::One => Some(AffineExpr::Const(0)),
+            let mut units = tile.dims.iter().filter_map(|dim| match dim.axis {
+                Axis::Unit(d, ..) => Some(Some(d)),
+                Axis::One => Some(None),
                 _ => None,
+            });
+            let places = tile.joined.iter().filter_map(|count| {
+                let own: Vec<usize> = units.by_ref().take(*count).flatten().collect();
+                let at = dims.iter().position(|e| *e == own && !own.is_empty());
+                match own[..] {
+                    [] => Some(AffineExpr::Const(0)),
+                    _ => at.map(AffineExpr::Dim),
+                }
             });
             AffineMap::new(dims.len(), places.collect())
         };

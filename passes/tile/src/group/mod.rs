@@ -3,6 +3,7 @@
 
 mod find;
 mod scope;
+mod signature;
 mod view;
 
 pub use find::Freedom;
@@ -10,7 +11,7 @@ pub use scope::Scope;
 
 use std::collections::BTreeSet;
 
-use tir::{AffineMap, Attr, Ir, LinearMap, OpId, RegionId, Type, Value};
+use tir::{AffineExpr, AffineMap, Attr, Ir, LinearMap, OpId, RegionId, Type, Value};
 use tir_tensor::{Combine, Generic, Yield};
 
 /// What a group reads at a linear position: a far tensor, or a value computed in near memory.
@@ -126,6 +127,40 @@ impl Group {
         };
         let end = ir.last(block).and_then(|last| ir.get::<Yield>(last));
         end.is_some_and(|end| end.values.len() == 1 && ir.args(block).any(|a| a == end.values[0]))
+    }
+
+    /// The same group with an iterator as two: the outer one in its place, an inner one of so many points
+    /// behind all others. `None` where it is a reduction, is never divided, or a value is computed in near
+    /// memory for the group.
+    pub fn split(&self, d: usize, size: i64) -> Option<Self> {
+        let (core, range) = (self.core, *self.domain.get(d)?);
+        let parallel = d < core && !self.reductions[d] && !self.whole.contains(&d);
+        if !parallel || core < self.domain.len() || self.has_inner() || size < 1 {
+            return None;
+        }
+        let both = AffineExpr::Dim(d) * AffineExpr::Const(size) + AffineExpr::Dim(core);
+        let places = (0..core).map(|k| match k == d {
+            true => both.clone(),
+            false => AffineExpr::Dim(k),
+        });
+        let places = AffineMap::new(core + 1, places.collect());
+        let mut group = self.clone();
+        group.domain[d] = (range + size - 1) / size;
+        group.domain.push(size);
+        group.reductions.push(false);
+        group.core += 1;
+        let steps = group.reduce.iter_mut().map(|(step, ..)| step);
+        for step in steps.chain(&mut group.maps) {
+            step.maps = step.maps.iter().map(|map| map.compose(&places)).collect();
+        }
+        for operand in &mut group.operands {
+            operand.map = operand.map.compose(&places);
+        }
+        for out in &mut group.outs {
+            out.map = out.map.compose(&places);
+        }
+        group.out = group.out.compose(&places);
+        Some(group)
     }
 
     /// The step that decides the tiles: the reduction if there is one.

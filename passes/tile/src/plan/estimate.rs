@@ -11,134 +11,14 @@
 
 use std::rc::Rc;
 
-use tir::Type;
-use tir_accel::machine::EngineInfo;
-
+use super::traffic::{Fixed, Holder, Moved, bytes, round_up};
 use super::{Budget, Plan, Target, UnitChoice, Way, out_order};
-use crate::group::{Group, Input, StepRef};
-use crate::layout::{Axis, Space, Tile};
-
-fn bytes(value_elem: Type) -> i64 {
-    value_elem.bytes().unwrap_or(1) as i64
-}
-
-fn round_up(n: i64, to: i64) -> i64 {
-    let to = to.max(1);
-    (n.saturating_add(to - 1) / to).saturating_mul(to)
-}
+use crate::group::{Group, Input, Operand, Out, StepRef};
+use crate::layout::{Space, Tile};
+use tir::Type;
 
 /// Of the cycles of what runs beside the longest, one in this many is not hidden.
 const HIDDEN: i64 = 16;
-
-/// What a tile costs in near memory and on the engine.
-struct Traffic {
-    near: i64,
-    cycles: i64,
-    first: i64,
-    /// Transfers that the thread starts.
-    starts: i64,
-}
-
-/// Where a tile stands in the loops, and what moves it.
-struct Moved<'a> {
-    tile: &'a Tile,
-    space: &'a Space,
-    order: &'a [usize],
-    level: usize,
-    /// Bytes of an element.
-    elem: i64,
-    /// Shape of the far tensor.
-    shape: &'a [i64],
-    engine: &'a EngineInfo,
-    align: i64,
-    depth: i64,
-    /// Whether a window that slides may be a ring.
-    slides: bool,
-}
-
-impl Moved<'_> {
-    /// Bytes of near memory.
-    fn near(&self) -> i64 {
-        let slots = if self.level > 0 { self.depth } else { 1 };
-        let size = self.tile.elements().saturating_mul(self.elem);
-        round_up(size, self.align).saturating_mul(slots)
-    }
-    /// How often the tile is another one.
-    fn count(&self) -> i64 {
-        let around = &self.order[..self.level];
-        let trips = around.iter().map(|d| self.space.trips(*d));
-        trips.fold(1, i64::saturating_mul)
-    }
-
-    fn traffic(&self) -> Traffic {
-        let Self {
-            tile,
-            space,
-            order,
-            level,
-            elem,
-            shape,
-            engine,
-            align,
-            depth,
-            ..
-        } = *self;
-        let size = tile.elements().saturating_mul(elem);
-        // What of the tile lies inside the source.
-        let inside = |skip: Option<usize>| -> i64 {
-            let mut extents = vec![1i64; shape.len()];
-            for (i, dim) in tile.dims.iter().enumerate() {
-                if Some(i) != skip && dim.size > 1 {
-                    let extent = &mut extents[dim.source.0];
-                    *extent = extent.saturating_mul(dim.size);
-                }
-            }
-            let inside = extents.iter().zip(shape).map(|(e, s)| (*e).min(*s));
-            inside.fold(elem, i64::saturating_mul)
-        };
-        let run = tile.run(shape) * elem;
-        let starts = tile.starts(shape, elem, engine.dims);
-        let cost = |moved: i64| -> i64 {
-            let moved = if engine.granule > run {
-                (moved / run.max(1)).saturating_mul(engine.granule)
-            } else {
-                moved
-            };
-            let rate = engine.bytes_per_cycle.max(1);
-            let cycles = moved.saturating_add(rate - 1) / rate;
-            engine.latency.saturating_mul(starts).saturating_add(cycles)
-        };
-        let count = self.count();
-        let whole = cost(inside(None));
-        let mut near = self.near();
-        let mut cycles = whole.saturating_mul(count);
-        if self.slides && level > 0 {
-            let d = order[level - 1];
-            let steps = tile.step(space, d);
-            let moving: Vec<usize> = (0..steps.len()).filter(|s| steps[*s] != 0).collect();
-            if let [s] = moving[..]
-                && let Some(i) = tile.dims.iter().position(|dim| {
-                    let window = matches!(dim.axis, Axis::Window(_));
-                    dim.source == (s, 1) && window && steps[s] > 0 && dim.size > steps[s]
-                })
-            {
-                let (window, step) = (tile.dims[i].size, steps[s]);
-                let rows = round_up(window.saturating_add(step.saturating_mul(depth - 1)), step);
-                near = round_up((size / window).saturating_mul(rows), align);
-                let again = cost(inside(Some(i)).saturating_mul(step));
-                let restarts = count / space.trips(d);
-                let more = (count - restarts).saturating_mul(again);
-                cycles = restarts.saturating_mul(whole).saturating_add(more);
-            }
-        }
-        Traffic {
-            near,
-            cycles,
-            first: whole,
-            starts: starts.saturating_mul(count),
-        }
-    }
-}
 
 /// The tile of each operand: in the order that the unit wants for what the core reads, as a box
 /// else. `None` if one cannot be such a tile, or what is computed is at no linear place in it.
@@ -147,16 +27,16 @@ fn tiles(
     target: &Target<'_>,
     way: &Way,
     space: &Space,
-    unit_out: &[Option<usize>],
+    unit_out: &[Vec<usize>],
 ) -> Option<Vec<Tile>> {
     let mut tiles: Vec<Option<Tile>> = vec![None; group.operands.len()];
     // Dimensions of the unit's operand that an operand of the core is: as the first step wants it
     // that reads it on a unit, or those of the result that it has.
-    let unit_dims = |i: usize, choice: &UnitChoice| -> Option<Vec<Option<usize>>> {
+    let unit_dims = |i: usize, choice: &UnitChoice| -> Option<Vec<Vec<usize>>> {
         let main = group.main()?;
         let steps = group.maps.iter().zip(&choice.maps);
         let steps = steps.filter_map(|(step, way)| Some((step, way.as_ref()?)));
-        let mut all = std::iter::once((main, &choice.assignment)).chain(steps);
+        let mut all = std::iter::once((main, &*choice.assignment)).chain(steps);
         let wanted = all.find_map(|(step, way)| {
             let reads = |input: &Input| *input == Input::Operand(i);
             Some((step.inputs.iter().position(reads)?, way))
@@ -167,8 +47,18 @@ fn tiles(
         }
         let map = &group.operands[i].map;
         let used = |d: &usize| map.exprs.iter().any(|e| e.uses(*d));
-        let kept = unit_out.iter().flatten().copied().filter(used);
-        Some(kept.map(Some).collect())
+        // Of iterators that are one dimension it has all or none.
+        let has = |dims: &Vec<usize>| {
+            let count = dims.iter().filter(|d| used(d)).count();
+            (count == 0 || count == dims.len()).then_some(count > 0)
+        };
+        let mut kept = Vec::new();
+        for dims in unit_out.iter().filter(|dims| !dims.is_empty()) {
+            if has(dims)? {
+                kept.push(dims.clone());
+            }
+        }
+        Some(kept)
     };
     let in_core = |i: usize| {
         let mut steps = group.reduce.iter().map(|(s, ..)| s).chain(&group.maps);
@@ -213,27 +103,31 @@ struct Estimate<'a> {
     group: &'a Group,
     target: &'a Target<'a>,
     unit: Option<&'a UnitChoice>,
-    elems: &'a [Type],
+    tiles: &'a Tiles,
     budget: Budget,
     plan: Plan,
 }
 
-/// Cycles by cause.
-#[derive(Default)]
-struct Cycles {
-    /// Of the engine that loads and of the one that stores.
-    load: i64,
-    store: i64,
-    /// Before anything is computed, and after everything is.
-    first: i64,
-    last: i64,
+/// Estimated cycles by cause.
+#[derive(Clone, Debug, Default)]
+pub struct Cost {
+    /// Of the engine that loads.
+    pub load: i64,
+    /// Of the engine that stores.
+    pub store: i64,
+    /// Before anything is computed.
+    pub first: i64,
+    /// After everything is.
+    pub last: i64,
     /// Of units, and of the thread that computes elements.
-    compute: i64,
+    pub compute: i64,
     /// Transfers that the thread starts.
-    starts: i64,
+    pub starts: i64,
+    /// Transfers that wait for a tile to be used, and the reverse.
+    pub exposed: i64,
 }
 
-impl Cycles {
+impl Cost {
     /// Until all is done. What runs beside the longest is hidden but for a part: queues fill, and
     /// share the spaces. So of divisions that the unit binds, the one that moves less is taken.
     fn total(&self, scalar: i64) -> i64 {
@@ -242,7 +136,7 @@ impl Cycles {
         let beside = self.compute.saturating_add(moved).saturating_sub(longest);
         // The thread that starts transfers does not compute meanwhile: many small tiles are no gain.
         let starts = self.starts.saturating_mul(scalar);
-        let parts = [beside / HIDDEN, starts, self.first, self.last];
+        let parts = [beside / HIDDEN, starts, self.first, self.last, self.exposed];
         parts.into_iter().fold(longest, i64::saturating_add)
     }
 }
@@ -253,43 +147,86 @@ pub(super) fn estimate(
     group: &Group,
     target: &Target<'_>,
     way: &Way,
-    space: &Space,
+    space: &Rc<Space>,
     tiles: &Tiles,
     order: Vec<usize>,
     budget: Budget,
 ) -> Option<(Plan, Vec<i64>)> {
     let unit = way.unit();
     let plan = Plan {
-        space: space.clone(),
-        unit: unit.map(|c| c.assignment.clone()),
+        space: Rc::clone(space),
+        unit: unit.map(|c| Rc::clone(&c.assignment)),
         order,
-        tiles: tiles.operands.clone(),
-        out: tiles.out.clone(),
-        results: tiles.results.clone(),
-        unit_out: tiles.unit_out.clone(),
+        tiles: Rc::clone(&tiles.operands),
+        out: Rc::clone(&tiles.out),
+        results: Rc::clone(&tiles.results),
+        unit_out: Rc::clone(&tiles.unit_out),
         moves: matches!(way, Way::Moved(_)),
         quicker: false,
         in_place: None,
+        own_accumulator: true,
+        single: Vec::new(),
+        single_result: false,
         bytes: 0,
         cycles: 0,
+        cost: Cost::default(),
+        listed: Vec::new(),
         nearest: None,
     };
     let mut estimate = Estimate {
         group,
         target,
         unit,
-        elems: &tiles.elems,
+        tiles,
         budget,
         plan,
     };
-    let mut cycles = Cycles::default();
+    let mut cycles = Cost::default();
     let mut holders = estimate.operands(&mut cycles);
     holders.push(estimate.results(&mut cycles)?);
     holders.push(estimate.held());
-    cycles.compute = cycles.compute.saturating_add(estimate.points());
-    estimate.plan.bytes = holders.iter().copied().fold(0, i64::saturating_add);
+    let points = compute(group, target, way, space);
+    cycles.compute = cycles.compute.saturating_add(points);
+    let single = fit(&holders, budget.bytes);
+    for (holder, single) in holders.iter_mut().zip(&single) {
+        if *single {
+            holder.bytes = holder.one;
+            cycles.exposed = cycles.exposed.saturating_add(holder.exposed);
+        }
+    }
+    let operands = group.operands.len();
+    estimate.plan.single = single[..operands].to_vec();
+    estimate.plan.single_result = single[operands];
+    let held = &holders[operands + 1];
+    estimate.plan.own_accumulator = held.bytes > held.one;
+    let bytes: Vec<i64> = holders.iter().map(|holder| holder.bytes).collect();
+    estimate.plan.bytes = bytes.iter().copied().fold(0, i64::saturating_add);
     estimate.plan.cycles = cycles.total(estimate.scalar());
-    Some((estimate.plan, holders))
+    estimate.plan.cost = cycles;
+    Some((estimate.plan, bytes))
+}
+
+/// Which holders get one slot so that all fit: those that expose the fewest cycles for the bytes they give,
+/// where one is not enough.
+fn fit(holders: &[Holder], budget: i64) -> Vec<bool> {
+    let mut single = vec![false; holders.len()];
+    let mut bytes = holders.iter().map(|h| h.bytes).fold(0, i64::saturating_add);
+    while bytes > budget {
+        let over = bytes - budget;
+        let gain = |i: usize| holders[i].bytes - holders[i].one;
+        let left = (0..holders.len()).filter(|i| !single[*i] && gain(*i) > 0);
+        // More than what is over is no use.
+        let price = |i: &usize| {
+            let cycles = holders[*i].exposed.saturating_mul(1 << 10);
+            (cycles / gain(*i).min(over), std::cmp::Reverse(gain(*i)))
+        };
+        let Some(next) = left.min_by_key(price) else {
+            break;
+        };
+        single[next] = true;
+        bytes -= gain(next);
+    }
+    single
 }
 
 impl Estimate<'_> {
@@ -305,15 +242,16 @@ impl Estimate<'_> {
     }
 
     /// Bytes of each operand's tiles; adds what loading or computing them takes.
-    fn operands(&self, cycles: &mut Cycles) -> Vec<i64> {
+    fn operands(&self, cycles: &mut Cost) -> Vec<Holder> {
         let mut holders = Vec::new();
         for (i, operand) in self.group.operands.iter().enumerate() {
             let moved = Moved {
                 tile: &self.plan.tiles[i],
+                fixed: &self.tiles.loads[i],
                 space: &self.plan.space,
                 order: &self.plan.order,
                 level: self.plan.level(i),
-                elem: bytes(self.elems[i]),
+                elem: bytes(self.tiles.elems[i]),
                 shape: &operand.shape,
                 engine: self.target.load,
                 align: self.align(),
@@ -326,26 +264,36 @@ impl Estimate<'_> {
                 let factors = ranges.chain([each, moved.count()]);
                 let work = factors.fold(moved.tile.elements(), i64::saturating_mul);
                 cycles.compute = cycles.compute.saturating_add(work);
-                holders.push(moved.near());
+                holders.push(Holder {
+                    bytes: moved.near(),
+                    one: moved.fixed.one,
+                    exposed: work,
+                });
                 continue;
             }
             let t = moved.traffic();
             cycles.load = cycles.load.saturating_add(t.cycles);
             cycles.first = cycles.first.saturating_add(t.first);
             cycles.starts = cycles.starts.saturating_add(t.starts);
-            holders.push(t.near);
+            holders.push(Holder {
+                bytes: t.near,
+                one: t.one,
+                exposed: t.cycles - t.first,
+            });
         }
         holders
     }
 
     /// Bytes of the results' tiles; adds what storing them takes.
-    fn results(&self, cycles: &mut Cycles) -> Option<i64> {
+    fn results(&self, cycles: &mut Cost) -> Option<Holder> {
         let parallel = self.plan.parallel(self.group);
-        let mut near = 0i64;
-        for (out, tile) in self.group.outs.iter().zip(self.plan.results.iter()) {
+        let (mut near, mut one, mut exposed) = (0i64, 0i64, 0i64);
+        let tiles = self.plan.results.iter().zip(&self.tiles.stores);
+        for (out, (tile, fixed)) in self.group.outs.iter().zip(tiles) {
             let ty = self.group.ty(out.step)?;
             let t = Moved {
                 tile,
+                fixed,
                 space: &self.plan.space,
                 order: &self.plan.order,
                 level: parallel,
@@ -358,15 +306,42 @@ impl Estimate<'_> {
             }
             .traffic();
             near = near.saturating_add(t.near);
+            one = one.saturating_add(t.one);
+            exposed = exposed.saturating_add(t.cycles - t.first);
             cycles.store = cycles.store.saturating_add(t.cycles);
             cycles.last = cycles.last.saturating_add(t.first);
             cycles.starts = cycles.starts.saturating_add(t.starts);
         }
-        Some(if self.plan.moves { 0 } else { near })
+        // What is moved is stored from where it was loaded.
+        let moves = self.plan.moves;
+        Some(Holder {
+            bytes: if moves { 0 } else { near },
+            one: if moves { 0 } else { one },
+            exposed,
+        })
     }
 
     /// Bytes of accumulators and of steps between, where they are not results themselves.
-    fn held(&self) -> i64 {
+    fn held(&self) -> Holder {
+        let over = self.unit.and_then(|choice| choice.over);
+        // Where the result takes the place of the accumulators, a tile is not begun before the result
+        // of an earlier one is stored; in a tile of many blocks no block waits for an earlier one.
+        let (space, parallel) = (&self.plan.space, self.plan.parallel(self.group));
+        let blocks = self.group.iterators(false).map(|d| space.tile[d]);
+        let blocks = blocks.fold(1, i64::saturating_mul);
+        let few = blocks <= self.budget.depth && !self.plan.splits_reduction(self.group);
+        // What the thread computes behind the unit keeps it waiting longer.
+        let apart = few || self.unit.is_some_and(|choice| choice.scalar_steps > 0);
+        let tiles = self.plan.order[..parallel].iter();
+        let tiles = tiles.map(|d| space.trips(*d));
+        Holder {
+            bytes: self.held_bytes(over.is_none_or(|over| apart && !over.only)),
+            one: self.held_bytes(over.is_none()),
+            exposed: tiles.fold(self.target.store.latency, i64::saturating_mul),
+        }
+    }
+
+    fn held_bytes(&self, own: bool) -> i64 {
         if self.plan.moves {
             return 0;
         }
@@ -378,9 +353,7 @@ impl Estimate<'_> {
         let tile = size(plan.out.elements());
         let between = |i: &usize| !self.is_result(StepRef::Mapped(*i));
         let steps = (0..group.maps.len()).filter(between).count() as i64;
-        let in_place = self.unit.is_some_and(|choice| choice.in_place);
-        let result = in_place || self.is_result(StepRef::Reduced);
-        let accumulates = group.reduce.is_some() && !result;
+        let accumulates = group.reduce.is_some() && own && !self.is_result(StepRef::Reduced);
         let accumulators = i64::from(accumulates);
         // Without a loop around it, what is held for a tile is there once.
         let around = plan.parallel(group) > 0;
@@ -399,30 +372,26 @@ impl Estimate<'_> {
         let inside = group.iterators(false).any(several);
         block.saturating_mul(if inside { depth } else { 1 } * (accumulators + steps))
     }
+}
 
-    /// Cycles to compute all points.
-    fn points(&self) -> i64 {
-        let (group, space) = (self.group, &self.plan.space);
-        // A load, an op and a store, as the thread runs them.
-        let element = 6 * self.scalar();
-        let Some(choice) = self.unit else {
-            let moves = self.plan.moves;
-            return if moves {
-                0
-            } else {
-                group.points().saturating_mul(element)
-            };
-        };
-        let calls = (0..group.core).map(|d| space.blocks(d));
-        let calls = calls.fold(1, i64::saturating_mul);
-        let each = self.target.info.intrinsics[choice.assignment.intrinsic].cycles;
-        // The thread computes all of a block, also what lies beyond the range.
-        let parallel = group.iterators(false);
-        let outputs = parallel.map(|d| space.blocks(d).saturating_mul(space.block[d]));
-        let outputs = outputs.fold(1, i64::saturating_mul);
-        let tail = outputs.saturating_mul(element * choice.scalar_steps);
-        calls.saturating_mul(each).saturating_add(tail)
-    }
+/// Cycles to compute all points of a division, whatever the order of its loops.
+pub(super) fn compute(group: &Group, target: &Target<'_>, way: &Way, space: &Space) -> i64 {
+    // A load, an op and a store, as the thread runs them.
+    let element = 6 * target.info.scalar_cycles.max(1);
+    let choice = match way {
+        Way::Moved(_) => return 0,
+        Way::Scalar => return group.points().saturating_mul(element),
+        Way::Unit(choice) => choice,
+    };
+    let calls = (0..group.core).map(|d| space.covered(d));
+    let calls = calls.fold(1, i64::saturating_mul);
+    let each = target.info.intrinsics[choice.assignment.intrinsic].cycles;
+    // The thread computes all of a block, also what lies beyond the range.
+    let parallel = group.iterators(false);
+    let outputs = parallel.map(|d| space.covered(d).saturating_mul(space.block[d]));
+    let outputs = outputs.fold(1, i64::saturating_mul);
+    let tail = outputs.saturating_mul(element * choice.scalar_steps);
+    calls.saturating_mul(each).saturating_add(tail)
 }
 
 /// The tiles of a division, whatever the order of its loops.
@@ -431,9 +400,11 @@ pub(super) struct Tiles {
     out: Rc<Tile>,
     /// The same tile as part of each result.
     results: Rc<[Tile]>,
-    unit_out: Vec<Option<usize>>,
+    unit_out: Rc<[Vec<usize>]>,
     /// Element types of the operands.
     elems: Vec<Type>,
+    loads: Vec<Fixed>,
+    stores: Vec<Fixed>,
 }
 
 impl Tiles {
@@ -456,14 +427,49 @@ impl Tiles {
         let results = group.outs.iter().map(|out_of| match way {
             // What is moved has one result, and its tile may be in the order of the source.
             Way::Moved(_) => Some(out.clone()),
+            _ if out_of.map == group.out => Some(out.clone()),
             _ => out.part_of(&out_of.map),
         });
+        let results: Rc<[Tile]> = results.collect::<Option<_>>()?;
+        let operands = tiles(group, target, way, space, &unit_out)?;
+        let align = target.near.align.max(1);
+        let load = |((operand, tile), elem): ((&Operand, &Tile), &Type)| {
+            Fixed::new(tile, bytes(*elem), &operand.shape, target.load, align)
+        };
+        let store = |(out, tile): (&Out, &Tile)| {
+            let ty = group.ty(out.step)?;
+            let elem = bytes(ty.elem());
+            Some(Fixed::new(tile, elem, ty.shape()?, target.store, align))
+        };
+        let (far, outs) = (group.operands.iter(), group.outs.iter());
         Some(Self {
-            operands: tiles(group, target, way, space, &unit_out)?.into(),
-            results: results.collect::<Option<_>>()?,
+            loads: far.zip(&operands).zip(elems).map(load).collect(),
+            stores: outs.zip(&*results).map(store).collect::<Option<_>>()?,
+            operands: operands.into(),
+            results,
             out: Rc::new(out),
-            unit_out,
+            unit_out: unit_out.into(),
             elems: elems.to_vec(),
         })
+    }
+
+    /// The least that loading takes whatever the order of the loops, in cycles, and the least bytes of
+    /// near memory.
+    pub(super) fn least(&self, group: &Group, space: &Space) -> (i64, i64) {
+        let (mut cycles, mut near) = (0i64, 0i64);
+        for ((operand, tile), fixed) in group.operands.iter().zip(&*self.operands).zip(&self.loads)
+        {
+            near = near.saturating_add(fixed.one);
+            if operand.inner.is_some() {
+                continue;
+            }
+            // A window that slides may load less than a tile each time, and the last tile as well.
+            let moving = (0..group.core).filter(|d| tile.moves_with(space, *d));
+            let whole = |d: &usize| !super::slides(group, *d) && !space.is_ragged(*d);
+            let counts = moving.filter(whole).map(|d| space.trips(d));
+            let count = counts.fold(1, i64::saturating_mul);
+            cycles = cycles.saturating_add(fixed.cycles.saturating_mul(count));
+        }
+        (cycles, near)
     }
 }

@@ -2,24 +2,33 @@
 //! quickest one is taken.
 //!
 //! A *way* is how points are computed: on a unit, one by one by the thread, or not at all where
-//! elements are only moved. A *division* of a way says how many blocks of each iterator a tile has:
-//! divisors of their number, so that all tiles are equal; windows and the reductions of what no unit
-//! takes are whole. For each division all orders of the loops of parallel iterators are tried, five at
+//! elements are only moved. A *division* of a way says how many blocks of each iterator a tile has. Where a
+//! unit computes or nothing is computed, that is any number: the last tile sticks out, and transfers drop
+//! what lies outside. Reductions, and what the thread computes, have divisors, so that all tiles are equal;
+//! windows and the reductions of what no unit takes are whole. For each division all orders of the loops of parallel iterators are tried, five at
 //! most; reductions stand inside. Of equal estimates the first is taken, so a plan depends on the
 //! group and the machine alone.
 
+mod beyond;
 mod estimate;
+mod in_place;
+mod listing;
+mod sizes;
+mod traffic;
 
 use std::rc::Rc;
 
-use tir::{AffineExpr, Ir, Name, Type};
+use tir::{Ir, Name, Type};
 use tir_accel::machine::{EngineInfo, MachineInfo, SpaceInfo};
 use tir_tensor::Generic;
 
-use crate::group::{Group, Input, Step, StepRef};
+use crate::group::{Group, Input, Step};
 use crate::layout::{Space, Tile, storage_order};
-use crate::matching::{Assignment, Behaviour, Candidate, Mismatch, Scalar, assignments};
+use crate::matching::{Assignment, Behaviour, Candidate, Joined, Mismatch, Scalar, assignments};
+pub use estimate::Cost;
 use estimate::{Tiles, estimate};
+use in_place::{Over, fits_in_place, written_over};
+use sizes::{divisors, joined, loop_orders, sizes, slides, thin};
 
 /// What the planner may use.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +39,8 @@ pub struct Budget {
     pub bytes: i64,
     /// Plans that are estimated at most for one group.
     pub limit: usize,
+    /// How many of the quickest are listed.
+    pub listed: usize,
 }
 
 /// A machine, with what its intrinsics compute.
@@ -105,9 +116,9 @@ impl Nearest {
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The iteration space, cut up.
-    pub space: Space,
+    pub space: Rc<Space>,
     /// The intrinsic and its dimensions, if a unit takes the points.
-    pub unit: Option<Assignment>,
+    pub unit: Option<Rc<Assignment>>,
     /// Iterators whose tiles are loops, outermost first; parallel ones before reductions.
     pub order: Vec<usize>,
     /// The tile of each operand: the same for all orders of the loops, as are those below.
@@ -116,9 +127,8 @@ pub struct Plan {
     pub out: Rc<Tile>,
     /// The same tile as part of each result.
     pub results: Rc<[Tile]>,
-    /// Iterators of the unit's result in the order of its dimensions, none for those of one
-    /// element.
-    pub unit_out: Vec<Option<usize>>,
+    /// Iterators that each dimension of the unit's result is, in order; none for those of one element.
+    pub unit_out: Rc<[Vec<usize>]>,
     /// Whether the tile of the only operand is that of the result: nothing is computed.
     pub moves: bool,
     /// Whether a unit could take the points, and one by one is quicker by the estimate.
@@ -126,10 +136,20 @@ pub struct Plan {
     /// What the elementwise step of the group writes over, if each intrinsic that computes it does so
     /// and nothing else reads it: what the reduction gave, or the tile of an operand.
     pub in_place: Option<Input>,
+    /// Whether what is accumulated lies apart from the result, where it may become it.
+    pub own_accumulator: bool,
+    /// Operands whose tiles have one slot, so that a tile is loaded when the one before was used.
+    pub single: Vec<bool>,
+    /// The same for the tiles of the results.
+    pub single_result: bool,
     /// Bytes of near memory.
     pub bytes: i64,
     /// Estimated cycles.
     pub cycles: i64,
+    /// What they come from.
+    pub cost: Cost,
+    /// The quickest candidates with their estimates, as text, where they were asked for.
+    pub listed: Vec<String>,
     /// Where no unit takes the points, the intrinsic that comes nearest.
     pub nearest: Option<Nearest>,
 }
@@ -166,6 +186,8 @@ pub struct TooLarge {
 pub fn plan(ir: &Ir, group: &Group, target: &Target<'_>, budget: Budget) -> Result<Plan, TooLarge> {
     let mut search = Search {
         best: None,
+        may_exceed: beyond::may_exceed(ir, group),
+        kept: Vec::new(),
         least: TooLarge {
             bytes: i64::MAX,
             holders: Vec::new(),
@@ -186,12 +208,19 @@ pub fn plan(ir: &Ir, group: &Group, target: &Target<'_>, budget: Budget) -> Resu
             }
         }
     }
-    let (units, mut nearest) = candidates(ir, group, target);
+    let (units, mut nearest) = candidates(ir, group, target, &[]);
     for unit in units {
         let name = target.info.intrinsics[unit.assignment.intrinsic].name;
         let declined = divisions(group, target, &Way::Unit(unit), &elems, &mut search);
         if let Some(mismatch) = declined {
             Nearest::improve(&mut nearest, name, mismatch);
+        }
+    }
+    // Where the unit is what all waits for, its blocks are filled better.
+    let bound = |plan: &Plan| plan.unit.is_some() && plan.cost.compute > plan.cycles / 4 * 3;
+    if search.best.as_ref().is_some_and(bound) {
+        for unit in candidates(ir, group, target, &joined(group, target)).0 {
+            divisions(group, target, &Way::Unit(unit), &elems, &mut search);
         }
     }
     // What the thread computes for a unit, it computes for all of the unit's block: without the
@@ -201,62 +230,30 @@ pub fn plan(ir: &Ir, group: &Group, target: &Target<'_>, budget: Budget) -> Resu
     if !by_unit || computes {
         divisions(group, target, &Way::Scalar, &elems, &mut search);
     }
+    let listed = listing::listing(group, target, &search);
     let plan = search.best.ok_or(search.least)?;
     let quicker = by_unit && plan.unit.is_none() && !plan.moves;
     let nearest = nearest.filter(|_| plan.unit.is_none() && !plan.moves && !quicker);
-    let in_place =
-        written_over(ir, group, target).filter(|input| fits_in_place(group, *input, &plan));
+    let over = written_over(ir, group, target);
+    let over = over.filter(|over| fits_in_place(group, over.input, &plan));
+    let wanted = |over: &Over| over.only || !plan.own_accumulator;
+    let in_place = over.filter(wanted).map(|over| over.input);
     Ok(Plan {
         quicker,
         nearest,
         in_place,
+        listed,
         ..plan
     })
-}
-
-/// What the only elementwise step of a group reads through the operand that the intrinsics write, if
-/// no other step and no result needs it.
-fn written_over(ir: &Ir, group: &Group, target: &Target<'_>) -> Option<Input> {
-    let ([step], [out]) = (&group.maps[..], &group.outs[..]) else {
-        return None;
-    };
-    if out.step == StepRef::Reduced {
-        return None;
-    }
-    let (ways, _) = step_assignments(ir, group, step, target);
-    let mut written = ways.iter().map(|way| {
-        let behaviour = target.behaviour(way)?;
-        (0..step.inputs.len()).find(|i| behaviour.inputs[way.inputs[*i]] == 0)
-    });
-    let read = written.next()??;
-    let input = step.inputs[read];
-    let again = step.inputs.iter().filter(|other| **other == input).count() > 1;
-    if again || !written.all(|other| other == Some(read)) {
-        return None;
-    }
-    let elem = match input {
-        Input::Reduced => group.reduce.as_ref()?.0.ty.elem(),
-        Input::Operand(i) if group.reduce.is_none() => ir.ty(group.operands[i].source).elem(),
-        _ => return None,
-    };
-    (elem == step.ty.elem()).then_some(input)
-}
-
-/// Whether a plan has a unit and what is written over is not needed for another tile: of an operand,
-/// the tile is loaded for this one of the result, lies as it does, and is read by no other.
-fn fits_in_place(group: &Group, input: Input, plan: &Plan) -> bool {
-    let Input::Operand(i) = input else {
-        return plan.unit.is_some();
-    };
-    let here = plan.level(i) == plan.parallel(group) && !plan.splits_reduction(group);
-    let mut others = group.operands.iter().flat_map(|o| &o.inner);
-    let shared = others.any(|inner| inner.inputs.contains(&i));
-    plan.unit.is_some() && here && !shared && plan.tiles[i].dims == plan.out.dims
 }
 
 /// What was found so far.
 struct Search {
     best: Option<Plan>,
+    /// Iterators of the core that may be rounded up though they are reductions.
+    may_exceed: Vec<bool>,
+    /// All that were estimated, where they are listed.
+    kept: Vec<Plan>,
     least: TooLarge,
     budget: Budget,
 }
@@ -264,6 +261,9 @@ struct Search {
 impl Search {
     fn consider(&mut self, plan: Plan, holders: Vec<i64>) {
         let better = |best: &Plan| (plan.cycles, plan.bytes) < (best.cycles, best.bytes);
+        if self.budget.listed > 0 {
+            self.kept.push(plan.clone());
+        }
         if plan.bytes > self.budget.bytes {
             if plan.bytes < self.least.bytes {
                 self.least = TooLarge {
@@ -301,6 +301,7 @@ fn step_assignments(
     group: &Group,
     step: &Step,
     target: &Target<'_>,
+    joined: &[Joined],
 ) -> (Vec<Assignment>, Option<Nearest>) {
     let Some(mut elems) = elems(ir, group, step) else {
         return (Vec::new(), None);
@@ -319,6 +320,7 @@ fn step_assignments(
         maps: &maps,
         reductions: &group.reductions[..group.core],
         domain: &group.domain[..group.core],
+        joined,
     };
     all_assignments(&candidate, target)
 }
@@ -337,6 +339,7 @@ pub fn nearest(ir: &Ir, generic: &Generic, target: &Target<'_>) -> Option<Neares
         maps: &generic.indexing_maps,
         reductions: &generic.reductions(),
         domain: &generic.domain(ir).ok()?,
+        joined: &[],
     };
     let one = generic.outputs.len() == 1;
     let (found, nearest) = one.then(|| all_assignments(&candidate, target))?;
@@ -366,13 +369,13 @@ fn all_assignments(
 /// A way to use units.
 struct UnitChoice {
     /// How the step that decides the tiles runs.
-    assignment: Assignment,
+    assignment: Rc<Assignment>,
     /// How each elementwise step runs; none for those that find no unit, and for that step.
     maps: Vec<Option<Assignment>>,
     /// How many elementwise steps find no unit.
     scalar_steps: i64,
-    /// Whether the accumulators become the result.
-    in_place: bool,
+    /// Whether the accumulators may become the result.
+    over: Option<Over>,
 }
 
 /// How the points of a group are computed.
@@ -394,27 +397,58 @@ impl Way {
     }
 }
 
-fn out_order(target: &Target<'_>, assignment: &Assignment) -> Option<Vec<Option<usize>>> {
+fn out_order(target: &Target<'_>, assignment: &Assignment) -> Option<Vec<Vec<usize>>> {
     let behaviour = target.behaviour(assignment)?;
     Some(assignment.operand_dims(behaviour, behaviour.inputs.len()))
 }
 
-fn candidates(ir: &Ir, group: &Group, target: &Target<'_>) -> (Vec<UnitChoice>, Option<Nearest>) {
+/// The ways to run a step; none for the step that decides the tiles.
+type StepWays = Option<Vec<Assignment>>;
+
+/// The ways to use units for a group: with one iterator for each of a unit, or with those of `joined`
+/// that are one together.
+fn candidates(
+    ir: &Ir,
+    group: &Group,
+    target: &Target<'_>,
+    joined: &[Joined],
+) -> (Vec<UnitChoice>, Option<Nearest>) {
     let Some(main) = group.main() else {
         return (Vec::new(), None);
     };
-    let behind: Vec<Option<Vec<Assignment>>> = (group.maps.iter())
-        .map(|step| {
-            let other = !std::ptr::eq(step, main);
-            other.then(|| step_assignments(ir, group, step, target).0)
-        })
+    let (mut all, nearest) = step_assignments(ir, group, main, target, joined);
+    all.retain(|assignment| assignment.is_joined() != joined.is_empty());
+    let others: Vec<Option<&Step>> = (group.maps.iter())
+        .map(|step| Some(step).filter(|step| !std::ptr::eq(*step, main)))
         .collect();
-    let (all, nearest) = step_assignments(ir, group, main, target);
-    let in_place = written_over(ir, group, target) == Some(Input::Reduced);
+    let over = written_over(ir, group, target).filter(|over| over.input == Input::Reduced);
+    // Steps behind find the same ways as long as the same iterators are one.
+    let mut known: Option<(Vec<Joined>, Vec<StepWays>)> = None;
     let choice = |assignment: Assignment| {
         let order = out_order(target, &assignment)?;
-        let fits = |a: &&Assignment| out_order(target, a).as_ref() == Some(&order);
-        let way = |step: &Option<Vec<Assignment>>| step.as_ref()?.iter().find(fits).cloned();
+        let together = |dims: &&Joined| dims.len() > 1;
+        let together: Vec<Joined> = assignment
+            .unit_dims
+            .iter()
+            .filter(together)
+            .cloned()
+            .collect();
+        if known.as_ref().is_none_or(|(of, _)| *of != together) {
+            let ways = |step: &Option<&Step>| {
+                Some(step_assignments(ir, group, (*step)?, target, &together).0)
+            };
+            known = Some((together.clone(), others.iter().map(ways).collect()));
+        }
+        let (_, behind) = known.as_ref()?;
+        let sizes = |a: &Assignment| -> Vec<Joined> {
+            let dims = a.unit_dims.iter().filter(|dims| dims.len() > 1);
+            dims.cloned().collect()
+        };
+        let fits = |a: &&Assignment| {
+            let same = |dims: &Joined| together.contains(dims);
+            out_order(target, a).as_ref() == Some(&order) && sizes(a).iter().all(same)
+        };
+        let way = |step: &StepWays| step.as_ref()?.iter().find(fits).cloned();
         let maps: Vec<Option<Assignment>> = behind.iter().map(way).collect();
         let mut steps = behind.iter().zip(&maps);
         let alone = steps
@@ -422,53 +456,13 @@ fn candidates(ir: &Ir, group: &Group, target: &Target<'_>) -> (Vec<UnitChoice>, 
             .filter(|(step, way)| step.is_some() && way.is_none());
         let scalar_steps = alone.count() as i64;
         Some(UnitChoice {
-            assignment,
+            assignment: Rc::new(assignment),
             maps,
             scalar_steps,
-            in_place,
+            over,
         })
     };
     (all.into_iter().filter_map(choice).collect(), nearest)
-}
-
-/// All divisors, in order.
-fn divisors(n: i64) -> Vec<i64> {
-    let root = |i: &i64| i.saturating_mul(*i) <= n;
-    let small: Vec<i64> = (1..).take_while(root).filter(|i| n % i == 0).collect();
-    let large = small.iter().rev().map(|i| n / i);
-    let mut all = small.clone();
-    all.extend(large.filter(|i| !small.contains(i)));
-    all
-}
-
-/// Iterator orders of the loops around tiles: parallel ones in any order, then reductions.
-fn loop_orders(group: &Group, space: &Space) -> Vec<Vec<usize>> {
-    let dims = (0..group.core).filter(|d| space.trips(*d) > 1);
-    let (reductions, parallel): (Vec<usize>, Vec<usize>) = dims.partition(|d| group.reductions[*d]);
-    let orders = crate::matching::orders(parallel.len().min(5));
-    let order = |o: Vec<usize>| {
-        let mut order: Vec<usize> = o.into_iter().map(|i| parallel[i]).collect();
-        order.extend(parallel.iter().skip(5));
-        order.extend(&reductions);
-        order
-    };
-    orders.into_iter().map(order).collect()
-}
-
-/// Whether an operand is read in windows along an iterator: tiles of it would overlap.
-fn slides(group: &Group, d: usize) -> bool {
-    let mut places = group.operands.iter().flat_map(|o| &o.map.exprs);
-    places.any(|at| at.uses(d) && !matches!(at, AffineExpr::Dim(_)))
-}
-
-/// Whether an operand of the reduction is zero beyond the range of an iterator.
-fn padded_beyond(group: &Group, d: usize) -> bool {
-    let inputs = group.reduce.iter().flat_map(|(step, ..)| &step.inputs);
-    let mut operands = inputs.filter_map(|input| match input {
-        Input::Operand(i) => Some(&group.operands[*i]),
-        _ => None,
-    });
-    operands.any(|o| !o.cut && o.inner.is_none() && o.map.exprs.iter().any(|e| e.uses(d)))
 }
 
 /// Estimates every division of a way; says why, if there is none that fits.
@@ -484,19 +478,15 @@ fn divisions(
     let rank = group.domain.len();
     let mut block = vec![1; rank];
     let mut unit_dims = Vec::new();
-    if let Some(choice) = unit
-        && let Some(behaviour) = target.behaviour(&choice.assignment)
-    {
-        for (d, points) in choice.assignment.unit_dims.iter().zip(&behaviour.domain) {
-            if let Some(d) = *d {
-                unit_dims.push(d);
-                block[d] = *points;
-            }
+    if let Some(choice) = unit {
+        for (d, points) in choice.assignment.unit_dims.iter().flatten() {
+            unit_dims.push(*d);
+            block[*d] = *points;
         }
     }
     // The rest of a block beyond a reduction adds nothing only if an operand is padding there.
     let ragged = |d: usize| group.reductions[d] && group.domain[d] % block[d] != 0;
-    if let Some(d) = (0..group.core).find(|d| ragged(*d) && !padded_beyond(group, *d)) {
+    if let Some(d) = (0..group.core).find(|d| ragged(*d) && !search.may_exceed[*d]) {
         let text = format!(
             "no operand is zero beyond a reduction of {} points, which its {} do not divide",
             group.domain[d], block[d]
@@ -509,7 +499,10 @@ fn divisions(
         block,
         unit: unit_dims,
     };
-    let options: Vec<Vec<i64>> = (0..rank)
+    // What the thread would compute of what sticks out costs as much as the rest, and may be no value that
+    // it can compute with; an engine that cannot pad moves it in pieces.
+    let ragged = (unit.is_some() || matches!(way, Way::Moved(_))) && target.load.pad;
+    let mut options: Vec<Vec<i64>> = (0..rank)
         .map(|d| {
             let all = space.blocks(d).max(1);
             // Windows, and reductions of what no unit takes, are not divided.
@@ -518,15 +511,18 @@ fn divisions(
             let whole = group.reductions[d] && whole;
             if whole || group.whole.contains(&d) {
                 vec![all]
+            } else if ragged && !group.reductions[d] {
+                sizes(all)
             } else {
                 divisors(all)
             }
         })
         .collect();
+    thin(&mut options, budget.limit);
     let counts = options.iter().map(Vec::len);
     let total: usize = counts.fold(1, usize::saturating_mul);
-    let (mut dense, mut least) = (false, i64::MAX);
-    // Beyond the limit only every so many-th division is looked at, the extremes among them.
+    let (mut dense, mut slower, mut least) = (false, false, i64::MAX);
+    // Lists of two sizes each may still be too many: then only every so many-th division is looked at.
     let stride = total.div_ceil(budget.limit.max(1));
     for index in (0..total).step_by(stride.max(1)) {
         let mut rest = index;
@@ -534,10 +530,22 @@ fn divisions(
             space.tile[d] = option[rest % option.len()];
             rest /= option.len();
         }
+        // What takes longer whatever the order of its loops is no plan.
+        let most = search.best.as_ref().map_or(i64::MAX, |best| best.cycles);
+        if estimate::compute(group, target, way, &space) > most {
+            slower = true;
+            continue;
+        }
         let Some(tiles) = Tiles::new(group, target, way, &space, elems) else {
             continue;
         };
         dense = true;
+        let (cycles, bytes) = tiles.least(group, &space);
+        least = least.min(bytes);
+        if cycles > most || bytes > budget.bytes && search.least.bytes <= bytes {
+            continue;
+        }
+        let space = Rc::new(space.clone());
         for order in loop_orders(group, &space) {
             if let Some((plan, holders)) =
                 estimate(group, target, way, &space, &tiles, order, budget)
@@ -546,6 +554,9 @@ fn divisions(
                 search.consider(plan, holders);
             }
         }
+    }
+    if slower {
+        return None;
     }
     if !dense {
         return Some(Mismatch::new(6, "no tile of an operand is dense for it"));

@@ -1,0 +1,84 @@
+//! Candidates of a group beside each other, as text.
+
+use tir_accel::machine::MachineInfo;
+
+use super::{Plan, Search, Target};
+use crate::group::Group;
+
+/// The quickest candidates, and of those that would be quicker than the first the one that needs the least
+/// near memory.
+pub(super) fn listing(group: &Group, target: &Target<'_>, search: &Search) -> Vec<String> {
+    let count = search.budget.listed;
+    let mut plans: Vec<&Plan> = search.kept.iter().collect();
+    plans.sort_by_key(|plan| (plan.cycles, plan.bytes));
+    let fits = |plan: &&Plan| plan.bytes <= search.budget.bytes;
+    let (good, large): (Vec<&Plan>, Vec<&Plan>) = plans.into_iter().partition(fits);
+    let shown = &good[..count.min(good.len())];
+    let best = shown.first().map_or(i64::MAX, |plan| plan.cycles);
+    let lines = shown.iter().map(|plan| line(group, target.info, plan));
+    let mut lines: Vec<String> = lines.collect();
+    let quicker = large.into_iter().filter(|plan| plan.cycles < best);
+    if let Some(plan) = quicker.min_by_key(|plan| (plan.bytes, plan.cycles)) {
+        let free = search.budget.bytes;
+        let text = line(group, target.info, plan);
+        lines.push(format!("does not fit {free} bytes: {text}"));
+    }
+    lines
+}
+
+/// A candidate: estimate, near memory, who computes, tiles, loops.
+fn line(group: &Group, machine: &MachineInfo, plan: &Plan) -> String {
+    let cost = &plan.cost;
+    let by = match &plan.unit {
+        Some(unit) => format!("@{}", machine.intrinsics[unit.intrinsic].name),
+        None if plan.moves => "no unit".to_string(),
+        None => "the thread".to_string(),
+    };
+    let space = &plan.space;
+    let several = |d: &usize| space.domain[*d] > 1;
+    let tiles = (0..group.core).filter(several).map(|d| {
+        let (extent, block) = (space.extent(d), space.block[d]);
+        let blocks = if block > 1 && extent > block {
+            format!(" by {block}")
+        } else {
+            String::new()
+        };
+        format!("d{d} {extent}{blocks} of {}", space.domain[d])
+    });
+    let tiles: Vec<String> = tiles.collect();
+    let loops: Vec<String> = plan.order.iter().map(|d| format!("d{d}")).collect();
+    let joined = plan.unit.iter().flat_map(|unit| &unit.unit_dims);
+    let joined = joined.filter(|dims| dims.len() > 1).map(|dims| {
+        let parts = dims.iter().map(|(d, size)| format!("{size} of d{d}"));
+        format!("; joined {}", parts.collect::<Vec<_>>().join(" and "))
+    });
+    let joined: String = joined.collect();
+    let single = plan
+        .single
+        .iter()
+        .enumerate()
+        .filter(|(_, single)| **single);
+    let mut slots: Vec<String> = single.map(|(i, _)| format!("operand {i}")).collect();
+    if plan.single_result {
+        slots.push("the result".to_string());
+    }
+    let slots = match slots.is_empty() {
+        true => String::new(),
+        false => format!("; one slot for {}", slots.join(", ")),
+    };
+    format!(
+        "{} cycles (compute {}, load {}, store {}, not hidden {}), {} bytes: {by}, tiles {}; loops {}{joined}{slots}",
+        plan.cycles,
+        cost.compute,
+        cost.load,
+        cost.store,
+        cost.first + cost.last + cost.exposed,
+        plan.bytes,
+        tiles.join(", "),
+        if loops.is_empty() {
+            "none".to_string()
+        } else {
+            loops.join(", ")
+        },
+    )
+}

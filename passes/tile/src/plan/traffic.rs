@@ -1,0 +1,206 @@
+//! What tiles take: bytes of near memory, and cycles of the engine that moves them.
+//!
+//! The model of a transfer is the machine's: latency, rows shorter than the engine's granule cost a whole
+//! one, dimensions beyond the engine's are transfers of their own, and what lies outside of the source costs
+//! nothing. All arithmetic saturates.
+
+use tir::Type;
+use tir_accel::machine::EngineInfo;
+
+use crate::layout::{Axis, Space, Tile};
+
+pub(super) fn bytes(value_elem: Type) -> i64 {
+    value_elem.bytes().unwrap_or(1) as i64
+}
+
+pub(super) fn round_up(n: i64, to: i64) -> i64 {
+    let to = to.max(1);
+    (n.saturating_add(to - 1) / to).saturating_mul(to)
+}
+
+/// What lies in near memory: a tile, in one slot or several.
+pub(super) struct Holder {
+    /// Bytes with all slots, and with one.
+    pub(super) bytes: i64,
+    pub(super) one: i64,
+    /// Cycles that nothing hides where it has one slot.
+    pub(super) exposed: i64,
+}
+
+/// What a tile costs in near memory and on the engine.
+pub(super) struct Traffic {
+    pub(super) near: i64,
+    /// Bytes where there is one slot.
+    pub(super) one: i64,
+    pub(super) cycles: i64,
+    pub(super) first: i64,
+    /// Transfers that the thread starts.
+    pub(super) starts: i64,
+}
+
+/// What a tile costs wherever its loop stands.
+pub(super) struct Fixed {
+    /// Bytes, aligned.
+    pub(super) one: i64,
+    /// Bytes that lie one behind the other in the tile and in the source.
+    pub(super) run: i64,
+    /// Transfers.
+    pub(super) starts: i64,
+    /// Cycles of the engine.
+    pub(super) cycles: i64,
+}
+
+impl Fixed {
+    pub(super) fn new(
+        tile: &Tile,
+        elem: i64,
+        shape: &[i64],
+        engine: &EngineInfo,
+        align: i64,
+    ) -> Self {
+        let mut fixed = Self {
+            one: round_up(tile.elements().saturating_mul(elem), align),
+            run: tile.run(shape) * elem,
+            starts: tile.starts(shape, elem, engine.dims),
+            cycles: 0,
+        };
+        fixed.cycles = fixed.cost(engine, inside(tile, shape, elem, None));
+        fixed
+    }
+
+    /// Cycles to move so many bytes.
+    pub(super) fn cost(&self, engine: &EngineInfo, moved: i64) -> i64 {
+        let moved = if engine.granule > self.run {
+            (moved / self.run.max(1)).saturating_mul(engine.granule)
+        } else {
+            moved
+        };
+        let rate = engine.bytes_per_cycle.max(1);
+        let cycles = moved.saturating_add(rate - 1) / rate;
+        let latency = engine.latency.saturating_mul(self.starts);
+        latency.saturating_add(cycles)
+    }
+}
+
+/// Bytes of a tile that lie inside the source, or of a slice of it in one dimension.
+pub(super) fn inside(tile: &Tile, shape: &[i64], elem: i64, skip: Option<usize>) -> i64 {
+    // In each dimension of the source, how many elements are moved and how far apart the outer ones are.
+    let mut extents = vec![(1i64, 1i64); shape.len()];
+    for (i, dim) in tile.dims.iter().enumerate() {
+        if Some(i) != skip && dim.size > 1 {
+            let (moved, span) = &mut extents[dim.source.0];
+            *moved = moved.saturating_mul(dim.size);
+            *span = span.saturating_add((dim.size - 1).saturating_mul(dim.source.1));
+        }
+    }
+    let sizes = extents.iter().zip(shape).map(|((moved, span), size)| {
+        // What is there several times is moved as often.
+        let times = (moved + span - 1) / span;
+        (*moved).min(size.saturating_mul(times))
+    });
+    sizes.fold(elem, i64::saturating_mul)
+}
+
+/// Where a tile stands in the loops, and what moves it.
+pub(super) struct Moved<'a> {
+    pub(super) tile: &'a Tile,
+    pub(super) fixed: &'a Fixed,
+    pub(super) space: &'a Space,
+    pub(super) order: &'a [usize],
+    pub(super) level: usize,
+    /// Bytes of an element.
+    pub(super) elem: i64,
+    /// Shape of the far tensor.
+    pub(super) shape: &'a [i64],
+    pub(super) engine: &'a EngineInfo,
+    pub(super) align: i64,
+    pub(super) depth: i64,
+    /// Whether a window that slides may be a ring.
+    pub(super) slides: bool,
+}
+
+impl Moved<'_> {
+    /// Bytes of near memory.
+    pub(super) fn near(&self) -> i64 {
+        let slots = if self.level > 0 { self.depth } else { 1 };
+        self.fixed.one.saturating_mul(slots)
+    }
+    /// How often the tile is another one.
+    pub(super) fn count(&self) -> i64 {
+        let around = &self.order[..self.level];
+        let trips = around.iter().map(|d| self.space.trips(*d));
+        trips.fold(1, i64::saturating_mul)
+    }
+
+    /// The part of all tiles that lies inside of the source: the last ones may stick out.
+    pub(super) fn share(&self) -> f64 {
+        let mut share = 1.0;
+        for d in &self.order[..self.level] {
+            let (trips, extent) = (self.space.trips(*d), self.space.extent(*d));
+            if !self.space.is_ragged(*d) || trips <= 1 {
+                continue;
+            }
+            // What lies beyond the range of the iterator lies beyond the source, or almost.
+            let moves = |s: usize| {
+                let step = self.tile.forms[s].at(*d).saturating_mul(extent);
+                step != 0 && self.shape[s] <= step.saturating_mul(trips)
+            };
+            if (0..self.shape.len()).any(moves) {
+                let range = self.space.domain[*d].min(trips * extent);
+                share *= range as f64 / (trips * extent) as f64;
+            }
+        }
+        share
+    }
+
+    pub(super) fn traffic(&self) -> Traffic {
+        let Self {
+            tile,
+            fixed,
+            space,
+            order,
+            level,
+            elem,
+            align,
+            depth,
+            ..
+        } = *self;
+        let size = tile.elements().saturating_mul(elem);
+        let count = self.count();
+        let whole = fixed.cycles;
+        let (mut near, mut one) = (self.near(), fixed.one);
+        let mut cycles = whole.saturating_mul(count);
+        if self.slides && level > 0 {
+            let d = order[level - 1];
+            let steps = tile.step(space, d);
+            let moving: Vec<usize> = (0..steps.len()).filter(|s| steps[*s] != 0).collect();
+            if let [s] = moving[..]
+                && let Some(i) = tile.dims.iter().position(|dim| {
+                    let window = matches!(dim.axis, Axis::Window(_));
+                    dim.source == (s, 1) && window && steps[s] > 0 && dim.size > steps[s]
+                })
+            {
+                let (window, step) = (tile.dims[i].size, steps[s]);
+                let bytes = |depth: i64| {
+                    let ahead = step.saturating_mul(depth - 1);
+                    let rows = round_up(window.saturating_add(ahead), step);
+                    round_up((size / window).saturating_mul(rows), align)
+                };
+                (near, one) = (bytes(depth), bytes(1));
+                let rows = inside(tile, self.shape, elem, Some(i)).saturating_mul(step);
+                let again = fixed.cost(self.engine, rows);
+                let restarts = count / space.trips(d);
+                let more = (count - restarts).saturating_mul(again);
+                cycles = restarts.saturating_mul(whole).saturating_add(more);
+            }
+        }
+        let cycles = (cycles as f64 * self.share()) as i64;
+        Traffic {
+            near,
+            one,
+            cycles,
+            first: whole,
+            starts: fixed.starts.saturating_mul(count),
+        }
+    }
+}

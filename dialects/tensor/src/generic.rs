@@ -84,6 +84,14 @@ impl Generic {
         self.inputs.iter().chain(&self.outputs).copied()
     }
 
+    /// What a thread does at one point of the domain: loads, operations on data, stores.
+    pub fn point_work(&self, ir: &Ir) -> u64 {
+        let outputs = self.outputs.len();
+        ir.entry(self.body).map_or(0, |body| {
+            tir::interp::point_work(ir, body, outputs, self.combine.is_some())
+        })
+    }
+
     /// The range of each iterator.
     pub fn domain(&self, ir: &Ir) -> Result<Vec<i64>, Failure> {
         let rank = self.iterator_types.len();

@@ -291,12 +291,13 @@ impl<'p> Machine<'p> {
     }
 
     /// The thread computes for some cycles.
-    pub fn thread_cycles(&mut self, cycles: u64) {
+    pub fn thread_cycles(&mut self, site: Site, cycles: u64) -> Result<()> {
         if let Some(recording) = &mut self.recording {
-            recording.cycles(cycles);
+            return recording.cycles(site, cycles);
         }
         self.now = self.now.saturating_add(cycles);
         self.account.thread_cycles = self.account.thread_cycles.saturating_add(cycles);
+        Ok(())
     }
 
     /// What a transfer from one box to another costs on an engine: elements are paired in logical

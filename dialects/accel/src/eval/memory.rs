@@ -250,12 +250,20 @@ impl Memory for MachineMemory {
             false => self.machine.thread_read(at, view),
         };
         self.check(done)?;
-        if !site.host {
-            let cycles = u64::try_from(self.info.scalar_cycles).unwrap_or(0);
-            self.machine
-                .thread_cycles(cycles.saturating_mul(view.elements() as u64));
+        match site.host {
+            true => Ok(()),
+            false => self.work(view.elements() as u64, site),
         }
-        Ok(())
+    }
+
+    fn counts_work(&self) -> bool {
+        true
+    }
+
+    fn work(&mut self, ops: u64, site: Site) -> Result<(), Failure> {
+        let at = self.site(site, None);
+        let done = self.machine.thread_cycles(at, self.info.thread_cycles(ops));
+        self.check(done)
     }
 
     fn part(

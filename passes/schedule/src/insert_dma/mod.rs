@@ -142,7 +142,7 @@ fn convert(
     if t.direction == Direction::Read && !engine.pad && out.contains(&true) {
         let cover = Cover {
             engine,
-            scalar_cycles: machine.scalar_cycles,
+            machine,
             facts,
         };
         cover.read(&mut b, t.clone(), &vec![false; pattern.far_shape.len()])?;

@@ -288,14 +288,14 @@ pub(super) fn estimate(
     holders.push(estimate.held());
     cycles.compute = cycles.compute.saturating_add(estimate.points());
     estimate.plan.bytes = holders.iter().copied().fold(0, i64::saturating_add);
-    estimate.plan.cycles = cycles.total(estimate.scalar());
+    estimate.plan.cycles = cycles.total(estimate.thread(1));
     Some((estimate.plan, holders))
 }
 
 impl Estimate<'_> {
-    /// Cycles of the thread for an op on an element.
-    fn scalar(&self) -> i64 {
-        self.target.info.scalar_cycles.max(1)
+    /// Cycles of the thread for so many scalar operations.
+    fn thread(&self, ops: u64) -> i64 {
+        i64::try_from(self.target.info.thread_cycles(ops)).unwrap_or(i64::MAX)
     }
     fn align(&self) -> i64 {
         self.target.near.align.max(1)
@@ -322,7 +322,7 @@ impl Estimate<'_> {
             };
             if let Some(inner) = &operand.inner {
                 let ranges = inner.reductions.iter().map(|d| self.group.domain[*d]);
-                let each = (inner.inputs.len() as i64 + 1) * self.scalar();
+                let each = self.thread(inner.work);
                 let factors = ranges.chain([each, moved.count()]);
                 let work = factors.fold(moved.tile.elements(), i64::saturating_mul);
                 cycles.compute = cycles.compute.saturating_add(work);
@@ -403,15 +403,17 @@ impl Estimate<'_> {
     /// Cycles to compute all points.
     fn points(&self) -> i64 {
         let (group, space) = (self.group, &self.plan.space);
-        // A load, an op and a store, as the thread runs them.
-        let element = 6 * self.scalar();
         let Some(choice) = self.unit else {
-            let moves = self.plan.moves;
-            return if moves {
-                0
-            } else {
-                group.points().saturating_mul(element)
-            };
+            if self.plan.moves {
+                return 0;
+            }
+            let reduce = group.reduce.iter().map(|(step, ..)| step);
+            let reduced = reduce.map(|s| self.thread(s.work).saturating_mul(group.points()));
+            let points = group.iterators(false).map(|d| group.domain[d]);
+            let points = points.fold(1, i64::saturating_mul);
+            let mapped = group.maps.iter();
+            let mapped = mapped.map(|s| self.thread(s.work).saturating_mul(points));
+            return reduced.chain(mapped).fold(0, i64::saturating_add);
         };
         let calls = (0..group.core).map(|d| space.blocks(d));
         let calls = calls.fold(1, i64::saturating_mul);
@@ -420,7 +422,7 @@ impl Estimate<'_> {
         let parallel = group.iterators(false);
         let outputs = parallel.map(|d| space.blocks(d).saturating_mul(space.block[d]));
         let outputs = outputs.fold(1, i64::saturating_mul);
-        let tail = outputs.saturating_mul(element * choice.scalar_steps);
+        let tail = outputs.saturating_mul(self.thread(choice.thread_work));
         calls.saturating_mul(each).saturating_add(tail)
     }
 }

@@ -31,7 +31,8 @@ attr_enum! {
     effects,
     keeps_constants,
     verify,
-    lower_to_eval
+    lower_to_eval,
+    cost
 )]
 pub struct Generic {
     /// What is read.

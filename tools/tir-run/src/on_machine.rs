@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
-use tir::{Diagnostic, Env, Ir};
+use tir::workload::Workload;
+use tir::{Diagnostic, Env, Ir, Name, SymbolTable};
 use tir_accel::MachineInfo;
+use tir_accel::bounds::Bounds;
 use tir_accel::eval::{MachineMemory, needs_machine};
 use tir_arith::{AddF, AddI, MulF, MulI};
 use tir_levels::AttachMachine;
@@ -53,6 +55,7 @@ pub(crate) fn attach(env: &mut Env<'_>, module: &Ir, trace: bool) -> Result<(), 
 pub(crate) fn finish(
     env: &mut Env<'_>,
     module: &Ir,
+    entry: Name,
 ) -> Result<Option<(MachineSummary, String)>, Vec<Diagnostic>> {
     let site = env.exit().unwrap_or(env.site());
     let Some(memory) = env.memory_as::<MachineMemory>() else {
@@ -62,8 +65,11 @@ pub(crate) fn finish(
     let report = memory.report();
     let units = report.queues.iter().map(|q| q.macs).sum::<u64>();
     let all = units.saturating_add(thread_multiply_adds(module));
+    let work = SymbolTable::new(module).get(entry);
+    let work = work.and_then(|op| Workload::attached(module.child(op.id)?));
+    let bounds = work.map(|work| Bounds::of(&work, memory.info()));
     Ok(Some((
-        MachineSummary::new(&report, Some(all)),
+        MachineSummary::new(&report, Some(all), bounds.as_ref()),
         memory.trace(),
     )))
 }

@@ -1,10 +1,23 @@
 //! What a run prints for people, and for programs.
 
+use tir_accel::bounds::Bounds;
 use tir_data::{Array, compare};
 use tir_machine::{
     Bound, CauseReport, LabelReport, QueueReport, Report, SpaceReport, ThreadReport,
 };
 use tir_run::{Compared, InputSummary, MachineSummary, Options, OutputSummary, Summary};
+
+fn bounds() -> Bounds {
+    Bounds {
+        cycles: 4_000,
+        by: "loads",
+        window: 5_000,
+        at: "conv2".to_string(),
+        macs: 1_000_000,
+        bytes_in: 24_000,
+        bytes_out: 4_000,
+    }
+}
 
 fn report() -> Report {
     let queue = |name: &str, engine, calls, busy, stall, bytes, macs| QueueReport {
@@ -117,7 +130,11 @@ fn summary(timing: bool) -> Summary {
         seconds: 0.0123,
         rtol: 1e-3,
         atol: 1e-4,
-        machine: Some(MachineSummary::new(&report(), Some(1_200_000))),
+        machine: Some(MachineSummary::new(
+            &report(),
+            Some(1_200_000),
+            Some(&bounds()),
+        )),
         timing,
     }
 }

@@ -29,7 +29,7 @@ pub const ATTR: &str = "tir.work";
 pub struct Layer {
     /// The name of its first result, or of its op.
     pub name: String,
-    /// Places of its ops: `file:line:column`, the file without its folder.
+    /// Places of its ops; see [`places`].
     pub at: Vec<String>,
     /// Multiply-adds of dense products.
     pub macs: u64,
@@ -319,17 +319,21 @@ impl Counting<'_> {
 }
 
 /// Adds the places that a location is made of, each once: `file:line:column`, the file without its
-/// folder, so that a program is the same wherever it lies.
+/// folder, so that a program is the same wherever it lies; the name where there is no file.
 pub fn places(loc: Loc, out: &mut Vec<String>) {
     match loc.data() {
         LocData::Fused(_, parts) => parts.into_iter().for_each(|part| places(part, out)),
-        _ => {
-            if let Some((file, line, column)) = loc.place() {
-                let file = file.as_str().rsplit('/').next().unwrap_or_default();
-                let text = format!("{file}:{line}:{column}");
-                if !out.contains(&text) {
-                    out.push(text);
+        data => {
+            let text = match (loc.place(), data) {
+                (Some((file, line, column)), _) => {
+                    let file = file.as_str().rsplit('/').next().unwrap_or_default();
+                    format!("{file}:{line}:{column}")
                 }
+                (None, LocData::Named(name, _)) => name.to_string(),
+                _ => return,
+            };
+            if !out.contains(&text) {
+                out.push(text);
             }
         }
     }

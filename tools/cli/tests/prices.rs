@@ -1,5 +1,5 @@
 //! One price for the thread's work: a run without data takes the cycles of a run with data, to the
-//! cycle, for all committed networks on all committed machines.
+//! cycle, for all committed networks on all committed machines; and what layers cost adds up.
 
 mod common;
 
@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use common::{arrays, lower, root, said};
 use tir::{Ir, Name};
 use tir_accel::MachineInfo;
+use tir_run::MachineSummary;
 
 const NETWORKS: [&str; 4] = ["walkthrough", "micro", "cnn", "encoder"];
 
@@ -33,6 +34,58 @@ fn dry(module: &Ir) -> Result<(u64, u64), String> {
     Ok((report.cycles, report.thread.busy))
 }
 
+/// What layers cost adds up to what the run cost.
+fn adds_up(run: &MachineSummary) -> Result<(), String> {
+    let queues = |engine: bool| run.queues.iter().filter(move |q| q.engine == engine);
+    let layers = || run.layers.iter();
+    let bytes: u64 = queues(true).map(|q| q.bytes).sum();
+    let all = [
+        (
+            "engines",
+            queues(true).map(|q| q.busy).sum(),
+            layers().map(|l| l.load + l.store).sum(),
+        ),
+        (
+            "units",
+            queues(false).map(|q| q.busy).sum(),
+            layers().map(|l| l.unit).sum(),
+        ),
+        ("thread", run.thread.busy, layers().map(|l| l.thread).sum()),
+        (
+            "waits",
+            run.thread.waiting + run.thread.queue_full,
+            layers().map(|l| l.waiting + l.queue_full).sum(),
+        ),
+        (
+            "stalls",
+            run.queues.iter().map(|q| q.stall).sum(),
+            layers().map(|l| l.stall).sum(),
+        ),
+        ("bytes", bytes, layers().map(|l| l.bytes).sum()),
+        (
+            "causes",
+            bytes,
+            layers().flat_map(|l| l.causes.values()).sum(),
+        ),
+        ("macs", run.macs, layers().map(|l| l.macs).sum()),
+        (
+            "end",
+            run.cycles,
+            layers().map(|l| l.start + l.cycles).max().unwrap_or(0),
+        ),
+    ];
+    // An operator that rewriting has replaced is found in no layer.
+    let useful = run.bounds.as_ref().map_or(0, |b| b.useful_macs);
+    let found = layers().filter_map(|l| l.useful_macs).sum::<u64>();
+    if found > useful || found == 0 {
+        return Err(format!("{found} of {useful} multiply-adds are useful"));
+    }
+    match all.into_iter().find(|(_, all, parts)| all != parts) {
+        None => Ok(()),
+        Some((what, all, parts)) => Err(format!("{what}: {all}, of layers {parts}")),
+    }
+}
+
 fn check(name: &str, machine: &std::path::Path) -> Result<(), String> {
     let tool = tir_opt::stock();
     tool.load();
@@ -45,6 +98,7 @@ fn check(name: &str, machine: &std::path::Path) -> Result<(), String> {
         ["in", "out"].map(|what| arrays(|k| folder.join(format!("{name}.{what}_{k}.npy"))));
     let run = common::run(&module, &inputs, &outputs)?;
     let run = run.machine.ok_or("runs on no machine")?;
+    adds_up(&run)?;
     let wanted = (run.cycles, run.thread.busy);
     let found = dry(&module)?;
     match found == wanted {

@@ -4,8 +4,10 @@ use std::fmt;
 
 use serde::Serialize;
 use tir_accel::bounds::Bounds;
+use tir_accel::eval::Layer;
 use tir_machine::Report;
 
+use crate::layers::LayerSummary;
 use crate::summary::grouped;
 
 /// What a run cost on the machine. Times in cycles, sizes in bytes, shares of the run from 0 to 1.
@@ -37,6 +39,8 @@ pub struct MachineSummary {
     pub spaces: Vec<SpaceSummary>,
     /// Calls of intrinsics.
     pub calls: Vec<CallSummary>,
+    /// Layers of the source, in the order of their first work.
+    pub layers: Vec<LayerSummary>,
 }
 
 /// Lower bounds of the network, whatever its schedule, and what the schedule adds.
@@ -149,8 +153,13 @@ impl BoundsSummary {
 
 impl MachineSummary {
     /// What a report says; `all_macs` are the multiply-adds of the whole program, `bounds` those of
-    /// its network.
-    pub fn new(report: &Report, all_macs: Option<u64>, bounds: Option<&Bounds>) -> Self {
+    /// its network, `layers` what is known of its layers.
+    pub fn new(
+        report: &Report,
+        all_macs: Option<u64>,
+        bounds: Option<&Bounds>,
+        layers: &[Layer],
+    ) -> Self {
         let share = |cycles: u64| cycles as f64 / report.cycles.max(1) as f64;
         let macs = report.queues.iter().map(|q| q.macs).sum::<u64>();
         // The first of equal bounds: a part before the space it uses.
@@ -216,6 +225,7 @@ impl MachineSummary {
                     written: s.written,
                 })
                 .collect(),
+            layers: LayerSummary::all(&report.layers, layers),
             calls: report
                 .labels
                 .iter()
@@ -338,6 +348,9 @@ impl MachineSummary {
                 "  {calls:>13} calls of {}: {cycles} cycles, {macs} multiply-adds",
                 l.name
             )?;
+        }
+        if !self.layers.is_empty() {
+            LayerSummary::show(&self.layers, f)?;
         }
         Ok(())
     }

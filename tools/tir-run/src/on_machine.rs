@@ -6,7 +6,7 @@ use tir::workload::Workload;
 use tir::{Diagnostic, Env, Ir, Name, SymbolTable};
 use tir_accel::MachineInfo;
 use tir_accel::bounds::Bounds;
-use tir_accel::eval::{MachineMemory, needs_machine};
+use tir_accel::eval::{Layers, MachineMemory, needs_machine};
 use tir_arith::{AddF, AddI, MulF, MulI};
 use tir_levels::AttachMachine;
 use tir_loop::For;
@@ -43,7 +43,8 @@ pub(crate) fn attach(env: &mut Env<'_>, module: &Ir, trace: bool) -> Result<(), 
         let error = error.at(module.loc(module.root()));
         return Err(vec![error.note("--machine FILE attaches one")]);
     };
-    let memory = MachineMemory::new(&info, trace).map_err(|error| vec![*error])?;
+    let mut memory = MachineMemory::new(&info, trace).map_err(|error| vec![*error])?;
+    memory.set_layers(Layers::of(module));
     env.set_memory(memory);
     Ok(())
 }
@@ -69,7 +70,7 @@ pub(crate) fn finish(
     let work = work.and_then(|op| Workload::attached(module.child(op.id)?));
     let bounds = work.map(|work| Bounds::of(&work, memory.info()));
     Ok(Some((
-        MachineSummary::new(&report, Some(all), bounds.as_ref()),
+        MachineSummary::new(&report, Some(all), bounds.as_ref(), &memory.layers().layers),
         memory.trace(),
     )))
 }

@@ -72,7 +72,7 @@ impl Pass for Tile {
             };
             let remarks = crate::tile::tile(ir, target, budget)?;
             for remark in remarks {
-                if self.remarks || !remark.expected {
+                if self.remarks || cx.settings().remarks || !remark.expected {
                     cx.remark(remark.remark());
                 }
             }

@@ -7,6 +7,7 @@
 
 mod asm;
 mod attached;
+pub mod bounds;
 pub mod eval;
 pub mod formula;
 pub mod machine;

@@ -76,7 +76,7 @@ pub struct MachineInfo {
     pub name: Name,
     /// Millions of cycles a second.
     pub clock_mhz: i64,
-    /// Cycles of the thread for an element.
+    /// Cycles of the thread for a scalar operation; see [`thread_cycles`](Self::thread_cycles).
     pub scalar_cycles: i64,
     /// Memory spaces in the order of the file; the first one is where arguments lie.
     pub spaces: Vec<SpaceInfo>,
@@ -89,6 +89,14 @@ pub struct MachineInfo {
 }
 
 impl MachineInfo {
+    /// The time in cycles that the program thread takes for scalar operations: elements that it
+    /// loads or stores, and operations on data ([`computes`](tir::interp::computes)). The price of
+    /// the planner, of the cost of ops, of runs without data and of runs.
+    pub fn thread_cycles(&self, ops: u64) -> u64 {
+        let each = u64::try_from(self.scalar_cycles).unwrap_or(0);
+        ops.saturating_mul(each)
+    }
+
     /// Reads the arena of an `accel.machine` that verifies.
     pub fn of(ir: &Ir) -> Option<Self> {
         let machine: Machine = ir.get(ir.root())?;

@@ -7,6 +7,7 @@ use crate::layout::Layout;
 use crate::ops::conv::{Conv2d, Gemm, MatMul};
 use crate::ops::movement::{Concat, Slice};
 use crate::ops::pool::{AvgPool, GlobalAvgPool, MaxPool};
+use crate::ops::select::Gather;
 use crate::ops::views::{Reshape, Transpose};
 use crate::shape::ranked;
 
@@ -131,10 +132,12 @@ impl Cost for Concat {
 /// Only what is kept is read.
 impl Cost for Slice {
     fn work(&self, op: OpRef<'_>) -> Work {
-        let work = Work::moved(op);
-        Work {
-            reads: work.writes.clone(),
-            ..work
-        }
+        Work::kept(op)
+    }
+}
+/// Only the elements that are chosen are read.
+impl Cost for Gather {
+    fn work(&self, op: OpRef<'_>) -> Work {
+        Work::kept(op)
     }
 }

@@ -31,7 +31,8 @@ attr_enum! {
     effects,
     keeps_constants,
     verify,
-    lower_to_eval
+    lower_to_eval,
+    cost
 )]
 pub struct Generic {
     /// What is read.
@@ -82,6 +83,14 @@ impl Generic {
     /// The operands: inputs, then outputs.
     pub fn operands(&self) -> impl Iterator<Item = Value> + '_ {
         self.inputs.iter().chain(&self.outputs).copied()
+    }
+
+    /// What a thread does at one point of the domain: loads, operations on data, stores.
+    pub fn point_work(&self, ir: &Ir) -> u64 {
+        let outputs = self.outputs.len();
+        ir.entry(self.body).map_or(0, |body| {
+            tir::interp::point_work(ir, body, outputs, self.combine.is_some())
+        })
     }
 
     /// The range of each iterator.

@@ -9,7 +9,7 @@ use tir::{
 
 /// A tensor whose elements are not defined; a place to write results to.
 #[derive(Op)]
-#[op("tensor.empty", Pure, verify, evaluate)]
+#[op("tensor.empty", Pure, verify, evaluate, cost)]
 #[asm("`(` ($dynamic_sizes^)? `)` attr-dict `:` type($result)")]
 pub struct Empty {
     /// Sizes of the dynamic dimensions.
@@ -162,7 +162,7 @@ macro_rules! slice {
     ($($(#[$doc:meta])* $name:ident $text:literal [$($hook:path),*] $asm:literal { $($(#[$fdoc:meta])* $field:ident: $fty:ty,)* })*) => {$(
         $(#[$doc])*
         #[derive(Op)]
-        #[op($text, Pure, fold, verify, $($hook),*)]
+        #[op($text, Pure, fold, verify, cost, $($hook),*)]
         #[asm($asm)]
         pub struct $name {
             $($(#[$fdoc])* #[is(TENSOR)] pub $field: $fty,)*
@@ -313,7 +313,7 @@ macro_rules! reshape {
     ($($(#[$doc:meta])* $name:ident $text:literal {$($(#[$fdoc:meta])* $field:ident: $fty:ty)?} $asm:literal |$from:ident, $to:ident| $check:expr;)*) => {$(
         $(#[$doc])*
         #[derive(Op)]
-        #[op($text, Pure, verify, evaluate)]
+        #[op($text, Pure, verify, evaluate, cost)]
         #[asm($asm)]
         pub struct $name {
             /// The elements.

@@ -12,7 +12,7 @@ use tir::{AffineMap, DYNAMIC, Failure, Op, OpRef, Ret, Type, Value, Verify};
 /// permutations (`(h, w, c) -> (0, c, h, w)`), blocks (`(p, w, q) -> (0, 16 * p + q, 0, w)`) and
 /// strides.
 #[derive(Op)]
-#[op("tensor.transfer_read", Pure, verify, evaluate, directives)]
+#[op("tensor.transfer_read", Pure, verify, evaluate, directives, cost)]
 #[asm(
     "$source `` custom<indices>($offsets, $static_offsets) (`pad` $padding^)? `access` custom<map>($access) attr-dict `:` type($source) `to` type($result)"
 )]
@@ -46,7 +46,8 @@ pub struct TransferRead {
     crate::slices::like_dest,
     verify,
     lower_to_eval,
-    directives
+    directives,
+    cost
 )]
 #[asm(
     "$source `into` $dest `` custom<indices>($offsets, $static_offsets) `access` custom<map>($access) attr-dict `:` type($source) `into` type($dest)"

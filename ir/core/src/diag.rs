@@ -43,6 +43,10 @@ pub struct Diagnostic {
     pub message: String,
     /// More about it.
     pub notes: Vec<Note>,
+    /// A name for all of its kind, by which a driver may treat them alike.
+    pub category: Option<&'static str>,
+    /// The cycles that what it is about takes on the machine, as far as they can be estimated.
+    pub cycles: u64,
 }
 
 /// A diagnostic, boxed: what fallible code returns.
@@ -56,6 +60,8 @@ impl Diagnostic {
             len: 0,
             message: message.into(),
             notes: Vec::new(),
+            category: None,
+            cycles: 0,
         }
     }
     /// An error.
@@ -89,6 +95,26 @@ impl Diagnostic {
     pub fn len(mut self, len: usize) -> Self {
         self.len = u32::try_from(len).unwrap_or(u32::MAX);
         self
+    }
+    /// Says of what category it is.
+    #[must_use]
+    pub fn category(mut self, category: &'static str) -> Self {
+        self.category = Some(category);
+        self
+    }
+    /// Says how many cycles what it is about takes.
+    #[must_use]
+    pub fn cycles(mut self, cycles: u64) -> Self {
+        self.cycles = cycles;
+        self
+    }
+    /// The message with the category behind it.
+    pub fn title(&self) -> String {
+        match (self.category, self.cycles) {
+            (None, _) => self.message.clone(),
+            (Some(category), 0) => format!("{} [{category}]", self.message),
+            (Some(category), n) => format!("{} [{category}, about {n} cycles]", self.message),
+        }
     }
     /// Adds a note without a place.
     #[must_use]
@@ -211,9 +237,10 @@ impl Sources {
             .iter()
             .map(|note| (note, Excerpt::new(self, note.loc, note.len)))
             .collect();
+        let title = diagnostic.title();
         let mut group = level
             .clone()
-            .primary_title(&diagnostic.message)
+            .primary_title(&title)
             .elements(Option::<Snippet<'_, annotate_snippets::Annotation<'_>>>::None);
         if let Some(snippet) = place.snippet(AnnotationKind::Primary) {
             group = group.element(snippet);

@@ -172,6 +172,12 @@ pub(crate) fn touch(
     env.memory().touch(&element(buffer, at, kind), write, site)
 }
 
+/// Scalar operations on data by the op of an instruction.
+pub(crate) fn work(env: &mut Env<'_>, code: &Code<'_>, pc: usize, ops: u64) -> Result<(), Failure> {
+    let site = site(env, code, pc);
+    env.memory().work(ops, site)
+}
+
 /// The reads of `trips` steps of an `f32` cursor in a run without data.
 pub(crate) fn touch_steps(
     env: &mut Env<'_>,

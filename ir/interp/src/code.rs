@@ -125,6 +125,15 @@ pub(crate) enum Instr {
         upper: u32,
         step: u32,
     },
+    /// Tells the memory of scalar operations on data.
+    Work(u32),
+    /// As many for each step of a loop.
+    WorkLoop {
+        ops: u32,
+        iv: u32,
+        upper: u32,
+        step: u32,
+    },
     Label(u32),
     Jump(u32),
     JumpIf {

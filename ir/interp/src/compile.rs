@@ -21,6 +21,7 @@ use crate::hooks::{EvaluateOp, LowerOp};
 use crate::memory::Site;
 use crate::ops::ScalarOp;
 use crate::scalar::{Kind, Scalar};
+use crate::work::computes;
 
 /// How deep regions may nest: lowering recurses.
 const NESTING: u32 = 120;
@@ -45,6 +46,8 @@ pub struct Compiler<'m> {
     pub(crate) iterators: Vec<Reg>,
     /// Ops whose end the memory is told.
     watched: Option<Rc<HashMap<OpId, u32>>>,
+    /// Whether the memory is told of scalar operations on data.
+    counts_work: bool,
 }
 
 impl<'m> Compiler<'m> {
@@ -81,6 +84,7 @@ impl<'m> Compiler<'m> {
             kernel: false,
             iterators: Vec::new(),
             watched: None,
+            counts_work: false,
         }
     }
 
@@ -470,6 +474,9 @@ impl<'m> Compiler<'m> {
         self.op = Some(id);
         self.nesting += 1;
         let done = self.lower_op(op).map_err(|e| placed(e, site));
+        if self.counts_work && computes(self.ir, id) {
+            self.push(Instr::Work(1));
+        }
         let number = self.watched.as_ref().and_then(|w| w.get(&id).copied());
         if let Some(number) = number {
             self.push(Instr::Passed(number));
@@ -614,6 +621,7 @@ pub(crate) fn compile_function<'m>(
     let region = region.ok_or_else(|| placed(format!("@{name} has no body").into(), site))?;
     let mut cx = Compiler::new(ir, name);
     cx.watched = env.watched();
+    cx.counts_work = env.counts_work;
     cx.function(region).map_err(|e| placed(e, site))?;
     cx.finish()
 }

@@ -58,6 +58,9 @@ pub struct Env<'m> {
     pub(crate) exit: Option<Site>,
     /// Whether the memory holds no data.
     pub(crate) dataless: bool,
+    /// Whether the memory wants to know of scalar operations; see [`Memory::counts_work`]. Counts
+    /// for functions that are called for the first time from then on.
+    pub(crate) counts_work: bool,
     /// Whether the run failed where it would have had to look at data that is not there.
     pub(crate) lacked_data: bool,
     watched: Option<Rc<HashMap<OpId, u32>>>,
@@ -85,6 +88,7 @@ impl<'m> Env<'m> {
             },
             exit: None,
             dataless: false,
+            counts_work: false,
             lacked_data: false,
             watched: None,
         }
@@ -134,12 +138,14 @@ impl<'m> Env<'m> {
     /// Runs on other memory from now on.
     pub fn set_memory(&mut self, memory: impl Memory) {
         self.dataless = memory.is_dataless();
+        self.counts_work = memory.counts_work();
         self.store = Store::Other(Box::new(memory));
     }
     /// Takes memory of this type out; the program has none then but plain memory.
     pub fn take_memory<T: Memory>(&mut self) -> Option<T> {
         self.memory_as::<T>()?;
         self.dataless = false;
+        self.counts_work = false;
         match std::mem::replace(&mut self.store, Store::Plain(PlainMemory::default())) {
             Store::Other(memory) => (memory as Box<dyn Any>).downcast().ok().map(|m| *m),
             Store::Plain(_) => None,

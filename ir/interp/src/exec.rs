@@ -14,7 +14,7 @@ use std::rc::{Rc, Weak};
 use tir_core::Failure;
 
 use crate::access::{
-    CursorState, NOWHERE, address, load, mac, seek, store, touch, touch_steps, trips,
+    CursorState, NOWHERE, address, load, mac, seek, store, touch, touch_steps, trips, work,
 };
 use crate::code::{Code, Instr, Offset, Port, Slot, Subview};
 use crate::compile::placed;
@@ -511,6 +511,17 @@ impl Frame {
                         tri!(Err::<(), _>("an offset depends on data"));
                     }
                     tri!(self.part(part));
+                }
+                Instr::Work(ops) => tri!(work(env, code, pc, ops.into())),
+                Instr::WorkLoop {
+                    ops,
+                    iv,
+                    upper,
+                    step,
+                } => {
+                    let (low, high) = (regs[iv as usize] as i64, regs[upper as usize] as i64);
+                    let trips = trips(low, high, regs[step as usize] as i64);
+                    tri!(work(env, code, pc, trips.saturating_mul(ops.into())));
                 }
                 Instr::Passed(number) => env.memory().passed(number),
                 Instr::Call(n) => {

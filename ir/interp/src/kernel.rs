@@ -21,6 +21,7 @@ use crate::nest::Nest;
 use crate::ops::{FloatOp, IntOp, ScalarOp};
 use crate::scalar::{Class, Kind, Scalar};
 use crate::view::View;
+use crate::work::point_work;
 
 /// How values for one element of an output are put together, in the order of the iterators.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -83,6 +84,8 @@ pub struct Kernel {
     pub(crate) sums: Vec<Column>,
     pub(crate) combine: Vec<ScalarOp>,
     pub(crate) combines: bool,
+    /// What a thread does at one point: loads, operations on data, stores.
+    pub(crate) work: u64,
     pub(crate) counts: [usize; 3],
 }
 
@@ -231,8 +234,10 @@ impl Kernel {
             .collect();
         let captured = captured.into_iter().map(|(value, _)| value).collect();
         let maps = spec.maps.to_vec();
+        let work = point_work(ir, spec.body, outputs, spec.combine.is_some());
         let kernel = Self {
             maps,
+            work,
             inputs,
             used,
             ops,

@@ -50,6 +50,7 @@ mod semantics;
 mod view;
 mod wide;
 mod word;
+mod work;
 
 pub use code::{Label, Reg};
 pub use compile::Compiler;
@@ -72,3 +73,4 @@ pub use scalar::{Kind, Scalar, dtype_of};
 pub use tir_data::{BufferId, Extents, StridedBox};
 pub use view::View;
 pub use wide::{Wide, element, fold_by_scalar, fold_scalar, int_constant, splat_float, splat_int};
+pub use work::{computes, point_work};

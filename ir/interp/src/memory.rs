@@ -77,6 +77,15 @@ pub trait Memory: Any {
         let _ = (view, write, site);
         Ok(())
     }
+    /// Whether it wants to know of scalar operations, by [`work`](Self::work).
+    fn counts_work(&self) -> bool {
+        false
+    }
+    /// The program thread does so many scalar operations on data ([`computes`](crate::computes)).
+    fn work(&mut self, ops: u64, site: Site) -> Result<(), Failure> {
+        let _ = (ops, site);
+        Ok(())
+    }
     /// A part of a buffer as a buffer of its own, for memory that tells apart what lies at one
     /// address: the same one for the same op and place. `None` where there is no difference.
     fn part(

@@ -23,6 +23,15 @@ impl Env<'_> {
             .iter()
             .fold(1u64, |n, d| n.saturating_mul(d.unsigned_abs()));
         self.step(points / 64)?;
+        if self.counts_work {
+            // The elements that are touched below are paid for there.
+            let twice = u64::from(kernel.reads_outputs()) + 1;
+            let read = inputs.iter().map(|v| v.elements() as u64);
+            let touched = read.chain(outputs.iter().map(|v| twice * v.elements() as u64));
+            let all = points.saturating_mul(kernel.work);
+            let rest = all.saturating_sub(touched.sum());
+            self.memory().work(rest, site)?;
+        }
         if self.dataless {
             return self.touch_operands(kernel, inputs, outputs);
         }

@@ -70,7 +70,8 @@ pub(crate) fn shape(
 ) -> bool {
     let instrs = cx.code.instrs.split_off(start);
     let sites = cx.code.sites.split_off(start);
-    let body: Vec<Line> = instrs.into_iter().zip(sites).collect();
+    let mut body: Vec<Line> = instrs.into_iter().zip(sites).collect();
+    let mut work = take_work(&mut body);
     let (mut before, mut body) = hoist(cx, body, pinned);
     let mut open = true;
     if body.iter().all(|(i, _)| is_straight(i)) {
@@ -80,10 +81,21 @@ pub(crate) fn shape(
         cursors(cx, &mut before, &mut body, counter);
         sweep(cx, &mut body, pinned);
         if let Some(whole) = mac(&body, counter) {
-            body = vec![whole];
+            let Counter { iv, upper, step } = counter;
+            let each = work.take().map(|(ops, site)| {
+                let steps = Instr::WorkLoop {
+                    ops,
+                    iv,
+                    upper,
+                    step,
+                };
+                (steps, site)
+            });
+            body = each.into_iter().chain([whole]).collect();
             open = false;
         }
     }
+    body.extend(work.map(|(ops, site)| (Instr::Work(ops), site)));
     let site = cx.code.ops.len() as u32 - 1;
     let label = open.then_some((Instr::Label(head.0), site));
     for (instr, site) in before.into_iter().chain(label).chain(body) {
@@ -91,6 +103,21 @@ pub(crate) fn shape(
         cx.code.sites.push(site);
     }
     open
+}
+
+/// Takes the work of a straight body out: how much it is in all, and the first op's site.
+fn take_work(body: &mut Vec<Line>) -> Option<(u32, u32)> {
+    let ops = |instr: &Instr| match instr {
+        Instr::Work(ops) => Some(*ops),
+        _ => None,
+    };
+    if !body.iter().all(|(i, _)| is_straight(i) || ops(i).is_some()) {
+        return None;
+    }
+    let first = body.iter().find(|(i, _)| ops(i).is_some())?.1;
+    let all = body.iter().filter_map(|(i, _)| ops(i)).sum();
+    body.retain(|(i, _)| ops(i).is_none());
+    Some((all, first))
 }
 
 /// All scalar registers that the body may write, with how often.

@@ -1,5 +1,6 @@
 //! What can be wrong with a command stream, told with both operations by name.
 
+use crate::work::Label;
 use std::fmt;
 
 /// An operation of the program: its name and place, kept by the machine.
@@ -103,14 +104,27 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// Names and places of operations, by site.
+/// Names and places of operations, by site, and what layer each is of.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Sites(Vec<(String, String)>);
+pub(crate) struct Sites(Vec<(String, String)>, Vec<Option<Label>>);
 
 impl Sites {
     pub(crate) fn add(&mut self, op: &str, location: &str) -> Site {
         self.0.push((op.to_string(), location.to_string()));
         Site(self.0.len() as u32 - 1)
+    }
+
+    pub(crate) fn put_in_layer(&mut self, site: Site, layer: Label) {
+        let at = site.0 as usize;
+        if self.1.len() <= at {
+            self.1.resize(at + 1, None);
+        }
+        self.1[at] = Some(layer);
+    }
+
+    /// The layer it is of.
+    pub(crate) fn layer(&self, site: Site) -> Option<Label> {
+        self.1.get(site.0 as usize).copied().flatten()
     }
 
     /// Its name and its place.

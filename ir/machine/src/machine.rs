@@ -14,12 +14,13 @@ use std::collections::VecDeque;
 use crate::alloc::{Alloc, Buffers};
 use crate::bandwidth::Bandwidth;
 use crate::fault::{Fault, FaultKind, Result, Site, Sites};
+use crate::layers::{Layers, Thread};
 use crate::memory::Memory;
 use crate::pending::{Blocked, Pending, SemaphoreState};
 use crate::recording::{Recording, Step};
 use crate::report::{Account, QueueAccount};
 use crate::spec::{MachineSpec, QueueId, SpaceId};
-use crate::trace::Event;
+use crate::trace::{Event, Held};
 use crate::work::{Cost, Label, THREAD, Token, Work, Works, join};
 use tir_data::BufferId;
 use tir_data::{Rows, StridedBox};
@@ -67,7 +68,11 @@ pub struct Machine<'p> {
     /// Pieces of work held back by semaphores, in all queues.
     pub(crate) held: usize,
     pub(crate) account: Account,
+    pub(crate) layers: Layers,
     pub(crate) events: Vec<Event>,
+    pub(crate) memory_events: Vec<Held>,
+    /// Of each space, the bytes of its last memory event.
+    pub(crate) memory_held: Vec<u64>,
     /// What is issued is kept here instead of being run.
     pub(crate) recording: Option<Box<Recording>>,
 }
@@ -137,7 +142,10 @@ impl<'p> Machine<'p> {
             sites: Sites::default(),
             labels: Vec::new(),
             semaphores: Vec::new(),
+            layers: Layers::default(),
             events: Vec::new(),
+            memory_events: Vec::new(),
+            memory_held: vec![0; spaces],
             now: 0,
             held: 0,
             queues,
@@ -243,6 +251,7 @@ impl<'p> Machine<'p> {
         if let Some(recording) = &mut self.recording {
             recording.alloc(space, &want)?;
         }
+        self.trace_memory();
         Ok(id)
     }
 
@@ -268,6 +277,7 @@ impl<'p> Machine<'p> {
             }
         }
         self.buffers.release(&family, site);
+        self.trace_memory();
         Ok(())
     }
 
@@ -291,12 +301,16 @@ impl<'p> Machine<'p> {
     }
 
     /// The thread computes for some cycles.
-    pub fn thread_cycles(&mut self, cycles: u64) {
+    pub fn thread_cycles(&mut self, site: Site, cycles: u64) -> Result<()> {
         if let Some(recording) = &mut self.recording {
-            recording.cycles(cycles);
+            return recording.cycles(site, cycles);
         }
-        self.now = self.now.saturating_add(cycles);
+        let until = self.now.saturating_add(cycles);
+        self.trace_thread(site, until);
+        self.count_layer_thread(site, until, Thread::Busy);
+        self.now = until;
         self.account.thread_cycles = self.account.thread_cycles.saturating_add(cycles);
+        Ok(())
     }
 
     /// What a transfer from one box to another costs on an engine: elements are paired in logical
@@ -427,6 +441,12 @@ impl<'p> Machine<'p> {
             &mut self.account.waiting
         };
         *counter += until - self.now;
+        let what = if full {
+            Thread::QueueFull
+        } else {
+            Thread::Waiting
+        };
+        self.count_layer_thread(site, until, what);
         if self.options.trace {
             let label = None;
             self.events.push(Event {
@@ -435,6 +455,8 @@ impl<'p> Machine<'p> {
                 end: until,
                 site,
                 label,
+                bytes: 0,
+                computes: false,
             });
         }
         self.now = until;

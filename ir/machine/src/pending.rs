@@ -239,6 +239,7 @@ impl Machine<'_> {
         clock[actor] = index;
         self.works.complete(id, &clock, end);
         self.count(q, work, free, begin, end, ideal);
+        self.count_layer(q, work, [free, begin, end]);
         if self.options.trace {
             let (queue, label) = (Some(QueueId(q as u32)), work.label);
             self.events.push(Event {
@@ -247,6 +248,11 @@ impl Machine<'_> {
                 end,
                 site: work.site,
                 label,
+                bytes: match work.cost {
+                    Cost::Transfer { bytes, .. } => bytes,
+                    Cost::Cycles(_) => 0,
+                },
+                computes: false,
             });
         }
         Ok(())

@@ -26,7 +26,8 @@ use tir_data::{Footprint, StridedBox};
 /// What the thread does once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Accesses of the thread itself by one op, in a row, and its cycles for them.
+    /// Accesses of the thread itself by one op, in a row, and its cycles for them and for what it
+    /// computes until its next step.
     Thread(u64),
     /// Starts work on a queue.
     Start(QueueId),
@@ -288,14 +289,18 @@ impl Recording {
         Ok(())
     }
 
-    pub(crate) fn cycles(&mut self, more: u64) {
+    /// Adds cycles of the thread: to its step before, whatever op that is of, or as a step that
+    /// touches nothing.
+    pub(crate) fn cycles(&mut self, site: Site, more: u64) -> Result<()> {
         if let Some(Entry {
             step: Step::Thread(cycles),
             ..
         }) = self.entries.last_mut()
         {
             *cycles = cycles.saturating_add(more);
+            return Ok(());
         }
+        self.push(Step::Thread(more), site, 0)
     }
 
     pub(crate) fn start(&mut self, queue: QueueId, work: &Work) -> Result<Token> {
@@ -404,7 +409,7 @@ impl Recording {
                             false => machine.thread_read(site, &access)?,
                         }
                     }
-                    machine.thread_cycles(cycles);
+                    machine.thread_cycles(site, cycles)?;
                 }
                 Step::Start(queue) => {
                     reads.clear();

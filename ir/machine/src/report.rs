@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::layers::LayerReport;
 use crate::machine::Machine;
 use crate::work::{Cost, Label, Work};
 
@@ -22,6 +23,8 @@ pub struct Report {
     pub causes: Vec<CauseReport>,
     /// Calls by label, in the order of their first call.
     pub labels: Vec<LabelReport>,
+    /// Layers in the order of their first work, if operations were put in some.
+    pub layers: Vec<LayerReport>,
     /// Lower bounds on the cycles by what must pass through each unit, engine and space.
     pub bounds: Vec<Bound>,
 }
@@ -296,6 +299,7 @@ impl Machine<'_> {
             spaces: spaces.collect(),
             causes: causes.collect(),
             labels: labels.collect(),
+            layers: self.layer_reports(),
             bounds: self.bounds(),
         }
     }

@@ -1,25 +1,40 @@
 //! What happened when, and as a file for Perfetto.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::fault::Site;
 use crate::machine::Machine;
-use crate::spec::QueueId;
+use crate::spec::{QueueId, SpaceId};
 use crate::work::Label;
 
-/// A piece of work that ran, or the thread waiting. Times in cycles.
+/// A piece of work that ran, or the thread that waits or computes. Times in cycles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Where; `None` is the thread, which waits.
+    /// Where; `None` is the thread.
     pub queue: Option<QueueId>,
     /// First cycle.
     pub start: u64,
     /// The cycle after the last.
     pub end: u64,
-    /// The operation.
+    /// The operation; of the thread's own work the first.
     pub site: Site,
     /// What it is counted under.
     pub label: Option<Label>,
+    /// Bytes moved.
+    pub bytes: u64,
+    /// Whether the thread computes.
+    pub computes: bool,
+}
+
+/// Bytes of live buffers in a space from a cycle on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// The cycle.
+    pub at: u64,
+    /// The space.
+    pub space: SpaceId,
+    /// The bytes.
+    pub bytes: u64,
 }
 
 impl Machine<'_> {
@@ -28,21 +43,90 @@ impl Machine<'_> {
     pub fn events(&self) -> &[Event] {
         &self.events
     }
+
+    /// How much memory was held when, in order; empty without
+    /// [`Options::trace`](crate::Options::trace).
+    pub fn held(&self) -> &[Held] {
+        &self.memory_events
+    }
+
+    /// Keeps what a space holds now.
+    pub(crate) fn trace_memory(&mut self) {
+        if !self.options.trace {
+            return;
+        }
+        let all = self.buffers.live_bytes.iter().zip(&mut self.memory_held);
+        for (i, (bytes, last)) in all.enumerate() {
+            if bytes != last {
+                *last = *bytes;
+                self.memory_events.push(Held {
+                    at: self.now,
+                    space: SpaceId(i as u32),
+                    bytes: *bytes,
+                });
+            }
+        }
+    }
+
+    /// Keeps the thread's own work, joined with that before it if nothing came between.
+    pub(crate) fn trace_thread(&mut self, site: Site, until: u64) {
+        if !self.options.trace || until == self.now {
+            return;
+        }
+        let layer = self.sites.layer(site);
+        if let Some(last) = self.events.last_mut()
+            && last.computes
+            && last.end == self.now
+            && self.sites.layer(last.site) == layer
+        {
+            last.end = until;
+            return;
+        }
+        self.events.push(Event {
+            queue: None,
+            start: self.now,
+            end: until,
+            site,
+            label: None,
+            bytes: 0,
+            computes: true,
+        });
+    }
 }
 
 /// The events in Chrome's trace format, which Perfetto reads: one row for the thread and each
-/// queue, one microsecond shown for each cycle. A line for each event.
+/// queue, a counter for the bytes that each space holds, one microsecond shown for each cycle. An
+/// event says its operation, its place, its layer and its bytes. A line for each event.
 pub fn chrome_trace(machine: &Machine) -> String {
     let queues = machine.queues.iter().map(|q| q.name.as_str());
     let rows = std::iter::once("thread").chain(queues).enumerate();
-    let rows = rows.map(|(tid, name)| {
-        json!({"ph": "M", "pid": 0, "tid": tid, "name": "thread_name", "args": {"name": name}})
+    let meta = |tid: usize, what: &str, args: Value| json!({"ph": "M", "pid": 0, "tid": tid, "name": what, "args": args});
+    let process = meta(0, "process_name", json!({"name": machine.spec.name}));
+    let rows = rows.flat_map(|(tid, name)| {
+        [
+            meta(tid, "thread_name", json!({"name": name})),
+            meta(tid, "thread_sort_index", json!({"sort_index": tid})),
+        ]
+    });
+    let held = machine.memory_events.iter().map(|h| {
+        let name = format!("bytes in {}", machine.space_name(h.space.0));
+        json!({"ph": "C", "pid": 0, "ts": h.at, "name": name, "args": {"live": h.bytes}})
     });
     let events = machine.events.iter().map(|e| {
         let (op, at) = machine.sites.parts(e.site);
-        let name = e
-            .label
-            .map_or(op, |l| machine.labels[l.0 as usize].as_str());
+        let text = |l: Label| machine.labels[l.0 as usize].as_str();
+        let name = match (e.label, e.queue) {
+            (Some(label), _) => text(label),
+            (None, None) if e.computes => "compute",
+            _ => op,
+        };
+        let mut args = json!({"op": op, "at": at});
+        if let Some(layer) = machine.sites.layer(e.site) {
+            args["layer"] = text(layer).into();
+        }
+        if e.bytes > 0 {
+            args["bytes"] = e.bytes.into();
+        }
         json!({
             "ph": "X",
             "pid": 0,
@@ -50,10 +134,14 @@ pub fn chrome_trace(machine: &Machine) -> String {
             "ts": e.start,
             "dur": e.end - e.start,
             "name": name,
-            "args": {"op": op, "at": at},
+            "args": args,
         })
     });
-    let lines: Vec<String> = rows.chain(events).map(|line| line.to_string()).collect();
+    let all = std::iter::once(process)
+        .chain(rows)
+        .chain(held)
+        .chain(events);
+    let lines: Vec<String> = all.map(|line| line.to_string()).collect();
     let lines = lines.join(",\n");
     format!("{{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n{lines}\n]}}\n")
 }

@@ -27,6 +27,8 @@ pub struct Settings {
     /// Whether the input of a pass that fails is kept; default no. The pipeline then runs pass by
     /// pass, and the root is copied before each.
     pub keep_input: bool,
+    /// Whether passes say all that they have to remark, also what is usual.
+    pub remarks: bool,
 }
 
 impl Default for Settings {
@@ -41,6 +43,7 @@ impl Default for Settings {
             print: PrintIr::default(),
             printer: None,
             keep_input: false,
+            remarks: false,
         }
     }
 }

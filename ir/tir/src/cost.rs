@@ -79,6 +79,16 @@ impl Work {
         }
     }
 
+    /// As [`moved`](Self::moved) where of the first operand only what is kept is read.
+    pub fn kept(op: OpRef<'_>) -> Self {
+        let mut work = Self::moved(op);
+        let kept = work.writes.iter().sum();
+        if let Some(first) = work.reads.first_mut() {
+            *first = kept;
+        }
+        work
+    }
+
     /// The work of an op: what it says, or what follows from its types.
     pub fn of(op: OpRef<'_>) -> Self {
         match op.info().and_then(|info| info.interface::<dyn CostOf>()) {

@@ -127,7 +127,9 @@ pub use tir_interp::{Compiler, Data, Env, Evaluate, Interpreter, LowerToEval};
 
 pub mod constraints;
 pub mod cost;
+pub mod remarks;
 pub mod rule_file;
+pub mod workload;
 
 pub use cost::{Cost, Product, Work};
 

@@ -27,8 +27,10 @@ pub struct MatrixUnit {
 pub struct CostModel {
     /// The matrix unit.
     pub matrix: MatrixUnit,
-    /// Scalar operations of the vector unit in a cycle.
+    /// Scalar operations at once of the vector unit, or of the thread if there is none.
     pub lanes: u64,
+    /// Cycles of so many scalar operations.
+    pub scalar: u64,
     /// Bytes that a DMA engine moves in a cycle.
     pub bytes_per_cycle: u64,
     /// Cycles before a transfer begins.
@@ -49,6 +51,7 @@ impl Default for CostModel {
                 cycles: 16,
             },
             lanes: 16,
+            scalar: 1,
             bytes_per_cycle: 8,
             latency: 64,
             granule: 1,
@@ -94,7 +97,8 @@ impl CostModel {
             }
         }
         if best == 0 {
-            let cycles = positive(machine.scalar_cycles);
+            // The thread: two factors loaded, their product added to what is loaded and stored.
+            let cycles = machine.thread_cycles(6).max(1);
             model.matrix = MatrixUnit {
                 m: 1,
                 n: 1,
@@ -103,6 +107,10 @@ impl CostModel {
             };
         }
         model.lanes = lanes.max(1);
+        if lanes == 0 {
+            // The thread: an operation between a load and a store.
+            model.scalar = machine.thread_cycles(3).max(1);
+        }
         let near = machine.intrinsics.first().map(|i| i.space);
         let far = machine.far().map(|space| space.name);
         let fills = |to: Name| machine.engine_between(far?, to);
@@ -152,7 +160,8 @@ impl CostModel {
         let saved = kept.max().copied().unwrap_or(0);
         let wrote: u64 = work.writes.iter().sum();
         let write = self.transfer(wrote.saturating_sub(saved));
-        products + work.scalars.div_ceil(self.lanes) + read + write
+        let scalars = work.scalars.div_ceil(self.lanes);
+        products + scalars.saturating_mul(self.scalar) + read + write
     }
 }
 

@@ -11,6 +11,7 @@ use tir_tensor::Empty;
 use tir_tile::{Tensorize, Tile};
 
 use crate::attach_machine::AttachMachine;
+use crate::count_work::CountWork;
 
 /// A pipeline with the options that all of them have; its own follow.
 macro_rules! level {
@@ -95,6 +96,7 @@ impl Alias for ToTensor {
             });
         }
         p.nest("func.func", |p| {
+            p.add(CountWork::default());
             p.add(Canonicalize::default());
             // Below, two tiles without content are two buffers.
             p.add(Cse {

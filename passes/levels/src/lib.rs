@@ -2,9 +2,11 @@
 #![forbid(unsafe_code)]
 
 mod attach_machine;
+mod count_work;
 mod levels;
 
 pub use attach_machine::AttachMachine;
+pub use count_work::CountWork;
 pub use levels::{ToAccel, ToLoop, ToMemref, ToTensor};
 
 use tir::PassInfo;
@@ -13,6 +15,7 @@ use tir::PassInfo;
 pub fn passes() -> Vec<PassInfo> {
     vec![
         PassInfo::of::<AttachMachine>(),
+        PassInfo::of::<CountWork>(),
         PassInfo::alias::<ToTensor>(),
         PassInfo::alias::<ToLoop>(),
         PassInfo::alias::<ToMemref>(),

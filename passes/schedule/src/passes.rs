@@ -2,7 +2,10 @@
 
 use std::collections::HashSet;
 
-use tir::{Diagnostic, Failure, Ir, OpId, OpRef, Pass, PassCx, PassResult, SymbolTable, pass};
+use tir::remarks::{SPLIT_TRANSFER, UNUSED_SPACE, UNUSED_UNIT};
+use tir::{
+    Diagnostic, Failure, Ir, MemRefType, OpId, OpRef, Pass, PassCx, PassResult, SymbolTable, pass,
+};
 use tir_accel::{AttachedMachine, MachineInfo};
 use tir_func::Func;
 
@@ -113,7 +116,7 @@ macro_rules! passes {
 passes! {
     MultiBuffer |self, ir, _cx, info| one(self.apply(ir, info));
     InsertDma |self, ir, cx, info| {
-        one(self.apply(ir, info))?.into_iter().for_each(|remark| cx.remark(remark));
+        one(self.apply(ir, info))?.into_iter().for_each(|remark| say(cx, remark));
         Ok(())
     };
     ScheduleTransfers |self, ir, cx, info| {
@@ -126,7 +129,7 @@ passes! {
         let done = schedule.apply(ir, info);
         unmark(ir);
         let done = done.map_err(|e| vec![e])?;
-        done.remarks.iter().for_each(|remark| cx.remark(remark.clone()));
+        done.remarks.iter().for_each(|remark| say(cx, remark.clone()));
         cx.count("plans that did not fit", done.retries);
         cx.count("buffers with fewer slots", done.shallow);
         cx.count("loads started a nest early", done.preloaded);
@@ -144,6 +147,9 @@ passes! {
         if let Some(warning) = one(self.apply(ir, info))? {
             cx.remark(warning);
         }
+        if cx.settings().remarks {
+            unused(ir, info).into_iter().for_each(|remark| cx.remark(remark));
+        }
         Ok(())
     };
     PruneEdges |self, ir, cx, info| {
@@ -151,6 +157,40 @@ passes! {
         cx.count("edges taken out", gone);
         Ok(())
     };
+}
+
+/// Makes a remark; that an engine takes several starts is usual.
+fn say(cx: &mut PassCx<'_>, remark: Diagnostic) {
+    if remark.category != Some(SPLIT_TRANSFER) || cx.settings().remarks {
+        cx.remark(remark);
+    }
+}
+
+/// Remarks for units and spaces of the machine that a function does not use.
+fn unused(ir: &Ir, machine: &MachineInfo) -> Vec<Diagnostic> {
+    let ops = ir.walk_ids();
+    let calls = ops.iter().filter_map(|op| ir.get::<tir_accel::Call>(*op));
+    let called: HashSet<_> = calls.map(|call| call.callee.0).collect();
+    let values = ops.iter().flat_map(|op| ir.results(*op));
+    let held = values.filter_map(|v| ir.ty(v).get::<MemRefType>()?.space_name());
+    let held: HashSet<_> = held.collect();
+    let at = ir.loc(ir.root());
+    let units = machine.units.iter().filter(|unit| {
+        let mut own = machine.intrinsics.iter().filter(|i| i.unit == unit.name);
+        !own.any(|i| called.contains(&i.name))
+    });
+    let units = units.map(|unit| {
+        let text = format!("no call runs on the unit @{}", unit.name);
+        Diagnostic::remark(text).category(UNUSED_UNIT).at(at)
+    });
+    // The first space is where arguments lie.
+    let spaces = machine.spaces.iter().skip(1);
+    let spaces = spaces.filter(|space| !held.contains(&space.name));
+    let spaces = spaces.map(|space| {
+        let text = format!("no buffer lies in the space @{}", space.name);
+        Diagnostic::remark(text).category(UNUSED_SPACE).at(at)
+    });
+    units.chain(spaces).collect()
 }
 
 /// Judges each function of a module that has a body, with what it calls; private ones that others

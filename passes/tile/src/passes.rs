@@ -80,7 +80,7 @@ impl Pass for Tile {
                 cx.remark(candidates);
             }
             for remark in tiled.unmatched {
-                if self.remarks || !remark.expected {
+                if self.remarks || cx.settings().remarks || !remark.expected {
                     cx.remark(remark.remark());
                 }
             }

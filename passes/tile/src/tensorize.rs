@@ -64,7 +64,8 @@ pub fn tensorize(func: &mut Ir, target: &Target<'_>) -> Tensorized {
             );
             let note = "the result belongs to another tile; an intrinsic whose 'outs' is an operand \
                         of its own, not one of its 'ins', needs no copy";
-            let remark = Diagnostic::remark(text).at(func.loc(op)).note(note);
+            let remark = Diagnostic::remark(text).category(tir::remarks::THREAD_COPY);
+            let remark = remark.at(func.loc(op)).note(note);
             out.remarks.push(remark);
         }
         let mut operands: Vec<Option<Value>> = vec![None; info.operands.len()];

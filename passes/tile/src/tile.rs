@@ -10,6 +10,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use tir::remarks::NO_UNIT;
 use tir::{At, Builder, Diagnostic, Ir, OpId, TensorType, Traits, Type};
 use tir_graph::{Fused, Yield as GraphYield};
 use tir_tensor::Generic;
@@ -90,7 +91,7 @@ pub fn tile(func: &mut Ir, target: &Target<'_>, budget: Budget) -> Result<Tiled,
             None => unmatched.extend(left_over(func, op, target)),
             Some((group, Ok(plan))) => {
                 if let Some(nearest) = plan.nearest.clone() {
-                    unmatched.push(without_unit(func, op, &group, nearest));
+                    unmatched.push(without_unit(func, op, &group, nearest, target));
                 }
                 candidates.extend(listed(func, op, &group, &plan));
                 let mut b = Builder::new(func, At::Before(op));
@@ -319,13 +320,29 @@ fn listed(ir: &Ir, op: OpId, group: &Group, plan: &Plan) -> Option<Diagnostic> {
 }
 
 /// A group that no unit computes.
-fn without_unit(ir: &Ir, op: OpId, group: &Group, nearest: Nearest) -> Unmatched {
+fn without_unit(
+    ir: &Ir,
+    op: OpId,
+    group: &Group,
+    nearest: Nearest,
+    target: &Target<'_>,
+) -> Unmatched {
     let op = main_op(ir, op, group);
+    let points = u64::try_from(group.points()).unwrap_or(0);
+    let steps = group.reduce.iter().map(|(step, ..)| step).take(1);
+    let work: u64 = match group.reduce {
+        Some(_) => steps.map(|step| step.work).sum(),
+        None => group.maps.iter().map(|step| step.work).sum(),
+    };
+    let cycles = target.info.thread_cycles(points.saturating_mul(work));
     // A contraction is what units are for.
     let reduce = group.reduce.as_ref();
     let product = reduce.is_some_and(|(step, ..)| step.inputs.len() > 1);
     Unmatched {
-        at: Diagnostic::remark(format!("no unit computes this '{}'", ir.name(op))).at(ir.loc(op)),
+        at: Diagnostic::remark(format!("no unit computes this '{}'", ir.name(op)))
+            .category(NO_UNIT)
+            .cycles(cycles)
+            .at(ir.loc(op)),
         expected: !product,
         nearest: Some(nearest),
     }
@@ -346,8 +363,15 @@ fn left_over(ir: &Ir, op: OpId, target: &Target<'_>) -> Option<Unmatched> {
     } else {
         "it is no part of a loop nest that can be tiled".to_string()
     };
+    let points = generic.domain(ir).unwrap_or_default();
+    let points = points.iter().map(|n| u64::try_from(*n).unwrap_or(0));
+    let points = points.fold(generic.point_work(ir), u64::saturating_mul);
     Some(Unmatched {
-        at: Diagnostic::remark(text).at(ir.loc(op)).note(why),
+        at: Diagnostic::remark(text)
+            .category(NO_UNIT)
+            .cycles(target.info.thread_cycles(points))
+            .at(ir.loc(op))
+            .note(why),
         expected: false,
         nearest: nearest(ir, &generic, target),
     })

@@ -35,6 +35,9 @@ pub(crate) struct Options {
     /// Multi-buffering depth: slots per loop buffer; 1 waits for each transfer, 2 overlaps them.
     #[arg(long, default_value_t = 2)]
     depth: i64,
+    /// Make remarks of these categories errors; see tir-opt --help.
+    #[arg(long, value_name = "REMARK", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(tir::remarks::ALL))]
+    fail_on: Vec<String>,
 }
 
 const LEVELS: [&str; 5] = ["graph", "tensor", "loop", "memref", "accel"];
@@ -70,12 +73,13 @@ pub(crate) fn compile(options: &Options, out: &mut dyn Write) -> Result<bool, St
     let mut ok = true;
     let mut last = None;
     let mut before: Option<PathBuf> = None;
+    let mut remarks = Vec::new();
     for level in LEVELS {
         let file = dir.join(format!("{level}.tir"));
         let start = Instant::now();
         match &before {
             None => import(&options.model, &file)?,
-            Some(before) => lower(&tool, options, level, before, &file)?,
+            Some(before) => remarks.extend(lower(&tool, options, level, before, &file)?),
         }
         let lowered = start.elapsed();
         let start = Instant::now();
@@ -107,7 +111,31 @@ pub(crate) fn compile(options: &Options, out: &mut dyn Write) -> Result<bool, St
     if let Some(summary) = last {
         say(out, format!("\n{summary}"));
     }
+    say(out, costliest(remarks));
     Ok(ok)
+}
+
+/// The remarks that cost most, by the cycles that they are about; those without a number behind.
+fn costliest(mut remarks: Vec<tir::Diagnostic>) -> String {
+    const SHOWN: usize = 3;
+    remarks.sort_by_key(|r| std::cmp::Reverse(r.cycles));
+    let count = remarks.len();
+    if count == 0 {
+        return String::new();
+    }
+    let shown = count.min(SHOWN);
+    let mut text = format!("\n  the {shown} costliest of {count} remarks:\n");
+    for remark in &remarks[..shown] {
+        let place = remark.loc.place();
+        let place = place.map_or(String::new(), |(file, line, _)| {
+            format!(" at {file}:{line}")
+        });
+        text += &format!("  - {}{place}\n", remark.title());
+        for note in &remark.notes {
+            text += &format!("    {}\n", note.message);
+        }
+    }
+    text
 }
 
 fn time(t: Duration) -> String {
@@ -133,7 +161,7 @@ fn lower(
     level: &str,
     from: &Path,
     to: &Path,
-) -> Result<(), String> {
+) -> Result<Vec<tir::Diagnostic>, String> {
     let depth = match level {
         "tensor" => String::new(),
         _ => format!(" depth={}", options.depth),
@@ -141,16 +169,19 @@ fn lower(
     let mut flag = OsString::from(format!("--to-{level}=machine="));
     flag.push(&options.machine);
     flag.push(depth);
-    let args = [
+    let mut args = vec![
         OsString::from("tir-opt"),
         from.into(),
         flag,
+        "--remarks".into(),
         "-o".into(),
         to.into(),
     ];
+    let fail_on = options.fail_on.iter();
+    args.extend(fail_on.map(|name| format!("--fail-on={name}").into()));
     let outcome = tir_opt::run(tool, &args, &mut std::io::empty(), tir_opt::color());
     if outcome.code == 0 {
-        Ok(())
+        Ok(outcome.remarks)
     } else {
         Err(outcome.stderr)
     }

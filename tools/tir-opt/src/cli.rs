@@ -23,6 +23,10 @@ pub struct Options {
     pub split_input_file: bool,
     /// Whether comments say what is expected to be reported.
     pub verify_diagnostics: bool,
+    /// Whether passes say all that they have to remark.
+    pub remarks: bool,
+    /// Categories of remarks and warnings that are errors.
+    pub fail_on: Vec<String>,
     /// Whether ops of dialects that are not loaded are read.
     pub allow_unregistered: bool,
     /// Whether IR is printed in generic form.
@@ -166,6 +170,21 @@ pub fn command(tool: &Tool) -> Command {
             "verify-diagnostics",
             "Check that emitted diagnostics match comments `// expected-error@+1 {{text}}`",
         ))
+        .arg(flag(
+            "remarks",
+            "Print all remarks, also what is usual: operators that no unit computes, transfers that \
+             become several, units and spaces that are not used",
+        ))
+        .arg(
+            option(
+                "fail-on",
+                "REMARK",
+                "Make remarks and warnings of these categories errors",
+            )
+            .value_delimiter(',')
+            .action(ArgAction::Append)
+            .value_parser(clap::builder::PossibleValuesParser::new(tir::remarks::ALL)),
+        )
         .arg(flag(
             "verify-roundtrip",
             "Check that the printed IR parses to an equal program, in pretty and generic form",
@@ -470,6 +489,8 @@ impl Options {
             pipeline: pipeline(matches, passes),
             split_input_file: matches.get_flag("split-input-file"),
             verify_diagnostics: matches.get_flag("verify-diagnostics"),
+            remarks: matches.get_flag("remarks"),
+            fail_on: texts("fail-on"),
             allow_unregistered: matches.get_flag("allow-unregistered-dialect"),
             generic: matches.get_flag("print-op-generic"),
             locations: matches.get_flag("print-locations"),

@@ -93,6 +93,8 @@ pub struct Outcome {
     pub stdout: Vec<u8>,
     /// For standard error.
     pub stderr: String,
+    /// Remarks and warnings with a category that it made; they are in `stderr` too.
+    pub remarks: Vec<tir::Diagnostic>,
 }
 
 /// The main function of a driver.

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tir::{Diagnostic, Failure, Ir, Name, Sources};
+use tir::{Diagnostic, Failure, Ir, Name, Severity, Sources};
 use tir_pass::{FailedPass, PIPELINE, PassManager, Pipeline, Settings};
 use tir_text::{ParseOptions, PrintOptions};
 
@@ -292,6 +292,21 @@ impl<'a> Job<'a> {
         if options.statistics {
             self.out.stderr += &report.statistics_text();
         }
+        let fails = |d: &Diagnostic| {
+            let category = d.category;
+            category.is_some_and(|c| options.fail_on.iter().any(|name| name == c))
+        };
+        let (failures, remarks) = report.remarks.into_iter().partition(fails);
+        report.remarks = remarks;
+        let as_error = |d: Diagnostic| {
+            let category = d.category.unwrap_or_default();
+            let severity = Severity::Error;
+            Diagnostic { severity, ..d }.note(format!("--fail-on={category} makes it an error"))
+        };
+        let failures: Vec<Diagnostic> = failures;
+        report.errors.extend(failures.into_iter().map(as_error));
+        let categorized = report.remarks.iter().filter(|d| d.category.is_some());
+        self.out.remarks.extend(categorized.cloned());
         reported.extend(report.remarks);
         if !report.errors.is_empty() {
             if let (Some(path), Some(failed)) = (&options.reproducer, report.failed) {
@@ -319,6 +334,7 @@ impl<'a> Job<'a> {
         Settings {
             threads: options.threads,
             verify: options.verify_each,
+            remarks: options.remarks || !options.fail_on.is_empty(),
             timing: options.timing,
             disabled_rules: options.disabled_rules.iter().cloned().collect(),
             rule_classes: options.rule_classes.clone(),

@@ -102,7 +102,7 @@ impl Entry {
         let results = interpreter.run(self.name, args.clone())?;
         let seconds = start.elapsed().as_secs_f64();
         // Before outputs are read: that is no part of the program.
-        let (machine, trace) = on_machine::finish(&mut interpreter.env, module)?.unzip();
+        let (machine, trace) = on_machine::finish(&mut interpreter.env, module, self.name)?.unzip();
         let outputs = outputs(
             &mut interpreter,
             &self.results,

@@ -4,6 +4,7 @@
 pub mod bind;
 mod cli;
 mod execute;
+mod layers;
 mod machine;
 mod on_machine;
 mod run;

@@ -3,8 +3,11 @@
 use std::fmt;
 
 use serde::Serialize;
+use tir_accel::bounds::Bounds;
+use tir_accel::eval::Layer;
 use tir_machine::Report;
 
+use crate::layers::LayerSummary;
 use crate::summary::grouped;
 
 /// What a run cost on the machine. Times in cycles, sizes in bytes, shares of the run from 0 to 1.
@@ -18,6 +21,9 @@ pub struct MachineSummary {
     pub roofline: u64,
     /// The part that gives the roofline.
     pub bound_by: String,
+    /// What the network takes at least, if the program carries its workload.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bounds: Option<BoundsSummary>,
     /// What the program thread did.
     pub thread: ThreadSummary,
     /// DMA engines and units.
@@ -33,6 +39,31 @@ pub struct MachineSummary {
     pub spaces: Vec<SpaceSummary>,
     /// Calls of intrinsics.
     pub calls: Vec<CallSummary>,
+    /// Layers of the source, in the order of their first work.
+    pub layers: Vec<LayerSummary>,
+}
+
+/// Lower bounds of the network, whatever its schedule, and what the schedule adds.
+#[derive(Clone, Debug, Serialize)]
+pub struct BoundsSummary {
+    /// The largest of useful work at its peak and compulsory bytes over bandwidth, in cycles.
+    pub cycles: u64,
+    /// What gives it.
+    pub by: String,
+    /// Cycles of the run by that bound.
+    pub ratio: f64,
+    /// The bound that knows how much near memory holds, in cycles.
+    pub window: u64,
+    /// The layer that gives it; empty where it is the bound above.
+    pub window_at: String,
+    /// Cycles of the run by that bound.
+    pub window_ratio: f64,
+    /// Useful multiply-adds.
+    pub useful_macs: u64,
+    /// Bytes of arguments and constants that are used, once.
+    pub bytes_in: u64,
+    /// Bytes of results.
+    pub bytes_out: u64,
 }
 
 /// What the program thread did with its time.
@@ -92,9 +123,43 @@ pub struct CallSummary {
     pub macs: u64,
 }
 
+impl BoundsSummary {
+    fn show(&self, f: &mut fmt::Formatter<'_>, macs: u64) -> fmt::Result {
+        let (ratio, cycles, by) = (self.ratio, grouped(self.cycles), &self.by);
+        write!(
+            f,
+            "  {ratio:.2} times the network's bound of {cycles} ({by})"
+        )?;
+        if self.window > self.cycles {
+            let (ratio, cycles, at) = (self.window_ratio, grouped(self.window), &self.window_at);
+            write!(
+                f,
+                ", {ratio:.2} times its window bound of {cycles} (at {at})"
+            )?;
+        }
+        writeln!(f)?;
+        let (bytes_in, bytes_out) = (grouped(self.bytes_in), grouped(self.bytes_out));
+        write!(
+            f,
+            "  the network: {} multiply-adds",
+            grouped(self.useful_macs)
+        )?;
+        if macs > self.useful_macs {
+            write!(f, " (units did {} with padding)", grouped(macs))?;
+        }
+        writeln!(f, ", {bytes_in} bytes in, {bytes_out} out")
+    }
+}
+
 impl MachineSummary {
-    /// The account in a report; `all_macs` are the multiply-adds of the whole program.
-    pub fn new(report: &Report, all_macs: Option<u64>) -> Self {
+    /// What a report says; `all_macs` are the multiply-adds of the whole program, `bounds` those of
+    /// its network, `layers` what is known of its layers.
+    pub fn new(
+        report: &Report,
+        all_macs: Option<u64>,
+        bounds: Option<&Bounds>,
+        layers: &[Layer],
+    ) -> Self {
         let share = |cycles: u64| cycles as f64 / report.cycles.max(1) as f64;
         let macs = report.queues.iter().map(|q| q.macs).sum::<u64>();
         // The first of equal bounds: a part before the space it uses.
@@ -104,6 +169,17 @@ impl MachineSummary {
             clock_mhz: report.clock_mhz,
             roofline: report.roofline(),
             bound_by: bound.map_or(String::new(), |b| b.name.clone()),
+            bounds: bounds.map(|b| BoundsSummary {
+                cycles: b.cycles,
+                by: b.by.to_string(),
+                ratio: report.cycles as f64 / b.cycles.max(1) as f64,
+                window: b.window,
+                window_at: b.at.clone(),
+                window_ratio: report.cycles as f64 / b.window.max(1) as f64,
+                useful_macs: b.macs,
+                bytes_in: b.bytes_in,
+                bytes_out: b.bytes_out,
+            }),
             thread: ThreadSummary {
                 busy: report.thread.busy,
                 waiting: report.thread.waiting,
@@ -149,6 +225,7 @@ impl MachineSummary {
                     written: s.written,
                 })
                 .collect(),
+            layers: LayerSummary::all(&report.layers, layers),
             calls: report
                 .labels
                 .iter()
@@ -187,6 +264,9 @@ impl MachineSummary {
             write!(f, "; {ratio:.2} times the roofline of {bound} ({by})")?;
         }
         writeln!(f)?;
+        if let Some(bounds) = &self.bounds {
+            bounds.show(f, self.macs)?;
+        }
         if let Some(all) = self.all_macs.filter(|all| *all > 0) {
             let percent = 100.0 * self.macs as f64 / all as f64;
             let (on, all) = (grouped(self.macs), grouped(all));
@@ -268,6 +348,9 @@ impl MachineSummary {
                 "  {calls:>13} calls of {}: {cycles} cycles, {macs} multiply-adds",
                 l.name
             )?;
+        }
+        if !self.layers.is_empty() {
+            LayerSummary::show(&self.layers, f)?;
         }
         Ok(())
     }

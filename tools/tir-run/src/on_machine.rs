@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
-use tir::{Diagnostic, Env, Ir};
+use tir::workload::Workload;
+use tir::{Diagnostic, Env, Ir, Name, SymbolTable};
 use tir_accel::MachineInfo;
-use tir_accel::eval::{MachineMemory, needs_machine};
+use tir_accel::bounds::Bounds;
+use tir_accel::eval::{Layers, MachineMemory, needs_machine};
 use tir_arith::{AddF, AddI, MulF, MulI};
 use tir_levels::AttachMachine;
 use tir_loop::For;
@@ -41,7 +43,8 @@ pub(crate) fn attach(env: &mut Env<'_>, module: &Ir, trace: bool) -> Result<(), 
         let error = error.at(module.loc(module.root()));
         return Err(vec![error.note("--machine FILE attaches one")]);
     };
-    let memory = MachineMemory::new(&info, trace).map_err(|error| vec![*error])?;
+    let mut memory = MachineMemory::new(&info, trace).map_err(|error| vec![*error])?;
+    memory.set_layers(Layers::of(module));
     env.set_memory(memory);
     Ok(())
 }
@@ -53,6 +56,7 @@ pub(crate) fn attach(env: &mut Env<'_>, module: &Ir, trace: bool) -> Result<(), 
 pub(crate) fn finish(
     env: &mut Env<'_>,
     module: &Ir,
+    entry: Name,
 ) -> Result<Option<(MachineSummary, String)>, Vec<Diagnostic>> {
     let site = env.exit().unwrap_or(env.site());
     let Some(memory) = env.memory_as::<MachineMemory>() else {
@@ -62,8 +66,11 @@ pub(crate) fn finish(
     let report = memory.report();
     let units = report.queues.iter().map(|q| q.macs).sum::<u64>();
     let all = units.saturating_add(thread_multiply_adds(module));
+    let work = SymbolTable::new(module).get(entry);
+    let work = work.and_then(|op| Workload::attached(module.child(op.id)?));
+    let bounds = work.map(|work| Bounds::of(&work, memory.info()));
     Ok(Some((
-        MachineSummary::new(&report, Some(all)),
+        MachineSummary::new(&report, Some(all), bounds.as_ref(), &memory.layers().layers),
         memory.trace(),
     )))
 }

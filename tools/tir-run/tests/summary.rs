@@ -1,10 +1,24 @@
 //! What a run prints for people, and for programs.
 
+use tir_accel::bounds::Bounds;
+use tir_accel::eval::Layer;
 use tir_data::{Array, compare};
 use tir_machine::{
-    Bound, CauseReport, LabelReport, QueueReport, Report, SpaceReport, ThreadReport,
+    Bound, CauseReport, LabelReport, LayerReport, QueueReport, Report, SpaceReport, ThreadReport,
 };
 use tir_run::{Compared, InputSummary, MachineSummary, Options, OutputSummary, Summary};
+
+fn bounds() -> Bounds {
+    Bounds {
+        cycles: 4_000,
+        by: "loads",
+        window: 5_000,
+        at: "conv2".to_string(),
+        macs: 1_000_000,
+        bytes_in: 24_000,
+        bytes_out: 4_000,
+    }
+}
 
 fn report() -> Report {
     let queue = |name: &str, engine, calls, busy, stall, bytes, macs| QueueReport {
@@ -64,6 +78,26 @@ fn report() -> Report {
             cycles: 4_608,
             macs: 1_179_648,
         }],
+        layers: vec![LayerReport {
+            name: "conv1".into(),
+            start: 64,
+            end: 8_448,
+            load: 6_128,
+            store: 5_120,
+            unit: 5_120,
+            thread: 12,
+            waiting: 592,
+            queue_full: 7_844,
+            stall: 4_817,
+            bytes: 72_064,
+            macs: 1_179_648,
+            peak: 29_312,
+            causes: vec![
+                cause("compulsory", "dram", "spm", 39_296, 19),
+                cause("compulsory", "spm", "dram", 30_000, 15),
+                cause("spill", "spm", "dram", 2_768, 1),
+            ],
+        }],
         bounds: vec![
             Bound {
                 name: "load".into(),
@@ -117,7 +151,16 @@ fn summary(timing: bool) -> Summary {
         seconds: 0.0123,
         rtol: 1e-3,
         atol: 1e-4,
-        machine: Some(MachineSummary::new(&report(), Some(1_200_000))),
+        machine: Some(MachineSummary::new(
+            &report(),
+            Some(1_200_000),
+            Some(&bounds()),
+            &[Layer {
+                name: "conv1".into(),
+                at: vec!["net.tir:4:3".into(), "net.tir:5:3".into()],
+                macs: Some(1_000_000),
+            }],
+        )),
         timing,
     }
 }

@@ -2,9 +2,10 @@
 //! compulsory, that of a buffer of the program is intermediate; what is read again is reload, and
 //! what is written again is spill.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use fixedbitset::FixedBitSet;
+use tir::Name;
 use tir_machine::{BufferId, CauseReport, StridedBox};
 
 /// Which bytes of a buffer were moved in one direction.
@@ -27,13 +28,16 @@ impl Touched {
 pub(super) struct Causes {
     touched: BTreeMap<(BufferId, bool), Touched>,
     counts: Vec<CauseReport>,
+    /// The same of each layer.
+    by_layer: HashMap<Name, Vec<CauseReport>>,
 }
 
 impl Causes {
-    /// Notes a transfer: the boxes on the far side, whether it reads them, whether they are of a
-    /// buffer of the program.
+    /// Notes a transfer of a layer: the boxes on the far side, whether it reads them, whether they
+    /// are of a buffer of the program.
     pub(super) fn note(
         &mut self,
+        layer: Option<Name>,
         far: &[StridedBox],
         read: bool,
         local: bool,
@@ -54,32 +58,48 @@ impl Causes {
         let again = if read { "reload" } else { "spill" };
         // The transfer counts where most of its bytes do.
         let again_bytes = all - new;
-        self.add(first, from, to, new, u64::from(new >= again_bytes));
-        if again_bytes > 0 {
-            self.add(again, from, to, again_bytes, u64::from(new < again_bytes));
+        let parts = [(first, new), (again, again_bytes)];
+        let most = usize::from(new < again_bytes);
+        let own = layer.map(|layer| self.by_layer.entry(layer).or_default());
+        for counts in [Some(&mut self.counts), own].into_iter().flatten() {
+            for (i, (cause, bytes)) in parts.into_iter().enumerate() {
+                add(counts, cause, [from, to], bytes, u64::from(i == most));
+            }
         }
     }
 
-    fn add(&mut self, cause: &str, from: &str, to: &str, bytes: u64, transfers: u64) {
-        let same = |c: &&mut CauseReport| c.cause == cause && c.from == from && c.to == to;
-        if let Some(found) = self.counts.iter_mut().find(same) {
-            found.bytes += bytes;
-            found.transfers += transfers;
-        } else if bytes + transfers > 0 {
-            let (cause, from, to) = (cause.to_string(), from.to_string(), to.to_string());
-            self.counts.push(CauseReport {
-                cause,
-                from,
-                to,
-                bytes,
-                transfers,
-            });
-        }
+    /// The counts of a layer in the order of their first transfer.
+    pub(super) fn of_layer(&self, layer: &str) -> Vec<CauseReport> {
+        let found = self.by_layer.get(&Name::new(layer));
+        found.cloned().unwrap_or_default()
     }
 
     /// The counts in the order of their first transfer.
     pub(super) fn report(&self) -> Vec<CauseReport> {
         self.counts.clone()
+    }
+}
+
+fn add(
+    counts: &mut Vec<CauseReport>,
+    cause: &str,
+    [from, to]: [&str; 2],
+    bytes: u64,
+    transfers: u64,
+) {
+    let same = |c: &&mut CauseReport| c.cause == cause && c.from == from && c.to == to;
+    if let Some(found) = counts.iter_mut().find(same) {
+        found.bytes += bytes;
+        found.transfers += transfers;
+    } else if bytes + transfers > 0 {
+        let (cause, from, to) = (cause.to_string(), from.to_string(), to.to_string());
+        counts.push(CauseReport {
+            cause,
+            from,
+            to,
+            bytes,
+            transfers,
+        });
     }
 }
 

@@ -8,6 +8,7 @@ use tir::{Diagnostic, Failure, Loc, Name};
 use tir_machine as sim;
 
 use super::causes::Causes;
+use super::layers::Layers;
 use crate::machine::{EngineInfo, MachineInfo};
 use crate::model::machine_spec;
 
@@ -26,6 +27,7 @@ pub struct MachineMemory {
     /// The site that was asked for last.
     last: Option<((Site, Option<Name>), sim::Site)>,
     causes: Causes,
+    layers: Layers,
     dataless: bool,
     /// Tells one memory from another.
     number: u64,
@@ -71,6 +73,7 @@ impl MachineMemory {
             known: Vec::new(),
             last: None,
             causes: Causes::default(),
+            layers: Layers::default(),
             dataless,
             number: NUMBER.fetch_add(1, Ordering::Relaxed),
         })
@@ -79,6 +82,16 @@ impl MachineMemory {
     /// What was recorded, by a [`recorder`](Self::recorder), and the op behind each of its sites.
     pub fn into_recording(self) -> Option<(sim::Recording, Vec<Site>)> {
         Some((self.machine.into_recording()?, self.known))
+    }
+
+    /// Counts what happens from now on by layer too.
+    pub fn set_layers(&mut self, layers: Layers) {
+        self.layers = layers;
+    }
+
+    /// The layers that are counted.
+    pub fn layers(&self) -> &Layers {
+        &self.layers
     }
 
     /// A fault of the model as a diagnostic at the op that it shows at, with the others as notes.
@@ -117,6 +130,9 @@ impl MachineMemory {
     pub fn report(&self) -> sim::Report {
         let mut report = self.machine.report();
         report.causes = self.causes.report();
+        for layer in &mut report.layers {
+            layer.causes = self.causes.of_layer(&layer.name);
+        }
         report
     }
 
@@ -143,6 +159,10 @@ impl MachineMemory {
             .place()
             .map_or(String::new(), |(f, l, c)| format!("{f}:{l}:{c}"));
         let new = self.machine.site(&name, &place);
+        if let Some(layer) = self.layers.name(site.id).filter(|_| !site.host) {
+            let layer = self.machine.label(layer.as_str());
+            self.machine.put_in_layer(new, layer);
+        }
         self.sites.insert(key, new);
         self.known.push(site);
         new
@@ -169,9 +189,10 @@ impl MachineMemory {
         Ok(view.strided.clone())
     }
 
-    /// Counts a transfer by cause.
+    /// Counts a transfer of an op by cause.
     pub(super) fn moved(
         &mut self,
+        site: Site,
         far: BufferId,
         boxes: &[StridedBox],
         read: bool,
@@ -182,7 +203,8 @@ impl MachineMemory {
         }
         let local = self.local.get(far.index()).is_some_and(|local| *local);
         let (from, to) = (engine.from.as_str(), engine.to.as_str());
-        self.causes.note(boxes, read, local, from, to);
+        let layer = self.layers.name(site.id);
+        self.causes.note(layer, boxes, read, local, from, to);
     }
 
     /// Notes a new buffer; the machine numbers them from 0.
@@ -250,12 +272,20 @@ impl Memory for MachineMemory {
             false => self.machine.thread_read(at, view),
         };
         self.check(done)?;
-        if !site.host {
-            let cycles = u64::try_from(self.info.scalar_cycles).unwrap_or(0);
-            self.machine
-                .thread_cycles(cycles.saturating_mul(view.elements() as u64));
+        match site.host {
+            true => Ok(()),
+            false => self.work(view.elements() as u64, site),
         }
-        Ok(())
+    }
+
+    fn counts_work(&self) -> bool {
+        true
+    }
+
+    fn work(&mut self, ops: u64, site: Site) -> Result<(), Failure> {
+        let at = self.site(site, None);
+        let done = self.machine.thread_cycles(at, self.info.thread_cycles(ops));
+        self.check(done)
     }
 
     fn part(

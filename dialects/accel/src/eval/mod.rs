@@ -4,6 +4,7 @@
 mod body;
 mod causes;
 mod dry;
+mod layers;
 mod memory;
 mod semaphore;
 
@@ -20,6 +21,7 @@ use tir_tensor::eval::padding;
 
 pub use body::{Body, body};
 pub use dry::{Stopped, run_dry};
+pub use layers::{Layer, Layers};
 pub use memory::MachineMemory;
 
 use crate::transfer::{Pair, Pattern};
@@ -325,6 +327,7 @@ impl Start {
             }
         }
         memory.moved(
+            site,
             far,
             if self.read { &froms } else { &tos },
             self.read,

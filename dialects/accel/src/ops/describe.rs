@@ -24,7 +24,8 @@ pub struct Machine {
     /// Millions of cycles a second, to print times.
     #[default(1000)]
     pub clock_mhz: i64,
-    /// Cycles that the program thread takes for each element that it loads or stores itself.
+    /// Cycles that the program thread takes for each element that it loads or stores itself, and
+    /// for each scalar operation on data; indices and conditions on them are free.
     #[default(1)]
     pub scalar_cycles: i64,
     /// What it consists of.

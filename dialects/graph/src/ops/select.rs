@@ -22,7 +22,8 @@ use crate::shape::{axis, broadcast, tensor};
     results(y),
     infer,
     evaluate,
-    crate::fusion::fusion
+    crate::fusion::fusion,
+    cost
 )]
 #[asm("$x `at` $indices attr-dict `:` functional-type(operands, results)")]
 pub struct Gather {

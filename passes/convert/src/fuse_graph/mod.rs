@@ -90,7 +90,7 @@ impl FuseGraph {
         });
         Terms {
             bytes_per_cycle: engine.map_or(1, |e| e.bytes_per_cycle.max(1)),
-            element_cycles: machine.map_or(1, |info| info.scalar_cycles.max(1)),
+            element_cycles: machine.map_or(1, |info| info.thread_cycles(1).max(1) as i64),
             several: self.multi_output,
             recompute: self.recompute,
             max_moves: self.max_moves,

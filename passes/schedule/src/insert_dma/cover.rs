@@ -6,6 +6,7 @@
 //! which starting the engine takes longer than the thread does.
 
 use tir::{Builder, Failure, Interval, LinearExpr, RegionId, Rets, Type, Value};
+use tir_accel::MachineInfo;
 use tir_accel::machine::EngineInfo;
 use tir_accel::transfer::Pattern;
 use tir_arith::{AndI, CmpIPredicate, OpFoldResult, dispatch_values};
@@ -18,8 +19,8 @@ use crate::range::Facts;
 /// A tile on its way to pieces.
 pub(super) struct Cover<'a> {
     pub engine: &'a EngineInfo,
-    /// Cycles of the thread for a load or a store.
-    pub scalar_cycles: i64,
+    /// The machine: what the thread takes.
+    pub machine: &'a MachineInfo,
     /// What holds where the tile is transferred.
     pub facts: Facts,
 }
@@ -87,7 +88,8 @@ impl Cover<'_> {
             .fold(1i64, |n, d| n.saturating_mul(*d));
         let bytes = elements.saturating_mul(pattern.elem);
         let engine = self.engine.latency + bytes / self.engine.bytes_per_cycle.max(1);
-        elements.saturating_mul(2 * self.scalar_cycles) > engine
+        let thread = self.machine.thread_cycles(2 * elements as u64);
+        i64::try_from(thread).unwrap_or(i64::MAX) > engine
     }
 
     fn reach(

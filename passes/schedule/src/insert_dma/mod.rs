@@ -8,6 +8,7 @@ mod cover;
 
 use std::collections::HashSet;
 
+use tir::remarks::{SPLIT_TRANSFER, THREAD_TRANSFER};
 use tir::{
     AffineExpr, AffineMap, At, Builder, Diagnostic, Failure, Ir, MemRefType, OpId, Sym, Value,
 };
@@ -53,10 +54,10 @@ impl InsertDma {
             let remark =
                 done.map_err(|e| Box::new((*e).or_at(loc).context(format_args!("'{name}': "))))?;
             // Copies of one transfer have one place, and are said once.
-            if let Some(text) = remark
+            if let Some((category, text)) = remark
                 && said.insert((loc, text.clone()))
             {
-                remarks.push(Diagnostic::remark(text).at(loc));
+                remarks.push(Diagnostic::remark(text).category(category).at(loc));
             }
         }
         drop_unused(ir);
@@ -106,13 +107,14 @@ fn transfer_of(ir: &Ir, op: OpId) -> Option<Transfer> {
     }
 }
 
-/// Gives what is to be said where the thread moves something.
+/// Gives what is to be said, and of what category, where the thread moves something or the engine
+/// takes several starts.
 fn convert(
     ir: &mut Ir,
     op: OpId,
     t: &Transfer,
     machine: &MachineInfo,
-) -> Result<Option<String>, Failure> {
+) -> Result<Option<(&'static str, String)>, Failure> {
     let space = |v: Value| {
         let name = ir
             .ty(v)
@@ -132,7 +134,7 @@ fn convert(
         let text = format!(
             "the program thread moves this tile: no engine goes from \"{from}\" to \"{to}\""
         );
-        return Ok((from != to).then_some(text));
+        return Ok((from != to).then_some((THREAD_TRANSFER, text)));
     };
     let pattern = Pattern::new(ir.ty(t.far), ir.ty(t.tile), &t.access)?;
     let facts = Facts::at(ir, op);
@@ -142,16 +144,25 @@ fn convert(
     if t.direction == Direction::Read && !engine.pad && out.contains(&true) {
         let cover = Cover {
             engine,
-            scalar_cycles: machine.scalar_cycles,
+            machine,
             facts,
         };
         cover.read(&mut b, t.clone(), &vec![false; pattern.far_shape.len()])?;
-        said = Some(format!(
+        let text = format!(
             "the program thread moves a part of this tile: it may lie outside of its source, and \
              @{} cannot pad",
             engine.name
-        ));
+        );
+        said = Some((THREAD_TRANSFER, text));
     } else {
+        let (most, dims) = (pattern.most_dims(&out), engine.dims);
+        if i64::try_from(most).unwrap_or(i64::MAX) > dims {
+            let text = format!(
+                "this transfer becomes several: it has {most} dimensions, @{} takes {dims}",
+                engine.name
+            );
+            said = Some((SPLIT_TRANSFER, text));
+        }
         start(&mut b, t.clone(), engine, &out)?;
     }
     ir.erase(op);

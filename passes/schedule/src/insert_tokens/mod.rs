@@ -93,7 +93,7 @@ fn synchronous(ir: &Ir, why: Diagnostic, note: &str) -> Diagnostic {
     };
     let text = "the thread waits for each start at once, so nothing overlaps: ";
     let warning = Diagnostic::warning(format!("{text}{}", why.message)).at(loc);
-    warning.note(note)
+    warning.category(tir::remarks::SYNCHRONOUS).note(note)
 }
 
 /// An op that starts work in a region of several blocks: tokens are carried by loops and branches

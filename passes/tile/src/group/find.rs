@@ -334,6 +334,7 @@ impl<'a> Finder<'a> {
             inputs,
             maps,
             ty: self.ir.ty(generic.outputs[0]),
+            work: generic.point_work(self.ir),
         })
     }
 
@@ -497,6 +498,7 @@ impl<'a> Finder<'a> {
             inputs: Vec::new(),
             rows: Vec::new(),
             reductions,
+            work: generic.point_work(self.ir),
         };
         for (value, map) in generic.inputs.iter().zip(&generic.indexing_maps) {
             let rows = map

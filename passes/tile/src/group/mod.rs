@@ -45,6 +45,8 @@ pub struct Inner {
     pub rows: Vec<LinearMap>,
     /// The group's iterators that are its reductions; they are never divided.
     pub reductions: Vec<usize>,
+    /// What the thread does at a point: loads, operations, stores.
+    pub work: u64,
 }
 
 /// A step of a group's core: what one generic of it computes.
@@ -58,6 +60,8 @@ pub struct Step {
     pub maps: Vec<AffineMap>,
     /// Type of all that it computes.
     pub ty: Type,
+    /// What the thread does at a point, were it to compute it: loads, operations, stores.
+    pub work: u64,
 }
 
 /// Where an argument of a step comes from.

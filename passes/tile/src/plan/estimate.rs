@@ -201,7 +201,7 @@ pub(super) fn estimate(
     estimate.plan.own_accumulator = held.bytes > held.one;
     let bytes: Vec<i64> = holders.iter().map(|holder| holder.bytes).collect();
     estimate.plan.bytes = bytes.iter().copied().fold(0, i64::saturating_add);
-    estimate.plan.cycles = cycles.total(estimate.scalar());
+    estimate.plan.cycles = cycles.total(estimate.thread(1));
     estimate.plan.cost = cycles;
     Some((estimate.plan, bytes))
 }
@@ -230,9 +230,9 @@ fn fit(holders: &[Holder], budget: i64) -> Vec<bool> {
 }
 
 impl Estimate<'_> {
-    /// Cycles of the thread for an op on an element.
-    fn scalar(&self) -> i64 {
-        self.target.info.scalar_cycles.max(1)
+    /// Cycles of the thread for so many scalar operations.
+    fn thread(&self, ops: u64) -> i64 {
+        thread(self.target, ops)
     }
     fn align(&self) -> i64 {
         self.target.near.align.max(1)
@@ -260,7 +260,7 @@ impl Estimate<'_> {
             };
             if let Some(inner) = &operand.inner {
                 let ranges = inner.reductions.iter().map(|d| self.group.domain[*d]);
-                let each = (inner.inputs.len() as i64 + 1) * self.scalar();
+                let each = self.thread(inner.work);
                 let factors = ranges.chain([each, moved.count()]);
                 let work = factors.fold(moved.tile.elements(), i64::saturating_mul);
                 cycles.compute = cycles.compute.saturating_add(work);
@@ -331,7 +331,7 @@ impl Estimate<'_> {
         let blocks = blocks.fold(1, i64::saturating_mul);
         let few = blocks <= self.budget.depth && !self.plan.splits_reduction(self.group);
         // What the thread computes behind the unit keeps it waiting longer.
-        let apart = few || self.unit.is_some_and(|choice| choice.scalar_steps > 0);
+        let apart = few || self.unit.is_some_and(|choice| choice.thread_work > 0);
         let tiles = self.plan.order[..parallel].iter();
         let tiles = tiles.map(|d| space.trips(*d));
         Holder {
@@ -374,13 +374,23 @@ impl Estimate<'_> {
     }
 }
 
+fn thread(target: &Target<'_>, ops: u64) -> i64 {
+    i64::try_from(target.info.thread_cycles(ops)).unwrap_or(i64::MAX)
+}
+
 /// Cycles to compute all points of a division, whatever the order of its loops.
 pub(super) fn compute(group: &Group, target: &Target<'_>, way: &Way, space: &Space) -> i64 {
-    // A load, an op and a store, as the thread runs them.
-    let element = 6 * target.info.scalar_cycles.max(1);
     let choice = match way {
         Way::Moved(_) => return 0,
-        Way::Scalar => return group.points().saturating_mul(element),
+        Way::Scalar => {
+            let reduce = group.reduce.iter().map(|(step, ..)| step);
+            let reduced = reduce.map(|s| thread(target, s.work).saturating_mul(group.points()));
+            let points = group.iterators(false).map(|d| group.domain[d]);
+            let points = points.fold(1, i64::saturating_mul);
+            let mapped = group.maps.iter();
+            let mapped = mapped.map(|s| thread(target, s.work).saturating_mul(points));
+            return reduced.chain(mapped).fold(0, i64::saturating_add);
+        }
         Way::Unit(choice) => choice,
     };
     let calls = (0..group.core).map(|d| space.covered(d));
@@ -390,7 +400,7 @@ pub(super) fn compute(group: &Group, target: &Target<'_>, way: &Way, space: &Spa
     let parallel = group.iterators(false);
     let outputs = parallel.map(|d| space.covered(d).saturating_mul(space.block[d]));
     let outputs = outputs.fold(1, i64::saturating_mul);
-    let tail = outputs.saturating_mul(element * choice.scalar_steps);
+    let tail = outputs.saturating_mul(thread(target, choice.thread_work));
     calls.saturating_mul(each).saturating_add(tail)
 }
 

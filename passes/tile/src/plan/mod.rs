@@ -372,8 +372,8 @@ struct UnitChoice {
     assignment: Rc<Assignment>,
     /// How each elementwise step runs; none for those that find no unit, and for that step.
     maps: Vec<Option<Assignment>>,
-    /// How many elementwise steps find no unit.
-    scalar_steps: i64,
+    /// What the thread does at a point for the elementwise steps that find no unit.
+    thread_work: u64,
     /// Whether the accumulators may become the result.
     over: Option<Over>,
 }
@@ -450,15 +450,13 @@ fn candidates(
         };
         let way = |step: &StepWays| step.as_ref()?.iter().find(fits).cloned();
         let maps: Vec<Option<Assignment>> = behind.iter().map(way).collect();
-        let mut steps = behind.iter().zip(&maps);
-        let alone = steps
-            .by_ref()
-            .filter(|(step, way)| step.is_some() && way.is_none());
-        let scalar_steps = alone.count() as i64;
+        let steps = behind.iter().zip(&maps).zip(&group.maps);
+        let alone = steps.filter(|((step, way), _)| step.is_some() && way.is_none());
+        let thread_work = alone.map(|(_, step)| step.work).sum();
         Some(UnitChoice {
             assignment: Rc::new(assignment),
             maps,
-            scalar_steps,
+            thread_work,
             over,
         })
     };

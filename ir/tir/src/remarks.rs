@@ -1,0 +1,28 @@
+//! Categories of remarks: what the compiler did otherwise than a machine could do best, by a name
+//! that `--fail-on` takes.
+
+/// No unit computes an operator; the thread does, element by element.
+pub const NO_UNIT: &str = "no-unit";
+/// The thread moves a tile, or a part of one, that no engine can.
+pub const THREAD_TRANSFER: &str = "thread-transfer";
+/// The thread copies a tile between calls of units.
+pub const THREAD_COPY: &str = "thread-copy";
+/// A transfer became several, for its engine has too few dimensions.
+pub const SPLIT_TRANSFER: &str = "split-transfer";
+/// The thread waits for each start at once, so nothing overlaps.
+pub const SYNCHRONOUS: &str = "synchronous";
+/// A function uses no intrinsic of a unit.
+pub const UNUSED_UNIT: &str = "unused-unit";
+/// A function has no buffer in a space.
+pub const UNUSED_SPACE: &str = "unused-space";
+
+/// All categories.
+pub const ALL: [&str; 7] = [
+    NO_UNIT,
+    SPLIT_TRANSFER,
+    SYNCHRONOUS,
+    THREAD_COPY,
+    THREAD_TRANSFER,
+    UNUSED_SPACE,
+    UNUSED_UNIT,
+];

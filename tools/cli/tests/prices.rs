@@ -1,0 +1,121 @@
+//! One price for the thread's work: a run without data takes the cycles of a run with data, to the
+//! cycle, for all committed networks on all committed machines; and what layers cost adds up.
+
+mod common;
+
+use std::path::PathBuf;
+
+use common::{arrays, lower, root, said};
+use tir::{Ir, Name};
+use tir_accel::MachineInfo;
+use tir_run::MachineSummary;
+
+const NETWORKS: [&str; 4] = ["walkthrough", "micro", "cnn", "encoder"];
+
+/// The machine files of the suite, and the one of the book with a slow thread.
+fn machines() -> Vec<PathBuf> {
+    let folder = root().join("test/e2e/machines");
+    let found = std::fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+    let mut files: Vec<PathBuf> = found.filter_map(|e| Some(e.ok()?.path())).collect();
+    files.retain(|p| p.extension().is_some_and(|e| e == "tir"));
+    files.push(root().join("docs/book/examples/machines/mcu.tir"));
+    files.sort();
+    files
+}
+
+/// Cycles of `@main` without data, and of the thread of them.
+fn dry(module: &Ir) -> Result<(u64, u64), String> {
+    let info = MachineInfo::attached(module).ok_or("no machine")?;
+    let table = tir::SymbolTable::new(module);
+    let main = table.get(Name::new("main")).ok_or("no @main")?;
+    let function = module.child(main.id).ok_or("@main is not isolated")?;
+    let report = tir_schedule::dry_run::dry_run(function, Some(module), &info, 50_000_000);
+    let report = report.map_err(|e| said(&[*e]))?;
+    Ok((report.cycles, report.thread.busy))
+}
+
+/// What layers cost adds up to what the run cost.
+fn adds_up(run: &MachineSummary) -> Result<(), String> {
+    let queues = |engine: bool| run.queues.iter().filter(move |q| q.engine == engine);
+    let layers = || run.layers.iter();
+    let bytes: u64 = queues(true).map(|q| q.bytes).sum();
+    let all = [
+        (
+            "engines",
+            queues(true).map(|q| q.busy).sum(),
+            layers().map(|l| l.load + l.store).sum(),
+        ),
+        (
+            "units",
+            queues(false).map(|q| q.busy).sum(),
+            layers().map(|l| l.unit).sum(),
+        ),
+        ("thread", run.thread.busy, layers().map(|l| l.thread).sum()),
+        (
+            "waits",
+            run.thread.waiting + run.thread.queue_full,
+            layers().map(|l| l.waiting + l.queue_full).sum(),
+        ),
+        (
+            "stalls",
+            run.queues.iter().map(|q| q.stall).sum(),
+            layers().map(|l| l.stall).sum(),
+        ),
+        ("bytes", bytes, layers().map(|l| l.bytes).sum()),
+        (
+            "causes",
+            bytes,
+            layers().flat_map(|l| l.causes.values()).sum(),
+        ),
+        ("macs", run.macs, layers().map(|l| l.macs).sum()),
+        (
+            "end",
+            run.cycles,
+            layers().map(|l| l.start + l.cycles).max().unwrap_or(0),
+        ),
+    ];
+    // An operator that rewriting has replaced is found in no layer.
+    let useful = run.bounds.as_ref().map_or(0, |b| b.useful_macs);
+    let found = layers().filter_map(|l| l.useful_macs).sum::<u64>();
+    if found > useful || found == 0 {
+        return Err(format!("{found} of {useful} multiply-adds are useful"));
+    }
+    match all.into_iter().find(|(_, all, parts)| all != parts) {
+        None => Ok(()),
+        Some((what, all, parts)) => Err(format!("{what}: {all}, of layers {parts}")),
+    }
+}
+
+fn check(name: &str, machine: &std::path::Path) -> Result<(), String> {
+    let tool = tir_opt::stock();
+    tool.load();
+    let folder = root().join("test/e2e/models");
+    let model = folder.join(format!("{name}.onnx"));
+    let mut module = tir_translate::import_onnx(&model).map_err(|e| said(&e))?;
+    let pipeline = format!("to-accel{{machine={}}}", machine.display());
+    lower(&tool, &mut module, &pipeline)?;
+    let [inputs, outputs] =
+        ["in", "out"].map(|what| arrays(|k| folder.join(format!("{name}.{what}_{k}.npy"))));
+    let run = common::run(&module, &inputs, &outputs)?;
+    let run = run.machine.ok_or("runs on no machine")?;
+    adds_up(&run)?;
+    let wanted = (run.cycles, run.thread.busy);
+    let found = dry(&module)?;
+    match found == wanted {
+        true => Ok(()),
+        false => Err(format!("{found:?} without data, {wanted:?} with")),
+    }
+}
+
+#[test]
+fn a_run_without_data_takes_as_long() {
+    let mut wrong = Vec::new();
+    for machine in machines() {
+        for name in NETWORKS {
+            if let Err(e) = check(name, &machine) {
+                wrong.push(format!("{name} on {}: {e}", machine.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

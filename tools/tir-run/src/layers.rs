@@ -1,0 +1,132 @@
+//! What each layer of a program cost.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Serialize;
+use tir_accel::eval::Layer;
+use tir_machine::LayerReport;
+
+use crate::summary::grouped;
+
+/// What a layer cost: the part of a program that came from one place of the source. Times in
+/// cycles, sizes in bytes.
+#[derive(Clone, Debug, Serialize)]
+pub struct LayerSummary {
+    /// Names of its operators, or its place.
+    pub name: String,
+    /// Places of its operators.
+    pub at: Vec<String>,
+    /// The cycle in which the first of it began.
+    pub start: u64,
+    /// From there to the end of the last of it; spans of layers overlap where queues run ahead.
+    pub cycles: u64,
+    /// Engines that load were busy.
+    pub load: u64,
+    /// Engines that store were busy.
+    pub store: u64,
+    /// Units were busy.
+    pub unit: u64,
+    /// The thread's own work.
+    pub thread: u64,
+    /// The thread waited for tokens.
+    pub waiting: u64,
+    /// The thread waited for a full queue.
+    pub queue_full: u64,
+    /// Queues waited for tokens.
+    pub stall: u64,
+    /// Bytes moved.
+    pub bytes: u64,
+    /// Bytes moved by cause.
+    pub causes: BTreeMap<String, u64>,
+    /// Multiply-adds on units, padding included.
+    pub macs: u64,
+    /// Useful multiply-adds, if the program carries its workload.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub useful_macs: Option<u64>,
+    /// Most bytes of live buffers outside of far memory when work of it began.
+    pub peak: u64,
+}
+
+impl LayerSummary {
+    /// The layers of a report, with what is known of them from the source.
+    pub(crate) fn all(reports: &[LayerReport], known: &[Layer]) -> Vec<Self> {
+        let one = |r: &LayerReport| {
+            let layer = known.iter().find(|layer| layer.name == r.name);
+            let mut causes = BTreeMap::new();
+            for cause in &r.causes {
+                *causes.entry(cause.cause.clone()).or_default() += cause.bytes;
+            }
+            Self {
+                name: r.name.clone(),
+                at: layer.map_or(Vec::new(), |layer| layer.at.clone()),
+                start: r.start,
+                cycles: r.end - r.start,
+                load: r.load,
+                store: r.store,
+                unit: r.unit,
+                thread: r.thread,
+                waiting: r.waiting,
+                queue_full: r.queue_full,
+                stall: r.stall,
+                bytes: r.bytes,
+                causes,
+                macs: r.macs,
+                useful_macs: layer.and_then(|layer| layer.macs),
+                peak: r.peak,
+            }
+        };
+        reports.iter().map(one).collect()
+    }
+
+    /// The table of some layers: a line for each.
+    pub(crate) fn show(layers: &[Self], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let width = layers.iter().map(|l| l.name.chars().count());
+        let width = width.max().unwrap_or(0).clamp(5, 32);
+        writeln!(
+            f,
+            "\n  {:width$} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11} {:>12} {:>12} {:>7} {:>11}",
+            "layer",
+            "from",
+            "cycles",
+            "load",
+            "store",
+            "unit",
+            "thread",
+            "waits",
+            "stalls",
+            "bytes",
+            "compulsory",
+            "useful",
+            "peak"
+        )?;
+        for l in layers {
+            let name: String = l.name.chars().take(width).collect();
+            let compulsory = l.causes.get("compulsory").copied().unwrap_or(0);
+            let useful = match l.useful_macs {
+                Some(useful) if l.macs > 0 => {
+                    format!("{:.1} %", 100.0 * useful as f64 / l.macs as f64)
+                }
+                _ => String::new(),
+            };
+            let numbers = [
+                l.start,
+                l.cycles,
+                l.load,
+                l.store,
+                l.unit,
+                l.thread,
+                l.waiting + l.queue_full,
+                l.stall,
+            ];
+            write!(f, "  {name:width$}")?;
+            for n in numbers {
+                write!(f, " {:>11}", grouped(n))?;
+            }
+            let (bytes, compulsory, peak) =
+                (grouped(l.bytes), grouped(compulsory), grouped(l.peak));
+            writeln!(f, " {bytes:>12} {compulsory:>12} {useful:>7} {peak:>11}")?;
+        }
+        Ok(())
+    }
+}

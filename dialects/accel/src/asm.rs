@@ -73,14 +73,15 @@ impl Asm for Intrinsic {
 }
 
 /// ` after(%t, %u)`, if there are any.
-fn print_after(p: &mut AsmPrinter<'_>, tokens: &[Value]) {
+pub(crate) fn print_after(p: &mut AsmPrinter<'_>, tokens: &[Value]) {
     if !tokens.is_empty() {
         p.text(" after(");
         p.values(tokens);
         p.text(")");
     }
 }
-fn parse_after(p: &mut AsmParser<'_>) -> Result<Vec<Value>, Failure> {
+/// Reads what [`print_after`] prints.
+pub(crate) fn parse_after(p: &mut AsmParser<'_>) -> Result<Vec<Value>, Failure> {
     if !p.eat_keyword("after") {
         return Ok(Vec::new());
     }

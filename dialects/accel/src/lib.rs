@@ -14,10 +14,12 @@ pub mod model;
 mod ops;
 mod token;
 pub mod transfer;
+pub mod vector;
 
 pub use attached::AttachedMachine;
 pub use machine::MachineInfo;
-pub use ops::describe::{Dma, Intrinsic, Machine, Space, Unit, Yield};
+pub use ops::apply::Apply;
+pub use ops::describe::{Dma, Intrinsic, Machine, Space, Unit, Vector, Yield};
 pub use ops::run::{Call, Direction, DmaStart, DmaWait, Mark, Ready};
 pub use ops::semaphore::{Acquire, Release, Semaphore};
 pub use token::{SemaphoreType, Token, token};
@@ -25,7 +27,7 @@ pub use token::{SemaphoreType, Token, token};
 tir::dialect! {
     /// Machines, transfers, tokens and intrinsic calls.
     accel {
-        ops: [Machine, Space, Dma, Unit, Intrinsic, Yield, Call, DmaStart, DmaWait, Mark, Ready, Semaphore, Release,
+        ops: [Machine, Space, Dma, Unit, Intrinsic, Vector, Yield, Call, Apply, DmaStart, DmaWait, Mark, Ready, Semaphore, Release,
             Acquire,
         ],
         types: [Token, SemaphoreType],

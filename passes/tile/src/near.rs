@@ -1,7 +1,7 @@
 //! On which side of the transfers a tensor lies, as far as the program shows.
 
 use tir::{Definition, Ir, OpId, Value};
-use tir_accel::Call;
+use tir_accel::{Apply, Call};
 use tir_loop::{For, If, Yield};
 use tir_tensor::{
     CollapseShape, Empty, ExpandShape, ExtractSlice, Generic, InsertSlice, TransferRead,
@@ -34,6 +34,8 @@ pub(crate) fn side(ir: &Ir, mut value: Value) -> Option<Side> {
                     return Some(named(read.space));
                 } else if let Some(nest) = ir.get::<Generic>(op) {
                     *nest.outputs.get(index)?
+                } else if let Some(apply) = ir.get::<Apply>(op) {
+                    *apply.outputs.get(index)?
                 } else if let Some(call) = ir.get::<Call>(op) {
                     *call.operands.get(index)?
                 } else if let Some(write) = ir.get::<TransferWrite>(op) {

@@ -34,11 +34,12 @@ impl Unmatched {
     pub fn remark(self) -> Diagnostic {
         match self.nearest {
             Some(Nearest {
-                intrinsic,
+                kind,
+                name,
                 mismatch,
             }) => self
                 .at
-                .note(format!("the nearest intrinsic is @{intrinsic}: {mismatch}")),
+                .note(format!("the nearest {kind} is @{name}: {mismatch}")),
             None => self.at,
         }
     }

@@ -14,6 +14,7 @@ use std::rc::Rc;
 use tir::Type;
 use tir_accel::machine::EngineInfo;
 
+use super::vectors::Vectors;
 use super::{Budget, Plan, Target, UnitChoice, Way, out_order};
 use crate::group::{Group, Input, StepRef};
 use crate::layout::{Axis, Space, Tile};
@@ -215,6 +216,7 @@ struct Estimate<'a> {
     unit: Option<&'a UnitChoice>,
     elems: &'a [Type],
     budget: Budget,
+    vectors: &'a Vectors,
     plan: Plan,
 }
 
@@ -253,14 +255,14 @@ pub(super) fn estimate(
     group: &Group,
     target: &Target<'_>,
     way: &Way,
-    space: &Space,
     tiles: &Tiles,
     order: Vec<usize>,
     budget: Budget,
+    vectors: &Vectors,
 ) -> Option<(Plan, Vec<i64>)> {
     let unit = way.unit();
     let plan = Plan {
-        space: space.clone(),
+        space: tiles.space.clone(),
         unit: unit.map(|c| c.assignment.clone()),
         order,
         tiles: tiles.operands.clone(),
@@ -280,6 +282,7 @@ pub(super) fn estimate(
         unit,
         elems: &tiles.elems,
         budget,
+        vectors,
         plan,
     };
     let mut cycles = Cycles::default();
@@ -323,8 +326,12 @@ impl Estimate<'_> {
             if let Some(inner) = &operand.inner {
                 let ranges = inner.reductions.iter().map(|d| self.group.domain[*d]);
                 let each = (inner.inputs.len() as i64 + 1) * self.scalar();
-                let factors = ranges.chain([each, moved.count()]);
-                let work = factors.fold(moved.tile.elements(), i64::saturating_mul);
+                let by_thread = ranges
+                    .chain([each])
+                    .fold(moved.tile.elements(), i64::saturating_mul);
+                let on_vectors = self.vectors.inner(self.group, self.target, &self.plan, i);
+                let once = on_vectors.unwrap_or(by_thread);
+                let work = once.saturating_mul(moved.count());
                 cycles.compute = cycles.compute.saturating_add(work);
                 holders.push(moved.near());
                 continue;
@@ -407,26 +414,41 @@ impl Estimate<'_> {
         let element = 6 * self.scalar();
         let Some(choice) = self.unit else {
             let moves = self.plan.moves;
+            let whole = || self.vectors.whole(group, self.target, &self.plan, element);
             return if moves {
                 0
             } else {
-                group.points().saturating_mul(element)
+                whole().unwrap_or(group.points().saturating_mul(element))
             };
         };
         let calls = (0..group.core).map(|d| space.blocks(d));
         let calls = calls.fold(1, i64::saturating_mul);
         let each = self.target.info.intrinsics[choice.assignment.intrinsic].cycles;
-        // The thread computes all of a block, also what lies beyond the range.
+        // All of a block is computed, also what lies beyond the range.
         let parallel = group.iterators(false);
-        let outputs = parallel.map(|d| space.blocks(d).saturating_mul(space.block[d]));
-        let outputs = outputs.fold(1, i64::saturating_mul);
-        let tail = outputs.saturating_mul(element * choice.scalar_steps);
+        let blocks = parallel.map(|d| space.blocks(d));
+        let blocks = blocks.fold(1, i64::saturating_mul);
+        let sizes: Vec<i64> = self
+            .plan
+            .unit_out
+            .iter()
+            .map(|d| d.map_or(1, |d| space.block[d]))
+            .collect();
+        let points = sizes.iter().copied().fold(1, i64::saturating_mul);
+        let tail = choice.others.iter().map(|step| {
+            let on_vectors = self
+                .vectors
+                .block(group, self.target, &self.plan, *step, &sizes);
+            on_vectors.unwrap_or(points.saturating_mul(element))
+        });
+        let tail = tail.fold(0, i64::saturating_add).saturating_mul(blocks);
         calls.saturating_mul(each).saturating_add(tail)
     }
 }
 
 /// The tiles of a division, whatever the order of its loops.
 pub(super) struct Tiles {
+    space: Space,
     operands: Rc<[Tile]>,
     out: Rc<Tile>,
     /// The same tile as part of each result.
@@ -449,7 +471,7 @@ impl Tiles {
             .and_then(|c| out_order(target, &c.assignment))
             .unwrap_or_default();
         let out = match way {
-            Way::Scalar => Tile::plain(space, &group.out)?,
+            Way::Whole => Tile::plain(space, &group.out)?,
             Way::Moved(order) => Tile::moved(space, &group.out, order)?,
             Way::Unit(_) => Tile::new(space, &group.out, &unit_out)?,
         };
@@ -459,6 +481,7 @@ impl Tiles {
             _ => out.part_of(&out_of.map),
         });
         Some(Self {
+            space: space.clone(),
             operands: tiles(group, target, way, space, &unit_out)?.into(),
             results: results.collect::<Option<_>>()?,
             out: Rc::new(out),

@@ -1,25 +1,28 @@
 //! Choosing tiles: every division of the iterators that fits the near space is estimated, and the
 //! quickest one is taken.
 //!
-//! A *way* is how points are computed: on a unit, one by one by the thread, or not at all where
-//! elements are only moved. A *division* of a way says how many blocks of each iterator a tile has:
+//! A *way* is how points are computed: by an intrinsic of a unit, step by step over whole tiles, on
+//! vector units or one by one by the thread, or not at all where elements are only moved. A *division* of a way says how many blocks of each iterator a tile has:
 //! divisors of their number, so that all tiles are equal; windows and the reductions of what no unit
 //! takes are whole. For each division all orders of the loops of parallel iterators are tried, five at
 //! most; reductions stand inside. Of equal estimates the first is taken, so a plan depends on the
 //! group and the machine alone.
 
 mod estimate;
+mod vectors;
 
 use std::rc::Rc;
 
 use tir::{AffineExpr, Ir, Name, Type};
 use tir_accel::machine::{EngineInfo, MachineInfo, SpaceInfo};
+use tir_accel::vector::VectorInfo;
 use tir_tensor::Generic;
 
 use crate::group::{Group, Input, Step, StepRef};
 use crate::layout::{Space, Tile, storage_order};
 use crate::matching::{Assignment, Behaviour, Candidate, Mismatch, Scalar, assignments};
 use estimate::{Tiles, estimate};
+use vectors::Vectors;
 
 /// What the planner may use.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +45,8 @@ pub struct Target<'a> {
     pub far: &'a SpaceInfo,
     /// Where tiles lie.
     pub near: &'a SpaceInfo,
+    /// What is computed on vectors in near memory.
+    pub vectors: Vec<&'a VectorInfo>,
     load: &'a EngineInfo,
     store: &'a EngineInfo,
 }
@@ -67,6 +72,11 @@ impl<'a> Target<'a> {
         Some(Self {
             info,
             behaviours: behaviours.collect(),
+            vectors: info
+                .vectors
+                .iter()
+                .filter(|v| v.space == near.name)
+                .collect(),
             far,
             near,
             load: info.engine_between(far.name, near.name)?,
@@ -79,22 +89,25 @@ impl<'a> Target<'a> {
     }
 }
 
-/// The intrinsic that comes nearest to what a group computes, and what differs.
+/// The intrinsic or vector unit that comes nearest to what a group computes, and what differs.
 #[derive(Clone, Debug)]
 pub struct Nearest {
+    /// What it is.
+    pub kind: &'static str,
     /// Its name.
-    pub intrinsic: Name,
+    pub name: Name,
     /// Why it is not used.
     pub mismatch: Mismatch,
 }
 
 impl Nearest {
     /// Keeps the nearer one; of equal ones the first.
-    fn improve(best: &mut Option<Nearest>, intrinsic: Name, mismatch: Mismatch) {
+    fn improve(best: &mut Option<Nearest>, kind: &'static str, name: Name, mismatch: Mismatch) {
         let better = |old: &Nearest| old.mismatch.rank < mismatch.rank;
         if best.as_ref().is_none_or(better) {
             *best = Some(Nearest {
-                intrinsic,
+                kind,
+                name,
                 mismatch,
             });
         }
@@ -121,7 +134,8 @@ pub struct Plan {
     pub unit_out: Vec<Option<usize>>,
     /// Whether the tile of the only operand is that of the result: nothing is computed.
     pub moves: bool,
-    /// Whether a unit could take the points, and one by one is quicker by the estimate.
+    /// Whether vector units compute all points, or a unit could take them and one by one is quicker by
+    /// the estimate.
     pub quicker: bool,
     /// What the elementwise step of the group writes over, if each intrinsic that computes it does so
     /// and nothing else reads it: what the reduction gave, or the tile of an operand.
@@ -171,6 +185,7 @@ pub fn plan(ir: &Ir, group: &Group, target: &Target<'_>, budget: Budget) -> Resu
             holders: Vec::new(),
         },
         budget,
+        vectors: Vectors::new(ir, group, target),
     };
     let elems: Vec<Type> = group
         .operands
@@ -191,18 +206,21 @@ pub fn plan(ir: &Ir, group: &Group, target: &Target<'_>, budget: Budget) -> Resu
         let name = target.info.intrinsics[unit.assignment.intrinsic].name;
         let declined = divisions(group, target, &Way::Unit(unit), &elems, &mut search);
         if let Some(mismatch) = declined {
-            Nearest::improve(&mut nearest, name, mismatch);
+            Nearest::improve(&mut nearest, "intrinsic", name, mismatch);
         }
     }
     // What the thread computes for a unit, it computes for all of the unit's block: without the
     // unit it may be less.
     let computes = group.operands.iter().any(|o| o.inner.is_some());
     let by_unit = search.best.is_some();
-    if !by_unit || computes {
-        divisions(group, target, &Way::Scalar, &elems, &mut search);
+    if !by_unit || computes || search.vectors.any() {
+        divisions(group, target, &Way::Whole, &elems, &mut search);
     }
     let plan = search.best.ok_or(search.least)?;
-    let quicker = by_unit && plan.unit.is_none() && !plan.moves;
+    if let Some((name, mismatch)) = search.vectors.declined() {
+        Nearest::improve(&mut nearest, "vector capability", name, mismatch);
+    }
+    let quicker = (by_unit || search.vectors.all()) && plan.unit.is_none() && !plan.moves;
     let nearest = nearest.filter(|_| plan.unit.is_none() && !plan.moves && !quicker);
     let in_place =
         written_over(ir, group, target).filter(|input| fits_in_place(group, *input, &plan));
@@ -259,6 +277,7 @@ struct Search {
     best: Option<Plan>,
     least: TooLarge,
     budget: Budget,
+    vectors: Vectors,
 }
 
 impl Search {
@@ -339,7 +358,17 @@ pub fn nearest(ir: &Ir, generic: &Generic, target: &Target<'_>) -> Option<Neares
         domain: &generic.domain(ir).ok()?,
     };
     let one = generic.outputs.len() == 1;
-    let (found, nearest) = one.then(|| all_assignments(&candidate, target))?;
+    let (found, mut nearest) = one.then(|| all_assignments(&candidate, target))?;
+    for vector in &target.vectors {
+        if let Err(why) = vector.computes(ir, generic) {
+            Nearest::improve(
+                &mut nearest,
+                "vector capability",
+                vector.name,
+                Mismatch::new(4, why),
+            );
+        }
+    }
     nearest.filter(|_| found.is_empty())
 }
 
@@ -356,7 +385,8 @@ fn all_assignments(
         match ways {
             Ok(ways) => found.extend(ways),
             Err(mismatch) => {
-                Nearest::improve(&mut nearest, target.info.intrinsics[i].name, mismatch);
+                let name = target.info.intrinsics[i].name;
+                Nearest::improve(&mut nearest, "intrinsic", name, mismatch);
             }
         }
     }
@@ -369,8 +399,8 @@ struct UnitChoice {
     assignment: Assignment,
     /// How each elementwise step runs; none for those that find no unit, and for that step.
     maps: Vec<Option<Assignment>>,
-    /// How many elementwise steps find no unit.
-    scalar_steps: i64,
+    /// The elementwise steps that find no intrinsic.
+    others: Vec<usize>,
     /// Whether the accumulators become the result.
     in_place: bool,
 }
@@ -381,8 +411,9 @@ enum Way {
     Unit(UnitChoice),
     /// Not at all: elements are moved through tiles whose dimensions are iterators in this order.
     Moved(Vec<usize>),
-    /// One by one, by the thread.
-    Scalar,
+    /// Step by step over whole tiles: on a vector unit that computes the step, else one by one by the
+    /// thread.
+    Whole,
 }
 
 impl Way {
@@ -416,15 +447,13 @@ fn candidates(ir: &Ir, group: &Group, target: &Target<'_>) -> (Vec<UnitChoice>, 
         let fits = |a: &&Assignment| out_order(target, a).as_ref() == Some(&order);
         let way = |step: &Option<Vec<Assignment>>| step.as_ref()?.iter().find(fits).cloned();
         let maps: Vec<Option<Assignment>> = behind.iter().map(way).collect();
-        let mut steps = behind.iter().zip(&maps);
-        let alone = steps
-            .by_ref()
-            .filter(|(step, way)| step.is_some() && way.is_none());
-        let scalar_steps = alone.count() as i64;
+        let steps = behind.iter().zip(&maps).enumerate();
+        let alone = steps.filter(|(_, (step, way))| step.is_some() && way.is_none());
+        let others = alone.map(|(i, _)| i).collect();
         Some(UnitChoice {
             assignment,
             maps,
-            scalar_steps,
+            others,
             in_place,
         })
     };
@@ -540,7 +569,7 @@ fn divisions(
         dense = true;
         for order in loop_orders(group, &space) {
             if let Some((plan, holders)) =
-                estimate(group, target, way, &space, &tiles, order, budget)
+                estimate(group, target, way, &tiles, order, budget, &search.vectors)
             {
                 least = least.min(plan.bytes);
                 search.consider(plan, holders);

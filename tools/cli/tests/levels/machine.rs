@@ -1,4 +1,4 @@
-//! Small machines with a matrix unit of any size, 1 in every position among them.
+//! Small machines with a matrix unit of any size, 1 in every position among them, and vector units.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -70,6 +70,23 @@ pub(crate) fn write(seed: u64) -> PathBuf {
              ^bb0(%s: f32):\n      %zero = arith.constant 0.0 : f32\n      %y = arith.maximumf %s, %zero : f32\n      tensor.yield %y : f32\n    }}"
         );
         body(&mut text, "relu", &format!(", %x: {c}"), &work);
+    }
+    if pick(&[0, 1]) == 1 {
+        // Some ops, or all; lanes that are folded, or not.
+        let ops = [
+            "any = 3",
+            "arith.addf = 1, arith.mulf = 1, arith.subf = 2, arith.maximumf = 1",
+        ];
+        let ops = ops[pick(&[0, 1]) as usize];
+        let reduce = ["", " reduce {add = 3, max = 2}"][pick(&[0, 1]) as usize];
+        let (lanes, chain, start) = (pick(&[1, 4, 16]), pick(&[1, 2]), pick(&[0, 7]));
+        let (port, strided) = (pick(&[0, 16]), pick(&[0, 1]) == 1);
+        let _ = write!(
+            text,
+            "  accel.unit @simd {{queue = 4}}\n  \
+             accel.vector @lanes on @simd in @spm types [f32] ops {{{ops}}}{reduce} {{lanes = {lanes}, \
+             chain = {chain}, start = {start}, port = {port}, strided = {strided}}}\n"
+        );
     }
     text += "}\n";
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("machine-{seed}.tir"));

@@ -52,8 +52,8 @@ pub struct IntrinsicInfo {
     pub op: OpId,
     /// The unit that runs it.
     pub unit: Name,
-    /// The space of its operands.
-    pub space: Name,
+    /// The space of each operand.
+    pub spaces: Vec<Name>,
     /// Types of its operands, as tensors.
     pub operands: Vec<Type>,
     /// The number of first operands that it writes.
@@ -195,6 +195,13 @@ impl MachineInfo {
     }
 }
 
+fn spaces(record: &Intrinsic) -> Vec<Name> {
+    let spaces = record.spaces.iter();
+    spaces
+        .filter_map(|space| crate::asm::symbol(*space))
+        .collect()
+}
+
 fn intrinsic(ir: &Ir, op: OpId, record: &Intrinsic) -> Option<IntrinsicInfo> {
     let block = ir.entry(record.body)?;
     let operands: Vec<Type> = ir.args(block).map(|v| ir.ty(v)).collect();
@@ -205,7 +212,7 @@ fn intrinsic(ir: &Ir, op: OpId, record: &Intrinsic) -> Option<IntrinsicInfo> {
         name: record.sym_name,
         op,
         unit: record.unit.0,
-        space: record.space.0,
+        spaces: spaces(record),
         writes: ir.operands(end).len(),
         reads: ir.args(block).map(|v| is_read(ir, v)).collect(),
         macs: {
@@ -327,7 +334,9 @@ pub(crate) fn check(ir: &Ir) -> Result<(), Failure> {
             expect(op, "to", dma.to.0, <Space as Op>::name())?;
         } else if let Some(intrinsic) = ir.get::<Intrinsic>(op) {
             expect(op, "unit", intrinsic.unit.0, <Unit as Op>::name())?;
-            expect(op, "space", intrinsic.space.0, <Space as Op>::name())?;
+            for space in spaces(&intrinsic) {
+                expect(op, "spaces", space, <Space as Op>::name())?;
+            }
         } else if let Some(vector) = ir.get::<Vector>(op) {
             expect(op, "unit", vector.unit.0, <Unit as Op>::name())?;
             expect(op, "space", vector.space.0, <Space as Op>::name())?;

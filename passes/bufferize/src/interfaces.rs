@@ -125,7 +125,7 @@ impl DestinationStyleOp for OfCall {
         let intrinsic = machine.intrinsic(call.callee.0)?;
         let of_intrinsic = operand < intrinsic.operands.len();
         of_intrinsic.then(|| BufferRequirement {
-            space: intrinsic.space,
+            space: intrinsic.spaces[operand],
             order: match intrinsic.strided.contains(&operand) {
                 true => ElementOrder::Rows,
                 false => ElementOrder::Dense,

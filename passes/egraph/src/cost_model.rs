@@ -103,7 +103,10 @@ impl CostModel {
             };
         }
         model.lanes = lanes.max(1);
-        let near = machine.intrinsics.first().map(|i| i.space);
+        let near = machine
+            .intrinsics
+            .first()
+            .and_then(|i| i.spaces.first().copied());
         let far = machine.far().map(|space| space.name);
         let fills = |to: Name| machine.engine_between(far?, to);
         let engine = near.and_then(fills).or(machine.engines.first());

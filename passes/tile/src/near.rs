@@ -1,6 +1,6 @@
 //! On which side of the transfers a tensor lies, as far as the program shows.
 
-use tir::{Definition, Ir, OpId, Value};
+use tir::{Definition, Ir, Name, OpId, Value};
 use tir_accel::{Apply, Call};
 use tir_loop::{For, If, Yield};
 use tir_tensor::{
@@ -12,7 +12,7 @@ use tir_tensor::{
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Side {
     /// A tile in a named space.
-    Near,
+    Near(Name),
     /// A tensor of the program.
     Far,
 }
@@ -22,7 +22,7 @@ pub(crate) enum Side {
 /// program does not show it: an argument, a constant, what an unknown op makes.
 pub(crate) fn side(ir: &Ir, mut value: Value) -> Option<Side> {
     let named = |space: Option<String>| match space {
-        Some(_) => Side::Near,
+        Some(space) => Side::Near(Name::new(&space)),
         None => Side::Far,
     };
     loop {
@@ -68,7 +68,10 @@ pub(crate) fn side(ir: &Ir, mut value: Value) -> Option<Side> {
 /// Whether a nest works on tiles in near memory: it was tiled before.
 pub(crate) fn is_near(ir: &Ir, op: OpId) -> bool {
     let nest = ir.get::<Generic>(op);
-    nest.is_some_and(|nest| nest.operands().any(|v| side(ir, v) == Some(Side::Near)))
+    nest.is_some_and(|nest| {
+        let mut operands = nest.operands();
+        operands.any(|v| matches!(side(ir, v), Some(Side::Near(_))))
+    })
 }
 
 /// Whether a nest works on a tensor that is known to lie in far memory.

@@ -39,14 +39,16 @@ pub fn tensorize(func: &mut Ir, target: &Target<'_>) -> Tensorized {
         }
         let called = exact(func, &generic, target);
         let applied = target.vector(func, &generic);
-        let applied = applied.filter(|(_, cycles)| {
+        let applied = applied.filter(|(vector, cycles)| {
+            let mut operands = generic.operands();
+            let all_here = operands.all(|v| side(func, v) == Some(Side::Near(vector.space)));
             let quicker = |(call, misplaced): &(Option<Calling>, bool)| {
                 let call = call
                     .as_ref()
                     .map(|call| target.info.intrinsics[call.intrinsic].cycles);
                 call.is_none_or(|call| *misplaced || *cycles < call)
             };
-            is_all_near(func, &generic) && quicker(&called)
+            all_here && quicker(&called)
         });
         let done = match (applied, called) {
             (Some((vector, _)), _) => {
@@ -93,6 +95,17 @@ fn exact(func: &Ir, generic: &Generic, target: &Target<'_>) -> (Option<Calling>,
         let behaviour = behaviour.as_ref().ok()?;
         let exact = match_exact(func, generic, behaviour)?;
         let misplaced = misplaced(behaviour, &exact);
+        // A tile that lies elsewhere would have to be copied.
+        let spaces = &target.info.intrinsics[intrinsic].spaces;
+        let elsewhere = |value: Value, operand: usize| {
+            matches!(side(func, value), Some(Side::Near(space)) if space != spaces[operand])
+        };
+        let mut inputs = behaviour.inputs.iter().enumerate();
+        if elsewhere(dest, 0)
+            || inputs.any(|(j, operand)| elsewhere(generic.inputs[exact.inputs[j]], *operand))
+        {
+            return None;
+        }
         Some((Calling { intrinsic, exact }, misplaced))
     });
     match found.min_by_key(|(_, misplaced)| *misplaced) {
@@ -149,12 +162,6 @@ fn call(
     });
     func.replace(op, &results);
     true
-}
-
-/// Whether all operands of a nest are tiles.
-fn is_all_near(func: &Ir, generic: &Generic) -> bool {
-    let mut operands = generic.operands();
-    operands.all(|value| side(func, value) == Some(Side::Near))
 }
 
 /// Puts a nest of a vector unit in place of a generic.

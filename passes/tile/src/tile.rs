@@ -17,7 +17,7 @@ use tir_tensor::Generic;
 use crate::emit::emit;
 use crate::group::{Freedom, Group, Scope, filled};
 use crate::near::is_near;
-use crate::plan::{Budget, Nearest, Plan, Target, TooLarge, nearest, plan};
+use crate::plan::{Budget, Excess, Nearest, Plan, Target, TooLarge, nearest, plan};
 
 /// An operator that no unit computes.
 #[derive(Debug)]
@@ -84,7 +84,7 @@ pub fn tile(
                     unmatched.push(without_unit(func, op, &group, nearest));
                 }
                 let mut b = Builder::new(func, At::Before(op));
-                let values = emit(&mut b, &group, &plan, target.near.name);
+                let values = emit(&mut b, &group, &plan);
                 let inside: HashSet<OpId> = group.ops.iter().copied().collect();
                 for (out, new) in group.outs.iter().zip(values) {
                     func.replace_uses_if(out.value, new, |_, u| !inside.contains(&u.op));
@@ -93,7 +93,7 @@ pub fn tile(
             }
             Some((group, Err(large))) => {
                 done.extend(&group.ops);
-                errors.push(too_large(func, op, &group, &large, target, budget));
+                errors.push(too_large(func, op, &group, &large, budget));
             }
         }
     }
@@ -263,20 +263,15 @@ fn left_over(ir: &Ir, op: OpId, target: &Target<'_>) -> Option<Unmatched> {
     })
 }
 
-fn too_large(
-    ir: &Ir,
-    op: OpId,
-    group: &Group,
-    large: &TooLarge,
-    target: &Target<'_>,
-    budget: Budget,
-) -> Diagnostic {
-    let space = target.near.name;
+fn too_large(ir: &Ir, op: OpId, group: &Group, large: &TooLarge, budget: Budget) -> Diagnostic {
+    let Excess {
+        space,
+        needed,
+        free,
+    } = large.excess;
     let mut error = Diagnostic::error(format!(
-        "'{}' does not fit \"{space}\": the smallest tiles need {} bytes, {} are free",
-        ir.name(op),
-        large.bytes,
-        budget.bytes
+        "'{}' does not fit \"{space}\": the smallest tiles need {needed} bytes, {free} are free",
+        ir.name(op)
     ))
     .at(ir.loc(op));
     for (i, bytes) in large.holders.iter().enumerate() {

@@ -158,10 +158,11 @@ impl Verify for Unit {
 /// An intrinsic: what one call of a unit computes, as a tensor expression, and its cycles.
 ///
 /// The region takes the operands as tensors and yields the new content of the first ones. The
-/// operands lie in `space`, dense and aligned; those listed in `strided` may have any strides in
+/// operands lie in their spaces, dense and aligned; those listed in `strided` may have any strides in
 /// all but their last dimension.
 ///
-/// Syntax: `accel.intrinsic @name on @unit (%c: t, %a: u) in @space cycles "ceildiv(n, 16)" strided [1] { … }`.
+/// Syntax: `accel.intrinsic @name on @unit (%c: t in @acc, %a: u in @inp) cycles "ceildiv(n, 16)" strided
+/// [1] { … }`; `(%c: t, %a: u) in @space` where all operands lie in one space.
 #[derive(Op)]
 #[op(
     "accel.intrinsic",
@@ -178,8 +179,8 @@ pub struct Intrinsic {
     pub sym_name: Name,
     /// The unit that runs it.
     pub unit: Sym,
-    /// The space of its operands.
-    pub space: Sym,
+    /// The space of each operand.
+    pub spaces: Vec<Attr>,
     /// Cycles of a call: a formula over `n`, the elements of the first operand, and `d0`, `d1`, …,
     /// its dimensions, with `+`, `*`, `ceildiv(a, b)`, `min(a, b)` and `max(a, b)`.
     pub cycles: Name,
@@ -199,6 +200,10 @@ impl Verify for Intrinsic {
             if !ty.is::<TensorType>() || ty.elements().is_none() {
                 return Err(format!("takes a {ty}, expected statically shaped tensors").into());
             }
+        }
+        if self.spaces.len() != args.len() {
+            let (found, wanted) = (self.spaces.len(), args.len());
+            return Err(format!("has {found} spaces for {wanted} operands").into());
         }
         let end = ir.last(block).filter(|last| ir.is::<Yield>(*last));
         let Some(end) = end else {

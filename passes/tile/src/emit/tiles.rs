@@ -106,7 +106,7 @@ impl Emit<'_> {
         let tile = &self.plan.tiles[operand];
         let shape = tile.shape();
         let elem = b.ty(self.group.operands[operand].source).elem();
-        let mut dest = self.empty(b, shape.clone(), elem);
+        let mut dest = self.empty_in(b, self.plan.spaces[operand], shape.clone(), elem);
         if let Some((_, start)) = inner.reduce {
             dest = fill(b, dest, start);
         }

@@ -11,9 +11,10 @@
 
 use std::rc::Rc;
 
-use tir::Type;
+use tir::{Name, Type};
 use tir_accel::machine::EngineInfo;
 
+use super::places::Places;
 use super::vectors::Vectors;
 use super::{Budget, Plan, Target, UnitChoice, Way, out_order};
 use crate::group::{Group, Input, StepRef};
@@ -215,6 +216,7 @@ struct Estimate<'a> {
     target: &'a Target<'a>,
     unit: Option<&'a UnitChoice>,
     elems: &'a [Type],
+    places: &'a Places<'a>,
     budget: Budget,
     vectors: &'a Vectors,
     plan: Plan,
@@ -255,7 +257,7 @@ pub(super) fn estimate(
     group: &Group,
     target: &Target<'_>,
     way: &Way,
-    tiles: &Tiles,
+    tiles: &Tiles<'_>,
     order: Vec<usize>,
     budget: Budget,
     vectors: &Vectors,
@@ -265,6 +267,8 @@ pub(super) fn estimate(
         space: tiles.space.clone(),
         unit: unit.map(|c| c.assignment.clone()),
         order,
+        spaces: tiles.spaces.clone(),
+        held: tiles.places.held.name,
         tiles: tiles.operands.clone(),
         out: tiles.out.clone(),
         results: tiles.results.clone(),
@@ -281,6 +285,7 @@ pub(super) fn estimate(
         target,
         unit,
         elems: &tiles.elems,
+        places: tiles.places,
         budget,
         vectors,
         plan,
@@ -300,8 +305,14 @@ impl Estimate<'_> {
     fn scalar(&self) -> i64 {
         self.target.info.scalar_cycles.max(1)
     }
+    /// Alignment of what is computed.
     fn align(&self) -> i64 {
-        self.target.near.align.max(1)
+        self.places.held.align.max(1)
+    }
+    /// The vector units, where all tiles lie where they work.
+    fn vectors(&self) -> Option<&Vectors> {
+        let here = self.places.all_in(self.target.near.name);
+        here.then_some(self.vectors)
     }
     fn is_result(&self, step: StepRef) -> bool {
         self.group.outs.iter().any(|out| out.step == step)
@@ -318,8 +329,8 @@ impl Estimate<'_> {
                 level: self.plan.level(i),
                 elem: bytes(self.elems[i]),
                 shape: &operand.shape,
-                engine: self.target.load,
-                align: self.align(),
+                engine: self.places.operands[i].load.unwrap_or(self.places.store),
+                align: self.places.operands[i].space.align.max(1),
                 depth: self.budget.depth,
                 slides: operand.map.dims > 0,
             };
@@ -329,7 +340,9 @@ impl Estimate<'_> {
                 let by_thread = ranges
                     .chain([each])
                     .fold(moved.tile.elements(), i64::saturating_mul);
-                let on_vectors = self.vectors.inner(self.group, self.target, &self.plan, i);
+                let on_vectors = self.vectors();
+                let on_vectors =
+                    on_vectors.and_then(|v| v.inner(self.group, self.target, &self.plan, i));
                 let once = on_vectors.unwrap_or(by_thread);
                 let work = once.saturating_mul(moved.count());
                 cycles.compute = cycles.compute.saturating_add(work);
@@ -358,7 +371,7 @@ impl Estimate<'_> {
                 level: parallel,
                 elem: bytes(ty.elem()),
                 shape: ty.shape()?,
-                engine: self.target.store,
+                engine: self.places.store,
                 align: self.align(),
                 depth: self.budget.depth,
                 slides: false,
@@ -414,7 +427,10 @@ impl Estimate<'_> {
         let element = 6 * self.scalar();
         let Some(choice) = self.unit else {
             let moves = self.plan.moves;
-            let whole = || self.vectors.whole(group, self.target, &self.plan, element);
+            let whole = || {
+                self.vectors()?
+                    .whole(group, self.target, &self.plan, element)
+            };
             return if moves {
                 0
             } else {
@@ -436,9 +452,11 @@ impl Estimate<'_> {
             .collect();
         let points = sizes.iter().copied().fold(1, i64::saturating_mul);
         let tail = choice.others.iter().map(|step| {
-            let on_vectors = self
-                .vectors
-                .block(group, self.target, &self.plan, *step, &sizes);
+            let near = self.target.near.name;
+            let here = self.places.step_in(&group.maps[*step], near);
+            let on_vectors = here.then_some(self.vectors);
+            let on_vectors =
+                on_vectors.and_then(|v| v.block(group, self.target, &self.plan, *step, &sizes));
             on_vectors.unwrap_or(points.saturating_mul(element))
         });
         let tail = tail.fold(0, i64::saturating_add).saturating_mul(blocks);
@@ -447,8 +465,11 @@ impl Estimate<'_> {
 }
 
 /// The tiles of a division, whatever the order of its loops.
-pub(super) struct Tiles {
+pub(super) struct Tiles<'a> {
     space: Space,
+    places: &'a Places<'a>,
+    /// The near space of each operand.
+    spaces: Rc<[Name]>,
     operands: Rc<[Tile]>,
     out: Rc<Tile>,
     /// The same tile as part of each result.
@@ -458,13 +479,14 @@ pub(super) struct Tiles {
     elems: Vec<Type>,
 }
 
-impl Tiles {
+impl<'a> Tiles<'a> {
     pub(super) fn new(
         group: &Group,
         target: &Target<'_>,
         way: &Way,
         space: &Space,
         elems: &[Type],
+        places: &'a Places<'a>,
     ) -> Option<Self> {
         let unit = way.unit();
         let unit_out = unit
@@ -482,6 +504,8 @@ impl Tiles {
         });
         Some(Self {
             space: space.clone(),
+            places,
+            spaces: places.names().into(),
             operands: tiles(group, target, way, space, &unit_out)?.into(),
             results: results.collect::<Option<_>>()?,
             out: Rc::new(out),

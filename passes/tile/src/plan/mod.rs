@@ -9,12 +9,13 @@
 //! group and the machine alone.
 
 mod estimate;
+mod places;
 mod vectors;
 
 use std::rc::Rc;
 
 use tir::{AffineExpr, Ir, Name, Type};
-use tir_accel::machine::{EngineInfo, MachineInfo, SpaceInfo};
+use tir_accel::machine::{MachineInfo, SpaceInfo};
 use tir_accel::vector::VectorInfo;
 use tir_tensor::Generic;
 
@@ -22,6 +23,8 @@ use crate::group::{Group, Input, Step, StepRef};
 use crate::layout::{Space, Tile, storage_order};
 use crate::matching::{Assignment, Behaviour, Candidate, Mismatch, Scalar, assignments};
 use estimate::{Tiles, estimate};
+pub use places::Excess;
+use places::{Places, held_in};
 use vectors::Vectors;
 
 /// What the planner may use.
@@ -29,10 +32,17 @@ use vectors::Vectors;
 pub struct Budget {
     /// Slots of every buffer of a loop.
     pub depth: i64,
-    /// Bytes of near memory.
+    /// Bytes of each near space at most.
     pub bytes: i64,
     /// Plans that are estimated at most for one group.
     pub limit: usize,
+}
+
+impl Budget {
+    /// Bytes of a space that tiles may take.
+    pub fn free(&self, space: &SpaceInfo) -> i64 {
+        space.bytes.min(self.bytes)
+    }
 }
 
 /// A machine, with what its intrinsics compute.
@@ -43,44 +53,41 @@ pub struct Target<'a> {
     pub behaviours: Vec<Result<Behaviour<'a>, Mismatch>>,
     /// Where arguments, results and constants lie.
     pub far: &'a SpaceInfo,
-    /// Where tiles lie.
+    /// Where tiles are loaded that no unit wants elsewhere.
     pub near: &'a SpaceInfo,
+    /// Where results are computed that no unit gives elsewhere: `near`, if an engine stores from it.
+    pub held: &'a SpaceInfo,
     /// What is computed on vectors in near memory.
     pub vectors: Vec<&'a VectorInfo>,
-    load: &'a EngineInfo,
-    store: &'a EngineInfo,
 }
 
 impl<'a> Target<'a> {
     /// The far space is the first one; the near one is the smallest that engines join with it in
-    /// both directions.
+    /// both directions, or, if there is none, the smallest that an engine loads, and results are held
+    /// in the smallest that an engine stores.
     pub fn new(info: &'a MachineInfo, ir: &'a Ir) -> Option<Self> {
         let far = info.far()?;
-        let joined = |s: &&SpaceInfo| {
-            info.engine_between(far.name, s.name).is_some()
-                && info.engine_between(s.name, far.name).is_some()
+        let loaded = |s: &&SpaceInfo| info.engine_between(far.name, s.name).is_some();
+        let stored = |s: &&SpaceInfo| info.engine_between(s.name, far.name).is_some();
+        let smallest = |fits: &dyn Fn(&&SpaceInfo) -> bool| {
+            let others = info.spaces.iter().filter(|s| s.name != far.name);
+            others.filter(fits).min_by_key(|s| s.bytes)
         };
-        let near = info.spaces.iter().filter(joined).min_by_key(|s| s.bytes)?;
-        let behaviours = info.intrinsics.iter().map(|i| {
-            if i.space != near.name {
-                let (here, there) = (i.space, near.name);
-                let text = format!("it works in \"{here}\", tiles lie in \"{there}\"");
-                return Err(Mismatch::new(0, text));
-            }
-            Behaviour::of(ir, i)
-        });
+        let joined = smallest(&|s| loaded(s) && stored(s));
+        let near = joined.or_else(|| smallest(&loaded))?;
+        let held = joined.or_else(|| smallest(&stored))?;
+        let behaviours = info.intrinsics.iter().map(|i| Behaviour::of(ir, i));
         Some(Self {
             info,
             behaviours: behaviours.collect(),
             vectors: info
                 .vectors
                 .iter()
-                .filter(|v| v.space == near.name)
+                .filter(|v| [near.name, held.name] == [v.space; 2])
                 .collect(),
             far,
             near,
-            load: info.engine_between(far.name, near.name)?,
-            store: info.engine_between(near.name, far.name)?,
+            held,
         })
     }
 
@@ -123,6 +130,10 @@ pub struct Plan {
     pub unit: Option<Assignment>,
     /// Iterators whose tiles are loops, outermost first; parallel ones before reductions.
     pub order: Vec<usize>,
+    /// The near space of each operand's tile.
+    pub spaces: Rc<[Name]>,
+    /// The near space of all that is computed.
+    pub held: Name,
     /// The tile of each operand: the same for all orders of the loops, as are those below.
     pub tiles: Rc<[Tile]>,
     /// The tile of what each step computes.
@@ -170,8 +181,8 @@ impl Plan {
 /// Why no plan was found.
 #[derive(Clone, Debug)]
 pub struct TooLarge {
-    /// Bytes that the smallest plan needs.
-    pub bytes: i64,
+    /// The space that the smallest plan does not fit.
+    pub excess: Excess,
     /// Bytes of each operand's tile in it, of the results, and of what is accumulated.
     pub holders: Vec<i64>,
 }
@@ -181,7 +192,11 @@ pub fn plan(ir: &Ir, group: &Group, target: &Target<'_>, budget: Budget) -> Resu
     let mut search = Search {
         best: None,
         least: TooLarge {
-            bytes: i64::MAX,
+            excess: Excess {
+                space: target.near.name,
+                needed: i64::MAX,
+                free: budget.free(target.near),
+            },
             holders: Vec::new(),
         },
         budget,
@@ -281,14 +296,11 @@ struct Search {
 }
 
 impl Search {
-    fn consider(&mut self, plan: Plan, holders: Vec<i64>) {
+    fn consider(&mut self, plan: Plan, holders: Vec<i64>, excess: Option<Excess>) {
         let better = |best: &Plan| (plan.cycles, plan.bytes) < (best.cycles, best.bytes);
-        if plan.bytes > self.budget.bytes {
-            if plan.bytes < self.least.bytes {
-                self.least = TooLarge {
-                    bytes: plan.bytes,
-                    holders,
-                };
+        if let Some(excess) = excess {
+            if excess.needed < self.least.excess.needed {
+                self.least = TooLarge { excess, holders };
             }
         } else if self.best.as_ref().is_none_or(better) {
             self.best = Some(plan);
@@ -444,9 +456,16 @@ fn candidates(ir: &Ir, group: &Group, target: &Target<'_>) -> (Vec<UnitChoice>, 
     let in_place = written_over(ir, group, target) == Some(Input::Reduced);
     let choice = |assignment: Assignment| {
         let order = out_order(target, &assignment)?;
-        let fits = |a: &&Assignment| out_order(target, a).as_ref() == Some(&order);
-        let way = |step: &Option<Vec<Assignment>>| step.as_ref()?.iter().find(fits).cloned();
-        let maps: Vec<Option<Assignment>> = behind.iter().map(way).collect();
+        let held = held_in(target, main, &assignment)?;
+        let fits = |step: &Step, a: &Assignment| {
+            let same = held_in(target, step, a) == Some(held);
+            same && out_order(target, a).as_ref() == Some(&order)
+        };
+        let way = |(ways, step): (&Option<Vec<Assignment>>, &Step)| {
+            ways.as_ref()?.iter().find(|a| fits(step, a)).cloned()
+        };
+        let steps = behind.iter().zip(&group.maps);
+        let maps: Vec<Option<Assignment>> = steps.map(way).collect();
         let steps = behind.iter().zip(&maps).enumerate();
         let alone = steps.filter(|(_, (step, way))| step.is_some() && way.is_none());
         let others = alone.map(|(i, _)| i).collect();
@@ -510,6 +529,10 @@ fn divisions(
 ) -> Option<Mismatch> {
     let budget = search.budget;
     let unit = way.unit();
+    let places = match Places::new(group, target, way) {
+        Ok(places) => places,
+        Err(mismatch) => return Some(mismatch),
+    };
     let rank = group.domain.len();
     let mut block = vec![1; rank];
     let mut unit_dims = Vec::new();
@@ -554,7 +577,7 @@ fn divisions(
         .collect();
     let counts = options.iter().map(Vec::len);
     let total: usize = counts.fold(1, usize::saturating_mul);
-    let (mut dense, mut least) = (false, i64::MAX);
+    let (mut dense, mut fits, mut least) = (false, false, None::<Excess>);
     // Beyond the limit only every so many-th division is looked at, the extremes among them.
     let stride = total.div_ceil(budget.limit.max(1));
     for index in (0..total).step_by(stride.max(1)) {
@@ -563,7 +586,7 @@ fn divisions(
             space.tile[d] = option[rest % option.len()];
             rest /= option.len();
         }
-        let Some(tiles) = Tiles::new(group, target, way, &space, elems) else {
+        let Some(tiles) = Tiles::new(group, target, way, &space, elems, &places) else {
             continue;
         };
         dense = true;
@@ -571,14 +594,23 @@ fn divisions(
             if let Some((plan, holders)) =
                 estimate(group, target, way, &tiles, order, budget, &search.vectors)
             {
-                least = least.min(plan.bytes);
-                search.consider(plan, holders);
+                let excess = places.excess(&holders, budget);
+                fits |= excess.is_none();
+                if let Some(excess) = excess
+                    && least.is_none_or(|least| excess.needed < least.needed)
+                {
+                    least = Some(excess);
+                }
+                search.consider(plan, holders, excess);
             }
         }
     }
     if !dense {
         return Some(Mismatch::new(6, "no tile of an operand is dense for it"));
     }
-    let text = || format!("its tiles need {least} bytes, {} are free", budget.bytes);
-    (least > budget.bytes).then(|| Mismatch::new(7, text()))
+    let text =
+        |Excess { needed, free, .. }| format!("its tiles need {needed} bytes, {free} are free");
+    least
+        .filter(|_| !fits)
+        .map(|least| Mismatch::new(7, text(least)))
 }

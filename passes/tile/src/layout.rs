@@ -55,8 +55,9 @@ pub enum Axis {
     Phase(Vec<(usize, i64)>, i64),
     /// The only element of a dimension of the unit's operand.
     One,
-    /// The iterator the unit works on; what else moves the window, divided by the stride.
-    Unit(usize, Vec<(usize, i64)>, i64),
+    /// The iterator the unit works on; what else moves the window, divided by the stride; and the
+    /// unit's own window: iterators of it that move in the same dimension, by so many steps each.
+    Unit(usize, Vec<(usize, i64)>, i64, Vec<(usize, i64)>),
 }
 
 /// One dimension of a near tile.
@@ -121,16 +122,23 @@ impl Tile {
                         });
                     }
                 }
-                [(u, stride)] => {
+                _ => {
+                    // One iterator counts the dimension; others of the unit are a window in it.
+                    let counts = |(d, _): &&(usize, i64)| unit.contains(&Some(*d));
+                    let mut main = units.iter().filter(counts);
+                    let &(u, stride) = main.next().filter(|_| main.next().is_none())?;
+                    let others = units.iter().filter(|(d, _)| *d != u);
+                    let window = others.map(|(d, c)| (c % stride == 0).then_some((*d, c / stride)));
+                    let window: Vec<(usize, i64)> = window.collect::<Option<_>>()?;
                     // An iterator with a loop for each of its points moves the tile, nothing in it.
                     let fixed = |d: usize| space.extent(d) == 1 && space.domain[d] > 1;
                     let rest: Vec<(usize, i64)> = terms
                         .iter()
                         .copied()
-                        .filter(|(d, _)| *d != u && !fixed(*d))
+                        .filter(|(d, _)| !space.is_unit(*d) && !fixed(*d))
                         .collect();
                     let place = unit.iter().position(|d| *d == Some(u))?;
-                    if rest.is_empty() {
+                    if rest.is_empty() && window.is_empty() {
                         if space.tile[u] > 1 {
                             let source = (s, stride * space.block[u]);
                             outer.push(Dim {
@@ -141,32 +149,35 @@ impl Tile {
                         }
                         let size = space.block[u];
                         inner[place] = Some(Dim {
-                            axis: Axis::Unit(u, rest, stride),
+                            axis: Axis::Unit(u, rest, stride, window),
                             size,
                             source: (s, stride),
                         });
                     } else {
-                        if stride > 1 {
+                        if stride > 1 && !rest.is_empty() {
                             outer.push(Dim {
                                 axis: Axis::Phase(rest.clone(), stride),
                                 size: stride,
                                 source: (s, 1),
                             });
                         }
-                        let size = space.extent(u) + reach(&rest) / stride;
+                        let moved = (reach(&rest) / stride).saturating_add(reach(&window));
+                        let size = space.extent(u).saturating_add(moved);
                         inner[place] = Some(Dim {
-                            axis: Axis::Unit(u, rest, stride),
+                            axis: Axis::Unit(u, rest, stride, window),
                             size,
                             source: (s, stride),
                         });
                     }
                 }
-                _ => return None,
             }
         }
         let inner: Vec<Dim> = inner.into_iter().collect::<Option<_>>()?;
         // What stands behind a window must be taken whole, or the unit's operand is not dense.
-        let windowed = |dim: &Dim| matches!(&dim.axis, Axis::Unit(_, rest, _) if !rest.is_empty());
+        let windowed = |dim: &Dim| match &dim.axis {
+            Axis::Unit(_, rest, _, window) => !rest.is_empty() || !window.is_empty(),
+            _ => false,
+        };
         let mut long = inner.iter().filter(|dim| dim.axis != Axis::One);
         long.next();
         if long.any(windowed) {

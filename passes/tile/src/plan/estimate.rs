@@ -451,16 +451,28 @@ impl Estimate<'_> {
             .map(|d| d.map_or(1, |d| space.block[d]))
             .collect();
         let points = sizes.iter().copied().fold(1, i64::saturating_mul);
-        let tail = choice.others.iter().map(|step| {
-            let near = self.target.near.name;
+        let near = self.target.near.name;
+        let (mut on_vectors, mut by_thread) = (0i64, 0i64);
+        for step in &choice.others {
             let here = self.places.step_in(&group.maps[*step], near);
-            let on_vectors = here.then_some(self.vectors);
-            let on_vectors =
-                on_vectors.and_then(|v| v.block(group, self.target, &self.plan, *step, &sizes));
-            on_vectors.unwrap_or(points.saturating_mul(element))
-        });
-        let tail = tail.fold(0, i64::saturating_add).saturating_mul(blocks);
-        calls.saturating_mul(each).saturating_add(tail)
+            let vectors = here.then_some(self.vectors);
+            match vectors.and_then(|v| v.block(group, self.target, &self.plan, *step, &sizes)) {
+                Some(cycles) => on_vectors = on_vectors.saturating_add(cycles),
+                None => by_thread = by_thread.saturating_add(points.saturating_mul(element)),
+            }
+        }
+        let on_vectors = on_vectors.saturating_mul(blocks);
+        let on_unit = calls.saturating_mul(each);
+        // Two units work beside each other, and one alone at both.
+        let unit = self.target.info.intrinsics[choice.assignment.intrinsic].unit;
+        let shared = self.target.vectors.iter().any(|vector| vector.unit == unit);
+        let both = match shared {
+            true => on_unit.saturating_add(on_vectors),
+            false => on_unit
+                .max(on_vectors)
+                .saturating_add(on_unit.min(on_vectors) / HIDDEN),
+        };
+        both.saturating_add(by_thread.saturating_mul(blocks))
     }
 }
 

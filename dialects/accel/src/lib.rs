@@ -1,7 +1,7 @@
 //! The dialect accel: one machine's own operations, and what is known of the machine.
 //!
-//! A machine (`accel.machine`) names memory spaces, DMA engines, units and intrinsics whose
-//! behaviour is a tensor expression. A program starts work on in-order queues, one per engine and
+//! A machine (`accel.machine`) names memory spaces, DMA engines, units, intrinsics whose behaviour is a
+//! tensor expression, and the scalar ops that vector units compute. A program starts work on in-order queues, one per engine and
 //! unit; work gives tokens, and other work starts after them.
 #![forbid(unsafe_code)]
 

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use tir::{Diagnostic, Env, Ir};
-use tir_accel::MachineInfo;
 use tir_accel::eval::{MachineMemory, needs_machine};
+use tir_accel::{Apply, MachineInfo};
 use tir_arith::{AddF, AddI, MulF, MulI};
 use tir_levels::AttachMachine;
 use tir_loop::For;
@@ -77,6 +77,7 @@ fn thread_multiply_adds(module: &Ir) -> u64 {
     functions
         .flat_map(|ir| ir.walk_ids().into_iter().map(move |op| (ir, op)))
         .filter(|(ir, op)| ir.is::<MulF>(*op) || ir.is::<MulI>(*op))
+        .filter(|(ir, op)| !ir.parent(*op).is_some_and(|nest| ir.is::<Apply>(nest)))
         .filter(|(ir, op)| {
             let mut uses = ir.uses(ir.result(*op, 0));
             uses.any(|u| {

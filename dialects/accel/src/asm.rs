@@ -1,13 +1,18 @@
 //! The syntax of accel that formats cannot say.
 
 use tir::{
-    AffineMapAttr, Asm, AsmParser, AsmPrinter, Attr, Failure, MemRefType, Op, OpRef, OpState,
-    SEGMENTS, Type, Value,
+    AffineMapAttr, Asm, AsmParser, AsmPrinter, Attr, Failure, MemRefType, Name, Op, OpRef, OpState,
+    SEGMENTS, SymbolRef, Type, Value,
 };
 use tir_tensor::asm::{parse_indices, parse_map, print_map};
 
 use crate::token::token;
 use crate::{Call, Direction, DmaStart, Intrinsic};
+
+/// The name that a symbol attribute holds.
+pub(crate) fn symbol(attr: Attr) -> Option<Name> {
+    attr.get::<SymbolRef>()?.path.first().copied()
+}
 
 impl Asm for Intrinsic {
     fn print(op: OpRef<'_>, p: &mut AsmPrinter<'_>) {
@@ -19,22 +24,32 @@ impl Asm for Intrinsic {
         p.text(" on ");
         p.symbol(record.unit.0.as_str());
         p.text(" ");
+        let spaces = record.spaces.iter().filter_map(|space| symbol(*space));
+        let spaces: Vec<Name> = spaces.collect();
+        let one = spaces.windows(2).all(|pair| pair[0] == pair[1]);
+        let in_space = |p: &mut AsmPrinter<'_>, space: Option<&Name>| {
+            if let Some(space) = space {
+                p.text(" in ");
+                p.symbol(space.as_str());
+            }
+        };
         p.arguments(0, |p, ir, args| {
-            p.list("(", ")", args, |p, arg| {
-                p.value(*arg);
+            let args: Vec<(usize, &Value)> = args.iter().enumerate().collect();
+            p.list("(", ")", &args, |p, (i, arg)| {
+                p.value(**arg);
                 p.text(": ");
-                p.ty(ir.ty(*arg));
+                p.ty(ir.ty(**arg));
+                in_space(p, spaces.get(*i).filter(|_| !one));
             });
         });
-        p.text(" in ");
-        p.symbol(record.space.0.as_str());
+        in_space(p, spaces.first().filter(|_| one));
         p.text(" cycles ");
         p.string(record.cycles.as_str());
         if let Some(strided) = &record.strided {
             p.text(" strided ");
             p.ints(strided);
         }
-        p.attributes_except(&["sym_name", "unit", "space", "cycles", "strided"]);
+        p.attributes_except(&["sym_name", "unit", "spaces", "cycles", "strided"]);
         p.text(" ");
         p.region(0, true);
     }
@@ -45,14 +60,24 @@ impl Asm for Intrinsic {
         p.keyword("on")?;
         let unit = p.symbol()?;
         state.set_attr("unit", Attr::symbol(unit));
+        let mut spaces = Vec::new();
         let args = p.list("(", ")", |p| {
             let arg = p.argument()?;
             p.punct(":")?;
-            Ok((arg, p.ty()?))
+            let ty = p.ty()?;
+            let own = p.eat_keyword("in").then(|| p.symbol()).transpose()?;
+            spaces.push(own);
+            Ok((arg, ty))
         })?;
-        p.keyword("in")?;
-        let space = p.symbol()?;
-        state.set_attr("space", Attr::symbol(space));
+        // One space for all operands that name none.
+        let mut all = None;
+        if spaces.is_empty() || spaces.contains(&None) {
+            p.keyword("in")?;
+            all = Some(p.symbol()?);
+        }
+        let spaces = spaces.into_iter().filter_map(|own| own.or(all));
+        let spaces: Vec<Attr> = spaces.map(Attr::symbol).collect();
+        state.set_attr("spaces", Attr::array(spaces));
         p.keyword("cycles")?;
         let cycles = p.string()?;
         state.set_attr("cycles", Attr::str(&cycles));
@@ -73,14 +98,15 @@ impl Asm for Intrinsic {
 }
 
 /// ` after(%t, %u)`, if there are any.
-fn print_after(p: &mut AsmPrinter<'_>, tokens: &[Value]) {
+pub(crate) fn print_after(p: &mut AsmPrinter<'_>, tokens: &[Value]) {
     if !tokens.is_empty() {
         p.text(" after(");
         p.values(tokens);
         p.text(")");
     }
 }
-fn parse_after(p: &mut AsmParser<'_>) -> Result<Vec<Value>, Failure> {
+/// Reads what [`print_after`] prints.
+pub(crate) fn parse_after(p: &mut AsmParser<'_>) -> Result<Vec<Value>, Failure> {
     if !p.eat_keyword("after") {
         return Ok(Vec::new());
     }

@@ -1,7 +1,7 @@
 //! The dialect accel: one machine's own operations, and what is known of the machine.
 //!
-//! A machine (`accel.machine`) names memory spaces, DMA engines, units and intrinsics whose
-//! behaviour is a tensor expression. A program starts work on in-order queues, one per engine and
+//! A machine (`accel.machine`) names memory spaces, DMA engines, units, intrinsics whose behaviour is a
+//! tensor expression, and the scalar ops that vector units compute. A program starts work on in-order queues, one per engine and
 //! unit; work gives tokens, and other work starts after them.
 #![forbid(unsafe_code)]
 
@@ -15,10 +15,12 @@ pub mod model;
 mod ops;
 mod token;
 pub mod transfer;
+pub mod vector;
 
 pub use attached::AttachedMachine;
 pub use machine::MachineInfo;
-pub use ops::describe::{Dma, Intrinsic, Machine, Space, Unit, Yield};
+pub use ops::apply::Apply;
+pub use ops::describe::{Dma, Intrinsic, Machine, Space, Unit, Vector, Yield};
 pub use ops::run::{Call, Direction, DmaStart, DmaWait, Mark, Ready};
 pub use ops::semaphore::{Acquire, Release, Semaphore};
 pub use token::{SemaphoreType, Token, token};
@@ -30,7 +32,7 @@ pub const DEPTH: &str = "accel.depth";
 tir::dialect! {
     /// Machines, transfers, tokens and intrinsic calls.
     accel {
-        ops: [Machine, Space, Dma, Unit, Intrinsic, Yield, Call, DmaStart, DmaWait, Mark, Ready, Semaphore, Release,
+        ops: [Machine, Space, Dma, Unit, Intrinsic, Vector, Yield, Call, Apply, DmaStart, DmaWait, Mark, Ready, Semaphore, Release,
             Acquire,
         ],
         types: [Token, SemaphoreType],

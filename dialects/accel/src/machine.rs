@@ -1,10 +1,12 @@
 //! What is known of a machine, read from its `accel.machine`.
 
-use tir::{Failure, Ir, Name, Op, OpId, Scopes, SymbolTable, Type, Value};
+use tir::{Attr, DictAttr, Failure, Ir, Name, Op, OpId, Scopes, SymbolTable, Traits, Type, Value};
 use tir_tensor::{Combine, Generic};
 
 use crate::formula::Formula;
-use crate::ops::describe::{Dma, Intrinsic, Machine, Space, Unit, Yield};
+use crate::ops::describe::{Dma, Intrinsic, Machine, Space, Unit, Vector, Yield};
+use crate::vector::VectorInfo;
+use crate::{Apply, Call};
 
 /// A memory space; see [`Space`].
 #[derive(Clone, Debug)]
@@ -50,8 +52,8 @@ pub struct IntrinsicInfo {
     pub op: OpId,
     /// The unit that runs it.
     pub unit: Name,
-    /// The space of its operands.
-    pub space: Name,
+    /// The space of each operand.
+    pub spaces: Vec<Name>,
     /// Types of its operands, as tensors.
     pub operands: Vec<Type>,
     /// The number of first operands that it writes.
@@ -86,6 +88,8 @@ pub struct MachineInfo {
     pub units: Vec<UnitInfo>,
     /// Intrinsics in the order of the file.
     pub intrinsics: Vec<IntrinsicInfo>,
+    /// What units compute on vectors, in the order of the file.
+    pub vectors: Vec<VectorInfo>,
 }
 
 impl MachineInfo {
@@ -108,6 +112,7 @@ impl MachineInfo {
             engines: Vec::new(),
             units: Vec::new(),
             intrinsics: Vec::new(),
+            vectors: Vec::new(),
         };
         for op in ir.ops_in(ir.entry(machine.body)?) {
             if let Some(s) = ir.get::<Space>(op) {
@@ -138,6 +143,8 @@ impl MachineInfo {
                 });
             } else if let Some(i) = ir.get::<Intrinsic>(op) {
                 info.intrinsics.push(intrinsic(ir, op, &i)?);
+            } else if let Some(v) = ir.get::<Vector>(op) {
+                info.vectors.push(vector(&v).ok()?);
             }
         }
         Some(info)
@@ -181,10 +188,29 @@ impl MachineInfo {
     pub fn intrinsic(&self, name: Name) -> Option<&IntrinsicInfo> {
         self.intrinsics.iter().find(|i| i.name == name)
     }
+    /// The unit that an op of a program runs on, if it is a call or a nest of a vector unit.
+    pub fn unit_of(&self, ir: &Ir, op: OpId) -> Option<Name> {
+        if let Some(call) = ir.get::<Call>(op) {
+            return Some(self.intrinsic(call.callee.0)?.unit);
+        }
+        let apply: Apply = ir.get(op)?;
+        Some(self.vector(apply.vector.0)?.unit)
+    }
+    /// The vector capability of this name.
+    pub fn vector(&self, name: Name) -> Option<&VectorInfo> {
+        self.vectors.iter().find(|v| v.name == name)
+    }
     /// The space where arguments, results and constants lie: the first one.
     pub fn far(&self) -> Option<&SpaceInfo> {
         self.spaces.first()
     }
+}
+
+fn spaces(record: &Intrinsic) -> Vec<Name> {
+    let spaces = record.spaces.iter();
+    spaces
+        .filter_map(|space| crate::asm::symbol(*space))
+        .collect()
 }
 
 fn intrinsic(ir: &Ir, op: OpId, record: &Intrinsic) -> Option<IntrinsicInfo> {
@@ -197,14 +223,78 @@ fn intrinsic(ir: &Ir, op: OpId, record: &Intrinsic) -> Option<IntrinsicInfo> {
         name: record.sym_name,
         op,
         unit: record.unit.0,
-        space: record.space.0,
+        spaces: spaces(record),
         writes: ir.operands(end).len(),
         reads: ir.args(block).map(|v| is_read(ir, v)).collect(),
         elementwise: ir.args(block).map(|v| is_elementwise(ir, v, end)).collect(),
-        macs: ir.ops_in(block).map(|op| multiply_adds(ir, op)).sum(),
+        macs: {
+            let generics = ir.ops_in(block).filter_map(|op| ir.get::<Generic>(op));
+            generics.map(|nest| multiply_adds(ir, &nest)).sum()
+        },
         strided: strided.filter_map(|i| usize::try_from(*i).ok()).collect(),
         cycles: formula.eval(operands.first()?.shape()?).ok()?,
         operands,
+    })
+}
+
+/// The pairs of a name and a number of cycles in a dictionary.
+fn costs(attr: Attr, what: &str) -> Result<Vec<(Name, i64)>, Failure> {
+    let dict = attr.get::<DictAttr>();
+    let dict = dict.ok_or_else(|| format!("has {what} {attr}, expected a dictionary of cycles"))?;
+    let cost = |(name, value): &(Name, Attr)| match value.as_int() {
+        Some(cycles @ 1..) => Ok((*name, cycles)),
+        _ => Err(format!("has {what} {{{name} = {value}}}, expected cycles of at least 1").into()),
+    };
+    dict.entries().iter().map(cost).collect()
+}
+
+/// What is known of a vector capability.
+pub(crate) fn vector(record: &Vector) -> Result<VectorInfo, Failure> {
+    let ty = |attr: &Attr| {
+        let found = attr.get::<tir::TypeAttr>().map(|ty| ty.0);
+        let scalar = found.filter(|ty| ty.is_float() || ty.is_int());
+        scalar.ok_or_else(|| Failure::from(format!("has types with {attr}, expected scalar types")))
+    };
+    let types = record.types.iter().map(ty).collect::<Result<_, _>>()?;
+    let (mut ops, mut any) = (Vec::new(), None);
+    for (name, cycles) in costs(record.ops, "ops")? {
+        if name == "any" {
+            any = Some(cycles);
+            continue;
+        }
+        let info = name
+            .info()
+            .ok_or_else(|| format!("lists '{name}', which is no op"))?;
+        let scalar = info.has(Traits::Pure) && info.has(Traits::Elementwise);
+        if !scalar {
+            return Err(format!("lists '{name}', which computes no scalar from scalars").into());
+        }
+        ops.push((name, cycles));
+    }
+    let mut reduce = Vec::new();
+    for (name, cycles) in record
+        .reduce
+        .map_or(Ok(Vec::new()), |r| costs(r, "reduce"))?
+    {
+        let how = Combine::from_keyword(name.as_str());
+        let how = how.ok_or_else(|| {
+            format!("has reduce {{{name} = {cycles}}}, expected add, mul, max or min")
+        })?;
+        reduce.push((how, cycles));
+    }
+    Ok(VectorInfo {
+        name: record.sym_name,
+        unit: record.unit.0,
+        space: record.space.0,
+        types,
+        ops,
+        any,
+        reduce,
+        lanes: record.lanes,
+        start: record.start,
+        chain: record.chain,
+        port: record.port,
+        strided: record.strided,
     })
 }
 
@@ -232,16 +322,14 @@ fn is_elementwise(ir: &Ir, value: Value, end: OpId) -> bool {
         && !generic.reductions().contains(&true)
 }
 
-/// Products that are summed up in a generic.
-fn multiply_adds(ir: &Ir, op: OpId) -> i64 {
-    let Some(generic) = ir
-        .get::<Generic>(op)
-        .filter(|g| g.combine == Some(Combine::Add))
-    else {
+/// Products that are summed up in a nest.
+pub(crate) fn multiply_adds(ir: &Ir, generic: &Generic) -> i64 {
+    if generic.combine != Some(Combine::Add) {
         return 0;
-    };
+    }
     let product = |op: &OpId| ir.is::<tir_arith::MulF>(*op) || ir.is::<tir_arith::MulI>(*op);
-    let products = ir.walk_below(op).iter().filter(|op| product(op)).count() as i64;
+    let inside = ir.entry(generic.body).map(|block| ir.ops_in(block));
+    let products = inside.into_iter().flatten().filter(product).count() as i64;
     let points = generic.domain(ir).map_or(0, |d| d.iter().product());
     points * products
 }
@@ -274,7 +362,12 @@ pub(crate) fn check(ir: &Ir) -> Result<(), Failure> {
             expect(op, "to", dma.to.0, <Space as Op>::name())?;
         } else if let Some(intrinsic) = ir.get::<Intrinsic>(op) {
             expect(op, "unit", intrinsic.unit.0, <Unit as Op>::name())?;
-            expect(op, "space", intrinsic.space.0, <Space as Op>::name())?;
+            for space in spaces(&intrinsic) {
+                expect(op, "spaces", space, <Space as Op>::name())?;
+            }
+        } else if let Some(vector) = ir.get::<Vector>(op) {
+            expect(op, "unit", vector.unit.0, <Unit as Op>::name())?;
+            expect(op, "space", vector.space.0, <Space as Op>::name())?;
         } else if !ir.is::<Space>(op) && !ir.is::<Unit>(op) {
             let message = format!("holds '{}', which describes no machine", ir.name(op));
             return Err(Box::new(tir::Diagnostic::error(message).at(ir.loc(op))));

@@ -39,13 +39,24 @@ pub struct Subset {
     pub position: Vec<OpFoldResult>,
 }
 
+/// How the elements of a buffer that an op takes may lie.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ElementOrder {
+    /// One behind the other.
+    Dense,
+    /// Each row dense, rows apart from each other.
+    Rows,
+    /// At any strides.
+    Any,
+}
+
 /// What buffers an op takes for an operand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BufferRequirement {
     /// The memory space.
     pub space: Name,
-    /// Whether rows may lie apart from each other, each dense; else all elements are dense.
-    pub rows: bool,
+    /// How the elements may lie.
+    pub order: ElementOrder,
     /// Whether it may be the buffer that the op writes: each element is read before it is written,
     /// and not later.
     pub elementwise: bool,
@@ -54,8 +65,12 @@ pub struct BufferRequirement {
 impl BufferRequirement {
     /// Whether a buffer is one that the op takes.
     pub fn is_met(&self, buffer: &MemRefType) -> bool {
-        let dense = buffer.is_dense() || self.rows && buffer.has_dense_rows();
-        buffer.space_name() == Some(self.space) && dense
+        let order = match self.order {
+            ElementOrder::Dense => buffer.is_dense(),
+            ElementOrder::Rows => buffer.is_dense() || buffer.has_dense_rows(),
+            ElementOrder::Any => true,
+        };
+        buffer.space_name() == Some(self.space) && order
     }
 }
 

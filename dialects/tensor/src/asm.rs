@@ -8,8 +8,8 @@ use tir::{
 
 use crate::{Combine, Generic, TransferRead, TransferWrite};
 
-/// The attributes that `tensor.generic` says elsewhere than in its dictionary.
-const SAID: [&str; 2] = ["combine", SEGMENTS];
+/// The attributes that a nest says elsewhere than in its dictionary.
+pub const SAID: [&str; 2] = ["combine", SEGMENTS];
 
 /// `ins(%a, %b : t, t)`, or `ins()`.
 fn print_group(p: &mut AsmPrinter<'_>, word: &str, values: &[Value]) {
@@ -38,46 +38,64 @@ fn parse_group(p: &mut AsmParser<'_>, word: &str) -> Result<Vec<Value>, Failure>
     Ok(values)
 }
 
+/// Prints ` ins(%a : t) outs(%c : t) combine add`, which a nest begins with.
+pub fn print_nest(p: &mut AsmPrinter<'_>, nest: &Generic) {
+    print_group(p, "ins", &nest.inputs);
+    print_group(p, "outs", &nest.outputs);
+    if let Some(combine) = nest.combine {
+        p.text(" combine ");
+        p.text(combine.keyword());
+    }
+}
+/// Reads what [`print_nest`] prints.
+pub fn parse_nest(p: &mut AsmParser<'_>, state: &mut OpState) -> Result<(), Failure> {
+    let inputs = parse_group(p, "ins")?;
+    let outputs = parse_group(p, "outs")?;
+    state.segments = [inputs.len() as i64, outputs.len() as i64]
+        .into_iter()
+        .collect();
+    state.operands.extend(inputs.into_iter().chain(outputs));
+    if p.eat_keyword("combine") {
+        let Some(combine) = p.peek_word().and_then(Combine::from_keyword) else {
+            return Err(p.expected("one of `add`, `mul`, `max`, `min`"));
+        };
+        p.word()?;
+        state.set_attr("combine", Attr::str(combine.keyword()));
+    }
+    Ok(())
+}
+/// Prints the region of a nest and ` -> t`, its results.
+pub fn print_nest_body(p: &mut AsmPrinter<'_>, results: &[Type]) {
+    p.text(" ");
+    p.region(0, false);
+    if !results.is_empty() {
+        p.text(" -> ");
+        p.result_types(results);
+    }
+}
+/// Reads what [`print_nest_body`] prints.
+pub fn parse_nest_body(p: &mut AsmParser<'_>, state: &mut OpState) -> Result<(), Failure> {
+    let region = p.region(None)?;
+    state.regions.push(region);
+    if p.eat("->") {
+        state.results = p.result_types()?.into_iter().collect();
+    }
+    Ok(())
+}
+
 impl Asm for Generic {
     fn print(op: OpRef<'_>, p: &mut AsmPrinter<'_>) {
         let Some(record) = Generic::read(op.ir, op.id) else {
             return;
         };
         p.attr_dict_except(&SAID);
-        print_group(p, "ins", &record.inputs);
-        print_group(p, "outs", &record.outputs);
-        if let Some(combine) = record.combine {
-            p.text(" combine ");
-            p.text(combine.keyword());
-        }
-        p.text(" ");
-        p.region(0, false);
-        if !record.results.0.is_empty() {
-            p.text(" -> ");
-            p.result_types(&record.results.0);
-        }
+        print_nest(p, &record);
+        print_nest_body(p, &record.results.0);
     }
     fn parse(p: &mut AsmParser<'_>, state: &mut OpState) -> Result<(), Failure> {
         p.attr_dict(state)?;
-        let inputs = parse_group(p, "ins")?;
-        let outputs = parse_group(p, "outs")?;
-        state.segments = [inputs.len() as i64, outputs.len() as i64]
-            .into_iter()
-            .collect();
-        state.operands.extend(inputs.into_iter().chain(outputs));
-        if p.eat_keyword("combine") {
-            let Some(combine) = p.peek_word().and_then(Combine::from_keyword) else {
-                return Err(p.expected("one of `add`, `mul`, `max`, `min`"));
-            };
-            p.word()?;
-            state.set_attr("combine", Attr::str(combine.keyword()));
-        }
-        let region = p.region(None)?;
-        state.regions.push(region);
-        if p.eat("->") {
-            state.results = p.result_types()?.into_iter().collect();
-        }
-        Ok(())
+        parse_nest(p, state)?;
+        parse_nest_body(p, state)
     }
 }
 

@@ -2,11 +2,13 @@
 
 use std::rc::Rc;
 
+use tir::data::Array;
 use tir::interp::{
     Input, Kernel, KernelSpec, Kind, Scalar, View, array_of, dtype_of, failure, update,
 };
 use tir::{
-    Compiler, DYNAMIC, Data, Env, Evaluate, Failure, LowerToEval, MemRefType, OpRef, Type, Value,
+    Compiler, DYNAMIC, Data, Env, Evaluate, Failure, Ir, LowerToEval, MemRefType, OpRef, Type,
+    Value,
 };
 
 use crate::tiles;
@@ -92,28 +94,7 @@ impl Evaluate for Empty {
 impl LowerToEval for Generic {
     fn lower<'m>(&self, op: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {
         let ir = op.ir;
-        let combine = self.combine.map(|combine| match combine {
-            Combine::Add => tir::interp::Combine::Add,
-            Combine::Mul => tir::interp::Combine::Mul,
-            Combine::Max => tir::interp::Combine::Max,
-            Combine::Min => tir::interp::Combine::Min,
-        });
-        let spec = KernelSpec {
-            body: ir.entry(self.body).ok_or("has an empty region")?,
-            maps: &self.indexing_maps,
-            inputs: self.inputs.len(),
-            combine,
-        };
-        let kernel = Kernel::compile(ir, &spec)?;
-        // Static ranges are known now; others with the operands.
-        let domain = self.domain(ir)?;
-        let run = PreparedKernel {
-            kernel,
-            domain: (!domain.contains(&DYNAMIC)).then_some(domain),
-            inputs: self.inputs.len(),
-            outputs: self.outputs.len(),
-            kinds: self.operands().map(|v| Kind::of(ir.ty(v))).collect(),
-        };
+        let run = GenericKernel::new(ir, self)?;
         let mut operands: Vec<Value> = self.operands().collect();
         operands.extend(run.kernel.captures());
         let memrefs = |v: &Value| ir.ty(*v).is::<MemRefType>();
@@ -131,8 +112,8 @@ impl LowerToEval for Generic {
     }
 }
 
-/// A kernel with what its operands are.
-struct PreparedKernel {
+/// A generic, compiled, with what its operands are.
+pub struct GenericKernel {
     kernel: Kernel,
     domain: Option<Vec<i64>>,
     inputs: usize,
@@ -149,7 +130,56 @@ fn shape(data: &Data) -> Vec<i64> {
     }
 }
 
-impl PreparedKernel {
+impl GenericKernel {
+    /// The kernel of a generic.
+    ///
+    /// # Errors
+    /// If an op of its region cannot be run.
+    pub fn new(ir: &Ir, generic: &Generic) -> Result<Self, Failure> {
+        let combine = generic.combine.map(|combine| match combine {
+            Combine::Add => tir::interp::Combine::Add,
+            Combine::Mul => tir::interp::Combine::Mul,
+            Combine::Max => tir::interp::Combine::Max,
+            Combine::Min => tir::interp::Combine::Min,
+        });
+        let spec = KernelSpec {
+            body: ir.entry(generic.body).ok_or("has an empty region")?,
+            maps: &generic.indexing_maps,
+            inputs: generic.inputs.len(),
+            combine,
+        };
+        let kernel = Kernel::compile(ir, &spec)?;
+        // Static ranges are known now; others with the operands.
+        let domain = generic.domain(ir)?;
+        Ok(Self {
+            kernel,
+            domain: (!domain.contains(&DYNAMIC)).then_some(domain),
+            inputs: generic.inputs.len(),
+            outputs: generic.outputs.len(),
+            kinds: generic.operands().map(|v| Kind::of(ir.ty(v))).collect(),
+        })
+    }
+
+    /// Scalars from outside of the region that it uses.
+    pub fn captured(&self) -> &[Value] {
+        self.kernel.captures()
+    }
+
+    /// The new content of the outputs of a nest of static ranges; `captures` are the scalars from
+    /// outside of its region.
+    pub fn on_arrays(
+        &self,
+        inputs: &[Array],
+        outputs: Vec<Array>,
+        captures: &[Scalar],
+    ) -> Result<Vec<Array>, Failure> {
+        let domain = self
+            .domain
+            .as_ref()
+            .ok_or("has ranges that are not known")?;
+        self.kernel.run_arrays(domain, inputs, outputs, captures)
+    }
+
     fn sizes(&self, data: &[Data]) -> Result<Vec<i64>, Failure> {
         if let Some(domain) = &self.domain {
             return Ok(domain.clone());
@@ -162,14 +192,17 @@ impl PreparedKernel {
         let shapes: Vec<&[i64]> = shapes.iter().map(|s| &**s).collect();
         self.kernel.sizes(&shapes)
     }
-    fn captures(&self, data: &[Data]) -> Result<Vec<tir::interp::Scalar>, Failure> {
+    /// The values of the captured scalars, which are behind the operands of the nest.
+    pub fn captures(&self, data: &[Data]) -> Result<Vec<Scalar>, Failure> {
         data[self.inputs + self.outputs..]
             .iter()
             .map(Data::as_scalar)
             .collect()
     }
 
-    fn on_tensors(&self, env: &mut Env<'_>, data: &mut [Data]) -> Result<Vec<Data>, Failure> {
+    /// Runs it on tensors; gives the results. Behind the operands of the nest are the scalars that it
+    /// captures.
+    pub fn on_tensors(&self, env: &mut Env<'_>, data: &mut [Data]) -> Result<Vec<Data>, Failure> {
         let (sizes, captures) = (self.sizes(data)?, self.captures(data)?);
         let points = sizes
             .iter()
@@ -190,7 +223,8 @@ impl PreparedKernel {
         Ok(done.into_iter().map(Data::Tensor).collect())
     }
 
-    fn on_buffers(&self, env: &mut Env<'_>, data: &mut [Data]) -> Result<Vec<Data>, Failure> {
+    /// Runs it on buffers at once.
+    pub fn on_buffers(&self, env: &mut Env<'_>, data: &mut [Data]) -> Result<Vec<Data>, Failure> {
         let sizes = self.sizes(data)?;
         let captures = match env.is_dataless() {
             true => Vec::new(),

@@ -2,13 +2,27 @@
 
 use tir::constraints::SHAPED;
 use tir::{
-    Access, AffineMap, Attr, Effect, Effects, Failure, HasEffects, Ir, Op, OpId, OpRef, RegionId,
-    Rets, Type, Value, Verify, attr_enum,
+    Access, AffineMap, Attr, Effect, Effects, Failure, HasEffects, Ir, Name, Op, OpId, OpRef,
+    RegionId, Rets, Traits, Type, Value, Verify, attr_enum,
 };
+use tir_arith::{AddF, AddI, MaxSI, MaximumF, MinSI, MinimumF, MulF, MulI};
 
 attr_enum! {
     /// How values of one output element are put together: commutative and associative.
     pub enum Combine { Add = "add", Mul = "mul", Max = "max", Min = "min" }
+}
+
+impl Combine {
+    /// The scalar op that combines two values of an element type.
+    pub fn op(self, elem: Type) -> Name {
+        let (int, float) = match self {
+            Self::Add => (AddI::name(), AddF::name()),
+            Self::Mul => (MulI::name(), MulF::name()),
+            Self::Max => (MaxSI::name(), MaximumF::name()),
+            Self::Min => (MinSI::name(), MinimumF::name()),
+        };
+        if elem.is_float() { float } else { int }
+    }
 }
 
 /// Computes every element of its outputs from elements of its inputs.
@@ -269,10 +283,12 @@ impl Generic {
             let (found, wanted) = (Type::function(found, []), Type::function(wanted, []));
             return Err(format!("has a region that takes {found}, expected {wanted}").into());
         }
-        let Some(end) = ir.last(block).and_then(|last| ir.get::<Yield>(last)) else {
-            return Err("has a region that does not end in tensor.yield".into());
-        };
-        let found: Vec<Type> = end.values.iter().map(|v| ir.ty(*v)).collect();
+        // Which op that is, the header of the op says.
+        let end = ir
+            .last(block)
+            .filter(|last| ir.has(*last, Traits::Terminator));
+        let end = end.ok_or("has a region without a terminator")?;
+        let found: Vec<Type> = ir.operands(end).map(|v| ir.ty(v)).collect();
         let wanted: Vec<Type> = self.outputs.iter().map(|v| ir.ty(*v).elem()).collect();
         if found != wanted {
             let (found, wanted) = (Type::function([], found), Type::function([], wanted));

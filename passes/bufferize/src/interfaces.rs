@@ -16,7 +16,7 @@ use tir_arith::{OpFoldResult, Select, dispatch_values, mixed_values};
 use tir_loop::{If, Yield};
 use tir_memref::bufferize::{
     AliasingOperand, BufferRequirement, BufferizableOp, BufferizationContext, DestinationPassing,
-    DestinationStyleOp, Subset,
+    DestinationStyleOp, ElementOrder, Subset,
 };
 use tir_memref::{Load, SubView, sub_view_type};
 use tir_tensor::{
@@ -31,7 +31,8 @@ pub fn attach() {
             info.attach(object);
         }
     }
-    to::<Generic>(&DestinationPassing(OfGeneric));
+    to::<Generic>(&DestinationPassing(OfNest));
+    to::<tir_accel::Apply>(&DestinationPassing(OfNest));
     to::<tir_accel::Call>(&DestinationPassing(OfCall));
     to::<Empty>(&OfEmpty);
     to::<TransferRead>(&OfRead);
@@ -59,17 +60,23 @@ fn result(cx: &dyn BufferizationContext, op: OpId) -> Result<Value, Failure> {
         .ok_or_else(|| "has no result".into())
 }
 
-struct OfGeneric;
-impl DestinationStyleOp for OfGeneric {
+/// Nests: `tensor.generic`, and `accel.apply`, which takes buffers of its space.
+struct OfNest;
+impl OfNest {
+    fn nest(op: OpRef<'_>) -> Option<Generic> {
+        read(op).or_else(|| Some(read::<tir_accel::Apply>(op)?.nest()))
+    }
+}
+impl DestinationStyleOp for OfNest {
     fn destinations(&self, op: OpRef<'_>) -> Vec<usize> {
-        let Some(record) = read::<Generic>(op) else {
+        let Some(nest) = Self::nest(op) else {
             return Vec::new();
         };
-        let first = record.inputs.len();
-        (first..first + record.outputs.len()).collect()
+        let first = nest.inputs.len();
+        (first..first + nest.outputs.len()).collect()
     }
     fn reads_destination(&self, op: OpRef<'_>, _: usize) -> bool {
-        read::<Generic>(op).is_none_or(|record| record.combine.is_some())
+        Self::nest(op).is_none_or(|nest| nest.combine.is_some())
     }
     fn bufferizes_to_elementwise_access(
         &self,
@@ -77,11 +84,28 @@ impl DestinationStyleOp for OfGeneric {
         read_: usize,
         written: usize,
     ) -> bool {
-        let Some(record) = read::<Generic>(op) else {
+        let Some(nest) = Self::nest(op) else {
             return false;
         };
-        let maps = &record.indexing_maps;
-        !record.reductions().contains(&true) && maps.get(read_) == maps.get(written)
+        let maps = &nest.indexing_maps;
+        !nest.reductions().contains(&true) && maps.get(read_) == maps.get(written)
+    }
+    fn operand_requirement(
+        &self,
+        op: OpRef<'_>,
+        operand: usize,
+        scopes: &Scopes<'_>,
+    ) -> Option<BufferRequirement> {
+        let apply: tir_accel::Apply = read(op)?;
+        let space = MachineInfo::in_scopes(scopes)?
+            .vector(apply.vector.0)?
+            .space;
+        let of_nest = operand < apply.inputs.len() + apply.outputs.len();
+        of_nest.then_some(BufferRequirement {
+            space,
+            order: ElementOrder::Any,
+            elementwise: false,
+        })
     }
 }
 
@@ -102,8 +126,11 @@ impl DestinationStyleOp for OfCall {
         let intrinsic = machine.intrinsic(call.callee.0)?;
         let of_intrinsic = operand < intrinsic.operands.len();
         of_intrinsic.then(|| BufferRequirement {
-            space: intrinsic.space,
-            rows: intrinsic.strided.contains(&operand),
+            space: intrinsic.spaces[operand],
+            order: match intrinsic.strided.contains(&operand) {
+                true => ElementOrder::Rows,
+                false => ElementOrder::Dense,
+            },
             elementwise: call.writes == 1 && intrinsic.elementwise[operand],
         })
     }

@@ -68,7 +68,8 @@ pub struct Fused {
 
 impl CostModel {
     /// The model of a machine: its intrinsic with most multiply-adds per cycle, the one with most
-    /// elements per cycle among the others, and the engine that fills the near space.
+    /// elements per cycle among the others and vector units, and the engine that fills a space of its
+    /// operands.
     pub fn of(machine: &MachineInfo) -> Self {
         let positive = |n: i64| u64::try_from(n).unwrap_or(0).max(1);
         let mut model = Self::default();
@@ -106,15 +107,20 @@ impl CostModel {
                 cycles,
             };
         }
-        model.lanes = lanes.max(1);
-        if lanes == 0 {
+        let vectors = machine.vectors.iter().map(|v| positive(v.lanes));
+        model.lanes = vectors.fold(lanes.max(1), u64::max);
+        if lanes == 0 && machine.vectors.is_empty() {
             // The thread: an operation between a load and a store.
             model.scalar = machine.thread_cycles(3).max(1);
         }
-        let near = machine.intrinsics.first().map(|i| i.space);
+        // Sums may lie where nothing is loaded.
+        let operands = machine.intrinsics.first().map(|i| i.spaces.iter().copied());
+        let mut near = operands.into_iter().flatten();
+        let mut vectors = machine.vectors.iter().map(|v| v.space);
         let far = machine.far().map(|space| space.name);
         let fills = |to: Name| machine.engine_between(far?, to);
-        let engine = near.and_then(fills).or(machine.engines.first());
+        let engine = near.find_map(fills).or_else(|| vectors.find_map(fills));
+        let engine = engine.or(machine.engines.first());
         if let Some(engine) = engine {
             model.bytes_per_cycle = positive(engine.bytes_per_cycle);
             model.latency = u64::try_from(engine.latency).unwrap_or(0);
@@ -183,6 +189,54 @@ mod tests {
         };
         assert_eq!(cycles(3), cycles(16));
         assert_eq!(cycles(17), 2 * cycles(16));
+    }
+
+    #[test]
+    fn lanes_and_transfers_of_a_vector_unit_count() {
+        let space = |name: &str| tir_accel::machine::SpaceInfo {
+            name: Name::new(name),
+            bytes: 4096,
+            align: 1,
+            banks: 1,
+            bytes_per_cycle: 64,
+            latency: 0,
+        };
+        let engine = |name: &str, to: &str, rate| tir_accel::machine::EngineInfo {
+            name: Name::new(name),
+            from: Name::new("far"),
+            to: Name::new(to),
+            bytes_per_cycle: rate,
+            latency: 0,
+            dims: 4,
+            queue: 1,
+            granule: 1,
+            pad: true,
+        };
+        let machine = MachineInfo {
+            name: Name::new("m"),
+            clock_mhz: 1,
+            scalar_cycles: 1,
+            spaces: vec![space("far"), space("other"), space("near")],
+            engines: vec![engine("a", "other", 2), engine("b", "near", 32)],
+            units: Vec::new(),
+            intrinsics: Vec::new(),
+            vectors: vec![tir_accel::vector::VectorInfo {
+                name: Name::new("v"),
+                unit: Name::new("u"),
+                space: Name::new("near"),
+                types: Vec::new(),
+                ops: Vec::new(),
+                any: Some(1),
+                reduce: Vec::new(),
+                lanes: 32,
+                start: 0,
+                chain: 1,
+                port: 0,
+                strided: false,
+            }],
+        };
+        let model = CostModel::of(&machine);
+        assert_eq!((model.lanes, model.bytes_per_cycle), (32, 32));
     }
 
     #[test]

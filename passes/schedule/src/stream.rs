@@ -12,7 +12,7 @@ use std::collections::HashMap;
 
 use tir::{Failure, Ir, MemRefType, Name, OpId};
 use tir_accel::eval::{MachineMemory, Stopped, run_dry};
-use tir_accel::{Call, DmaStart, MachineInfo};
+use tir_accel::{Apply, Call, DmaStart, MachineInfo};
 use tir_machine::{Recording, Site};
 
 /// A function's command stream.
@@ -42,8 +42,8 @@ pub fn starts_work(ir: &Ir, op: OpId) -> bool {
 }
 
 fn starts(ir: &Ir, op: OpId) -> bool {
-    ir.is::<DmaStart>(op)
-        || ir.is::<Call>(op) && ir.operands(op).any(|v| ir.ty(v).is::<MemRefType>())
+    let on_unit = ir.is::<Call>(op) || ir.is::<Apply>(op);
+    ir.is::<DmaStart>(op) || on_unit && ir.operands(op).any(|v| ir.ty(v).is::<MemRefType>())
 }
 
 /// Adds the points below an op; gives whether there are any.

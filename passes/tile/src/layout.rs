@@ -69,8 +69,9 @@ pub enum Axis {
     Phase(Vec<(usize, i64)>, i64),
     /// The only element of a dimension of the unit's operand.
     One,
-    /// The iterator the unit works on; what else moves the window, divided by the stride.
-    Unit(usize, Vec<(usize, i64)>, i64),
+    /// The iterator the unit works on; what else moves the window, divided by the stride; and the
+    /// unit's own window: iterators of it that move in the same dimension, by so many steps each.
+    Unit(usize, Vec<(usize, i64)>, i64, Vec<(usize, i64)>),
 }
 
 /// One dimension of a near tile.
@@ -117,7 +118,9 @@ impl Tile {
             // An iterator with a loop for each of its points moves the tile, nothing in it.
             let fixed = |d: usize| space.extent(d) == 1 && space.domain[d] > 1;
             let rest: Vec<(usize, i64)> = rest.into_iter().filter(|(d, _)| !fixed(*d)).collect();
-            let [(u, stride)] = units[..] else {
+            // One iterator counts the dimension; others of the unit are a window in it.
+            let mut counts = units.iter().filter(|(d, _)| order.contains(d));
+            let (Some(main), None) = (counts.next(), counts.next()) else {
                 outer.extend(columns(space, s, &units, &rest));
                 for (u, stride) in units {
                     let place = order.iter().position(|d| *d == u)?;
@@ -125,12 +128,19 @@ impl Tile {
                 }
                 continue;
             };
+            let &(u, stride) = main;
+            let others = units.iter().filter(|(d, _)| *d != u);
+            let window = others.map(|(d, c)| (c % stride == 0).then_some((*d, c / stride)));
+            let window: Vec<(usize, i64)> = window.collect::<Option<_>>()?;
             let place = order.iter().position(|d| *d == u)?;
             // What stands behind a window must be taken whole, or the unit's operand is not dense.
-            if rest.is_empty() || place > 0 {
+            if window.is_empty() && (rest.is_empty() || place > 0) {
                 outer.extend(columns(space, s, &units, &rest));
                 inner[place] = Some(unit_dim(space, s, u, stride));
                 continue;
+            }
+            if place > 0 {
+                return None;
             }
             let (terms, step) = in_steps(&moving(space, &rest), stride);
             let phases = (stride / step).min(reach(space, &terms).saturating_add(1));
@@ -141,9 +151,10 @@ impl Tile {
                     source: (s, step),
                 });
             }
-            let size = space.extent(u) + reach(space, &rest) / stride;
+            let moved = reach(space, &rest) / stride + reach(space, &window);
+            let size = space.extent(u).saturating_add(moved);
             inner[place] = Some(Dim {
-                axis: Axis::Unit(u, rest, stride),
+                axis: Axis::Unit(u, rest, stride, window),
                 size,
                 source: (s, stride),
             });
@@ -400,7 +411,7 @@ fn moving(space: &Space, terms: &[(usize, i64)]) -> Vec<(usize, i64)> {
 /// The unit's part of an iterator, apart from what else moves in the dimension of the source.
 fn unit_dim(space: &Space, s: usize, u: usize, stride: i64) -> Dim {
     Dim {
-        axis: Axis::Unit(u, Vec::new(), stride),
+        axis: Axis::Unit(u, Vec::new(), stride, Vec::new()),
         size: space.block[u],
         source: (s, stride),
     }

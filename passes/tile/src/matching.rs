@@ -12,7 +12,9 @@
 
 use std::fmt::{self, Display};
 
-use tir::{AffineExpr, AffineMap, Definition, Ir, OpId, RegionId, Traits, Type, Value};
+use std::collections::HashSet;
+
+use tir::{AffineExpr, AffineMap, Definition, Ir, LinearExpr, OpId, RegionId, Traits, Type, Value};
 use tir_accel::machine::IntrinsicInfo;
 use tir_accel::{Intrinsic, Yield as AccelYield};
 use tir_arith::ExtF;
@@ -28,9 +30,23 @@ pub struct Behaviour<'a> {
     pub inputs: Vec<usize>,
     /// The range of each iterator.
     pub domain: Vec<i64>,
-    /// For each map, inputs first and then the output, the iterator that each dimension of the
-    /// operand is; none for a dimension of one element.
-    pub places: Vec<Vec<Option<usize>>>,
+    /// For each map, inputs first and then the output, what each dimension of the operand is.
+    pub places: Vec<Vec<Place>>,
+}
+
+/// What a dimension of an intrinsic's operand is.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Place {
+    /// The iterator that counts it; none for a dimension of one element.
+    pub dim: Option<usize>,
+    /// Reductions that move in it too, by so many elements each: a window.
+    pub window: Vec<(usize, i64)>,
+}
+
+impl Place {
+    fn uses(&self, d: usize) -> bool {
+        self.dim == Some(d) || self.window.iter().any(|(w, _)| *w == d)
+    }
 }
 
 /// Why an intrinsic does not compute what a generic does.
@@ -89,9 +105,12 @@ impl<'a> Behaviour<'a> {
         }
         let domain = generic.domain(machine);
         let domain = domain.map_err(|_| "has ranges that are not known")?;
-        let places = generic.indexing_maps.iter().map(|map| places(map, &domain));
+        let places = generic
+            .indexing_maps
+            .iter()
+            .map(|map| places(map, &domain, &generic.reductions()));
         let places: Option<Vec<_>> = places.collect();
-        let places = places.ok_or("reads at what is no plain iterator")?;
+        let places = places.ok_or("reads at what is neither an iterator nor a window")?;
         Ok(Self {
             ir: machine,
             generic,
@@ -102,17 +121,32 @@ impl<'a> Behaviour<'a> {
     }
 }
 
-/// The iterator that each dimension of an operand is, none for one that stands at its only element;
-/// `None` if one is neither, or if one iterator is two.
-fn places(map: &AffineMap, domain: &[i64]) -> Option<Vec<Option<usize>>> {
-    let dim = |expr: &AffineExpr| match expr {
-        AffineExpr::Dim(d) => Some((domain.get(*d)? != &1).then_some(*d)),
-        AffineExpr::Const(0) => Some(None),
-        _ => None,
+/// What each dimension of an operand is: an iterator, a window of one and reductions, or its only
+/// element; `None` if one is neither, or if one iterator is in two.
+fn places(map: &AffineMap, domain: &[i64], reductions: &[bool]) -> Option<Vec<Place>> {
+    let mut used = HashSet::new();
+    let mut place = |form: &LinearExpr| {
+        let terms: Vec<(usize, i64)> = form.terms().filter(|(d, _)| domain[*d] != 1).collect();
+        if form.constant != 0 || !terms.iter().all(|(d, c)| *c > 0 && used.insert(*d)) {
+            return None;
+        }
+        if let [] | [_] = terms[..] {
+            let one = terms.first().is_none_or(|(_, c)| *c == 1);
+            let dim = terms.first().map(|(d, _)| *d);
+            let window = Vec::new();
+            return one.then_some(Place { dim, window });
+        }
+        let (window, counted): (Vec<_>, Vec<_>) =
+            terms.into_iter().partition(|(d, _)| reductions[*d]);
+        match counted[..] {
+            [(d, 1)] => Some(Place {
+                dim: Some(d),
+                window,
+            }),
+            _ => None,
+        }
     };
-    let dims: Vec<Option<usize>> = map.exprs.iter().map(dim).collect::<Option<_>>()?;
-    let twice = |(i, d): (usize, &Option<usize>)| d.is_some() && dims[..i].contains(d);
-    (!dims.iter().enumerate().any(twice)).then_some(dims)
+    map.linear()?.iter().map(&mut place).collect()
 }
 
 /// Iterators of more or fewer points than one, and maps in which the others stand at 0 and these
@@ -293,10 +327,10 @@ pub fn match_exact(ir: &Ir, generic: &Generic, intrinsic: &Behaviour<'_>) -> Opt
                 domain[d] == intrinsic.domain[e]
                     && generic.iterator_types[d] == other.iterator_types[e]
             });
-            kinds
-                && maps
-                    .iter()
-                    .all(|(a, b)| a.compose(&renaming(&iterators)).exprs == b.exprs)
+            let same = |(a, b): &(&AffineMap, &AffineMap)| {
+                a.compose(&renaming(&iterators)).linear() == b.linear()
+            };
+            kinds && maps.iter().all(same)
         });
         if iterators {
             let mut inputs = vec![0; order.len()];
@@ -333,8 +367,8 @@ impl Assignment {
     /// For each dimension of an operand of the intrinsic's generic, by index of its map, the
     /// iterators of the generic; none for dimensions of one element.
     pub fn operand_dims(&self, intrinsic: &Behaviour<'_>, map: usize) -> Vec<Vec<usize>> {
-        let iterators = |d: &Option<usize>| match d {
-            Some(d) => self.unit_dims[*d].iter().map(|(d, _)| *d).collect(),
+        let iterators = |place: &Place| match place.dim {
+            Some(d) => self.unit_dims[d].iter().map(|(d, _)| *d).collect(),
             None => Vec::new(),
         };
         intrinsic.places[map].iter().map(iterators).collect()
@@ -343,6 +377,28 @@ impl Assignment {
     pub fn is_joined(&self) -> bool {
         self.unit_dims.iter().any(|dims| dims.len() > 1)
     }
+}
+
+/// Whether what moves in a window of the unit's operand does so in the operand of a generic, if its
+/// iterators are these.
+fn same_windows(mine: &AffineMap, theirs: &[Place], dims: &[Joined]) -> bool {
+    // Iterators that are one together move in no window.
+    let alone = |unit: usize| match dims[unit][..] {
+        [(d, _)] => Some(d),
+        _ => None,
+    };
+    let Some(forms) = mine.linear() else {
+        return theirs.iter().all(|place| place.window.is_empty());
+    };
+    theirs.iter().all(|place| {
+        let dim = place.dim.and_then(alone);
+        let form = dim.and_then(|d| forms.iter().find(|form| form.at(d) != 0));
+        let (Some(d), Some(form)) = (dim, form) else {
+            return place.window.is_empty();
+        };
+        let mut window = place.window.iter();
+        window.all(|(unit, step)| alone(*unit).is_some_and(|w| form.at(w) == step * form.at(d)))
+    })
 }
 
 /// What a generic has to say for an assignment.
@@ -423,7 +479,7 @@ pub fn assignments(
             nearest = nearest.max(Mismatch::new(4, "it computes another expression"));
             continue;
         }
-        let pairs: Vec<(&AffineMap, &[Option<usize>])> = (0..=count)
+        let pairs: Vec<(&AffineMap, &[Place])> = (0..=count)
             .map(|i| {
                 let j = if i < count { order[i] } else { count };
                 (&candidate.maps[i], &intrinsic.places[j][..])
@@ -433,7 +489,7 @@ pub fn assignments(
             reductions[unit] == candidate.reductions[dim]
                 && pairs.iter().all(|(mine, theirs)| {
                     let here = mine.exprs.iter().any(|e| e.uses(dim));
-                    here == theirs.contains(&Some(unit))
+                    here == theirs.iter().any(|place| place.uses(unit))
                 })
         };
         let mut partial: Vec<Vec<Joined>> = vec![Vec::new()];
@@ -473,6 +529,16 @@ pub fn assignments(
                 nearest = nearest.max(Mismatch::new(5, text));
             }
             partial = longer;
+        }
+        let some = !partial.is_empty();
+        partial.retain(|dims| {
+            pairs
+                .iter()
+                .all(|(mine, theirs)| same_windows(mine, theirs, dims))
+        });
+        if some && partial.is_empty() {
+            let text = "maps differ: the window of an operand moves in other steps";
+            nearest = nearest.max(Mismatch::new(5, text));
         }
         for unit_dims in partial {
             if found.len() < limit {

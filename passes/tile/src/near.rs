@@ -1,7 +1,7 @@
 //! On which side of the transfers a tensor lies, as far as the program shows.
 
-use tir::{Definition, Ir, OpId, Value};
-use tir_accel::Call;
+use tir::{Definition, Ir, Name, OpId, Value};
+use tir_accel::{Apply, Call};
 use tir_loop::{For, If, Yield};
 use tir_tensor::{
     CollapseShape, Empty, ExpandShape, ExtractSlice, Generic, InsertSlice, TransferRead,
@@ -12,7 +12,7 @@ use tir_tensor::{
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Side {
     /// A tile in a named space.
-    Near,
+    Near(Name),
     /// A tensor of the program.
     Far,
 }
@@ -22,7 +22,7 @@ pub(crate) enum Side {
 /// program does not show it: an argument, a constant, what an unknown op makes.
 pub(crate) fn side(ir: &Ir, mut value: Value) -> Option<Side> {
     let named = |space: Option<String>| match space {
-        Some(_) => Side::Near,
+        Some(space) => Side::Near(Name::new(&space)),
         None => Side::Far,
     };
     loop {
@@ -34,6 +34,8 @@ pub(crate) fn side(ir: &Ir, mut value: Value) -> Option<Side> {
                     return Some(named(read.space));
                 } else if let Some(nest) = ir.get::<Generic>(op) {
                     *nest.outputs.get(index)?
+                } else if let Some(apply) = ir.get::<Apply>(op) {
+                    *apply.outputs.get(index)?
                 } else if let Some(call) = ir.get::<Call>(op) {
                     *call.operands.get(index)?
                 } else if let Some(write) = ir.get::<TransferWrite>(op) {
@@ -66,7 +68,10 @@ pub(crate) fn side(ir: &Ir, mut value: Value) -> Option<Side> {
 /// Whether a nest works on tiles in near memory: it was tiled before.
 pub(crate) fn is_near(ir: &Ir, op: OpId) -> bool {
     let nest = ir.get::<Generic>(op);
-    nest.is_some_and(|nest| nest.operands().any(|v| side(ir, v) == Some(Side::Near)))
+    nest.is_some_and(|nest| {
+        let mut operands = nest.operands();
+        operands.any(|v| matches!(side(ir, v), Some(Side::Near(_))))
+    })
 }
 
 /// Whether a nest works on a tensor that is known to lie in far memory.

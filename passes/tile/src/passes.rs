@@ -13,7 +13,7 @@ pass! {
     pub struct Tile = "tile" on "func.func" {
         /// Multi-buffering depth that tile sizes leave room for: slots per loop buffer.
         pub depth: i64 = 2,
-        /// Near memory to use, in bytes; none: the size of the space.
+        /// Near memory to use in each space, in bytes; none: the size of the space.
         pub bytes: Option<i64> = None,
         /// Maximum number of tilings estimated per group.
         pub max_plans: usize = 4096,
@@ -51,7 +51,7 @@ fn with_target(
     };
     let Some(target) = Target::new(info, machine) else {
         let error = Diagnostic::error(format!(
-            "machine @{} has no space that engines join with \"{}\" in both directions",
+            "machine @{} has no engines that load tiles from \"{}\" and store them to it",
             info.name,
             info.far().map_or("", |far| far.name.as_str())
         ));
@@ -68,10 +68,7 @@ impl Pass for Tile {
         with_target(ir, cx, |ir, cx, target| {
             let budget = Budget {
                 depth: self.depth.max(1),
-                bytes: self
-                    .bytes
-                    .unwrap_or(target.near.bytes)
-                    .min(target.near.bytes),
+                bytes: self.bytes.unwrap_or(i64::MAX),
                 limit: self.max_plans,
                 listed: self.print_tiles,
             };

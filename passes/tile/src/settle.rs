@@ -35,7 +35,10 @@ pub(crate) fn settle(func: &mut Ir, group: &mut HashMap<OpId, usize>) {
         }
         if let Some(InsertSlice { source, dest, .. }) = func.get(*op) {
             // Parts of tiles are written where they are computed.
-            if side(func, dest) == Some(Side::Near) || side(func, source) == Some(Side::Near) {
+            if [dest, source]
+                .iter()
+                .any(|v| matches!(side(func, *v), Some(Side::Near(_))))
+            {
                 continue;
             }
             // What is computed by a nest, or was tiled before, can be computed there.

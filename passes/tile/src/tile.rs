@@ -18,7 +18,7 @@ use tir_tensor::Generic;
 use crate::emit::emit;
 use crate::group::{Freedom, Group, Scope, filled};
 use crate::near::is_near;
-use crate::plan::{Budget, Nearest, Plan, Target, TooLarge, nearest, plan};
+use crate::plan::{Budget, Excess, Nearest, Plan, Target, TooLarge, nearest, plan};
 
 /// An operator that no unit computes.
 #[derive(Debug)]
@@ -35,11 +35,12 @@ impl Unmatched {
     pub fn remark(self) -> Diagnostic {
         match self.nearest {
             Some(Nearest {
-                intrinsic,
+                kind,
+                name,
                 mismatch,
             }) => self
                 .at
-                .note(format!("the nearest intrinsic is @{intrinsic}: {mismatch}")),
+                .note(format!("the nearest {kind} is @{name}: {mismatch}")),
             None => self.at,
         }
     }
@@ -95,7 +96,7 @@ pub fn tile(func: &mut Ir, target: &Target<'_>, budget: Budget) -> Result<Tiled,
                 }
                 candidates.extend(listed(func, op, &group, &plan));
                 let mut b = Builder::new(func, At::Before(op));
-                let values = emit(&mut b, &group, &plan, target.near.name);
+                let values = emit(&mut b, &group, &plan);
                 let inside: HashSet<OpId> = group.ops.iter().copied().collect();
                 for (out, new) in group.outs.iter().zip(values) {
                     func.replace_uses_if(out.value, new, |_, u| !inside.contains(&u.op));
@@ -104,7 +105,7 @@ pub fn tile(func: &mut Ir, target: &Target<'_>, budget: Budget) -> Result<Tiled,
             }
             Some((group, Err(large))) => {
                 done.extend(&group.ops);
-                errors.push(too_large(func, op, &group, &large, target, budget));
+                errors.push(too_large(func, op, &group, &large));
             }
         }
     }
@@ -377,20 +378,15 @@ fn left_over(ir: &Ir, op: OpId, target: &Target<'_>) -> Option<Unmatched> {
     })
 }
 
-fn too_large(
-    ir: &Ir,
-    op: OpId,
-    group: &Group,
-    large: &TooLarge,
-    target: &Target<'_>,
-    budget: Budget,
-) -> Diagnostic {
-    let space = target.near.name;
+fn too_large(ir: &Ir, op: OpId, group: &Group, large: &TooLarge) -> Diagnostic {
+    let Excess {
+        space,
+        needed,
+        free,
+    } = large.excess;
     let mut error = Diagnostic::error(format!(
-        "'{}' does not fit \"{space}\": the smallest tiles need {} bytes, {} are free",
-        ir.name(op),
-        large.bytes,
-        budget.bytes
+        "'{}' does not fit \"{space}\": the smallest tiles need {needed} bytes, {free} are free",
+        ir.name(op)
     ))
     .at(ir.loc(op));
     for (i, bytes) in large.holders.iter().enumerate() {

@@ -75,7 +75,7 @@ fn intrinsic(
     b.add(Intrinsic {
         sym_name: name.into(),
         unit: Sym(unit.into()),
-        space: Sym("spm".into()),
+        spaces: vec![Attr::symbol("spm".into()); types.len()],
         cycles: "16".into(),
         strided: None,
         body,

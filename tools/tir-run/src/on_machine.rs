@@ -4,9 +4,9 @@ use std::path::Path;
 
 use tir::workload::Workload;
 use tir::{Diagnostic, Env, Ir, Name, SymbolTable};
-use tir_accel::MachineInfo;
 use tir_accel::bounds::Bounds;
 use tir_accel::eval::{Layers, MachineMemory, needs_machine};
+use tir_accel::{Apply, MachineInfo};
 use tir_arith::{AddF, AddI, MulF, MulI};
 use tir_levels::AttachMachine;
 use tir_loop::For;
@@ -84,6 +84,7 @@ fn thread_multiply_adds(module: &Ir) -> u64 {
     functions
         .flat_map(|ir| ir.walk_ids().into_iter().map(move |op| (ir, op)))
         .filter(|(ir, op)| ir.is::<MulF>(*op) || ir.is::<MulI>(*op))
+        .filter(|(ir, op)| !ir.parent(*op).is_some_and(|nest| ir.is::<Apply>(nest)))
         .filter(|(ir, op)| {
             let mut uses = ir.uses(ir.result(*op, 0));
             uses.any(|u| {

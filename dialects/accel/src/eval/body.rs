@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use tir::data::Array;
-use tir::interp::{Kernel, KernelSpec, tensor_form, zeros};
+use tir::interp::{tensor_form, zeros};
 use tir::{Env, Failure, Ir, Name, OpId, Type, Value};
-use tir_tensor::{Combine, Generic};
+use tir_tensor::Generic;
+use tir_tensor::eval::GenericKernel;
 
 use crate::machine::{IntrinsicInfo, MachineInfo};
 use crate::{Intrinsic, Yield};
@@ -22,8 +23,7 @@ pub struct Body {
 }
 
 struct Step {
-    kernel: Kernel,
-    domain: Vec<i64>,
+    kernel: GenericKernel,
     inputs: Vec<usize>,
     outputs: Vec<usize>,
     results: Vec<usize>,
@@ -86,9 +86,7 @@ impl Body {
                 .iter()
                 .map(|s| get(&values, *s))
                 .collect::<Result<Vec<_>, _>>()?;
-            let results = step
-                .kernel
-                .run_arrays(&step.domain, &inputs, outputs, &[])?;
+            let results = step.kernel.on_arrays(&inputs, outputs, &[])?;
             for (slot, result) in step.results.iter().zip(results) {
                 values[*slot] = Some(result);
             }
@@ -116,21 +114,8 @@ fn step(
     generic: &Generic,
     slots: &mut HashMap<Value, usize>,
 ) -> Result<Step, Failure> {
-    let combine = generic.combine.map(|c| match c {
-        Combine::Add => tir::interp::Combine::Add,
-        Combine::Mul => tir::interp::Combine::Mul,
-        Combine::Max => tir::interp::Combine::Max,
-        Combine::Min => tir::interp::Combine::Min,
-    });
-    let body = ir.entry(generic.body).ok_or("has an empty region")?;
-    let spec = KernelSpec {
-        body,
-        maps: &generic.indexing_maps,
-        inputs: generic.inputs.len(),
-        combine,
-    };
-    let kernel = Kernel::compile(ir, &spec)?;
-    if !kernel.captures().is_empty() {
+    let kernel = GenericKernel::new(ir, generic)?;
+    if !kernel.captured().is_empty() {
         return Err("uses scalars from outside of a region".into());
     }
     let inputs = find(slots, generic.inputs.iter().copied())?;
@@ -143,7 +128,6 @@ fn step(
     }
     Ok(Step {
         kernel,
-        domain: generic.domain(ir)?,
         inputs,
         outputs,
         results,

@@ -1,6 +1,7 @@
 //! Running the ops of accel: on the machine model, or, for programs of earlier levels and without
 //! a machine, at once.
 
+mod apply;
 mod body;
 mod causes;
 mod dry;
@@ -24,6 +25,7 @@ pub use dry::{Stopped, run_dry};
 pub use layers::{Layer, Layers};
 pub use memory::MachineMemory;
 
+use crate::machine::MachineInfo;
 use crate::transfer::{Pair, Pattern};
 use crate::{Acquire, Call, Direction, DmaStart, DmaWait, Mark, Ready, Release};
 
@@ -89,34 +91,56 @@ impl LowerToEval for Call {
 }
 
 /// What is the same each time a call runs on one machine.
-struct Prepared {
+struct Prepared<T> {
     /// The memory it was prepared for.
     memory: u64,
     at: sim::Site,
     queue: sim::QueueId,
     label: sim::Label,
-    /// Which intrinsic of the machine.
-    intrinsic: usize,
+    /// What is known of what runs.
+    known: T,
 }
 
-fn prepare(env: &mut Env<'_>, name: Name) -> Result<Prepared, Failure> {
-    let site = env.site();
-    let memory = machine(env)?;
-    let intrinsics = &memory.info().intrinsics;
-    let intrinsic = intrinsics.iter().position(|i| i.name == name);
-    let intrinsic =
-        intrinsic.ok_or_else(|| format!("machine @{} has no @{name}", memory.info().name))?;
-    let unit = intrinsics[intrinsic].unit;
-    Ok(Prepared {
-        memory: memory.number(),
-        at: memory.site(site, Some(name)),
-        queue: memory
-            .machine
-            .queue(unit.as_str())
-            .ok_or("runs on a unit the machine has not")?,
-        label: memory.machine.label(name.as_str()),
-        intrinsic,
-    })
+impl<T> Prepared<T> {
+    /// Runs `work` with what is prepared for the running machine; `find` gives the unit and what is
+    /// known of what runs on it, by its name.
+    fn with<R>(
+        cell: &OnceCell<Self>,
+        env: &mut Env<'_>,
+        name: Name,
+        find: impl Fn(&MachineInfo) -> Option<(Name, T)>,
+        work: impl FnOnce(&mut MachineMemory, &Self) -> Result<R, Failure>,
+    ) -> Result<R, Failure> {
+        let site = env.site();
+        let memory = machine(env)?;
+        let number = memory.number();
+        let prepare = |memory: &mut MachineMemory| -> Result<Self, Failure> {
+            let found = find(memory.info());
+            let (unit, known) =
+                found.ok_or_else(|| format!("machine @{} has no @{name}", memory.info().name))?;
+            Ok(Self {
+                memory: number,
+                at: memory.site(site, Some(name)),
+                queue: memory
+                    .machine
+                    .queue(unit.as_str())
+                    .ok_or("runs on a unit the machine has not")?,
+                label: memory.machine.label(name.as_str()),
+                known,
+            })
+        };
+        if cell.get().is_none_or(|prepared| prepared.memory != number) {
+            let made = prepare(memory)?;
+            // Of a program that runs on several machines, one is remembered.
+            if let Err(made) = cell.set(made) {
+                return work(memory, &made);
+            }
+        }
+        match cell.get() {
+            Some(prepared) => work(memory, prepared),
+            None => Err("internal error: nothing is prepared".into()),
+        }
+    }
 }
 
 fn call_at_once(env: &mut Env<'_>, body: &Body, views: &[Rc<View>]) -> Result<(), Failure> {
@@ -137,7 +161,7 @@ fn call_at_once(env: &mut Env<'_>, body: &Body, views: &[Rc<View>]) -> Result<()
 fn start_call(
     env: &mut Env<'_>,
     name: Name,
-    prepared: &OnceCell<Prepared>,
+    prepared: &OnceCell<Prepared<usize>>,
     views: &[Data],
     after: &[sim::Token],
 ) -> Result<(), Failure> {
@@ -145,50 +169,41 @@ fn start_call(
         true => None,
         false => Some(body(env, name)?),
     };
-    let number = machine(env)?.number();
-    let fresh;
-    let prepared = match prepared.get() {
-        Some(prepared) if prepared.memory == number => prepared,
-        Some(_) => {
-            fresh = prepare(env, name)?;
-            &fresh
-        }
-        None => {
-            let made = prepare(env, name)?;
-            prepared.get_or_init(|| made)
-        }
+    let find = |machine: &MachineInfo| {
+        let number = machine.intrinsics.iter().position(|i| i.name == name)?;
+        Some((machine.intrinsics[number].unit, number))
     };
-    let memory = machine(env)?;
-    let mut all: SmallVec<[StridedBox; 4]> = SmallVec::new();
-    for view in views {
-        all.push(memory.strided(view.as_view()?)?);
-    }
-    let (at, queue, label) = (prepared.at, prepared.queue, prepared.label);
-    let info = &memory.info().intrinsics[prepared.intrinsic];
-    let read = all.iter().zip(&info.reads).filter(|(_, read)| **read);
-    let reads: SmallVec<[StridedBox; 4]> = read.map(|(a, _)| a.clone()).collect();
-    let work = sim::Work {
-        reads: &reads,
-        writes: &all[..info.writes.min(all.len())],
-        after,
-        label: Some(label),
-        macs: u64::try_from(info.macs).unwrap_or(0),
-        overhead: !info.reads.contains(&true),
-        ..sim::Work::new(
-            at,
-            sim::Cost::Cycles(u64::try_from(info.cycles).unwrap_or(0)),
-        )
-    };
-    let started = match body {
-        None => memory.machine.start(queue, &work, |_| Ok(())),
-        Some(body) => {
-            let operands = all.clone();
-            memory.machine.start(queue, &work, move |memory| {
-                run_call(memory, &body, &operands).map_err(|e| e.message.clone())
-            })
+    Prepared::with(prepared, env, name, find, |memory, prepared| {
+        let mut all: SmallVec<[StridedBox; 4]> = SmallVec::new();
+        for view in views {
+            all.push(memory.strided(view.as_view()?)?);
         }
-    };
-    memory.check(started).map(|_| ())
+        let info = &memory.info().intrinsics[prepared.known];
+        let read = all.iter().zip(&info.reads).filter(|(_, read)| **read);
+        let reads: SmallVec<[StridedBox; 4]> = read.map(|(a, _)| a.clone()).collect();
+        let work = sim::Work {
+            reads: &reads,
+            writes: &all[..info.writes.min(all.len())],
+            after,
+            label: Some(prepared.label),
+            macs: u64::try_from(info.macs).unwrap_or(0),
+            overhead: !info.reads.contains(&true),
+            ..sim::Work::new(
+                prepared.at,
+                sim::Cost::Cycles(u64::try_from(info.cycles).unwrap_or(0)),
+            )
+        };
+        let started = match body {
+            None => memory.machine.start(prepared.queue, &work, |_| Ok(())),
+            Some(body) => {
+                let operands = all.clone();
+                memory.machine.start(prepared.queue, &work, move |memory| {
+                    run_call(memory, &body, &operands).map_err(|e| e.message.clone())
+                })
+            }
+        };
+        memory.check(started).map(|_| ())
+    })
 }
 
 fn run_call(memory: &mut sim::Memory, body: &Body, all: &[StridedBox]) -> Result<(), Failure> {

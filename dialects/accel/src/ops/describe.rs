@@ -1,10 +1,11 @@
 //! Ops that describe a machine.
 
-use tir::{Failure, Name, Op, OpRef, RegionId, Sym, TensorType, Type, Value, Verify};
+use tir::{Attr, Failure, Name, Op, OpRef, RegionId, Sym, TensorType, Type, Value, Verify};
 
 use crate::formula::Formula;
+use crate::ops::apply::Apply;
 
-/// A machine: memory spaces, DMA engines, units and intrinsics. Passes take cost, capacity and
+/// A machine: memory spaces, DMA engines, units, and what these compute. Passes take cost, capacity and
 /// legality from it, and the simulator runs on it.
 #[derive(Op)]
 #[op(
@@ -158,10 +159,11 @@ impl Verify for Unit {
 /// An intrinsic: what one call of a unit computes, as a tensor expression, and its cycles.
 ///
 /// The region takes the operands as tensors and yields the new content of the first ones. The
-/// operands lie in `space`, dense and aligned; those listed in `strided` may have any strides in
+/// operands lie in their spaces, dense and aligned; those listed in `strided` may have any strides in
 /// all but their last dimension.
 ///
-/// Syntax: `accel.intrinsic @name on @unit (%c: t, %a: u) in @space cycles "ceildiv(n, 16)" strided [1] { … }`.
+/// Syntax: `accel.intrinsic @name on @unit (%c: t in @acc, %a: u in @inp) cycles "ceildiv(n, 16)" strided
+/// [1] { … }`; `(%c: t, %a: u) in @space` where all operands lie in one space.
 #[derive(Op)]
 #[op(
     "accel.intrinsic",
@@ -178,8 +180,8 @@ pub struct Intrinsic {
     pub sym_name: Name,
     /// The unit that runs it.
     pub unit: Sym,
-    /// The space of its operands.
-    pub space: Sym,
+    /// The space of each operand.
+    pub spaces: Vec<Attr>,
     /// Cycles of a call: a formula over `n`, the elements of the first operand, and `d0`, `d1`, …,
     /// its dimensions, with `+`, `*`, `ceildiv(a, b)`, `min(a, b)` and `max(a, b)`.
     pub cycles: Name,
@@ -199,6 +201,10 @@ impl Verify for Intrinsic {
             if !ty.is::<TensorType>() || ty.elements().is_none() {
                 return Err(format!("takes a {ty}, expected statically shaped tensors").into());
             }
+        }
+        if self.spaces.len() != args.len() {
+            let (found, wanted) = (self.spaces.len(), args.len());
+            return Err(format!("has {found} spaces for {wanted} operands").into());
         }
         let end = ir.last(block).filter(|last| ir.is::<Yield>(*last));
         let Some(end) = end else {
@@ -231,9 +237,73 @@ impl Verify for Intrinsic {
     }
 }
 
-/// Ends the region of an intrinsic: the new content of its first operands.
+/// What a unit computes on vectors: every nest whose region is made of these ops on these types.
+///
+/// A nest takes `start + vectors · max(1, costliest op, ⌈Σ ops / chain⌉, ⌈bytes / port⌉)` cycles, where a
+/// combiner is one more op, and `reduce` more for each result whose lanes are folded. A vector is
+/// `lanes` points along which each operand is contiguous, constant, or of a period that divides
+/// `lanes`; where there is no such direction, each point is a vector.
+///
+/// Syntax: `accel.vector @name on @unit in @space types [f32] ops {arith.addf = 1, math.exp = 4} reduce
+/// {add = 5} {lanes = 16, start = 2}`.
 #[derive(Op)]
-#[op("accel.yield", Terminator, Pure, ReturnLike, parent(Intrinsic))]
+#[op(
+    "accel.vector",
+    Symbol,
+    Pure,
+    StrictAttributes,
+    parent(Machine),
+    verify
+)]
+#[asm(
+    "symbol($sym_name) `on` $unit `in` $space `types` $types `ops` $ops (`reduce` $reduce^)? attr-dict"
+)]
+pub struct Vector {
+    /// Its name.
+    pub sym_name: Name,
+    /// The unit that runs it.
+    pub unit: Sym,
+    /// The space of its operands.
+    pub space: Sym,
+    /// Types of elements and of what is computed on the way; conditions of type i1 are always there.
+    pub types: Vec<Attr>,
+    /// Cycles of each op on a vector; `any` stands for all others.
+    pub ops: Attr,
+    /// Cycles to fold the lanes of one result, by combiner; one that is missing is not computed across
+    /// lanes.
+    pub reduce: Option<Attr>,
+    /// Points of a vector.
+    #[default(1)]
+    pub lanes: i64,
+    /// Cycles of a nest before its first vector.
+    #[default(0)]
+    pub start: i64,
+    /// Ops of a region that one pass over a vector does.
+    #[default(1)]
+    pub chain: i64,
+    /// Bytes that it moves in a cycle, reads and writes added; 0: no limit.
+    #[default(0)]
+    pub port: i64,
+    /// Whether the elements of a vector may lie apart from each other.
+    #[default(false)]
+    pub strided: bool,
+}
+impl Verify for Vector {
+    fn verify(&self, _: OpRef<'_>) -> Result<(), Failure> {
+        positive(&[("lanes", self.lanes), ("chain", self.chain)])?;
+        for (name, n) in [("start", self.start), ("port", self.port)] {
+            if n < 0 {
+                return Err(format!("has {name} = {n}, expected at least 0").into());
+            }
+        }
+        crate::machine::vector(self).map(|_| ())
+    }
+}
+
+/// Ends the region of an intrinsic with the new content of its first operands, and that of
+/// [`Apply`] with an element of each output.
+#[derive(Op)]
+#[op("accel.yield", Terminator, Pure, ReturnLike, parent(Intrinsic, Apply))]
 #[asm("attr-dict ($values^ `:` type($values))?")]
 pub struct Yield {
     /// The content.

@@ -107,8 +107,8 @@ impl VerifySymbols for Call {
             let Some(memref) = found.get::<MemRefType>() else {
                 continue;
             };
-            if memref.space_name() != Some(intrinsic.space) {
-                let space = intrinsic.space;
+            let space = intrinsic.spaces[i];
+            if memref.space_name() != Some(space) {
                 return Err(format!(
                     "passes a {found} as operand {i} of @{name}, which works in \"{space}\""
                 )

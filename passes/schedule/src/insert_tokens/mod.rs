@@ -12,7 +12,7 @@ mod token_values;
 
 use tir::{At, Diagnostic, Failure, Ir, OpId, Sym};
 use tir_accel::eval::Stopped;
-use tir_accel::{Call, DmaStart, DmaWait, MachineInfo, Mark, Ready};
+use tir_accel::{Apply, Call, DmaStart, DmaWait, MachineInfo, Mark, Ready};
 
 pub use crate::passes::InsertTokens;
 
@@ -139,6 +139,8 @@ pub(crate) fn drop_unused(ir: &mut Ir) {
 pub fn after_group(ir: &Ir, op: OpId) -> Option<usize> {
     if ir.is::<Call>(op) {
         Some(1)
+    } else if ir.is::<Apply>(op) {
+        Some(2)
     } else if ir.is::<DmaStart>(op) {
         Some(4)
     } else {
@@ -152,15 +154,12 @@ fn wait_at_once(ir: &mut Ir, machine: &MachineInfo) -> Result<(), Failure> {
             continue;
         }
         let mut b = ir.at(At::After(op));
-        let token = match b.ir.get::<Call>(op) {
-            Some(call) => {
-                let unit = machine
-                    .intrinsic(call.callee.0)
-                    .ok_or("calls what the machine has not")?
-                    .unit;
-                b.add(Mark { queue: Sym(unit) })
-            }
-            None => b.ir.result(op, 0),
+        let token = if b.ir.is::<DmaStart>(op) {
+            b.ir.result(op, 0)
+        } else {
+            let unit = machine.unit_of(b.ir, op);
+            let queue = Sym(unit.ok_or("runs on what the machine has not")?);
+            b.add(Mark { queue })
         };
         b.add(DmaWait {
             tokens: vec![token],

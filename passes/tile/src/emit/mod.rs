@@ -53,15 +53,14 @@ impl Given {
 pub struct Emit<'a> {
     group: &'a Group,
     plan: &'a Plan,
-    near: Name,
 }
 
 /// An iteration: from its index and the carried values to those of the next.
 type LoopBody<'f> = &'f mut dyn FnMut(&mut Builder<'_>, Value, Vec<Value>) -> Vec<Value>;
 
 /// Replaces a group by its loops; gives what leaves it.
-pub fn emit(b: &mut Builder<'_>, group: &Group, plan: &Plan, near: Name) -> Vec<Value> {
-    let emit = Emit { group, plan, near };
+pub fn emit(b: &mut Builder<'_>, group: &Group, plan: &Plan) -> Vec<Value> {
+    let emit = Emit { group, plan };
     let rank = group.domain.len();
     let at = At {
         tile: vec![OpFoldResult::Number(0); rank],
@@ -94,10 +93,14 @@ fn counted(b: &mut Builder<'_>, trips: i64, init: Vec<Value>, body: LoopBody<'_>
 }
 
 impl Emit<'_> {
+    /// A tile for what is computed.
     fn empty(&self, b: &mut Builder<'_>, shape: Vec<i64>, elem: Type) -> Value {
+        self.empty_in(b, self.plan.held, shape, elem)
+    }
+    fn empty_in(&self, b: &mut Builder<'_>, space: Name, shape: Vec<i64>, elem: Type) -> Value {
         b.add(Empty {
             dynamic_sizes: Vec::new(),
-            space: Some(self.near.to_string()),
+            space: Some(space.to_string()),
             result: Ret(Type::tensor(shape, elem)),
         })
     }
@@ -146,7 +149,7 @@ impl Emit<'_> {
                     padding: far.padding,
                     static_offsets,
                     access: tile.access(),
-                    space: Some(self.near.to_string()),
+                    space: Some(self.plan.spaces[operand].to_string()),
                     result: Ret(Type::tensor(tile.shape(), elem)),
                 });
                 self.slots(b, loaded, self.plan.single[operand]);

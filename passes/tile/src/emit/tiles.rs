@@ -107,7 +107,7 @@ impl Emit<'_> {
         let tile = &self.plan.tiles[operand];
         let shape = tile.shape();
         let elem = b.ty(self.group.operands[operand].source).elem();
-        let mut dest = self.empty(b, shape.clone(), elem);
+        let mut dest = self.empty_in(b, self.plan.spaces[operand], shape.clone(), elem);
         self.slots(b, dest, self.plan.single[operand]);
         if let Some((_, start)) = inner.reduce {
             dest = fill(b, dest, start);

@@ -1,6 +1,6 @@
 //! Steps block by block, each block one operand of the unit.
 
-use tir::{AffineExpr, AffineMap, Builder, Ret, Type, Value};
+use tir::{AffineExpr, AffineMap, Builder, LinearExpr, LinearMap, Ret, Type, Value};
 use tir_arith::{OpFoldResult, dispatch_values};
 use tir_tensor::generic::iterators;
 use tir_tensor::{Combine, ExtractSlice, InsertSlice};
@@ -19,6 +19,13 @@ impl Emit<'_> {
     /// Extent of a unit's dimension.
     fn unit_size(&self, d: usize) -> i64 {
         self.plan.space.block[d]
+    }
+    /// Extent of the dimension of a unit's operand that an iterator counts, with the unit's window.
+    fn unit_extent(&self, d: usize, window: &[(usize, i64)]) -> i64 {
+        let reach = window
+            .iter()
+            .map(|(d, step)| step * (self.unit_size(*d) - 1));
+        self.unit_size(d) + reach.sum::<i64>()
     }
     /// Iterators of the core with more than one block in a tile.
     fn divided(&self, reductions: bool) -> Vec<usize> {
@@ -103,10 +110,14 @@ impl Emit<'_> {
                 Axis::Block(d) => (at.block[*d], 1),
                 Axis::Window(terms) => (sum(b, terms), 1),
                 Axis::Phase(terms, stride) => (sum(b, terms).modulo(b, *stride), 1),
-                Axis::Unit(d, rest, stride) if !rest.is_empty() => {
-                    let window = sum(b, rest).floor_div(b, *stride);
-                    let block = at.block[*d].times(b, self.unit_size(*d));
-                    (block.plus(b, window), self.unit_size(*d))
+                Axis::Unit(d, rest, stride, own) if !(rest.is_empty() && own.is_empty()) => {
+                    let moved = sum(b, rest).floor_div(b, *stride);
+                    let mut at_block = at.block[*d].times(b, self.unit_size(*d));
+                    for (d, step) in own {
+                        let block = at.block[*d].times(b, step * self.unit_size(*d));
+                        at_block = block.plus(b, at_block);
+                    }
+                    (at_block.plus(b, moved), self.unit_extent(*d, own))
                 }
                 Axis::Unit(d, ..) => (OpFoldResult::Number(0), self.unit_size(*d)),
                 Axis::One => (OpFoldResult::Number(0), 1),
@@ -128,7 +139,7 @@ impl Emit<'_> {
     /// The shape of the unit's operand: the last dimensions of the tile.
     fn unit_shape(&self, tile: &Tile) -> Vec<i64> {
         let mut units = tile.dims.iter().filter_map(|dim| match dim.axis {
-            Axis::Unit(d, ..) => Some(self.unit_size(d)),
+            Axis::Unit(d, _, _, ref own) => Some(self.unit_extent(d, own)),
             Axis::One => Some(1),
             _ => None,
         });
@@ -278,18 +289,24 @@ impl Emit<'_> {
         }
         let out_map = AffineMap::project(dims.len(), &(0..parallel).collect::<Vec<_>>());
         let map_of = |tile: &Tile| {
+            let dim = |d: usize| dims.iter().position(|e| e.contains(&d));
+            // Of a window of the unit's own, how it moves in the dimension beside the iterator.
             let mut units = tile.dims.iter().filter_map(|dim| match dim.axis {
-                Axis::Unit(d, ..) => Some(Some(d)),
+                Axis::Unit(d, _, _, ref own) => Some(Some((d, own))),
                 Axis::One => Some(None),
                 _ => None,
             });
             let places = tile.joined.iter().filter_map(|count| {
-                let own: Vec<usize> = units.by_ref().take(*count).flatten().collect();
-                let at = dims.iter().position(|e| *e == own && !own.is_empty());
-                match own[..] {
-                    [] => Some(AffineExpr::Const(0)),
-                    _ => at.map(AffineExpr::Dim),
+                let parts: Vec<_> = units.by_ref().take(*count).flatten().collect();
+                let Some((first, window)) = parts.first() else {
+                    return Some(AffineExpr::Const(0));
+                };
+                let mut form = LinearExpr::dim(dim(*first)?);
+                for (d, step) in *window {
+                    form = form.plus(&LinearExpr::dim(dim(*d)?), *step)?;
                 }
+                let map: LinearMap = std::iter::once(form).collect();
+                map.affine(dims.len()).exprs.pop()
             });
             AffineMap::new(dims.len(), places.collect())
         };

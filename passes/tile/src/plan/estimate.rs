@@ -11,11 +11,14 @@
 
 use std::rc::Rc;
 
+use tir::{Name, Type};
+
+use super::places::Places;
 use super::traffic::{Fixed, Holder, Moved, bytes, round_up};
+use super::vectors::Vectors;
 use super::{Budget, Plan, Target, UnitChoice, Way, out_order};
 use crate::group::{Group, Input, Operand, Out, StepRef};
 use crate::layout::{Space, Tile};
-use tir::Type;
 
 /// Of the cycles of what runs beside the longest, one in this many is not hidden.
 const HIDDEN: i64 = 16;
@@ -103,8 +106,10 @@ struct Estimate<'a> {
     group: &'a Group,
     target: &'a Target<'a>,
     unit: Option<&'a UnitChoice>,
-    tiles: &'a Tiles,
+    tiles: &'a Tiles<'a>,
+    places: &'a Places<'a>,
     budget: Budget,
+    vectors: &'a Vectors,
     plan: Plan,
 }
 
@@ -147,16 +152,18 @@ pub(super) fn estimate(
     group: &Group,
     target: &Target<'_>,
     way: &Way,
-    space: &Rc<Space>,
-    tiles: &Tiles,
+    tiles: &Tiles<'_>,
     order: Vec<usize>,
     budget: Budget,
+    vectors: &Vectors,
 ) -> Option<(Plan, Vec<i64>)> {
     let unit = way.unit();
     let plan = Plan {
-        space: Rc::clone(space),
+        space: Rc::clone(&tiles.space),
         unit: unit.map(|c| Rc::clone(&c.assignment)),
         order,
+        spaces: Rc::clone(&tiles.spaces),
+        held: tiles.places.held.name,
         tiles: Rc::clone(&tiles.operands),
         out: Rc::clone(&tiles.out),
         results: Rc::clone(&tiles.results),
@@ -178,16 +185,18 @@ pub(super) fn estimate(
         target,
         unit,
         tiles,
+        places: tiles.places,
         budget,
+        vectors,
         plan,
     };
     let mut cycles = Cost::default();
     let mut holders = estimate.operands(&mut cycles);
     holders.push(estimate.results(&mut cycles)?);
     holders.push(estimate.held());
-    let points = compute(group, target, way, space);
+    let points = estimate.points();
     cycles.compute = cycles.compute.saturating_add(points);
-    let single = fit(&holders, budget.bytes);
+    let single = fit(&holders, tiles.places, budget);
     for (holder, single) in holders.iter_mut().zip(&single) {
         if *single {
             holder.bytes = holder.one;
@@ -208,23 +217,24 @@ pub(super) fn estimate(
 
 /// Which holders get one slot so that all fit: those that expose the fewest cycles for the bytes they give,
 /// where one is not enough.
-fn fit(holders: &[Holder], budget: i64) -> Vec<bool> {
+fn fit(holders: &[Holder], places: &Places<'_>, budget: Budget) -> Vec<bool> {
     let mut single = vec![false; holders.len()];
-    let mut bytes = holders.iter().map(|h| h.bytes).fold(0, i64::saturating_add);
-    while bytes > budget {
-        let over = bytes - budget;
+    let mut bytes: Vec<i64> = holders.iter().map(|holder| holder.bytes).collect();
+    while let Some(excess) = places.excess(&bytes, budget) {
+        let over = excess.needed - excess.free;
         let gain = |i: usize| holders[i].bytes - holders[i].one;
+        let here = |i: &usize| places.of(*i).name == excess.space;
         let left = (0..holders.len()).filter(|i| !single[*i] && gain(*i) > 0);
         // More than what is over is no use.
         let price = |i: &usize| {
             let cycles = holders[*i].exposed.saturating_mul(1 << 10);
             (cycles / gain(*i).min(over), std::cmp::Reverse(gain(*i)))
         };
-        let Some(next) = left.min_by_key(price) else {
+        let Some(next) = left.filter(here).min_by_key(price) else {
             break;
         };
         single[next] = true;
-        bytes -= gain(next);
+        bytes[next] = holders[next].one;
     }
     single
 }
@@ -232,10 +242,16 @@ fn fit(holders: &[Holder], budget: i64) -> Vec<bool> {
 impl Estimate<'_> {
     /// Cycles of the thread for so many scalar operations.
     fn thread(&self, ops: u64) -> i64 {
-        thread(self.target, ops)
+        i64::try_from(self.target.info.thread_cycles(ops)).unwrap_or(i64::MAX)
     }
+    /// Alignment of what is computed.
     fn align(&self) -> i64 {
-        self.target.near.align.max(1)
+        self.places.held.align.max(1)
+    }
+    /// The vector units, where all tiles lie where they work.
+    fn vectors(&self) -> Option<&Vectors> {
+        let here = self.places.all_in(self.target.near.name);
+        here.then_some(self.vectors)
     }
     fn is_result(&self, step: StepRef) -> bool {
         self.group.outs.iter().any(|out| out.step == step)
@@ -253,16 +269,22 @@ impl Estimate<'_> {
                 level: self.plan.level(i),
                 elem: bytes(self.tiles.elems[i]),
                 shape: &operand.shape,
-                engine: self.target.load,
-                align: self.align(),
+                engine: self.places.operands[i].load.unwrap_or(self.places.store),
+                align: self.places.operands[i].space.align.max(1),
                 depth: self.budget.depth,
                 slides: operand.map.dims > 0,
             };
             if let Some(inner) = &operand.inner {
                 let ranges = inner.reductions.iter().map(|d| self.group.domain[*d]);
                 let each = self.thread(inner.work);
-                let factors = ranges.chain([each, moved.count()]);
-                let work = factors.fold(moved.tile.elements(), i64::saturating_mul);
+                let by_thread = ranges
+                    .chain([each])
+                    .fold(moved.tile.elements(), i64::saturating_mul);
+                let on_vectors = self.vectors();
+                let on_vectors =
+                    on_vectors.and_then(|v| v.inner(self.group, self.target, &self.plan, i));
+                let once = on_vectors.unwrap_or(by_thread);
+                let work = once.saturating_mul(moved.count());
                 cycles.compute = cycles.compute.saturating_add(work);
                 holders.push(Holder {
                     bytes: moved.near(),
@@ -299,7 +321,7 @@ impl Estimate<'_> {
                 level: parallel,
                 elem: bytes(ty.elem()),
                 shape: ty.shape()?,
-                engine: self.target.store,
+                engine: self.places.store,
                 align: self.align(),
                 depth: self.budget.depth,
                 slides: false,
@@ -331,13 +353,13 @@ impl Estimate<'_> {
         let blocks = blocks.fold(1, i64::saturating_mul);
         let few = blocks <= self.budget.depth && !self.plan.splits_reduction(self.group);
         // What the thread computes behind the unit keeps it waiting longer.
-        let apart = few || self.unit.is_some_and(|choice| choice.thread_work > 0);
+        let apart = few || self.unit.is_some_and(|choice| !choice.others.is_empty());
         let tiles = self.plan.order[..parallel].iter();
         let tiles = tiles.map(|d| space.trips(*d));
         Holder {
             bytes: self.held_bytes(over.is_none_or(|over| apart && !over.only)),
             one: self.held_bytes(over.is_none()),
-            exposed: tiles.fold(self.target.store.latency, i64::saturating_mul),
+            exposed: tiles.fold(self.places.store.latency, i64::saturating_mul),
         }
     }
 
@@ -372,40 +394,90 @@ impl Estimate<'_> {
         let inside = group.iterators(false).any(several);
         block.saturating_mul(if inside { depth } else { 1 } * (accumulators + steps))
     }
-}
 
-fn thread(target: &Target<'_>, ops: u64) -> i64 {
-    i64::try_from(target.info.thread_cycles(ops)).unwrap_or(i64::MAX)
-}
+    /// Cycles of the thread to compute all steps of the group at all their points.
+    fn by_thread(&self) -> i64 {
+        let group = self.group;
+        let reduce = group.reduce.iter().map(|(step, ..)| step);
+        let reduced = reduce.map(|s| self.thread(s.work).saturating_mul(group.points()));
+        let points = group.iterators(false).map(|d| group.domain[d]);
+        let points = points.fold(1, i64::saturating_mul);
+        let mapped = group.maps.iter();
+        let mapped = mapped.map(|s| self.thread(s.work).saturating_mul(points));
+        reduced.chain(mapped).fold(0, i64::saturating_add)
+    }
 
-/// Cycles to compute all points of a division, whatever the order of its loops.
-pub(super) fn compute(group: &Group, target: &Target<'_>, way: &Way, space: &Space) -> i64 {
-    let choice = match way {
-        Way::Moved(_) => return 0,
-        Way::Scalar => {
-            let reduce = group.reduce.iter().map(|(step, ..)| step);
-            let reduced = reduce.map(|s| thread(target, s.work).saturating_mul(group.points()));
-            let points = group.iterators(false).map(|d| group.domain[d]);
-            let points = points.fold(1, i64::saturating_mul);
-            let mapped = group.maps.iter();
-            let mapped = mapped.map(|s| thread(target, s.work).saturating_mul(points));
-            return reduced.chain(mapped).fold(0, i64::saturating_add);
+    /// Cycles to compute all points.
+    fn points(&self) -> i64 {
+        let (group, space) = (self.group, &self.plan.space);
+        let Some(choice) = self.unit else {
+            let moves = self.plan.moves;
+            let whole = || self.vectors()?.whole(group, self.target, &self.plan);
+            return if moves {
+                0
+            } else {
+                whole().unwrap_or_else(|| self.by_thread())
+            };
+        };
+        let calls = (0..group.core).map(|d| space.covered(d));
+        let calls = calls.fold(1, i64::saturating_mul);
+        let each = self.target.info.intrinsics[choice.assignment.intrinsic].cycles;
+        // All of a block is computed, also what lies beyond the range.
+        let parallel = group.iterators(false);
+        let blocks = parallel.map(|d| space.covered(d));
+        let blocks = blocks.fold(1, i64::saturating_mul);
+        let sizes: Vec<i64> = self
+            .plan
+            .unit_out
+            .iter()
+            .map(|dims| dims.iter().map(|d| space.block[*d]).product())
+            .collect();
+        let points = sizes.iter().copied().fold(1, i64::saturating_mul);
+        let near = self.target.near.name;
+        let (mut on_vectors, mut by_thread) = (0i64, 0i64);
+        for step in &choice.others {
+            let here = self.places.step_in(&group.maps[*step], near);
+            let vectors = here.then_some(self.vectors);
+            match vectors.and_then(|v| v.block(group, self.target, &self.plan, *step, &sizes)) {
+                Some(cycles) => on_vectors = on_vectors.saturating_add(cycles),
+                None => {
+                    let each = self.thread(group.maps[*step].work);
+                    by_thread = by_thread.saturating_add(points.saturating_mul(each));
+                }
+            }
         }
-        Way::Unit(choice) => choice,
+        let on_vectors = on_vectors.saturating_mul(blocks);
+        let on_unit = calls.saturating_mul(each);
+        // Two units work beside each other, and one alone at both.
+        let unit = self.target.info.intrinsics[choice.assignment.intrinsic].unit;
+        let shared = self.target.vectors.iter().any(|vector| vector.unit == unit);
+        let both = match shared {
+            true => on_unit.saturating_add(on_vectors),
+            false => on_unit
+                .max(on_vectors)
+                .saturating_add(on_unit.min(on_vectors) / HIDDEN),
+        };
+        both.saturating_add(by_thread.saturating_mul(blocks))
+    }
+}
+
+/// The least cycles to compute the points of a division, whatever the order of its loops: those of the calls
+/// of a unit.
+pub(super) fn calls(group: &Group, target: &Target<'_>, way: &Way, space: &Space) -> i64 {
+    let Way::Unit(choice) = way else {
+        return 0;
     };
     let calls = (0..group.core).map(|d| space.covered(d));
     let calls = calls.fold(1, i64::saturating_mul);
-    let each = target.info.intrinsics[choice.assignment.intrinsic].cycles;
-    // The thread computes all of a block, also what lies beyond the range.
-    let parallel = group.iterators(false);
-    let outputs = parallel.map(|d| space.covered(d).saturating_mul(space.block[d]));
-    let outputs = outputs.fold(1, i64::saturating_mul);
-    let tail = outputs.saturating_mul(thread(target, choice.thread_work));
-    calls.saturating_mul(each).saturating_add(tail)
+    calls.saturating_mul(target.info.intrinsics[choice.assignment.intrinsic].cycles)
 }
 
 /// The tiles of a division, whatever the order of its loops.
-pub(super) struct Tiles {
+pub(super) struct Tiles<'a> {
+    space: Rc<Space>,
+    places: &'a Places<'a>,
+    /// The near space of each operand.
+    spaces: Rc<[Name]>,
     operands: Rc<[Tile]>,
     out: Rc<Tile>,
     /// The same tile as part of each result.
@@ -417,20 +489,21 @@ pub(super) struct Tiles {
     stores: Vec<Fixed>,
 }
 
-impl Tiles {
+impl<'a> Tiles<'a> {
     pub(super) fn new(
         group: &Group,
         target: &Target<'_>,
         way: &Way,
         space: &Space,
         elems: &[Type],
+        places: &'a Places<'a>,
     ) -> Option<Self> {
         let unit = way.unit();
         let unit_out = unit
             .and_then(|c| out_order(target, &c.assignment))
             .unwrap_or_default();
         let out = match way {
-            Way::Scalar => Tile::plain(space, &group.out)?,
+            Way::Whole => Tile::plain(space, &group.out)?,
             Way::Moved(order) => Tile::moved(space, &group.out, order)?,
             Way::Unit(_) => Tile::new(space, &group.out, &unit_out)?,
         };
@@ -442,19 +515,30 @@ impl Tiles {
         });
         let results: Rc<[Tile]> = results.collect::<Option<_>>()?;
         let operands = tiles(group, target, way, space, &unit_out)?;
-        let align = target.near.align.max(1);
-        let load = |((operand, tile), elem): ((&Operand, &Tile), &Type)| {
-            Fixed::new(tile, bytes(*elem), &operand.shape, target.load, align)
+        let load = |(((i, operand), tile), elem): (((usize, &Operand), &Tile), &Type)| {
+            let place = &places.operands[i];
+            let engine = place.load.unwrap_or(places.store);
+            let align = place.space.align.max(1);
+            Fixed::new(tile, bytes(*elem), &operand.shape, engine, align)
         };
         let store = |(out, tile): (&Out, &Tile)| {
             let ty = group.ty(out.step)?;
             let elem = bytes(ty.elem());
-            Some(Fixed::new(tile, elem, ty.shape()?, target.store, align))
+            let align = places.held.align.max(1);
+            Some(Fixed::new(tile, elem, ty.shape()?, places.store, align))
         };
         let (far, outs) = (group.operands.iter(), group.outs.iter());
         Some(Self {
-            loads: far.zip(&operands).zip(elems).map(load).collect(),
+            loads: far
+                .enumerate()
+                .zip(&operands)
+                .zip(elems)
+                .map(load)
+                .collect(),
             stores: outs.zip(&*results).map(store).collect::<Option<_>>()?,
+            space: Rc::new(space.clone()),
+            places,
+            spaces: places.names().into(),
             operands: operands.into(),
             results,
             out: Rc::new(out),
@@ -464,12 +548,13 @@ impl Tiles {
     }
 
     /// The least that loading takes whatever the order of the loops, in cycles, and the least bytes of
-    /// near memory.
-    pub(super) fn least(&self, group: &Group, space: &Space) -> (i64, i64) {
-        let (mut cycles, mut near) = (0i64, 0i64);
+    /// near memory for each operand.
+    pub(super) fn least(&self, group: &Group) -> (i64, Vec<i64>) {
+        let space = &*self.space;
+        let (mut cycles, mut near) = (0i64, Vec::new());
         for ((operand, tile), fixed) in group.operands.iter().zip(&*self.operands).zip(&self.loads)
         {
-            near = near.saturating_add(fixed.one);
+            near.push(fixed.one);
             if operand.inner.is_some() {
                 continue;
             }

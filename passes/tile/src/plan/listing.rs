@@ -2,26 +2,30 @@
 
 use tir_accel::machine::MachineInfo;
 
-use super::{Plan, Search, Target};
+use super::{Excess, Plan, Search, Target};
 use crate::group::Group;
 
 /// The quickest candidates, and of those that would be quicker than the first the one that needs the least
 /// near memory.
 pub(super) fn listing(group: &Group, target: &Target<'_>, search: &Search) -> Vec<String> {
     let count = search.budget.listed;
-    let mut plans: Vec<&Plan> = search.kept.iter().collect();
-    plans.sort_by_key(|plan| (plan.cycles, plan.bytes));
-    let fits = |plan: &&Plan| plan.bytes <= search.budget.bytes;
-    let (good, large): (Vec<&Plan>, Vec<&Plan>) = plans.into_iter().partition(fits);
-    let shown = &good[..count.min(good.len())];
+    let mut plans: Vec<&(Plan, Option<Excess>)> = search.kept.iter().collect();
+    plans.sort_by_key(|(plan, _)| (plan.cycles, plan.bytes));
+    let good = plans.iter().filter(|(_, excess)| excess.is_none());
+    let shown: Vec<&Plan> = good.map(|(plan, _)| plan).take(count).collect();
     let best = shown.first().map_or(i64::MAX, |plan| plan.cycles);
     let lines = shown.iter().map(|plan| line(group, target.info, plan));
     let mut lines: Vec<String> = lines.collect();
-    let quicker = large.into_iter().filter(|plan| plan.cycles < best);
-    if let Some(plan) = quicker.min_by_key(|plan| (plan.bytes, plan.cycles)) {
-        let free = search.budget.bytes;
+    let large = plans
+        .iter()
+        .filter_map(|(plan, excess)| Some((plan, (*excess)?)));
+    let quicker = large.filter(|(plan, _)| plan.cycles < best);
+    if let Some((plan, excess)) = quicker.min_by_key(|(plan, _)| (plan.bytes, plan.cycles)) {
         let text = line(group, target.info, plan);
-        lines.push(format!("does not fit {free} bytes: {text}"));
+        let (space, needed, free) = (excess.space, excess.needed, excess.free);
+        lines.push(format!(
+            "does not fit: needs {needed} of {free} bytes of \"{space}\": {text}"
+        ));
     }
     lines
 }

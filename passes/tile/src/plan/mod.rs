@@ -1,11 +1,12 @@
 //! Choosing tiles: every division of the iterators that fits the near space is estimated, and the
 //! quickest one is taken.
 //!
-//! A *way* is how points are computed: on a unit, one by one by the thread, or not at all where
-//! elements are only moved. A *division* of a way says how many blocks of each iterator a tile has. Where a
-//! unit computes or nothing is computed, that is any number: the last tile sticks out, and transfers drop
-//! what lies outside. Reductions, and what the thread computes, have divisors, so that all tiles are equal;
-//! windows and the reductions of what no unit takes are whole. For each division all orders of the loops of parallel iterators are tried, five at
+//! A *way* is how points are computed: by an intrinsic of a unit, step by step over whole tiles, on
+//! vector units or one by one by the thread, or not at all where elements are only moved. A *division* of a
+//! way says how many blocks of each iterator a tile has. Where an intrinsic computes or nothing is computed,
+//! that is any number: the last tile sticks out, and transfers drop what lies outside. Reductions, and what is
+//! computed over whole tiles, have divisors, so that all tiles are equal; windows and the reductions of what
+//! no unit takes are whole. For each division all orders of the loops of parallel iterators are tried, five at
 //! most; reductions stand inside. Of equal estimates the first is taken, so a plan depends on the
 //! group and the machine alone.
 
@@ -13,13 +14,16 @@ mod beyond;
 mod estimate;
 mod in_place;
 mod listing;
+mod places;
 mod sizes;
 mod traffic;
+mod vectors;
 
 use std::rc::Rc;
 
 use tir::{Ir, Name, Type};
-use tir_accel::machine::{EngineInfo, MachineInfo, SpaceInfo};
+use tir_accel::machine::{MachineInfo, SpaceInfo};
+use tir_accel::vector::VectorInfo;
 use tir_tensor::Generic;
 
 use crate::group::{Group, Input, Step};
@@ -28,19 +32,29 @@ use crate::matching::{Assignment, Behaviour, Candidate, Joined, Mismatch, Scalar
 pub use estimate::Cost;
 use estimate::{Tiles, estimate};
 use in_place::{Over, fits_in_place, written_over};
+pub use places::Excess;
+use places::{Places, held_in};
 use sizes::{divisors, joined, loop_orders, sizes, slides, thin};
+use vectors::Vectors;
 
 /// What the planner may use.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
     /// Slots of every buffer of a loop.
     pub depth: i64,
-    /// Bytes of near memory.
+    /// Bytes of each near space at most.
     pub bytes: i64,
     /// Plans that are estimated at most for one group.
     pub limit: usize,
     /// How many of the quickest are listed.
     pub listed: usize,
+}
+
+impl Budget {
+    /// Bytes of a space that tiles may take.
+    pub fn free(&self, space: &SpaceInfo) -> i64 {
+        space.bytes.min(self.bytes)
+    }
 }
 
 /// A machine, with what its intrinsics compute.
@@ -51,37 +65,41 @@ pub struct Target<'a> {
     pub behaviours: Vec<Result<Behaviour<'a>, Mismatch>>,
     /// Where arguments, results and constants lie.
     pub far: &'a SpaceInfo,
-    /// Where tiles lie.
+    /// Where tiles are loaded that no unit wants elsewhere.
     pub near: &'a SpaceInfo,
-    load: &'a EngineInfo,
-    store: &'a EngineInfo,
+    /// Where results are computed that no unit gives elsewhere: `near`, if an engine stores from it.
+    pub held: &'a SpaceInfo,
+    /// What is computed on vectors in near memory.
+    pub vectors: Vec<&'a VectorInfo>,
 }
 
 impl<'a> Target<'a> {
     /// The far space is the first one; the near one is the smallest that engines join with it in
-    /// both directions.
+    /// both directions, or, if there is none, the smallest that an engine loads, and results are held
+    /// in the smallest that an engine stores.
     pub fn new(info: &'a MachineInfo, ir: &'a Ir) -> Option<Self> {
         let far = info.far()?;
-        let joined = |s: &&SpaceInfo| {
-            info.engine_between(far.name, s.name).is_some()
-                && info.engine_between(s.name, far.name).is_some()
+        let loaded = |s: &&SpaceInfo| info.engine_between(far.name, s.name).is_some();
+        let stored = |s: &&SpaceInfo| info.engine_between(s.name, far.name).is_some();
+        let smallest = |fits: &dyn Fn(&&SpaceInfo) -> bool| {
+            let others = info.spaces.iter().filter(|s| s.name != far.name);
+            others.filter(fits).min_by_key(|s| s.bytes)
         };
-        let near = info.spaces.iter().filter(joined).min_by_key(|s| s.bytes)?;
-        let behaviours = info.intrinsics.iter().map(|i| {
-            if i.space != near.name {
-                let (here, there) = (i.space, near.name);
-                let text = format!("it works in \"{here}\", tiles lie in \"{there}\"");
-                return Err(Mismatch::new(0, text));
-            }
-            Behaviour::of(ir, i)
-        });
+        let joined = smallest(&|s| loaded(s) && stored(s));
+        let near = joined.or_else(|| smallest(&loaded))?;
+        let held = joined.or_else(|| smallest(&stored))?;
+        let behaviours = info.intrinsics.iter().map(|i| Behaviour::of(ir, i));
         Some(Self {
             info,
             behaviours: behaviours.collect(),
+            vectors: info
+                .vectors
+                .iter()
+                .filter(|v| [near.name, held.name] == [v.space; 2])
+                .collect(),
             far,
             near,
-            load: info.engine_between(far.name, near.name)?,
-            store: info.engine_between(near.name, far.name)?,
+            held,
         })
     }
 
@@ -90,22 +108,25 @@ impl<'a> Target<'a> {
     }
 }
 
-/// The intrinsic that comes nearest to what a group computes, and what differs.
+/// The intrinsic or vector unit that comes nearest to what a group computes, and what differs.
 #[derive(Clone, Debug)]
 pub struct Nearest {
+    /// What it is.
+    pub kind: &'static str,
     /// Its name.
-    pub intrinsic: Name,
+    pub name: Name,
     /// Why it is not used.
     pub mismatch: Mismatch,
 }
 
 impl Nearest {
     /// Keeps the nearer one; of equal ones the first.
-    fn improve(best: &mut Option<Nearest>, intrinsic: Name, mismatch: Mismatch) {
+    fn improve(best: &mut Option<Nearest>, kind: &'static str, name: Name, mismatch: Mismatch) {
         let better = |old: &Nearest| old.mismatch.rank < mismatch.rank;
         if best.as_ref().is_none_or(better) {
             *best = Some(Nearest {
-                intrinsic,
+                kind,
+                name,
                 mismatch,
             });
         }
@@ -121,6 +142,10 @@ pub struct Plan {
     pub unit: Option<Rc<Assignment>>,
     /// Iterators whose tiles are loops, outermost first; parallel ones before reductions.
     pub order: Vec<usize>,
+    /// The near space of each operand's tile.
+    pub spaces: Rc<[Name]>,
+    /// The near space of all that is computed.
+    pub held: Name,
     /// The tile of each operand: the same for all orders of the loops, as are those below.
     pub tiles: Rc<[Tile]>,
     /// The tile of what each step computes.
@@ -131,7 +156,8 @@ pub struct Plan {
     pub unit_out: Rc<[Vec<usize>]>,
     /// Whether the tile of the only operand is that of the result: nothing is computed.
     pub moves: bool,
-    /// Whether a unit could take the points, and one by one is quicker by the estimate.
+    /// Whether vector units compute all points, or a unit could take them and one by one is quicker by
+    /// the estimate.
     pub quicker: bool,
     /// What the elementwise step of the group writes over, if each intrinsic that computes it does so
     /// and nothing else reads it: what the reduction gave, or the tile of an operand.
@@ -176,8 +202,8 @@ impl Plan {
 /// Why no plan was found.
 #[derive(Clone, Debug)]
 pub struct TooLarge {
-    /// Bytes that the smallest plan needs.
-    pub bytes: i64,
+    /// The space that the smallest plan does not fit.
+    pub excess: Excess,
     /// Bytes of each operand's tile in it, of the results, and of what is accumulated.
     pub holders: Vec<i64>,
 }
@@ -189,10 +215,15 @@ pub fn plan(ir: &Ir, group: &Group, target: &Target<'_>, budget: Budget) -> Resu
         may_exceed: beyond::may_exceed(ir, group),
         kept: Vec::new(),
         least: TooLarge {
-            bytes: i64::MAX,
+            excess: Excess {
+                space: target.near.name,
+                needed: i64::MAX,
+                free: budget.free(target.near),
+            },
             holders: Vec::new(),
         },
         budget,
+        vectors: Vectors::new(ir, group, target),
     };
     let elems: Vec<Type> = group
         .operands
@@ -213,7 +244,7 @@ pub fn plan(ir: &Ir, group: &Group, target: &Target<'_>, budget: Budget) -> Resu
         let name = target.info.intrinsics[unit.assignment.intrinsic].name;
         let declined = divisions(group, target, &Way::Unit(unit), &elems, &mut search);
         if let Some(mismatch) = declined {
-            Nearest::improve(&mut nearest, name, mismatch);
+            Nearest::improve(&mut nearest, "intrinsic", name, mismatch);
         }
     }
     // Where the unit is what all waits for, its blocks are filled better.
@@ -227,12 +258,15 @@ pub fn plan(ir: &Ir, group: &Group, target: &Target<'_>, budget: Budget) -> Resu
     // unit it may be less.
     let computes = group.operands.iter().any(|o| o.inner.is_some());
     let by_unit = search.best.is_some();
-    if !by_unit || computes {
-        divisions(group, target, &Way::Scalar, &elems, &mut search);
+    if !by_unit || computes || search.vectors.any() {
+        divisions(group, target, &Way::Whole, &elems, &mut search);
     }
     let listed = listing::listing(group, target, &search);
     let plan = search.best.ok_or(search.least)?;
-    let quicker = by_unit && plan.unit.is_none() && !plan.moves;
+    if let Some((name, mismatch)) = search.vectors.declined() {
+        Nearest::improve(&mut nearest, "vector capability", name, mismatch);
+    }
+    let quicker = (by_unit || search.vectors.all()) && plan.unit.is_none() && !plan.moves;
     let nearest = nearest.filter(|_| plan.unit.is_none() && !plan.moves && !quicker);
     let over = written_over(ir, group, target);
     let over = over.filter(|over| fits_in_place(group, over.input, &plan));
@@ -253,23 +287,21 @@ struct Search {
     /// Iterators of the core that may be rounded up though they are reductions.
     may_exceed: Vec<bool>,
     /// All that were estimated, where they are listed.
-    kept: Vec<Plan>,
+    kept: Vec<(Plan, Option<Excess>)>,
     least: TooLarge,
     budget: Budget,
+    vectors: Vectors,
 }
 
 impl Search {
-    fn consider(&mut self, plan: Plan, holders: Vec<i64>) {
+    fn consider(&mut self, plan: Plan, holders: Vec<i64>, excess: Option<Excess>) {
         let better = |best: &Plan| (plan.cycles, plan.bytes) < (best.cycles, best.bytes);
         if self.budget.listed > 0 {
-            self.kept.push(plan.clone());
+            self.kept.push((plan.clone(), excess));
         }
-        if plan.bytes > self.budget.bytes {
-            if plan.bytes < self.least.bytes {
-                self.least = TooLarge {
-                    bytes: plan.bytes,
-                    holders,
-                };
+        if let Some(excess) = excess {
+            if excess.needed < self.least.excess.needed {
+                self.least = TooLarge { excess, holders };
             }
         } else if self.best.as_ref().is_none_or(better) {
             self.best = Some(plan);
@@ -342,7 +374,17 @@ pub fn nearest(ir: &Ir, generic: &Generic, target: &Target<'_>) -> Option<Neares
         joined: &[],
     };
     let one = generic.outputs.len() == 1;
-    let (found, nearest) = one.then(|| all_assignments(&candidate, target))?;
+    let (found, mut nearest) = one.then(|| all_assignments(&candidate, target))?;
+    for vector in &target.vectors {
+        if let Err(why) = vector.computes(ir, generic) {
+            Nearest::improve(
+                &mut nearest,
+                "vector capability",
+                vector.name,
+                Mismatch::new(4, why),
+            );
+        }
+    }
     nearest.filter(|_| found.is_empty())
 }
 
@@ -359,7 +401,8 @@ fn all_assignments(
         match ways {
             Ok(ways) => found.extend(ways),
             Err(mismatch) => {
-                Nearest::improve(&mut nearest, target.info.intrinsics[i].name, mismatch);
+                let name = target.info.intrinsics[i].name;
+                Nearest::improve(&mut nearest, "intrinsic", name, mismatch);
             }
         }
     }
@@ -372,8 +415,8 @@ struct UnitChoice {
     assignment: Rc<Assignment>,
     /// How each elementwise step runs; none for those that find no unit, and for that step.
     maps: Vec<Option<Assignment>>,
-    /// What the thread does at a point for the elementwise steps that find no unit.
-    thread_work: u64,
+    /// The elementwise steps that find no intrinsic.
+    others: Vec<usize>,
     /// Whether the accumulators may become the result.
     over: Option<Over>,
 }
@@ -384,8 +427,9 @@ enum Way {
     Unit(UnitChoice),
     /// Not at all: elements are moved through tiles whose dimensions are iterators in this order.
     Moved(Vec<usize>),
-    /// One by one, by the thread.
-    Scalar,
+    /// Step by step over whole tiles: on a vector unit that computes the step, else one by one by the
+    /// thread.
+    Whole,
 }
 
 impl Way {
@@ -426,6 +470,7 @@ fn candidates(
     let mut known: Option<(Vec<Joined>, Vec<StepWays>)> = None;
     let choice = |assignment: Assignment| {
         let order = out_order(target, &assignment)?;
+        let held = held_in(target, main, &assignment)?;
         let together = |dims: &&Joined| dims.len() > 1;
         let together: Vec<Joined> = assignment
             .unit_dims
@@ -444,19 +489,24 @@ fn candidates(
             let dims = a.unit_dims.iter().filter(|dims| dims.len() > 1);
             dims.cloned().collect()
         };
-        let fits = |a: &&Assignment| {
+        let fits = |step: &Step, a: &Assignment| {
             let same = |dims: &Joined| together.contains(dims);
-            out_order(target, a).as_ref() == Some(&order) && sizes(a).iter().all(same)
+            held_in(target, step, a) == Some(held)
+                && out_order(target, a).as_ref() == Some(&order)
+                && sizes(a).iter().all(same)
         };
-        let way = |step: &StepWays| step.as_ref()?.iter().find(fits).cloned();
-        let maps: Vec<Option<Assignment>> = behind.iter().map(way).collect();
-        let steps = behind.iter().zip(&maps).zip(&group.maps);
-        let alone = steps.filter(|((step, way), _)| step.is_some() && way.is_none());
-        let thread_work = alone.map(|(_, step)| step.work).sum();
+        let way = |(ways, step): (&StepWays, &Step)| {
+            ways.as_ref()?.iter().find(|a| fits(step, a)).cloned()
+        };
+        let steps = behind.iter().zip(&group.maps);
+        let maps: Vec<Option<Assignment>> = steps.map(way).collect();
+        let steps = behind.iter().zip(&maps).enumerate();
+        let alone = steps.filter(|(_, (step, way))| step.is_some() && way.is_none());
+        let others = alone.map(|(i, _)| i).collect();
         Some(UnitChoice {
             assignment: Rc::new(assignment),
             maps,
-            thread_work,
+            others,
             over,
         })
     };
@@ -473,6 +523,10 @@ fn divisions(
 ) -> Option<Mismatch> {
     let budget = search.budget;
     let unit = way.unit();
+    let places = match Places::new(group, target, way) {
+        Ok(places) => places,
+        Err(mismatch) => return Some(mismatch),
+    };
     let rank = group.domain.len();
     let mut block = vec![1; rank];
     let mut unit_dims = Vec::new();
@@ -499,7 +553,11 @@ fn divisions(
     };
     // What the thread would compute of what sticks out costs as much as the rest, and may be no value that
     // it can compute with; an engine that cannot pad moves it in pieces.
-    let ragged = (unit.is_some() || matches!(way, Way::Moved(_))) && target.load.pad;
+    let pads = places
+        .operands
+        .iter()
+        .all(|place| place.load.is_none_or(|engine| engine.pad));
+    let ragged = (unit.is_some() || matches!(way, Way::Moved(_))) && pads;
     let mut options: Vec<Vec<i64>> = (0..rank)
         .map(|d| {
             let all = space.blocks(d).max(1);
@@ -519,7 +577,8 @@ fn divisions(
     thin(&mut options, budget.limit);
     let counts = options.iter().map(Vec::len);
     let total: usize = counts.fold(1, usize::saturating_mul);
-    let (mut dense, mut slower, mut least) = (false, false, i64::MAX);
+    let (mut dense, mut slower) = (false, false);
+    let (mut fits, mut least) = (false, None::<Excess>);
     // Lists of two sizes each may still be too many: then only every so many-th division is looked at.
     let stride = total.div_ceil(budget.limit.max(1));
     for index in (0..total).step_by(stride.max(1)) {
@@ -530,26 +589,37 @@ fn divisions(
         }
         // What takes longer whatever the order of its loops is no plan.
         let most = search.best.as_ref().map_or(i64::MAX, |best| best.cycles);
-        if estimate::compute(group, target, way, &space) > most {
+        if estimate::calls(group, target, way, &space) > most {
             slower = true;
             continue;
         }
-        let Some(tiles) = Tiles::new(group, target, way, &space, elems) else {
+        let Some(tiles) = Tiles::new(group, target, way, &space, elems, &places) else {
             continue;
         };
         dense = true;
-        let (cycles, bytes) = tiles.least(group, &space);
-        least = least.min(bytes);
-        if cycles > most || bytes > budget.bytes && search.least.bytes <= bytes {
+        let (cycles, bytes) = tiles.least(group);
+        if cycles > most {
+            slower = true;
             continue;
         }
-        let space = Rc::new(space.clone());
+        if let Some(excess) = places.excess(&bytes, budget)
+            && search.least.excess.needed <= excess.needed
+        {
+            least = least.or(Some(excess));
+            continue;
+        }
         for order in loop_orders(group, &space) {
             if let Some((plan, holders)) =
-                estimate(group, target, way, &space, &tiles, order, budget)
+                estimate(group, target, way, &tiles, order, budget, &search.vectors)
             {
-                least = least.min(plan.bytes);
-                search.consider(plan, holders);
+                let excess = places.excess(&holders, budget);
+                fits |= excess.is_none();
+                if let Some(excess) = excess
+                    && least.is_none_or(|least| excess.needed < least.needed)
+                {
+                    least = Some(excess);
+                }
+                search.consider(plan, holders, excess);
             }
         }
     }
@@ -559,6 +629,9 @@ fn divisions(
     if !dense {
         return Some(Mismatch::new(6, "no tile of an operand is dense for it"));
     }
-    let text = || format!("its tiles need {least} bytes, {} are free", budget.bytes);
-    (least > budget.bytes).then(|| Mismatch::new(7, text()))
+    let text =
+        |Excess { needed, free, .. }| format!("its tiles need {needed} bytes, {free} are free");
+    least
+        .filter(|_| !fits)
+        .map(|least| Mismatch::new(7, text(least)))
 }

@@ -1,4 +1,4 @@
-//! Small machines with a matrix unit of any size, 1 in every position among them.
+//! Small machines with a matrix unit of any size, 1 in every position among them, and vector units.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -27,10 +27,15 @@ pub(crate) fn write(seed: u64) -> PathBuf {
     let (c, out) = (format!("tensor<{}x{}xf32>", m.1, n.1), "m, n");
     let (a, left) = operand(&[m, k]);
     let (b, right) = operand(&if turned { [n, k] } else { [k, n] });
+    // Operands in one memory, or inputs, weights and sums apart.
+    let [acc, inp, wgt] = match pick(&[0, 1]) {
+        0 => ["spm"; 3],
+        _ => ["spm", "inp", "wgt"],
+    };
     let body = |text: &mut String, name: &str, ins: &str, work: &str| {
         let _ = write!(
             text,
-            "  accel.intrinsic @{name} on @gemm (%c: {c}{ins}) in @spm cycles \"2\" {{\n    %r = tensor.generic {work} -> {c}\n    accel.yield %r : {c}\n  }}\n"
+            "  accel.intrinsic @{name} on @gemm (%c: {c} in @{acc}{ins}) cycles \"2\" {{\n    %r = tensor.generic {work} -> {c}\n    accel.yield %r : {c}\n  }}\n"
         );
     };
     let mut text = format!(
@@ -41,6 +46,15 @@ pub(crate) fn write(seed: u64) -> PathBuf {
          accel.dma @out {{from = @spm, to = @dram, bytes_per_cycle = 4, latency = 16, dims = {dims}, queue = 4, granule = {granule}}}\n  \
          accel.unit @gemm {{queue = 4}}\n"
     );
+    if inp != acc {
+        for space in [inp, wgt] {
+            let _ = write!(
+                text,
+                "  accel.space @{space} {{bytes = {bytes}, align = 8}}\n  \
+                 accel.dma @to_{space} {{from = @dram, to = @{space}, bytes_per_cycle = 4, latency = 16, dims = {dims}, queue = 4, pad = true}}\n"
+            );
+        }
+    }
     let parallel = "iterator_types = [\"parallel\", \"parallel\"]";
     let zero = format!(
         "{{indexing_maps = [affine_map<(m, n) -> ({out})>], {parallel}}} ins() outs(%c : {c}) {{\n      \
@@ -60,7 +74,7 @@ pub(crate) fn write(seed: u64) -> PathBuf {
     body(
         &mut text,
         "product",
-        &format!(", %a: {a}, %b: {b}"),
+        &format!(", %a: {a} in @{inp}, %b: {b} in @{wgt}"),
         &product,
     );
     if relu {
@@ -69,7 +83,24 @@ pub(crate) fn write(seed: u64) -> PathBuf {
             "{{indexing_maps = [{map}, {map}], {parallel}}} ins(%x : {c}) outs(%c : {c}) {{\n    \
              ^bb0(%s: f32):\n      %zero = arith.constant 0.0 : f32\n      %y = arith.maximumf %s, %zero : f32\n      tensor.yield %y : f32\n    }}"
         );
-        body(&mut text, "relu", &format!(", %x: {c}"), &work);
+        body(&mut text, "relu", &format!(", %x: {c} in @{acc}"), &work);
+    }
+    if pick(&[0, 1]) == 1 {
+        // Some ops, or all; lanes that are folded, or not.
+        let ops = [
+            "any = 3",
+            "arith.addf = 1, arith.mulf = 1, arith.subf = 2, arith.maximumf = 1",
+        ];
+        let ops = ops[pick(&[0, 1]) as usize];
+        let reduce = ["", " reduce {add = 3, max = 2}"][pick(&[0, 1]) as usize];
+        let (lanes, chain, start) = (pick(&[1, 4, 16]), pick(&[1, 2]), pick(&[0, 7]));
+        let (port, strided) = (pick(&[0, 16]), pick(&[0, 1]) == 1);
+        let _ = write!(
+            text,
+            "  accel.unit @simd {{queue = 4}}\n  \
+             accel.vector @lanes on @simd in @spm types [f32] ops {{{ops}}}{reduce} {{lanes = {lanes}, \
+             chain = {chain}, start = {start}, port = {port}, strided = {strided}}}\n"
+        );
     }
     text += "}\n";
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("machine-{seed}.tir"));

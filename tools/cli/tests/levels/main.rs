@@ -58,7 +58,14 @@ fn every_level_computes_the_same() {
     let tool = tir_opt::stock();
     tool.load();
     let folder = root().join("test/e2e/machines");
-    let stock = ["npu", "wide", "walkthrough", "bursts"];
+    let stock = [
+        "npu",
+        "wide",
+        "walkthrough",
+        "bursts",
+        "npu-vector",
+        "conv-unit",
+    ];
     let first = number("TIR_SEED").unwrap_or(0);
     let count = number("TIR_PROGRAMS").unwrap_or(PROGRAMS);
     let (next, failed) = (AtomicU64::new(first), Mutex::new(Vec::new()));
@@ -72,7 +79,7 @@ fn every_level_computes_the_same() {
                         break;
                     }
                     let machine = match seed % 2 {
-                        0 => folder.join(format!("{}.tir", stock[(seed / 2 % 4) as usize])),
+                        0 => folder.join(format!("{}.tir", stock[(seed / 2 % 6) as usize])),
                         _ => machine::write(seed),
                     };
                     let options = OPTIONS[(seed / 8 % 5) as usize];

@@ -1,0 +1,180 @@
+//! In which near space each tile of a group lies, and which engines move it there and back.
+
+use tir::Name;
+use tir_accel::machine::{EngineInfo, SpaceInfo};
+
+use super::{Budget, Target, UnitChoice, Way};
+use crate::group::{Group, Input, Step};
+use crate::matching::{Assignment, Mismatch};
+
+/// Where the tile of an operand lies.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place<'a> {
+    pub(super) space: &'a SpaceInfo,
+    /// The engine that loads it; none if it is computed.
+    pub(super) load: Option<&'a EngineInfo>,
+}
+
+/// Where the tiles of a group lie.
+#[derive(Clone, Debug)]
+pub(super) struct Places<'a> {
+    pub(super) operands: Vec<Place<'a>>,
+    /// Where all that is computed lies: accumulators, results, and what is held between steps.
+    pub(super) held: &'a SpaceInfo,
+    /// The engine that stores results.
+    pub(super) store: &'a EngineInfo,
+}
+
+impl Places<'_> {
+    /// The spaces of the operands.
+    pub(super) fn names(&self) -> Vec<Name> {
+        self.operands.iter().map(|place| place.space.name).collect()
+    }
+    /// The space of an operand's tiles, or for a number behind theirs of what is computed.
+    pub(super) fn of(&self, holder: usize) -> &SpaceInfo {
+        self.operands
+            .get(holder)
+            .map_or(self.held, |place| place.space)
+    }
+    /// Whether all that a step reads and computes lies in one space.
+    pub(super) fn step_in(&self, step: &Step, space: Name) -> bool {
+        let mut inputs = step.inputs.iter();
+        let here = |input: &Input| match input {
+            Input::Operand(i) => self.operands[*i].space.name == space,
+            _ => true,
+        };
+        self.held.name == space && inputs.all(here)
+    }
+    /// Whether all tiles lie in one space.
+    pub(super) fn all_in(&self, space: Name) -> bool {
+        let mut all = self.operands.iter().map(|place| place.space);
+        self.held.name == space && all.all(|there| there.name == space)
+    }
+    /// The space in which so many bytes are missing, what is needed and what is free there; of several
+    /// the first. `bytes` are those of each operand's tiles, then those of what is computed.
+    pub(super) fn excess(&self, bytes: &[i64], budget: Budget) -> Option<Excess> {
+        let spaces = self.operands.iter().map(|place| place.space);
+        let held = bytes.len().saturating_sub(self.operands.len());
+        let spaces: Vec<&SpaceInfo> = spaces.chain(std::iter::repeat_n(self.held, held)).collect();
+        let over = |space: &&SpaceInfo| {
+            let here = spaces
+                .iter()
+                .zip(bytes)
+                .filter(|(s, _)| s.name == space.name);
+            let needed = here.fold(0, |sum: i64, (_, bytes)| sum.saturating_add(*bytes));
+            let free = budget.free(space);
+            (needed > free).then_some(Excess {
+                space: space.name,
+                needed,
+                free,
+            })
+        };
+        spaces.iter().find_map(over)
+    }
+}
+
+/// A space that is too small.
+#[derive(Clone, Copy, Debug)]
+pub struct Excess {
+    /// The space.
+    pub space: Name,
+    /// Bytes of the tiles in it.
+    pub needed: i64,
+    /// Bytes that are there.
+    pub free: i64,
+}
+
+/// The spaces in which an intrinsic takes what the group computed before, and gives a result: the place
+/// of the output, if all are the same.
+pub(super) fn held_in(target: &Target<'_>, step: &Step, way: &Assignment) -> Option<Name> {
+    let behaviour = target.behaviour(way)?;
+    let spaces = &target.info.intrinsics[way.intrinsic].spaces;
+    let held = *spaces.first()?;
+    let mut inputs = step.inputs.iter().enumerate();
+    let same = inputs.all(|(at, input)| match input {
+        Input::Operand(_) => true,
+        _ => spaces[behaviour.inputs[way.inputs[at]]] == held,
+    });
+    same.then_some(held)
+}
+
+impl<'a> Places<'a> {
+    /// Where tiles lie if points are computed in a way; or why there is no such place.
+    pub(super) fn new(group: &Group, target: &Target<'a>, way: &Way) -> Result<Self, Mismatch> {
+        let no_engine = |from: Name, to: Name| {
+            Mismatch::new(6, format!("no engine goes from \"{from}\" to \"{to}\""))
+        };
+        let far = target.far.name;
+        let held = match way {
+            Way::Unit(choice) => {
+                let info = &target.info.intrinsics[choice.assignment.intrinsic];
+                let name = info.spaces.first().copied();
+                name.and_then(|name| target.info.space(name))
+            }
+            Way::Moved(_) => Some(target.near),
+            Way::Whole => Some(target.held),
+        };
+        let held = held.ok_or_else(|| Mismatch::new(0, "it has no operands"))?;
+        let store = target.info.engine_between(held.name, far);
+        let store = store.ok_or_else(|| no_engine(held.name, far))?;
+        let load = |space: &SpaceInfo| target.info.engine_between(far, space.name);
+        let mut operands = Vec::new();
+        for (i, operand) in group.operands.iter().enumerate() {
+            let wanted = match way {
+                Way::Unit(choice) => wanted(group, target, choice, i)?,
+                _ => Some(target.near),
+            };
+            let computed = operand.inner.is_some();
+            // What no unit reads may lie where it can be loaded.
+            let space = wanted.unwrap_or_else(|| match load(held) {
+                Some(_) => held,
+                None => target.near,
+            });
+            let engine = match load(space) {
+                _ if computed => None,
+                None => return Err(no_engine(far, space.name)),
+                engine => engine,
+            };
+            operands.push(Place {
+                space,
+                load: engine,
+            });
+        }
+        Ok(Self {
+            operands,
+            held,
+            store,
+        })
+    }
+}
+
+/// The space in which the steps on units read an operand; none if no such step does.
+fn wanted<'a>(
+    group: &Group,
+    target: &Target<'a>,
+    choice: &UnitChoice,
+    operand: usize,
+) -> Result<Option<&'a SpaceInfo>, Mismatch> {
+    let steps = group.maps.iter().zip(&choice.maps);
+    let steps = steps.filter_map(|(step, way)| Some((step, way.as_ref()?)));
+    let main = group.main().map(|main| (main, &*choice.assignment));
+    let mut found: Option<Name> = None;
+    for (step, way) in main.into_iter().chain(steps) {
+        let Some(behaviour) = target.behaviour(way) else {
+            continue;
+        };
+        for (at, input) in step.inputs.iter().enumerate() {
+            if *input != Input::Operand(operand) {
+                continue;
+            }
+            let space =
+                target.info.intrinsics[way.intrinsic].spaces[behaviour.inputs[way.inputs[at]]];
+            let other = *found.get_or_insert(space);
+            if other != space {
+                let text = format!("an operand is read in \"{other}\" and in \"{space}\"");
+                return Err(Mismatch::new(6, text));
+            }
+        }
+    }
+    Ok(found.and_then(|name| target.info.space(name)))
+}

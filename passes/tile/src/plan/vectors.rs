@@ -1,0 +1,249 @@
+//! What vector units take of a group: which of its steps they compute, and in how many cycles on the
+//! tiles of a division.
+
+use tir::{Ir, LinearMap, MemRefType, RegionId, Type};
+use tir_accel::vector::{NestShape, RegionCost, Stream, VectorInfo, element_strides};
+use tir_tensor::{Combine, Generic};
+
+use super::{Plan, Target, elems};
+use crate::group::{Group, Input, Step};
+use crate::layout::Tile;
+use crate::matching::Mismatch;
+
+/// What a scalar computation costs on each vector capability of the machine; none where it does not
+/// compute it.
+#[derive(Clone, Debug, Default)]
+struct Regions(Vec<Option<RegionCost>>);
+
+impl Regions {
+    /// The fewest cycles of a nest, if some vector unit computes it.
+    fn cycles(&self, target: &Target<'_>, nest: &NestShape) -> Option<i64> {
+        let all = self.0.iter().zip(&target.vectors);
+        let cycles = all.filter_map(|(region, vector)| Some(vector.cycles((*region)?, nest)));
+        cycles.min()
+    }
+    fn any(&self) -> bool {
+        self.0.iter().any(Option::is_some)
+    }
+}
+
+/// What vector units compute of a group.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Vectors {
+    reduce: Option<Regions>,
+    maps: Vec<Regions>,
+    /// Of operands that are computed.
+    inner: Vec<Option<Regions>>,
+    /// Bytes of the elements of each operand.
+    bytes: Vec<i64>,
+    /// Why a step is not computed.
+    declined: Option<(tir::Name, Mismatch)>,
+}
+
+fn size(ty: Type) -> i64 {
+    ty.bytes().unwrap_or(1) as i64
+}
+
+impl Vectors {
+    pub(super) fn new(ir: &Ir, group: &Group, target: &Target<'_>) -> Self {
+        let types: Vec<Type> = (group.operands.iter())
+            .map(|o| ir.ty(o.source).elem())
+            .collect();
+        let mut declined = None;
+        let mut regions = |body: RegionId, combine: Option<Combine>, elems: &[Type]| {
+            let cost = |vector: &&VectorInfo| match vector.covers(ir, body, combine, elems) {
+                Ok(cost) => Some(cost),
+                Err(why) => {
+                    declined.get_or_insert((vector.name, Mismatch::new(4, why)));
+                    None
+                }
+            };
+            Regions(target.vectors.iter().map(cost).collect())
+        };
+        let mut step = |step: &Step, combine: Option<Combine>| {
+            let mut elems = elems(ir, group, step).unwrap_or_default();
+            elems.push(step.ty.elem());
+            regions(step.body, combine, &elems)
+        };
+        let reduce = group.reduce.as_ref();
+        let reduce = reduce.map(|(main, combine, _)| step(main, Some(*combine)));
+        let maps = group.maps.iter().map(|map| step(map, None)).collect();
+        let inner = group.operands.iter().zip(&types).map(|(operand, ty)| {
+            let inner = operand.inner.as_ref()?;
+            let mut elems: Vec<Type> = inner.inputs.iter().map(|i| types[*i]).collect();
+            elems.push(*ty);
+            let combine = inner.reduce.as_ref().map(|(combine, _)| *combine);
+            Some(regions(inner.body, combine, &elems))
+        });
+        Self {
+            reduce,
+            maps,
+            inner: inner.collect(),
+            bytes: types.into_iter().map(size).collect(),
+            declined,
+        }
+    }
+
+    /// Whether a step is computed on vectors.
+    pub(super) fn any(&self) -> bool {
+        let mut steps = self.reduce.iter().chain(&self.maps);
+        steps.any(Regions::any)
+    }
+    /// Whether all steps, and all operands that are computed, are so on vectors.
+    pub(super) fn all(&self) -> bool {
+        let steps = self.reduce.iter().chain(&self.maps);
+        let mut all = steps.chain(self.inner.iter().flatten());
+        all.all(Regions::any)
+    }
+    /// Why a vector unit does not compute a step, if none does.
+    pub(super) fn declined(&self) -> Option<(tir::Name, Mismatch)> {
+        self.declined.clone().filter(|_| !self.all())
+    }
+
+    /// Cycles to compute the tile of an operand once.
+    pub(super) fn inner(
+        &self,
+        group: &Group,
+        target: &Target<'_>,
+        plan: &Plan,
+        operand: usize,
+    ) -> Option<i64> {
+        let regions = self.inner[operand].as_ref()?;
+        let inner = group.operands[operand].inner.as_ref()?;
+        let tile = &plan.tiles[operand];
+        let ranges: Vec<i64> = inner.reductions.iter().map(|d| group.domain[*d]).collect();
+        let domain = [&tile.shape()[..], &ranges].concat();
+        let reads = inner.inputs.iter().zip(&inner.rows);
+        let read = |(input, rows): (&usize, &LinearMap)| {
+            let other = &plan.tiles[*input];
+            let rows = tile.relative(other, rows, &ranges)?;
+            let strides = MemRefType::dense_strides(&other.shape());
+            Some(Stream {
+                strides: element_strides(&rows, &strides, domain.len()),
+                bytes: self.bytes[*input],
+            })
+        };
+        let mut operands: Vec<Stream> = reads.map(read).collect::<Option<_>>()?;
+        let mut strides = MemRefType::dense_strides(&tile.shape());
+        strides.resize(domain.len(), 0);
+        operands.push(Stream {
+            strides,
+            bytes: self.bytes[operand],
+        });
+        let rank = tile.shape().len();
+        regions.cycles(
+            target,
+            &NestShape {
+                reductions: (0..domain.len()).map(|d| d >= rank).collect(),
+                domain,
+                operands,
+            },
+        )
+    }
+
+    /// Where an operand of a step is in tiles that are boxes of their sources.
+    fn streams(&self, group: &Group, plan: &Plan, step: &Step) -> Vec<Stream> {
+        let at = |tile: &Tile, bytes: i64| Stream {
+            strides: element_strides(
+                &tile.forms,
+                &MemRefType::dense_strides(&tile.shape()),
+                group.core,
+            ),
+            bytes,
+        };
+        let stream = |input: &Input| match input {
+            Input::Operand(i) => at(&plan.tiles[*i], self.bytes[*i]),
+            _ => at(&plan.out, size(step.ty.elem())),
+        };
+        let mut all: Vec<Stream> = step.inputs.iter().map(stream).collect();
+        all.push(at(&plan.out, size(step.ty.elem())));
+        all
+    }
+
+    /// Cycles of all steps of a group over whole tiles, if vector units compute one of them; the
+    /// thread computes the others.
+    pub(super) fn whole(&self, group: &Group, target: &Target<'_>, plan: &Plan) -> Option<i64> {
+        if !self.any() {
+            return None;
+        }
+        let space = &plan.space;
+        let mut nest = NestShape {
+            domain: (0..group.core).map(|d| space.extent(d)).collect(),
+            reductions: group.reductions[..group.core].to_vec(),
+            operands: Vec::new(),
+        };
+        let mut once = 0i64;
+        let mut add = |nest: &NestShape, regions: &Regions, step: &Step| {
+            let each = target.info.thread_cycles(step.work);
+            let each = i64::try_from(each).unwrap_or(i64::MAX);
+            let by_thread = nest.domain.iter().copied().fold(each, i64::saturating_mul);
+            let cycles = regions.cycles(target, nest).unwrap_or(by_thread);
+            once = once.saturating_add(cycles);
+        };
+        if let (Some((step, ..)), Some(regions)) = (&group.reduce, &self.reduce) {
+            nest.operands = self.streams(group, plan, step);
+            add(&nest, regions, step);
+        }
+        for d in (0..group.core).filter(|d| group.reductions[*d]) {
+            nest.domain[d] = 1;
+        }
+        for (step, regions) in group.maps.iter().zip(&self.maps) {
+            nest.operands = self.streams(group, plan, step);
+            add(&nest, regions, step);
+        }
+        let trips = (0..group.core).map(|d| space.trips(d));
+        Some(trips.fold(once, i64::saturating_mul))
+    }
+
+    /// Cycles of an elementwise step on a block of a unit, dense and of these sizes, if a vector unit
+    /// computes it.
+    pub(super) fn block(
+        &self,
+        group: &Group,
+        target: &Target<'_>,
+        plan: &Plan,
+        step: usize,
+        sizes: &[i64],
+    ) -> Option<i64> {
+        let regions = self.maps.get(step)?;
+        let step = &group.maps[step];
+        let dense = |uses: &dyn Fn(usize) -> bool, bytes: i64| {
+            let shape = (0..sizes.len()).map(|i| if uses(i) { sizes[i] } else { 1 });
+            let shape: Vec<i64> = shape.collect();
+            let strides = MemRefType::dense_strides(&shape).into_iter().enumerate();
+            let strides = strides.map(|(i, stride)| if uses(i) { stride } else { 0 });
+            Stream {
+                strides: strides.collect(),
+                bytes,
+            }
+        };
+        let stream = |input: &Input| match input {
+            Input::Operand(i) => {
+                let map = &group.operands[*i].map;
+                let uses = |at: usize| {
+                    let mut dims = plan.unit_out[at].iter();
+                    dims.any(|d| map.exprs.iter().any(|e| e.uses(*d)))
+                };
+                dense(&uses, self.bytes[*i])
+            }
+            _ => dense(&|_| true, size(step.ty.elem())),
+        };
+        let mut operands: Vec<Stream> = step.inputs.iter().map(stream).collect();
+        operands.push(dense(&|_| true, size(step.ty.elem())));
+        let nest = NestShape {
+            domain: sizes.to_vec(),
+            reductions: vec![false; sizes.len()],
+            operands,
+        };
+        regions.cycles(target, &nest)
+    }
+}
+
+impl<'a> Target<'a> {
+    /// The vector capability that computes a nest on tiles in the fewest cycles, and these.
+    pub fn vector(&self, ir: &Ir, nest: &Generic) -> Option<(&'a VectorInfo, i64)> {
+        let all = self.vectors.iter().copied();
+        let cycles = |vector: &'a VectorInfo| Some((vector, vector.nest_cycles(ir, nest).ok()?));
+        all.filter_map(cycles).min_by_key(|(_, cycles)| *cycles)
+    }
+}

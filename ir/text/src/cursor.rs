@@ -357,7 +357,8 @@ impl<'a> Cursor<'a> {
         let start = self.pos;
         let mut at = *self;
         let taken = match at.byte() {
-            None => return "",
+            // A piece of the text, so that its place is known.
+            None => return self.rest(),
             Some(b'"') => at.string().is_some(),
             Some(s @ (b'%' | b'^' | b'#' | b'!')) => at.sigil(s).is_some(),
             Some(b'@') => at.symbol().is_some(),

@@ -178,7 +178,11 @@ pub(crate) fn metadata<'t>(shared: &mut Shared<'t>, text: &'t str) -> Result<(),
 
 fn expected(shared: &Shared<'_>, mut cursor: Cursor<'_>, what: &str) -> Failure {
     let token = cursor.token();
-    let message = format!("expected {what} in the metadata, found `{token}`");
+    let found = match token {
+        "" => "the end of the text".to_string(),
+        token => format!("`{token}`"),
+    };
+    let message = format!("expected {what} in the metadata, found {found}");
     Box::new(shared.source.error(token, message))
 }
 

@@ -9,7 +9,8 @@
 //!
 //! *Assumptions*, without which nothing could be said of a machine given by its intrinsics: dense
 //! products run on the units whose intrinsics use factors several times, lane products and
-//! elements on units whose intrinsics go element by element; what no unit has is the thread's.
+//! elements on units whose intrinsics go element by element or that are vector units, a cycle for
+//! all lanes whatever is computed; what no unit has is the thread's.
 //! Elements are counted once however many operations they take, for an intrinsic may do several.
 
 use std::collections::BTreeSet;
@@ -47,8 +48,13 @@ struct Rate {
 }
 
 impl Rate {
-    /// The best intrinsic of each unit among those that `amount` has something for.
-    fn of(machine: &MachineInfo, amount: impl Fn(&IntrinsicInfo) -> Option<i64>) -> Option<Self> {
+    /// The best of each unit among its intrinsics that `amount` has something for, and, if `vectors`,
+    /// what it computes as a vector unit.
+    fn of(
+        machine: &MachineInfo,
+        vectors: bool,
+        amount: impl Fn(&IntrinsicInfo) -> Option<i64>,
+    ) -> Option<Self> {
         let mut all = Self {
             amount: 0,
             cycles: 1,
@@ -60,7 +66,12 @@ impl Rate {
                 let amount = u128::try_from(amount(i)?).ok().filter(|n| *n > 0)?;
                 Some((amount, i.cycles.max(1) as u128))
             });
-            let best = rates.max_by(|(a, b), (c, d)| (a * d).cmp(&(c * b)));
+            let lanes = machine.vectors.iter();
+            let lanes = lanes.filter(|v| vectors && v.unit == unit.name);
+            let lanes = lanes.map(|v| (v.lanes.max(1) as u128, 1));
+            let best = rates
+                .chain(lanes)
+                .max_by(|(a, b), (c, d)| (a * d).cmp(&(c * b)));
             if let Some((amount, cycles)) = best {
                 all.amount = all.amount * cycles + amount * all.cycles;
                 all.cycles *= cycles;
@@ -110,12 +121,12 @@ impl Peak {
             let plain = (i.macs == 0).then_some(first? as i64);
             plain.filter(|_| reads(&i))
         };
-        let lanes = Rate::of(machine, lane);
-        let dense = Rate::of(machine, dense).or_else(|| lanes.clone());
+        let lanes = Rate::of(machine, true, lane);
+        let dense = Rate::of(machine, false, dense).or_else(|| lanes.clone());
         // A product takes two operations of the thread.
         let dense = dense.unwrap_or_else(|| Rate::thread(machine, 2));
         let lanes = lanes.unwrap_or_else(|| dense.clone());
-        let elements = Rate::of(machine, plain).unwrap_or_else(|| Rate::thread(machine, 1));
+        let elements = Rate::of(machine, true, plain).unwrap_or_else(|| Rate::thread(machine, 1));
         Self {
             dense,
             lanes,

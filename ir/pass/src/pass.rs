@@ -12,6 +12,13 @@ pub trait Pass: PassOptions {
     /// Works on an isolated op: its attributes and all below it. An error stops the pipeline.
     fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult;
 
+    /// Called once before any pass of the pipeline runs: what does not depend on the IR is made
+    /// here, with [`PassCx::shared`], and what is wrong with the options is found here.
+    fn initialize(&self, cx: &mut PassCx<'_>) -> PassResult {
+        let _ = cx;
+        Ok(())
+    }
+
     /// Called on the op around before the pass runs on those below it: what is computed here with
     /// [`PassCx::analysis`] can be read there with [`PassCx::outer`].
     fn prepare(&self, parent: &Ir, cx: &mut PassCx<'_>) -> PassResult {
@@ -45,6 +52,8 @@ pub trait AnyPass: Send + Sync {
     fn options(&self) -> Vec<(String, String)>;
     /// See [`Pass::run`].
     fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult;
+    /// See [`Pass::initialize`].
+    fn initialize(&self, cx: &mut PassCx<'_>) -> PassResult;
     /// See [`Pass::prepare`].
     fn prepare(&self, parent: &Ir, cx: &mut PassCx<'_>) -> PassResult;
     /// A copy.
@@ -63,6 +72,9 @@ impl<P: Pass> AnyPass for P {
     }
     fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
         Pass::run(self, ir, cx)
+    }
+    fn initialize(&self, cx: &mut PassCx<'_>) -> PassResult {
+        Pass::initialize(self, cx)
     }
     fn prepare(&self, parent: &Ir, cx: &mut PassCx<'_>) -> PassResult {
         Pass::prepare(self, parent, cx)

@@ -82,7 +82,66 @@ impl<'a> Runner<'a> {
     pub(crate) fn run(&self, ir: &mut Ir) -> Report {
         let mut list = Vec::new();
         members(self.pipeline, &[], &mut list);
-        self.top(ir, &list)
+        let mut out = self.initialize(&list);
+        if out.report.is_ok() {
+            out.merge(self.top(ir, &list));
+        }
+        out.report
+    }
+
+    /// Calls `Pass::initialize` of all passes of members, in order.
+    fn initialize(&self, list: &[Member<'_>]) -> Out {
+        let mut out = Out::default();
+        if self.shared.settings.timing {
+            out.report.timing.name = "all".to_string();
+        }
+        for (path, element) in list {
+            match element {
+                Element::Pass(pass) => {
+                    let clock = (Instant::now(), ThreadTime::now());
+                    let (mut analyses, around) = (Analyses::default(), Surroundings::default());
+                    let name = pass.name();
+                    let mut cx = PassCx::new(name, &self.shared, &around, &mut analyses);
+                    let result = catch_unwind(AssertUnwindSafe(|| pass.initialize(&mut cx)));
+                    out.report.remarks.append(&mut cx.remarks);
+                    match result {
+                        Ok(Ok(())) => {}
+                        Ok(Err(errors)) => {
+                            let errors = errors.into_iter();
+                            let note = format!("in the options of pass '{name}'");
+                            out.report
+                                .errors
+                                .extend(errors.map(|e| e.note(note.clone())));
+                        }
+                        Err(panic) => {
+                            let what = format!("pass '{name}' panicked: {}", message(&*panic));
+                            let note = format!(
+                                "this is a bug of the pass; it happens on any program with {}",
+                                self.reproducer(path)
+                            );
+                            let error = Diagnostic::error(what).note(note);
+                            out.report.errors.push(error);
+                        }
+                    }
+                    if self.shared.settings.timing {
+                        let (wall, cpu) = (clock.0.elapsed(), clock.1.elapsed());
+                        out.report.timing.wall += wall;
+                        let timing = out.report.timing.member(&[], "initialize");
+                        timing.wall += wall;
+                        timing.cpu += cpu;
+                    }
+                }
+                Element::Nest(_, inner) => {
+                    let mut list = Vec::new();
+                    members(inner, path, &mut list);
+                    let inner = self.initialize(&list);
+                    out.merge(inner.report);
+                }
+                // Aliases are expanded in lists of members.
+                Element::Alias(..) => {}
+            }
+        }
+        out
     }
 
     /// Runs member by member, of a flat pipeline, and calls a function after each.
@@ -90,9 +149,9 @@ impl<'a> Runner<'a> {
         let settings = self.shared.settings;
         let mut list = Vec::new();
         members(self.pipeline, &[], &mut list);
-        let mut out = Out::default();
-        if settings.timing {
-            out.report.timing.name = "all".to_string();
+        let mut out = self.initialize(&list);
+        if !out.report.is_ok() {
+            return out.report;
         }
         for member in list {
             let pass = Pipeline::leaf(member.1);

@@ -87,6 +87,13 @@ pass! {
     }
 }
 impl Pass for Fail {
+    fn initialize(&self, _: &mut PassCx<'_>) -> PassResult {
+        match self.how.as_str() {
+            "early" => Err(Diagnostic::error("cannot begin").into()),
+            "early panic" => panic!("out of breath"),
+            _ => Ok(()),
+        }
+    }
     fn run(&self, ir: &mut Ir, _: &mut PassCx<'_>) -> PassResult {
         match self.how.as_str() {
             "panic" => panic!("out of ideas"),
@@ -416,6 +423,27 @@ fn steps_see_the_root() {
 }
 
 #[test]
+fn all_passes_are_initialized_before_the_first_runs() {
+    for (how, wanted) in [
+        ("early", "cannot begin | in the options of pass 'fail'"),
+        (
+            "\"early panic\"",
+            "pass 'fail' panicked: out of breath | this is a bug of the pass; it happens on any \
+             program with --pass-pipeline='t.module(t.func(add-ticks),t.module(fail{how=\"early panic\"}))'",
+        ),
+    ] {
+        let mut ir = module(3);
+        let pipeline = format!("t.module(t.func(add-ticks),t.module(fail{{how={how}}}))");
+        let report = run(&pipeline, &mut ir, Settings::default());
+        let [error] = &report.errors[..] else {
+            panic!("{:?}", report.errors);
+        };
+        assert_eq!(notes(error), wanted);
+        assert!(report.statistics.is_empty(), "a pass has run");
+    }
+}
+
+#[test]
 fn timing_is_a_tree() {
     let settings = Settings {
         timing: true,
@@ -436,6 +464,7 @@ fn timing_is_a_tree() {
         names,
         [
             "  all",
+            "    initialize",
             "    t.module",
             "      t.func",
             "        add-ticks",

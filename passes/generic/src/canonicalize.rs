@@ -1,5 +1,7 @@
 //! `canonicalize`: folds, rules and patterns of all loaded dialects until nothing changes.
 
+use std::sync::{Arc, Mutex};
+
 use tir::pass::place;
 use tir::rewrite::{Stopped, erase_unreachable};
 use tir::rule_file::rules;
@@ -23,25 +25,37 @@ pass! {
 }
 
 impl Pass for Canonicalize {
+    fn initialize(&self, cx: &mut PassCx<'_>) -> PassResult {
+        self.prepared(cx).map(|_| ())
+    }
+
     fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
-        let own = (self.disable.clone(), self.rules.clone());
-        let patterns = cx.shared(|| Prepared(own.clone(), self.patterns(cx)));
-        // What is shared was prepared for the first `canonicalize` of the run.
-        if patterns.0 == own {
-            return self.with(ir, cx, &patterns.1);
-        }
-        let patterns = self.patterns(cx);
+        let patterns = self.prepared(cx)?;
         self.with(ir, cx, &patterns)
     }
 }
 
-/// Patterns, and the options of the pass that they were prepared for.
-struct Prepared(
-    (Vec<String>, Vec<String>),
-    Result<Patterns, Vec<Diagnostic>>,
-);
+/// What patterns are made for: rules and patterns that are disabled, and rule files.
+type Key = (Vec<String>, Vec<String>);
+
+/// The patterns of each `canonicalize` of a run: those of equal options are made once.
+#[derive(Default)]
+struct Prepared(Mutex<Vec<(Key, Arc<Patterns>)>>);
 
 impl Canonicalize {
+    fn prepared(&self, cx: &PassCx<'_>) -> Result<Arc<Patterns>, Vec<Diagnostic>> {
+        let key = (self.disable.clone(), self.rules.clone());
+        let all = cx.shared(Prepared::default);
+        // A panic while patterns are made leaves the list as it was.
+        let mut all = all.0.lock().unwrap_or_else(|p| p.into_inner());
+        if let Some((_, patterns)) = all.iter().find(|(known, _)| *known == key) {
+            return Ok(patterns.clone());
+        }
+        let patterns = Arc::new(self.patterns(cx)?);
+        all.push((key, patterns.clone()));
+        Ok(patterns)
+    }
+
     fn patterns(&self, cx: &PassCx<'_>) -> Result<Patterns, Vec<Diagnostic>> {
         let mut disabled = cx.settings().disabled_rules.clone();
         disabled.extend(self.disable.iter().cloned());
@@ -50,13 +64,7 @@ impl Canonicalize {
         set.finish(&disabled)
     }
 
-    fn with(
-        &self,
-        ir: &mut Ir,
-        cx: &mut PassCx<'_>,
-        patterns: &Result<Patterns, Vec<Diagnostic>>,
-    ) -> PassResult {
-        let patterns = patterns.as_ref().map_err(Clone::clone)?;
+    fn with(&self, ir: &mut Ir, cx: &mut PassCx<'_>, patterns: &Patterns) -> PassResult {
         if self.max_iterations == 0 {
             let what = "'canonicalize' does nothing with max-iterations=0";
             cx.remark(Diagnostic::warning(what).at(place(ir)));

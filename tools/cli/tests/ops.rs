@@ -4,10 +4,9 @@
 mod common;
 
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use common::{arrays, lower, root, run, said};
+use rayon::prelude::*;
 use tir_opt::Tool;
 
 /// What a level does not take by design: case, level, and what the error says.
@@ -54,20 +53,9 @@ fn single_ops_agree_at_every_level() {
     assert!(models.len() >= 300, "{}", models.len());
     let tool = tir_opt::stock();
     tool.load();
-    let (next, wrong) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                while let Some(model) = models.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let found = levels(&tool, model);
-                    wrong.lock().expect("no panic").extend(found);
-                }
-            });
-        }
-    });
-    let mut wrong = wrong.into_inner().expect("no panic");
-    wrong.sort();
+    let wrong: Vec<String> = (models.par_iter())
+        .flat_map_iter(|model| levels(&tool, model))
+        .collect();
     let (bad, all) = (wrong.len(), models.len());
     assert!(wrong.is_empty(), "{bad} of {all}:\n{}", wrong.join("\n"));
 }

@@ -6,6 +6,7 @@ mod common;
 use std::path::PathBuf;
 
 use common::{arrays, lower, root, said};
+use rayon::prelude::*;
 use tir::{Ir, Name};
 use tir_accel::MachineInfo;
 use tir_run::MachineSummary;
@@ -114,13 +115,14 @@ fn check(name: &str, machine: &std::path::Path) -> Result<(), String> {
 
 #[test]
 fn a_run_without_data_takes_as_long() {
-    let mut wrong = Vec::new();
-    for machine in machines() {
-        for name in NETWORKS {
-            if let Err(e) = check(name, &machine) {
-                wrong.push(format!("{name} on {}: {e}", machine.display()));
-            }
-        }
-    }
+    let machines = machines();
+    let pairs: Vec<_> = (machines.iter())
+        .flat_map(|machine| NETWORKS.map(|name| (name, machine)))
+        .collect();
+    let wrong = pairs.par_iter().filter_map(|(name, machine)| {
+        let why = check(name, machine).err()?;
+        Some(format!("{name} on {}: {why}", machine.display()))
+    });
+    let wrong: Vec<String> = wrong.collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

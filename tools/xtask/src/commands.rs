@@ -135,9 +135,12 @@ fn step(what: &str, args: &[&str], env: &[(&str, &str)]) -> Result<bool, String>
         .status()
         .map_err(|e| format!("cannot start cargo: {e}"))?;
     let seconds = start.elapsed().as_secs_f64();
-    if !status.success() {
-        println!("== {what}: FAILED after {seconds:.0} s");
-    }
+    let end = match status.success() {
+        true => "took",
+        false => "FAILED after",
+    };
+    // On the other stream: the last line of the output is that of the last step.
+    eprintln!("== {what}: {end} {seconds:.0} s");
     Ok(status.success())
 }
 

@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+use rayon::prelude::*;
 use tir::{Diagnostic, Ir, Name, PassManager, Type};
 use tir_data::{Array, compare, npy};
 use tir_opt::Tool;
@@ -74,4 +75,20 @@ pub(crate) fn run(module: &Ir, inputs: &[Array], outputs: &[Array]) -> Result<Ex
         }
     }
     Ok(run)
+}
+
+/// Tries as many seeds as a variable of the environment says, from `TIR_SEED` on, on all threads.
+/// Fails with what is wrong of each.
+pub(crate) fn try_seeds(variable: &str, count: u64, wrong: impl Fn(u64) -> Option<String> + Sync) {
+    let number = |variable| std::env::var(variable).ok()?.parse::<u64>().ok();
+    let first = number("TIR_SEED").unwrap_or(0);
+    let end = first + number(variable).unwrap_or(count);
+    let wrong = (first..end)
+        .into_par_iter()
+        .filter_map(|seed| Some((seed, wrong(seed)?)));
+    let lines: Vec<String> = wrong
+        .map(|(seed, why)| format!("seed {seed}, {why}"))
+        .collect();
+    let count = lines.len();
+    assert!(lines.is_empty(), "{count} wrong:\n{}", lines.join("\n"));
 }

@@ -7,10 +7,8 @@ mod network;
 mod program;
 
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use common::{lower, reference, run};
+use common::{lower, reference, run, try_seeds};
 use program::Program;
 use tir::Ir;
 use tir_data::Array;
@@ -110,30 +108,12 @@ fn grouping_changes_no_result() {
     let small = Path::new(env!("CARGO_TARGET_TMPDIR")).join("small.tir");
     std::fs::write(&small, text.replace("bytes = 262144", "bytes = 24576")).expect("a file");
     let machines = [npu.display().to_string(), small.display().to_string()];
-    let (next, failed) = (AtomicU64::new(0), Mutex::new(Vec::new()));
-    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= SEEDS {
-                        break;
-                    }
-                    let machine = &machines[(seed / 3 % 2) as usize];
-                    let program = Program::new(seed, 3 + (seed % 10) as usize, false);
-                    if wrong(&tool, machine, &program).is_some() {
-                        let program = program.shrunk(|p| wrong(&tool, machine, p).is_some());
-                        let why = wrong(&tool, machine, &program).unwrap_or_default();
-                        let text = program.text();
-                        let line = format!("seed {seed} on {machine}: {why}\n{text}");
-                        failed.lock().expect("no panic").push(line);
-                    }
-                }
-            });
-        }
+    try_seeds("TIR_PROGRAMS", SEEDS, |seed| {
+        let machine = &machines[(seed / 3 % 2) as usize];
+        let program = Program::new(seed, 3 + (seed % 10) as usize, false);
+        wrong(&tool, machine, &program)?;
+        let program = program.shrunk(|p| wrong(&tool, machine, p).is_some());
+        let why = wrong(&tool, machine, &program).unwrap_or_default();
+        Some(format!("{machine}: {why}\n{}", program.text()))
     });
-    let mut failed = failed.into_inner().expect("no panic");
-    failed.sort();
-    assert!(failed.is_empty(), "{}", failed.join("\n"));
 }

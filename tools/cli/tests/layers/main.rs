@@ -13,10 +13,8 @@ mod common;
 mod machine;
 
 use std::fmt::Write;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use common::{lower, reference, root, run};
+use common::{lower, reference, root, run, try_seeds};
 use tir_data::Random;
 use tir_opt::Tool;
 
@@ -179,10 +177,6 @@ fn wrong(tool: &Tool, options: &str, layer: &Layer) -> Option<String> {
     None
 }
 
-fn number(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok()?.parse().ok()
-}
-
 /// A committed machine with so little near memory that tiles are small.
 fn shrunk(name: &str, bytes: i64, pad: bool) -> std::path::PathBuf {
     let folder = root().join("test/e2e/machines");
@@ -213,36 +207,14 @@ fn layers_compute_the_same_on_every_machine() {
     machines.push(shrunk("npu", 40960, true));
     machines.push(shrunk("npu", 65536, false));
     machines.push(shrunk("wide", 49152, true));
-    let first = number("TIR_SEED").unwrap_or(0);
-    let count = number("TIR_LAYERS").unwrap_or(LAYERS);
-    let (next, failed) = (AtomicU64::new(first), Mutex::new(Vec::new()));
-    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= first + count {
-                        break;
-                    }
-                    let at = (seed % 8) as usize;
-                    let machine = match machines.get(at) {
-                        Some(machine) => machine.clone(),
-                        None => machine::write(seed),
-                    };
-                    let options = format!("machine={} egraph=false", machine.display());
-                    let layer = Layer::new(seed);
-                    if let Some(why) = wrong(&tool, &options, &layer) {
-                        let text = &layer.text;
-                        let line = format!("seed {seed}, {options}: {why}\n{text}");
-                        failed.lock().expect("no panic").push(line);
-                    }
-                }
-            });
-        }
+    try_seeds("TIR_LAYERS", LAYERS, |seed| {
+        let machine = match machines.get((seed % 8) as usize) {
+            Some(machine) => machine.clone(),
+            None => machine::write(seed),
+        };
+        let options = format!("machine={} egraph=false", machine.display());
+        let layer = Layer::new(seed);
+        let why = wrong(&tool, &options, &layer)?;
+        Some(format!("{options}: {why}\n{}", layer.text))
     });
-    let mut failed = failed.into_inner().expect("no panic");
-    failed.sort();
-    let count = failed.len();
-    assert!(failed.is_empty(), "{count} wrong:\n{}", failed.join("\n"));
 }

@@ -13,10 +13,7 @@ mod machine;
 #[path = "../fusion/program.rs"]
 mod program;
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use common::{lower, reference, root, run};
+use common::{lower, reference, root, run, try_seeds};
 use program::Program;
 use tir_opt::Tool;
 
@@ -49,10 +46,6 @@ fn wrong(tool: &Tool, options: &str, program: &Program) -> Option<String> {
     None
 }
 
-fn number(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok()?.parse().ok()
-}
-
 #[test]
 fn every_level_computes_the_same() {
     let tool = tir_opt::stock();
@@ -66,38 +59,17 @@ fn every_level_computes_the_same() {
         "npu-vector",
         "conv-unit",
     ];
-    let first = number("TIR_SEED").unwrap_or(0);
-    let count = number("TIR_PROGRAMS").unwrap_or(PROGRAMS);
-    let (next, failed) = (AtomicU64::new(first), Mutex::new(Vec::new()));
-    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= first + count {
-                        break;
-                    }
-                    let machine = match seed % 2 {
-                        0 => folder.join(format!("{}.tir", stock[(seed / 2 % 6) as usize])),
-                        _ => machine::write(seed),
-                    };
-                    let options = OPTIONS[(seed / 8 % 5) as usize];
-                    let options = format!("machine={} {options}", machine.display());
-                    let program = Program::new(seed, 2 + (seed % 7) as usize, true);
-                    if wrong(&tool, &options, &program).is_some() {
-                        let program = program.shrunk(|p| wrong(&tool, &options, p).is_some());
-                        let why = wrong(&tool, &options, &program).unwrap_or_default();
-                        let text = program.text();
-                        let line = format!("seed {seed}, {options}: {why}\n{text}");
-                        failed.lock().expect("no panic").push(line);
-                    }
-                }
-            });
-        }
+    try_seeds("TIR_PROGRAMS", PROGRAMS, |seed| {
+        let machine = match seed % 2 {
+            0 => folder.join(format!("{}.tir", stock[(seed / 2 % 6) as usize])),
+            _ => machine::write(seed),
+        };
+        let options = OPTIONS[(seed / 8 % 5) as usize];
+        let options = format!("machine={} {options}", machine.display());
+        let program = Program::new(seed, 2 + (seed % 7) as usize, true);
+        wrong(&tool, &options, &program)?;
+        let program = program.shrunk(|p| wrong(&tool, &options, p).is_some());
+        let why = wrong(&tool, &options, &program).unwrap_or_default();
+        Some(format!("{options}: {why}\n{}", program.text()))
     });
-    let mut failed = failed.into_inner().expect("no panic");
-    failed.sort();
-    let count = failed.len();
-    assert!(failed.is_empty(), "{count} wrong:\n{}", failed.join("\n"));
 }

@@ -17,6 +17,7 @@ pub mod prune_edges;
 pub mod range;
 mod ring;
 pub mod schedule;
+mod spread;
 pub mod stream;
 pub mod views;
 

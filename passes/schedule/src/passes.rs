@@ -28,6 +28,8 @@ pass! {
     pub struct InsertDma = "insert-dma" on "func.func" {
         /// Prefetch loads.
         pub prefetch: bool = true,
+        /// Spread prefetched loads over the calls of an iteration where its queue does not hold them.
+        pub spread: bool = true,
     }
 }
 pass! {
@@ -43,6 +45,8 @@ pass! {
         pub ring: bool = true,
         /// Start the first loads of a loop nest in the nest before it, where memory suffices.
         pub preload: bool = true,
+        /// Spread prefetched loads over the calls of an iteration where its queue does not hold them.
+        pub spread: bool = true,
         /// Maximum number of memory plans to try.
         pub tries: usize = 32,
         /// Print the plan: offsets, arena size, and the largest live set.
@@ -124,6 +128,7 @@ passes! {
             depth: self.depth,
             ring: self.ring,
             preload: self.preload,
+            spread: self.spread,
             tries: self.tries,
         };
         let done = schedule.apply(ir, info);

@@ -8,6 +8,9 @@ use crate::index::{Counter, copy, guard, indices, linear, slice, total, writes};
 use crate::multi_buffer::{AHEAD, nest_of};
 use tir_arith::{CmpIPredicate, OpFoldResult};
 
+/// Marks the branch of loads for a later iteration, until the transfers in it are known.
+pub(crate) const EARLY: &str = "accel.early";
+
 /// Moves every `memref.transfer_read` that says so as many iterations ahead as it says: copies
 /// for the first iterations stand before the loops, and each iteration starts the one for an
 /// iteration to come, if there is one.
@@ -85,6 +88,11 @@ fn hoist(ir: &mut Ir, read: OpId, ahead: i64, nest: &[Counter], ops: &[OpId]) {
         let target = now.plus(&mut b, ahead);
         let condition = target.compare(&mut b, CmpIPredicate::Slt, total);
         let at = guard(&mut b, condition);
+        if let At::Before(end) = at
+            && let Some(branch) = b.ir.parent(end)
+        {
+            b.ir.set_attr(branch, EARLY, tir::Attr::unit());
+        }
         let mut inner = Builder {
             ir: &mut *b.ir,
             at,

@@ -21,6 +21,8 @@ pub struct Schedule {
     pub ring: bool,
     /// Start loads of a nest in the nest before it, where memory suffices.
     pub preload: bool,
+    /// Spread starts of prefetched loads over an iteration.
+    pub spread: bool,
     /// Plans that are tried at most.
     pub tries: usize,
 }
@@ -182,7 +184,10 @@ impl Schedule {
         rotate.apply(ir, machine).map_err(|e| *e)?;
         prefetch(ir).map_err(|e| *e)?;
         let loads = without.map_or(Vec::new(), |without| preload(ir, without));
-        let transfers = InsertDma { prefetch: false };
+        let transfers = InsertDma {
+            prefetch: false,
+            spread: self.spread,
+        };
         let remarks = transfers.apply(ir, machine).map_err(|e| *e)?;
         Ok((remarks, loads))
     }

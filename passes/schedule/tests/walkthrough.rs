@@ -271,6 +271,7 @@ fn what_does_not_fit_says_who_holds_what() {
         depth: 4,
         ring: true,
         preload: true,
+        spread: true,
         tries: 32,
     };
     let done = schedule.apply(ir, &machine).unwrap();

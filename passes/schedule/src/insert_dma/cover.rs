@@ -209,7 +209,7 @@ fn region(
 }
 
 /// A loop over the positions of a dimension of a tile.
-pub(super) fn each(
+pub(crate) fn each(
     b: &mut Builder<'_>,
     count: i64,
     fill: impl FnOnce(&mut Builder<'_>, Value) -> Result<(), Failure>,

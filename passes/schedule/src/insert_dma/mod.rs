@@ -22,8 +22,10 @@ pub use crate::passes::InsertDma;
 use crate::index::drop_unused;
 use crate::prefetch::prefetch;
 use crate::range::{Facts, inside};
+use crate::spread::spread;
 use crate::views::sub_view;
-use cover::{Cover, each};
+use cover::Cover;
+pub(crate) use cover::each;
 use tir_arith::{OpFoldResult, dispatch_values, mixed_values};
 
 /// A transfer of the memref level.
@@ -60,6 +62,7 @@ impl InsertDma {
                 remarks.push(Diagnostic::remark(text).category(category).at(loc));
             }
         }
+        spread(ir, machine, self.spread);
         drop_unused(ir);
         Ok(remarks)
     }

@@ -1,0 +1,270 @@
+//! Starts of loads for iterations to come, spread over the work of an iteration.
+//!
+//! The thread starts transfers and calls in the order of the program, and waits where a queue is
+//! full. `prefetch` puts the loads for a later iteration before the work of this one. Where those are
+//! more starts than the queue of their engine holds, the thread waits there, and the units have
+//! nothing to do although all of their operands are near. So the starts move into the loop of calls
+//! that follows: into each of its iterations a few, evenly, the first into the first one.
+//!
+//! *Terms.* A **branch** holds loads for a later iteration: a `loop.if` that `prefetch` has marked
+//! ([`EARLY`]). A **part** of it is an op that starts transfers, a **start** one iteration of the
+//! loops in it. The **work** is the nest of loops that makes most calls.
+//!
+//! *Why it is right.* What a branch loads is not read before a later iteration of the loop around, and
+//! what it overwrites was last read in an earlier one: else it could not stand before the work. So it
+//! may stand anywhere in the iteration. The order of the starts of an engine among themselves stays.
+
+use std::collections::BTreeMap;
+
+use tir::{At, BlockId, Builder, Ir, Mapping, Name, OpId, Value};
+use tir_accel::{Apply, Call, DmaStart, MachineInfo};
+use tir_arith::{CmpIPredicate, OpFoldResult};
+use tir_loop::{For, If, Yield};
+
+use crate::index::{Counter, copy, guard, indices, linear, total};
+use crate::insert_dma::each;
+use crate::prefetch::{EARLY, first_behind_loads};
+
+/// Transfers that an op starts, or that are below it, by engine; `None` if that is not known.
+fn starts(ir: &Ir, op: OpId) -> Option<BTreeMap<Name, i64>> {
+    if let Some(start) = ir.get::<DmaStart>(op) {
+        return Some(BTreeMap::from([(start.engine.0, 1)]));
+    }
+    let times = match ir.is::<For>(op) {
+        true => Counter::of(ir, op)?.trips,
+        false => 1,
+    };
+    let mut sum = BTreeMap::new();
+    for block in ir.regions(op).flat_map(|region| ir.blocks(region)) {
+        for op in ir.ops_in(block) {
+            for (engine, n) in starts(ir, op)? {
+                let all: &mut i64 = sum.entry(engine).or_default();
+                *all = all.saturating_add(n.saturating_mul(times));
+            }
+        }
+    }
+    Some(sum)
+}
+
+/// Calls of units that an op makes, or that are below it; 0 if that is not known.
+fn calls(ir: &Ir, op: OpId) -> i64 {
+    if ir.is::<Call>(op) || ir.is::<Apply>(op) {
+        return 1;
+    }
+    let times = match ir.is::<For>(op) {
+        true => Counter::of(ir, op).map_or(0, |c| c.trips),
+        false => 1,
+    };
+    let blocks = ir.regions(op).flat_map(|region| ir.blocks(region));
+    let below = blocks.flat_map(|block| ir.ops_in(block));
+    let sum = below.map(|op| calls(ir, op)).fold(0, i64::saturating_add);
+    sum.saturating_mul(times)
+}
+
+/// The loops from one inwards, as long as one holds nothing else but what computes indices; and what
+/// is computed on the way, in order.
+fn perfect(ir: &Ir, op: OpId) -> Option<(Vec<Counter>, Vec<OpId>)> {
+    let mut nest = vec![Counter::of(ir, op)?];
+    let mut computed = Vec::new();
+    loop {
+        let body = ir.body_block(nest[nest.len() - 1].op, 0)?;
+        let (mut pure, mut inner) = (Vec::new(), None);
+        for op in ir.ops_in(body) {
+            if ir.is::<Yield>(op) && ir.operands(op).len() == 0 {
+                continue;
+            }
+            match (ir.is_pure(op) && ir.regions(op).len() == 0, inner) {
+                (true, None) => pure.push(op),
+                (false, None) if ir.is::<For>(op) => inner = Some(op),
+                _ => return Some((nest, computed)),
+            }
+        }
+        let Some(counter) = inner.and_then(|op| Counter::of(ir, op)) else {
+            return Some((nest, computed));
+        };
+        computed.extend(pure);
+        nest.push(counter);
+    }
+}
+
+/// A part of a branch.
+struct Part {
+    /// The branch.
+    branch: OpId,
+    /// What is computed before it, in the branch and in its loops.
+    computed: Vec<OpId>,
+    /// Its loops; none if it starts one transfer.
+    nest: Vec<Counter>,
+    /// What one start does.
+    body: Vec<OpId>,
+    /// Its number of starts.
+    count: i64,
+}
+
+/// The parts of a branch; `None` if anything but parts and what they are computed by stands there.
+fn parts(ir: &Ir, branch: OpId) -> Option<Vec<Part>> {
+    let mut regions = ir.regions(branch);
+    let (taken, other) = (regions.next()?, regions.next()?);
+    if ir.results(branch).len() > 0 || ir.blocks(other).any(|b| ir.ops_in(b).count() > 1) {
+        return None;
+    }
+    let mut computed: Vec<OpId> = Vec::new();
+    let mut out = Vec::new();
+    for op in ir.ops_in(ir.entry(taken)?) {
+        if ir.is::<Yield>(op) {
+            continue;
+        }
+        if ir.is_pure(op) && ir.regions(op).len() == 0 {
+            computed.push(op);
+            continue;
+        }
+        let mut part = Part {
+            branch,
+            computed: computed.clone(),
+            nest: Vec::new(),
+            body: vec![op],
+            count: 1,
+        };
+        if ir.is::<For>(op) {
+            if ir.results(op).len() > 0 {
+                return None;
+            }
+            let (nest, inner) = perfect(ir, op)?;
+            let body = ir.body_block(nest[nest.len() - 1].op, 0)?;
+            let ops = ir.ops_in(body).filter(|op| !ir.is::<Yield>(*op));
+            part.computed.extend(inner);
+            part.body = ops.collect();
+            part.count = total(&nest);
+            part.nest = nest;
+        }
+        out.push(part);
+    }
+    Some(out)
+}
+
+/// The nest of loops of a block, behind an op, that makes most calls, and the place in it for starts:
+/// before all but loads. None if it is run at most once.
+fn work(ir: &Ir, block: BlockId, behind: OpId) -> Option<(Vec<Counter>, OpId)> {
+    let loops = ir
+        .ops_in(block)
+        .filter(|op| ir.is::<For>(*op) && ir.is_before(behind, *op));
+    let most = loops.max_by_key(|op| (calls(ir, *op), std::cmp::Reverse(op.index())))?;
+    if calls(ir, most) == 0 {
+        return None;
+    }
+    let (nest, _) = perfect(ir, most)?;
+    let body = ir.body_block(nest[nest.len() - 1].op, 0)?;
+    let place = first_behind_loads(ir, body)?;
+    (total(&nest) > 1).then_some((nest, place))
+}
+
+/// Spreads the starts of the marked branches of a function where an iteration has more of them than
+/// the queue of an engine holds, if that is wanted, and takes the marks away.
+pub(crate) fn spread(ir: &mut Ir, machine: &MachineInfo, wanted: bool) {
+    let marked: Vec<OpId> = (ir.walk_ids().into_iter())
+        .filter(|op| ir.remove_attr(*op, EARLY).is_some())
+        .collect();
+    if !wanted {
+        return;
+    }
+    let mut blocks: Vec<(BlockId, Vec<OpId>)> = Vec::new();
+    for branch in marked {
+        let Some(block) = ir.block_of(branch) else {
+            continue;
+        };
+        match blocks.iter_mut().find(|(known, _)| *known == block) {
+            Some((_, all)) => all.push(branch),
+            None => blocks.push((block, vec![branch])),
+        }
+    }
+    for (block, branches) in blocks {
+        let mut all: BTreeMap<Name, i64> = BTreeMap::new();
+        let known = branches.iter().try_for_each(|branch| {
+            for (engine, n) in starts(ir, *branch)? {
+                *all.entry(engine).or_default() += n;
+            }
+            Some(())
+        });
+        let last = branches[branches.len() - 1];
+        let loops = ir
+            .ops_in(block)
+            .filter(|op| ir.is::<For>(*op) && ir.is_before(last, *op));
+        let inner: Vec<_> = loops.filter_map(|op| starts(ir, op)).collect();
+        let too_many = |(engine, n): (&Name, &i64)| {
+            let queue = machine
+                .engines
+                .iter()
+                .find(|e| e.name == *engine)
+                .map(|e| e.queue);
+            let shared = inner.iter().any(|starts| starts.contains_key(engine));
+            queue.is_some_and(|queue| *n > queue || (shared && 2 * *n >= queue))
+        };
+        if known.is_none() || !all.iter().any(too_many) {
+            continue;
+        }
+        let found: Option<Vec<Vec<Part>>> = branches.iter().map(|b| parts(ir, *b)).collect();
+        if let (Some(parts), Some((nest, place))) = (found, work(ir, block, last)) {
+            move_into(
+                ir,
+                &parts.into_iter().flatten().collect::<Vec<_>>(),
+                &nest,
+                place,
+            );
+            for branch in branches {
+                ir.erase(branch);
+            }
+        }
+    }
+}
+
+/// Starts all parts in the iterations of a nest.
+fn move_into(ir: &mut Ir, parts: &[Part], nest: &[Counter], place: OpId) {
+    let starts: i64 = parts.iter().map(|part| part.count).sum();
+    let turns = total(nest);
+    let mut b = ir.at(At::Before(place));
+    let now = linear(&mut b, nest);
+    // Several in each iteration, or one in each of several.
+    let (several, every) = match starts > turns {
+        true => ((starts + turns - 1) / turns, 1),
+        false => (1, (turns / starts).max(1)),
+    };
+    if every > 1 {
+        let rest = now.modulo(&mut b, every);
+        let turn = rest.compare(&mut b, CmpIPredicate::Eq, 0);
+        b.at = guard(&mut b, turn);
+    }
+    let first = now.floor_div(&mut b, every).times(&mut b, several);
+    let one = |b: &mut Builder<'_>, number: OpFoldResult| {
+        let mut from = 0;
+        for part in parts {
+            let end = b.at;
+            let at = number.minus(b, from);
+            // Numbers before the part are large ones without a sign.
+            let is_here = at.compare(b, CmpIPredicate::Ult, part.count);
+            b.at = guard(b, is_here);
+            let condition = b.ir.get::<If>(part.branch).map(|branch| branch.condition);
+            if let Some(condition) = condition {
+                b.at = guard(b, condition);
+            }
+            let mut map = Mapping::default();
+            for (counter, index) in part.nest.iter().zip(indices(b, &part.nest, at)) {
+                let index = index.value(b);
+                map.map(counter.iv, index);
+            }
+            copy(b, &part.computed, &mut map);
+            copy(b, &part.body, &mut map);
+            b.at = end;
+            from += part.count;
+        }
+    };
+    match several {
+        1 => one(&mut b, first),
+        _ => {
+            let _ = each(&mut b, several, |b, i: Value| {
+                let number = first.plus(b, i);
+                one(b, number);
+                Ok(())
+            });
+        }
+    }
+}

@@ -204,6 +204,42 @@ impl MachineInfo {
     pub fn far(&self) -> Option<&SpaceInfo> {
         self.spaces.first()
     }
+
+    /// The space through which tiles go from a space to where units and vector units work, if no engine
+    /// joins the two: of those that engines join with it in both directions, the one with the fewest
+    /// transfers from there on; of several the largest.
+    pub fn stage(&self, from: Name) -> Option<&SpaceInfo> {
+        let operands = self.intrinsics.iter().flat_map(|i| &i.spaces).copied();
+        let work: Vec<Name> = operands
+            .chain(self.vectors.iter().map(|v| v.space))
+            .collect();
+        let joined = |a: Name, b: Name| self.engine_between(a, b).is_some();
+        let near = |s: &Name| *s == from || joined(from, *s) || joined(*s, from);
+        if work.is_empty() || work.iter().any(near) {
+            return None;
+        }
+        let both = |s: &&SpaceInfo| joined(from, s.name) && joined(s.name, from);
+        // Spaces that are reached by so many transfers, without going back.
+        let distance = |start: Name| {
+            let mut seen = vec![from, start];
+            let mut last = vec![start];
+            for steps in 0..self.spaces.len() {
+                if last.iter().any(|s| work.contains(s)) {
+                    return Some(steps);
+                }
+                let next = self.engines.iter().filter(|e| last.contains(&e.from));
+                let next: Vec<Name> = next.map(|e| e.to).filter(|s| !seen.contains(s)).collect();
+                seen.extend(&next);
+                last = next;
+            }
+            None
+        };
+        let stages = self.spaces.iter().filter(both);
+        let stages = stages.filter_map(|s| Some((s, distance(s.name)?)));
+        stages
+            .min_by_key(|(s, steps)| (*steps, std::cmp::Reverse(s.bytes)))
+            .map(|(s, _)| s)
+    }
 }
 
 fn spaces(record: &Intrinsic) -> Vec<Name> {

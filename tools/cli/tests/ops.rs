@@ -1,5 +1,6 @@
 //! Every small case of `test/e2e/ops` at loop, memref and accel level against ONNX Runtime's
-//! answer, as the pipelines lower it for one machine.
+//! answer, as the pipelines lower it for npu.tir, and for one of the other committed machines in turn;
+//! with `TIR_MACHINES=all` for all of them.
 
 mod common;
 
@@ -14,8 +15,15 @@ use tir_opt::Tool;
 const NOT_TAKEN: [(&str, &str, &str); 0] = [];
 
 /// All levels of a case, each from the one before; what is wrong, with the level.
-fn levels(tool: &Tool, model: &Path) -> Vec<String> {
-    let name = model.file_stem().unwrap_or_default().to_string_lossy();
+fn levels(tool: &Tool, model: &Path, machine: &Path) -> Vec<String> {
+    let stem = |path: &Path| {
+        path.file_stem()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .to_string()
+    };
+    let (case, on) = (stem(model), stem(machine));
+    let name = format!("{case} for {on}");
     let mut module = match tir_translate::import_onnx(model) {
         Ok(module) => module,
         Err(errors) => return vec![format!("{name}: {}", said(&errors))],
@@ -23,14 +31,13 @@ fn levels(tool: &Tool, model: &Path) -> Vec<String> {
     // `CASE.in_0.npy`, `CASE.in_1.npy`, …
     let [inputs, outputs] =
         ["in", "out"].map(|what| arrays(|k| model.with_extension(format!("{what}_{k}.npy"))));
-    let machine = root().join("test/e2e/machines/npu.tir");
     for at in ["loop", "memref", "accel"] {
         let pipeline = format!("to-{at}{{machine={}}}", machine.display());
         let done = lower(tool, &mut module, &pipeline);
         let done = done.and_then(|()| run(&module, &inputs, &outputs).map(drop));
         let refused = NOT_TAKEN
             .iter()
-            .find(|(case, l, _)| *case == name && *l == at);
+            .find(|(taken, l, _)| *taken == case && *l == at);
         match (done, refused) {
             (Ok(()), None) => {}
             (Err(why), Some((_, _, error))) if why.contains(error) => return Vec::new(),
@@ -52,6 +59,12 @@ fn single_ops_agree_at_every_level() {
         .collect();
     models.sort();
     assert!(models.len() >= 300, "{}", models.len());
+    let entries = std::fs::read_dir(root().join("test/e2e/machines")).expect("the machines");
+    let mut machines: Vec<PathBuf> = entries.map(|e| e.expect("a file").path()).collect();
+    machines.sort();
+    let first = machines.iter().position(|p| p.ends_with("npu.tir"));
+    let first = machines.remove(first.expect("npu.tir"));
+    let all = std::env::var("TIR_MACHINES").is_ok_and(|which| which == "all");
     let tool = tir_opt::stock();
     tool.load();
     let (next, wrong) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
@@ -59,9 +72,18 @@ fn single_ops_agree_at_every_level() {
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
-                while let Some(model) = models.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let found = levels(&tool, model);
-                    wrong.lock().expect("no panic").extend(found);
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(model) = models.get(number) else {
+                        break;
+                    };
+                    let others = machines.iter().enumerate();
+                    let others = others.filter(|(i, _)| all || number % machines.len() == *i);
+                    let others = others.map(|(_, machine)| machine);
+                    for machine in std::iter::once(&first).chain(others) {
+                        let found = levels(&tool, model, machine);
+                        wrong.lock().expect("no panic").extend(found);
+                    }
                 }
             });
         }

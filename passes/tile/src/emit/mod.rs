@@ -58,8 +58,9 @@ pub struct Emit<'a> {
 /// An iteration: from its index and the carried values to those of the next.
 type LoopBody<'f> = &'f mut dyn FnMut(&mut Builder<'_>, Value, Vec<Value>) -> Vec<Value>;
 
-/// Replaces a group by its loops; gives what leaves it.
-pub fn emit(b: &mut Builder<'_>, group: &Group, plan: &Plan) -> Vec<Value> {
+/// Replaces a group by its loops; gives what leaves it. `space` is that of the results, where they are
+/// tiles themselves.
+pub fn emit(b: &mut Builder<'_>, group: &Group, plan: &Plan, space: Option<Name>) -> Vec<Value> {
     let emit = Emit { group, plan };
     let rank = group.domain.len();
     let at = At {
@@ -71,7 +72,7 @@ pub fn emit(b: &mut Builder<'_>, group: &Group, plan: &Plan) -> Vec<Value> {
     let dests = types.map(|ty| {
         b.add(Empty {
             dynamic_sizes: Vec::new(),
-            space: None,
+            space: space.map(|space| space.to_string()),
             result: Ret(ty),
         })
     });

@@ -110,6 +110,8 @@ struct Estimate<'a> {
     places: &'a Places<'a>,
     budget: Budget,
     vectors: &'a Vectors,
+    /// Cycles of all points, where they are computed a level further in.
+    staged: Option<i64>,
     plan: Plan,
 }
 
@@ -135,7 +137,7 @@ pub struct Cost {
 impl Cost {
     /// Until all is done. What runs beside the longest is hidden but for a part: queues fill, and
     /// share the spaces. So of divisions that the unit binds, the one that moves less is taken.
-    fn total(&self, scalar: i64) -> i64 {
+    pub(super) fn total(&self, scalar: i64) -> i64 {
         let longest = self.compute.max(self.load).max(self.store);
         let moved = self.load.saturating_add(self.store);
         let beside = self.compute.saturating_add(moved).saturating_sub(longest);
@@ -170,6 +172,7 @@ pub(super) fn estimate(
         unit_out: Rc::clone(&tiles.unit_out),
         moves: matches!(way, Way::Moved(_)),
         quicker: false,
+        helps: false,
         in_place: None,
         own_accumulator: true,
         single: Vec::new(),
@@ -188,6 +191,10 @@ pub(super) fn estimate(
         places: tiles.places,
         budget,
         vectors,
+        staged: match way {
+            Way::Staged(cycles) => Some(*cycles),
+            _ => None,
+        },
         plan,
     };
     let mut cycles = Cost::default();
@@ -272,7 +279,8 @@ impl Estimate<'_> {
                 engine: self.places.operands[i].load.unwrap_or(self.places.store),
                 align: self.places.operands[i].space.align.max(1),
                 depth: self.budget.depth,
-                slides: operand.map.dims > 0,
+                // What is cut once more is read in parts that are no rows of a ring.
+                slides: operand.map.dims > 0 && self.staged.is_none(),
             };
             if let Some(inner) = &operand.inner {
                 let ranges = inner.reductions.iter().map(|d| self.group.domain[*d]);
@@ -284,7 +292,10 @@ impl Estimate<'_> {
                 let on_vectors =
                     on_vectors.and_then(|v| v.inner(self.group, self.target, &self.plan, i));
                 let once = on_vectors.unwrap_or(by_thread);
-                let work = once.saturating_mul(moved.count());
+                let work = match self.staged {
+                    Some(_) => 0,
+                    None => once.saturating_mul(moved.count()),
+                };
                 cycles.compute = cycles.compute.saturating_add(work);
                 holders.push(Holder {
                     bytes: moved.near(),
@@ -364,7 +375,8 @@ impl Estimate<'_> {
     }
 
     fn held_bytes(&self, own: bool) -> i64 {
-        if self.plan.moves {
+        // A level further in there is one nest, and nothing lies here between its steps.
+        if self.plan.moves || self.staged.is_some() {
             return 0;
         }
         let (group, plan, depth) = (self.group, &self.plan, self.budget.depth);
@@ -410,6 +422,9 @@ impl Estimate<'_> {
     /// Cycles to compute all points.
     fn points(&self) -> i64 {
         let (group, space) = (self.group, &self.plan.space);
+        if let Some(cycles) = self.staged {
+            return cycles;
+        }
         let Some(choice) = self.unit else {
             let moves = self.plan.moves;
             let whole = || self.vectors()?.whole(group, self.target, &self.plan);
@@ -503,7 +518,7 @@ impl<'a> Tiles<'a> {
             .and_then(|c| out_order(target, &c.assignment))
             .unwrap_or_default();
         let out = match way {
-            Way::Whole => Tile::plain(space, &group.out)?,
+            Way::Whole | Way::Staged(_) => Tile::plain(space, &group.out)?,
             Way::Moved(order) => Tile::moved(space, &group.out, order)?,
             Way::Unit(_) => Tile::new(space, &group.out, &unit_out)?,
         };

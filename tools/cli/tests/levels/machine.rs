@@ -102,6 +102,19 @@ pub(crate) fn write(seed: u64) -> PathBuf {
              chain = {chain}, start = {start}, port = {port}, strided = {strided}}}\n"
         );
     }
+    if pick(&[0, 1, 2]) == 0 {
+        // A level between far memory and the unit.
+        let (pad, dims) = (pick(&[0, 1]) == 1, pick(&[2, 3, 4]));
+        text = text
+            .replace("from = @dram", "from = @mid")
+            .replace("to = @dram", "to = @mid");
+        let _ = write!(
+            text,
+            "  accel.space @mid {{bytes = 131072, align = 8, bytes_per_cycle = 8}}\n  \
+             accel.dma @fill {{from = @dram, to = @mid, bytes_per_cycle = 2, latency = 30, dims = {dims}, queue = 4, pad = {pad}}}\n  \
+             accel.dma @drain {{from = @mid, to = @dram, bytes_per_cycle = 2, latency = 30, dims = {dims}, queue = 4}}\n"
+        );
+    }
     text += "}\n";
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("machine-{seed}.tir"));
     std::fs::write(&path, text).expect("a file");

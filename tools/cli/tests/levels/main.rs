@@ -65,6 +65,7 @@ fn every_level_computes_the_same() {
         "bursts",
         "npu-vector",
         "conv-unit",
+        "levels",
     ];
     let first = number("TIR_SEED").unwrap_or(0);
     let count = number("TIR_PROGRAMS").unwrap_or(PROGRAMS);
@@ -79,7 +80,7 @@ fn every_level_computes_the_same() {
                         break;
                     }
                     let machine = match seed % 2 {
-                        0 => folder.join(format!("{}.tir", stock[(seed / 2 % 6) as usize])),
+                        0 => folder.join(format!("{}.tir", stock[seed as usize / 2 % stock.len()])),
                         _ => machine::write(seed),
                     };
                     let options = OPTIONS[(seed / 8 % 5) as usize];

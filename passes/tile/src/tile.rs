@@ -141,7 +141,7 @@ fn level(
                     before.extend(siblings(func, op));
                 }
                 let mut b = Builder::new(func, At::Before(op));
-                let values = emit(&mut b, &group, &plan, target.stage());
+                let values = emit(&mut b, &group, &plan, target);
                 if target.inner.is_some() {
                     for new in siblings(func, op).filter(|op| !before.contains(op)) {
                         let inside = std::iter::once(new).chain(func.walk_below(new));

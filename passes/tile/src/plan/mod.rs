@@ -13,6 +13,7 @@
 mod beyond;
 mod estimate;
 mod in_place;
+mod lanes;
 mod listing;
 mod places;
 mod sizes;

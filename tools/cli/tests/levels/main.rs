@@ -66,6 +66,8 @@ fn every_level_computes_the_same() {
         "npu-vector",
         "conv-unit",
         "levels",
+        "twin",
+        "cluster",
     ];
     let first = number("TIR_SEED").unwrap_or(0);
     let count = number("TIR_PROGRAMS").unwrap_or(PROGRAMS);

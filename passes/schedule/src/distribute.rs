@@ -14,7 +14,8 @@
 use std::collections::{HashMap, HashSet};
 
 use tir::{
-    Access, At, Attr, BlockId, Builder, Ir, Mapping, MemRefType, Name, OpId, Traits, Type, Value,
+    Access, At, Attr, BlockId, Builder, Ir, LinearMap, Mapping, MemRefType, Name, OpId, Rets, Sym,
+    Traits, Type, Value,
 };
 use tir_accel::{Apply, Call, MachineInfo};
 use tir_arith::OpFoldResult;
@@ -25,6 +26,7 @@ use tir_memref::{Alloc, Copy, TransferRead, TransferWrite};
 pub use crate::passes::Distribute;
 
 use crate::index::Counter;
+use crate::views::sub_view;
 
 /// What the lanes of a split are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,7 +55,12 @@ pub fn distribute(ir: &mut Ir, machine: &MachineInfo) -> [usize; 2] {
         for (looped, lanes) in &chosen {
             split.one(ir, looped, *lanes);
         }
-        chosen.len()
+        let nests = if kind == Kind::Units {
+            split.nests(ir)
+        } else {
+            0
+        };
+        chosen.len() + nests
     })
 }
 
@@ -453,6 +460,103 @@ impl Split<'_> {
             ..inner
         });
         b.loc = loc;
+    }
+}
+
+impl Split<'_> {
+    /// Splits the nests of vector units that no split loop shares out. Gives how many.
+    fn nests(&self, ir: &mut Ir) -> usize {
+        if !self.machine.has_equal_units() {
+            return 0;
+        }
+        let all = ir.walk_ids();
+        // An op of a split loop stands beside those of the other lanes, or names its unit.
+        let mut used: HashMap<BlockId, HashSet<Name>> = HashMap::new();
+        for op in &all {
+            if let Some((block, unit)) = ir.block_of(*op).zip(self.machine.unit_of(ir, *op)) {
+                used.entry(block).or_default().insert(unit);
+            }
+        }
+        let nests: Vec<OpId> = all.into_iter().filter(|op| ir.is::<Apply>(*op)).collect();
+        let mut count = 0;
+        for op in nests {
+            let Some((apply, unit)) = ir.get::<Apply>(op).zip(self.machine.unit_of(ir, op)) else {
+                continue;
+            };
+            let lanes = (0..).map_while(|lane| self.unit(unit, lane));
+            let lanes: Vec<Name> = lanes.collect();
+            let beside = ir.block_of(op).and_then(|block| used.get(&block));
+            let shared = beside.is_some_and(|used| lanes[1..].iter().any(|u| used.contains(u)));
+            if lanes.len() > 1 && !shared && self.nest(ir, op, &apply, &lanes).is_some() {
+                count += 1;
+            }
+        }
+        count
+    }
+
+    /// Puts a nest for each lane in place of one, each on a part of an iterator that is no reduction.
+    fn nest(&self, ir: &mut Ir, op: OpId, apply: &Apply, lanes: &[Name]) -> Option<()> {
+        let nest = apply.nest();
+        let (domain, reductions) = (nest.domain(ir).ok()?, nest.reductions());
+        let count = lanes.len() as i64;
+        let turns = |d: &usize| ((domain[*d] + count - 1) / count * count, domain[*d]);
+        let several = (0..domain.len()).filter(|d| !reductions[*d] && domain[*d] > 1);
+        // The least idle; of equal ones the outermost.
+        let d = several.min_by(|a, b| {
+            let ((x, all), (y, of)) = (turns(a), turns(b));
+            (x * of).cmp(&(y * all))
+        })?;
+        let maps = nest.indexing_maps.iter().map(|map| map.linear());
+        let maps: Vec<LinearMap> = maps.collect::<Option<_>>()?;
+        let forward = |map: &LinearMap| map.iter().all(|form| form.at(d) >= 0);
+        let strided = |v: Value| ir.ty(v).get::<MemRefType>().is_some();
+        if !maps.iter().all(forward) || !nest.operands().all(strided) {
+            return None;
+        }
+        let each = (domain[d] + count - 1) / count;
+        let values: Vec<Value> = nest.operands().collect();
+        let mut b = ir.at(At::Before(op));
+        b.loc = b.ir.loc(op);
+        for (lane, unit) in lanes.iter().enumerate() {
+            let from = each * lane as i64;
+            let mut part = domain.clone();
+            part[d] = each.min(domain[d] - from);
+            if part[d] < 1 {
+                break;
+            }
+            let mut views = Vec::new();
+            for (value, map) in values.iter().zip(&maps) {
+                let shape = b.ty(*value).shape()?.to_vec();
+                let places = map.iter().zip(&shape).map(|(form, size)| match form.at(d) {
+                    0 => Some((0, *size)),
+                    c => Some((c * from, form.range(&part)?.high + 1)),
+                });
+                let places: Vec<(i64, i64)> = places.collect::<Option<_>>()?;
+                let (offsets, sizes): (Vec<i64>, Vec<i64>) = places.into_iter().unzip();
+                let offsets: Vec<OpFoldResult> =
+                    offsets.into_iter().map(OpFoldResult::Number).collect();
+                views.push(sub_view(&mut b, *value, &offsets, &sizes, &sizes).ok()?);
+            }
+            let outputs = views.split_off(nest.inputs.len());
+            let body = b.ir.new_region();
+            b.ir.duplicate_region(apply.body, body, &mut Mapping::default());
+            let made = Apply {
+                vector: apply.vector,
+                inputs: views,
+                outputs,
+                after: Vec::new(),
+                indexing_maps: apply.indexing_maps.clone(),
+                iterator_types: apply.iterator_types.clone(),
+                unit: (lane > 0).then_some(Sym(*unit)).or(apply.unit),
+                combine: apply.combine,
+                sizes: Some(part),
+                body,
+                results: Rets(Vec::new()),
+            };
+            b.add(made);
+        }
+        ir.erase(op);
+        Some(())
     }
 }
 

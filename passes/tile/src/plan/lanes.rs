@@ -55,6 +55,14 @@ impl Lanes {
     }
 }
 
+/// How many times faster a nest is by several units equal to one, each on a part of an iterator.
+pub(super) fn beside(target: &Target<'_>, unit: Name, domain: &[i64], reductions: &[bool]) -> f64 {
+    let equal = target.info.equal_units(unit);
+    let units = equal.filter(|unit| unit.place == 0).count() as i64;
+    let parallel = domain.iter().zip(reductions).filter(|(_, r)| !**r);
+    parallel.fold(1.0, |most, (n, _)| most.max(gain(*n, units)))
+}
+
 /// How many times faster so many equal pieces of work are done by so many at once.
 fn gain(pieces: i64, lanes: i64) -> f64 {
     let turns = (pieces + lanes - 1) / lanes.max(1);

@@ -61,13 +61,13 @@ impl Rate {
             units: BTreeSet::new(),
         };
         for unit in &machine.units {
-            let own = machine.intrinsics.iter().filter(|i| i.unit == unit.name);
+            let own = machine.intrinsics.iter().filter(|i| i.unit == unit.of);
             let rates = own.filter_map(|i| {
                 let amount = u128::try_from(amount(i)?).ok().filter(|n| *n > 0)?;
                 Some((amount, i.cycles.max(1) as u128))
             });
             let lanes = machine.vectors.iter();
-            let lanes = lanes.filter(|v| vectors && v.unit == unit.name);
+            let lanes = lanes.filter(|v| vectors && v.unit == unit.of);
             let lanes = lanes.map(|v| (v.lanes.max(1) as u128, 1));
             let best = rates
                 .chain(lanes)
@@ -75,7 +75,7 @@ impl Rate {
             if let Some((amount, cycles)) = best {
                 all.amount = all.amount * cycles + amount * all.cycles;
                 all.cycles *= cycles;
-                all.units.insert(unit.name.to_string());
+                all.units.insert(unit.of.to_string());
             }
         }
         (all.amount > 0).then_some(all)

@@ -8,6 +8,7 @@
 mod asm;
 mod attached;
 pub mod bounds;
+mod cores;
 pub mod eval;
 pub mod formula;
 pub mod machine;
@@ -20,7 +21,7 @@ pub mod vector;
 pub use attached::AttachedMachine;
 pub use machine::MachineInfo;
 pub use ops::apply::Apply;
-pub use ops::describe::{Dma, Intrinsic, Machine, Space, Unit, Vector, Yield};
+pub use ops::describe::{Core, Dma, Intrinsic, Machine, Space, Unit, Vector, Yield};
 pub use ops::run::{Call, Direction, DmaStart, DmaWait, Mark, Ready};
 pub use ops::semaphore::{Acquire, Release, Semaphore};
 pub use token::{SemaphoreType, Token, token};
@@ -32,7 +33,7 @@ pub const DEPTH: &str = "accel.depth";
 tir::dialect! {
     /// Machines, transfers, tokens and intrinsic calls.
     accel {
-        ops: [Machine, Space, Dma, Unit, Intrinsic, Vector, Yield, Call, Apply, DmaStart, DmaWait, Mark, Ready, Semaphore, Release,
+        ops: [Machine, Core, Space, Dma, Unit, Intrinsic, Vector, Yield, Call, Apply, DmaStart, DmaWait, Mark, Ready, Semaphore, Release,
             Acquire,
         ],
         types: [Token, SemaphoreType],

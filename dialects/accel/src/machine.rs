@@ -3,8 +3,9 @@
 use tir::{Attr, DictAttr, Failure, Ir, Name, Op, OpId, Scopes, SymbolTable, Traits, Type, Value};
 use tir_tensor::{Combine, Generic};
 
+use crate::cores::Copies;
 use crate::formula::Formula;
-use crate::ops::describe::{Dma, Intrinsic, Machine, Space, Unit, Vector, Yield};
+use crate::ops::describe::{Core, Dma, Intrinsic, Machine, Space, Unit, Vector, Yield};
 use crate::vector::VectorInfo;
 use crate::{Apply, Call};
 
@@ -13,6 +14,10 @@ use crate::{Apply, Call};
 #[allow(missing_docs)]
 pub struct SpaceInfo {
     pub name: Name,
+    /// Its name in the machine file.
+    pub of: Name,
+    /// The core that it is private to.
+    pub core: Option<Name>,
     pub bytes: i64,
     pub align: i64,
     pub banks: i64,
@@ -40,6 +45,12 @@ pub struct EngineInfo {
 #[allow(missing_docs)]
 pub struct UnitInfo {
     pub name: Name,
+    /// Its name in the machine file.
+    pub of: Name,
+    /// The core that it is part of.
+    pub core: Option<Name>,
+    /// Which of the cores that is.
+    pub place: usize,
     pub queue: i64,
 }
 
@@ -114,10 +125,13 @@ impl MachineInfo {
             intrinsics: Vec::new(),
             vectors: Vec::new(),
         };
+        let mut copies = Copies::default();
         for op in ir.ops_in(ir.entry(machine.body)?) {
             if let Some(s) = ir.get::<Space>(op) {
                 info.spaces.push(SpaceInfo {
                     name: s.sym_name,
+                    of: s.sym_name,
+                    core: s.core.map(|core| core.0),
                     bytes: s.bytes,
                     align: s.align,
                     banks: s.banks,
@@ -139,14 +153,21 @@ impl MachineInfo {
             } else if let Some(u) = ir.get::<Unit>(op) {
                 info.units.push(UnitInfo {
                     name: u.sym_name,
+                    of: u.sym_name,
+                    core: u.core.map(|core| core.0),
+                    place: 0,
                     queue: u.queue,
                 });
+                copies.units.push(u.count);
+            } else if let Some(c) = ir.get::<Core>(op) {
+                copies.cores.push((c.sym_name, c.count));
             } else if let Some(i) = ir.get::<Intrinsic>(op) {
                 info.intrinsics.push(intrinsic(ir, op, &i)?);
             } else if let Some(v) = ir.get::<Vector>(op) {
                 info.vectors.push(vector(&v).ok()?);
             }
         }
+        copies.add(&mut info);
         Some(info)
     }
 
@@ -191,10 +212,12 @@ impl MachineInfo {
     /// The unit that an op of a program runs on, if it is a call or a nest of a vector unit.
     pub fn unit_of(&self, ir: &Ir, op: OpId) -> Option<Name> {
         if let Some(call) = ir.get::<Call>(op) {
-            return Some(self.intrinsic(call.callee.0)?.unit);
+            let own = call.unit.map(|unit| unit.0);
+            return own.or_else(|| Some(self.intrinsic(call.callee.0)?.unit));
         }
         let apply: Apply = ir.get(op)?;
-        Some(self.vector(apply.vector.0)?.unit)
+        let own = apply.unit.map(|unit| unit.0);
+        own.or_else(|| Some(self.vector(apply.vector.0)?.unit))
     }
     /// The vector capability of this name.
     pub fn vector(&self, name: Name) -> Option<&VectorInfo> {
@@ -204,9 +227,45 @@ impl MachineInfo {
     pub fn far(&self) -> Option<&SpaceInfo> {
         self.spaces.first()
     }
+
+    /// The space through which tiles go from a space to where units and vector units work, if no engine
+    /// joins the two: of those that engines join with it in both directions, the one with the fewest
+    /// transfers from there on; of several the largest.
+    pub fn stage(&self, from: Name) -> Option<&SpaceInfo> {
+        let operands = self.intrinsics.iter().flat_map(|i| &i.spaces).copied();
+        let work: Vec<Name> = operands
+            .chain(self.vectors.iter().map(|v| v.space))
+            .collect();
+        let joined = |a: Name, b: Name| self.engine_between(a, b).is_some();
+        let near = |s: &Name| *s == from || joined(from, *s) || joined(*s, from);
+        if work.is_empty() || work.iter().any(near) {
+            return None;
+        }
+        let both = |s: &&SpaceInfo| joined(from, s.name) && joined(s.name, from);
+        // Spaces that are reached by so many transfers, without going back.
+        let distance = |start: Name| {
+            let mut seen = vec![from, start];
+            let mut last = vec![start];
+            for steps in 0..self.spaces.len() {
+                if last.iter().any(|s| work.contains(s)) {
+                    return Some(steps);
+                }
+                let next = self.engines.iter().filter(|e| last.contains(&e.from));
+                let next: Vec<Name> = next.map(|e| e.to).filter(|s| !seen.contains(s)).collect();
+                seen.extend(&next);
+                last = next;
+            }
+            None
+        };
+        let stages = self.spaces.iter().filter(both);
+        let stages = stages.filter_map(|s| Some((s, distance(s.name)?)));
+        stages
+            .min_by_key(|(s, steps)| (*steps, std::cmp::Reverse(s.bytes)))
+            .map(|(s, _)| s)
+    }
 }
 
-fn spaces(record: &Intrinsic) -> Vec<Name> {
+pub(crate) fn spaces(record: &Intrinsic) -> Vec<Name> {
     let spaces = record.spaces.iter();
     spaces
         .filter_map(|space| crate::asm::symbol(*space))
@@ -368,10 +427,19 @@ pub(crate) fn check(ir: &Ir) -> Result<(), Failure> {
         } else if let Some(vector) = ir.get::<Vector>(op) {
             expect(op, "unit", vector.unit.0, <Unit as Op>::name())?;
             expect(op, "space", vector.space.0, <Space as Op>::name())?;
-        } else if !ir.is::<Space>(op) && !ir.is::<Unit>(op) {
+        } else if let Some(core) = core_of(ir, op) {
+            expect(op, "core", core, <Core as Op>::name())?;
+        } else if !ir.is::<Space>(op) && !ir.is::<Unit>(op) && !ir.is::<Core>(op) {
             let message = format!("holds '{}', which describes no machine", ir.name(op));
             return Err(Box::new(tir::Diagnostic::error(message).at(ir.loc(op))));
         }
     }
-    Ok(())
+    crate::cores::check(ir, block)
+}
+
+/// The core that a space or a unit is declared to be of.
+fn core_of(ir: &Ir, op: OpId) -> Option<Name> {
+    let space = ir.get::<Space>(op).and_then(|space| space.core);
+    let core = space.or_else(|| ir.get::<Unit>(op)?.core);
+    core.map(|core| core.0)
 }

@@ -31,6 +31,10 @@ pub struct For {
     pub init: Vec<Value>,
     /// Lower bound, upper bound and step, `DYNAMIC` where they are operands.
     pub static_bounds: Vec<i64>,
+    /// Whether iterations may run in any order and at the same time: none writes what another one reads or
+    /// writes.
+    #[default(false)]
+    pub parallel: bool,
     /// Takes the index and the carried values.
     pub body: RegionId,
     /// The carried values after the last iteration.
@@ -91,6 +95,7 @@ impl For {
             bounds: bounds.iter().filter_map(value).collect(),
             init,
             static_bounds: bounds.iter().map(number).collect(),
+            parallel: false,
             body,
             results: Rets(results),
         }

@@ -195,6 +195,8 @@ mod tests {
     fn lanes_and_transfers_of_a_vector_unit_count() {
         let space = |name: &str| tir_accel::machine::SpaceInfo {
             name: Name::new(name),
+            of: Name::new(name),
+            core: None,
             bytes: 4096,
             align: 1,
             banks: 1,

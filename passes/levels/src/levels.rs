@@ -6,7 +6,7 @@ use tir_convert::{FuseElementwise, FuseGraph, GraphToTensor};
 use tir_egraph::Egraph;
 use tir_generic::{Canonicalize, ConstantFold, Cse};
 use tir_memory::{CheckPlan, PlanMemory};
-use tir_schedule::{ExpandGeneric, InsertTokens, ScheduleTransfers};
+use tir_schedule::{Distribute, ExpandGeneric, InsertTokens, ScheduleTransfers};
 use tir_tensor::Empty;
 use tir_tile::{Tensorize, Tile};
 
@@ -149,6 +149,7 @@ impl Alias for ToAccel {
     fn expand(&self, p: &mut Pipeline) {
         p.alias(earlier::<ToMemref>(self));
         p.nest("func.func", |p| {
+            p.add(Distribute::default());
             p.add(ScheduleTransfers {
                 depth: self.depth,
                 ring: self.ring,

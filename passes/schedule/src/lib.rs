@@ -2,6 +2,7 @@
 //! engines, tokens between queues.
 #![forbid(unsafe_code)]
 
+pub mod distribute;
 pub mod dry_run;
 pub mod edit;
 pub mod expand_generic;
@@ -22,8 +23,8 @@ pub mod stream;
 pub mod views;
 
 pub use passes::{
-    CheckEdges, DryRun, ExpandGeneric, InsertDma, InsertTokens, MultiBuffer, PruneEdges,
-    ScheduleTransfers,
+    CheckEdges, Distribute, DryRun, ExpandGeneric, InsertDma, InsertTokens, MultiBuffer,
+    PruneEdges, ScheduleTransfers,
 };
 
 use tir::PassInfo;
@@ -31,6 +32,7 @@ use tir::PassInfo;
 /// All passes of this crate.
 pub fn passes() -> Vec<PassInfo> {
     vec![
+        PassInfo::of::<Distribute>(),
         PassInfo::of::<MultiBuffer>(),
         PassInfo::of::<InsertDma>(),
         PassInfo::of::<ScheduleTransfers>(),

@@ -13,6 +13,11 @@ use crate::dry_run::{Edge, dry_run, edges};
 use crate::schedule::{Schedule, unmark};
 
 pass! {
+    /// Splits loops whose iterations are independent among equal cores and equal units of the attached
+    /// machine: what runs on them stands beside each other in each iteration (unroll and jam).
+    pub struct Distribute = "distribute" on "func.func" {}
+}
+pass! {
     /// Multi-buffers loops: hoists the buffer of an iteration as one with several slots; sliding
     /// windows become ring buffers.
     pub struct MultiBuffer = "multi-buffer" on "func.func" {
@@ -118,6 +123,12 @@ macro_rules! passes {
     )*};
 }
 passes! {
+    Distribute |self, ir, cx, info| {
+        let [cores, units] = crate::distribute::distribute(ir, info);
+        cx.count("loops split among cores", cores);
+        cx.count("loops split among units", units);
+        Ok(())
+    };
     MultiBuffer |self, ir, _cx, info| one(self.apply(ir, info));
     InsertDma |self, ir, cx, info| {
         one(self.apply(ir, info))?.into_iter().for_each(|remark| say(cx, remark));
@@ -174,16 +185,18 @@ fn say(cx: &mut PassCx<'_>, remark: Diagnostic) {
 /// Remarks for units and spaces of the machine that a function does not use.
 fn unused(ir: &Ir, machine: &MachineInfo) -> Vec<Diagnostic> {
     let ops = ir.walk_ids();
-    let calls = ops.iter().filter_map(|op| ir.get::<tir_accel::Call>(*op));
-    let called: HashSet<_> = calls.map(|call| call.callee.0).collect();
+    let busy: HashSet<_> = ops
+        .iter()
+        .filter_map(|op| machine.unit_of(ir, *op))
+        .collect();
     let values = ops.iter().flat_map(|op| ir.results(*op));
     let held = values.filter_map(|v| ir.ty(v).get::<MemRefType>()?.space_name());
     let held: HashSet<_> = held.collect();
     let at = ir.loc(ir.root());
-    let units = machine.units.iter().filter(|unit| {
-        let mut own = machine.intrinsics.iter().filter(|i| i.unit == unit.name);
-        !own.any(|i| called.contains(&i.name))
-    });
+    let units = machine
+        .units
+        .iter()
+        .filter(|unit| !busy.contains(&unit.name));
     let units = units.map(|unit| {
         let text = format!("no call runs on the unit @{}", unit.name);
         Diagnostic::remark(text).category(UNUSED_UNIT).at(at)

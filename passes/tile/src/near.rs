@@ -74,6 +74,15 @@ pub(crate) fn is_near(ir: &Ir, op: OpId) -> bool {
     })
 }
 
+/// Whether a nest works on a tile in this space.
+pub(crate) fn is_in(ir: &Ir, op: OpId, space: Name) -> bool {
+    let nest = ir.get::<Generic>(op);
+    nest.is_some_and(|nest| {
+        let mut operands = nest.operands();
+        operands.any(|v| side(ir, v) == Some(Side::Near(space)))
+    })
+}
+
 /// Whether a nest works on a tensor that is known to lie in far memory.
 pub(crate) fn is_far(ir: &Ir, op: OpId) -> bool {
     let nest = ir.get::<Generic>(op);

@@ -92,7 +92,7 @@ impl Pass for Tensorize {
     }
     fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
         with_target(ir, cx, |ir, cx, target| {
-            let done = crate::tensorize::tensorize(ir, target);
+            let done = crate::tensorize::tensorize(ir, target.innermost());
             cx.count("calls", done.made);
             cx.count("generics left", done.left);
             done.remarks

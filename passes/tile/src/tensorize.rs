@@ -161,6 +161,7 @@ fn call(
         operands,
         after: Vec::new(),
         writes: 1,
+        unit: None,
         results,
     });
     func.replace(op, &results);
@@ -189,6 +190,7 @@ fn apply(func: &mut Ir, op: OpId, nest: Generic, vector: &VectorInfo) {
         iterator_types: nest.iterator_types,
         combine: nest.combine,
         sizes: nest.sizes,
+        unit: None,
         body,
         results: Rets(results),
     });

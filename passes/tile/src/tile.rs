@@ -17,7 +17,7 @@ use tir_tensor::Generic;
 
 use crate::emit::emit;
 use crate::group::{Freedom, Group, Scope, filled};
-use crate::near::is_near;
+use crate::near::{is_in, is_near};
 use crate::plan::{Budget, Excess, Nearest, Plan, Target, TooLarge, nearest, plan};
 
 /// An operator that no unit computes.
@@ -58,7 +58,7 @@ pub struct Tiled {
 /// Tiles all groups of a function. What is left over untiled is only what moves no data, and what is
 /// reported.
 pub fn tile(func: &mut Ir, target: &Target<'_>, budget: Budget) -> Result<Tiled, Vec<Diagnostic>> {
-    let mut errors = oversized(func, target);
+    let errors = oversized(func, target);
     if !errors.is_empty() {
         return Err(errors);
     }
@@ -75,7 +75,30 @@ pub fn tile(func: &mut Ir, target: &Target<'_>, budget: Budget) -> Result<Tiled,
     drop_empty(func);
     let mut generics: Vec<OpId> = func.walk_ids();
     generics.retain(|op| func.is::<Generic>(*op) && !is_near(func, *op));
-    let scope = Scope::new(generics, group);
+    let mut tiled = Tiled::default();
+    let (mut target, mut scope) = (target, Scope::new(generics, group));
+    loop {
+        let made = level(func, target, budget, &scope, &mut tiled)?;
+        let Some(inner) = &target.inner else {
+            return Ok(tiled);
+        };
+        // What is left to compute works on the tiles of this level.
+        target = inner;
+        let mut generics = func.walk_ids();
+        generics.retain(|op| func.is::<Generic>(*op) && is_in(func, *op, target.far.name));
+        scope = Scope::new(generics, made);
+    }
+}
+
+/// Tiles all groups of a scope for one level of memory. Gives which group each generic on the tiles is of;
+/// what is to be reported is added to `tiled`.
+fn level(
+    func: &mut Ir,
+    target: &Target<'_>,
+    budget: Budget,
+    scope: &Scope,
+    tiled: &mut Tiled,
+) -> Result<HashMap<OpId, usize>, Vec<Diagnostic>> {
     let mut plans = Plans {
         target,
         budget,
@@ -84,19 +107,48 @@ pub fn tile(func: &mut Ir, target: &Target<'_>, budget: Budget) -> Result<Tiled,
     // From the last generic to the first: an elementwise step takes the reduction before it in.
     let mut done = HashSet::new();
     let (mut unmatched, mut candidates) = (Vec::new(), Vec::new());
+    let (mut errors, mut made) = (Vec::new(), HashMap::new());
     for op in scope.generics.iter().rev().copied() {
         if done.contains(&op) || !func.contains(op) || !is_needed(func, op, &done) {
             continue;
         }
-        match planned(func, op, &scope, &mut plans) {
+        let found = planned(func, op, scope, &mut plans);
+        // What no level further in computes stays where its tiles are.
+        let stays = |plan: &Result<Plan, TooLarge>| !plan.as_ref().is_ok_and(|plan| plan.helps);
+        if target.stage().is_some()
+            && let Some((group, plan)) = &found
+            && stays(plan)
+        {
+            if let Ok(plan) = plan
+                && let Some(nearest) = plan.nearest.clone()
+            {
+                unmatched.push(without_unit(func, op, group, nearest, target));
+            } else {
+                unmatched.extend(left_over(func, op, target));
+            }
+            done.insert(op);
+            continue;
+        }
+        match found {
             None => unmatched.extend(left_over(func, op, target)),
             Some((group, Ok(plan))) => {
                 if let Some(nearest) = plan.nearest.clone() {
                     unmatched.push(without_unit(func, op, &group, nearest, target));
                 }
                 candidates.extend(listed(func, op, &group, &plan));
+                let mut before: HashSet<OpId> = HashSet::new();
+                if target.inner.is_some() {
+                    before.extend(siblings(func, op));
+                }
                 let mut b = Builder::new(func, At::Before(op));
-                let values = emit(&mut b, &group, &plan);
+                let values = emit(&mut b, &group, &plan, target);
+                if target.inner.is_some() {
+                    for new in siblings(func, op).filter(|op| !before.contains(op)) {
+                        let inside = std::iter::once(new).chain(func.walk_below(new));
+                        let inside = inside.filter(|op| func.is::<Generic>(*op));
+                        made.extend(inside.map(|nest| (nest, done.len())));
+                    }
+                }
                 let inside: HashSet<OpId> = group.ops.iter().copied().collect();
                 for (out, new) in group.outs.iter().zip(values) {
                     func.replace_uses_if(out.value, new, |_, u| !inside.contains(&u.op));
@@ -113,13 +165,18 @@ pub fn tile(func: &mut Ir, target: &Target<'_>, budget: Budget) -> Result<Tiled,
     unmatched.reverse();
     candidates.reverse();
     if errors.is_empty() {
-        Ok(Tiled {
-            unmatched,
-            candidates,
-        })
+        tiled.unmatched.extend(unmatched);
+        tiled.candidates.extend(candidates);
+        Ok(made)
     } else {
         Err(errors)
     }
+}
+
+/// The ops of the block of an op.
+fn siblings(ir: &Ir, op: OpId) -> impl Iterator<Item = OpId> + '_ {
+    let block = ir.block_of(op);
+    block.into_iter().flat_map(|block| ir.ops_in(block))
 }
 
 /// An error for each value that is larger than far memory, before anything is planned for it.

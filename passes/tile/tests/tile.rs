@@ -94,6 +94,7 @@ fn machine(bytes: i64) -> Ir {
         ir.add(
             block,
             Space {
+                core: None,
                 sym_name: name.into(),
                 bytes,
                 align: 64,
@@ -123,6 +124,8 @@ fn machine(bytes: i64) -> Ir {
         ir.add(
             block,
             Unit {
+                core: None,
+                count: 1,
                 sym_name: name.into(),
                 queue: 16,
             },

@@ -47,13 +47,14 @@ impl LowerToEval for Apply {
             return Ok(());
         }
         let (name, macs) = (self.vector.0, multiply_adds(ir, &generic));
+        let unit = self.unit.map(|unit| unit.0);
         let shape = NestShape::of(ir, &generic).ok_or("has strides that are not known")?;
         let body = generic.body;
         let elems: Vec<Type> = nest.types.iter().map(|ty| ty.elem()).collect();
         let find = move |machine: &MachineInfo| {
             let vector = machine.vector(name)?;
             let region = vector.covers(ir, body, generic.combine, &elems).ok()?;
-            Some((vector.unit, vector.cycles(region, &shape)))
+            Some((unit.unwrap_or(vector.unit), vector.cycles(region, &shape)))
         };
         let prepared = OnceCell::new();
         cx.native(&operands, &results, move |env, data| {

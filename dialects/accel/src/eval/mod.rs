@@ -56,6 +56,7 @@ fn tokens(data: &[Data]) -> Result<Vec<sim::Token>, Failure> {
 impl LowerToEval for Call {
     fn lower<'m>(&self, op: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {
         let (name, count) = (self.callee.0, self.operands.len());
+        let unit = self.unit.map(|unit| unit.0);
         let buffers = self
             .operands
             .iter()
@@ -77,7 +78,7 @@ impl LowerToEval for Call {
         cx.native_by_ref(&operands, &results, move |env, data| {
             let (views, after) = data.split_at(count);
             if env.memory_as::<MachineMemory>().is_some() {
-                start_call(env, name, &prepared, views, &tokens(after)?)?;
+                start_call(env, (name, unit), &prepared, views, &tokens(after)?)?;
             } else {
                 let views = views.iter().map(|d| d.as_view().cloned());
                 let views = views.collect::<Result<Vec<_>, _>>()?;
@@ -160,7 +161,7 @@ fn call_at_once(env: &mut Env<'_>, body: &Body, views: &[Rc<View>]) -> Result<()
 
 fn start_call(
     env: &mut Env<'_>,
-    name: Name,
+    (name, unit): (Name, Option<Name>),
     prepared: &OnceCell<Prepared<usize>>,
     views: &[Data],
     after: &[sim::Token],
@@ -171,7 +172,7 @@ fn start_call(
     };
     let find = |machine: &MachineInfo| {
         let number = machine.intrinsics.iter().position(|i| i.name == name)?;
-        Some((machine.intrinsics[number].unit, number))
+        Some((unit.unwrap_or(machine.intrinsics[number].unit), number))
     };
     Prepared::with(prepared, env, name, find, |memory, prepared| {
         let mut all: SmallVec<[StridedBox; 4]> = SmallVec::new();

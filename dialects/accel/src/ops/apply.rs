@@ -50,6 +50,8 @@ pub struct Apply {
     pub indexing_maps: Vec<AffineMap>,
     /// `"parallel"` or `"reduction"` for each iterator.
     pub iterator_types: Vec<Attr>,
+    /// Which of several equal units runs it; the first one if absent.
+    pub unit: Option<Sym>,
     /// How a reduction combines.
     pub combine: Option<Combine>,
     /// Ranges of the iterators, where no operand shows them.
@@ -126,11 +128,12 @@ impl VerifySymbols for Apply {
         vector
             .nest_cycles(op.ir, &nest)
             .map_err(|why| format!("runs on @{name}, which does not compute it: {why}"))?;
+        let unit = self.unit.map_or(vector.unit, |unit| unit.0);
+        let space = machine.space_on(unit, vector.unit, vector.space)?;
         for (i, value) in nest.operands().enumerate() {
             let ty = op.ir.ty(value);
             let memref = ty.get::<MemRefType>();
-            if memref.is_some_and(|memref| memref.space_name() != Some(vector.space)) {
-                let space = vector.space;
+            if memref.is_some_and(|memref| memref.space_name() != Some(space)) {
                 return Err(format!(
                     "passes a {ty} as operand {i} to @{name}, which works in \"{space}\""
                 )

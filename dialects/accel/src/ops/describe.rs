@@ -63,6 +63,8 @@ fn latency(cycles: i64) -> Result<(), Failure> {
 pub struct Space {
     /// Its name, the memory space of memrefs as a string.
     pub sym_name: Name,
+    /// The core that it is private to: each has one.
+    pub core: Option<Sym>,
     /// Its size in bytes.
     pub bytes: i64,
     /// Alignment of buffers in it, in bytes: a power of two, to which plans round offsets up.
@@ -98,7 +100,39 @@ impl Verify for Space {
     }
 }
 
+/// Equal cores: a space or a unit of it is there once for each, and so are the engines that reach such a
+/// space.
+///
+/// The copies of `@l1` are the spaces `@l1`, `@l1.1`, `@l1.2`, …; units and engines are named in the same
+/// way. The program thread starts the work of all of them.
+#[derive(Op)]
+#[op("accel.core", Symbol, Pure, StrictAttributes, parent(Machine), verify)]
+#[asm("symbol($sym_name) attr-dict")]
+pub struct Core {
+    /// Its name.
+    pub sym_name: Name,
+    /// How many there are.
+    #[default(1)]
+    pub count: i64,
+}
+impl Verify for Core {
+    fn verify(&self, _: OpRef<'_>) -> Result<(), Failure> {
+        most("count", self.count)
+    }
+}
+
+/// A number of copies.
+fn most(name: &str, count: i64) -> Result<(), Failure> {
+    const MOST: i64 = 1024;
+    match count {
+        1..=MOST => Ok(()),
+        _ => Err(format!("has {name} = {count}, expected 1 to {MOST}").into()),
+    }
+}
+
 /// A DMA engine: moves tiles from one space to another, in order.
+///
+/// If one of the spaces is private to a core, each core has such an engine.
 #[derive(Op)]
 #[op("accel.dma", Symbol, Pure, StrictAttributes, parent(Machine), verify)]
 #[asm("symbol($sym_name) attr-dict")]
@@ -140,18 +174,27 @@ impl Verify for Dma {
 }
 
 /// A unit that runs intrinsics, in order.
+///
+/// Of several equal ones each has a queue: those of `@gemm` are `@gemm`, `@gemm.1`, …, of a core after
+/// those of the one before.
 #[derive(Op)]
 #[op("accel.unit", Symbol, Pure, StrictAttributes, parent(Machine), verify)]
 #[asm("symbol($sym_name) attr-dict")]
 pub struct Unit {
     /// Its name.
     pub sym_name: Name,
+    /// The core that it is part of: each has one.
+    pub core: Option<Sym>,
+    /// How many equal ones there are, in each core if it is part of one.
+    #[default(1)]
+    pub count: i64,
     /// Calls that may be started and not complete.
     #[default(16)]
     pub queue: i64,
 }
 impl Verify for Unit {
     fn verify(&self, _: OpRef<'_>) -> Result<(), Failure> {
+        most("count", self.count)?;
         positive(&[("queue", self.queue)])
     }
 }

@@ -38,6 +38,8 @@ pub struct Call {
     /// The number of first operands that it writes.
     #[default(1)]
     pub writes: i64,
+    /// Which of several equal units runs it; the first one if absent.
+    pub unit: Option<Sym>,
     /// The new content of the first operands, if they are tensors.
     pub results: Rets,
 }
@@ -96,6 +98,7 @@ impl VerifySymbols for Call {
             )
             .into());
         }
+        let unit = self.unit.map_or(intrinsic.unit, |unit| unit.0);
         for (i, (value, wanted)) in self.operands.iter().zip(&intrinsic.operands).enumerate() {
             let found = op.ir.ty(*value);
             if found.shape() != wanted.shape() || found.elem() != wanted.elem() {
@@ -107,7 +110,7 @@ impl VerifySymbols for Call {
             let Some(memref) = found.get::<MemRefType>() else {
                 continue;
             };
-            let space = intrinsic.spaces[i];
+            let space = machine.space_on(unit, intrinsic.unit, intrinsic.spaces[i])?;
             if memref.space_name() != Some(space) {
                 return Err(format!(
                     "passes a {found} as operand {i} of @{name}, which works in \"{space}\""

@@ -13,7 +13,7 @@ use tir_tensor::{
 
 use crate::group::{Group, Input, StepRef};
 use crate::layout::Tile;
-use crate::plan::Plan;
+use crate::plan::{Plan, Target};
 
 /// Where in the loops the code stands.
 #[derive(Clone)]
@@ -53,14 +53,22 @@ impl Given {
 pub struct Emit<'a> {
     group: &'a Group,
     plan: &'a Plan,
+    /// Whether loops of parallel iterators say so: there are equal units to share their work.
+    marks: bool,
 }
 
 /// An iteration: from its index and the carried values to those of the next.
 type LoopBody<'f> = &'f mut dyn FnMut(&mut Builder<'_>, Value, Vec<Value>) -> Vec<Value>;
 
 /// Replaces a group by its loops; gives what leaves it.
-pub fn emit(b: &mut Builder<'_>, group: &Group, plan: &Plan) -> Vec<Value> {
-    let emit = Emit { group, plan };
+pub fn emit(b: &mut Builder<'_>, group: &Group, plan: &Plan, target: &Target<'_>) -> Vec<Value> {
+    let emit = Emit {
+        group,
+        plan,
+        marks: target.info.has_equal_units(),
+    };
+    // Where results are tiles themselves.
+    let space = target.stage();
     let rank = group.domain.len();
     let at = At {
         tile: vec![OpFoldResult::Number(0); rank],
@@ -71,7 +79,7 @@ pub fn emit(b: &mut Builder<'_>, group: &Group, plan: &Plan) -> Vec<Value> {
     let dests = types.map(|ty| {
         b.add(Empty {
             dynamic_sizes: Vec::new(),
-            space: None,
+            space: space.map(|space| space.to_string()),
             result: Ret(ty),
         })
     });
@@ -80,7 +88,13 @@ pub fn emit(b: &mut Builder<'_>, group: &Group, plan: &Plan) -> Vec<Value> {
 }
 
 /// A loop from 0 to `trips` that carries values.
-fn counted(b: &mut Builder<'_>, trips: i64, init: Vec<Value>, body: LoopBody<'_>) -> Vec<Value> {
+fn counted(
+    b: &mut Builder<'_>,
+    trips: i64,
+    parallel: bool,
+    init: Vec<Value>,
+    body: LoopBody<'_>,
+) -> Vec<Value> {
     let types: Vec<Type> = init.iter().map(|v| b.ty(*v)).collect();
     let mut args = vec![Type::index()];
     args.extend(&types);
@@ -89,7 +103,10 @@ fn counted(b: &mut Builder<'_>, trips: i64, init: Vec<Value>, body: LoopBody<'_>
         b.add(LoopYield { values });
     });
     let bounds = [0, trips, 1].map(Bounds::Static);
-    b.add(For::new(bounds, init, region, types))
+    b.add(For {
+        parallel,
+        ..For::new(bounds, init, region, types)
+    })
 }
 
 impl Emit<'_> {
@@ -201,7 +218,8 @@ impl Emit<'_> {
             return self.tile(b, at, dests);
         }
         let d = self.plan.order[level];
-        counted(b, self.plan.space.trips(d), dests, &mut |b, iv, carried| {
+        let trips = self.plan.space.trips(d);
+        counted(b, trips, self.marks, dests, &mut |b, iv, carried| {
             let mut at = at.clone();
             at.tile[d] = OpFoldResult::Value(iv);
             self.around(b, level + 1, at, carried)

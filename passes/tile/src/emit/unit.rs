@@ -86,7 +86,9 @@ impl Emit<'_> {
         let Some((d, rest)) = dims.split_first() else {
             return body(b, at, init);
         };
-        counted(b, self.plan.space.tile[*d], init, &mut |b, iv, carried| {
+        let parallel = self.marks && !self.group.reductions[*d];
+        let trips = self.plan.space.tile[*d];
+        counted(b, trips, parallel, init, &mut |b, iv, carried| {
             let mut at = at.clone();
             at.block[*d] = OpFoldResult::Value(iv);
             self.nest(b, rest, &at, carried, body)
@@ -404,7 +406,7 @@ impl Emit<'_> {
         }
         let d = order[level];
         let trips = self.plan.space.trips(d);
-        let out = counted(b, trips, vec![acc], &mut |b, iv, carried| {
+        let out = counted(b, trips, false, vec![acc], &mut |b, iv, carried| {
             let mut at = at.clone();
             at.tile[d] = OpFoldResult::Value(iv);
             vec![self.reduction_tiles(b, level + 1, at, carried[0])]

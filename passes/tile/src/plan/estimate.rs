@@ -13,6 +13,7 @@ use std::rc::Rc;
 
 use tir::{Name, Type};
 
+use super::lanes::{Lanes, shared};
 use super::places::Places;
 use super::traffic::{Fixed, Holder, Moved, bytes, round_up};
 use super::vectors::Vectors;
@@ -110,6 +111,9 @@ struct Estimate<'a> {
     places: &'a Places<'a>,
     budget: Budget,
     vectors: &'a Vectors,
+    /// Cycles of all points, where they are computed a level further in.
+    staged: Option<i64>,
+    lanes: Lanes,
     plan: Plan,
 }
 
@@ -135,7 +139,7 @@ pub struct Cost {
 impl Cost {
     /// Until all is done. What runs beside the longest is hidden but for a part: queues fill, and
     /// share the spaces. So of divisions that the unit binds, the one that moves less is taken.
-    fn total(&self, scalar: i64) -> i64 {
+    pub(super) fn total(&self, scalar: i64) -> i64 {
         let longest = self.compute.max(self.load).max(self.store);
         let moved = self.load.saturating_add(self.store);
         let beside = self.compute.saturating_add(moved).saturating_sub(longest);
@@ -170,6 +174,7 @@ pub(super) fn estimate(
         unit_out: Rc::clone(&tiles.unit_out),
         moves: matches!(way, Way::Moved(_)),
         quicker: false,
+        helps: false,
         in_place: None,
         own_accumulator: true,
         single: Vec::new(),
@@ -188,6 +193,11 @@ pub(super) fn estimate(
         places: tiles.places,
         budget,
         vectors,
+        lanes: Lanes::of(target, way, tiles.places.held.name),
+        staged: match way {
+            Way::Staged(cycles) => Some(*cycles),
+            _ => None,
+        },
         plan,
     };
     let mut cycles = Cost::default();
@@ -196,6 +206,7 @@ pub(super) fn estimate(
     holders.push(estimate.held());
     let points = estimate.points();
     cycles.compute = cycles.compute.saturating_add(points);
+    estimate.share(&mut cycles);
     let single = fit(&holders, tiles.places, budget);
     for (holder, single) in holders.iter_mut().zip(&single) {
         if *single {
@@ -244,6 +255,41 @@ impl Estimate<'_> {
     fn thread(&self, ops: u64) -> i64 {
         i64::try_from(self.target.info.thread_cycles(ops)).unwrap_or(i64::MAX)
     }
+    /// Divides among cores what each does for itself. What all of them load is loaded by each, and all
+    /// share the far space.
+    fn share(&self, cycles: &mut Cost) {
+        let parallel = self.plan.parallel(self.group);
+        let (space, order) = (&self.plan.space, &self.plan.order[..parallel]);
+        let Some((split, gain)) = self
+            .lanes
+            .split(space, order)
+            .filter(|_| self.staged.is_none())
+        else {
+            return;
+        };
+        let cores = self.lanes.cores;
+        let (mut all, mut own) = (0i64, 0i64);
+        for (i, tile) in self.plan.tiles.iter().enumerate() {
+            let Some(engine) = self.places.operands[i].load else {
+                continue;
+            };
+            let moves = tile.moves_with(space, split);
+            let level = order[..self.plan.level(i).min(parallel)].iter();
+            let count = level.fold(1, |n: i64, d| n.saturating_mul(space.trips(*d)));
+            let once = self.tiles.loads[i].cycles.saturating_mul(count);
+            let moved = once.saturating_mul(engine.bytes_per_cycle);
+            own = own.saturating_add(if moves { shared(once, gain) } else { once });
+            let times = if moves { 1 } else { cores };
+            all = all.saturating_add(moved.saturating_mul(times));
+        }
+        let stored = cycles
+            .store
+            .saturating_mul(self.places.store.bytes_per_cycle);
+        let all = all.saturating_add(stored) / self.target.far.bytes_per_cycle.max(1);
+        cycles.load = shared(cycles.load, gain).max(own).max(all);
+        cycles.store = shared(cycles.store, gain);
+        cycles.compute = shared(cycles.compute, gain);
+    }
     /// Alignment of what is computed.
     fn align(&self) -> i64 {
         self.places.held.align.max(1)
@@ -272,7 +318,8 @@ impl Estimate<'_> {
                 engine: self.places.operands[i].load.unwrap_or(self.places.store),
                 align: self.places.operands[i].space.align.max(1),
                 depth: self.budget.depth,
-                slides: operand.map.dims > 0,
+                // What is cut once more is read in parts that are no rows of a ring.
+                slides: operand.map.dims > 0 && self.staged.is_none(),
             };
             if let Some(inner) = &operand.inner {
                 let ranges = inner.reductions.iter().map(|d| self.group.domain[*d]);
@@ -284,7 +331,10 @@ impl Estimate<'_> {
                 let on_vectors =
                     on_vectors.and_then(|v| v.inner(self.group, self.target, &self.plan, i));
                 let once = on_vectors.unwrap_or(by_thread);
-                let work = once.saturating_mul(moved.count());
+                let work = match self.staged {
+                    Some(_) => 0,
+                    None => once.saturating_mul(moved.count()),
+                };
                 cycles.compute = cycles.compute.saturating_add(work);
                 holders.push(Holder {
                     bytes: moved.near(),
@@ -364,7 +414,8 @@ impl Estimate<'_> {
     }
 
     fn held_bytes(&self, own: bool) -> i64 {
-        if self.plan.moves {
+        // A level further in there is one nest, and nothing lies here between its steps.
+        if self.plan.moves || self.staged.is_some() {
             return 0;
         }
         let (group, plan, depth) = (self.group, &self.plan, self.budget.depth);
@@ -410,6 +461,9 @@ impl Estimate<'_> {
     /// Cycles to compute all points.
     fn points(&self) -> i64 {
         let (group, space) = (self.group, &self.plan.space);
+        if let Some(cycles) = self.staged {
+            return cycles;
+        }
         let Some(choice) = self.unit else {
             let moves = self.plan.moves;
             let whole = || self.vectors()?.whole(group, self.target, &self.plan);
@@ -446,8 +500,9 @@ impl Estimate<'_> {
                 }
             }
         }
-        let on_vectors = on_vectors.saturating_mul(blocks);
-        let on_unit = calls.saturating_mul(each);
+        let blocks_at_once = self.lanes.blocks(group, space);
+        let on_vectors = shared(on_vectors.saturating_mul(blocks), blocks_at_once);
+        let on_unit = shared(calls.saturating_mul(each), blocks_at_once);
         // Two units work beside each other, and one alone at both.
         let unit = self.target.info.intrinsics[choice.assignment.intrinsic].unit;
         let shared = self.target.vectors.iter().any(|vector| vector.unit == unit);
@@ -469,7 +524,9 @@ pub(super) fn calls(group: &Group, target: &Target<'_>, way: &Way, space: &Space
     };
     let calls = (0..group.core).map(|d| space.covered(d));
     let calls = calls.fold(1, i64::saturating_mul);
-    calls.saturating_mul(target.info.intrinsics[choice.assignment.intrinsic].cycles)
+    let info = &target.info.intrinsics[choice.assignment.intrinsic];
+    let held = info.spaces.first().map_or(target.near.name, |space| *space);
+    Lanes::of(target, way, held).least(calls.saturating_mul(info.cycles))
 }
 
 /// The tiles of a division, whatever the order of its loops.
@@ -487,6 +544,8 @@ pub(super) struct Tiles<'a> {
     elems: Vec<Type>,
     loads: Vec<Fixed>,
     stores: Vec<Fixed>,
+    /// Cores that load at the same time.
+    lanes: Lanes,
 }
 
 impl<'a> Tiles<'a> {
@@ -503,7 +562,7 @@ impl<'a> Tiles<'a> {
             .and_then(|c| out_order(target, &c.assignment))
             .unwrap_or_default();
         let out = match way {
-            Way::Whole => Tile::plain(space, &group.out)?,
+            Way::Whole | Way::Staged(_) => Tile::plain(space, &group.out)?,
             Way::Moved(order) => Tile::moved(space, &group.out, order)?,
             Way::Unit(_) => Tile::new(space, &group.out, &unit_out)?,
         };
@@ -537,6 +596,10 @@ impl<'a> Tiles<'a> {
                 .collect(),
             stores: outs.zip(&*results).map(store).collect::<Option<_>>()?,
             space: Rc::new(space.clone()),
+            lanes: Lanes {
+                units: 1,
+                ..Lanes::of(target, way, places.held.name)
+            },
             places,
             spaces: places.names().into(),
             operands: operands.into(),
@@ -565,6 +628,6 @@ impl<'a> Tiles<'a> {
             let count = counts.fold(1, i64::saturating_mul);
             cycles = cycles.saturating_add(fixed.cycles.saturating_mul(count));
         }
-        (cycles, near)
+        (self.lanes.least(cycles), near)
     }
 }

@@ -13,28 +13,31 @@
 mod beyond;
 mod estimate;
 mod in_place;
+mod lanes;
 mod listing;
 mod places;
 mod sizes;
+mod staged;
+mod target;
 mod traffic;
 mod vectors;
 
 use std::rc::Rc;
 
 use tir::{Ir, Name, Type};
-use tir_accel::machine::{MachineInfo, SpaceInfo};
-use tir_accel::vector::VectorInfo;
+use tir_accel::machine::SpaceInfo;
 use tir_tensor::Generic;
 
 use crate::group::{Group, Input, Step};
 use crate::layout::{Space, Tile, storage_order};
-use crate::matching::{Assignment, Behaviour, Candidate, Joined, Mismatch, Scalar, assignments};
+use crate::matching::{Assignment, Candidate, Joined, Mismatch, Scalar, assignments};
 pub use estimate::Cost;
 use estimate::{Tiles, estimate};
 use in_place::{Over, fits_in_place, written_over};
 pub use places::Excess;
 use places::{Places, held_in};
 use sizes::{divisors, joined, loop_orders, sizes, slides, thin};
+pub use target::Target;
 use vectors::Vectors;
 
 /// What the planner may use.
@@ -54,57 +57,6 @@ impl Budget {
     /// Bytes of a space that tiles may take.
     pub fn free(&self, space: &SpaceInfo) -> i64 {
         space.bytes.min(self.bytes)
-    }
-}
-
-/// A machine, with what its intrinsics compute.
-pub struct Target<'a> {
-    /// The machine.
-    pub info: &'a MachineInfo,
-    /// Behaviours, by index of the intrinsic, or why none can be matched.
-    pub behaviours: Vec<Result<Behaviour<'a>, Mismatch>>,
-    /// Where arguments, results and constants lie.
-    pub far: &'a SpaceInfo,
-    /// Where tiles are loaded that no unit wants elsewhere.
-    pub near: &'a SpaceInfo,
-    /// Where results are computed that no unit gives elsewhere: `near`, if an engine stores from it.
-    pub held: &'a SpaceInfo,
-    /// What is computed on vectors in near memory.
-    pub vectors: Vec<&'a VectorInfo>,
-}
-
-impl<'a> Target<'a> {
-    /// The far space is the first one; the near one is the smallest that engines join with it in
-    /// both directions, or, if there is none, the smallest that an engine loads, and results are held
-    /// in the smallest that an engine stores.
-    pub fn new(info: &'a MachineInfo, ir: &'a Ir) -> Option<Self> {
-        let far = info.far()?;
-        let loaded = |s: &&SpaceInfo| info.engine_between(far.name, s.name).is_some();
-        let stored = |s: &&SpaceInfo| info.engine_between(s.name, far.name).is_some();
-        let smallest = |fits: &dyn Fn(&&SpaceInfo) -> bool| {
-            let others = info.spaces.iter().filter(|s| s.name != far.name);
-            others.filter(fits).min_by_key(|s| s.bytes)
-        };
-        let joined = smallest(&|s| loaded(s) && stored(s));
-        let near = joined.or_else(|| smallest(&loaded))?;
-        let held = joined.or_else(|| smallest(&stored))?;
-        let behaviours = info.intrinsics.iter().map(|i| Behaviour::of(ir, i));
-        Some(Self {
-            info,
-            behaviours: behaviours.collect(),
-            vectors: info
-                .vectors
-                .iter()
-                .filter(|v| [near.name, held.name] == [v.space; 2])
-                .collect(),
-            far,
-            near,
-            held,
-        })
-    }
-
-    fn behaviour(&self, assignment: &Assignment) -> Option<&Behaviour<'a>> {
-        self.behaviours[assignment.intrinsic].as_ref().ok()
     }
 }
 
@@ -159,6 +111,8 @@ pub struct Plan {
     /// Whether vector units compute all points, or a unit could take them and one by one is quicker by
     /// the estimate.
     pub quicker: bool,
+    /// Whether a unit or a vector unit computes some of the points, or engines alone move them.
+    pub helps: bool,
     /// What the elementwise step of the group writes over, if each intrinsic that computes it does so
     /// and nothing else reads it: what the reduction gave, or the tile of an operand.
     pub in_place: Option<Input>,
@@ -239,6 +193,12 @@ pub fn plan(ir: &Ir, group: &Group, target: &Target<'_>, budget: Budget) -> Resu
             }
         }
     }
+    if let Some(inner) = &target.inner {
+        staged::staged(ir, group, target, inner, &elems, &mut search);
+        let listed = listing::listing(group, target, &search);
+        let plan = search.best.ok_or(search.least)?;
+        return Ok(Plan { listed, ..plan });
+    }
     let (units, mut nearest) = candidates(ir, group, target, &[]);
     for unit in units {
         let name = target.info.intrinsics[unit.assignment.intrinsic].name;
@@ -267,6 +227,7 @@ pub fn plan(ir: &Ir, group: &Group, target: &Target<'_>, budget: Budget) -> Resu
         Nearest::improve(&mut nearest, "vector capability", name, mismatch);
     }
     let quicker = (by_unit || search.vectors.all()) && plan.unit.is_none() && !plan.moves;
+    let helps = plan.unit.is_some() || plan.moves || search.vectors.any();
     let nearest = nearest.filter(|_| plan.unit.is_none() && !plan.moves && !quicker);
     let over = written_over(ir, group, target);
     let over = over.filter(|over| fits_in_place(group, over.input, &plan));
@@ -274,6 +235,7 @@ pub fn plan(ir: &Ir, group: &Group, target: &Target<'_>, budget: Budget) -> Resu
     let in_place = over.filter(wanted).map(|over| over.input);
     Ok(Plan {
         quicker,
+        helps,
         nearest,
         in_place,
         listed,
@@ -430,6 +392,8 @@ enum Way {
     /// Step by step over whole tiles: on a vector unit that computes the step, else one by one by the
     /// thread.
     Whole,
+    /// In the space behind, through which these tiles are cut once more; cycles of all points there.
+    Staged(i64),
 }
 
 impl Way {

@@ -112,7 +112,7 @@ impl<'a> Places<'a> {
                 name.and_then(|name| target.info.space(name))
             }
             Way::Moved(_) => Some(target.near),
-            Way::Whole => Some(target.held),
+            Way::Whole | Way::Staged(_) => Some(target.held),
         };
         let held = held.ok_or_else(|| Mismatch::new(0, "it has no operands"))?;
         let store = target.info.engine_between(held.name, far);

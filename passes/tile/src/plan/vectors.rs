@@ -5,6 +5,7 @@ use tir::{Ir, LinearMap, MemRefType, RegionId, Type};
 use tir_accel::vector::{NestShape, RegionCost, Stream, VectorInfo, element_strides};
 use tir_tensor::{Combine, Generic};
 
+use super::lanes::{beside, shared};
 use super::{Plan, Target, elems};
 use crate::group::{Group, Input, Step};
 use crate::layout::Tile;
@@ -20,6 +21,15 @@ impl Regions {
     fn cycles(&self, target: &Target<'_>, nest: &NestShape) -> Option<i64> {
         let all = self.0.iter().zip(&target.vectors);
         let cycles = all.filter_map(|(region, vector)| Some(vector.cycles((*region)?, nest)));
+        cycles.min()
+    }
+    /// The same, if equal units share it by parts of an iterator.
+    fn cycles_shared(&self, target: &Target<'_>, nest: &NestShape) -> Option<i64> {
+        let all = self.0.iter().zip(&target.vectors);
+        let cycles = all.filter_map(|(region, vector)| {
+            let gain = beside(target, vector.unit, &nest.domain, &nest.reductions);
+            Some(shared(vector.cycles((*region)?, nest), gain))
+        });
         cycles.min()
     }
     fn any(&self) -> bool {
@@ -131,7 +141,7 @@ impl Vectors {
             bytes: self.bytes[operand],
         });
         let rank = tile.shape().len();
-        regions.cycles(
+        regions.cycles_shared(
             target,
             &NestShape {
                 reductions: (0..domain.len()).map(|d| d >= rank).collect(),
@@ -177,7 +187,7 @@ impl Vectors {
             let each = target.info.thread_cycles(step.work);
             let each = i64::try_from(each).unwrap_or(i64::MAX);
             let by_thread = nest.domain.iter().copied().fold(each, i64::saturating_mul);
-            let cycles = regions.cycles(target, nest).unwrap_or(by_thread);
+            let cycles = regions.cycles_shared(target, nest).unwrap_or(by_thread);
             once = once.saturating_add(cycles);
         };
         if let (Some((step, ..)), Some(regions)) = (&group.reduce, &self.reduce) {

@@ -102,6 +102,36 @@ pub(crate) fn write(seed: u64) -> PathBuf {
              chain = {chain}, start = {start}, port = {port}, strided = {strided}}}\n"
         );
     }
+    if pick(&[0, 1, 2]) == 0 {
+        // A level between far memory and the unit.
+        let (pad, dims) = (pick(&[0, 1]) == 1, pick(&[2, 3, 4]));
+        text = text
+            .replace("from = @dram", "from = @mid")
+            .replace("to = @dram", "to = @mid");
+        let _ = write!(
+            text,
+            "  accel.space @mid {{bytes = 131072, align = 8, bytes_per_cycle = 8}}\n  \
+             accel.dma @fill {{from = @dram, to = @mid, bytes_per_cycle = 2, latency = 30, dims = {dims}, queue = 4, pad = {pad}}}\n  \
+             accel.dma @drain {{from = @mid, to = @dram, bytes_per_cycle = 2, latency = 30, dims = {dims}, queue = 4}}\n"
+        );
+    }
+    // Several cores with memories of their own, several units in each.
+    let (cores, units) = (pick(&[1, 1, 2, 3]), pick(&[1, 1, 2, 3]));
+    if cores > 1 {
+        let _ = writeln!(text, "  accel.core @core {{count = {cores}}}");
+        for space in ["spm", "inp", "wgt"] {
+            let space = format!("accel.space @{space} {{");
+            text = text.replace(&space, &format!("{space}core = @core, "));
+        }
+        for unit in ["gemm", "simd"] {
+            let unit = format!("accel.unit @{unit} {{");
+            text = text.replace(&unit, &format!("{unit}core = @core, "));
+        }
+    }
+    text = text.replace(
+        "accel.unit @gemm {",
+        &format!("accel.unit @gemm {{count = {units}, "),
+    );
     text += "}\n";
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("machine-{seed}.tir"));
     std::fs::write(&path, text).expect("a file");

@@ -58,10 +58,13 @@ fn every_level_computes_the_same() {
         "bursts",
         "npu-vector",
         "conv-unit",
+        "levels",
+        "twin",
+        "cluster",
     ];
     try_seeds("TIR_PROGRAMS", PROGRAMS, |seed| {
         let machine = match seed % 2 {
-            0 => folder.join(format!("{}.tir", stock[(seed / 2 % 6) as usize])),
+            0 => folder.join(format!("{}.tir", stock[seed as usize / 2 % stock.len()])),
             _ => machine::write(seed),
         };
         let options = OPTIONS[(seed / 8 % 5) as usize];

@@ -1,0 +1,206 @@
+//! Plans of groups whose points are computed a level further in: tiles that are cut once more.
+//!
+//! A division is judged by what it moves at this level and by the plan of one of its tiles at the next,
+//! taken as a group of its own. That plan is made only for the divisions that move least: what one takes
+//! is at least what it moves, and what the group would take if nothing were moved at this level.
+
+use tir::{AffineMap, Ir, LinearMap, Type};
+
+use super::estimate::{Tiles, estimate};
+use super::places::Places;
+use super::sizes::{divisors, loop_orders, thin};
+use super::{Budget, Excess, Plan, Search, Target, Way, divisions, plan};
+use crate::group::{Group, Input, Step, StepRef};
+use crate::layout::{Space, Tile, storage_order};
+
+/// Divisions for which a tile is planned.
+const PLANNED: usize = 32;
+/// Divisions of such a tile that are estimated at most.
+const INNER: usize = 512;
+
+/// Looks for the quickest plan of a group through this level, or to its end where elements are only moved
+/// or nothing further in computes them.
+pub(super) fn staged(
+    ir: &Ir,
+    group: &Group,
+    target: &Target<'_>,
+    inner: &Target<'_>,
+    elems: &[Type],
+    search: &mut Search,
+) {
+    if group.moves(ir) {
+        for map in [&group.operands[0].map, &group.out] {
+            let order = storage_order(map, group.domain.len());
+            if let Some(order) = order {
+                divisions(group, target, &Way::Moved(order), elems, search);
+            }
+        }
+        if let Some(best) = &mut search.best {
+            best.helps = true;
+            return;
+        }
+    }
+    let budget = Budget {
+        limit: search.budget.limit.min(INNER),
+        listed: 0,
+        ..search.budget
+    };
+    // Were all of it a tile: what no level further in computes, the thread does here.
+    let whole = plan(ir, group, inner, budget);
+    let helped = |plan: &Plan| plan.helps;
+    let Some(whole) = whole.ok().filter(helped) else {
+        divisions(group, target, &Way::Whole, elems, search);
+        return;
+    };
+    let mut all = candidates(group, target, whole.cycles, elems, search);
+    all.sort_by_key(|plan| (plan.cycles, plan.bytes));
+    let mut looked = 0;
+    for candidate in all {
+        let least = search.best.as_ref().map_or(i64::MAX, |best| best.cycles);
+        if looked >= PLANNED || candidate.cost.load.max(candidate.cost.store) > least {
+            break;
+        }
+        let Some(part) = part(group, &candidate) else {
+            continue;
+        };
+        looked += 1;
+        let Ok(tile) = plan(ir, &part, inner, budget) else {
+            continue;
+        };
+        let trips = (0..group.core).map(|d| candidate.space.trips(d));
+        let trips = trips.fold(1, i64::saturating_mul);
+        let mut cost = candidate.cost.clone();
+        // Queues that fill and drain for one tile do so beside those of its neighbours.
+        let ends = tile.cost.first.saturating_add(tile.cost.last);
+        let each = tile.cycles.saturating_sub(ends);
+        cost.compute = each.saturating_mul(trips).saturating_add(ends);
+        let found = Plan {
+            cycles: cost.total(target.info.scalar_cycles),
+            cost,
+            quicker: tile.unit.is_some() || tile.quicker,
+            helps: tile.helps,
+            ..candidate
+        };
+        search.consider(found, Vec::new(), None);
+    }
+    if search.best.is_none() {
+        divisions(group, target, &Way::Whole, elems, search);
+    }
+}
+
+/// Every division that fits, in its best order, if all of it takes so many cycles further in.
+fn candidates(
+    group: &Group,
+    target: &Target<'_>,
+    cycles: i64,
+    elems: &[Type],
+    search: &mut Search,
+) -> Vec<Plan> {
+    let (way, budget) = (Way::Staged(cycles), search.budget);
+    let Ok(places) = Places::new(group, target, &way) else {
+        return Vec::new();
+    };
+    let rank = group.domain.len();
+    let mut space = Space {
+        domain: group.domain.clone(),
+        tile: vec![1; rank],
+        block: vec![1; rank],
+        unit: Vec::new(),
+    };
+    let mut options: Vec<Vec<i64>> = (0..rank)
+        .map(|d| {
+            let whole = d >= group.core || group.reductions[d] || group.whole.contains(&d);
+            match whole {
+                true => vec![group.domain[d].max(1)],
+                false => divisors(group.domain[d].max(1)),
+            }
+        })
+        .collect();
+    thin(&mut options, budget.limit);
+    let mut found = Vec::new();
+    let counts = options.iter().map(Vec::len);
+    let total: usize = counts.fold(1, usize::saturating_mul);
+    let stride = total.div_ceil(budget.limit.max(1));
+    for index in (0..total).step_by(stride.max(1)) {
+        let mut rest = index;
+        for (d, option) in options.iter().enumerate() {
+            space.tile[d] = option[rest % option.len()];
+            rest /= option.len();
+        }
+        let Some(tiles) = Tiles::new(group, target, &way, &space, elems, &places) else {
+            continue;
+        };
+        let mut best: Option<Plan> = None;
+        for order in loop_orders(group, &space) {
+            let made = estimate(group, target, &way, &tiles, order, budget, &search.vectors);
+            let Some((plan, holders)) = made else {
+                continue;
+            };
+            match places.excess(&holders, budget) {
+                Some(excess) => remember(search, excess, holders),
+                None => {
+                    let key = |plan: &Plan| (plan.cycles, plan.bytes);
+                    if best.as_ref().is_none_or(|best| key(&plan) < key(best)) {
+                        best = Some(plan);
+                    }
+                }
+            }
+        }
+        found.extend(best);
+    }
+    found
+}
+
+fn remember(search: &mut Search, excess: Excess, holders: Vec<i64>) {
+    if excess.needed < search.least.excess.needed {
+        search.least = super::TooLarge { excess, holders };
+    }
+}
+
+/// One tile of a division as a group of its own, whose operands and results are the tiles.
+fn part(group: &Group, plan: &Plan) -> Option<Group> {
+    let (core, dims) = (group.core, group.domain.len());
+    let near = |tile: &Tile, dims: usize| -> AffineMap {
+        let places = tile.forms.iter().zip(&tile.low);
+        let places: LinearMap = places.map(|(form, low)| form.with_constant(-low)).collect();
+        places.affine(dims)
+    };
+    let mut part = group.clone();
+    part.domain = (0..dims).map(|d| plan.space.extent(d)).collect();
+    for (i, operand) in part.operands.iter_mut().enumerate() {
+        let tile = &plan.tiles[i];
+        operand.map = near(tile, dims);
+        operand.shape = tile.shape();
+        operand.padding = None;
+        operand.cut = false;
+        if let Some(inner) = &mut operand.inner {
+            let ranges = inner.reductions.iter().map(|d| group.domain[*d]);
+            let ranges: Vec<i64> = ranges.collect();
+            let rows = inner.inputs.iter().zip(&inner.rows);
+            let rows = rows.map(|(input, rows)| tile.relative(&plan.tiles[*input], rows, &ranges));
+            inner.rows = rows.collect::<Option<_>>()?;
+        }
+    }
+    let out = near(&plan.out, core);
+    let shape = plan.out.shape();
+    let moved = |step: &mut Step| {
+        let inputs = step.inputs.iter();
+        let map = |input: &Input| match input {
+            Input::Operand(i) => near(&plan.tiles[*i], core),
+            _ => out.clone(),
+        };
+        step.maps = inputs.map(map).collect();
+        step.ty = Type::tensor(shape.clone(), step.ty.elem());
+    };
+    let steps = part.reduce.iter_mut().map(|(step, ..)| step);
+    steps.chain(&mut part.maps).for_each(moved);
+    for (out, tile) in group.outs.iter().zip(plan.results.iter()) {
+        let step = match out.step {
+            StepRef::Reduced => part.reduce.as_mut().map(|(step, ..)| step),
+            StepRef::Mapped(i) => part.maps.get_mut(i),
+        };
+        let step = step?;
+        step.ty = Type::tensor(tile.shape(), step.ty.elem());
+    }
+    Some(part)
+}

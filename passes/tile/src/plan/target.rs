@@ -1,0 +1,91 @@
+//! What tiles are cut for: two neighbouring levels of a machine's memory, and what computes there.
+
+use tir::{Ir, Name};
+use tir_accel::machine::{MachineInfo, SpaceInfo};
+use tir_accel::vector::VectorInfo;
+
+use crate::matching::{Assignment, Behaviour, Mismatch};
+
+/// A machine, with what its intrinsics compute, at two neighbouring levels of its memory.
+pub struct Target<'a> {
+    /// The machine.
+    pub info: &'a MachineInfo,
+    /// Behaviours, by index of the intrinsic, or why none can be matched.
+    pub behaviours: Vec<Result<Behaviour<'a>, Mismatch>>,
+    /// Where what is tiled lies: arguments, results and constants, or the tiles of the level around.
+    pub far: &'a SpaceInfo,
+    /// Where tiles are loaded that no unit wants elsewhere.
+    pub near: &'a SpaceInfo,
+    /// Where results are computed that no unit gives elsewhere: `near`, if an engine stores from it.
+    pub held: &'a SpaceInfo,
+    /// What is computed on vectors in near memory.
+    pub vectors: Vec<&'a VectorInfo>,
+    /// The next level, where no engine joins what computes with `far`: tiles are cut once more, and
+    /// `near` is the far space there.
+    pub inner: Option<Box<Target<'a>>>,
+}
+
+impl<'a> Target<'a> {
+    /// The outermost level. Its far space is the first one; the near one is the smallest that engines join
+    /// with it in both directions, or, if there is none, the smallest that an engine loads, and results are
+    /// held in the smallest that an engine stores. Where none of the spaces of units and vector units is
+    /// joined with far memory, the near space is one on the way to them.
+    pub fn new(info: &'a MachineInfo, ir: &'a Ir) -> Option<Self> {
+        Self::from(info, ir, info.far()?)
+    }
+
+    fn from(info: &'a MachineInfo, ir: &'a Ir, far: &'a SpaceInfo) -> Option<Self> {
+        let loaded = |s: &&SpaceInfo| info.engine_between(far.name, s.name).is_some();
+        let stored = |s: &&SpaceInfo| info.engine_between(s.name, far.name).is_some();
+        let smallest = |fits: &dyn Fn(&&SpaceInfo) -> bool| {
+            let others = info.spaces.iter().filter(|s| s.name != far.name);
+            others.filter(fits).min_by_key(|s| s.bytes)
+        };
+        let behaviours = info.intrinsics.iter().map(|i| Behaviour::of(ir, i));
+        let behaviours = behaviours.collect();
+        if let Some(stage) = info.stage(far.name)
+            && let Some(inner) = Self::from(info, ir, stage)
+        {
+            return Some(Self {
+                info,
+                behaviours,
+                vectors: Vec::new(),
+                far,
+                near: stage,
+                held: stage,
+                inner: Some(Box::new(inner)),
+            });
+        }
+        let joined = smallest(&|s| loaded(s) && stored(s));
+        let near = joined.or_else(|| smallest(&loaded))?;
+        let held = joined.or_else(|| smallest(&stored))?;
+        Some(Self {
+            info,
+            behaviours,
+            vectors: info
+                .vectors
+                .iter()
+                .filter(|v| [near.name, held.name] == [v.space; 2])
+                .collect(),
+            far,
+            near,
+            held,
+            inner: None,
+        })
+    }
+
+    pub(super) fn behaviour(&self, assignment: &Assignment) -> Option<&Behaviour<'a>> {
+        self.behaviours[assignment.intrinsic].as_ref().ok()
+    }
+
+    /// The level where units work.
+    pub fn innermost(&self) -> &Self {
+        self.inner.as_deref().map_or(self, Self::innermost)
+    }
+
+    /// The space that tensors of this level are in, where that is not the one of arguments.
+    pub fn stage(&self) -> Option<Name> {
+        let home = self.info.far()?.name;
+        (self.far.name != home).then_some(self.far.name)
+    }
+}

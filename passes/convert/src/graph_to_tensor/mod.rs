@@ -6,6 +6,7 @@ mod layout;
 mod movement;
 mod nest;
 mod pool;
+mod quantize;
 mod reduce;
 mod resize;
 mod select;
@@ -51,6 +52,7 @@ fn set() -> PatternSet {
     elementwise::patterns(&mut set);
     movement::patterns(&mut set);
     pool::patterns(&mut set);
+    quantize::patterns(&mut set);
     resize::patterns(&mut set);
     select::patterns(&mut set);
     reduce::patterns(&mut set);

@@ -154,18 +154,17 @@ fn unsigned(ty: Type) -> bool {
 }
 
 fn cast(Cast { x, y }: Cast, op: OpId, rw: &mut Rewriter<'_>) -> Result<(), Decline> {
-    let (shape, from) = form(rw, x)?;
+    let (shape, _) = form(rw, x)?;
     let to = y.0.elem();
     let inputs = [(x, AffineMap::identity(shape.len()))];
-    let y = elementwise(rw, y.0, &inputs, |rw, args| {
-        converted(rw, args[0], from, to)
-    });
+    let y = elementwise(rw, y.0, &inputs, |rw, args| converted(rw, args[0], to));
     rw.replace(op, &[y]);
     Ok(())
 }
 
-/// A number of one type as one of another.
-fn converted(rw: &mut Rewriter<'_>, x: Value, from: Type, to: Type) -> Value {
+/// A number as one of another type.
+pub(super) fn converted(rw: &mut Rewriter<'_>, x: Value, to: Type) -> Value {
+    let from = rw.ty(x);
     let wide = |ty: Type| ty.bits().unwrap_or(0);
     if from == to {
         return x;

@@ -515,13 +515,14 @@ fn sweep(mut rw: Rewriter<'_>, value: Value) {
     }
 }
 
-/// Elements that only move keep their integers: `quantize(reshape(dequantize(x)))` of one scale is
-/// `reshape(x)`.
+/// Elements that only move, or of which one is taken, keep their integers:
+/// `quantize(reshape(dequantize(x)))` of one scale is `reshape(x)`.
 fn moved(ir: &mut Ir, op: OpId) -> bool {
     let parts = || {
         let quantize = ir.get::<Quantize>(op)?;
         let through = ir.owner(quantize.x)?;
-        let dequantize = if ir.is::<Reshape>(through) || ir.is::<Transpose>(through) {
+        let moves = ir.is::<Reshape>(through) || ir.is::<Transpose>(through);
+        let dequantize = if moves || ir.is::<MaxPool>(through) {
             only_user(ir, quantize.x)?;
             ir.def::<Dequantize>(ir.operand(through, 0))?
         } else {
@@ -542,6 +543,8 @@ fn moved(ir: &mut Ir, op: OpId) -> bool {
         rw.add(Reshape { x, y: quantize.y })
     } else if let Some(transpose) = rw.get::<Transpose>(through) {
         rw.add(Transpose { x, ..transpose })
+    } else if let Some(pool) = rw.get::<MaxPool>(through) {
+        rw.add(MaxPool { x, ..pool })
     } else {
         x
     };

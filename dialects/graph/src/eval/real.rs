@@ -5,8 +5,10 @@ use std::num::Wrapping;
 use std::ops::{Add, Div, Mul, Sub};
 
 use tir::data::{Array, Bytes, DType, Element};
-use tir::interp::{FloatFn, Kind, ScalarOp, failure, tensor_form};
+use tir::interp::{FloatFn, Kind, ScalarOp, elem_of, failure, tensor_form};
 use tir::{Data, Failure, FloatType, OpRef, float_bits};
+
+use crate::bounds;
 
 /// What products are summed in: floats, or integers that wrap.
 pub(super) trait Ring: Copy + Add<Output = Self> + Mul<Output = Self> {
@@ -60,7 +62,8 @@ real! {
     f64 F64 u64;
 }
 
-/// A computation on the elements of tensors, in any of the float types.
+/// A computation on the elements of tensors, in any of the float types; an op that takes integers
+/// too gives whole numbers for whole numbers.
 pub(super) trait Compute {
     fn run<T: Real>(&self, inputs: &[Cow<'_, [T]>]) -> Result<Vec<T>, Failure>;
 }
@@ -82,6 +85,16 @@ pub(super) fn compute(
         DType::F64 => typed::<f64>(&arrays, &shape, what)?,
         DType::F16 => narrow(&arrays, &shape, dtype, FloatType::F16, what)?,
         DType::BF16 => narrow(&arrays, &shape, dtype, FloatType::BF16, what)?,
+        // Integers of 32 bits are exact in f64.
+        DType::I8 | DType::U8 | DType::I16 | DType::U16 | DType::I32 | DType::U32 => {
+            let widen = |a: &&Array| Cow::Owned(a.iter_f64().collect::<Vec<_>>());
+            let inputs: Vec<Cow<'_, [f64]>> = arrays.iter().map(widen).collect();
+            let values = what.run(&inputs)?;
+            let [low, high] = bounds(elem_of(dtype)).unwrap_or_default();
+            let whole = values.iter().map(|v| (*v as i128).clamp(low, high) as i64);
+            let bytes = whole.flat_map(|v| v.to_le_bytes().into_iter().take(dtype.size()));
+            Array::new(dtype, &shape, bytes.collect::<Bytes>()).map_err(failure)?
+        }
         _ => return Err(format!("is not defined on elements of type {dtype}").into()),
     };
     Ok(vec![array.into()])

@@ -5,7 +5,7 @@ use tir::interp::elements;
 use tir::rewrite::{PatternSet, Rewriter};
 use tir::{AffineMap, Decline, OpId, Type, Value};
 use tir_arith::{AddF, DivF, MaximumF, MinimumF, MulF, SubI};
-use tir_graph::{Constant, Dequantize, Quantize, Requantize, bounds};
+use tir_graph::{Dequantize, Quantize, Requantize, bounds};
 use tir_math::RoundEven;
 
 use super::nest::{E, elementwise, form, map, number};
@@ -40,9 +40,9 @@ impl Inputs {
     ) -> Result<Parameter, Decline> {
         let (shape, _) = form(rw, value)?;
         let one = shape.iter().all(|d| *d == 1);
-        if let Some(constant) = rw.def::<Constant>(value)
+        if let Some(constant) = rw.constant(value)
             && one
-            && let Ok(array) = elements(constant.value)
+            && let Ok(array) = elements(constant)
             && let Some(known) = array.iter_f64().next()
         {
             return Ok(Parameter::Known(known));

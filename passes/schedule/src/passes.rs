@@ -171,13 +171,16 @@ fn unused(ir: &Ir, machine: &MachineInfo) -> Vec<Diagnostic> {
     let ops = ir.walk_ids();
     let calls = ops.iter().filter_map(|op| ir.get::<tir_accel::Call>(*op));
     let called: HashSet<_> = calls.map(|call| call.callee.0).collect();
+    let nests = ops.iter().filter_map(|op| ir.get::<tir_accel::Apply>(*op));
+    let applied: HashSet<_> = nests.map(|nest| nest.vector.0).collect();
     let values = ops.iter().flat_map(|op| ir.results(*op));
     let held = values.filter_map(|v| ir.ty(v).get::<MemRefType>()?.space_name());
     let held: HashSet<_> = held.collect();
     let at = ir.loc(ir.root());
     let units = machine.units.iter().filter(|unit| {
         let mut own = machine.intrinsics.iter().filter(|i| i.unit == unit.name);
-        !own.any(|i| called.contains(&i.name))
+        let mut vectors = machine.vectors.iter().filter(|v| v.unit == unit.name);
+        !own.any(|i| called.contains(&i.name)) && !vectors.any(|v| applied.contains(&v.name))
     });
     let units = units.map(|unit| {
         let text = format!("no call runs on the unit @{}", unit.name);

@@ -14,8 +14,10 @@ mod views;
 
 use std::collections::BTreeSet;
 
+use quantize::Steps;
 use tir::rewrite::{Conversion, PatternSet, Target};
 use tir::{Diagnostic, Ir, Op, Pass, PassCx, PassResult, Patterns, pass};
+use tir_accel::AttachedMachine;
 use tir_graph::{Fused, Relayout, Transpose, Yield};
 
 pass! {
@@ -23,36 +25,55 @@ pass! {
     ///
     /// A reduction becomes three steps: a `tensor.generic` that fills the start value, one that
     /// combines into it, and an elementwise one for what follows (bias, scale). Padding is a
-    /// `tensor.transfer_read` of the padded whole.
+    /// `tensor.transfer_read` of the padded whole. Sums of integers are scaled in floats, or, where all
+    /// factors are powers of two and the vector units of the attached machine compute integers alone,
+    /// by shifts, which give the same numbers.
     pub struct GraphToTensor = "graph-to-tensor" {}
 }
 
 impl Pass for GraphToTensor {
+    fn prepare(&self, parent: &Ir, cx: &mut PassCx<'_>) -> PassResult {
+        cx.analysis::<AttachedMachine>(parent);
+        Ok(())
+    }
     fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
-        let patterns = cx.shared(|| Prepared(patterns(&cx.settings().disabled_rules)));
-        convert(ir, patterns.0.as_ref().map_err(Clone::clone)?)?;
+        let attached = cx.outer::<AttachedMachine>();
+        let machine = attached.as_deref().and_then(|a| a.0.as_ref());
+        let steps = Steps::on(machine.map(|(info, _)| info));
+        let patterns = cx.shared(|| {
+            let disabled = &cx.settings().disabled_rules;
+            Prepared([Steps::Floats, Steps::Shifts].map(|steps| patterns(disabled, steps)))
+        });
+        let [floats, shifts] = &patterns.0;
+        let patterns = if steps == Steps::Shifts {
+            shifts
+        } else {
+            floats
+        };
+        convert(ir, patterns.as_ref().map_err(Clone::clone)?)?;
         cx.each(ir, &|ir, _| layout::lower(ir))
     }
 
     fn pattern_names() -> Vec<String> {
-        set().names()
+        set(Steps::Floats).names()
     }
 }
 
-struct Prepared(Result<Patterns, Vec<Diagnostic>>);
+/// The patterns without and with shifts.
+struct Prepared([Result<Patterns, Vec<Diagnostic>>; 2]);
 
-fn patterns(disabled: &BTreeSet<String>) -> Result<Patterns, Vec<Diagnostic>> {
-    set().finish(disabled)
+fn patterns(disabled: &BTreeSet<String>, steps: Steps) -> Result<Patterns, Vec<Diagnostic>> {
+    set(steps).finish(disabled)
 }
 
 /// The patterns, one for each operator.
-fn set() -> PatternSet {
+fn set(steps: Steps) -> PatternSet {
     let mut set = PatternSet::new();
     conv::patterns(&mut set);
     elementwise::patterns(&mut set);
     movement::patterns(&mut set);
     pool::patterns(&mut set);
-    quantize::patterns(&mut set);
+    quantize::patterns(&mut set, steps);
     resize::patterns(&mut set);
     select::patterns(&mut set);
     reduce::patterns(&mut set);

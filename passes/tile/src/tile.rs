@@ -95,7 +95,10 @@ pub fn tile(func: &mut Ir, target: &Target<'_>, budget: Budget) -> Result<Tiled,
                     unmatched.push(without_unit(func, op, &group, nearest, target));
                 }
                 candidates.extend(listed(func, op, &group, &plan));
+                let loc = func.loc(main_op(func, op, &group));
                 let mut b = Builder::new(func, At::Before(op));
+                // A nest has the place of what most of its work is of.
+                b.loc = loc;
                 let values = emit(&mut b, &group, &plan);
                 let inside: HashSet<OpId> = group.ops.iter().copied().collect();
                 for (out, new) in group.outs.iter().zip(values) {

@@ -2,6 +2,7 @@
 
 mod conv;
 mod elementwise;
+mod gather;
 mod layout;
 mod movement;
 mod nest;
@@ -14,10 +15,11 @@ mod views;
 
 use std::collections::BTreeSet;
 
+use gather::Slices;
 use quantize::Steps;
 use tir::rewrite::{Conversion, PatternSet, Target};
 use tir::{Diagnostic, Ir, Op, Pass, PassCx, PassResult, Patterns, pass};
-use tir_accel::AttachedMachine;
+use tir_accel::{AttachedMachine, MachineInfo};
 use tir_graph::{Fused, Relayout, Transpose, Yield};
 
 pass! {
@@ -39,41 +41,56 @@ impl Pass for GraphToTensor {
     fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
         let attached = cx.outer::<AttachedMachine>();
         let machine = attached.as_deref().and_then(|a| a.0.as_ref());
-        let steps = Steps::on(machine.map(|(info, _)| info));
-        let patterns = cx.shared(|| {
-            let disabled = &cx.settings().disabled_rules;
-            Prepared([Steps::Floats, Steps::Shifts].map(|steps| patterns(disabled, steps)))
-        });
-        let [floats, shifts] = &patterns.0;
-        let patterns = if steps == Steps::Shifts {
-            shifts
-        } else {
-            floats
-        };
-        convert(ir, patterns.as_ref().map_err(Clone::clone)?)?;
+        let how = How::on(machine.map(|(info, _)| info));
+        let disabled = &cx.settings().disabled_rules;
+        let shared = cx.shared(|| Prepared(how, patterns(disabled, how)));
+        // What is shared was prepared for the first machine of the run.
+        match shared.0 == how {
+            true => convert(ir, shared.1.as_ref().map_err(Clone::clone)?)?,
+            false => convert(ir, &patterns(disabled, how)?)?,
+        }
         cx.each(ir, &|ir, _| layout::lower(ir))
     }
 
     fn pattern_names() -> Vec<String> {
-        set(Steps::Floats).names()
+        set(How::on(None)).names()
     }
 }
 
-/// The patterns without and with shifts.
-struct Prepared([Result<Patterns, Vec<Diagnostic>>; 2]);
+/// What of the lowering depends on the machine.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct How {
+    steps: Steps,
+    slices: Slices,
+}
 
-fn patterns(disabled: &BTreeSet<String>, steps: Steps) -> Result<Patterns, Vec<Diagnostic>> {
-    set(steps).finish(disabled)
+impl How {
+    fn on(machine: Option<&MachineInfo>) -> Self {
+        Self {
+            steps: Steps::on(machine),
+            slices: Slices::on(machine),
+        }
+    }
+}
+
+/// The patterns for a machine.
+struct Prepared(How, Result<Patterns, Vec<Diagnostic>>);
+
+fn patterns(disabled: &BTreeSet<String>, how: How) -> Result<Patterns, Vec<Diagnostic>> {
+    set(how).finish(disabled)
 }
 
 /// The patterns, one for each operator.
-fn set(steps: Steps) -> PatternSet {
+fn set(how: How) -> PatternSet {
     let mut set = PatternSet::new();
     conv::patterns(&mut set);
     elementwise::patterns(&mut set);
     movement::patterns(&mut set);
     pool::patterns(&mut set);
-    quantize::patterns(&mut set, steps);
+    quantize::patterns(&mut set, how.steps);
+    set.on("gather-to-loop", move |op, id, rw| {
+        how.slices.gather(op, id, rw)
+    });
     resize::patterns(&mut set);
     select::patterns(&mut set);
     reduce::patterns(&mut set);

@@ -4,7 +4,7 @@ use tir::cost::{Cost, Product, Work};
 use tir::{OpRef, Value};
 
 use crate::layout::Layout;
-use crate::ops::conv::{Conv2d, Gemm, MatMul};
+use crate::ops::conv::{Conv2d, Conv2dInteger, Gemm, MatMul, MatMulInteger};
 use crate::ops::movement::{Concat, Slice};
 use crate::ops::pool::{AvgPool, GlobalAvgPool, MaxPool};
 use crate::ops::select::Gather;
@@ -37,36 +37,51 @@ fn with(op: OpRef<'_>, products: Vec<Product>, scalars: u64) -> Work {
 
 /// A row of the output at a time: for each element of the kernel, the columns of the row by the
 /// channels of a group.
+fn convolution(op: OpRef<'_>, w: Value, bias: Option<Value>, groups: i64) -> Work {
+    let (Ok(([_, i, kh, kw], _)), [n, o, h, cols]) = (ranked::<4>(op, w, "w"), result(op)) else {
+        return Work::by_types(op);
+    };
+    let groups = groups.max(1);
+    let product = Product {
+        times: count(&[*n, *h, kh, kw, groups]),
+        m: count(&[*cols]),
+        n: count(&[*o / groups]),
+        k: count(&[i]),
+    };
+    let bias = bias.map_or(0, |_| count(&[*n, *o, *h, *cols]));
+    with(op, vec![product], bias)
+}
 impl Cost for Conv2d {
     fn work(&self, op: OpRef<'_>) -> Work {
-        let (Ok(([_, i, kh, kw], _)), [n, o, h, w]) = (ranked::<4>(op, self.w, "w"), result(op))
-        else {
-            return Work::by_types(op);
-        };
-        let groups = self.groups.max(1);
-        let product = Product {
-            times: count(&[*n, *h, kh, kw, groups]),
-            m: count(&[*w]),
-            n: count(&[*o / groups]),
-            k: count(&[i]),
-        };
-        let bias = self.bias.map_or(0, |_| count(&[*n, *o, *h, *w]));
-        with(op, vec![product], bias)
+        convolution(op, self.w, self.bias, self.groups)
+    }
+}
+impl Cost for Conv2dInteger {
+    fn work(&self, op: OpRef<'_>) -> Work {
+        convolution(op, self.w, self.bias, self.groups)
     }
 }
 
+fn matrices(op: OpRef<'_>, a: Value) -> Work {
+    let ([.., k], [outer @ .., m, n]) = (shape(op, a), result(op)) else {
+        return Work::by_types(op);
+    };
+    let product = Product {
+        times: count(outer),
+        m: count(&[*m]),
+        n: count(&[*n]),
+        k: count(&[*k]),
+    };
+    with(op, vec![product], 0)
+}
 impl Cost for MatMul {
     fn work(&self, op: OpRef<'_>) -> Work {
-        let ([.., k], [outer @ .., m, n]) = (shape(op, self.a), result(op)) else {
-            return Work::by_types(op);
-        };
-        let product = Product {
-            times: count(outer),
-            m: count(&[*m]),
-            n: count(&[*n]),
-            k: count(&[*k]),
-        };
-        with(op, vec![product], 0)
+        matrices(op, self.a)
+    }
+}
+impl Cost for MatMulInteger {
+    fn work(&self, op: OpRef<'_>) -> Work {
+        matrices(op, self.a)
     }
 }
 

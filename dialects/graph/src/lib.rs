@@ -13,8 +13,8 @@ pub mod rules;
 pub mod shape;
 
 pub use layout::Layout;
-pub use number::{Number, accumulator};
-pub use ops::conv::{Conv2d, Gemm, MatMul};
+pub use number::{Number, accumulator, bounds};
+pub use ops::conv::{Conv2d, Conv2dInteger, Gemm, MatMul, MatMulInteger};
 pub use ops::elementwise::{
     Abs, Add, And, Ceil, Clip, Cos, Div, Equal, Erf, Exp, Floor, Gelu, Greater, GreaterEqual,
     HardSigmoid, HardSwish, LeakyRelu, Less, LessEqual, Log, Max, Min, Mul, Neg, Or, Pow,
@@ -24,6 +24,7 @@ pub use ops::layout::Relayout;
 pub use ops::movement::{Concat, Expand, Pad, Slice, Split};
 pub use ops::normalize::{BatchNorm, LayerNorm, Softmax};
 pub use ops::pool::{AvgPool, GlobalAvgPool, MaxPool};
+pub use ops::quantize::{Dequantize, Quantize, Requantize};
 pub use ops::reduce::{ReduceMax, ReduceMean, ReduceMin, ReduceSum, reduced};
 pub use ops::resize::{Coordinates, Resize, ResizeMode, Rounding, Tap};
 pub use ops::select::{Cast, Gather, Where};
@@ -41,6 +42,7 @@ tir::dialect! {
             Constant, Conv2d, MatMul, Gemm, Relu, Add, Sub, Mul, Div, MaxPool, AvgPool,
             GlobalAvgPool, Reshape, Transpose, Fused, Yield, Relayout,
             Concat, Split, Slice, Pad, Expand, Gather, Where, Cast, Resize,
+            Conv2dInteger, MatMulInteger, Quantize, Dequantize, Requantize,
         ],
         attrs: [Layout],
         constant: materialize,

@@ -1,6 +1,6 @@
 //! Numbers that ops have as attributes, and the type that sums are accumulated in.
 
-use tir::{Attr, AttrValue, FloatType, Type};
+use tir::{Attr, AttrValue, FloatType, IntType, Sign, Type};
 
 /// A number of an op: `alpha = 0.2 : f64` in text; an integer is taken too. It is rounded to the
 /// element type where it is used.
@@ -30,4 +30,19 @@ pub fn accumulator(elem: Type) -> Type {
         Some(FloatType::F16 | FloatType::BF16) => Type::f32(),
         _ => elem,
     }
+}
+
+/// The least and the greatest integer of an element type; `None` for what is no integer of at most
+/// 64 bits.
+pub fn bounds(elem: Type) -> Option<[i128; 2]> {
+    let int = elem.get::<IntType>().filter(|int| int.width <= 64)?;
+    Some(match int.sign == Sign::Unsigned || int.width == 1 {
+        true => [0, (1 << int.width) - 1],
+        false => [-(1 << (int.width - 1)), (1 << (int.width - 1)) - 1],
+    })
+}
+
+/// Whether an integer type holds a number.
+pub(crate) fn holds(elem: Type, number: i64) -> bool {
+    bounds(elem).is_some_and(|[low, high]| (low..=high).contains(&number.into()))
 }

@@ -1,10 +1,12 @@
 //! Conversions between levels; the file name is the edge.
 #![forbid(unsafe_code)]
 
+mod fold_qdq;
 mod fuse_elementwise;
 mod fuse_graph;
 mod graph_to_tensor;
 
+pub use fold_qdq::FoldQdq;
 pub use fuse_elementwise::FuseElementwise;
 pub use fuse_graph::FuseGraph;
 pub use graph_to_tensor::GraphToTensor;
@@ -14,6 +16,7 @@ use tir::PassInfo;
 /// All passes of this crate.
 pub fn passes() -> Vec<PassInfo> {
     vec![
+        PassInfo::of::<FoldQdq>(),
         PassInfo::of::<FuseElementwise>(),
         PassInfo::of::<FuseGraph>(),
         PassInfo::of::<GraphToTensor>(),

@@ -2,7 +2,7 @@
 
 use tir::{Alias, Op, PassOptions, Pipeline, pass};
 use tir_bufferize::Bufferize;
-use tir_convert::{FuseElementwise, FuseGraph, GraphToTensor};
+use tir_convert::{FoldQdq, FuseElementwise, FuseGraph, GraphToTensor};
 use tir_egraph::Egraph;
 use tir_generic::{Canonicalize, ConstantFold, Cse};
 use tir_memory::{CheckPlan, PlanMemory};
@@ -24,6 +24,9 @@ macro_rules! level {
                 /// Run `egraph` first to choose algebra and layouts; none: only for machines where
                 /// layouts matter (DMA granule above 4 bytes).
                 pub egraph: Option<bool> = None,
+                /// Compute quantized operators in QDQ form with integers (`fold-qdq`): results may
+                /// differ by one step of their scale from sums in floats.
+                pub integer: bool = false,
                 /// Fuse operators; if false, each operator is its own group.
                 pub fuse: bool = true,
                 /// Allow fusion groups with several results.
@@ -96,6 +99,9 @@ impl Alias for ToTensor {
             });
         }
         p.nest("func.func", |p| {
+            if self.integer {
+                p.add(FoldQdq::default());
+            }
             p.add(CountWork::default());
             p.add(Canonicalize::default());
             // Below, two tiles without content are two buffers.

@@ -2,7 +2,9 @@
 //! whether a tile lies inside of its source.
 
 use tir::{Interval, Ir, LinearExpr, OpId, Value};
-use tir_arith::{AddI, AndI, CmpI, CmpIPredicate, DivUI, MulI, OpFoldResult, OrI, RemUI, SubI};
+use tir_arith::{
+    AddI, AndI, CmpI, CmpIPredicate, DivUI, MaxSI, MinSI, MulI, OpFoldResult, OrI, RemUI, SubI,
+};
 use tir_loop::If;
 
 use crate::index::Counter;
@@ -225,12 +227,42 @@ impl Facts {
     }
 
     fn leaf(&self, ir: &Ir, value: Value) -> Bounds {
-        let known = leaf_range(ir, value, self).map_or(Bounds::default(), Bounds::from);
+        let clamped = self.clamped(ir, value).unwrap_or_default();
+        let known = leaf_range(ir, value, self).map_or(clamped, Bounds::from);
         let alone = self.0.iter().filter_map(|fact| match fact.terms[..] {
             [(v, c)] if v == value => Some(fact.range.over(c)),
             _ => None,
         });
         alone.fold(known, Bounds::and)
+    }
+
+    /// What is known of the larger or smaller of two values.
+    fn clamped(&self, ir: &Ir, value: Value) -> Option<Bounds> {
+        let op = ir.owner(value)?;
+        let of = |value: Value| {
+            let form = Form::of(ir, value)?;
+            let terms: Vec<(Value, i64)> = form.terms().collect();
+            let sum = self.bounds(ir, &terms);
+            Some(sum.plus(Bounds::point(form.expr.constant)))
+        };
+        // The one bound is that of both, the other that of either.
+        let both = |a: Option<i64>, b: Option<i64>, pick: fn(i64, i64) -> i64| Some(pick(a?, b?));
+        let either = |a: Option<i64>, b: Option<i64>, pick: fn(i64, i64) -> i64| {
+            both(a, b, pick).or(a).or(b)
+        };
+        if let Some(max) = ir.get::<MaxSI>(op) {
+            let (a, b) = (of(max.lhs)?, of(max.rhs)?);
+            return Some(Bounds {
+                low: either(a.low, b.low, i64::max),
+                high: both(a.high, b.high, i64::max),
+            });
+        }
+        let min = ir.get::<MinSI>(op)?;
+        let (a, b) = (of(min.lhs)?, of(min.rhs)?);
+        Some(Bounds {
+            low: both(a.low, b.low, i64::min),
+            high: either(a.high, b.high, i64::min),
+        })
     }
 
     /// The values of an index, as far as loops, arithmetic and these facts say. Where they

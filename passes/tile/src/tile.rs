@@ -140,7 +140,10 @@ fn level(
                 if target.inner.is_some() {
                     before.extend(siblings(func, op));
                 }
+                let loc = func.loc(main_op(func, op, &group));
                 let mut b = Builder::new(func, At::Before(op));
+                // A nest has the place of what most of its work is of.
+                b.loc = loc;
                 let values = emit(&mut b, &group, &plan, target);
                 if target.inner.is_some() {
                     for new in siblings(func, op).filter(|op| !before.contains(op)) {

@@ -373,10 +373,11 @@ def constants():
 if __name__ == "__main__":
     from movement_cases import FAMILIES
     from opset_cases import FAMILIES as OPSETS
+    from quantize_cases import FAMILIES as QUANTIZED
 
     for family in (
         conv, elementwise, functions, pairs, pooling, shapes, reductions, normalizing, products, matrices, constants,
-        *FAMILIES, *OPSETS,
+        *FAMILIES, *OPSETS, *QUANTIZED,
     ):
         family()
     files = [f for f in HERE.iterdir() if f.suffix in (".onnx", ".npy")]

@@ -35,6 +35,10 @@ pub(crate) struct Options {
     /// Multi-buffering depth: slots per loop buffer; 1 waits for each transfer, 2 overlaps them.
     #[arg(long, default_value_t = 2)]
     depth: i64,
+    /// Compute quantized operators in QDQ form with integers: results may differ by one step of
+    /// their scale from sums in floats.
+    #[arg(long)]
+    integer: bool,
     /// Make remarks of these categories errors; see tir-opt --help.
     #[arg(long, value_name = "REMARK", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(tir::remarks::ALL))]
     fail_on: Vec<String>,
@@ -169,6 +173,9 @@ fn lower(
     let mut flag = OsString::from(format!("--to-{level}=machine="));
     flag.push(&options.machine);
     flag.push(depth);
+    if options.integer {
+        flag.push(" integer=true");
+    }
     let mut args = vec![
         OsString::from("tir-opt"),
         from.into(),

@@ -71,7 +71,9 @@ fn single_ops_agree_at_every_level() {
         let others = machines.iter().enumerate();
         let others = others.filter(move |(i, _)| all || number % kinds == *i);
         let others = others.map(|(_, machine)| machine);
-        std::iter::once(&first).chain(others).map(move |machine| (model, machine))
+        std::iter::once(&first)
+            .chain(others)
+            .map(move |machine| (model, machine))
     });
     let pairs: Vec<(&PathBuf, &PathBuf)> = pairs.collect();
     let wrong: Vec<String> = (pairs.par_iter())

@@ -16,7 +16,7 @@ use tir_run::MachineSummary;
 const THREAD_ALONE: [&str; 2] = ["gemmini.tir", "vta.tir"];
 const SMALL: [&str; 2] = ["walkthrough", "micro"];
 
-const NETWORKS: [&str; 4] = ["walkthrough", "micro", "cnn", "encoder"];
+const NETWORKS: [&str; 5] = ["walkthrough", "micro", "cnn", "cnn_int8", "encoder"];
 
 /// The machine files of the suite, and the one of the book with a slow thread.
 fn machines() -> Vec<PathBuf> {
@@ -40,12 +40,8 @@ fn dry(module: &Ir) -> Result<(u64, u64), String> {
     Ok((report.cycles, report.thread.busy))
 }
 
-/// A network and a machine on which no layer is found for any product: they all run on a vector
-/// unit, where a nest has the place of no operator.
-const WITHOUT_LAYERS: [(&str, &str); 1] = [("encoder", "conv-unit")];
-
-/// What layers cost adds up to what the run cost; products have layers, or none has.
-fn adds_up(run: &MachineSummary, has_layers: bool) -> Result<(), String> {
+/// What layers cost adds up to what the run cost; products have layers.
+fn adds_up(run: &MachineSummary) -> Result<(), String> {
     let queues = |engine: bool| run.queues.iter().filter(move |q| q.engine == engine);
     let layers = || run.layers.iter();
     let bytes: u64 = queues(true).map(|q| q.bytes).sum();
@@ -87,7 +83,7 @@ fn adds_up(run: &MachineSummary, has_layers: bool) -> Result<(), String> {
     // An operator that rewriting has replaced is found in no layer.
     let useful = run.bounds.as_ref().map_or(0, |b| b.useful_macs);
     let found = layers().filter_map(|l| l.useful_macs).sum::<u64>();
-    if found > useful || (found > 0) != has_layers {
+    if found > useful || found == 0 && useful > 0 {
         return Err(format!("{found} of {useful} multiply-adds are useful"));
     }
     match all.into_iter().find(|(_, all, parts)| all != parts) {
@@ -102,14 +98,13 @@ fn check(name: &str, machine: &std::path::Path) -> Result<(), String> {
     let folder = root().join("test/e2e/models");
     let model = folder.join(format!("{name}.onnx"));
     let mut module = tir_translate::import_onnx(&model).map_err(|e| said(&e))?;
-    let pipeline = format!("to-accel{{machine={}}}", machine.display());
+    let pipeline = format!("to-accel{{integer=true machine={}}}", machine.display());
     lower(&tool, &mut module, &pipeline)?;
     let [inputs, outputs] =
         ["in", "out"].map(|what| arrays(|k| folder.join(format!("{name}.{what}_{k}.npy"))));
     let run = common::run(&module, &inputs, &outputs)?;
     let run = run.machine.ok_or("runs on no machine")?;
-    let stem = machine.file_stem().and_then(|s| s.to_str()).unwrap_or("");
-    adds_up(&run, !WITHOUT_LAYERS.contains(&(name, stem)))?;
+    adds_up(&run)?;
     let wanted = (run.cycles, run.thread.busy);
     let found = dry(&module)?;
     match found == wanted {
@@ -125,6 +120,11 @@ fn a_run_without_data_takes_as_long() {
     let pairs = (machines.iter()).flat_map(|machine| NETWORKS.map(|name| (name, machine)));
     let pairs: Vec<_> = pairs
         .filter(|(name, machine)| {
+            if *name == "cnn_int8" {
+                // Elsewhere integers are scalar code, of which the other networks have enough.
+                let text = std::fs::read_to_string(machine).unwrap_or_default();
+                return every_network || text.contains("i8>");
+            }
             let by_thread = THREAD_ALONE.iter().any(|stem| machine.ends_with(stem));
             every_network || !by_thread || SMALL.contains(name)
         })

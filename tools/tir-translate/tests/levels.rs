@@ -10,6 +10,7 @@ use tir_core::Ir;
 fn run(ir: &mut Ir, passes: impl FnOnce(&mut Pipeline)) -> Result<(), String> {
     for dialect in [
         &tir_arith::DIALECT,
+        &tir_loop::DIALECT,
         &tir_math::DIALECT,
         &tir_tensor::DIALECT,
     ] {

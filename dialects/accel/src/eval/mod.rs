@@ -268,9 +268,17 @@ impl Start {
         let (far, tile) = (data[0].as_view()?.clone(), data[1].as_view()?.clone());
         let mut values = data[2..2 + self.dynamic].iter();
         let mut offsets = Vec::with_capacity(self.offsets.len());
+        let mut anywhere = false;
         for n in &self.offsets {
             offsets.push(match *n {
-                DYNAMIC => values.next().ok_or("has too few offsets")?.as_int()?,
+                DYNAMIC => match values.next().ok_or("has too few offsets")? {
+                    // A run without data takes what is read for anything of the source.
+                    at if at.is_unknown() && self.read => {
+                        anywhere = true;
+                        0
+                    }
+                    at => at.as_int()?,
+                },
                 n => n,
             });
         }
@@ -292,7 +300,8 @@ impl Start {
         }
         if env.memory_as::<MachineMemory>().is_some() {
             let after = tokens(after)?;
-            let started = self.start(env, far.buffer, &tile, &pairs, &pad, &after)?;
+            let source = anywhere.then_some(&*far);
+            let started = self.start(env, (far.buffer, source), &tile, &pairs, &pad, &after)?;
             return Ok(token(Some(started)));
         }
         if self.read && self.sticks_out(&pairs) {
@@ -314,7 +323,7 @@ impl Start {
     fn start(
         &self,
         env: &mut Env<'_>,
-        far: BufferId,
+        (far, source): (BufferId, Option<&View>),
         tile: &View,
         pairs: &[Pair],
         pad: &[u8],
@@ -350,8 +359,9 @@ impl Start {
             &engine,
         );
         let whole = [memory.strided(tile)?];
+        let source = source.map(|view| memory.strided(view)).transpose()?;
         let work = sim::Work {
-            reads: &froms,
+            reads: source.as_ref().map_or(&froms, std::slice::from_ref),
             writes: if fill { &whole } else { &tos },
             after,
             ..sim::Work::new(at, sim::Cost::Transfer { bytes, rows })

@@ -1,27 +1,28 @@
 //! Convolutions and matrix products.
 
 use std::borrow::Cow;
+use std::num::Wrapping;
 
-use tir::{Data, Evaluate, Failure, OpRef};
+use tir::{Data, Evaluate, Failure, OpRef, Value};
 
 use super::panel::{LANES, dot, rows};
-use super::real::{Compute, Real, buffer, compute, product, result_form, size};
+use super::real::{
+    Compute, Real, Ring, buffer, compute, compute_whole, product, result_form, size,
+};
 use crate::shape::{Window, broadcast, ranked, tensor};
-use crate::{Conv2d, Gemm, MatMul};
+use crate::{Conv2d, Conv2dInteger, Gemm, MatMul, MatMulInteger};
 
 impl Evaluate for Conv2d {
     fn evaluate(&self, op: OpRef<'_>, inputs: &[Data]) -> Result<Vec<Data>, Failure> {
-        let ([n, c, h, w], _) = ranked(op, self.x, "x")?;
-        let ([o, ..], _) = ranked::<4>(op, self.w, "w")?;
-        let conv = Conv {
-            batch: size(n)?,
-            channels: size(c)?,
-            outputs: size(o)?,
-            groups: size(self.groups)?.max(1),
-            input: [size(h)?, size(w)?],
-            windows: self.windows(op)?,
-        };
+        let conv = Conv::new(op, [self.x, self.w], self.groups, self.windows(op)?)?;
         compute(op, inputs, &conv)
+    }
+}
+impl Evaluate for Conv2dInteger {
+    fn evaluate(&self, op: OpRef<'_>, inputs: &[Data]) -> Result<Vec<Data>, Failure> {
+        let conv = Conv::new(op, [self.x, self.w], self.groups, self.windows(op)?)?;
+        let padding = Wrapping(self.padding as i32);
+        compute_whole(op, inputs, |inputs| conv.sums(inputs, padding))
     }
 }
 
@@ -113,6 +114,31 @@ impl CeilDiv for i64 {
 
 impl Compute for Conv {
     fn run<T: Real>(&self, inputs: &[Cow<'_, [T]>]) -> Result<Vec<T>, Failure> {
+        self.sums(inputs, T::ZERO)
+    }
+}
+
+impl Conv {
+    fn new(
+        op: OpRef<'_>,
+        [x, w]: [Value; 2],
+        groups: i64,
+        windows: [Window; 2],
+    ) -> Result<Self, Failure> {
+        let ([n, c, height, width], _) = ranked(op, x, "x")?;
+        let ([o, ..], _) = ranked::<4>(op, w, "w")?;
+        Ok(Self {
+            batch: size(n)?,
+            channels: size(c)?,
+            outputs: size(o)?,
+            groups: size(groups)?.max(1),
+            input: [size(height)?, size(width)?],
+            windows,
+        })
+    }
+
+    /// The sums of products, with `padding` around the input.
+    fn sums<T: Ring>(&self, inputs: &[Cow<'_, [T]>], padding: T) -> Result<Vec<T>, Failure> {
         let [x, w, bias @ ..] = inputs else {
             return Err("expects an input and weights".into());
         };
@@ -123,7 +149,7 @@ impl Compute for Conv {
         let plane = product(&[rows_axis.len, cols.len])?;
         let planes = product(&[per_group, rows_axis.phases.len(), cols.phases.len()])?;
         let offsets = self.offsets(&rows_axis, &cols, per_group, plane);
-        let mut padded = buffer(product(&[planes, plane])? + LANES, T::ZERO)?;
+        let mut padded = buffer(product(&[planes, plane])? + LANES, padding)?;
         let area = rows_axis.out * cols.out;
         let mut y = buffer(product(&[self.batch, self.outputs, area])?, T::ZERO)?;
         if y.is_empty() {
@@ -164,9 +190,7 @@ impl Compute for Conv {
         }
         Ok(y)
     }
-}
 
-impl Conv {
     /// Where each element of the window starts to read, for all channels of a group.
     fn offsets(&self, rows: &Axis, cols: &Axis, channels: usize, plane: usize) -> Vec<usize> {
         let mut offsets = Vec::with_capacity(channels * rows.taps.len() * cols.taps.len());
@@ -181,8 +205,8 @@ impl Conv {
         offsets
     }
 
-    /// Puts a channel into its phases; what is around it stays zero.
-    fn fill<T: Real>(&self, image: &[T], target: &mut [T], rows: &Axis, cols: &Axis) {
+    /// Puts a channel into its phases; what is around it stays as it is.
+    fn fill<T: Ring>(&self, image: &[T], target: &mut [T], rows: &Axis, cols: &Axis) {
         let [height, width] = self.input;
         let plane = rows.len * cols.len;
         let mut planes = target.chunks_exact_mut(plane);
@@ -208,8 +232,33 @@ impl Conv {
 
 impl Evaluate for MatMul {
     fn evaluate(&self, op: OpRef<'_>, inputs: &[Data]) -> Result<Vec<Data>, Failure> {
-        let (a, _) = tensor(op, self.a, "a")?;
-        let (b, _) = tensor(op, self.b, "b")?;
+        compute(op, inputs, &Product::new(op, self.a, self.b)?)
+    }
+}
+impl Evaluate for MatMulInteger {
+    fn evaluate(&self, op: OpRef<'_>, inputs: &[Data]) -> Result<Vec<Data>, Failure> {
+        let product = Product::new(op, self.a, self.b)?;
+        compute_whole(op, inputs, |inputs| product.sums(inputs))
+    }
+}
+
+/// Products of matrices: which of `a` with which of `b`.
+struct Product {
+    m: usize,
+    k: usize,
+    n: usize,
+    pairs: Vec<(usize, usize)>,
+}
+impl Compute for Product {
+    fn run<T: Real>(&self, inputs: &[Cow<'_, [T]>]) -> Result<Vec<T>, Failure> {
+        self.sums(inputs)
+    }
+}
+
+impl Product {
+    fn new(op: OpRef<'_>, a: Value, b: Value) -> Result<Self, Failure> {
+        let (a, _) = tensor(op, a, "a")?;
+        let (b, _) = tensor(op, b, "b")?;
         let (Some((a_outer, &[m, k])), Some((b_outer, &[_, n]))) =
             (a.split_last_chunk::<2>(), b.split_last_chunk::<2>())
         else {
@@ -223,7 +272,7 @@ impl Evaluate for MatMul {
                 .collect::<Result<Vec<_>, _>>()
         };
         let (outer, a_outer, b_outer) = (unsigned(&outer)?, unsigned(a_outer)?, unsigned(b_outer)?);
-        let product = Product {
+        Ok(Self {
             m: size(m)?,
             k: size(k)?,
             n: size(n)?,
@@ -235,20 +284,10 @@ impl Evaluate for MatMul {
                     )
                 })
                 .collect(),
-        };
-        compute(op, inputs, &product)
+        })
     }
-}
 
-/// Products of matrices: which of `a` with which of `b`.
-struct Product {
-    m: usize,
-    k: usize,
-    n: usize,
-    pairs: Vec<(usize, usize)>,
-}
-impl Compute for Product {
-    fn run<T: Real>(&self, inputs: &[Cow<'_, [T]>]) -> Result<Vec<T>, Failure> {
+    fn sums<T: Ring>(&self, inputs: &[Cow<'_, [T]>]) -> Result<Vec<T>, Failure> {
         let [a, b, ..] = inputs else {
             return Err("expects two matrices".into());
         };

@@ -7,6 +7,7 @@ mod layout;
 mod movement;
 mod panel;
 mod pool;
+mod quantize;
 mod real;
 mod reduce;
 mod resize;

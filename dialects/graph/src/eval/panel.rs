@@ -5,7 +5,7 @@
 
 use tir::Failure;
 
-use super::real::{Real, buffer};
+use super::real::{Ring, buffer};
 
 /// Columns that are computed at once; the input is readable that many elements past the end.
 pub(super) const LANES: usize = 8;
@@ -16,7 +16,7 @@ const ROWS: usize = 4;
 /// Calls `put(row, values)` with the `len` values of each row, `weights.len() / offsets.len()` rows.
 ///
 /// `input` holds `LANES` elements more than the largest offset and `len` reach to.
-pub(super) fn rows<T: Real>(
+pub(super) fn rows<T: Ring>(
     weights: &[T],
     offsets: &[usize],
     input: &[T],
@@ -49,13 +49,13 @@ pub(super) fn rows<T: Real>(
 }
 
 /// The weights of a block, those of one position side by side.
-fn pack<T: Real, const R: usize>(rows: [&[T]; R]) -> Vec<[T; R]> {
+fn pack<T: Ring, const R: usize>(rows: [&[T]; R]) -> Vec<[T; R]> {
     let len = rows.first().map_or(0, |row| row.len());
     let at = |t: usize| rows.map(|row| row.get(t).copied().unwrap_or(T::ZERO));
     (0..len).map(at).collect()
 }
 
-fn panel<T: Real, const R: usize>(
+fn panel<T: Ring, const R: usize>(
     weights: &[[T; R]],
     offsets: &[usize],
     input: &[T],
@@ -80,7 +80,7 @@ fn panel<T: Real, const R: usize>(
 }
 
 /// `Σ a_i · b_i`, in `LANES` partial sums.
-pub(super) fn dot<T: Real>(a: &[T], b: &[T]) -> T {
+pub(super) fn dot<T: Ring>(a: &[T], b: &[T]) -> T {
     let mut sums = [T::ZERO; LANES];
     let (a_head, a_tail) = a.as_chunks::<LANES>();
     let (b_head, b_tail) = b.as_chunks::<LANES>();

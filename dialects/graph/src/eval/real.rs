@@ -1,22 +1,27 @@
 //! Floats that ops compute in, and the choice between them at run time.
 
 use std::borrow::Cow;
+use std::num::Wrapping;
 use std::ops::{Add, Div, Mul, Sub};
 
 use tir::data::{Array, Bytes, DType, Element};
-use tir::interp::{FloatFn, Kind, ScalarOp, failure, tensor_form};
+use tir::interp::{FloatFn, Kind, ScalarOp, elem_of, failure, tensor_form};
 use tir::{Data, Failure, FloatType, OpRef, float_bits};
+
+use crate::bounds;
+
+/// What products are summed in: floats, or integers that wrap.
+pub(super) trait Ring: Copy + Add<Output = Self> + Mul<Output = Self> {
+    const ZERO: Self;
+}
+impl Ring for Wrapping<i32> {
+    const ZERO: Self = Wrapping(0);
+}
 
 /// `f32` or `f64`.
 pub(super) trait Real:
-    Element
-    + Add<Output = Self>
-    + Sub<Output = Self>
-    + Mul<Output = Self>
-    + Div<Output = Self>
-    + PartialOrd
+    Ring + Element + Sub<Output = Self> + Div<Output = Self> + PartialOrd
 {
-    const ZERO: Self;
     const LOWEST: Self;
     fn of(value: f64) -> Self;
     /// The larger, as `arith.maximumf`: NaN if either is.
@@ -26,8 +31,10 @@ pub(super) trait Real:
 }
 macro_rules! real {
     ($($t:ident $kind:ident $bits:ident;)*) => {$(
-        impl Real for $t {
+        impl Ring for $t {
             const ZERO: Self = 0.0;
+        }
+        impl Real for $t {
             const LOWEST: Self = $t::NEG_INFINITY;
             fn of(value: f64) -> Self {
                 value as $t
@@ -55,7 +62,8 @@ real! {
     f64 F64 u64;
 }
 
-/// A computation on the elements of tensors, in any of the float types.
+/// A computation on the elements of tensors, in any of the float types; an op that takes integers
+/// too gives whole numbers for whole numbers.
 pub(super) trait Compute {
     fn run<T: Real>(&self, inputs: &[Cow<'_, [T]>]) -> Result<Vec<T>, Failure>;
 }
@@ -77,6 +85,16 @@ pub(super) fn compute(
         DType::F64 => typed::<f64>(&arrays, &shape, what)?,
         DType::F16 => narrow(&arrays, &shape, dtype, FloatType::F16, what)?,
         DType::BF16 => narrow(&arrays, &shape, dtype, FloatType::BF16, what)?,
+        // Integers of 32 bits are exact in f64.
+        DType::I8 | DType::U8 | DType::I16 | DType::U16 | DType::I32 | DType::U32 => {
+            let widen = |a: &&Array| Cow::Owned(a.iter_f64().collect::<Vec<_>>());
+            let inputs: Vec<Cow<'_, [f64]>> = arrays.iter().map(widen).collect();
+            let values = what.run(&inputs)?;
+            let [low, high] = bounds(elem_of(dtype)).unwrap_or_default();
+            let whole = values.iter().map(|v| (*v as i128).clamp(low, high) as i64);
+            let bytes = whole.flat_map(|v| v.to_le_bytes().into_iter().take(dtype.size()));
+            Array::new(dtype, &shape, bytes.collect::<Bytes>()).map_err(failure)?
+        }
         _ => return Err(format!("is not defined on elements of type {dtype}").into()),
     };
     Ok(vec![array.into()])
@@ -85,6 +103,29 @@ pub(super) fn compute(
 /// The operands as arrays.
 pub(super) fn tensors(inputs: &[Data]) -> Result<Vec<&Array>, Failure> {
     inputs.iter().map(Data::as_tensor).collect()
+}
+
+/// Integers of any type as `i32`, the upper bits cut.
+pub(super) fn whole(array: &Array) -> Result<Vec<Wrapping<i32>>, Failure> {
+    let at = |i| array.get_int(i).map(|n| Wrapping(n as i32));
+    let all: Option<Vec<_>> = (0..array.len()).map(at).collect();
+    all.ok_or_else(|| format!("is not defined on elements of type {}", array.dtype()).into())
+}
+
+/// Runs a computation on integers taken as `i32`.
+pub(super) fn compute_whole(
+    op: OpRef<'_>,
+    inputs: &[Data],
+    what: impl FnOnce(&[Cow<'_, [Wrapping<i32>]>]) -> Result<Vec<Wrapping<i32>>, Failure>,
+) -> Result<Vec<Data>, Failure> {
+    let (_, shape) = result_form(op)?;
+    let inputs = tensors(inputs)?
+        .into_iter()
+        .map(|x| whole(x).map(Cow::Owned));
+    let values = what(&inputs.collect::<Result<Vec<_>, _>>()?)?;
+    let values = values.into_iter().map(|n| n.0).collect();
+    let array = Array::from_vec::<i32>(&shape, values).map_err(failure)?;
+    Ok(vec![array.into()])
 }
 
 /// Element type and shape of the op's first result.

@@ -1,10 +1,11 @@
 //! Convolutions and matrix products.
 
-use tir::constraints::FLOAT_TENSOR;
+use tir::constraints::{FLOAT_TENSOR, INT_TENSOR};
 use tir::{Failure, Infer, Op, OpRef, Type, Value};
 
 use crate::fusion::{Fusable, FusionKind};
 use crate::layout::{Keeps, Layout, LayoutRule, windows_in};
+use crate::number::holds;
 use crate::shape::{Window, broadcast, ranked, tensor, windows};
 
 /// Convolution of `x` (NCHW) with `w` (OIHW, I = C / groups), plus `bias` (O).
@@ -48,34 +49,58 @@ pub struct Conv2d {
 impl Conv2d {
     /// The vertical and horizontal window.
     pub fn windows(&self, op: OpRef<'_>) -> Result<[Window; 2], Failure> {
-        let ([_, _, h, w], _) = ranked(op, self.x, "x")?;
-        let ([_, _, kh, kw], _) = ranked(op, self.w, "w")?;
-        windows(
-            [h, w],
-            &[kh, kw],
-            &self.strides,
-            &self.pads,
-            &self.dilations,
-            false,
-        )
+        self.form().windows(op)
+    }
+    fn form(&self) -> Form<'_> {
+        Form {
+            x: self.x,
+            w: self.w,
+            bias: self.bias,
+            windows: [&self.strides, &self.pads, &self.dilations],
+            groups: self.groups,
+        }
     }
 }
 impl Infer for Conv2d {
     fn infer(&self, op: OpRef<'_>) -> Result<Vec<Type>, Failure> {
-        let ([n, c, ..], elem) = ranked::<4>(op, self.x, "x")?;
-        let ([o, i, ..], w_elem) = ranked::<4>(op, self.w, "w")?;
+        let (elem, w_elem) = (tensor(op, self.x, "x")?.1, tensor(op, self.w, "w")?.1);
         if elem != w_elem {
             return Err(format!("has an input of {elem} and weights of {w_elem}").into());
         }
-        if self.groups < 1 || c % self.groups != 0 || o % self.groups != 0 {
-            let groups = self.groups;
+        self.form().infer(op, elem)
+    }
+}
+
+/// What convolutions of floats and of integers share.
+struct Form<'a> {
+    x: Value,
+    w: Value,
+    bias: Option<Value>,
+    /// Strides, pads, dilations.
+    windows: [&'a [i64]; 3],
+    groups: i64,
+}
+impl Form<'_> {
+    fn windows(&self, op: OpRef<'_>) -> Result<[Window; 2], Failure> {
+        let ([_, _, h, w], _) = ranked(op, self.x, "x")?;
+        let ([_, _, kh, kw], _) = ranked(op, self.w, "w")?;
+        let [strides, pads, dilations] = self.windows;
+        windows([h, w], &[kh, kw], strides, pads, dilations, false)
+    }
+
+    /// The type of the result, whose elements, and those of a bias, are `elem`.
+    fn infer(&self, op: OpRef<'_>, elem: Type) -> Result<Vec<Type>, Failure> {
+        let ([n, c, ..], _) = ranked::<4>(op, self.x, "x")?;
+        let ([o, i, ..], _) = ranked::<4>(op, self.w, "w")?;
+        let groups = self.groups;
+        if groups < 1 || c % groups != 0 || o % groups != 0 {
             return Err(format!(
                 "has {groups} groups, which do not divide {c} input and {o} output channels"
             )
             .into());
         }
-        if i != c / self.groups {
-            let wanted = c / self.groups;
+        if i != c / groups {
+            let wanted = c / groups;
             return Err(format!("has weights for {i} input channels, expected {wanted}").into());
         }
         if let Some(bias) = self.bias {
@@ -87,6 +112,116 @@ impl Infer for Conv2d {
         let [vertical, horizontal] = self.windows(op)?;
         let shape = [n, o, vertical.output()?, horizontal.output()?];
         Ok(vec![Type::tensor(shape, elem)])
+    }
+
+    /// [`LayoutRule::admits`].
+    fn admits(&self, op: OpRef<'_>, layout: &Layout) -> Result<(), Failure> {
+        let ([outputs, inputs, ..], _) = ranked::<4>(op, self.w, "w")?;
+        let groups = self.groups;
+        if groups != 1 && (inputs != 1 || outputs != groups) {
+            return Err(format!("takes plain tensors in {groups} groups, found {layout}").into());
+        }
+        windows_in(layout)
+    }
+
+    /// [`LayoutRule::weights`].
+    fn weights(&self, op: OpRef<'_>, layout: &Layout) -> Option<Layout> {
+        let ([outputs, inputs, ..], _) = ranked::<4>(op, self.w, "w").ok()?;
+        let block = *layout.blocks().get(1)?;
+        // A matrix unit takes rows of input channels and columns of output channels.
+        let name = match (outputs % block == 0, inputs % block == 0) {
+            _ if block == 1 && layout.axes().last()?.dim == 1 => "HWIO".to_string(),
+            (true, true) if block > 1 => format!("OIHW{block}i{block}o"),
+            (true, false) => format!("OIHW{block}o"),
+            _ => return None,
+        };
+        Layout::new(&name).ok()
+    }
+}
+
+/// Convolution of integers: as [`Conv2d`], each element and each product taken as an `i32`, in
+/// which the sum wraps.
+///
+/// Around the input is `padding`: for an input that stands for real numbers, what stands for zero.
+/// The zero points of input and weights are in the bias: `Σ (x - zx) · w` is `Σ x · w` plus
+/// `-zx · Σ w`, a number for each output channel.
+#[derive(Op)]
+#[op(
+    "graph.conv2d_integer",
+    Pure,
+    results(y),
+    crate::layout::infer,
+    evaluate,
+    crate::fusion::fusion,
+    crate::layout::layouts,
+    cost
+)]
+#[asm("$x `,` $w (`,` $bias^)? attr-dict `:` functional-type(operands, results)")]
+pub struct Conv2dInteger {
+    /// Input, N x C x H x W.
+    #[is(INT_TENSOR)]
+    pub x: Value,
+    /// Weights, O x C/groups x KH x KW, in any layout.
+    #[is(INT_TENSOR)]
+    pub w: Value,
+    /// Bias, O x i32.
+    #[is(INT_TENSOR)]
+    pub bias: Option<Value>,
+    /// What is around the input, of the input's elements.
+    #[default(0)]
+    pub padding: i64,
+    /// Distance of windows: vertical, horizontal.
+    #[default(vec![1, 1])]
+    pub strides: Vec<i64>,
+    /// Elements around the input: top, left, bottom, right.
+    #[default(vec![0, 0, 0, 0])]
+    pub pads: Vec<i64>,
+    /// Distance of kernel elements: vertical, horizontal.
+    #[default(vec![1, 1])]
+    pub dilations: Vec<i64>,
+    /// Number of groups that channels are divided into.
+    #[default(1)]
+    pub groups: i64,
+}
+impl Conv2dInteger {
+    /// The vertical and horizontal window.
+    pub fn windows(&self, op: OpRef<'_>) -> Result<[Window; 2], Failure> {
+        self.form().windows(op)
+    }
+    fn form(&self) -> Form<'_> {
+        Form {
+            x: self.x,
+            w: self.w,
+            bias: self.bias,
+            windows: [&self.strides, &self.pads, &self.dilations],
+            groups: self.groups,
+        }
+    }
+}
+impl Infer for Conv2dInteger {
+    fn infer(&self, op: OpRef<'_>) -> Result<Vec<Type>, Failure> {
+        let elem = tensor(op, self.x, "x")?.1;
+        if !holds(elem, self.padding) {
+            let padding = self.padding;
+            return Err(format!("has padding {padding}, which {elem} does not hold").into());
+        }
+        self.form().infer(op, Type::int(32))
+    }
+}
+impl Fusable for Conv2dInteger {
+    const KIND: FusionKind = FusionKind::ComplexOutFusable;
+}
+impl LayoutRule for Conv2dInteger {
+    const KEEPS: Keeps = Keeps::Weighted;
+
+    fn prefers(&self, _: OpRef<'_>) -> Option<[usize; 2]> {
+        (self.groups == 1).then_some([1, 0])
+    }
+    fn admits(&self, op: OpRef<'_>, layout: &Layout) -> Result<(), Failure> {
+        self.form().admits(op, layout)
+    }
+    fn weights(&self, op: OpRef<'_>, layout: &Layout) -> Option<Layout> {
+        self.form().weights(op, layout)
     }
 }
 impl Fusable for Conv2d {
@@ -101,25 +236,11 @@ impl LayoutRule for Conv2d {
     }
 
     fn admits(&self, op: OpRef<'_>, layout: &Layout) -> Result<(), Failure> {
-        let ([outputs, inputs, ..], _) = ranked::<4>(op, self.w, "w")?;
-        let groups = self.groups;
-        if groups != 1 && (inputs != 1 || outputs != groups) {
-            return Err(format!("takes plain tensors in {groups} groups, found {layout}").into());
-        }
-        windows_in(layout)
+        self.form().admits(op, layout)
     }
 
     fn weights(&self, op: OpRef<'_>, layout: &Layout) -> Option<Layout> {
-        let ([outputs, inputs, ..], _) = ranked::<4>(op, self.w, "w").ok()?;
-        let block = *layout.blocks().get(1)?;
-        // A matrix unit takes rows of input channels and columns of output channels.
-        let name = match (outputs % block == 0, inputs % block == 0) {
-            _ if block == 1 && layout.axes().last()?.dim == 1 => "HWIO".to_string(),
-            (true, true) if block > 1 => format!("OIHW{block}i{block}o"),
-            (true, false) => format!("OIHW{block}o"),
-            _ => return None,
-        };
-        Layout::new(&name).ok()
+        self.form().weights(op, layout)
     }
 }
 
@@ -147,27 +268,61 @@ pub struct MatMul {
 }
 impl Infer for MatMul {
     fn infer(&self, op: OpRef<'_>) -> Result<Vec<Type>, Failure> {
-        let (a, elem) = tensor(op, self.a, "a")?;
-        let (b, b_elem) = tensor(op, self.b, "b")?;
-        let (Some((a_outer, &[m, k])), Some((b_outer, &[k2, n]))) =
-            (a.split_last_chunk::<2>(), b.split_last_chunk::<2>())
-        else {
-            return Err(format!(
-                "multiplies ranks {} and {}, expected at least 2",
-                a.len(),
-                b.len()
-            )
-            .into());
-        };
-        if k != k2 || elem != b_elem {
-            return Err(
-                format!("multiplies {m} x {k} of {elem} with {k2} x {n} of {b_elem}").into(),
-            );
-        }
-        let mut shape = broadcast(a_outer, b_outer)?;
-        shape.extend([m, n]);
-        Ok(vec![Type::tensor(shape, elem)])
+        let (elem, b_elem) = (tensor(op, self.a, "a")?.1, tensor(op, self.b, "b")?.1);
+        product(op, self.a, self.b, (elem == b_elem).then_some(elem))
     }
+}
+
+/// The type of a product of matrices, whose elements are `elem`; a failure if that is not said.
+fn product(op: OpRef<'_>, a: Value, b: Value, elem: Option<Type>) -> Result<Vec<Type>, Failure> {
+    let (a, a_elem) = tensor(op, a, "a")?;
+    let (b, b_elem) = tensor(op, b, "b")?;
+    let (Some((a_outer, &[m, k])), Some((b_outer, &[k2, n]))) =
+        (a.split_last_chunk::<2>(), b.split_last_chunk::<2>())
+    else {
+        return Err(format!(
+            "multiplies ranks {} and {}, expected at least 2",
+            a.len(),
+            b.len()
+        )
+        .into());
+    };
+    let Some(elem) = elem.filter(|_| k == k2) else {
+        return Err(format!("multiplies {m} x {k} of {a_elem} with {k2} x {n} of {b_elem}").into());
+    };
+    let mut shape = broadcast(a_outer, b_outer)?;
+    shape.extend([m, n]);
+    Ok(vec![Type::tensor(shape, elem)])
+}
+
+/// Product of matrices of integers: as [`MatMul`], each element and each product taken as an
+/// `i32`, in which the sum wraps.
+#[derive(Op)]
+#[op(
+    "graph.matmul_integer",
+    Pure,
+    results(y),
+    infer,
+    evaluate,
+    crate::fusion::fusion,
+    cost
+)]
+#[asm("$a `,` $b attr-dict `:` functional-type(operands, results)")]
+pub struct MatMulInteger {
+    /// Left matrices, … x M x K.
+    #[is(INT_TENSOR)]
+    pub a: Value,
+    /// Right matrices, … x K x N.
+    #[is(INT_TENSOR)]
+    pub b: Value,
+}
+impl Infer for MatMulInteger {
+    fn infer(&self, op: OpRef<'_>) -> Result<Vec<Type>, Failure> {
+        product(op, self.a, self.b, Some(Type::int(32)))
+    }
+}
+impl Fusable for MatMulInteger {
+    const KIND: FusionKind = FusionKind::ComplexOutFusable;
 }
 impl Fusable for MatMul {
     const KIND: FusionKind = FusionKind::ComplexOutFusable;

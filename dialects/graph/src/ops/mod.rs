@@ -6,6 +6,7 @@ pub(crate) mod layout;
 pub(crate) mod movement;
 pub(crate) mod normalize;
 pub(crate) mod pool;
+pub(crate) mod quantize;
 pub(crate) mod reduce;
 pub(crate) mod resize;
 pub(crate) mod select;

@@ -1,6 +1,6 @@
 //! Pooling.
 
-use tir::constraints::FLOAT_TENSOR;
+use tir::constraints::{FLOAT_TENSOR, NUMBER_TENSOR};
 use tir::{Failure, Infer, Op, OpRef, Type, Value};
 
 use crate::fusion::{Fusable, FusionKind};
@@ -8,14 +8,14 @@ use crate::layout::{Keeps, Layout, LayoutRule, windows_in};
 use crate::shape::{Window, ranked, windows};
 
 macro_rules! pool {
-    ($($(#[$doc:meta])* $name:ident $text:literal { $($(#[$field_meta:meta])* $field:ident: $ty:ty,)* })*) => {$(
+    ($($(#[$doc:meta])* $name:ident $text:literal $elems:ident { $($(#[$field_meta:meta])* $field:ident: $ty:ty,)* })*) => {$(
         $(#[$doc])*
         #[derive(Op)]
         #[op($text, Pure, results(y), crate::layout::infer, evaluate, crate::fusion::fusion, crate::layout::layouts, cost)]
         #[asm("$x attr-dict `:` functional-type(operands, results)")]
         pub struct $name {
             /// Input, N x C x H x W.
-            #[is(FLOAT_TENSOR)]
+            #[is($elems)]
             pub x: Value,
             /// Size of a window: vertical, horizontal.
             pub kernel: Vec<i64>,
@@ -64,9 +64,9 @@ macro_rules! pool {
 
 pool! {
     /// Largest element of each window; padding does not count.
-    MaxPool "graph.max_pool" {}
+    MaxPool "graph.max_pool" NUMBER_TENSOR {}
     /// Mean of each window.
-    AvgPool "graph.avg_pool" {
+    AvgPool "graph.avg_pool" FLOAT_TENSOR {
         /// Whether padding counts as zeros; else a window is divided by its elements inside.
         #[default(false)]
         count_include_pad: bool,

@@ -12,7 +12,7 @@ use crate::shape::{axis, broadcast, tensor};
 /// with the dimension replaced by the shape of `indices`.
 ///
 /// A negative number counts from the end. Numbers outside of the dimension are an error when the
-/// program runs at this level; below, such an element is 0.
+/// program runs at this level; below, the nearest slice is taken.
 ///
 /// Opaque to fusion: which element is read depends on data.
 #[derive(Op)]

@@ -2,10 +2,12 @@
 
 mod conv;
 mod elementwise;
+mod gather;
 mod layout;
 mod movement;
 mod nest;
 mod pool;
+mod quantize;
 mod reduce;
 mod resize;
 mod select;
@@ -13,8 +15,11 @@ mod views;
 
 use std::collections::BTreeSet;
 
+use gather::Slices;
+use quantize::Steps;
 use tir::rewrite::{Conversion, PatternSet, Target};
 use tir::{Diagnostic, Ir, Op, Pass, PassCx, PassResult, Patterns, pass};
+use tir_accel::{AttachedMachine, MachineInfo};
 use tir_graph::{Fused, Relayout, Transpose, Yield};
 
 pass! {
@@ -22,35 +27,70 @@ pass! {
     ///
     /// A reduction becomes three steps: a `tensor.generic` that fills the start value, one that
     /// combines into it, and an elementwise one for what follows (bias, scale). Padding is a
-    /// `tensor.transfer_read` of the padded whole.
+    /// `tensor.transfer_read` of the padded whole. Sums of integers are scaled in floats, or, where all
+    /// factors are powers of two and the vector units of the attached machine compute integers alone,
+    /// by shifts, which give the same numbers.
     pub struct GraphToTensor = "graph-to-tensor" {}
 }
 
 impl Pass for GraphToTensor {
+    fn prepare(&self, parent: &Ir, cx: &mut PassCx<'_>) -> PassResult {
+        cx.analysis::<AttachedMachine>(parent);
+        Ok(())
+    }
     fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
-        let patterns = cx.shared(|| Prepared(patterns(&cx.settings().disabled_rules)));
-        convert(ir, patterns.0.as_ref().map_err(Clone::clone)?)?;
+        let attached = cx.outer::<AttachedMachine>();
+        let machine = attached.as_deref().and_then(|a| a.0.as_ref());
+        let how = How::on(machine.map(|(info, _)| info));
+        let disabled = &cx.settings().disabled_rules;
+        let shared = cx.shared(|| Prepared(how, patterns(disabled, how)));
+        // What is shared was prepared for the first machine of the run.
+        match shared.0 == how {
+            true => convert(ir, shared.1.as_ref().map_err(Clone::clone)?)?,
+            false => convert(ir, &patterns(disabled, how)?)?,
+        }
         cx.each(ir, &|ir, _| layout::lower(ir))
     }
 
     fn pattern_names() -> Vec<String> {
-        set().names()
+        set(How::on(None)).names()
     }
 }
 
-struct Prepared(Result<Patterns, Vec<Diagnostic>>);
+/// What of the lowering depends on the machine.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct How {
+    steps: Steps,
+    slices: Slices,
+}
 
-fn patterns(disabled: &BTreeSet<String>) -> Result<Patterns, Vec<Diagnostic>> {
-    set().finish(disabled)
+impl How {
+    fn on(machine: Option<&MachineInfo>) -> Self {
+        Self {
+            steps: Steps::on(machine),
+            slices: Slices::on(machine),
+        }
+    }
+}
+
+/// The patterns for a machine.
+struct Prepared(How, Result<Patterns, Vec<Diagnostic>>);
+
+fn patterns(disabled: &BTreeSet<String>, how: How) -> Result<Patterns, Vec<Diagnostic>> {
+    set(how).finish(disabled)
 }
 
 /// The patterns, one for each operator.
-fn set() -> PatternSet {
+fn set(how: How) -> PatternSet {
     let mut set = PatternSet::new();
     conv::patterns(&mut set);
     elementwise::patterns(&mut set);
     movement::patterns(&mut set);
     pool::patterns(&mut set);
+    quantize::patterns(&mut set, how.steps);
+    set.on("gather-to-loop", move |op, id, rw| {
+        how.slices.gather(op, id, rw)
+    });
     resize::patterns(&mut set);
     select::patterns(&mut set);
     reduce::patterns(&mut set);

@@ -4,7 +4,7 @@ use tir::rewrite::Rewriter;
 use tir::{AffineMap, Attr, Decline, RegionId, Ret, Rets, TensorType, Type, Value};
 use tir_arith::{Constant, ExtF, TruncF};
 use tir_graph::shape::Window;
-use tir_graph::{Layout, accumulator};
+use tir_graph::{Layout, accumulator, bounds};
 use tir_tensor::generic::iterators;
 use tir_tensor::{Combine, Empty, Generic, TransferRead, Yield};
 
@@ -35,11 +35,12 @@ pub(super) fn ranked<const N: usize>(
     }
 }
 
-/// A number as an attribute of an element type.
+/// A number as an attribute of an element type: the nearest one that it has.
 pub(super) fn scalar(value: f64, elem: Type) -> Attr {
-    match elem.is_float() {
-        true => Attr::float(value, elem),
-        false => Attr::int(value as i64, elem),
+    match (elem.is_float(), bounds(elem)) {
+        (true, _) => Attr::float(value, elem),
+        (false, Some([low, high])) => Attr::int((value as i128).clamp(low, high) as i64, elem),
+        (false, None) => Attr::int(value as i64, elem),
     }
 }
 

@@ -8,13 +8,12 @@ use tir_arith::{
     AddI, CmpF, CmpFPredicate, CmpI, CmpIPredicate, ExtF, ExtSI, ExtUI, FPToSI, FPToUI, OrI,
     SIToFP, Select, TruncF, TruncI, UIToFP,
 };
-use tir_graph::{Cast, Gather, Where};
+use tir_graph::{Cast, Where};
 use tir_tensor::Combine;
 
-use super::nest::{E, Reduction, broadcast, elements, elementwise, form, map, number};
+use super::nest::{Reduction, broadcast, elements, elementwise, form, number};
 
 pub(super) fn patterns(set: &mut PatternSet) {
-    set.on("gather-to-generic", gather);
     set.on("where-to-generic", choose);
     set.on("cast-to-generic", cast);
 }
@@ -101,27 +100,6 @@ pub(super) fn chosen(
     }))
 }
 
-fn gather(gather: Gather, op: OpId, rw: &mut Rewriter<'_>) -> Result<(), Decline> {
-    let Gather { x, indices, axis } = gather;
-    let at = usize::try_from(axis).map_err(|_| "has a negative axis")?;
-    let ty = rw.ty(rw.result(op, 0));
-    let (shape, _) = form(rw, x)?;
-    let rank = form(rw, indices)?.0.len();
-    let dims = ty.shape().map_or(0, <[i64]>::len);
-    // (outer …, index …, inner …, k)
-    let place = |d: usize| match d {
-        d if d < at => E::Dim(d),
-        d if d == at => E::Dim(dims),
-        d => E::Dim(d + rank - 1),
-    };
-    let x_map = map(dims + 1, (0..shape.len()).map(place).collect::<Vec<_>>());
-    let all: Vec<usize> = (at..at + rank).collect();
-    let index_map = AffineMap::project(dims + 1, &all);
-    let y = chosen(rw, ty, (x, x_map), (indices, index_map), shape[at])?;
-    rw.replace(op, &[y]);
-    Ok(())
-}
-
 fn choose(choose: Where, op: OpId, rw: &mut Rewriter<'_>) -> Result<(), Decline> {
     let ty = rw.ty(rw.result(op, 0));
     let whole = ty.shape().unwrap_or(&[]);
@@ -148,24 +126,23 @@ fn choose(choose: Where, op: OpId, rw: &mut Rewriter<'_>) -> Result<(), Decline>
     Ok(())
 }
 
-fn unsigned(ty: Type) -> bool {
+pub(super) fn unsigned(ty: Type) -> bool {
     ty.get::<IntType>()
         .is_some_and(|int| int.sign == Sign::Unsigned || int.width == 1)
 }
 
 fn cast(Cast { x, y }: Cast, op: OpId, rw: &mut Rewriter<'_>) -> Result<(), Decline> {
-    let (shape, from) = form(rw, x)?;
+    let (shape, _) = form(rw, x)?;
     let to = y.0.elem();
     let inputs = [(x, AffineMap::identity(shape.len()))];
-    let y = elementwise(rw, y.0, &inputs, |rw, args| {
-        converted(rw, args[0], from, to)
-    });
+    let y = elementwise(rw, y.0, &inputs, |rw, args| converted(rw, args[0], to));
     rw.replace(op, &[y]);
     Ok(())
 }
 
-/// A number of one type as one of another.
-fn converted(rw: &mut Rewriter<'_>, x: Value, from: Type, to: Type) -> Value {
+/// A number as one of another type.
+pub(super) fn converted(rw: &mut Rewriter<'_>, x: Value, to: Type) -> Value {
+    let from = rw.ty(x);
     let wide = |ty: Type| ty.bits().unwrap_or(0);
     if from == to {
         return x;

@@ -107,10 +107,9 @@ impl<'a> Edges<'a> {
                 let edge = &self.edges[*i];
                 clocks.wait(record, edge.queue, edge.values[run], base);
             }
-            if !record.counts(id) {
-                for queue in 0..record.queues {
-                    clocks.wait(record, queue, record.hazard(id, queue), base);
-                }
+            // No more than that: what far memory holds must be ordered by an edge.
+            for (queue, near) in record.assumed(id).into_iter().flatten().enumerate() {
+                clocks.wait(record, queue, *near, base);
             }
             let needed = record.counted(id);
             needed.iter().zip(&*base).all(|(need, known)| need <= known)

@@ -36,8 +36,9 @@ pub struct Record {
     pub by_site: Vec<Vec<u32>>,
     /// Tokens that each instance names in the text: instance, operand, token.
     pub tokens: Vec<(u32, u32, TokenId)>,
-    /// Of instances whose hazards in near memory do not count: those in far memory, for each queue.
-    far_alone: HashMap<u32, Vec<u32>>,
+    /// Of instances whose hazards in near memory do not count: those in far memory, for each queue,
+    /// and those that do not count.
+    far_alone: HashMap<u32, [Vec<u32>; 2]>,
     actors: Vec<Option<usize>>,
     on_thread: Vec<u32>,
 }
@@ -102,7 +103,11 @@ impl Record {
     pub fn counted(&self, id: u32) -> &[u32] {
         self.far_alone
             .get(&id)
-            .map_or(self.hazards_of(id), |far| far)
+            .map_or(self.hazards_of(id), |[far, _]| far)
+    }
+    /// What an instance needs of each queue that is fulfilled where that of another run is.
+    pub fn assumed(&self, id: u32) -> Option<&[u32]> {
+        self.far_alone.get(&id).map(|[_, near]| &near[..])
     }
     /// Whether all hazards of an instance count.
     pub fn counts(&self, id: u32) -> bool {
@@ -263,11 +268,10 @@ impl Recorder<'_> {
             }
         }
         if !counts {
-            let all = need.iter().zip(near).map(|(far, near)| *far.max(&near));
+            let all = need.iter().zip(&near).map(|(far, near)| *far.max(near));
             let all = all.collect();
-            record
-                .far_alone
-                .insert(id, std::mem::replace(&mut need, all));
+            let far = std::mem::replace(&mut need, all);
+            record.far_alone.insert(id, [far, near]);
         }
         record.actors[site] = actor;
         record.hazards.extend(need);

@@ -29,6 +29,10 @@ impl Cx {
         }
         for op in made {
             let ir = self.ir();
+            // Quantized constants stay so: their integers are what integer kernels take.
+            if ir.is::<tir_graph::Dequantize>(*op) {
+                return;
+            }
             let results: Vec<Value> = ir.results(*op).collect();
             if let Some(constant) = ir.get::<tir_graph::Constant>(*op) {
                 let Ok(array) = tir_interp::elements(constant.value) else {

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use tir_core::{Attr, BlockId, Builder, Diagnostic, Ir, Loc, LocData, Name, Op, OpId, Type, Value};
 use tir_data::{Array, DataError};
+use tir_interp::Data;
 use tir_onnx::{ElementType, Model, Node, ValueType};
 
 use super::opsets;
@@ -276,6 +277,29 @@ impl Cx {
     pub(super) fn constant_of(&self, value: Value) -> Option<Array> {
         let constant = self.ir.def::<tir_graph::Constant>(value)?;
         tir_interp::elements(constant.value).ok()
+    }
+
+    /// A constant in place of the only result of an op, if all its operands are constants.
+    pub(super) fn evaluated(&mut self, value: Value, name: &str) -> Value {
+        let Some((op, array)) = self.evaluation(value) else {
+            return value;
+        };
+        let constant = self.constant(&array, name);
+        self.ir.erase(op);
+        constant
+    }
+
+    fn evaluation(&self, value: Value) -> Option<(OpId, Array)> {
+        let op = self.ir.owner(value)?;
+        if self.ir.is::<tir_graph::Constant>(op) {
+            return None;
+        }
+        let operands = self.ir.operands(op);
+        let inputs: Option<Vec<Data>> = operands
+            .map(|v| self.constant_of(v).map(Data::Tensor))
+            .collect();
+        let values = tir_interp::evaluate_op(self.ir.op(op), &inputs?)?.ok()?;
+        Some((op, values.first()?.to_array().ok()?))
     }
 
     /// The results of a node become the constants that they are known to be; what computed them

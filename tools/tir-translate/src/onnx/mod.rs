@@ -7,6 +7,7 @@ mod movement;
 mod normalize;
 mod ops;
 mod opsets;
+mod quantize;
 mod resize;
 mod views;
 mod window;

@@ -29,7 +29,7 @@ fn image(cx: &mut Cx, node: &Node, x: Value) -> Outcome<Value> {
 }
 
 /// The result of an op on images, in the rank that the node's input has.
-fn in_rank(cx: &mut Cx, node: &Node, y: Value, rank: usize) -> Outcome<Value> {
+pub(super) fn in_rank(cx: &mut Cx, node: &Node, y: Value, rank: usize) -> Outcome<Value> {
     match *cx.shape(y).0 {
         [n, c, 1, l] if rank == 3 => reshaped(cx, node, y, &[n, c, l]),
         _ => Ok(y),
@@ -41,31 +41,60 @@ fn spatial(shape: &[i64]) -> &[i64] {
     shape.get(2..).unwrap_or(&[])
 }
 
-pub(super) fn conv(cx: &mut Cx, node: &Node) -> Outcome<()> {
-    let known = [
-        "auto_pad",
-        "dilations",
-        "group",
-        "kernel_shape",
-        "pads",
-        "strides",
-    ];
-    node.only_attributes(&known).map_err(Some)?;
-    let (x, w) = (cx.operand(node, 0)?, cx.operand(node, 1)?);
-    let bias = cx.optional(node, 2)?;
-    let (shape, weights) = (cx.shape(x).0, cx.shape(w).0);
-    let kernel = spatial(weights);
-    if let Some(stated) = node.ints("kernel_shape").map_err(Some)?
-        && stated != kernel
-    {
-        return fail(
-            node,
-            format!("attribute 'kernel_shape' is {stated:?}, the weights are {weights:?}"),
-        );
+/// What convolutions of floats and of integers share.
+pub(super) struct Convolution {
+    /// The input as images.
+    pub x: Value,
+    /// The weights, of images.
+    pub w: Value,
+    /// The rank of the node's input.
+    pub rank: usize,
+    pub windows: Windows,
+    pub groups: i64,
+}
+
+impl Convolution {
+    /// Operands `x` and `w` of a node, and its attributes.
+    pub(super) fn read(cx: &mut Cx, node: &Node, x: usize, w: usize) -> Outcome<Self> {
+        let known = [
+            "auto_pad",
+            "dilations",
+            "group",
+            "kernel_shape",
+            "pads",
+            "strides",
+        ];
+        node.only_attributes(&known).map_err(Some)?;
+        let (x, w) = (cx.operand(node, x)?, cx.operand(node, w)?);
+        let (shape, weights) = (cx.shape(x).0, cx.shape(w).0);
+        let kernel = spatial(weights);
+        if let Some(stated) = node.ints("kernel_shape").map_err(Some)?
+            && stated != kernel
+        {
+            return fail(
+                node,
+                format!("attribute 'kernel_shape' is {stated:?}, the weights are {weights:?}"),
+            );
+        }
+        Ok(Self {
+            windows: Windows::read(node, spatial(shape), kernel)?.two_dimensional(),
+            groups: node.int("group").map_err(Some)?.unwrap_or(1),
+            x: image(cx, node, x)?,
+            w: image(cx, node, w)?,
+            rank: shape.len(),
+        })
     }
-    let windows = Windows::read(node, spatial(shape), kernel)?.two_dimensional();
-    let groups = node.int("group").map_err(Some)?.unwrap_or(1);
-    let (x, w) = (image(cx, node, x)?, image(cx, node, w)?);
+}
+
+pub(super) fn conv(cx: &mut Cx, node: &Node) -> Outcome<()> {
+    let Convolution {
+        x,
+        w,
+        rank,
+        windows,
+        groups,
+    } = Convolution::read(cx, node, 0, 1)?;
+    let bias = cx.optional(node, 2)?;
     let Windows {
         strides,
         pads,
@@ -84,7 +113,7 @@ pub(super) fn conv(cx: &mut Cx, node: &Node) -> Outcome<()> {
             groups,
         },
     )?;
-    let y = in_rank(cx, node, y, shape.len())?;
+    let y = in_rank(cx, node, y, rank)?;
     cx.define(node, y)
 }
 

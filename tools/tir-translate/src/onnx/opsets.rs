@@ -10,7 +10,7 @@ use tir_graph::*;
 use tir_onnx::Node;
 
 use super::import::{Cx, Outcome};
-use super::{elementwise, fold, movement, normalize, ops, resize, views};
+use super::{elementwise, fold, movement, normalize, ops, quantize, resize, views};
 
 /// Makes the ops of a node.
 pub(super) type Importer = fn(&mut Cx, &Node) -> Outcome<()>;
@@ -137,7 +137,10 @@ static TABLE: &[(&str, Readers)] = &[
     ("Constant", &[(1, Some(views::constant))]),
     ("ConstantOfShape", &[(9, Some(fold::constant_of_shape))]),
     ("Conv", &[(1, Some(ops::conv))]),
+    ("ConvInteger", &[(10, Some(quantize::conv_integer))]),
     ("Cos", &[(7, unary!(Cos))]),
+    // Scales by an axis since 13, of blocks (which are not read) since 21.
+    ("DequantizeLinear", &[(10, Some(quantize::dequantize))]),
     ("Div", &[(1, onto_first!(Div)), (7, binary!(Div))]),
     (
         "Dropout",
@@ -147,6 +150,10 @@ static TABLE: &[(&str, Readers)] = &[
             // Training where an operand says so.
             (12, Some(movement::dropout)),
         ],
+    ),
+    (
+        "DynamicQuantizeLinear",
+        &[(11, Some(quantize::dynamic_quantize))],
     ),
     ("Equal", &[(1, onto_first!(Equal)), (7, binary!(Equal))]),
     ("Erf", &[(9, unary!(Erf))]),
@@ -182,6 +189,7 @@ static TABLE: &[(&str, Readers)] = &[
     ("LessOrEqual", &[(12, binary!(LessEqual))]),
     ("Log", &[(1, unary!(Log))]),
     ("MatMul", &[(1, Some(ops::matmul))]),
+    ("MatMulInteger", &[(10, Some(quantize::matmul_integer))]),
     // Operands of one shape until 7, which broadcasting gives too.
     ("Max", &[(1, variadic!(Max))]),
     ("MaxPool", &[(1, Some(ops::max_pool))]),
@@ -203,6 +211,10 @@ static TABLE: &[(&str, Readers)] = &[
         ],
     ),
     ("Pow", &[(1, onto_first!(Pow)), (7, Some(elementwise::pow))]),
+    ("QLinearConv", &[(10, Some(quantize::qlinear_conv))]),
+    ("QLinearMatMul", &[(10, Some(quantize::qlinear_matmul))]),
+    // As DequantizeLinear.
+    ("QuantizeLinear", &[(10, Some(quantize::quantize))]),
     ("Range", &[(11, Some(fold::range))]),
     ("Reciprocal", &[(1, unary!(Reciprocal))]),
     (

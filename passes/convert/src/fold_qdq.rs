@@ -1,0 +1,554 @@
+//! `fold-qdq`: networks in QDQ form computed with integers.
+//!
+//! In QDQ form a quantized network says of each operator what it computes in real numbers:
+//! `quantize(conv2d(dequantize(x), dequantize(w)))`. With `x = sx · (xq - zx)`, `w = sw · wq` the sum
+//! of products is `sx · sw · (Σ xq · wq - zx · Σ wq)`: a sum of integers, a number for each output
+//! channel, and one factor `sx · sw / sy` for the step to the result's scale.
+//!
+//! *What changes.* The integer sum is exact where that of floats rounds after each step, and one
+//! factor takes the place of three roundings: where the real result lies next to the middle of two
+//! integers, the other one may be taken. A result differs by one step of its scale at most, given
+//! that the sum fits 32 bits. All else here is exact: steps of integers commute with `max`, `min`
+//! and elements that only move.
+
+use tir::data::Array;
+use tir::interp::{attr_of, elements};
+use tir::rewrite::Rewriter;
+use tir::{
+    Attr, Diagnostic, Failure, Ir, Op, OpId, Pass, PassCx, PassResult, Ret, Type, Value, pass,
+};
+use tir_graph::*;
+
+pass! {
+    /// Computes quantized operators with integers: `quantize` of a convolution or product of
+    /// dequantized operands becomes an integer one and one `requantize`.
+    ///
+    /// Results may differ by one step of their scale from sums in floats. Bounds (`relu`, `clip`)
+    /// between them become bounds of integers, and unsigned values between operators signed ones,
+    /// both exactly. An operator whose parameters are not constants, or are by element where one is
+    /// needed, stays as it is, with a remark.
+    pub struct FoldQdq = "fold-qdq" {
+        /// Store unsigned values between operators as signed ones of as many bits.
+        pub signed: bool = true,
+    }
+}
+
+impl Pass for FoldQdq {
+    fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
+        cx.each(ir, &|ir, cx| {
+            let mut changed = 0;
+            if self.signed {
+                changed += every::<Quantize>(ir, |ir, op| signed(ir, op).unwrap_or(false));
+            }
+            let mut kept = Vec::new();
+            let folded = every::<Quantize>(ir, |ir, op| match fold(ir, op) {
+                Ok(done) => done,
+                Err(Kept { at, why }) => {
+                    let text = format!("is not computed with integers: {why}");
+                    kept.push(Diagnostic::remark(text).at(ir.loc(at)));
+                    false
+                }
+            });
+            kept.into_iter().for_each(|remark| cx.remark(remark));
+            cx.count("integer operators", folded);
+            if folded > 0 {
+                let what = if folded == 1 {
+                    "operator is"
+                } else {
+                    "operators are"
+                };
+                let text = format!(
+                    "{folded} {what} computed with integers; a result may differ by one step of \
+                     its scale from sums in floats"
+                );
+                cx.remark(Diagnostic::remark(text).at(ir.loc(ir.root())));
+            }
+            changed += folded + every::<Quantize>(ir, moved);
+            if changed == 0 {
+                cx.unchanged();
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Why an operator stays as it is.
+struct Kept {
+    at: OpId,
+    why: String,
+}
+
+/// Runs on every op of a kind that is there; says how many were changed.
+fn every<T: Op>(ir: &mut Ir, mut change: impl FnMut(&mut Ir, OpId) -> bool) -> usize {
+    let ops = ir.walk_ids();
+    let there = |ir: &Ir, op: OpId| ir.contains(op) && ir.is::<T>(op);
+    ops.into_iter()
+        .filter(|op| there(ir, *op) && change(ir, *op))
+        .count()
+}
+
+/// The elements of a constant.
+fn constant(ir: &Ir, value: Value) -> Option<Array> {
+    elements(ir.def::<Constant>(value)?.value).ok()
+}
+
+/// The only element of a constant.
+fn single(ir: &Ir, value: Value) -> Option<f64> {
+    let array = constant(ir, value).filter(|array| array.len() == 1)?;
+    array.iter_f64().next()
+}
+
+/// One zero point that is known; 0 where there is none.
+fn zero_of(ir: &Ir, zero: Option<Value>) -> Option<i64> {
+    zero.map_or(Some(0), |zero| Some(single(ir, zero)? as i64))
+}
+
+/// The only user of a value that has one use.
+fn only_user(ir: &Ir, value: Value) -> Option<OpId> {
+    let mut uses = ir.uses(value);
+    let user = uses.next()?.op;
+    uses.next().is_none().then_some(user)
+}
+
+/// A zero point as a constant.
+fn zero_point(rw: &mut Rewriter<'_>, zero: i64, elem: Type) -> Value {
+    let value = Attr::new(tir::DenseElements {
+        ty: Type::tensor(vec![], elem),
+        data: zero.to_le_bytes()[..elem.bytes().unwrap_or(1)].into(),
+    });
+    rw.add(Constant { value })
+}
+
+/// The signed type of as many bits, and by how much numbers of this one are more.
+fn signed_type(elem: Type) -> Option<(Type, i64)> {
+    let [low, _] = bounds(elem)?;
+    let bits = elem.bits().filter(|bits| low == 0 && *bits > 1)?;
+    Some((Type::int(u32::try_from(bits).ok()?), 1 << (bits - 1)))
+}
+
+/// Makes a value that is quantized to be dequantized again a signed one.
+fn signed(ir: &mut Ir, op: OpId) -> Option<bool> {
+    let quantize = ir.get::<Quantize>(op)?;
+    let (elem, more) = signed_type(quantize.y.0.elem())?;
+    let zero = zero_of(ir, quantize.zero)? - more;
+    let y = ir.result(op, 0);
+    let users: Vec<OpId> = ir.uses(y).map(|u| u.op).collect();
+    for user in &users {
+        zero_of(ir, ir.get::<Dequantize>(*user)?.zero)?;
+    }
+    let mut rw = Rewriter::new(ir, op);
+    let point = zero_point(&mut rw, zero, elem);
+    let made = rw.add(Quantize {
+        zero: Some(point),
+        y: Ret(quantize.y.0.with_elem(elem)),
+        ..quantize
+    });
+    for user in users {
+        rw.focus(user);
+        let Some(dequantize) = rw.get::<Dequantize>(user) else {
+            continue;
+        };
+        let zero = zero_of(rw.ir(), dequantize.zero)? - more;
+        let point = zero_point(&mut rw, zero, elem);
+        let new = Dequantize {
+            x: made,
+            zero: Some(point),
+            ..dequantize
+        };
+        rw.replace_with(user, new);
+    }
+    rw.erase(op);
+    Some(true)
+}
+
+/// A tensor of integers with one scale and one zero point.
+struct Quantized {
+    x: Value,
+    scale: f64,
+    zero: i64,
+}
+
+fn activation(ir: &Ir, value: Value) -> Result<Quantized, &'static str> {
+    let dequantize = ir.def::<Dequantize>(value);
+    let dequantize = dequantize.ok_or("an input is not dequantized")?;
+    let known = single(ir, dequantize.scale).zip(zero_of(ir, dequantize.zero));
+    let (scale, zero) = known.ok_or("an input has no constant scale and zero point")?;
+    Ok(Quantized {
+        x: dequantize.x,
+        scale,
+        zero,
+    })
+}
+
+/// Constant weights without zero points, and their scales: one, or one for each element of a
+/// dimension.
+struct Weights {
+    value: Value,
+    elements: Array,
+    scales: Vec<f32>,
+}
+
+fn weights(ir: &Ir, value: Value, channels: i64) -> Result<Weights, &'static str> {
+    let dequantize = ir.def::<Dequantize>(value);
+    let dequantize = dequantize.ok_or("the weights are not dequantized")?;
+    let elements = constant(ir, dequantize.x).ok_or("the weights are not constant")?;
+    let zeros = match dequantize.zero {
+        Some(zero) => constant(ir, zero).ok_or("the weights have no constant zero point")?,
+        None => Array::scalar(0i32),
+    };
+    if zeros.iter_f64().any(|zero| zero != 0.0) {
+        return Err("the weights have a zero point that is not 0");
+    }
+    let scales = constant(ir, dequantize.scale).ok_or("the weights have no constant scale")?;
+    let scales = scales.as_f32().ok_or("the weights have no scale of f32")?;
+    if scales.len() > 1 && dequantize.axis != channels {
+        return Err("the weights have a scale for each element of a dimension that is summed");
+    }
+    Ok(Weights {
+        value: dequantize.x,
+        elements,
+        scales: scales.into_owned(),
+    })
+}
+
+/// Numbers that are added to each output channel, as integers of the scale of the sums.
+fn addend(
+    ir: &Ir,
+    bias: Option<Value>,
+    scales: &[f32],
+    channels: usize,
+) -> Result<Vec<i64>, &'static str> {
+    let Some(bias) = bias else {
+        return Ok(vec![0; channels]);
+    };
+    let at = |values: &[f64], o: usize| values[if values.len() == 1 { 0 } else { o }];
+    let scale = |o: usize| f64::from(scales[if scales.len() == 1 { 0 } else { o }]);
+    let reals: Vec<f64> = match ir.def::<Dequantize>(bias) {
+        Some(dequantize) => {
+            let known = constant(ir, dequantize.x).zip(constant(ir, dequantize.scale));
+            let (whole, own) = known.ok_or("the bias is not constant")?;
+            let zero = zero_of_all(ir, dequantize.zero).ok_or("the bias has a zero point")?;
+            let own: Vec<f64> = own.iter_f64().collect();
+            let whole = whole.iter_f64().enumerate();
+            whole.map(|(o, n)| (n - zero) * at(&own, o)).collect()
+        }
+        None => constant(ir, bias)
+            .ok_or("the bias is not constant")?
+            .iter_f64()
+            .collect(),
+    };
+    let last = ir.ty(bias).shape().and_then(|shape| shape.last().copied());
+    let by_channel = last == i64::try_from(channels).ok() && reals.len() == channels;
+    if !by_channel && reals.len() != 1 {
+        return Err("the bias is not one number for each output channel");
+    }
+    let whole = |o: usize| (at(&reals, o) / scale(o)).round_ties_even() as i64;
+    Ok((0..channels).map(whole).collect())
+}
+
+/// 0 if there is no zero point or all are 0.
+fn zero_of_all(ir: &Ir, zero: Option<Value>) -> Option<f64> {
+    let Some(zero) = zero else { return Some(0.0) };
+    let all = constant(ir, zero)?;
+    all.iter_f64().all(|z| z == 0.0).then_some(0.0)
+}
+
+/// What stands between the operator and the step to integers: bounds of real numbers.
+struct Bounds {
+    low: f64,
+    high: f64,
+}
+
+/// The operator that a quantized value comes from, through bounds.
+fn source(ir: &Ir, mut value: Value) -> Option<(OpId, Bounds)> {
+    let mut bounds = Bounds {
+        low: f64::NEG_INFINITY,
+        high: f64::INFINITY,
+    };
+    loop {
+        let op = ir.owner(value)?;
+        only_user(ir, value)?;
+        let (x, low, high) = if let Some(relu) = ir.get::<Relu>(op) {
+            (relu.x, Some(0.0), None)
+        } else if let Some(clip) = ir.get::<Clip>(op) {
+            (clip.x, clip.min.map(|n| n.0), clip.max.map(|n| n.0))
+        } else {
+            return Some((op, bounds));
+        };
+        // What comes later bounds what came before.
+        let (low, high) = (
+            low.unwrap_or(f64::NEG_INFINITY),
+            high.unwrap_or(f64::INFINITY),
+        );
+        let within = |v: f64, b: &Bounds| v.max(b.low).min(b.high);
+        bounds = Bounds {
+            low: within(low, &bounds),
+            high: within(high, &bounds),
+        };
+        value = x;
+    }
+}
+
+/// An operator that sums products: its integer form.
+struct Sums {
+    x: Quantized,
+    /// The type of weights and what they are summed by for each channel.
+    weights: Weights,
+    bias: Option<Value>,
+    /// The dimension of the result that channels are.
+    axis: i64,
+    channels: usize,
+    /// `Σ w` of each channel.
+    totals: Vec<i64>,
+    kind: Kind,
+}
+
+enum Kind {
+    Conv(Box<Conv2d>),
+    /// Whether the right matrix is to be transposed.
+    Product(bool),
+}
+
+/// Sums of the elements of a matrix of `outer` x `count` x `inner`, over `outer` or over `inner`.
+fn totals(array: &Array, channels: usize, rows: bool) -> Vec<i64> {
+    let mut totals = vec![0i64; channels];
+    let inner = array.len() / channels.max(1);
+    for (i, value) in array.iter_f64().enumerate() {
+        let channel = if rows { i / inner.max(1) } else { i % channels };
+        totals[channel] += value as i64;
+    }
+    totals
+}
+
+fn sums(ir: &Ir, op: OpId) -> Result<Option<Sums>, &'static str> {
+    if let Some(conv) = ir.get::<Conv2d>(op) {
+        let w = weights(ir, conv.w, 0)?;
+        let channels = w.elements.shape().first().copied().unwrap_or(0);
+        return Ok(Some(Sums {
+            x: activation(ir, conv.x)?,
+            totals: totals(&w.elements, channels, true),
+            weights: w,
+            bias: conv.bias,
+            axis: 1,
+            channels,
+            kind: Kind::Conv(Box::new(conv)),
+        }));
+    }
+    let (a, b, bias, transposed) = if let Some(product) = ir.get::<MatMul>(op) {
+        (product.a, product.b, None, false)
+    } else if let Some(gemm) = ir.get::<Gemm>(op) {
+        if gemm.trans_a {
+            return Err("the left matrix is transposed");
+        }
+        (gemm.a, gemm.b, gemm.c, gemm.trans_b)
+    } else {
+        return Ok(None);
+    };
+    let w = weights(ir, b, if transposed { 0 } else { 1 })?;
+    let &[rows, cols] = w.elements.shape() else {
+        return Err("the right operand is not one matrix");
+    };
+    let channels = if transposed { rows } else { cols };
+    let rank = ir.ty(ir.result(op, 0)).shape().map_or(0, <[i64]>::len);
+    Ok(Some(Sums {
+        x: activation(ir, a)?,
+        totals: totals(&w.elements, channels, transposed),
+        weights: w,
+        bias,
+        axis: rank as i64 - 1,
+        channels,
+        kind: Kind::Product(transposed),
+    }))
+}
+
+/// Folds the operator behind a step to integers; false where there is none of those.
+fn fold(ir: &mut Ir, op: OpId) -> Result<bool, Kept> {
+    let Some(quantize) = ir.get::<Quantize>(op) else {
+        return Ok(false);
+    };
+    let Some((at, limits)) = source(ir, quantize.x) else {
+        return Ok(false);
+    };
+    let kept = |why: &str| Kept {
+        at,
+        why: why.to_string(),
+    };
+    let Some(sums) = sums(ir, at).map_err(kept)? else {
+        return Ok(false);
+    };
+    let scale =
+        single(ir, quantize.scale).ok_or_else(|| kept("the result has no constant scale"))?;
+    let zero = zero_of(ir, quantize.zero);
+    let zero = zero.ok_or_else(|| kept("the result has no constant zero point"))?;
+    // As ONNX has it for its integer operators: products and quotients of f32.
+    let products: Vec<f32> = sums
+        .weights
+        .scales
+        .iter()
+        .map(|w| sums.x.scale as f32 * w)
+        .collect();
+    let factors: Vec<f32> = products.iter().map(|s| s / scale as f32).collect();
+    let bias = addend(ir, sums.bias, &products, sums.channels).map_err(kept)?;
+    let zeros = sums.totals.iter().map(|total| -sums.x.zero * total);
+    let bias: Vec<i32> = bias
+        .iter()
+        .zip(zeros)
+        .map(|(b, z)| (b + z).clamp(i32::MIN.into(), i32::MAX.into()) as i32)
+        .collect();
+    rewrite(
+        ir,
+        op,
+        at,
+        &quantize,
+        (sums, bias, factors, scale, zero, limits),
+    )
+    .map_err(|error| kept(&error.to_string()))?;
+    Ok(true)
+}
+
+type Parts = (Sums, Vec<i32>, Vec<f32>, f64, i64, Bounds);
+
+fn rewrite(
+    ir: &mut Ir,
+    op: OpId,
+    at: OpId,
+    quantize: &Quantize,
+    (sums, bias, factors, scale, zero, limits): Parts,
+) -> Result<(), Failure> {
+    let of = |array: Result<Array, tir::data::DataError>| {
+        let value = attr_of(&array.map_err(tir::interp::failure)?);
+        Ok::<_, Failure>(Constant { value })
+    };
+    let biased = bias.iter().any(|b| *b != 0);
+    let bias = of(Array::from_vec(&[bias.len()], bias))?;
+    let factors = match &factors[..] {
+        [one] => Array::scalar(*one),
+        _ => Array::from_vec(&[factors.len()], factors).map_err(tir::interp::failure)?,
+    };
+    let loc = ir.loc(at);
+    let mut rw = Rewriter::new(ir, op);
+    rw.set_loc(loc);
+    let bias = biased.then(|| rw.add(bias));
+    let mut w = sums.weights.value;
+    let sum = match sums.kind {
+        Kind::Conv(conv) => rw.add(Conv2dInteger {
+            x: sums.x.x,
+            w,
+            bias,
+            padding: sums.x.zero,
+            strides: conv.strides,
+            pads: conv.pads,
+            dilations: conv.dilations,
+            groups: conv.groups,
+        }),
+        Kind::Product(transposed) => {
+            if transposed {
+                let array = transpose(&sums.weights.elements)?;
+                let value = attr_of(&array);
+                w = rw.add(Constant { value });
+            }
+            let x = rw.add(MatMulInteger { a: sums.x.x, b: w });
+            match bias {
+                Some(y) => rw.add(Add { x, y }),
+                None => x,
+            }
+        }
+    };
+    let value = attr_of(&factors);
+    let factor = rw.add(Constant { value });
+    let y = quantize.y.0;
+    let mut result = rw.add(Requantize {
+        x: sum,
+        factor,
+        zero: quantize.zero,
+        axis: sums.axis,
+        y: Ret(y),
+    });
+    if let Some([least, most]) = bounds(y.elem()) {
+        // In steps of the result, as `quantize` takes them.
+        let step = |bound: f64| {
+            let step = f64::from((bound as f32 / scale as f32).round_ties_even()) + zero as f64;
+            step.clamp(least as f64, most as f64)
+        };
+        let (low, high) = (step(limits.low), step(limits.high));
+        let min = (low > least as f64).then_some(Number(low));
+        let max = (high < most as f64).then_some(Number(high));
+        if min.is_some() || max.is_some() {
+            result = rw.add(Clip {
+                x: result,
+                min,
+                max,
+            });
+        }
+    }
+    let unused = quantize.x;
+    rw.replace(op, &[result]);
+    sweep(rw, unused);
+    Ok(())
+}
+
+/// The transpose of a matrix.
+fn transpose(matrix: &Array) -> Result<Array, Failure> {
+    let &[rows, cols] = matrix.shape() else {
+        return Err("is not a matrix".into());
+    };
+    let size = matrix.dtype().size();
+    let mut bytes = Vec::with_capacity(matrix.bytes().len());
+    for c in 0..cols {
+        for r in 0..rows {
+            bytes.extend_from_slice(&matrix.bytes()[(r * cols + c) * size..][..size]);
+        }
+    }
+    Array::new(matrix.dtype(), &[cols, rows], bytes.into()).map_err(tir::interp::failure)
+}
+
+/// Erases what computed a value that nothing uses any more.
+fn sweep(mut rw: Rewriter<'_>, value: Value) {
+    let mut work = vec![value];
+    while let Some(value) = work.pop() {
+        let Some(op) = rw.owner(value) else { continue };
+        if rw.contains(op) && rw.results(op).all(|v| rw.is_unused(v)) {
+            let operands: Vec<Value> = rw.operands(op).collect();
+            rw.erase(op);
+            work.extend(operands);
+        }
+    }
+}
+
+/// Elements that only move, or of which one is taken, keep their integers:
+/// `quantize(reshape(dequantize(x)))` of one scale is `reshape(x)`.
+fn moved(ir: &mut Ir, op: OpId) -> bool {
+    let parts = || {
+        let quantize = ir.get::<Quantize>(op)?;
+        let through = ir.owner(quantize.x)?;
+        let moves = ir.is::<Reshape>(through) || ir.is::<Transpose>(through);
+        let dequantize = if moves || ir.is::<MaxPool>(through) {
+            only_user(ir, quantize.x)?;
+            ir.def::<Dequantize>(ir.operand(through, 0))?
+        } else {
+            ir.def::<Dequantize>(quantize.x)?
+        };
+        let scale = single(ir, quantize.scale)?;
+        let same = scale == single(ir, dequantize.scale)?
+            && zero_of(ir, quantize.zero)? == zero_of(ir, dequantize.zero)?
+            && quantize.y.0.elem() == ir.ty(dequantize.x).elem();
+        let whole = scale.is_normal() && scale > 0.0;
+        (same && whole).then_some((quantize, dequantize.x, through))
+    };
+    let Some((quantize, x, through)) = parts() else {
+        return false;
+    };
+    let mut rw = Rewriter::new(ir, op);
+    let result = if let Some(Reshape { .. }) = rw.get::<Reshape>(through) {
+        rw.add(Reshape { x, y: quantize.y })
+    } else if let Some(transpose) = rw.get::<Transpose>(through) {
+        rw.add(Transpose { x, ..transpose })
+    } else if let Some(pool) = rw.get::<MaxPool>(through) {
+        rw.add(MaxPool { x, ..pool })
+    } else {
+        x
+    };
+    rw.replace(op, &[result]);
+    sweep(rw, quantize.x);
+    true
+}

@@ -1,0 +1,109 @@
+//! Quantized networks with integers: every level gives the same bits, on machines with units for
+//! small integers.
+
+mod common;
+
+use std::path::Path;
+
+use common::{arrays, lower, root, said};
+use tir::Ir;
+use tir_data::Array;
+use tir_opt::Tool;
+use tir_run::{Execution, execute};
+
+fn import(model: &Path) -> Ir {
+    tir_translate::import_onnx(model).unwrap_or_else(|e| panic!("{}", said(&e)))
+}
+
+fn ran(module: &Ir, inputs: &[Array]) -> Execution {
+    execute(module, inputs).unwrap_or_else(|e| panic!("{}", said(&e)))
+}
+
+fn lowered(tool: &Tool, module: &mut Ir, pipeline: &str) {
+    lower(tool, module, pipeline).unwrap_or_else(|e| panic!("{pipeline}: {e}"));
+}
+
+fn same(found: &Execution, wanted: &[Array], what: &str) {
+    assert_eq!(found.outputs.len(), wanted.len(), "{what}");
+    for (found, wanted) in found.outputs.iter().zip(wanted) {
+        assert_eq!(found.bytes(), wanted.bytes(), "{what}");
+    }
+}
+
+/// With powers of two as scales, integers, sums in floats and ONNX Runtime agree to the bit.
+#[test]
+fn the_cnn_is_the_same_at_every_level_of_every_machine_for_integers() {
+    let tool = tir_opt::stock();
+    tool.load();
+    let models = root().join("test/e2e/models");
+    let [inputs, outputs] =
+        ["in", "out"].map(|what| arrays(|k| models.join(format!("cnn_int8.{what}_{k}.npy"))));
+    let floats = import(&models.join("cnn_int8.onnx"));
+    same(&ran(&floats, &inputs), &outputs, "in floats");
+    // Cycles at most, and the share of multiply-adds of units in thousandths at least.
+    for (machine, cycles, share) in [
+        ("vta", 560_000, 999),
+        ("gemmini", 95_000, 1000),
+        ("conv-unit", 10_000_000, 1000),
+        ("mcu", 8_500_000, 999),
+    ] {
+        let file = root().join(format!("test/e2e/machines/{machine}.tir"));
+        let mut module = import(&models.join("cnn_int8.onnx"));
+        lowered(&tool, &mut module, "func.func(fold-qdq)");
+        same(&ran(&module, &inputs), &outputs, "graph level");
+        // Where a call is a single dot product, one level is enough of a run.
+        let levels: &[&str] = match machine {
+            "mcu" => &["accel"],
+            _ => &["tensor", "loop", "memref", "accel"],
+        };
+        for level in levels {
+            let pipeline = format!("to-{level}{{machine={}}}", file.display());
+            lowered(&tool, &mut module, &pipeline);
+            let run = ran(&module, &inputs);
+            same(&run, &outputs, &format!("{level} level on {machine}"));
+            if *level == "accel" {
+                let run = run.machine.expect("runs on a machine");
+                let found = run.cycles;
+                assert!(found <= cycles, "{machine}: {found} cycles");
+                let all = run.all_macs.unwrap_or(run.macs);
+                assert!(
+                    run.macs * 1000 >= all * share,
+                    "{machine}: {} of {all}",
+                    run.macs
+                );
+            }
+        }
+    }
+}
+
+/// A network of the folder of shared data, where that is there: SqueezeNet, quantized by ONNX
+/// Runtime's tool (uint8 values, int8 weights by channel).
+#[test]
+fn squeezenet_runs_on_the_systolic_array() {
+    let data = root().join("../shared/data/quantized/squeezenet_qdq");
+    if !data.exists() {
+        println!("skipped: {} is not there", data.display());
+        return;
+    }
+    let tool = tir_opt::stock();
+    tool.load();
+    let [inputs, outputs] =
+        ["in", "out"].map(|what| arrays(|k| data.join(format!("{what}_{k}.npy"))));
+    let mut module = import(&data.join("model.onnx"));
+    lowered(&tool, &mut module, "func.func(fold-qdq)");
+    let graph = ran(&module, &inputs);
+    // One step of the result's scale.
+    let step = 5.18e-3;
+    let (found, wanted) = (graph.outputs[0].iter_f64(), outputs[0].iter_f64());
+    let largest = found.zip(wanted).map(|(a, b)| (a - b).abs());
+    let largest = largest.fold(0.0, f64::max);
+    assert!(largest <= step, "{largest}");
+    let machine = root().join("test/e2e/machines/gemmini.tir");
+    let pipeline = format!("to-accel{{machine={}}}", machine.display());
+    lowered(&tool, &mut module, &pipeline);
+    let run = ran(&module, &inputs);
+    same(&run, &graph.outputs, "accel level");
+    let run = run.machine.expect("runs on a machine");
+    assert_eq!(run.thread.busy, 0);
+    assert!(run.cycles <= 2_900_000, "{} cycles", run.cycles);
+}

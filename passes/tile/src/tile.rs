@@ -11,10 +11,11 @@
 use std::collections::{HashMap, HashSet};
 
 use tir::remarks::NO_UNIT;
-use tir::{At, Builder, Diagnostic, Ir, OpId, TensorType, Traits, Type};
+use tir::{At, Builder, Diagnostic, Ir, OpId, TensorType, Traits, Type, Value};
 use tir_graph::{Fused, Yield as GraphYield};
 use tir_tensor::Generic;
 
+use crate::chain::{Chains, Limits, Single, Stage, partition};
 use crate::emit::emit;
 use crate::group::{Freedom, Group, Scope, filled};
 use crate::near::is_near;
@@ -57,7 +58,14 @@ pub struct Tiled {
 
 /// Tiles all groups of a function. What is left over untiled is only what moves no data, and what is
 /// reported.
-pub fn tile(func: &mut Ir, target: &Target<'_>, budget: Budget) -> Result<Tiled, Vec<Diagnostic>> {
+///
+/// With limits, groups that lie behind one another become one nest where that is quicker.
+pub fn tile(
+    func: &mut Ir,
+    target: &Target<'_>,
+    budget: Budget,
+    limits: Option<Limits>,
+) -> Result<Tiled, Vec<Diagnostic>> {
     let mut errors = oversized(func, target);
     if !errors.is_empty() {
         return Err(errors);
@@ -81,11 +89,25 @@ pub fn tile(func: &mut Ir, target: &Target<'_>, budget: Budget) -> Result<Tiled,
         budget,
         known: HashMap::new(),
     };
+    let chains = match limits {
+        Some(limits) => match singles(func, &scope, &mut plans) {
+            Some(singles) => partition(func, &singles, target, budget, limits),
+            None => Chains::default(),
+        },
+        None => Chains::default(),
+    };
     // From the last generic to the first: an elementwise step takes the reduction before it in.
     let mut done = HashSet::new();
     let (mut unmatched, mut candidates) = (Vec::new(), Vec::new());
     for op in scope.generics.iter().rev().copied() {
         if done.contains(&op) || !func.contains(op) || !is_needed(func, op, &done) {
+            continue;
+        }
+        if let Some((stage, others)) = chains.roots.get(&op) {
+            candidates.extend(listed_chains(func, op, &stage.group, &chains));
+            replace(func, op, stage);
+            done.extend(&stage.group.ops);
+            done.extend(others);
             continue;
         }
         match planned(func, op, &scope, &mut plans) {
@@ -94,14 +116,11 @@ pub fn tile(func: &mut Ir, target: &Target<'_>, budget: Budget) -> Result<Tiled,
                 if let Some(nearest) = plan.nearest.clone() {
                     unmatched.push(without_unit(func, op, &group, nearest, target));
                 }
+                candidates.extend(listed_chains(func, op, &group, &chains));
                 candidates.extend(listed(func, op, &group, &plan));
-                let mut b = Builder::new(func, At::Before(op));
-                let values = emit(&mut b, &group, &plan);
-                let inside: HashSet<OpId> = group.ops.iter().copied().collect();
-                for (out, new) in group.outs.iter().zip(values) {
-                    func.replace_uses_if(out.value, new, |_, u| !inside.contains(&u.op));
-                }
-                done.extend(inside);
+                let stage = Stage::alone(group, plan);
+                replace(func, op, &stage);
+                done.extend(&stage.group.ops);
             }
             Some((group, Err(large))) => {
                 done.extend(&group.ops);
@@ -120,6 +139,35 @@ pub fn tile(func: &mut Ir, target: &Target<'_>, budget: Budget) -> Result<Tiled,
     } else {
         Err(errors)
     }
+}
+
+/// Writes a stage and what computes for it before an op, and puts its results in the place of the group's.
+fn replace(func: &mut Ir, op: OpId, stage: &Stage) {
+    let values = emit(&mut Builder::new(func, At::Before(op)), stage);
+    for (out, new) in stage.group.outs.iter().zip(values) {
+        func.replace_uses_if(out.value, new, |_, u| !stage.group.ops.contains(&u.op));
+    }
+}
+
+/// The groups that would run one behind the other, the last one first; `None` if one does not fit.
+fn singles(func: &Ir, scope: &Scope, plans: &mut Plans<'_>) -> Option<Vec<Single>> {
+    let (mut found, mut done) = (Vec::new(), HashSet::new());
+    // What groups read of far memory, they need.
+    let mut read: HashSet<Value> = HashSet::new();
+    for op in scope.generics.iter().rev().copied() {
+        let needed = is_needed(func, op, &done) || func.results(op).any(|v| read.contains(&v));
+        if done.contains(&op) || !needed {
+            continue;
+        }
+        if let Some((group, plan)) = planned(func, op, scope, plans) {
+            let plan = plan.ok()?;
+            let loaded = group.operands.iter().filter(|o| o.inner.is_none());
+            read.extend(loaded.map(|operand| operand.source));
+            done.extend(&group.ops);
+            found.push(Single { op, group, plan });
+        }
+    }
+    Some(found)
 }
 
 /// An error for each value that is larger than far memory, before anything is planned for it.
@@ -318,6 +366,15 @@ fn listed(ir: &Ir, op: OpId, group: &Group, plan: &Plan) -> Option<Diagnostic> {
     let text = format!("candidates for tiles of this '{}'", ir.name(op));
     let remark = Diagnostic::remark(text).at(ir.loc(main_op(ir, op, group)));
     Some(plan.listed.iter().fold(remark, Diagnostic::note))
+}
+
+/// The chains of groups that end in one, if they are listed.
+fn listed_chains(ir: &Ir, op: OpId, group: &Group, chains: &Chains) -> Option<Diagnostic> {
+    let mut candidates = chains.candidates.iter();
+    let (_, notes) = candidates.find(|(root, _)| *root == op)?;
+    let text = format!("nests of several stages that end in this '{}'", ir.name(op));
+    let remark = Diagnostic::remark(text).at(ir.loc(main_op(ir, op, group)));
+    Some(notes.iter().fold(remark, Diagnostic::note))
 }
 
 /// A group that no unit computes.

@@ -1,5 +1,6 @@
 //! Writing a planned group as loops around transfers and generics on tiles.
 
+mod produce;
 mod tiles;
 mod unit;
 
@@ -11,6 +12,7 @@ use tir_tensor::{
     CollapseShape, Combine, Empty, ExpandShape, Generic, TransferRead, TransferWrite, Yield,
 };
 
+use crate::chain::{Made, Stage};
 use crate::group::{Group, Input, StepRef};
 use crate::layout::Tile;
 use crate::plan::Plan;
@@ -24,6 +26,27 @@ struct At {
     block: Vec<OpFoldResult>,
     /// The tiles that are loaded.
     loaded: Vec<Option<Value>>,
+    /// The segment of a loop that the code is in, once it is in one.
+    segment: Option<usize>,
+    /// Where the code of each producer stands: by segment, operand and part.
+    parts: Vec<Vec<Vec<At>>>,
+}
+
+impl At {
+    /// Before all loops of a stage.
+    fn start(stage: &Stage) -> Self {
+        let rank = stage.group.domain.len();
+        let parts = |made: &Made| made.parts.iter().map(At::start).collect();
+        let segments = stage.segments.iter();
+        let segments = segments.map(|segment| segment.made.iter().map(parts).collect());
+        Self {
+            tile: vec![OpFoldResult::Number(0); rank],
+            block: vec![OpFoldResult::Number(0); rank],
+            loaded: vec![None; stage.group.operands.len()],
+            segment: None,
+            parts: segments.collect(),
+        }
+    }
 }
 
 /// What the steps of a group gave.
@@ -49,8 +72,9 @@ impl Given {
     }
 }
 
-/// Writes groups.
+/// Writes stages.
 pub struct Emit<'a> {
+    stage: &'a Stage,
     group: &'a Group,
     plan: &'a Plan,
 }
@@ -58,16 +82,14 @@ pub struct Emit<'a> {
 /// An iteration: from its index and the carried values to those of the next.
 type LoopBody<'f> = &'f mut dyn FnMut(&mut Builder<'_>, Value, Vec<Value>) -> Vec<Value>;
 
-/// Replaces a group by its loops; gives what leaves it.
-pub fn emit(b: &mut Builder<'_>, group: &Group, plan: &Plan) -> Vec<Value> {
-    let emit = Emit { group, plan };
-    let rank = group.domain.len();
-    let at = At {
-        tile: vec![OpFoldResult::Number(0); rank],
-        block: vec![OpFoldResult::Number(0); rank],
-        loaded: vec![None; group.operands.len()],
-    };
-    let types = group.outs.iter().filter_map(|out| group.ty(out.step));
+/// A trip of a stage's loop: from where it stands and the carried values to those of the next.
+type TripBody<'f> = &'f mut dyn FnMut(&mut Builder<'_>, At, Vec<Value>) -> Vec<Value>;
+
+/// Replaces the groups of a stage and of all that compute for it by loops; gives what leaves them.
+pub fn emit(b: &mut Builder<'_>, stage: &Stage) -> Vec<Value> {
+    let emit = Emit::new(stage);
+    let types = stage.group.outs.iter();
+    let types = types.filter_map(|out| stage.group.ty(out.step));
     let dests = types.map(|ty| {
         b.add(Empty {
             dynamic_sizes: Vec::new(),
@@ -76,7 +98,7 @@ pub fn emit(b: &mut Builder<'_>, group: &Group, plan: &Plan) -> Vec<Value> {
         })
     });
     let dests = dests.collect();
-    emit.around(b, 0, at, dests)
+    emit.around(b, 0, At::start(stage), dests)
 }
 
 /// A loop from 0 to `trips` that carries values.
@@ -92,7 +114,11 @@ fn counted(b: &mut Builder<'_>, trips: i64, init: Vec<Value>, body: LoopBody<'_>
     b.add(For::new(bounds, init, region, types))
 }
 
-impl Emit<'_> {
+impl<'a> Emit<'a> {
+    fn new(stage: &'a Stage) -> Self {
+        let (group, plan) = (&stage.group, &stage.plan);
+        Self { stage, group, plan }
+    }
     /// A tile for what is computed.
     fn empty(&self, b: &mut Builder<'_>, shape: Vec<i64>, elem: Type) -> Value {
         self.empty_in(b, self.plan.held, shape, elem)
@@ -200,25 +226,26 @@ impl Emit<'_> {
         if level == self.parallel() {
             return self.tile(b, at, dests);
         }
-        let d = self.plan.order[level];
-        counted(b, self.plan.space.trips(d), dests, &mut |b, iv, carried| {
-            let mut at = at.clone();
-            at.tile[d] = OpFoldResult::Value(iv);
+        self.trips(b, level, &at, dests, &mut |b, at, carried| {
             self.around(b, level + 1, at, carried)
         })
     }
 
     fn loads(&self, b: &mut Builder<'_>, level: usize, at: &mut At) {
         for operand in 0..self.group.operands.len() {
-            if self.plan.level(operand) == level {
+            if self.plan.level(operand) == level && !self.group.operands[operand].made {
                 at.loaded[operand] = Some(self.load(b, operand, at));
             }
         }
+        self.produce(b, level, at);
     }
 
     /// Computes one tile of each result and writes it.
     fn tile(&self, b: &mut Builder<'_>, at: At, dests: Vec<Value>) -> Vec<Value> {
         let moved = at.loaded.first().copied().flatten();
+        if self.group.into.is_some() {
+            return self.whole(b, &at, Some(&dests));
+        }
         let sources = if let (true, Some(tile)) = (self.plan.moves, moved) {
             vec![tile]
         } else if self.plan.unit.is_none() {
@@ -226,7 +253,7 @@ impl Emit<'_> {
         } else if self.plan.splits_reduction(self.group) {
             self.split(b, &at)
         } else {
-            self.whole(b, &at)
+            self.whole(b, &at, None)
         };
         let mut written = Vec::new();
         for ((source, dest), tile) in sources.into_iter().zip(dests).zip(self.plan.results.iter()) {

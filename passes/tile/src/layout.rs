@@ -70,6 +70,8 @@ pub enum Axis {
     /// A dimension of a tile that another nest reads: points of an iterator, the first of them at a fixed
     /// place.
     Slot(usize, i64),
+    /// Which of several tiles, where one stage reads a tile while another one computes the next.
+    Turn,
     /// The only element of a dimension of the unit's operand.
     One,
     /// The iterator the unit works on; what else moves the window, divided by the stride; and the

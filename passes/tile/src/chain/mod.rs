@@ -34,6 +34,8 @@ pub struct Stage {
     /// Which of the plan's loops is cut in segments, if one is: the operand has parts that lie one behind
     /// the other along it.
     pub cut: Option<usize>,
+    /// Whether producers compute the next tiles while the stage computes with theirs.
+    pub pipelined: bool,
     /// The segments; one of all trips where no loop is cut.
     pub segments: Vec<Segment>,
 }
@@ -71,6 +73,7 @@ impl Stage {
             group,
             plan,
             cut: None,
+            pipelined: false,
             segments: Vec::new(),
         }
     }
@@ -78,11 +81,9 @@ impl Stage {
     pub fn made(&self) -> impl Iterator<Item = &Made> {
         self.segments.iter().flat_map(|segment| &segment.made)
     }
-    /// The stage and all that compute for it.
-    pub fn all(&self) -> Vec<&Stage> {
+    /// How many stages compute for one another at most.
+    pub fn depth(&self) -> usize {
         let parts = self.made().flat_map(|made| &made.parts);
-        let mut all: Vec<&Stage> = parts.flat_map(Stage::all).collect();
-        all.push(self);
-        all
+        parts.map(|part| part.depth() + 1).max().unwrap_or(0)
     }
 }

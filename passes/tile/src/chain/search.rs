@@ -1,15 +1,22 @@
 //! The quickest way to run some groups as one nest: divisions of the root, and for each what the others
 //! then are.
 
+use std::rc::Rc;
+
+use tir::Name;
 use tir_accel::machine::SpaceInfo;
 
 use super::stage::{Around, Context, No};
 use super::{Made, Segment, Stage};
-use crate::group::Group;
+use crate::group::{Group, Input};
+use crate::layout::{Axis, Dim};
 use crate::plan::{Cost, Holder, Plan, excess, fit, stages};
 
 /// One in so many cycles is added to what a chain takes.
 const MARGIN: i64 = 16;
+
+/// Of what runs beside the longest unit of a pipeline, one cycle in this many is not hidden.
+const BESIDE: i64 = 8;
 
 /// A chain and what it costs.
 #[derive(Clone, Debug)]
@@ -64,6 +71,7 @@ fn complete(cx: &Context<'_>, root: &Group, plan: Plan) -> Result<Found, String>
                     group: root.clone(),
                     plan,
                     cut: level,
+                    pipelined: false,
                     segments,
                 };
             }
@@ -80,7 +88,18 @@ fn complete(cx: &Context<'_>, root: &Group, plan: Plan) -> Result<Found, String>
             }
         }
     };
-    let cost = cost(cx, &mut stage)?;
+    each(&mut stage, &mut widen);
+    let other = pipelined(cx, &stage);
+    let mut best = cost(cx, &mut stage);
+    if let Some(mut other) = other
+        && let Ok(beside) = cost(cx, &mut other)
+        && best
+            .as_ref()
+            .map_or(true, |best| beside.total(1) < best.total(1))
+    {
+        (stage, best) = (other, Ok(beside));
+    }
+    let cost = best?;
     let thread = i64::try_from(cx.target.info.thread_cycles(1)).unwrap_or(i64::MAX);
     let cycles = cost.total(thread);
     // A chain fills near memory, so less of the next nest's loads start early: what is as good is no gain.
@@ -151,6 +170,69 @@ pub(super) fn alone(plan: &Plan, thread: i64) -> i64 {
     cost.total(thread)
 }
 
+/// The same chain as a pipeline, if all tiles between its stages are computed in the innermost loop.
+fn pipelined(cx: &Context<'_>, root: &Stage) -> Option<Stage> {
+    let mut stage = root.clone();
+    let level = stage.plan.order.len();
+    let innermost = *stage.plan.order.last()?;
+    // Before a stage's first trip and behind its last one, what is loaded lies outside of its tensors.
+    let pads = cx
+        .target
+        .info
+        .engines
+        .iter()
+        .all(|engine| engine.pad || engine.from != cx.target.far.name);
+    let over = matches!(stage.plan.in_place, Some(Input::Operand(_)));
+    if !pads || over || stage.plan.space.trips(innermost) < 2 {
+        return None;
+    }
+    stage.pipelined = true;
+    let mut same = true;
+    each(&mut stage, &mut |stage| {
+        let Stage { plan, segments, .. } = stage;
+        let mut tiles = plan.tiles.to_vec();
+        let made = segments.iter_mut().flat_map(|segment| &mut segment.made);
+        for made in made {
+            same &= made.level == level;
+            let dims = &mut tiles[made.operand].dims;
+            if dims.first().is_none_or(|dim| dim.axis != Axis::Turn) {
+                dims.insert(0, turn());
+                let holder = &mut plan.holders[made.operand];
+                holder.one = holder.one.saturating_mul(TURNS);
+                holder.bytes = holder.one;
+            }
+            for fill in &mut made.before {
+                fill.start.insert(0, 0);
+                fill.sizes.insert(0, TURNS);
+            }
+            for fill in &mut made.behind {
+                fill.start.insert(0, 0);
+                fill.sizes.insert(0, 1);
+                fill.rows = fill.rows.map(|(t, s, size)| (t + 1, s, size));
+            }
+            for part in &mut made.parts {
+                let mut out = (*part.plan.out).clone();
+                out.dims.insert(0, turn());
+                part.plan.out = Rc::new(out);
+            }
+        }
+        plan.tiles = tiles.into();
+    });
+    same.then_some(stage)
+}
+
+/// The dimension of a tile that takes turns with another one.
+fn turn() -> Dim {
+    Dim {
+        axis: Axis::Turn,
+        size: TURNS,
+        source: (0, 0),
+    }
+}
+
+/// How many tiles take turns between two stages of a pipeline.
+const TURNS: i64 = 2;
+
 /// Does something with a stage and all that compute for it, in a fixed order.
 fn each(stage: &mut Stage, work: &mut dyn FnMut(&mut Stage)) {
     work(stage);
@@ -200,9 +282,11 @@ fn fills(cx: &Context<'_>, made: &Made) -> i64 {
     let blocks = made.before.iter().chain(&made.behind).map(|fill| {
         let steps = if fill.rows.is_some() { 1 } else { trips };
         let sizes = fill.sizes.iter().enumerate();
+        // A pipeline's tiles have a dimension more.
+        let more = fill.sizes.len().saturating_sub(part.plan.out.forms.len());
         let blocks = sizes.map(|(t, size)| {
-            let block = space.block[outer + t].max(1);
-            (size + block - 1) / block
+            let block = t.checked_sub(more).map_or(1, |t| space.block[outer + t]);
+            (size + block - 1) / block.max(1)
         });
         blocks.fold(steps, i64::saturating_mul)
     });
@@ -212,11 +296,14 @@ fn fills(cx: &Context<'_>, made: &Made) -> i64 {
 
 /// What a chain costs; decides which tiles have one slot so that all fit, or says what does not.
 fn cost(cx: &Context<'_>, root: &mut Stage) -> Result<Cost, String> {
-    each(root, &mut widen);
     let mut holders: Vec<Holder> = Vec::new();
     let mut spaces: Vec<&SpaceInfo> = Vec::new();
     let mut cost = Cost::default();
     let mut known = true;
+    let mut units: Vec<(Name, i64)> = Vec::new();
+    let beside = root.pipelined;
+    let innermost = root.plan.order.last();
+    let trips = innermost.map_or(1, |d| root.plan.space.trips(*d));
     each(root, &mut |stage| {
         let plan = &stage.plan;
         let names = (0..plan.holders.len()).map(|i| plan.spaces.get(i).unwrap_or(&plan.held));
@@ -227,11 +314,27 @@ fn cost(cx: &Context<'_>, root: &mut Stage) -> Result<Cost, String> {
             }
             holders.push(*holder);
         }
-        cost.add(&serial(plan));
+        let own = serial(plan);
+        for (unit, cycles) in &plan.busy {
+            match units.iter_mut().find(|(name, _)| name == unit) {
+                Some((_, sum)) => *sum += cycles,
+                None => units.push((*unit, *cycles)),
+            }
+        }
+        cost.add(&own);
         let made = stage.segments.iter().flat_map(|segment| &segment.made);
         let filled = made.map(|made| fills(cx, made));
         cost.compute = filled.fold(cost.compute, i64::saturating_add);
     });
+    if beside {
+        // The longest of the units hides the others but for a part, and for the first trips and the last.
+        let longest = units.iter().map(|(_, cycles)| *cycles).max().unwrap_or(0);
+        let rest = cost.compute.saturating_sub(longest);
+        let filling = cost.compute / trips.max(1);
+        cost.compute = longest
+            .saturating_add(rest / BESIDE)
+            .saturating_add(filling);
+    }
     if !known {
         return Err("a space is not known".to_string());
     }

@@ -1,5 +1,6 @@
 //! Writing a planned group as loops around transfers and generics on tiles.
 
+mod pipeline;
 mod produce;
 mod tiles;
 mod unit;
@@ -26,6 +27,8 @@ struct At {
     block: Vec<OpFoldResult>,
     /// The tiles that are loaded.
     loaded: Vec<Option<Value>>,
+    /// Which of the tiles that stages hand on is the stage's own.
+    turn: OpFoldResult,
     /// The segment of a loop that the code is in, once it is in one.
     segment: Option<usize>,
     /// Where the code of each producer stands: by segment, operand and part.
@@ -43,6 +46,7 @@ impl At {
             tile: vec![OpFoldResult::Number(0); rank],
             block: vec![OpFoldResult::Number(0); rank],
             loaded: vec![None; stage.group.operands.len()],
+            turn: OpFoldResult::Number(0),
             segment: None,
             parts: segments.collect(),
         }
@@ -232,12 +236,17 @@ impl<'a> Emit<'a> {
     }
 
     fn loads(&self, b: &mut Builder<'_>, level: usize, at: &mut At) {
+        self.far_loads(b, level, at);
+        self.produce(b, level, at);
+    }
+
+    /// Loads what no producer computes.
+    fn far_loads(&self, b: &mut Builder<'_>, level: usize, at: &mut At) {
         for operand in 0..self.group.operands.len() {
             if self.plan.level(operand) == level && !self.group.operands[operand].made {
                 at.loaded[operand] = Some(self.load(b, operand, at));
             }
         }
-        self.produce(b, level, at);
     }
 
     /// Computes one tile of each result and writes it.
@@ -255,10 +264,21 @@ impl<'a> Emit<'a> {
         } else {
             self.whole(b, &at, None)
         };
+        self.write(b, &at, sources, dests)
+    }
+
+    /// Writes one tile of each result.
+    fn write(
+        &self,
+        b: &mut Builder<'_>,
+        at: &At,
+        sources: Vec<Value>,
+        dests: Vec<Value>,
+    ) -> Vec<Value> {
         let mut written = Vec::new();
         for ((source, dest), tile) in sources.into_iter().zip(dests).zip(self.plan.results.iter()) {
             let source = self.expanded(b, source, tile);
-            let offsets = self.offsets(b, tile, &at);
+            let offsets = self.offsets(b, tile, at);
             let (offsets, static_offsets) = dispatch_values(&offsets);
             let result = Ret(b.ty(dest));
             written.push(b.add(TransferWrite {

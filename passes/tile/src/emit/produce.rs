@@ -8,7 +8,7 @@ use tir_tensor::{ExtractSlice, InsertSlice};
 
 use super::{At, Emit, TripBody, counted, fill, hint};
 use crate::chain::{Fill, Made};
-use crate::layout::Tile;
+use crate::layout::{Axis, Tile};
 
 impl Emit<'_> {
     /// Enters a trip of a loop: its index is `first + iv`; producers count from 0.
@@ -36,6 +36,9 @@ impl Emit<'_> {
         body: TripBody<'_>,
     ) -> Vec<Value> {
         let all = self.plan.space.trips(self.plan.order[level]);
+        if self.stage.pipelined && level + 1 == self.plan.order.len() {
+            return self.pipeline(b, level, at, carried);
+        }
         if self.stage.cut != Some(level) {
             return counted(b, all, carried, &mut |b, iv, carried| {
                 let mut at = at.clone();
@@ -78,24 +81,39 @@ impl Emit<'_> {
 
     /// The tile of an operand, computed.
     fn make(&self, b: &mut Builder<'_>, made: &Made, at: &At, parts: Vec<At>) -> Value {
-        let operand = &self.group.operands[made.operand];
-        let tile = &self.plan.tiles[made.operand];
-        let elem = b.ty(operand.source).elem();
-        let space = self.plan.spaces[made.operand];
-        let name = b.ir.hint(operand.source);
-        let mut whole = self.empty_in(b, space, tile.shape(), elem);
-        self.slots(b, whole, self.plan.single[made.operand]);
-        let text = name.map_or("tile".to_string(), |n| format!("{n}_tile"));
-        hint(b, whole, &text);
-        let blocks = Self::blocks_of(made, tile);
-        for fill in &made.before {
-            whole = self.border(b, tile, fill, &blocks, at, whole);
-        }
+        let mut whole = self.made_tile(b, made, at);
         for (part, at) in made.parts.iter().zip(parts) {
             let done = Emit::new(part).around(b, made.level, at, vec![whole]);
             whole = done[0];
         }
-        for fill in &made.behind {
+        self.fill_all(b, made, &made.behind, at, whole)
+    }
+
+    /// A tile that producers fill, with the border that they leave as it is.
+    pub(super) fn made_tile(&self, b: &mut Builder<'_>, made: &Made, at: &At) -> Value {
+        let operand = &self.group.operands[made.operand];
+        let elem = b.ty(operand.source).elem();
+        let shape = self.plan.tiles[made.operand].shape();
+        let whole = self.empty_in(b, self.plan.spaces[made.operand], shape, elem);
+        self.slots(b, whole, self.plan.single[made.operand]);
+        let name = b.ir.hint(operand.source);
+        let text = name.map_or("tile".to_string(), |n| format!("{n}_tile"));
+        hint(b, whole, &text);
+        self.fill_all(b, made, &made.before, at, whole)
+    }
+
+    /// Fills boxes of a tile.
+    pub(super) fn fill_all(
+        &self,
+        b: &mut Builder<'_>,
+        made: &Made,
+        fills: &[Fill],
+        at: &At,
+        mut whole: Value,
+    ) -> Value {
+        let tile = &self.plan.tiles[made.operand];
+        let blocks = Self::blocks_of(made, tile);
+        for fill in fills {
             whole = self.border(b, tile, fill, &blocks, at, whole);
         }
         whole
@@ -125,9 +143,12 @@ impl Emit<'_> {
         whole: Value,
     ) -> Value {
         let rank = tile.dims.len();
-        let places = vec![OpFoldResult::Number(0); rank];
+        let mut places = vec![OpFoldResult::Number(0); rank];
+        // Of several tiles all are filled before, and each behind.
+        let first = usize::from(tile.dims[0].axis == Axis::Turn && border.sizes[0] == 1);
+        places[..first].fill(at.turn);
         let Some((t, s, size)) = border.rows else {
-            return self.fill_box(b, 0, border, blocks, places, whole);
+            return self.fill_box(b, first, border, blocks, places, whole);
         };
         let origin = self.offsets(b, tile, at)[s];
         let rows = counted(b, border.sizes[t], vec![whole], &mut |b, iv, carried| {
@@ -143,7 +164,7 @@ impl Emit<'_> {
             let mut places = places.clone();
             places[t] = row;
             let then_region = b.body(&[], |b, _| {
-                let filled = self.fill_box(b, 0, border, blocks, places, carried[0]);
+                let filled = self.fill_box(b, first, border, blocks, places, carried[0]);
                 b.add(LoopYield {
                     values: vec![filled],
                 });

@@ -48,7 +48,7 @@ impl Emit<'_> {
     }
 
     /// Tiles of the result's shape to be filled, one for each element type.
-    fn wholes(&self, b: &mut Builder<'_>, elems: &[Type]) -> Vec<Value> {
+    pub(super) fn wholes(&self, b: &mut Builder<'_>, elems: &[Type]) -> Vec<Value> {
         let shape = self.plan.out.unit_shape();
         let whole = elems.iter().map(|elem| {
             let whole = self.empty(b, shape.clone(), *elem);
@@ -71,9 +71,6 @@ impl Emit<'_> {
     ) -> Vec<Value> {
         let dims = self.divided(false);
         let tile = &self.plan.out;
-        if dims.is_empty() && self.group.into.is_none() {
-            return body(b, at, &wholes, base);
-        }
         self.nest(b, &dims, at, wholes, &mut |b, at, carried| {
             // One place for what is taken and what is put back: as values they are the same.
             let part = self.part(b, tile, at);
@@ -88,6 +85,44 @@ impl Emit<'_> {
                 .map(|(value, whole)| self.put(b, value, whole, &part))
                 .collect()
         })
+    }
+
+    /// How many blocks the stage computes in a trip of the innermost loop around its tile.
+    pub(super) fn count(&self) -> i64 {
+        let dims = self.divided(false).into_iter();
+        dims.map(|d| self.plan.space.tile[d]).product()
+    }
+
+    /// One of those blocks, by number: into the tensors that are carried.
+    pub(super) fn block(
+        &self,
+        b: &mut Builder<'_>,
+        at: &At,
+        number: OpFoldResult,
+        carried: Vec<Value>,
+    ) -> Vec<Value> {
+        let mut at = at.clone();
+        let mut rest = number;
+        let dims = self.divided(false);
+        for (i, d) in dims.iter().enumerate().rev() {
+            let size = self.plan.space.tile[*d];
+            at.block[*d] = if i > 0 { rest.modulo(b, size) } else { rest };
+            rest = rest.floor_div(b, size);
+        }
+        if self.plan.splits_reduction(self.group) {
+            return vec![self.sum_block(b, &at, carried[0])];
+        }
+        let tile = &self.plan.out;
+        let part = self.part(b, tile, &at);
+        let slots: Vec<Value> = carried
+            .iter()
+            .map(|v| self.slice(b, tile, *v, &part))
+            .collect();
+        let values = self.whole_block(b, &at, &slots);
+        let pairs = values.into_iter().zip(carried);
+        pairs
+            .map(|(value, whole)| self.put(b, value, whole, &part))
+            .collect()
     }
 
     /// Loops over the blocks of iterators, outermost first.
@@ -142,6 +177,7 @@ impl Emit<'_> {
                     let moved = block.plus(b, tile);
                     (moved.plus(b, *first), self.slot_size(*d))
                 }
+                Axis::Turn => (at.turn, 1),
                 Axis::One => (OpFoldResult::Number(0), 1),
             };
             offsets.push(offset);
@@ -245,20 +281,33 @@ impl Emit<'_> {
             _ => self.wholes(b, &elems),
         };
         self.blocks(b, at, wholes, None, &mut |b, at, slots, _| {
-            let slot = |what: StepRef| self.leaves(what).map(|i| slots[i]);
-            let mut given = Given::default();
-            if let Some((step, _, start)) = &self.group.reduce {
-                let acc = match slot(StepRef::Reduced) {
-                    Some(slot) => slot,
-                    None if self.plan.in_place == Some(Input::Reduced) => slots[0],
-                    None => self.temporary(b, step.ty.elem(), "acc"),
-                };
-                let acc = fill(b, acc, *start);
-                given.reduced = Some(self.reduce_unit(b, at, acc));
-            }
-            self.map_units(b, at, &slot, &mut given);
-            self.leaving(&given)
+            self.whole_block(b, at, slots)
         })
+    }
+
+    /// All steps of a block.
+    fn whole_block(&self, b: &mut Builder<'_>, at: &At, slots: &[Value]) -> Vec<Value> {
+        let slot = |what: StepRef| self.leaves(what).map(|i| slots[i]);
+        let mut given = Given::default();
+        if let Some((step, _, start)) = &self.group.reduce {
+            let acc = match slot(StepRef::Reduced) {
+                Some(slot) => slot,
+                None if self.plan.in_place == Some(Input::Reduced) => slots[0],
+                None => self.temporary(b, step.ty.elem(), "acc"),
+            };
+            let acc = fill(b, acc, *start);
+            given.reduced = Some(self.reduce_unit(b, at, acc));
+        }
+        self.map_units(b, at, &slot, &mut given);
+        self.leaving(&given)
+    }
+
+    /// What the blocks of a reduction in its tiles add to a block of accumulators.
+    fn sum_block(&self, b: &mut Builder<'_>, at: &At, acc: Value) -> Value {
+        let part = self.part(b, &self.plan.out, at);
+        let slot = self.slice(b, &self.plan.out, acc, &part);
+        let value = self.reduce_unit(b, at, slot);
+        self.put(b, value, acc, &part)
     }
 
     /// The reduction of one block over the blocks of its iterators, into an accumulator.
@@ -428,10 +477,7 @@ impl Emit<'_> {
         if level == order.len() {
             let dims = self.divided(false);
             let out = self.nest(b, &dims, &at, vec![acc], &mut |b, at, carried| {
-                let part = self.part(b, &self.plan.out, at);
-                let slot = self.slice(b, &self.plan.out, carried[0], &part);
-                let value = self.reduce_unit(b, at, slot);
-                vec![self.put(b, value, carried[0], &part)]
+                vec![self.sum_block(b, at, carried[0])]
             });
             return out[0];
         }

@@ -50,6 +50,8 @@ level! {
     ToLoop = "to-loop" {
         /// Multi-buffering depth that tile sizes leave room for: slots per loop buffer.
         pub depth: i64 = 2,
+        /// Stages of one loop nest at most; one: every tensor between two nests goes to far memory.
+        pub max_stages: usize = 8,
         /// Print so many candidates for the tiles of each loop nest, with their estimates.
         pub print_tiles: usize = 0,
     }
@@ -59,6 +61,8 @@ level! {
     ToMemref = "to-memref" {
         /// Multi-buffering depth that tile sizes leave room for: slots per loop buffer.
         pub depth: i64 = 2,
+        /// Stages of one loop nest at most; one: every tensor between two nests goes to far memory.
+        pub max_stages: usize = 8,
         /// Print so many candidates for the tiles of each loop nest, with their estimates.
         pub print_tiles: usize = 0,
     }
@@ -69,6 +73,8 @@ level! {
     ToAccel = "to-accel" {
         /// Multi-buffering depth to start from: slots per loop buffer.
         pub depth: i64 = 2,
+        /// Stages of one loop nest at most; one: every tensor between two nests goes to far memory.
+        pub max_stages: usize = 8,
         /// Use ring buffers for sliding windows.
         pub ring: bool = true,
         /// Start the first loads of a loop nest in the nest before it, where memory suffices.
@@ -134,6 +140,7 @@ impl Alias for ToLoop {
         p.nest("func.func", |p| {
             p.add(Tile {
                 depth: self.depth,
+                max_stages: self.max_stages,
                 print_tiles: self.print_tiles,
                 ..Tile::default()
             });

@@ -67,6 +67,11 @@ pub enum Axis {
     /// Which of `stride` interleaved sequences, for a unit that takes every `stride`-th element:
     /// `Σ c·d` modulo the stride, of those that are reached.
     Phase(Vec<(usize, i64)>, i64),
+    /// A dimension of a tile that another nest reads: points of an iterator, the first of them at a fixed
+    /// place.
+    Slot(usize, i64),
+    /// Which of several tiles, where one stage reads a tile while another one computes the next.
+    Turn,
     /// The only element of a dimension of the unit's operand.
     One,
     /// The iterator the unit works on; what else moves the window, divided by the stride; and the
@@ -225,6 +230,46 @@ impl Tile {
         let dims = order.iter().map(dim).collect::<Option<_>>()?;
         let low = vec![0; forms.len()];
         let joined = Vec::new();
+        Some(Self {
+            dims,
+            forms,
+            low,
+            joined,
+        })
+    }
+
+    /// A box in a tile of this shape that another nest reads: `map` gives each of its dimensions as an
+    /// iterator, `unit` the iterators of the unit's result, one for each of its dimensions. `None` if the
+    /// unit's results are not dense there.
+    pub fn slot(
+        space: &Space,
+        map: &AffineMap,
+        unit: &[Vec<usize>],
+        slot: &crate::group::Slot,
+    ) -> Option<Self> {
+        let forms = map.linear()?;
+        let outer = forms.len().checked_sub(unit.len())?;
+        let mut dims = Vec::new();
+        for (s, form) in forms.iter().enumerate() {
+            let d = form.as_dim()?;
+            let place = unit.iter().position(|dims| dims[..] == [d]);
+            // The first dimension of the unit may be a part; those behind it are taken whole.
+            let dense = match place {
+                Some(0) => s == outer,
+                Some(place) => s == outer + place && slot.shape[s] == space.block[d],
+                None => s < outer,
+            };
+            if !dense {
+                return None;
+            }
+            dims.push(Dim {
+                axis: Axis::Slot(d, slot.at[s]),
+                size: slot.shape[s],
+                source: (s, 1),
+            });
+        }
+        let low = vec![0; forms.len()];
+        let joined = vec![1; unit.len()];
         Some(Self {
             dims,
             forms,

@@ -1,6 +1,7 @@
 //! Tiling for the near space of the attached machine, and tensorization by declared behaviour.
 #![forbid(unsafe_code)]
 
+pub mod chain;
 pub mod emit;
 pub mod group;
 pub mod layout;

@@ -3,6 +3,8 @@
 use tir::{Diagnostic, Ir, Pass, PassCx, PassResult, pass};
 use tir_accel::AttachedMachine;
 
+use crate::chain::Limits;
+
 use crate::plan::{Budget, Target};
 
 pass! {
@@ -17,6 +19,11 @@ pass! {
         pub bytes: Option<i64> = None,
         /// Maximum number of tilings estimated per group.
         pub max_plans: usize = 4096,
+        /// Stages of one loop nest at most: where that is quicker, what an operator reads of another one is
+        /// computed tile by tile in near memory. One stage: every tensor between two nests goes to far memory.
+        pub max_stages: usize = 8,
+        /// Maximum number of tilings estimated for the last stage of several.
+        pub max_roots: usize = 96,
         /// Print so many candidates for each group's tiles, the quickest first, with their estimates:
         /// cycles by cause, bytes of near memory, the tile of each iterator, the loops around; and of
         /// what would be quicker, what comes nearest to fitting. The first is taken.
@@ -72,7 +79,11 @@ impl Pass for Tile {
                 limit: self.max_plans,
                 listed: self.print_tiles,
             };
-            let tiled = crate::tile::tile(ir, target, budget)?;
+            let limits = (self.max_stages > 1).then_some(Limits {
+                stages: self.max_stages,
+                plans: self.max_roots,
+            });
+            let tiled = crate::tile::tile(ir, target, budget, limits)?;
             for candidates in tiled.candidates {
                 cx.remark(candidates);
             }

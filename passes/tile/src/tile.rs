@@ -11,10 +11,11 @@
 use std::collections::{HashMap, HashSet};
 
 use tir::remarks::NO_UNIT;
-use tir::{At, Builder, Diagnostic, Ir, OpId, TensorType, Traits, Type};
+use tir::{At, Builder, Diagnostic, Ir, OpId, TensorType, Traits, Type, Value};
 use tir_graph::{Fused, Yield as GraphYield};
 use tir_tensor::Generic;
 
+use crate::chain::{Chains, Limits, Single, Stage, partition};
 use crate::emit::emit;
 use crate::group::{Freedom, Group, Scope, filled};
 use crate::near::{is_in, is_near};
@@ -57,7 +58,14 @@ pub struct Tiled {
 
 /// Tiles all groups of a function. What is left over untiled is only what moves no data, and what is
 /// reported.
-pub fn tile(func: &mut Ir, target: &Target<'_>, budget: Budget) -> Result<Tiled, Vec<Diagnostic>> {
+///
+/// With limits, groups that lie behind one another become one nest where that is quicker.
+pub fn tile(
+    func: &mut Ir,
+    target: &Target<'_>,
+    budget: Budget,
+    limits: Option<Limits>,
+) -> Result<Tiled, Vec<Diagnostic>> {
     let errors = oversized(func, target);
     if !errors.is_empty() {
         return Err(errors);
@@ -78,7 +86,10 @@ pub fn tile(func: &mut Ir, target: &Target<'_>, budget: Budget) -> Result<Tiled,
     let mut tiled = Tiled::default();
     let (mut target, mut scope) = (target, Scope::new(generics, group));
     loop {
-        let made = level(func, target, budget, &scope, &mut tiled)?;
+        // Stages behind one another are planned for one level of memory, and for one unit of a kind.
+        let one = target.inner.is_none() && target.stage().is_none();
+        let limits = limits.filter(|_| one && !target.info.has_equal_units());
+        let made = level(func, target, (budget, limits), &scope, &mut tiled)?;
         let Some(inner) = &target.inner else {
             return Ok(tiled);
         };
@@ -95,7 +106,7 @@ pub fn tile(func: &mut Ir, target: &Target<'_>, budget: Budget) -> Result<Tiled,
 fn level(
     func: &mut Ir,
     target: &Target<'_>,
-    budget: Budget,
+    (budget, limits): (Budget, Option<Limits>),
     scope: &Scope,
     tiled: &mut Tiled,
 ) -> Result<HashMap<OpId, usize>, Vec<Diagnostic>> {
@@ -104,12 +115,26 @@ fn level(
         budget,
         known: HashMap::new(),
     };
+    let chains = match limits {
+        Some(limits) => match singles(func, scope, &mut plans) {
+            Some(singles) => partition(func, &singles, target, budget, limits),
+            None => Chains::default(),
+        },
+        None => Chains::default(),
+    };
     // From the last generic to the first: an elementwise step takes the reduction before it in.
     let mut done = HashSet::new();
     let (mut unmatched, mut candidates) = (Vec::new(), Vec::new());
     let (mut errors, mut made) = (Vec::new(), HashMap::new());
     for op in scope.generics.iter().rev().copied() {
         if done.contains(&op) || !func.contains(op) || !is_needed(func, op, &done) {
+            continue;
+        }
+        if let Some((stage, others)) = chains.roots.get(&op) {
+            candidates.extend(listed_chains(func, op, &stage.group, &chains));
+            replace(func, op, stage, target);
+            done.extend(&stage.group.ops);
+            done.extend(others);
             continue;
         }
         let found = planned(func, op, scope, &mut plans);
@@ -135,16 +160,14 @@ fn level(
                 if let Some(nearest) = plan.nearest.clone() {
                     unmatched.push(without_unit(func, op, &group, nearest, target));
                 }
+                candidates.extend(listed_chains(func, op, &group, &chains));
                 candidates.extend(listed(func, op, &group, &plan));
                 let mut before: HashSet<OpId> = HashSet::new();
                 if target.inner.is_some() {
                     before.extend(siblings(func, op));
                 }
-                let loc = func.loc(main_op(func, op, &group));
-                let mut b = Builder::new(func, At::Before(op));
-                // A nest has the place of what most of its work is of.
-                b.loc = loc;
-                let values = emit(&mut b, &group, &plan, target);
+                let stage = Stage::alone(group, plan);
+                replace(func, op, &stage, target);
                 if target.inner.is_some() {
                     for new in siblings(func, op).filter(|op| !before.contains(op)) {
                         let inside = std::iter::once(new).chain(func.walk_below(new));
@@ -152,11 +175,7 @@ fn level(
                         made.extend(inside.map(|nest| (nest, done.len())));
                     }
                 }
-                let inside: HashSet<OpId> = group.ops.iter().copied().collect();
-                for (out, new) in group.outs.iter().zip(values) {
-                    func.replace_uses_if(out.value, new, |_, u| !inside.contains(&u.op));
-                }
-                done.extend(inside);
+                done.extend(&stage.group.ops);
             }
             Some((group, Err(large))) => {
                 done.extend(&group.ops);
@@ -180,6 +199,39 @@ fn level(
 fn siblings(ir: &Ir, op: OpId) -> impl Iterator<Item = OpId> + '_ {
     let block = ir.block_of(op);
     block.into_iter().flat_map(|block| ir.ops_in(block))
+}
+
+/// Writes a stage and what computes for it before an op, and puts its results in the place of the group's.
+fn replace(func: &mut Ir, op: OpId, stage: &Stage, target: &Target<'_>) {
+    let loc = func.loc(main_op(func, op, &stage.group));
+    let mut b = Builder::new(func, At::Before(op));
+    // A nest has the place of what most of its work is of.
+    b.loc = loc;
+    let values = emit(&mut b, stage, target);
+    for (out, new) in stage.group.outs.iter().zip(values) {
+        func.replace_uses_if(out.value, new, |_, u| !stage.group.ops.contains(&u.op));
+    }
+}
+
+/// The groups that would run one behind the other, the last one first; `None` if one does not fit.
+fn singles(func: &Ir, scope: &Scope, plans: &mut Plans<'_>) -> Option<Vec<Single>> {
+    let (mut found, mut done) = (Vec::new(), HashSet::new());
+    // What groups read of far memory, they need.
+    let mut read: HashSet<Value> = HashSet::new();
+    for op in scope.generics.iter().rev().copied() {
+        let needed = is_needed(func, op, &done) || func.results(op).any(|v| read.contains(&v));
+        if done.contains(&op) || !needed {
+            continue;
+        }
+        if let Some((group, plan)) = planned(func, op, scope, plans) {
+            let plan = plan.ok()?;
+            let loaded = group.operands.iter().filter(|o| o.inner.is_none());
+            read.extend(loaded.map(|operand| operand.source));
+            done.extend(&group.ops);
+            found.push(Single { op, group, plan });
+        }
+    }
+    Some(found)
 }
 
 /// An error for each value that is larger than far memory, before anything is planned for it.
@@ -378,6 +430,15 @@ fn listed(ir: &Ir, op: OpId, group: &Group, plan: &Plan) -> Option<Diagnostic> {
     let text = format!("candidates for tiles of this '{}'", ir.name(op));
     let remark = Diagnostic::remark(text).at(ir.loc(main_op(ir, op, group)));
     Some(plan.listed.iter().fold(remark, Diagnostic::note))
+}
+
+/// The chains of groups that end in one, if they are listed.
+fn listed_chains(ir: &Ir, op: OpId, group: &Group, chains: &Chains) -> Option<Diagnostic> {
+    let mut candidates = chains.candidates.iter();
+    let (_, notes) = candidates.find(|(root, _)| *root == op)?;
+    let text = format!("nests of several stages that end in this '{}'", ir.name(op));
+    let remark = Diagnostic::remark(text).at(ir.loc(main_op(ir, op, group)));
+    Some(notes.iter().fold(remark, Diagnostic::note))
 }
 
 /// A group that no unit computes.

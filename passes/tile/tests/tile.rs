@@ -248,7 +248,7 @@ fn tiled(mut func: Ir, bytes: i64) -> Result<Ir, Vec<Diagnostic>> {
         limit: 4096,
         listed: 0,
     };
-    tir_tile::tile::tile(&mut func, &target, budget)?;
+    tir_tile::tile::tile(&mut func, &target, budget, None)?;
     tir_tile::tensorize::tensorize(&mut func, &target);
     let (mut module, block) = module();
     module.adopt(block, machine);

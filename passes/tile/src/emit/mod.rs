@@ -1,5 +1,7 @@
 //! Writing a planned group as loops around transfers and generics on tiles.
 
+mod pipeline;
+mod produce;
 mod tiles;
 mod unit;
 
@@ -11,6 +13,7 @@ use tir_tensor::{
     CollapseShape, Combine, Empty, ExpandShape, Generic, TransferRead, TransferWrite, Yield,
 };
 
+use crate::chain::{Made, Stage};
 use crate::group::{Group, Input, StepRef};
 use crate::layout::Tile;
 use crate::plan::{Plan, Target};
@@ -24,6 +27,30 @@ struct At {
     block: Vec<OpFoldResult>,
     /// The tiles that are loaded.
     loaded: Vec<Option<Value>>,
+    /// Which of the tiles that stages hand on is the stage's own.
+    turn: OpFoldResult,
+    /// The segment of a loop that the code is in, once it is in one.
+    segment: Option<usize>,
+    /// Where the code of each producer stands: by segment, operand and part.
+    parts: Vec<Vec<Vec<At>>>,
+}
+
+impl At {
+    /// Before all loops of a stage.
+    fn start(stage: &Stage) -> Self {
+        let rank = stage.group.domain.len();
+        let parts = |made: &Made| made.parts.iter().map(At::start).collect();
+        let segments = stage.segments.iter();
+        let segments = segments.map(|segment| segment.made.iter().map(parts).collect());
+        Self {
+            tile: vec![OpFoldResult::Number(0); rank],
+            block: vec![OpFoldResult::Number(0); rank],
+            loaded: vec![None; stage.group.operands.len()],
+            turn: OpFoldResult::Number(0),
+            segment: None,
+            parts: segments.collect(),
+        }
+    }
 }
 
 /// What the steps of a group gave.
@@ -49,8 +76,9 @@ impl Given {
     }
 }
 
-/// Writes groups.
+/// Writes stages.
 pub struct Emit<'a> {
+    stage: &'a Stage,
     group: &'a Group,
     plan: &'a Plan,
     /// Whether loops of parallel iterators say so: there are equal units to share their work.
@@ -60,22 +88,19 @@ pub struct Emit<'a> {
 /// An iteration: from its index and the carried values to those of the next.
 type LoopBody<'f> = &'f mut dyn FnMut(&mut Builder<'_>, Value, Vec<Value>) -> Vec<Value>;
 
-/// Replaces a group by its loops; gives what leaves it.
-pub fn emit(b: &mut Builder<'_>, group: &Group, plan: &Plan, target: &Target<'_>) -> Vec<Value> {
+/// A trip of a stage's loop: from where it stands and the carried values to those of the next.
+type TripBody<'f> = &'f mut dyn FnMut(&mut Builder<'_>, At, Vec<Value>) -> Vec<Value>;
+
+/// Replaces the groups of a stage and of all that compute for it by loops; gives what leaves them.
+pub fn emit(b: &mut Builder<'_>, stage: &Stage, target: &Target<'_>) -> Vec<Value> {
     let emit = Emit {
-        group,
-        plan,
-        marks: target.info.has_equal_units(),
+        marks: target.info.has_equal_units() && stage.depth() == 0,
+        ..Emit::new(stage)
     };
     // Where results are tiles themselves.
     let space = target.stage();
-    let rank = group.domain.len();
-    let at = At {
-        tile: vec![OpFoldResult::Number(0); rank],
-        block: vec![OpFoldResult::Number(0); rank],
-        loaded: vec![None; group.operands.len()],
-    };
-    let types = group.outs.iter().filter_map(|out| group.ty(out.step));
+    let types = stage.group.outs.iter();
+    let types = types.filter_map(|out| stage.group.ty(out.step));
     let dests = types.map(|ty| {
         b.add(Empty {
             dynamic_sizes: Vec::new(),
@@ -84,7 +109,7 @@ pub fn emit(b: &mut Builder<'_>, group: &Group, plan: &Plan, target: &Target<'_>
         })
     });
     let dests = dests.collect();
-    emit.around(b, 0, at, dests)
+    emit.around(b, 0, At::start(stage), dests)
 }
 
 /// A loop from 0 to `trips` that carries values.
@@ -109,7 +134,17 @@ fn counted(
     })
 }
 
-impl Emit<'_> {
+impl<'a> Emit<'a> {
+    /// What stages compute for one another is not shared among equal units: only `emit` says otherwise.
+    fn new(stage: &'a Stage) -> Self {
+        let (group, plan) = (&stage.group, &stage.plan);
+        Self {
+            stage,
+            group,
+            plan,
+            marks: false,
+        }
+    }
     /// A tile for what is computed.
     fn empty(&self, b: &mut Builder<'_>, shape: Vec<i64>, elem: Type) -> Value {
         self.empty_in(b, self.plan.held, shape, elem)
@@ -217,18 +252,20 @@ impl Emit<'_> {
         if level == self.parallel() {
             return self.tile(b, at, dests);
         }
-        let d = self.plan.order[level];
-        let trips = self.plan.space.trips(d);
-        counted(b, trips, self.marks, dests, &mut |b, iv, carried| {
-            let mut at = at.clone();
-            at.tile[d] = OpFoldResult::Value(iv);
+        self.trips(b, level, &at, self.marks, dests, &mut |b, at, carried| {
             self.around(b, level + 1, at, carried)
         })
     }
 
     fn loads(&self, b: &mut Builder<'_>, level: usize, at: &mut At) {
+        self.far_loads(b, level, at);
+        self.produce(b, level, at);
+    }
+
+    /// Loads what no producer computes.
+    fn far_loads(&self, b: &mut Builder<'_>, level: usize, at: &mut At) {
         for operand in 0..self.group.operands.len() {
-            if self.plan.level(operand) == level {
+            if self.plan.level(operand) == level && !self.group.operands[operand].made {
                 at.loaded[operand] = Some(self.load(b, operand, at));
             }
         }
@@ -237,6 +274,9 @@ impl Emit<'_> {
     /// Computes one tile of each result and writes it.
     fn tile(&self, b: &mut Builder<'_>, at: At, dests: Vec<Value>) -> Vec<Value> {
         let moved = at.loaded.first().copied().flatten();
+        if self.group.into.is_some() {
+            return self.whole(b, &at, Some(&dests));
+        }
         let sources = if let (true, Some(tile)) = (self.plan.moves, moved) {
             vec![tile]
         } else if self.plan.unit.is_none() {
@@ -244,12 +284,23 @@ impl Emit<'_> {
         } else if self.plan.splits_reduction(self.group) {
             self.split(b, &at)
         } else {
-            self.whole(b, &at)
+            self.whole(b, &at, None)
         };
+        self.write(b, &at, sources, dests)
+    }
+
+    /// Writes one tile of each result.
+    fn write(
+        &self,
+        b: &mut Builder<'_>,
+        at: &At,
+        sources: Vec<Value>,
+        dests: Vec<Value>,
+    ) -> Vec<Value> {
         let mut written = Vec::new();
         for ((source, dest), tile) in sources.into_iter().zip(dests).zip(self.plan.results.iter()) {
             let source = self.expanded(b, source, tile);
-            let offsets = self.offsets(b, tile, &at);
+            let offsets = self.offsets(b, tile, at);
             let (offsets, static_offsets) = dispatch_values(&offsets);
             let result = Ret(b.ty(dest));
             written.push(b.add(TransferWrite {

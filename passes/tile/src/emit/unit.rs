@@ -11,6 +11,9 @@ use crate::layout::{Axis, Tile};
 
 type Body<'f> = &'f mut dyn FnMut(&mut Builder<'_>, &At, Vec<Value>) -> Vec<Value>;
 
+/// Where a part of a tile is: offsets that are values, all offsets, and sizes.
+type Part = (Vec<Value>, Vec<i64>, Vec<i64>);
+
 /// One block of each tile: from its slots, and a block to start from, to their content.
 type BlockBody<'f> =
     &'f mut dyn FnMut(&mut Builder<'_>, &At, &[Value], Option<Value>) -> Vec<Value>;
@@ -19,6 +22,17 @@ impl Emit<'_> {
     /// Extent of a unit's dimension.
     fn unit_size(&self, d: usize) -> i64 {
         self.plan.space.block[d]
+    }
+    fn is_unit(&self, d: usize) -> bool {
+        self.plan.space.unit.contains(&d)
+    }
+    /// Extent of the unit's result in a dimension of a tile of another nest.
+    fn slot_size(&self, d: usize) -> i64 {
+        if self.is_unit(d) {
+            self.unit_size(d)
+        } else {
+            1
+        }
     }
     /// Extent of the dimension of a unit's operand that an iterator counts, with the unit's window.
     fn unit_extent(&self, d: usize, window: &[(usize, i64)]) -> i64 {
@@ -34,7 +48,7 @@ impl Emit<'_> {
     }
 
     /// Tiles of the result's shape to be filled, one for each element type.
-    fn wholes(&self, b: &mut Builder<'_>, elems: &[Type]) -> Vec<Value> {
+    pub(super) fn wholes(&self, b: &mut Builder<'_>, elems: &[Type]) -> Vec<Value> {
         let shape = self.plan.out.unit_shape();
         let whole = elems.iter().map(|elem| {
             let whole = self.empty(b, shape.clone(), *elem);
@@ -57,21 +71,58 @@ impl Emit<'_> {
     ) -> Vec<Value> {
         let dims = self.divided(false);
         let tile = &self.plan.out;
-        if dims.is_empty() {
-            return body(b, at, &wholes, base);
-        }
         self.nest(b, &dims, at, wholes, &mut |b, at, carried| {
+            // One place for what is taken and what is put back: as values they are the same.
+            let part = self.part(b, tile, at);
             let slots: Vec<Value> = carried
                 .iter()
-                .map(|v| self.slice(b, tile, *v, at))
+                .map(|v| self.slice(b, tile, *v, &part))
                 .collect();
-            let from = base.map(|base| self.slice(b, tile, base, at));
+            let from = base.map(|base| self.slice(b, tile, base, &part));
             let values = body(b, at, &slots, from);
             let pairs = values.into_iter().zip(carried);
             pairs
-                .map(|(value, whole)| self.put(b, tile, value, whole, at))
+                .map(|(value, whole)| self.put(b, value, whole, &part))
                 .collect()
         })
+    }
+
+    /// How many blocks the stage computes in a trip of the innermost loop around its tile.
+    pub(super) fn count(&self) -> i64 {
+        let dims = self.divided(false).into_iter();
+        dims.map(|d| self.plan.space.tile[d]).product()
+    }
+
+    /// One of those blocks, by number: into the tensors that are carried.
+    pub(super) fn block(
+        &self,
+        b: &mut Builder<'_>,
+        at: &At,
+        number: OpFoldResult,
+        carried: Vec<Value>,
+    ) -> Vec<Value> {
+        let mut at = at.clone();
+        let mut rest = number;
+        let dims = self.divided(false);
+        for (i, d) in dims.iter().enumerate().rev() {
+            let size = self.plan.space.tile[*d];
+            at.block[*d] = if i > 0 { rest.modulo(b, size) } else { rest };
+            rest = rest.floor_div(b, size);
+        }
+        if self.plan.splits_reduction(self.group) {
+            return vec![self.sum_block(b, &at, carried[0])];
+        }
+        let tile = &self.plan.out;
+        let part = self.part(b, tile, &at);
+        let slots: Vec<Value> = carried
+            .iter()
+            .map(|v| self.slice(b, tile, *v, &part))
+            .collect();
+        let values = self.whole_block(b, &at, &slots);
+        let pairs = values.into_iter().zip(carried);
+        pairs
+            .map(|(value, whole)| self.put(b, value, whole, &part))
+            .collect()
     }
 
     /// Loops over the blocks of iterators, outermost first.
@@ -122,6 +173,13 @@ impl Emit<'_> {
                     (at_block.plus(b, moved), self.unit_extent(*d, own))
                 }
                 Axis::Unit(d, ..) => (OpFoldResult::Number(0), self.unit_size(*d)),
+                Axis::Slot(d, first) => {
+                    let tile = at.tile[*d].times(b, self.plan.space.extent(*d));
+                    let block = at.block[*d].times(b, self.unit_size(*d));
+                    let moved = block.plus(b, tile);
+                    (moved.plus(b, *first), self.slot_size(*d))
+                }
+                Axis::Turn => (at.turn, 1),
                 Axis::One => (OpFoldResult::Number(0), 1),
             };
             offsets.push(offset);
@@ -142,6 +200,7 @@ impl Emit<'_> {
     fn unit_shape(&self, tile: &Tile) -> Vec<i64> {
         let mut units = tile.dims.iter().filter_map(|dim| match dim.axis {
             Axis::Unit(d, _, _, ref own) => Some(self.unit_extent(d, own)),
+            Axis::Slot(d, _) if self.is_unit(d) => Some(self.slot_size(d)),
             Axis::One => Some(1),
             _ => None,
         });
@@ -152,20 +211,20 @@ impl Emit<'_> {
     }
 
     /// Where the unit's operand is in a tile: offsets that are values, all offsets, and sizes.
-    fn part(&self, b: &mut Builder<'_>, tile: &Tile, at: &At) -> (Vec<Value>, Vec<i64>, Vec<i64>) {
+    fn part(&self, b: &mut Builder<'_>, tile: &Tile, at: &At) -> Part {
         let (offsets, sizes) = self.place(b, tile, at);
         let (values, numbers) = dispatch_values(&offsets);
         (values, numbers, sizes)
     }
 
     /// The unit's operand in a tile.
-    fn slice(&self, b: &mut Builder<'_>, tile: &Tile, source: Value, at: &At) -> Value {
+    fn slice(&self, b: &mut Builder<'_>, tile: &Tile, source: Value, part: &Part) -> Value {
         let shape = self.unit_shape(tile);
         let whole = b.ty(source);
         if whole.shape() == Some(&shape) {
             return source;
         }
-        let (offsets, static_offsets, static_sizes) = self.part(b, tile, at);
+        let (offsets, static_offsets, static_sizes) = part.clone();
         let static_strides = vec![1; static_sizes.len()];
         b.add(ExtractSlice {
             source,
@@ -180,12 +239,12 @@ impl Emit<'_> {
     }
 
     /// A tile with the unit's operand replaced.
-    fn put(&self, b: &mut Builder<'_>, tile: &Tile, source: Value, dest: Value, at: &At) -> Value {
+    fn put(&self, b: &mut Builder<'_>, source: Value, dest: Value, part: &Part) -> Value {
         let whole = b.ty(dest);
         if whole == b.ty(source) {
             return source;
         }
-        let (offsets, static_offsets, static_sizes) = self.part(b, tile, at);
+        let (offsets, static_offsets, static_sizes) = part.clone();
         let static_strides = vec![1; static_sizes.len()];
         b.add(InsertSlice {
             source,
@@ -208,28 +267,49 @@ impl Emit<'_> {
     }
 
     /// A tile whose reduction is not divided: all steps of a block, block by block.
-    pub(super) fn whole(&self, b: &mut Builder<'_>, at: &At) -> Vec<Value> {
+    ///
+    /// Blocks are put into `slots` if there are any, else into tiles of their own.
+    pub(super) fn whole(
+        &self,
+        b: &mut Builder<'_>,
+        at: &At,
+        slots: Option<&[Value]>,
+    ) -> Vec<Value> {
         let outs = self.group.outs.iter();
         let elems: Vec<Type> = outs.map(|out| self.elem(out.step)).collect();
-        let wholes = match self.plan.in_place {
-            Some(Input::Operand(i)) => at.loaded[i].into_iter().collect(),
+        let wholes = match (self.plan.in_place, slots) {
+            (_, Some(slots)) => slots.to_vec(),
+            (Some(Input::Operand(i)), _) => at.loaded[i].into_iter().collect(),
             _ => self.wholes(b, &elems),
         };
         self.blocks(b, at, wholes, None, &mut |b, at, slots, _| {
-            let slot = |what: StepRef| self.leaves(what).map(|i| slots[i]);
-            let mut given = Given::default();
-            if let Some((step, _, start)) = &self.group.reduce {
-                let acc = match slot(StepRef::Reduced) {
-                    Some(slot) => slot,
-                    None if self.plan.in_place == Some(Input::Reduced) => slots[0],
-                    None => self.temporary(b, step.ty.elem(), "acc"),
-                };
-                let acc = fill(b, acc, *start);
-                given.reduced = Some(self.reduce_unit(b, at, acc));
-            }
-            self.map_units(b, at, &slot, &mut given);
-            self.leaving(&given)
+            self.whole_block(b, at, slots)
         })
+    }
+
+    /// All steps of a block.
+    fn whole_block(&self, b: &mut Builder<'_>, at: &At, slots: &[Value]) -> Vec<Value> {
+        let slot = |what: StepRef| self.leaves(what).map(|i| slots[i]);
+        let mut given = Given::default();
+        if let Some((step, _, start)) = &self.group.reduce {
+            let acc = match slot(StepRef::Reduced) {
+                Some(slot) => slot,
+                None if self.plan.in_place == Some(Input::Reduced) => slots[0],
+                None => self.temporary(b, step.ty.elem(), "acc"),
+            };
+            let acc = fill(b, acc, *start);
+            given.reduced = Some(self.reduce_unit(b, at, acc));
+        }
+        self.map_units(b, at, &slot, &mut given);
+        self.leaving(&given)
+    }
+
+    /// What the blocks of a reduction in its tiles add to a block of accumulators.
+    fn sum_block(&self, b: &mut Builder<'_>, at: &At, acc: Value) -> Value {
+        let part = self.part(b, &self.plan.out, at);
+        let slot = self.slice(b, &self.plan.out, acc, &part);
+        let value = self.reduce_unit(b, at, slot);
+        self.put(b, value, acc, &part)
     }
 
     /// The reduction of one block over the blocks of its iterators, into an accumulator.
@@ -323,7 +403,8 @@ impl Emit<'_> {
                 Input::Operand(i) => {
                     let tile = &self.plan.tiles[*i];
                     if let Some(loaded) = at.loaded[*i] {
-                        inputs.push(self.slice(b, tile, loaded, at));
+                        let part = self.part(b, tile, at);
+                        inputs.push(self.slice(b, tile, loaded, &part));
                         maps.push(map_of(tile));
                     }
                 }
@@ -347,7 +428,7 @@ impl Emit<'_> {
     /// A tile whose reduction is divided: accumulators of the whole tile live through its loops.
     pub(super) fn split(&self, b: &mut Builder<'_>, at: &At) -> Vec<Value> {
         let Some((step, _, start)) = &self.group.reduce else {
-            return self.whole(b, at);
+            return self.whole(b, at, None);
         };
         let wholes = self.wholes(b, &[step.ty.elem()]);
         let acc = self.blocks(b, at, wholes, None, &mut |b, _, slots, _| {
@@ -398,17 +479,11 @@ impl Emit<'_> {
         if level == order.len() {
             let dims = self.divided(false);
             let out = self.nest(b, &dims, &at, vec![acc], &mut |b, at, carried| {
-                let slot = self.slice(b, &self.plan.out, carried[0], at);
-                let value = self.reduce_unit(b, at, slot);
-                vec![self.put(b, &self.plan.out, value, carried[0], at)]
+                vec![self.sum_block(b, at, carried[0])]
             });
             return out[0];
         }
-        let d = order[level];
-        let trips = self.plan.space.trips(d);
-        let out = counted(b, trips, false, vec![acc], &mut |b, iv, carried| {
-            let mut at = at.clone();
-            at.tile[d] = OpFoldResult::Value(iv);
+        let out = self.trips(b, level, &at, false, vec![acc], &mut |b, at, carried| {
             vec![self.reduction_tiles(b, level + 1, at, carried[0])]
         });
         out[0]

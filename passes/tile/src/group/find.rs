@@ -282,6 +282,8 @@ impl<'a> Finder<'a> {
             out: out.ok_or(None)?,
             outs,
             ops,
+            outer: 0,
+            into: None,
         })
     }
 
@@ -383,6 +385,8 @@ impl<'a> Finder<'a> {
             map: AffineMap::identity(0),
             padding: view.padding,
             cut: view.cut,
+            leaves: view.leaves,
+            made: false,
             shape,
             inner,
         });

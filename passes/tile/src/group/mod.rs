@@ -26,6 +26,10 @@ pub struct Operand {
     /// Whether beyond the ranges of the iterators lies what is not zero, so that reductions over
     /// it must not be rounded up.
     pub cut: bool,
+    /// Whether points of the group read outside of it.
+    pub leaves: bool,
+    /// Whether another nest computes its tiles inside the loops of this one: nothing is loaded.
+    pub made: bool,
     /// Its shape.
     pub shape: Vec<i64>,
     /// How tiles of it are computed; they are loaded if absent.
@@ -118,6 +122,20 @@ pub struct Group {
     pub outs: Vec<Out>,
     /// The generics that the group computes, the last one first.
     pub ops: Vec<OpId>,
+    /// Iterators that loops of other nests around this one count, the outermost first: so many, the first
+    /// ones. No tile of the group holds more than one point of them.
+    pub outer: usize,
+    /// Where the result is a part of a tile that another nest reads; a far tensor if absent.
+    pub into: Option<Slot>,
+}
+
+/// A box in a near tile, a dimension for each of a result's.
+#[derive(Clone, Debug)]
+pub struct Slot {
+    /// Shape of the tile.
+    pub shape: Vec<i64>,
+    /// Where in it the result begins.
+    pub at: Vec<i64>,
 }
 
 impl Group {

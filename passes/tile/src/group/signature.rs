@@ -15,8 +15,8 @@ impl Group {
     /// The signature of a group.
     pub fn signature(&self, ir: &Ir) -> String {
         let mut out = format!(
-            "{:?} {} {:?} {:?} -> {}",
-            self.domain, self.core, self.reductions, self.whole, self.out
+            "{:?} {} {:?} {:?} -> {} {} {:?}",
+            self.domain, self.core, self.reductions, self.whole, self.out, self.outer, self.into
         );
         let text = &mut out;
         let written = || -> std::fmt::Result {
@@ -31,8 +31,8 @@ impl Group {
                 let elem = ir.ty(operand.source).elem();
                 write!(
                     text,
-                    "\n{elem} {:?} {} {}",
-                    operand.shape, operand.map, operand.cut
+                    "\n{elem} {:?} {} {} {} {}",
+                    operand.shape, operand.map, operand.cut, operand.leaves, operand.made
                 )?;
                 if let Some(inner) = &operand.inner {
                     let reduce = inner.reduce.as_ref();

@@ -12,9 +12,10 @@
 use std::rc::Rc;
 
 use tir::{Name, Type};
+use tir_accel::machine::SpaceInfo;
 
 use super::lanes::{Lanes, shared};
-use super::places::Places;
+use super::places::{Places, excess};
 use super::traffic::{Fixed, Holder, Moved, bytes, round_up};
 use super::vectors::Vectors;
 use super::{Budget, Plan, Target, UnitChoice, Way, out_order};
@@ -137,9 +138,25 @@ pub struct Cost {
 }
 
 impl Cost {
+    /// Adds what another nest costs that runs with this one, one after the other.
+    pub fn add(&mut self, other: &Cost) {
+        let pairs = [
+            (&mut self.load, other.load),
+            (&mut self.store, other.store),
+            (&mut self.first, other.first),
+            (&mut self.last, other.last),
+            (&mut self.compute, other.compute),
+            (&mut self.starts, other.starts),
+            (&mut self.exposed, other.exposed),
+        ];
+        for (sum, cycles) in pairs {
+            *sum = sum.saturating_add(cycles);
+        }
+    }
+
     /// Until all is done. What runs beside the longest is hidden but for a part: queues fill, and
     /// share the spaces. So of divisions that the unit binds, the one that moves less is taken.
-    pub(super) fn total(&self, scalar: i64) -> i64 {
+    pub fn total(&self, scalar: i64) -> i64 {
         let longest = self.compute.max(self.load).max(self.store);
         let moved = self.load.saturating_add(self.store);
         let beside = self.compute.saturating_add(moved).saturating_sub(longest);
@@ -179,9 +196,11 @@ pub(super) fn estimate(
         own_accumulator: true,
         single: Vec::new(),
         single_result: false,
+        holders: Vec::new(),
         bytes: 0,
         cycles: 0,
         cost: Cost::default(),
+        busy: Vec::new(),
         listed: Vec::new(),
         nearest: None,
     };
@@ -207,13 +226,15 @@ pub(super) fn estimate(
     let points = estimate.points();
     cycles.compute = cycles.compute.saturating_add(points);
     estimate.share(&mut cycles);
-    let single = fit(&holders, tiles.places, budget);
+    let all = holders.clone();
+    let single = fit(&holders, &tiles.places.spaces(holders.len()), budget);
     for (holder, single) in holders.iter_mut().zip(&single) {
         if *single {
             holder.bytes = holder.one;
             cycles.exposed = cycles.exposed.saturating_add(holder.exposed);
         }
     }
+    estimate.plan.holders = all;
     let operands = group.operands.len();
     estimate.plan.single = single[..operands].to_vec();
     estimate.plan.single_result = single[operands];
@@ -223,18 +244,19 @@ pub(super) fn estimate(
     estimate.plan.bytes = bytes.iter().copied().fold(0, i64::saturating_add);
     estimate.plan.cycles = cycles.total(estimate.thread(1));
     estimate.plan.cost = cycles;
+    estimate.plan.busy = estimate.busy();
     Some((estimate.plan, bytes))
 }
 
 /// Which holders get one slot so that all fit: those that expose the fewest cycles for the bytes they give,
 /// where one is not enough.
-fn fit(holders: &[Holder], places: &Places<'_>, budget: Budget) -> Vec<bool> {
+pub fn fit(holders: &[Holder], spaces: &[&SpaceInfo], budget: Budget) -> Vec<bool> {
     let mut single = vec![false; holders.len()];
     let mut bytes: Vec<i64> = holders.iter().map(|holder| holder.bytes).collect();
-    while let Some(excess) = places.excess(&bytes, budget) {
+    while let Some(excess) = excess(spaces, &bytes, budget) {
         let over = excess.needed - excess.free;
         let gain = |i: usize| holders[i].bytes - holders[i].one;
-        let here = |i: &usize| places.of(*i).name == excess.space;
+        let here = |i: &usize| spaces[*i].name == excess.space;
         let left = (0..holders.len()).filter(|i| !single[*i] && gain(*i) > 0);
         // More than what is over is no use.
         let price = |i: &usize| {
@@ -343,6 +365,15 @@ impl Estimate<'_> {
                 });
                 continue;
             }
+            // What another nest computes is counted there.
+            if operand.made {
+                holders.push(Holder {
+                    bytes: moved.near(),
+                    one: moved.fixed.one,
+                    exposed: 0,
+                });
+                continue;
+            }
             let t = moved.traffic();
             cycles.load = cycles.load.saturating_add(t.cycles);
             cycles.first = cycles.first.saturating_add(t.first);
@@ -360,6 +391,14 @@ impl Estimate<'_> {
     fn results(&self, cycles: &mut Cost) -> Option<Holder> {
         let parallel = self.plan.parallel(self.group);
         let (mut near, mut one, mut exposed) = (0i64, 0i64, 0i64);
+        if self.group.into.is_some() {
+            // It lies in the tile that the other nest reads.
+            return Some(Holder {
+                bytes: 0,
+                one: 0,
+                exposed: 0,
+            });
+        }
         let tiles = self.plan.results.iter().zip(&self.tiles.stores);
         for (out, (tile, fixed)) in self.group.outs.iter().zip(tiles) {
             let ty = self.group.ty(out.step)?;
@@ -456,6 +495,31 @@ impl Estimate<'_> {
         let mapped = group.maps.iter();
         let mapped = mapped.map(|s| self.thread(s.work).saturating_mul(points));
         reduced.chain(mapped).fold(0, i64::saturating_add)
+    }
+
+    /// Cycles of each unit.
+    fn busy(&self) -> Vec<(Name, i64)> {
+        let (group, space) = (self.group, &self.plan.space);
+        let Some(choice) = self.unit else {
+            return Vec::new();
+        };
+        let count = |dims: &mut dyn Iterator<Item = usize>| {
+            dims.fold(1, |n: i64, d| n.saturating_mul(space.covered(d)))
+        };
+        let (calls, blocks) = (
+            count(&mut (0..group.core)),
+            count(&mut group.iterators(false)),
+        );
+        let info = &self.target.info.intrinsics[choice.assignment.intrinsic];
+        let mut busy = vec![(info.unit, calls.saturating_mul(info.cycles))];
+        for (unit, cycles) in &choice.beside {
+            let cycles = blocks.saturating_mul(*cycles);
+            match busy.iter_mut().find(|(name, _)| name == unit) {
+                Some((_, sum)) => *sum = sum.saturating_add(cycles),
+                None => busy.push((*unit, cycles)),
+            }
+        }
+        busy
     }
 
     /// Cycles to compute all points.
@@ -562,6 +626,9 @@ impl<'a> Tiles<'a> {
             .and_then(|c| out_order(target, &c.assignment))
             .unwrap_or_default();
         let out = match way {
+            Way::Unit(_) if group.into.is_some() => {
+                Tile::slot(space, &group.out, &unit_out, group.into.as_ref()?)?
+            }
             Way::Whole | Way::Staged(_) => Tile::plain(space, &group.out)?,
             Way::Moved(order) => Tile::moved(space, &group.out, order)?,
             Way::Unit(_) => Tile::new(space, &group.out, &unit_out)?,
@@ -618,7 +685,7 @@ impl<'a> Tiles<'a> {
         for ((operand, tile), fixed) in group.operands.iter().zip(&*self.operands).zip(&self.loads)
         {
             near.push(fixed.one);
-            if operand.inner.is_some() {
+            if operand.inner.is_some() || operand.made {
                 continue;
             }
             // A window that slides may load less than a tile each time, and the last tile as well.

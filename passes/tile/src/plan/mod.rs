@@ -26,18 +26,19 @@ use std::rc::Rc;
 
 use tir::{Ir, Name, Type};
 use tir_accel::machine::SpaceInfo;
-use tir_tensor::Generic;
+use tir_tensor::{Generic, Yield};
 
-use crate::group::{Group, Input, Step};
+use crate::group::{Group, Input, Operand, Step};
 use crate::layout::{Space, Tile, storage_order};
-use crate::matching::{Assignment, Candidate, Joined, Mismatch, Scalar, assignments};
-pub use estimate::Cost;
+use crate::matching::{Assignment, Behaviour, Candidate, Joined, Mismatch, Scalar, assignments};
+pub use estimate::{Cost, fit};
 use estimate::{Tiles, estimate};
 use in_place::{Over, fits_in_place, written_over};
-pub use places::Excess;
+pub use places::{Excess, excess};
 use places::{Places, held_in};
 use sizes::{divisors, joined, loop_orders, sizes, slides, thin};
 pub use target::Target;
+pub use traffic::Holder;
 use vectors::Vectors;
 
 /// What the planner may use.
@@ -122,12 +123,17 @@ pub struct Plan {
     pub single: Vec<bool>,
     /// The same for the tiles of the results.
     pub single_result: bool,
+    /// What lies in near memory with all slots: a tile of each operand, the results, what is held between
+    /// steps.
+    pub holders: Vec<Holder>,
     /// Bytes of near memory.
     pub bytes: i64,
     /// Estimated cycles.
     pub cycles: i64,
     /// What they come from.
     pub cost: Cost,
+    /// Cycles of each unit, fills of accumulators and steps behind the reduction with them.
+    pub busy: Vec<(Name, i64)>,
     /// The quickest candidates with their estimates, as text, where they were asked for.
     pub listed: Vec<String>,
     /// Where no unit takes the points, the intrinsic that comes nearest.
@@ -164,26 +170,8 @@ pub struct TooLarge {
 
 /// The quickest plan for a group, by estimate; of equal ones the first.
 pub fn plan(ir: &Ir, group: &Group, target: &Target<'_>, budget: Budget) -> Result<Plan, TooLarge> {
-    let mut search = Search {
-        best: None,
-        may_exceed: beyond::may_exceed(ir, group),
-        kept: Vec::new(),
-        least: TooLarge {
-            excess: Excess {
-                space: target.near.name,
-                needed: i64::MAX,
-                free: budget.free(target.near),
-            },
-            holders: Vec::new(),
-        },
-        budget,
-        vectors: Vectors::new(ir, group, target),
-    };
-    let elems: Vec<Type> = group
-        .operands
-        .iter()
-        .map(|o| ir.ty(o.source).elem())
-        .collect();
+    let mut search = Search::new(ir, group, target, budget);
+    let elems = sources(ir, group);
     if group.moves(ir) {
         // Near memory holds the tile in the order of the source, or in that of the result.
         for map in [&group.operands[0].map, &group.out] {
@@ -243,8 +231,40 @@ pub fn plan(ir: &Ir, group: &Group, target: &Target<'_>, budget: Budget) -> Resu
     })
 }
 
+/// All divisions of a group that is a stage of several, each on a unit and fitting by itself; the quickest
+/// first. Only what moves its operands and accumulates over what others compute is divided.
+pub fn stages(ir: &Ir, group: &Group, target: &Target<'_>, budget: Budget) -> Vec<Plan> {
+    let mut search = Search::new(ir, group, target, budget);
+    search.all = true;
+    let elems = sources(ir, group);
+    // What lies in a tile that another nest reads is one iterator along each dimension of the unit.
+    let mut ways = joined(group, target);
+    ways.retain(|dims| dims.iter().all(|(d, _)| group.reductions[*d]));
+    let ways = std::iter::once(Vec::new()).chain((!ways.is_empty()).then_some(ways));
+    for ways in ways {
+        for unit in candidates(ir, group, target, &ways).0 {
+            divisions(group, target, &Way::Unit(unit), &elems, &mut search);
+        }
+    }
+    let over = written_over(ir, group, target);
+    let fits = search.kept.into_iter().filter(|(_, over)| over.is_none());
+    let mut plans: Vec<Plan> = fits.map(|(plan, _)| plan).collect();
+    for plan in &mut plans {
+        // Near memory is short: what is accumulated becomes the result wherever it may.
+        let over = over.filter(|over| fits_in_place(group, over.input, plan));
+        plan.in_place = over.map(|over| over.input);
+        if let (Some(Input::Reduced), Some(held)) = (plan.in_place, plan.holders.last_mut()) {
+            (held.bytes, plan.own_accumulator) = (held.one, false);
+        }
+    }
+    plans.sort_by_key(|plan| (plan.cycles, plan.bytes));
+    plans
+}
+
 /// What was found so far.
 struct Search {
+    /// Whether all that is estimated is kept, and nothing is left out for being slower.
+    all: bool,
     best: Option<Plan>,
     /// Iterators of the core that may be rounded up though they are reductions.
     may_exceed: Vec<bool>,
@@ -256,8 +276,30 @@ struct Search {
 }
 
 impl Search {
+    fn new(ir: &Ir, group: &Group, target: &Target<'_>, budget: Budget) -> Self {
+        Self {
+            all: false,
+            best: None,
+            may_exceed: beyond::may_exceed(ir, group),
+            kept: Vec::new(),
+            least: TooLarge {
+                excess: Excess {
+                    space: target.near.name,
+                    needed: i64::MAX,
+                    free: budget.free(target.near),
+                },
+                holders: Vec::new(),
+            },
+            budget,
+            vectors: Vectors::new(ir, group, target),
+        }
+    }
     fn consider(&mut self, plan: Plan, holders: Vec<i64>, excess: Option<Excess>) {
         let better = |best: &Plan| (plan.cycles, plan.bytes) < (best.cycles, best.bytes);
+        if self.all {
+            self.kept.push((plan, excess));
+            return;
+        }
         if self.budget.listed > 0 {
             self.kept.push((plan.clone(), excess));
         }
@@ -269,6 +311,12 @@ impl Search {
             self.best = Some(plan);
         }
     }
+}
+
+/// Element types of the operands.
+fn sources(ir: &Ir, group: &Group) -> Vec<Type> {
+    let operands = group.operands.iter();
+    operands.map(|o| ir.ty(o.source).elem()).collect()
 }
 
 fn scalar<'a>(ir: &'a Ir, step: &Step) -> Scalar<'a> {
@@ -381,6 +429,34 @@ struct UnitChoice {
     others: Vec<usize>,
     /// Whether the accumulators may become the result.
     over: Option<Over>,
+    /// What else runs on units for each block of the result: the fill of its accumulators and the steps
+    /// behind, each with its unit and its cycles.
+    beside: Vec<(Name, i64)>,
+}
+
+/// The fill of a block of accumulators, if an intrinsic does it: its unit and its cycles.
+fn reset(group: &Group, target: &Target<'_>, assignment: &Assignment) -> Option<(Name, i64)> {
+    let (step, _, start) = group.reduce.as_ref()?;
+    let main = target.behaviour(assignment)?;
+    let dims = main.places.last()?.iter();
+    let sizes: Vec<i64> = dims
+        .map(|at| at.dim.map_or(1, |d| main.domain[d]))
+        .collect();
+    let fills = |behaviour: &Behaviour<'_>| {
+        let generic = &behaviour.generic;
+        let block = behaviour.ir.entry(generic.body)?;
+        let end: Yield = behaviour.ir.get(behaviour.ir.last(block)?)?;
+        let value = behaviour.ir.constant(*end.values.first()?)?;
+        let ty = behaviour.ir.ty(*generic.outputs.first()?);
+        let same = ty.elem() == step.ty.elem() && ty.shape() == Some(&sizes[..]);
+        Some(generic.inputs.is_empty() && generic.combine.is_none() && same && value == *start)
+    };
+    let all = target.behaviours.iter().zip(&target.info.intrinsics);
+    let mut found = all.filter(|(behaviour, _)| {
+        let behaviour = behaviour.as_ref().ok();
+        behaviour.and_then(fills) == Some(true)
+    });
+    found.next().map(|(_, info)| (info.unit, info.cycles))
 }
 
 /// How the points of a group are computed.
@@ -467,7 +543,13 @@ fn candidates(
         let steps = behind.iter().zip(&maps).enumerate();
         let alone = steps.filter(|(_, (step, way))| step.is_some() && way.is_none());
         let others = alone.map(|(i, _)| i).collect();
+        let behind = maps.iter().flatten().map(|way| {
+            let info = &target.info.intrinsics[way.intrinsic];
+            (info.unit, info.cycles)
+        });
+        let beside = reset(group, target, &assignment).into_iter().chain(behind);
         Some(UnitChoice {
+            beside: beside.collect(),
             assignment: Rc::new(assignment),
             maps,
             others,
@@ -525,6 +607,16 @@ fn divisions(
     let mut options: Vec<Vec<i64>> = (0..rank)
         .map(|d| {
             let all = space.blocks(d).max(1);
+            if d < group.outer {
+                return vec![1];
+            }
+            // A stage computes all of the tile that another one reads. One that reads what others compute
+            // is not divided where it would let them compute that again.
+            let mut made = group.operands.iter().filter(|operand| operand.made);
+            let again = |o: &Operand| !o.map.exprs.iter().any(|e| e.uses(d));
+            if group.into.is_some() || made.any(again) {
+                return vec![all];
+            }
             // Windows, and reductions of what no unit takes, are not divided.
             let inner = d >= group.core || slides(group, d);
             let whole = unit.is_none() || space.block[d] == 1 && inner;

@@ -50,27 +50,33 @@ impl Places<'_> {
         let mut all = self.operands.iter().map(|place| place.space);
         self.held.name == space && all.all(|there| there.name == space)
     }
+    /// The space of each of so many holders: a tile of each operand, then what is computed.
+    pub(super) fn spaces(&self, holders: usize) -> Vec<&SpaceInfo> {
+        (0..holders).map(|holder| self.of(holder)).collect()
+    }
     /// The space in which so many bytes are missing, what is needed and what is free there; of several
     /// the first. `bytes` are those of each operand's tiles, then those of what is computed.
     pub(super) fn excess(&self, bytes: &[i64], budget: Budget) -> Option<Excess> {
-        let spaces = self.operands.iter().map(|place| place.space);
-        let held = bytes.len().saturating_sub(self.operands.len());
-        let spaces: Vec<&SpaceInfo> = spaces.chain(std::iter::repeat_n(self.held, held)).collect();
-        let over = |space: &&SpaceInfo| {
-            let here = spaces
-                .iter()
-                .zip(bytes)
-                .filter(|(s, _)| s.name == space.name);
-            let needed = here.fold(0, |sum: i64, (_, bytes)| sum.saturating_add(*bytes));
-            let free = budget.free(space);
-            (needed > free).then_some(Excess {
-                space: space.name,
-                needed,
-                free,
-            })
-        };
-        spaces.iter().find_map(over)
+        excess(&self.spaces(bytes.len()), bytes, budget)
     }
+}
+
+/// The first space in which so many bytes are missing; `spaces` are those of what takes the bytes.
+pub fn excess(spaces: &[&SpaceInfo], bytes: &[i64], budget: Budget) -> Option<Excess> {
+    let over = |space: &&SpaceInfo| {
+        let here = spaces
+            .iter()
+            .zip(bytes)
+            .filter(|(s, _)| s.name == space.name);
+        let needed = here.fold(0, |sum: i64, (_, bytes)| sum.saturating_add(*bytes));
+        let free = budget.free(space);
+        (needed > free).then_some(Excess {
+            space: space.name,
+            needed,
+            free,
+        })
+    };
+    spaces.iter().find_map(over)
 }
 
 /// A space that is too small.
@@ -124,7 +130,7 @@ impl<'a> Places<'a> {
                 Way::Unit(choice) => wanted(group, target, choice, i)?,
                 _ => Some(target.near),
             };
-            let computed = operand.inner.is_some();
+            let computed = operand.inner.is_some() || operand.made;
             // What no unit reads may lie where it can be loaded.
             let space = wanted.unwrap_or_else(|| match load(held) {
                 Some(_) => held,

@@ -54,11 +54,12 @@ pub(super) fn thin(options: &mut [Vec<i64>], limit: usize) {
 
 /// Iterator orders of the loops around tiles: parallel ones in any order, then reductions.
 pub(super) fn loop_orders(group: &Group, space: &Space) -> Vec<Vec<usize>> {
-    let dims = (0..group.core).filter(|d| space.trips(*d) > 1);
+    let dims = (group.outer..group.core).filter(|d| space.trips(*d) > 1);
     let (reductions, parallel): (Vec<usize>, Vec<usize>) = dims.partition(|d| group.reductions[*d]);
     let orders = crate::matching::orders(parallel.len().min(5));
     let order = |o: Vec<usize>| {
-        let mut order: Vec<usize> = o.into_iter().map(|i| parallel[i]).collect();
+        let mut order: Vec<usize> = (0..group.outer).collect();
+        order.extend(o.into_iter().map(|i| parallel[i]));
         order.extend(parallel.iter().skip(5));
         order.extend(&reductions);
         order

@@ -19,12 +19,14 @@ pub(super) fn round_up(n: i64, to: i64) -> i64 {
 }
 
 /// What lies in near memory: a tile, in one slot or several.
-pub(super) struct Holder {
-    /// Bytes with all slots, and with one.
-    pub(super) bytes: i64,
-    pub(super) one: i64,
+#[derive(Clone, Copy, Debug)]
+pub struct Holder {
+    /// Bytes with all slots.
+    pub bytes: i64,
+    /// Bytes with one.
+    pub one: i64,
     /// Cycles that nothing hides where it has one slot.
-    pub(super) exposed: i64,
+    pub exposed: i64,
 }
 
 /// What a tile costs in near memory and on the engine.

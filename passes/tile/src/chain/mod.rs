@@ -1,0 +1,89 @@
+//! Nests of several stages: what one stage reads is computed inside its loops by others, tile by tile, and
+//! never leaves near memory.
+//!
+//! A *stage* is a group with its plan. The last one, the *root*, gives the result and decides the loops. Where
+//! it would load a tile of an operand, a *producer* computes it: its iterators are the loops that stand
+//! around it there, the dimensions of the tile, and its own reductions. So a producer computes just what is
+//! read in a step, again where tiles overlap, in the order in which the unit wants it; its own operands may
+//! be computed in turn. A tensor that is put together from parts has a producer for each. What lies outside
+//! of the tensor in a tile, its *border*, is filled with what is read there.
+//!
+//! Which loops are part of the search is `search`; stages are made one another's producers in `stage`; what
+//! is filled is `border`. That a stage is computed at a loop of its reader is as in Halide's `compute_at`, with
+//! overlapped tiles; a reduction's loop may be one too, then the reader accumulates in place while the
+//! tensor between exists a few channels at a time.
+
+mod border;
+mod partition;
+mod search;
+mod stage;
+
+pub use border::Fill;
+pub use partition::{Chains, Limits, Single, partition};
+
+use crate::group::Group;
+use crate::plan::Plan;
+
+/// A stage with those that compute its operands.
+#[derive(Clone, Debug)]
+pub struct Stage {
+    /// What it computes.
+    pub group: Group,
+    /// How it is cut up.
+    pub plan: Plan,
+    /// Which of the plan's loops is cut in segments, if one is: the operand has parts that lie one behind
+    /// the other along it.
+    pub cut: Option<usize>,
+    /// Whether producers compute the next tiles while the stage computes with theirs.
+    pub pipelined: bool,
+    /// The segments; one of all trips where no loop is cut.
+    pub segments: Vec<Segment>,
+}
+
+/// Some trips of a loop.
+#[derive(Clone, Debug)]
+pub struct Segment {
+    /// The first one.
+    pub start: i64,
+    /// How many.
+    pub trips: i64,
+    /// What is computed in them for the stage.
+    pub made: Vec<Made>,
+}
+
+/// An operand that is computed inside of the loops.
+#[derive(Clone, Debug)]
+pub struct Made {
+    /// Its number.
+    pub operand: usize,
+    /// Inside of how many of the reader's loops.
+    pub level: usize,
+    /// What is filled before, for reads outside of the tensor.
+    pub before: Vec<Fill>,
+    /// The producers; each fills a box of the tile.
+    pub parts: Vec<Stage>,
+    /// What is filled behind: where blocks of the unit stick out of the tensor.
+    pub behind: Vec<Fill>,
+}
+
+impl Stage {
+    /// A stage that loads all that it reads.
+    pub fn alone(group: Group, plan: Plan) -> Self {
+        Self {
+            group,
+            plan,
+            cut: None,
+            pipelined: false,
+            segments: Vec::new(),
+        }
+    }
+    /// All that is computed for the stage.
+    pub fn made(&self) -> impl Iterator<Item = &Made> {
+        self.segments.iter().flat_map(|segment| &segment.made)
+    }
+    /// How many stages compute for one another at most.
+    pub fn depth(&self) -> usize {
+        let parts = self.made().flat_map(|made| &made.parts);
+        parts.map(|part| part.depth() + 1).max().unwrap_or(0)
+    }
+}

@@ -1,0 +1,342 @@
+//! Which groups run as one nest: of all ways to cut the sequence of groups in chains, the quickest.
+//!
+//! A chain is a root and groups before it without a gap, each of which computes for those behind it alone. A
+//! group alone is a chain too, so no partition is slower than that into single groups, as far as the estimate
+//! goes.
+
+use std::collections::{HashMap, HashSet};
+
+use tir::{DYNAMIC, Ir, OpId, Value};
+use tir_tensor::{CollapseShape, Empty, ExpandShape, Generic, InsertSlice, TransferRead};
+
+use super::Stage;
+use super::search::{Found, alone, chain};
+use super::stage::{Context, Maker, Makers};
+use crate::group::Group;
+use crate::plan::{Budget, Plan, Target};
+
+/// A group of the sequence, the last one first.
+pub struct Single {
+    /// The generic that it ends in.
+    pub op: OpId,
+    /// The group.
+    pub group: Group,
+    /// Its plan where it runs alone.
+    pub plan: Plan,
+}
+
+/// Chains of more than one group.
+#[derive(Default, Debug)]
+pub struct Chains {
+    /// By the generic that they end in, the root and the generics that the others compute.
+    pub roots: HashMap<OpId, (Stage, Vec<OpId>)>,
+    /// What was estimated for chains that end in a generic, where candidates are listed.
+    pub candidates: Vec<(OpId, Vec<String>)>,
+}
+
+/// How far chains are looked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Groups in a chain at most.
+    pub stages: usize,
+    /// Divisions of a root that are estimated at most.
+    pub plans: usize,
+}
+
+/// The tensors of a value that is put together from parts, and where each begins; itself if it is not.
+fn parts(ir: &Ir, value: Value) -> Option<Vec<(Value, Vec<i64>)>> {
+    let mut found = Vec::new();
+    let mut whole = value;
+    let mut left: i64 = ir.ty(value).shape()?.iter().product();
+    while let Some(insert) = ir.def::<InsertSlice>(whole) {
+        let ones = insert.static_strides.iter().all(|stride| *stride == 1);
+        let known = [&insert.static_offsets, &insert.static_sizes];
+        let same = ir.ty(insert.source).shape() == Some(&insert.static_sizes[..]);
+        if !ones || !same || known.iter().any(|all| all.contains(&DYNAMIC)) {
+            return None;
+        }
+        left -= insert.static_sizes.iter().product::<i64>();
+        found.push((insert.source, insert.static_offsets.clone()));
+        whole = insert.dest;
+    }
+    if found.is_empty() {
+        return Some(vec![(value, Vec::new())]);
+    }
+    // Parts that cover all of it without meeting, each behind the other along one dimension.
+    found.sort_by(|a, b| a.1.cmp(&b.1));
+    let rank = ir.ty(value).shape()?.len();
+    let moving = (0..rank).filter(|s| found.iter().any(|(_, at)| at[*s] != 0));
+    let moving: Vec<usize> = moving.collect();
+    let [s] = moving[..] else { return None };
+    let mut end = 0;
+    for (source, at) in &found {
+        if at[s] != end {
+            return None;
+        }
+        end += ir.ty(*source).shape()?[s];
+    }
+    (left == 0 && ir.def::<Empty>(whole).is_some()).then_some(found)
+}
+
+/// Whether a value is needed by nothing but some generics, read directly or as a part of another value.
+fn only_for(ir: &Ir, value: Value, inside: &HashSet<OpId>) -> bool {
+    let mut work = vec![value];
+    while let Some(value) = work.pop() {
+        for u in ir.uses(value) {
+            let view = ir.is::<TransferRead>(u.op)
+                || ir.is::<ExpandShape>(u.op)
+                || ir.is::<CollapseShape>(u.op)
+                || ir.is::<InsertSlice>(u.op);
+            if view {
+                work.extend(ir.results(u.op));
+            } else if !(ir.is::<Generic>(u.op) && inside.contains(&u.op)) {
+                return false;
+            }
+        }
+    }
+    true
+}
+
+/// Whether a group can be a stage: it computes on a unit what lies in one tensor.
+fn is_stage(single: &Single) -> bool {
+    let group = &single.group;
+    single.plan.unit.is_some()
+        && !group.has_inner()
+        && group.outs.len() == 1
+        && group.core == group.domain.len()
+}
+
+/// The sequence in chains.
+pub fn partition(
+    ir: &Ir,
+    singles: &[Single],
+    target: &Target<'_>,
+    budget: Budget,
+    limits: Limits,
+) -> Chains {
+    let count = singles.len();
+    let made: HashMap<Value, usize> = singles
+        .iter()
+        .enumerate()
+        .filter(|(_, single)| is_stage(single))
+        .map(|(i, single)| (single.group.outs[0].value, i))
+        .collect();
+    let listed = budget.listed;
+    let budget = Budget {
+        limit: limits.plans,
+        listed: 0,
+        ..budget
+    };
+    let thread = i64::try_from(target.info.thread_cycles(1)).unwrap_or(i64::MAX);
+    let mut chains = Chains::default();
+    let mut known: HashMap<String, Result<(Plan, i64), String>> = HashMap::new();
+    // Of the groups from one on, the fewest cycles, and how many groups the first chain has.
+    let mut best: Vec<(i64, usize)> = vec![(0, 0); count + 1];
+    for first in (0..count).rev() {
+        let rest = |n: usize| best[first + n].0;
+        let mut least = (
+            alone(&singles[first].plan, thread).saturating_add(rest(1)),
+            1,
+        );
+        let mut notes = Vec::new();
+        let mut search = Grow::new(ir, singles, &made, first);
+        while search.members.len() < limits.stages.max(1) && search.grow() {
+            let Some((makers, signature)) = search.makers() else {
+                continue;
+            };
+            let cx = Context {
+                ir,
+                target,
+                budget,
+                makers: &makers,
+            };
+            let found = known.entry(signature).or_insert_with(|| {
+                let found = chain(&cx, &singles[first].group, None);
+                found.map(|Found { plan, cycles, .. }| (plan, cycles))
+            });
+            let n = search.members.len();
+            let here = singles[first..first + n].iter();
+            let here = here.map(|single| alone(&single.plan, thread));
+            let here = here.fold(0, i64::saturating_add);
+            if listed > 0 {
+                let text = match found {
+                    Ok((_, cycles)) => format!("{n} stages: {cycles} cycles, apart {here}"),
+                    Err(why) => format!("{n} stages: none, {why}; apart {here} cycles"),
+                };
+                notes.push(text);
+            }
+            // With more groups there is no less in the way, and what is far slower is not made good.
+            let Some((_, cycles)) = found
+                .as_ref()
+                .ok()
+                .filter(|(_, cycles)| *cycles / 2 <= here)
+            else {
+                break;
+            };
+            let all = cycles.saturating_add(rest(n));
+            if all < least.0 {
+                least = (all, n);
+            }
+        }
+        if let Some(why) = search.stopped
+            && listed > 0
+        {
+            notes.push(format!(
+                "no more than {} stages: {why}",
+                search.members.len()
+            ));
+        }
+        if !notes.is_empty() {
+            chains.candidates.push((singles[first].op, notes));
+        }
+        best[first] = least;
+    }
+    let mut first = 0;
+    while first < count {
+        let n = best[first].1;
+        if n > 1 {
+            let mut search = Grow::new(ir, singles, &made, first);
+            while search.members.len() < n && search.grow() {}
+            if let Some((makers, signature)) = search.makers() {
+                let cx = Context {
+                    ir,
+                    target,
+                    budget,
+                    makers: &makers,
+                };
+                let plan = known.get(&signature).and_then(|found| found.as_ref().ok());
+                let plan = plan.map(|(plan, _)| plan);
+                if let Ok(found) = chain(&cx, &singles[first].group, plan) {
+                    let others = &singles[first + 1..first + n];
+                    let others = others.iter().flat_map(|single| single.group.ops.clone());
+                    let root = (found.stage, others.collect());
+                    chains.roots.insert(singles[first].op, root);
+                }
+            }
+        }
+        first += n.max(1);
+    }
+    chains
+}
+
+/// A chain that grows backward.
+struct Grow<'a> {
+    ir: &'a Ir,
+    singles: &'a [Single],
+    made: &'a HashMap<Value, usize>,
+    /// Members by number; the root first.
+    members: Vec<usize>,
+    ops: HashSet<OpId>,
+    /// What the members read that is put together from results of groups, by the value that is read.
+    parts: HashMap<Value, Vec<(Value, Vec<i64>)>>,
+    /// Why it does not grow any more.
+    stopped: Option<&'static str>,
+}
+
+impl<'a> Grow<'a> {
+    fn new(
+        ir: &'a Ir,
+        singles: &'a [Single],
+        made: &'a HashMap<Value, usize>,
+        root: usize,
+    ) -> Self {
+        let mut grow = Self {
+            ir,
+            singles,
+            made,
+            members: Vec::new(),
+            ops: HashSet::new(),
+            parts: HashMap::new(),
+            stopped: None,
+        };
+        if is_stage(&singles[root]) {
+            grow.take(root);
+        }
+        grow
+    }
+
+    fn take(&mut self, member: usize) {
+        self.members.push(member);
+        let group = &self.singles[member].group;
+        self.ops.extend(&group.ops);
+        for operand in &group.operands {
+            if let Some(parts) = parts(self.ir, operand.source) {
+                self.parts.insert(operand.source, parts);
+            }
+        }
+    }
+
+    /// Takes the next group in, if members read it and nothing else does.
+    fn grow(&mut self) -> bool {
+        let next = self.members.last().map_or(0, |last| last + 1);
+        if next >= self.singles.len() {
+            return false;
+        }
+        self.stopped = self.refused();
+        if self.stopped.is_none() {
+            self.take(next);
+        }
+        self.stopped.is_none()
+    }
+
+    /// Why the next group is not taken in, if it is not.
+    fn refused(&self) -> Option<&'static str> {
+        let Some(last) = self.members.last() else {
+            return Some("no unit computes the last one into one tensor");
+        };
+        let next = last + 1;
+        let single = &self.singles[next];
+        if !is_stage(single) {
+            return Some("no unit computes the one before into one tensor");
+        }
+        let value = single.group.outs[0].value;
+        let block = |number: usize| self.ir.block_of(self.singles[number].op);
+        if block(next) != block(*last) {
+            return Some("the one before is in another block");
+        }
+        let mut read = self.parts.values().flatten();
+        if !read.any(|(part, _)| *part == value) {
+            return Some("what is computed before is read elsewhere");
+        }
+        if !only_for(self.ir, value, &self.ops) {
+            return Some("what is computed before is read by others too");
+        }
+        None
+    }
+
+    /// Who computes what members read, and what the chain depends on as text; `None` if a part of a tensor
+    /// is computed by no member.
+    fn makers(&self) -> Option<(Makers<'_>, String)> {
+        let mut makers: Makers<'_> = HashMap::new();
+        let mut text = String::new();
+        for member in &self.members {
+            let group = &self.singles[*member].group;
+            text.push_str(&group.signature(self.ir));
+            for operand in &group.operands {
+                let Some(parts) = self.parts.get(&operand.source) else {
+                    continue;
+                };
+                let inside = parts.iter().map(|(value, at)| {
+                    let number = self.made.get(value)?;
+                    let place = self.members.iter().position(|m| m == number)?;
+                    Some((place, *number, at))
+                });
+                let inside: Vec<_> = inside.flatten().collect();
+                if inside.is_empty() {
+                    continue;
+                }
+                if inside.len() < parts.len() {
+                    return None;
+                }
+                let all = inside.iter().map(|(place, _, at)| (*place, at));
+                text.push_str(&format!("\nmade {:?}", all.collect::<Vec<_>>()));
+                let all = inside.iter().map(|(_, number, at)| Maker {
+                    group: &self.singles[*number].group,
+                    at,
+                });
+                makers.insert(operand.source, all.collect());
+            }
+        }
+        (!makers.is_empty()).then_some((makers, text))
+    }
+}

@@ -1,0 +1,370 @@
+//! The quickest way to run some groups as one nest: divisions of the root, and for each what the others
+//! then are.
+
+use std::rc::Rc;
+
+use tir::Name;
+use tir_accel::machine::SpaceInfo;
+
+use super::stage::{Around, Context, No};
+use super::{Made, Segment, Stage};
+use crate::group::{Group, Input};
+use crate::layout::{Axis, Dim};
+use crate::plan::{Cost, Holder, Plan, excess, fit, stages};
+
+/// One in so many cycles is added to what a chain takes.
+const MARGIN: i64 = 16;
+
+/// Of what runs beside the longest unit of a pipeline, one cycle in this many is not hidden.
+const BESIDE: i64 = 8;
+
+/// A chain and what it costs.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    /// The root, with all that compute for it.
+    pub(super) stage: Stage,
+    /// Cycles by the estimate.
+    pub(super) cycles: i64,
+    /// The plan of the root as it was before the others were known.
+    pub(super) plan: Plan,
+}
+
+/// The quickest chain that ends in a group, of which others compute operands; or why there is none. With a
+/// plan, that one is taken for the root.
+pub(super) fn chain(cx: &Context<'_>, root: &Group, plan: Option<&Plan>) -> Result<Found, String> {
+    let mut root = root.clone();
+    for operand in &mut root.operands {
+        operand.made = cx.makers.contains_key(&operand.source);
+    }
+    let plans = match plan {
+        Some(plan) => vec![plan.clone()],
+        None => stages(cx.ir, &root, cx.target, cx.budget),
+    };
+    let mut why = "no unit computes it where others do in near memory".to_string();
+    let mut best: Option<Found> = None;
+    for plan in plans {
+        // The root alone is a part of what a chain takes.
+        if best.as_ref().is_some_and(|best| best.cycles <= plan.cycles) {
+            break;
+        }
+        match complete(cx, &root, plan) {
+            Err(text) => why = text,
+            Ok(found) => {
+                if best.as_ref().is_none_or(|best| found.cycles < best.cycles) {
+                    best = Some(found);
+                }
+            }
+        }
+    }
+    best.ok_or(why)
+}
+
+/// A chain whose root has a plan, its loops cut where parts begin.
+fn complete(cx: &Context<'_>, root: &Group, plan: Plan) -> Result<Found, String> {
+    let mut cuts: Vec<i64> = Vec::new();
+    let mut level = None;
+    let first = plan.clone();
+    let mut stage = loop {
+        match segments(cx, root, &plan, level, &cuts) {
+            Ok(segments) => {
+                break Stage {
+                    group: root.clone(),
+                    plan,
+                    cut: level,
+                    pipelined: false,
+                    segments,
+                };
+            }
+            Err(No::Never(text)) => return Err(text.to_string()),
+            Err(No::Cut { level: at, trip }) => {
+                let all = plan.space.trips(plan.order[at]);
+                let again = level.is_some_and(|level| level != at) || cuts.contains(&trip);
+                if again || trip <= 0 || trip >= all {
+                    return Err("parts begin inside of a tile".to_string());
+                }
+                level = Some(at);
+                cuts.push(trip);
+                cuts.sort_unstable();
+            }
+        }
+    };
+    each(&mut stage, &mut widen);
+    let other = pipelined(cx, &stage);
+    let mut best = cost(cx, &mut stage);
+    if let Some(mut other) = other
+        && let Ok(beside) = cost(cx, &mut other)
+        && best
+            .as_ref()
+            .map_or(true, |best| beside.total(1) < best.total(1))
+    {
+        (stage, best) = (other, Ok(beside));
+    }
+    let cost = best?;
+    let thread = i64::try_from(cx.target.info.thread_cycles(1)).unwrap_or(i64::MAX);
+    let cycles = cost.total(thread);
+    // A chain fills near memory, so less of the next nest's loads start early: what is as good is no gain.
+    let cycles = cycles.saturating_add(cycles / MARGIN);
+    stage.plan.cycles = cycles;
+    stage.plan.cost = cost;
+    Ok(Found {
+        stage,
+        cycles,
+        plan: first,
+    })
+}
+
+/// What is computed for the root in each segment of a loop.
+fn segments(
+    cx: &Context<'_>,
+    root: &Group,
+    plan: &Plan,
+    level: Option<usize>,
+    cuts: &[i64],
+) -> Result<Vec<Segment>, No> {
+    let loops: Vec<Around> = plan
+        .order
+        .iter()
+        .map(|d| Around {
+            iterator: *d,
+            start: 0,
+            trips: plan.space.trips(*d),
+        })
+        .collect();
+    let all = level.map_or(1, |level| loops[level].trips);
+    let starts: Vec<i64> = std::iter::once(0).chain(cuts.iter().copied()).collect();
+    let mut segments: Vec<Segment> = Vec::new();
+    for (i, start) in starts.iter().enumerate() {
+        let end = starts.get(i + 1).copied().unwrap_or(all);
+        let mut here = loops.clone();
+        if let Some(level) = level {
+            (here[level].start, here[level].trips) = (*start, end - start);
+        }
+        let stage = cx.complete(root.clone(), plan.clone(), &here)?;
+        let mut made: Vec<Made> = stage.segments.into_iter().flat_map(|s| s.made).collect();
+        if i > 0 {
+            // What stands outside of the cut loop is computed once.
+            made.retain(|made| level.is_some_and(|level| made.level > level));
+        }
+        segments.push(Segment {
+            start: *start,
+            trips: end - start,
+            made,
+        });
+    }
+    Ok(segments)
+}
+
+/// What a stage costs where each waits for the one before: its units work one after the other.
+fn serial(plan: &Plan) -> Cost {
+    let all = plan.busy.iter().map(|(_, cycles)| *cycles);
+    let mut cost = plan.cost.clone();
+    cost.compute = cost.compute.max(all.fold(0, i64::saturating_add));
+    cost
+}
+
+/// Cycles of a nest of one stage, by the same measure: its units work beside each other.
+pub(super) fn alone(plan: &Plan, thread: i64) -> i64 {
+    let longest = plan.busy.iter().map(|(_, cycles)| *cycles).max();
+    let mut cost = plan.cost.clone();
+    cost.compute = cost.compute.max(longest.unwrap_or(0));
+    cost.total(thread)
+}
+
+/// The same chain as a pipeline, if all tiles between its stages are computed in the innermost loop.
+fn pipelined(cx: &Context<'_>, root: &Stage) -> Option<Stage> {
+    let mut stage = root.clone();
+    let level = stage.plan.order.len();
+    let innermost = *stage.plan.order.last()?;
+    // Before a stage's first trip and behind its last one, what is loaded lies outside of its tensors.
+    let pads = cx
+        .target
+        .info
+        .engines
+        .iter()
+        .all(|engine| engine.pad || engine.from != cx.target.far.name);
+    let over = matches!(stage.plan.in_place, Some(Input::Operand(_)));
+    if !pads || over || stage.plan.space.trips(innermost) < 2 {
+        return None;
+    }
+    stage.pipelined = true;
+    let mut same = true;
+    each(&mut stage, &mut |stage| {
+        let Stage { plan, segments, .. } = stage;
+        let mut tiles = plan.tiles.to_vec();
+        let made = segments.iter_mut().flat_map(|segment| &mut segment.made);
+        for made in made {
+            same &= made.level == level;
+            let dims = &mut tiles[made.operand].dims;
+            if dims.first().is_none_or(|dim| dim.axis != Axis::Turn) {
+                dims.insert(0, turn());
+                let holder = &mut plan.holders[made.operand];
+                holder.one = holder.one.saturating_mul(TURNS);
+                holder.bytes = holder.one;
+            }
+            for fill in &mut made.before {
+                fill.start.insert(0, 0);
+                fill.sizes.insert(0, TURNS);
+            }
+            for fill in &mut made.behind {
+                fill.start.insert(0, 0);
+                fill.sizes.insert(0, 1);
+                fill.rows = fill.rows.map(|(t, s, size)| (t + 1, s, size));
+            }
+            for part in &mut made.parts {
+                let mut out = (*part.plan.out).clone();
+                out.dims.insert(0, turn());
+                part.plan.out = Rc::new(out);
+            }
+        }
+        plan.tiles = tiles.into();
+    });
+    same.then_some(stage)
+}
+
+/// The dimension of a tile that takes turns with another one.
+fn turn() -> Dim {
+    Dim {
+        axis: Axis::Turn,
+        size: TURNS,
+        source: (0, 0),
+    }
+}
+
+/// How many tiles take turns between two stages of a pipeline.
+const TURNS: i64 = 2;
+
+/// Does something with a stage and all that compute for it, in a fixed order.
+fn each(stage: &mut Stage, work: &mut dyn FnMut(&mut Stage)) {
+    work(stage);
+    let made = stage.segments.iter_mut().flat_map(|s| &mut s.made);
+    for part in made.flat_map(|made| &mut made.parts) {
+        each(part, work);
+    }
+}
+
+/// Makes the tiles that others compute as large as what is written into them.
+fn widen(stage: &mut Stage) {
+    let Stage { plan, segments, .. } = stage;
+    let mut tiles = plan.tiles.to_vec();
+    for made in segments.iter().flat_map(|segment| &segment.made) {
+        let dims = &mut tiles[made.operand].dims;
+        let before: i64 = dims.iter().map(|dim| dim.size).product();
+        for part in &made.parts {
+            let space = &part.plan.space;
+            let Some(slot) = &part.group.into else {
+                continue;
+            };
+            for (t, dim) in dims.iter_mut().enumerate() {
+                let end = slot.at[t] + space.extent(part.group.outer + t);
+                dim.size = dim.size.max(slot.shape[t]).max(end);
+            }
+        }
+        let after: i64 = dims.iter().map(|dim| dim.size).product();
+        let holder = &mut plan.holders[made.operand];
+        for bytes in [&mut holder.bytes, &mut holder.one] {
+            *bytes = (*bytes / before.max(1) + 1).saturating_mul(after);
+        }
+    }
+    plan.tiles = tiles.into();
+}
+
+/// Cycles to fill the borders of what is computed for a stage.
+fn fills(cx: &Context<'_>, made: &Made) -> i64 {
+    let Some(part) = made.parts.first() else {
+        return 0;
+    };
+    let unit = part.plan.unit.as_ref();
+    let cycles = unit.map_or(0, |unit| cx.target.info.intrinsics[unit.intrinsic].cycles);
+    let space = &part.plan.space;
+    let outer = part.group.outer;
+    let trips = part.group.domain[..outer].iter().copied();
+    let trips = trips.fold(1, i64::saturating_mul);
+    let blocks = made.before.iter().chain(&made.behind).map(|fill| {
+        let steps = if fill.rows.is_some() { 1 } else { trips };
+        let sizes = fill.sizes.iter().enumerate();
+        // A pipeline's tiles have a dimension more.
+        let more = fill.sizes.len().saturating_sub(part.plan.out.forms.len());
+        let blocks = sizes.map(|(t, size)| {
+            let block = t.checked_sub(more).map_or(1, |t| space.block[outer + t]);
+            (size + block - 1) / block.max(1)
+        });
+        blocks.fold(steps, i64::saturating_mul)
+    });
+    let blocks = blocks.fold(0, i64::saturating_add);
+    blocks.saturating_mul(cycles)
+}
+
+/// What a chain costs; decides which tiles have one slot so that all fit, or says what does not.
+fn cost(cx: &Context<'_>, root: &mut Stage) -> Result<Cost, String> {
+    let mut holders: Vec<Holder> = Vec::new();
+    let mut spaces: Vec<&SpaceInfo> = Vec::new();
+    let mut cost = Cost::default();
+    let mut known = true;
+    let mut units: Vec<(Name, i64)> = Vec::new();
+    let beside = root.pipelined;
+    let innermost = root.plan.order.last();
+    let trips = innermost.map_or(1, |d| root.plan.space.trips(*d));
+    each(root, &mut |stage| {
+        let plan = &stage.plan;
+        let names = (0..plan.holders.len()).map(|i| plan.spaces.get(i).unwrap_or(&plan.held));
+        for (holder, name) in plan.holders.iter().zip(names) {
+            match cx.target.info.space(*name) {
+                Some(space) => spaces.push(space),
+                None => known = false,
+            }
+            holders.push(*holder);
+        }
+        let own = serial(plan);
+        for (unit, cycles) in &plan.busy {
+            match units.iter_mut().find(|(name, _)| name == unit) {
+                Some((_, sum)) => *sum += cycles,
+                None => units.push((*unit, *cycles)),
+            }
+        }
+        cost.add(&own);
+        let made = stage.segments.iter().flat_map(|segment| &segment.made);
+        let filled = made.map(|made| fills(cx, made));
+        cost.compute = filled.fold(cost.compute, i64::saturating_add);
+    });
+    if beside {
+        // The longest of the units hides the others but for a part, and for the first trips and the last.
+        let longest = units.iter().map(|(_, cycles)| *cycles).max().unwrap_or(0);
+        let rest = cost.compute.saturating_sub(longest);
+        let filling = cost.compute / trips.max(1);
+        cost.compute = longest
+            .saturating_add(rest / BESIDE)
+            .saturating_add(filling);
+    }
+    if !known {
+        return Err("a space is not known".to_string());
+    }
+    cost.exposed = 0;
+    let single = fit(&holders, &spaces, cx.budget);
+    let bytes: Vec<i64> = holders
+        .iter()
+        .zip(&single)
+        .map(|(holder, single)| if *single { holder.one } else { holder.bytes })
+        .collect();
+    if let Some(over) = excess(&spaces, &bytes, cx.budget) {
+        return Err(format!(
+            "its tiles need {} bytes of \"{}\", {} are free",
+            over.needed, over.space, over.free
+        ));
+    }
+    let mut next = 0;
+    each(root, &mut |stage| {
+        let plan = &mut stage.plan;
+        let operands = plan.single.len();
+        let own = &single[next..next + plan.holders.len()];
+        plan.single = own[..operands].to_vec();
+        plan.single_result = own[operands];
+        for (holder, single) in plan.holders.iter().zip(own) {
+            if *single {
+                cost.exposed = cost.exposed.saturating_add(holder.exposed);
+            }
+        }
+        next += plan.holders.len();
+    });
+    root.plan.bytes = bytes.iter().copied().fold(0, i64::saturating_add);
+    Ok(cost)
+}

@@ -1,0 +1,262 @@
+//! What is computed inside the loops of a stage for it, by stages whose results never leave near memory.
+
+use tir::{Builder, Rets, Value};
+use tir::{Ret, Type};
+use tir_arith::{CmpI, CmpIPredicate, OpFoldResult, constant_index, dispatch_values};
+use tir_loop::{If, Yield as LoopYield};
+use tir_tensor::{ExtractSlice, InsertSlice};
+
+use super::{At, Emit, TripBody, counted, fill, hint};
+use crate::chain::{Fill, Made};
+use crate::layout::{Axis, Tile};
+
+impl Emit<'_> {
+    /// Enters a trip of a loop: its index is `first + iv`; producers count from 0.
+    fn enter(&self, at: &mut At, level: usize, first: Option<Value>, iv: Value) {
+        let d = self.plan.order[level];
+        at.tile[d] = OpFoldResult::Value(first.unwrap_or(iv));
+        for (segment, parts) in self.stage.segments.iter().zip(&mut at.parts) {
+            for (made, parts) in segment.made.iter().zip(parts) {
+                for (part, at) in made.parts.iter().zip(parts) {
+                    if level < made.level {
+                        Emit::new(part).enter(at, level, None, iv);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The loop at a level, in its segments.
+    pub(super) fn trips(
+        &self,
+        b: &mut Builder<'_>,
+        level: usize,
+        at: &At,
+        parallel: bool,
+        mut carried: Vec<Value>,
+        body: TripBody<'_>,
+    ) -> Vec<Value> {
+        let all = self.plan.space.trips(self.plan.order[level]);
+        if self.stage.pipelined && level + 1 == self.plan.order.len() {
+            return self.pipeline(b, level, at, carried);
+        }
+        if self.stage.cut != Some(level) {
+            return counted(b, all, parallel, carried, &mut |b, iv, carried| {
+                let mut at = at.clone();
+                self.enter(&mut at, level, None, iv);
+                body(b, at, carried)
+            });
+        }
+        for (number, segment) in self.stage.segments.iter().enumerate() {
+            carried = counted(
+                b,
+                segment.trips,
+                parallel,
+                carried,
+                &mut |b, iv, carried| {
+                    let mut at = at.clone();
+                    at.segment = Some(number);
+                    let index = OpFoldResult::Value(iv).plus(b, segment.start);
+                    let first = index.value(b);
+                    self.enter(&mut at, level, Some(first), iv);
+                    body(b, at, carried)
+                },
+            );
+        }
+        carried
+    }
+
+    /// At a level of the loops: what producers load there, and what they compute there.
+    pub(super) fn produce(&self, b: &mut Builder<'_>, level: usize, at: &mut At) {
+        for (number, segment) in self.stage.segments.iter().enumerate() {
+            if at.segment.is_some_and(|inside| inside != number) {
+                continue;
+            }
+            for (i, made) in segment.made.iter().enumerate() {
+                if level < made.level {
+                    for (part, at) in made.parts.iter().zip(&mut at.parts[number][i]) {
+                        Emit::new(part).loads(b, level, at);
+                    }
+                } else if level == made.level {
+                    let parts = at.parts[number][i].clone();
+                    let tile = self.make(b, made, at, parts);
+                    at.loaded[made.operand] = Some(tile);
+                }
+            }
+        }
+    }
+
+    /// The tile of an operand, computed.
+    fn make(&self, b: &mut Builder<'_>, made: &Made, at: &At, parts: Vec<At>) -> Value {
+        let mut whole = self.made_tile(b, made, at);
+        for (part, at) in made.parts.iter().zip(parts) {
+            let done = Emit::new(part).around(b, made.level, at, vec![whole]);
+            whole = done[0];
+        }
+        self.fill_all(b, made, &made.behind, at, whole)
+    }
+
+    /// A tile that producers fill, with the border that they leave as it is.
+    pub(super) fn made_tile(&self, b: &mut Builder<'_>, made: &Made, at: &At) -> Value {
+        let operand = &self.group.operands[made.operand];
+        let elem = b.ty(operand.source).elem();
+        let shape = self.plan.tiles[made.operand].shape();
+        let whole = self.empty_in(b, self.plan.spaces[made.operand], shape, elem);
+        self.slots(b, whole, self.plan.single[made.operand]);
+        let name = b.ir.hint(operand.source);
+        let text = name.map_or("tile".to_string(), |n| format!("{n}_tile"));
+        hint(b, whole, &text);
+        self.fill_all(b, made, &made.before, at, whole)
+    }
+
+    /// Fills boxes of a tile.
+    pub(super) fn fill_all(
+        &self,
+        b: &mut Builder<'_>,
+        made: &Made,
+        fills: &[Fill],
+        at: &At,
+        mut whole: Value,
+    ) -> Value {
+        let tile = &self.plan.tiles[made.operand];
+        let blocks = Self::blocks_of(made, tile);
+        for fill in fills {
+            whole = self.border(b, tile, fill, &blocks, at, whole);
+        }
+        whole
+    }
+
+    /// The box of a tile that a unit writes at once.
+    fn blocks_of(made: &Made, tile: &Tile) -> Vec<i64> {
+        let mut sizes = vec![1; tile.dims.len()];
+        if let Some(part) = made.parts.first() {
+            let units = &part.plan.unit_out;
+            let outer = sizes.len() - units.len();
+            for (size, dims) in sizes[outer..].iter_mut().zip(units.iter()) {
+                *size = dims.iter().map(|d| part.plan.space.block[*d]).product();
+            }
+        }
+        sizes
+    }
+
+    /// Fills a box of a tile, block by block.
+    fn border(
+        &self,
+        b: &mut Builder<'_>,
+        tile: &Tile,
+        border: &Fill,
+        blocks: &[i64],
+        at: &At,
+        whole: Value,
+    ) -> Value {
+        let rank = tile.dims.len();
+        let mut places = vec![OpFoldResult::Number(0); rank];
+        // Of several tiles all are filled before, and each behind.
+        let first = usize::from(tile.dims[0].axis == Axis::Turn && border.sizes[0] == 1);
+        places[..first].fill(at.turn);
+        let Some((t, s, size)) = border.rows else {
+            return self.fill_box(b, first, border, blocks, places, whole);
+        };
+        let origin = self.offsets(b, tile, at)[s];
+        let rows = counted(
+            b,
+            border.sizes[t],
+            false,
+            vec![whole],
+            &mut |b, iv, carried| {
+                let row = OpFoldResult::Value(iv).plus(b, border.start[t]);
+                let position = row.plus(b, origin).value(b);
+                let size = constant_index(b, size);
+                // Below zero is far above, unsigned.
+                let condition = b.add(CmpI {
+                    predicate: CmpIPredicate::Uge,
+                    lhs: position,
+                    rhs: size,
+                });
+                let mut places = places.clone();
+                places[t] = row;
+                let then_region = b.body(&[], |b, _| {
+                    let filled = self.fill_box(b, first, border, blocks, places, carried[0]);
+                    b.add(LoopYield {
+                        values: vec![filled],
+                    });
+                });
+                let else_region = b.body(&[], |b, _| {
+                    b.add(LoopYield {
+                        values: vec![carried[0]],
+                    });
+                });
+                let results = Rets(vec![b.ty(carried[0])]);
+                b.add(If {
+                    condition,
+                    then_region,
+                    else_region,
+                    results,
+                })
+            },
+        );
+        rows[0]
+    }
+
+    /// Loops over the blocks of a box from dimension `t` on; the places of those before are known.
+    fn fill_box(
+        &self,
+        b: &mut Builder<'_>,
+        t: usize,
+        border: &Fill,
+        blocks: &[i64],
+        mut places: Vec<OpFoldResult>,
+        whole: Value,
+    ) -> Value {
+        let ty = b.ty(whole);
+        if t == blocks.len() {
+            let (offsets, static_offsets) = dispatch_values(&places);
+            let shape = ty.shape().map_or(0, <[i64]>::len);
+            let kept = blocks.iter().copied().skip_while(|size| *size == 1);
+            let result = Ret(Type::tensor(kept.collect::<Vec<i64>>(), ty.elem()));
+            let part = b.add(ExtractSlice {
+                source: whole,
+                offsets: offsets.clone(),
+                sizes: Vec::new(),
+                strides: Vec::new(),
+                static_offsets: static_offsets.clone(),
+                static_sizes: blocks.to_vec(),
+                static_strides: vec![1; shape],
+                result,
+            });
+            let part = fill(b, part, border.value);
+            return b.add(InsertSlice {
+                source: part,
+                dest: whole,
+                offsets,
+                sizes: Vec::new(),
+                strides: Vec::new(),
+                static_offsets,
+                static_sizes: blocks.to_vec(),
+                static_strides: vec![1; shape],
+                result: Ret(ty),
+            });
+        }
+        if border.rows.is_some_and(|(rows, ..)| rows == t) {
+            return self.fill_box(b, t + 1, border, blocks, places, whole);
+        }
+        let (start, size, block) = (border.start[t], border.sizes[t], blocks[t]);
+        let count = (size + block - 1) / block;
+        if block == 1 && count > 1 {
+            let filled = counted(b, count, false, vec![whole], &mut |b, iv, carried| {
+                let mut places = places.clone();
+                places[t] = OpFoldResult::Value(iv).plus(b, start);
+                vec![self.fill_box(b, t + 1, border, blocks, places, carried[0])]
+            });
+            return filled[0];
+        }
+        // The last block is shifted: it does not stick out.
+        let all = ty.shape().map_or(block, |shape| shape[t]);
+        let mut whole = whole;
+        for i in 0..count {
+            places[t] = OpFoldResult::Number((start + i * block).min(all - block));
+            whole = self.fill_box(b, t + 1, border, blocks, places.clone(), whole);
+        }
+        whole
+    }
+}

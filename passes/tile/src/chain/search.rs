@@ -154,11 +154,17 @@ fn segments(
     Ok(segments)
 }
 
+/// Cycles of a plan's points that no intrinsic computes: those of the thread, which starts all else.
+fn by_thread(plan: &Plan) -> i64 {
+    let main = plan.busy.first().map_or(0, |(_, cycles)| *cycles);
+    plan.cost.compute.saturating_sub(main).max(0)
+}
+
 /// What a stage costs where each waits for the one before: its units work one after the other.
 fn serial(plan: &Plan) -> Cost {
     let all = plan.busy.iter().map(|(_, cycles)| *cycles);
     let mut cost = plan.cost.clone();
-    cost.compute = cost.compute.max(all.fold(0, i64::saturating_add));
+    cost.compute = all.fold(by_thread(plan), i64::saturating_add);
     cost
 }
 
@@ -166,6 +172,7 @@ fn serial(plan: &Plan) -> Cost {
 pub(super) fn alone(plan: &Plan, thread: i64) -> i64 {
     let longest = plan.busy.iter().map(|(_, cycles)| *cycles).max();
     let mut cost = plan.cost.clone();
+    let longest = longest.map(|longest| longest.saturating_add(by_thread(plan)));
     cost.compute = cost.compute.max(longest.unwrap_or(0));
     cost.total(thread)
 }
@@ -301,6 +308,7 @@ fn cost(cx: &Context<'_>, root: &mut Stage) -> Result<Cost, String> {
     let mut cost = Cost::default();
     let mut known = true;
     let mut units: Vec<(Name, i64)> = Vec::new();
+    let mut waits = 0i64;
     let beside = root.pipelined;
     let innermost = root.plan.order.last();
     let trips = innermost.map_or(1, |d| root.plan.space.trips(*d));
@@ -321,6 +329,7 @@ fn cost(cx: &Context<'_>, root: &mut Stage) -> Result<Cost, String> {
                 None => units.push((*unit, *cycles)),
             }
         }
+        waits = waits.saturating_add(by_thread(plan));
         cost.add(&own);
         let made = stage.segments.iter().flat_map(|segment| &segment.made);
         let filled = made.map(|made| fills(cx, made));
@@ -329,6 +338,7 @@ fn cost(cx: &Context<'_>, root: &mut Stage) -> Result<Cost, String> {
     if beside {
         // The longest of the units hides the others but for a part, and for the first trips and the last.
         let longest = units.iter().map(|(_, cycles)| *cycles).max().unwrap_or(0);
+        let longest = longest.saturating_add(waits);
         let rest = cost.compute.saturating_sub(longest);
         let filling = cost.compute / trips.max(1);
         cost.compute = longest

@@ -189,6 +189,7 @@ pub(super) fn estimate(
         quicker: false,
         in_place: None,
         own_accumulator: true,
+        hold: vec![None; group.operands.len()],
         single: Vec::new(),
         single_result: false,
         holders: Vec::new(),

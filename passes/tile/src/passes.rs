@@ -75,6 +75,7 @@ impl Pass for Tile {
         with_target(ir, cx, |ir, cx, target| {
             let budget = Budget {
                 depth: self.depth.max(1),
+                spare: 0,
                 bytes: self.bytes.unwrap_or(i64::MAX),
                 limit: self.max_plans,
                 listed: self.print_tiles,

@@ -245,6 +245,7 @@ fn tiled(mut func: Ir, bytes: i64) -> Result<Ir, Vec<Diagnostic>> {
     let budget = Budget {
         depth: 2,
         bytes,
+        spare: 0,
         limit: 4096,
         listed: 0,
     };

@@ -43,6 +43,9 @@ pub struct Limits {
     pub plans: usize,
 }
 
+/// One in so many bytes of near memory stays free where a nest has several stages.
+const SPARE: i64 = 16;
+
 /// The tensors of a value that is put together from parts, and where each begins; itself if it is not.
 fn parts(ir: &Ir, value: Value) -> Option<Vec<(Value, Vec<i64>)>> {
     let mut found = Vec::new();
@@ -123,6 +126,7 @@ pub fn partition(
         .collect();
     let listed = budget.listed;
     let budget = Budget {
+        spare: SPARE,
         limit: limits.plans,
         listed: 0,
         ..budget

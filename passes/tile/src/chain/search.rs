@@ -10,7 +10,7 @@ use super::stage::{Around, Context, No};
 use super::{Made, Segment, Stage};
 use crate::group::{Group, Input};
 use crate::layout::{Axis, Dim};
-use crate::plan::{Cost, Holder, Plan, excess, fit, stages};
+use crate::plan::{Cost, Hold, Holder, Plan, excess, fit, hold, stages};
 
 /// One in so many cycles is added to what a chain takes.
 const MARGIN: i64 = 16;
@@ -99,8 +99,9 @@ fn complete(cx: &Context<'_>, root: &Group, plan: Plan) -> Result<Found, String>
     {
         (stage, best) = (other, Ok(beside));
     }
-    let cost = best?;
+    let mut cost = best?;
     let thread = i64::try_from(cx.target.info.thread_cycles(1)).unwrap_or(i64::MAX);
+    keep(cx, &mut stage, &mut cost);
     let cycles = cost.total(thread);
     // A chain fills near memory, so less of the next nest's loads start early: what is as good is no gain.
     let cycles = cycles.saturating_add(cycles / MARGIN);
@@ -154,11 +155,17 @@ fn segments(
     Ok(segments)
 }
 
+/// Cycles of a plan's points that no intrinsic computes: those of the thread, which starts all else.
+fn by_thread(plan: &Plan) -> i64 {
+    let main = plan.busy.first().map_or(0, |(_, cycles)| *cycles);
+    plan.cost.compute.saturating_sub(main).max(0)
+}
+
 /// What a stage costs where each waits for the one before: its units work one after the other.
 fn serial(plan: &Plan) -> Cost {
     let all = plan.busy.iter().map(|(_, cycles)| *cycles);
     let mut cost = plan.cost.clone();
-    cost.compute = cost.compute.max(all.fold(0, i64::saturating_add));
+    cost.compute = all.fold(by_thread(plan), i64::saturating_add);
     cost
 }
 
@@ -166,6 +173,7 @@ fn serial(plan: &Plan) -> Cost {
 pub(super) fn alone(plan: &Plan, thread: i64) -> i64 {
     let longest = plan.busy.iter().map(|(_, cycles)| *cycles).max();
     let mut cost = plan.cost.clone();
+    let longest = longest.map(|longest| longest.saturating_add(by_thread(plan)));
     cost.compute = cost.compute.max(longest.unwrap_or(0));
     cost.total(thread)
 }
@@ -294,6 +302,115 @@ fn fills(cx: &Context<'_>, made: &Made) -> i64 {
     blocks.saturating_mul(cycles)
 }
 
+/// Keeps operands in near memory that is free: those that save the most cycles for their bytes.
+fn keep(cx: &Context<'_>, root: &mut Stage, cost: &mut Cost) {
+    loop {
+        let mut used: Vec<(Name, i64)> = Vec::new();
+        each(root, &mut |stage| {
+            let plan = &stage.plan;
+            for (i, holder) in plan.holders.iter().enumerate() {
+                let name = *plan.spaces.get(i).unwrap_or(&plan.held);
+                let operands = plan.single.len();
+                let single = plan.single.get(i).copied();
+                let single = single.unwrap_or(i == operands && plan.single_result);
+                let bytes = if single || i > operands {
+                    holder.one
+                } else {
+                    holder.bytes
+                };
+                match used.iter_mut().find(|(space, _)| *space == name) {
+                    Some((_, sum)) => *sum = sum.saturating_add(bytes),
+                    None => used.push((name, bytes)),
+                }
+            }
+        });
+        let free = |name: Name| {
+            let space = cx.target.info.space(name);
+            let used = used.iter().find(|(space, _)| *space == name);
+            let used = used.map_or(0, |(_, bytes)| *bytes);
+            space.map_or(0, |space| cx.budget.free(space).saturating_sub(used))
+        };
+        let mut best: Option<(i64, usize, usize, Hold, Hold)> = None;
+        let mut number = 0;
+        each(root, &mut |stage| {
+            for operand in 0..stage.group.operands.len() {
+                if let Some((gain, old, new)) = kept(cx, stage, operand, cost, &free)
+                    && best.as_ref().is_none_or(|best| gain > best.0)
+                {
+                    best = Some((gain, number, operand, old, new));
+                }
+            }
+            number += 1;
+        });
+        let Some((_, chosen, operand, old, new)) = best else {
+            return;
+        };
+        let mut single = false;
+        let mut number = 0;
+        each(root, &mut |stage| {
+            if number == chosen {
+                single = stage.plan.single[operand];
+                stage.plan.single[operand] &= new.level > 0;
+                stage.plan.keep(operand, new.clone());
+            }
+            number += 1;
+        });
+        *cost = replaced(cost, &old, &new, single);
+    }
+}
+
+/// What a chain costs where an operand is loaded in another way.
+fn replaced(cost: &Cost, old: &Hold, new: &Hold, single: bool) -> Cost {
+    let mut cost = cost.clone();
+    cost.load = cost.load.saturating_add(new.load - old.load);
+    cost.first = cost.first.saturating_add(new.first - old.first);
+    cost.starts = cost.starts.saturating_add(new.starts - old.starts);
+    if single {
+        let exposed = old.holder.exposed - new.holder.exposed;
+        cost.exposed = cost.exposed.saturating_sub(exposed);
+    }
+    cost
+}
+
+/// What an operand of a stage saves for its bytes where it stays, as it is loaded now, and as it would be.
+fn kept(
+    cx: &Context<'_>,
+    stage: &Stage,
+    operand: usize,
+    cost: &Cost,
+    free: &dyn Fn(Name) -> i64,
+) -> Option<(i64, Hold, Hold)> {
+    let (group, plan) = (&stage.group, &stage.plan);
+    let thread = i64::try_from(cx.target.info.thread_cycles(1)).unwrap_or(i64::MAX);
+    let level = plan.level(operand);
+    let far = &group.operands[operand];
+    if far.made || far.inner.is_some() || plan.hold[operand].is_some() {
+        return None;
+    }
+    let with = (cx.ir.ty(far.source).elem(), cx.budget);
+    let at = |level| hold(group, cx.target, plan, operand, level, with);
+    let now = at(level)?;
+    let bytes = |hold: &Hold| match plan.single[operand] {
+        true => hold.holder.one,
+        false => hold.holder.bytes,
+    };
+    let mut best: Option<(i64, Hold)> = None;
+    for outer in 0..level {
+        let Some(other) = at(outer) else { continue };
+        let then = replaced(cost, &now, &other, plan.single[operand]);
+        let saved = cost.total(thread).saturating_sub(then.total(thread));
+        let more = bytes(&other).saturating_sub(bytes(&now));
+        if saved <= 0 || more > free(plan.spaces[operand]) {
+            continue;
+        }
+        let gain = saved.saturating_mul(1 << 10) / more.max(1);
+        if best.as_ref().is_none_or(|best| gain > best.0) {
+            best = Some((gain, other));
+        }
+    }
+    best.map(|(gain, other)| (gain, now, other))
+}
+
 /// What a chain costs; decides which tiles have one slot so that all fit, or says what does not.
 fn cost(cx: &Context<'_>, root: &mut Stage) -> Result<Cost, String> {
     let mut holders: Vec<Holder> = Vec::new();
@@ -301,6 +418,7 @@ fn cost(cx: &Context<'_>, root: &mut Stage) -> Result<Cost, String> {
     let mut cost = Cost::default();
     let mut known = true;
     let mut units: Vec<(Name, i64)> = Vec::new();
+    let mut waits = 0i64;
     let beside = root.pipelined;
     let innermost = root.plan.order.last();
     let trips = innermost.map_or(1, |d| root.plan.space.trips(*d));
@@ -321,6 +439,7 @@ fn cost(cx: &Context<'_>, root: &mut Stage) -> Result<Cost, String> {
                 None => units.push((*unit, *cycles)),
             }
         }
+        waits = waits.saturating_add(by_thread(plan));
         cost.add(&own);
         let made = stage.segments.iter().flat_map(|segment| &segment.made);
         let filled = made.map(|made| fills(cx, made));
@@ -329,6 +448,7 @@ fn cost(cx: &Context<'_>, root: &mut Stage) -> Result<Cost, String> {
     if beside {
         // The longest of the units hides the others but for a part, and for the first trips and the last.
         let longest = units.iter().map(|(_, cycles)| *cycles).max().unwrap_or(0);
+        let longest = longest.saturating_add(waits);
         let rest = cost.compute.saturating_sub(longest);
         let filling = cost.compute / trips.max(1);
         cost.compute = longest

@@ -184,6 +184,9 @@ const FEW: i64 = 8;
 /// Values from values.
 type Through<'f> = &'f mut dyn FnMut(&mut Builder<'_>, Vec<Value>) -> Vec<Value>;
 
+/// Values from values, in a step with a number.
+type Numbered<'f> = &'f mut dyn FnMut(&mut Builder<'_>, OpFoldResult, Vec<Value>) -> Vec<Value>;
+
 /// Whether `0 <= index < end`.
 fn below(b: &mut Builder<'_>, index: Value, end: i64) -> Value {
     let rhs = constant_index(b, end);
@@ -220,12 +223,7 @@ fn when(
 }
 
 /// Values through some steps, each with its number; one step is no loop.
-fn several(
-    b: &mut Builder<'_>,
-    count: i64,
-    values: Vec<Value>,
-    step: &mut dyn FnMut(&mut Builder<'_>, OpFoldResult, Vec<Value>) -> Vec<Value>,
-) -> Vec<Value> {
+fn several(b: &mut Builder<'_>, count: i64, values: Vec<Value>, step: Numbered<'_>) -> Vec<Value> {
     if count == 1 {
         return step(b, OpFoldResult::Number(0), values);
     }

@@ -8,6 +8,7 @@ use tir_tensor::{Combine, ExtractSlice, InsertSlice};
 use super::{At, Emit, Given, Nest, copy_body, counted, fill, hint};
 use crate::group::{Input, Step, StepRef};
 use crate::layout::{Axis, Tile};
+use crate::plan::held;
 
 type Body<'f> = &'f mut dyn FnMut(&mut Builder<'_>, &At, Vec<Value>) -> Vec<Value>;
 
@@ -210,6 +211,16 @@ impl Emit<'_> {
             .collect()
     }
 
+    /// The same place for an operand whose tile stays for all trips of some loops: blocks are counted over them.
+    fn held(&self, b: &mut Builder<'_>, operand: usize, at: &At) -> At {
+        let mut at = at.clone();
+        for d in held(self.plan, operand) {
+            let before = at.tile[d].times(b, self.plan.space.tile[d]);
+            at.block[d] = before.plus(b, at.block[d]);
+        }
+        at
+    }
+
     /// Where the unit's operand is in a tile: offsets that are values, all offsets, and sizes.
     fn part(&self, b: &mut Builder<'_>, tile: &Tile, at: &At) -> Part {
         let (offsets, sizes) = self.place(b, tile, at);
@@ -403,7 +414,8 @@ impl Emit<'_> {
                 Input::Operand(i) => {
                     let tile = &self.plan.tiles[*i];
                     if let Some(loaded) = at.loaded[*i] {
-                        let part = self.part(b, tile, at);
+                        let at = self.held(b, *i, at);
+                        let part = self.part(b, tile, &at);
                         inputs.push(self.slice(b, tile, loaded, &part));
                         maps.push(map_of(tile));
                     }

@@ -194,6 +194,7 @@ pub(super) fn estimate(
         helps: false,
         in_place: None,
         own_accumulator: true,
+        hold: vec![None; group.operands.len()],
         single: Vec::new(),
         single_result: false,
         holders: Vec::new(),

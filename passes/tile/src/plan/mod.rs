@@ -12,6 +12,7 @@
 
 mod beyond;
 mod estimate;
+mod hold;
 mod in_place;
 mod lanes;
 mod listing;
@@ -33,6 +34,7 @@ use crate::layout::{Space, Tile, storage_order};
 use crate::matching::{Assignment, Behaviour, Candidate, Joined, Mismatch, Scalar, assignments};
 pub use estimate::{Cost, fit};
 use estimate::{Tiles, estimate};
+pub use hold::{Hold, held, hold};
 use in_place::{Over, fits_in_place, written_over};
 pub use places::{Excess, excess};
 use places::{Places, held_in};
@@ -48,6 +50,8 @@ pub struct Budget {
     pub depth: i64,
     /// Bytes of each near space at most.
     pub bytes: i64,
+    /// One in so many bytes of each near space stays free; none if 0. Tiles of very different sizes leave gaps.
+    pub spare: i64,
     /// Plans that are estimated at most for one group.
     pub limit: usize,
     /// How many of the quickest are listed.
@@ -57,7 +61,8 @@ pub struct Budget {
 impl Budget {
     /// Bytes of a space that tiles may take.
     pub fn free(&self, space: &SpaceInfo) -> i64 {
-        space.bytes.min(self.bytes)
+        let bytes = space.bytes.min(self.bytes);
+        bytes - bytes.checked_div(self.spare).unwrap_or(0)
     }
 }
 
@@ -119,6 +124,9 @@ pub struct Plan {
     pub in_place: Option<Input>,
     /// Whether what is accumulated lies apart from the result, where it may become it.
     pub own_accumulator: bool,
+    /// Operands whose tiles stay for all trips of loops that would move them, and inside of how many loops each
+    /// is loaded.
+    pub hold: Vec<Option<usize>>,
     /// Operands whose tiles have one slot, so that a tile is loaded when the one before was used.
     pub single: Vec<bool>,
     /// The same for the tiles of the results.
@@ -143,6 +151,9 @@ pub struct Plan {
 impl Plan {
     /// After how many of the loops an operand's tile is loaded.
     pub fn level(&self, operand: usize) -> usize {
+        if let Some(level) = self.hold[operand] {
+            return level;
+        }
         let tile = &self.tiles[operand];
         let mut loops = self.order.iter();
         let level = loops.rposition(|d| tile.moves_with(&self.space, *d));

@@ -1,0 +1,112 @@
+//! Operands that stay: a tile for all trips of loops that would move it, loaded before them.
+
+use std::rc::Rc;
+
+use tir::Type;
+
+use super::traffic::{Fixed, Holder, Moved, bytes};
+use super::{Budget, Plan, Target};
+use crate::group::Group;
+use crate::layout::{Axis, Space, Tile};
+
+/// What an operand's tile takes, and the tile.
+#[derive(Clone, Debug)]
+pub struct Hold {
+    /// The tile.
+    pub tile: Tile,
+    /// Inside of how many loops it is loaded.
+    pub level: usize,
+    /// What it takes in near memory.
+    pub holder: Holder,
+    /// Cycles of the engine that loads it, in all trips.
+    pub load: i64,
+    /// Of them those of the first trip.
+    pub first: i64,
+    /// Transfers that the thread starts.
+    pub starts: i64,
+}
+
+/// The iterators of loops that a tile of an operand stays for: those of the loops that moved it.
+pub fn held(plan: &Plan, operand: usize) -> impl Iterator<Item = usize> + '_ {
+    let level = plan.hold[operand];
+    let inner = level.map_or(&[][..], |level| &plan.order[level..]);
+    let forms = &plan.tiles[operand].forms;
+    inner.iter().copied().filter(|d| forms.uses(*d))
+}
+
+/// The tile of an operand that is loaded inside of so many loops, and what it takes; `None` if that is no
+/// tile of the unit.
+pub fn hold(
+    group: &Group,
+    target: &Target<'_>,
+    plan: &Plan,
+    operand: usize,
+    level: usize,
+    (elem, budget): (Type, Budget),
+) -> Option<Hold> {
+    let far = &group.operands[operand];
+    let old = &plan.tiles[operand];
+    let mut space: Space = (*plan.space).clone();
+    for d in &plan.order[level..] {
+        if old.forms.uses(*d) {
+            space.tile[*d] = space.blocks(*d);
+        }
+    }
+    // The iterators of the unit's operand, as they are in the tile.
+    let units = old.joined.iter().sum::<usize>();
+    let mut dims = old.dims[old.dims.len() - units..].iter();
+    let unit: Vec<Vec<usize>> = old
+        .joined
+        .iter()
+        .map(|count| {
+            let some = dims.by_ref().take(*count);
+            some.filter_map(|dim| match dim.axis {
+                Axis::Unit(d, ..) => Some(d),
+                _ => None,
+            })
+            .collect()
+        })
+        .collect();
+    let tile = Tile::new(&space, &far.map, &unit)?;
+    let near = target.info.space(plan.spaces[operand])?;
+    let engine = target.info.engine_between(target.far.name, near.name)?;
+    let (elem, align) = (bytes(elem), near.align.max(1));
+    let fixed = Fixed::new(&tile, elem, &far.shape, engine, align);
+    let moved = Moved {
+        tile: &tile,
+        fixed: &fixed,
+        space: &space,
+        order: &plan.order,
+        level,
+        elem,
+        shape: &far.shape,
+        engine,
+        align,
+        depth: budget.depth,
+        slides: far.map.dims > 0,
+    }
+    .traffic();
+    Some(Hold {
+        level,
+        holder: Holder {
+            bytes: moved.near,
+            one: moved.one,
+            exposed: moved.cycles - moved.first,
+        },
+        load: moved.cycles,
+        first: moved.first,
+        starts: moved.starts,
+        tile,
+    })
+}
+
+impl Plan {
+    /// Loads an operand's tile as it says.
+    pub fn keep(&mut self, operand: usize, hold: Hold) {
+        let mut tiles = self.tiles.to_vec();
+        tiles[operand] = hold.tile;
+        self.tiles = Rc::from(tiles);
+        self.hold[operand] = Some(hold.level);
+        self.holders[operand] = hold.holder;
+    }
+}

@@ -147,7 +147,7 @@ fn level(
             if let Ok(plan) = plan
                 && let Some(nearest) = plan.nearest.clone()
             {
-                unmatched.push(without_unit(func, op, group, nearest, target));
+                unmatched.push(without_unit(func, group, nearest, target));
             } else {
                 unmatched.extend(left_over(func, op, target));
             }
@@ -158,7 +158,7 @@ fn level(
             None => unmatched.extend(left_over(func, op, target)),
             Some((group, Ok(plan))) => {
                 if let Some(nearest) = plan.nearest.clone() {
-                    unmatched.push(without_unit(func, op, &group, nearest, target));
+                    unmatched.push(without_unit(func, &group, nearest, target));
                 }
                 candidates.extend(listed_chains(func, op, &group, &chains));
                 candidates.extend(listed(func, op, &group, &plan));
@@ -203,10 +203,8 @@ fn siblings(ir: &Ir, op: OpId) -> impl Iterator<Item = OpId> + '_ {
 
 /// Writes a stage and what computes for it before an op, and puts its results in the place of the group's.
 fn replace(func: &mut Ir, op: OpId, stage: &Stage, target: &Target<'_>) {
-    let loc = func.loc(main_op(func, op, &stage.group));
     let mut b = Builder::new(func, At::Before(op));
-    // A nest has the place of what most of its work is of.
-    b.loc = loc;
+    b.loc = b.ir.loc(stage.group.named);
     let values = emit(&mut b, stage, target);
     for (out, new) in stage.group.outs.iter().zip(values) {
         func.replace_uses_if(out.value, new, |_, u| !stage.group.ops.contains(&u.op));
@@ -413,22 +411,13 @@ fn erase_dead(ir: &mut Ir) {
     }
 }
 
-/// The op that a group is named by: the reduction decides, and what stands behind it is named by it too.
-fn main_op(ir: &Ir, op: OpId, group: &Group) -> OpId {
-    let main = group.reduce.as_ref().and(group.ops.iter().find(|op| {
-        let nest = ir.get::<Generic>(**op);
-        nest.is_some_and(|nest| nest.combine.is_some())
-    }));
-    main.copied().unwrap_or(op)
-}
-
 /// The candidates of a group, if they are listed.
 fn listed(ir: &Ir, op: OpId, group: &Group, plan: &Plan) -> Option<Diagnostic> {
     if plan.listed.is_empty() {
         return None;
     }
     let text = format!("candidates for tiles of this '{}'", ir.name(op));
-    let remark = Diagnostic::remark(text).at(ir.loc(main_op(ir, op, group)));
+    let remark = Diagnostic::remark(text).at(ir.loc(group.named));
     Some(plan.listed.iter().fold(remark, Diagnostic::note))
 }
 
@@ -437,19 +426,13 @@ fn listed_chains(ir: &Ir, op: OpId, group: &Group, chains: &Chains) -> Option<Di
     let mut candidates = chains.candidates.iter();
     let (_, notes) = candidates.find(|(root, _)| *root == op)?;
     let text = format!("nests of several stages that end in this '{}'", ir.name(op));
-    let remark = Diagnostic::remark(text).at(ir.loc(main_op(ir, op, group)));
+    let remark = Diagnostic::remark(text).at(ir.loc(group.named));
     Some(notes.iter().fold(remark, Diagnostic::note))
 }
 
 /// A group that no unit computes.
-fn without_unit(
-    ir: &Ir,
-    op: OpId,
-    group: &Group,
-    nearest: Nearest,
-    target: &Target<'_>,
-) -> Unmatched {
-    let op = main_op(ir, op, group);
+fn without_unit(ir: &Ir, group: &Group, nearest: Nearest, target: &Target<'_>) -> Unmatched {
+    let op = group.named;
     let points = u64::try_from(group.points()).unwrap_or(0);
     let steps = group.reduce.iter().map(|(step, ..)| step).take(1);
     let work: u64 = match group.reduce {

@@ -76,7 +76,10 @@ impl LayerSummary {
                 peak: r.peak,
             }
         };
-        reports.iter().map(one).collect()
+        // Stages of one nest begin together, and what computes for another ends before it.
+        let mut reports: Vec<&LayerReport> = reports.iter().collect();
+        reports.sort_by_key(|r| (r.start, r.end));
+        reports.into_iter().map(one).collect()
     }
 
     /// The table of some layers: a line for each.

@@ -264,15 +264,24 @@ impl<'a> Emit<'a> {
 
     /// Loads what no producer computes.
     fn far_loads(&self, b: &mut Builder<'_>, level: usize, at: &mut At) {
+        let around = std::mem::replace(&mut b.loc, b.ir.loc(self.group.named));
         for operand in 0..self.group.operands.len() {
             if self.plan.level(operand) == level && !self.group.operands[operand].made {
                 at.loaded[operand] = Some(self.load(b, operand, at));
             }
         }
+        b.loc = around;
     }
 
     /// Computes one tile of each result and writes it.
     fn tile(&self, b: &mut Builder<'_>, at: At, dests: Vec<Value>) -> Vec<Value> {
+        let around = std::mem::replace(&mut b.loc, b.ir.loc(self.group.named));
+        let done = self.tile_here(b, at, dests);
+        b.loc = around;
+        done
+    }
+
+    fn tile_here(&self, b: &mut Builder<'_>, at: At, dests: Vec<Value>) -> Vec<Value> {
         let moved = at.loaded.first().copied().flatten();
         if self.group.into.is_some() {
             return self.whole(b, &at, Some(&dests));

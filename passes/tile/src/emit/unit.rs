@@ -102,6 +102,19 @@ impl Emit<'_> {
         number: OpFoldResult,
         carried: Vec<Value>,
     ) -> Vec<Value> {
+        let around = std::mem::replace(&mut b.loc, b.ir.loc(self.group.named));
+        let done = self.block_here(b, at, number, carried);
+        b.loc = around;
+        done
+    }
+
+    fn block_here(
+        &self,
+        b: &mut Builder<'_>,
+        at: &At,
+        number: OpFoldResult,
+        carried: Vec<Value>,
+    ) -> Vec<Value> {
         let mut at = at.clone();
         let mut rest = number;
         let dims = self.divided(false);

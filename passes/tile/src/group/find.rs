@@ -271,6 +271,11 @@ impl<'a> Finder<'a> {
         for (operand, rows) in self.operands.iter_mut().zip(&self.rows) {
             operand.map = rows.affine(dims);
         }
+        let main = reduce.as_ref().and(ops.iter().find(|op| {
+            let nest = self.ir.get::<Generic>(**op);
+            nest.is_some_and(|nest| nest.combine.is_some())
+        }));
+        let named = *main.or(ops.first()).ok_or(None)?;
         Ok(Group {
             domain: self.domain,
             core: self.core,
@@ -284,6 +289,7 @@ impl<'a> Finder<'a> {
             ops,
             outer: 0,
             into: None,
+            named,
         })
     }
 

@@ -127,6 +127,9 @@ pub struct Group {
     pub outer: usize,
     /// Where the result is a part of a tile that another nest reads; a far tensor if absent.
     pub into: Option<Slot>,
+    /// The op that the group is named by, whose place its loops have: the reduction, or the last step where
+    /// there is none.
+    pub named: OpId,
 }
 
 /// A box in a near tile, a dimension for each of a result's.

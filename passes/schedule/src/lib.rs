@@ -18,6 +18,7 @@ pub mod prune_edges;
 pub mod range;
 mod ring;
 pub mod schedule;
+mod staging;
 pub mod stream;
 pub mod views;
 

@@ -14,6 +14,7 @@ pub mod formula;
 pub mod machine;
 pub mod model;
 mod ops;
+mod route;
 mod token;
 pub mod transfer;
 pub mod vector;
@@ -24,6 +25,7 @@ pub use ops::apply::Apply;
 pub use ops::describe::{Core, Dma, Intrinsic, Machine, Space, Unit, Vector, Yield};
 pub use ops::run::{Call, Direction, DmaStart, DmaWait, Mark, Ready};
 pub use ops::semaphore::{Acquire, Release, Semaphore};
+pub use route::RouteInfo;
 pub use token::{SemaphoreType, Token, token};
 
 /// Attribute of what makes a tensor or a buffer in near memory: how many slots it is to have, one for each

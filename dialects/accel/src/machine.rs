@@ -6,6 +6,7 @@ use tir_tensor::{Combine, Generic};
 use crate::cores::Copies;
 use crate::formula::Formula;
 use crate::ops::describe::{Core, Dma, Intrinsic, Machine, Space, Unit, Vector, Yield};
+use crate::route::RouteInfo;
 use crate::vector::VectorInfo;
 use crate::{Apply, Call};
 
@@ -101,6 +102,8 @@ pub struct MachineInfo {
     pub intrinsics: Vec<IntrinsicInfo>,
     /// What units compute on vectors, in the order of the file.
     pub vectors: Vec<VectorInfo>,
+    /// Ways between spaces that no engine joins.
+    pub routes: Vec<RouteInfo>,
 }
 
 impl MachineInfo {
@@ -124,6 +127,7 @@ impl MachineInfo {
             units: Vec::new(),
             intrinsics: Vec::new(),
             vectors: Vec::new(),
+            routes: Vec::new(),
         };
         let mut copies = Copies::default();
         for op in ir.ops_in(ir.entry(machine.body)?) {
@@ -168,6 +172,7 @@ impl MachineInfo {
             }
         }
         copies.add(&mut info);
+        info.routes = info.find_routes();
         Some(info)
     }
 

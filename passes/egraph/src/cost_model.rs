@@ -222,6 +222,7 @@ mod tests {
             engines: vec![engine("a", "other", 2), engine("b", "near", 32)],
             units: Vec::new(),
             intrinsics: Vec::new(),
+            routes: Vec::new(),
             vectors: vec![tir_accel::vector::VectorInfo {
                 name: Name::new("v"),
                 unit: Name::new("u"),

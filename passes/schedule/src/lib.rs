@@ -19,6 +19,7 @@ pub mod range;
 mod ring;
 pub mod schedule;
 mod spread;
+mod staging;
 pub mod stream;
 pub mod views;
 

@@ -54,6 +54,9 @@ impl MultiBuffer {
                 continue;
             }
             let said = ir.attr(op, DEPTH).and_then(tir::Attr::as_int);
+            if said == Some(0) {
+                continue;
+            }
             let depth = said.unwrap_or(self.depth).max(1);
             let local = Local {
                 op,

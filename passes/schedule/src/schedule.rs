@@ -11,6 +11,7 @@ use crate::insert_dma::InsertDma;
 use crate::multi_buffer::{BUFFER, DEPTH, MultiBuffer, nest_of};
 use crate::prefetch::prefetch;
 use crate::preload::{preload, too_much};
+use crate::staging::stage;
 
 /// How buffers are scheduled.
 #[derive(Clone, Debug)]
@@ -48,6 +49,7 @@ impl Schedule {
     /// Runs on the function at the root of an arena. Where the buffers do not fit, the largest
     /// one of the peak that has several slots gets one less; an error holds the last report.
     pub fn apply(&self, ir: &mut Ir, machine: &MachineInfo) -> Result<Scheduled, Diagnostic> {
+        stage(ir, machine).map_err(|e| *e)?;
         let allocs: Vec<OpId> = ir
             .walk_ids()
             .into_iter()
@@ -103,6 +105,8 @@ impl Schedule {
                 Some(n) if retries + 1 < self.tries => depths[n] -= 1,
                 // The last try has one slot of everything.
                 Some(_) if retries < self.tries => depths.fill(1),
+                // Then each lies where it is used, and not for as long as a loop around runs.
+                _ if depths.iter().any(|depth| *depth > 0) => depths.fill(0),
                 _ => {
                     let tried = if retries == 1 { "time" } else { "times" };
                     return Err(error.diagnostic(&trial).note(format!(

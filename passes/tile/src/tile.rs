@@ -86,9 +86,17 @@ pub fn tile(
     let mut tiled = Tiled::default();
     let (mut target, mut scope) = (target, Scope::new(generics, group));
     loop {
-        // Stages behind one another are planned for one level of memory, and for one unit of a kind.
+        // Stages behind one another are planned for one level of memory without spaces on the way, and for
+        // one unit of a kind.
         let one = target.inner.is_none() && target.stage().is_none();
-        let limits = limits.filter(|_| one && !target.info.has_equal_units());
+        let info = target.info;
+        let is_direct = info
+            .engine_between(target.far.name, target.near.name)
+            .is_some()
+            && info
+                .engine_between(target.held.name, target.far.name)
+                .is_some();
+        let limits = limits.filter(|_| one && is_direct && !info.has_equal_units());
         let made = level(func, target, (budget, limits), &scope, &mut tiled)?;
         let Some(inner) = &target.inner else {
             return Ok(tiled);

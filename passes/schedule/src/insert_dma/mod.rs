@@ -9,9 +9,7 @@ mod cover;
 use std::collections::HashSet;
 
 use tir::remarks::{SPLIT_TRANSFER, THREAD_TRANSFER};
-use tir::{
-    AffineExpr, AffineMap, At, Builder, Diagnostic, Failure, Ir, MemRefType, OpId, Sym, Value,
-};
+use tir::{AffineExpr, AffineMap, At, Builder, Diagnostic, Failure, Ir, OpId, Sym, Value};
 use tir_accel::machine::EngineInfo;
 use tir_accel::transfer::Pattern;
 use tir_accel::{Direction, DmaStart, MachineInfo};
@@ -23,6 +21,7 @@ use crate::index::drop_unused;
 use crate::prefetch::prefetch;
 use crate::range::{Facts, inside};
 use crate::spread::spread;
+use crate::staging::{space, stage};
 use crate::views::sub_view;
 use cover::Cover;
 pub(crate) use cover::each;
@@ -30,13 +29,13 @@ use tir_arith::{OpFoldResult, dispatch_values, mixed_values};
 
 /// A transfer of the memref level.
 #[derive(Clone)]
-struct Transfer {
-    direction: Direction,
-    far: Value,
-    tile: Value,
-    offsets: Vec<OpFoldResult>,
-    padding: Option<Value>,
-    access: AffineMap,
+pub(crate) struct Transfer {
+    pub(crate) direction: Direction,
+    pub(crate) far: Value,
+    pub(crate) tile: Value,
+    pub(crate) offsets: Vec<OpFoldResult>,
+    pub(crate) padding: Option<Value>,
+    pub(crate) access: AffineMap,
 }
 
 impl InsertDma {
@@ -44,6 +43,7 @@ impl InsertDma {
     /// spaces that the program thread has to do, or a part of it.
     pub fn apply(&self, ir: &mut Ir, machine: &MachineInfo) -> Result<Vec<Diagnostic>, Failure> {
         let (mut remarks, mut said) = (Vec::new(), HashSet::new());
+        stage(ir, machine)?;
         if self.prefetch {
             prefetch(ir)?;
         }
@@ -68,7 +68,7 @@ impl InsertDma {
     }
 }
 
-fn transfer_of(ir: &Ir, op: OpId) -> Option<Transfer> {
+pub(crate) fn transfer_of(ir: &Ir, op: OpId) -> Option<Transfer> {
     if let Some(t) = ir.get::<TransferRead>(op) {
         let offsets = mixed_values(&t.offsets, &t.static_offsets);
         let (direction, padding) = (Direction::Read, t.padding);
@@ -118,14 +118,7 @@ fn convert(
     t: &Transfer,
     machine: &MachineInfo,
 ) -> Result<Option<(&'static str, String)>, Failure> {
-    let space = |v: Value| {
-        let name = ir
-            .ty(v)
-            .get::<MemRefType>()
-            .and_then(MemRefType::space_name);
-        name.or(machine.far().map(|s| s.name))
-    };
-    let (far, tile) = (space(t.far), space(t.tile));
+    let (far, tile) = (space(ir, machine, t.far), space(ir, machine, t.tile));
     let (from, to) = match t.direction {
         Direction::Read => (far, tile),
         Direction::Write => (tile, far),

@@ -459,7 +459,7 @@ fn cost(cx: &Context<'_>, root: &mut Stage) -> Result<Cost, String> {
         return Err("a space is not known".to_string());
     }
     cost.exposed = 0;
-    let single = fit(&holders, &spaces, cx.budget);
+    let single = fit(&holders, &spaces, |bytes| excess(&spaces, bytes, cx.budget));
     let bytes: Vec<i64> = holders
         .iter()
         .zip(&single)

@@ -15,7 +15,7 @@ use tir::{Name, Type};
 use tir_accel::machine::SpaceInfo;
 
 use super::lanes::{Lanes, shared};
-use super::places::{Places, excess};
+use super::places::{Excess, Places};
 use super::traffic::{Fixed, Holder, Moved, bytes, round_up};
 use super::vectors::Vectors;
 use super::{Budget, Plan, Target, UnitChoice, Way, out_order};
@@ -228,7 +228,10 @@ pub(super) fn estimate(
     cycles.compute = cycles.compute.saturating_add(points);
     estimate.share(&mut cycles);
     let all = holders.clone();
-    let single = fit(&holders, &tiles.places.spaces(holders.len()), budget);
+    let places = &tiles.places;
+    let single = fit(&holders, &places.spaces(holders.len()), |bytes| {
+        places.excess(bytes, budget)
+    });
     for (holder, single) in holders.iter_mut().zip(&single) {
         if *single {
             holder.bytes = holder.one;
@@ -251,10 +254,14 @@ pub(super) fn estimate(
 
 /// Which holders get one slot so that all fit: those that expose the fewest cycles for the bytes they give,
 /// where one is not enough.
-pub fn fit(holders: &[Holder], spaces: &[&SpaceInfo], budget: Budget) -> Vec<bool> {
+pub fn fit(
+    holders: &[Holder],
+    spaces: &[&SpaceInfo],
+    excess: impl Fn(&[i64]) -> Option<Excess>,
+) -> Vec<bool> {
     let mut single = vec![false; holders.len()];
     let mut bytes: Vec<i64> = holders.iter().map(|holder| holder.bytes).collect();
-    while let Some(excess) = excess(spaces, &bytes, budget) {
+    while let Some(excess) = excess(&bytes) {
         let over = excess.needed - excess.free;
         let gain = |i: usize| holders[i].bytes - holders[i].one;
         let here = |i: &usize| spaces[*i].name == excess.space;

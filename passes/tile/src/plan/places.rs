@@ -1,7 +1,7 @@
 //! In which near space each tile of a group lies, and which engines move it there and back.
 
 use tir::Name;
-use tir_accel::machine::{EngineInfo, SpaceInfo};
+use tir_accel::machine::{EngineInfo, MachineInfo, SpaceInfo};
 
 use super::{Budget, Target, UnitChoice, Way};
 use crate::group::{Group, Input, Step};
@@ -13,6 +13,8 @@ pub(super) struct Place<'a> {
     pub(super) space: &'a SpaceInfo,
     /// The engine that loads it; none if it is computed.
     pub(super) load: Option<&'a EngineInfo>,
+    /// Spaces through which it is loaded.
+    pub(super) through: &'a [Name],
 }
 
 /// Where the tiles of a group lie.
@@ -23,6 +25,9 @@ pub(super) struct Places<'a> {
     pub(super) held: &'a SpaceInfo,
     /// The engine that stores results.
     pub(super) store: &'a EngineInfo,
+    /// Spaces through which they are stored.
+    pub(super) through: &'a [Name],
+    info: &'a MachineInfo,
 }
 
 impl Places<'_> {
@@ -57,7 +62,18 @@ impl Places<'_> {
     /// The space in which so many bytes are missing, what is needed and what is free there; of several
     /// the first. `bytes` are those of each operand's tiles, then those of what is computed.
     pub(super) fn excess(&self, bytes: &[i64], budget: Budget) -> Option<Excess> {
-        excess(&self.spaces(bytes.len()), bytes, budget)
+        // Tiles on their way lie in the spaces between as well.
+        let loads = self.operands.iter().map(|place| place.through).zip(bytes);
+        let stores = bytes
+            .get(self.operands.len())
+            .map(|bytes| (self.through, bytes));
+        let between = loads.chain(stores).flat_map(|(through, bytes)| {
+            let spaces = through.iter().filter_map(|name| self.info.space(*name));
+            spaces.map(move |space| (space, *bytes))
+        });
+        let (between, more): (Vec<&SpaceInfo>, Vec<i64>) = between.unzip();
+        let spaces = [self.spaces(bytes.len()), between].concat();
+        excess(&spaces, &[bytes, &more].concat(), budget)
     }
 }
 
@@ -121,9 +137,9 @@ impl<'a> Places<'a> {
             Way::Whole | Way::Staged(_) => Some(target.held),
         };
         let held = held.ok_or_else(|| Mismatch::new(0, "it has no operands"))?;
-        let store = target.info.engine_between(held.name, far);
-        let store = store.ok_or_else(|| no_engine(held.name, far))?;
-        let load = |space: &SpaceInfo| target.info.engine_between(far, space.name);
+        let (store, store_through) =
+            engine_on_way(target.info, held.name, far).ok_or_else(|| no_engine(held.name, far))?;
+        let load = |space: &SpaceInfo| engine_on_way(target.info, far, space.name);
         let mut operands = Vec::new();
         for (i, operand) in group.operands.iter().enumerate() {
             let wanted = match way {
@@ -136,22 +152,36 @@ impl<'a> Places<'a> {
                 Some(_) => held,
                 None => target.near,
             });
-            let engine = match load(space) {
-                _ if computed => None,
+            let (engine, through) = match load(space) {
+                _ if computed => (None, &[][..]),
                 None => return Err(no_engine(far, space.name)),
-                engine => engine,
+                Some((engine, through)) => (Some(engine), through),
             };
             operands.push(Place {
                 space,
                 load: engine,
+                through,
             });
         }
         Ok(Self {
             operands,
             held,
             store,
+            through: store_through,
+            info: target.info,
         })
     }
+}
+
+/// The engine from one space to another, or one as slow as the way through others, and these.
+fn engine_on_way(info: &MachineInfo, from: Name, to: Name) -> Option<(&EngineInfo, &[Name])> {
+    let engine = info
+        .engine_between(from, to)
+        .map(|engine| (engine, &[][..]));
+    engine.or_else(|| {
+        let route = info.route(from, to)?;
+        Some((&route.engine, &route.through[..]))
+    })
 }
 
 /// The space in which the steps on units read an operand; none if no such step does.

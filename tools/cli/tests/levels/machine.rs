@@ -128,6 +128,15 @@ pub(crate) fn write(seed: u64) -> PathBuf {
             text = text.replace(&unit, &format!("{unit}core = @core, "));
         }
     }
+    if inp != acc && pick(&[0, 1]) == 0 {
+        // No engine loads the weights: they go through the memory of the sums.
+        let far = match text.contains("accel.space @mid") {
+            true => "mid",
+            false => "dram",
+        };
+        let direct = format!("@to_wgt {{from = @{far}");
+        text = text.replace(&direct, "@to_wgt {from = @spm");
+    }
     text = text.replace(
         "accel.unit @gemm {",
         &format!("accel.unit @gemm {{count = {units}, "),

@@ -1,4 +1,4 @@
-//! Elementwise nests behind a sum whose dimensions are collapsed, as those of a grouped convolution
+//! Elementwise nests behind a sum whose dimensions are collapsed, as those of an operator in groups
 //! are: computed on the sum's own dimensions, so that both are one nest later on.
 
 use std::collections::HashSet;

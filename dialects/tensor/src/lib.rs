@@ -12,7 +12,7 @@ mod transfer;
 pub use generic::{Combine, Generic, Yield};
 pub use slices::{
     CollapseShape, Empty, ExpandShape, Extract, ExtractSlice, InsertSlice, check_reshape,
-    check_slice, reassociation,
+    check_slice, groups, reassociation,
 };
 pub use transfer::{TransferRead, TransferWrite, check_access};
 

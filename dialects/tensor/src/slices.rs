@@ -253,7 +253,7 @@ impl Fold for InsertSlice {
 }
 
 /// The groups of `reassociation`, which together name the dimensions of the larger shape in order.
-fn groups(reassociation: &[Attr], rank: usize) -> Result<Vec<Vec<usize>>, Failure> {
+pub fn groups(reassociation: &[Attr], rank: usize) -> Result<Vec<Vec<usize>>, Failure> {
     let bad = || {
         Failure::from(format!(
             "has a reassociation that does not list {rank} dimensions in order"

@@ -1,14 +1,14 @@
 //! Conversions between levels; the file name is the edge.
 #![forbid(unsafe_code)]
 
-mod fold_qdq;
 mod fuse_elementwise;
 mod fuse_graph;
+mod graph_fold_qdq;
 mod graph_to_tensor;
 
-pub use fold_qdq::FoldQdq;
 pub use fuse_elementwise::FuseElementwise;
 pub use fuse_graph::FuseGraph;
+pub use graph_fold_qdq::FoldQdq;
 pub use graph_to_tensor::GraphToTensor;
 
 use tir::PassInfo;

@@ -273,7 +273,7 @@ impl Infer for MatMul {
     }
 }
 
-/// The type of a product of matrices, whose elements are `elem`; a failure if that is not said.
+/// The type of a product of matrices, whose elements are `elem`; a failure if there are none.
 fn product(op: OpRef<'_>, a: Value, b: Value, elem: Option<Type>) -> Result<Vec<Type>, Failure> {
     let (a, a_elem) = tensor(op, a, "a")?;
     let (b, b_elem) = tensor(op, b, "b")?;

@@ -123,7 +123,7 @@ fn zero_point(rw: &mut Rewriter<'_>, zero: i64, elem: Type) -> Value {
 fn signed_type(elem: Type) -> Option<(Type, i64)> {
     let [low, _] = bounds(elem)?;
     let bits = elem.bits().filter(|bits| low == 0 && *bits > 1)?;
-    Some((Type::int(u32::try_from(bits).ok()?), 1 << (bits - 1)))
+    Some((Type::int(bits), 1 << (bits - 1)))
 }
 
 /// Makes a value that is quantized to be dequantized again a signed one.

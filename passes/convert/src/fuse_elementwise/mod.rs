@@ -1,5 +1,7 @@
 //! `fuse-elementwise`: elementwise loop nests that follow each other become one.
 
+mod collapsed;
+
 use tir::{
     AffineMap, At, Ir, Loc, LocData, Mapping, OpId, Pass, PassCx, PassResult, Rets, Type, Value,
     pass,
@@ -8,16 +10,18 @@ use tir_tensor::{Generic, Yield};
 
 pass! {
     /// Fuses an elementwise `tensor.generic` into its only user if that is elementwise over the
-    /// same iteration domain.
+    /// same iteration domain. One that reads a sum whose dimensions are collapsed is computed on the
+    /// dimensions of the sum, and collapsed afterwards.
     pub struct FuseElementwise = "fuse-elementwise" {}
 }
 
 impl Pass for FuseElementwise {
     fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
         cx.each(ir, &|ir, cx| {
+            let moved = collapsed::below(ir);
             let merged = fuse(ir);
             cx.count("merged", merged);
-            if merged == 0 {
+            if merged + moved == 0 {
                 cx.unchanged();
             }
             Ok(())

@@ -106,7 +106,9 @@ impl Schedule {
                 // The last try has one slot of everything.
                 Some(_) if retries < self.tries => depths.fill(1),
                 // Then each lies where it is used, and not for as long as a loop around runs.
-                _ if depths.iter().any(|depth| *depth > 0) => depths.fill(0),
+                None if retries < self.tries && depths.iter().any(|depth| *depth > 0) => {
+                    depths.fill(0);
+                }
                 _ => {
                     let tried = if retries == 1 { "time" } else { "times" };
                     return Err(error.diagnostic(&trial).note(format!(

@@ -11,7 +11,7 @@ use tir_tensor::{CollapseShape, Empty, ExpandShape, Generic, InsertSlice, Transf
 
 use super::Stage;
 use super::search::{Found, alone, chain};
-use super::stage::{Context, Maker, Makers};
+use super::stage::{Context, Known, Maker, Makers};
 use crate::group::Group;
 use crate::plan::{Budget, Plan, Target};
 
@@ -132,6 +132,7 @@ pub fn partition(
         ..budget
     };
     let thread = i64::try_from(target.info.thread_cycles(1)).unwrap_or(i64::MAX);
+    let producers = Known::default();
     let mut chains = Chains::default();
     let mut known: HashMap<String, Result<(Plan, i64), String>> = HashMap::new();
     // Of the groups from one on, the fewest cycles, and how many groups the first chain has.
@@ -153,6 +154,7 @@ pub fn partition(
                 target,
                 budget,
                 makers: &makers,
+                known: &producers,
             };
             let found = known.entry(signature).or_insert_with(|| {
                 let found = chain(&cx, &singles[first].group, None);
@@ -207,6 +209,7 @@ pub fn partition(
                     target,
                     budget,
                     makers: &makers,
+                    known: &producers,
                 };
                 let plan = known.get(&signature).and_then(|found| found.as_ref().ok());
                 let plan = plan.map(|(plan, _)| plan);

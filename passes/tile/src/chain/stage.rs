@@ -1,7 +1,9 @@
 //! Makes a group the producer of a tile: its iteration space is rewritten over the loops around the tile and the
 //! tile's dimensions.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use tir::{AffineExpr, AffineMap, Attr, IntType, Ir, Type, Value};
 
@@ -28,7 +30,11 @@ pub(super) struct Context<'a> {
     pub(super) target: &'a Target<'a>,
     pub(super) budget: Budget,
     pub(super) makers: &'a Makers<'a>,
+    pub(super) known: &'a Known,
 }
+
+/// The plans of producers by their signatures: many roots read the same tile.
+pub(super) type Known = RefCell<HashMap<String, Rc<Vec<Plan>>>>;
 
 /// Why an operand cannot be computed inside the loops of a plan.
 #[derive(Debug)]
@@ -194,9 +200,17 @@ impl Context<'_> {
             operand.made = self.makers.contains_key(&operand.source);
         }
         let mut why = No::Never("no unit computes it in the order of the tile");
-        let plans = stages(self.ir, &group, self.target, self.budget);
-        let here = plans.into_iter().filter(|plan| plan.held == space);
-        for plan in here.take(TRIED) {
+        let signature = format!("{space}\n{}", group.signature(self.ir));
+        let known = self.known.borrow().get(&signature).cloned();
+        let plans = known.unwrap_or_else(|| {
+            let mut plans = stages(self.ir, &group, self.target, self.budget);
+            plans.retain(|plan| plan.held == space);
+            plans.truncate(TRIED);
+            let plans = Rc::new(plans);
+            self.known.borrow_mut().insert(signature, plans.clone());
+            plans
+        });
+        for plan in plans.iter().cloned() {
             // Loops are counted from where the segment begins: positions know that.
             let own = loops.iter().enumerate().map(|(iterator, around)| Around {
                 iterator,

@@ -111,10 +111,18 @@ fn check(name: &str, machine: &std::path::Path) -> Result<(), String> {
 fn a_run_without_data_takes_as_long() {
     let mut wrong = Vec::new();
     for machine in machines() {
-        let text = std::fs::read_to_string(&machine).unwrap();
+        let file = machine.file_stem().and_then(|s| s.to_str()).unwrap_or("");
         for name in NETWORKS {
-            // Integers elsewhere are scalar code, of which the other networks have enough.
-            if name == "cnn_int8" && !text.contains("i8>") {
+            // Integers on units for floats are scalar code, of which the other networks have enough; so
+            // is all on the microcontroller but integers, of which a call does 16 products.
+            let small = ["walkthrough", "micro"].contains(&name);
+            let runs = match (file, name) {
+                ("vta" | "gemmini", _) => true,
+                (_, "cnn_int8") => false,
+                ("mcu", _) => small || machine.starts_with(root().join("docs")),
+                _ => true,
+            };
+            if !runs {
                 continue;
             }
             if let Err(e) = check(name, &machine) {

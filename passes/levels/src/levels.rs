@@ -27,7 +27,7 @@ macro_rules! level {
                 /// Compute quantized operators in QDQ form with integers (`fold-qdq`): results may
                 /// differ by one step of their scale from sums in floats.
                 pub integer: bool = false,
-                /// Convolutions whose groups are joined to fill a unit (`join-groups`): `exact` (of
+                /// Operators whose groups are joined to fill a unit (`join-groups`): `exact` (of
                 /// integers), `all`, or `none`. Of floats, an infinity or NaN in one group makes NaN
                 /// of those beside it.
                 pub join_groups: String = "exact".to_string(),

@@ -4,11 +4,13 @@
 mod fuse_elementwise;
 mod fuse_graph;
 mod graph_fold_qdq;
+mod graph_join_groups;
 mod graph_to_tensor;
 
 pub use fuse_elementwise::FuseElementwise;
 pub use fuse_graph::FuseGraph;
 pub use graph_fold_qdq::FoldQdq;
+pub use graph_join_groups::JoinGroups;
 pub use graph_to_tensor::GraphToTensor;
 
 use tir::PassInfo;
@@ -20,5 +22,6 @@ pub fn passes() -> Vec<PassInfo> {
         PassInfo::of::<FuseElementwise>(),
         PassInfo::of::<FuseGraph>(),
         PassInfo::of::<GraphToTensor>(),
+        PassInfo::of::<JoinGroups>(),
     ]
 }

@@ -2,7 +2,7 @@
 
 use tir::{Alias, Op, PassOptions, Pipeline, pass};
 use tir_bufferize::Bufferize;
-use tir_convert::{FoldQdq, FuseElementwise, FuseGraph, GraphToTensor};
+use tir_convert::{FoldQdq, FuseElementwise, FuseGraph, GraphToTensor, JoinGroups};
 use tir_egraph::Egraph;
 use tir_generic::{Canonicalize, ConstantFold, Cse};
 use tir_memory::{CheckPlan, PlanMemory};
@@ -27,6 +27,10 @@ macro_rules! level {
                 /// Compute quantized operators in QDQ form with integers (`fold-qdq`): results may
                 /// differ by one step of their scale from sums in floats.
                 pub integer: bool = false,
+                /// Operators whose groups are joined to fill a unit (`join-groups`): `exact` (of
+                /// integers), `all`, or `none`. Of floats, an infinity or NaN in one group makes NaN
+                /// of those beside it.
+                pub join_groups: String = "exact".to_string(),
                 /// Fuse operators; if false, each operator is its own group.
                 pub fuse: bool = true,
                 /// Allow fusion groups with several results.
@@ -110,6 +114,9 @@ impl Alias for ToTensor {
             }
             p.add(CountWork::default());
             p.add(Canonicalize::default());
+            p.add(JoinGroups {
+                groups: self.join_groups.clone(),
+            });
             // Below, two tiles without content are two buffers.
             p.add(Cse {
                 keep: vec![Empty::name().to_string()],

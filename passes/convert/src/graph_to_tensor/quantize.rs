@@ -143,7 +143,7 @@ fn requantize(requantize: Requantize, op: OpId, rw: &mut Rewriter<'_>) -> Result
 /// `k` if a number is `2^-k`.
 fn shift(factor: f64) -> Option<i64> {
     let k = -factor.log2();
-    (k.fract() == 0.0 && (1.0..=16.0).contains(&k) && 2f64.powf(-k) == factor).then_some(k as i64)
+    (k.fract() == 0.0 && (0.0..=16.0).contains(&k) && 2f64.powf(-k) == factor).then_some(k as i64)
 }
 
 /// By shifts, where factors are powers of two: `(x + half - even) >> k`, where `even` is 1 if the
@@ -172,7 +172,9 @@ fn requantize_by_shifts(
     };
     let (low, high) = (low as i64 - zero, high as i64 - zero);
     let largest = shifts.iter().copied().max().unwrap_or(0);
-    if low.abs().max(high.abs()) << largest > 1 << 24 {
+    // A shift by nothing has no half.
+    let some = shifts.iter().all(|k| *k > 0) || largest == 0;
+    if low.abs().max(high.abs()) << largest > 1 << 24 || !some {
         return self::requantize(requantize, op, rw);
     }
     let mut inputs = Inputs::new(rw, requantize.x)?;
@@ -208,6 +210,17 @@ fn requantize_by_shifts(
             rhs: low,
         });
         let x = rw.add(MinSI { lhs: x, rhs: high });
+        let add_zero = |rw: &mut Rewriter<'_>, y: Value| match zero {
+            0 => y,
+            _ => {
+                let zero = whole(rw, zero);
+                sum(rw, y, zero)
+            }
+        };
+        if largest == 0 {
+            let y = add_zero(rw, x);
+            return converted(rw, y, elem);
+        }
         let (one, top) = (whole(rw, 1), whole(rw, 31));
         // -1 if the number below is even, else 0.
         let below = right(rw, x, by);
@@ -223,11 +236,8 @@ fn requantize_by_shifts(
         };
         let up = sum(rw, even, half);
         let up = sum(rw, x, up);
-        let mut y = right(rw, up, by);
-        if zero != 0 {
-            let zero = whole(rw, zero);
-            y = sum(rw, y, zero);
-        }
+        let y = right(rw, up, by);
+        let y = add_zero(rw, y);
         converted(rw, y, elem)
     });
     rw.replace(op, &[y]);

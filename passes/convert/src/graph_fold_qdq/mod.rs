@@ -11,8 +11,11 @@
 //! that the sum fits 32 bits. All else here is exact: steps of integers commute with `max`, `min`
 //! and elements that only move.
 
+mod parameters;
+
+use parameters::{Quantized, Weights, activation, addend, single, totals, weights, zero_of};
 use tir::data::Array;
-use tir::interp::{attr_of, elements};
+use tir::interp::attr_of;
 use tir::rewrite::Rewriter;
 use tir::{
     Attr, Diagnostic, Failure, Ir, Op, OpId, Pass, PassCx, PassResult, Ret, Type, Value, pass,
@@ -21,7 +24,8 @@ use tir_graph::*;
 
 pass! {
     /// Computes quantized operators with integers: `quantize` of a convolution or product of
-    /// dequantized operands becomes an integer one and one `requantize`.
+    /// dequantized operands becomes an integer one and one `requantize`, and so does one of the sum of two
+    /// tensors whose scales are powers of two apart.
     ///
     /// Results may differ by one step of their scale from sums in floats. Bounds (`relu`, `clip`)
     /// between them become bounds of integers, and unsigned values between operators signed ones,
@@ -87,22 +91,6 @@ fn every<T: Op>(ir: &mut Ir, mut change: impl FnMut(&mut Ir, OpId) -> bool) -> u
         .count()
 }
 
-/// The elements of a constant.
-fn constant(ir: &Ir, value: Value) -> Option<Array> {
-    elements(ir.def::<Constant>(value)?.value).ok()
-}
-
-/// The only element of a constant.
-fn single(ir: &Ir, value: Value) -> Option<f64> {
-    let array = constant(ir, value).filter(|array| array.len() == 1)?;
-    array.iter_f64().next()
-}
-
-/// One zero point that is known; 0 where there is none.
-fn zero_of(ir: &Ir, zero: Option<Value>) -> Option<i64> {
-    zero.map_or(Some(0), |zero| Some(single(ir, zero)? as i64))
-}
-
 /// The only user of a value that has one use.
 fn only_user(ir: &Ir, value: Value) -> Option<OpId> {
     let mut uses = ir.uses(value);
@@ -161,98 +149,6 @@ fn signed(ir: &mut Ir, op: OpId) -> Option<bool> {
     Some(true)
 }
 
-/// A tensor of integers with one scale and one zero point.
-struct Quantized {
-    x: Value,
-    scale: f64,
-    zero: i64,
-}
-
-fn activation(ir: &Ir, value: Value) -> Result<Quantized, &'static str> {
-    let dequantize = ir.def::<Dequantize>(value);
-    let dequantize = dequantize.ok_or("an input is not dequantized")?;
-    let known = single(ir, dequantize.scale).zip(zero_of(ir, dequantize.zero));
-    let (scale, zero) = known.ok_or("an input has no constant scale and zero point")?;
-    Ok(Quantized {
-        x: dequantize.x,
-        scale,
-        zero,
-    })
-}
-
-/// Constant weights without zero points, and their scales: one, or one for each element of a
-/// dimension.
-struct Weights {
-    value: Value,
-    elements: Array,
-    scales: Vec<f32>,
-}
-
-fn weights(ir: &Ir, value: Value, channels: i64) -> Result<Weights, &'static str> {
-    let dequantize = ir.def::<Dequantize>(value);
-    let dequantize = dequantize.ok_or("the weights are not dequantized")?;
-    let elements = constant(ir, dequantize.x).ok_or("the weights are not constant")?;
-    let zeros = match dequantize.zero {
-        Some(zero) => constant(ir, zero).ok_or("the weights have no constant zero point")?,
-        None => Array::scalar(0i32),
-    };
-    if zeros.iter_f64().any(|zero| zero != 0.0) {
-        return Err("the weights have a zero point that is not 0");
-    }
-    let scales = constant(ir, dequantize.scale).ok_or("the weights have no constant scale")?;
-    let scales = scales.as_f32().ok_or("the weights have no scale of f32")?;
-    if scales.len() > 1 && dequantize.axis != channels {
-        return Err("the weights have a scale for each element of a dimension that is summed");
-    }
-    Ok(Weights {
-        value: dequantize.x,
-        elements,
-        scales: scales.into_owned(),
-    })
-}
-
-/// Numbers that are added to each output channel, as integers of the scale of the sums.
-fn addend(
-    ir: &Ir,
-    bias: Option<Value>,
-    scales: &[f32],
-    channels: usize,
-) -> Result<Vec<i64>, &'static str> {
-    let Some(bias) = bias else {
-        return Ok(vec![0; channels]);
-    };
-    let at = |values: &[f64], o: usize| values[if values.len() == 1 { 0 } else { o }];
-    let scale = |o: usize| f64::from(scales[if scales.len() == 1 { 0 } else { o }]);
-    let reals: Vec<f64> = match ir.def::<Dequantize>(bias) {
-        Some(dequantize) => {
-            let known = constant(ir, dequantize.x).zip(constant(ir, dequantize.scale));
-            let (whole, own) = known.ok_or("the bias is not constant")?;
-            let zero = zero_of_all(ir, dequantize.zero).ok_or("the bias has a zero point")?;
-            let own: Vec<f64> = own.iter_f64().collect();
-            let whole = whole.iter_f64().enumerate();
-            whole.map(|(o, n)| (n - zero) * at(&own, o)).collect()
-        }
-        None => constant(ir, bias)
-            .ok_or("the bias is not constant")?
-            .iter_f64()
-            .collect(),
-    };
-    let last = ir.ty(bias).shape().and_then(|shape| shape.last().copied());
-    let by_channel = last == i64::try_from(channels).ok() && reals.len() == channels;
-    if !by_channel && reals.len() != 1 {
-        return Err("the bias is not one number for each output channel");
-    }
-    let whole = |o: usize| (at(&reals, o) / scale(o)).round_ties_even() as i64;
-    Ok((0..channels).map(whole).collect())
-}
-
-/// 0 if there is no zero point or all are 0.
-fn zero_of_all(ir: &Ir, zero: Option<Value>) -> Option<f64> {
-    let Some(zero) = zero else { return Some(0.0) };
-    let all = constant(ir, zero)?;
-    all.iter_f64().all(|z| z == 0.0).then_some(0.0)
-}
-
 /// What stands between the operator and the step to integers: bounds of real numbers.
 struct Bounds {
     low: f64,
@@ -309,17 +205,6 @@ enum Kind {
     Product(bool),
 }
 
-/// Sums of the elements of a matrix of `outer` x `count` x `inner`, over `outer` or over `inner`.
-fn totals(array: &Array, channels: usize, rows: bool) -> Vec<i64> {
-    let mut totals = vec![0i64; channels];
-    let inner = array.len() / channels.max(1);
-    for (i, value) in array.iter_f64().enumerate() {
-        let channel = if rows { i / inner.max(1) } else { i % channels };
-        totals[channel] += value as i64;
-    }
-    totals
-}
-
 fn sums(ir: &Ir, op: OpId) -> Result<Option<Sums>, &'static str> {
     if let Some(conv) = ir.get::<Conv2d>(op) {
         let w = weights(ir, conv.w, 0)?;
@@ -374,7 +259,7 @@ fn fold(ir: &mut Ir, op: OpId) -> Result<bool, Kept> {
         why: why.to_string(),
     };
     let Some(sums) = sums(ir, at).map_err(kept)? else {
-        return Ok(false);
+        return Ok(images(ir, op, at, &quantize, &limits).is_some());
     };
     let scale =
         single(ir, quantize.scale).ok_or_else(|| kept("the result has no constant scale"))?;
@@ -404,6 +289,82 @@ fn fold(ir: &mut Ir, op: OpId) -> Result<bool, Kept> {
     )
     .map_err(|error| kept(&error.to_string()))?;
     Ok(true)
+}
+
+/// How often a number is doubled at most, so that sums of two are exact in `f32` too.
+const DOUBLED: u32 = 8;
+
+/// Folds the sum of two tensors without zero points, whose scales are powers of two apart: the one of
+/// the larger scale is doubled so often.
+fn images(ir: &mut Ir, op: OpId, at: OpId, quantize: &Quantize, limits: &Bounds) -> Option<()> {
+    let sum: Add = ir.get(at)?;
+    let [x, y] = [sum.x, sum.y].map(|value| activation(ir, value).ok());
+    let (x, y) = (x?, y?);
+    let (scale, zero) = (single(ir, quantize.scale)?, zero_of(ir, quantize.zero)?);
+    let step = x.scale.min(y.scale);
+    let doublings = |part: &Quantized| {
+        let times = (part.scale / step).log2();
+        let whole = times.fract() == 0.0 && times <= f64::from(DOUBLED);
+        let narrow = ir.ty(part.x).elem().bits().is_some_and(|bits| bits <= 8);
+        (part.zero == 0 && whole && narrow && step > 0.0).then_some(times as u32)
+    };
+    let (more_x, more_y) = (doublings(&x)?, doublings(&y)?);
+    let factor = Array::scalar((step / scale) as f32);
+    let loc = ir.loc(at);
+    let mut rw = Rewriter::new(ir, op);
+    rw.set_loc(loc);
+    let [x, y] = [(x.x, more_x), (y.x, more_y)].map(|(x, times)| {
+        let ty = rw.ty(x).with_elem(Type::int(32));
+        let mut y = rw.add(Cast { x, y: Ret(ty) });
+        for _ in 0..times {
+            y = rw.add(Add { x: y, y });
+        }
+        y
+    });
+    let sum = rw.add(Add { x, y });
+    let value = attr_of(&factor);
+    let factor = rw.add(Constant { value });
+    let requantize = Requantize {
+        x: sum,
+        factor,
+        zero: quantize.zero,
+        axis: 1,
+        y: quantize.y,
+    };
+    bounded(rw, op, requantize, quantize, (scale, zero, limits));
+    Some(())
+}
+
+/// Puts the step to integers, and bounds of integers, in place of a step from real numbers.
+fn bounded(
+    mut rw: Rewriter<'_>,
+    op: OpId,
+    requantize: Requantize,
+    quantize: &Quantize,
+    (scale, zero, limits): (f64, i64, &Bounds),
+) {
+    let elem = quantize.y.0.elem();
+    let mut result = rw.add(requantize);
+    if let Some([least, most]) = bounds(elem) {
+        // In steps of the result, as `quantize` takes them.
+        let step = |bound: f64| {
+            let step = f64::from((bound as f32 / scale as f32).round_ties_even()) + zero as f64;
+            step.clamp(least as f64, most as f64)
+        };
+        let (low, high) = (step(limits.low), step(limits.high));
+        let min = (low > least as f64).then_some(Number(low));
+        let max = (high < most as f64).then_some(Number(high));
+        if min.is_some() || max.is_some() {
+            result = rw.add(Clip {
+                x: result,
+                min,
+                max,
+            });
+        }
+    }
+    let unused = quantize.x;
+    rw.replace(op, &[result]);
+    sweep(rw, unused);
 }
 
 type Parts = (Sums, Vec<i32>, Vec<f32>, f64, i64, Bounds);
@@ -456,34 +417,14 @@ fn rewrite(
     };
     let value = attr_of(&factors);
     let factor = rw.add(Constant { value });
-    let y = quantize.y.0;
-    let mut result = rw.add(Requantize {
+    let requantize = Requantize {
         x: sum,
         factor,
         zero: quantize.zero,
         axis: sums.axis,
-        y: Ret(y),
-    });
-    if let Some([least, most]) = bounds(y.elem()) {
-        // In steps of the result, as `quantize` takes them.
-        let step = |bound: f64| {
-            let step = f64::from((bound as f32 / scale as f32).round_ties_even()) + zero as f64;
-            step.clamp(least as f64, most as f64)
-        };
-        let (low, high) = (step(limits.low), step(limits.high));
-        let min = (low > least as f64).then_some(Number(low));
-        let max = (high < most as f64).then_some(Number(high));
-        if min.is_some() || max.is_some() {
-            result = rw.add(Clip {
-                x: result,
-                min,
-                max,
-            });
-        }
-    }
-    let unused = quantize.x;
-    rw.replace(op, &[result]);
-    sweep(rw, unused);
+        y: quantize.y,
+    };
+    bounded(rw, op, requantize, quantize, (scale, zero, &limits));
     Ok(())
 }
 

@@ -39,6 +39,7 @@ pub struct EngineInfo {
     pub queue: i64,
     pub granule: i64,
     pub pad: bool,
+    pub issue: i64,
 }
 
 /// A unit; see [`Unit`].
@@ -53,6 +54,8 @@ pub struct UnitInfo {
     /// Which of the cores that is.
     pub place: usize,
     pub queue: i64,
+    /// Cycles of the thread for a start.
+    pub issue: i64,
 }
 
 /// An intrinsic; see [`Intrinsic`].
@@ -153,6 +156,7 @@ impl MachineInfo {
                     queue: d.queue,
                     granule: d.granule,
                     pad: d.pad,
+                    issue: d.issue,
                 });
             } else if let Some(u) = ir.get::<Unit>(op) {
                 info.units.push(UnitInfo {
@@ -161,6 +165,7 @@ impl MachineInfo {
                     core: u.core.map(|core| core.0),
                     place: 0,
                     queue: u.queue,
+                    issue: u.issue,
                 });
                 copies.units.push(u.count);
             } else if let Some(c) = ir.get::<Core>(op) {

@@ -69,6 +69,7 @@ impl MachineInfo {
                     latency: engines.iter().map(|e| e.latency).sum(),
                     dims: least(|e| e.dims)?,
                     queue: least(|e| e.queue)?,
+                    issue: engines.iter().map(|e| e.issue).sum(),
                     granule: engines.iter().map(|e| e.granule).max()?,
                     ..first.clone()
                 },

@@ -14,7 +14,8 @@
 //! running them later. Only work that waits for a semaphore nobody has released yet runs later,
 //! when the release has come.
 //!
-//! **Time** is counted in cycles of the machine. A start costs the thread nothing. Work begins at
+//! **Time** is counted in cycles of the machine. A start costs the thread nothing but what the
+//! caller counts for it. Work begins at
 //! the latest of: its issue, the end of the work before it in its queue, the ends of its tokens. A
 //! transfer holds its engine for latency + ceildiv(bytes, rate), longer when the engines ask more
 //! of a space than it gives (the `bandwidth` module says how it is shared).

@@ -213,6 +213,7 @@ mod tests {
             queue: 1,
             granule: 1,
             pad: true,
+            issue: 0,
         };
         let machine = MachineInfo {
             name: Name::new("m"),

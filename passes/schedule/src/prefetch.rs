@@ -56,9 +56,10 @@ fn chain(ir: &Ir, read: OpId) -> Option<(Vec<Counter>, Vec<OpId>)> {
 fn writes_besides(ir: &Ir, scope: OpId, read: OpId, record: &TransferRead) -> bool {
     let source = origins(ir, record.source);
     let below = ir.walk_below(scope);
+    // What a loop or a branch does is done by the ops in it.
     let plain = below
         .into_iter()
-        .filter(|op| *op != read && ir.regions(*op).len() == 0);
+        .filter(|op| *op != read && !ir.has(*op, tir::Traits::RecursiveEffects));
     plain
         .filter(|op| !ir.has(*op, tir::Traits::Terminator))
         .any(|op| writes(ir, op, &source))

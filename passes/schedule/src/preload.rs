@@ -97,7 +97,9 @@ fn site_of(ir: &Ir, op: OpId) -> Option<Site> {
         return None;
     }
     let below = ir.walk_below(op).into_iter();
-    let plain = |op: &OpId| ir.regions(*op).len() == 0 && !ir.has(*op, tir::Traits::Terminator);
+    // What a loop or a branch does is done by the ops in it.
+    let around = tir::Traits::RecursiveEffects;
+    let plain = |op: &OpId| !ir.has(*op, around) && !ir.has(*op, tir::Traits::Terminator);
     Some(Site {
         nest,
         since: below.filter(plain).collect(),

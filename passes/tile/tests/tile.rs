@@ -108,6 +108,7 @@ fn machine(bytes: i64) -> Ir {
         ir.add(
             block,
             Dma {
+                issue: 0,
                 sym_name: name.into(),
                 from: Sym(from.into()),
                 to: Sym(to.into()),
@@ -124,6 +125,7 @@ fn machine(bytes: i64) -> Ir {
         ir.add(
             block,
             Unit {
+                issue: 0,
                 core: None,
                 count: 1,
                 sym_name: name.into(),

@@ -126,7 +126,9 @@ fn is_tried(name: &str, machine: &std::path::Path) -> bool {
 fn a_run_without_data_takes_as_long() {
     let machines = machines();
     let pairs = (machines.iter()).flat_map(|machine| NETWORKS.map(|name| (name, machine)));
-    let pairs: Vec<_> = pairs.filter(|(name, machine)| is_tried(name, machine)).collect();
+    let pairs: Vec<_> = pairs
+        .filter(|(name, machine)| is_tried(name, machine))
+        .collect();
     let wrong = pairs.par_iter().filter_map(|(name, machine)| {
         let why = check(name, machine).err()?;
         Some(format!("{name} on {}: {why}", machine.display()))

@@ -102,6 +102,7 @@ impl Nest {
                 sim::Cost::Cycles(u64::try_from(prepared.known).unwrap_or(0)),
             )
         };
+        memory.issue(prepared.at, prepared.issue)?;
         let started = match captures {
             None => memory.machine.start(prepared.queue, &work, |_| Ok(())),
             Some(captures) => {

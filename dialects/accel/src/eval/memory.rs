@@ -142,6 +142,14 @@ impl MachineMemory {
     }
 
     /// The machine's name for an op.
+    /// The thread starts something, which takes it so long.
+    pub(super) fn issue(&mut self, at: sim::Site, cycles: u64) -> Result<(), Failure> {
+        if cycles == 0 {
+            return Ok(());
+        }
+        let done = self.machine.thread_cycles(at, cycles);
+        self.check(done)
+    }
     pub(super) fn site(&mut self, site: Site, label: Option<Name>) -> sim::Site {
         let key = (site, label);
         if let Some((last, found)) = self.last

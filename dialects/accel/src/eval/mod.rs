@@ -98,6 +98,8 @@ struct Prepared<T> {
     at: sim::Site,
     queue: sim::QueueId,
     label: sim::Label,
+    /// Cycles of the thread for the start.
+    issue: u64,
     /// What is known of what runs.
     known: T,
 }
@@ -119,8 +121,10 @@ impl<T> Prepared<T> {
             let found = find(memory.info());
             let (unit, known) =
                 found.ok_or_else(|| format!("machine @{} has no @{name}", memory.info().name))?;
+            let issue = memory.info().unit(unit).map_or(0, |unit| unit.issue);
             Ok(Self {
                 memory: number,
+                issue: u64::try_from(issue).unwrap_or(0),
                 at: memory.site(site, Some(name)),
                 queue: memory
                     .machine
@@ -194,6 +198,7 @@ fn start_call(
                 sim::Cost::Cycles(u64::try_from(info.cycles).unwrap_or(0)),
             )
         };
+        memory.issue(prepared.at, prepared.issue)?;
         let started = match body {
             None => memory.machine.start(prepared.queue, &work, |_| Ok(())),
             Some(body) => {
@@ -366,6 +371,7 @@ impl Start {
             after,
             ..sim::Work::new(at, sim::Cost::Transfer { bytes, rows })
         };
+        memory.issue(at, u64::try_from(engine.issue).unwrap_or(0))?;
         if memory.is_dataless() {
             let started = memory.machine.start(queue, &work, |_| Ok(()));
             return memory.check(started);

@@ -56,6 +56,14 @@ fn latency(cycles: i64) -> Result<(), Failure> {
     }
 }
 
+/// The cost of a start, which may be none.
+fn issue(cycles: i64) -> Result<(), Failure> {
+    match cycles {
+        0.. => Ok(()),
+        _ => Err(format!("has issue = {cycles}, expected at least 0").into()),
+    }
+}
+
 /// A memory space.
 #[derive(Op)]
 #[op("accel.space", Symbol, Pure, StrictAttributes, parent(Machine), verify)]
@@ -160,10 +168,14 @@ pub struct Dma {
     /// Whether it can write padding.
     #[default(false)]
     pub pad: bool,
+    /// Cycles that the program thread takes to start a transfer.
+    #[default(0)]
+    pub issue: i64,
 }
 impl Verify for Dma {
     fn verify(&self, _: OpRef<'_>) -> Result<(), Failure> {
         latency(self.latency)?;
+        issue(self.issue)?;
         positive(&[
             ("bytes_per_cycle", self.bytes_per_cycle),
             ("dims", self.dims),
@@ -191,10 +203,14 @@ pub struct Unit {
     /// Calls that may be started and not complete.
     #[default(16)]
     pub queue: i64,
+    /// Cycles that the program thread takes to start a call or a nest.
+    #[default(0)]
+    pub issue: i64,
 }
 impl Verify for Unit {
     fn verify(&self, _: OpRef<'_>) -> Result<(), Failure> {
         most("count", self.count)?;
+        issue(self.issue)?;
         positive(&[("queue", self.queue)])
     }
 }

@@ -133,6 +133,8 @@ pub struct Cost {
     pub compute: i64,
     /// Transfers that the thread starts.
     pub starts: i64,
+    /// Of the thread, to start transfers and calls.
+    pub issue: i64,
     /// Transfers that wait for a tile to be used, and the reverse.
     pub exposed: i64,
 }
@@ -146,6 +148,7 @@ impl Cost {
             (&mut self.first, other.first),
             (&mut self.last, other.last),
             (&mut self.compute, other.compute),
+            (&mut self.issue, other.issue),
             (&mut self.starts, other.starts),
             (&mut self.exposed, other.exposed),
         ];
@@ -157,8 +160,11 @@ impl Cost {
     /// Until all is done. What runs beside the longest is hidden but for a part: queues fill, and
     /// share the spaces. So of divisions that the unit binds, the one that moves less is taken.
     pub fn total(&self, scalar: i64) -> i64 {
-        let longest = self.compute.max(self.load).max(self.store);
-        let moved = self.load.saturating_add(self.store);
+        let longest = self.compute.max(self.load).max(self.store).max(self.issue);
+        let moved = self
+            .load
+            .saturating_add(self.store)
+            .saturating_add(self.issue);
         let beside = self.compute.saturating_add(moved).saturating_sub(longest);
         // The thread that starts transfers does not compute meanwhile: many small tiles are no gain.
         let starts = self.starts.saturating_mul(scalar);
@@ -225,6 +231,7 @@ pub(super) fn estimate(
     holders.push(estimate.results(&mut cycles)?);
     holders.push(estimate.held());
     let points = estimate.points();
+    cycles.issue = cycles.issue.saturating_add(estimate.issued());
     cycles.compute = cycles.compute.saturating_add(points);
     estimate.share(&mut cycles);
     let all = holders.clone();
@@ -386,6 +393,8 @@ impl Estimate<'_> {
             cycles.load = cycles.load.saturating_add(t.cycles);
             cycles.first = cycles.first.saturating_add(t.first);
             cycles.starts = cycles.starts.saturating_add(t.starts);
+            let issue = moved.engine.issue.saturating_mul(t.starts);
+            cycles.issue = cycles.issue.saturating_add(issue);
             holders.push(Holder {
                 bytes: t.near,
                 one: t.one,
@@ -430,6 +439,8 @@ impl Estimate<'_> {
             cycles.store = cycles.store.saturating_add(t.cycles);
             cycles.last = cycles.last.saturating_add(t.first);
             cycles.starts = cycles.starts.saturating_add(t.starts);
+            let issue = self.places.store.issue.saturating_mul(t.starts);
+            cycles.issue = cycles.issue.saturating_add(issue);
         }
         // What is moved is stored from where it was loaded.
         let moves = self.plan.moves;
@@ -528,6 +539,18 @@ impl Estimate<'_> {
             }
         }
         busy
+    }
+
+    /// Cycles of the thread to start the calls of the unit.
+    fn issued(&self) -> i64 {
+        let Some(choice) = self.unit else {
+            return 0;
+        };
+        let (group, info) = (self.group, self.target.info);
+        let unit = info.intrinsics[choice.assignment.intrinsic].unit;
+        let each = info.unit(unit).map_or(0, |unit| unit.issue);
+        let blocks = (0..group.core).map(|d| self.plan.space.covered(d));
+        blocks.fold(each, i64::saturating_mul)
     }
 
     /// Cycles to compute all points.

@@ -1,7 +1,5 @@
 //! Candidates of a group beside each other, as text.
 
-use tir_accel::machine::MachineInfo;
-
 use super::{Excess, Plan, Search, Target};
 use crate::group::Group;
 
@@ -14,14 +12,14 @@ pub(super) fn listing(group: &Group, target: &Target<'_>, search: &Search) -> Ve
     let good = plans.iter().filter(|(_, excess)| excess.is_none());
     let shown: Vec<&Plan> = good.map(|(plan, _)| plan).take(count).collect();
     let best = shown.first().map_or(i64::MAX, |plan| plan.cycles);
-    let lines = shown.iter().map(|plan| line(group, target.info, plan));
+    let lines = shown.iter().map(|plan| line(group, target, plan));
     let mut lines: Vec<String> = lines.collect();
     let large = plans
         .iter()
         .filter_map(|(plan, excess)| Some((plan, (*excess)?)));
     let quicker = large.filter(|(plan, _)| plan.cycles < best);
     if let Some((plan, excess)) = quicker.min_by_key(|(plan, _)| (plan.bytes, plan.cycles)) {
-        let text = line(group, target.info, plan);
+        let text = line(group, target, plan);
         let (space, needed, free) = (excess.space, excess.needed, excess.free);
         lines.push(format!(
             "does not fit: needs {needed} of {free} bytes of \"{space}\": {text}"
@@ -31,12 +29,15 @@ pub(super) fn listing(group: &Group, target: &Target<'_>, search: &Search) -> Ve
 }
 
 /// A candidate: estimate, near memory, who computes, tiles, loops.
-fn line(group: &Group, machine: &MachineInfo, plan: &Plan) -> String {
+fn line(group: &Group, target: &Target<'_>, plan: &Plan) -> String {
     let cost = &plan.cost;
     let by = match &plan.unit {
-        Some(unit) => format!("@{}", machine.intrinsics[unit.intrinsic].name),
+        Some(unit) => format!("@{}", target.info.intrinsics[unit.intrinsic].name),
         None if plan.moves => "no unit".to_string(),
-        None => "the thread".to_string(),
+        None => match &target.inner {
+            Some(inner) if plan.helps => format!("cut once more for \"{}\"", inner.near.name),
+            _ => "the thread".to_string(),
+        },
     };
     let space = &plan.space;
     let several = |d: &usize| space.domain[*d] > 1;

@@ -57,8 +57,11 @@ pub(super) fn staged(
     let mut looked = 0;
     for candidate in all {
         let least = search.best.as_ref().map_or(i64::MAX, |best| best.cycles);
-        if looked >= PLANNED || candidate.cost.load.max(candidate.cost.store) > least {
+        if looked >= PLANNED {
             break;
+        }
+        if candidate.cost.load.max(candidate.cost.store) > least {
+            continue;
         }
         let Some(part) = part(group, &candidate) else {
             continue;

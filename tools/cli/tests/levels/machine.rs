@@ -128,6 +128,10 @@ pub(crate) fn write(seed: u64) -> PathBuf {
             text = text.replace(&unit, &format!("{unit}core = @core, "));
         }
     }
+    if pick(&[0, 1, 2]) == 0 {
+        text = text.replace("accel.dma @in {", "accel.dma @in {issue = 3, ");
+        text = text.replace("accel.unit @gemm {", "accel.unit @gemm {issue = 1, ");
+    }
     if inp != acc && pick(&[0, 1]) == 0 {
         // No engine loads the weights: they go through the memory of the sums.
         let far = match text.contains("accel.space @mid") {

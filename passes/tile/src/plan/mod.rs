@@ -14,7 +14,7 @@ mod beyond;
 mod estimate;
 mod hold;
 mod in_place;
-mod listing;
+pub(crate) mod listing;
 mod places;
 mod sizes;
 mod traffic;

@@ -209,7 +209,7 @@ impl Chain {
 /// What sums in another order may be off: a part of the largest number.
 fn off(expected: &Array) -> f64 {
     let largest = expected.iter_f64().fold(1.0, |n: f64, x| n.max(x.abs()));
-    largest * 1e-5
+    largest * 3e-5
 }
 
 /// Cycles with one stage in each nest and with several; or what is wrong.

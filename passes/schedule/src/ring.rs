@@ -4,14 +4,14 @@
 //! `(i·step + k + shift) mod size` of the ring. The size is a multiple of the step, and the shift
 //! puts each block of `step` new rows on a multiple of it, so that a block never wraps.
 
-use tir::{At, Builder, Failure, Ir, Mapping, OpId, Value};
+use tir::{At, Builder, Failure, Ir, Layout, Mapping, MemRefType, OpId, Ret, Type, Value};
 use tir_memref::alias::origins;
-use tir_memref::{SubView, TransferRead};
+use tir_memref::{CollapseShape, SubView, TransferRead};
 
 use crate::index::{Counter, copy, guard, slice, writes};
 use crate::multi_buffer::{Local, hoisted, only_writer};
 use crate::range::growth;
-use crate::views::{retype, sub_view};
+use crate::views::{members, retype, sub_view};
 use tir_arith::{CmpIPredicate, OpFoldResult, dispatch_values, mixed_values};
 
 struct Ring {
@@ -27,9 +27,19 @@ struct Ring {
     shift: i64,
     ahead: i64,
     counter: Counter,
-    readers: Vec<OpId>,
+    readers: Vec<Reader>,
     /// What computes the offsets in the loop.
     slice: Vec<OpId>,
+}
+
+/// A view of a row of the window.
+struct Reader {
+    op: OpId,
+    /// The view of the buffer that it is a part of, whose dimensions may be several of the buffer's: they
+    /// are one without the rows.
+    whole: Option<OpId>,
+    /// The dimension of that view, or of the buffer, whose positions are rows.
+    row: usize,
 }
 
 /// Makes a ring of a buffer, if it is a window that slides.
@@ -78,7 +88,13 @@ pub(crate) fn make(ir: &mut Ir, local: &Local) -> Result<bool, Failure> {
 
     ir.erase(ring.read);
     for reader in &ring.readers {
-        ring.redirect(ir, *reader, buffer, start)?;
+        let source = match reader.whole {
+            Some(whole) => ring.whole(ir, whole, reader.row, buffer),
+            None => buffer,
+        };
+        ring.redirect(ir, reader, source, start)?;
+        let whole = reader.whole.filter(|op| ir.is_unused(ir.result(*op, 0)));
+        whole.into_iter().for_each(|op| ir.erase(op));
     }
     ir.erase(local.op);
     Ok(true)
@@ -123,12 +139,17 @@ fn find(ir: &Ir, local: &Local) -> Option<Ring> {
         if u.op == read {
             continue;
         }
-        let view = ir.get::<SubView>(u.op)?;
-        let unit = view.static_strides.iter().all(|s| *s == 1);
-        if view.static_sizes[row] != 1 || !unit || view.source != local.memref {
-            return None;
+        let Some(whole) = ir.get::<CollapseShape>(u.op) else {
+            readers.push(reader(ir, u.op, local.memref, None, row)?);
+            continue;
+        };
+        let groups = whole.reassociation.iter().map(|group| members(*group));
+        let groups: Vec<Vec<usize>> = groups.collect::<Option<_>>()?;
+        let inner = groups.iter().position(|group| group[..] == [row])?;
+        let value = ir.result(u.op, 0);
+        for part in ir.uses(value) {
+            readers.push(reader(ir, part.op, value, Some(u.op), inner)?);
         }
-        readers.push(u.op);
     }
     let mut values = record.offsets.clone();
     values.extend(record.padding);
@@ -149,6 +170,14 @@ fn find(ir: &Ir, local: &Local) -> Option<Ring> {
         slice,
         record,
     })
+}
+
+/// A view of one row of a buffer, or of a view of it.
+fn reader(ir: &Ir, op: OpId, source: Value, whole: Option<OpId>, row: usize) -> Option<Reader> {
+    let view = ir.get::<SubView>(op)?;
+    let unit = view.static_strides.iter().all(|s| *s == 1);
+    let one = view.static_sizes[row] == 1 && unit && view.source == source;
+    one.then_some(Reader { op, whole, row })
 }
 
 impl Ring {
@@ -208,21 +237,44 @@ impl Ring {
         Ok(())
     }
 
+    /// The ring as a view of the window shows it.
+    fn whole(&self, ir: &mut Ir, view: OpId, row: usize, buffer: Value) -> Value {
+        let old = ir.ty(ir.result(view, 0));
+        let reassociation = ir.get::<CollapseShape>(view).map(|view| view.reassociation);
+        let Some(ty) = old.get::<MemRefType>() else {
+            return buffer;
+        };
+        let mut shape = ty.shape.clone();
+        shape[row] = self.size;
+        let mut b = ir.at(At::Before(view));
+        // The ring is dense as the window was.
+        b.add(CollapseShape {
+            src: buffer,
+            reassociation: reassociation.unwrap_or_default(),
+            result: Ret(Type::new(MemRefType {
+                shape,
+                layout: Layout::Identity,
+                ..ty.clone()
+            })),
+        })
+    }
+
     /// Makes a view of a row of the window one of the ring.
     fn redirect(
         &self,
         ir: &mut Ir,
-        reader: OpId,
+        of: &Reader,
         buffer: Value,
         start: OpFoldResult,
     ) -> Result<(), Failure> {
+        let reader = of.op;
         let Some(view) = ir.get::<SubView>(reader) else {
             return Ok(());
         };
         let mut offsets = mixed_values(&view.offsets, &view.static_offsets);
         let mut b = ir.at(At::Before(reader));
-        let row = offsets[self.row].plus(&mut b, start);
-        offsets[self.row] = row.modulo(&mut b, self.size);
+        let row = offsets[of.row].plus(&mut b, start);
+        offsets[of.row] = row.modulo(&mut b, self.size);
         let part = view.result.0.shape().unwrap_or(&[]).to_vec();
         let old = b.ir.result(reader, 0);
         let new = sub_view(&mut b, buffer, &offsets, &view.static_sizes, &part)?;

@@ -109,7 +109,7 @@ fn reshaped(source: Type, old: Type, groups: &[Attr], collapse: bool) -> Option<
     }))
 }
 
-fn members(group: Attr) -> Option<Vec<usize>> {
+pub(crate) fn members(group: Attr) -> Option<Vec<usize>> {
     let index = |n: i64| usize::try_from(n).ok();
     if let Some(dense) = group.get::<DenseArray>() {
         return dense.bits.iter().map(|n| index(*n)).collect();

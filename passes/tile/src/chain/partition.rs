@@ -134,7 +134,7 @@ pub fn partition(
     let thread = i64::try_from(target.info.thread_cycles(1)).unwrap_or(i64::MAX);
     let producers = Known::default();
     let mut chains = Chains::default();
-    let mut known: HashMap<String, Result<(Plan, i64), String>> = HashMap::new();
+    let mut known: HashMap<String, Result<(Plan, i64, String), String>> = HashMap::new();
     // Of the groups from one on, the fewest cycles, and how many groups the first chain has.
     let mut best: Vec<(i64, usize)> = vec![(0, 0); count + 1];
     for first in (0..count).rev() {
@@ -158,7 +158,11 @@ pub fn partition(
             };
             let found = known.entry(signature).or_insert_with(|| {
                 let found = chain(&cx, &singles[first].group, None);
-                found.map(|Found { plan, cycles, .. }| (plan, cycles))
+                found.map(
+                    |Found {
+                         plan, cycles, text, ..
+                     }| (plan, cycles, text),
+                )
             });
             let n = search.members.len();
             let here = singles[first..first + n].iter();
@@ -166,16 +170,18 @@ pub fn partition(
             let here = here.fold(0, i64::saturating_add);
             if listed > 0 {
                 let text = match found {
-                    Ok((_, cycles)) => format!("{n} stages: {cycles} cycles, apart {here}"),
+                    Ok((_, cycles, text)) => {
+                        format!("{n} stages: {cycles} cycles, apart {here}; {text}")
+                    }
                     Err(why) => format!("{n} stages: none, {why}; apart {here} cycles"),
                 };
                 notes.push(text);
             }
             // With more groups there is no less in the way, and what is far slower is not made good.
-            let Some((_, cycles)) = found
+            let Some((_, cycles, _)) = found
                 .as_ref()
                 .ok()
-                .filter(|(_, cycles)| *cycles / 2 <= here)
+                .filter(|(_, cycles, _)| *cycles / 2 <= here)
             else {
                 break;
             };
@@ -212,7 +218,7 @@ pub fn partition(
                     known: &producers,
                 };
                 let plan = known.get(&signature).and_then(|found| found.as_ref().ok());
-                let plan = plan.map(|(plan, _)| plan);
+                let plan = plan.map(|(plan, ..)| plan);
                 if let Ok(found) = chain(&cx, &singles[first].group, plan) {
                     let others = &singles[first + 1..first + n];
                     let others = others.iter().flat_map(|single| single.group.ops.clone());

@@ -10,6 +10,7 @@ use super::stage::{Around, Context, No};
 use super::{Made, Segment, Stage};
 use crate::group::{Group, Input};
 use crate::layout::{Axis, Dim};
+use crate::plan::listing::line;
 use crate::plan::{Cost, Hold, Holder, Plan, excess, fit, hold, stages};
 
 /// One in so many cycles is added to what a chain takes.
@@ -25,6 +26,8 @@ pub(super) struct Found {
     pub(super) stage: Stage,
     /// Cycles by the estimate.
     pub(super) cycles: i64,
+    /// The estimate as text: cycles by cause, near memory, tiles and loops of the root.
+    pub(super) text: String,
     /// The plan of the root as it was before the others were known.
     pub(super) plan: Plan,
 }
@@ -57,6 +60,16 @@ pub(super) fn chain(cx: &Context<'_>, root: &Group, plan: Option<&Plan>) -> Resu
         }
     }
     best.ok_or(why)
+}
+
+/// An estimate as text: the root, and how the others run.
+fn described(cx: &Context<'_>, stage: &Stage) -> String {
+    let how = match stage.pipelined {
+        true => "stages beside each other",
+        false => "stages one after the other",
+    };
+    let root = line(&stage.group, cx.target, &stage.plan);
+    format!("{how}, {root}")
 }
 
 /// A chain whose root has a plan, its loops cut where parts begin.
@@ -108,6 +121,7 @@ fn complete(cx: &Context<'_>, root: &Group, plan: Plan) -> Result<Found, String>
     stage.plan.cycles = cycles;
     stage.plan.cost = cost;
     Ok(Found {
+        text: described(cx, &stage),
         stage,
         cycles,
         plan: first,

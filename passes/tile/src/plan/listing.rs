@@ -29,7 +29,7 @@ pub(super) fn listing(group: &Group, target: &Target<'_>, search: &Search) -> Ve
 }
 
 /// A candidate: estimate, near memory, who computes, tiles, loops.
-fn line(group: &Group, target: &Target<'_>, plan: &Plan) -> String {
+pub(crate) fn line(group: &Group, target: &Target<'_>, plan: &Plan) -> String {
     let cost = &plan.cost;
     let by = match &plan.unit {
         Some(unit) => format!("@{}", target.info.intrinsics[unit.intrinsic].name),

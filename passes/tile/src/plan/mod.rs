@@ -15,7 +15,7 @@ mod estimate;
 mod hold;
 mod in_place;
 mod lanes;
-mod listing;
+pub(crate) mod listing;
 mod places;
 mod sizes;
 mod staged;

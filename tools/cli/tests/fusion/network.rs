@@ -24,7 +24,10 @@ fn cost(fuse: bool) -> Cost {
     let model = root.join("models/cnn.onnx");
     let mut module = tir_translate::import_onnx(&model).expect("a network");
     let machine = root.join("machines/npu.tir");
-    let text = format!("to-accel{{machine={} fuse={fuse}}}", machine.display());
+    let text = format!(
+        "to-accel{{machine={} fuse={fuse} max_stages=1}}",
+        machine.display()
+    );
     let pipeline = tool.passes.parse(&text).expect("a pipeline");
     let report = PassManager::with(pipeline, Default::default()).run(&mut module);
     assert!(report.errors.is_empty(), "{:?}", report.errors);

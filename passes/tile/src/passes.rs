@@ -11,7 +11,8 @@ pass! {
     /// Tiles every fused group of a function to fit the near memory of the attached machine.
     ///
     /// The layout of each tile is that of the unit's operands; of all divisions that fit,
-    /// the one with the fewest estimated cycles is taken. What no unit takes is tiled too.
+    /// the one with the fewest estimated cycles is taken. What no unit takes is tiled too. Where no engine
+    /// joins far memory with the units, tiles are cut for the space between, and once more from there.
     pub struct Tile = "tile" on "func.func" {
         /// Multi-buffering depth that tile sizes leave room for: slots per loop buffer.
         pub depth: i64 = 2,

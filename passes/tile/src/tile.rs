@@ -7,6 +7,9 @@
 //!
 //! Invariants: what is marked done is computed by a nest; all else is the end of a group of its
 //! own, or is reported. No generic on far memory is left without a remark.
+//!
+//! Where memory has several levels, the generics on tiles of one are the groups of the next, for which
+//! those tiles are far memory; each keeps the group that it was in.
 
 use std::collections::{HashMap, HashSet};
 

@@ -120,7 +120,14 @@ impl Emit<'_> {
             let tiles_out = values.split_off(rooted);
             let mut results = match split {
                 true => values,
-                false => root.emit.write(b, &here[last].0, values, dests.to_vec()),
+                // A trip that is none of the root's may be one of another segment's.
+                false => {
+                    let (at, own) = &here[last];
+                    let active = below(b, *own, trips);
+                    when(b, active, dests.to_vec(), &mut |b, dests| {
+                        root.emit.write(b, at, values.clone(), dests)
+                    })
+                }
             };
             results.extend(tiles_out);
             results

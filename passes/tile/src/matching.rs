@@ -464,9 +464,7 @@ pub fn assignments(
         let texts: Vec<String> = types.iter().map(ToString::to_string).collect();
         texts.join(" and ")
     };
-    let (taken, given) = (list(&wanted), list(&candidate.elems[..count]));
-    let text = format!("it takes elements of {taken}, the operator has {given}");
-    let mut nearest = Mismatch::new(3, text);
+    let mut nearest: Option<Mismatch> = None;
     for order in orders(count) {
         let types = order
             .iter()
@@ -476,7 +474,7 @@ pub fn assignments(
             continue;
         }
         if !same_scalar(candidate.scalar, theirs, &order) {
-            nearest = nearest.max(Mismatch::new(4, "it computes another expression"));
+            nearest = nearest.max(Some(Mismatch::new(4, "it computes another expression")));
             continue;
         }
         let pairs: Vec<(&AffineMap, &[Place])> = (0..=count)
@@ -526,7 +524,7 @@ pub fn assignments(
                      as its iterator {unit}, which has {} points",
                     intrinsic.domain[unit]
                 );
-                nearest = nearest.max(Mismatch::new(5, text));
+                nearest = nearest.max(Some(Mismatch::new(5, text)));
             }
             partial = longer;
         }
@@ -538,7 +536,7 @@ pub fn assignments(
         });
         if some && partial.is_empty() {
             let text = "maps differ: the window of an operand moves in other steps";
-            nearest = nearest.max(Mismatch::new(5, text));
+            nearest = nearest.max(Some(Mismatch::new(5, text)));
         }
         for unit_dims in partial {
             if found.len() < limit {
@@ -551,7 +549,11 @@ pub fn assignments(
         }
     }
     if found.is_empty() {
-        return Err(nearest);
+        return Err(nearest.unwrap_or_else(|| {
+            let (taken, given) = (list(&wanted), list(&candidate.elems[..count]));
+            let text = format!("it takes elements of {taken}, the operator has {given}");
+            Mismatch::new(3, text)
+        }));
     }
     Ok(found)
 }

@@ -24,7 +24,7 @@ pass! {
         /// computed tile by tile in near memory. One stage: every tensor between two nests goes to far memory.
         pub max_stages: usize = 8,
         /// Maximum number of tilings estimated for the last stage of several.
-        pub max_roots: usize = 96,
+        pub max_roots: usize = 48,
         /// Print so many candidates for each group's tiles, the quickest first, with their estimates:
         /// cycles by cause, bytes of near memory, the tile of each iterator, the loops around; and of
         /// what would be quicker, what comes nearest to fitting. The first is taken.

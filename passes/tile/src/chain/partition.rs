@@ -4,13 +4,13 @@
 //! group alone is a chain too, so no partition is slower than that into single groups, as far as the estimate
 //! goes.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
-use tir::{DYNAMIC, Ir, OpId, Value};
+use tir::{DYNAMIC, Ir, Name, OpId, Value};
 use tir_tensor::{CollapseShape, Empty, ExpandShape, Generic, InsertSlice, TransferRead};
 
 use super::Stage;
-use super::search::{Found, alone, chain};
+use super::search::{Found, MARGIN, alone, chain};
 use super::stage::{Context, Known, Maker, Makers};
 use crate::group::Group;
 use crate::plan::{Budget, Plan, Target};
@@ -109,6 +109,16 @@ fn is_stage(single: &Single) -> bool {
         && group.core == group.domain.len()
 }
 
+/// Cycles of the unit that some groups keep busy longest.
+fn busiest(singles: &[Single]) -> i64 {
+    let mut all: BTreeMap<Name, i64> = BTreeMap::new();
+    for (unit, cycles) in singles.iter().flat_map(|single| &single.plan.busy) {
+        let sum = all.entry(*unit).or_default();
+        *sum = sum.saturating_add(*cycles);
+    }
+    all.into_values().max().unwrap_or(0)
+}
+
 /// The sequence in chains.
 pub fn partition(
     ir: &Ir,
@@ -156,6 +166,20 @@ pub fn partition(
                 makers: &makers,
                 known: &producers,
             };
+            let n = search.members.len();
+            let members = &singles[first..first + n];
+            let here = members.iter().map(|single| alone(&single.plan, thread));
+            let here = here.fold(0, i64::saturating_add);
+            // What the busiest unit has to do takes as long in any nest: no time is left to gain.
+            let least_work = busiest(members);
+            if least_work.saturating_add(least_work / MARGIN) >= here {
+                if listed > 0 {
+                    notes.push(format!(
+                        "{n} stages: not tried, a unit is busy for {least_work} of {here} cycles"
+                    ));
+                }
+                continue;
+            }
             let found = known.entry(signature).or_insert_with(|| {
                 let found = chain(&cx, &singles[first].group, None);
                 found.map(
@@ -164,10 +188,6 @@ pub fn partition(
                      }| (plan, cycles, text),
                 )
             });
-            let n = search.members.len();
-            let here = singles[first..first + n].iter();
-            let here = here.map(|single| alone(&single.plan, thread));
-            let here = here.fold(0, i64::saturating_add);
             if listed > 0 {
                 let text = match found {
                     Ok((_, cycles, text)) => {

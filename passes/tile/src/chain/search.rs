@@ -14,7 +14,7 @@ use crate::plan::listing::line;
 use crate::plan::{Cost, Hold, Holder, Plan, excess, fit, hold, stages};
 
 /// One in so many cycles is added to what a chain takes.
-const MARGIN: i64 = 16;
+pub(super) const MARGIN: i64 = 16;
 
 /// Of what runs beside the longest unit of a pipeline, one cycle in this many is not hidden.
 const BESIDE: i64 = 8;

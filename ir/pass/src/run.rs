@@ -82,7 +82,7 @@ impl<'a> Runner<'a> {
     pub(crate) fn run(&self, ir: &mut Ir) -> Report {
         let mut list = Vec::new();
         members(self.pipeline, &[], &mut list);
-        let mut out = self.initialize(&list);
+        let mut out = self.initialize(ir, &list);
         if out.report.is_ok() {
             out.merge(self.top(ir, &list));
         }
@@ -90,7 +90,7 @@ impl<'a> Runner<'a> {
     }
 
     /// Calls `Pass::initialize` of all passes of members, in order.
-    fn initialize(&self, list: &[Member<'_>]) -> Out {
+    fn initialize(&self, ir: &Ir, list: &[Member<'_>]) -> Out {
         let mut out = Out::default();
         if self.shared.settings.timing {
             out.report.timing.name = "all".to_string();
@@ -107,11 +107,13 @@ impl<'a> Runner<'a> {
                     match result {
                         Ok(Ok(())) => {}
                         Ok(Err(errors)) => {
-                            let errors = errors.into_iter();
                             let note = format!("in the options of pass '{name}'");
-                            out.report
-                                .errors
-                                .extend(errors.map(|e| e.note(note.clone())));
+                            let errors = errors.into_iter().map(|e| match e.loc.is_unknown() {
+                                true => e.at(place(ir)),
+                                false => e,
+                            });
+                            let errors = errors.map(|e| e.note(note.clone()));
+                            out.report.errors.extend(errors);
                         }
                         Err(panic) => {
                             let what = format!("pass '{name}' panicked: {}", message(&*panic));
@@ -119,7 +121,7 @@ impl<'a> Runner<'a> {
                                 "this is a bug of the pass; it happens on any program with {}",
                                 self.reproducer(path)
                             );
-                            let error = Diagnostic::error(what).note(note);
+                            let error = Diagnostic::error(what).at(place(ir)).note(note);
                             out.report.errors.push(error);
                         }
                     }
@@ -134,7 +136,7 @@ impl<'a> Runner<'a> {
                 Element::Nest(_, inner) => {
                     let mut list = Vec::new();
                     members(inner, path, &mut list);
-                    let inner = self.initialize(&list);
+                    let inner = self.initialize(ir, &list);
                     out.merge(inner.report);
                 }
                 // Aliases are expanded in lists of members.
@@ -149,7 +151,7 @@ impl<'a> Runner<'a> {
         let settings = self.shared.settings;
         let mut list = Vec::new();
         members(self.pipeline, &[], &mut list);
-        let mut out = self.initialize(&list);
+        let mut out = self.initialize(ir, &list);
         if !out.report.is_ok() {
             return out.report;
         }

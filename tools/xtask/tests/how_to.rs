@@ -13,6 +13,8 @@ use std::process::Command;
 use std::{fs, io};
 
 const MOST_FILES: usize = 3;
+/// Nobody debugs what the pages build.
+const DEBUG: &str = "none";
 
 /// A code block that says what becomes of it.
 #[derive(Debug, PartialEq)]
@@ -201,6 +203,7 @@ fn pages_work_as_written() {
         let mut build = Command::new(cargo);
         build.args(["build", "--offline", "--quiet", "--target-dir"]);
         build.arg(&home).current_dir(&copy);
+        build.env("CARGO_PROFILE_DEV_DEBUG", DEBUG);
         for package in ["tir-opt", "tir-filecheck", "cargo-lit"] {
             build.args(["--package", package]);
         }
@@ -263,8 +266,8 @@ fn dialect_from_outside(root: &Path, home: &Path, copy: &Path) {
         command.args(words).current_dir(&bits);
         command.env("CARGO_TARGET_DIR", home);
         command.env("CARGO_NET_OFFLINE", "true");
-        // As in the workspace, so that outside crates need not be built again.
-        command.env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only");
+        // As above, so that outside crates need not be built again.
+        command.env("CARGO_PROFILE_DEV_DEBUG", DEBUG);
         // Not those that cargo sets for a test.
         command.env_remove("CARGO").env_remove("CARGO_MANIFEST_DIR");
         let shown = run(&format!("add-a-dialect: {line}"), &mut command);

@@ -65,7 +65,6 @@ fn networks(given: &[String]) -> Result<Vec<(String, String)>, String> {
     let mut files: Vec<PathBuf> = given.iter().map(PathBuf::from).collect();
     if files.is_empty() {
         files = listed(root.join("test/e2e/egraph"), "tir");
-        files.extend(listed(root.join("../shared/data/tensat"), "model"));
     }
     let text = |file: &PathBuf| {
         if file.extension().is_some_and(|e| e == "model") {

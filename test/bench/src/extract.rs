@@ -5,27 +5,14 @@ use std::time::Duration;
 
 use tir_egraph_cli::{Options, run};
 
-/// The e-graphs of the project, and those that lie beside it.
+/// The e-graphs of the project.
 fn files() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let folders = [
-        root.join("tools/egraph-cli/tests/data"),
-        root.join("../shared/data/extraction-gym"),
-    ];
-    let mut files: Vec<PathBuf> = Vec::new();
-    for folder in folders {
-        let Ok(entries) = std::fs::read_dir(folder) else {
-            continue;
-        };
-        let found = entries.flatten().map(|entry| entry.path());
-        let fresh = |p: &PathBuf| {
-            let is_new = !files.iter().any(|f| f.file_name() == p.file_name());
-            is_new && p.extension().is_some_and(|e| e == "json")
-        };
-        let mut found: Vec<PathBuf> = found.filter(fresh).collect();
-        found.sort();
-        files.extend(found);
-    }
+    let entries = std::fs::read_dir(root.join("tools/egraph-cli/tests/data"));
+    let found = entries.into_iter().flatten().flatten();
+    let mut files: Vec<PathBuf> = found.map(|entry| entry.path()).collect();
+    files.retain(|p| p.extension().is_some_and(|e| e == "json"));
+    files.sort();
     files
 }
 

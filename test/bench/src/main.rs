@@ -170,9 +170,8 @@ enum What {
     },
     /// Networks from ONNX through every level, run, checked and timed; with overlapping queues and without
     Networks {
-        /// Folders with `model.onnx`, inputs `in_K.npy` and outputs `out_K.npy`; none: those in
-        /// `../shared/data/models`
-        #[arg(value_name = "FOLDER")]
+        /// Folders with `model.onnx`, inputs `in_K.npy` and outputs `out_K.npy`
+        #[arg(value_name = "FOLDER", required = true)]
         folders: Vec<String>,
     },
     /// Print the program that `ir` measures

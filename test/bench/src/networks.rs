@@ -23,17 +23,6 @@ fn said(errors: &[Diagnostic]) -> String {
         .map_or("fails without an error".to_string(), ToString::to_string)
 }
 
-/// Folders with `model.onnx`, inputs `in_K.npy` and answers `out_K.npy` that lie beside the project.
-fn folders() -> Vec<PathBuf> {
-    let Ok(entries) = std::fs::read_dir(root().join("../shared/data/models")) else {
-        return Vec::new();
-    };
-    let found = entries.flatten().map(|entry| entry.path());
-    let mut found: Vec<PathBuf> = found.filter(|p| p.join("model.onnx").exists()).collect();
-    found.sort();
-    found
-}
-
 /// `WHAT_0.npy`, `WHAT_1.npy`, … as far as there are any.
 fn arrays(folder: &Path, what: &str) -> Result<Vec<Array>, String> {
     let paths = (0..).map(|k| folder.join(format!("{what}_{k}.npy")));
@@ -155,21 +144,15 @@ fn network(tool: &Tool, folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Takes `given` networks, or all that lie beside the project, through every level.
+/// Takes networks through every level: folders with `model.onnx`, inputs `in_K.npy` and answers
+/// `out_K.npy`.
 ///
 /// # Errors
 /// A network that cannot be read, lowered or run, or whose answer is wrong.
-pub(crate) fn networks(given: &[String]) -> Result<(), String> {
-    let folders = match given {
-        [] => folders(),
-        given => given.iter().map(PathBuf::from).collect(),
-    };
-    if folders.is_empty() {
-        println!("no networks: give folders with model.onnx, in_K.npy and out_K.npy");
-    }
+pub(crate) fn networks(folders: &[String]) -> Result<(), String> {
     let tool = tir_opt::stock();
     tool.load();
-    for folder in folders {
+    for folder in folders.iter().map(PathBuf::from) {
         println!("{}", folder.display());
         network(&tool, &folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     }

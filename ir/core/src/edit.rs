@@ -431,7 +431,7 @@ impl Ir {
                 place: place as u32,
             };
         }
-        value.uses.extend(uses);
+        value.uses.extend_from_slice(&uses);
         value.hint = value.hint.or(hint);
     }
 

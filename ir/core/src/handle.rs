@@ -69,8 +69,9 @@ impl Handle {
         Self(local.intern(table, hash, data, entry))
     }
     /// The data, if it is of this type.
+    #[inline]
     pub(crate) fn get<T: Any>(self) -> Option<&'static T> {
-        self.0.object.as_any().downcast_ref()
+        self.0.get()
     }
     /// The name of its kind.
     pub(crate) fn kind(self) -> &'static str {

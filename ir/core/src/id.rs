@@ -34,20 +34,24 @@ macro_rules! ids {
             tag: Tag,
         }
         impl $id {
+            #[inline]
             pub(crate) fn new(key: $key, tag: Tag) -> Self {
                 Self { key, tag }
             }
             /// The key, once it is sure that it belongs to the arena of this tag.
+            #[inline]
             #[track_caller]
             pub(crate) fn key(self, tag: Tag) -> $key {
                 assert!(self.is_of(tag), "{self} belongs to another Ir");
                 self.key
             }
+            #[inline]
             pub(crate) fn is_of(self, tag: Tag) -> bool {
                 self.tag == tag
             }
             /// A number that is small, unique in its arena while it lives, and the same in every
             /// run that makes the same edits.
+            #[inline]
             pub fn index(self) -> usize {
                 (self.key.data().as_ffi() & 0xFFFF_FFFF) as usize
             }

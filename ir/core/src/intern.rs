@@ -29,7 +29,20 @@ pub(crate) trait Object: Any + Send + Sync {
 /// One interned object: a pointer of one word leads to it, whatever its Rust type.
 pub(crate) struct Cell<O: ?Sized + 'static> {
     pub(crate) hash: u64,
+    /// The Rust type of the object, beside it: to say that it is another one takes no call.
+    of: TypeId,
     pub(crate) object: &'static O,
+}
+
+impl<O: ?Sized + Object> Cell<O> {
+    /// The object, if it is of this type.
+    #[inline]
+    pub(crate) fn get<T: 'static>(&'static self) -> Option<&'static T> {
+        if self.of != TypeId::of::<T>() {
+            return None;
+        }
+        self.object.as_any().downcast_ref()
+    }
 }
 
 /// An arena that lives as long as the process.
@@ -127,7 +140,11 @@ impl<O: ?Sized + Object> Local<O> {
                 let known = shard.find(hash, same).copied();
                 known.unwrap_or_else(|| {
                     let object = keep(&self.objects, value);
-                    let cell: &'static Cell<O> = self.cells.alloc(Cell { hash, object });
+                    let cell: &'static Cell<O> = self.cells.alloc(Cell {
+                        hash,
+                        of: TypeId::of::<T>(),
+                        object,
+                    });
                     shard.insert_unique(hash, cell, |cell| cell.hash);
                     cell
                 })

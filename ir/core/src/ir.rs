@@ -140,6 +140,7 @@ pub struct OpRef<'a> {
 
 impl Ir {
     /// An isolated operation of this name without attributes or regions.
+    #[inline]
     pub fn new(name: impl Into<Name>) -> Self {
         Self::with_loc(name, Loc::UNKNOWN)
     }
@@ -172,71 +173,87 @@ impl Ir {
     }
 
     /// The isolated operation itself.
+    #[inline]
     pub fn root(&self) -> OpId {
         OpId::new(self.root, self.tag)
     }
     /// The root, to read.
+    #[inline]
     pub fn root_ref(&self) -> OpRef<'_> {
         self.op(self.root())
     }
     /// The name of the root.
+    #[inline]
     pub fn root_name(&self) -> Name {
         self.ops[self.root].name
     }
 
     /// The id in this clone of what `id` was in the original.
+    #[inline]
     pub fn twin(&self, id: OpId, original: &Ir) -> OpId {
         OpId::new(id.key(original.tag), self.tag)
     }
     /// The value in this clone of what `value` was in the original.
+    #[inline]
     pub fn twin_value(&self, value: Value, original: &Ir) -> Value {
         Value::new(value.key(original.tag), self.tag)
     }
 
     #[track_caller]
+    #[inline]
     pub(crate) fn data(&self, op: OpId) -> &OpData {
         &self.ops[op.key(self.tag)]
     }
     #[track_caller]
+    #[inline]
     pub(crate) fn data_mut(&mut self, op: OpId) -> &mut OpData {
         &mut self.ops[op.key(self.tag)]
     }
     #[track_caller]
+    #[inline]
     pub(crate) fn value_data(&self, value: Value) -> &ValueData {
         &self.values[value.key(self.tag)]
     }
     #[track_caller]
+    #[inline]
     pub(crate) fn block_data(&self, block: BlockId) -> &BlockData {
         &self.blocks[block.key(self.tag)]
     }
 
     /// Whether the op still exists and is of this arena.
+    #[inline]
     pub fn contains(&self, op: OpId) -> bool {
         op.is_of(self.tag) && self.ops.contains_key(op.key(self.tag))
     }
     /// Whether the value still exists and is of this arena.
+    #[inline]
     pub fn contains_value(&self, value: Value) -> bool {
         value.is_of(self.tag) && self.values.contains_key(value.key(self.tag))
     }
 
     /// Whether the region still exists and is of this arena.
+    #[inline]
     pub fn contains_region(&self, region: RegionId) -> bool {
         region.is_of(self.tag) && self.regions.contains_key(region.key(self.tag))
     }
 
     /// An op, to read.
+    #[inline]
     pub fn op(&self, id: OpId) -> OpRef<'_> {
         OpRef { ir: self, id }
     }
     /// The name of an op.
+    #[inline]
     pub fn name(&self, op: OpId) -> Name {
         self.data(op).name
     }
     /// What is known of the op; `None` for one of a dialect that is not loaded.
+    #[inline]
     pub fn info(&self, op: OpId) -> Option<&'static OpInfo> {
         self.data(op).name.info()
     }
     /// Whether it is known to have all of these traits.
+    #[inline]
     pub fn has(&self, op: OpId, traits: Traits) -> bool {
         self.info(op).is_some_and(|info| info.has(traits))
     }
@@ -257,45 +274,54 @@ impl Ir {
         self.get(self.owner(value)?)
     }
     /// Where the op comes from.
+    #[inline]
     pub fn loc(&self, op: OpId) -> Loc {
         self.data(op).loc
     }
 
     /// The operands.
+    #[inline]
     pub fn operands(&self, op: OpId) -> impl ExactSizeIterator<Item = Value> + Clone + '_ {
         let operands = self.data(op).operands.iter();
         operands.map(|operand| Value::new(operand.value, self.tag))
     }
     /// Operand `index`. Panics if there are not that many.
     #[track_caller]
+    #[inline]
     pub fn operand(&self, op: OpId, index: usize) -> Value {
         Value::new(self.data(op).operands[index].value, self.tag)
     }
     /// The results.
+    #[inline]
     pub fn results(&self, op: OpId) -> impl ExactSizeIterator<Item = Value> + Clone + '_ {
         let results = self.data(op).results.iter();
         results.map(|value| Value::new(*value, self.tag))
     }
     /// Result `index`. Panics if there are not that many.
     #[track_caller]
+    #[inline]
     pub fn result(&self, op: OpId, index: usize) -> Value {
         Value::new(self.data(op).results[index], self.tag)
     }
     /// The types of the results.
+    #[inline]
     pub fn result_types(&self, op: OpId) -> Vec<Type> {
         self.results(op).map(|v| self.ty(v)).collect()
     }
     /// The successor blocks.
+    #[inline]
     pub fn successors(&self, op: OpId) -> impl ExactSizeIterator<Item = BlockId> + Clone + '_ {
         let successors = self.data(op).successors.iter();
         successors.map(|block| BlockId::new(*block, self.tag))
     }
     /// The regions that the op holds in this arena: none for a slot, see [`OpRef::regions`].
+    #[inline]
     pub fn regions(&self, op: OpId) -> impl ExactSizeIterator<Item = RegionId> + Clone + '_ {
         let regions = self.data(op).regions.iter();
         regions.map(|region| RegionId::new(*region, self.tag))
     }
     /// The attributes sorted by name; for a slot, those of the isolated op in it.
+    #[inline]
     pub fn attrs(&self, op: OpId) -> &[(Name, Attr)] {
         let data = self.data(op);
         match &data.child {
@@ -304,88 +330,107 @@ impl Ir {
         }
     }
     /// An attribute by name.
+    #[inline]
     pub fn attr(&self, op: OpId, name: &str) -> Option<Attr> {
         let found = self.attrs(op).iter().find(|(key, _)| *key == name)?;
         Some(found.1)
     }
     /// The block the op stands in; none for the root and what is detached.
+    #[inline]
     pub fn block_of(&self, op: OpId) -> Option<BlockId> {
         Some(BlockId::new(self.data(op).block?, self.tag))
     }
     /// The op whose region the op stands in.
+    #[inline]
     pub fn parent(&self, op: OpId) -> Option<OpId> {
         self.block_parent(self.block_of(op)?)
     }
     /// The op before it in its block.
+    #[inline]
     pub fn prev(&self, op: OpId) -> Option<OpId> {
         Some(OpId::new(self.data(op).prev?, self.tag))
     }
     /// The op after it in its block.
+    #[inline]
     pub fn next(&self, op: OpId) -> Option<OpId> {
         Some(OpId::new(self.data(op).next?, self.tag))
     }
 
     /// The blocks of a region.
+    #[inline]
     pub fn blocks(&self, region: RegionId) -> impl ExactSizeIterator<Item = BlockId> + Clone + '_ {
         let blocks = self.regions[region.key(self.tag)].blocks.iter();
         blocks.map(|block| BlockId::new(*block, self.tag))
     }
     /// The first block of a region.
+    #[inline]
     pub fn entry(&self, region: RegionId) -> Option<BlockId> {
         let first = self.regions[region.key(self.tag)].blocks.first()?;
         Some(BlockId::new(*first, self.tag))
     }
     /// The op that holds the region; none while it is detached.
+    #[inline]
     pub fn region_owner(&self, region: RegionId) -> Option<OpId> {
         let owner = self.regions[region.key(self.tag)].owner?;
         Some(OpId::new(owner, self.tag))
     }
     /// The region that holds the block.
+    #[inline]
     pub fn region_of(&self, block: BlockId) -> Option<RegionId> {
         Some(RegionId::new(self.block_data(block).region?, self.tag))
     }
     /// The op whose region holds the block.
+    #[inline]
     pub fn block_parent(&self, block: BlockId) -> Option<OpId> {
         self.region_owner(self.region_of(block)?)
     }
     /// The arguments of a block.
+    #[inline]
     pub fn args(&self, block: BlockId) -> impl ExactSizeIterator<Item = Value> + Clone + '_ {
         let args = self.block_data(block).args.iter();
         args.map(|value| Value::new(*value, self.tag))
     }
     /// Argument `index` of a block. Panics if there are not that many.
     #[track_caller]
+    #[inline]
     pub fn arg(&self, block: BlockId, index: usize) -> Value {
         Value::new(self.block_data(block).args[index], self.tag)
     }
     /// The first op of a block.
+    #[inline]
     pub fn first(&self, block: BlockId) -> Option<OpId> {
         Some(OpId::new(self.block_data(block).first?, self.tag))
     }
     /// The last op of a block.
+    #[inline]
     pub fn last(&self, block: BlockId) -> Option<OpId> {
         Some(OpId::new(self.block_data(block).last?, self.tag))
     }
     /// The last op of a block, if it is known to be a terminator.
+    #[inline]
     pub fn terminator(&self, block: BlockId) -> Option<OpId> {
         self.last(block)
             .filter(|op| self.has(*op, Traits::Terminator))
     }
     /// The ops of a block in order.
+    #[inline]
     pub fn ops_in(&self, block: BlockId) -> impl Iterator<Item = OpId> + Clone + '_ {
         std::iter::successors(self.first(block), |op| self.next(*op))
     }
     /// The name that the text gave the block.
+    #[inline]
     pub fn block_hint(&self, block: BlockId) -> Option<Name> {
         self.block_data(block).hint
     }
     /// The only block of the op's region `index`, in this arena.
+    #[inline]
     pub fn body_block(&self, op: OpId, index: usize) -> Option<BlockId> {
         let region = self.data(op).regions.get(index)?;
         self.entry(RegionId::new(*region, self.tag))
     }
 
     /// The type of a value.
+    #[inline]
     pub fn ty(&self, value: Value) -> Type {
         self.value_data(value).ty
     }
@@ -400,6 +445,7 @@ impl Ir {
         }
     }
     /// The op whose result it is.
+    #[inline]
     pub fn owner(&self, value: Value) -> Option<OpId> {
         match self.value_data(value).definer {
             Definer::Op(op) => Some(OpId::new(op, self.tag)),
@@ -407,6 +453,7 @@ impl Ir {
         }
     }
     /// The block it is defined in: of the op, or whose argument it is.
+    #[inline]
     pub fn value_block(&self, value: Value) -> Option<BlockId> {
         match self.value_data(value).definer {
             Definer::Op(op) => Some(BlockId::new(self.ops[op].block?, self.tag)),
@@ -414,6 +461,7 @@ impl Ir {
         }
     }
     /// Its uses.
+    #[inline]
     pub fn uses(&self, value: Value) -> impl ExactSizeIterator<Item = Use> + Clone + '_ {
         let uses = self.value_data(value).uses.iter();
         uses.map(|u| Use {
@@ -422,14 +470,17 @@ impl Ir {
         })
     }
     /// Whether nothing uses it.
+    #[inline]
     pub fn is_unused(&self, value: Value) -> bool {
         self.value_data(value).uses.is_empty()
     }
     /// Whether exactly one operand uses it.
+    #[inline]
     pub fn has_one_use(&self, value: Value) -> bool {
         self.value_data(value).uses.len() == 1
     }
     /// The name that the text gave it.
+    #[inline]
     pub fn hint(&self, value: Value) -> Option<Name> {
         self.value_data(value).hint
     }
@@ -443,36 +494,43 @@ impl Ir {
         }
     }
     /// The integer behind a value that is a constant.
+    #[inline]
     pub fn constant_int(&self, value: Value) -> Option<i64> {
         self.constant(value)?.as_int()
     }
 
     /// Whether `a` comes before `b` in one block.
+    #[inline]
     pub fn is_before(&self, a: OpId, b: OpId) -> bool {
         let (a, b) = (self.data(a), self.data(b));
         a.block.is_some() && a.block == b.block && a.order < b.order
     }
 
     /// Whether `op` is `ancestor` or stands below it in this arena.
+    #[inline]
     pub fn is_below(&self, op: OpId, ancestor: OpId) -> bool {
         std::iter::successors(Some(op), |op| self.parent(*op)).any(|op| op == ancestor)
     }
 
     /// The op of `block` that is `op` or holds it.
+    #[inline]
     pub fn ancestor_in(&self, op: OpId, block: BlockId) -> Option<OpId> {
         std::iter::successors(Some(op), |op| self.parent(*op))
             .find(|op| self.block_of(*op) == Some(block))
     }
 
     /// The isolated op in a slot.
+    #[inline]
     pub fn child(&self, slot: OpId) -> Option<&Ir> {
         self.data(slot).child.as_deref()
     }
     /// The isolated op in a slot, to change.
+    #[inline]
     pub fn child_mut(&mut self, slot: OpId) -> Option<&mut Ir> {
         self.data_mut(slot).child.as_deref_mut()
     }
     /// The slots of this arena in program order.
+    #[inline]
     pub fn slots(&self) -> Vec<OpId> {
         let mut slots = self.walk_ids();
         slots.retain(|op| self.data(*op).child.is_some());
@@ -494,6 +552,7 @@ impl Ir {
             .collect()
     }
     /// Two isolated ops: one to read, one to change. `None` if they are one, or not slots.
+    #[inline]
     pub fn pair(&mut self, read: OpId, write: OpId) -> Option<(&Ir, &mut Ir)> {
         let keys = [read.key(self.tag), write.key(self.tag)];
         let [read, write] = self.ops.get_disjoint_mut(keys)?;
@@ -502,12 +561,14 @@ impl Ir {
 
     /// The ops of this arena below the root, in program order, holders first. Isolated ops show
     /// as their slots.
+    #[inline]
     pub fn walk_ids(&self) -> Vec<OpId> {
         let mut out = Vec::with_capacity(self.ops.len());
         self.collect(self.root, &mut out);
         out
     }
     /// The ops below an op in this arena, in program order, holders first.
+    #[inline]
     pub fn walk_below(&self, op: OpId) -> Vec<OpId> {
         let mut out = Vec::new();
         self.collect(op.key(self.tag), &mut out);
@@ -530,6 +591,7 @@ impl Ir {
     }
 
     /// Visits the root and every op below, in program order, holders first, across isolated ops.
+    #[inline]
     pub fn walk<'a>(&'a self, visit: &mut dyn FnMut(OpRef<'a>)) {
         visit(self.root_ref());
         self.walk_under(self.root, visit);
@@ -552,6 +614,7 @@ impl Ir {
     }
 
     /// Visits every arena, children before the one that holds them.
+    #[inline]
     pub fn walk_irs_mut(&mut self, visit: &mut dyn FnMut(&mut Ir)) {
         for (_, child) in self.children_mut() {
             child.walk_irs_mut(visit);
@@ -560,6 +623,7 @@ impl Ir {
     }
 
     /// The number of ops, the root and those of isolated ops below included.
+    #[inline]
     pub fn op_count(&self) -> usize {
         let children = self.ops.values().filter_map(|data| data.child.as_deref());
         self.ops.len() + children.map(|child| child.op_count() - 1).sum::<usize>()
@@ -568,6 +632,7 @@ impl Ir {
 
 impl<'a> OpRef<'a> {
     /// The arena and id behind attributes and regions: those of the isolated op for a slot.
+    #[inline]
     pub fn inner(self) -> (&'a Ir, OpId) {
         match self.ir.child(self.id) {
             Some(child) => (child, child.root()),
@@ -575,22 +640,27 @@ impl<'a> OpRef<'a> {
         }
     }
     /// Its name.
+    #[inline]
     pub fn name(self) -> Name {
         self.ir.name(self.id)
     }
     /// What is known of it.
+    #[inline]
     pub fn info(self) -> Option<&'static OpInfo> {
         self.ir.info(self.id)
     }
     /// Where it comes from.
+    #[inline]
     pub fn loc(self) -> Loc {
         self.ir.loc(self.id)
     }
     /// An attribute by name.
+    #[inline]
     pub fn attr(self, name: &str) -> Option<Attr> {
         self.ir.attr(self.id, name)
     }
     /// Its regions, with the arena they live in.
+    #[inline]
     pub fn regions(self) -> impl ExactSizeIterator<Item = (&'a Ir, RegionId)> {
         let (ir, id) = self.inner();
         let regions: Vec<RegionId> = ir.regions(id).collect();

@@ -227,6 +227,7 @@ fn place(index: u32) -> (usize, usize) {
 
 impl Name {
     /// The op registered under this name.
+    #[inline]
     pub fn info(self) -> Option<&'static OpInfo> {
         let (piece, at) = place(self.index());
         OPS[piece].get()?.get(at)?.get().copied()

@@ -245,8 +245,10 @@ pub fn fold_scalar(op: ScalarOp, operands: &[Attr], ty: Type) -> Option<Attr> {
 
 /// [`fold_scalar`] of an op that is a scalar operation on its operands in their order.
 pub fn fold_by_scalar(op: OpRef<'_>, how: impl FnOnce() -> Option<ScalarOp>) -> Option<Folds> {
-    let constants = op.ir.operands(op.id).map(|v| op.ir.constant(v));
-    let constants: SmallVec<[Attr; 3]> = constants.collect::<Option<_>>()?;
+    let mut constants: SmallVec<[Attr; 3]> = SmallVec::new();
+    for operand in op.ir.operands(op.id) {
+        constants.push(op.ir.constant(operand)?);
+    }
     let ty = op.ir.ty(op.ir.results(op.id).next()?);
     fold_scalar(how()?, &constants, ty).map(Folds::from)
 }

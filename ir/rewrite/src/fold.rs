@@ -149,27 +149,24 @@ impl Constants {
     }
 }
 
-/// Folds an op if it can be: its results become constants or existing values, and it is erased.
-pub fn fold_op(rw: &mut Rewriter<'_>, constants: &mut Constants, op: OpId) -> bool {
-    let results: SmallVec<[Value; 2]> = rw.results(op).collect();
-    if results.is_empty() || rw.has(op, Traits::ConstantLike) {
-        return false;
-    }
+/// Folds an op that is no constant if it can be: its results become constants or existing values, and it is erased.
+pub(crate) fn fold_op(rw: &mut Rewriter<'_>, constants: &mut Constants, op: OpId) -> bool {
+    let results = rw.results(op).len();
     let Some(folds) = rw.try_fold(op).or_else(|| by_trait(rw.ir(), op)) else {
         return false;
     };
-    if folds.0.len() != results.len() {
+    if results == 0 || folds.0.len() != results {
         return false;
     }
     let mut values: SmallVec<[Value; 2]> = SmallVec::new();
-    for (result, folded) in results.iter().zip(folds.0) {
-        let ty = rw.ty(*result);
+    for (index, folded) in folds.0.into_iter().enumerate() {
+        let ty = rw.ty(rw.result(op, index));
         let value = match folded {
             Folded::Value(value) => Some(value),
             Folded::Attr(attr) => constants.get(rw, op, attr, ty),
         };
         match value {
-            Some(value) if rw.ty(value) == ty && !results.contains(&value) => values.push(value),
+            Some(value) if rw.ty(value) == ty && rw.owner(value) != Some(op) => values.push(value),
             _ => return false,
         }
     }

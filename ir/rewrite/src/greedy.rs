@@ -160,8 +160,9 @@ struct Driver<'a> {
 
 impl Driver<'_> {
     fn iterate(&mut self, ir: &mut Ir, mut ids: Vec<OpId>) {
-        // One list for all ops that are looked at.
-        let mut events = Vec::new();
+        // One rewriter, and with it one list of events, for all ops that are looked at.
+        let root = ir.root();
+        let mut rw = Rewriter::new(ir, root);
         loop {
             if self.outcome.iterations == self.cx.max_iterations {
                 self.outcome.stopped = Some(Stopped::Iterations);
@@ -173,7 +174,7 @@ impl Driver<'_> {
             }
             let mut changed = false;
             while let Some(op) = self.work.pop() {
-                if !ir.contains(op) || ir.block_of(op).is_none() {
+                if !rw.contains(op) || rw.block_of(op).is_none() {
                     continue;
                 }
                 if self.left == 0 {
@@ -182,25 +183,24 @@ impl Driver<'_> {
                     return;
                 }
                 self.outcome.visits += 1;
-                let mut rw = Rewriter::new(ir, op).with_events(std::mem::take(&mut events));
+                rw.focus(op);
                 changed |= self.visit(&mut rw, op);
-                events = rw.take_events();
-                self.requeue(&rw, &events);
-                events.clear();
+                self.requeue(&rw);
+                rw.forget_events();
             }
             self.outcome.changed |= changed;
             if !changed {
                 return;
             }
-            ids = ir.walk_ids();
+            ids = rw.walk_ids();
         }
     }
 
     /// Looks again at what a change touched. A lost use is not passed on to the other users, or a
     /// value that many ops share would be looked at by all of them whenever one goes; only for the
     /// last user that is left may it make a difference.
-    fn requeue(&mut self, rw: &Rewriter<'_>, events: &[Event]) {
-        for event in events {
+    fn requeue(&mut self, rw: &Rewriter<'_>) {
+        for event in rw.events() {
             match *event {
                 Event::Erased(op) => self.work.remove(op),
                 Event::LostUse(op) => {
@@ -233,7 +233,9 @@ impl Driver<'_> {
     }
 
     fn visit(&mut self, rw: &mut Rewriter<'_>, op: OpId) -> bool {
-        let constant = rw.has(op, Traits::ConstantLike);
+        let info = rw.info(op);
+        let has = |traits| info.is_some_and(|info| info.has(traits));
+        let constant = has(Traits::ConstantLike);
         if self.cx.erase_dead && rw.results(op).all(|v| rw.is_unused(v)) && rw.is_removable(op) {
             if constant {
                 self.constants.forget(rw.ir(), op);
@@ -245,7 +247,7 @@ impl Driver<'_> {
         if constant {
             return self.cx.unify_constants && self.constants.adopt(rw, op);
         }
-        let mut changed = constants_right(rw, op);
+        let mut changed = has(Traits::Commutative) && constants_right(rw, op);
         let (name, loc) = (rw.name(op), rw.loc(op));
         if self.cx.fold && fold_op(rw, &mut self.constants, op) {
             self.outcome.stats.folded += 1;
@@ -287,15 +289,11 @@ impl Driver<'_> {
 
 /// Moves the constants among the operands of a commutative op to the right.
 fn constants_right(rw: &mut Rewriter<'_>, op: OpId) -> bool {
-    if !rw.has(op, Traits::Commutative) {
-        return false;
-    }
-    let operands: SmallVec<[Value; 4]> = rw.operands(op).collect();
     let is_constant = |v: &Value| rw.constant(*v).is_some();
-    if operands.is_sorted_by_key(is_constant) {
+    if rw.operands(op).is_sorted_by_key(|v| is_constant(&v)) {
         return false;
     }
-    let mut sorted = operands;
+    let mut sorted: SmallVec<[Value; 4]> = rw.operands(op).collect();
     sorted.sort_by_key(is_constant);
     rw.set_operands(op, &sorted);
     true

@@ -44,7 +44,7 @@ pub use cast::{CAST, TypeConverter};
 pub use convert::{Conversion, Mode};
 pub use decline::Decline;
 pub use equal::{hash_op, ops_are_equal};
-pub use fold::{Constants, fold_op};
+pub use fold::Constants;
 pub use greedy::{Greedy, Outcome, Stats, Step, Stopped};
 pub use pattern::{
     Canonicalize, DialectPatterns, Pattern, PatternSet, Patterns, canonicalization, canonicalize,

@@ -3,8 +3,8 @@
 use std::ops::Deref;
 
 use tir_core::{
-    At, Attr, BlockId, Builder, Failure, Ir, Loc, Mapping, Name, Op, OpId, OpState, RegionId,
-    SmallVec, Type, Value,
+    At, Attr, BlockId, Builder, Failure, Ir, Loc, Mapping, Name, Op, OpId, OpState, RegionId, Type,
+    Value,
 };
 
 use crate::cast::TypeConverter;
@@ -58,12 +58,6 @@ impl<'a> Rewriter<'a> {
         rw
     }
 
-    /// Takes over a list, which is empty, for what happens.
-    pub(crate) fn with_events(mut self, events: Vec<Event>) -> Self {
-        self.events = events;
-        self
-    }
-
     pub(crate) fn with_types(mut self, types: Option<&'a TypeConverter>) -> Self {
         self.types = types;
         self
@@ -91,6 +85,10 @@ impl<'a> Rewriter<'a> {
     /// Takes what happened so far.
     pub fn take_events(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.events)
+    }
+    /// Forgets what happened so far; the list keeps its room.
+    pub(crate) fn forget_events(&mut self) {
+        self.events.clear();
     }
     /// Erases the ops inserted since there were `mark` events, which must all be insertions.
     pub(crate) fn undo_insertions(&mut self, mark: usize) {
@@ -274,14 +272,14 @@ impl<'a> Rewriter<'a> {
     /// another type than the result: uses that still need the old type get a cast.
     #[track_caller]
     pub fn replace(&mut self, op: OpId, values: &[Value]) {
-        let results: SmallVec<[Value; 2]> = self.ir.results(op).collect();
         assert_eq!(
-            results.len(),
+            self.ir.results(op).len(),
             values.len(),
             "{op} ('{}') is replaced by too many or few values",
             self.ir.name(op)
         );
-        for (old, new) in results.into_iter().zip(values) {
+        for (index, new) in values.iter().enumerate() {
+            let old = self.ir.result(op, index);
             self.replace_value(old, *new, At::Before(op));
         }
         self.erase(op);
@@ -334,10 +332,11 @@ impl<'a> Rewriter<'a> {
     /// Erases an op whose results have no uses, and all below it.
     #[track_caller]
     pub fn erase(&mut self, op: OpId) {
-        let below = self.ir.walk_below(op);
         self.touch_definers(op);
-        for inner in below {
-            self.touch_definers(inner);
+        if self.ir.regions(op).len() != 0 {
+            for inner in self.ir.walk_below(op) {
+                self.touch_definers(inner);
+            }
         }
         if let At::Before(place) | At::After(place) = self.at
             && self.ir.is_below(place, op)

@@ -77,6 +77,32 @@ pub struct Package {
     pub manifest_path: String,
     /// What it depends on.
     pub dependencies: Vec<Dependency>,
+    /// Its library, programs and tests.
+    pub targets: Vec<Target>,
+}
+
+/// A library, a program, or a file of tests.
+#[derive(Deserialize, Clone, Debug)]
+pub struct Target {
+    /// Its name.
+    pub name: String,
+    /// `lib`, `proc-macro`, `bin`, `test`, …
+    pub kind: Vec<String>,
+    /// The path of its first file.
+    pub src_path: String,
+    /// Whether `cargo test` builds it for tests.
+    pub test: bool,
+    /// Whether the examples of its documentation are tests.
+    pub doctest: bool,
+}
+
+impl Target {
+    pub(crate) fn is(&self, kind: &str) -> bool {
+        self.kind.iter().any(|own| own == kind)
+    }
+    pub(crate) fn is_library(&self) -> bool {
+        self.is("lib") || self.is("proc-macro")
+    }
 }
 
 /// A dependency.
@@ -126,6 +152,7 @@ pub fn check(root: &Path) -> Result<Vec<Violation>, String> {
             .map_err(|e| format!("{manifest}: {e}"))?;
         check_package(root, &package, &manifest, &text, &mut found);
         check_used(root, &package, &manifest, &text, &mut found)?;
+        crate::tested::check(root, &package, &manifest, &mut found)?;
     }
     Ok(found)
 }

@@ -9,6 +9,7 @@ mod commands;
 pub mod crates;
 mod rust_text;
 pub mod sources;
+mod tested;
 
 use std::fmt;
 use std::path::{Path, PathBuf};

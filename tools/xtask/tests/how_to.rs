@@ -1,6 +1,7 @@
-//! The how-to pages work as they are written: each is applied to a copy of the repository, touches
-//! at most three files, builds, and its test passes. The page about dialects makes a folder beside
-//! the copy and touches nothing in it; its commands are run as they stand.
+//! The how-to pages work as they are written: each touches at most three files; all are applied to
+//! one copy of the repository, which is built once, and the tests of each pass. The page about
+//! dialects makes a folder beside the copy and touches nothing in it; its commands are run as they
+//! stand.
 //!
 //! The info string of a code block says what becomes of it: `new=PATH` is a new file,
 //! `append=PATH` goes to the end of one, and in `edit=PATH` each run of lines that begin with `-`
@@ -133,8 +134,8 @@ fn files(folder: &Path, out: &mut Vec<PathBuf>) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes `copy` the repository with a page applied; gives the files that the page touches.
-fn prepare(root: &Path, copy: &Path, steps: &[Step]) -> io::Result<BTreeSet<String>> {
+/// Makes `copy` the repository with these steps applied.
+fn prepare(root: &Path, copy: &Path, steps: &[Step]) -> io::Result<()> {
     let tracked = tracked(root);
     let touched: BTreeSet<String> = steps.iter().map(|step| step.path.clone()).collect();
     for path in &tracked {
@@ -160,7 +161,7 @@ fn prepare(root: &Path, copy: &Path, steps: &[Step]) -> io::Result<BTreeSet<Stri
             fs::remove_file(file)?;
         }
     }
-    Ok(touched)
+    Ok(())
 }
 
 /// Runs a command that must succeed; gives what it printed.
@@ -182,39 +183,45 @@ fn pages_work_as_written() {
     let home = root.join("target/how-to");
     let copy = home.join("copy");
     fs::create_dir_all(&copy).expect("the scratch folder can be made");
+    let (mut all, mut tests) = (Vec::new(), BTreeSet::new());
     for page in ["add-an-op", "add-a-pass", "add-a-rule"] {
         let file = root.join(format!("docs/how-to/{page}.md"));
         let text = fs::read_to_string(file).expect("the page can be read");
         let steps = steps(&text);
-        let touched = prepare(&root, &copy, &steps).expect("the copy can be written");
+        let touched: BTreeSet<String> = steps.iter().map(|step| step.path.clone()).collect();
         let count = touched.len();
         assert!(
             count <= MOST_FILES,
             "{page} touches {count} files: {touched:?}"
         );
-        let tests: Vec<&String> = touched.iter().filter(|p| p.starts_with("test/")).collect();
-        assert!(!tests.is_empty(), "{page} adds no test");
-        for test in &tests {
+        let added: Vec<String> = { touched.into_iter() }
+            .filter(|path| path.starts_with("test/"))
+            .collect();
+        assert!(!added.is_empty(), "{page} adds no test");
+        for test in &added {
             let folder = test.rsplit_once('/').map_or("", |(folder, _)| folder);
             let named = |path: &str| text.contains(&format!("`cargo lit {path}`"));
             assert!(named(test) || named(folder), "{page} runs {test} nowhere");
         }
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let mut build = Command::new(cargo);
-        build.args(["build", "--offline", "--quiet", "--target-dir"]);
-        build.arg(&home).current_dir(&copy);
-        build.env("CARGO_PROFILE_DEV_DEBUG", DEBUG);
-        for package in ["tir-opt", "tir-filecheck", "cargo-lit"] {
-            build.args(["--package", package]);
-        }
-        run(&format!("{page}: cargo build"), &mut build);
-        let mut lit = Command::new(home.join("debug/cargo-lit"));
-        lit.args(["--no-build", "--root"]).arg(&copy);
-        lit.arg("--tools").arg(home.join("debug")).args(tests);
-        lit.current_dir(&copy);
-        run(&format!("{page}: cargo lit"), &mut lit);
+        all.extend(steps);
+        tests.extend(added);
     }
-    // Behind the others: they share what is built.
+    prepare(&root, &copy, &all).expect("the copy can be written");
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut build = Command::new(cargo);
+    build.args(["build", "--offline", "--quiet", "--target-dir"]);
+    build.arg(&home).current_dir(&copy);
+    build.env("CARGO_PROFILE_DEV_DEBUG", DEBUG);
+    for package in ["tir-opt", "tir-filecheck", "cargo-lit"] {
+        build.args(["--package", package]);
+    }
+    run("cargo build of the pages", &mut build);
+    let mut lit = Command::new(home.join("debug/cargo-lit"));
+    lit.args(["--no-build", "--root"]).arg(&copy);
+    lit.arg("--tools").arg(home.join("debug")).args(&tests);
+    lit.current_dir(&copy);
+    run("cargo lit of the pages", &mut lit);
+    // Behind the others and on the same copy: what is built is shared.
     dialect_from_outside(&root, &home, &copy);
 }
 
@@ -233,12 +240,11 @@ fn beside(root: &Path) -> PathBuf {
     std::env::temp_dir().join(name)
 }
 
-/// Follows the page about dialects; `copy` becomes the repository as it is.
+/// Follows the page about dialects, which need nothing of the repository but `copy`.
 fn dialect_from_outside(root: &Path, home: &Path, copy: &Path) {
     let file = root.join("docs/how-to/add-a-dialect.md");
     let page = fs::read_to_string(file).expect("the page can be read");
     let steps = steps(&page);
-    prepare(root, copy, &[]).expect("the copy can be written");
     let folder = beside(root);
     let (bits, tir) = (folder.join("bits"), folder.join("tir"));
     // Nothing is there that the page does not say, but the versions of outside crates.

@@ -38,6 +38,7 @@ fn broken(folder: &str, name: &str, path: Option<&str>, kind: Option<&str>) -> V
         name: folder.rsplit('/').next().unwrap_or(folder).into(),
         manifest_path: root.join(&manifest).display().to_string(),
         dependencies: vec![dependency],
+        targets: Vec::new(),
     };
     let mut found = Vec::new();
     let text = MANIFEST.replace("dep =", &format!("{name} ="));
@@ -129,6 +130,7 @@ fn crates_are_named_after_their_folders() {
             name: name.into(),
             manifest_path: root.join(&manifest).display().to_string(),
             dependencies: Vec::new(),
+            targets: Vec::new(),
         };
         let mut found = Vec::new();
         check_package(&root, &package, &manifest, MANIFEST, &mut found);

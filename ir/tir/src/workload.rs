@@ -27,7 +27,7 @@ pub const ATTR: &str = "tir.work";
 /// What a layer has to do. Sizes in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layer {
-    /// The name of its first result, or of its op.
+    /// The name that its location says; else that of its first result, or of its op.
     pub name: String,
     /// Places of its ops; see [`places`].
     pub at: Vec<String>,
@@ -258,7 +258,11 @@ impl Counting<'_> {
                 let first = ir.results(op).next();
                 let hint = first.and_then(|v| ir.hint(v));
                 let kind = ir.name(op).as_str().rsplit('.').next().unwrap_or_default();
-                let name = hint.map_or(kind, |hint| hint.as_str()).to_string();
+                let said = match ir.loc(op).data() {
+                    LocData::Named(name, _) => Some(name),
+                    _ => hint,
+                };
+                let name = said.map_or(kind, |name| name.as_str()).to_string();
                 self.layers.push(Layer {
                     name,
                     ..Layer::default()

@@ -46,6 +46,9 @@ pub(crate) struct Options {
 
 const LEVELS: [&str; 5] = ["graph", "tensor", "loop", "memref", "accel"];
 
+/// Most layers in the table at the end.
+const LAYERS: usize = 5;
+
 /// Compiles, runs and compares; whether every comparison held. An error is a rendered text.
 pub(crate) fn compile(options: &Options, out: &mut dyn Write) -> Result<bool, String> {
     let stem = options
@@ -114,28 +117,56 @@ pub(crate) fn compile(options: &Options, out: &mut dyn Write) -> Result<bool, St
     }
     if let Some(summary) = last {
         say(out, format!("\n{summary}"));
+        if let Some(machine) = &summary.machine {
+            say(
+                out,
+                tir_run::Costliest::new(&machine.layers, LAYERS).to_string(),
+            );
+        }
     }
     say(out, costliest(remarks));
     Ok(ok)
 }
 
-/// The remarks that cost most, by the cycles that they are about; those without a number behind.
-fn costliest(mut remarks: Vec<tir::Diagnostic>) -> String {
+/// The remarks that cost most, by the cycles that they are about; those without a number behind,
+/// what is reported most often first. Equal ones are one line.
+fn costliest(remarks: Vec<tir::Diagnostic>) -> String {
     const SHOWN: usize = 3;
-    remarks.sort_by_key(|r| std::cmp::Reverse(r.cycles));
     let count = remarks.len();
+    let mut alike: Vec<(String, Vec<tir::Diagnostic>)> = Vec::new();
+    for remark in remarks {
+        let title = remark.title();
+        match alike.iter_mut().find(|(known, _)| *known == title) {
+            Some((_, all)) => all.push(remark),
+            None => alike.push((title, vec![remark])),
+        }
+    }
     if count == 0 {
         return String::new();
     }
-    let shown = count.min(SHOWN);
-    let mut text = format!("\n  the {shown} costliest of {count} remarks:\n");
-    for remark in &remarks[..shown] {
-        let place = remark.loc.place();
-        let place = place.map_or(String::new(), |(file, line, _)| {
-            format!(" at {file}:{line}")
-        });
-        text += &format!("  - {}{place}\n", remark.title());
-        for note in &remark.notes {
+    for (_, all) in &mut alike {
+        all.sort_by_key(|remark| std::cmp::Reverse(remark.cycles));
+    }
+    alike.sort_by_key(|(_, all)| {
+        let cycles: u64 = all.iter().map(|remark| remark.cycles).sum();
+        std::cmp::Reverse((cycles, all.len()))
+    });
+    let mut text = format!("\n  the costliest of {count} remarks:\n");
+    for (title, all) in alike.iter().take(SHOWN) {
+        let (first, times) = (&all[0], all.len());
+        let mut places = Vec::new();
+        tir::workload::places(first.loc, &mut places);
+        let times = match times {
+            1 => String::new(),
+            times => format!(", {times} times, first"),
+        };
+        let place = match &places[..] {
+            [] => String::new(),
+            [place] => format!(" at {place}"),
+            [place, rest @ ..] => format!(" at {place} and {} more", rest.len()),
+        };
+        text += &format!("  - {title}{times}{place}\n");
+        for note in &first.notes {
             text += &format!("    {}\n", note.message);
         }
     }
@@ -155,7 +186,14 @@ fn import(model: &Path, file: &Path) -> Result<(), String> {
         tir_opt::render(&Sources::default(), &errors, tir_opt::color())
     };
     let mut module = tir_translate::import_onnx(model).map_err(render)?;
-    let print = |ir: &tir::Ir| tir_text::print(ir, &tir_text::PrintOptions::default());
+    // Names of layers come down to the last level with the locations of ops.
+    let print = |ir: &tir::Ir| {
+        let options = tir_text::PrintOptions {
+            locations: true,
+            ..Default::default()
+        };
+        tir_text::print(ir, &options)
+    };
     tir_io::save(&mut module, tir_io::Out::File(file), print).map_err(|e| render(vec![*e]))
 }
 
@@ -181,6 +219,7 @@ fn lower(
         from.into(),
         flag,
         "--remarks".into(),
+        "--print-locations".into(),
         "-o".into(),
         to.into(),
     ];

@@ -48,6 +48,38 @@ pub struct LayerSummary {
     pub peak: u64,
 }
 
+/// Most characters of a name in a table.
+const WIDEST: usize = 40;
+
+/// The layers that take most cycles, in the order of the program: a table with a line for each.
+pub struct Costliest<'a> {
+    all: &'a [LayerSummary],
+    shown: Vec<&'a LayerSummary>,
+}
+
+impl<'a> Costliest<'a> {
+    /// At most so many of these.
+    pub fn new(all: &'a [LayerSummary], most: usize) -> Self {
+        let mut ranked: Vec<usize> = (0..all.len()).collect();
+        ranked.sort_by_key(|at| std::cmp::Reverse(all[*at].cycles));
+        ranked.truncate(most);
+        ranked.sort_unstable();
+        let shown = ranked.into_iter().map(|at| &all[at]).collect();
+        Self { all, shown }
+    }
+}
+
+impl fmt::Display for Costliest<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.shown.is_empty() {
+            return Ok(());
+        }
+        let (shown, all) = (self.shown.len(), self.all.len());
+        writeln!(f, "\n  the {shown} costliest of {all} layers:")?;
+        LayerSummary::show(self.shown.iter().copied(), f)
+    }
+}
+
 impl LayerSummary {
     /// The layers of a report, with what is known of them from the source.
     pub(crate) fn all(reports: &[LayerReport], known: &[Layer]) -> Vec<Self> {
@@ -83,9 +115,12 @@ impl LayerSummary {
     }
 
     /// The table of some layers: a line for each.
-    pub(crate) fn show(layers: &[Self], f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let width = layers.iter().map(|l| l.name.chars().count());
-        let width = width.max().unwrap_or(0).clamp(5, 32);
+    pub(crate) fn show<'a>(
+        layers: impl Iterator<Item = &'a Self> + Clone,
+        f: &mut fmt::Formatter<'_>,
+    ) -> fmt::Result {
+        let width = layers.clone().map(|l| l.name.chars().count());
+        let width = width.max().unwrap_or(0).clamp(5, WIDEST);
         writeln!(
             f,
             "\n  {:width$} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11} {:>12} {:>12} {:>7} {:>11}",
@@ -104,7 +139,15 @@ impl LayerSummary {
             "peak"
         )?;
         for l in layers {
-            let name: String = l.name.chars().take(width).collect();
+            // Names of layers differ in what stands last.
+            let name = match l.name.char_indices().nth_back(width - 1) {
+                Some((from, _)) if from > 0 => {
+                    let mut tail = l.name[from..].chars();
+                    tail.next();
+                    format!("…{}", tail.as_str())
+                }
+                _ => l.name.clone(),
+            };
             let compulsory = l.causes.get("compulsory").copied().unwrap_or(0);
             let useful = match l.useful_macs {
                 Some(useful) if l.macs > 0 => {

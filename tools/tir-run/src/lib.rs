@@ -12,6 +12,7 @@ mod summary;
 
 pub use cli::Options;
 pub use execute::{Entry, Execution, execute};
+pub use layers::{Costliest, LayerSummary};
 pub use machine::MachineSummary;
 pub use run::run;
 pub use summary::{Compared, InputSummary, OutputSummary, Summary};

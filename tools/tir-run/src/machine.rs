@@ -350,7 +350,7 @@ impl MachineSummary {
             )?;
         }
         if !self.layers.is_empty() {
-            LayerSummary::show(&self.layers, f)?;
+            LayerSummary::show(self.layers.iter(), f)?;
         }
         Ok(())
     }

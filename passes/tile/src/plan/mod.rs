@@ -498,8 +498,17 @@ fn candidates(
     let over = written_over(ir, group, target).filter(|over| over.input == Input::Reduced);
     // Steps behind find the same ways as long as the same iterators are one.
     let mut known: Option<(Vec<Joined>, Vec<StepWays>)> = None;
+    // Of what is computed into a tile, the unit's result is the last dimensions.
+    let places = group.into.as_ref().map(|_| group.out.as_projection());
+    let in_slot = |order: &[Vec<usize>]| match &places {
+        Some(places) => places.as_ref().is_some_and(|places| {
+            let last = places.iter().rev().zip(order.iter().rev());
+            order.len() <= places.len() && last.into_iter().all(|(d, dims)| dims[..] == [*d])
+        }),
+        None => true,
+    };
     let choice = |assignment: Assignment| {
-        let order = out_order(target, &assignment)?;
+        let order = out_order(target, &assignment).filter(|order| in_slot(order))?;
         let held = held_in(target, main, &assignment)?;
         let together = |dims: &&Joined| dims.len() > 1;
         let together: Vec<Joined> = assignment

@@ -413,8 +413,6 @@ pub struct Candidate<'a> {
     pub maps: &'a [AffineMap],
     /// Which iterators are reductions.
     pub reductions: &'a [bool],
-    /// Ranges.
-    pub domain: &'a [i64],
     /// Iterators that may be one of a unit's together.
     pub joined: &'a [Joined],
 }
@@ -504,7 +502,7 @@ pub fn assignments(
                     taken.all(|(other, _)| *other != dim) && fits(unit, dim)
                 };
                 // Later iterators first: they run along contiguous elements.
-                for dim in (0..candidate.domain.len()).rev() {
+                for dim in (0..candidate.reductions.len()).rev() {
                     if free(dim) {
                         longer.push([&chosen[..], &[vec![(dim, points)]]].concat());
                     }

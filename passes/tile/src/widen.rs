@@ -12,7 +12,7 @@ use tir_arith::ExtF;
 use tir_tensor::generic::iterators;
 use tir_tensor::{Empty, Generic, Yield};
 
-use crate::matching::{Candidate, Scalar, assignments};
+use crate::matching::{Candidate, Scalar};
 use crate::plan::Target;
 
 /// Takes extensions out of sums that no unit takes with them, and some unit without.
@@ -84,9 +84,6 @@ fn extensions(ir: &Ir, generic: &Generic) -> Vec<Extension> {
 
 /// Whether some unit takes the points of a nest, these extensions being made before.
 fn fits(ir: &Ir, generic: &Generic, target: &Target<'_>, without: &[Extension]) -> bool {
-    let Ok(domain) = generic.domain(ir) else {
-        return false;
-    };
     let values = generic.inputs.iter().chain(&generic.outputs);
     let mut elems: Vec<Type> = values.map(|v| ir.ty(*v).elem()).collect();
     for extension in without {
@@ -103,12 +100,9 @@ fn fits(ir: &Ir, generic: &Generic, target: &Target<'_>, without: &[Extension]) 
         elems,
         maps: &generic.indexing_maps,
         reductions: &reductions,
-        domain: &domain,
         joined: &[],
     };
-    let units = target.behaviours.iter().enumerate();
-    let mut units = units.filter_map(|(i, b)| Some((i, b.as_ref().ok()?)));
-    units.any(|(i, unit)| assignments(&candidate, i, unit, 1).is_ok_and(|ways| !ways.is_empty()))
+    generic.domain(ir).is_ok() && !target.known.ways(ir, &candidate, target).0.is_empty()
 }
 
 /// A group for a nest that is in none, and for the only nest that reads it.

@@ -11,7 +11,7 @@ use super::{Made, Segment, Stage};
 use crate::group::{Group, Input};
 use crate::layout::{Axis, Dim};
 use crate::plan::listing::line;
-use crate::plan::{Cost, Hold, Holder, Plan, excess, fit, hold, stages};
+use crate::plan::{Cost, Hold, Holder, Plan, excess, fit, hold};
 
 /// One in so many cycles is added to what a chain takes.
 pub(super) const MARGIN: i64 = 16;
@@ -40,12 +40,12 @@ pub(super) fn chain(cx: &Context<'_>, root: &Group, plan: Option<&Plan>) -> Resu
         operand.made = cx.makers.contains_key(&operand.source);
     }
     let plans = match plan {
-        Some(plan) => vec![plan.clone()],
-        None => stages(cx.ir, &root, cx.target, cx.budget),
+        Some(plan) => Rc::new(vec![plan.clone()]),
+        None => cx.plans(&root),
     };
     let mut why = "no unit computes it where others do in near memory".to_string();
     let mut best: Option<Found> = None;
-    for plan in plans {
+    for plan in plans.iter().cloned() {
         // The root alone is a part of what a chain takes.
         if best.as_ref().is_some_and(|best| best.cycles <= plan.cycles) {
             break;

@@ -33,7 +33,7 @@ pub(super) struct Context<'a> {
     pub(super) known: &'a Known,
 }
 
-/// The plans of producers by their signatures: many roots read the same tile.
+/// The plans of stages by their signatures: many roots read the same tile, and one root ends many chains.
 pub(super) type Known = RefCell<HashMap<String, Rc<Vec<Plan>>>>;
 
 /// Why an operand cannot be computed inside the loops of a plan.
@@ -194,23 +194,27 @@ impl Context<'_> {
         Ok(made)
     }
 
+    /// The plans of a stage, the quickest first.
+    pub(super) fn plans(&self, group: &Group) -> Rc<Vec<Plan>> {
+        let signature = group.signature(self.ir);
+        if let Some(plans) = self.known.borrow().get(&signature) {
+            return Rc::clone(plans);
+        }
+        let plans = Rc::new(stages(self.ir, group, self.target, self.budget));
+        let known = &mut *self.known.borrow_mut();
+        known.insert(signature, Rc::clone(&plans));
+        plans
+    }
+
     /// A producer with a plan and what is computed for it in turn.
     fn stage(&self, mut group: Group, space: tir::Name, loops: &[Around]) -> Result<Stage, No> {
         for operand in &mut group.operands {
             operand.made = self.makers.contains_key(&operand.source);
         }
         let mut why = No::Never("no unit computes it in the order of the tile");
-        let signature = format!("{space}\n{}", group.signature(self.ir));
-        let known = self.known.borrow().get(&signature).cloned();
-        let plans = known.unwrap_or_else(|| {
-            let mut plans = stages(self.ir, &group, self.target, self.budget);
-            plans.retain(|plan| plan.held == space);
-            plans.truncate(TRIED);
-            let plans = Rc::new(plans);
-            self.known.borrow_mut().insert(signature, plans.clone());
-            plans
-        });
-        for plan in plans.iter().cloned() {
+        let plans = self.plans(&group);
+        let plans = plans.iter().filter(|plan| plan.held == space);
+        for plan in plans.take(TRIED).cloned() {
             // Loops are counted from where the segment begins: positions know that.
             let own = loops.iter().enumerate().map(|(iterator, around)| Around {
                 iterator,

@@ -4,6 +4,7 @@
 mod find;
 mod scope;
 mod signature;
+pub use signature::body;
 mod view;
 
 pub use find::Freedom;

@@ -66,7 +66,7 @@ fn step(out: &mut String, ir: &Ir, step: &Step) -> std::fmt::Result {
 }
 
 /// The ops of a region, values by number.
-fn body(out: &mut String, ir: &Ir, region: RegionId) -> std::fmt::Result {
+pub fn body(out: &mut String, ir: &Ir, region: RegionId) -> std::fmt::Result {
     let mut numbers: HashMap<Value, usize> = HashMap::new();
     let mut work = vec![region];
     while let Some(region) = work.pop() {

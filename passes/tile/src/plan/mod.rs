@@ -14,6 +14,7 @@ mod beyond;
 mod estimate;
 mod hold;
 mod in_place;
+mod known;
 mod lanes;
 pub(crate) mod listing;
 mod places;
@@ -31,10 +32,11 @@ use tir_tensor::{Generic, Yield};
 
 use crate::group::{Group, Input, Operand, Step};
 use crate::layout::{Space, Tile, storage_order};
-use crate::matching::{Assignment, Behaviour, Candidate, Joined, Mismatch, Scalar, assignments};
+use crate::matching::{Assignment, Behaviour, Candidate, Joined, Mismatch, Scalar};
 pub use estimate::{Cost, fit};
 use estimate::{Tiles, estimate};
 pub use hold::{Hold, held, hold};
+use known::Ways;
 use in_place::{Over, fits_in_place, written_over};
 pub use places::{Excess, excess};
 use places::{Places, held_in};
@@ -372,10 +374,9 @@ fn step_assignments(
         elems,
         maps: &maps,
         reductions: &group.reductions[..group.core],
-        domain: &group.domain[..group.core],
         joined,
     };
-    all_assignments(&candidate, target)
+    target.known.ways(ir, &candidate, target)
 }
 
 /// The intrinsic that comes nearest to a generic, if none computes it.
@@ -391,11 +392,10 @@ pub fn nearest(ir: &Ir, generic: &Generic, target: &Target<'_>) -> Option<Neares
         elems: elems.collect(),
         maps: &generic.indexing_maps,
         reductions: &generic.reductions(),
-        domain: &generic.domain(ir).ok()?,
         joined: &[],
     };
     let one = generic.outputs.len() == 1;
-    let (found, mut nearest) = one.then(|| all_assignments(&candidate, target))?;
+    let (found, mut nearest) = one.then(|| target.known.ways(ir, &candidate, target))?;
     for vector in &target.vectors {
         if let Err(why) = vector.computes(ir, generic) {
             Nearest::improve(
@@ -407,27 +407,6 @@ pub fn nearest(ir: &Ir, generic: &Generic, target: &Target<'_>) -> Option<Neares
         }
     }
     nearest.filter(|_| found.is_empty())
-}
-
-fn all_assignments(
-    candidate: &Candidate<'_>,
-    target: &Target<'_>,
-) -> (Vec<Assignment>, Option<Nearest>) {
-    let (mut found, mut nearest) = (Vec::new(), None);
-    for (i, behaviour) in target.behaviours.iter().enumerate() {
-        let ways = match behaviour {
-            Ok(behaviour) => assignments(candidate, i, behaviour, 64),
-            Err(mismatch) => Err(mismatch.clone()),
-        };
-        match ways {
-            Ok(ways) => found.extend(ways),
-            Err(mismatch) => {
-                let name = target.info.intrinsics[i].name;
-                Nearest::improve(&mut nearest, "intrinsic", name, mismatch);
-            }
-        }
-    }
-    (found, nearest)
 }
 
 /// A way to use units.
@@ -519,8 +498,17 @@ fn candidates(
     let over = written_over(ir, group, target).filter(|over| over.input == Input::Reduced);
     // Steps behind find the same ways as long as the same iterators are one.
     let mut known: Option<(Vec<Joined>, Vec<StepWays>)> = None;
+    // Of what is computed into a tile, the unit's result is the last dimensions.
+    let places = group.into.as_ref().map(|_| group.out.as_projection());
+    let in_slot = |order: &[Vec<usize>]| match &places {
+        Some(places) => places.as_ref().is_some_and(|places| {
+            let last = places.iter().rev().zip(order.iter().rev());
+            order.len() <= places.len() && last.into_iter().all(|(d, dims)| dims[..] == [*d])
+        }),
+        None => true,
+    };
     let choice = |assignment: Assignment| {
-        let order = out_order(target, &assignment)?;
+        let order = out_order(target, &assignment).filter(|order| in_slot(order))?;
         let held = held_in(target, main, &assignment)?;
         let together = |dims: &&Joined| dims.len() > 1;
         let together: Vec<Joined> = assignment

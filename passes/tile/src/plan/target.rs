@@ -4,6 +4,7 @@ use tir::{Ir, Name};
 use tir_accel::machine::{MachineInfo, SpaceInfo};
 use tir_accel::vector::VectorInfo;
 
+use super::Ways;
 use crate::matching::{Assignment, Behaviour, Mismatch};
 
 /// A machine, with what its intrinsics compute, at two neighbouring levels of its memory.
@@ -23,6 +24,8 @@ pub struct Target<'a> {
     /// The next level, where no engine joins what computes with `far`: tiles are cut once more, and
     /// `near` is the far space there.
     pub inner: Option<Box<Target<'a>>>,
+    /// Which intrinsics compute which steps.
+    pub(crate) known: Ways,
 }
 
 impl<'a> Target<'a> {
@@ -54,6 +57,7 @@ impl<'a> Target<'a> {
                 near: stage,
                 held: stage,
                 inner: Some(Box::new(inner)),
+                known: Ways::default(),
             });
         }
         let joined = smallest(&|s| loaded(s) && stored(s));
@@ -71,6 +75,7 @@ impl<'a> Target<'a> {
             near,
             held,
             inner: None,
+            known: Ways::default(),
         })
     }
 

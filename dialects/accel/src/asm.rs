@@ -66,7 +66,10 @@ impl Asm for Intrinsic {
             p.punct(":")?;
             let ty = p.ty()?;
             let own = p.eat_keyword("in").then(|| p.symbol()).transpose()?;
-            spaces.push(own);
+            // A scalar is an immediate and lies nowhere.
+            if own.is_some() || !(ty.is_float() || ty.is_int()) {
+                spaces.push(own);
+            }
             Ok((arg, ty))
         })?;
         // One space for all operands that name none.

@@ -1,6 +1,9 @@
 //! What is known of a machine, read from its `accel.machine`.
 
-use tir::{Attr, DictAttr, Failure, Ir, Name, Op, OpId, Scopes, SymbolTable, Traits, Type, Value};
+use tir::{
+    Attr, DictAttr, Failure, Ir, Name, Op, OpId, Scopes, SymbolTable, TensorType, Traits, Type,
+    Value,
+};
 use tir_tensor::{Combine, Generic};
 
 use crate::cores::Copies;
@@ -71,6 +74,8 @@ pub struct IntrinsicInfo {
     pub spaces: Vec<Name>,
     /// Types of its operands, as tensors.
     pub operands: Vec<Type>,
+    /// Types of the scalars that a call says as constants.
+    pub immediates: Vec<Type>,
     /// The number of first operands that it writes.
     pub writes: usize,
     /// Whether the content of each operand is read: not that of one that is only written.
@@ -284,7 +289,10 @@ pub(crate) fn spaces(record: &Intrinsic) -> Vec<Name> {
 
 fn intrinsic(ir: &Ir, op: OpId, record: &Intrinsic) -> Option<IntrinsicInfo> {
     let block = ir.entry(record.body)?;
-    let operands: Vec<Type> = ir.args(block).map(|v| ir.ty(v)).collect();
+    let all: Vec<Value> = ir.args(block).collect();
+    let (tensors, scalars): (Vec<Value>, Vec<Value>) =
+        all.into_iter().partition(|v| ir.ty(*v).is::<TensorType>());
+    let operands: Vec<Type> = tensors.iter().map(|v| ir.ty(*v)).collect();
     let end = ir.last(block).filter(|last| ir.is::<Yield>(*last))?;
     let formula = Formula::parse(&record.cycles).ok()?;
     let strided = record.strided.iter().flatten();
@@ -294,8 +302,12 @@ fn intrinsic(ir: &Ir, op: OpId, record: &Intrinsic) -> Option<IntrinsicInfo> {
         unit: record.unit.0,
         spaces: spaces(record),
         writes: ir.operands(end).len(),
-        reads: ir.args(block).map(|v| is_read(ir, v)).collect(),
-        elementwise: ir.args(block).map(|v| is_elementwise(ir, v, end)).collect(),
+        reads: tensors.iter().map(|v| is_read(ir, *v)).collect(),
+        elementwise: tensors
+            .iter()
+            .map(|v| is_elementwise(ir, *v, end))
+            .collect(),
+        immediates: scalars.iter().map(|v| ir.ty(*v)).collect(),
         macs: {
             let generics = ir.ops_in(block).filter_map(|op| ir.get::<Generic>(op));
             generics.map(|nest| multiply_adds(ir, &nest)).sum()

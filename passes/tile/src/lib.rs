@@ -9,6 +9,8 @@ pub mod matching;
 mod near;
 mod passes;
 pub mod plan;
+pub mod scalar;
+pub mod sequence;
 mod settle;
 pub mod tensorize;
 pub mod tile;

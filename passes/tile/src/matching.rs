@@ -1,8 +1,5 @@
 //! Matching by declared behaviour: a generic against what an intrinsic computes.
 //!
-//! Two scalar regions are equal if they compute the same expression, up to the order of operands
-//! of commutative ops and an assignment of their arguments.
-//!
 //! Iterators of one point are dropped on both sides before anything is compared: they say where a
 //! dimension of one element stands, not what is computed. Where the intrinsic has one, its operand
 //! has a dimension of one element there, which no iterator of the generic needs to run through.
@@ -10,15 +7,15 @@
 //! That an instruction is found by the program it stands for is as in TVM's tensor intrinsics and
 //! Exo's `@instr`; here it is looked for up to renaming, on tiles already cut to its size.
 
+use std::collections::HashSet;
 use std::fmt::{self, Display};
 
-use std::collections::HashSet;
-
-use tir::{AffineExpr, AffineMap, Definition, Ir, LinearExpr, OpId, RegionId, Traits, Type, Value};
+use tir::{AffineExpr, AffineMap, BlockId, Definition, Ir, LinearExpr, OpId, Type, Value};
 use tir_accel::machine::IntrinsicInfo;
 use tir_accel::{Intrinsic, Yield as AccelYield};
-use tir_arith::ExtF;
-use tir_tensor::{Combine, Generic, Yield};
+use tir_tensor::{Combine, Generic};
+
+use crate::scalar::{Immediates, Scalar, same_scalar};
 
 /// What an intrinsic computes, where it is one generic on its operands.
 pub struct Behaviour<'a> {
@@ -78,13 +75,7 @@ impl<'a> Behaviour<'a> {
     }
 
     fn find(machine: &'a Ir, info: &IntrinsicInfo) -> Result<Self, String> {
-        let body = || {
-            let record: Intrinsic = machine.get(info.op)?;
-            let block = machine.entry(record.body)?;
-            let end: AccelYield = machine.get(machine.last(block)?)?;
-            Some((block, end.values))
-        };
-        let (block, values) = body().ok_or("has no body")?;
+        let (block, values) = body(machine, info).ok_or("has no body")?;
         let [result] = values[..] else {
             return Err(format!("has {} results", values.len()));
         };
@@ -103,6 +94,15 @@ impl<'a> Behaviour<'a> {
         if generic.outputs.iter().map(argument).collect::<Vec<_>>() != [Some(0)] {
             return Err("does not write its first operand alone".into());
         }
+        Self::new(machine, generic, inputs)
+    }
+
+    /// What a generic computes whose inputs are these operands.
+    pub(crate) fn new(
+        machine: &'a Ir,
+        generic: Generic,
+        inputs: Vec<usize>,
+    ) -> Result<Self, String> {
         let domain = generic.domain(machine);
         let domain = domain.map_err(|_| "has ranges that are not known")?;
         let places = generic
@@ -119,6 +119,23 @@ impl<'a> Behaviour<'a> {
             places,
         })
     }
+
+    /// Its scalar computation.
+    pub(crate) fn scalar(&self) -> Scalar<'_> {
+        Scalar {
+            ir: self.ir,
+            body: self.generic.body,
+            extended: false,
+        }
+    }
+}
+
+/// The block of an intrinsic's region and what it yields.
+pub(crate) fn body(machine: &Ir, info: &IntrinsicInfo) -> Option<(BlockId, Vec<Value>)> {
+    let record: Intrinsic = machine.get(info.op)?;
+    let block = machine.entry(record.body)?;
+    let end: AccelYield = machine.get(machine.last(block)?)?;
+    Some((block, end.values))
 }
 
 /// What each dimension of an operand is: an iterator, a window of one and reductions, or its only
@@ -162,99 +179,6 @@ fn without_units(domain: &[i64], maps: &[AffineMap]) -> (Vec<usize>, Vec<AffineM
     (kept, maps)
 }
 
-/// The scalar computation of a generic.
-#[derive(Clone, Copy)]
-pub struct Scalar<'a> {
-    /// The arena.
-    pub ir: &'a Ir,
-    /// The region.
-    pub body: RegionId,
-    /// Whether its arguments are taken as extended already: an extension of one is the argument.
-    pub extended: bool,
-}
-
-impl Scalar<'_> {
-    fn results(&self) -> Option<Vec<Value>> {
-        let block = self.ir.entry(self.body)?;
-        Some(self.ir.get::<Yield>(self.ir.last(block)?)?.values)
-    }
-    /// What an extension of an argument stands for, where they are made before.
-    fn through(&self, value: Value) -> Value {
-        match self.ir.def::<ExtF>(value) {
-            Some(ext) if self.extended && self.argument(ext.input).is_some() => ext.input,
-            _ => value,
-        }
-    }
-    fn argument(&self, value: Value) -> Option<usize> {
-        match self.ir.definition(value) {
-            Definition::Argument(block, index) if Some(block) == self.ir.entry(self.body) => {
-                Some(index)
-            }
-            _ => None,
-        }
-    }
-}
-
-/// Whether both compute the same, argument `i` of `a` being argument `order[i]` of `b`.
-pub fn same_scalar(a: Scalar<'_>, b: Scalar<'_>, order: &[usize]) -> bool {
-    let (Some(x), Some(y)) = (a.results(), b.results()) else {
-        return false;
-    };
-    x.len() == y.len()
-        && x.iter()
-            .zip(&y)
-            .all(|(x, y)| same_value(a, b, order, *x, *y, 64))
-}
-
-fn same_value(
-    a: Scalar<'_>,
-    b: Scalar<'_>,
-    order: &[usize],
-    x: Value,
-    y: Value,
-    fuel: u32,
-) -> bool {
-    if a.ir.ty(x) != b.ir.ty(y) || fuel == 0 {
-        return false;
-    }
-    let (x, y) = (a.through(x), b.through(y));
-    if let (Some(p), Some(q)) = (a.ir.constant(x), b.ir.constant(y)) {
-        return p == q;
-    }
-    match (a.argument(x), b.argument(y)) {
-        (Some(i), Some(j)) => return order.get(i) == Some(&j),
-        (None, None) => {}
-        _ => return false,
-    }
-    let (Definition::Result(p, i), Definition::Result(q, j)) =
-        (a.ir.definition(x), b.ir.definition(y))
-    else {
-        return false;
-    };
-    let shape = |ir: &Ir, op: OpId| {
-        (
-            ir.name(op),
-            ir.attrs(op).to_vec(),
-            ir.operands(op).len(),
-            ir.regions(op).len(),
-        )
-    };
-    if i != j || shape(a.ir, p) != shape(b.ir, q) || a.ir.regions(p).len() > 0 {
-        return false;
-    }
-    let xs: Vec<Value> = a.ir.operands(p).collect();
-    let ys: Vec<Value> = b.ir.operands(q).collect();
-    let pairwise = |ys: &[Value]| {
-        let mut pairs = xs.iter().zip(ys);
-        pairs.all(|(x, y)| same_value(a, b, order, *x, *y, fuel - 1))
-    };
-    if pairwise(&ys) {
-        return true;
-    }
-    let swapped: Vec<Value> = ys.iter().rev().copied().collect();
-    ys.len() == 2 && a.ir.has(p, Traits::Commutative) && pairwise(&swapped)
-}
-
 /// All orders of `0..n`, the identity first. Small `n` only: more than 6 give the identity alone.
 pub fn orders(n: usize) -> Vec<Vec<usize>> {
     if n > 6 {
@@ -276,11 +200,18 @@ pub fn orders(n: usize) -> Vec<Vec<usize>> {
 pub struct Exact {
     /// Which input of the generic each input of the intrinsic's generic is.
     pub inputs: Vec<usize>,
+    /// What its immediates are.
+    pub immediates: Immediates,
 }
 
 /// Matches a generic with one output: the same scalar computation, combiner, iterator kinds and
-/// ranges, and the same maps up to an order of the iterators and of the inputs.
-pub fn match_exact(ir: &Ir, generic: &Generic, intrinsic: &Behaviour<'_>) -> Option<Exact> {
+/// ranges, and the same maps up to an order of the iterators and of the inputs. All orders of the inputs
+/// that match, the first one that the program has first.
+pub fn match_exact(ir: &Ir, generic: &Generic, intrinsic: &Behaviour<'_>) -> Vec<Exact> {
+    exact(ir, generic, intrinsic).unwrap_or_default()
+}
+
+fn exact(ir: &Ir, generic: &Generic, intrinsic: &Behaviour<'_>) -> Option<Vec<Exact>> {
     let other = &intrinsic.generic;
     if generic.combine != other.combine
         || generic.inputs.len() != other.inputs.len()
@@ -300,18 +231,16 @@ pub fn match_exact(ir: &Ir, generic: &Generic, intrinsic: &Behaviour<'_>) -> Opt
         body: generic.body,
         extended: false,
     };
-    let theirs = Scalar {
-        ir: intrinsic.ir,
-        body: other.body,
-        extended: false,
-    };
+    let theirs = intrinsic.scalar();
+    let mut found = Vec::new();
     for order in orders(generic.inputs.len()) {
         // Input `i` of the generic is input `order[i]` of the intrinsic's.
         let types = order
             .iter()
             .enumerate()
             .all(|(i, j)| ir.ty(generic.inputs[i]) == intrinsic.ir.ty(other.inputs[*j]));
-        if !types || !same_scalar(mine, theirs, &order) {
+        let mut immediates = Immediates::new();
+        if !types || !same_scalar(mine, theirs, &order, &mut immediates) {
             continue;
         }
         let mut maps: Vec<(&AffineMap, &AffineMap)> = order
@@ -337,10 +266,10 @@ pub fn match_exact(ir: &Ir, generic: &Generic, intrinsic: &Behaviour<'_>) -> Opt
             for (i, j) in order.iter().enumerate() {
                 inputs[*j] = i;
             }
-            return Some(Exact { inputs });
+            found.push(Exact { inputs, immediates });
         }
     }
-    None
+    Some(found)
 }
 
 /// The map that renames dimension `d` to `to[d]`.
@@ -450,11 +379,7 @@ pub fn assignments(
         let text = format!("it writes elements of {wanted}, the operator {found}");
         return Err(Mismatch::new(3, text));
     }
-    let theirs = Scalar {
-        ir: intrinsic.ir,
-        body: other.body,
-        extended: false,
-    };
+    let theirs = intrinsic.scalar();
     let reductions = other.reductions();
     let mut found = Vec::new();
     let wanted: Vec<Type> = other.inputs.iter().map(|v| elems(*v)).collect();
@@ -471,7 +396,7 @@ pub fn assignments(
         if !types {
             continue;
         }
-        if !same_scalar(candidate.scalar, theirs, &order) {
+        if !same_scalar(candidate.scalar, theirs, &order, &mut Immediates::new()) {
             nearest = nearest.max(Some(Mismatch::new(4, "it computes another expression")));
             continue;
         }

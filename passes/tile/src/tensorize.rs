@@ -1,7 +1,7 @@
 //! `tensorize`: puts calls of intrinsics in place of generics on tiles whose behaviour is theirs, and
 //! nests of vector units in place of those whose region they compute.
 
-use tir::{At, Builder, Diagnostic, Ir, OpId, Rets, Sym, Value};
+use tir::{At, Attr, Builder, Diagnostic, Ir, Name, OpId, Rets, Sym, Value};
 use tir_accel::machine::IntrinsicInfo;
 use tir_accel::vector::VectorInfo;
 use tir_accel::{Apply, Call, Yield};
@@ -10,6 +10,8 @@ use tir_tensor::{Generic, InsertSlice};
 use crate::matching::{Behaviour, Exact, match_exact};
 use crate::near::{Side, is_far, side};
 use crate::plan::Target;
+use crate::scalar::Immediates;
+use crate::sequence::{Found, Sequence};
 
 /// What was replaced.
 #[derive(Default)]
@@ -22,12 +24,16 @@ pub struct Tensorized {
     pub remarks: Vec<Diagnostic>,
 }
 
-/// Replaces what matches. Of several intrinsics that compute the same, the first is taken whose call
+/// Replaces what matches, what intrinsics of several generics compute first. Of several intrinsics that compute the same, the first is taken whose call
 /// needs no copy; a vector unit that computes it takes it where that is quicker.
 pub fn tensorize(func: &mut Ir, target: &Target<'_>) -> Tensorized {
     let mut generics: Vec<OpId> = func.walk_ids();
     generics.retain(|op| func.is::<Generic>(*op));
-    let mut out = Tensorized::default();
+    let mut out = Tensorized {
+        made: sequences(func, &generics, target),
+        ..Tensorized::default()
+    };
+    generics.retain(|op| func.contains(*op));
     for op in generics {
         let Some(generic) = func.get::<Generic>(op) else {
             continue;
@@ -74,6 +80,91 @@ pub fn tensorize(func: &mut Ir, target: &Target<'_>) -> Tensorized {
     out
 }
 
+/// Calls intrinsics of several generics where that takes no longer than to call one for each; gives how many
+/// calls were made.
+fn sequences(func: &mut Ir, generics: &[OpId], target: &Target<'_>) -> usize {
+    let mut made = 0;
+    // The last generic of one comes first.
+    for op in generics.iter().rev() {
+        if !func.contains(*op) || is_far(func, *op) {
+            continue;
+        }
+        let all = target.sequences.iter();
+        let mut found = all.filter_map(|sequence| {
+            let info = &target.info.intrinsics[sequence.intrinsic];
+            let found = sequence.find(func, *op, info.operands.len())?;
+            let mut operands = found.operands.iter().flatten().zip(&info.spaces);
+            let here = |value: Value, space: Name| match side(func, value) {
+                Some(Side::Near(found)) => found == space,
+                _ => true,
+            };
+            let apart = found
+                .ops
+                .iter()
+                .flatten()
+                .map(|op| alone(func, *op, target));
+            let apart = apart.sum::<Option<i64>>();
+            let quick = apart.is_none_or(|apart| info.cycles <= apart);
+            let fits = quick && operands.all(|(value, space)| here(*value, *space));
+            fits.then_some((sequence, found))
+        });
+        if let Some((sequence, found)) = found.next() {
+            let info = &target.info.intrinsics[sequence.intrinsic];
+            made += usize::from(call_sequence(func, *op, info, sequence, &found));
+        }
+    }
+    made
+}
+
+/// Cycles of a generic where an intrinsic or a vector unit computes it by itself.
+fn alone(func: &Ir, op: OpId, target: &Target<'_>) -> Option<i64> {
+    let generic: Generic = func.get(op)?;
+    let called = exact(func, &generic, target).0;
+    let called = called.map(|call| target.info.intrinsics[call.intrinsic].cycles);
+    let applied = target.vector(func, &generic).map(|(_, cycles)| cycles);
+    called.into_iter().chain(applied).min()
+}
+
+/// Puts a call in place of the generics of a sequence, where the last of them is.
+fn call_sequence(
+    func: &mut Ir,
+    last: OpId,
+    info: &IntrinsicInfo,
+    sequence: &Sequence<'_>,
+    found: &Found,
+) -> bool {
+    let operands: Option<Vec<Value>> = found.operands.iter().copied().collect();
+    let (Some(operands), Some(immediates)) = (operands, immediates(info, &found.immediates)) else {
+        return false;
+    };
+    let written = operands[..info.writes].iter();
+    let results = Rets(written.map(|v| func.ty(*v)).collect());
+    let mut b = Builder::new(func, At::Before(last));
+    let results = b.add(Call {
+        callee: Sym(info.name),
+        operands,
+        after: Vec::new(),
+        writes: i64::try_from(info.writes).unwrap_or(1),
+        unit: None,
+        immediates,
+        results,
+    });
+    for (op, result) in sequence.results(found).into_iter().zip(results) {
+        let old = func.result(op, 0);
+        func.replace_uses(old, result);
+    }
+    let ops: Vec<OpId> = found.ops.iter().copied().flatten().collect();
+    func.erase_all(&ops);
+    true
+}
+
+/// The immediates of a call as its attribute; `None` if one was not found.
+fn immediates(info: &IntrinsicInfo, found: &Immediates) -> Option<Option<Vec<Attr>>> {
+    let all = 0..info.immediates.len();
+    let values: Vec<Attr> = all.map(|i| found.get(&i).copied()).collect::<Option<_>>()?;
+    Some(Some(values).filter(|values| !values.is_empty()))
+}
+
 /// An intrinsic that computes a generic.
 struct Calling {
     /// Its index.
@@ -93,8 +184,9 @@ fn exact(func: &Ir, generic: &Generic, target: &Target<'_>) -> (Option<Calling>,
     let all = target.behaviours.iter().enumerate();
     let found = all.filter_map(|(intrinsic, behaviour)| {
         let behaviour = behaviour.as_ref().ok()?;
-        let exact = match_exact(func, generic, behaviour)?;
-        let misplaced = misplaced(behaviour, &exact);
+        let ways = match_exact(func, generic, behaviour).into_iter();
+        let ways = ways.map(|exact| (misplaced(behaviour, &exact), exact));
+        let (misplaced, exact) = ways.min_by_key(|(misplaced, _)| *misplaced)?;
         // A tile that lies elsewhere would have to be copied.
         let spaces = &target.info.intrinsics[intrinsic].spaces;
         let elsewhere = |value: Value, operand: usize| {
@@ -154,6 +246,9 @@ fn call(
     let Some(operands) = operands.into_iter().collect::<Option<Vec<Value>>>() else {
         return false;
     };
+    let Some(immediates) = immediates(info, &calling.exact.immediates) else {
+        return false;
+    };
     let results = Rets(vec![func.ty(dest)]);
     let mut b = Builder::new(func, At::Before(op));
     let results = b.add(Call {
@@ -162,6 +257,7 @@ fn call(
         after: Vec::new(),
         writes: 1,
         unit: None,
+        immediates,
         results,
     });
     func.replace(op, &results);

@@ -12,8 +12,9 @@ use tir_arith::ExtF;
 use tir_tensor::generic::iterators;
 use tir_tensor::{Empty, Generic, Yield};
 
-use crate::matching::{Candidate, Scalar};
+use crate::matching::Candidate;
 use crate::plan::Target;
+use crate::scalar::Scalar;
 
 /// Takes extensions out of sums that no unit takes with them, and some unit without.
 pub(crate) fn widen(func: &mut Ir, target: &Target<'_>, group: &mut HashMap<OpId, usize>) {

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use tir::data::Array;
-use tir::interp::{tensor_form, zeros};
-use tir::{Env, Failure, Ir, Name, OpId, Type, Value};
-use tir_tensor::Generic;
+use tir::interp::{Scalar, tensor_form, zeros};
+use tir::{Attr, Env, Failure, Ir, Name, Type, Value};
 use tir_tensor::eval::GenericKernel;
+use tir_tensor::{Empty, Generic};
 
 use crate::machine::{IntrinsicInfo, MachineInfo};
 use crate::{Intrinsic, Yield};
@@ -19,11 +19,14 @@ pub struct Body {
     steps: Vec<Step>,
     /// Slots of what is yielded.
     yields: Vec<usize>,
-    slots: usize,
+    /// What lies in each slot.
+    slots: Vec<Type>,
 }
 
 struct Step {
     kernel: GenericKernel,
+    /// Which immediate each scalar is that the region captures.
+    captures: Vec<usize>,
     inputs: Vec<usize>,
     outputs: Vec<usize>,
     results: Vec<usize>,
@@ -35,26 +38,35 @@ impl Body {
         let record: Intrinsic = ir.get(info.op).ok_or("is no intrinsic")?;
         let block = ir.entry(record.body).ok_or("has an empty region")?;
         let mut slots: HashMap<Value, usize> = HashMap::new();
-        for arg in ir.args(block) {
+        let mut types = Vec::new();
+        let scalars: Vec<Value> = ir.args(block).skip(info.operands.len()).collect();
+        for arg in ir.args(block).take(info.operands.len()) {
             slots.insert(arg, slots.len());
+            types.push(ir.ty(arg));
         }
         let (mut steps, mut yields) = (Vec::new(), Vec::new());
         for op in ir.ops_in(block) {
             if ir.is::<Yield>(op) {
                 yields = find(&slots, ir.operands(op))?;
-            } else if let Some(generic) = ir.get::<Generic>(op) {
-                steps.push(step(ir, op, &generic, &mut slots)?);
-            } else {
-                return Err(
-                    format!("has '{}' in its body, expected tensor.generic", ir.name(op)).into(),
-                );
+                continue;
+            }
+            if let Some(generic) = ir.get::<Generic>(op) {
+                steps.push(step(ir, &generic, &slots, &scalars, slots.len())?);
+            } else if !ir.is::<Empty>(op) {
+                let name = ir.name(op);
+                let text = format!("has '{name}' in its body, expected tensor.generic");
+                return Err(text.into());
+            }
+            for result in ir.results(op) {
+                slots.insert(result, slots.len());
+                types.push(ir.ty(result));
             }
         }
         Ok(Self {
             info: info.clone(),
             steps,
             yields,
-            slots: slots.len(),
+            slots: types,
         })
     }
 
@@ -65,15 +77,15 @@ impl Body {
     }
 
     /// The new content of the operands that are written.
-    pub fn run(&self, operands: Vec<Array>) -> Result<Vec<Array>, Failure> {
+    pub fn run(&self, operands: Vec<Array>, immediates: &[Scalar]) -> Result<Vec<Array>, Failure> {
         let mut values: Vec<Option<Array>> = operands.into_iter().map(Some).collect();
-        values.resize(self.slots, None);
+        values.resize(self.slots.len(), None);
+        // What was not computed is a `tensor.empty`: steps come in the order of their values.
         let get = |values: &[Option<Array>], slot: usize| -> Result<Array, Failure> {
-            values
-                .get(slot)
-                .cloned()
-                .flatten()
-                .ok_or_else(|| "uses what is not computed".into())
+            match &values[slot] {
+                Some(value) => Ok(value.clone()),
+                None => Self::blank(self.slots[slot]),
+            }
         };
         for step in &self.steps {
             let inputs = step
@@ -86,7 +98,10 @@ impl Body {
                 .iter()
                 .map(|s| get(&values, *s))
                 .collect::<Result<Vec<_>, _>>()?;
-            let results = step.kernel.on_arrays(&inputs, outputs, &[])?;
+            let captures = step.captures.iter().map(|i| immediates.get(*i).copied());
+            let captures: Option<Vec<Scalar>> = captures.collect();
+            let captures = captures.ok_or("is called without its immediates")?;
+            let results = step.kernel.on_arrays(&inputs, outputs, &captures)?;
             for (slot, result) in step.results.iter().zip(results) {
                 values[*slot] = Some(result);
             }
@@ -108,30 +123,38 @@ fn find(
     values.map(slot).collect()
 }
 
+/// A step whose results lie in slots from `first` on.
 fn step(
     ir: &Ir,
-    op: OpId,
     generic: &Generic,
-    slots: &mut HashMap<Value, usize>,
+    slots: &HashMap<Value, usize>,
+    scalars: &[Value],
+    first: usize,
 ) -> Result<Step, Failure> {
     let kernel = GenericKernel::new(ir, generic)?;
-    if !kernel.captured().is_empty() {
-        return Err("uses scalars from outside of a region".into());
-    }
+    let captured = kernel.captured().iter();
+    let captures = captured.map(|value| scalars.iter().position(|scalar| scalar == value));
+    let captures: Option<Vec<usize>> = captures.collect();
+    let captures = captures.ok_or("uses scalars from outside of its region")?;
     let inputs = find(slots, generic.inputs.iter().copied())?;
     let outputs = find(slots, generic.outputs.iter().copied())?;
-    let mut results = Vec::new();
-    for result in ir.results(op) {
-        let slot = slots.len();
-        slots.insert(result, slot);
-        results.push(slot);
-    }
+    let results = (first..first + generic.outputs.len()).collect();
     Ok(Step {
         kernel,
+        captures,
         inputs,
         outputs,
         results,
     })
+}
+
+/// The values of a call's immediates.
+pub(super) fn immediates(attrs: Option<&[Attr]>) -> Result<Rc<[Scalar]>, Failure> {
+    let scalar = |attr: &Attr| {
+        let text = || format!("has the immediate {attr}, which is no number").into();
+        Scalar::from_attr(*attr).ok_or_else(text)
+    };
+    attrs.unwrap_or_default().iter().map(scalar).collect()
 }
 
 /// Intrinsics that were compiled.

@@ -12,7 +12,7 @@ mod semaphore;
 use std::cell::OnceCell;
 use std::rc::Rc;
 
-use tir::interp::{BufferId, Kind, Memory, StridedBox, View, array_of};
+use tir::interp::{BufferId, Kind, Memory, Scalar, StridedBox, View, array_of};
 use tir::{
     Compiler, DYNAMIC, Data, Env, Failure, Ir, LowerToEval, MemRefType, Name, OpRef, SmallVec,
     Value,
@@ -57,6 +57,7 @@ impl LowerToEval for Call {
     fn lower<'m>(&self, op: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {
         let (name, count) = (self.callee.0, self.operands.len());
         let unit = self.unit.map(|unit| unit.0);
+        let immediates = body::immediates(self.immediates.as_deref())?;
         let buffers = self
             .operands
             .iter()
@@ -69,7 +70,7 @@ impl LowerToEval for Call {
                     .iter_mut()
                     .map(Data::take_tensor)
                     .collect::<Result<Vec<_>, _>>()?;
-                let results = body(env, name)?.run(inputs)?;
+                let results = body(env, name)?.run(inputs, &immediates)?;
                 Ok(results.into_iter().map(Data::Tensor).collect())
             });
             return Ok(());
@@ -78,12 +79,17 @@ impl LowerToEval for Call {
         cx.native_by_ref(&operands, &results, move |env, data| {
             let (views, after) = data.split_at(count);
             if env.memory_as::<MachineMemory>().is_some() {
-                start_call(env, (name, unit), &prepared, views, &tokens(after)?)?;
+                let call = Called {
+                    name,
+                    unit,
+                    immediates: &immediates,
+                };
+                start_call(env, call, &prepared, views, &tokens(after)?)?;
             } else {
                 let views = views.iter().map(|d| d.as_view().cloned());
                 let views = views.collect::<Result<Vec<_>, _>>()?;
                 let body = body(env, name)?;
-                call_at_once(env, &body, &views)?;
+                call_at_once(env, &body, &views, &immediates)?;
             }
             Ok(Vec::new())
         });
@@ -148,7 +154,19 @@ impl<T> Prepared<T> {
     }
 }
 
-fn call_at_once(env: &mut Env<'_>, body: &Body, views: &[Rc<View>]) -> Result<(), Failure> {
+/// What a call says of itself.
+struct Called<'a> {
+    name: Name,
+    unit: Option<Name>,
+    immediates: &'a Rc<[Scalar]>,
+}
+
+fn call_at_once(
+    env: &mut Env<'_>,
+    body: &Body,
+    views: &[Rc<View>],
+    immediates: &[Scalar],
+) -> Result<(), Failure> {
     let mut inputs = Vec::new();
     for ((view, ty), read) in views.iter().zip(&body.info.operands).zip(&body.info.reads) {
         inputs.push(if *read {
@@ -157,7 +175,7 @@ fn call_at_once(env: &mut Env<'_>, body: &Body, views: &[Rc<View>]) -> Result<()
             Body::blank(*ty)?
         });
     }
-    for (view, result) in views.iter().zip(body.run(inputs)?) {
+    for (view, result) in views.iter().zip(body.run(inputs, immediates)?) {
         env.write_view(view, result.bytes())?;
     }
     Ok(())
@@ -165,11 +183,12 @@ fn call_at_once(env: &mut Env<'_>, body: &Body, views: &[Rc<View>]) -> Result<()
 
 fn start_call(
     env: &mut Env<'_>,
-    (name, unit): (Name, Option<Name>),
+    call: Called<'_>,
     prepared: &OnceCell<Prepared<usize>>,
     views: &[Data],
     after: &[sim::Token],
 ) -> Result<(), Failure> {
+    let Called { name, unit, .. } = call;
     let body = match env.is_dataless() {
         true => None,
         false => Some(body(env, name)?),
@@ -202,9 +221,10 @@ fn start_call(
         let started = match body {
             None => memory.machine.start(prepared.queue, &work, |_| Ok(())),
             Some(body) => {
-                let operands = all.clone();
+                let (operands, immediates) = (all.clone(), call.immediates.clone());
                 memory.machine.start(prepared.queue, &work, move |memory| {
-                    run_call(memory, &body, &operands).map_err(|e| e.message.clone())
+                    let done = run_call(memory, &body, &operands, &immediates);
+                    done.map_err(|e| e.message.clone())
                 })
             }
         };
@@ -212,7 +232,12 @@ fn start_call(
     })
 }
 
-fn run_call(memory: &mut sim::Memory, body: &Body, all: &[StridedBox]) -> Result<(), Failure> {
+fn run_call(
+    memory: &mut sim::Memory,
+    body: &Body,
+    all: &[StridedBox],
+    immediates: &[Scalar],
+) -> Result<(), Failure> {
     let mut inputs = Vec::new();
     for ((access, ty), read) in all.iter().zip(&body.info.operands).zip(&body.info.reads) {
         if *read {
@@ -222,7 +247,7 @@ fn run_call(memory: &mut sim::Memory, body: &Body, all: &[StridedBox]) -> Result
             inputs.push(Body::blank(*ty)?);
         }
     }
-    for (access, result) in all.iter().zip(body.run(inputs)?) {
+    for (access, result) in all.iter().zip(body.run(inputs, immediates)?) {
         memory.store(access, result.bytes())?;
     }
     Ok(())

@@ -219,7 +219,9 @@ impl Verify for Unit {
 ///
 /// The region takes the operands as tensors and yields the new content of the first ones. The
 /// operands lie in their spaces, dense and aligned; those listed in `strided` may have any strides in
-/// all but their last dimension.
+/// all but their last dimension. Behind them may come scalars: immediates, which a call says as
+/// constants. Between generics of the region may lie a `tensor.empty`, which holds what goes through no
+/// memory.
 ///
 /// Syntax: `accel.intrinsic @name on @unit (%c: t in @acc, %a: u in @inp) cycles "ceildiv(n, 16)" strided
 /// [1] { … }`; `(%c: t, %a: u) in @space` where all operands lie in one space.
@@ -255,12 +257,29 @@ impl Verify for Intrinsic {
         let Some(block) = ir.entry(self.body) else {
             return Err("has an empty region".into());
         };
-        let args: Vec<Type> = ir.args(block).map(|v| ir.ty(v)).collect();
-        for ty in &args {
-            if !ty.is::<TensorType>() || ty.elements().is_none() {
-                return Err(format!("takes a {ty}, expected statically shaped tensors").into());
+        let mut args: Vec<Type> = ir.args(block).map(|v| ir.ty(v)).collect();
+        let tensors = args.iter().take_while(|ty| ty.is::<TensorType>()).count();
+        for ty in args.split_off(tensors) {
+            if tensors == 0 || !ty.is_float() && !ty.is_int() {
+                let behind = if tensors > 0 {
+                    ", and scalars behind them"
+                } else {
+                    ""
+                };
+                let text = format!("takes a {ty}, expected statically shaped tensors{behind}");
+                return Err(text.into());
             }
         }
+        let unused = |i: &usize| ir.is_unused(ir.arg(block, *i));
+        if let Some(i) = (tensors..ir.args(block).len()).find(unused) {
+            return Err(format!("has an immediate, operand {i}, that it does not use").into());
+        }
+        if let Some(ty) = args.iter().find(|ty| ty.elements().is_none()) {
+            return Err(format!("takes a {ty}, expected statically shaped tensors").into());
+        }
+        let Some(first) = args.first().copied() else {
+            return Err("takes no tensor, expected one that it writes".into());
+        };
         if self.spaces.len() != args.len() {
             let (found, wanted) = (self.spaces.len(), args.len());
             return Err(format!("has {found} spaces for {wanted} operands").into());
@@ -285,7 +304,7 @@ impl Verify for Intrinsic {
         {
             return Err(format!("says operand {bad} is strided, it has {}", args.len()).into());
         }
-        let shape = args[0].shape().unwrap_or(&[]);
+        let shape = first.shape().unwrap_or(&[]);
         let formula = Formula::parse(&self.cycles)
             .map_err(|e| format!("has cycles \"{}\": {e}", self.cycles))?;
         match formula.eval(shape) {

@@ -2,8 +2,8 @@
 
 use tir::constraints::{INDEX, MEMREF, SCALAR};
 use tir::{
-    Access, AffineMap, Effect, Effects, Failure, HasEffects, Infer, MemRefType, Op, OpRef, Rets,
-    Scopes, Sym, Type, Value, Verify, VerifySymbols, attr_enum,
+    Access, AffineMap, Attr, Effect, Effects, Failure, HasEffects, Infer, MemRefType, Op, OpRef,
+    Rets, Scopes, Sym, Type, Value, Verify, VerifySymbols, attr_enum,
 };
 use tir_tensor::check_access;
 
@@ -24,7 +24,7 @@ fn effect(access: Access, value: Value) -> Effect {
 /// written in place, and the call is started on the unit's queue, after the work of the tokens.
 ///
 /// Syntax: `accel.call @name(%c, %a) after(%t) : m, n` on buffers, `%r = accel.call @name(%c, %a) :
-/// (t, u) -> t` on tensors.
+/// (t, u) -> t` on tensors; with immediates `accel.call @clip(%y) {immediates = [0 : i32, 6 : i32]}`.
 #[derive(Op)]
 #[op("accel.call", effects, asm, verify, verify_symbols, lower_to_eval)]
 pub struct Call {
@@ -40,6 +40,8 @@ pub struct Call {
     pub writes: i64,
     /// Which of several equal units runs it; the first one if absent.
     pub unit: Option<Sym>,
+    /// The values of the intrinsic's scalar operands, if it has any.
+    pub immediates: Option<Vec<Attr>>,
     /// The new content of the first operands, if they are tensors.
     pub results: Rets,
 }
@@ -97,6 +99,25 @@ impl VerifySymbols for Call {
                 self.writes
             )
             .into());
+        }
+        let given = self.immediates.as_deref().unwrap_or_default();
+        let found: Vec<Option<Type>> = given.iter().map(|attr| attr.type_of()).collect();
+        if !found
+            .iter()
+            .copied()
+            .eq(intrinsic.immediates.iter().map(|ty| Some(*ty)))
+        {
+            let list = |items: &mut dyn Iterator<Item = String>| {
+                let items: Vec<String> = items.collect();
+                if items.is_empty() {
+                    "none".to_string()
+                } else {
+                    items.join(", ")
+                }
+            };
+            let found = list(&mut given.iter().map(ToString::to_string));
+            let wanted = list(&mut intrinsic.immediates.iter().map(ToString::to_string));
+            return Err(format!("has immediates {found}, but @{name} takes {wanted}").into());
         }
         let unit = self.unit.map_or(intrinsic.unit, |unit| unit.0);
         for (i, (value, wanted)) in self.operands.iter().zip(&intrinsic.operands).enumerate() {

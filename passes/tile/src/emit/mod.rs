@@ -120,6 +120,17 @@ fn counted(
     init: Vec<Value>,
     body: LoopBody<'_>,
 ) -> Vec<Value> {
+    counted_from(b, [0, trips], parallel, init, body)
+}
+
+/// A loop from one number to before another that carries values.
+fn counted_from(
+    b: &mut Builder<'_>,
+    [low, high]: [i64; 2],
+    parallel: bool,
+    init: Vec<Value>,
+    body: LoopBody<'_>,
+) -> Vec<Value> {
     let types: Vec<Type> = init.iter().map(|v| b.ty(*v)).collect();
     let mut args = vec![Type::index()];
     args.extend(&types);
@@ -127,7 +138,7 @@ fn counted(
         let values = body(b, args[0], args[1..].to_vec());
         b.add(LoopYield { values });
     });
-    let bounds = [0, trips, 1].map(Bounds::Static);
+    let bounds = [low, high, 1].map(Bounds::Static);
     b.add(For {
         parallel,
         ..For::new(bounds, init, region, types)

@@ -5,12 +5,19 @@ use tir_arith::{OpFoldResult, dispatch_values};
 use tir_tensor::generic::iterators;
 use tir_tensor::{Combine, ExtractSlice, InsertSlice};
 
-use super::{At, Emit, Given, Nest, copy_body, counted, fill, hint};
+use super::{At, Emit, Given, Nest, copy_body, counted, counted_from, fill, hint};
 use crate::group::{Input, Step, StepRef};
 use crate::layout::{Axis, Tile};
 use crate::plan::held;
 
 type Body<'f> = &'f mut dyn FnMut(&mut Builder<'_>, &At, Vec<Value>) -> Vec<Value>;
+
+/// Which trips of loops stand by themselves.
+#[derive(Clone, Copy, Default)]
+struct Ends {
+    first: bool,
+    last: bool,
+}
 
 /// Where a part of a tile is: offsets that are values, all offsets, and sizes.
 type Part = (Vec<Value>, Vec<i64>, Vec<i64>);
@@ -322,7 +329,7 @@ impl Emit<'_> {
                 None => self.temporary(b, step.ty.elem(), "acc"),
             };
             let acc = fill(b, acc, *start);
-            given.reduced = Some(self.reduce_unit(b, at, acc));
+            given.reduced = Some(self.reduce_unit(b, at, acc, self.ends()));
         }
         self.map_units(b, at, &slot, &mut given);
         self.leaving(&given)
@@ -332,21 +339,81 @@ impl Emit<'_> {
     fn sum_block(&self, b: &mut Builder<'_>, at: &At, acc: Value) -> Value {
         let part = self.part(b, &self.plan.out, at);
         let slot = self.slice(b, &self.plan.out, acc, &part);
-        let value = self.reduce_unit(b, at, slot);
+        let value = self.reduce_unit(b, at, slot, Ends::default());
         self.put(b, value, acc, &part)
     }
 
     /// The reduction of one block over the blocks of its iterators, into an accumulator.
-    fn reduce_unit(&self, b: &mut Builder<'_>, at: &At, acc: Value) -> Value {
+    fn reduce_unit(&self, b: &mut Builder<'_>, at: &At, acc: Value, ends: Ends) -> Value {
         let Some((step, combine, _)) = &self.group.reduce else {
             return acc;
         };
         let dims = self.divided(true);
-        let out = self.nest(b, &dims, at, vec![acc], &mut |b, at, carried| {
+        let out = self.peeled(b, &dims, at, vec![acc], ends, &mut |b, at, carried| {
             let given = Given::default();
             vec![self.unit_step(b, at, step, Some(*combine), carried[0], &given)]
         });
         out[0]
+    }
+
+    /// The trips of a reduction that stand by themselves: one call does them with what is before or behind.
+    fn ends(&self) -> Ends {
+        let peel = &self.plan.peel;
+        Ends {
+            first: peel.first.is_some(),
+            last: peel.last.is_some(),
+        }
+    }
+
+    /// Loops over the blocks of iterators, outermost first, with the very first and the very last trip
+    /// outside of them where `ends` says so.
+    fn peeled(
+        &self,
+        b: &mut Builder<'_>,
+        dims: &[usize],
+        at: &At,
+        init: Vec<Value>,
+        ends: Ends,
+        body: Body<'_>,
+    ) -> Vec<Value> {
+        let (Some((d, rest)), true) = (dims.split_first(), ends.first || ends.last) else {
+            return self.nest(b, dims, at, init, body);
+        };
+        let trips = self.plan.space.tile[*d];
+        let trip = |number: i64| {
+            let mut at = at.clone();
+            at.block[*d] = OpFoldResult::Number(number);
+            at
+        };
+        let (mut low, mut high, mut carried) = (0, trips, init);
+        if ends.first {
+            let ends = Ends {
+                last: ends.last && trips == 1,
+                ..ends
+            };
+            carried = self.peeled(b, rest, &trip(0), carried, ends, body);
+            low = 1;
+        }
+        if ends.last && low < high {
+            high -= 1;
+        }
+        if high - low == 1 {
+            carried = self.nest(b, rest, &trip(low), carried, body);
+        } else if low < high {
+            carried = counted_from(b, [low, high], false, carried, &mut |b, iv, carried| {
+                let mut at = at.clone();
+                at.block[*d] = OpFoldResult::Value(iv);
+                self.nest(b, rest, &at, carried, body)
+            });
+        }
+        if high < trips {
+            let ends = Ends {
+                first: false,
+                ..ends
+            };
+            carried = self.peeled(b, rest, &trip(high), carried, ends, body);
+        }
+        carried
     }
 
     /// The elementwise steps of one block.

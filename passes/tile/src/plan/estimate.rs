@@ -18,7 +18,7 @@ use super::lanes::{Lanes, shared};
 use super::places::{Excess, Places};
 use super::traffic::{Fixed, Holder, Moved, bytes, round_up};
 use super::vectors::Vectors;
-use super::{Budget, Plan, Target, UnitChoice, Way, out_order};
+use super::{Budget, Peel, Plan, Target, UnitChoice, Way, out_order, reset};
 use crate::group::{Group, Input, Operand, Out, StepRef};
 use crate::layout::{Space, Tile};
 
@@ -199,6 +199,7 @@ pub(super) fn estimate(
         quicker: false,
         helps: false,
         in_place: None,
+        peel: unit.map_or_else(Peel::default, |choice| choice.peel),
         own_accumulator: true,
         hold: vec![None; group.operands.len()],
         single: Vec::new(),
@@ -531,7 +532,11 @@ impl Estimate<'_> {
         );
         let info = &self.target.info.intrinsics[choice.assignment.intrinsic];
         let mut busy = vec![(info.unit, calls.saturating_mul(info.cycles))];
-        for (unit, cycles) in &choice.beside {
+        let beside = match self.plan.splits_reduction(group) {
+            true => &choice.beside,
+            false => &choice.beside_whole,
+        };
+        for (unit, cycles) in beside {
             let cycles = blocks.saturating_mul(*cycles);
             match busy.iter_mut().find(|(name, _)| name == unit) {
                 Some((_, sum)) => *sum = sum.saturating_add(cycles),
@@ -584,7 +589,10 @@ impl Estimate<'_> {
         let points = sizes.iter().copied().fold(1, i64::saturating_mul);
         let near = self.target.near.name;
         let (mut on_vectors, mut by_thread) = (0i64, 0i64);
-        for step in &choice.others {
+        let split = self.plan.splits_reduction(group);
+        // One call does the last trip with all steps behind.
+        let last = choice.peel.last.filter(|_| !split);
+        for step in choice.others.iter().filter(|_| last.is_none()) {
             let here = self.places.step_in(&group.maps[*step], near);
             let vectors = here.then_some(self.vectors);
             match vectors.and_then(|v| v.block(group, self.target, &self.plan, *step, &sizes)) {
@@ -597,7 +605,16 @@ impl Estimate<'_> {
         }
         let blocks_at_once = self.lanes.blocks(group, space);
         let on_vectors = shared(on_vectors.saturating_mul(blocks), blocks_at_once);
-        let on_unit = shared(calls.saturating_mul(each), blocks_at_once);
+        // Where one call fills and multiplies, a reduction in several tiles takes longer: its accumulators
+        // are filled by themselves.
+        let first = match (choice.peel.first, split) {
+            (Some(_), true) => reset(group, self.target, &choice.assignment).map_or(0, |(_, c)| c),
+            (first, _) => first.map_or(0, |cycles| cycles - each),
+        };
+        let ends = first + last.map_or(0, |cycles| cycles - each);
+        let on_unit = calls.saturating_mul(each);
+        let on_unit = on_unit.saturating_add(ends.saturating_mul(blocks)).max(0);
+        let on_unit = shared(on_unit, blocks_at_once);
         // Two units work beside each other, and one alone at both.
         let unit = self.target.info.intrinsics[choice.assignment.intrinsic].unit;
         let shared = self.target.vectors.iter().any(|vector| vector.unit == unit);

@@ -61,7 +61,10 @@ impl Ways {
             joined: candidate.joined.to_vec(),
         };
         let mut known = self.0.borrow_mut();
-        known.entry(key).or_insert_with(|| all(candidate, target)).clone()
+        known
+            .entry(key)
+            .or_insert_with(|| all(candidate, target))
+            .clone()
     }
 }
 

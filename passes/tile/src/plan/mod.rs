@@ -17,6 +17,7 @@ mod in_place;
 mod known;
 mod lanes;
 pub(crate) mod listing;
+mod peel;
 mod places;
 mod sizes;
 mod staged;
@@ -32,12 +33,14 @@ use tir_tensor::{Generic, Yield};
 
 use crate::group::{Group, Input, Operand, Step};
 use crate::layout::{Space, Tile, storage_order};
-use crate::matching::{Assignment, Behaviour, Candidate, Joined, Mismatch, Scalar};
+use crate::matching::{Assignment, Behaviour, Candidate, Joined, Mismatch};
+use crate::scalar::Scalar;
 pub use estimate::{Cost, fit};
 use estimate::{Tiles, estimate};
 pub use hold::{Hold, held, hold};
-use known::Ways;
 use in_place::{Over, fits_in_place, written_over};
+use known::Ways;
+pub use peel::Peel;
 pub use places::{Excess, excess};
 use places::{Places, held_in};
 use sizes::{divisors, joined, loop_orders, sizes, slides, thin};
@@ -124,6 +127,8 @@ pub struct Plan {
     /// What the elementwise step of the group writes over, if each intrinsic that computes it does so
     /// and nothing else reads it: what the reduction gave, or the tile of an operand.
     pub in_place: Option<Input>,
+    /// Which trips of the loops of a reduction are calls with what is before or behind.
+    pub peel: Peel,
     /// Whether what is accumulated lies apart from the result, where it may become it.
     pub own_accumulator: bool,
     /// Operands whose tiles stay for all trips of loops that would move them, and inside of how many loops each
@@ -358,8 +363,21 @@ fn step_assignments(
     target: &Target<'_>,
     joined: &[Joined],
 ) -> (Vec<Assignment>, Option<Nearest>) {
+    step_candidate(ir, group, step, joined, &mut |candidate| {
+        target.known.ways(ir, candidate, target)
+    })
+}
+
+/// What `with` gives for a step as something to run on a unit.
+fn step_candidate<R: Default>(
+    ir: &Ir,
+    group: &Group,
+    step: &Step,
+    joined: &[Joined],
+    with: &mut dyn FnMut(&Candidate<'_>) -> R,
+) -> R {
     let Some(mut elems) = elems(ir, group, step) else {
-        return (Vec::new(), None);
+        return R::default();
     };
     elems.push(step.ty.elem());
     let mut maps = step.maps.clone();
@@ -376,7 +394,7 @@ fn step_assignments(
         reductions: &group.reductions[..group.core],
         joined,
     };
-    target.known.ways(ir, &candidate, target)
+    with(&candidate)
 }
 
 /// The intrinsic that comes nearest to a generic, if none computes it.
@@ -422,6 +440,10 @@ struct UnitChoice {
     /// What else runs on units for each block of the result: the fill of its accumulators and the steps
     /// behind, each with its unit and its cycles.
     beside: Vec<(Name, i64)>,
+    /// The same where a tile has all of the reduction: less what one call does together.
+    beside_whole: Vec<(Name, i64)>,
+    /// Intrinsics that do so.
+    peel: Peel,
 }
 
 /// The fill of a block of accumulators, if an intrinsic does it: its unit and its cycles.
@@ -546,9 +568,20 @@ fn candidates(
             let info = &target.info.intrinsics[way.intrinsic];
             (info.unit, info.cycles)
         });
-        let beside = reset(group, target, &assignment).into_iter().chain(behind);
+        let (reset, behind) = (
+            reset(group, target, &assignment),
+            behind.collect::<Vec<_>>(),
+        );
+        let peel = Peel::of(ir, group, target, &assignment, &together);
+        let each = &target.info.intrinsics[assignment.intrinsic];
+        let more = |cycles: Option<i64>| cycles.map(|cycles| (each.unit, cycles - each.cycles));
+        let (first, last) = (more(peel.first).or(reset), more(peel.last));
+        let all = first.into_iter().chain(last);
+        let behind_whole = behind.iter().filter(|_| last.is_none());
         Some(UnitChoice {
-            beside: beside.collect(),
+            beside_whole: all.chain(behind_whole.copied()).collect(),
+            beside: reset.into_iter().chain(behind).collect(),
+            peel,
             assignment: Rc::new(assignment),
             maps,
             others,

@@ -1,11 +1,14 @@
 //! What tiles are cut for: two neighbouring levels of a machine's memory, and what computes there.
 
+use std::rc::Rc;
+
 use tir::{Ir, Name};
 use tir_accel::machine::{MachineInfo, SpaceInfo};
 use tir_accel::vector::VectorInfo;
 
 use super::Ways;
 use crate::matching::{Assignment, Behaviour, Mismatch};
+use crate::sequence::Sequence;
 
 /// A machine, with what its intrinsics compute, at two neighbouring levels of its memory.
 pub struct Target<'a> {
@@ -13,6 +16,8 @@ pub struct Target<'a> {
     pub info: &'a MachineInfo,
     /// Behaviours, by index of the intrinsic, or why none can be matched.
     pub behaviours: Vec<Result<Behaviour<'a>, Mismatch>>,
+    /// What intrinsics of several generics compute; those of most generics first.
+    pub sequences: Rc<[Sequence<'a>]>,
     /// Where what is tiled lies: arguments, results and constants, or the tiles of the level around.
     pub far: &'a SpaceInfo,
     /// Where tiles are loaded that no unit wants elsewhere.
@@ -46,12 +51,19 @@ impl<'a> Target<'a> {
         };
         let behaviours = info.intrinsics.iter().map(|i| Behaviour::of(ir, i));
         let behaviours = behaviours.collect();
+        let sequences = info.intrinsics.iter().enumerate();
+        let mut sequences: Vec<Sequence<'_>> = sequences
+            .filter_map(|(i, of)| Sequence::of(ir, i, of))
+            .collect();
+        sequences.sort_by_key(|sequence| std::cmp::Reverse(sequence.steps.len()));
+        let sequences = sequences.into();
         if let Some(stage) = info.stage(far.name)
             && let Some(inner) = Self::from(info, ir, stage)
         {
             return Some(Self {
                 info,
                 behaviours,
+                sequences,
                 vectors: Vec::new(),
                 far,
                 near: stage,
@@ -66,6 +78,7 @@ impl<'a> Target<'a> {
         Some(Self {
             info,
             behaviours,
+            sequences,
             vectors: info
                 .vectors
                 .iter()

@@ -247,11 +247,12 @@ impl Driver<'_> {
         if constant {
             return self.cx.unify_constants && self.constants.adopt(rw, op);
         }
-        let mut changed = has(Traits::Commutative) && constants_right(rw, op);
         let (name, loc) = (rw.name(op), rw.loc(op));
-        if self.cx.fold && fold_op(rw, &mut self.constants, op) {
-            self.outcome.stats.folded += 1;
-            self.step("fold", name, loc);
+        if self.fold(rw, op, name, loc) {
+            return true;
+        }
+        let mut changed = has(Traits::Commutative) && constants_right(rw, op);
+        if changed && self.fold(rw, op, name, loc) {
             return true;
         }
         for pattern in self.cx.patterns.of(name) {
@@ -273,6 +274,15 @@ impl Driver<'_> {
             }
         }
         changed
+    }
+
+    fn fold(&mut self, rw: &mut Rewriter<'_>, op: OpId, name: Name, loc: Loc) -> bool {
+        let folded = self.cx.fold && fold_op(rw, &mut self.constants, op);
+        if folded {
+            self.outcome.stats.folded += 1;
+            self.step("fold", name, loc);
+        }
+        folded
     }
 
     fn step(&mut self, pattern: &str, op: Name, loc: Loc) {

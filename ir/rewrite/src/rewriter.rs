@@ -280,7 +280,13 @@ impl<'a> Rewriter<'a> {
         );
         for (index, new) in values.iter().enumerate() {
             let old = self.ir.result(op, index);
-            self.replace_value(old, *new, At::Before(op));
+            if self.ir.ty(old) == self.ir.ty(*new) {
+                // The op goes: that it loses uses is of no interest.
+                self.touch_users(old);
+                self.ir.replace_uses(old, *new);
+            } else {
+                self.replace_value(old, *new, At::Before(op));
+            }
         }
         self.erase(op);
     }

@@ -1,7 +1,7 @@
 //! What running the ops takes, where their types alone do not tell.
 
 use tir::cost::{Cost, Product, Work};
-use tir::{OpRef, Value};
+use tir::{Failure, OpRef, Value};
 
 use crate::layout::Layout;
 use crate::ops::conv::{Conv2d, Conv2dInteger, Gemm, MatMul, MatMulInteger};
@@ -9,7 +9,7 @@ use crate::ops::movement::{Concat, Slice};
 use crate::ops::pool::{AvgPool, GlobalAvgPool, MaxPool};
 use crate::ops::select::Gather;
 use crate::ops::views::{Reshape, Transpose};
-use crate::shape::ranked;
+use crate::shape::{Window, ranked};
 
 fn count(dims: &[i64]) -> u64 {
     let dims = dims.iter().map(|d| u64::try_from(*d).unwrap_or(0));
@@ -25,6 +25,23 @@ fn shape(op: OpRef<'_>, value: Value) -> &'static [i64] {
 fn result(op: OpRef<'_>) -> &'static [i64] {
     let value = op.ir.results(op.id).next();
     value.map(|value| shape(op, value)).unwrap_or_default()
+}
+
+/// Of the first operand, images N x C x H x W, only what windows read.
+fn windowed(op: OpRef<'_>, mut work: Work, windows: Result<[Window; 2], Failure>) -> Work {
+    let shape = op.ir.operands(op.id).next().map(|x| shape(op, x));
+    let (Some(&[_, _, h, w]), Ok([vertical, horizontal])) = (shape, windows) else {
+        return work;
+    };
+    if let (Some(all), Ok(rows), Ok(columns)) =
+        (work.reads.first_mut(), vertical.read(), horizontal.read())
+        && h > 0
+        && w > 0
+    {
+        let row = *all / h as u64 / w as u64;
+        *all = row.saturating_mul(count(&[rows, columns]));
+    }
+    work
 }
 
 fn with(op: OpRef<'_>, products: Vec<Product>, scalars: u64) -> Work {
@@ -53,12 +70,14 @@ fn convolution(op: OpRef<'_>, w: Value, bias: Option<Value>, groups: i64) -> Wor
 }
 impl Cost for Conv2d {
     fn work(&self, op: OpRef<'_>) -> Work {
-        convolution(op, self.w, self.bias, self.groups)
+        let work = convolution(op, self.w, self.bias, self.groups);
+        windowed(op, work, self.windows(op))
     }
 }
 impl Cost for Conv2dInteger {
     fn work(&self, op: OpRef<'_>) -> Work {
-        convolution(op, self.w, self.bias, self.groups)
+        let work = convolution(op, self.w, self.bias, self.groups);
+        windowed(op, work, self.windows(op))
     }
 }
 
@@ -106,14 +125,14 @@ impl Cost for Gemm {
 impl Cost for MaxPool {
     fn work(&self, op: OpRef<'_>) -> Work {
         let scalars = count(result(op)).saturating_mul(count(&self.kernel));
-        with(op, Vec::new(), scalars)
+        windowed(op, with(op, Vec::new(), scalars), self.windows(op))
     }
 }
 /// Each element of a window once.
 impl Cost for AvgPool {
     fn work(&self, op: OpRef<'_>) -> Work {
         let scalars = count(result(op)).saturating_mul(count(&self.kernel));
-        with(op, Vec::new(), scalars)
+        windowed(op, with(op, Vec::new(), scalars), self.windows(op))
     }
 }
 /// Each element once.

@@ -1,6 +1,6 @@
 //! Shape arithmetic that the ops share.
 
-use tir::{Failure, OpRef, TensorType, Type, Value};
+use tir::{Failure, LinearExpr, OpRef, TensorType, Type, Value};
 
 /// The shape and element type of a statically shaped tensor operand.
 pub fn tensor(op: OpRef<'_>, value: Value, name: &str) -> Result<(Vec<i64>, Type), Failure> {
@@ -107,6 +107,16 @@ impl Window {
             count += 1;
         }
         Ok(count)
+    }
+
+    /// How many elements of the input some window reads: between windows that are further apart than
+    /// they are wide, and behind the last one, elements stay unread. All of them where that would take
+    /// long to find out.
+    pub fn read(self) -> Result<i64, Failure> {
+        let count = self.output()?;
+        let position = LinearExpr::new(vec![self.stride, self.dilation], -self.low);
+        let read = position.values(&[count, self.kernel], self.input);
+        Ok(read.unwrap_or(self.input))
     }
 }
 

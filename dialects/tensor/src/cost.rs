@@ -1,7 +1,7 @@
 //! What index expressions take, where their types alone do not say.
 
 use tir::cost::{Cost, Product, Work, bytes};
-use tir::{Definition, Ir, OpRef, Value};
+use tir::{AffineMap, Definition, Ir, OpRef, Type, Value};
 use tir_arith::{MulF, MulI};
 
 use crate::{
@@ -42,6 +42,25 @@ impl Generic {
     }
 }
 
+/// The bytes of what a map reads of a value of a type: where it steps over elements, not all.
+fn read(ty: Type, map: &AffineMap, domain: &[i64]) -> u64 {
+    let all = bytes(ty);
+    let (Some(shape), Some(exprs)) = (ty.shape(), map.linear()) else {
+        return all;
+    };
+    let parted = (0..domain.len()).all(|d| exprs.iter().filter(|e| e.at(d) != 0).count() < 2);
+    let mut elements = ty.elements().unwrap_or(0) as u64;
+    if !parted || elements == 0 {
+        return all;
+    }
+    let each = all / elements;
+    for (size, expr) in shape.iter().zip(&exprs[..]) {
+        let read = expr.values(domain, *size).unwrap_or(*size);
+        elements = elements / *size as u64 * read as u64;
+    }
+    each.saturating_mul(elements)
+}
+
 /// A sum of products is one of matrices, by which factor has which iterators; anything else is an
 /// operation at each point.
 impl Cost for Generic {
@@ -51,9 +70,12 @@ impl Cost for Generic {
             return Work::by_types(op);
         };
         let range = |d: usize| u64::try_from(domain[d]).unwrap_or(0);
-        let read = |v: &Value| bytes(ir.ty(*v));
-        let before = |v| if self.combine.is_some() { read(v) } else { 0 };
-        let reads = self.inputs.iter().map(read);
+        let before = |v: &Value| match self.combine.is_some() {
+            true => bytes(ir.ty(*v)),
+            false => 0,
+        };
+        let reads = self.inputs.iter().zip(&self.indexing_maps);
+        let reads = reads.map(|(v, map)| read(ir.ty(*v), map, &domain));
         let mut work = Work {
             reads: reads.chain(self.outputs.iter().map(before)).collect(),
             writes: self.results.0.iter().map(|ty| bytes(*ty)).collect(),

@@ -121,6 +121,69 @@ impl LinearExpr {
             sum.plus(dims(d).times(Interval::point(c))?)
         })
     }
+
+    /// How many numbers from 0 to below `size` it gives, each counted once, with `d(i)` from 0 to below
+    /// `ranges[i]`. `None` where looking through all but one of its iterators takes more than 65,536
+    /// steps, or where a number leaves 64 bits.
+    pub fn values(&self, ranges: &[i64], size: i64) -> Option<i64> {
+        const MOST: usize = 1 << 16;
+        let range = |d: usize| ranges.get(d).copied();
+        let (longest, stride) = self.terms().max_by_key(|(d, _)| range(*d)).unzip();
+        let (stride, count) = match (stride, longest.map(range)) {
+            (Some(stride), Some(count)) => (stride, count?),
+            _ => (1, 1),
+        };
+        // Down from the last trip is up from the first.
+        let first = match stride < 0 {
+            true => stride.checked_mul(count.checked_sub(1)?)?,
+            false => 0,
+        };
+        let stride = stride.checked_abs()?;
+        let mut offsets = vec![self.constant.checked_add(first)?];
+        for (d, c) in self.terms().filter(|(d, _)| Some(*d) != longest) {
+            let trips = range(d)?.max(0);
+            let all = usize::try_from(trips).ok()?.checked_mul(offsets.len())?;
+            if all > MOST {
+                return None;
+            }
+            let mut next = Vec::with_capacity(all);
+            for trip in 0..trips {
+                let by = c.checked_mul(trip)?;
+                for offset in &offsets {
+                    next.push(offset.checked_add(by)?);
+                }
+            }
+            offsets = next;
+        }
+        // From each offset on, numbers a stride apart. Two offsets meet where their distance is a
+        // multiple of it: of each such class, the union of ranges of trips.
+        let mut spans = Vec::with_capacity(offsets.len());
+        for offset in offsets {
+            let (class, at) = (offset.rem_euclid(stride), offset.div_euclid(stride));
+            let end = match size > class {
+                true => (size - class - 1) / stride + 1,
+                false => 0,
+            };
+            let (from, to) = (at.max(0), at.checked_add(count)?.min(end));
+            if from < to {
+                spans.push((class, from, to));
+            }
+        }
+        spans.sort_unstable();
+        let (mut values, mut known) = (0, (-1, 0));
+        for (class, from, to) in spans {
+            let from = if known.0 == class {
+                from.max(known.1)
+            } else {
+                from
+            };
+            if from < to {
+                values += to - from;
+                known = (class, to);
+            }
+        }
+        Some(values)
+    }
 }
 
 impl AffineExpr {
@@ -289,6 +352,44 @@ mod tests {
         let both = outer.replace(&inner).unwrap();
         assert_eq!(both, LinearExpr::new(vec![2, 3], 7));
         assert_eq!(both.eval(&[5, 6]), outer.eval(&[7, 10]));
+    }
+
+    #[test]
+    fn values_are_those_that_points_give() {
+        let mut seed = 1u64;
+        let mut draw = |below: i64| {
+            seed = seed
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
+            (seed >> 33) as i64 % below
+        };
+        for _ in 0..3000 {
+            let form = LinearExpr::new(vec![draw(7) - 3, draw(7) - 3, draw(5) - 2], draw(13) - 6);
+            let (ranges, size) = ([draw(6), draw(6), draw(4)], draw(20));
+            let mut reached = std::collections::BTreeSet::new();
+            for i in 0..ranges[0] {
+                for j in 0..ranges[1] {
+                    for k in 0..ranges[2] {
+                        reached.extend(form.eval(&[i, j, k]).filter(|v| (0..size).contains(v)));
+                    }
+                }
+            }
+            // Iterators without a part in it may have no trips: what counts is the form.
+            let trips = form.terms().all(|(d, _)| ranges[d] > 0) && ranges.contains(&0);
+            if !trips {
+                assert_eq!(
+                    form.values(&ranges, size),
+                    Some(reached.len() as i64),
+                    "{form:?} {ranges:?} {size}"
+                );
+            }
+        }
+        let wide = LinearExpr::new(vec![1, 1 << 20], 0);
+        assert_eq!(wide.values(&[1 << 20, 1 << 17], i64::MAX), None);
+        assert_eq!(
+            LinearExpr::dim(0).values(&[1 << 40], 1 << 39),
+            Some(1 << 39)
+        );
     }
 
     #[test]

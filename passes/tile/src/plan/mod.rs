@@ -36,8 +36,8 @@ use crate::matching::{Assignment, Behaviour, Candidate, Joined, Mismatch, Scalar
 pub use estimate::{Cost, fit};
 use estimate::{Tiles, estimate};
 pub use hold::{Hold, held, hold};
-use known::Ways;
 use in_place::{Over, fits_in_place, written_over};
+use known::Ways;
 pub use places::{Excess, excess};
 use places::{Places, held_in};
 use sizes::{divisors, joined, loop_orders, sizes, slides, thin};

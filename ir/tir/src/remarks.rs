@@ -9,6 +9,10 @@ pub const THREAD_TRANSFER: &str = "thread-transfer";
 pub const THREAD_COPY: &str = "thread-copy";
 /// A transfer became several, for its engine has too few dimensions.
 pub const SPLIT_TRANSFER: &str = "split-transfer";
+/// More transfers are started at once than their queue holds, so the thread waits.
+pub const QUEUE_FULL: &str = "queue-full";
+/// An operator that could be computed inside the loops of its reader is a nest of its own.
+pub const SINGLE_NEST: &str = "single-nest";
 /// The thread waits for each start at once, so nothing overlaps.
 pub const SYNCHRONOUS: &str = "synchronous";
 /// A function uses no intrinsic of a unit.
@@ -17,8 +21,10 @@ pub const UNUSED_UNIT: &str = "unused-unit";
 pub const UNUSED_SPACE: &str = "unused-space";
 
 /// All categories.
-pub const ALL: [&str; 7] = [
+pub const ALL: [&str; 9] = [
     NO_UNIT,
+    QUEUE_FULL,
+    SINGLE_NEST,
     SPLIT_TRANSFER,
     SYNCHRONOUS,
     THREAD_COPY,

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use tir::remarks::{SPLIT_TRANSFER, UNUSED_SPACE, UNUSED_UNIT};
+use tir::remarks::{QUEUE_FULL, SPLIT_TRANSFER, UNUSED_SPACE, UNUSED_UNIT};
 use tir::{
     Diagnostic, Failure, Ir, MemRefType, OpId, OpRef, Pass, PassCx, PassResult, SymbolTable, pass,
 };
@@ -177,7 +177,10 @@ passes! {
 
 /// Makes a remark; that an engine takes several starts is usual.
 fn say(cx: &mut PassCx<'_>, remark: Diagnostic) {
-    if remark.category != Some(SPLIT_TRANSFER) || cx.settings().remarks {
+    let usual = [QUEUE_FULL, SPLIT_TRANSFER]
+        .map(Some)
+        .contains(&remark.category);
+    if !usual || cx.settings().remarks {
         cx.remark(remark);
     }
 }

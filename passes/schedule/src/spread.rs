@@ -16,7 +16,8 @@
 
 use std::collections::BTreeMap;
 
-use tir::{At, BlockId, Builder, Ir, Mapping, Name, OpId, Value};
+use tir::remarks::QUEUE_FULL;
+use tir::{At, BlockId, Builder, Diagnostic, Ir, Mapping, Name, OpId, Value};
 use tir_accel::{Apply, Call, DmaStart, MachineInfo};
 use tir_arith::{CmpIPredicate, OpFoldResult};
 use tir_loop::{For, If, Yield};
@@ -143,29 +144,35 @@ fn parts(ir: &Ir, branch: OpId) -> Option<Vec<Part>> {
 }
 
 /// The nest of loops of a block, behind an op, that makes most calls, and the place in it for starts:
-/// before all but loads. None if it is run at most once.
-fn work(ir: &Ir, block: BlockId, behind: OpId) -> Option<(Vec<Counter>, OpId)> {
+/// before all but loads; or why there is none.
+fn work(ir: &Ir, block: BlockId, behind: OpId) -> Result<(Vec<Counter>, OpId), &'static str> {
     let loops = ir
         .ops_in(block)
         .filter(|op| ir.is::<For>(*op) && ir.is_before(behind, *op));
-    let most = loops.max_by_key(|op| (calls(ir, *op), std::cmp::Reverse(op.index())))?;
-    if calls(ir, most) == 0 {
-        return None;
-    }
-    let (nest, _) = perfect(ir, most)?;
-    let body = ir.body_block(nest[nest.len() - 1].op, 0)?;
-    let place = first_behind_loads(ir, body)?;
-    (total(&nest) > 1).then_some((nest, place))
+    let most = loops.max_by_key(|op| (calls(ir, *op), std::cmp::Reverse(op.index())));
+    let most = most.filter(|op| calls(ir, *op) > 0);
+    let most = most.ok_or("no loop of calls follows them in the iteration")?;
+    let unknown = "the loop of calls that follows has bounds that are not known";
+    let (nest, _) = perfect(ir, most).ok_or(unknown)?;
+    let body = ir.body_block(nest[nest.len() - 1].op, 0);
+    let place = body.and_then(|body| first_behind_loads(ir, body));
+    let place = place.filter(|_| total(&nest) > 1);
+    Ok((
+        nest,
+        place.ok_or("the loop of calls that follows runs once")?,
+    ))
 }
 
 /// Spreads the starts of the marked branches of a function where an iteration has more of them than
-/// the queue of an engine holds, if that is wanted, and takes the marks away.
-pub(crate) fn spread(ir: &mut Ir, machine: &MachineInfo, wanted: bool) {
+/// the queue of an engine holds, if that is wanted, and takes the marks away. Gives a remark for those that
+/// stay together.
+pub(crate) fn spread(ir: &mut Ir, machine: &MachineInfo, wanted: bool) -> Vec<Diagnostic> {
+    let mut remarks = Vec::new();
     let marked: Vec<OpId> = (ir.walk_ids().into_iter())
         .filter(|op| ir.remove_attr(*op, EARLY).is_some())
         .collect();
     if !wanted {
-        return;
+        return remarks;
     }
     let mut blocks: Vec<(BlockId, Vec<OpId>)> = Vec::new();
     for branch in marked {
@@ -185,36 +192,57 @@ pub(crate) fn spread(ir: &mut Ir, machine: &MachineInfo, wanted: bool) {
             }
             Some(())
         });
-        let last = branches[branches.len() - 1];
+        let (first, last) = (branches[0], branches[branches.len() - 1]);
+        let mut together = |text: String, why: &str| {
+            let remark = Diagnostic::remark(text).category(QUEUE_FULL);
+            remarks.push(remark.at(ir.loc(first)).note(why));
+        };
+        if known.is_none() {
+            let text =
+                "loads for a later iteration are started at once, perhaps more than a queue holds";
+            together(
+                text.to_string(),
+                "a loop that starts them has bounds that are not known",
+            );
+            continue;
+        }
         let loops = ir
             .ops_in(block)
             .filter(|op| ir.is::<For>(*op) && ir.is_before(last, *op));
         let inner: Vec<_> = loops.filter_map(|op| starts(ir, op)).collect();
-        let too_many = |(engine, n): (&Name, &i64)| {
-            let queue = machine
-                .engines
-                .iter()
-                .find(|e| e.name == *engine)
-                .map(|e| e.queue);
-            let shared = inner.iter().any(|starts| starts.contains_key(engine));
-            queue.is_some_and(|queue| *n > queue || (shared && 2 * *n >= queue))
+        let queue = |engine: &Name| {
+            let mut engines = machine.engines.iter();
+            engines.find(|e| e.name == *engine).map(|e| e.queue)
         };
-        if known.is_none() || !all.iter().any(too_many) {
+        let too_many = |(engine, n): &(&Name, &i64)| {
+            let shared = inner.iter().any(|starts| starts.contains_key(engine));
+            queue(engine).is_some_and(|queue| **n > queue || (shared && 2 * **n >= queue))
+        };
+        let Some((engine, count)) = all.iter().find(too_many) else {
             continue;
-        }
+        };
         let found: Option<Vec<Vec<Part>>> = branches.iter().map(|b| parts(ir, *b)).collect();
-        if let (Some(parts), Some((nest, place))) = (found, work(ir, block, last)) {
-            move_into(
-                ir,
-                &parts.into_iter().flatten().collect::<Vec<_>>(),
-                &nest,
-                place,
-            );
-            for branch in branches {
-                ir.erase(branch);
+        let found = found.ok_or("what starts them computes more than where they go");
+        match found.and_then(|parts| Ok((parts, work(ir, block, last)?))) {
+            Ok((parts, (nest, place))) => {
+                let parts: Vec<Part> = parts.into_iter().flatten().collect();
+                move_into(ir, &parts, &nest, place);
+                for branch in branches {
+                    ir.erase(branch);
+                }
+            }
+            Err(why) => {
+                let holds = queue(engine).unwrap_or(0);
+                let text = format!(
+                    "{count} loads for a later iteration are started at once, the queue of @{engine} holds \
+                     {holds}: the thread waits before the units are given work"
+                );
+                let help = format!("{why}; a queue of {count} holds all, larger tiles are fewer");
+                together(text, &help);
             }
         }
     }
+    remarks
 }
 
 /// Starts all parts in the iterations of a nest.

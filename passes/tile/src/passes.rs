@@ -89,6 +89,9 @@ impl Pass for Tile {
             for candidates in tiled.candidates {
                 cx.remark(candidates);
             }
+            if self.remarks || cx.settings().remarks {
+                tiled.apart.into_iter().for_each(|why| cx.remark(why));
+            }
             for remark in tiled.unmatched {
                 if self.remarks || cx.settings().remarks || !remark.expected {
                     cx.remark(remark.remark());

@@ -13,7 +13,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use tir::remarks::NO_UNIT;
+use tir::remarks::{NO_UNIT, SINGLE_NEST};
 use tir::{At, Builder, Diagnostic, Ir, OpId, TensorType, Traits, Type, Value};
 use tir_graph::{Fused, Yield as GraphYield};
 use tir_tensor::Generic;
@@ -57,6 +57,8 @@ pub struct Tiled {
     pub unmatched: Vec<Unmatched>,
     /// The quickest candidates of each group, where they were asked for.
     pub candidates: Vec<Diagnostic>,
+    /// Why there are no nests of several stages, or no longer ones.
+    pub apart: Vec<Diagnostic>,
 }
 
 /// Tiles all groups of a function. What is left over untiled is only what moves no data, and what is
@@ -89,17 +91,16 @@ pub fn tile(
     let mut tiled = Tiled::default();
     let (mut target, mut scope) = (target, Scope::new(generics, group));
     loop {
-        // Stages behind one another are planned for one level of memory without spaces on the way, and for
-        // one unit of a kind.
-        let one = target.inner.is_none() && target.stage().is_none();
-        let info = target.info;
-        let is_direct = info
-            .engine_between(target.far.name, target.near.name)
-            .is_some()
-            && info
-                .engine_between(target.held.name, target.far.name)
-                .is_some();
-        let limits = limits.filter(|_| one && is_direct && !info.has_equal_units());
+        let why = limits.and_then(|_| without_chains(target));
+        if let Some((reason, help)) = &why
+            && scope.generics.len() > 1
+        {
+            let text = format!("each nest has one stage: {reason}");
+            let remark = Diagnostic::remark(text).category(SINGLE_NEST);
+            let remark = remark.at(func.loc(func.root())).note(*help);
+            tiled.apart.push(remark);
+        }
+        let limits = limits.filter(|_| why.is_none());
         let made = level(func, target, (budget, limits), &scope, &mut tiled)?;
         let Some(inner) = &target.inner else {
             return Ok(tiled);
@@ -110,6 +111,34 @@ pub fn tile(
         generics.retain(|op| func.is::<Generic>(*op) && is_in(func, *op, target.far.name));
         scope = Scope::new(generics, made);
     }
+}
+
+/// Why stages behind one another are not one nest on a level of a machine's memory, if they are not, and what would
+/// help.
+fn without_chains(target: &Target<'_>) -> Option<(String, &'static str)> {
+    let info = target.info;
+    let (far, near) = (target.far.name, target.near.name);
+    if target.inner.is_some() {
+        let text =
+            format!("no engine joins \"{far}\" with what computes, tiles go through \"{near}\"");
+        return Some((text, "stages are put together where one level is tiled"));
+    }
+    if target.stage().is_some() {
+        let text = format!("\"{far}\" holds tiles of another level, each of one nest");
+        return Some((text, "stages are put together where one level is tiled"));
+    }
+    let joined = |from, to| info.engine_between(from, to).is_some();
+    if !joined(far, near) || !joined(target.held.name, far) {
+        let text = format!("loads or stores go through other spaces than \"{near}\"");
+        return Some((text, "an engine for each direction would help"));
+    }
+    let equal = || "units of a kind or cores share the work of a nest".to_string();
+    info.has_equal_units().then(|| {
+        (
+            equal(),
+            "stages are put together where there is one of each",
+        )
+    })
 }
 
 /// Tiles all groups of a scope for one level of memory. Gives which group each generic on the tiles is of;
@@ -133,6 +162,11 @@ fn level(
         },
         None => Chains::default(),
     };
+    for (op, stages, excess) in &chains.too_large {
+        if !chains.roots.contains_key(op) {
+            tiled.apart.push(no_room(func, *op, *stages, excess));
+        }
+    }
     // From the last generic to the first: an elementwise step takes the reduction before it in.
     let mut done = HashSet::new();
     let (mut unmatched, mut candidates) = (Vec::new(), Vec::new());
@@ -439,6 +473,24 @@ fn listed_chains(ir: &Ir, op: OpId, group: &Group, chains: &Chains) -> Option<Di
     let text = format!("nests of several stages that end in this '{}'", ir.name(op));
     let remark = Diagnostic::remark(text).at(ir.loc(group.named));
     Some(notes.iter().fold(remark, Diagnostic::note))
+}
+
+/// A chain that does not fit near memory.
+fn no_room(ir: &Ir, op: OpId, stages: usize, excess: &Excess) -> Diagnostic {
+    let Excess {
+        space,
+        needed,
+        free,
+    } = excess;
+    let text = format!(
+        "the {stages} stages that end in this '{}' are no one nest: their tiles need {needed} bytes of \
+         \"{space}\", {free} are free",
+        ir.name(op)
+    );
+    let over = needed - free;
+    let help = format!("{over} bytes more would do, or fewer slots (depth) for each tile");
+    let remark = Diagnostic::remark(text).category(SINGLE_NEST);
+    remark.at(ir.loc(op)).note(help)
 }
 
 /// A group that no unit computes.

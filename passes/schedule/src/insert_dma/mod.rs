@@ -40,7 +40,7 @@ pub(crate) struct Transfer {
 
 impl InsertDma {
     /// Runs on the function at the root of an arena. Gives a remark for each transfer between
-    /// spaces that the program thread has to do, or a part of it.
+    /// spaces that the program thread has to do, or a part of it, and for loads ahead that it waits to start.
     pub fn apply(&self, ir: &mut Ir, machine: &MachineInfo) -> Result<Vec<Diagnostic>, Failure> {
         let (mut remarks, mut said) = (Vec::new(), HashSet::new());
         stage(ir, machine)?;
@@ -62,7 +62,7 @@ impl InsertDma {
                 remarks.push(Diagnostic::remark(text).category(category).at(loc));
             }
         }
-        spread(ir, machine, self.spread);
+        remarks.extend(spread(ir, machine, self.spread));
         drop_unused(ir);
         Ok(remarks)
     }

@@ -11,6 +11,7 @@ mod vector_clocks;
 
 pub use record::{Instance, Record, TokenId};
 pub use vector_clocks::VectorClocks;
+use vector_clocks::{End, Reach};
 
 /// An edge: at runs of a site, the work of a queue that it waits for.
 #[derive(Clone, Debug)]
@@ -44,7 +45,7 @@ pub fn needs(record: &Record) -> (Vec<Need>, VectorClocks) {
     let mut out = Vec::new();
     let queues = record.queues;
     let mut clocks = VectorClocks::new(record);
-    clocks.run(record, 0, |id, run, base, clocks| {
+    clocks.run(record, 0, None, |id, run, base, clocks| {
         let open: Vec<usize> = (0..queues)
             .filter(|r| record.hazard(id, *r) > base[*r])
             .collect();
@@ -97,11 +98,11 @@ impl<'a> Edges<'a> {
             keep: vec![true; edges.len()],
         }
     }
-    /// The first instance from `from` on with a hazard that the order with these edges does not
-    /// fulfil; the clocks up to there are computed.
-    fn race(&self, clocks: &mut VectorClocks, from: u32) -> Option<u32> {
+    /// Computes the clocks from an instance on, up to the first one with a hazard that the order with these
+    /// edges does not fulfil.
+    fn race(&self, clocks: &mut VectorClocks, from: u32, reach: Option<Reach<'_>>) -> End {
         let record = self.record;
-        clocks.run(record, from, |id, run, base, clocks| {
+        clocks.run(record, from, reach, |id, run, base, clocks| {
             let site = record.instances[id as usize].site as usize;
             for i in self.by_site[site].iter().filter(|i| self.keep[**i]) {
                 let edge = &self.edges[*i];
@@ -115,28 +116,61 @@ impl<'a> Edges<'a> {
             needed.iter().zip(&*base).all(|(need, known)| need <= known)
         })
     }
+
+    /// For each instance, the last one whose clock is computed from that one's, with all edges.
+    fn uses(&self) -> Vec<u32> {
+        let record = self.record;
+        let mut uses: Vec<u32> = (0..record.instances.len() as u32).collect();
+        let mut used = |id: Option<u32>, by: u32| {
+            if let Some(id) = id {
+                uses[id as usize] = uses[id as usize].max(by);
+            }
+        };
+        for edge in self.edges {
+            for (value, id) in edge.values.iter().zip(&record.by_site[edge.site]) {
+                used(record.nth(edge.queue, *value), *id);
+            }
+        }
+        for id in 0..record.instances.len() as u32 {
+            for (queue, near) in record.assumed(id).into_iter().flatten().enumerate() {
+                used(record.nth(queue, *near), id);
+            }
+            if let Some(queue) = record.actor(id) {
+                let before = record.instances[id as usize].index - 1;
+                used(record.nth(queue, before), id);
+            }
+            // All that is started before the thread's next own work comes after its last.
+            used(record.on_thread_before(id), id);
+        }
+        uses
+    }
 }
 
 /// Takes out edges without which the order still fulfils all hazards, the last first. Fails on
 /// nothing: where the order is not enough to begin with, nothing is taken out.
 ///
 /// What comes before the first run of an edge's site does not depend on the edge, so each is
-/// tried from there on.
+/// tried from there on, and no further than to where what follows does not depend on it either: most edges matter
+/// in their nest alone, so the time is that of the stream and not of its square.
 pub fn prune(record: &Record, edges: &[Edge]) -> Vec<bool> {
     let mut chosen = Edges::new(record, edges);
     let mut clocks = VectorClocks::new(record);
-    if chosen.race(&mut clocks, 0).is_some() {
+    if let End::Refused(_) = chosen.race(&mut clocks, 0, None) {
         return chosen.keep;
     }
+    let uses = chosen.uses();
     let mut tried = clocks.clone();
     for (i, edge) in edges.iter().enumerate().rev() {
         chosen.keep[i] = false;
-        let Some(from) = record.by_site[edge.site].first().copied() else {
+        let runs = &record.by_site[edge.site];
+        let (Some(from), Some(last)) = (runs.first().copied(), runs.last().copied()) else {
             continue;
         };
-        match chosen.race(&mut tried, from) {
-            None => clocks.take(&tried, from, None),
-            Some(stop) => {
+        let reach = Reach { last, uses: &uses };
+        match chosen.race(&mut tried, from, Some(reach)) {
+            End::All => clocks.take(&tried, from, None),
+            End::Same(end) => clocks.take(&tried, from, Some(end)),
+            End::Refused(stop) => {
                 chosen.keep[i] = true;
                 tried.take(&clocks, from, Some(stop));
             }

@@ -7,6 +7,24 @@
 
 use super::Record;
 
+/// How a run ended.
+pub enum End {
+    /// With the last instance.
+    All,
+    /// Before an instance that was refused.
+    Refused(u32),
+    /// Before an instance from which on all clocks are those of before.
+    Same(u32),
+}
+
+/// How far a change reaches.
+pub struct Reach<'a> {
+    /// The last instance that is computed otherwise than before.
+    pub last: u32,
+    /// For each instance, the last one whose clock is computed from that one's.
+    pub uses: &'a [u32],
+}
+
 /// How far each instance is known to come after the work of each queue.
 ///
 /// The clock of an instance says for every queue how many pieces of its work are complete when
@@ -40,15 +58,17 @@ impl VectorClocks {
     /// Computes the clocks from an instance on; those before it stand.
     ///
     /// Calls `visit` with each instance, its position among those of its site, and what it is
-    /// known to come after; `visit` may add to that, and stops the run with `false`. Gives where
-    /// it stopped: the clocks from there on are those of before.
+    /// known to come after; `visit` may add to that, and stops the run with `false`. Where it is known how far
+    /// a change reaches, the run ends as soon as the clocks that follow are those of before.
     pub fn run(
         &mut self,
         record: &Record,
         from: u32,
+        reach: Option<Reach<'_>>,
         mut visit: impl FnMut(u32, usize, &mut [u32], &VectorClocks) -> bool,
-    ) -> Option<u32> {
+    ) -> End {
         let queues = self.queues;
+        let mut last = reach.as_ref().map_or(u32::MAX, |reach| reach.last);
         let mut thread = vec![0; queues];
         if let Some(id) = record.on_thread_before(from) {
             thread.copy_from_slice(self.of(id));
@@ -57,6 +77,9 @@ impl VectorClocks {
         let mut runs: Vec<usize> = record.by_site.iter().map(before).collect();
         let mut base = vec![0; queues];
         for id in from..record.instances.len() as u32 {
+            if id > last {
+                return End::Same(id);
+            }
             let instance = record.instances[id as usize];
             base.copy_from_slice(&thread);
             let actor = record.actor(id);
@@ -67,7 +90,7 @@ impl VectorClocks {
             }
             let run = &mut runs[instance.site as usize];
             if !visit(id, *run, &mut base, self) {
-                return Some(id);
+                return End::Refused(id);
             }
             *run += 1;
             match actor {
@@ -75,9 +98,13 @@ impl VectorClocks {
                 None => thread.copy_from_slice(&base),
             }
             let at = id as usize * queues;
-            self.clock[at..at + queues].copy_from_slice(&base);
+            let clock = &mut self.clock[at..at + queues];
+            if let Some(reach) = reach.as_ref().filter(|_| *clock != *base) {
+                last = last.max(reach.uses[id as usize]);
+            }
+            clock.copy_from_slice(&base);
         }
-        None
+        End::All
     }
 
     /// Takes over the clocks of the instances from `from` on, up to `to`.

@@ -10,10 +10,10 @@ use tir::{DYNAMIC, Ir, Name, OpId, Value};
 use tir_tensor::{CollapseShape, Empty, ExpandShape, Generic, InsertSlice, TransferRead};
 
 use super::Stage;
-use super::search::{Found, MARGIN, alone, chain};
+use super::search::{Found, MARGIN, Refused, alone, chain};
 use super::stage::{Context, Known, Maker, Makers};
 use crate::group::Group;
-use crate::plan::{Budget, Plan, Target};
+use crate::plan::{Budget, Excess, Plan, Target};
 
 /// A group of the sequence, the last one first.
 pub struct Single {
@@ -32,6 +32,8 @@ pub struct Chains {
     pub roots: HashMap<OpId, (Stage, Vec<OpId>)>,
     /// What was estimated for chains that end in a generic, where candidates are listed.
     pub candidates: Vec<(OpId, Vec<String>)>,
+    /// By the generic that they end in, how many stages do not fit at the least, and what they need.
+    pub too_large: Vec<(OpId, usize, Excess)>,
 }
 
 /// How far chains are looked for.
@@ -144,7 +146,7 @@ pub fn partition(
     let thread = i64::try_from(target.info.thread_cycles(1)).unwrap_or(i64::MAX);
     let producers = Known::default();
     let mut chains = Chains::default();
-    let mut known: HashMap<String, Result<(Plan, i64, String), String>> = HashMap::new();
+    let mut known: HashMap<String, Result<(Plan, i64, String), Refused>> = HashMap::new();
     // Of the groups from one on, the fewest cycles, and how many groups the first chain has.
     let mut best: Vec<(i64, usize)> = vec![(0, 0); count + 1];
     for first in (0..count).rev() {
@@ -181,7 +183,9 @@ pub fn partition(
                 continue;
             }
             let found = known.entry(signature).or_insert_with(|| {
-                let found = chain(&cx, &singles[first].group, None);
+                // What is far slower is no gain however many groups follow.
+                let most = here.saturating_mul(2).saturating_add(1);
+                let found = chain(&cx, &singles[first].group, None, most);
                 found.map(
                     |Found {
                          plan, cycles, text, ..
@@ -196,6 +200,9 @@ pub fn partition(
                     Err(why) => format!("{n} stages: none, {why}; apart {here} cycles"),
                 };
                 notes.push(text);
+            }
+            if let Err(Refused::TooLarge(excess)) = found {
+                chains.too_large.push((singles[first].op, n, *excess));
             }
             // With more groups there is no less in the way, and what is far slower is not made good.
             let Some((_, cycles, _)) = found
@@ -239,7 +246,7 @@ pub fn partition(
                 };
                 let plan = known.get(&signature).and_then(|found| found.as_ref().ok());
                 let plan = plan.map(|(plan, ..)| plan);
-                if let Ok(found) = chain(&cx, &singles[first].group, plan) {
+                if let Ok(found) = chain(&cx, &singles[first].group, plan, i64::MAX) {
                     let others = &singles[first + 1..first + n];
                     let others = others.iter().flat_map(|single| single.group.ops.clone());
                     let root = (found.stage, others.collect());

@@ -1,6 +1,7 @@
 //! The quickest way to run some groups as one nest: divisions of the root, and for each what the others
 //! then are.
 
+use std::fmt::{self, Display};
 use std::rc::Rc;
 
 use tir::Name;
@@ -11,7 +12,7 @@ use super::{Made, Segment, Stage};
 use crate::group::{Group, Input};
 use crate::layout::{Axis, Dim};
 use crate::plan::listing::line;
-use crate::plan::{Cost, Hold, Holder, Plan, excess, fit, hold};
+use crate::plan::{Cost, Excess, Hold, Holder, Plan, excess, fit, hold};
 
 /// One in so many cycles is added to what a chain takes.
 pub(super) const MARGIN: i64 = 16;
@@ -32,9 +33,40 @@ pub(super) struct Found {
     pub(super) plan: Plan,
 }
 
-/// The quickest chain that ends in a group, of which others compute operands; or why there is none. With a
-/// plan, that one is taken for the root.
-pub(super) fn chain(cx: &Context<'_>, root: &Group, plan: Option<&Plan>) -> Result<Found, String> {
+/// Why there is no chain.
+#[derive(Clone, Debug)]
+pub(super) enum Refused {
+    /// Stages do not lie in one another's tiles.
+    Never(String),
+    /// Tiles do not fit.
+    TooLarge(Excess),
+}
+
+impl Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Never(text) => f.write_str(text),
+            Self::TooLarge(Excess {
+                space,
+                needed,
+                free,
+            }) => write!(
+                f,
+                "its tiles need {needed} bytes of \"{space}\", {free} are free"
+            ),
+        }
+    }
+}
+
+/// The quickest chain that ends in a group, of which others compute operands; or why there is none: of what
+/// does not fit what needs the least. With a plan, that one is taken for the root. What takes more than
+/// `most` cycles is no chain.
+pub(super) fn chain(
+    cx: &Context<'_>,
+    root: &Group,
+    plan: Option<&Plan>,
+    most: i64,
+) -> Result<Found, Refused> {
     let mut root = root.clone();
     for operand in &mut root.operands {
         operand.made = cx.makers.contains_key(&operand.source);
@@ -43,15 +75,31 @@ pub(super) fn chain(cx: &Context<'_>, root: &Group, plan: Option<&Plan>) -> Resu
         Some(plan) => Rc::new(vec![plan.clone()]),
         None => cx.plans(&root),
     };
-    let mut why = "no unit computes it where others do in near memory".to_string();
+    let text = "no unit computes it where others do in near memory";
+    let mut why = Refused::Never(text.to_string());
     let mut best: Option<Found> = None;
     for plan in plans.iter().cloned() {
         // The root alone is a part of what a chain takes.
-        if best.as_ref().is_some_and(|best| best.cycles <= plan.cycles) {
+        let most = best.as_ref().map_or(most, |best| best.cycles - 1);
+        if plan.cycles > most {
+            if best.is_none() && matches!(why, Refused::Never(_)) {
+                why = Refused::Never("the last stage alone takes too long".to_string());
+            }
             break;
         }
         match complete(cx, &root, plan) {
-            Err(text) => why = text,
+            Err(other) => {
+                let better = match (&why, &other) {
+                    (Refused::TooLarge(least), Refused::TooLarge(other)) => {
+                        other.needed < least.needed
+                    }
+                    (Refused::TooLarge(_), Refused::Never(_)) => false,
+                    _ => true,
+                };
+                if better {
+                    why = other;
+                }
+            }
             Ok(found) => {
                 if best.as_ref().is_none_or(|best| found.cycles < best.cycles) {
                     best = Some(found);
@@ -73,7 +121,7 @@ fn described(cx: &Context<'_>, stage: &Stage) -> String {
 }
 
 /// A chain whose root has a plan, its loops cut where parts begin.
-fn complete(cx: &Context<'_>, root: &Group, plan: Plan) -> Result<Found, String> {
+fn complete(cx: &Context<'_>, root: &Group, plan: Plan) -> Result<Found, Refused> {
     let mut cuts: Vec<i64> = Vec::new();
     let mut level = None;
     let first = plan.clone();
@@ -88,12 +136,13 @@ fn complete(cx: &Context<'_>, root: &Group, plan: Plan) -> Result<Found, String>
                     segments,
                 };
             }
-            Err(No::Never(text)) => return Err(text.to_string()),
+            Err(No::Never(text)) => return Err(Refused::Never(text.to_string())),
             Err(No::Cut { level: at, trip }) => {
                 let all = plan.space.trips(plan.order[at]);
                 let again = level.is_some_and(|level| level != at) || cuts.contains(&trip);
                 if again || trip <= 0 || trip >= all {
-                    return Err("parts begin inside of a tile".to_string());
+                    let text = "parts begin inside of a tile".to_string();
+                    return Err(Refused::Never(text));
                 }
                 level = Some(at);
                 cuts.push(trip);
@@ -426,7 +475,10 @@ fn kept(
 }
 
 /// What a chain costs; decides which tiles have one slot so that all fit, or says what does not.
-fn cost(cx: &Context<'_>, root: &mut Stage) -> Result<Cost, String> {
+///
+/// All tiles of all stages fit at the same time, so there is a place for each however long it lives, at the latest
+/// where transfers are scheduled with one slot for each: no chain is refused later that is taken here.
+fn cost(cx: &Context<'_>, root: &mut Stage) -> Result<Cost, Refused> {
     let mut holders: Vec<Holder> = Vec::new();
     let mut spaces: Vec<&SpaceInfo> = Vec::new();
     let mut cost = Cost::default();
@@ -470,7 +522,7 @@ fn cost(cx: &Context<'_>, root: &mut Stage) -> Result<Cost, String> {
             .saturating_add(filling);
     }
     if !known {
-        return Err("a space is not known".to_string());
+        return Err(Refused::Never("a space is not known".to_string()));
     }
     cost.exposed = 0;
     let single = fit(&holders, &spaces, |bytes| excess(&spaces, bytes, cx.budget));
@@ -480,10 +532,7 @@ fn cost(cx: &Context<'_>, root: &mut Stage) -> Result<Cost, String> {
         .map(|(holder, single)| if *single { holder.one } else { holder.bytes })
         .collect();
     if let Some(over) = excess(&spaces, &bytes, cx.budget) {
-        return Err(format!(
-            "its tiles need {} bytes of \"{}\", {} are free",
-            over.needed, over.space, over.free
-        ));
+        return Err(Refused::TooLarge(over));
     }
     let mut next = 0;
     each(root, &mut |stage| {

@@ -26,18 +26,22 @@ impl Emit<'_> {
         if let Some((step, combine, start)) = &self.group.reduce {
             let acc = self.empty(b, shape.clone(), step.ty.elem());
             let acc = fill(b, acc, *start);
-            let (inputs, mut maps) = self.read(step, at, &given, &out_map);
-            maps.push(out_map.clone());
-            let kinds = self.group.reductions[..core].iter();
-            let kinds = kinds.map(|r| Attr::str(if *r { "reduction" } else { "parallel" }));
-            let nest = Nest {
-                maps,
-                kinds: kinds.collect(),
-                sizes: Some(sizes.clone()),
-                combine: Some(*combine),
-                body: copy_body(b, step.body),
-            };
-            given.reduced = Some(nest.generic(b, inputs, acc));
+            let reduced =
+                self.reduction_tiles(b, self.parallel(), at.clone(), acc, &mut |b, at, acc| {
+                    let (inputs, mut maps) = self.read(step, at, &Given::default(), &out_map);
+                    maps.push(out_map.clone());
+                    let kinds = self.group.reductions[..core].iter();
+                    let kinds = kinds.map(|r| Attr::str(if *r { "reduction" } else { "parallel" }));
+                    let nest = Nest {
+                        maps,
+                        kinds: kinds.collect(),
+                        sizes: Some(sizes.clone()),
+                        combine: Some(*combine),
+                        body: copy_body(b, step.body),
+                    };
+                    nest.generic(b, inputs, acc)
+                });
+            given.reduced = Some(reduced);
         }
         // Only the parallel iterators are left.
         let parallel: Vec<usize> = self.group.iterators(false).collect();

@@ -26,6 +26,9 @@ type Part = (Vec<Value>, Vec<i64>, Vec<i64>);
 type BlockBody<'f> =
     &'f mut dyn FnMut(&mut Builder<'_>, &At, &[Value], Option<Value>) -> Vec<Value>;
 
+/// Adds to a tile of accumulators what the tiles that are loaded give.
+type SumTile<'f> = &'f mut dyn FnMut(&mut Builder<'_>, &At, Value) -> Value;
+
 impl Emit<'_> {
     /// Extent of a unit's dimension.
     fn unit_size(&self, d: usize) -> i64 {
@@ -526,7 +529,14 @@ impl Emit<'_> {
         let acc = self.blocks(b, at, wholes, None, &mut |b, _, slots, _| {
             vec![fill(b, slots[0], *start)]
         });
-        let acc = self.reduction_tiles(b, self.parallel(), at.clone(), acc[0]);
+        let acc =
+            self.reduction_tiles(b, self.parallel(), at.clone(), acc[0], &mut |b, at, acc| {
+                let dims = self.divided(false);
+                let out = self.nest(b, &dims, at, vec![acc], &mut |b, at, carried| {
+                    vec![self.sum_block(b, at, carried[0])]
+                });
+                out[0]
+            });
         let outs: Vec<StepRef> = self.group.outs.iter().map(|out| out.step).collect();
         let mapped: Vec<StepRef> = outs
             .iter()
@@ -562,21 +572,25 @@ impl Emit<'_> {
         all.collect::<Option<_>>().unwrap_or_default()
     }
 
-    fn reduction_tiles(&self, b: &mut Builder<'_>, level: usize, mut at: At, acc: Value) -> Value {
+    /// The loops of a divided reduction around what is accumulated in a tile.
+    pub(super) fn reduction_tiles(
+        &self,
+        b: &mut Builder<'_>,
+        level: usize,
+        mut at: At,
+        acc: Value,
+        sum: SumTile<'_>,
+    ) -> Value {
         let order = &self.plan.order;
         // What is loaded at the first level was loaded by the loops around.
         if level > 0 && self.group.reductions[order[level - 1]] {
             self.loads(b, level, &mut at);
         }
         if level == order.len() {
-            let dims = self.divided(false);
-            let out = self.nest(b, &dims, &at, vec![acc], &mut |b, at, carried| {
-                vec![self.sum_block(b, at, carried[0])]
-            });
-            return out[0];
+            return sum(b, &at, acc);
         }
         let out = self.trips(b, level, &at, false, vec![acc], &mut |b, at, carried| {
-            vec![self.reduction_tiles(b, level + 1, at, carried[0])]
+            vec![self.reduction_tiles(b, level + 1, at, carried[0], sum)]
         });
         out[0]
     }

@@ -57,7 +57,7 @@ impl Ways {
             elems: candidate.elems.clone(),
             reductions: candidate.reductions.to_vec(),
             uses: uses.collect(),
-            maps: windows.then(|| candidate.maps.to_vec()).unwrap_or_default(),
+            maps: candidate.maps.iter().filter(|_| windows).cloned().collect(),
             joined: candidate.joined.to_vec(),
         };
         let mut known = self.0.borrow_mut();

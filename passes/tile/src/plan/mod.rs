@@ -5,8 +5,8 @@
 //! vector units or one by one by the thread, or not at all where elements are only moved. A *division* of a
 //! way says how many blocks of each iterator a tile has. Where an intrinsic computes or nothing is computed,
 //! that is any number: the last tile sticks out, and transfers drop what lies outside. Reductions, and what is
-//! computed over whole tiles, have divisors, so that all tiles are equal; windows and the reductions of what
-//! no unit takes are whole. For each division all orders of the loops of parallel iterators are tried, five at
+//! computed over whole tiles, have divisors, so that all tiles are equal; windows are whole, and the reductions of
+//! what no unit takes as well, unless nothing fits then. For each division all orders of the loops of parallel iterators are tried, five at
 //! most; reductions stand inside. Of equal estimates the first is taken, so a plan depends on the
 //! group and the machine alone.
 
@@ -227,6 +227,11 @@ pub fn plan(ir: &Ir, group: &Group, target: &Target<'_>, budget: Budget) -> Resu
     if !by_unit || computes || search.vectors.any() {
         divisions(group, target, &Way::Whole, &elems, &mut search);
     }
+    if search.best.is_none() && group.reduce.is_some() && !group.has_inner() {
+        // What does not fit with whole reductions may fit in parts.
+        search.parts = true;
+        divisions(group, target, &Way::Whole, &elems, &mut search);
+    }
     let listed = listing::listing(group, target, &search);
     let plan = search.best.ok_or(search.least)?;
     if let Some((name, mismatch)) = search.vectors.declined() {
@@ -284,6 +289,8 @@ struct Search {
     /// Whether all that is estimated is kept, and nothing is left out for being slower.
     all: bool,
     best: Option<Plan>,
+    /// Whether reductions of what no unit takes are divided.
+    parts: bool,
     /// Iterators of the core that may be rounded up though they are reductions.
     may_exceed: Vec<bool>,
     /// All that were estimated, where they are listed.
@@ -298,6 +305,7 @@ impl Search {
         Self {
             all: false,
             best: None,
+            parts: false,
             may_exceed: beyond::may_exceed(ir, group),
             kept: Vec::new(),
             least: TooLarge {
@@ -649,9 +657,10 @@ fn divisions(
             if group.into.is_some() || made.any(again) {
                 return vec![all];
             }
-            // Windows, and reductions of what no unit takes, are not divided.
+            // Windows are not divided, and reductions of what no unit takes only if they must.
             let inner = d >= group.core || slides(group, d);
-            let whole = unit.is_none() || space.block[d] == 1 && inner;
+            let must = unit.is_none() && !search.parts;
+            let whole = must || space.block[d] == 1 && inner;
             let whole = group.reductions[d] && whole;
             if whole || group.whole.contains(&d) {
                 vec![all]

@@ -182,27 +182,29 @@ impl Vectors {
             reductions: group.reductions[..group.core].to_vec(),
             operands: Vec::new(),
         };
-        let mut once = 0i64;
-        let mut add = |nest: &NestShape, regions: &Regions, step: &Step| {
+        let mut all = 0i64;
+        // Steps behind a reduction that is divided are computed once for all of its tiles.
+        let mut add = |nest: &NestShape, regions: &Regions, step: &Step, reduces: bool| {
             let each = target.info.thread_cycles(step.work);
             let each = i64::try_from(each).unwrap_or(i64::MAX);
             let by_thread = nest.domain.iter().copied().fold(each, i64::saturating_mul);
             let cycles = regions.cycles_shared(target, nest).unwrap_or(by_thread);
-            once = once.saturating_add(cycles);
+            let dims = (0..group.core).filter(|d| reduces || !group.reductions[*d]);
+            let trips = dims.map(|d| space.trips(d));
+            all = all.saturating_add(trips.fold(cycles, i64::saturating_mul));
         };
         if let (Some((step, ..)), Some(regions)) = (&group.reduce, &self.reduce) {
             nest.operands = self.streams(group, plan, step);
-            add(&nest, regions, step);
+            add(&nest, regions, step, true);
         }
         for d in (0..group.core).filter(|d| group.reductions[*d]) {
             nest.domain[d] = 1;
         }
         for (step, regions) in group.maps.iter().zip(&self.maps) {
             nest.operands = self.streams(group, plan, step);
-            add(&nest, regions, step);
+            add(&nest, regions, step, false);
         }
-        let trips = (0..group.core).map(|d| space.trips(d));
-        Some(trips.fold(once, i64::saturating_mul))
+        Some(all)
     }
 
     /// Cycles of an elementwise step on a block of a unit, dense and of these sizes, if a vector unit

@@ -53,6 +53,28 @@ pub(crate) fn reference(
     Ok((module, inputs, run.outputs))
 }
 
+/// How far sums in another order may be off: eight times what numbers of 32 bits are at most at graph level from those
+/// of 64 bits.
+pub(crate) fn rounding(text: &str, inputs: &[Array], outputs: &[Array]) -> Result<f64, String> {
+    let text = text.replace("f32", "f64");
+    let parsed = tir::text::parse(&text, Name::new("program"), &Default::default());
+    let module = parsed.map_err(|e| format!("text: {}", said(&e)))?;
+    let wide =
+        |input: &Array| Array::from_vec(input.shape(), input.iter_f64().collect::<Vec<f64>>());
+    let wide: Result<Vec<Array>, _> = inputs.iter().map(wide).collect();
+    let wide = wide.map_err(|e| e.to_string())?;
+    let exact = tir_run::execute(&module, &wide).map_err(|e| format!("f64: {}", said(&e)))?;
+    let off = exact
+        .outputs
+        .iter()
+        .zip(outputs)
+        .flat_map(|(exact, found)| {
+            let pairs = exact.iter_f64().zip(found.iter_f64());
+            pairs.map(|(x, y)| (x - y).abs())
+        });
+    Ok(8.0 * off.fold(0.0, f64::max))
+}
+
 /// Runs a pipeline and verifies what it leaves.
 pub(crate) fn lower(tool: &Tool, module: &mut Ir, pipeline: &str) -> Result<(), String> {
     let pipeline = tool.passes.parse(pipeline).map_err(|e| said(&e))?;

@@ -13,7 +13,7 @@ mod machine;
 #[path = "../fusion/program.rs"]
 mod program;
 
-use common::{lower, reference, root, run, try_seeds};
+use common::{lower, reference, root, rounding, run, run_within, try_seeds};
 use program::Program;
 use tir_opt::Tool;
 
@@ -38,7 +38,13 @@ fn wrong(tool: &Tool, options: &str, program: &Program) -> Option<String> {
     };
     for level in ["tensor", "loop", "memref", "accel"] {
         let lowered = lower(tool, &mut module, &format!("to-{level}{{{options}}}"));
-        let done = lowered.and_then(|()| run(&module, &inputs, &expected));
+        let done = lowered.and_then(|()| {
+            run(&module, &inputs, &expected).or_else(|why| {
+                // Long sums one behind the other are off by more, at every level.
+                let off = rounding(&program.text(), &inputs, &expected).map_err(|_| why)?;
+                run_within(&module, &inputs, &expected, |_| off)
+            })
+        });
         if let Err(why) = done {
             return Some(format!("at {level}: {why}"));
         }

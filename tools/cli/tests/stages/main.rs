@@ -8,17 +8,19 @@
 mod common;
 
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use common::{lower, reference, root, run_within};
-use tir_data::Array;
+use common::{lower, reference, root, rounding, run_within, try_seeds};
+use tir::Ir;
 use tir_data::Random;
 use tir_opt::Tool;
 
 /// Chains that are tried.
 const SEEDS: u64 = 48;
+/// Chains that are tried with near memories of other sizes.
+const SMALL: u64 = 48;
 
 /// A value: its name and shape.
 #[derive(Clone)]
@@ -206,15 +208,10 @@ impl Chain {
     }
 }
 
-/// What sums in another order may be off: a part of the largest number.
-fn off(expected: &Array) -> f64 {
-    let largest = expected.iter_f64().fold(1.0, |n: f64, x| n.max(x.abs()));
-    largest * 3e-5
-}
-
 /// Cycles with one stage in each nest and with several; or what is wrong.
 fn cycles(tool: &Tool, machine: &str, chain: &Chain) -> Result<[u64; 2], String> {
     let (module, inputs, expected) = reference(&chain.text(), chain.arguments.clone())?;
+    let off = rounding(&chain.text(), &inputs, &expected)?;
     let mut found = [0; 2];
     for (found, stages) in found.iter_mut().zip([1, 8]) {
         let mut module = module.clone();
@@ -222,11 +219,72 @@ fn cycles(tool: &Tool, machine: &str, chain: &Chain) -> Result<[u64; 2], String>
             let at = |why: String| format!("{stages} stages at {level}: {why}");
             let pipeline = format!("to-{level}{{machine={machine} max_stages={stages}}}");
             lower(tool, &mut module, &pipeline).map_err(at)?;
-            let run = run_within(&module, &inputs, &expected, off).map_err(at)?;
+            let run = run_within(&module, &inputs, &expected, |_| off).map_err(at)?;
             *found = run.machine.map_or(0, |machine| machine.cycles);
         }
     }
     Ok(found)
+}
+
+/// A committed machine with near memory of any size.
+fn small(seed: u64) -> (String, PathBuf) {
+    let mut random = Random::new(seed ^ 0x736d_616c);
+    let names = ["npu", "npu", "npu-vector", "bursts", "wide", "walkthrough"];
+    let name = names[random.below(names.len())];
+    // 12 to 160 KiB, small ones as often as large ones.
+    let bytes = ((12u64 << 10 << random.below(4)) + random.next_u64() % (64 << 10)) / 64 * 64;
+    let text = std::fs::read_to_string(root().join(format!("test/e2e/machines/{name}.tir")));
+    let text = text.expect("a machine");
+    let (before, behind) = text.split_once("@spm {bytes = ").expect("near memory");
+    let behind = behind.split_once(',').expect("more of it").1;
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("small-{seed}.tir"));
+    let align = [4, 64, 64, 256, 1024][random.below(5)];
+    let text = format!("{before}@spm {{bytes = {bytes},{behind}")
+        .replace("align = 64", &format!("align = {align}"));
+    std::fs::write(&path, text).expect("a file");
+    (
+        format!("{name} with {bytes} bytes, aligned to {align}"),
+        path,
+    )
+}
+
+/// Whether a chain has nests of several stages where near memory has another size; or what is wrong with it: it must
+/// be lowered if a nest for each operator can be.
+fn in_small(tool: &Tool, seed: u64) -> Result<bool, String> {
+    let (name, path) = small(seed);
+    let chain = Chain::new(seed ^ 0x736d);
+    let depth = 1 + seed % 3;
+    let at = |why| format!("{name}, depth {depth}: {why}\n{}", chain.text());
+    let made = reference(&chain.text(), chain.arguments.clone());
+    let (module, inputs, expected) = made.map_err(at)?;
+    let lowered = |stages: u64| {
+        let mut module = module.clone();
+        let machine = path.display();
+        let options = format!("machine={machine} depth={depth} max_stages={stages}");
+        lower(tool, &mut module, &format!("to-accel{{{options}}}")).map(|()| module)
+    };
+    let Ok(single) = lowered(1) else {
+        return Ok(false);
+    };
+    let module = lowered(8).map_err(at)?;
+    let off = rounding(&chain.text(), &inputs, &expected).map_err(at)?;
+    run_within(&module, &inputs, &expected, |_| off).map_err(at)?;
+    let text = |module: &Ir| tir::text::print(module, &Default::default());
+    Ok(text(&single) != text(&module))
+}
+
+#[test]
+fn what_fits_in_single_nests_fits_in_several_stages() {
+    let tool = tir_opt::stock();
+    tool.load();
+    let joined = AtomicUsize::new(0);
+    try_seeds("TIR_SMALL", SMALL, |seed| {
+        let several = in_small(&tool, seed);
+        joined.fetch_add(usize::from(several == Ok(true)), Ordering::Relaxed);
+        several.err()
+    });
+    let joined = joined.into_inner();
+    assert!(joined > 0, "no program has nests of several stages");
 }
 
 #[test]

@@ -208,6 +208,8 @@ pub(super) fn estimate(
         cycles: 0,
         cost: Cost::default(),
         busy: Vec::new(),
+        resets: None,
+        filled: false,
         listed: Vec::new(),
         nearest: None,
     };
@@ -255,7 +257,7 @@ pub(super) fn estimate(
     estimate.plan.bytes = bytes.iter().copied().fold(0, i64::saturating_add);
     estimate.plan.cycles = cycles.total(estimate.thread(1));
     estimate.plan.cost = cycles;
-    estimate.plan.busy = estimate.busy();
+    (estimate.plan.busy, estimate.plan.resets) = estimate.busy();
     Some((estimate.plan, bytes))
 }
 
@@ -516,11 +518,11 @@ impl Estimate<'_> {
         reduced.chain(mapped).fold(0, i64::saturating_add)
     }
 
-    /// Cycles of each unit.
-    fn busy(&self) -> Vec<(Name, i64)> {
+    /// Cycles of each unit, and of those the ones of fills.
+    fn busy(&self) -> (Vec<(Name, i64)>, Option<(Name, i64)>) {
         let (group, space) = (self.group, &self.plan.space);
         let Some(choice) = self.unit else {
-            return Vec::new();
+            return (Vec::new(), None);
         };
         let count = |dims: &mut dyn Iterator<Item = usize>| {
             dims.fold(1, |n: i64, d| n.saturating_mul(space.covered(d)))
@@ -538,7 +540,9 @@ impl Estimate<'_> {
                 None => busy.push((*unit, cycles)),
             }
         }
-        busy
+        let reset = choice.reset;
+        let resets = reset.map(|(unit, cycles)| (unit, blocks.saturating_mul(cycles)));
+        (busy, resets)
     }
 
     /// Cycles of the thread to start the calls of the unit.

@@ -94,6 +94,13 @@ impl Generic {
             .collect()
     }
 
+    /// The constant that all elements of its only output become, if it reads nothing and computes that.
+    pub fn constant(&self, ir: &Ir) -> Option<Attr> {
+        let fills = self.inputs.is_empty() && self.combine.is_none() && self.outputs.len() == 1;
+        let end: Yield = ir.get(ir.last(ir.entry(self.body)?)?)?;
+        ir.constant(*end.values.first()?).filter(|_| fills)
+    }
+
     /// The operands: inputs, then outputs.
     pub fn operands(&self) -> impl Iterator<Item = Value> + '_ {
         self.inputs.iter().chain(&self.outputs).copied()

@@ -111,7 +111,7 @@ pub(crate) fn first_behind_loads(ir: &Ir, block: BlockId) -> Option<OpId> {
 }
 
 /// Whether an op does nothing but load: a branch around copies of transfers.
-fn is_load(ir: &Ir, op: OpId) -> bool {
+pub(crate) fn is_load(ir: &Ir, op: OpId) -> bool {
     ir.is::<tir_loop::If>(op)
         && ir.walk_below(op).iter().all(|op| {
             ir.is::<TransferRead>(*op) || ir.is_pure(*op) || ir.is::<tir_loop::Yield>(*op)

@@ -24,12 +24,16 @@ use tir_memref::alias::{Origin, aliases, origins};
 use tir_memref::{Alloc, TransferRead};
 
 use crate::index::{Counter, copy, guard, linear, total, writes};
+use crate::insert_dma::is_fill;
 use crate::multi_buffer::BUFFER;
 use crate::prefetch::first_behind_loads;
 
 /// How many iterations before the last of the loop that loads last they are started: in that one
-/// the nest starts its own last loads.
+/// the nest starts its own last loads, but for tiles that it fills when it comes to them.
 const LEAD: i64 = 1;
+
+/// Iterations of a nest that is too short to take loads, if one stands before it.
+const REST: i64 = 4;
 
 /// Where loads of what follows go in a nest.
 struct Site {
@@ -63,6 +67,12 @@ pub(crate) fn preload(ir: &mut Ir, without: &HashSet<i64>) -> Vec<i64> {
                 continue;
             }
             match site_of(ir, op) {
+                // What a nest leaves to do in a few iterations ends with it.
+                Some(new) if total(&new.nest) <= REST && site.is_some() => {
+                    if let Some(site) = &mut site {
+                        site.since.extend(new.since);
+                    }
+                }
                 Some(new) => site = Some(new),
                 // The nest that ends last is this one, and takes none.
                 None if ir.regions(op).len() > 0 => site = None,
@@ -198,9 +208,12 @@ impl Move {
 /// [`LEAD`]; gives its end.
 fn branch(ir: &mut Ir, nest: &[Counter]) -> Option<OpId> {
     let block = ir.body_block(nest.last()?.op, 0)?;
+    // What fills a tile in an iteration is the last load of that one.
+    let fills = ir.ops_in(block).any(|op| is_fill(ir, op));
     let mut b = ir.at(At::Before(first_behind_loads(ir, block)?));
     let now = linear(&mut b, nest);
-    let taken = (total(nest) - 1 - LEAD).max(0);
+    let lead = if fills { 0 } else { LEAD };
+    let taken = (total(nest) - 1 - lead).max(0);
     let condition = now.compare(&mut b, CmpIPredicate::Eq, taken);
     match guard(&mut b, condition) {
         At::Before(end) => Some(end),

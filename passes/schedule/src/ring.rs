@@ -10,6 +10,7 @@ use tir_memref::{CollapseShape, SubView, TransferRead};
 
 use crate::index::{Counter, copy, guard, slice, writes};
 use crate::multi_buffer::{Local, hoisted, only_writer};
+use crate::prefetch::EARLY;
 use crate::range::growth;
 use crate::views::{members, retype, sub_view};
 use tir_arith::{CmpIPredicate, OpFoldResult, dispatch_values, mixed_values};
@@ -77,6 +78,13 @@ pub(crate) fn make(ir: &mut Ir, local: &Local) -> Result<bool, Failure> {
             _ => target.compare(&mut b, CmpIPredicate::Slt, ring.counter.trips),
         };
         let place = guard(&mut b, condition);
+        let branch = match place {
+            At::Before(end) => b.ir.parent(end),
+            _ => None,
+        };
+        if let Some(branch) = branch.filter(|_| ring.ahead > 0) {
+            b.ir.set_attr(branch, EARLY, tir::Attr::unit());
+        }
         let mut inner = Builder {
             ir: &mut *b.ir,
             at: place,

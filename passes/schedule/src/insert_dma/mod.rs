@@ -2,9 +2,11 @@
 //!
 //! A transfer of more dimensions than its engine has becomes a loop of transfers; a tile that may
 //! stick out of its source is covered by pieces where the engine cannot pad (`cover`). What the
-//! program thread has to move itself is said in a remark.
+//! program thread has to move itself is said in a remark. Fills of near buffers are transfers too, where an
+//! engine pads (`fill`).
 
 mod cover;
+mod fill;
 
 use std::collections::HashSet;
 
@@ -25,6 +27,7 @@ use crate::staging::{space, stage};
 use crate::views::sub_view;
 use cover::Cover;
 pub(crate) use cover::each;
+pub(crate) use fill::is_fill;
 use tir_arith::{OpFoldResult, dispatch_values, mixed_values};
 
 /// A transfer of the memref level.
@@ -47,6 +50,7 @@ impl InsertDma {
         if self.prefetch {
             prefetch(ir)?;
         }
+        fill::fills(ir, machine)?;
         for op in ir.walk_ids() {
             let Some(transfer) = transfer_of(ir, op) else {
                 continue;

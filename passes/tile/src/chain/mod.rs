@@ -14,7 +14,9 @@
 //! tensor between exists a few channels at a time.
 
 mod border;
+mod filling;
 mod partition;
+mod pipeline;
 mod search;
 mod stage;
 
@@ -34,10 +36,25 @@ pub struct Stage {
     /// Which of the plan's loops is cut in segments, if one is: the operand has parts that lie one behind
     /// the other along it.
     pub cut: Option<usize>,
-    /// Whether producers compute the next tiles while the stage computes with theirs.
-    pub pipelined: bool,
+    /// How many tiles take turns between a stage and its producers, which compute the next ones while it
+    /// computes with theirs; one where each waits for the other.
+    pub turns: i64,
+    /// Where the stage is in a pipeline across the two innermost loops: no stage waits for the others at the end
+    /// of the inner one.
+    pub across: Option<Across>,
     /// The segments; one of all trips where no loop is cut.
     pub segments: Vec<Segment>,
+}
+
+/// A stage in a pipeline across two loops.
+#[derive(Clone, Copy, Debug)]
+pub struct Across {
+    /// Inside of how many loops stands what moves with the outer one of the two alone.
+    pub level: usize,
+    /// How many trips the stage is behind the first ones.
+    pub lag: usize,
+    /// Whether it is the root.
+    pub root: bool,
 }
 
 /// Some trips of a loop.
@@ -73,7 +90,8 @@ impl Stage {
             group,
             plan,
             cut: None,
-            pipelined: false,
+            turns: 1,
+            across: None,
             segments: Vec::new(),
         }
     }

@@ -7,18 +7,16 @@ use std::rc::Rc;
 use tir::Name;
 use tir_accel::machine::SpaceInfo;
 
+use super::filling::fill;
+use super::pipeline::{Work, compute, pipelines, run};
 use super::stage::{Around, Context, No};
 use super::{Made, Segment, Stage};
-use crate::group::{Group, Input};
-use crate::layout::{Axis, Dim};
+use crate::group::Group;
 use crate::plan::listing::line;
 use crate::plan::{Cost, Excess, Hold, Holder, Plan, excess, fit, hold};
 
 /// One in so many cycles is added to what a chain takes.
 pub(super) const MARGIN: i64 = 16;
-
-/// Of what runs beside the longest unit of a pipeline, one cycle in this many is not hidden.
-const BESIDE: i64 = 8;
 
 /// A chain and what it costs.
 #[derive(Clone, Debug)]
@@ -112,7 +110,7 @@ pub(super) fn chain(
 
 /// An estimate as text: the root, and how the others run.
 fn described(cx: &Context<'_>, stage: &Stage) -> String {
-    let how = match stage.pipelined {
+    let how = match stage.turns > 1 {
         true => "stages beside each other",
         false => "stages one after the other",
     };
@@ -132,7 +130,8 @@ fn complete(cx: &Context<'_>, root: &Group, plan: Plan) -> Result<Found, Refused
                     group: root.clone(),
                     plan,
                     cut: level,
-                    pipelined: false,
+                    turns: 1,
+                    across: None,
                     segments,
                 };
             }
@@ -151,15 +150,16 @@ fn complete(cx: &Context<'_>, root: &Group, plan: Plan) -> Result<Found, Refused
         }
     };
     each(&mut stage, &mut widen);
-    let other = pipelined(cx, &stage);
+    let others = pipelines(cx, &stage);
     let mut best = cost(cx, &mut stage);
-    if let Some(mut other) = other
-        && let Ok(beside) = cost(cx, &mut other)
-        && best
-            .as_ref()
-            .map_or(true, |best| beside.total(1) < best.total(1))
-    {
-        (stage, best) = (other, Ok(beside));
+    for mut other in others {
+        if let Ok(beside) = cost(cx, &mut other)
+            && best
+                .as_ref()
+                .map_or(true, |best| beside.total(1) < best.total(1))
+        {
+            (stage, best) = (other, Ok(beside));
+        }
     }
     let mut cost = best?;
     let thread = i64::try_from(cx.target.info.thread_cycles(1)).unwrap_or(i64::MAX);
@@ -241,71 +241,8 @@ pub(super) fn alone(plan: &Plan, thread: i64) -> i64 {
     cost.total(thread)
 }
 
-/// The same chain as a pipeline, if all tiles between its stages are computed in the innermost loop.
-fn pipelined(cx: &Context<'_>, root: &Stage) -> Option<Stage> {
-    let mut stage = root.clone();
-    let level = stage.plan.order.len();
-    let innermost = *stage.plan.order.last()?;
-    // Before a stage's first trip and behind its last one, what is loaded lies outside of its tensors.
-    let pads = cx
-        .target
-        .info
-        .engines
-        .iter()
-        .all(|engine| engine.pad || engine.from != cx.target.far.name);
-    let over = matches!(stage.plan.in_place, Some(Input::Operand(_)));
-    if !pads || over || stage.plan.space.trips(innermost) < 2 {
-        return None;
-    }
-    stage.pipelined = true;
-    let mut same = true;
-    each(&mut stage, &mut |stage| {
-        let Stage { plan, segments, .. } = stage;
-        let mut tiles = plan.tiles.to_vec();
-        let made = segments.iter_mut().flat_map(|segment| &mut segment.made);
-        for made in made {
-            same &= made.level == level;
-            let dims = &mut tiles[made.operand].dims;
-            if dims.first().is_none_or(|dim| dim.axis != Axis::Turn) {
-                dims.insert(0, turn());
-                let holder = &mut plan.holders[made.operand];
-                holder.one = holder.one.saturating_mul(TURNS);
-                holder.bytes = holder.one;
-            }
-            for fill in &mut made.before {
-                fill.start.insert(0, 0);
-                fill.sizes.insert(0, TURNS);
-            }
-            for fill in &mut made.behind {
-                fill.start.insert(0, 0);
-                fill.sizes.insert(0, 1);
-                fill.rows = fill.rows.map(|(t, s, size)| (t + 1, s, size));
-            }
-            for part in &mut made.parts {
-                let mut out = (*part.plan.out).clone();
-                out.dims.insert(0, turn());
-                part.plan.out = Rc::new(out);
-            }
-        }
-        plan.tiles = tiles.into();
-    });
-    same.then_some(stage)
-}
-
-/// The dimension of a tile that takes turns with another one.
-fn turn() -> Dim {
-    Dim {
-        axis: Axis::Turn,
-        size: TURNS,
-        source: (0, 0),
-    }
-}
-
-/// How many tiles take turns between two stages of a pipeline.
-const TURNS: i64 = 2;
-
 /// Does something with a stage and all that compute for it, in a fixed order.
-fn each(stage: &mut Stage, work: &mut dyn FnMut(&mut Stage)) {
+pub(super) fn each(stage: &mut Stage, work: &mut dyn FnMut(&mut Stage)) {
     work(stage);
     let made = stage.segments.iter_mut().flat_map(|s| &mut s.made);
     for part in made.flat_map(|made| &mut made.parts) {
@@ -339,8 +276,8 @@ fn widen(stage: &mut Stage) {
     plan.tiles = tiles.into();
 }
 
-/// Cycles to fill the borders of what is computed for a stage.
-fn fills(cx: &Context<'_>, made: &Made) -> i64 {
+/// Cycles to fill the borders of what is computed for a stage; what is filled before is so once in so many trips.
+fn fills(cx: &Context<'_>, made: &Made, run: i64) -> i64 {
     let Some(part) = made.parts.first() else {
         return 0;
     };
@@ -350,8 +287,12 @@ fn fills(cx: &Context<'_>, made: &Made) -> i64 {
     let outer = part.group.outer;
     let trips = part.group.domain[..outer].iter().copied();
     let trips = trips.fold(1, i64::saturating_mul);
-    let blocks = made.before.iter().chain(&made.behind).map(|fill| {
-        let steps = if fill.rows.is_some() { 1 } else { trips };
+    let once = (trips + run - 1) / run.max(1);
+    let before = made.before.iter().filter(|_| made.filled().is_none());
+    let before = before.map(|fill| (fill, once));
+    let behind = made.behind.iter();
+    let behind = behind.map(|fill| (fill, if fill.rows.is_some() { 1 } else { trips }));
+    let blocks = before.chain(behind).map(|(fill, steps)| {
         let sizes = fill.sizes.iter().enumerate();
         // A pipeline's tiles have a dimension more.
         let more = fill.sizes.len().saturating_sub(part.plan.out.forms.len());
@@ -447,6 +388,7 @@ fn kept(
     let thread = i64::try_from(cx.target.info.thread_cycles(1)).unwrap_or(i64::MAX);
     let level = plan.level(operand);
     let far = &group.operands[operand];
+    let fits = |outer: &usize| stage.may_load(operand, *outer);
     if far.made || far.inner.is_some() || plan.hold[operand].is_some() {
         return None;
     }
@@ -458,7 +400,7 @@ fn kept(
         false => hold.holder.bytes,
     };
     let mut best: Option<(i64, Hold)> = None;
-    for outer in 0..level {
+    for outer in (0..level).filter(fits) {
         let Some(other) = at(outer) else { continue };
         let then = replaced(cost, &now, &other, plan.single[operand]);
         let saved = cost.total(thread).saturating_sub(then.total(thread));
@@ -479,15 +421,13 @@ fn kept(
 /// All tiles of all stages fit at the same time, so there is a place for each however long it lives, at the latest
 /// where transfers are scheduled with one slot for each: no chain is refused later that is taken here.
 fn cost(cx: &Context<'_>, root: &mut Stage) -> Result<Cost, Refused> {
+    fill(root, cx.target);
     let mut holders: Vec<Holder> = Vec::new();
     let mut spaces: Vec<&SpaceInfo> = Vec::new();
     let mut cost = Cost::default();
     let mut known = true;
-    let mut units: Vec<(Name, i64)> = Vec::new();
-    let mut waits = 0i64;
-    let beside = root.pipelined;
-    let innermost = root.plan.order.last();
-    let trips = innermost.map_or(1, |d| root.plan.space.trips(*d));
+    let mut work: Vec<Work> = Vec::new();
+    let trips = run(root);
     each(root, &mut |stage| {
         let plan = &stage.plan;
         let names = (0..plan.holders.len()).map(|i| plan.spaces.get(i).unwrap_or(&plan.held));
@@ -498,28 +438,21 @@ fn cost(cx: &Context<'_>, root: &mut Stage) -> Result<Cost, Refused> {
             }
             holders.push(*holder);
         }
-        let own = serial(plan);
-        for (unit, cycles) in &plan.busy {
-            match units.iter_mut().find(|(name, _)| name == unit) {
-                Some((_, sum)) => *sum += cycles,
-                None => units.push((*unit, *cycles)),
-            }
-        }
-        waits = waits.saturating_add(by_thread(plan));
-        cost.add(&own);
+        cost.add(&serial(plan));
+        let mut own = Work::of(stage);
+        own.units.push((None, by_thread(plan)));
         let made = stage.segments.iter().flat_map(|segment| &segment.made);
-        let filled = made.map(|made| fills(cx, made));
-        cost.compute = filled.fold(cost.compute, i64::saturating_add);
+        for made in made {
+            let filled = fills(cx, made, trips);
+            cost.compute = cost.compute.saturating_add(filled);
+            let part = made.parts.first();
+            let resets = part.and_then(|part| part.plan.resets);
+            own.units.push((resets.map(|(unit, _)| unit), filled));
+        }
+        work.push(own);
     });
-    if beside {
-        // The longest of the units hides the others but for a part, and for the first trips and the last.
-        let longest = units.iter().map(|(_, cycles)| *cycles).max().unwrap_or(0);
-        let longest = longest.saturating_add(waits);
-        let rest = cost.compute.saturating_sub(longest);
-        let filling = cost.compute / trips.max(1);
-        cost.compute = longest
-            .saturating_add(rest / BESIDE)
-            .saturating_add(filling);
+    if root.turns > 1 {
+        cost.compute = compute(root, &work);
     }
     if !known {
         return Err(Refused::Never("a space is not known".to_string()));

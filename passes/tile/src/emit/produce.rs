@@ -37,7 +37,10 @@ impl Emit<'_> {
         body: TripBody<'_>,
     ) -> Vec<Value> {
         let all = self.plan.space.trips(self.plan.order[level]);
-        if self.stage.pipelined && level + 1 == self.plan.order.len() {
+        if self.stage.across.is_some() && level + 2 == self.plan.order.len() {
+            return self.pipeline_across(b, level, at, carried);
+        }
+        if self.stage.turns > 1 && level + 1 == self.plan.order.len() {
             return self.pipeline(b, level, at, carried);
         }
         if self.stage.cut != Some(level) {
@@ -106,7 +109,50 @@ impl Emit<'_> {
         let name = b.ir.hint(operand.source);
         let text = name.map_or("tile".to_string(), |n| format!("{n}_tile"));
         hint(b, whole, &text);
-        self.fill_all(b, made, &made.before, at, whole)
+        match made.filled() {
+            Some(value) => fill(b, whole, value),
+            None => self.fill_all(b, made, &made.before, at, whole),
+        }
+    }
+
+    /// One of the tiles that take turns, with something done to it.
+    pub(super) fn in_turn(
+        &self,
+        b: &mut Builder<'_>,
+        turn: OpFoldResult,
+        whole: Value,
+        work: &mut dyn FnMut(&mut Builder<'_>, Value) -> Value,
+    ) -> Value {
+        let ty = b.ty(whole);
+        let shape = ty.shape().unwrap_or(&[]).to_vec();
+        let mut places = vec![OpFoldResult::Number(0); shape.len()];
+        places[0] = turn;
+        let mut sizes = shape.clone();
+        sizes[0] = 1;
+        let (offsets, static_offsets) = dispatch_values(&places);
+        let static_strides = vec![1; shape.len()];
+        let part = b.add(ExtractSlice {
+            source: whole,
+            offsets: offsets.clone(),
+            sizes: Vec::new(),
+            strides: Vec::new(),
+            static_offsets: static_offsets.clone(),
+            static_sizes: sizes.clone(),
+            static_strides: static_strides.clone(),
+            result: Ret(Type::tensor(shape[1..].to_vec(), ty.elem())),
+        });
+        let source = work(b, part);
+        b.add(InsertSlice {
+            source,
+            dest: whole,
+            offsets,
+            sizes: Vec::new(),
+            strides: Vec::new(),
+            static_offsets,
+            static_sizes: sizes,
+            static_strides,
+            result: Ret(ty),
+        })
     }
 
     /// Fills boxes of a tile.

@@ -1,6 +1,6 @@
 //! Steps block by block, each block one operand of the unit.
 
-use tir::{AffineExpr, AffineMap, Builder, LinearExpr, LinearMap, Ret, Type, Value};
+use tir::{AffineExpr, AffineMap, Attr, Builder, LinearExpr, LinearMap, Ret, Type, Value};
 use tir_arith::{OpFoldResult, dispatch_values};
 use tir_tensor::generic::iterators;
 use tir_tensor::{Combine, ExtractSlice, InsertSlice};
@@ -314,11 +314,24 @@ impl Emit<'_> {
         let wholes = match (self.plan.in_place, slots) {
             (_, Some(slots)) => slots.to_vec(),
             (Some(Input::Operand(i)), _) => at.loaded[i].into_iter().collect(),
-            _ => self.wholes(b, &elems),
+            _ => {
+                let mut wholes = self.wholes(b, &elems);
+                self.fill_sums(b, &mut wholes);
+                wholes
+            }
         };
         self.blocks(b, at, wholes, None, &mut |b, at, slots, _| {
             self.whole_block(b, at, slots)
         })
+    }
+
+    /// Fills the tile that is accumulated in, of those of the results, if that is done at once.
+    pub(super) fn fill_sums(&self, b: &mut Builder<'_>, wholes: &mut [Value]) {
+        let Some((_, _, start)) = self.group.reduce.as_ref().filter(|_| self.plan.filled) else {
+            return;
+        };
+        let place = self.leaves(StepRef::Reduced).unwrap_or(0);
+        wholes[place] = fill(b, wholes[place], *start);
     }
 
     /// All steps of a block.
@@ -331,7 +344,10 @@ impl Emit<'_> {
                 None if self.plan.in_place == Some(Input::Reduced) => slots[0],
                 None => self.temporary(b, step.ty.elem(), "acc"),
             };
-            let acc = fill(b, acc, *start);
+            let acc = match self.plan.filled {
+                true => acc,
+                false => fill(b, acc, *start),
+            };
             given.reduced = Some(self.reduce_unit(b, at, acc, self.ends()));
         }
         self.map_units(b, at, &slot, &mut given);
@@ -363,7 +379,7 @@ impl Emit<'_> {
     fn ends(&self) -> Ends {
         let peel = &self.plan.peel;
         Ends {
-            first: peel.first.is_some(),
+            first: peel.first.is_some() && !self.plan.filled,
             last: peel.last.is_some(),
         }
     }
@@ -526,17 +542,30 @@ impl Emit<'_> {
             return self.whole(b, at, None);
         };
         let wholes = self.wholes(b, &[step.ty.elem()]);
-        let acc = self.blocks(b, at, wholes, None, &mut |b, _, slots, _| {
-            vec![fill(b, slots[0], *start)]
-        });
-        let acc =
-            self.reduction_tiles(b, self.parallel(), at.clone(), acc[0], &mut |b, at, acc| {
-                let dims = self.divided(false);
-                let out = self.nest(b, &dims, at, vec![acc], &mut |b, at, carried| {
-                    vec![self.sum_block(b, at, carried[0])]
-                });
-                out[0]
+        let acc = self.begun(b, at, wholes[0], *start);
+        let mut sum = |b: &mut Builder<'_>, at: &At, acc: Value| {
+            let dims = self.divided(false);
+            let out = self.nest(b, &dims, at, vec![acc], &mut |b, at, carried| {
+                vec![self.sum_block(b, at, carried[0])]
             });
+            out[0]
+        };
+        let acc = self.reduction_tiles(b, self.parallel(), at.clone(), acc, &mut sum);
+        self.finished(b, at, acc)
+    }
+
+    /// The accumulators of a tile before anything is added.
+    pub(super) fn begun(&self, b: &mut Builder<'_>, at: &At, acc: Value, start: Attr) -> Value {
+        if self.plan.filled {
+            return fill(b, acc, start);
+        }
+        self.blocks(b, at, vec![acc], None, &mut |b, _, slots, _| {
+            vec![fill(b, slots[0], start)]
+        })[0]
+    }
+
+    /// What leaves a tile whose accumulators have all that is added.
+    pub(super) fn finished(&self, b: &mut Builder<'_>, at: &At, acc: Value) -> Vec<Value> {
         let outs: Vec<StepRef> = self.group.outs.iter().map(|out| out.step).collect();
         let mapped: Vec<StepRef> = outs
             .iter()

@@ -222,10 +222,5 @@ impl Group {
 
 /// The constant that a generic without inputs fills its result with.
 pub(crate) fn filled(ir: &Ir, value: Value) -> Option<Attr> {
-    let fill: Generic = ir.def(value)?;
-    if !fill.inputs.is_empty() || fill.combine.is_some() || fill.outputs.len() != 1 {
-        return None;
-    }
-    let end: Yield = ir.get(ir.last(ir.entry(fill.body)?)?)?;
-    ir.constant(*end.values.first()?)
+    ir.def::<Generic>(value)?.constant(ir)
 }

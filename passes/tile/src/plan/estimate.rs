@@ -209,6 +209,8 @@ pub(super) fn estimate(
         cycles: 0,
         cost: Cost::default(),
         busy: Vec::new(),
+        resets: None,
+        filled: false,
         listed: Vec::new(),
         nearest: None,
     };
@@ -256,7 +258,7 @@ pub(super) fn estimate(
     estimate.plan.bytes = bytes.iter().copied().fold(0, i64::saturating_add);
     estimate.plan.cycles = cycles.total(estimate.thread(1));
     estimate.plan.cost = cycles;
-    estimate.plan.busy = estimate.busy();
+    (estimate.plan.busy, estimate.plan.resets) = estimate.busy();
     Some((estimate.plan, bytes))
 }
 
@@ -517,11 +519,11 @@ impl Estimate<'_> {
         reduced.chain(mapped).fold(0, i64::saturating_add)
     }
 
-    /// Cycles of each unit.
-    fn busy(&self) -> Vec<(Name, i64)> {
+    /// Cycles of each unit, and of those the ones of fills.
+    fn busy(&self) -> (Vec<(Name, i64)>, Option<(Name, i64)>) {
         let (group, space) = (self.group, &self.plan.space);
         let Some(choice) = self.unit else {
-            return Vec::new();
+            return (Vec::new(), None);
         };
         let count = |dims: &mut dyn Iterator<Item = usize>| {
             dims.fold(1, |n: i64, d| n.saturating_mul(space.covered(d)))
@@ -532,9 +534,11 @@ impl Estimate<'_> {
         );
         let info = &self.target.info.intrinsics[choice.assignment.intrinsic];
         let mut busy = vec![(info.unit, calls.saturating_mul(info.cycles))];
-        let beside = match self.plan.splits_reduction(group) {
-            true => &choice.beside,
-            false => &choice.beside_whole,
+        // Where one call fills and begins to add, there is no fill to do otherwise.
+        let (beside, reset) = match self.plan.splits_reduction(group) {
+            true => (&choice.beside, choice.reset),
+            false if choice.peel.first.is_some() => (&choice.beside_whole, None),
+            false => (&choice.beside_whole, choice.reset),
         };
         for (unit, cycles) in beside {
             let cycles = blocks.saturating_mul(*cycles);
@@ -543,7 +547,8 @@ impl Estimate<'_> {
                 None => busy.push((*unit, cycles)),
             }
         }
-        busy
+        let resets = reset.map(|(unit, cycles)| (unit, blocks.saturating_mul(cycles)));
+        (busy, resets)
     }
 
     /// Cycles of the thread to start the calls of the unit.

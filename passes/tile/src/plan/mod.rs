@@ -12,6 +12,7 @@
 
 mod beyond;
 mod estimate;
+mod fills;
 mod hold;
 mod in_place;
 mod known;
@@ -29,7 +30,7 @@ use std::rc::Rc;
 
 use tir::{Ir, Name, Type};
 use tir_accel::machine::SpaceInfo;
-use tir_tensor::{Generic, Yield};
+use tir_tensor::Generic;
 
 use crate::group::{Group, Input, Operand, Step};
 use crate::layout::{Space, Tile, storage_order};
@@ -149,6 +150,10 @@ pub struct Plan {
     pub cost: Cost,
     /// Cycles of each unit, fills of accumulators and steps behind the reduction with them.
     pub busy: Vec<(Name, i64)>,
+    /// Those of the fills of accumulators, block by block, and their unit.
+    pub resets: Option<(Name, i64)>,
+    /// Whether the accumulators of a tile are filled at once, by an engine.
+    pub filled: bool,
     /// The quickest candidates with their estimates, as text, where they were asked for.
     pub listed: Vec<String>,
     /// Where no unit takes the points, the intrinsic that comes nearest.
@@ -244,14 +249,16 @@ pub fn plan(ir: &Ir, group: &Group, target: &Target<'_>, budget: Budget) -> Resu
     let over = over.filter(|over| fits_in_place(group, over.input, &plan));
     let wanted = |over: &Over| over.only || !plan.own_accumulator;
     let in_place = over.filter(wanted).map(|over| over.input);
-    Ok(Plan {
+    let mut plan = Plan {
         quicker,
         helps,
         nearest,
         in_place,
         listed,
         ..plan
-    })
+    };
+    plan.fill_alone(group, target);
+    Ok(plan)
 }
 
 /// All divisions of a group that is a stage of several, each on a unit and fitting by itself; the quickest
@@ -445,8 +452,10 @@ struct UnitChoice {
     others: Vec<usize>,
     /// Whether the accumulators may become the result.
     over: Option<Over>,
-    /// What else runs on units for each block of the result: the fill of its accumulators and the steps
-    /// behind, each with its unit and its cycles.
+    /// The fill of a block of accumulators, if an intrinsic does it: its unit and its cycles.
+    reset: Option<(Name, i64)>,
+    /// What else runs on units for each block of the result: that fill and the steps behind, each with its
+    /// unit and its cycles.
     beside: Vec<(Name, i64)>,
     /// The same where a tile has all of the reduction: less what one call does together.
     beside_whole: Vec<(Name, i64)>,
@@ -464,12 +473,9 @@ fn reset(group: &Group, target: &Target<'_>, assignment: &Assignment) -> Option<
         .collect();
     let fills = |behaviour: &Behaviour<'_>| {
         let generic = &behaviour.generic;
-        let block = behaviour.ir.entry(generic.body)?;
-        let end: Yield = behaviour.ir.get(behaviour.ir.last(block)?)?;
-        let value = behaviour.ir.constant(*end.values.first()?)?;
         let ty = behaviour.ir.ty(*generic.outputs.first()?);
         let same = ty.elem() == step.ty.elem() && ty.shape() == Some(&sizes[..]);
-        Some(generic.inputs.is_empty() && generic.combine.is_none() && same && value == *start)
+        Some(same && generic.constant(behaviour.ir)? == *start)
     };
     let all = target.behaviours.iter().zip(&target.info.intrinsics);
     let mut found = all.filter(|(behaviour, _)| {
@@ -587,6 +593,7 @@ fn candidates(
         let all = first.into_iter().chain(last);
         let behind_whole = behind.iter().filter(|_| last.is_none());
         Some(UnitChoice {
+            reset,
             beside_whole: all.chain(behind_whole.copied()).collect(),
             beside: reset.into_iter().chain(behind).collect(),
             peel,

@@ -1,0 +1,156 @@
+//! Which accumulators of a chain an engine fills instead of the units: those of the busiest queue first, as long
+//! as that one has less to do then.
+
+use tir::{Attr, Name};
+
+use super::pipeline::{BESIDE, FILLED};
+use super::{Made, Stage};
+use crate::group::{Group, Input, StepRef};
+use crate::plan::{Plan, Target};
+
+/// What all accumulators of a tile begin with, if all of the tile is accumulated.
+fn start(group: &Group, plan: &Plan) -> Option<Attr> {
+    let (_, _, start) = group.reduce.as_ref()?;
+    let out = group.outs.first()?.step == StepRef::Reduced;
+    (out || plan.in_place == Some(Input::Reduced)).then_some(*start)
+}
+
+impl Made {
+    /// What the tile is filled with before its producers accumulate in it, if all of them do, and its border is
+    /// the same.
+    fn start(&self) -> Option<Attr> {
+        let mut starts = self.parts.iter().map(|part| start(&part.group, &part.plan));
+        let first = starts.next()??;
+        let same = starts.all(|start| start == Some(first));
+        let border = self.before.iter().all(|fill| fill.value == first);
+        (same && border).then_some(first)
+    }
+
+    /// What an engine fills the tile with before its producers accumulate in it, if one does.
+    pub fn filled(&self) -> Option<Attr> {
+        let all = self.parts.iter().all(|part| part.plan.filled);
+        self.start().filter(|_| all)
+    }
+
+    /// How often the tile is computed.
+    fn times(&self) -> i64 {
+        let part = self.parts.first();
+        let around = part.map_or(&[][..], |part| &part.group.domain[..part.group.outer]);
+        around.iter().copied().fold(1, i64::saturating_mul)
+    }
+
+    /// Cycles of the engine to fill the tile each time, if it can.
+    fn cycles(&self, target: &Target<'_>) -> Option<i64> {
+        self.start()?;
+        let each = |part: &Stage| part.plan.fill_cycles(&part.group, target);
+        let all: Option<Vec<i64>> = self.parts.iter().map(each).collect();
+        Some(all?.first()?.saturating_mul(self.times()))
+    }
+}
+
+/// What may be filled by an engine: cycles of it, and of the units that would do it else.
+struct Candidate {
+    number: usize,
+    cycles: i64,
+    resets: Vec<(Name, i64)>,
+}
+
+/// Calls `work` for all that is computed in a chain, in a fixed order.
+fn each<'a>(stage: &'a mut Stage, work: &mut dyn FnMut(&mut Made)) {
+    for made in stage.segments.iter_mut().flat_map(|s| &mut s.made) {
+        work(made);
+        for part in &mut made.parts {
+            each(part, work);
+        }
+    }
+}
+
+/// Lets an engine fill what it pays for.
+pub(super) fn fill(root: &mut Stage, target: &Target<'_>) {
+    // Where stages wait for one another, and where a tile is read until it is filled again, units would wait for
+    // the engine.
+    if root.turns < FILLED {
+        return;
+    }
+    let (mut units, mut load): (Vec<(Name, i64)>, i64) = (Vec::new(), 0);
+    let mut candidates = Vec::new();
+    let mut add = |plan: &Plan| {
+        for (unit, cycles) in &plan.busy {
+            match units.iter_mut().find(|(name, _)| name == unit) {
+                Some((_, sum)) => *sum = sum.saturating_add(*cycles),
+                None => units.push((*unit, *cycles)),
+            }
+        }
+        load = load.saturating_add(plan.cost.load);
+    };
+    add(&root.plan);
+    // Between two rows of a pipeline units would wait for loads that stand before the fill.
+    let rows = root.across.is_some() && root.plan.splits_reduction(&root.group);
+    let each_tile = root.plan.fill_cycles(&root.group, target);
+    if let Some(each) = each_tile.filter(|_| !rows) {
+        let tiles = root.plan.order[..root.plan.parallel(&root.group)].iter();
+        let tiles = tiles.map(|d| root.plan.space.trips(*d));
+        candidates.push(Candidate {
+            number: 0,
+            cycles: tiles.fold(each, i64::saturating_mul),
+            resets: root.plan.resets.into_iter().collect(),
+        });
+    }
+    let mut number = 0;
+    each(root, &mut |made| {
+        number += 1;
+        made.parts.iter().for_each(|part| add(&part.plan));
+        if let Some(cycles) = made.cycles(target) {
+            let resets = made.parts.iter().filter_map(|part| part.plan.resets);
+            candidates.push(Candidate {
+                number,
+                cycles,
+                resets: resets.collect(),
+            });
+        }
+    });
+    // Those first that free the most for what they take.
+    let gain = |c: &Candidate| {
+        let freed: i64 = c.resets.iter().map(|(_, cycles)| *cycles).sum();
+        std::cmp::Reverse(freed.saturating_mul(1 << 10) / c.cycles.max(1))
+    };
+    candidates.sort_by_key(|c| (gain(c), c.number));
+    let mut chosen: Vec<(usize, i64)> = Vec::new();
+    // The busiest queue hides the others but for a part.
+    let takes = |units: &[(Name, i64)], load: i64| {
+        let all = units.iter().map(|(_, cycles)| *cycles).chain([load]);
+        let longest = all.clone().max().unwrap_or(0);
+        let rest = all.fold(0, i64::saturating_add).saturating_sub(longest);
+        longest.saturating_add(rest / BESIDE)
+    };
+    for candidate in candidates {
+        let mut then = units.clone();
+        for (unit, cycles) in &candidate.resets {
+            for (name, sum) in &mut then {
+                if name == unit {
+                    *sum -= cycles;
+                }
+            }
+        }
+        let loads = load.saturating_add(candidate.cycles);
+        if takes(&then, loads) < takes(&units, load) {
+            (units, load) = (then, loads);
+            chosen.push((candidate.number, candidate.cycles));
+        }
+    }
+    let cycles = |number: usize| chosen.iter().find(|(n, _)| *n == number).map(|(_, c)| *c);
+    if let Some(cycles) = cycles(0) {
+        root.plan.fill_by_engine(cycles);
+    }
+    let mut number = 0;
+    each(root, &mut |made| {
+        number += 1;
+        let Some(cycles) = cycles(number) else {
+            return;
+        };
+        // One transfer for all parts.
+        for (i, part) in made.parts.iter_mut().enumerate() {
+            part.plan.fill_by_engine(if i == 0 { cycles } else { 0 });
+        }
+    });
+}

@@ -1,0 +1,211 @@
+//! Chains as pipelines: which may be one, and what units then take.
+
+use std::rc::Rc;
+
+use tir::Name;
+
+use super::search::each;
+use super::stage::Context;
+use super::{Across, Stage};
+use crate::group::Input;
+use crate::layout::{Axis, Dim};
+
+/// Of what runs beside the longest unit of a pipeline, one cycle in this many is not hidden.
+pub(super) const BESIDE: i64 = 16;
+
+/// All ways to run a chain as a pipeline.
+pub(super) fn pipelines(cx: &Context<'_>, root: &Stage) -> Vec<Stage> {
+    let mut all = Vec::new();
+    for turns in [TURNS, FILLED] {
+        all.extend(pipelined(cx, root, turns));
+    }
+    let across: Vec<Stage> = all.iter().filter_map(across).collect();
+    all.extend(across);
+    all
+}
+
+/// The same pipeline across the two innermost loops, if what stages load allows it.
+fn across(pipe: &Stage) -> Option<Stage> {
+    let mut stage = pipe.clone();
+    let plan = &stage.plan;
+    let level = plan.order.len().checked_sub(1).filter(|level| *level > 0)?;
+    let [rows, trips] = [level - 1, level].map(|level| plan.space.trips(plan.order[level]));
+    let lag = stage.depth();
+    let behind = i64::try_from(lag).unwrap_or(i64::MAX);
+    let loops = plan.order.len();
+    let one = !plan.splits_reduction(&stage.group) || plan.parallel(&stage.group) == level;
+    if stage.cut.is_some() || stage.segments.len() != 1 || rows < 2 || trips <= behind || !one {
+        return None;
+    }
+    let root = true;
+    stage.mark(Across { level, lag, root });
+    let mut fits = true;
+    each(&mut stage, &mut |stage| {
+        let operands = 0..stage.group.operands.len();
+        let mut loaded = operands.filter(|i| !stage.group.operands[*i].made);
+        fits &= stage.plan.order.len() == loops;
+        fits &= loaded.all(|i| stage.may_load(i, stage.plan.level(i)));
+    });
+    fits.then_some(stage)
+}
+
+impl Stage {
+    /// Marks this stage and all that compute for it as stages of a pipeline across two loops.
+    fn mark(&mut self, place: Across) {
+        self.across = Some(place);
+        for made in self.segments.iter_mut().flat_map(|s| &mut s.made) {
+            for part in &mut made.parts {
+                part.mark(Across {
+                    lag: place.lag - 1,
+                    root: false,
+                    ..place
+                });
+            }
+        }
+    }
+
+    /// Whether a tile of an operand may be loaded inside of so many loops. In a pipeline across two of them, a
+    /// stage behind others is still in the row before when the tile is loaded: only what the root reads behind its
+    /// sums may be.
+    pub(super) fn may_load(&self, operand: usize, level: usize) -> bool {
+        let Some(place) = self.across.filter(|place| place.level == level) else {
+            return true;
+        };
+        let mut summed = self.group.reduce.iter().flat_map(|(step, ..)| &step.inputs);
+        let behind = !summed.any(|input| *input == Input::Operand(operand));
+        let sums = self.plan.splits_reduction(&self.group);
+        place.lag == 0 || place.root && sums && behind
+    }
+}
+
+/// What a stage does in all trips: cycles of units, and of none for the thread.
+pub(super) struct Work {
+    /// How many trips it is behind the first stages.
+    lag: usize,
+    pub(super) units: Vec<(Option<Name>, i64)>,
+}
+
+impl Work {
+    /// That of a stage's own units, which is so many stages above the first ones.
+    pub(super) fn of(stage: &Stage) -> Self {
+        let units = stage.plan.busy.iter();
+        Self {
+            lag: stage.depth(),
+            units: units.map(|(name, cycles)| (Some(*name), *cycles)).collect(),
+        }
+    }
+}
+
+/// Trips of a pipeline until it drains; one where stages wait for one another.
+pub(super) fn run(root: &Stage) -> i64 {
+    let plan = &root.plan;
+    let loops = match (root.turns > 1, root.across) {
+        (false, _) => 0,
+        (true, None) => 1,
+        (true, Some(_)) => 2,
+    };
+    let inner = plan.order.iter().rev().take(loops);
+    let trips = inner.map(|d| plan.space.trips(*d));
+    trips.fold(1, i64::saturating_mul)
+}
+
+/// Cycles of the units of a pipeline: in each trip, the busiest of them hides the others but for a part. In the
+/// first trips and the last only some of the stages work.
+pub(super) fn compute(root: &Stage, work: &[Work]) -> i64 {
+    let run = run(root);
+    // Cycles of as many trips as there are, if these stages work in each.
+    let trip = |works: &dyn Fn(i64) -> bool| {
+        let mut sums: Vec<(Option<Name>, i64)> = Vec::new();
+        for stage in work {
+            let lag = i64::try_from(stage.lag).unwrap_or(i64::MAX);
+            for (unit, cycles) in stage.units.iter().filter(|_| works(lag)) {
+                match sums.iter_mut().find(|(name, _)| name == unit) {
+                    Some((_, sum)) => *sum = sum.saturating_add(*cycles),
+                    None => sums.push((*unit, *cycles)),
+                }
+            }
+        }
+        let thread = sums.iter().find(|(unit, _)| unit.is_none());
+        let thread = thread.map_or(0, |(_, cycles)| *cycles);
+        let units = sums.iter().filter(|(unit, _)| unit.is_some());
+        let longest = units.clone().map(|(_, cycles)| *cycles).max().unwrap_or(0);
+        let sum = units.fold(0, |sum: i64, (_, cycles)| sum.saturating_add(*cycles));
+        longest
+            .saturating_add((sum - longest) / BESIDE)
+            .saturating_add(thread)
+    };
+    let last = i64::try_from(root.depth()).unwrap_or(i64::MAX);
+    let full = trip(&|_| true);
+    let begins = (0..last).map(|k| trip(&|lag| lag <= k));
+    let ends = (0..last).map(|k| trip(&|lag| lag > k));
+    let partial = begins.chain(ends).fold(0, i64::saturating_add);
+    // Runs of so many trips, of which the first and the last are partial.
+    let whole = full.saturating_mul((run - last).max(0));
+    whole.saturating_add(partial) / run.max(1)
+}
+
+/// The same chain as a pipeline with so many tiles between stages, if all tiles between its stages are computed in the innermost loop.
+fn pipelined(cx: &Context<'_>, root: &Stage, turns: i64) -> Option<Stage> {
+    let mut stage = root.clone();
+    let level = stage.plan.order.len();
+    let innermost = *stage.plan.order.last()?;
+    // Before a stage's first trip and behind its last one, what is loaded lies outside of its tensors.
+    let pads = cx
+        .target
+        .info
+        .engines
+        .iter()
+        .all(|engine| engine.pad || engine.from != cx.target.far.name);
+    let over = matches!(stage.plan.in_place, Some(Input::Operand(_)));
+    if !pads || over || stage.plan.space.trips(innermost) < 2 {
+        return None;
+    }
+    stage.turns = turns;
+    let mut same = true;
+    each(&mut stage, &mut |stage| {
+        let Stage { plan, segments, .. } = stage;
+        let mut tiles = plan.tiles.to_vec();
+        let made = segments.iter_mut().flat_map(|segment| &mut segment.made);
+        for made in made {
+            same &= made.level == level;
+            let dims = &mut tiles[made.operand].dims;
+            if dims.first().is_none_or(|dim| dim.axis != Axis::Turn) {
+                dims.insert(0, turn(turns));
+                let holder = &mut plan.holders[made.operand];
+                holder.one = holder.one.saturating_mul(turns);
+                holder.bytes = holder.one;
+            }
+            for fill in &mut made.before {
+                fill.start.insert(0, 0);
+                fill.sizes.insert(0, turns);
+            }
+            for fill in &mut made.behind {
+                fill.start.insert(0, 0);
+                fill.sizes.insert(0, 1);
+                fill.rows = fill.rows.map(|(t, s, size)| (t + 1, s, size));
+            }
+            for part in &mut made.parts {
+                let mut out = (*part.plan.out).clone();
+                out.dims.insert(0, turn(turns));
+                part.plan.out = Rc::new(out);
+            }
+        }
+        plan.tiles = tiles.into();
+    });
+    same.then_some(stage)
+}
+
+/// The dimension of a tile that takes turns with others.
+fn turn(turns: i64) -> Dim {
+    Dim {
+        axis: Axis::Turn,
+        size: turns,
+        source: (0, 0),
+    }
+}
+
+/// How many tiles take turns between two stages of a pipeline.
+const TURNS: i64 = 2;
+
+/// How many do where an engine fills one while the others are written and read.
+pub(super) const FILLED: i64 = 3;

@@ -1,0 +1,58 @@
+//! Accumulators that an engine fills: a transfer of which nothing lies inside of its source pads all of a tile, in
+//! the time that it takes to start, while units compute.
+//!
+//! An intrinsic fills one block and keeps its unit busy. Which is quicker depends on what all waits for, so a plan
+//! changes over only if its busiest queue has less to do then.
+
+use super::{Plan, Target};
+use crate::group::{Group, Input, StepRef};
+
+impl Plan {
+    /// Cycles of the engine to fill a tile, if it can: it pads, and the tile is where sums are accumulated.
+    pub fn fill_cycles(&self, group: &Group, target: &Target<'_>) -> Option<i64> {
+        let info = target.info;
+        let engine = info.engine_between(info.far()?.name, self.held)?;
+        let reduced = group.outs.iter().any(|out| out.step == StepRef::Reduced);
+        let sums = reduced || self.in_place == Some(Input::Reduced) || self.splits_reduction(group);
+        let blocks = group.iterators(false).map(|d| self.space.tile[d]);
+        let several = blocks.fold(1, i64::saturating_mul) > 1;
+        let here = engine.pad && sums && several && !info.has_equal_units();
+        (here && self.resets.is_some() && !self.filled).then_some(engine.latency)
+    }
+
+    /// Lets an engine fill the accumulators: in so many cycles in all.
+    pub fn fill_by_engine(&mut self, cycles: i64) {
+        self.filled = true;
+        self.cost.load = self.cost.load.saturating_add(cycles);
+        let Some((unit, resets)) = self.resets else {
+            return;
+        };
+        for (name, busy) in &mut self.busy {
+            if *name == unit {
+                *busy -= resets;
+            }
+        }
+    }
+
+    /// Whether an engine fills the accumulators of a nest of one stage.
+    pub(super) fn fill_alone(&mut self, group: &Group, target: &Target<'_>) {
+        let Some(each) = self.fill_cycles(group, target) else {
+            return;
+        };
+        let tiles = self.order[..self.parallel(group)].iter();
+        let tiles = tiles.map(|d| self.space.trips(*d));
+        let mut other = self.clone();
+        other.fill_by_engine(tiles.fold(each, i64::saturating_mul));
+        if other.busiest() < self.busiest() {
+            *self = other;
+        }
+    }
+
+    /// Cycles of the queue that has the most to do.
+    fn busiest(&self) -> i64 {
+        let units = self.busy.iter().map(|(_, cycles)| *cycles);
+        let cost = &self.cost;
+        let all = units.chain([cost.load, cost.store, cost.issue]);
+        all.max().unwrap_or(0)
+    }
+}

@@ -78,13 +78,16 @@ pub struct Space {
     /// Alignment of buffers in it, in bytes: a power of two, to which plans round offsets up.
     #[default(1)]
     pub align: i64,
-    /// Number of banks; documentation, not modelled.
+    /// Number of equal banks, one behind the other.
     #[default(1)]
     pub banks: i64,
+    /// Ports of each bank: so many operands of running work may lie in it; 0: no limit.
+    #[default(0)]
+    pub ports: i64,
     /// Bytes it moves in a cycle, shared by all engines.
     #[default(1_000_000)]
     pub bytes_per_cycle: i64,
-    /// Cycles until the first byte; documentation, an engine has a latency of its own.
+    /// Cycles until the first byte of a transfer, by engines that say no latency of their own.
     #[default(0)]
     pub latency: i64,
 }
@@ -97,6 +100,14 @@ impl Verify for Space {
             ("banks", self.banks),
             ("bytes_per_cycle", self.bytes_per_cycle),
         ])?;
+        if self.ports < 0 {
+            return Err(format!("has ports = {}, expected at least 0", self.ports).into());
+        }
+        if self.bytes % self.banks != 0 {
+            let (bytes, banks) = (self.bytes, self.banks);
+            let text = format!("has bytes = {bytes}, expected a multiple of banks = {banks}");
+            return Err(text.into());
+        }
         if self.align & (self.align - 1) != 0 {
             let (align, below) = (self.align, 1i64 << self.align.ilog2());
             let text = format!(
@@ -153,9 +164,8 @@ pub struct Dma {
     pub to: Sym,
     /// Bytes it moves in a cycle.
     pub bytes_per_cycle: i64,
-    /// Cycles before the first byte of a transfer.
-    #[default(0)]
-    pub latency: i64,
+    /// Cycles before the first byte of a transfer; without it those of its two spaces together.
+    pub latency: Option<i64>,
     /// Dimensions of a transfer, after neighbouring ones were merged.
     #[default(4)]
     pub dims: i64,
@@ -174,7 +184,7 @@ pub struct Dma {
 }
 impl Verify for Dma {
     fn verify(&self, _: OpRef<'_>) -> Result<(), Failure> {
-        latency(self.latency)?;
+        self.latency.map_or(Ok(()), latency)?;
         issue(self.issue)?;
         positive(&[
             ("bytes_per_cycle", self.bytes_per_cycle),

@@ -156,6 +156,7 @@ impl MachineInfo {
                 });
             } else if let Some(d) = ir.get::<Dma>(op) {
                 implied.push(d.latency.is_none());
+                copies.steps.push(d.step.clone());
                 info.engines.push(EngineInfo {
                     name: d.sym_name,
                     from: d.from.0,
@@ -179,7 +180,7 @@ impl MachineInfo {
                 });
                 copies.units.push(u.count);
             } else if let Some(c) = ir.get::<Core>(op) {
-                copies.cores.push((c.sym_name, c.count));
+                copies.cores.push((c.sym_name, c.count, c.columns));
             } else if let Some(i) = ir.get::<Intrinsic>(op) {
                 info.intrinsics.push(intrinsic(ir, op, &i)?);
             } else if let Some(v) = ir.get::<Vector>(op) {

@@ -110,6 +110,7 @@ fn machine(bytes: i64) -> Ir {
             block,
             Dma {
                 issue: 0,
+                step: None,
                 sym_name: name.into(),
                 from: Sym(from.into()),
                 to: Sym(to.into()),

@@ -133,10 +133,21 @@ pub struct Core {
     /// How many there are.
     #[default(1)]
     pub count: i64,
+    /// How many stand beside each other in a row of a mesh; all of them if 0.
+    #[default(0)]
+    pub columns: i64,
 }
 impl Verify for Core {
     fn verify(&self, _: OpRef<'_>) -> Result<(), Failure> {
-        most("count", self.count)
+        most("count", self.count)?;
+        let (count, columns) = (self.count, self.columns);
+        match columns {
+            0 => Ok(()),
+            1.. if count % columns == 0 => Ok(()),
+            _ => Err(
+                format!("has columns = {columns}, expected a divisor of count = {count}").into(),
+            ),
+        }
     }
 }
 
@@ -151,7 +162,8 @@ fn most(name: &str, count: i64) -> Result<(), Failure> {
 
 /// A DMA engine: moves tiles from one space to another, in order.
 ///
-/// If one of the spaces is private to a core, each core has such an engine.
+/// If one of the spaces is private to a core, each core has such an engine. With a `step` both are, and it
+/// is a link: it writes the memory of the core so many rows and columns further on.
 #[derive(Op)]
 #[op("accel.dma", Symbol, Pure, StrictAttributes, parent(Machine), verify)]
 #[asm("symbol($sym_name) attr-dict")]
@@ -181,10 +193,18 @@ pub struct Dma {
     /// Cycles that the program thread takes to start a transfer.
     #[default(0)]
     pub issue: i64,
+    /// Rows and columns from the core that is read to the one that is written; of one number, columns.
+    pub step: Option<Vec<i64>>,
 }
 impl Verify for Dma {
     fn verify(&self, _: OpRef<'_>) -> Result<(), Failure> {
         self.latency.map_or(Ok(()), latency)?;
+        if let Some(step) = &self.step
+            && (!(1..=2).contains(&step.len()) || step.iter().all(|n| *n == 0))
+        {
+            let wanted = "expected columns, or rows and columns, to another core";
+            return Err(format!("has step = {step:?}, {wanted}").into());
+        }
         issue(self.issue)?;
         positive(&[
             ("bytes_per_cycle", self.bytes_per_cycle),

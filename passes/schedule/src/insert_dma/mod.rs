@@ -5,6 +5,7 @@
 //! program thread has to move itself is said in a remark.
 
 mod cover;
+mod pass_on;
 
 use std::collections::HashSet;
 
@@ -47,6 +48,7 @@ impl InsertDma {
         if self.prefetch {
             prefetch(ir)?;
         }
+        pass_on::pass_on(ir, machine);
         for op in ir.walk_ids() {
             let Some(transfer) = transfer_of(ir, op) else {
                 continue;

@@ -9,13 +9,16 @@ use std::collections::HashMap;
 use tir::{BlockId, Diagnostic, Failure, Ir, Name, OpId};
 
 use crate::machine::{EngineInfo, MachineInfo, SpaceInfo, UnitInfo, spaces};
-use crate::ops::describe::{Dma, Intrinsic, Space, Unit, Vector};
+use crate::ops::describe::{Core, Dma, Intrinsic, Space, Unit, Vector};
 
 /// How many copies there are of what a machine file declares.
 #[derive(Default)]
 pub(crate) struct Copies {
-    /// Of each core.
-    pub(crate) cores: Vec<(Name, i64)>,
+    /// Of each core, and how many stand in a row.
+    pub(crate) cores: Vec<(Name, i64, i64)>,
+    /// Rows and columns from the core that an engine reads to the one that it writes, in the order of the
+    /// file.
+    pub(crate) steps: Vec<Option<Vec<i64>>>,
     /// Of each unit, in the order of the file.
     pub(crate) units: Vec<i64>,
 }
@@ -30,25 +33,48 @@ fn copy(name: Name, place: usize) -> Name {
 
 impl Copies {
     fn count(&self, core: Option<Name>) -> usize {
-        let found = self.cores.iter().find(|(name, _)| Some(*name) == core);
-        found.map_or(1, |(_, count)| usize::try_from(*count).unwrap_or(1))
+        let found = self.cores.iter().find(|(name, ..)| Some(*name) == core);
+        found.map_or(1, |(_, count, _)| usize::try_from(*count).unwrap_or(1))
+    }
+
+    /// The pairs of cores that a link joins, by the place of the one that is read.
+    fn links(&self, core: Option<Name>, step: &[i64]) -> Vec<(usize, usize)> {
+        let found = self.cores.iter().find(|(name, ..)| Some(*name) == core);
+        found.map_or(Vec::new(), |(_, count, columns)| {
+            pairs(*count, *columns, step)
+        })
     }
 
     /// Adds all copies but the first ones, which are there.
     pub(crate) fn add(&self, info: &mut MachineInfo) {
         let core = |space: Name| info.space(space).and_then(|space| space.core);
-        let engines: Vec<EngineInfo> = (info.engines.iter())
-            .flat_map(|engine| {
+        let linked: Vec<Option<Vec<(usize, usize)>>> = (info.engines.iter().zip(&self.steps))
+            .map(|(engine, step)| Some(self.links(core(engine.from), step.as_ref()?)))
+            .collect();
+        let engines: Vec<EngineInfo> = (info.engines.iter().zip(&linked))
+            .flat_map(|(engine, links)| {
+                if let Some(links) = links {
+                    let links = links.iter().enumerate().skip(1);
+                    let link =
+                        |(number, ends): (usize, &(usize, usize))| link(engine, number, *ends);
+                    return links.map(link).collect::<Vec<_>>();
+                }
                 let ends = [engine.from, engine.to].map(core);
                 let count = self.count(ends[0].or(ends[1]));
-                (1..count).map(move |place| EngineInfo {
+                let copies = (1..count).map(move |place| EngineInfo {
                     name: copy(engine.name, place),
                     from: copy(engine.from, ends[0].map_or(0, |_| place)),
                     to: copy(engine.to, ends[1].map_or(0, |_| place)),
                     ..engine.clone()
-                })
+                });
+                copies.collect()
             })
             .collect();
+        for (engine, links) in info.engines.iter_mut().zip(&linked) {
+            if let Some(ends) = links.as_ref().and_then(|links| links.first()) {
+                *engine = link(engine, 0, *ends);
+            }
+        }
         let copied: Vec<SpaceInfo> = (info.spaces.iter())
             .flat_map(|space| {
                 (1..self.count(space.core)).map(|place| SpaceInfo {
@@ -73,7 +99,58 @@ impl Copies {
     }
 }
 
+/// The link between two cores; the first one has the name of the file.
+fn link(engine: &EngineInfo, number: usize, (from, to): (usize, usize)) -> EngineInfo {
+    EngineInfo {
+        name: copy(engine.name, number),
+        from: copy(engine.from, from),
+        to: copy(engine.to, to),
+        ..engine.clone()
+    }
+}
+
+/// The pairs of cores of a mesh that are so many rows and columns apart, by the place of the first.
+fn pairs(count: i64, columns: i64, step: &[i64]) -> Vec<(usize, usize)> {
+    let columns = if columns == 0 { count } else { columns };
+    let (down, right) = match step {
+        [right] => (0, *right),
+        [down, right] => (*down, *right),
+        _ => return Vec::new(),
+    };
+    let pair = |place: i64| {
+        let (row, column) = (place / columns + down, place % columns + right);
+        let inside = (0..columns).contains(&column) && (0..count / columns).contains(&row);
+        let to = usize::try_from(row * columns + column).ok()?;
+        Some((usize::try_from(place).ok()?, to)).filter(|_| inside)
+    };
+    (0..count).filter_map(pair).collect()
+}
+
 impl MachineInfo {
+    /// Whether links lead from a copy of a space to all others, so that what one core loads can be passed on.
+    pub fn passes_on(&self, space: Name) -> bool {
+        let Some(of) = self.space(space).map(|space| space.of) else {
+            return false;
+        };
+        let copies: Vec<Name> = self
+            .spaces
+            .iter()
+            .filter(|s| s.of == of)
+            .map(|s| s.name)
+            .collect();
+        let mut reached = vec![copies.first().copied().unwrap_or(space)];
+        let mut next = 0;
+        while let Some(from) = reached.get(next).copied() {
+            let links = self.engines.iter().filter(|e| e.from == from);
+            for link in links.filter(|e| copies.contains(&e.to)) {
+                if !reached.contains(&link.to) {
+                    reached.push(link.to);
+                }
+            }
+            next += 1;
+        }
+        copies.len() > 1 && reached.len() == copies.len()
+    }
     /// The equal units of a name of the machine file, in order: those of a core after those of the one
     /// before.
     pub fn equal_units(&self, of: Name) -> impl Iterator<Item = &UnitInfo> {
@@ -161,6 +238,20 @@ pub(crate) fn check(ir: &Ir, block: BlockId) -> Result<(), Failure> {
                 && a != b
             {
                 return error(op, format!("joins a space of @{a} with one of @{b}"));
+            }
+            if let Some(step) = &dma.step {
+                let [Some(core), Some(_)] = ends else {
+                    let text = "has a step, but not both of its spaces are private to cores";
+                    return error(op, text.to_string());
+                };
+                let mut all = ir.ops_in(block).filter_map(|op| ir.get::<Core>(op));
+                let found = all.find(|c| c.sym_name == *core);
+                if found.is_some_and(|c| pairs(c.count, c.columns, step).is_empty()) {
+                    let text = format!(
+                        "has step = {step:?}, which leads from no core of @{core} to another"
+                    );
+                    return error(op, text);
+                }
             }
         }
         let uses = match (ir.get::<Intrinsic>(op), ir.get::<Vector>(op)) {

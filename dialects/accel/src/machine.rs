@@ -25,6 +25,8 @@ pub struct SpaceInfo {
     pub bytes: i64,
     pub align: i64,
     pub banks: i64,
+    /// Of each bank; 0: no limit.
+    pub ports: i64,
     pub bytes_per_cycle: i64,
     pub latency: i64,
 }
@@ -138,6 +140,7 @@ impl MachineInfo {
             routes: Vec::new(),
         };
         let mut copies = Copies::default();
+        let mut implied = Vec::new();
         for op in ir.ops_in(ir.entry(machine.body)?) {
             if let Some(s) = ir.get::<Space>(op) {
                 info.spaces.push(SpaceInfo {
@@ -147,16 +150,19 @@ impl MachineInfo {
                     bytes: s.bytes,
                     align: s.align,
                     banks: s.banks,
+                    ports: s.ports,
                     bytes_per_cycle: s.bytes_per_cycle,
                     latency: s.latency,
                 });
             } else if let Some(d) = ir.get::<Dma>(op) {
+                implied.push(d.latency.is_none());
+                copies.steps.push(d.step.clone());
                 info.engines.push(EngineInfo {
                     name: d.sym_name,
                     from: d.from.0,
                     to: d.to.0,
                     bytes_per_cycle: d.bytes_per_cycle,
-                    latency: d.latency,
+                    latency: d.latency.unwrap_or(0),
                     dims: d.dims,
                     queue: d.queue,
                     granule: d.granule,
@@ -174,12 +180,19 @@ impl MachineInfo {
                 });
                 copies.units.push(u.count);
             } else if let Some(c) = ir.get::<Core>(op) {
-                copies.cores.push((c.sym_name, c.count));
+                copies.cores.push((c.sym_name, c.count, c.columns));
             } else if let Some(i) = ir.get::<Intrinsic>(op) {
                 info.intrinsics.push(intrinsic(ir, op, &i)?);
             } else if let Some(v) = ir.get::<Vector>(op) {
                 info.vectors.push(vector(&v).ok()?);
             }
+        }
+        // What an engine does not say is what its spaces do.
+        let engines = info.engines.iter_mut().zip(implied);
+        for (engine, _) in engines.filter(|(_, implied)| *implied) {
+            let spaces = info.spaces.iter();
+            let ends = spaces.filter(|s| s.name == engine.from || s.name == engine.to);
+            engine.latency = ends.map(|s| s.latency).fold(0, i64::saturating_add);
         }
         copies.add(&mut info);
         info.routes = info.find_routes();

@@ -19,8 +19,8 @@ pub fn machine_spec(info: &MachineInfo) -> MachineSpec {
                 bytes: number(s.bytes),
                 align: number(s.align),
                 bytes_per_cycle: number(s.bytes_per_cycle),
-                latency: number(s.latency),
                 banks: number(s.banks),
+                ports: number(s.ports),
             })
             .collect(),
         engines: info

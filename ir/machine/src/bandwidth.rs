@@ -8,9 +8,8 @@
 //! proportion, here the later one takes the whole delay. The traffic of units is left out, since
 //! their cycle formulas contain it.
 
-use std::collections::VecDeque;
-
 use crate::spec::MachineSpec;
+use crate::timeline::Timeline;
 
 /// Bandwidth reserved in every space.
 #[derive(Debug)]
@@ -23,9 +22,8 @@ struct Space {
     rate: u64,
     /// Whether all engines together can ask for more than the space gives.
     contended: bool,
-    /// `(time, bytes a cycle reserved from then on)`, times rising; the first entry reaches back
-    /// to the start, the last reserves nothing.
-    used: VecDeque<(u64, u64)>,
+    /// Bytes a cycle that are reserved.
+    used: Timeline,
 }
 
 /// What a transfer asks for.
@@ -52,7 +50,7 @@ impl Bandwidth {
         let spaces = spec.spaces.iter().map(|s| Space {
             rate: s.bytes_per_cycle,
             contended: asked(&s.name) > s.bytes_per_cycle,
-            used: VecDeque::from([(0, 0)]),
+            used: Timeline::new(),
         });
         Bandwidth {
             spaces: spaces.collect(),
@@ -79,7 +77,7 @@ impl Bandwidth {
         while left > 0 {
             let (mut rate, mut until) = (d.rate, u64::MAX);
             for &s in ends {
-                let (used, next) = self.spaces[s].at(now);
+                let (used, next) = self.spaces[s].used.at(now);
                 rate = rate.min(limit(&self.spaces[s], used));
                 until = until.min(next);
             }
@@ -93,7 +91,9 @@ impl Bandwidth {
             }
             let cycles = left.div_ceil(rate).min(until - now);
             for &s in ends {
-                self.spaces[s].reserve(now, now.saturating_add(cycles), rate * share);
+                self.spaces[s]
+                    .used
+                    .reserve(now, now.saturating_add(cycles), rate * share);
             }
             left = left.saturating_sub(cycles.saturating_mul(rate));
             now = now.saturating_add(cycles);
@@ -104,42 +104,8 @@ impl Bandwidth {
     /// Forgets what was reserved before a time: no transfer will ask for it any more.
     pub(crate) fn forget(&mut self, before: u64) {
         for s in &mut self.spaces {
-            while s.used.len() > 1 && s.used[1].0 <= before {
-                s.used.pop_front();
-            }
+            s.used.forget(before);
         }
-    }
-}
-
-impl Space {
-    /// What is reserved at a time, and when that changes.
-    fn at(&self, time: u64) -> (u64, u64) {
-        let i = self.used.partition_point(|u| u.0 <= time).max(1) - 1;
-        (
-            self.used[i].1,
-            self.used.get(i + 1).map_or(u64::MAX, |u| u.0),
-        )
-    }
-
-    /// Makes `time` the start of an entry and gives its place.
-    fn cut(&mut self, time: u64) -> usize {
-        let i = self.used.partition_point(|u| u.0 < time);
-        if self.used.get(i).is_none_or(|u| u.0 != time) {
-            let used = if i == 0 {
-                self.used[0].1
-            } else {
-                self.used[i - 1].1
-            };
-            self.used.insert(i, (time, used));
-        }
-        i
-    }
-
-    fn reserve(&mut self, from: u64, to: u64, rate: u64) {
-        let (a, b) = (self.cut(from), self.cut(to));
-        self.used
-            .range_mut(a..b)
-            .for_each(|u| u.1 = u.1.saturating_add(rate));
     }
 }
 
@@ -293,12 +259,12 @@ mod tests {
                     bytes: 1 + next(300),
                 },
             );
-            assert!(b.spaces[0].used.iter().all(|u| u.1 <= 13));
+            assert!(b.spaces[0].used.entries().all(|u| u.1 <= 13));
             assert!(
                 b.spaces[0]
                     .used
-                    .iter()
-                    .zip(b.spaces[0].used.iter().skip(1))
+                    .entries()
+                    .zip(b.spaces[0].used.entries().skip(1))
                     .all(|(a, b)| a.0 < b.0)
             );
         }

@@ -8,7 +8,7 @@
 
 use crate::fault::Site;
 use crate::machine::Machine;
-use crate::report::CauseReport;
+use crate::report::{CauseReport, Times};
 use crate::work::{Cost, Label, Work};
 
 /// What a layer cost. Times in cycles, sizes in bytes.
@@ -34,6 +34,8 @@ pub struct LayerReport {
     pub queue_full: u64,
     /// Queues waited for tokens of its work.
     pub stall: u64,
+    /// Its work waited for ports of banks, or took longer for want of them.
+    pub conflict: u64,
     /// Bytes that engines moved.
     pub bytes: u64,
     /// Multiply-adds on units.
@@ -80,12 +82,19 @@ impl Machine<'_> {
         self.sites.put_in_layer(site, layer);
     }
 
-    /// Counts a piece of work to its layer: it could have begun at `free`.
-    pub(crate) fn count_layer(&mut self, q: usize, work: &Work, times: [u64; 3]) {
+    /// Counts a piece of work to its layer.
+    pub(crate) fn count_layer(&mut self, q: usize, work: &Work, times: Times) {
         let Some(label) = self.sites.layer(work.site) else {
             return;
         };
-        let [free, begin, end] = times;
+        let Times {
+            free,
+            ready,
+            begin,
+            end,
+            longer,
+            ..
+        } = times;
         let near = self.buffers.live_bytes.iter().skip(1);
         let near = near.fold(0, |all, n| u64::saturating_add(all, *n));
         let layer = self.layers.touch(label, begin, end);
@@ -95,7 +104,8 @@ impl Machine<'_> {
             None => &mut layer.unit,
         };
         *busy += end - begin;
-        layer.stall += begin - free;
+        layer.stall += ready - free;
+        layer.conflict += (begin - ready).saturating_add(longer);
         layer.macs = layer.macs.saturating_add(work.macs);
         layer.peak = layer.peak.max(near);
         if let Cost::Transfer { bytes, .. } = work.cost {

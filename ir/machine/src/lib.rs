@@ -20,8 +20,9 @@
 //! transfer holds its engine for latency + ceildiv(bytes, rate), longer when the engines ask more
 //! of a space than it gives (the `bandwidth` module says how it is shared).
 //! A queue of depth `n` holds `n` pieces of work, the one that runs included; a start on a full
-//! queue blocks the thread until the oldest has ended. Bank conflicts, the latency of a space and
-//! the traffic of units (their cycle formulas contain it) are not modelled.
+//! queue blocks the thread until the oldest has ended. Work whose operands lie in banks with too few
+//! ports waits for them, or takes longer (the `banks` module). The latency of a space and the traffic of
+//! units (their cycle formulas contain it) are not modelled.
 //!
 //! ```
 //! use tir_machine::*;
@@ -63,6 +64,7 @@
 
 mod alloc;
 mod bandwidth;
+mod banks;
 mod check;
 mod deadlock;
 mod fault;
@@ -74,6 +76,7 @@ mod recording;
 mod region;
 mod report;
 mod spec;
+mod timeline;
 mod trace;
 mod work;
 

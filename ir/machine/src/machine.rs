@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 
 use crate::alloc::{Alloc, Buffers};
 use crate::bandwidth::Bandwidth;
+use crate::banks::Banks;
 use crate::fault::{Fault, FaultKind, Result, Site, Sites};
 use crate::layers::{Layers, Thread};
 use crate::memory::Memory;
@@ -64,6 +65,7 @@ pub struct Machine<'p> {
     /// The thread's time.
     pub(crate) now: u64,
     pub(crate) bandwidth: Bandwidth,
+    pub(crate) banks: Banks,
     pub(crate) semaphores: Vec<SemaphoreState>,
     /// Pieces of work held back by semaphores, in all queues.
     pub(crate) held: usize,
@@ -135,6 +137,7 @@ impl<'p> Machine<'p> {
         Ok(Machine {
             recording: None,
             bandwidth: Bandwidth::new(&spec),
+            banks: Banks::new(&spec),
             buffers: Buffers::new(spaces, actors, host_limit),
             account: Account::new(spaces),
             works: Works::new(actors),
@@ -461,6 +464,7 @@ impl<'p> Machine<'p> {
         }
         self.now = until;
         self.bandwidth.forget(until);
+        self.banks.forget(until);
     }
 
     /// A fault unless work touches live buffers of the spaces of its queue, and inside them.

@@ -1,10 +1,12 @@
 //! Ordering of work: at its start, or, if a semaphore holds it back, when the release has come.
 
 use crate::bandwidth::Demand;
+use crate::banks::Uses;
 use crate::fault::{Fault, FaultKind, Result, Site};
-use crate::machine::Machine;
+use crate::machine::{Engine, Machine};
 use crate::memory::Effect;
 use crate::recording::Step;
+use crate::report::Times;
 use crate::spec::QueueId;
 use crate::trace::Event;
 use crate::work::{Cost, Semaphore, Token, Work, join};
@@ -235,11 +237,35 @@ impl Machine<'_> {
         if self.options.track {
             self.check_work(actor, id, index, work, &clock)?;
         }
-        let (end, ideal) = self.schedule(q, begin, work.cost);
+        let ready = begin;
+        let mut uses = Uses::new();
+        if self.banks.any() {
+            uses = self.banks.uses(&self.buffers, work);
+        }
+        let slower = self.banks.slower(&uses);
+        begin = match uses.is_empty() {
+            true => ready,
+            false => {
+                let cycles = self.ideal(q, work.cost).saturating_mul(slower);
+                self.banks.free(&uses, ready, cycles)
+            }
+        };
+        let (mut end, ideal) = self.schedule(q, begin, work.cost);
+        let longer = ideal.saturating_mul(slower - 1);
+        end = end.saturating_add(longer);
+        self.banks.take(&uses, begin, end);
         clock[actor] = index;
         self.works.complete(id, &clock, end);
-        self.count(q, work, free, begin, end, ideal);
-        self.count_layer(q, work, [free, begin, end]);
+        let times = Times {
+            free,
+            ready,
+            begin,
+            end,
+            ideal,
+            longer,
+        };
+        self.count(q, work, times);
+        self.count_layer(q, work, times);
         if self.options.trace {
             let (queue, label) = (Some(QueueId(q as u32)), work.label);
             self.events.push(Event {
@@ -258,22 +284,36 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// The end of work that begins at `begin`, and what its duration is without any sharing.
-    fn schedule(&mut self, q: usize, begin: u64, cost: Cost) -> (u64, u64) {
-        let (bytes, rows) = match cost {
-            Cost::Cycles(n) => return (begin.saturating_add(n), n),
-            Cost::Transfer { bytes, rows } => (bytes, rows),
-        };
-        // A unit that is given a transfer moves its bytes in no time.
-        let Some(e) = self.queues[q].engine else {
-            return (begin, 0);
-        };
+    /// The bytes that a transfer pays for on an engine.
+    fn paid(e: &Engine, bytes: u64, rows: u64) -> u64 {
         let short = rows > 0 && bytes / rows < e.granule;
-        let paid = if short {
+        if short {
             rows.saturating_mul(e.granule)
         } else {
             bytes
+        }
+    }
+
+    /// How long work takes without any sharing.
+    fn ideal(&self, q: usize, cost: Cost) -> u64 {
+        match (cost, self.queues[q].engine) {
+            (Cost::Cycles(n), _) => n,
+            // A unit that is given a transfer moves its bytes in no time.
+            (Cost::Transfer { .. }, None) => 0,
+            (Cost::Transfer { bytes, rows }, Some(e)) => {
+                let paid = Self::paid(&e, bytes, rows);
+                e.latency.saturating_add(paid.div_ceil(e.rate))
+            }
+        }
+    }
+
+    /// The end of work that begins at `begin`, and what its duration is without any sharing.
+    fn schedule(&mut self, q: usize, begin: u64, cost: Cost) -> (u64, u64) {
+        let ideal = self.ideal(q, cost);
+        let (Cost::Transfer { bytes, rows }, Some(e)) = (cost, self.queues[q].engine) else {
+            return (begin.saturating_add(ideal), ideal);
         };
+        let paid = Self::paid(&e, bytes, rows);
         let demand = Demand {
             from: e.from as usize,
             to: e.to as usize,
@@ -283,6 +323,6 @@ impl Machine<'_> {
         let end = self
             .bandwidth
             .transfer(begin.saturating_add(e.latency), demand);
-        (end, e.latency.saturating_add(paid.div_ceil(e.rate)))
+        (end, ideal)
     }
 }

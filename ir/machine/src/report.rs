@@ -40,7 +40,7 @@ pub struct ThreadReport {
     pub queue_full: u64,
 }
 
-/// What a queue did with its time: `busy + stall + idle` is the run.
+/// What a queue did with its time: `busy + stall + idle` and the waits for banks are the run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueReport {
     /// Name of the engine or unit.
@@ -55,6 +55,8 @@ pub struct QueueReport {
     pub shared: u64,
     /// Work had been started, but its tokens were not complete.
     pub stall: u64,
+    /// Work waited for ports of banks, or took longer for want of them; the latter is in `busy` too.
+    pub conflict: u64,
     /// Nothing to do.
     pub idle: u64,
     /// Bytes moved.
@@ -124,12 +126,33 @@ impl Report {
     }
 }
 
+/// When a piece of work ran.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Times {
+    /// It was started, and the work before it in its queue had ended.
+    pub free: u64,
+    /// Its tokens were complete.
+    pub ready: u64,
+    /// It began.
+    pub begin: u64,
+    /// It ended.
+    pub end: u64,
+    /// How long it takes without any sharing.
+    pub ideal: u64,
+    /// How much longer it took since several of its operands lie in one bank.
+    pub longer: u64,
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct QueueAccount {
     calls: u64,
     busy: u64,
     shared: u64,
     stall: u64,
+    /// Waits for ports of banks.
+    held: u64,
+    /// What work took longer for want of them.
+    longer: u64,
     bytes: u64,
     macs: u64,
     useful: u64,
@@ -175,23 +198,25 @@ impl Account {
 }
 
 impl Machine<'_> {
-    /// Counts a piece of work that could have begun at `free` and took `begin..end`.
-    pub(crate) fn count(
-        &mut self,
-        q: usize,
-        work: &Work,
-        free: u64,
-        begin: u64,
-        end: u64,
-        ideal: u64,
-    ) {
+    /// Counts a piece of work.
+    pub(crate) fn count(&mut self, q: usize, work: &Work, times: Times) {
+        let Times {
+            free,
+            ready,
+            begin,
+            end,
+            ideal,
+            longer,
+        } = times;
         let (queue, all) = (&mut self.queues[q], &mut self.account);
         let a = &mut queue.account;
         let busy = end - begin;
         a.calls += 1;
         a.busy += busy;
-        a.shared += busy.saturating_sub(ideal);
-        a.stall += begin - free;
+        a.shared += busy.saturating_sub(ideal.saturating_add(longer));
+        a.stall += ready - free;
+        a.held += begin - ready;
+        a.longer = a.longer.saturating_add(longer);
         a.macs = a.macs.saturating_add(work.macs);
         a.end = a.end.max(end);
         if !work.overhead {
@@ -256,7 +281,8 @@ impl Machine<'_> {
                 busy: a.busy,
                 shared: a.shared,
                 stall: a.stall,
-                idle: cycles - a.busy - a.stall,
+                conflict: a.held.saturating_add(a.longer),
+                idle: cycles - a.busy - a.stall - a.held,
                 bytes: a.bytes,
                 macs: a.macs,
             }
@@ -346,6 +372,9 @@ impl fmt::Display for Report {
                 "{:12} {:>9} {:>11} {busy:>7.1} {stall:>7.1} {:>12}",
                 q.name, q.calls, q.busy, q.bytes
             )?;
+        }
+        for q in self.queues.iter().filter(|q| q.conflict > 0) {
+            writeln!(f, "{}: {} cycles of conflicts in banks", q.name, q.conflict)?;
         }
         writeln!(
             f,

@@ -42,10 +42,10 @@ pub struct SpaceSpec {
     pub align: u64,
     /// Bytes a cycle for all engines together, reads and writes added.
     pub bytes_per_cycle: u64,
-    /// Latency in cycles; described, not modelled (an engine states its own).
-    pub latency: u64,
-    /// Number of banks; described, not modelled.
+    /// Number of equal banks, one behind the other.
     pub banks: u64,
+    /// Ports of each bank: operands of running work that may lie in it; 0: no limit.
+    pub ports: u64,
 }
 
 /// A DMA engine.
@@ -81,7 +81,7 @@ pub struct UnitSpec {
 }
 
 impl SpaceSpec {
-    /// A space with latency 1 and one bank.
+    /// A space of one bank without a limit of ports.
     pub fn new(name: &str, bytes: u64, align: u64, bytes_per_cycle: u64) -> SpaceSpec {
         let name = name.to_string();
         SpaceSpec {
@@ -89,8 +89,8 @@ impl SpaceSpec {
             bytes,
             align,
             bytes_per_cycle,
-            latency: 1,
             banks: 1,
+            ports: 0,
         }
     }
 }
@@ -137,6 +137,7 @@ impl MachineSpec {
             positive("space", &s.name, "bytes", s.bytes);
             positive("space", &s.name, "align", s.align);
             positive("space", &s.name, "bytes_per_cycle", s.bytes_per_cycle);
+            positive("space", &s.name, "banks", s.banks);
         }
         for e in &self.engines {
             positive("engine", &e.name, "bytes_per_cycle", e.bytes_per_cycle);

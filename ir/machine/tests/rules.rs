@@ -727,3 +727,98 @@ fn durations_may_be_absurd() {
     t.m.thread_read(site, &StridedBox::new(t.a, 999, &[(0, 4)], 4))
         .unwrap();
 }
+
+/// Two units on a space of two banks with one port each, and two buffers in each bank.
+fn banked(ports: u64) -> (Machine<'static>, [BufferId; 4]) {
+    let spec = MachineSpec {
+        spaces: vec![
+            SpaceSpec::new("dram", 1 << 16, 64, 16),
+            SpaceSpec {
+                banks: 2,
+                ports,
+                ..SpaceSpec::new("spm", 1024, 64, 64)
+            },
+        ],
+        engines: vec![EngineSpec::new("load", "dram", "spm", 8, 20)],
+        units: vec![UnitSpec::new("u", 4), UnitSpec::new("v", 4)],
+        ..MachineSpec::default()
+    };
+    let mut m = Machine::new(spec, Options::default()).unwrap();
+    let (site, spm) = (m.site("alloc", ""), m.space("spm").unwrap());
+    let buffers = [0, 64, 512, 576].map(|address| {
+        let want = Alloc {
+            placement: Placement::At(address),
+            ..Alloc::new("b", 64, site)
+        };
+        m.alloc(spm, want).unwrap()
+    });
+    for buffer in buffers {
+        m.init(buffer, site, &[1; 64]).unwrap();
+    }
+    (m, buffers)
+}
+
+/// Starts a call of 100 cycles that reads these; gives its queue's account.
+fn reading(m: &mut Machine<'static>, unit: &str, read: &[BufferId]) -> QueueReport {
+    let site = m.site(unit, "");
+    let reads: Vec<StridedBox> = read
+        .iter()
+        .map(|b| StridedBox::contiguous(*b, 0, 64))
+        .collect();
+    let work = Work {
+        reads: &reads,
+        ..Work::new(site, Cost::Cycles(100))
+    };
+    m.start(m.queue(unit).unwrap(), &work, |_| Ok(())).unwrap();
+    let report = m.report();
+    let found = report.queues.iter().find(|q| q.name == unit);
+    found.unwrap().clone()
+}
+
+#[test]
+fn operands_in_one_bank_take_turns() {
+    let (mut m, [a, b, c, d]) = banked(1);
+    // Both operands in one bank: twice as long.
+    let u = reading(&mut m, "u", &[a, b]);
+    assert_eq!((u.busy, u.stall, u.conflict), (200, 0, 100));
+    // The other bank is free at once, the first one when that call has ended.
+    let v = reading(&mut m, "v", &[c]);
+    assert_eq!((v.busy, v.conflict, m.report().cycles), (100, 0, 200));
+    let v = reading(&mut m, "v", &[b, d]);
+    assert_eq!((v.busy, v.stall, v.conflict), (200, 0, 100));
+    assert_eq!((m.report().cycles, v.idle), (300, 0));
+}
+
+#[test]
+fn a_bank_with_two_ports_serves_two() {
+    let (mut m, [a, b, c, _]) = banked(2);
+    let u = reading(&mut m, "u", &[a, b]);
+    assert_eq!((u.busy, u.conflict), (100, 0));
+    let v = reading(&mut m, "v", &[a, c]);
+    assert_eq!((v.busy, v.conflict, m.report().cycles), (100, 100, 200));
+}
+
+#[test]
+fn a_transfer_takes_a_port_for_all_of_its_rows() {
+    let (mut m, [a, b, c, _]) = banked(1);
+    let (site, dram) = (m.site("load", ""), m.space("dram").unwrap());
+    let x = m.alloc(dram, Alloc::new("x", 256, site)).unwrap();
+    m.init(x, site, &[3; 256]).unwrap();
+    let u = reading(&mut m, "u", &[b]);
+    assert_eq!(u.conflict, 0);
+    let load = m.queue("load").unwrap();
+    for (to, conflict) in [(c, 0), (a, 72)] {
+        let from = StridedBox::new(x, 0, &[(4, 32), (2, 8)], 8);
+        let to = StridedBox::new(to, 0, &[(4, 16), (2, 8)], 8);
+        let cost = m.transfer_cost(load, &from, &to).unwrap();
+        let (reads, writes) = ([from], [to]);
+        let work = Work {
+            reads: &reads,
+            writes: &writes,
+            ..Work::new(site, cost)
+        };
+        m.start(load, &work, |_| Ok(())).unwrap();
+        assert_eq!(m.report().queues[0].conflict, conflict);
+    }
+    assert_eq!(m.report().cycles, 128);
+}

@@ -200,6 +200,7 @@ mod tests {
             bytes: 4096,
             align: 1,
             banks: 1,
+            ports: 0,
             bytes_per_cycle: 64,
             latency: 0,
         };

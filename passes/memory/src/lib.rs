@@ -3,6 +3,7 @@
 // Names compare and hash by what never changes.
 #![allow(clippy::mutable_key_type)]
 
+mod banks;
 pub mod check_plan;
 pub mod liveness;
 mod passes;

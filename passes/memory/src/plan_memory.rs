@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, HashSet};
 
 use tir::{At, Diagnostic, Failure, Ir, MemRefType, Name, OpId, Ret, Type, Value};
 use tir_accel::MachineInfo;
+use tir_accel::machine::SpaceInfo;
 use tir_arith::constant_index;
 use tir_memref::alias::{Origin, origins};
 use tir_memref::{Alloc, Dealloc, View};
-use tir_packing::{Buffer as Packed, DoesNotFit, Plan, Problem, plan};
+use tir_packing::{Buffer as Packed, DoesNotFit, Plan, Problem, apart, plan};
 
+use crate::banks::conflicts;
 use crate::liveness::{Buffer, Spaces, liveness};
 
 /// What was planned for a space.
@@ -95,6 +97,7 @@ pub fn plan_memory(ir: &mut Ir, machine: &MachineInfo) -> Result<Vec<Planned>, N
                 holders,
             }
         })?;
+        let plan = fewer_conflicts(ir, buffers, &problem, info, plan);
         let names = buffers.iter().map(|b| (b.name.clone(), b.bytes)).collect();
         planned.push(Planned {
             space: *space,
@@ -104,6 +107,23 @@ pub fn plan_memory(ir: &mut Ir, machine: &MachineInfo) -> Result<Vec<Planned>, N
     }
     rewrite(ir, machine, &spaces, &planned).map_err(NoPlan::Other)?;
     Ok(planned)
+}
+
+/// A plan with fewer conflicts in the banks of a space, where these are counted and there is room for one.
+fn fewer_conflicts(
+    ir: &Ir,
+    buffers: &[Buffer],
+    problem: &Problem,
+    space: &SpaceInfo,
+    plan: Plan,
+) -> Plan {
+    if space.ports == 0 || space.banks < 2 {
+        return plan;
+    }
+    let bytes = |n: i64| u64::try_from(n).unwrap_or(0);
+    let (capacity, bank) = (bytes(space.bytes), bytes(space.bytes / space.banks).max(1));
+    let conflicts = conflicts(ir, buffers, space.ports);
+    apart(problem, &plan, capacity, bank, &conflicts)
 }
 
 fn rewrite(

@@ -96,9 +96,12 @@ fn place_blobs(
         let array = Array::new(dtype, &shape, data).map_err(failure)?;
         match blob::origin(&blob.hash) {
             // What lies in the file that is about to be replaced goes into the new one. Another
-            // form of bytes that lie in a file under their first form is an array of its own.
+            // form of bytes that lie in a file under their first form is an array of its own, here and
+            // where it was saved before.
             Some(Origin::File { path, key })
-                if Some(&path) != target.as_ref() && *key == *blob.key && !blob.file.is_empty() =>
+                if Some(&path) != target.as_ref()
+                    && *key == *blob.key
+                    && path.file_name() == Path::new(&*blob.file).file_name() =>
             {
                 places.insert(content, (path, key));
             }

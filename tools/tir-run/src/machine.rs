@@ -86,6 +86,8 @@ pub struct QueueSummary {
     pub busy_share: f64,
     pub stall: u64,
     pub stall_share: f64,
+    /// Waits for ports of banks, and what work took longer for want of them.
+    pub conflict: u64,
     pub bytes: u64,
     pub macs: u64,
 }
@@ -196,6 +198,7 @@ impl MachineSummary {
                     busy_share: share(q.busy),
                     stall: q.stall,
                     stall_share: share(q.stall),
+                    conflict: q.conflict,
                     bytes: q.bytes,
                     macs: q.macs,
                 })
@@ -300,6 +303,10 @@ impl MachineSummary {
                 number(q.macs)
             );
             writeln!(f, "{}", line.trim_end())?;
+        }
+        for q in self.queues.iter().filter(|q| q.conflict > 0) {
+            let (name, cycles) = (&q.name, grouped(q.conflict));
+            writeln!(f, "  {name:12} {cycles} cycles of conflicts in banks")?;
         }
         writeln!(f, "\n  {:12} {:>13} {:>15}", "", "peak bytes", "of")?;
         for s in &self.spaces {

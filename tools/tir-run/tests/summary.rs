@@ -89,6 +89,7 @@ fn report() -> Report {
             waiting: 592,
             queue_full: 7_844,
             stall: 4_817,
+            conflict: 0,
             bytes: 72_064,
             macs: 1_179_648,
             peak: 29_312,

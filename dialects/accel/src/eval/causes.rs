@@ -1,6 +1,6 @@
 //! Why bytes were moved: the first touch of a byte of an argument, result or constant is
 //! compulsory, that of a buffer of the program is intermediate; what is read again is reload, and
-//! what is written again is spill.
+//! what is written again is spill. What one core hands to another is passed on.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -65,6 +65,21 @@ impl Causes {
             for (i, (cause, bytes)) in parts.into_iter().enumerate() {
                 add(counts, cause, [from, to], bytes, u64::from(i == most));
             }
+        }
+    }
+
+    /// Notes a transfer from one core to another.
+    pub(super) fn pass_on(
+        &mut self,
+        layer: Option<Name>,
+        from: &[StridedBox],
+        source: &str,
+        target: &str,
+    ) {
+        let bytes = from.iter().map(StridedBox::bytes).sum();
+        let own = layer.map(|layer| self.by_layer.entry(layer).or_default());
+        for counts in [Some(&mut self.counts), own].into_iter().flatten() {
+            add(counts, "passed on", [source, target], bytes, 1);
         }
     }
 

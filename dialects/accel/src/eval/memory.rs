@@ -212,7 +212,12 @@ impl MachineMemory {
         let local = self.local.get(far.index()).is_some_and(|local| *local);
         let (from, to) = (engine.from.as_str(), engine.to.as_str());
         let layer = self.layers.name(site.id);
-        self.causes.note(layer, boxes, read, local, from, to);
+        let of = |space: Name| self.info.space(space).map(|s| s.of);
+        if engine.from != engine.to && of(engine.from) == of(engine.to) {
+            self.causes.pass_on(layer, boxes, from, to);
+        } else {
+            self.causes.note(layer, boxes, read, local, from, to);
+        }
     }
 
     /// Notes a new buffer; the machine numbers them from 0.

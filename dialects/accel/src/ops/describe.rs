@@ -78,13 +78,16 @@ pub struct Space {
     /// Alignment of buffers in it, in bytes: a power of two, to which plans round offsets up.
     #[default(1)]
     pub align: i64,
-    /// Number of banks; documentation, not modelled.
+    /// Number of equal banks, one behind the other.
     #[default(1)]
     pub banks: i64,
+    /// Ports of each bank: so many operands of running work may lie in it; 0: no limit.
+    #[default(0)]
+    pub ports: i64,
     /// Bytes it moves in a cycle, shared by all engines.
     #[default(1_000_000)]
     pub bytes_per_cycle: i64,
-    /// Cycles until the first byte; documentation, an engine has a latency of its own.
+    /// Cycles until the first byte of a transfer, by engines that say no latency of their own.
     #[default(0)]
     pub latency: i64,
 }
@@ -97,6 +100,14 @@ impl Verify for Space {
             ("banks", self.banks),
             ("bytes_per_cycle", self.bytes_per_cycle),
         ])?;
+        if self.ports < 0 {
+            return Err(format!("has ports = {}, expected at least 0", self.ports).into());
+        }
+        if self.bytes % self.banks != 0 {
+            let (bytes, banks) = (self.bytes, self.banks);
+            let text = format!("has bytes = {bytes}, expected a multiple of banks = {banks}");
+            return Err(text.into());
+        }
         if self.align & (self.align - 1) != 0 {
             let (align, below) = (self.align, 1i64 << self.align.ilog2());
             let text = format!(
@@ -122,10 +133,21 @@ pub struct Core {
     /// How many there are.
     #[default(1)]
     pub count: i64,
+    /// How many stand beside each other in a row of a mesh; all of them if 0.
+    #[default(0)]
+    pub columns: i64,
 }
 impl Verify for Core {
     fn verify(&self, _: OpRef<'_>) -> Result<(), Failure> {
-        most("count", self.count)
+        most("count", self.count)?;
+        let (count, columns) = (self.count, self.columns);
+        match columns {
+            0 => Ok(()),
+            1.. if count % columns == 0 => Ok(()),
+            _ => Err(
+                format!("has columns = {columns}, expected a divisor of count = {count}").into(),
+            ),
+        }
     }
 }
 
@@ -140,7 +162,8 @@ fn most(name: &str, count: i64) -> Result<(), Failure> {
 
 /// A DMA engine: moves tiles from one space to another, in order.
 ///
-/// If one of the spaces is private to a core, each core has such an engine.
+/// If one of the spaces is private to a core, each core has such an engine. With a `step` both are, and it
+/// is a link: it writes the memory of the core so many rows and columns further on.
 #[derive(Op)]
 #[op("accel.dma", Symbol, Pure, StrictAttributes, parent(Machine), verify)]
 #[asm("symbol($sym_name) attr-dict")]
@@ -153,9 +176,8 @@ pub struct Dma {
     pub to: Sym,
     /// Bytes it moves in a cycle.
     pub bytes_per_cycle: i64,
-    /// Cycles before the first byte of a transfer.
-    #[default(0)]
-    pub latency: i64,
+    /// Cycles before the first byte of a transfer; without it those of its two spaces together.
+    pub latency: Option<i64>,
     /// Dimensions of a transfer, after neighbouring ones were merged.
     #[default(4)]
     pub dims: i64,
@@ -171,10 +193,18 @@ pub struct Dma {
     /// Cycles that the program thread takes to start a transfer.
     #[default(0)]
     pub issue: i64,
+    /// Rows and columns from the core that is read to the one that is written; of one number, columns.
+    pub step: Option<Vec<i64>>,
 }
 impl Verify for Dma {
     fn verify(&self, _: OpRef<'_>) -> Result<(), Failure> {
-        latency(self.latency)?;
+        self.latency.map_or(Ok(()), latency)?;
+        if let Some(step) = &self.step
+            && (!(1..=2).contains(&step.len()) || step.iter().all(|n| *n == 0))
+        {
+            let wanted = "expected columns, or rows and columns, to another core";
+            return Err(format!("has step = {step:?}, {wanted}").into());
+        }
         issue(self.issue)?;
         positive(&[
             ("bytes_per_cycle", self.bytes_per_cycle),

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use crate::bound::conflict;
 use crate::plan::{Plan, align_up};
-use crate::problem::Problem;
+use crate::problem::{Buffer, Problem};
 
 /// The order in which first fit places buffers; ties go by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,14 +124,18 @@ fn place(problem: &Problem, order: &[usize]) -> Vec<u64> {
         let near = problem.graph.neighbours(i).filter(|&n| placed[n]);
         taken.extend(near.map(|n| (offsets[n], offsets[n] + problem.buffers[n].size)));
         taken.sort_unstable();
-        let mut low = 0;
-        for &(start, end) in &taken {
-            if start < end && low + b.size <= start {
-                break;
-            }
-            low = low.max(align_up(end, b.align));
-        }
-        offsets[i] = low;
+        offsets[i] = lowest(b, &taken, 0);
     }
     offsets
+}
+
+/// The lowest aligned offset from `low` on where a buffer overlaps none of these places, in rising order.
+pub(crate) fn lowest(buffer: &Buffer, taken: &[(u64, u64)], mut low: u64) -> u64 {
+    for &(start, end) in taken {
+        if start < end && low + buffer.size <= start {
+            break;
+        }
+        low = low.max(align_up(end, buffer.align));
+    }
+    low
 }

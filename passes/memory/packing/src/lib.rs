@@ -23,6 +23,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod apart;
 mod bound;
 mod check;
 mod colour;
@@ -31,6 +32,7 @@ mod graph;
 mod plan;
 mod problem;
 
+pub use apart::{Conflicts, apart, cost};
 pub use bound::{LiveSet, NODE_LIMIT};
 pub use check::{Violation, check};
 pub use colour::colour;

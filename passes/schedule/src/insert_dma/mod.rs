@@ -7,6 +7,7 @@
 
 mod cover;
 mod fill;
+mod pass_on;
 
 use std::collections::HashSet;
 
@@ -51,6 +52,7 @@ impl InsertDma {
             prefetch(ir)?;
         }
         fill::fills(ir, machine)?;
+        pass_on::pass_on(ir, machine);
         for op in ir.walk_ids() {
             let Some(transfer) = transfer_of(ir, op) else {
                 continue;

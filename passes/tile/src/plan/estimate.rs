@@ -319,7 +319,9 @@ impl Estimate<'_> {
             let once = self.tiles.loads[i].cycles.saturating_mul(count);
             let moved = once.saturating_mul(engine.bytes_per_cycle);
             own = own.saturating_add(if moves { shared(once, gain) } else { once });
-            let times = if moves { 1 } else { cores };
+            // What all of them load is loaded once where it can be passed on.
+            let passed = self.target.info.passes_on(self.plan.spaces[i]);
+            let times = if moves || passed { 1 } else { cores };
             all = all.saturating_add(moved.saturating_mul(times));
         }
         let stored = cycles

@@ -4,6 +4,7 @@
 
 mod egraph;
 mod extract;
+mod lower;
 mod networks;
 mod passes;
 mod program;
@@ -168,6 +169,8 @@ enum What {
         #[arg(value_name = "FILE.tir|FILE.model")]
         files: Vec<String>,
     },
+    /// Lowering of networks as deep as ResNet-50 and ResNet-101
+    Lower(Rounds),
     /// Networks from ONNX through every level, run, checked and timed; with overlapping queues and without
     Networks {
         /// Folders with `model.onnx`, inputs `in_K.npy` and outputs `out_K.npy`
@@ -185,6 +188,7 @@ fn main() -> ExitCode {
         What::Start(Rounds { rounds }) => start(rounds as usize),
         What::Egraph { rounds, files } => egraph::egraph(&files, rounds.rounds as usize),
         What::Extract { files } => extract::extract(&files),
+        What::Lower(Rounds { rounds }) => lower::lower(rounds as usize),
         What::Networks { folders } => networks::networks(&folders),
         What::Generate => std::io::stdout()
             .write_all(program::generic_program(1000, 200).as_bytes())

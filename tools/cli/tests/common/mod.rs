@@ -11,7 +11,7 @@ use tir_opt::Tool;
 use tir_run::Execution;
 
 const RTOL: f64 = 1e-3;
-const ATOL: f64 = 1e-4;
+pub(crate) const ATOL: f64 = 1e-4;
 
 /// The folder of the repository.
 pub(crate) fn root() -> PathBuf {
@@ -85,6 +85,11 @@ pub(crate) fn run_within(
         }
     }
     Ok(run)
+}
+
+/// The largest magnitude of an array, at least 1: what sums in another order are off is a part of it.
+pub(crate) fn largest(array: &Array) -> f64 {
+    array.iter_f64().fold(1.0, |n: f64, x| n.max(x.abs()))
 }
 
 /// Tries as many seeds as a variable of the environment says, from `TIR_SEED` on, on all threads.

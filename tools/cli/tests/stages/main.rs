@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use common::{lower, reference, root, run_within};
+use common::{largest, lower, reference, root, run_within};
 use tir_data::Array;
 use tir_data::Random;
 use tir_opt::Tool;
@@ -208,8 +208,7 @@ impl Chain {
 
 /// What sums in another order may be off: a part of the largest number.
 fn off(expected: &Array) -> f64 {
-    let largest = expected.iter_f64().fold(1.0, |n: f64, x| n.max(x.abs()));
-    largest * 3e-5
+    largest(expected) * 3e-5
 }
 
 /// Cycles with one stage in each nest and with several; or what is wrong.

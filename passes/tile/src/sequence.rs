@@ -91,7 +91,7 @@ impl<'a> Sequence<'a> {
     }
 
     /// The operand that a step writes, also over what earlier steps gave.
-    fn place(&self, step: usize) -> Source {
+    pub(crate) fn place(&self, step: usize) -> Source {
         match self.steps[step].out {
             Source::Step(earlier) => self.place(earlier),
             other => other,

@@ -461,6 +461,8 @@ struct UnitChoice {
     beside_whole: Vec<(Name, i64)>,
     /// Intrinsics that do so.
     peel: Peel,
+    /// Where they want operands of the steps behind.
+    behind: Vec<(usize, Name)>,
 }
 
 /// The fill of a block of accumulators, if an intrinsic does it: its unit and its cycles.
@@ -586,7 +588,7 @@ fn candidates(
             reset(group, target, &assignment),
             behind.collect::<Vec<_>>(),
         );
-        let peel = Peel::of(ir, group, target, &assignment, &together);
+        let (peel, wanted) = Peel::of(ir, group, target, &assignment, &together);
         let each = &target.info.intrinsics[assignment.intrinsic];
         let more = |cycles: Option<i64>| cycles.map(|cycles| (each.unit, cycles - each.cycles));
         let (first, last) = (more(peel.first).or(reset), more(peel.last));
@@ -597,6 +599,7 @@ fn candidates(
             beside_whole: all.chain(behind_whole.copied()).collect(),
             beside: reset.into_iter().chain(behind).collect(),
             peel,
+            behind: wanted,
             assignment: Rc::new(assignment),
             maps,
             others,

@@ -1,9 +1,9 @@
 //! Trips of a reduction's loops that an intrinsic of several generics computes with what is before or behind.
 
-use tir::Ir;
+use tir::{Ir, Name};
 
 use super::{Target, out_order, step_candidate};
-use crate::group::{Group, Step};
+use crate::group::{Group, Input, Step};
 use crate::matching::{Assignment, Joined, assignments, match_exact};
 use crate::sequence::{Sequence, Source};
 
@@ -18,17 +18,18 @@ pub struct Peel {
 }
 
 impl Peel {
-    /// What there is for a group whose reduction runs on an intrinsic.
+    /// What there is for a group whose reduction runs on an intrinsic, and where the steps behind then want
+    /// operands.
     pub(super) fn of(
         ir: &Ir,
         group: &Group,
         target: &Target<'_>,
         assignment: &Assignment,
         joined: &[Joined],
-    ) -> Self {
-        let mut found = Self::default();
+    ) -> (Self, Vec<(usize, Name)>) {
+        let (mut found, mut wanted) = (Self::default(), Vec::new());
         let Some(start) = group.reduce.as_ref().map(|(.., start)| *start) else {
-            return found;
+            return (found, wanted);
         };
         for sequence in target.sequences.iter() {
             let Some(core) = core(sequence, target, assignment) else {
@@ -41,29 +42,39 @@ impl Peel {
                 _ => continue,
             };
             let order = out_order(target, assignment);
-            let follows = |(step, other): (&Step, &crate::sequence::Step<'_>)| {
+            let spaces = &target.info.intrinsics[sequence.intrinsic].spaces;
+            let mut here = Vec::new();
+            let mut follows = |(step, other): (&Step, &crate::sequence::Step<'_>)| {
                 let ways = step_candidate(ir, group, step, joined, &mut |candidate| {
                     assignments(candidate, 0, &other.behaviour, 64).unwrap_or_default()
                 });
-                let here = |way: &Assignment| {
+                let same = |way: &&Assignment| {
                     let last = other.behaviour.places.len() - 1;
                     Some(way.operand_dims(&other.behaviour, last)) == order
                 };
-                ways.iter().any(here)
+                let Some(way) = ways.iter().find(same) else {
+                    return false;
+                };
+                for (input, at) in step.inputs.iter().zip(&way.inputs) {
+                    if let (Input::Operand(i), Source::Operand(o)) = (input, other.inputs[*at]) {
+                        here.push((*i, spaces[o]));
+                    }
+                }
+                true
             };
             let all = behind.len() == group.maps.len() && !behind.is_empty();
-            let ends = all && group.maps.iter().zip(behind).all(follows);
+            let ends = all && group.maps.iter().zip(behind).all(&mut follows);
             if !behind.is_empty() && !ends {
                 continue;
             }
             let cycles = Some(target.info.intrinsics[sequence.intrinsic].cycles);
             match (begins, ends) {
                 (true, false) => found.first = found.first.or(cycles),
-                (false, true) => found.last = found.last.or(cycles),
+                (false, true) if found.last.is_none() => (found.last, wanted) = (cycles, here),
                 _ => {}
             }
         }
-        found
+        (found, wanted)
     }
 }
 
@@ -75,6 +86,14 @@ fn core(sequence: &Sequence<'_>, target: &Target<'_>, assignment: &Assignment) -
     let spaces = &target.info.intrinsics[assignment.intrinsic].spaces;
     let theirs = &target.info.intrinsics[sequence.intrinsic].spaces;
     let ways = match_exact(main.ir, &main.generic, &step.behaviour);
+    // What is computed lies in one space.
+    let place = |step: usize| match sequence.place(step) {
+        Source::Operand(operand) => theirs[operand] == spaces[0],
+        _ => true,
+    };
+    if !(0..sequence.steps.len()).all(place) {
+        return None;
+    }
     let mut same = ways.iter().filter(|way| {
         let mut inputs = way.inputs.iter().zip(&step.inputs);
         inputs.all(|(mine, source)| match source {

@@ -212,5 +212,7 @@ fn wanted<'a>(
             }
         }
     }
+    let behind = choice.behind.iter().find(|(of, _)| *of == operand);
+    let found = found.or(behind.map(|(_, space)| *space));
     Ok(found.and_then(|name| target.info.space(name)))
 }

@@ -11,7 +11,7 @@ use tir_opt::Tool;
 use tir_run::Execution;
 
 const RTOL: f64 = 1e-3;
-const ATOL: f64 = 1e-4;
+pub(crate) const ATOL: f64 = 1e-4;
 
 /// The folder of the repository.
 pub(crate) fn root() -> PathBuf {

@@ -9,7 +9,7 @@ use tir_data::Random;
 pub(crate) fn write(seed: u64) -> PathBuf {
     let mut random = Random::new(seed ^ 0x6d61_6368);
     let mut pick = |all: &[i64]| all[(random.next_u64() % all.len() as u64) as usize];
-    let [m, n, k] = [0; 3].map(|_| pick(&[1, 1, 2, 4, 16]));
+    let [m, n, k] = [0; 3].map(|_| pick(&[1, 1, 2, 3, 4, 16]));
     // Dimensions of one element may be left out of an operand, and the second may be transposed.
     let short = pick(&[0, 1]) == 1;
     let turned = pick(&[0, 1]) == 1;
@@ -145,6 +145,58 @@ pub(crate) fn write(seed: u64) -> PathBuf {
         "accel.unit @gemm {",
         &format!("accel.unit @gemm {{count = {units}, "),
     );
+    // The first product with the fill, the last one with what follows it; a maximum with any number.
+    let (first, last, clip) = (pick(&[0, 1]), pick(&[0, 1]), pick(&[0, 1]));
+    let operands = format!("%c: {c} in @{acc}, %a: {a} in @{inp}, %b: {b} in @{wgt}");
+    let step = |out: &str, from: &str, work: &str| {
+        let work = work.replace("outs(%c :", &format!("outs({from} :"));
+        format!("    {out} = tensor.generic {work} -> {c}\n")
+    };
+    if first == 1 {
+        let (fill, sum) = (step("%z", "%c", &zero), step("%r", "%z", &product));
+        let _ = write!(
+            text,
+            "  accel.intrinsic @first on @gemm ({operands}) cycles \"3\" {{\n{fill}{sum}    accel.yield %r : {c}\n  }}\n"
+        );
+    }
+    let map = format!("affine_map<(m, n) -> ({out})>");
+    let maximum = |input: &str| {
+        format!(
+            "{{indexing_maps = [{map}, {map}], {parallel}}} ins({input} : {c}) outs(%c : {c}) {{\n    \
+             ^bb0(%s: f32):\n      %y = arith.maximumf %s, %low : f32\n      tensor.yield %y : f32\n    }}"
+        )
+    };
+    if last == 1 {
+        let (sum, behind) = (step("%r", "%c", &product), step("%y", "%c", &maximum("%r")));
+        let _ = write!(
+            text,
+            "  accel.intrinsic @last on @gemm ({operands}, %low: f32) cycles \"3\" {{\n{sum}{behind}    accel.yield %y : {c}\n  }}\n"
+        );
+    }
+    if clip == 1 {
+        let work = step("%y", "%c", &maximum("%x"));
+        let _ = write!(
+            text,
+            "  accel.intrinsic @clip on @gemm (%c: {c}, %x: {c}, %low: f32) in @{acc} cycles \"2\" {{\n{work}    accel.yield %y : {c}\n  }}\n"
+        );
+    }
+    // Banks, links from core to core, an engine that cannot pad.
+    let (banks, ports) = (pick(&[1, 2, 4, 8]), pick(&[0, 1, 2, 3]));
+    let space = "accel.space @spm {".to_string();
+    text = text.replace(
+        &space,
+        &format!("{space}banks = {banks}, ports = {ports}, "),
+    );
+    if cores > 1 && pick(&[0, 1]) == 1 {
+        let rate = pick(&[2, 4, 16]);
+        let _ = writeln!(
+            text,
+            "  accel.dma @link {{from = @spm, to = @spm, step = array<i64: 1>, bytes_per_cycle = {rate}, latency = 5, dims = {dims}, queue = 2}}"
+        );
+    }
+    if pick(&[0, 1, 2]) == 0 {
+        text = text.replacen("pad = true", "pad = false", 1);
+    }
     text += "}\n";
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("machine-{seed}.tir"));
     std::fs::write(&path, text).expect("a file");

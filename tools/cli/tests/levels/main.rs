@@ -67,6 +67,9 @@ fn every_level_computes_the_same() {
         "levels",
         "twin",
         "cluster",
+        "mesh",
+        "cpu",
+        "mcu",
     ];
     try_seeds("TIR_PROGRAMS", PROGRAMS, |seed| {
         let machine = match seed % 2 {

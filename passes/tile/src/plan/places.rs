@@ -62,6 +62,7 @@ impl Places<'_> {
     /// The space in which so many bytes are missing, what is needed and what is free there; of several
     /// the first. `bytes` are those of each operand's tiles, then those of what is computed.
     pub(super) fn excess(&self, bytes: &[i64], budget: Budget) -> Option<Excess> {
+        let own = (0..bytes.len()).map(|holder| (self.of(holder), bytes[holder]));
         // Tiles on their way lie in the spaces between as well.
         let loads = self.operands.iter().map(|place| place.through).zip(bytes);
         let stores = bytes
@@ -71,20 +72,23 @@ impl Places<'_> {
             let spaces = through.iter().filter_map(|name| self.info.space(*name));
             spaces.map(move |space| (space, *bytes))
         });
-        let (between, more): (Vec<&SpaceInfo>, Vec<i64>) = between.unzip();
-        let spaces = [self.spaces(bytes.len()), between].concat();
-        excess(&spaces, &[bytes, &more].concat(), budget)
+        over(own.chain(between), budget)
     }
 }
 
 /// The first space in which so many bytes are missing; `spaces` are those of what takes the bytes.
 pub fn excess(spaces: &[&SpaceInfo], bytes: &[i64], budget: Budget) -> Option<Excess> {
-    let over = |space: &&SpaceInfo| {
-        let here = spaces
-            .iter()
-            .zip(bytes)
-            .filter(|(s, _)| s.name == space.name);
-        let needed = here.fold(0, |sum: i64, (_, bytes)| sum.saturating_add(*bytes));
+    over(spaces.iter().copied().zip(bytes.iter().copied()), budget)
+}
+
+/// The first space in which bytes are missing, of spaces and what takes bytes of them.
+fn over<'a>(
+    all: impl Iterator<Item = (&'a SpaceInfo, i64)> + Clone,
+    budget: Budget,
+) -> Option<Excess> {
+    let over = |(space, _): (&SpaceInfo, i64)| {
+        let here = all.clone().filter(|(s, _)| s.name == space.name);
+        let needed = here.fold(0, |sum: i64, (_, bytes)| sum.saturating_add(bytes));
         let free = budget.free(space);
         (needed > free).then_some(Excess {
             space: space.name,
@@ -92,7 +96,7 @@ pub fn excess(spaces: &[&SpaceInfo], bytes: &[i64], budget: Budget) -> Option<Ex
             free,
         })
     };
-    spaces.iter().find_map(over)
+    all.clone().find_map(over)
 }
 
 /// A space that is too small.

@@ -13,7 +13,7 @@ use crate::plan::listing::line;
 use crate::plan::{Cost, Hold, Holder, Plan, excess, fit, hold, stages};
 
 /// One in so many cycles is added to what a chain takes.
-pub(super) const MARGIN: i64 = 16;
+pub(super) const MARGIN: i64 = 12;
 
 /// A chain and what it costs.
 #[derive(Clone, Debug)]
@@ -102,10 +102,12 @@ fn complete(cx: &Context<'_>, root: &Group, plan: Plan) -> Result<Found, String>
     let others = pipelines(cx, &stage);
     let mut best = cost(cx, &mut stage);
     for mut other in others {
-        if let Ok(beside) = cost(cx, &mut other)
-            && best
-                .as_ref()
-                .map_or(true, |best| beside.total(1) < best.total(1))
+        let Ok(beside) = cost(cx, &mut other) else {
+            continue;
+        };
+        if best
+            .as_ref()
+            .map_or(true, |best| beside.total(1) < best.total(1))
         {
             (stage, best) = (other, Ok(beside));
         }
@@ -168,7 +170,7 @@ fn segments(
 }
 
 /// Cycles of a plan's points that no intrinsic computes: those of the thread, which starts all else.
-fn by_thread(plan: &Plan) -> i64 {
+pub(super) fn by_thread(plan: &Plan) -> i64 {
     let main = plan.busy.first().map_or(0, |(_, cycles)| *cycles);
     plan.cost.compute.saturating_sub(main).max(0)
 }
@@ -398,7 +400,10 @@ fn cost(cx: &Context<'_>, root: &mut Stage) -> Result<Cost, String> {
         work.push(own);
     });
     if root.turns > 1 {
-        cost.compute = compute(root, &work);
+        let engines = cx.target.info.engines.iter();
+        let loads = engines.filter(|engine| engine.from == cx.target.far.name);
+        let latency = loads.map(|engine| engine.latency).max().unwrap_or(0);
+        cost.compute = compute(root, &work, latency);
     }
     if !known {
         return Err("a space is not known".to_string());

@@ -257,7 +257,8 @@ pub(super) fn estimate(
     estimate.plan.bytes = bytes.iter().copied().fold(0, i64::saturating_add);
     estimate.plan.cycles = cycles.total(estimate.thread(1));
     estimate.plan.cost = cycles;
-    (estimate.plan.busy, estimate.plan.resets) = estimate.busy();
+    estimate.plan.busy = estimate.busy();
+    estimate.plan.resets = estimate.resets();
     Some((estimate.plan, bytes))
 }
 
@@ -518,11 +519,11 @@ impl Estimate<'_> {
         reduced.chain(mapped).fold(0, i64::saturating_add)
     }
 
-    /// Cycles of each unit, and of those the ones of fills.
-    fn busy(&self) -> (Vec<(Name, i64)>, Option<(Name, i64)>) {
+    /// Cycles of each unit.
+    fn busy(&self) -> Vec<(Name, i64)> {
         let (group, space) = (self.group, &self.plan.space);
         let Some(choice) = self.unit else {
-            return (Vec::new(), None);
+            return Vec::new();
         };
         let count = |dims: &mut dyn Iterator<Item = usize>| {
             dims.fold(1, |n: i64, d| n.saturating_mul(space.covered(d)))
@@ -540,9 +541,17 @@ impl Estimate<'_> {
                 None => busy.push((*unit, cycles)),
             }
         }
-        let reset = choice.reset;
-        let resets = reset.map(|(unit, cycles)| (unit, blocks.saturating_mul(cycles)));
-        (busy, resets)
+        busy
+    }
+
+    /// Of the cycles of units those of fills, and their unit.
+    fn resets(&self) -> Option<(Name, i64)> {
+        let (unit, cycles) = self.unit?.reset?;
+        let blocks = self
+            .group
+            .iterators(false)
+            .map(|d| self.plan.space.covered(d));
+        Some((unit, blocks.fold(cycles, i64::saturating_mul)))
     }
 
     /// Cycles of the thread to start the calls of the unit.

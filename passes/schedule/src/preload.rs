@@ -24,16 +24,17 @@ use tir_memref::alias::{Origin, aliases, origins};
 use tir_memref::{Alloc, TransferRead};
 
 use crate::index::{Counter, copy, guard, linear, total, writes};
-use crate::insert_dma::is_fill;
+use crate::insert_dma::filled;
 use crate::multi_buffer::BUFFER;
 use crate::prefetch::first_behind_loads;
+use crate::staging::space;
 
 /// How many iterations before the last of the loop that loads last they are started: in that one
 /// the nest starts its own last loads, but for tiles that it fills when it comes to them.
 const LEAD: i64 = 1;
 
-/// Iterations of a nest that is too short to take loads, if one stands before it.
-const REST: i64 = 4;
+/// Iterations of a nest that takes no loads, if the one before it has more: it is what that one left to do.
+const REST: i64 = 2;
 
 /// Where loads of what follows go in a nest.
 struct Site {
@@ -50,7 +51,7 @@ struct Site {
 /// Moves loads of each nest of the function at the root of an arena into the nest before it,
 /// but for those into a buffer with one of these numbers ([`BUFFER`]). Gives the numbers of the
 /// buffers whose loads were moved.
-pub(crate) fn preload(ir: &mut Ir, without: &HashSet<i64>) -> Vec<i64> {
+pub(crate) fn preload(ir: &mut Ir, machine: &MachineInfo, without: &HashSet<i64>) -> Vec<i64> {
     let mut out = Vec::new();
     let root = ir.root();
     let blocks: Vec<_> = ir.regions(root).flat_map(|r| ir.blocks(r)).collect();
@@ -62,19 +63,22 @@ pub(crate) fn preload(ir: &mut Ir, without: &HashSet<i64>) -> Vec<i64> {
                 && let Some(plan) = Move::of(ir, op, site)
                 && plan.buffer.is_none_or(|n| !without.contains(&n))
             {
-                plan.apply(ir, op, site);
+                plan.apply(ir, machine, op, site);
                 out.extend(plan.buffer);
                 continue;
             }
             match site_of(ir, op) {
-                // What a nest leaves to do in a few iterations ends with it.
-                Some(new) if total(&new.nest) <= REST && site.is_some() => {
-                    if let Some(site) = &mut site {
+                // What a nest leaves to do in a few iterations takes none.
+                Some(new) => match &mut site {
+                    Some(site)
+                        if total(&new.nest) <= REST
+                            && total(&site.nest) > REST
+                            && goes_on(ir, machine, &new.since, &site.since) =>
+                    {
                         site.since.extend(new.since);
                     }
-                }
-                Some(new) => site = Some(new),
-                // The nest that ends last is this one, and takes none.
+                    _ => site = Some(new),
+                },
                 None if ir.regions(op).len() > 0 => site = None,
                 None => {
                     if let Some(site) = &mut site {
@@ -85,6 +89,29 @@ pub(crate) fn preload(ir: &mut Ir, without: &HashSet<i64>) -> Vec<i64> {
         }
     }
     out
+}
+
+/// Whether ops use near buffers of others: they go on with what those left there.
+fn goes_on(ir: &Ir, machine: &MachineInfo, ops: &[OpId], others: &[OpId]) -> bool {
+    let used = |ops: &[OpId]| {
+        let mut all = HashSet::new();
+        for op in ops {
+            for effect in ir.effects(*op).iter().flatten() {
+                for origin in effect.on.iter().flat_map(|value| origins(ir, *value)) {
+                    if let Origin::Allocated(memref) = origin {
+                        all.insert(memref);
+                    }
+                }
+            }
+        }
+        all
+    };
+    let far = machine.far().map(|far| far.name);
+    let near = |memref: &Value| space(ir, machine, *memref) != far;
+    let before = used(others);
+    used(ops)
+        .iter()
+        .any(|memref| near(memref) && before.contains(memref))
 }
 
 /// The place in the nest of a loop, if it and the loops in it that load last have known counts and
@@ -182,14 +209,14 @@ impl Move {
         })
     }
 
-    fn apply(&self, ir: &mut Ir, read: OpId, site: &mut Site) {
+    fn apply(&self, ir: &mut Ir, machine: &MachineInfo, read: OpId, site: &mut Site) {
         if let Some(alloc) = self.alloc {
             ir.move_op(alloc, At::Before(site.nest[0].op));
         }
         let end = match site.end {
             Some(end) => end,
             None => {
-                let Some(end) = branch(ir, &site.nest) else {
+                let Some(end) = branch(ir, machine, &site.nest) else {
                     return;
                 };
                 *site.end.insert(end)
@@ -206,10 +233,10 @@ impl Move {
 
 /// A branch behind the loads of the innermost loop of a nest, taken in the last iteration but
 /// [`LEAD`]; gives its end.
-fn branch(ir: &mut Ir, nest: &[Counter]) -> Option<OpId> {
+fn branch(ir: &mut Ir, machine: &MachineInfo, nest: &[Counter]) -> Option<OpId> {
     let block = ir.body_block(nest.last()?.op, 0)?;
     // What fills a tile in an iteration is the last load of that one.
-    let fills = ir.ops_in(block).any(|op| is_fill(ir, op));
+    let fills = ir.ops_in(block).any(|op| filled(ir, machine, op).is_some());
     let mut b = ir.at(At::Before(first_behind_loads(ir, block)?));
     let now = linear(&mut b, nest);
     let lead = if fills { 0 } else { LEAD };

@@ -193,7 +193,7 @@ impl Schedule {
         };
         rotate.apply(ir, machine).map_err(|e| *e)?;
         prefetch(ir).map_err(|e| *e)?;
-        let loads = without.map_or(Vec::new(), |without| preload(ir, without));
+        let loads = without.map_or(Vec::new(), |without| preload(ir, machine, without));
         let transfers = InsertDma {
             prefetch: false,
             spread: self.spread,

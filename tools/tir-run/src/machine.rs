@@ -282,9 +282,9 @@ impl MachineSummary {
         }
         let total: u64 = self.causes.iter().map(|c| c.bytes).sum();
         let causes = self.by_cause();
-        let causes = causes
-            .iter()
-            .map(|(cause, bytes)| format!("{cause} {}", grouped(*bytes)));
+        // What fills tiles moves nothing.
+        let moved = causes.iter().filter(|(_, bytes)| *bytes > 0 || total == 0);
+        let causes = moved.map(|(cause, bytes)| format!("{cause} {}", grouped(*bytes)));
         let causes = causes.collect::<Vec<_>>().join(", ");
         writeln!(f, "  {} bytes moved by DMA ({causes})", grouped(total))?;
 

@@ -54,7 +54,12 @@ impl Causes {
                 }
             });
         }
-        let first = if local { "intermediate" } else { "compulsory" };
+        let first = match (all, local) {
+            // What lies outside of its source as a whole fills a tile.
+            (0, _) if read => "fill",
+            (_, true) => "intermediate",
+            (_, false) => "compulsory",
+        };
         let again = if read { "reload" } else { "spill" };
         // The transfer counts where most of its bytes do.
         let again_bytes = all - new;

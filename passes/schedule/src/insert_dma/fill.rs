@@ -13,6 +13,9 @@ use crate::index::{drop_unused, slice, writes};
 use crate::prefetch::is_load;
 use crate::staging::space;
 
+/// An engine is quicker where it would be by so many times: the thread may have to wait for it.
+const WAITS: i64 = 8;
+
 /// Makes every fill of a near buffer that the thread would do a transfer, where an engine is quicker.
 pub(super) fn fills(ir: &mut Ir, machine: &MachineInfo) -> Result<(), Failure> {
     let mut sources: BTreeMap<String, Value> = BTreeMap::new();
@@ -49,14 +52,8 @@ pub(super) fn fills(ir: &mut Ir, machine: &MachineInfo) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether an op fills a buffer with a constant.
-pub(crate) fn is_fill(ir: &Ir, op: OpId) -> bool {
-    ir.get::<Generic>(op)
-        .is_some_and(|nest| nest.constant(ir).is_some())
-}
-
 /// The buffer that an op fills with a constant, and the constant, if an engine that pads is quicker at it.
-fn filled(ir: &Ir, machine: &MachineInfo, op: OpId) -> Option<(Value, Attr)> {
+pub(crate) fn filled(ir: &Ir, machine: &MachineInfo, op: OpId) -> Option<(Value, Attr)> {
     let nest = ir.get::<Generic>(op)?;
     let value = nest.constant(ir)?;
     let [tile] = nest.outputs[..] else {
@@ -74,7 +71,7 @@ fn filled(ir: &Ir, machine: &MachineInfo, op: OpId) -> Option<(Value, Attr)> {
         .copied()
         .fold(1u64, |n, d| n.saturating_mul(u64::try_from(d).unwrap_or(0)));
     let thread = machine.thread_cycles(elements);
-    let quicker = i64::try_from(thread).unwrap_or(i64::MAX) > engine.latency;
+    let quicker = i64::try_from(thread).unwrap_or(i64::MAX) > WAITS.saturating_mul(engine.latency);
     let rank = !shape.is_empty() && !shape.contains(&tir::DYNAMIC);
     (all && quicker && rank && memref.strides().is_some()).then_some((tile, value))
 }

@@ -28,7 +28,7 @@ use crate::staging::{space, stage};
 use crate::views::sub_view;
 use cover::Cover;
 pub(crate) use cover::each;
-pub(crate) use fill::is_fill;
+pub(crate) use fill::filled;
 use tir_arith::{OpFoldResult, dispatch_values, mixed_values};
 
 /// A transfer of the memref level.

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use tir::Name;
 
-use super::search::each;
+use super::search::{by_thread, each};
 use super::stage::Context;
 use super::{Across, Stage};
 use crate::group::Input;
@@ -110,8 +110,8 @@ pub(super) fn run(root: &Stage) -> i64 {
 }
 
 /// Cycles of the units of a pipeline: in each trip, the busiest of them hides the others but for a part. In the
-/// first trips and the last only some of the stages work.
-pub(super) fn compute(root: &Stage, work: &[Work]) -> i64 {
+/// first trips and the last only some of the stages work, and each stage waits so long for what it loads first.
+pub(super) fn compute(root: &Stage, work: &[Work], latency: i64) -> i64 {
     let run = run(root);
     // Cycles of as many trips as there are, if these stages work in each.
     let trip = |works: &dyn Fn(i64) -> bool| {
@@ -141,7 +141,11 @@ pub(super) fn compute(root: &Stage, work: &[Work]) -> i64 {
     let partial = begins.chain(ends).fold(0, i64::saturating_add);
     // Runs of so many trips, of which the first and the last are partial.
     let whole = full.saturating_mul((run - last).max(0));
-    whole.saturating_add(partial) / run.max(1)
+    let plan = &root.plan;
+    let all = plan.order.iter().map(|d| plan.space.trips(*d));
+    let runs = all.fold(1, i64::saturating_mul) / run.max(1);
+    let waits = last.saturating_mul(2 * latency).saturating_mul(runs);
+    (whole.saturating_add(partial) / run.max(1)).saturating_add(waits)
 }
 
 /// The same chain as a pipeline with so many tiles between stages, if all tiles between its stages are computed in the innermost loop.
@@ -164,6 +168,8 @@ fn pipelined(cx: &Context<'_>, root: &Stage, turns: i64) -> Option<Stage> {
     let mut same = true;
     each(&mut stage, &mut |stage| {
         let Stage { plan, segments, .. } = stage;
+        // What the thread computes, all stages wait for.
+        same &= by_thread(plan) == 0;
         let mut tiles = plan.tiles.to_vec();
         let made = segments.iter_mut().flat_map(|segment| &mut segment.made);
         for made in made {

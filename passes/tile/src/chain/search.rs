@@ -16,7 +16,7 @@ use crate::plan::listing::line;
 use crate::plan::{Cost, Excess, Hold, Holder, Plan, excess, fit, hold};
 
 /// One in so many cycles is added to what a chain takes.
-pub(super) const MARGIN: i64 = 16;
+pub(super) const MARGIN: i64 = 12;
 
 /// A chain and what it costs.
 #[derive(Clone, Debug)]
@@ -153,10 +153,12 @@ fn complete(cx: &Context<'_>, root: &Group, plan: Plan) -> Result<Found, Refused
     let others = pipelines(cx, &stage);
     let mut best = cost(cx, &mut stage);
     for mut other in others {
-        if let Ok(beside) = cost(cx, &mut other)
-            && best
-                .as_ref()
-                .map_or(true, |best| beside.total(1) < best.total(1))
+        let Ok(beside) = cost(cx, &mut other) else {
+            continue;
+        };
+        if best
+            .as_ref()
+            .map_or(true, |best| beside.total(1) < best.total(1))
         {
             (stage, best) = (other, Ok(beside));
         }
@@ -219,7 +221,7 @@ fn segments(
 }
 
 /// Cycles of a plan's points that no intrinsic computes: those of the thread, which starts all else.
-fn by_thread(plan: &Plan) -> i64 {
+pub(super) fn by_thread(plan: &Plan) -> i64 {
     let main = plan.busy.first().map_or(0, |(_, cycles)| *cycles);
     plan.cost.compute.saturating_sub(main).max(0)
 }
@@ -452,7 +454,10 @@ fn cost(cx: &Context<'_>, root: &mut Stage) -> Result<Cost, Refused> {
         work.push(own);
     });
     if root.turns > 1 {
-        cost.compute = compute(root, &work);
+        let engines = cx.target.info.engines.iter();
+        let loads = engines.filter(|engine| engine.from == cx.target.far.name);
+        let latency = loads.map(|engine| engine.latency).max().unwrap_or(0);
+        cost.compute = compute(root, &work, latency);
     }
     if !known {
         return Err(Refused::Never("a space is not known".to_string()));

@@ -258,7 +258,8 @@ pub(super) fn estimate(
     estimate.plan.bytes = bytes.iter().copied().fold(0, i64::saturating_add);
     estimate.plan.cycles = cycles.total(estimate.thread(1));
     estimate.plan.cost = cycles;
-    (estimate.plan.busy, estimate.plan.resets) = estimate.busy();
+    estimate.plan.busy = estimate.busy();
+    estimate.plan.resets = estimate.resets();
     Some((estimate.plan, bytes))
 }
 
@@ -521,11 +522,11 @@ impl Estimate<'_> {
         reduced.chain(mapped).fold(0, i64::saturating_add)
     }
 
-    /// Cycles of each unit, and of those the ones of fills.
-    fn busy(&self) -> (Vec<(Name, i64)>, Option<(Name, i64)>) {
+    /// Cycles of each unit.
+    fn busy(&self) -> Vec<(Name, i64)> {
         let (group, space) = (self.group, &self.plan.space);
         let Some(choice) = self.unit else {
-            return (Vec::new(), None);
+            return Vec::new();
         };
         let count = |dims: &mut dyn Iterator<Item = usize>| {
             dims.fold(1, |n: i64, d| n.saturating_mul(space.covered(d)))
@@ -536,11 +537,9 @@ impl Estimate<'_> {
         );
         let info = &self.target.info.intrinsics[choice.assignment.intrinsic];
         let mut busy = vec![(info.unit, calls.saturating_mul(info.cycles))];
-        // Where one call fills and begins to add, there is no fill to do otherwise.
-        let (beside, reset) = match self.plan.splits_reduction(group) {
-            true => (&choice.beside, choice.reset),
-            false if choice.peel.first.is_some() => (&choice.beside_whole, None),
-            false => (&choice.beside_whole, choice.reset),
+        let beside = match self.plan.splits_reduction(group) {
+            true => &choice.beside,
+            false => &choice.beside_whole,
         };
         for (unit, cycles) in beside {
             let cycles = blocks.saturating_mul(*cycles);
@@ -549,8 +548,22 @@ impl Estimate<'_> {
                 None => busy.push((*unit, cycles)),
             }
         }
-        let resets = reset.map(|(unit, cycles)| (unit, blocks.saturating_mul(cycles)));
-        (busy, resets)
+        busy
+    }
+
+    /// Of the cycles of units those of fills, and their unit.
+    fn resets(&self) -> Option<(Name, i64)> {
+        let choice = self.unit?;
+        if choice.peel.first.is_some() && !self.plan.splits_reduction(self.group) {
+            // One call fills and begins to add: there is no fill to do otherwise.
+            return None;
+        }
+        let (unit, cycles) = choice.reset?;
+        let blocks = self
+            .group
+            .iterators(false)
+            .map(|d| self.plan.space.covered(d));
+        Some((unit, blocks.fold(cycles, i64::saturating_mul)))
     }
 
     /// Cycles of the thread to start the calls of the unit.

@@ -7,6 +7,9 @@
 use super::{Plan, Target};
 use crate::group::{Group, Input, StepRef};
 
+/// An engine fills the accumulators of a nest of one stage if that saves one in so many cycles.
+const GAIN: i64 = 64;
+
 impl Plan {
     /// Cycles of the engine to fill a tile, if it can: it pads, and the tile is where sums are accumulated.
     pub fn fill_cycles(&self, group: &Group, target: &Target<'_>) -> Option<i64> {
@@ -16,7 +19,12 @@ impl Plan {
         let sums = reduced || self.in_place == Some(Input::Reduced) || self.splits_reduction(group);
         let blocks = group.iterators(false).map(|d| self.space.tile[d]);
         let several = blocks.fold(1, i64::saturating_mul) > 1;
-        let here = engine.pad && sums && several && !info.has_equal_units();
+        // A tile of one slot is filled when the one before is stored, and all units wait.
+        let slots = match self.in_place == Some(Input::Reduced) || reduced {
+            true => !self.single_result,
+            false => self.own_accumulator,
+        };
+        let here = engine.pad && sums && several && slots && !info.has_equal_units();
         (here && self.resets.is_some() && !self.filled).then_some(engine.latency)
     }
 
@@ -43,7 +51,10 @@ impl Plan {
         let tiles = tiles.map(|d| self.space.trips(*d));
         let mut other = self.clone();
         other.fill_by_engine(tiles.fold(each, i64::saturating_mul));
-        if other.busiest() < self.busiest() {
+        // Other loads stand before a fill in the engine's queue.
+        let free = other.cost.load <= other.busiest() / 16 * 15;
+        let least = self.busiest() / GAIN;
+        if free && other.busiest() < self.busiest() - least {
             *self = other;
         }
     }

@@ -19,6 +19,10 @@
 #[cfg(target_endian = "big")]
 compile_error!("tir-data views little-endian bytes in place and needs a little-endian host");
 
+// Only their features are used; see the manifest.
+use bitflags as _;
+use serde_core as _;
+
 mod array;
 pub mod blob;
 mod compare;

@@ -483,7 +483,7 @@ fn no_room(ir: &Ir, op: OpId, stages: usize, excess: &Excess) -> Diagnostic {
         free,
     } = excess;
     let text = format!(
-        "the {stages} stages that end in this '{}' are no one nest: their tiles need {needed} bytes of \
+        "the {stages} stages that end in this '{}' are not one nest: their tiles need {needed} bytes of \
          \"{space}\", {free} are free",
         ir.name(op)
     );

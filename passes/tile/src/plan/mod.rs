@@ -44,7 +44,7 @@ use known::Ways;
 pub use peel::Peel;
 pub use places::{Excess, excess};
 use places::{Places, held_in};
-use sizes::{divisors, joined, loop_orders, sizes, slides, thin};
+use sizes::{choices, divisors, joined, loop_orders, sizes, slides};
 pub use target::Target;
 pub use traffic::Holder;
 use vectors::Vectors;
@@ -654,7 +654,7 @@ fn divisions(
         .iter()
         .all(|place| place.load.is_none_or(|engine| engine.pad));
     let ragged = (unit.is_some() || matches!(way, Way::Moved(_))) && pads;
-    let mut options: Vec<Vec<i64>> = (0..rank)
+    let options: Vec<Vec<i64>> = (0..rank)
         .map(|d| {
             let all = space.blocks(d).max(1);
             if d < group.outer {
@@ -681,19 +681,10 @@ fn divisions(
             }
         })
         .collect();
-    thin(&mut options, budget.limit);
-    let counts = options.iter().map(Vec::len);
-    let total: usize = counts.fold(1, usize::saturating_mul);
     let (mut dense, mut slower) = (false, false);
     let (mut fits, mut least) = (false, None::<Excess>);
-    // Lists of two sizes each may still be too many: then only every so many-th division is looked at.
-    let stride = total.div_ceil(budget.limit.max(1));
-    for index in (0..total).step_by(stride.max(1)) {
-        let mut rest = index;
-        for (d, option) in options.iter().enumerate() {
-            space.tile[d] = option[rest % option.len()];
-            rest /= option.len();
-        }
+    for tile in choices(options, budget.limit) {
+        space.tile = tile;
         // What takes longer whatever the order of its loops is no plan.
         let most = search.best.as_ref().map_or(i64::MAX, |best| best.cycles);
         if estimate::calls(group, target, way, &space) > most {

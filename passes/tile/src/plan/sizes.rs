@@ -29,7 +29,7 @@ pub(super) fn sizes(n: i64) -> Vec<i64> {
 
 /// Leaves out sizes until there are no more than `limit` combinations: of the longest list the one that is
 /// nearest to the next larger, never the extremes.
-pub(super) fn thin(options: &mut [Vec<i64>], limit: usize) {
+fn thin(options: &mut [Vec<i64>], limit: usize) {
     let count = |options: &[Vec<i64>]| {
         let counts = options.iter().map(Vec::len);
         counts.fold(1, usize::saturating_mul)
@@ -50,6 +50,23 @@ pub(super) fn thin(options: &mut [Vec<i64>], limit: usize) {
             longest.remove(i);
         }
     }
+}
+
+/// One size of each list, in all combinations; of more than `limit` after thinning the lists, every so many-th.
+pub(super) fn choices(mut options: Vec<Vec<i64>>, limit: usize) -> impl Iterator<Item = Vec<i64>> {
+    thin(&mut options, limit);
+    let counts = options.iter().map(Vec::len);
+    let total: usize = counts.fold(1, usize::saturating_mul);
+    // Lists of two sizes each may still be too many.
+    let stride = total.div_ceil(limit.max(1));
+    (0..total).step_by(stride.max(1)).map(move |mut rest| {
+        let size = |option: &Vec<i64>| {
+            let size = option[rest % option.len()];
+            rest /= option.len();
+            size
+        };
+        options.iter().map(size).collect()
+    })
 }
 
 /// Iterator orders of the loops around tiles: parallel ones in any order, then reductions.

@@ -8,7 +8,7 @@ use tir::{AffineMap, Ir, LinearMap, Type};
 
 use super::estimate::{Tiles, estimate};
 use super::places::Places;
-use super::sizes::{divisors, loop_orders, thin};
+use super::sizes::{choices, divisors, loop_orders};
 use super::{Budget, Excess, Plan, Search, Target, Way, divisions, plan};
 use crate::group::{Group, Input, Step, StepRef};
 use crate::layout::{Space, Tile, storage_order};
@@ -110,7 +110,7 @@ fn candidates(
         block: vec![1; rank],
         unit: Vec::new(),
     };
-    let mut options: Vec<Vec<i64>> = (0..rank)
+    let options: Vec<Vec<i64>> = (0..rank)
         .map(|d| {
             let whole = d >= group.core || group.reductions[d] || group.whole.contains(&d);
             match whole {
@@ -119,17 +119,9 @@ fn candidates(
             }
         })
         .collect();
-    thin(&mut options, budget.limit);
     let mut found = Vec::new();
-    let counts = options.iter().map(Vec::len);
-    let total: usize = counts.fold(1, usize::saturating_mul);
-    let stride = total.div_ceil(budget.limit.max(1));
-    for index in (0..total).step_by(stride.max(1)) {
-        let mut rest = index;
-        for (d, option) in options.iter().enumerate() {
-            space.tile[d] = option[rest % option.len()];
-            rest /= option.len();
-        }
+    for tile in choices(options, budget.limit) {
+        space.tile = tile;
         let Some(tiles) = Tiles::new(group, target, &way, &space, elems, &places) else {
             continue;
         };

@@ -6,6 +6,8 @@
 //! *Invariant.* Cycles, bytes and products of all layers, and of what is in none, add up to those
 //! of the run; spans may overlap, and they do where queues run ahead.
 
+use std::collections::BTreeMap;
+
 use crate::fault::Site;
 use crate::machine::Machine;
 use crate::report::{CauseReport, Times};
@@ -26,6 +28,8 @@ pub struct LayerReport {
     pub store: u64,
     /// Held units.
     pub unit: u64,
+    /// Each unit that it held, by name.
+    pub units: BTreeMap<String, u64>,
     /// The thread's own work.
     pub thread: u64,
     /// The thread waited for tokens.
@@ -104,6 +108,15 @@ impl Machine<'_> {
             None => &mut layer.unit,
         };
         *busy += end - begin;
+        if self.queues[q].engine.is_none() {
+            let name = &self.queues[q].name;
+            match layer.units.get_mut(name) {
+                Some(busy) => *busy += end - begin,
+                None => {
+                    layer.units.insert(name.clone(), end - begin);
+                }
+            }
+        }
         layer.stall += ready - free;
         layer.conflict += (begin - ready).saturating_add(longer);
         layer.macs = layer.macs.saturating_add(work.macs);

@@ -28,6 +28,9 @@ pub struct Space {
     pub tile: Vec<i64>,
     /// Iterators that are dimensions of the unit.
     pub unit: Vec<usize>,
+    /// The iterator whose last block is moved back so that it does not stick out, if there is one: some of its
+    /// points are computed twice.
+    pub shifted: Option<usize>,
 }
 
 impl Space {
@@ -41,7 +44,11 @@ impl Space {
     }
     /// Points of an iterator in a tile.
     pub fn extent(&self, d: usize) -> i64 {
-        self.block[d].saturating_mul(self.tile[d])
+        let points = self.block[d].saturating_mul(self.tile[d]);
+        match self.shifted == Some(d) {
+            true => points.min(self.domain[d]),
+            false => points,
+        }
     }
     /// Blocks of an iterator in all tiles.
     pub fn covered(&self, d: usize) -> i64 {
@@ -72,11 +79,27 @@ pub enum Axis {
     Slot(usize, i64),
     /// Which of several tiles, where one stage reads a tile while another one computes the next.
     Turn,
+    /// The trip of the loop around the tiles of an iterator: each has its own part of the tile.
+    Trip(usize),
+    /// Rows of a window that slides and stays, a ring: where the axis is in the window, and how far that moved,
+    /// modulo the size of the dimension.
+    Ring(Box<Axis>, Slide),
     /// The only element of a dimension of the unit's operand.
     One,
     /// The iterator the unit works on; what else moves the window, divided by the stride; and the
     /// unit's own window: iterators of it that move in the same dimension, by so many steps each.
     Unit(usize, Vec<(usize, i64)>, i64, Vec<(usize, i64)>),
+}
+
+/// How a window slides in a ring.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Slide {
+    /// The iterator whose loop moves it.
+    pub iterator: usize,
+    /// Rows in each trip.
+    pub step: i64,
+    /// Where it is in the first trip.
+    pub first: i64,
 }
 
 /// One dimension of a near tile.
@@ -126,6 +149,9 @@ impl Tile {
             // One iterator counts the dimension; others of the unit are a window in it.
             let mut counts = units.iter().filter(|(d, _)| order.contains(d));
             let (Some(main), None) = (counts.next(), counts.next()) else {
+                if units.iter().any(|(d, _)| space.shifted == Some(*d)) {
+                    return None;
+                }
                 outer.extend(columns(space, s, &units, &rest));
                 for (u, stride) in units {
                     let place = order.iter().position(|d| *d == u)?;
@@ -138,8 +164,12 @@ impl Tile {
             let window = others.map(|(d, c)| (c % stride == 0).then_some((*d, c / stride)));
             let window: Vec<(usize, i64)> = window.collect::<Option<_>>()?;
             let place = order.iter().position(|d| *d == u)?;
+            let shifted = space.shifted == Some(u);
+            if window.iter().any(|(d, _)| space.shifted == Some(*d)) {
+                return None;
+            }
             // What stands behind a window must be taken whole, or the unit's operand is not dense.
-            if window.is_empty() && (rest.is_empty() || place > 0) {
+            if window.is_empty() && !shifted && (rest.is_empty() || place > 0) {
                 outer.extend(columns(space, s, &units, &rest));
                 inner[place] = Some(unit_dim(space, s, u, stride));
                 continue;
@@ -549,6 +579,7 @@ mod tests {
             block: block.to_vec(),
             tile: tile.to_vec(),
             unit: unit.to_vec(),
+            shifted: None,
         }
     }
     fn window(stride: i64, dilation: i64) -> AffineMap {

@@ -27,6 +27,8 @@ pub struct LayerSummary {
     pub store: u64,
     /// Units were busy.
     pub unit: u64,
+    /// Each of them, by name.
+    pub units: BTreeMap<String, u64>,
     /// The thread's own work.
     pub thread: u64,
     /// The thread waited for tokens.
@@ -97,6 +99,7 @@ impl LayerSummary {
                 load: r.load,
                 store: r.store,
                 unit: r.unit,
+                units: r.units.clone(),
                 thread: r.thread,
                 waiting: r.waiting,
                 queue_full: r.queue_full,

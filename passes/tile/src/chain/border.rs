@@ -5,6 +5,7 @@
 
 use tir::Attr;
 
+use super::Ring;
 use crate::layout::Tile;
 
 /// A box of a tile that is filled with a constant.
@@ -38,18 +39,36 @@ pub(super) struct Border {
 /// steps, for each dimension of the source.
 pub(super) type Origins = Vec<(i64, i64)>;
 
-/// The border of a tile, or what cannot be filled. `shape` is that of the source, `padded` whether what is read
-/// outside of it matters, `value` what that is, `fixed` an index for dimensions of the tile that stands still, `unit` the dimension of the
-/// tile along which a unit writes blocks, and their size.
+/// How a tile is filled that a producer computes.
+pub(super) struct Filling<'a> {
+    /// Whether what is read outside of the tensor matters.
+    pub(super) padded: bool,
+    /// What that is.
+    pub(super) value: Attr,
+    /// The dimension of the tile along which a unit writes blocks, and their size.
+    pub(super) unit: Option<(usize, i64)>,
+    /// The dimension whose rows stay for later trips, and how the last ones are computed in each.
+    pub(super) ring: Option<&'a Ring>,
+    /// Whether the last block of a unit is moved back where it would stick out.
+    pub(super) again: bool,
+}
+
+/// The border of a tile, or what cannot be filled. `shape` is that of the source, `fixed` an index for dimensions
+/// of the tile that stands still.
 pub(super) fn border(
     tile: &Tile,
     shape: &[i64],
     origins: &Origins,
-    padded: bool,
-    value: Attr,
+    filling: &Filling<'_>,
     fixed: &[Option<i64>],
-    unit: Option<(usize, i64)>,
 ) -> Result<Border, &'static str> {
+    let Filling {
+        padded,
+        value,
+        unit,
+        ring,
+        again,
+    } = *filling;
     let sizes: Vec<i64> = tile.dims.iter().map(|dim| dim.size).collect();
     let mut border = Border {
         inside: sizes.iter().map(|size| (0, *size)).collect(),
@@ -101,6 +120,19 @@ pub(super) fn border(
             }
             return Err("the border of a tile is no box");
         };
+        if let Some(ring) = ring.filter(|ring| ring.dim == t) {
+            // In some trip each of the rows that are computed may be outside; without padding nothing reads them.
+            if padded {
+                let (start, sizes) = boxed(t, ring.window - ring.step, ring.step, &border);
+                border.behind.push(Fill {
+                    value,
+                    start,
+                    sizes,
+                    rows: Some((t, s, shape[s])),
+                });
+            }
+            continue;
+        }
         let step = tile.dims[t].source.1;
         let block = unit.filter(|(u, _)| *u == t).map(|(_, size)| size);
         if !padded {
@@ -112,7 +144,10 @@ pub(super) fn border(
             if low == high {
                 let there = ((shape[s] - low + step - 1) / step).clamp(1, sizes[t]);
                 let size = block.unwrap_or(1);
-                let written = (there + size - 1) / size * size;
+                let written = match again && there >= size {
+                    true => there,
+                    false => (there + size - 1) / size * size,
+                };
                 border.inside[t] = (0, there);
                 if written < sizes[t] {
                     let (start, sizes) = boxed(t, written, sizes[t] - written, &border);
@@ -162,7 +197,9 @@ pub(super) fn border(
             });
         }
         if end < sizes[t] {
-            let sticks = block.is_some_and(|size| (end - first) % size != 0);
+            // A block that is moved back does not stick out unless it is the only one.
+            let moved = |size: i64| again && end - first >= size;
+            let sticks = block.is_some_and(|size| (end - first) % size != 0 && !moved(size));
             if let (Some(size), true) = (block, sticks) {
                 let blocks = (sizes[t] - end + size - 1) / size;
                 border.sizes[t] = border.sizes[t].max(end + blocks * size);
@@ -179,6 +216,14 @@ pub(super) fn border(
                 sizes,
                 rows: None,
             });
+        }
+    }
+    if let Some(ring) = ring {
+        // Of what sticks out only the new rows are written again.
+        let new = ring.window - ring.step;
+        border.inside[ring.dim] = (new, ring.step);
+        for fill in &mut border.behind {
+            (fill.start[ring.dim], fill.sizes[ring.dim]) = (new, ring.step);
         }
     }
     Ok(border)

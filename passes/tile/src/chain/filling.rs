@@ -21,7 +21,7 @@ impl Made {
     fn start(&self) -> Option<Attr> {
         let mut starts = self.parts.iter().map(|part| start(&part.group, &part.plan));
         let first = starts.next()??;
-        let same = starts.all(|start| start == Some(first));
+        let same = starts.all(|start| start == Some(first)) && self.ring.is_none();
         let border = self.before.iter().all(|fill| fill.value == first);
         (same && border).then_some(first)
     }

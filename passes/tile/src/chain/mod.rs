@@ -17,11 +17,13 @@ mod border;
 mod filling;
 mod partition;
 mod pipeline;
+mod ring;
 mod search;
 mod stage;
 
 pub use border::Fill;
 pub use partition::{Chains, Limits, Single, partition};
+pub use ring::Ring;
 
 use crate::group::Group;
 use crate::plan::Plan;
@@ -75,6 +77,8 @@ pub struct Made {
     pub operand: usize,
     /// Inside of how many of the reader's loops.
     pub level: usize,
+    /// Rows of the tile that stay for later trips, if some do.
+    pub ring: Option<Ring>,
     /// What is filled before, for reads outside of the tensor.
     pub before: Vec<Fill>,
     /// The producers; each fills a box of the tile.
@@ -98,6 +102,22 @@ impl Stage {
     /// All that is computed for the stage.
     pub fn made(&self) -> impl Iterator<Item = &Made> {
         self.segments.iter().flat_map(|segment| &segment.made)
+    }
+    /// The rings of tiles that are computed for the stage, and for those in turn.
+    pub fn rings(&self) -> Box<dyn Iterator<Item = Ring> + '_> {
+        let below = self.made().flat_map(|made| &made.parts);
+        let own = self.made().filter_map(|made| made.ring);
+        Box::new(own.chain(below.flat_map(Stage::rings)))
+    }
+    /// How many trips of the innermost loop the stage is behind the first of those that compute for it, where
+    /// there are so many in a trip of the loop around it.
+    pub fn lag(&self, columns: i64) -> i64 {
+        let behind = |made: &Made| {
+            let early = made.ring.map_or(0, |ring| ring.early);
+            let parts = made.parts.iter().map(|part| part.lag(columns));
+            parts.max().unwrap_or(0) + early * columns + 1
+        };
+        self.made().map(behind).max().unwrap_or(0)
     }
     /// How many stages compute for one another at most.
     pub fn depth(&self) -> usize {

@@ -10,6 +10,7 @@ use tir::{DYNAMIC, Ir, Name, OpId, Value};
 use tir_tensor::{CollapseShape, Empty, ExpandShape, Generic, InsertSlice, TransferRead};
 
 use super::Stage;
+use super::ring::Rows;
 use super::search::{Found, MARGIN, Refused, alone, chain};
 use super::stage::{Context, Known, Maker, Makers};
 use crate::group::Group;
@@ -167,6 +168,7 @@ pub fn partition(
                 budget,
                 makers: &makers,
                 known: &producers,
+                rows: Rows::Anew,
             };
             let n = search.members.len();
             let members = &singles[first..first + n];
@@ -243,6 +245,7 @@ pub fn partition(
                     budget,
                     makers: &makers,
                     known: &producers,
+                    rows: Rows::Anew,
                 };
                 let plan = known.get(&signature).and_then(|found| found.as_ref().ok());
                 let plan = plan.map(|(plan, ..)| plan);

@@ -16,10 +16,23 @@ pub(super) const BESIDE: i64 = 16;
 /// All ways to run a chain as a pipeline.
 pub(super) fn pipelines(cx: &Context<'_>, root: &Stage) -> Vec<Stage> {
     let mut all = Vec::new();
+    let rings = root.rings().next().is_some();
+    if rings && root.segments.len() != 1 {
+        return all;
+    }
     for turns in [TURNS, FILLED] {
         all.extend(pipelined(cx, root, turns));
     }
-    let across: Vec<Stage> = all.iter().filter_map(across).collect();
+    let mut across: Vec<Stage> = all.iter().filter_map(across).collect();
+    // Rows that stay along a loop do so in a pipeline that counts it.
+    let loops = root.plan.order.len();
+    let along = |level: usize| root.rings().all(|ring| ring.level + level == loops);
+    if !along(1) {
+        all.clear();
+    }
+    if rings && !along(2) {
+        across.clear();
+    }
     all.extend(across);
     all
 }
@@ -175,6 +188,9 @@ fn pipelined(cx: &Context<'_>, root: &Stage, turns: i64) -> Option<Stage> {
         for made in made {
             same &= made.level == level;
             let dims = &mut tiles[made.operand].dims;
+            if made.ring.is_some() {
+                continue;
+            }
             if dims.first().is_none_or(|dim| dim.axis != Axis::Turn) {
                 dims.insert(0, turn(turns));
                 let holder = &mut plan.holders[made.operand];

@@ -9,6 +9,7 @@ use tir_accel::machine::SpaceInfo;
 
 use super::filling::fill;
 use super::pipeline::{Work, compute, pipelines, run};
+use super::ring::{Rows, turn};
 use super::stage::{Around, Context, No};
 use super::{Made, Segment, Stage};
 use crate::group::Group;
@@ -110,16 +111,36 @@ pub(super) fn chain(
 
 /// An estimate as text: the root, and how the others run.
 fn described(cx: &Context<'_>, stage: &Stage) -> String {
-    let how = match stage.turns > 1 {
-        true => "stages beside each other",
-        false => "stages one after the other",
+    let how = match (stage.turns > 1, stage.rings().next()) {
+        (true, None) => "stages beside each other",
+        (true, Some(_)) => "stages beside each other, rows of windows stay",
+        (false, _) => "stages one after the other",
     };
     let root = line(&stage.group, cx.target, &stage.plan);
     format!("{how}, {root}")
 }
 
-/// A chain whose root has a plan, its loops cut where parts begin.
+/// A chain whose root has a plan: with rows of windows that stay where that is quicker.
 fn complete(cx: &Context<'_>, root: &Group, plan: Plan) -> Result<Found, Refused> {
+    let with = |rows: Rows| made(&Context { rows, ..*cx }, root, plan.clone());
+    let mut best = with(Rows::Anew);
+    for again in [false, true] {
+        let Ok(found) = with(Rows::Stay { again }) else {
+            continue;
+        };
+        if best
+            .as_ref()
+            .map_or(true, |best| found.cycles < best.cycles)
+        {
+            best = Ok(found);
+        }
+    }
+    best
+}
+
+/// A chain whose root has a plan, its loops cut where parts begin.
+fn made(cx: &Context<'_>, root: &Group, plan: Plan) -> Result<Found, Refused> {
+    let rings = cx.rows != Rows::Anew;
     let mut cuts: Vec<i64> = Vec::new();
     let mut level = None;
     let first = plan.clone();
@@ -149,12 +170,24 @@ fn complete(cx: &Context<'_>, root: &Group, plan: Plan) -> Result<Found, Refused
             }
         }
     };
+    if rings && stage.rings().next().is_none() {
+        return Err(Refused::Never("no rows stay".to_string()));
+    }
     each(&mut stage, &mut widen);
+    each(&mut stage, &mut turn);
     let others = pipelines(cx, &stage);
-    let mut best = cost(cx, &mut stage);
+    let mut best = match rings {
+        // Where stages wait for one another, each computes all rows that it is asked for.
+        true => Err(Refused::Never("no pipeline keeps rows".to_string())),
+        false => cost(cx, &mut stage),
+    };
     for mut other in others {
-        let Ok(beside) = cost(cx, &mut other) else {
-            continue;
+        let beside = match cost(cx, &mut other) {
+            Ok(beside) => beside,
+            Err(why) => {
+                best = best.or(Err(why));
+                continue;
+            }
         };
         if best
             .as_ref()
@@ -252,6 +285,15 @@ pub(super) fn each(stage: &mut Stage, work: &mut dyn FnMut(&mut Stage)) {
     }
 }
 
+/// Bytes of a tile that had so many elements and has others now.
+pub(super) fn scaled(bytes: i64, before: i64, after: i64) -> i64 {
+    let all = i128::from(bytes) * i128::from(after);
+    let bytes = all
+        .unsigned_abs()
+        .div_ceil(before.max(1).unsigned_abs().into());
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
 /// Makes the tiles that others compute as large as what is written into them.
 fn widen(stage: &mut Stage) {
     let Stage { plan, segments, .. } = stage;
@@ -272,7 +314,7 @@ fn widen(stage: &mut Stage) {
         let after: i64 = dims.iter().map(|dim| dim.size).product();
         let holder = &mut plan.holders[made.operand];
         for bytes in [&mut holder.bytes, &mut holder.one] {
-            *bytes = (*bytes / before.max(1) + 1).saturating_mul(after);
+            *bytes = scaled(*bytes, before, after);
         }
     }
     plan.tiles = tiles.into();

@@ -7,8 +7,9 @@ use std::rc::Rc;
 
 use tir::{AffineExpr, AffineMap, Attr, IntType, Ir, Type, Value};
 
-use super::border::{Border, Origins, border};
-use super::{Made, Stage};
+use super::border::{Border, Filling, Origins, border};
+use super::ring::Rows;
+use super::{Made, Ring, Stage};
 use crate::group::{Group, Input, Operand, Slot};
 use crate::layout::{Axis, Tile};
 use crate::plan::{Budget, Plan, Target, stages};
@@ -31,6 +32,8 @@ pub(super) struct Context<'a> {
     pub(super) budget: Budget,
     pub(super) makers: &'a Makers<'a>,
     pub(super) known: &'a Known,
+    /// What becomes of rows of windows that overlap.
+    pub(super) rows: Rows,
 }
 
 /// The plans of stages by their signatures: many roots read the same tile, and one root ends many chains.
@@ -93,7 +96,17 @@ impl Context<'_> {
         let (operand, tile) = (&reader.operands[number], &plan.tiles[number]);
         let makers = &self.makers[&operand.source];
         let level = plan.level(number);
-        let loops = &loops[..level];
+        let mut loops = loops[..level].to_vec();
+        let (ring, again) = match self.rows {
+            Rows::Anew => (None, false),
+            Rows::Stay { again } => (Ring::of(plan, number, operand, &loops), again),
+        };
+        let again = again && ring.is_some();
+        if let Some(ring) = &ring {
+            let around = &mut loops[ring.level];
+            (around.start, around.trips) = (around.start - ring.early, around.trips + ring.early);
+        }
+        let loops = &loops[..];
         if tile.reassociation().is_some() {
             return Err(No::Never("iterators are one dimension of a unit"));
         }
@@ -146,14 +159,22 @@ impl Context<'_> {
                 _ => None,
             }
         });
+        let filling = Filling {
+            padded,
+            value,
+            unit: block,
+            ring: ring.as_ref(),
+            again,
+        };
         let borders = phases
             .iter()
-            .map(|fixed| border(tile, &operand.shape, &origins, padded, value, fixed, block))
+            .map(|fixed| border(tile, &operand.shape, &origins, &filling, fixed))
             .collect::<Result<Vec<Border>, _>>()
             .map_err(No::Never)?;
         let mut made = Made {
             operand: number,
             level,
+            ring,
             before: Vec::new(),
             parts: Vec::new(),
             behind: Vec::new(),
@@ -168,13 +189,21 @@ impl Context<'_> {
         }
         for border in &borders {
             for maker in makers {
-                let Some(inside) = within(maker, tile, &origins, &border.inside, loops, &step)?
+                // Rows that stay are all of one maker.
+                let rows = ring.map(|ring| tile.dims[ring.dim].source.0);
+                let all = |s: &usize| part(maker, *s) == Some((0, operand.shape[*s]));
+                if !maker.at.is_empty() && rows.is_some_and(|s| !all(&s)) {
+                    return Err(No::Never("parts lie along the rows that stay"));
+                }
+                let inside = &border.inside;
+                let Some(inside) = within(maker, tile, &origins, inside, loops, rows, &step)?
                 else {
                     continue;
                 };
                 let slot = Slot {
                     shape: shape.clone(),
                     at: inside.iter().map(|(start, _)| *start).collect(),
+                    again,
                 };
                 let forms = Forms {
                     tile,
@@ -249,13 +278,15 @@ impl Context<'_> {
     }
 }
 
-/// The indices of a tile that a maker computes, of those inside; `None` if none.
+/// The indices of a tile that a maker computes, of those inside; `None` if none. In the dimension `rows` of the
+/// tensor it has all.
 fn within(
     maker: &Maker<'_>,
     tile: &Tile,
     origins: &Origins,
     inside: &[(i64, i64)],
     loops: &[Around],
+    rows: Option<usize>,
     step: &dyn Fn(usize, &Around) -> i64,
 ) -> Result<Option<Vec<(i64, i64)>>, No> {
     let mut inside = inside.to_vec();
@@ -263,6 +294,9 @@ fn within(
         return Ok(Some(inside));
     }
     for (s, (low, high)) in origins.iter().copied().enumerate() {
+        if rows == Some(s) {
+            continue;
+        }
         let (start, end) = part(maker, s).ok_or(No::Never("a part has another order"))?;
         let here: Vec<usize> = (0..inside.len())
             .filter(|t| tile.dims[*t].source.0 == s && tile.dims[*t].source.1 != 0)

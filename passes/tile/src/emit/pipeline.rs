@@ -23,6 +23,8 @@ struct Node<'a> {
     at: At,
     /// How many trips it is behind the loop.
     lag: i64,
+    /// How many trips it has: more than the root where rows of its tile stay.
+    trips: i64,
     /// The operands that producers compute, with the numbers of their tiles among those that are carried.
     reads: Vec<(usize, usize)>,
     /// The number of the tile that it computes.
@@ -42,14 +44,17 @@ struct Sums {
     /// Those of several rows, which take turns.
     whole: Value,
     turns: i64,
+    /// How many rows before the first one there are at most.
+    before: i64,
     /// What they begin with.
     start: Attr,
 }
 
 impl Sums {
-    /// Which of them are those of a row, from -1 on.
+    /// Which of them are those of a row, which may be one before the first.
     fn turn(&self, b: &mut Builder<'_>, row: OpFoldResult) -> OpFoldResult {
-        row.plus(b, self.turns).modulo(b, self.turns)
+        let row = row.plus(b, self.turns * self.before);
+        row.modulo(b, self.turns)
     }
 }
 
@@ -100,8 +105,10 @@ impl Emit<'_> {
         at.segment = Some(0);
         let start = at.clone();
         let mut pipe = Pipe::new(self, b, at, level + 1, (0, rows * trips), Some(trips));
-        let lag = pipe.lag;
-        let sums = self.sums(b);
+        // Rows before the root's first one, in which the first rows that stay are computed.
+        let (early, lag) = (pipe.lag / trips, pipe.lag % trips);
+        let rows = rows + early;
+        let sums = self.sums(b, early + 1);
         let results = dests.len();
         let whole = sums.as_ref().map(|sums| sums.whole);
         let init = dests
@@ -111,13 +118,13 @@ impl Emit<'_> {
             .collect();
         let done = counted(b, rows, false, init, &mut |b, row, carried| {
             let row = OpFoldResult::Value(row);
-            for node in pipe.nodes.iter_mut().filter(|node| node.lag == 0) {
-                node.at.tile[node.emit.plan.order[level]] = row;
+            for node in pipe.nodes.iter_mut().filter(|node| node.lag % trips == 0) {
+                node.at.tile[node.emit.plan.order[level]] = row.plus(b, -(node.lag / trips));
                 node.emit.far_loads(b, level + 1, &mut node.at);
             }
             // What the root reads behind its sums is that of the row before.
             let mut root = start.clone();
-            root.tile[outer] = row.plus(b, -1);
+            root.tile[outer] = row.plus(b, -1 - early);
             if sums.is_some() {
                 self.far_loads(b, level + 1, &mut root);
             }
@@ -128,8 +135,7 @@ impl Emit<'_> {
                     let (dests, tiles) = carried.split_at(results);
                     return pipe.trip(b, index, dests, tiles.to_vec(), false);
                 };
-                let own = index.plus(b, -lag);
-                let carried = self.between(b, sums, &root, own, trips, carried);
+                let carried = self.between(b, &pipe, sums, &root, index, carried);
                 pipe.summed(b, sums, index, results, carried, false)
             })
         });
@@ -143,7 +149,7 @@ impl Emit<'_> {
         });
         if let Some(sums) = &sums {
             let mut root = start;
-            root.tile[outer] = OpFoldResult::Number(rows - 1);
+            root.tile[outer] = OpFoldResult::Number(rows - early - 1);
             self.far_loads(b, level + 1, &mut root);
             done = self.end_row(b, sums, &root, done);
         }
@@ -152,7 +158,7 @@ impl Emit<'_> {
     }
 
     /// Accumulators of the root that a pipeline across two loops carries, if it accumulates.
-    fn sums(&self, b: &mut Builder<'_>) -> Option<Sums> {
+    fn sums(&self, b: &mut Builder<'_>, before: i64) -> Option<Sums> {
         let (step, _, start) = self.group.reduce.as_ref()?;
         if !self.plan.splits_reduction(self.group) {
             return None;
@@ -164,6 +170,7 @@ impl Emit<'_> {
         Some(Sums {
             whole,
             turns,
+            before,
             start: *start,
         })
     }
@@ -172,25 +179,22 @@ impl Emit<'_> {
     fn between(
         &self,
         b: &mut Builder<'_>,
+        pipe: &Pipe<'_>,
         sums: &Sums,
         root: &At,
-        own: OpFoldResult,
-        trips: i64,
+        index: OpFoldResult,
         carried: Vec<Value>,
     ) -> Vec<Value> {
-        // One row further, for what is not negative.
-        let own = own.plus(b, trips);
-        let row = own.floor_div(b, trips);
-        let begins = own.modulo(b, trips);
-        let begins = begins.compare(b, CmpIPredicate::Eq, 0);
+        let own = index.plus(b, -pipe.lag);
+        let (row, column) = pipe.place(b, own);
+        let begins = column.compare(b, CmpIPredicate::Eq, 0);
         when(b, begins, carried, &mut |b, carried| {
-            let later = row.compare(b, CmpIPredicate::Uge, 2);
+            let later = row.compare(b, CmpIPredicate::Sge, 1);
             let mut carried = when(b, later, carried, &mut |b, carried| {
                 self.end_row(b, sums, root, carried)
             });
             let results = self.group.outs.len();
-            let before = row.plus(b, -1);
-            let turn = sums.turn(b, before);
+            let turn = sums.turn(b, row);
             carried[results] = self.in_turn(b, turn, carried[results], &mut |b, acc| {
                 self.begun(b, root, acc, sums.start)
             });
@@ -231,9 +235,8 @@ struct Pipe<'a> {
     tiles: Vec<Handed<'a>>,
     /// Inside of how many loops the innermost one stands.
     level: usize,
-    /// The first trip, and how many there are.
+    /// The first trip of the root.
     start: i64,
-    trips: i64,
     /// Trips of the innermost loop in one of the loop around it, if trips are those of both.
     columns: Option<i64>,
     /// How many trips the root is behind.
@@ -251,15 +254,20 @@ impl<'a> Pipe<'a> {
         columns: Option<i64>,
     ) -> Self {
         let (mut nodes, mut tiles) = (Vec::new(), Vec::new());
-        let lag = i64::try_from(root.stage.depth()).unwrap_or(0);
+        let per = columns.unwrap_or(1);
+        let lag = root.stage.lag(per);
         let emit = Emit::new(root.stage);
-        gather(emit, b, at, lag, None, &mut nodes, &mut tiles);
+        let place = Place {
+            lag,
+            trips,
+            columns: per,
+        };
+        gather(emit, b, at, place, None, &mut nodes, &mut tiles);
         Self {
             nodes,
             tiles,
             level,
             start,
-            trips,
             columns,
             lag,
             turns: root.stage.turns,
@@ -277,15 +285,24 @@ impl<'a> Pipe<'a> {
         nodes.position(|node| node.writes == Some(tile))
     }
 
+    /// The row and the column of a stage's trip, if trips are those of two loops.
+    fn place(&self, b: &mut Builder<'_>, own: OpFoldResult) -> (OpFoldResult, OpFoldResult) {
+        let columns = self.columns.unwrap_or(1);
+        // So many rows further, for what is not negative.
+        let before = self.lag / columns + 1;
+        let own = own.plus(b, columns * before);
+        let row = own.floor_div(b, columns).plus(b, -before);
+        (row, own.modulo(b, columns))
+    }
+
     /// Lets a stage stand at a trip of its own.
     fn stand(&self, b: &mut Builder<'_>, node: &Node<'_>, own: OpFoldResult, at: &mut At) {
         let order = &node.emit.plan.order;
         match self.columns {
-            // One row further, for what is not negative.
-            Some(columns) => {
-                let own = own.plus(b, columns);
-                at.tile[order[self.level - 1]] = own.floor_div(b, columns).plus(b, -1);
-                at.tile[order[self.level]] = own.modulo(b, columns);
+            Some(_) => {
+                let (row, column) = self.place(b, own);
+                at.tile[order[self.level - 1]] = row;
+                at.tile[order[self.level]] = column;
             }
             None => {
                 let first = if node.writes.is_none() { self.start } else { 0 };
@@ -306,9 +323,8 @@ impl<'a> Pipe<'a> {
         mut carried: Vec<Value>,
         drains: bool,
     ) -> Vec<Value> {
-        let columns = self.columns.unwrap_or(1);
-        let own = index.plus(b, columns - self.lag);
-        let row = own.floor_div(b, columns).plus(b, -1);
+        let own = index.plus(b, -self.lag);
+        let (row, _) = self.place(b, own);
         let turn = sums.turn(b, row);
         let root = &self.nodes[self.nodes.len() - 1].emit;
         let mut tiles = carried.split_off(results + 1);
@@ -377,7 +393,9 @@ impl<'a> Pipe<'a> {
             // Where the tile lies is counted by its reader, when it gets there.
             let reader = &self.nodes[tile.node];
             let mut at = here[tile.node].0.clone();
-            self.stand(b, reader, OpFoldResult::Value(here[maker].1), &mut at);
+            let early = tile.made.ring.map_or(0, |ring| ring.early) * self.columns.unwrap_or(1);
+            let own = OpFoldResult::Value(here[maker].1).plus(b, -early);
+            self.stand(b, reader, own, &mut at);
             let whole = values[rooted + i];
             let fills = &tile.made.behind;
             values[rooted + i] = reader.emit.fill_all(b, tile.made, fills, &at, whole);
@@ -388,7 +406,7 @@ impl<'a> Pipe<'a> {
             // A trip that is none of the root's may be one of another segment's.
             false => {
                 let (at, own) = &here[last];
-                let active = below(b, *own, self.trips);
+                let active = below(b, *own, self.nodes[last].trips);
                 when(b, active, dests.to_vec(), &mut |b, dests| {
                     root.emit.write(b, at, values.clone(), dests)
                 })
@@ -419,7 +437,7 @@ impl<'a> Pipe<'a> {
         let steps = least.max(most.min(FEW));
         let active = nodes
             .clone()
-            .map(|(_, (_, own))| below(b, *own, self.trips));
+            .map(|(node, (_, own))| below(b, *own, node.trips));
         let active: Vec<Value> = active.collect();
         counted(b, steps, false, init, &mut |b, step, mut carried| {
             for (number, (node, (at, _))) in nodes.clone().enumerate() {
@@ -516,12 +534,23 @@ fn several(b: &mut Builder<'_>, count: i64, values: Vec<Value>, step: Numbered<'
     })
 }
 
+/// Where a stage is in a pipeline.
+#[derive(Clone, Copy)]
+struct Place {
+    /// How many trips it is behind the loop.
+    lag: i64,
+    /// How many it has.
+    trips: i64,
+    /// How many there are in a row.
+    columns: i64,
+}
+
 /// A stage and all that compute for it, producers first, and the tiles between them.
 fn gather<'a>(
     emit: Emit<'a>,
     b: &mut Builder<'_>,
     at: At,
-    lag: i64,
+    place: Place,
     writes: Option<usize>,
     nodes: &mut Vec<Node<'a>>,
     tiles: &mut Vec<Handed<'a>>,
@@ -534,9 +563,15 @@ fn gather<'a>(
         let node = 0;
         tiles.push(Handed { made, node, value });
         reads.push((made.operand, tile));
+        let early = made.ring.map_or(0, |ring| ring.early) * place.columns;
+        let before = Place {
+            lag: place.lag - 1 - early,
+            trips: place.trips + early,
+            ..place
+        };
         for (part, at) in made.parts.iter().zip(&at.parts[number][i]) {
             let part = Emit::new(part);
-            gather(part, b, at.clone(), lag - 1, Some(tile), nodes, tiles);
+            gather(part, b, at.clone(), before, Some(tile), nodes, tiles);
         }
     }
     for (_, tile) in &reads {
@@ -545,7 +580,8 @@ fn gather<'a>(
     nodes.push(Node {
         emit,
         at,
-        lag,
+        lag: place.lag,
+        trips: place.trips,
         reads,
         writes,
     });

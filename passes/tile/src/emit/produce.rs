@@ -1,7 +1,6 @@
 //! What is computed inside the loops of a stage for it, by stages whose results never leave near memory.
 
-use tir::{Builder, Rets, Value};
-use tir::{Ret, Type};
+use tir::{Builder, Ret, Rets, Type, Value};
 use tir_arith::{CmpI, CmpIPredicate, OpFoldResult, constant_index, dispatch_values};
 use tir_loop::{If, Yield as LoopYield};
 use tir_tensor::{ExtractSlice, InsertSlice};
@@ -198,10 +197,19 @@ impl Emit<'_> {
         let rank = tile.dims.len();
         let mut places = vec![OpFoldResult::Number(0); rank];
         // Of several tiles all are filled before, and each behind.
-        let first = usize::from(tile.dims[0].axis == Axis::Turn && border.sizes[0] == 1);
-        places[..first].fill(at.turn);
+        let part = match tile.dims[0].axis {
+            Axis::Turn => Some(at.turn),
+            Axis::Trip(d) => Some(at.tile[d]),
+            _ => None,
+        };
+        let part = part.filter(|_| border.sizes[0] == 1);
+        let first = usize::from(part.is_some());
+        places[..first].fill(part.unwrap_or(OpFoldResult::Number(0)));
+        let at_ring = |b: &mut Builder<'_>, t: usize, row: OpFoldResult| {
+            self.in_ring(b, &tile.dims[t], at, row)
+        };
         let Some((t, s, size)) = border.rows else {
-            return self.fill_box(b, first, border, blocks, places, whole);
+            return fill_box(b, first, border, blocks, &at_ring, places, whole);
         };
         let origin = self.offsets(b, tile, at)[s];
         let rows = counted(
@@ -220,9 +228,9 @@ impl Emit<'_> {
                     rhs: size,
                 });
                 let mut places = places.clone();
-                places[t] = row;
+                places[t] = at_ring(b, t, row);
                 let then_region = b.body(&[], |b, _| {
-                    let filled = self.fill_box(b, first, border, blocks, places, carried[0]);
+                    let filled = fill_box(b, first, border, blocks, &at_ring, places, carried[0]);
                     b.add(LoopYield {
                         values: vec![filled],
                     });
@@ -243,66 +251,79 @@ impl Emit<'_> {
         );
         rows[0]
     }
+}
 
-    /// Loops over the blocks of a box from dimension `t` on; the places of those before are known.
-    fn fill_box(
-        &self,
-        b: &mut Builder<'_>,
-        t: usize,
-        border: &Fill,
-        blocks: &[i64],
-        mut places: Vec<OpFoldResult>,
-        whole: Value,
-    ) -> Value {
-        let ty = b.ty(whole);
-        if t == blocks.len() {
-            let (offsets, static_offsets) = dispatch_values(&places);
-            let shape = ty.shape().map_or(0, <[i64]>::len);
-            let kept = blocks.iter().copied().skip_while(|size| *size == 1);
-            let result = Ret(Type::tensor(kept.collect::<Vec<i64>>(), ty.elem()));
-            let part = b.add(ExtractSlice {
-                source: whole,
-                offsets: offsets.clone(),
-                sizes: Vec::new(),
-                strides: Vec::new(),
-                static_offsets: static_offsets.clone(),
-                static_sizes: blocks.to_vec(),
-                static_strides: vec![1; shape],
-                result,
-            });
-            let part = fill(b, part, border.value);
-            return b.add(InsertSlice {
-                source: part,
-                dest: whole,
-                offsets,
-                sizes: Vec::new(),
-                strides: Vec::new(),
-                static_offsets,
-                static_sizes: blocks.to_vec(),
-                static_strides: vec![1; shape],
-                result: Ret(ty),
-            });
-        }
-        if border.rows.is_some_and(|(rows, ..)| rows == t) {
-            return self.fill_box(b, t + 1, border, blocks, places, whole);
-        }
-        let (start, size, block) = (border.start[t], border.sizes[t], blocks[t]);
-        let count = (size + block - 1) / block;
-        if block == 1 && count > 1 {
-            let filled = counted(b, count, false, vec![whole], &mut |b, iv, carried| {
-                let mut places = places.clone();
-                places[t] = OpFoldResult::Value(iv).plus(b, start);
-                vec![self.fill_box(b, t + 1, border, blocks, places, carried[0])]
-            });
-            return filled[0];
-        }
-        // The last block is shifted: it does not stick out.
-        let all = ty.shape().map_or(block, |shape| shape[t]);
-        let mut whole = whole;
-        for i in 0..count {
-            places[t] = OpFoldResult::Number((start + i * block).min(all - block));
-            whole = self.fill_box(b, t + 1, border, blocks, places.clone(), whole);
-        }
-        whole
+/// Where an index of a dimension of a tile lies in it.
+type Place<'f> = &'f dyn Fn(&mut Builder<'_>, usize, OpFoldResult) -> OpFoldResult;
+
+/// Loops over the blocks of a box from dimension `t` on; the places of those before are known.
+fn fill_box(
+    b: &mut Builder<'_>,
+    t: usize,
+    border: &Fill,
+    blocks: &[i64],
+    at_ring: Place<'_>,
+    mut places: Vec<OpFoldResult>,
+    whole: Value,
+) -> Value {
+    let ty = b.ty(whole);
+    if t == blocks.len() {
+        let (offsets, static_offsets) = dispatch_values(&places);
+        let shape = ty.shape().map_or(0, <[i64]>::len);
+        let kept = blocks.iter().copied().skip_while(|size| *size == 1);
+        let result = Ret(Type::tensor(kept.collect::<Vec<i64>>(), ty.elem()));
+        let part = b.add(ExtractSlice {
+            source: whole,
+            offsets: offsets.clone(),
+            sizes: Vec::new(),
+            strides: Vec::new(),
+            static_offsets: static_offsets.clone(),
+            static_sizes: blocks.to_vec(),
+            static_strides: vec![1; shape],
+            result,
+        });
+        let part = fill(b, part, border.value);
+        return b.add(InsertSlice {
+            source: part,
+            dest: whole,
+            offsets,
+            sizes: Vec::new(),
+            strides: Vec::new(),
+            static_offsets,
+            static_sizes: blocks.to_vec(),
+            static_strides: vec![1; shape],
+            result: Ret(ty),
+        });
     }
+    if border.rows.is_some_and(|(rows, ..)| rows == t) {
+        return fill_box(b, t + 1, border, blocks, at_ring, places, whole);
+    }
+    let (start, size, block) = (border.start[t], border.sizes[t], blocks[t]);
+    let count = (size + block - 1) / block;
+    if block == 1 && count > 1 {
+        let filled = counted(b, count, false, vec![whole], &mut |b, iv, carried| {
+            let mut places = places.clone();
+            let row = OpFoldResult::Value(iv).plus(b, start);
+            places[t] = at_ring(b, t, row);
+            vec![fill_box(
+                b,
+                t + 1,
+                border,
+                blocks,
+                at_ring,
+                places,
+                carried[0],
+            )]
+        });
+        return filled[0];
+    }
+    // The last block is shifted: it does not stick out.
+    let all = ty.shape().map_or(block, |shape| shape[t]);
+    let mut whole = whole;
+    for i in 0..count {
+        let place = OpFoldResult::Number((start + i * block).min(all - block));
+        places[t] = at_ring(b, t, place);
+        whole = fill_box(b, t + 1, border, blocks, at_ring, places.clone(), whole);
+    }
+    whole
 }

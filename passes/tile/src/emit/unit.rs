@@ -1,13 +1,13 @@
 //! Steps block by block, each block one operand of the unit.
 
 use tir::{AffineExpr, AffineMap, Attr, Builder, LinearExpr, LinearMap, Ret, Type, Value};
-use tir_arith::{OpFoldResult, dispatch_values};
+use tir_arith::{MinSI, OpFoldResult, constant_index, dispatch_values};
 use tir_tensor::generic::iterators;
 use tir_tensor::{Combine, ExtractSlice, InsertSlice};
 
 use super::{At, Emit, Given, Nest, copy_body, counted, counted_from, fill, hint};
 use crate::group::{Input, Step, StepRef};
-use crate::layout::{Axis, Tile};
+use crate::layout::{Axis, Dim, Tile};
 use crate::plan::held;
 
 type Body<'f> = &'f mut dyn FnMut(&mut Builder<'_>, &At, Vec<Value>) -> Vec<Value>;
@@ -183,13 +183,21 @@ impl Emit<'_> {
         let mut offsets = Vec::new();
         let mut sizes = Vec::new();
         for dim in &tile.dims {
-            let (offset, size) = match &dim.axis {
+            let axis = match &dim.axis {
+                Axis::Ring(axis, _) => axis,
+                axis => axis,
+            };
+            let (offset, size) = match axis {
                 Axis::Block(d) => (at.block[*d], 1),
                 Axis::Window(terms) => (sum(b, terms), 1),
                 Axis::Phase(terms, stride) => (sum(b, terms).modulo(b, *stride), 1),
-                Axis::Unit(d, rest, stride, own) if !(rest.is_empty() && own.is_empty()) => {
+                Axis::Unit(d, rest, stride, own)
+                    if !(rest.is_empty()
+                        && own.is_empty()
+                        && self.plan.space.shifted != Some(*d)) =>
+                {
                     let moved = sum(b, rest).floor_div(b, *stride);
-                    let mut at_block = at.block[*d].times(b, self.unit_size(*d));
+                    let mut at_block = self.points_before(b, at, *d);
                     for (d, step) in own {
                         let block = at.block[*d].times(b, step * self.unit_size(*d));
                         at_block = block.plus(b, at_block);
@@ -199,13 +207,15 @@ impl Emit<'_> {
                 Axis::Unit(d, ..) => (OpFoldResult::Number(0), self.unit_size(*d)),
                 Axis::Slot(d, first) => {
                     let tile = at.tile[*d].times(b, self.plan.space.extent(*d));
-                    let block = at.block[*d].times(b, self.unit_size(*d));
+                    let block = self.points_before(b, at, *d);
                     let moved = block.plus(b, tile);
                     (moved.plus(b, *first), self.slot_size(*d))
                 }
                 Axis::Turn => (at.turn, 1),
-                Axis::One => (OpFoldResult::Number(0), 1),
+                Axis::Trip(d) => (at.tile[*d], 1),
+                Axis::One | Axis::Ring(..) => (OpFoldResult::Number(0), 1),
             };
+            let offset = self.in_ring(b, dim, at, offset);
             offsets.push(offset);
             sizes.push(size);
         }
@@ -218,6 +228,40 @@ impl Emit<'_> {
             (offsets[group[0]].times(b, rest), sizes[group[0]] * rest)
         });
         joined.unzip()
+    }
+
+    /// The points of an iterator before the block of the unit: a last one that is moved back begins where it ends
+    /// with the range.
+    fn points_before(&self, b: &mut Builder<'_>, at: &At, d: usize) -> OpFoldResult {
+        let size = self.unit_size(d);
+        let points = at.block[d].times(b, size);
+        if self.plan.space.shifted != Some(d) {
+            return points;
+        }
+        let last = self.plan.space.domain[d] - size;
+        match points {
+            OpFoldResult::Number(n) => OpFoldResult::Number(n.min(last)),
+            OpFoldResult::Value(lhs) => {
+                let rhs = constant_index(b, last);
+                OpFoldResult::Value(b.add(MinSI { lhs, rhs }))
+            }
+        }
+    }
+
+    /// Where a row of a window is that slides in a ring; the same place for other dimensions.
+    pub(super) fn in_ring(
+        &self,
+        b: &mut Builder<'_>,
+        dim: &Dim,
+        at: &At,
+        row: OpFoldResult,
+    ) -> OpFoldResult {
+        let Axis::Ring(_, slide) = &dim.axis else {
+            return row;
+        };
+        let moved = at.tile[slide.iterator].times(b, slide.step);
+        let moved = moved.plus(b, slide.first);
+        row.plus(b, moved).modulo(b, dim.size)
     }
 
     /// The shape of the unit's operand: the last dimensions of the tile.

@@ -140,6 +140,8 @@ pub struct Slot {
     pub shape: Vec<i64>,
     /// Where in it the result begins.
     pub at: Vec<i64>,
+    /// Whether elements may be computed twice.
+    pub again: bool,
 }
 
 impl Group {

@@ -646,7 +646,18 @@ fn divisions(
         tile: vec![1; rank],
         block,
         unit: unit_dims,
+        shifted: None,
     };
+    // What is computed twice is the same twice; blocks of a tile that others keep rows of do not stick out.
+    if let (Some(choice), Some(slot)) = (unit, &group.into)
+        && slot.again
+        && let Some(order) = out_order(target, &choice.assignment)
+        && let Some([d]) = order.first().map(|dims| &dims[..])
+        && space.domain[*d] >= space.block[*d]
+        && space.domain[*d] % space.block[*d] != 0
+    {
+        space.shifted = Some(*d);
+    }
     // What the thread would compute of what sticks out costs as much as the rest, and may be no value that
     // it can compute with; an engine that cannot pad moves it in pieces.
     let pads = places

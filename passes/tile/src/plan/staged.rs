@@ -109,6 +109,7 @@ fn candidates(
         tile: vec![1; rank],
         block: vec![1; rank],
         unit: Vec::new(),
+        shifted: None,
     };
     let options: Vec<Vec<i64>> = (0..rank)
         .map(|d| {

@@ -41,8 +41,8 @@ pub(super) type Origins = Vec<(i64, i64)>;
 
 /// How a tile is filled that a producer computes.
 pub(super) struct Filling<'a> {
-    /// Whether what is read outside of the tensor matters.
-    pub(super) padded: bool,
+    /// For each dimension of the tensor whether what is read outside of it matters.
+    pub(super) padded: &'a [bool],
     /// What that is.
     pub(super) value: Attr,
     /// The dimension of the tile along which a unit writes blocks, and their size.
@@ -96,7 +96,7 @@ pub(super) fn border(
     let along = |s: &usize| unit.is_some_and(|(t, _)| tile.dims[t].source.0 == *s);
     order.sort_by_key(|s| !along(s));
     for s in order {
-        let (low, high) = origins[s];
+        let ((low, high), padded) = (origins[s], padded[s]);
         let here: Vec<usize> = (0..sizes.len())
             .filter(|t| tile.dims[*t].source.0 == s && tile.dims[*t].source.1 != 0)
             .collect();
@@ -162,7 +162,7 @@ pub(super) fn border(
             continue;
         }
         if low != high {
-            if block.is_some() || step != 1 {
+            if block.is_some() || step != 1 || t + tile.joined.len() >= tile.dims.len() {
                 return Err("the border along a unit's blocks moves");
             }
             // Rows at both ends may be outside in some step.

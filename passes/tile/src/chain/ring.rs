@@ -14,8 +14,8 @@
 
 use std::rc::Rc;
 
-use super::search::scaled;
-use super::stage::Around;
+use super::search::resize;
+use super::stage::{Around, Context};
 use super::{Fill, Stage};
 use crate::group::Operand;
 use crate::layout::{Axis, Dim, Slide, Tile};
@@ -99,15 +99,24 @@ impl Ring {
     }
 }
 
+impl Stage {
+    /// Whether blocks of a unit stick out of a tensor in a tile, so that a border is written again each time.
+    pub(super) fn sticks(&self) -> bool {
+        let behind = self.made().flat_map(|made| &made.behind);
+        let here = behind.into_iter().any(|fill| fill.rows.is_none());
+        let mut parts = self.made().flat_map(|made| &made.parts);
+        here || parts.any(Stage::sticks)
+    }
+}
+
 /// Makes the tiles of a stage rings that are to be, on both sides.
-pub(super) fn turn(stage: &mut Stage) {
+pub(super) fn turn(cx: &Context<'_>, stage: &mut Stage) {
     let Stage { plan, segments, .. } = stage;
     let loops = plan.order.len();
     let mut tiles = plan.tiles.to_vec();
     for made in segments.iter_mut().flat_map(|segment| &mut segment.made) {
         let Some(ring) = made.ring else { continue };
         let tile = &mut tiles[made.operand];
-        let before = tile.elements();
         // A part for each trip of the loop within.
         let inner = plan.order.get(ring.level + 1).copied();
         let trips = inner.map(|d| plan.space.trips(d));
@@ -136,10 +145,6 @@ pub(super) fn turn(stage: &mut Stage) {
             }
         };
         part(tile, inner);
-        let after = tile.elements();
-        let holder = &mut plan.holders[made.operand];
-        holder.one = scaled(holder.one, before, after);
-        holder.bytes = holder.one;
         let fill = |fill: &mut Fill, all: bool| {
             if all {
                 (fill.start[ring.dim], fill.sizes[ring.dim]) = (0, rows);
@@ -165,6 +170,13 @@ pub(super) fn turn(stage: &mut Stage) {
         }
     }
     plan.tiles = tiles.into();
+    let rings = stage.made().filter(|made| made.ring.is_some());
+    for operand in rings.map(|made| made.operand).collect::<Vec<_>>() {
+        resize(cx, stage, operand);
+        // It stays: there is one of it.
+        let holder = &mut stage.plan.holders[operand];
+        holder.bytes = holder.one;
+    }
 }
 
 fn ring_in(tile: &mut Tile, ring: &Ring, rows: i64, slide: Slide) {

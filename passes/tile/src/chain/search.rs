@@ -4,7 +4,7 @@
 use std::fmt::{self, Display};
 use std::rc::Rc;
 
-use tir::Name;
+use tir::{AffineExpr, Name};
 use tir_accel::machine::SpaceInfo;
 
 use super::filling::fill;
@@ -14,10 +14,13 @@ use super::stage::{Around, Context, No};
 use super::{Made, Segment, Stage};
 use crate::group::Group;
 use crate::plan::listing::line;
-use crate::plan::{Cost, Excess, Hold, Holder, Plan, excess, fit, hold};
+use crate::plan::{Cost, Excess, Hold, Holder, Plan, excess, fit, hold, near_bytes};
 
 /// One in so many cycles is added to what a chain takes.
 pub(super) const MARGIN: i64 = 12;
+
+/// Rows that stay are no gain by more than so many times.
+const RINGS: i64 = 3;
 
 /// A chain and what it costs.
 #[derive(Clone, Debug)]
@@ -74,6 +77,7 @@ pub(super) fn chain(
         Some(plan) => Rc::new(vec![plan.clone()]),
         None => cx.plans(&root),
     };
+    let overlap = overlap(cx, &root);
     let text = "no unit computes it where others do in near memory";
     let mut why = Refused::Never(text.to_string());
     let mut best: Option<Found> = None;
@@ -86,7 +90,7 @@ pub(super) fn chain(
             }
             break;
         }
-        match complete(cx, &root, plan) {
+        match complete(cx, &root, plan, most, overlap) {
             Err(other) => {
                 let better = match (&why, &other) {
                     (Refused::TooLarge(least), Refused::TooLarge(other)) => {
@@ -120,22 +124,55 @@ fn described(cx: &Context<'_>, stage: &Stage) -> String {
     format!("{how}, {root}")
 }
 
-/// A chain whose root has a plan: with rows of windows that stay where that is quicker.
-fn complete(cx: &Context<'_>, root: &Group, plan: Plan) -> Result<Found, Refused> {
+/// A chain whose root has a plan: with rows of windows that stay where that is quicker, if windows overlap. What
+/// takes far more than `most` cycles without them is not looked at again.
+fn complete(
+    cx: &Context<'_>,
+    root: &Group,
+    plan: Plan,
+    most: i64,
+    overlap: bool,
+) -> Result<Found, Refused> {
     let with = |rows: Rows| made(&Context { rows, ..*cx }, root, plan.clone());
-    let mut best = with(Rows::Anew);
+    let anew = with(Rows::Anew);
+    let hopeless = match &anew {
+        Ok(found) => found.cycles / RINGS > most,
+        Err(Refused::TooLarge(_)) => false,
+        Err(Refused::Never(_)) => true,
+    };
+    if hopeless || !overlap {
+        return anew;
+    }
+    let mut best = anew;
     for again in [false, true] {
         let Ok(found) = with(Rows::Stay { again }) else {
             continue;
         };
+        let sticks = found.stage.sticks();
         if best
             .as_ref()
             .map_or(true, |best| found.cycles < best.cycles)
         {
             best = Ok(found);
         }
+        if !sticks {
+            break;
+        }
     }
     best
+}
+
+/// Whether windows overlap in what others compute for stages of a chain.
+fn overlap(cx: &Context<'_>, root: &Group) -> bool {
+    let makers = cx.makers.values().flatten().map(|maker| maker.group);
+    let mut operands = std::iter::once(root)
+        .chain(makers)
+        .flat_map(|group| &group.operands);
+    operands.any(|operand| {
+        let mut places = operand.map.exprs.iter();
+        let slides = places.any(|at| !matches!(at, AffineExpr::Dim(_) | AffineExpr::Const(_)));
+        slides && cx.makers.contains_key(&operand.source)
+    })
 }
 
 /// A chain whose root has a plan, its loops cut where parts begin.
@@ -173,8 +210,8 @@ fn made(cx: &Context<'_>, root: &Group, plan: Plan) -> Result<Found, Refused> {
     if rings && stage.rings().next().is_none() {
         return Err(Refused::Never("no rows stay".to_string()));
     }
-    each(&mut stage, &mut widen);
-    each(&mut stage, &mut turn);
+    each(&mut stage, &mut |stage| widen(cx, stage));
+    each(&mut stage, &mut |stage| turn(cx, stage));
     let others = pipelines(cx, &stage);
     let mut best = match rings {
         // Where stages wait for one another, each computes all rows that it is asked for.
@@ -285,22 +322,27 @@ pub(super) fn each(stage: &mut Stage, work: &mut dyn FnMut(&mut Stage)) {
     }
 }
 
-/// Bytes of a tile that had so many elements and has others now.
-pub(super) fn scaled(bytes: i64, before: i64, after: i64) -> i64 {
-    let all = i128::from(bytes) * i128::from(after);
-    let bytes = all
-        .unsigned_abs()
-        .div_ceil(before.max(1).unsigned_abs().into());
-    i64::try_from(bytes).unwrap_or(i64::MAX)
+/// Counts the bytes of the tile of an operand again.
+pub(super) fn resize(cx: &Context<'_>, stage: &mut Stage, operand: usize) {
+    let plan = &mut stage.plan;
+    let elem = cx.ir.ty(stage.group.operands[operand].source).elem();
+    let align = cx
+        .target
+        .info
+        .space(plan.spaces[operand])
+        .map_or(1, |s| s.align);
+    let holder = &mut plan.holders[operand];
+    let slots = (holder.bytes / holder.one.max(1)).max(1);
+    holder.one = near_bytes(&plan.tiles[operand], elem, align);
+    holder.bytes = holder.one.saturating_mul(slots);
 }
 
 /// Makes the tiles that others compute as large as what is written into them.
-fn widen(stage: &mut Stage) {
+fn widen(cx: &Context<'_>, stage: &mut Stage) {
     let Stage { plan, segments, .. } = stage;
     let mut tiles = plan.tiles.to_vec();
     for made in segments.iter().flat_map(|segment| &segment.made) {
         let dims = &mut tiles[made.operand].dims;
-        let before: i64 = dims.iter().map(|dim| dim.size).product();
         for part in &made.parts {
             let space = &part.plan.space;
             let Some(slot) = &part.group.into else {
@@ -311,13 +353,12 @@ fn widen(stage: &mut Stage) {
                 dim.size = dim.size.max(slot.shape[t]).max(end);
             }
         }
-        let after: i64 = dims.iter().map(|dim| dim.size).product();
-        let holder = &mut plan.holders[made.operand];
-        for bytes in [&mut holder.bytes, &mut holder.one] {
-            *bytes = scaled(*bytes, before, after);
-        }
     }
     plan.tiles = tiles.into();
+    let made = stage.made().map(|made| made.operand);
+    for operand in made.collect::<Vec<_>>() {
+        resize(cx, stage, operand);
+    }
 }
 
 /// Cycles to fill the borders of what is computed for a stage; what is filled before is so once in so many trips.

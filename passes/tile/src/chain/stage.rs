@@ -136,7 +136,14 @@ impl Context<'_> {
                 (begin(s) + low, begin(s) + high)
             })
             .collect();
-        let (padded, value) = (operand.leaves, outside(self.ir, operand)?);
+        let value = outside(self.ir, operand)?;
+        // Where an iterator counts a dimension, only what is rounded up lies outside, for results that are dropped.
+        let counts = |(at, size): (&AffineExpr, &i64)| match at {
+            AffineExpr::Dim(d) => reader.domain[*d] == *size,
+            _ => false,
+        };
+        let dims = operand.map.exprs.iter().zip(&operand.shape);
+        let padded: Vec<bool> = dims.map(|dim| operand.leaves && !counts(dim)).collect();
         // Interleaved sequences are computed one by one.
         let mut phases: Vec<Vec<Option<i64>>> = vec![vec![None; tile.dims.len()]];
         for (t, dim) in tile.dims.iter().enumerate() {
@@ -160,7 +167,7 @@ impl Context<'_> {
             }
         });
         let filling = Filling {
-            padded,
+            padded: &padded,
             value,
             unit: block,
             ring: ring.as_ref(),

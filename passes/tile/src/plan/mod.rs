@@ -46,7 +46,7 @@ pub use places::{Excess, excess};
 use places::{Places, held_in};
 use sizes::{choices, divisors, joined, loop_orders, sizes, slides};
 pub use target::Target;
-pub use traffic::Holder;
+pub use traffic::{Holder, near_bytes};
 use vectors::Vectors;
 
 /// What the planner may use.

@@ -18,6 +18,11 @@ pub(super) fn round_up(n: i64, to: i64) -> i64 {
     (n.saturating_add(to - 1) / to).saturating_mul(to)
 }
 
+/// Bytes of a tile in near memory.
+pub fn near_bytes(tile: &Tile, elem: Type, align: i64) -> i64 {
+    round_up(tile.elements().saturating_mul(bytes(elem)), align)
+}
+
 /// What lies in near memory: a tile, in one slot or several.
 #[derive(Clone, Copy, Debug)]
 pub struct Holder {

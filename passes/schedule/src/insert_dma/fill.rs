@@ -13,7 +13,8 @@ use crate::index::{drop_unused, slice, writes};
 use crate::prefetch::is_load;
 use crate::staging::space;
 
-/// An engine is quicker where it would be by so many times: the thread may have to wait for it.
+/// An engine is quicker where it would be by so many times: the thread may have to wait for it. The planner, which
+/// knows what waits, may say so of any fill.
 const WAITS: i64 = 8;
 
 /// Makes every fill of a near buffer that the thread would do a transfer, where an engine is quicker.
@@ -72,6 +73,7 @@ pub(crate) fn filled(ir: &Ir, machine: &MachineInfo, op: OpId) -> Option<(Value,
         .fold(1u64, |n, d| n.saturating_mul(u64::try_from(d).unwrap_or(0)));
     let thread = machine.thread_cycles(elements);
     let quicker = i64::try_from(thread).unwrap_or(i64::MAX) > WAITS.saturating_mul(engine.latency);
+    let quicker = quicker || ir.attr(op, tir_accel::BY_ENGINE).is_some();
     let rank = !shape.is_empty() && !shape.contains(&tir::DYNAMIC);
     (all && quicker && rank && memref.strides().is_some()).then_some((tile, value))
 }

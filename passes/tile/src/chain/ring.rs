@@ -7,8 +7,8 @@
 //!
 //! The ring's loop is the innermost one of a pipeline, or, in a pipeline across two loops, the outer of these: then
 //! the tile has a part for each trip of the inner one, and no more rows than a window, since the others of a part
-//! are read before it is written again. In the innermost loop a reader is a trip behind, and needs the rows of the
-//! trip before.
+//! are read before it is written again. In the innermost loop a reader is a trip behind and needs the rows of the
+//! trip before; those of one trip more keep the new rows from waiting for the last reads of the oldest.
 //!
 //! The same idea as line buffers of image pipelines, and as storage folding in Halide.
 
@@ -93,7 +93,7 @@ impl Ring {
     /// How many rows the tile has where there are so many loops.
     fn rows(&self, loops: usize) -> i64 {
         match self.level + 1 == loops {
-            true => self.window + self.step,
+            true => self.window + 2 * self.step,
             false => self.window,
         }
     }

@@ -561,7 +561,9 @@ fn cost(cx: &Context<'_>, root: &mut Stage) -> Result<Cost, Refused> {
         let operands = plan.single.len();
         let own = &single[next..next + plan.holders.len()];
         plan.single = own[..operands].to_vec();
-        plan.single_result = own[operands];
+        // With one slot for each buffer there is one for the result too.
+        let result = &plan.holders[operands];
+        plan.single_result = own[operands] || result.bytes == result.one;
         for (holder, single) in plan.holders.iter().zip(own) {
             if *single {
                 cost.exposed = cost.exposed.saturating_add(holder.exposed);

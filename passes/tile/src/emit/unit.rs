@@ -5,7 +5,7 @@ use tir_arith::{MinSI, OpFoldResult, constant_index, dispatch_values};
 use tir_tensor::generic::iterators;
 use tir_tensor::{Combine, ExtractSlice, InsertSlice};
 
-use super::{At, Emit, Given, Nest, copy_body, counted, counted_from, fill, hint};
+use super::{At, Emit, Given, Nest, copy_body, counted, counted_from, fill, fill_by_engine, hint};
 use crate::group::{Input, Step, StepRef};
 use crate::layout::{Axis, Dim, Tile};
 use crate::plan::held;
@@ -375,7 +375,7 @@ impl Emit<'_> {
             return;
         };
         let place = self.leaves(StepRef::Reduced).unwrap_or(0);
-        wholes[place] = fill(b, wholes[place], *start);
+        wholes[place] = fill_by_engine(b, wholes[place], *start);
     }
 
     /// All steps of a block.

@@ -4,7 +4,7 @@
 use std::fmt::{self, Display};
 use std::rc::Rc;
 
-use tir::{AffineExpr, Name};
+use tir::{AffineExpr, AffineMap, Name, Value};
 use tir_accel::machine::SpaceInfo;
 
 use super::filling::fill;
@@ -12,7 +12,7 @@ use super::pipeline::{Work, compute, pipelines, run};
 use super::ring::{Rows, turn};
 use super::stage::{Around, Context, No};
 use super::{Made, Segment, Stage};
-use crate::group::Group;
+use crate::group::{Group, Input};
 use crate::plan::listing::line;
 use crate::plan::{Cost, Excess, Hold, Holder, Plan, excess, fit, hold, near_bytes};
 
@@ -501,6 +501,68 @@ fn kept(
     best.map(|(gain, other)| (gain, now, other))
 }
 
+/// Counts tiles once that several stages load before all loops.
+fn share(cx: &Context<'_>, root: &mut Stage, holders: &mut [Holder], cost: &mut Cost) {
+    let mut known: Vec<Loaded> = Vec::new();
+    let mut next = 0;
+    each(root, &mut |stage| {
+        for operand in 0..stage.group.operands.len() {
+            let Some(loaded) = Loaded::of(stage, operand) else {
+                continue;
+            };
+            if !known.contains(&loaded) {
+                known.push(loaded);
+                continue;
+            }
+            let with = (cx.ir.ty(loaded.source).elem(), cx.budget);
+            let (group, plan) = (&stage.group, &mut stage.plan);
+            let Some(once) = hold(group, cx.target, plan, operand, 0, with) else {
+                continue;
+            };
+            cost.load = cost.load.saturating_sub(once.load);
+            cost.first = cost.first.saturating_sub(once.first);
+            cost.starts = cost.starts.saturating_sub(once.starts);
+            let none = Holder {
+                bytes: 0,
+                one: 0,
+                exposed: 0,
+            };
+            (holders[next + operand], plan.holders[operand]) = (none, none);
+        }
+        next += stage.plan.holders.len();
+    });
+}
+
+/// A tile that is loaded before all loops.
+#[derive(PartialEq)]
+struct Loaded {
+    source: Value,
+    padding: Option<Value>,
+    space: Name,
+    shape: Vec<i64>,
+    access: AffineMap,
+    start: Vec<i64>,
+}
+
+impl Loaded {
+    fn of(stage: &Stage, operand: usize) -> Option<Self> {
+        let (far, plan) = (&stage.group.operands[operand], &stage.plan);
+        let tile = &plan.tiles[operand];
+        let written = plan.in_place == Some(Input::Operand(operand));
+        let alone = far.made || far.inner.is_some() || written || plan.level(operand) > 0;
+        (!alone).then(|| Self {
+            source: far.source,
+            padding: far.padding,
+            space: plan.spaces[operand],
+            shape: tile.shape(),
+            access: tile.access(),
+            start: (tile.forms.iter().zip(&tile.low))
+                .map(|(form, low)| form.constant + low)
+                .collect(),
+        })
+    }
+}
+
 /// What a chain costs; decides which tiles have one slot so that all fit, or says what does not.
 ///
 /// All tiles of all stages fit at the same time, so there is a place for each however long it lives, at the latest
@@ -545,6 +607,7 @@ fn cost(cx: &Context<'_>, root: &mut Stage) -> Result<Cost, Refused> {
     if !known {
         return Err(Refused::Never("a space is not known".to_string()));
     }
+    share(cx, root, &mut holders, &mut cost);
     cost.exposed = 0;
     let single = fit(&holders, &spaces, |bytes| excess(&spaces, bytes, cx.budget));
     let bytes: Vec<i64> = holders

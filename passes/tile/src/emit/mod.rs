@@ -206,7 +206,7 @@ impl<'a> Emit<'a> {
                 let offsets = self.offsets(b, tile, at);
                 let (offsets, static_offsets) = dispatch_values(&offsets);
                 let elem = b.ty(far.source).elem();
-                let loaded = b.add(TransferRead {
+                let read = TransferRead {
                     source: far.source,
                     offsets,
                     padding: far.padding,
@@ -214,9 +214,16 @@ impl<'a> Emit<'a> {
                     access: tile.access(),
                     space: Some(self.plan.spaces[operand].to_string()),
                     result: Ret(Type::tensor(tile.shape(), elem)),
-                });
-                self.slots(b, loaded, self.plan.single[operand]);
-                loaded
+                };
+                // Stages that load the same tile there share it, unless one writes over it.
+                let written = self.plan.in_place == Some(Input::Operand(operand));
+                let known =
+                    same_read(b, &read).filter(|_| !written && self.plan.level(operand) == 0);
+                known.unwrap_or_else(|| {
+                    let loaded = b.add(read);
+                    self.slots(b, loaded, self.plan.single[operand]);
+                    loaded
+                })
             }
         };
         let text = name.map_or("tile".to_string(), |n| format!("{n}_tile"));
@@ -334,6 +341,36 @@ impl<'a> Emit<'a> {
         }
         written
     }
+}
+
+/// The tile of a transfer of the same nest that stands before and reads the same.
+fn same_read(b: &Builder<'_>, read: &TransferRead) -> Option<Value> {
+    let mut before = match b.at {
+        tir::At::End(block) => b.ir.ops_in(block).last(),
+        tir::At::Before(op) => b.ir.prev(op),
+        tir::At::After(op) => Some(op),
+        tir::At::Start(_) => None,
+    };
+    while let Some(op) = before {
+        // Loops are those of other nests.
+        if b.ir.regions(op).len() > 0 {
+            return None;
+        }
+        let same = |other: TransferRead| {
+            other.source == read.source
+                && other.offsets == read.offsets
+                && other.static_offsets == read.static_offsets
+                && other.padding == read.padding
+                && other.access == read.access
+                && other.space == read.space
+                && other.result.0 == read.result.0
+        };
+        if b.ir.get::<TransferRead>(op).is_some_and(same) {
+            return Some(b.ir.result(op, 0));
+        }
+        before = b.ir.prev(op);
+    }
+    None
 }
 
 /// Groups of dimensions as attributes.

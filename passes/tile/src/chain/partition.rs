@@ -47,7 +47,7 @@ pub struct Limits {
 }
 
 /// One in so many bytes of near memory stays free where a nest has several stages.
-const SPARE: i64 = 16;
+const SPARE: i64 = 64;
 
 /// The tensors of a value that is put together from parts, and where each begins; itself if it is not.
 fn parts(ir: &Ir, value: Value) -> Option<Vec<(Value, Vec<i64>)>> {

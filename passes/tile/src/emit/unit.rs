@@ -55,7 +55,10 @@ impl Emit<'_> {
     /// Iterators of the core with more than one block in a tile.
     fn divided(&self, reductions: bool) -> Vec<usize> {
         let dims = self.group.iterators(reductions);
-        dims.filter(|d| self.plan.space.tile[*d] > 1).collect()
+        let mut dims: Vec<usize> = dims.filter(|d| self.plan.space.tile[*d] > 1).collect();
+        // A block that is moved back over the one before waits for it: others stand between.
+        dims.sort_by_key(|d| self.plan.space.shifted != Some(*d));
+        dims
     }
 
     /// Tiles of the result's shape to be filled, one for each element type.

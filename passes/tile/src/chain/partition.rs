@@ -167,6 +167,7 @@ pub fn partition(
                 budget,
                 makers: &makers,
                 known: &producers,
+                most: i64::MAX,
             };
             let n = search.members.len();
             let members = &singles[first..first + n];
@@ -183,9 +184,7 @@ pub fn partition(
                 continue;
             }
             let found = known.entry(signature).or_insert_with(|| {
-                // What is far slower is no gain however many groups follow.
-                let most = here.saturating_mul(2).saturating_add(1);
-                let found = chain(&cx, &singles[first].group, None, most);
+                let found = chain(&cx, &singles[first].group, None, here);
                 found.map(
                     |Found {
                          plan, cycles, text, ..
@@ -243,6 +242,7 @@ pub fn partition(
                     budget,
                     makers: &makers,
                     known: &producers,
+                    most: i64::MAX,
                 };
                 let plan = known.get(&signature).and_then(|found| found.as_ref().ok());
                 let plan = plan.map(|(plan, ..)| plan);

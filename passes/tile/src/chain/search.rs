@@ -57,14 +57,16 @@ impl Display for Refused {
 }
 
 /// The quickest chain that ends in a group, of which others compute operands; or why there is none: of what
-/// does not fit what needs the least. With a plan, that one is taken for the root. What takes more than
-/// `most` cycles is no chain.
+/// does not fit what needs the least. With a plan, that one is taken for the root. What takes more than twice
+/// as many cycles as the groups take `apart` is no chain.
 pub(super) fn chain(
     cx: &Context<'_>,
     root: &Group,
     plan: Option<&Plan>,
-    most: i64,
+    apart: i64,
 ) -> Result<Found, Refused> {
+    // What is far slower is no gain however many groups follow.
+    let most = apart.saturating_mul(2).saturating_add(1);
     let mut root = root.clone();
     for operand in &mut root.operands {
         operand.made = cx.makers.contains_key(&operand.source);
@@ -85,7 +87,7 @@ pub(super) fn chain(
             }
             break;
         }
-        match complete(cx, &root, plan) {
+        match parts(cx, &root, plan, most.min(apart)) {
             Err(other) => {
                 let better = match (&why, &other) {
                     (Refused::TooLarge(least), Refused::TooLarge(other)) => {
@@ -118,8 +120,75 @@ fn described(cx: &Context<'_>, stage: &Stage) -> String {
     format!("{how}, {root}")
 }
 
-/// A chain whose root has a plan, its loops cut where parts begin.
-fn complete(cx: &Context<'_>, root: &Group, plan: Plan) -> Result<Found, Refused> {
+/// How often producers compute their sums in smaller parts at most.
+const PARTS: usize = 8;
+
+/// What producers do that compute their sums at once.
+#[derive(Default)]
+struct Whole {
+    /// Bytes that each loads for a tile.
+    loads: Vec<i64>,
+    /// Cycles of all stages one after the other.
+    serial: i64,
+}
+
+/// A chain whose root has a plan. Where it does not fit with producers that compute their sums at once, the one
+/// that loads the most for a tile does so in parts, and so on; of all such chains that fit the quickest. What
+/// takes more than `most` cycles is not tried in parts.
+fn parts(cx: &Context<'_>, root: &Group, plan: Plan, most: i64) -> Result<Found, Refused> {
+    let mut cx = *cx;
+    let mut whole = Whole::default();
+    let first = complete(&cx, root, plan.clone(), &mut whole);
+    let Whole { mut loads, serial } = whole;
+    // Stages that compute in parts wait for one another.
+    if serial.saturating_add(serial / MARGIN) > most {
+        return first;
+    }
+    match &first {
+        // What all of them load is all that can become less.
+        Err(Refused::TooLarge(Excess { needed, free, .. })) => {
+            let loaded = loads
+                .iter()
+                .fold(0, |sum: i64, own| sum.saturating_add(*own));
+            if needed.saturating_sub(loaded) > *free {
+                return first;
+            }
+        }
+        // All has as many slots as it needs.
+        Ok(found) if found.stage.plan.cost.exposed == 0 => return first,
+        Err(Refused::Never(_)) => return first,
+        Ok(_) => {}
+    }
+    let mut best = first;
+    for _ in 0..PARTS {
+        let larger = loads.iter().filter(|own| **own <= cx.most);
+        let Some(largest) = larger.max() else { break };
+        cx.most = largest - 1;
+        let mut parts = Whole::default();
+        match complete(&cx, root, plan.clone(), &mut parts) {
+            Ok(found) => {
+                if best
+                    .as_ref()
+                    .map_or(true, |best| found.cycles < best.cycles)
+                {
+                    best = Ok(found);
+                }
+            }
+            Err(Refused::TooLarge(_)) => {}
+            Err(Refused::Never(_)) => break,
+        }
+        loads = parts.loads;
+    }
+    best
+}
+
+/// A chain whose root has a plan, its loops cut where parts begin, and what its producers do.
+fn complete(
+    cx: &Context<'_>,
+    root: &Group,
+    plan: Plan,
+    producers: &mut Whole,
+) -> Result<Found, Refused> {
     let mut cuts: Vec<i64> = Vec::new();
     let mut level = None;
     let first = plan.clone();
@@ -150,6 +219,13 @@ fn complete(cx: &Context<'_>, root: &Group, plan: Plan) -> Result<Found, Refused
         }
     };
     each(&mut stage, &mut widen);
+    each(&mut stage, &mut |stage| {
+        let Whole { loads, serial: sum } = &mut *producers;
+        *sum = sum.saturating_add(serial(&stage.plan).compute);
+        if stage.group.into.is_some() {
+            loads.push(stage.plan.loaded(&stage.group));
+        }
+    });
     let others = pipelines(cx, &stage);
     let mut best = cost(cx, &mut stage);
     for mut other in others {
@@ -272,7 +348,8 @@ fn widen(stage: &mut Stage) {
         let after: i64 = dims.iter().map(|dim| dim.size).product();
         let holder = &mut plan.holders[made.operand];
         for bytes in [&mut holder.bytes, &mut holder.one] {
-            *bytes = (*bytes / before.max(1) + 1).saturating_mul(after);
+            let each = (*bytes + before - 1) / before.max(1);
+            *bytes = each.saturating_mul(after);
         }
     }
     plan.tiles = tiles.into();

@@ -25,12 +25,16 @@ pub(super) struct Maker<'a> {
 pub(super) type Makers<'a> = HashMap<Value, Vec<Maker<'a>>>;
 
 /// What stages are planned with.
+#[derive(Clone, Copy)]
 pub(super) struct Context<'a> {
     pub(super) ir: &'a Ir,
     pub(super) target: &'a Target<'a>,
     pub(super) budget: Budget,
     pub(super) makers: &'a Makers<'a>,
     pub(super) known: &'a Known,
+    /// Bytes that the tiles may take which a producer loads; where it would take more, its sums are computed in
+    /// parts.
+    pub(super) most: i64,
 }
 
 /// The plans of stages by their signatures: many roots read the same tile, and one root ends many chains.
@@ -196,11 +200,15 @@ impl Context<'_> {
 
     /// The plans of a stage, the quickest first.
     pub(super) fn plans(&self, group: &Group) -> Rc<Vec<Plan>> {
-        let signature = group.signature(self.ir);
+        let parts = group.into.is_some() && self.most < i64::MAX;
+        let mut signature = group.signature(self.ir);
+        if parts {
+            signature.push_str(" in parts");
+        }
         if let Some(plans) = self.known.borrow().get(&signature) {
             return Rc::clone(plans);
         }
-        let plans = Rc::new(stages(self.ir, group, self.target, self.budget));
+        let plans = Rc::new(stages(self.ir, group, self.target, self.budget, parts));
         let known = &mut *self.known.borrow_mut();
         known.insert(signature, Rc::clone(&plans));
         plans
@@ -213,13 +221,21 @@ impl Context<'_> {
         }
         let mut why = No::Never("no unit computes it in the order of the tile");
         let plans = self.plans(&group);
-        let plans = plans.iter().filter(|plan| plan.held == space);
-        for plan in plans.take(TRIED).cloned() {
+        let here = |plan: &&Plan| plan.held == space;
+        let loaded = plans.iter().filter(here).map(|plan| plan.loaded(&group));
+        // One that never takes so little takes what it must.
+        let most = loaded.min().map_or(self.most, |least| least.max(self.most));
+        let fits = |plan: &&Plan| here(plan) && plan.loaded(&group) <= most;
+        for plan in plans.iter().filter(fits).take(TRIED).cloned() {
             // Loops are counted from where the segment begins: positions know that.
-            let own = loops.iter().enumerate().map(|(iterator, around)| Around {
+            let outer = loops.iter().map(|around| around.trips).enumerate();
+            // Behind them come those over the parts of its sums.
+            let parts = plan.order[loops.len()..].iter();
+            let parts = parts.map(|d| (*d, plan.space.trips(*d)));
+            let own = outer.chain(parts).map(|(iterator, trips)| Around {
                 iterator,
                 start: 0,
-                trips: around.trips,
+                trips,
             });
             let own: Vec<Around> = own.collect();
             match self.complete(group.clone(), plan, &own) {

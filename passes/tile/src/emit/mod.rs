@@ -295,14 +295,17 @@ impl<'a> Emit<'a> {
     fn tile_here(&self, b: &mut Builder<'_>, at: At, dests: Vec<Value>) -> Vec<Value> {
         let moved = at.loaded.first().copied().flatten();
         if self.group.into.is_some() {
-            return self.whole(b, &at, Some(&dests));
+            return match self.plan.splits_reduction(self.group) {
+                true => self.split(b, &at, dests.first().copied()),
+                false => self.whole(b, &at, Some(&dests)),
+            };
         }
         let sources = if let (true, Some(tile)) = (self.plan.moves, moved) {
             vec![tile]
         } else if self.plan.unit.is_none() {
             self.plain(b, &at)
         } else if self.plan.splits_reduction(self.group) {
-            self.split(b, &at)
+            self.split(b, &at, None)
         } else {
             self.whole(b, &at, None)
         };

@@ -536,13 +536,14 @@ impl Emit<'_> {
         nest.generic(b, inputs, dest)
     }
 
-    /// A tile whose reduction is divided: accumulators of the whole tile live through its loops.
-    pub(super) fn split(&self, b: &mut Builder<'_>, at: &At) -> Vec<Value> {
+    /// A tile whose reduction is divided: accumulators of the whole tile live through its loops, in a tile of
+    /// another stage if there is one.
+    pub(super) fn split(&self, b: &mut Builder<'_>, at: &At, into: Option<Value>) -> Vec<Value> {
         let Some((step, _, start)) = &self.group.reduce else {
-            return self.whole(b, at, None);
+            return self.whole(b, at, into.as_ref().map(std::slice::from_ref));
         };
-        let wholes = self.wholes(b, &[step.ty.elem()]);
-        let acc = self.begun(b, at, wholes[0], *start);
+        let acc = into.unwrap_or_else(|| self.wholes(b, &[step.ty.elem()])[0]);
+        let acc = self.begun(b, at, acc, *start);
         let mut sum = |b: &mut Builder<'_>, at: &At, acc: Value| {
             let dims = self.divided(false);
             let out = self.nest(b, &dims, at, vec![acc], &mut |b, at, carried| {

@@ -288,6 +288,16 @@ pub fn fit(
         single[next] = true;
         bytes[next] = holders[next].one;
     }
+    // What a later one made needless, those that expose the most first.
+    let mut given: Vec<usize> = (0..holders.len()).filter(|i| single[*i]).collect();
+    given.sort_by_key(|i| (std::cmp::Reverse(holders[*i].exposed), *i));
+    for i in given {
+        bytes[i] = holders[i].bytes;
+        single[i] = excess(&bytes).is_some();
+        if single[i] {
+            bytes[i] = holders[i].one;
+        }
+    }
     single
 }
 

@@ -39,13 +39,13 @@ pub(super) struct Border {
 pub(super) type Origins = Vec<(i64, i64)>;
 
 /// The border of a tile, or what cannot be filled. `shape` is that of the source, `padded` whether what is read
-/// outside of it matters, `value` what that is, `fixed` an index for dimensions of the tile that stands still, `unit` the dimension of the
+/// outside of it in each dimension matters, `value` what that is, `fixed` an index for dimensions of the tile that stands still, `unit` the dimension of the
 /// tile along which a unit writes blocks, and their size.
 pub(super) fn border(
     tile: &Tile,
     shape: &[i64],
     origins: &Origins,
-    padded: bool,
+    padded: &[bool],
     value: Attr,
     fixed: &[Option<i64>],
     unit: Option<(usize, i64)>,
@@ -96,14 +96,14 @@ pub(super) fn border(
         }
         let [t] = free[..] else {
             // Beyond the end lies what is computed for results that are dropped.
-            if !padded && low >= 0 {
+            if !padded[s] && low >= 0 {
                 continue;
             }
             return Err("the border of a tile is no box");
         };
         let step = tile.dims[t].source.1;
         let block = unit.filter(|(u, _)| *u == t).map(|(_, size)| size);
-        if !padded {
+        if !padded[s] {
             if low < 0 {
                 return Err("a tile begins outside of the tensor");
             }

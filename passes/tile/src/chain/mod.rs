@@ -15,6 +15,7 @@
 
 mod border;
 mod filling;
+mod flat;
 mod partition;
 mod pipeline;
 mod search;

@@ -10,6 +10,7 @@ use tir::{DYNAMIC, Ir, Name, OpId, Value};
 use tir_tensor::{CollapseShape, Empty, ExpandShape, Generic, InsertSlice, TransferRead};
 
 use super::Stage;
+use super::flat::FlatChain;
 use super::search::{Found, MARGIN, Refused, alone, chain};
 use super::stage::{Context, Known, Maker, Makers};
 use crate::group::Group;
@@ -34,6 +35,27 @@ pub struct Chains {
     pub candidates: Vec<(OpId, Vec<String>)>,
     /// By the generic that they end in, how many stages do not fit at the least, and what they need.
     pub too_large: Vec<(OpId, usize, Excess)>,
+}
+
+/// What is remembered of a chain.
+struct Kept {
+    /// The plan of its root before the others were known.
+    plan: Plan,
+    cycles: i64,
+    text: String,
+    /// Whether its stages take neighbouring iterators as one.
+    flat: bool,
+}
+
+impl Kept {
+    fn new(found: Found, flat: bool) -> Self {
+        Self {
+            plan: found.plan,
+            cycles: found.cycles,
+            text: found.text,
+            flat,
+        }
+    }
 }
 
 /// How far chains are looked for.
@@ -146,7 +168,7 @@ pub fn partition(
     let thread = i64::try_from(target.info.thread_cycles(1)).unwrap_or(i64::MAX);
     let producers = Known::default();
     let mut chains = Chains::default();
-    let mut known: HashMap<String, Result<(Plan, i64, String), Refused>> = HashMap::new();
+    let mut known: HashMap<String, Result<Kept, Refused>> = HashMap::new();
     // Of the groups from one on, the fewest cycles, and how many groups the first chain has.
     let mut best: Vec<(i64, usize)> = vec![(0, 0); count + 1];
     for first in (0..count).rev() {
@@ -184,16 +206,26 @@ pub fn partition(
                 continue;
             }
             let found = known.entry(signature).or_insert_with(|| {
-                let found = chain(&cx, &singles[first].group, None, here);
-                found.map(
-                    |Found {
-                         plan, cycles, text, ..
-                     }| (plan, cycles, text),
-                )
+                let root = &singles[first].group;
+                let found = chain(&cx, root, None, here).map(|found| Kept::new(found, false));
+                let flat = FlatChain::new(root, &makers).and_then(|flat| {
+                    let makers = flat.makers();
+                    let cx = Context {
+                        makers: &makers,
+                        ..cx
+                    };
+                    let found = chain(&cx, &flat.root, None, here).ok()?;
+                    Some(Kept::new(found, true))
+                });
+                let better = |flat: &Kept| match &found {
+                    Ok(found) => flat.cycles < found.cycles,
+                    Err(_) => true,
+                };
+                flat.filter(better).map_or(found, Ok)
             });
             if listed > 0 {
                 let text = match found {
-                    Ok((_, cycles, text)) => {
+                    Ok(Kept { cycles, text, .. }) => {
                         format!("{n} stages: {cycles} cycles, apart {here}; {text}")
                     }
                     Err(why) => format!("{n} stages: none, {why}; apart {here} cycles"),
@@ -204,11 +236,8 @@ pub fn partition(
                 chains.too_large.push((singles[first].op, n, *excess));
             }
             // With more groups there is no less in the way, and what is far slower is not made good.
-            let Some((_, cycles, _)) = found
-                .as_ref()
-                .ok()
-                .filter(|(_, cycles, _)| *cycles / 2 <= here)
-            else {
+            let cycles = found.as_ref().ok().map(|found| found.cycles);
+            let Some(cycles) = cycles.filter(|cycles| cycles / 2 <= here) else {
                 break;
             };
             let all = cycles.saturating_add(rest(n));
@@ -245,8 +274,21 @@ pub fn partition(
                     most: i64::MAX,
                 };
                 let plan = known.get(&signature).and_then(|found| found.as_ref().ok());
-                let plan = plan.map(|(plan, ..)| plan);
-                if let Ok(found) = chain(&cx, &singles[first].group, plan, i64::MAX) {
+                let flat = plan.filter(|found| found.flat);
+                let flat = flat.and_then(|_| FlatChain::new(&singles[first].group, &makers));
+                let plan = plan.map(|found| &found.plan);
+                let found = match &flat {
+                    Some(flat) => {
+                        let makers = flat.makers();
+                        let cx = Context {
+                            makers: &makers,
+                            ..cx
+                        };
+                        chain(&cx, &flat.root, plan, i64::MAX)
+                    }
+                    None => chain(&cx, &singles[first].group, plan, i64::MAX),
+                };
+                if let Ok(found) = found {
                     let others = &singles[first + 1..first + n];
                     let others = others.iter().flat_map(|single| single.group.ops.clone());
                     let root = (found.stage, others.collect());

@@ -102,13 +102,24 @@ impl Context<'_> {
             return Err(No::Never("iterators are one dimension of a unit"));
         }
         let space = &plan.space;
-        let exact = |d: &usize| {
+        let block = plan.unit.as_ref().and_then(|_| {
+            let units = tile.joined.len();
+            let t = tile.dims.len().checked_sub(units)?;
+            match tile.dims.get(t)?.axis {
+                Axis::Unit(d, ..) => Some((t, d)),
+                _ => None,
+            }
+        });
+        // What a reduction reads beyond its range is zero where the tensor ends, so that it adds nothing.
+        let rounded = |d: &usize| {
             let read = operand.map.exprs.iter().any(|e| e.uses(*d));
-            !read || space.covered(*d) * space.block[*d] == reader.domain[*d]
+            read && space.covered(*d) * space.block[*d] != reader.domain[*d]
         };
-        if !reader.iterators(true).all(|d| exact(&d)) {
+        let rounded: Vec<usize> = reader.iterators(true).filter(rounded).collect();
+        if rounded.iter().any(|d| block.map(|(_, d)| d) != Some(*d)) {
             return Err(No::Never("a reduction is rounded up"));
         }
+        let block = block.map(|(t, d)| (t, space.block[d]));
         let step = |s: usize, around: &Around| {
             tile.forms[s].at(around.iterator) * space.extent(around.iterator)
         };
@@ -127,7 +138,11 @@ impl Context<'_> {
                 (begin(s) + low, begin(s) + high)
             })
             .collect();
-        let (padded, value) = (operand.leaves, outside(self.ir, operand)?);
+        let ends = |s: usize| rounded.iter().any(|d| tile.forms[s].at(*d) != 0);
+        let padded: Vec<bool> = (0..operand.shape.len())
+            .map(|s| operand.leaves || ends(s))
+            .collect();
+        let value = outside(self.ir, operand)?;
         // Interleaved sequences are computed one by one.
         let mut phases: Vec<Vec<Option<i64>>> = vec![vec![None; tile.dims.len()]];
         for (t, dim) in tile.dims.iter().enumerate() {
@@ -142,17 +157,9 @@ impl Context<'_> {
                 phases = all.collect();
             }
         }
-        let block = plan.unit.as_ref().and_then(|_| {
-            let units = tile.joined.len();
-            let t = tile.dims.len().checked_sub(units)?;
-            match tile.dims.get(t)?.axis {
-                Axis::Unit(d, ..) => Some((t, space.block[d])),
-                _ => None,
-            }
-        });
         let borders = phases
             .iter()
-            .map(|fixed| border(tile, &operand.shape, &origins, padded, value, fixed, block))
+            .map(|fixed| border(tile, &operand.shape, &origins, &padded, value, fixed, block))
             .collect::<Result<Vec<Border>, _>>()
             .map_err(No::Never)?;
         let mut made = Made {
@@ -198,6 +205,25 @@ impl Context<'_> {
         Ok(made)
     }
 
+    /// Whether the least that a producer loads at once may be more than what is free.
+    fn divides(&self, group: &Group) -> bool {
+        let summed = |d: usize| group.reductions[d];
+        let bytes = group.operands.iter().filter(|o| !o.made).map(|operand| {
+            let used = (group.outer..group.core).filter(|d| {
+                let mut places = operand.map.exprs.iter();
+                places.any(|e| e.uses(*d))
+            });
+            let used: Vec<usize> = used.collect();
+            let elem = self.ir.ty(operand.source).elem().bytes().unwrap_or(1) as i64;
+            let all = used.iter().map(|d| group.domain[*d]);
+            let parts = used.iter().any(|d| summed(*d));
+            let bytes = all.fold(elem, i64::saturating_mul);
+            if parts { bytes } else { 0 }
+        });
+        let near = self.target.near;
+        bytes.fold(0, i64::saturating_add) > self.budget.free(near) / 2
+    }
+
     /// The plans of a stage, the quickest first.
     pub(super) fn plans(&self, group: &Group) -> Rc<Vec<Plan>> {
         let parts = group.into.is_some() && self.most < i64::MAX;
@@ -208,7 +234,13 @@ impl Context<'_> {
         if let Some(plans) = self.known.borrow().get(&signature) {
             return Rc::clone(plans);
         }
-        let plans = Rc::new(stages(self.ir, group, self.target, self.budget, parts));
+        let with = |parts| stages(self.ir, group, self.target, self.budget, parts);
+        let mut plans = with(parts);
+        // Where all of its sums at once never fit, parts may.
+        if plans.is_empty() && group.into.is_some() && !parts && self.divides(group) {
+            plans = with(true);
+        }
+        let plans = Rc::new(plans);
         let known = &mut *self.known.borrow_mut();
         known.insert(signature, Rc::clone(&plans));
         plans
@@ -240,6 +272,8 @@ impl Context<'_> {
             let own: Vec<Around> = own.collect();
             match self.complete(group.clone(), plan, &own) {
                 Ok(stage) => return Ok(stage),
+                // A loop over parts of sums is not cut.
+                Err(No::Cut { level, .. }) if level >= loops.len() => {}
                 Err(cut @ No::Cut { .. }) => return Err(cut),
                 Err(other) => why = other,
             }
@@ -394,6 +428,9 @@ impl Forms<'_> {
         }
         for d in from.iterators(false) {
             let s = places.iter().position(|p| *p == d);
+            if s.is_none() && from.domain[d] == 1 {
+                continue;
+            }
             let s = s.ok_or(No::Never("a producer's result has another order"))?;
             exprs[d] = self.position(s, maker.at.get(s).copied().unwrap_or(0));
         }

@@ -196,6 +196,10 @@ impl Emit<'_> {
                     }
                     (at_block.plus(b, moved), self.unit_extent(*d, own))
                 }
+                Axis::Unit(d, ..) if dim.size > self.unit_size(*d) => (
+                    at.block[*d].times(b, self.unit_size(*d)),
+                    self.unit_size(*d),
+                ),
                 Axis::Unit(d, ..) => (OpFoldResult::Number(0), self.unit_size(*d)),
                 Axis::Slot(d, first) => {
                     let tile = at.tile[*d].times(b, self.plan.space.extent(*d));

@@ -100,6 +100,12 @@ impl Stage {
     pub fn made(&self) -> impl Iterator<Item = &Made> {
         self.segments.iter().flat_map(|segment| &segment.made)
     }
+    /// Whether a stage computes its sums in parts for another one.
+    pub fn sums_in_parts(&self) -> bool {
+        let own = self.group.into.is_some() && self.plan.splits_reduction(&self.group);
+        let parts = self.made().flat_map(|made| &made.parts);
+        own || parts.into_iter().any(Stage::sums_in_parts)
+    }
     /// How many stages compute for one another at most.
     pub fn depth(&self) -> usize {
         let parts = self.made().flat_map(|made| &made.parts);

@@ -45,11 +45,15 @@ struct Kept {
     text: String,
     /// Whether its stages take neighbouring iterators as one.
     flat: bool,
+    /// Whether some compute their sums in parts.
+    parts: bool,
 }
 
 impl Kept {
     fn new(found: Found, flat: bool) -> Self {
+        let parts = found.stage.sums_in_parts();
         Self {
+            parts,
             plan: found.plan,
             cycles: found.cycles,
             text: found.text,
@@ -236,10 +240,13 @@ pub fn partition(
                 chains.too_large.push((singles[first].op, n, *excess));
             }
             // With more groups there is no less in the way, and what is far slower is not made good.
-            let cycles = found.as_ref().ok().map(|found| found.cycles);
-            let Some(cycles) = cycles.filter(|cycles| cycles / 2 <= here) else {
+            // Sums are computed in parts only where memory is short, and more groups need more.
+            let short =
+                |found: &&Kept| found.cycles / 2 > here || found.parts && found.cycles > here;
+            let Some(cycles) = found.as_ref().ok().filter(|found| !short(found)) else {
                 break;
             };
+            let cycles = cycles.cycles;
             let all = cycles.saturating_add(rest(n));
             if all < least.0 {
                 least = (all, n);

@@ -128,8 +128,8 @@ const PARTS: usize = 8;
 struct Whole {
     /// Bytes that each loads for a tile.
     loads: Vec<i64>,
-    /// Cycles of all stages one after the other.
-    serial: i64,
+    /// What all stages take one after the other.
+    serial: Cost,
 }
 
 /// A chain whose root has a plan. Where it does not fit with producers that compute their sums at once, the one
@@ -140,8 +140,15 @@ fn parts(cx: &Context<'_>, root: &Group, plan: Plan, most: i64) -> Result<Found,
     let mut whole = Whole::default();
     let first = complete(&cx, root, plan.clone(), &mut whole);
     let Whole { mut loads, serial } = whole;
-    // Stages that compute in parts wait for one another.
-    if serial.saturating_add(serial / MARGIN) > most {
+    // Stages that compute in parts wait for one another, and load no less.
+    let least = Cost {
+        exposed: 0,
+        starts: 0,
+        first: 0,
+        ..serial
+    };
+    let least = least.total(0);
+    if least.saturating_add(least / MARGIN) > most {
         return first;
     }
     match &first {
@@ -221,7 +228,7 @@ fn complete(
     each(&mut stage, &mut widen);
     each(&mut stage, &mut |stage| {
         let Whole { loads, serial: sum } = &mut *producers;
-        *sum = sum.saturating_add(serial(&stage.plan).compute);
+        sum.add(&serial(&stage.plan));
         if stage.group.into.is_some() {
             loads.push(stage.plan.loaded(&stage.group));
         }

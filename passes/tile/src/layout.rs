@@ -200,7 +200,10 @@ impl Tile {
         let source = (unit.source.0, unit.source.1 * space.block[d]);
         let block = |dim: &Dim| dim.axis == Axis::Block(d) && dim.source == source;
         if let Some(at) = self.dims.iter().position(block) {
-            self.dims[first].size *= self.dims[at].size;
+            let (size, stride) = (self.dims[at].size, unit.source.1);
+            // Blocks move it, as where something slides; here that goes no step.
+            self.dims[first].axis = Axis::Unit(d, vec![(d, 0)], stride, Vec::new());
+            self.dims[first].size *= size;
             self.dims.remove(at);
         }
         self

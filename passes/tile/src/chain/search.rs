@@ -116,8 +116,13 @@ fn described(cx: &Context<'_>, stage: &Stage) -> String {
         true => "stages beside each other",
         false => "stages one after the other",
     };
+    let parts = if stage.sums_in_parts() {
+        ", sums in parts"
+    } else {
+        ""
+    };
     let root = line(&stage.group, cx.target, &stage.plan);
-    format!("{how}, {root}")
+    format!("{how}{parts}, {root}")
 }
 
 /// How often producers compute their sums in smaller parts at most.
@@ -350,6 +355,16 @@ fn widen(stage: &mut Stage) {
             for (t, dim) in dims.iter_mut().enumerate() {
                 let end = slot.at[t] + space.extent(part.group.outer + t);
                 dim.size = dim.size.max(slot.shape[t]).max(end);
+            }
+            // What is filled behind is not shifted over what was computed.
+            let units = &part.plan.unit_out;
+            for (i, of) in units.iter().enumerate() {
+                let t = dims.len() - units.len() + i;
+                let block: i64 = of.iter().map(|d| space.block[*d]).product();
+                for fill in made.behind.iter().filter(|fill| fill.start[t] > 0) {
+                    let end = fill.start[t] + fill.sizes[t].max(block);
+                    dims[t].size = dims[t].size.max(end);
+                }
             }
         }
         let after: i64 = dims.iter().map(|dim| dim.size).product();

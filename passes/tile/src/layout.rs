@@ -218,6 +218,27 @@ impl Tile {
         })
     }
 
+    /// The same tile with the blocks of an iterator in the dimension of the unit's part of it, if that is the
+    /// unit's first one: there they lie one right behind the other whatever else the tile has.
+    pub fn in_one(mut self, space: &Space, d: usize) -> Self {
+        let first = self.dims.len().checked_sub(self.joined.iter().sum());
+        let alone = |axis: &Axis| matches!(axis, Axis::Unit(u, rest, _, own) if *u == d && rest.is_empty() && own.is_empty());
+        let unit = first.and_then(|first| Some((first, self.dims.get(first)?)));
+        let Some((first, unit)) = unit.filter(|(_, dim)| alone(&dim.axis)) else {
+            return self;
+        };
+        let source = (unit.source.0, unit.source.1 * space.block[d]);
+        let block = |dim: &Dim| dim.axis == Axis::Block(d) && dim.source == source;
+        if let Some(at) = self.dims.iter().position(block) {
+            let (size, stride) = (self.dims[at].size, unit.source.1);
+            // Blocks move it, as where something slides; here that goes no step.
+            self.dims[first].axis = Axis::Unit(d, vec![(d, 0)], stride, Vec::new());
+            self.dims[first].size *= size;
+            self.dims.remove(at);
+        }
+        self
+    }
+
     /// The tile of an operand that no unit takes: the box of the source that is touched.
     pub fn plain(space: &Space, map: &AffineMap) -> Option<Self> {
         let forms = map.linear()?;

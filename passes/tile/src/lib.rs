@@ -12,6 +12,7 @@ pub mod plan;
 pub mod scalar;
 pub mod sequence;
 mod settle;
+mod sums;
 pub mod tensorize;
 pub mod tile;
 mod widen;

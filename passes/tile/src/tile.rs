@@ -84,6 +84,9 @@ pub fn tile(
         }
     }
     crate::widen::widen(func, target, &mut group);
+    if limits.is_some() && without_chains(target).is_none() {
+        crate::sums::sums(func, target, &mut group);
+    }
     crate::settle::settle(func, &mut group);
     drop_empty(func);
     let mut generics: Vec<OpId> = func.walk_ids();

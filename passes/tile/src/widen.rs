@@ -83,6 +83,11 @@ fn extensions(ir: &Ir, generic: &Generic) -> Vec<Extension> {
     args.enumerate().filter_map(extension).collect()
 }
 
+/// Whether some unit takes the points of a nest as it is.
+pub(crate) fn takes(ir: &Ir, generic: &Generic, target: &Target<'_>) -> bool {
+    fits(ir, generic, target, &[])
+}
+
 /// Whether some unit takes the points of a nest, these extensions being made before.
 fn fits(ir: &Ir, generic: &Generic, target: &Target<'_>, without: &[Extension]) -> bool {
     let values = generic.inputs.iter().chain(&generic.outputs);

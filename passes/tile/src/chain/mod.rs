@@ -15,6 +15,7 @@
 
 mod border;
 mod filling;
+mod flat;
 mod partition;
 mod pipeline;
 mod ring;
@@ -118,6 +119,12 @@ impl Stage {
             parts.max().unwrap_or(0) + early * columns + 1
         };
         self.made().map(behind).max().unwrap_or(0)
+    }
+    /// Whether a stage computes its sums in parts for another one.
+    pub fn sums_in_parts(&self) -> bool {
+        let own = self.group.into.is_some() && self.plan.splits_reduction(&self.group);
+        let parts = self.made().flat_map(|made| &made.parts);
+        own || parts.into_iter().any(Stage::sums_in_parts)
     }
     /// How many stages compute for one another at most.
     pub fn depth(&self) -> usize {

@@ -10,6 +10,7 @@ use tir::{DYNAMIC, Ir, Name, OpId, Value};
 use tir_tensor::{CollapseShape, Empty, ExpandShape, Generic, InsertSlice, TransferRead};
 
 use super::Stage;
+use super::flat::FlatChain;
 use super::ring::Rows;
 use super::search::{Found, MARGIN, Refused, alone, chain};
 use super::stage::{Context, Known, Maker, Makers};
@@ -35,6 +36,31 @@ pub struct Chains {
     pub candidates: Vec<(OpId, Vec<String>)>,
     /// By the generic that they end in, how many stages do not fit at the least, and what they need.
     pub too_large: Vec<(OpId, usize, Excess)>,
+}
+
+/// What is remembered of a chain.
+struct Kept {
+    /// The plan of its root before the others were known.
+    plan: Plan,
+    cycles: i64,
+    text: String,
+    /// Whether its stages take neighbouring iterators as one.
+    flat: bool,
+    /// Whether some compute their sums in parts.
+    parts: bool,
+}
+
+impl Kept {
+    fn new(found: Found, flat: bool) -> Self {
+        let parts = found.stage.sums_in_parts();
+        Self {
+            parts,
+            plan: found.plan,
+            cycles: found.cycles,
+            text: found.text,
+            flat,
+        }
+    }
 }
 
 /// How far chains are looked for.
@@ -147,7 +173,7 @@ pub fn partition(
     let thread = i64::try_from(target.info.thread_cycles(1)).unwrap_or(i64::MAX);
     let producers = Known::default();
     let mut chains = Chains::default();
-    let mut known: HashMap<String, Result<(Plan, i64, String), Refused>> = HashMap::new();
+    let mut known: HashMap<String, Result<Kept, Refused>> = HashMap::new();
     // Of the groups from one on, the fewest cycles, and how many groups the first chain has.
     let mut best: Vec<(i64, usize)> = vec![(0, 0); count + 1];
     for first in (0..count).rev() {
@@ -169,6 +195,7 @@ pub fn partition(
                 makers: &makers,
                 known: &producers,
                 rows: Rows::Anew,
+                most: i64::MAX,
             };
             let n = search.members.len();
             let members = &singles[first..first + n];
@@ -185,18 +212,26 @@ pub fn partition(
                 continue;
             }
             let found = known.entry(signature).or_insert_with(|| {
-                // What is far slower is no gain however many groups follow.
-                let most = here.saturating_mul(2).saturating_add(1);
-                let found = chain(&cx, &singles[first].group, None, most);
-                found.map(
-                    |Found {
-                         plan, cycles, text, ..
-                     }| (plan, cycles, text),
-                )
+                let root = &singles[first].group;
+                let found = chain(&cx, root, None, here).map(|found| Kept::new(found, false));
+                let flat = FlatChain::new(root, &makers).and_then(|flat| {
+                    let makers = flat.makers();
+                    let cx = Context {
+                        makers: &makers,
+                        ..cx
+                    };
+                    let found = chain(&cx, &flat.root, None, here).ok()?;
+                    Some(Kept::new(found, true))
+                });
+                let better = |flat: &Kept| match &found {
+                    Ok(found) => flat.cycles < found.cycles,
+                    Err(_) => true,
+                };
+                flat.filter(better).map_or(found, Ok)
             });
             if listed > 0 {
                 let text = match found {
-                    Ok((_, cycles, text)) => {
+                    Ok(Kept { cycles, text, .. }) => {
                         format!("{n} stages: {cycles} cycles, apart {here}; {text}")
                     }
                     Err(why) => format!("{n} stages: none, {why}; apart {here} cycles"),
@@ -207,13 +242,13 @@ pub fn partition(
                 chains.too_large.push((singles[first].op, n, *excess));
             }
             // With more groups there is no less in the way, and what is far slower is not made good.
-            let Some((_, cycles, _)) = found
-                .as_ref()
-                .ok()
-                .filter(|(_, cycles, _)| *cycles / 2 <= here)
-            else {
+            // Sums are computed in parts only where memory is short, and more groups need more.
+            let short =
+                |found: &&Kept| found.cycles / 2 > here || found.parts && found.cycles > here;
+            let Some(cycles) = found.as_ref().ok().filter(|found| !short(found)) else {
                 break;
             };
+            let cycles = cycles.cycles;
             let all = cycles.saturating_add(rest(n));
             if all < least.0 {
                 least = (all, n);
@@ -246,10 +281,24 @@ pub fn partition(
                     makers: &makers,
                     known: &producers,
                     rows: Rows::Anew,
+                    most: i64::MAX,
                 };
                 let plan = known.get(&signature).and_then(|found| found.as_ref().ok());
-                let plan = plan.map(|(plan, ..)| plan);
-                if let Ok(found) = chain(&cx, &singles[first].group, plan, i64::MAX) {
+                let flat = plan.filter(|found| found.flat);
+                let flat = flat.and_then(|_| FlatChain::new(&singles[first].group, &makers));
+                let plan = plan.map(|found| &found.plan);
+                let found = match &flat {
+                    Some(flat) => {
+                        let makers = flat.makers();
+                        let cx = Context {
+                            makers: &makers,
+                            ..cx
+                        };
+                        chain(&cx, &flat.root, plan, i64::MAX)
+                    }
+                    None => chain(&cx, &singles[first].group, plan, i64::MAX),
+                };
+                if let Ok(found) = found {
                     let others = &singles[first + 1..first + n];
                     let others = others.iter().flat_map(|single| single.group.ops.clone());
                     let root = (found.stage, others.collect());

@@ -181,8 +181,8 @@ fn pipelined(cx: &Context<'_>, root: &Stage, turns: i64) -> Option<Stage> {
     let mut same = true;
     each(&mut stage, &mut |stage| {
         let Stage { plan, segments, .. } = stage;
-        // What the thread computes, all stages wait for.
-        same &= by_thread(plan) == 0;
+        // What the thread computes, all stages wait for; and a stage with loops of its own is computed at once.
+        same &= by_thread(plan) == 0 && plan.order.len() == level;
         let mut tiles = plan.tiles.to_vec();
         let made = segments.iter_mut().flat_map(|segment| &mut segment.made);
         for made in made {

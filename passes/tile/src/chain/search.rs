@@ -61,14 +61,16 @@ impl Display for Refused {
 }
 
 /// The quickest chain that ends in a group, of which others compute operands; or why there is none: of what
-/// does not fit what needs the least. With a plan, that one is taken for the root. What takes more than
-/// `most` cycles is no chain.
+/// does not fit what needs the least. With a plan, that one is taken for the root. What takes more than twice
+/// as many cycles as the groups take `apart` is no chain.
 pub(super) fn chain(
     cx: &Context<'_>,
     root: &Group,
     plan: Option<&Plan>,
-    most: i64,
+    apart: i64,
 ) -> Result<Found, Refused> {
+    // What is far slower is no gain however many groups follow.
+    let most = apart.saturating_mul(2).saturating_add(1);
     let mut root = root.clone();
     for operand in &mut root.operands {
         operand.made = cx.makers.contains_key(&operand.source);
@@ -90,7 +92,7 @@ pub(super) fn chain(
             }
             break;
         }
-        match complete(cx, &root, plan, most, overlap) {
+        match parts(cx, &root, plan, most, most.min(apart), overlap) {
             Err(other) => {
                 let better = match (&why, &other) {
                     (Refused::TooLarge(least), Refused::TooLarge(other)) => {
@@ -120,21 +122,105 @@ fn described(cx: &Context<'_>, stage: &Stage) -> String {
         (true, Some(_)) => "stages beside each other, rows of windows stay",
         (false, _) => "stages one after the other",
     };
+    let parts = if stage.sums_in_parts() {
+        ", sums in parts"
+    } else {
+        ""
+    };
     let root = line(&stage.group, cx.target, &stage.plan);
-    format!("{how}, {root}")
+    format!("{how}{parts}, {root}")
 }
 
-/// A chain whose root has a plan: with rows of windows that stay where that is quicker, if windows overlap. What
-/// takes far more than `most` cycles without them is not looked at again.
-fn complete(
+/// How often producers compute their sums in smaller parts at most.
+const PARTS: usize = 8;
+
+/// What producers do that compute their sums at once.
+#[derive(Default)]
+struct Whole {
+    /// Bytes that each loads for a tile.
+    loads: Vec<i64>,
+    /// What all stages take one after the other.
+    serial: Cost,
+}
+
+/// A chain whose root has a plan. Where it does not fit with producers that compute their sums at once, the one
+/// that loads the most for a tile does so in parts, and so on; of all such chains that fit the quickest. What
+/// takes more than `most` cycles is not tried in parts.
+fn parts(
     cx: &Context<'_>,
     root: &Group,
     plan: Plan,
+    slowest: i64,
     most: i64,
     overlap: bool,
 ) -> Result<Found, Refused> {
-    let with = |rows: Rows| made(&Context { rows, ..*cx }, root, plan.clone());
-    let anew = with(Rows::Anew);
+    let mut cx = *cx;
+    let mut whole = Whole::default();
+    let first = complete(&cx, root, &plan, slowest, overlap, &mut whole);
+    let Whole { mut loads, serial } = whole;
+    // Stages that compute in parts wait for one another, and load no less.
+    let least = Cost {
+        exposed: 0,
+        starts: 0,
+        first: 0,
+        ..serial
+    };
+    let least = least.total(0);
+    if least.saturating_add(least / MARGIN) > most {
+        return first;
+    }
+    match &first {
+        // What all of them load is all that can become less.
+        Err(Refused::TooLarge(Excess { needed, free, .. })) => {
+            let loaded = loads
+                .iter()
+                .fold(0, |sum: i64, own| sum.saturating_add(*own));
+            if needed.saturating_sub(loaded) > *free {
+                return first;
+            }
+        }
+        // All has as many slots as it needs.
+        Ok(found) if found.stage.plan.cost.exposed == 0 => return first,
+        Err(Refused::Never(_)) => return first,
+        Ok(_) => {}
+    }
+    let mut best = first;
+    for _ in 0..PARTS {
+        let larger = loads.iter().filter(|own| **own <= cx.most);
+        let Some(largest) = larger.max() else { break };
+        cx.most = largest - 1;
+        let mut parts = Whole::default();
+        match complete(&cx, root, &plan, slowest, overlap, &mut parts) {
+            Ok(found) => {
+                if best
+                    .as_ref()
+                    .map_or(true, |best| found.cycles < best.cycles)
+                {
+                    best = Ok(found);
+                }
+            }
+            Err(Refused::TooLarge(_)) => {}
+            Err(Refused::Never(_)) => break,
+        }
+        loads = parts.loads;
+    }
+    best
+}
+
+/// A chain whose root has a plan: with rows of windows that stay where that is quicker, if windows overlap, and what
+/// its producers do without. What takes far more than `most` cycles without rings is not looked at again.
+fn complete(
+    cx: &Context<'_>,
+    root: &Group,
+    plan: &Plan,
+    most: i64,
+    overlap: bool,
+    producers: &mut Whole,
+) -> Result<Found, Refused> {
+    let with = |rows: Rows, producers: &mut Whole| {
+        made(&Context { rows, ..*cx }, root, plan.clone(), producers)
+    };
+    let anew = with(Rows::Anew, producers);
     let hopeless = match &anew {
         Ok(found) => found.cycles / RINGS > most,
         Err(Refused::TooLarge(_)) => false,
@@ -145,7 +231,7 @@ fn complete(
     }
     let mut best = anew;
     for again in [false, true] {
-        let Ok(found) = with(Rows::Stay { again }) else {
+        let Ok(found) = with(Rows::Stay { again }, &mut Whole::default()) else {
             continue;
         };
         let sticks = found.stage.sticks();
@@ -175,8 +261,13 @@ fn overlap(cx: &Context<'_>, root: &Group) -> bool {
     })
 }
 
-/// A chain whose root has a plan, its loops cut where parts begin.
-fn made(cx: &Context<'_>, root: &Group, plan: Plan) -> Result<Found, Refused> {
+/// A chain whose root has a plan, its loops cut where parts begin, and what its producers do.
+fn made(
+    cx: &Context<'_>,
+    root: &Group,
+    plan: Plan,
+    producers: &mut Whole,
+) -> Result<Found, Refused> {
     let rings = cx.rows != Rows::Anew;
     let mut cuts: Vec<i64> = Vec::new();
     let mut level = None;
@@ -211,6 +302,13 @@ fn made(cx: &Context<'_>, root: &Group, plan: Plan) -> Result<Found, Refused> {
         return Err(Refused::Never("no rows stay".to_string()));
     }
     each(&mut stage, &mut |stage| widen(cx, stage));
+    each(&mut stage, &mut |stage| {
+        let Whole { loads, serial: sum } = &mut *producers;
+        sum.add(&serial(&stage.plan));
+        if stage.group.into.is_some() {
+            loads.push(stage.plan.loaded(&stage.group));
+        }
+    });
     each(&mut stage, &mut |stage| turn(cx, stage));
     let others = pipelines(cx, &stage);
     let mut best = match rings {
@@ -351,6 +449,16 @@ fn widen(cx: &Context<'_>, stage: &mut Stage) {
             for (t, dim) in dims.iter_mut().enumerate() {
                 let end = slot.at[t] + space.extent(part.group.outer + t);
                 dim.size = dim.size.max(slot.shape[t]).max(end);
+            }
+            // What is filled behind is not shifted over what was computed.
+            let units = &part.plan.unit_out;
+            for (i, of) in units.iter().enumerate() {
+                let t = dims.len() - units.len() + i;
+                let block: i64 = of.iter().map(|d| space.block[*d]).product();
+                for fill in made.behind.iter().filter(|fill| fill.start[t] > 0) {
+                    let end = fill.start[t] + fill.sizes[t].max(block);
+                    dims[t].size = dims[t].size.max(end);
+                }
             }
         }
     }
@@ -549,7 +657,8 @@ impl Loaded {
         let (far, plan) = (&stage.group.operands[operand], &stage.plan);
         let tile = &plan.tiles[operand];
         let written = plan.in_place == Some(Input::Operand(operand));
-        let alone = far.made || far.inner.is_some() || written || plan.level(operand) > 0;
+        let other = far.made || far.inner.is_some() || far.flat.is_some();
+        let alone = other || written || plan.level(operand) > 0;
         (!alone).then(|| Self {
             source: far.source,
             padding: far.padding,

@@ -26,6 +26,7 @@ pub(super) struct Maker<'a> {
 pub(super) type Makers<'a> = HashMap<Value, Vec<Maker<'a>>>;
 
 /// What stages are planned with.
+#[derive(Clone, Copy)]
 pub(super) struct Context<'a> {
     pub(super) ir: &'a Ir,
     pub(super) target: &'a Target<'a>,
@@ -34,6 +35,9 @@ pub(super) struct Context<'a> {
     pub(super) known: &'a Known,
     /// What becomes of rows of windows that overlap.
     pub(super) rows: Rows,
+    /// Bytes that the tiles may take which a producer loads; where it would take more, its sums are computed in
+    /// parts.
+    pub(super) most: i64,
 }
 
 /// The plans of stages by their signatures: many roots read the same tile, and one root ends many chains.
@@ -111,13 +115,24 @@ impl Context<'_> {
             return Err(No::Never("iterators are one dimension of a unit"));
         }
         let space = &plan.space;
-        let exact = |d: &usize| {
+        let block = plan.unit.as_ref().and_then(|_| {
+            let units = tile.joined.len();
+            let t = tile.dims.len().checked_sub(units)?;
+            match tile.dims.get(t)?.axis {
+                Axis::Unit(d, ..) => Some((t, d)),
+                _ => None,
+            }
+        });
+        // What a reduction reads beyond its range is zero where the tensor ends, so that it adds nothing.
+        let rounded = |d: &usize| {
             let read = operand.map.exprs.iter().any(|e| e.uses(*d));
-            !read || space.covered(*d) * space.block[*d] == reader.domain[*d]
+            read && space.covered(*d) * space.block[*d] != reader.domain[*d]
         };
-        if !reader.iterators(true).all(|d| exact(&d)) {
+        let rounded: Vec<usize> = reader.iterators(true).filter(rounded).collect();
+        if rounded.iter().any(|d| block.map(|(_, d)| d) != Some(*d)) {
             return Err(No::Never("a reduction is rounded up"));
         }
+        let block = block.map(|(t, d)| (t, space.block[d]));
         let step = |s: usize, around: &Around| {
             tile.forms[s].at(around.iterator) * space.extent(around.iterator)
         };
@@ -142,8 +157,12 @@ impl Context<'_> {
             AffineExpr::Dim(d) => reader.domain[*d] == *size,
             _ => false,
         };
+        let ends = |s: usize| rounded.iter().any(|d| tile.forms[s].at(*d) != 0);
         let dims = operand.map.exprs.iter().zip(&operand.shape);
-        let padded: Vec<bool> = dims.map(|dim| operand.leaves && !counts(dim)).collect();
+        let padded: Vec<bool> = dims
+            .enumerate()
+            .map(|(s, dim)| operand.leaves && !counts(dim) || ends(s))
+            .collect();
         // Interleaved sequences are computed one by one.
         let mut phases: Vec<Vec<Option<i64>>> = vec![vec![None; tile.dims.len()]];
         for (t, dim) in tile.dims.iter().enumerate() {
@@ -158,14 +177,6 @@ impl Context<'_> {
                 phases = all.collect();
             }
         }
-        let block = plan.unit.as_ref().and_then(|_| {
-            let units = tile.joined.len();
-            let t = tile.dims.len().checked_sub(units)?;
-            match tile.dims.get(t)?.axis {
-                Axis::Unit(d, ..) => Some((t, space.block[d])),
-                _ => None,
-            }
-        });
         let filling = Filling {
             padded: &padded,
             value,
@@ -230,13 +241,42 @@ impl Context<'_> {
         Ok(made)
     }
 
+    /// Whether the least that a producer loads at once may be more than what is free.
+    fn divides(&self, group: &Group) -> bool {
+        let summed = |d: usize| group.reductions[d];
+        let bytes = group.operands.iter().filter(|o| !o.made).map(|operand| {
+            let used = (group.outer..group.core).filter(|d| {
+                let mut places = operand.map.exprs.iter();
+                places.any(|e| e.uses(*d))
+            });
+            let used: Vec<usize> = used.collect();
+            let elem = self.ir.ty(operand.source).elem().bytes().unwrap_or(1) as i64;
+            let all = used.iter().map(|d| group.domain[*d]);
+            let parts = used.iter().any(|d| summed(*d));
+            let bytes = all.fold(elem, i64::saturating_mul);
+            if parts { bytes } else { 0 }
+        });
+        let near = self.target.near;
+        bytes.fold(0, i64::saturating_add) > self.budget.free(near) / 2
+    }
+
     /// The plans of a stage, the quickest first.
     pub(super) fn plans(&self, group: &Group) -> Rc<Vec<Plan>> {
-        let signature = group.signature(self.ir);
+        let parts = group.into.is_some() && self.most < i64::MAX;
+        let mut signature = group.signature(self.ir);
+        if parts {
+            signature.push_str(" in parts");
+        }
         if let Some(plans) = self.known.borrow().get(&signature) {
             return Rc::clone(plans);
         }
-        let plans = Rc::new(stages(self.ir, group, self.target, self.budget));
+        let with = |parts| stages(self.ir, group, self.target, self.budget, parts);
+        let mut plans = with(parts);
+        // Where all of its sums at once never fit, parts may.
+        if plans.is_empty() && group.into.is_some() && !parts && self.divides(group) {
+            plans = with(true);
+        }
+        let plans = Rc::new(plans);
         let known = &mut *self.known.borrow_mut();
         known.insert(signature, Rc::clone(&plans));
         plans
@@ -249,17 +289,27 @@ impl Context<'_> {
         }
         let mut why = No::Never("no unit computes it in the order of the tile");
         let plans = self.plans(&group);
-        let plans = plans.iter().filter(|plan| plan.held == space);
-        for plan in plans.take(TRIED).cloned() {
+        let here = |plan: &&Plan| plan.held == space;
+        let loaded = plans.iter().filter(here).map(|plan| plan.loaded(&group));
+        // One that never takes so little takes what it must.
+        let most = loaded.min().map_or(self.most, |least| least.max(self.most));
+        let fits = |plan: &&Plan| here(plan) && plan.loaded(&group) <= most;
+        for plan in plans.iter().filter(fits).take(TRIED).cloned() {
             // Loops are counted from where the segment begins: positions know that.
-            let own = loops.iter().enumerate().map(|(iterator, around)| Around {
+            let outer = loops.iter().map(|around| around.trips).enumerate();
+            // Behind them come those over the parts of its sums.
+            let parts = plan.order[loops.len()..].iter();
+            let parts = parts.map(|d| (*d, plan.space.trips(*d)));
+            let own = outer.chain(parts).map(|(iterator, trips)| Around {
                 iterator,
                 start: 0,
-                trips: around.trips,
+                trips,
             });
             let own: Vec<Around> = own.collect();
             match self.complete(group.clone(), plan, &own) {
                 Ok(stage) => return Ok(stage),
+                // A loop over parts of sums is not cut.
+                Err(No::Cut { level, .. }) if level >= loops.len() => {}
                 Err(cut @ No::Cut { .. }) => return Err(cut),
                 Err(other) => why = other,
             }
@@ -419,6 +469,9 @@ impl Forms<'_> {
         }
         for d in from.iterators(false) {
             let s = places.iter().position(|p| *p == d);
+            if s.is_none() && from.domain[d] == 1 {
+                continue;
+            }
             let s = s.ok_or(No::Never("a producer's result has another order"))?;
             exprs[d] = self.position(s, maker.at.get(s).copied().unwrap_or(0));
         }

@@ -109,7 +109,18 @@ pub fn emit(b: &mut Builder<'_>, stage: &Stage, target: &Target<'_>) -> Vec<Valu
         })
     });
     let dests = dests.collect();
-    emit.around(b, 0, At::start(stage), dests)
+    let values = emit.around(b, 0, At::start(stage), dests);
+    let outs = stage.group.outs.iter().zip(values);
+    let outs = outs.map(|(out, src)| match &out.flat {
+        Some(flat) => b.add(ExpandShape {
+            src,
+            reassociation: reassociation(flat),
+            static_output_shape: None,
+            result: Ret(b.ty(out.value)),
+        }),
+        None => src,
+    });
+    outs.collect()
 }
 
 /// A loop from 0 to `trips` that carries values.
@@ -206,8 +217,16 @@ impl<'a> Emit<'a> {
                 let offsets = self.offsets(b, tile, at);
                 let (offsets, static_offsets) = dispatch_values(&offsets);
                 let elem = b.ty(far.source).elem();
+                let source = match &far.flat {
+                    Some(flat) => b.add(CollapseShape {
+                        src: far.source,
+                        reassociation: reassociation(flat),
+                        result: Ret(Type::tensor(far.shape.clone(), elem)),
+                    }),
+                    None => far.source,
+                };
                 let read = TransferRead {
-                    source: far.source,
+                    source,
                     offsets,
                     padding: far.padding,
                     static_offsets,
@@ -302,14 +321,17 @@ impl<'a> Emit<'a> {
     fn tile_here(&self, b: &mut Builder<'_>, at: At, dests: Vec<Value>) -> Vec<Value> {
         let moved = at.loaded.first().copied().flatten();
         if self.group.into.is_some() {
-            return self.whole(b, &at, Some(&dests));
+            return match self.plan.splits_reduction(self.group) {
+                true => self.split(b, &at, dests.first().copied()),
+                false => self.whole(b, &at, Some(&dests)),
+            };
         }
         let sources = if let (true, Some(tile)) = (self.plan.moves, moved) {
             vec![tile]
         } else if self.plan.unit.is_none() {
             self.plain(b, &at)
         } else if self.plan.splits_reduction(self.group) {
-            self.split(b, &at)
+            self.split(b, &at, None)
         } else {
             self.whole(b, &at, None)
         };

@@ -1,10 +1,11 @@
 //! Steps block by block, each block one operand of the unit.
 
 use tir::{AffineExpr, AffineMap, Attr, Builder, LinearExpr, LinearMap, Ret, Type, Value};
-use tir_arith::{MinSI, OpFoldResult, constant_index, dispatch_values};
+use tir_arith::{CmpIPredicate, MinSI, OpFoldResult, constant_index, dispatch_values};
 use tir_tensor::generic::iterators;
 use tir_tensor::{Combine, ExtractSlice, InsertSlice};
 
+use super::pipeline::when;
 use super::{At, Emit, Given, Nest, copy_body, counted, counted_from, fill, fill_by_engine, hint};
 use crate::group::{Input, Step, StepRef};
 use crate::layout::{Axis, Dim, Tile};
@@ -583,22 +584,55 @@ impl Emit<'_> {
         nest.generic(b, inputs, dest)
     }
 
-    /// A tile whose reduction is divided: accumulators of the whole tile live through its loops.
-    pub(super) fn split(&self, b: &mut Builder<'_>, at: &At) -> Vec<Value> {
+    /// A tile whose reduction is divided: accumulators of the whole tile live through its loops, in a tile of
+    /// another stage if there is one.
+    pub(super) fn split(&self, b: &mut Builder<'_>, at: &At, into: Option<Value>) -> Vec<Value> {
         let Some((step, _, start)) = &self.group.reduce else {
-            return self.whole(b, at, None);
+            return self.whole(b, at, into.as_ref().map(std::slice::from_ref));
         };
-        let wholes = self.wholes(b, &[step.ty.elem()]);
-        let acc = self.begun(b, at, wholes[0], *start);
+        let acc = into.unwrap_or_else(|| self.wholes(b, &[step.ty.elem()])[0]);
+        let acc = self.begun(b, at, acc, *start);
+        // Steps behind follow block by block in the last part: their unit works beside that of the sums.
+        let parts = &self.plan.order[self.parallel()..];
+        let over = self.plan.in_place == Some(Input::Reduced) && self.group.outs.len() == 1;
+        // A pipeline issues blocks by itself.
+        let over = over && self.stage.turns == 1;
+        let last = parts.first().filter(|_| over && parts.len() == 1);
         let mut sum = |b: &mut Builder<'_>, at: &At, acc: Value| {
             let dims = self.divided(false);
+            let last = last.map(|d| {
+                let end = self.plan.space.trips(*d) - 1;
+                at.tile[*d].compare(b, CmpIPredicate::Eq, end)
+            });
             let out = self.nest(b, &dims, at, vec![acc], &mut |b, at, carried| {
-                vec![self.sum_block(b, at, carried[0])]
+                let acc = vec![self.sum_block(b, at, carried[0])];
+                match last {
+                    Some(last) => when(b, last, acc, &mut |b, acc| {
+                        vec![self.finished_block(b, at, acc[0])]
+                    }),
+                    None => acc,
+                }
             });
             out[0]
         };
         let acc = self.reduction_tiles(b, self.parallel(), at.clone(), acc, &mut sum);
-        self.finished(b, at, acc)
+        match last {
+            Some(_) => vec![acc],
+            None => self.finished(b, at, acc),
+        }
+    }
+
+    /// A block of accumulators with all that is added as the block of the result in its place.
+    fn finished_block(&self, b: &mut Builder<'_>, at: &At, acc: Value) -> Value {
+        let part = self.part(b, &self.plan.out, at);
+        let reduced = self.slice(b, &self.plan.out, acc, &part);
+        let mut given = Given {
+            reduced: Some(reduced),
+            mapped: Vec::new(),
+        };
+        self.map_units(b, at, &|_| None, &mut given);
+        let value = given.mapped.last().copied().unwrap_or(reduced);
+        self.put(b, value, acc, &part)
     }
 
     /// The accumulators of a tile before anything is added.

@@ -235,7 +235,12 @@ impl<'a> Finder<'a> {
             out = Some(map.clone());
             let (step, value) = (StepRef::Reduced, ir.result(*op, 0));
             known.insert(value, Input::Reduced);
-            outs.push(Out { step, value, map });
+            outs.push(Out {
+                step,
+                value,
+                map,
+                flat: None,
+            });
         }
         let mut maps = Vec::new();
         for (op, generic) in &members.maps {
@@ -254,6 +259,7 @@ impl<'a> Finder<'a> {
                 step: at,
                 value,
                 map,
+                flat: None,
             });
             maps.push(step);
         }
@@ -394,6 +400,7 @@ impl<'a> Finder<'a> {
             leaves: view.leaves,
             made: false,
             shape,
+            flat: None,
             inner,
         });
         self.rows.push(global);

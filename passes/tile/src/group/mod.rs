@@ -2,12 +2,14 @@
 //! needed by it alone, and what is read, as one iteration space with operands in far memory.
 
 mod find;
+mod flat;
 mod scope;
 mod signature;
 pub use signature::body;
 mod view;
 
 pub use find::Freedom;
+pub use flat::Flat;
 pub use scope::Scope;
 
 use std::collections::BTreeSet;
@@ -33,6 +35,8 @@ pub struct Operand {
     pub made: bool,
     /// Its shape.
     pub shape: Vec<i64>,
+    /// Which dimensions of the tensor are one, if the shape is another one than the tensor's.
+    pub flat: Option<Flat>,
     /// How tiles of it are computed; they are loaded if absent.
     pub inner: Option<Inner>,
 }
@@ -98,6 +102,8 @@ pub struct Out {
     pub value: Value,
     /// Position in it for each point; the parallel iterators in some order.
     pub map: AffineMap,
+    /// Which of its dimensions are one for the group.
+    pub flat: Option<Flat>,
 }
 
 /// A group.

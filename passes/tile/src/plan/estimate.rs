@@ -75,7 +75,14 @@ fn tiles(
             (Some(tile), _) => tile,
             (None, Way::Moved(order)) => Tile::moved(space, &operand.map, order)?,
             (None, Way::Unit(choice)) if in_core(i) => {
-                Tile::new(space, &operand.map, &unit_dims(i, choice)?)?
+                let tile = Tile::new(space, &operand.map, &unit_dims(i, choice)?)?;
+                // Where what is computed for a sum ends, zeros follow right behind.
+                let rounded = |d: &usize| space.extent(*d) * space.trips(*d) != space.domain[*d];
+                let mut ends = group.iterators(true).filter(rounded);
+                match ends.find(|d| operand.made && operand.map.exprs.iter().any(|e| e.uses(*d))) {
+                    Some(d) => tile.in_one(space, d),
+                    None => tile,
+                }
             }
             (None, _) => Tile::plain(space, &operand.map)?,
         };
@@ -287,6 +294,16 @@ pub fn fit(
         };
         single[next] = true;
         bytes[next] = holders[next].one;
+    }
+    // What a later one made needless, those that expose the most first.
+    let mut given: Vec<usize> = (0..holders.len()).filter(|i| single[*i]).collect();
+    given.sort_by_key(|i| (std::cmp::Reverse(holders[*i].exposed), *i));
+    for i in given {
+        bytes[i] = holders[i].bytes;
+        single[i] = excess(&bytes).is_some();
+        if single[i] {
+            bytes[i] = holders[i].one;
+        }
     }
     single
 }

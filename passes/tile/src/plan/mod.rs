@@ -32,7 +32,7 @@ use tir::{Ir, Name, Type};
 use tir_accel::machine::SpaceInfo;
 use tir_tensor::Generic;
 
-use crate::group::{Group, Input, Operand, Step};
+use crate::group::{Group, Input, Operand, Step, StepRef};
 use crate::layout::{Space, Tile, storage_order};
 use crate::matching::{Assignment, Behaviour, Candidate, Joined, Mismatch};
 use crate::scalar::Scalar;
@@ -176,6 +176,18 @@ impl Plan {
         let order = self.order.iter();
         order.take_while(|d| !group.reductions[**d]).count()
     }
+    /// Whether all that a tile accumulates lies where its result does, if another stage reads that.
+    fn sums_in_place(&self, group: &Group) -> bool {
+        let out = group.outs.first().map(|out| out.step);
+        let over = self.in_place == Some(Input::Reduced);
+        group.into.is_none() || out == Some(StepRef::Reduced) || over
+    }
+    /// Bytes of the operands' tiles with one slot for each that is loaded.
+    pub fn loaded(&self, group: &Group) -> i64 {
+        let operands = group.operands.iter().zip(&self.holders);
+        let loaded = operands.filter(|(operand, _)| !operand.made);
+        loaded.fold(0, |sum, (_, holder)| sum.saturating_add(holder.one))
+    }
     /// Whether the loops of reductions stand around tiles.
     pub fn splits_reduction(&self, group: &Group) -> bool {
         self.order.iter().any(|d| group.reductions[*d])
@@ -262,10 +274,18 @@ pub fn plan(ir: &Ir, group: &Group, target: &Target<'_>, budget: Budget) -> Resu
 }
 
 /// All divisions of a group that is a stage of several, each on a unit and fitting by itself; the quickest
-/// first. Only what moves its operands and accumulates over what others compute is divided.
-pub fn stages(ir: &Ir, group: &Group, target: &Target<'_>, budget: Budget) -> Vec<Plan> {
+/// first. Only what moves its operands and accumulates over what others compute is divided; one that computes a
+/// tile for another stage divides nothing but its reductions, if those are computed in `parts`, and plans that do
+/// not come first.
+pub fn stages(
+    ir: &Ir,
+    group: &Group,
+    target: &Target<'_>,
+    budget: Budget,
+    parts: bool,
+) -> Vec<Plan> {
     let mut search = Search::new(ir, group, target, budget);
-    search.all = true;
+    (search.all, search.parts) = (true, parts);
     let elems = sources(ir, group);
     // What lies in a tile that another nest reads is one iterator along each dimension of the unit.
     let mut ways = joined(group, target);
@@ -287,7 +307,12 @@ pub fn stages(ir: &Ir, group: &Group, target: &Target<'_>, budget: Budget) -> Ve
             (held.bytes, plan.own_accumulator) = (held.one, false);
         }
     }
-    plans.sort_by_key(|plan| (plan.cycles, plan.bytes));
+    // What is summed in parts lies in the tile of another stage from the first part on.
+    plans.retain(|plan| plan.sums_in_place(group) || !plan.splits_reduction(group));
+    plans.sort_by_key(|plan| {
+        let parts = group.into.is_some() && plan.splits_reduction(group);
+        (parts, plan.cycles, plan.bytes)
+    });
     plans
 }
 
@@ -296,7 +321,7 @@ struct Search {
     /// Whether all that is estimated is kept, and nothing is left out for being slower.
     all: bool,
     best: Option<Plan>,
-    /// Whether reductions of what no unit takes are divided.
+    /// Whether reductions are divided of what no unit takes, or what computes a tile for another stage.
     parts: bool,
     /// Iterators of the core that may be rounded up though they are reductions.
     may_exceed: Vec<bool>,
@@ -671,11 +696,12 @@ fn divisions(
             if d < group.outer {
                 return vec![1];
             }
-            // A stage computes all of the tile that another one reads. One that reads what others compute
-            // is not divided where it would let them compute that again.
+            // A stage computes all of the tile that another one reads, its sums in parts. One that reads what
+            // others compute is not divided where it would let them compute that again.
             let mut made = group.operands.iter().filter(|operand| operand.made);
             let again = |o: &Operand| !o.map.exprs.iter().any(|e| e.uses(d));
-            if group.into.is_some() || made.any(again) {
+            let summed = group.reductions[d] && search.parts;
+            if group.into.is_some() && !summed || made.any(again) {
                 return vec![all];
             }
             // Windows are not divided, and reductions of what no unit takes only if they must.

@@ -17,11 +17,14 @@ mod border;
 mod filling;
 mod partition;
 mod pipeline;
+mod resident;
 mod search;
 mod stage;
 
 pub use border::Fill;
+pub(crate) use partition::only_for;
 pub use partition::{Chains, Limits, Single, partition};
+pub use resident::Resident;
 
 use crate::group::Group;
 use crate::plan::Plan;

@@ -76,7 +76,7 @@ pub(super) fn chain(
     let text = "no unit computes it where others do in near memory";
     let mut why = Refused::Never(text.to_string());
     let mut best: Option<Found> = None;
-    for plan in plans.iter().cloned() {
+    for plan in plans.iter().filter(|plan| cx.suits(&root, plan)).cloned() {
         // The root alone is a part of what a chain takes.
         let most = best.as_ref().map_or(most, |best| best.cycles - 1);
         if plan.cycles > most {
@@ -226,6 +226,15 @@ pub(super) fn by_thread(plan: &Plan) -> i64 {
     plan.cost.compute.saturating_sub(main).max(0)
 }
 
+/// What a nest of one stage costs: its units work beside each other.
+fn beside(plan: &Plan) -> Cost {
+    let longest = plan.busy.iter().map(|(_, cycles)| *cycles).max();
+    let mut cost = plan.cost.clone();
+    let longest = longest.map(|longest| longest.saturating_add(by_thread(plan)));
+    cost.compute = cost.compute.max(longest.unwrap_or(0));
+    cost
+}
+
 /// What a stage costs where each waits for the one before: its units work one after the other.
 fn serial(plan: &Plan) -> Cost {
     let all = plan.busy.iter().map(|(_, cycles)| *cycles);
@@ -236,11 +245,7 @@ fn serial(plan: &Plan) -> Cost {
 
 /// Cycles of a nest of one stage, by the same measure: its units work beside each other.
 pub(super) fn alone(plan: &Plan, thread: i64) -> i64 {
-    let longest = plan.busy.iter().map(|(_, cycles)| *cycles).max();
-    let mut cost = plan.cost.clone();
-    let longest = longest.map(|longest| longest.saturating_add(by_thread(plan)));
-    cost.compute = cost.compute.max(longest.unwrap_or(0));
-    cost.total(thread)
+    beside(plan).total(thread)
 }
 
 /// Does something with a stage and all that compute for it, in a fixed order.
@@ -253,7 +258,7 @@ pub(super) fn each(stage: &mut Stage, work: &mut dyn FnMut(&mut Stage)) {
 }
 
 /// Makes the tiles that others compute as large as what is written into them.
-fn widen(stage: &mut Stage) {
+pub(super) fn widen(stage: &mut Stage) {
     let Stage { plan, segments, .. } = stage;
     let mut tiles = plan.tiles.to_vec();
     for made in segments.iter().flat_map(|segment| &segment.made) {
@@ -265,7 +270,8 @@ fn widen(stage: &mut Stage) {
                 continue;
             };
             for (t, dim) in dims.iter_mut().enumerate() {
-                let end = slot.at[t] + space.extent(part.group.outer + t);
+                let d = part.group.outer + t;
+                let end = slot.at[t] + space.covered(d) * space.block[d];
                 dim.size = dim.size.max(slot.shape[t]).max(end);
             }
         }
@@ -308,33 +314,37 @@ fn fills(cx: &Context<'_>, made: &Made, run: i64) -> i64 {
     blocks.saturating_mul(cycles)
 }
 
+/// Bytes of a space that the tiles of a stage and of all that compute for it take.
+pub(super) fn used(stage: &Stage, space: Name) -> i64 {
+    let plan = &stage.plan;
+    let operands = plan.single.len();
+    let own = plan.holders.iter().enumerate().filter(|(i, _)| {
+        let name = plan.spaces.get(*i).unwrap_or(&plan.held);
+        *name == space
+    });
+    let own = own.map(|(i, holder)| {
+        let single = plan.single.get(i).copied();
+        let single = single.unwrap_or(i == operands && plan.single_result);
+        if single || i > operands {
+            holder.one
+        } else {
+            holder.bytes
+        }
+    });
+    let parts = stage.made().flat_map(|made| &made.parts);
+    let parts = parts.map(|part| used(part, space));
+    own.chain(parts).fold(0, i64::saturating_add)
+}
+
 /// Keeps operands in near memory that is free: those that save the most cycles for their bytes.
 fn keep(cx: &Context<'_>, root: &mut Stage, cost: &mut Cost) {
     loop {
-        let mut used: Vec<(Name, i64)> = Vec::new();
-        each(root, &mut |stage| {
-            let plan = &stage.plan;
-            for (i, holder) in plan.holders.iter().enumerate() {
-                let name = *plan.spaces.get(i).unwrap_or(&plan.held);
-                let operands = plan.single.len();
-                let single = plan.single.get(i).copied();
-                let single = single.unwrap_or(i == operands && plan.single_result);
-                let bytes = if single || i > operands {
-                    holder.one
-                } else {
-                    holder.bytes
-                };
-                match used.iter_mut().find(|(space, _)| *space == name) {
-                    Some((_, sum)) => *sum = sum.saturating_add(bytes),
-                    None => used.push((name, bytes)),
-                }
-            }
-        });
+        let spaces = cx.target.info.spaces.iter();
+        let left = |space: &SpaceInfo| cx.budget.free(space).saturating_sub(used(root, space.name));
+        let left: Vec<(Name, i64)> = spaces.map(|space| (space.name, left(space))).collect();
         let free = |name: Name| {
-            let space = cx.target.info.space(name);
-            let used = used.iter().find(|(space, _)| *space == name);
-            let used = used.map_or(0, |(_, bytes)| *bytes);
-            space.map_or(0, |space| cx.budget.free(space).saturating_sub(used))
+            let space = left.iter().find(|(space, _)| *space == name);
+            space.map_or(0, |(_, bytes)| *bytes)
         };
         let mut best: Option<(i64, usize, usize, Hold, Hold)> = None;
         let mut number = 0;
@@ -430,6 +440,7 @@ fn cost(cx: &Context<'_>, root: &mut Stage) -> Result<Cost, Refused> {
     let mut known = true;
     let mut work: Vec<Work> = Vec::new();
     let trips = run(root);
+    let several = root.depth() > 0;
     each(root, &mut |stage| {
         let plan = &stage.plan;
         let names = (0..plan.holders.len()).map(|i| plan.spaces.get(i).unwrap_or(&plan.held));
@@ -440,7 +451,7 @@ fn cost(cx: &Context<'_>, root: &mut Stage) -> Result<Cost, Refused> {
             }
             holders.push(*holder);
         }
-        cost.add(&serial(plan));
+        cost.add(&if several { serial(plan) } else { beside(plan) });
         let mut own = Work::of(stage);
         own.units.push((None, by_thread(plan)));
         let made = stage.segments.iter().flat_map(|segment| &segment.made);

@@ -11,6 +11,7 @@ use super::border::{Border, Origins, border};
 use super::{Made, Stage};
 use crate::group::{Group, Input, Operand, Slot};
 use crate::layout::{Axis, Tile};
+use crate::placed::Placed;
 use crate::plan::{Budget, Plan, Target, stages};
 
 /// A group that computes a box of a tensor.
@@ -31,7 +32,12 @@ pub(super) struct Context<'a> {
     pub(super) budget: Budget,
     pub(super) makers: &'a Makers<'a>,
     pub(super) known: &'a Known,
+    /// The tensors that lie in near memory for longer than a nest, and how.
+    pub(super) homes: &'a Homes,
 }
+
+/// How tensors lie in near memory that do so for longer than a nest.
+pub(super) type Homes = HashMap<Value, Placed>;
 
 /// The plans of stages by their signatures: many roots read the same tile, and one root ends many chains.
 pub(super) type Known = RefCell<HashMap<String, Rc<Vec<Plan>>>>;
@@ -65,7 +71,7 @@ fn zero(elem: Type) -> Option<Attr> {
 }
 
 /// The constant that an operand is outside of its tensor.
-fn outside(ir: &Ir, operand: &Operand) -> Result<Attr, No> {
+pub(super) fn outside(ir: &Ir, operand: &Operand) -> Result<Attr, No> {
     let value = match operand.padding {
         Some(padding) => ir.constant(padding),
         None => zero(ir.ty(operand.source).elem()),
@@ -83,13 +89,31 @@ fn part(maker: &Maker<'_>, s: usize) -> Option<(i64, i64)> {
 
 impl Context<'_> {
     /// The operand of a stage computed inside its loops.
-    pub(super) fn made(
+    fn made(
         &self,
         reader: &Group,
         plan: &Plan,
         number: usize,
         loops: &[Around],
     ) -> Result<Made, No> {
+        let (mut made, producers) = self.producers(reader, plan, number, loops)?;
+        let loops = &loops[..made.level];
+        for (_, group) in producers {
+            let part = self.stage(group, plan.spaces[number], loops)?;
+            made.parts.push(part);
+        }
+        Ok(made)
+    }
+
+    /// The borders of an operand that is computed inside the loops of a stage, and the groups that compute it, each
+    /// with the number of its maker.
+    pub(super) fn producers(
+        &self,
+        reader: &Group,
+        plan: &Plan,
+        number: usize,
+        loops: &[Around],
+    ) -> Result<(Made, Vec<(usize, Group)>), No> {
         let (operand, tile) = (&reader.operands[number], &plan.tiles[number]);
         let makers = &self.makers[&operand.source];
         let level = plan.level(number);
@@ -98,11 +122,7 @@ impl Context<'_> {
             return Err(No::Never("iterators are one dimension of a unit"));
         }
         let space = &plan.space;
-        let exact = |d: &usize| {
-            let read = operand.map.exprs.iter().any(|e| e.uses(*d));
-            !read || space.covered(*d) * space.block[*d] == reader.domain[*d]
-        };
-        if !reader.iterators(true).all(|d| exact(&d)) {
+        if !exact(reader, plan, number) {
             return Err(No::Never("a reduction is rounded up"));
         }
         let step = |s: usize, around: &Around| {
@@ -166,8 +186,9 @@ impl Context<'_> {
                 *size = (*size).max(*needed);
             }
         }
+        let mut producers = Vec::new();
         for border in &borders {
-            for maker in makers {
+            for (which, maker) in makers.iter().enumerate() {
                 let Some(inside) = within(maker, tile, &origins, &border.inside, loops, &step)?
                 else {
                     continue;
@@ -175,6 +196,7 @@ impl Context<'_> {
                 let slot = Slot {
                     shape: shape.clone(),
                     at: inside.iter().map(|(start, _)| *start).collect(),
+                    divided: false,
                 };
                 let forms = Forms {
                     tile,
@@ -183,20 +205,19 @@ impl Context<'_> {
                     loops,
                     inside: &inside,
                 };
-                let group = forms.producer(maker, slot)?;
-                let part = self.stage(group, plan.spaces[number], loops)?;
-                made.parts.push(part);
+                producers.push((which, forms.producer(maker, slot)?));
             }
         }
-        if made.parts.is_empty() {
+        if producers.is_empty() {
             return Err(No::Never("nothing computes the tile"));
         }
-        Ok(made)
+        Ok((made, producers))
     }
 
     /// The plans of a stage, the quickest first.
     pub(super) fn plans(&self, group: &Group) -> Rc<Vec<Plan>> {
-        let signature = group.signature(self.ir);
+        let Budget { bytes, limit, .. } = self.budget;
+        let signature = format!("{bytes} {limit} {}", group.signature(self.ir));
         if let Some(plans) = self.known.borrow().get(&signature) {
             return Rc::clone(plans);
         }
@@ -204,6 +225,20 @@ impl Context<'_> {
         let known = &mut *self.known.borrow_mut();
         known.insert(signature, Rc::clone(&plans));
         plans
+    }
+
+    /// Whether all that a stage reads of near memory lies there as it reads it.
+    pub(super) fn suits(&self, group: &Group, plan: &Plan) -> bool {
+        (0..group.operands.len()).all(|number| {
+            let (operand, tile) = (&group.operands[number], &plan.tiles[number]);
+            let home = self.homes.get(&operand.source);
+            let inside = home.is_none_or(|home| {
+                let dense = tile.joined.len();
+                home.find(&Placed::of(tile), dense).is_some()
+            });
+            let plain = tile.reassociation().is_none() && exact(group, plan, number);
+            !operand.near || plain && inside
+        })
     }
 
     /// A producer with a plan and what is computed for it in turn.
@@ -214,6 +249,7 @@ impl Context<'_> {
         let mut why = No::Never("no unit computes it in the order of the tile");
         let plans = self.plans(&group);
         let plans = plans.iter().filter(|plan| plan.held == space);
+        let plans = plans.filter(|plan| self.suits(&group, plan));
         for plan in plans.take(TRIED).cloned() {
             // Loops are counted from where the segment begins: positions know that.
             let own = loops.iter().enumerate().map(|(iterator, around)| Around {
@@ -247,6 +283,14 @@ impl Context<'_> {
         });
         Ok(stage)
     }
+}
+
+/// Whether no reduction over an operand is rounded up: beyond lies what is no zero.
+fn exact(reader: &Group, plan: &Plan, number: usize) -> bool {
+    let (map, space) = (&reader.operands[number].map, &plan.space);
+    let read = |d: &usize| map.exprs.iter().any(|e| e.uses(*d));
+    let mut read = reader.iterators(true).filter(read);
+    read.all(|d| space.covered(d) * space.block[d] == reader.domain[d])
 }
 
 /// The indices of a tile that a maker computes, of those inside; `None` if none.

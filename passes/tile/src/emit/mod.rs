@@ -2,6 +2,7 @@
 
 mod pipeline;
 mod produce;
+pub(crate) mod resident;
 mod tiles;
 mod unit;
 
@@ -295,14 +296,17 @@ impl<'a> Emit<'a> {
     fn tile_here(&self, b: &mut Builder<'_>, at: At, dests: Vec<Value>) -> Vec<Value> {
         let moved = at.loaded.first().copied().flatten();
         if self.group.into.is_some() {
-            return self.whole(b, &at, Some(&dests));
+            return match (self.plan.splits_reduction(self.group), &dests[..]) {
+                (true, [acc]) => self.split(b, &at, Some(*acc)),
+                _ => self.whole(b, &at, Some(&dests)),
+            };
         }
         let sources = if let (true, Some(tile)) = (self.plan.moves, moved) {
             vec![tile]
         } else if self.plan.unit.is_none() {
             self.plain(b, &at)
         } else if self.plan.splits_reduction(self.group) {
-            self.split(b, &at)
+            self.split(b, &at, None)
         } else {
             self.whole(b, &at, None)
         };

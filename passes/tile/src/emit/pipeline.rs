@@ -353,7 +353,8 @@ impl<'a> Pipe<'a> {
         let last = self.nodes.len() - 1;
         let root = &self.nodes[last];
         let split = root.emit.plan.splits_reduction(root.emit.group);
-        let own = match split {
+        let into = split || root.emit.group.into.is_some();
+        let own = match into {
             true => dests.to_vec(),
             false => {
                 let outs = root.emit.group.outs.iter();
@@ -383,7 +384,7 @@ impl<'a> Pipe<'a> {
             values[rooted + i] = reader.emit.fill_all(b, tile.made, fills, &at, whole);
         }
         let tiles_out = values.split_off(rooted);
-        let mut results = match split {
+        let mut results = match into {
             true => values,
             // A trip that is none of the root's may be one of another segment's.
             false => {

@@ -537,12 +537,14 @@ impl Emit<'_> {
     }
 
     /// A tile whose reduction is divided: accumulators of the whole tile live through its loops.
-    pub(super) fn split(&self, b: &mut Builder<'_>, at: &At) -> Vec<Value> {
+    ///
+    /// They are the tile's part of a tile of another nest, if there is one.
+    pub(super) fn split(&self, b: &mut Builder<'_>, at: &At, into: Option<Value>) -> Vec<Value> {
         let Some((step, _, start)) = &self.group.reduce else {
             return self.whole(b, at, None);
         };
-        let wholes = self.wholes(b, &[step.ty.elem()]);
-        let acc = self.begun(b, at, wholes[0], *start);
+        let whole = into.unwrap_or_else(|| self.wholes(b, &[step.ty.elem()])[0]);
+        let acc = self.begun(b, at, whole, *start);
         let mut sum = |b: &mut Builder<'_>, at: &At, acc: Value| {
             let dims = self.divided(false);
             let out = self.nest(b, &dims, at, vec![acc], &mut |b, at, carried| {

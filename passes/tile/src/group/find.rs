@@ -393,6 +393,7 @@ impl<'a> Finder<'a> {
             cut: view.cut,
             leaves: view.leaves,
             made: false,
+            near: false,
             shape,
             inner,
         });

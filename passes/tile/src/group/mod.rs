@@ -31,6 +31,8 @@ pub struct Operand {
     pub leaves: bool,
     /// Whether another nest computes its tiles inside the loops of this one: nothing is loaded.
     pub made: bool,
+    /// Whether all of it lies in near memory before the nest begins, as the unit reads it: nothing is loaded.
+    pub near: bool,
     /// Its shape.
     pub shape: Vec<i64>,
     /// How tiles of it are computed; they are loaded if absent.
@@ -140,6 +142,8 @@ pub struct Slot {
     pub shape: Vec<i64>,
     /// Where in it the result begins.
     pub at: Vec<i64>,
+    /// Whether loops of the group's own may compute it part by part.
+    pub divided: bool,
 }
 
 impl Group {

@@ -287,8 +287,42 @@ pub fn stages(ir: &Ir, group: &Group, target: &Target<'_>, budget: Budget) -> Ve
             (held.bytes, plan.own_accumulator) = (held.one, false);
         }
     }
+    plans.retain_mut(|plan| reads_near(ir, group, target, budget, plan));
     plans.sort_by_key(|plan| (plan.cycles, plan.bytes));
     plans
+}
+
+/// Lets a stage read what lies in near memory as a whole; whether it can, and computes into a tile of another nest
+/// what it is to lie there.
+fn reads_near(
+    ir: &Ir,
+    group: &Group,
+    target: &Target<'_>,
+    budget: Budget,
+    plan: &mut Plan,
+) -> bool {
+    for (i, operand) in group.operands.iter().enumerate() {
+        if operand.near {
+            // Whole blocks that lie beyond the range have nothing there.
+            let read = |d: &usize| operand.map.exprs.iter().any(|e| e.uses(*d));
+            let mut read = plan.order.iter().filter(|d| read(d));
+            if read.any(|d| plan.space.is_ragged(*d)) {
+                return false;
+            }
+            let elem = ir.ty(operand.source).elem();
+            let Some(mut whole) = hold(group, target, plan, i, 0, (elem, budget)) else {
+                return false;
+            };
+            whole.holder = Holder::default();
+            plan.keep(i, whole);
+            if plan.in_place == Some(Input::Operand(i)) {
+                plan.in_place = None;
+            }
+        }
+    }
+    // Sums of several tiles lie where the result does.
+    let sums = plan.in_place == Some(Input::Reduced) || group.maps.is_empty();
+    group.into.is_none() || sums || !plan.splits_reduction(group)
 }
 
 /// What was found so far.
@@ -664,7 +698,7 @@ fn divisions(
             // is not divided where it would let them compute that again.
             let mut made = group.operands.iter().filter(|operand| operand.made);
             let again = |o: &Operand| !o.map.exprs.iter().any(|e| e.uses(d));
-            if group.into.is_some() || made.any(again) {
+            if group.into.as_ref().is_some_and(|slot| !slot.divided) || made.any(again) {
                 return vec![all];
             }
             // Windows are not divided, and reductions of what no unit takes only if they must.
@@ -674,7 +708,7 @@ fn divisions(
             let whole = group.reductions[d] && whole;
             if whole || group.whole.contains(&d) {
                 vec![all]
-            } else if ragged && !group.reductions[d] {
+            } else if ragged && !group.reductions[d] && group.into.is_none() {
                 sizes(all)
             } else {
                 divisors(all)

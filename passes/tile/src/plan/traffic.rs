@@ -19,7 +19,7 @@ pub(super) fn round_up(n: i64, to: i64) -> i64 {
 }
 
 /// What lies in near memory: a tile, in one slot or several.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Default, Debug)]
 pub struct Holder {
     /// Bytes with all slots.
     pub bytes: i64,

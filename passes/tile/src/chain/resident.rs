@@ -19,7 +19,7 @@ use tir_tensor::InsertSlice;
 
 use super::partition::{Limits, SPARE, Single, is_stage, parts};
 use super::search::{alone, chain, each, used, widen};
-use super::stage::{Context, Homes, Known, Maker, Makers, outside};
+use super::stage::{Context, Homes, Known, Lies, Maker, Makers, No, outside};
 use super::{Made, Segment, Stage};
 use crate::group::Group;
 use crate::placed::Placed;
@@ -88,6 +88,12 @@ impl Home {
     fn tile(&self) -> &crate::layout::Tile {
         &self.stage.plan.tiles[self.number()]
     }
+    fn lies(&self) -> Lies {
+        Lies {
+            placed: Placed::of(self.tile()),
+            grows: false,
+        }
+    }
     fn number(&self) -> usize {
         self.stage.made().next().map_or(0, |made| made.operand)
     }
@@ -107,6 +113,9 @@ pub(super) struct Planner<'a> {
 
 /// A group of a nest that computes a part of a tensor, by its number, and where the part begins.
 type Member = (usize, Vec<i64>);
+
+/// A nest by its number, and its stages.
+type Planned = (usize, Vec<Stage>);
 
 /// Why a tensor does not stay.
 type Why = &'static str;
@@ -219,7 +228,7 @@ impl Planner<'_> {
             None => vec![groups[0].clone()],
             Some(value) => {
                 let home = state.homes.iter().find(|home| home.value == value)?;
-                let (_, all) = self.producers(state, home)?;
+                let (_, all) = self.producers(state, home).ok()?;
                 let own = |(maker, _): &(usize, Group)| home.writers[*maker] == number;
                 let own = all.into_iter().filter(own).map(|(_, mut group)| {
                     group.into.iter_mut().for_each(|slot| slot.divided = true);
@@ -237,8 +246,8 @@ impl Planner<'_> {
     }
 
     /// The borders of a tensor in its home, and the groups that compute its parts.
-    fn producers(&self, state: &State, home: &Home) -> Option<(Made, Vec<(usize, Group)>)> {
-        let parts = parts(self.ir, home.value)?;
+    fn producers(&self, state: &State, home: &Home) -> Result<(Made, Vec<(usize, Group)>), Why> {
+        let parts = parts(self.ir, home.value).unwrap_or_default();
         let groups = home.writers.iter().map(|writer| {
             let nest = &state.nests[*writer];
             self.group(nest.first, &nest.near)
@@ -256,7 +265,11 @@ impl Planner<'_> {
             homes: &Homes::new(),
         };
         let Stage { group, plan, .. } = &home.stage;
-        cx.producers(group, plan, home.number(), &[]).ok()
+        let found = cx.producers(group, plan, home.number(), &[]);
+        found.map_err(|no| match no {
+            No::Never(why) => why,
+            No::Cut { .. } => "parts begin inside of a tile",
+        })
     }
 
     /// What may stay: what nests compute on a unit and other nests read, and nobody else.
@@ -343,7 +356,7 @@ impl Planner<'_> {
         let mut homes: Homes = state
             .homes
             .iter()
-            .map(|home| (home.value, Placed::of(home.tile())))
+            .map(|home| (home.value, home.lies()))
             .collect();
         // The readers, as if it were as large as the tensor is.
         let Some(place) = self.target_stage(value) else {
@@ -358,38 +371,20 @@ impl Planner<'_> {
             at: self.place(&state.homes, candidate.life, bytes),
             bytes,
         });
-        let mut planned: Vec<(usize, Vec<Stage>)> = Vec::new();
         for reader in &candidate.readers {
             next.nests[*reader].near.insert(value);
         }
-        for reader in &candidate.readers {
-            let stages = self.plan(&next, *reader, &homes);
-            let stages = stages.ok_or("a nest does not run on a unit where it lies near")?;
-            planned.push((*reader, stages));
-        }
-        let mut read: Vec<(Group, Plan, usize)> = Vec::new();
-        for stage in planned.iter_mut().flat_map(|(_, stages)| stages) {
-            each(stage, &mut |stage| {
-                for (i, operand) in stage.group.operands.iter().enumerate() {
-                    if operand.near && operand.source == value {
-                        read.push((stage.group.clone(), stage.plan.clone(), i));
-                    }
-                }
-            });
-        }
-        let home = self.home(&read)?;
+        let (mut planned, home) = self.readers(&next, candidate, &mut homes)?;
         if let Some(own) = next.homes.last_mut() {
             own.stage = home;
         }
         let own = next.homes.len() - 1;
-        let (made, groups) = self
-            .producers(&next, &next.homes[own])
-            .ok_or("what computes it does not compute it as it is read")?;
+        let (made, groups) = self.producers(&next, &next.homes[own])?;
         next.homes[own].makers = groups.iter().map(|(maker, _)| *maker).collect();
         if let Some(segment) = next.homes[own].stage.segments.first_mut() {
             segment.made = vec![made];
         }
-        homes.insert(value, Placed::of(next.homes[own].tile()));
+        homes.insert(value, next.homes[own].lies());
         for writer in &candidate.writers {
             next.nests[*writer].writes = Some(value);
             let stages = self.plan(&next, *writer, &homes);
@@ -434,6 +429,48 @@ impl Planner<'_> {
             return Err("the nests concerned are slower");
         }
         Ok(next)
+    }
+
+    /// The nests that read a tensor, planned again, and its home. Where they want it in different orders, that of
+    /// each is tried for all.
+    fn readers(
+        &self,
+        state: &State,
+        candidate: &Candidate,
+        homes: &mut Homes,
+    ) -> Result<(Vec<Planned>, Stage), Why> {
+        let value = candidate.value;
+        let plan = |homes: &Homes| -> Result<Vec<Planned>, Why> {
+            let plan = |reader: &usize| {
+                let stages = self.plan(state, *reader, homes);
+                let stages = stages.ok_or("a nest does not run on a unit where it lies near")?;
+                Ok((*reader, stages))
+            };
+            candidate.readers.iter().map(plan).collect()
+        };
+        let mut planned = plan(homes)?;
+        let read = reads(&mut planned, value);
+        let why = match self.home(&read) {
+            Ok(home) => return Ok((planned, home)),
+            Err(why) => why,
+        };
+        let mut tried: Vec<Placed> = Vec::new();
+        for (_, plan_of, i) in &read {
+            let placed = Placed::of(&plan_of.tiles[*i]);
+            if tried.contains(&placed) || plan_of.tiles[*i].reassociation().is_some() {
+                continue;
+            }
+            tried.push(placed.clone());
+            let grows = true;
+            homes.insert(value, Lies { placed, grows });
+            let again = plan(homes);
+            homes.remove(&value);
+            let Ok(mut again) = again else { continue };
+            if let Ok(home) = self.home(&reads(&mut again, value)) {
+                return Ok((again, home));
+            }
+        }
+        Err(why)
     }
 
     /// A stage that stands for a home until it is known.
@@ -543,7 +580,9 @@ impl Planner<'_> {
             }
             let (group, plan, number) = &read[base];
             let (mut group, mut plan) = (group.clone(), plan.clone());
-            group.operands[*number].leaves |= first.is_some();
+            // What is read outside for results that are dropped is something, too.
+            let outside = whole.start.iter().any(|start| *start < 0);
+            group.operands[*number].leaves |= first.is_some() || outside;
             if let Some((other, _, i)) = first {
                 group.operands[*number].padding = other.operands[*i].padding;
             }
@@ -625,6 +664,21 @@ impl Planner<'_> {
         let residents = residents.collect();
         (state.nests, residents)
     }
+}
+
+/// What stages read of a tensor in near memory: the group, its plan, and which operand it is.
+fn reads(planned: &mut [Planned], value: Value) -> Vec<(Group, Plan, usize)> {
+    let mut read = Vec::new();
+    for stage in planned.iter_mut().flat_map(|(_, stages)| stages) {
+        each(stage, &mut |stage| {
+            for (i, operand) in stage.group.operands.iter().enumerate() {
+                if operand.near && operand.source == value {
+                    read.push((stage.group.clone(), stage.plan.clone(), i));
+                }
+            }
+        });
+    }
+    read
 }
 
 /// The nests that compute a tensor or read it.

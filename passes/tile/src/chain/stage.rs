@@ -37,7 +37,27 @@ pub(super) struct Context<'a> {
 }
 
 /// How tensors lie in near memory that do so for longer than a nest.
-pub(super) type Homes = HashMap<Value, Placed>;
+pub(super) type Homes = HashMap<Value, Lies>;
+
+/// How a tensor lies in near memory.
+#[derive(Clone, Debug)]
+pub(super) struct Lies {
+    pub(super) placed: Placed,
+    /// Whether it may still be made larger.
+    pub(super) grows: bool,
+}
+
+impl Lies {
+    /// Whether a tile has a part of it, of which the last dimensions are those of a unit.
+    fn holds(&self, tile: &Tile) -> bool {
+        let (other, dense) = (Placed::of(tile), tile.joined.len());
+        let mut placed = self.placed.clone();
+        if self.grows {
+            placed.reach(&other);
+        }
+        placed.find(&other, dense).is_some()
+    }
+}
 
 /// The plans of stages by their signatures: many roots read the same tile, and one root ends many chains.
 pub(super) type Known = RefCell<HashMap<String, Rc<Vec<Plan>>>>;
@@ -232,10 +252,7 @@ impl Context<'_> {
         (0..group.operands.len()).all(|number| {
             let (operand, tile) = (&group.operands[number], &plan.tiles[number]);
             let home = self.homes.get(&operand.source);
-            let inside = home.is_none_or(|home| {
-                let dense = tile.joined.len();
-                home.find(&Placed::of(tile), dense).is_some()
-            });
+            let inside = home.is_none_or(|home| home.holds(tile));
             let plain = tile.reassociation().is_none() && exact(group, plan, number);
             !operand.near || plain && inside
         })

@@ -187,7 +187,9 @@ impl Emit<'_> {
                 Axis::Block(d) => (at.block[*d], 1),
                 Axis::Window(terms) => (sum(b, terms), 1),
                 Axis::Phase(terms, stride) => (sum(b, terms).modulo(b, *stride), 1),
-                Axis::Unit(d, rest, stride, own) if !(rest.is_empty() && own.is_empty()) => {
+                Axis::Unit(d, rest, stride, own)
+                    if !(rest.is_empty() && own.is_empty()) || dim.size != self.unit_size(*d) =>
+                {
                     let moved = sum(b, rest).floor_div(b, *stride);
                     let mut at_block = at.block[*d].times(b, self.unit_size(*d));
                     for (d, step) in own {

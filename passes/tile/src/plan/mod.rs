@@ -313,6 +313,7 @@ fn reads_near(
             let Some(mut whole) = hold(group, target, plan, i, 0, (elem, budget)) else {
                 return false;
             };
+            whole.tile = whole.tile.joined_blocks();
             whole.holder = Holder::default();
             plan.keep(i, whole);
             if plan.in_place == Some(Input::Operand(i)) {

@@ -18,7 +18,7 @@ use tir::{Ir, OpId, Value};
 use tir_tensor::InsertSlice;
 
 use super::partition::{Limits, SPARE, Single, is_stage, parts};
-use super::search::{alone, chain, each, used, widen};
+use super::search::{alone, chain, each, keep, used, widen};
 use super::stage::{Context, Homes, Known, Lies, Maker, Makers, No, outside};
 use super::{Made, Segment, Stage};
 use crate::group::Group;
@@ -30,6 +30,9 @@ const DIVISIONS: usize = 512;
 
 /// A nest may be slower by one in so many cycles: bytes that are moved cost more than the time that they take.
 const SLACK: i64 = 100;
+
+/// What is loaded once, not several times, may take one in so many cycles more.
+const TIE: i64 = 200;
 
 /// A cycle that a nest takes more counts as so many that another one saves: estimates are not exact, and a nest that
 /// is planned with fewer choices is the one that they are least exact for.
@@ -481,6 +484,62 @@ impl Planner<'_> {
         Err(why)
     }
 
+    /// Lets nests keep in near memory that is free what they load more than once.
+    fn fill(&self, state: &mut State) {
+        let (near, makers, homes) = (self.target.near, Makers::new(), Homes::new());
+        for number in 0..state.nests.len() {
+            let free = self.budget.bytes.min(near.bytes) - self.behind(&state.homes, number);
+            let cx = Context {
+                ir: self.ir,
+                target: self.target,
+                budget: Budget {
+                    spare: SPARE,
+                    bytes: free,
+                    ..self.budget
+                },
+                makers: &makers,
+                known: self.known,
+                homes: &homes,
+            };
+            let keep = |stage: &mut Stage| {
+                let mut cost = stage.plan.cost.clone();
+                let cycles = cost.total(self.thread);
+                let most = cycles.saturating_add(cycles / TIE);
+                let before = cost.load;
+                keep(&cx, stage, &mut cost, Some(most));
+                stage.plan.cost = cost;
+                stage.plan.cost.load < before
+            };
+            let nest = &mut state.nests[number];
+            if let Some(stage) = &mut nest.stage {
+                keep(stage);
+                continue;
+            }
+            let Some(value) = nest.writes else {
+                let single = &self.singles[nest.first];
+                let plan = &single.plan;
+                if plan.unit.is_some() && !plan.moves && !single.group.has_inner() {
+                    let mut stage = Stage::alone(single.group.clone(), plan.clone());
+                    nest.stage = keep(&mut stage).then_some(stage);
+                }
+                continue;
+            };
+            let home = state.homes.iter_mut().find(|home| home.value == value);
+            let Some(home) = home else { continue };
+            let made = home
+                .stage
+                .segments
+                .iter_mut()
+                .flat_map(|segment| &mut segment.made);
+            let parts = made.flat_map(|made| &mut made.parts).zip(&home.makers);
+            for (part, maker) in parts {
+                if home.writers[*maker] == number {
+                    keep(part);
+                }
+            }
+        }
+    }
+
     /// A stage that stands for a home until it is known.
     fn target_stage(&self, value: Value) -> Option<Stage> {
         let mut singles = self.singles.iter();
@@ -644,6 +703,7 @@ impl Planner<'_> {
                 }
             }
         }
+        self.fill(&mut state);
         let ops = |numbers: std::ops::Range<usize>| {
             let all = numbers.flat_map(|number| &self.singles[number].group.ops);
             all.copied().collect::<Vec<OpId>>()

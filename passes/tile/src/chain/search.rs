@@ -11,7 +11,7 @@ use super::filling::fill;
 use super::pipeline::{Work, compute, pipelines, run};
 use super::stage::{Around, Context, No};
 use super::{Made, Segment, Stage};
-use crate::group::Group;
+use crate::group::{Group, Input};
 use crate::plan::listing::line;
 use crate::plan::{Cost, Excess, Hold, Holder, Plan, excess, fit, hold};
 
@@ -165,7 +165,7 @@ fn complete(cx: &Context<'_>, root: &Group, plan: Plan) -> Result<Found, Refused
     }
     let mut cost = best?;
     let thread = i64::try_from(cx.target.info.thread_cycles(1)).unwrap_or(i64::MAX);
-    keep(cx, &mut stage, &mut cost);
+    keep(cx, &mut stage, &mut cost, None);
     let cycles = cost.total(thread);
     // A chain fills near memory, so less of the next nest's loads start early: what is as good is no gain.
     let cycles = cycles.saturating_add(cycles / MARGIN);
@@ -336,8 +336,9 @@ pub(super) fn used(stage: &Stage, space: Name) -> i64 {
     own.chain(parts).fold(0, i64::saturating_add)
 }
 
-/// Keeps operands in near memory that is free: those that save the most cycles for their bytes.
-fn keep(cx: &Context<'_>, root: &mut Stage, cost: &mut Cost) {
+/// Keeps operands in near memory that is free: those that save the most cycles for their bytes. With `most`, those
+/// that save the most loads as long as all takes no more cycles than these.
+pub(super) fn keep(cx: &Context<'_>, root: &mut Stage, cost: &mut Cost, most: Option<i64>) {
     loop {
         let spaces = cx.target.info.spaces.iter();
         let left = |space: &SpaceInfo| cx.budget.free(space).saturating_sub(used(root, space.name));
@@ -350,7 +351,7 @@ fn keep(cx: &Context<'_>, root: &mut Stage, cost: &mut Cost) {
         let mut number = 0;
         each(root, &mut |stage| {
             for operand in 0..stage.group.operands.len() {
-                if let Some((gain, old, new)) = kept(cx, stage, operand, cost, &free)
+                if let Some((gain, old, new)) = kept(cx, stage, operand, (cost, most), &free)
                     && best.as_ref().is_none_or(|best| gain > best.0)
                 {
                     best = Some((gain, number, operand, old, new));
@@ -393,7 +394,7 @@ fn kept(
     cx: &Context<'_>,
     stage: &Stage,
     operand: usize,
-    cost: &Cost,
+    (cost, most): (&Cost, Option<i64>),
     free: &dyn Fn(Name) -> i64,
 ) -> Option<(i64, Hold, Hold)> {
     let (group, plan) = (&stage.group, &stage.plan);
@@ -401,7 +402,8 @@ fn kept(
     let level = plan.level(operand);
     let far = &group.operands[operand];
     let fits = |outer: &usize| stage.may_load(operand, *outer);
-    if far.made || far.inner.is_some() || plan.hold[operand].is_some() {
+    let written = plan.in_place == Some(Input::Operand(operand));
+    if far.made || far.near || far.inner.is_some() || written || plan.hold[operand].is_some() {
         return None;
     }
     let with = (cx.ir.ty(far.source).elem(), cx.budget);
@@ -415,7 +417,12 @@ fn kept(
     for outer in (0..level).filter(fits) {
         let Some(other) = at(outer) else { continue };
         let then = replaced(cost, &now, &other, plan.single[operand]);
-        let saved = cost.total(thread).saturating_sub(then.total(thread));
+        let total = then.total(thread);
+        let saved = match most {
+            None => cost.total(thread).saturating_sub(total),
+            Some(most) if total <= most => now.load.saturating_sub(other.load),
+            Some(_) => 0,
+        };
         let more = bytes(&other).saturating_sub(bytes(&now));
         if saved <= 0 || more > free(plan.spaces[operand]) {
             continue;

@@ -163,7 +163,7 @@ fn level(
         None => Chains::default(),
     };
     for (op, stages, excess) in &chains.too_large {
-        if !chains.roots.contains_key(op) {
+        if !chains.several.contains(op) {
             tiled.apart.push(no_room(func, *op, *stages, excess));
         }
     }
@@ -185,6 +185,7 @@ fn level(
         }
         if let Some((stage, others)) = chains.roots.get(&op) {
             candidates.extend(listed_chains(func, op, &stage.group, &chains));
+            candidates.extend(listed(func, op, &stage.group, &stage.plan));
             replace(func, op, stage, target);
             done.extend(&stage.group.ops);
             done.extend(others);

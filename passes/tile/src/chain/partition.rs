@@ -26,9 +26,11 @@ pub struct Single {
     pub plan: Plan,
 }
 
-/// Chains of more than one group.
+/// How groups run otherwise than one by one as they were planned.
 #[derive(Default, Debug)]
 pub struct Chains {
+    /// The generics in which nests of several stages end.
+    pub several: HashSet<OpId>,
     /// By the generic that they end in, the root and the generics that the others compute.
     pub roots: HashMap<OpId, (Stage, Vec<OpId>)>,
     /// What stays in near memory from nest to nest.
@@ -287,6 +289,9 @@ pub fn partition(
     for nest in nests {
         let others = &singles[nest.first + 1..nest.first + nest.count];
         let others = others.iter().flat_map(|single| single.group.ops.clone());
+        if nest.count > 1 {
+            chains.several.insert(singles[nest.first].op);
+        }
         if let Some(stage) = nest.stage {
             let root = (stage, others.collect());
             chains.roots.insert(singles[nest.first].op, root);

@@ -32,10 +32,6 @@ pub use token::{SemaphoreType, Token, token};
 /// iteration that is in flight.
 pub const DEPTH: &str = "accel.depth";
 
-/// Attribute of a nest that fills a near tile with a constant: an engine that pads is to do it, though a unit or the
-/// thread could.
-pub const BY_ENGINE: &str = "accel.by_engine";
-
 tir::dialect! {
     /// Machines, transfers, tokens and intrinsic calls.
     accel {

@@ -116,6 +116,9 @@ pub struct MachineInfo {
     pub routes: Vec<RouteInfo>,
 }
 
+/// An engine fills a tile where the thread would take so many times its latency.
+const FILL_WAITS: i64 = 8;
+
 impl MachineInfo {
     /// The time in cycles that the program thread takes for scalar operations: elements that it
     /// loads or stores, and operations on data ([`computes`](tir::interp::computes)). The price of
@@ -228,6 +231,15 @@ impl MachineInfo {
     /// The first engine from one space to another.
     pub fn engine_between(&self, from: Name, to: Name) -> Option<&EngineInfo> {
         self.engines.iter().find(|e| e.from == from && e.to == to)
+    }
+    /// The engine that fills so many elements of a space with a constant: it pads, and takes a small part of the
+    /// thread's time for them, for the thread may have to wait for it.
+    pub fn fills(&self, space: Name, elements: i64) -> Option<&EngineInfo> {
+        let engine = self.engine_between(self.far()?.name, space)?;
+        let thread = self.thread_cycles(u64::try_from(elements).unwrap_or(0));
+        let thread = i64::try_from(thread).unwrap_or(i64::MAX);
+        let quicker = thread >= FILL_WAITS.saturating_mul(engine.latency);
+        (engine.pad && quicker).then_some(engine)
     }
     /// The unit of this name.
     pub fn unit(&self, name: Name) -> Option<&UnitInfo> {

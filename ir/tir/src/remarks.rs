@@ -13,6 +13,8 @@ pub const SPLIT_TRANSFER: &str = "split-transfer";
 pub const QUEUE_FULL: &str = "queue-full";
 /// An operator that could be computed inside the loops of its reader is a nest of its own.
 pub const SINGLE_NEST: &str = "single-nest";
+/// A tensor between two nests goes to far memory and back.
+pub const FAR_TENSOR: &str = "far-tensor";
 /// The thread waits for each start at once, so nothing overlaps.
 pub const SYNCHRONOUS: &str = "synchronous";
 /// A function uses no intrinsic of a unit.
@@ -21,10 +23,11 @@ pub const UNUSED_UNIT: &str = "unused-unit";
 pub const UNUSED_SPACE: &str = "unused-space";
 
 /// All categories.
-pub const ALL: [&str; 9] = [
+pub const ALL: [&str; 10] = [
     NO_UNIT,
     QUEUE_FULL,
     SINGLE_NEST,
+    FAR_TENSOR,
     SPLIT_TRANSFER,
     SYNCHRONOUS,
     THREAD_COPY,

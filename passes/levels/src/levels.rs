@@ -56,6 +56,8 @@ level! {
         pub depth: i64 = 2,
         /// Stages of one loop nest at most; one: every tensor between two nests goes to far memory.
         pub max_stages: usize = 8,
+        /// Whether a tensor between two nests stays in near memory where that is no slower.
+        pub resident: bool = true,
         /// Print so many candidates for the tiles of each loop nest, with their estimates.
         pub print_tiles: usize = 0,
     }
@@ -67,6 +69,8 @@ level! {
         pub depth: i64 = 2,
         /// Stages of one loop nest at most; one: every tensor between two nests goes to far memory.
         pub max_stages: usize = 8,
+        /// Whether a tensor between two nests stays in near memory where that is no slower.
+        pub resident: bool = true,
         /// Print so many candidates for the tiles of each loop nest, with their estimates.
         pub print_tiles: usize = 0,
     }
@@ -79,6 +83,8 @@ level! {
         pub depth: i64 = 2,
         /// Stages of one loop nest at most; one: every tensor between two nests goes to far memory.
         pub max_stages: usize = 8,
+        /// Whether a tensor between two nests stays in near memory where that is no slower.
+        pub resident: bool = true,
         /// Use ring buffers for sliding windows.
         pub ring: bool = true,
         /// Start the first loads of a loop nest in the nest before it, where memory suffices.
@@ -148,6 +154,7 @@ impl Alias for ToLoop {
             p.add(Tile {
                 depth: self.depth,
                 max_stages: self.max_stages,
+                resident: self.resident,
                 print_tiles: self.print_tiles,
                 ..Tile::default()
             });

@@ -353,6 +353,25 @@ impl Tile {
         })
     }
 
+    /// The same tile with the blocks of a unit one behind the other in one dimension, where they lie so.
+    pub fn joined_blocks(mut self) -> Self {
+        let units = self.joined.iter().sum::<usize>();
+        let Some(unit) = self.dims.len().checked_sub(units).filter(|unit| *unit > 0) else {
+            return self;
+        };
+        let (before, first) = (&self.dims[unit - 1], &self.dims[unit]);
+        let (Axis::Block(block), Axis::Unit(d, rest, _, own)) = (&before.axis, &first.axis) else {
+            return self;
+        };
+        let behind = before.source == (first.source.0, first.size.saturating_mul(first.source.1));
+        if block == d && behind && rest.is_empty() && own.is_empty() {
+            let blocks = self.dims.remove(unit - 1).size;
+            let size = &mut self.dims[unit - 1].size;
+            *size = size.saturating_mul(blocks);
+        }
+        self
+    }
+
     /// Whether it is a box of its source, dimension by dimension.
     pub fn is_plain(&self) -> bool {
         let window =

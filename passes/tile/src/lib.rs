@@ -8,6 +8,7 @@ pub mod layout;
 pub mod matching;
 mod near;
 mod passes;
+mod placed;
 pub mod plan;
 pub mod scalar;
 pub mod sequence;

@@ -23,6 +23,9 @@ pass! {
         /// Stages of one loop nest at most: where that is quicker, what an operator reads of another one is
         /// computed tile by tile in near memory. One stage: every tensor between two nests goes to far memory.
         pub max_stages: usize = 8,
+        /// Whether a tensor between two nests stays in near memory where that is no slower, for as long as it is
+        /// read.
+        pub resident: bool = true,
         /// Maximum number of tilings estimated for the last stage of several.
         pub max_roots: usize = 48,
         /// Print so many candidates for each group's tiles, the quickest first, with their estimates:
@@ -84,6 +87,7 @@ impl Pass for Tile {
             let limits = (self.max_stages > 1).then_some(Limits {
                 stages: self.max_stages,
                 plans: self.max_roots,
+                resident: self.resident,
             });
             let tiled = crate::tile::tile(ir, target, budget, limits)?;
             for candidates in tiled.candidates {

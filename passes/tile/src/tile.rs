@@ -13,13 +13,13 @@
 
 use std::collections::{HashMap, HashSet};
 
-use tir::remarks::{NO_UNIT, SINGLE_NEST};
+use tir::remarks::{FAR_TENSOR, NO_UNIT, SINGLE_NEST};
 use tir::{At, Builder, Diagnostic, Ir, OpId, TensorType, Traits, Type, Value};
 use tir_graph::{Fused, Yield as GraphYield};
 use tir_tensor::Generic;
 
-use crate::chain::{Chains, Limits, Single, Stage, partition};
-use crate::emit::emit;
+use crate::chain::{Chains, Limits, Resident, Single, Stage, only_for, partition};
+use crate::emit::{emit, resident};
 use crate::group::{Freedom, Group, Scope, filled};
 use crate::near::{is_in, is_near};
 use crate::plan::{Budget, Excess, Nearest, Plan, Target, TooLarge, nearest, plan};
@@ -166,9 +166,12 @@ fn level(
         None => Chains::default(),
     };
     for (op, stages, excess) in &chains.too_large {
-        if !chains.roots.contains_key(op) {
+        if !chains.several.contains(op) {
             tiled.apart.push(no_room(func, *op, *stages, excess));
         }
+    }
+    for (op, why) in &chains.far {
+        tiled.apart.push(to_far(func, *op, why));
     }
     // From the last generic to the first: an elementwise step takes the reduction before it in.
     let mut done = HashSet::new();
@@ -178,8 +181,14 @@ fn level(
         if done.contains(&op) || !func.contains(op) || !is_needed(func, op, &done) {
             continue;
         }
+        let written = |resident: &&Resident| resident.writers.iter().any(|(last, ..)| *last == op);
+        if let Some(resident) = chains.residents.iter().find(written) {
+            settle_in(func, resident, &mut done);
+            continue;
+        }
         if let Some((stage, others)) = chains.roots.get(&op) {
             candidates.extend(listed_chains(func, op, &stage.group, &chains));
+            candidates.extend(listed(func, op, &stage.group, &stage.plan));
             replace(func, op, stage, target);
             done.extend(&stage.group.ops);
             done.extend(others);
@@ -256,6 +265,19 @@ fn replace(func: &mut Ir, op: OpId, stage: &Stage, target: &Target<'_>) {
     let values = emit(&mut b, stage, target);
     for (out, new) in stage.group.outs.iter().zip(values) {
         func.replace_uses_if(out.value, new, |_, u| !stage.group.ops.contains(&u.op));
+    }
+}
+
+/// Writes the nests that compute a tensor that stays, and lets its readers, which are written, read it there.
+fn settle_in(func: &mut Ir, stays: &Resident, done: &mut HashSet<OpId>) {
+    let home = resident::write(func, stays);
+    for (.., ops) in &stays.writers {
+        done.extend(ops);
+    }
+    resident::read(func, stays, home);
+    // What else reads it, reads it in far memory.
+    if !only_for(func, stays.value, done) {
+        resident::store(func, stays, home, done);
     }
 }
 
@@ -476,6 +498,14 @@ fn listed_chains(ir: &Ir, op: OpId, group: &Group, chains: &Chains) -> Option<Di
     let text = format!("nests of several stages that end in this '{}'", ir.name(op));
     let remark = Diagnostic::remark(text).at(ir.loc(group.named));
     Some(notes.iter().fold(remark, Diagnostic::note))
+}
+
+/// A tensor between two nests that does not stay in near memory.
+fn to_far(ir: &Ir, op: OpId, why: &str) -> Diagnostic {
+    let name = ir.name(op);
+    let text = format!("what this '{name}' computes goes to far memory and back: {why}");
+    let remark = Diagnostic::remark(text).category(FAR_TENSOR);
+    remark.at(ir.loc(op))
 }
 
 /// A chain that does not fit near memory.

@@ -13,10 +13,6 @@ use crate::index::{drop_unused, slice, writes};
 use crate::prefetch::is_load;
 use crate::staging::space;
 
-/// An engine is quicker where it would be by so many times: the thread may have to wait for it. The planner, which
-/// knows what waits, may say so of any fill.
-const WAITS: i64 = 8;
-
 /// Makes every fill of a near buffer that the thread would do a transfer, where an engine is quicker.
 pub(super) fn fills(ir: &mut Ir, machine: &MachineInfo) -> Result<(), Failure> {
     let mut sources: BTreeMap<String, Value> = BTreeMap::new();
@@ -62,18 +58,11 @@ pub(crate) fn filled(ir: &Ir, machine: &MachineInfo, op: OpId) -> Option<(Value,
     };
     let memref = ir.ty(tile).get::<MemRefType>()?;
     let shape = &memref.shape;
-    let far = machine.far()?.name;
     let near = space(ir, machine, tile)?;
-    let engine = machine.engine_between(far, near).filter(|e| e.pad)?;
     // All of it, and nothing twice.
     let all = nest.indexing_maps.last()?.is_identity() && nest.domain(ir).ok()? == *shape;
-    let elements = shape
-        .iter()
-        .copied()
-        .fold(1u64, |n, d| n.saturating_mul(u64::try_from(d).unwrap_or(0)));
-    let thread = machine.thread_cycles(elements);
-    let quicker = i64::try_from(thread).unwrap_or(i64::MAX) > WAITS.saturating_mul(engine.latency);
-    let quicker = quicker || ir.attr(op, tir_accel::BY_ENGINE).is_some();
+    let elements = shape.iter().copied().fold(1, i64::saturating_mul);
+    let quicker = machine.fills(near, elements).is_some();
     let rank = !shape.is_empty() && !shape.contains(&tir::DYNAMIC);
     (all && quicker && rank && memref.strides().is_some()).then_some((tile, value))
 }

@@ -87,7 +87,9 @@ pub(super) fn fill(root: &mut Stage, target: &Target<'_>) {
     // Between two rows of a pipeline units would wait for loads that stand before the fill.
     let rows = root.across.is_some() && root.plan.splits_reduction(&root.group);
     let each_tile = root.plan.fill_cycles(&root.group, target);
-    if let Some(each) = each_tile.filter(|_| !rows) {
+    // One fill is of all of a tile.
+    let own = root.group.into.is_none();
+    if let Some(each) = each_tile.filter(|_| !rows && own) {
         let tiles = root.plan.order[..root.plan.parallel(&root.group)].iter();
         let tiles = tiles.map(|d| root.plan.space.trips(*d));
         candidates.push(Candidate {

@@ -18,12 +18,15 @@ mod filling;
 mod flat;
 mod partition;
 mod pipeline;
+mod resident;
 mod ring;
 mod search;
 mod stage;
 
 pub use border::Fill;
+pub(crate) use partition::only_for;
 pub use partition::{Chains, Limits, Single, partition};
+pub use resident::Resident;
 pub use ring::Ring;
 
 use crate::group::Group;

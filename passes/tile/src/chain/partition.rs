@@ -9,11 +9,12 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use tir::{DYNAMIC, Ir, Name, OpId, Value};
 use tir_tensor::{CollapseShape, Empty, ExpandShape, Generic, InsertSlice, TransferRead};
 
-use super::Stage;
 use super::flat::FlatChain;
+use super::resident::{Nest, Planner};
 use super::ring::Rows;
 use super::search::{Found, MARGIN, Refused, alone, chain};
-use super::stage::{Context, Known, Maker, Makers};
+use super::stage::{Context, Homes, Known, Maker, Makers};
+use super::{Resident, Stage};
 use crate::group::Group;
 use crate::plan::{Budget, Excess, Plan, Target};
 
@@ -27,11 +28,17 @@ pub struct Single {
     pub plan: Plan,
 }
 
-/// Chains of more than one group.
+/// How groups run otherwise than one by one as they were planned.
 #[derive(Default, Debug)]
 pub struct Chains {
+    /// The generics in which nests of several stages end.
+    pub several: HashSet<OpId>,
     /// By the generic that they end in, the root and the generics that the others compute.
     pub roots: HashMap<OpId, (Stage, Vec<OpId>)>,
+    /// What stays in near memory from nest to nest.
+    pub residents: Vec<Resident>,
+    /// By the generic that computes it, why another tensor between nests does not.
+    pub far: Vec<(OpId, &'static str)>,
     /// What was estimated for chains that end in a generic, where candidates are listed.
     pub candidates: Vec<(OpId, Vec<String>)>,
     /// By the generic that they end in, how many stages do not fit at the least, and what they need.
@@ -70,13 +77,15 @@ pub struct Limits {
     pub stages: usize,
     /// Divisions of a root that are estimated at most.
     pub plans: usize,
+    /// Whether tensors between nests may stay in near memory.
+    pub resident: bool,
 }
 
 /// One in so many bytes of near memory stays free where a nest has several stages.
-const SPARE: i64 = 64;
+pub(super) const SPARE: i64 = 64;
 
 /// The tensors of a value that is put together from parts, and where each begins; itself if it is not.
-fn parts(ir: &Ir, value: Value) -> Option<Vec<(Value, Vec<i64>)>> {
+pub(super) fn parts(ir: &Ir, value: Value) -> Option<Vec<(Value, Vec<i64>)>> {
     let mut found = Vec::new();
     let mut whole = value;
     let mut left: i64 = ir.ty(value).shape()?.iter().product();
@@ -111,7 +120,7 @@ fn parts(ir: &Ir, value: Value) -> Option<Vec<(Value, Vec<i64>)>> {
 }
 
 /// Whether a value is needed by nothing but some generics, read directly or as a part of another value.
-fn only_for(ir: &Ir, value: Value, inside: &HashSet<OpId>) -> bool {
+pub(crate) fn only_for(ir: &Ir, value: Value, inside: &HashSet<OpId>) -> bool {
     let mut work = vec![value];
     while let Some(value) = work.pop() {
         for u in ir.uses(value) {
@@ -130,7 +139,7 @@ fn only_for(ir: &Ir, value: Value, inside: &HashSet<OpId>) -> bool {
 }
 
 /// Whether a group can be a stage: it computes on a unit what lies in one tensor.
-fn is_stage(single: &Single) -> bool {
+pub(super) fn is_stage(single: &Single) -> bool {
     let group = &single.group;
     single.plan.unit.is_some()
         && !group.has_inner()
@@ -171,7 +180,7 @@ pub fn partition(
         ..budget
     };
     let thread = i64::try_from(target.info.thread_cycles(1)).unwrap_or(i64::MAX);
-    let producers = Known::default();
+    let (producers, homes) = (Known::default(), Homes::new());
     let mut chains = Chains::default();
     let mut known: HashMap<String, Result<Kept, Refused>> = HashMap::new();
     // Of the groups from one on, the fewest cycles, and how many groups the first chain has.
@@ -196,6 +205,7 @@ pub fn partition(
                 known: &producers,
                 rows: Rows::Anew,
                 most: i64::MAX,
+                homes: &homes,
             };
             let n = search.members.len();
             let members = &singles[first..first + n];
@@ -267,9 +277,11 @@ pub fn partition(
         }
         best[first] = least;
     }
+    let mut nests: Vec<(usize, usize, Option<Stage>)> = Vec::new();
     let mut first = 0;
     while first < count {
         let n = best[first].1;
+        let before = nests.len();
         if n > 1 {
             let mut search = Grow::new(ir, singles, &made, first);
             while search.members.len() < n && search.grow() {}
@@ -282,6 +294,7 @@ pub fn partition(
                     known: &producers,
                     rows: Rows::Anew,
                     most: i64::MAX,
+                    homes: &homes,
                 };
                 let plan = known.get(&signature).and_then(|found| found.as_ref().ok());
                 let flat = plan.filter(|found| found.flat);
@@ -299,15 +312,44 @@ pub fn partition(
                     None => chain(&cx, &singles[first].group, plan, i64::MAX),
                 };
                 if let Ok(found) = found {
-                    let others = &singles[first + 1..first + n];
-                    let others = others.iter().flat_map(|single| single.group.ops.clone());
-                    let root = (found.stage, others.collect());
-                    chains.roots.insert(singles[first].op, root);
+                    nests.push((first, n, Some(found.stage)));
                 }
             }
         }
+        if nests.len() == before {
+            nests.extend((first..first + n.max(1)).map(|single| (single, 1, None)));
+        }
         first += n.max(1);
     }
+    let planner = Planner {
+        ir,
+        singles,
+        made: &made,
+        target,
+        budget,
+        limits,
+        known: &producers,
+        thread,
+    };
+    let nests = nests.into_iter();
+    let nests = nests.map(|(first, n, stage)| Nest::new(&planner, first, n, stage));
+    let nests: Vec<Nest> = nests.collect();
+    let (nests, residents) = match limits.resident {
+        true => planner.residents(nests, &mut chains.far),
+        false => (nests, Vec::new()),
+    };
+    for nest in nests {
+        let others = &singles[nest.first + 1..nest.first + nest.count];
+        let others = others.iter().flat_map(|single| single.group.ops.clone());
+        if nest.count > 1 {
+            chains.several.insert(singles[nest.first].op);
+        }
+        if let Some(stage) = nest.stage {
+            let root = (stage, others.collect());
+            chains.roots.insert(singles[nest.first].op, root);
+        }
+    }
+    chains.residents = residents;
     chains
 }
 

@@ -17,7 +17,7 @@ pub(super) const BESIDE: i64 = 16;
 pub(super) fn pipelines(cx: &Context<'_>, root: &Stage) -> Vec<Stage> {
     let mut all = Vec::new();
     let rings = root.rings().next().is_some();
-    if rings && root.segments.len() != 1 {
+    if root.depth() == 0 || rings && root.segments.len() != 1 {
         return all;
     }
     for turns in [TURNS, FILLED] {
@@ -47,7 +47,15 @@ fn across(pipe: &Stage) -> Option<Stage> {
     let behind = i64::try_from(lag).unwrap_or(i64::MAX);
     let loops = plan.order.len();
     let one = !plan.splits_reduction(&stage.group) || plan.parallel(&stage.group) == level;
-    if stage.cut.is_some() || stage.segments.len() != 1 || rows < 2 || trips <= behind || !one {
+    // Sums of two rows take turns: they are no part of a tile that lies there for good.
+    let own = stage.group.into.is_none();
+    if stage.cut.is_some()
+        || stage.segments.len() != 1
+        || rows < 2
+        || trips <= behind
+        || !one
+        || !own
+    {
         return None;
     }
     let root = true;

@@ -172,7 +172,7 @@ pub(super) fn turn(cx: &Context<'_>, stage: &mut Stage) {
     plan.tiles = tiles.into();
     let rings = stage.made().filter(|made| made.ring.is_some());
     for operand in rings.map(|made| made.operand).collect::<Vec<_>>() {
-        resize(cx, stage, operand);
+        resize(cx.ir, cx.target, stage, operand);
         // It stays: there is one of it.
         let holder = &mut stage.plan.holders[operand];
         holder.bytes = holder.one;

@@ -4,7 +4,7 @@
 use std::fmt::{self, Display};
 use std::rc::Rc;
 
-use tir::{AffineExpr, AffineMap, Name, Value};
+use tir::{AffineExpr, AffineMap, Ir, Name, Value};
 use tir_accel::machine::SpaceInfo;
 
 use super::filling::fill;
@@ -14,7 +14,7 @@ use super::stage::{Around, Context, No};
 use super::{Made, Segment, Stage};
 use crate::group::{Group, Input};
 use crate::plan::listing::line;
-use crate::plan::{Cost, Excess, Hold, Holder, Plan, excess, fit, hold, near_bytes};
+use crate::plan::{Cost, Excess, Hold, Holder, Plan, Target, excess, fit, hold, near_bytes};
 
 /// One in so many cycles is added to what a chain takes.
 pub(super) const MARGIN: i64 = 12;
@@ -83,7 +83,7 @@ pub(super) fn chain(
     let text = "no unit computes it where others do in near memory";
     let mut why = Refused::Never(text.to_string());
     let mut best: Option<Found> = None;
-    for plan in plans.iter().cloned() {
+    for plan in plans.iter().filter(|plan| cx.suits(&root, plan)).cloned() {
         // The root alone is a part of what a chain takes.
         let most = best.as_ref().map_or(most, |best| best.cycles - 1);
         if plan.cycles > most {
@@ -301,7 +301,7 @@ fn made(
     if rings && stage.rings().next().is_none() {
         return Err(Refused::Never("no rows stay".to_string()));
     }
-    each(&mut stage, &mut |stage| widen(cx, stage));
+    each(&mut stage, &mut |stage| widen(cx.ir, cx.target, stage));
     each(&mut stage, &mut |stage| {
         let Whole { loads, serial: sum } = &mut *producers;
         sum.add(&serial(&stage.plan));
@@ -333,7 +333,7 @@ fn made(
     }
     let mut cost = best?;
     let thread = i64::try_from(cx.target.info.thread_cycles(1)).unwrap_or(i64::MAX);
-    keep(cx, &mut stage, &mut cost);
+    keep(cx, &mut stage, &mut cost, None);
     let cycles = cost.total(thread);
     // A chain fills near memory, so less of the next nest's loads start early: what is as good is no gain.
     let cycles = cycles.saturating_add(cycles / MARGIN);
@@ -394,6 +394,15 @@ pub(super) fn by_thread(plan: &Plan) -> i64 {
     plan.cost.compute.saturating_sub(main).max(0)
 }
 
+/// What a nest of one stage costs: its units work beside each other.
+fn beside(plan: &Plan) -> Cost {
+    let longest = plan.busy.iter().map(|(_, cycles)| *cycles).max();
+    let mut cost = plan.cost.clone();
+    let longest = longest.map(|longest| longest.saturating_add(by_thread(plan)));
+    cost.compute = cost.compute.max(longest.unwrap_or(0));
+    cost
+}
+
 /// What a stage costs where each waits for the one before: its units work one after the other.
 fn serial(plan: &Plan) -> Cost {
     let all = plan.busy.iter().map(|(_, cycles)| *cycles);
@@ -404,11 +413,7 @@ fn serial(plan: &Plan) -> Cost {
 
 /// Cycles of a nest of one stage, by the same measure: its units work beside each other.
 pub(super) fn alone(plan: &Plan, thread: i64) -> i64 {
-    let longest = plan.busy.iter().map(|(_, cycles)| *cycles).max();
-    let mut cost = plan.cost.clone();
-    let longest = longest.map(|longest| longest.saturating_add(by_thread(plan)));
-    cost.compute = cost.compute.max(longest.unwrap_or(0));
-    cost.total(thread)
+    beside(plan).total(thread)
 }
 
 /// Does something with a stage and all that compute for it, in a fixed order.
@@ -421,11 +426,10 @@ pub(super) fn each(stage: &mut Stage, work: &mut dyn FnMut(&mut Stage)) {
 }
 
 /// Counts the bytes of the tile of an operand again.
-pub(super) fn resize(cx: &Context<'_>, stage: &mut Stage, operand: usize) {
+pub(super) fn resize(ir: &Ir, target: &Target<'_>, stage: &mut Stage, operand: usize) {
     let plan = &mut stage.plan;
-    let elem = cx.ir.ty(stage.group.operands[operand].source).elem();
-    let align = cx
-        .target
+    let elem = ir.ty(stage.group.operands[operand].source).elem();
+    let align = target
         .info
         .space(plan.spaces[operand])
         .map_or(1, |s| s.align);
@@ -436,7 +440,7 @@ pub(super) fn resize(cx: &Context<'_>, stage: &mut Stage, operand: usize) {
 }
 
 /// Makes the tiles that others compute as large as what is written into them.
-fn widen(cx: &Context<'_>, stage: &mut Stage) {
+pub(super) fn widen(ir: &Ir, target: &Target<'_>, stage: &mut Stage) {
     let Stage { plan, segments, .. } = stage;
     let mut tiles = plan.tiles.to_vec();
     for made in segments.iter().flat_map(|segment| &segment.made) {
@@ -447,7 +451,8 @@ fn widen(cx: &Context<'_>, stage: &mut Stage) {
                 continue;
             };
             for (t, dim) in dims.iter_mut().enumerate() {
-                let end = slot.at[t] + space.extent(part.group.outer + t);
+                let d = part.group.outer + t;
+                let end = slot.at[t] + space.extent(d) * space.trips(d);
                 dim.size = dim.size.max(slot.shape[t]).max(end);
             }
             // What is filled behind is not shifted over what was computed.
@@ -465,7 +470,7 @@ fn widen(cx: &Context<'_>, stage: &mut Stage) {
     plan.tiles = tiles.into();
     let made = stage.made().map(|made| made.operand);
     for operand in made.collect::<Vec<_>>() {
-        resize(cx, stage, operand);
+        resize(ir, target, stage, operand);
     }
 }
 
@@ -499,39 +504,44 @@ fn fills(cx: &Context<'_>, made: &Made, run: i64) -> i64 {
     blocks.saturating_mul(cycles)
 }
 
-/// Keeps operands in near memory that is free: those that save the most cycles for their bytes.
-fn keep(cx: &Context<'_>, root: &mut Stage, cost: &mut Cost) {
+/// Bytes of a space that the tiles of a stage and of all that compute for it take.
+pub(super) fn used(stage: &Stage, space: Name) -> i64 {
+    let plan = &stage.plan;
+    let operands = plan.single.len();
+    let own = plan.holders.iter().enumerate().filter(|(i, _)| {
+        let name = plan.spaces.get(*i).unwrap_or(&plan.held);
+        *name == space
+    });
+    let own = own.map(|(i, holder)| {
+        let single = plan.single.get(i).copied();
+        let single = single.unwrap_or(i == operands && plan.single_result);
+        if single || i > operands {
+            holder.one
+        } else {
+            holder.bytes
+        }
+    });
+    let parts = stage.made().flat_map(|made| &made.parts);
+    let parts = parts.map(|part| used(part, space));
+    own.chain(parts).fold(0, i64::saturating_add)
+}
+
+/// Keeps operands in near memory that is free: those that save the most cycles for their bytes. With `most`, those
+/// that save the most loads as long as all takes no more cycles than these.
+pub(super) fn keep(cx: &Context<'_>, root: &mut Stage, cost: &mut Cost, most: Option<i64>) {
     loop {
-        let mut used: Vec<(Name, i64)> = Vec::new();
-        each(root, &mut |stage| {
-            let plan = &stage.plan;
-            for (i, holder) in plan.holders.iter().enumerate() {
-                let name = *plan.spaces.get(i).unwrap_or(&plan.held);
-                let operands = plan.single.len();
-                let single = plan.single.get(i).copied();
-                let single = single.unwrap_or(i == operands && plan.single_result);
-                let bytes = if single || i > operands {
-                    holder.one
-                } else {
-                    holder.bytes
-                };
-                match used.iter_mut().find(|(space, _)| *space == name) {
-                    Some((_, sum)) => *sum = sum.saturating_add(bytes),
-                    None => used.push((name, bytes)),
-                }
-            }
-        });
+        let spaces = cx.target.info.spaces.iter();
+        let left = |space: &SpaceInfo| cx.budget.free(space).saturating_sub(used(root, space.name));
+        let left: Vec<(Name, i64)> = spaces.map(|space| (space.name, left(space))).collect();
         let free = |name: Name| {
-            let space = cx.target.info.space(name);
-            let used = used.iter().find(|(space, _)| *space == name);
-            let used = used.map_or(0, |(_, bytes)| *bytes);
-            space.map_or(0, |space| cx.budget.free(space).saturating_sub(used))
+            let space = left.iter().find(|(space, _)| *space == name);
+            space.map_or(0, |(_, bytes)| *bytes)
         };
         let mut best: Option<(i64, usize, usize, Hold, Hold)> = None;
         let mut number = 0;
         each(root, &mut |stage| {
             for operand in 0..stage.group.operands.len() {
-                if let Some((gain, old, new)) = kept(cx, stage, operand, cost, &free)
+                if let Some((gain, old, new)) = kept(cx, stage, operand, (cost, most), &free)
                     && best.as_ref().is_none_or(|best| gain > best.0)
                 {
                     best = Some((gain, number, operand, old, new));
@@ -574,7 +584,7 @@ fn kept(
     cx: &Context<'_>,
     stage: &Stage,
     operand: usize,
-    cost: &Cost,
+    (cost, most): (&Cost, Option<i64>),
     free: &dyn Fn(Name) -> i64,
 ) -> Option<(i64, Hold, Hold)> {
     let (group, plan) = (&stage.group, &stage.plan);
@@ -582,7 +592,8 @@ fn kept(
     let level = plan.level(operand);
     let far = &group.operands[operand];
     let fits = |outer: &usize| stage.may_load(operand, *outer);
-    if far.made || far.inner.is_some() || plan.hold[operand].is_some() {
+    let written = plan.in_place == Some(Input::Operand(operand));
+    if far.made || far.near || far.inner.is_some() || written || plan.hold[operand].is_some() {
         return None;
     }
     let with = (cx.ir.ty(far.source).elem(), cx.budget);
@@ -596,7 +607,12 @@ fn kept(
     for outer in (0..level).filter(fits) {
         let Some(other) = at(outer) else { continue };
         let then = replaced(cost, &now, &other, plan.single[operand]);
-        let saved = cost.total(thread).saturating_sub(then.total(thread));
+        let total = then.total(thread);
+        let saved = match most {
+            None => cost.total(thread).saturating_sub(total),
+            Some(most) if total <= most => now.load.saturating_sub(other.load),
+            Some(_) => 0,
+        };
         let more = bytes(&other).saturating_sub(bytes(&now));
         if saved <= 0 || more > free(plan.spaces[operand]) {
             continue;
@@ -684,6 +700,7 @@ fn cost(cx: &Context<'_>, root: &mut Stage) -> Result<Cost, Refused> {
     let mut known = true;
     let mut work: Vec<Work> = Vec::new();
     let trips = run(root);
+    let several = root.depth() > 0;
     each(root, &mut |stage| {
         let plan = &stage.plan;
         let names = (0..plan.holders.len()).map(|i| plan.spaces.get(i).unwrap_or(&plan.held));
@@ -694,7 +711,7 @@ fn cost(cx: &Context<'_>, root: &mut Stage) -> Result<Cost, Refused> {
             }
             holders.push(*holder);
         }
-        cost.add(&serial(plan));
+        cost.add(&if several { serial(plan) } else { beside(plan) });
         let mut own = Work::of(stage);
         own.units.push((None, by_thread(plan)));
         let made = stage.segments.iter().flat_map(|segment| &segment.made);

@@ -12,6 +12,7 @@ use super::ring::Rows;
 use super::{Made, Ring, Stage};
 use crate::group::{Group, Input, Operand, Slot};
 use crate::layout::{Axis, Tile};
+use crate::placed::Placed;
 use crate::plan::{Budget, Plan, Target, stages};
 
 /// A group that computes a box of a tensor.
@@ -38,6 +39,31 @@ pub(super) struct Context<'a> {
     /// Bytes that the tiles may take which a producer loads; where it would take more, its sums are computed in
     /// parts.
     pub(super) most: i64,
+    /// The tensors that lie in near memory for longer than a nest, and how.
+    pub(super) homes: &'a Homes,
+}
+
+/// How tensors lie in near memory that do so for longer than a nest.
+pub(super) type Homes = HashMap<Value, Lies>;
+
+/// How a tensor lies in near memory.
+#[derive(Clone, Debug)]
+pub(super) struct Lies {
+    pub(super) placed: Placed,
+    /// Whether it may still be made larger.
+    pub(super) grows: bool,
+}
+
+impl Lies {
+    /// Whether a tile has a part of it, of which the last dimensions are those of a unit.
+    fn holds(&self, tile: &Tile) -> bool {
+        let (other, dense) = (Placed::of(tile), tile.joined.len());
+        let mut placed = self.placed.clone();
+        if self.grows {
+            placed.reach(&other);
+        }
+        placed.find(&other, dense).is_some()
+    }
 }
 
 /// The plans of stages by their signatures: many roots read the same tile, and one root ends many chains.
@@ -72,7 +98,7 @@ fn zero(elem: Type) -> Option<Attr> {
 }
 
 /// The constant that an operand is outside of its tensor.
-fn outside(ir: &Ir, operand: &Operand) -> Result<Attr, No> {
+pub(super) fn outside(ir: &Ir, operand: &Operand) -> Result<Attr, No> {
     let value = match operand.padding {
         Some(padding) => ir.constant(padding),
         None => zero(ir.ty(operand.source).elem()),
@@ -90,13 +116,31 @@ fn part(maker: &Maker<'_>, s: usize) -> Option<(i64, i64)> {
 
 impl Context<'_> {
     /// The operand of a stage computed inside its loops.
-    pub(super) fn made(
+    fn made(
         &self,
         reader: &Group,
         plan: &Plan,
         number: usize,
         loops: &[Around],
     ) -> Result<Made, No> {
+        let (mut made, producers) = self.producers(reader, plan, number, loops)?;
+        let loops = &loops[..made.level];
+        for (_, group) in producers {
+            let part = self.stage(group, plan.spaces[number], loops)?;
+            made.parts.push(part);
+        }
+        Ok(made)
+    }
+
+    /// The borders of an operand that is computed inside the loops of a stage, and the groups that compute it, each
+    /// with the number of its maker.
+    pub(super) fn producers(
+        &self,
+        reader: &Group,
+        plan: &Plan,
+        number: usize,
+        loops: &[Around],
+    ) -> Result<(Made, Vec<(usize, Group)>), No> {
         let (operand, tile) = (&reader.operands[number], &plan.tiles[number]);
         let makers = &self.makers[&operand.source];
         let level = plan.level(number);
@@ -205,8 +249,9 @@ impl Context<'_> {
                 *size = (*size).max(*needed);
             }
         }
+        let mut producers = Vec::new();
         for border in &borders {
-            for maker in makers {
+            for (which, maker) in makers.iter().enumerate() {
                 // Rows that stay are all of one maker.
                 let rows = ring.map(|ring| tile.dims[ring.dim].source.0);
                 let all = |s: &usize| part(maker, *s) == Some((0, operand.shape[*s]));
@@ -222,6 +267,7 @@ impl Context<'_> {
                     shape: shape.clone(),
                     at: inside.iter().map(|(start, _)| *start).collect(),
                     again,
+                    divided: false,
                 };
                 let forms = Forms {
                     tile,
@@ -230,15 +276,13 @@ impl Context<'_> {
                     loops,
                     inside: &inside,
                 };
-                let group = forms.producer(maker, slot)?;
-                let part = self.stage(group, plan.spaces[number], loops)?;
-                made.parts.push(part);
+                producers.push((which, forms.producer(maker, slot)?));
             }
         }
-        if made.parts.is_empty() {
+        if producers.is_empty() {
             return Err(No::Never("nothing computes the tile"));
         }
-        Ok(made)
+        Ok((made, producers))
     }
 
     /// Whether the least that a producer loads at once may be more than what is free.
@@ -262,11 +306,11 @@ impl Context<'_> {
 
     /// The plans of a stage, the quickest first.
     pub(super) fn plans(&self, group: &Group) -> Rc<Vec<Plan>> {
+        let Budget { bytes, limit, .. } = self.budget;
         let parts = group.into.is_some() && self.most < i64::MAX;
-        let mut signature = group.signature(self.ir);
-        if parts {
-            signature.push_str(" in parts");
-        }
+        let parts_text = if parts { "in parts" } else { "" };
+        let group_text = group.signature(self.ir);
+        let signature = format!("{bytes} {limit} {parts_text} {group_text}");
         if let Some(plans) = self.known.borrow().get(&signature) {
             return Rc::clone(plans);
         }
@@ -282,6 +326,17 @@ impl Context<'_> {
         plans
     }
 
+    /// Whether all that a stage reads of near memory lies there as it reads it.
+    pub(super) fn suits(&self, group: &Group, plan: &Plan) -> bool {
+        (0..group.operands.len()).all(|number| {
+            let (operand, tile) = (&group.operands[number], &plan.tiles[number]);
+            let home = self.homes.get(&operand.source);
+            let inside = home.is_none_or(|home| home.holds(tile));
+            let plain = tile.reassociation().is_none() && exact(group, plan, number);
+            !operand.near || plain && inside
+        })
+    }
+
     /// A producer with a plan and what is computed for it in turn.
     fn stage(&self, mut group: Group, space: tir::Name, loops: &[Around]) -> Result<Stage, No> {
         for operand in &mut group.operands {
@@ -293,7 +348,8 @@ impl Context<'_> {
         let loaded = plans.iter().filter(here).map(|plan| plan.loaded(&group));
         // One that never takes so little takes what it must.
         let most = loaded.min().map_or(self.most, |least| least.max(self.most));
-        let fits = |plan: &&Plan| here(plan) && plan.loaded(&group) <= most;
+        let fits =
+            |plan: &&Plan| here(plan) && plan.loaded(&group) <= most && self.suits(&group, plan);
         for plan in plans.iter().filter(fits).take(TRIED).cloned() {
             // Loops are counted from where the segment begins: positions know that.
             let outer = loops.iter().map(|around| around.trips).enumerate();
@@ -333,6 +389,14 @@ impl Context<'_> {
         });
         Ok(stage)
     }
+}
+
+/// Whether no reduction over an operand is rounded up: beyond lies what is no zero.
+fn exact(reader: &Group, plan: &Plan, number: usize) -> bool {
+    let (map, space) = (&reader.operands[number].map, &plan.space);
+    let read = |d: &usize| map.exprs.iter().any(|e| e.uses(*d));
+    let mut read = reader.iterators(true).filter(read);
+    read.all(|d| space.covered(d) * space.block[d] == reader.domain[d])
 }
 
 /// The indices of a tile that a maker computes, of those inside; `None` if none. In the dimension `rows` of the

@@ -2,6 +2,7 @@
 
 mod pipeline;
 mod produce;
+pub(crate) mod resident;
 mod tiles;
 mod unit;
 
@@ -420,15 +421,6 @@ fn fill(b: &mut Builder<'_>, dest: Value, value: Attr) -> Value {
         body,
     };
     nest.generic(b, Vec::new(), dest)
-}
-
-/// A tile filled with a constant by an engine.
-fn fill_by_engine(b: &mut Builder<'_>, dest: Value, value: Attr) -> Value {
-    let filled = fill(b, dest, value);
-    if let Some(op) = b.ir.owner(filled) {
-        b.ir.set_attr(op, tir_accel::BY_ENGINE, Attr::unit());
-    }
-    filled
 }
 
 /// Sets the name of a value in printed text.

@@ -13,7 +13,7 @@ use tir::{Attr, Builder, Rets, Value};
 use tir_arith::{CmpI, CmpIPredicate, OpFoldResult, constant_index};
 use tir_loop::{If, Yield as LoopYield};
 
-use super::{At, Emit, counted, fill_by_engine, hint};
+use super::{At, Emit, counted, fill, hint};
 use crate::chain::Made;
 use crate::group::Input;
 
@@ -362,16 +362,15 @@ impl<'a> Pipe<'a> {
             if let (Some(maker), Some(value)) = (maker, tile.made.filled()) {
                 let next = here[maker].0.turn.plus(b, 1);
                 let (emit, turn) = (&self.nodes[maker].emit, next.modulo(b, self.turns));
-                tiles[i] = emit.in_turn(b, turn, tiles[i], &mut |b, part| {
-                    fill_by_engine(b, part, value)
-                });
+                tiles[i] = emit.in_turn(b, turn, tiles[i], &mut |b, part| fill(b, part, value));
             }
         }
         // The root's tile, if it is not accumulated: it is written when the stages are through.
         let last = self.nodes.len() - 1;
         let root = &self.nodes[last];
         let split = root.emit.plan.splits_reduction(root.emit.group);
-        let own = match split {
+        let into = split || root.emit.group.into.is_some();
+        let own = match into {
             true => dests.to_vec(),
             false => {
                 let outs = root.emit.group.outs.iter();
@@ -403,7 +402,7 @@ impl<'a> Pipe<'a> {
             values[rooted + i] = reader.emit.fill_all(b, tile.made, fills, &at, whole);
         }
         let tiles_out = values.split_off(rooted);
-        let mut results = match split {
+        let mut results = match into {
             true => values,
             // A trip that is none of the root's may be one of another segment's.
             false => {

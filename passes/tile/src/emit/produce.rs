@@ -5,7 +5,7 @@ use tir_arith::{CmpI, CmpIPredicate, OpFoldResult, constant_index, dispatch_valu
 use tir_loop::{If, Yield as LoopYield};
 use tir_tensor::{ExtractSlice, InsertSlice};
 
-use super::{At, Emit, TripBody, counted, fill, fill_by_engine, hint};
+use super::{At, Emit, TripBody, counted, fill, hint};
 use crate::chain::{Fill, Made};
 use crate::layout::{Axis, Tile};
 
@@ -109,7 +109,7 @@ impl Emit<'_> {
         let text = name.map_or("tile".to_string(), |n| format!("{n}_tile"));
         hint(b, whole, &text);
         match made.filled() {
-            Some(value) => fill_by_engine(b, whole, value),
+            Some(value) => fill(b, whole, value),
             None => self.fill_all(b, made, &made.before, at, whole),
         }
     }

@@ -6,7 +6,7 @@ use tir_tensor::generic::iterators;
 use tir_tensor::{Combine, ExtractSlice, InsertSlice};
 
 use super::pipeline::when;
-use super::{At, Emit, Given, Nest, copy_body, counted, counted_from, fill, fill_by_engine, hint};
+use super::{At, Emit, Given, Nest, copy_body, counted, counted_from, fill, hint};
 use crate::group::{Input, Step, StepRef};
 use crate::layout::{Axis, Dim, Tile};
 use crate::plan::held;
@@ -196,9 +196,7 @@ impl Emit<'_> {
                 Axis::Window(terms) => (sum(b, terms), 1),
                 Axis::Phase(terms, stride) => (sum(b, terms).modulo(b, *stride), 1),
                 Axis::Unit(d, rest, stride, own)
-                    if !(rest.is_empty()
-                        && own.is_empty()
-                        && self.plan.space.shifted != Some(*d)) =>
+                    if !(rest.is_empty() && own.is_empty()) || dim.size != self.unit_size(*d) =>
                 {
                     let moved = sum(b, rest).floor_div(b, *stride);
                     let mut at_block = self.points_before(b, at, *d);
@@ -379,7 +377,7 @@ impl Emit<'_> {
             return;
         };
         let place = self.leaves(StepRef::Reduced).unwrap_or(0);
-        wholes[place] = fill_by_engine(b, wholes[place], *start);
+        wholes[place] = fill(b, wholes[place], *start);
     }
 
     /// All steps of a block.

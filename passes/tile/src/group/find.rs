@@ -399,6 +399,7 @@ impl<'a> Finder<'a> {
             cut: view.cut,
             leaves: view.leaves,
             made: false,
+            near: false,
             shape,
             flat: None,
             inner,

@@ -33,6 +33,8 @@ pub struct Operand {
     pub leaves: bool,
     /// Whether another nest computes its tiles inside the loops of this one: nothing is loaded.
     pub made: bool,
+    /// Whether all of it lies in near memory before the nest begins, as the unit reads it: nothing is loaded.
+    pub near: bool,
     /// Its shape.
     pub shape: Vec<i64>,
     /// Which dimensions of the tensor are one, if the shape is another one than the tensor's.
@@ -148,6 +150,8 @@ pub struct Slot {
     pub at: Vec<i64>,
     /// Whether elements may be computed twice.
     pub again: bool,
+    /// Whether loops of the group's own may compute it part by part.
+    pub divided: bool,
 }
 
 impl Group {

@@ -31,8 +31,13 @@ impl Group {
                 let elem = ir.ty(operand.source).elem();
                 write!(
                     text,
-                    "\n{elem} {:?} {} {} {} {}",
-                    operand.shape, operand.map, operand.cut, operand.leaves, operand.made
+                    "\n{elem} {:?} {} {} {} {} {}",
+                    operand.shape,
+                    operand.map,
+                    operand.cut,
+                    operand.leaves,
+                    operand.made,
+                    operand.near
                 )?;
                 if let Some(inner) = &operand.inner {
                     let reduce = inner.reduce.as_ref();

@@ -403,6 +403,11 @@ impl Estimate<'_> {
                 });
                 continue;
             }
+            // What lies in near memory was counted when it was put there.
+            if operand.near {
+                holders.push(Holder::default());
+                continue;
+            }
             // What another nest computes is counted there.
             if operand.made {
                 holders.push(Holder {
@@ -769,8 +774,8 @@ impl<'a> Tiles<'a> {
         let (mut cycles, mut near) = (0i64, Vec::new());
         for ((operand, tile), fixed) in group.operands.iter().zip(&*self.operands).zip(&self.loads)
         {
-            near.push(fixed.one);
-            if operand.inner.is_some() || operand.made {
+            near.push(if operand.near { 0 } else { fixed.one });
+            if operand.inner.is_some() || operand.made || operand.near {
                 continue;
             }
             // A window that slides may load less than a tile each time, and the last tile as well.

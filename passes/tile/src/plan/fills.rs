@@ -14,7 +14,8 @@ impl Plan {
     /// Cycles of the engine to fill a tile, if it can: it pads, and the tile is where sums are accumulated.
     pub fn fill_cycles(&self, group: &Group, target: &Target<'_>) -> Option<i64> {
         let info = target.info;
-        let engine = info.engine_between(info.far()?.name, self.held)?;
+        let extents = group.iterators(false).map(|d| self.space.extent(d));
+        let engine = info.fills(self.held, extents.fold(1, i64::saturating_mul))?;
         let reduced = group.outs.iter().any(|out| out.step == StepRef::Reduced);
         let sums = reduced || self.in_place == Some(Input::Reduced) || self.splits_reduction(group);
         let blocks = group.iterators(false).map(|d| self.space.tile[d]);
@@ -24,7 +25,7 @@ impl Plan {
             true => !self.single_result,
             false => self.own_accumulator,
         };
-        let here = engine.pad && sums && several && slots && !info.has_equal_units();
+        let here = sums && several && slots && !info.has_equal_units();
         (here && self.resets.is_some() && !self.filled).then_some(engine.latency)
     }
 

@@ -309,11 +309,46 @@ pub fn stages(
     }
     // What is summed in parts lies in the tile of another stage from the first part on.
     plans.retain(|plan| plan.sums_in_place(group) || !plan.splits_reduction(group));
+    plans.retain_mut(|plan| reads_near(ir, group, target, budget, plan));
     plans.sort_by_key(|plan| {
         let parts = group.into.is_some() && plan.splits_reduction(group);
         (parts, plan.cycles, plan.bytes)
     });
     plans
+}
+
+/// Lets a stage read what lies in near memory as a whole; whether it can, and computes into a tile of another nest
+/// what it is to lie there.
+fn reads_near(
+    ir: &Ir,
+    group: &Group,
+    target: &Target<'_>,
+    budget: Budget,
+    plan: &mut Plan,
+) -> bool {
+    for (i, operand) in group.operands.iter().enumerate() {
+        if operand.near {
+            // Whole blocks that lie beyond the range have nothing there.
+            let read = |d: &usize| operand.map.exprs.iter().any(|e| e.uses(*d));
+            let mut read = plan.order.iter().filter(|d| read(d));
+            if read.any(|d| plan.space.is_ragged(*d)) {
+                return false;
+            }
+            let elem = ir.ty(operand.source).elem();
+            let Some(mut whole) = hold(group, target, plan, i, 0, (elem, budget)) else {
+                return false;
+            };
+            whole.tile = whole.tile.joined_blocks();
+            whole.holder = Holder::default();
+            plan.keep(i, whole);
+            if plan.in_place == Some(Input::Operand(i)) {
+                plan.in_place = None;
+            }
+        }
+    }
+    // Sums of several tiles lie where the result does.
+    let sums = plan.in_place == Some(Input::Reduced) || group.maps.is_empty();
+    group.into.is_none() || sums || !plan.splits_reduction(group)
 }
 
 /// What was found so far.
@@ -701,7 +736,8 @@ fn divisions(
             let mut made = group.operands.iter().filter(|operand| operand.made);
             let again = |o: &Operand| !o.map.exprs.iter().any(|e| e.uses(d));
             let summed = group.reductions[d] && search.parts;
-            if group.into.is_some() && !summed || made.any(again) {
+            let whole = group.into.as_ref().is_some_and(|slot| !slot.divided);
+            if whole && !summed || made.any(again) {
                 return vec![all];
             }
             // Windows are not divided, and reductions of what no unit takes only if they must.
@@ -711,7 +747,7 @@ fn divisions(
             let whole = group.reductions[d] && whole;
             if whole || group.whole.contains(&d) {
                 vec![all]
-            } else if ragged && !group.reductions[d] {
+            } else if ragged && !group.reductions[d] && group.into.is_none() {
                 sizes(all)
             } else {
                 divisors(all)

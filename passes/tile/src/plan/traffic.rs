@@ -24,7 +24,7 @@ pub fn near_bytes(tile: &Tile, elem: Type, align: i64) -> i64 {
 }
 
 /// What lies in near memory: a tile, in one slot or several.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Default, Debug)]
 pub struct Holder {
     /// Bytes with all slots.
     pub bytes: i64,

@@ -271,13 +271,27 @@ fn cycles(tool: &Tool, machine: &str, chain: &Chain) -> Result<[u64; 2], String>
     Ok(found)
 }
 
+/// What there was to try in a program.
+#[derive(Default)]
+struct Joined {
+    /// Whether it has nests of several stages.
+    stages: bool,
+    /// Whether some of their stages compute their sums in parts.
+    parts: bool,
+    /// Whether tensors stay near from nest to nest.
+    residents: bool,
+    /// Bytes that engines move where no tensor stays, and where some do.
+    bytes: [u64; 2],
+}
+
 /// A committed machine with near memory of any size.
 fn small(seed: u64) -> (String, PathBuf) {
     let mut random = Random::new(seed ^ 0x736d_616c);
     let names = ["npu", "npu", "npu-vector", "bursts", "wide", "walkthrough"];
     let name = names[random.below(names.len())];
-    // 12 to 160 KiB, small ones as often as large ones.
+    // 12 to 160 KiB, small ones as often as large ones; now and then all that there could be use for.
     let bytes = ((12u64 << 10 << random.below(4)) + random.next_u64() % (64 << 10)) / 64 * 64;
+    let bytes = if seed % 4 == 3 { 64 << 20 } else { bytes };
     let text = std::fs::read_to_string(root().join(format!("test/e2e/machines/{name}.tir")));
     let text = text.expect("a machine");
     let (before, behind) = text.split_once("@spm {bytes = ").expect("near memory");
@@ -293,20 +307,9 @@ fn small(seed: u64) -> (String, PathBuf) {
     )
 }
 
-/// What nests of a chain are like.
-#[derive(Clone, Copy, PartialEq)]
-enum Nests {
-    /// Of one stage each.
-    Single,
-    /// Of several.
-    Several,
-    /// Of several, and for some of them sums are computed in parts.
-    InParts,
-}
-
-/// What nests a chain has where near memory has another size; or what is wrong with it: it must be lowered if a nest
-/// for each operator can be.
-fn in_small(tool: &Tool, seed: u64) -> Result<Nests, String> {
+/// What there is to try in a chain where near memory has another size; or what is wrong with it: it must be lowered
+/// if a nest for each operator can be, and take no more cycles where tensors stay near.
+fn in_small(tool: &Tool, seed: u64) -> Result<Joined, String> {
     let (name, path) = small(seed);
     let chain = match seed % 2 {
         0 => Chain::new(seed ^ 0x736d),
@@ -316,11 +319,11 @@ fn in_small(tool: &Tool, seed: u64) -> Result<Nests, String> {
     let at = |why| format!("{name}, depth {depth}: {why}\n{}", chain.text());
     let made = reference(&chain.text(), chain.arguments.clone());
     let (module, inputs, expected) = made.map_err(at)?;
-    let lowered = |stages: u64| {
+    let lowered = |stages: u64, resident: bool| {
         let mut module = module.clone();
         let machine = path.display();
         let options = format!("machine={machine} depth={depth} max_stages={stages}");
-        let options = format!("to-accel{{{options} print_tiles=1}}");
+        let options = format!("to-accel{{{options} resident={resident} print_tiles=1}}");
         let pipeline = tool.passes.parse(&options).map_err(|e| said(&e))?;
         let report = PassManager::with(pipeline, Default::default()).run(&mut module);
         if let Some(error) = report.errors.first() {
@@ -330,17 +333,30 @@ fn in_small(tool: &Tool, seed: u64) -> Result<Nests, String> {
         let parts = notes.any(|note| note.message.contains("sums in parts"));
         Ok((module, parts))
     };
-    let Ok((single, _)) = lowered(1) else {
-        return Ok(Nests::Single);
+    let Ok((single, _)) = lowered(1, true) else {
+        return Ok(Joined::default());
     };
-    let (module, parts) = lowered(8).map_err(at)?;
     let off = rounding(&chain.text(), &inputs, &expected).map_err(at)?;
-    run_within(&module, &inputs, &expected, |_| off).map_err(at)?;
+    let run = |resident: bool| -> Result<(Ir, [u64; 2], bool), String> {
+        let (module, parts) = lowered(8, resident)?;
+        let run = run_within(&module, &inputs, &expected, |_| off)?;
+        let machine = run.machine.ok_or("it runs on no machine")?;
+        let engines = machine.queues.iter().map(|queue| queue.bytes);
+        Ok((module, [machine.cycles, engines.sum()], parts))
+    };
+    let (far, [slow, most], parts) = run(false).map_err(at)?;
+    let (near, [cycles, bytes], _) = run(true).map_err(at)?;
+    // The estimate is not exact: what it takes for a gain may be a small loss.
+    if cycles * 10 > slow * 11 + 20_000 {
+        let why = format!("{cycles} cycles where tensors stay near, {slow} where they do not");
+        return Err(at(why));
+    }
     let text = |module: &Ir| tir::text::print(module, &Default::default());
-    Ok(match (text(&single) == text(&module), parts) {
-        (true, _) => Nests::Single,
-        (false, false) => Nests::Several,
-        (false, true) => Nests::InParts,
+    Ok(Joined {
+        stages: text(&single) != text(&far),
+        parts,
+        residents: text(&near) != text(&far),
+        bytes: [most, bytes],
     })
 }
 
@@ -348,18 +364,27 @@ fn in_small(tool: &Tool, seed: u64) -> Result<Nests, String> {
 fn what_fits_in_single_nests_fits_in_several_stages() {
     let tool = tir_opt::stock();
     tool.load();
-    let (joined, parts) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let all = Mutex::new((0, 0, 0, [0, 0]));
     try_seeds("TIR_SMALL", SMALL, |seed| match in_small(&tool, seed) {
-        Ok(nests) => {
-            joined.fetch_add(usize::from(nests != Nests::Single), Ordering::Relaxed);
-            parts.fetch_add(usize::from(nests == Nests::InParts), Ordering::Relaxed);
+        Ok(joined) => {
+            let (stages, parts, residents, [far, near]) = &mut *all.lock().expect("no panic");
+            *stages += u64::from(joined.stages);
+            *parts += u64::from(joined.parts);
+            *residents += u64::from(joined.residents);
+            *far += joined.bytes[0];
+            *near += joined.bytes[1];
             None
         }
         Err(why) => Some(why),
     });
-    let (joined, parts) = (joined.into_inner(), parts.into_inner());
-    assert!(joined > 0, "no program has nests of several stages");
+    let (stages, parts, residents, [far, near]) = all.into_inner().expect("no panic");
+    assert!(stages > 0, "no program has nests of several stages");
     assert!(parts > 0, "no program has stages with sums in parts");
+    assert!(residents > 0, "in no program a tensor stays near");
+    assert!(
+        near < far,
+        "{near} bytes where tensors stay near, {far} where they do not"
+    );
 }
 
 #[test]

@@ -1,0 +1,764 @@
+//! Tensors that stay: from the nests that compute them to the last one that reads them they lie in near memory.
+//!
+//! A tensor that nests read needs no transfers if it is computed into near memory, as a whole and as its readers
+//! want it: what is read is a *home*, a tile that no loop moves, of which each reader has a part
+//! ([`Placed::find`]). The nests that compute it are producers of that tile as those of a chain are, with no loops
+//! around them; borders are filled as theirs are. So all nests concerned are planned again, with nothing to load
+//! or store for the tensor, and with what it leaves of near memory, in which it takes a place from its first
+//! writer to its last reader.
+//!
+//! Which tensors stay is decided one by one, those first that save the most for each byte and nest that they are
+//! held: a tensor stays if the nests concerned are no slower by the estimate and all find place. Places are given
+//! out first fit, tiles of a nest lie behind all that stays while it runs: so there is always a plan of near
+//! memory.
+
+use std::collections::{HashMap, HashSet};
+
+use tir::{Ir, OpId, Value};
+use tir_tensor::InsertSlice;
+
+use super::partition::{Limits, SPARE, Single, is_stage, parts};
+use super::ring::Rows;
+use super::search::{alone, chain, each, keep, used, widen};
+use super::stage::{Context, Homes, Known, Lies, Maker, Makers, No, outside};
+use super::{Made, Segment, Stage};
+use crate::group::Group;
+use crate::placed::Placed;
+use crate::plan::{Budget, Plan, Target};
+
+/// Divisions of a nest of one stage that are estimated.
+const DIVISIONS: usize = 512;
+
+/// A nest may be slower by one in so many cycles: bytes that are moved cost more than the time that they take.
+const SLACK: i64 = 100;
+
+/// What is loaded once, not several times, may take one in so many cycles more.
+const TIE: i64 = 200;
+
+/// A cycle that a nest takes more counts as so many that another one saves: estimates are not exact, and a nest that
+/// is planned with fewer choices is the one that they are least exact for.
+const LOSS: i64 = 2;
+
+/// A tensor that stays.
+#[derive(Clone, Debug)]
+pub struct Resident {
+    /// The tensor.
+    pub value: Value,
+    /// Its home: a stage that reads it, of which nothing else is of use. Its producers compute the parts.
+    pub home: Stage,
+    /// By the generic that each writer ends in, in the order of the program: which parts it computes, and the
+    /// generics that are computed with it.
+    pub writers: Vec<(OpId, Vec<usize>, Vec<OpId>)>,
+}
+
+/// A nest: some groups of the sequence.
+#[derive(Clone, Debug)]
+pub(super) struct Nest {
+    /// Its last group, and how many there are.
+    pub(super) first: usize,
+    pub(super) count: usize,
+    /// What it reads that stays.
+    near: HashSet<Value>,
+    /// What it computes that stays.
+    writes: Option<Value>,
+    /// How it runs, if it was planned again or has several stages; what it computes that stays is in its home.
+    pub(super) stage: Option<Stage>,
+    /// Estimated cycles.
+    cycles: i64,
+    /// Bytes of near memory.
+    bytes: i64,
+}
+
+/// What stays, as far as it is decided.
+#[derive(Clone, Default)]
+struct State {
+    nests: Vec<Nest>,
+    homes: Vec<Home>,
+}
+
+/// Where a tensor lies.
+#[derive(Clone)]
+struct Home {
+    value: Value,
+    stage: Stage,
+    /// Which maker computes each part.
+    makers: Vec<usize>,
+    /// The nests that compute it, by maker.
+    writers: Vec<usize>,
+    /// The nests from the last reader to the first writer.
+    life: (usize, usize),
+    /// Where in near memory, and how many bytes.
+    at: i64,
+    bytes: i64,
+}
+
+impl Home {
+    fn tile(&self) -> &crate::layout::Tile {
+        &self.stage.plan.tiles[self.number()]
+    }
+    fn lies(&self) -> Lies {
+        Lies {
+            placed: Placed::of(self.tile()),
+            grows: false,
+        }
+    }
+    fn number(&self) -> usize {
+        self.stage.made().next().map_or(0, |made| made.operand)
+    }
+}
+
+/// What nests are planned with.
+pub(super) struct Planner<'a> {
+    pub(super) ir: &'a Ir,
+    pub(super) singles: &'a [Single],
+    pub(super) made: &'a HashMap<Value, usize>,
+    pub(super) target: &'a Target<'a>,
+    pub(super) budget: Budget,
+    pub(super) limits: Limits,
+    pub(super) known: &'a Known,
+    pub(super) thread: i64,
+}
+
+/// A group of a nest that computes a part of a tensor, by its number, and where the part begins.
+type Member = (usize, Vec<i64>);
+
+/// A nest by its number, and its stages.
+type Planned = (usize, Vec<Stage>);
+
+/// Why a tensor does not stay.
+type Why = &'static str;
+
+/// A tensor that may stay.
+struct Candidate {
+    value: Value,
+    /// The nests that compute it, by maker.
+    writers: Vec<usize>,
+    readers: Vec<usize>,
+    life: (usize, usize),
+}
+
+impl Nest {
+    pub(super) fn new(cx: &Planner<'_>, first: usize, count: usize, stage: Option<Stage>) -> Self {
+        let single = &cx.singles[first];
+        let (cycles, bytes) = match &stage {
+            Some(stage) => cx.priced(stage),
+            None => (alone(&single.plan, cx.thread), single.plan.bytes),
+        };
+        Self {
+            first,
+            count,
+            near: HashSet::new(),
+            writes: None,
+            stage,
+            cycles,
+            bytes,
+        }
+    }
+    fn groups(&self) -> std::ops::Range<usize> {
+        self.first..self.first + self.count
+    }
+}
+
+impl Planner<'_> {
+    /// Cycles and bytes of near memory of a stage with all that compute for it.
+    fn priced(&self, stage: &Stage) -> (i64, i64) {
+        let cycles = stage.plan.cost.total(self.thread);
+        (cycles, used(stage, self.target.near.name))
+    }
+
+    /// A group whose operands may lie in near memory.
+    fn group(&self, number: usize, near: &HashSet<Value>) -> Group {
+        let mut group = self.singles[number].group.clone();
+        for operand in &mut group.operands {
+            operand.near = near.contains(&operand.source);
+        }
+        group
+    }
+
+    /// Bytes of near memory behind all that stays while a nest runs.
+    fn behind(&self, homes: &[Home], nest: usize) -> i64 {
+        let here = homes
+            .iter()
+            .filter(|home| (home.life.0..=home.life.1).contains(&nest));
+        here.map(|home| home.at + home.bytes).max().unwrap_or(0)
+    }
+
+    /// The nest planned again: its stages, one for each part that it computes of what stays.
+    fn plan(&self, state: &State, number: usize, homes: &Homes) -> Option<Vec<Stage>> {
+        let nest = &state.nests[number];
+        let groups: Vec<Group> = nest
+            .groups()
+            .map(|number| self.group(number, &nest.near))
+            .collect();
+        // Who computes what the stages read.
+        let mut inside: Vec<(Value, Vec<Member>)> = Vec::new();
+        for operand in groups.iter().flat_map(|group| &group.operands) {
+            let parts = parts(self.ir, operand.source).into_iter().flatten();
+            let own = parts.filter_map(|(value, at)| {
+                let member = self.made.get(&value)?.checked_sub(nest.first)?;
+                (0 < member && member < nest.count).then_some((member, at))
+            });
+            let own: Vec<Member> = own.collect();
+            if !own.is_empty() && inside.iter().all(|(value, _)| *value != operand.source) {
+                inside.push((operand.source, own));
+            }
+        }
+        let mut makers: Makers<'_> = HashMap::new();
+        for (value, parts) in &inside {
+            let parts = parts.iter().map(|(member, at)| Maker {
+                group: &groups[*member],
+                at,
+            });
+            makers.insert(*value, parts.collect());
+        }
+        let near = self.target.near;
+        let free = self.budget.bytes.min(near.bytes) - self.behind(&state.homes, number);
+        let limit = if nest.count > 1 {
+            self.limits.plans
+        } else {
+            DIVISIONS
+        };
+        let cx = Context {
+            ir: self.ir,
+            target: self.target,
+            budget: Budget {
+                spare: SPARE,
+                limit: self.budget.limit.min(limit),
+                listed: 0,
+                bytes: free,
+                ..self.budget
+            },
+            makers: &makers,
+            known: self.known,
+            rows: Rows::Anew,
+            most: i64::MAX,
+            homes,
+        };
+        let roots = match nest.writes {
+            None => vec![groups[0].clone()],
+            Some(value) => {
+                let home = state.homes.iter().find(|home| home.value == value)?;
+                let (_, all) = self.producers(state, home).ok()?;
+                let own = |(maker, _): &(usize, Group)| home.writers[*maker] == number;
+                let own = all.into_iter().filter(own).map(|(_, mut group)| {
+                    group.into.iter_mut().for_each(|slot| slot.divided = true);
+                    group
+                });
+                own.collect()
+            }
+        };
+        let most = nest.cycles.saturating_mul(2).saturating_add(1);
+        let found = roots.iter().map(|root| {
+            let found = chain(&cx, root, None, most).ok()?;
+            Some(found.stage)
+        });
+        found.collect()
+    }
+
+    /// The borders of a tensor in its home, and the groups that compute its parts.
+    fn producers(&self, state: &State, home: &Home) -> Result<(Made, Vec<(usize, Group)>), Why> {
+        let parts = parts(self.ir, home.value).unwrap_or_default();
+        let groups = home.writers.iter().map(|writer| {
+            let nest = &state.nests[*writer];
+            self.group(nest.first, &nest.near)
+        });
+        let groups: Vec<Group> = groups.collect();
+        let makers = parts.iter().zip(&groups);
+        let makers = makers.map(|((_, at), group)| Maker { group, at });
+        let makers: Makers<'_> = HashMap::from([(home.value, makers.collect())]);
+        let cx = Context {
+            ir: self.ir,
+            target: self.target,
+            budget: self.budget,
+            makers: &makers,
+            known: self.known,
+            rows: Rows::Anew,
+            most: i64::MAX,
+            homes: &Homes::new(),
+        };
+        let Stage { group, plan, .. } = &home.stage;
+        let found = cx.producers(group, plan, home.number(), &[]);
+        found.map_err(|no| match no {
+            No::Never(why) => why,
+            No::Cut { .. } => "parts begin inside of a tile",
+        })
+    }
+
+    /// What may stay: what nests compute on a unit and other nests read, and nobody else.
+    fn candidates(&self, nests: &[Nest]) -> Vec<Candidate> {
+        let block = |number: usize| self.ir.block_of(self.singles[number].op);
+        let root = |value: &Value| {
+            let number = *self.made.get(value)?;
+            let nest = nests.iter().position(|nest| nest.first == number)?;
+            is_stage(&self.singles[number]).then_some(nest)
+        };
+        let mut found: Vec<Candidate> = Vec::new();
+        for (reader, nest) in nests.iter().enumerate() {
+            let operands = nest.groups().flat_map(|g| &self.singles[g].group.operands);
+            for value in operands.map(|operand| operand.source) {
+                let all = found.iter_mut();
+                if let Some(old) = all.into_iter().find(|other| other.value == value) {
+                    if !old.readers.contains(&reader) {
+                        old.readers.push(reader);
+                    }
+                    continue;
+                }
+                let Some(parts) = parts(self.ir, value) else {
+                    continue;
+                };
+                let only = |part: &Value| {
+                    *part == value || self.ir.uses(*part).all(|u| self.ir.is::<InsertSlice>(u.op))
+                };
+                let writers = parts
+                    .iter()
+                    .map(|(part, _)| root(part).filter(|_| only(part)));
+                let Some(writers) = writers.collect::<Option<Vec<usize>>>() else {
+                    continue;
+                };
+                let same = |writer: &usize| block(nests[*writer].first) == block(nest.first);
+                if writers.iter().all(same) && !writers.is_empty() {
+                    found.push(Candidate {
+                        value,
+                        writers,
+                        readers: vec![reader],
+                        life: (0, 0),
+                    });
+                }
+            }
+        }
+        let all: HashSet<OpId> = self
+            .singles
+            .iter()
+            .flat_map(|s| s.group.ops.clone())
+            .collect();
+        found.retain(|candidate| super::partition::only_for(self.ir, candidate.value, &all));
+        for candidate in &mut found {
+            let last = candidate.readers.iter().copied().min();
+            let first = candidate.writers.iter().copied().max();
+            candidate.life = (last.unwrap_or(0), first.unwrap_or(0));
+        }
+        // A load less for each reader, and a store, for as long as the tensor is held.
+        let gain = |c: &Candidate| {
+            let (last, first) = c.life;
+            let saved = (c.readers.len() + 1) << 10;
+            std::cmp::Reverse(saved / (first.saturating_sub(last) + 1))
+        };
+        found.sort_by_key(gain);
+        found
+    }
+
+    /// The state with one more tensor that stays.
+    fn with(&self, state: &State, candidate: &Candidate) -> Result<State, Why> {
+        let (near, value) = (self.target.near, candidate.value);
+        let mut next = state.clone();
+        if candidate
+            .writers
+            .iter()
+            .any(|w| state.nests[*w].writes.is_some())
+        {
+            return Err("a nest computes it with another one that stays");
+        }
+        let size = self.ir.ty(value);
+        let elem = size.elem().bytes().unwrap_or(1) as i64;
+        let elements = size.shape().unwrap_or(&[]).iter().copied();
+        let bytes = elements.fold(elem, i64::saturating_mul);
+        if bytes > near.bytes.min(self.budget.bytes) {
+            return Err("it is larger than near memory");
+        }
+        let mut homes: Homes = state
+            .homes
+            .iter()
+            .map(|home| (home.value, home.lies()))
+            .collect();
+        // The readers, as if it were as large as the tensor is.
+        let Some(place) = self.target_stage(value) else {
+            return Err("nothing reads it");
+        };
+        next.homes.push(Home {
+            value,
+            stage: place,
+            makers: Vec::new(),
+            writers: candidate.writers.clone(),
+            life: candidate.life,
+            at: self.place(&state.homes, candidate.life, bytes),
+            bytes,
+        });
+        for reader in &candidate.readers {
+            next.nests[*reader].near.insert(value);
+        }
+        let (mut planned, home) = self.readers(&next, candidate, &mut homes)?;
+        if let Some(own) = next.homes.last_mut() {
+            own.stage = home;
+        }
+        let own = next.homes.len() - 1;
+        let (made, groups) = self.producers(&next, &next.homes[own])?;
+        next.homes[own].makers = groups.iter().map(|(maker, _)| *maker).collect();
+        if let Some(segment) = next.homes[own].stage.segments.first_mut() {
+            segment.made = vec![made];
+        }
+        homes.insert(value, next.homes[own].lies());
+        for writer in &candidate.writers {
+            next.nests[*writer].writes = Some(value);
+            let stages = self.plan(&next, *writer, &homes);
+            let stages = stages.ok_or("no unit computes it as it is read")?;
+            planned.push((*writer, stages));
+        }
+        for (number, stages) in planned {
+            self.take(&mut next, number, stages);
+        }
+        // Its size is known now.
+        let tile = Placed::of(next.homes[own].tile());
+        let align = near.align.max(1);
+        let bytes = tile.elements().saturating_mul(elem);
+        let bytes = (bytes + align - 1) / align * align;
+        let at = self.place(&state.homes, candidate.life, bytes);
+        (next.homes[own].at, next.homes[own].bytes) = (at, bytes);
+        let mut touched = concerned(candidate);
+        let (last, first) = candidate.life;
+        for number in last..=first {
+            let free = near.bytes.min(self.budget.bytes) - self.behind(&next.homes, number);
+            if next.nests[number].bytes <= free {
+                continue;
+            }
+            if touched.contains(&number) {
+                return Err("it does not fit near memory with the tiles of a nest");
+            }
+            // A nest beside it takes smaller tiles.
+            let stages = self.plan(&next, number, &homes);
+            let stages = stages.ok_or("a nest between does not fit beside it")?;
+            touched.push(number);
+            self.take(&mut next, number, stages);
+            if next.nests[number].bytes > free {
+                return Err("a nest between does not fit beside it");
+            }
+        }
+        touched.sort_unstable();
+        touched.dedup();
+        let (mut all, mut gained, mut lost) = (0i64, 0i64, 0i64);
+        for number in touched {
+            let [before, then] = [state, &next].map(|state| state.nests[number].cycles);
+            all = all.saturating_add(before);
+            gained = gained.saturating_add((before - then).max(0));
+            lost = lost.saturating_add((then - before).max(0));
+        }
+        if lost.saturating_mul(LOSS) > gained.saturating_add(all / SLACK) {
+            return Err("the nests concerned are slower");
+        }
+        Ok(next)
+    }
+
+    /// The nests that read a tensor, planned again, and its home. Where they want it in different orders, that of
+    /// each is tried for all.
+    fn readers(
+        &self,
+        state: &State,
+        candidate: &Candidate,
+        homes: &mut Homes,
+    ) -> Result<(Vec<Planned>, Stage), Why> {
+        let value = candidate.value;
+        let plan = |homes: &Homes| -> Result<Vec<Planned>, Why> {
+            let plan = |reader: &usize| {
+                let stages = self.plan(state, *reader, homes);
+                let stages = stages.ok_or("a nest does not run on a unit where it lies near")?;
+                Ok((*reader, stages))
+            };
+            candidate.readers.iter().map(plan).collect()
+        };
+        let mut planned = plan(homes)?;
+        let read = reads(&mut planned, value);
+        let why = match self.home(&read) {
+            Ok(home) => return Ok((planned, home)),
+            Err(why) => why,
+        };
+        let mut tried: Vec<Placed> = Vec::new();
+        for (_, plan_of, i) in &read {
+            let placed = Placed::of(&plan_of.tiles[*i]);
+            if tried.contains(&placed) || plan_of.tiles[*i].reassociation().is_some() {
+                continue;
+            }
+            tried.push(placed.clone());
+            let grows = true;
+            homes.insert(value, Lies { placed, grows });
+            let again = plan(homes);
+            homes.remove(&value);
+            let Ok(mut again) = again else { continue };
+            if let Ok(home) = self.home(&reads(&mut again, value)) {
+                return Ok((again, home));
+            }
+        }
+        Err(why)
+    }
+
+    /// Lets nests keep in near memory that is free what they load more than once.
+    fn fill(&self, state: &mut State) {
+        let (near, makers, homes) = (self.target.near, Makers::new(), Homes::new());
+        for number in 0..state.nests.len() {
+            let free = self.budget.bytes.min(near.bytes) - self.behind(&state.homes, number);
+            let cx = Context {
+                ir: self.ir,
+                target: self.target,
+                budget: Budget {
+                    spare: SPARE,
+                    bytes: free,
+                    ..self.budget
+                },
+                makers: &makers,
+                known: self.known,
+                rows: Rows::Anew,
+                most: i64::MAX,
+                homes: &homes,
+            };
+            let keep = |stage: &mut Stage| {
+                let mut cost = stage.plan.cost.clone();
+                let cycles = cost.total(self.thread);
+                let most = cycles.saturating_add(cycles / TIE);
+                let before = cost.load;
+                keep(&cx, stage, &mut cost, Some(most));
+                stage.plan.cost = cost;
+                stage.plan.cost.load < before
+            };
+            let nest = &mut state.nests[number];
+            if let Some(stage) = &mut nest.stage {
+                keep(stage);
+                continue;
+            }
+            let Some(value) = nest.writes else {
+                let single = &self.singles[nest.first];
+                let plan = &single.plan;
+                if plan.unit.is_some() && !plan.moves && !single.group.has_inner() {
+                    let mut stage = Stage::alone(single.group.clone(), plan.clone());
+                    nest.stage = keep(&mut stage).then_some(stage);
+                }
+                continue;
+            };
+            let home = state.homes.iter_mut().find(|home| home.value == value);
+            let Some(home) = home else { continue };
+            let made = home
+                .stage
+                .segments
+                .iter_mut()
+                .flat_map(|segment| &mut segment.made);
+            let parts = made.flat_map(|made| &mut made.parts).zip(&home.makers);
+            for (part, maker) in parts {
+                if home.writers[*maker] == number {
+                    keep(part);
+                }
+            }
+        }
+    }
+
+    /// A stage that stands for a home until it is known.
+    fn target_stage(&self, value: Value) -> Option<Stage> {
+        let mut singles = self.singles.iter();
+        let reads = |single: &&Single| {
+            let mut operands = single.group.operands.iter();
+            operands.any(|operand| operand.source == value)
+        };
+        let single = singles.find(reads)?;
+        Some(Stage::alone(single.group.clone(), single.plan.clone()))
+    }
+
+    /// Keeps how a nest runs.
+    fn take(&self, state: &mut State, number: usize, stages: Vec<Stage>) {
+        let (mut cycles, mut bytes) = (0i64, 0i64);
+        for stage in &stages {
+            let (own, near) = self.priced(stage);
+            cycles = cycles.saturating_add(own);
+            bytes = bytes.max(near);
+        }
+        let nest = &mut state.nests[number];
+        (nest.cycles, nest.bytes) = (cycles, bytes);
+        let Some(value) = nest.writes else {
+            nest.stage = stages.into_iter().next();
+            return;
+        };
+        nest.stage = None;
+        let Some(home) = state.homes.iter_mut().find(|home| home.value == value) else {
+            return;
+        };
+        let Some(made) = home
+            .stage
+            .segments
+            .first_mut()
+            .and_then(|s| s.made.first_mut())
+        else {
+            return;
+        };
+        // The parts of other nests stay as they are.
+        let mut stages = stages.into_iter();
+        let mut parts = std::mem::take(&mut made.parts).into_iter();
+        let full = parts.len() == home.makers.len();
+        for maker in &home.makers {
+            let own = home.writers[*maker] == number;
+            let old = if full || !own { parts.next() } else { None };
+            made.parts.extend(if own { stages.next() } else { old });
+        }
+        if made.parts.len() == home.makers.len() {
+            widen(self.ir, self.target, &mut home.stage);
+        }
+    }
+
+    /// Where in near memory a tensor has place that lives so long: the first gap between those that live then.
+    fn place(&self, homes: &[Home], life: (usize, usize), bytes: i64) -> i64 {
+        let meets = |home: &&Home| home.life.0 <= life.1 && life.0 <= home.life.1;
+        let mut others: Vec<(i64, i64)> = homes
+            .iter()
+            .filter(meets)
+            .map(|home| (home.at, home.bytes))
+            .collect();
+        others.sort_unstable();
+        let mut at = 0;
+        for (start, size) in others {
+            if at + bytes <= start {
+                break;
+            }
+            at = at.max(start + size);
+        }
+        at
+    }
+
+    /// The home for what reads a tensor: the box of one reader, as large as all need it.
+    fn home(&self, read: &[(Group, Plan, usize)]) -> Result<Stage, Why> {
+        let placed = read.iter().map(|(_, plan, i)| Placed::of(&plan.tiles[*i]));
+        let placed: Vec<Placed> = placed.collect();
+        let leaves = |(group, _, i): &(Group, Plan, usize)| group.operands[*i].leaves;
+        let mut paddings = read.iter().filter(|read| leaves(read));
+        let first = paddings.clone().next();
+        let same = |(group, _, i): &(Group, Plan, usize)| {
+            let padding = |group: &Group, i: usize| outside(self.ir, &group.operands[i]).ok();
+            let first = first.and_then(|(group, _, i)| padding(group, *i));
+            first.is_some() && padding(group, *i) == first
+        };
+        if !paddings.all(same) {
+            return Err("its readers want different borders");
+        }
+        let space = |(_, plan, i): &(Group, Plan, usize)| plan.spaces[*i];
+        if read
+            .iter()
+            .any(|other| space(other) != self.target.near.name)
+        {
+            return Err("it is read in another space");
+        }
+        // Those with a border first, then those that read the most.
+        let mut order: Vec<usize> = (0..read.len()).collect();
+        order.sort_by_key(|i| std::cmp::Reverse((leaves(&read[*i]), placed[*i].elements())));
+        for base in order {
+            let mut whole = placed[base].clone();
+            placed.iter().for_each(|other| whole.reach(other));
+            let inside = read.iter().zip(&placed).all(|((_, plan, i), other)| {
+                let dense = plan.tiles[*i].joined.len();
+                whole.find(other, dense).is_some()
+            });
+            if !inside {
+                continue;
+            }
+            let (group, plan, number) = &read[base];
+            let (mut group, mut plan) = (group.clone(), plan.clone());
+            // What is read outside for results that are dropped is something, too.
+            let outside = whole.start.iter().any(|start| *start < 0);
+            group.operands[*number].leaves |= first.is_some() || outside;
+            if let Some((other, _, i)) = first {
+                group.operands[*number].padding = other.operands[*i].padding;
+            }
+            let mut tiles = plan.tiles.to_vec();
+            let tile = &mut tiles[*number];
+            for (dim, extent) in tile.dims.iter_mut().zip(&whole.dims) {
+                dim.size = extent.size;
+            }
+            for ((low, start), old) in tile
+                .low
+                .iter_mut()
+                .zip(&whole.start)
+                .zip(&placed[base].start)
+            {
+                *low += start - old;
+            }
+            plan.tiles = tiles.into();
+            let mut stage = Stage::alone(group, plan);
+            stage.segments.push(Segment {
+                start: 0,
+                trips: i64::MAX,
+                made: vec![Made {
+                    operand: *number,
+                    level: 0,
+                    ring: None,
+                    before: Vec::new(),
+                    parts: Vec::new(),
+                    behind: Vec::new(),
+                }],
+            });
+            return Ok(stage);
+        }
+        Err("its readers want it in different orders")
+    }
+
+    /// Lets tensors stay; gives the nests and what stays, and adds why others do not.
+    pub(super) fn residents(
+        &self,
+        nests: Vec<Nest>,
+        far: &mut Vec<(OpId, &'static str)>,
+    ) -> (Vec<Nest>, Vec<Resident>) {
+        let mut state = State {
+            nests,
+            homes: Vec::new(),
+        };
+        for candidate in self.candidates(&state.nests) {
+            match self.with(&state, &candidate) {
+                Ok(next) => state = next,
+                Err(why) => {
+                    let nest = &state.nests[candidate.life.1];
+                    far.push((self.singles[nest.first].op, why));
+                }
+            }
+        }
+        self.fill(&mut state);
+        let ops = |numbers: std::ops::Range<usize>| {
+            let all = numbers.flat_map(|number| &self.singles[number].group.ops);
+            all.copied().collect::<Vec<OpId>>()
+        };
+        let residents = state.homes.iter().map(|home| {
+            let writer = |(maker, number): (usize, &usize)| {
+                let nest = &state.nests[*number];
+                let parts = (0..home.makers.len()).filter(|part| home.makers[*part] == maker);
+                (
+                    nest.first,
+                    (
+                        self.singles[nest.first].op,
+                        parts.collect(),
+                        ops(nest.groups()),
+                    ),
+                )
+            };
+            let mut writers: Vec<_> = home.writers.iter().enumerate().map(writer).collect();
+            writers.sort_by_key(|(first, _)| std::cmp::Reverse(*first));
+            Resident {
+                value: home.value,
+                home: home.stage.clone(),
+                writers: writers.into_iter().map(|(_, writer)| writer).collect(),
+            }
+        });
+        let residents = residents.collect();
+        (state.nests, residents)
+    }
+}
+
+/// What stages read of a tensor in near memory: the group, its plan, and which operand it is.
+fn reads(planned: &mut [Planned], value: Value) -> Vec<(Group, Plan, usize)> {
+    let mut read = Vec::new();
+    for stage in planned.iter_mut().flat_map(|(_, stages)| stages) {
+        each(stage, &mut |stage| {
+            for (i, operand) in stage.group.operands.iter().enumerate() {
+                if operand.near && operand.source == value {
+                    read.push((stage.group.clone(), stage.plan.clone(), i));
+                }
+            }
+        });
+    }
+    read
+}
+
+/// The nests that compute a tensor or read it.
+fn concerned(candidate: &Candidate) -> Vec<usize> {
+    let all = candidate.readers.iter().chain(&candidate.writers);
+    all.copied().collect()
+}

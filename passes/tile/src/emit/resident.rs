@@ -1,0 +1,102 @@
+//! Tensors that stay in near memory: written by the nests that compute them, read where they lie.
+
+use std::collections::HashSet;
+
+use tir::{At as Place, Builder, Ir, OpId, Ret, Value};
+use tir_tensor::{Empty, ExtractSlice, TransferRead, TransferWrite};
+
+use super::{At, Emit};
+use crate::chain::Resident;
+use crate::placed::{Part, Placed};
+
+/// Writes all nests that compute a tensor into its home, each where it stands; gives the home.
+pub(crate) fn write(func: &mut Ir, stays: &Resident) -> Option<Value> {
+    let emit = Emit::new(&stays.home);
+    let made = stays.home.made().next()?;
+    let at = At::start(&stays.home);
+    let mut home = None;
+    let last = stays.writers.len().checked_sub(1)?;
+    for (i, (op, parts, _)) in stays.writers.iter().enumerate() {
+        let mut b = Builder::new(func, Place::Before(*op));
+        b.loc = b.ir.loc(*op);
+        let mut whole = match home {
+            Some(home) => home,
+            None => emit.made_tile(&mut b, made, &at),
+        };
+        for part in parts {
+            let part = &made.parts[*part];
+            b.loc = b.ir.loc(part.group.named);
+            whole = Emit::new(part).around(&mut b, 0, At::start(part), vec![whole])[0];
+        }
+        if i == last {
+            whole = emit.fill_all(&mut b, made, &made.behind, &at, whole);
+        }
+        home = Some(whole);
+    }
+    home
+}
+
+/// Lets what loads a part of a tensor that lies in near memory take it from there.
+pub(crate) fn read(func: &mut Ir, stays: &Resident, home: Option<Value>) {
+    let (Some(home), Some(made)) = (home, stays.home.made().next()) else {
+        return;
+    };
+    let placed = Placed::of(&stays.home.plan.tiles[made.operand]);
+    let readers = func.uses(stays.value).map(|u| u.op);
+    for op in readers.collect::<Vec<OpId>>() {
+        let Some(read) = func.get::<TransferRead>(op).filter(|r| r.space.is_some()) else {
+            continue;
+        };
+        if let Some(part) = part(func, &placed, &read) {
+            let mut b = Builder::new(func, Place::Before(op));
+            b.loc = b.ir.loc(op);
+            let value = b.add(ExtractSlice {
+                source: home,
+                offsets: Vec::new(),
+                sizes: Vec::new(),
+                strides: Vec::new(),
+                static_offsets: part.offsets,
+                static_sizes: part.sizes,
+                static_strides: part.strides,
+                result: Ret(read.result.0),
+            });
+            func.replace(op, &[value]);
+        }
+    }
+}
+
+/// Stores a tensor that lies in near memory as a whole, behind the last nest that computes it, for all that nests do
+/// not read there.
+pub(crate) fn store(func: &mut Ir, stays: &Resident, home: Option<Value>, done: &HashSet<OpId>) {
+    let (Some(home), Some(made)) = (home, stays.home.made().next()) else {
+        return;
+    };
+    let Some(last) = func.owner(home) else { return };
+    let tile = &stays.home.plan.tiles[made.operand];
+    let ty = func.ty(stays.value);
+    let mut b = Builder::new(func, Place::After(last));
+    b.loc = b.ir.loc(last);
+    let dest = b.add(Empty {
+        dynamic_sizes: Vec::new(),
+        space: None,
+        result: Ret(ty),
+    });
+    let stored = b.add(TransferWrite {
+        source: home,
+        dest,
+        offsets: Vec::new(),
+        static_offsets: Placed::of(tile).start,
+        access: tile.access(),
+        result: Ret(ty),
+    });
+    func.replace_uses_if(stays.value, stored, |_, u| !done.contains(&u.op));
+}
+
+/// Where in a home is what a transfer loads: where as many of the last dimensions as may be are the same.
+fn part(ir: &Ir, home: &Placed, read: &TransferRead) -> Option<Part> {
+    let placed = Placed::of_read(ir, read)?;
+    let dense = (0..=placed.dims.len()).rev();
+    dense
+        .into_iter()
+        .find_map(|dense| home.find(&placed, dense))
+}

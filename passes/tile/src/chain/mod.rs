@@ -23,6 +23,8 @@ mod stage;
 pub use border::Fill;
 pub use partition::{Chains, Limits, Single, partition};
 
+use tir::Name;
+
 use crate::group::Group;
 use crate::plan::Plan;
 
@@ -77,6 +79,8 @@ pub struct Made {
     pub level: usize,
     /// What is filled before, for reads outside of the tensor.
     pub before: Vec<Fill>,
+    /// The vector unit that fills these, each at once, if there is one; else they are filled in blocks of the unit.
+    pub boxes: Option<Name>,
     /// The producers; each fills a box of the tile.
     pub parts: Vec<Stage>,
     /// What is filled behind: where blocks of the unit stick out of the tensor.

@@ -11,7 +11,7 @@ use super::border::{Border, Origins, border};
 use super::{Made, Stage};
 use crate::group::{Group, Input, Operand, Slot};
 use crate::layout::{Axis, Tile};
-use crate::plan::{Budget, Plan, Target, stages};
+use crate::plan::{Budget, Plan, Target, boxes, rows, stages};
 
 /// A group that computes a box of a tensor.
 #[derive(Clone, Copy, Debug)]
@@ -138,14 +138,18 @@ impl Context<'_> {
                 phases = all.collect();
             }
         }
-        let block = plan.unit.as_ref().and_then(|_| {
-            let units = tile.joined.len();
-            let t = tile.dims.len().checked_sub(units)?;
-            match tile.dims.get(t)?.axis {
-                Axis::Unit(d, ..) => Some((t, space.block[d])),
-                _ => None,
-            }
+        // Units write blocks of so many rows, as large as those of the reader where that is possible; a vector unit
+        // as many as there are.
+        let own = tile.dims.iter().filter_map(|dim| match dim.axis {
+            Axis::Unit(d, ..) => Some(space.block[d]),
+            _ => None,
         });
+        let own = own.collect::<Vec<i64>>();
+        let rows = makers
+            .iter()
+            .flat_map(|maker| rows(self.ir, maker.group, self.target));
+        let rows = rows.max_by_key(|(_, size)| (own.contains(size), *size));
+        let block = rows.and_then(|(rank, size)| Some((tile.dims.len().checked_sub(rank)?, size)));
         let borders = phases
             .iter()
             .map(|fixed| border(tile, &operand.shape, &origins, padded, value, fixed, block))
@@ -155,6 +159,10 @@ impl Context<'_> {
             operand: number,
             level,
             before: Vec::new(),
+            boxes: {
+                let elem = self.ir.ty(operand.source).elem();
+                boxes(self.target, plan.spaces[number], elem, &[]).map(|(unit, _)| unit)
+            },
             parts: Vec::new(),
             behind: Vec::new(),
         };
@@ -175,6 +183,7 @@ impl Context<'_> {
                 let slot = Slot {
                     shape: shape.clone(),
                     at: inside.iter().map(|(start, _)| *start).collect(),
+                    rows: block.map_or(1, |(_, size)| size),
                 };
                 let forms = Forms {
                     tile,

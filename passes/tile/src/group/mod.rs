@@ -140,6 +140,9 @@ pub struct Slot {
     pub shape: Vec<i64>,
     /// Where in it the result begins.
     pub at: Vec<i64>,
+    /// What is computed along the first dimension of a unit is so in multiples of so many points: what lies
+    /// behind them is filled by others.
+    pub rows: i64,
 }
 
 impl Group {

@@ -211,7 +211,7 @@ impl Chain {
 /// Cycles with one stage in each nest and with several; or what is wrong.
 fn cycles(tool: &Tool, machine: &str, chain: &Chain) -> Result<[u64; 2], String> {
     let (module, inputs, expected) = reference(&chain.text(), chain.arguments.clone())?;
-    let off = rounding(&chain.text(), &inputs, &expected)?;
+    let off = rounding(&chain.text(), None, &inputs, &expected)?;
     let mut found = [0; 2];
     for (found, stages) in found.iter_mut().zip([1, 8]) {
         let mut module = module.clone();
@@ -267,7 +267,7 @@ fn in_small(tool: &Tool, seed: u64) -> Result<bool, String> {
         return Ok(false);
     };
     let module = lowered(8).map_err(at)?;
-    let off = rounding(&chain.text(), &inputs, &expected).map_err(at)?;
+    let off = rounding(&chain.text(), None, &inputs, &expected).map_err(at)?;
     run_within(&module, &inputs, &expected, |_| off).map_err(at)?;
     let text = |module: &Ir| tir::text::print(module, &Default::default());
     Ok(text(&single) != text(&module))

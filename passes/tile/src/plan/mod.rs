@@ -216,7 +216,9 @@ pub fn plan(ir: &Ir, group: &Group, target: &Target<'_>, budget: Budget) -> Resu
         let plan = search.best.ok_or(search.least)?;
         return Ok(Plan { listed, ..plan });
     }
-    let (units, mut nearest) = candidates(ir, group, target, &[]);
+    let (mut units, mut nearest) = candidates(ir, group, target, &[]);
+    // What reads each element once is as quick on whole tiles, in fewer calls.
+    units.retain(|unit| group.reduce.is_some() || unit.assignment.intrinsic().is_some());
     for unit in units {
         let (kind, name) = match &unit.assignment.by {
             By::Intrinsic(index) => ("intrinsic", target.info.intrinsics[*index].name),

@@ -32,6 +32,10 @@ pub use token::{SemaphoreType, Token, token};
 /// iteration that is in flight.
 pub const DEPTH: &str = "accel.depth";
 
+/// Attribute of a nest on tiles: the engine or the vector capability that it is meant for, where others could
+/// compute it too.
+pub const BY: &str = "accel.by";
+
 tir::dialect! {
     /// Machines, transfers, tokens and intrinsic calls.
     accel {

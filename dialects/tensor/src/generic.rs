@@ -2,8 +2,8 @@
 
 use tir::constraints::SHAPED;
 use tir::{
-    Access, AffineMap, Attr, Effect, Effects, Failure, HasEffects, Ir, Name, Op, OpId, OpRef,
-    RegionId, Rets, Traits, Type, Value, Verify, attr_enum,
+    Access, AffineMap, Attr, Builder, Effect, Effects, Failure, HasEffects, Ir, Name, Op, OpId,
+    OpRef, RegionId, Rets, Traits, Type, Value, Verify, attr_enum,
 };
 use tir_arith::{AddF, AddI, MaxSI, MaximumF, MinSI, MinimumF, MulF, MulI};
 
@@ -22,6 +22,45 @@ impl Combine {
             Self::Min => (MinSI::name(), MinimumF::name()),
         };
         if elem.is_float() { float } else { int }
+    }
+
+    /// Builds that op.
+    pub fn build(self, b: &mut Builder<'_>, lhs: Value, rhs: Value) -> Value {
+        let float = b.ty(lhs).is_float();
+        match (self, float) {
+            (Self::Add, true) => b.add(AddF {
+                lhs,
+                rhs,
+                fastmath: None,
+            }),
+            (Self::Mul, true) => b.add(MulF {
+                lhs,
+                rhs,
+                fastmath: None,
+            }),
+            (Self::Max, true) => b.add(MaximumF {
+                lhs,
+                rhs,
+                fastmath: None,
+            }),
+            (Self::Min, true) => b.add(MinimumF {
+                lhs,
+                rhs,
+                fastmath: None,
+            }),
+            (Self::Add, false) => b.add(AddI {
+                lhs,
+                rhs,
+                overflow: None,
+            }),
+            (Self::Mul, false) => b.add(MulI {
+                lhs,
+                rhs,
+                overflow: None,
+            }),
+            (Self::Max, false) => b.add(MaxSI { lhs, rhs }),
+            (Self::Min, false) => b.add(MinSI { lhs, rhs }),
+        }
     }
 }
 

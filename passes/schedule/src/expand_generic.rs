@@ -4,13 +4,10 @@ use tir::{
     AffineExpr, AffineMap, At, Builder, Failure, Ir, Mapping, MemRefType, OpId, Rets, Type, Value,
 };
 use tir_accel::transfer::Pattern;
-use tir_arith::{
-    AddF, AddI, AndI, CmpI, CmpIPredicate, MaxSI, MaximumF, MinSI, MinimumF, MulF, MulI,
-    constant_float, constant_index, constant_int,
-};
+use tir_arith::{AndI, CmpI, CmpIPredicate, constant_float, constant_index, constant_int};
 use tir_loop::{Bounds, For, If, Yield};
 use tir_memref::{Copy, Load, Store, TransferRead, TransferWrite};
-use tir_tensor::{Combine, Generic};
+use tir_tensor::Generic;
 
 use crate::range::{Facts, inside};
 use tir_arith::{OpFoldResult, mixed_values};
@@ -175,44 +172,6 @@ fn place(b: &mut Builder<'_>, map: &AffineMap, at: &[Value]) -> Result<Vec<Value
     Ok(out)
 }
 
-fn combined(b: &mut Builder<'_>, combine: Combine, lhs: Value, rhs: Value) -> Value {
-    let float = b.ty(lhs).is_float();
-    match (combine, float) {
-        (Combine::Add, true) => b.add(AddF {
-            lhs,
-            rhs,
-            fastmath: None,
-        }),
-        (Combine::Mul, true) => b.add(MulF {
-            lhs,
-            rhs,
-            fastmath: None,
-        }),
-        (Combine::Max, true) => b.add(MaximumF {
-            lhs,
-            rhs,
-            fastmath: None,
-        }),
-        (Combine::Min, true) => b.add(MinimumF {
-            lhs,
-            rhs,
-            fastmath: None,
-        }),
-        (Combine::Add, false) => b.add(AddI {
-            lhs,
-            rhs,
-            overflow: None,
-        }),
-        (Combine::Mul, false) => b.add(MulI {
-            lhs,
-            rhs,
-            overflow: None,
-        }),
-        (Combine::Max, false) => b.add(MaxSI { lhs, rhs }),
-        (Combine::Min, false) => b.add(MinSI { lhs, rhs }),
-    }
-}
-
 /// Whether it was a generic on buffers.
 fn generic_loops(ir: &mut Ir, op: OpId, generic: &Generic) -> Result<bool, Failure> {
     if generic
@@ -247,7 +206,7 @@ fn generic_loops(ir: &mut Ir, op: OpId, generic: &Generic) -> Result<bool, Failu
             let mut value = map.get(*value);
             if let Some(combine) = generic.combine {
                 let old = load(b, *output, &at);
-                value = combined(b, combine, old, value);
+                value = combine.build(b, old, value);
             }
             store(b, value, *output, &at);
         }

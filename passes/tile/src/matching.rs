@@ -9,12 +9,14 @@
 
 use std::collections::HashSet;
 use std::fmt::{self, Display};
+use std::rc::Rc;
 
 use tir::{AffineExpr, AffineMap, BlockId, Definition, Ir, LinearExpr, OpId, Type, Value};
 use tir_accel::machine::IntrinsicInfo;
 use tir_accel::{Intrinsic, Yield as AccelYield};
 use tir_tensor::{Combine, Generic};
 
+use crate::plan::Block;
 use crate::scalar::{Immediates, Scalar, same_scalar};
 
 /// What an intrinsic computes, where it is one generic on its operands.
@@ -283,8 +285,8 @@ pub type Joined = Vec<(usize, i64)>;
 /// An assignment of a generic's iterators to those of an intrinsic: unit dimensions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assignment {
-    /// Index of the intrinsic in the machine.
-    pub intrinsic: usize,
+    /// What computes the points.
+    pub by: By,
     /// For each iterator of the intrinsic, the iterators of the generic that it runs through; none for
     /// those of one point.
     pub unit_dims: Vec<Joined>,
@@ -292,15 +294,30 @@ pub struct Assignment {
     pub inputs: Vec<usize>,
 }
 
+/// What computes the points of a block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum By {
+    /// An intrinsic, by its index in the machine.
+    Intrinsic(usize),
+    /// A vector unit.
+    Vector(Rc<Block>),
+}
+
 impl Assignment {
-    /// For each dimension of an operand of the intrinsic's generic, by index of its map, the
-    /// iterators of the generic; none for dimensions of one element.
-    pub fn operand_dims(&self, intrinsic: &Behaviour<'_>, map: usize) -> Vec<Vec<usize>> {
+    /// The index of the intrinsic, if one computes.
+    pub fn intrinsic(&self) -> Option<usize> {
+        match self.by {
+            By::Intrinsic(index) => Some(index),
+            By::Vector(_) => None,
+        }
+    }
+    /// For the dimensions of an operand, the iterators of the generic; none for dimensions of one element.
+    pub fn operand_dims(&self, places: &[Place]) -> Vec<Vec<usize>> {
         let iterators = |place: &Place| match place.dim {
             Some(d) => self.unit_dims[d].iter().map(|(d, _)| *d).collect(),
             None => Vec::new(),
         };
-        intrinsic.places[map].iter().map(iterators).collect()
+        places.iter().map(iterators).collect()
     }
     /// Whether several iterators are one of the intrinsic's.
     pub fn is_joined(&self) -> bool {
@@ -464,7 +481,7 @@ pub fn assignments(
         for unit_dims in partial {
             if found.len() < limit {
                 found.push(Assignment {
-                    intrinsic: index,
+                    by: By::Intrinsic(index),
                     unit_dims,
                     inputs: order.clone(),
                 });

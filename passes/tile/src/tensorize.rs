@@ -33,13 +33,20 @@ pub fn tensorize(func: &mut Ir, target: &Target<'_>) -> Tensorized {
         made: sequences(func, &generics, target),
         ..Tensorized::default()
     };
+    for op in &mut generics {
+        if let Some(fused) = begun(func, *op, target) {
+            *op = fused;
+        }
+    }
     generics.retain(|op| func.contains(*op));
     for op in generics {
         let Some(generic) = func.get::<Generic>(op) else {
             continue;
         };
-        // No unit reaches a tensor in far memory.
-        if is_far(func, op) {
+        // No unit reaches a tensor in far memory; some fills are left to engines.
+        let meant = func.attr(op, tir_accel::BY).and_then(|by| by.as_str());
+        let engine = meant.is_some_and(|by| target.info.engine(Name::new(by)).is_some());
+        if is_far(func, op) || engine {
             out.left += 1;
             continue;
         }
@@ -78,6 +85,48 @@ pub fn tensorize(func: &mut Ir, target: &Target<'_>) -> Tensorized {
         }
     }
     out
+}
+
+/// The nest that combines a constant with values, in place of a fill and a nest without reductions that accumulates over it, if
+/// a vector unit computes that and no intrinsic does.
+fn begun(func: &mut Ir, op: OpId, target: &Target<'_>) -> Option<OpId> {
+    let generic: Generic = func.contains(op).then(|| func.get(op))??;
+    let combine = generic.combine?;
+    let ([filled], [result]) = (&generic.outputs[..], &generic.results.0[..]) else {
+        return None;
+    };
+    let fill: Generic = func.def(*filled)?;
+    let start = fill.constant(func)?;
+    let before = func.owner(*filled)?;
+    let alone = func.uses(*filled).count() == 1 && func.attr(before, tir_accel::BY).is_none();
+    let same = func.block_of(before) == func.block_of(op);
+    if generic.reductions().contains(&true) || !alone || !same {
+        return None;
+    }
+    target.vector(func, &generic)?;
+    if is_far(func, op) || exact(func, &generic, target).0.is_some() {
+        return None;
+    }
+    let end = func.last(func.entry(generic.body)?)?;
+    let value = func.operands(end).next()?;
+    let mut b = Builder::new(func, At::Before(end));
+    let start = tir_arith::materialize(&mut b, start, result.elem())?;
+    let value = combine.build(&mut b, start, value);
+    func.set_operand(end, 0, value);
+    let dest = fill.outputs[0];
+    func.detach_region(generic.body);
+    let nest = Generic {
+        outputs: vec![dest],
+        combine: None,
+        ..generic
+    };
+    let (old, loc) = (func.result(op, 0), func.loc(op));
+    let mut b = func.at(At::Before(op));
+    b.loc = loc;
+    let new = b.add(nest)[0];
+    func.replace_uses(old, new);
+    func.erase_all(&[op, before]);
+    func.owner(new)
 }
 
 /// Calls intrinsics of several generics where that takes no longer than to call one for each; gives how many

@@ -410,11 +410,11 @@ fn halves(
     plans: &mut Plans<'_>,
 ) -> Option<(Group, Result<Plan, TooLarge>)> {
     let unit = plan.unit.as_ref()?;
-    let behaviour = plans.target.behaviours[unit.intrinsic].as_ref().ok()?;
+    let called = plans.target.called(unit)?;
     let idle = unit
         .unit_dims
         .iter()
-        .zip(&behaviour.domain)
+        .zip(called.domain)
         .any(|(dims, points)| {
             let mut alone = dims.iter();
             *points > 1 && alone.all(|(d, _)| group.domain[*d] == 1 && !group.reductions[*d])

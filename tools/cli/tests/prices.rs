@@ -5,10 +5,9 @@ mod common;
 
 use std::path::PathBuf;
 
-use common::{arrays, lower, root, said};
+use common::{arrays, dry, lower, root, said};
 use rayon::prelude::*;
-use tir::{Ir, Name};
-use tir_accel::MachineInfo;
+use tir::Name;
 use tir_run::MachineSummary;
 
 const NETWORKS: [&str; 5] = ["walkthrough", "micro", "cnn", "cnn_int8", "encoder"];
@@ -22,17 +21,6 @@ fn machines() -> Vec<PathBuf> {
     files.push(root().join("docs/book/examples/machines/mcu.tir"));
     files.sort();
     files
-}
-
-/// Cycles of `@main` without data, and of the thread of them.
-fn dry(module: &Ir) -> Result<(u64, u64), String> {
-    let info = MachineInfo::attached(module).ok_or("no machine")?;
-    let table = tir::SymbolTable::new(module);
-    let main = table.get(Name::new("main")).ok_or("no @main")?;
-    let function = module.child(main.id).ok_or("@main is not isolated")?;
-    let report = tir_schedule::dry_run::dry_run(function, Some(module), &info, 50_000_000);
-    let report = report.map_err(|e| said(&[*e]))?;
-    Ok((report.cycles, report.thread.busy))
 }
 
 /// What layers cost adds up to what the run cost; products have layers.
@@ -101,10 +89,9 @@ fn check(name: &str, machine: &std::path::Path) -> Result<(), String> {
     let run = run.machine.ok_or("runs on no machine")?;
     adds_up(&run)?;
     let wanted = (run.cycles, run.thread.busy);
-    let found = dry(&module)?;
-    match found == wanted {
-        true => Ok(()),
-        false => Err(format!("{found:?} without data, {wanted:?} with")),
+    match dry(&module, Name::new("main"))? {
+        Some(found) if found == wanted => Ok(()),
+        found => Err(format!("{found:?} without data, {wanted:?} with")),
     }
 }
 

@@ -26,10 +26,12 @@ impl Made {
         (same && border).then_some(first)
     }
 
-    /// What an engine fills the tile with before its producers accumulate in it, if one does.
-    pub fn filled(&self) -> Option<Attr> {
-        let all = self.parts.iter().all(|part| part.plan.filled);
-        self.start().filter(|_| all)
+    /// The engine that fills the tile before its producers accumulate in it, if one does, and with what.
+    pub fn filled(&self) -> Option<(Name, Attr)> {
+        let mut engines = self.parts.iter().map(|part| part.plan.filled);
+        let first = engines.next()??;
+        let all = engines.all(|engine| engine == Some(first));
+        Some((first, self.start().filter(|_| all)?))
     }
 
     /// How often the tile is computed.
@@ -39,18 +41,20 @@ impl Made {
         around.iter().copied().fold(1, i64::saturating_mul)
     }
 
-    /// Cycles of the engine to fill the tile each time, if it can.
-    fn cycles(&self, target: &Target<'_>) -> Option<i64> {
+    /// The engine to fill the tile, and its cycles each time, if it can.
+    fn cycles(&self, target: &Target<'_>) -> Option<(Name, i64)> {
         self.start()?;
         let each = |part: &Stage| part.plan.fill_cycles(&part.group, target);
-        let all: Option<Vec<i64>> = self.parts.iter().map(each).collect();
-        Some(all?.first()?.saturating_mul(self.times()))
+        let all: Option<Vec<(Name, i64)>> = self.parts.iter().map(each).collect();
+        let (engine, cycles) = *all?.first()?;
+        Some((engine, cycles.saturating_mul(self.times())))
     }
 }
 
 /// What may be filled by an engine: cycles of it, and of the units that would do it else.
 struct Candidate {
     number: usize,
+    engine: Name,
     cycles: i64,
     resets: Vec<(Name, i64)>,
 }
@@ -89,11 +93,12 @@ pub(super) fn fill(root: &mut Stage, target: &Target<'_>) {
     let each_tile = root.plan.fill_cycles(&root.group, target);
     // One fill is of all of a tile.
     let own = root.group.into.is_none();
-    if let Some(each) = each_tile.filter(|_| !rows && own) {
+    if let Some((engine, each)) = each_tile.filter(|_| !rows && own) {
         let tiles = root.plan.order[..root.plan.parallel(&root.group)].iter();
         let tiles = tiles.map(|d| root.plan.space.trips(*d));
         candidates.push(Candidate {
             number: 0,
+            engine,
             cycles: tiles.fold(each, i64::saturating_mul),
             resets: root.plan.resets.into_iter().collect(),
         });
@@ -102,10 +107,11 @@ pub(super) fn fill(root: &mut Stage, target: &Target<'_>) {
     each(root, &mut |made| {
         number += 1;
         made.parts.iter().for_each(|part| add(&part.plan));
-        if let Some(cycles) = made.cycles(target) {
+        if let Some((engine, cycles)) = made.cycles(target) {
             let resets = made.parts.iter().filter_map(|part| part.plan.resets);
             candidates.push(Candidate {
                 number,
+                engine,
                 cycles,
                 resets: resets.collect(),
             });
@@ -117,7 +123,7 @@ pub(super) fn fill(root: &mut Stage, target: &Target<'_>) {
         std::cmp::Reverse(freed.saturating_mul(1 << 10) / c.cycles.max(1))
     };
     candidates.sort_by_key(|c| (gain(c), c.number));
-    let mut chosen: Vec<(usize, i64)> = Vec::new();
+    let mut chosen: Vec<(usize, Name, i64)> = Vec::new();
     // The busiest queue hides the others but for a part.
     let takes = |units: &[(Name, i64)], load: i64| {
         let all = units.iter().map(|(_, cycles)| *cycles).chain([load]);
@@ -137,22 +143,26 @@ pub(super) fn fill(root: &mut Stage, target: &Target<'_>) {
         let loads = load.saturating_add(candidate.cycles);
         if takes(&then, loads) < takes(&units, load) {
             (units, load) = (then, loads);
-            chosen.push((candidate.number, candidate.cycles));
+            chosen.push((candidate.number, candidate.engine, candidate.cycles));
         }
     }
-    let cycles = |number: usize| chosen.iter().find(|(n, _)| *n == number).map(|(_, c)| *c);
-    if let Some(cycles) = cycles(0) {
-        root.plan.fill_by_engine(cycles);
+    let cycles = |number: usize| {
+        let found = chosen.iter().find(|(n, ..)| *n == number);
+        found.map(|(_, engine, cycles)| (*engine, *cycles))
+    };
+    if let Some((engine, cycles)) = cycles(0) {
+        root.plan.fill_by_engine(engine, cycles);
     }
     let mut number = 0;
     each(root, &mut |made| {
         number += 1;
-        let Some(cycles) = cycles(number) else {
+        let Some((engine, cycles)) = cycles(number) else {
             return;
         };
         // One transfer for all parts.
         for (i, part) in made.parts.iter_mut().enumerate() {
-            part.plan.fill_by_engine(if i == 0 { cycles } else { 0 });
+            part.plan
+                .fill_by_engine(engine, if i == 0 { cycles } else { 0 });
         }
     });
 }

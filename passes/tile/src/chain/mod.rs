@@ -29,6 +29,8 @@ pub use partition::{Chains, Limits, Single, partition};
 pub use resident::Resident;
 pub use ring::Ring;
 
+use tir::Name;
+
 use crate::group::Group;
 use crate::plan::Plan;
 
@@ -85,6 +87,8 @@ pub struct Made {
     pub ring: Option<Ring>,
     /// What is filled before, for reads outside of the tensor.
     pub before: Vec<Fill>,
+    /// The vector unit that fills these, each at once, if there is one; else they are filled in blocks of the unit.
+    pub boxes: Option<Name>,
     /// The producers; each fills a box of the tile.
     pub parts: Vec<Stage>,
     /// What is filled behind: where blocks of the unit stick out of the tensor.

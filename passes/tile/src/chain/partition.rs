@@ -16,7 +16,7 @@ use super::search::{Found, MARGIN, Refused, alone, chain};
 use super::stage::{Context, Homes, Known, Maker, Makers};
 use super::{Resident, Stage};
 use crate::group::Group;
-use crate::plan::{Budget, Excess, Plan, Target};
+use crate::plan::{Budget, Excess, Plan, Target, takes_any_rows};
 
 /// A group of the sequence, the last one first.
 pub struct Single {
@@ -138,10 +138,11 @@ pub(crate) fn only_for(ir: &Ir, value: Value, inside: &HashSet<OpId>) -> bool {
     true
 }
 
-/// Whether a group can be a stage: it computes on a unit what lies in one tensor.
-pub(super) fn is_stage(single: &Single) -> bool {
+/// Whether a group can be a stage: it computes on a unit, block by block, what lies in one tensor.
+pub(super) fn is_stage(ir: &Ir, single: &Single, target: &Target<'_>) -> bool {
     let group = &single.group;
-    single.plan.unit.is_some()
+    let vectors = single.plan.quicker && takes_any_rows(ir, group, target);
+    (single.plan.unit.is_some() || vectors)
         && !group.has_inner()
         && group.outs.len() == 1
         && group.core == group.domain.len()
@@ -169,7 +170,7 @@ pub fn partition(
     let made: HashMap<Value, usize> = singles
         .iter()
         .enumerate()
-        .filter(|(_, single)| is_stage(single))
+        .filter(|(_, single)| is_stage(ir, single, target))
         .map(|(i, single)| (single.group.outs[0].value, i))
         .collect();
     let listed = budget.listed;
@@ -383,10 +384,16 @@ impl<'a> Grow<'a> {
             parts: HashMap::new(),
             stopped: None,
         };
-        if is_stage(&singles[root]) {
+        if grow.is_stage(root) {
             grow.take(root);
         }
         grow
+    }
+
+    /// Whether a group can be a stage.
+    fn is_stage(&self, member: usize) -> bool {
+        let mut outs = self.singles[member].group.outs.iter();
+        outs.any(|out| self.made.get(&out.value) == Some(&member))
     }
 
     fn take(&mut self, member: usize) {
@@ -420,7 +427,7 @@ impl<'a> Grow<'a> {
         };
         let next = last + 1;
         let single = &self.singles[next];
-        if !is_stage(single) {
+        if !self.is_stage(next) {
             return Some("no unit computes the one before into one tensor");
         }
         let value = single.group.outs[0].value;

@@ -24,7 +24,7 @@ use super::stage::{Context, Homes, Known, Lies, Maker, Makers, No, outside};
 use super::{Made, Segment, Stage};
 use crate::group::Group;
 use crate::placed::Placed;
-use crate::plan::{Budget, Plan, Target};
+use crate::plan::{Budget, Plan, Target, boxes};
 
 /// Divisions of a nest of one stage that are estimated.
 const DIVISIONS: usize = 512;
@@ -290,7 +290,7 @@ impl Planner<'_> {
         let root = |value: &Value| {
             let number = *self.made.get(value)?;
             let nest = nests.iter().position(|nest| nest.first == number)?;
-            is_stage(&self.singles[number]).then_some(nest)
+            is_stage(self.ir, &self.singles[number], self.target).then_some(nest)
         };
         let mut found: Vec<Candidate> = Vec::new();
         for (reader, nest) in nests.iter().enumerate() {
@@ -674,6 +674,9 @@ impl Planner<'_> {
                 *low += start - old;
             }
             plan.tiles = tiles.into();
+            let elem = self.ir.ty(group.operands[*number].source).elem();
+            let filler = boxes(self.target, plan.spaces[*number], elem, &[]);
+            let filler = filler.map(|(unit, _)| unit);
             let mut stage = Stage::alone(group, plan);
             stage.segments.push(Segment {
                 start: 0,
@@ -682,6 +685,7 @@ impl Planner<'_> {
                     operand: *number,
                     level: 0,
                     ring: None,
+                    boxes: filler,
                     before: Vec::new(),
                     parts: Vec::new(),
                     behind: Vec::new(),

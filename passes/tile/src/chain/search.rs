@@ -4,7 +4,7 @@
 use std::fmt::{self, Display};
 use std::rc::Rc;
 
-use tir::{AffineExpr, AffineMap, Ir, Name, Value};
+use tir::{AffineExpr, AffineMap, Ir, Name, Type, Value};
 use tir_accel::machine::SpaceInfo;
 
 use super::filling::fill;
@@ -14,7 +14,7 @@ use super::stage::{Around, Context, No};
 use super::{Made, Segment, Stage};
 use crate::group::{Group, Input};
 use crate::plan::listing::line;
-use crate::plan::{Cost, Excess, Hold, Holder, Plan, Target, excess, fit, hold, near_bytes};
+use crate::plan::{Cost, Excess, Hold, Holder, Plan, Target, boxes, excess, fit, hold, near_bytes};
 
 /// One in so many cycles is added to what a chain takes.
 pub(super) const MARGIN: i64 = 12;
@@ -388,10 +388,12 @@ fn segments(
     Ok(segments)
 }
 
-/// Cycles of a plan's points that no intrinsic computes: those of the thread, which starts all else.
+/// Cycles of a plan's points that no unit computes: those of the thread, which starts all else.
 pub(super) fn by_thread(plan: &Plan) -> i64 {
-    let main = plan.busy.first().map_or(0, |(_, cycles)| *cycles);
-    plan.cost.compute.saturating_sub(main).max(0)
+    match plan.unit {
+        Some(_) => plan.thread,
+        None => plan.cost.compute,
+    }
 }
 
 /// What a nest of one stage costs: its units work beside each other.
@@ -474,14 +476,18 @@ pub(super) fn widen(ir: &Ir, target: &Target<'_>, stage: &mut Stage) {
     }
 }
 
-/// Cycles to fill the borders of what is computed for a stage; what is filled before is so once in so many trips.
-fn fills(cx: &Context<'_>, made: &Made, run: i64) -> i64 {
+/// The unit that fills the borders of what is computed for a stage, none for the thread, and its cycles; what is filled
+/// before is so once in so many trips.
+fn fills(cx: &Context<'_>, made: &Made, space: Name, run: i64) -> (Option<Name>, i64) {
     let Some(part) = made.parts.first() else {
-        return 0;
+        return (None, 0);
     };
     let unit = part.plan.unit.as_ref();
-    let cycles = unit.map_or(0, |unit| cx.target.info.intrinsics[unit.intrinsic].cycles);
-    let space = &part.plan.space;
+    let called = unit.and_then(|unit| cx.target.called(unit));
+    let cycles = called.map_or(0, |called| called.cycles);
+    let elem = part.group.result().map_or(Type::f32(), Type::elem);
+    let boxed = |sizes: &[i64]| boxes(cx.target, space, elem, sizes);
+    let cut = &part.plan.space;
     let outer = part.group.outer;
     let trips = part.group.domain[..outer].iter().copied();
     let trips = trips.fold(1, i64::saturating_mul);
@@ -491,17 +497,21 @@ fn fills(cx: &Context<'_>, made: &Made, run: i64) -> i64 {
     let behind = made.behind.iter();
     let behind = behind.map(|fill| (fill, if fill.rows.is_some() { 1 } else { trips }));
     let blocks = before.chain(behind).map(|(fill, steps)| {
+        if let Some((_, cycles)) = boxed(&fill.sizes).filter(|_| made.boxes.is_some()) {
+            return cycles.saturating_mul(steps);
+        }
         let sizes = fill.sizes.iter().enumerate();
         // A pipeline's tiles have a dimension more.
         let more = fill.sizes.len().saturating_sub(part.plan.out.forms.len());
         let blocks = sizes.map(|(t, size)| {
-            let block = t.checked_sub(more).map_or(1, |t| space.block[outer + t]);
+            let block = t.checked_sub(more).map_or(1, |t| cut.block[outer + t]);
             (size + block - 1) / block.max(1)
         });
-        blocks.fold(steps, i64::saturating_mul)
+        let blocks = blocks.fold(steps, i64::saturating_mul);
+        blocks.saturating_mul(cycles)
     });
-    let blocks = blocks.fold(0, i64::saturating_add);
-    blocks.saturating_mul(cycles)
+    let resets = part.plan.resets.map(|(unit, _)| unit);
+    (made.boxes.or(resets), blocks.fold(0, i64::saturating_add))
 }
 
 /// Bytes of a space that the tiles of a stage and of all that compute for it take.
@@ -716,11 +726,9 @@ fn cost(cx: &Context<'_>, root: &mut Stage) -> Result<Cost, Refused> {
         own.units.push((None, by_thread(plan)));
         let made = stage.segments.iter().flat_map(|segment| &segment.made);
         for made in made {
-            let filled = fills(cx, made, trips);
+            let (unit, filled) = fills(cx, made, plan.spaces[made.operand], trips);
             cost.compute = cost.compute.saturating_add(filled);
-            let part = made.parts.first();
-            let resets = part.and_then(|part| part.plan.resets);
-            own.units.push((resets.map(|(unit, _)| unit), filled));
+            own.units.push((unit, filled));
         }
         work.push(own);
     });

@@ -13,7 +13,7 @@ use super::{Made, Ring, Stage};
 use crate::group::{Group, Input, Operand, Slot};
 use crate::layout::{Axis, Tile};
 use crate::placed::Placed;
-use crate::plan::{Budget, Plan, Target, stages};
+use crate::plan::{Budget, Plan, Target, boxes, rows, stages};
 
 /// A group that computes a box of a tensor.
 #[derive(Clone, Copy, Debug)]
@@ -176,7 +176,6 @@ impl Context<'_> {
         if rounded.iter().any(|d| block.map(|(_, d)| d) != Some(*d)) {
             return Err(No::Never("a reduction is rounded up"));
         }
-        let block = block.map(|(t, d)| (t, space.block[d]));
         let step = |s: usize, around: &Around| {
             tile.forms[s].at(around.iterator) * space.extent(around.iterator)
         };
@@ -221,6 +220,18 @@ impl Context<'_> {
                 phases = all.collect();
             }
         }
+        // Units write blocks of so many rows, as large as those of the reader where that is possible; a vector unit
+        // as many as there are.
+        let own = tile.dims.iter().filter_map(|dim| match dim.axis {
+            Axis::Unit(d, ..) => Some(space.block[d]),
+            _ => None,
+        });
+        let own = own.collect::<Vec<i64>>();
+        let rows = makers
+            .iter()
+            .flat_map(|maker| rows(self.ir, maker.group, self.target));
+        let rows = rows.max_by_key(|(_, size)| (own.contains(size), *size));
+        let block = rows.and_then(|(rank, size)| Some((tile.dims.len().checked_sub(rank)?, size)));
         let filling = Filling {
             padded: &padded,
             value,
@@ -238,6 +249,10 @@ impl Context<'_> {
             level,
             ring,
             before: Vec::new(),
+            boxes: {
+                let elem = self.ir.ty(operand.source).elem();
+                boxes(self.target, plan.spaces[number], elem, &[]).map(|(unit, _)| unit)
+            },
             parts: Vec::new(),
             behind: Vec::new(),
         };
@@ -268,6 +283,8 @@ impl Context<'_> {
                     at: inside.iter().map(|(start, _)| *start).collect(),
                     again,
                     divided: false,
+                    // Where the last block may be computed again, nothing sticks out.
+                    rows: block.filter(|_| !again).map_or(1, |(_, size)| size),
                 };
                 let forms = Forms {
                     tile,

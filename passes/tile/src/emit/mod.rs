@@ -423,6 +423,15 @@ fn fill(b: &mut Builder<'_>, dest: Value, value: Attr) -> Value {
     nest.generic(b, Vec::new(), dest)
 }
 
+/// A tile filled with a constant by an engine.
+fn fill_by(b: &mut Builder<'_>, engine: Name, dest: Value, value: Attr) -> Value {
+    let filled = fill(b, dest, value);
+    if let Some(op) = b.ir.owner(filled) {
+        b.ir.set_attr(op, tir_accel::BY, Attr::str(engine.as_str()));
+    }
+    filled
+}
+
 /// Sets the name of a value in printed text.
 fn hint(b: &mut Builder<'_>, value: Value, text: &str) {
     b.ir.set_hint(value, Some(Name::new(text)));

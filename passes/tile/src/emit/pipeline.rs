@@ -13,7 +13,7 @@ use tir::{Attr, Builder, Rets, Value};
 use tir_arith::{CmpI, CmpIPredicate, OpFoldResult, constant_index};
 use tir_loop::{If, Yield as LoopYield};
 
-use super::{At, Emit, counted, fill, hint};
+use super::{At, Emit, counted, fill_by, hint};
 use crate::chain::Made;
 use crate::group::Input;
 
@@ -359,10 +359,12 @@ impl<'a> Pipe<'a> {
         // Each tile is filled a trip before it is computed: loads may stand before that in the engine's queue.
         for (i, tile) in self.tiles.iter().enumerate() {
             let maker = self.maker(i).filter(|n| !through(&self.nodes[*n]));
-            if let (Some(maker), Some(value)) = (maker, tile.made.filled()) {
+            if let (Some(maker), Some((engine, value))) = (maker, tile.made.filled()) {
                 let next = here[maker].0.turn.plus(b, 1);
                 let (emit, turn) = (&self.nodes[maker].emit, next.modulo(b, self.turns));
-                tiles[i] = emit.in_turn(b, turn, tiles[i], &mut |b, part| fill(b, part, value));
+                tiles[i] = emit.in_turn(b, turn, tiles[i], &mut |b, part| {
+                    fill_by(b, engine, part, value)
+                });
             }
         }
         // The root's tile, if it is not accumulated: it is written when the stages are through.

@@ -5,7 +5,7 @@ use tir_arith::{CmpI, CmpIPredicate, OpFoldResult, constant_index, dispatch_valu
 use tir_loop::{If, Yield as LoopYield};
 use tir_tensor::{ExtractSlice, InsertSlice};
 
-use super::{At, Emit, TripBody, counted, fill, hint};
+use super::{At, Emit, TripBody, counted, fill, fill_by, hint};
 use crate::chain::{Fill, Made};
 use crate::layout::{Axis, Tile};
 
@@ -109,7 +109,7 @@ impl Emit<'_> {
         let text = name.map_or("tile".to_string(), |n| format!("{n}_tile"));
         hint(b, whole, &text);
         match made.filled() {
-            Some(value) => fill(b, whole, value),
+            Some((engine, value)) => fill_by(b, engine, whole, value),
             None => self.fill_all(b, made, &made.before, at, whole),
         }
     }
@@ -164,17 +164,22 @@ impl Emit<'_> {
         mut whole: Value,
     ) -> Value {
         let tile = &self.plan.tiles[made.operand];
-        let blocks = Self::blocks_of(made, tile);
         for fill in fills {
+            let blocks = Self::blocks_of(made, tile, fill);
             whole = self.border(b, tile, fill, &blocks, at, whole);
         }
         whole
     }
 
-    /// The box of a tile that a unit writes at once.
-    fn blocks_of(made: &Made, tile: &Tile) -> Vec<i64> {
+    /// The box of a tile that a unit fills at once.
+    fn blocks_of(made: &Made, tile: &Tile, fill: &Fill) -> Vec<i64> {
         let mut sizes = vec![1; tile.dims.len()];
-        if let Some(part) = made.parts.first() {
+        if made.boxes.is_some() {
+            sizes.clone_from(&fill.sizes);
+            if let Some((rows, ..)) = fill.rows {
+                sizes[rows] = 1;
+            }
+        } else if let Some(part) = made.parts.first() {
             let units = &part.plan.unit_out;
             let outer = sizes.len() - units.len();
             for (size, dims) in sizes[outer..].iter_mut().zip(units.iter()) {

@@ -6,7 +6,7 @@ use tir_tensor::generic::iterators;
 use tir_tensor::{Combine, ExtractSlice, InsertSlice};
 
 use super::pipeline::when;
-use super::{At, Emit, Given, Nest, copy_body, counted, counted_from, fill, hint};
+use super::{At, Emit, Given, Nest, copy_body, counted, counted_from, fill, fill_by, hint};
 use crate::group::{Input, Step, StepRef};
 use crate::layout::{Axis, Dim, Tile};
 use crate::plan::held;
@@ -373,11 +373,11 @@ impl Emit<'_> {
 
     /// Fills the tile that is accumulated in, of those of the results, if that is done at once.
     pub(super) fn fill_sums(&self, b: &mut Builder<'_>, wholes: &mut [Value]) {
-        let Some((_, _, start)) = self.group.reduce.as_ref().filter(|_| self.plan.filled) else {
+        let (Some((_, _, start)), Some(engine)) = (&self.group.reduce, self.plan.filled) else {
             return;
         };
         let place = self.leaves(StepRef::Reduced).unwrap_or(0);
-        wholes[place] = fill(b, wholes[place], *start);
+        wholes[place] = fill_by(b, engine, wholes[place], *start);
     }
 
     /// All steps of a block.
@@ -391,8 +391,8 @@ impl Emit<'_> {
                 None => self.temporary(b, step.ty.elem(), "acc"),
             };
             let acc = match self.plan.filled {
-                true => acc,
-                false => fill(b, acc, *start),
+                Some(_) => acc,
+                None => fill(b, acc, *start),
             };
             given.reduced = Some(self.reduce_unit(b, at, acc, self.ends()));
         }
@@ -425,7 +425,7 @@ impl Emit<'_> {
     fn ends(&self) -> Ends {
         let peel = &self.plan.peel;
         Ends {
-            first: peel.first.is_some() && !self.plan.filled,
+            first: peel.first.is_some() && self.plan.filled.is_none(),
             last: peel.last.is_some(),
         }
     }
@@ -635,8 +635,8 @@ impl Emit<'_> {
 
     /// The accumulators of a tile before anything is added.
     pub(super) fn begun(&self, b: &mut Builder<'_>, at: &At, acc: Value, start: Attr) -> Value {
-        if self.plan.filled {
-            return fill(b, acc, start);
+        if let Some(engine) = self.plan.filled {
+            return fill_by(b, engine, acc, start);
         }
         self.blocks(b, at, vec![acc], None, &mut |b, _, slots, _| {
             vec![fill(b, slots[0], start)]

@@ -152,6 +152,9 @@ pub struct Slot {
     pub again: bool,
     /// Whether loops of the group's own may compute it part by part.
     pub divided: bool,
+    /// What is computed along the first dimension of a unit is so in multiples of so many points: what lies
+    /// behind them is filled by others.
+    pub rows: i64,
 }
 
 impl Group {

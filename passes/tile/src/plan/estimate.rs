@@ -47,8 +47,7 @@ fn tiles(
             Some((step.inputs.iter().position(reads)?, way))
         });
         if let Some((at, way)) = wanted {
-            let behaviour = target.behaviour(way)?;
-            return Some(way.operand_dims(behaviour, way.inputs[at]));
+            return Some(way.operand_dims(&target.called(way)?.places[way.inputs[at]]));
         }
         let map = &group.operands[i].map;
         let used = |d: &usize| map.exprs.iter().any(|e| e.uses(*d));
@@ -216,8 +215,9 @@ pub(super) fn estimate(
         cycles: 0,
         cost: Cost::default(),
         busy: Vec::new(),
+        thread: 0,
         resets: None,
-        filled: false,
+        filled: None,
         listed: Vec::new(),
         nearest: None,
     };
@@ -266,6 +266,7 @@ pub(super) fn estimate(
     estimate.plan.cycles = cycles.total(estimate.thread(1));
     estimate.plan.cost = cycles;
     estimate.plan.busy = estimate.busy();
+    estimate.plan.thread = estimate.steps_by_thread();
     estimate.plan.resets = estimate.resets();
     Some((estimate.plan, bytes))
 }
@@ -557,13 +558,16 @@ impl Estimate<'_> {
             count(&mut (0..group.core)),
             count(&mut group.iterators(false)),
         );
-        let info = &self.target.info.intrinsics[choice.assignment.intrinsic];
-        let mut busy = vec![(info.unit, calls.saturating_mul(info.cycles))];
+        let Some(called) = self.target.called(&choice.assignment) else {
+            return Vec::new();
+        };
+        let mut busy = vec![(called.unit, calls.saturating_mul(called.cycles))];
         let beside = match self.plan.splits_reduction(group) {
             true => &choice.beside,
             false => &choice.beside_whole,
         };
-        for (unit, cycles) in beside {
+        let vectors = self.steps_on_vectors();
+        for (unit, cycles) in beside.iter().chain(&vectors) {
             let cycles = blocks.saturating_mul(*cycles);
             match busy.iter_mut().find(|(name, _)| name == unit) {
                 Some((_, sum)) => *sum = sum.saturating_add(cycles),
@@ -594,8 +598,9 @@ impl Estimate<'_> {
             return 0;
         };
         let (group, info) = (self.group, self.target.info);
-        let unit = info.intrinsics[choice.assignment.intrinsic].unit;
-        let each = info.unit(unit).map_or(0, |unit| unit.issue);
+        let called = self.target.called(&choice.assignment);
+        let unit = called.and_then(|called| info.unit(called.unit));
+        let each = unit.map_or(0, |unit| unit.issue);
         let blocks = (0..group.core).map(|d| self.plan.space.covered(d));
         blocks.fold(each, i64::saturating_mul)
     }
@@ -617,34 +622,18 @@ impl Estimate<'_> {
         };
         let calls = (0..group.core).map(|d| space.covered(d));
         let calls = calls.fold(1, i64::saturating_mul);
-        let each = self.target.info.intrinsics[choice.assignment.intrinsic].cycles;
+        let Some(called) = self.target.called(&choice.assignment) else {
+            return 0;
+        };
+        let each = called.cycles;
         // All of a block is computed, also what lies beyond the range.
         let parallel = group.iterators(false);
         let blocks = parallel.map(|d| space.covered(d));
         let blocks = blocks.fold(1, i64::saturating_mul);
-        let sizes: Vec<i64> = self
-            .plan
-            .unit_out
-            .iter()
-            .map(|dims| dims.iter().map(|d| space.block[*d]).product())
-            .collect();
-        let points = sizes.iter().copied().fold(1, i64::saturating_mul);
-        let near = self.target.near.name;
-        let (mut on_vectors, mut by_thread) = (0i64, 0i64);
         let split = self.plan.splits_reduction(group);
-        // One call does the last trip with all steps behind.
         let last = choice.peel.last.filter(|_| !split);
-        for step in choice.others.iter().filter(|_| last.is_none()) {
-            let here = self.places.step_in(&group.maps[*step], near);
-            let vectors = here.then_some(self.vectors);
-            match vectors.and_then(|v| v.block(group, self.target, &self.plan, *step, &sizes)) {
-                Some(cycles) => on_vectors = on_vectors.saturating_add(cycles),
-                None => {
-                    let each = self.thread(group.maps[*step].work);
-                    by_thread = by_thread.saturating_add(points.saturating_mul(each));
-                }
-            }
-        }
+        let on_vectors = self.steps_on_vectors().into_iter();
+        let on_vectors = on_vectors.fold(0, |sum: i64, (_, cycles)| sum.saturating_add(cycles));
         let blocks_at_once = self.lanes.blocks(group, space);
         let on_vectors = shared(on_vectors.saturating_mul(blocks), blocks_at_once);
         // Where one call fills and multiplies, a reduction in several tiles takes longer: its accumulators
@@ -658,15 +647,55 @@ impl Estimate<'_> {
         let on_unit = on_unit.saturating_add(ends.saturating_mul(blocks)).max(0);
         let on_unit = shared(on_unit, blocks_at_once);
         // Two units work beside each other, and one alone at both.
-        let unit = self.target.info.intrinsics[choice.assignment.intrinsic].unit;
-        let shared = self.target.vectors.iter().any(|vector| vector.unit == unit);
+        let shared = (self.target.vectors.iter()).any(|vector| vector.unit == called.unit);
         let both = match shared {
             true => on_unit.saturating_add(on_vectors),
             false => on_unit
                 .max(on_vectors)
                 .saturating_add(on_unit.min(on_vectors) / HIDDEN),
         };
-        both.saturating_add(by_thread.saturating_mul(blocks))
+        both.saturating_add(self.steps_by_thread())
+    }
+
+    /// The steps behind the unit that no intrinsic computes, on a block: where a vector unit does, that unit and its
+    /// cycles.
+    fn steps_on_blocks(&self) -> impl Iterator<Item = (usize, Option<(Name, i64)>)> + '_ {
+        let (group, space) = (self.group, &self.plan.space);
+        let block = |dims: &Vec<usize>| dims.iter().map(|d| space.block[*d]).product();
+        let sizes: Vec<i64> = self.plan.unit_out.iter().map(block).collect();
+        let near = self.target.near.name;
+        // One call does the last trip with all steps behind.
+        let whole = !self.plan.splits_reduction(group);
+        let left = self.unit.filter(|c| c.peel.last.is_none() || !whole);
+        let steps = left.into_iter().flat_map(|choice| choice.others.iter());
+        steps.map(move |step| {
+            let here = self.places.step_in(&group.maps[*step], near);
+            let vectors = here.then_some(self.vectors);
+            let taken =
+                vectors.and_then(|v| v.block(group, self.target, &self.plan, *step, &sizes));
+            (*step, taken)
+        })
+    }
+
+    /// Cycles of vector units for those steps of a block.
+    fn steps_on_vectors(&self) -> Vec<(Name, i64)> {
+        let steps = self.steps_on_blocks();
+        steps.filter_map(|(_, taken)| taken).collect()
+    }
+
+    /// Cycles of the thread for those steps of all blocks.
+    fn steps_by_thread(&self) -> i64 {
+        let (group, space) = (self.group, &self.plan.space);
+        // All of a block is computed, also what lies beyond the range.
+        let points = group.iterators(false).map(|d| {
+            let size = space.block[d];
+            space.covered(d).saturating_mul(size)
+        });
+        let points = points.fold(1, i64::saturating_mul);
+        let left = self.steps_on_blocks().filter(|(_, taken)| taken.is_none());
+        let each = left.map(|(step, _)| self.thread(group.maps[step].work));
+        each.map(|each| points.saturating_mul(each))
+            .fold(0, i64::saturating_add)
     }
 }
 
@@ -678,9 +707,10 @@ pub(super) fn calls(group: &Group, target: &Target<'_>, way: &Way, space: &Space
     };
     let calls = (0..group.core).map(|d| space.covered(d));
     let calls = calls.fold(1, i64::saturating_mul);
-    let info = &target.info.intrinsics[choice.assignment.intrinsic];
-    let held = info.spaces.first().map_or(target.near.name, |space| *space);
-    Lanes::of(target, way, held).least(calls.saturating_mul(info.cycles))
+    let Some(called) = target.called(&choice.assignment) else {
+        return 0;
+    };
+    Lanes::of(target, way, called.held()).least(calls.saturating_mul(called.cycles))
 }
 
 /// The tiles of a division, whatever the order of its loops.

@@ -4,6 +4,8 @@
 //! An intrinsic fills one block and keeps its unit busy. Which is quicker depends on what all waits for, so a plan
 //! changes over only if its busiest queue has less to do then.
 
+use tir::Name;
+
 use super::{Plan, Target};
 use crate::group::{Group, Input, StepRef};
 
@@ -11,8 +13,8 @@ use crate::group::{Group, Input, StepRef};
 const GAIN: i64 = 64;
 
 impl Plan {
-    /// Cycles of the engine to fill a tile, if it can: it pads, and the tile is where sums are accumulated.
-    pub fn fill_cycles(&self, group: &Group, target: &Target<'_>) -> Option<i64> {
+    /// The engine to fill a tile and its cycles, if it can: it pads, and the tile is where sums are accumulated.
+    pub fn fill_cycles(&self, group: &Group, target: &Target<'_>) -> Option<(Name, i64)> {
         let info = target.info;
         let extents = group.iterators(false).map(|d| self.space.extent(d));
         let engine = info.fills(self.held, extents.fold(1, i64::saturating_mul))?;
@@ -26,12 +28,13 @@ impl Plan {
             false => self.own_accumulator,
         };
         let here = sums && several && slots && !info.has_equal_units();
-        (here && self.resets.is_some() && !self.filled).then_some(engine.latency)
+        (here && self.resets.is_some() && self.filled.is_none())
+            .then_some((engine.name, engine.latency))
     }
 
     /// Lets an engine fill the accumulators: in so many cycles in all.
-    pub fn fill_by_engine(&mut self, cycles: i64) {
-        self.filled = true;
+    pub fn fill_by_engine(&mut self, engine: Name, cycles: i64) {
+        self.filled = Some(engine);
         self.cost.load = self.cost.load.saturating_add(cycles);
         let Some((unit, resets)) = self.resets else {
             return;
@@ -45,13 +48,13 @@ impl Plan {
 
     /// Whether an engine fills the accumulators of a nest of one stage.
     pub(super) fn fill_alone(&mut self, group: &Group, target: &Target<'_>) {
-        let Some(each) = self.fill_cycles(group, target) else {
+        let Some((engine, each)) = self.fill_cycles(group, target) else {
             return;
         };
         let tiles = self.order[..self.parallel(group)].iter();
         let tiles = tiles.map(|d| self.space.trips(*d));
         let mut other = self.clone();
-        other.fill_by_engine(tiles.fold(each, i64::saturating_mul));
+        other.fill_by_engine(engine, tiles.fold(each, i64::saturating_mul));
         // Other loads stand before a fill in the engine's queue.
         let free = other.cost.load <= other.busiest() / 16 * 15;
         let least = self.busiest() / GAIN;

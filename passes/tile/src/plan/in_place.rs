@@ -35,8 +35,11 @@ pub(super) fn written_over(ir: &Ir, group: &Group, target: &Target<'_>) -> Optio
         .iter()
         .map(|way| inputs().find(|i| operand(way, *i) == Some(0)));
     let over = |way: &Assignment, i: usize| {
-        let info = &target.info.intrinsics[way.intrinsic];
-        operand(way, i).is_some_and(|o| o == 0 || info.elementwise[o])
+        let elementwise = |o: usize| {
+            let index = way.intrinsic();
+            index.is_some_and(|index| target.info.intrinsics[index].elementwise[o])
+        };
+        operand(way, i).is_some_and(|o| o == 0 || elementwise(o))
     };
     let reduced = inputs().find(|i| step.inputs[*i] == Input::Reduced);
     let free = reduced.filter(|read| {

@@ -19,9 +19,11 @@ pub(super) struct Lanes {
 impl Lanes {
     /// What there is for a way to compute whose results lie in a space.
     pub(super) fn of(target: &Target<'_>, way: &Way, held: Name) -> Self {
-        let units = way.unit().map_or(1, |choice| {
-            let of = target.info.intrinsics[choice.assignment.intrinsic].unit;
-            let equal = target.info.equal_units(of);
+        let called = way
+            .unit()
+            .and_then(|choice| target.called(&choice.assignment));
+        let units = called.map_or(1, |called| {
+            let equal = target.info.equal_units(called.unit);
             equal.filter(|unit| unit.place == 0).count()
         });
         Self {

@@ -32,7 +32,9 @@ pub(super) fn listing(group: &Group, target: &Target<'_>, search: &Search) -> Ve
 pub(crate) fn line(group: &Group, target: &Target<'_>, plan: &Plan) -> String {
     let cost = &plan.cost;
     let by = match &plan.unit {
-        Some(unit) => format!("@{}", target.info.intrinsics[unit.intrinsic].name),
+        Some(unit) => target
+            .called(unit)
+            .map_or_else(String::new, |called| format!("@{}", called.name)),
         None if plan.moves => "no unit".to_string(),
         None => match &target.inner {
             Some(inner) if plan.helps => format!("cut once more for \"{}\"", inner.near.name),

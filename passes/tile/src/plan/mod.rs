@@ -11,6 +11,7 @@
 //! group and the machine alone.
 
 mod beyond;
+mod blocks;
 mod estimate;
 mod fills;
 mod hold;
@@ -34,8 +35,11 @@ use tir_tensor::Generic;
 
 use crate::group::{Group, Input, Operand, Step, StepRef};
 use crate::layout::{Space, Tile, storage_order};
-use crate::matching::{Assignment, Behaviour, Candidate, Joined, Mismatch};
+use crate::matching::{Assignment, Behaviour, By, Candidate, Joined, Mismatch};
 use crate::scalar::Scalar;
+pub use blocks::Block;
+use blocks::blocks;
+pub use blocks::{boxes, rows, takes_any_rows};
 pub use estimate::{Cost, fit};
 use estimate::{Tiles, estimate};
 pub use hold::{Hold, held, hold};
@@ -150,10 +154,12 @@ pub struct Plan {
     pub cost: Cost,
     /// Cycles of each unit, fills of accumulators and steps behind the reduction with them.
     pub busy: Vec<(Name, i64)>,
+    /// Cycles of the thread for steps behind a unit.
+    pub thread: i64,
     /// Those of the fills of accumulators, block by block, and their unit.
     pub resets: Option<(Name, i64)>,
-    /// Whether the accumulators of a tile are filled at once, by an engine.
-    pub filled: bool,
+    /// The engine that fills the accumulators of a tile at once, if one does.
+    pub filled: Option<Name>,
     /// The quickest candidates with their estimates, as text, where they were asked for.
     pub listed: Vec<String>,
     /// Where no unit takes the points, the intrinsic that comes nearest.
@@ -222,12 +228,17 @@ pub fn plan(ir: &Ir, group: &Group, target: &Target<'_>, budget: Budget) -> Resu
         let plan = search.best.ok_or(search.least)?;
         return Ok(Plan { listed, ..plan });
     }
-    let (units, mut nearest) = candidates(ir, group, target, &[]);
+    let (mut units, mut nearest) = candidates(ir, group, target, &[]);
+    // What reads each element once is as quick on whole tiles, in fewer calls.
+    units.retain(|unit| group.reduce.is_some() || unit.assignment.intrinsic().is_some());
     for unit in units {
-        let name = target.info.intrinsics[unit.assignment.intrinsic].name;
+        let (kind, name) = match &unit.assignment.by {
+            By::Intrinsic(index) => ("intrinsic", target.info.intrinsics[*index].name),
+            By::Vector(block) => ("vector capability", block.name),
+        };
         let declined = divisions(group, target, &Way::Unit(unit), &elems, &mut search);
         if let Some(mismatch) = declined {
-            Nearest::improve(&mut nearest, "intrinsic", name, mismatch);
+            Nearest::improve(&mut nearest, kind, name, mismatch);
         }
     }
     // Where the unit is what all waits for, its blocks are filled better.
@@ -528,11 +539,8 @@ struct UnitChoice {
 /// The fill of a block of accumulators, if an intrinsic does it: its unit and its cycles.
 fn reset(group: &Group, target: &Target<'_>, assignment: &Assignment) -> Option<(Name, i64)> {
     let (step, _, start) = group.reduce.as_ref()?;
-    let main = target.behaviour(assignment)?;
-    let dims = main.places.last()?.iter();
-    let sizes: Vec<i64> = dims
-        .map(|at| at.dim.map_or(1, |d| main.domain[d]))
-        .collect();
+    let main = target.called(assignment)?;
+    let sizes = main.result();
     let fills = |behaviour: &Behaviour<'_>| {
         let generic = &behaviour.generic;
         let ty = behaviour.ir.ty(*generic.outputs.first()?);
@@ -540,11 +548,16 @@ fn reset(group: &Group, target: &Target<'_>, assignment: &Assignment) -> Option<
         Some(same && generic.constant(behaviour.ir)? == *start)
     };
     let all = target.behaviours.iter().zip(&target.info.intrinsics);
-    let mut found = all.filter(|(behaviour, _)| {
+    let mut found = all.filter(|(behaviour, info)| {
         let behaviour = behaviour.as_ref().ok();
-        behaviour.and_then(fills) == Some(true)
+        info.spaces.first() == Some(&main.held()) && behaviour.and_then(fills) == Some(true)
     });
-    found.next().map(|(_, info)| (info.unit, info.cycles))
+    let called = found.next().map(|(_, info)| (info.unit, info.cycles));
+    // As `tensorize` chooses: a vector unit that is quicker.
+    let all = called
+        .into_iter()
+        .chain(boxes(target, main.held(), step.ty.elem(), &sizes));
+    all.min_by_key(|(_, cycles)| *cycles)
 }
 
 /// How the points of a group are computed.
@@ -570,8 +583,7 @@ impl Way {
 }
 
 fn out_order(target: &Target<'_>, assignment: &Assignment) -> Option<Vec<Vec<usize>>> {
-    let behaviour = target.behaviour(assignment)?;
-    Some(assignment.operand_dims(behaviour, behaviour.inputs.len()))
+    Some(assignment.operand_dims(target.called(assignment)?.places.last()?))
 }
 
 /// The ways to run a step; none for the step that decides the tiles.
@@ -589,6 +601,9 @@ fn candidates(
         return (Vec::new(), None);
     };
     let (mut all, nearest) = step_assignments(ir, group, main, target, joined);
+    if all.is_empty() && joined.is_empty() && !group.moves(ir) {
+        all = blocks(ir, group, main, target);
+    }
     all.retain(|assignment| assignment.is_joined() != joined.is_empty());
     let others: Vec<Option<&Step>> = (group.maps.iter())
         .map(|step| Some(step).filter(|step| !std::ptr::eq(*step, main)))
@@ -598,6 +613,7 @@ fn candidates(
     let mut known: Option<(Vec<Joined>, Vec<StepWays>)> = None;
     // Of what is computed into a tile, the unit's result is the last dimensions.
     let places = group.into.as_ref().map(|_| group.out.as_projection());
+    let rows = group.into.as_ref().map_or(1, |slot| slot.rows);
     let in_slot = |order: &[Vec<usize>]| match &places {
         Some(places) => places.as_ref().is_some_and(|places| {
             let last = places.iter().rev().zip(order.iter().rev());
@@ -607,6 +623,11 @@ fn candidates(
     };
     let choice = |assignment: Assignment| {
         let order = out_order(target, &assignment).filter(|order| in_slot(order))?;
+        let result = target.called(&assignment)?.result();
+        let short = matches!(assignment.by, By::Vector(_)) && result.len() < 2;
+        if rows > 1 && (short || result.first() != Some(&rows)) {
+            return None;
+        }
         let held = held_in(target, main, &assignment)?;
         let together = |dims: &&Joined| dims.len() > 1;
         let together: Vec<Joined> = assignment
@@ -640,16 +661,20 @@ fn candidates(
         let steps = behind.iter().zip(&maps).enumerate();
         let alone = steps.filter(|(_, (step, way))| step.is_some() && way.is_none());
         let others = alone.map(|(i, _)| i).collect();
-        let behind = maps.iter().flatten().map(|way| {
-            let info = &target.info.intrinsics[way.intrinsic];
-            (info.unit, info.cycles)
+        let behind = maps.iter().flatten().filter_map(|way| {
+            let called = target.called(way)?;
+            Some((called.unit, called.cycles))
         });
         let (reset, behind) = (
             reset(group, target, &assignment),
             behind.collect::<Vec<_>>(),
         );
-        let (peel, wanted) = Peel::of(ir, group, target, &assignment, &together);
-        let each = &target.info.intrinsics[assignment.intrinsic];
+        let (mut peel, wanted) = Peel::of(ir, group, target, &assignment, &together);
+        let each = target.called(&assignment)?;
+        if let (By::Vector(_), Some(_)) = (&assignment.by, &group.reduce) {
+            // The first trip combines its values with a constant instead of an accumulator.
+            peel.first = Some(each.cycles);
+        }
         let more = |cycles: Option<i64>| cycles.map(|cycles| (each.unit, cycles - each.cycles));
         let (first, last) = (more(peel.first).or(reset), more(peel.last));
         let all = first.into_iter().chain(last);

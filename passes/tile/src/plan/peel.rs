@@ -49,8 +49,8 @@ impl Peel {
                     assignments(candidate, 0, &other.behaviour, 64).unwrap_or_default()
                 });
                 let same = |way: &&Assignment| {
-                    let last = other.behaviour.places.len() - 1;
-                    Some(way.operand_dims(&other.behaviour, last)) == order
+                    let places = other.behaviour.places.last();
+                    places.map(|places| way.operand_dims(places)) == order
                 };
                 let Some(way) = ways.iter().find(same) else {
                     return false;
@@ -83,7 +83,7 @@ fn core(sequence: &Sequence<'_>, target: &Target<'_>, assignment: &Assignment) -
     let main = target.behaviour(assignment)?;
     let at = sequence.core()?;
     let step = &sequence.steps[at];
-    let spaces = &target.info.intrinsics[assignment.intrinsic].spaces;
+    let spaces = &target.info.intrinsics[assignment.intrinsic()?].spaces;
     let theirs = &target.info.intrinsics[sequence.intrinsic].spaces;
     let ways = match_exact(main.ir, &main.generic, &step.behaviour);
     // What is computed lies in one space.

@@ -113,13 +113,12 @@ pub struct Excess {
 /// The spaces in which an intrinsic takes what the group computed before, and gives a result: the place
 /// of the output, if all are the same.
 pub(super) fn held_in(target: &Target<'_>, step: &Step, way: &Assignment) -> Option<Name> {
-    let behaviour = target.behaviour(way)?;
-    let spaces = &target.info.intrinsics[way.intrinsic].spaces;
-    let held = *spaces.first()?;
+    let called = target.called(way)?;
+    let held = called.held();
     let mut inputs = step.inputs.iter().enumerate();
     let same = inputs.all(|(at, input)| match input {
         Input::Operand(_) => true,
-        _ => spaces[behaviour.inputs[way.inputs[at]]] == held,
+        _ => called.space(way.inputs[at]) == held,
     });
     same.then_some(held)
 }
@@ -133,9 +132,8 @@ impl<'a> Places<'a> {
         let far = target.far.name;
         let held = match way {
             Way::Unit(choice) => {
-                let info = &target.info.intrinsics[choice.assignment.intrinsic];
-                let name = info.spaces.first().copied();
-                name.and_then(|name| target.info.space(name))
+                let called = target.called(&choice.assignment);
+                called.and_then(|called| target.info.space(called.held()))
             }
             Way::Moved(_) => Some(target.near),
             Way::Whole | Way::Staged(_) => Some(target.held),
@@ -200,15 +198,14 @@ fn wanted<'a>(
     let main = group.main().map(|main| (main, &*choice.assignment));
     let mut found: Option<Name> = None;
     for (step, way) in main.into_iter().chain(steps) {
-        let Some(behaviour) = target.behaviour(way) else {
+        let Some(called) = target.called(way) else {
             continue;
         };
         for (at, input) in step.inputs.iter().enumerate() {
             if *input != Input::Operand(operand) {
                 continue;
             }
-            let space =
-                target.info.intrinsics[way.intrinsic].spaces[behaviour.inputs[way.inputs[at]]];
+            let space = called.space(way.inputs[at]);
             let other = *found.get_or_insert(space);
             if other != space {
                 let text = format!("an operand is read in \"{other}\" and in \"{space}\"");

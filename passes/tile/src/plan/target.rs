@@ -7,8 +7,56 @@ use tir_accel::machine::{MachineInfo, SpaceInfo};
 use tir_accel::vector::VectorInfo;
 
 use super::Ways;
-use crate::matching::{Assignment, Behaviour, Mismatch};
+use crate::matching::{Assignment, Behaviour, By, Mismatch, Place};
 use crate::sequence::Sequence;
+
+/// What computes the points of a block at once: an intrinsic, or a vector unit.
+#[derive(Clone, Copy, Debug)]
+pub struct Called<'a> {
+    /// Its name.
+    pub name: Name,
+    /// The unit that runs it.
+    pub unit: Name,
+    /// Cycles of a block.
+    pub cycles: i64,
+    /// Points of its iterators.
+    pub domain: &'a [i64],
+    /// For each input and then the output, what each of its dimensions is.
+    pub places: &'a [Vec<Place>],
+    spaces: Spaces<'a>,
+}
+
+/// Where operands lie.
+#[derive(Clone, Copy, Debug)]
+enum Spaces<'a> {
+    /// Those of an intrinsic's operands, and which operand each input is.
+    Of(&'a [Name], &'a [usize]),
+    All(Name),
+}
+
+impl Called<'_> {
+    /// The space of the result.
+    pub fn held(&self) -> Name {
+        match self.spaces {
+            // An intrinsic has an operand: it writes one.
+            Spaces::Of(spaces, _) => spaces[0],
+            Spaces::All(space) => space,
+        }
+    }
+    /// The space of an input.
+    pub fn space(&self, input: usize) -> Name {
+        match self.spaces {
+            Spaces::Of(spaces, inputs) => spaces[inputs[input]],
+            Spaces::All(space) => space,
+        }
+    }
+    /// The shape of the result.
+    pub fn result(&self) -> Vec<i64> {
+        let dims = self.places.last().into_iter().flatten();
+        dims.map(|at| at.dim.map_or(1, |d| self.domain[d]))
+            .collect()
+    }
+}
 
 /// A machine, with what its intrinsics compute, at two neighbouring levels of its memory.
 pub struct Target<'a> {
@@ -93,7 +141,33 @@ impl<'a> Target<'a> {
     }
 
     pub(super) fn behaviour(&self, assignment: &Assignment) -> Option<&Behaviour<'a>> {
-        self.behaviours[assignment.intrinsic].as_ref().ok()
+        self.behaviours[assignment.intrinsic()?].as_ref().ok()
+    }
+
+    /// What computes the points of an assignment.
+    pub fn called<'t>(&'t self, assignment: &'t Assignment) -> Option<Called<'t>> {
+        Some(match &assignment.by {
+            By::Intrinsic(index) => {
+                let (info, behaviour) =
+                    (&self.info.intrinsics[*index], self.behaviour(assignment)?);
+                Called {
+                    name: info.name,
+                    unit: info.unit,
+                    cycles: info.cycles,
+                    domain: &behaviour.domain,
+                    places: &behaviour.places,
+                    spaces: Spaces::Of(&info.spaces, &behaviour.inputs),
+                }
+            }
+            By::Vector(block) => Called {
+                name: block.name,
+                unit: block.unit,
+                cycles: block.cycles,
+                domain: &block.domain,
+                places: &block.places,
+                spaces: Spaces::All(block.space),
+            },
+        })
     }
 
     /// The level where units work.

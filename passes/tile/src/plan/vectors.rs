@@ -17,11 +17,12 @@ use crate::matching::Mismatch;
 struct Regions(Vec<Option<RegionCost>>);
 
 impl Regions {
-    /// The fewest cycles of a nest, if some vector unit computes it.
-    fn cycles(&self, target: &Target<'_>, nest: &NestShape) -> Option<i64> {
+    /// The vector unit that computes a nest in the fewest cycles, if some does, and these.
+    fn cycles(&self, target: &Target<'_>, nest: &NestShape) -> Option<(tir::Name, i64)> {
         let all = self.0.iter().zip(&target.vectors);
-        let cycles = all.filter_map(|(region, vector)| Some(vector.cycles((*region)?, nest)));
-        cycles.min()
+        let cycles =
+            all.filter_map(|(region, vector)| Some((vector.unit, vector.cycles((*region)?, nest))));
+        cycles.min_by_key(|(_, cycles)| *cycles)
     }
     /// The same, if equal units share it by parts of an iterator.
     fn cycles_shared(&self, target: &Target<'_>, nest: &NestShape) -> Option<i64> {
@@ -207,8 +208,8 @@ impl Vectors {
         Some(all)
     }
 
-    /// Cycles of an elementwise step on a block of a unit, dense and of these sizes, if a vector unit
-    /// computes it.
+    /// The vector unit that computes an elementwise step on a block of a unit, dense and of these sizes, if one
+    /// does, and its cycles.
     pub(super) fn block(
         &self,
         group: &Group,
@@ -216,7 +217,7 @@ impl Vectors {
         plan: &Plan,
         step: usize,
         sizes: &[i64],
-    ) -> Option<i64> {
+    ) -> Option<(tir::Name, i64)> {
         let regions = self.maps.get(step)?;
         let step = &group.maps[step];
         let dense = |uses: &dyn Fn(usize) -> bool, bytes: i64| {

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use tir::{Diagnostic, Ir, Name, PassManager, Type};
-use tir_data::{Array, compare, npy};
+use tir_accel::MachineInfo;
+use tir_data::{Array, DType, compare, npy};
 use tir_opt::Tool;
-use tir_run::Execution;
+use tir_run::{Entry, Execution};
 
 const RTOL: f64 = 1e-3;
 pub(crate) const ATOL: f64 = 1e-4;
@@ -53,17 +54,27 @@ pub(crate) fn reference(
     Ok((module, inputs, run.outputs))
 }
 
-/// How far sums in another order may be off: eight times what numbers of 32 bits are at most at graph level from those
-/// of 64 bits.
-pub(crate) fn rounding(text: &str, inputs: &[Array], outputs: &[Array]) -> Result<f64, String> {
+/// How far sums in another order may be off: eight times what numbers of 32 bits are at most from those of 64 bits as
+/// the program stands.
+pub(crate) fn rounding(
+    text: &str,
+    function: Option<Name>,
+    inputs: &[Array],
+    outputs: &[Array],
+) -> Result<f64, String> {
     let text = text.replace("f32", "f64");
     let parsed = tir::text::parse(&text, Name::new("program"), &Default::default());
     let module = parsed.map_err(|e| format!("text: {}", said(&e)))?;
-    let wide =
-        |input: &Array| Array::from_vec(input.shape(), input.iter_f64().collect::<Vec<f64>>());
+    let wide = |input: &Array| match input.dtype() {
+        DType::F32 => Array::from_vec(input.shape(), input.iter_f64().collect::<Vec<f64>>()),
+        _ => Ok(input.clone()),
+    };
     let wide: Result<Vec<Array>, _> = inputs.iter().map(wide).collect();
     let wide = wide.map_err(|e| e.to_string())?;
-    let exact = tir_run::execute(&module, &wide).map_err(|e| format!("f64: {}", said(&e)))?;
+    let entry = Entry::of(&module, function.map(Name::as_str)).map_err(|e| said(&e))?;
+    let wide: Vec<(usize, &Array)> = wide.iter().enumerate().collect();
+    let exact = entry.execute(&module, &wide, Default::default(), false);
+    let exact = exact.map_err(|e| format!("f64: {}", said(&e)))?;
     let off = exact
         .outputs
         .iter()
@@ -96,17 +107,61 @@ pub(crate) fn run_within(
     atol: impl Fn(&Array) -> f64,
 ) -> Result<Execution, String> {
     let run = tir_run::execute(module, inputs).map_err(|e| said(&e))?;
-    if run.outputs.len() != outputs.len() {
-        let (found, wanted) = (run.outputs.len(), outputs.len());
+    within(outputs, &run.outputs, atol)?;
+    Ok(run)
+}
+
+/// Compares what a program gave with what is wanted.
+pub(crate) fn within(
+    wanted: &[Array],
+    found: &[Array],
+    atol: impl Fn(&Array) -> f64,
+) -> Result<(), String> {
+    if found.len() != wanted.len() {
+        let (found, wanted) = (found.len(), wanted.len());
         return Err(format!("{found} outputs, expected {wanted}"));
     }
-    for (wanted, found) in outputs.iter().zip(&run.outputs) {
+    for (wanted, found) in wanted.iter().zip(found) {
         let comparison = compare(wanted, found, RTOL, atol(wanted));
         if !comparison.ok {
             return Err(comparison.to_string());
         }
     }
-    Ok(run)
+    Ok(())
+}
+
+/// Cycles of a function at accel level without data, and of the thread of them; none where they depend on data.
+pub(crate) fn dry(module: &Ir, function: Name) -> Result<Option<(u64, u64)>, String> {
+    let info = MachineInfo::attached(module).ok_or("no machine")?;
+    let table = tir::SymbolTable::new(module);
+    let main = table.get(function).ok_or("no such function")?;
+    let function = module.child(main.id).ok_or("it is not isolated")?;
+    let report = tir_schedule::dry_run::dry_run(function, Some(module), &info, 50_000_000);
+    match report {
+        Ok(report) => Ok(Some((report.cycles, report.thread.busy))),
+        Err(e) if e.message.contains("depends on data") => Ok(None),
+        Err(e) => Err(format!("without data: {}", said(&[*e]))),
+    }
+}
+
+/// Whether a run at accel level, if it is one, took the cycles that it takes without data, and its buffers lie apart.
+pub(crate) fn foretold(module: &Ir, function: Name, run: &Execution) -> Result<(), String> {
+    let Some(machine) = &run.machine else {
+        return Ok(());
+    };
+    let wanted = (machine.cycles, machine.thread.busy);
+    if let Some(found) = dry(module, function)?.filter(|found| *found != wanted) {
+        return Err(format!("{found:?} without data, {wanted:?} with"));
+    }
+    let info = MachineInfo::attached(module).ok_or("no machine")?;
+    let table = tir::SymbolTable::new(module);
+    let function = table.get(function).and_then(|op| module.child(op.id));
+    let function = function.ok_or("no such function")?;
+    let found = tir_memory::check_plan::check_plan(function, &info);
+    match found.is_empty() {
+        true => Ok(()),
+        false => Err(format!("check-plan: {}", said(&found))),
+    }
 }
 
 /// Tries as many seeds as a variable of the environment says, from `TIR_SEED` on, on all threads.

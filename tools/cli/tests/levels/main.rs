@@ -13,8 +13,9 @@ mod machine;
 #[path = "../fusion/program.rs"]
 mod program;
 
-use common::{lower, reference, root, rounding, run, run_within, try_seeds};
+use common::{foretold, lower, reference, root, rounding, run, run_within, try_seeds};
 use program::Program;
+use tir::Name;
 use tir_opt::Tool;
 
 /// Programs that are tried.
@@ -41,10 +42,11 @@ fn wrong(tool: &Tool, options: &str, program: &Program) -> Option<String> {
         let done = lowered.and_then(|()| {
             run(&module, &inputs, &expected).or_else(|why| {
                 // Long sums one behind the other are off by more, at every level.
-                let off = rounding(&program.text(), &inputs, &expected).map_err(|_| why)?;
+                let off = rounding(&program.text(), None, &inputs, &expected).map_err(|_| why)?;
                 run_within(&module, &inputs, &expected, |_| off)
             })
         });
+        let done = done.and_then(|done| foretold(&module, Name::new("main"), &done));
         if let Err(why) = done {
             return Some(format!("at {level}: {why}"));
         }

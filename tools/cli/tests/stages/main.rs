@@ -256,7 +256,7 @@ impl Chain {
 /// Cycles with one stage in each nest and with several; or what is wrong.
 fn cycles(tool: &Tool, machine: &str, chain: &Chain) -> Result<[u64; 2], String> {
     let (module, inputs, expected) = reference(&chain.text(), chain.arguments.clone())?;
-    let off = rounding(&chain.text(), &inputs, &expected)?;
+    let off = rounding(&chain.text(), None, &inputs, &expected)?;
     let mut found = [0; 2];
     for (found, stages) in found.iter_mut().zip([1, 8]) {
         let mut module = module.clone();
@@ -336,7 +336,7 @@ fn in_small(tool: &Tool, seed: u64) -> Result<Joined, String> {
     let Ok((single, _)) = lowered(1, true) else {
         return Ok(Joined::default());
     };
-    let off = rounding(&chain.text(), &inputs, &expected).map_err(at)?;
+    let off = rounding(&chain.text(), None, &inputs, &expected).map_err(at)?;
     let run = |resident: bool| -> Result<(Ir, [u64; 2], bool), String> {
         let (module, parts) = lowered(8, resident)?;
         let run = run_within(&module, &inputs, &expected, |_| off)?;

@@ -2,7 +2,9 @@
 //!
 //! Row `k` of the window of iteration `i` is row `i·step + k` of the sweep, and lies in place
 //! `(i·step + k + shift) mod size` of the ring. The size is a multiple of the step, and the shift
-//! puts each block of `step` new rows on a multiple of it, so that a block never wraps.
+//! puts each block of `step` new rows on a multiple of it, so that a block never wraps. A row is a position
+//! in one dimension of the tile: other dimensions may move along the source as well, as those do that lay
+//! pixels of several lines side by side for a unit.
 
 use tir::{At, Builder, Failure, Ir, Layout, Mapping, MemRefType, OpId, Ret, Type, Value};
 use tir_memref::alias::origins;
@@ -22,6 +24,8 @@ struct Ring {
     row: usize,
     /// Dimension of the source that the window slides in.
     along: usize,
+    /// How far one row is from the next there.
+    pitch: i64,
     rows: i64,
     step: i64,
     size: i64,
@@ -128,20 +132,41 @@ fn find(ir: &Ir, local: &Local) -> Option<Ring> {
             _ => return None,
         }
     }
-    let (along, step) = along?;
+    let (along, moved) = along?;
     let forms = record.access.linear()?;
-    let mut moving = forms[along].terms();
-    let (row, 1) = moving.next()? else {
-        return None;
-    };
-    let alone = forms.iter().filter(|form| form.at(row) != 0).count() == 1;
-    if moving.next().is_some() || !alone {
-        return None;
-    }
+    let rows = forms[along].terms().find_map(|(row, pitch)| {
+        let alone = forms.iter().filter(|form| form.at(row) != 0).count() == 1;
+        let step = moved.checked_div(pitch)?;
+        let slides = pitch > 0 && moved % pitch == 0 && step < local.ty.shape[row];
+        let readers = readers(ir, local, read, row).filter(|_| alone && slides)?;
+        Some((row, pitch, step, readers))
+    });
+    let (row, pitch, step, readers) = rows?;
     let rows = local.ty.shape[row];
-    if step >= rows {
-        return None;
-    }
+    let mut values = record.offsets.clone();
+    values.extend(record.padding);
+    let slice = slice(ir, &values, counter.op)?;
+    let ahead = (local.depth - 1).min(counter.trips - 1);
+    let up = |n: i64| (n + step - 1) / step * step;
+    Some(Ring {
+        read,
+        along,
+        pitch,
+        row,
+        rows,
+        step,
+        size: up(rows + step * ahead),
+        shift: up(rows) - rows,
+        ahead,
+        counter,
+        readers,
+        slice,
+        record,
+    })
+}
+
+/// All that reads a buffer but the transfer that fills it, if each takes one row.
+fn readers(ir: &Ir, local: &Local, read: OpId, row: usize) -> Option<Vec<Reader>> {
     let mut readers = Vec::new();
     for u in ir.uses(local.memref) {
         if u.op == read {
@@ -159,25 +184,7 @@ fn find(ir: &Ir, local: &Local) -> Option<Ring> {
             readers.push(reader(ir, part.op, value, Some(u.op), inner)?);
         }
     }
-    let mut values = record.offsets.clone();
-    values.extend(record.padding);
-    let slice = slice(ir, &values, counter.op)?;
-    let ahead = (local.depth - 1).min(counter.trips - 1);
-    let up = |n: i64| (n + step - 1) / step * step;
-    Some(Ring {
-        read,
-        along,
-        row,
-        rows,
-        step,
-        size: up(rows + step * ahead),
-        shift: up(rows) - rows,
-        ahead,
-        counter,
-        readers,
-        slice,
-        record,
-    })
+    Some(readers)
 }
 
 /// A view of one row of a buffer, or of a view of it.
@@ -227,7 +234,7 @@ impl Ring {
                 *value = map.get(*value);
             }
         }
-        offsets[self.along] = offsets[self.along].plus(b, first);
+        offsets[self.along] = offsets[self.along].plus(b, first * self.pitch);
         let (offsets, static_offsets) = dispatch_values(&offsets);
         let mut shape = local.ty.shape.clone();
         shape[self.row] = rows;

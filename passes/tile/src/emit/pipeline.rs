@@ -483,7 +483,7 @@ fn below(b: &mut Builder<'_>, index: Value, end: i64) -> Value {
 }
 
 /// A branch that leaves values as they are unless a condition holds.
-fn when(
+pub(super) fn when(
     b: &mut Builder<'_>,
     condition: Value,
     values: Vec<Value>,

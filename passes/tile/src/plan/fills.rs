@@ -24,7 +24,12 @@ impl Plan {
             true => !self.single_result,
             false => self.own_accumulator,
         };
-        let here = engine.pad && sums && several && slots && !info.has_equal_units();
+        let here = engine.pad
+            && sums
+            && self.strips.is_none()
+            && several
+            && slots
+            && !info.has_equal_units();
         (here && self.resets.is_some() && !self.filled).then_some(engine.latency)
     }
 

@@ -47,6 +47,18 @@ pub struct EngineInfo {
     pub issue: i64,
 }
 
+impl EngineInfo {
+    /// Into how many pieces a transfer of so many cycles is cut, `most` at most, where other transfers are wanted
+    /// in between: each takes several times the latency.
+    pub fn pieces(&self, cycles: i64, most: i64) -> i64 {
+        let shortest = self.latency.saturating_mul(PIECE).max(1);
+        (cycles / shortest).min(most).max(1)
+    }
+}
+
+/// A piece of a transfer takes at least as many times the latency of its engine.
+const PIECE: i64 = 4;
+
 /// A unit; see [`Unit`].
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]

@@ -27,6 +27,8 @@ pub(crate) struct Local {
     /// The loops around it, outermost first.
     pub nest: Vec<Counter>,
     pub depth: i64,
+    /// Whether there is room for the first window of a sweep behind the last one of another.
+    pub sweeps: bool,
 }
 
 impl MultiBuffer {
@@ -64,6 +66,7 @@ impl MultiBuffer {
                 ty,
                 nest,
                 depth,
+                sweeps: self.sweeps,
             };
             drop_deallocs(ir, &local);
             let loc = ir.loc(op);

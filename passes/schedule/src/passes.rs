@@ -25,6 +25,8 @@ pass! {
         pub depth: i64 = 2,
         /// Use ring buffers for sliding windows.
         pub ring: bool = true,
+        /// Let the first window of a ring's next sweep follow the last one of a sweep: rings have room for both.
+        pub sweeps: bool = false,
     }
 }
 pass! {

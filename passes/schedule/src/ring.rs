@@ -2,13 +2,19 @@
 //!
 //! Row `k` of the window of iteration `i` is row `i·step + k` of the sweep, and lies in place
 //! `(i·step + k + shift) mod size` of the ring. The size is a multiple of the step, and the shift
-//! puts each block of `step` new rows on a multiple of it, so that a block never wraps.
+//! puts each block of `step` new rows on a multiple of it, so that a block never wraps. A row is a position
+//! in one dimension of the tile: other dimensions may move along the source as well, as those do that lay
+//! pixels of several lines side by side for a unit.
+//!
+//! A *sweep* is what the loop that slides goes through. Where loops around it begin another sweep, and there is
+//! room for two windows, the first window of the next sweep follows the last one of this sweep in the ring, and
+//! is loaded ahead as well, block by block.
 
 use tir::{At, Builder, Failure, Ir, Layout, Mapping, MemRefType, OpId, Ret, Type, Value};
 use tir_memref::alias::origins;
 use tir_memref::{CollapseShape, SubView, TransferRead};
 
-use crate::index::{Counter, copy, guard, slice, writes};
+use crate::index::{Counter, copy, guard, indices, linear, slice, total, writes};
 use crate::multi_buffer::{Local, hoisted, only_writer};
 use crate::prefetch::EARLY;
 use crate::range::growth;
@@ -22,12 +28,16 @@ struct Ring {
     row: usize,
     /// Dimension of the source that the window slides in.
     along: usize,
+    /// How far one row is from the next there.
+    pitch: i64,
     rows: i64,
     step: i64,
     size: i64,
     shift: i64,
     ahead: i64,
     counter: Counter,
+    /// Loops around that one whose sweeps follow each other in the ring, and it.
+    nest: Vec<Counter>,
     readers: Vec<Reader>,
     /// What computes the offsets in the loop.
     slice: Vec<OpId>,
@@ -53,38 +63,26 @@ pub(crate) fn make(ir: &mut Ir, local: &Local) -> Result<bool, Failure> {
     let buffer = hoisted(ir, local, shape);
 
     // The first window, and the blocks of the next iterations as far as they are loaded ahead.
-    let mut b = ir.at(At::Before(ring.counter.op));
+    let mut b = ir.at(At::Before(ring.nest[0].op));
     let first = OpFoldResult::Number(ring.shift);
-    ring.load(
-        &mut b,
-        local,
-        buffer,
-        OpFoldResult::Number(0),
-        0,
-        ring.rows,
-        first,
-    )?;
+    let begin = OpFoldResult::Number(0);
+    ring.load(&mut b, local, buffer, begin, 0, ring.rows, first)?;
     for i in 1..ring.ahead.min(ring.counter.trips) {
         ring.block(&mut b, local, buffer, OpFoldResult::Number(i))?;
     }
 
-    // In the loop: the block of an iteration to come.
+    // In the loop: the block of an iteration to come, or the first window of the next sweep.
     let mut b = ir.at(At::Before(local.op));
     let count = ring.counter.count(&mut b);
-    let target = count.plus(&mut b, ring.ahead);
+    let now = linear(&mut b, &ring.nest);
+    let target = now.plus(&mut b, ring.ahead);
     if ring.counter.trips > ring.ahead.max(1) {
+        let next = count.plus(&mut b, ring.ahead);
         let condition = match ring.ahead {
-            0 => target.compare(&mut b, CmpIPredicate::Sgt, 0),
-            _ => target.compare(&mut b, CmpIPredicate::Slt, ring.counter.trips),
+            0 => next.compare(&mut b, CmpIPredicate::Sgt, 0),
+            _ => next.compare(&mut b, CmpIPredicate::Slt, ring.counter.trips),
         };
-        let place = guard(&mut b, condition);
-        let branch = match place {
-            At::Before(end) => b.ir.parent(end),
-            _ => None,
-        };
-        if let Some(branch) = branch.filter(|_| ring.ahead > 0) {
-            b.ir.set_attr(branch, EARLY, tir::Attr::unit());
-        }
+        let place = ring.early(&mut b, condition);
         let mut inner = Builder {
             ir: &mut *b.ir,
             at: place,
@@ -92,7 +90,23 @@ pub(crate) fn make(ir: &mut Ir, local: &Local) -> Result<bool, Failure> {
         };
         ring.block(&mut inner, local, buffer, target)?;
     }
-    let start = count.times(&mut b, ring.step).plus(&mut b, ring.shift);
+    let sweeps = total(&ring.nest) / ring.counter.trips;
+    if sweeps > 1 {
+        // It is the first one of a sweep, and there is that sweep.
+        let begins = target.modulo(&mut b, ring.counter.trips);
+        let beyond = target.floor_div(&mut b, total(&ring.nest));
+        let condition = begins
+            .plus(&mut b, beyond)
+            .compare(&mut b, CmpIPredicate::Eq, 0);
+        let place = ring.early(&mut b, condition);
+        let mut inner = Builder {
+            ir: &mut *b.ir,
+            at: place,
+            loc: b.loc,
+        };
+        ring.window(&mut inner, local, buffer, target)?;
+    }
+    let start = ring.start(&mut b, now);
 
     ir.erase(ring.read);
     for reader in &ring.readers {
@@ -128,20 +142,58 @@ fn find(ir: &Ir, local: &Local) -> Option<Ring> {
             _ => return None,
         }
     }
-    let (along, step) = along?;
+    let (along, moved) = along?;
     let forms = record.access.linear()?;
-    let mut moving = forms[along].terms();
-    let (row, 1) = moving.next()? else {
-        return None;
-    };
-    let alone = forms.iter().filter(|form| form.at(row) != 0).count() == 1;
-    if moving.next().is_some() || !alone {
-        return None;
-    }
+    let rows = forms[along].terms().find_map(|(row, pitch)| {
+        let alone = forms.iter().filter(|form| form.at(row) != 0).count() == 1;
+        let step = moved.checked_div(pitch)?;
+        let slides = pitch > 0 && moved % pitch == 0 && step < local.ty.shape[row];
+        let readers = readers(ir, local, read, row).filter(|_| alone && slides)?;
+        Some((row, pitch, step, readers))
+    });
+    let (row, pitch, step, readers) = rows?;
     let rows = local.ty.shape[row];
-    if step >= rows {
-        return None;
+    let mut values = record.offsets.clone();
+    values.extend(record.padding);
+    let ahead = (local.depth - 1).min(counter.trips - 1);
+    let up = |n: i64| (n + step - 1) / step * step;
+    // Sweeps follow each other where nothing but the loop that slides stands in a loop around it.
+    let mut outer = local.nest.len() - 1;
+    let (source, follows) = (origins(ir, record.source), local.sweeps && ahead == 1);
+    while follows && outer > 0 {
+        let around = local.nest[outer - 1];
+        let inside = ir.parent(local.nest[outer].op) == Some(around.op);
+        if !inside || writes(ir, around.op, &source) || slice(ir, &values, around.op).is_none() {
+            break;
+        }
+        outer -= 1;
     }
+    let nest = local.nest[outer..].to_vec();
+    let slice = slice(ir, &values, nest[0].op)?;
+    let size = match total(&nest) > counter.trips {
+        true => 2 * up(rows),
+        false => up(rows + step * ahead),
+    };
+    Some(Ring {
+        read,
+        along,
+        pitch,
+        row,
+        rows,
+        step,
+        size,
+        shift: up(rows) - rows,
+        ahead,
+        counter,
+        nest,
+        readers,
+        slice,
+        record,
+    })
+}
+
+/// All that reads a buffer but the transfer that fills it, if each takes one row.
+fn readers(ir: &Ir, local: &Local, read: OpId, row: usize) -> Option<Vec<Reader>> {
     let mut readers = Vec::new();
     for u in ir.uses(local.memref) {
         if u.op == read {
@@ -159,25 +211,7 @@ fn find(ir: &Ir, local: &Local) -> Option<Ring> {
             readers.push(reader(ir, part.op, value, Some(u.op), inner)?);
         }
     }
-    let mut values = record.offsets.clone();
-    values.extend(record.padding);
-    let slice = slice(ir, &values, counter.op)?;
-    let ahead = (local.depth - 1).min(counter.trips - 1);
-    let up = |n: i64| (n + step - 1) / step * step;
-    Some(Ring {
-        read,
-        along,
-        row,
-        rows,
-        step,
-        size: up(rows + step * ahead),
-        shift: up(rows) - rows,
-        ahead,
-        counter,
-        readers,
-        slice,
-        record,
-    })
+    Some(readers)
 }
 
 /// A view of one row of a buffer, or of a view of it.
@@ -189,20 +223,65 @@ fn reader(ir: &Ir, op: OpId, source: Value, whole: Option<OpId>, row: usize) -> 
 }
 
 impl Ring {
+    /// Where the window of an iteration of the nest begins, but for where the ring ends.
+    fn start(&self, b: &mut Builder<'_>, iteration: OpFoldResult) -> OpFoldResult {
+        let mut start = iteration.times(b, self.step);
+        if total(&self.nest) > self.counter.trips {
+            // Each sweep is longer than its steps by a window without one of them.
+            let sweep = iteration.floor_div(b, self.counter.trips);
+            let more = sweep.times(b, self.rows + self.shift - self.step);
+            start = start.plus(b, more);
+        }
+        start.plus(b, self.shift)
+    }
+
+    /// A branch for loads ahead.
+    fn early(&self, b: &mut Builder<'_>, condition: tir::Value) -> At {
+        let place = guard(b, condition);
+        let branch = match place {
+            At::Before(end) => b.ir.parent(end),
+            _ => None,
+        };
+        if let Some(branch) = branch.filter(|_| self.ahead > 0) {
+            b.ir.set_attr(branch, EARLY, tir::Attr::unit());
+        }
+        place
+    }
+
     /// Loads the rows that are new in an iteration.
     fn block(
         &self,
         b: &mut Builder<'_>,
         local: &Local,
         buffer: Value,
-        count: OpFoldResult,
+        iteration: OpFoldResult,
     ) -> Result<(), Failure> {
         let row = self.rows - self.step;
-        let place = count
-            .times(b, self.step)
-            .plus(b, row + self.shift)
-            .modulo(b, self.size);
-        self.load(b, local, buffer, count, row, self.step, place)
+        let place = self.start(b, iteration).plus(b, row).modulo(b, self.size);
+        self.load(b, local, buffer, iteration, row, self.step, place)
+    }
+
+    /// Loads all rows of the window of an iteration, in blocks that do not wrap.
+    fn window(
+        &self,
+        b: &mut Builder<'_>,
+        local: &Local,
+        buffer: Value,
+        iteration: OpFoldResult,
+    ) -> Result<(), Failure> {
+        let start = self.start(b, iteration);
+        let mut row = 0;
+        while row < self.rows {
+            // The first block is short by the shift.
+            let rows = match row {
+                0 => self.step - self.shift,
+                _ => self.step,
+            };
+            let place = start.plus(b, row).modulo(b, self.size);
+            self.load(b, local, buffer, iteration, row, rows, place)?;
+            row += rows;
+        }
+        Ok(())
     }
 
     /// Loads `rows` rows of an iteration's window from `first` on to a place of the ring.
@@ -212,14 +291,16 @@ impl Ring {
         b: &mut Builder<'_>,
         local: &Local,
         buffer: Value,
-        count: OpFoldResult,
+        iteration: OpFoldResult,
         first: i64,
         rows: i64,
         place: OpFoldResult,
     ) -> Result<(), Failure> {
         let mut map = Mapping::default();
-        let index = self.counter.index(b, count).value(b);
-        map.map(self.counter.iv, index);
+        for (counter, index) in self.nest.iter().zip(indices(b, &self.nest, iteration)) {
+            let index = index.value(b);
+            map.map(counter.iv, index);
+        }
         copy(b, &self.slice, &mut map);
         let mut offsets = mixed_values(&self.record.offsets, &self.record.static_offsets);
         for offset in &mut offsets {
@@ -227,7 +308,7 @@ impl Ring {
                 *value = map.get(*value);
             }
         }
-        offsets[self.along] = offsets[self.along].plus(b, first);
+        offsets[self.along] = offsets[self.along].plus(b, first * self.pitch);
         let (offsets, static_offsets) = dispatch_values(&offsets);
         let mut shape = local.ty.shape.clone();
         shape[self.row] = rows;

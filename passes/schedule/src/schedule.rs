@@ -74,9 +74,10 @@ impl Schedule {
         }
         let asked = depths.clone();
         let mut retries = 0;
+        let mut sweeps = self.ring;
         loop {
             let mut trial = marked(ir, &allocs, &depths);
-            let error = match self.one(&mut trial, machine) {
+            let error = match self.one(&mut trial, machine, sweeps) {
                 Ok((planned, remarks)) => {
                     let shallow = asked.iter().zip(&depths).filter(|(a, d)| d < a).count();
                     let mut done = Scheduled {
@@ -89,7 +90,7 @@ impl Schedule {
                     };
                     if self.preload {
                         let base = marked(ir, &allocs, &depths);
-                        self.preloaded(&base, &mut trial, machine, &mut done)?;
+                        self.preloaded(&base, &mut trial, machine, sweeps, &mut done)?;
                     }
                     std::mem::swap(ir, &mut trial);
                     return Ok(done);
@@ -99,6 +100,10 @@ impl Schedule {
             let NoPlan::TooLarge { holders, .. } = &error else {
                 return Err(error.diagnostic(&trial));
             };
+            // The least that is lost is a wait at the beginning of a sweep.
+            if std::mem::take(&mut sweeps) {
+                continue;
+            }
             retries += 1;
             let number = |op: &OpId| {
                 let n = trial.attr(*op, BUFFER).and_then(Attr::as_int)?;
@@ -130,12 +135,13 @@ impl Schedule {
         base: &Ir,
         trial: &mut Ir,
         machine: &MachineInfo,
+        sweeps: bool,
         done: &mut Scheduled,
     ) -> Result<(), Diagnostic> {
         let mut without = HashSet::new();
         for _ in 0..self.tries {
             let mut next = base.clone();
-            let (remarks, loads) = self.build(&mut next, machine, Some(&without))?;
+            let (remarks, loads) = self.build(&mut next, machine, sweeps, Some(&without))?;
             let loaded: HashSet<i64> = loads.iter().copied().collect();
             if loaded.is_empty() {
                 break;
@@ -172,9 +178,10 @@ impl Schedule {
         &self,
         ir: &mut Ir,
         machine: &MachineInfo,
+        sweeps: bool,
     ) -> Result<(Vec<Planned>, Vec<Diagnostic>), NoPlan> {
         let (remarks, _) = self
-            .build(ir, machine, None)
+            .build(ir, machine, sweeps, None)
             .map_err(|e| NoPlan::Other(Box::new(e)))?;
         Ok((fits(ir, machine)?, remarks))
     }
@@ -185,11 +192,13 @@ impl Schedule {
         &self,
         ir: &mut Ir,
         machine: &MachineInfo,
+        sweeps: bool,
         without: Option<&HashSet<i64>>,
     ) -> Result<(Vec<Diagnostic>, Vec<i64>), Diagnostic> {
         let rotate = MultiBuffer {
             depth: self.depth,
             ring: self.ring,
+            sweeps,
         };
         rotate.apply(ir, machine).map_err(|e| *e)?;
         prefetch(ir).map_err(|e| *e)?;

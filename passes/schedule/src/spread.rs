@@ -10,21 +10,116 @@
 //! ([`EARLY`]). A **part** of it is an op that starts transfers, a **start** one iteration of the
 //! loops in it. The **work** is the nest of loops that makes most calls.
 //!
+//! One load for a later iteration may keep the engine as long as several iterations of an inner loop take that
+//! loads as well, and the units wait for what stands behind it. It is cut into **pieces**, one for each iteration
+//! of that loop, and these are spread like other starts.
+//!
 //! *Why it is right.* What a branch loads is not read before a later iteration of the loop around, and
 //! what it overwrites was last read in an earlier one: else it could not stand before the work. So it
 //! may stand anywhere in the iteration. The order of the starts of an engine among themselves stays.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use tir::remarks::QUEUE_FULL;
-use tir::{At, BlockId, Builder, Diagnostic, Ir, Mapping, Name, OpId, Value};
+use tir::{At, Attr, BlockId, Builder, Diagnostic, Ir, Mapping, Name, OpId, Value};
+use tir_accel::machine::EngineInfo;
+use tir_accel::transfer::Pattern;
 use tir_accel::{Apply, Call, DmaStart, MachineInfo};
 use tir_arith::{CmpIPredicate, OpFoldResult};
 use tir_loop::{For, If, Yield};
+use tir_memref::TransferRead;
 
 use crate::index::{Counter, copy, guard, indices, linear, total};
 use crate::insert_dma::each;
 use crate::prefetch::{EARLY, first_behind_loads};
+use crate::staging::space;
+
+/// Cycles of the units for the calls that an op always makes, or that are below it; 0 if that is not known.
+fn units(ir: &Ir, machine: &MachineInfo, op: OpId) -> i64 {
+    if let Some(call) = ir.get::<Call>(op) {
+        let mut known = machine.intrinsics.iter();
+        let called = known.find(|intrinsic| intrinsic.name == call.callee.0);
+        return called.map_or(0, |intrinsic| intrinsic.cycles);
+    }
+    let times = match ir.is::<For>(op) {
+        true => Counter::of(ir, op).map_or(0, |c| c.trips),
+        false => 1,
+    };
+    let regions = ir.regions(op).map(|region| {
+        let below = ir.blocks(region).flat_map(|block| ir.ops_in(block));
+        let sum = below.map(|op| units(ir, machine, op));
+        sum.fold(0, i64::saturating_add)
+    });
+    regions.min().unwrap_or(0).saturating_mul(times)
+}
+
+/// The dimension of its tile along which a load for a later iteration is cut, and the number of pieces: where
+/// an inner loop of the iteration loads on the same engine. `starts` are those of the whole load.
+pub(crate) fn pieces(
+    ir: &Ir,
+    load: OpId,
+    pattern: &Pattern,
+    machine: &MachineInfo,
+    engine: &EngineInfo,
+    starts: i64,
+) -> Option<(usize, i64)> {
+    let branch = ir.parent(load).filter(|op| ir.attr(*op, EARLY).is_some())?;
+    let behind = ir.ops_in(ir.block_of(branch)?);
+    let mut loops = behind.filter(|op| ir.is::<For>(*op) && ir.is_before(branch, *op));
+    let rate = engine.bytes_per_cycle.max(1);
+    let loads = |op: OpId| {
+        let start = ir.get::<DmaStart>(op);
+        let start = start.filter(|start| start.engine.0 == engine.name);
+        let read = ir.get::<TransferRead>(op);
+        let read = read.filter(|read| space(ir, machine, read.tile) == Some(engine.to));
+        let tile = start.map(|start| start.tile);
+        let ty = ir.ty(tile.or(read.map(|read| read.tile))?);
+        let bytes = i64::try_from(ty.elem().bytes()?).ok()?;
+        let bytes = ty
+            .shape()?
+            .iter()
+            .fold(bytes, |n, size| n.saturating_mul(*size));
+        Some(engine.latency.saturating_add(bytes / rate))
+    };
+    let (inner, trips, each) = loops.find_map(|op| {
+        let body = ir.body_block(op, 0)?;
+        let early = ir.ops_in(body).find(|op| ir.attr(*op, EARLY).is_some())?;
+        let each = ir.walk_below(early).into_iter().filter_map(loads);
+        let each = each.fold(0, i64::saturating_add);
+        let trips = Counter::of(ir, op).filter(|_| each > 0)?.trips;
+        Some((op, trips, each))
+    })?;
+    let whole = pattern.tile_shape.iter();
+    let cycles = whole.fold(pattern.elem, |n, size| n.saturating_mul(*size)) / rate;
+    // Where an iteration of the inner loop has as much to load as to compute, the engine never waits, and the order
+    // of its starts is no gain; nor where one takes as long as this load and its own.
+    let compute = units(ir, machine, inner) / trips.max(1);
+    if each >= compute || cycles.saturating_add(each) <= compute {
+        return None;
+    }
+    // Along the shortest steps in the source rows would be short.
+    let far = |t: usize| -> i64 {
+        let terms = pattern.access.iter().zip(&pattern.far_strides);
+        terms.map(|(form, stride)| form.at(t) * stride).sum()
+    };
+    let long = (0..pattern.tile_shape.len()).filter(|t| pattern.tile_shape[*t] > 1);
+    let shortest = long.clone().map(far).min()?;
+    let dim = long.filter(|t| far(*t) > shortest);
+    let dim = dim.max_by_key(|t| (pattern.tile_shape[*t], std::cmp::Reverse(*t)))?;
+    let count = engine.pieces(cycles, trips) / starts.max(1);
+    let count = count.min(pattern.tile_shape[dim]);
+    (count > 1).then_some((dim, count))
+}
+
+/// Says of the branch around a load that this is cut, and that the pieces belong into an inner loop.
+pub(crate) fn mark_cut(ir: &mut Ir, load: OpId) {
+    if let Some(branch) = ir.parent(load) {
+        ir.set_attr(branch, EARLY, Attr::str(CUT));
+    }
+}
+
+/// What is said of such a branch.
+const CUT: &str = "cut";
 
 /// Transfers that an op starts, or that are below it, by engine; `None` if that is not known.
 fn starts(ir: &Ir, op: OpId) -> Option<BTreeMap<Name, i64>> {
@@ -168,17 +263,21 @@ fn work(ir: &Ir, block: BlockId, behind: OpId) -> Result<(Vec<Counter>, OpId), &
 /// stay together.
 pub(crate) fn spread(ir: &mut Ir, machine: &MachineInfo, wanted: bool) -> Vec<Diagnostic> {
     let mut remarks = Vec::new();
-    let marked: Vec<OpId> = (ir.walk_ids().into_iter())
-        .filter(|op| ir.remove_attr(*op, EARLY).is_some())
-        .collect();
+    let all = ir.walk_ids().into_iter();
+    let marked = all.filter_map(|op| Some((op, ir.remove_attr(op, EARLY)?)));
+    let marked: Vec<(OpId, Attr)> = marked.collect();
     if !wanted {
         return remarks;
     }
     let mut blocks: Vec<(BlockId, Vec<OpId>)> = Vec::new();
-    for branch in marked {
+    let mut cut: HashSet<BlockId> = HashSet::new();
+    for (branch, mark) in marked {
         let Some(block) = ir.block_of(branch) else {
             continue;
         };
+        if mark.as_str() == Some(CUT) {
+            cut.insert(block);
+        }
         match blocks.iter_mut().find(|(known, _)| *known == block) {
             Some((_, all)) => all.push(branch),
             None => blocks.push((block, vec![branch])),
@@ -218,9 +317,10 @@ pub(crate) fn spread(ir: &mut Ir, machine: &MachineInfo, wanted: bool) -> Vec<Di
             let shared = inner.iter().any(|starts| starts.contains_key(engine));
             queue(engine).is_some_and(|queue| **n > queue || (shared && 2 * **n >= queue))
         };
-        let Some((engine, count)) = all.iter().find(too_many) else {
+        let crowded = all.iter().find(too_many);
+        if crowded.is_none() && !cut.contains(&block) {
             continue;
-        };
+        }
         let found: Option<Vec<Vec<Part>>> = branches.iter().map(|b| parts(ir, *b)).collect();
         let found = found.ok_or("what starts them computes more than where they go");
         match found.and_then(|parts| Ok((parts, work(ir, block, last)?))) {
@@ -232,6 +332,9 @@ pub(crate) fn spread(ir: &mut Ir, machine: &MachineInfo, wanted: bool) -> Vec<Di
                 }
             }
             Err(why) => {
+                let Some((engine, count)) = crowded else {
+                    continue;
+                };
                 let holds = queue(engine).unwrap_or(0);
                 let text = format!(
                     "{count} loads for a later iteration are started at once, the queue of @{engine} holds \

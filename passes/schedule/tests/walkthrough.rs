@@ -50,7 +50,13 @@ fn lower(depth: i64, ring: bool, sync: bool) -> (Ir, OpId, MachineInfo) {
     let machine = MachineInfo::attached(&module).unwrap();
     let slot = function(&module);
     let ir = module.child_mut(slot).unwrap();
-    MultiBuffer { depth, ring }.apply(ir, &machine).unwrap();
+    MultiBuffer {
+        depth,
+        ring,
+        sweeps: false,
+    }
+    .apply(ir, &machine)
+    .unwrap();
     InsertDma::default().apply(ir, &machine).unwrap();
     verify(&module);
     let ir = module.child_mut(slot).unwrap();

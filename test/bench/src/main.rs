@@ -8,6 +8,7 @@ mod lower;
 mod networks;
 mod passes;
 mod program;
+mod tiles;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -177,6 +178,8 @@ enum What {
         #[arg(value_name = "FOLDER", required = true)]
         folders: Vec<String>,
     },
+    /// ResNet-18's convolutions alone: bytes beside the best of all tiles, cycles beside the bound
+    Tiles,
     /// Print the program that `ir` measures
     Generate,
 }
@@ -190,6 +193,7 @@ fn main() -> ExitCode {
         What::Extract { files } => extract::extract(&files),
         What::Lower(Rounds { rounds }) => lower::lower(rounds as usize),
         What::Networks { folders } => networks::networks(&folders),
+        What::Tiles => tiles::tiles(),
         What::Generate => std::io::stdout()
             .write_all(program::generic_program(1000, 200).as_bytes())
             .map_err(|e| e.to_string()),

@@ -17,7 +17,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-fn said(errors: &[Diagnostic]) -> String {
+pub(crate) fn said(errors: &[Diagnostic]) -> String {
     errors
         .first()
         .map_or("fails without an error".to_string(), ToString::to_string)
@@ -66,7 +66,7 @@ impl Network {
 }
 
 /// Lowers a program in place.
-fn lower(tool: &Tool, module: &mut Ir, level: &str, fuse: bool) -> Result<(), String> {
+pub(crate) fn lower(tool: &Tool, module: &mut Ir, level: &str, fuse: bool) -> Result<(), String> {
     let machine = root().join("test/e2e/machines/npu.tir");
     let text = format!("to-{level}{{machine={} fuse={fuse}}}", machine.display());
     let pipeline = tool.passes.parse(&text).map_err(|e| said(&e))?;
@@ -75,7 +75,7 @@ fn lower(tool: &Tool, module: &mut Ir, level: &str, fuse: bool) -> Result<(), St
 }
 
 /// Bytes that engines moved.
-fn bytes(machine: &MachineSummary) -> u64 {
+pub(crate) fn bytes(machine: &MachineSummary) -> u64 {
     let engines = machine.queues.iter().filter(|q| q.engine);
     engines.map(|q| q.bytes).sum()
 }

@@ -269,8 +269,15 @@ fn softmax(Softmax { x, axis }: Softmax, op: OpId, rw: &mut Rewriter<'_>) -> Res
         rw.add(Exp::new(below))
     })?;
     let sum = along(rw, &[(e, &gone)], true, Combine::Add, |_, args| args[0])?;
-    let y = with(rw, e, sum, &gone, elem, |rw, e, sum| {
-        rw.add(DivF::new(e, sum))
+    // One division for each sum, which is at least 1, and no other number for each element.
+    let rank = shape.len();
+    let ty = rw.ty(sum);
+    let scale = rounded(rw, ty, &[(sum, AffineMap::identity(rank))], |rw, args| {
+        let one = number(rw, 1.0, within);
+        rw.add(DivF::new(one, args[0]))
+    });
+    let y = with(rw, e, scale, &gone, elem, |rw, e, scale| {
+        rw.add(MulF::new(e, scale))
     })?;
     rw.replace(op, &[y]);
     Ok(())
@@ -289,16 +296,21 @@ fn layer_norm(norm: LayerNorm, op: OpId, rw: &mut Rewriter<'_>) -> Result<(), De
     let var = mean(rw, centred, &gone, true, within, |rw, args| {
         rw.add(MulF::new(args[0], args[0]))
     })?;
-    let mut inputs = vec![(centred, AffineMap::identity(rank)), (var, kept(&gone))];
+    // One square root and one division for each variance.
+    let ty = rw.ty(var);
+    let scale = rounded(rw, ty, &[(var, AffineMap::identity(rank))], |rw, args| {
+        let epsilon = number(rw, norm.epsilon.0, within);
+        let spread = rw.add(AddF::new(args[0], epsilon));
+        let (one, spread) = (number(rw, 1.0, within), rw.add(Sqrt::new(spread)));
+        rw.add(DivF::new(one, spread))
+    });
+    let mut inputs = vec![(centred, AffineMap::identity(rank)), (scale, kept(&gone))];
     for value in [Some(norm.scale), norm.bias].into_iter().flatten() {
         inputs.push((value, broadcast(form(rw, value)?.0, shape, rank)));
     }
     let ty = rw.ty(norm.x);
     let y = rounded(rw, ty, &inputs, |rw, args| {
-        let epsilon = number(rw, norm.epsilon.0, within);
-        let spread = rw.add(AddF::new(args[1], epsilon));
-        let spread = rw.add(Sqrt::new(spread));
-        let y = rw.add(DivF::new(args[0], spread));
+        let y = rw.add(MulF::new(args[0], args[1]));
         let y = rw.add(MulF::new(y, args[2]));
         match args.get(3) {
             Some(bias) => rw.add(AddF::new(y, *bias)),

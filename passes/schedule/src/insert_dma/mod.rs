@@ -23,7 +23,7 @@ pub use crate::passes::InsertDma;
 use crate::index::drop_unused;
 use crate::prefetch::prefetch;
 use crate::range::{Facts, inside};
-use crate::spread::spread;
+use crate::spread::{mark_cut, pieces, spread};
 use crate::staging::{space, stage};
 use crate::views::sub_view;
 use cover::Cover;
@@ -58,7 +58,7 @@ impl InsertDma {
                 continue;
             };
             let (loc, name) = (ir.loc(op), ir.name(op));
-            let done = convert(ir, op, &transfer, machine);
+            let done = convert(ir, op, &transfer, machine, self.spread);
             let remark =
                 done.map_err(|e| Box::new((*e).or_at(loc).context(format_args!("'{name}': "))))?;
             // Copies of one transfer have one place, and are said once.
@@ -123,6 +123,7 @@ fn convert(
     op: OpId,
     t: &Transfer,
     machine: &MachineInfo,
+    spread: bool,
 ) -> Result<Option<(&'static str, String)>, Failure> {
     let (far, tile) = (space(ir, machine, t.far), space(ir, machine, t.tile));
     let (from, to) = match t.direction {
@@ -165,7 +166,31 @@ fn convert(
             );
             said = Some((SPLIT_TRANSFER, text));
         }
-        start(&mut b, t.clone(), engine, &out)?;
+        // What becomes several starts anyway is spread as they are.
+        let loops = i64::try_from(most).is_ok_and(|most| most > dims);
+        let dim = pattern.split(&out, usize::try_from(dims).unwrap_or(0));
+        let starts = dim
+            .filter(|_| loops)
+            .map_or(1, |dim| pattern.tile_shape[dim]);
+        let pieces = match spread {
+            true => pieces(b.ir, op, &pattern, machine, engine, starts),
+            false => None,
+        };
+        let whole = [t.clone()].to_vec();
+        let parts = pieces.map_or(Ok(whole), |(dim, count)| {
+            let size = pattern.tile_shape[dim];
+            let ends = (0..=count).map(|i| size * i / count).collect::<Vec<i64>>();
+            let one = |ends: &[i64]| part(&mut b, t, dim, ends[0], ends[1] - ends[0]);
+            ends.windows(2)
+                .map(one)
+                .collect::<Result<Vec<Transfer>, Failure>>()
+        });
+        for part in parts? {
+            start(&mut b, part, engine, &out)?;
+        }
+        if pieces.is_some() {
+            mark_cut(b.ir, op);
+        }
     }
     ir.erase(op);
     Ok(said)

@@ -3,6 +3,7 @@
 mod pipeline;
 mod produce;
 pub(crate) mod resident;
+mod strips;
 mod tiles;
 mod unit;
 
@@ -26,6 +27,8 @@ struct At {
     tile: Vec<OpFoldResult>,
     /// The block in the tile of each iterator.
     block: Vec<OpFoldResult>,
+    /// The strip of the tile.
+    strip: OpFoldResult,
     /// The tiles that are loaded.
     loaded: Vec<Option<Value>>,
     /// Which of the tiles that stages hand on is the stage's own.
@@ -46,6 +49,7 @@ impl At {
         Self {
             tile: vec![OpFoldResult::Number(0); rank],
             block: vec![OpFoldResult::Number(0); rank],
+            strip: OpFoldResult::Number(0),
             loaded: vec![None; stage.group.operands.len()],
             turn: OpFoldResult::Number(0),
             segment: None,
@@ -331,6 +335,8 @@ impl<'a> Emit<'a> {
             vec![tile]
         } else if self.plan.unit.is_none() {
             self.plain(b, &at)
+        } else if let Some(strips) = &self.plan.strips {
+            return self.strips(b, &at, strips, dests);
         } else if self.plan.splits_reduction(self.group) {
             self.split(b, &at, None)
         } else {

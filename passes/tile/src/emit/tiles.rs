@@ -26,8 +26,12 @@ impl Emit<'_> {
         if let Some((step, combine, start)) = &self.group.reduce {
             let acc = self.empty(b, shape.clone(), step.ty.elem());
             let acc = fill(b, acc, *start);
-            let reduced =
-                self.reduction_tiles(b, self.parallel(), at.clone(), acc, &mut |b, at, acc| {
+            let reduced = self.reduction_tiles(
+                b,
+                self.parallel(),
+                at.clone(),
+                vec![acc],
+                &mut |b, at, acc| {
                     let (inputs, mut maps) = self.read(step, at, &Given::default(), &out_map);
                     maps.push(out_map.clone());
                     let kinds = self.group.reductions[..core].iter();
@@ -39,9 +43,10 @@ impl Emit<'_> {
                         combine: Some(*combine),
                         body: copy_body(b, step.body),
                     };
-                    nest.generic(b, inputs, acc)
-                });
-            given.reduced = Some(reduced);
+                    vec![nest.generic(b, inputs, acc[0])]
+                },
+            );
+            given.reduced = reduced.first().copied();
         }
         // Only the parallel iterators are left.
         let parallel: Vec<usize> = self.group.iterators(false).collect();

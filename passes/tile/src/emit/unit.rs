@@ -27,8 +27,8 @@ type Part = (Vec<Value>, Vec<i64>, Vec<i64>);
 type BlockBody<'f> =
     &'f mut dyn FnMut(&mut Builder<'_>, &At, &[Value], Option<Value>) -> Vec<Value>;
 
-/// Adds to a tile of accumulators what the tiles that are loaded give.
-type SumTile<'f> = &'f mut dyn FnMut(&mut Builder<'_>, &At, Value) -> Value;
+/// Adds to what is carried through the loops of a reduction what the tiles that are loaded give.
+type SumTile<'f> = &'f mut dyn FnMut(&mut Builder<'_>, &At, Vec<Value>) -> Vec<Value>;
 
 impl Emit<'_> {
     /// Extent of a unit's dimension.
@@ -280,12 +280,18 @@ impl Emit<'_> {
             .collect()
     }
 
-    /// The same place for an operand whose tile stays for all trips of some loops: blocks are counted over them.
+    /// The same place for an operand whose tile stays for all trips of some loops, or for all strips: blocks are
+    /// counted over them.
     fn held(&self, b: &mut Builder<'_>, operand: usize, at: &At) -> At {
         let mut at = at.clone();
         for d in held(self.plan, operand) {
             let before = at.tile[d].times(b, self.plan.space.tile[d]);
             at.block[d] = before.plus(b, at.block[d]);
+        }
+        let strips = self.plan.strips.as_ref();
+        if let Some(strips) = strips.filter(|strips| !strips.operands[operand]) {
+            let before = at.strip.times(b, strips.blocks);
+            at.block[strips.iterator] = before.plus(b, at.block[strips.iterator]);
         }
         at
     }
@@ -596,24 +602,21 @@ impl Emit<'_> {
         // A pipeline issues blocks by itself.
         let over = over && self.stage.turns == 1;
         let last = parts.first().filter(|_| over && parts.len() == 1);
-        let mut sum = |b: &mut Builder<'_>, at: &At, acc: Value| {
+        let sum = &mut |b: &mut Builder<'_>, at: &At, sums: Vec<Value>| {
+            let Some(d) = last else {
+                return vec![self.sum_blocks(b, at, sums[0])];
+            };
+            let end = self.plan.space.trips(*d) - 1;
+            let ends = at.tile[*d].compare(b, CmpIPredicate::Eq, end);
             let dims = self.divided(false);
-            let last = last.map(|d| {
-                let end = self.plan.space.trips(*d) - 1;
-                at.tile[*d].compare(b, CmpIPredicate::Eq, end)
-            });
-            let out = self.nest(b, &dims, at, vec![acc], &mut |b, at, carried| {
+            self.nest(b, &dims, at, sums, &mut |b, at, carried| {
                 let acc = vec![self.sum_block(b, at, carried[0])];
-                match last {
-                    Some(last) => when(b, last, acc, &mut |b, acc| {
-                        vec![self.finished_block(b, at, acc[0])]
-                    }),
-                    None => acc,
-                }
-            });
-            out[0]
+                when(b, ends, acc, &mut |b, acc| {
+                    vec![self.finished_block(b, at, acc[0])]
+                })
+            })
         };
-        let acc = self.reduction_tiles(b, self.parallel(), at.clone(), acc, &mut sum);
+        let acc = self.reduction_tiles(b, self.parallel(), at.clone(), vec![acc], sum)[0];
         match last {
             Some(_) => vec![acc],
             None => self.finished(b, at, acc),
@@ -631,6 +634,15 @@ impl Emit<'_> {
         self.map_units(b, at, &|_| None, &mut given);
         let value = given.mapped.last().copied().unwrap_or(reduced);
         self.put(b, value, acc, &part)
+    }
+
+    /// Adds to the accumulators of a tile what the tiles that are loaded give.
+    pub(super) fn sum_blocks(&self, b: &mut Builder<'_>, at: &At, acc: Value) -> Value {
+        let dims = self.divided(false);
+        let out = self.nest(b, &dims, at, vec![acc], &mut |b, at, carried| {
+            vec![self.sum_block(b, at, carried[0])]
+        });
+        out[0]
     }
 
     /// The accumulators of a tile before anything is added.
@@ -686,20 +698,19 @@ impl Emit<'_> {
         b: &mut Builder<'_>,
         level: usize,
         mut at: At,
-        acc: Value,
+        carried: Vec<Value>,
         sum: SumTile<'_>,
-    ) -> Value {
+    ) -> Vec<Value> {
         let order = &self.plan.order;
         // What is loaded at the first level was loaded by the loops around.
         if level > 0 && self.group.reductions[order[level - 1]] {
             self.loads(b, level, &mut at);
         }
         if level == order.len() {
-            return sum(b, &at, acc);
+            return sum(b, &at, carried);
         }
-        let out = self.trips(b, level, &at, false, vec![acc], &mut |b, at, carried| {
-            vec![self.reduction_tiles(b, level + 1, at, carried[0], sum)]
-        });
-        out[0]
+        self.trips(b, level, &at, false, carried, &mut |b, at, carried| {
+            self.reduction_tiles(b, level + 1, at, carried, sum)
+        })
     }
 }

@@ -16,9 +16,10 @@ use tir_accel::machine::SpaceInfo;
 
 use super::lanes::{Lanes, shared};
 use super::places::{Excess, Places};
+use super::strip::Strip;
 use super::traffic::{Fixed, Holder, Moved, bytes, round_up};
 use super::vectors::Vectors;
-use super::{Budget, Peel, Plan, Target, UnitChoice, Way, out_order, reset};
+use super::{Budget, Peel, Plan, Strips, Target, UnitChoice, Way, out_order, reset};
 use crate::group::{Group, Input, Operand, Out, StepRef};
 use crate::layout::{Space, Tile};
 
@@ -195,6 +196,7 @@ pub(super) fn estimate(
         space: Rc::clone(&tiles.space),
         unit: unit.map(|c| Rc::clone(&c.assignment)),
         order,
+        strips: tiles.strips.clone(),
         spaces: Rc::clone(&tiles.spaces),
         held: tiles.places.held.name,
         tiles: Rc::clone(&tiles.operands),
@@ -243,6 +245,8 @@ pub(super) fn estimate(
     let points = estimate.points();
     cycles.issue = cycles.issue.saturating_add(estimate.issued());
     cycles.compute = cycles.compute.saturating_add(points);
+    cycles.exposed = cycles.exposed.saturating_add(estimate.waits(&cycles));
+    cycles.last = cycles.last.saturating_add(estimate.tail());
     estimate.share(&mut cycles);
     let all = holders.clone();
     let places = &tiles.places;
@@ -314,6 +318,54 @@ impl Estimate<'_> {
     fn thread(&self, ops: u64) -> i64 {
         i64::try_from(self.target.info.thread_cycles(ops)).unwrap_or(i64::MAX)
     }
+    /// Cycles of the unit for one trip of all loops.
+    fn trip(&self) -> i64 {
+        let trips = self.plan.order.iter().map(|d| self.plan.space.trips(*d));
+        let unit = self.busy().first().map_or(0, |(_, cycles)| *cycles);
+        unit / trips.fold(1, i64::saturating_mul).max(1)
+    }
+    /// Cycles of the steps behind the strips of the last tile that no product is computed beside.
+    fn tail(&self) -> i64 {
+        if self.plan.strips.is_none() {
+            return 0;
+        }
+        let tiles = self.plan.order[..self.plan.parallel(self.group)].iter();
+        let tiles = tiles.map(|d| self.plan.space.trips(*d));
+        let tiles = tiles.fold(1, i64::saturating_mul).max(1);
+        let others = self.busy().into_iter().skip(1);
+        let others = others.map(|(_, cycles)| cycles).max().unwrap_or(0);
+        let (on_vectors, by_thread) = self.unit.map_or((0, 0), |choice| self.behind(choice));
+        let behind = others.max(on_vectors).saturating_add(by_thread) / tiles;
+        (behind - self.trip()).max(0)
+    }
+    /// Cycles that the units wait for the operands of a strip, where they stand behind those of the next tile in
+    /// the engine's queue.
+    fn waits(&self, cycles: &Cost) -> i64 {
+        let Some(strips) = &self.plan.strips else {
+            return 0;
+        };
+        let (space, inner) = (&self.plan.space, self.plan.order.len());
+        let (mut piece, mut each) = (0i64, 0i64);
+        for (i, fixed) in self.tiles.loads.iter().enumerate() {
+            let level = self.plan.level(i);
+            let Some(engine) = self.places.operands[i].load.filter(|_| level >= inner) else {
+                continue;
+            };
+            if level > inner {
+                each = each.saturating_add(fixed.cycles);
+            } else {
+                let pieces = engine.pieces(fixed.cycles, strips.count);
+                piece = piece.saturating_add(fixed.cycles / pieces);
+            }
+        }
+        let trips = self.plan.order.iter().map(|d| space.trips(*d));
+        let trips = trips.fold(1, i64::saturating_mul);
+        let compute = self.trip() / strips.count;
+        let wait = piece.saturating_add(each).saturating_sub(compute);
+        let waits = wait.max(0).saturating_mul(trips);
+        let longest = cycles.compute.max(cycles.load);
+        (cycles.compute.saturating_add(waits) - longest).max(0)
+    }
     /// Divides among cores what each does for itself. What all of them load is loaded by each, and all
     /// share the far space.
     fn share(&self, cycles: &mut Cost) {
@@ -368,19 +420,22 @@ impl Estimate<'_> {
     fn operands(&self, cycles: &mut Cost) -> Vec<Holder> {
         let mut holders = Vec::new();
         for (i, operand) in self.group.operands.iter().enumerate() {
+            let strips = self.plan.strips.as_ref();
+            let strips = strips.filter(|strips| strips.operands[i]);
             let moved = Moved {
                 tile: &self.plan.tiles[i],
                 fixed: &self.tiles.loads[i],
                 space: &self.plan.space,
                 order: &self.plan.order,
-                level: self.plan.level(i),
+                level: self.plan.level(i).min(self.plan.order.len()),
+                times: strips.map_or(1, |strips| strips.count),
                 elem: bytes(self.tiles.elems[i]),
                 shape: &operand.shape,
                 engine: self.places.operands[i].load.unwrap_or(self.places.store),
                 align: self.places.operands[i].space.align.max(1),
                 depth: self.budget.depth,
                 // What is cut once more is read in parts that are no rows of a ring.
-                slides: operand.map.dims > 0 && self.staged.is_none(),
+                slides: operand.map.dims > 0 && self.unit.is_some(),
             };
             if let Some(inner) = &operand.inner {
                 let ranges = inner.reductions.iter().map(|d| self.group.domain[*d]);
@@ -454,6 +509,7 @@ impl Estimate<'_> {
                 space: &self.plan.space,
                 order: &self.plan.order,
                 level: parallel,
+                times: 1,
                 elem: bytes(ty.elem()),
                 shape: ty.shape()?,
                 engine: self.places.store,
@@ -464,9 +520,15 @@ impl Estimate<'_> {
             .traffic();
             near = near.saturating_add(t.near);
             one = one.saturating_add(t.one);
-            exposed = exposed.saturating_add(t.cycles - t.first);
+            // Strips are stored while the last trip computes others.
+            let shown = match &self.plan.strips {
+                Some(strips) => (t.first - self.trip()).max(t.first / strips.count),
+                None => t.first,
+            };
+            let tiles = t.cycles / t.first.max(1);
+            exposed = exposed.saturating_add(shown.saturating_mul(tiles - 1));
             cycles.store = cycles.store.saturating_add(t.cycles);
-            cycles.last = cycles.last.saturating_add(t.first);
+            cycles.last = cycles.last.saturating_add(shown);
             cycles.starts = cycles.starts.saturating_add(t.starts);
             let issue = self.places.store.issue.saturating_mul(t.starts);
             cycles.issue = cycles.issue.saturating_add(issue);
@@ -605,6 +667,33 @@ impl Estimate<'_> {
         blocks.fold(each, i64::saturating_mul)
     }
 
+    /// Cycles of vector units, and of the thread, for the steps behind that no intrinsic computes.
+    fn behind(&self, choice: &UnitChoice) -> (i64, i64) {
+        let (group, space) = (self.group, &self.plan.space);
+        // All of a block is computed, also what lies beyond the range.
+        let blocks = group.iterators(false).map(|d| space.covered(d));
+        let blocks = blocks.fold(1, i64::saturating_mul);
+        let size = |dims: &Vec<usize>| dims.iter().map(|d| space.block[*d]).product();
+        let sizes: Vec<i64> = self.plan.unit_out.iter().map(size).collect();
+        let points = sizes.iter().copied().fold(blocks, i64::saturating_mul);
+        let near = self.target.near.name;
+        let (mut on_vectors, mut by_thread) = (0i64, 0i64);
+        for step in &choice.others {
+            let here = self.places.step_in(&group.maps[*step], near);
+            let vectors = here.then_some(self.vectors);
+            match vectors.and_then(|v| v.block(group, self.target, &self.plan, *step, &sizes)) {
+                Some((_, cycles)) => {
+                    on_vectors = on_vectors.saturating_add(cycles.saturating_mul(blocks))
+                }
+                None => {
+                    let each = self.thread(group.maps[*step].work);
+                    by_thread = by_thread.saturating_add(points.saturating_mul(each));
+                }
+            }
+        }
+        (on_vectors, by_thread)
+    }
+
     /// Cycles to compute all points.
     fn points(&self) -> i64 {
         let (group, space) = (self.group, &self.plan.space);
@@ -634,8 +723,9 @@ impl Estimate<'_> {
         let last = choice.peel.last.filter(|_| !split);
         let on_vectors = self.steps_on_vectors().into_iter();
         let on_vectors = on_vectors.fold(0, |sum: i64, (_, cycles)| sum.saturating_add(cycles));
+        let on_vectors = on_vectors.saturating_mul(blocks);
         let blocks_at_once = self.lanes.blocks(group, space);
-        let on_vectors = shared(on_vectors.saturating_mul(blocks), blocks_at_once);
+        let on_vectors = shared(on_vectors, blocks_at_once);
         // Where one call fills and multiplies, a reduction in several tiles takes longer: its accumulators
         // are filled by themselves.
         let first = match (choice.peel.first, split) {
@@ -713,9 +803,35 @@ pub(super) fn calls(group: &Group, target: &Target<'_>, way: &Way, space: &Space
     Lanes::of(target, way, called.held()).least(calls.saturating_mul(called.cycles))
 }
 
+/// The tile of what each step computes, and the same as part of each result.
+fn computed(
+    group: &Group,
+    way: &Way,
+    space: &Space,
+    unit_out: &[Vec<usize>],
+) -> Option<(Tile, Rc<[Tile]>)> {
+    let out = match way {
+        Way::Unit(_) if group.into.is_some() => {
+            Tile::slot(space, &group.out, unit_out, group.into.as_ref()?)?
+        }
+        Way::Whole | Way::Staged(_) => Tile::plain(space, &group.out)?,
+        Way::Moved(order) => Tile::moved(space, &group.out, order)?,
+        Way::Unit(_) => Tile::new(space, &group.out, unit_out)?,
+    };
+    let results = group.outs.iter().map(|out_of| match way {
+        // What is moved has one result, and its tile may be in the order of the source.
+        Way::Moved(_) => Some(out.clone()),
+        _ if out_of.map == group.out => Some(out.clone()),
+        _ => out.part_of(&out_of.map),
+    });
+    let results = results.collect::<Option<_>>()?;
+    Some((out, results))
+}
+
 /// The tiles of a division, whatever the order of its loops.
 pub(super) struct Tiles<'a> {
     space: Rc<Space>,
+    strips: Option<Rc<Strips>>,
     places: &'a Places<'a>,
     /// The near space of each operand.
     spaces: Rc<[Name]>,
@@ -738,6 +854,7 @@ impl<'a> Tiles<'a> {
         target: &Target<'_>,
         way: &Way,
         space: &Space,
+        strip: Option<Strip>,
         elems: &[Type],
         places: &'a Places<'a>,
     ) -> Option<Self> {
@@ -745,22 +862,20 @@ impl<'a> Tiles<'a> {
         let unit_out = unit
             .and_then(|c| out_order(target, &c.assignment))
             .unwrap_or_default();
-        let out = match way {
-            Way::Unit(_) if group.into.is_some() => {
-                Tile::slot(space, &group.out, &unit_out, group.into.as_ref()?)?
+        let (out, results) = computed(group, way, space, &unit_out)?;
+        let mut operands = tiles(group, target, way, space, &unit_out)?;
+        let mut strips = None;
+        if let Some(strip) = strip {
+            let inside = strip.space(space);
+            let short = tiles(group, target, way, &inside, &unit_out)?;
+            for (i, short) in short.into_iter().enumerate() {
+                if strip.divides(group, i) {
+                    operands[i] = short;
+                }
             }
-            Way::Whole | Way::Staged(_) => Tile::plain(space, &group.out)?,
-            Way::Moved(order) => Tile::moved(space, &group.out, order)?,
-            Way::Unit(_) => Tile::new(space, &group.out, &unit_out)?,
-        };
-        let results = group.outs.iter().map(|out_of| match way {
-            // What is moved has one result, and its tile may be in the order of the source.
-            Way::Moved(_) => Some(out.clone()),
-            _ if out_of.map == group.out => Some(out.clone()),
-            _ => out.part_of(&out_of.map),
-        });
-        let results: Rc<[Tile]> = results.collect::<Option<_>>()?;
-        let operands = tiles(group, target, way, space, &unit_out)?;
+            let (out, results) = computed(group, way, &inside, &unit_out)?;
+            strips = Some(Rc::new(Strips::new(group, space, strip, out, results)));
+        }
         let load = |(((i, operand), tile), elem): (((usize, &Operand), &Tile), &Type)| {
             let place = &places.operands[i];
             let engine = place.load.unwrap_or(places.store);
@@ -783,6 +898,7 @@ impl<'a> Tiles<'a> {
                 .collect(),
             stores: outs.zip(&*results).map(store).collect::<Option<_>>()?,
             space: Rc::new(space.clone()),
+            strips,
             lanes: Lanes {
                 units: 1,
                 ..Lanes::of(target, way, places.held.name)
@@ -802,8 +918,8 @@ impl<'a> Tiles<'a> {
     pub(super) fn least(&self, group: &Group) -> (i64, Vec<i64>) {
         let space = &*self.space;
         let (mut cycles, mut near) = (0i64, Vec::new());
-        for ((operand, tile), fixed) in group.operands.iter().zip(&*self.operands).zip(&self.loads)
-        {
+        let operands = group.operands.iter().zip(&*self.operands);
+        for ((i, (operand, tile)), fixed) in operands.enumerate().zip(&self.loads) {
             near.push(if operand.near { 0 } else { fixed.one });
             if operand.inner.is_some() || operand.made || operand.near {
                 continue;
@@ -812,7 +928,10 @@ impl<'a> Tiles<'a> {
             let moving = (0..group.core).filter(|d| tile.moves_with(space, *d));
             let whole = |d: &usize| !super::slides(group, *d) && !space.is_ragged(*d);
             let counts = moving.filter(whole).map(|d| space.trips(d));
-            let count = counts.fold(1, i64::saturating_mul);
+            let strips = self.strips.as_ref();
+            let strips = strips.filter(|strips| strips.operands[i]);
+            let times = strips.map_or(1, |strips| strips.count);
+            let count = counts.fold(times, i64::saturating_mul);
             cycles = cycles.saturating_add(fixed.cycles.saturating_mul(count));
         }
         (self.lanes.least(cycles), near)

@@ -27,7 +27,7 @@ impl Plan {
             true => !self.single_result,
             false => self.own_accumulator,
         };
-        let here = sums && several && slots && !info.has_equal_units();
+        let here = sums && self.strips.is_none() && several && slots && !info.has_equal_units();
         (here && self.resets.is_some() && self.filled.is_none())
             .then_some((engine.name, engine.latency))
     }

@@ -79,6 +79,7 @@ pub fn hold(
         space: &space,
         order: &plan.order,
         level,
+        times: 1,
         elem,
         shape: &far.shape,
         engine,

@@ -73,8 +73,14 @@ pub(crate) fn line(group: &Group, target: &Target<'_>, plan: &Plan) -> String {
         true => String::new(),
         false => format!("; one slot for {}", slots.join(", ")),
     };
+    let strips = plan.strips.as_ref().map_or(String::new(), |strips| {
+        format!(
+            "; strips of {} blocks of d{}",
+            strips.blocks, strips.iterator
+        )
+    });
     format!(
-        "{} cycles (compute {}, load {}, store {}, not hidden {}), {} bytes: {by}, tiles {}; loops {}{joined}{slots}",
+        "{} cycles (compute {}, load {}, store {}, not hidden {}), {} bytes: {by}, tiles {}; loops {}{joined}{strips}{slots}",
         plan.cycles,
         cost.compute,
         cost.load,

@@ -23,6 +23,7 @@ mod peel;
 mod places;
 mod sizes;
 mod staged;
+mod strip;
 mod target;
 mod traffic;
 mod vectors;
@@ -49,6 +50,8 @@ pub use peel::Peel;
 pub use places::{Excess, excess};
 use places::{Places, held_in};
 use sizes::{choices, divisors, joined, loop_orders, sizes, slides};
+pub use strip::Strips;
+use strip::strips;
 pub use target::Target;
 pub use traffic::{Holder, near_bytes};
 use vectors::Vectors;
@@ -110,6 +113,8 @@ pub struct Plan {
     pub unit: Option<Rc<Assignment>>,
     /// Iterators whose tiles are loops, outermost first; parallel ones before reductions.
     pub order: Vec<usize>,
+    /// What is gone through inside of the loops of a reduction.
+    pub strips: Option<Rc<Strips>>,
     /// The near space of each operand's tile.
     pub spaces: Rc<[Name]>,
     /// The near space of all that is computed.
@@ -167,8 +172,12 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// After how many of the loops an operand's tile is loaded.
+    /// After how many of the loops an operand's tile is loaded: one more than there are, if for each strip.
     pub fn level(&self, operand: usize) -> usize {
+        let strips = self.strips.as_ref();
+        if strips.is_some_and(|strips| strips.operands[operand]) {
+            return self.order.len() + 1;
+        }
         if let Some(level) = self.hold[operand] {
             return level;
         }
@@ -789,33 +798,39 @@ fn divisions(
             slower = true;
             continue;
         }
-        let Some(tiles) = Tiles::new(group, target, way, &space, elems, &places) else {
-            continue;
+        let strips = match search.all {
+            true => Vec::new(),
+            false => strips(group, target, way, &space),
         };
-        dense = true;
-        let (cycles, bytes) = tiles.least(group);
-        if cycles > most {
-            slower = true;
-            continue;
-        }
-        if let Some(excess) = places.excess(&bytes, budget)
-            && search.least.excess.needed <= excess.needed
-        {
-            least = least.or(Some(excess));
-            continue;
-        }
-        for order in loop_orders(group, &space) {
-            if let Some((plan, holders)) =
-                estimate(group, target, way, &tiles, order, budget, &search.vectors)
+        for strip in std::iter::once(None).chain(strips.into_iter().map(Some)) {
+            let Some(tiles) = Tiles::new(group, target, way, &space, strip, elems, &places) else {
+                continue;
+            };
+            dense = true;
+            let (cycles, bytes) = tiles.least(group);
+            if cycles > most {
+                slower = true;
+                continue;
+            }
+            if let Some(excess) = places.excess(&bytes, budget)
+                && search.least.excess.needed <= excess.needed
             {
-                let excess = places.excess(&holders, budget);
-                fits |= excess.is_none();
-                if let Some(excess) = excess
-                    && least.is_none_or(|least| excess.needed < least.needed)
+                least = least.or(Some(excess));
+                continue;
+            }
+            for order in loop_orders(group, &space) {
+                if let Some((plan, holders)) =
+                    estimate(group, target, way, &tiles, order, budget, &search.vectors)
                 {
-                    least = Some(excess);
+                    let excess = places.excess(&holders, budget);
+                    fits |= excess.is_none();
+                    if let Some(excess) = excess
+                        && least.is_none_or(|least| excess.needed < least.needed)
+                    {
+                        least = Some(excess);
+                    }
+                    search.consider(plan, holders, excess);
                 }
-                search.consider(plan, holders, excess);
             }
         }
     }

@@ -123,7 +123,7 @@ fn candidates(
     let mut found = Vec::new();
     for tile in choices(options, budget.limit) {
         space.tile = tile;
-        let Some(tiles) = Tiles::new(group, target, &way, &space, elems, &places) else {
+        let Some(tiles) = Tiles::new(group, target, &way, &space, None, elems, &places) else {
             continue;
         };
         let mut best: Option<Plan> = None;

@@ -115,6 +115,8 @@ pub(super) struct Moved<'a> {
     pub(super) space: &'a Space,
     pub(super) order: &'a [usize],
     pub(super) level: usize,
+    /// How often it is loaded in each trip of the loops.
+    pub(super) times: i64,
     /// Bytes of an element.
     pub(super) elem: i64,
     /// Shape of the far tensor.
@@ -129,14 +131,18 @@ pub(super) struct Moved<'a> {
 impl Moved<'_> {
     /// Bytes of near memory.
     pub(super) fn near(&self) -> i64 {
-        let slots = if self.level > 0 { self.depth } else { 1 };
+        let slots = if self.level > 0 || self.times > 1 {
+            self.depth
+        } else {
+            1
+        };
         self.fixed.one.saturating_mul(slots)
     }
     /// How often the tile is another one.
     pub(super) fn count(&self) -> i64 {
         let around = &self.order[..self.level];
         let trips = around.iter().map(|d| self.space.trips(*d));
-        trips.fold(1, i64::saturating_mul)
+        trips.fold(self.times, i64::saturating_mul)
     }
 
     /// The part of all tiles that lies inside of the source: the last ones may stick out.
@@ -188,15 +194,20 @@ impl Moved<'_> {
                 })
             {
                 let (window, step) = (tile.dims[i].size, steps[s]);
+                // Where the next sweep begins ahead there are two windows.
+                let restarts = count / space.trips(d);
                 let bytes = |depth: i64| {
-                    let ahead = step.saturating_mul(depth - 1);
-                    let rows = round_up(window.saturating_add(ahead), step);
+                    let rows = match restarts > 1 && depth == 2 {
+                        true => 2 * round_up(window, step),
+                        false => {
+                            round_up(window.saturating_add(step.saturating_mul(depth - 1)), step)
+                        }
+                    };
                     round_up((size / window).saturating_mul(rows), align)
                 };
                 (near, one) = (bytes(depth), bytes(1));
                 let rows = inside(tile, self.shape, elem, Some(i)).saturating_mul(step);
                 let again = fixed.cost(self.engine, rows);
-                let restarts = count / space.trips(d);
                 let more = (count - restarts).saturating_mul(again);
                 cycles = restarts.saturating_mul(whole).saturating_add(more);
             }

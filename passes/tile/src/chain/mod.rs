@@ -15,6 +15,7 @@
 
 mod border;
 mod filling;
+mod home;
 mod partition;
 mod pipeline;
 mod resident;

@@ -16,6 +16,7 @@
 mod border;
 mod filling;
 mod flat;
+mod home;
 mod partition;
 mod pipeline;
 mod resident;

@@ -17,14 +17,15 @@ use std::collections::{HashMap, HashSet};
 use tir::{Ir, OpId, Value};
 use tir_tensor::InsertSlice;
 
+use super::home::Why;
 use super::partition::{Limits, SPARE, Single, is_stage, parts};
 use super::ring::Rows;
-use super::search::{alone, chain, each, keep, used, widen};
-use super::stage::{Context, Homes, Known, Lies, Maker, Makers, No, outside};
-use super::{Made, Segment, Stage};
+use super::search::{alone, chain, keep, used, widen};
+use super::stage::{Context, Homes, Known, Lies, Maker, Makers, No};
+use super::{Made, Stage};
 use crate::group::Group;
 use crate::placed::Placed;
-use crate::plan::{Budget, Plan, Target, boxes};
+use crate::plan::{Budget, Target};
 
 /// Divisions of a nest of one stage that are estimated.
 const DIVISIONS: usize = 512;
@@ -71,7 +72,7 @@ pub(super) struct Nest {
 
 /// What stays, as far as it is decided.
 #[derive(Clone, Default)]
-struct State {
+pub(super) struct State {
     nests: Vec<Nest>,
     homes: Vec<Home>,
 }
@@ -122,18 +123,12 @@ pub(super) struct Planner<'a> {
 /// A group of a nest that computes a part of a tensor, by its number, and where the part begins.
 type Member = (usize, Vec<i64>);
 
-/// A nest by its number, and its stages.
-type Planned = (usize, Vec<Stage>);
-
-/// Why a tensor does not stay.
-type Why = &'static str;
-
 /// A tensor that may stay.
-struct Candidate {
-    value: Value,
+pub(super) struct Candidate {
+    pub(super) value: Value,
     /// The nests that compute it, by maker.
     writers: Vec<usize>,
-    readers: Vec<usize>,
+    pub(super) readers: Vec<usize>,
     life: (usize, usize),
 }
 
@@ -184,7 +179,7 @@ impl Planner<'_> {
     }
 
     /// The nest planned again: its stages, one for each part that it computes of what stays.
-    fn plan(&self, state: &State, number: usize, homes: &Homes) -> Option<Vec<Stage>> {
+    pub(super) fn plan(&self, state: &State, number: usize, homes: &Homes) -> Option<Vec<Stage>> {
         let nest = &state.nests[number];
         let groups: Vec<Group> = nest
             .groups()
@@ -315,8 +310,7 @@ impl Planner<'_> {
                 let Some(writers) = writers.collect::<Option<Vec<usize>>>() else {
                     continue;
                 };
-                let same = |writer: &usize| block(nests[*writer].first) == block(nest.first);
-                if writers.iter().all(same) && !writers.is_empty() {
+                if !writers.is_empty() {
                     found.push(Candidate {
                         value,
                         writers,
@@ -332,6 +326,13 @@ impl Planner<'_> {
             .flat_map(|s| s.group.ops.clone())
             .collect();
         found.retain(|candidate| super::partition::only_for(self.ir, candidate.value, &all));
+        // What is read in a loop is read again when the loop runs again.
+        found.retain(|candidate| {
+            let concerned = concerned(candidate).into_iter();
+            let mut blocks = concerned.map(|nest| block(nests[nest].first));
+            let first = blocks.next();
+            blocks.all(|block| Some(block) == first)
+        });
         for candidate in &mut found {
             let last = candidate.readers.iter().copied().min();
             let first = candidate.writers.iter().copied().max();
@@ -447,48 +448,6 @@ impl Planner<'_> {
         Ok(next)
     }
 
-    /// The nests that read a tensor, planned again, and its home. Where they want it in different orders, that of
-    /// each is tried for all.
-    fn readers(
-        &self,
-        state: &State,
-        candidate: &Candidate,
-        homes: &mut Homes,
-    ) -> Result<(Vec<Planned>, Stage), Why> {
-        let value = candidate.value;
-        let plan = |homes: &Homes| -> Result<Vec<Planned>, Why> {
-            let plan = |reader: &usize| {
-                let stages = self.plan(state, *reader, homes);
-                let stages = stages.ok_or("a nest does not run on a unit where it lies near")?;
-                Ok((*reader, stages))
-            };
-            candidate.readers.iter().map(plan).collect()
-        };
-        let mut planned = plan(homes)?;
-        let read = reads(&mut planned, value);
-        let why = match self.home(&read) {
-            Ok(home) => return Ok((planned, home)),
-            Err(why) => why,
-        };
-        let mut tried: Vec<Placed> = Vec::new();
-        for (_, plan_of, i) in &read {
-            let placed = Placed::of(&plan_of.tiles[*i]);
-            if tried.contains(&placed) || plan_of.tiles[*i].reassociation().is_some() {
-                continue;
-            }
-            tried.push(placed.clone());
-            let grows = true;
-            homes.insert(value, Lies { placed, grows });
-            let again = plan(homes);
-            homes.remove(&value);
-            let Ok(mut again) = again else { continue };
-            if let Ok(home) = self.home(&reads(&mut again, value)) {
-                return Ok((again, home));
-            }
-        }
-        Err(why)
-    }
-
     /// Lets nests keep in near memory that is free what they load more than once.
     fn fill(&self, state: &mut State) {
         let (near, makers, homes) = (self.target.near, Makers::new(), Homes::new());
@@ -525,7 +484,9 @@ impl Planner<'_> {
             let Some(value) = nest.writes else {
                 let single = &self.singles[nest.first];
                 let plan = &single.plan;
-                if plan.unit.is_some() && !plan.moves && !single.group.has_inner() {
+                // What is loaded strip by strip is so since that is quicker.
+                let whole = plan.strips.is_none() && !plan.moves;
+                if plan.unit.is_some() && whole && !single.group.has_inner() {
                     let mut stage = Stage::alone(single.group.clone(), plan.clone());
                     nest.stage = keep(&mut stage).then_some(stage);
                 }
@@ -617,85 +578,6 @@ impl Planner<'_> {
         at
     }
 
-    /// The home for what reads a tensor: the box of one reader, as large as all need it.
-    fn home(&self, read: &[(Group, Plan, usize)]) -> Result<Stage, Why> {
-        let placed = read.iter().map(|(_, plan, i)| Placed::of(&plan.tiles[*i]));
-        let placed: Vec<Placed> = placed.collect();
-        let leaves = |(group, _, i): &(Group, Plan, usize)| group.operands[*i].leaves;
-        let mut paddings = read.iter().filter(|read| leaves(read));
-        let first = paddings.clone().next();
-        let same = |(group, _, i): &(Group, Plan, usize)| {
-            let padding = |group: &Group, i: usize| outside(self.ir, &group.operands[i]).ok();
-            let first = first.and_then(|(group, _, i)| padding(group, *i));
-            first.is_some() && padding(group, *i) == first
-        };
-        if !paddings.all(same) {
-            return Err("its readers want different borders");
-        }
-        let space = |(_, plan, i): &(Group, Plan, usize)| plan.spaces[*i];
-        if read
-            .iter()
-            .any(|other| space(other) != self.target.near.name)
-        {
-            return Err("it is read in another space");
-        }
-        // Those with a border first, then those that read the most.
-        let mut order: Vec<usize> = (0..read.len()).collect();
-        order.sort_by_key(|i| std::cmp::Reverse((leaves(&read[*i]), placed[*i].elements())));
-        for base in order {
-            let mut whole = placed[base].clone();
-            placed.iter().for_each(|other| whole.reach(other));
-            let inside = read.iter().zip(&placed).all(|((_, plan, i), other)| {
-                let dense = plan.tiles[*i].joined.len();
-                whole.find(other, dense).is_some()
-            });
-            if !inside {
-                continue;
-            }
-            let (group, plan, number) = &read[base];
-            let (mut group, mut plan) = (group.clone(), plan.clone());
-            // What is read outside for results that are dropped is something, too.
-            let outside = whole.start.iter().any(|start| *start < 0);
-            group.operands[*number].leaves |= first.is_some() || outside;
-            if let Some((other, _, i)) = first {
-                group.operands[*number].padding = other.operands[*i].padding;
-            }
-            let mut tiles = plan.tiles.to_vec();
-            let tile = &mut tiles[*number];
-            for (dim, extent) in tile.dims.iter_mut().zip(&whole.dims) {
-                dim.size = extent.size;
-            }
-            for ((low, start), old) in tile
-                .low
-                .iter_mut()
-                .zip(&whole.start)
-                .zip(&placed[base].start)
-            {
-                *low += start - old;
-            }
-            plan.tiles = tiles.into();
-            let elem = self.ir.ty(group.operands[*number].source).elem();
-            let filler = boxes(self.target, plan.spaces[*number], elem, &[]);
-            let filler = filler.map(|(unit, _)| unit);
-            let mut stage = Stage::alone(group, plan);
-            stage.segments.push(Segment {
-                start: 0,
-                trips: i64::MAX,
-                made: vec![Made {
-                    operand: *number,
-                    level: 0,
-                    ring: None,
-                    boxes: filler,
-                    before: Vec::new(),
-                    parts: Vec::new(),
-                    behind: Vec::new(),
-                }],
-            });
-            return Ok(stage);
-        }
-        Err("its readers want it in different orders")
-    }
-
     /// Lets tensors stay; gives the nests and what stays, and adds why others do not.
     pub(super) fn residents(
         &self,
@@ -744,21 +626,6 @@ impl Planner<'_> {
         let residents = residents.collect();
         (state.nests, residents)
     }
-}
-
-/// What stages read of a tensor in near memory: the group, its plan, and which operand it is.
-fn reads(planned: &mut [Planned], value: Value) -> Vec<(Group, Plan, usize)> {
-    let mut read = Vec::new();
-    for stage in planned.iter_mut().flat_map(|(_, stages)| stages) {
-        each(stage, &mut |stage| {
-            for (i, operand) in stage.group.operands.iter().enumerate() {
-                if operand.near && operand.source == value {
-                    read.push((stage.group.clone(), stage.plan.clone(), i));
-                }
-            }
-        });
-    }
-    read
 }
 
 /// The nests that compute a tensor or read it.

@@ -609,6 +609,11 @@ fn kept(
     let with = (cx.ir.ty(far.source).elem(), cx.budget);
     let at = |level| hold(group, cx.target, plan, operand, level, with);
     let now = at(level)?;
+    let engine = cx
+        .target
+        .info
+        .engine_between(cx.target.far.name, plan.spaces[operand])?;
+    let moved = |hold: &Hold| hold.load - hold.starts.saturating_mul(engine.latency);
     let bytes = |hold: &Hold| match plan.single[operand] {
         true => hold.holder.one,
         false => hold.holder.bytes,
@@ -620,7 +625,10 @@ fn kept(
         let total = then.total(thread);
         let saved = match most {
             None => cost.total(thread).saturating_sub(total),
-            Some(most) if total <= most => now.load.saturating_sub(other.load),
+            // Fewer bytes, not fewer transfers alone.
+            Some(most) if total <= most && moved(&other) < moved(&now) => {
+                now.load.saturating_sub(other.load)
+            }
             Some(_) => 0,
         };
         let more = bytes(&other).saturating_sub(bytes(&now));

@@ -501,6 +501,19 @@ impl Tile {
     pub fn moves_with(&self, space: &Space, d: usize) -> bool {
         self.forms.uses(d) && space.trips(d) > 1
     }
+    /// Where a step of the loop of an iterator moves a window over what it showed before: the dimension of the
+    /// tile, and how far. What is still shown need not be loaded again.
+    pub fn ring(&self, space: &Space, d: usize) -> Option<(usize, i64)> {
+        let steps = self.step(space, d);
+        let moving: Vec<usize> = (0..steps.len()).filter(|s| steps[*s] != 0).collect();
+        let [s] = moving[..] else { return None };
+        let slides = |dim: &Dim| {
+            let window = matches!(dim.axis, Axis::Window(_));
+            dim.source == (s, 1) && window && steps[s] > 0 && dim.size > steps[s]
+        };
+        let at = self.dims.iter().position(slides)?;
+        Some((at, steps[s]))
+    }
     /// How far the tile moves in each dimension of the source with one step of the loop around
     /// the tiles of an iterator.
     pub fn step(&self, space: &Space, d: usize) -> Vec<i64> {

@@ -1,7 +1,7 @@
 //! Sums of what a product gives, as products with ones.
 //!
 //! A unit that adds up tiles element by element wants other numbers beside each other than a product gives, so
-//! a global average behind a convolution could not read the convolution's tiles where they are. Where a machine
+//! an average of all that one product computes could not read its tiles where they are. Where a machine
 //! has a unit for the product, the sum is one too: with a row of ones, in the same order. What is added up is the
 //! same, and beyond the range of the sum the ones end. A constant that the sum is multiplied with, as for an average, is
 //! there in the place of one.

@@ -8,6 +8,10 @@
 //! be computed in turn. A tensor that is put together from parts has a producer for each. What lies outside
 //! of the tensor in a tile, its *border*, is filled with what is read there.
 //!
+//! Where near memory is short, a producer computes its *sums in parts*, inside of loops of its own over its
+//! reductions, in the tile that its reader takes. Where all stages allow it, neighbouring iterators are one for all of
+//! them (`flat`).
+//!
 //! Which loops are part of the search is `search`; stages are made one another's producers in `stage`; what
 //! is filled is `border`. That a stage is computed at a loop of its reader is as in Halide's `compute_at`, with
 //! overlapped tiles; a reduction's loop may be one too, then the reader accumulates in place while the

@@ -65,7 +65,12 @@ fn across(pipe: &Stage) -> Option<Stage> {
         let operands = 0..stage.group.operands.len();
         let mut loaded = operands.filter(|i| !stage.group.operands[*i].made);
         fits &= stage.plan.order.len() == loops;
-        fits &= loaded.all(|i| stage.may_load(i, stage.plan.level(i)));
+        // Counted through, two loops do not show how far a window moves: all of it would be loaded in each trip.
+        let slides = |i: usize| {
+            let (plan, d) = (&stage.plan, stage.plan.order[level]);
+            plan.level(i) == loops && plan.tiles[i].ring(&plan.space, d).is_some()
+        };
+        fits &= loaded.all(|i| stage.may_load(i, stage.plan.level(i)) && !slides(i));
     });
     fits.then_some(stage)
 }

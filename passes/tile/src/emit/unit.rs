@@ -599,8 +599,8 @@ impl Emit<'_> {
         // Steps behind follow block by block in the last part: their unit works beside that of the sums.
         let parts = &self.plan.order[self.parallel()..];
         let over = self.plan.in_place == Some(Input::Reduced) && self.group.outs.len() == 1;
-        // A pipeline issues blocks by itself.
-        let over = over && self.stage.turns == 1;
+        // A pipeline issues blocks by itself, and what is stored as a whole waits for all of it.
+        let over = over && into.is_some() && self.stage.turns == 1;
         let last = parts.first().filter(|_| over && parts.len() == 1);
         let sum = &mut |b: &mut Builder<'_>, at: &At, sums: Vec<Value>| {
             let Some(d) = last else {

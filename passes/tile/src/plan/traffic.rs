@@ -7,7 +7,7 @@
 use tir::Type;
 use tir_accel::machine::EngineInfo;
 
-use crate::layout::{Axis, Space, Tile};
+use crate::layout::{Space, Tile};
 
 pub(super) fn bytes(value_elem: Type) -> i64 {
     value_elem.bytes().unwrap_or(1) as i64
@@ -185,15 +185,8 @@ impl Moved<'_> {
         let mut cycles = whole.saturating_mul(count);
         if self.slides && level > 0 {
             let d = order[level - 1];
-            let steps = tile.step(space, d);
-            let moving: Vec<usize> = (0..steps.len()).filter(|s| steps[*s] != 0).collect();
-            if let [s] = moving[..]
-                && let Some(i) = tile.dims.iter().position(|dim| {
-                    let window = matches!(dim.axis, Axis::Window(_));
-                    dim.source == (s, 1) && window && steps[s] > 0 && dim.size > steps[s]
-                })
-            {
-                let (window, step) = (tile.dims[i].size, steps[s]);
+            if let Some((i, step)) = tile.ring(space, d) {
+                let window = tile.dims[i].size;
                 // Where the next sweep begins ahead there are two windows.
                 let restarts = count / space.trips(d);
                 let bytes = |depth: i64| {

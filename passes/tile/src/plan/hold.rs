@@ -49,7 +49,8 @@ pub fn hold(
     let mut space: Space = (*plan.space).clone();
     for d in &plan.order[level..] {
         if old.forms.uses(*d) {
-            space.tile[*d] = space.blocks(*d);
+            // With what the last tile has beyond the range.
+            space.tile[*d] = space.covered(*d);
         }
     }
     // The iterators of the unit's operand, as they are in the tile.

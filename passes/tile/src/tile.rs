@@ -265,6 +265,29 @@ fn replace(func: &mut Ir, op: OpId, stage: &Stage, target: &Target<'_>) {
     let values = emit(&mut b, stage, target);
     for (out, new) in stage.group.outs.iter().zip(values) {
         func.replace_uses_if(out.value, new, |_, u| !stage.group.ops.contains(&u.op));
+        behind(func, op, new);
+    }
+}
+
+/// Moves what reads a value and stands before it right before an op behind it, with all that reads that in turn: views of
+/// one result of a group may stand before the group's last step.
+fn behind(func: &mut Ir, op: OpId, value: Value) {
+    let Some(made) = func.owner(value) else {
+        return;
+    };
+    let before: HashSet<OpId> = siblings(func, op).take_while(|o| *o != made).collect();
+    let (mut late, mut work) = (HashSet::new(), vec![value]);
+    while let Some(value) = work.pop() {
+        let users: Vec<OpId> = func.uses(value).map(|u| u.op).collect();
+        for user in users {
+            if before.contains(&user) && late.insert(user) {
+                work.extend(func.results(user));
+            }
+        }
+    }
+    let late: Vec<OpId> = siblings(func, op).filter(|o| late.contains(o)).collect();
+    for user in late {
+        func.move_op(user, At::Before(op));
     }
 }
 

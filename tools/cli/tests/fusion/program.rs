@@ -146,10 +146,17 @@ impl Program {
 
     /// Adds an op of those that only rich programs have.
     fn more(&mut self, random: &mut Random, x: usize, shape: Vec<i64>) {
-        match (below(random, 5), &shape[..]) {
+        match (below(random, 6), &shape[..]) {
             (0 | 1, _) => self.repeated(random, x, shape),
             (2, [_, ..]) => self.split(random, x, shape),
             (3, [_, _, ..]) => self.transpose(random, x, &shape),
+            (4, [.., last]) if *last > 1 => {
+                let (scale, bias) = (self.argument(vec![*last]), self.argument(vec![*last]));
+                let axis = shape.len() - 1;
+                let text =
+                    format!("graph.layer_norm $0, $1, $2 {{axis = {axis}}} : (#0, #1, #2) -> #r");
+                self.op(text, &[x, scale, bias], shape.clone());
+            }
             (_, &[n, c, h, w]) if (1..=600).contains(&(h * w)) && c > 0 => {
                 self.grouped(random, x, [n, c, h, w]);
             }
@@ -243,17 +250,25 @@ impl Program {
         } else {
             1
         };
-        let out = |size: i64| size - dilation * (kernel - 1);
-        if out(h) < 1 || out(w) < 1 {
+        let (stride, reach) = (*pick(random, &[1, 1, 2]), dilation * (kernel - 1));
+        let pads = [0; 4].map(|_| *pick(random, &[0, 0, reach / 2, reach]));
+        let out = |size: i64, at: usize| (size + pads[at] + pads[at + 2] - reach - 1) / stride + 1;
+        let (rows, columns) = (out(h, 0), out(w, 1));
+        if h <= reach || w <= reach {
+            return self.op("graph.abs $0 : #r", &[x], vec![n, c, h, w]);
+        }
+        if rows < 1 || columns < 1 {
             return self.op("graph.abs $0 : #r", &[x], vec![n, c, h, w]);
         }
         let weights = self.argument(vec![groups * each, c / groups, kernel, kernel]);
         let dilations = ints(&[dilation, dilation]);
+        let (strides, pads) = (ints(&[stride, stride]), ints(&pads));
         let text = format!(
             "graph.conv2d $0, $1 {{groups = {groups} : i64, \
-             dilations = array<i64: {dilations}>}} : (#0, #1) -> #r"
+             dilations = array<i64: {dilations}>, strides = array<i64: {strides}>, \
+             pads = array<i64: {pads}>}} : (#0, #1) -> #r"
         );
-        let shape = vec![n, groups * each, out(h), out(w)];
+        let shape = vec![n, groups * each, rows, columns];
         self.op(text, &[x, weights], shape.clone());
         let conv = self.nodes.len() - 1;
         if below(random, 4) != 0 {

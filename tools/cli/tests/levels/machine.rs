@@ -197,6 +197,51 @@ pub(crate) fn write(seed: u64) -> PathBuf {
     if pick(&[0, 1, 2]) == 0 {
         text = text.replacen("pad = true", "pad = false", 1);
     }
+    // Queues, alignment, rates and latencies; an engine whose latency is that of its spaces.
+    for (at, all) in [
+        (
+            "queue = 4",
+            &["queue = 1", "queue = 2", "queue = 4", "queue = 16"][..],
+        ),
+        ("align = 4", &["align = 4", "align = 16", "align = 256"]),
+        ("align = 8", &["align = 1", "align = 8", "align = 64"]),
+        (
+            "bytes_per_cycle = 4, latency = 16",
+            &[
+                "bytes_per_cycle = 4",
+                "bytes_per_cycle = 32, latency = 1",
+                "bytes_per_cycle = 1, latency = 200",
+                "bytes_per_cycle = 4, latency = 16",
+            ],
+        ),
+        (
+            "cycles \"2\"",
+            &[
+                "cycles \"n\"",
+                "cycles \"ceildiv(n, 4) + d0\"",
+                "cycles \"2\"",
+                "cycles \"max(n, 9)\"",
+            ],
+        ),
+    ] {
+        let numbers: Vec<i64> = (0..all.len() as i64).collect();
+        let mut parts = text.split(at).map(str::to_string);
+        let mut made = parts.next().unwrap_or_default();
+        for part in parts {
+            made += all[pick(&numbers) as usize];
+            made += &part;
+        }
+        text = made;
+    }
+    // Cores in rows.
+    if cores > 1 && pick(&[0, 1]) == 1 {
+        let core = format!("accel.core @core {{count = {cores}");
+        let columns = pick(&[1, cores]);
+        text = text.replace(&core, &format!("{core}, columns = {columns}"));
+        if columns == 1 {
+            text = text.replace("step = array<i64: 1>", "step = array<i64: 1, 0>");
+        }
+    }
     text += "}\n";
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("machine-{seed}.tir"));
     std::fs::write(&path, text).expect("a file");

@@ -6,6 +6,8 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../levels/machine.rs"]
+mod machine;
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -284,9 +286,13 @@ struct Joined {
     bytes: [u64; 2],
 }
 
-/// A committed machine with near memory of any size.
+/// A committed machine with near memory of any size, or a random one.
 fn small(seed: u64) -> (String, PathBuf) {
     let mut random = Random::new(seed ^ 0x736d_616c);
+    if seed % 3 == 2 {
+        let path = machine::write(seed);
+        return (path.display().to_string(), path);
+    }
     let names = ["npu", "npu", "npu-vector", "bursts", "wide", "walkthrough"];
     let name = names[random.below(names.len())];
     // 12 to 160 KiB, small ones as often as large ones; now and then all that there could be use for.

@@ -167,16 +167,21 @@ impl Cost {
     /// Until all is done. What runs beside the longest is hidden but for a part: queues fill, and
     /// share the spaces. So of divisions that the unit binds, the one that moves less is taken.
     pub fn total(&self, scalar: i64) -> i64 {
+        // The thread that starts transfers does not compute meanwhile: many small tiles are no gain.
+        let starts = self.starts.saturating_mul(scalar);
+        let parts = [starts, self.first, self.last, self.exposed];
+        parts.into_iter().fold(self.work(), i64::saturating_add)
+    }
+
+    /// The part of it that does not come from waits and starts.
+    pub(super) fn work(&self) -> i64 {
         let longest = self.compute.max(self.load).max(self.store).max(self.issue);
         let moved = self
             .load
             .saturating_add(self.store)
             .saturating_add(self.issue);
         let beside = self.compute.saturating_add(moved).saturating_sub(longest);
-        // The thread that starts transfers does not compute meanwhile: many small tiles are no gain.
-        let starts = self.starts.saturating_mul(scalar);
-        let parts = [beside / HIDDEN, starts, self.first, self.last, self.exposed];
-        parts.into_iter().fold(longest, i64::saturating_add)
+        longest.saturating_add(beside / HIDDEN)
     }
 }
 

@@ -802,7 +802,13 @@ fn divisions(
             true => Vec::new(),
             false => strips(group, target, way, &space),
         };
+        // Strips move no fewer bytes and compute no less.
+        let mut least_work = None;
         for strip in std::iter::once(None).chain(strips.into_iter().map(Some)) {
+            let most = search.best.as_ref().map_or(i64::MAX, |best| best.cycles);
+            if strip.is_some() && least_work.is_some_and(|work| work >= most) {
+                break;
+            }
             let Some(tiles) = Tiles::new(group, target, way, &space, strip, elems, &places) else {
                 continue;
             };
@@ -810,7 +816,7 @@ fn divisions(
             let (cycles, bytes) = tiles.least(group);
             if cycles > most {
                 slower = true;
-                continue;
+                break;
             }
             if let Some(excess) = places.excess(&bytes, budget)
                 && search.least.excess.needed <= excess.needed
@@ -822,6 +828,8 @@ fn divisions(
                 if let Some((plan, holders)) =
                     estimate(group, target, way, &tiles, order, budget, &search.vectors)
                 {
+                    let work = plan.cost.work();
+                    least_work = least_work.map(|least: i64| least.min(work)).or(Some(work));
                     let excess = places.excess(&holders, budget);
                     fits |= excess.is_none();
                     if let Some(excess) = excess

@@ -79,6 +79,7 @@ fn report() -> Report {
             macs: 1_179_648,
         }],
         layers: vec![LayerReport {
+            units: [("gemm".to_string(), 5_120)].into(),
             name: "conv1".into(),
             start: 64,
             end: 8_448,

@@ -179,6 +179,12 @@ impl Emit<'_> {
             if let Some((rows, ..)) = fill.rows {
                 sizes[rows] = 1;
             }
+            // Rows of a ring may lie apart.
+            for (size, dim) in sizes.iter_mut().zip(&tile.dims) {
+                if matches!(dim.axis, Axis::Ring(..)) {
+                    *size = 1;
+                }
+            }
         } else if let Some(part) = made.parts.first() {
             let units = &part.plan.unit_out;
             let outer = sizes.len() - units.len();

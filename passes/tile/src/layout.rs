@@ -359,7 +359,9 @@ impl Tile {
         let Some(unit) = self.dims.len().checked_sub(units).filter(|unit| *unit > 0) else {
             return self;
         };
-        let (before, first) = (&self.dims[unit - 1], &self.dims[unit]);
+        let Some([before, first]) = self.dims.get(unit - 1..unit + 1) else {
+            return self;
+        };
         let (Axis::Block(block), Axis::Unit(d, rest, _, own)) = (&before.axis, &first.axis) else {
             return self;
         };

@@ -20,7 +20,7 @@ use crate::plan::{Cost, Excess, Hold, Holder, Plan, Target, boxes, excess, fit, 
 pub(super) const MARGIN: i64 = 12;
 
 /// Rows that stay are no gain by more than so many times.
-const RINGS: i64 = 3;
+const RINGS: i64 = 2;
 
 /// A chain and what it costs.
 #[derive(Clone, Debug)]

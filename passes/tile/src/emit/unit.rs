@@ -186,6 +186,8 @@ impl Emit<'_> {
         };
         let mut offsets = Vec::new();
         let mut sizes = Vec::new();
+        // Blocks that have a dimension of their own do not lie behind one another, however large each is.
+        let apart = |d: &usize| tile.dims.iter().any(|dim| dim.axis == Axis::Block(*d));
         for dim in &tile.dims {
             let axis = match &dim.axis {
                 Axis::Ring(axis, _) => axis,
@@ -196,7 +198,8 @@ impl Emit<'_> {
                 Axis::Window(terms) => (sum(b, terms), 1),
                 Axis::Phase(terms, stride) => (sum(b, terms).modulo(b, *stride), 1),
                 Axis::Unit(d, rest, stride, own)
-                    if !(rest.is_empty() && own.is_empty()) || dim.size != self.unit_size(*d) =>
+                    if !(rest.is_empty() && own.is_empty())
+                        || dim.size != self.unit_size(*d) && !apart(d) =>
                 {
                     let moved = sum(b, rest).floor_div(b, *stride);
                     let mut at_block = self.points_before(b, at, *d);

@@ -200,7 +200,7 @@ fn pipelined(cx: &Context<'_>, root: &Stage, turns: i64) -> Option<Stage> {
         let made = segments.iter_mut().flat_map(|segment| &mut segment.made);
         for made in made {
             same &= made.level == level;
-            let dims = &mut tiles[made.operand].dims;
+            let dims = &mut Rc::make_mut(&mut tiles[made.operand]).dims;
             if made.ring.is_some() {
                 continue;
             }

@@ -116,7 +116,7 @@ pub(super) fn turn(cx: &Context<'_>, stage: &mut Stage) {
     let mut tiles = plan.tiles.to_vec();
     for made in segments.iter_mut().flat_map(|segment| &mut segment.made) {
         let Some(ring) = made.ring else { continue };
-        let tile = &mut tiles[made.operand];
+        let tile = Rc::make_mut(&mut tiles[made.operand]);
         // A part for each trip of the loop within.
         let inner = plan.order.get(ring.level + 1).copied();
         let trips = inner.map(|d| plan.space.trips(d));

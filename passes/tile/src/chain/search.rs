@@ -446,7 +446,7 @@ pub(super) fn widen(ir: &Ir, target: &Target<'_>, stage: &mut Stage) {
     let Stage { plan, segments, .. } = stage;
     let mut tiles = plan.tiles.to_vec();
     for made in segments.iter().flat_map(|segment| &segment.made) {
-        let dims = &mut tiles[made.operand].dims;
+        let dims = &mut Rc::make_mut(&mut tiles[made.operand]).dims;
         for part in &made.parts {
             let space = &part.plan.space;
             let Some(slot) = &part.group.into else {

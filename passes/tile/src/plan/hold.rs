@@ -106,7 +106,7 @@ impl Plan {
     /// Loads an operand's tile as it says.
     pub fn keep(&mut self, operand: usize, hold: Hold) {
         let mut tiles = self.tiles.to_vec();
-        tiles[operand] = hold.tile;
+        tiles[operand] = Rc::new(hold.tile);
         self.tiles = Rc::from(tiles);
         self.hold[operand] = Some(hold.level);
         self.holders[operand] = hold.holder;

@@ -12,6 +12,7 @@
 
 mod beyond;
 mod blocks;
+mod cost;
 mod estimate;
 mod fills;
 mod hold;
@@ -21,7 +22,9 @@ mod lanes;
 pub(crate) mod listing;
 mod peel;
 mod places;
+mod shapes;
 mod sizes;
+mod slots;
 mod staged;
 mod strip;
 mod target;
@@ -41,15 +44,17 @@ use crate::scalar::Scalar;
 pub use blocks::Block;
 use blocks::blocks;
 pub use blocks::{boxes, rows, takes_any_rows};
-pub use estimate::{Cost, fit};
-use estimate::{Tiles, estimate};
+pub use cost::Cost;
+use estimate::Estimate;
 pub use hold::{Hold, held, hold};
 use in_place::{Over, fits_in_place, written_over};
 use known::Ways;
 pub use peel::Peel;
 pub use places::{Excess, excess};
 use places::{Places, held_in};
+use shapes::Shapes;
 use sizes::{choices, divisors, joined, loop_orders, sizes, slides};
+pub use slots::fit;
 pub use strip::Strips;
 use strip::strips;
 pub use target::Target;
@@ -120,7 +125,7 @@ pub struct Plan {
     /// The near space of all that is computed.
     pub held: Name,
     /// The tile of each operand: the same for all orders of the loops, as are those below.
-    pub tiles: Rc<[Tile]>,
+    pub tiles: Rc<[Rc<Tile>]>,
     /// The tile of what each step computes.
     pub out: Rc<Tile>,
     /// The same tile as part of each result.
@@ -376,6 +381,8 @@ struct Search {
     /// Whether all that is estimated is kept, and nothing is left out for being slower.
     all: bool,
     best: Option<Plan>,
+    /// Cycles that some plan takes, whether it was considered yet or not.
+    sounded: i64,
     /// Whether reductions are divided of what no unit takes, or what computes a tile for another stage.
     parts: bool,
     /// Iterators of the core that may be rounded up though they are reductions.
@@ -384,7 +391,7 @@ struct Search {
     kept: Vec<(Plan, Option<Excess>)>,
     least: TooLarge,
     budget: Budget,
-    vectors: Vectors,
+    vectors: Rc<Vectors>,
 }
 
 impl Search {
@@ -392,6 +399,7 @@ impl Search {
         Self {
             all: false,
             best: None,
+            sounded: i64::MAX,
             parts: false,
             may_exceed: beyond::may_exceed(ir, group),
             kept: Vec::new(),
@@ -404,8 +412,13 @@ impl Search {
                 holders: Vec::new(),
             },
             budget,
-            vectors: Vectors::new(ir, group, target),
+            vectors: Rc::new(Vectors::new(ir, group, target)),
         }
+    }
+    /// The cycles that a plan may take to be the quickest so far.
+    fn most(&self) -> i64 {
+        let best = self.best.as_ref().filter(|_| !self.all);
+        best.map_or(self.sounded, |best| best.cycles.min(self.sounded))
     }
     fn consider(&mut self, plan: Plan, holders: Vec<i64>, excess: Option<Excess>) {
         let better = |best: &Plan| (plan.cycles, plan.bytes) < (best.cycles, best.bytes);
@@ -703,6 +716,9 @@ fn candidates(
     (all.into_iter().filter_map(choice).collect(), nearest)
 }
 
+/// One in so many divisions is estimated before all of them.
+const SOUNDED: usize = 16;
+
 /// Estimates every division of a way; says why, if there is none that fits.
 fn divisions(
     group: &Group,
@@ -788,60 +804,34 @@ fn divisions(
             }
         })
         .collect();
-    let (mut dense, mut slower) = (false, false);
-    let (mut fits, mut least) = (false, None::<Excess>);
-    for tile in choices(options, budget.limit) {
-        space.tile = tile;
-        // What takes longer whatever the order of its loops is no plan.
-        let most = search.best.as_ref().map_or(i64::MAX, |best| best.cycles);
-        if estimate::calls(group, target, way, &space) > most {
-            slower = true;
-            continue;
-        }
-        let strips = match search.all {
-            true => Vec::new(),
-            false => strips(group, target, way, &space),
-        };
-        // Strips move no fewer bytes and compute no less.
-        let mut least_work = None;
-        for strip in std::iter::once(None).chain(strips.into_iter().map(Some)) {
-            let most = search.best.as_ref().map_or(i64::MAX, |best| best.cycles);
-            if strip.is_some() && least_work.is_some_and(|work| work >= most) {
-                break;
-            }
-            let Some(tiles) = Tiles::new(group, target, way, &space, strip, elems, &places) else {
-                continue;
-            };
-            dense = true;
-            let (cycles, bytes) = tiles.least(group);
-            if cycles > most {
-                slower = true;
-                break;
-            }
-            if let Some(excess) = places.excess(&bytes, budget)
-                && search.least.excess.needed <= excess.needed
-            {
-                least = least.or(Some(excess));
-                continue;
-            }
-            for order in loop_orders(group, &space) {
-                if let Some((plan, holders)) =
-                    estimate(group, target, way, &tiles, order, budget, &search.vectors)
-                {
-                    let work = plan.cost.work();
-                    least_work = least_work.map(|least: i64| least.min(work)).or(Some(work));
-                    let excess = places.excess(&holders, budget);
-                    fits |= excess.is_none();
-                    if let Some(excess) = excess
-                        && least.is_none_or(|least| excess.needed < least.needed)
-                    {
-                        least = Some(excess);
-                    }
-                    search.consider(plan, holders, excess);
-                }
-            }
+    let vectors = Rc::clone(&search.vectors);
+    let mut tried = Tried {
+        shapes: Shapes::new(group, target, way, elems, &places),
+        dense: false,
+        slower: false,
+        fits: false,
+        least: None,
+    };
+    let with = (group, target, way, &*vectors);
+    let all: Vec<Vec<i64>> = choices(options, budget.limit).collect();
+    // What some of them take is no less than the quickest does, so much that is slower is left out early.
+    if !search.all && budget.listed == 0 {
+        for tile in all.iter().step_by(SOUNDED) {
+            space.tile.clone_from(tile);
+            tried.division(with, &space, search, true);
         }
     }
+    for tile in all {
+        space.tile = tile;
+        tried.division(with, &space, search, false);
+    }
+    let Tried {
+        dense,
+        slower,
+        fits,
+        least,
+        ..
+    } = tried;
     if slower {
         return None;
     }
@@ -853,4 +843,100 @@ fn divisions(
     least
         .filter(|_| !fits)
         .map(|least| Mismatch::new(7, text(least)))
+}
+
+/// The divisions of a way that were looked at.
+struct Tried<'a> {
+    shapes: Shapes<'a>,
+    /// Whether any has tiles that the unit can take.
+    dense: bool,
+    /// Whether any was left out for being slower.
+    slower: bool,
+    fits: bool,
+    /// Of those that do not fit what needs the fewest bytes more.
+    least: Option<Excess>,
+}
+
+impl Tried<'_> {
+    /// Estimates a division in every order of its loops, and in strips; or only `sounds` how many cycles the quickest
+    /// takes at most.
+    fn division(
+        &mut self,
+        (group, target, way, vectors): (&Group, &Target<'_>, &Way, &Vectors),
+        space: &Space,
+        search: &mut Search,
+        sounds: bool,
+    ) {
+        // What takes longer whatever the order of its loops is no plan.
+        if self.shapes.calls(space) > search.most() {
+            self.slower = true;
+            return;
+        }
+        let strips = match search.all || sounds {
+            true => Vec::new(),
+            false => strips(group, target, way, space),
+        };
+        let budget = search.budget;
+        // Strips of a tile move no fewer bytes and compute no less than the tile does at once.
+        let mut at_once = 0;
+        for strip in std::iter::once(None).chain(strips.into_iter().map(Some)) {
+            let most = search.most();
+            if at_once > most {
+                return;
+            }
+            let Some(tiles) = self.shapes.of(space, strip) else {
+                continue;
+            };
+            self.dense = true;
+            let (loads, bytes) = self.shapes.least(&tiles);
+            if loads.load > most {
+                self.slower = true;
+                if strip.is_none() {
+                    return;
+                }
+                continue;
+            }
+            if let Some(excess) = tiles.places.excess(&bytes, budget)
+                && search.least.excess.needed <= excess.needed
+            {
+                self.least = self.least.or(Some(excess));
+                continue;
+            }
+            let estimate = Estimate::new(group, target, way, &tiles, budget, vectors);
+            let Some(mut estimate) = estimate else {
+                continue;
+            };
+            let (bound, mut work) = estimate.least(&loads);
+            self.slower |= bound > most;
+            let orders = match bound > most {
+                true => Vec::new(),
+                false => loop_orders(group, space),
+            };
+            for order in orders {
+                let made = estimate.ordered(order, search.most());
+                work = estimate.least_work;
+                let Some((plan, holders)) = made else {
+                    self.slower = true;
+                    continue;
+                };
+                let excess = tiles.places.excess(&holders, budget);
+                if sounds {
+                    if excess.is_none() {
+                        search.sounded = search.sounded.min(plan.cycles);
+                    }
+                    continue;
+                }
+                self.fits |= excess.is_none();
+                if let Some(excess) = excess
+                    && self.least.is_none_or(|least| excess.needed < least.needed)
+                {
+                    self.least = Some(excess);
+                }
+                search.consider(plan, holders, excess);
+            }
+            if strip.is_none() {
+                at_once = work;
+            }
+        }
+    }
 }

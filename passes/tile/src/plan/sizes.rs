@@ -69,6 +69,14 @@ pub(super) fn choices(mut options: Vec<Vec<i64>>, limit: usize) -> impl Iterator
     })
 }
 
+/// The loops around tiles in some order, reductions last.
+pub(super) fn any_order(group: &Group, space: &Space) -> Vec<usize> {
+    let several = |d: &usize| *d < group.outer || space.trips(*d) > 1;
+    let mut order: Vec<usize> = (0..group.core).filter(several).collect();
+    order.sort_by_key(|d| group.reductions[*d]);
+    order
+}
+
 /// Iterator orders of the loops around tiles: parallel ones in any order, then reductions.
 pub(super) fn loop_orders(group: &Group, space: &Space) -> Vec<Vec<usize>> {
     let dims = (group.outer..group.core).filter(|d| space.trips(*d) > 1);

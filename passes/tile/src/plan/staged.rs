@@ -4,10 +4,13 @@
 //! taken as a group of its own. That plan is made only for the divisions that move least: what one takes
 //! is at least what it moves, and what the group would take if nothing were moved at this level.
 
+use std::rc::Rc;
+
 use tir::{AffineMap, Ir, LinearMap, Type};
 
-use super::estimate::{Tiles, estimate};
+use super::estimate::Estimate;
 use super::places::Places;
+use super::shapes::Shapes;
 use super::sizes::{choices, divisors, loop_orders};
 use super::{Budget, Excess, Plan, Search, Target, Way, divisions, plan};
 use crate::group::{Group, Input, Step, StepRef};
@@ -121,15 +124,20 @@ fn candidates(
         })
         .collect();
     let mut found = Vec::new();
+    let vectors = Rc::clone(&search.vectors);
+    let mut shapes = Shapes::new(group, target, &way, elems, &places);
     for tile in choices(options, budget.limit) {
         space.tile = tile;
-        let Some(tiles) = Tiles::new(group, target, &way, &space, None, elems, &places) else {
+        let Some(tiles) = shapes.of(&space, None) else {
+            continue;
+        };
+        let Some(mut estimate) = Estimate::new(group, target, &way, &tiles, budget, &vectors)
+        else {
             continue;
         };
         let mut best: Option<Plan> = None;
         for order in loop_orders(group, &space) {
-            let made = estimate(group, target, &way, &tiles, order, budget, &search.vectors);
-            let Some((plan, holders)) = made else {
+            let Some((plan, holders)) = estimate.ordered(order, i64::MAX) else {
                 continue;
             };
             match places.excess(&holders, budget) {

@@ -69,7 +69,7 @@ impl Strips {
         group: &Group,
         space: &Space,
         strip: Strip,
-        out: Tile,
+        out: Rc<Tile>,
         results: Rc<[Tile]>,
     ) -> Self {
         let operands = 0..group.operands.len();
@@ -81,7 +81,7 @@ impl Strips {
                 .map(|operand| strip.divides(group, operand))
                 .collect(),
             space: Rc::new(strip.space(space)),
-            out: Rc::new(out),
+            out,
             results,
         }
     }

@@ -1,0 +1,76 @@
+//! Estimated cycles by cause, and what they are together.
+
+/// Of the cycles of what runs beside the longest, one in this many is not hidden.
+pub(super) const HIDDEN: i64 = 16;
+
+/// Of the cycles of the first loads, one in this many is never hidden by the nest before.
+const EARLY: i64 = 2;
+
+/// Estimated cycles by cause.
+#[derive(Clone, Debug, Default)]
+pub struct Cost {
+    /// Of the engine that loads.
+    pub load: i64,
+    /// Of the engine that stores.
+    pub store: i64,
+    /// Before anything is computed.
+    pub first: i64,
+    /// After everything is.
+    pub last: i64,
+    /// Of units, and of the thread that computes elements.
+    pub compute: i64,
+    /// Transfers that the thread starts.
+    pub starts: i64,
+    /// Of the thread, to start transfers and calls.
+    pub issue: i64,
+    /// Transfers that wait for a tile to be used, and the reverse.
+    pub exposed: i64,
+}
+
+impl Cost {
+    /// Adds what another nest costs that runs with this one, one after the other.
+    pub fn add(&mut self, other: &Cost) {
+        let pairs = [
+            (&mut self.load, other.load),
+            (&mut self.store, other.store),
+            (&mut self.first, other.first),
+            (&mut self.last, other.last),
+            (&mut self.compute, other.compute),
+            (&mut self.issue, other.issue),
+            (&mut self.starts, other.starts),
+            (&mut self.exposed, other.exposed),
+        ];
+        for (sum, cycles) in pairs {
+            *sum = sum.saturating_add(cycles);
+        }
+    }
+
+    /// Until all is done. What runs beside the longest is hidden but for a part: queues fill, and
+    /// share the spaces. So of divisions that the unit binds, the one that moves less is taken.
+    pub fn total(&self, scalar: i64) -> i64 {
+        // The thread that starts transfers does not compute meanwhile: many small tiles are no gain.
+        let starts = self.starts.saturating_mul(scalar);
+        let parts = [starts, self.shown(), self.last, self.exposed];
+        parts.into_iter().fold(self.work(), i64::saturating_add)
+    }
+
+    /// What of the first loads counts beside all loads, of which they are a part: where loads take longest, what the
+    /// other queues are idle for anyway does not. One in [`EARLY`] always counts: the nest before has to have room for
+    /// what is to be there early.
+    fn shown(&self) -> i64 {
+        let others = self.compute.max(self.issue).max(self.store);
+        let spare = self.load.saturating_sub(others).max(0);
+        self.first.saturating_sub(spare).max(self.first / EARLY)
+    }
+
+    /// The part of it that does not come from waits and starts.
+    pub(super) fn work(&self) -> i64 {
+        let longest = self.compute.max(self.load).max(self.store).max(self.issue);
+        let moved = self
+            .load
+            .saturating_add(self.store)
+            .saturating_add(self.issue);
+        let beside = self.compute.saturating_add(moved).saturating_sub(longest);
+        longest.saturating_add(beside / HIDDEN)
+    }
+}

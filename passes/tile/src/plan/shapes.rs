@@ -1,0 +1,419 @@
+//! The tiles of a division, whatever the order of its loops.
+//!
+//! What a tile is like depends on the sizes of the iterators alone that move it, so most divisions of a group share
+//! their tiles with others: [`Shapes`] keeps them by those sizes.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use tir::{Name, Type};
+
+use super::cost::Cost;
+use super::lanes::Lanes;
+use super::places::Places;
+use super::sizes::slides;
+use super::strip::Strip;
+use super::traffic::{Fixed, bytes};
+use super::{Strips, Target, UnitChoice, Way, out_order};
+use crate::group::{Group, Input, Operand, Out};
+use crate::layout::{Space, Tile};
+
+/// Tiles of one way to compute a group, by the sizes of the iterators that they depend on.
+pub(super) struct Shapes<'a> {
+    made: Made<'a>,
+    operands: Vec<Known<Option<Loaded>>>,
+    results: Known<Option<Stored>>,
+    /// The near space of each operand.
+    spaces: Rc<[Name]>,
+    /// Whether something is read in windows along each iterator.
+    slides: Vec<bool>,
+    /// Cycles of a call of the unit, 0 without.
+    call: i64,
+    /// Cores and units that share the calls.
+    calling: Lanes,
+    /// Cores that load at the same time.
+    loading: Lanes,
+}
+
+/// What is known by the sizes of some iterators.
+struct Known<T> {
+    iterators: Vec<usize>,
+    by_sizes: HashMap<Vec<i64>, T>,
+    /// The sizes that were asked for last.
+    sizes: Vec<i64>,
+}
+
+impl<T: Clone> Known<T> {
+    fn new(iterators: Vec<usize>) -> Self {
+        Self {
+            iterators,
+            by_sizes: HashMap::new(),
+            sizes: Vec::new(),
+        }
+    }
+
+    fn get(&mut self, space: &Space, make: impl FnOnce() -> T) -> T {
+        self.sizes.clear();
+        self.sizes
+            .extend(self.iterators.iter().map(|d| space.tile[*d]));
+        if let Some(known) = self.by_sizes.get(&self.sizes) {
+            return known.clone();
+        }
+        let made = make();
+        self.by_sizes.insert(self.sizes.clone(), made.clone());
+        made
+    }
+}
+
+/// The tile of an operand, and what it costs wherever its loop stands.
+#[derive(Clone)]
+struct Loaded {
+    tile: Rc<Tile>,
+    fixed: Rc<Fixed>,
+}
+
+/// The tile of what each step computes, the same as part of each result, and what these cost.
+#[derive(Clone)]
+struct Stored {
+    out: Rc<Tile>,
+    results: Rc<[Tile]>,
+    fixed: Rc<[Fixed]>,
+}
+
+/// How tiles are made.
+struct Made<'a> {
+    group: &'a Group,
+    way: &'a Way,
+    places: &'a Places<'a>,
+    /// Element types of the operands.
+    elems: &'a [Type],
+    /// The iterators of the unit's result, by its dimensions.
+    unit_out: Rc<[Vec<usize>]>,
+    operands: Vec<Wanted>,
+}
+
+/// How an operand is to lie in its tile.
+struct Wanted {
+    /// Whether a step of the core reads it.
+    in_core: bool,
+    /// The iterators of the dimensions of the unit's operand that it is: as the first step wants it that reads it on a
+    /// unit, or those of the result that it has.
+    unit: Option<Vec<Vec<usize>>>,
+}
+
+impl Wanted {
+    fn new(
+        group: &Group,
+        target: &Target<'_>,
+        way: &Way,
+        unit_out: &[Vec<usize>],
+        operand: usize,
+    ) -> Self {
+        let mut steps = group.reduce.iter().map(|(s, ..)| s).chain(&group.maps);
+        Self {
+            in_core: steps.any(|s| s.inputs.contains(&Input::Operand(operand))),
+            unit: way
+                .unit()
+                .and_then(|choice| unit_dims(group, target, choice, unit_out, operand)),
+        }
+    }
+}
+
+fn unit_dims(
+    group: &Group,
+    target: &Target<'_>,
+    choice: &UnitChoice,
+    unit_out: &[Vec<usize>],
+    operand: usize,
+) -> Option<Vec<Vec<usize>>> {
+    let main = group.main()?;
+    let steps = group.maps.iter().zip(&choice.maps);
+    let steps = steps.filter_map(|(step, way)| Some((step, way.as_ref()?)));
+    let mut all = std::iter::once((main, &*choice.assignment)).chain(steps);
+    let wanted = all.find_map(|(step, way)| {
+        let reads = |input: &Input| *input == Input::Operand(operand);
+        Some((step.inputs.iter().position(reads)?, way))
+    });
+    if let Some((at, way)) = wanted {
+        return Some(way.operand_dims(&target.called(way)?.places[way.inputs[at]]));
+    }
+    let map = &group.operands[operand].map;
+    let used = |d: &usize| map.exprs.iter().any(|e| e.uses(*d));
+    // Of iterators that are one dimension it has all or none.
+    let has = |dims: &Vec<usize>| {
+        let count = dims.iter().filter(|d| used(d)).count();
+        (count == 0 || count == dims.len()).then_some(count > 0)
+    };
+    let mut kept = Vec::new();
+    for dims in unit_out.iter().filter(|dims| !dims.is_empty()) {
+        if has(dims)? {
+            kept.push(dims.clone());
+        }
+    }
+    Some(kept)
+}
+
+impl<'a> Shapes<'a> {
+    pub(super) fn new(
+        group: &'a Group,
+        target: &Target<'_>,
+        way: &'a Way,
+        elems: &'a [Type],
+        places: &'a Places<'a>,
+    ) -> Self {
+        let unit = way.unit();
+        let unit_out = unit.and_then(|c| out_order(target, &c.assignment));
+        let unit_out: Rc<[Vec<usize>]> = unit_out.unwrap_or_default().into();
+        let called = unit.and_then(|choice| target.called(&choice.assignment));
+        let held = called.map_or(places.held.name, |called| called.held());
+        let rank = group.domain.len();
+        let all = matches!(way, Way::Moved(_));
+        let moving = |operand: &Operand| {
+            let moves = |d: &usize| all || operand.map.exprs.iter().any(|e| e.uses(*d));
+            Known::new((0..rank).filter(moves).collect())
+        };
+        let out = group.out.exprs.iter();
+        let moves = |d: &usize| all || out.clone().any(|e| e.uses(*d));
+        let wanted = |i: usize| Wanted::new(group, target, way, &unit_out, i);
+        Self {
+            operands: group.operands.iter().map(moving).collect(),
+            results: Known::new((0..rank).filter(moves).collect()),
+            spaces: places.names().into(),
+            slides: (0..rank).map(|d| slides(group, d)).collect(),
+            call: called.map_or(0, |called| called.cycles),
+            calling: Lanes::of(target, way, held),
+            loading: Lanes {
+                units: 1,
+                ..Lanes::of(target, way, places.held.name)
+            },
+            made: Made {
+                operands: (0..group.operands.len()).map(wanted).collect(),
+                group,
+                way,
+                places,
+                elems,
+                unit_out,
+            },
+        }
+    }
+
+    /// The least cycles to compute the points of a division, whatever the order of its loops: those of the calls
+    /// of a unit.
+    pub(super) fn calls(&self, space: &Space) -> i64 {
+        let calls = (0..self.made.group.core).map(|d| space.covered(d));
+        let calls = calls.fold(1, i64::saturating_mul);
+        self.calling.least(calls.saturating_mul(self.call))
+    }
+
+    /// The tile of each operand: by strips of the space what they divide.
+    fn operands(&mut self, space: &Space, strip: Option<(Strip, &Space)>) -> Option<Vec<Loaded>> {
+        let Self { made, operands, .. } = self;
+        if made.group.has_inner() {
+            let tiles = made.tiles(space)?.into_iter().enumerate();
+            return Some(tiles.map(|(i, tile)| made.loaded(tile, i)).collect());
+        }
+        let known = operands.iter_mut().enumerate();
+        known
+            .map(|(i, known)| {
+                let inside = strip.filter(|(strip, _)| strip.divides(made.group, i));
+                let space = inside.map_or(space, |(_, inside)| inside);
+                known.get(space, || Some(made.loaded(made.tile(space, i)?, i)))
+            })
+            .collect()
+    }
+
+    fn results(&mut self, space: &Space) -> Option<Stored> {
+        let Self { made, results, .. } = self;
+        results.get(space, || made.stored(space))
+    }
+
+    /// The tiles of a division, in strips if one is given. `None` if an operand cannot be a tile of the unit.
+    pub(super) fn of(&mut self, space: &Space, strip: Option<Strip>) -> Option<Tiles<'a>> {
+        let inside = strip.map(|strip| strip.space(space));
+        let results = self.results(space)?;
+        let operands = self.operands(space, strip.zip(inside.as_ref()))?;
+        let strips = match strip.zip(inside.as_ref()) {
+            Some((strip, inside)) => {
+                let short = self.results(inside)?;
+                let of = (self.made.group, space, strip);
+                Some(Rc::new(Strips::new(
+                    of.0,
+                    of.1,
+                    of.2,
+                    short.out,
+                    short.results,
+                )))
+            }
+            None => None,
+        };
+        Some(Tiles {
+            loads: operands.iter().map(|of| Rc::clone(&of.fixed)).collect(),
+            operands: operands.into_iter().map(|of| of.tile).collect(),
+            out: results.out,
+            results: results.results,
+            stores: results.fixed,
+            space: Rc::new(space.clone()),
+            strips,
+            lanes: self.loading,
+            places: self.made.places,
+            spaces: Rc::clone(&self.spaces),
+            unit_out: Rc::clone(&self.made.unit_out),
+            elems: self.made.elems,
+        })
+    }
+
+    /// The least that loading takes whatever the order of the loops, and the least bytes of near memory for each
+    /// operand.
+    pub(super) fn least(&self, tiles: &Tiles<'_>) -> (Cost, Vec<i64>) {
+        let (group, space) = (self.made.group, &*tiles.space);
+        let (mut cost, mut near) = (Cost::default(), Vec::new());
+        let operands = group.operands.iter().zip(&*tiles.operands);
+        for ((i, (operand, tile)), fixed) in operands.enumerate().zip(&tiles.loads) {
+            near.push(if operand.near { 0 } else { fixed.one });
+            if operand.inner.is_some() || operand.made || operand.near {
+                continue;
+            }
+            let moving = (0..group.core).filter(|d| tile.moves_with(space, *d));
+            let strips = tiles.strips.as_ref();
+            let strips = strips.filter(|strips| strips.operands[i]);
+            let times = strips.map_or(1, |strips| strips.count);
+            let (mut loads, mut starts) = (times, times);
+            for d in moving {
+                starts = starts.saturating_mul(space.trips(d));
+                // A window that slides may load less than a tile each time, and the last tile as well.
+                if !self.slides[d] && !space.is_ragged(d) {
+                    loads = loads.saturating_mul(space.trips(d));
+                }
+            }
+            cost.load = cost.load.saturating_add(fixed.cycles.saturating_mul(loads));
+            cost.first = cost.first.saturating_add(fixed.cycles);
+            cost.starts = cost
+                .starts
+                .saturating_add(fixed.starts.saturating_mul(starts));
+        }
+        cost.load = tiles.lanes.least(cost.load);
+        (cost, near)
+    }
+}
+
+/// The tiles of a division.
+pub(super) struct Tiles<'a> {
+    pub(super) space: Rc<Space>,
+    pub(super) strips: Option<Rc<Strips>>,
+    pub(super) places: &'a Places<'a>,
+    /// The near space of each operand.
+    pub(super) spaces: Rc<[Name]>,
+    pub(super) operands: Rc<[Rc<Tile>]>,
+    /// What each step computes.
+    pub(super) out: Rc<Tile>,
+    /// The same tile as part of each result.
+    pub(super) results: Rc<[Tile]>,
+    pub(super) unit_out: Rc<[Vec<usize>]>,
+    /// Element types of the operands.
+    pub(super) elems: &'a [Type],
+    pub(super) loads: Vec<Rc<Fixed>>,
+    pub(super) stores: Rc<[Fixed]>,
+    /// Cores that load at the same time.
+    pub(super) lanes: Lanes,
+}
+
+impl Made<'_> {
+    /// The tile of an operand that no other one decides: in the order that the unit wants for what the core reads, as
+    /// a box else. `None` if it cannot be such a tile.
+    fn tile(&self, space: &Space, i: usize) -> Option<Tile> {
+        let (group, operand) = (self.group, &self.group.operands[i]);
+        match self.way {
+            Way::Moved(order) => Tile::moved(space, &operand.map, order),
+            Way::Unit(_) if self.operands[i].in_core => {
+                let tile = Tile::new(space, &operand.map, self.operands[i].unit.as_ref()?)?;
+                // Where what is computed for a sum ends, zeros follow right behind.
+                let rounded = |d: &usize| space.extent(*d) * space.trips(*d) != space.domain[*d];
+                let mut ends = group.iterators(true).filter(rounded);
+                let ends =
+                    ends.find(|d| operand.made && operand.map.exprs.iter().any(|e| e.uses(*d)));
+                Some(match ends {
+                    Some(d) => tile.in_one(space, d),
+                    None => tile,
+                })
+            }
+            _ => Tile::plain(space, &operand.map),
+        }
+    }
+
+    /// The tile of each operand. `None` if one cannot be such a tile, or what is computed is at no linear place in it.
+    fn tiles(&self, space: &Space) -> Option<Vec<Tile>> {
+        let group = self.group;
+        let mut tiles: Vec<Option<Tile>> = vec![None; group.operands.len()];
+        for i in (0..tiles.len()).rev() {
+            let operand = &group.operands[i];
+            let tile = match tiles[i].take() {
+                Some(tile) => tile,
+                None => self.tile(space, i)?,
+            };
+            if let Some(inner) = &operand.inner {
+                for (input, rows) in inner.inputs.iter().zip(&inner.rows) {
+                    let far = &group.operands[*input];
+                    let straight = rows.is_identity() && rows.len() == operand.shape.len();
+                    let free = tiles[*input].is_none() && !self.operands[*input].in_core;
+                    if free && straight && far.map == operand.map {
+                        tiles[*input] = Some(tile.clone());
+                    }
+                }
+            }
+            tiles[i] = Some(tile);
+        }
+        let tiles: Vec<Tile> = tiles.into_iter().collect::<Option<_>>()?;
+        for (operand, tile) in group.operands.iter().zip(&tiles) {
+            if let Some(inner) = &operand.inner {
+                let ranges: Vec<i64> = inner.reductions.iter().map(|d| group.domain[*d]).collect();
+                for (input, rows) in inner.inputs.iter().zip(&inner.rows) {
+                    tile.relative(&tiles[*input], rows, &ranges)?;
+                }
+            }
+        }
+        Some(tiles)
+    }
+
+    fn loaded(&self, tile: Tile, i: usize) -> Loaded {
+        let place = &self.places.operands[i];
+        let engine = place.load.unwrap_or(self.places.store);
+        let align = place.space.align.max(1);
+        let shape = &self.group.operands[i].shape;
+        let fixed = Fixed::new(&tile, bytes(self.elems[i]), shape, engine, align);
+        Loaded {
+            tile: Rc::new(tile),
+            fixed: Rc::new(fixed),
+        }
+    }
+
+    fn stored(&self, space: &Space) -> Option<Stored> {
+        let group = self.group;
+        let out = match self.way {
+            Way::Unit(_) if group.into.is_some() => {
+                Tile::slot(space, &group.out, &self.unit_out, group.into.as_ref()?)?
+            }
+            Way::Whole | Way::Staged(_) => Tile::plain(space, &group.out)?,
+            Way::Moved(order) => Tile::moved(space, &group.out, order)?,
+            Way::Unit(_) => Tile::new(space, &group.out, &self.unit_out)?,
+        };
+        let results = group.outs.iter().map(|out_of| match self.way {
+            // What is moved has one result, and its tile may be in the order of the source.
+            Way::Moved(_) => Some(out.clone()),
+            _ if out_of.map == group.out => Some(out.clone()),
+            _ => out.part_of(&out_of.map),
+        });
+        let results: Vec<Tile> = results.collect::<Option<_>>()?;
+        let cost = |(out, tile): (&Out, &Tile)| {
+            let ty = group.ty(out.step)?;
+            let elem = bytes(ty.elem());
+            let (engine, align) = (self.places.store, self.places.held.align.max(1));
+            Some(Fixed::new(tile, elem, ty.shape()?, engine, align))
+        };
+        let fixed = group.outs.iter().zip(&results).map(cost);
+        Some(Stored {
+            fixed: fixed.collect::<Option<_>>()?,
+            out: Rc::new(out),
+            results: results.into(),
+        })
+    }
+}

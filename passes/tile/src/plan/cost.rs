@@ -3,9 +3,6 @@
 /// Of the cycles of what runs beside the longest, one in this many is not hidden.
 pub(super) const HIDDEN: i64 = 16;
 
-/// Of the cycles of the first loads, one in this many is never hidden by the nest before.
-const EARLY: i64 = 2;
-
 /// Estimated cycles by cause.
 #[derive(Clone, Debug, Default)]
 pub struct Cost {
@@ -50,17 +47,8 @@ impl Cost {
     pub fn total(&self, scalar: i64) -> i64 {
         // The thread that starts transfers does not compute meanwhile: many small tiles are no gain.
         let starts = self.starts.saturating_mul(scalar);
-        let parts = [starts, self.shown(), self.last, self.exposed];
+        let parts = [starts, self.first, self.last, self.exposed];
         parts.into_iter().fold(self.work(), i64::saturating_add)
-    }
-
-    /// What of the first loads counts beside all loads, of which they are a part: where loads take longest, what the
-    /// other queues are idle for anyway does not. One in [`EARLY`] always counts: the nest before has to have room for
-    /// what is to be there early.
-    fn shown(&self) -> i64 {
-        let others = self.compute.max(self.issue).max(self.store);
-        let spare = self.load.saturating_sub(others).max(0);
-        self.first.saturating_sub(spare).max(self.first / EARLY)
     }
 
     /// The part of it that does not come from waits and starts.

@@ -11,7 +11,8 @@ use std::rc::Rc;
 use tir::{Ir, MemRefType, Name, Type};
 use tir_accel::vector::{NestShape, RegionCost, Stream, VectorInfo};
 
-use super::{Target, elems, step_assignments};
+use super::Target;
+use super::unit::{elems, step_assignments};
 use crate::group::{Group, Step};
 use crate::matching::{Assignment, By, Joined, Place};
 

@@ -20,8 +20,9 @@ use super::shapes::Tiles;
 use super::sizes::any_order;
 use super::slots::fit;
 use super::traffic::{Holder, Moved, bytes, round_up};
+use super::unit::{UnitChoice, Way};
 use super::vectors::Vectors;
-use super::{Budget, Peel, Plan, Target, UnitChoice, Way};
+use super::{Budget, Peel, Plan, Target};
 use crate::group::{Group, StepRef};
 
 /// A division of a group being estimated, in any order of its loops.

@@ -2,7 +2,8 @@
 
 use tir::Ir;
 
-use super::{Plan, Target, step_assignments};
+use super::unit::step_assignments;
+use super::{Plan, Target};
 use crate::group::{Group, Input, StepRef};
 use crate::matching::Assignment;
 

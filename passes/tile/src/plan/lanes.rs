@@ -3,7 +3,8 @@
 
 use tir::Name;
 
-use super::{Target, Way};
+use super::Target;
+use super::unit::Way;
 use crate::group::Group;
 use crate::layout::Space;
 

@@ -1,6 +1,7 @@
 //! Candidates of a group beside each other, as text.
 
-use super::{Excess, Plan, Search, Target};
+use super::search::Search;
+use super::{Excess, Plan, Target};
 use crate::group::Group;
 
 /// The quickest candidates, and of those that would be quicker than the first the one that needs the least

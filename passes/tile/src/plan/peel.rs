@@ -2,7 +2,8 @@
 
 use tir::{Ir, Name};
 
-use super::{Target, out_order, step_candidate};
+use super::Target;
+use super::unit::{out_order, step_candidate};
 use crate::group::{Group, Input, Step};
 use crate::matching::{Assignment, Joined, assignments, match_exact};
 use crate::sequence::{Sequence, Source};

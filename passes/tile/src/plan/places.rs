@@ -3,7 +3,8 @@
 use tir::Name;
 use tir_accel::machine::{EngineInfo, MachineInfo, SpaceInfo};
 
-use super::{Budget, Target, UnitChoice, Way};
+use super::unit::{UnitChoice, Way};
+use super::{Budget, Target};
 use crate::group::{Group, Input, Step};
 use crate::matching::{Assignment, Mismatch};
 

@@ -14,7 +14,8 @@ use super::places::Places;
 use super::sizes::slides;
 use super::strip::Strip;
 use super::traffic::{Fixed, bytes};
-use super::{Strips, Target, UnitChoice, Way, out_order};
+use super::unit::{UnitChoice, Way, out_order};
+use super::{Strips, Target};
 use crate::group::{Group, Input, Operand, Out};
 use crate::layout::{Space, Tile};
 

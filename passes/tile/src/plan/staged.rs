@@ -10,9 +10,11 @@ use tir::{AffineMap, Ir, LinearMap, Type};
 
 use super::estimate::Estimate;
 use super::places::Places;
+use super::search::{Search, divisions};
 use super::shapes::Shapes;
 use super::sizes::{choices, divisors, loop_orders};
-use super::{Budget, Excess, Plan, Search, Target, Way, divisions, plan};
+use super::unit::Way;
+use super::{Budget, Excess, Plan, Target, plan};
 use crate::group::{Group, Input, Step, StepRef};
 use crate::layout::{Space, Tile, storage_order};
 

@@ -11,8 +11,9 @@
 
 use std::rc::Rc;
 
+use super::Target;
 use super::sizes::{divisors, slides};
-use super::{Target, Way};
+use super::unit::Way;
 use crate::group::{Group, Input};
 use crate::layout::{Space, Tile};
 

@@ -6,7 +6,8 @@ use tir_accel::vector::{NestShape, RegionCost, Stream, VectorInfo, element_strid
 use tir_tensor::{Combine, Generic};
 
 use super::lanes::{beside, shared};
-use super::{Plan, Target, elems};
+use super::unit::elems;
+use super::{Plan, Target};
 use crate::group::{Group, Input, Step};
 use crate::layout::Tile;
 use crate::matching::Mismatch;

@@ -4,7 +4,7 @@ use tir::Name;
 
 use super::super::cost::HIDDEN;
 use super::super::lanes::shared;
-use super::super::reset;
+use super::super::unit::reset;
 use super::Estimate;
 
 impl Estimate<'_> {

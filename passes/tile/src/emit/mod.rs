@@ -1,15 +1,16 @@
 //! Writing a planned group as loops around transfers and generics on tiles.
 
+mod flow;
 mod pipeline;
 mod produce;
 pub(crate) mod resident;
+mod slice;
 mod strips;
 mod tiles;
 mod unit;
 
 use tir::{AffineMap, Attr, Builder, Mapping, Name, RegionId, Ret, Rets, Type, Value};
 use tir_arith::{OpFoldResult, dispatch_values};
-use tir_loop::{Bounds, For, Yield as LoopYield};
 use tir_tensor::generic::iterators;
 use tir_tensor::{
     CollapseShape, Combine, Empty, ExpandShape, Generic, TransferRead, TransferWrite, Yield,
@@ -90,9 +91,6 @@ pub struct Emit<'a> {
     marks: bool,
 }
 
-/// An iteration: from its index and the carried values to those of the next.
-type LoopBody<'f> = &'f mut dyn FnMut(&mut Builder<'_>, Value, Vec<Value>) -> Vec<Value>;
-
 /// A trip of a stage's loop: from where it stands and the carried values to those of the next.
 type TripBody<'f> = &'f mut dyn FnMut(&mut Builder<'_>, At, Vec<Value>) -> Vec<Value>;
 
@@ -126,39 +124,6 @@ pub fn emit(b: &mut Builder<'_>, stage: &Stage, target: &Target<'_>) -> Vec<Valu
         None => src,
     });
     outs.collect()
-}
-
-/// A loop from 0 to `trips` that carries values.
-fn counted(
-    b: &mut Builder<'_>,
-    trips: i64,
-    parallel: bool,
-    init: Vec<Value>,
-    body: LoopBody<'_>,
-) -> Vec<Value> {
-    counted_from(b, [0, trips], parallel, init, body)
-}
-
-/// A loop from one number to before another that carries values.
-fn counted_from(
-    b: &mut Builder<'_>,
-    [low, high]: [i64; 2],
-    parallel: bool,
-    init: Vec<Value>,
-    body: LoopBody<'_>,
-) -> Vec<Value> {
-    let types: Vec<Type> = init.iter().map(|v| b.ty(*v)).collect();
-    let mut args = vec![Type::index()];
-    args.extend(&types);
-    let region = b.body(&args, |b, args| {
-        let values = body(b, args[0], args[1..].to_vec());
-        b.add(LoopYield { values });
-    });
-    let bounds = [low, high, 1].map(Bounds::Static);
-    b.add(For {
-        parallel,
-        ..For::new(bounds, init, region, types)
-    })
 }
 
 impl<'a> Emit<'a> {

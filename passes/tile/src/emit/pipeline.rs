@@ -9,11 +9,12 @@
 //! one, a *row*. The root is still at a row when its producers begin the next, so its accumulators are carried,
 //! those of two rows in turn.
 
-use tir::{Attr, Builder, Rets, Value};
-use tir_arith::{CmpI, CmpIPredicate, OpFoldResult, constant_index};
-use tir_loop::{If, Yield as LoopYield};
+use tir::{Attr, Builder, Value};
+use tir_arith::{CmpI, CmpIPredicate, OpFoldResult};
 
-use super::{At, Emit, counted, fill_by, hint};
+use super::flow::{below, counted, several, when};
+use super::slice::Slice;
+use super::{At, Emit, fill_by, hint};
 use crate::chain::Made;
 use crate::group::Input;
 
@@ -43,6 +44,8 @@ struct Handed<'a> {
 struct Sums {
     /// Those of several rows, which take turns.
     whole: Value,
+    /// Shape of those of one row.
+    shape: Vec<i64>,
     turns: i64,
     /// How many rows before the first one there are at most.
     before: i64,
@@ -51,10 +54,10 @@ struct Sums {
 }
 
 impl Sums {
-    /// Which of them are those of a row, which may be one before the first.
-    fn turn(&self, b: &mut Builder<'_>, row: OpFoldResult) -> OpFoldResult {
+    /// Where those of a row are, which may be one before the first.
+    fn of_row(&self, b: &mut Builder<'_>, row: OpFoldResult) -> Slice {
         let row = row.plus(b, self.turns * self.before);
-        row.modulo(b, self.turns)
+        Slice::numbered(row.modulo(b, self.turns), &self.shape)
     }
 }
 
@@ -164,11 +167,12 @@ impl Emit<'_> {
             return None;
         }
         let turns = if self.plan.single_result { 1 } else { 2 };
-        let shape = [&[turns], &self.plan.out.unit_shape()[..]].concat();
-        let whole = self.empty(b, shape, step.ty.elem());
+        let shape = self.plan.out.unit_shape();
+        let whole = self.empty(b, [&[turns], &shape[..]].concat(), step.ty.elem());
         hint(b, whole, "out");
         Some(Sums {
             whole,
+            shape,
             turns,
             before,
             start: *start,
@@ -194,8 +198,8 @@ impl Emit<'_> {
                 self.end_row(b, sums, root, carried)
             });
             let results = self.group.outs.len();
-            let turn = sums.turn(b, row);
-            carried[results] = self.in_turn(b, turn, carried[results], &mut |b, acc| {
+            let own = sums.of_row(b, row);
+            carried[results] = own.update(b, carried[results], &mut |b, acc| {
                 self.begun(b, root, acc, sums.start)
             });
             carried
@@ -208,24 +212,23 @@ impl Emit<'_> {
         b: &mut Builder<'_>,
         sums: &Sums,
         root: &At,
-        mut carried: Vec<Value>,
+        carried: Vec<Value>,
     ) -> Vec<Value> {
         let results = self.group.outs.len();
         let outer = self.plan.order[self.parallel() - 1];
-        let turn = sums.turn(b, root.tile[outer]);
-        let mut dests = carried[..results].to_vec();
-        carried[results] = self.in_turn(b, turn, carried[results], &mut |b, acc| {
+        let own = sums.of_row(b, root.tile[outer]);
+        own.update_at(b, results, carried, &mut |b, mut carried| {
+            let acc = carried[results];
             let sources = self.finished(b, root, acc);
             // The result may be in the place of the accumulators.
-            let kept = match self.plan.in_place {
-                Some(Input::Reduced) => sources[0],
-                _ => acc,
-            };
-            dests = self.write(b, root, sources, std::mem::take(&mut dests));
-            kept
-        });
-        carried.splice(..results, dests);
-        carried
+            if self.plan.in_place == Some(Input::Reduced) {
+                carried[results] = sources[0];
+            }
+            let dests = carried[..results].to_vec();
+            let dests = self.write(b, root, sources, dests);
+            carried.splice(..results, dests);
+            carried
+        })
     }
 }
 
@@ -320,21 +323,18 @@ impl<'a> Pipe<'a> {
         sums: &Sums,
         index: OpFoldResult,
         results: usize,
-        mut carried: Vec<Value>,
+        carried: Vec<Value>,
         drains: bool,
     ) -> Vec<Value> {
         let own = index.plus(b, -self.lag);
         let (row, _) = self.place(b, own);
-        let turn = sums.turn(b, row);
-        let root = &self.nodes[self.nodes.len() - 1].emit;
-        let mut tiles = carried.split_off(results + 1);
-        carried[results] = root.in_turn(b, turn, carried[results], &mut |b, acc| {
-            let mut done = self.trip(b, index, &[acc], std::mem::take(&mut tiles), drains);
-            tiles = done.split_off(1);
-            done[0]
-        });
-        carried.extend(tiles);
-        carried
+        let sums = sums.of_row(b, row);
+        sums.update_at(b, results, carried, &mut |b, mut carried| {
+            let tiles = carried.split_off(results + 1);
+            let done = self.trip(b, index, &carried[results..], tiles, drains);
+            carried.splice(results.., done);
+            carried
+        })
     }
 
     /// A trip: the root's tensors or accumulators, and the tiles that are handed on, to those of the next. Where
@@ -361,10 +361,11 @@ impl<'a> Pipe<'a> {
             let maker = self.maker(i).filter(|n| !through(&self.nodes[*n]));
             if let (Some(maker), Some((engine, value))) = (maker, tile.made.filled()) {
                 let next = here[maker].0.turn.plus(b, 1);
-                let (emit, turn) = (&self.nodes[maker].emit, next.modulo(b, self.turns));
-                tiles[i] = emit.in_turn(b, turn, tiles[i], &mut |b, part| {
-                    fill_by(b, engine, part, value)
-                });
+                let turn = next.modulo(b, self.turns);
+                let ty = b.ty(tiles[i]);
+                let shape = ty.shape().map_or(&[][..], |shape| &shape[1..]);
+                tiles[i] = Slice::numbered(turn, shape)
+                    .update(b, tiles[i], &mut |b, part| fill_by(b, engine, part, value));
             }
         }
         // The root's tile, if it is not accumulated: it is written when the stages are through.
@@ -485,57 +486,6 @@ impl<'a> Pipe<'a> {
 
 /// Steps of the stages' turns at least, if one of them has as many blocks.
 const FEW: i64 = 16;
-
-/// Values from values.
-type Through<'f> = &'f mut dyn FnMut(&mut Builder<'_>, Vec<Value>) -> Vec<Value>;
-
-/// Values from values, in a step with a number.
-type Numbered<'f> = &'f mut dyn FnMut(&mut Builder<'_>, OpFoldResult, Vec<Value>) -> Vec<Value>;
-
-/// Whether `0 <= index < end`.
-fn below(b: &mut Builder<'_>, index: Value, end: i64) -> Value {
-    let rhs = constant_index(b, end);
-    // Below zero is far above, unsigned.
-    b.add(CmpI {
-        predicate: CmpIPredicate::Ult,
-        lhs: index,
-        rhs,
-    })
-}
-
-/// A branch that leaves values as they are unless a condition holds.
-pub(super) fn when(
-    b: &mut Builder<'_>,
-    condition: Value,
-    values: Vec<Value>,
-    then: Through<'_>,
-) -> Vec<Value> {
-    let results = Rets(values.iter().map(|v| b.ty(*v)).collect());
-    let kept = values.clone();
-    let then_region = b.body(&[], |b, _| {
-        let values = then(b, values.clone());
-        b.add(LoopYield { values });
-    });
-    let else_region = b.body(&[], |b, _| {
-        b.add(LoopYield { values: kept });
-    });
-    b.add(If {
-        condition,
-        then_region,
-        else_region,
-        results,
-    })
-}
-
-/// Values through some steps, each with its number; one step is no loop.
-fn several(b: &mut Builder<'_>, count: i64, values: Vec<Value>, step: Numbered<'_>) -> Vec<Value> {
-    if count == 1 {
-        return step(b, OpFoldResult::Number(0), values);
-    }
-    counted(b, count, false, values, &mut |b, iv, values| {
-        step(b, OpFoldResult::Value(iv), values)
-    })
-}
 
 /// Where a stage is in a pipeline.
 #[derive(Clone, Copy)]

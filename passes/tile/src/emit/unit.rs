@@ -1,12 +1,13 @@
 //! Steps block by block, each block one operand of the unit.
 
-use tir::{AffineExpr, AffineMap, Attr, Builder, LinearExpr, LinearMap, Ret, Type, Value};
-use tir_arith::{CmpIPredicate, MinSI, OpFoldResult, constant_index, dispatch_values};
+use tir::{AffineExpr, AffineMap, Attr, Builder, LinearExpr, LinearMap, Type, Value};
+use tir_arith::{CmpIPredicate, MinSI, OpFoldResult, constant_index};
+use tir_tensor::Combine;
 use tir_tensor::generic::iterators;
-use tir_tensor::{Combine, ExtractSlice, InsertSlice};
 
-use super::pipeline::when;
-use super::{At, Emit, Given, Nest, copy_body, counted, counted_from, fill, fill_by, hint};
+use super::flow::{counted, counted_from, when};
+use super::slice::Slice;
+use super::{At, Emit, Given, Nest, copy_body, fill, fill_by, hint};
 use crate::group::{Input, Step, StepRef};
 use crate::layout::{Axis, Dim, Tile};
 use crate::plan::held;
@@ -19,9 +20,6 @@ struct Ends {
     first: bool,
     last: bool,
 }
-
-/// Where a part of a tile is: offsets that are values, all offsets, and sizes.
-type Part = (Vec<Value>, Vec<i64>, Vec<i64>);
 
 /// One block of each tile: from its slots, and a block to start from, to their content.
 type BlockBody<'f> =
@@ -87,18 +85,11 @@ impl Emit<'_> {
         let dims = self.divided(false);
         let tile = &self.plan.out;
         self.nest(b, &dims, at, wholes, &mut |b, at, carried| {
-            // One place for what is taken and what is put back: as values they are the same.
-            let part = self.part(b, tile, at);
-            let slots: Vec<Value> = carried
-                .iter()
-                .map(|v| self.slice(b, tile, *v, &part))
-                .collect();
-            let from = base.map(|base| self.slice(b, tile, base, &part));
-            let values = body(b, at, &slots, from);
-            let pairs = values.into_iter().zip(carried);
-            pairs
-                .map(|(value, whole)| self.put(b, value, whole, &part))
-                .collect()
+            let part = self.operand(b, tile, at);
+            part.update_all(b, carried, &mut |b, slots| {
+                let from = base.map(|base| part.take(b, base));
+                body(b, at, &slots, from)
+            })
         })
     }
 
@@ -140,17 +131,8 @@ impl Emit<'_> {
         if self.plan.splits_reduction(self.group) {
             return vec![self.sum_block(b, &at, carried[0])];
         }
-        let tile = &self.plan.out;
-        let part = self.part(b, tile, &at);
-        let slots: Vec<Value> = carried
-            .iter()
-            .map(|v| self.slice(b, tile, *v, &part))
-            .collect();
-        let values = self.whole_block(b, &at, &slots);
-        let pairs = values.into_iter().zip(carried);
-        pairs
-            .map(|(value, whole)| self.put(b, value, whole, &part))
-            .collect()
+        let part = self.operand(b, &self.plan.out, &at);
+        part.update_all(b, carried, &mut |b, slots| self.whole_block(b, &at, &slots))
     }
 
     /// Loops over the blocks of iterators, outermost first.
@@ -299,53 +281,10 @@ impl Emit<'_> {
         at
     }
 
-    /// Where the unit's operand is in a tile: offsets that are values, all offsets, and sizes.
-    fn part(&self, b: &mut Builder<'_>, tile: &Tile, at: &At) -> Part {
-        let (offsets, sizes) = self.place(b, tile, at);
-        let (values, numbers) = dispatch_values(&offsets);
-        (values, numbers, sizes)
-    }
-
     /// The unit's operand in a tile.
-    fn slice(&self, b: &mut Builder<'_>, tile: &Tile, source: Value, part: &Part) -> Value {
-        let shape = self.unit_shape(tile);
-        let whole = b.ty(source);
-        if whole.shape() == Some(&shape) {
-            return source;
-        }
-        let (offsets, static_offsets, static_sizes) = part.clone();
-        let static_strides = vec![1; static_sizes.len()];
-        b.add(ExtractSlice {
-            source,
-            offsets,
-            sizes: Vec::new(),
-            strides: Vec::new(),
-            static_offsets,
-            static_sizes,
-            static_strides,
-            result: Ret(Type::tensor(shape, whole.elem())),
-        })
-    }
-
-    /// A tile with the unit's operand replaced.
-    fn put(&self, b: &mut Builder<'_>, source: Value, dest: Value, part: &Part) -> Value {
-        let whole = b.ty(dest);
-        if whole == b.ty(source) {
-            return source;
-        }
-        let (offsets, static_offsets, static_sizes) = part.clone();
-        let static_strides = vec![1; static_sizes.len()];
-        b.add(InsertSlice {
-            source,
-            dest,
-            offsets,
-            sizes: Vec::new(),
-            strides: Vec::new(),
-            static_offsets,
-            static_sizes,
-            static_strides,
-            result: Ret(whole),
-        })
+    fn operand(&self, b: &mut Builder<'_>, tile: &Tile, at: &At) -> Slice {
+        let (offsets, sizes) = self.place(b, tile, at);
+        Slice::new(&offsets, sizes, self.unit_shape(tile))
     }
 
     /// A block for a value between steps.
@@ -411,10 +350,10 @@ impl Emit<'_> {
 
     /// What the blocks of a reduction in its tiles add to a block of accumulators.
     fn sum_block(&self, b: &mut Builder<'_>, at: &At, acc: Value) -> Value {
-        let part = self.part(b, &self.plan.out, at);
-        let slot = self.slice(b, &self.plan.out, acc, &part);
-        let value = self.reduce_unit(b, at, slot, Ends::default());
-        self.put(b, value, acc, &part)
+        let part = self.operand(b, &self.plan.out, at);
+        part.update(b, acc, &mut |b, slot| {
+            self.reduce_unit(b, at, slot, Ends::default())
+        })
     }
 
     /// The reduction of one block over the blocks of its iterators, into an accumulator.
@@ -569,8 +508,7 @@ impl Emit<'_> {
                     let tile = &self.plan.tiles[*i];
                     if let Some(loaded) = at.loaded[*i] {
                         let at = self.held(b, *i, at);
-                        let part = self.part(b, tile, &at);
-                        inputs.push(self.slice(b, tile, loaded, &part));
+                        inputs.push(self.operand(b, tile, &at).take(b, loaded));
                         maps.push(map_of(tile));
                     }
                 }
@@ -628,15 +566,15 @@ impl Emit<'_> {
 
     /// A block of accumulators with all that is added as the block of the result in its place.
     fn finished_block(&self, b: &mut Builder<'_>, at: &At, acc: Value) -> Value {
-        let part = self.part(b, &self.plan.out, at);
-        let reduced = self.slice(b, &self.plan.out, acc, &part);
-        let mut given = Given {
-            reduced: Some(reduced),
-            mapped: Vec::new(),
-        };
-        self.map_units(b, at, &|_| None, &mut given);
-        let value = given.mapped.last().copied().unwrap_or(reduced);
-        self.put(b, value, acc, &part)
+        let part = self.operand(b, &self.plan.out, at);
+        part.update(b, acc, &mut |b, reduced| {
+            let mut given = Given {
+                reduced: Some(reduced),
+                mapped: Vec::new(),
+            };
+            self.map_units(b, at, &|_| None, &mut given);
+            given.mapped.last().copied().unwrap_or(reduced)
+        })
     }
 
     /// Adds to the accumulators of a tile what the tiles that are loaded give.

@@ -4,8 +4,9 @@ use tir::{Builder, Value};
 use tir_arith::{CmpI, CmpIPredicate, OpFoldResult, constant_index};
 
 use super::flow::{counted, when};
+use super::nest::{fill, fill_by};
 use super::slice::Slice;
-use super::{At, Emit, TripBody, fill, fill_by, hint};
+use super::{At, Emit, TripBody, hint};
 use crate::chain::{Fill, Made};
 use crate::layout::{Axis, Tile};
 

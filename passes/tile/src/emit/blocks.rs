@@ -90,29 +90,21 @@ impl Emit<'_> {
         number: OpFoldResult,
         carried: Vec<Value>,
     ) -> Vec<Value> {
-        self.named(b, |b| self.block_here(b, at, number, carried))
-    }
-
-    fn block_here(
-        &self,
-        b: &mut Builder<'_>,
-        at: &At,
-        number: OpFoldResult,
-        carried: Vec<Value>,
-    ) -> Vec<Value> {
-        let mut at = at.clone();
-        let mut rest = number;
-        let dims = self.divided(false);
-        for (i, d) in dims.iter().enumerate().rev() {
-            let size = self.plan.space.tile[*d];
-            at.block[*d] = if i > 0 { rest.modulo(b, size) } else { rest };
-            rest = rest.floor_div(b, size);
-        }
-        if self.plan.splits_reduction(self.group) {
-            return vec![self.sum_block(b, &at, carried[0])];
-        }
-        let part = self.operand(b, &self.plan.out, &at);
-        part.update_all(b, carried, &mut |b, slots| self.whole_block(b, &at, &slots))
+        self.named(b, |b| {
+            let mut at = at.clone();
+            let mut rest = number;
+            let dims = self.divided(false);
+            for (i, d) in dims.iter().enumerate().rev() {
+                let size = self.plan.space.tile[*d];
+                at.block[*d] = if i > 0 { rest.modulo(b, size) } else { rest };
+                rest = rest.floor_div(b, size);
+            }
+            if self.plan.splits_reduction(self.group) {
+                return vec![self.sum_block(b, &at, carried[0])];
+            }
+            let part = self.operand(b, &self.plan.out, &at);
+            part.update_all(b, carried, &mut |b, slots| self.whole_block(b, &at, &slots))
+        })
     }
 
     /// The trips of a reduction that stand by themselves: one call does them with what is before or behind.

@@ -2,7 +2,10 @@
 //!
 //! A chain is a root and groups before it without a gap, each of which computes for those behind it alone. A
 //! group alone is a chain too, so no partition is slower than that into single groups, as far as the estimate
-//! goes.
+//! goes. From the last group back, the fewest cycles of all groups behind are known: each chain that may begin there is
+//! tried, a group longer each time, until a longer one cannot gain.
+//!
+//! With the nests decided, `resident` takes up the tensors that still go through far memory between them.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

@@ -12,13 +12,13 @@
 
 use tir::{At, Builder, Failure, Ir, Layout, Mapping, MemRefType, OpId, Ret, Type, Value};
 use tir_memref::alias::origins;
-use tir_memref::{CollapseShape, SubView, TransferRead};
+use tir_memref::{CollapseShape, SubView, TransferRead, view_groups};
 
 use crate::index::{Counter, copy, guard, indices, linear, slice, total, writes};
 use crate::multi_buffer::{Local, hoisted, only_writer};
 use crate::prefetch::EARLY;
 use crate::range::growth;
-use crate::views::{members, retype, sub_view};
+use crate::views::{retype, sub_view};
 use tir_arith::{CmpIPredicate, OpFoldResult, dispatch_values, mixed_values};
 
 struct Ring {
@@ -191,8 +191,7 @@ fn readers(ir: &Ir, local: &Local, read: OpId, row: usize) -> Option<Vec<Reader>
             readers.push(reader(ir, u.op, local.memref, None, row)?);
             continue;
         };
-        let groups = whole.reassociation.iter().map(|group| members(*group));
-        let groups: Vec<Vec<usize>> = groups.collect::<Option<_>>()?;
+        let groups = view_groups(&whole.reassociation, local.ty.shape.len())?;
         let inner = groups.iter().position(|group| group[..] == [row])?;
         let value = ir.result(u.op, 0);
         for part in ir.uses(value) {

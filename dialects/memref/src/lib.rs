@@ -10,7 +10,10 @@ mod views;
 
 pub use access::{Copy, Load, Store, TransferRead, TransferWrite};
 pub use buffers::{Alloc, Dealloc, GetGlobal, Global};
-pub use views::{Cast, CollapseShape, Dim, ExpandShape, SubView, View, sub_view_type};
+pub use views::{
+    Cast, CollapseShape, Dim, ExpandShape, SubView, View, expanded_type, strided_type,
+    sub_view_type, view_groups,
+};
 
 tir::dialect! {
     /// Buffers in named memory spaces, their elements and parts.

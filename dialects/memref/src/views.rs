@@ -5,7 +5,7 @@ use tir::{
     Attr, DYNAMIC, Failure, Fold, Folds, Infer, Layout, MemRefType, Op, OpRef, Ret, Type, Value,
     Verify,
 };
-use tir_tensor::{check_reshape, check_slice};
+use tir_tensor::{check_reshape, check_slice, groups};
 
 /// A part of a buffer, given by offsets, sizes and strides; unit dimensions may be dropped.
 #[derive(Op)]
@@ -82,20 +82,44 @@ pub fn sub_view_type(
     if rest.next().is_some() {
         return None;
     }
-    let dense = offset == 0 && kept == MemRefType::dense_strides(part);
-    let layout = if dense {
-        Layout::Identity
-    } else {
-        Layout::Strided {
-            strides: kept,
-            offset,
-        }
+    Some(strided_type(source, part, kept, offset))
+}
+
+/// The type of a view of a buffer that begins at an offset and has these strides, in elements.
+pub fn strided_type(source: &MemRefType, shape: &[i64], strides: Vec<i64>, offset: i64) -> Type {
+    let dense = offset == 0 && strides == MemRefType::dense_strides(shape);
+    let layout = match dense {
+        true => Layout::Identity,
+        false => Layout::Strided { strides, offset },
     };
-    Some(Type::new(MemRefType {
-        shape: part.to_vec(),
+    Type::new(MemRefType {
+        shape: shape.to_vec(),
         layout,
         ..source.clone()
-    }))
+    })
+}
+
+/// The type of a view of a strided buffer whose dimensions become groups: the larger shape is `shape`. `None` if the
+/// layout is no strided one, or the groups are not those of the shape.
+pub fn expanded_type(source: &MemRefType, shape: &[i64], reassociation: &[Attr]) -> Option<Type> {
+    let (steps, offset) = source.strides()?;
+    let mut strides = vec![1; shape.len()];
+    for (group, step) in view_groups(reassociation, shape.len())?.iter().zip(steps) {
+        let mut step = step;
+        for d in group.iter().rev() {
+            strides[*d] = step;
+            step = times(step, shape[*d]);
+        }
+    }
+    Some(strided_type(source, shape, strides, offset))
+}
+
+/// The groups of the dimensions of a larger shape of so many; none where the smaller one is that of a scalar.
+pub fn view_groups(reassociation: &[Attr], rank: usize) -> Option<Vec<Vec<usize>>> {
+    match reassociation.is_empty() {
+        true => Some(Vec::new()),
+        false => groups(reassociation, rank).ok(),
+    }
 }
 
 /// Layouts that say the same.

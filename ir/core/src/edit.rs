@@ -94,18 +94,9 @@ impl Ir {
             }
         }
         let op = self.ops.insert(OpData {
-            name: state.name,
-            loc: state.loc,
-            order: 0,
-            block: None,
-            prev: None,
-            next: None,
-            operands: SmallVec::new(),
-            results: SmallVec::new(),
             attrs,
-            regions: SmallVec::new(),
             successors: state.successors.iter().map(|b| b.key(tag)).collect(),
-            child: None,
+            ..OpData::new(state.name, state.loc)
         });
         let mut operands = SmallVec::with_capacity(state.operands.len());
         for (index, value) in state.operands.iter().enumerate() {

@@ -23,12 +23,14 @@ mod linear;
 mod loc;
 mod name;
 mod op;
+mod read;
 mod registry;
 mod scan;
 mod suggest;
 mod symbol;
 mod types;
 mod verify;
+mod walk;
 
 pub use affine::{AffineExpr, AffineMap};
 pub use attrs::{

@@ -117,9 +117,11 @@ pub fn left_tree(graph: &Graph, rule: &Compiled, found: &Match, at: usize) -> Tr
     if let TermKind::Var(var) = &numbered.term.kind {
         return match &found.bindings[var.0] {
             Some(Binding::Value(id)) => Tree::of(graph, *id),
+            // Where an operand stands in a left side, matching binds a variable to a class and to nothing else.
             other => panic!("internal error: an operand is bound to {other:?}"),
         };
     }
+    // A match is of all of a left side: each term that is an op has a node.
     let Some(BoundNode { node, swapped }) = &found.nodes[at] else {
         panic!(
             "internal error: term {at} of '{}' matched nothing",

@@ -178,7 +178,8 @@ impl Build<'_> {
         let values = &self.program.values;
         let class = |value: Value| values.get(&value).copied();
         let id = add_op(ir, op, self.graph, &mut regions, class);
-        let id = id.expect("the operands were added");
+        // `value` gave each of them, and of what the regions use, a class right above.
+        let id = id.expect("each operand of an op has a class before the op is added");
         self.program.regions = regions;
         self.program.ops.push((op, id));
         for (index, result) in ir.results(op).enumerate() {

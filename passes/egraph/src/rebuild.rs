@@ -122,8 +122,10 @@ impl Rebuilder<'_> {
         if let Some(done) = self.done.get(&id) {
             return done.clone();
         }
+        // Extraction checks its solution: every class that a chosen node needs has a node, and only from the roots
+        // on along chosen nodes are classes asked for.
         let Some(node) = self.choice.get(&id).cloned() else {
-            panic!("internal error: class {id} was not extracted");
+            panic!("internal error: class {id} is needed by what was chosen, and has no node");
         };
         let results = match node.head {
             Head::Leaf(index) => vec![self.program.leaves[index as usize].value],
@@ -182,6 +184,7 @@ impl Rebuilder<'_> {
     }
 
     fn make(&mut self, node: &Node, operands: &[Value], loc: Loc, before: OpId) -> OpId {
+        // Leaves and results of other nodes have no op of their own: `class` looks at them before.
         let (Some(name), Head::Op { types, .. }) = (self.graph.name_of(node), node.head) else {
             panic!("internal error: {node:?} is no op");
         };

@@ -76,7 +76,8 @@ impl<'a> View<'a> {
 
     /// A class by its canonical number.
     pub fn class(&self, id: Id) -> &'a EClass<Node, ClassData> {
-        self.classes[usize::from(id)].expect("the number of a class is canonical")
+        // A view is of a graph that was rebuilt: matches and nodes in it name classes by canonical numbers.
+        self.classes[usize::from(id)].expect("the number of a class in a view is canonical")
     }
     /// One more than the largest number of a class.
     pub fn count(&self) -> usize {

@@ -100,6 +100,8 @@ level! {
 fn earlier<E: PassOptions>(later: &impl PassOptions) -> E {
     let mut level = E::default();
     for (option, text) in later.values() {
+        // Options of one name have one type in all levels, so what one prints the other reads; each run of a pipeline
+        // through several levels sets all of them.
         if let Some(Err(why)) = level.set(option, &text) {
             panic!("internal error: '{}' has {option}={text}: {why}", E::NAME);
         }

@@ -3,14 +3,17 @@
 use tir::{
     AffineExpr, AffineMap, At, Builder, Failure, Ir, Mapping, MemRefType, OpId, Rets, Type, Value,
 };
+use tir_accel::Direction;
 use tir_accel::transfer::Pattern;
-use tir_arith::{AndI, CmpI, CmpIPredicate, constant_float, constant_index, constant_int};
+use tir_arith::{
+    AndI, CmpI, CmpIPredicate, OpFoldResult, constant_float, constant_index, constant_int,
+};
 use tir_loop::{Bounds, For, If, Yield};
-use tir_memref::{Copy, Load, Store, TransferRead, TransferWrite};
+use tir_memref::{Copy, Load, Store};
 use tir_tensor::Generic;
 
 use crate::range::{Facts, inside};
-use tir_arith::{OpFoldResult, mixed_values};
+use crate::transfer::Transfer;
 
 /// Expands all of the function at the root of an arena.
 pub fn expand(ir: &mut Ir) -> Result<(), Failure> {
@@ -36,28 +39,8 @@ pub fn expand(ir: &mut Ir) -> Result<(), Failure> {
                     )
                 })
                 .and_then(|done| done.map(|()| true))
-        } else if let Some(t) = ir.get::<TransferRead>(op) {
-            let offsets = mixed_values(&t.offsets, &t.static_offsets);
-            let one = Transfer {
-                far: t.source,
-                tile: t.tile,
-                offsets,
-                access: t.access,
-                read: true,
-                padding: t.padding,
-            };
-            one.loops(ir, op).map(|()| true)
-        } else if let Some(t) = ir.get::<TransferWrite>(op) {
-            let offsets = mixed_values(&t.offsets, &t.static_offsets);
-            let one = Transfer {
-                far: t.dest,
-                tile: t.tile,
-                offsets,
-                access: t.access,
-                read: false,
-                padding: None,
-            };
-            one.loops(ir, op).map(|()| true)
+        } else if let Some(transfer) = Transfer::of(ir, op) {
+            transfer_loops(ir, op, &transfer).map(|()| true)
         } else {
             Ok(false)
         };
@@ -215,113 +198,98 @@ fn generic_loops(ir: &mut Ir, op: OpId, generic: &Generic) -> Result<bool, Failu
     Ok(true)
 }
 
-struct Transfer {
-    far: Value,
-    tile: Value,
-    offsets: Vec<OpFoldResult>,
-    access: AffineMap,
-    read: bool,
-    padding: Option<Value>,
+/// A transfer as loops over the elements of its tile.
+fn transfer_loops(ir: &mut Ir, op: OpId, t: &Transfer) -> Result<(), Failure> {
+    let pattern = Pattern::new(ir.ty(t.far), ir.ty(t.tile), &t.access)?;
+    let facts = Facts::at(ir, op);
+    let mut b = ir.at(At::Before(op));
+    let shape = pattern.tile_shape.clone();
+    nest(&mut b, &shape, &mut Vec::new(), &mut |b, at| {
+        transfer_element(b, t, &pattern, &facts, at)
+    })
 }
 
-impl Transfer {
-    fn loops(&self, ir: &mut Ir, op: OpId) -> Result<(), Failure> {
-        let pattern = Pattern::new(ir.ty(self.far), ir.ty(self.tile), &self.access)?;
-        let facts = Facts::at(ir, op);
-        let mut b = ir.at(At::Before(op));
-        let shape = pattern.tile_shape.clone();
-        nest(&mut b, &shape, &mut Vec::new(), &mut |b, at| {
-            self.element(b, &pattern, &facts, at)
-        })
+/// Moves one element, if it is not known to be inside only where it is.
+fn transfer_element(
+    b: &mut Builder<'_>,
+    t: &Transfer,
+    pattern: &Pattern,
+    facts: &Facts,
+    at: &[Value],
+) -> Result<(), Failure> {
+    let reads = t.direction == Direction::Read;
+    let (mut far, mut within) = (Vec::new(), None);
+    for (s, expr) in t.access.exprs.iter().enumerate() {
+        let ix = index(b, expr, at)?.plus(b, t.offsets[s]);
+        let value = ix.value(b);
+        far.push(value);
+        // What the loops and offsets show to be inside needs no test.
+        let size = pattern.far_shape[s];
+        let form = &pattern.access[s];
+        let safe = inside(b.ir, facts, t.offsets[s], form, &pattern.tile_shape, size);
+        if !safe {
+            let size = constant_index(b, size);
+            // Below zero is far above, unsigned.
+            let test = b.add(CmpI {
+                predicate: CmpIPredicate::Ult,
+                lhs: value,
+                rhs: size,
+            });
+            within = Some(match within {
+                None => test,
+                Some(lhs) => b.add(AndI { lhs, rhs: test }),
+            });
+        }
     }
-
-    fn element(
-        &self,
-        b: &mut Builder<'_>,
-        pattern: &Pattern,
-        facts: &Facts,
-        at: &[Value],
-    ) -> Result<(), Failure> {
-        let (mut far, mut within) = (Vec::new(), None);
-        for (s, expr) in self.access.exprs.iter().enumerate() {
-            let ix = index(b, expr, at)?.plus(b, self.offsets[s]);
-            let value = ix.value(b);
-            far.push(value);
-            // What the loops and offsets show to be inside needs no test.
-            let size = pattern.far_shape[s];
-            let form = &pattern.access[s];
-            let safe = inside(
-                b.ir,
-                facts,
-                self.offsets[s],
-                form,
-                &pattern.tile_shape,
-                size,
-            );
-            if !safe {
-                let size = constant_index(b, size);
-                // Below zero is far above, unsigned.
-                let test = b.add(CmpI {
-                    predicate: CmpIPredicate::Ult,
-                    lhs: value,
-                    rhs: size,
-                });
-                within = Some(match within {
-                    None => test,
-                    Some(lhs) => b.add(AndI { lhs, rhs: test }),
-                });
-            }
+    let Some(condition) = within else {
+        if reads {
+            let value = load(b, t.far, &far);
+            store(b, value, t.tile, at);
+        } else {
+            let value = load(b, t.tile, at);
+            store(b, value, t.far, &far);
         }
-        let Some(condition) = within else {
-            if self.read {
-                let value = load(b, self.far, &far);
-                store(b, value, self.tile, at);
-            } else {
-                let value = load(b, self.tile, at);
-                store(b, value, self.far, &far);
-            }
-            return Ok(());
+        return Ok(());
+    };
+    let elem = b.ty(t.tile).elem();
+    let then_region = b.body(&[], |b, _| {
+        let values = if reads {
+            vec![load(b, t.far, &far)]
+        } else {
+            let value = load(b, t.tile, at);
+            store(b, value, t.far, &far);
+            vec![]
         };
-        let elem = b.ty(self.tile).elem();
-        let then_region = b.body(&[], |b, _| {
-            let values = if self.read {
-                vec![load(b, self.far, &far)]
-            } else {
-                let value = load(b, self.tile, at);
-                store(b, value, self.far, &far);
-                vec![]
-            };
-            b.add(Yield { values });
-        });
-        if !self.read {
-            let else_region = b.ir.new_region();
-            b.add(If {
-                condition,
-                then_region,
-                else_region,
-                results: Rets(vec![]),
-            });
-            return Ok(());
-        }
-        let padding = self.padding;
-        let else_region = b.body(&[], |b, _| {
-            let value = padding.unwrap_or_else(|| match elem.is_float() {
-                true => constant_float(b, 0.0, elem),
-                false => constant_int(b, 0, elem),
-            });
-            b.add(Yield {
-                values: vec![value],
-            });
-        });
-        let made = b.add(If {
+        b.add(Yield { values });
+    });
+    if !reads {
+        let else_region = b.ir.new_region();
+        b.add(If {
             condition,
             then_region,
             else_region,
-            results: Rets(vec![elem]),
+            results: Rets(vec![]),
         });
-        if let Some(value) = made.first() {
-            store(b, *value, self.tile, at);
-        }
-        Ok(())
+        return Ok(());
     }
+    let padding = t.padding;
+    let else_region = b.body(&[], |b, _| {
+        let value = padding.unwrap_or_else(|| match elem.is_float() {
+            true => constant_float(b, 0.0, elem),
+            false => constant_int(b, 0, elem),
+        });
+        b.add(Yield {
+            values: vec![value],
+        });
+    });
+    let made = b.add(If {
+        condition,
+        then_region,
+        else_region,
+        results: Rets(vec![elem]),
+    });
+    if let Some(value) = made.first() {
+        store(b, *value, t.tile, at);
+    }
+    Ok(())
 }

@@ -21,6 +21,7 @@ pub mod schedule;
 mod spread;
 mod staging;
 pub mod stream;
+mod transfer;
 pub mod views;
 
 pub use passes::{

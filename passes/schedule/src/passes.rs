@@ -43,8 +43,7 @@ pass! {
     /// Runs `multi-buffer` and `insert-dma`, with fewer slots per buffer until `plan-memory` will
     /// fit.
     ///
-    /// It is `multi-buffer` and `insert-dma`. Where the buffers do not fit, the largest one of the
-    /// peak that has several slots gets one less.
+    /// Where the buffers do not fit, the largest one of the peak that has several slots gets one less.
     pub struct ScheduleTransfers = "schedule-transfers" on "func.func" {
         /// Multi-buffering depth to start from: slots per loop buffer.
         pub depth: i64 = 2,

@@ -12,13 +12,13 @@
 
 use tir::{At, Builder, Failure, Ir, Layout, Mapping, MemRefType, OpId, Ret, Type, Value};
 use tir_memref::alias::origins;
-use tir_memref::{CollapseShape, SubView, TransferRead};
+use tir_memref::{CollapseShape, SubView, TransferRead, view_groups};
 
 use crate::index::{Counter, copy, guard, indices, linear, slice, total, writes};
 use crate::multi_buffer::{Local, hoisted, only_writer};
 use crate::prefetch::EARLY;
 use crate::range::growth;
-use crate::views::{members, retype, sub_view};
+use crate::views::{retype, sub_view};
 use tir_arith::{CmpIPredicate, OpFoldResult, dispatch_values, mixed_values};
 
 struct Ring {
@@ -82,13 +82,7 @@ pub(crate) fn make(ir: &mut Ir, local: &Local) -> Result<bool, Failure> {
             0 => next.compare(&mut b, CmpIPredicate::Sgt, 0),
             _ => next.compare(&mut b, CmpIPredicate::Slt, ring.counter.trips),
         };
-        let place = ring.early(&mut b, condition);
-        let mut inner = Builder {
-            ir: &mut *b.ir,
-            at: place,
-            loc: b.loc,
-        };
-        ring.block(&mut inner, local, buffer, target)?;
+        ring.block(&mut ring.early(&mut b, condition), local, buffer, target)?;
     }
     let sweeps = total(&ring.nest) / ring.counter.trips;
     if sweeps > 1 {
@@ -98,13 +92,7 @@ pub(crate) fn make(ir: &mut Ir, local: &Local) -> Result<bool, Failure> {
         let condition = begins
             .plus(&mut b, beyond)
             .compare(&mut b, CmpIPredicate::Eq, 0);
-        let place = ring.early(&mut b, condition);
-        let mut inner = Builder {
-            ir: &mut *b.ir,
-            at: place,
-            loc: b.loc,
-        };
-        ring.window(&mut inner, local, buffer, target)?;
+        ring.window(&mut ring.early(&mut b, condition), local, buffer, target)?;
     }
     let start = ring.start(&mut b, now);
 
@@ -203,8 +191,7 @@ fn readers(ir: &Ir, local: &Local, read: OpId, row: usize) -> Option<Vec<Reader>
             readers.push(reader(ir, u.op, local.memref, None, row)?);
             continue;
         };
-        let groups = whole.reassociation.iter().map(|group| members(*group));
-        let groups: Vec<Vec<usize>> = groups.collect::<Option<_>>()?;
+        let groups = view_groups(&whole.reassociation, local.ty.shape.len())?;
         let inner = groups.iter().position(|group| group[..] == [row])?;
         let value = ir.result(u.op, 0);
         for part in ir.uses(value) {
@@ -235,17 +222,21 @@ impl Ring {
         start.plus(b, self.shift)
     }
 
-    /// A branch for loads ahead.
-    fn early(&self, b: &mut Builder<'_>, condition: tir::Value) -> At {
-        let place = guard(b, condition);
-        let branch = match place {
+    /// What is built in a branch for loads ahead.
+    fn early<'b>(&self, b: &'b mut Builder<'_>, condition: Value) -> Builder<'b> {
+        let at = guard(b, condition);
+        let branch = match at {
             At::Before(end) => b.ir.parent(end),
             _ => None,
         };
         if let Some(branch) = branch.filter(|_| self.ahead > 0) {
             b.ir.set_attr(branch, EARLY, tir::Attr::unit());
         }
-        place
+        Builder {
+            ir: &mut *b.ir,
+            at,
+            loc: b.loc,
+        }
     }
 
     /// Loads the rows that are new in an iteration.

@@ -5,14 +5,14 @@ use tir_accel::{Direction, MachineInfo};
 use tir_arith::dispatch_values;
 use tir_memref::{Alloc, Dealloc, TransferRead, TransferWrite};
 
-use crate::insert_dma::{Transfer, transfer_of};
+use crate::transfer::Transfer;
 
 /// Gives each transfer whose spaces no engine joins, but several engines do, a buffer in each space on the
 /// way. A tile is cut out of its source, and padded, by the first transfer of a read, and put into its
 /// target by the last one of a write.
 pub(crate) fn stage(ir: &mut Ir, machine: &MachineInfo) -> Result<(), Failure> {
     for op in ir.walk_ids() {
-        if let Some(transfer) = transfer_of(ir, op) {
+        if let Some(transfer) = Transfer::of(ir, op) {
             let loc = ir.loc(op);
             through(ir, op, &transfer, machine).map_err(|e| Box::new((*e).or_at(loc)))?;
         }
@@ -28,13 +28,8 @@ pub(crate) fn space(ir: &Ir, machine: &MachineInfo, value: Value) -> Option<Name
 }
 
 fn through(ir: &mut Ir, op: OpId, t: &Transfer, machine: &MachineInfo) -> Result<(), Failure> {
-    let ends = [t.far, t.tile].map(|value| space(ir, machine, value));
-    let [Some(far), Some(tile)] = ends else {
+    let Some([from, to]) = t.spaces(ir, machine) else {
         return Ok(());
-    };
-    let (from, to) = match t.direction {
-        Direction::Read => (far, tile),
-        Direction::Write => (tile, far),
     };
     let Some(mut stops) = machine.between(from, to) else {
         return Ok(());

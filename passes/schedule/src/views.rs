@@ -1,10 +1,9 @@
 //! Views: parts of buffers by lists of indices, and their types after the buffer's has changed.
 
-use tir::{
-    ArrayAttr, Attr, Builder, DYNAMIC, DenseArray, Failure, Ir, Layout, MemRefType, Ret, Type,
-    Value,
+use tir::{Attr, Builder, Failure, Ir, MemRefType, Ret, Type, Value};
+use tir_memref::{
+    CollapseShape, ExpandShape, SubView, expanded_type, strided_type, sub_view_type, view_groups,
 };
-use tir_memref::{CollapseShape, ExpandShape, SubView, sub_view_type};
 
 use tir_arith::{OpFoldResult, dispatch_values};
 
@@ -57,9 +56,13 @@ pub fn retype(ir: &mut Ir, value: Value, ty: Type) -> Result<(), Failure> {
                 part,
             )
         } else if let Some(view) = ir.get::<CollapseShape>(op) {
-            reshaped(ty, view.result.0, &view.reassociation, true)
+            reshaped(ty, view.result.0, |source, shape| {
+                collapsed_type(source, shape, &view.reassociation)
+            })
         } else if let Some(view) = ir.get::<ExpandShape>(op) {
-            reshaped(ty, view.result.0, &view.reassociation, false)
+            reshaped(ty, view.result.0, |source, shape| {
+                expanded_type(source, shape, &view.reassociation)
+            })
         } else {
             continue;
         };
@@ -70,50 +73,24 @@ pub fn retype(ir: &mut Ir, value: Value, ty: Type) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The type of a reshaped view: that of `old` with the strides of `source`.
-fn reshaped(source: Type, old: Type, groups: &[Attr], collapse: bool) -> Option<Type> {
-    let (from, to) = (source.get::<MemRefType>()?, old.get::<MemRefType>()?);
-    let (steps, offset) = from.strides()?;
-    let mut strides = vec![0; to.shape.len()];
-    for (small, group) in groups.iter().enumerate() {
-        let group = members(*group)?;
-        if collapse {
-            // The group lies one behind the other: its innermost stride counts.
-            let inner = group
-                .iter()
-                .rev()
-                .find(|d| from.shape[**d] != 1)
-                .or(group.last())?;
-            strides[small] = *steps.get(*inner)?;
-        } else {
-            let mut step = *steps.get(small)?;
-            for d in group.iter().rev() {
-                *strides.get_mut(*d)? = step;
-                step = if step == DYNAMIC {
-                    DYNAMIC
-                } else {
-                    step.saturating_mul(*to.shape.get(*d)?)
-                };
-            }
-        }
-    }
-    let dense = offset == 0 && strides == MemRefType::dense_strides(&to.shape);
-    let layout = if dense {
-        Layout::Identity
-    } else {
-        Layout::Strided { strides, offset }
-    };
-    Some(Type::new(MemRefType {
-        layout,
-        ..to.clone()
-    }))
+/// The type of a reshaped view that had the type `old`.
+fn reshaped(
+    source: Type,
+    old: Type,
+    ty: impl Fn(&MemRefType, &[i64]) -> Option<Type>,
+) -> Option<Type> {
+    ty(source.get::<MemRefType>()?, old.shape()?)
 }
 
-pub(crate) fn members(group: Attr) -> Option<Vec<usize>> {
-    let index = |n: i64| usize::try_from(n).ok();
-    if let Some(dense) = group.get::<DenseArray>() {
-        return dense.bits.iter().map(|n| index(*n)).collect();
-    }
-    let array = group.get::<ArrayAttr>()?;
-    array.0.iter().map(|a| index(a.as_int()?)).collect()
+/// The type of a view of a buffer whose dimensions in each group, which lie one behind the other, are one.
+fn collapsed_type(source: &MemRefType, shape: &[i64], reassociation: &[Attr]) -> Option<Type> {
+    let (steps, offset) = source.strides()?;
+    let inner = |group: &Vec<usize>| {
+        // The innermost stride counts.
+        let long = group.iter().rev().find(|d| source.shape[**d] != 1);
+        Some(steps[*long.or(group.last())?])
+    };
+    let groups = view_groups(reassociation, steps.len())?;
+    let strides = groups.iter().map(inner).collect::<Option<_>>()?;
+    Some(strided_type(source, shape, strides, offset))
 }

@@ -2,6 +2,8 @@
 //! run on tensors. Whatever is wrong panics with the program.
 #![allow(clippy::unwrap_used)]
 
+pub mod networks;
+
 use tir::data::Array;
 use tir::text::{ParseOptions, PrintOptions, parse, print};
 use tir::{Data, Dialect, Interpreter, Ir, Name};

@@ -1,5 +1,4 @@
-//! Networks in TASO's text export: published ones where they lie beside the project, and malformed
-//! ones.
+//! Networks in TASO's text export: published ones and malformed ones.
 
 use std::path::Path;
 
@@ -9,13 +8,10 @@ const SMALL: &str = include_str!("../../../test/tools/tir-translate/small.model"
 
 #[test]
 fn published_networks() {
-    let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/tensat");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../test/e2e/tensat");
     // Operators in each that are no input, no weight and no dropout.
     for (name, ops) in [("bts", 113), ("squeezenet", 65), ("vgg", 48)] {
-        let file = shared.join(name).with_extension("model");
-        if !file.exists() {
-            continue;
-        }
+        let file = folder.join(name).with_extension("model");
         let ir = import_tensat_model(&file).unwrap_or_else(|e| panic!("{name}: {e:?}"));
         let text = tir_text::print(&ir, &tir_text::PrintOptions::default());
         assert_eq!(text.matches(" = graph.").count(), ops, "{name}");

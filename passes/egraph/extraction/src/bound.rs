@@ -46,7 +46,9 @@ pub(crate) fn cuts(
         }
         visited += zone.find(core, alive, sweep, &left, goal);
         let least = zone.cut.iter().map(|&i| left[i as usize]).min();
-        let least = least.expect("a goal that is not free is entered by some node");
+        // The goal has a price, so it has a derivation, and that is not free: one of its nodes enters the zone, or the
+        // whole derivation would lie in the zone and cost nothing.
+        let least = least.expect("a derivation that costs something enters the zone of its goal");
         bound += least;
         for &i in &zone.cut {
             left[i as usize] -= least;

@@ -118,7 +118,7 @@ impl Core {
 
     /// The classes that the roots need by `choice`, and their cost.
     ///
-    /// `choice` gives every class on the way a node.
+    /// `choice` gives every class on the way a node; it panics if not.
     pub(crate) fn needed(&self, choice: &[Option<u32>]) -> (Vec<u32>, u64) {
         let mut seen = vec![false; self.classes];
         let (mut needed, mut cost) = (Vec::new(), 0);
@@ -127,7 +127,8 @@ impl Core {
             if std::mem::replace(&mut seen[class as usize], true) {
                 continue;
             }
-            let node = choice[class as usize].expect("a class on the way has a node") as usize;
+            let node = choice[class as usize].expect("a choice has a node for each class it needs");
+            let node = node as usize;
             needed.push(class);
             cost += self.cost[node];
             stack.extend(self.children.of(node));

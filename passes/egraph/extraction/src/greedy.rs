@@ -80,6 +80,8 @@ pub(crate) fn blocked(problem: &Problem, computed: &Choice, root: usize) -> Erro
             break Blocked::Empty;
         };
         let stuck = problem.nodes[node].children.iter();
+        // Bottom-up extraction goes on until no node is left all of whose children are computed and whose class is not;
+        // the class of this node is not.
         let Some(&child) = stuck.into_iter().find(|&&c| computed[c].is_none()) else {
             unreachable!("all children of a node are computed, its class is not");
         };

@@ -118,7 +118,9 @@ pub fn solve(problem: &Problem, options: &Options) -> Result<Solution, Error> {
     let reduced = reduce(problem, &units.costs, &mut budget);
     let (found, bound, method) = search(problem, &reduced, options, &mut budget);
     offer(method, &found);
-    let best = best.expect("bottom-up extraction computes every class that can be computed");
+    // Bottom-up extraction gave all roots a node, or that was an error above, each behind those of its children: a
+    // choice that `check` takes, offered above.
+    let best = best.expect("what bottom-up extraction chose is valid");
     let proved = bound >= best.units;
     Ok(Solution {
         bound: if proved {

@@ -240,8 +240,9 @@ impl Chosen<'_> {
             return *done;
         }
         let choice = self.choice;
+        // As in `rebuild`: extraction gives a node to each class that is reached along chosen nodes.
         let Some(node) = choice.get(&id) else {
-            panic!("internal error: class {id} was not extracted");
+            panic!("internal error: class {id} is needed by what was chosen, and has no node");
         };
         let children: Vec<Term> = node.children.iter().map(|c| self.class(*c)).collect();
         let term = self.terms.add(node.head, children);

@@ -13,8 +13,9 @@ use tir_arith::{AndI, CmpIPredicate, OpFoldResult, dispatch_values};
 use tir_loop::{Bounds, For, If, Yield};
 use tir_memref::TransferRead;
 
-use super::{Transfer, part, position, start};
+use super::start;
 use crate::range::Facts;
+use crate::transfer::Transfer;
 
 /// A tile on its way to pieces.
 pub(super) struct Cover<'a> {
@@ -71,7 +72,7 @@ impl Cover<'_> {
             let n = pattern.tile_shape[d];
             for (from, to) in [(0, from), (from, to), (to, n)] {
                 if from < to {
-                    let piece = part(b, &t, d, from, to - from)?;
+                    let piece = t.part(b, d, from, to - from)?;
                     self.read(b, piece, inside)?;
                 }
             }
@@ -145,7 +146,7 @@ impl Cover<'_> {
         // Some positions may be inside where the piece is not.
         let by_position = |b: &mut Builder<'_>| match along {
             Some(d) => each(b, shape[d], |b, i| {
-                let one = position(b, &t, shape, d, i)?;
+                let one = t.position(b, shape, d, i)?;
                 self.read(b, one, inside)
             }),
             None => by_thread(b, t.clone()),

@@ -12,11 +12,10 @@ mod pass_on;
 use std::collections::HashSet;
 
 use tir::remarks::{SPLIT_TRANSFER, THREAD_TRANSFER};
-use tir::{AffineExpr, AffineMap, At, Builder, Diagnostic, Failure, Ir, OpId, Sym, Value};
+use tir::{At, Builder, Diagnostic, Failure, Ir, OpId, Sym};
 use tir_accel::machine::EngineInfo;
 use tir_accel::transfer::Pattern;
 use tir_accel::{Direction, DmaStart, MachineInfo};
-use tir_memref::{Copy, TransferRead, TransferWrite};
 
 pub use crate::passes::InsertDma;
 
@@ -24,23 +23,12 @@ use crate::index::drop_unused;
 use crate::prefetch::prefetch;
 use crate::range::{Facts, inside};
 use crate::spread::{mark_cut, pieces, spread};
-use crate::staging::{space, stage};
-use crate::views::sub_view;
+use crate::staging::stage;
+use crate::transfer::Transfer;
 use cover::Cover;
 pub(crate) use cover::each;
 pub(crate) use fill::filled;
-use tir_arith::{OpFoldResult, dispatch_values, mixed_values};
-
-/// A transfer of the memref level.
-#[derive(Clone)]
-pub(crate) struct Transfer {
-    pub(crate) direction: Direction,
-    pub(crate) far: Value,
-    pub(crate) tile: Value,
-    pub(crate) offsets: Vec<OpFoldResult>,
-    pub(crate) padding: Option<Value>,
-    pub(crate) access: AffineMap,
-}
+use tir_arith::dispatch_values;
 
 impl InsertDma {
     /// Runs on the function at the root of an arena. Gives a remark for each transfer between
@@ -54,7 +42,7 @@ impl InsertDma {
         fill::fills(ir, machine)?;
         pass_on::pass_on(ir, machine);
         for op in ir.walk_ids() {
-            let Some(transfer) = transfer_of(ir, op) else {
+            let Some(transfer) = Transfer::of(ir, op) else {
                 continue;
             };
             let (loc, name) = (ir.loc(op), ir.name(op));
@@ -74,48 +62,6 @@ impl InsertDma {
     }
 }
 
-pub(crate) fn transfer_of(ir: &Ir, op: OpId) -> Option<Transfer> {
-    if let Some(t) = ir.get::<TransferRead>(op) {
-        let offsets = mixed_values(&t.offsets, &t.static_offsets);
-        let (direction, padding) = (Direction::Read, t.padding);
-        Some(Transfer {
-            direction,
-            far: t.source,
-            tile: t.tile,
-            offsets,
-            padding,
-            access: t.access,
-        })
-    } else if let Some(t) = ir.get::<TransferWrite>(op) {
-        let offsets = mixed_values(&t.offsets, &t.static_offsets);
-        let (direction, padding) = (Direction::Write, None);
-        Some(Transfer {
-            direction,
-            far: t.dest,
-            tile: t.tile,
-            offsets,
-            padding,
-            access: t.access,
-        })
-    } else {
-        let copy = ir.get::<Copy>(op)?;
-        let rank = ir.ty(copy.source).shape()?.len();
-        let (direction, padding) = (Direction::Read, None);
-        let (offsets, access) = (
-            vec![OpFoldResult::Number(0); rank],
-            AffineMap::identity(rank),
-        );
-        Some(Transfer {
-            direction,
-            far: copy.source,
-            tile: copy.target,
-            offsets,
-            padding,
-            access,
-        })
-    }
-}
-
 /// Gives what is to be said, and of what category, where the thread moves something or the engine
 /// takes several starts.
 fn convert(
@@ -125,12 +71,7 @@ fn convert(
     machine: &MachineInfo,
     spread: bool,
 ) -> Result<Option<(&'static str, String)>, Failure> {
-    let (far, tile) = (space(ir, machine, t.far), space(ir, machine, t.tile));
-    let (from, to) = match t.direction {
-        Direction::Read => (far, tile),
-        Direction::Write => (tile, far),
-    };
-    let (Some(from), Some(to)) = (from, to) else {
+    let Some([from, to]) = t.spaces(ir, machine) else {
         return Ok(None);
     };
     let Some(engine) = machine.engine_between(from, to) else {
@@ -180,7 +121,7 @@ fn convert(
         let parts = pieces.map_or(Ok(whole), |(dim, count)| {
             let size = pattern.tile_shape[dim];
             let ends = (0..=count).map(|i| size * i / count).collect::<Vec<i64>>();
-            let one = |ends: &[i64]| part(&mut b, t, dim, ends[0], ends[1] - ends[0]);
+            let one = |ends: &[i64]| t.part(&mut b, dim, ends[0], ends[1] - ends[0]);
             ends.windows(2)
                 .map(one)
                 .collect::<Result<Vec<Transfer>, Failure>>()
@@ -254,69 +195,7 @@ fn start(
         *first = true;
     }
     each(b, shape[dim], |b, i| {
-        let one = position(b, &t, &shape, dim, i)?;
+        let one = t.position(b, &shape, dim, i)?;
         start(b, one, engine, &rest)
-    })
-}
-
-/// The transfer of `count` positions of a dimension of the tile from one on.
-fn part(
-    b: &mut Builder<'_>,
-    t: &Transfer,
-    dim: usize,
-    from: i64,
-    count: i64,
-) -> Result<Transfer, Failure> {
-    let mut shape = b.ty(t.tile).shape().unwrap_or(&[]).to_vec();
-    let rank = shape.len();
-    let mut at = vec![OpFoldResult::Number(0); rank];
-    (at[dim], shape[dim]) = (OpFoldResult::Number(from), count);
-    let tile = sub_view(b, t.tile, &at, &shape, &shape)?;
-    let mut offsets = Vec::new();
-    for (expr, offset) in t.access.exprs.iter().zip(&t.offsets) {
-        let form = expr
-            .linear(rank)
-            .ok_or("has an access that is not linear")?;
-        offsets.push(offset.plus(b, form.at(dim).saturating_mul(from)));
-    }
-    Ok(Transfer {
-        tile,
-        offsets,
-        ..t.clone()
-    })
-}
-
-/// The transfer of one position of a dimension of the tile.
-fn position(
-    b: &mut Builder<'_>,
-    t: &Transfer,
-    shape: &[i64],
-    dim: usize,
-    index: Value,
-) -> Result<Transfer, Failure> {
-    let (mut at, mut sizes, mut part) = (
-        vec![OpFoldResult::Number(0); shape.len()],
-        shape.to_vec(),
-        shape.to_vec(),
-    );
-    at[dim] = OpFoldResult::Value(index);
-    sizes[dim] = 1;
-    part.remove(dim);
-    let tile = sub_view(b, t.tile, &at, &sizes, &part)?;
-    let (mut offsets, mut exprs) = (Vec::new(), Vec::new());
-    for (expr, offset) in t.access.exprs.iter().zip(&t.offsets) {
-        let form = expr
-            .linear(shape.len())
-            .ok_or("has an access that is not linear")?;
-        let moved = OpFoldResult::Value(index).times(b, form.at(dim));
-        offsets.push(offset.plus(b, moved));
-        exprs.push(AffineExpr::from(&form.without(dim)));
-    }
-    let access = AffineMap::new(shape.len() - 1, exprs);
-    Ok(Transfer {
-        tile,
-        offsets,
-        access,
-        ..t.clone()
     })
 }

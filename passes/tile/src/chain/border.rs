@@ -80,16 +80,21 @@ pub(super) fn border(
             border.inside[t] = (*index, 1);
         }
     }
-    let boxed = |t: usize, start: i64, size: i64, border: &Border| {
-        let mut begin: Vec<i64> = border.inside.iter().map(|_| 0).collect();
-        let mut extent = border.sizes.clone();
+    // The box of some indices of a dimension of the tile, as large as it is by then.
+    let boxed = |border: &Border, t: usize, start: i64, end: i64, rows| {
+        let mut fill = Fill {
+            value,
+            start: vec![0; border.sizes.len()],
+            sizes: border.sizes.clone(),
+            rows,
+        };
         for (other, index) in fixed.iter().enumerate() {
             if let Some(index) = index {
-                (begin[other], extent[other]) = (*index, 1);
+                (fill.start[other], fill.sizes[other]) = (*index, 1);
             }
         }
-        (begin[t], extent[t]) = (start, size);
-        (begin, extent)
+        (fill.start[t], fill.sizes[t]) = (start, end - start);
+        fill
     };
     // Along the unit's blocks first: what is filled behind makes the tile larger.
     let mut order: Vec<usize> = (0..shape.len()).collect();
@@ -123,13 +128,9 @@ pub(super) fn border(
         if let Some(ring) = ring.filter(|ring| ring.dim == t) {
             // In some trip each of the rows that are computed may be outside; without padding nothing reads them.
             if padded {
-                let (start, sizes) = boxed(t, ring.window - ring.step, ring.step, &border);
-                border.behind.push(Fill {
-                    value,
-                    start,
-                    sizes,
-                    rows: Some((t, s, shape[s])),
-                });
+                let new = ring.window - ring.step;
+                let fill = boxed(&border, t, new, ring.window, Some((t, s, shape[s])));
+                border.behind.push(fill);
             }
             continue;
         }
@@ -150,13 +151,8 @@ pub(super) fn border(
                 };
                 border.inside[t] = (0, there);
                 if written < sizes[t] {
-                    let (start, sizes) = boxed(t, written, sizes[t] - written, &border);
-                    border.before.push(Fill {
-                        value,
-                        start,
-                        sizes,
-                        rows: None,
-                    });
+                    let fill = boxed(&border, t, written, sizes[t], None);
+                    border.before.push(fill);
                 }
             }
             continue;
@@ -170,13 +166,8 @@ pub(super) fn border(
             let bottom = (shape[s] - high).clamp(top, sizes[t]);
             for (start, end) in [(0, top), (bottom, sizes[t])] {
                 if end > start {
-                    let (start, sizes) = boxed(t, start, end - start, &border);
-                    border.behind.push(Fill {
-                        value,
-                        start,
-                        sizes,
-                        rows: Some((t, s, shape[s])),
-                    });
+                    let fill = boxed(&border, t, start, end, Some((t, s, shape[s])));
+                    border.behind.push(fill);
                 }
             }
             continue;
@@ -188,13 +179,8 @@ pub(super) fn border(
         }
         border.inside[t] = (first, end - first);
         if first > 0 {
-            let (start, sizes) = boxed(t, 0, first, &border);
-            border.before.push(Fill {
-                value,
-                start,
-                sizes,
-                rows: None,
-            });
+            let fill = boxed(&border, t, 0, first, None);
+            border.before.push(fill);
         }
         if end < sizes[t] {
             // A block that is moved back does not stick out unless it is the only one.
@@ -204,18 +190,11 @@ pub(super) fn border(
                 let blocks = (sizes[t] - end + size - 1) / size;
                 border.sizes[t] = border.sizes[t].max(end + blocks * size);
             }
-            let (start, sizes) = boxed(t, end, sizes[t] - end, &border);
-            let fills = if sticks {
-                &mut border.behind
-            } else {
-                &mut border.before
-            };
-            fills.push(Fill {
-                value,
-                start,
-                sizes,
-                rows: None,
-            });
+            let fill = boxed(&border, t, end, sizes[t], None);
+            match sticks {
+                true => border.behind.push(fill),
+                false => border.before.push(fill),
+            }
         }
     }
     if let Some(ring) = ring {

@@ -1,4 +1,5 @@
-//! Chains whose stages all take neighbouring iterators as one: see [`Group::flat`].
+//! Chains whose stages all take neighbouring iterators as one ([`Group::flat`]): blocks of a unit then run on over the
+//! ends of rows. Each tensor between two stages must be the same for both, one dimension less or as it was.
 
 use tir::Value;
 

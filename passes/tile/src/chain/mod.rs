@@ -1,21 +1,31 @@
-//! Nests of several stages: what one stage reads is computed inside its loops by others, tile by tile, and
-//! never leaves near memory.
+//! Nests of several stages, and tensors that stay in near memory between nests.
+//!
+//! In a nest of several stages, what one stage reads is computed inside its loops by others, tile by tile, and never
+//! leaves near memory.
 //!
 //! A *stage* is a group with its plan. The last one, the *root*, gives the result and decides the loops. Where
 //! it would load a tile of an operand, a *producer* computes it: its iterators are the loops that stand
 //! around it there, the dimensions of the tile, and its own reductions. So a producer computes just what is
-//! read in a step, again where tiles overlap, in the order in which the unit wants it; its own operands may
-//! be computed in turn. A tensor that is put together from parts has a producer for each. What lies outside
-//! of the tensor in a tile, its *border*, is filled with what is read there.
+//! read in a step, in the order in which the unit wants it; its own operands may be computed in turn. Where tiles
+//! overlap from one trip of a loop to the next, it computes the common rows again, or they stay in a ring (`ring`). A
+//! tensor that is put together from parts has a producer for each, and a loop along it is cut in *segments*, one for
+//! each part. What lies outside of the tensor in a tile, its *border*, is filled with what is read there (`border`).
 //!
 //! Where near memory is short, a producer computes its *sums in parts*, inside of loops of its own over its
 //! reductions, in the tile that its reader takes. Where all stages allow it, neighbouring iterators are one for all of
 //! them (`flat`).
 //!
-//! Which loops are part of the search is `search`; stages are made one another's producers in `stage`; what
-//! is filled is `border`. That a stage is computed at a loop of its reader is as in Halide's `compute_at`, with
-//! overlapped tiles; a reduction's loop may be one too, then the reader accumulates in place while the
-//! tensor between exists a few channels at a time.
+//! A producer and its reader wait for one another, or the nest is a *pipeline* (`pipeline`): while a stage computes
+//! with a tile, its producer computes the next one, in one of several tiles that take turns.
+//!
+//! `stage` makes stages one another's producers; `search` finds the quickest nest of some groups, over the divisions
+//! of its root, the levels of its producers, rings and pipelines; `partition` cuts the sequence of groups in such
+//! nests; `resident` then decides which tensors between nests stay where they are computed, in a *home* that all
+//! readers find their tiles in (`home`).
+//!
+//! That a stage is computed at a loop of its reader is as in Halide's `compute_at`, with overlapped tiles; a
+//! reduction's loop may be one too, then the reader accumulates in place while the tensor between exists a few
+//! channels at a time.
 
 mod border;
 mod filling;

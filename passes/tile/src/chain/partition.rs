@@ -2,7 +2,10 @@
 //!
 //! A chain is a root and groups before it without a gap, each of which computes for those behind it alone. A
 //! group alone is a chain too, so no partition is slower than that into single groups, as far as the estimate
-//! goes.
+//! goes. From the last group back, the fewest cycles of all groups behind are known: each chain that may begin there is
+//! tried, a group longer each time, until a longer one cannot gain.
+//!
+//! With the nests decided, `resident` takes up the tensors that still go through far memory between them.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -182,6 +185,17 @@ pub fn partition(
     };
     let thread = i64::try_from(target.info.thread_cycles(1)).unwrap_or(i64::MAX);
     let (producers, homes) = (Known::default(), Homes::new());
+    let none = Makers::new();
+    let base = Context {
+        ir,
+        target,
+        budget,
+        makers: &none,
+        known: &producers,
+        rows: Rows::Anew,
+        most: i64::MAX,
+        homes: &homes,
+    };
     let mut chains = Chains::default();
     let mut known: HashMap<String, Result<Kept, Refused>> = HashMap::new();
     // Of the groups from one on, the fewest cycles, and how many groups the first chain has.
@@ -199,14 +213,8 @@ pub fn partition(
                 continue;
             };
             let cx = Context {
-                ir,
-                target,
-                budget,
                 makers: &makers,
-                known: &producers,
-                rows: Rows::Anew,
-                most: i64::MAX,
-                homes: &homes,
+                ..base
             };
             let n = search.members.len();
             let members = &singles[first..first + n];
@@ -288,14 +296,8 @@ pub fn partition(
             while search.members.len() < n && search.grow() {}
             if let Some((makers, signature)) = search.makers() {
                 let cx = Context {
-                    ir,
-                    target,
-                    budget,
                     makers: &makers,
-                    known: &producers,
-                    rows: Rows::Anew,
-                    most: i64::MAX,
-                    homes: &homes,
+                    ..base
                 };
                 let plan = known.get(&signature).and_then(|found| found.as_ref().ok());
                 let flat = plan.filter(|found| found.flat);

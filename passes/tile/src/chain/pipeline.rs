@@ -1,4 +1,10 @@
 //! Chains as pipelines: which may be one, and what units then take.
+//!
+//! In a pipeline all stages compute in each trip of the innermost loop, a producer one trip before its reader, so the
+//! units of different stages work at the same time; a tile between two stages has several places, which take *turns*.
+//! In the first and the last trips only some stages have work: a stage *lags* by as many trips as stages stand one
+//! before the other before it. *Across* the two innermost loops, that is so once for both loops instead of once in each
+//! row. How it is written is `emit::pipeline`.
 
 use std::rc::Rc;
 

@@ -1,24 +1,39 @@
 //! Writing a planned group as loops around transfers and generics on tiles.
+//!
+//! A stage's loops stand one inside the other in the plan's order, those of parallel iterators first; a *level* is
+//! how many of them are around. At its level each operand's *tile* is loaded, or computed by producers in the same
+//! way (`produce`), with the tile of their reader as what they write into. Inside of the parallel loops one tile of
+//! each result is computed and written: by a unit in *blocks*, each one operand of it (`blocks`, `place`, `unit`),
+//! with accumulators that live through loops of the reduction where that is divided (`sums`), tile by tile or in
+//! *strips* of a tile in turn (`strips`), or over the whole tile where no unit takes it (`tiles`). The innermost
+//! loops of a nest of several stages may be a pipeline of them (`pipeline`).
+//!
+//! Code is written once, from the outside in: a function gets the builder, the place in the loops (`At`) and the
+//! tensors to be written into, and gives these as they are behind what it wrote. Work on a part of a tile takes it out
+//! and puts it back at the same offsets (`slice`), so that bufferization finds it to be in place.
 
+mod blocks;
+mod flow;
+mod nest;
 mod pipeline;
+mod place;
 mod produce;
 pub(crate) mod resident;
+mod slice;
 mod strips;
+mod sums;
 mod tiles;
+mod transfers;
 mod unit;
 
-use tir::{AffineMap, Attr, Builder, Mapping, Name, RegionId, Ret, Rets, Type, Value};
-use tir_arith::{OpFoldResult, dispatch_values};
-use tir_loop::{Bounds, For, Yield as LoopYield};
-use tir_tensor::generic::iterators;
-use tir_tensor::{
-    CollapseShape, Combine, Empty, ExpandShape, Generic, TransferRead, TransferWrite, Yield,
-};
+use tir::{Attr, Builder, Name, Ret, Type, Value};
+use tir_arith::OpFoldResult;
+use tir_tensor::{Empty, ExpandShape};
 
 use crate::chain::{Made, Stage};
 use crate::group::{Group, Input, StepRef};
-use crate::layout::Tile;
 use crate::plan::{Plan, Target};
+use transfers::reassociation;
 
 /// Where in the loops the code stands.
 #[derive(Clone)]
@@ -90,9 +105,6 @@ pub struct Emit<'a> {
     marks: bool,
 }
 
-/// An iteration: from its index and the carried values to those of the next.
-type LoopBody<'f> = &'f mut dyn FnMut(&mut Builder<'_>, Value, Vec<Value>) -> Vec<Value>;
-
 /// A trip of a stage's loop: from where it stands and the carried values to those of the next.
 type TripBody<'f> = &'f mut dyn FnMut(&mut Builder<'_>, At, Vec<Value>) -> Vec<Value>;
 
@@ -128,39 +140,6 @@ pub fn emit(b: &mut Builder<'_>, stage: &Stage, target: &Target<'_>) -> Vec<Valu
     outs.collect()
 }
 
-/// A loop from 0 to `trips` that carries values.
-fn counted(
-    b: &mut Builder<'_>,
-    trips: i64,
-    parallel: bool,
-    init: Vec<Value>,
-    body: LoopBody<'_>,
-) -> Vec<Value> {
-    counted_from(b, [0, trips], parallel, init, body)
-}
-
-/// A loop from one number to before another that carries values.
-fn counted_from(
-    b: &mut Builder<'_>,
-    [low, high]: [i64; 2],
-    parallel: bool,
-    init: Vec<Value>,
-    body: LoopBody<'_>,
-) -> Vec<Value> {
-    let types: Vec<Type> = init.iter().map(|v| b.ty(*v)).collect();
-    let mut args = vec![Type::index()];
-    args.extend(&types);
-    let region = b.body(&args, |b, args| {
-        let values = body(b, args[0], args[1..].to_vec());
-        b.add(LoopYield { values });
-    });
-    let bounds = [low, high, 1].map(Bounds::Static);
-    b.add(For {
-        parallel,
-        ..For::new(bounds, init, region, types)
-    })
-}
-
 impl<'a> Emit<'a> {
     /// What stages compute for one another is not shared among equal units: only `emit` says otherwise.
     fn new(stage: &'a Stage) -> Self {
@@ -172,10 +151,18 @@ impl<'a> Emit<'a> {
             marks: false,
         }
     }
+    /// Writes ops whose place in the source is that of the group.
+    fn named<R>(&self, b: &mut Builder<'_>, write: impl FnOnce(&mut Builder<'_>) -> R) -> R {
+        let around = std::mem::replace(&mut b.loc, b.ir.loc(self.group.named));
+        let written = write(b);
+        b.loc = around;
+        written
+    }
     /// A tile for what is computed.
     fn empty(&self, b: &mut Builder<'_>, shape: Vec<i64>, elem: Type) -> Value {
         self.empty_in(b, self.plan.held, shape, elem)
     }
+    /// A tile of a space.
     fn empty_in(&self, b: &mut Builder<'_>, space: Name, shape: Vec<i64>, elem: Type) -> Value {
         b.add(Empty {
             dynamic_sizes: Vec::new(),
@@ -183,7 +170,7 @@ impl<'a> Emit<'a> {
             result: Ret(Type::tensor(shape, elem)),
         })
     }
-    /// Says of what a tile lies in that it has one slot.
+    /// Says of the buffer that a tile will lie in that it has one slot, if so.
     fn slots(&self, b: &mut Builder<'_>, tile: Value, single: bool) {
         if let Some(op) = b.ir.owner(tile).filter(|_| single) {
             b.ir.set_attr(op, tir_accel::DEPTH, Attr::i64(1));
@@ -193,88 +180,9 @@ impl<'a> Emit<'a> {
     fn elem(&self, out: StepRef) -> Type {
         self.group.ty(out).map_or(Type::f32(), Type::elem)
     }
+    /// Which of the results a step gives.
     fn leaves(&self, what: StepRef) -> Option<usize> {
         self.group.outs.iter().position(|out| out.step == what)
-    }
-
-    /// Offsets of a tile in its source.
-    fn offsets(&self, b: &mut Builder<'_>, tile: &Tile, at: &At) -> Vec<OpFoldResult> {
-        let mut out = Vec::new();
-        for (form, low) in tile.forms.iter().zip(&tile.low) {
-            let mut sum = OpFoldResult::Number(form.constant + low);
-            for (d, c) in form.terms() {
-                let step = at.tile[d].times(b, c * self.plan.space.extent(d));
-                sum = step.plus(b, sum);
-            }
-            out.push(sum);
-        }
-        out
-    }
-
-    /// The tile of an operand: loaded, or computed from others.
-    fn load(&self, b: &mut Builder<'_>, operand: usize, at: &At) -> Value {
-        let tile = &self.plan.tiles[operand];
-        let far = &self.group.operands[operand];
-        let name = b.ir.hint(far.source);
-        let loaded = match &far.inner {
-            Some(inner) => self.inner(b, operand, inner, at),
-            None => {
-                let offsets = self.offsets(b, tile, at);
-                let (offsets, static_offsets) = dispatch_values(&offsets);
-                let elem = b.ty(far.source).elem();
-                let source = match &far.flat {
-                    Some(flat) => b.add(CollapseShape {
-                        src: far.source,
-                        reassociation: reassociation(flat),
-                        result: Ret(Type::tensor(far.shape.clone(), elem)),
-                    }),
-                    None => far.source,
-                };
-                let read = TransferRead {
-                    source,
-                    offsets,
-                    padding: far.padding,
-                    static_offsets,
-                    access: tile.access(),
-                    space: Some(self.plan.spaces[operand].to_string()),
-                    result: Ret(Type::tensor(tile.shape(), elem)),
-                };
-                // Stages that load the same tile there share it, unless one writes over it.
-                let written = self.plan.in_place == Some(Input::Operand(operand));
-                let known =
-                    same_read(b, &read).filter(|_| !written && self.plan.level(operand) == 0);
-                known.unwrap_or_else(|| {
-                    let loaded = b.add(read);
-                    self.slots(b, loaded, self.plan.single[operand]);
-                    loaded
-                })
-            }
-        };
-        let text = name.map_or("tile".to_string(), |n| format!("{n}_tile"));
-        hint(b, loaded, &text);
-        let Some(groups) = tile.reassociation() else {
-            return loaded;
-        };
-        let elem = b.ty(loaded).elem();
-        b.add(CollapseShape {
-            src: loaded,
-            reassociation: reassociation(&groups),
-            result: Ret(Type::tensor(tile.unit_shape(), elem)),
-        })
-    }
-
-    /// The tile of a result with a dimension for each that moves in the result.
-    fn expanded(&self, b: &mut Builder<'_>, source: Value, tile: &Tile) -> Value {
-        let Some(groups) = tile.reassociation() else {
-            return source;
-        };
-        let elem = b.ty(source).elem();
-        b.add(ExpandShape {
-            src: source,
-            reassociation: reassociation(&groups),
-            static_output_shape: None,
-            result: Ret(Type::tensor(tile.shape(), elem)),
-        })
     }
 
     /// Loops of parallel iterators around tiles: so many, the first ones.
@@ -299,6 +207,7 @@ impl<'a> Emit<'a> {
         })
     }
 
+    /// At a level of the loops: what the stage and its producers load there, and what these compute there.
     fn loads(&self, b: &mut Builder<'_>, level: usize, at: &mut At) {
         self.far_loads(b, level, at);
         self.produce(b, level, at);
@@ -306,21 +215,18 @@ impl<'a> Emit<'a> {
 
     /// Loads what no producer computes.
     fn far_loads(&self, b: &mut Builder<'_>, level: usize, at: &mut At) {
-        let around = std::mem::replace(&mut b.loc, b.ir.loc(self.group.named));
-        for operand in 0..self.group.operands.len() {
-            if self.plan.level(operand) == level && !self.group.operands[operand].made {
-                at.loaded[operand] = Some(self.load(b, operand, at));
+        self.named(b, |b| {
+            for operand in 0..self.group.operands.len() {
+                if self.plan.level(operand) == level && !self.group.operands[operand].made {
+                    at.loaded[operand] = Some(self.load(b, operand, at));
+                }
             }
-        }
-        b.loc = around;
+        });
     }
 
     /// Computes one tile of each result and writes it.
     fn tile(&self, b: &mut Builder<'_>, at: At, dests: Vec<Value>) -> Vec<Value> {
-        let around = std::mem::replace(&mut b.loc, b.ir.loc(self.group.named));
-        let done = self.tile_here(b, at, dests);
-        b.loc = around;
-        done
+        self.named(b, |b| self.tile_here(b, at, dests))
     }
 
     fn tile_here(&self, b: &mut Builder<'_>, at: At, dests: Vec<Value>) -> Vec<Value> {
@@ -344,142 +250,9 @@ impl<'a> Emit<'a> {
         };
         self.write(b, &at, sources, dests)
     }
-
-    /// Writes one tile of each result.
-    fn write(
-        &self,
-        b: &mut Builder<'_>,
-        at: &At,
-        sources: Vec<Value>,
-        dests: Vec<Value>,
-    ) -> Vec<Value> {
-        let mut written = Vec::new();
-        for ((source, dest), tile) in sources.into_iter().zip(dests).zip(self.plan.results.iter()) {
-            let source = self.expanded(b, source, tile);
-            let offsets = self.offsets(b, tile, at);
-            let (offsets, static_offsets) = dispatch_values(&offsets);
-            let result = Ret(b.ty(dest));
-            written.push(b.add(TransferWrite {
-                source,
-                dest,
-                offsets,
-                static_offsets,
-                access: tile.access(),
-                result,
-            }));
-        }
-        written
-    }
-}
-
-/// The tile of a transfer of the same nest that stands before and reads the same.
-fn same_read(b: &Builder<'_>, read: &TransferRead) -> Option<Value> {
-    let mut before = match b.at {
-        tir::At::End(block) => b.ir.ops_in(block).last(),
-        tir::At::Before(op) => b.ir.prev(op),
-        tir::At::After(op) => Some(op),
-        tir::At::Start(_) => None,
-    };
-    while let Some(op) = before {
-        // Loops are those of other nests.
-        if b.ir.regions(op).len() > 0 {
-            return None;
-        }
-        let same = |other: TransferRead| {
-            other.source == read.source
-                && other.offsets == read.offsets
-                && other.static_offsets == read.static_offsets
-                && other.padding == read.padding
-                && other.access == read.access
-                && other.space == read.space
-                && other.result.0 == read.result.0
-        };
-        if b.ir.get::<TransferRead>(op).is_some_and(same) {
-            return Some(b.ir.result(op, 0));
-        }
-        before = b.ir.prev(op);
-    }
-    None
-}
-
-/// Groups of dimensions as attributes.
-fn reassociation(groups: &[Vec<usize>]) -> Vec<Attr> {
-    let dim = |d: &usize| i64::try_from(*d).unwrap_or(i64::MAX);
-    let group = |group: &Vec<usize>| group.iter().map(dim).collect();
-    tir_tensor::reassociation(&groups.iter().map(group).collect::<Vec<_>>())
-}
-
-/// A tile filled with a constant.
-fn fill(b: &mut Builder<'_>, dest: Value, value: Attr) -> Value {
-    let ty = b.ty(dest);
-    let rank = ty.shape().map_or(0, <[i64]>::len);
-    let body = b.body(&[], |b, _| {
-        let value = tir_arith::materialize(b, value, ty.elem());
-        b.add(Yield {
-            values: value.into_iter().collect(),
-        });
-    });
-    let nest = Nest {
-        maps: vec![AffineMap::identity(rank)],
-        kinds: iterators(rank, 0),
-        sizes: None,
-        combine: None,
-        body,
-    };
-    nest.generic(b, Vec::new(), dest)
-}
-
-/// A tile filled with a constant by an engine.
-fn fill_by(b: &mut Builder<'_>, engine: Name, dest: Value, value: Attr) -> Value {
-    let filled = fill(b, dest, value);
-    if let Some(op) = b.ir.owner(filled) {
-        b.ir.set_attr(op, tir_accel::BY, Attr::str(engine.as_str()));
-    }
-    filled
 }
 
 /// Sets the name of a value in printed text.
 fn hint(b: &mut Builder<'_>, value: Value, text: &str) {
     b.ir.set_hint(value, Some(Name::new(text)));
-}
-
-/// A copy of a region of the same arena, detached.
-fn copy_body(b: &mut Builder<'_>, body: RegionId) -> RegionId {
-    let region = b.ir.new_region();
-    b.ir.duplicate_region(body, region, &mut Mapping::default());
-    region
-}
-
-/// A generic with one output but for what it reads and writes.
-struct Nest {
-    /// Maps of the inputs, then of the output.
-    maps: Vec<AffineMap>,
-    /// Kinds of the iterators.
-    kinds: Vec<Attr>,
-    /// Their ranges, where operands may not show them.
-    sizes: Option<Vec<i64>>,
-    combine: Option<Combine>,
-    body: RegionId,
-}
-
-impl Nest {
-    fn generic(self, b: &mut Builder<'_>, inputs: Vec<Value>, output: Value) -> Value {
-        let results = Rets(vec![b.ty(output)]);
-        let mut op = Generic {
-            inputs,
-            outputs: vec![output],
-            indexing_maps: self.maps,
-            iterator_types: self.kinds,
-            combine: self.combine,
-            sizes: self.sizes,
-            body: self.body,
-            results,
-        };
-        // The attribute is there only where the operands' shapes do not give the ranges.
-        let sizes = op.sizes.take();
-        if op.domain(b.ir).ok() != sizes && sizes.is_some() {
-            op.sizes = sizes;
-        }
-        b.add(op)[0]
-    }
 }

@@ -1,11 +1,12 @@
 //! What is computed inside the loops of a stage for it, by stages whose results never leave near memory.
 
-use tir::{Builder, Ret, Rets, Type, Value};
-use tir_arith::{CmpI, CmpIPredicate, OpFoldResult, constant_index, dispatch_values};
-use tir_loop::{If, Yield as LoopYield};
-use tir_tensor::{ExtractSlice, InsertSlice};
+use tir::{Builder, Value};
+use tir_arith::{CmpI, CmpIPredicate, OpFoldResult, constant_index};
 
-use super::{At, Emit, TripBody, counted, fill, fill_by, hint};
+use super::flow::{counted, when};
+use super::nest::{fill, fill_by};
+use super::slice::Slice;
+use super::{At, Emit, TripBody, hint};
 use crate::chain::{Fill, Made};
 use crate::layout::{Axis, Tile};
 
@@ -114,46 +115,6 @@ impl Emit<'_> {
         }
     }
 
-    /// One of the tiles that take turns, with something done to it.
-    pub(super) fn in_turn(
-        &self,
-        b: &mut Builder<'_>,
-        turn: OpFoldResult,
-        whole: Value,
-        work: &mut dyn FnMut(&mut Builder<'_>, Value) -> Value,
-    ) -> Value {
-        let ty = b.ty(whole);
-        let shape = ty.shape().unwrap_or(&[]).to_vec();
-        let mut places = vec![OpFoldResult::Number(0); shape.len()];
-        places[0] = turn;
-        let mut sizes = shape.clone();
-        sizes[0] = 1;
-        let (offsets, static_offsets) = dispatch_values(&places);
-        let static_strides = vec![1; shape.len()];
-        let part = b.add(ExtractSlice {
-            source: whole,
-            offsets: offsets.clone(),
-            sizes: Vec::new(),
-            strides: Vec::new(),
-            static_offsets: static_offsets.clone(),
-            static_sizes: sizes.clone(),
-            static_strides: static_strides.clone(),
-            result: Ret(Type::tensor(shape[1..].to_vec(), ty.elem())),
-        });
-        let source = work(b, part);
-        b.add(InsertSlice {
-            source,
-            dest: whole,
-            offsets,
-            sizes: Vec::new(),
-            strides: Vec::new(),
-            static_offsets,
-            static_sizes: sizes,
-            static_strides,
-            result: Ret(ty),
-        })
-    }
-
     /// Fills boxes of a tile.
     pub(super) fn fill_all(
         &self,
@@ -233,30 +194,18 @@ impl Emit<'_> {
                 let position = row.plus(b, origin).value(b);
                 let size = constant_index(b, size);
                 // Below zero is far above, unsigned.
-                let condition = b.add(CmpI {
+                let outside = b.add(CmpI {
                     predicate: CmpIPredicate::Uge,
                     lhs: position,
                     rhs: size,
                 });
                 let mut places = places.clone();
                 places[t] = at_ring(b, t, row);
-                let then_region = b.body(&[], |b, _| {
-                    let filled = fill_box(b, first, border, blocks, &at_ring, places, carried[0]);
-                    b.add(LoopYield {
-                        values: vec![filled],
-                    });
-                });
-                let else_region = b.body(&[], |b, _| {
-                    b.add(LoopYield {
-                        values: vec![carried[0]],
-                    });
-                });
-                let results = Rets(vec![b.ty(carried[0])]);
-                b.add(If {
-                    condition,
-                    then_region,
-                    else_region,
-                    results,
+                when(b, outside, carried, &mut |b, whole| {
+                    let places = places.clone();
+                    vec![fill_box(
+                        b, first, border, blocks, &at_ring, places, whole[0],
+                    )]
                 })
             },
         );
@@ -277,34 +226,10 @@ fn fill_box(
     mut places: Vec<OpFoldResult>,
     whole: Value,
 ) -> Value {
-    let ty = b.ty(whole);
     if t == blocks.len() {
-        let (offsets, static_offsets) = dispatch_values(&places);
-        let shape = ty.shape().map_or(0, <[i64]>::len);
         let kept = blocks.iter().copied().skip_while(|size| *size == 1);
-        let result = Ret(Type::tensor(kept.collect::<Vec<i64>>(), ty.elem()));
-        let part = b.add(ExtractSlice {
-            source: whole,
-            offsets: offsets.clone(),
-            sizes: Vec::new(),
-            strides: Vec::new(),
-            static_offsets: static_offsets.clone(),
-            static_sizes: blocks.to_vec(),
-            static_strides: vec![1; shape],
-            result,
-        });
-        let part = fill(b, part, border.value);
-        return b.add(InsertSlice {
-            source: part,
-            dest: whole,
-            offsets,
-            sizes: Vec::new(),
-            strides: Vec::new(),
-            static_offsets,
-            static_sizes: blocks.to_vec(),
-            static_strides: vec![1; shape],
-            result: Ret(ty),
-        });
+        let part = Slice::new(&places, blocks.to_vec(), kept.collect());
+        return part.update(b, whole, &mut |b, part| fill(b, part, border.value));
     }
     if border.rows.is_some_and(|(rows, ..)| rows == t) {
         return fill_box(b, t + 1, border, blocks, at_ring, places, whole);
@@ -329,7 +254,7 @@ fn fill_box(
         return filled[0];
     }
     // The last block is shifted: it does not stick out.
-    let all = ty.shape().map_or(block, |shape| shape[t]);
+    let all = b.ty(whole).shape().map_or(block, |shape| shape[t]);
     let mut whole = whole;
     for i in 0..count {
         let place = OpFoldResult::Number((start + i * block).min(all - block));

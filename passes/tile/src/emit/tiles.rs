@@ -3,7 +3,8 @@
 use tir::{AffineExpr, AffineMap, Attr, Builder, LinearMap, Value};
 use tir_tensor::generic::iterators;
 
-use super::{At, Emit, Given, Nest, copy_body, fill};
+use super::nest::{Nest, copy_body, fill};
+use super::{At, Emit, Given};
 use crate::group::{Inner, Input, Step};
 use crate::layout::Tile;
 

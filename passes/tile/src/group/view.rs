@@ -1,7 +1,7 @@
 //! Reading through what only moves data: where in its source an element is.
 
-use tir::{ArrayAttr, Attr, Ir, LinearExpr, LinearMap, OpId, Value};
-use tir_tensor::{CollapseShape, ExpandShape, Generic, TransferRead, Yield};
+use tir::{Ir, LinearExpr, LinearMap, OpId, Value};
+use tir_tensor::{CollapseShape, ExpandShape, Generic, TransferRead, Yield, groups};
 
 /// A value read at a position, over iterators with ranges.
 #[derive(Clone, Debug)]
@@ -63,7 +63,7 @@ impl View {
         }
         if let Some(expand) = ir.get::<ExpandShape>(op).filter(|_| reshapes) {
             let (large, small) = (ir.ty(self.source).shape()?, ir.ty(expand.src).shape()?);
-            let groups = groups(&expand.reassociation, large.len())?;
+            let groups = groups(&expand.reassociation, large.len()).ok()?;
             let joined = groups.iter().map(|group| {
                 let strides = strides(group, large);
                 LinearExpr::sum(group.iter().map(|d| &self.rows[*d]).zip(strides))
@@ -76,7 +76,7 @@ impl View {
         }
         if let Some(collapse) = ir.get::<CollapseShape>(op).filter(|_| reshapes) {
             let large = ir.ty(collapse.src).shape()?;
-            let groups = groups(&collapse.reassociation, large.len())?;
+            let groups = groups(&collapse.reassociation, large.len()).ok()?;
             let mut rows = vec![LinearExpr::default(); large.len()];
             let mut cut = false;
             for (group, row) in groups.iter().zip(self.rows.iter()) {
@@ -160,19 +160,6 @@ fn moved(ir: &Ir, generic: &Generic) -> Option<(Value, LinearMap)> {
     }
     let rows = from.linear()?.compose(&LinearMap(iterators))?;
     Some((*source, rows))
-}
-
-/// The groups of dimensions that a reassociation says.
-fn groups(reassociation: &[Attr], rank: usize) -> Option<Vec<Vec<usize>>> {
-    let mut groups = Vec::new();
-    for group in reassociation {
-        let items = &group.get::<ArrayAttr>()?.0;
-        let dims = items
-            .iter()
-            .map(|item| usize::try_from(item.as_int()?).ok());
-        groups.push(dims.collect::<Option<Vec<usize>>>()?);
-    }
-    (groups.iter().flatten().count() == rank).then_some(groups)
 }
 
 /// Distance of neighbours in each dimension of a group that lies as one row.

@@ -5,17 +5,18 @@
 //! unit's queue has work of its own stage while another unit is behind. Where a stage is before its first trip
 //! or behind its last one, it computes nothing; what it loads there lies outside of its tensors.
 //!
-//! The loop may be the two innermost ones counted through: then no stage waits at the end of a trip of the outer
-//! one, a *row*. The root is still at a row when its producers begin the next, so its accumulators are carried,
-//! those of two rows in turn.
+//! The loop may be the two innermost ones counted through (`across`).
 
-use tir::{Attr, Builder, Rets, Value};
-use tir_arith::{CmpI, CmpIPredicate, OpFoldResult, constant_index};
-use tir_loop::{If, Yield as LoopYield};
+mod across;
 
-use super::{At, Emit, counted, fill_by, hint};
+use tir::{Builder, Value};
+use tir_arith::{CmpI, CmpIPredicate, OpFoldResult};
+
+use super::flow::{below, counted, several, when};
+use super::nest::fill_by;
+use super::slice::Slice;
+use super::{At, Emit};
 use crate::chain::Made;
-use crate::group::Input;
 
 /// A stage in a pipeline.
 struct Node<'a> {
@@ -37,25 +38,6 @@ struct Handed<'a> {
     /// The reader.
     node: usize,
     value: Value,
-}
-
-/// Accumulators of a root that a pipeline carries.
-struct Sums {
-    /// Those of several rows, which take turns.
-    whole: Value,
-    turns: i64,
-    /// How many rows before the first one there are at most.
-    before: i64,
-    /// What they begin with.
-    start: Attr,
-}
-
-impl Sums {
-    /// Which of them are those of a row, which may be one before the first.
-    fn turn(&self, b: &mut Builder<'_>, row: OpFoldResult) -> OpFoldResult {
-        let row = row.plus(b, self.turns * self.before);
-        row.modulo(b, self.turns)
-    }
 }
 
 impl Emit<'_> {
@@ -88,143 +70,6 @@ impl Emit<'_> {
             });
             carried.truncate(results);
         }
-        carried
-    }
-
-    /// The two innermost loops of a chain as one pipeline.
-    pub(super) fn pipeline_across(
-        &self,
-        b: &mut Builder<'_>,
-        level: usize,
-        at: &At,
-        dests: Vec<Value>,
-    ) -> Vec<Value> {
-        let (outer, inner) = (self.plan.order[level], self.plan.order[level + 1]);
-        let [rows, trips] = [outer, inner].map(|d| self.plan.space.trips(d));
-        let mut at = at.clone();
-        at.segment = Some(0);
-        let start = at.clone();
-        let mut pipe = Pipe::new(self, b, at, level + 1, (0, rows * trips), Some(trips));
-        // Rows before the root's first one, in which the first rows that stay are computed.
-        let (early, lag) = (pipe.lag / trips, pipe.lag % trips);
-        let rows = rows + early;
-        let sums = self.sums(b, early + 1);
-        let results = dests.len();
-        let whole = sums.as_ref().map(|sums| sums.whole);
-        let init = dests
-            .into_iter()
-            .chain(whole)
-            .chain(pipe.values())
-            .collect();
-        let done = counted(b, rows, false, init, &mut |b, row, carried| {
-            let row = OpFoldResult::Value(row);
-            for node in pipe.nodes.iter_mut().filter(|node| node.lag % trips == 0) {
-                node.at.tile[node.emit.plan.order[level]] = row.plus(b, -(node.lag / trips));
-                node.emit.far_loads(b, level + 1, &mut node.at);
-            }
-            // What the root reads behind its sums is that of the row before.
-            let mut root = start.clone();
-            root.tile[outer] = row.plus(b, -1 - early);
-            if sums.is_some() {
-                self.far_loads(b, level + 1, &mut root);
-            }
-            let first = row.times(b, trips);
-            counted(b, trips, false, carried, &mut |b, column, carried| {
-                let index = OpFoldResult::Value(column).plus(b, first);
-                let Some(sums) = &sums else {
-                    let (dests, tiles) = carried.split_at(results);
-                    return pipe.trip(b, index, dests, tiles.to_vec(), false);
-                };
-                let carried = self.between(b, &pipe, sums, &root, index, carried);
-                pipe.summed(b, sums, index, results, carried, false)
-            })
-        });
-        let mut done = counted(b, lag, false, done, &mut |b, iv, carried| {
-            let index = OpFoldResult::Value(iv).plus(b, rows * trips);
-            let Some(sums) = &sums else {
-                let (dests, tiles) = carried.split_at(results);
-                return pipe.trip(b, index, dests, tiles.to_vec(), true);
-            };
-            pipe.summed(b, sums, index, results, carried, true)
-        });
-        if let Some(sums) = &sums {
-            let mut root = start;
-            root.tile[outer] = OpFoldResult::Number(rows - early - 1);
-            self.far_loads(b, level + 1, &mut root);
-            done = self.end_row(b, sums, &root, done);
-        }
-        done.truncate(results);
-        done
-    }
-
-    /// Accumulators of the root that a pipeline across two loops carries, if it accumulates.
-    fn sums(&self, b: &mut Builder<'_>, before: i64) -> Option<Sums> {
-        let (step, _, start) = self.group.reduce.as_ref()?;
-        if !self.plan.splits_reduction(self.group) {
-            return None;
-        }
-        let turns = if self.plan.single_result { 1 } else { 2 };
-        let shape = [&[turns], &self.plan.out.unit_shape()[..]].concat();
-        let whole = self.empty(b, shape, step.ty.elem());
-        hint(b, whole, "out");
-        Some(Sums {
-            whole,
-            turns,
-            before,
-            start: *start,
-        })
-    }
-
-    /// Before the first trip of a row of the root: the row before is written, and the accumulators begin anew.
-    fn between(
-        &self,
-        b: &mut Builder<'_>,
-        pipe: &Pipe<'_>,
-        sums: &Sums,
-        root: &At,
-        index: OpFoldResult,
-        carried: Vec<Value>,
-    ) -> Vec<Value> {
-        let own = index.plus(b, -pipe.lag);
-        let (row, column) = pipe.place(b, own);
-        let begins = column.compare(b, CmpIPredicate::Eq, 0);
-        when(b, begins, carried, &mut |b, carried| {
-            let later = row.compare(b, CmpIPredicate::Sge, 1);
-            let mut carried = when(b, later, carried, &mut |b, carried| {
-                self.end_row(b, sums, root, carried)
-            });
-            let results = self.group.outs.len();
-            let turn = sums.turn(b, row);
-            carried[results] = self.in_turn(b, turn, carried[results], &mut |b, acc| {
-                self.begun(b, root, acc, sums.start)
-            });
-            carried
-        })
-    }
-
-    /// Writes what leaves a row of the root's tiles.
-    fn end_row(
-        &self,
-        b: &mut Builder<'_>,
-        sums: &Sums,
-        root: &At,
-        mut carried: Vec<Value>,
-    ) -> Vec<Value> {
-        let results = self.group.outs.len();
-        let outer = self.plan.order[self.parallel() - 1];
-        let turn = sums.turn(b, root.tile[outer]);
-        let mut dests = carried[..results].to_vec();
-        carried[results] = self.in_turn(b, turn, carried[results], &mut |b, acc| {
-            let sources = self.finished(b, root, acc);
-            // The result may be in the place of the accumulators.
-            let kept = match self.plan.in_place {
-                Some(Input::Reduced) => sources[0],
-                _ => acc,
-            };
-            dests = self.write(b, root, sources, std::mem::take(&mut dests));
-            kept
-        });
-        carried.splice(..results, dests);
         carried
     }
 }
@@ -313,30 +158,6 @@ impl<'a> Pipe<'a> {
         at.turn = own.modulo(b, self.turns);
     }
 
-    /// A trip into the accumulators of the root: behind the results, before the tiles that are handed on.
-    fn summed(
-        &self,
-        b: &mut Builder<'_>,
-        sums: &Sums,
-        index: OpFoldResult,
-        results: usize,
-        mut carried: Vec<Value>,
-        drains: bool,
-    ) -> Vec<Value> {
-        let own = index.plus(b, -self.lag);
-        let (row, _) = self.place(b, own);
-        let turn = sums.turn(b, row);
-        let root = &self.nodes[self.nodes.len() - 1].emit;
-        let mut tiles = carried.split_off(results + 1);
-        carried[results] = root.in_turn(b, turn, carried[results], &mut |b, acc| {
-            let mut done = self.trip(b, index, &[acc], std::mem::take(&mut tiles), drains);
-            tiles = done.split_off(1);
-            done[0]
-        });
-        carried.extend(tiles);
-        carried
-    }
-
     /// A trip: the root's tensors or accumulators, and the tiles that are handed on, to those of the next. Where
     /// the pipeline drains, the first stages are through.
     fn trip(
@@ -361,10 +182,11 @@ impl<'a> Pipe<'a> {
             let maker = self.maker(i).filter(|n| !through(&self.nodes[*n]));
             if let (Some(maker), Some((engine, value))) = (maker, tile.made.filled()) {
                 let next = here[maker].0.turn.plus(b, 1);
-                let (emit, turn) = (&self.nodes[maker].emit, next.modulo(b, self.turns));
-                tiles[i] = emit.in_turn(b, turn, tiles[i], &mut |b, part| {
-                    fill_by(b, engine, part, value)
-                });
+                let turn = next.modulo(b, self.turns);
+                let ty = b.ty(tiles[i]);
+                let shape = ty.shape().map_or(&[][..], |shape| &shape[1..]);
+                tiles[i] = Slice::numbered(turn, shape)
+                    .update(b, tiles[i], &mut |b, part| fill_by(b, engine, part, value));
             }
         }
         // The root's tile, if it is not accumulated: it is written when the stages are through.
@@ -485,57 +307,6 @@ impl<'a> Pipe<'a> {
 
 /// Steps of the stages' turns at least, if one of them has as many blocks.
 const FEW: i64 = 16;
-
-/// Values from values.
-type Through<'f> = &'f mut dyn FnMut(&mut Builder<'_>, Vec<Value>) -> Vec<Value>;
-
-/// Values from values, in a step with a number.
-type Numbered<'f> = &'f mut dyn FnMut(&mut Builder<'_>, OpFoldResult, Vec<Value>) -> Vec<Value>;
-
-/// Whether `0 <= index < end`.
-fn below(b: &mut Builder<'_>, index: Value, end: i64) -> Value {
-    let rhs = constant_index(b, end);
-    // Below zero is far above, unsigned.
-    b.add(CmpI {
-        predicate: CmpIPredicate::Ult,
-        lhs: index,
-        rhs,
-    })
-}
-
-/// A branch that leaves values as they are unless a condition holds.
-pub(super) fn when(
-    b: &mut Builder<'_>,
-    condition: Value,
-    values: Vec<Value>,
-    then: Through<'_>,
-) -> Vec<Value> {
-    let results = Rets(values.iter().map(|v| b.ty(*v)).collect());
-    let kept = values.clone();
-    let then_region = b.body(&[], |b, _| {
-        let values = then(b, values.clone());
-        b.add(LoopYield { values });
-    });
-    let else_region = b.body(&[], |b, _| {
-        b.add(LoopYield { values: kept });
-    });
-    b.add(If {
-        condition,
-        then_region,
-        else_region,
-        results,
-    })
-}
-
-/// Values through some steps, each with its number; one step is no loop.
-fn several(b: &mut Builder<'_>, count: i64, values: Vec<Value>, step: Numbered<'_>) -> Vec<Value> {
-    if count == 1 {
-        return step(b, OpFoldResult::Number(0), values);
-    }
-    counted(b, count, false, values, &mut |b, iv, values| {
-        step(b, OpFoldResult::Value(iv), values)
-    })
-}
 
 /// Where a stage is in a pipeline.
 #[derive(Clone, Copy)]

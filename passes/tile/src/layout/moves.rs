@@ -1,0 +1,95 @@
+//! How a tile moves in its source, and what transfers of it take.
+
+use tir::{AffineMap, LinearExpr, LinearMap, MemRefType};
+use tir_accel::transfer::Pattern;
+
+use super::{Axis, Dim, Space, Tile};
+
+impl Tile {
+    /// Position in the tile to distance in the source.
+    pub fn access(&self) -> AffineMap {
+        self.steps().affine(self.dims.len())
+    }
+
+    /// The same, over the dimensions of the source.
+    pub(super) fn steps(&self) -> LinearMap {
+        let step = |dim: &Dim, s: usize| if dim.source.0 == s { dim.source.1 } else { 0 };
+        let form = |s| LinearExpr::new(self.dims.iter().map(|dim| step(dim, s)).collect(), 0);
+        (0..self.forms.len()).map(form).collect()
+    }
+
+    /// How far the tile moves in each dimension of the source with one step of the loop around
+    /// the tiles of an iterator.
+    pub fn step(&self, space: &Space, d: usize) -> Vec<i64> {
+        self.forms
+            .iter()
+            .map(|form| form.at(d) * space.extent(d))
+            .collect()
+    }
+
+    /// Whether the tile loop of an iterator moves the tile in the source.
+    pub fn moves_with(&self, space: &Space, d: usize) -> bool {
+        self.forms.uses(d) && space.trips(d) > 1
+    }
+
+    /// Where a step of the loop of an iterator moves a window over what it showed before: the dimension of the
+    /// tile, and how far. What is still shown need not be loaded again.
+    pub fn ring(&self, space: &Space, d: usize) -> Option<(usize, i64)> {
+        let steps = self.step(space, d);
+        let moving: Vec<usize> = (0..steps.len()).filter(|s| steps[*s] != 0).collect();
+        let [s] = moving[..] else { return None };
+        let slides = |dim: &Dim| {
+            let window = matches!(dim.axis, Axis::Window(_));
+            dim.source == (s, 1) && window && steps[s] > 0 && dim.size > steps[s]
+        };
+        let at = self.dims.iter().position(slides)?;
+        Some((at, steps[s]))
+    }
+
+    /// Elements in a run that is contiguous in the tile and in its source, as the machine counts
+    /// rows; `shape` is that of the source.
+    pub fn run(&self, shape: &[i64]) -> i64 {
+        let dense = MemRefType::dense_strides;
+        let (far, near) = (dense(shape), dense(&self.shape()));
+        let steps = self.dims.iter().zip(near);
+        let mut steps: Vec<[i64; 3]> = steps
+            .filter(|(dim, _)| dim.size > 1)
+            .map(|(dim, near)| [dim.size, dim.source.1 * far[dim.source.0], near])
+            .collect();
+        let mut run = 1;
+        while let Some(i) = steps
+            .iter()
+            .rposition(|[_, far, near]| [run, run] == [*far, *near])
+        {
+            run *= steps.remove(i)[0];
+        }
+        run
+    }
+
+    /// Transfers that an engine of so many dimensions needs for the tile; `elem` in bytes.
+    pub fn starts(&self, shape: &[i64], elem: i64, dims: i64) -> i64 {
+        let long = self.dims.iter().filter(|dim| dim.size > 1).count();
+        if long as i64 <= dims {
+            return 1;
+        }
+        let bytes = |strides: Vec<i64>| strides.iter().map(|n| n * elem).collect::<Vec<i64>>();
+        let mut pattern = Pattern {
+            far_shape: shape.to_vec(),
+            far_strides: bytes(MemRefType::dense_strides(shape)),
+            tile_strides: bytes(MemRefType::dense_strides(&self.shape())),
+            access: self.steps(),
+            tile_shape: self.shape(),
+            elem,
+        };
+        let mut starts = 1;
+        let engine = usize::try_from(dims).unwrap_or(0);
+        while pattern.rank() > engine {
+            let Some(split) = pattern.split(&[], engine) else {
+                break;
+            };
+            starts *= pattern.tile_shape[split];
+            pattern.remove(split);
+        }
+        starts
+    }
+}

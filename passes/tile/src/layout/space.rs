@@ -1,0 +1,48 @@
+//! Iteration spaces in blocks and tiles.
+
+/// The iteration space of a generic, cut up for tiles.
+#[derive(Clone, Debug)]
+pub struct Space {
+    /// Range of each iterator.
+    pub domain: Vec<i64>,
+    /// Points of each iterator in one block: the unit's size, or 1.
+    pub block: Vec<i64>,
+    /// Blocks of each iterator in one tile.
+    pub tile: Vec<i64>,
+    /// Iterators that are dimensions of the unit.
+    pub unit: Vec<usize>,
+    /// The iterator whose last block is moved back so that it does not stick out, if there is one: some of its
+    /// points are computed twice.
+    pub shifted: Option<usize>,
+}
+
+impl Space {
+    /// Blocks of an iterator in all.
+    pub fn blocks(&self, d: usize) -> i64 {
+        (self.domain[d].saturating_add(self.block[d] - 1)) / self.block[d]
+    }
+    /// Tiles of an iterator: trips of the loop around the tiles.
+    pub fn trips(&self, d: usize) -> i64 {
+        (self.blocks(d) + self.tile[d] - 1) / self.tile[d]
+    }
+    /// Points of an iterator in a tile.
+    pub fn extent(&self, d: usize) -> i64 {
+        let points = self.block[d].saturating_mul(self.tile[d]);
+        match self.shifted == Some(d) {
+            true => points.min(self.domain[d]),
+            false => points,
+        }
+    }
+    /// Blocks of an iterator in all tiles.
+    pub fn covered(&self, d: usize) -> i64 {
+        self.trips(d).saturating_mul(self.tile[d])
+    }
+    /// Whether the last tile has blocks that lie beyond the range.
+    pub fn is_ragged(&self, d: usize) -> bool {
+        self.covered(d) != self.blocks(d)
+    }
+    /// Whether an iterator is a dimension of the unit.
+    pub(super) fn is_unit(&self, d: usize) -> bool {
+        self.unit.contains(&d)
+    }
+}

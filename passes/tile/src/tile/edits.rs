@@ -1,0 +1,125 @@
+//! Nests in the place of groups, and what goes before and after.
+
+use std::collections::HashSet;
+
+use tir::{At, Builder, Ir, OpId, Traits, Value};
+use tir_graph::Yield;
+use tir_tensor::Generic;
+
+use crate::chain::{Resident, Stage, only_for};
+use crate::emit::{emit, resident};
+use crate::plan::Target;
+
+/// Takes the ops of a group out of it; gives them.
+pub(super) fn open(ir: &mut Ir, op: OpId) -> Vec<OpId> {
+    let Some(block) = ir.body_block(op, 0) else {
+        return Vec::new();
+    };
+    let Some(end) = ir.last(block) else {
+        return Vec::new();
+    };
+    let Some(Yield { values }) = ir.get(end) else {
+        return Vec::new();
+    };
+    ir.erase(end);
+    let ops: Vec<OpId> = ir.ops_in(block).collect();
+    for inner in &ops {
+        ir.move_op(*inner, At::Before(op));
+    }
+    ir.replace(op, &values);
+    ops
+}
+
+/// A generic without points leaves its outputs as they are: a reduction over nothing is what it
+/// starts from.
+pub(super) fn drop_empty(func: &mut Ir) {
+    for op in func.walk_ids() {
+        // With an op that is replaced goes what is in its region.
+        let Some(generic) = func.contains(op).then(|| func.get::<Generic>(op)).flatten() else {
+            continue;
+        };
+        if generic.domain(func).is_ok_and(|domain| domain.contains(&0)) {
+            func.replace(op, &generic.outputs);
+        }
+    }
+}
+
+/// Writes a stage and what computes for it before an op, and puts its results in the place of the group's. Gives the
+/// generics on its tiles, if another level tiles these.
+pub(super) fn replace(func: &mut Ir, op: OpId, stage: &Stage, target: &Target<'_>) -> Vec<OpId> {
+    let mut before: HashSet<OpId> = HashSet::new();
+    if target.inner.is_some() {
+        before.extend(siblings(func, op));
+    }
+    let mut b = Builder::new(func, At::Before(op));
+    b.loc = b.ir.loc(stage.group.named);
+    let values = emit(&mut b, stage, target);
+    for (out, new) in stage.group.outs.iter().zip(values) {
+        func.replace_uses_if(out.value, new, |_, u| !stage.group.ops.contains(&u.op));
+        behind(func, op, new);
+    }
+    if target.inner.is_none() {
+        return Vec::new();
+    }
+    let new = siblings(func, op).filter(|op| !before.contains(op));
+    let all = new.flat_map(|op| std::iter::once(op).chain(func.walk_below(op)));
+    all.filter(|op| func.is::<Generic>(*op)).collect()
+}
+
+/// Moves what reads a value and stands before it right before an op behind it, with all that reads that in turn: views of
+/// one result of a group may stand before the group's last step.
+fn behind(func: &mut Ir, op: OpId, value: Value) {
+    let Some(made) = func.owner(value) else {
+        return;
+    };
+    let before: HashSet<OpId> = siblings(func, op).take_while(|o| *o != made).collect();
+    let (mut late, mut work) = (HashSet::new(), vec![value]);
+    while let Some(value) = work.pop() {
+        let users: Vec<OpId> = func.uses(value).map(|u| u.op).collect();
+        for user in users {
+            if before.contains(&user) && late.insert(user) {
+                work.extend(func.results(user));
+            }
+        }
+    }
+    let late: Vec<OpId> = siblings(func, op).filter(|o| late.contains(o)).collect();
+    for user in late {
+        func.move_op(user, At::Before(op));
+    }
+}
+
+/// Writes the nests that compute a tensor that stays, and lets its readers, which are written, read it there.
+pub(super) fn settle_in(func: &mut Ir, stays: &Resident, done: &mut HashSet<OpId>) {
+    let home = resident::write(func, stays);
+    for (.., ops) in &stays.writers {
+        done.extend(ops);
+    }
+    resident::read(func, stays, home);
+    // What else reads it, reads it in far memory.
+    if !only_for(func, stays.value, done) {
+        resident::store(func, stays, home, done);
+    }
+}
+
+/// Erases what nobody uses any more: producers that were taken into tiles.
+pub(super) fn erase_dead(ir: &mut Ir) {
+    for op in ir.walk_ids().into_iter().rev() {
+        if ir.contains(op)
+            && ir.is_removable(op)
+            && is_dead(ir, op)
+            && !ir.has(op, Traits::Terminator)
+        {
+            ir.erase(op);
+        }
+    }
+}
+
+/// The ops of the block of an op.
+fn siblings(ir: &Ir, op: OpId) -> impl Iterator<Item = OpId> + '_ {
+    let block = ir.block_of(op);
+    block.into_iter().flat_map(|block| ir.ops_in(block))
+}
+
+fn is_dead(ir: &Ir, op: OpId) -> bool {
+    ir.results(op).all(|value| ir.is_unused(value))
+}

@@ -1,0 +1,237 @@
+//! `tile`: cuts every group into tiles that fit the near space of the attached machine.
+//!
+//! A *group* is what runs as one loop nest: a reduction, elementwise steps behind it, and values
+//! that only they need. Groups are found from the last generic of a block to the first, each is
+//! given the quickest plan that fits, and is replaced by loops around transfers and generics on
+//! tiles, where it stands: a block of a loop or of a branch is tiled as that of the function is.
+//!
+//! Invariants: what is marked done is computed by a nest; all else is the end of a group of its
+//! own, or is reported. No generic on far memory is left without a remark.
+//!
+//! Where memory has several levels, the generics on tiles of one are the groups of the next, for which
+//! those tiles are far memory; each keeps the group that it was in.
+
+mod edits;
+mod plans;
+mod report;
+
+pub use report::{Tiled, Unmatched};
+
+use std::collections::{HashMap, HashSet};
+
+use tir::remarks::SINGLE_NEST;
+use tir::{Diagnostic, Ir, OpId, Value};
+use tir_graph::Fused;
+use tir_tensor::Generic;
+
+use crate::chain::{Chains, Limits, Resident, Single, Stage, partition};
+use crate::group::Scope;
+use crate::near::{is_in, is_near};
+use crate::plan::{Budget, Plan, Target, TooLarge};
+use edits::{drop_empty, erase_dead, open, replace, settle_in};
+use plans::Plans;
+use report::{
+    left_over, listed, listed_chains, no_room, oversized, to_far, too_large, without_unit,
+};
+
+/// Tiles all groups of a function. What is left over untiled is only what moves no data, and what is
+/// reported.
+///
+/// With limits, groups that lie behind one another become one nest where that is quicker.
+pub fn tile(
+    func: &mut Ir,
+    target: &Target<'_>,
+    budget: Budget,
+    limits: Option<Limits>,
+) -> Result<Tiled, Vec<Diagnostic>> {
+    let errors = oversized(func, target);
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    let mut group = HashMap::new();
+    for (number, op) in func.walk_ids().into_iter().enumerate() {
+        if func.contains(op) && func.is::<Fused>(op) {
+            for inner in open(func, op) {
+                group.insert(inner, number);
+            }
+        }
+    }
+    crate::widen::widen(func, target, &mut group);
+    if limits.is_some() && without_chains(target).is_none() {
+        crate::sums::sums(func, target, &mut group);
+    }
+    crate::settle::settle(func, &mut group);
+    drop_empty(func);
+    let mut generics: Vec<OpId> = func.walk_ids();
+    generics.retain(|op| func.is::<Generic>(*op) && !is_near(func, *op));
+    let mut tiled = Tiled::default();
+    let (mut target, mut scope) = (target, Scope::new(generics, group));
+    loop {
+        let why = limits.and_then(|_| without_chains(target));
+        if let Some((reason, help)) = &why
+            && scope.generics.len() > 1
+        {
+            let text = format!("each nest has one stage: {reason}");
+            let remark = Diagnostic::remark(text).category(SINGLE_NEST);
+            let remark = remark.at(func.loc(func.root())).note(*help);
+            tiled.apart.push(remark);
+        }
+        let limits = limits.filter(|_| why.is_none());
+        let made = level(func, target, (budget, limits), &scope, &mut tiled)?;
+        let Some(inner) = &target.inner else {
+            return Ok(tiled);
+        };
+        // What is left to compute works on the tiles of this level.
+        target = inner;
+        let mut generics = func.walk_ids();
+        generics.retain(|op| func.is::<Generic>(*op) && is_in(func, *op, target.far.name));
+        scope = Scope::new(generics, made);
+    }
+}
+
+/// Tiles all groups of a scope for one level of memory. Gives which group each generic on the tiles is of;
+/// what is to be reported is added to `tiled`.
+fn level(
+    func: &mut Ir,
+    target: &Target<'_>,
+    (budget, limits): (Budget, Option<Limits>),
+    scope: &Scope,
+    tiled: &mut Tiled,
+) -> Result<HashMap<OpId, usize>, Vec<Diagnostic>> {
+    let mut plans = Plans::new(target, budget);
+    let chains = limits.and_then(|limits| {
+        let singles = singles(func, scope, &mut plans)?;
+        Some(partition(func, &singles, target, budget, limits))
+    });
+    let chains: Chains = chains.unwrap_or_default();
+    for (op, stages, excess) in &chains.too_large {
+        if !chains.several.contains(op) {
+            tiled.apart.push(no_room(func, *op, *stages, excess));
+        }
+    }
+    for (op, why) in &chains.far {
+        tiled.apart.push(to_far(func, *op, why));
+    }
+    // From the last generic to the first: an elementwise step takes the reduction before it in.
+    let mut done = HashSet::new();
+    let (mut unmatched, mut candidates) = (Vec::new(), Vec::new());
+    let (mut errors, mut made) = (Vec::new(), HashMap::new());
+    for op in scope.generics.iter().rev().copied() {
+        if done.contains(&op) || !func.contains(op) || !is_needed(func, op, &done) {
+            continue;
+        }
+        let written = |resident: &&Resident| resident.writers.iter().any(|(last, ..)| *last == op);
+        if let Some(resident) = chains.residents.iter().find(written) {
+            settle_in(func, resident, &mut done);
+            continue;
+        }
+        if let Some((stage, others)) = chains.roots.get(&op) {
+            candidates.extend(listed_chains(func, op, &stage.group, &chains));
+            candidates.extend(listed(func, op, &stage.group, &stage.plan));
+            replace(func, op, stage, target);
+            done.extend(&stage.group.ops);
+            done.extend(others);
+            continue;
+        }
+        let found = plans.ending_in(func, op, scope);
+        // What no level further in computes stays where its tiles are.
+        let stays = |plan: &Result<Plan, TooLarge>| !plan.as_ref().is_ok_and(|plan| plan.helps);
+        if target.stage().is_some()
+            && let Some((group, plan)) = &found
+            && stays(plan)
+        {
+            if let Ok(plan) = plan
+                && let Some(nearest) = plan.nearest.clone()
+            {
+                unmatched.push(without_unit(func, group, nearest, target));
+            } else {
+                unmatched.extend(left_over(func, op, target));
+            }
+            done.insert(op);
+            continue;
+        }
+        match found {
+            None => unmatched.extend(left_over(func, op, target)),
+            Some((group, Ok(plan))) => {
+                if let Some(nearest) = plan.nearest.clone() {
+                    unmatched.push(without_unit(func, &group, nearest, target));
+                }
+                candidates.extend(listed_chains(func, op, &group, &chains));
+                candidates.extend(listed(func, op, &group, &plan));
+                let stage = Stage::alone(group, plan);
+                let inside = replace(func, op, &stage, target);
+                made.extend(inside.into_iter().map(|generic| (generic, done.len())));
+                done.extend(&stage.group.ops);
+            }
+            Some((group, Err(large))) => {
+                done.extend(&group.ops);
+                errors.push(too_large(func, op, &group, &large));
+            }
+        }
+    }
+    erase_dead(func);
+    unmatched.reverse();
+    candidates.reverse();
+    if errors.is_empty() {
+        tiled.unmatched.extend(unmatched);
+        tiled.candidates.extend(candidates);
+        Ok(made)
+    } else {
+        Err(errors)
+    }
+}
+
+/// The groups that would run one behind the other, the last one first; `None` if one does not fit.
+fn singles(func: &Ir, scope: &Scope, plans: &mut Plans<'_>) -> Option<Vec<Single>> {
+    let (mut found, mut done) = (Vec::new(), HashSet::new());
+    // What groups read of far memory, they need.
+    let mut read: HashSet<Value> = HashSet::new();
+    for op in scope.generics.iter().rev().copied() {
+        let needed = is_needed(func, op, &done) || func.results(op).any(|v| read.contains(&v));
+        if done.contains(&op) || !needed {
+            continue;
+        }
+        if let Some((group, plan)) = plans.ending_in(func, op, scope) {
+            let plan = plan.ok()?;
+            let loaded = group.operands.iter().filter(|o| o.inner.is_none());
+            read.extend(loaded.map(|operand| operand.source));
+            done.extend(&group.ops);
+            found.push(Single { op, group, plan });
+        }
+    }
+    Some(found)
+}
+
+/// Whether anything reads what an op computes but nests that are done: they compute it, if at all.
+fn is_needed(ir: &Ir, op: OpId, done: &HashSet<OpId>) -> bool {
+    let mut readers = ir.results(op).flat_map(|value| ir.uses(value));
+    readers.any(|u| !done.contains(&u.op))
+}
+
+/// Why stages behind one another are not one nest on a level of a machine's memory, if they are not, and what would
+/// help.
+fn without_chains(target: &Target<'_>) -> Option<(String, &'static str)> {
+    let info = target.info;
+    let (far, near) = (target.far.name, target.near.name);
+    if target.inner.is_some() {
+        let text =
+            format!("no engine joins \"{far}\" with what computes, tiles go through \"{near}\"");
+        return Some((text, "stages are put together where one level is tiled"));
+    }
+    if target.stage().is_some() {
+        let text = format!("\"{far}\" holds tiles of another level, each of one nest");
+        return Some((text, "stages are put together where one level is tiled"));
+    }
+    let joined = |from, to| info.engine_between(from, to).is_some();
+    if !joined(far, near) || !joined(target.held.name, far) {
+        let text = format!("loads or stores go through other spaces than \"{near}\"");
+        return Some((text, "an engine for each direction would help"));
+    }
+    info.has_equal_units().then(|| {
+        let text = "units of a kind or cores share the work of a nest";
+        (
+            text.to_string(),
+            "stages are put together where there is one of each",
+        )
+    })
+}

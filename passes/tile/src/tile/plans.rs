@@ -1,0 +1,100 @@
+//! The plan of the group that ends in a generic, of all forms that the group may have.
+
+use std::collections::HashMap;
+
+use tir::{Ir, OpId};
+
+use crate::group::{Freedom, Group, Scope};
+use crate::plan::{Budget, Plan, Target, TooLarge, plan};
+
+/// A group with its plan.
+type Planned = (Group, Result<Plan, TooLarge>);
+
+/// Plans by the signature of the group: equal layers are planned once.
+pub(super) struct Plans<'a> {
+    target: &'a Target<'a>,
+    budget: Budget,
+    known: HashMap<String, Result<Plan, TooLarge>>,
+}
+
+impl<'a> Plans<'a> {
+    /// None are known yet.
+    pub(super) fn new(target: &'a Target<'a>, budget: Budget) -> Self {
+        Self {
+            target,
+            budget,
+            known: HashMap::new(),
+        }
+    }
+
+    fn of(&mut self, func: &Ir, group: &Group) -> Result<Plan, TooLarge> {
+        let make = || plan(func, group, self.target, self.budget);
+        let found = self.known.entry(group.signature(func));
+        found.or_insert_with(make).clone()
+    }
+
+    /// The group that ends in a generic, and its plan: with values computed in near memory, unless
+    /// that does not fit or keeps the group from a unit; and read through other shapes, unless the
+    /// box around what is read does not fit.
+    pub(super) fn ending_in(&mut self, func: &Ir, op: OpId, scope: &Scope) -> Option<Planned> {
+        let mut attempt = |inner: bool, reshapes: bool| {
+            let group = Group::ending_in(func, op, scope, Freedom { inner, reshapes })?;
+            let found = self.of(func, &group);
+            Some((group, found))
+        };
+        let mut best = attempt(true, true)?;
+        let on_unit = |plan: &Plan| plan.unit.is_some() || plan.quicker;
+        if best.0.has_inner() && !best.1.as_ref().is_ok_and(on_unit) {
+            let smaller = attempt(false, true)?;
+            let better = match (&best.1, &smaller.1) {
+                (Ok(_), Ok(other)) => other.unit.is_some(),
+                (Err(_), _) => true,
+                _ => false,
+            };
+            if better {
+                best = smaller;
+            }
+        }
+        if best.1.is_err()
+            && let Some(apart) = attempt(false, false)
+            && apart.1.is_ok()
+        {
+            best = apart;
+        }
+        if let (group, Ok(plan)) = &best
+            && let Some((group, plan)) = self.halves(func, group, plan)
+        {
+            best = (group, Ok(plan));
+        }
+        Some(best)
+    }
+
+    /// The group with an iterator as two, so that each is a dimension of a unit, where that is quicker: one of
+    /// the unit's dimensions has nothing else to run through.
+    fn halves(&mut self, func: &Ir, group: &Group, plan: &Plan) -> Option<(Group, Plan)> {
+        let unit = plan.unit.as_ref()?;
+        let called = self.target.called(unit)?;
+        let mut dims = unit.unit_dims.iter().zip(called.domain);
+        let idle = dims.any(|(dims, points)| {
+            let mut alone = dims.iter();
+            *points > 1 && alone.all(|(d, _)| group.domain[*d] == 1 && !group.reductions[*d])
+        });
+        let mut best: Option<(Group, Plan)> = None;
+        for (d, size) in unit.unit_dims.iter().flatten().filter(|_| idle) {
+            if group.domain[*d] <= *size {
+                continue;
+            }
+            let Some(other) = group.split(*d, *size) else {
+                continue;
+            };
+            let Ok(found) = self.of(func, &other) else {
+                continue;
+            };
+            let least = best.as_ref().map_or(plan.cycles, |(_, best)| best.cycles);
+            if found.unit.is_some() && found.cycles < least {
+                best = Some((other, found));
+            }
+        }
+        best
+    }
+}

@@ -1,0 +1,204 @@
+//! What there is to say of groups: errors of what does not fit, remarks on what no unit computes and on what goes to
+//! far memory, candidates.
+
+use tir::remarks::{FAR_TENSOR, NO_UNIT, SINGLE_NEST};
+use tir::{Diagnostic, Ir, OpId, TensorType, Type};
+use tir_tensor::Generic;
+
+use crate::chain::Chains;
+use crate::group::{Group, filled};
+use crate::plan::{Excess, Nearest, Plan, Target, TooLarge, nearest};
+
+/// An operator that no unit computes.
+#[derive(Debug)]
+pub struct Unmatched {
+    /// Its place and what it is.
+    at: Diagnostic,
+    /// Whether that is usual: units multiply and add, other work is the thread's.
+    pub expected: bool,
+    nearest: Option<Nearest>,
+}
+
+impl Unmatched {
+    /// As a remark.
+    pub fn remark(self) -> Diagnostic {
+        match self.nearest {
+            Some(Nearest {
+                kind,
+                name,
+                mismatch,
+            }) => self
+                .at
+                .note(format!("the nearest {kind} is @{name}: {mismatch}")),
+            None => self.at,
+        }
+    }
+}
+
+/// What there is to report of a function that was tiled.
+#[derive(Default, Debug)]
+pub struct Tiled {
+    /// The operators that no unit computes.
+    pub unmatched: Vec<Unmatched>,
+    /// The quickest candidates of each group, where they were asked for.
+    pub candidates: Vec<Diagnostic>,
+    /// Why there are no nests of several stages, or no longer ones.
+    pub apart: Vec<Diagnostic>,
+}
+
+/// An error for each value that is larger than far memory, before anything is planned for it.
+pub(super) fn oversized(func: &Ir, target: &Target<'_>) -> Vec<Diagnostic> {
+    let far = target.far;
+    let too_large = |ty: Type| -> Option<String> {
+        let tensor = ty.get::<TensorType>()?;
+        let size = i64::try_from(ty.elem().bytes().unwrap_or(1)).ok()?;
+        let mut extents = tensor.shape.iter();
+        let bytes = extents.try_fold(size, |n, extent| n.checked_mul(*extent));
+        if tensor.shape.contains(&0) || bytes.is_some_and(|bytes| bytes <= far.bytes) {
+            return None;
+        }
+        let bytes = bytes.map_or("over 2^63".to_string(), |bytes| bytes.to_string());
+        let (space, free) = (far.name, far.bytes);
+        Some(format!("a {ty} has {bytes} bytes, \"{space}\" has {free}"))
+    };
+    let mut errors = Vec::new();
+    let arguments = func.regions(func.root()).filter_map(|r| func.entry(r));
+    for argument in arguments.flat_map(|block| func.args(block)) {
+        let text = too_large(func.ty(argument));
+        errors.extend(text.map(|text| Diagnostic::error(text).at(func.loc(func.root()))));
+    }
+    for op in func.walk_ids() {
+        let text = func.results(op).find_map(|value| too_large(func.ty(value)));
+        errors.extend(text.map(|text| Diagnostic::error(text).at(func.loc(op))));
+    }
+    errors
+}
+
+pub(super) fn too_large(ir: &Ir, op: OpId, group: &Group, large: &TooLarge) -> Diagnostic {
+    let Excess {
+        space,
+        needed,
+        free,
+    } = large.excess;
+    let mut error = Diagnostic::error(format!(
+        "'{}' does not fit \"{space}\": the smallest tiles need {needed} bytes, {free} are free",
+        ir.name(op)
+    ))
+    .at(ir.loc(op));
+    for (i, bytes) in large.holders.iter().enumerate() {
+        let what = match (group.operands.get(i), group.result()) {
+            (Some(operand), _) => format!("operand {i}, a {}", ir.ty(operand.source)),
+            (None, Some(ty)) if i == group.operands.len() => format!("the result, a {ty}"),
+            _ => "what is accumulated".to_string(),
+        };
+        error = error.note(format!("{bytes} bytes for {what}"));
+    }
+    error
+}
+
+/// A group that no unit computes.
+pub(super) fn without_unit(
+    ir: &Ir,
+    group: &Group,
+    nearest: Nearest,
+    target: &Target<'_>,
+) -> Unmatched {
+    let op = group.named;
+    let points = u64::try_from(group.points()).unwrap_or(0);
+    let steps = group.reduce.iter().map(|(step, ..)| step).take(1);
+    let work: u64 = match group.reduce {
+        Some(_) => steps.map(|step| step.work).sum(),
+        None => group.maps.iter().map(|step| step.work).sum(),
+    };
+    let cycles = target.info.thread_cycles(points.saturating_mul(work));
+    // A contraction is what units are for.
+    let reduce = group.reduce.as_ref();
+    let product = reduce.is_some_and(|(step, ..)| step.inputs.len() > 1);
+    Unmatched {
+        at: Diagnostic::remark(format!("no unit computes this '{}'", ir.name(op)))
+            .category(NO_UNIT)
+            .cycles(cycles)
+            .at(ir.loc(op)),
+        expected: !product,
+        nearest: Some(nearest),
+    }
+}
+
+/// A generic that is the end of no group, and why.
+pub(super) fn left_over(ir: &Ir, op: OpId, target: &Target<'_>) -> Option<Unmatched> {
+    let generic: Generic = ir.get(op)?;
+    let (name, far) = (ir.name(op), target.far.name);
+    let text = format!("the thread computes this '{name}' element by element in \"{far}\"");
+    let mut maps = generic.indexing_maps.iter();
+    let why = if generic.outputs.len() != 1 {
+        format!("it has {} results", generic.outputs.len())
+    } else if let Some(map) = maps.find(|map| map.linear().is_none()) {
+        format!("it reads at {map}, which is not linear")
+    } else if generic.combine.is_some() && filled(ir, generic.outputs[0]).is_none() {
+        "it reduces into a tensor that is not filled with a constant".to_string()
+    } else {
+        "it is no part of a loop nest that can be tiled".to_string()
+    };
+    let points = generic.domain(ir).unwrap_or_default();
+    let points = points.iter().map(|n| u64::try_from(*n).unwrap_or(0));
+    let points = points.fold(generic.point_work(ir), u64::saturating_mul);
+    Some(Unmatched {
+        at: Diagnostic::remark(text)
+            .category(NO_UNIT)
+            .cycles(target.info.thread_cycles(points))
+            .at(ir.loc(op))
+            .note(why),
+        expected: false,
+        nearest: nearest(ir, &generic, target),
+    })
+}
+
+/// The candidates of a group, if they are listed.
+pub(super) fn listed(ir: &Ir, op: OpId, group: &Group, plan: &Plan) -> Option<Diagnostic> {
+    if plan.listed.is_empty() {
+        return None;
+    }
+    let text = format!("candidates for tiles of this '{}'", ir.name(op));
+    let remark = Diagnostic::remark(text).at(ir.loc(group.named));
+    Some(plan.listed.iter().fold(remark, Diagnostic::note))
+}
+
+/// The chains of groups that end in one, if they are listed.
+pub(super) fn listed_chains(
+    ir: &Ir,
+    op: OpId,
+    group: &Group,
+    chains: &Chains,
+) -> Option<Diagnostic> {
+    let mut candidates = chains.candidates.iter();
+    let (_, notes) = candidates.find(|(root, _)| *root == op)?;
+    let text = format!("nests of several stages that end in this '{}'", ir.name(op));
+    let remark = Diagnostic::remark(text).at(ir.loc(group.named));
+    Some(notes.iter().fold(remark, Diagnostic::note))
+}
+
+/// A tensor between two nests that does not stay in near memory.
+pub(super) fn to_far(ir: &Ir, op: OpId, why: &str) -> Diagnostic {
+    let name = ir.name(op);
+    let text = format!("what this '{name}' computes goes to far memory and back: {why}");
+    let remark = Diagnostic::remark(text).category(FAR_TENSOR);
+    remark.at(ir.loc(op))
+}
+
+/// A chain that does not fit near memory.
+pub(super) fn no_room(ir: &Ir, op: OpId, stages: usize, excess: &Excess) -> Diagnostic {
+    let Excess {
+        space,
+        needed,
+        free,
+    } = excess;
+    let text = format!(
+        "the {stages} stages that end in this '{}' are not one nest: their tiles need {needed} bytes of \
+         \"{space}\", {free} are free",
+        ir.name(op)
+    );
+    let over = needed - free;
+    let help = format!("{over} bytes more would do, or fewer slots (depth) for each tile");
+    let remark = Diagnostic::remark(text).category(SINGLE_NEST);
+    remark.at(ir.loc(op)).note(help)
+}

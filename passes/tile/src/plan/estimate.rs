@@ -815,6 +815,10 @@ fn computed(
     space: &Space,
     unit_out: &[Vec<usize>],
 ) -> Option<(Tile, Rc<[Tile]>)> {
+    // Sums that two blocks share would be added to in both.
+    if !space.is_distinct(&group.out) {
+        return None;
+    }
     let out = match way {
         Way::Unit(_) if group.into.is_some() => {
             Tile::slot(space, &group.out, unit_out, group.into.as_ref()?)?

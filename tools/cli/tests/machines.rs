@@ -211,7 +211,10 @@ fn small_cases_are_right_on_every_machine() {
     let wrong = pairs.par_iter().filter_map(|(case, machine)| {
         let why = case.levels(&tool, machine).err()?;
         let (case, on) = (stem(&case.path), stem(machine));
-        Some(format!("{case} for {on} {why}"))
+        let line = format!("{case} for {on} {why}");
+        // All pairs take minutes: with `--nocapture` this is seen at once.
+        eprintln!("{line}");
+        Some(line)
     });
     let wrong: Vec<String> = wrong.collect();
     let (bad, all) = (wrong.len(), pairs.len());

@@ -339,7 +339,12 @@ impl Program {
         let sizes = shape.iter().zip(&gone);
         let kept = sizes.filter(|(_, gone)| keep || !**gone);
         let kept = kept.map(|(n, gone)| if *gone { 1 } else { *n }).collect();
-        let name = pick(random, &["sum", "max", "min", "mean"]);
+        // The greatest of no number is an infinity, which times the zeros that fill up a unit is none.
+        let empty = axes.iter().any(|d| shape[*d as usize] == 0);
+        let name = match *pick(random, &["sum", "max", "min", "mean"]) {
+            "max" | "min" if empty => "sum",
+            name => name,
+        };
         let axes = ints(&axes);
         let text = format!("graph.reduce_{name} $0 [{axes}] {{keepdims = {keep}}} : (#0) -> #r");
         self.op(text, &[x], kept);

@@ -27,7 +27,7 @@ use tir_opt::Tool;
 const PROGRAMS: u64 = 240;
 
 /// Networks of blocks that are tried.
-const NETWORKS: u64 = 120;
+const NETWORKS: u64 = 64;
 
 /// Options of the pipelines.
 const OPTIONS: [&str; 5] = [

@@ -104,6 +104,14 @@ pub fn is_inside(ir: &Ir, op: OpId) -> bool {
         && !ir.has(op, Traits::Symbol)
         && ir.child(op).is_none()
         && ir.successors(op).len() == 0
+        && !is_fresh(ir, op)
+}
+
+/// Whether an op makes something of nothing that is no constant: a tensor without content, say. Two of them are two
+/// places, and one that all share would be held for as long as any is used.
+fn is_fresh(ir: &Ir, op: OpId) -> bool {
+    let constant = ir.has(op, Traits::ConstantLike);
+    !constant && ir.operands(op).len() == 0 && ir.regions(op).len() == 0
 }
 
 /// Adds the ops of a block to an e-graph.

@@ -12,13 +12,16 @@ const ROWS: &str = "f32, #graph.layout<NHWC>";
 struct Network {
     program: Program,
     random: Random,
+    /// Whether sizes are such that a unit of one element does not take millions of calls.
+    small: bool,
 }
 
 /// The network of a seed, of so many blocks.
-pub(crate) fn network(seed: u64, blocks: usize) -> Program {
+pub(crate) fn network(seed: u64, blocks: usize, small: bool) -> Program {
     let mut network = Network {
         program: Program::empty(true),
         random: Random::new(seed ^ 0x6e65_7477),
+        small,
     };
     match seed % 4 {
         0 | 1 => network.image(blocks),
@@ -28,6 +31,7 @@ pub(crate) fn network(seed: u64, blocks: usize) -> Program {
     let Network {
         mut program,
         mut random,
+        ..
     } = network;
     program.close(&mut random);
     program
@@ -65,11 +69,18 @@ impl Network {
     }
 
     fn image(&mut self, blocks: usize) {
-        let (c, h, w) = (
-            self.pick(&[3, 8, 16, 24, 33]),
-            self.pick(&[5, 7, 8, 14]),
-            self.pick(&[5, 7, 9, 14]),
-        );
+        let (c, h, w) = match self.small {
+            true => (
+                self.pick(&[2, 3, 6, 8]),
+                self.pick(&[3, 5, 7]),
+                self.pick(&[4, 5, 9]),
+            ),
+            false => (
+                self.pick(&[3, 8, 16, 24, 33]),
+                self.pick(&[5, 7, 8, 14]),
+                self.pick(&[5, 7, 9, 14]),
+            ),
+        };
         let mut x = self.program.argument(vec![1, c, h, w]);
         for _ in 0..blocks {
             x = match below(&mut self.random, 9) {
@@ -90,7 +101,10 @@ impl Network {
         }
     }
     fn channels(&mut self) -> i64 {
-        self.pick(&[4, 8, 16, 20, 32, 40])
+        match self.small {
+            true => self.pick(&[2, 4, 5, 8, 9]),
+            false => self.pick(&[4, 8, 16, 20, 32, 40]),
+        }
     }
     fn convolution(
         &mut self,

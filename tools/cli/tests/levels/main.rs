@@ -129,13 +129,14 @@ fn networks_of_blocks_compute_the_same() {
             3 => (&integers[..], Numbers::Integers),
             _ => (&floats[..], Numbers::Floats),
         };
-        let machine = match seed / 4 % 2 {
-            0 => folder.join(format!("{}.tir", stock[seed as usize / 8 % stock.len()])),
-            _ => machine::write(seed, numbers),
+        let small = seed / 4 % 2 == 1;
+        let machine = match small {
+            false => folder.join(format!("{}.tir", stock[seed as usize / 8 % stock.len()])),
+            true => machine::write(seed, numbers),
         };
         let options = OPTIONS[(seed / 8 % 5) as usize];
         let options = format!("machine={} {options}", machine.display());
-        let program = blocks::network(seed, 1 + (seed / 4 % 3) as usize);
+        let program = blocks::network(seed, 1 + (seed / 8 % 3) as usize, small);
         wrong(&tool, &options, &program)?;
         let program = program.shrunk(|p| wrong(&tool, &options, p).is_some());
         let why = wrong(&tool, &options, &program).unwrap_or_default();

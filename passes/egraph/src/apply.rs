@@ -3,7 +3,7 @@
 use egg::Id;
 use tir::rewrite::TermKind;
 use tir::rewrite::term::{TermBuilder, Unbuilt, build};
-use tir::{Attr, Decline, Name, Type};
+use tir::{Attr, Decline, Name, TensorType, Type};
 
 use crate::graph::{Graph, GraphExt};
 use crate::matching::{Binding, BoundNode, ClassValues, Compiled, Match};
@@ -43,11 +43,26 @@ pub fn add_right(
     })?;
     for (left, (id, _)) in types.into_iter().zip(&made) {
         let right = graph.ty(*id);
+        // Rules say nothing of how tensors are stored: where both sides are stored differently they are not equal.
+        if left != right && plain(left) == plain(right) {
+            return Err(Declined::Untyped);
+        }
         if left != right {
             return Err(Declined::Clash { left, right });
         }
     }
     Ok(made)
+}
+
+/// A type without what it says of storage.
+fn plain(ty: Type) -> Type {
+    let tensor = ty.get::<TensorType>().cloned();
+    tensor.map_or(ty, |tensor| {
+        Type::new(TensorType {
+            encoding: None,
+            ..tensor
+        })
+    })
 }
 
 /// Makes e-nodes, and terms that say how they were made.

@@ -104,6 +104,16 @@ pub fn is_inside(ir: &Ir, op: OpId) -> bool {
         && !ir.has(op, Traits::Symbol)
         && ir.child(op).is_none()
         && ir.successors(op).len() == 0
+        && !is_place(ir, op)
+}
+
+/// Whether what an op makes is a place: a tensor without content, made of nothing that is a constant, or one that is put
+/// in a memory space by name, such as a tile that is loaded. Two of them are two places, and one that all share would be
+/// held for as long as any is used.
+fn is_place(ir: &Ir, op: OpId) -> bool {
+    let constant = ir.has(op, Traits::ConstantLike);
+    let nothing = ir.operands(op).len() == 0 && ir.regions(op).len() == 0;
+    !constant && nothing || ir.attr(op, "space").is_some()
 }
 
 /// Adds the ops of a block to an e-graph.

@@ -9,7 +9,8 @@ pass! {
     /// dominates it.
     ///
     /// Equal are ops of one name with equal attributes, operands, result types and regions;
-    /// operands of commutative ops may be swapped.
+    /// operands of commutative ops may be swapped. What is put in a memory space by name, such as a tile
+    /// that is loaded, is not merged.
     pub struct Cse = "cse" {
         /// Names of ops that are never merged, such as allocations that are written later.
         pub keep: Vec<String> = Vec::new(),
@@ -73,6 +74,8 @@ impl Elimination<'_> {
             && ir.is_pure(op)
             && !ir.has(op, Traits::Terminator)
             && ir.child(op).is_none()
+            // What is put in a memory space by name is a buffer of its own: shared, it would be held until its last use.
+            && ir.attr(op, "space").is_none()
             && !self.keep.iter().any(|name| ir.name(op) == name.as_str());
         if !candidate {
             return false;

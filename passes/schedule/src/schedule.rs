@@ -1,6 +1,6 @@
 //! `schedule-transfers`: rotating buffers and transfers, with fewer slots until all fits in memory.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use tir::{Attr, Diagnostic, Ir, Name, OpId};
 use tir_accel::MachineInfo;
@@ -56,17 +56,11 @@ impl Schedule {
             .filter(|op| ir.is::<Alloc>(*op))
             .collect();
         let mut depths: Vec<i64> = Vec::new();
-        // Whether buffers of one loop lie in several loops of it, which may use their bytes in turn.
-        let mut apart = false;
-        let mut inner: HashMap<OpId, OpId> = HashMap::new();
         for (i, op) in allocs.iter().enumerate() {
             ir.set_attr(*op, BUFFER, Attr::i64(i as i64));
             let said = ir.attr(*op, DEPTH).and_then(Attr::as_int);
-            let nest = nest_of(ir, *op).unwrap_or_default();
-            if let (Some(first), Some(last)) = (nest.first(), nest.last()) {
-                apart |= *inner.entry(first.op).or_insert(last.op) != last.op;
-            }
-            depths.push(if !nest.is_empty() {
+            let looped = nest_of(ir, *op).is_some_and(|nest| !nest.is_empty());
+            depths.push(if looped {
                 said.unwrap_or(self.depth).max(1)
             } else {
                 1
@@ -116,8 +110,9 @@ impl Schedule {
                 Some(n) if retries + 1 < self.tries => depths[n] -= 1,
                 // The last try has one slot of everything.
                 Some(_) if retries < self.tries => depths.fill(1),
-                // Then each lies where it is used, and not for as long as a loop around runs.
-                _ if retries < self.tries && apart && depths.contains(&1) => depths.fill(0),
+                // Then each lies where it is used, and not for as long as a loop around runs: inner loops,
+                // branches and what stands one behind the other use the same bytes in turn.
+                _ if retries < self.tries && depths.contains(&1) => depths.fill(0),
                 _ => {
                     let tried = if retries == 1 { "time" } else { "times" };
                     return Err(error.diagnostic(&trial).note(format!(

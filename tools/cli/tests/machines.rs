@@ -3,7 +3,8 @@
 //!
 //! Cases are the networks of `test/e2e/ops` and `test/e2e/models` with ONNX Runtime's answers, and the functions of
 //! the programs of `test/e2e` that are made of one operator or a few, these at accel level alone. By default each is
-//! tried on `npu.tir` and on one of the other machines in turn; with `TIR_MACHINES=all` on all of them.
+//! tried on `npu.tir` and on one of the other machines in turn; with `TIR_MACHINES=all` on all of them. `TIR_CASE` is the
+//! only case that is tried.
 
 mod common;
 
@@ -197,8 +198,11 @@ fn small_cases_are_right_on_every_machine() {
     let tool = tir_opt::stock();
     tool.load();
     let kinds = machines.len();
+    let only = std::env::var("TIR_CASE").ok();
     let pairs = cases.iter().enumerate().flat_map(|(number, case)| {
-        let tried = all || !LONG.contains(&stem(&case.path).as_str());
+        let name = stem(&case.path);
+        let wanted = only.as_ref().is_none_or(|only| *only == name);
+        let tried = wanted && (all || !LONG.contains(&name.as_str()));
         let others = machines.iter().enumerate();
         let others = others.filter(move |(i, _)| all || number % kinds == *i);
         let others = others.map(|(_, machine)| machine);
@@ -211,7 +215,10 @@ fn small_cases_are_right_on_every_machine() {
     let wrong = pairs.par_iter().filter_map(|(case, machine)| {
         let why = case.levels(&tool, machine).err()?;
         let (case, on) = (stem(&case.path), stem(machine));
-        Some(format!("{case} for {on} {why}"))
+        let line = format!("{case} for {on} {why}");
+        // All pairs take minutes: with `--nocapture` this is seen at once.
+        eprintln!("{line}");
+        Some(line)
     });
     let wrong: Vec<String> = wrong.collect();
     let (bad, all) = (wrong.len(), pairs.len());

@@ -12,6 +12,9 @@ use super::layers::Layers;
 use crate::machine::{EngineInfo, MachineInfo};
 use crate::model::machine_spec;
 
+/// Sites that are found without looking them up: those of the ops of an inner loop.
+const RECENT: usize = 8;
+
 /// The machine model as the memory of a running program: every access of the thread is checked,
 /// transfers and calls are started on queues.
 pub struct MachineMemory {
@@ -24,8 +27,9 @@ pub struct MachineMemory {
     sites: HashMap<(Site, Option<Name>), sim::Site>,
     /// What each site stands for, to say where a fault is.
     known: Vec<Site>,
-    /// The site that was asked for last.
-    last: Option<((Site, Option<Name>), sim::Site)>,
+    /// Those that were asked for last, so that a loop finds its sites at once; and which is replaced next.
+    recent: [Option<((Site, Option<Name>), sim::Site)>; RECENT],
+    next: usize,
     causes: Causes,
     layers: Layers,
     dataless: bool,
@@ -71,7 +75,8 @@ impl MachineMemory {
             parts: HashMap::new(),
             sites: HashMap::new(),
             known: Vec::new(),
-            last: None,
+            recent: [None; RECENT],
+            next: 0,
             causes: Causes::default(),
             layers: Layers::default(),
             dataless,
@@ -152,13 +157,13 @@ impl MachineMemory {
     }
     pub(super) fn site(&mut self, site: Site, label: Option<Name>) -> sim::Site {
         let key = (site, label);
-        if let Some((last, found)) = self.last
-            && last == key
-        {
-            return found;
+        let mut recent = self.recent.iter().flatten();
+        if let Some((_, found)) = recent.find(|(k, _)| k.0.id == site.id && *k == key) {
+            return *found;
         }
         if let Some(found) = self.sites.get(&key) {
-            self.last = Some((key, *found));
+            self.recent[self.next] = Some((key, *found));
+            self.next = (self.next + 1) % RECENT;
             return *found;
         }
         let name = label.map_or(site.op.to_string(), |l| format!("{} @{l}", site.op));

@@ -1,5 +1,7 @@
 //! Iteration spaces in blocks and tiles.
 
+use tir::AffineMap;
+
 /// The iteration space of a generic, cut up for tiles.
 #[derive(Clone, Debug)]
 pub struct Space {
@@ -40,6 +42,27 @@ impl Space {
     /// Whether the last tile has blocks that lie beyond the range.
     pub fn is_ragged(&self, d: usize) -> bool {
         self.covered(d) != self.blocks(d)
+    }
+    /// Whether the points of all tiles, those beyond the range of an iterator among them, are at places of their own
+    /// in each dimension of a result that several iterators count.
+    pub fn is_distinct(&self, map: &AffineMap) -> bool {
+        let Some(forms) = map.linear() else {
+            return true;
+        };
+        forms.iter().all(|form| {
+            let mut terms: Vec<(usize, i64)> = form.terms().collect();
+            terms.sort_by_key(|(_, step)| step.abs());
+            let mut reach = 0_i64;
+            terms.iter().all(|(d, step)| {
+                let apart = step.abs() > reach;
+                let points = match self.shifted == Some(*d) {
+                    true => self.domain[*d],
+                    false => self.covered(*d).saturating_mul(self.block[*d]),
+                };
+                reach = reach.saturating_add(step.abs().saturating_mul(points - 1));
+                apart
+            })
+        })
     }
     /// Whether an iterator is a dimension of the unit.
     pub(super) fn is_unit(&self, d: usize) -> bool {

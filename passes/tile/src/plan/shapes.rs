@@ -389,6 +389,10 @@ impl Made<'_> {
 
     fn stored(&self, space: &Space) -> Option<Stored> {
         let group = self.group;
+        // Sums that two blocks share would be added to in both.
+        if !space.is_distinct(&group.out) {
+            return None;
+        }
         let out = match self.way {
             Way::Unit(_) if group.into.is_some() => {
                 Tile::slot(space, &group.out, &self.unit_out, group.into.as_ref()?)?

@@ -170,12 +170,13 @@ pub(crate) fn try_seeds(variable: &str, count: u64, wrong: impl Fn(u64) -> Optio
     let number = |variable| std::env::var(variable).ok()?.parse::<u64>().ok();
     let first = number("TIR_SEED").unwrap_or(0);
     let end = first + number(variable).unwrap_or(count);
-    let wrong = (first..end)
-        .into_par_iter()
-        .filter_map(|seed| Some((seed, wrong(seed)?)));
-    let lines: Vec<String> = wrong
-        .map(|(seed, why)| format!("seed {seed}, {why}"))
-        .collect();
+    let wrong = (first..end).into_par_iter().filter_map(|seed| {
+        let line = format!("seed {seed}, {}", wrong(seed)?);
+        // Many seeds take minutes: with `--nocapture` this is seen at once.
+        eprintln!("{line}");
+        Some(line)
+    });
+    let lines: Vec<String> = wrong.collect();
     let count = lines.len();
     assert!(lines.is_empty(), "{count} wrong:\n{}", lines.join("\n"));
 }

@@ -6,6 +6,8 @@ use tir_data::Random;
 #[derive(Clone, Debug)]
 struct Node {
     shape: Vec<i64>,
+    /// The type of its elements, with a layout if it has one.
+    elem: &'static str,
     /// What computes it; an argument without.
     op: Option<Op>,
 }
@@ -27,19 +29,25 @@ pub(crate) struct Program {
     rich: bool,
 }
 
-fn pick<'a, T>(random: &mut Random, all: &'a [T]) -> &'a T {
+pub(crate) fn pick<'a, T>(random: &mut Random, all: &'a [T]) -> &'a T {
     &all[below(random, all.len())]
 }
-fn below(random: &mut Random, n: usize) -> usize {
+pub(crate) fn below(random: &mut Random, n: usize) -> usize {
     random.below(n)
 }
-fn ints(values: &[i64]) -> String {
+pub(crate) fn ints(values: &[i64]) -> String {
     let all: Vec<String> = values.iter().map(i64::to_string).collect();
     all.join(", ")
 }
-fn ty(shape: &[i64]) -> String {
-    let dims: String = shape.iter().map(|d| format!("{d}x")).collect();
-    format!("tensor<{dims}f32>")
+impl Node {
+    /// Whether its elements lie as the shape says: what lies otherwise is handed to nobody.
+    fn is_plain(&self) -> bool {
+        !self.elem.contains('#')
+    }
+    fn ty(&self) -> String {
+        let dims: String = self.shape.iter().map(|d| format!("{d}x")).collect();
+        format!("tensor<{dims}{}>", self.elem)
+    }
 }
 
 impl Program {
@@ -48,11 +56,7 @@ impl Program {
     /// and axes of no element.
     pub(crate) fn new(seed: u64, ops: usize, rich: bool) -> Self {
         let mut random = Random::new(seed);
-        let mut program = Self {
-            nodes: Vec::new(),
-            results: Vec::new(),
-            rich,
-        };
+        let mut program = Self::empty(rich);
         let mut dims = vec![1, 2, 3, 5, 8, 17];
         if rich && below(&mut random, 6) == 0 {
             dims.extend([0, 0]);
@@ -67,28 +71,58 @@ impl Program {
         for _ in 0..ops {
             program.grow(&mut random);
         }
-        let used: Vec<usize> = (program.nodes.iter())
-            .filter_map(|node| node.op.as_ref())
-            .flat_map(|op| op.operands.iter().copied())
-            .collect();
-        for (at, node) in program.nodes.iter().enumerate() {
-            let extra = below(&mut random, 6) == 0;
-            if node.op.is_some() && (extra || !used.contains(&at)) {
-                program.results.push(at);
-            }
-        }
+        program.close(&mut random);
         program
     }
 
-    fn argument(&mut self, shape: Vec<i64>) -> usize {
-        self.nodes.push(Node { shape, op: None });
+    /// A program of nothing.
+    pub(crate) fn empty(rich: bool) -> Self {
+        Self {
+            nodes: Vec::new(),
+            results: Vec::new(),
+            rich,
+        }
+    }
+    /// Gives what nobody reads, and some values that others read.
+    pub(crate) fn close(&mut self, random: &mut Random) {
+        let used: Vec<usize> = (self.nodes.iter())
+            .filter_map(|node| node.op.as_ref())
+            .flat_map(|op| op.operands.iter().copied())
+            .collect();
+        for (at, node) in self.nodes.iter().enumerate() {
+            let extra = below(random, 6) == 0;
+            if node.op.is_some() && node.is_plain() && (extra || !used.contains(&at)) {
+                self.results.push(at);
+            }
+        }
+    }
+
+    /// A new argument of `f32`.
+    pub(crate) fn argument(&mut self, shape: Vec<i64>) -> usize {
+        let (elem, op) = ("f32", None);
+        self.nodes.push(Node { shape, elem, op });
         self.nodes.len() - 1
     }
     fn op(&mut self, text: impl Into<String>, operands: &[usize], shape: Vec<i64>) {
+        self.op_of("f32", text, operands, shape);
+    }
+    /// What an op gives, of these elements.
+    pub(crate) fn op_of(
+        &mut self,
+        elem: &'static str,
+        text: impl Into<String>,
+        operands: &[usize],
+        shape: Vec<i64>,
+    ) -> usize {
         let text = text.into();
         let operands = operands.to_vec();
         let op = Some(Op { text, operands });
-        self.nodes.push(Node { shape, op });
+        self.nodes.push(Node { shape, elem, op });
+        self.nodes.len() - 1
+    }
+    /// The shape of a value.
+    pub(crate) fn shape(&self, at: usize) -> &[i64] {
+        &self.nodes[at].shape
     }
 
     /// Adds one op, mostly on what was computed last.
@@ -279,7 +313,7 @@ impl Program {
 
     /// A value of the same shape: one that is there, or a new argument.
     fn like(&mut self, random: &mut Random, x: usize) -> usize {
-        let shape = self.nodes[x].shape.clone();
+        let shape = self.shape(x).to_vec();
         let same: Vec<usize> = (0..self.nodes.len())
             .filter(|at| self.nodes[*at].shape == shape)
             .collect();
@@ -339,7 +373,12 @@ impl Program {
         let sizes = shape.iter().zip(&gone);
         let kept = sizes.filter(|(_, gone)| keep || !**gone);
         let kept = kept.map(|(n, gone)| if *gone { 1 } else { *n }).collect();
-        let name = pick(random, &["sum", "max", "min", "mean"]);
+        // The greatest of no number is an infinity, which times the zeros that fill up a unit is none.
+        let empty = axes.iter().any(|d| shape[*d as usize] == 0);
+        let name = match *pick(random, &["sum", "max", "min", "mean"]) {
+            "max" | "min" if empty => "sum",
+            name => name,
+        };
         let axes = ints(&axes);
         let text = format!("graph.reduce_{name} $0 [{axes}] {{keepdims = {keep}}} : (#0) -> #r");
         self.op(text, &[x], kept);
@@ -433,23 +472,19 @@ impl Program {
         for at in self.needed() {
             let node = &self.nodes[at];
             let Some(op) = &node.op else {
-                arguments.push(format!("%v{at}: {}", ty(&node.shape)));
+                arguments.push(format!("%v{at}: {}", node.ty()));
                 continue;
             };
-            let mut text = op.text.replace("#r", &ty(&node.shape));
+            let mut text = op.text.replace("#r", &node.ty());
             text = text.replace('@', &at.to_string());
             for (i, operand) in op.operands.iter().enumerate() {
                 text = text.replace(&format!("${i}"), &format!("%v{operand}"));
-                text = text.replace(&format!("#{i}"), &ty(&self.nodes[*operand].shape));
+                text = text.replace(&format!("#{i}"), &self.nodes[*operand].ty());
             }
             body += &format!("  %v{at} = {text}\n");
         }
         let results: Vec<String> = self.results.iter().map(|r| format!("%v{r}")).collect();
-        let types: Vec<String> = self
-            .results
-            .iter()
-            .map(|r| ty(&self.nodes[*r].shape))
-            .collect();
+        let types: Vec<String> = self.results.iter().map(|r| self.nodes[*r].ty()).collect();
         let (arguments, results, types) =
             (arguments.join(", "), results.join(", "), types.join(", "));
         format!(
@@ -472,14 +507,18 @@ impl Program {
                 .needed()
                 .into_iter()
                 .filter(|at| self.nodes[*at].op.is_some());
-            let given = given.filter(|at| !self.results.contains(at)).map(|at| {
+            let free = |at: &usize| !self.results.contains(at) && self.nodes[*at].elem == "f32";
+            let given = given.filter(free).map(|at| {
                 let mut less = self.clone();
                 less.nodes[at].op = None;
                 less
             });
             let ends = (self.results.iter().enumerate()).flat_map(|(i, at)| {
                 let operands = self.nodes[*at].op.iter().flat_map(|op| op.operands.iter());
-                let computed = operands.filter(|o| self.nodes[**o].op.is_some());
+                let computed = operands
+                    .map(|o| (o, &self.nodes[*o]))
+                    .filter(|(_, node)| node.op.is_some() && node.is_plain())
+                    .map(|(o, _)| o);
                 let shorter = computed.map(|o| {
                     let mut less = self.clone();
                     less.results[i] = *o;

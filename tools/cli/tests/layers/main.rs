@@ -210,7 +210,7 @@ fn layers_compute_the_same_on_every_machine() {
     try_seeds("TIR_LAYERS", LAYERS, |seed| {
         let machine = match machines.get((seed % 8) as usize) {
             Some(machine) => machine.clone(),
-            None => machine::write(seed),
+            None => machine::write(seed, machine::Numbers::Floats),
         };
         let options = format!("machine={} egraph=false", machine.display());
         let layer = Layer::new(seed);

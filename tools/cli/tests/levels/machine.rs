@@ -5,8 +5,18 @@ use std::path::{Path, PathBuf};
 
 use tir_data::Random;
 
+/// What a machine multiplies. Not every test needs both.
+#[allow(dead_code)]
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Numbers {
+    /// Products and sums are `f32`.
+    Floats,
+    /// Factors are `i8`, sums `i32`.
+    Integers,
+}
+
 /// Writes the machine of a seed to a file.
-pub(crate) fn write(seed: u64) -> PathBuf {
+pub(crate) fn write(seed: u64, numbers: Numbers) -> PathBuf {
     let mut random = Random::new(seed ^ 0x6d61_6368);
     let mut pick = |all: &[i64]| all[(random.next_u64() % all.len() as u64) as usize];
     let [m, n, k] = [0; 3].map(|_| pick(&[1, 1, 2, 3, 4, 16]));
@@ -16,15 +26,20 @@ pub(crate) fn write(seed: u64) -> PathBuf {
     let (bytes, granule) = (pick(&[8192, 65536]), pick(&[4, 32]));
     let relu = pick(&[0, 1]) == 1;
     let (dims, scalar) = (pick(&[3, 4]), pick(&[1, 2]));
+    // Types of factors and sums, and of the ops on them.
+    let [factor, total, none, larger] = match numbers {
+        Numbers::Floats => ["f32", "f32", "0.0", "maximumf"],
+        Numbers::Integers => ["i8", "i32", "0", "maxsi"],
+    };
     let operand = |dims: &[(char, i64)]| {
         let kept: Vec<_> = dims.iter().filter(|(_, n)| !short || *n != 1).collect();
         let shape: String = kept.iter().map(|(_, n)| format!("{n}x")).collect();
         let names: Vec<String> = kept.iter().map(|(d, _)| d.to_string()).collect();
-        (format!("tensor<{shape}f32>"), names.join(", "))
+        (format!("tensor<{shape}{factor}>"), names.join(", "))
     };
     let (m, n, k) = (('m', m), ('n', n), ('k', k));
     // The output names each parallel iterator once.
-    let (c, out) = (format!("tensor<{}x{}xf32>", m.1, n.1), "m, n");
+    let (c, out) = (format!("tensor<{}x{}x{total}>", m.1, n.1), "m, n");
     let (a, left) = operand(&[m, k]);
     let (b, right) = operand(&if turned { [n, k] } else { [k, n] });
     // Operands in one memory, or inputs, weights and sums apart.
@@ -58,14 +73,21 @@ pub(crate) fn write(seed: u64) -> PathBuf {
     let parallel = "iterator_types = [\"parallel\", \"parallel\"]";
     let zero = format!(
         "{{indexing_maps = [affine_map<(m, n) -> ({out})>], {parallel}}} ins() outs(%c : {c}) {{\n      \
-         %v = arith.constant 0.0 : f32\n      tensor.yield %v : f32\n    }}"
+         %v = arith.constant {none} : {total}\n      tensor.yield %v : {total}\n    }}"
     );
     body(&mut text, "clear", "", &zero);
     let maps = [left.as_str(), right.as_str(), out]
         .map(|dims| format!("affine_map<(m, n, k) -> ({dims})>"));
+    let multiply = match numbers {
+        Numbers::Floats => "      %p = arith.mulf %s, %t : f32\n",
+        Numbers::Integers => {
+            "      %s4 = arith.extsi %s : i8 to i32\n      %t4 = arith.extsi %t : i8 to i32\n      \
+             %p = arith.muli %s4, %t4 : i32\n"
+        }
+    };
     let product = format!(
         "{{indexing_maps = [{}], iterator_types = [\"parallel\", \"parallel\", \"reduction\"], sizes = array<i64: {}, {}, {}>}} ins(%a, %b : {a}, {b}) outs(%c : {c}) combine add {{\n    \
-         ^bb0(%s: f32, %t: f32):\n      %p = arith.mulf %s, %t : f32\n      tensor.yield %p : f32\n    }}",
+         ^bb0(%s: {factor}, %t: {factor}):\n{multiply}      tensor.yield %p : {total}\n    }}",
         maps.join(", "),
         m.1,
         n.1,
@@ -81,16 +103,25 @@ pub(crate) fn write(seed: u64) -> PathBuf {
         let map = format!("affine_map<(m, n) -> ({out})>");
         let work = format!(
             "{{indexing_maps = [{map}, {map}], {parallel}}} ins(%x : {c}) outs(%c : {c}) {{\n    \
-             ^bb0(%s: f32):\n      %zero = arith.constant 0.0 : f32\n      %y = arith.maximumf %s, %zero : f32\n      tensor.yield %y : f32\n    }}"
+             ^bb0(%s: {total}):\n      %zero = arith.constant {none} : {total}\n      %y = arith.{larger} %s, %zero : {total}\n      tensor.yield %y : {total}\n    }}"
         );
         body(&mut text, "relu", &format!(", %x: {c} in @{acc}"), &work);
     }
     if pick(&[0, 1]) == 1 {
         // Some ops, or all; lanes that are folded, or not.
-        let ops = [
-            "any = 3",
-            "arith.addf = 1, arith.mulf = 1, arith.subf = 2, arith.maximumf = 1",
-        ];
+        let some = match numbers {
+            Numbers::Floats => "arith.addf = 1, arith.mulf = 1, arith.subf = 2, arith.maximumf = 1",
+            Numbers::Integers => {
+                "arith.addi = 1, arith.maxsi = 1, arith.minsi = 1, arith.extsi = 1, arith.trunci = 1, \
+                 arith.sitofp = 1, arith.fptosi = 1, arith.mulf = 1, arith.addf = 1, math.roundeven = 1, \
+                 arith.maximumf = 1, arith.minimumf = 1"
+            }
+        };
+        let types = match numbers {
+            Numbers::Floats => "f32",
+            Numbers::Integers => "f32, i32, i8",
+        };
+        let ops = ["any = 3", some];
         let ops = ops[pick(&[0, 1]) as usize];
         let reduce = ["", " reduce {add = 3, max = 2}"][pick(&[0, 1]) as usize];
         let (lanes, chain, start) = (pick(&[1, 4, 16]), pick(&[1, 2]), pick(&[0, 7]));
@@ -98,7 +129,7 @@ pub(crate) fn write(seed: u64) -> PathBuf {
         let _ = write!(
             text,
             "  accel.unit @simd {{queue = 4}}\n  \
-             accel.vector @lanes on @simd in @spm types [f32] ops {{{ops}}}{reduce} {{lanes = {lanes}, \
+             accel.vector @lanes on @simd in @spm types [{types}] ops {{{ops}}}{reduce} {{lanes = {lanes}, \
              chain = {chain}, start = {start}, port = {port}, strided = {strided}}}\n"
         );
     }
@@ -163,21 +194,21 @@ pub(crate) fn write(seed: u64) -> PathBuf {
     let maximum = |input: &str| {
         format!(
             "{{indexing_maps = [{map}, {map}], {parallel}}} ins({input} : {c}) outs(%c : {c}) {{\n    \
-             ^bb0(%s: f32):\n      %y = arith.maximumf %s, %low : f32\n      tensor.yield %y : f32\n    }}"
+             ^bb0(%s: {total}):\n      %y = arith.{larger} %s, %low : {total}\n      tensor.yield %y : {total}\n    }}"
         )
     };
     if last == 1 {
         let (sum, behind) = (step("%r", "%c", &product), step("%y", "%c", &maximum("%r")));
         let _ = write!(
             text,
-            "  accel.intrinsic @last on @gemm ({operands}, %low: f32) cycles \"3\" {{\n{sum}{behind}    accel.yield %y : {c}\n  }}\n"
+            "  accel.intrinsic @last on @gemm ({operands}, %low: {total}) cycles \"3\" {{\n{sum}{behind}    accel.yield %y : {c}\n  }}\n"
         );
     }
     if clip == 1 {
         let work = step("%y", "%c", &maximum("%x"));
         let _ = write!(
             text,
-            "  accel.intrinsic @clip on @gemm (%c: {c}, %x: {c}, %low: f32) in @{acc} cycles \"2\" {{\n{work}    accel.yield %y : {c}\n  }}\n"
+            "  accel.intrinsic @clip on @gemm (%c: {c}, %x: {c}, %low: {total}) in @{acc} cycles \"2\" {{\n{work}    accel.yield %y : {c}\n  }}\n"
         );
     }
     // Banks, links from core to core, an engine that cannot pad.

@@ -5,8 +5,12 @@
 //! and of no element. Machines are the committed ones, and small ones with units in which any
 //! dimension may be 1.
 //!
-//! `TIR_PROGRAMS` says how many programs are tried, `TIR_SEED` the first seed.
+//! A second test draws networks of the blocks that networks are made of, of floats and of small integers, on machines
+//! with units for either.
+//!
+//! `TIR_PROGRAMS` and `TIR_NETWORKS` say how many are tried, `TIR_SEED` the first seed.
 
+mod blocks;
 #[path = "../common/mod.rs"]
 mod common;
 mod machine;
@@ -14,12 +18,16 @@ mod machine;
 mod program;
 
 use common::{foretold, lower, reference, root, rounding, run, run_within, try_seeds};
+use machine::Numbers;
 use program::Program;
 use tir::Name;
 use tir_opt::Tool;
 
 /// Programs that are tried.
 const PROGRAMS: u64 = 240;
+
+/// Networks of blocks that are tried.
+const NETWORKS: u64 = 64;
 
 /// Options of the pipelines.
 const OPTIONS: [&str; 5] = [
@@ -37,6 +45,14 @@ fn wrong(tool: &Tool, options: &str, program: &Program) -> Option<String> {
         Ok(made) => made,
         Err(why) => return Some(why),
     };
+    // What small integers stand for is scaled by powers of two: integers and floats agree to the bit.
+    let folded = program.text().contains("i8").then(|| {
+        lower(tool, &mut module, "func.func(fold-qdq)")?;
+        run(&module, &inputs, &expected).map(drop)
+    });
+    if let Some(Err(why)) = folded {
+        return Some(format!("folded: {why}"));
+    }
     for level in ["tensor", "loop", "memref", "accel"] {
         let lowered = lower(tool, &mut module, &format!("to-{level}{{{options}}}"));
         let done = lowered.and_then(|()| {
@@ -76,11 +92,51 @@ fn every_level_computes_the_same() {
     try_seeds("TIR_PROGRAMS", PROGRAMS, |seed| {
         let machine = match seed % 2 {
             0 => folder.join(format!("{}.tir", stock[seed as usize / 2 % stock.len()])),
-            _ => machine::write(seed),
+            _ => machine::write(seed, Numbers::Floats),
         };
         let options = OPTIONS[(seed / 8 % 5) as usize];
         let options = format!("machine={} {options}", machine.display());
         let program = Program::new(seed, 2 + (seed % 7) as usize, true);
+        wrong(&tool, &options, &program)?;
+        let program = program.shrunk(|p| wrong(&tool, &options, p).is_some());
+        let why = wrong(&tool, &options, &program).unwrap_or_default();
+        Some(format!("{options}: {why}\n{}", program.text()))
+    });
+}
+
+#[test]
+fn networks_of_blocks_compute_the_same() {
+    let tool = tir_opt::stock();
+    tool.load();
+    let folder = root().join("test/e2e/machines");
+    let floats = [
+        "npu",
+        "npu-vector",
+        "walkthrough",
+        "levels",
+        "conv-unit",
+        "twin",
+        "cluster",
+        "cpu",
+        "wide",
+        "bursts",
+        "mesh",
+    ];
+    let integers = ["vta", "gemmini", "conv-unit", "mcu", "npu-vector", "cpu"];
+    try_seeds("TIR_NETWORKS", NETWORKS, |seed| {
+        // Every fourth network is one of integers.
+        let (stock, numbers) = match seed % 4 {
+            3 => (&integers[..], Numbers::Integers),
+            _ => (&floats[..], Numbers::Floats),
+        };
+        let small = seed / 4 % 2 == 1;
+        let machine = match small {
+            false => folder.join(format!("{}.tir", stock[seed as usize / 8 % stock.len()])),
+            true => machine::write(seed, numbers),
+        };
+        let options = OPTIONS[(seed / 8 % 5) as usize];
+        let options = format!("machine={} {options}", machine.display());
+        let program = blocks::network(seed, 1 + (seed / 8 % 3) as usize, small);
         wrong(&tool, &options, &program)?;
         let program = program.shrunk(|p| wrong(&tool, &options, p).is_some());
         let why = wrong(&tool, &options, &program).unwrap_or_default();

@@ -290,7 +290,7 @@ struct Joined {
 fn small(seed: u64) -> (String, PathBuf) {
     let mut random = Random::new(seed ^ 0x736d_616c);
     if seed % 3 == 2 {
-        let path = machine::write(seed);
+        let path = machine::write(seed, machine::Numbers::Floats);
         return (path.display().to_string(), path);
     }
     let names = ["npu", "npu", "npu-vector", "bursts", "wide", "walkthrough"];

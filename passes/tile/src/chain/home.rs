@@ -7,8 +7,8 @@ use std::rc::Rc;
 
 use tir::Value;
 
+use super::cost::each;
 use super::resident::{Candidate, Planner, State};
-use super::search::each;
 use super::stage::{Homes, Lies, outside};
 use super::{Made, Segment, Stage};
 use crate::group::Group;

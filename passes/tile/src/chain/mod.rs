@@ -19,7 +19,7 @@
 //! with a tile, its producer computes the next one, in one of several tiles that take turns.
 //!
 //! `stage` makes stages one another's producers; `search` finds the quickest nest of some groups, over the divisions
-//! of its root, the levels of its producers, rings and pipelines; `partition` cuts the sequence of groups in such
+//! of its root, the levels of its producers, rings and pipelines (`cost`, `keep`); `partition` cuts the sequence of groups in such
 //! nests; `resident` then decides which tensors between nests stay where they are computed, in a *home* that all
 //! readers find their tiles in (`home`).
 //!
@@ -28,9 +28,11 @@
 //! channels at a time.
 
 mod border;
+mod cost;
 mod filling;
 mod flat;
 mod home;
+mod keep;
 mod partition;
 mod pipeline;
 mod resident;

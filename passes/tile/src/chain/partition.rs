@@ -12,10 +12,11 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use tir::{DYNAMIC, Ir, Name, OpId, Value};
 use tir_tensor::{CollapseShape, Empty, ExpandShape, Generic, InsertSlice, TransferRead};
 
+use super::cost::alone;
 use super::flat::FlatChain;
 use super::resident::{Nest, Planner};
 use super::ring::Rows;
-use super::search::{Found, MARGIN, Refused, alone, chain};
+use super::search::{Found, MARGIN, Refused, chain};
 use super::stage::{Context, Homes, Known, Maker, Makers};
 use super::{Resident, Stage};
 use crate::group::Group;

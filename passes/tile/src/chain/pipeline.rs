@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use tir::Name;
 
-use super::search::{by_thread, each};
+use super::cost::{by_thread, each};
 use super::stage::Context;
 use super::{Across, Stage};
 use crate::group::Input;

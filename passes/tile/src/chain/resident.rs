@@ -17,10 +17,12 @@ use std::collections::{HashMap, HashSet};
 use tir::{Ir, OpId, Value};
 use tir_tensor::InsertSlice;
 
+use super::cost::{alone, used, widen};
 use super::home::Why;
+use super::keep::keep;
 use super::partition::{Limits, SPARE, Single, is_stage, parts};
 use super::ring::Rows;
-use super::search::{alone, chain, keep, used, widen};
+use super::search::chain;
 use super::stage::{Context, Homes, Known, Lies, Maker, Makers, No};
 use super::{Made, Stage};
 use crate::group::Group;

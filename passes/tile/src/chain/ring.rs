@@ -14,7 +14,7 @@
 
 use std::rc::Rc;
 
-use super::search::resize;
+use super::cost::resize;
 use super::stage::{Around, Context};
 use super::{Fill, Stage};
 use crate::group::Operand;

@@ -1,0 +1,300 @@
+//! What a chain costs: the work of its stages one after the other or beside each other, and the tiles that lie in near
+//! memory at once.
+
+use std::rc::Rc;
+
+use tir::{AffineMap, Ir, Name, Type, Value};
+use tir_accel::machine::SpaceInfo;
+
+use super::filling::fill;
+use super::pipeline::{Work, compute, run};
+use super::search::Refused;
+use super::stage::Context;
+use super::{Made, Stage};
+use crate::group::Input;
+use crate::plan::{Cost, Holder, Plan, Target, boxes, excess, fit, hold, near_bytes};
+
+/// Cycles of a plan's points that no unit computes: those of the thread, which starts all else.
+pub(super) fn by_thread(plan: &Plan) -> i64 {
+    match plan.unit {
+        Some(_) => plan.thread,
+        None => plan.cost.compute,
+    }
+}
+
+/// What a nest of one stage costs: its units work beside each other.
+fn beside(plan: &Plan) -> Cost {
+    let longest = plan.busy.iter().map(|(_, cycles)| *cycles).max();
+    let mut cost = plan.cost.clone();
+    let longest = longest.map(|longest| longest.saturating_add(by_thread(plan)));
+    cost.compute = cost.compute.max(longest.unwrap_or(0));
+    cost
+}
+
+/// What a stage costs where each waits for the one before: its units work one after the other.
+pub(super) fn serial(plan: &Plan) -> Cost {
+    let all = plan.busy.iter().map(|(_, cycles)| *cycles);
+    let mut cost = plan.cost.clone();
+    cost.compute = all.fold(by_thread(plan), i64::saturating_add);
+    cost
+}
+
+/// Cycles of a nest of one stage, by the same measure: its units work beside each other.
+pub(super) fn alone(plan: &Plan, thread: i64) -> i64 {
+    beside(plan).total(thread)
+}
+
+/// Does something with a stage and all that compute for it, in a fixed order.
+pub(super) fn each(stage: &mut Stage, work: &mut dyn FnMut(&mut Stage)) {
+    work(stage);
+    let made = stage.segments.iter_mut().flat_map(|s| &mut s.made);
+    for part in made.flat_map(|made| &mut made.parts) {
+        each(part, work);
+    }
+}
+
+/// Counts the bytes of the tile of an operand again.
+pub(super) fn resize(ir: &Ir, target: &Target<'_>, stage: &mut Stage, operand: usize) {
+    let plan = &mut stage.plan;
+    let elem = ir.ty(stage.group.operands[operand].source).elem();
+    let align = target
+        .info
+        .space(plan.spaces[operand])
+        .map_or(1, |s| s.align);
+    let holder = &mut plan.holders[operand];
+    let slots = (holder.bytes / holder.one.max(1)).max(1);
+    holder.one = near_bytes(&plan.tiles[operand], elem, align);
+    holder.bytes = holder.one.saturating_mul(slots);
+}
+
+/// Makes the tiles that others compute as large as what is written into them.
+pub(super) fn widen(ir: &Ir, target: &Target<'_>, stage: &mut Stage) {
+    let Stage { plan, segments, .. } = stage;
+    let mut tiles = plan.tiles.to_vec();
+    for made in segments.iter().flat_map(|segment| &segment.made) {
+        let dims = &mut Rc::make_mut(&mut tiles[made.operand]).dims;
+        for part in &made.parts {
+            let space = &part.plan.space;
+            let Some(slot) = &part.group.into else {
+                continue;
+            };
+            for (t, dim) in dims.iter_mut().enumerate() {
+                let d = part.group.outer + t;
+                let end = slot.at[t] + space.extent(d) * space.trips(d);
+                dim.size = dim.size.max(slot.shape[t]).max(end);
+            }
+            // What is filled behind is not shifted over what was computed.
+            let units = &part.plan.unit_out;
+            for (i, of) in units.iter().enumerate() {
+                let t = dims.len() - units.len() + i;
+                let block: i64 = of.iter().map(|d| space.block[*d]).product();
+                for fill in made.behind.iter().filter(|fill| fill.start[t] > 0) {
+                    let end = fill.start[t] + fill.sizes[t].max(block);
+                    dims[t].size = dims[t].size.max(end);
+                }
+            }
+        }
+    }
+    plan.tiles = tiles.into();
+    let made = stage.made().map(|made| made.operand);
+    for operand in made.collect::<Vec<_>>() {
+        resize(ir, target, stage, operand);
+    }
+}
+
+/// The unit that fills the borders of what is computed for a stage, none for the thread, and its cycles; what is filled
+/// before is so once in so many trips.
+fn fills(cx: &Context<'_>, made: &Made, space: Name, run: i64) -> (Option<Name>, i64) {
+    let Some(part) = made.parts.first() else {
+        return (None, 0);
+    };
+    let unit = part.plan.unit.as_ref();
+    let called = unit.and_then(|unit| cx.target.called(unit));
+    let cycles = called.map_or(0, |called| called.cycles);
+    let elem = part.group.result().map_or(Type::f32(), Type::elem);
+    let boxed = |sizes: &[i64]| boxes(cx.target, space, elem, sizes);
+    let cut = &part.plan.space;
+    let outer = part.group.outer;
+    let trips = part.group.domain[..outer].iter().copied();
+    let trips = trips.fold(1, i64::saturating_mul);
+    let once = (trips + run - 1) / run.max(1);
+    let before = made.before.iter().filter(|_| made.filled().is_none());
+    let before = before.map(|fill| (fill, once));
+    let behind = made.behind.iter();
+    let behind = behind.map(|fill| (fill, if fill.rows.is_some() { 1 } else { trips }));
+    let blocks = before.chain(behind).map(|(fill, steps)| {
+        if let Some((_, cycles)) = boxed(&fill.sizes).filter(|_| made.boxes.is_some()) {
+            return cycles.saturating_mul(steps);
+        }
+        let sizes = fill.sizes.iter().enumerate();
+        // A pipeline's tiles have a dimension more.
+        let more = fill.sizes.len().saturating_sub(part.plan.out.forms.len());
+        let blocks = sizes.map(|(t, size)| {
+            let block = t.checked_sub(more).map_or(1, |t| cut.block[outer + t]);
+            (size + block - 1) / block.max(1)
+        });
+        let blocks = blocks.fold(steps, i64::saturating_mul);
+        blocks.saturating_mul(cycles)
+    });
+    let resets = part.plan.resets.map(|(unit, _)| unit);
+    (made.boxes.or(resets), blocks.fold(0, i64::saturating_add))
+}
+
+/// Bytes of a space that the tiles of a stage and of all that compute for it take.
+pub(super) fn used(stage: &Stage, space: Name) -> i64 {
+    let plan = &stage.plan;
+    let operands = plan.single.len();
+    let own = plan.holders.iter().enumerate().filter(|(i, _)| {
+        let name = plan.spaces.get(*i).unwrap_or(&plan.held);
+        *name == space
+    });
+    let own = own.map(|(i, holder)| {
+        let single = plan.single.get(i).copied();
+        let single = single.unwrap_or(i == operands && plan.single_result);
+        if single || i > operands {
+            holder.one
+        } else {
+            holder.bytes
+        }
+    });
+    let parts = stage.made().flat_map(|made| &made.parts);
+    let parts = parts.map(|part| used(part, space));
+    own.chain(parts).fold(0, i64::saturating_add)
+}
+
+/// Counts tiles once that several stages load before all loops.
+fn share(cx: &Context<'_>, root: &mut Stage, holders: &mut [Holder], cost: &mut Cost) {
+    let mut known: Vec<Loaded> = Vec::new();
+    let mut next = 0;
+    each(root, &mut |stage| {
+        for operand in 0..stage.group.operands.len() {
+            let Some(loaded) = Loaded::of(stage, operand) else {
+                continue;
+            };
+            if !known.contains(&loaded) {
+                known.push(loaded);
+                continue;
+            }
+            let with = (cx.ir.ty(loaded.source).elem(), cx.budget);
+            let (group, plan) = (&stage.group, &mut stage.plan);
+            let Some(once) = hold(group, cx.target, plan, operand, 0, with) else {
+                continue;
+            };
+            cost.load = cost.load.saturating_sub(once.load);
+            cost.first = cost.first.saturating_sub(once.first);
+            cost.starts = cost.starts.saturating_sub(once.starts);
+            let none = Holder {
+                bytes: 0,
+                one: 0,
+                exposed: 0,
+            };
+            (holders[next + operand], plan.holders[operand]) = (none, none);
+        }
+        next += stage.plan.holders.len();
+    });
+}
+
+/// A tile that is loaded before all loops.
+#[derive(PartialEq)]
+struct Loaded {
+    source: Value,
+    padding: Option<Value>,
+    space: Name,
+    shape: Vec<i64>,
+    access: AffineMap,
+    start: Vec<i64>,
+}
+
+impl Loaded {
+    fn of(stage: &Stage, operand: usize) -> Option<Self> {
+        let (far, plan) = (&stage.group.operands[operand], &stage.plan);
+        let tile = &plan.tiles[operand];
+        let written = plan.in_place == Some(Input::Operand(operand));
+        let other = far.made || far.inner.is_some() || far.flat.is_some();
+        let alone = other || written || plan.level(operand) > 0;
+        (!alone).then(|| Self {
+            source: far.source,
+            padding: far.padding,
+            space: plan.spaces[operand],
+            shape: tile.shape(),
+            access: tile.access(),
+            start: (tile.forms.iter().zip(&tile.low))
+                .map(|(form, low)| form.constant + low)
+                .collect(),
+        })
+    }
+}
+
+/// What a chain costs; decides which tiles have one slot so that all fit, or says what does not.
+///
+/// All tiles of all stages fit at the same time, so there is a place for each however long it lives, at the latest
+/// where transfers are scheduled with one slot for each: no chain is refused later that is taken here.
+pub(super) fn cost(cx: &Context<'_>, root: &mut Stage) -> Result<Cost, Refused> {
+    fill(root, cx.target);
+    let mut holders: Vec<Holder> = Vec::new();
+    let mut spaces: Vec<&SpaceInfo> = Vec::new();
+    let mut cost = Cost::default();
+    let mut known = true;
+    let mut work: Vec<Work> = Vec::new();
+    let trips = run(root);
+    let several = root.depth() > 0;
+    each(root, &mut |stage| {
+        let plan = &stage.plan;
+        let names = (0..plan.holders.len()).map(|i| plan.spaces.get(i).unwrap_or(&plan.held));
+        for (holder, name) in plan.holders.iter().zip(names) {
+            match cx.target.info.space(*name) {
+                Some(space) => spaces.push(space),
+                None => known = false,
+            }
+            holders.push(*holder);
+        }
+        cost.add(&if several { serial(plan) } else { beside(plan) });
+        let mut own = Work::of(stage);
+        own.units.push((None, by_thread(plan)));
+        let made = stage.segments.iter().flat_map(|segment| &segment.made);
+        for made in made {
+            let (unit, filled) = fills(cx, made, plan.spaces[made.operand], trips);
+            cost.compute = cost.compute.saturating_add(filled);
+            own.units.push((unit, filled));
+        }
+        work.push(own);
+    });
+    if root.turns > 1 {
+        let engines = cx.target.info.engines.iter();
+        let loads = engines.filter(|engine| engine.from == cx.target.far.name);
+        let latency = loads.map(|engine| engine.latency).max().unwrap_or(0);
+        cost.compute = compute(root, &work, latency);
+    }
+    if !known {
+        return Err(Refused::Never("a space is not known".to_string()));
+    }
+    share(cx, root, &mut holders, &mut cost);
+    cost.exposed = 0;
+    let single = fit(&holders, &spaces, |bytes| excess(&spaces, bytes, cx.budget));
+    let bytes: Vec<i64> = holders
+        .iter()
+        .zip(&single)
+        .map(|(holder, single)| if *single { holder.one } else { holder.bytes })
+        .collect();
+    if let Some(over) = excess(&spaces, &bytes, cx.budget) {
+        return Err(Refused::TooLarge(over));
+    }
+    let mut next = 0;
+    each(root, &mut |stage| {
+        let plan = &mut stage.plan;
+        let operands = plan.single.len();
+        let own = &single[next..next + plan.holders.len()];
+        plan.single = own[..operands].to_vec();
+        // With one slot for each buffer there is one for the result too.
+        let result = &plan.holders[operands];
+        plan.single_result = own[operands] || result.bytes == result.one;
+        for (holder, single) in plan.holders.iter().zip(own) {
+            if *single {
+                cost.exposed = cost.exposed.saturating_add(holder.exposed);
+            }
+        }
+        next += plan.holders.len();
+    });
+    root.plan.bytes = bytes.iter().copied().fold(0, i64::saturating_add);
+    Ok(cost)
+}

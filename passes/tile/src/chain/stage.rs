@@ -124,9 +124,13 @@ impl Context<'_> {
         loops: &[Around],
     ) -> Result<Made, No> {
         let (mut made, producers) = self.producers(reader, plan, number, loops)?;
-        let loops = &loops[..made.level];
+        let mut loops = loops[..made.level].to_vec();
+        if let Some(ring) = &made.ring {
+            // What computes the rows that stay counts from the first of its early trips.
+            loops[ring.level].trips += ring.early;
+        }
         for (_, group) in producers {
-            let part = self.stage(group, plan.spaces[number], loops)?;
+            let part = self.stage(group, plan.spaces[number], &loops)?;
             made.parts.push(part);
         }
         Ok(made)

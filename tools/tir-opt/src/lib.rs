@@ -189,7 +189,7 @@ fn show(tool: &Tool, what: &List, options: &Options, color: bool) -> Outcome {
             }
         },
         List::CheckRules(what) => return check_rules::check_rules(what, options, color),
-        List::Passes => cli::passes_text(&tool.passes),
+        List::Passes => list::passes(&tool.passes),
         List::Dialects => list::dialects(&tool.dialects),
         List::DialectNames => tool
             .dialects

@@ -1,8 +1,9 @@
-//! `--list-dialects`: what dialects hold, as an overview and as a reference page.
+//! What `--list-…` prints: passes with their options, rules, dialects as an overview and as a reference page.
 
 use std::fmt::Write;
 
 use tir::{Diagnostic, Dialect, OpInfo, Role};
+use tir_pass::PassRegistry;
 
 /// The first sentence of a documentation text, on one line.
 pub fn sentence(doc: &str) -> String {
@@ -53,6 +54,34 @@ pub fn dialects(all: &[&'static Dialect]) -> String {
             .iter()
             .map(|at| (format!("#{}", at.name), sentence(at.doc)));
         text += &columns(&attrs.collect::<Vec<_>>(), 2);
+        text.push('\n');
+    }
+    text
+}
+
+/// What `--list-passes` prints.
+pub fn passes(passes: &PassRegistry) -> String {
+    let mut text = String::new();
+    for (aliases, heading) in [(true, "Pipelines"), (false, "Passes")] {
+        let mut list = passes
+            .iter()
+            .filter(|info| info.is_alias == aliases)
+            .peekable();
+        if list.peek().is_none() {
+            continue;
+        }
+        text += &format!("{heading}\n");
+        for info in list {
+            let on = info
+                .anchor
+                .map_or(String::new(), |anchor| format!(" (on {anchor})"));
+            text += &format!("  --{}{on}\n      {}\n", info.name, sentence(info.doc));
+            for option in info.options {
+                let (name, default) = (option.name(), (option.default)());
+                let (what, doc) = (option.what, sentence(option.doc));
+                text += &format!("      {name}={default}: {what}. {doc}\n");
+            }
+        }
         text.push('\n');
     }
     text

@@ -2,7 +2,7 @@
 //!
 //! A transfer of more dimensions than its engine has becomes a loop of transfers; a tile that may
 //! stick out of its source is covered by pieces where the engine cannot pad (`cover`). What the
-//! program thread has to move itself is said in a remark. Fills of near buffers are transfers too, where an
+//! program thread has to move itself is reported in a remark. Fills of near buffers are transfers too, where an
 //! engine pads (`fill`).
 
 mod cover;
@@ -34,7 +34,7 @@ impl InsertDma {
     /// Runs on the function at the root of an arena. Gives a remark for each transfer between
     /// spaces that the program thread has to do, or a part of it, and for loads ahead that it waits to start.
     pub fn apply(&self, ir: &mut Ir, machine: &MachineInfo) -> Result<Vec<Diagnostic>, Failure> {
-        let (mut remarks, mut said) = (Vec::new(), HashSet::new());
+        let (mut remarks, mut known) = (Vec::new(), HashSet::new());
         stage(ir, machine)?;
         if self.prefetch {
             prefetch(ir)?;
@@ -49,9 +49,9 @@ impl InsertDma {
             let done = convert(ir, op, &transfer, machine, self.spread);
             let remark =
                 done.map_err(|e| Box::new((*e).or_at(loc).context(format_args!("'{name}': "))))?;
-            // Copies of one transfer have one place, and are said once.
+            // Copies of one transfer have one place, and are reported once.
             if let Some((category, text)) = remark
-                && said.insert((loc, text.clone()))
+                && known.insert((loc, text.clone()))
             {
                 remarks.push(Diagnostic::remark(text).category(category).at(loc));
             }
@@ -62,8 +62,8 @@ impl InsertDma {
     }
 }
 
-/// Gives what is to be said, and of what category, where the thread moves something or the engine
-/// takes several starts.
+/// Gives category and text of a remark where the thread moves something or the engine takes several
+/// starts.
 fn convert(
     ir: &mut Ir,
     op: OpId,
@@ -84,7 +84,7 @@ fn convert(
     let facts = Facts::at(ir, op);
     let out = may_leave(ir, &facts, t, &pattern);
     let mut b = ir.at(At::Before(op));
-    let mut said = None;
+    let mut remark = None;
     if t.direction == Direction::Read && !engine.pad && out.contains(&true) {
         let cover = Cover {
             engine,
@@ -97,7 +97,7 @@ fn convert(
              @{} cannot pad",
             engine.name
         );
-        said = Some((THREAD_TRANSFER, text));
+        remark = Some((THREAD_TRANSFER, text));
     } else {
         let (most, dims) = (pattern.most_dims(&out), engine.dims);
         if i64::try_from(most).unwrap_or(i64::MAX) > dims {
@@ -105,7 +105,7 @@ fn convert(
                 "this transfer becomes several: it has {most} dimensions, @{} takes {dims}",
                 engine.name
             );
-            said = Some((SPLIT_TRANSFER, text));
+            remark = Some((SPLIT_TRANSFER, text));
         }
         // What becomes several starts anyway is spread as they are.
         let loops = i64::try_from(most).is_ok_and(|most| most > dims);
@@ -134,7 +134,7 @@ fn convert(
         }
     }
     ir.erase(op);
-    Ok(said)
+    Ok(remark)
 }
 
 /// For each dimension of the tile, whether positions of it may lie outside of the large buffer.

@@ -6,7 +6,7 @@ use tir_graph::*;
 use tir_onnx::Node;
 
 use super::import::{Cx, Outcome};
-use super::movement::dimension;
+use super::operands::dimension;
 use super::views::reshaped;
 
 pub(super) fn unary<T: Op>(cx: &mut Cx, node: &Node, make: impl FnOnce(Value) -> T) -> Outcome<()> {

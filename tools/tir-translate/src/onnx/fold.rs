@@ -7,7 +7,7 @@ use tir_interp::Data;
 use tir_onnx::Node;
 
 use super::import::{Cx, Outcome};
-use super::movement::fail;
+use super::operands::fail;
 
 /// The most bytes that a folded constant has, unless its operands have as many.
 const FOLD_BYTES: usize = 1 << 20;

@@ -5,7 +5,7 @@ use tir_graph::{BatchNorm, LayerNorm, Number, Softmax};
 use tir_onnx::Node;
 
 use super::import::{Cx, Outcome};
-use super::movement::numbers;
+use super::operands::numbers;
 use super::views::reshaped;
 
 fn fail<T>(node: &Node, why: impl Into<String>) -> Outcome<T> {

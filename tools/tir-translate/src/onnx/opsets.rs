@@ -10,7 +10,7 @@ use tir_graph::*;
 use tir_onnx::Node;
 
 use super::import::{Cx, Outcome};
-use super::{elementwise, fold, movement, normalize, ops, quantize, resize, views};
+use super::{elementwise, fold, movement, normalize, ops, pad, parts, quantize, resize, views};
 
 /// Makes the ops of a node.
 pub(super) type Importer = fn(&mut Cx, &Node) -> Outcome<()>;
@@ -130,8 +130,8 @@ static TABLE: &[(&str, Readers)] = &[
     (
         "Concat",
         &[
-            (1, Some(|cx, node| movement::concat(cx, node, Some(1)))),
-            (4, Some(|cx, node| movement::concat(cx, node, None))),
+            (1, Some(|cx, node| parts::concat(cx, node, Some(1)))),
+            (4, Some(|cx, node| parts::concat(cx, node, None))),
         ],
     ),
     ("Constant", &[(1, Some(views::constant))]),
@@ -206,8 +206,8 @@ static TABLE: &[(&str, Readers)] = &[
         &[
             // Paddings by another name, of which nothing more is said.
             (1, None),
-            (2, Some(movement::pad_by_attributes)),
-            (11, Some(movement::pad)),
+            (2, Some(pad::pad_by_attributes)),
+            (11, Some(pad::pad)),
         ],
     ),
     ("Pow", &[(1, onto_first!(Pow)), (7, Some(elementwise::pow))]),
@@ -270,8 +270,8 @@ static TABLE: &[(&str, Readers)] = &[
     (
         "Slice",
         &[
-            (1, Some(movement::slice_by_attributes)),
-            (10, Some(movement::slice)),
+            (1, Some(parts::slice_by_attributes)),
+            (10, Some(parts::slice)),
         ],
     ),
     (
@@ -287,18 +287,18 @@ static TABLE: &[(&str, Readers)] = &[
         &[
             // Sizes in an attribute or an operand.
             (1, None),
-            (2, Some(movement::split_by_attribute)),
-            (13, Some(movement::split_equally)),
+            (2, Some(parts::split_by_attribute)),
+            (13, Some(parts::split_equally)),
             // The last part may be smaller.
-            (18, Some(movement::split)),
+            (18, Some(parts::split)),
         ],
     ),
     ("Sqrt", &[(1, unary!(Sqrt))]),
     (
         "Squeeze",
         &[
-            (1, Some(movement::squeeze_by_attribute)),
-            (13, Some(movement::squeeze)),
+            (1, Some(views::squeeze_by_attribute)),
+            (13, Some(views::squeeze)),
         ],
     ),
     ("Sub", &[(1, onto_first!(Sub)), (7, binary!(Sub))]),
@@ -310,8 +310,8 @@ static TABLE: &[(&str, Readers)] = &[
     (
         "Unsqueeze",
         &[
-            (1, Some(movement::unsqueeze_by_attribute)),
-            (13, Some(movement::unsqueeze)),
+            (1, Some(views::unsqueeze_by_attribute)),
+            (13, Some(views::unsqueeze)),
         ],
     ),
     (

@@ -8,7 +8,7 @@ use tir_onnx::{ElementType, Node};
 
 use super::elementwise::splat;
 use super::import::{Cx, Outcome};
-use super::movement::{dimension, fail};
+use super::operands::{dimension, fail};
 use super::ops::{Convolution, in_rank};
 use super::views::reshaped;
 

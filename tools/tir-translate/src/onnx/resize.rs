@@ -5,7 +5,7 @@ use tir_graph::{Coordinates, Resize, ResizeMode, Rounding};
 use tir_onnx::Node;
 
 use super::import::{Cx, Outcome};
-use super::movement::{dimension, fail, numbers};
+use super::operands::{dimension, fail, numbers};
 
 fn keyword<T>(
     node: &Node,

@@ -6,6 +6,7 @@ use tir_graph::{Reshape, Transpose};
 use tir_onnx::{AttributeValue, Node};
 
 use super::import::{Cx, Outcome};
+use super::operands::{dimension, fail, list, numbers, required};
 
 /// The same elements in another shape; the value itself if that is its shape.
 pub(super) fn reshaped(cx: &mut Cx, node: &Node, x: Value, shape: &[i64]) -> Outcome<Value> {
@@ -163,4 +164,81 @@ pub(super) fn constant(cx: &mut Cx, node: &Node) -> Outcome<()> {
     };
     let array = array.map_err(|e| Some(node.error(e.to_string())))?;
     cx.define_constant(node, array)
+}
+
+/// Until version 12.
+pub(super) fn squeeze_by_attribute(cx: &mut Cx, node: &Node) -> Outcome<()> {
+    node.only_attributes(&["axes"]).map_err(Some)?;
+    let axes = node.ints("axes").map_err(Some)?.map(<[i64]>::to_vec);
+    without(cx, node, axes)
+}
+
+pub(super) fn squeeze(cx: &mut Cx, node: &Node) -> Outcome<()> {
+    node.only_attributes(&[]).map_err(Some)?;
+    let axes = numbers(cx, node, 1, "axes")?;
+    without(cx, node, axes)
+}
+
+/// Operand 0 without these unit dimensions, or without any.
+fn without(cx: &mut Cx, node: &Node, axes: Option<Vec<i64>>) -> Outcome<()> {
+    let x = cx.operand(node, 0)?;
+    let shape = cx.shape(x).0;
+    let mut gone = vec![false; shape.len()];
+    match axes {
+        Some(axes) => {
+            for axis in axes {
+                let d = dimension(node, axis, shape.len())?;
+                if shape[d] != 1 {
+                    let size = shape[d];
+                    return fail(
+                        node,
+                        format!("takes out dimension {d}, which has size {size}"),
+                    );
+                }
+                gone[d] = true;
+            }
+        }
+        None => gone = shape.iter().map(|n| *n == 1).collect(),
+    }
+    let kept = shape.iter().zip(&gone).filter(|(_, gone)| !**gone);
+    let kept: Vec<i64> = kept.map(|(n, _)| *n).collect();
+    let y = reshaped(cx, node, x, &kept)?;
+    cx.define(node, y)
+}
+
+/// Until version 12.
+pub(super) fn unsqueeze_by_attribute(cx: &mut Cx, node: &Node) -> Outcome<()> {
+    node.only_attributes(&["axes"]).map_err(Some)?;
+    with(cx, node, &list(node, "axes")?)
+}
+
+pub(super) fn unsqueeze(cx: &mut Cx, node: &Node) -> Outcome<()> {
+    node.only_attributes(&[]).map_err(Some)?;
+    let axes = required(cx, node, 1, "axes")?;
+    with(cx, node, &axes)
+}
+
+/// Operand 0 with unit dimensions at these places of the result.
+fn with(cx: &mut Cx, node: &Node, axes: &[i64]) -> Outcome<()> {
+    let x = cx.operand(node, 0)?;
+    let shape = cx.shape(x).0;
+    let rank = shape.len() + axes.len();
+    let mut new = vec![false; rank];
+    for axis in axes {
+        let d = dimension(node, *axis, rank)?;
+        if std::mem::replace(&mut new[d], true) {
+            return fail(node, format!("names dimension {d} twice"));
+        }
+    }
+    let mut old = shape.iter();
+    let size = |new: &bool| {
+        if *new {
+            1
+        } else {
+            old.next().copied().unwrap_or(1)
+        }
+    };
+    let whole: Vec<i64> = new.iter().map(size).collect();
+    let y = reshaped(cx, node, x, &whole)?;
+    cx.define(node, y)
 }

@@ -12,6 +12,9 @@ use super::layers::Layers;
 use crate::machine::{EngineInfo, MachineInfo};
 use crate::model::machine_spec;
 
+/// A site, and the label of what is done there if it has several.
+type Labelled = (Site, Option<Name>);
+
 /// Sites that are found without looking them up: those of the ops of an inner loop.
 const RECENT: usize = 8;
 
@@ -24,11 +27,11 @@ pub struct MachineMemory {
     local: Vec<bool>,
     /// By the place of the op: copies of one op make the same part.
     parts: HashMap<(BufferId, u64, u64, Name, Loc), BufferId>,
-    sites: HashMap<(Site, Option<Name>), sim::Site>,
+    sites: HashMap<Labelled, sim::Site>,
     /// What each site stands for, to say where a fault is.
     known: Vec<Site>,
     /// Those that were asked for last, so that a loop finds its sites at once; and which is replaced next.
-    recent: [Option<((Site, Option<Name>), sim::Site)>; RECENT],
+    recent: [Option<(Labelled, sim::Site)>; RECENT],
     next: usize,
     causes: Causes,
     layers: Layers,

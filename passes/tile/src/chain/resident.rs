@@ -42,6 +42,9 @@ const TIE: i64 = 200;
 /// is planned with fewer choices is the one that they are least exact for.
 const LOSS: i64 = 2;
 
+/// Near memory is plenty for a tensor that takes no more than one in so many bytes of it.
+const PLENTY: i64 = 16;
+
 /// A tensor that stays.
 #[derive(Clone, Debug)]
 pub struct Resident {
@@ -68,6 +71,8 @@ pub(super) struct Nest {
     pub(super) stage: Option<Stage>,
     /// Estimated cycles.
     cycles: i64,
+    /// Estimated cycles of the engines.
+    moved: i64,
     /// Bytes of near memory.
     bytes: i64,
 }
@@ -137,10 +142,14 @@ pub(super) struct Candidate {
 impl Nest {
     pub(super) fn new(cx: &Planner<'_>, first: usize, count: usize, stage: Option<Stage>) -> Self {
         let single = &cx.singles[first];
-        let (cycles, bytes) = match &stage {
-            Some(stage) => cx.priced(stage),
-            None => (alone(&single.plan, cx.thread), single.plan.bytes),
+        let ((cycles, bytes), cost) = match &stage {
+            Some(stage) => (cx.priced(stage), &stage.plan.cost),
+            None => {
+                let priced = (alone(&single.plan, cx.thread), single.plan.bytes);
+                (priced, &single.plan.cost)
+            }
         };
+        let moved = cost.load.saturating_add(cost.store);
         Self {
             first,
             count,
@@ -148,6 +157,7 @@ impl Nest {
             writes: None,
             stage,
             cycles,
+            moved,
             bytes,
         }
     }
@@ -437,14 +447,20 @@ impl Planner<'_> {
         }
         touched.sort_unstable();
         touched.dedup();
-        let (mut all, mut gained, mut lost) = (0i64, 0i64, 0i64);
+        let (mut all, mut gained, mut lost, mut saved) = (0i64, 0i64, 0i64, 0i64);
         for number in touched {
             let [before, then] = [state, &next].map(|state| state.nests[number].cycles);
             all = all.saturating_add(before);
             gained = gained.saturating_add((before - then).max(0));
             lost = lost.saturating_add((then - before).max(0));
+            let [before, then] = [state, &next].map(|state| state.nests[number].moved);
+            saved = saved.saturating_add(before - then);
         }
-        if lost.saturating_mul(LOSS) > gained.saturating_add(all / SLACK) {
+        // Where near memory is plenty, a cycle of an engine that is saved is worth one of the nests.
+        let plenty = next.homes[own].bytes <= near.bytes / PLENTY;
+        let worth = if plenty { saved.max(0) } else { 0 };
+        let most = gained.saturating_add(all / SLACK).saturating_add(worth);
+        if lost.saturating_mul(LOSS) > most {
             return Err("the nests concerned are slower");
         }
         Ok(next)
@@ -523,14 +539,16 @@ impl Planner<'_> {
 
     /// Keeps how a nest runs.
     fn take(&self, state: &mut State, number: usize, stages: Vec<Stage>) {
-        let (mut cycles, mut bytes) = (0i64, 0i64);
+        let (mut cycles, mut moved, mut bytes) = (0i64, 0i64, 0i64);
         for stage in &stages {
+            let cost = &stage.plan.cost;
+            moved = moved.saturating_add(cost.load.saturating_add(cost.store));
             let (own, near) = self.priced(stage);
             cycles = cycles.saturating_add(own);
             bytes = bytes.max(near);
         }
         let nest = &mut state.nests[number];
-        (nest.cycles, nest.bytes) = (cycles, bytes);
+        (nest.cycles, nest.moved, nest.bytes) = (cycles, moved, bytes);
         let Some(value) = nest.writes else {
             nest.stage = stages.into_iter().next();
             return;

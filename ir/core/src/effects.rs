@@ -1,5 +1,6 @@
 //! Questions about effects that generic passes ask.
 
+use crate::attrs::Attr;
 use crate::id::OpId;
 use crate::ir::Ir;
 use crate::op::{Access, Effect, Effects, Traits};
@@ -41,6 +42,12 @@ impl Ir {
     /// Whether the op neither reads nor writes memory.
     pub fn is_pure(&self, op: OpId) -> bool {
         self.effects(op).is_some_and(|effects| effects.is_empty())
+    }
+
+    /// The memory space that the op says by name to put its result in, if it does (attribute `space`): what it makes is a
+    /// buffer of its own there. Two of them are not one, however equal, and none is a constant.
+    pub fn placed(&self, op: OpId) -> Option<Attr> {
+        self.attr(op, "space")
     }
 
     /// Whether the op may be erased once its results are unused: it does nothing but read, and

@@ -338,7 +338,7 @@ impl<'a> Analysis<'a> {
                 },
                 Root::Allocated(AllocationSite::Result(op, index)) => {
                     let joined = self.decisions.spaces.get(&self.ir.result(op, index));
-                    let own = || self.ir.attr(op, "space");
+                    let own = || self.ir.placed(op);
                     return joined.copied().or_else(own)?.as_str();
                 }
                 Root::Allocated(AllocationSite::Operand(op, operand)) => {

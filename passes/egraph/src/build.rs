@@ -113,7 +113,7 @@ pub fn is_inside(ir: &Ir, op: OpId) -> bool {
 fn is_place(ir: &Ir, op: OpId) -> bool {
     let constant = ir.has(op, Traits::ConstantLike);
     let nothing = ir.operands(op).len() == 0 && ir.regions(op).len() == 0;
-    !constant && nothing || ir.attr(op, "space").is_some()
+    !constant && nothing || ir.placed(op).is_some()
 }
 
 /// Adds the ops of a block to an e-graph.

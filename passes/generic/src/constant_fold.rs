@@ -73,7 +73,7 @@ impl ConstantFold {
             return None;
         }
         // What puts its result into a memory of its own choice moves it there; a constant does not.
-        if ir.attr(op, "space").is_some() {
+        if ir.placed(op).is_some() {
             return None;
         }
         let types = ir.result_types(op);

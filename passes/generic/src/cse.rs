@@ -75,7 +75,7 @@ impl Elimination<'_> {
             && !ir.has(op, Traits::Terminator)
             && ir.child(op).is_none()
             // What is put in a memory space by name is a buffer of its own: shared, it would be held until its last use.
-            && ir.attr(op, "space").is_none()
+            && ir.placed(op).is_none()
             && !self.keep.iter().any(|name| ir.name(op) == name.as_str());
         if !candidate {
             return false;

@@ -3,7 +3,7 @@
 //! Blocks of a unit that stick out of the tensor write what is no element of it. So the border that they
 //! may write is filled behind, and all else before; where a tile moves, rows are looked at one by one.
 
-use tir::Attr;
+use tir::{Attr, Name};
 
 use super::Ring;
 use crate::layout::Tile;
@@ -20,6 +20,19 @@ pub struct Fill {
     /// Where whether an index is outside depends on the loops: the dimension of the tile, the one of the tensor,
     /// and its extent.
     pub rows: Option<(usize, usize, i64)>,
+    /// The engine that fills all of the box at once, if one does: else units do.
+    pub by: Option<Name>,
+}
+
+impl Fill {
+    /// Where what fills the box ends in a dimension, in blocks of so many.
+    pub(super) fn end(&self, t: usize, block: i64) -> i64 {
+        let size = match self.by {
+            Some(_) => self.sizes[t],
+            None => self.sizes[t].max(block),
+        };
+        self.start[t].saturating_add(size)
+    }
 }
 
 /// The border of a tile.
@@ -51,6 +64,8 @@ pub(super) struct Filling<'a> {
     pub(super) ring: Option<&'a Ring>,
     /// Whether the last block of a unit is moved back where it would stick out.
     pub(super) again: bool,
+    /// The engine that fills a box of these sizes behind the units, if one does.
+    pub(super) engine: &'a dyn Fn(&[i64]) -> Option<Name>,
 }
 
 /// The border of a tile, or what cannot be filled. `shape` is that of the source, `fixed` an index for dimensions
@@ -68,6 +83,7 @@ pub(super) fn border(
         unit,
         ring,
         again,
+        engine,
     } = *filling;
     let sizes: Vec<i64> = tile.dims.iter().map(|dim| dim.size).collect();
     let mut border = Border {
@@ -87,6 +103,7 @@ pub(super) fn border(
             start: vec![0; border.sizes.len()],
             sizes: border.sizes.clone(),
             rows,
+            by: None,
         };
         for (other, index) in fixed.iter().enumerate() {
             if let Some(index) = index {
@@ -186,11 +203,15 @@ pub(super) fn border(
             // A block that is moved back does not stick out unless it is the only one.
             let moved = |size: i64| again && end - first >= size;
             let sticks = block.is_some_and(|size| (end - first) % size != 0 && !moved(size));
+            let mut fill = boxed(&border, t, end, sizes[t], None);
             if let (Some(size), true) = (block, sticks) {
-                let blocks = (sizes[t] - end + size - 1) / size;
-                border.sizes[t] = border.sizes[t].max(end + blocks * size);
+                // Rows of a ring lie apart.
+                fill.by = engine(&fill.sizes).filter(|_| ring.is_none());
+                if fill.by.is_none() {
+                    let blocks = (sizes[t] - end + size - 1) / size;
+                    border.sizes[t] = border.sizes[t].max(end + blocks * size);
+                }
             }
-            let fill = boxed(&border, t, end, sizes[t], None);
             match sticks {
                 true => border.behind.push(fill),
                 false => border.before.push(fill),

@@ -89,8 +89,7 @@ pub(super) fn widen(ir: &Ir, target: &Target<'_>, stage: &mut Stage) {
                 let t = dims.len() - units.len() + i;
                 let block: i64 = of.iter().map(|d| space.block[*d]).product();
                 for fill in made.behind.iter().filter(|fill| fill.start[t] > 0) {
-                    let end = fill.start[t] + fill.sizes[t].max(block);
-                    dims[t].size = dims[t].size.max(end);
+                    dims[t].size = dims[t].size.max(fill.end(t, block));
                 }
             }
         }
@@ -120,7 +119,7 @@ fn fills(cx: &Context<'_>, made: &Made, space: Name, run: i64) -> (Option<Name>,
     let once = (trips + run - 1) / run.max(1);
     let before = made.before.iter().filter(|_| made.filled().is_none());
     let before = before.map(|fill| (fill, once));
-    let behind = made.behind.iter();
+    let behind = made.behind.iter().filter(|fill| fill.by.is_none());
     let behind = behind.map(|fill| (fill, if fill.rows.is_some() { 1 } else { trips }));
     let blocks = before.chain(behind).map(|(fill, steps)| {
         if let Some((_, cycles)) = boxed(&fill.sizes).filter(|_| made.boxes.is_some()) {
@@ -138,6 +137,25 @@ fn fills(cx: &Context<'_>, made: &Made, space: Name, run: i64) -> (Option<Name>,
     });
     let resets = part.plan.resets.map(|(unit, _)| unit);
     (made.boxes.or(resets), blocks.fold(0, i64::saturating_add))
+}
+
+/// Cycles of engines that fill borders behind what is computed for a stage, and their transfers.
+fn filled_by_engines(cx: &Context<'_>, made: &Made) -> (i64, i64) {
+    let Some(part) = made.parts.first() else {
+        return (0, 0);
+    };
+    let trips = part.group.domain[..part.group.outer].iter().copied();
+    let trips = trips.fold(1, i64::saturating_mul);
+    let engines = made
+        .behind
+        .iter()
+        .filter_map(|fill| cx.target.info.engine(fill.by?));
+    engines.fold((0, 0), |(cycles, starts), engine| {
+        (
+            cycles.saturating_add(engine.latency.saturating_mul(trips)),
+            starts.saturating_add(trips),
+        )
+    })
 }
 
 /// Bytes of a space that the tiles of a stage and of all that compute for it take.
@@ -236,6 +254,8 @@ pub(super) fn cost(cx: &Context<'_>, root: &mut Stage) -> Result<Cost, Refused> 
     let mut cost = Cost::default();
     let mut known = true;
     let mut work: Vec<Work> = Vec::new();
+    // Whether fills stand behind loads in an engine's queue.
+    let mut behind = false;
     let trips = run(root);
     let several = root.depth() > 0;
     each(root, &mut |stage| {
@@ -256,6 +276,10 @@ pub(super) fn cost(cx: &Context<'_>, root: &mut Stage) -> Result<Cost, Refused> 
             let (unit, filled) = fills(cx, made, plan.spaces[made.operand], trips);
             cost.compute = cost.compute.saturating_add(filled);
             own.units.push((unit, filled));
+            let (load, starts) = filled_by_engines(cx, made);
+            behind |= starts > 0;
+            cost.load = cost.load.saturating_add(load);
+            cost.starts = cost.starts.saturating_add(starts);
         }
         work.push(own);
     });
@@ -290,7 +314,10 @@ pub(super) fn cost(cx: &Context<'_>, root: &mut Stage) -> Result<Cost, Refused> 
         plan.single_result = own[operands] || result.bytes == result.one;
         for (holder, single) in plan.holders.iter().zip(own) {
             if *single {
-                cost.exposed = cost.exposed.saturating_add(holder.exposed);
+                // What waits for its only slot holds up the fills behind it, so stages wait for it twice.
+                let times = if behind { 2 } else { 1 };
+                let exposed = holder.exposed.saturating_mul(times);
+                cost.exposed = cost.exposed.saturating_add(exposed);
             }
         }
         next += plan.holders.len();

@@ -194,6 +194,7 @@ pub fn partition(
         makers: &none,
         known: &producers,
         rows: Rows::Anew,
+        engines: false,
         most: i64::MAX,
         homes: &homes,
     };

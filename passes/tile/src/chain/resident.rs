@@ -238,6 +238,7 @@ impl Planner<'_> {
             makers: &makers,
             known: self.known,
             rows: Rows::Anew,
+            engines: true,
             most: i64::MAX,
             homes,
         };
@@ -280,6 +281,7 @@ impl Planner<'_> {
             makers: &makers,
             known: self.known,
             rows: Rows::Anew,
+            engines: true,
             most: i64::MAX,
             homes: &Homes::new(),
         };
@@ -482,6 +484,7 @@ impl Planner<'_> {
                 makers: &makers,
                 known: self.known,
                 rows: Rows::Anew,
+                engines: true,
                 most: i64::MAX,
                 homes: &homes,
             };

@@ -217,10 +217,15 @@ fn complete(
     overlap: bool,
     producers: &mut Whole,
 ) -> Result<Found, Refused> {
-    let with = |rows: Rows, producers: &mut Whole| {
-        made(&Context { rows, ..*cx }, root, plan.clone(), producers)
+    let with = |rows: Rows, engines: bool, producers: &mut Whole| {
+        let cx = Context {
+            rows,
+            engines,
+            ..*cx
+        };
+        made(&cx, root, plan.clone(), producers)
     };
-    let anew = with(Rows::Anew, producers);
+    let anew = with(Rows::Anew, false, producers);
     let hopeless = match &anew {
         Ok(found) => found.cycles / RINGS > most,
         Err(Refused::TooLarge(_)) => false,
@@ -230,8 +235,15 @@ fn complete(
         return anew;
     }
     let mut best = anew;
+    if let Ok(found) = with(Rows::Anew, true, &mut Whole::default())
+        && best
+            .as_ref()
+            .map_or(true, |best| found.cycles < best.cycles)
+    {
+        best = Ok(found);
+    }
     for again in [false, true] {
-        let Ok(found) = with(Rows::Stay { again }, &mut Whole::default()) else {
+        let Ok(found) = with(Rows::Stay { again }, true, &mut Whole::default()) else {
             continue;
         };
         let sticks = found.stage.sticks();

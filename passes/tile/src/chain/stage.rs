@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use tir::{AffineExpr, AffineMap, Attr, IntType, Ir, Type, Value};
+use tir::{AffineExpr, AffineMap, Attr, IntType, Ir, Name, Type, Value};
 
 use super::border::{Border, Filling, Origins, border};
 use super::ring::Rows;
@@ -36,6 +36,8 @@ pub(super) struct Context<'a> {
     pub(super) known: &'a Known,
     /// What becomes of rows of windows that overlap.
     pub(super) rows: Rows,
+    /// Whether engines fill what lies outside of tensors behind the units.
+    pub(super) engines: bool,
     /// Bytes that the tiles may take which a producer loads; where it would take more, its sums are computed in
     /// parts.
     pub(super) most: i64,
@@ -115,6 +117,15 @@ fn part(maker: &Maker<'_>, s: usize) -> Option<(i64, i64)> {
 }
 
 impl Context<'_> {
+    /// The engine that fills a box of a space at once behind the units, if one can: a transfer of nothing but padding.
+    fn fills_behind(&self, space: Name, sizes: &[i64]) -> Option<Name> {
+        let elements = sizes.iter().copied().fold(1, i64::saturating_mul);
+        let engine = self.target.info.fills(space, elements)?;
+        let engine = Some(engine).filter(|_| self.engines)?;
+        let dims = sizes.iter().filter(|size| **size > 1).count();
+        (dims as i64 <= engine.dims).then_some(engine.name)
+    }
+
     /// The operand of a stage computed inside its loops.
     fn made(
         &self,
@@ -242,6 +253,7 @@ impl Context<'_> {
             unit: block,
             ring: ring.as_ref(),
             again,
+            engine: &|sizes| self.fills_behind(plan.spaces[number], sizes),
         };
         let borders = phases
             .iter()

@@ -126,7 +126,10 @@ impl Emit<'_> {
     ) -> Value {
         let tile = &self.plan.tiles[made.operand];
         for fill in fills {
-            let blocks = Self::blocks_of(made, tile, fill);
+            let blocks = match fill.by {
+                Some(_) => fill.sizes.clone(),
+                None => Self::blocks_of(made, tile, fill),
+            };
             whole = self.border(b, tile, fill, &blocks, at, whole);
         }
         whole
@@ -229,7 +232,10 @@ fn fill_box(
     if t == blocks.len() {
         let kept = blocks.iter().copied().skip_while(|size| *size == 1);
         let part = Slice::new(&places, blocks.to_vec(), kept.collect());
-        return part.update(b, whole, &mut |b, part| fill(b, part, border.value));
+        return part.update(b, whole, &mut |b, part| match border.by {
+            Some(engine) => fill_by(b, engine, part, border.value),
+            None => fill(b, part, border.value),
+        });
     }
     if border.rows.is_some_and(|(rows, ..)| rows == t) {
         return fill_box(b, t + 1, border, blocks, at_ring, places, whole);

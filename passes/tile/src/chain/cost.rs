@@ -312,10 +312,12 @@ pub(super) fn cost(cx: &Context<'_>, root: &mut Stage) -> Result<Cost, Refused> 
         // With one slot for each buffer there is one for the result too.
         let result = &plan.holders[operands];
         plan.single_result = own[operands] || result.bytes == result.one;
-        for (holder, single) in plan.holders.iter().zip(own) {
+        for (i, (holder, single)) in plan.holders.iter().zip(own).enumerate() {
             if *single {
-                // What waits for its only slot holds up the fills behind it, so stages wait for it twice.
-                let times = if behind { 2 } else { 1 };
+                // A load of each trip that waits for its only slot holds up the fills behind it in the engine's queue,
+                // so stages wait for it twice.
+                let each = i < operands && plan.level(i) == plan.order.len();
+                let times = if behind && each { 2 } else { 1 };
                 let exposed = holder.exposed.saturating_mul(times);
                 cost.exposed = cost.exposed.saturating_add(exposed);
             }

@@ -117,8 +117,12 @@ fn part(maker: &Maker<'_>, s: usize) -> Option<(i64, i64)> {
 }
 
 impl Context<'_> {
-    /// The engine that fills a box of a space at once behind the units, if one can: a transfer of nothing but padding.
-    fn fills_behind(&self, space: Name, sizes: &[i64]) -> Option<Name> {
+    /// The engine that fills a box of a space at once behind the units, if one can and no vector unit does: a transfer of
+    /// nothing but padding.
+    fn fills_behind(&self, space: Name, elem: Type, sizes: &[i64]) -> Option<Name> {
+        if boxes(self.target, space, elem, sizes).is_some() {
+            return None;
+        }
         let elements = sizes.iter().copied().fold(1, i64::saturating_mul);
         let engine = self.target.info.fills(space, elements)?;
         let engine = Some(engine).filter(|_| self.engines)?;
@@ -247,13 +251,14 @@ impl Context<'_> {
             .flat_map(|maker| rows(self.ir, maker.group, self.target));
         let rows = rows.max_by_key(|(_, size)| (own.contains(size), *size));
         let block = rows.and_then(|(rank, size)| Some((tile.dims.len().checked_sub(rank)?, size)));
+        let elem = self.ir.ty(operand.source).elem();
         let filling = Filling {
             padded: &padded,
             value,
             unit: block,
             ring: ring.as_ref(),
             again,
-            engine: &|sizes| self.fills_behind(plan.spaces[number], sizes),
+            engine: &|sizes| self.fills_behind(plan.spaces[number], elem, sizes),
         };
         let borders = phases
             .iter()
@@ -265,10 +270,7 @@ impl Context<'_> {
             level,
             ring,
             before: Vec::new(),
-            boxes: {
-                let elem = self.ir.ty(operand.source).elem();
-                boxes(self.target, plan.spaces[number], elem, &[]).map(|(unit, _)| unit)
-            },
+            boxes: boxes(self.target, plan.spaces[number], elem, &[]).map(|(unit, _)| unit),
             parts: Vec::new(),
             behind: Vec::new(),
         };

@@ -185,9 +185,16 @@ pub(super) fn divisions(
             tried.division(with, &space, search, true);
         }
     }
-    for tile in all {
-        space.tile = tile;
-        tried.division(with, &space, search, false);
+    loop {
+        for tile in &all {
+            space.tile.clone_from(tile);
+            tried.division(with, &space, search, false);
+        }
+        if search.best.is_some() || search.sounded == i64::MAX {
+            break;
+        }
+        // What bounds leave out of calls that do several things at once may be all there is.
+        search.sounded = i64::MAX;
     }
     let Tried {
         dense,

@@ -46,6 +46,9 @@ const LOSS: i64 = 2;
 /// Near memory is plenty for a tensor that takes no more than one in so many bytes of it.
 const PLENTY: i64 = 16;
 
+/// Why a tensor does not stay beside which a nest has no room.
+const TOO_LARGE: Why = "it does not fit near memory with the tiles of a nest";
+
 /// Why a tensor does not stay that finds no place.
 const NO_PLACE: Why = "near memory has no place for it beside other tensors";
 
@@ -429,11 +432,13 @@ impl Planner<'_> {
         for (number, stages) in planned {
             self.take(&mut next, number, stages);
         }
-        // Its size is known now.
-        let tile = Placed::of(next.homes[own].tile());
-        let align = near.align.max(1);
-        let bytes = tile.elements().saturating_mul(elem);
-        let bytes = (bytes + align - 1) / align * align;
+        // Its size is known now, with what its readers read beside it and what units write beyond it.
+        let sized = |home: &Home| {
+            let align = near.align.max(1);
+            let bytes = Placed::of(home.tile()).elements().saturating_mul(elem);
+            (bytes + align - 1) / align * align
+        };
+        let bytes = sized(&next.homes[own]);
         let at = self.place(&state.homes, candidate.life, bytes);
         let at = at.ok_or(NO_PLACE)?;
         (next.homes[own].at, next.homes[own].bytes) = (at, bytes);
@@ -444,16 +449,12 @@ impl Planner<'_> {
             if next.nests[number].bytes <= free {
                 continue;
             }
-            if touched.contains(&number) {
-                return Err("it does not fit near memory with the tiles of a nest");
-            }
-            // A nest beside it takes smaller tiles.
-            let stages = self.plan(&next, number, &homes);
-            let stages = stages.ok_or("a nest between does not fit beside it")?;
+            // It was planned beside less, or without it: it takes smaller tiles.
+            let stages = self.plan(&next, number, &homes).ok_or(TOO_LARGE)?;
             touched.push(number);
             self.take(&mut next, number, stages);
-            if next.nests[number].bytes > free {
-                return Err("a nest between does not fit beside it");
+            if next.nests[number].bytes > free || sized(&next.homes[own]) > bytes {
+                return Err(TOO_LARGE);
             }
         }
         touched.sort_unstable();

@@ -175,9 +175,11 @@ pub(super) fn used(stage: &Stage, space: Name) -> i64 {
             holder.bytes
         }
     });
+    let done = stage.made().filter_map(|made| made.between.as_ref());
+    let done = done.filter(|_| plan.held == space).map(|done| done.bytes);
     let parts = stage.made().flat_map(|made| &made.parts);
     let parts = parts.map(|part| used(part, space));
-    own.chain(parts).fold(0, i64::saturating_add)
+    own.chain(done).chain(parts).fold(0, i64::saturating_add)
 }
 
 /// Counts tiles once that several stages load before all loops.
@@ -253,6 +255,8 @@ pub(super) fn cost(cx: &Context<'_>, root: &mut Stage) -> Result<Cost, Refused> 
     let mut spaces: Vec<&SpaceInfo> = Vec::new();
     let mut cost = Cost::default();
     let mut known = true;
+    // What is kept for rows, in which space.
+    let mut kept: Vec<(Name, i64)> = Vec::new();
     let mut work: Vec<Work> = Vec::new();
     // Whether fills stand behind loads in an engine's queue.
     let mut behind = false;
@@ -260,6 +264,9 @@ pub(super) fn cost(cx: &Context<'_>, root: &mut Stage) -> Result<Cost, Refused> 
     let several = root.depth() > 0;
     each(root, &mut |stage| {
         let plan = &stage.plan;
+        for done in stage.made().filter_map(|made| made.between.as_ref()) {
+            kept.push((plan.held, done.bytes));
+        }
         let names = (0..plan.holders.len()).map(|i| plan.spaces.get(i).unwrap_or(&plan.held));
         for (holder, name) in plan.holders.iter().zip(names) {
             match cx.target.info.space(*name) {
@@ -277,6 +284,13 @@ pub(super) fn cost(cx: &Context<'_>, root: &mut Stage) -> Result<Cost, Refused> 
             cost.compute = cost.compute.saturating_add(filled);
             own.units.push((unit, filled));
             let (load, starts) = filled_by_engines(cx, made);
+            if let Some(done) = &made.between {
+                let (unit, cycles) = done.work;
+                cost.compute = cost.compute.saturating_add(cycles);
+                // It is done a trip before the tile is read.
+                let lag = stage.depth().saturating_sub(1);
+                work.push(Work::beside(lag, unit, cycles));
+            }
             behind |= starts > 0;
             cost.load = cost.load.saturating_add(load);
             cost.starts = cost.starts.saturating_add(starts);
@@ -293,6 +307,15 @@ pub(super) fn cost(cx: &Context<'_>, root: &mut Stage) -> Result<Cost, Refused> 
         return Err(Refused::Never("a space is not known".to_string()));
     }
     share(cx, root, &mut holders, &mut cost);
+    for (name, bytes) in kept {
+        let (one, exposed) = (bytes, 0);
+        spaces.extend(cx.target.info.space(name));
+        holders.push(Holder {
+            bytes,
+            one,
+            exposed,
+        });
+    }
     cost.exposed = 0;
     let single = fit(&holders, &spaces, |bytes| excess(&spaces, bytes, cx.budget));
     let bytes: Vec<i64> = holders

@@ -78,6 +78,7 @@ pub(super) fn fill(root: &mut Stage, target: &Target<'_>) {
     }
     let (mut units, mut load): (Vec<(Name, i64)>, i64) = (Vec::new(), 0);
     let mut candidates = Vec::new();
+    let turns = root.turns;
     let mut add = |plan: &Plan| {
         for (unit, cycles) in &plan.busy {
             match units.iter_mut().find(|(name, _)| name == unit) {
@@ -107,7 +108,9 @@ pub(super) fn fill(root: &mut Stage, target: &Target<'_>) {
     each(root, &mut |made| {
         number += 1;
         made.parts.iter().for_each(|part| add(&part.plan));
-        if let Some((engine, cycles)) = made.cycles(target) {
+        // One more takes turns with the one that is filled.
+        let room = turns > made.lag() + 1;
+        if let Some((engine, cycles)) = made.cycles(target).filter(|_| room) {
             let resets = made.parts.iter().filter_map(|part| part.plan.resets);
             candidates.push(Candidate {
                 number,

@@ -19,7 +19,7 @@ impl FlatChain {
         let mut flat = Vec::new();
         for (value, makers) in makers {
             let [maker] = makers[..] else { return None };
-            if !maker.at.is_empty() {
+            if !maker.at.is_empty() || maker.between.is_some() {
                 return None;
             }
             flat.push((*value, maker.group.flat()?));
@@ -46,7 +46,8 @@ impl FlatChain {
     pub(super) fn makers(&self) -> Makers<'_> {
         let makers = self.makers.iter().map(|(value, group)| {
             let at = &[];
-            (*value, vec![Maker { group, at }])
+            let between = None;
+            (*value, vec![Maker { group, at, between }])
         });
         makers.collect()
     }

@@ -129,6 +129,7 @@ impl Planner<'_> {
                 start: 0,
                 trips: i64::MAX,
                 made: vec![Made {
+                    between: None,
                     operand: *number,
                     level: 0,
                     ring: None,

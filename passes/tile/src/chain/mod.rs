@@ -27,6 +27,7 @@
 //! reduction's loop may be one too, then the reader accumulates in place while the tensor between exists a few
 //! channels at a time.
 
+mod between;
 mod border;
 mod cost;
 mod filling;
@@ -40,6 +41,7 @@ mod ring;
 mod search;
 mod stage;
 
+pub use between::{Between, Done, Gives, Of, RowStep, Rows, Running};
 pub use border::Fill;
 pub(crate) use partition::only_for;
 pub use partition::{Chains, Limits, Single, partition};
@@ -110,6 +112,15 @@ pub struct Made {
     pub parts: Vec<Stage>,
     /// What is filled behind: where blocks of the unit stick out of the tensor.
     pub behind: Vec<Fill>,
+    /// What is done to the tile before it is read, if anything is.
+    pub between: Option<Done>,
+}
+
+impl Made {
+    /// How many trips of a pipeline the reader is behind what computes the tile at the latest.
+    pub fn lag(&self) -> i64 {
+        1 + i64::from(self.between.is_some())
+    }
 }
 
 impl Stage {
@@ -140,7 +151,7 @@ impl Stage {
         let behind = |made: &Made| {
             let early = made.ring.map_or(0, |ring| ring.early);
             let parts = made.parts.iter().map(|part| part.lag(columns));
-            parts.max().unwrap_or(0) + early * columns + 1
+            parts.max().unwrap_or(0) + early * columns + made.lag()
         };
         self.made().map(behind).max().unwrap_or(0)
     }
@@ -150,9 +161,17 @@ impl Stage {
         let parts = self.made().flat_map(|made| &made.parts);
         own || parts.into_iter().any(Stage::sums_in_parts)
     }
-    /// How many stages compute for one another at most.
+    /// How many stages compute for one another at most; what is done to a tile between two counts as one.
     pub fn depth(&self) -> usize {
-        let parts = self.made().flat_map(|made| &made.parts);
-        parts.map(|part| part.depth() + 1).max().unwrap_or(0)
+        let below = self.made().flat_map(|made| {
+            let own = if made.between.is_some() { 2 } else { 1 };
+            made.parts.iter().map(move |part| part.depth() + own)
+        });
+        below.max().unwrap_or(0)
+    }
+    /// Whether tiles of it have parts of rows that something is done to.
+    pub fn is_running(&self) -> bool {
+        let mut all = self.made().filter_map(|made| made.between.as_ref());
+        all.any(|done| done.running)
     }
 }

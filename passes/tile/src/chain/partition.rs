@@ -8,10 +8,12 @@
 //! With the nests decided, `resident` takes up the tensors that still go through far memory between them.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::rc::Rc;
 
 use tir::{DYNAMIC, Ir, Name, OpId, Value};
 use tir_tensor::{CollapseShape, Empty, ExpandShape, Generic, InsertSlice, TransferRead};
 
+use super::between::Between;
 use super::cost::alone;
 use super::flat::FlatChain;
 use super::resident::{Nest, Planner};
@@ -87,6 +89,77 @@ pub struct Limits {
 
 /// One in so many bytes of near memory stays free where a nest has several stages.
 pub(super) const SPARE: i64 = 64;
+
+/// Which group computes a tensor, by its number.
+pub(super) struct Who {
+    /// Those that can be stages.
+    pub(super) stages: HashMap<Value, usize>,
+    /// What a group behind a stage does to the rows of its result.
+    through: HashMap<Value, Through>,
+}
+
+/// A group that does something to the rows of what the stage before it computes, for its readers.
+struct Through {
+    group: usize,
+    stage: usize,
+    between: Rc<Between>,
+}
+
+impl Who {
+    fn new(ir: &Ir, singles: &[Single], target: &Target<'_>) -> Self {
+        let stages = singles.iter().enumerate();
+        let stages = stages.filter(|(_, single)| is_stage(ir, single, target));
+        let stages = stages.map(|(i, single)| (single.group.outs[0].value, i));
+        let mut who = Self {
+            stages: stages.collect(),
+            through: HashMap::new(),
+        };
+        for (i, single) in singles
+            .iter()
+            .enumerate()
+            .filter(|(_, s)| s.group.has_inner())
+        {
+            let Some((read, between)) = Between::of(ir, &single.group) else {
+                continue;
+            };
+            let ops = single.group.ops.iter().copied().collect();
+            let stage = who
+                .stages
+                .get(&read)
+                .copied()
+                .filter(|stage| *stage == i + 1);
+            let stage = stage.filter(|stage| {
+                let here = ir.block_of(singles[*stage].op) == ir.block_of(single.op);
+                here && only_for(ir, read, &ops) && singles[*stage].group.outs[0].flat.is_none()
+            });
+            if let Some(stage) = stage {
+                let (group, between) = (i, Rc::new(between));
+                let through = Through {
+                    group,
+                    stage,
+                    between,
+                };
+                who.through.insert(single.group.outs[0].value, through);
+            }
+        }
+        who
+    }
+
+    /// The stage that computes a tensor, and what is done to its result before.
+    pub(super) fn maker(&self, value: Value) -> Option<(usize, Option<&Rc<Between>>)> {
+        if let Some(stage) = self.stages.get(&value) {
+            return Some((*stage, None));
+        }
+        let through = self.through.get(&value)?;
+        Some((through.stage, Some(&through.between)))
+    }
+
+    /// The stage behind which a group does something to rows.
+    fn behind(&self, group: usize) -> Option<usize> {
+        let mut all = self.through.values();
+        Some(all.find(|through| through.group == group)?.stage)
+    }
+}
 
 /// The tensors of a value that is put together from parts, and where each begins; itself if it is not.
 pub(super) fn parts(ir: &Ir, value: Value) -> Option<Vec<(Value, Vec<i64>)>> {
@@ -171,12 +244,7 @@ pub fn partition(
     limits: Limits,
 ) -> Chains {
     let count = singles.len();
-    let made: HashMap<Value, usize> = singles
-        .iter()
-        .enumerate()
-        .filter(|(_, single)| is_stage(ir, single, target))
-        .map(|(i, single)| (single.group.outs[0].value, i))
-        .collect();
+    let made = Who::new(ir, singles, target);
     let listed = budget.listed;
     let budget = Budget {
         spare: SPARE,
@@ -362,7 +430,7 @@ pub fn partition(
 struct Grow<'a> {
     ir: &'a Ir,
     singles: &'a [Single],
-    made: &'a HashMap<Value, usize>,
+    made: &'a Who,
     /// Members by number; the root first.
     members: Vec<usize>,
     ops: HashSet<OpId>,
@@ -373,12 +441,7 @@ struct Grow<'a> {
 }
 
 impl<'a> Grow<'a> {
-    fn new(
-        ir: &'a Ir,
-        singles: &'a [Single],
-        made: &'a HashMap<Value, usize>,
-        root: usize,
-    ) -> Self {
+    fn new(ir: &'a Ir, singles: &'a [Single], made: &'a Who, root: usize) -> Self {
         let mut grow = Self {
             ir,
             singles,
@@ -397,7 +460,7 @@ impl<'a> Grow<'a> {
     /// Whether a group can be a stage.
     fn is_stage(&self, member: usize) -> bool {
         let mut outs = self.singles[member].group.outs.iter();
-        outs.any(|out| self.made.get(&out.value) == Some(&member))
+        outs.any(|out| self.made.stages.get(&out.value) == Some(&member))
     }
 
     fn take(&mut self, member: usize) {
@@ -419,7 +482,15 @@ impl<'a> Grow<'a> {
         }
         self.stopped = self.refused();
         if self.stopped.is_none() {
-            self.take(next);
+            match self.made.behind(next) {
+                // What is done to rows of a stage's result is so where the stage computes it.
+                Some(stage) => {
+                    self.members.push(next);
+                    self.ops.extend(&self.singles[next].group.ops);
+                    self.take(stage);
+                }
+                None => self.take(next),
+            }
         }
         self.stopped.is_none()
     }
@@ -431,7 +502,7 @@ impl<'a> Grow<'a> {
         };
         let next = last + 1;
         let single = &self.singles[next];
-        if !self.is_stage(next) {
+        if !self.is_stage(next) && self.made.behind(next).is_none() {
             return Some("no unit computes the one before into one tensor");
         }
         let value = single.group.outs[0].value;
@@ -457,14 +528,17 @@ impl<'a> Grow<'a> {
         for member in &self.members {
             let group = &self.singles[*member].group;
             text.push_str(&group.signature(self.ir));
+            if self.made.behind(*member).is_some() {
+                continue;
+            }
             for operand in &group.operands {
                 let Some(parts) = self.parts.get(&operand.source) else {
                     continue;
                 };
                 let inside = parts.iter().map(|(value, at)| {
-                    let number = self.made.get(value)?;
-                    let place = self.members.iter().position(|m| m == number)?;
-                    Some((place, *number, at))
+                    let (number, between) = self.made.maker(*value)?;
+                    let place = self.members.iter().position(|m| *m == number)?;
+                    Some((place, number, at, between))
                 });
                 let inside: Vec<_> = inside.flatten().collect();
                 if inside.is_empty() {
@@ -473,11 +547,12 @@ impl<'a> Grow<'a> {
                 if inside.len() < parts.len() {
                     return None;
                 }
-                let all = inside.iter().map(|(place, _, at)| (*place, at));
+                let all = inside.iter().map(|(place, _, at, _)| (*place, at));
                 text.push_str(&format!("\nmade {:?}", all.collect::<Vec<_>>()));
-                let all = inside.iter().map(|(_, number, at)| Maker {
+                let all = inside.iter().map(|(_, number, at, between)| Maker {
                     group: &self.singles[*number].group,
                     at,
+                    between: *between,
                 });
                 makers.insert(operand.source, all.collect());
             }

@@ -26,8 +26,9 @@ pub(super) fn pipelines(cx: &Context<'_>, root: &Stage) -> Vec<Stage> {
     if root.depth() == 0 || rings && root.segments.len() != 1 {
         return all;
     }
+    let settles = i64::from(root.settles());
     for turns in [TURNS, FILLED] {
-        all.extend(pipelined(cx, root, turns));
+        all.extend(pipelined(cx, root, turns + settles));
     }
     let mut across: Vec<Stage> = all.iter().filter_map(across).collect();
     // Rows that stay along a loop do so in a pipeline that counts it.
@@ -54,7 +55,7 @@ fn across(pipe: &Stage) -> Option<Stage> {
     let loops = plan.order.len();
     let one = !plan.splits_reduction(&stage.group) || plan.parallel(&stage.group) == level;
     // Sums of two rows take turns: they are no part of a tile that lies there for good.
-    let own = stage.group.into.is_none();
+    let own = stage.group.into.is_none() && !stage.is_running();
     if stage.cut.is_some()
         || stage.segments.len() != 1
         || rows < 2
@@ -86,9 +87,10 @@ impl Stage {
     fn mark(&mut self, place: Across) {
         self.across = Some(place);
         for made in self.segments.iter_mut().flat_map(|s| &mut s.made) {
+            let lag = usize::try_from(made.lag()).unwrap_or(1);
             for part in &mut made.parts {
                 part.mark(Across {
-                    lag: place.lag - 1,
+                    lag: place.lag - lag,
                     root: false,
                     ..place
                 });
@@ -118,6 +120,14 @@ pub(super) struct Work {
 }
 
 impl Work {
+    /// What a unit does beside the stages, so many trips behind the first ones.
+    pub(super) fn beside(lag: usize, unit: Name, cycles: i64) -> Self {
+        Self {
+            lag,
+            units: vec![(Some(unit), cycles)],
+        }
+    }
+
     /// That of a stage's own units, which is so many stages above the first ones.
     pub(super) fn of(stage: &Stage) -> Self {
         let units = stage.plan.busy.iter();
@@ -245,7 +255,7 @@ fn turn(turns: i64) -> Dim {
     }
 }
 
-/// How many tiles take turns between two stages of a pipeline.
+/// How many tiles take turns between two stages of a pipeline; one more where something is done to one in between.
 const TURNS: i64 = 2;
 
 /// How many do where an engine fills one while the others are written and read.

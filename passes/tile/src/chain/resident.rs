@@ -21,7 +21,7 @@ use tir_tensor::InsertSlice;
 use super::cost::{alone, used, widen};
 use super::home::Why;
 use super::keep::keep;
-use super::partition::{Limits, SPARE, Single, is_stage, parts};
+use super::partition::{Limits, SPARE, Single, Who, is_stage, parts};
 use super::ring::Rows;
 use super::search::chain;
 use super::stage::{Context, Homes, Known, Lies, Maker, Makers, No};
@@ -126,16 +126,13 @@ impl Home {
 pub(super) struct Planner<'a> {
     pub(super) ir: &'a Ir,
     pub(super) singles: &'a [Single],
-    pub(super) made: &'a HashMap<Value, usize>,
+    pub(super) made: &'a Who,
     pub(super) target: &'a Target<'a>,
     pub(super) budget: Budget,
     pub(super) limits: Limits,
     pub(super) known: &'a Known,
     pub(super) thread: i64,
 }
-
-/// A group of a nest that computes a part of a tensor, by its number, and where the part begins.
-type Member = (usize, Vec<i64>);
 
 /// A tensor that may stay.
 pub(super) struct Candidate {
@@ -208,23 +205,25 @@ impl Planner<'_> {
             .map(|number| self.group(number, &nest.near))
             .collect();
         // Who computes what the stages read.
-        let mut inside: Vec<(Value, Vec<Member>)> = Vec::new();
+        let mut inside: Vec<(Value, Vec<_>)> = Vec::new();
         for operand in groups.iter().flat_map(|group| &group.operands) {
             let parts = parts(self.ir, operand.source).into_iter().flatten();
             let own = parts.filter_map(|(value, at)| {
-                let member = self.made.get(&value)?.checked_sub(nest.first)?;
-                (0 < member && member < nest.count).then_some((member, at))
+                let (member, between) = self.made.maker(value)?;
+                let member = member.checked_sub(nest.first)?;
+                (0 < member && member < nest.count).then_some((member, at, between))
             });
-            let own: Vec<Member> = own.collect();
+            let own: Vec<_> = own.collect();
             if !own.is_empty() && inside.iter().all(|(value, _)| *value != operand.source) {
                 inside.push((operand.source, own));
             }
         }
         let mut makers: Makers<'_> = HashMap::new();
         for (value, parts) in &inside {
-            let parts = parts.iter().map(|(member, at)| Maker {
+            let parts = parts.iter().map(|(member, at, between)| Maker {
                 group: &groups[*member],
                 at,
+                between: *between,
             });
             makers.insert(*value, parts.collect());
         }
@@ -281,7 +280,11 @@ impl Planner<'_> {
         });
         let groups: Vec<Group> = groups.collect();
         let makers = parts.iter().zip(&groups);
-        let makers = makers.map(|((_, at), group)| Maker { group, at });
+        let makers = makers.map(|((_, at), group)| Maker {
+            group,
+            at,
+            between: None,
+        });
         let makers: Makers<'_> = HashMap::from([(home.value, makers.collect())]);
         let cx = Context {
             ir: self.ir,
@@ -306,7 +309,7 @@ impl Planner<'_> {
     fn candidates(&self, nests: &[Nest]) -> Vec<Candidate> {
         let block = |number: usize| self.ir.block_of(self.singles[number].op);
         let root = |value: &Value| {
-            let number = *self.made.get(value)?;
+            let number = *self.made.stages.get(value)?;
             let nest = nests.iter().position(|nest| nest.first == number)?;
             is_stage(self.ir, &self.singles[number], self.target).then_some(nest)
         };

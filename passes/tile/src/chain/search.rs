@@ -323,8 +323,9 @@ fn made(
     });
     each(&mut stage, &mut |stage| turn(cx, stage));
     let others = pipelines(cx, &stage);
-    let mut best = match rings {
+    let mut best = match rings || stage.is_running() {
         // Where stages wait for one another, each computes all rows that it is asked for.
+        // So does what goes on from one tile to the next.
         true => Err(Refused::Never("no pipeline keeps rows".to_string())),
         false => cost(cx, &mut stage),
     };

@@ -9,7 +9,7 @@ use tir::{AffineExpr, AffineMap, Attr, IntType, Ir, Name, Type, Value};
 
 use super::border::{Border, Filling, Origins, border};
 use super::ring::Rows;
-use super::{Made, Ring, Stage};
+use super::{Between, Made, Ring, Stage};
 use crate::group::{Group, Input, Operand, Slot};
 use crate::layout::{Axis, Tile};
 use crate::placed::Placed;
@@ -21,6 +21,8 @@ pub(super) struct Maker<'a> {
     pub(super) group: &'a Group,
     /// Where in the tensor its result begins; none where it begins.
     pub(super) at: &'a [i64],
+    /// What is done to its result, if anything is.
+    pub(super) between: Option<&'a Rc<Between>>,
 }
 
 /// Who computes the tensors that stages of a chain read.
@@ -265,7 +267,16 @@ impl Context<'_> {
             .map(|fixed| border(tile, &operand.shape, &origins, &filling, fixed))
             .collect::<Result<Vec<Border>, _>>()
             .map_err(No::Never)?;
+        let between = makers.iter().find_map(|maker| maker.between);
+        let between = between.map(|between| {
+            if makers.len() > 1 || ring.is_some() {
+                return Err(No::Never("rows are put together from parts"));
+            }
+            let (reader, place) = ((reader, plan), (number, level));
+            between.done(self.ir, self.target, reader, place, loops)
+        });
         let mut made = Made {
+            between: between.transpose()?,
             operand: number,
             level,
             ring,

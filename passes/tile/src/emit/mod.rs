@@ -12,6 +12,7 @@
 //! tensors to be written into, and gives these as they are behind what it wrote. Work on a part of a tile takes it out
 //! and puts it back at the same offsets (`slice`), so that bufferization finds it to be in place.
 
+mod between;
 mod blocks;
 mod flow;
 mod nest;

@@ -3,6 +3,7 @@
 use tir::{Builder, Value};
 use tir_arith::{CmpI, CmpIPredicate, OpFoldResult, constant_index};
 
+use super::between::OfRows;
 use super::flow::{counted, when};
 use super::nest::{fill, fill_by};
 use super::slice::Slice;
@@ -96,7 +97,11 @@ impl Emit<'_> {
             let done = Emit::new(part).around(b, made.level, at, vec![whole]);
             whole = done[0];
         }
-        self.fill_all(b, made, &made.behind, at, whole)
+        let whole = self.fill_all(b, made, &made.behind, at, whole);
+        match OfRows::new(self, made) {
+            Some((rows, _)) => self.named(b, |b| rows.whole(b, whole)),
+            None => whole,
+        }
     }
 
     /// A tile that producers fill, with the border that they leave as it is.

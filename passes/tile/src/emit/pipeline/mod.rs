@@ -12,11 +12,12 @@ mod across;
 use tir::{Builder, Value};
 use tir_arith::{CmpI, CmpIPredicate, OpFoldResult};
 
+use super::between::{OfRows, State};
 use super::flow::{below, counted, several, when};
 use super::nest::fill_by;
 use super::slice::Slice;
 use super::{At, Emit};
-use crate::chain::Made;
+use crate::chain::{Made, Running};
 
 /// A stage in a pipeline.
 struct Node<'a> {
@@ -63,11 +64,23 @@ impl Emit<'_> {
             at.segment = Some(number);
             let pipe = Pipe::new(self, b, at, level, (start, trips), None);
             let results = carried.len();
-            let init = carried.into_iter().chain(pipe.values()).collect();
+            let state = pipe.running().map(|(rows, running)| rows.begun(b, running));
+            let state = state.map(State::values).into_iter().flatten();
+            let init = carried
+                .into_iter()
+                .chain(pipe.values())
+                .chain(state)
+                .collect();
             carried = counted(b, trips + pipe.lag, false, init, &mut |b, iv, carried| {
                 let (dests, tiles) = carried.split_at(results);
                 pipe.trip(b, OpFoldResult::Value(iv), dests, tiles.to_vec(), false)
             });
+            if let (Some((rows, running)), Some(state)) = (
+                pipe.running(),
+                State::of(&carried[results + pipe.tiles.len()..]),
+            ) {
+                carried[0] = self.named(b, |b| rows.finished(b, running, carried[0], state));
+            }
             carried.truncate(results);
         }
         carried
@@ -122,6 +135,74 @@ impl<'a> Pipe<'a> {
     /// The tiles that are handed on.
     fn values(&self) -> impl Iterator<Item = Value> + '_ {
         self.tiles.iter().map(|tile| tile.value)
+    }
+
+    /// What is done to parts of rows of the root's tile, if it is.
+    fn running(&self) -> Option<(OfRows<'_>, &Running)> {
+        let root = self.nodes.len() - 1;
+        let mut tiles = self.tiles.iter().filter(|tile| tile.node == root);
+        tiles.find_map(|tile| {
+            let (rows, done) = OfRows::new(&self.nodes[root].emit, tile.made)?;
+            let running = done.what.running.as_ref().filter(|_| done.running)?;
+            Some((rows, running))
+        })
+    }
+
+    /// Does to tiles what is done before they are read, a trip before: `values` are the root's own, so many, the
+    /// tiles, and what is carried from one to the next.
+    fn between(
+        &self,
+        b: &mut Builder<'_>,
+        index: OpFoldResult,
+        rooted: usize,
+        mut values: Vec<Value>,
+    ) -> Vec<Value> {
+        let states = rooted + self.tiles.len();
+        // What was added up before is corrected by what the trip before found.
+        if let (Some((rows, _)), Some(state)) = (self.running(), State::of(&values[states..])) {
+            let root = &self.nodes[self.nodes.len() - 1];
+            let own = index.plus(b, -root.lag).value(b);
+            let active = below(b, own, root.trips);
+            let acc = when(b, active, vec![values[0]], &mut |b, acc| {
+                root.emit
+                    .named(b, |b| vec![rows.corrected(b, acc[0], state)])
+            });
+            values[0] = acc[0];
+        }
+        for (i, tile) in self.tiles.iter().enumerate() {
+            let reader = &self.nodes[tile.node];
+            let Some((rows, done)) = OfRows::new(&reader.emit, tile.made) else {
+                continue;
+            };
+            let own = index.plus(b, 1 - reader.lag).value(b);
+            let active = below(b, own, reader.trips);
+            let turn = OpFoldResult::Value(own).plus(b, self.turns * self.lag);
+            let turn = turn.modulo(b, self.turns);
+            let ty = b.ty(values[rooted + i]);
+            let slice = Slice::numbered(turn, ty.shape().map_or(&[][..], |shape| &shape[1..]));
+            let running = done.what.running.as_ref().filter(|_| done.running);
+            let mut carried = vec![values[rooted + i]];
+            if running.is_some() {
+                carried.extend(&values[states..]);
+            }
+            let some = when(b, active, carried, &mut |b, carried| {
+                slice.update_at(b, 0, carried, &mut |b, mut carried| {
+                    reader.emit.named(b, |b| {
+                        match (running, State::of(&carried[1..])) {
+                            (Some(running), Some(state)) => {
+                                let (tile, state) = rows.part(b, running, carried[0], state);
+                                carried.splice(.., [tile].into_iter().chain(state.values()));
+                            }
+                            _ => carried[0] = rows.whole(b, carried[0]),
+                        }
+                        carried
+                    })
+                })
+            });
+            values[rooted + i] = some[0];
+            values.splice(states.., some[1..].iter().copied());
+        }
+        values
     }
 
     /// The stage that computes a tile.
@@ -211,6 +292,7 @@ impl<'a> Pipe<'a> {
         }
         let rooted = own.len();
         let init: Vec<Value> = own.into_iter().chain(tiles).collect();
+        let init = self.between(b, index, rooted, init);
         let mut values = self.turns(b, &here, rooted, init, &through);
         for (i, tile) in self.tiles.iter().enumerate() {
             let maker = self.maker(i).filter(|n| !through(&self.nodes[*n]));
@@ -339,7 +421,7 @@ fn gather<'a>(
         reads.push((made.operand, tile));
         let early = made.ring.map_or(0, |ring| ring.early) * place.columns;
         let before = Place {
-            lag: place.lag - 1 - early,
+            lag: place.lag - made.lag() - early,
             trips: place.trips + early,
             ..place
         };

@@ -11,8 +11,8 @@ mod views;
 pub use access::{Copy, Load, Store, TransferRead, TransferWrite};
 pub use buffers::{Alloc, Dealloc, GetGlobal, Global};
 pub use views::{
-    Cast, CollapseShape, Dim, ExpandShape, SubView, View, expanded_type, strided_type,
-    sub_view_type, view_groups,
+    Cast, CollapseShape, Dim, ExpandShape, SubView, View, collapsed_type, expanded_type,
+    strided_type, sub_view_type, view_groups,
 };
 
 tir::dialect! {

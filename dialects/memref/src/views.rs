@@ -114,6 +114,36 @@ pub fn expanded_type(source: &MemRefType, shape: &[i64], reassociation: &[Attr])
     Some(strided_type(source, shape, strides, offset))
 }
 
+/// The type of a view of a strided buffer whose dimensions in each group become one: the smaller shape is `shape`. `None`
+/// where they do not lie one behind the other or it is not known, if the layout is no strided one, or if the groups are
+/// not those of the shape. As in MLIR, the stride of a group is that of its last dimension of more than one element, of
+/// the last one if it has none.
+pub fn collapsed_type(source: &MemRefType, shape: &[i64], reassociation: &[Attr]) -> Option<Type> {
+    let (steps, offset) = source.strides()?;
+    let extents = &source.shape;
+    let one = |group: &Vec<usize>| {
+        let mut long = group.iter().rev().filter(|d| extents[**d] != 1);
+        let Some(&last) = long.next() else {
+            return Some(steps[*group.last()?]);
+        };
+        // How far the group reaches, inside out.
+        let mut reach = (steps[last], extents[last]);
+        for &d in long {
+            if [reach.0, reach.1, steps[d]].contains(&DYNAMIC) {
+                return None;
+            }
+            if reach.0.checked_mul(reach.1)? != steps[d] {
+                return None;
+            }
+            reach = (steps[d], extents[d]);
+        }
+        Some(steps[last])
+    };
+    let groups = view_groups(reassociation, extents.len())?;
+    let strides: Vec<i64> = groups.iter().map(one).collect::<Option<_>>()?;
+    (strides.len() == shape.len()).then(|| strided_type(source, shape, strides, offset))
+}
+
 /// The groups of the dimensions of a larger shape of so many; none where the smaller one is that of a scalar.
 pub fn view_groups(reassociation: &[Attr], rank: usize) -> Option<Vec<Vec<usize>>> {
     match reassociation.is_empty() {

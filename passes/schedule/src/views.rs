@@ -1,8 +1,8 @@
 //! Views: parts of buffers by lists of indices, and their types after the buffer's has changed.
 
-use tir::{Attr, Builder, Failure, Ir, MemRefType, Ret, Type, Value};
+use tir::{Builder, Failure, Ir, MemRefType, Ret, Type, Value};
 use tir_memref::{
-    CollapseShape, ExpandShape, SubView, expanded_type, strided_type, sub_view_type, view_groups,
+    CollapseShape, ExpandShape, SubView, collapsed_type, expanded_type, sub_view_type,
 };
 
 use tir_arith::{OpFoldResult, dispatch_values};
@@ -80,17 +80,4 @@ fn reshaped(
     ty: impl Fn(&MemRefType, &[i64]) -> Option<Type>,
 ) -> Option<Type> {
     ty(source.get::<MemRefType>()?, old.shape()?)
-}
-
-/// The type of a view of a buffer whose dimensions in each group, which lie one behind the other, are one.
-fn collapsed_type(source: &MemRefType, shape: &[i64], reassociation: &[Attr]) -> Option<Type> {
-    let (steps, offset) = source.strides()?;
-    let inner = |group: &Vec<usize>| {
-        // The innermost stride counts.
-        let long = group.iter().rev().find(|d| source.shape[**d] != 1);
-        Some(steps[*long.or(group.last())?])
-    };
-    let groups = view_groups(reassociation, steps.len())?;
-    let strides = groups.iter().map(inner).collect::<Option<_>>()?;
-    Some(strided_type(source, shape, strides, offset))
 }

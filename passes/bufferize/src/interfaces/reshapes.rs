@@ -1,8 +1,8 @@
 //! Reshapes: views of a buffer with the strides that it has.
 
-use tir::{At, Attr, DYNAMIC, Failure, Ir, MemRefType, OpId, OpRef, Ret, Type, Value};
+use tir::{At, Failure, Ir, MemRefType, OpId, OpRef, Ret, Value};
 use tir_memref::bufferize::{AliasingOperand, BufferizableOp, BufferizationContext};
-use tir_memref::{expanded_type, strided_type, view_groups};
+use tir_memref::{collapsed_type, expanded_type, strided_type};
 use tir_tensor::{CollapseShape, ExpandShape};
 
 use super::{become_view, record, view};
@@ -92,28 +92,4 @@ pub(crate) fn reshaped_back(ir: &mut Ir, at: At, src: Value, view: OpId) -> Opti
         reassociation,
     };
     Some(ir.add(at, view))
-}
-
-/// The type of a view of a buffer whose dimensions in each group become one; `None` where they do not lie one behind
-/// the other.
-fn collapsed_type(from: &MemRefType, shape: &[i64], reassociation: &[Attr]) -> Option<Type> {
-    let (strides, offset) = from.strides()?;
-    let extents = &from.shape;
-    let one = |group: &Vec<usize>| {
-        let mut dims = group.iter().rev().filter(|d| extents[**d] != 1);
-        let Some(&last) = dims.next() else {
-            return Some(1);
-        };
-        let (mut reach, step) = (strides[last].checked_mul(extents[last])?, strides[last]);
-        for &d in dims {
-            if strides[d] == DYNAMIC || extents[d] == DYNAMIC || strides[d] != reach {
-                return None;
-            }
-            reach = reach.checked_mul(extents[d])?;
-        }
-        Some(step)
-    };
-    let groups = view_groups(reassociation, extents.len())?;
-    let strides = groups.iter().map(one).collect::<Option<_>>()?;
-    Some(strided_type(from, shape, strides, offset))
 }

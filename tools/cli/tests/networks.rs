@@ -1,14 +1,15 @@
-//! The networks people bring, where the folder of shared data is present: every level agrees with
-//! ONNX Runtime's answer, and what runs together moves less than what runs alone.
+//! The networks people bring, with weights that are made here: every level agrees with ONNX Runtime's answer, and what
+//! runs together moves less than what runs alone.
 
 mod common;
+#[path = "common/networks.rs"]
+mod stored;
 
-use std::path::Path;
 use std::sync::Mutex;
 
-use common::{arrays, root, run, said};
+use common::{root, run, said};
+use stored::{Network, network};
 use tir::Ir;
-use tir_data::Array;
 use tir_opt::Tool;
 use tir_run::MachineSummary;
 
@@ -22,11 +23,6 @@ const NETWORKS: [(&str, &[&str]); 4] = [
     ),
     ("lstm_cell", &["graph", "tensor", "loop", "memref", "accel"]),
 ];
-
-/// What a network is given, and ONNX Runtime's answer.
-fn stored(folder: &Path) -> [Vec<Array>; 2] {
-    ["in", "out"].map(|what| arrays(|k| folder.join(format!("{what}_{k}.npy"))))
-}
 
 /// Lowers a program to a level in place.
 fn lower(tool: &Tool, module: &mut Ir, level: &str, options: &str) -> Result<(), String> {
@@ -47,32 +43,31 @@ fn moved(machine: &MachineSummary) -> (u64, u64) {
 }
 
 /// Lowers a network level by level and runs each; the account of the last.
-fn levels(tool: &Tool, folder: &Path, wanted: &[&str]) -> Result<MachineSummary, String> {
-    let [inputs, outputs] = stored(folder);
-    let import = || tir_translate::import_onnx(&folder.join("model.onnx")).map_err(|e| said(&e));
-    let mut module = import()?;
+fn levels(tool: &Tool, network: &Network, wanted: &[&str]) -> Result<MachineSummary, String> {
+    let mut module = tir_translate::import_onnx(&network.model).map_err(|e| said(&e))?;
     let mut last = None;
     for level in wanted {
         if *level != "graph" {
             lower(tool, &mut module, level, "").map_err(|e| format!("to {level}: {e}"))?;
         }
-        let done = run(&module, &inputs, &outputs).map_err(|e| format!("at {level}: {e}"))?;
+        let done = run(&module, &network.inputs, &network.outputs)
+            .map_err(|e| format!("at {level}: {e}"))?;
         last = done.machine;
     }
     last.ok_or("runs on no machine".to_string())
 }
 
 /// What is wrong with a network at any level, or with what fusion gains.
-fn check(tool: &Tool, folder: &Path, wanted: &[&str]) -> Result<String, String> {
-    let together = levels(tool, folder, wanted)?;
+fn check(tool: &Tool, name: &str, wanted: &[&str]) -> Result<String, String> {
+    let network = network(name, "networks");
+    let together = levels(tool, &network, wanted)?;
     if together.macs * 100 < together.all_macs.unwrap_or(0) * 99 {
         return Err(format!("{} multiply-adds on units only", together.macs));
     }
-    let [inputs, outputs] = stored(folder);
-    let module = tir_translate::import_onnx(&folder.join("model.onnx"));
+    let module = tir_translate::import_onnx(&network.model);
     let mut module = module.map_err(|e| said(&e))?;
     lower(tool, &mut module, "accel", "fuse=false")?;
-    let alone = run(&module, &inputs, &outputs)?.machine;
+    let alone = run(&module, &network.inputs, &network.outputs)?.machine;
     let alone = alone.ok_or("runs on no machine")?;
     let ((bytes, left), (most, all)) = (moved(&together), moved(&alone));
     // A tensor that stays in near memory was written once at least.
@@ -87,11 +82,6 @@ fn check(tool: &Tool, folder: &Path, wanted: &[&str]) -> Result<String, String> 
 
 #[test]
 fn networks_agree_and_fusion_gains() {
-    let data = root().join("../shared/data/models");
-    if !data.exists() {
-        println!("skipped: {} is not there", data.display());
-        return;
-    }
     let tool = tir_opt::stock();
     tool.load();
     let queue = Mutex::new(NETWORKS.iter());
@@ -102,7 +92,7 @@ fn networks_agree_and_fusion_gains() {
                 loop {
                     let next = queue.lock().expect("no panic").next();
                     let Some((name, wanted)) = next else { break };
-                    match check(&tool, &data.join(name), wanted) {
+                    match check(&tool, name, wanted) {
                         Ok(text) => println!("{name}: {text}"),
                         Err(text) => wrong
                             .lock()

@@ -7,6 +7,7 @@ use tir::{AffineMap, Ir, Name, Type, Value};
 use tir_accel::machine::SpaceInfo;
 
 use super::filling::fill;
+use super::late::{Held, late};
 use super::pipeline::{Work, compute, run};
 use super::search::Refused;
 use super::stage::Context;
@@ -327,6 +328,7 @@ pub(super) fn cost(cx: &Context<'_>, root: &mut Stage) -> Result<Cost, Refused> 
         return Err(Refused::TooLarge(over));
     }
     let mut next = 0;
+    let mut held: Vec<Held> = Vec::new();
     each(root, &mut |stage| {
         let plan = &mut stage.plan;
         let operands = plan.single.len();
@@ -335,18 +337,25 @@ pub(super) fn cost(cx: &Context<'_>, root: &mut Stage) -> Result<Cost, Refused> 
         // With one slot for each buffer there is one for the result too.
         let result = &plan.holders[operands];
         plan.single_result = own[operands] || result.bytes == result.one;
-        for (i, (holder, single)) in plan.holders.iter().zip(own).enumerate() {
+        for (holder, single) in plan.holders.iter().zip(own) {
             if *single {
-                // A load of each trip that waits for its only slot holds up the fills behind it in the engine's queue,
-                // so stages wait for it twice.
-                let each = i < operands && plan.level(i) == plan.order.len();
-                let times = if behind && each { 2 } else { 1 };
-                let exposed = holder.exposed.saturating_mul(times);
-                cost.exposed = cost.exposed.saturating_add(exposed);
+                cost.exposed = cost.exposed.saturating_add(holder.exposed);
             }
         }
         next += plan.holders.len();
+        held.push(stage.held());
     });
+    let late = late(root, &held);
+    for (i, held) in held.iter().enumerate() {
+        // A load of each trip that waits for its only slot holds up the fills behind it in the engine's queue, so stages
+        // wait for it twice; not for that of the stage that computes late.
+        let more = match late {
+            Some((late, others)) if late == i => -held.loads.min(others),
+            _ if behind => held.loads,
+            _ => 0,
+        };
+        cost.exposed = cost.exposed.saturating_add(more);
+    }
     root.plan.bytes = bytes.iter().copied().fold(0, i64::saturating_add);
     Ok(cost)
 }

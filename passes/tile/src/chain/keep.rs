@@ -57,7 +57,8 @@ fn replaced(cost: &Cost, old: &Hold, new: &Hold, single: bool) -> Cost {
     cost.starts = cost.starts.saturating_add(new.starts - old.starts);
     if single {
         let exposed = old.holder.exposed - new.holder.exposed;
-        cost.exposed = cost.exposed.saturating_sub(exposed);
+        // Of a stage that computes late it is hidden already.
+        cost.exposed = cost.exposed.saturating_sub(exposed).max(0);
     }
     cost
 }

@@ -37,6 +37,7 @@ mod filling;
 mod flat;
 mod home;
 mod keep;
+mod late;
 mod partition;
 mod pipeline;
 mod resident;
@@ -46,6 +47,7 @@ mod stage;
 
 pub use between::{Between, Done, Gives, Of, RowStep, Rows, Running};
 pub use border::Fill;
+pub use late::late;
 pub(crate) use partition::only_for;
 pub use partition::{Chains, Limits, Single, partition};
 pub use resident::Resident;

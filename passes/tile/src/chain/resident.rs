@@ -8,9 +8,10 @@
 //! writer to its last reader.
 //!
 //! Which tensors stay is decided one by one, those first that save the most for each byte and nest that they are
-//! held: a tensor stays if the nests concerned are no slower by the estimate and all find place. Places are given
-//! out first fit, tiles of a nest lie behind all that stays while it runs: so there is always a plan of near
-//! memory.
+//! held: a tensor stays if the nests concerned are no slower by the estimate and all find place. A place is at an end
+//! of what is free for as long as the tensor lives, so that tensors of nests one behind the other lie at both ends of
+//! near memory in turn; the tiles of a nest lie between them, in the largest part that is free while it runs. So there
+//! is always a plan of near memory.
 
 use std::collections::{HashMap, HashSet};
 
@@ -44,6 +45,12 @@ const LOSS: i64 = 2;
 
 /// Near memory is plenty for a tensor that takes no more than one in so many bytes of it.
 const PLENTY: i64 = 16;
+
+/// Why a tensor does not stay beside which a nest has no room.
+const TOO_LARGE: Why = "it does not fit near memory with the tiles of a nest";
+
+/// Why a tensor does not stay that finds no place.
+const NO_PLACE: Why = "near memory has no place for it beside other tensors";
 
 /// A tensor that stays.
 #[derive(Clone, Debug)]
@@ -179,12 +186,15 @@ impl Planner<'_> {
         group
     }
 
-    /// Bytes of near memory behind all that stays while a nest runs.
-    fn behind(&self, homes: &[Home], nest: usize) -> i64 {
-        let here = homes
-            .iter()
-            .filter(|home| (home.life.0..=home.life.1).contains(&nest));
-        here.map(|home| home.at + home.bytes).max().unwrap_or(0)
+    /// Bytes of near memory that may be taken at all.
+    fn near_bytes(&self) -> i64 {
+        self.budget.bytes.min(self.target.near.bytes)
+    }
+
+    /// Bytes of the largest part of near memory in which nothing stays while a nest runs: its tiles lie there.
+    fn room(&self, homes: &[Home], nest: usize) -> i64 {
+        let gaps = gaps(homes, (nest, nest), self.near_bytes());
+        gaps.map(|(start, end)| end - start).max().unwrap_or(0)
     }
 
     /// The nest planned again: its stages, one for each part that it computes of what stays.
@@ -217,8 +227,7 @@ impl Planner<'_> {
             });
             makers.insert(*value, parts.collect());
         }
-        let near = self.target.near;
-        let free = self.budget.bytes.min(near.bytes) - self.behind(&state.homes, number);
+        let free = self.room(&state.homes, number);
         let limit = if nest.count > 1 {
             self.limits.plans
         } else {
@@ -380,7 +389,7 @@ impl Planner<'_> {
         let elem = size.elem().bytes().unwrap_or(1) as i64;
         let elements = size.shape().unwrap_or(&[]).iter().copied();
         let bytes = elements.fold(elem, i64::saturating_mul);
-        if bytes > near.bytes.min(self.budget.bytes) {
+        if bytes > self.near_bytes() {
             return Err("it is larger than near memory");
         }
         let mut homes: Homes = state
@@ -398,7 +407,9 @@ impl Planner<'_> {
             makers: Vec::new(),
             writers: candidate.writers.clone(),
             life: candidate.life,
-            at: self.place(&state.homes, candidate.life, bytes),
+            at: self
+                .place(&state.homes, candidate.life, bytes)
+                .ok_or(NO_PLACE)?,
             bytes,
         });
         for reader in &candidate.readers {
@@ -424,30 +435,29 @@ impl Planner<'_> {
         for (number, stages) in planned {
             self.take(&mut next, number, stages);
         }
-        // Its size is known now.
-        let tile = Placed::of(next.homes[own].tile());
-        let align = near.align.max(1);
-        let bytes = tile.elements().saturating_mul(elem);
-        let bytes = (bytes + align - 1) / align * align;
+        // Its size is known now, with what its readers read beside it and what units write beyond it.
+        let sized = |home: &Home| {
+            let align = near.align.max(1);
+            let bytes = Placed::of(home.tile()).elements().saturating_mul(elem);
+            (bytes + align - 1) / align * align
+        };
+        let bytes = sized(&next.homes[own]);
         let at = self.place(&state.homes, candidate.life, bytes);
+        let at = at.ok_or(NO_PLACE)?;
         (next.homes[own].at, next.homes[own].bytes) = (at, bytes);
         let mut touched = concerned(candidate);
         let (last, first) = candidate.life;
         for number in last..=first {
-            let free = near.bytes.min(self.budget.bytes) - self.behind(&next.homes, number);
+            let free = self.room(&next.homes, number);
             if next.nests[number].bytes <= free {
                 continue;
             }
-            if touched.contains(&number) {
-                return Err("it does not fit near memory with the tiles of a nest");
-            }
-            // A nest beside it takes smaller tiles.
-            let stages = self.plan(&next, number, &homes);
-            let stages = stages.ok_or("a nest between does not fit beside it")?;
+            // It was planned beside less, or without it: it takes smaller tiles.
+            let stages = self.plan(&next, number, &homes).ok_or(TOO_LARGE)?;
             touched.push(number);
             self.take(&mut next, number, stages);
-            if next.nests[number].bytes > free {
-                return Err("a nest between does not fit beside it");
+            if next.nests[number].bytes > free || sized(&next.homes[own]) > bytes {
+                return Err(TOO_LARGE);
             }
         }
         touched.sort_unstable();
@@ -473,9 +483,9 @@ impl Planner<'_> {
 
     /// Lets nests keep in near memory that is free what they load more than once.
     fn fill(&self, state: &mut State) {
-        let (near, makers, homes) = (self.target.near, Makers::new(), Homes::new());
+        let (makers, homes) = (Makers::new(), Homes::new());
         for number in 0..state.nests.len() {
-            let free = self.budget.bytes.min(near.bytes) - self.behind(&state.homes, number);
+            let free = self.room(&state.homes, number);
             let cx = Context {
                 ir: self.ir,
                 target: self.target,
@@ -585,23 +595,31 @@ impl Planner<'_> {
         }
     }
 
-    /// Where in near memory a tensor has place that lives so long: the first gap between those that live then.
-    fn place(&self, homes: &[Home], life: (usize, usize), bytes: i64) -> i64 {
-        let meets = |home: &&Home| home.life.0 <= life.1 && life.0 <= home.life.1;
-        let mut others: Vec<(i64, i64)> = homes
-            .iter()
-            .filter(meets)
-            .map(|home| (home.at, home.bytes))
-            .collect();
-        others.sort_unstable();
-        let mut at = 0;
-        for (start, size) in others {
-            if at + bytes <= start {
-                break;
-            }
-            at = at.max(start + size);
-        }
-        at
+    /// Where in near memory a tensor has place that lives so long: at an end of a gap between those that live then, the
+    /// one that leaves the nests the most room; none if no gap holds it.
+    fn place(&self, homes: &[Home], life: (usize, usize), bytes: i64) -> Option<i64> {
+        let all = self.near_bytes();
+        let holds = gaps(homes, life, all).filter(|(start, end)| end - start >= bytes);
+        let align = self.target.near.align.max(1);
+        let places =
+            holds.flat_map(|(start, end)| [start, start.max((end - bytes) / align * align)]);
+        let left = |at: i64| {
+            let beside = |(start, end): (i64, i64)| {
+                let (before, behind) = (at.min(end) - start, end - start.max(at + bytes));
+                before.max(behind)
+            };
+            let room = |nest: usize| {
+                gaps(homes, (nest, nest), all)
+                    .map(beside)
+                    .max()
+                    .unwrap_or(0)
+            };
+            let rooms = life.0..=life.1;
+            let least = rooms.clone().map(room).min().unwrap_or(0);
+            (least, rooms.map(room).sum::<i64>())
+        };
+        // Of equal ones the first.
+        places.min_by_key(|at| (std::cmp::Reverse(left(*at)), *at))
     }
 
     /// Lets tensors stay; gives the nests and what stays, and adds why others do not.
@@ -652,6 +670,21 @@ impl Planner<'_> {
         let residents = residents.collect();
         (state.nests, residents)
     }
+}
+
+/// The parts of so many bytes in which nothing stays in any of some nests, from the first byte on.
+fn gaps(homes: &[Home], life: (usize, usize), all: i64) -> impl Iterator<Item = (i64, i64)> {
+    let meets = |home: &&Home| home.life.0 <= life.1 && life.0 <= home.life.1;
+    let there = homes.iter().filter(meets);
+    let mut there: Vec<(i64, i64)> = there.map(|home| (home.at, home.at + home.bytes)).collect();
+    there.sort_unstable();
+    there.push((all, all));
+    let mut free = 0;
+    there.into_iter().filter_map(move |(start, end)| {
+        let gap = (free, start);
+        free = free.max(end);
+        (gap.0 < gap.1).then_some(gap)
+    })
 }
 
 /// The nests that compute a tensor or read it.

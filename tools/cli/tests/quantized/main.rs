@@ -4,10 +4,13 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod program;
+#[path = "../common/networks.rs"]
+mod stored;
 
 use std::path::Path;
 
 use common::{arrays, lower, root, said};
+use stored::network;
 use tir::Ir;
 use tir_data::Array;
 use tir_opt::Tool;
@@ -78,24 +81,18 @@ fn the_cnn_is_the_same_at_every_level_of_every_machine_for_integers() {
     }
 }
 
-/// A network of the folder of shared data, where that is there: SqueezeNet, quantized by ONNX
-/// Runtime's tool (uint8 values, int8 weights by channel).
+/// SqueezeNet in QDQ form: uint8 values, int8 weights by channel.
 #[test]
 fn squeezenet_runs_on_the_systolic_array() {
-    let data = root().join("../shared/data/quantized/squeezenet_qdq");
-    if !data.exists() {
-        println!("skipped: {} is not there", data.display());
-        return;
-    }
     let tool = tir_opt::stock();
     tool.load();
-    let [inputs, outputs] =
-        ["in", "out"].map(|what| arrays(|k| data.join(format!("{what}_{k}.npy"))));
-    let mut module = import(&data.join("model.onnx"));
+    let network = network("squeezenet_qdq", "quantized");
+    let (inputs, outputs) = (&network.inputs, &network.outputs);
+    let mut module = import(&network.model);
     lowered(&tool, &mut module, "func.func(fold-qdq)");
-    let graph = ran(&module, &inputs);
-    // One step of the result's scale.
-    let step = 5.18e-3;
+    let graph = ran(&module, inputs);
+    // One step of the result's scale, 0.05274.
+    let step = 0.0528;
     let (found, wanted) = (graph.outputs[0].iter_f64(), outputs[0].iter_f64());
     let largest = found.zip(wanted).map(|(a, b)| (a - b).abs());
     let largest = largest.fold(0.0, f64::max);
@@ -103,7 +100,7 @@ fn squeezenet_runs_on_the_systolic_array() {
     let machine = root().join("test/e2e/machines/gemmini.tir");
     let pipeline = format!("to-accel{{machine={}}}", machine.display());
     lowered(&tool, &mut module, &pipeline);
-    let run = ran(&module, &inputs);
+    let run = ran(&module, inputs);
     same(&run, &graph.outputs, "accel level");
     let run = run.machine.expect("runs on a machine");
     assert_eq!(run.thread.busy, 0);

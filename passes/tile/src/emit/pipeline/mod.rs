@@ -17,7 +17,7 @@ use super::flow::{below, counted, several, when};
 use super::nest::fill_by;
 use super::slice::Slice;
 use super::{At, Emit};
-use crate::chain::{Made, Running};
+use crate::chain::{Made, Running, late};
 
 /// A stage in a pipeline.
 struct Node<'a> {
@@ -338,52 +338,99 @@ impl<'a> Pipe<'a> {
             .iter()
             .zip(here)
             .filter(|(node, _)| !through(node));
-        let counts: Vec<i64> = nodes.clone().map(|(node, _)| node.emit.count()).collect();
-        let least = counts.iter().copied().min().unwrap_or(1);
-        let most = counts.iter().copied().max().unwrap_or(1);
-        let steps = least.max(most.min(FEW));
         let active = nodes
             .clone()
             .map(|(node, (_, own))| below(b, *own, node.trips));
         let active: Vec<Value> = active.collect();
-        counted(b, steps, false, init, &mut |b, step, mut carried| {
-            for (number, (node, (at, _))) in nodes.clone().enumerate() {
-                let (count, each) = (counts[number], (counts[number] + steps - 1) / steps);
-                let own = match node.writes {
-                    Some(tile) => rooted + tile..rooted + tile + 1,
-                    None => 0..rooted,
-                };
-                let mut at = at.clone();
-                for (operand, tile) in &node.reads {
-                    at.loaded[*operand] = Some(carried[rooted + tile]);
-                }
-                let dests = carried[own.clone()].to_vec();
-                // Blocks are spread evenly over the steps.
-                let step = OpFoldResult::Value(step);
-                let first = step.times(b, count).floor_div(b, steps);
-                let next = step.plus(b, 1).times(b, count).floor_div(b, steps);
-                let end = next.value(b);
-                let some = when(b, active[number], dests, &mut |b, dests| {
-                    several(b, each, dests, &mut |b, block, dests| {
-                        let block = first.plus(b, block);
-                        if each * steps == count {
-                            return node.emit.block(b, &at, block, dests);
-                        }
-                        let block = block.value(b);
-                        let inside = b.add(CmpI {
-                            predicate: CmpIPredicate::Ult,
-                            lhs: block,
-                            rhs: end,
-                        });
-                        when(b, inside, dests, &mut |b, dests| {
-                            node.emit.block(b, &at, OpFoldResult::Value(block), dests)
-                        })
-                    })
-                });
-                carried.splice(own, some);
+        let mut values = init;
+        for phase in self.phases() {
+            let phase = phase.into_iter().zip(&self.nodes);
+            let phase = phase.filter(|(_, node)| !through(node));
+            let phase: Vec<(i64, i64)> = phase.map(|(blocks, _)| blocks).collect();
+            let counts = phase.iter().map(|(first, end)| end - first);
+            let counts = counts.filter(|count| *count > 0);
+            let least = counts.clone().min().unwrap_or(0);
+            let most = counts.max().unwrap_or(0);
+            let steps = least.max(most.min(FEW));
+            if steps == 0 {
+                continue;
             }
-            carried
-        })
+            values = counted(b, steps, false, values, &mut |b, step, mut carried| {
+                for (number, (node, (at, _))) in nodes.clone().enumerate() {
+                    let (start, end) = phase[number];
+                    let (count, each) = (end - start, (end - start + steps - 1) / steps);
+                    if count == 0 {
+                        continue;
+                    }
+                    let own = match node.writes {
+                        Some(tile) => rooted + tile..rooted + tile + 1,
+                        None => 0..rooted,
+                    };
+                    let mut at = at.clone();
+                    for (operand, tile) in &node.reads {
+                        at.loaded[*operand] = Some(carried[rooted + tile]);
+                    }
+                    let dests = carried[own.clone()].to_vec();
+                    // Blocks are spread evenly over the steps.
+                    let step = OpFoldResult::Value(step);
+                    let first = step.times(b, count).floor_div(b, steps).plus(b, start);
+                    let next = step.plus(b, 1).times(b, count).floor_div(b, steps);
+                    let end = next.plus(b, start).value(b);
+                    let some = when(b, active[number], dests, &mut |b, dests| {
+                        several(b, each, dests, &mut |b, block, dests| {
+                            let block = first.plus(b, block);
+                            if each * steps == count {
+                                return node.emit.block(b, &at, block, dests);
+                            }
+                            let block = block.value(b);
+                            let inside = b.add(CmpI {
+                                predicate: CmpIPredicate::Ult,
+                                lhs: block,
+                                rhs: end,
+                            });
+                            when(b, inside, dests, &mut |b, dests| {
+                                node.emit.block(b, &at, OpFoldResult::Value(block), dests)
+                            })
+                        })
+                    });
+                    carried.splice(own, some);
+                }
+                carried
+            });
+        }
+        values
+    }
+
+    /// Parts of a trip one after the other: which blocks of each stage are computed in each, the first and where they
+    /// end. There is one, or a second one for a stage that computes late; stages of other units go on beside both.
+    fn phases(&self) -> Vec<Vec<(i64, i64)>> {
+        let counts: Vec<i64> = self.nodes.iter().map(|node| node.emit.count()).collect();
+        let held: Vec<_> = self
+            .nodes
+            .iter()
+            .map(|node| node.emit.stage.held())
+            .collect();
+        let root = self.nodes.last().map(|node| node.emit.stage);
+        let Some((last, others)) = root.and_then(|root| late(root, &held)) else {
+            return vec![counts.iter().map(|count| (0, *count)).collect()];
+        };
+        let (own, unit) = (held[last].busy, held[last].unit);
+        let cuts = counts.iter().zip(&held).enumerate();
+        let cuts = cuts.map(
+            |(number, (count, held))| match (number == last, held.unit == unit) {
+                (true, _) => 0,
+                (_, true) => *count,
+                _ => count.saturating_mul(others) / others.saturating_add(own).max(1),
+            },
+        );
+        let cuts: Vec<i64> = cuts.collect();
+        let first = cuts.iter().map(|cut| (0, *cut)).collect();
+        let second = cuts
+            .iter()
+            .zip(counts)
+            .map(|(cut, count)| (*cut, count))
+            .collect();
+        vec![first, second]
     }
 }
 

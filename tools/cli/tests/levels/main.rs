@@ -8,11 +8,14 @@
 //! A second test draws networks of the blocks that networks are made of, of floats and of small integers, on machines
 //! with units for either.
 //!
-//! `TIR_PROGRAMS` and `TIR_NETWORKS` say how many are tried, `TIR_SEED` the first seed.
+//! A third one has ops of a dialect from outside among them, which the same pipelines lower.
+//!
+//! `TIR_PROGRAMS`, `TIR_NETWORKS` and `TIR_FIXED` say how many are tried, `TIR_SEED` the first seed.
 
 mod blocks;
 #[path = "../common/mod.rs"]
 mod common;
+mod fixed;
 mod machine;
 #[path = "../fusion/program.rs"]
 mod program;
@@ -28,6 +31,9 @@ const PROGRAMS: u64 = 240;
 
 /// Networks of blocks that are tried.
 const NETWORKS: u64 = 64;
+
+/// Programs with ops of a dialect from outside that are tried.
+const FIXED: u64 = 64;
 
 /// Options of the pipelines.
 const OPTIONS: [&str; 5] = [
@@ -137,6 +143,40 @@ fn networks_of_blocks_compute_the_same() {
         let options = OPTIONS[(seed / 8 % 5) as usize];
         let options = format!("machine={} {options}", machine.display());
         let program = blocks::network(seed, 1 + (seed / 8 % 3) as usize, small);
+        wrong(&tool, &options, &program)?;
+        let program = program.shrunk(|p| wrong(&tool, &options, p).is_some());
+        let why = wrong(&tool, &options, &program).unwrap_or_default();
+        Some(format!("{options}: {why}\n{}", program.text()))
+    });
+}
+
+#[test]
+fn ops_of_a_dialect_from_outside_compute_the_same() {
+    let tool = tir_opt::stock().dialects([&fixed_point::DIALECT]);
+    let tool = tool.passes(fixed_point::passes());
+    tool.load();
+    let folder = root().join("test/e2e/machines");
+    let stock = [
+        "npu",
+        "gemmini",
+        "npu-vector",
+        "vta",
+        "walkthrough",
+        "levels",
+        "conv-unit",
+        "cpu",
+        "mcu",
+        "cluster",
+    ];
+    try_seeds("TIR_FIXED", FIXED, |seed| {
+        let machine = match seed % 4 {
+            0 => machine::write(seed, Numbers::Floats),
+            1 => machine::write(seed, Numbers::Integers),
+            _ => folder.join(format!("{}.tir", stock[seed as usize / 4 % stock.len()])),
+        };
+        let options = OPTIONS[(seed / 8 % 5) as usize];
+        let options = format!("machine={} {options}", machine.display());
+        let program = fixed::program(seed, 2 + (seed % 6) as usize);
         wrong(&tool, &options, &program)?;
         let program = program.shrunk(|p| wrong(&tool, &options, p).is_some());
         let why = wrong(&tool, &options, &program).unwrap_or_default();

@@ -84,7 +84,11 @@ pass! {
 }
 pass! {
     /// Lowers ops that no unit or engine takes to loops of loads and stores.
-    pub struct ExpandGeneric = "expand-generic" on "func.func" {}
+    pub struct ExpandGeneric = "expand-generic" on "func.func" {
+        /// Carry what is reduced through loops as values: reductions are innermost, and an element of an output is
+        /// loaded and stored once. Without, loops keep the order of iterators.
+        pub carry: bool = false,
+    }
 }
 pass! {
     /// Runs the command stream of each function on the machine model without data and prints
@@ -298,6 +302,6 @@ impl Pass for DryRun {
 }
 impl Pass for ExpandGeneric {
     fn run(&self, ir: &mut Ir, _: &mut PassCx<'_>) -> PassResult {
-        one(crate::expand_generic::expand(ir))
+        one(crate::expand_generic::expand(ir, self.carry))
     }
 }

@@ -31,5 +31,6 @@ pub fn stock() -> Tool {
         .passes(tir_tile::passes())
         .passes(tir_schedule::passes())
         .passes(tir_memory::passes())
+        .passes(tir_native::passes())
         .passes(tir_levels::passes())
 }

@@ -292,7 +292,7 @@ const FUNCTIONS: [(&str, &str); 9] = [
 ];
 
 /// Ops that are in MLIR what they are here.
-const SAME: [&str; 9] = [
+const SAME: [&str; 10] = [
     "memref.alloc",
     "memref.dealloc",
     "memref.load",
@@ -302,6 +302,8 @@ const SAME: [&str; 9] = [
     "memref.view",
     "memref.cast",
     "memref.dim",
+    // Made here.
+    "memref.reinterpret_cast",
 ];
 /// Dialects whose ops are.
 const DIALECTS: [&str; 5] = ["arith.", "math.", "cf.", "func.", "vector."];
@@ -332,14 +334,23 @@ impl Code<'_> {
                 false => Role::Input(k),
             };
             arguments.push(argument(*ty, role).map_err(at)?);
-            if !ty.is::<MemRefType>() {
+            let inside = if !ty.is::<MemRefType>() {
                 self.ir.set_type(arg, Type::memref([], *ty, None));
-                let load = |b: &mut tir::Builder<'_>| {
-                    b.add(Load { memref: arg, indices: vec![], nontemporal: None })
-                };
-                let value = load(&mut self.ir.at(At::Start(block)));
-                let holder = self.ir.owner(value);
-                self.ir.replace_uses_if(arg, value, |_, u| Some(u.op) != holder);
+                let load = Load { memref: arg, indices: vec![], nontemporal: None };
+                Some(self.ir.add(At::Start(block), load))
+            } else if ty.elements() == Some(0) && ty.shape() != Some(&[0]) {
+                // MLIR finds no strides for other shapes without elements.
+                self.ir.set_type(arg, Type::memref([0], ty.elem(), None));
+                match self.ir.is_unused(arg) {
+                    true => None,
+                    false => Some(self.viewed(At::Start(block), &[arg], *ty)?),
+                }
+            } else {
+                None
+            };
+            if let Some(inside) = inside {
+                let holder = self.ir.owner(inside);
+                self.ir.replace_uses_if(arg, inside, |_, u| Some(u.op) != holder);
             }
         }
         for (k, ty) in signature.results.iter().enumerate() {
@@ -549,24 +560,37 @@ impl Code<'_> {
 
     /// A view with the strides that its type says.
     fn reshaped(&mut self, op: OpId, source: Value, ty: Type) -> Result<(), Failure> {
-        let memref: &MemRefType = ty.get().ok_or("gives no buffer")?;
-        let (strides, offset) = memref.strides().ok_or("has a layout that is no strided one")?;
-        let numbers = [&strides, &memref.shape];
-        if numbers.iter().any(|all| all.contains(&tir::DYNAMIC)) {
-            return Err(format!("gives a {ty}, expected known sizes and strides").into());
-        }
+        let dynamic = ty.get::<MemRefType>().and_then(MemRefType::strides);
         let mut operands = vec![source];
-        if offset == tir::DYNAMIC {
+        if dynamic.is_some_and(|(_, offset)| offset == tir::DYNAMIC) {
             operands.push(self.offset(op, source)?);
         }
-        let dynamic = operands.len() as i64 - 1;
-        let shape = memref.shape.clone();
-        let new = self.become_op(op, "memref.reinterpret_cast", &operands, &[]);
-        self.ir.set_attr(new, "static_offsets", Attr::ints(&[offset]));
-        self.ir.set_attr(new, "static_sizes", Attr::ints(&shape));
-        self.ir.set_attr(new, "static_strides", Attr::ints(&strides));
-        self.ir.set_attr(new, tir::SEGMENTS, int32s(&[1, dynamic, 0, 0]));
+        let view = self.viewed(At::Before(op), &operands, ty)?;
+        self.ir.replace(op, &[view]);
         Ok(())
+    }
+
+    /// Elements of a buffer, the first operand, as another type says; an offset that the type does not say is the second
+    /// operand.
+    fn viewed(&mut self, at: At, operands: &[Value], ty: Type) -> Result<Value, Failure> {
+        let memref: &MemRefType = ty.get().ok_or("gives no buffer")?;
+        let (strides, offset) = memref.strides().ok_or("has a layout that is no strided one")?;
+        if [&strides, &memref.shape].iter().any(|all| all.contains(&tir::DYNAMIC)) {
+            return Err(format!("gives a {ty}, expected known sizes and strides").into());
+        }
+        let mut state = OpState {
+            operands: operands.iter().copied().collect(),
+            results: [ty].into_iter().collect(),
+            ..OpState::new("memref.reinterpret_cast")
+        };
+        state.set_attr("static_offsets", Attr::ints(&[offset]));
+        state.set_attr("static_sizes", Attr::ints(&memref.shape));
+        state.set_attr("static_strides", Attr::ints(&strides));
+        let dynamic = operands.len() as i64 - 1;
+        state.set_attr(tir::SEGMENTS, int32s(&[1, dynamic, 0, 0]));
+        let new = self.ir.create_raw(state);
+        self.ir.insert(new, at);
+        Ok(self.ir.result(new, 0))
     }
 
     /// Where a buffer begins, in elements.

@@ -39,15 +39,24 @@ fn make(folder: &Path, library: &Path) -> Result<(), String> {
     parts.sort();
     if parts.is_empty() {
         let folder = folder.display();
-        return Err(format!("there is no libMLIRCAPI*.a in {folder}: install libmlir-22-dev"));
+        return Err(format!(
+            "there is no libMLIRCAPI*.a in {folder}: install libmlir-22-dev"
+        ));
     }
     let cxx = env::var("CXX").unwrap_or_else(|_| "c++".to_string());
     let mut command = Command::new(&cxx);
     command.arg("-shared").arg("-o").arg(library);
-    command.arg("-Wl,--whole-archive").args(parts).arg("-Wl,--no-whole-archive");
-    command.arg(format!("-L{}", folder.display())).args(["-lMLIR", "-lLLVM"]);
+    command
+        .arg("-Wl,--whole-archive")
+        .args(parts)
+        .arg("-Wl,--no-whole-archive");
+    command
+        .arg(format!("-L{}", folder.display()))
+        .args(["-lMLIR", "-lLLVM"]);
     command.arg(format!("-Wl,-rpath,{}", folder.display()));
-    let status = command.status().map_err(|e| format!("cannot start {cxx}: {e}"))?;
+    let status = command
+        .status()
+        .map_err(|e| format!("cannot start {cxx}: {e}"))?;
     match status.success() {
         true => Ok(()),
         false => Err(format!("{cxx} ended with {status}")),

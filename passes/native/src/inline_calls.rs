@@ -8,12 +8,12 @@
 use std::collections::HashMap;
 
 use tir::{
-    At, Attr, Failure, Ir, Mapping, MemRefType, OpId, Pass, PassCx, PassResult, Rets,
-    Type, Value, pass,
+    At, Attr, Failure, Ir, Mapping, MemRefType, OpId, Pass, PassCx, PassResult, Rets, Type, Value,
+    pass,
 };
 use tir_accel::machine::MachineInfo;
-use tir_arith::Constant;
 use tir_accel::{Apply, AttachedMachine, Call, Intrinsic};
+use tir_arith::Constant;
 use tir_memref::alias::{may_alias, origins};
 use tir_memref::{Alloc, Copy, Dealloc};
 use tir_tensor::{Empty, Generic, Yield};
@@ -79,7 +79,9 @@ fn inline(ir: &mut Ir, machine: Option<&(MachineInfo, Ir)>) -> Result<Done, Fail
 /// Tokens are of a program that starts work and waits for it.
 fn at_once(ir: &Ir, operands: &[Value], after: &[Value]) -> Result<(), Failure> {
     if !after.is_empty() {
-        return Err("waits for tokens, expected the memref level, before transfers are started".into());
+        return Err(
+            "waits for tokens, expected the memref level, before transfers are started".into(),
+        );
     }
     match operands.iter().find(|v| !ir.ty(**v).is::<MemRefType>()) {
         Some(value) => Err(format!("works on a {}, expected buffers", ir.ty(*value)).into()),
@@ -151,24 +153,35 @@ fn body(
             && buffer != *target
         {
             let aside = allocate(ir, op, machine.ty(*tensor), &mut temporary);
-            ir.add(At::Before(op), Copy { source: buffer, target: aside });
+            ir.add(
+                At::Before(op),
+                Copy {
+                    source: buffer,
+                    target: aside,
+                },
+            );
             places.insert(*tensor, Place::Buffer(aside));
         }
     }
     for (number, step) in steps.iter().enumerate() {
         let mut targets = Vec::new();
         for (k, [begin, made]) in step.outputs.iter().enumerate() {
-            let wanted = yields.iter().position(|tensor| tensor == made);
+            let wanted = becomes(&steps[number + 1..], *made);
+            let wanted = yields.iter().position(|tensor| *tensor == wanted);
             let wanted = wanted.map(|at| call.operands[at]);
-            let direct = wanted.filter(|target| {
-                !is_read(ir, &steps[number..], k, *target, &places)
-            });
+            let direct = wanted
+                .filter(|target| !is_read(ir, &steps[number..], k, *target, &places))
+                .or_else(|| own(&steps, *begin, &places, &temporary));
             let target = match direct {
                 Some(target) => target,
                 None => allocate(ir, op, machine.ty(*made), &mut temporary),
             };
             if step.generic.combine.is_some() {
-                match places.get(begin).copied().ok_or("uses a value from outside")? {
+                match places
+                    .get(begin)
+                    .copied()
+                    .ok_or("uses a value from outside")?
+                {
                     Place::Buffer(source) if source != target => {
                         ir.add(At::Before(op), Copy { source, target });
                     }
@@ -186,9 +199,19 @@ fn body(
         }
     }
     for (tensor, target) in yields.iter().zip(&call.operands) {
-        match places.get(tensor).copied().ok_or("yields a value from outside")? {
+        match places
+            .get(tensor)
+            .copied()
+            .ok_or("yields a value from outside")?
+        {
             Place::Buffer(source) if source != *target => {
-                ir.add(At::Before(op), Copy { source, target: *target });
+                ir.add(
+                    At::Before(op),
+                    Copy {
+                        source,
+                        target: *target,
+                    },
+                );
             }
             _ => {}
         }
@@ -250,6 +273,43 @@ fn steps(
     Ok((steps, yields))
 }
 
+/// What a tensor is in the end, if all that is done with it is to add to it.
+fn becomes(later: &[Step], tensor: Value) -> Value {
+    let reads = later.iter().flat_map(|step| &step.inputs);
+    if reads.filter(|input| **input == tensor).count() > 0 {
+        return tensor;
+    }
+    let outputs = later.iter().enumerate().flat_map(|(number, step)| {
+        let sums = step.generic.combine.is_some();
+        step.outputs
+            .iter()
+            .map(move |output| (number, sums, output))
+    });
+    let mut outputs = outputs.filter(|(.., [begin, _])| *begin == tensor);
+    match (outputs.next(), outputs.next()) {
+        (Some((number, true, [_, made])), None) => becomes(&later[number + 1..], *made),
+        _ => tensor,
+    }
+}
+
+/// The buffer that a sum begins in, if it was made for this call and nothing else reads it.
+fn own(
+    steps: &[Step],
+    begin: Value,
+    places: &HashMap<Value, Place>,
+    temporary: &[Value],
+) -> Option<Value> {
+    let Some(Place::Buffer(buffer)) = places.get(&begin) else {
+        return None;
+    };
+    let inputs = steps.iter().flat_map(|step| step.inputs.iter());
+    let begins = steps
+        .iter()
+        .flat_map(|step| step.outputs.iter().map(|[begin, _]| begin));
+    let uses = inputs.chain(begins).filter(|tensor| **tensor == begin);
+    (temporary.contains(buffer) && uses.count() == 1).then_some(*buffer)
+}
+
 /// Whether output `k` of the first step may not be written to `target` at once: it may be where something lies that is
 /// read then, but for the element that is written, or later.
 fn is_read(
@@ -265,7 +325,8 @@ fn is_read(
         // Without content, or made later.
         _ => false,
     };
-    let same = |tensor: &Value| matches!(places.get(tensor), Some(Place::Buffer(b)) if *b == target);
+    let same =
+        |tensor: &Value| matches!(places.get(tensor), Some(Place::Buffer(b)) if *b == target);
     let Some((now, later)) = steps.split_first() else {
         return false;
     };

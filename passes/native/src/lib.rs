@@ -14,8 +14,5 @@ use tir::PassInfo;
 
 /// All passes of this crate.
 pub fn passes() -> Vec<PassInfo> {
-    vec![
-        PassInfo::of::<InlineCalls>(),
-        PassInfo::of::<DropSpaces>(),
-    ]
+    vec![PassInfo::of::<InlineCalls>(), PassInfo::of::<DropSpaces>()]
 }

@@ -17,13 +17,16 @@ use std::collections::HashMap;
 use tir::data::Array;
 use tir::interp::OUT_ARGUMENT;
 use tir::{
-    At, Attr, DictAttr, Failure, FunctionType, IntType, Ir, MemRefType, Name, Op, OpId, OpState, RegionId, Sign, SymbolTable, Type, Value,
+    At, Attr, DictAttr, Failure, FunctionType, IntType, Ir, MemRefType, Name, Op, OpId, OpState,
+    RegionId, Sign, SymbolTable, Type, Value,
 };
-use tir_arith::{Constant, FPToSI, FPToUI, constant_index};
+use tir_arith::{AddF, Constant, DivF, ExtF, FPToSI, FPToUI, MulF, SubF, TruncF, constant_index};
 use tir_func::{Func, Return};
 use tir_loop::{Bounds, For, If, Yield};
+use tir_math::{Cos, Erf, Exp, Exp2, Log, Log1p, PowF, Rsqrt, Sin, Sqrt, Tanh};
 use tir_memref::{
-    Alloc, CollapseShape, Dealloc, ExpandShape, GetGlobal, Global, Load, Store, View,
+    Alloc, Cast, CollapseShape, Copy, Dealloc, Dim, ExpandShape, GetGlobal, Global, Load, Store,
+    SubView, View,
 };
 
 use crate::retype::retype;
@@ -132,13 +135,18 @@ pub fn export(module: &Ir, options: &Options) -> Result<Module, Failure> {
     constants(&mut module, options, &mut out)?;
     let places: HashMap<Name, usize> = out.constants.iter().map(|(n, at, _)| (*n, *at)).collect();
     let mut called: Vec<Callee> = Vec::new();
-    let names: Vec<(Name, OpId)> = SymbolTable::new(&module).iter().map(|(n, op)| (n, op.id)).collect();
+    let names: Vec<(Name, OpId)> = SymbolTable::new(&module)
+        .iter()
+        .map(|(n, op)| (n, op.id))
+        .collect();
     for (slot, child) in module.children_mut() {
         let Some(function) = child.get::<Func>(child.root()) else {
-            let name = child.name(child.root());
-            return Err(format!("'{name}' has no form in MLIR").into());
+            return Err(named(child, child.root(), no_form(child, child.root())));
         };
-        let name = names.iter().find(|(_, op)| *op == slot).map(|(name, _)| *name);
+        let name = names
+            .iter()
+            .find(|(_, op)| *op == slot)
+            .map(|(name, _)| *name);
         let entry = function.sym_visibility.is_none() && child.entry(function.body).is_some();
         let mut code = Code {
             ir: child,
@@ -157,7 +165,7 @@ pub fn export(module: &Ir, options: &Options) -> Result<Module, Failure> {
     }
     for op in module.walk_ids() {
         if module.child(op).is_none() {
-            return Err(no_form(&module, op));
+            return Err(named(&module, op, no_form(&module, op)));
         }
     }
     strip(&mut module);
@@ -188,7 +196,10 @@ fn header(module: &Module) -> String {
             text += &format!("\n//   {k}: {role}, {bytes} bytes");
         }
         let (count, bytes, arena) = (function.arguments.len(), module.bytes, function.arena);
-        text += &format!("\n//   {count}: constants, {bytes} bytes\n//   {}: arena, {arena} bytes\n", count + 1);
+        text += &format!(
+            "\n//   {count}: constants, {bytes} bytes\n//   {}: arena, {arena} bytes\n",
+            count + 1
+        );
     }
     text
 }
@@ -202,7 +213,11 @@ fn constants(module: &mut Ir, options: &Options, out: &mut Module) -> Result<(),
         let content = global.initial_value.filter(|_| global.constant.is_some());
         let at = |error: Failure| -> Failure { Box::new((*error).or_at(module.loc(op))) };
         let content = content.ok_or_else(|| {
-            at(format!("'@{}' is no constant: a library has no memory of its own", global.sym_name).into())
+            at(format!(
+                "'@{}' is no constant: a library has no memory of its own",
+                global.sym_name
+            )
+            .into())
         })?;
         let array = tir::interp::elements(content).map_err(at)?;
         let bytes = array.bytes().len();
@@ -215,9 +230,14 @@ fn constants(module: &mut Ir, options: &Options, out: &mut Module) -> Result<(),
 
 /// The error for an op that MLIR has not.
 fn no_form(ir: &Ir, op: OpId) -> Failure {
-    let name = ir.name(op);
-    let error = tir::Diagnostic::error(format!("'{name}' has no form in MLIR")).at(ir.loc(op));
+    let error = tir::Diagnostic::error("has no form in MLIR").at(ir.loc(op));
     Box::new(error.note("the pipeline to-native leaves loops of scalar operations on buffers"))
+}
+
+/// An error with the name and the place of an op.
+fn named(ir: &Ir, op: OpId, error: Failure) -> Failure {
+    let (name, error) = (ir.name(op), (*error).or_at(ir.loc(op)));
+    Box::new(error.context(format_args!("'{name}': ")))
 }
 
 /// Integers without sign: operations say how they read them.
@@ -237,7 +257,10 @@ fn signless(ty: Type) -> Type {
 
 /// Removes attributes that are of no dialect of MLIR.
 fn strip(ir: &mut Ir) {
-    for op in std::iter::once(ir.root()).chain(ir.walk_ids()).collect::<Vec<_>>() {
+    for op in std::iter::once(ir.root())
+        .chain(ir.walk_ids())
+        .collect::<Vec<_>>()
+    {
         let foreign = |name: &Name| {
             let name = name.as_str();
             name.contains('.') && !name.starts_with("llvm.")
@@ -278,35 +301,42 @@ impl Callee {
     }
 }
 
-/// Ops of math that are no single instruction: the interpreter's functions of doubles.
-const FUNCTIONS: [(&str, &str); 9] = [
-    ("math.exp", "tir_math_exp"),
-    ("math.exp2", "tir_math_exp2"),
-    ("math.log", "tir_math_log"),
-    ("math.log1p", "tir_math_log1p"),
-    ("math.tanh", "tir_math_tanh"),
-    ("math.erf", "tir_math_erf"),
-    ("math.sin", "tir_math_sin"),
-    ("math.cos", "tir_math_cos"),
-    ("math.powf", "tir_math_pow"),
-];
+/// The interpreter's function of doubles that an op of math is, if it is no single instruction.
+fn function(name: Name) -> Option<&'static str> {
+    let all = [
+        (Exp::name(), "tir_math_exp"),
+        (Exp2::name(), "tir_math_exp2"),
+        (Log::name(), "tir_math_log"),
+        (Log1p::name(), "tir_math_log1p"),
+        (Tanh::name(), "tir_math_tanh"),
+        (Erf::name(), "tir_math_erf"),
+        (Sin::name(), "tir_math_sin"),
+        (Cos::name(), "tir_math_cos"),
+        (PowF::name(), "tir_math_pow"),
+    ];
+    let found = all.into_iter().find(|(own, _)| *own == name);
+    found.map(|(_, function)| function)
+}
 
-/// Ops that are in MLIR what they are here.
-const SAME: [&str; 10] = [
-    "memref.alloc",
-    "memref.dealloc",
-    "memref.load",
-    "memref.store",
-    "memref.copy",
-    "memref.subview",
-    "memref.view",
-    "memref.cast",
-    "memref.dim",
-    // Made here.
-    "memref.reinterpret_cast",
-];
-/// Dialects whose ops are.
-const DIALECTS: [&str; 5] = ["arith.", "math.", "cf.", "func.", "vector."];
+/// A view by offset, sizes and strides, which is an op of MLIR alone.
+const CAST: &str = "memref.reinterpret_cast";
+
+/// Whether an op is in MLIR what it is here: those of some dialects, and these of memref.
+fn is_same(name: Name) -> bool {
+    let buffers = [
+        Alloc::name(),
+        Dealloc::name(),
+        Load::name(),
+        Store::name(),
+        Copy::name(),
+        SubView::name(),
+        View::name(),
+        Cast::name(),
+        Dim::name(),
+    ];
+    let (dialect, _) = name.as_str().split_once('.').unwrap_or_default();
+    ["arith", "math", "cf", "func"].contains(&dialect) || buffers.contains(&name) || name == CAST
+}
 
 /// A function on its way.
 struct Code<'a> {
@@ -336,7 +366,11 @@ impl Code<'_> {
             arguments.push(argument(*ty, role).map_err(at)?);
             let inside = if !ty.is::<MemRefType>() {
                 self.ir.set_type(arg, Type::memref([], *ty, None));
-                let load = Load { memref: arg, indices: vec![], nontemporal: None };
+                let load = Load {
+                    memref: arg,
+                    indices: vec![],
+                    nontemporal: None,
+                };
                 Some(self.ir.add(At::Start(block), load))
             } else if ty.elements() == Some(0) && ty.shape() != Some(&[0]) {
                 // MLIR finds no strides for other shapes without elements.
@@ -350,13 +384,16 @@ impl Code<'_> {
             };
             if let Some(inside) = inside {
                 let holder = self.ir.owner(inside);
-                self.ir.replace_uses_if(arg, inside, |_, u| Some(u.op) != holder);
+                self.ir
+                    .replace_uses_if(arg, inside, |_, u| Some(u.op) != holder);
             }
         }
         for (k, ty) in signature.results.iter().enumerate() {
             arguments.push(argument(*ty, Role::Result(k)).map_err(at)?);
             if ty.is::<MemRefType>() {
-                return Err(at(format!("returns a {ty}, expected buffers as arguments").into()));
+                return Err(at(
+                    format!("returns a {ty}, expected buffers as arguments").into()
+                ));
             }
             self.ir.add_arg(block, Type::memref([], *ty, None));
         }
@@ -370,7 +407,8 @@ impl Code<'_> {
         let alone = vec![Attr::new(alone); types.len()];
         self.ir.set_attr(root, "arg_attrs", Attr::array(alone));
         self.ir.remove_attr(root, "res_attrs");
-        self.ir.set_attr(root, "function_type", Attr::ty(Type::function(types, [])));
+        self.ir
+            .set_attr(root, "function_type", Attr::ty(Type::function(types, [])));
         let symbol = format!("{}{name}", self.options.prefix);
         self.ir.set_attr(root, "sym_name", Attr::str(&symbol));
         Ok(Function {
@@ -415,13 +453,18 @@ impl Code<'_> {
             let (Some(elements), Some(size)) = (ty.elements(), ty.elem().bytes()) else {
                 continue;
             };
-            if !ty.get::<MemRefType>().is_some_and(|m| m.layout == tir::Layout::Identity) {
+            if !ty
+                .get::<MemRefType>()
+                .is_some_and(|m| m.layout == tir::Layout::Identity)
+            {
                 continue;
             }
             all.push((op, ty, bytes));
             bytes += (elements * size).next_multiple_of(self.options.align.max(1));
         }
-        let arena = self.ir.add_arg(block, Type::memref([bytes as i64], Type::int(8), None));
+        let arena = self
+            .ir
+            .add_arg(block, Type::memref([bytes as i64], Type::int(8), None));
         for (op, ty, at) in all {
             let made = self.ir.result(op, 0);
             let ends: Vec<OpId> = self.ir.uses(made).map(|u| u.op).collect();
@@ -446,11 +489,7 @@ impl Code<'_> {
     /// Makes all ops those of MLIR.
     fn body(&mut self) -> Result<(), Failure> {
         for op in self.ir.walk_ids() {
-            self.op(op).map_err(|error| -> Failure {
-                let name = self.ir.name(op);
-                let error = (*error).or_at(self.ir.loc(op));
-                Box::new(error.context(format_args!("'{name}': ")))
-            })?;
+            self.op(op).map_err(|error| named(self.ir, op, error))?;
         }
         Ok(())
     }
@@ -484,19 +523,17 @@ impl Code<'_> {
             return self.saturated(op, cast.input, "fptoui");
         }
         let name = self.ir.name(op);
-        if self.options.strict && name == "math.rsqrt" {
+        if self.options.strict && self.ir.is::<Rsqrt>(op) {
             return self.rsqrt(op);
         }
-        let function = FUNCTIONS.iter().find(|(own, _)| name == *own);
-        if let Some((_, callee)) = function.filter(|_| self.options.strict) {
+        if let Some(callee) = function(name).filter(|_| self.options.strict) {
             return self.function(op, callee);
         }
-        let known = DIALECTS.iter().any(|d| name.as_str().starts_with(d));
-        if !known && !SAME.iter().any(|own| name == *own) {
+        if !is_same(name) {
             return Err(no_form(self.ir, op));
         }
         let floats = self.ir.results(op).all(|v| self.ir.ty(v).elem().is_float());
-        let contracts = ["arith.addf", "arith.subf", "arith.mulf"].iter().any(|n| name == *n);
+        let contracts = [AddF::name(), SubF::name(), MulF::name()].contains(&name);
         if !self.options.strict && floats && contracts && self.ir.attr(op, "fastmath").is_none() {
             let fast = tir::text::parse_attr("#arith.fastmath<contract>");
             let fast = fast.map_err(|e| -> Failure { format!("{e:?}").into() })?;
@@ -506,7 +543,13 @@ impl Code<'_> {
     }
 
     /// Replaces an op by one of MLIR with these operands and regions, and the same results.
-    fn become_op(&mut self, op: OpId, name: &str, operands: &[Value], regions: &[RegionId]) -> OpId {
+    fn become_op(
+        &mut self,
+        op: OpId,
+        name: &str,
+        operands: &[Value],
+        regions: &[RegionId],
+    ) -> OpId {
         for region in regions {
             self.ir.detach_region(*region);
         }
@@ -543,9 +586,11 @@ impl Code<'_> {
     fn constant(&mut self, op: OpId, get: &GetGlobal) -> Result<(), Failure> {
         let name = get.name.0;
         let at = self.places.get(&name);
-        let at = *at.ok_or_else(|| format!("gets '@{name}', which is no constant of the module"))?;
+        let at =
+            *at.ok_or_else(|| format!("gets '@{name}', which is no constant of the module"))?;
         let source = self.weights;
-        let source = source.ok_or("is in a private function: constants are given to public ones")?;
+        let source =
+            source.ok_or("is in a private function: constants are given to public ones")?;
         let mut b = self.ir.at(At::Before(op));
         let byte_shift = constant_index(&mut b, at as i64);
         let view = b.add(View {
@@ -574,14 +619,19 @@ impl Code<'_> {
     /// operand.
     fn viewed(&mut self, at: At, operands: &[Value], ty: Type) -> Result<Value, Failure> {
         let memref: &MemRefType = ty.get().ok_or("gives no buffer")?;
-        let (strides, offset) = memref.strides().ok_or("has a layout that is no strided one")?;
-        if [&strides, &memref.shape].iter().any(|all| all.contains(&tir::DYNAMIC)) {
+        let (strides, offset) = memref
+            .strides()
+            .ok_or("has a layout that is no strided one")?;
+        if [&strides, &memref.shape]
+            .iter()
+            .any(|all| all.contains(&tir::DYNAMIC))
+        {
             return Err(format!("gives a {ty}, expected known sizes and strides").into());
         }
         let mut state = OpState {
             operands: operands.iter().copied().collect(),
             results: [ty].into_iter().collect(),
-            ..OpState::new("memref.reinterpret_cast")
+            ..OpState::new(CAST)
         };
         state.set_attr("static_offsets", Attr::ints(&[offset]));
         state.set_attr("static_sizes", Attr::ints(&memref.shape));
@@ -626,7 +676,7 @@ impl Code<'_> {
             loc: self.ir.loc(op),
             operands: wide.into_iter().collect(),
             results: [double].into_iter().collect(),
-            ..OpState::new("func.call")
+            ..OpState::new(<tir_func::Call as Op>::name())
         };
         state.set_attr("callee", Attr::symbol(Name::new(name)));
         let call = self.ir.create_raw(state);
@@ -652,13 +702,18 @@ impl Code<'_> {
         let operand = self.ir.operand(op, 0);
         let wide = self.widened(op, operand);
         let double = Type::new(tir::FloatType::F64);
-        let root = self.scalar(op, "math.sqrt", &[wide], double);
-        let one = self.ir.add(At::Before(op), Constant { value: Attr::float(1.0, double) });
-        let value = self.scalar(op, "arith.divf", &[one, root], double);
+        let root = self.scalar(op, Sqrt::name(), &[wide], double);
+        let one = self.ir.add(
+            At::Before(op),
+            Constant {
+                value: Attr::float(1.0, double),
+            },
+        );
+        let value = self.scalar(op, DivF::name(), &[one, root], double);
         self.narrowed(op, value)
     }
 
-    fn scalar(&mut self, op: OpId, name: &str, operands: &[Value], ty: Type) -> Value {
+    fn scalar(&mut self, op: OpId, name: Name, operands: &[Value], ty: Type) -> Value {
         let state = OpState {
             loc: self.ir.loc(op),
             operands: operands.iter().copied().collect(),
@@ -674,7 +729,7 @@ impl Code<'_> {
         let double = Type::new(tir::FloatType::F64);
         match self.ir.ty(value) == double {
             true => value,
-            false => self.scalar(op, "arith.extf", &[value], double),
+            false => self.scalar(op, ExtF::name(), &[value], double),
         }
     }
 
@@ -683,7 +738,7 @@ impl Code<'_> {
         let ty = self.ir.ty(self.ir.result(op, 0));
         let value = match self.ir.ty(value) == ty {
             true => value,
-            false => self.scalar(op, "arith.truncf", &[value], ty),
+            false => self.scalar(op, TruncF::name(), &[value], ty),
         };
         self.ir.replace(op, &[value]);
         Ok(())
@@ -700,7 +755,9 @@ fn is_output(function: &Func, k: usize) -> bool {
 fn argument(ty: Type, role: Role) -> Result<Argument, Failure> {
     let shape = match ty.get::<MemRefType>() {
         Some(memref) if memref.is_dense() && ty.elements().is_some() => &memref.shape[..],
-        Some(_) => return Err(format!("takes a {ty}, expected a dense buffer of known size").into()),
+        Some(_) => {
+            return Err(format!("takes a {ty}, expected a dense buffer of known size").into());
+        }
         None => &[],
     };
     let elem = if ty.is::<MemRefType>() { ty.elem() } else { ty };

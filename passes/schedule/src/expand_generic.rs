@@ -89,7 +89,8 @@ fn store(b: &mut Builder<'_>, value: Value, memref: Value, at: &[Value]) {
 type Fill<'a> = dyn FnMut(&mut Builder<'_>, &[Value]) -> Result<(), Failure> + 'a;
 
 /// Makes what is inside of a nest, for its indices and what is carried; gives what goes on.
-type Carry<'a> = dyn FnMut(&mut Builder<'_>, &[Value], &[Value]) -> Result<Vec<Value>, Failure> + 'a;
+type Carry<'a> =
+    dyn FnMut(&mut Builder<'_>, &[Value], &[Value]) -> Result<Vec<Value>, Failure> + 'a;
 
 /// Loops over a box; `fill` makes what is inside them.
 fn nest(
@@ -117,7 +118,9 @@ fn carrying(
         return fill(b, at, init);
     };
     let types: Vec<Type> = init.iter().map(|v| b.ty(*v)).collect();
-    let args: Vec<Type> = std::iter::once(Type::index()).chain(types.clone()).collect();
+    let args: Vec<Type> = std::iter::once(Type::index())
+        .chain(types.clone())
+        .collect();
     let mut done = Ok(());
     let body = b.body(&args, |b, args| {
         at.push(args[0]);
@@ -185,12 +188,7 @@ fn place(b: &mut Builder<'_>, map: &AffineMap, at: &[Value]) -> Result<Vec<Value
 }
 
 /// Whether it was a generic on buffers.
-fn generic_loops(
-    ir: &mut Ir,
-    op: OpId,
-    generic: &Generic,
-    carry: bool,
-) -> Result<bool, Failure> {
+fn generic_loops(ir: &mut Ir, op: OpId, generic: &Generic, carry: bool) -> Result<bool, Failure> {
     if generic
         .outputs
         .iter()

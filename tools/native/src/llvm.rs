@@ -4,13 +4,19 @@ use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::path::Path;
 use std::ptr::null_mut;
 
+use melior::ir::Module;
+
 /// LLVM's things, which it alone knows.
 type Ref = *mut c_void;
 
 unsafe extern "C" {
     fn LLVMContextCreate() -> Ref;
     fn LLVMGetDefaultTargetTriple() -> *mut c_char;
-    fn LLVMGetTargetFromTriple(triple: *const c_char, target: *mut Ref, error: *mut *mut c_char) -> c_int;
+    fn LLVMGetTargetFromTriple(
+        triple: *const c_char,
+        target: *mut Ref,
+        error: *mut *mut c_char,
+    ) -> c_int;
     fn LLVMGetHostCPUName() -> *mut c_char;
     fn LLVMGetHostCPUFeatures() -> *mut c_char;
     fn LLVMDisposeMessage(text: *mut c_char);
@@ -54,9 +60,23 @@ unsafe extern "C" {
     fn LLVMAppendBasicBlockInContext(context: Ref, function: Ref, name: *const c_char) -> Ref;
     fn LLVMCreateBuilderInContext(context: Ref) -> Ref;
     fn LLVMPositionBuilderAtEnd(builder: Ref, block: Ref);
-    fn LLVMBuildGEP2(builder: Ref, ty: Ref, from: Ref, indices: *mut Ref, count: c_uint, name: *const c_char) -> Ref;
+    fn LLVMBuildGEP2(
+        builder: Ref,
+        ty: Ref,
+        from: Ref,
+        indices: *mut Ref,
+        count: c_uint,
+        name: *const c_char,
+    ) -> Ref;
     fn LLVMBuildLoad2(builder: Ref, ty: Ref, from: Ref, name: *const c_char) -> Ref;
-    fn LLVMBuildCall2(builder: Ref, ty: Ref, function: Ref, args: *mut Ref, count: c_uint, name: *const c_char) -> Ref;
+    fn LLVMBuildCall2(
+        builder: Ref,
+        ty: Ref,
+        function: Ref,
+        args: *mut Ref,
+        count: c_uint,
+        name: *const c_char,
+    ) -> Ref;
     fn LLVMBuildRetVoid(builder: Ref) -> Ref;
     fn LLVMDisposeBuilder(builder: Ref);
     fn LLVMCreateStringAttribute(
@@ -100,7 +120,8 @@ impl Processor {
     /// The one that this program runs on.
     pub fn host() -> Self {
         // SAFETY: both give text that is to be disposed.
-        let (name, features) = unsafe { (taken(LLVMGetHostCPUName()), taken(LLVMGetHostCPUFeatures())) };
+        let (name, features) =
+            unsafe { (taken(LLVMGetHostCPUName()), taken(LLVMGetHostCPUFeatures())) };
         let vector = vector_bits(&features);
         Self {
             name,
@@ -136,7 +157,9 @@ unsafe fn taken(text: *mut c_char) -> String {
     if text.is_null() {
         return String::new();
     }
-    let copy = unsafe { CStr::from_ptr(text) }.to_string_lossy().to_string();
+    let copy = unsafe { CStr::from_ptr(text) }
+        .to_string_lossy()
+        .to_string();
     unsafe { LLVMDisposeMessage(text) };
     copy
 }
@@ -156,20 +179,13 @@ pub enum Emit {
     Object,
 }
 
-/// A new context of LLVM, which lives as long as the program.
-pub fn context() -> Ref {
-    // SAFETY: it takes nothing.
-    unsafe { LLVMContextCreate() }
-}
-
-/// Optimizes a module and writes what is made of it to a file. For each public function there is then another one,
-/// with `_packed` behind its name, which takes one pointer, to its arguments.
+/// Translates a module of LLVM's dialect, optimizes it, and writes what is made of it to a file. For each public function
+/// there is then another one, with `_packed` behind its name, which takes one pointer, to its arguments.
 ///
-/// # Safety
-/// `module` is a module of LLVM in `context`, and nothing else holds either.
-pub unsafe fn compile(
-    context: Ref,
-    module: Ref,
+/// # Errors
+/// If the module has ops that are not of LLVM, the processor is not known, or the file cannot be written.
+pub fn compile(
+    module: &Module<'_>,
     processor: &Processor,
     level: u32,
     emit: Emit,
@@ -178,8 +194,15 @@ pub unsafe fn compile(
     initialize();
     let (name, features) = (text(&processor.name)?, text(&processor.features)?);
     let path = text(&file.to_string_lossy())?;
-    // SAFETY: all that is passed is made here and lives on, or is the module that the caller vouches for.
+    // SAFETY: the operation lives in `module`; all else that is passed is made here, and lives as long as the program.
     unsafe {
+        let context = LLVMContextCreate();
+        let module =
+            mlir_sys::mlirTranslateModuleToLLVMIR(module.as_operation().to_raw(), context.cast());
+        if module.is_null() {
+            return Err("does not translate to LLVM".to_string());
+        }
+        let module: Ref = module.cast();
         packed(context, module)?;
         attributes(context, module, processor)?;
         let triple = LLVMGetDefaultTargetTriple();
@@ -188,22 +211,39 @@ pub unsafe fn compile(
             return Err(taken(error));
         }
         // Optimized as the passes are, addresses relative, code of any size below 2 GiB.
-        let machine = LLVMCreateTargetMachine(target, triple, name.as_ptr(), features.as_ptr(), level.min(3), 2, 0);
+        let machine = LLVMCreateTargetMachine(
+            target,
+            triple,
+            name.as_ptr(),
+            features.as_ptr(),
+            level.min(3),
+            2,
+            0,
+        );
         if machine.is_null() {
             return Err(format!("there is no processor '{}'", processor.name));
         }
         LLVMSetTarget(module, triple);
         LLVMSetModuleDataLayout(module, LLVMCreateTargetDataLayout(machine));
         let passes = text(&format!("default<O{}>", level.min(3)))?;
-        let failed = LLVMRunPasses(module, passes.as_ptr(), machine, LLVMCreatePassBuilderOptions());
+        let failed = LLVMRunPasses(
+            module,
+            passes.as_ptr(),
+            machine,
+            LLVMCreatePassBuilderOptions(),
+        );
         if !failed.is_null() {
             return Err(taken(LLVMGetErrorMessage(failed)));
         }
         let mut error = null_mut();
         let failed = match emit {
             Emit::Llvm => LLVMPrintModuleToFile(module, path.as_ptr(), &mut error),
-            Emit::Assembly => LLVMTargetMachineEmitToFile(machine, module, path.as_ptr(), 0, &mut error),
-            Emit::Object => LLVMTargetMachineEmitToFile(machine, module, path.as_ptr(), 1, &mut error),
+            Emit::Assembly => {
+                LLVMTargetMachineEmitToFile(machine, module, path.as_ptr(), 0, &mut error)
+            }
+            Emit::Object => {
+                LLVMTargetMachineEmitToFile(machine, module, path.as_ptr(), 1, &mut error)
+            }
         };
         match failed {
             0 => Ok(()),
@@ -245,16 +285,33 @@ unsafe fn packed(context: Ref, module: Ref) -> Result<(), String> {
             let ty = LLVMFunctionType(LLVMVoidTypeInContext(context), [pointer].as_mut_ptr(), 1, 0);
             let made = LLVMAddFunction(module, name.as_ptr(), ty);
             let builder = LLVMCreateBuilderInContext(context);
-            LLVMPositionBuilderAtEnd(builder, LLVMAppendBasicBlockInContext(context, made, c"entry".as_ptr()));
+            LLVMPositionBuilderAtEnd(
+                builder,
+                LLVMAppendBasicBlockInContext(context, made, c"entry".as_ptr()),
+            );
             let mut args = Vec::new();
             for k in 0..LLVMCountParams(function) {
                 let index = LLVMConstInt(LLVMInt64TypeInContext(context), k.into(), 0);
                 let from = LLVMGetParam(made, 0);
-                let at = LLVMBuildGEP2(builder, pointer, from, [index].as_mut_ptr(), 1, c"".as_ptr());
+                let at = LLVMBuildGEP2(
+                    builder,
+                    pointer,
+                    from,
+                    [index].as_mut_ptr(),
+                    1,
+                    c"".as_ptr(),
+                );
                 args.push(LLVMBuildLoad2(builder, pointer, at, c"".as_ptr()));
             }
             let ty = LLVMGlobalGetValueType(function);
-            LLVMBuildCall2(builder, ty, function, args.as_mut_ptr(), args.len() as c_uint, c"".as_ptr());
+            LLVMBuildCall2(
+                builder,
+                ty,
+                function,
+                args.as_mut_ptr(),
+                args.len() as c_uint,
+                c"".as_ptr(),
+            );
             LLVMBuildRetVoid(builder);
             LLVMDisposeBuilder(builder);
         }
@@ -279,7 +336,8 @@ unsafe fn attributes(context: Ref, module: Ref, processor: &Processor) -> Result
             for (key, value) in all {
                 let (length, long) = (key.len() as c_uint, value.len() as c_uint);
                 let (key, value) = (text(key)?, text(value)?);
-                let made = LLVMCreateStringAttribute(context, key.as_ptr(), length, value.as_ptr(), long);
+                let made =
+                    LLVMCreateStringAttribute(context, key.as_ptr(), length, value.as_ptr(), long);
                 // Of the function itself.
                 LLVMAddAttributeAtIndex(function, c_uint::MAX, made);
             }

@@ -94,14 +94,19 @@ fn options() -> Result<Result<Options, String>, String> {
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let (name, given) = match word.split_once('=') {
-            Some((name, value)) if name.starts_with("--") => (name.to_string(), Some(value.to_string())),
+            Some((name, value)) if name.starts_with("--") => {
+                (name.to_string(), Some(value.to_string()))
+            }
             _ => (word, None),
         };
         let mut value = || {
             let value = given.clone().or_else(|| words.next());
             value.ok_or_else(|| format!("{name} needs a value"))
         };
-        let number = |text: String| text.parse::<u32>().map_err(|_| format!("'{text}' is no number"));
+        let number = |text: String| {
+            text.parse::<u32>()
+                .map_err(|_| format!("'{text}' is no number"))
+        };
         match name.as_str() {
             "-h" | "--help" => return Ok(Err(HELP.to_string())),
             "--version" => return Ok(Err(format!("tir-native {}\n", version()))),
@@ -114,7 +119,9 @@ fn options() -> Result<Result<Options, String>, String> {
             "--cache" => cache = Some(PathBuf::from(value()?)),
             "--no-cache" => fresh = true,
             "-" => input = Some(name),
-            other if other.starts_with('-') => return Err(format!("there is no option '{other}'; see --help")),
+            other if other.starts_with('-') => {
+                return Err(format!("there is no option '{other}'; see --help"));
+            }
             _ if input.is_some() => return Err(format!("'{name}' is a second input")),
             _ => input = Some(name),
         }
@@ -124,7 +131,11 @@ fn options() -> Result<Result<Options, String>, String> {
         name => Processor::named(name, "", 256),
     };
     if !features.is_empty() {
-        let joint = if processor.features.is_empty() { "" } else { "," };
+        let joint = if processor.features.is_empty() {
+            ""
+        } else {
+            ","
+        };
         processor.features += &format!("{joint}{features}");
     }
     processor.vector = vector.unwrap_or(processor.vector);
@@ -151,7 +162,11 @@ fn version() -> String {
 }
 
 fn cache_folder() -> Option<PathBuf> {
-    let variable = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    let variable = |name: &str| {
+        std::env::var_os(name)
+            .filter(|v| !v.is_empty())
+            .map(PathBuf::from)
+    };
     let rest = Path::new("tir").join("native");
     variable("TIR_CACHE")
         .or_else(|| Some(variable("XDG_CACHE_HOME")?.join(&rest)))
@@ -169,8 +184,14 @@ fn run() -> Result<String, String> {
         path => std::fs::read_to_string(path).map(|all| text = all),
     };
     read.map_err(|e| format!("cannot read '{}': {e}", options.input))?;
-    let cached = options.cache.as_ref().map(|folder| folder.join(key(&options, &text)));
-    if let Some(cached) = cached.as_ref().filter(|file| !options.fresh && file.exists()) {
+    let cached = options
+        .cache
+        .as_ref()
+        .map(|folder| folder.join(key(&options, &text)));
+    if let Some(cached) = cached
+        .as_ref()
+        .filter(|file| !options.fresh && file.exists())
+    {
         return deliver(cached, options.output.as_deref());
     }
     match (&options.output, &cached) {
@@ -211,15 +232,32 @@ fn deliver(cached: &Path, output: Option<&Path>) -> Result<String, String> {
 /// The name in the cache of what is made of a text: by all that it depends on.
 fn key(options: &Options, text: &str) -> String {
     let mut hash = Sha256::new();
-    let Processor { name, features, vector } = &options.processor;
+    let Processor {
+        name,
+        features,
+        vector,
+    } = &options.processor;
     let own = std::env::current_exe().and_then(|path| path.metadata()?.modified());
     let own = own.map_or(String::new(), |time| format!("{time:?}"));
     let level = options.level;
-    for part in [&version(), &own, &options.emit, name, features, &format!("{vector} {level}"), PIPELINE, text] {
+    for part in [
+        &version(),
+        &own,
+        &options.emit,
+        name,
+        features,
+        &format!("{vector} {level}"),
+        PIPELINE,
+        text,
+    ] {
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part.as_bytes());
     }
-    let digest: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let digest: String = hash
+        .finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
     let extension = match options.emit.as_str() {
         "lib" => "so",
         "obj" => "o",
@@ -260,20 +298,16 @@ fn compile(options: &Options, text: &str, emit: Emit, file: &Path) -> Result<(),
         true
     });
     let input = &options.input;
-    let mut module = Module::parse(&context, text).ok_or_else(|| format!("'{input}' does not parse"))?;
+    let mut module =
+        Module::parse(&context, text).ok_or_else(|| format!("'{input}' does not parse"))?;
     let manager = PassManager::new(&context);
     parse_pass_pipeline(manager.as_operation_pass_manager(), PIPELINE)
         .map_err(|e| format!("internal error: the pipeline does not parse: {e}"))?;
-    manager.run(&mut module).map_err(|_| format!("'{input}' does not lower to LLVM"))?;
-    let llvm = llvm::context();
-    // SAFETY: the operation lives in `module`, the context as long as the program; the module is used here alone.
-    unsafe {
-        let made = mlir_sys::mlirTranslateModuleToLLVMIR(module.as_operation().to_raw(), llvm.cast());
-        if made.is_null() {
-            return Err(format!("'{input}' does not translate to LLVM"));
-        }
-        llvm::compile(llvm, made.cast(), &options.processor, options.level, emit, file)
-    }
+    manager
+        .run(&mut module)
+        .map_err(|_| format!("'{input}' does not lower to LLVM"))?;
+    llvm::compile(&module, &options.processor, options.level, emit, file)
+        .map_err(|why| format!("'{input}': {why}"))
 }
 
 /// An object to a shared library, with the functions of strict code where they are called.
@@ -287,15 +321,24 @@ fn link(text: &str, object: &Path, output: &Path) -> Result<(), String> {
         let library = folder.join("libtir_math.a");
         if !library.exists() {
             let name = library.display();
-            return Err(format!("there is no {name}, whose functions strict code calls"));
+            return Err(format!(
+                "there is no {name}, whose functions strict code calls"
+            ));
         }
         command.arg(library);
     }
-    command.args(["-Wl,--gc-sections", "-Wl,--exclude-libs,ALL", "-Wl,--no-undefined", "-lm"]);
-    let done = command.output().map_err(|e| format!("cannot start '{compiler}': {e}"))?;
+    command.args([
+        "-Wl,--gc-sections",
+        "-Wl,--exclude-libs,ALL",
+        "-Wl,--no-undefined",
+        "-lm",
+    ]);
+    let done = command
+        .output()
+        .map_err(|e| format!("cannot start '{compiler}': {e}"))?;
     if !done.status.success() {
-        let said = String::from_utf8_lossy(&done.stderr);
-        return Err(format!("'{compiler}' cannot link: {said}"));
+        let why = String::from_utf8_lossy(&done.stderr);
+        return Err(format!("'{compiler}' cannot link: {why}"));
     }
     Ok(())
 }

@@ -60,28 +60,41 @@ fn main() -> ExitCode {
 
 fn run() -> Result<(), String> {
     let mut words = std::env::args().skip(1).peekable();
-    if words.peek().is_none_or(|word| word == "-h" || word == "--help") {
+    if words
+        .peek()
+        .is_none_or(|word| word == "-h" || word == "--help")
+    {
         print!("{HELP}");
         return Ok(());
     }
-    let mut word = |what: &str| words.next().ok_or_else(|| format!("no {what} is given; see --help"));
+    let mut word = |what: &str| {
+        words
+            .next()
+            .ok_or_else(|| format!("no {what} is given; see --help"))
+    };
     let (library, symbol) = (word("library")?, word("symbol")?);
     let mut repeat = 1;
     let (mut arguments, mut outputs) = (Vec::new(), Vec::new());
     while let Some(word) = words.next() {
-        let number = |text: &str| text.parse::<usize>().map_err(|_| format!("'{text}' is no number"));
+        let number = |text: &str| {
+            text.parse::<usize>()
+                .map_err(|_| format!("'{text}' is no number"))
+        };
         if word == "--repeat" {
             let value = words.next().ok_or("--repeat needs a value")?;
             repeat = number(&value)?.max(1);
             continue;
         }
-        let (kind, rest) = word.split_once(':').ok_or_else(|| format!("'{word}' is no argument"))?;
+        let (kind, rest) = word
+            .split_once(':')
+            .ok_or_else(|| format!("'{word}' is no argument"))?;
         match kind {
             "in" => arguments.push(read(rest)?),
             "arena" => arguments.push(Memory::new(number(rest)?)),
             "out" => {
                 let parts = rest.split_once(':');
-                let (bytes, file) = parts.ok_or_else(|| format!("'{word}': expected out:BYTES:FILE"))?;
+                let (bytes, file) =
+                    parts.ok_or_else(|| format!("'{word}': expected out:BYTES:FILE"))?;
                 outputs.push((arguments.len(), file.to_string()));
                 arguments.push(Memory::new(number(bytes)?));
             }
@@ -89,7 +102,10 @@ fn run() -> Result<(), String> {
         }
     }
     let function = function(&library, &format!("{symbol}_packed"))?;
-    let mut pointers: Vec<*mut u8> = arguments.iter_mut().map(|m| m.bytes().as_mut_ptr()).collect();
+    let mut pointers: Vec<*mut u8> = arguments
+        .iter_mut()
+        .map(|m| m.bytes().as_mut_ptr())
+        .collect();
     let mut seconds = String::new();
     for _ in 0..repeat {
         let start = Instant::now();

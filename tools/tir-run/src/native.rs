@@ -37,12 +37,17 @@ pub fn programs() -> Result<[PathBuf; 2], Errors> {
     let said = std::env::var_os("TIR_NATIVE").map(PathBuf::from);
     let own = std::env::current_exe().ok();
     let beside = own.and_then(|path| Some(path.parent()?.join("tir-native")));
-    let compiler = said.or(beside).unwrap_or_else(|| PathBuf::from("tir-native"));
+    let compiler = said
+        .or(beside)
+        .unwrap_or_else(|| PathBuf::from("tir-native"));
     let runner = compiler.with_file_name("tir-native-run");
     if compiler.is_file() && runner.is_file() {
         return Ok([compiler, runner]);
     }
-    let error = Diagnostic::error(format!("native code needs {}, which is not there", compiler.display()));
+    let error = Diagnostic::error(format!(
+        "native code needs {}, which is not there",
+        compiler.display()
+    ));
     Err(vec![error.note(
         "with LLVM 22's packages libmlir-22-dev and mlir-22-tools, 'cd tools/native && cargo build --release' builds it; \
          copy tools/native/target/release/{tir-native,tir-native-run,libtir_math.a,libMLIR-C.so} there, or set TIR_NATIVE",
@@ -71,10 +76,13 @@ impl Entry {
         };
         let made = mlir::export(&module, &options).map_err(|e| vec![e.or_at(self.loc)])?;
         let function = made.functions.iter().find(|f| f.name == self.name);
-        let function = function.ok_or_else(|| fail(format!("@{} is no public function", self.name)))?;
+        let function =
+            function.ok_or_else(|| fail(format!("@{} is no public function", self.name)))?;
         let library = compile(&compiler, &made.text)?;
         let folder = Folder::new()?;
-        let seconds = call(&runner, &library, &made, function, inputs, native, &folder.0)?;
+        let seconds = call(
+            &runner, &library, &made, function, inputs, native, &folder.0,
+        )?;
         Ok(Execution {
             outputs: self.native_outputs(function, &folder.0)?,
             machine: None,
@@ -89,7 +97,9 @@ impl Entry {
         let own = self.params.len();
         let find = |wanted: &dyn Fn(Role) -> bool| -> Vec<usize> {
             let all = function.arguments.iter().enumerate();
-            all.filter(|(_, a)| wanted(a.role)).map(|(k, _)| k).collect()
+            all.filter(|(_, a)| wanted(a.role))
+                .map(|(k, _)| k)
+                .collect()
         };
         let tensors = find(&|role| matches!(role, Role::Output(k) if k >= own));
         let scalars = find(&|role| matches!(role, Role::Result(_)));
@@ -101,7 +111,10 @@ impl Entry {
                 Some(_) => tensors.next(),
                 None => scalars.next(),
             };
-            all.push((*ty, place.ok_or_else(|| fail("internal error: a result is missing"))?));
+            all.push((
+                *ty,
+                place.ok_or_else(|| fail("internal error: a result is missing"))?,
+            ));
         }
         let params = self.params.iter().filter(|p| p.out);
         all.extend(params.map(|p| p.ty).zip(marked));
@@ -109,7 +122,8 @@ impl Entry {
             .map(|(ty, place)| {
                 let path = file(folder, place);
                 let bytes = std::fs::read(&path);
-                let bytes = bytes.map_err(|e| fail(format!("cannot read '{}': {e}", path.display())))?;
+                let bytes =
+                    bytes.map_err(|e| fail(format!("cannot read '{}': {e}", path.display())))?;
                 let (dtype, shape) = bind::form(ty).map_err(|e| vec![*e])?;
                 Array::new(dtype, &shape, bytes.into()).map_err(|e| fail(e.to_string()))
             })
@@ -132,13 +146,20 @@ fn compile(compiler: &Path, text: &str) -> Result<PathBuf, Errors> {
         .spawn();
     let name = compiler.display();
     let mut child = start.map_err(|e| fail(format!("cannot start '{name}': {e}")))?;
-    let written = child.stdin.take().map(|mut to| to.write_all(text.as_bytes()));
+    let written = child
+        .stdin
+        .take()
+        .map(|mut to| to.write_all(text.as_bytes()));
     let done = child.wait_with_output();
     let done = done.map_err(|e| fail(format!("'{name}': {e}")))?;
     let said = String::from_utf8_lossy(&done.stderr);
     if !done.status.success() {
         let said: Vec<&str> = said.lines().take(20).collect();
-        return Err(fail(format!("'{name}' ended with {}:\n{}", done.status, said.join("\n"))));
+        return Err(fail(format!(
+            "'{name}' ended with {}:\n{}",
+            done.status,
+            said.join("\n")
+        )));
     }
     if let Some(Err(e)) = written {
         return Err(fail(format!("'{name}' does not read its input: {e}")));
@@ -173,7 +194,8 @@ fn call(
         command.arg(match argument.role {
             Role::Input(own) => {
                 let input = inputs.iter().find(|(argument, _)| *argument == own);
-                let (_, array) = input.ok_or_else(|| fail(format!("argument {own} has no value")))?;
+                let (_, array) =
+                    input.ok_or_else(|| fail(format!("argument {own} has no value")))?;
                 write(k, array.bytes())?
             }
             Role::Output(_) | Role::Result(_) => {
@@ -184,14 +206,22 @@ fn call(
     command.arg(write(function.arguments.len(), &module.weights())?);
     command.arg(format!("arena:{}", function.arena));
     let name = runner.display();
-    let done = command.output().map_err(|e| fail(format!("cannot start '{name}': {e}")))?;
+    let done = command
+        .output()
+        .map_err(|e| fail(format!("cannot start '{name}': {e}")))?;
     if !done.status.success() {
         let said = String::from_utf8_lossy(&done.stderr);
-        return Err(fail(format!("'{name}' ended with {}: {}", done.status, said.trim_end())));
+        return Err(fail(format!(
+            "'{name}' ended with {}: {}",
+            done.status,
+            said.trim_end()
+        )));
     }
     let out = String::from_utf8_lossy(&done.stdout);
     let seconds = out.lines().filter_map(|line| line.parse::<f64>().ok());
-    seconds.reduce(f64::min).ok_or_else(|| fail(format!("'{name}' says no time")))
+    seconds
+        .reduce(f64::min)
+        .ok_or_else(|| fail(format!("'{name}' says no time")))
 }
 
 /// A folder of files for a run, gone with it.

@@ -36,7 +36,7 @@ pub fn run(options: &Options, sources: &mut Sources) -> Result<Summary, Errors> 
         ..Limits::default()
     };
     let bound: Vec<(usize, &Array)> = inputs.iter().map(|(k, _, array)| (*k, array)).collect();
-    let native = options.native.then(|| Native {
+    let native = options.native.then_some(Native {
         strict: options.strict,
         repeat: options.repeat,
     });

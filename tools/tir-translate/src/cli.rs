@@ -42,10 +42,10 @@ struct Cli {
     print_op_generic: bool,
     /// Let the exported program contract multiplications and additions, and call the functions of the C library; without,
     /// it gives the interpreter's results to the bit.
-    #[arg(long, requires = "export_mlir")]
+    #[arg(long, conflicts_with_all = ["import_onnx", "import_tensat_model", "import_tensat_rules"])]
     fast: bool,
     /// Write the constants of the exported program to FILE, as its functions take them.
-    #[arg(long, value_name = "FILE", requires = "export_mlir")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["import_onnx", "import_tensat_model", "import_tensat_rules"])]
     constants_out: Option<PathBuf>,
 }
 

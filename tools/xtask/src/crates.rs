@@ -19,8 +19,8 @@ const OWNERS: [(&str, &str); 9] = [
     ("pest_derive", "ir/text"),
     ("pretty", "ir/text"),
     ("egg", "passes/egraph"),
-    ("melior", "passes/native"),
-    ("mlir-sys", "passes/native"),
+    ("melior", "tools/native"),
+    ("mlir-sys", "tools/native"),
     ("lit", "tools/cargo-lit"),
 ];
 

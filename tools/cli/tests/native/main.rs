@@ -37,7 +37,11 @@ const PROGRAMS: u64 = 24;
 /// specified.
 fn same(wanted: &[Array], found: &[Array]) -> Result<(), String> {
     if wanted.len() != found.len() {
-        return Err(format!("{} outputs, expected {}", found.len(), wanted.len()));
+        return Err(format!(
+            "{} outputs, expected {}",
+            found.len(),
+            wanted.len()
+        ));
     }
     for (k, (wanted, found)) in wanted.iter().zip(found).enumerate() {
         if wanted.dtype() != found.dtype() || wanted.shape() != found.shape() {
@@ -45,13 +49,18 @@ fn same(wanted: &[Array], found: &[Array]) -> Result<(), String> {
         }
         let size = wanted.dtype().size();
         let pairs = wanted.bytes().chunks(size).zip(found.bytes().chunks(size));
-        let float = matches!(wanted.dtype(), DType::F16 | DType::BF16 | DType::F32 | DType::F64);
+        let float = matches!(
+            wanted.dtype(),
+            DType::F16 | DType::BF16 | DType::F32 | DType::F64
+        );
         for (at, (w, f)) in pairs.enumerate() {
             let number = |array: &Array| array.get_f64(at).unwrap_or_default();
             let nan = float && number(wanted).is_nan() && number(found).is_nan();
             if w != f && !nan {
                 let (found, wanted) = (number(found), number(wanted));
-                return Err(format!("output {k}: {found:e} at {at}, expected {wanted:e}"));
+                return Err(format!(
+                    "output {k}: {found:e} at {at}, expected {wanted:e}"
+                ));
             }
         }
     }
@@ -59,7 +68,12 @@ fn same(wanted: &[Array], found: &[Array]) -> Result<(), String> {
 }
 
 /// Runs a function as native code.
-fn native(module: &Ir, function: Name, inputs: &[Array], strict: bool) -> Result<Vec<Array>, String> {
+fn native(
+    module: &Ir,
+    function: Name,
+    inputs: &[Array],
+    strict: bool,
+) -> Result<Vec<Array>, String> {
     let entry = Entry::of(module, Some(function.as_str())).map_err(|e| said(&e))?;
     let inputs: Vec<(usize, &Array)> = inputs.iter().enumerate().collect();
     let run = entry.execute_native(module, &inputs, &Native { strict, repeat: 1 });
@@ -70,7 +84,9 @@ fn native(module: &Ir, function: Name, inputs: &[Array], strict: bool) -> Result
 fn can_compile() -> bool {
     let found = programs().is_ok();
     if !found {
-        println!("skipped: tir-native is not there; what to-native leaves runs in the interpreter alone");
+        println!(
+            "skipped: tir-native is not there; what to-native leaves runs in the interpreter alone"
+        );
     }
     found
 }
@@ -96,7 +112,10 @@ fn check(
     let (pipeline, native_pipeline) = match machine {
         Some(file) => {
             let options = format!("machine={} {options}", file.display());
-            (format!("to-memref{{{options} depth=1}}"), format!("to-native{{{options}}}"))
+            (
+                format!("to-memref{{{options} depth=1}}"),
+                format!("to-native{{{options}}}"),
+            )
         }
         None => (
             format!("to-tensor{{{options}}},bufferize"),
@@ -145,7 +164,11 @@ fn small_cases_run_as_native_code() {
         let machine = &machines[number % machines.len()];
         // Without one, loops over whole tensors: for those whose machine is not there already.
         let both = [machine.as_ref(), None];
-        let both = if machine.is_some() { &both[..] } else { &both[1..] };
+        let both = if machine.is_some() {
+            &both[..]
+        } else {
+            &both[1..]
+        };
         let done = case.load().and_then(|(module, runs)| {
             let runs: Vec<Run<'_>> = runs
                 .iter()
@@ -180,11 +203,23 @@ fn random_programs_run_as_native_code() {
     try_seeds("TIR_NATIVE_PROGRAMS", PROGRAMS, |seed| {
         let turn = seed as usize;
         let (program, machine) = match seed % 4 {
-            0 => (Program::new(seed, 2 + turn % 7, true), machines[turn / 4 % machines.len()].clone()),
-            1 => (Program::new(seed, 2 + turn % 7, true), Some(machine::write(seed, Numbers::Floats))),
+            0 => (
+                Program::new(seed, 2 + turn % 7, true),
+                machines[turn / 4 % machines.len()].clone(),
+            ),
+            1 => (
+                Program::new(seed, 2 + turn % 7, true),
+                Some(machine::write(seed, Numbers::Floats)),
+            ),
             // Networks of integers, small ones.
-            2 => (blocks::network(seed / 4 * 4 + 3, 1, true), Some(integers[turn / 4 % 3].clone())),
-            _ => (blocks::network(seed / 4 * 4 + 1, 1 + turn / 4 % 2, true), Some(machine::write(seed, Numbers::Floats))),
+            2 => (
+                blocks::network(seed / 4 * 4 + 3, 1, true),
+                Some(integers[turn / 4 % 3].clone()),
+            ),
+            _ => (
+                blocks::network(seed / 4 * 4 + 1, 1 + turn / 4 % 2, true),
+                Some(machine::write(seed, Numbers::Floats)),
+            ),
         };
         let wrong = |program: &Program| {
             let (module, inputs, outputs) = match reference(&program.text(), program.arguments()) {

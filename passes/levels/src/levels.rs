@@ -113,6 +113,10 @@ level! {
         pub print_tiles: usize = 0,
         /// Bytes that the place of each buffer is a multiple of.
         pub align: i64 = 64,
+        /// Bytes of a vector register; 0: elements one by one.
+        pub vector_bytes: i64 = 64,
+        /// Number of vector registers.
+        pub registers: i64 = 32,
     }
 }
 
@@ -203,7 +207,11 @@ impl Alias for ToNative {
         });
         p.add(DropSpaces::default());
         p.nest("func.func", |p| {
-            p.add(ExpandGeneric { carry: true });
+            p.add(ExpandGeneric {
+                carry: true,
+                vector_bytes: self.vector_bytes,
+                registers: self.registers,
+            });
             p.add(Canonicalize::default());
             p.add(Cse::default());
             p.add(Licm::default());

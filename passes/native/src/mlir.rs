@@ -28,6 +28,7 @@ use tir_memref::{
     Alloc, Cast, CollapseShape, Copy, Dealloc, Dim, ExpandShape, GetGlobal, Global, Load, Store,
     SubView, View,
 };
+use tir_vector::Broadcast;
 
 use crate::retype::retype;
 
@@ -242,17 +243,22 @@ fn named(ir: &Ir, op: OpId, error: Failure) -> Failure {
 
 /// Integers without sign: operations say how they read them.
 fn signless(ty: Type) -> Type {
-    let plain = |elem: Type| match elem.get::<IntType>() {
-        Some(int) if int.sign != Sign::Signless => Type::int(int.width),
-        _ => elem,
-    };
-    match ty.get::<MemRefType>() {
-        Some(memref) => Type::new(MemRefType {
-            elem: plain(memref.elem),
-            ..memref.clone()
-        }),
-        None => plain(ty),
+    match ty.elem().get::<IntType>() {
+        Some(int) if int.sign != Sign::Signless => ty.with_elem(Type::int(int.width)),
+        _ => ty,
     }
+}
+
+/// The type of doubles in the place of a type's elements.
+fn doubles(ty: Type) -> Type {
+    ty.with_elem(Type::new(tir::FloatType::F64))
+}
+
+/// LLVM's name of a type in the names of intrinsics: `f32`, `v16f32`.
+fn mangled(ty: Type) -> String {
+    let shape = ty.shape().unwrap_or(&[]);
+    let length = shape.first().map_or(String::new(), |n| format!("v{n}"));
+    length + &ty.elem().to_string()
 }
 
 /// Removes attributes that are of no dialect of MLIR.
@@ -335,7 +341,9 @@ fn is_same(name: Name) -> bool {
         Dim::name(),
     ];
     let (dialect, _) = name.as_str().split_once('.').unwrap_or_default();
-    ["arith", "math", "cf", "func"].contains(&dialect) || buffers.contains(&name) || name == CAST
+    ["arith", "math", "vector", "cf", "func"].contains(&dialect)
+        || buffers.contains(&name)
+        || name == CAST
 }
 
 /// A function on its way.
@@ -671,18 +679,44 @@ impl Code<'_> {
             self.called.push(callee);
         }
         let wide: Vec<Value> = operands.iter().map(|v| self.widened(op, *v)).collect();
-        let double = Type::new(tir::FloatType::F64);
-        let mut state = OpState {
-            loc: self.ir.loc(op),
-            operands: wide.into_iter().collect(),
-            results: [double].into_iter().collect(),
-            ..OpState::new(<tir_func::Call as Op>::name())
+        let ty = doubles(self.ir.ty(self.ir.result(op, 0)));
+        let value = match ty.shape() {
+            None => self.called(op, name, &wide),
+            Some(shape) => {
+                // Element by element.
+                let count = shape.iter().product();
+                let made: Vec<Value> = (0..count)
+                    .map(|k| {
+                        let parts: Vec<Value> =
+                            wide.iter().map(|v| self.element(op, *v, k)).collect();
+                        self.called(op, name, &parts)
+                    })
+                    .collect();
+                self.scalar(op, Name::new("vector.from_elements"), &made, ty)
+            }
         };
-        state.set_attr("callee", Attr::symbol(Name::new(name)));
-        let call = self.ir.create_raw(state);
-        self.ir.insert(call, At::Before(op));
-        let value = self.ir.result(call, 0);
         self.narrowed(op, value)
+    }
+
+    /// The call of a function of doubles.
+    fn called(&mut self, op: OpId, name: &str, operands: &[Value]) -> Value {
+        let double = doubles(Type::f32());
+        let call = self.scalar(op, <tir_func::Call as Op>::name(), operands, double);
+        if let Some(made) = self.ir.owner(call) {
+            let callee = Attr::symbol(Name::new(name));
+            self.ir.set_attr(made, "callee", callee);
+        }
+        call
+    }
+
+    /// An element of a vector.
+    fn element(&mut self, op: OpId, vector: Value, k: i64) -> Value {
+        let elem = self.ir.ty(vector).elem();
+        let value = self.scalar(op, Name::new("vector.extract"), &[vector], elem);
+        if let Some(made) = self.ir.owner(value) {
+            self.ir.set_attr(made, "static_position", Attr::ints(&[k]));
+        }
+        value
     }
 
     /// The nearest integer that there is: an intrinsic of LLVM.
@@ -690,7 +724,7 @@ impl Code<'_> {
         let (from, to) = (self.ir.ty(input), self.ir.ty(self.ir.result(op, 0)));
         let to = signless(to);
         let new = self.become_op(op, "llvm.call_intrinsic", &[input], &[]);
-        let name = format!("llvm.{how}.sat.{to}.{from}");
+        let name = format!("llvm.{how}.sat.{}.{}", mangled(to), mangled(from));
         self.ir.set_attr(new, "intrin", Attr::str(&name));
         self.ir.set_attr(new, "op_bundle_sizes", int32s(&[]));
         self.ir.set_attr(new, tir::SEGMENTS, int32s(&[1, 0]));
@@ -701,15 +735,14 @@ impl Code<'_> {
     fn rsqrt(&mut self, op: OpId) -> Result<(), Failure> {
         let operand = self.ir.operand(op, 0);
         let wide = self.widened(op, operand);
-        let double = Type::new(tir::FloatType::F64);
-        let root = self.scalar(op, Sqrt::name(), &[wide], double);
-        let one = self.ir.add(
-            At::Before(op),
-            Constant {
-                value: Attr::float(1.0, double),
-            },
-        );
-        let value = self.scalar(op, DivF::name(), &[one, root], double);
+        let ty = self.ir.ty(wide);
+        let root = self.scalar(op, Sqrt::name(), &[wide], ty);
+        let value = Attr::float(1.0, ty.elem());
+        let mut one = self.ir.add(At::Before(op), Constant { value });
+        if ty.shape().is_some() {
+            one = self.scalar(op, Broadcast::name(), &[one], ty);
+        }
+        let value = self.scalar(op, DivF::name(), &[one, root], ty);
         self.narrowed(op, value)
     }
 
@@ -726,10 +759,10 @@ impl Code<'_> {
     }
 
     fn widened(&mut self, op: OpId, value: Value) -> Value {
-        let double = Type::new(tir::FloatType::F64);
-        match self.ir.ty(value) == double {
+        let ty = doubles(self.ir.ty(value));
+        match self.ir.ty(value) == ty {
             true => value,
-            false => self.scalar(op, ExtF::name(), &[value], double),
+            false => self.scalar(op, ExtF::name(), &[value], ty),
         }
     }
 

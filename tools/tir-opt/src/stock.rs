@@ -16,6 +16,7 @@ pub const DIALECTS: &[&Dialect] = &[
     &tir_tensor::DIALECT,
     &tir_loop::DIALECT,
     &tir_memref::DIALECT,
+    &tir_vector::DIALECT,
     &tir_accel::DIALECT,
     &tir_builtin::rule::DIALECT,
 ];

@@ -25,5 +25,6 @@ pub fn load_dialects() {
     tir_tensor::DIALECT.load();
     tir_loop::DIALECT.load();
     tir_memref::DIALECT.load();
+    tir_vector::DIALECT.load();
     tir_accel::DIALECT.load();
 }

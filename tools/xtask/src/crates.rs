@@ -28,7 +28,7 @@ const OWNERS: [(&str, &str); 9] = [
 const RANKS: [&[&str]; 5] = [
     &["builtin", "rule"],
     &["arith", "math", "func", "cf"],
-    &["tensor", "memref"],
+    &["tensor", "memref", "vector"],
     &["loop", "graph"],
     &["accel"],
 ];

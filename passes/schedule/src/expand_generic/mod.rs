@@ -1,5 +1,9 @@
 //! `expand-generic`: what no unit or engine takes becomes loops of loads and stores.
 
+mod vector;
+
+pub use vector::Registers;
+
 use tir::{
     AffineExpr, AffineMap, At, Builder, Failure, Ir, Mapping, MemRefType, OpId, Rets, Type, Value,
 };
@@ -15,15 +19,24 @@ use tir_tensor::Generic;
 use crate::range::{Facts, inside};
 use crate::transfer::Transfer;
 
-/// Expands all of the function at the root of an arena. With `carry` sums are values that loops carry: what a nest
-/// reduces over is innermost, and an element of an output is loaded and stored once.
-pub fn expand(ir: &mut Ir, carry: bool) -> Result<(), Failure> {
+/// What loops look like.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Form {
+    /// Sums are values that loops carry: what a nest reduces over is innermost, and an element of an output is loaded and
+    /// stored once.
+    pub carry: bool,
+    /// Registers for vectors, where neighbours are computed and moved at once.
+    pub vectors: Option<Registers>,
+}
+
+/// Expands all of the function at the root of an arena.
+pub fn expand(ir: &mut Ir, form: Form) -> Result<(), Failure> {
     for op in ir.walk_ids() {
         if !ir.contains(op) {
             continue;
         }
         let done = if let Some(generic) = ir.get::<Generic>(op) {
-            generic_loops(ir, op, &generic, carry)
+            generic_loops(ir, op, &generic, form)
         } else if let Some(copy) = ir.get::<Copy>(op) {
             let shape = static_shape(ir, copy.source);
             shape
@@ -188,7 +201,7 @@ fn place(b: &mut Builder<'_>, map: &AffineMap, at: &[Value]) -> Result<Vec<Value
 }
 
 /// Whether it was a generic on buffers.
-fn generic_loops(ir: &mut Ir, op: OpId, generic: &Generic, carry: bool) -> Result<bool, Failure> {
+fn generic_loops(ir: &mut Ir, op: OpId, generic: &Generic, form: Form) -> Result<bool, Failure> {
     if generic
         .outputs
         .iter()
@@ -201,8 +214,13 @@ fn generic_loops(ir: &mut Ir, op: OpId, generic: &Generic, carry: bool) -> Resul
     let reductions = generic.reductions();
     let (reduced, parallel): (Vec<usize>, Vec<usize>) =
         (0..domain.len()).partition(|d| reductions[*d]);
+    if let Some(registers) = form.vectors
+        && let Some(plan) = vector::Plan::of(ir, generic, &region, &domain, registers)
+    {
+        return plan.emit(&mut ir.at(At::Before(op))).map(|()| true);
+    }
     let mut b = ir.at(At::Before(op));
-    if !carry || reduced.is_empty() {
+    if !form.carry || reduced.is_empty() {
         return nest(&mut b, &domain, &mut Vec::new(), &mut |b, at| {
             let values = region.values(b, at)?;
             region.combine_in_place(b, at, &values)
@@ -259,6 +277,15 @@ impl<'a> Region<'a> {
             ops,
             yields: ir.operands(end).collect(),
         })
+    }
+
+    /// Bytes of the largest element that is read, computed or written; none if one is nothing in memory.
+    fn largest(&self, ir: &Ir, operands: &[Value]) -> Option<i64> {
+        let made = self.ops.iter().flat_map(|op| ir.results(*op));
+        let all = operands.iter().copied().chain(made);
+        let bytes = all.map(|value| ir.ty(value).elem().bytes());
+        let bytes: Option<Vec<usize>> = bytes.collect();
+        i64::try_from(bytes?.into_iter().max()?).ok()
     }
 
     /// What the region yields at a point.

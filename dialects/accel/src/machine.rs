@@ -140,6 +140,33 @@ impl MachineInfo {
         ops.saturating_mul(each)
     }
 
+    /// One memory without limit, where buffers begin at multiples of `align` bytes, and nothing else: what programs
+    /// run on whose buffers lie in no space.
+    pub fn one_memory(name: Name, align: i64) -> Self {
+        let memory = SpaceInfo {
+            name,
+            of: name,
+            core: None,
+            bytes: i64::MAX,
+            align,
+            banks: 1,
+            ports: 0,
+            bytes_per_cycle: 1,
+            latency: 0,
+        };
+        Self {
+            name,
+            clock_mhz: 1,
+            scalar_cycles: 1,
+            spaces: vec![memory],
+            engines: Vec::new(),
+            units: Vec::new(),
+            intrinsics: Vec::new(),
+            vectors: Vec::new(),
+            routes: Vec::new(),
+        }
+    }
+
     /// Reads the arena of an `accel.machine` that verifies.
     pub fn of(ir: &Ir) -> Option<Self> {
         let machine: Machine = ir.get(ir.root())?;

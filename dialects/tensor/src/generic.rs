@@ -26,7 +26,7 @@ impl Combine {
 
     /// Builds that op.
     pub fn build(self, b: &mut Builder<'_>, lhs: Value, rhs: Value) -> Value {
-        let float = b.ty(lhs).is_float();
+        let float = b.ty(lhs).elem().is_float();
         match (self, float) {
             (Self::Add, true) => b.add(AddF {
                 lhs,

@@ -5,7 +5,7 @@ use std::fmt;
 use std::rc::Rc;
 
 use bytes::BytesMut;
-use tir_core::{Failure, TensorType, Type};
+use tir_core::{Failure, TensorType, Type, VectorType};
 use tir_data::{Array, Bytes, DType, DataError};
 
 use crate::scalar::{Kind, Scalar, dtype_of};
@@ -140,7 +140,7 @@ impl Data {
             Self::Scalar(s) => Kind::of(ty) == Some(s.kind),
             Self::Wide(w) => Kind::wide(ty) == Some(Kind::Int(w.width)),
             Self::Tensor(a) => {
-                ty.is::<TensorType>()
+                (ty.is::<TensorType>() || ty.is::<VectorType>())
                     && dtype_of(ty.elem()) == Some(a.dtype())
                     && shape_fits(ty, a.shape().iter().map(|&d| d as i64))
             }

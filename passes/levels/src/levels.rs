@@ -1,11 +1,12 @@
-//! The pipelines `to-tensor`, `to-loop`, `to-memref`: each starts from any earlier level.
+//! The pipelines `to-tensor`, `to-loop`, `to-memref`, `to-accel`, and `to-native` beside it: each starts from any earlier level.
 
 use tir::{Alias, Op, PassOptions, Pipeline, pass};
 use tir_bufferize::Bufferize;
 use tir_convert::{FoldQdq, FuseElementwise, FuseGraph, GraphToTensor, JoinGroups};
 use tir_egraph::Egraph;
-use tir_generic::{Canonicalize, ConstantFold, Cse};
+use tir_generic::{Canonicalize, ConstantFold, Cse, Licm};
 use tir_memory::{CheckPlan, PlanMemory};
+use tir_native::{DropSpaces, InlineCalls};
 use tir_schedule::{Distribute, ExpandGeneric, InsertTokens, ScheduleTransfers};
 use tir_tensor::Empty;
 use tir_tile::{Tensorize, Tile};
@@ -95,6 +96,29 @@ level! {
         pub print_tiles: usize = 0,
     }
 }
+level! {
+    /// Lowers to what a processor runs: loops of scalar operations on buffers in one memory, which
+    /// `tir-translate --export-mlir` writes op by op.
+    ///
+    /// With a machine, its units' work is planned as for that machine and written out where it is called.
+    /// Without one, whole tensors are computed one behind the other.
+    ToNative = "to-native" {
+        /// Multi-buffering depth that tile sizes leave room for: slots per loop buffer.
+        pub depth: i64 = 1,
+        /// Stages of one loop nest at most; one: every tensor between two nests goes to far memory.
+        pub max_stages: usize = 8,
+        /// Whether a tensor between two nests stays in near memory where that is no slower.
+        pub resident: bool = true,
+        /// Print so many candidates for the tiles of each loop nest, with their estimates.
+        pub print_tiles: usize = 0,
+        /// Bytes that the place of each buffer is a multiple of.
+        pub align: i64 = 64,
+        /// Bytes of a vector register; 0: elements one by one.
+        pub vector_bytes: i64 = 64,
+        /// Number of vector registers.
+        pub registers: i64 = 32,
+    }
+}
 
 /// The pipeline of an earlier level with those options of a later one that it has too.
 fn earlier<E: PassOptions>(later: &impl PassOptions) -> E {
@@ -152,16 +176,51 @@ impl Alias for ToTensor {
 impl Alias for ToLoop {
     fn expand(&self, p: &mut Pipeline) {
         p.alias(earlier::<ToTensor>(self));
+        self.tiles(p, false);
+    }
+}
+impl ToLoop {
+    /// Tiles and units' instructions; with `optional`, of a module with a machine alone.
+    fn tiles(&self, p: &mut Pipeline, optional: bool) {
         p.nest("func.func", |p| {
             p.add(Tile {
                 depth: self.depth,
                 max_stages: self.max_stages,
                 resident: self.resident,
                 print_tiles: self.print_tiles,
+                optional,
                 ..Tile::default()
             });
-            p.add(Tensorize::default());
+            p.add(Tensorize { optional });
             p.add(Canonicalize::default());
+        });
+    }
+}
+impl Alias for ToNative {
+    fn expand(&self, p: &mut Pipeline) {
+        p.alias(earlier::<ToTensor>(self));
+        earlier::<ToLoop>(self).tiles(p, true);
+        p.add(Bufferize::default());
+        p.nest("func.func", |p| {
+            p.add(Canonicalize::default());
+            p.add(InlineCalls::default());
+        });
+        p.add(DropSpaces::default());
+        p.nest("func.func", |p| {
+            p.add(ExpandGeneric {
+                carry: true,
+                vector_bytes: self.vector_bytes,
+                registers: self.registers,
+            });
+            p.add(Canonicalize::default());
+            p.add(Cse::default());
+            p.add(Licm::default());
+            p.add(PlanMemory {
+                flat: Some(self.align),
+                ..PlanMemory::default()
+            });
+            p.add(Canonicalize::default());
+            p.add(Cse::default());
         });
     }
 }

@@ -7,7 +7,7 @@ mod levels;
 
 pub use attach_machine::AttachMachine;
 pub use count_work::CountWork;
-pub use levels::{ToAccel, ToLoop, ToMemref, ToTensor};
+pub use levels::{ToAccel, ToLoop, ToMemref, ToNative, ToTensor};
 
 use tir::PassInfo;
 
@@ -20,5 +20,6 @@ pub fn passes() -> Vec<PassInfo> {
         PassInfo::alias::<ToLoop>(),
         PassInfo::alias::<ToMemref>(),
         PassInfo::alias::<ToAccel>(),
+        PassInfo::alias::<ToNative>(),
     ]
 }

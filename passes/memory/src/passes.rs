@@ -1,7 +1,7 @@
 //! The passes on functions.
 
-use tir::{Diagnostic, Ir, Pass, PassCx, PassResult, pass};
-use tir_accel::AttachedMachine;
+use tir::{Diagnostic, Ir, Name, Pass, PassCx, PassResult, pass};
+use tir_accel::{AttachedMachine, MachineInfo};
 
 use crate::liveness::{liveness, text};
 use crate::plan_memory::{self, problem};
@@ -9,6 +9,9 @@ use crate::plan_memory::{self, problem};
 pass! {
     /// Assigns every buffer an offset in one arena per memory space.
     pub struct PlanMemory = "plan-memory" on "func.func" {
+        /// Plan one memory without limit for buffers that lie in no space, each at a multiple of so many bytes, instead
+        /// of the spaces of the attached machine.
+        pub flat: Option<i64> = None,
         /// Print the plan: offsets, arena size, and the largest live set.
         pub print: bool = false,
     }
@@ -46,19 +49,30 @@ macro_rules! prepare {
     };
 }
 
+impl PlanMemory {
+    fn plan(&self, ir: &mut Ir, cx: &mut PassCx<'_>, info: &MachineInfo) -> PassResult {
+        let planned = plan_memory::plan_memory(ir, info).map_err(|e| vec![e.diagnostic(ir)])?;
+        for p in &planned {
+            cx.count(&format!("bytes of @{}", p.space), p.plan.height as usize);
+        }
+        if self.print {
+            remark(ir, cx, plan_memory::text(&planned));
+        }
+        Ok(())
+    }
+}
+
 impl Pass for PlanMemory {
     prepare!();
     fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
-        AttachedMachine::with(ir, cx, |ir, cx, info| {
-            let planned = plan_memory::plan_memory(ir, info).map_err(|e| vec![e.diagnostic(ir)])?;
-            for p in &planned {
-                cx.count(&format!("bytes of @{}", p.space), p.plan.height as usize);
-            }
-            if self.print {
-                remark(ir, cx, plan_memory::text(&planned));
-            }
-            Ok(())
-        })
+        let Some(align) = self.flat else {
+            return AttachedMachine::with(ir, cx, |ir, cx, info| self.plan(ir, cx, info));
+        };
+        if align < 1 || align.count_ones() != 1 {
+            let text = format!("flat = {align}, expected a power of two");
+            return Err(vec![Diagnostic::error(text).at(ir.loc(ir.root()))]);
+        }
+        self.plan(ir, cx, &MachineInfo::one_memory(Name::new("memory"), align))
     }
 }
 

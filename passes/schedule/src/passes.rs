@@ -10,6 +10,7 @@ use tir_accel::{AttachedMachine, MachineInfo};
 use tir_func::Func;
 
 use crate::dry_run::{Edge, dry_run, edges};
+use crate::expand_generic::{Form, Registers};
 use crate::schedule::{Schedule, unmark};
 
 pass! {
@@ -84,7 +85,16 @@ pass! {
 }
 pass! {
     /// Lowers ops that no unit or engine takes to loops of loads and stores.
-    pub struct ExpandGeneric = "expand-generic" on "func.func" {}
+    pub struct ExpandGeneric = "expand-generic" on "func.func" {
+        /// Carry what is reduced through loops as values: reductions are innermost, and an element of an output is
+        /// loaded and stored once. Without, loops keep the order of iterators.
+        pub carry: bool = false,
+        /// Bytes of a vector register: neighbours are computed at once (dialect vector), and what is reduced is carried.
+        /// 0: elements one by one.
+        pub vector_bytes: i64 = 0,
+        /// Number of vector registers, which blocks of results are held in.
+        pub registers: i64 = 32,
+    }
 }
 pass! {
     /// Runs the command stream of each function on the machine model without data and prints
@@ -298,6 +308,14 @@ impl Pass for DryRun {
 }
 impl Pass for ExpandGeneric {
     fn run(&self, ir: &mut Ir, _: &mut PassCx<'_>) -> PassResult {
-        one(crate::expand_generic::expand(ir))
+        let registers = Registers {
+            bytes: self.vector_bytes,
+            count: self.registers,
+        };
+        let form = Form {
+            carry: self.carry,
+            vectors: (self.vector_bytes > 0).then_some(registers),
+        };
+        one(crate::expand_generic::expand(ir, form))
     }
 }

@@ -35,12 +35,17 @@ pass! {
         /// Report every operator that no unit computes with the nearest intrinsic and what
         /// differs; without, only contractions and what is not tiled at all.
         pub remarks: bool = false,
+        /// Leave functions as they are where no machine is attached, instead of an error.
+        pub optional: bool = false,
     }
 }
 
 pass! {
     /// Replaces generics by calls of machine intrinsics that compute the same.
-    pub struct Tensorize = "tensorize" on "func.func" {}
+    pub struct Tensorize = "tensorize" on "func.func" {
+        /// Leave functions as they are where no machine is attached, instead of an error.
+        pub optional: bool = false,
+    }
 }
 
 fn prepare(parent: &Ir, cx: &mut PassCx<'_>) -> PassResult {
@@ -48,17 +53,21 @@ fn prepare(parent: &Ir, cx: &mut PassCx<'_>) -> PassResult {
     Ok(())
 }
 
-/// Runs `work` with the attached machine; without one, or without near space, there is an error.
+/// Runs `work` with the attached machine; without one, or without near space, there is an error, and with `optional`
+/// nothing is done without one.
 fn with_target(
     ir: &mut Ir,
     cx: &mut PassCx<'_>,
+    optional: bool,
     work: impl FnOnce(&mut Ir, &mut PassCx<'_>, &Target<'_>) -> PassResult,
 ) -> PassResult {
     let attached = cx.outer::<AttachedMachine>();
     let Some((info, machine)) = attached.as_deref().and_then(|a| a.0.as_ref()) else {
-        let error = Diagnostic::error("no machine is attached to the module");
-        let error = error.at(ir.loc(ir.root()));
-        return Err(vec![error.note("attach-machine{file=FILE} attaches one")]);
+        if optional {
+            cx.unchanged();
+            return Ok(());
+        }
+        return Err(vec![AttachedMachine::none(ir)]);
     };
     let Some(target) = Target::new(info, machine) else {
         let error = Diagnostic::error(format!(
@@ -76,7 +85,7 @@ impl Pass for Tile {
         prepare(parent, cx)
     }
     fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
-        with_target(ir, cx, |ir, cx, target| {
+        with_target(ir, cx, self.optional, |ir, cx, target| {
             let budget = Budget {
                 depth: self.depth.max(1),
                 spare: 0,
@@ -111,7 +120,7 @@ impl Pass for Tensorize {
         prepare(parent, cx)
     }
     fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
-        with_target(ir, cx, |ir, cx, target| {
+        with_target(ir, cx, self.optional, |ir, cx, target| {
             let done = crate::tensorize::tensorize(ir, target.innermost());
             cx.count("calls", done.made);
             cx.count("generics left", done.left);

@@ -10,7 +10,7 @@ use tir::{Data, Dialect, Interpreter, Ir, Name};
 
 /// Loads all dialects.
 pub fn load() {
-    let all: [&'static Dialect; 10] = [
+    let all: [&'static Dialect; 11] = [
         &tir_builtin::DIALECT,
         &tir_func::DIALECT,
         &tir_func::cf::DIALECT,
@@ -20,6 +20,7 @@ pub fn load() {
         &tir_tensor::DIALECT,
         &tir_loop::DIALECT,
         &tir_memref::DIALECT,
+        &tir_vector::DIALECT,
         &tir_accel::DIALECT,
     ];
     all.into_iter().for_each(Dialect::load);

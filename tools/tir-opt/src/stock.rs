@@ -16,6 +16,7 @@ pub const DIALECTS: &[&Dialect] = &[
     &tir_tensor::DIALECT,
     &tir_loop::DIALECT,
     &tir_memref::DIALECT,
+    &tir_vector::DIALECT,
     &tir_accel::DIALECT,
     &tir_builtin::rule::DIALECT,
 ];
@@ -31,5 +32,6 @@ pub fn stock() -> Tool {
         .passes(tir_tile::passes())
         .passes(tir_schedule::passes())
         .passes(tir_memory::passes())
+        .passes(tir_native::passes())
         .passes(tir_levels::passes())
 }

@@ -39,6 +39,17 @@ pub struct Options {
     /// Machine file to use instead of the machine in the program.
     #[arg(long, value_name = "FILE")]
     pub machine: Option<PathBuf>,
+    /// Run the function as native code: it is lowered by to-native, and compiled by the program tir-native, which lies
+    /// beside this one or where the variable TIR_NATIVE says. What was compiled once is kept.
+    #[arg(long, conflicts_with_all = ["timing", "trace"])]
+    pub native: bool,
+    /// Native code that gives the interpreter's results to the bit: no multiplication and addition become one operation,
+    /// and functions such as exp are those of the interpreter.
+    #[arg(long, requires = "native")]
+    pub strict: bool,
+    /// Number of calls of native code; the time is that of the quickest.
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "native")]
+    pub repeat: usize,
     /// Print the full machine report: units, engines, spaces, transfers, calls.
     #[arg(long)]
     pub timing: bool,

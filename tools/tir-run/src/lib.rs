@@ -6,6 +6,7 @@ mod cli;
 mod execute;
 mod layers;
 mod machine;
+pub mod native;
 mod on_machine;
 mod run;
 mod summary;

@@ -10,6 +10,7 @@ use tir_text::ParseOptions;
 use crate::bind::{self, Param, Source};
 use crate::cli::Options;
 use crate::execute::{Entry, Execution};
+use crate::native::Native;
 use crate::on_machine;
 use crate::summary::{Compared, InputSummary, OutputSummary, Summary};
 
@@ -35,12 +36,19 @@ pub fn run(options: &Options, sources: &mut Sources) -> Result<Summary, Errors> 
         ..Limits::default()
     };
     let bound: Vec<(usize, &Array)> = inputs.iter().map(|(k, _, array)| (*k, array)).collect();
+    let native = options.native.then_some(Native {
+        strict: options.strict,
+        repeat: options.repeat,
+    });
     let Execution {
         outputs,
         machine,
         trace,
         seconds,
-    } = entry.execute(&module, &bound, limits, options.trace.is_some())?;
+    } = match native {
+        Some(native) => entry.execute_native(&module, &bound, &native)?,
+        None => entry.execute(&module, &bound, limits, options.trace.is_some())?,
+    };
     let files = write_outputs(options, &outputs)?;
     if let Some(path) = &options.trace {
         write_trace(path, trace.as_deref())?;

@@ -1,14 +1,15 @@
 //! The command line.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Parser};
-use tir_core::{Diagnostic, Sources};
+use tir_core::{Diagnostic, Name, Sources};
 use tir_io::{Out, save};
-use tir_text::{PrintOptions, print};
+use tir_text::{ParseOptions, PrintOptions, print};
 
-/// Imports models and rewrite rules from other formats.
+/// Imports models and rewrite rules from other formats, and exports programs to MLIR.
 #[derive(Parser, Debug)]
 #[command(name = "tir-translate", version)]
 struct Cli {
@@ -39,6 +40,13 @@ struct Cli {
     /// Print ops in generic form.
     #[arg(long)]
     print_op_generic: bool,
+    /// Let the exported program contract multiplications and additions, and call the functions of the C library; without,
+    /// it gives the interpreter's results to the bit.
+    #[arg(long, conflicts_with_all = ["import_onnx", "import_tensat_model", "import_tensat_rules"])]
+    fast: bool,
+    /// Write the constants of the exported program to FILE, as its functions take them.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["import_onnx", "import_tensat_model", "import_tensat_rules"])]
+    constants_out: Option<PathBuf>,
 }
 
 /// The input: one of these.
@@ -55,6 +63,11 @@ struct Import {
     /// Import a tensat rule file as a rule file for graph ops.
     #[arg(long, value_name = "FILE.txt")]
     import_tensat_rules: Option<PathBuf>,
+    /// Export a program that the pipeline to-native left as MLIR, in generic form, of the dialects builtin, func, memref,
+    /// arith, math, scf, cf and llvm. Comments at its begin say what its functions take: pointers to arguments,
+    /// results, all constants, and an arena.
+    #[arg(long, value_name = "FILE.tir")]
+    export_mlir: Option<PathBuf>,
 }
 
 /// Runs the program.
@@ -68,10 +81,10 @@ pub fn main() -> ExitCode {
             return ExitCode::from(u8::from(failed));
         }
     };
-    match run(&cli) {
+    let mut sources = Sources::default();
+    match run(&cli, &mut sources) {
         Ok(()) => ExitCode::SUCCESS,
         Err(errors) => {
-            let sources = Sources::default();
             for error in errors {
                 eprint!("{}", sources.render(&error, false));
             }
@@ -80,8 +93,11 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn run(cli: &Cli) -> Result<(), Vec<Diagnostic>> {
+fn run(cli: &Cli, sources: &mut Sources) -> Result<(), Vec<Diagnostic>> {
     let import = &cli.import;
+    if let Some(path) = &import.export_mlir {
+        return export(cli, path, sources);
+    }
     let mut module = if let Some(path) = &import.import_onnx {
         crate::import_onnx(path)?
     } else if let Some(path) = &import.import_tensat_model {
@@ -105,4 +121,40 @@ fn run(cli: &Cli) -> Result<(), Vec<Diagnostic>> {
         path => Out::File(path),
     };
     save(&mut module, out, |module| print(module, &options)).map_err(|error| vec![*error])
+}
+
+/// Writes a program as MLIR.
+fn export(cli: &Cli, path: &Path, sources: &mut Sources) -> Result<(), Vec<Diagnostic>> {
+    let fail = |message: String| vec![Diagnostic::error(message)];
+    let text = match path == Path::new("-") {
+        true => std::io::read_to_string(std::io::stdin()),
+        false => std::fs::read_to_string(path),
+    };
+    let text = text.map_err(|e| fail(format!("cannot read '{}': {e}", path.display())))?;
+    let name = Name::new(&path.to_string_lossy());
+    sources.add(name, text.as_str());
+    crate::load_dialects();
+    let module = tir_text::parse(&text, name, &ParseOptions::default())?;
+    tir_core::verify(&module)?;
+    tir_io::load_blobs(&module, path.parent().unwrap_or(Path::new(".")))?;
+    let options = tir_native::mlir::Options {
+        strict: !cli.fast,
+        ..Default::default()
+    };
+    let made = tir_native::mlir::export(&module, &options).map_err(|error| vec![*error])?;
+    if let Some(file) = &cli.constants_out {
+        write(file, &made.weights())?;
+    }
+    match cli.output.as_path() {
+        path if path == Path::new("-") => {
+            let _ = std::io::stdout().lock().write_all(made.text.as_bytes());
+            Ok(())
+        }
+        path => write(path, made.text.as_bytes()),
+    }
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), Vec<Diagnostic>> {
+    let staged = tir_data::Staged::write(path, &[bytes]).and_then(tir_data::Staged::commit);
+    staged.map_err(|e| vec![Diagnostic::error(e.to_string())])
 }

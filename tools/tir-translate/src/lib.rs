@@ -12,11 +12,19 @@ pub use taso::{
     import_tensat_text,
 };
 
-/// Loads the dialects that imported programs use.
+/// Loads the dialects that imported programs and exported ones use.
 pub fn load_dialects() {
     tir_builtin::DIALECT.load();
     tir_builtin::TIR.load();
     tir_func::DIALECT.load();
     tir_graph::DIALECT.load();
     tir_builtin::rule::DIALECT.load();
+    tir_func::cf::DIALECT.load();
+    tir_arith::DIALECT.load();
+    tir_math::DIALECT.load();
+    tir_tensor::DIALECT.load();
+    tir_loop::DIALECT.load();
+    tir_memref::DIALECT.load();
+    tir_vector::DIALECT.load();
+    tir_accel::DIALECT.load();
 }

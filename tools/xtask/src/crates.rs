@@ -19,8 +19,8 @@ const OWNERS: [(&str, &str); 9] = [
     ("pest_derive", "ir/text"),
     ("pretty", "ir/text"),
     ("egg", "passes/egraph"),
-    ("melior", "passes/native"),
-    ("mlir-sys", "passes/native"),
+    ("melior", "tools/native"),
+    ("mlir-sys", "tools/native"),
     ("lit", "tools/cargo-lit"),
 ];
 
@@ -28,7 +28,7 @@ const OWNERS: [(&str, &str); 9] = [
 const RANKS: [&[&str]; 5] = [
     &["builtin", "rule"],
     &["arith", "math", "func", "cf"],
-    &["tensor", "memref"],
+    &["tensor", "memref", "vector"],
     &["loop", "graph"],
     &["accel"],
 ];

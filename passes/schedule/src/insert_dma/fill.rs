@@ -84,11 +84,17 @@ fn nothing(ir: &mut Ir, machine: &MachineInfo, elem: Type) -> Option<Value> {
 }
 
 /// Where a fill stands before the loads of its block: queues are in order, those for a later iteration wait for a
-/// tile to be used, and what is filled is wanted now. What computes the buffer's place moves with it.
+/// tile to be used, and what is filled is wanted now. One of a buffer with a single slot waits for its last use in the
+/// iteration before: it stays behind loads into such buffers. What computes the buffer's place moves with it.
 fn early(ir: &mut Ir, op: OpId, tile: Value) -> Option<OpId> {
     let block = ir.block_of(op)?;
     let buffer = origins(ir, tile);
-    let loads = |ir: &Ir, other: OpId| ir.is::<TransferRead>(other) || is_load(ir, other);
+    let single = |ir: &Ir, tile: Value| ir.def::<Alloc>(tile).is_some();
+    let waits = single(ir, tile);
+    let loads = |ir: &Ir, other: OpId| match ir.get::<TransferRead>(other) {
+        Some(read) => !(waits && single(ir, read.tile)),
+        None => is_load(ir, other),
+    };
     let mut first = None;
     for other in ir.ops_in(block).take_while(|other| *other != op) {
         let below = std::iter::once(other).chain(ir.walk_below(other));

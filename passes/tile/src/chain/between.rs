@@ -2,8 +2,7 @@
 //!
 //! A group that reads one tensor, finds out something about each of its *rows*, a sum or a maximum, and gives a tensor of
 //! the same shape is no stage: an element of its result needs a whole row. Where a reader wants tiles of whole rows,
-//! its steps are done to the tile that a producer computed, in its place ([`Between::whole`]); softmax is such a group,
-//! and a layer norm.
+//! its steps are done to the tile that a producer computed, in its place. Softmax is such a group.
 //!
 //! Rows need not be whole for a softmax before a product ([`Running`]). Of exponentials below a maximum that is not known
 //! yet, the largest element so far does as well: where a larger one comes, all that was added up is multiplied

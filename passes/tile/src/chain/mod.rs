@@ -18,6 +18,9 @@
 //! A producer and its reader wait for one another, or the nest is a *pipeline* (`pipeline`): while a stage computes
 //! with a tile, its producer computes the next one, in one of several tiles that take turns.
 //!
+//! What needs whole rows, a softmax between two products, is no stage: it is done to the tile between two of them,
+//! or to parts of rows with what is carried from one to the next (`between`).
+//!
 //! `stage` makes stages one another's producers; `search` finds the quickest nest of some groups, over the divisions
 //! of its root, the levels of its producers, rings and pipelines (`cost`, `keep`); `partition` cuts the sequence of groups in such
 //! nests; `resident` then decides which tensors between nests stay where they are computed, in a *home* that all

@@ -12,7 +12,7 @@ use tir::Name;
 
 use super::cost::{by_thread, each};
 use super::stage::Context;
-use super::{Across, Stage};
+use super::{Across, Made, Stage};
 use crate::group::Input;
 use crate::layout::{Axis, Dim};
 
@@ -215,7 +215,7 @@ fn pipelined(cx: &Context<'_>, root: &Stage, turns: i64) -> Option<Stage> {
         let mut tiles = plan.tiles.to_vec();
         let made = segments.iter_mut().flat_map(|segment| &mut segment.made);
         for made in made {
-            same &= made.level == level;
+            same &= made.level == level && made.parts_apart();
             let dims = &mut Rc::make_mut(&mut tiles[made.operand]).dims;
             if made.ring.is_some() {
                 continue;
@@ -244,6 +244,32 @@ fn pipelined(cx: &Context<'_>, root: &Stage, turns: i64) -> Option<Stage> {
         plan.tiles = tiles.into();
     });
     same.then_some(stage)
+}
+
+impl Made {
+    /// Whether no block of one part lies in another part. Where one does, the part behind is computed later; in a
+    /// pipeline their blocks take turns.
+    fn parts_apart(&self) -> bool {
+        let boxes = self.parts.iter().filter_map(|part| {
+            let slot = part.group.into.as_ref()?;
+            let (space, outer) = (&part.plan.space, part.group.outer);
+            let ends = slot.at.iter().enumerate().map(|(t, start)| {
+                let d = outer + t;
+                (
+                    *start,
+                    start + space.extent(d).saturating_mul(space.trips(d)),
+                )
+            });
+            Some(ends.collect::<Vec<_>>())
+        });
+        let boxes: Vec<Vec<(i64, i64)>> = boxes.collect();
+        let meet = |a: &[(i64, i64)], b: &[(i64, i64)]| {
+            let mut dims = a.iter().zip(b);
+            dims.all(|((low, high), (start, end))| low < end && start < high)
+        };
+        let mut pairs = boxes.iter().enumerate();
+        pairs.all(|(i, a)| boxes[i + 1..].iter().all(|b| !meet(a, b)))
+    }
 }
 
 /// The dimension of a tile that takes turns with others.

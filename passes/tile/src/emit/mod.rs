@@ -210,6 +210,8 @@ impl<'a> Emit<'a> {
 
     /// At a level of the loops: what the stage and its producers load there, and what these compute there.
     fn loads(&self, b: &mut Builder<'_>, level: usize, at: &mut At) {
+        // What producers read is needed first.
+        self.ahead(b, level, at);
         self.far_loads(b, level, at);
         self.produce(b, level, at);
     }

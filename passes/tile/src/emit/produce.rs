@@ -70,8 +70,8 @@ impl Emit<'_> {
         carried
     }
 
-    /// At a level of the loops: what producers load there, and what they compute there.
-    pub(super) fn produce(&self, b: &mut Builder<'_>, level: usize, at: &mut At) {
+    /// At a level of the loops: what producers load there that compute further inside.
+    pub(super) fn ahead(&self, b: &mut Builder<'_>, level: usize, at: &mut At) {
         for (number, segment) in self.stage.segments.iter().enumerate() {
             if at.segment.is_some_and(|inside| inside != number) {
                 continue;
@@ -81,7 +81,19 @@ impl Emit<'_> {
                     for (part, at) in made.parts.iter().zip(&mut at.parts[number][i]) {
                         Emit::new(part).loads(b, level, at);
                     }
-                } else if level == made.level {
+                }
+            }
+        }
+    }
+
+    /// At a level of the loops: what producers compute there.
+    pub(super) fn produce(&self, b: &mut Builder<'_>, level: usize, at: &mut At) {
+        for (number, segment) in self.stage.segments.iter().enumerate() {
+            if at.segment.is_some_and(|inside| inside != number) {
+                continue;
+            }
+            for (i, made) in segment.made.iter().enumerate() {
+                if level == made.level {
                     let parts = at.parts[number][i].clone();
                     let tile = self.make(b, made, at, parts);
                     at.loaded[made.operand] = Some(tile);
@@ -110,7 +122,12 @@ impl Emit<'_> {
         let elem = b.ty(operand.source).elem();
         let shape = self.plan.tiles[made.operand].shape();
         let whole = self.empty_in(b, self.plan.spaces[made.operand], shape, elem);
-        self.slots(b, whole, self.plan.single[made.operand]);
+        // Tiles that take turns are several already.
+        let turns = self.plan.tiles[made.operand]
+            .dims
+            .iter()
+            .any(|dim| dim.axis == Axis::Turn);
+        self.slots(b, whole, self.plan.single[made.operand] || turns);
         let name = b.ir.hint(operand.source);
         let text = name.map_or("tile".to_string(), |n| format!("{n}_tile"));
         hint(b, whole, &text);

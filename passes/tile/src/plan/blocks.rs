@@ -94,10 +94,11 @@ impl Cut<'_> {
     fn sizes(&self, d: usize, inner: bool) -> Vec<i64> {
         let range = self.group.domain[d];
         if let (Some(slot), Some(places)) = (&self.group.into, self.group.out.as_projection()) {
-            // What another nest reads is written whole along the last dimensions.
+            // What another nest reads is written whole along the last dimensions, and no more: others fill what lies
+            // outside of the tensor.
             let place = places.iter().position(|p| *p == d);
             if let (Some(s), true) = (place, inner) {
-                return vec![slot.shape[s]];
+                return vec![slot.shape[s].min(range)];
             }
             if slot.rows > 1 {
                 return vec![slot.rows];

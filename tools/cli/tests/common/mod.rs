@@ -2,6 +2,8 @@
 // Not every test needs all of it.
 #![allow(dead_code)]
 
+pub(crate) mod cases;
+
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;

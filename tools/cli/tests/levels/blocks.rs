@@ -310,9 +310,20 @@ impl Network {
         };
         let heads = self.pick(&[1, 2, 4]);
         let each = width / heads;
-        let [queries, keys, values] = [0; 3].map(|_| {
-            let y = self.dense(x, width);
-            self.reshaped(y, vec![rows, heads, each])
+        // Attention to itself, or to more rows than near memory has room for scores of.
+        let others = match below(&mut self.random, 2) {
+            0 => rows,
+            _ if self.small => self.pick(&[8, 48]),
+            _ => self.pick(&[16, 48, 96, 256]),
+        };
+        let memory = match others == rows {
+            true => x,
+            false => self.program.argument(vec![others, width]),
+        };
+        let [queries, keys, values] = [x, memory, memory].map(|from| {
+            let from_rows = self.shape(from)[0];
+            let y = self.dense(from, width);
+            self.reshaped(y, vec![from_rows, heads, each])
         });
         let queries = self.turned(queries, &[1, 0, 2]);
         let keys = self.turned(keys, &[1, 2, 0]);
@@ -321,11 +332,15 @@ impl Network {
         let scale = self
             .program
             .op_of("f32", "graph.constant dense<0.35> : #r", &[], Vec::new());
-        let scores = self.pair("mul", scores, scale);
+        let mut scores = self.pair("mul", scores, scale);
+        if below(&mut self.random, 3) == 0 {
+            let bias = self.program.argument(vec![rows, others]);
+            scores = self.pair("add", scores, bias);
+        }
         let shares = self.op(
             "graph.softmax $0 {axis = 2} : (#0) -> #r",
             &[scores],
-            vec![heads, rows, rows],
+            vec![heads, rows, others],
         );
         let y = self.product(shares, values);
         let y = self.turned(y, &[1, 0, 2]);

@@ -1,5 +1,9 @@
 //! `expand-generic`: what no unit or engine takes becomes loops of loads and stores.
 
+mod vector;
+
+pub use vector::Registers;
+
 use tir::{
     AffineExpr, AffineMap, At, Builder, Failure, Ir, Mapping, MemRefType, OpId, Rets, Type, Value,
 };
@@ -15,14 +19,24 @@ use tir_tensor::Generic;
 use crate::range::{Facts, inside};
 use crate::transfer::Transfer;
 
+/// What loops look like.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Form {
+    /// Sums are values that loops carry: what a nest reduces over is innermost, and an element of an output is loaded and
+    /// stored once.
+    pub carry: bool,
+    /// Registers for vectors, where neighbours are computed and moved at once.
+    pub vectors: Option<Registers>,
+}
+
 /// Expands all of the function at the root of an arena.
-pub fn expand(ir: &mut Ir) -> Result<(), Failure> {
+pub fn expand(ir: &mut Ir, form: Form) -> Result<(), Failure> {
     for op in ir.walk_ids() {
         if !ir.contains(op) {
             continue;
         }
         let done = if let Some(generic) = ir.get::<Generic>(op) {
-            generic_loops(ir, op, &generic)
+            generic_loops(ir, op, &generic, form)
         } else if let Some(copy) = ir.get::<Copy>(op) {
             let shape = static_shape(ir, copy.source);
             shape
@@ -87,6 +101,10 @@ fn store(b: &mut Builder<'_>, value: Value, memref: Value, at: &[Value]) {
 /// Makes what is inside of a nest, for its indices.
 type Fill<'a> = dyn FnMut(&mut Builder<'_>, &[Value]) -> Result<(), Failure> + 'a;
 
+/// Makes what is inside of a nest, for its indices and what is carried; gives what goes on.
+type Carry<'a> =
+    dyn FnMut(&mut Builder<'_>, &[Value], &[Value]) -> Result<Vec<Value>, Failure> + 'a;
+
 /// Loops over a box; `fill` makes what is inside them.
 fn nest(
     b: &mut Builder<'_>,
@@ -94,19 +112,46 @@ fn nest(
     at: &mut Vec<Value>,
     fill: &mut Fill<'_>,
 ) -> Result<(), Failure> {
-    let Some((size, rest)) = shape.split_first() else {
-        return fill(b, at);
+    let fill = &mut |b: &mut Builder<'_>, at: &[Value], _: &[Value]| {
+        fill(b, at)?;
+        Ok(Vec::new())
     };
+    carrying(b, shape, at, &[], fill).map(drop)
+}
+
+/// Loops over a box that carry values; gives what the last iteration does.
+fn carrying(
+    b: &mut Builder<'_>,
+    shape: &[i64],
+    at: &mut Vec<Value>,
+    init: &[Value],
+    fill: &mut Carry<'_>,
+) -> Result<Vec<Value>, Failure> {
+    let Some((size, rest)) = shape.split_first() else {
+        return fill(b, at, init);
+    };
+    let types: Vec<Type> = init.iter().map(|v| b.ty(*v)).collect();
+    let args: Vec<Type> = std::iter::once(Type::index())
+        .chain(types.clone())
+        .collect();
     let mut done = Ok(());
-    let body = b.body(&[Type::index()], |b, args| {
+    let body = b.body(&args, |b, args| {
         at.push(args[0]);
-        done = nest(b, rest, at, fill);
+        let inner = carrying(b, rest, at, &args[1..], fill);
         at.pop();
-        b.add(Yield { values: vec![] });
+        // After an error the text is not looked at.
+        let values = match inner {
+            Ok(values) => values,
+            Err(error) => {
+                done = Err(error);
+                args[1..].to_vec()
+            }
+        };
+        b.add(Yield { values });
     });
     let bounds = [Bounds::Static(0), Bounds::Static(*size), Bounds::Static(1)];
-    b.add(For::new(bounds, vec![], body, vec![]));
-    done
+    let made = b.add(For::new(bounds, init.to_vec(), body, types));
+    done.map(|()| made)
 }
 
 /// An affine expression of indices that are not negative.
@@ -156,7 +201,7 @@ fn place(b: &mut Builder<'_>, map: &AffineMap, at: &[Value]) -> Result<Vec<Value
 }
 
 /// Whether it was a generic on buffers.
-fn generic_loops(ir: &mut Ir, op: OpId, generic: &Generic) -> Result<bool, Failure> {
+fn generic_loops(ir: &mut Ir, op: OpId, generic: &Generic, form: Form) -> Result<bool, Failure> {
     if generic
         .outputs
         .iter()
@@ -165,16 +210,89 @@ fn generic_loops(ir: &mut Ir, op: OpId, generic: &Generic) -> Result<bool, Failu
         return Ok(false);
     }
     let domain = generic.domain(ir)?;
-    let block = ir.entry(generic.body).ok_or("has an empty region")?;
-    let args: Vec<Value> = ir.args(block).collect();
-    let inner: Vec<OpId> = ir.ops_in(block).collect();
-    let end = inner.last().copied().ok_or("has an empty region")?;
-    let yields: Vec<Value> = ir.operands(end).collect();
-    let (inputs, outputs) = generic.indexing_maps.split_at(generic.inputs.len());
+    let region = Region::of(ir, generic)?;
+    let reductions = generic.reductions();
+    let (reduced, parallel): (Vec<usize>, Vec<usize>) =
+        (0..domain.len()).partition(|d| reductions[*d]);
+    if let Some(registers) = form.vectors
+        && let Some(plan) = vector::Plan::of(ir, generic, &region, &domain, registers)
+    {
+        return plan.emit(&mut ir.at(At::Before(op))).map(|()| true);
+    }
     let mut b = ir.at(At::Before(op));
-    nest(&mut b, &domain, &mut Vec::new(), &mut |b, at| {
+    if !form.carry || reduced.is_empty() {
+        return nest(&mut b, &domain, &mut Vec::new(), &mut |b, at| {
+            let values = region.values(b, at)?;
+            region.combine_in_place(b, at, &values)
+        })
+        .map(|()| true);
+    }
+    // Reductions keep their order, so each sum keeps its order.
+    let sizes = |dims: &[usize]| -> Vec<i64> { dims.iter().map(|d| domain[*d]).collect() };
+    let (outer, inner) = (sizes(&parallel), sizes(&reduced));
+    nest(&mut b, &outer, &mut Vec::new(), &mut |b, outside| {
+        // What an output's place says of reductions is nothing.
+        let mut at = vec![None; domain.len()];
+        for (d, value) in parallel.iter().zip(outside) {
+            at[*d] = Some(*value);
+        }
+        let places = region.places(b, &at)?;
+        let mut init = Vec::new();
+        for (output, place) in generic.outputs.iter().zip(&places) {
+            init.push(load(b, *output, place));
+        }
+        let sums = carrying(b, &inner, &mut Vec::new(), &init, &mut |b, inside, sums| {
+            let mut at = at.clone();
+            for (d, value) in reduced.iter().zip(inside) {
+                at[*d] = Some(*value);
+            }
+            let at: Vec<Value> = at.into_iter().flatten().collect();
+            let values = region.values(b, &at)?;
+            Ok(region.combine(b, sums, &values))
+        })?;
+        for ((output, place), sum) in generic.outputs.iter().zip(&places).zip(sums) {
+            store(b, sum, *output, place);
+        }
+        Ok(())
+    })?;
+    Ok(true)
+}
+
+/// What a generic on buffers computes at one point.
+struct Region<'a> {
+    generic: &'a Generic,
+    args: Vec<Value>,
+    ops: Vec<OpId>,
+    yields: Vec<Value>,
+}
+
+impl<'a> Region<'a> {
+    fn of(ir: &Ir, generic: &'a Generic) -> Result<Self, Failure> {
+        let block = ir.entry(generic.body).ok_or("has an empty region")?;
+        let mut ops: Vec<OpId> = ir.ops_in(block).collect();
+        let end = ops.pop().ok_or("has an empty region")?;
+        Ok(Self {
+            generic,
+            args: ir.args(block).collect(),
+            ops,
+            yields: ir.operands(end).collect(),
+        })
+    }
+
+    /// Bytes of the largest element that is read, computed or written; none if one is nothing in memory.
+    fn largest(&self, ir: &Ir, operands: &[Value]) -> Option<i64> {
+        let made = self.ops.iter().flat_map(|op| ir.results(*op));
+        let all = operands.iter().copied().chain(made);
+        let bytes = all.map(|value| ir.ty(value).elem().bytes());
+        let bytes: Option<Vec<usize>> = bytes.collect();
+        i64::try_from(bytes?.into_iter().max()?).ok()
+    }
+
+    /// What the region yields at a point.
+    fn values(&self, b: &mut Builder<'_>, at: &[Value]) -> Result<Vec<Value>, Failure> {
         let mut map = Mapping::default();
-        for ((arg, input), access) in args.iter().zip(&generic.inputs).zip(inputs) {
+        let inputs = self.generic.inputs.iter().zip(&self.generic.indexing_maps);
+        for (arg, (input, access)) in self.args.iter().zip(inputs) {
             let value = if b.ty(*input).is::<MemRefType>() {
                 let at = place(b, access, at)?;
                 load(b, *input, &at)
@@ -183,19 +301,58 @@ fn generic_loops(ir: &mut Ir, op: OpId, generic: &Generic) -> Result<bool, Failu
             };
             map.map(*arg, value);
         }
-        crate::index::copy(b, &inner[..inner.len() - 1], &mut map);
-        for ((value, output), access) in yields.iter().zip(&generic.outputs).zip(outputs) {
+        crate::index::copy(b, &self.ops, &mut map);
+        Ok(self.yields.iter().map(|value| map.get(*value)).collect())
+    }
+
+    /// The maps of the outputs.
+    fn accesses(&self) -> &'a [AffineMap] {
+        &self.generic.indexing_maps[self.generic.inputs.len()..]
+    }
+
+    /// Where each output is written, for indices of parallel iterators.
+    fn places(
+        &self,
+        b: &mut Builder<'_>,
+        at: &[Option<Value>],
+    ) -> Result<Vec<Vec<Value>>, Failure> {
+        // Maps of outputs name parallel iterators alone.
+        let any = at.iter().flatten().next().copied();
+        let known = |value: &Option<Value>| value.or(any);
+        let at: Vec<Value> = at.iter().filter_map(known).collect();
+        let accesses = self.accesses().iter();
+        accesses.map(|access| place(b, access, &at)).collect()
+    }
+
+    fn combine(&self, b: &mut Builder<'_>, sums: &[Value], values: &[Value]) -> Vec<Value> {
+        let pairs = sums.iter().zip(values);
+        pairs
+            .map(|(sum, value)| match self.generic.combine {
+                Some(combine) => combine.build(b, *sum, *value),
+                None => *value,
+            })
+            .collect()
+    }
+
+    /// Stores what the outputs become.
+    fn combine_in_place(
+        &self,
+        b: &mut Builder<'_>,
+        at: &[Value],
+        values: &[Value],
+    ) -> Result<(), Failure> {
+        let outputs = self.generic.outputs.iter().zip(self.accesses());
+        for (value, (output, access)) in values.iter().zip(outputs) {
             let at = place(b, access, at)?;
-            let mut value = map.get(*value);
-            if let Some(combine) = generic.combine {
+            let mut value = *value;
+            if let Some(combine) = self.generic.combine {
                 let old = load(b, *output, &at);
                 value = combine.build(b, old, value);
             }
             store(b, value, *output, &at);
         }
         Ok(())
-    })?;
-    Ok(true)
+    }
 }
 
 /// A transfer as loops over the elements of its tile.

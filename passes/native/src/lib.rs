@@ -1,0 +1,18 @@
+//! To what a processor runs: from buffers in spaces and intrinsics to loops of scalar operations on one memory, and
+//! those as MLIR.
+#![forbid(unsafe_code)]
+
+mod drop_spaces;
+mod inline_calls;
+pub mod mlir;
+mod retype;
+
+pub use drop_spaces::DropSpaces;
+pub use inline_calls::InlineCalls;
+
+use tir::PassInfo;
+
+/// All passes of this crate.
+pub fn passes() -> Vec<PassInfo> {
+    vec![PassInfo::of::<InlineCalls>(), PassInfo::of::<DropSpaces>()]
+}

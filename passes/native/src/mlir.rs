@@ -1,0 +1,809 @@
+//! Programs as MLIR: the loops of scalar operations that `to-native` leaves, op by op.
+//!
+//! Names, types and attributes change; nothing is lowered but what MLIR has no word for:
+//! - a conversion of a float to an integer saturates, which in MLIR is an op of the dialect llvm;
+//! - a view of another shape is a `memref.reinterpret_cast`, since MLIR infers other strides for dimensions of one;
+//! - with [`Options::strict`] functions such as `exp` are those that the interpreter calls, on doubles, by name.
+//!
+//! # Interface of functions
+//!
+//! A public function becomes one on pointers alone: a scalar argument is a buffer of one element, and so is a result,
+//! which stands behind the arguments. Two more follow: the bytes of all constants of the module ([`Module::weights`]),
+//! and an arena for what the function allocates outside of loops ([`Function::arena`]). No two of them overlap in
+//! memory.
+
+use std::collections::HashMap;
+
+use tir::data::Array;
+use tir::interp::OUT_ARGUMENT;
+use tir::{
+    At, Attr, DictAttr, Failure, FunctionType, IntType, Ir, MemRefType, Name, Op, OpId, OpState,
+    RegionId, Sign, SymbolTable, Type, Value,
+};
+use tir_arith::{AddF, Constant, DivF, ExtF, FPToSI, FPToUI, MulF, SubF, TruncF, constant_index};
+use tir_func::{Func, Return};
+use tir_loop::{Bounds, For, If, Yield};
+use tir_math::{Cos, Erf, Exp, Exp2, Log, Log1p, PowF, Rsqrt, Sin, Sqrt, Tanh};
+use tir_memref::{
+    Alloc, Cast, CollapseShape, Copy, Dealloc, Dim, ExpandShape, GetGlobal, Global, Load, Store,
+    SubView, View,
+};
+use tir_vector::Broadcast;
+
+use crate::retype::retype;
+
+/// How to write MLIR.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Keep every bit: no multiplication and addition become one operation, and functions are those of the interpreter.
+    pub strict: bool,
+    /// What begins the names of functions.
+    pub prefix: String,
+    /// What places in the weights and in the arena are multiples of, in bytes.
+    pub align: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            strict: true,
+            prefix: "tir_".to_string(),
+            align: 64,
+        }
+    }
+}
+
+/// A program as MLIR.
+#[derive(Clone, Debug)]
+pub struct Module {
+    /// The text.
+    pub text: String,
+    /// Its public functions, in the order of the program.
+    pub functions: Vec<Function>,
+    /// The constants: their names, their places in bytes, and their elements.
+    pub constants: Vec<(Name, usize, Array)>,
+    /// Bytes of all constants.
+    pub bytes: usize,
+}
+
+impl Module {
+    /// The bytes of all constants, each at its place; zeros between them.
+    pub fn weights(&self) -> Vec<u8> {
+        let mut all = vec![0; self.bytes];
+        for (_, at, array) in &self.constants {
+            all[*at..*at + array.bytes().len()].copy_from_slice(array.bytes());
+        }
+        all
+    }
+}
+
+/// A public function of a program.
+#[derive(Clone, Debug)]
+pub struct Function {
+    /// Its name in the program.
+    pub name: Name,
+    /// Its name in the library.
+    pub symbol: String,
+    /// Its arguments but for the last two, which are weights and arena.
+    pub arguments: Vec<Argument>,
+    /// Bytes of the arena.
+    pub arena: usize,
+}
+
+/// An argument of a function of a library: a pointer to dense elements in row-major order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Argument {
+    /// Type of an element.
+    pub elem: Type,
+    /// The shape; empty for one element.
+    pub shape: &'static [i64],
+    /// What it is for the program.
+    pub role: Role,
+}
+
+/// What an argument of a function of a library is for the program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    /// The argument of this number, which is read.
+    Input(usize),
+    /// The argument of this number, which is marked as an output.
+    Output(usize),
+    /// The result of this number.
+    Result(usize),
+}
+
+impl Argument {
+    /// Its size in bytes.
+    pub fn bytes(&self) -> usize {
+        let elements: i64 = self.shape.iter().product();
+        elements as usize * self.elem.bytes().unwrap_or(0)
+    }
+}
+
+/// Writes a program as MLIR. The program is one of loops of scalar operations on buffers in one memory, as `to-native`
+/// leaves it; its large constants must have been loaded.
+///
+/// # Errors
+/// An op that has no form in MLIR, a buffer of unknown size where the interface needs it, a constant that cannot be read.
+pub fn export(module: &Ir, options: &Options) -> Result<Module, Failure> {
+    let mut module = module.clone();
+    let mut out = Module {
+        text: String::new(),
+        functions: Vec::new(),
+        constants: Vec::new(),
+        bytes: 0,
+    };
+    constants(&mut module, options, &mut out)?;
+    let places: HashMap<Name, usize> = out.constants.iter().map(|(n, at, _)| (*n, *at)).collect();
+    let mut called: Vec<Callee> = Vec::new();
+    let names: Vec<(Name, OpId)> = SymbolTable::new(&module)
+        .iter()
+        .map(|(n, op)| (n, op.id))
+        .collect();
+    for (slot, child) in module.children_mut() {
+        let Some(function) = child.get::<Func>(child.root()) else {
+            return Err(named(child, child.root(), no_form(child, child.root())));
+        };
+        let name = names
+            .iter()
+            .find(|(_, op)| *op == slot)
+            .map(|(name, _)| *name);
+        let entry = function.sym_visibility.is_none() && child.entry(function.body).is_some();
+        let mut code = Code {
+            ir: child,
+            options,
+            places: &places,
+            weights: None,
+            called: &mut called,
+        };
+        if let Some(name) = name.filter(|_| entry) {
+            let made = code.entry(name, &function, out.bytes)?;
+            out.functions.push(made);
+        }
+        code.body()?;
+        retype(child, &signless);
+        strip(child);
+    }
+    for op in module.walk_ids() {
+        if module.child(op).is_none() {
+            return Err(named(&module, op, no_form(&module, op)));
+        }
+    }
+    strip(&mut module);
+    for callee in called {
+        callee.declare(&mut module)?;
+    }
+    out.text = header(&out);
+    let print = tir::text::PrintOptions {
+        generic: true,
+        ..Default::default()
+    };
+    out.text += &tir::text::print(&module, &print);
+    Ok(out)
+}
+
+/// What the functions of a library take, as comments.
+fn header(module: &Module) -> String {
+    let mut text = String::new();
+    for function in &module.functions {
+        text += &format!("// @{} of @{}:", function.symbol, function.name);
+        for (k, argument) in function.arguments.iter().enumerate() {
+            let role = match argument.role {
+                Role::Input(k) => format!("argument {k}"),
+                Role::Output(k) => format!("argument {k}, written"),
+                Role::Result(k) => format!("result {k}, written"),
+            };
+            let bytes = argument.bytes();
+            text += &format!("\n//   {k}: {role}, {bytes} bytes");
+        }
+        let (count, bytes, arena) = (function.arguments.len(), module.bytes, function.arena);
+        text += &format!(
+            "\n//   {count}: constants, {bytes} bytes\n//   {}: arena, {arena} bytes\n",
+            count + 1
+        );
+    }
+    text
+}
+
+/// Takes the constants out of a module, and gives each a place.
+fn constants(module: &mut Ir, options: &Options, out: &mut Module) -> Result<(), Failure> {
+    for op in module.walk_ids() {
+        let Some(global) = module.get::<Global>(op) else {
+            continue;
+        };
+        let content = global.initial_value.filter(|_| global.constant.is_some());
+        let at = |error: Failure| -> Failure { Box::new((*error).or_at(module.loc(op))) };
+        let content = content.ok_or_else(|| {
+            at(format!(
+                "'@{}' is no constant: a library has no memory of its own",
+                global.sym_name
+            )
+            .into())
+        })?;
+        let array = tir::interp::elements(content).map_err(at)?;
+        let bytes = array.bytes().len();
+        out.constants.push((global.sym_name, out.bytes, array));
+        out.bytes += bytes.next_multiple_of(options.align.max(1));
+        module.erase(op);
+    }
+    Ok(())
+}
+
+/// The error for an op that MLIR has not.
+fn no_form(ir: &Ir, op: OpId) -> Failure {
+    let error = tir::Diagnostic::error("has no form in MLIR").at(ir.loc(op));
+    Box::new(error.note("the pipeline to-native leaves loops of scalar operations on buffers"))
+}
+
+/// An error with the name and the place of an op.
+fn named(ir: &Ir, op: OpId, error: Failure) -> Failure {
+    let (name, error) = (ir.name(op), (*error).or_at(ir.loc(op)));
+    Box::new(error.context(format_args!("'{name}': ")))
+}
+
+/// Integers without sign: operations say how they read them.
+fn signless(ty: Type) -> Type {
+    match ty.elem().get::<IntType>() {
+        Some(int) if int.sign != Sign::Signless => ty.with_elem(Type::int(int.width)),
+        _ => ty,
+    }
+}
+
+/// The type of doubles in the place of a type's elements.
+fn doubles(ty: Type) -> Type {
+    ty.with_elem(Type::new(tir::FloatType::F64))
+}
+
+/// LLVM's name of a type in the names of intrinsics: `f32`, `v16f32`.
+fn mangled(ty: Type) -> String {
+    let shape = ty.shape().unwrap_or(&[]);
+    let length = shape.first().map_or(String::new(), |n| format!("v{n}"));
+    length + &ty.elem().to_string()
+}
+
+/// Removes attributes that are of no dialect of MLIR.
+fn strip(ir: &mut Ir) {
+    for op in std::iter::once(ir.root())
+        .chain(ir.walk_ids())
+        .collect::<Vec<_>>()
+    {
+        let foreign = |name: &Name| {
+            let name = name.as_str();
+            name.contains('.') && !name.starts_with("llvm.")
+        };
+        let names: Vec<Name> = ir.attrs(op).iter().map(|(name, _)| *name).collect();
+        for name in names.iter().filter(|name| foreign(name)) {
+            ir.remove_attr(op, name.as_str());
+        }
+    }
+}
+
+/// A function of the interpreter that strict code calls.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Callee {
+    name: &'static str,
+    arguments: usize,
+}
+
+impl Callee {
+    /// Declares it at the end of a module.
+    fn declare(&self, module: &mut Ir) -> Result<(), Failure> {
+        let double = Type::new(tir::FloatType::F64);
+        let mut state = OpState::new(<Func as Op>::name());
+        let ty = Type::function(vec![double; self.arguments], [double]);
+        state.set_attr("function_type", Attr::ty(ty));
+        state.set_attr("sym_name", Attr::str(self.name));
+        state.set_attr("sym_visibility", Attr::str("private"));
+        let mut function = Ir::new(<Func as Op>::name());
+        let root = function.root();
+        for (name, value) in state.attrs {
+            function.set_attr(root, name, value);
+        }
+        let body = function.new_region();
+        function.attach_region(root, body);
+        let block = module.body_block(module.root(), 0);
+        module.adopt(At::End(block.ok_or("has no body")?), function);
+        Ok(())
+    }
+}
+
+/// The interpreter's function of doubles that an op of math is, if it is no single instruction.
+fn function(name: Name) -> Option<&'static str> {
+    let all = [
+        (Exp::name(), "tir_math_exp"),
+        (Exp2::name(), "tir_math_exp2"),
+        (Log::name(), "tir_math_log"),
+        (Log1p::name(), "tir_math_log1p"),
+        (Tanh::name(), "tir_math_tanh"),
+        (Erf::name(), "tir_math_erf"),
+        (Sin::name(), "tir_math_sin"),
+        (Cos::name(), "tir_math_cos"),
+        (PowF::name(), "tir_math_pow"),
+    ];
+    let found = all.into_iter().find(|(own, _)| *own == name);
+    found.map(|(_, function)| function)
+}
+
+/// A view by offset, sizes and strides, which is an op of MLIR alone.
+const CAST: &str = "memref.reinterpret_cast";
+
+/// Whether an op is in MLIR what it is here: those of some dialects, and these of memref.
+fn is_same(name: Name) -> bool {
+    let buffers = [
+        Alloc::name(),
+        Dealloc::name(),
+        Load::name(),
+        Store::name(),
+        Copy::name(),
+        SubView::name(),
+        View::name(),
+        Cast::name(),
+        Dim::name(),
+    ];
+    let (dialect, _) = name.as_str().split_once('.').unwrap_or_default();
+    ["arith", "math", "vector", "cf", "func"].contains(&dialect)
+        || buffers.contains(&name)
+        || name == CAST
+}
+
+/// A function on its way.
+struct Code<'a> {
+    ir: &'a mut Ir,
+    options: &'a Options,
+    places: &'a HashMap<Name, usize>,
+    /// The argument that holds the constants.
+    weights: Option<Value>,
+    called: &'a mut Vec<Callee>,
+}
+
+impl Code<'_> {
+    /// Gives a public function its interface.
+    fn entry(&mut self, name: Name, function: &Func, weights: usize) -> Result<Function, Failure> {
+        let root = self.ir.root();
+        let loc = self.ir.loc(root);
+        let at = |error: Failure| -> Failure { Box::new((*error).or_at(loc)) };
+        let block = self.ir.entry(function.body).ok_or("has no body")?;
+        let signature = function.signature().ok_or("has no signature")?;
+        let mut arguments = Vec::new();
+        for (k, ty) in signature.inputs.iter().enumerate() {
+            let arg = self.ir.arg(block, k);
+            let role = match is_output(function, k) {
+                true => Role::Output(k),
+                false => Role::Input(k),
+            };
+            arguments.push(argument(*ty, role).map_err(at)?);
+            let inside = if !ty.is::<MemRefType>() {
+                self.ir.set_type(arg, Type::memref([], *ty, None));
+                let load = Load {
+                    memref: arg,
+                    indices: vec![],
+                    nontemporal: None,
+                };
+                Some(self.ir.add(At::Start(block), load))
+            } else if ty.elements() == Some(0) && ty.shape() != Some(&[0]) {
+                // MLIR finds no strides for other shapes without elements.
+                self.ir.set_type(arg, Type::memref([0], ty.elem(), None));
+                match self.ir.is_unused(arg) {
+                    true => None,
+                    false => Some(self.viewed(At::Start(block), &[arg], *ty)?),
+                }
+            } else {
+                None
+            };
+            if let Some(inside) = inside {
+                let holder = self.ir.owner(inside);
+                self.ir
+                    .replace_uses_if(arg, inside, |_, u| Some(u.op) != holder);
+            }
+        }
+        for (k, ty) in signature.results.iter().enumerate() {
+            arguments.push(argument(*ty, Role::Result(k)).map_err(at)?);
+            if ty.is::<MemRefType>() {
+                return Err(at(
+                    format!("returns a {ty}, expected buffers as arguments").into()
+                ));
+            }
+            self.ir.add_arg(block, Type::memref([], *ty, None));
+        }
+        self.results(block, signature)?;
+        let bytes = |n: usize| Type::memref([n as i64], Type::int(8), None);
+        self.weights = Some(self.ir.add_arg(block, bytes(weights)));
+        let arena = self.arena(block)?;
+        let types: Vec<Type> = self.ir.args(block).map(|v| self.ir.ty(v)).collect();
+        // Each points to memory of its own.
+        let alone = DictAttr::new(vec![(Name::new("llvm.noalias"), Attr::unit())]);
+        let alone = vec![Attr::new(alone); types.len()];
+        self.ir.set_attr(root, "arg_attrs", Attr::array(alone));
+        self.ir.remove_attr(root, "res_attrs");
+        self.ir
+            .set_attr(root, "function_type", Attr::ty(Type::function(types, [])));
+        let symbol = format!("{}{name}", self.options.prefix);
+        self.ir.set_attr(root, "sym_name", Attr::str(&symbol));
+        Ok(Function {
+            name,
+            symbol,
+            arguments,
+            arena,
+        })
+    }
+
+    /// Results become stores to the arguments behind those that there were.
+    fn results(&mut self, block: tir::BlockId, signature: &FunctionType) -> Result<(), Failure> {
+        let first = signature.inputs.len();
+        for op in self.ir.walk_ids() {
+            let Some(end) = self.ir.get::<Return>(op) else {
+                continue;
+            };
+            for (k, value) in end.operands.iter().enumerate() {
+                let memref = self.ir.arg(block, first + k);
+                let store = Store {
+                    value: *value,
+                    memref,
+                    indices: vec![],
+                    nontemporal: None,
+                };
+                self.ir.add(At::Before(op), store);
+            }
+            self.ir.set_operands(op, &[]);
+        }
+        Ok(())
+    }
+
+    /// Gives what is allocated outside of loops a place in an argument, of the size that it gives.
+    fn arena(&mut self, block: tir::BlockId) -> Result<usize, Failure> {
+        let mut all = Vec::new();
+        let mut bytes = 0;
+        for op in self.ir.ops_in(block).collect::<Vec<_>>() {
+            let ty = match self.ir.get::<Alloc>(op) {
+                Some(alloc) => alloc.memref.0,
+                None => continue,
+            };
+            let (Some(elements), Some(size)) = (ty.elements(), ty.elem().bytes()) else {
+                continue;
+            };
+            if !ty
+                .get::<MemRefType>()
+                .is_some_and(|m| m.layout == tir::Layout::Identity)
+            {
+                continue;
+            }
+            all.push((op, ty, bytes));
+            bytes += (elements * size).next_multiple_of(self.options.align.max(1));
+        }
+        let arena = self
+            .ir
+            .add_arg(block, Type::memref([bytes as i64], Type::int(8), None));
+        for (op, ty, at) in all {
+            let made = self.ir.result(op, 0);
+            let ends: Vec<OpId> = self.ir.uses(made).map(|u| u.op).collect();
+            for end in ends {
+                if self.ir.is::<Dealloc>(end) {
+                    self.ir.erase(end);
+                }
+            }
+            let mut b = self.ir.at(At::Before(op));
+            let byte_shift = constant_index(&mut b, at as i64);
+            let view = b.add(View {
+                source: arena,
+                byte_shift,
+                sizes: vec![],
+                result: tir::Ret(ty),
+            });
+            self.ir.replace(op, &[view]);
+        }
+        Ok(bytes)
+    }
+
+    /// Makes all ops those of MLIR.
+    fn body(&mut self) -> Result<(), Failure> {
+        for op in self.ir.walk_ids() {
+            self.op(op).map_err(|error| named(self.ir, op, error))?;
+        }
+        Ok(())
+    }
+
+    fn op(&mut self, op: OpId) -> Result<(), Failure> {
+        if let Some(looped) = self.ir.get::<For>(op) {
+            return self.looped(op, &looped);
+        }
+        if let Some(branch) = self.ir.get::<If>(op) {
+            let regions = [branch.then_region, branch.else_region];
+            self.become_op(op, "scf.if", &[branch.condition], &regions);
+            return Ok(());
+        }
+        if self.ir.is::<Yield>(op) {
+            self.ir.rename(op, "scf.yield");
+            return Ok(());
+        }
+        if let Some(get) = self.ir.get::<GetGlobal>(op) {
+            return self.constant(op, &get);
+        }
+        if let Some(view) = self.ir.get::<CollapseShape>(op) {
+            return self.reshaped(op, view.src, view.result.0);
+        }
+        if let Some(view) = self.ir.get::<ExpandShape>(op) {
+            return self.reshaped(op, view.src, view.result.0);
+        }
+        if let Some(cast) = self.ir.get::<FPToSI>(op) {
+            return self.saturated(op, cast.input, "fptosi");
+        }
+        if let Some(cast) = self.ir.get::<FPToUI>(op) {
+            return self.saturated(op, cast.input, "fptoui");
+        }
+        let name = self.ir.name(op);
+        if self.options.strict && self.ir.is::<Rsqrt>(op) {
+            return self.rsqrt(op);
+        }
+        if let Some(callee) = function(name).filter(|_| self.options.strict) {
+            return self.function(op, callee);
+        }
+        if !is_same(name) {
+            return Err(no_form(self.ir, op));
+        }
+        let floats = self.ir.results(op).all(|v| self.ir.ty(v).elem().is_float());
+        let contracts = [AddF::name(), SubF::name(), MulF::name()].contains(&name);
+        if !self.options.strict && floats && contracts && self.ir.attr(op, "fastmath").is_none() {
+            let fast = tir::text::parse_attr("#arith.fastmath<contract>");
+            let fast = fast.map_err(|e| -> Failure { format!("{e:?}").into() })?;
+            self.ir.set_attr(op, "fastmath", fast);
+        }
+        Ok(())
+    }
+
+    /// Replaces an op by one of MLIR with these operands and regions, and the same results.
+    fn become_op(
+        &mut self,
+        op: OpId,
+        name: &str,
+        operands: &[Value],
+        regions: &[RegionId],
+    ) -> OpId {
+        for region in regions {
+            self.ir.detach_region(*region);
+        }
+        let state = OpState {
+            loc: self.ir.loc(op),
+            operands: operands.iter().copied().collect(),
+            results: self.ir.result_types(op).into(),
+            regions: regions.iter().copied().collect(),
+            ..OpState::new(name)
+        };
+        let new = self.ir.create_raw(state);
+        self.ir.insert(new, At::Before(op));
+        let results: Vec<Value> = self.ir.results(new).collect();
+        self.ir.replace(op, &results);
+        new
+    }
+
+    fn looped(&mut self, op: OpId, looped: &For) -> Result<(), Failure> {
+        let bounds = looped.all_bounds().ok_or("has no three bounds")?;
+        let mut b = self.ir.at(At::Before(op));
+        let mut operands: Vec<Value> = bounds
+            .iter()
+            .map(|bound| match bound {
+                Bounds::Static(n) => constant_index(&mut b, *n),
+                Bounds::Dynamic(value) => *value,
+            })
+            .collect();
+        operands.extend(&looped.init);
+        self.become_op(op, "scf.for", &operands, &[looped.body]);
+        Ok(())
+    }
+
+    /// A constant of the module is a part of the argument that holds all.
+    fn constant(&mut self, op: OpId, get: &GetGlobal) -> Result<(), Failure> {
+        let name = get.name.0;
+        let at = self.places.get(&name);
+        let at =
+            *at.ok_or_else(|| format!("gets '@{name}', which is no constant of the module"))?;
+        let source = self.weights;
+        let source =
+            source.ok_or("is in a private function: constants are given to public ones")?;
+        let mut b = self.ir.at(At::Before(op));
+        let byte_shift = constant_index(&mut b, at as i64);
+        let view = b.add(View {
+            source,
+            byte_shift,
+            sizes: vec![],
+            result: tir::Ret(get.result.0),
+        });
+        self.ir.replace(op, &[view]);
+        Ok(())
+    }
+
+    /// A view with the strides that its type says.
+    fn reshaped(&mut self, op: OpId, source: Value, ty: Type) -> Result<(), Failure> {
+        let dynamic = ty.get::<MemRefType>().and_then(MemRefType::strides);
+        let mut operands = vec![source];
+        if dynamic.is_some_and(|(_, offset)| offset == tir::DYNAMIC) {
+            operands.push(self.offset(op, source)?);
+        }
+        let view = self.viewed(At::Before(op), &operands, ty)?;
+        self.ir.replace(op, &[view]);
+        Ok(())
+    }
+
+    /// Elements of a buffer, the first operand, as another type says; an offset that the type does not say is the second
+    /// operand.
+    fn viewed(&mut self, at: At, operands: &[Value], ty: Type) -> Result<Value, Failure> {
+        let memref: &MemRefType = ty.get().ok_or("gives no buffer")?;
+        let (strides, offset) = memref
+            .strides()
+            .ok_or("has a layout that is no strided one")?;
+        if [&strides, &memref.shape]
+            .iter()
+            .any(|all| all.contains(&tir::DYNAMIC))
+        {
+            return Err(format!("gives a {ty}, expected known sizes and strides").into());
+        }
+        let mut state = OpState {
+            operands: operands.iter().copied().collect(),
+            results: [ty].into_iter().collect(),
+            ..OpState::new(CAST)
+        };
+        state.set_attr("static_offsets", Attr::ints(&[offset]));
+        state.set_attr("static_sizes", Attr::ints(&memref.shape));
+        state.set_attr("static_strides", Attr::ints(&strides));
+        let dynamic = operands.len() as i64 - 1;
+        state.set_attr(tir::SEGMENTS, int32s(&[1, dynamic, 0, 0]));
+        let new = self.ir.create_raw(state);
+        self.ir.insert(new, at);
+        Ok(self.ir.result(new, 0))
+    }
+
+    /// Where a buffer begins, in elements.
+    fn offset(&mut self, op: OpId, source: Value) -> Result<Value, Failure> {
+        let ty = self.ir.ty(source);
+        let rank = ty.shape().map_or(0, <[i64]>::len);
+        let mut results = vec![Type::memref([], ty.elem(), None)];
+        results.extend(std::iter::repeat_n(Type::index(), 1 + 2 * rank));
+        let state = OpState {
+            loc: self.ir.loc(op),
+            operands: [source].into_iter().collect(),
+            results: results.into(),
+            ..OpState::new("memref.extract_strided_metadata")
+        };
+        let new = self.ir.create_raw(state);
+        self.ir.insert(new, At::Before(op));
+        Ok(self.ir.result(new, 1))
+    }
+
+    /// Calls a function of the interpreter, on doubles.
+    fn function(&mut self, op: OpId, name: &'static str) -> Result<(), Failure> {
+        let operands: Vec<Value> = self.ir.operands(op).collect();
+        let callee = Callee {
+            name,
+            arguments: operands.len(),
+        };
+        if !self.called.contains(&callee) {
+            self.called.push(callee);
+        }
+        let wide: Vec<Value> = operands.iter().map(|v| self.widened(op, *v)).collect();
+        let ty = doubles(self.ir.ty(self.ir.result(op, 0)));
+        let value = match ty.shape() {
+            None => self.called(op, name, &wide),
+            Some(shape) => {
+                // Element by element.
+                let count = shape.iter().product();
+                let made: Vec<Value> = (0..count)
+                    .map(|k| {
+                        let parts: Vec<Value> =
+                            wide.iter().map(|v| self.element(op, *v, k)).collect();
+                        self.called(op, name, &parts)
+                    })
+                    .collect();
+                self.scalar(op, Name::new("vector.from_elements"), &made, ty)
+            }
+        };
+        self.narrowed(op, value)
+    }
+
+    /// The call of a function of doubles.
+    fn called(&mut self, op: OpId, name: &str, operands: &[Value]) -> Value {
+        let double = doubles(Type::f32());
+        let call = self.scalar(op, <tir_func::Call as Op>::name(), operands, double);
+        if let Some(made) = self.ir.owner(call) {
+            let callee = Attr::symbol(Name::new(name));
+            self.ir.set_attr(made, "callee", callee);
+        }
+        call
+    }
+
+    /// An element of a vector.
+    fn element(&mut self, op: OpId, vector: Value, k: i64) -> Value {
+        let elem = self.ir.ty(vector).elem();
+        let value = self.scalar(op, Name::new("vector.extract"), &[vector], elem);
+        if let Some(made) = self.ir.owner(value) {
+            self.ir.set_attr(made, "static_position", Attr::ints(&[k]));
+        }
+        value
+    }
+
+    /// The nearest integer that there is: an intrinsic of LLVM.
+    fn saturated(&mut self, op: OpId, input: Value, how: &str) -> Result<(), Failure> {
+        let (from, to) = (self.ir.ty(input), self.ir.ty(self.ir.result(op, 0)));
+        let to = signless(to);
+        let new = self.become_op(op, "llvm.call_intrinsic", &[input], &[]);
+        let name = format!("llvm.{how}.sat.{}.{}", mangled(to), mangled(from));
+        self.ir.set_attr(new, "intrin", Attr::str(&name));
+        self.ir.set_attr(new, "op_bundle_sizes", int32s(&[]));
+        self.ir.set_attr(new, tir::SEGMENTS, int32s(&[1, 0]));
+        Ok(())
+    }
+
+    /// One by the square root, rounded once.
+    fn rsqrt(&mut self, op: OpId) -> Result<(), Failure> {
+        let operand = self.ir.operand(op, 0);
+        let wide = self.widened(op, operand);
+        let ty = self.ir.ty(wide);
+        let root = self.scalar(op, Sqrt::name(), &[wide], ty);
+        let value = Attr::float(1.0, ty.elem());
+        let mut one = self.ir.add(At::Before(op), Constant { value });
+        if ty.shape().is_some() {
+            one = self.scalar(op, Broadcast::name(), &[one], ty);
+        }
+        let value = self.scalar(op, DivF::name(), &[one, root], ty);
+        self.narrowed(op, value)
+    }
+
+    fn scalar(&mut self, op: OpId, name: Name, operands: &[Value], ty: Type) -> Value {
+        let state = OpState {
+            loc: self.ir.loc(op),
+            operands: operands.iter().copied().collect(),
+            results: [ty].into_iter().collect(),
+            ..OpState::new(name)
+        };
+        let new = self.ir.create_raw(state);
+        self.ir.insert(new, At::Before(op));
+        self.ir.result(new, 0)
+    }
+
+    fn widened(&mut self, op: OpId, value: Value) -> Value {
+        let ty = doubles(self.ir.ty(value));
+        match self.ir.ty(value) == ty {
+            true => value,
+            false => self.scalar(op, ExtF::name(), &[value], ty),
+        }
+    }
+
+    /// Replaces an op by a double, rounded to the type of its result.
+    fn narrowed(&mut self, op: OpId, value: Value) -> Result<(), Failure> {
+        let ty = self.ir.ty(self.ir.result(op, 0));
+        let value = match self.ir.ty(value) == ty {
+            true => value,
+            false => self.scalar(op, TruncF::name(), &[value], ty),
+        };
+        self.ir.replace(op, &[value]);
+        Ok(())
+    }
+}
+
+fn is_output(function: &Func, k: usize) -> bool {
+    let attrs = function.arg_attrs.as_ref().and_then(|all| all.get(k));
+    let dict = attrs.and_then(|attr| attr.get::<DictAttr>());
+    dict.is_some_and(|dict| dict.entries().iter().any(|(key, _)| *key == OUT_ARGUMENT))
+}
+
+/// An argument of a library's function for one of the program or a result.
+fn argument(ty: Type, role: Role) -> Result<Argument, Failure> {
+    let shape = match ty.get::<MemRefType>() {
+        Some(memref) if memref.is_dense() && ty.elements().is_some() => &memref.shape[..],
+        Some(_) => {
+            return Err(format!("takes a {ty}, expected a dense buffer of known size").into());
+        }
+        None => &[],
+    };
+    let elem = if ty.is::<MemRefType>() { ty.elem() } else { ty };
+    match elem.bytes() {
+        Some(_) => Ok(Argument { elem, shape, role }),
+        None => Err(format!("takes a {ty}, which is nothing in memory").into()),
+    }
+}
+
+/// `array<i32: 1, 2>`, as MLIR has sizes of groups of operands.
+fn int32s(items: &[i64]) -> Attr {
+    Attr::new(tir::DenseArray {
+        elem: Type::int(32),
+        bits: items.to_vec(),
+    })
+}

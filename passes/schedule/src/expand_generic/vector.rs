@@ -1,0 +1,418 @@
+//! Generics on buffers as loops of vector operations.
+//!
+//! *Form.* The **lanes** of a vector are neighbours along the iterator of an output's last dimension; each input is
+//! contiguous along it, or does not depend on it and is broadcast. Of a reduction a block of results is computed at once,
+//! which registers hold while it runs: some vectors side by side, and some **rows**, points of another parallel iterator for
+//! which an input's vectors are the same. So each loaded vector is used for all rows, and each broadcast one for all
+//! vectors. (Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", 2008, section 4.)
+//!
+//! What does not fill a block or a vector is computed by smaller ones, of half the size each time.
+
+use std::collections::HashMap;
+
+use tir::{Builder, Failure, Ir, LinearMap, Mapping, MemRefType, Traits, Value};
+use tir_arith::{OpFoldResult, constant_index};
+use tir_loop::{Bounds, For, Yield};
+use tir_tensor::Generic;
+use tir_vector::{Broadcast, Load, Store};
+
+use super::{Region, carrying, load, nest, place};
+
+/// The registers that hold vectors.
+#[derive(Clone, Copy, Debug)]
+pub struct Registers {
+    /// Bytes of each.
+    pub bytes: i64,
+    /// How many there are.
+    pub count: i64,
+}
+
+/// How an operand goes on along the lanes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Course {
+    Contiguous,
+    Constant,
+}
+
+/// What a nest becomes.
+pub(super) struct Plan<'a> {
+    generic: &'a Generic,
+    region: &'a Region<'a>,
+    domain: &'a [i64],
+    /// The iterator of the lanes.
+    lanes: usize,
+    /// Elements of the longest vectors.
+    width: i64,
+    /// The iterator of the rows, if there is one.
+    rows: Option<usize>,
+    /// Rows and vectors of a block.
+    block: [i64; 2],
+    courses: Vec<Course>,
+    /// Whether each input depends on the iterator of the rows.
+    by_row: Vec<bool>,
+}
+
+/// A part of a range: blocks of `count` times `step` from `start` to `end`.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    start: i64,
+    end: i64,
+    /// Rows or vectors of a block.
+    count: i64,
+    /// Points of each.
+    step: i64,
+}
+
+impl<'a> Plan<'a> {
+    /// The plan of a nest; none if it is computed element by element.
+    pub(super) fn of(
+        ir: &Ir,
+        generic: &'a Generic,
+        region: &'a Region<'a>,
+        domain: &'a [i64],
+        registers: Registers,
+    ) -> Option<Self> {
+        if domain.contains(&0) || !region.ops.iter().all(|op| is_elementwise(ir, *op)) {
+            return None;
+        }
+        let maps = generic.indexing_maps.iter().map(|map| map.linear());
+        let maps: Vec<LinearMap> = maps.collect::<Option<_>>()?;
+        let reductions = generic.reductions();
+        let (_, outputs) = maps.split_at(generic.inputs.len());
+        // That of the last dimension of the outputs.
+        let last = outputs.first()?.last()?;
+        let lanes = (0..domain.len()).find(|d| last.at(*d) == 1 && !reductions[*d])?;
+        let operands: Vec<Value> = generic.operands().collect();
+        let courses = operands.iter().zip(&maps);
+        let courses = courses.map(|(value, map)| course(ir, *value, map, lanes));
+        let courses: Vec<Course> = courses.collect::<Option<_>>()?;
+        if courses[generic.inputs.len()..].contains(&Course::Constant) {
+            return None;
+        }
+        let bytes = region.largest(ir, &operands)?;
+        let width = registers.bytes / bytes;
+        if width < 2 || domain[lanes] < 2 {
+            return None;
+        }
+        let depends = |map: &LinearMap, d: usize| map.iter().any(|row| row.at(d) != 0);
+        let reduces = reductions.contains(&true);
+        let shared = |d: &usize| {
+            let inputs = maps.iter().take(generic.inputs.len());
+            inputs
+                .filter(|map| depends(map, lanes) && !depends(map, *d))
+                .count()
+        };
+        let rows = (0..domain.len())
+            .filter(|d| *d != lanes && !reductions[*d] && domain[*d] > 1)
+            .filter(|d| reduces && shared(d) > 0)
+            .max_by_key(|d| (domain[*d].min(registers.count), *d));
+        let accumulators = (registers.count - 4).max(1) / outputs.len() as i64;
+        let block = match reduces {
+            true => block(
+                rows.map_or(1, |d| domain[d]),
+                domain[lanes] / width,
+                accumulators,
+            ),
+            false => [1, 1],
+        };
+        let by_row = maps.iter().map(|map| rows.is_some_and(|d| depends(map, d)));
+        Some(Self {
+            generic,
+            region,
+            domain,
+            lanes,
+            width,
+            rows,
+            block,
+            by_row: by_row.collect(),
+            courses,
+        })
+    }
+
+    /// Makes the loops.
+    pub(super) fn emit(&self, b: &mut Builder<'_>) -> Result<(), Failure> {
+        let reductions = self.generic.reductions();
+        let iterators =
+            (0..self.domain.len()).filter(|d| *d != self.lanes && Some(*d) != self.rows);
+        let (reduced, outer): (Vec<usize>, Vec<usize>) = iterators.partition(|d| reductions[*d]);
+        let sizes: Vec<i64> = outer.iter().map(|d| self.domain[*d]).collect();
+        nest(b, &sizes, &mut Vec::new(), &mut |b, outside| {
+            let mut at = vec![None; self.domain.len()];
+            for (d, value) in outer.iter().zip(outside) {
+                at[*d] = Some(*value);
+            }
+            let rows = self.rows.map_or(1, |d| self.domain[d]);
+            for rows in parts(rows, self.block[0], 1, 1) {
+                blocks(b, rows, &mut |b, row| {
+                    for part in parts(self.domain[self.lanes], self.block[1], self.width, 1) {
+                        blocks(b, part, &mut |b, lane| {
+                            let block = Block {
+                                plan: self,
+                                rows: places(b, row, rows),
+                                lanes: places(b, lane, part),
+                                width: part.step,
+                            };
+                            block.emit(b, &at, &reduced)
+                        })?;
+                    }
+                    Ok(())
+                })?;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Whether an op of a region computes vectors as it computes scalars.
+fn is_elementwise(ir: &Ir, op: tir::OpId) -> bool {
+    let same = ir.has(op, Traits::Elementwise) || ir.has(op, Traits::ConstantLike);
+    same && ir.regions(op).len() == 0 && ir.is_pure(op)
+}
+
+/// How an operand goes on along an iterator: none if its elements lie apart.
+fn course(ir: &Ir, value: Value, map: &LinearMap, lanes: usize) -> Option<Course> {
+    let memref: &MemRefType = ir.ty(value).get()?;
+    if map.iter().all(|row| row.at(lanes) == 0) {
+        return Some(Course::Constant);
+    }
+    let (last, others) = map.split_last()?;
+    let strides = memref.strides()?.0;
+    let beside = last.at(lanes) == 1 && strides.last() == Some(&1);
+    (beside && others.iter().all(|row| row.at(lanes) == 0)).then_some(Course::Contiguous)
+}
+
+/// Rows and vectors of a block of so many: what needs the fewest loads for each result, where both fit their ranges.
+fn block(rows: i64, vectors: i64, most: i64) -> [i64; 2] {
+    let mut best = ([1, 1], 0.0);
+    for v in 1..=vectors.clamp(1, 4).min(most.max(1)) {
+        for u in 1..=rows.min(most / v).max(1) {
+            let whole = |n: i64, by: i64| n as f64 / ((n + by - 1) / by * by) as f64;
+            let used = whole(rows, u) * whole(vectors.max(1), v);
+            let score = used * (u * v) as f64 / (u + v) as f64;
+            if score > best.1 {
+                best = ([u, v], score);
+            }
+        }
+    }
+    best.0
+}
+
+/// A range of `size` points in blocks of `count` times `step`, then in smaller ones: fewer at a time, then of fewer points
+/// each.
+fn parts(size: i64, count: i64, step: i64, least: i64) -> Vec<Part> {
+    let (mut all, mut start) = (Vec::new(), 0);
+    let (mut count, mut step) = (count.max(1), step);
+    while start < size {
+        let one = count * step;
+        let end = start + (size - start) / one * one;
+        if end > start {
+            all.push(Part {
+                start,
+                end,
+                count,
+                step,
+            });
+            start = end;
+        }
+        // What is left is less than a block.
+        let left = (size - start) / step.max(1);
+        match left {
+            0 => (count, step) = (1, (step / 2).max(least)),
+            left => count = left.min(count),
+        }
+    }
+    all
+}
+
+/// Loops over the blocks of a part, or one block alone.
+fn blocks(
+    b: &mut Builder<'_>,
+    part: Part,
+    fill: &mut dyn FnMut(&mut Builder<'_>, Value) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let step = part.count * part.step;
+    if part.end - part.start <= step {
+        let start = constant_index(b, part.start);
+        return fill(b, start);
+    }
+    let mut done = Ok(());
+    let body = b.body(&[tir::Type::index()], |b, args| {
+        done = fill(b, args[0]);
+        b.add(Yield { values: vec![] });
+    });
+    let bounds = [part.start, part.end, step].map(Bounds::Static);
+    b.add(For::new(bounds, vec![], body, vec![]));
+    done
+}
+
+/// Where the rows or vectors of a block begin.
+fn places(b: &mut Builder<'_>, first: Value, part: Part) -> Vec<Value> {
+    let place = |k: i64| {
+        let at = OpFoldResult::Value(first).plus(b, k * part.step);
+        at.value(b)
+    };
+    (0..part.count).map(place).collect()
+}
+
+/// A block of results.
+struct Block<'a> {
+    plan: &'a Plan<'a>,
+    /// Where its rows and its vectors begin.
+    rows: Vec<Value>,
+    lanes: Vec<Value>,
+    /// Elements of its vectors.
+    width: i64,
+}
+
+impl Block<'_> {
+    /// The points of the block: row and vector.
+    fn points(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        (0..self.rows.len()).flat_map(|j| (0..self.lanes.len()).map(move |i| (j, i)))
+    }
+
+    fn at(&self, at: &[Option<Value>], (j, i): (usize, usize)) -> Vec<Option<Value>> {
+        let mut at = at.to_vec();
+        at[self.plan.lanes] = Some(self.lanes[i]);
+        if let Some(rows) = self.plan.rows {
+            at[rows] = Some(self.rows[j]);
+        }
+        at
+    }
+
+    fn emit(
+        &self,
+        b: &mut Builder<'_>,
+        at: &[Option<Value>],
+        reduced: &[usize],
+    ) -> Result<(), Failure> {
+        let (plan, region) = (self.plan, self.plan.region);
+        let outputs = &plan.generic.outputs;
+        let mut places = Vec::new();
+        for point in self.points() {
+            places.push(region.places(b, &self.at(at, point))?);
+        }
+        if plan.generic.combine.is_none() {
+            let mut known = HashMap::new();
+            for (point, places) in self.points().zip(&places) {
+                let values = self.values(b, &self.at(at, point), point, &mut known)?;
+                for ((value, output), place) in values.iter().zip(outputs).zip(places) {
+                    store(b, *value, *output, place);
+                }
+            }
+            return Ok(());
+        }
+        let mut init = Vec::new();
+        for places in &places {
+            for (output, place) in outputs.iter().zip(places) {
+                init.push(self.load(b, *output, place));
+            }
+        }
+        let sizes: Vec<i64> = reduced.iter().map(|d| plan.domain[*d]).collect();
+        let sums = carrying(b, &sizes, &mut Vec::new(), &init, &mut |b, inside, sums| {
+            let mut at = at.to_vec();
+            for (d, value) in reduced.iter().zip(inside) {
+                at[*d] = Some(*value);
+            }
+            let (mut known, mut next) = (HashMap::new(), Vec::new());
+            for (point, sums) in self.points().zip(sums.chunks(outputs.len())) {
+                let values = self.values(b, &self.at(&at, point), point, &mut known)?;
+                next.extend(region.combine(b, sums, &values));
+            }
+            Ok(next)
+        })?;
+        for (places, sums) in places.iter().zip(sums.chunks(outputs.len())) {
+            for ((output, place), sum) in outputs.iter().zip(places).zip(sums) {
+                store(b, *sum, *output, place);
+            }
+        }
+        Ok(())
+    }
+
+    fn load(&self, b: &mut Builder<'_>, memref: Value, at: &[Value]) -> Value {
+        let elem = b.ty(memref).elem();
+        b.add(Load {
+            base: memref,
+            indices: at.to_vec(),
+            result: tir::Ret(tir_vector::of(self.width, elem)),
+        })
+    }
+
+    fn broadcast(&self, b: &mut Builder<'_>, source: Value) -> Value {
+        let result = tir::Ret(tir_vector::of(self.width, b.ty(source)));
+        b.add(Broadcast { source, result })
+    }
+
+    /// What the region yields for the vector at a point; `known` are vectors that were loaded for others.
+    fn values(
+        &self,
+        b: &mut Builder<'_>,
+        at: &[Option<Value>],
+        (j, i): (usize, usize),
+        known: &mut HashMap<[usize; 3], Value>,
+    ) -> Result<Vec<Value>, Failure> {
+        let (plan, region) = (self.plan, self.plan.region);
+        let at: Vec<Value> = at.iter().copied().flatten().collect();
+        let mut map = Mapping::default();
+        let inputs = plan.generic.inputs.iter().zip(&plan.generic.indexing_maps);
+        for (k, (arg, (input, access))) in region.args.iter().zip(inputs).enumerate() {
+            let course = plan.courses[k];
+            let row = if plan.by_row[k] { j } else { 0 };
+            let lane = if course == Course::Contiguous { i } else { 0 };
+            let value = match known.get(&[k, row, lane]) {
+                Some(value) => *value,
+                None => {
+                    let at = place(b, access, &at)?;
+                    let value = match course {
+                        Course::Contiguous => self.load(b, *input, &at),
+                        Course::Constant => {
+                            let scalar = load(b, *input, &at);
+                            self.broadcast(b, scalar)
+                        }
+                    };
+                    known.insert([k, row, lane], value);
+                    value
+                }
+            };
+            map.map(*arg, value);
+        }
+        for op in &region.ops {
+            let operands: Vec<Value> = b.ir.operands(*op).collect();
+            for operand in operands {
+                if map.get(operand) == operand {
+                    // From outside of the region.
+                    let value = self.broadcast(b, operand);
+                    map.map(operand, value);
+                }
+            }
+            crate::index::copy(b, &[*op], &mut map);
+            let results: Vec<Value> = b.ir.results(*op).collect();
+            for result in results {
+                let made = map.get(result);
+                if b.ir.has(*op, Traits::ConstantLike) {
+                    let value = self.broadcast(b, made);
+                    map.map(result, value);
+                } else {
+                    let ty = tir_vector::of(self.width, b.ty(made));
+                    b.ir.set_type(made, ty);
+                }
+            }
+        }
+        let mut yields = Vec::new();
+        for value in &region.yields {
+            let made = map.get(*value);
+            yields.push(match made == *value {
+                true => self.broadcast(b, made),
+                false => made,
+            });
+        }
+        Ok(yields)
+    }
+}
+
+fn store(b: &mut Builder<'_>, value: Value, base: Value, at: &[Value]) {
+    b.add(Store {
+        value,
+        base,
+        indices: at.to_vec(),
+    });
+}

@@ -1,0 +1,243 @@
+//! Native code: each small case of the suite, and random programs, lowered for no machine and for one of the machine files
+//! in turn.
+//!
+//! What `to-native` leaves gives what the memref level gives, to the bit, in the interpreter. What is compiled of it gives
+//! that too with `strict`, and without it what is stored, nearly. The second part needs `tir-native` (`TIR_NATIVE` says where
+//! it lies); without it nothing is compiled, and a line says so.
+//!
+//! `TIR_CASE` is the only case that is tried; `TIR_NATIVE_PROGRAMS` says how many random programs are, `TIR_SEED` the
+//! first seed.
+
+#[path = "../levels/blocks.rs"]
+mod blocks;
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../levels/machine.rs"]
+mod machine;
+#[path = "../fusion/program.rs"]
+mod program;
+
+use std::path::{Path, PathBuf};
+
+use common::cases::{Case, execute, files, stem};
+use common::{lower, reference, root, said, try_seeds, within};
+use machine::Numbers;
+use program::Program;
+use rayon::prelude::*;
+use tir::{Ir, Name};
+use tir_data::{Array, DType};
+use tir_opt::Tool;
+use tir_run::Entry;
+use tir_run::native::{Native, programs};
+
+/// Random programs that are tried, and networks of blocks.
+const PROGRAMS: u64 = 24;
+
+/// Whether two arrays hold the same bits; one NaN is as good as another, since which one arithmetic gives is not
+/// specified.
+fn same(wanted: &[Array], found: &[Array]) -> Result<(), String> {
+    if wanted.len() != found.len() {
+        return Err(format!(
+            "{} outputs, expected {}",
+            found.len(),
+            wanted.len()
+        ));
+    }
+    for (k, (wanted, found)) in wanted.iter().zip(found).enumerate() {
+        if wanted.dtype() != found.dtype() || wanted.shape() != found.shape() {
+            return Err(format!("output {k} has another type"));
+        }
+        let size = wanted.dtype().size();
+        let pairs = wanted.bytes().chunks(size).zip(found.bytes().chunks(size));
+        let float = matches!(
+            wanted.dtype(),
+            DType::F16 | DType::BF16 | DType::F32 | DType::F64
+        );
+        for (at, (w, f)) in pairs.enumerate() {
+            let number = |array: &Array| array.get_f64(at).unwrap_or_default();
+            let nan = float && number(wanted).is_nan() && number(found).is_nan();
+            if w != f && !nan {
+                let (found, wanted) = (number(found), number(wanted));
+                return Err(format!(
+                    "output {k}: {found:e} at {at}, expected {wanted:e}"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Runs a function as native code.
+fn native(
+    module: &Ir,
+    function: Name,
+    inputs: &[Array],
+    strict: bool,
+) -> Result<Vec<Array>, String> {
+    let entry = Entry::of(module, Some(function.as_str())).map_err(|e| said(&e))?;
+    let inputs: Vec<(usize, &Array)> = inputs.iter().enumerate().collect();
+    let run = entry.execute_native(module, &inputs, &Native { strict, repeat: 1 });
+    run.map(|run| run.outputs).map_err(|e| said(&e))
+}
+
+/// Whether native code can be made here.
+fn can_compile() -> bool {
+    let found = programs().is_ok();
+    if !found {
+        println!(
+            "skipped: tir-native is not there; what to-native leaves runs in the interpreter alone"
+        );
+    }
+    found
+}
+
+/// A function of a program, what it is given, and what it gives nearly.
+struct Run<'a> {
+    function: Name,
+    inputs: &'a [Array],
+    outputs: &'a [Array],
+    atol: f64,
+}
+
+/// Tries a program with a machine or without; says what is wrong.
+fn check(
+    tool: &Tool,
+    module: &Ir,
+    options: &str,
+    machine: Option<&Path>,
+    runs: &[Run<'_>],
+    compiled: bool,
+) -> Result<(), String> {
+    let mut above = module.clone();
+    let (pipeline, native_pipeline) = match machine {
+        Some(file) => {
+            let options = format!("machine={} {options}", file.display());
+            (
+                format!("to-memref{{{options} depth=1}}"),
+                format!("to-native{{{options}}}"),
+            )
+        }
+        None => (
+            format!("to-tensor{{{options}}},bufferize"),
+            format!("to-native{{{options}}}"),
+        ),
+    };
+    lower(tool, &mut above, &pipeline)?;
+    let mut below = module.clone();
+    lower(tool, &mut below, &native_pipeline)?;
+    for run in runs {
+        let at = |what: &str| {
+            let what = format!("{what} of @{}: ", run.function);
+            move |why: String| what + &why
+        };
+        let wanted = execute(&above, run.function, run.inputs).map_err(at("level above"))?;
+        let found = execute(&below, run.function, run.inputs).map_err(at("what is left"))?;
+        same(&wanted.outputs, &found.outputs).map_err(at("what is left"))?;
+        if compiled {
+            let found = native(&below, run.function, run.inputs, true).map_err(at("strict"))?;
+            same(&wanted.outputs, &found).map_err(at("strict"))?;
+            let found = native(&below, run.function, run.inputs, false).map_err(at("fast"))?;
+            within(run.outputs, &found, |_| run.atol).map_err(at("fast"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Every machine file, and none.
+fn machines() -> Vec<Option<PathBuf>> {
+    let files = files("machines", "tir").into_iter().map(Some);
+    files.chain([None]).collect()
+}
+
+#[test]
+fn small_cases_run_as_native_code() {
+    let tool = tir_opt::stock();
+    tool.load();
+    let (compiled, cases, machines) = (can_compile(), Case::all(), machines());
+    assert!(cases.len() >= 320, "{}", cases.len());
+    let only = std::env::var("TIR_CASE").ok();
+    let wrong = cases.par_iter().enumerate().filter_map(|(number, case)| {
+        let name = stem(&case.path);
+        if only.as_ref().is_some_and(|only| *only != name) {
+            return None;
+        }
+        let machine = &machines[number % machines.len()];
+        // Without one, loops over whole tensors: for those whose machine is not there already.
+        let both = [machine.as_ref(), None];
+        let both = if machine.is_some() {
+            &both[..]
+        } else {
+            &both[1..]
+        };
+        let done = case.load().and_then(|(module, runs)| {
+            let runs: Vec<Run<'_>> = runs
+                .iter()
+                .map(|run| Run {
+                    function: run.function,
+                    inputs: &run.inputs,
+                    outputs: &run.outputs,
+                    atol: run.atol,
+                })
+                .collect();
+            both.iter().try_for_each(|machine| {
+                let machine = machine.map(PathBuf::as_path);
+                check(&tool, &module, case.options, machine, &runs, compiled)
+                    .map_err(|why| format!("for {machine:?}: {why}"))
+            })
+        });
+        let line = format!("{name} {}", done.err()?);
+        eprintln!("{line}");
+        Some(line)
+    });
+    let wrong: Vec<String> = wrong.collect();
+    assert!(wrong.is_empty(), "{}:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn random_programs_run_as_native_code() {
+    let tool = tir_opt::stock();
+    tool.load();
+    let (compiled, machines) = (can_compile(), machines());
+    let folder = root().join("test/e2e/machines");
+    let integers = ["vta", "gemmini", "mcu"].map(|name| folder.join(format!("{name}.tir")));
+    try_seeds("TIR_NATIVE_PROGRAMS", PROGRAMS, |seed| {
+        let turn = seed as usize;
+        let (program, machine) = match seed % 4 {
+            0 => (
+                Program::new(seed, 2 + turn % 7, true),
+                machines[turn / 4 % machines.len()].clone(),
+            ),
+            1 => (
+                Program::new(seed, 2 + turn % 7, true),
+                Some(machine::write(seed, Numbers::Floats)),
+            ),
+            // Networks of integers, small ones.
+            2 => (
+                blocks::network(seed / 4 * 4 + 3, 1, true),
+                Some(integers[turn / 4 % 3].clone()),
+            ),
+            _ => (
+                blocks::network(seed / 4 * 4 + 1, 1 + turn / 4 % 2, true),
+                Some(machine::write(seed, Numbers::Floats)),
+            ),
+        };
+        let wrong = |program: &Program| {
+            let (module, inputs, outputs) = match reference(&program.text(), program.arguments()) {
+                Ok(made) => made,
+                Err(why) => return Some(why),
+            };
+            let off = common::rounding(&program.text(), None, &inputs, &outputs);
+            let run = Run {
+                function: Name::new("main"),
+                inputs: &inputs,
+                outputs: &outputs,
+                atol: off.unwrap_or(0.0).max(common::ATOL),
+            };
+            check(&tool, &module, "", machine.as_deref(), &[run], compiled).err()
+        };
+        wrong(&program)?;
+        let program = program.shrunk(|p| wrong(p).is_some());
+        let why = wrong(&program).unwrap_or_default();
+        Some(format!("for {machine:?}: {why}\n{}", program.text()))
+    });
+}

@@ -1,0 +1,155 @@
+//! `tir-native-run`: calls a function of a library on files.
+//!
+//! In a program of its own, so that what a library does wrong ends this program alone.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::process::ExitCode;
+use std::time::Instant;
+
+unsafe extern "C" {
+    fn dlopen(file: *const c_char, flags: c_int) -> *mut c_void;
+    fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
+    fn dlerror() -> *const c_char;
+}
+
+const HELP: &str = "\
+Calls a function of a library that tir-native made.
+
+Usage: tir-native-run LIBRARY SYMBOL [--repeat N] ARGUMENT…
+
+Each ARGUMENT is a pointer of the function:
+  in:FILE         The bytes of a file
+  out:BYTES:FILE  Memory of so many bytes, written to a file at the end
+  arena:BYTES     Memory of so many bytes
+
+Prints the seconds of each call in a line.
+";
+
+/// Bytes at an address that vectors may be loaded from.
+struct Memory {
+    lines: Vec<Line>,
+    bytes: usize,
+}
+
+#[repr(C, align(64))]
+#[derive(Clone, Copy)]
+struct Line([u8; 64]);
+
+impl Memory {
+    fn new(bytes: usize) -> Self {
+        let lines = vec![Line([0; 64]); bytes.div_ceil(64).max(1)];
+        Self { lines, bytes }
+    }
+    fn bytes(&mut self) -> &mut [u8] {
+        // SAFETY: lines are bytes without gaps, at least so many.
+        unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), self.bytes) }
+    }
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("error: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), String> {
+    let mut words = std::env::args().skip(1).peekable();
+    if words
+        .peek()
+        .is_none_or(|word| word == "-h" || word == "--help")
+    {
+        print!("{HELP}");
+        return Ok(());
+    }
+    let mut word = |what: &str| {
+        words
+            .next()
+            .ok_or_else(|| format!("no {what} is given; see --help"))
+    };
+    let (library, symbol) = (word("library")?, word("symbol")?);
+    let mut repeat = 1;
+    let (mut arguments, mut outputs) = (Vec::new(), Vec::new());
+    while let Some(word) = words.next() {
+        let number = |text: &str| {
+            text.parse::<usize>()
+                .map_err(|_| format!("'{text}' is no number"))
+        };
+        if word == "--repeat" {
+            let value = words.next().ok_or("--repeat needs a value")?;
+            repeat = number(&value)?.max(1);
+            continue;
+        }
+        let (kind, rest) = word
+            .split_once(':')
+            .ok_or_else(|| format!("'{word}' is no argument"))?;
+        match kind {
+            "in" => arguments.push(read(rest)?),
+            "arena" => arguments.push(Memory::new(number(rest)?)),
+            "out" => {
+                let parts = rest.split_once(':');
+                let (bytes, file) =
+                    parts.ok_or_else(|| format!("'{word}': expected out:BYTES:FILE"))?;
+                outputs.push((arguments.len(), file.to_string()));
+                arguments.push(Memory::new(number(bytes)?));
+            }
+            _ => return Err(format!("'{word}' is no argument")),
+        }
+    }
+    let function = function(&library, &format!("{symbol}_packed"))?;
+    let mut pointers: Vec<*mut u8> = arguments
+        .iter_mut()
+        .map(|m| m.bytes().as_mut_ptr())
+        .collect();
+    let mut seconds = String::new();
+    for _ in 0..repeat {
+        let start = Instant::now();
+        // SAFETY: whoever calls this program says what the function takes; memory is as large as was said.
+        unsafe { function(pointers.as_mut_ptr()) };
+        seconds += &format!("{:e}\n", start.elapsed().as_secs_f64());
+    }
+    for (k, file) in outputs {
+        let written = File::create(&file).and_then(|mut f| f.write_all(arguments[k].bytes()));
+        written.map_err(|e| format!("cannot write '{file}': {e}"))?;
+    }
+    print!("{seconds}");
+    Ok(())
+}
+
+fn read(path: &str) -> Result<Memory, String> {
+    let fail = |e: std::io::Error| format!("cannot read '{path}': {e}");
+    let mut file = File::open(path).map_err(fail)?;
+    let bytes = file.metadata().map_err(fail)?.len() as usize;
+    let mut memory = Memory::new(bytes);
+    file.read_exact(memory.bytes()).map_err(fail)?;
+    Ok(memory)
+}
+
+/// Takes pointers to the arguments.
+type Packed = unsafe extern "C" fn(*mut *mut u8);
+
+fn function(library: &str, symbol: &str) -> Result<Packed, String> {
+    let text = |s: &str| CString::new(s).map_err(|_| format!("'{s}' has a zero byte"));
+    // Without a slash the system looks elsewhere.
+    let path = std::path::absolute(library).map_err(|e| format!("'{library}': {e}"))?;
+    let (path, name) = (text(&path.to_string_lossy())?, text(symbol)?);
+    // SAFETY: both take texts that end in zero; the library is opened for good.
+    unsafe {
+        const NOW: c_int = 2;
+        let opened = dlopen(path.as_ptr(), NOW);
+        if opened.is_null() {
+            let why = CStr::from_ptr(dlerror()).to_string_lossy();
+            return Err(format!("cannot load '{library}': {why}"));
+        }
+        let found = dlsym(opened, name.as_ptr());
+        if found.is_null() {
+            return Err(format!("'{library}' has no function '{symbol}'"));
+        }
+        Ok(std::mem::transmute::<*mut c_void, Packed>(found))
+    }
+}

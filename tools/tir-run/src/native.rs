@@ -1,0 +1,247 @@
+//! Native code: the program is lowered, exported to MLIR, compiled by `tir-native`, and called in a process of its own
+//! by `tir-native-run`.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use tir::{Diagnostic, Ir, Type};
+use tir_data::Array;
+use tir_levels::ToNative;
+use tir_native::mlir::{self, Function, Module, Role};
+use tir_pass::{PassManager, Pipeline};
+
+use crate::bind;
+use crate::execute::{Entry, Execution};
+
+type Errors = Vec<Diagnostic>;
+
+/// How native code is made and run.
+#[derive(Clone, Debug, Default)]
+pub struct Native {
+    /// Keep every bit of what the interpreter gives.
+    pub strict: bool,
+    /// Calls; the time is that of the quickest.
+    pub repeat: usize,
+}
+
+fn fail(message: impl Into<String>) -> Errors {
+    vec![Diagnostic::error(message.into())]
+}
+
+/// The programs that make and run native code: where `TIR_NATIVE` says, or beside this one.
+///
+/// # Errors
+/// If they are not there, what to do.
+pub fn programs() -> Result<[PathBuf; 2], Errors> {
+    let said = std::env::var_os("TIR_NATIVE").map(PathBuf::from);
+    let own = std::env::current_exe().ok();
+    let beside = own.and_then(|path| Some(path.parent()?.join("tir-native")));
+    let compiler = said
+        .or(beside)
+        .unwrap_or_else(|| PathBuf::from("tir-native"));
+    let runner = compiler.with_file_name("tir-native-run");
+    if compiler.is_file() && runner.is_file() {
+        return Ok([compiler, runner]);
+    }
+    let error = Diagnostic::error(format!(
+        "native code needs {}, which is not there",
+        compiler.display()
+    ));
+    Err(vec![error.note(
+        "with LLVM 22's packages libmlir-22-dev and mlir-22-tools, 'cd tools/native && cargo build --release' builds it; \
+         copy tools/native/target/release/{tir-native,tir-native-run,libtir_math.a,libMLIR-C.so} there, or set TIR_NATIVE",
+    )])
+}
+
+impl Entry {
+    /// Runs the function as native code; an input is the number of an argument and its value.
+    ///
+    /// # Errors
+    /// If the program does not lower to native code, the programs that make and run it are not there, or fail.
+    pub fn execute_native(
+        &self,
+        module: &Ir,
+        inputs: &[(usize, &Array)],
+        native: &Native,
+    ) -> Result<Execution, Errors> {
+        let [compiler, runner] = programs()?;
+        let mut module = module.clone();
+        let mut pipeline = Pipeline::new();
+        pipeline.alias(ToNative::default());
+        PassManager::new(pipeline).run(&mut module).into_result()?;
+        let options = mlir::Options {
+            strict: native.strict,
+            ..mlir::Options::default()
+        };
+        let made = mlir::export(&module, &options).map_err(|e| vec![e.or_at(self.loc)])?;
+        let function = made.functions.iter().find(|f| f.name == self.name);
+        let function =
+            function.ok_or_else(|| fail(format!("@{} is no public function", self.name)))?;
+        let library = compile(&compiler, &made.text)?;
+        let folder = Folder::new()?;
+        let seconds = call(
+            &runner, &library, &made, function, inputs, native, &folder.0,
+        )?;
+        Ok(Execution {
+            outputs: self.native_outputs(function, &folder.0)?,
+            machine: None,
+            trace: None,
+            seconds,
+        })
+    }
+
+    /// What the function gave: results, then arguments that are outputs. Results that are tensors became arguments
+    /// behind those that the program has.
+    fn native_outputs(&self, function: &Function, folder: &Path) -> Result<Vec<Array>, Errors> {
+        let own = self.params.len();
+        let find = |wanted: &dyn Fn(Role) -> bool| -> Vec<usize> {
+            let all = function.arguments.iter().enumerate();
+            all.filter(|(_, a)| wanted(a.role))
+                .map(|(k, _)| k)
+                .collect()
+        };
+        let tensors = find(&|role| matches!(role, Role::Output(k) if k >= own));
+        let scalars = find(&|role| matches!(role, Role::Result(_)));
+        let marked = find(&|role| matches!(role, Role::Output(k) if k < own));
+        let (mut tensors, mut scalars) = (tensors.into_iter(), scalars.into_iter());
+        let mut all: Vec<(Type, usize)> = Vec::new();
+        for ty in &self.results {
+            let place = match ty.shape() {
+                Some(_) => tensors.next(),
+                None => scalars.next(),
+            };
+            all.push((
+                *ty,
+                place.ok_or_else(|| fail("internal error: a result is missing"))?,
+            ));
+        }
+        let params = self.params.iter().filter(|p| p.out);
+        all.extend(params.map(|p| p.ty).zip(marked));
+        all.into_iter()
+            .map(|(ty, place)| {
+                let path = file(folder, place);
+                let bytes = std::fs::read(&path);
+                let bytes =
+                    bytes.map_err(|e| fail(format!("cannot read '{}': {e}", path.display())))?;
+                let (dtype, shape) = bind::form(ty).map_err(|e| vec![*e])?;
+                Array::new(dtype, &shape, bytes.into()).map_err(|e| fail(e.to_string()))
+            })
+            .collect()
+    }
+}
+
+/// The file of an argument.
+fn file(folder: &Path, k: usize) -> PathBuf {
+    folder.join(format!("{k}.bin"))
+}
+
+/// Has a program compiled; gives the library, which lies in the cache.
+fn compile(compiler: &Path, text: &str) -> Result<PathBuf, Errors> {
+    let start = Command::new(compiler)
+        .arg("-")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let name = compiler.display();
+    let mut child = start.map_err(|e| fail(format!("cannot start '{name}': {e}")))?;
+    let written = child
+        .stdin
+        .take()
+        .map(|mut to| to.write_all(text.as_bytes()));
+    let done = child.wait_with_output();
+    let done = done.map_err(|e| fail(format!("'{name}': {e}")))?;
+    let said = String::from_utf8_lossy(&done.stderr);
+    if !done.status.success() {
+        let said: Vec<&str> = said.lines().take(20).collect();
+        return Err(fail(format!(
+            "'{name}' ended with {}:\n{}",
+            done.status,
+            said.join("\n")
+        )));
+    }
+    if let Some(Err(e)) = written {
+        return Err(fail(format!("'{name}' does not read its input: {e}")));
+    }
+    let out = String::from_utf8_lossy(&done.stdout);
+    match out.lines().next() {
+        Some(path) => Ok(PathBuf::from(path)),
+        None => Err(fail(format!("'{name}' says no library"))),
+    }
+}
+
+/// Calls a function of a library; gives seconds.
+fn call(
+    runner: &Path,
+    library: &Path,
+    module: &Module,
+    function: &Function,
+    inputs: &[(usize, &Array)],
+    native: &Native,
+    folder: &Path,
+) -> Result<f64, Errors> {
+    let write = |k: usize, bytes: &[u8]| {
+        let path = file(folder, k);
+        let done = std::fs::write(&path, bytes);
+        done.map_err(|e| fail(format!("cannot write '{}': {e}", path.display())))?;
+        Ok::<String, Errors>(format!("in:{}", path.display()))
+    };
+    let mut command = Command::new(runner);
+    command.arg(library).arg(&function.symbol);
+    command.args(["--repeat", &native.repeat.max(1).to_string()]);
+    for (k, argument) in function.arguments.iter().enumerate() {
+        command.arg(match argument.role {
+            Role::Input(own) => {
+                let input = inputs.iter().find(|(argument, _)| *argument == own);
+                let (_, array) =
+                    input.ok_or_else(|| fail(format!("argument {own} has no value")))?;
+                write(k, array.bytes())?
+            }
+            Role::Output(_) | Role::Result(_) => {
+                format!("out:{}:{}", argument.bytes(), file(folder, k).display())
+            }
+        });
+    }
+    command.arg(write(function.arguments.len(), &module.weights())?);
+    command.arg(format!("arena:{}", function.arena));
+    let name = runner.display();
+    let done = command
+        .output()
+        .map_err(|e| fail(format!("cannot start '{name}': {e}")))?;
+    if !done.status.success() {
+        let said = String::from_utf8_lossy(&done.stderr);
+        return Err(fail(format!(
+            "'{name}' ended with {}: {}",
+            done.status,
+            said.trim_end()
+        )));
+    }
+    let out = String::from_utf8_lossy(&done.stdout);
+    let seconds = out.lines().filter_map(|line| line.parse::<f64>().ok());
+    seconds
+        .reduce(f64::min)
+        .ok_or_else(|| fail(format!("'{name}' says no time")))
+}
+
+/// A folder of files for a run, gone with it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Result<Self, Errors> {
+        use std::sync::atomic::{AtomicUsize, Ordering};
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("tir-run-{}-{number}", std::process::id()));
+        let made = std::fs::create_dir_all(&path);
+        made.map_err(|e| fail(format!("cannot make the folder '{}': {e}", path.display())))?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What is left is in the folder for temporary files.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

@@ -13,15 +13,17 @@
 //! near memory in turn; the tiles of a nest lie between them, in the largest part that is free while it runs. So there
 //! is always a plan of near memory.
 
+mod candidates;
+mod places;
+
 use std::collections::{HashMap, HashSet};
 
 use tir::{Ir, OpId, Value};
-use tir_tensor::InsertSlice;
 
 use super::cost::{alone, used, widen};
 use super::home::Why;
 use super::keep::keep;
-use super::partition::{Limits, SPARE, Single, Who, is_stage, parts};
+use super::partition::{Limits, SPARE, Single, Who, parts};
 use super::ring::Rows;
 use super::search::chain;
 use super::stage::{Context, Homes, Known, Lies, Maker, Makers, No};
@@ -186,17 +188,6 @@ impl Planner<'_> {
         group
     }
 
-    /// Bytes of near memory that may be taken at all.
-    fn near_bytes(&self) -> i64 {
-        self.budget.bytes.min(self.target.near.bytes)
-    }
-
-    /// Bytes of the largest part of near memory in which nothing stays while a nest runs: its tiles lie there.
-    fn room(&self, homes: &[Home], nest: usize) -> i64 {
-        let gaps = gaps(homes, (nest, nest), self.near_bytes());
-        gaps.map(|(start, end)| end - start).max().unwrap_or(0)
-    }
-
     /// The nest planned again: its stages, one for each part that it computes of what stays.
     pub(super) fn plan(&self, state: &State, number: usize, homes: &Homes) -> Option<Vec<Stage>> {
         let nest = &state.nests[number];
@@ -303,75 +294,6 @@ impl Planner<'_> {
             No::Never(why) => why,
             No::Cut { .. } => "parts begin inside of a tile",
         })
-    }
-
-    /// What may stay: what nests compute on a unit and other nests read, and nobody else.
-    fn candidates(&self, nests: &[Nest]) -> Vec<Candidate> {
-        let block = |number: usize| self.ir.block_of(self.singles[number].op);
-        let root = |value: &Value| {
-            let number = *self.made.stages.get(value)?;
-            let nest = nests.iter().position(|nest| nest.first == number)?;
-            is_stage(self.ir, &self.singles[number], self.target).then_some(nest)
-        };
-        let mut found: Vec<Candidate> = Vec::new();
-        for (reader, nest) in nests.iter().enumerate() {
-            let operands = nest.groups().flat_map(|g| &self.singles[g].group.operands);
-            for value in operands.map(|operand| operand.source) {
-                let all = found.iter_mut();
-                if let Some(old) = all.into_iter().find(|other| other.value == value) {
-                    if !old.readers.contains(&reader) {
-                        old.readers.push(reader);
-                    }
-                    continue;
-                }
-                let Some(parts) = parts(self.ir, value) else {
-                    continue;
-                };
-                let only = |part: &Value| {
-                    *part == value || self.ir.uses(*part).all(|u| self.ir.is::<InsertSlice>(u.op))
-                };
-                let writers = parts
-                    .iter()
-                    .map(|(part, _)| root(part).filter(|_| only(part)));
-                let Some(writers) = writers.collect::<Option<Vec<usize>>>() else {
-                    continue;
-                };
-                if !writers.is_empty() {
-                    found.push(Candidate {
-                        value,
-                        writers,
-                        readers: vec![reader],
-                        life: (0, 0),
-                    });
-                }
-            }
-        }
-        let all: HashSet<OpId> = self
-            .singles
-            .iter()
-            .flat_map(|s| s.group.ops.clone())
-            .collect();
-        found.retain(|candidate| super::partition::only_for(self.ir, candidate.value, &all));
-        // What is read in a loop is read again when the loop runs again.
-        found.retain(|candidate| {
-            let concerned = concerned(candidate).into_iter();
-            let mut blocks = concerned.map(|nest| block(nests[nest].first));
-            let first = blocks.next();
-            blocks.all(|block| Some(block) == first)
-        });
-        for candidate in &mut found {
-            let last = candidate.readers.iter().copied().min();
-            let first = candidate.writers.iter().copied().max();
-            candidate.life = (last.unwrap_or(0), first.unwrap_or(0));
-        }
-        // A load less for each reader, and a store, for as long as the tensor is held.
-        let gain = |c: &Candidate| {
-            let (last, first) = c.life;
-            let saved = (c.readers.len() + 1) << 10;
-            std::cmp::Reverse(saved / (first.saturating_sub(last) + 1))
-        };
-        found.sort_by_key(gain);
-        found
     }
 
     /// The state with one more tensor that stays.
@@ -595,33 +517,6 @@ impl Planner<'_> {
         }
     }
 
-    /// Where in near memory a tensor has place that lives so long: at an end of a gap between those that live then, the
-    /// one that leaves the nests the most room; none if no gap holds it.
-    fn place(&self, homes: &[Home], life: (usize, usize), bytes: i64) -> Option<i64> {
-        let all = self.near_bytes();
-        let holds = gaps(homes, life, all).filter(|(start, end)| end - start >= bytes);
-        let align = self.target.near.align.max(1);
-        let places =
-            holds.flat_map(|(start, end)| [start, start.max((end - bytes) / align * align)]);
-        let left = |at: i64| {
-            let beside = |(start, end): (i64, i64)| {
-                let (before, behind) = (at.min(end) - start, end - start.max(at + bytes));
-                before.max(behind)
-            };
-            let room = |nest: usize| {
-                gaps(homes, (nest, nest), all)
-                    .map(beside)
-                    .max()
-                    .unwrap_or(0)
-            };
-            let rooms = life.0..=life.1;
-            let least = rooms.clone().map(room).min().unwrap_or(0);
-            (least, rooms.map(room).sum::<i64>())
-        };
-        // Of equal ones the first.
-        places.min_by_key(|at| (std::cmp::Reverse(left(*at)), *at))
-    }
-
     /// Lets tensors stay; gives the nests and what stays, and adds why others do not.
     pub(super) fn residents(
         &self,
@@ -670,21 +565,6 @@ impl Planner<'_> {
         let residents = residents.collect();
         (state.nests, residents)
     }
-}
-
-/// The parts of so many bytes in which nothing stays in any of some nests, from the first byte on.
-fn gaps(homes: &[Home], life: (usize, usize), all: i64) -> impl Iterator<Item = (i64, i64)> {
-    let meets = |home: &&Home| home.life.0 <= life.1 && life.0 <= home.life.1;
-    let there = homes.iter().filter(meets);
-    let mut there: Vec<(i64, i64)> = there.map(|home| (home.at, home.at + home.bytes)).collect();
-    there.sort_unstable();
-    there.push((all, all));
-    let mut free = 0;
-    there.into_iter().filter_map(move |(start, end)| {
-        let gap = (free, start);
-        free = free.max(end);
-        (gap.0 < gap.1).then_some(gap)
-    })
 }
 
 /// The nests that compute a tensor or read it.

@@ -1,0 +1,80 @@
+//! Which tensors may stay in near memory, in the order in which they are tried.
+
+use std::collections::HashSet;
+
+use tir::{OpId, Value};
+use tir_tensor::InsertSlice;
+
+use super::{Candidate, Nest, Planner, concerned};
+use crate::chain::partition::{is_stage, only_for, parts};
+
+impl Planner<'_> {
+    /// What may stay: what nests compute on a unit and other nests read, and nobody else.
+    pub(super) fn candidates(&self, nests: &[Nest]) -> Vec<Candidate> {
+        let block = |number: usize| self.ir.block_of(self.singles[number].op);
+        let root = |value: &Value| {
+            let number = *self.made.stages.get(value)?;
+            let nest = nests.iter().position(|nest| nest.first == number)?;
+            is_stage(self.ir, &self.singles[number], self.target).then_some(nest)
+        };
+        let mut found: Vec<Candidate> = Vec::new();
+        for (reader, nest) in nests.iter().enumerate() {
+            let operands = nest.groups().flat_map(|g| &self.singles[g].group.operands);
+            for value in operands.map(|operand| operand.source) {
+                let all = found.iter_mut();
+                if let Some(old) = all.into_iter().find(|other| other.value == value) {
+                    if !old.readers.contains(&reader) {
+                        old.readers.push(reader);
+                    }
+                    continue;
+                }
+                let Some(parts) = parts(self.ir, value) else {
+                    continue;
+                };
+                let only = |part: &Value| {
+                    *part == value || self.ir.uses(*part).all(|u| self.ir.is::<InsertSlice>(u.op))
+                };
+                let writers = parts
+                    .iter()
+                    .map(|(part, _)| root(part).filter(|_| only(part)));
+                let Some(writers) = writers.collect::<Option<Vec<usize>>>() else {
+                    continue;
+                };
+                if !writers.is_empty() {
+                    found.push(Candidate {
+                        value,
+                        writers,
+                        readers: vec![reader],
+                        life: (0, 0),
+                    });
+                }
+            }
+        }
+        let all: HashSet<OpId> = self
+            .singles
+            .iter()
+            .flat_map(|s| s.group.ops.clone())
+            .collect();
+        found.retain(|candidate| only_for(self.ir, candidate.value, &all));
+        // What is read in a loop is read again when the loop runs again.
+        found.retain(|candidate| {
+            let concerned = concerned(candidate).into_iter();
+            let mut blocks = concerned.map(|nest| block(nests[nest].first));
+            let first = blocks.next();
+            blocks.all(|block| Some(block) == first)
+        });
+        for candidate in &mut found {
+            let last = candidate.readers.iter().copied().min();
+            let first = candidate.writers.iter().copied().max();
+            candidate.life = (last.unwrap_or(0), first.unwrap_or(0));
+        }
+        // A load less for each reader, and a store, for as long as the tensor is held.
+        let gain = |c: &Candidate| {
+            let (last, first) = c.life;
+            let saved = (c.readers.len() + 1) << 10;
+            std::cmp::Reverse(saved / (first.saturating_sub(last) + 1))
+        };
+        found.sort_by_key(gain);
+        found
+    }
+}

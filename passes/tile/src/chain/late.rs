@@ -40,9 +40,10 @@ impl Stage {
 
 /// Which stage computes late, if one does, and the cycles of the others of its unit. Rows of a ring are written where
 /// others were read, in the order of the blocks: with them none does. Nor where a loop is cut: stages of one segment
-/// hide nothing in another one.
+/// hide nothing in another one; and where something is done to a tile between two stages, a third unit waits for both.
 pub fn late(root: &Stage, stages: &[Held]) -> Option<(usize, i64)> {
-    if root.turns < 2 || root.segments.len() > 1 || root.rings().next().is_some() {
+    let apart = root.rings().next().is_some() || root.segments.len() > 1 || root.settles();
+    if root.turns < 2 || apart {
         return None;
     }
     let others = |late: usize| {

@@ -14,7 +14,7 @@ pass! {
     /// Carries through loops what they load and store at one place, if nothing else that they access may be there.
     ///
     /// The value is loaded before the loop and stored behind it. Loops of at least one iteration are looked at; several
-    /// places of one buffer are told apart by constant indices.
+    /// places of one buffer are distinguished by constant indices.
     pub struct PromoteMemory = "promote-memory" on "func.func" {
         /// Maximum number of values that a loop carries.
         pub most: usize = 64,

@@ -68,7 +68,12 @@ impl Entry {
         let [compiler, runner] = programs()?;
         let mut module = module.clone();
         let mut pipeline = Pipeline::new();
-        pipeline.alias(ToNative::default());
+        let (vector_bytes, registers) = vectors();
+        pipeline.alias(ToNative {
+            vector_bytes,
+            registers,
+            ..ToNative::default()
+        });
         PassManager::new(pipeline).run(&mut module).into_result()?;
         let options = mlir::Options {
             strict: native.strict,
@@ -129,6 +134,22 @@ impl Entry {
             })
             .collect()
     }
+}
+
+/// Bytes and number of the vector registers of this processor.
+fn vectors() -> (i64, i64) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if std::arch::is_x86_feature_detected!("avx512f") {
+            return (64, 32);
+        }
+        if std::arch::is_x86_feature_detected!("avx") {
+            return (32, 16);
+        }
+        (16, 16)
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    (16, 32)
 }
 
 /// The file of an argument.

@@ -12,7 +12,9 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use tir_core::{BlockId, Failure, Ir, Name, OpId, OpRef, RegionId, Traits, Type, Value};
+use tir_core::{
+    BlockId, Failure, Ir, Name, OpId, OpRef, RegionId, Traits, Type, Value, VectorType,
+};
 
 use crate::code::{CallSite, Code, Instr, Label, Native, Offset, Port, Reg, Slot, Subview};
 use crate::data::Data;
@@ -271,6 +273,15 @@ impl<'m> Compiler<'m> {
                     .iter()
                     .map(|(op, _)| op.on_data(inputs))
                     .collect()
+            });
+            return Ok(());
+        }
+        if let [(op, result)] = all
+            && self.ir.ty(*result).is::<VectorType>()
+        {
+            let (op, ty) = (*op, self.ir.ty(*result));
+            self.native_by_ref(args, &results, move |_, inputs| {
+                Ok(vec![crate::lanes::vector(op, inputs, ty)?])
             });
             return Ok(());
         }

@@ -2,6 +2,7 @@
 //! those as MLIR.
 #![forbid(unsafe_code)]
 
+pub mod c_interface;
 mod drop_spaces;
 mod inline_calls;
 pub mod mlir;

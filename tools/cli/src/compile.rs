@@ -105,7 +105,7 @@ pub(crate) fn compile(options: &Options, out: &mut dyn Write) -> Result<bool, St
         }
         let lowered = start.elapsed();
         let start = Instant::now();
-        let summary = run(options, &file)?;
+        let summary = run(options, level, &file)?;
         let compared = summary.outputs.iter().filter_map(|o| o.compared.as_ref());
         let worst = compared
             .map(|c| c.max_abs_error)
@@ -294,8 +294,13 @@ fn lower(
     }
 }
 
-fn run(options: &Options, file: &Path) -> Result<tir_run::Summary, String> {
+fn run(options: &Options, level: &str, file: &Path) -> Result<tir_run::Summary, String> {
     let mut args: Vec<OsString> = vec!["tir-run".into(), file.into()];
+    // What is compiled is what is run.
+    if level == "native" {
+        args.push("--native".into());
+        args.extend(options.strict.then(|| "--strict".into()));
+    }
     for (flag, files) in [("--input", &options.input), ("--compare", &options.compare)] {
         for file in files {
             args.extend([flag.into(), file.into()]);

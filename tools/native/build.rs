@@ -17,7 +17,11 @@ fn main() {
         // Beside the program, which finds it there wherever both are put.
         let out = PathBuf::from(env::var("OUT_DIR").unwrap_or_else(|_| ".".to_string()));
         let beside = out.ancestors().nth(3).unwrap_or(&out);
-        if let Err(why) = make(&folder, &beside.join("libMLIR-C.so")) {
+        // Whole under its name at once: the program may be running.
+        let (own, library) = (out.join("libMLIR-C.so"), beside.join("libMLIR-C.so"));
+        let made = make(&folder, &own)
+            .and_then(|()| std::fs::rename(&own, library).map_err(|e| e.to_string()));
+        if let Err(why) = made {
             eprintln!("cannot make libMLIR-C.so: {why}");
             std::process::exit(1);
         }

@@ -4,7 +4,7 @@ use tir_core::{Failure, Type};
 use tir_data::{Array, BufferId, StridedBox};
 
 use crate::columns::{Column, Columns, LANES};
-use crate::data::Data;
+use crate::data::{Data, tensor_form};
 use crate::kernel::{Input, Kernel};
 use crate::ops::{ScalarOp, Trap};
 use crate::scalar::{Class, dtype_of};
@@ -346,4 +346,31 @@ pub fn elementwise(op: ScalarOp, inputs: &[Data], elem: Type) -> Result<Data, Fa
     let out = crate::data::zeros(dtype, &shape)?;
     let results = Kernel::of_op(op).run_to(&[n], &operands, vec![out], &[])?;
     Ok(results.into_iter().next().map_or(Data::None, Data::Tensor))
+}
+
+/// One operation on vectors, element by element: they are short, and what prepares columns would take longer.
+pub(crate) fn vector(op: ScalarOp, inputs: &[Data], ty: Type) -> Result<Data, Failure> {
+    let (kinds, count) = op.inputs();
+    let mut columns: [&[u8]; 3] = [&[]; 3];
+    for (column, input) in columns.iter_mut().zip(inputs) {
+        *column = input.as_tensor()?.bytes();
+    }
+    let (dtype, shape) = tensor_form(ty)?;
+    let (length, kind, size) = (shape.iter().product::<usize>(), op.kind(), dtype.size());
+    let mut bytes = vec![0; length * size];
+    for (at, out) in bytes.chunks_exact_mut(size).enumerate() {
+        let mut args = [0; 3];
+        for k in 0..count {
+            let from = columns[k].get(at * kinds[k].bytes()..);
+            let read = from.and_then(|bytes| kinds[k].read(bytes));
+            args[k] = read.ok_or("has vectors of different lengths")?;
+        }
+        let made = op.apply(args).map_err(Failure::from)?;
+        kind.write(made, out)
+            .ok_or("makes elements of another size")?;
+    }
+    let array = Array::new(dtype, &shape, bytes.into());
+    array
+        .map(Data::Tensor)
+        .map_err(|e| Failure::from(e.to_string()))
 }

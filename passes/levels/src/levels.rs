@@ -6,7 +6,7 @@ use tir_convert::{FoldQdq, FuseElementwise, FuseGraph, GraphToTensor, JoinGroups
 use tir_egraph::Egraph;
 use tir_generic::{Canonicalize, ConstantFold, Cse, Licm};
 use tir_memory::{CheckPlan, PlanMemory};
-use tir_native::{DropSpaces, InlineCalls};
+use tir_native::{DropSpaces, InlineCalls, PromoteMemory};
 use tir_schedule::{Distribute, ExpandGeneric, InsertTokens, ScheduleTransfers};
 use tir_tensor::Empty;
 use tir_tile::{Tensorize, Tile};
@@ -215,6 +215,7 @@ impl Alias for ToNative {
             p.add(Canonicalize::default());
             p.add(Cse::default());
             p.add(Licm::default());
+            p.add(PromoteMemory::default());
             p.add(PlanMemory {
                 flat: Some(self.align),
                 ..PlanMemory::default()

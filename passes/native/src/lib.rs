@@ -2,17 +2,24 @@
 //! those as MLIR.
 #![forbid(unsafe_code)]
 
+pub mod c_interface;
 mod drop_spaces;
 mod inline_calls;
 pub mod mlir;
+mod promote;
 mod retype;
 
 pub use drop_spaces::DropSpaces;
 pub use inline_calls::InlineCalls;
+pub use promote::PromoteMemory;
 
 use tir::PassInfo;
 
 /// All passes of this crate.
 pub fn passes() -> Vec<PassInfo> {
-    vec![PassInfo::of::<InlineCalls>(), PassInfo::of::<DropSpaces>()]
+    vec![
+        PassInfo::of::<InlineCalls>(),
+        PassInfo::of::<DropSpaces>(),
+        PassInfo::of::<PromoteMemory>(),
+    ]
 }

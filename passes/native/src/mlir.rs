@@ -17,8 +17,8 @@ use std::collections::HashMap;
 use tir::data::Array;
 use tir::interp::OUT_ARGUMENT;
 use tir::{
-    At, Attr, DictAttr, Failure, FunctionType, IntType, Ir, MemRefType, Name, Op, OpId, OpState,
-    RegionId, Sign, SymbolTable, Type, Value,
+    At, Attr, Diagnostic, DictAttr, Failure, FunctionType, IntType, Ir, MemRefType, Name, Op, OpId,
+    OpState, RegionId, Sign, SymbolTable, Type, Value,
 };
 use tir_arith::{AddF, Constant, DivF, ExtF, FPToSI, FPToUI, MulF, SubF, TruncF, constant_index};
 use tir_func::{Func, Return};
@@ -142,7 +142,7 @@ pub fn export(module: &Ir, options: &Options) -> Result<Module, Failure> {
         .collect();
     for (slot, child) in module.children_mut() {
         let Some(function) = child.get::<Func>(child.root()) else {
-            return Err(named(child, child.root(), no_form(child, child.root())));
+            return Err(named(child, child.root(), *no_form(child, child.root())));
         };
         let name = names
             .iter()
@@ -166,7 +166,7 @@ pub fn export(module: &Ir, options: &Options) -> Result<Module, Failure> {
     }
     for op in module.walk_ids() {
         if module.child(op).is_none() {
-            return Err(named(&module, op, no_form(&module, op)));
+            return Err(named(&module, op, *no_form(&module, op)));
         }
     }
     strip(&mut module);
@@ -231,13 +231,13 @@ fn constants(module: &mut Ir, options: &Options, out: &mut Module) -> Result<(),
 
 /// The error for an op that MLIR has not.
 fn no_form(ir: &Ir, op: OpId) -> Failure {
-    let error = tir::Diagnostic::error("has no form in MLIR").at(ir.loc(op));
+    let error = Diagnostic::error("has no form in MLIR").at(ir.loc(op));
     Box::new(error.note("the pipeline to-native leaves loops of scalar operations on buffers"))
 }
 
 /// An error with the name and the place of an op.
-fn named(ir: &Ir, op: OpId, error: Failure) -> Failure {
-    let (name, error) = (ir.name(op), (*error).or_at(ir.loc(op)));
+fn named(ir: &Ir, op: OpId, error: Diagnostic) -> Failure {
+    let (name, error) = (ir.name(op), error.or_at(ir.loc(op)));
     Box::new(error.context(format_args!("'{name}': ")))
 }
 
@@ -497,7 +497,7 @@ impl Code<'_> {
     /// Makes all ops those of MLIR.
     fn body(&mut self) -> Result<(), Failure> {
         for op in self.ir.walk_ids() {
-            self.op(op).map_err(|error| named(self.ir, op, error))?;
+            self.op(op).map_err(|error| named(self.ir, op, *error))?;
         }
         Ok(())
     }

@@ -15,10 +15,17 @@ pub(crate) struct Options {
     #[arg(value_name = "MODEL.onnx")]
     model: PathBuf,
     /// Machine file.
-    #[arg(long, value_name = "FILE.tir")]
-    machine: PathBuf,
+    #[arg(long, value_name = "FILE.tir", required_unless_present = "native")]
+    machine: Option<PathBuf>,
+    /// Make a shared library with a C header, the constants and an example in C, in place of the
+    /// program of the last level; with --machine planned as for that machine. Needs tir-native, see tir-run --help.
+    #[arg(long)]
+    native: bool,
+    /// Make a library that gives the interpreter's results to the bit.
+    #[arg(long, requires = "native")]
+    strict: bool,
     /// Output directory [default: target/tir/MODEL].
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, short, value_name = "DIR")]
     out: Option<PathBuf>,
     /// File with the next input of the network; random values if absent.
     #[arg(long, value_name = "K.npy")]
@@ -46,6 +53,9 @@ pub(crate) struct Options {
 
 const LEVELS: [&str; 5] = ["graph", "tensor", "loop", "memref", "accel"];
 
+/// Those on the way to a library.
+const NATIVE: [&str; 2] = ["graph", "native"];
+
 /// Most layers in the table at the end.
 const LAYERS: usize = 5;
 
@@ -66,8 +76,12 @@ pub(crate) fn compile(options: &Options, out: &mut dyn Write) -> Result<bool, St
         let _ = out.write_all(text.as_bytes());
         let _ = out.flush();
     };
-    let (model, machine) = (options.model.display(), options.machine.display());
-    say(out, format!("{model} for {machine}\n\n"));
+    let machine = options
+        .machine
+        .as_ref()
+        .map(|file| format!(" for {}", file.display()));
+    let (model, machine) = (options.model.display(), machine.unwrap_or_default());
+    say(out, format!("{model}{machine}\n\n"));
     say(
         out,
         format!(
@@ -81,7 +95,8 @@ pub(crate) fn compile(options: &Options, out: &mut dyn Write) -> Result<bool, St
     let mut last = None;
     let mut before: Option<PathBuf> = None;
     let mut remarks = Vec::new();
-    for level in LEVELS {
+    let levels = if options.native { &NATIVE[..] } else { &LEVELS };
+    for level in levels {
         let file = dir.join(format!("{level}.tir"));
         let start = Instant::now();
         match &before {
@@ -90,7 +105,7 @@ pub(crate) fn compile(options: &Options, out: &mut dyn Write) -> Result<bool, St
         }
         let lowered = start.elapsed();
         let start = Instant::now();
-        let summary = run(options, &file)?;
+        let summary = run(options, level, &file)?;
         let compared = summary.outputs.iter().filter_map(|o| o.compared.as_ref());
         let worst = compared
             .map(|c| c.max_abs_error)
@@ -125,7 +140,46 @@ pub(crate) fn compile(options: &Options, out: &mut dyn Write) -> Result<bool, St
         }
     }
     say(out, costliest(remarks));
+    if let Some(file) = before.filter(|_| options.native) {
+        let made = library(options, &file, &dir, &stem)?;
+        say(out, format!("\n{made}"));
+    }
     Ok(ok)
+}
+
+/// Makes a library of a program of native level, and what a C program needs beside it; says what was made.
+fn library(options: &Options, file: &Path, dir: &Path, stem: &str) -> Result<String, String> {
+    let render = |errors: Vec<tir::Diagnostic>| {
+        tir_opt::render(&Sources::default(), &errors, tir_opt::color())
+    };
+    let fail = |e: std::io::Error| format!("error: {}: {e}\n", dir.display());
+    let text = std::fs::read_to_string(file).map_err(fail)?;
+    let name = tir::Name::new(&file.to_string_lossy());
+    let module = tir_text::parse(&text, name, &Default::default()).map_err(render)?;
+    tir_io::load_blobs(&module, dir).map_err(render)?;
+    let path = |ending: &str| dir.join(format!("{stem}{ending}"));
+    let (made, library) =
+        tir_run::native::build(&module, options.strict, Some(&path(".so"))).map_err(render)?;
+    let header = tir_native::c_interface::header(&made, stem);
+    std::fs::write(path(".h"), header).map_err(fail)?;
+    std::fs::write(path(".bin"), made.weights()).map_err(fail)?;
+    let mut said = format!(
+        "  library   {}\n  header    {}\n  constants {}, {} bytes\n",
+        library.display(),
+        path(".h").display(),
+        path(".bin").display(),
+        made.bytes
+    );
+    if let Some(function) = made.functions.first() {
+        let example = tir_native::c_interface::example(function, stem);
+        std::fs::write(path(".c"), example).map_err(fail)?;
+        said += &format!(
+            "  example   {}: cc {stem}.c ./{stem}.so -o {stem}\n  arena     {} bytes\n",
+            path(".c").display(),
+            function.arena
+        );
+    }
+    Ok(said)
 }
 
 /// The remarks that cost most, by the cycles that they are about; those without a number behind,
@@ -205,12 +259,19 @@ fn lower(
     to: &Path,
 ) -> Result<Vec<tir::Diagnostic>, String> {
     let depth = match level {
-        "tensor" => String::new(),
+        "tensor" | "native" => String::new(),
         _ => format!(" depth={}", options.depth),
     };
-    let mut flag = OsString::from(format!("--to-{level}=machine="));
-    flag.push(&options.machine);
+    let mut flag = OsString::from(format!("--to-{level}="));
+    if let Some(machine) = &options.machine {
+        flag.push("machine=");
+        flag.push(machine);
+    }
     flag.push(depth);
+    if level == "native" {
+        let (bytes, count) = tir_run::native::vectors();
+        flag.push(format!(" vector-bytes={bytes} registers={count}"));
+    }
     if options.integer {
         flag.push(" integer=true");
     }
@@ -233,8 +294,13 @@ fn lower(
     }
 }
 
-fn run(options: &Options, file: &Path) -> Result<tir_run::Summary, String> {
+fn run(options: &Options, level: &str, file: &Path) -> Result<tir_run::Summary, String> {
     let mut args: Vec<OsString> = vec!["tir-run".into(), file.into()];
+    // What is compiled is what is run.
+    if level == "native" {
+        args.push("--native".into());
+        args.extend(options.strict.then(|| "--strict".into()));
+    }
     for (flag, files) in [("--input", &options.input), ("--compare", &options.compare)] {
         for file in files {
             args.extend([flag.into(), file.into()]);

@@ -54,6 +54,35 @@ pub fn programs() -> Result<[PathBuf; 2], Errors> {
     )])
 }
 
+/// Lowers a program to native code and compiles it: the library goes to a file, or to the cache. Gives what its functions
+/// take, and where it lies.
+///
+/// # Errors
+/// If the program does not lower to native code, or the program that compiles it is not there or fails.
+pub fn build(
+    module: &Ir,
+    strict: bool,
+    output: Option<&Path>,
+) -> Result<(Module, PathBuf), Errors> {
+    let [compiler, _] = programs()?;
+    let mut module = module.clone();
+    let mut pipeline = Pipeline::new();
+    let (vector_bytes, registers) = vectors();
+    pipeline.alias(ToNative {
+        vector_bytes,
+        registers,
+        ..ToNative::default()
+    });
+    PassManager::new(pipeline).run(&mut module).into_result()?;
+    let options = mlir::Options {
+        strict,
+        ..mlir::Options::default()
+    };
+    let made = mlir::export(&module, &options).map_err(|e| vec![*e])?;
+    let library = compile(&compiler, &made.text, output)?;
+    Ok((made, library))
+}
+
 impl Entry {
     /// Runs the function as native code; an input is the number of an argument and its value.
     ///
@@ -65,20 +94,11 @@ impl Entry {
         inputs: &[(usize, &Array)],
         native: &Native,
     ) -> Result<Execution, Errors> {
-        let [compiler, runner] = programs()?;
-        let mut module = module.clone();
-        let mut pipeline = Pipeline::new();
-        pipeline.alias(ToNative::default());
-        PassManager::new(pipeline).run(&mut module).into_result()?;
-        let options = mlir::Options {
-            strict: native.strict,
-            ..mlir::Options::default()
-        };
-        let made = mlir::export(&module, &options).map_err(|e| vec![e.or_at(self.loc)])?;
+        let [_, runner] = programs()?;
+        let (made, library) = build(module, native.strict, None)?;
         let function = made.functions.iter().find(|f| f.name == self.name);
         let function =
             function.ok_or_else(|| fail(format!("@{} is no public function", self.name)))?;
-        let library = compile(&compiler, &made.text)?;
         let folder = Folder::new()?;
         let seconds = call(
             &runner, &library, &made, function, inputs, native, &folder.0,
@@ -131,15 +151,35 @@ impl Entry {
     }
 }
 
+/// Bytes and number of the vector registers of this processor.
+pub fn vectors() -> (i64, i64) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if std::arch::is_x86_feature_detected!("avx512f") {
+            return (64, 32);
+        }
+        if std::arch::is_x86_feature_detected!("avx") {
+            return (32, 16);
+        }
+        (16, 16)
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    (16, 32)
+}
+
 /// The file of an argument.
 fn file(folder: &Path, k: usize) -> PathBuf {
     folder.join(format!("{k}.bin"))
 }
 
-/// Has a program compiled; gives the library, which lies in the cache.
-fn compile(compiler: &Path, text: &str) -> Result<PathBuf, Errors> {
-    let start = Command::new(compiler)
-        .arg("-")
+/// Has a program compiled; gives the library, which lies in the cache unless a file is given.
+fn compile(compiler: &Path, text: &str, output: Option<&Path>) -> Result<PathBuf, Errors> {
+    let mut command = Command::new(compiler);
+    command.arg("-");
+    if let Some(output) = output {
+        command.arg("-o").arg(output);
+    }
+    let start = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -163,6 +203,9 @@ fn compile(compiler: &Path, text: &str) -> Result<PathBuf, Errors> {
     }
     if let Some(Err(e)) = written {
         return Err(fail(format!("'{name}' does not read its input: {e}")));
+    }
+    if let Some(output) = output {
+        return Ok(output.to_path_buf());
     }
     let out = String::from_utf8_lossy(&done.stdout);
     match out.lines().next() {

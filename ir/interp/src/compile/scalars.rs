@@ -1,6 +1,6 @@
 //! Scalar operations: numbers, and what is computed of registers.
 
-use tir_core::{Failure, Type, Value};
+use tir_core::{Failure, Type, Value, VectorType};
 
 use super::Compiler;
 use crate::code::{Instr, Reg, Slot};
@@ -100,6 +100,15 @@ impl Compiler<'_> {
                     .iter()
                     .map(|(op, _)| op.on_data(inputs))
                     .collect()
+            });
+            return Ok(());
+        }
+        if let [(op, result)] = all
+            && self.ir.ty(*result).is::<VectorType>()
+        {
+            let (op, ty) = (*op, self.ir.ty(*result));
+            self.native_by_ref(args, &results, move |_, inputs| {
+                Ok(vec![crate::lanes::vector(op, inputs, ty)?])
             });
             return Ok(());
         }

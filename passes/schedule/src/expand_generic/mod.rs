@@ -13,7 +13,7 @@ use tir_arith::{
     AndI, CmpI, CmpIPredicate, OpFoldResult, constant_float, constant_index, constant_int,
 };
 use tir_loop::{Bounds, For, If, Yield};
-use tir_memref::{Copy, Load, Store};
+use tir_memref::{Load, Store};
 use tir_tensor::Generic;
 
 use crate::range::{Facts, inside};
@@ -37,24 +37,10 @@ pub fn expand(ir: &mut Ir, form: Form) -> Result<(), Failure> {
         }
         let done = if let Some(generic) = ir.get::<Generic>(op) {
             generic_loops(ir, op, &generic, form)
-        } else if let Some(copy) = ir.get::<Copy>(op) {
-            let shape = static_shape(ir, copy.source);
-            shape
-                .map(|shape| {
-                    nest(
-                        &mut ir.at(At::Before(op)),
-                        &shape,
-                        &mut Vec::new(),
-                        &mut |b, at| {
-                            let value = load(b, copy.source, at);
-                            store(b, value, copy.target, at);
-                            Ok(())
-                        },
-                    )
-                })
-                .and_then(|done| done.map(|()| true))
         } else if let Some(transfer) = Transfer::of(ir, op) {
-            transfer_loops(ir, op, &transfer).map(|()| true)
+            static_shape(ir, transfer.tile)
+                .and_then(|()| transfer_loops(ir, op, &transfer, form))
+                .map(|()| true)
         } else {
             Ok(false)
         };
@@ -74,12 +60,12 @@ pub fn expand(ir: &mut Ir, form: Form) -> Result<(), Failure> {
     Ok(())
 }
 
-fn static_shape(ir: &Ir, value: Value) -> Result<Vec<i64>, Failure> {
+fn static_shape(ir: &Ir, value: Value) -> Result<(), Failure> {
     let ty = ir.ty(value);
-    let shape = ty.shape().filter(|s| !s.contains(&tir::DYNAMIC));
-    Ok(shape
-        .ok_or_else(|| format!("works on a {ty}, expected a static shape"))?
-        .to_vec())
+    match ty.shape().is_some_and(|s| !s.contains(&tir::DYNAMIC)) {
+        true => Ok(()),
+        false => Err(format!("works on a {ty}, expected a static shape").into()),
+    }
 }
 
 fn load(b: &mut Builder<'_>, memref: Value, at: &[Value]) -> Value {
@@ -355,25 +341,69 @@ impl<'a> Region<'a> {
     }
 }
 
-/// A transfer as loops over the elements of its tile.
-fn transfer_loops(ir: &mut Ir, op: OpId, t: &Transfer) -> Result<(), Failure> {
+/// A transfer as loops over the elements of its tile, or over its rows by vectors.
+fn transfer_loops(ir: &mut Ir, op: OpId, t: &Transfer, form: Form) -> Result<(), Failure> {
     let pattern = Pattern::new(ir.ty(t.far), ir.ty(t.tile), &t.access)?;
     let facts = Facts::at(ir, op);
+    let shape = &pattern.tile_shape;
+    let width = form
+        .vectors
+        .map(|registers| registers.bytes / pattern.elem.max(1));
+    let width = width.filter(|_| moves_rows(ir, t, &pattern, &facts));
     let mut b = ir.at(At::Before(op));
-    let shape = pattern.tile_shape.clone();
-    nest(&mut b, &shape, &mut Vec::new(), &mut |b, at| {
-        transfer_element(b, t, &pattern, &facts, at)
+    let (Some(width), Some((row, outer))) = (width, shape.split_last()) else {
+        return nest(&mut b, shape, &mut Vec::new(), &mut |b, at| {
+            transfer_element(b, t, &pattern, &facts, at, None)
+        });
+    };
+    nest(&mut b, outer, &mut Vec::new(), &mut |b, outside| {
+        vector::row(b, *row, width, &mut |b, first, length| {
+            let mut at = outside.to_vec();
+            at.push(first);
+            transfer_element(b, t, &pattern, &facts, &at, Some(length))
+        })
     })
 }
 
-/// Moves one element, if it is not known to be inside only where it is.
+/// Whether neighbours in a row of a tile are neighbours in the large buffer too, all of them inside of it.
+fn moves_rows(ir: &Ir, t: &Transfer, pattern: &Pattern, facts: &Facts) -> bool {
+    let Some(row) = pattern.tile_shape.len().checked_sub(1) else {
+        return false;
+    };
+    let Some((last, others)) = pattern.access.split_last() else {
+        return false;
+    };
+    let strides = [&pattern.far_strides, &pattern.tile_strides];
+    let dense = strides.iter().all(|s| s.last() == Some(&pattern.elem));
+    let beside = last.at(row) == 1 && others.iter().all(|form| form.at(row) == 0);
+    let offset = t.offsets.last().copied();
+    let sizes = offset.zip(pattern.far_shape.last());
+    vector::has_bytes(ir.ty(t.tile))
+        && dense
+        && beside
+        && pattern.tile_shape[row] > 1
+        && sizes.is_some_and(|(offset, size)| {
+            inside(ir, facts, offset, last, &pattern.tile_shape, *size)
+        })
+}
+
+/// Moves one element or a vector of so many, if it is not known to be inside only where it is.
 fn transfer_element(
     b: &mut Builder<'_>,
     t: &Transfer,
     pattern: &Pattern,
     facts: &Facts,
     at: &[Value],
+    vector: Option<i64>,
 ) -> Result<(), Failure> {
+    let load = |b: &mut Builder<'_>, memref: Value, at: &[Value]| match vector {
+        Some(length) => vector::load(b, memref, at, length),
+        None => load(b, memref, at),
+    };
+    let store = |b: &mut Builder<'_>, value: Value, memref: Value, at: &[Value]| match vector {
+        Some(_) => vector::store(b, value, memref, at),
+        None => store(b, value, memref, at),
+    };
     let reads = t.direction == Direction::Read;
     let (mut far, mut within) = (Vec::new(), None);
     for (s, expr) in t.access.exprs.iter().enumerate() {
@@ -435,15 +465,20 @@ fn transfer_element(
             true => constant_float(b, 0.0, elem),
             false => constant_int(b, 0, elem),
         });
+        let value = match vector {
+            Some(length) => vector::broadcast(b, value, length),
+            None => value,
+        };
         b.add(Yield {
             values: vec![value],
         });
     });
+    let moved = vector.map_or(elem, |length| tir_vector::of(length, elem));
     let made = b.add(If {
         condition,
         then_region,
         else_region,
-        results: Rets(vec![elem]),
+        results: Rets(vec![moved]),
     });
     if let Some(value) = made.first() {
         store(b, *value, t.tile, at);

@@ -16,7 +16,7 @@ use tir_loop::{Bounds, For, Yield};
 use tir_tensor::Generic;
 use tir_vector::{Broadcast, Load, Store};
 
-use super::{Region, carrying, load, nest, place};
+use super::{Region, carrying, nest, place};
 
 /// The registers that hold vectors.
 #[derive(Clone, Copy, Debug)]
@@ -89,13 +89,17 @@ impl<'a> Plan<'a> {
         if courses[generic.inputs.len()..].contains(&Course::Constant) {
             return None;
         }
+        if !operands.iter().all(|value| has_bytes(ir.ty(*value))) {
+            return None;
+        }
         let bytes = region.largest(ir, &operands)?;
         let width = registers.bytes / bytes;
         if width < 2 || domain[lanes] < 2 {
             return None;
         }
         let depends = |map: &LinearMap, d: usize| map.iter().any(|row| row.at(d) != 0);
-        let reduces = reductions.contains(&true);
+        // A sum of one step at a time may be carried by loops around.
+        let reduces = generic.combine.is_some();
         let shared = |d: &usize| {
             let inputs = maps.iter().take(generic.inputs.len());
             inputs
@@ -161,6 +165,13 @@ impl<'a> Plan<'a> {
             Ok(())
         })
     }
+}
+
+/// Whether elements in memory are whole bytes: a vector of `i1` is of bits, while each element of a buffer has a byte.
+pub(super) fn has_bytes(ty: tir::Type) -> bool {
+    let elem = ty.elem();
+    elem.bits()
+        .is_some_and(|bits| bits % 8 == 0 && elem.bytes() == Some(bits as usize / 8))
 }
 
 /// Whether an op of a region computes vectors as it computes scalars.
@@ -243,6 +254,19 @@ fn blocks(
     let bounds = [part.start, part.end, step].map(Bounds::Static);
     b.add(For::new(bounds, vec![], body, vec![]));
     done
+}
+
+/// A row of `size` elements by vectors of up to `width`: `fill` is given where each begins, and its length.
+pub(super) fn row(
+    b: &mut Builder<'_>,
+    size: i64,
+    width: i64,
+    fill: &mut dyn FnMut(&mut Builder<'_>, Value, i64) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    for part in parts(size, 1, width.max(1), 1) {
+        blocks(b, part, &mut |b, first| fill(b, first, part.step))?;
+    }
+    Ok(())
 }
 
 /// Where the rows or vectors of a block begin.
@@ -329,17 +353,11 @@ impl Block<'_> {
     }
 
     fn load(&self, b: &mut Builder<'_>, memref: Value, at: &[Value]) -> Value {
-        let elem = b.ty(memref).elem();
-        b.add(Load {
-            base: memref,
-            indices: at.to_vec(),
-            result: tir::Ret(tir_vector::of(self.width, elem)),
-        })
+        self::load(b, memref, at, self.width)
     }
 
     fn broadcast(&self, b: &mut Builder<'_>, source: Value) -> Value {
-        let result = tir::Ret(tir_vector::of(self.width, b.ty(source)));
-        b.add(Broadcast { source, result })
+        broadcast(b, source, self.width)
     }
 
     /// What the region yields for the vector at a point; `known` are vectors that were loaded for others.
@@ -365,7 +383,7 @@ impl Block<'_> {
                     let value = match course {
                         Course::Contiguous => self.load(b, *input, &at),
                         Course::Constant => {
-                            let scalar = load(b, *input, &at);
+                            let scalar = super::load(b, *input, &at);
                             self.broadcast(b, scalar)
                         }
                     };
@@ -409,7 +427,23 @@ impl Block<'_> {
     }
 }
 
-fn store(b: &mut Builder<'_>, value: Value, base: Value, at: &[Value]) {
+/// Loads a vector of so many elements.
+pub(super) fn load(b: &mut Builder<'_>, base: Value, at: &[Value], length: i64) -> Value {
+    let elem = b.ty(base).elem();
+    b.add(Load {
+        base,
+        indices: at.to_vec(),
+        result: tir::Ret(tir_vector::of(length, elem)),
+    })
+}
+
+/// A vector of so many equal elements.
+pub(super) fn broadcast(b: &mut Builder<'_>, source: Value, length: i64) -> Value {
+    let result = tir::Ret(tir_vector::of(length, b.ty(source)));
+    b.add(Broadcast { source, result })
+}
+
+pub(super) fn store(b: &mut Builder<'_>, value: Value, base: Value, at: &[Value]) {
     b.add(Store {
         value,
         base,

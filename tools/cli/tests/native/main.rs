@@ -194,6 +194,61 @@ fn small_cases_run_as_native_code() {
 }
 
 #[test]
+fn a_c_program_calls_a_library() {
+    if !can_compile() {
+        return;
+    }
+    let folder = std::env::temp_dir().join(format!("tir-library-{}", std::process::id()));
+    let model = root().join("test/e2e/models/micro.onnx");
+    let command = |name: &str| {
+        let mut command = std::process::Command::new(name);
+        command.current_dir(&folder);
+        command
+    };
+    let done = |mut command: std::process::Command| {
+        let output = command
+            .output()
+            .unwrap_or_else(|e| panic!("{command:?}: {e}"));
+        let text = String::from_utf8_lossy(&output.stderr).to_string();
+        assert!(output.status.success(), "{command:?}: {text}");
+        String::from_utf8_lossy(&output.stdout).to_string()
+    };
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let array = |what: &str| model.with_extension(what);
+    let mut tir = command(env!("CARGO_BIN_EXE_tir"));
+    tir.arg("compile").arg(&model).args(["--native", "-o", "."]);
+    tir.arg("--input").arg(array("in_0.npy"));
+    tir.arg("--compare").arg(array("out_0.npy"));
+    let text = done(tir);
+    assert!(
+        text.contains("agrees") && text.contains("micro.so"),
+        "{text}"
+    );
+    let mut cc = command(&std::env::var("CC").unwrap_or_else(|_| "cc".to_string()));
+    cc.args([
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "micro.c",
+        "./micro.so",
+        "-o",
+        "micro",
+    ]);
+    done(cc);
+    let read = |what: &str| tir_data::npy::read(&array(what)).expect("an array");
+    std::fs::write(folder.join("in"), read("in_0.npy").bytes()).expect("a file");
+    let mut example = command("./micro");
+    example.args(["micro.bin", "in", "out"]);
+    done(example);
+    let wanted = read("out_0.npy");
+    let bytes = std::fs::read(folder.join("out")).expect("a file");
+    let found = Array::new(wanted.dtype(), wanted.shape(), bytes.into()).expect("its size");
+    let wrong = within(&[wanted], &[found], |_| common::ATOL);
+    std::fs::remove_dir_all(&folder).expect("the folder");
+    assert_eq!(wrong, Ok(()));
+}
+
+#[test]
 fn random_programs_run_as_native_code() {
     let tool = tir_opt::stock();
     tool.load();

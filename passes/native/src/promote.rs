@@ -1,0 +1,268 @@
+//! `promote-memory`: what a loop loads and stores at one place is a value that it carries.
+//!
+//! In the order from inner loops to outer ones: a sum that an inner loop carries is loaded before it and stored behind
+//! it, and so an outer loop may carry it too. (LLVM's `licm` does this where it knows that nothing else is at the place;
+//! here buffers are still apart, and what was allocated by itself is no other buffer.)
+
+use std::collections::HashMap;
+
+use tir::{Access, At, Ir, OpId, Pass, PassCx, PassResult, Type, Value, pass};
+use tir_loop::{For, Yield};
+use tir_memref::alias::{Origin, accesses, may_alias, origins};
+
+pass! {
+    /// Carries through loops what they load and store at one place, if nothing else that they access may be there.
+    ///
+    /// The value is loaded before the loop and stored behind it. Loops of at least one iteration are looked at; several
+    /// places of one buffer are distinguished by constant indices.
+    pub struct PromoteMemory = "promote-memory" on "func.func" {
+        /// Maximum number of values that a loop carries.
+        pub most: usize = 64,
+    }
+}
+
+impl Pass for PromoteMemory {
+    fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
+        let mut promoted = 0;
+        let mut known = HashMap::new();
+        // Inner loops stand behind those around them.
+        for op in ir.walk_ids().into_iter().rev() {
+            let looped = ir
+                .get::<For>(op)
+                .filter(|l| l.trip_count().is_some_and(|n| n > 0));
+            if let Some(looped) = looped {
+                let room = self.most.saturating_sub(looped.init.len());
+                promoted += promote(ir, op, looped, room, &mut known);
+            }
+        }
+        if promoted == 0 {
+            cx.unchanged();
+        }
+        cx.count("places promoted", promoted);
+        Ok(())
+    }
+}
+
+/// One element or a vector in a buffer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Place {
+    base: Value,
+    indices: Vec<Value>,
+    ty: Type,
+}
+
+/// A load, or a store of a value.
+struct Moved {
+    op: OpId,
+    place: Place,
+    stored: Option<Value>,
+}
+
+impl Moved {
+    fn of(ir: &Ir, op: OpId) -> Option<Self> {
+        let made = |base, indices, ty, stored| Self {
+            op,
+            place: Place { base, indices, ty },
+            stored,
+        };
+        if let Some(load) = ir.get::<tir_memref::Load>(op) {
+            return Some(made(
+                load.memref,
+                load.indices,
+                ir.ty(ir.result(op, 0)),
+                None,
+            ));
+        }
+        if let Some(store) = ir.get::<tir_memref::Store>(op) {
+            let ty = ir.ty(store.value);
+            return Some(made(store.memref, store.indices, ty, Some(store.value)));
+        }
+        if let Some(load) = ir.get::<tir_vector::Load>(op) {
+            return Some(made(load.base, load.indices, load.result.0, None));
+        }
+        let store = ir.get::<tir_vector::Store>(op)?;
+        let ty = ir.ty(store.value);
+        Some(made(store.base, store.indices, ty, Some(store.value)))
+    }
+}
+
+impl Place {
+    /// Elements along the last dimension.
+    fn length(&self) -> i64 {
+        self.ty
+            .shape()
+            .and_then(|s| s.first().copied())
+            .unwrap_or(1)
+    }
+
+    /// Whether two places of one buffer share no element.
+    fn is_apart(&self, other: &Self, ir: &Ir) -> bool {
+        let last = self.indices.len().saturating_sub(1);
+        let pairs = self.indices.iter().zip(&other.indices).enumerate();
+        let mut pairs =
+            pairs.filter_map(|(d, (a, b))| Some((d, ir.constant_int(*a)?, ir.constant_int(*b)?)));
+        pairs.any(|(d, a, b)| match d == last {
+            true => a + self.length() <= b || b + other.length() <= a,
+            false => a != b,
+        })
+    }
+}
+
+/// Carries what it can through a loop; gives the number of places.
+fn promote(
+    ir: &mut Ir,
+    op: OpId,
+    looped: For,
+    room: usize,
+    known: &mut HashMap<Value, Vec<Origin>>,
+) -> usize {
+    let Some(block) = ir.entry(looped.body) else {
+        return 0;
+    };
+    let own: Vec<Moved> = ir
+        .ops_in(block)
+        .filter_map(|op| Moved::of(ir, op))
+        .collect();
+    if !own.iter().any(|moved| moved.stored.is_some()) {
+        return 0;
+    }
+    let below = ir.walk_below(op);
+    let mut found = Vec::new();
+    for (k, store) in own.iter().enumerate().filter(|(_, m)| m.stored.is_some()) {
+        let place = &store.place;
+        let outside = |value: &Value| match ir.owner(*value) {
+            Some(owner) => !ir.is_below(owner, op),
+            None => ir
+                .value_block(*value)
+                .and_then(|b| ir.block_parent(b))
+                .is_none_or(|holder| holder != op && !ir.is_below(holder, op)),
+        };
+        if !outside(&place.base) || !place.indices.iter().all(outside) {
+            continue;
+        }
+        let same: Vec<usize> = (0..own.len()).filter(|m| own[*m].place == *place).collect();
+        let (stores, loads): (Vec<usize>, Vec<usize>) =
+            same.iter().partition(|m| own[**m].stored.is_some());
+        if stores != [k] || loads.is_empty() || loads.iter().any(|load| *load > k) {
+            continue;
+        }
+        let written = known
+            .entry(place.base)
+            .or_insert_with(|| origins(ir, place.base))
+            .clone();
+        let apart = |other: &OpId| {
+            if own.iter().any(|m| m.op == *other && m.place == *place) {
+                return true;
+            }
+            accesses(ir, *other).into_iter().all(|(access, value)| {
+                let matters = matches!(access, Access::Read | Access::Write | Access::Free);
+                let beside = own
+                    .iter()
+                    .find(|m| m.op == *other && m.place.base == place.base);
+                !matters
+                    || beside.is_some_and(|m| m.place.is_apart(place, ir))
+                    || !may_alias(ir, value, &written)
+            })
+        };
+        if found.len() < room && below.iter().all(apart) {
+            found.push((k, loads));
+        }
+    }
+    if found.is_empty() {
+        return 0;
+    }
+    let count = found.len();
+    carry(ir, op, looped, block, &own, &found);
+    count
+}
+
+/// Makes a loop carry what it loads and stores.
+fn carry(
+    ir: &mut Ir,
+    op: OpId,
+    looped: For,
+    block: tir::BlockId,
+    own: &[Moved],
+    found: &[(usize, Vec<usize>)],
+) {
+    let Some(end) = ir.last(block).filter(|end| ir.is::<Yield>(*end)) else {
+        return;
+    };
+    let mut init = looped.init.clone();
+    let mut next: Vec<Value> = ir.operands(end).collect();
+    for (store, loads) in found {
+        let arg = ir.add_arg(block, own[*store].place.ty);
+        init.push(load(ir, At::Before(op), &own[*store].place));
+        for load in loads {
+            ir.replace(own[*load].op, &[arg]);
+        }
+    }
+    for (store, _) in found {
+        // What is stored may be a load's result, which is replaced by now.
+        next.extend(ir.operands(own[*store].op).next());
+    }
+    ir.set_operands(end, &next);
+    let mut types = looped.results.0.clone();
+    types.extend(found.iter().map(|(store, _)| own[*store].place.ty));
+    ir.detach_region(looped.body);
+    let carried = looped.results.0.len();
+    let made = ir.add(
+        At::Before(op),
+        For {
+            init,
+            parallel: false,
+            results: tir::Rets(types),
+            ..looped
+        },
+    );
+    for ((k, _), value) in found.iter().zip(&made[carried..]) {
+        store(ir, At::Before(op), &own[*k].place, *value);
+        ir.erase(own[*k].op);
+    }
+    ir.replace(op, &made[..carried]);
+}
+
+fn load(ir: &mut Ir, at: At, place: &Place) -> Value {
+    let (base, indices) = (place.base, place.indices.clone());
+    match place.ty.shape() {
+        Some(_) => ir.add(
+            at,
+            tir_vector::Load {
+                base,
+                indices,
+                result: tir::Ret(place.ty),
+            },
+        ),
+        None => ir.add(
+            at,
+            tir_memref::Load {
+                memref: base,
+                indices,
+                nontemporal: None,
+            },
+        ),
+    }
+}
+
+fn store(ir: &mut Ir, at: At, place: &Place, value: Value) {
+    let (base, indices) = (place.base, place.indices.clone());
+    match place.ty.shape() {
+        Some(_) => ir.add(
+            at,
+            tir_vector::Store {
+                value,
+                base,
+                indices,
+            },
+        ),
+        None => ir.add(
+            at,
+            tir_memref::Store {
+                value,
+                memref: base,
+                indices,
+                nontemporal: None,
+            },
+        ),
+    };
+}

@@ -1,7 +1,7 @@
 //! `drop-spaces`: buffers of all memory spaces lie in one memory.
 
-use tir::{Ir, MemRefType, Pass, PassCx, PassResult, Type, pass};
-use tir_accel::MachineInfo;
+use tir::{Diagnostic, Ir, MemRefType, Op, Pass, PassCx, PassResult, Type, pass};
+use tir_accel::{Machine, MachineInfo};
 
 use crate::retype::retype;
 
@@ -15,6 +15,9 @@ pass! {
 impl Pass for DropSpaces {
     fn run(&self, module: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
         if let Some(slot) = MachineInfo::slot(module) {
+            if let Some(error) = left(module) {
+                return Err(vec![error]);
+            }
             module.erase(slot);
         }
         let mut retyped = 0;
@@ -22,6 +25,22 @@ impl Pass for DropSpaces {
         cx.count("values retyped", retyped);
         Ok(())
     }
+}
+
+/// The first op that the machine is still needed for, as an error.
+fn left(ir: &Ir) -> Option<Diagnostic> {
+    ir.walk_ids().into_iter().find_map(|op| {
+        let name = ir.name(op);
+        if ir.is::<Machine>(op) {
+            return None;
+        }
+        if name.dialect() == Machine::name().dialect() {
+            let error = Diagnostic::error(format!("'{name}' still needs the machine"));
+            let note = "'inline-calls' writes out what units compute; transfers that were started have no form in one memory";
+            return Some(error.at(ir.loc(op)).note(note));
+        }
+        ir.child(op).and_then(left)
+    })
 }
 
 /// A type without memory space.

@@ -13,7 +13,7 @@ const LEVELS: [&str; 5] = ["graph", "tensor", "loop", "memref", "accel"];
 const RTOL: f64 = 1e-3;
 const ATOL: f64 = 1e-4;
 
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
@@ -24,31 +24,47 @@ pub(crate) fn said(errors: &[Diagnostic]) -> String {
 }
 
 /// `WHAT_0.npy`, `WHAT_1.npy`, … as far as there are any.
+fn stored(folder: &Path, what: &str) -> impl Iterator<Item = PathBuf> {
+    let paths = (0..).map(move |k| folder.join(format!("{what}_{k}.npy")));
+    paths.take_while(|p| p.exists())
+}
+
 fn arrays(folder: &Path, what: &str) -> Result<Vec<Array>, String> {
-    let paths = (0..).map(|k| folder.join(format!("{what}_{k}.npy")));
-    paths
-        .take_while(|p| p.exists())
+    stored(folder, what)
         .map(|p| npy::read(&p).map_err(|e| e.to_string()))
         .collect()
 }
 
 /// A network with the values that it is run on.
-struct Network {
+pub(crate) struct Network {
     folder: PathBuf,
     inputs: Vec<Array>,
     outputs: Vec<Array>,
 }
 
 impl Network {
-    fn new(folder: &Path) -> Result<Self, String> {
+    pub(crate) fn new(folder: &Path) -> Result<Self, String> {
         Ok(Self {
             folder: folder.to_path_buf(),
             inputs: arrays(folder, "in")?,
             outputs: arrays(folder, "out")?,
         })
     }
-    fn import(&self) -> Result<Ir, String> {
-        tir_translate::import_onnx(&self.folder.join("model.onnx")).map_err(|e| said(&e))
+    pub(crate) fn model(&self) -> PathBuf {
+        self.folder.join("model.onnx")
+    }
+    pub(crate) fn import(&self) -> Result<Ir, String> {
+        tir_translate::import_onnx(&self.model()).map_err(|e| said(&e))
+    }
+    pub(crate) fn inputs(&self) -> &[Array] {
+        &self.inputs
+    }
+    pub(crate) fn outputs(&self) -> &[Array] {
+        &self.outputs
+    }
+    /// Files of the values that it is run on.
+    pub(crate) fn stored(&self) -> Vec<PathBuf> {
+        stored(&self.folder, "in").collect()
     }
     /// Runs a program; the largest error, and the account of the machine if it ran on one.
     fn run(&self, module: &Ir) -> Result<(f64, Option<MachineSummary>), String> {

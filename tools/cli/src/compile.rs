@@ -141,6 +141,14 @@ pub(crate) fn compile(options: &Options, out: &mut dyn Write) -> Result<bool, St
     }
     say(out, costliest(remarks));
     if let Some(file) = before.filter(|_| options.native) {
+        if options.machine.is_none() {
+            say(
+                out,
+                "\n  note      no machine: each operator runs over whole tensors in memory; with --machine FILE tiles \
+                 stay in\n            registers and caches (test/e2e/machines/cpu.tir is a processor with AVX-512)\n"
+                    .to_string(),
+            );
+        }
         let made = library(options, &file, &dir, &stem)?;
         say(out, format!("\n{made}"));
     }

@@ -5,7 +5,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use tir::{Diagnostic, Ir, Type};
+use tir::{Diagnostic, Ir, TensorType, Type};
+use tir_accel::MachineInfo;
 use tir_data::Array;
 use tir_levels::ToNative;
 use tir_native::mlir::{self, Function, Module, Role};
@@ -149,6 +150,25 @@ impl Entry {
             })
             .collect()
     }
+}
+
+/// What is slow about a program of whole tensors that no machine is attached to, if it is one.
+pub fn unplanned(module: &Ir) -> Option<Diagnostic> {
+    fn tensors(ir: &Ir) -> bool {
+        ir.walk_ids().into_iter().any(|op| {
+            let mut results = ir.results(op);
+            results.any(|value| ir.ty(value).is::<TensorType>())
+                || ir.child(op).is_some_and(tensors)
+        })
+    }
+    let without = MachineInfo::slot(module).is_none() && tensors(module);
+    without.then(|| {
+        let remark = "no machine is attached: each operator runs over whole tensors in memory";
+        Diagnostic::remark(remark).note(
+            "lowered with --to-native=machine=FILE, tiles stay in registers and caches; \
+             test/e2e/machines/cpu.tir is a processor with AVX-512",
+        )
+    })
 }
 
 /// Bytes and number of the vector registers of this processor.

@@ -1,5 +1,6 @@
 //! A run from the file to the summary.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use tir::{Diagnostic, Ir, Sources};
@@ -36,6 +37,14 @@ pub fn run(options: &Options, sources: &mut Sources) -> Result<Summary, Errors> 
         ..Limits::default()
     };
     let bound: Vec<(usize, &Array)> = inputs.iter().map(|(k, _, array)| (*k, array)).collect();
+    let slow = options
+        .native
+        .then(|| crate::native::unplanned(&module))
+        .flatten();
+    if let Some(remark) = slow {
+        let text = tir_opt::render(sources, &[remark], tir_opt::color());
+        let _ = std::io::stderr().lock().write_all(text.as_bytes());
+    }
     let native = options.native.then_some(Native {
         strict: options.strict,
         repeat: options.repeat,

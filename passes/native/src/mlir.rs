@@ -12,113 +12,28 @@
 //! and an arena for what the function allocates outside of loops ([`Function::arena`]). No two of them overlap in
 //! memory.
 
+mod functions;
+mod interface;
+
 use std::collections::HashMap;
 
-use tir::data::Array;
 use tir::interp::OUT_ARGUMENT;
 use tir::{
     At, Attr, Diagnostic, DictAttr, Failure, FunctionType, IntType, Ir, MemRefType, Name, Op, OpId,
     OpState, RegionId, Sign, SymbolTable, Type, Value,
 };
-use tir_arith::{AddF, Constant, DivF, ExtF, FPToSI, FPToUI, MulF, SubF, TruncF, constant_index};
+use tir_arith::{AddF, FPToSI, FPToUI, MulF, SubF, constant_index};
 use tir_func::{Func, Return};
 use tir_loop::{Bounds, For, If, Yield};
-use tir_math::{Cos, Erf, Exp, Exp2, Log, Log1p, PowF, Rsqrt, Sin, Sqrt, Tanh};
+use tir_math::Rsqrt;
 use tir_memref::{
     Alloc, Cast, CollapseShape, Copy, Dealloc, Dim, ExpandShape, GetGlobal, Global, Load, Store,
     SubView, View,
 };
-use tir_vector::Broadcast;
 
 use crate::retype::retype;
-
-/// How to write MLIR.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Keep every bit: no multiplication and addition become one operation, and functions are those of the interpreter.
-    pub strict: bool,
-    /// What begins the names of functions.
-    pub prefix: String,
-    /// What places in the weights and in the arena are multiples of, in bytes.
-    pub align: usize,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            strict: true,
-            prefix: "tir_".to_string(),
-            align: 64,
-        }
-    }
-}
-
-/// A program as MLIR.
-#[derive(Clone, Debug)]
-pub struct Module {
-    /// The text.
-    pub text: String,
-    /// Its public functions, in the order of the program.
-    pub functions: Vec<Function>,
-    /// The constants: their names, their places in bytes, and their elements.
-    pub constants: Vec<(Name, usize, Array)>,
-    /// Bytes of all constants.
-    pub bytes: usize,
-}
-
-impl Module {
-    /// The bytes of all constants, each at its place; zeros between them.
-    pub fn weights(&self) -> Vec<u8> {
-        let mut all = vec![0; self.bytes];
-        for (_, at, array) in &self.constants {
-            all[*at..*at + array.bytes().len()].copy_from_slice(array.bytes());
-        }
-        all
-    }
-}
-
-/// A public function of a program.
-#[derive(Clone, Debug)]
-pub struct Function {
-    /// Its name in the program.
-    pub name: Name,
-    /// Its name in the library.
-    pub symbol: String,
-    /// Its arguments but for the last two, which are weights and arena.
-    pub arguments: Vec<Argument>,
-    /// Bytes of the arena.
-    pub arena: usize,
-}
-
-/// An argument of a function of a library: a pointer to dense elements in row-major order.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Argument {
-    /// Type of an element.
-    pub elem: Type,
-    /// The shape; empty for one element.
-    pub shape: &'static [i64],
-    /// What it is for the program.
-    pub role: Role,
-}
-
-/// What an argument of a function of a library is for the program.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Role {
-    /// The argument of this number, which is read.
-    Input(usize),
-    /// The argument of this number, which is marked as an output.
-    Output(usize),
-    /// The result of this number.
-    Result(usize),
-}
-
-impl Argument {
-    /// Its size in bytes.
-    pub fn bytes(&self) -> usize {
-        let elements: i64 = self.shape.iter().product();
-        elements as usize * self.elem.bytes().unwrap_or(0)
-    }
-}
+use functions::function;
+pub use interface::{Argument, Function, Module, Options, Role};
 
 /// Writes a program as MLIR. The program is one of loops of scalar operations on buffers in one memory, as `to-native`
 /// leaves it; its large constants must have been loaded.
@@ -305,23 +220,6 @@ impl Callee {
         module.adopt(At::End(block.ok_or("has no body")?), function);
         Ok(())
     }
-}
-
-/// The interpreter's function of doubles that an op of math is, if it is no single instruction.
-fn function(name: Name) -> Option<&'static str> {
-    let all = [
-        (Exp::name(), "tir_math_exp"),
-        (Exp2::name(), "tir_math_exp2"),
-        (Log::name(), "tir_math_log"),
-        (Log1p::name(), "tir_math_log1p"),
-        (Tanh::name(), "tir_math_tanh"),
-        (Erf::name(), "tir_math_erf"),
-        (Sin::name(), "tir_math_sin"),
-        (Cos::name(), "tir_math_cos"),
-        (PowF::name(), "tir_math_pow"),
-    ];
-    let found = all.into_iter().find(|(own, _)| *own == name);
-    found.map(|(_, function)| function)
 }
 
 /// A view by offset, sizes and strides, which is an op of MLIR alone.
@@ -666,115 +564,6 @@ impl Code<'_> {
         let new = self.ir.create_raw(state);
         self.ir.insert(new, At::Before(op));
         Ok(self.ir.result(new, 1))
-    }
-
-    /// Calls a function of the interpreter, on doubles.
-    fn function(&mut self, op: OpId, name: &'static str) -> Result<(), Failure> {
-        let operands: Vec<Value> = self.ir.operands(op).collect();
-        let callee = Callee {
-            name,
-            arguments: operands.len(),
-        };
-        if !self.called.contains(&callee) {
-            self.called.push(callee);
-        }
-        let wide: Vec<Value> = operands.iter().map(|v| self.widened(op, *v)).collect();
-        let ty = doubles(self.ir.ty(self.ir.result(op, 0)));
-        let value = match ty.shape() {
-            None => self.called(op, name, &wide),
-            Some(shape) => {
-                // Element by element.
-                let count = shape.iter().product();
-                let made: Vec<Value> = (0..count)
-                    .map(|k| {
-                        let parts: Vec<Value> =
-                            wide.iter().map(|v| self.element(op, *v, k)).collect();
-                        self.called(op, name, &parts)
-                    })
-                    .collect();
-                self.scalar(op, Name::new("vector.from_elements"), &made, ty)
-            }
-        };
-        self.narrowed(op, value)
-    }
-
-    /// The call of a function of doubles.
-    fn called(&mut self, op: OpId, name: &str, operands: &[Value]) -> Value {
-        let double = doubles(Type::f32());
-        let call = self.scalar(op, <tir_func::Call as Op>::name(), operands, double);
-        if let Some(made) = self.ir.owner(call) {
-            let callee = Attr::symbol(Name::new(name));
-            self.ir.set_attr(made, "callee", callee);
-        }
-        call
-    }
-
-    /// An element of a vector.
-    fn element(&mut self, op: OpId, vector: Value, k: i64) -> Value {
-        let elem = self.ir.ty(vector).elem();
-        let value = self.scalar(op, Name::new("vector.extract"), &[vector], elem);
-        if let Some(made) = self.ir.owner(value) {
-            self.ir.set_attr(made, "static_position", Attr::ints(&[k]));
-        }
-        value
-    }
-
-    /// The nearest integer that there is: an intrinsic of LLVM.
-    fn saturated(&mut self, op: OpId, input: Value, how: &str) -> Result<(), Failure> {
-        let (from, to) = (self.ir.ty(input), self.ir.ty(self.ir.result(op, 0)));
-        let to = signless(to);
-        let new = self.become_op(op, "llvm.call_intrinsic", &[input], &[]);
-        let name = format!("llvm.{how}.sat.{}.{}", mangled(to), mangled(from));
-        self.ir.set_attr(new, "intrin", Attr::str(&name));
-        self.ir.set_attr(new, "op_bundle_sizes", int32s(&[]));
-        self.ir.set_attr(new, tir::SEGMENTS, int32s(&[1, 0]));
-        Ok(())
-    }
-
-    /// One by the square root, rounded once.
-    fn rsqrt(&mut self, op: OpId) -> Result<(), Failure> {
-        let operand = self.ir.operand(op, 0);
-        let wide = self.widened(op, operand);
-        let ty = self.ir.ty(wide);
-        let root = self.scalar(op, Sqrt::name(), &[wide], ty);
-        let value = Attr::float(1.0, ty.elem());
-        let mut one = self.ir.add(At::Before(op), Constant { value });
-        if ty.shape().is_some() {
-            one = self.scalar(op, Broadcast::name(), &[one], ty);
-        }
-        let value = self.scalar(op, DivF::name(), &[one, root], ty);
-        self.narrowed(op, value)
-    }
-
-    fn scalar(&mut self, op: OpId, name: Name, operands: &[Value], ty: Type) -> Value {
-        let state = OpState {
-            loc: self.ir.loc(op),
-            operands: operands.iter().copied().collect(),
-            results: [ty].into_iter().collect(),
-            ..OpState::new(name)
-        };
-        let new = self.ir.create_raw(state);
-        self.ir.insert(new, At::Before(op));
-        self.ir.result(new, 0)
-    }
-
-    fn widened(&mut self, op: OpId, value: Value) -> Value {
-        let ty = doubles(self.ir.ty(value));
-        match self.ir.ty(value) == ty {
-            true => value,
-            false => self.scalar(op, ExtF::name(), &[value], ty),
-        }
-    }
-
-    /// Replaces an op by a double, rounded to the type of its result.
-    fn narrowed(&mut self, op: OpId, value: Value) -> Result<(), Failure> {
-        let ty = self.ir.ty(self.ir.result(op, 0));
-        let value = match self.ir.ty(value) == ty {
-            true => value,
-            false => self.scalar(op, TruncF::name(), &[value], ty),
-        };
-        self.ir.replace(op, &[value]);
-        Ok(())
     }
 }
 

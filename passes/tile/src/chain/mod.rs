@@ -35,6 +35,7 @@ mod border;
 mod cost;
 mod filling;
 mod flat;
+mod forms;
 mod home;
 mod keep;
 mod late;

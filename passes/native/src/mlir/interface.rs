@@ -1,0 +1,92 @@
+//! What is said of a program as MLIR: how it is written, and what its functions take.
+
+use tir::data::Array;
+use tir::{Name, Type};
+
+/// How to write MLIR.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Keep every bit: no multiplication and addition become one operation, and functions are those of the interpreter.
+    pub strict: bool,
+    /// What begins the names of functions.
+    pub prefix: String,
+    /// What places in the weights and in the arena are multiples of, in bytes.
+    pub align: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            strict: true,
+            prefix: "tir_".to_string(),
+            align: 64,
+        }
+    }
+}
+
+/// A program as MLIR.
+#[derive(Clone, Debug)]
+pub struct Module {
+    /// The text.
+    pub text: String,
+    /// Its public functions, in the order of the program.
+    pub functions: Vec<Function>,
+    /// The constants: their names, their places in bytes, and their elements.
+    pub constants: Vec<(Name, usize, Array)>,
+    /// Bytes of all constants.
+    pub bytes: usize,
+}
+
+impl Module {
+    /// The bytes of all constants, each at its place; zeros between them.
+    pub fn weights(&self) -> Vec<u8> {
+        let mut all = vec![0; self.bytes];
+        for (_, at, array) in &self.constants {
+            all[*at..*at + array.bytes().len()].copy_from_slice(array.bytes());
+        }
+        all
+    }
+}
+
+/// A public function of a program.
+#[derive(Clone, Debug)]
+pub struct Function {
+    /// Its name in the program.
+    pub name: Name,
+    /// Its name in the library.
+    pub symbol: String,
+    /// Its arguments but for the last two, which are weights and arena.
+    pub arguments: Vec<Argument>,
+    /// Bytes of the arena.
+    pub arena: usize,
+}
+
+/// An argument of a function of a library: a pointer to dense elements in row-major order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Argument {
+    /// Type of an element.
+    pub elem: Type,
+    /// The shape; empty for one element.
+    pub shape: &'static [i64],
+    /// What it is for the program.
+    pub role: Role,
+}
+
+/// What an argument of a function of a library is for the program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    /// The argument of this number, which is read.
+    Input(usize),
+    /// The argument of this number, which is marked as an output.
+    Output(usize),
+    /// The result of this number.
+    Result(usize),
+}
+
+impl Argument {
+    /// Its size in bytes.
+    pub fn bytes(&self) -> usize {
+        let elements: i64 = self.shape.iter().product();
+        elements as usize * self.elem.bytes().unwrap_or(0)
+    }
+}

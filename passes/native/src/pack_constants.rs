@@ -8,6 +8,7 @@
 //! meaning of a transfer. A constant is packed as a whole or not at all.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
 
 use tir::data::{Array, DType};
 use tir::interp::{attr_named, elements};
@@ -56,38 +57,53 @@ impl Pass for PackConstants {
             let Some((global, content)) = content(&constants, name) else {
                 continue;
             };
+            // Tiles that are read in the same way, wherever they are used.
+            let mut ways: BTreeMap<String, Vec<(OpId, Packed)>> = BTreeMap::new();
+            for (slot, packed) in all {
+                if let Some(function) = module.child(slot) {
+                    let way = packed.way(function);
+                    ways.entry(way).or_default().push((slot, packed));
+                }
+            }
             let bytes = content.bytes().len();
-            let packed: usize = all.iter().map(|(_, p)| p.bytes * p.count()).sum();
+            let firsts = ways.values().filter_map(|all| all.first());
+            let packed: usize = firsts.map(|(_, p)| p.bytes * p.count()).sum();
             if packed > self.small.max(bytes.saturating_mul(self.growth)) {
-                large.extend(all.iter().map(|(slot, p)| (*slot, p.transfer, packed, bytes)));
+                let all = ways.values().flatten();
+                large.extend(all.map(|(slot, p)| (*slot, p.transfer, packed, bytes)));
                 continue;
             }
-            for (k, (slot, packed)) in all.into_iter().enumerate() {
-                let Some(function) = module.child(slot) else {
+            for (k, all) in ways.into_values().enumerate() {
+                let symbol = free(module, name, k);
+                let Some((slot, first)) = all.first() else {
                     continue;
                 };
-                let loc = function.loc(packed.transfer);
-                let made = packed.evaluate(function, &content, global.r#type);
+                let Some(function) = module.child(*slot) else {
+                    continue;
+                };
+                let loc = function.loc(first.transfer);
+                let made = first.evaluate(function, &content, global.r#type);
                 let made = made.map_err(|error| {
-                    let at = |e: Diagnostic| e.or_at(loc).context(format_args!("'@{name}' cannot be packed: "));
-                    vec![at(*error)]
+                    let error = (*error).or_at(loc);
+                    vec![error.context(format_args!("'@{name}' cannot be packed: "))]
                 })?;
-                let symbol = free(module, name, k);
                 let key = format!("{name}.packed{k}");
                 let global = Global {
                     sym_name: symbol,
                     sym_visibility: None,
-                    r#type: packed.ty(),
+                    r#type: first.ty(),
                     initial_value: Some(attr_named(&made, &key)),
                     constant: Some(tir::Flag),
-                    alignment: Some(64),
+                    alignment: Some(ALIGN as i64),
                 };
                 let block = module.body_block(module.root(), 0);
                 let block = block.ok_or_else(|| vec![Diagnostic::error("has no body")])?;
                 module.add(At::Start(block), global);
-                if let Some(function) = module.child_mut(slot) {
-                    packed.replace(function, symbol);
-                    tiles += 1;
+                for (slot, packed) in all {
+                    if let Some(function) = module.child_mut(slot) {
+                        packed.replace(function, symbol);
+                        tiles += 1;
+                    }
                 }
             }
         }
@@ -222,6 +238,29 @@ impl Packed {
     /// The type of the buffer that holds all.
     fn ty(&self) -> Type {
         Type::memref([(self.bytes * self.count()) as i64], Type::int(8), None)
+    }
+
+    /// What the transfer reads for each number, as text: two tiles of one way have the same bytes.
+    fn way(&self, ir: &Ir) -> String {
+        let counters = self.counters.iter().enumerate();
+        let counters = counters.map(|(k, c)| (c.value, format!("#{k}")));
+        let mut names: HashMap<Value, String> = counters.collect();
+        names.insert(self.tile, "tile".to_string());
+        let mut text = format!("{}", ir.ty(self.tile));
+        for counter in &self.counters {
+            let _ = write!(text, " {:?}", counter.range);
+        }
+        for (k, op) in self.sources.iter().chain([&self.transfer]).enumerate() {
+            let _ = write!(text, "\n{} {:?}", ir.name(*op), ir.attrs(*op));
+            for operand in ir.operands(*op) {
+                let name = names.get(&operand).map_or("?", String::as_str);
+                let _ = write!(text, " {name}");
+            }
+            for (r, result) in ir.results(*op).enumerate() {
+                names.insert(result, format!("%{k}.{r}"));
+            }
+        }
+        text
     }
 
     /// The tile of the number that counters are at, as a view of the buffer that holds all.

@@ -76,7 +76,7 @@ fn native(
 ) -> Result<Vec<Array>, String> {
     let entry = Entry::of(module, Some(function.as_str())).map_err(|e| said(&e))?;
     let inputs: Vec<(usize, &Array)> = inputs.iter().enumerate().collect();
-    let run = entry.execute_native(module, &inputs, &Native { strict, repeat: 1 });
+    let run = entry.execute_native(module, &inputs, &Native { strict, ..Native::default() });
     run.map(|run| run.outputs).map_err(|e| said(&e))
 }
 

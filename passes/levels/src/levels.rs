@@ -7,7 +7,9 @@ use tir_egraph::Egraph;
 use tir_generic::{Canonicalize, ConstantFold, Cse, Licm};
 use tir_memory::{CheckPlan, PlanMemory};
 use tir_native::{DropSpaces, InlineCalls, PackConstants, PromoteMemory};
-use tir_schedule::{Distribute, ExpandGeneric, InsertTokens, ScheduleTransfers};
+use tir_schedule::{
+    Distribute, ExpandGeneric, InsertTokens, ScheduleTransfers, TilesInPlace,
+};
 use tir_tensor::Empty;
 use tir_tile::{Tensorize, Tile};
 
@@ -208,6 +210,7 @@ impl Alias for ToNative {
         p.add(DropSpaces::default());
         p.add(PackConstants::default());
         p.nest("func.func", |p| {
+            p.add(TilesInPlace::default());
             p.add(ExpandGeneric {
                 carry: true,
                 vector_bytes: self.vector_bytes,

@@ -6,6 +6,7 @@ pub mod distribute;
 pub mod dry_run;
 pub mod edit;
 pub mod expand_generic;
+mod in_place;
 pub mod index;
 pub mod insert_dma;
 pub mod insert_tokens;
@@ -29,12 +30,15 @@ pub use passes::{
     PruneEdges, ScheduleTransfers,
 };
 
+pub use in_place::TilesInPlace;
+
 use tir::PassInfo;
 
 /// All passes of this crate.
 pub fn passes() -> Vec<PassInfo> {
     vec![
         PassInfo::of::<Distribute>(),
+        PassInfo::of::<TilesInPlace>(),
         PassInfo::of::<MultiBuffer>(),
         PassInfo::of::<InsertDma>(),
         PassInfo::of::<ScheduleTransfers>(),

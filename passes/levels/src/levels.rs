@@ -8,7 +8,7 @@ use tir_generic::{Canonicalize, ConstantFold, Cse, Licm};
 use tir_memory::{CheckPlan, PlanMemory};
 use tir_native::{DropSpaces, InlineCalls, PackConstants, PromoteMemory};
 use tir_schedule::{
-    Distribute, ExpandGeneric, InsertTokens, ScheduleTransfers, TilesInPlace,
+    Distribute, ExpandGeneric, InsertTokens, ScheduleTransfers, StoreHalos, TilesInPlace,
 };
 use tir_tensor::Empty;
 use tir_tile::{Tensorize, Tile};
@@ -210,6 +210,7 @@ impl Alias for ToNative {
         p.add(DropSpaces::default());
         p.add(PackConstants::default());
         p.nest("func.func", |p| {
+            p.add(StoreHalos::default());
             p.add(TilesInPlace::default());
             p.add(ExpandGeneric {
                 carry: true,

@@ -6,6 +6,7 @@ pub mod distribute;
 pub mod dry_run;
 pub mod edit;
 pub mod expand_generic;
+mod halos;
 mod in_place;
 pub mod index;
 pub mod insert_dma;
@@ -30,6 +31,7 @@ pub use passes::{
     PruneEdges, ScheduleTransfers,
 };
 
+pub use halos::StoreHalos;
 pub use in_place::TilesInPlace;
 
 use tir::PassInfo;
@@ -38,6 +40,7 @@ use tir::PassInfo;
 pub fn passes() -> Vec<PassInfo> {
     vec![
         PassInfo::of::<Distribute>(),
+        PassInfo::of::<StoreHalos>(),
         PassInfo::of::<TilesInPlace>(),
         PassInfo::of::<MultiBuffer>(),
         PassInfo::of::<InsertDma>(),

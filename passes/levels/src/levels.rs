@@ -6,7 +6,7 @@ use tir_convert::{FoldQdq, FuseElementwise, FuseGraph, GraphToTensor, JoinGroups
 use tir_egraph::Egraph;
 use tir_generic::{Canonicalize, ConstantFold, Cse, Licm};
 use tir_memory::{CheckPlan, PlanMemory};
-use tir_native::{DropSpaces, InlineCalls, PromoteMemory};
+use tir_native::{DropSpaces, InlineCalls, OutlineNests, PromoteMemory};
 use tir_schedule::{Distribute, ExpandGeneric, InsertTokens, ScheduleTransfers};
 use tir_tensor::Empty;
 use tir_tile::{Tensorize, Tile};
@@ -117,6 +117,8 @@ level! {
         pub vector_bytes: i64 = 64,
         /// Number of vector registers.
         pub registers: i64 = 32,
+        /// Make each distinct nest a function (`outline-nests`).
+        pub outline: bool = true,
     }
 }
 
@@ -206,6 +208,9 @@ impl Alias for ToNative {
             p.add(InlineCalls::default());
         });
         p.add(DropSpaces::default());
+        if self.outline {
+            p.add(OutlineNests::default());
+        }
         p.nest("func.func", |p| {
             p.add(ExpandGeneric {
                 carry: true,

@@ -6,11 +6,13 @@ pub mod c_interface;
 mod drop_spaces;
 mod inline_calls;
 pub mod mlir;
+mod outline_nests;
 mod promote;
 mod retype;
 
 pub use drop_spaces::DropSpaces;
 pub use inline_calls::InlineCalls;
+pub use outline_nests::OutlineNests;
 pub use promote::PromoteMemory;
 
 use tir::PassInfo;
@@ -20,6 +22,7 @@ pub fn passes() -> Vec<PassInfo> {
     vec![
         PassInfo::of::<InlineCalls>(),
         PassInfo::of::<DropSpaces>(),
+        PassInfo::of::<OutlineNests>(),
         PassInfo::of::<PromoteMemory>(),
     ]
 }

@@ -3,14 +3,27 @@
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::path::Path;
 use std::ptr::null_mut;
+use std::sync::Once;
 
 use melior::ir::Module;
+
+use crate::Clock;
 
 /// LLVM's things, which it alone knows.
 type Ref = *mut c_void;
 
 unsafe extern "C" {
+    fn LLVMParseCommandLineOptions(
+        count: c_int,
+        words: *const *const c_char,
+        overview: *const c_char,
+    );
     fn LLVMContextCreate() -> Ref;
+    fn LLVMContextDispose(context: Ref);
+    fn LLVMDisposeModule(module: Ref);
+    fn LLVMDisposeTargetMachine(machine: Ref);
+    fn LLVMDisposePassBuilderOptions(options: Ref);
+    fn LLVMSetVisibility(global: Ref, visibility: c_uint);
     fn LLVMGetDefaultTargetTriple() -> *mut c_char;
     fn LLVMGetTargetFromTriple(
         triple: *const c_char,
@@ -46,7 +59,7 @@ unsafe extern "C" {
     fn LLVMGetFirstFunction(module: Ref) -> Ref;
     fn LLVMGetNextFunction(function: Ref) -> Ref;
     fn LLVMIsDeclaration(value: Ref) -> c_int;
-    fn LLVMGetLinkage(value: Ref) -> c_uint;
+    fn LLVMSetLinkage(value: Ref, linkage: c_uint);
     fn LLVMCountParams(function: Ref) -> c_uint;
     fn LLVMGetParam(function: Ref, index: c_uint) -> Ref;
     fn LLVMGlobalGetValueType(global: Ref) -> Ref;
@@ -104,6 +117,17 @@ target!("x86_64": LLVMInitializeX86TargetInfo LLVMInitializeX86Target LLVMInitia
     LLVMInitializeX86AsmPrinter);
 target!("aarch64": LLVMInitializeAArch64TargetInfo LLVMInitializeAArch64Target LLVMInitializeAArch64TargetMC
     LLVMInitializeAArch64AsmPrinter);
+
+/// What LLVM may make of loops. Registers are filled by explicit vectors before; written out in full, the loops around
+/// them cost more than half of all time of compiling, and give nothing.
+pub const UNROLL: [&CStr; 2] = [c"-unroll-full-max-count=4", c"-unroll-threshold=50"];
+
+/// Sets the limits of all that is compiled.
+fn unrolled() {
+    let words = [c"tir-native", UNROLL[0], UNROLL[1]].map(CStr::as_ptr);
+    // SAFETY: the words live as long as the program.
+    unsafe { LLVMParseCommandLineOptions(words.len() as c_int, words.as_ptr(), c"".as_ptr()) };
+}
 
 /// What machine code is made for.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -179,6 +203,17 @@ pub enum Emit {
     Object,
 }
 
+/// Which functions of a module others may call.
+#[derive(Default)]
+pub struct Symbols<'a> {
+    /// What a library gives.
+    pub public: &'a [String],
+    /// What these call, here or in other parts of the library.
+    pub private: &'a [String],
+    /// Whether there are no other parts.
+    pub whole: bool,
+}
+
 /// Translates a module of LLVM's dialect, optimizes it, and writes what is made of it to a file. For each public function
 /// there is then another one, with `_packed` behind its name, which takes one pointer, to its arguments.
 ///
@@ -188,10 +223,16 @@ pub fn compile(
     module: &Module<'_>,
     processor: &Processor,
     level: u32,
+    symbols: &Symbols<'_>,
     emit: Emit,
     file: &Path,
+    clock: &mut Clock,
 ) -> Result<(), String> {
-    initialize();
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        initialize();
+        unrolled();
+    });
     let (name, features) = (text(&processor.name)?, text(&processor.features)?);
     let path = text(&file.to_string_lossy())?;
     // SAFETY: the operation lives in `module`; all else that is passed is made here, and lives as long as the program.
@@ -203,8 +244,10 @@ pub fn compile(
             return Err("does not translate to LLVM".to_string());
         }
         let module: Ref = module.cast();
-        packed(context, module)?;
+        visible(module, symbols);
+        packed(context, module, symbols)?;
         attributes(context, module, processor)?;
+        clock.lap("translate");
         let triple = LLVMGetDefaultTargetTriple();
         let (mut target, mut error) = (null_mut(), null_mut());
         if LLVMGetTargetFromTriple(triple, &mut target, &mut error) != 0 {
@@ -226,12 +269,10 @@ pub fn compile(
         LLVMSetTarget(module, triple);
         LLVMSetModuleDataLayout(module, LLVMCreateTargetDataLayout(machine));
         let passes = text(&format!("default<O{}>", level.min(3)))?;
-        let failed = LLVMRunPasses(
-            module,
-            passes.as_ptr(),
-            machine,
-            LLVMCreatePassBuilderOptions(),
-        );
+        let builder = LLVMCreatePassBuilderOptions();
+        let failed = LLVMRunPasses(module, passes.as_ptr(), machine, builder);
+        LLVMDisposePassBuilderOptions(builder);
+        clock.lap("optimize");
         if !failed.is_null() {
             return Err(taken(LLVMGetErrorMessage(failed)));
         }
@@ -245,9 +286,43 @@ pub fn compile(
                 LLVMTargetMachineEmitToFile(machine, module, path.as_ptr(), 1, &mut error)
             }
         };
-        match failed {
+        let done = match failed {
             0 => Ok(()),
             _ => Err(taken(error)),
+        };
+        LLVMDisposeTargetMachine(machine);
+        LLVMDisposeModule(module);
+        LLVMContextDispose(context);
+        clock.lap("emit");
+        done
+    }
+}
+
+/// The name of a function.
+///
+/// # Safety
+/// `function` is a function of LLVM.
+unsafe fn named(function: Ref) -> String {
+    let name = unsafe { CStr::from_ptr(LLVMGetValueName2(function, &mut 0)) };
+    name.to_string_lossy().to_string()
+}
+
+/// What functions of one library alone call is not seen outside of it.
+///
+/// # Safety
+/// `module` is a module of LLVM.
+unsafe fn visible(module: Ref, symbols: &Symbols<'_>) {
+    unsafe {
+        let mut function = LLVMGetFirstFunction(module);
+        while !function.is_null() {
+            if symbols.private.contains(&named(function)) {
+                match symbols.whole && LLVMIsDeclaration(function) == 0 {
+                    // Internal: 8; hidden: 1.
+                    true => LLVMSetLinkage(function, 8),
+                    false => LLVMSetVisibility(function, 1),
+                }
+            }
+            function = LLVMGetNextFunction(function);
         }
     }
 }
@@ -272,15 +347,14 @@ unsafe fn functions(module: Ref) -> Vec<Ref> {
 ///
 /// # Safety
 /// `module` is a module of LLVM in `context`, whose public functions take pointers and give nothing.
-unsafe fn packed(context: Ref, module: Ref) -> Result<(), String> {
+unsafe fn packed(context: Ref, module: Ref, symbols: &Symbols<'_>) -> Result<(), String> {
     unsafe {
         let pointer = LLVMPointerTypeInContext(context, 0);
         for function in functions(module) {
-            // External: 0.
-            if LLVMGetLinkage(function) != 0 {
+            let name = named(function);
+            if !symbols.public.contains(&name) {
                 continue;
             }
-            let name = CStr::from_ptr(LLVMGetValueName2(function, &mut 0)).to_string_lossy();
             let name = text(&format!("{name}_packed"))?;
             let ty = LLVMFunctionType(LLVMVoidTypeInContext(context), [pointer].as_mut_ptr(), 1, 0);
             let made = LLVMAddFunction(module, name.as_ptr(), ty);

@@ -10,11 +10,13 @@
 //! A public function becomes one on pointers alone: a scalar argument is a buffer of one element, and so is a result,
 //! which stands behind the arguments. Two more follow: the bytes of all constants of the module ([`Module::weights`]),
 //! and an arena for what the function and those that it calls allocate outside of loops ([`Function::arena`]). No two of
-//! them overlap in memory, and so it is with the buffers that a private function takes.
+//! them overlap in memory, and so it is with the buffers that a private function takes. With [`Options::marks`] one more
+//! takes times.
 
 mod calls;
 mod functions;
 mod interface;
+mod marks;
 
 use std::collections::HashMap;
 
@@ -236,6 +238,9 @@ impl Callee {
 /// A view by offset, sizes and strides, which is an op of MLIR alone.
 const CAST: &str = "memref.reinterpret_cast";
 
+/// A call of what LLVM has by itself, which is an op of MLIR alone.
+const INTRINSIC: &str = "llvm.call_intrinsic";
+
 /// Whether an op is in MLIR what it is here: those of some dialects, and these of memref.
 fn is_same(name: Name) -> bool {
     let buffers = [
@@ -253,6 +258,7 @@ fn is_same(name: Name) -> bool {
     ["arith", "math", "vector", "cf", "func"].contains(&dialect)
         || buffers.contains(&name)
         || name == CAST
+        || name == INTRINSIC
 }
 
 /// A function on its way.
@@ -326,6 +332,10 @@ impl Code<'_> {
             .get(&name)
             .map_or_else(|| self.own(function), |needs| needs.scratch);
         self.memory(block, function, arena);
+        let marks = match self.options.marks {
+            true => self.marks(block)?,
+            false => Vec::new(),
+        };
         self.signature(block, vec![]);
         self.ir.remove_attr(root, "res_attrs");
         let symbol = format!("{}{name}", self.options.prefix);
@@ -335,6 +345,7 @@ impl Code<'_> {
             symbol,
             arguments,
             arena,
+            marks,
         })
     }
 

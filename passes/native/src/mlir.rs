@@ -23,7 +23,7 @@ use std::collections::HashMap;
 use tir::interp::OUT_ARGUMENT;
 use tir::{
     At, Attr, Diagnostic, DictAttr, Failure, FunctionType, IntType, Ir, MemRefType, Name, Op, OpId,
-    OpState, RegionId, Sign, SymbolTable, Type, Value,
+    OpState, RegionId, Sign, SymbolTable, Type, Value, VectorType,
 };
 use tir_arith::{AddF, FPToSI, FPToUI, MulF, SubF, constant_index};
 use tir_func::{Call, Func, Return};
@@ -550,7 +550,16 @@ impl Code<'_> {
             })
             .collect();
         operands.extend(&looped.init);
-        self.become_op(op, "scf.for", &operands, &[looped.body]);
+        let inside = self.ir.walk_below(op);
+        let innermost = !inside.iter().any(|below| self.ir.regions(*below).len() > 0);
+        let sums = looped.results.0.iter().any(|ty| ty.is::<VectorType>());
+        let short = looped.trip_count().is_some_and(|n| n <= self.options.unroll);
+        let new = self.become_op(op, "scf.for", &operands, &[looped.body]);
+        if innermost && sums && short {
+            let full = tir::text::parse_attr("#llvm.loop_annotation<unroll = <full = true>>");
+            let full = full.map_err(|e| -> Failure { format!("{e:?}").into() })?;
+            self.ir.set_attr(new, "llvm.loop_annotation", full);
+        }
         Ok(())
     }
 

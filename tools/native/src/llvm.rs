@@ -118,9 +118,9 @@ target!("x86_64": LLVMInitializeX86TargetInfo LLVMInitializeX86Target LLVMInitia
 target!("aarch64": LLVMInitializeAArch64TargetInfo LLVMInitializeAArch64Target LLVMInitializeAArch64TargetMC
     LLVMInitializeAArch64AsmPrinter);
 
-/// Options of LLVM's passes, which it has for a process as a whole: a loop of up to 16 steps is written out, so that no
-/// branch ends the 16 channels of a block; by default only loops of a third of that size are.
-pub const UNROLL: [&CStr; 2] = [c"-unroll-threshold=1200", c"-unroll-full-max-count=16"];
+/// Options of LLVM's passes, which it has for a process as a whole: what loops it may write out in full. Those that gain by it
+/// say so; of others it costs more than half of all time of compiling, and gives little.
+pub const UNROLL: [&CStr; 2] = [c"-unroll-threshold=50", c"-unroll-full-max-count=4"];
 
 /// Sets the limits of all that is compiled.
 fn unrolled() {

@@ -12,6 +12,9 @@ pub struct Options {
     pub prefix: String,
     /// What places in the weights and in the arena are multiples of, in bytes.
     pub align: usize,
+    /// Innermost loops that carry vectors are written out if they have so many steps at most: no branch ends the steps of
+    /// a block of sums. Of other loops LLVM writes out a few.
+    pub unroll: i64,
     /// Store what the processor counts as time behind each part of a public function, in one more argument.
     pub marks: bool,
 }
@@ -22,6 +25,7 @@ impl Default for Options {
             strict: true,
             prefix: "tir_".to_string(),
             align: 64,
+            unroll: 16,
             marks: false,
         }
     }

@@ -7,7 +7,9 @@ use tir_egraph::Egraph;
 use tir_generic::{Canonicalize, ConstantFold, Cse, Licm};
 use tir_memory::{CheckPlan, PlanMemory};
 use tir_native::{DropSpaces, InlineCalls, OutlineNests, PackConstants, PromoteMemory};
-use tir_schedule::{Distribute, ExpandGeneric, InsertTokens, ScheduleTransfers};
+use tir_schedule::{
+    Distribute, ExpandGeneric, FindParallel, InsertTokens, ScheduleTransfers, SplitNests,
+};
 use tir_tensor::Empty;
 use tir_tile::{Tensorize, Tile};
 
@@ -119,6 +121,8 @@ level! {
         pub registers: i64 = 32,
         /// Make each distinct nest a function (`outline-nests`).
         pub outline: bool = true,
+        /// Ops that a nest runs at least for threads to share it (`split-nests`); what is smaller stays on one.
+        pub parallel_work: u64 = 32768,
     }
 }
 
@@ -221,11 +225,18 @@ impl Alias for ToNative {
             p.add(Canonicalize::default());
             p.add(Cse::default());
             p.add(Licm::default());
+            p.add(FindParallel::default());
             p.add(PromoteMemory::default());
             p.add(PlanMemory {
                 flat: Some(self.align),
                 ..PlanMemory::default()
             });
+        });
+        p.add(SplitNests {
+            least: self.parallel_work,
+            ..SplitNests::default()
+        });
+        p.nest("func.func", |p| {
             p.add(Canonicalize::default());
             p.add(Cse::default());
         });

@@ -10,8 +10,14 @@
 //! A public function becomes one on pointers alone: a scalar argument is a buffer of one element, and so is a result,
 //! which stands behind the arguments. Two more follow: the bytes of all constants of the module ([`Module::weights`]),
 //! and an arena for what the function and those that it calls allocate outside of loops ([`Function::arena`]). No two of
-//! them overlap in memory, and so it is with the buffers that a private function takes. With [`Options::marks`] one more
-//! takes times.
+//! them overlap in memory, and so it is with the buffers that a private function takes. Then there is a pointer to what
+//! shares work among threads, or null. With [`Options::marks`] one more argument takes times.
+//!
+//! # Threads
+//!
+//! A private function of a range of independent iterations (`loop.range`) is called by a public one through a function that is
+//! declared alone, with `.shared` behind its name. Its arguments are the threads, the bytes of memory that each of
+//! them needs, and those of the function, of which the last is that memory, if it needs any. `tir-native` makes it.
 
 mod calls;
 mod functions;
@@ -35,7 +41,7 @@ use tir_memref::{
 };
 
 use crate::retype::retype;
-use calls::{Needs, needs, places};
+use calls::{Needs, SHARED, needs, places};
 use functions::function;
 pub use interface::{Argument, Function, Module, Options, Role};
 
@@ -55,7 +61,7 @@ pub fn export(module: &Ir, options: &Options) -> Result<Module, Failure> {
     constants(&mut module, options, &mut out)?;
     let places: HashMap<Name, usize> = out.constants.iter().map(|(n, at, _)| (*n, *at)).collect();
     let needs = needs(&module, options.align);
-    let mut called: Vec<Callee> = Vec::new();
+    let (mut called, mut shared) = (Vec::<Callee>::new(), Vec::new());
     let names: Vec<(Name, OpId)> = SymbolTable::new(&module)
         .iter()
         .map(|(n, op)| (n, op.id))
@@ -77,7 +83,9 @@ pub fn export(module: &Ir, options: &Options) -> Result<Module, Failure> {
             bytes: out.bytes,
             weights: None,
             scratch: None,
+            threads: None,
             called: &mut called,
+            shared: &mut shared,
         };
         match name.filter(|_| entry) {
             Some(name) => out.functions.push(code.entry(name, &function)?),
@@ -95,6 +103,9 @@ pub fn export(module: &Ir, options: &Options) -> Result<Module, Failure> {
     strip(&mut module);
     for callee in called {
         callee.declare(&mut module)?;
+    }
+    for (name, ty) in shared {
+        declare(&mut module, &name, ty)?;
     }
     out.text = header(&out);
     let print = tir::text::PrintOptions {
@@ -120,9 +131,11 @@ fn header(module: &Module) -> String {
             text += &format!("\n//   {k}: {role}, {bytes} bytes");
         }
         let (count, bytes, arena) = (function.arguments.len(), module.bytes, function.arena);
+        let further = function.further;
         text += &format!(
-            "\n//   {count}: constants, {bytes} bytes\n//   {}: arena, {arena} bytes\n",
-            count + 1
+            "\n//   {count}: constants, {bytes} bytes\n//   {}: arena, {arena} bytes, {further} for each further thread\n//   {}: threads, or null\n",
+            count + 1,
+            count + 2,
         );
     }
     text
@@ -172,6 +185,9 @@ fn signless(ty: Type) -> Type {
     }
 }
 
+/// Bytes of what says how work is shared: a number of threads, a function, its first argument.
+const THREADS: usize = 24;
+
 /// The type of so many bytes.
 fn raw(bytes: usize) -> Type {
     Type::memref([bytes as i64], Type::int(8), None)
@@ -217,22 +233,23 @@ impl Callee {
     /// Declares it at the end of a module.
     fn declare(&self, module: &mut Ir) -> Result<(), Failure> {
         let double = Type::new(tir::FloatType::F64);
-        let mut state = OpState::new(<Func as Op>::name());
         let ty = Type::function(vec![double; self.arguments], [double]);
-        state.set_attr("function_type", Attr::ty(ty));
-        state.set_attr("sym_name", Attr::str(self.name));
-        state.set_attr("sym_visibility", Attr::str("private"));
-        let mut function = Ir::new(<Func as Op>::name());
-        let root = function.root();
-        for (name, value) in state.attrs {
-            function.set_attr(root, name, value);
-        }
-        let body = function.new_region();
-        function.attach_region(root, body);
-        let block = module.body_block(module.root(), 0);
-        module.adopt(At::End(block.ok_or("has no body")?), function);
-        Ok(())
+        declare(module, self.name, ty)
     }
+}
+
+/// Declares a function at the end of a module.
+fn declare(module: &mut Ir, name: &str, ty: Type) -> Result<(), Failure> {
+    let mut function = Ir::new(<Func as Op>::name());
+    let root = function.root();
+    function.set_attr(root, "function_type", Attr::ty(ty));
+    function.set_attr(root, "sym_name", Attr::str(name));
+    function.set_attr(root, "sym_visibility", Attr::str("private"));
+    let body = function.new_region();
+    function.attach_region(root, body);
+    let block = module.body_block(module.root(), 0);
+    module.adopt(At::End(block.ok_or("has no body")?), function);
+    Ok(())
 }
 
 /// A view by offset, sizes and strides, which is an op of MLIR alone.
@@ -273,7 +290,11 @@ struct Code<'a> {
     weights: Option<Value>,
     /// The argument that is memory, and where in it that of functions that are called begins.
     scratch: Option<(Value, usize)>,
+    /// The argument that says how work is shared.
+    threads: Option<Value>,
     called: &'a mut Vec<Callee>,
+    /// Functions that share the range of another one, and their types.
+    shared: &'a mut Vec<(String, Type)>,
 }
 
 impl Code<'_> {
@@ -331,7 +352,9 @@ impl Code<'_> {
             .needs
             .get(&name)
             .map_or_else(|| self.own(function), |needs| needs.scratch);
+        let further = arena - self.own(function);
         self.memory(block, function, arena);
+        self.threads = Some(self.ir.add_arg(block, raw(THREADS)));
         let marks = match self.options.marks {
             true => self.marks(block)?,
             false => Vec::new(),
@@ -345,6 +368,7 @@ impl Code<'_> {
             symbol,
             arguments,
             arena,
+            further,
             marks,
         })
     }
@@ -450,6 +474,18 @@ impl Code<'_> {
         if let Some((memory, begin)) = self.scratch.filter(|_| needs.scratch > 0) {
             let part = self.part(At::Before(op), memory, begin, raw(needs.scratch));
             operands.push(part);
+        }
+        let buffer = operands.last().is_some_and(|v| self.ir.ty(*v).is::<MemRefType>());
+        if let Some(threads) = self.threads.filter(|_| needs.range && buffer) {
+            let mut b = self.ir.at(At::Before(op));
+            let bytes = constant_index(&mut b, needs.scratch as i64);
+            operands.splice(0..0, [threads, bytes]);
+            let name = format!("{callee}{SHARED}");
+            let types: Vec<Type> = operands.iter().map(|v| self.ir.ty(*v)).collect();
+            self.ir.set_attr(op, "callee", Attr::symbol(Name::new(&name)));
+            if !self.shared.iter().any(|(known, _)| *known == name) {
+                self.shared.push((name, Type::function(types, [])));
+            }
         }
         self.ir.set_operands(op, &operands);
     }

@@ -6,6 +6,7 @@ pub mod distribute;
 pub mod dry_run;
 pub mod edit;
 pub mod expand_generic;
+mod independent;
 pub mod index;
 pub mod insert_dma;
 pub mod insert_tokens;
@@ -18,6 +19,7 @@ pub mod prune_edges;
 pub mod range;
 mod ring;
 pub mod schedule;
+mod split_nests;
 mod spread;
 mod staging;
 pub mod stream;
@@ -25,8 +27,8 @@ mod transfer;
 pub mod views;
 
 pub use passes::{
-    CheckEdges, Distribute, DryRun, ExpandGeneric, InsertDma, InsertTokens, MultiBuffer,
-    PruneEdges, ScheduleTransfers,
+    CheckEdges, Distribute, DryRun, ExpandGeneric, FindParallel, InsertDma, InsertTokens, MultiBuffer,
+    PruneEdges, ScheduleTransfers, SplitNests,
 };
 
 use tir::PassInfo;
@@ -41,6 +43,8 @@ pub fn passes() -> Vec<PassInfo> {
         PassInfo::of::<InsertTokens>(),
         PassInfo::of::<PruneEdges>(),
         PassInfo::of::<ExpandGeneric>(),
+        PassInfo::of::<FindParallel>(),
+        PassInfo::of::<SplitNests>(),
         PassInfo::of::<CheckEdges>(),
         PassInfo::of::<DryRun>(),
     ]

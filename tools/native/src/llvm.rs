@@ -1,5 +1,7 @@
 //! The part of LLVM's C interface that is used: from a module to an object for a processor.
 
+mod shared;
+
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::path::Path;
 use std::ptr::null_mut;
@@ -91,6 +93,32 @@ unsafe extern "C" {
         name: *const c_char,
     ) -> Ref;
     fn LLVMBuildRetVoid(builder: Ref) -> Ref;
+    fn LLVMGetNamedFunction(module: Ref, name: *const c_char) -> Ref;
+    fn LLVMTypeOf(value: Ref) -> Ref;
+    fn LLVMInt8TypeInContext(context: Ref) -> Ref;
+    fn LLVMStructTypeInContext(context: Ref, parts: *mut Ref, count: c_uint, packed: c_int) -> Ref;
+    fn LLVMBuildStructGEP2(
+        builder: Ref,
+        ty: Ref,
+        from: Ref,
+        index: c_uint,
+        name: *const c_char,
+    ) -> Ref;
+    fn LLVMBuildAlloca(builder: Ref, ty: Ref, name: *const c_char) -> Ref;
+    fn LLVMBuildStore(builder: Ref, value: Ref, to: Ref) -> Ref;
+    fn LLVMBuildAdd(builder: Ref, lhs: Ref, rhs: Ref, name: *const c_char) -> Ref;
+    fn LLVMBuildSub(builder: Ref, lhs: Ref, rhs: Ref, name: *const c_char) -> Ref;
+    fn LLVMBuildMul(builder: Ref, lhs: Ref, rhs: Ref, name: *const c_char) -> Ref;
+    fn LLVMBuildSDiv(builder: Ref, lhs: Ref, rhs: Ref, name: *const c_char) -> Ref;
+    fn LLVMBuildICmp(
+        builder: Ref,
+        predicate: c_uint,
+        lhs: Ref,
+        rhs: Ref,
+        name: *const c_char,
+    ) -> Ref;
+    fn LLVMBuildIsNull(builder: Ref, value: Ref, name: *const c_char) -> Ref;
+    fn LLVMBuildCondBr(builder: Ref, on: Ref, then: Ref, otherwise: Ref) -> Ref;
     fn LLVMDisposeBuilder(builder: Ref);
     fn LLVMCreateStringAttribute(
         context: Ref,
@@ -245,6 +273,7 @@ pub fn compile(
         }
         let module: Ref = module.cast();
         visible(module, symbols);
+        shared::define(context, module)?;
         packed(context, module, symbols)?;
         attributes(context, module, processor)?;
         clock.lap("translate");

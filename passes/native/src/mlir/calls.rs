@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use tir::{Ir, MemRefType, Name, OpId, Type};
 use tir_func::{Call, Func};
+use tir_loop::RANGE;
 use tir_memref::{Alloc, GetGlobal};
 
 /// What a function needs from its caller, for itself and for what it calls.
@@ -13,6 +14,8 @@ pub(super) struct Needs {
     pub weights: bool,
     /// Bytes of memory.
     pub scratch: usize,
+    /// Its first two arguments are a range of iterations that threads may share, each with memory of its own.
+    pub range: bool,
 }
 
 /// The needs of all functions that have a body; none where one calls itself, by way of others perhaps: what it allocates is
@@ -61,6 +64,7 @@ impl Graph<'_> {
                 .map(|place| place.bytes)
                 .sum(),
             weights: false,
+            range: ir.attr(ir.root(), RANGE).is_some(),
         };
         self.done.insert(name, None);
         let (mut most, mut loops) = (0, false);
@@ -84,6 +88,11 @@ impl Graph<'_> {
         needs
     }
 }
+
+/// What ends the name of a function that shares the range of another one among threads. `tir-native` makes it: it takes the
+/// threads, the bytes of memory of each, and what the other one takes, whose memory is the last of it and that of the first
+/// thread.
+pub(super) const SHARED: &str = ".shared";
 
 /// A buffer of a function that gets a place in memory that is given to the function.
 pub(super) struct Place {

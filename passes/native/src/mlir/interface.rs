@@ -62,10 +62,12 @@ pub struct Function {
     pub name: Name,
     /// Its name in the library.
     pub symbol: String,
-    /// Its arguments but for the last ones, which are weights, arena, and marks where they are asked for.
+    /// Its arguments but for the last ones, which are weights, arena, threads, and marks where they are asked for.
     pub arguments: Vec<Argument>,
-    /// Bytes of the arena.
+    /// Bytes of the arena, for one thread.
     pub arena: usize,
+    /// Bytes more for each further thread.
+    pub further: usize,
     /// Locations of the ops behind which time is stored, as a 64-bit count each, after that of the beginning.
     pub marks: Vec<Loc>,
 }

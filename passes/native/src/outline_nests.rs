@@ -12,7 +12,7 @@ use tir::{
 };
 use tir_func::{Call, Func, Return};
 use tir_memref::alias::{accesses, may_alias, origins};
-use tir_memref::{Load, Store};
+use tir_memref::{GetGlobal, Load, Store};
 
 pass! {
     /// Makes each outermost nest of a public function a private function on the buffers that it uses, and calls it; equal
@@ -44,6 +44,7 @@ impl Pass for OutlineNests {
                 continue;
             }
             for op in outermost(child) {
+                globals(child, op);
                 match Nest::of(child, op) {
                     Some(nest) => {
                         let name = made.function(child, &nest);
@@ -74,6 +75,15 @@ fn outermost(ir: &Ir) -> Vec<OpId> {
     let blocks = ir.regions(ir.root()).flat_map(|region| ir.blocks(region));
     let ops = blocks.flat_map(|block| ir.ops_in(block));
     ops.filter(|op| is_nest(ir, *op)).collect()
+}
+
+/// Takes buffers of the module out of a nest: nests that differ in them are equal.
+fn globals(ir: &mut Ir, nest: OpId) {
+    for op in ir.walk_below(nest) {
+        if ir.is::<GetGlobal>(op) {
+            ir.move_op(op, At::Before(nest));
+        }
+    }
 }
 
 /// Whether an op works on buffers, more than to make, to view, to hand on or to end one, or to access one element.

@@ -44,11 +44,21 @@ pub(crate) fn find(ir: &mut Ir) -> usize {
     found
 }
 
+/// Elements that an op accesses.
+struct Elements {
+    /// The first one.
+    begin: LinearExpr,
+    /// What is added to it: indices of which no more is known than that they lie inside of a buffer, each with its stride.
+    inside: Vec<(i64, Interval)>,
+    /// How many.
+    length: i64,
+}
+
 /// Where an op reads or writes a buffer.
 struct Place {
     writes: bool,
-    /// The first element and how many; none if not known.
-    at: Option<(LinearExpr, i64)>,
+    /// Which elements; none if not known.
+    at: Option<Elements>,
     op: OpId,
 }
 
@@ -57,7 +67,9 @@ fn is_independent(ir: &Ir, op: OpId, looped: &For) -> bool {
     else {
         return false;
     };
-    let (mut leaves, mut places) = (vec![counter.iv], HashMap::<Origin, Vec<Place>>::new());
+    // The values that addresses are made of, the counter first.
+    let mut leaves = vec![counter.iv];
+    let mut places = HashMap::<Origin, Vec<Place>>::new();
     let mut order = Vec::new();
     for below in ir.walk_below(op) {
         if ir.has(below, Traits::Terminator) {
@@ -109,8 +121,8 @@ fn is_independent(ir: &Ir, op: OpId, looped: &For) -> bool {
 fn apart(ir: &Ir, op: OpId, counter: &Counter, places: &[Place], leaves: &[Value]) -> Option<bool> {
     let mut forms = Vec::new();
     for place in places {
-        let (form, length) = place.at.as_ref()?;
-        forms.push((form, *length, place.op));
+        let elements = place.at.as_ref()?;
+        forms.push((&elements.begin, elements, place.op));
     }
     let (first, ..) = forms.first()?;
     let step = first.at(0).checked_mul(counter.step)?.checked_abs()?;
@@ -131,6 +143,9 @@ fn apart(ir: &Ir, op: OpId, counter: &Counter, places: &[Place], leaves: &[Value
             sizes.extend(forms.iter().map(|(form, ..)| form.at(d).saturating_abs()));
         }
     }
+    for (_, elements, _) in &forms {
+        sizes.extend(elements.inside.iter().map(|(stride, _)| stride.saturating_abs()));
+    }
     // Without going round, and for numbers that parts of the rests are multiples of.
     sizes.retain(|size| *size > step);
     sizes.sort_unstable();
@@ -139,7 +154,7 @@ fn apart(ir: &Ir, op: OpId, counter: &Counter, places: &[Place], leaves: &[Value
     let reach = step.checked_mul(counter.trips - 1)?;
     for modulus in moduli {
         let mut all: Option<Interval> = None;
-        for (form, length, at) in &forms {
+        for (form, elements, at) in &forms {
             let begin = form.constant.checked_sub(first.constant)?;
             let begin = match modulus {
                 // The nearest to that of the first.
@@ -147,7 +162,13 @@ fn apart(ir: &Ir, op: OpId, counter: &Counter, places: &[Place], leaves: &[Value
                 None => begin,
             };
             let facts = Facts::at(ir, *at);
-            let mut rest = Some(Interval::new(begin, begin.checked_add(length - 1)?));
+            let mut rest = Some(Interval::new(begin, begin.checked_add(elements.length - 1)?));
+            for (stride, index) in &elements.inside {
+                if modulus.is_none_or(|m| stride % m != 0) {
+                    let all = index.times(Interval::point(*stride));
+                    rest = rest.zip(all).and_then(|(rest, all)| rest.plus(all));
+                }
+            }
             for (d, c) in form.terms() {
                 if d == 0 || still(leaves[d]) || modulus.is_some_and(|m| c % m == 0) {
                     continue;
@@ -181,7 +202,7 @@ fn apart(ir: &Ir, op: OpId, counter: &Counter, places: &[Place], leaves: &[Value
 }
 
 /// The first element that an op accesses by a memref, and how many from there on.
-fn element(ir: &Ir, op: OpId, memref: Value, leaves: &mut Vec<Value>) -> Option<(LinearExpr, i64)> {
+fn element(ir: &Ir, op: OpId, memref: Value, leaves: &mut Vec<Value>) -> Option<Elements> {
     let (indices, length) = if let Some(load) = ir.get::<tir_memref::Load>(op) {
         (load.indices, 1)
     } else if let Some(store) = ir.get::<tir_memref::Store>(op) {
@@ -197,15 +218,31 @@ fn element(ir: &Ir, op: OpId, memref: Value, leaves: &mut Vec<Value>) -> Option<
     if length > 1 && strides.last() != Some(&1) {
         return None;
     }
-    let mut sum = begin(ir, memref, leaves)?;
-    for (index, stride) in indices.iter().zip(strides) {
+    let mut begin = begin(ir, memref, leaves)?;
+    let (facts, mut inside) = (Facts::at(ir, op), Vec::new());
+    for (d, (index, stride)) in indices.iter().zip(strides).enumerate() {
+        let size = *memref_ty.shape.get(d)?;
         if stride == DYNAMIC {
             return None;
         }
-        let index = linear(ir, *index, leaves)?;
-        sum = sum.plus(&index, stride)?;
+        let form = linear(ir, *index, leaves)?;
+        let room = match d + 1 == indices.len() {
+            true => size - length,
+            false => size - 1,
+        };
+        let reach = facts.range(ir, *index);
+        let beyond = size != DYNAMIC && !reach.is_some_and(|all| all.is_inside(room + 1));
+        match beyond && form.at(0) == 0 {
+            // Wherever it is, it is inside.
+            true => inside.push((stride, Interval::new(0, room.max(0)))),
+            false => begin = begin.plus(&form, stride)?,
+        }
     }
-    Some((sum, length))
+    Some(Elements {
+        begin,
+        inside,
+        length,
+    })
 }
 
 fn length(ty: tir::Type) -> Option<i64> {

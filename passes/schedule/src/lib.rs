@@ -8,6 +8,7 @@ pub mod edit;
 pub mod expand_generic;
 mod halos;
 mod in_place;
+mod independent;
 pub mod index;
 pub mod insert_dma;
 pub mod insert_tokens;
@@ -20,6 +21,7 @@ pub mod prune_edges;
 pub mod range;
 mod ring;
 pub mod schedule;
+mod split_nests;
 mod spread;
 mod staging;
 pub mod stream;
@@ -27,8 +29,8 @@ mod transfer;
 pub mod views;
 
 pub use passes::{
-    CheckEdges, Distribute, DryRun, ExpandGeneric, InsertDma, InsertTokens, MultiBuffer,
-    PruneEdges, ScheduleTransfers,
+    CheckEdges, Distribute, DryRun, ExpandGeneric, FindParallel, InsertDma, InsertTokens, MultiBuffer,
+    PruneEdges, ScheduleTransfers, SplitNests,
 };
 
 pub use halos::StoreHalos;
@@ -48,6 +50,8 @@ pub fn passes() -> Vec<PassInfo> {
         PassInfo::of::<InsertTokens>(),
         PassInfo::of::<PruneEdges>(),
         PassInfo::of::<ExpandGeneric>(),
+        PassInfo::of::<FindParallel>(),
+        PassInfo::of::<SplitNests>(),
         PassInfo::of::<CheckEdges>(),
         PassInfo::of::<DryRun>(),
     ]

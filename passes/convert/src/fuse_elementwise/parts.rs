@@ -40,23 +40,21 @@ fn move_into(ir: &mut Ir, op: OpId) -> Option<()> {
         let alone = ir.uses(*value).all(|u| u.op == op);
         (in_place && alone).then(|| Some((*value, makers(ir, op, *value)?)))?
     })?;
-    let whole_ty = ir.ty(whole);
-    let mut to = out;
-    let mut chain = Vec::new();
+    let elem = ir.ty(out).elem();
+    // The tensor without content that the reader writes to may be made behind the parts.
+    let mut b = ir.at(At::Before(makers.first()?.op));
+    b.loc = b.ir.loc(op);
+    let mut to = b.add(Empty {
+        dynamic_sizes: Vec::new(),
+        space: None,
+        result: Ret(b.ir.ty(out)),
+    });
+    let mut made = Vec::new();
     for maker in &makers {
-        let mut outputs = Vec::new();
         let mut b = ir.at(At::Before(maker.op));
         b.loc = b.ir.loc(op);
-        // The tensor without content that the reader wrote to may be made behind the parts.
-        if chain.is_empty() {
-            to = b.add(Empty {
-                dynamic_sizes: Vec::new(),
-                space: None,
-                result: Ret(b.ir.ty(out)),
-            });
-        }
+        let mut outputs = Vec::new();
         for part in &maker.parts {
-            let ty = b.ir.ty(part.source);
             outputs.push(b.add(ExtractSlice {
                 source: to,
                 offsets: Vec::new(),
@@ -65,28 +63,28 @@ fn move_into(ir: &mut Ir, op: OpId) -> Option<()> {
                 static_offsets: part.static_offsets.clone(),
                 static_sizes: part.static_sizes.clone(),
                 static_strides: part.static_strides.clone(),
-                result: Ret(ty.with_elem(b.ir.ty(out).elem())),
+                result: Ret(b.ir.ty(part.source).with_elem(elem)),
             }));
         }
-        let values = rebuild(ir, (op, &reader), maker, (whole, &dims), &outputs)?;
-        let mut b = ir.at(At::Before(maker.op));
-        b.loc = b.ir.loc(op);
-        for (part, value) in maker.parts.iter().zip(values) {
-            to = b.add(InsertSlice {
-                source: value,
-                dest: to,
-                result: Ret(b.ir.ty(to)),
-                offsets: Vec::new(),
-                sizes: Vec::new(),
-                strides: Vec::new(),
-                static_offsets: part.static_offsets.clone(),
-                static_sizes: part.static_sizes.clone(),
-                static_strides: part.static_strides.clone(),
-            });
-        }
-        chain.push(maker.op);
+        made.extend(rebuild(ir, (op, &reader), maker, (whole, &dims), &outputs)?);
     }
-    debug_assert_eq!(ir.ty(to).shape(), whole_ty.shape());
+    // Behind all nests, as they were before.
+    let mut b = ir.at(At::Before(op));
+    b.loc = b.ir.loc(op);
+    let parts = makers.iter().flat_map(|maker| &maker.parts);
+    for (part, value) in parts.zip(made) {
+        to = b.add(InsertSlice {
+            source: value,
+            dest: to,
+            result: Ret(b.ir.ty(to)),
+            offsets: Vec::new(),
+            sizes: Vec::new(),
+            strides: Vec::new(),
+            static_offsets: part.static_offsets.clone(),
+            static_sizes: part.static_sizes.clone(),
+            static_strides: part.static_strides.clone(),
+        });
+    }
     let hint = ir.hint(ir.result(op, 0));
     ir.set_hint(to, hint);
     ir.replace(op, &[to]);

@@ -56,50 +56,27 @@ struct Nest {
     parts: Vec<Part>,
 }
 
-impl Nest {
-    /// Puts what the region computes into a tensor, a value for each part.
-    fn put(
-        self,
-        rw: &mut Rewriter<'_>,
-        whole: Value,
-        compute: impl FnOnce(&mut Rewriter<'_>, &[Value]) -> Vec<Value>,
-    ) -> Value {
-        let ty = rw.ty(whole);
-        let mut outputs = Vec::new();
-        for part in &self.parts {
-            let part_ty = Type::tensor(self.sizes.clone(), ty.elem());
-            outputs.push(rw.add(ExtractSlice {
-                source: whole,
-                offsets: Vec::new(),
-                sizes: Vec::new(),
-                strides: Vec::new(),
-                static_offsets: part.offsets.clone(),
-                static_sizes: part.sizes.clone(),
-                static_strides: part.strides.clone(),
-                result: Ret(Layout::on(Layout::of(ty), part_ty)),
-            }));
+/// A tensor that is put together from parts. The nests come first, then the parts are put in: so what was put in is not
+/// read while another nest writes beside it, and all of them write where the parts belong.
+struct Assembly {
+    whole: Value,
+    parts: Vec<(Part, Value)>,
+}
+
+impl Assembly {
+    /// Of a tensor of this type.
+    fn new(rw: &mut Rewriter<'_>, ty: Type) -> Self {
+        Self {
+            whole: empty(rw, ty),
+            parts: Vec::new(),
         }
-        let types: Vec<Type> = outputs.iter().map(|v| rw.ty(*v)).collect();
-        let args: Vec<Type> = self.inputs.iter().map(|(v, _)| rw.ty(*v).elem()).collect();
-        let body = rw.body(&args, |rw, args| {
-            let values = compute(rw, args);
-            rw.add(Yield { values });
-        });
-        let maps = self.inputs.iter().map(|(_, map)| map.clone());
-        let rank = self.sizes.len();
-        let outs = std::iter::repeat_n(AffineMap::identity(rank), outputs.len());
-        let made = rw.add(Generic {
-            inputs: self.inputs.iter().map(|(value, _)| *value).collect(),
-            outputs,
-            indexing_maps: maps.chain(outs).collect(),
-            iterator_types: iterators(rank, 0),
-            combine: None,
-            sizes: Some(self.sizes),
-            body,
-            results: Rets(types),
-        });
-        let mut whole = whole;
-        for (part, value) in self.parts.into_iter().zip(made) {
+    }
+
+    /// The tensor.
+    fn finish(self, rw: &mut Rewriter<'_>) -> Value {
+        let ty = rw.ty(self.whole);
+        let mut whole = self.whole;
+        for (part, value) in self.parts {
             whole = rw.add(InsertSlice {
                 source: value,
                 dest: whole,
@@ -113,6 +90,51 @@ impl Nest {
             });
         }
         whole
+    }
+
+    /// Computes parts of it, a value of the region for each.
+    fn add(
+        &mut self,
+        rw: &mut Rewriter<'_>,
+        nest: Nest,
+        compute: impl FnOnce(&mut Rewriter<'_>, &[Value]) -> Vec<Value>,
+    ) {
+        let whole = self.whole;
+        let ty = rw.ty(whole);
+        let mut outputs = Vec::new();
+        for part in &nest.parts {
+            let part_ty = Type::tensor(nest.sizes.clone(), ty.elem());
+            outputs.push(rw.add(ExtractSlice {
+                source: whole,
+                offsets: Vec::new(),
+                sizes: Vec::new(),
+                strides: Vec::new(),
+                static_offsets: part.offsets.clone(),
+                static_sizes: part.sizes.clone(),
+                static_strides: part.strides.clone(),
+                result: Ret(Layout::on(Layout::of(ty), part_ty)),
+            }));
+        }
+        let types: Vec<Type> = outputs.iter().map(|v| rw.ty(*v)).collect();
+        let args: Vec<Type> = nest.inputs.iter().map(|(v, _)| rw.ty(*v).elem()).collect();
+        let body = rw.body(&args, |rw, args| {
+            let values = compute(rw, args);
+            rw.add(Yield { values });
+        });
+        let maps = nest.inputs.iter().map(|(_, map)| map.clone());
+        let rank = nest.sizes.len();
+        let outs = std::iter::repeat_n(AffineMap::identity(rank), outputs.len());
+        let made = rw.add(Generic {
+            inputs: nest.inputs.iter().map(|(value, _)| *value).collect(),
+            outputs,
+            indexing_maps: maps.chain(outs).collect(),
+            iterator_types: iterators(rank, 0),
+            combine: None,
+            sizes: Some(nest.sizes),
+            body,
+            results: Rets(types),
+        });
+        self.parts.extend(nest.parts.into_iter().zip(made));
     }
 }
 
@@ -160,8 +182,8 @@ fn filter(filter: WinogradFilter, op: OpId, rw: &mut Rewriter<'_>) -> Result<(),
         parts: (0..form.points()).map(part).collect(),
     };
     let ty = rw.ty(rw.result(op, 0));
-    let u = empty(rw, ty);
-    let u = nest.put(rw, u, |rw, args| {
+    let mut u = Assembly::new(rw, ty);
+    u.add(rw, nest, |rw, args| {
         let wide = Type::new(FloatType::F64);
         let kernel: Vec<_> = args.iter().map(|w| Some(extended(rw, *w, wide))).collect();
         let mut scalars = Scalars { rw, elem: wide };
@@ -171,6 +193,7 @@ fn filter(filter: WinogradFilter, op: OpId, rw: &mut Rewriter<'_>) -> Result<(),
         let points = finished(rw, points, accumulator(elem));
         finished(rw, points.into_iter().map(Some).collect(), elem)
     });
+    let u = u.finish(rw);
     rw.replace(op, &[u]);
     Ok(())
 }
@@ -188,7 +211,8 @@ fn input(input: WinogradInput, op: OpId, rw: &mut Rewriter<'_>) -> Result<(), De
     let rows = runs(tiles[0], step, side, windows[0].low, height);
     let columns = runs(tiles[1], step, side, windows[1].low, width);
     let points = form.points() as i64;
-    let mut v = empty(rw, Type::tensor([points, n, tiles[0], tiles[1], c], elem));
+    let assembled = Type::tensor([points, n, tiles[0], tiles[1], c], elem);
+    let mut v = Assembly::new(rw, assembled);
     for (r, s) in rows.iter().flat_map(|r| columns.iter().map(move |s| (r, s))) {
         let sizes = vec![
             n,
@@ -217,7 +241,7 @@ fn input(input: WinogradInput, op: OpId, rw: &mut Rewriter<'_>) -> Result<(), De
             sizes,
             inputs,
         };
-        v = nest.put(rw, v, |rw, args| {
+        v.add(rw, nest, |rw, args| {
             let wide = accumulator(elem);
             let args: Vec<Value> = args.iter().map(|x| extended(rw, *x, wide)).collect();
             let tile = placed(form.side(), r, s, &args);
@@ -227,8 +251,9 @@ fn input(input: WinogradInput, op: OpId, rw: &mut Rewriter<'_>) -> Result<(), De
         });
     }
     let ty = rw.ty(rw.result(op, 0));
+    let src = v.finish(rw);
     let v = rw.add(CollapseShape {
-        src: v,
+        src,
         reassociation: reassociation(&[vec![0], vec![1, 2, 3], vec![4]]),
         result: Ret(ty),
     });
@@ -252,7 +277,7 @@ fn output(output: WinogradOutput, op: OpId, rw: &mut Rewriter<'_>) -> Result<(),
         result: Ret(Type::tensor([points, n, tiles[0], tiles[1], o], elem)),
     });
     let ty = rw.ty(rw.result(op, 0));
-    let mut y = empty(rw, ty);
+    let mut y = Assembly::new(rw, ty);
     for (r, s) in rows.iter().flat_map(|r| columns.iter().map(move |s| (r, s))) {
         let [high, wide] = [r, s].map(|run| run.tiles.end - run.tiles.start);
         let point = |p| {
@@ -272,7 +297,7 @@ fn output(output: WinogradOutput, op: OpId, rw: &mut Rewriter<'_>) -> Result<(),
             inputs,
             parts: places.map(part).collect(),
         };
-        y = nest.put(rw, y, |rw, args| {
+        y.add(rw, nest, |rw, args| {
             let wide = accumulator(elem);
             let args: Vec<Value> = args.iter().map(|x| extended(rw, *x, wide)).collect();
             let (args, bias) = args.split_at(points as usize);
@@ -293,6 +318,7 @@ fn output(output: WinogradOutput, op: OpId, rw: &mut Rewriter<'_>) -> Result<(),
             finished(scalars.rw, values, elem)
         });
     }
+    let y = y.finish(rw);
     rw.replace(op, &[y]);
     Ok(())
 }

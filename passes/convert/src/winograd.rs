@@ -119,15 +119,17 @@ impl Winograd {
         let mut said = format!(
             "this convolution is computed by F({tile}x{tile}, 3x3): {cycles} cycles are estimated in place of {direct}"
         );
-        match bound(ir, conv, &form) {
-            Some(bound) => {
+        // Filters are transformed once more for it.
+        match self.remarks.then(|| bound(ir, conv, &form)) {
+            None => {}
+            Some(Some(bound)) => {
                 said += &format!(
                     "; where inputs are at most x, its results are at most {:.2e} x from those of the convolution as \
                      it is",
                     bound.apart()
                 );
             }
-            None => said += "; its weights are not known, so no bound of the error is",
+            Some(None) => said += "; its weights are not known, so no bound of the error is",
         }
         let hint = ir.hint(ir.result(op, 0));
         ir.set_hint(best.result, hint);

@@ -7,21 +7,22 @@ use tir::{Data, Evaluate, Failure, OpRef};
 
 use super::real::{Compute, Real, buffer, compute, product, size};
 use crate::shape::ranked;
-use crate::winograd::{Arithmetic, Doubles, Winograd, transform};
+use crate::winograd::{Arithmetic, Doubles, KERNEL, LANES, Winograd, transform};
 use crate::{WinogradFilter, WinogradInput, WinogradOutput};
 
-/// Floats of a type.
+/// Floats of a type, many at once.
 struct Floats<T>(PhantomData<T>);
 impl<T: Real> Arithmetic for Floats<T> {
-    type Number = T;
-    fn add(&mut self, a: T, b: T) -> T {
-        a + b
+    type Number = [T; LANES];
+    fn add(&mut self, a: [T; LANES], b: [T; LANES]) -> [T; LANES] {
+        std::array::from_fn(|i| a[i] + b[i])
     }
-    fn sub(&mut self, a: T, b: T) -> T {
-        a - b
+    fn sub(&mut self, a: [T; LANES], b: [T; LANES]) -> [T; LANES] {
+        std::array::from_fn(|i| a[i] - b[i])
     }
-    fn scale(&mut self, a: T, by: f64) -> T {
-        a * T::of(by)
+    fn scale(&mut self, a: [T; LANES], by: f64) -> [T; LANES] {
+        let by = T::of(by);
+        a.map(|a| a * by)
     }
 }
 
@@ -46,16 +47,38 @@ impl Compute for Filter {
         let w = inputs.first().ok_or("expects weights")?;
         let matrix = product(&[self.filters, self.channels])?;
         let mut u = buffer(product(&[matrix, self.form.points()])?, T::ZERO)?;
-        for (at, kernel) in w.chunks_exact(9).enumerate() {
-            let kernel: Vec<Option<f64>> = kernel.iter().map(|w| Some(w.wide())).collect();
-            let (o, c) = (at / self.channels, at % self.channels);
-            let points = transform(self.form.filter, &kernel, &mut Doubles);
-            for (p, value) in points.into_iter().enumerate() {
-                u[p * matrix + c * self.filters + o] = T::of(value.unwrap_or(0.0));
+        let kernel = KERNEL * KERNEL;
+        for c in 0..self.channels {
+            for first in (0..self.filters).step_by(LANES) {
+                let count = LANES.min(self.filters - first);
+                let at = |i: usize| ((first + i.min(count - 1)) * self.channels + c) * kernel;
+                let weights: Vec<_> = (0..kernel)
+                    .map(|k| Some(std::array::from_fn(|i| w[at(i) + k].wide())))
+                    .collect();
+                let points = transform(self.form.filter, &weights, &mut Doubles);
+                for (p, values) in points.into_iter().enumerate() {
+                    let row = &mut u[p * matrix + c * self.filters + first..][..count];
+                    for (u, value) in row.iter_mut().zip(values.unwrap_or([0.0; LANES])) {
+                        *u = T::of(value);
+                    }
+                }
             }
         }
         Ok(u)
     }
+}
+
+/// Channels of a tile.
+struct Channels {
+    /// The place of the first one among those of a point.
+    at: usize,
+    /// The first one.
+    channel: usize,
+    count: usize,
+    /// Where the plane of the first one begins.
+    plane: usize,
+    /// The first row and column of the tile, with padding.
+    pixel: [usize; 2],
 }
 
 /// Where tiles are.
@@ -78,19 +101,23 @@ impl Tiles {
         Ok([tiles, product(&[tiles, self.channels])?])
     }
 
-    /// Calls `each` for every channel of every tile: its place among the points, the place of its plane, the first row
-    /// and column with padding.
-    fn each(&self, mut each: impl FnMut(usize, usize, [usize; 2])) {
+    /// Calls `each` for channels of every tile, as many as are transformed at once.
+    fn each(&self, mut each: impl FnMut(Channels)) {
         let plane = self.pixels[0] * self.pixels[1];
-        let mut at = 0;
+        let mut tile = 0;
         for n in 0..self.images {
             for r in 0..self.tiles[0] {
                 for s in 0..self.tiles[1] {
-                    for c in 0..self.channels {
-                        let first = [r * self.form.tile, s * self.form.tile];
-                        each(at, (n * self.channels + c) * plane, first);
-                        at += 1;
+                    for first in (0..self.channels).step_by(LANES) {
+                        each(Channels {
+                            at: tile * self.channels + first,
+                            channel: first,
+                            count: LANES.min(self.channels - first),
+                            plane: (n * self.channels + first) * plane,
+                            pixel: [r * self.form.tile, s * self.form.tile],
+                        });
                     }
+                    tile += 1;
                 }
             }
         }
@@ -131,13 +158,18 @@ impl Compute for Input {
         let (tiles, form) = (&self.0, &self.0.form);
         let (side, [_, all]) = (form.side(), tiles.sizes()?);
         let mut v = buffer(product(&[all, form.points()])?, T::ZERO)?;
-        tiles.each(|at, plane, [row, column]| {
+        let plane = tiles.pixels[0] * tiles.pixels[1];
+        tiles.each(|some| {
+            let [row, column] = some.pixel;
             let place = |p: usize| tiles.inside([row + p / side, column + p % side]);
-            let tile = (0..form.points()).map(|p| place(p).map(|i| x[plane + i]));
-            let tile: Vec<Option<T>> = tile.collect();
+            let lanes = |i: usize| -> [T; LANES] {
+                std::array::from_fn(|c| x[some.plane + c.min(some.count - 1) * plane + i])
+            };
+            let tile: Vec<_> = (0..form.points()).map(|p| place(p).map(lanes)).collect();
             let points = transform(form.input, &tile, &mut Floats(PhantomData));
-            for (p, value) in points.into_iter().enumerate() {
-                v[p * all + at] = value.unwrap_or(T::ZERO);
+            for (p, values) in points.into_iter().enumerate() {
+                let values = values.unwrap_or([T::ZERO; LANES]);
+                v[p * all + some.at..][..some.count].copy_from_slice(&values[..some.count]);
             }
         });
         Ok(v)
@@ -169,15 +201,21 @@ impl Compute for Output {
         let [_, all] = tiles.sizes()?;
         let pixels = product(&tiles.pixels)?;
         let mut y = buffer(product(&[tiles.images, tiles.channels, pixels])?, T::ZERO)?;
-        tiles.each(|at, plane, [row, column]| {
-            let points: Vec<Option<T>> = (0..form.points()).map(|p| Some(m[p * all + at])).collect();
+        tiles.each(|some| {
+            let row = |p: usize| &m[p * all + some.at..][..some.count];
+            let lanes = |row: &[T]| std::array::from_fn(|c| row[c.min(some.count - 1)]);
+            let points: Vec<_> = (0..form.points()).map(|p| Some(lanes(row(p)))).collect();
             let tile = transform(form.output, &points, &mut Floats(PhantomData));
-            let bias = inputs.get(1).map(|bias| bias[at % tiles.channels]);
-            for (p, value) in tile.into_iter().enumerate() {
+            let [row, column] = some.pixel;
+            for (p, values) in tile.into_iter().enumerate() {
                 let place = [row + p / form.tile, column + p % form.tile];
-                let value = value.unwrap_or(T::ZERO);
-                if let Some(i) = tiles.inside(place) {
-                    y[plane + i] = bias.map_or(value, |bias| value + bias);
+                let (Some(i), values) = (tiles.inside(place), values.unwrap_or([T::ZERO; LANES])) else {
+                    continue;
+                };
+                for (c, value) in values[..some.count].iter().enumerate() {
+                    let bias = inputs.get(1).map(|bias| bias[some.channel + c]);
+                    let y = &mut y[some.plane + c * pixels + i];
+                    *y = bias.map_or(*value, |bias| *value + bias);
                 }
             }
         });

@@ -328,10 +328,10 @@ pub fn operations(matrix: Matrix) -> u64 {
 /// Half the distance of neighbouring numbers of `f32` around 1.
 const ROUNDING: f64 = 1.0 / (1u64 << 24) as f64;
 
-/// Running error analysis: a number is at most `.0`, and at most `.1` roundings from what it stands for. Products of
-/// errors are left out; [`Bound`] says how they are taken into account.
-struct Errors;
-impl Arithmetic for Errors {
+/// Running error analysis of the worst case: a number is at most `.0`, and at most `.1` roundings from what it stands for.
+/// Products of errors are left out; [`Bound`] says how they are taken into account.
+struct Worst;
+impl Arithmetic for Worst {
     type Number = (f64, f64);
     fn add(&mut self, (a, e): (f64, f64), (b, f): (f64, f64)) -> (f64, f64) {
         (a + b, e + f + a + b)
@@ -341,79 +341,116 @@ impl Arithmetic for Errors {
     }
     fn scale(&mut self, (a, e): (f64, f64), by: f64) -> (f64, f64) {
         let by = by.abs();
-        // A power of two changes no digit.
-        let exact = by.log2().fract() == 0.0;
-        let rounding = if exact { 0.0 } else { by * a };
+        let rounding = if is_exact(by) { 0.0 } else { by * a };
         (by * a, by * e + rounding)
     }
 }
 
-/// Bounds of the error of a convolution in `f32`, for elements of the input of at most 1: for those of at most x they are
-/// x times as large.
+/// The same for random numbers: the mean of the squares of a number, and of its error in roundings.
+struct Random;
+impl Arithmetic for Random {
+    type Number = (f64, f64);
+    fn add(&mut self, (a, e): (f64, f64), (b, f): (f64, f64)) -> (f64, f64) {
+        (a + b, e + f + SPREAD * (a + b))
+    }
+    fn sub(&mut self, a: (f64, f64), b: (f64, f64)) -> (f64, f64) {
+        self.add(a, b)
+    }
+    fn scale(&mut self, (a, e): (f64, f64), by: f64) -> (f64, f64) {
+        let square = by * by;
+        let rounding = if is_exact(by.abs()) { 0.0 } else { SPREAD * square * a };
+        (square * a, square * e + rounding)
+    }
+}
+
+/// Whether a product with a factor changes no digit: a power of two.
+fn is_exact(by: f64) -> bool {
+    by.log2().fract() == 0.0
+}
+
+/// The mean square of the error of a rounding, in [roundings](ROUNDING) of the number, if all digits behind the last one
+/// are as likely, and all logarithms of numbers are: a third of the mean of 1/m² for m from 1 to 2, which is 3/8 by the
+/// logarithm of 2.
+const SPREAD: f64 = 0.125 / std::f64::consts::LN_2;
+
+/// How far the results of a convolution in `f32` are from those of the same one computed by Winograd's filtering.
 ///
-/// Each is what the number of roundings and the sizes of what is rounded allow, for sums in any order; that none of them
-/// cancels another is unlikely, so errors of random numbers are far below. Sources: N. Higham, "Accuracy and Stability of
-/// Numerical Algorithms", chapters 3 and 4; B. Barabasz, A. Anderson, K. Soodhalter, D. Gregg, "Error Analysis and Improving
-/// the Accuracy of Winograd Convolution for Deep Neural Networks", 2018.
+/// Sources: N. Higham, "Accuracy and Stability of Numerical Algorithms", chapters 3 and 4; B. Barabasz, A. Anderson,
+/// K. Soodhalter, D. Gregg, "Error Analysis and Improving the Accuracy of Winograd Convolution for Deep Neural Networks",
+/// 2018, whose norms of the three matrices are here the sizes of what each operation of a transform rounds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Bound {
-    /// Largest distance of a computed result to the exact one.
-    pub winograd: f64,
-    /// The same for the convolution as it is defined, a sum of products.
-    pub direct: f64,
+    /// At most this, where no element of the input is larger than 1; where they are at most x, x times as much. It holds
+    /// for sums in any order, with fused multiply-adds or without. Errors of so many roundings hardly ever add up all
+    /// with one sign, so it is far above what is found.
+    pub worst: f64,
+    /// The root of the mean square that is expected of independent random elements whose mean square is 1, for sums
+    /// that are taken one by one.
+    pub expected: f64,
 }
 
 impl Bound {
-    /// How far the two computed results can be apart.
-    pub fn apart(&self) -> f64 {
-        self.winograd + self.direct
-    }
-
     /// The bounds for filters, 9 weights for each of so many channels behind each other, filter by filter.
     ///
-    /// Filters are transformed in `f64` and rounded once.
+    /// Filters are transformed in `f64` and rounded once. Both convolutions have their errors: that of the sum of products
+    /// as it is defined is counted too.
     pub fn of(form: &Winograd, channels: usize, weights: impl IntoIterator<Item = f64>) -> Self {
-        let ones = vec![Some((1.0, 0.0)); form.points()];
-        let tile = transform(form.input, &ones, &mut Errors);
-        let mut bound = Self {
-            winograd: 0.0,
-            direct: 0.0,
-        };
+        let worst_tile = transform(form.input, &vec![Some((1.0, 0.0)); form.points()], &mut Worst);
+        let random_tile =
+            transform(form.input, &vec![Some((1.0, 0.0)); form.points()], &mut Random);
         let mut weights = weights.into_iter();
         let kernel = KERNEL * KERNEL;
         let terms = channels as f64;
+        let (mut worst, mut squares, mut filters) = (0.0f64, 0.0, 0.0);
         loop {
             let filter: Vec<f64> = weights.by_ref().take(channels * kernel).collect();
             if filter.is_empty() {
                 break;
             }
-            let largest: f64 = filter.iter().map(|w| w.abs()).sum();
+            // As it is defined: each product goes through a rounding of its own and those of the sums.
             let products = kernel as f64 * terms;
-            bound.direct = bound.direct.max(first_order(products * largest, products));
-            let mut points = vec![0.0; form.points()];
+            let size: f64 = filter.iter().map(|w| w.abs()).sum();
+            let square: f64 = filter.iter().map(|w| w * w).sum();
+            let direct = first_order(products * size, products);
+            squares += SPREAD * square * (1.0 + (products + 1.0) / 2.0);
+            // Of each point the sum of the sizes of weights, and of their squares.
+            let mut points = vec![(0.0, 0.0); form.points()];
             for w in filter.chunks(kernel * LANES) {
                 let lane = |i: usize, k: usize| w.get(i * kernel + k).copied().unwrap_or(0.0);
                 let w: Vec<_> = (0..kernel)
                     .map(|k| Some(std::array::from_fn(|i| lane(i, k))))
                     .collect();
                 let u = transform(form.filter, &w, &mut Doubles);
-                for (sum, u) in points.iter_mut().zip(u.into_iter().flatten()) {
-                    *sum += u.iter().map(|u| u.abs()).sum::<f64>();
+                for ((size, square), u) in points.iter_mut().zip(u.into_iter().flatten()) {
+                    *size += u.iter().map(|u| u.abs()).sum::<f64>();
+                    *square += u.iter().map(|u| u * u).sum::<f64>();
                 }
             }
-            // The product of each point: roundings of both factors, of products, and of sums.
-            let points = points.iter().zip(&tile).map(|(sum, number)| {
-                let (size, errors) = number.unwrap_or((0.0, 0.0));
-                Some((size * sum, (errors + size * (1.0 + terms)) * sum))
+            // Roundings of both factors, of products, and of sums.
+            let sums = points.iter().zip(&worst_tile).map(|((size, _), number)| {
+                let (a, e) = number.unwrap_or((0.0, 0.0));
+                Some((a * size, (e + a * (1.0 + terms)) * size))
             });
-            let points: Vec<_> = points.collect();
-            let results = transform(form.output, &points, &mut Errors);
-            for (_, errors) in results.into_iter().flatten() {
+            let sums: Vec<_> = sums.collect();
+            for (_, errors) in transform(form.output, &sums, &mut Worst).into_iter().flatten() {
                 let depth = terms + 4.0 * form.points() as f64;
-                bound.winograd = bound.winograd.max(first_order(errors, depth));
+                worst = worst.max(direct + first_order(errors, depth));
             }
+            let sums = points.iter().zip(&random_tile).map(|((_, square), number)| {
+                let (a, e) = number.unwrap_or((0.0, 0.0));
+                let roundings = SPREAD * a * (2.0 + (terms + 1.0) / 2.0);
+                Some((a * square, (e + roundings) * square))
+            });
+            let sums: Vec<_> = sums.collect();
+            let results = transform(form.output, &sums, &mut Random);
+            let errors = results.iter().flatten().map(|(_, errors)| errors);
+            squares += errors.sum::<f64>() / results.len().max(1) as f64;
+            filters += 1.0;
         }
-        bound
+        Self {
+            worst,
+            expected: ROUNDING * (squares / f64::max(filters, 1.0)).sqrt(),
+        }
     }
 }
 
@@ -552,12 +589,13 @@ mod tests {
     fn larger_tiles_have_larger_errors() {
         let weights = || (0..9 * 64).map(|i| (f64::from(i) * 1.7).sin());
         let [small, large] = FORMS.map(|form| Bound::of(&form, 64, weights()));
-        assert_eq!(small.direct, large.direct);
-        assert!(small.winograd < large.winograd);
+        assert!(small.worst < large.worst && small.expected < large.expected);
+        assert!(large.expected < large.worst);
         // Twice the weights, twice the error; filter by filter, so the largest counts.
         let twice = Bound::of(&FORMS[1], 64, weights().map(|w| 2.0 * w));
-        assert!((twice.winograd / large.winograd - 2.0).abs() < 1e-12);
+        assert!((twice.worst / large.worst - 2.0).abs() < 1e-12);
+        assert!((twice.expected / large.expected - 2.0).abs() < 1e-12);
         let both = weights().map(|w| 0.1 * w).chain(weights());
-        assert_eq!(Bound::of(&FORMS[1], 64, both), large);
+        assert_eq!(Bound::of(&FORMS[1], 64, both).worst, large.worst);
     }
 }

@@ -124,9 +124,9 @@ impl Winograd {
             None => {}
             Some(Some(bound)) => {
                 said += &format!(
-                    "; where inputs are at most x, its results are at most {:.2e} x from those of the convolution as \
-                     it is",
-                    bound.apart()
+                    "; where no input is larger than x, results are at most {:.1e} x from those of the convolution as \
+                     it is, and {:.1e} r are expected for random inputs of root mean square r",
+                    bound.worst, bound.expected
                 );
             }
             Some(None) => said += "; its weights are not known, so no bound of the error is",

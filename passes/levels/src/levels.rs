@@ -8,7 +8,7 @@ use tir_convert::{
 use tir_egraph::Egraph;
 use tir_generic::{Canonicalize, ConstantFold, Cse, Licm};
 use tir_memory::{CheckPlan, PlanMemory};
-use tir_native::{DropSpaces, InlineCalls, PromoteMemory};
+use tir_native::{DropSpaces, InlineCalls, PackConstants, PromoteMemory};
 use tir_schedule::{Distribute, ExpandGeneric, InsertTokens, ScheduleTransfers};
 use tir_tensor::Empty;
 use tir_tile::{Tensorize, Tile};
@@ -219,6 +219,7 @@ impl Alias for ToNative {
             p.add(InlineCalls::default());
         });
         p.add(DropSpaces::default());
+        p.add(PackConstants::default());
         p.nest("func.func", |p| {
             p.add(ExpandGeneric {
                 carry: true,

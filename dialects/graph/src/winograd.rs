@@ -7,8 +7,6 @@
 //! Complexity of Computations", 1980; A. Lavin and S. Gray, "Fast Algorithms for Convolutional Neural
 //! Networks", CVPR 2016, where the matrices stand).
 
-use std::ops::Range;
-
 use tir::Failure;
 
 /// Elements of a side of the kernel.
@@ -272,33 +270,6 @@ fn sum<A: Arithmetic>(mut terms: Vec<(f64, A::Number)>, with: &mut A) -> Option<
         };
     }
     Some(all)
-}
-
-/// Neighbouring tiles along a dimension that have the same elements inside of a tensor.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Run {
-    /// The tiles.
-    pub tiles: Range<i64>,
-    /// The elements of each tile that are inside.
-    pub inside: Range<i64>,
-}
-
-/// The tiles of a dimension in runs: tile t has `side` elements from `t · step - low` on, of a tensor of `size`.
-pub fn runs(tiles: i64, step: i64, side: i64, low: i64, size: i64) -> Vec<Run> {
-    let mut all: Vec<Run> = Vec::new();
-    for t in 0..tiles {
-        let first = t * step - low;
-        let start = (-first).clamp(0, side);
-        let inside = start..(size - first).clamp(start, side);
-        match all.last_mut() {
-            Some(run) if run.inside == inside => run.tiles.end = t + 1,
-            _ => all.push(Run {
-                tiles: t..t + 1,
-                inside,
-            }),
-        }
-    }
-    all
 }
 
 /// Counts operations.
@@ -570,19 +541,6 @@ mod tests {
         assert_eq!(counts, [32, 228]);
         let counts = FORMS.map(|form| operations(form.output));
         assert_eq!(counts, [24, 130]);
-    }
-
-    #[test]
-    fn tiles_at_borders_are_runs_of_their_own() {
-        let run = |tiles, inside| Run { tiles, inside };
-        // 14 pixels, one of padding at each end, tiles of 4.
-        assert_eq!(
-            runs(4, 4, 6, 1, 14),
-            [run(0..1, 1..6), run(1..3, 0..6), run(3..4, 0..3)]
-        );
-        assert_eq!(runs(2, 2, 4, 0, 6), [run(0..2, 0..4)]);
-        // Nothing but padding.
-        assert_eq!(runs(1, 2, 4, 5, 1), [run(0..1, 4..4)]);
     }
 
     #[test]

@@ -1,20 +1,22 @@
 //! Winograd's transforms: every point of a tile is an input of one nest, every point of what it becomes an output, and the
 //! region computes all of them from all, without loops over the small matrices.
 //!
-//! Tiles at a border have fewer points inside of the tensor. They are nests of their own, which read and write only these;
-//! so nothing is padded or cut off.
+//! The input is padded first, so that each tile has all of its points. Last tiles of which only a part belongs to the result
+//! are nests of their own, which write that part alone.
+
+use std::ops::Range;
 
 use tir::rewrite::{PatternSet, Rewriter};
 use tir::{AffineMap, Decline, FloatType, OpId, Ret, Rets, Type, Value};
 use tir_arith::{AddF, MulF, SubF, TruncF};
-use tir_graph::winograd::{Arithmetic, Run, Winograd, runs, transform};
+use tir_graph::winograd::{Arithmetic, Winograd, transform};
 use tir_graph::{Layout, WinogradFilter, WinogradInput, WinogradOutput, accumulator};
 use tir_tensor::generic::iterators;
 use tir_tensor::{
     CollapseShape, ExpandShape, ExtractSlice, Generic, InsertSlice, Yield, reassociation,
 };
 
-use super::nest::{E, empty, extended, map, number, ranked};
+use super::nest::{E, empty, extended, map, number, padded, ranked};
 
 pub(super) fn patterns(set: &mut PatternSet) {
     set.on("winograd-filter-to-generic", filter);
@@ -138,24 +140,6 @@ impl Assembly {
     }
 }
 
-/// A tile of which some elements are known, by row and column, the others being zero.
-fn placed(
-    side: usize,
-    rows: &Run,
-    columns: &Run,
-    values: &[Value],
-) -> Vec<Option<Value>> {
-    let mut tile = vec![None; side * side];
-    let places = rows.inside.clone().flat_map(|i| {
-        let columns = columns.inside.clone();
-        columns.map(move |j| (i as usize, j as usize))
-    });
-    for ((i, j), value) in places.zip(values) {
-        tile[i * side + j] = Some(*value);
-    }
-    tile
-}
-
 /// Numbers of the type they were computed in as elements of another one; absent ones are zero.
 fn finished(rw: &mut Rewriter<'_>, values: Vec<Option<Value>>, elem: Type) -> Vec<Value> {
     let finish = |value: Option<Value>| match value {
@@ -198,58 +182,47 @@ fn filter(filter: WinogradFilter, op: OpId, rw: &mut Rewriter<'_>) -> Result<(),
     Ok(())
 }
 
-/// (n, row, column, c) for tiles of the same form: what is inside of the input of a tile to all points.
+/// (n, row, column, c): a tile of the padded input to all points.
 fn input(input: WinogradInput, op: OpId, rw: &mut Rewriter<'_>) -> Result<(), Decline> {
     let form = Winograd::new(input.tile)?;
     let windows = input.windows(rw.op(op))?;
-    let ([n, c, height, width], elem) = ranked(rw, input.x)?;
+    let ([n, c, ..], elem) = ranked::<4>(rw, input.x)?;
     let (step, side) = (form.tile as i64, form.side() as i64);
     let mut tiles = [0; 2];
-    for (tiles, window) in tiles.iter_mut().zip(windows) {
+    let mut overlapping = windows;
+    for (tiles, window) in tiles.iter_mut().zip(&mut overlapping) {
         *tiles = form.tiles(window.output()?);
+        // All of the last tile too.
+        (window.kernel, window.stride) = (side, step);
+        let reach = (*tiles - 1) * step + side;
+        window.high = (reach - window.low - window.input).max(0);
     }
-    let rows = runs(tiles[0], step, side, windows[0].low, height);
-    let columns = runs(tiles[1], step, side, windows[1].low, width);
+    let x = padded(rw, input.x, overlapping, None)?;
     let points = form.points() as i64;
-    let assembled = Type::tensor([points, n, tiles[0], tiles[1], c], elem);
+    let sizes = vec![n, tiles[0], tiles[1], c];
+    let point = |p: i64| {
+        let at = |d: usize, i: i64| E::Dim(d) * E::Const(step) + E::Const(i);
+        map(4, [E::Dim(0), E::Dim(3), at(1, p / side), at(2, p % side)])
+    };
+    let part = |p| Part {
+        offsets: vec![p, 0, 0, 0, 0],
+        sizes: [&[1], &sizes[..]].concat(),
+        strides: vec![1; 5],
+    };
+    let nest = Nest {
+        inputs: (0..points).map(|p| (x, point(p))).collect(),
+        parts: (0..points).map(part).collect(),
+        sizes: sizes.clone(),
+    };
+    let assembled = Type::tensor([&[points], &sizes[..]].concat(), elem);
     let mut v = Assembly::new(rw, assembled);
-    for (r, s) in rows.iter().flat_map(|r| columns.iter().map(move |s| (r, s))) {
-        let sizes = vec![
-            n,
-            r.tiles.end - r.tiles.start,
-            s.tiles.end - s.tiles.start,
-            c,
-        ];
-        let mut inputs = Vec::new();
-        for i in r.inside.clone() {
-            for j in s.inside.clone() {
-                let at = |d: usize, run: &Run, low: i64, i: i64| {
-                    E::Dim(d) * E::Const(step) + E::Const(run.tiles.start * step + i - low)
-                };
-                let row = at(1, r, windows[0].low, i);
-                let column = at(2, s, windows[1].low, j);
-                inputs.push((input.x, map(4, [E::Dim(0), E::Dim(3), row, column])));
-            }
-        }
-        let part = |p| Part {
-            offsets: vec![p, 0, r.tiles.start, s.tiles.start, 0],
-            sizes: [&[1], &sizes[..]].concat(),
-            strides: vec![1; 5],
-        };
-        let nest = Nest {
-            parts: (0..points).map(part).collect(),
-            sizes,
-            inputs,
-        };
-        v.add(rw, nest, |rw, args| {
-            let wide = accumulator(elem);
-            let args: Vec<Value> = args.iter().map(|x| extended(rw, *x, wide)).collect();
-            let tile = placed(form.side(), r, s, &args);
-            let mut scalars = Scalars { rw, elem: wide };
-            let points = transform(form.input, &tile, &mut scalars);
-            finished(scalars.rw, points, elem)
-        });
-    }
+    v.add(rw, nest, |rw, args| {
+        let wide = accumulator(elem);
+        let tile: Vec<_> = args.iter().map(|x| Some(extended(rw, *x, wide))).collect();
+        let mut scalars = Scalars { rw, elem: wide };
+        let points = transform(form.input, &tile, &mut scalars);
+        finished(scalars.rw, points, elem)
+    });
     let ty = rw.ty(rw.result(op, 0));
     let src = v.finish(rw);
     let v = rw.add(CollapseShape {
@@ -261,14 +234,29 @@ fn input(input: WinogradInput, op: OpId, rw: &mut Rewriter<'_>) -> Result<(), De
     Ok(())
 }
 
-/// (n, o, row, column) for tiles of the same form: all points to what is inside of the result of a tile.
+/// Tiles along a dimension of which so many results are to be computed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Run {
+    tiles: Range<i64>,
+    results: i64,
+}
+
+/// Whole tiles of `tile` results, and what is left of `size`.
+fn runs(size: i64, tile: i64) -> Vec<Run> {
+    let (whole, results) = (size / tile, size % tile);
+    let run = |tiles: Range<i64>, results| Run { tiles, results };
+    let runs = [run(0..whole, tile), run(whole..whole + 1, results)];
+    let some = |run: &Run| !run.tiles.is_empty() && run.results > 0;
+    runs.into_iter().filter(some).collect()
+}
+
+/// (n, o, row, column) for tiles of the same form: all points to the results of a tile.
 fn output(output: WinogradOutput, op: OpId, rw: &mut Rewriter<'_>) -> Result<(), Decline> {
     let form = Winograd::new(output.tile)?;
     let ([n, o, height, width], elem) = ranked(rw, rw.result(op, 0))?;
     let step = form.tile as i64;
     let tiles = [height, width].map(|size| form.tiles(size));
-    let rows = runs(tiles[0], step, step, 0, height);
-    let columns = runs(tiles[1], step, step, 0, width);
+    let (rows, columns) = (runs(height, step), runs(width, step));
     let points = form.points() as i64;
     let m = rw.add(ExpandShape {
         static_output_shape: None,
@@ -286,7 +274,7 @@ fn output(output: WinogradOutput, op: OpId, rw: &mut Rewriter<'_>) -> Result<(),
         };
         let mut inputs: Vec<_> = (0..points).map(|p| (m, point(p))).collect();
         inputs.extend(output.bias.map(|bias| (bias, AffineMap::project(4, &[1]))));
-        let places = r.inside.clone().flat_map(|i| s.inside.clone().map(move |j| [i, j]));
+        let places = (0..r.results).flat_map(|i| (0..s.results).map(move |j| [i, j]));
         let part = |[i, j]: [i64; 2]| Part {
             offsets: vec![0, 0, r.tiles.start * step + i, s.tiles.start * step + j],
             sizes: vec![n, o, high, wide],
@@ -306,7 +294,7 @@ fn output(output: WinogradOutput, op: OpId, rw: &mut Rewriter<'_>) -> Result<(),
             let values = transform(form.output, &tile, &mut scalars);
             let inside = |(p, _): &(usize, _)| {
                 let [i, j] = [p / form.tile, p % form.tile].map(|i| i as i64);
-                r.inside.contains(&i) && s.inside.contains(&j)
+                i < r.results && j < s.results
             };
             let values = values.into_iter().enumerate().filter(inside);
             let values: Vec<_> = values
@@ -321,4 +309,18 @@ fn output(output: WinogradOutput, op: OpId, rw: &mut Rewriter<'_>) -> Result<(),
     let y = y.finish(rw);
     rw.replace(op, &[y]);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_is_a_run_of_its_own() {
+        let run = |tiles, results| Run { tiles, results };
+        assert_eq!(runs(14, 4), [run(0..3, 4), run(3..4, 2)]);
+        assert_eq!(runs(8, 4), [run(0..2, 4)]);
+        assert_eq!(runs(3, 4), [run(0..1, 3)]);
+        assert_eq!(runs(0, 4), []);
+    }
 }

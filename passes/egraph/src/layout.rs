@@ -233,10 +233,21 @@ pub fn paid(graph: &Graph, model: &CostModel, node: &Node, mut work: Work) -> Wo
     let written = work.writes.iter().zip(results);
     let mut writes: Vec<u64> = written.map(|(bytes, ty)| paid(*bytes, *ty, data)).collect();
     // What is not in the layout has other dimensions, and runs as the op wants them.
-    match rule.keeps() {
-        Keeps::Operand => writes.clone_from(&work.writes),
-        Keeps::Result => reads.clone_from(&work.reads),
-        _ => {}
+    let stored = match rule.keeps() {
+        Keeps::Operand => {
+            writes.clone_from(&work.writes);
+            node.children.first().map(|child| graph.ty(*child))
+        }
+        Keeps::Result => {
+            reads.clone_from(&work.reads);
+            results.first().copied()
+        }
+        _ => None,
+    };
+    if let Some(ty) = stored {
+        // Lanes are along that dimension, so elements of it that lie apart are computed one by one.
+        let lanes = contiguous(ty, data, model.lanes).clamp(1, model.lanes.max(1));
+        work.scalars = work.scalars.saturating_mul(model.lanes) / lanes;
     }
     let more = |paid: &[u64], bytes: &[u64]| {
         let paid: u64 = paid.iter().sum();

@@ -6,14 +6,14 @@ mod fuse_graph;
 mod graph_fold_qdq;
 mod graph_join_groups;
 mod graph_to_tensor;
-mod winograd;
+mod graph_winograd;
 
 pub use fuse_elementwise::FuseElementwise;
 pub use fuse_graph::FuseGraph;
 pub use graph_fold_qdq::FoldQdq;
 pub use graph_join_groups::JoinGroups;
 pub use graph_to_tensor::GraphToTensor;
-pub use winograd::Winograd;
+pub use graph_winograd::Winograd;
 
 use tir::PassInfo;
 

@@ -34,8 +34,8 @@ macro_rules! level {
                 /// integers), `all`, or `none`. Of floats, an infinity or NaN in one group makes NaN
                 /// of those beside it.
                 pub join_groups: String = "exact".to_string(),
-                /// Compute 3x3 convolutions by Winograd's filtering where it pays (`winograd`), in tiles of `2`, `4`, or
-                /// `best` for either; `none` computes them as they are. Results differ by rounding.
+                /// Use Winograd's filtering where it pays (`winograd`), in tiles of `2`, `4`, or `best` for either; `none`
+                /// does nothing. Results differ by rounding.
                 pub winograd: String = "none".to_string(),
                 /// Fuse operators; if false, each operator is its own group.
                 pub fuse: bool = true,

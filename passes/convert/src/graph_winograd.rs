@@ -17,7 +17,7 @@ pass! {
     /// F(2x2, 3x3) takes 2.25 times fewer multiplications, F(4x4, 3x3) four times fewer, where tiles cover the result
     /// without a rest; filters grow by 16/9 and 4. A convolution is taken where the cycles that the cost model of
     /// `egraph` gives for the attached machine, or the one that it assumes if there is none, are so many times fewer as
-    /// `gain` says. Results differ by rounding, those of larger tiles by more; with `remarks` the bound is said.
+    /// `gain` says. Results differ by rounding, those of larger tiles by more; with `remarks` a remark names the bound.
     pub struct Winograd = "winograd" on "func.func" {
         /// Sides of tiles: `2`, `4`, `best` for the one of both with fewer cycles, or `none`, which does nothing.
         pub tile: String = "best".to_string(),

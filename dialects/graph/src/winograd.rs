@@ -329,7 +329,11 @@ impl Arithmetic for Random {
     }
     fn scale(&mut self, (a, e): (f64, f64), by: f64) -> (f64, f64) {
         let square = by * by;
-        let rounding = if is_exact(by.abs()) { 0.0 } else { SPREAD * square * a };
+        let rounding = if is_exact(by.abs()) {
+            0.0
+        } else {
+            SPREAD * square * a
+        };
         (square * a, square * e + rounding)
     }
 }
@@ -366,9 +370,16 @@ impl Bound {
     /// Filters are transformed in `f64` and rounded once. Both convolutions have their errors: that of the sum of products
     /// as it is defined is counted too.
     pub fn of(form: &Winograd, channels: usize, weights: impl IntoIterator<Item = f64>) -> Self {
-        let worst_tile = transform(form.input, &vec![Some((1.0, 0.0)); form.points()], &mut Worst);
-        let random_tile =
-            transform(form.input, &vec![Some((1.0, 0.0)); form.points()], &mut Random);
+        let worst_tile = transform(
+            form.input,
+            &vec![Some((1.0, 0.0)); form.points()],
+            &mut Worst,
+        );
+        let random_tile = transform(
+            form.input,
+            &vec![Some((1.0, 0.0)); form.points()],
+            &mut Random,
+        );
         let mut weights = weights.into_iter();
         let kernel = KERNEL * KERNEL;
         let terms = channels as f64;
@@ -403,15 +414,21 @@ impl Bound {
                 Some((a * size, (e + a * (1.0 + terms)) * size))
             });
             let sums: Vec<_> = sums.collect();
-            for (_, errors) in transform(form.output, &sums, &mut Worst).into_iter().flatten() {
+            for (_, errors) in transform(form.output, &sums, &mut Worst)
+                .into_iter()
+                .flatten()
+            {
                 let depth = terms + 4.0 * form.points() as f64;
                 worst = worst.max(direct + first_order(errors, depth));
             }
-            let sums = points.iter().zip(&random_tile).map(|((_, square), number)| {
-                let (a, e) = number.unwrap_or((0.0, 0.0));
-                let roundings = SPREAD * a * (2.0 + (terms + 1.0) / 2.0);
-                Some((a * square, (e + roundings) * square))
-            });
+            let sums = points
+                .iter()
+                .zip(&random_tile)
+                .map(|((_, square), number)| {
+                    let (a, e) = number.unwrap_or((0.0, 0.0));
+                    let roundings = SPREAD * a * (2.0 + (terms + 1.0) / 2.0);
+                    Some((a * square, (e + roundings) * square))
+                });
             let sums: Vec<_> = sums.collect();
             let results = transform(form.output, &sums, &mut Random);
             let errors = results.iter().flatten().map(|(_, errors)| errors);

@@ -132,11 +132,7 @@ impl Analysis<'_> {
             return true;
         }
         let known = self.known.get(&op);
-        known.is_some_and(|k| {
-            k.aliasing
-                .iter()
-                .any(|a| a.writes && a.operand == operand)
-        })
+        known.is_some_and(|k| k.aliasing.iter().any(|a| a.writes && a.operand == operand))
     }
 
     /// The op of a region that is or holds another one.
@@ -362,7 +358,9 @@ pub(super) fn disjoint(a: &[OpFoldResult], b: &[OpFoldResult]) -> bool {
         Some((offset.min(last), offset.max(last)))
     };
     let beside = |d| {
-        let of = |position: &[OpFoldResult]| Some((number(position, d)?, number(position, 2 * rank + d)?));
+        let of = |position: &[OpFoldResult]| {
+            Some((number(position, d)?, number(position, 2 * rank + d)?))
+        };
         let (Some((a, step)), Some((b, other))) = (of(a), of(b)) else {
             return false;
         };

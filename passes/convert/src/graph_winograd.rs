@@ -67,7 +67,10 @@ impl Pass for Winograd {
                         taken += 1;
                         said
                     }
-                    Err(why) => format!("this convolution is not computed by Winograd's filtering: {}", why.message),
+                    Err(why) => format!(
+                        "this convolution is not computed by Winograd's filtering: {}",
+                        why.message
+                    ),
                 };
                 remarks.push(Diagnostic::remark(said).at(loc));
             }
@@ -152,7 +155,9 @@ impl Winograd {
         }
         let ones = |name: &str, found: &[i64]| match found.iter().all(|n| *n == 1) {
             true => Ok(()),
-            false => Err(Failure::from(format!("its {name} are {found:?}, expected 1"))),
+            false => Err(Failure::from(format!(
+                "its {name} are {found:?}, expected 1"
+            ))),
         };
         ones("strides", &conv.strides)?;
         ones("dilations", &conv.dilations)?;
@@ -161,10 +166,9 @@ impl Winograd {
         }
         let least = self.min_channels;
         if c.min(o) < least {
-            return Err(format!(
-                "it has {c} channels and {o} filters, and min-channels={least}"
-            )
-            .into());
+            return Err(
+                format!("it has {c} channels and {o} filters, and min-channels={least}").into(),
+            );
         }
         if y.elements().unwrap_or(0) == 0 {
             return Err("it has no results".into());

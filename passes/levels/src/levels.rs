@@ -2,9 +2,7 @@
 
 use tir::{Alias, Op, PassOptions, Pipeline, pass};
 use tir_bufferize::Bufferize;
-use tir_convert::{
-    FoldQdq, FuseElementwise, FuseGraph, GraphToTensor, JoinGroups, Winograd,
-};
+use tir_convert::{FoldQdq, FuseElementwise, FuseGraph, GraphToTensor, JoinGroups, Winograd};
 use tir_egraph::Egraph;
 use tir_generic::{Canonicalize, ConstantFold, Cse, Licm};
 use tir_memory::{CheckPlan, PlanMemory};

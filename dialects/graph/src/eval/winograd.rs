@@ -209,7 +209,8 @@ impl Compute for Output {
             let [row, column] = some.pixel;
             for (p, values) in tile.into_iter().enumerate() {
                 let place = [row + p / form.tile, column + p % form.tile];
-                let (Some(i), values) = (tiles.inside(place), values.unwrap_or([T::ZERO; LANES])) else {
+                let (Some(i), values) = (tiles.inside(place), values.unwrap_or([T::ZERO; LANES]))
+                else {
                     continue;
                 };
                 for (c, value) in values[..some.count].iter().enumerate() {

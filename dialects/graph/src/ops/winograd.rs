@@ -76,14 +76,7 @@ impl WinogradInput {
     pub fn windows(&self, op: OpRef<'_>) -> Result<[Window; 2], Failure> {
         let ([_, _, h, w], _) = ranked(op, self.x, "x")?;
         let side = KERNEL as i64;
-        windows(
-            [h, w],
-            &[side, side],
-            &[1, 1],
-            &self.pads,
-            &[1, 1],
-            false,
-        )
+        windows([h, w], &[side, side], &[1, 1], &self.pads, &[1, 1], false)
     }
 }
 impl Infer for WinogradInput {

@@ -1,7 +1,9 @@
 //! Elementwise nests behind a tensor that is put together from parts: computed where the parts are. What several nests
 //! compute at once, each a part of the tensor, so needs no second pass over it.
 
-use tir::{AffineExpr as E, AffineMap, At, Ir, Loc, LocData, Mapping, OpId, Ret, Rets, Type, Value};
+use tir::{
+    AffineExpr as E, AffineMap, At, Ir, Loc, LocData, Mapping, OpId, Ret, Rets, Type, Value,
+};
 use tir_tensor::{Empty, ExtractSlice, Generic, InsertSlice, Yield};
 
 use super::{append, is_elementwise, place};
@@ -119,7 +121,11 @@ fn makers(ir: &Ir, reader: OpId, whole: Value) -> Option<Vec<Maker>> {
         let part: InsertSlice = ir.def(value)?;
         let op = ir.owner(part.source)?;
         let generic: Generic = ir.get(op)?;
-        let places = [&part.static_offsets, &part.static_sizes, &part.static_strides];
+        let places = [
+            &part.static_offsets,
+            &part.static_sizes,
+            &part.static_strides,
+        ];
         let dynamic = places.iter().any(|list| list.contains(&tir::DYNAMIC));
         let same_rank = ir.ty(part.source).shape() == Some(&part.static_sizes[..]);
         let near = ir.block_of(op) == Some(block) && ir.block_of(ir.owner(value)?) == Some(block);
@@ -212,7 +218,13 @@ fn rebuild(
             .iter()
             .map(|at| at.map_or(Some(*value), |at| args.get(at).copied()))
             .collect();
-        values.extend(append(ir, reader, At::End(block), &mut Mapping::default(), &given));
+        values.extend(append(
+            ir,
+            reader,
+            At::End(block),
+            &mut Mapping::default(),
+            &given,
+        ));
     }
     ir.add(block, Yield { values });
     let domain = own.domain(ir).ok()?;

@@ -154,7 +154,8 @@ fn finished(rw: &mut Rewriter<'_>, values: Vec<Option<Value>>, elem: Type) -> Ve
 fn filter(filter: WinogradFilter, op: OpId, rw: &mut Rewriter<'_>) -> Result<(), Decline> {
     let form = Winograd::new(filter.tile)?;
     let ([o, c, kh, kw], elem) = ranked(rw, filter.w)?;
-    let kernel = (0..kh).flat_map(|i| (0..kw).map(move |j| [E::Dim(1), E::Dim(0), E::Const(i), E::Const(j)]));
+    let kernel = (0..kh)
+        .flat_map(|i| (0..kw).map(move |j| [E::Dim(1), E::Dim(0), E::Const(i), E::Const(j)]));
     let part = |p: usize| Part {
         offsets: vec![p as i64, 0, 0],
         sizes: vec![1, c, o],
@@ -266,7 +267,10 @@ fn output(output: WinogradOutput, op: OpId, rw: &mut Rewriter<'_>) -> Result<(),
     });
     let ty = rw.ty(rw.result(op, 0));
     let mut y = Assembly::new(rw, ty);
-    for (r, s) in rows.iter().flat_map(|r| columns.iter().map(move |s| (r, s))) {
+    for (r, s) in rows
+        .iter()
+        .flat_map(|r| columns.iter().map(move |s| (r, s)))
+    {
         let [high, wide] = [r, s].map(|run| run.tiles.end - run.tiles.start);
         let point = |p| {
             let at = |d: usize, run: &Run| E::Dim(d) + E::Const(run.tiles.start);

@@ -81,8 +81,7 @@ impl Case {
         let [x, w, b, y] = &types[..] else {
             unreachable!("four arguments")
         };
-        let mut text =
-            format!("func.func @main(%x: {x}, %w: {w}, %b: {b}, %r: {y}) -> {y} {{\n");
+        let mut text = format!("func.func @main(%x: {x}, %w: {w}, %b: {b}, %r: {y}) -> {y} {{\n");
         let [top, left, bottom, right] = self.pads;
         let (bias, bias_ty) = match self.bias {
             true => (", %b", format!(", {b}")),
@@ -220,7 +219,9 @@ fn random_convolutions_agree_at_every_level() {
                 let most_found = largest(distances(found, &outputs[0]));
                 match most_found <= most {
                     true => Ok(()),
-                    false => Err(format!("{what}: {most_found:e} apart, at most {most:e} is allowed")),
+                    false => Err(format!(
+                        "{what}: {most_found:e} apart, at most {most:e} is allowed"
+                    )),
                 }
             };
             let mut graph = module.clone();
@@ -252,6 +253,10 @@ fn random_convolutions_agree_at_every_level() {
             Ok(())
         };
         let why = wrong().err()?;
-        Some(format!("for {}: {why}\n{case:?}\n{}", machine.display(), case.text()))
+        Some(format!(
+            "for {}: {why}\n{case:?}\n{}",
+            machine.display(),
+            case.text()
+        ))
     });
 }

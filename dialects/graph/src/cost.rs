@@ -55,15 +55,19 @@ fn with(op: OpRef<'_>, products: Vec<Product>, scalars: u64) -> Work {
 }
 
 /// A row of the output at a time: for each element of the kernel, the columns of the row by the
-/// channels of a group.
+/// channels of a group; of a kernel of one element all rows at once.
 fn convolution(op: OpRef<'_>, w: Value, bias: Option<Value>, groups: i64) -> Work {
     let (Ok(([_, i, kh, kw], _)), [n, o, h, cols]) = (ranked::<4>(op, w, "w"), result(op)) else {
         return Work::by_types(op);
     };
     let groups = groups.max(1);
+    let (rows, cols_at_once) = match (kh, kw) {
+        (1, 1) => (1, count(&[*h, *cols])),
+        _ => (*h, count(&[*cols])),
+    };
     let product = Product {
-        times: count(&[*n, *h, kh, kw, groups]),
-        m: count(&[*cols]),
+        times: count(&[*n, rows, kh, kw, groups]),
+        m: cols_at_once,
         n: count(&[*o / groups]),
         k: count(&[i]),
     };

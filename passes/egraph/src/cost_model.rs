@@ -1,7 +1,7 @@
 //! Cycles of a machine for the work of ops.
 //!
 //! An op takes the cycles of its products on the matrix unit (each of m, n and k rounded up to the
-//! unit's), those of its scalar operations on the vector unit, and those of its bytes on the DMA
+//! unit's) or on the vector unit, whichever takes fewer, those of its scalar operations on the vector unit, and those of its bytes on the DMA
 //! engine. They are summed, not overlapped: what saves any of them is worth something even where
 //! another one dominates. An edge that fuses moves no bytes: neither are they read again, nor does
 //! the consumer write more than the producer would have.
@@ -138,17 +138,19 @@ impl CostModel {
         model
     }
 
-    /// The cycles of the products on the matrix unit: rows and columns may change places.
+    /// The cycles of a product: on the matrix unit, whose columns are those of the result, by the tile that it fills best, or
+    /// on the vector unit, which multiplies and adds.
     pub fn product(&self, product: &Product) -> u64 {
         let Product { times, m, n, k } = *product;
         let cycles = |unit: &MatrixUnit| {
-            let tiles = |m: u64, n: u64| m.div_ceil(unit.m).saturating_mul(n.div_ceil(unit.n));
-            let tiles = tiles(m, n).min(tiles(n, m));
+            let tiles = m.div_ceil(unit.m).saturating_mul(n.div_ceil(unit.n));
             let calls = tiles.saturating_mul(k.div_ceil(unit.k));
             times.saturating_mul(calls).saturating_mul(unit.cycles)
         };
         let others = self.others.iter().map(cycles);
-        others.fold(cycles(&self.matrix), u64::min)
+        let on_matrix = others.fold(cycles(&self.matrix), u64::min);
+        let steps = product.macs().saturating_mul(2).div_ceil(self.lanes);
+        on_matrix.min(steps.saturating_mul(self.scalar))
     }
 
     /// The bytes that are paid for where they are in contiguous runs of so many.

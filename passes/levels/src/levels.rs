@@ -6,8 +6,11 @@ use tir_convert::{FoldQdq, FuseElementwise, FuseGraph, GraphToTensor, JoinGroups
 use tir_egraph::Egraph;
 use tir_generic::{Canonicalize, ConstantFold, Cse, Licm};
 use tir_memory::{CheckPlan, PlanMemory};
-use tir_native::{DropSpaces, InlineCalls, PackConstants, PromoteMemory};
-use tir_schedule::{Distribute, ExpandGeneric, InsertTokens, ScheduleTransfers};
+use tir_native::{DropSpaces, InlineCalls, OutlineNests, PackConstants, PromoteMemory};
+use tir_schedule::{
+    Distribute, ExpandGeneric, FindParallel, InsertTokens, ScheduleTransfers, SplitNests,
+    StoreHalos, TilesInPlace,
+};
 use tir_tensor::Empty;
 use tir_tile::{Tensorize, Tile};
 
@@ -120,6 +123,10 @@ level! {
         pub vector_bytes: i64 = 64,
         /// Number of vector registers.
         pub registers: i64 = 32,
+        /// Make each distinct nest a function (`outline-nests`).
+        pub outline: bool = true,
+        /// Ops that a nest runs at least for threads to share it (`split-nests`); what is smaller stays on one.
+        pub parallel_work: u64 = 32768,
     }
 }
 
@@ -219,6 +226,13 @@ impl Alias for ToNative {
         p.add(DropSpaces::default());
         p.add(PackConstants::default());
         p.nest("func.func", |p| {
+            p.add(StoreHalos::default());
+            p.add(TilesInPlace::default());
+        });
+        if self.outline {
+            p.add(OutlineNests::default());
+        }
+        p.nest("func.func", |p| {
             p.add(ExpandGeneric {
                 carry: true,
                 vector_bytes: self.vector_bytes,
@@ -227,11 +241,18 @@ impl Alias for ToNative {
             p.add(Canonicalize::default());
             p.add(Cse::default());
             p.add(Licm::default());
+            p.add(FindParallel::default());
             p.add(PromoteMemory::default());
             p.add(PlanMemory {
                 flat: Some(self.align),
                 ..PlanMemory::default()
             });
+        });
+        p.add(SplitNests {
+            least: self.parallel_work,
+            ..SplitNests::default()
+        });
+        p.nest("func.func", |p| {
             p.add(Canonicalize::default());
             p.add(Cse::default());
         });

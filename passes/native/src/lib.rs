@@ -6,12 +6,14 @@ pub mod c_interface;
 mod drop_spaces;
 mod inline_calls;
 pub mod mlir;
+mod outline_nests;
 mod pack_constants;
 mod promote;
 mod retype;
 
 pub use drop_spaces::DropSpaces;
 pub use inline_calls::InlineCalls;
+pub use outline_nests::OutlineNests;
 pub use pack_constants::PackConstants;
 pub use promote::PromoteMemory;
 
@@ -22,6 +24,7 @@ pub fn passes() -> Vec<PassInfo> {
     vec![
         PassInfo::of::<InlineCalls>(),
         PassInfo::of::<DropSpaces>(),
+        PassInfo::of::<OutlineNests>(),
         PassInfo::of::<PackConstants>(),
         PassInfo::of::<PromoteMemory>(),
     ]

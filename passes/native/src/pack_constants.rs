@@ -13,13 +13,13 @@ use std::fmt::Write as _;
 use tir::data::{Array, DType};
 use tir::interp::{attr_named, elements};
 use tir::{
-    Access, At, Attr, Builder, Definition, Diagnostic, Failure, Interpreter, Ir, Mapping,
-    MemRefType, Name, Op, OpId, Pass, PassCx, PassResult, Type, Value, pass,
+    At, Attr, Builder, Diagnostic, Failure, Interpreter, Ir, Mapping, MemRefType, Name, Op, OpId,
+    Pass, PassCx, PassResult, Type, Value, Definition, pass,
 };
 use tir_arith::OpFoldResult;
 use tir_func::{Func, Return};
 use tir_loop::{Bounds, For, Yield};
-use tir_memref::alias::{accesses, aliases};
+use tir_memref::alias::is_filled_once;
 use tir_memref::{Alloc, Dealloc, GetGlobal, Global, TransferRead, View};
 
 pass! {
@@ -42,10 +42,7 @@ impl Pass for PackConstants {
             let child = &*child;
             for op in child.walk_ids() {
                 if let Some(packed) = Packed::of(child, op) {
-                    found
-                        .entry(packed.constant)
-                        .or_default()
-                        .push((slot, packed));
+                    found.entry(packed.constant).or_default().push((slot, packed));
                 }
             }
         }
@@ -119,11 +116,7 @@ impl Pass for PackConstants {
                 "packed they would take {packed} bytes, for a constant of {bytes}; 'pack-constants' has the option growth={}",
                 self.growth
             );
-            cx.remark(
-                Diagnostic::remark(title)
-                    .at(function.loc(transfer))
-                    .note(note),
-            );
+            cx.remark(Diagnostic::remark(title).at(function.loc(transfer)).note(note));
         }
         sweep(module);
         cx.count("tiles packed", tiles);
@@ -155,9 +148,7 @@ fn sweep(module: &mut Ir) {
         read.extend(op.ir.get::<GetGlobal>(op.id).map(|get| get.name.0));
     });
     for op in module.walk_ids() {
-        let dead = module
-            .get::<Global>(op)
-            .is_some_and(|g| g.constant.is_some() && !read.contains(&g.sym_name));
+        let dead = module.get::<Global>(op).is_some_and(|g| g.constant.is_some() && !read.contains(&g.sym_name));
         if dead {
             module.erase(op);
         }
@@ -195,12 +186,10 @@ impl Packed {
         let read = ir.get::<TransferRead>(op)?;
         let tile = read.tile;
         ir.owner(tile).filter(|a| ir.is::<Alloc>(*a))?;
-        let block = ir.value_block(tile)?;
         let memref = ir.ty(tile).get::<MemRefType>()?;
         let bytes = ir.ty(tile).elements()? * ir.ty(tile).elem().bytes()?;
         let plain = memref.layout == tir::Layout::Identity && memref.space.is_none() && bytes > 0;
-        if !plain || ir.value_block(tile) != ir.block_of(op) || !is_filled_once(ir, op, tile, block)
-        {
+        if !plain || ir.value_block(tile) != ir.block_of(op) || !is_filled_once(ir, op, tile) {
             return None;
         }
         let mut sources = Sources {
@@ -226,14 +215,8 @@ impl Packed {
         counters.sort_by_key(|(value, _)| depth(*value));
         let counters = counters.into_iter().map(|(value, range)| {
             let [low, high, step] = range;
-            let count = usize::try_from((high - low).max(0))
-                .ok()?
-                .div_ceil(usize::try_from(step).ok()?);
-            Some(Counter {
-                value,
-                range,
-                count,
-            })
+            let count = usize::try_from((high - low).max(0)).ok()?.div_ceil(usize::try_from(step).ok()?);
+            Some(Counter { value, range, count })
         });
         let counters: Vec<Counter> = counters.collect::<Option<_>>()?;
         counters.iter().all(|c| c.count > 0).then_some(Self {
@@ -323,9 +306,7 @@ impl Packed {
         let size = self.bytes * self.count();
         let zeros = Array::zeros(DType::I8, &[size]).map_err(|e| e.to_string())?;
         let packed = interpreter.env.array_to_view(&zeros, None)?;
-        interpreter
-            .env
-            .call_root(vec![constant.into(), packed.clone().into()])?;
+        interpreter.env.call_root(vec![constant.into(), packed.clone().into()])?;
         interpreter.env.view_to_array(&packed, Type::int(8))
     }
 
@@ -338,12 +319,7 @@ impl Packed {
                 at.pop();
                 b.add(Yield { values: vec![] });
             });
-            b.add(For::new(
-                counter.range.map(Bounds::Static),
-                vec![],
-                body,
-                vec![],
-            ));
+            b.add(For::new(counter.range.map(Bounds::Static), vec![], body, vec![]));
             return;
         }
         let mut map = Mapping::default();
@@ -403,28 +379,6 @@ fn copy(from: &Ir, op: OpId, b: &mut Builder<'_>, map: &mut Mapping) {
 fn depth(ir: &Ir, block: tir::BlockId) -> usize {
     let parent = ir.block_parent(block).and_then(|op| ir.block_of(op));
     parent.map_or(0, |parent| 1 + depth(ir, parent))
-}
-
-/// Whether a transfer is the first that touches a tile in its block, and nothing else writes it.
-fn is_filled_once(ir: &Ir, transfer: OpId, tile: Value, block: tir::BlockId) -> bool {
-    let all = aliases(ir, tile);
-    let mut users = all
-        .iter()
-        .flat_map(|value| ir.uses(*value))
-        .map(|used| used.op);
-    users.all(|user| {
-        if user == transfer {
-            return true;
-        }
-        let behind = ir
-            .ancestor_in(user, block)
-            .is_some_and(|own| ir.is_before(transfer, own));
-        let own = accesses(ir, user)
-            .into_iter()
-            .filter(|(_, value)| all.contains(value));
-        let mut access = own.map(|(access, _)| access);
-        behind && access.all(|a| a == Access::Read || a == Access::Free && ir.is::<Dealloc>(user))
-    })
 }
 
 /// Sources on their way.

@@ -28,6 +28,8 @@ pub struct Native {
     pub strict: bool,
     /// Calls; the time is that of the quickest.
     pub repeat: usize,
+    /// Threads that share the work; results do not depend on it.
+    pub threads: usize,
     /// Take the time of each layer too.
     pub by_layer: bool,
 }
@@ -267,6 +269,7 @@ fn call(
     let mut command = Command::new(runner);
     command.arg(&built.library).arg(&function.symbol);
     command.args(["--repeat", &native.repeat.max(1).to_string()]);
+    command.args(["--threads", &native.threads.max(1).to_string()]);
     for (k, argument) in function.arguments.iter().enumerate() {
         command.arg(match argument.role {
             Role::Input(own) => {
@@ -281,7 +284,8 @@ fn call(
         });
     }
     command.arg(write(function.arguments.len(), &built.module.weights())?);
-    command.arg(format!("arena:{}", function.arena));
+    command.arg(format!("arena:{}:{}", function.arena, function.further));
+    command.arg("threads");
     let marks = folder.join("marks.bin");
     if native.by_layer {
         let bytes = (function.marks.len() + 1) * size_of::<u64>();

@@ -46,6 +46,10 @@ pub(crate) struct Options {
     /// their scale from sums in floats.
     #[arg(long)]
     integer: bool,
+    /// Compute 3x3 convolutions by Winograd's filtering where it pays, in tiles of 2 x 2, 4 x 4, or the better ones of
+    /// both: results differ by rounding.
+    #[arg(long, value_name = "TILE", value_parser = ["2", "4", "best"])]
+    winograd: Option<String>,
     /// Make remarks of these categories errors; see tir-opt --help.
     #[arg(long, value_name = "REMARK", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(tir::remarks::ALL))]
     fail_on: Vec<String>,
@@ -286,6 +290,9 @@ fn lower(
     }
     if options.integer {
         flag.push(" integer=true");
+    }
+    if let Some(tile) = &options.winograd {
+        flag.push(format!(" winograd={tile}"));
     }
     let mut args = vec![
         OsString::from("tir-opt"),

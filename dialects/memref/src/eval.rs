@@ -63,6 +63,12 @@ impl LowerToEval for Dealloc {
     }
 }
 
+impl LowerToEval for crate::Prefetch {
+    fn lower<'m>(&self, _: OpRef<'m>, _: &mut Compiler<'m>) -> Result<(), Failure> {
+        Ok(())
+    }
+}
+
 /// Buffers of the module that were asked for.
 #[derive(Default)]
 struct Globals(BTreeMap<Name, Rc<View>>);

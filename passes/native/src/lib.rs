@@ -8,6 +8,7 @@ mod inline_calls;
 pub mod mlir;
 mod outline_nests;
 mod pack_constants;
+mod prefetch;
 mod promote;
 mod retype;
 
@@ -15,6 +16,7 @@ pub use drop_spaces::DropSpaces;
 pub use inline_calls::InlineCalls;
 pub use outline_nests::OutlineNests;
 pub use pack_constants::PackConstants;
+pub use prefetch::PrefetchTiles;
 pub use promote::PromoteMemory;
 
 use tir::PassInfo;
@@ -27,5 +29,6 @@ pub fn passes() -> Vec<PassInfo> {
         PassInfo::of::<OutlineNests>(),
         PassInfo::of::<PackConstants>(),
         PassInfo::of::<PromoteMemory>(),
+        PassInfo::of::<PrefetchTiles>(),
     ]
 }

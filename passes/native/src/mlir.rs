@@ -36,7 +36,7 @@ use tir_func::{Call, Func, Return};
 use tir_loop::{Bounds, For, If, Yield};
 use tir_math::Rsqrt;
 use tir_memref::{
-    Alloc, Cast, CollapseShape, Copy, Dealloc, Dim, ExpandShape, GetGlobal, Global, Load, Store,
+    Alloc, Cast, CollapseShape, Copy, Dealloc, Dim, ExpandShape, GetGlobal, Global, Load, Prefetch, Store,
     SubView, View,
 };
 
@@ -519,6 +519,19 @@ impl Code<'_> {
         }
         if let Some(view) = self.ir.get::<ExpandShape>(op) {
             return self.reshaped(op, view.src, view.result.0);
+        }
+        if let Some(ahead) = self.ir.get::<Prefetch>(op) {
+            let operands: Vec<Value> = std::iter::once(ahead.memref).chain(ahead.indices).collect();
+            let new = self.become_op(op, <Prefetch as Op>::name().as_str(), &operands, &[]);
+            self.ir.set_attr(new, "isWrite", Attr::bool(false));
+            self.ir.set_attr(new, "isDataCache", Attr::bool(true));
+            // To the second level: the first one holds what is computed with.
+            let second = tir::IntAttr {
+                value: 2,
+                ty: Type::int(32),
+            };
+            self.ir.set_attr(new, "localityHint", Attr::new(second));
+            return Ok(());
         }
         if let Some(cast) = self.ir.get::<FPToSI>(op) {
             return self.saturated(op, cast.input, "fptosi");

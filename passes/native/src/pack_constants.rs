@@ -177,6 +177,9 @@ struct Packed {
     sources: Vec<OpId>,
 }
 
+/// The attribute of a view of a packed tile: how many bytes behind it the next one begins.
+pub(crate) const TILE: &str = "native.tile";
+
 /// Places of packed tiles are multiples of so many bytes.
 const ALIGN: usize = 64;
 
@@ -274,12 +277,16 @@ impl Packed {
             stride *= counter.count as i64;
         }
         let byte_shift = at.value(b);
-        b.add(View {
+        let view = b.add(View {
             source: all,
             byte_shift,
             sizes: vec![],
             result: tir::Ret(ty),
-        })
+        });
+        if let Some(op) = b.ir.owner(view).filter(|_| !self.counters.is_empty()) {
+            b.ir.set_attr(op, TILE, Attr::i64(self.bytes as i64));
+        }
+        view
     }
 
     /// The bytes of all tiles: what a function of the same transfers writes.

@@ -77,11 +77,7 @@ pub fn programs() -> Result<[PathBuf; 2], Errors> {
 ///
 /// # Errors
 /// If the program does not lower to native code, or the program that compiles it is not there or fails.
-pub fn build(
-    module: &Ir,
-    native: &Native,
-    output: Option<&Path>,
-) -> Result<Built, Errors> {
+pub fn build(module: &Ir, native: &Native, output: Option<&Path>) -> Result<Built, Errors> {
     let [compiler, _] = programs()?;
     let mut module = module.clone();
     let mut pipeline = Pipeline::new();
@@ -320,10 +316,7 @@ fn call(
     let words: Vec<u64> = words.iter().map(|word| u64::from_ne_bytes(*word)).collect();
     let of_calls = words.chunks(function.marks.len() + 1).map(<[u64]>::to_vec);
     let calls: Vec<(f64, Vec<u64>)> = seconds.into_iter().zip(of_calls).collect();
-    Ok((
-        least,
-        NativeLayer::all(&built.program, function, &calls),
-    ))
+    Ok((least, NativeLayer::all(&built.program, function, &calls)))
 }
 
 /// A folder of files for a run, gone with it.

@@ -483,7 +483,8 @@ impl Code<'_> {
             let bytes = constant_index(&mut b, needs.scratch as i64);
             operands.splice(0..0, [threads, bytes]);
             let name = format!("{callee}{SHARED}");
-            let types: Vec<Type> = operands.iter().map(|v| self.ir.ty(*v)).collect();
+            let types = operands.iter().map(|v| signless(self.ir.ty(*v)));
+            let types: Vec<Type> = types.collect();
             self.ir
                 .set_attr(op, "callee", Attr::symbol(Name::new(&name)));
             if !self.shared.iter().any(|(known, _)| *known == name) {

@@ -42,8 +42,6 @@ const PIPELINE: &str = "builtin.module(\
     convert-index-to-llvm,\
     convert-cf-to-llvm,\
     convert-ub-to-llvm,\
-    canonicalize,\
-    cse,\
     reconcile-unrealized-casts)";
 
 /// Bytes of MLIR that a part has at least: what is smaller is compiled with others, as each part takes some time by itself.
@@ -371,6 +369,8 @@ fn context(quiet: bool) -> Context {
 /// To LLVM's dialect.
 fn pipeline(context: &Context, module: &mut Module<'_>, input: &str) -> Result<(), String> {
     let manager = PassManager::new(context);
+    // What was parsed is verified; passes of MLIR leave no other.
+    manager.enable_verifier(false);
     parse_pass_pipeline(manager.as_operation_pass_manager(), PIPELINE)
         .map_err(|e| format!("internal error: the pipeline does not parse: {e}"))?;
     manager

@@ -11,7 +11,8 @@ mod views;
 pub use access::{Copy, Load, Store, TransferRead, TransferWrite};
 pub use buffers::{Alloc, Dealloc, GetGlobal, Global};
 pub use views::{
-    Cast, CollapseShape, Dim, ExpandShape, SubView, View, collapsed_type, expanded_type,
+    Cast, CollapseShape, Dim, ExpandShape, ReinterpretCast, SubView, View, collapsed_type,
+    expanded_type,
     strided_type, sub_view_type, view_groups,
 };
 
@@ -20,7 +21,7 @@ tir::dialect! {
     memref {
         ops: [
             Alloc, Dealloc, Global, GetGlobal, Load, Store, Copy, TransferRead, TransferWrite,
-            SubView, View, CollapseShape, ExpandShape, Cast, Dim,
+            SubView, View, ReinterpretCast, CollapseShape, ExpandShape, Cast, Dim,
         ],
         constant: tir_arith::materialize,
     }

@@ -2,13 +2,14 @@
 
 use tir::{Alias, Op, PassOptions, Pipeline, pass};
 use tir_bufferize::Bufferize;
-use tir_convert::{FoldQdq, FuseElementwise, FuseGraph, GraphToTensor, JoinGroups};
+use tir_convert::{FoldQdq, FuseElementwise, FuseGraph, GraphToTensor, JoinGroups, Winograd};
 use tir_egraph::Egraph;
 use tir_generic::{Canonicalize, ConstantFold, Cse, Licm};
 use tir_memory::{CheckPlan, PlanMemory};
 use tir_native::{DropSpaces, InlineCalls, OutlineNests, PackConstants, PromoteMemory};
 use tir_schedule::{
     Distribute, ExpandGeneric, FindParallel, InsertTokens, ScheduleTransfers, SplitNests,
+    StoreHalos, TilesInPlace,
 };
 use tir_tensor::Empty;
 use tir_tile::{Tensorize, Tile};
@@ -34,6 +35,9 @@ macro_rules! level {
                 /// integers), `all`, or `none`. Of floats, an infinity or NaN in one group makes NaN
                 /// of those beside it.
                 pub join_groups: String = "exact".to_string(),
+                /// Use Winograd's filtering where it pays (`winograd`), in tiles of `2`, `4`, or `best` for either; `none`
+                /// does nothing. Results differ by rounding.
+                pub winograd: String = "none".to_string(),
                 /// Fuse operators; if false, each operator is its own group.
                 pub fuse: bool = true,
                 /// Allow fusion groups with several results.
@@ -152,6 +156,14 @@ impl Alias for ToTensor {
             }
             p.add(CountWork::default());
             p.add(Canonicalize::default());
+            if self.winograd != "none" {
+                p.add(Winograd {
+                    tile: self.winograd.clone(),
+                    ..Winograd::default()
+                });
+                // Filters of constant weights.
+                p.add(ConstantFold::default());
+            }
             p.add(JoinGroups {
                 groups: self.join_groups.clone(),
             });
@@ -213,6 +225,10 @@ impl Alias for ToNative {
         });
         p.add(DropSpaces::default());
         p.add(PackConstants::default());
+        p.nest("func.func", |p| {
+            p.add(StoreHalos::default());
+            p.add(TilesInPlace::default());
+        });
         if self.outline {
             p.add(OutlineNests::default());
         }

@@ -6,6 +6,8 @@ pub mod distribute;
 pub mod dry_run;
 pub mod edit;
 pub mod expand_generic;
+mod halos;
+mod in_place;
 mod independent;
 pub mod index;
 pub mod insert_dma;
@@ -31,12 +33,17 @@ pub use passes::{
     MultiBuffer, PruneEdges, ScheduleTransfers, SplitNests,
 };
 
+pub use halos::StoreHalos;
+pub use in_place::TilesInPlace;
+
 use tir::PassInfo;
 
 /// All passes of this crate.
 pub fn passes() -> Vec<PassInfo> {
     vec![
         PassInfo::of::<Distribute>(),
+        PassInfo::of::<StoreHalos>(),
+        PassInfo::of::<TilesInPlace>(),
         PassInfo::of::<MultiBuffer>(),
         PassInfo::of::<InsertDma>(),
         PassInfo::of::<ScheduleTransfers>(),

@@ -49,6 +49,10 @@ pub(crate) struct Options {
     /// their scale from sums in floats.
     #[arg(long)]
     integer: bool,
+    /// Compute 3x3 convolutions by Winograd's filtering where it pays, in tiles of 2 x 2, 4 x 4, or the better ones of
+    /// both: results differ by rounding.
+    #[arg(long, value_name = "TILE", value_parser = ["2", "4", "best"])]
+    winograd: Option<String>,
     /// Make remarks of these categories errors; see tir-opt --help.
     #[arg(long, value_name = "REMARK", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(tir::remarks::ALL))]
     fail_on: Vec<String>,
@@ -188,12 +192,11 @@ fn kept(options: &Options, dir: &Path, stem: &str) -> Option<Kept> {
     let made = ["so", "h", "bin", "c"].map(|ending| dir.join(format!("{stem}.{ending}")));
     let made = made.into_iter().chain([dir.join("native.tir")]);
     let ways = format!(
-        "{} {} {} {:?} {:?}",
+        "{} {} {} {:?}",
         dir.display(),
+        flag(options, NATIVE[1]).display(),
         options.strict,
-        options.integer,
         options.fail_on,
-        tir_run::native::vectors(),
     );
     let machine: Vec<PathBuf> = options.machine.iter().cloned().collect();
     let file = dir.join("native.key");
@@ -308,13 +311,8 @@ fn import(model: &Path, file: &Path) -> Result<(), String> {
     tir_io::save(&mut module, tir_io::Out::File(file), print).map_err(|e| render(vec![*e]))
 }
 
-fn lower(
-    tool: &tir_opt::Tool,
-    options: &Options,
-    level: &str,
-    from: &Path,
-    to: &Path,
-) -> Result<Vec<tir::Diagnostic>, String> {
+/// How a program is lowered to a level: an option of tir-opt.
+fn flag(options: &Options, level: &str) -> OsString {
     let depth = match level {
         "tensor" | "native" => String::new(),
         _ => format!(" depth={}", options.depth),
@@ -332,6 +330,20 @@ fn lower(
     if options.integer {
         flag.push(" integer=true");
     }
+    if let Some(tile) = &options.winograd {
+        flag.push(format!(" winograd={tile}"));
+    }
+    flag
+}
+
+fn lower(
+    tool: &tir_opt::Tool,
+    options: &Options,
+    level: &str,
+    from: &Path,
+    to: &Path,
+) -> Result<Vec<tir::Diagnostic>, String> {
+    let flag = flag(options, level);
     let mut args = vec![
         OsString::from("tir-opt"),
         from.into(),

@@ -12,7 +12,8 @@ impl Code<'_> {
     /// Adds an argument of 64-bit counts to a function: one of its beginning, and one behind each op whose location is given back.
     pub(super) fn marks(&mut self, block: BlockId) -> Result<Vec<Loc>, Failure> {
         let ops = self.ir.ops_in(block);
-        let parts = ops.filter(|op| self.ir.regions(*op).next().is_some() || self.ir.is::<Call>(*op));
+        let parts =
+            ops.filter(|op| self.ir.regions(*op).next().is_some() || self.ir.is::<Call>(*op));
         let parts: Vec<OpId> = parts.collect();
         let counts = Type::memref([parts.len() as i64 + 1], Type::int(64), None);
         let counts = self.ir.add_arg(block, counts);

@@ -65,11 +65,17 @@ impl NativeLayer {
         let width = layers.iter().map(|l| l.name.chars().count()).max();
         let width = width.unwrap_or(0).clamp(5, crate::layers::WIDEST);
         let all: f64 = layers.iter().map(|l| l.seconds).sum();
-        writeln!(f, "\n  {:width$} {:>10} {:>7} {:>9}", "layer", "us", "share", "GFLOP/s")?;
+        writeln!(
+            f,
+            "\n  {:width$} {:>10} {:>7} {:>9}",
+            "layer", "us", "share", "GFLOP/s"
+        )?;
         for layer in layers {
             let name = crate::layers::tail(&layer.name, width);
             let share = format!("{:.1} %", 100.0 * layer.seconds / all.max(1e-12));
-            let rate = layer.rate().map_or(String::new(), |rate| format!("{rate:.1}"));
+            let rate = layer
+                .rate()
+                .map_or(String::new(), |rate| format!("{rate:.1}"));
             let line = format!(
                 "  {name:width$} {:>10.1} {share:>7} {rate:>9}",
                 layer.seconds * 1e6

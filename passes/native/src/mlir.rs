@@ -475,14 +475,18 @@ impl Code<'_> {
             let part = self.part(At::Before(op), memory, begin, raw(needs.scratch));
             operands.push(part);
         }
-        let buffer = operands.last().is_some_and(|v| self.ir.ty(*v).is::<MemRefType>());
+        let buffer = operands
+            .last()
+            .is_some_and(|v| self.ir.ty(*v).is::<MemRefType>());
         if let Some(threads) = self.threads.filter(|_| needs.range && buffer) {
             let mut b = self.ir.at(At::Before(op));
             let bytes = constant_index(&mut b, needs.scratch as i64);
             operands.splice(0..0, [threads, bytes]);
             let name = format!("{callee}{SHARED}");
-            let types: Vec<Type> = operands.iter().map(|v| self.ir.ty(*v)).collect();
-            self.ir.set_attr(op, "callee", Attr::symbol(Name::new(&name)));
+            let types = operands.iter().map(|v| signless(self.ir.ty(*v)));
+            let types: Vec<Type> = types.collect();
+            self.ir
+                .set_attr(op, "callee", Attr::symbol(Name::new(&name)));
             if !self.shared.iter().any(|(known, _)| *known == name) {
                 self.shared.push((name, Type::function(types, [])));
             }
@@ -602,7 +606,9 @@ impl Code<'_> {
         let inside = self.ir.walk_below(op);
         let innermost = !inside.iter().any(|below| self.ir.regions(*below).len() > 0);
         let sums = looped.results.0.iter().any(|ty| ty.is::<VectorType>());
-        let short = looped.trip_count().is_some_and(|n| n <= self.options.unroll);
+        let short = looped
+            .trip_count()
+            .is_some_and(|n| n <= self.options.unroll);
         let new = self.become_op(op, "scf.for", &operands, &[looped.body]);
         if innermost && sums && short {
             let full = tir::text::parse_attr("#llvm.loop_annotation<unroll = <full = true>>");

@@ -40,7 +40,7 @@ impl Pass for OutlineNests {
         let (mut nests, mut left) = (0, 0);
         for (_, child) in module.children_mut() {
             let function = child.get::<Func>(child.root());
-            if !function.is_some_and(|f| f.sym_visibility.is_none()) {
+            if function.is_none_or(|f| f.sym_visibility.is_some()) {
                 continue;
             }
             for op in outermost(child) {

@@ -36,9 +36,8 @@ pub(crate) fn find(ir: &mut Ir) -> usize {
         let body = ir.entry(looped.body);
         let inside = body.into_iter().flat_map(|block| ir.ops_in(block));
         let inside = inside.filter(|op| ir.is::<For>(*op));
-        match &inside.collect::<Vec<_>>()[..] {
-            [one] => work.push(*one),
-            _ => {}
+        if let [one] = inside.collect::<Vec<_>>()[..] {
+            work.push(one);
         }
     }
     found
@@ -144,7 +143,12 @@ fn apart(ir: &Ir, op: OpId, counter: &Counter, places: &[Place], leaves: &[Value
         }
     }
     for (_, elements, _) in &forms {
-        sizes.extend(elements.inside.iter().map(|(stride, _)| stride.saturating_abs()));
+        sizes.extend(
+            elements
+                .inside
+                .iter()
+                .map(|(stride, _)| stride.saturating_abs()),
+        );
     }
     // Without going round, and for numbers that parts of the rests are multiples of.
     sizes.retain(|size| *size > step);
@@ -162,7 +166,10 @@ fn apart(ir: &Ir, op: OpId, counter: &Counter, places: &[Place], leaves: &[Value
                 None => begin,
             };
             let facts = Facts::at(ir, *at);
-            let mut rest = Some(Interval::new(begin, begin.checked_add(elements.length - 1)?));
+            let mut rest = Some(Interval::new(
+                begin,
+                begin.checked_add(elements.length - 1)?,
+            ));
             for (stride, index) in &elements.inside {
                 if modulus.is_none_or(|m| stride % m != 0) {
                     let all = index.times(Interval::point(*stride));
@@ -174,9 +181,9 @@ fn apart(ir: &Ir, op: OpId, counter: &Counter, places: &[Place], leaves: &[Value
                     continue;
                 }
                 let range = facts.range(ir, leaves[d]);
-                rest = rest.zip(range).and_then(|(rest, range)| {
-                    rest.plus(range.times(Interval::point(c))?)
-                });
+                rest = rest
+                    .zip(range)
+                    .and_then(|(rest, range)| rest.plus(range.times(Interval::point(c))?));
             }
             all = match (rest, all) {
                 (Some(rest), Some(all)) => Some(Interval::new(
@@ -272,14 +279,11 @@ fn begin(ir: &Ir, memref: Value, leaves: &mut Vec<Value>) -> Option<LinearExpr> 
         }
         return Some(sum);
     }
-    for source in [
-        ir.get::<CollapseShape>(op).map(|view| view.src),
-        ir.get::<ExpandShape>(op).map(|view| view.src),
-        ir.get::<Cast>(op).map(|view| view.source),
-    ] {
-        if let Some(source) = source {
-            return begin(ir, source, leaves);
-        }
+    let collapsed = ir.get::<CollapseShape>(op).map(|view| view.src);
+    let expanded = ir.get::<ExpandShape>(op).map(|view| view.src);
+    let cast = ir.get::<Cast>(op).map(|view| view.source);
+    if let Some(source) = collapsed.or(expanded).or(cast) {
+        return begin(ir, source, leaves);
     }
     let made = ir.operands(op).all(|v| !ir.ty(v).is::<MemRefType>());
     made.then(LinearExpr::default)

@@ -29,8 +29,8 @@ mod transfer;
 pub mod views;
 
 pub use passes::{
-    CheckEdges, Distribute, DryRun, ExpandGeneric, FindParallel, InsertDma, InsertTokens, MultiBuffer,
-    PruneEdges, ScheduleTransfers, SplitNests,
+    CheckEdges, Distribute, DryRun, ExpandGeneric, FindParallel, InsertDma, InsertTokens,
+    MultiBuffer, PruneEdges, ScheduleTransfers, SplitNests,
 };
 
 pub use halos::StoreHalos;

@@ -2,9 +2,7 @@
 
 use std::collections::HashMap;
 
-use tir::{
-    Access, At, Attr, BlockId, Ir, Mapping, Name, OpId, SymbolTable, Traits, Type,
-};
+use tir::{Access, At, Attr, BlockId, Ir, Mapping, Name, OpId, SymbolTable, Traits, Type};
 use tir_arith::{OpFoldResult, constant_index};
 use tir_func::{Call, Func};
 use tir_loop::{Bounds, For, RANGE};
@@ -106,9 +104,8 @@ fn nest(ir: &Ir, function: &Func, block: BlockId, pieces: i64) -> Option<Vec<Cou
             false => ir.is_pure(*op) && ir.regions(*op).len() == 0,
         });
         let found = match rest[..] {
-            [op] => independent(ir, op).filter(|_| {
-                nest.is_empty() || plain.iter().all(|op| ir.results(*op).len() > 0)
-            }),
+            [op] => independent(ir, op)
+                .filter(|_| nest.is_empty() || plain.iter().all(|op| ir.results(*op).len() > 0)),
             _ => None,
         };
         let Some((counter, inside)) = found else {
@@ -138,8 +135,7 @@ fn with_range(ir: &Ir, function: &Func, block: BlockId, nest: &[Counter]) -> Ir 
         .into_iter()
         .chain(given)
         .collect();
-    let (mut new, into) =
-        tir_func::function(function.sym_name.as_str(), Type::function(types, []));
+    let (mut new, into) = tir_func::function(function.sym_name.as_str(), Type::function(types, []));
     let root = new.root();
     new.set_loc(root, ir.loc(ir.root()));
     for (name, value) in ir.attrs(ir.root()) {

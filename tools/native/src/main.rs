@@ -42,8 +42,6 @@ const PIPELINE: &str = "builtin.module(\
     convert-index-to-llvm,\
     convert-cf-to-llvm,\
     convert-ub-to-llvm,\
-    canonicalize,\
-    cse,\
     reconcile-unrealized-casts)";
 
 /// Bytes of MLIR that a part has at least: what is smaller is compiled with others, as each part takes some time by itself.
@@ -204,10 +202,13 @@ fn run() -> Result<String, String> {
         path => std::fs::read_to_string(path).map(|all| text = all),
     };
     read.map_err(|e| format!("cannot read '{}': {e}", options.input))?;
-    let cached = options
-        .cache
-        .as_ref()
-        .map(|folder| folder.join(format!("{}.{}", key(&options, &text, &options.emit), extension(&options))));
+    let cached = options.cache.as_ref().map(|folder| {
+        folder.join(format!(
+            "{}.{}",
+            key(&options, &text, &options.emit),
+            extension(&options)
+        ))
+    });
     if let Some(cached) = cached
         .as_ref()
         .filter(|file| !options.fresh && file.exists())
@@ -307,14 +308,28 @@ fn make(options: &Options, text: &str, output: &Path) -> Result<(), String> {
     let mut module =
         Module::parse(&context, text).ok_or_else(|| format!("'{input}' does not parse"))?;
     clock.lap("parse");
-    let least = if options.emit == "lib" { PART } else { usize::MAX };
+    let least = if options.emit == "lib" {
+        PART
+    } else {
+        usize::MAX
+    };
     let parts = parts(&module, least)
         .ok_or_else(|| format!("'{input}' has more than functions, or is not as tir exports it"))?;
     clock.lap("split");
     if options.emit != "lib" {
-        let part = parts.first().ok_or_else(|| format!("'{input}' has no functions"))?;
+        let part = parts
+            .first()
+            .ok_or_else(|| format!("'{input}' has no functions"))?;
         let symbols = part.symbols(true);
-        return compile(options, &context, &mut module, &symbols, emit, output, &mut clock);
+        return compile(
+            options,
+            &context,
+            &mut module,
+            &symbols,
+            emit,
+            output,
+            &mut clock,
+        );
     }
     let folder = Objects::new(options, output)?;
     let jobs = Jobs::new(options, &parts, &folder);
@@ -354,6 +369,8 @@ fn context(quiet: bool) -> Context {
 /// To LLVM's dialect.
 fn pipeline(context: &Context, module: &mut Module<'_>, input: &str) -> Result<(), String> {
     let manager = PassManager::new(context);
+    // What was parsed is verified; passes of MLIR leave no other.
+    manager.enable_verifier(false);
     parse_pass_pipeline(manager.as_operation_pass_manager(), PIPELINE)
         .map_err(|e| format!("internal error: the pipeline does not parse: {e}"))?;
     manager
@@ -461,7 +478,13 @@ impl<'a> Jobs<'a> {
         }
     }
 
-    fn one(&self, context: &Context, part: &Part, file: &Path, clock: &mut Clock) -> Result<(), String> {
+    fn one(
+        &self,
+        context: &Context,
+        part: &Part,
+        file: &Path,
+        clock: &mut Clock,
+    ) -> Result<(), String> {
         let input = &self.options.input;
         let module = Module::parse(context, &part.text);
         let mut module = module.ok_or_else(|| format!("a part of '{input}' does not parse"))?;

@@ -47,7 +47,10 @@ impl State {
                 return work;
             }
             let (task, argument) = (&self.task, &self.argument);
-            let (task, argument) = (task.load(Ordering::Relaxed), argument.load(Ordering::Relaxed));
+            let (task, argument) = (
+                task.load(Ordering::Relaxed),
+                argument.load(Ordering::Relaxed),
+            );
             let taken =
                 self.next
                     .compare_exchange(next, next + 1, Ordering::AcqRel, Ordering::Relaxed);

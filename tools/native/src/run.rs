@@ -121,7 +121,9 @@ fn run() -> Result<(), String> {
                 .map_err(|_| format!("'{text}' is no number"))
         };
         if word == "--repeat" || word == "--threads" {
-            let value = words.next().ok_or_else(|| format!("{word} needs a value"))?;
+            let value = words
+                .next()
+                .ok_or_else(|| format!("{word} needs a value"))?;
             let count = match &word[..] {
                 "--repeat" => &mut repeat,
                 _ => &mut threads,

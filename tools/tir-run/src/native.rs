@@ -83,6 +83,8 @@ pub fn build(module: &Ir, native: &Native, output: Option<&Path>) -> Result<Buil
     let mut pipeline = Pipeline::new();
     let (vector_bytes, registers) = vectors();
     pipeline.alias(ToNative {
+        // It looks for other algebra of tensors.
+        egraph: (!tensors(&module)).then_some(false),
         vector_bytes,
         registers,
         ..ToNative::default()
@@ -169,15 +171,16 @@ impl Entry {
     }
 }
 
+/// Whether ops of a program give tensors.
+fn tensors(ir: &Ir) -> bool {
+    ir.walk_ids().into_iter().any(|op| {
+        let mut results = ir.results(op);
+        results.any(|value| ir.ty(value).is::<TensorType>()) || ir.child(op).is_some_and(tensors)
+    })
+}
+
 /// What is slow about a program of whole tensors that no machine is attached to, if it is one.
 pub fn unplanned(module: &Ir) -> Option<Diagnostic> {
-    fn tensors(ir: &Ir) -> bool {
-        ir.walk_ids().into_iter().any(|op| {
-            let mut results = ir.results(op);
-            results.any(|value| ir.ty(value).is::<TensorType>())
-                || ir.child(op).is_some_and(tensors)
-        })
-    }
     let without = MachineInfo::slot(module).is_none() && tensors(module);
     without.then(|| {
         let remark = "no machine is attached: each operator runs over whole tensors in memory";

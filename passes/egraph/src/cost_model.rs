@@ -247,6 +247,7 @@ mod tests {
             queue: 1,
             granule: 1,
             pad: true,
+            packs: false,
             issue: 0,
         };
         let machine = MachineInfo {

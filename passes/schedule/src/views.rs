@@ -2,7 +2,7 @@
 
 use tir::{Builder, Failure, Ir, MemRefType, Ret, Type, Value};
 use tir_memref::{
-    CollapseShape, ExpandShape, SubView, collapsed_type, expanded_type, sub_view_type,
+    CollapseShape, ExpandShape, ReinterpretCast, SubView, collapsed_type, expanded_type, sub_view_type,
 };
 
 use tir_arith::{OpFoldResult, dispatch_values};
@@ -80,6 +80,9 @@ fn retyped(ir: &Ir, value: Value, ty: Type, all: &mut Vec<(Value, Type)>) -> Res
             reshaped(ty, view.result.0, |source, shape| {
                 expanded_type(source, shape, &view.reassociation)
             })
+        } else if ir.is::<ReinterpretCast>(op) {
+            // It says where elements lie in the whole buffer as it was.
+            None
         } else {
             continue;
         };

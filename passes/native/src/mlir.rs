@@ -252,9 +252,6 @@ fn declare(module: &mut Ir, name: &str, ty: Type) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A view by offset, sizes and strides, which is an op of MLIR alone.
-const CAST: &str = "memref.reinterpret_cast";
-
 /// A call of what LLVM has by itself, which is an op of MLIR alone.
 const INTRINSIC: &str = "llvm.call_intrinsic";
 
@@ -270,11 +267,11 @@ fn is_same(name: Name) -> bool {
         View::name(),
         Cast::name(),
         Dim::name(),
+        ReinterpretCast::name(),
     ];
     let (dialect, _) = name.as_str().split_once('.').unwrap_or_default();
     ["arith", "math", "vector", "cf", "func"].contains(&dialect)
         || buffers.contains(&name)
-        || name == CAST
         || name == INTRINSIC
 }
 
@@ -660,7 +657,7 @@ impl Code<'_> {
         let mut state = OpState {
             operands: operands.iter().copied().collect(),
             results: [ty].into_iter().collect(),
-            ..OpState::new(CAST)
+            ..OpState::new(<ReinterpretCast as Op>::name())
         };
         state.set_attr("static_offsets", Attr::ints(&[offset]));
         state.set_attr("static_sizes", Attr::ints(&memref.shape));

@@ -77,6 +77,10 @@ impl Place {
             return None;
         }
         let far: &MemRefType = ir.ty(t.far).get()?;
+        let near: &MemRefType = ir.ty(t.tile).get()?;
+        if far.space != near.space {
+            return None;
+        }
         let (steps, start) = far.strides()?;
         let pattern = Pattern::new(ir.ty(t.far), ir.ty(t.tile), &t.access).ok()?;
         let facts = Facts::at(ir, op);
@@ -202,7 +206,7 @@ fn may_raise(ir: &Ir, value: Value, before: OpId) -> bool {
         && ir.operands(op).all(|v| may_raise(ir, v, before))
 }
 
-/// Whether nobody is in the way of a tile in its place.
+/// Whether nothing is in the way of a tile in its place.
 fn is_left_alone(
     ir: &Ir,
     op: OpId,

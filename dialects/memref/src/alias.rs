@@ -241,7 +241,10 @@ pub fn is_filled_once(ir: &Ir, filling: OpId, buffer: Value) -> bool {
         return false;
     };
     let all = aliases(ir, buffer);
-    let mut users = all.iter().flat_map(|value| ir.uses(*value)).map(|used| used.op);
+    let mut users = all
+        .iter()
+        .flat_map(|value| ir.uses(*value))
+        .map(|used| used.op);
     ir.block_of(filling) == Some(block)
         && users.all(|user| {
             if user == filling {

@@ -282,7 +282,11 @@ impl LowerToEval for crate::ReinterpretCast {
         let size = kind.bytes() as i64;
         let (offset, shape) = (self.static_offsets.clone(), self.static_sizes.clone());
         let strides = self.static_strides.clone();
-        let farthest: i64 = shape.iter().zip(&strides).map(|(n, s)| (n - 1).max(0) * s).sum();
+        let farthest: i64 = shape
+            .iter()
+            .zip(&strides)
+            .map(|(n, s)| (n - 1).max(0) * s)
+            .sum();
         let empty = shape.contains(&0);
         cx.native(&operands, &[result(op)?], move |_, data| {
             let (source, moved) = data.split_first().ok_or("has no operands")?;
@@ -291,7 +295,12 @@ impl LowerToEval for crate::ReinterpretCast {
                 Some(place) => place.as_int()?,
                 None => offset[0],
             };
-            let all: i64 = source.shape.iter().zip(&source.strides[..]).map(|(n, s)| (n - 1).max(0) * s).sum();
+            let all: i64 = source
+                .shape
+                .iter()
+                .zip(&source.strides[..])
+                .map(|(n, s)| (n - 1).max(0) * s)
+                .sum();
             let last = first.saturating_add(farthest).saturating_mul(size);
             if first < 0 || !empty && last > all {
                 return Err(format!(
@@ -303,7 +312,9 @@ impl LowerToEval for crate::ReinterpretCast {
             }
             let at = source.offset + first * size;
             let strides = strides.iter().map(|s| s * size);
-            Ok(vec![source.elsewhere(at, shape.iter().copied(), strides).into()])
+            Ok(vec![
+                source.elsewhere(at, shape.iter().copied(), strides).into(),
+            ])
         });
         Ok(())
     }

@@ -12,8 +12,7 @@ pub use access::{Copy, Load, Prefetch, Store, TransferRead, TransferWrite};
 pub use buffers::{Alloc, Dealloc, GetGlobal, Global};
 pub use views::{
     Cast, CollapseShape, Dim, ExpandShape, ReinterpretCast, SubView, View, collapsed_type,
-    expanded_type,
-    strided_type, sub_view_type, view_groups,
+    expanded_type, strided_type, sub_view_type, view_groups,
 };
 
 tir::dialect! {

@@ -334,7 +334,7 @@ impl Verify for View {
 #[derive(Op)]
 #[op("memref.reinterpret_cast", Pure, verify, lower_to_eval)]
 #[asm(
-    "$source `to` `offset` `:` custom<indices>($offsets, $static_offsets) `,` `sizes` `:` custom<indices>($sizes, $static_sizes) `,` `strides` `:` custom<indices>($strides, $static_strides) attr-dict `:` type($source) `to` type($result)"
+    "$source `to` `offset` `` `:` custom<indices>($offsets, $static_offsets) `,` `sizes` `` `:` custom<indices>($sizes, $static_sizes) `,` `strides` `` `:` custom<indices>($strides, $static_strides) attr-dict `:` type($source) `to` type($result)"
 )]
 pub struct ReinterpretCast {
     /// The buffer.

@@ -6,7 +6,9 @@ use tir_convert::{FoldQdq, FuseElementwise, FuseGraph, GraphToTensor, JoinGroups
 use tir_egraph::Egraph;
 use tir_generic::{Canonicalize, ConstantFold, Cse, Licm};
 use tir_memory::{CheckPlan, PlanMemory};
-use tir_native::{DropSpaces, InlineCalls, OutlineNests, PackConstants, PrefetchTiles, PromoteMemory};
+use tir_native::{
+    DropSpaces, InlineCalls, OutlineNests, PackConstants, PrefetchTiles, PromoteMemory,
+};
 use tir_schedule::{
     Distribute, ExpandGeneric, FindParallel, InsertTokens, ScheduleTransfers, SplitNests,
     StoreHalos, TilesInPlace,

@@ -23,7 +23,9 @@ impl Pass for PrefetchTiles {
         let mut next = HashMap::new();
         let mut fetched = 0;
         let loads = ir.walk_ids().into_iter();
-        let loads: Vec<(OpId, Load)> = loads.filter_map(|op| Some((op, ir.get::<Load>(op)?))).collect();
+        let loads: Vec<(OpId, Load)> = loads
+            .filter_map(|op| Some((op, ir.get::<Load>(op)?)))
+            .collect();
         for (op, load) in loads {
             let before = ir.prev(op).is_some_and(|before| ir.is::<Prefetch>(before));
             if before || !follows(ir, load.base) {
@@ -81,7 +83,10 @@ fn behind(ir: &mut Ir, value: Value, known: &mut HashMap<Value, Value>) -> Optio
             let last = all.shape.first()? - tile;
             let mut b = ir.at(At::After(op));
             let shift = OpFoldResult::Value(view.byte_shift).plus(&mut b, tile);
-            let (lhs, rhs) = (shift.value(&mut b), OpFoldResult::Number(last).value(&mut b));
+            let (lhs, rhs) = (
+                shift.value(&mut b),
+                OpFoldResult::Number(last).value(&mut b),
+            );
             let byte_shift = b.add(MinSI { lhs, rhs });
             b.add(View { byte_shift, ..view })
         }

@@ -6,7 +6,10 @@
 //! *Invariants.* Only transfers use the buffer. Those that read fill with zeros what lies beyond, so the border is what they
 //! would fill with; those that write lie inside, so the border stays.
 
-use tir::{AffineMap, At, Builder, DYNAMIC, Ir, Layout, MemRefType, OpId, Pass, PassCx, PassResult, Rets, Type, Value, pass};
+use tir::{
+    AffineMap, At, Builder, DYNAMIC, Ir, Layout, MemRefType, OpId, Pass, PassCx, PassResult, Rets,
+    Type, Value, pass,
+};
 use tir_accel::Direction;
 use tir_accel::transfer::Pattern;
 use tir_arith::{OpFoldResult, dispatch_values};
@@ -88,7 +91,9 @@ impl Halo {
             }
         }
         let shape = memref.shape.iter().zip(&beyond);
-        let shape: Vec<i64> = shape.map(|(n, [before, behind])| n + before + behind).collect();
+        let shape: Vec<i64> = shape
+            .map(|(n, [before, behind])| n + before + behind)
+            .collect();
         let elements = |shape: &[i64]| shape.iter().try_fold(1i64, |all, n| all.checked_mul(*n));
         let (old, new) = (elements(&memref.shape)?, elements(&shape)?);
         let small = new > old && new - old <= old.checked_mul(growth)? / 100;

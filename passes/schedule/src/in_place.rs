@@ -9,7 +9,9 @@
 
 use std::collections::HashMap;
 
-use tir::{Access, At, DYNAMIC, Ir, MemRefType, OpId, Pass, PassCx, PassResult, Ret, Type, Value, pass};
+use tir::{
+    Access, At, DYNAMIC, Ir, MemRefType, OpId, Pass, PassCx, PassResult, Ret, Type, Value, pass,
+};
 use tir_accel::Direction;
 use tir_accel::transfer::Pattern;
 use tir_arith::OpFoldResult;
@@ -32,7 +34,9 @@ impl Pass for TilesInPlace {
         let mut known = HashMap::new();
         let mut done = 0;
         let transfers = ir.walk_ids().into_iter();
-        let transfers: Vec<OpId> = transfers.filter(|op| Transfer::of(ir, *op).is_some()).collect();
+        let transfers: Vec<OpId> = transfers
+            .filter(|op| Transfer::of(ir, *op).is_some())
+            .collect();
         for op in transfers {
             let Some(t) = Transfer::of(ir, op) else {
                 continue;
@@ -62,7 +66,12 @@ struct Place {
 
 impl Place {
     /// The place of a transfer's tile, if it can be used there.
-    fn of(ir: &Ir, op: OpId, t: &Transfer, known: &mut HashMap<Value, Vec<Origin>>) -> Option<Self> {
+    fn of(
+        ir: &Ir,
+        op: OpId,
+        t: &Transfer,
+        known: &mut HashMap<Value, Vec<Origin>>,
+    ) -> Option<Self> {
         let alloc = ir.owner(t.tile).filter(|a| ir.is::<Alloc>(*a))?;
         if ir.block_of(alloc) != ir.block_of(op) {
             return None;
@@ -71,8 +80,14 @@ impl Place {
         let (steps, start) = far.strides()?;
         let pattern = Pattern::new(ir.ty(t.far), ir.ty(t.tile), &t.access).ok()?;
         let facts = Facts::at(ir, op);
-        let mut dims = t.offsets.iter().zip(pattern.access.iter()).zip(&pattern.far_shape);
-        let whole = dims.all(|((offset, form), size)| inside(ir, &facts, *offset, form, &pattern.tile_shape, *size));
+        let mut dims = t
+            .offsets
+            .iter()
+            .zip(pattern.access.iter())
+            .zip(&pattern.far_shape);
+        let whole = dims.all(|((offset, form), size)| {
+            inside(ir, &facts, *offset, form, &pattern.tile_shape, *size)
+        });
         if start != 0 || !whole || !is_left_alone(ir, op, alloc, t, known) {
             return None;
         }
@@ -94,7 +109,10 @@ impl Place {
     /// Whether each element of the tile has a place of its own.
     fn is_apart(&self) -> bool {
         let dims = self.shape.iter().zip(&self.strides);
-        let mut dims: Vec<(i64, i64)> = dims.filter(|(n, _)| **n > 1).map(|(n, s)| (s.abs(), *n)).collect();
+        let mut dims: Vec<(i64, i64)> = dims
+            .filter(|(n, _)| **n > 1)
+            .map(|(n, s)| (s.abs(), *n))
+            .collect();
         dims.sort_unstable();
         let mut reach = 1;
         dims.iter().all(|(stride, n)| {
@@ -144,7 +162,11 @@ impl Place {
             result: Ret(ty),
         });
         ir.erase(op);
-        let ends: Vec<OpId> = ir.uses(t.tile).map(|used| used.op).filter(|op| ir.is::<Dealloc>(*op)).collect();
+        let ends: Vec<OpId> = ir
+            .uses(t.tile)
+            .map(|used| used.op)
+            .filter(|op| ir.is::<Dealloc>(*op))
+            .collect();
         ir.erase_all(&ends);
         views::retype(ir, t.tile, ty)?;
         ir.replace(self.alloc, &[view]);
@@ -175,21 +197,35 @@ fn may_raise(ir: &Ir, value: Value, before: OpId) -> bool {
     if ir.block_of(op) != ir.block_of(before) || ir.is_before(op, before) {
         return true;
     }
-    ir.is_pure(op) && ir.regions(op).next().is_none() && ir.operands(op).all(|v| may_raise(ir, v, before))
+    ir.is_pure(op)
+        && ir.regions(op).next().is_none()
+        && ir.operands(op).all(|v| may_raise(ir, v, before))
 }
 
 /// Whether nobody is in the way of a tile in its place.
-fn is_left_alone(ir: &Ir, op: OpId, alloc: OpId, t: &Transfer, known: &mut HashMap<Value, Vec<Origin>>) -> bool {
+fn is_left_alone(
+    ir: &Ir,
+    op: OpId,
+    alloc: OpId,
+    t: &Transfer,
+    known: &mut HashMap<Value, Vec<Origin>>,
+) -> bool {
     let Some(block) = ir.block_of(op) else {
         return false;
     };
-    let far = known.entry(t.far).or_insert_with(|| origins(ir, t.far)).clone();
+    let far = known
+        .entry(t.far)
+        .or_insert_with(|| origins(ir, t.far))
+        .clone();
     // A tile that may be the large buffer itself is none.
     if may_alias(ir, t.tile, &far) {
         return false;
     }
     let all = aliases(ir, t.tile);
-    let users = all.iter().flat_map(|value| ir.uses(*value)).map(|used| used.op);
+    let users = all
+        .iter()
+        .flat_map(|value| ir.uses(*value))
+        .map(|used| used.op);
     let users = users.filter(|user| *user != op && !ir.is::<Dealloc>(*user));
     let own: Option<Vec<OpId>> = users.map(|user| ir.ancestor_in(user, block)).collect();
     let Some(own) = own else {
@@ -200,7 +236,9 @@ fn is_left_alone(ir: &Ir, op: OpId, alloc: OpId, t: &Transfer, known: &mut HashM
             if !is_filled_once(ir, op, t.tile) {
                 return false;
             }
-            let last = own.into_iter().reduce(|a, b| if ir.is_before(a, b) { b } else { a });
+            let last = own
+                .into_iter()
+                .reduce(|a, b| if ir.is_before(a, b) { b } else { a });
             (op, last.unwrap_or(op))
         }
         Direction::Write => {
@@ -221,9 +259,9 @@ fn is_left_alone(ir: &Ir, op: OpId, alloc: OpId, t: &Transfer, known: &mut HashM
         (Direction::Write, Access::Read) => true,
         _ => false,
     };
-    let between = ir.ops_in(block).filter(|other| {
-        *other != op && !ir.is_before(*other, from) && !ir.is_before(to, *other)
-    });
+    let between = ir
+        .ops_in(block)
+        .filter(|other| *other != op && !ir.is_before(*other, from) && !ir.is_before(to, *other));
     let mut between = between.flat_map(|other| std::iter::once(other).chain(ir.walk_below(other)));
     between.all(|other| {
         let touched = accesses(ir, other).into_iter();

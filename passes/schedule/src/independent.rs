@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use tir::{Access, Attr, DYNAMIC, Interval, Ir, LinearExpr, MemRefType, OpId, Traits, Value};
 use tir_loop::For;
 use tir_memref::alias::{Origin, accesses, origins};
-use tir_memref::{Cast, CollapseShape, ExpandShape, SubView};
+use tir_memref::{Cast, CollapseShape, ExpandShape, ReinterpretCast, SubView};
 
 use crate::index::Counter;
 use crate::range::{Facts, linear};
@@ -62,10 +62,13 @@ struct Place {
 }
 
 fn is_independent(ir: &Ir, op: OpId, looped: &For) -> bool {
-    let Some(counter) = Counter::of(ir, op).filter(|c| c.trips > 1 && looped.init.is_empty())
-    else {
+    let Some(counter) = Counter::of(ir, op).filter(|_| looped.init.is_empty()) else {
         return false;
     };
+    if counter.trips < 2 {
+        // There are no two.
+        return counter.trips == 1;
+    }
     // The values that addresses are made of, the counter first.
     let mut leaves = vec![counter.iv];
     let mut places = HashMap::<Origin, Vec<Place>>::new();
@@ -278,6 +281,15 @@ fn begin(ir: &Ir, memref: Value, leaves: &mut Vec<Value>) -> Option<LinearExpr> 
             sum = sum.plus(&offset, stride)?;
         }
         return Some(sum);
+    }
+    if let Some(view) = ir.get::<ReinterpretCast>(op) {
+        let sum = begin(ir, view.source, leaves)?;
+        let offset = match view.static_offsets[..] {
+            [DYNAMIC] => linear(ir, *view.offsets.first()?, leaves)?,
+            [offset] => LinearExpr::number(offset),
+            _ => return None,
+        };
+        return sum.plus(&offset, 1);
     }
     let collapsed = ir.get::<CollapseShape>(op).map(|view| view.src);
     let expanded = ir.get::<ExpandShape>(op).map(|view| view.src);

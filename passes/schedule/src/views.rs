@@ -2,7 +2,8 @@
 
 use tir::{Builder, Failure, Ir, MemRefType, Ret, Type, Value};
 use tir_memref::{
-    CollapseShape, ExpandShape, ReinterpretCast, SubView, collapsed_type, expanded_type, sub_view_type,
+    CollapseShape, ExpandShape, ReinterpretCast, SubView, collapsed_type, expanded_type,
+    sub_view_type,
 };
 
 use tir_arith::{OpFoldResult, dispatch_values};

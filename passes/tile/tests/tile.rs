@@ -109,6 +109,7 @@ fn machine(bytes: i64) -> Ir {
         ir.add(
             block,
             Dma {
+                packs: false,
                 issue: 0,
                 step: None,
                 sym_name: name.into(),

@@ -129,7 +129,10 @@ pub(crate) fn compile(options: &Options, out: &mut dyn Write) -> Result<bool, St
         if options.native && *level == NATIVE[0] {
             // The library alone is asked for.
             let (name, bytes) = (file.display(), bytes.div_ceil(1000));
-            let line = format!("  {level:8} {name:34} {bytes:>6} kB {lowered:>9} {:>9}\n", "-");
+            let line = format!(
+                "  {level:8} {name:34} {bytes:>6} kB {lowered:>9} {:>9}\n",
+                "-"
+            );
             say(out, line);
             before = Some(file);
             continue;
@@ -174,8 +177,7 @@ pub(crate) fn compile(options: &Options, out: &mut dyn Write) -> Result<bool, St
     let mut said = costliest(remarks);
     if let Some(file) = before.filter(|_| options.native) {
         if options.machine.is_none() {
-            said +=
-                "\n  note      no machine: each operator runs over whole tensors in memory; with --machine FILE tiles \
+            said += "\n  note      no machine: each operator runs over whole tensors in memory; with --machine FILE tiles \
                  stay in\n            registers and caches (test/e2e/machines/cpu.tir is a processor with AVX-512)\n";
         }
         said += &format!("\n{}", library(options, &file, &dir, &stem)?);

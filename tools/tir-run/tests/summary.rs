@@ -153,6 +153,7 @@ fn summary(timing: bool) -> Summary {
         seconds: 0.0123,
         rtol: 1e-3,
         atol: 1e-4,
+        layers: Vec::new(),
         machine: Some(MachineSummary::new(
             &report(),
             Some(1_200_000),

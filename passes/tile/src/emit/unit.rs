@@ -88,12 +88,13 @@ impl Emit<'_> {
             return acc;
         };
         let mut dims = self.divided(true);
-        // The largest tile is read from one end to the other: what caches and prefetches helps then.
+        // A processor reads its largest tile from one end to the other, for the sake of caches.
         let tiles = step.inputs.iter().filter_map(|input| match input {
             Input::Operand(i) => Some(&self.plan.tiles[*i]),
             _ => None,
         });
-        if let Some(tile) = tiles.max_by_key(|tile| tile.elements()) {
+        let largest = tiles.max_by_key(|tile| tile.elements());
+        if let Some(tile) = largest.filter(|_| self.plan.cost.in_order) {
             dims.sort_by_key(|d| tile.place(*d).unwrap_or(tile.dims.len()));
         }
         let out = self.peeled(b, &dims, at, vec![acc], ends, &mut |b, at, carried| {

@@ -205,59 +205,174 @@ fn small_cases_run_as_native_code() {
     assert!(wrong.is_empty(), "{}:\n{}", wrong.len(), wrong.join("\n"));
 }
 
+/// Runs a program in a folder; gives what it prints.
+fn done(folder: &Path, name: &str, arguments: &[&str]) -> String {
+    let mut command = std::process::Command::new(name);
+    command.current_dir(folder).args(arguments);
+    let output = command.output();
+    let output = output.unwrap_or_else(|e| panic!("{command:?}: {e}"));
+    let text = String::from_utf8_lossy(&output.stderr).to_string();
+    assert!(output.status.success(), "{command:?}: {text}");
+    String::from_utf8_lossy(&output.stdout).to_string()
+}
+
+/// Runs tasks in C, the last one first.
+const BACKWARDS: &str = "
+static int tasks;
+static void backwards(void *context, void (*function)(void *, int64_t), int64_t count, void *argument) {
+  (void)context;
+  for (int64_t k = count - 1; k >= 0; k--) { function(argument, k); tasks++; }
+}
+static const tir_threads threads = { 3, backwards, NULL };
+static void *memory(";
+
 #[test]
 fn a_c_program_calls_a_library() {
     if !can_compile() {
         return;
     }
     let folder = std::env::temp_dir().join(format!("tir-library-{}", std::process::id()));
-    let model = root().join("test/e2e/models/micro.onnx");
-    let command = |name: &str| {
-        let mut command = std::process::Command::new(name);
-        command.current_dir(&folder);
-        command
-    };
-    let done = |mut command: std::process::Command| {
-        let output = command
-            .output()
-            .unwrap_or_else(|e| panic!("{command:?}: {e}"));
-        let text = String::from_utf8_lossy(&output.stderr).to_string();
-        assert!(output.status.success(), "{command:?}: {text}");
-        String::from_utf8_lossy(&output.stdout).to_string()
-    };
     std::fs::create_dir_all(&folder).expect("a folder");
-    let array = |what: &str| model.with_extension(what);
-    let mut tir = command(env!("CARGO_BIN_EXE_tir"));
-    tir.arg("compile").arg(&model).args(["--native", "-o", "."]);
-    tir.arg("--input").arg(array("in_0.npy"));
-    tir.arg("--compare").arg(array("out_0.npy"));
-    let text = done(tir);
+    let model = root().join("test/e2e/models/cnn.onnx");
+    let file = |what: &str| model.with_extension(what).display().to_string();
+    let (input, output) = (file("in_0.npy"), file("out_0.npy"));
+    let compile = |more: &[&str]| {
+        let all = ["compile", &file("onnx"), "--native", "-o", "."];
+        let files = ["--input", &input, "--compare", &output];
+        let all: Vec<&str> = all.iter().chain(&files).chain(more).copied().collect();
+        done(&folder, env!("CARGO_BIN_EXE_tir"), &all)
+    };
+    let text = compile(&[]);
+    assert!(text.contains("agrees") && text.contains("cnn.so"), "{text}");
+    assert!(!text.contains("kept"), "{text}");
+    let again = compile(&[]);
     assert!(
-        text.contains("agrees") && text.contains("micro.so"),
-        "{text}"
+        again.contains("agrees") && again.contains("kept"),
+        "{again}"
     );
-    let mut cc = command(&std::env::var("CC").unwrap_or_else(|_| "cc".to_string()));
-    cc.args([
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        "micro.c",
-        "./micro.so",
-        "-o",
-        "micro",
-    ]);
-    done(cc);
-    let read = |what: &str| tir_data::npy::read(&array(what)).expect("an array");
-    std::fs::write(folder.join("in"), read("in_0.npy").bytes()).expect("a file");
-    let mut example = command("./micro");
-    example.args(["micro.bin", "in", "out"]);
-    done(example);
-    let wanted = read("out_0.npy");
-    let bytes = std::fs::read(folder.join("out")).expect("a file");
-    let found = Array::new(wanted.dtype(), wanted.shape(), bytes.into()).expect("its size");
-    let wrong = within(&[wanted], &[found], |_| common::ATOL);
+    // What follows the table is the same but for the time.
+    assert_eq!(text.split("library").last(), again.split("library").last());
+    let strict = compile(&["--strict"]);
+    assert!(!strict.contains("kept"), "{strict}");
+    std::fs::write(folder.join("cnn.h"), "changed").expect("a file");
+    let changed = compile(&["--strict"]);
+    assert!(!changed.contains("kept"), "{changed}");
+    let read = |path: &str| tir_data::npy::read(path.as_ref()).expect("an array");
+    std::fs::write(folder.join("in"), read(&input).bytes()).expect("a file");
+    let cc = std::env::var("CC").unwrap_or_else(|_| "cc".to_string());
+    let build = |source: &str, program: &str| {
+        let warnings = ["-Wall", "-Wextra", "-Werror"];
+        let rest = [source, "./cnn.so", "-o", program];
+        let all: Vec<&str> = warnings.iter().chain(&rest).copied().collect();
+        done(&folder, &cc, &all);
+    };
+    build("cnn.c", "cnn");
+    done(&folder, "./cnn", &["cnn.bin", "in", "out"]);
+    // The same with tasks of three threads.
+    let source = std::fs::read_to_string(folder.join("cnn.c")).expect("the example");
+    let source = source.replacen("static void *memory(", BACKWARDS, 1);
+    let source = source.replace(", NULL);\n", ", &threads);\n  if (!tasks) return 1;\n");
+    let source = source.replace(
+        "(TIR_MAIN_ARENA)",
+        "(TIR_MAIN_ARENA + 2 * TIR_MAIN_ARENA_THREAD)",
+    );
+    std::fs::write(folder.join("three.c"), source).expect("a file");
+    build("three.c", "three");
+    done(&folder, "./three", &["cnn.bin", "in", "shared"]);
+    let bytes = |name: &str| std::fs::read(folder.join(name)).expect("a file");
+    let (alone, shared) = (bytes("out"), bytes("shared"));
     std::fs::remove_dir_all(&folder).expect("the folder");
+    assert!(alone == shared, "another result by three tasks");
+    let wanted = read(&output);
+    let found = Array::new(wanted.dtype(), wanted.shape(), alone.into()).expect("its size");
+    let wrong = within(&[wanted], &[found], |_| common::ATOL);
     assert_eq!(wrong, Ok(()));
+}
+
+/// A program as MLIR.
+fn exported(tool: &Tool, name: &str, options: &str) -> String {
+    let model = root().join(format!("test/e2e/models/{name}.onnx"));
+    let mut module = tir_translate::import_onnx(&model).unwrap_or_else(|e| panic!("{}", said(&e)));
+    lower(tool, &mut module, &format!("to-native{{{options}}}")).unwrap_or_else(|e| panic!("{e}"));
+    let made = tir_native::mlir::export(&module, &Default::default());
+    made.unwrap_or_else(|e| panic!("{e:?}")).text
+}
+
+#[test]
+fn libraries_do_not_depend_on_threads_and_keep_equal_parts() {
+    if !can_compile() {
+        return;
+    }
+    let tool = tir_opt::stock();
+    tool.load();
+    let [compiler, _] = programs().unwrap_or_else(|e| panic!("{}", said(&e)));
+    let folder = std::env::temp_dir().join(format!("tir-parts-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let make = |text: &str, cache: &str, jobs: &str| -> Vec<u8> {
+        let (input, output) = (folder.join("x.mlir"), folder.join("x.so"));
+        std::fs::write(&input, text).expect("a file");
+        let mut command = std::process::Command::new(&compiler);
+        command.arg(&input).arg("-o").arg(&output);
+        command
+            .args(["--jobs", jobs, "--cache"])
+            .arg(folder.join(cache));
+        let done = command.output().expect("tir-native starts");
+        assert!(
+            done.status.success(),
+            "{}",
+            String::from_utf8_lossy(&done.stderr)
+        );
+        std::fs::read(&output).expect("a library")
+    };
+    let objects = |cache: &str| -> Vec<std::ffi::OsString> {
+        let entries = std::fs::read_dir(folder.join(cache)).expect("a folder");
+        let names = entries.map(|entry| entry.expect("an entry").file_name());
+        let mut names: Vec<_> = names
+            .filter(|n| n.to_string_lossy().ends_with(".o"))
+            .collect();
+        names.sort();
+        names
+    };
+    let text = exported(&tool, "cnn", "parallel-work=0");
+    let one = make(&text, "one", "1");
+    assert!(
+        one == make(&text, "three", "3"),
+        "another library by three threads"
+    );
+    let before = objects("one");
+    assert!(before.len() > 2, "{} parts", before.len());
+    assert_eq!(before, objects("three"));
+    // A number in the last function: all but its part are there.
+    let at = text.rfind("value = 0.0 : f32").expect("a zero");
+    let other = format!("{}value = 0.5 : f32{}", &text[..at], &text[at + 17..]);
+    assert!(
+        one != make(&other, "one", "2"),
+        "the same library of another program"
+    );
+    let after = objects("one");
+    assert!(
+        before.iter().all(|name| after.contains(name)),
+        "{before:?} {after:?}"
+    );
+    assert_eq!(after.len(), before.len() + 1);
+    // Errors have the lines of the input.
+    std::fs::write(
+        folder.join("x.mlir"),
+        text.replace("\"scf.yield\"", "\"scf.nothing\""),
+    )
+    .expect("a file");
+    let mut command = std::process::Command::new(&compiler);
+    let done = command
+        .arg(folder.join("x.mlir"))
+        .arg("-o")
+        .arg(folder.join("y.so"))
+        .output();
+    let wrong = String::from_utf8_lossy(&done.expect("tir-native starts").stderr).to_string();
+    std::fs::remove_dir_all(&folder).expect("the folder");
+    assert!(
+        wrong.contains("scf.nothing") && wrong.contains("x.mlir"),
+        "{wrong}"
+    );
 }
 
 #[test]

@@ -4,8 +4,8 @@
 //! In **place** a tile is a view of the large buffer, with the strides that the access map says.
 //!
 //! *Invariants.* All of the tile lies inside of the large buffer, so there is nothing to pad and nothing to leave out. While
-//! a tile that was read is used, nobody writes the large buffer; from where a tile that is written is allocated to its
-//! transfer nobody touches the large buffer, and after it nobody the tile.
+//! a tile that was read is used, nothing writes the large buffer; from where a tile that is written is allocated to its
+//! transfer nothing touches the large buffer, and after it nothing the tile.
 
 use std::collections::HashMap;
 

@@ -22,6 +22,7 @@ use tir::{
     At, Attr, Diagnostic, DictAttr, Failure, FunctionType, IntType, Ir, MemRefType, Name, Op, OpId,
     OpState, RegionId, Sign, SymbolTable, Type, Value,
 };
+use tir_accel::Processor;
 use tir_arith::{AddF, FPToSI, FPToUI, MulF, SubF, constant_index};
 use tir_func::{Func, Return};
 use tir_loop::{Bounds, For, If, Yield};
@@ -51,6 +52,7 @@ pub fn export(module: &Ir, options: &Options) -> Result<Module, Failure> {
     constants(&mut module, options, &mut out)?;
     let places: HashMap<Name, usize> = out.constants.iter().map(|(n, at, _)| (*n, *at)).collect();
     let mut called: Vec<Callee> = Vec::new();
+    let processor = Processor::of_module(&module);
     let names: Vec<(Name, OpId)> = SymbolTable::new(&module)
         .iter()
         .map(|(n, op)| (n, op.id))
@@ -78,6 +80,9 @@ pub fn export(module: &Ir, options: &Options) -> Result<Module, Failure> {
         code.body()?;
         retype(child, &signless);
         strip(child);
+        if let Some(processor) = &processor {
+            made_for(child, processor);
+        }
     }
     for op in module.walk_ids() {
         if module.child(op).is_none() {
@@ -95,6 +100,24 @@ pub fn export(module: &Ir, options: &Options) -> Result<Module, Failure> {
     };
     out.text += &tir::text::print(&module, &print);
     Ok(out)
+}
+
+/// Says of a function what processor it is for, in LLVM's words.
+fn made_for(function: &mut Ir, processor: &Processor) {
+    let Some(target) = &processor.target else {
+        return;
+    };
+    let bits = (processor.vector_bytes * 8).to_string();
+    let all = [
+        ("target-cpu", target.as_str()),
+        ("target-features", &processor.features),
+        ("prefer-vector-width", &bits),
+        ("min-legal-vector-width", &bits),
+    ];
+    let all = all.into_iter().filter(|(_, value)| !value.is_empty());
+    let all = all.map(|(key, value)| Attr::array(vec![Attr::str(key), Attr::str(value)]));
+    let all = Attr::array(all.collect::<Vec<_>>());
+    function.set_attr(function.root(), "passthrough", all);
 }
 
 /// What the functions of a library take, as comments.

@@ -87,7 +87,17 @@ unsafe extern "C" {
         value_length: c_uint,
     ) -> Ref;
     fn LLVMAddAttributeAtIndex(function: Ref, index: c_uint, attribute: Ref);
+    fn LLVMGetStringAttributeAtIndex(
+        function: Ref,
+        index: c_uint,
+        key: *const c_char,
+        length: c_uint,
+    ) -> Ref;
+    fn LLVMGetStringAttributeValue(attribute: Ref, length: *mut c_uint) -> *const c_char;
 }
+
+/// The index of the attributes of a function itself.
+const FUNCTION: c_uint = c_uint::MAX;
 
 macro_rules! target {
     ($arch:literal: $($init:ident)*) => {
@@ -130,11 +140,75 @@ impl Processor {
         }
     }
     /// One of a name.
-    pub fn named(name: &str, features: &str, vector: u32) -> Self {
+    pub fn named(name: &str) -> Self {
         Self {
             name: name.to_string(),
-            features: features.to_string(),
+            features: String::new(),
+            vector: 256,
+        }
+    }
+    /// The one that the functions of a module say they are for, if they do.
+    ///
+    /// # Safety
+    /// `module` is a module of LLVM.
+    unsafe fn said(module: Ref) -> Option<Self> {
+        let function = unsafe { functions(module) }.into_iter().next()?;
+        let value = |key: &CStr| unsafe {
+            let length = key.count_bytes() as c_uint;
+            let attribute =
+                LLVMGetStringAttributeAtIndex(function, FUNCTION, key.as_ptr(), length);
+            if attribute.is_null() {
+                return None;
+            }
+            let mut length = 0;
+            let text = LLVMGetStringAttributeValue(attribute, &mut length);
+            let bytes = std::slice::from_raw_parts(text.cast::<u8>(), length as usize);
+            Some(String::from_utf8_lossy(bytes).to_string())
+        };
+        let named = Self::named(&value(c"target-cpu")?);
+        let vector = value(c"prefer-vector-width").and_then(|bits| bits.parse().ok());
+        Some(Self {
+            features: value(c"target-features").unwrap_or_default(),
+            vector: vector.unwrap_or(named.vector),
+            ..named
+        })
+    }
+    /// The same with other features behind its own.
+    fn with(mut self, features: &str) -> Self {
+        if !self.features.is_empty() && !features.is_empty() {
+            self.features.push(',');
+        }
+        self.features += features;
+        self
+    }
+}
+
+/// What is asked for of a processor.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Asked {
+    /// The processor; without one that which the functions say they are for, else this one.
+    pub processor: Option<Processor>,
+    /// What it has beyond, or lacks: behind what is known of it.
+    pub features: String,
+    /// Bits of vectors to use; without it as many as it has.
+    pub vector: Option<u32>,
+}
+
+impl Asked {
+    /// The processor for a module.
+    ///
+    /// # Safety
+    /// `module` is a module of LLVM.
+    unsafe fn resolve(&self, module: Ref) -> Processor {
+        let processor = self.processor.clone();
+        let processor = processor
+            .or_else(|| unsafe { Processor::said(module) })
+            .unwrap_or_else(Processor::host);
+        let processor = processor.with(&self.features);
+        let vector = self.vector.unwrap_or(processor.vector);
+        Processor {
             vector,
+            ..processor
         }
     }
 }
@@ -186,13 +260,12 @@ pub enum Emit {
 /// If the module has ops that are not of LLVM, the processor is not known, or the file cannot be written.
 pub fn compile(
     module: &Module<'_>,
-    processor: &Processor,
+    asked: &Asked,
     level: u32,
     emit: Emit,
     file: &Path,
 ) -> Result<(), String> {
     initialize();
-    let (name, features) = (text(&processor.name)?, text(&processor.features)?);
     let path = text(&file.to_string_lossy())?;
     // SAFETY: the operation lives in `module`; all else that is passed is made here, and lives as long as the program.
     unsafe {
@@ -203,6 +276,8 @@ pub fn compile(
             return Err("does not translate to LLVM".to_string());
         }
         let module: Ref = module.cast();
+        let processor = &asked.resolve(module);
+        let (name, features) = (text(&processor.name)?, text(&processor.features)?);
         packed(context, module)?;
         attributes(context, module, processor)?;
         let triple = LLVMGetDefaultTargetTriple();
@@ -338,8 +413,7 @@ unsafe fn attributes(context: Ref, module: Ref, processor: &Processor) -> Result
                 let (key, value) = (text(key)?, text(value)?);
                 let made =
                     LLVMCreateStringAttribute(context, key.as_ptr(), length, value.as_ptr(), long);
-                // Of the function itself.
-                LLVMAddAttributeAtIndex(function, c_uint::MAX, made);
+                LLVMAddAttributeAtIndex(function, FUNCTION, made);
             }
         }
     }

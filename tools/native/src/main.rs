@@ -19,7 +19,7 @@ use melior::utility::{
 };
 use sha2::{Digest, Sha256};
 
-use llvm::{Emit, Processor};
+use llvm::{Asked, Emit, Processor};
 
 /// From loops of scalar operations to LLVM's dialect. Memory as bare pointers; views first, since they make index
 /// arithmetic of the dialect affine.
@@ -52,9 +52,9 @@ Arguments:
 Options:
   -o, --output FILE  Output file; without it the output goes to the cache, and its path is printed
       --emit KIND    lib: a shared library; obj: an object; asm: assembly; llvm: LLVM's text [default: lib]
-      --cpu NAME     Processor, as LLVM names it; host: this one [default: host]
+      --cpu NAME     Processor, as LLVM names it; host: this one [default: what the text says it is for, else host]
       --features F   What the processor has beyond its name, or lacks: +avx2,-avx512f
-      --vector BITS  Bits of vectors [default: those of the host; 256 for another processor]
+      --vector BITS  Bits of vectors [default: what the text says, those of the host; 256 for another processor]
       --opt LEVEL    Level of optimization, 0 to 3 [default: 2]
       --cache DIR    Folder of what was made [default: $TIR_CACHE, or tir/native in $XDG_CACHE_HOME or ~/.cache]
       --no-cache     Make it again
@@ -67,7 +67,7 @@ struct Options {
     input: String,
     output: Option<PathBuf>,
     emit: String,
-    processor: Processor,
+    asked: Asked,
     level: u32,
     cache: Option<PathBuf>,
     fresh: bool,
@@ -89,7 +89,7 @@ fn main() -> ExitCode {
 /// Reads the command line; the other form is a text to print.
 fn options() -> Result<Result<Options, String>, String> {
     let (mut input, mut output, mut emit) = (None, None, "lib".to_string());
-    let (mut cpu, mut features, mut vector) = ("host".to_string(), String::new(), None);
+    let mut asked = Asked::default();
     let (mut level, mut cache, mut fresh) = (2, None, false);
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
@@ -112,9 +112,14 @@ fn options() -> Result<Result<Options, String>, String> {
             "--version" => return Ok(Err(format!("tir-native {}\n", version()))),
             "-o" | "--output" => output = Some(PathBuf::from(value()?)),
             "--emit" => emit = value()?,
-            "--cpu" => cpu = value()?,
-            "--features" => features = value()?,
-            "--vector" => vector = Some(number(value()?)?),
+            "--cpu" => {
+                asked.processor = Some(match value()?.as_str() {
+                    "host" => Processor::host(),
+                    name => Processor::named(name),
+                });
+            }
+            "--features" => asked.features = value()?,
+            "--vector" => asked.vector = Some(number(value()?)?),
             "--opt" => level = number(value()?)?,
             "--cache" => cache = Some(PathBuf::from(value()?)),
             "--no-cache" => fresh = true,
@@ -126,19 +131,6 @@ fn options() -> Result<Result<Options, String>, String> {
             _ => input = Some(name),
         }
     }
-    let mut processor = match cpu.as_str() {
-        "host" => Processor::host(),
-        name => Processor::named(name, "", 256),
-    };
-    if !features.is_empty() {
-        let joint = if processor.features.is_empty() {
-            ""
-        } else {
-            ","
-        };
-        processor.features += &format!("{joint}{features}");
-    }
-    processor.vector = vector.unwrap_or(processor.vector);
     if !["lib", "obj", "asm", "llvm"].contains(&emit.as_str()) {
         return Err(format!("--emit {emit}: expected lib, obj, asm or llvm"));
     }
@@ -149,7 +141,7 @@ fn options() -> Result<Result<Options, String>, String> {
         input: input.ok_or("no input is given; see --help")?,
         output,
         emit,
-        processor,
+        asked,
         level,
         cache: cache.or_else(cache_folder),
         fresh,
@@ -232,11 +224,8 @@ fn deliver(cached: &Path, output: Option<&Path>) -> Result<String, String> {
 /// The name in the cache of what is made of a text: by all that it depends on.
 fn key(options: &Options, text: &str) -> String {
     let mut hash = Sha256::new();
-    let Processor {
-        name,
-        features,
-        vector,
-    } = &options.processor;
+    // What the text says of a processor is a part of it.
+    let host = Processor::host();
     let own = std::env::current_exe().and_then(|path| path.metadata()?.modified());
     let own = own.map_or(String::new(), |time| format!("{time:?}"));
     let level = options.level;
@@ -244,9 +233,7 @@ fn key(options: &Options, text: &str) -> String {
         &version(),
         &own,
         &options.emit,
-        name,
-        features,
-        &format!("{vector} {level}"),
+        &format!("{:?} {host:?} {level}", options.asked),
         PIPELINE,
         text,
     ] {
@@ -306,7 +293,7 @@ fn compile(options: &Options, text: &str, emit: Emit, file: &Path) -> Result<(),
     manager
         .run(&mut module)
         .map_err(|_| format!("'{input}' does not lower to LLVM"))?;
-    llvm::compile(&module, &options.processor, options.level, emit, file)
+    llvm::compile(&module, &options.asked, options.level, emit, file)
         .map_err(|why| format!("'{input}': {why}"))
 }
 

@@ -6,14 +6,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use tir::{Diagnostic, Ir, TensorType, Type};
-use tir_accel::MachineInfo;
+use tir_accel::{MachineInfo, Processor};
 use tir_data::Array;
 use tir_levels::ToNative;
+use tir_levels::processors::HOST;
 use tir_native::mlir::{self, Function, Module, Role};
 use tir_pass::{PassManager, Pipeline};
 
 use crate::bind;
 use crate::execute::{Entry, Execution};
+use crate::on_machine;
 
 type Errors = Vec<Diagnostic>;
 
@@ -68,12 +70,12 @@ pub fn build(
     let [compiler, _] = programs()?;
     let mut module = module.clone();
     let mut pipeline = Pipeline::new();
-    let (vector_bytes, registers) = vectors();
-    pipeline.alias(ToNative {
-        vector_bytes,
-        registers,
-        ..ToNative::default()
-    });
+    let mut level = ToNative::default();
+    if Processor::of_module(&module).is_none() {
+        let (bytes, count) = vectors();
+        (level.vector_bytes, level.registers) = (Some(bytes), Some(count));
+    }
+    pipeline.alias(level);
     PassManager::new(pipeline).run(&mut module).into_result()?;
     let options = mlir::Options {
         strict,
@@ -152,8 +154,11 @@ impl Entry {
     }
 }
 
-/// What is slow about a program of whole tensors that no machine is attached to, if it is one.
-pub fn unplanned(module: &Ir) -> Option<Diagnostic> {
+/// Attaches the machine file of this processor to a program of whole tensors that no machine is attached to; says so.
+///
+/// # Errors
+/// If the program has no body.
+pub fn plan(module: &mut Ir) -> Result<Option<Diagnostic>, Errors> {
     fn tensors(ir: &Ir) -> bool {
         ir.walk_ids().into_iter().any(|op| {
             let mut results = ir.results(op);
@@ -161,17 +166,13 @@ pub fn unplanned(module: &Ir) -> Option<Diagnostic> {
                 || ir.child(op).is_some_and(tensors)
         })
     }
-    let without = MachineInfo::slot(module).is_none() && tensors(module);
-    without.then(|| {
-        let remark = "no machine is attached: each operator runs over whole tensors in memory";
-        Diagnostic::remark(remark).note(
-            "lowered with --to-native=machine=FILE, tiles stay in registers and caches; \
-             test/e2e/machines/cpu.tir is a processor with AVX-512",
-        )
-    })
+    if MachineInfo::slot(module).is_some() || !tensors(module) {
+        return Ok(None);
+    }
+    on_machine::replace(module, Path::new(HOST))
 }
 
-/// Bytes and number of the vector registers of this processor.
+/// Bytes and number of the vector registers of this processor, for programs that were planned for none.
 pub fn vectors() -> (i64, i64) {
     #[cfg(target_arch = "x86_64")]
     {

@@ -26,6 +26,8 @@ use program::Program;
 use rayon::prelude::*;
 use tir::{Ir, Name};
 use tir_data::{Array, DType};
+use tir_levels::processors::{AVX2, AVX512, File, PORTABLE, host};
+use tir_native::mlir;
 use tir_opt::Tool;
 use tir_run::Entry;
 use tir_run::native::{Native, programs};
@@ -191,6 +193,63 @@ fn small_cases_run_as_native_code() {
     });
     let wrong: Vec<String> = wrong.collect();
     assert!(wrong.is_empty(), "{}:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// The assembly of a program for a machine file of a processor.
+fn assembly(file: &File, text: &str) -> String {
+    let [compiler, _] = programs().expect("was asked for");
+    let machine = root().join("test/e2e/machines").join(file.file);
+    let tool = tir_opt::stock();
+    tool.load();
+    let mut module =
+        tir_text::parse(text, Name::new("program"), &Default::default()).expect("parses");
+    let pipeline = format!("to-native{{machine={}}}", machine.display());
+    lower(&tool, &mut module, &pipeline).expect("native level");
+    let options = mlir::Options {
+        strict: false,
+        ..mlir::Options::default()
+    };
+    let made = mlir::export(&module, &options).expect("MLIR");
+    let folder = std::env::temp_dir().join(format!("tir-code-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let (input, output) = (folder.join("code.mlir"), folder.join("code.s"));
+    std::fs::write(&input, made.text).expect("a file");
+    let mut command = std::process::Command::new(compiler);
+    command
+        .args(["--emit", "asm", "-o"])
+        .arg(&output)
+        .arg(&input);
+    let done = command.output().expect("starts");
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{said}");
+    let code = std::fs::read_to_string(&output).expect("a text");
+    std::fs::remove_dir_all(&folder).expect("the folder");
+    code
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn code_is_for_the_processor_of_the_machine_file() {
+    if !can_compile() {
+        return;
+    }
+    let text =
+        "func.func @main(%x: tensor<56x64xf32>, %w: tensor<64x64xf32>) -> tensor<56x64xf32> {
+      %y = graph.matmul %x, %w : (tensor<56x64xf32>, tensor<64x64xf32>) -> tensor<56x64xf32>
+      func.return %y : tensor<56x64xf32>
+    }";
+    let uses = |code: &str, register: &str| code.contains(register);
+    let code = assembly(&AVX512, text);
+    assert!(uses(&code, "%zmm16"), "{code}");
+    let code = assembly(&AVX2, text);
+    assert!(uses(&code, "%ymm15") && uses(&code, "vfmadd"), "{code}");
+    assert!(!uses(&code, "%zmm") && !uses(&code, "%ymm16"), "{code}");
+    // For this processor, in vectors of 16 bytes.
+    let code = assembly(&PORTABLE, text);
+    assert!(uses(&code, "%xmm"), "{code}");
+    assert!(!uses(&code, "%zmm"), "{code}");
+    let text = std::fs::read_to_string(root().join("test/e2e/machines").join(host().file));
+    assert_eq!(text.expect("a machine file"), host().text);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Which scalar operations are work: those on data, not those that steer.
 //!
-//! *Terms.* An op **computes** if it is a scalar operation on elements: what a processor has to
+//! *Terms.* An op **computes** if it is an operation on an element, or on a vector of them: what a processor has to
 //! issue for each of them. An op **steers** if it only makes indices and conditions on indices:
 //! addresses, bounds and guards, which loops with counters and address generators give for nothing.
 //!
@@ -10,7 +10,7 @@
 
 use std::collections::HashSet;
 
-use tir_core::{BlockId, Ir, OpId, Traits, Type, Value};
+use tir_core::{BlockId, Ir, OpId, Traits, Type, Value, VectorType};
 
 /// Whether an op is a scalar operation on data: without effects or regions, from scalars to
 /// scalars of which some are neither indices nor conditions made of indices. Constants are none.
@@ -24,6 +24,7 @@ pub fn computes(ir: &Ir, op: OpId) -> bool {
     }
     let scalar = |v: Value| {
         let ty: Type = ir.ty(v);
+        let ty = if ty.is::<VectorType>() { ty.elem() } else { ty };
         ty.is_float() || ty.is_int() || ty.is_index()
     };
     let mut all = ir.results(op).chain(ir.operands(op));

@@ -181,6 +181,13 @@ impl Store<'_> {
     }
 }
 
+/// The classes that hold a class's value in other layouts.
+pub fn forms(graph: &Graph, id: Id) -> impl Iterator<Item = Id> {
+    let nodes = graph[graph.find(id)].nodes.iter();
+    let changes = nodes.filter(|node| graph.name_of(node) == Some(Relayout::name()));
+    changes.map(|node| graph.find(node.children[0]))
+}
+
 /// The work of an op with the bytes that are paid for: runs below the machine's granule cost as
 /// much as one. An op that prefers a dimension reads and writes runs along it; changing a layout
 /// is contiguous on one side only. Loading and storing are side by side but wait for each other at

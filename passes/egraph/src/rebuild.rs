@@ -1,7 +1,8 @@
 //! From a choice of e-nodes back to the block it came from.
 //!
 //! An op of the input that was chosen stays where it is, with its name hints and its place in the
-//! text; a new one goes right before the first op that needs it.
+//! text; a new one goes right before the first op that needs it. A new op is from where the values of its class are from,
+//! those that a change of layout makes of it too; else from where the op is from that needs it.
 
 use egg::Id;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -10,6 +11,7 @@ use tir::{At, Ir, Loc, OpId, OpState, Value};
 use crate::build::{Program, is_inside};
 use crate::extract::canonical;
 use crate::graph::{Graph, GraphExt};
+use crate::layout;
 use crate::node::{Head, Node};
 use crate::region::captures;
 
@@ -30,6 +32,13 @@ pub fn rebuild(
         for result in ir.results(*op) {
             let class = graph.find(program.values[&result]);
             named.entry(class).or_insert(result);
+        }
+    }
+    for (op, _) in &program.ops {
+        for result in ir.results(*op) {
+            for stored in layout::forms(graph, program.values[&result]) {
+                named.entry(stored).or_insert(result);
+            }
         }
     }
     let mut run = Rebuilder {
@@ -81,7 +90,7 @@ impl Rebuilder<'_> {
                 needed.extend(captures(self.ir, op));
             }
             for id in needed.iter().filter_map(|value| classes.get(value)) {
-                self.class(*id, op);
+                self.class(*id, op, self.ir.loc(op));
             }
         }
         // What only other blocks need stands before the end.
@@ -89,7 +98,7 @@ impl Rebuilder<'_> {
         let end = end.filter(|op| !is_inside(self.ir, *op));
         if let Some(end) = end {
             for (_, id) in &roots {
-                self.class(*id, end);
+                self.class(*id, end, self.ir.loc(end));
             }
         }
         for (old, id) in &roots {
@@ -112,12 +121,12 @@ impl Rebuilder<'_> {
         let node = canonical(self.graph, id);
         let chosen = self.choice.get(&class) == Some(&node);
         if chosen && self.homes.get(&node) == Some(&op) {
-            self.class(class, op);
+            self.class(class, op, self.ir.loc(op));
         }
     }
 
-    /// Makes sure that a class stands before an op; gives its results.
-    fn class(&mut self, id: Id, before: OpId) -> Vec<Value> {
+    /// Makes sure that a class stands before an op, for an op at a location; gives its results.
+    fn class(&mut self, id: Id, before: OpId, user: Loc) -> Vec<Value> {
         let id = self.graph.find(id);
         if let Some(done) = self.done.get(&id) {
             return done.clone();
@@ -130,20 +139,23 @@ impl Rebuilder<'_> {
         let results = match node.head {
             Head::Leaf(index) => vec![self.program.leaves[index as usize].value],
             Head::Result(index) => {
-                let tuple = self.class(node.children[0], before);
+                let tuple = self.class(node.children[0], before, user);
                 vec![tuple[index as usize]]
             }
-            Head::Op { .. } => self.op(id, &node, before),
+            Head::Op { .. } => self.op(id, &node, before, user),
         };
         self.done.insert(id, results.clone());
         results
     }
 
-    fn op(&mut self, id: Id, node: &Node, before: OpId) -> Vec<Value> {
+    fn op(&mut self, id: Id, node: &Node, before: OpId, user: Loc) -> Vec<Value> {
         let home = self.homes.get(node).copied();
+        let named = self.named.get(&id).copied();
+        let source = home.or_else(|| self.ir.owner(named?));
+        let loc = source.map_or(user, |op| self.ir.loc(op));
         let mut operands = Vec::new();
         for child in &node.children {
-            operands.push(self.class(*child, before)[0]);
+            operands.push(self.class(*child, before, loc)[0]);
         }
         if let Some(op) = home {
             let mut old: Vec<Value> = self.ir.operands(op).collect();
@@ -170,9 +182,6 @@ impl Rebuilder<'_> {
             self.kept.insert(op);
             return self.ir.results(op).collect();
         }
-        let named = self.named.get(&id).copied();
-        let source = named.and_then(|value| self.ir.owner(value));
-        let loc = source.map_or_else(|| self.ir.loc(before), |op| self.ir.loc(op));
         let op = self.make(node, &operands, loc, before);
         if let Some(value) = named
             && self.ir.results(op).len() == 1

@@ -10,10 +10,11 @@
 //! A public function becomes one on pointers alone: a scalar argument is a buffer of one element, and so is a result,
 //! which stands behind the arguments. Two more follow: the bytes of all constants of the module ([`Module::weights`]),
 //! and an arena for what the function allocates outside of loops ([`Function::arena`]). No two of them overlap in
-//! memory.
+//! memory. With [`Options::marks`] one more takes times.
 
 mod functions;
 mod interface;
+mod marks;
 
 use std::collections::HashMap;
 
@@ -248,6 +249,9 @@ impl Callee {
 /// A view by offset, sizes and strides, which is an op of MLIR alone.
 const CAST: &str = "memref.reinterpret_cast";
 
+/// A call of what LLVM has by itself, which is an op of MLIR alone.
+const INTRINSIC: &str = "llvm.call_intrinsic";
+
 /// Whether an op is in MLIR what it is here: those of some dialects, and these of memref.
 fn is_same(name: Name) -> bool {
     let buffers = [
@@ -265,6 +269,7 @@ fn is_same(name: Name) -> bool {
     ["arith", "math", "vector", "cf", "func"].contains(&dialect)
         || buffers.contains(&name)
         || name == CAST
+        || name == INTRINSIC
 }
 
 /// A function on its way.
@@ -330,6 +335,10 @@ impl Code<'_> {
         let bytes = |n: usize| Type::memref([n as i64], Type::int(8), None);
         self.weights = Some(self.ir.add_arg(block, bytes(weights)));
         let arena = self.arena(block)?;
+        let marks = match self.options.marks {
+            true => self.marks(block)?,
+            false => Vec::new(),
+        };
         let types: Vec<Type> = self.ir.args(block).map(|v| self.ir.ty(v)).collect();
         // Each points to memory of its own.
         let alone = DictAttr::new(vec![(Name::new("llvm.noalias"), Attr::unit())]);
@@ -345,6 +354,7 @@ impl Code<'_> {
             symbol,
             arguments,
             arena,
+            marks,
         })
     }
 

@@ -75,6 +75,7 @@ fn network(tool: &Tool, folder: &Path, machine: &Path, rounds: usize) -> Result<
         let native = Native {
             strict: false,
             repeat,
+            by_layer: false,
         };
         let run = entry.execute_native(&module, &inputs, &native);
         run.map_err(|e| said(&e))

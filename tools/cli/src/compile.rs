@@ -165,8 +165,12 @@ fn library(options: &Options, file: &Path, dir: &Path, stem: &str) -> Result<Str
     let module = tir_text::parse(&text, name, &Default::default()).map_err(render)?;
     tir_io::load_blobs(&module, dir).map_err(render)?;
     let path = |ending: &str| dir.join(format!("{stem}{ending}"));
-    let (made, library) =
-        tir_run::native::build(&module, options.strict, Some(&path(".so"))).map_err(render)?;
+    let native = tir_run::native::Native {
+        strict: options.strict,
+        ..Default::default()
+    };
+    let built = tir_run::native::build(&module, &native, Some(&path(".so"))).map_err(render)?;
+    let (made, library) = (built.module, built.library);
     let header = tir_native::c_interface::header(&made, stem);
     std::fs::write(path(".h"), header).map_err(fail)?;
     std::fs::write(path(".bin"), made.weights()).map_err(fail)?;

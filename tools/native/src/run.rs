@@ -23,6 +23,7 @@ Each ARGUMENT is a pointer of the function:
   in:FILE         The bytes of a file
   out:BYTES:FILE  Memory of so many bytes, written to a file at the end
   arena:BYTES     Memory of so many bytes
+  each:BYTES:FILE Memory of so many bytes, written to a file after each call, one behind the other
 
 Prints the seconds of each call in a line.
 ";
@@ -74,7 +75,7 @@ fn run() -> Result<(), String> {
     };
     let (library, symbol) = (word("library")?, word("symbol")?);
     let mut repeat = 1;
-    let (mut arguments, mut outputs) = (Vec::new(), Vec::new());
+    let (mut arguments, mut outputs, mut each) = (Vec::new(), Vec::new(), Vec::new());
     while let Some(word) = words.next() {
         let number = |text: &str| {
             text.parse::<usize>()
@@ -91,11 +92,15 @@ fn run() -> Result<(), String> {
         match kind {
             "in" => arguments.push(read(rest)?),
             "arena" => arguments.push(Memory::new(number(rest)?)),
-            "out" => {
+            "out" | "each" => {
                 let parts = rest.split_once(':');
                 let (bytes, file) =
-                    parts.ok_or_else(|| format!("'{word}': expected out:BYTES:FILE"))?;
-                outputs.push((arguments.len(), file.to_string()));
+                    parts.ok_or_else(|| format!("'{word}': expected {kind}:BYTES:FILE"))?;
+                let written = (arguments.len(), file.to_string());
+                match kind {
+                    "out" => outputs.push(written),
+                    _ => each.push((written, Vec::new())),
+                }
                 arguments.push(Memory::new(number(bytes)?));
             }
             _ => return Err(format!("'{word}' is no argument")),
@@ -112,13 +117,23 @@ fn run() -> Result<(), String> {
         // SAFETY: whoever calls this program says what the function takes; memory is as large as was said.
         unsafe { function(pointers.as_mut_ptr()) };
         seconds += &format!("{:e}\n", start.elapsed().as_secs_f64());
+        for ((k, _), all) in &mut each {
+            all.extend_from_slice(arguments[*k].bytes());
+        }
     }
     for (k, file) in outputs {
-        let written = File::create(&file).and_then(|mut f| f.write_all(arguments[k].bytes()));
-        written.map_err(|e| format!("cannot write '{file}': {e}"))?;
+        write(&file, arguments[k].bytes())?;
+    }
+    for ((_, file), all) in each {
+        write(&file, &all)?;
     }
     print!("{seconds}");
     Ok(())
+}
+
+fn write(file: &str, bytes: &[u8]) -> Result<(), String> {
+    let written = File::create(file).and_then(|mut f| f.write_all(bytes));
+    written.map_err(|e| format!("cannot write '{file}': {e}"))
 }
 
 fn read(path: &str) -> Result<Memory, String> {

@@ -42,7 +42,7 @@ pub struct Options {
     /// Run the function as native code: it is lowered by to-native, and compiled by the program tir-native, which lies
     /// beside this one or where the variable TIR_NATIVE says. What was compiled once is kept. A program of whole tensors
     /// without machine is planned for the machine file of this processor.
-    #[arg(long, conflicts_with_all = ["timing", "trace"])]
+    #[arg(long, conflicts_with = "trace")]
     pub native: bool,
     /// Native code that gives the interpreter's results to the bit: no multiplication and addition become one operation,
     /// and functions such as exp are those of the interpreter.
@@ -51,7 +51,8 @@ pub struct Options {
     /// Number of calls of native code; the time is that of the quickest.
     #[arg(long, value_name = "N", default_value_t = 1, requires = "native")]
     pub repeat: usize,
-    /// Print the full machine report: units, engines, spaces, transfers, calls.
+    /// Print the full machine report: units, engines, spaces, transfers, calls. With --native: the time of each layer.
+    /// The least of --repeat calls stands for each.
     #[arg(long)]
     pub timing: bool,
     /// Write a timeline of the machine in the trace event format of Chrome and Perfetto.

@@ -8,6 +8,7 @@ use tir_interp::{Data, Interpreter, Options as Limits};
 
 use crate::bind::{self, Param};
 use crate::machine::MachineSummary;
+use crate::native::NativeLayer;
 use crate::on_machine;
 
 type Errors = Vec<Diagnostic>;
@@ -32,6 +33,8 @@ pub struct Execution {
     pub outputs: Vec<Array>,
     /// The account, if the program ran on a machine.
     pub machine: Option<MachineSummary>,
+    /// The time of each layer of native code, if it was asked for.
+    pub layers: Vec<NativeLayer>,
     /// The timeline, if it was asked for and the program ran on a machine.
     pub trace: Option<String>,
     /// Seconds that the function took.
@@ -114,6 +117,7 @@ impl Entry {
         Ok(Execution {
             outputs,
             machine,
+            layers: Vec::new(),
             trace,
             seconds,
         })

@@ -51,7 +51,19 @@ pub struct LayerSummary {
 }
 
 /// Most characters of a name in a table.
-const WIDEST: usize = 40;
+pub(crate) const WIDEST: usize = 40;
+
+/// The end of a name that is wider than a column: names of layers differ in what stands last.
+pub(crate) fn tail(name: &str, width: usize) -> String {
+    match name.char_indices().nth_back(width - 1) {
+        Some((from, _)) if from > 0 => {
+            let mut tail = name[from..].chars();
+            tail.next();
+            format!("…{}", tail.as_str())
+        }
+        _ => name.to_string(),
+    }
+}
 
 /// The layers that take most cycles, in the order of the program: a table with a line for each.
 pub struct Costliest<'a> {
@@ -142,15 +154,7 @@ impl LayerSummary {
             "peak"
         )?;
         for l in layers {
-            // Names of layers differ in what stands last.
-            let name = match l.name.char_indices().nth_back(width - 1) {
-                Some((from, _)) if from > 0 => {
-                    let mut tail = l.name[from..].chars();
-                    tail.next();
-                    format!("…{}", tail.as_str())
-                }
-                _ => l.name.clone(),
-            };
+            let name = tail(&l.name, width);
             let compulsory = l.causes.get("compulsory").copied().unwrap_or(0);
             let useful = match l.useful_macs {
                 Some(useful) if l.macs > 0 => {

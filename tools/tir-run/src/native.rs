@@ -17,6 +17,10 @@ use crate::bind;
 use crate::execute::{Entry, Execution};
 use crate::on_machine;
 
+mod layers;
+
+pub use layers::NativeLayer;
+
 type Errors = Vec<Diagnostic>;
 
 /// How native code is made and run.
@@ -26,6 +30,18 @@ pub struct Native {
     pub strict: bool,
     /// Calls; the time is that of the quickest.
     pub repeat: usize,
+    /// Take the time of each layer too.
+    pub by_layer: bool,
+}
+
+/// A program as a library.
+pub struct Built {
+    /// The program at its last level.
+    pub program: Ir,
+    /// What the functions of the library take.
+    pub module: Module,
+    /// The library.
+    pub library: PathBuf,
 }
 
 fn fail(message: impl Into<String>) -> Errors {
@@ -57,16 +73,11 @@ pub fn programs() -> Result<[PathBuf; 2], Errors> {
     )])
 }
 
-/// Lowers a program to native code and compiles it: the library goes to a file, or to the cache. Gives what its functions
-/// take, and where it lies.
+/// Lowers a program to native code and compiles it: the library goes to a file, or to the cache.
 ///
 /// # Errors
 /// If the program does not lower to native code, or the program that compiles it is not there or fails.
-pub fn build(
-    module: &Ir,
-    strict: bool,
-    output: Option<&Path>,
-) -> Result<(Module, PathBuf), Errors> {
+pub fn build(module: &Ir, native: &Native, output: Option<&Path>) -> Result<Built, Errors> {
     let [compiler, _] = programs()?;
     let mut module = module.clone();
     let mut pipeline = Pipeline::new();
@@ -78,12 +89,17 @@ pub fn build(
     pipeline.alias(level);
     PassManager::new(pipeline).run(&mut module).into_result()?;
     let options = mlir::Options {
-        strict,
+        strict: native.strict,
+        marks: native.by_layer,
         ..mlir::Options::default()
     };
     let made = mlir::export(&module, &options).map_err(|e| vec![*e])?;
     let library = compile(&compiler, &made.text, output)?;
-    Ok((made, library))
+    Ok(Built {
+        program: module,
+        module: made,
+        library,
+    })
 }
 
 impl Entry {
@@ -98,17 +114,16 @@ impl Entry {
         native: &Native,
     ) -> Result<Execution, Errors> {
         let [_, runner] = programs()?;
-        let (made, library) = build(module, native.strict, None)?;
-        let function = made.functions.iter().find(|f| f.name == self.name);
+        let built = build(module, native, None)?;
+        let function = built.module.functions.iter().find(|f| f.name == self.name);
         let function =
             function.ok_or_else(|| fail(format!("@{} is no public function", self.name)))?;
         let folder = Folder::new()?;
-        let seconds = call(
-            &runner, &library, &made, function, inputs, native, &folder.0,
-        )?;
+        let (seconds, layers) = call(&runner, &built, function, inputs, native, &folder.0)?;
         Ok(Execution {
             outputs: self.native_outputs(function, &folder.0)?,
             machine: None,
+            layers,
             trace: None,
             seconds,
         })
@@ -235,16 +250,15 @@ fn compile(compiler: &Path, text: &str, output: Option<&Path>) -> Result<PathBuf
     }
 }
 
-/// Calls a function of a library; gives seconds.
+/// Calls a function of a library; gives the seconds of the quickest call, and those of each layer if they are asked for.
 fn call(
     runner: &Path,
-    library: &Path,
-    module: &Module,
+    built: &Built,
     function: &Function,
     inputs: &[(usize, &Array)],
     native: &Native,
     folder: &Path,
-) -> Result<f64, Errors> {
+) -> Result<(f64, Vec<NativeLayer>), Errors> {
     let write = |k: usize, bytes: &[u8]| {
         let path = file(folder, k);
         let done = std::fs::write(&path, bytes);
@@ -252,7 +266,7 @@ fn call(
         Ok::<String, Errors>(format!("in:{}", path.display()))
     };
     let mut command = Command::new(runner);
-    command.arg(library).arg(&function.symbol);
+    command.arg(&built.library).arg(&function.symbol);
     command.args(["--repeat", &native.repeat.max(1).to_string()]);
     for (k, argument) in function.arguments.iter().enumerate() {
         command.arg(match argument.role {
@@ -267,8 +281,13 @@ fn call(
             }
         });
     }
-    command.arg(write(function.arguments.len(), &module.weights())?);
+    command.arg(write(function.arguments.len(), &built.module.weights())?);
     command.arg(format!("arena:{}", function.arena));
+    let marks = folder.join("marks.bin");
+    if native.by_layer {
+        let bytes = (function.marks.len() + 1) * size_of::<u64>();
+        command.arg(format!("each:{bytes}:{}", marks.display()));
+    }
     let name = runner.display();
     let done = command
         .output()
@@ -282,10 +301,19 @@ fn call(
         )));
     }
     let out = String::from_utf8_lossy(&done.stdout);
-    let seconds = out.lines().filter_map(|line| line.parse::<f64>().ok());
-    seconds
-        .reduce(f64::min)
-        .ok_or_else(|| fail(format!("'{name}' says no time")))
+    let seconds: Vec<f64> = out.lines().filter_map(|line| line.parse().ok()).collect();
+    let least = seconds.iter().copied().reduce(f64::min);
+    let least = least.ok_or_else(|| fail(format!("'{name}' says no time")))?;
+    if !native.by_layer {
+        return Ok((least, Vec::new()));
+    }
+    let counts = std::fs::read(&marks);
+    let counts = counts.map_err(|e| fail(format!("cannot read '{}': {e}", marks.display())))?;
+    let (words, _) = counts.as_chunks::<{ size_of::<u64>() }>();
+    let words: Vec<u64> = words.iter().map(|word| u64::from_ne_bytes(*word)).collect();
+    let of_calls = words.chunks(function.marks.len() + 1).map(<[u64]>::to_vec);
+    let calls: Vec<(f64, Vec<u64>)> = seconds.into_iter().zip(of_calls).collect();
+    Ok((least, NativeLayer::all(&built.program, function, &calls)))
 }
 
 /// A folder of files for a run, gone with it.

@@ -46,10 +46,12 @@ pub fn run(options: &Options, sources: &mut Sources) -> Result<Summary, Errors> 
     let native = options.native.then_some(Native {
         strict: options.strict,
         repeat: options.repeat,
+        by_layer: options.timing,
     });
     let Execution {
         outputs,
         machine,
+        layers,
         trace,
         seconds,
     } = match native {
@@ -73,6 +75,7 @@ pub fn run(options: &Options, sources: &mut Sources) -> Result<Summary, Errors> 
         rtol: options.rtol,
         atol: options.atol,
         machine,
+        layers,
         timing: options.timing,
     };
     for (k, array) in outputs.iter().enumerate() {

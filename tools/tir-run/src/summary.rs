@@ -5,6 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::machine::MachineSummary;
+use crate::native::NativeLayer;
 
 /// An account of a run.
 #[derive(Clone, Debug, Serialize)]
@@ -28,6 +29,9 @@ pub struct Summary {
     /// The account of the machine, if the program ran on one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine: Option<MachineSummary>,
+    /// The time of each layer of native code, if it was asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub layers: Vec<NativeLayer>,
     /// Whether the text shows the full account of the machine.
     #[serde(skip)]
     pub timing: bool,
@@ -193,6 +197,7 @@ impl fmt::Display for Summary {
             writeln!(f)?;
             machine.show(f, self.timing)?;
         }
+        NativeLayer::show(&self.layers, f)?;
         Ok(())
     }
 }

@@ -30,6 +30,7 @@ pub struct Layers {
     /// All layers, in the order of the text.
     pub layers: Vec<Layer>,
     of: HashMap<OpId, usize>,
+    places: HashMap<Loc, usize>,
 }
 
 impl Layers {
@@ -49,8 +50,12 @@ impl Layers {
 
     /// The name of the layer of an op.
     pub fn name(&self, op: OpId) -> Option<Name> {
-        let layer = &self.layers[*self.of.get(&op)?];
-        Some(Name::new(&layer.name))
+        Some(Name::new(&self.layers[*self.of.get(&op)?].name))
+    }
+
+    /// The number of the layer that an outermost op at this location is of.
+    pub fn at(&self, loc: Loc) -> Option<usize> {
+        self.places.get(&loc).copied()
     }
 
     fn add(&mut self, ir: &Ir) {
@@ -88,6 +93,9 @@ impl Layers {
             });
             works[at - first] |= ir.is::<Call>(op) || computes(ir, op);
             self.of.insert(op, at);
+        }
+        for (loc, at) in known {
+            self.places.entry(loc).or_insert(at);
         }
         let layers = &mut self.layers[first..];
         name(layers, &works, &work);

@@ -5,7 +5,7 @@ use tir_arith::{Constant, DivF, ExtF, TruncF};
 use tir_math::{Cos, Erf, Exp, Exp2, Log, Log1p, PowF, Sin, Sqrt, Tanh};
 use tir_vector::Broadcast;
 
-use super::{Callee, Code, doubles, int32s, mangled, signless};
+use super::{Callee, Code, INTRINSIC, doubles, int32s, mangled, signless};
 
 /// The interpreter's function of doubles that an op of math is, if it is no single instruction.
 pub(super) fn function(name: Name) -> Option<&'static str> {
@@ -80,7 +80,7 @@ impl Code<'_> {
     pub(super) fn saturated(&mut self, op: OpId, input: Value, how: &str) -> Result<(), Failure> {
         let (from, to) = (self.ir.ty(input), self.ir.ty(self.ir.result(op, 0)));
         let to = signless(to);
-        let new = self.become_op(op, "llvm.call_intrinsic", &[input], &[]);
+        let new = self.become_op(op, INTRINSIC, &[input], &[]);
         let name = format!("llvm.{how}.sat.{}.{}", mangled(to), mangled(from));
         self.ir.set_attr(new, "intrin", Attr::str(&name));
         self.ir.set_attr(new, "op_bundle_sizes", int32s(&[]));

@@ -1,7 +1,7 @@
 //! What is said of a program as MLIR: how it is written, and what its functions take.
 
 use tir::data::Array;
-use tir::{Name, Type};
+use tir::{Loc, Name, Type};
 
 /// How to write MLIR.
 #[derive(Clone, Debug)]
@@ -12,6 +12,8 @@ pub struct Options {
     pub prefix: String,
     /// What places in the weights and in the arena are multiples of, in bytes.
     pub align: usize,
+    /// Store what the processor counts as time behind each part of a public function, in one more argument.
+    pub marks: bool,
 }
 
 impl Default for Options {
@@ -20,6 +22,7 @@ impl Default for Options {
             strict: true,
             prefix: "tir_".to_string(),
             align: 64,
+            marks: false,
         }
     }
 }
@@ -55,10 +58,12 @@ pub struct Function {
     pub name: Name,
     /// Its name in the library.
     pub symbol: String,
-    /// Its arguments but for the last two, which are weights and arena.
+    /// Its arguments but for the last ones, which are weights, arena, and marks where they are asked for.
     pub arguments: Vec<Argument>,
     /// Bytes of the arena.
     pub arena: usize,
+    /// Locations of the ops behind which time is stored, as a 64-bit count each, after that of the beginning.
+    pub marks: Vec<Loc>,
 }
 
 /// An argument of a function of a library: a pointer to dense elements in row-major order.

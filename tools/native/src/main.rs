@@ -4,6 +4,10 @@
 //! object to a library by the system's C compiler. What was made once of the same text, for the same processor, by the
 //! same program lies in a folder.
 
+// The names alone.
+#[allow(dead_code)]
+#[path = "../math/src/features.rs"]
+mod features;
 mod llvm;
 
 use std::io::Read;
@@ -51,7 +55,8 @@ Arguments:
 
 Options:
   -o, --output FILE  Output file; without it the output goes to the cache, and its path is printed
-      --emit KIND    lib: a shared library; obj: an object; asm: assembly; llvm: LLVM's text [default: lib]
+      --emit KIND    lib: a shared library; obj: an object, which calls libtir_math.a; asm: assembly; llvm: LLVM's text
+                     [default: lib]
       --cpu NAME     Processor, as LLVM names it; host: this one [default: what the text says it is for, else host]
       --features F   What the processor has beyond its name, or lacks: +avx2,-avx512f
       --vector BITS  Bits of vectors [default: what the text says, those of the host; 256 for another processor]
@@ -265,7 +270,7 @@ fn make(options: &Options, text: &str, output: &Path) -> Result<(), String> {
         return compile(options, text, emit, output);
     }
     let object = output.with_extension(format!("{}.o", std::process::id()));
-    let done = compile(options, text, emit, &object).and_then(|()| link(text, &object, output));
+    let done = compile(options, text, emit, &object).and_then(|()| link(&object, output));
     let _ = std::fs::remove_file(&object);
     done
 }
@@ -297,25 +302,22 @@ fn compile(options: &Options, text: &str, emit: Emit, file: &Path) -> Result<(),
         .map_err(|why| format!("'{input}': {why}"))
 }
 
-/// An object to a shared library, with the functions of strict code where they are called.
-fn link(text: &str, object: &Path, output: &Path) -> Result<(), String> {
+/// An object to a shared library, with what it calls of `libtir_math.a`.
+fn link(object: &Path, output: &Path) -> Result<(), String> {
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_string());
     let mut command = Command::new(&compiler);
     command.args(["-shared", "-o"]).arg(output).arg(object);
-    if text.contains("tir_math_") {
-        let own = std::env::current_exe().map_err(|e| format!("where this program lies: {e}"))?;
-        let folder = own.parent().unwrap_or(Path::new("."));
-        let library = folder.join("libtir_math.a");
-        if !library.exists() {
-            let name = library.display();
-            return Err(format!(
-                "there is no {name}, whose functions strict code calls"
-            ));
-        }
-        command.arg(library);
+    let own = std::env::current_exe().map_err(|e| format!("where this program lies: {e}"))?;
+    let folder = own.parent().unwrap_or(Path::new("."));
+    let library = folder.join("libtir_math.a");
+    if !library.exists() {
+        let name = library.display();
+        return Err(format!("there is no {name}, which libraries call"));
     }
+    command.arg(library);
     command.args([
         "-Wl,--gc-sections",
+        "-Wl,--strip-debug",
         "-Wl,--exclude-libs,ALL",
         "-Wl,--no-undefined",
         "-lm",

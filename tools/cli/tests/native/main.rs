@@ -78,7 +78,15 @@ fn native(
 ) -> Result<Vec<Array>, String> {
     let entry = Entry::of(module, Some(function.as_str())).map_err(|e| said(&e))?;
     let inputs: Vec<(usize, &Array)> = inputs.iter().enumerate().collect();
-    let run = entry.execute_native(module, &inputs, &Native { strict, repeat: 1 });
+    let run = entry.execute_native(
+        module,
+        &inputs,
+        &Native {
+            strict,
+            repeat: 1,
+            ..Native::default()
+        },
+    );
     run.map(|run| run.outputs).map_err(|e| said(&e))
 }
 
@@ -242,14 +250,68 @@ fn code_is_for_the_processor_of_the_machine_file() {
     let code = assembly(&AVX512, text);
     assert!(uses(&code, "%zmm16"), "{code}");
     let code = assembly(&AVX2, text);
-    assert!(uses(&code, "%ymm15") && uses(&code, "vfmadd"), "{code}");
+    assert!(uses(&code, "%ymm8") && uses(&code, "vfmadd"), "{code}");
     assert!(!uses(&code, "%zmm") && !uses(&code, "%ymm16"), "{code}");
     // For this processor, in vectors of 16 bytes.
     let code = assembly(&PORTABLE, text);
-    assert!(uses(&code, "%xmm"), "{code}");
-    assert!(!uses(&code, "%zmm"), "{code}");
+    let product = |line: &str| line.contains("fmadd") || line.contains("mulps");
+    let mut products = code.lines().filter(|line| product(line)).peekable();
+    assert!(products.peek().is_some(), "{code}");
+    assert!(products.all(|line| line.contains("%xmm")), "{code}");
     let text = std::fs::read_to_string(root().join("test/e2e/machines").join(host().file));
     assert_eq!(text.expect("a machine file"), host().text);
+}
+
+/// What this processor has not: no processor has both.
+#[cfg(target_arch = "x86_64")]
+fn lacking() -> &'static str {
+    match std::arch::is_x86_feature_detected!("sse4a") {
+        true => "avxvnniint16",
+        false => "sse4a",
+    }
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn a_library_for_more_than_this_processor_is_refused() {
+    if !can_compile() {
+        return;
+    }
+    tir_opt::stock().load();
+    let run = |features: &str| {
+        let text = PORTABLE.text.replace(
+            "vector_bytes",
+            &format!("target = \"x86-64\", {features}vector_bytes"),
+        );
+        assert_ne!(text, PORTABLE.text);
+        let text = text
+            + "func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+          %y = graph.relu %x : tensor<8xf32>
+          func.return %y : tensor<8xf32>
+        }";
+        let module = tir_text::parse(&text, Name::new("program"), &Default::default());
+        let module = module.expect("parses");
+        let input = Array::new(DType::F32, &[8], vec![0; 32].into()).expect("an array");
+        native(&module, Name::new("main"), &[input], true)
+    };
+    // Each processor of this kind.
+    assert_eq!(run("").map(|all| all.len()), Ok(1));
+    let why = run(&format!("features = \"+sse3,+{}\", ", lacking()));
+    let wanted = format!(
+        "is for a processor with {}, which this one has not",
+        lacking()
+    );
+    assert!(
+        why.clone().is_err_and(|why| why.contains(&wanted)),
+        "{why:?}"
+    );
+    // The library could not ask.
+    let why = run("features = \"+mwaitx\", ");
+    let wanted = "a library cannot find out whether a processor has 'mwaitx'";
+    assert!(
+        why.clone().is_err_and(|why| why.contains(wanted)),
+        "{why:?}"
+    );
 }
 
 #[test]
@@ -301,6 +363,32 @@ fn a_c_program_calls_a_library() {
     done(example);
     let wanted = read("out_0.npy");
     let bytes = std::fs::read(folder.join("out")).expect("a file");
+    #[cfg(target_arch = "x86_64")]
+    {
+        // The same for a processor that has more.
+        let text = std::fs::read_to_string(folder.join("native.tir")).expect("a text");
+        let module = tir_text::parse(&text, Name::new("native"), &Default::default());
+        let module = module.expect("a program");
+        tir_io::load_blobs(&module, &folder).expect("constants");
+        let made = mlir::export(&module, &mlir::Options::default()).expect("MLIR");
+        std::fs::write(folder.join("more.mlir"), made.text).expect("a file");
+        let [compiler, _] = programs().expect("was asked for");
+        let mut more = command(&compiler.to_string_lossy());
+        more.arg("more.mlir").args(["-o", "micro.so", "--features"]);
+        more.arg(format!("+{}", lacking()));
+        done(more);
+        let output = command("./micro")
+            .args(["micro.bin", "in", "out"])
+            .output()
+            .expect("starts");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        let wanted = format!(
+            "micro is for a processor with {}, which this one has not\n",
+            lacking()
+        );
+        assert_eq!(text, wanted);
+    }
     let found = Array::new(wanted.dtype(), wanted.shape(), bytes.into()).expect("its size");
     let wrong = within(&[wanted], &[found], |_| common::ATOL);
     std::fs::remove_dir_all(&folder).expect("the folder");

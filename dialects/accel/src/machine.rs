@@ -44,6 +44,7 @@ pub struct EngineInfo {
     pub queue: i64,
     pub granule: i64,
     pub pad: bool,
+    pub packs: bool,
     pub issue: i64,
 }
 
@@ -112,6 +113,8 @@ pub struct MachineInfo {
     pub name: Name,
     /// Millions of cycles a second.
     pub clock_mhz: i64,
+    /// Whether one processor moves and computes all; see [`Machine`].
+    pub in_order: bool,
     /// Cycles of the thread for a scalar operation; see [`thread_cycles`](Self::thread_cycles).
     pub scalar_cycles: i64,
     /// Memory spaces in the order of the file; the first one is where arguments lie.
@@ -157,6 +160,7 @@ impl MachineInfo {
         Self {
             name,
             clock_mhz: 1,
+            in_order: true,
             scalar_cycles: 1,
             spaces: vec![memory],
             engines: Vec::new(),
@@ -173,6 +177,7 @@ impl MachineInfo {
         let mut info = Self {
             name: machine.sym_name,
             clock_mhz: machine.clock_mhz,
+            in_order: machine.in_order,
             scalar_cycles: machine.scalar_cycles,
             spaces: Vec::new(),
             engines: Vec::new(),
@@ -208,6 +213,7 @@ impl MachineInfo {
                     dims: d.dims,
                     queue: d.queue,
                     granule: d.granule,
+                    packs: d.packs,
                     pad: d.pad,
                     issue: d.issue,
                 });

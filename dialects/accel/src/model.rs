@@ -11,6 +11,7 @@ pub fn machine_spec(info: &MachineInfo) -> MachineSpec {
     MachineSpec {
         name: info.name.to_string(),
         clock_mhz: number(info.clock_mhz),
+        in_order: info.in_order,
         spaces: info
             .spaces
             .iter()

@@ -366,6 +366,9 @@ impl<'p> Machine<'p> {
             return Ok(Token(id));
         }
         self.order(q, id, work, &deps, self.now, None)?;
+        if self.spec.in_order {
+            self.sleep(self.works.get(id).end, work.site, false);
+        }
         let done = run(&mut self.buffers.memory);
         done.map_err(|e| self.effect(work.site, &e))?;
         self.resume()?;

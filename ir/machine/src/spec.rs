@@ -23,6 +23,8 @@ pub struct MachineSpec {
     pub name: String,
     /// Clock in MHz, for reports (0: not stated).
     pub clock_mhz: u64,
+    /// Whether the thread itself does what is started on queues, before it goes on.
+    pub in_order: bool,
     /// Memory spaces.
     pub spaces: Vec<SpaceSpec>,
     /// DMA engines; each has a queue of its own.

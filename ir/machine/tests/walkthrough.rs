@@ -16,6 +16,8 @@ fn machine() -> MachineSpec {
     MachineSpec {
         name: "npu".into(),
         clock_mhz: 1000,
+        in_order: false,
+        in_order: false,
         spaces: vec![
             SpaceSpec::new("dram", 1 << 30, 64, 16),
             SpaceSpec::new("spm", 32768, 64, 256),

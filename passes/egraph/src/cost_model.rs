@@ -219,6 +219,7 @@ mod tests {
         let machine = MachineInfo {
             name: Name::new("m"),
             clock_mhz: 1,
+            in_order: false,
             scalar_cycles: 1,
             spaces: vec![space("far"), space("other"), space("near")],
             engines: vec![engine("a", "other", 2), engine("b", "near", 32)],

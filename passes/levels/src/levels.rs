@@ -6,7 +6,7 @@ use tir_convert::{FoldQdq, FuseElementwise, FuseGraph, GraphToTensor, JoinGroups
 use tir_egraph::Egraph;
 use tir_generic::{Canonicalize, ConstantFold, Cse, Licm};
 use tir_memory::{CheckPlan, PlanMemory};
-use tir_native::{DropSpaces, InlineCalls, PromoteMemory};
+use tir_native::{DropSpaces, InlineCalls, PackConstants, PromoteMemory};
 use tir_schedule::{Distribute, ExpandGeneric, InsertTokens, ScheduleTransfers};
 use tir_tensor::Empty;
 use tir_tile::{Tensorize, Tile};
@@ -207,6 +207,7 @@ impl Alias for ToNative {
             p.add(InlineCalls::default());
         });
         p.add(DropSpaces::default());
+        p.add(PackConstants::default());
         p.nest("func.func", |p| {
             p.add(ExpandGeneric {
                 carry: true,

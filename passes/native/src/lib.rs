@@ -6,11 +6,13 @@ pub mod c_interface;
 mod drop_spaces;
 mod inline_calls;
 pub mod mlir;
+mod pack_constants;
 mod promote;
 mod retype;
 
 pub use drop_spaces::DropSpaces;
 pub use inline_calls::InlineCalls;
+pub use pack_constants::PackConstants;
 pub use promote::PromoteMemory;
 
 use tir::PassInfo;
@@ -20,6 +22,7 @@ pub fn passes() -> Vec<PassInfo> {
     vec![
         PassInfo::of::<InlineCalls>(),
         PassInfo::of::<DropSpaces>(),
+        PassInfo::of::<PackConstants>(),
         PassInfo::of::<PromoteMemory>(),
     ]
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::path::Path;
-use std::ptr::null_mut;
+use std::ptr::{null, null_mut};
 
 use melior::ir::Module;
 
@@ -107,6 +107,11 @@ unsafe extern "C" {
         length: c_uint,
     ) -> Ref;
     fn LLVMGetStringAttributeValue(attribute: Ref, length: *mut c_uint) -> *const c_char;
+    fn LLVMParseCommandLineOptions(
+        count: c_int,
+        options: *const *const c_char,
+        overview: *const c_char,
+    );
 }
 
 // Of features.cpp.
@@ -336,6 +341,7 @@ pub fn compile(
     file: &Path,
 ) -> Result<(), String> {
     initialize();
+    tune();
     let path = text(&file.to_string_lossy())?;
     // SAFETY: the operation lives in `module`; all else that is passed is made here, and lives as long as the program.
     unsafe {
@@ -396,6 +402,22 @@ pub fn compile(
             _ => Err(taken(error)),
         }
     }
+}
+
+/// Options of LLVM's passes, which it has for a process as a whole: a loop of up to 16 steps is written out, so that no
+/// branch ends the 16 channels of a block; by default only loops of a third of that size are.
+fn tune() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    let options = [
+        c"tir-native",
+        c"-unroll-threshold=1200",
+        c"-unroll-full-max-count=16",
+    ];
+    let options = options.map(CStr::as_ptr);
+    // SAFETY: the texts live as long as the program.
+    ONCE.call_once(|| unsafe {
+        LLVMParseCommandLineOptions(options.len() as c_int, options.as_ptr(), null());
+    });
 }
 
 /// The functions of a module that have a body.

@@ -2,6 +2,7 @@
 //!
 //! In a program of its own, so that what a library does wrong ends this program alone.
 
+use std::alloc::Layout;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::fs::File;
 use std::io::{Read, Write};
@@ -12,6 +13,7 @@ unsafe extern "C" {
     fn dlopen(file: *const c_char, flags: c_int) -> *mut c_void;
     fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
     fn dlerror() -> *const c_char;
+    fn madvise(address: *mut c_void, bytes: usize, advice: c_int) -> c_int;
 }
 
 const HELP: &str = "\
@@ -28,24 +30,54 @@ Each ARGUMENT is a pointer of the function:
 Prints the seconds of each call in a line. A library for a processor that has more than this one is not called.
 ";
 
-/// Bytes at an address that vectors may be loaded from.
+/// Zeros at an address that vectors may be loaded from, in large pages where the system has them: constants are read once
+/// in a call, and each page that is new to the processor costs it as much as hundreds of multiplications.
 struct Memory {
-    lines: Vec<Line>,
+    start: *mut u8,
+    layout: Layout,
     bytes: usize,
 }
 
-#[repr(C, align(64))]
-#[derive(Clone, Copy)]
-struct Line([u8; 64]);
+/// Bytes of a large page.
+const PAGE: usize = 1 << 21;
 
 impl Memory {
-    fn new(bytes: usize) -> Self {
-        let lines = vec![Line([0; 64]); bytes.div_ceil(64).max(1)];
-        Self { lines, bytes }
+    fn new(bytes: usize) -> Result<Self, String> {
+        let (size, align) = match bytes < PAGE {
+            true => (bytes.max(64), 64),
+            false => (bytes.next_multiple_of(PAGE), PAGE),
+        };
+        let layout = Layout::from_size_align(size, align);
+        let layout = layout.map_err(|_| format!("{bytes} bytes are too many"))?;
+        // SAFETY: the size is not zero.
+        let start = unsafe { std::alloc::alloc(layout) };
+        if start.is_null() {
+            return Err(format!("there are no {bytes} bytes of memory"));
+        }
+        if align == PAGE {
+            const HUGE: c_int = 14;
+            // What the system makes of the advice is of no matter to what is read.
+            // SAFETY: these bytes are ours, and the advice keeps them.
+            unsafe { madvise(start.cast(), size, HUGE) };
+        }
+        // SAFETY: these bytes are ours.
+        unsafe { start.write_bytes(0, size) };
+        Ok(Self {
+            start,
+            layout,
+            bytes,
+        })
     }
     fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: lines are bytes without gaps, at least so many.
-        unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), self.bytes) }
+        // SAFETY: these bytes are ours, and were set.
+        unsafe { std::slice::from_raw_parts_mut(self.start, self.bytes) }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: it was allocated so.
+        unsafe { std::alloc::dealloc(self.start, self.layout) };
     }
 }
 
@@ -91,7 +123,7 @@ fn run() -> Result<(), String> {
             .ok_or_else(|| format!("'{word}' is no argument"))?;
         match kind {
             "in" => arguments.push(read(rest)?),
-            "arena" => arguments.push(Memory::new(number(rest)?)),
+            "arena" => arguments.push(Memory::new(number(rest)?)?),
             "out" | "each" => {
                 let parts = rest.split_once(':');
                 let (bytes, file) =
@@ -101,7 +133,7 @@ fn run() -> Result<(), String> {
                     "out" => outputs.push(written),
                     _ => each.push((written, Vec::new())),
                 }
-                arguments.push(Memory::new(number(bytes)?));
+                arguments.push(Memory::new(number(bytes)?)?);
             }
             _ => return Err(format!("'{word}' is no argument")),
         }
@@ -140,7 +172,7 @@ fn read(path: &str) -> Result<Memory, String> {
     let fail = |e: std::io::Error| format!("cannot read '{path}': {e}");
     let mut file = File::open(path).map_err(fail)?;
     let bytes = file.metadata().map_err(fail)?.len() as usize;
-    let mut memory = Memory::new(bytes);
+    let mut memory = Memory::new(bytes)?;
     file.read_exact(memory.bytes()).map_err(fail)?;
     Ok(memory)
 }

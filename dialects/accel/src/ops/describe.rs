@@ -26,6 +26,10 @@ pub struct Machine {
     /// Millions of cycles a second, to print times.
     #[default(1000)]
     pub clock_mhz: i64,
+    /// Whether engines and units are names for what one processor does, one thing after the other:
+    /// nothing is hidden behind anything else.
+    #[default(false)]
+    pub in_order: bool,
     /// Cycles that the program thread takes for each element that it loads or stores itself, and
     /// for each scalar operation on data; indices and conditions on them are free.
     #[default(1)]
@@ -203,6 +207,10 @@ pub struct Dma {
     /// Whether it can write padding.
     #[default(false)]
     pub pad: bool,
+    /// Whether constants lie as its transfers would leave them, as `pack-constants` makes it for
+    /// native code: a tile of one is one run.
+    #[default(false)]
+    pub packs: bool,
     /// Cycles that the program thread takes to start a transfer.
     #[default(0)]
     pub issue: i64,

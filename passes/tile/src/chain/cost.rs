@@ -23,8 +23,11 @@ pub(super) fn by_thread(plan: &Plan) -> i64 {
     }
 }
 
-/// What a nest of one stage costs: its units work beside each other.
+/// What a nest of one stage costs: its units work beside each other, if they can.
 fn beside(plan: &Plan) -> Cost {
+    if plan.cost.in_order {
+        return serial(plan);
+    }
     let longest = plan.busy.iter().map(|(_, cycles)| *cycles).max();
     let mut cost = plan.cost.clone();
     let longest = longest.map(|longest| longest.saturating_add(by_thread(plan)));

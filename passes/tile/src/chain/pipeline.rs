@@ -23,7 +23,9 @@ pub(super) const BESIDE: i64 = 16;
 pub(super) fn pipelines(cx: &Context<'_>, root: &Stage) -> Vec<Stage> {
     let mut all = Vec::new();
     let rings = root.rings().next().is_some();
-    if root.depth() == 0 || rings && root.segments.len() != 1 {
+    // One processor that does all has nothing to do beside a stage.
+    let turns = !cx.target.info.in_order;
+    if !turns || root.depth() == 0 || rings && root.segments.len() != 1 {
         return all;
     }
     let settles = i64::from(root.settles());

@@ -87,7 +87,15 @@ impl Emit<'_> {
         let Some((step, combine, _)) = &self.group.reduce else {
             return acc;
         };
-        let dims = self.divided(true);
+        let mut dims = self.divided(true);
+        // The largest tile is read from one end to the other: what caches and prefetches helps then.
+        let tiles = step.inputs.iter().filter_map(|input| match input {
+            Input::Operand(i) => Some(&self.plan.tiles[*i]),
+            _ => None,
+        });
+        if let Some(tile) = tiles.max_by_key(|tile| tile.elements()) {
+            dims.sort_by_key(|d| tile.place(*d).unwrap_or(tile.dims.len()));
+        }
         let out = self.peeled(b, &dims, at, vec![acc], ends, &mut |b, at, carried| {
             let given = Given::default();
             vec![self.unit_step(b, at, step, Some(*combine), carried[0], &given)]

@@ -33,6 +33,8 @@ pub struct Operand {
     pub leaves: bool,
     /// Whether another nest computes its tiles inside the loops of this one: nothing is loaded.
     pub made: bool,
+    /// Whether it is known before the program runs.
+    pub constant: bool,
     /// Whether all of it lies in near memory before the nest begins, as the unit reads it: nothing is loaded.
     pub near: bool,
     /// Its shape.

@@ -27,6 +27,18 @@ impl Tile {
             .collect()
     }
 
+    /// The first dimension in which the block or the point of an iterator moves.
+    pub fn place(&self, d: usize) -> Option<usize> {
+        self.dims.iter().position(|dim| match &dim.axis {
+            Axis::Block(own) | Axis::Slot(own, _) => *own == d,
+            Axis::Window(terms) | Axis::Phase(terms, _) | Axis::Unit(_, terms, ..) => {
+                terms.iter().any(|(own, _)| *own == d)
+            }
+            Axis::Ring(axis, _) => matches!(&**axis, Axis::Window(terms) if terms.iter().any(|(own, _)| *own == d)),
+            Axis::Turn | Axis::Trip(_) | Axis::One => false,
+        })
+    }
+
     /// Whether the tile loop of an iterator moves the tile in the source.
     pub fn moves_with(&self, space: &Space, d: usize) -> bool {
         self.forms.uses(d) && space.trips(d) > 1

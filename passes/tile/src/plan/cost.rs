@@ -22,6 +22,8 @@ pub struct Cost {
     pub issue: i64,
     /// Transfers that wait for a tile to be used, and the reverse.
     pub exposed: i64,
+    /// Whether all is done one after the other.
+    pub in_order: bool,
 }
 
 impl Cost {
@@ -40,6 +42,7 @@ impl Cost {
         for (sum, cycles) in pairs {
             *sum = sum.saturating_add(cycles);
         }
+        self.in_order |= other.in_order;
     }
 
     /// Until all is done. What runs beside the longest is hidden but for a part: queues fill, and
@@ -47,6 +50,10 @@ impl Cost {
     pub fn total(&self, scalar: i64) -> i64 {
         // The thread that starts transfers does not compute meanwhile: many small tiles are no gain.
         let starts = self.starts.saturating_mul(scalar);
+        if self.in_order {
+            // Nothing is waited for.
+            return self.work().saturating_add(starts);
+        }
         let parts = [starts, self.first, self.last, self.exposed];
         parts.into_iter().fold(self.work(), i64::saturating_add)
     }
@@ -58,7 +65,11 @@ impl Cost {
             .load
             .saturating_add(self.store)
             .saturating_add(self.issue);
-        let beside = self.compute.saturating_add(moved).saturating_sub(longest);
+        let all = self.compute.saturating_add(moved);
+        if self.in_order {
+            return all;
+        }
+        let beside = all.saturating_sub(longest);
         longest.saturating_add(beside / HIDDEN)
     }
 }

@@ -109,7 +109,10 @@ impl<'a> Estimate<'a> {
             holders: [Holder::default(); 2],
             least_work: i64::MAX,
         };
-        let mut fixed = Cost::default();
+        let mut fixed = Cost {
+            in_order: target.info.in_order,
+            ..Cost::default()
+        };
         estimate.plan.busy = estimate.busy();
         estimate.plan.thread = estimate.steps_by_thread();
         estimate.holders = [estimate.results(&mut fixed)?, estimate.held()];

@@ -380,7 +380,10 @@ impl Made<'_> {
         let engine = place.load.unwrap_or(self.places.store);
         let align = place.space.align.max(1);
         let shape = &self.group.operands[i].shape;
-        let fixed = Fixed::new(&tile, bytes(self.elems[i]), shape, engine, align);
+        let mut fixed = Fixed::new(&tile, bytes(self.elems[i]), shape, engine, align);
+        if self.group.operands[i].constant && engine.packs {
+            fixed.pack(engine);
+        }
         Loaded {
             tile: Rc::new(tile),
             fixed: Rc::new(fixed),

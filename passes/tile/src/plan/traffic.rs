@@ -75,6 +75,13 @@ impl Fixed {
         fixed
     }
 
+    /// The tile lies as it is used: one run.
+    pub(super) fn pack(&mut self, engine: &EngineInfo) {
+        self.run = i64::MAX;
+        self.starts = 1;
+        self.cycles = self.cost(engine, self.one);
+    }
+
     /// Cycles to move so many bytes.
     pub(super) fn cost(&self, engine: &EngineInfo, moved: i64) -> i64 {
         let moved = if engine.granule > self.run {

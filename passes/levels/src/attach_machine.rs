@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tir::{At, Diagnostic, Ir, Loc, Name, Pass, PassCx, PassResult, pass, verify};
+use tir::{At, Attr, Diagnostic, Ir, Loc, Name, Pass, PassCx, PassResult, pass, verify};
 use tir_accel::MachineInfo;
 
 use crate::processors::{self, HOST};
@@ -65,7 +65,12 @@ impl Pass for AttachMachine {
         let machine = if file == HOST {
             let host = processors::host();
             cx.remark(Diagnostic::remark(host.to_string()));
-            parse_machine(host.file, host.text)?
+            let mut machine = parse_machine(host.file, host.text)?;
+            let features = host.features();
+            if !features.is_empty() {
+                machine.set_attr(machine.root(), "features", Attr::str(&features));
+            }
+            machine
         } else {
             read_machine(file)?
         };

@@ -14,20 +14,23 @@ pub struct File {
     pub text: &'static str,
     /// What processors have that it is for.
     pub has: &'static str,
+    /// What some of them have beyond, which code is made with if they do: LLVM's names.
+    pub beyond: &'static [&'static str],
 }
 
 macro_rules! file {
-    ($name:literal for $has:literal) => {
+    ($name:literal for $has:literal $($beyond:literal)*) => {
         File {
             file: $name,
             text: include_str!(concat!("../../../test/e2e/machines/", $name)),
             has: $has,
+            beyond: &[$($beyond),*],
         }
     };
 }
 
 /// 32 registers of 64 bytes.
-pub const AVX512: File = file!("cpu.tir" for "AVX-512 (x86-64-v4)");
+pub const AVX512: File = file!("cpu.tir" for "AVX-512 (x86-64-v4)" "avx512vnni");
 /// 16 registers of 32 bytes.
 pub const AVX2: File = file!("cpu-avx2.tir" for "AVX2 (x86-64-v3)");
 /// 16 registers of 16 bytes, of a processor of any kind.
@@ -51,12 +54,27 @@ pub fn host() -> File {
     PORTABLE
 }
 
+impl File {
+    /// What the processor that this program runs on has of what is beyond the file: `+avx512vnni`.
+    pub fn features(&self) -> String {
+        let has = |name: &str| match name {
+            #[cfg(target_arch = "x86_64")]
+            "avx512vnni" => std::arch::is_x86_feature_detected!("avx512vnni"),
+            _ => false,
+        };
+        let found = self.beyond.iter().filter(|name| has(name));
+        let found: Vec<String> = found.map(|name| format!("+{name}")).collect();
+        found.join(",")
+    }
+}
+
 impl fmt::Display for File {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (file, has) = (self.file, self.has);
+        let (file, has, features) = (self.file, self.has, self.features());
+        let and = if features.is_empty() { "" } else { " and " };
         write!(
             f,
-            "machine {HOST}: this processor has {has}, planned with {file}"
+            "machine {HOST}: this processor has {has}{and}{features}, planned with {file}"
         )
     }
 }

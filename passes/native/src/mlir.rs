@@ -13,6 +13,7 @@
 //! memory. With [`Options::marks`] one more takes times.
 
 mod functions;
+mod integers;
 mod interface;
 mod marks;
 
@@ -32,6 +33,8 @@ use tir_memref::{
     Alloc, Cast, CollapseShape, Copy, Dealloc, Dim, ExpandShape, GetGlobal, Global, Load, Store,
     SubView, View,
 };
+
+use tir_vector::Dot;
 
 use crate::retype::retype;
 use functions::function;
@@ -71,6 +74,7 @@ pub fn export(module: &Ir, options: &Options) -> Result<Module, Failure> {
             ir: child,
             options,
             places: &places,
+            processor: processor.as_ref(),
             weights: None,
             called: &mut called,
         };
@@ -277,6 +281,8 @@ struct Code<'a> {
     ir: &'a mut Ir,
     options: &'a Options,
     places: &'a HashMap<Name, usize>,
+    /// What it is for, if that is known.
+    processor: Option<&'a Processor>,
     /// The argument that holds the constants.
     weights: Option<Value>,
     called: &'a mut Vec<Callee>,
@@ -460,6 +466,9 @@ impl Code<'_> {
         }
         if let Some(cast) = self.ir.get::<FPToUI>(op) {
             return self.saturated(op, cast.input, "fptoui");
+        }
+        if let Some(dot) = self.ir.get::<Dot>(op) {
+            return self.dot(op, &dot);
         }
         let name = self.ir.name(op);
         if self.options.strict && self.ir.is::<Rsqrt>(op) {

@@ -13,8 +13,8 @@ use std::fmt::Write as _;
 use tir::data::{Array, DType};
 use tir::interp::{attr_named, elements};
 use tir::{
-    Access, At, Attr, Builder, Diagnostic, Failure, Interpreter, Ir, Mapping, MemRefType, Name, Op, OpId,
-    Pass, PassCx, PassResult, Type, Value, Definition, pass,
+    Access, At, Attr, Builder, Definition, Diagnostic, Failure, Interpreter, Ir, Mapping,
+    MemRefType, Name, Op, OpId, Pass, PassCx, PassResult, Type, Value, pass,
 };
 use tir_arith::OpFoldResult;
 use tir_func::{Func, Return};
@@ -42,7 +42,10 @@ impl Pass for PackConstants {
             let child = &*child;
             for op in child.walk_ids() {
                 if let Some(packed) = Packed::of(child, op) {
-                    found.entry(packed.constant).or_default().push((slot, packed));
+                    found
+                        .entry(packed.constant)
+                        .or_default()
+                        .push((slot, packed));
                 }
             }
         }
@@ -116,7 +119,11 @@ impl Pass for PackConstants {
                 "packed they would take {packed} bytes, for a constant of {bytes}; 'pack-constants' has the option growth={}",
                 self.growth
             );
-            cx.remark(Diagnostic::remark(title).at(function.loc(transfer)).note(note));
+            cx.remark(
+                Diagnostic::remark(title)
+                    .at(function.loc(transfer))
+                    .note(note),
+            );
         }
         sweep(module);
         cx.count("tiles packed", tiles);
@@ -148,7 +155,9 @@ fn sweep(module: &mut Ir) {
         read.extend(op.ir.get::<GetGlobal>(op.id).map(|get| get.name.0));
     });
     for op in module.walk_ids() {
-        let dead = module.get::<Global>(op).is_some_and(|g| g.constant.is_some() && !read.contains(&g.sym_name));
+        let dead = module
+            .get::<Global>(op)
+            .is_some_and(|g| g.constant.is_some() && !read.contains(&g.sym_name));
         if dead {
             module.erase(op);
         }
@@ -190,7 +199,8 @@ impl Packed {
         let memref = ir.ty(tile).get::<MemRefType>()?;
         let bytes = ir.ty(tile).elements()? * ir.ty(tile).elem().bytes()?;
         let plain = memref.layout == tir::Layout::Identity && memref.space.is_none() && bytes > 0;
-        if !plain || ir.value_block(tile) != ir.block_of(op) || !is_filled_once(ir, op, tile, block) {
+        if !plain || ir.value_block(tile) != ir.block_of(op) || !is_filled_once(ir, op, tile, block)
+        {
             return None;
         }
         let mut sources = Sources {
@@ -216,8 +226,14 @@ impl Packed {
         counters.sort_by_key(|(value, _)| depth(*value));
         let counters = counters.into_iter().map(|(value, range)| {
             let [low, high, step] = range;
-            let count = usize::try_from((high - low).max(0)).ok()?.div_ceil(usize::try_from(step).ok()?);
-            Some(Counter { value, range, count })
+            let count = usize::try_from((high - low).max(0))
+                .ok()?
+                .div_ceil(usize::try_from(step).ok()?);
+            Some(Counter {
+                value,
+                range,
+                count,
+            })
         });
         let counters: Vec<Counter> = counters.collect::<Option<_>>()?;
         counters.iter().all(|c| c.count > 0).then_some(Self {
@@ -307,7 +323,9 @@ impl Packed {
         let size = self.bytes * self.count();
         let zeros = Array::zeros(DType::I8, &[size]).map_err(|e| e.to_string())?;
         let packed = interpreter.env.array_to_view(&zeros, None)?;
-        interpreter.env.call_root(vec![constant.into(), packed.clone().into()])?;
+        interpreter
+            .env
+            .call_root(vec![constant.into(), packed.clone().into()])?;
         interpreter.env.view_to_array(&packed, Type::int(8))
     }
 
@@ -320,7 +338,12 @@ impl Packed {
                 at.pop();
                 b.add(Yield { values: vec![] });
             });
-            b.add(For::new(counter.range.map(Bounds::Static), vec![], body, vec![]));
+            b.add(For::new(
+                counter.range.map(Bounds::Static),
+                vec![],
+                body,
+                vec![],
+            ));
             return;
         }
         let mut map = Mapping::default();
@@ -385,13 +408,20 @@ fn depth(ir: &Ir, block: tir::BlockId) -> usize {
 /// Whether a transfer is the first that touches a tile in its block, and nothing else writes it.
 fn is_filled_once(ir: &Ir, transfer: OpId, tile: Value, block: tir::BlockId) -> bool {
     let all = aliases(ir, tile);
-    let mut users = all.iter().flat_map(|value| ir.uses(*value)).map(|used| used.op);
+    let mut users = all
+        .iter()
+        .flat_map(|value| ir.uses(*value))
+        .map(|used| used.op);
     users.all(|user| {
         if user == transfer {
             return true;
         }
-        let behind = ir.ancestor_in(user, block).is_some_and(|own| ir.is_before(transfer, own));
-        let own = accesses(ir, user).into_iter().filter(|(_, value)| all.contains(value));
+        let behind = ir
+            .ancestor_in(user, block)
+            .is_some_and(|own| ir.is_before(transfer, own));
+        let own = accesses(ir, user)
+            .into_iter()
+            .filter(|(_, value)| all.contains(value));
         let mut access = own.map(|(access, _)| access);
         behind && access.all(|a| a == Access::Read || a == Access::Free && ir.is::<Dealloc>(user))
     })

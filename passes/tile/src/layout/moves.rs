@@ -34,7 +34,9 @@ impl Tile {
             Axis::Window(terms) | Axis::Phase(terms, _) | Axis::Unit(_, terms, ..) => {
                 terms.iter().any(|(own, _)| *own == d)
             }
-            Axis::Ring(axis, _) => matches!(&**axis, Axis::Window(terms) if terms.iter().any(|(own, _)| *own == d)),
+            Axis::Ring(axis, _) => {
+                matches!(&**axis, Axis::Window(terms) if terms.iter().any(|(own, _)| *own == d))
+            }
             Axis::Turn | Axis::Trip(_) | Axis::One => false,
         })
     }

@@ -9,7 +9,9 @@ use crate::ops::movement::{Concat, Slice};
 use crate::ops::pool::{AvgPool, GlobalAvgPool, MaxPool};
 use crate::ops::select::Gather;
 use crate::ops::views::{Reshape, Transpose};
+use crate::ops::winograd::{WinogradFilter, WinogradInput, WinogradOutput};
 use crate::shape::{Window, ranked};
+use crate::winograd::{Matrix, Winograd, operations};
 
 fn count(dims: &[i64]) -> u64 {
     let dims = dims.iter().map(|d| u64::try_from(*d).unwrap_or(0));
@@ -53,15 +55,19 @@ fn with(op: OpRef<'_>, products: Vec<Product>, scalars: u64) -> Work {
 }
 
 /// A row of the output at a time: for each element of the kernel, the columns of the row by the
-/// channels of a group.
+/// channels of a group; of a kernel of one element all rows at once.
 fn convolution(op: OpRef<'_>, w: Value, bias: Option<Value>, groups: i64) -> Work {
     let (Ok(([_, i, kh, kw], _)), [n, o, h, cols]) = (ranked::<4>(op, w, "w"), result(op)) else {
         return Work::by_types(op);
     };
     let groups = groups.max(1);
+    let (rows, cols_at_once) = match (kh, kw) {
+        (1, 1) => (1, count(&[*h, *cols])),
+        _ => (*h, count(&[*cols])),
+    };
     let product = Product {
-        times: count(&[*n, *h, kh, kw, groups]),
-        m: count(&[*cols]),
+        times: count(&[*n, rows, kh, kw, groups]),
+        m: cols_at_once,
         n: count(&[*o / groups]),
         k: count(&[i]),
     };
@@ -173,5 +179,34 @@ impl Cost for Slice {
 impl Cost for Gather {
     fn work(&self, op: OpRef<'_>) -> Work {
         Work::kept(op)
+    }
+}
+
+/// So many transforms by a matrix of a form; of nothing if there is no such form.
+fn transforms(op: OpRef<'_>, tile: i64, count: u64, matrix: fn(&Winograd) -> Matrix) -> Work {
+    let each = Winograd::new(tile).map_or(0, |form| operations(matrix(&form)));
+    with(op, Vec::new(), count.saturating_mul(each))
+}
+/// Each filter of each channel.
+impl Cost for WinogradFilter {
+    fn work(&self, op: OpRef<'_>) -> Work {
+        let kernels = count(&shape(op, self.w)[..2.min(shape(op, self.w).len())]);
+        transforms(op, self.tile, kernels, |form| form.filter)
+    }
+}
+/// Each channel of each tile.
+impl Cost for WinogradInput {
+    fn work(&self, op: OpRef<'_>) -> Work {
+        let tiles = count(result(op).get(1..).unwrap_or(&[]));
+        transforms(op, self.tile, tiles, |form| form.input)
+    }
+}
+/// Each filter of each tile.
+impl Cost for WinogradOutput {
+    fn work(&self, op: OpRef<'_>) -> Work {
+        let tiles = count(shape(op, self.m).get(1..).unwrap_or(&[]));
+        let mut work = transforms(op, self.tile, tiles, |form| form.output);
+        work.scalars += self.bias.map_or(0, |_| count(result(op)));
+        work
     }
 }

@@ -11,6 +11,7 @@ mod ops;
 pub mod pointwise;
 pub mod rules;
 pub mod shape;
+pub mod winograd;
 
 pub use layout::Layout;
 pub use number::{Number, accumulator, bounds};
@@ -30,6 +31,7 @@ pub use ops::resize::{Coordinates, Resize, ResizeMode, Rounding, Tap};
 pub use ops::select::{Cast, Gather, Where};
 pub use ops::structure::{Constant, Fused, Yield, materialize};
 pub use ops::views::{Reshape, Transpose};
+pub use ops::winograd::{WinogradFilter, WinogradInput, WinogradOutput};
 
 tir::dialect! {
     /// Operators on whole tensors, as networks are written.
@@ -43,6 +45,7 @@ tir::dialect! {
             GlobalAvgPool, Reshape, Transpose, Fused, Yield, Relayout,
             Concat, Split, Slice, Pad, Expand, Gather, Where, Cast, Resize,
             Conv2dInteger, MatMulInteger, Quantize, Dequantize, Requantize,
+            WinogradFilter, WinogradInput, WinogradOutput,
         ],
         attrs: [Layout],
         constant: materialize,

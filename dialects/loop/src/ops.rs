@@ -41,6 +41,10 @@ pub struct For {
     pub results: Rets,
 }
 
+/// The attribute of a function whose first two arguments are the ends of a range of iterations that are independent of each
+/// other: a call may be replaced by calls for parts of its range, in any order and at the same time.
+pub const RANGE: &str = "loop.range";
+
 /// A bound of a loop: a number or a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Bounds {

@@ -10,6 +10,29 @@ use tir_tensor::check_access;
 
 use crate::on;
 
+/// Says that an element and those beside it will be read soon; changes nothing.
+#[derive(Op)]
+#[op("memref.prefetch", effects, verify, lower_to_eval)]
+#[asm("$memref `` `[` ($indices^)? `]` attr-dict `:` type($memref)")]
+pub struct Prefetch {
+    /// The buffer.
+    #[is(MEMREF)]
+    pub memref: Value,
+    /// The position.
+    #[is(INDEX)]
+    pub indices: Vec<Value>,
+}
+impl HasEffects for Prefetch {
+    fn effects(&self, _: OpRef<'_>) -> Effects {
+        smallvec![on(Access::Read, self.memref)]
+    }
+}
+impl Verify for Prefetch {
+    fn verify(&self, op: OpRef<'_>) -> Result<(), Failure> {
+        check_rank(op.ir.ty(self.memref), &self.indices)
+    }
+}
+
 /// Reads an element.
 #[derive(Op)]
 #[op("memref.load", results(result), infer, effects, verify, lower_to_eval)]

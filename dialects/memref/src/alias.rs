@@ -234,3 +234,29 @@ pub fn accesses(ir: &Ir, op: OpId) -> Vec<(Access, Value)> {
     let known = effects.iter().filter_map(|e| Some((e.access, e.on?)));
     known.filter(|(_, v)| is_memref(ir.ty(*v))).collect()
 }
+
+/// Whether an op is the first that touches an allocated buffer in the block that allocates it, and nothing else writes it.
+pub fn is_filled_once(ir: &Ir, filling: OpId, buffer: Value) -> bool {
+    let Some(block) = ir.value_block(buffer) else {
+        return false;
+    };
+    let all = aliases(ir, buffer);
+    let mut users = all
+        .iter()
+        .flat_map(|value| ir.uses(*value))
+        .map(|used| used.op);
+    ir.block_of(filling) == Some(block)
+        && users.all(|user| {
+            if user == filling {
+                return true;
+            }
+            let own = ir.ancestor_in(user, block);
+            let behind = own.is_some_and(|own| ir.is_before(filling, own));
+            let touched = accesses(ir, user).into_iter();
+            let mut touched = touched.filter(|(_, value)| all.contains(value));
+            behind
+                && touched.all(|(access, value)| {
+                    access == Access::Read || access == Access::Free && value == buffer
+                })
+        })
+}

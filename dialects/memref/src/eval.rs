@@ -63,6 +63,12 @@ impl LowerToEval for Dealloc {
     }
 }
 
+impl LowerToEval for crate::Prefetch {
+    fn lower<'m>(&self, _: OpRef<'m>, _: &mut Compiler<'m>) -> Result<(), Failure> {
+        Ok(())
+    }
+}
+
 /// Buffers of the module that were asked for.
 #[derive(Default)]
 struct Globals(BTreeMap<Name, Rc<View>>);
@@ -264,6 +270,51 @@ impl LowerToEval for crate::View {
                 None => view.strided.offset = offset,
             }
             Ok(vec![view.into()])
+        });
+        Ok(())
+    }
+}
+
+impl LowerToEval for crate::ReinterpretCast {
+    fn lower<'m>(&self, op: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {
+        let operands: Vec<Value> = op.ir.operands(op.id).collect();
+        let kind = kind(memref(self.result.0)?)?;
+        let size = kind.bytes() as i64;
+        let (offset, shape) = (self.static_offsets.clone(), self.static_sizes.clone());
+        let strides = self.static_strides.clone();
+        let farthest: i64 = shape
+            .iter()
+            .zip(&strides)
+            .map(|(n, s)| (n - 1).max(0) * s)
+            .sum();
+        let empty = shape.contains(&0);
+        cx.native(&operands, &[result(op)?], move |_, data| {
+            let (source, moved) = data.split_first().ok_or("has no operands")?;
+            let source = source.as_view()?;
+            let first = match moved.first() {
+                Some(place) => place.as_int()?,
+                None => offset[0],
+            };
+            let all: i64 = source
+                .shape
+                .iter()
+                .zip(&source.strides[..])
+                .map(|(n, s)| (n - 1).max(0) * s)
+                .sum();
+            let last = first.saturating_add(farthest).saturating_mul(size);
+            if first < 0 || !empty && last > all {
+                return Err(format!(
+                    "views elements {first} to {} of a buffer of {}",
+                    first.saturating_add(farthest),
+                    all / size + 1
+                )
+                .into());
+            }
+            let at = source.offset + first * size;
+            let strides = strides.iter().map(|s| s * size);
+            Ok(vec![
+                source.elsewhere(at, shape.iter().copied(), strides).into(),
+            ])
         });
         Ok(())
     }

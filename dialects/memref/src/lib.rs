@@ -8,19 +8,19 @@ mod buffers;
 mod eval;
 mod views;
 
-pub use access::{Copy, Load, Store, TransferRead, TransferWrite};
+pub use access::{Copy, Load, Prefetch, Store, TransferRead, TransferWrite};
 pub use buffers::{Alloc, Dealloc, GetGlobal, Global};
 pub use views::{
-    Cast, CollapseShape, Dim, ExpandShape, SubView, View, collapsed_type, expanded_type,
-    strided_type, sub_view_type, view_groups,
+    Cast, CollapseShape, Dim, ExpandShape, ReinterpretCast, SubView, View, collapsed_type,
+    expanded_type, strided_type, sub_view_type, view_groups,
 };
 
 tir::dialect! {
     /// Buffers in named memory spaces, their elements and parts.
     memref {
         ops: [
-            Alloc, Dealloc, Global, GetGlobal, Load, Store, Copy, TransferRead, TransferWrite,
-            SubView, View, CollapseShape, ExpandShape, Cast, Dim,
+            Alloc, Dealloc, Global, GetGlobal, Load, Store, Prefetch, Copy, TransferRead, TransferWrite,
+            SubView, View, ReinterpretCast, CollapseShape, ExpandShape, Cast, Dim,
         ],
         constant: tir_arith::materialize,
     }

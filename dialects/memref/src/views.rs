@@ -330,6 +330,69 @@ impl Verify for View {
     }
 }
 
+/// The elements of a buffer that begins at its first byte, from a place on, with other sizes and strides, which are known.
+#[derive(Op)]
+#[op("memref.reinterpret_cast", Pure, verify, lower_to_eval)]
+#[asm(
+    "$source `to` `offset` `:` custom<indices>($offsets, $static_offsets) `,` `sizes` `:` custom<indices>($sizes, $static_sizes) `,` `strides` `:` custom<indices>($strides, $static_strides) attr-dict `:` type($source) `to` type($result)"
+)]
+pub struct ReinterpretCast {
+    /// The buffer.
+    #[is(MEMREF)]
+    pub source: Value,
+    /// The place of the first element, if it is not known.
+    #[is(INDEX)]
+    pub offsets: Vec<Value>,
+    /// None.
+    #[is(INDEX)]
+    pub sizes: Vec<Value>,
+    /// None.
+    #[is(INDEX)]
+    pub strides: Vec<Value>,
+    /// The place of the first element; `DYNAMIC` if it is an operand.
+    pub static_offsets: Vec<i64>,
+    /// Sizes.
+    pub static_sizes: Vec<i64>,
+    /// Strides, in elements.
+    pub static_strides: Vec<i64>,
+    /// Type of the view.
+    #[is(MEMREF)]
+    pub result: Ret,
+}
+impl Verify for ReinterpretCast {
+    fn verify(&self, op: OpRef<'_>) -> Result<(), Failure> {
+        let (from, to) = (op.ir.ty(self.source), self.result.0);
+        let Some(source) = from.get::<MemRefType>() else {
+            return Err(format!("views {from}").into());
+        };
+        let known = [&self.static_sizes, &self.static_strides];
+        if known.iter().any(|list| list.contains(&DYNAMIC)) {
+            return Err("has a size or a stride that is not known".into());
+        }
+        let &[offset] = &self.static_offsets[..] else {
+            let count = self.static_offsets.len();
+            return Err(format!("has {count} offsets, expected 1").into());
+        };
+        if self.offsets.len() != usize::from(offset == DYNAMIC) {
+            let count = self.offsets.len();
+            return Err(format!("has {count} dynamic offsets for the offset {offset}").into());
+        }
+        if self.static_sizes.len() != self.static_strides.len() {
+            let (sizes, strides) = (self.static_sizes.len(), self.static_strides.len());
+            return Err(format!("has {sizes} sizes and {strides} strides").into());
+        }
+        if source.strides().is_none_or(|(_, start)| start != 0) {
+            return Err(format!("views {from}, expected a buffer from its first byte on").into());
+        }
+        let strides = self.static_strides.clone();
+        let wanted = strided_type(source, &self.static_sizes, strides, offset);
+        match same_layout(wanted, to) {
+            true => Ok(()),
+            false => Err(format!("has result type {to}, expected {wanted}").into()),
+        }
+    }
+}
+
 macro_rules! reshape {
     ($($(#[$doc:meta])* $name:ident $text:literal $asm:literal |$from:ident, $to:ident| $sides:expr;)*) => {$(
         $(#[$doc])*

@@ -36,13 +36,17 @@ impl<'a> Shared<'a> {
         new
     }
 
-    /// Maps items in parallel; results come in their order.
+    /// Maps items in parallel, unless this is a thread of another parallel run; results come in their order.
     pub(crate) fn map<T: Send, R: Send>(
         &self,
         items: Vec<T>,
         work: impl Fn(T) -> R + Sync + Send,
     ) -> Vec<R> {
-        if items.len() < 2 || self.settings.threads == 1 {
+        // A thread of another pool that waited here would work on other items of that pool, on the same stack.
+        let own = self.pool.get().and_then(Option::as_ref);
+        let own = own.is_some_and(|pool| pool.current_thread_index().is_some());
+        let elsewhere = rayon::current_thread_index().is_some() && !own;
+        if items.len() < 2 || self.settings.threads == 1 || elsewhere {
             return items.into_iter().map(work).collect();
         }
         let pool = self.pool.get_or_init(|| {

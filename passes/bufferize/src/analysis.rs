@@ -17,7 +17,7 @@ use tir::{
     Attr, BlockId, Diagnostic, Dominance, Failure, Ir, OpId, RegionId, TensorType, Traits, Value,
 };
 use tir_loop::{For, If, Yield};
-use tir_memref::bufferize::{BufferizableOp, Subset, bufferizable};
+use tir_memref::bufferize::{AliasingOperand, BufferizableOp, Subset, bufferizable};
 
 use crate::alias_info::{Aliases, Root};
 use crate::branches::successor_operands;
@@ -27,16 +27,47 @@ use crate::conflict::{Write, disjoint, is_whole};
 /// What the walk finds out.
 pub struct Analysis<'a> {
     pub(super) ir: &'a Ir,
-    pub(super) known: HashMap<OpId, &'static dyn BufferizableOp>,
+    pub(super) known: HashMap<OpId, Known>,
     pub(super) aliases: Aliases,
     /// The tensor that a view shows, that an in-place write changes, or that a loop begins with.
     pub(super) before: HashMap<Value, Value>,
     /// Subsets extracted so far.
     pub(super) extracted: Vec<Subset>,
+    /// Which of them a tensor is.
+    pub(super) part: HashMap<Value, usize>,
     /// What was decided.
     pub decisions: Decisions,
     /// Why something is not in place.
     pub remarks: Vec<Diagnostic>,
+}
+
+/// What an op says of itself, asked once: ops with many operands are asked often.
+pub(super) struct Known {
+    op: &'static dyn BufferizableOp,
+    pub(super) aliasing: Vec<AliasingOperand>,
+    /// Whether each operand is read.
+    reads: Vec<bool>,
+}
+
+impl Known {
+    fn of(ir: &Ir, op: OpId) -> Option<Self> {
+        let known = bufferizable(ir, op)?;
+        let operands = 0..ir.operands(op).len();
+        Some(Self {
+            op: known,
+            aliasing: known.aliasing_operands(ir.op(op)),
+            reads: operands
+                .map(|operand| known.bufferizes_to_memory_read(ir.op(op), operand))
+                .collect(),
+        })
+    }
+}
+
+impl std::ops::Deref for Known {
+    type Target = dyn BufferizableOp;
+    fn deref(&self) -> &Self::Target {
+        self.op
+    }
 }
 
 pub(crate) fn is_tensor(ir: &Ir, value: Value) -> bool {
@@ -67,12 +98,13 @@ impl<'a> Analysis<'a> {
             aliases: Aliases::default(),
             before: HashMap::new(),
             extracted: Vec::new(),
+            part: HashMap::new(),
             decisions,
             remarks: Vec::new(),
         };
         for op in ir.walk_ids() {
             if touches_tensors(ir, op)
-                && let Some(known) = bufferizable(ir, op)
+                && let Some(known) = Known::of(ir, op)
             {
                 this.known.insert(op, known);
             }
@@ -175,12 +207,15 @@ impl<'a> Analysis<'a> {
         let Some(known) = self.known.get(&op) else {
             return Err("works on tensors, and is not known to work on buffers".into());
         };
-        let aliasing = known.aliasing_operands(ir.op(op));
+        let aliasing = known.aliasing.clone();
         if known.results_are_undefined(ir.op(op)) {
             let results = ir.results(op).map(|v| (v, None));
             self.decisions.partial.extend(results);
         }
-        self.extracted.extend(known.subset_extraction(ir.op(op)));
+        if let Some(subset) = known.subset_extraction(ir.op(op)) {
+            self.part.insert(subset.part, self.extracted.len());
+            self.extracted.push(subset);
+        }
         for (index, result) in ir
             .results(op)
             .enumerate()
@@ -229,7 +264,7 @@ impl<'a> Analysis<'a> {
 
     /// The operand that a result is a view of, if there is one and no other.
     pub(super) fn viewed(&self, op: OpId, result: usize) -> Option<Value> {
-        let aliasing = self.known.get(&op)?.aliasing_operands(self.ir.op(op));
+        let aliasing = &self.known.get(&op)?.aliasing;
         let mut operands = aliasing.iter().filter(|a| a.result == result);
         let view = operands.next().filter(|a| !a.writes)?;
         let only = operands.next().is_none();
@@ -503,7 +538,7 @@ impl<'a> Analysis<'a> {
 
     pub(super) fn reads(&self, op: OpId, operand: usize) -> bool {
         let known = self.known.get(&op);
-        known.is_none_or(|known| known.bufferizes_to_memory_read(self.ir.op(op), operand))
+        known.is_none_or(|known| known.reads.get(operand).copied().unwrap_or(true))
     }
 
     /// An insertion in place of a subset that stands there costs nothing.

@@ -11,6 +11,7 @@
 
 use std::collections::HashSet;
 
+use tir::data::gcd;
 use tir::{BlockId, DYNAMIC, Definition, Diagnostic, OpId, RegionId, Type, Use, Value};
 use tir_arith::OpFoldResult;
 use tir_loop::{For, If};
@@ -131,11 +132,7 @@ impl Analysis<'_> {
             return true;
         }
         let known = self.known.get(&op);
-        known.is_some_and(|k| {
-            k.aliasing_operands(self.ir.op(op))
-                .iter()
-                .any(|a| a.writes && a.operand == operand)
-        })
+        known.is_some_and(|k| k.aliasing.iter().any(|a| a.writes && a.operand == operand))
     }
 
     /// The op of a region that is or holds another one.
@@ -300,11 +297,8 @@ impl Analysis<'_> {
     fn are_disjoint(&self, a: Value, b: Value) -> bool {
         let extracted = |value: Value| {
             let chain = std::iter::successors(Some(value), |v| self.before.get(v).copied());
-            let mut parts = chain.into_iter().filter_map(|v| {
-                let part = self.extracted.iter().find(|t| t.part == v)?;
-                Some(part)
-            });
-            parts.next()
+            let mut parts = chain.into_iter().filter_map(|v| self.part.get(&v));
+            parts.next().map(|at| &self.extracted[*at])
         };
         let (Some(a), Some(b)) = (extracted(a), extracted(b)) else {
             return false;
@@ -350,21 +344,32 @@ pub(super) fn is_whole(position: &[OpFoldResult], ty: Type) -> bool {
 }
 
 /// Whether two places have no element in common: offsets, sizes and strides, of which those of
-/// one dimension are enough.
+/// one dimension are enough: one ends before the other begins, or they are in step beside each other.
 pub(super) fn disjoint(a: &[OpFoldResult], b: &[OpFoldResult]) -> bool {
     let rank = a.len() / 3;
+    let number = |position: &[OpFoldResult], i: usize| match position.get(i) {
+        Some(OpFoldResult::Number(n)) if *n != DYNAMIC => Some(*n),
+        _ => None,
+    };
     let range = |position: &[OpFoldResult], d: usize| {
-        let number = |i: usize| match position.get(i) {
-            Some(OpFoldResult::Number(n)) if *n != DYNAMIC => Some(*n),
-            _ => None,
-        };
+        let number = |i: usize| number(position, i);
         let (offset, size, stride) = (number(d)?, number(rank + d)?, number(2 * rank + d)?);
         let last = offset.checked_add((size - 1).checked_mul(stride)?)?;
         Some((offset.min(last), offset.max(last)))
+    };
+    let beside = |d| {
+        let of = |position: &[OpFoldResult]| {
+            Some((number(position, d)?, number(position, 2 * rank + d)?))
+        };
+        let (Some((a, step)), Some((b, other))) = (of(a), of(b)) else {
+            return false;
+        };
+        let step = gcd(step.unsigned_abs(), other.unsigned_abs());
+        step > 1 && a.abs_diff(b) % step != 0
     };
     let apart = |d| match (range(a, d), range(b, d)) {
         (Some((a_low, a_high)), Some((b_low, b_high))) => a_high < b_low || b_high < a_low,
         _ => false,
     };
-    a.len() == b.len() && (0..rank).any(apart)
+    a.len() == b.len() && (0..rank).any(|d| apart(d) || beside(d))
 }

@@ -1,7 +1,7 @@
 //! Cycles of a machine for the work of ops.
 //!
 //! An op takes the cycles of its products on the matrix unit (each of m, n and k rounded up to the
-//! unit's), those of its scalar operations on the vector unit, and those of its bytes on the DMA
+//! unit's) or on the vector unit, whichever takes fewer, those of its scalar operations on the vector unit, and those of its bytes on the DMA
 //! engine. They are summed, not overlapped: what saves any of them is worth something even where
 //! another one dominates. An edge that fuses moves no bytes: neither are they read again, nor does
 //! the consumer write more than the producer would have.
@@ -23,10 +23,12 @@ pub struct MatrixUnit {
 }
 
 /// What of a machine the cost depends on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CostModel {
-    /// The matrix unit.
+    /// The matrix unit, by its quickest tile.
     pub matrix: MatrixUnit,
+    /// Other tiles of matrix units: a product takes those that it fills best.
+    pub others: Vec<MatrixUnit>,
     /// Scalar operations at once of the vector unit, or of the thread if there is none.
     pub lanes: u64,
     /// Cycles of so many scalar operations.
@@ -50,6 +52,7 @@ impl Default for CostModel {
                 k: 16,
                 cycles: 16,
             },
+            others: Vec::new(),
             lanes: 16,
             scalar: 1,
             bytes_per_cycle: 8,
@@ -86,17 +89,23 @@ impl CostModel {
                 continue;
             }
             let macs = positive(intrinsic.macs);
+            let n = shape.last().map_or(1, |d| positive(*d));
+            let unit = MatrixUnit {
+                m: (elements / n).max(1),
+                n,
+                k: (macs / elements).max(1),
+                cycles,
+            };
             if macs / cycles > best {
                 best = macs / cycles;
-                let n = shape.last().map_or(1, |d| positive(*d));
-                model.matrix = MatrixUnit {
-                    m: (elements / n).max(1),
-                    n,
-                    k: (macs / elements).max(1),
-                    cycles,
-                };
+                model.matrix = unit;
+            }
+            if !model.others.contains(&unit) {
+                model.others.push(unit);
             }
         }
+        let quickest = model.matrix;
+        model.others.retain(|unit| *unit != quickest);
         if best == 0 {
             // The thread: two factors loaded, their product added to what is loaded and stored.
             let cycles = machine.thread_cycles(6).max(1);
@@ -129,14 +138,19 @@ impl CostModel {
         model
     }
 
-    /// The cycles of the products on the matrix unit: rows and columns may change places.
+    /// The cycles of a product: on the matrix unit, whose columns are those of the result, by the tile that it fills best, or
+    /// on the vector unit, which multiplies and adds.
     pub fn product(&self, product: &Product) -> u64 {
         let Product { times, m, n, k } = *product;
-        let unit = self.matrix;
-        let tiles = |m: u64, n: u64| m.div_ceil(unit.m).saturating_mul(n.div_ceil(unit.n));
-        let tiles = tiles(m, n).min(tiles(n, m));
-        let calls = tiles.saturating_mul(k.div_ceil(unit.k));
-        times.saturating_mul(calls).saturating_mul(unit.cycles)
+        let cycles = |unit: &MatrixUnit| {
+            let tiles = m.div_ceil(unit.m).saturating_mul(n.div_ceil(unit.n));
+            let calls = tiles.saturating_mul(k.div_ceil(unit.k));
+            times.saturating_mul(calls).saturating_mul(unit.cycles)
+        };
+        let others = self.others.iter().map(cycles);
+        let on_matrix = others.fold(cycles(&self.matrix), u64::min);
+        let steps = product.macs().saturating_mul(2).div_ceil(self.lanes);
+        on_matrix.min(steps.saturating_mul(self.scalar))
     }
 
     /// The bytes that are paid for where they are in contiguous runs of so many.
@@ -192,6 +206,25 @@ mod tests {
     }
 
     #[test]
+    fn a_product_takes_the_tile_that_it_fills_best() {
+        let mut model = CostModel::default();
+        let product = Product {
+            times: 1,
+            m: 7,
+            n: 16,
+            k: 16,
+        };
+        let (whole, wide) = (model.product(&product), Product { m: 16, ..product });
+        model.others.push(MatrixUnit {
+            m: 8,
+            cycles: 9,
+            ..model.matrix
+        });
+        assert_eq!([whole, model.product(&product)], [16, 9]);
+        assert_eq!(model.product(&wide), 16);
+    }
+
+    #[test]
     fn lanes_and_transfers_of_a_vector_unit_count() {
         let space = |name: &str| tir_accel::machine::SpaceInfo {
             name: Name::new(name),
@@ -214,6 +247,7 @@ mod tests {
             queue: 1,
             granule: 1,
             pad: true,
+            packs: false,
             issue: 0,
         };
         let machine = MachineInfo {

@@ -12,7 +12,7 @@
 use egg::Id;
 use tir::{Name, Op, Type, Work};
 use tir_graph::Relayout;
-use tir_graph::layout::{Keeps, Layout, operands_in, retyped, rule_of};
+use tir_graph::layout::{Keeps, Layout, operands_in, result_in, retyped, rule_of};
 
 use crate::cost_model::CostModel;
 use crate::graph::{Graph, GraphExt};
@@ -102,7 +102,7 @@ impl Store<'_> {
         }
         let (operands, trees): (Vec<Id>, Vec<Tree>) = operands.into_iter().unzip();
         let ty = self.graph.ty(id);
-        let to = Layout::on(layout, ty);
+        let to = result_in(rule, layout, ty);
         let attrs = self.graph.attrs_of(node).to_vec();
         let head = self
             .op_cache
@@ -217,8 +217,10 @@ pub fn paid(graph: &Graph, model: &CostModel, node: &Node, mut work: Work) -> Wo
         }
         return work;
     }
-    let prefers =
-        rule_of(info).and_then(|rule| one_op::ask(graph, node, |op| rule.prefers(op.ir, op.id))?);
+    let Some(rule) = rule_of(info) else {
+        return work;
+    };
+    let prefers = one_op::ask(graph, node, |op| rule.prefers(op.ir, op.id)).flatten();
     let Some([data, weights]) = prefers else {
         return work;
     };
@@ -229,7 +231,24 @@ pub fn paid(graph: &Graph, model: &CostModel, node: &Node, mut work: Work) -> Wo
     let mut reads: Vec<u64> = reads.collect();
     reads.extend(work.reads.iter().skip(reads.len()));
     let written = work.writes.iter().zip(results);
-    let writes: Vec<u64> = written.map(|(bytes, ty)| paid(*bytes, *ty, data)).collect();
+    let mut writes: Vec<u64> = written.map(|(bytes, ty)| paid(*bytes, *ty, data)).collect();
+    // What is not in the layout has other dimensions, and runs as the op wants them.
+    let stored = match rule.keeps() {
+        Keeps::Operand => {
+            writes.clone_from(&work.writes);
+            node.children.first().map(|child| graph.ty(*child))
+        }
+        Keeps::Result => {
+            reads.clone_from(&work.reads);
+            results.first().copied()
+        }
+        _ => None,
+    };
+    if let Some(ty) = stored {
+        // Lanes are along that dimension, so elements of it that lie apart are computed one by one.
+        let lanes = contiguous(ty, data, model.lanes).clamp(1, model.lanes.max(1));
+        work.scalars = work.scalars.saturating_mul(model.lanes) / lanes;
+    }
     let more = |paid: &[u64], bytes: &[u64]| {
         let paid: u64 = paid.iter().sum();
         paid.saturating_sub(bytes.iter().sum())

@@ -2,12 +2,17 @@
 
 use tir::{Alias, Op, PassOptions, Pipeline, pass};
 use tir_bufferize::Bufferize;
-use tir_convert::{FoldQdq, FuseElementwise, FuseGraph, GraphToTensor, JoinGroups};
+use tir_convert::{FoldQdq, FuseElementwise, FuseGraph, GraphToTensor, JoinGroups, Winograd};
 use tir_egraph::Egraph;
 use tir_generic::{Canonicalize, ConstantFold, Cse, Licm};
 use tir_memory::{CheckPlan, PlanMemory};
-use tir_native::{DropSpaces, InlineCalls, PackConstants, PromoteMemory};
-use tir_schedule::{Distribute, ExpandGeneric, InsertTokens, ScheduleTransfers};
+use tir_native::{
+    DropSpaces, InlineCalls, OutlineNests, PackConstants, PrefetchTiles, PromoteMemory,
+};
+use tir_schedule::{
+    Distribute, ExpandGeneric, FindParallel, InsertTokens, ScheduleTransfers, SplitNests,
+    StoreHalos, TilesInPlace,
+};
 use tir_tensor::Empty;
 use tir_tile::{Tensorize, Tile};
 
@@ -33,6 +38,9 @@ macro_rules! level {
                 /// integers), `all`, or `none`. Of floats, an infinity or NaN in one group makes NaN
                 /// of those beside it.
                 pub join_groups: String = "exact".to_string(),
+                /// Use Winograd's filtering where it pays (`winograd`), in tiles of `2`, `4`, or `best` for either; `none`
+                /// does nothing. Results differ by rounding.
+                pub winograd: String = "none".to_string(),
                 /// Fuse operators; if false, each operator is its own group.
                 pub fuse: bool = true,
                 /// Allow fusion groups with several results.
@@ -118,6 +126,10 @@ level! {
         pub vector_bytes: Option<i64> = None,
         /// Number of vector registers; none: as the machine says, 32 if it is no processor.
         pub registers: Option<i64> = None,
+        /// Make each distinct nest a function (`outline-nests`).
+        pub outline: bool = true,
+        /// Ops that a nest runs at least for threads to share it (`split-nests`); what is smaller stays on one.
+        pub parallel_work: u64 = 32768,
     }
 }
 
@@ -147,6 +159,14 @@ impl Alias for ToTensor {
             }
             p.add(CountWork::default());
             p.add(Canonicalize::default());
+            if self.winograd != "none" {
+                p.add(Winograd {
+                    tile: self.winograd.clone(),
+                    ..Winograd::default()
+                });
+                // Filters of constant weights.
+                p.add(ConstantFold::default());
+            }
             p.add(JoinGroups {
                 groups: self.join_groups.clone(),
             });
@@ -209,6 +229,13 @@ impl Alias for ToNative {
         p.add(DropSpaces::default());
         p.add(PackConstants::default());
         p.nest("func.func", |p| {
+            p.add(StoreHalos::default());
+            p.add(TilesInPlace::default());
+        });
+        if self.outline {
+            p.add(OutlineNests::default());
+        }
+        p.nest("func.func", |p| {
             p.add(ExpandGeneric {
                 carry: true,
                 vector_bytes: self.vector_bytes.unwrap_or(64),
@@ -218,13 +245,21 @@ impl Alias for ToNative {
             p.add(Canonicalize::default());
             p.add(Cse::default());
             p.add(Licm::default());
+            p.add(FindParallel::default());
             p.add(PromoteMemory::default());
             p.add(PlanMemory {
                 flat: Some(self.align),
                 ..PlanMemory::default()
             });
+        });
+        p.add(SplitNests {
+            least: self.parallel_work,
+            ..SplitNests::default()
+        });
+        p.nest("func.func", |p| {
             p.add(Canonicalize::default());
             p.add(Cse::default());
+            p.add(PrefetchTiles::default());
         });
     }
 }

@@ -59,6 +59,7 @@ fn declaration(function: &Function) -> String {
     }
     all.push("const void *constants".to_string());
     all.push("void *arena".to_string());
+    all.push("const tir_threads *threads".to_string());
     format!("void {}({})", function.symbol, all.join(", "))
 }
 
@@ -68,9 +69,17 @@ pub fn header(module: &Module, name: &str) -> String {
     let upper = identifier(name).to_uppercase();
     let mut text = format!(
         "/* Functions of {name}, compiled by tir. Pointers are to dense elements in row-major order, which do not\n   \
-         overlap; constants and arena begin at multiples of 64 bytes. */\n\
+         overlap; constants and arena begin at multiples of 64 bytes. The arena has the bytes of X_ARENA, and those of\n   \
+         X_ARENA_THREAD for each thread after the first. */\n\
          #ifndef {guard}\n#define {guard}\n\n#include <stdint.h>\n\n\
          #ifdef __cplusplus\nextern \"C\" {{\n#endif\n\n\
+         #ifndef TIR_THREADS\n#define TIR_THREADS\n\
+         /* How work is shared: parallel_for calls function(argument, k) for each k from 0 to below count, in any order, at the\n   \
+         same time if it likes, and returns when all are done. Results do not depend on the number of threads. A null\n   \
+         pointer in place of this: the thread that calls does all. */\n\
+         typedef struct tir_threads {{\n  int64_t count;\n  \
+         void (*parallel_for)(void *context, void (*function)(void *argument, int64_t k), int64_t count, void *argument);\n  \
+         void *context;\n}} tir_threads;\n#endif\n\n\
          /* Bytes of the file of constants, which all functions take. */\n\
          #define {upper}_CONSTANTS {}\n\n\
          /* What a processor must have that runs the functions: names as LLVM has them, each ending in zero, an empty one\n   \
@@ -92,8 +101,9 @@ pub fn header(module: &Module, name: &str) -> String {
         }
         let _ = write!(
             text,
-            " */\n#define {symbol}_ARENA {}\n{};\n",
+            " */\n#define {symbol}_ARENA {}\n#define {symbol}_ARENA_THREAD {}\n{};\n",
             function.arena,
+            function.further,
             declaration(function)
         );
     }
@@ -142,7 +152,7 @@ pub fn example(function: &Function, name: &str) -> String {
         };
     }
     let mut all = own.clone();
-    all.extend(["constants".to_string(), "arena".to_string()]);
+    all.extend(["constants", "arena", "NULL"].map(str::to_string));
     let _ = writeln!(text, "  {}({});", function.symbol, all.join(", "));
     for (k, (argument, name)) in function.arguments.iter().zip(&own).enumerate() {
         if !reads(argument) {

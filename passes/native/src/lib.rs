@@ -6,13 +6,17 @@ pub mod c_interface;
 mod drop_spaces;
 mod inline_calls;
 pub mod mlir;
+mod outline_nests;
 mod pack_constants;
+mod prefetch;
 mod promote;
 mod retype;
 
 pub use drop_spaces::DropSpaces;
 pub use inline_calls::InlineCalls;
+pub use outline_nests::OutlineNests;
 pub use pack_constants::PackConstants;
+pub use prefetch::PrefetchTiles;
 pub use promote::PromoteMemory;
 
 use tir::PassInfo;
@@ -22,7 +26,9 @@ pub fn passes() -> Vec<PassInfo> {
     vec![
         PassInfo::of::<InlineCalls>(),
         PassInfo::of::<DropSpaces>(),
+        PassInfo::of::<OutlineNests>(),
         PassInfo::of::<PackConstants>(),
         PassInfo::of::<PromoteMemory>(),
+        PassInfo::of::<PrefetchTiles>(),
     ]
 }

@@ -9,9 +9,17 @@
 //!
 //! A public function becomes one on pointers alone: a scalar argument is a buffer of one element, and so is a result,
 //! which stands behind the arguments. Two more follow: the bytes of all constants of the module ([`Module::weights`]),
-//! and an arena for what the function allocates outside of loops ([`Function::arena`]). No two of them overlap in
-//! memory. With [`Options::marks`] one more takes times.
+//! and an arena for what the function and those that it calls allocate outside of loops ([`Function::arena`]). No two of
+//! them overlap in memory, and so it is with the buffers that a private function takes. Then there is a pointer to what
+//! shares work among threads, or null. With [`Options::marks`] one more argument takes times.
+//!
+//! # Threads
+//!
+//! A private function of a range of independent iterations (`loop.range`) is called by a public one through a function that is
+//! declared alone, with `.shared` behind its name. Its arguments are the threads, the bytes of memory that each of
+//! them needs, and those of the function, of which the last is that memory, if it needs any. `tir-native` makes it.
 
+mod calls;
 mod functions;
 mod integers;
 mod interface;
@@ -22,21 +30,22 @@ use std::collections::HashMap;
 use tir::interp::OUT_ARGUMENT;
 use tir::{
     At, Attr, Diagnostic, DictAttr, Failure, FunctionType, IntType, Ir, MemRefType, Name, Op, OpId,
-    OpState, RegionId, Sign, SymbolTable, Type, Value,
+    OpState, RegionId, Sign, SymbolTable, Type, Value, VectorType,
 };
 use tir_accel::Processor;
 use tir_arith::{AddF, FPToSI, FPToUI, MulF, SubF, constant_index};
-use tir_func::{Func, Return};
+use tir_func::{Call, Func, Return};
 use tir_loop::{Bounds, For, If, Yield};
 use tir_math::Rsqrt;
 use tir_memref::{
-    Alloc, Cast, CollapseShape, Copy, Dealloc, Dim, ExpandShape, GetGlobal, Global, Load, Store,
-    SubView, View,
+    Alloc, Cast, CollapseShape, Copy, Dealloc, Dim, ExpandShape, GetGlobal, Global, Load, Prefetch,
+    Store, SubView, View,
 };
 
 use tir_vector::Dot;
 
 use crate::retype::retype;
+use calls::{Needs, SHARED, needs, places};
 use functions::function;
 pub use interface::{Argument, Function, Module, Options, Role};
 
@@ -55,8 +64,9 @@ pub fn export(module: &Ir, options: &Options) -> Result<Module, Failure> {
     };
     constants(&mut module, options, &mut out)?;
     let places: HashMap<Name, usize> = out.constants.iter().map(|(n, at, _)| (*n, *at)).collect();
-    let mut called: Vec<Callee> = Vec::new();
     let processor = Processor::of_module(&module);
+    let needs = needs(&module, options.align);
+    let (mut called, mut shared) = (Vec::<Callee>::new(), Vec::new());
     let names: Vec<(Name, OpId)> = SymbolTable::new(&module)
         .iter()
         .map(|(n, op)| (n, op.id))
@@ -75,12 +85,17 @@ pub fn export(module: &Ir, options: &Options) -> Result<Module, Failure> {
             options,
             places: &places,
             processor: processor.as_ref(),
+            needs: &needs,
+            bytes: out.bytes,
             weights: None,
+            scratch: None,
+            threads: None,
             called: &mut called,
+            shared: &mut shared,
         };
-        if let Some(name) = name.filter(|_| entry) {
-            let made = code.entry(name, &function, out.bytes)?;
-            out.functions.push(made);
+        match name.filter(|_| entry) {
+            Some(name) => out.functions.push(code.entry(name, &function)?),
+            None => code.private(&function)?,
         }
         code.body()?;
         retype(child, &signless);
@@ -97,6 +112,9 @@ pub fn export(module: &Ir, options: &Options) -> Result<Module, Failure> {
     strip(&mut module);
     for callee in called {
         callee.declare(&mut module)?;
+    }
+    for (name, ty) in shared {
+        declare(&mut module, &name, ty)?;
     }
     out.text = header(&out);
     let print = tir::text::PrintOptions {
@@ -140,9 +158,11 @@ fn header(module: &Module) -> String {
             text += &format!("\n//   {k}: {role}, {bytes} bytes");
         }
         let (count, bytes, arena) = (function.arguments.len(), module.bytes, function.arena);
+        let further = function.further;
         text += &format!(
-            "\n//   {count}: constants, {bytes} bytes\n//   {}: arena, {arena} bytes\n",
-            count + 1
+            "\n//   {count}: constants, {bytes} bytes\n//   {}: arena, {arena} bytes, {further} for each further thread\n//   {}: threads, or null\n",
+            count + 1,
+            count + 2,
         );
     }
     text
@@ -192,6 +212,14 @@ fn signless(ty: Type) -> Type {
     }
 }
 
+/// Bytes of what says how work is shared: a number of threads, a function, its first argument.
+const THREADS: usize = 24;
+
+/// The type of so many bytes.
+fn raw(bytes: usize) -> Type {
+    Type::memref([bytes as i64], Type::int(8), None)
+}
+
 /// The type of doubles in the place of a type's elements.
 fn doubles(ty: Type) -> Type {
     ty.with_elem(Type::new(tir::FloatType::F64))
@@ -232,22 +260,23 @@ impl Callee {
     /// Declares it at the end of a module.
     fn declare(&self, module: &mut Ir) -> Result<(), Failure> {
         let double = Type::new(tir::FloatType::F64);
-        let mut state = OpState::new(<Func as Op>::name());
         let ty = Type::function(vec![double; self.arguments], [double]);
-        state.set_attr("function_type", Attr::ty(ty));
-        state.set_attr("sym_name", Attr::str(self.name));
-        state.set_attr("sym_visibility", Attr::str("private"));
-        let mut function = Ir::new(<Func as Op>::name());
-        let root = function.root();
-        for (name, value) in state.attrs {
-            function.set_attr(root, name, value);
-        }
-        let body = function.new_region();
-        function.attach_region(root, body);
-        let block = module.body_block(module.root(), 0);
-        module.adopt(At::End(block.ok_or("has no body")?), function);
-        Ok(())
+        declare(module, self.name, ty)
     }
+}
+
+/// Declares a function at the end of a module.
+fn declare(module: &mut Ir, name: &str, ty: Type) -> Result<(), Failure> {
+    let mut function = Ir::new(<Func as Op>::name());
+    let root = function.root();
+    function.set_attr(root, "function_type", Attr::ty(ty));
+    function.set_attr(root, "sym_name", Attr::str(name));
+    function.set_attr(root, "sym_visibility", Attr::str("private"));
+    let body = function.new_region();
+    function.attach_region(root, body);
+    let block = module.body_block(module.root(), 0);
+    module.adopt(At::End(block.ok_or("has no body")?), function);
+    Ok(())
 }
 
 /// A view by offset, sizes and strides, which is an op of MLIR alone.
@@ -283,14 +312,23 @@ struct Code<'a> {
     places: &'a HashMap<Name, usize>,
     /// What it is for, if that is known.
     processor: Option<&'a Processor>,
+    needs: &'a HashMap<Name, Needs>,
+    /// Bytes of all constants.
+    bytes: usize,
     /// The argument that holds the constants.
     weights: Option<Value>,
+    /// The argument that is memory, and where in it that of functions that are called begins.
+    scratch: Option<(Value, usize)>,
+    /// The argument that says how work is shared.
+    threads: Option<Value>,
     called: &'a mut Vec<Callee>,
+    /// Functions that share the range of another one, and their types.
+    shared: &'a mut Vec<(String, Type)>,
 }
 
 impl Code<'_> {
     /// Gives a public function its interface.
-    fn entry(&mut self, name: Name, function: &Func, weights: usize) -> Result<Function, Failure> {
+    fn entry(&mut self, name: Name, function: &Func) -> Result<Function, Failure> {
         let root = self.ir.root();
         let loc = self.ir.loc(root);
         let at = |error: Failure| -> Failure { Box::new((*error).or_at(loc)) };
@@ -338,21 +376,20 @@ impl Code<'_> {
             self.ir.add_arg(block, Type::memref([], *ty, None));
         }
         self.results(block, signature)?;
-        let bytes = |n: usize| Type::memref([n as i64], Type::int(8), None);
-        self.weights = Some(self.ir.add_arg(block, bytes(weights)));
-        let arena = self.arena(block)?;
+        self.weights = Some(self.ir.add_arg(block, raw(self.bytes)));
+        let arena = self
+            .needs
+            .get(&name)
+            .map_or_else(|| self.own(function), |needs| needs.scratch);
+        let further = arena - self.own(function);
+        self.memory(block, function, arena);
+        self.threads = Some(self.ir.add_arg(block, raw(THREADS)));
         let marks = match self.options.marks {
             true => self.marks(block)?,
             false => Vec::new(),
         };
-        let types: Vec<Type> = self.ir.args(block).map(|v| self.ir.ty(v)).collect();
-        // Each points to memory of its own.
-        let alone = DictAttr::new(vec![(Name::new("llvm.noalias"), Attr::unit())]);
-        let alone = vec![Attr::new(alone); types.len()];
-        self.ir.set_attr(root, "arg_attrs", Attr::array(alone));
+        self.signature(block, vec![]);
         self.ir.remove_attr(root, "res_attrs");
-        self.ir
-            .set_attr(root, "function_type", Attr::ty(Type::function(types, [])));
         let symbol = format!("{}{name}", self.options.prefix);
         self.ir.set_attr(root, "sym_name", Attr::str(&symbol));
         Ok(Function {
@@ -360,6 +397,7 @@ impl Code<'_> {
             symbol,
             arguments,
             arena,
+            further,
             marks,
         })
     }
@@ -386,49 +424,103 @@ impl Code<'_> {
         Ok(())
     }
 
-    /// Gives what is allocated outside of loops a place in an argument, of the size that it gives.
-    fn arena(&mut self, block: tir::BlockId) -> Result<usize, Failure> {
-        let mut all = Vec::new();
-        let mut bytes = 0;
-        for op in self.ir.ops_in(block).collect::<Vec<_>>() {
-            let ty = match self.ir.get::<Alloc>(op) {
-                Some(alloc) => alloc.memref.0,
-                None => continue,
-            };
-            let (Some(elements), Some(size)) = (ty.elements(), ty.elem().bytes()) else {
-                continue;
-            };
-            if !ty
-                .get::<MemRefType>()
-                .is_some_and(|m| m.layout == tir::Layout::Identity)
-            {
-                continue;
-            }
-            all.push((op, ty, bytes));
-            bytes += (elements * size).next_multiple_of(self.options.align.max(1));
+    /// Gives a private function what it needs from its callers.
+    fn private(&mut self, function: &Func) -> Result<(), Failure> {
+        let Some(block) = self.ir.entry(function.body) else {
+            return Ok(());
+        };
+        let needs = self.needs.get(&function.sym_name).copied();
+        let needs = needs.unwrap_or_default();
+        if needs.weights {
+            self.weights = Some(self.ir.add_arg(block, raw(self.bytes)));
         }
-        let arena = self
-            .ir
-            .add_arg(block, Type::memref([bytes as i64], Type::int(8), None));
-        for (op, ty, at) in all {
-            let made = self.ir.result(op, 0);
+        if needs.scratch > 0 {
+            self.memory(block, function, needs.scratch);
+        }
+        let results = function.signature().ok_or("has no signature")?;
+        self.signature(block, results.results.clone());
+        Ok(())
+    }
+
+    /// The type of a function whose arguments are known, each buffer of which is memory of its own.
+    fn signature(&mut self, block: tir::BlockId, results: Vec<Type>) {
+        let types: Vec<Type> = self.ir.args(block).map(|v| self.ir.ty(v)).collect();
+        let alone = types.iter().map(|ty| {
+            let alone = (Name::new("llvm.noalias"), Attr::unit());
+            let buffer = ty.is::<MemRefType>().then_some(alone);
+            Attr::new(DictAttr::new(buffer.into_iter().collect()))
+        });
+        let alone = Attr::array(alone.collect::<Vec<_>>());
+        let root = self.ir.root();
+        self.ir.set_attr(root, "arg_attrs", alone);
+        let ty = Attr::ty(Type::function(types, results));
+        self.ir.set_attr(root, "function_type", ty);
+    }
+
+    /// Bytes of what a function allocates outside of loops.
+    fn own(&self, function: &Func) -> usize {
+        let places = places(self.ir, function, self.options.align);
+        places.iter().map(|place| place.bytes).sum()
+    }
+
+    /// Gives what is allocated outside of loops a place in an argument of so many bytes.
+    fn memory(&mut self, block: tir::BlockId, function: &Func, bytes: usize) {
+        let places = places(self.ir, function, self.options.align);
+        let memory = self.ir.add_arg(block, raw(bytes));
+        let mut at = 0;
+        for place in places {
+            let made = self.ir.result(place.op, 0);
             let ends: Vec<OpId> = self.ir.uses(made).map(|u| u.op).collect();
             for end in ends {
                 if self.ir.is::<Dealloc>(end) {
                     self.ir.erase(end);
                 }
             }
-            let mut b = self.ir.at(At::Before(op));
-            let byte_shift = constant_index(&mut b, at as i64);
-            let view = b.add(View {
-                source: arena,
-                byte_shift,
-                sizes: vec![],
-                result: tir::Ret(ty),
-            });
-            self.ir.replace(op, &[view]);
+            let view = self.part(At::Before(place.op), memory, at, place.ty);
+            self.ir.replace(place.op, &[view]);
+            at += place.bytes;
         }
-        Ok(bytes)
+        self.scratch = Some((memory, at));
+    }
+
+    /// A part of raw memory.
+    fn part(&mut self, at: At, source: Value, begin: usize, ty: Type) -> Value {
+        let mut b = self.ir.at(at);
+        let byte_shift = constant_index(&mut b, begin as i64);
+        b.add(View {
+            source,
+            byte_shift,
+            sizes: vec![],
+            result: tir::Ret(ty),
+        })
+    }
+
+    /// Gives a private function that is called what it needs.
+    fn call(&mut self, op: OpId, callee: Name) {
+        let needs = self.needs.get(&callee).copied().unwrap_or_default();
+        let mut operands: Vec<Value> = self.ir.operands(op).collect();
+        operands.extend(self.weights.filter(|_| needs.weights));
+        if let Some((memory, begin)) = self.scratch.filter(|_| needs.scratch > 0) {
+            let part = self.part(At::Before(op), memory, begin, raw(needs.scratch));
+            operands.push(part);
+        }
+        let buffer = operands
+            .last()
+            .is_some_and(|v| self.ir.ty(*v).is::<MemRefType>());
+        if let Some(threads) = self.threads.filter(|_| needs.range && buffer) {
+            let mut b = self.ir.at(At::Before(op));
+            let bytes = constant_index(&mut b, needs.scratch as i64);
+            operands.splice(0..0, [threads, bytes]);
+            let name = format!("{callee}{SHARED}");
+            let types = operands.iter().map(|v| signless(self.ir.ty(*v)));
+            let types: Vec<Type> = types.collect();
+            self.ir
+                .set_attr(op, "callee", Attr::symbol(Name::new(&name)));
+            if !self.shared.iter().any(|(known, _)| *known == name) {
+                self.shared.push((name, Type::function(types, [])));
+            }
+        }
+        self.ir.set_operands(op, &operands);
     }
 
     /// Makes all ops those of MLIR.
@@ -461,6 +553,19 @@ impl Code<'_> {
         if let Some(view) = self.ir.get::<ExpandShape>(op) {
             return self.reshaped(op, view.src, view.result.0);
         }
+        if let Some(ahead) = self.ir.get::<Prefetch>(op) {
+            let operands: Vec<Value> = std::iter::once(ahead.memref).chain(ahead.indices).collect();
+            let new = self.become_op(op, <Prefetch as Op>::name().as_str(), &operands, &[]);
+            self.ir.set_attr(new, "isWrite", Attr::bool(false));
+            self.ir.set_attr(new, "isDataCache", Attr::bool(true));
+            // To the second level: the first one holds what is computed with.
+            let second = tir::IntAttr {
+                value: 2,
+                ty: Type::int(32),
+            };
+            self.ir.set_attr(new, "localityHint", Attr::new(second));
+            return Ok(());
+        }
         if let Some(cast) = self.ir.get::<FPToSI>(op) {
             return self.saturated(op, cast.input, "fptosi");
         }
@@ -469,6 +574,10 @@ impl Code<'_> {
         }
         if let Some(dot) = self.ir.get::<Dot>(op) {
             return self.dot(op, &dot);
+        }
+        if let Some(call) = self.ir.get::<Call>(op) {
+            self.call(op, call.callee.0);
+            return Ok(());
         }
         let name = self.ir.name(op);
         if self.options.strict && self.ir.is::<Rsqrt>(op) {
@@ -526,7 +635,18 @@ impl Code<'_> {
             })
             .collect();
         operands.extend(&looped.init);
-        self.become_op(op, "scf.for", &operands, &[looped.body]);
+        let inside = self.ir.walk_below(op);
+        let innermost = !inside.iter().any(|below| self.ir.regions(*below).len() > 0);
+        let sums = looped.results.0.iter().any(|ty| ty.is::<VectorType>());
+        let short = looped
+            .trip_count()
+            .is_some_and(|n| n <= self.options.unroll);
+        let new = self.become_op(op, "scf.for", &operands, &[looped.body]);
+        if innermost && sums && short {
+            let full = tir::text::parse_attr("#llvm.loop_annotation<unroll = <full = true>>");
+            let full = full.map_err(|e| -> Failure { format!("{e:?}").into() })?;
+            self.ir.set_attr(new, "llvm.loop_annotation", full);
+        }
         Ok(())
     }
 
@@ -538,15 +658,8 @@ impl Code<'_> {
             *at.ok_or_else(|| format!("gets '@{name}', which is no constant of the module"))?;
         let source = self.weights;
         let source =
-            source.ok_or("is in a private function: constants are given to public ones")?;
-        let mut b = self.ir.at(At::Before(op));
-        let byte_shift = constant_index(&mut b, at as i64);
-        let view = b.add(View {
-            source,
-            byte_shift,
-            sizes: vec![],
-            result: tir::Ret(get.result.0),
-        });
+            source.ok_or("is in a function that calls itself: it is given no constants")?;
+        let view = self.part(At::Before(op), source, at, get.result.0);
         self.ir.replace(op, &[view]);
         Ok(())
     }

@@ -13,13 +13,13 @@ use std::fmt::Write as _;
 use tir::data::{Array, DType};
 use tir::interp::{attr_named, elements};
 use tir::{
-    Access, At, Attr, Builder, Definition, Diagnostic, Failure, Interpreter, Ir, Mapping,
-    MemRefType, Name, Op, OpId, Pass, PassCx, PassResult, Type, Value, pass,
+    At, Attr, Builder, Definition, Diagnostic, Failure, Interpreter, Ir, Mapping, MemRefType, Name,
+    Op, OpId, Pass, PassCx, PassResult, Type, Value, pass,
 };
 use tir_arith::OpFoldResult;
 use tir_func::{Func, Return};
 use tir_loop::{Bounds, For, Yield};
-use tir_memref::alias::{accesses, aliases};
+use tir_memref::alias::is_filled_once;
 use tir_memref::{Alloc, Dealloc, GetGlobal, Global, TransferRead, View};
 
 pass! {
@@ -186,6 +186,9 @@ struct Packed {
     sources: Vec<OpId>,
 }
 
+/// The attribute of a view of a packed tile: how many bytes behind it the next one begins.
+pub(crate) const TILE: &str = "native.tile";
+
 /// Places of packed tiles are multiples of so many bytes.
 const ALIGN: usize = 64;
 
@@ -195,12 +198,10 @@ impl Packed {
         let read = ir.get::<TransferRead>(op)?;
         let tile = read.tile;
         ir.owner(tile).filter(|a| ir.is::<Alloc>(*a))?;
-        let block = ir.value_block(tile)?;
         let memref = ir.ty(tile).get::<MemRefType>()?;
         let bytes = ir.ty(tile).elements()? * ir.ty(tile).elem().bytes()?;
         let plain = memref.layout == tir::Layout::Identity && memref.space.is_none() && bytes > 0;
-        if !plain || ir.value_block(tile) != ir.block_of(op) || !is_filled_once(ir, op, tile, block)
-        {
+        if !plain || ir.value_block(tile) != ir.block_of(op) || !is_filled_once(ir, op, tile) {
             return None;
         }
         let mut sources = Sources {
@@ -291,12 +292,16 @@ impl Packed {
             stride *= counter.count as i64;
         }
         let byte_shift = at.value(b);
-        b.add(View {
+        let view = b.add(View {
             source: all,
             byte_shift,
             sizes: vec![],
             result: tir::Ret(ty),
-        })
+        });
+        if let Some(op) = b.ir.owner(view).filter(|_| !self.counters.is_empty()) {
+            b.ir.set_attr(op, TILE, Attr::i64(self.bytes as i64));
+        }
+        view
     }
 
     /// The bytes of all tiles: what a function of the same transfers writes.
@@ -403,28 +408,6 @@ fn copy(from: &Ir, op: OpId, b: &mut Builder<'_>, map: &mut Mapping) {
 fn depth(ir: &Ir, block: tir::BlockId) -> usize {
     let parent = ir.block_parent(block).and_then(|op| ir.block_of(op));
     parent.map_or(0, |parent| 1 + depth(ir, parent))
-}
-
-/// Whether a transfer is the first that touches a tile in its block, and nothing else writes it.
-fn is_filled_once(ir: &Ir, transfer: OpId, tile: Value, block: tir::BlockId) -> bool {
-    let all = aliases(ir, tile);
-    let mut users = all
-        .iter()
-        .flat_map(|value| ir.uses(*value))
-        .map(|used| used.op);
-    users.all(|user| {
-        if user == transfer {
-            return true;
-        }
-        let behind = ir
-            .ancestor_in(user, block)
-            .is_some_and(|own| ir.is_before(transfer, own));
-        let own = accesses(ir, user)
-            .into_iter()
-            .filter(|(_, value)| all.contains(value));
-        let mut access = own.map(|(access, _)| access);
-        behind && access.all(|a| a == Access::Read || a == Access::Free && ir.is::<Dealloc>(user))
-    })
 }
 
 /// Sources on their way.

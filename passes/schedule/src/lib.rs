@@ -6,6 +6,9 @@ pub mod distribute;
 pub mod dry_run;
 pub mod edit;
 pub mod expand_generic;
+mod halos;
+mod in_place;
+mod independent;
 pub mod index;
 pub mod insert_dma;
 pub mod insert_tokens;
@@ -18,6 +21,7 @@ pub mod prune_edges;
 pub mod range;
 mod ring;
 pub mod schedule;
+mod split_nests;
 mod spread;
 mod staging;
 pub mod stream;
@@ -25,9 +29,12 @@ mod transfer;
 pub mod views;
 
 pub use passes::{
-    CheckEdges, Distribute, DryRun, ExpandGeneric, InsertDma, InsertTokens, MultiBuffer,
-    PruneEdges, ScheduleTransfers,
+    CheckEdges, Distribute, DryRun, ExpandGeneric, FindParallel, InsertDma, InsertTokens,
+    MultiBuffer, PruneEdges, ScheduleTransfers, SplitNests,
 };
+
+pub use halos::StoreHalos;
+pub use in_place::TilesInPlace;
 
 use tir::PassInfo;
 
@@ -35,12 +42,16 @@ use tir::PassInfo;
 pub fn passes() -> Vec<PassInfo> {
     vec![
         PassInfo::of::<Distribute>(),
+        PassInfo::of::<StoreHalos>(),
+        PassInfo::of::<TilesInPlace>(),
         PassInfo::of::<MultiBuffer>(),
         PassInfo::of::<InsertDma>(),
         PassInfo::of::<ScheduleTransfers>(),
         PassInfo::of::<InsertTokens>(),
         PassInfo::of::<PruneEdges>(),
         PassInfo::of::<ExpandGeneric>(),
+        PassInfo::of::<FindParallel>(),
+        PassInfo::of::<SplitNests>(),
         PassInfo::of::<CheckEdges>(),
         PassInfo::of::<DryRun>(),
     ]

@@ -99,6 +99,26 @@ pass! {
     }
 }
 pass! {
+    /// Says of loops that their iterations are independent, where the accesses show it: elements that different iterations
+    /// write are others than those that they access otherwise.
+    ///
+    /// Looked at are outermost loops, and in a loop that was found the one that is alone in it. What iterations
+    /// access must be known: loads and stores of elements and vectors, by indices that are linear in counters.
+    pub struct FindParallel = "find-parallel" on "func.func" {}
+}
+pass! {
+    /// Makes a private function that is one nest of independent iterations a function of a range of them, which threads
+    /// may share: its first two arguments are the ends of the range (attribute `loop.range`).
+    ///
+    /// Calls give the whole range.
+    pub struct SplitNests = "split-nests" on "builtin.module" {
+        /// Ops that a nest runs at least; smaller ones stay as they are.
+        pub least: u64 = 32768,
+        /// Nested loops are counted through together until there are so many iterations.
+        pub pieces: i64 = 64,
+    }
+}
+pass! {
     /// Runs the command stream of each function on the machine model without data and prints
     /// cycles, stalls and traffic.
     /// Functions that are called run with what calls them; private ones of these not on their own.
@@ -330,5 +350,30 @@ impl Pass for ExpandGeneric {
             vectors: (registers.bytes > 0).then_some(registers),
         };
         one(crate::expand_generic::expand(ir, form))
+    }
+}
+
+impl Pass for FindParallel {
+    fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
+        let found = crate::independent::find(ir);
+        cx.count("parallel loops", found);
+        if found == 0 {
+            cx.unchanged();
+        }
+        Ok(())
+    }
+}
+
+impl Pass for SplitNests {
+    fn run(&self, module: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
+        let done = crate::split_nests::split(module, self.least, self.pieces);
+        let [all, split] = done.work;
+        cx.count("functions of a range", done.functions);
+        cx.count("ops of called functions", all as usize);
+        cx.count("ops of functions of a range", split as usize);
+        if done.functions == 0 {
+            cx.unchanged();
+        }
+        Ok(())
     }
 }

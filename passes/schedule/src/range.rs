@@ -29,7 +29,7 @@ impl Form {
     }
 }
 
-fn linear(ir: &Ir, value: Value, leaves: &mut Vec<Value>) -> Option<LinearExpr> {
+pub(crate) fn linear(ir: &Ir, value: Value, leaves: &mut Vec<Value>) -> Option<LinearExpr> {
     if let Some(n) = ir.constant_int(value) {
         return Some(LinearExpr::number(n));
     }

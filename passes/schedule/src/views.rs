@@ -2,7 +2,8 @@
 
 use tir::{Builder, Failure, Ir, MemRefType, Ret, Type, Value};
 use tir_memref::{
-    CollapseShape, ExpandShape, SubView, collapsed_type, expanded_type, sub_view_type,
+    CollapseShape, ExpandShape, ReinterpretCast, SubView, collapsed_type, expanded_type,
+    sub_view_type,
 };
 
 use tir_arith::{OpFoldResult, dispatch_values};
@@ -37,13 +38,30 @@ pub fn sub_view(
 }
 
 /// Gives a value another type, and recomputes the types of all views of it.
+///
+/// # Errors
+/// If a view has no type then; nothing is changed.
 pub fn retype(ir: &mut Ir, value: Value, ty: Type) -> Result<(), Failure> {
+    let mut all = Vec::new();
+    retyped(ir, value, ty, &mut all)?;
+    for (value, ty) in all {
+        ir.set_type(value, ty);
+    }
+    Ok(())
+}
+
+/// Whether all views of a value have a type if it has this one.
+pub fn can_retype(ir: &Ir, value: Value, ty: Type) -> bool {
+    retyped(ir, value, ty, &mut Vec::new()).is_ok()
+}
+
+/// The types of a value and of all views of it, as far as they change.
+fn retyped(ir: &Ir, value: Value, ty: Type, all: &mut Vec<(Value, Type)>) -> Result<(), Failure> {
     if ir.ty(value) == ty {
         return Ok(());
     }
-    ir.set_type(value, ty);
-    let uses: Vec<_> = ir.uses(value).map(|u| u.op).collect();
-    for op in uses {
+    all.push((value, ty));
+    for op in ir.uses(value).map(|u| u.op) {
         let fail = |ty: Type| Failure::from(format!("cannot view a {ty}"));
         let new = if let Some(view) = ir.get::<SubView>(op) {
             let source = ty.get::<MemRefType>().ok_or_else(|| fail(ty))?;
@@ -63,12 +81,14 @@ pub fn retype(ir: &mut Ir, value: Value, ty: Type) -> Result<(), Failure> {
             reshaped(ty, view.result.0, |source, shape| {
                 expanded_type(source, shape, &view.reassociation)
             })
+        } else if ir.is::<ReinterpretCast>(op) {
+            // It says where elements lie in the whole buffer as it was.
+            None
         } else {
             continue;
         };
         let new = new.ok_or_else(|| Box::new((*fail(ty)).at(ir.loc(op))))?;
-        let result = ir.result(op, 0);
-        retype(ir, result, new)?;
+        retyped(ir, ir.result(op, 0), new, all)?;
     }
     Ok(())
 }

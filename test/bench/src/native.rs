@@ -73,9 +73,8 @@ fn network(tool: &Tool, folder: &Path, machine: &Path, rounds: usize) -> Result<
     let inputs: Vec<(usize, &Array)> = network.inputs().iter().enumerate().collect();
     let once = |repeat: usize| {
         let native = Native {
-            strict: false,
             repeat,
-            by_layer: false,
+            ..Native::default()
         };
         let run = entry.execute_native(&module, &inputs, &native);
         run.map_err(|e| said(&e))

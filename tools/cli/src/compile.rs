@@ -9,6 +9,8 @@ use clap::Parser;
 use tir::Sources;
 use tir_levels::processors::{self, HOST};
 
+use crate::kept::Kept;
+
 /// Input, machine and expected outputs.
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -20,6 +22,7 @@ pub(crate) struct Options {
     machine: Option<PathBuf>,
     /// Make a shared library with a C header, the constants and an example in C, in place of the
     /// program of the last level; with --machine planned as for that machine. Needs tir-native, see tir-run --help.
+    /// What the output directory has of the same model, machine, options and programs is kept.
     #[arg(long)]
     native: bool,
     /// Make a library that gives the interpreter's results to the bit.
@@ -47,6 +50,10 @@ pub(crate) struct Options {
     /// their scale from sums in floats.
     #[arg(long)]
     integer: bool,
+    /// Compute 3x3 convolutions by Winograd's filtering where it pays, in tiles of 2 x 2, 4 x 4, or the better ones of
+    /// both: results differ by rounding.
+    #[arg(long, value_name = "TILE", value_parser = ["2", "4", "best"])]
+    winograd: Option<String>,
     /// Make remarks of these categories errors; see tir-opt --help.
     #[arg(long, value_name = "REMARK", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(tir::remarks::ALL))]
     fail_on: Vec<String>,
@@ -98,20 +105,45 @@ pub(crate) fn compile(options: &Options, out: &mut dyn Write) -> Result<bool, St
     );
     let tool = tir_opt::stock();
     tool.load();
+    let kept = options.native.then(|| kept(options, &dir, &stem)).flatten();
+    let before_said = kept.as_ref().and_then(Kept::said);
+    if let Some(kept) = kept.as_ref().filter(|_| before_said.is_none()) {
+        kept.begin();
+    }
     let mut ok = true;
     let mut last = None;
     let mut before: Option<PathBuf> = None;
     let mut remarks = Vec::new();
-    let levels = if options.native { &NATIVE[..] } else { &LEVELS };
+    let levels = match (options.native, &before_said) {
+        (true, Some(_)) => &NATIVE[1..],
+        (true, None) => &NATIVE,
+        (false, _) => &LEVELS,
+    };
     for level in levels {
         let file = dir.join(format!("{level}.tir"));
         let start = Instant::now();
         match &before {
+            None if before_said.is_some() => {}
             None => import(&options.model, &file)?,
             Some(before) => remarks.extend(lower(&tool, options, level, before, &file)?),
         }
-        let lowered = start.elapsed();
+        let lowered = match &before_said {
+            Some(_) => "kept".to_string(),
+            None => time(start.elapsed()),
+        };
+        let bytes = std::fs::metadata(&file).map_or(0, |m| m.len());
         let start = Instant::now();
+        if options.native && *level == NATIVE[0] {
+            // The library alone is asked for.
+            let (name, bytes) = (file.display(), bytes.div_ceil(1000));
+            let line = format!(
+                "  {level:8} {name:34} {bytes:>6} kB {lowered:>9} {:>9}\n",
+                "-"
+            );
+            say(out, line);
+            before = Some(file);
+            continue;
+        }
         let summary = run(options, level, &file)?;
         let compared = summary.outputs.iter().filter_map(|o| o.compared.as_ref());
         let worst = compared
@@ -122,14 +154,13 @@ pub(crate) fn compile(options: &Options, out: &mut dyn Write) -> Result<bool, St
             Some(error) => format!("{error:.1e} WRONG"),
             None => "not compared".to_string(),
         };
-        let bytes = std::fs::metadata(&file).map_or(0, |m| m.len());
         say(
             out,
             format!(
                 "  {level:8} {:34} {:>6} kB {:>9} {:>9} {error:>14}\n",
                 file.display(),
                 bytes.div_ceil(1000),
-                time(lowered),
+                lowered,
                 time(start.elapsed()),
             ),
         );
@@ -146,12 +177,35 @@ pub(crate) fn compile(options: &Options, out: &mut dyn Write) -> Result<bool, St
             );
         }
     }
-    say(out, costliest(remarks));
-    if let Some(file) = before.filter(|_| options.native) {
-        let made = library(options, &file, &dir, &stem)?;
-        say(out, format!("\n{made}"));
+    if let Some(said) = before_said {
+        say(out, said);
+        return Ok(ok);
     }
+    let mut said = costliest(remarks);
+    if let Some(file) = before.filter(|_| options.native) {
+        said += &format!("\n{}", library(options, &file, &dir, &stem)?);
+    }
+    if let Some(kept) = kept {
+        kept.keep(&said);
+    }
+    say(out, said);
     Ok(ok)
+}
+
+/// What was made before in a folder.
+fn kept(options: &Options, dir: &Path, stem: &str) -> Option<Kept> {
+    let made = ["so", "h", "bin", "c"].map(|ending| dir.join(format!("{stem}.{ending}")));
+    let made = made.into_iter().chain([dir.join("native.tir")]);
+    let ways = format!(
+        "{} {} {} {:?}",
+        dir.display(),
+        flag(options, NATIVE[1]).display(),
+        options.strict,
+        options.fail_on,
+    );
+    let machine: Vec<PathBuf> = options.machine.iter().cloned().collect();
+    let file = dir.join("native.key");
+    Kept::new(file, &options.model, &machine, &ways, made.collect())
 }
 
 /// Makes a library of a program of native level, and what a C program needs beside it; says what was made.
@@ -262,13 +316,8 @@ fn import(model: &Path, file: &Path) -> Result<(), String> {
     tir_io::save(&mut module, tir_io::Out::File(file), print).map_err(|e| render(vec![*e]))
 }
 
-fn lower(
-    tool: &tir_opt::Tool,
-    options: &Options,
-    level: &str,
-    from: &Path,
-    to: &Path,
-) -> Result<Vec<tir::Diagnostic>, String> {
+/// How a program is lowered to a level: an option of tir-opt.
+fn flag(options: &Options, level: &str) -> OsString {
     let depth = match level {
         "tensor" | "native" => String::new(),
         _ => format!(" depth={}", options.depth),
@@ -280,6 +329,20 @@ fn lower(
     if options.integer {
         flag.push(" integer=true");
     }
+    if let Some(tile) = &options.winograd {
+        flag.push(format!(" winograd={tile}"));
+    }
+    flag
+}
+
+fn lower(
+    tool: &tir_opt::Tool,
+    options: &Options,
+    level: &str,
+    from: &Path,
+    to: &Path,
+) -> Result<Vec<tir::Diagnostic>, String> {
+    let flag = flag(options, level);
     let mut args = vec![
         OsString::from("tir-opt"),
         from.into(),

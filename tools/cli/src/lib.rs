@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod compile;
+mod kept;
 
 use std::io::Write;
 use std::process::ExitCode;

@@ -1,18 +1,32 @@
 //! The part of LLVM's C interface that is used: from a module to an object for a processor.
 
+mod shared;
+
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::path::Path;
-use std::ptr::{null, null_mut};
+use std::ptr::null_mut;
+use std::sync::Once;
 
 use melior::ir::Module;
 
+use crate::Clock;
 use crate::features::KNOWN;
 
 /// LLVM's things, which it alone knows.
 type Ref = *mut c_void;
 
 unsafe extern "C" {
+    fn LLVMParseCommandLineOptions(
+        count: c_int,
+        words: *const *const c_char,
+        overview: *const c_char,
+    );
     fn LLVMContextCreate() -> Ref;
+    fn LLVMContextDispose(context: Ref);
+    fn LLVMDisposeModule(module: Ref);
+    fn LLVMDisposeTargetMachine(machine: Ref);
+    fn LLVMDisposePassBuilderOptions(options: Ref);
+    fn LLVMSetVisibility(global: Ref, visibility: c_uint);
     fn LLVMGetDefaultTargetTriple() -> *mut c_char;
     fn LLVMGetTargetFromTriple(
         triple: *const c_char,
@@ -48,7 +62,7 @@ unsafe extern "C" {
     fn LLVMGetFirstFunction(module: Ref) -> Ref;
     fn LLVMGetNextFunction(function: Ref) -> Ref;
     fn LLVMIsDeclaration(value: Ref) -> c_int;
-    fn LLVMGetLinkage(value: Ref) -> c_uint;
+    fn LLVMSetLinkage(value: Ref, linkage: c_uint);
     fn LLVMCountParams(function: Ref) -> c_uint;
     fn LLVMGetParam(function: Ref, index: c_uint) -> Ref;
     fn LLVMGlobalGetValueType(global: Ref) -> Ref;
@@ -87,10 +101,35 @@ unsafe extern "C" {
         length: usize,
         no_zero: c_int,
     ) -> Ref;
-    fn LLVMTypeOf(value: Ref) -> Ref;
     fn LLVMAddGlobal(module: Ref, ty: Ref, name: *const c_char) -> Ref;
     fn LLVMSetInitializer(global: Ref, value: Ref);
     fn LLVMSetGlobalConstant(global: Ref, constant: c_int);
+    fn LLVMGetNamedFunction(module: Ref, name: *const c_char) -> Ref;
+    fn LLVMTypeOf(value: Ref) -> Ref;
+    fn LLVMInt8TypeInContext(context: Ref) -> Ref;
+    fn LLVMStructTypeInContext(context: Ref, parts: *mut Ref, count: c_uint, packed: c_int) -> Ref;
+    fn LLVMBuildStructGEP2(
+        builder: Ref,
+        ty: Ref,
+        from: Ref,
+        index: c_uint,
+        name: *const c_char,
+    ) -> Ref;
+    fn LLVMBuildAlloca(builder: Ref, ty: Ref, name: *const c_char) -> Ref;
+    fn LLVMBuildStore(builder: Ref, value: Ref, to: Ref) -> Ref;
+    fn LLVMBuildAdd(builder: Ref, lhs: Ref, rhs: Ref, name: *const c_char) -> Ref;
+    fn LLVMBuildSub(builder: Ref, lhs: Ref, rhs: Ref, name: *const c_char) -> Ref;
+    fn LLVMBuildMul(builder: Ref, lhs: Ref, rhs: Ref, name: *const c_char) -> Ref;
+    fn LLVMBuildSDiv(builder: Ref, lhs: Ref, rhs: Ref, name: *const c_char) -> Ref;
+    fn LLVMBuildICmp(
+        builder: Ref,
+        predicate: c_uint,
+        lhs: Ref,
+        rhs: Ref,
+        name: *const c_char,
+    ) -> Ref;
+    fn LLVMBuildIsNull(builder: Ref, value: Ref, name: *const c_char) -> Ref;
+    fn LLVMBuildCondBr(builder: Ref, on: Ref, then: Ref, otherwise: Ref) -> Ref;
     fn LLVMDisposeBuilder(builder: Ref);
     fn LLVMCreateStringAttribute(
         context: Ref,
@@ -107,11 +146,6 @@ unsafe extern "C" {
         length: c_uint,
     ) -> Ref;
     fn LLVMGetStringAttributeValue(attribute: Ref, length: *mut c_uint) -> *const c_char;
-    fn LLVMParseCommandLineOptions(
-        count: c_int,
-        options: *const *const c_char,
-        overview: *const c_char,
-    );
 }
 
 // Of features.cpp.
@@ -141,6 +175,17 @@ target!("x86_64": LLVMInitializeX86TargetInfo LLVMInitializeX86Target LLVMInitia
     LLVMInitializeX86AsmPrinter);
 target!("aarch64": LLVMInitializeAArch64TargetInfo LLVMInitializeAArch64Target LLVMInitializeAArch64TargetMC
     LLVMInitializeAArch64AsmPrinter);
+
+/// Options of LLVM's passes, which it has for a process as a whole: what loops it may write out in full. Those that gain by it
+/// say so; of others it costs more than half of all time of compiling, and gives little.
+pub const UNROLL: [&CStr; 2] = [c"-unroll-threshold=50", c"-unroll-full-max-count=4"];
+
+/// Sets the limits of all that is compiled.
+fn unrolled() {
+    let words = [c"tir-native", UNROLL[0], UNROLL[1]].map(CStr::as_ptr);
+    // SAFETY: the words live as long as the program.
+    unsafe { LLVMParseCommandLineOptions(words.len() as c_int, words.as_ptr(), c"".as_ptr()) };
+}
 
 /// What machine code is made for.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -328,6 +373,17 @@ pub enum Emit {
     Object,
 }
 
+/// Which functions of a module others may call.
+#[derive(Default)]
+pub struct Symbols<'a> {
+    /// What a library gives.
+    pub public: &'a [String],
+    /// What these call, here or in other parts of the library.
+    pub private: &'a [String],
+    /// Whether there are no other parts.
+    pub whole: bool,
+}
+
 /// Translates a module of LLVM's dialect, optimizes it, and writes what is made of it to a file. For each public function
 /// there is then another one, with `_packed` behind its name, which takes one pointer, to its arguments.
 ///
@@ -337,11 +393,16 @@ pub fn compile(
     module: &Module<'_>,
     asked: &Asked,
     level: u32,
+    symbols: &Symbols<'_>,
     emit: Emit,
     file: &Path,
+    clock: &mut Clock,
 ) -> Result<(), String> {
-    initialize();
-    tune();
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        initialize();
+        unrolled();
+    });
     let path = text(&file.to_string_lossy())?;
     // SAFETY: the operation lives in `module`; all else that is passed is made here, and lives as long as the program.
     unsafe {
@@ -354,9 +415,14 @@ pub fn compile(
         let module: Ref = module.cast();
         let processor = &asked.resolve(module)?;
         let (name, features) = (text(&processor.name)?, text(&processor.features)?);
-        packed(context, module)?;
+        visible(module, symbols);
+        shared::define(context, module)?;
+        packed(context, module, symbols)?;
         attributes(context, module, processor)?;
-        requirements(context, module, &processor.needs()?)?;
+        if !symbols.public.is_empty() {
+            requirements(context, module, &processor.needs()?)?;
+        }
+        clock.lap("translate");
         let triple = LLVMGetDefaultTargetTriple();
         let (mut target, mut error) = (null_mut(), null_mut());
         if LLVMGetTargetFromTriple(triple, &mut target, &mut error) != 0 {
@@ -378,12 +444,10 @@ pub fn compile(
         LLVMSetTarget(module, triple);
         LLVMSetModuleDataLayout(module, LLVMCreateTargetDataLayout(machine));
         let passes = text(&format!("default<O{}>", level.min(3)))?;
-        let failed = LLVMRunPasses(
-            module,
-            passes.as_ptr(),
-            machine,
-            LLVMCreatePassBuilderOptions(),
-        );
+        let builder = LLVMCreatePassBuilderOptions();
+        let failed = LLVMRunPasses(module, passes.as_ptr(), machine, builder);
+        LLVMDisposePassBuilderOptions(builder);
+        clock.lap("optimize");
         if !failed.is_null() {
             return Err(taken(LLVMGetErrorMessage(failed)));
         }
@@ -397,27 +461,45 @@ pub fn compile(
                 LLVMTargetMachineEmitToFile(machine, module, path.as_ptr(), 1, &mut error)
             }
         };
-        match failed {
+        let done = match failed {
             0 => Ok(()),
             _ => Err(taken(error)),
-        }
+        };
+        LLVMDisposeTargetMachine(machine);
+        LLVMDisposeModule(module);
+        LLVMContextDispose(context);
+        clock.lap("emit");
+        done
     }
 }
 
-/// Options of LLVM's passes, which it has for a process as a whole: a loop of up to 16 steps is written out, so that no
-/// branch ends the 16 channels of a block; by default only loops of a third of that size are.
-fn tune() {
-    static ONCE: std::sync::Once = std::sync::Once::new();
-    let options = [
-        c"tir-native",
-        c"-unroll-threshold=1200",
-        c"-unroll-full-max-count=16",
-    ];
-    let options = options.map(CStr::as_ptr);
-    // SAFETY: the texts live as long as the program.
-    ONCE.call_once(|| unsafe {
-        LLVMParseCommandLineOptions(options.len() as c_int, options.as_ptr(), null());
-    });
+/// The name of a function.
+///
+/// # Safety
+/// `function` is a function of LLVM.
+unsafe fn named(function: Ref) -> String {
+    let name = unsafe { CStr::from_ptr(LLVMGetValueName2(function, &mut 0)) };
+    name.to_string_lossy().to_string()
+}
+
+/// What functions of one library alone call is not seen outside of it.
+///
+/// # Safety
+/// `module` is a module of LLVM.
+unsafe fn visible(module: Ref, symbols: &Symbols<'_>) {
+    unsafe {
+        let mut function = LLVMGetFirstFunction(module);
+        while !function.is_null() {
+            if symbols.private.contains(&named(function)) {
+                match symbols.whole && LLVMIsDeclaration(function) == 0 {
+                    // Internal: 8; hidden: 1.
+                    true => LLVMSetLinkage(function, 8),
+                    false => LLVMSetVisibility(function, 1),
+                }
+            }
+            function = LLVMGetNextFunction(function);
+        }
+    }
 }
 
 /// The functions of a module that have a body.
@@ -440,15 +522,14 @@ unsafe fn functions(module: Ref) -> Vec<Ref> {
 ///
 /// # Safety
 /// `module` is a module of LLVM in `context`, whose public functions take pointers and give nothing.
-unsafe fn packed(context: Ref, module: Ref) -> Result<(), String> {
+unsafe fn packed(context: Ref, module: Ref, symbols: &Symbols<'_>) -> Result<(), String> {
     unsafe {
         let pointer = LLVMPointerTypeInContext(context, 0);
         for function in functions(module) {
-            // External: 0.
-            if LLVMGetLinkage(function) != 0 {
+            let name = named(function);
+            if !symbols.public.contains(&name) {
                 continue;
             }
-            let name = CStr::from_ptr(LLVMGetValueName2(function, &mut 0)).to_string_lossy();
             let name = text(&format!("{name}_packed"))?;
             let ty = LLVMFunctionType(LLVMVoidTypeInContext(context), [pointer].as_mut_ptr(), 1, 0);
             let made = LLVMAddFunction(module, name.as_ptr(), ty);
@@ -500,11 +581,15 @@ unsafe fn requirements(context: Ref, module: Ref, names: &[&str]) -> Result<(), 
         let table = LLVMAddGlobal(module, LLVMTypeOf(value), c"tirlib_requires".as_ptr());
         LLVMSetInitializer(table, value);
         LLVMSetGlobalConstant(table, 1);
+        // Each part with functions of the library has both, and they are the same.
+        const WEAK_ODR: c_uint = 6;
+        LLVMSetLinkage(table, WEAK_ODR);
         let pointer = LLVMPointerTypeInContext(context, 0);
         let asks = LLVMFunctionType(pointer, [pointer].as_mut_ptr(), 1, 0);
         let asked = LLVMAddFunction(module, c"tir_lacks".as_ptr(), asks);
         let ty = LLVMFunctionType(pointer, null_mut(), 0, 0);
         let made = LLVMAddFunction(module, c"tirlib_lacks".as_ptr(), ty);
+        LLVMSetLinkage(made, WEAK_ODR);
         let builder = LLVMCreateBuilderInContext(context);
         let block = LLVMAppendBasicBlockInContext(context, made, c"entry".as_ptr());
         LLVMPositionBuilderAtEnd(builder, block);

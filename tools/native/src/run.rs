@@ -2,12 +2,16 @@
 //!
 //! In a program of its own, so that what a library does wrong ends this program alone.
 
+mod pool;
+
 use std::alloc::Layout;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::process::ExitCode;
 use std::time::Instant;
+
+use pool::Pool;
 
 unsafe extern "C" {
     fn dlopen(file: *const c_char, flags: c_int) -> *mut c_void;
@@ -19,12 +23,14 @@ unsafe extern "C" {
 const HELP: &str = "\
 Calls a function of a library that tir-native made.
 
-Usage: tir-native-run LIBRARY SYMBOL [--repeat N] ARGUMENT…
+Usage: tir-native-run LIBRARY SYMBOL [--repeat N] [--threads N] ARGUMENT…
 
 Each ARGUMENT is a pointer of the function:
   in:FILE         The bytes of a file
   out:BYTES:FILE  Memory of so many bytes, written to a file at the end
   arena:BYTES     Memory of so many bytes
+  arena:BYTES:N   Memory of so many bytes, and N more for each thread after the first
+  threads         Threads that share the work; --threads says how many [default: 1]
   each:BYTES:FILE Memory of so many bytes, written to a file after each call, one behind the other
 
 Prints the seconds of each call in a line. A library for a processor that has more than this one is not called.
@@ -106,16 +112,28 @@ fn run() -> Result<(), String> {
             .ok_or_else(|| format!("no {what} is given; see --help"))
     };
     let (library, symbol) = (word("library")?, word("symbol")?);
-    let mut repeat = 1;
+    let (mut repeat, mut threads, mut shared) = (1, 1, Vec::new());
+    let mut arenas = Vec::new();
     let (mut arguments, mut outputs, mut each) = (Vec::new(), Vec::new(), Vec::new());
     while let Some(word) = words.next() {
         let number = |text: &str| {
             text.parse::<usize>()
                 .map_err(|_| format!("'{text}' is no number"))
         };
-        if word == "--repeat" {
-            let value = words.next().ok_or("--repeat needs a value")?;
-            repeat = number(&value)?.max(1);
+        if word == "--repeat" || word == "--threads" {
+            let value = words
+                .next()
+                .ok_or_else(|| format!("{word} needs a value"))?;
+            let count = match &word[..] {
+                "--repeat" => &mut repeat,
+                _ => &mut threads,
+            };
+            *count = number(&value)?.max(1);
+            continue;
+        }
+        if word == "threads" {
+            shared.push(arguments.len());
+            arguments.push(Memory::new(0)?);
             continue;
         }
         let (kind, rest) = word
@@ -123,7 +141,11 @@ fn run() -> Result<(), String> {
             .ok_or_else(|| format!("'{word}' is no argument"))?;
         match kind {
             "in" => arguments.push(read(rest)?),
-            "arena" => arguments.push(Memory::new(number(rest)?)?),
+            "arena" => {
+                let (first, further) = rest.split_once(':').unwrap_or((rest, "0"));
+                arenas.push((arguments.len(), number(first)?, number(further)?));
+                arguments.push(Memory::new(0)?);
+            }
             "out" | "each" => {
                 let parts = rest.split_once(':');
                 let (bytes, file) =
@@ -139,10 +161,18 @@ fn run() -> Result<(), String> {
         }
     }
     let function = function(&library, &format!("{symbol}_packed"))?;
+    for (k, first, further) in arenas {
+        arguments[k] = Memory::new(first + further * (threads - 1))?;
+    }
+    let pool = Pool::new(threads);
+    let mut given = pool.threads();
     let mut pointers: Vec<*mut u8> = arguments
         .iter_mut()
         .map(|m| m.bytes().as_mut_ptr())
         .collect();
+    for k in shared {
+        pointers[k] = std::ptr::from_mut(&mut given).cast();
+    }
     let mut seconds = String::new();
     for _ in 0..repeat {
         let start = Instant::now();

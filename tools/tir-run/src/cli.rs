@@ -51,6 +51,9 @@ pub struct Options {
     /// Number of calls of native code; the time is that of the quickest.
     #[arg(long, value_name = "N", default_value_t = 1, requires = "native")]
     pub repeat: usize,
+    /// Threads that share the nests of native code; results do not depend on their number.
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "native")]
+    pub threads: usize,
     /// Print the full machine report: units, engines, spaces, transfers, calls. With --native: the time of each layer.
     /// The least of --repeat calls stands for each.
     #[arg(long)]

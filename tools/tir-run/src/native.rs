@@ -30,6 +30,8 @@ pub struct Native {
     pub strict: bool,
     /// Calls; the time is that of the quickest.
     pub repeat: usize,
+    /// Threads that share the work; results do not depend on it.
+    pub threads: usize,
     /// Take the time of each layer too.
     pub by_layer: bool,
 }
@@ -81,7 +83,11 @@ pub fn build(module: &Ir, native: &Native, output: Option<&Path>) -> Result<Buil
     let [compiler, _] = programs()?;
     let mut module = module.clone();
     let mut pipeline = Pipeline::new();
-    let mut level = ToNative::default();
+    let mut level = ToNative {
+        // It looks for other algebra of tensors.
+        egraph: (!tensors(&module)).then_some(false),
+        ..ToNative::default()
+    };
     if Processor::of_module(&module).is_none() {
         let (bytes, count) = vectors();
         (level.vector_bytes, level.registers) = (Some(bytes), Some(count));
@@ -169,18 +175,19 @@ impl Entry {
     }
 }
 
+/// Whether ops of a program give tensors.
+fn tensors(ir: &Ir) -> bool {
+    ir.walk_ids().into_iter().any(|op| {
+        let mut results = ir.results(op);
+        results.any(|value| ir.ty(value).is::<TensorType>()) || ir.child(op).is_some_and(tensors)
+    })
+}
+
 /// Attaches the machine file of this processor to a program of whole tensors that no machine is attached to; says so.
 ///
 /// # Errors
 /// If the program has no body.
 pub fn plan(module: &mut Ir) -> Result<Option<Diagnostic>, Errors> {
-    fn tensors(ir: &Ir) -> bool {
-        ir.walk_ids().into_iter().any(|op| {
-            let mut results = ir.results(op);
-            results.any(|value| ir.ty(value).is::<TensorType>())
-                || ir.child(op).is_some_and(tensors)
-        })
-    }
     if MachineInfo::slot(module).is_some() || !tensors(module) {
         return Ok(None);
     }
@@ -268,6 +275,7 @@ fn call(
     let mut command = Command::new(runner);
     command.arg(&built.library).arg(&function.symbol);
     command.args(["--repeat", &native.repeat.max(1).to_string()]);
+    command.args(["--threads", &native.threads.max(1).to_string()]);
     for (k, argument) in function.arguments.iter().enumerate() {
         command.arg(match argument.role {
             Role::Input(own) => {
@@ -282,7 +290,8 @@ fn call(
         });
     }
     command.arg(write(function.arguments.len(), &built.module.weights())?);
-    command.arg(format!("arena:{}", function.arena));
+    command.arg(format!("arena:{}:{}", function.arena, function.further));
+    command.arg("threads");
     let marks = folder.join("marks.bin");
     if native.by_layer {
         let bytes = (function.marks.len() + 1) * size_of::<u64>();

@@ -46,6 +46,7 @@ pub fn run(options: &Options, sources: &mut Sources) -> Result<Summary, Errors> 
     let native = options.native.then_some(Native {
         strict: options.strict,
         repeat: options.repeat,
+        threads: options.threads,
         by_layer: options.timing,
     });
     let Execution {

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use tir::interp::computes;
 use tir::workload::{Workload, places};
-use tir::{Ir, Loc, Name, OpId};
+use tir::{Ir, Loc, Name, OpId, SymbolRef};
 
 use crate::{Call, Machine};
 
@@ -91,7 +91,7 @@ impl Layers {
                 works.push(false);
                 self.layers.len() - 1
             });
-            works[at - first] |= ir.is::<Call>(op) || computes(ir, op);
+            works[at - first] |= ir.is::<Call>(op) || computes(ir, op) || calls(ir, op);
             self.of.insert(op, at);
         }
         for (loc, at) in known {
@@ -117,6 +117,12 @@ impl Layers {
             }
         }
     }
+}
+
+/// Whether an op calls a function: what it does is that function's. Where each nest has one, the caller has calls alone.
+fn calls(ir: &Ir, op: OpId) -> bool {
+    let refers = ir.attrs(op).iter().any(|(_, attr)| attr.is::<SymbolRef>());
+    refers && ir.effects(op).is_none() && ir.regions(op).next().is_none()
 }
 
 /// Gives layers the names of their operators. Each operator of the workload goes to one layer: the

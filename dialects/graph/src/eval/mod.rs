@@ -14,5 +14,6 @@ mod resize;
 mod select;
 mod structure;
 mod views;
+mod winograd;
 
 pub(crate) use movement::gathered;

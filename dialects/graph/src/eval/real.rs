@@ -24,6 +24,7 @@ pub(super) trait Real:
 {
     const LOWEST: Self;
     fn of(value: f64) -> Self;
+    fn wide(self) -> f64;
     /// The larger, as `arith.maximumf`: NaN if either is.
     fn maximum(self, other: Self) -> Self;
     /// A function of one number, as `math` computes it.
@@ -38,6 +39,9 @@ macro_rules! real {
             const LOWEST: Self = $t::NEG_INFINITY;
             fn of(value: f64) -> Self {
                 value as $t
+            }
+            fn wide(self) -> f64 {
+                self.into()
             }
             fn maximum(self, other: Self) -> Self {
                 if self > other || self.is_nan() {

@@ -9,7 +9,9 @@ mod physical;
 mod rule;
 
 pub use physical::{pack, physical_type, retyped};
-pub use rule::{Keeps, LayoutClass, LayoutRule, common, infer, layouts, operands_in, rule_of};
+pub use rule::{
+    Keeps, LayoutClass, LayoutRule, common, infer, layouts, operands_in, result_in, rule_of,
+};
 
 pub(crate) use rule::accepts;
 

@@ -23,6 +23,12 @@ pub enum Keeps {
     /// The only one, which is stored as the result is, dimensions renamed by
     /// [`LayoutRule::order`]: unless both are plain, no element moves.
     Order,
+    /// The first is in a layout, which the results, of other dimensions, know nothing of: they and the other operands are
+    /// plain.
+    Operand,
+    /// None: the results are in any layout that the op [admits](LayoutRule::admits), operands, of other dimensions, are
+    /// plain. As nothing says which, the op itself holds the type of its result.
+    Result,
 }
 
 /// An op that takes tensors in layouts.
@@ -122,7 +128,7 @@ pub fn operands_in(
     if let Some(layout) = layout {
         rule.admits(ir, id, layout).ok()?;
     }
-    if !results.iter().all(|ty| fits(*ty)) {
+    if rule.keeps() != Keeps::Operand && !results.iter().all(|ty| fits(*ty)) {
         return None;
     }
     if rule.keeps() == Keeps::Order {
@@ -137,7 +143,8 @@ pub fn operands_in(
         let shares = match rule.keeps() {
             Keeps::All => true,
             Keeps::Broadcast => results.first().is_none_or(|r| r.shape() == ty.shape()),
-            Keeps::First | Keeps::Weighted | Keeps::Order => i == 0,
+            Keeps::First | Keeps::Weighted | Keeps::Order | Keeps::Operand => i == 0,
+            Keeps::Result => false,
         };
         if shares {
             return fits(ty).then(|| layout.cloned());
@@ -147,6 +154,14 @@ pub fn operands_in(
         Some(weights.filter(|weights| weights.fits(shape(ty))))
     };
     ir.operands(id).enumerate().map(wanted).collect()
+}
+
+/// The type of the result of an op that computes in a layout; `ty` is that of any layout.
+pub fn result_in(rule: &dyn LayoutClass, layout: Option<&Layout>, ty: Type) -> Type {
+    match rule.keeps() {
+        Keeps::Operand => ty,
+        _ => Layout::on(layout, ty),
+    }
 }
 
 /// Hands over the rule of an op.
@@ -178,6 +193,9 @@ pub fn infer<T: Infer + LayoutRule>() -> Hook {
             return Ok(types);
         };
         record.admits(op, layout)?;
+        if T::KEEPS == Keeps::Operand {
+            return Ok(types);
+        }
         let stored = types.into_iter().map(|ty| {
             layout.check(ty)?;
             Ok(Layout::on(Some(layout), ty))
@@ -203,7 +221,8 @@ pub fn common(
     let shared = match keeps {
         Keeps::All => operands.first(),
         Keeps::Broadcast => operands.iter().find(|v| whole(v)).or(operands.first()),
-        Keeps::First | Keeps::Weighted | Keeps::Order => operands.first(),
+        Keeps::First | Keeps::Weighted | Keeps::Order | Keeps::Operand => operands.first(),
+        Keeps::Result => None,
     };
     let wanted = shared.and_then(layout);
     for (i, value) in operands.iter().enumerate() {
@@ -214,7 +233,8 @@ pub fn common(
             }
             Keeps::All => false,
             Keeps::Broadcast => found.is_none() && !whole(value),
-            Keeps::First | Keeps::Order => found.is_none(),
+            Keeps::Operand if i == 0 => true,
+            Keeps::First | Keeps::Order | Keeps::Operand | Keeps::Result => found.is_none(),
             Keeps::Weighted => i == 1 || found.is_none(),
         };
         if !fits && matches!(keeps, Keeps::All | Keeps::Broadcast) {

@@ -12,3 +12,4 @@ pub(crate) mod resize;
 pub(crate) mod select;
 pub(crate) mod structure;
 pub(crate) mod views;
+pub(crate) mod winograd;

@@ -1,6 +1,7 @@
 //! `fuse-elementwise`: elementwise loop nests that follow each other become one.
 
 mod collapsed;
+mod parts;
 
 use tir::{
     AffineMap, At, Ir, Loc, LocData, Mapping, OpId, Pass, PassCx, PassResult, Rets, Type, Value,
@@ -11,7 +12,8 @@ use tir_tensor::{Generic, Yield};
 pass! {
     /// Fuses an elementwise `tensor.generic` into its only user if that is elementwise over the
     /// same iteration domain. One that reads a sum whose dimensions are collapsed is computed on the
-    /// dimensions of the sum, and collapsed afterwards.
+    /// dimensions of the sum, and collapsed afterwards; one that reads a tensor put together from parts that
+    /// elementwise nests compute, in those nests.
     pub struct FuseElementwise = "fuse-elementwise" {}
 }
 
@@ -20,6 +22,7 @@ impl Pass for FuseElementwise {
         cx.each(ir, &|ir, cx| {
             let moved = collapsed::below(ir);
             let merged = fuse(ir);
+            let moved = moved + parts::into(ir);
             cx.count("merged", merged);
             if merged + moved == 0 {
                 cx.unchanged();

@@ -12,6 +12,7 @@ mod reduce;
 mod resize;
 mod select;
 mod views;
+mod winograd;
 
 use std::collections::BTreeSet;
 
@@ -95,6 +96,7 @@ fn set(how: How) -> PatternSet {
     select::patterns(&mut set);
     reduce::patterns(&mut set);
     views::patterns(&mut set);
+    winograd::patterns(&mut set);
     set
 }
 

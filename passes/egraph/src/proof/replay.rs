@@ -16,7 +16,7 @@ use tir::{
     OpState, Patterns, Rewriter, Traits, Type, Value, parse_attr, parse_type,
 };
 use tir_graph::Relayout;
-use tir_graph::layout::{Layout, operands_in, rule_of};
+use tir_graph::layout::{Layout, operands_in, result_in, rule_of};
 
 use crate::build::{Program, build, is_inside};
 use crate::graph::Graph;
@@ -307,7 +307,7 @@ impl Replayer<'_> {
         let mut state = OpState::new(self.ir.name(op));
         state.attrs = self.ir.attrs(op).iter().copied().collect();
         let ty = self.ir.ty(value);
-        state.results.push(Layout::on(layout, ty));
+        state.results.push(result_in(rule, layout, ty));
         let operands: Vec<Value> = self.ir.operands(op).collect();
         let mut b = Builder::new(self.ir, at);
         for (operand, layout) in operands.into_iter().zip(&layouts) {

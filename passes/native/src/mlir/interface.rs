@@ -12,6 +12,9 @@ pub struct Options {
     pub prefix: String,
     /// What places in the weights and in the arena are multiples of, in bytes.
     pub align: usize,
+    /// Innermost loops that carry vectors are written out if they have so many steps at most: no branch ends the steps of
+    /// a block of sums. Of other loops LLVM writes out a few.
+    pub unroll: i64,
     /// Store what the processor counts as time behind each part of a public function, in one more argument.
     pub marks: bool,
 }
@@ -22,6 +25,7 @@ impl Default for Options {
             strict: true,
             prefix: "tir_".to_string(),
             align: 64,
+            unroll: 16,
             marks: false,
         }
     }
@@ -58,10 +62,12 @@ pub struct Function {
     pub name: Name,
     /// Its name in the library.
     pub symbol: String,
-    /// Its arguments but for the last ones, which are weights, arena, and marks where they are asked for.
+    /// Its arguments but for the last ones, which are weights, arena, threads, and marks where they are asked for.
     pub arguments: Vec<Argument>,
-    /// Bytes of the arena.
+    /// Bytes of the arena, for one thread.
     pub arena: usize,
+    /// Bytes more for each further thread.
+    pub further: usize,
     /// Locations of the ops behind which time is stored, as a 64-bit count each, after that of the beginning.
     pub marks: Vec<Loc>,
 }

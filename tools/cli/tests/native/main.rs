@@ -75,18 +75,18 @@ fn native(
     function: Name,
     inputs: &[Array],
     strict: bool,
+    threads: usize,
 ) -> Result<Vec<Array>, String> {
     let entry = Entry::of(module, Some(function.as_str())).map_err(|e| said(&e))?;
     let inputs: Vec<(usize, &Array)> = inputs.iter().enumerate().collect();
-    let run = entry.execute_native(
-        module,
-        &inputs,
-        &Native {
-            strict,
-            repeat: 1,
-            ..Native::default()
-        },
-    );
+    let native = Native {
+        strict,
+        // Twice: what a call leaves behind is nothing to the next.
+        repeat: 2,
+        threads,
+        by_layer: false,
+    };
+    let run = entry.execute_native(module, &inputs, &native);
     run.map(|run| run.outputs).map_err(|e| said(&e))
 }
 
@@ -119,17 +119,19 @@ fn check(
     compiled: bool,
 ) -> Result<(), String> {
     let mut above = module.clone();
+    // Every nest that may be shared among threads is, however small.
+    let shared = "parallel-work=0";
     let (pipeline, native_pipeline) = match machine {
         Some(file) => {
             let options = format!("machine={} {options}", file.display());
             (
                 format!("to-memref{{{options} depth=1}}"),
-                format!("to-native{{{options}}}"),
+                format!("to-native{{{options} {shared}}}"),
             )
         }
         None => (
             format!("to-tensor{{{options}}},bufferize"),
-            format!("to-native{{{options}}}"),
+            format!("to-native{{{options} {shared}}}"),
         ),
     };
     lower(tool, &mut above, &pipeline)?;
@@ -144,9 +146,11 @@ fn check(
         let found = execute(&below, run.function, run.inputs).map_err(at("what is left"))?;
         same(&wanted.outputs, &found.outputs).map_err(at("what is left"))?;
         if compiled {
-            let found = native(&below, run.function, run.inputs, true).map_err(at("strict"))?;
+            let found = native(&below, run.function, run.inputs, true, 1).map_err(at("strict"))?;
             same(&wanted.outputs, &found).map_err(at("strict"))?;
-            let found = native(&below, run.function, run.inputs, false).map_err(at("fast"))?;
+            let found = native(&below, run.function, run.inputs, true, 3).map_err(at("threads"))?;
+            same(&wanted.outputs, &found).map_err(at("threads"))?;
+            let found = native(&below, run.function, run.inputs, false, 1).map_err(at("fast"))?;
             within(run.outputs, &found, |_| run.atol).map_err(at("fast"))?;
         }
     }

@@ -1,0 +1,186 @@
+//! `store-halos`: buffers that are read beyond their ends have room for what is read there.
+//!
+//! *Terms.* A buffer's **halo** is what transfers read beyond its ends, in each dimension before its first and behind its last
+//! position. It is stored with the buffer: a larger one, whose border is set to zero once.
+//!
+//! *Invariants.* Only transfers use the buffer. Those that read fill with zeros what lies beyond, so the border is what they
+//! would fill with; those that write lie inside, so the border stays.
+
+use tir::{
+    AffineMap, At, Builder, DYNAMIC, Ir, Layout, MemRefType, OpId, Pass, PassCx, PassResult, Rets,
+    Type, Value, pass,
+};
+use tir_accel::Direction;
+use tir_accel::transfer::Pattern;
+use tir_arith::{OpFoldResult, dispatch_values};
+use tir_memref::{Alloc, Dealloc, TransferRead, TransferWrite};
+use tir_tensor::generic::iterators;
+use tir_tensor::{Generic, Yield};
+
+use crate::range::{Facts, inside};
+use crate::transfer::Transfer;
+use crate::views::sub_view;
+
+pass! {
+    /// Stores buffers that are read beyond their ends with a border of zeros, so that reading needs no tests and no copy.
+    pub struct StoreHalos = "store-halos" on "func.func" {
+        /// Maximum growth of a buffer, in hundredths of its bytes.
+        pub growth: i64 = 100,
+    }
+}
+
+impl Pass for StoreHalos {
+    fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
+        let mut done = 0;
+        let all = ir.walk_ids().into_iter();
+        let buffers: Vec<OpId> = all.filter(|op| ir.is::<Alloc>(*op)).collect();
+        for op in buffers {
+            if let Some(halo) = Halo::of(ir, op, self.growth) {
+                halo.store(ir, op).map_err(|error| vec![*error])?;
+                done += 1;
+            }
+        }
+        cx.count("halos stored", done);
+        if done == 0 {
+            cx.unchanged();
+        }
+        Ok(())
+    }
+}
+
+/// What is read beyond the ends of a buffer.
+struct Halo {
+    /// Positions before the first and behind the last of each dimension.
+    beyond: Vec<[i64; 2]>,
+    transfers: Vec<OpId>,
+    ty: Type,
+}
+
+impl Halo {
+    fn of(ir: &Ir, op: OpId, growth: i64) -> Option<Self> {
+        ir.get::<Alloc>(op)?;
+        let buffer = ir.result(op, 0);
+        let memref: &MemRefType = ir.ty(buffer).get()?;
+        let plain = memref.layout == Layout::Identity && !memref.shape.contains(&DYNAMIC);
+        if !plain || memref.shape.is_empty() {
+            return None;
+        }
+        let mut beyond = vec![[0i64; 2]; memref.shape.len()];
+        let mut transfers = Vec::new();
+        for used in ir.uses(buffer) {
+            if ir.is::<Dealloc>(used.op) {
+                continue;
+            }
+            let t = Transfer::of(ir, used.op).filter(|t| t.far == buffer && t.tile != buffer)?;
+            transfers.push(used.op);
+            let pattern = Pattern::new(ir.ty(t.far), ir.ty(t.tile), &t.access).ok()?;
+            let facts = Facts::at(ir, used.op);
+            let zeros = t.padding.is_none_or(|value| is_zero(ir, value));
+            for (s, form) in pattern.access.iter().enumerate() {
+                let size = pattern.far_shape[s];
+                if inside(ir, &facts, t.offsets[s], form, &pattern.tile_shape, size) {
+                    continue;
+                }
+                if t.direction == Direction::Write || !zeros {
+                    return None;
+                }
+                let reach = facts.of(ir, t.offsets[s])?;
+                let reach = reach.plus(form.range(&pattern.tile_shape)?)?;
+                beyond[s][0] = beyond[s][0].max(-reach.low);
+                beyond[s][1] = beyond[s][1].max(reach.high - (size - 1));
+            }
+        }
+        let shape = memref.shape.iter().zip(&beyond);
+        let shape: Vec<i64> = shape
+            .map(|(n, [before, behind])| n + before + behind)
+            .collect();
+        let elements = |shape: &[i64]| shape.iter().try_fold(1i64, |all, n| all.checked_mul(*n));
+        let (old, new) = (elements(&memref.shape)?, elements(&shape)?);
+        let small = new > old && new - old <= old.checked_mul(growth)? / 100;
+        let ty = Type::new(MemRefType {
+            shape,
+            ..memref.clone()
+        });
+        small.then_some(Self {
+            beyond,
+            transfers,
+            ty,
+        })
+    }
+
+    fn store(&self, ir: &mut Ir, op: OpId) -> Result<(), tir::Failure> {
+        let old = ir.result(op, 0);
+        for op in &self.transfers {
+            let Some(t) = Transfer::of(ir, *op) else {
+                continue;
+            };
+            let mut b = ir.at(At::Before(*op));
+            let mut offsets = Vec::new();
+            for (offset, [before, _]) in t.offsets.iter().zip(&self.beyond) {
+                offsets.push(offset.plus(&mut b, *before));
+            }
+            let (offsets, static_offsets) = dispatch_values(&offsets);
+            if let Some(read) = b.ir.get::<TransferRead>(*op) {
+                b.add(TransferRead {
+                    offsets,
+                    static_offsets,
+                    ..read
+                });
+            } else if let Some(write) = b.ir.get::<TransferWrite>(*op) {
+                b.add(TransferWrite {
+                    offsets,
+                    static_offsets,
+                    ..write
+                });
+            }
+            ir.erase(*op);
+        }
+        ir.set_type(old, self.ty);
+        let mut b = ir.at(At::After(op));
+        let shape = self.ty.shape().unwrap_or(&[]).to_vec();
+        for (s, [before, behind]) in self.beyond.iter().enumerate() {
+            for (from, size) in [(0, *before), (shape[s] - behind, *behind)] {
+                if size > 0 {
+                    let mut offsets = vec![OpFoldResult::Number(0); shape.len()];
+                    offsets[s] = OpFoldResult::Number(from);
+                    let mut sizes = shape.clone();
+                    sizes[s] = size;
+                    let part = sub_view(&mut b, old, &offsets, &sizes, &sizes)?;
+                    zero(&mut b, part);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_zero(ir: &Ir, value: Value) -> bool {
+    let constant = ir.constant(value);
+    constant.is_some_and(|attr| tir::interp::Scalar::from_attr(attr).is_some_and(|s| s.bits == 0))
+}
+
+/// Sets all of a buffer to zero.
+fn zero(b: &mut Builder<'_>, buffer: Value) {
+    let ty = b.ty(buffer);
+    let rank = ty.shape().map_or(0, <[i64]>::len);
+    let body = b.body(&[], |b, _| {
+        let elem = ty.elem();
+        let value = match elem.is_float() {
+            true => tir_arith::constant_float(b, 0.0, elem),
+            false => tir_arith::constant_int(b, 0, elem),
+        };
+        b.add(Yield {
+            values: vec![value],
+        });
+    });
+    b.add(Generic {
+        inputs: vec![],
+        outputs: vec![buffer],
+        indexing_maps: vec![AffineMap::identity(rank)],
+        iterator_types: iterators(rank, 0),
+        combine: None,
+        sizes: None,
+        body,
+        results: Rets(vec![]),
+    });
+}

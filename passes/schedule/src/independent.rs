@@ -1,0 +1,290 @@
+//! `find-parallel`: loops whose iterations are independent, as their accesses show.
+//!
+//! *Terms.* An *address* is a linear form of indices: the number of the element in its buffer, views resolved. Of the
+//! form, one part moves with the counter of the loop, one stands still while the loop runs, and the *rest* moves with loops inside.
+//!
+//! *Invariant.* Iterations are independent if, for each buffer from outside that the loop writes, the addresses of all its
+//! accesses have one part that moves with the counter, by a step, one part that stands still, and rests that lie closer
+//! together than the step. Addresses of channels of a pixel recur for each pixel: so all this may hold modulo a number, of
+//! which parts of the rest are multiples, if the counter does not go round. What is allocated in an iteration is its own.
+
+use std::collections::HashMap;
+
+use tir::{Access, Attr, DYNAMIC, Interval, Ir, LinearExpr, MemRefType, OpId, Traits, Value};
+use tir_loop::For;
+use tir_memref::alias::{Origin, accesses, origins};
+use tir_memref::{Cast, CollapseShape, ExpandShape, SubView};
+
+use crate::index::Counter;
+use crate::range::{Facts, linear};
+
+/// Marks loops of a function whose iterations are independent, outermost ones and those directly inside of marked ones
+/// which are alone there; gives how many.
+pub(crate) fn find(ir: &mut Ir) -> usize {
+    let blocks = ir.regions(ir.root()).flat_map(|region| ir.blocks(region));
+    let mut work: Vec<OpId> = blocks.flat_map(|block| ir.ops_in(block)).collect();
+    let mut found = 0;
+    while let Some(op) = work.pop() {
+        let Some(looped) = ir.get::<For>(op) else {
+            continue;
+        };
+        if !looped.parallel && !is_independent(ir, op, &looped) {
+            continue;
+        }
+        ir.set_attr(op, "parallel", Attr::bool(true));
+        found += 1;
+        let body = ir.entry(looped.body);
+        let inside = body.into_iter().flat_map(|block| ir.ops_in(block));
+        let inside = inside.filter(|op| ir.is::<For>(*op));
+        if let [one] = inside.collect::<Vec<_>>()[..] {
+            work.push(one);
+        }
+    }
+    found
+}
+
+/// Elements that an op accesses.
+struct Elements {
+    /// The first one.
+    begin: LinearExpr,
+    /// What is added to it: indices of which no more is known than that they lie inside of a buffer, each with its stride.
+    inside: Vec<(i64, Interval)>,
+    /// How many.
+    length: i64,
+}
+
+/// Where an op reads or writes a buffer.
+struct Place {
+    writes: bool,
+    /// Which elements; none if not known.
+    at: Option<Elements>,
+    op: OpId,
+}
+
+fn is_independent(ir: &Ir, op: OpId, looped: &For) -> bool {
+    let Some(counter) = Counter::of(ir, op).filter(|c| c.trips > 1 && looped.init.is_empty())
+    else {
+        return false;
+    };
+    // The values that addresses are made of, the counter first.
+    let mut leaves = vec![counter.iv];
+    let mut places = HashMap::<Origin, Vec<Place>>::new();
+    let mut order = Vec::new();
+    for below in ir.walk_below(op) {
+        if ir.has(below, Traits::Terminator) {
+            continue;
+        }
+        if ir.effects(below).is_none() {
+            return false;
+        }
+        for (access, memref) in accesses(ir, below) {
+            let writes = match access {
+                Access::Read => false,
+                Access::Write => true,
+                Access::Free => true,
+                _ => continue,
+            };
+            for origin in origins(ir, memref) {
+                match origin {
+                    Origin::Allocated(made)
+                        if ir.owner(made).is_some_and(|made| ir.is_below(made, op)) =>
+                    {
+                        continue;
+                    }
+                    // What it is, nobody knows.
+                    Origin::Unknown(_) => return false,
+                    _ if access == Access::Free => return false,
+                    _ => {}
+                }
+                let at = element(ir, below, memref, &mut leaves);
+                let all = places.entry(origin).or_insert_with(|| {
+                    order.push(origin);
+                    Vec::new()
+                });
+                all.push(Place {
+                    writes,
+                    at,
+                    op: below,
+                });
+            }
+        }
+    }
+    order.iter().all(|origin| {
+        let places = &places[origin];
+        !places.iter().any(|place| place.writes)
+            || apart(ir, op, &counter, places, &leaves) == Some(true)
+    })
+}
+
+/// Whether different iterations access different elements of a buffer.
+fn apart(ir: &Ir, op: OpId, counter: &Counter, places: &[Place], leaves: &[Value]) -> Option<bool> {
+    let mut forms = Vec::new();
+    for place in places {
+        let elements = place.at.as_ref()?;
+        forms.push((&elements.begin, elements, place.op));
+    }
+    let (first, ..) = forms.first()?;
+    let step = first.at(0).checked_mul(counter.step)?.checked_abs()?;
+    let still = |leaf: Value| match ir.owner(leaf) {
+        Some(owner) => !ir.is_below(owner, op),
+        None => {
+            let holder = ir.value_block(leaf).and_then(|b| ir.block_parent(b));
+            holder.is_none_or(|holder| holder != op && !ir.is_below(holder, op))
+        }
+    };
+    let mut sizes = Vec::new();
+    for (d, leaf) in leaves.iter().enumerate() {
+        let same = forms.iter().all(|(form, ..)| form.at(d) == first.at(d));
+        if (d == 0 || still(*leaf)) && !same {
+            return Some(false);
+        }
+        if d > 0 && !still(*leaf) {
+            sizes.extend(forms.iter().map(|(form, ..)| form.at(d).saturating_abs()));
+        }
+    }
+    for (_, elements, _) in &forms {
+        sizes.extend(
+            elements
+                .inside
+                .iter()
+                .map(|(stride, _)| stride.saturating_abs()),
+        );
+    }
+    // Without going round, and for numbers that parts of the rests are multiples of.
+    sizes.retain(|size| *size > step);
+    sizes.sort_unstable();
+    sizes.dedup();
+    let moduli = std::iter::once(None).chain(sizes.into_iter().map(Some));
+    let reach = step.checked_mul(counter.trips - 1)?;
+    for modulus in moduli {
+        let mut all: Option<Interval> = None;
+        for (form, elements, at) in &forms {
+            let begin = form.constant.checked_sub(first.constant)?;
+            let begin = match modulus {
+                // The nearest to that of the first.
+                Some(m) => (begin + m / 2).rem_euclid(m) - m / 2,
+                None => begin,
+            };
+            let facts = Facts::at(ir, *at);
+            let mut rest = Some(Interval::new(
+                begin,
+                begin.checked_add(elements.length - 1)?,
+            ));
+            for (stride, index) in &elements.inside {
+                if modulus.is_none_or(|m| stride % m != 0) {
+                    let all = index.times(Interval::point(*stride));
+                    rest = rest.zip(all).and_then(|(rest, all)| rest.plus(all));
+                }
+            }
+            for (d, c) in form.terms() {
+                if d == 0 || still(leaves[d]) || modulus.is_some_and(|m| c % m == 0) {
+                    continue;
+                }
+                let range = facts.range(ir, leaves[d]);
+                rest = rest
+                    .zip(range)
+                    .and_then(|(rest, range)| rest.plus(range.times(Interval::point(c))?));
+            }
+            all = match (rest, all) {
+                (Some(rest), Some(all)) => Some(Interval::new(
+                    rest.low.min(all.low),
+                    rest.high.max(all.high),
+                )),
+                (rest, None) => rest,
+                (None, _) => None,
+            };
+            if all.is_none() {
+                break;
+            }
+        }
+        if let Some(all) = all {
+            let width = all.high.checked_sub(all.low)?;
+            let round = modulus.is_none_or(|m| reach.saturating_add(width) < m);
+            if width < step && round {
+                return Some(true);
+            }
+        }
+    }
+    Some(false)
+}
+
+/// The first element that an op accesses by a memref, and how many from there on.
+fn element(ir: &Ir, op: OpId, memref: Value, leaves: &mut Vec<Value>) -> Option<Elements> {
+    let (indices, length) = if let Some(load) = ir.get::<tir_memref::Load>(op) {
+        (load.indices, 1)
+    } else if let Some(store) = ir.get::<tir_memref::Store>(op) {
+        (store.indices, 1)
+    } else if let Some(load) = ir.get::<tir_vector::Load>(op) {
+        (load.indices, length(load.result.0)?)
+    } else {
+        let store = ir.get::<tir_vector::Store>(op)?;
+        (store.indices, length(ir.ty(store.value))?)
+    };
+    let memref_ty: &MemRefType = ir.ty(memref).get()?;
+    let (strides, _) = memref_ty.strides()?;
+    if length > 1 && strides.last() != Some(&1) {
+        return None;
+    }
+    let mut begin = begin(ir, memref, leaves)?;
+    let (facts, mut inside) = (Facts::at(ir, op), Vec::new());
+    for (d, (index, stride)) in indices.iter().zip(strides).enumerate() {
+        let size = *memref_ty.shape.get(d)?;
+        if stride == DYNAMIC {
+            return None;
+        }
+        let form = linear(ir, *index, leaves)?;
+        let room = match d + 1 == indices.len() {
+            true => size - length,
+            false => size - 1,
+        };
+        let reach = facts.range(ir, *index);
+        let beyond = size != DYNAMIC && !reach.is_some_and(|all| all.is_inside(room + 1));
+        match beyond && form.at(0) == 0 {
+            // Wherever it is, it is inside.
+            true => inside.push((stride, Interval::new(0, room.max(0)))),
+            false => begin = begin.plus(&form, stride)?,
+        }
+    }
+    Some(Elements {
+        begin,
+        inside,
+        length,
+    })
+}
+
+fn length(ty: tir::Type) -> Option<i64> {
+    ty.shape()?.first().copied()
+}
+
+/// The element of its buffer that a memref begins with.
+fn begin(ir: &Ir, memref: Value, leaves: &mut Vec<Value>) -> Option<LinearExpr> {
+    let Some(op) = ir.owner(memref) else {
+        let block = ir.value_block(memref)?;
+        return (ir.block_parent(block) == Some(ir.root())).then(LinearExpr::default);
+    };
+    if let Some(view) = ir.get::<SubView>(op) {
+        let mut sum = begin(ir, view.source, leaves)?;
+        let source: &MemRefType = ir.ty(view.source).get()?;
+        let (strides, _) = source.strides()?;
+        let mut offsets = view.offsets.iter();
+        for (offset, stride) in view.static_offsets.iter().zip(strides) {
+            let offset = match *offset {
+                DYNAMIC => linear(ir, *offsets.next()?, leaves)?,
+                offset => LinearExpr::number(offset),
+            };
+            if stride == DYNAMIC {
+                return None;
+            }
+            sum = sum.plus(&offset, stride)?;
+        }
+        return Some(sum);
+    }
+    let collapsed = ir.get::<CollapseShape>(op).map(|view| view.src);
+    let expanded = ir.get::<ExpandShape>(op).map(|view| view.src);
+    let cast = ir.get::<Cast>(op).map(|view| view.source);
+    if let Some(source) = collapsed.or(expanded).or(cast) {
+        return begin(ir, source, leaves);
+    }
+    let made = ir.operands(op).all(|v| !ir.ty(v).is::<MemRefType>());
+    made.then(LinearExpr::default)
+}

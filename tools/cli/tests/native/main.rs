@@ -296,7 +296,7 @@ fn a_library_for_more_than_this_processor_is_refused() {
         let module = tir_text::parse(&text, Name::new("program"), &Default::default());
         let module = module.expect("parses");
         let input = Array::new(DType::F32, &[8], vec![0; 32].into()).expect("an array");
-        native(&module, Name::new("main"), &[input], true)
+        native(&module, Name::new("main"), &[input], true, 1)
     };
     // Each processor of this kind.
     assert_eq!(run("").map(|all| all.len()), Ok(1));

@@ -1,4 +1,5 @@
-//! Makes the one library that Debian's packages lack: MLIR's C interface as a shared library.
+//! Makes the one library that Debian's packages lack, MLIR's C interface as a shared library, and what LLVM's C interface
+//! lacks, in C++.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -8,10 +9,18 @@ fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-env-changed=MLIR_SYS_LINK_SHARED");
     println!("cargo:rerun-if-env-changed=MLIR_SYS_220_PREFIX");
+    println!("cargo:rerun-if-changed=src/features.cpp");
+    let prefix = env::var("MLIR_SYS_220_PREFIX").unwrap_or_else(|_| "/usr".to_string());
+    match features(&Path::new(&prefix).join("include")) {
+        Ok(object) => println!("cargo:rustc-link-arg-bin=tir-native={}", object.display()),
+        Err(why) => {
+            eprintln!("cannot compile src/features.cpp: {why}");
+            std::process::exit(1);
+        }
+    }
     if env::var("MLIR_SYS_LINK_SHARED").as_deref() != Ok("1") {
         return;
     }
-    let prefix = env::var("MLIR_SYS_220_PREFIX").unwrap_or_else(|_| "/usr".to_string());
     let folder = Path::new(&prefix).join("lib");
     if !folder.join("libMLIR-C.so").exists() {
         // Beside the program, which finds it there wherever both are put.
@@ -29,6 +38,22 @@ fn main() {
         println!("cargo:rustc-link-arg=-Wl,-rpath,$ORIGIN:$ORIGIN/..");
     }
     println!("cargo:rustc-link-arg=-Wl,-rpath,{}", folder.display());
+}
+
+/// Compiles the part in C++.
+fn features(headers: &Path) -> Result<PathBuf, String> {
+    let out = PathBuf::from(env::var("OUT_DIR").map_err(|e| e.to_string())?);
+    let object = out.join("features.o");
+    let mut command = Command::new(env::var("CXX").unwrap_or_else(|_| "c++".to_string()));
+    command.args(["-std=c++17", "-O1", "-fPIC", "-fno-exceptions", "-fno-rtti"]);
+    command.arg("-isystem").arg(headers);
+    command.args(["-c", "src/features.cpp", "-o"]).arg(&object);
+    let status = command.status();
+    let status = status.map_err(|e| format!("cannot start {command:?}: {e}"))?;
+    match status.success() {
+        true => Ok(object),
+        false => Err(format!("{command:?} ended with {status}")),
+    }
 }
 
 /// Links all archives of the C interface, in order of their names, into one library.

@@ -14,6 +14,7 @@ pub mod formula;
 pub mod machine;
 pub mod model;
 mod ops;
+mod processor;
 mod route;
 mod token;
 pub mod transfer;
@@ -25,6 +26,7 @@ pub use ops::apply::Apply;
 pub use ops::describe::{Core, Dma, Intrinsic, Machine, Space, Unit, Vector, Yield};
 pub use ops::run::{Call, Direction, DmaStart, DmaWait, Mark, Ready};
 pub use ops::semaphore::{Acquire, Release, Semaphore};
+pub use processor::{Processor, TargetProcessor};
 pub use route::RouteInfo;
 pub use token::{SemaphoreType, Token, token};
 

@@ -1,8 +1,8 @@
 //! What is known of a machine, read from its `accel.machine`.
 
 use tir::{
-    Attr, DictAttr, Failure, Ir, Name, Op, OpId, Scopes, SymbolTable, TensorType, Traits, Type,
-    Value,
+    Attr, DictAttr, Failure, IntType, Ir, Name, Op, OpId, Scopes, SymbolTable, TensorType, Traits,
+    Type, Value,
 };
 use tir_tensor::{Combine, Generic};
 
@@ -263,6 +263,24 @@ impl MachineInfo {
     pub fn in_scopes(scopes: &Scopes<'_>) -> Option<Self> {
         let machine = scopes.find(|op| op.ir.is::<Machine>(op.id))?;
         Self::of(machine.inner().0)
+    }
+
+    /// Whether products of integers of 8 bits take one factor without sign and one with: none takes two with one.
+    pub fn multiplies_unsigned(&self) -> bool {
+        let products = self.intrinsics.iter().filter(|i| i.macs > 0);
+        let factors = products.filter_map(|i| i.operands.get(i.writes..));
+        let mut factors = factors.map(|all| {
+            let eight = all.iter().map(|ty| ty.elem());
+            let eight = eight.filter(|elem| elem.is_int() && elem.bits() == Some(8));
+            let signs = eight.map(|elem| elem.get::<IntType>().is_some_and(IntType::is_unsigned));
+            signs.collect::<Vec<bool>>()
+        });
+        let mut found = false;
+        let two = factors.any(|signs| {
+            found |= signs.contains(&true) && signs.contains(&false);
+            signs.len() > 1 && !signs.contains(&true)
+        });
+        found && !two
     }
 
     /// The space of this name.

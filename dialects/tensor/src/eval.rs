@@ -11,6 +11,7 @@ use tir::{
     Value,
 };
 
+use crate::generic::is_unsigned;
 use crate::tiles;
 use crate::{
     CollapseShape, Combine, Empty, ExpandShape, Extract, ExtractSlice, Generic, InsertSlice,
@@ -136,11 +137,15 @@ impl GenericKernel {
     /// # Errors
     /// If an op of its region cannot be run.
     pub fn new(ir: &Ir, generic: &Generic) -> Result<Self, Failure> {
-        let combine = generic.combine.map(|combine| match combine {
-            Combine::Add => tir::interp::Combine::Add,
-            Combine::Mul => tir::interp::Combine::Mul,
-            Combine::Max => tir::interp::Combine::Max,
-            Combine::Min => tir::interp::Combine::Min,
+        let output = generic.outputs.first();
+        let unsigned = output.is_some_and(|v| is_unsigned(ir.ty(*v).elem()));
+        let combine = generic.combine.map(|combine| match (combine, unsigned) {
+            (Combine::Add, _) => tir::interp::Combine::Add,
+            (Combine::Mul, _) => tir::interp::Combine::Mul,
+            (Combine::Max, false) => tir::interp::Combine::Max,
+            (Combine::Min, false) => tir::interp::Combine::Min,
+            (Combine::Max, true) => tir::interp::Combine::MaxU,
+            (Combine::Min, true) => tir::interp::Combine::MinU,
         });
         let spec = KernelSpec {
             body: ir.entry(generic.body).ok_or("has an empty region")?,

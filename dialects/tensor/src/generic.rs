@@ -2,10 +2,10 @@
 
 use tir::constraints::SHAPED;
 use tir::{
-    Access, AffineMap, Attr, Builder, Effect, Effects, Failure, HasEffects, Ir, Name, Op, OpId,
-    OpRef, RegionId, Rets, Traits, Type, Value, Verify, attr_enum,
+    Access, AffineMap, Attr, Builder, Effect, Effects, Failure, HasEffects, IntType, Ir, Name, Op,
+    OpId, OpRef, RegionId, Rets, Traits, Type, Value, Verify, attr_enum,
 };
-use tir_arith::{AddF, AddI, MaxSI, MaximumF, MinSI, MinimumF, MulF, MulI};
+use tir_arith::{AddF, AddI, MaxSI, MaxUI, MaximumF, MinSI, MinUI, MinimumF, MulF, MulI};
 
 attr_enum! {
     /// How values of one output element are put together: commutative and associative.
@@ -21,12 +21,18 @@ impl Combine {
             Self::Max => (MaxSI::name(), MaximumF::name()),
             Self::Min => (MinSI::name(), MinimumF::name()),
         };
-        if elem.is_float() { float } else { int }
+        match (self, is_unsigned(elem)) {
+            (Self::Max, true) => MaxUI::name(),
+            (Self::Min, true) => MinUI::name(),
+            _ if elem.is_float() => float,
+            _ => int,
+        }
     }
 
     /// Builds that op.
     pub fn build(self, b: &mut Builder<'_>, lhs: Value, rhs: Value) -> Value {
-        let float = b.ty(lhs).elem().is_float();
+        let elem = b.ty(lhs).elem();
+        let (float, unsigned) = (elem.is_float(), is_unsigned(elem));
         match (self, float) {
             (Self::Add, true) => b.add(AddF {
                 lhs,
@@ -58,10 +64,17 @@ impl Combine {
                 rhs,
                 overflow: None,
             }),
+            (Self::Max, false) if unsigned => b.add(MaxUI { lhs, rhs }),
+            (Self::Min, false) if unsigned => b.add(MinUI { lhs, rhs }),
             (Self::Max, false) => b.add(MaxSI { lhs, rhs }),
             (Self::Min, false) => b.add(MinSI { lhs, rhs }),
         }
     }
+}
+
+/// Whether elements are integers whose type says that they have no sign: `ui8`.
+pub(crate) fn is_unsigned(elem: Type) -> bool {
+    elem.get::<IntType>().is_some_and(IntType::is_unsigned)
 }
 
 /// Computes every element of its outputs from elements of its inputs.

@@ -2,9 +2,9 @@
 
 use tir::data::Array;
 use tir::interp::{View, tensor_form};
-use tir::{Compiler, Data, Failure, LowerToEval, OpRef, Value};
+use tir::{Compiler, Data, Failure, IntType, LowerToEval, OpRef, Type, Value};
 
-use crate::{Broadcast, Load, Store};
+use crate::{Broadcast, Dot, Interleave, Load, Store};
 
 /// The row of a buffer that begins at some indices.
 fn row(base: &Data, indices: &[Data], length: i64) -> Result<View, Failure> {
@@ -61,6 +61,66 @@ impl LowerToEval for Broadcast {
             let array = Array::new(dtype, &shape, bytes.into());
             let array = array.map_err(|e| Failure::from(e.to_string()))?;
             Ok(vec![Data::Tensor(array)])
+        });
+        Ok(())
+    }
+}
+
+/// An array of a vector's type.
+fn vector(ty: Type, bytes: Vec<u8>) -> Result<Data, Failure> {
+    let (dtype, shape) = tensor_form(ty)?;
+    let array = Array::new(dtype, &shape, bytes.into());
+    Ok(Data::Tensor(
+        array.map_err(|e| Failure::from(e.to_string()))?,
+    ))
+}
+
+impl LowerToEval for Interleave {
+    fn lower<'m>(&self, op: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {
+        let ty = self.result.0;
+        let operands = [self.lhs, self.rhs];
+        cx.native_by_ref(&operands, &[op.ir.result(op.id, 0)], move |_, data| {
+            let [lhs, rhs] = data else {
+                return Err("has no two operands".into());
+            };
+            let (lhs, rhs) = (lhs.as_tensor()?, rhs.as_tensor()?);
+            let size = lhs.dtype().size();
+            let pairs = lhs.bytes().chunks(size).zip(rhs.bytes().chunks(size));
+            let bytes = pairs.flat_map(|(x, y)| [x, y]).flatten().copied().collect();
+            Ok(vec![vector(ty, bytes)?])
+        });
+        Ok(())
+    }
+}
+
+impl LowerToEval for Dot {
+    fn lower<'m>(&self, op: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {
+        let operands = [self.few, self.many, self.sums];
+        let ty = op.ir.ty(self.sums);
+        let widened = |value: Value| -> fn(u8) -> i32 {
+            let int: Option<&IntType> = op.ir.ty(value).elem().get();
+            match int.is_some_and(IntType::is_unsigned) {
+                true => |n| n.into(),
+                false => |n| (n as i8).into(),
+            }
+        };
+        let (one, other) = (widened(self.few), widened(self.many));
+        cx.native_by_ref(&operands, &[op.ir.result(op.id, 0)], move |_, data| {
+            let [few, many, sums] = data else {
+                return Err("has no three operands".into());
+            };
+            let (few, many, sums) = (few.as_tensor()?, many.as_tensor()?, sums.as_tensor()?);
+            let few: Vec<i32> = few.bytes().iter().map(|n| one(*n)).collect();
+            let groups = many.bytes().chunks(few.len().max(1));
+            let mut bytes = Vec::with_capacity(sums.bytes().len());
+            for (sum, group) in sums.bytes().chunks(4).zip(groups) {
+                let mut sum = sum.try_into().map_or(0, i32::from_le_bytes);
+                for (x, y) in few.iter().zip(group) {
+                    sum = sum.wrapping_add(x.wrapping_mul(other(*y)));
+                }
+                bytes.extend(sum.to_le_bytes());
+            }
+            Ok(vec![vector(ty, bytes)?])
         });
         Ok(())
     }

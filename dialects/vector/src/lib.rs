@@ -5,9 +5,9 @@
 mod eval;
 mod ops;
 
-pub use ops::{Broadcast, Load, Store, of};
+pub use ops::{Broadcast, Dot, Interleave, Load, Store, of};
 
 tir::dialect! {
     /// Rows of elements as values: what registers of a processor hold.
-    vector { ops: [Load, Store, Broadcast] }
+    vector { ops: [Load, Store, Broadcast, Interleave, Dot] }
 }

@@ -130,3 +130,75 @@ impl Verify for Broadcast {
         }
     }
 }
+
+/// The elements of two vectors in turn: the first of each, the second of each, and so on.
+#[derive(Op)]
+#[op("vector.interleave", Pure, verify, lower_to_eval)]
+#[asm("$lhs `,` $rhs attr-dict `:` functional-type(operands, results)")]
+pub struct Interleave {
+    /// Elements at even places.
+    #[is(VECTOR)]
+    pub lhs: Value,
+    /// Elements at odd places.
+    #[is(VECTOR)]
+    pub rhs: Value,
+    /// All of them.
+    #[is(VECTOR)]
+    pub result: Ret,
+}
+impl Verify for Interleave {
+    fn verify(&self, op: OpRef<'_>) -> Result<(), Failure> {
+        let (half, whole) = (op.ir.ty(self.lhs), self.result.0);
+        match op.ir.ty(self.rhs) == half
+            && whole.elem() == half.elem()
+            && length(whole) == length(half).map(|n| 2 * n)
+        {
+            true => Ok(()),
+            false => {
+                let other = op.ir.ty(self.rhs);
+                Err(format!("makes a {whole} of a {half} and a {other}").into())
+            }
+        }
+    }
+}
+
+/// Sums of products of integers: to each sum is added the product of one group of numbers with its own group of as many.
+///
+/// With `n` numbers in `few`, `sums[i] + Σ few[q] · many[n · i + q]` for `q` below `n`. Numbers are widened as their types
+/// say, those of `ui8` with zeros; products and sums wrap.
+#[derive(Op)]
+#[op("vector.dot", Pure, verify, lower_to_eval)]
+#[asm("$few `,` $many `,` $sums attr-dict `:` functional-type(operands, results)")]
+pub struct Dot {
+    /// The numbers that all groups are multiplied with.
+    #[is(VECTOR)]
+    pub few: Value,
+    /// Groups, one behind the other.
+    #[is(VECTOR)]
+    pub many: Value,
+    /// What is added to.
+    #[is(VECTOR)]
+    pub sums: Value,
+    /// The sums.
+    #[is(VECTOR)]
+    pub result: Ret,
+}
+impl Verify for Dot {
+    fn verify(&self, op: OpRef<'_>) -> Result<(), Failure> {
+        let [few, many, sums] = [self.few, self.many, self.sums].map(|value| op.ir.ty(value));
+        let numbers = [few, many].map(|ty| ty.elem().is_int() && ty.elem().bits() == Some(8));
+        if numbers.contains(&false) || sums.elem() != Type::int(32) || self.result.0 != sums {
+            return Err(format!(
+                "adds products of {few} and {many} to {sums}, expected integers of 8 bits and i32"
+            )
+            .into());
+        }
+        let product = length(few).zip(length(sums)).map(|(n, m)| n * m);
+        match product == length(many) {
+            true => Ok(()),
+            false => Err(
+                format!("has a {many}, expected a group of a {few} for each of a {sums}").into(),
+            ),
+        }
+    }
+}

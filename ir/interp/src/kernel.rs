@@ -34,6 +34,10 @@ pub enum Combine {
     Max,
     /// Minimum: NaN if one is; signed.
     Min,
+    /// Maximum of unsigned integers.
+    MaxU,
+    /// Minimum of unsigned integers.
+    MinU,
 }
 
 impl Combine {
@@ -44,6 +48,8 @@ impl Combine {
             Self::Mul => (IntOp::Mul, FloatOp::Mul),
             Self::Max => (IntOp::MaxS, FloatOp::Maximum),
             Self::Min => (IntOp::MinS, FloatOp::Minimum),
+            Self::MaxU => (IntOp::MaxU, FloatOp::Maximum),
+            Self::MinU => (IntOp::MinU, FloatOp::Minimum),
         };
         if kind.is_float() {
             ScalarOp::Float(float, kind)

@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
-use tir::{At, Diagnostic, Ir, Loc, Name, Pass, PassCx, PassResult, pass, verify};
+use tir::{At, Attr, Diagnostic, Ir, Loc, Name, Pass, PassCx, PassResult, pass, verify};
 use tir_accel::MachineInfo;
+
+use crate::processors::{self, HOST};
 
 pass! {
     /// Embeds a machine file in the module, so that the module is self-contained.
@@ -11,13 +13,13 @@ pass! {
     /// A module has one machine: attaching an equal one again does nothing, another one is an
     /// error.
     pub struct AttachMachine = "attach-machine" on "builtin.module" {
-        /// Machine file; none: attach nothing.
+        /// Machine file; none: attach nothing; host: that of the processor which this program runs on.
         pub file: Option<String> = None,
     }
 }
 
 /// Reads a machine file: a `.tir` that holds one `accel.machine`.
-pub(crate) fn read_machine(file: &str) -> Result<Ir, Vec<Diagnostic>> {
+fn read_machine(file: &str) -> Result<Ir, Vec<Diagnostic>> {
     let fail = |message: String| vec![Diagnostic::error(message)];
     let bytes = std::fs::read(Path::new(file))
         .map_err(|e| fail(format!("cannot read machine file '{file}': {e}")))?;
@@ -27,7 +29,13 @@ pub(crate) fn read_machine(file: &str) -> Result<Ir, Vec<Diagnostic>> {
         let place = Loc::file(Name::new(file), line, 1);
         vec![Diagnostic::error("the line is no UTF-8 text").at(place)]
     })?;
-    let mut module = tir::text::parse(&text, Name::new(file), &tir::ParseOptions::default())?;
+    parse_machine(file, &text)
+}
+
+/// The machine that the text of a machine file describes.
+fn parse_machine(file: &str, text: &str) -> Result<Ir, Vec<Diagnostic>> {
+    let fail = |message: String| vec![Diagnostic::error(message)];
+    let mut module = tir::text::parse(text, Name::new(file), &tir::ParseOptions::default())?;
     verify(&module)?;
     let slots = module.slots();
     let machines: Vec<_> = slots
@@ -54,7 +62,18 @@ impl Pass for AttachMachine {
             cx.unchanged();
             return Ok(());
         };
-        let machine = read_machine(file)?;
+        let machine = if file == HOST {
+            let host = processors::host();
+            cx.remark(Diagnostic::remark(host.to_string()));
+            let mut machine = parse_machine(host.file, host.text)?;
+            let features = host.features();
+            if !features.is_empty() {
+                machine.set_attr(machine.root(), "features", Attr::str(&features));
+            }
+            machine
+        } else {
+            read_machine(file)?
+        };
         if let Some(slot) = MachineInfo::slot(ir) {
             let same = ir
                 .child(slot)

@@ -25,7 +25,8 @@ macro_rules! level {
         pass! {
             $(#[doc = $doc])*
             pub struct $name = $text on "builtin.module" {
-                /// Machine file to attach, unless the module has a machine.
+                /// Machine file to attach, unless the module has a machine; host: that of the processor which this
+                /// program runs on.
                 pub machine: Option<String> = None,
                 /// Run `egraph` first to choose algebra and layouts; none: only for machines where
                 /// layouts matter (DMA granule above 4 bytes).
@@ -121,10 +122,10 @@ level! {
         pub print_tiles: usize = 0,
         /// Bytes that the place of each buffer is a multiple of.
         pub align: i64 = 64,
-        /// Bytes of a vector register; 0: elements one by one.
-        pub vector_bytes: i64 = 64,
-        /// Number of vector registers.
-        pub registers: i64 = 32,
+        /// Bytes of a vector register; 0: elements one by one; none: as the machine says, 64 if it is no processor.
+        pub vector_bytes: Option<i64> = None,
+        /// Number of vector registers; none: as the machine says, 32 if it is no processor.
+        pub registers: Option<i64> = None,
         /// Make each distinct nest a function (`outline-nests`).
         pub outline: bool = true,
         /// Ops that a nest runs at least for threads to share it (`split-nests`); what is smaller stays on one.
@@ -237,8 +238,9 @@ impl Alias for ToNative {
         p.nest("func.func", |p| {
             p.add(ExpandGeneric {
                 carry: true,
-                vector_bytes: self.vector_bytes,
-                registers: self.registers,
+                vector_bytes: self.vector_bytes.unwrap_or(64),
+                registers: self.registers.unwrap_or(32),
+                processor: self.vector_bytes.is_none() && self.registers.is_none(),
             });
             p.add(Canonicalize::default());
             p.add(Cse::default());

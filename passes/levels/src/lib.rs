@@ -4,6 +4,7 @@
 mod attach_machine;
 mod count_work;
 mod levels;
+pub mod processors;
 
 pub use attach_machine::AttachMachine;
 pub use count_work::CountWork;

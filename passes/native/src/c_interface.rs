@@ -81,7 +81,11 @@ pub fn header(module: &Module, name: &str) -> String {
          void (*parallel_for)(void *context, void (*function)(void *argument, int64_t k), int64_t count, void *argument);\n  \
          void *context;\n}} tir_threads;\n#endif\n\n\
          /* Bytes of the file of constants, which all functions take. */\n\
-         #define {upper}_CONSTANTS {}\n",
+         #define {upper}_CONSTANTS {}\n\n\
+         /* What a processor must have that runs the functions: names as LLVM has them, each ending in zero, an empty one\n   \
+         behind them. Then the first of them that this processor has not, or null: ask before all else. */\n\
+         extern const char tirlib_requires[];\n\
+         const char *tirlib_lacks(void);\n",
         module.bytes
     );
     for function in &module.functions {
@@ -132,6 +136,9 @@ pub fn example(function: &Function, name: &str) -> String {
          fprintf(stderr, \"%s: cannot be written\\n\", path);\n    exit(1);\n  }}\n}}\n\n\
          int main(int argc, char **argv) {{\n  if (argc != {}) {{\n    \
          fprintf(stderr, \"usage: %s constants {}\\n\", argv[0]);\n    return 2;\n  }}\n  \
+         if (tirlib_lacks()) {{\n    \
+         fprintf(stderr, \"{name} is for a processor with %s, which this one has not\\n\", tirlib_lacks());\n    \
+         return 1;\n  }}\n  \
          void *constants = load(argv[1], {upper}_CONSTANTS);\n  void *arena = memory({symbol}_ARENA);\n",
         function.symbol,
         own.len() + 2,

@@ -1,13 +1,14 @@
 //! `drop-spaces`: buffers of all memory spaces lie in one memory.
 
 use tir::{Diagnostic, Ir, MemRefType, Op, Pass, PassCx, PassResult, Type, pass};
-use tir_accel::{Machine, MachineInfo};
+use tir_accel::{Machine, MachineInfo, Processor};
 
 use crate::retype::retype;
 
 pass! {
     /// Puts all buffers in the default memory space, and removes the machine of the module.
     ///
+    /// The processor that the machine says it is stays noted on the module, as the attribute `tir.processor`.
     /// Calls of the machine's intrinsics must be gone (`inline-calls`).
     pub struct DropSpaces = "drop-spaces" on "builtin.module" {}
 }
@@ -18,7 +19,11 @@ impl Pass for DropSpaces {
             if let Some(error) = left(module) {
                 return Err(vec![error]);
             }
+            let processor = Processor::of_module(module);
             module.erase(slot);
+            if let Some(processor) = processor {
+                processor.note(module);
+            }
         }
         let mut retyped = 0;
         module.walk_irs_mut(&mut |ir| retyped += retype(ir, &without));

@@ -21,6 +21,7 @@
 
 mod calls;
 mod functions;
+mod integers;
 mod interface;
 mod marks;
 
@@ -31,6 +32,7 @@ use tir::{
     At, Attr, Diagnostic, DictAttr, Failure, FunctionType, IntType, Ir, MemRefType, Name, Op, OpId,
     OpState, RegionId, Sign, SymbolTable, Type, Value, VectorType,
 };
+use tir_accel::Processor;
 use tir_arith::{AddF, FPToSI, FPToUI, MulF, SubF, constant_index};
 use tir_func::{Call, Func, Return};
 use tir_loop::{Bounds, For, If, Yield};
@@ -39,6 +41,8 @@ use tir_memref::{
     Alloc, Cast, CollapseShape, Copy, Dealloc, Dim, ExpandShape, GetGlobal, Global, Load, Prefetch,
     Store, SubView, View,
 };
+
+use tir_vector::Dot;
 
 use crate::retype::retype;
 use calls::{Needs, SHARED, needs, places};
@@ -60,6 +64,7 @@ pub fn export(module: &Ir, options: &Options) -> Result<Module, Failure> {
     };
     constants(&mut module, options, &mut out)?;
     let places: HashMap<Name, usize> = out.constants.iter().map(|(n, at, _)| (*n, *at)).collect();
+    let processor = Processor::of_module(&module);
     let needs = needs(&module, options.align);
     let (mut called, mut shared) = (Vec::<Callee>::new(), Vec::new());
     let names: Vec<(Name, OpId)> = SymbolTable::new(&module)
@@ -79,6 +84,7 @@ pub fn export(module: &Ir, options: &Options) -> Result<Module, Failure> {
             ir: child,
             options,
             places: &places,
+            processor: processor.as_ref(),
             needs: &needs,
             bytes: out.bytes,
             weights: None,
@@ -94,6 +100,9 @@ pub fn export(module: &Ir, options: &Options) -> Result<Module, Failure> {
         code.body()?;
         retype(child, &signless);
         strip(child);
+        if let Some(processor) = &processor {
+            made_for(child, processor);
+        }
     }
     for op in module.walk_ids() {
         if module.child(op).is_none() {
@@ -114,6 +123,24 @@ pub fn export(module: &Ir, options: &Options) -> Result<Module, Failure> {
     };
     out.text += &tir::text::print(&module, &print);
     Ok(out)
+}
+
+/// Says of a function what processor it is for, in LLVM's words.
+fn made_for(function: &mut Ir, processor: &Processor) {
+    let Some(target) = &processor.target else {
+        return;
+    };
+    let bits = (processor.vector_bytes * 8).to_string();
+    let all = [
+        ("target-cpu", target.as_str()),
+        ("target-features", &processor.features),
+        ("prefer-vector-width", &bits),
+        ("min-legal-vector-width", &bits),
+    ];
+    let all = all.into_iter().filter(|(_, value)| !value.is_empty());
+    let all = all.map(|(key, value)| Attr::array(vec![Attr::str(key), Attr::str(value)]));
+    let all = Attr::array(all.collect::<Vec<_>>());
+    function.set_attr(function.root(), "passthrough", all);
 }
 
 /// What the functions of a library take, as comments.
@@ -280,6 +307,8 @@ struct Code<'a> {
     ir: &'a mut Ir,
     options: &'a Options,
     places: &'a HashMap<Name, usize>,
+    /// What it is for, if that is known.
+    processor: Option<&'a Processor>,
     needs: &'a HashMap<Name, Needs>,
     /// Bytes of all constants.
     bytes: usize,
@@ -539,6 +568,9 @@ impl Code<'_> {
         }
         if let Some(cast) = self.ir.get::<FPToUI>(op) {
             return self.saturated(op, cast.input, "fptoui");
+        }
+        if let Some(dot) = self.ir.get::<Dot>(op) {
+            return self.dot(op, &dot);
         }
         if let Some(call) = self.ir.get::<Call>(op) {
             self.call(op, call.callee.0);

@@ -6,7 +6,7 @@ use tir::remarks::{QUEUE_FULL, SPLIT_TRANSFER, UNUSED_SPACE, UNUSED_UNIT};
 use tir::{
     Diagnostic, Failure, Ir, MemRefType, OpId, OpRef, Pass, PassCx, PassResult, SymbolTable, pass,
 };
-use tir_accel::{AttachedMachine, MachineInfo};
+use tir_accel::{AttachedMachine, MachineInfo, TargetProcessor};
 use tir_func::Func;
 
 use crate::dry_run::{Edge, dry_run, edges};
@@ -94,6 +94,8 @@ pass! {
         pub vector_bytes: i64 = 0,
         /// Number of vector registers, which blocks of results are held in.
         pub registers: i64 = 32,
+        /// Take both from the processor that the program is for, where its machine says that it is one.
+        pub processor: bool = false,
     }
 }
 pass! {
@@ -327,14 +329,25 @@ impl Pass for DryRun {
     }
 }
 impl Pass for ExpandGeneric {
-    fn run(&self, ir: &mut Ir, _: &mut PassCx<'_>) -> PassResult {
-        let registers = Registers {
-            bytes: self.vector_bytes,
-            count: self.registers,
+    fn prepare(&self, parent: &Ir, cx: &mut PassCx<'_>) -> PassResult {
+        cx.analysis::<TargetProcessor>(parent);
+        Ok(())
+    }
+    fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
+        let target = cx.outer::<TargetProcessor>().filter(|_| self.processor);
+        let registers = match target.as_ref().and_then(|target| target.0.as_ref()) {
+            Some(processor) => Registers {
+                bytes: processor.vector_bytes,
+                count: processor.registers,
+            },
+            None => Registers {
+                bytes: self.vector_bytes,
+                count: self.registers,
+            },
         };
         let form = Form {
             carry: self.carry,
-            vectors: (self.vector_bytes > 0).then_some(registers),
+            vectors: (registers.bytes > 0).then_some(registers),
         };
         one(crate::expand_generic::expand(ir, form))
     }

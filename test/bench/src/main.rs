@@ -183,7 +183,7 @@ enum What {
     Native {
         #[command(flatten)]
         rounds: Rounds,
-        /// Machine file to plan for; none: test/e2e/machines/cpu.tir
+        /// Machine file to plan for; none: that of this processor
         #[arg(long, value_name = "FILE.tir")]
         machine: Option<String>,
         /// Folders with `model.onnx`, inputs `in_K.npy` and outputs `out_K.npy`

@@ -11,7 +11,7 @@ use tir_opt::Tool;
 use tir_run::Entry;
 use tir_run::native::{Native, programs};
 
-use crate::networks::{Network, root, said};
+use crate::networks::{Network, said};
 
 const RTOL: f64 = 1e-3;
 const ATOL: f64 = 1e-4;
@@ -125,7 +125,7 @@ pub(crate) fn native(
     programs().map_err(|e| said(&e))?;
     let tool = tir_opt::stock();
     tool.load();
-    let machine = machine.map_or_else(|| root().join("test/e2e/machines/cpu.tir"), PathBuf::from);
+    let machine = PathBuf::from(machine.unwrap_or("host"));
     println!("one thread each; medians of {rounds} rounds, of each the quickest of {CALLS} calls");
     for folder in folders {
         network(&tool, Path::new(folder), &machine, rounds)

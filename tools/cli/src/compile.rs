@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use tir::Sources;
+use tir_levels::processors::{self, HOST};
 
 use crate::kept::Kept;
 
@@ -16,7 +17,7 @@ pub(crate) struct Options {
     /// ONNX model.
     #[arg(value_name = "MODEL.onnx")]
     model: PathBuf,
-    /// Machine file.
+    /// Machine file; host, the default with --native: that of this processor.
     #[arg(long, value_name = "FILE.tir", required_unless_present = "native")]
     machine: Option<PathBuf>,
     /// Make a shared library with a C header, the constants and an example in C, in place of the
@@ -58,6 +59,13 @@ pub(crate) struct Options {
     fail_on: Vec<String>,
 }
 
+impl Options {
+    /// The machine file: without one, which only native code can be, that of this processor.
+    fn machine(&self) -> &Path {
+        self.machine.as_deref().unwrap_or(Path::new(HOST))
+    }
+}
+
 const LEVELS: [&str; 5] = ["graph", "tensor", "loop", "memref", "accel"];
 
 /// Those on the way to a library.
@@ -83,12 +91,11 @@ pub(crate) fn compile(options: &Options, out: &mut dyn Write) -> Result<bool, St
         let _ = out.write_all(text.as_bytes());
         let _ = out.flush();
     };
-    let machine = options
-        .machine
-        .as_ref()
-        .map(|file| format!(" for {}", file.display()));
-    let (model, machine) = (options.model.display(), machine.unwrap_or_default());
-    say(out, format!("{model}{machine}\n\n"));
+    let (model, machine) = (options.model.display(), options.machine());
+    say(out, format!("{model} for {}\n\n", machine.display()));
+    if machine == Path::new(HOST) {
+        say(out, format!("  {}\n\n", processors::host()));
+    }
     say(
         out,
         format!(
@@ -176,10 +183,6 @@ pub(crate) fn compile(options: &Options, out: &mut dyn Write) -> Result<bool, St
     }
     let mut said = costliest(remarks);
     if let Some(file) = before.filter(|_| options.native) {
-        if options.machine.is_none() {
-            said += "\n  note      no machine: each operator runs over whole tensors in memory; with --machine FILE tiles \
-                 stay in\n            registers and caches (test/e2e/machines/cpu.tir is a processor with AVX-512)\n";
-        }
         said += &format!("\n{}", library(options, &file, &dir, &stem)?);
     }
     if let Some(kept) = kept {
@@ -320,15 +323,9 @@ fn flag(options: &Options, level: &str) -> OsString {
         _ => format!(" depth={}", options.depth),
     };
     let mut flag = OsString::from(format!("--to-{level}="));
-    if let Some(machine) = &options.machine {
-        flag.push("machine=");
-        flag.push(machine);
-    }
+    flag.push("machine=");
+    flag.push(options.machine());
     flag.push(depth);
-    if level == "native" {
-        let (bytes, count) = tir_run::native::vectors();
-        flag.push(format!(" vector-bytes={bytes} registers={count}"));
-    }
     if options.integer {
         flag.push(" integer=true");
     }

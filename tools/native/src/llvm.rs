@@ -10,6 +10,7 @@ use std::sync::Once;
 use melior::ir::Module;
 
 use crate::Clock;
+use crate::features::KNOWN;
 
 /// LLVM's things, which it alone knows.
 type Ref = *mut c_void;
@@ -93,6 +94,16 @@ unsafe extern "C" {
         name: *const c_char,
     ) -> Ref;
     fn LLVMBuildRetVoid(builder: Ref) -> Ref;
+    fn LLVMBuildRet(builder: Ref, value: Ref) -> Ref;
+    fn LLVMConstStringInContext2(
+        context: Ref,
+        text: *const c_char,
+        length: usize,
+        no_zero: c_int,
+    ) -> Ref;
+    fn LLVMAddGlobal(module: Ref, ty: Ref, name: *const c_char) -> Ref;
+    fn LLVMSetInitializer(global: Ref, value: Ref);
+    fn LLVMSetGlobalConstant(global: Ref, constant: c_int);
     fn LLVMGetNamedFunction(module: Ref, name: *const c_char) -> Ref;
     fn LLVMTypeOf(value: Ref) -> Ref;
     fn LLVMInt8TypeInContext(context: Ref) -> Ref;
@@ -128,7 +139,26 @@ unsafe extern "C" {
         value_length: c_uint,
     ) -> Ref;
     fn LLVMAddAttributeAtIndex(function: Ref, index: c_uint, attribute: Ref);
+    fn LLVMGetStringAttributeAtIndex(
+        function: Ref,
+        index: c_uint,
+        key: *const c_char,
+        length: c_uint,
+    ) -> Ref;
+    fn LLVMGetStringAttributeValue(attribute: Ref, length: *mut c_uint) -> *const c_char;
 }
+
+// Of features.cpp.
+unsafe extern "C" {
+    fn tir_x86_features(
+        cpu: *const c_char,
+        take: unsafe extern "C" fn(*mut c_void, *const c_char, usize),
+        to: *mut c_void,
+    ) -> bool;
+}
+
+/// The index of the attributes of a function itself.
+const FUNCTION: c_uint = c_uint::MAX;
 
 macro_rules! target {
     ($arch:literal: $($init:ident)*) => {
@@ -182,12 +212,124 @@ impl Processor {
         }
     }
     /// One of a name.
-    pub fn named(name: &str, features: &str, vector: u32) -> Self {
+    pub fn named(name: &str) -> Self {
         Self {
             name: name.to_string(),
-            features: features.to_string(),
-            vector,
+            features: String::new(),
+            vector: 256,
         }
+    }
+    /// The one that the functions of a module say they are for, if they do.
+    ///
+    /// # Safety
+    /// `module` is a module of LLVM.
+    unsafe fn said(module: Ref) -> Option<Self> {
+        let function = unsafe { functions(module) }.into_iter().next()?;
+        let value = |key: &CStr| unsafe {
+            let length = key.count_bytes() as c_uint;
+            let attribute = LLVMGetStringAttributeAtIndex(function, FUNCTION, key.as_ptr(), length);
+            if attribute.is_null() {
+                return None;
+            }
+            let mut length = 0;
+            let text = LLVMGetStringAttributeValue(attribute, &mut length);
+            let bytes = std::slice::from_raw_parts(text.cast::<u8>(), length as usize);
+            Some(String::from_utf8_lossy(bytes).to_string())
+        };
+        let named = Self::named(&value(c"target-cpu")?);
+        let vector = value(c"prefer-vector-width").and_then(|bits| bits.parse().ok());
+        Some(Self {
+            features: value(c"target-features").unwrap_or_default(),
+            vector: vector.unwrap_or(named.vector),
+            ..named
+        })
+    }
+    /// What code for it needs, of what there is a question for: LLVM's names, in the order of [`KNOWN`].
+    ///
+    /// # Errors
+    /// If the processor is not known, or is said to have something that no library can ask for.
+    fn needs(&self) -> Result<Vec<&'static str>, String> {
+        unsafe extern "C" fn take(to: *mut c_void, text: *const c_char, length: usize) {
+            // SAFETY: as `tir_x86_features` is called below.
+            let (all, bytes) = unsafe {
+                let all = &mut *to.cast::<Vec<String>>();
+                (all, std::slice::from_raw_parts(text.cast::<u8>(), length))
+            };
+            all.push(String::from_utf8_lossy(bytes).to_string());
+        }
+        let mut all: Vec<String> = Vec::new();
+        if cfg!(target_arch = "x86_64") {
+            let name = text(&self.name)?;
+            // SAFETY: `take` gets the list that it is called with.
+            let known = unsafe { tir_x86_features(name.as_ptr(), take, (&raw mut all).cast()) };
+            // That of the host may be new to LLVM: then its features say all.
+            if !known && self.features.is_empty() {
+                return Err(format!("LLVM knows no processor '{}'", self.name));
+            }
+        }
+        for feature in self.features.split(',').filter(|f| !f.is_empty()) {
+            match feature.split_at_checked(1) {
+                Some(("+", name)) => all.push(name.to_string()),
+                Some(("-", name)) => all.retain(|had| had != name),
+                _ => return Err(format!("feature '{feature}': expected +NAME or -NAME")),
+            }
+        }
+        let known = KNOWN.iter().copied();
+        Ok(known
+            .filter(|name| all.iter().any(|had| had == name))
+            .collect())
+    }
+    /// The same with other features behind its own.
+    fn with(mut self, features: &str) -> Self {
+        if !self.features.is_empty() && !features.is_empty() {
+            self.features.push(',');
+        }
+        self.features += features;
+        self
+    }
+}
+
+/// The first feature that is wanted and that no library can ask for.
+fn unknown<'a>(lists: &[&'a str]) -> Option<&'a str> {
+    let all = lists.iter().flat_map(|list| list.split(','));
+    let mut wanted = all.filter_map(|feature| feature.strip_prefix('+'));
+    wanted.find(|name| !KNOWN.contains(name))
+}
+
+/// What is asked for of a processor.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Asked {
+    /// The processor; without one that which the functions say they are for, else this one.
+    pub processor: Option<Processor>,
+    /// What it has beyond, or lacks: behind what is known of it.
+    pub features: String,
+    /// Bits of vectors to use; without it as many as it has.
+    pub vector: Option<u32>,
+}
+
+impl Asked {
+    /// The processor for a module.
+    ///
+    /// # Safety
+    /// `module` is a module of LLVM.
+    unsafe fn resolve(&self, module: Ref) -> Result<Processor, String> {
+        let processor = self.processor.clone();
+        let named = processor.or_else(|| unsafe { Processor::said(module) });
+        // What LLVM finds out of this processor goes beyond what code is made of.
+        let said = named.as_ref().filter(|p| **p != Processor::host());
+        let said = said.map_or("", |p| &p.features);
+        if let Some(unknown) = unknown(&[said, &self.features]) {
+            return Err(format!(
+                "a library cannot find out whether a processor has '{unknown}'; it can for {}",
+                KNOWN.join(", ")
+            ));
+        }
+        let processor = named.unwrap_or_else(Processor::host).with(&self.features);
+        let vector = self.vector.unwrap_or(processor.vector);
+        Ok(Processor {
+            vector,
+            ..processor
+        })
     }
 }
 
@@ -249,7 +391,7 @@ pub struct Symbols<'a> {
 /// If the module has ops that are not of LLVM, the processor is not known, or the file cannot be written.
 pub fn compile(
     module: &Module<'_>,
-    processor: &Processor,
+    asked: &Asked,
     level: u32,
     symbols: &Symbols<'_>,
     emit: Emit,
@@ -261,7 +403,6 @@ pub fn compile(
         initialize();
         unrolled();
     });
-    let (name, features) = (text(&processor.name)?, text(&processor.features)?);
     let path = text(&file.to_string_lossy())?;
     // SAFETY: the operation lives in `module`; all else that is passed is made here, and lives as long as the program.
     unsafe {
@@ -272,10 +413,15 @@ pub fn compile(
             return Err("does not translate to LLVM".to_string());
         }
         let module: Ref = module.cast();
+        let processor = &asked.resolve(module)?;
+        let (name, features) = (text(&processor.name)?, text(&processor.features)?);
         visible(module, symbols);
         shared::define(context, module)?;
         packed(context, module, symbols)?;
         attributes(context, module, processor)?;
+        if !symbols.public.is_empty() {
+            requirements(context, module, &processor.needs()?)?;
+        }
         clock.lap("translate");
         let triple = LLVMGetDefaultTargetTriple();
         let (mut target, mut error) = (null_mut(), null_mut());
@@ -422,6 +568,57 @@ unsafe fn packed(context: Ref, module: Ref, symbols: &Symbols<'_>) -> Result<(),
     Ok(())
 }
 
+/// Adds what the library needs of a processor: `tirlib_requires`, names that end in zeros, and an empty one behind them, and
+/// `tirlib_lacks`, a function that gives the first one of them that the processor lacks, or null.
+///
+/// # Safety
+/// `module` is a module of LLVM in `context`.
+unsafe fn requirements(context: Ref, module: Ref, names: &[&str]) -> Result<(), String> {
+    let names: String = names.iter().map(|name| format!("{name}\0")).collect();
+    unsafe {
+        // A zero is added behind the text.
+        let value = LLVMConstStringInContext2(context, names.as_ptr().cast(), names.len(), 0);
+        let table = LLVMAddGlobal(module, LLVMTypeOf(value), c"tirlib_requires".as_ptr());
+        LLVMSetInitializer(table, value);
+        LLVMSetGlobalConstant(table, 1);
+        // Each part with functions of the library has both, and they are the same.
+        const WEAK_ODR: c_uint = 6;
+        LLVMSetLinkage(table, WEAK_ODR);
+        let pointer = LLVMPointerTypeInContext(context, 0);
+        let asks = LLVMFunctionType(pointer, [pointer].as_mut_ptr(), 1, 0);
+        let asked = LLVMAddFunction(module, c"tir_lacks".as_ptr(), asks);
+        let ty = LLVMFunctionType(pointer, null_mut(), 0, 0);
+        let made = LLVMAddFunction(module, c"tirlib_lacks".as_ptr(), ty);
+        LLVMSetLinkage(made, WEAK_ODR);
+        let builder = LLVMCreateBuilderInContext(context);
+        let block = LLVMAppendBasicBlockInContext(context, made, c"entry".as_ptr());
+        LLVMPositionBuilderAtEnd(builder, block);
+        let given = LLVMBuildCall2(builder, asks, asked, [table].as_mut_ptr(), 1, c"".as_ptr());
+        LLVMBuildRet(builder, given);
+        LLVMDisposeBuilder(builder);
+        // Whatever the processor is that runs it.
+        let least = match cfg!(target_arch = "x86_64") {
+            true => "x86-64",
+            false => "generic",
+        };
+        attribute(context, made, "target-cpu", least)
+    }
+}
+
+/// Says something of a function.
+///
+/// # Safety
+/// `function` is a function of LLVM in `context`.
+unsafe fn attribute(context: Ref, function: Ref, key: &str, value: &str) -> Result<(), String> {
+    let (length, long) = (key.len() as c_uint, value.len() as c_uint);
+    let (key, value) = (text(key)?, text(value)?);
+    unsafe {
+        let made = LLVMCreateStringAttribute(context, key.as_ptr(), length, value.as_ptr(), long);
+        LLVMAddAttributeAtIndex(function, FUNCTION, made);
+    }
+    Ok(())
+}
+
 /// Says of each function what vectors it may use: LLVM takes half of AVX-512's by itself.
 ///
 /// # Safety
@@ -437,12 +634,7 @@ unsafe fn attributes(context: Ref, module: Ref, processor: &Processor) -> Result
     unsafe {
         for function in functions(module) {
             for (key, value) in all {
-                let (length, long) = (key.len() as c_uint, value.len() as c_uint);
-                let (key, value) = (text(key)?, text(value)?);
-                let made =
-                    LLVMCreateStringAttribute(context, key.as_ptr(), length, value.as_ptr(), long);
-                // Of the function itself.
-                LLVMAddAttributeAtIndex(function, c_uint::MAX, made);
+                attribute(context, function, key, value)?;
             }
         }
     }

@@ -4,6 +4,10 @@
 //! object to a library by the system's C compiler. What was made once of the same text, for the same processor, by the
 //! same program lies in a folder.
 
+// The names alone.
+#[allow(dead_code)]
+#[path = "../math/src/features.rs"]
+mod features;
 mod llvm;
 mod parts;
 
@@ -23,7 +27,7 @@ use melior::utility::{
 };
 use sha2::{Digest, Sha256};
 
-use llvm::{Emit, Processor, Symbols, UNROLL};
+use llvm::{Asked, Emit, Processor, Symbols, UNROLL};
 use parts::{Part, parts};
 
 /// From loops of scalar operations to LLVM's dialect. Memory as bare pointers; views first, since they make index
@@ -57,10 +61,11 @@ Arguments:
 
 Options:
   -o, --output FILE  Output file; without it the output goes to the cache, and its path is printed
-      --emit KIND    lib: a shared library; obj: an object; asm: assembly; llvm: LLVM's text [default: lib]
-      --cpu NAME     Processor, as LLVM names it; host: this one [default: host]
+      --emit KIND    lib: a shared library; obj: an object, which calls libtir_math.a; asm: assembly; llvm: LLVM's text
+                     [default: lib]
+      --cpu NAME     Processor, as LLVM names it; host: this one [default: what the text says it is for, else host]
       --features F   What the processor has beyond its name, or lacks: +avx2,-avx512f
-      --vector BITS  Bits of vectors [default: those of the host; 256 for another processor]
+      --vector BITS  Bits of vectors [default: what the text says, those of the host; 256 for another processor]
       --opt LEVEL    Level of optimization, 0 to 3 [default: 2]
       --cache DIR    Folder of what was made [default: $TIR_CACHE, or tir/native in $XDG_CACHE_HOME or ~/.cache]
       --no-cache     Make it again
@@ -75,7 +80,7 @@ struct Options {
     input: String,
     output: Option<PathBuf>,
     emit: String,
-    processor: Processor,
+    asked: Asked,
     level: u32,
     cache: Option<PathBuf>,
     fresh: bool,
@@ -99,7 +104,7 @@ fn main() -> ExitCode {
 /// Reads the command line; the other form is a text to print.
 fn options() -> Result<Result<Options, String>, String> {
     let (mut input, mut output, mut emit) = (None, None, "lib".to_string());
-    let (mut cpu, mut features, mut vector) = ("host".to_string(), String::new(), None);
+    let mut asked = Asked::default();
     let (mut level, mut cache, mut fresh) = (2, None, false);
     let (mut jobs, mut timing) = (0, false);
     let mut words = std::env::args().skip(1);
@@ -123,9 +128,14 @@ fn options() -> Result<Result<Options, String>, String> {
             "--version" => return Ok(Err(format!("tir-native {}\n", version()))),
             "-o" | "--output" => output = Some(PathBuf::from(value()?)),
             "--emit" => emit = value()?,
-            "--cpu" => cpu = value()?,
-            "--features" => features = value()?,
-            "--vector" => vector = Some(number(value()?)?),
+            "--cpu" => {
+                asked.processor = Some(match value()?.as_str() {
+                    "host" => Processor::host(),
+                    name => Processor::named(name),
+                });
+            }
+            "--features" => asked.features = value()?,
+            "--vector" => asked.vector = Some(number(value()?)?),
             "--opt" => level = number(value()?)?,
             "--cache" => cache = Some(PathBuf::from(value()?)),
             "--no-cache" => fresh = true,
@@ -139,19 +149,6 @@ fn options() -> Result<Result<Options, String>, String> {
             _ => input = Some(name),
         }
     }
-    let mut processor = match cpu.as_str() {
-        "host" => Processor::host(),
-        name => Processor::named(name, "", 256),
-    };
-    if !features.is_empty() {
-        let joint = if processor.features.is_empty() {
-            ""
-        } else {
-            ","
-        };
-        processor.features += &format!("{joint}{features}");
-    }
-    processor.vector = vector.unwrap_or(processor.vector);
     if !["lib", "obj", "asm", "llvm"].contains(&emit.as_str()) {
         return Err(format!("--emit {emit}: expected lib, obj, asm or llvm"));
     }
@@ -162,7 +159,7 @@ fn options() -> Result<Result<Options, String>, String> {
         input: input.ok_or("no input is given; see --help")?,
         output,
         emit,
-        processor,
+        asked,
         level,
         cache: cache.or_else(cache_folder),
         fresh,
@@ -253,11 +250,8 @@ fn deliver(cached: &Path, output: Option<&Path>) -> Result<String, String> {
 /// The name in the cache of what is made of a text: by all that it depends on.
 fn key(options: &Options, text: &str, what: &str) -> String {
     let mut hash = Sha256::new();
-    let Processor {
-        name,
-        features,
-        vector,
-    } = &options.processor;
+    // What the text says of a processor is a part of it.
+    let host = Processor::host();
     let own = std::env::current_exe().and_then(|path| path.metadata()?.modified());
     let own = own.map_or(String::new(), |time| format!("{time:?}"));
     let level = options.level;
@@ -265,9 +259,7 @@ fn key(options: &Options, text: &str, what: &str) -> String {
         &version(),
         &own,
         what,
-        name,
-        features,
-        &format!("{vector} {level}"),
+        &format!("{:?} {host:?} {level}", options.asked),
         PIPELINE,
         &format!("{UNROLL:?}"),
         text,
@@ -346,7 +338,7 @@ fn make(options: &Options, text: &str, output: &Path) -> Result<(), String> {
         Err(why)
     })?;
     clock.lap("wait for others");
-    link(text, &objects, output)?;
+    link(&objects, output)?;
     clock.lap("link");
     Ok(())
 }
@@ -393,7 +385,7 @@ fn compile(
     clock.lap("lower");
     llvm::compile(
         module,
-        &options.processor,
+        &options.asked,
         options.level,
         symbols,
         emit,
@@ -544,25 +536,22 @@ impl Drop for Clock {
     }
 }
 
-/// Objects to a shared library, with the functions of strict code where they are called.
-fn link(text: &str, objects: &[PathBuf], output: &Path) -> Result<(), String> {
+/// Objects to a shared library, with what they call of `libtir_math.a`.
+fn link(objects: &[PathBuf], output: &Path) -> Result<(), String> {
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_string());
     let mut command = Command::new(&compiler);
     command.args(["-shared", "-o"]).arg(output).args(objects);
-    if text.contains("tir_math_") {
-        let own = std::env::current_exe().map_err(|e| format!("where this program lies: {e}"))?;
-        let folder = own.parent().unwrap_or(Path::new("."));
-        let library = folder.join("libtir_math.a");
-        if !library.exists() {
-            let name = library.display();
-            return Err(format!(
-                "there is no {name}, whose functions strict code calls"
-            ));
-        }
-        command.arg(library);
+    let own = std::env::current_exe().map_err(|e| format!("where this program lies: {e}"))?;
+    let folder = own.parent().unwrap_or(Path::new("."));
+    let library = folder.join("libtir_math.a");
+    if !library.exists() {
+        let name = library.display();
+        return Err(format!("there is no {name}, which libraries call"));
     }
+    command.arg(library);
     command.args([
         "-Wl,--gc-sections",
+        "-Wl,--strip-debug",
         "-Wl,--exclude-libs,ALL",
         "-Wl,--no-undefined",
         "-lm",

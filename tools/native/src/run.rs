@@ -33,7 +33,7 @@ Each ARGUMENT is a pointer of the function:
   threads         Threads that share the work; --threads says how many [default: 1]
   each:BYTES:FILE Memory of so many bytes, written to a file after each call, one behind the other
 
-Prints the seconds of each call in a line.
+Prints the seconds of each call in a line. A library for a processor that has more than this one is not called.
 ";
 
 /// Zeros at an address that vectors may be loaded from, in large pages where the system has them: constants are read once
@@ -210,6 +210,9 @@ fn read(path: &str) -> Result<Memory, String> {
 /// Takes pointers to the arguments.
 type Packed = unsafe extern "C" fn(*mut *mut u8);
 
+/// Gives the name of what the processor lacks, or null.
+type Lacks = unsafe extern "C" fn() -> *const c_char;
+
 fn function(library: &str, symbol: &str) -> Result<Packed, String> {
     let text = |s: &str| CString::new(s).map_err(|_| format!("'{s}' has a zero byte"));
     // Without a slash the system looks elsewhere.
@@ -222,6 +225,20 @@ fn function(library: &str, symbol: &str) -> Result<Packed, String> {
         if opened.is_null() {
             let why = CStr::from_ptr(dlerror()).to_string_lossy();
             return Err(format!("cannot load '{library}': {why}"));
+        }
+        let asks = dlsym(opened, c"tirlib_lacks".as_ptr());
+        if asks.is_null() {
+            return Err(format!(
+                "'{library}' does not say what processor it needs: it has no function 'tirlib_lacks'"
+            ));
+        }
+        let asks = std::mem::transmute::<*mut c_void, Lacks>(asks);
+        let lacks = asks();
+        if !lacks.is_null() {
+            let lacks = CStr::from_ptr(lacks).to_string_lossy();
+            return Err(format!(
+                "'{library}' is for a processor with {lacks}, which this one has not"
+            ));
         }
         let found = dlsym(opened, name.as_ptr());
         if found.is_null() {

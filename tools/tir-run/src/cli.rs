@@ -36,11 +36,12 @@ pub struct Options {
     /// Absolute tolerance.
     #[arg(long, value_name = "A", default_value_t = 1e-8)]
     pub atol: f64,
-    /// Machine file to use instead of the machine in the program.
+    /// Machine file to use instead of the machine in the program; host: that of this processor.
     #[arg(long, value_name = "FILE")]
     pub machine: Option<PathBuf>,
     /// Run the function as native code: it is lowered by to-native, and compiled by the program tir-native, which lies
-    /// beside this one or where the variable TIR_NATIVE says. What was compiled once is kept.
+    /// beside this one or where the variable TIR_NATIVE says. What was compiled once is kept. A program of whole tensors
+    /// without machine is planned for the machine file of this processor.
     #[arg(long, conflicts_with = "trace")]
     pub native: bool,
     /// Native code that gives the interpreter's results to the bit: no multiplication and addition become one operation,

@@ -6,14 +6,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use tir::{Diagnostic, Ir, TensorType, Type};
-use tir_accel::MachineInfo;
+use tir_accel::{MachineInfo, Processor};
 use tir_data::Array;
 use tir_levels::ToNative;
+use tir_levels::processors::HOST;
 use tir_native::mlir::{self, Function, Module, Role};
 use tir_pass::{PassManager, Pipeline};
 
 use crate::bind;
 use crate::execute::{Entry, Execution};
+use crate::on_machine;
 
 mod layers;
 
@@ -81,14 +83,16 @@ pub fn build(module: &Ir, native: &Native, output: Option<&Path>) -> Result<Buil
     let [compiler, _] = programs()?;
     let mut module = module.clone();
     let mut pipeline = Pipeline::new();
-    let (vector_bytes, registers) = vectors();
-    pipeline.alias(ToNative {
+    let mut level = ToNative {
         // It looks for other algebra of tensors.
         egraph: (!tensors(&module)).then_some(false),
-        vector_bytes,
-        registers,
         ..ToNative::default()
-    });
+    };
+    if Processor::of_module(&module).is_none() {
+        let (bytes, count) = vectors();
+        (level.vector_bytes, level.registers) = (Some(bytes), Some(count));
+    }
+    pipeline.alias(level);
     PassManager::new(pipeline).run(&mut module).into_result()?;
     let options = mlir::Options {
         strict: native.strict,
@@ -179,19 +183,18 @@ fn tensors(ir: &Ir) -> bool {
     })
 }
 
-/// What is slow about a program of whole tensors that no machine is attached to, if it is one.
-pub fn unplanned(module: &Ir) -> Option<Diagnostic> {
-    let without = MachineInfo::slot(module).is_none() && tensors(module);
-    without.then(|| {
-        let remark = "no machine is attached: each operator runs over whole tensors in memory";
-        Diagnostic::remark(remark).note(
-            "lowered with --to-native=machine=FILE, tiles stay in registers and caches; \
-             test/e2e/machines/cpu.tir is a processor with AVX-512",
-        )
-    })
+/// Attaches the machine file of this processor to a program of whole tensors that no machine is attached to; says so.
+///
+/// # Errors
+/// If the program has no body.
+pub fn plan(module: &mut Ir) -> Result<Option<Diagnostic>, Errors> {
+    if MachineInfo::slot(module).is_some() || !tensors(module) {
+        return Ok(None);
+    }
+    on_machine::replace(module, Path::new(HOST))
 }
 
-/// Bytes and number of the vector registers of this processor.
+/// Bytes and number of the vector registers of this processor, for programs that were planned for none.
 pub fn vectors() -> (i64, i64) {
     #[cfg(target_arch = "x86_64")]
     {

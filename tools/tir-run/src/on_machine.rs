@@ -14,15 +14,18 @@ use tir_pass::{PassManager, Pipeline};
 
 use crate::machine::MachineSummary;
 
-/// Puts the machine of a file in place of the one in the program.
-pub(crate) fn replace(module: &mut Ir, file: &Path) -> Result<(), Vec<Diagnostic>> {
+/// Puts the machine of a file in place of the one in the program; what there is to say of it.
+pub(crate) fn replace(module: &mut Ir, file: &Path) -> Result<Option<Diagnostic>, Vec<Diagnostic>> {
     if let Some(slot) = MachineInfo::slot(module) {
         module.take(slot);
     }
     let mut pipeline = Pipeline::new();
     let file = Some(file.display().to_string());
     pipeline.add(AttachMachine { file });
-    PassManager::new(pipeline).run(module).into_result()
+    let mut report = PassManager::new(pipeline).run(module);
+    let said = report.remarks.pop();
+    report.into_result()?;
+    Ok(said)
 }
 
 /// Runs on the machine of the module from now on, if a function of it starts transfers.

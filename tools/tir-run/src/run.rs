@@ -21,8 +21,14 @@ type Errors = Vec<Diagnostic>;
 /// output differs. Places in errors point into texts that are added to `sources`.
 pub fn run(options: &Options, sources: &mut Sources) -> Result<Summary, Errors> {
     let mut module = load(options, sources)?;
-    if let Some(file) = &options.machine {
-        on_machine::replace(&mut module, file)?;
+    let said = match &options.machine {
+        Some(file) => on_machine::replace(&mut module, file)?,
+        None if options.native => crate::native::plan(&mut module)?,
+        None => None,
+    };
+    if let Some(remark) = said {
+        let text = tir_opt::render(sources, &[remark], tir_opt::color());
+        let _ = std::io::stderr().lock().write_all(text.as_bytes());
     }
     let module = module;
     let entry = Entry::of(&module, options.function.as_deref())?;
@@ -37,14 +43,6 @@ pub fn run(options: &Options, sources: &mut Sources) -> Result<Summary, Errors> 
         ..Limits::default()
     };
     let bound: Vec<(usize, &Array)> = inputs.iter().map(|(k, _, array)| (*k, array)).collect();
-    let slow = options
-        .native
-        .then(|| crate::native::unplanned(&module))
-        .flatten();
-    if let Some(remark) = slow {
-        let text = tir_opt::render(sources, &[remark], tir_opt::color());
-        let _ = std::io::stderr().lock().write_all(text.as_bytes());
-    }
     let native = options.native.then_some(Native {
         strict: options.strict,
         repeat: options.repeat,

@@ -4,6 +4,7 @@ use tir::{Attr, Failure, Name, Op, OpRef, RegionId, Sym, TensorType, Type, Value
 
 use crate::formula::Formula;
 use crate::ops::apply::Apply;
+use crate::processor::Processor;
 
 /// A machine: memory spaces, DMA engines, units, and what these compute. Passes take cost, capacity and
 /// legality from it, and the simulator runs on it.
@@ -33,6 +34,17 @@ pub struct Machine {
     /// for each scalar operation on data; indices and conditions on them are free.
     #[default(1)]
     pub scalar_cycles: i64,
+    /// LLVM's name of the processor that the machine is, as `x86-64-v3`: native code is made for it, and runs where all
+    /// is there that the name stands for. Without it native code is made for the processor that it is made on.
+    pub target: Option<String>,
+    /// What that processor has beyond its name, or lacks: `+avx512vnni`.
+    pub features: Option<String>,
+    /// Bytes of each vector register of the processor that the machine is; 0: it is no processor.
+    #[default(0)]
+    pub vector_bytes: i64,
+    /// Number of these registers.
+    #[default(0)]
+    pub registers: i64,
     /// What it consists of.
     pub body: RegionId,
 }
@@ -40,6 +52,7 @@ impl Verify for Machine {
     fn verify(&self, op: OpRef<'_>) -> Result<(), Failure> {
         let (ir, _) = op.inner();
         positive(&[("clock_mhz", self.clock_mhz)])?;
+        Processor::of_machine(self)?;
         crate::machine::check(ir)
     }
 }

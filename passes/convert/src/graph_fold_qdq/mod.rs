@@ -18,8 +18,10 @@ use tir::data::Array;
 use tir::interp::attr_of;
 use tir::rewrite::Rewriter;
 use tir::{
-    Attr, Diagnostic, Failure, Ir, Op, OpId, Pass, PassCx, PassResult, Ret, Type, Value, pass,
+    Attr, Diagnostic, Failure, IntType, Ir, Op, OpId, Pass, PassCx, PassResult, Ret, Sign, Type,
+    Value, pass,
 };
+use tir_accel::{AttachedMachine, MachineInfo};
 use tir_graph::*;
 
 pass! {
@@ -28,22 +30,32 @@ pass! {
     /// tensors whose scales are powers of two apart.
     ///
     /// Results may differ by one step of their scale from sums in floats. Bounds (`relu`, `clip`)
-    /// between them become bounds of integers, and unsigned values between operators signed ones,
+    /// between them become bounds of integers, and values between operators all signed ones or all unsigned ones,
     /// both exactly. An operator whose parameters are not constants, or are by element where one is
     /// needed, stays as it is, with a remark.
     pub struct FoldQdq = "fold-qdq" {
-        /// Store unsigned values between operators as signed ones of as many bits.
-        pub signed: bool = true,
+        /// Store values between operators as signed integers of as many bits, if true, or as unsigned ones; none: as
+        /// the attached machine multiplies them, signed ones if it does or there is none.
+        pub signed: Option<bool> = None,
     }
 }
 
 impl Pass for FoldQdq {
+    fn prepare(&self, parent: &Ir, cx: &mut PassCx<'_>) -> PassResult {
+        cx.analysis::<AttachedMachine>(parent);
+        Ok(())
+    }
     fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
+        let attached = cx.outer::<AttachedMachine>();
+        let machine = attached.as_deref().and_then(|a| Some(&a.0.as_ref()?.0));
+        // Run on a module, it is the module's own.
+        let own = MachineInfo::attached(ir);
+        let unsigned = machine
+            .or(own.as_ref())
+            .is_some_and(MachineInfo::multiplies_unsigned);
+        let sign = self.signed.unwrap_or(!unsigned);
         cx.each(ir, &|ir, cx| {
-            let mut changed = 0;
-            if self.signed {
-                changed += every::<Quantize>(ir, |ir, op| signed(ir, op).unwrap_or(false));
-            }
+            let mut changed = every::<Quantize>(ir, |ir, op| signed(ir, op, sign).unwrap_or(false));
             let mut kept = Vec::new();
             let folded = every::<Quantize>(ir, |ir, op| match fold(ir, op) {
                 Ok(done) => done,
@@ -107,17 +119,29 @@ fn zero_point(rw: &mut Rewriter<'_>, zero: i64, elem: Type) -> Value {
     rw.add(Constant { value })
 }
 
-/// The signed type of as many bits, and by how much numbers of this one are more.
-fn signed_type(elem: Type) -> Option<(Type, i64)> {
+/// The type of as many bits with a sign, or without, if it is another one, and by how much numbers of this one are more.
+fn signed_type(elem: Type, sign: bool) -> Option<(Type, i64)> {
     let [low, _] = bounds(elem)?;
-    let bits = elem.bits().filter(|bits| low == 0 && *bits > 1)?;
-    Some((Type::int(bits), 1 << (bits - 1)))
+    let bits = elem.bits().filter(|bits| *bits > 1)?;
+    let half = 1 << (bits - 1);
+    match (low == 0, sign) {
+        (true, true) => Some((Type::int(bits), half)),
+        (false, false) => Some((unsigned_type(bits), -half)),
+        _ => None,
+    }
 }
 
-/// Makes a value that is quantized to be dequantized again a signed one.
-fn signed(ir: &mut Ir, op: OpId) -> Option<bool> {
+fn unsigned_type(width: u32) -> Type {
+    Type::new(IntType {
+        width,
+        sign: Sign::Unsigned,
+    })
+}
+
+/// Makes a value that is quantized to be dequantized again one with a sign, or without.
+fn signed(ir: &mut Ir, op: OpId, sign: bool) -> Option<bool> {
     let quantize = ir.get::<Quantize>(op)?;
-    let (elem, more) = signed_type(quantize.y.0.elem())?;
+    let (elem, more) = signed_type(quantize.y.0.elem(), sign)?;
     let zero = zero_of(ir, quantize.zero)? - more;
     let y = ir.result(op, 0);
     let users: Vec<OpId> = ir.uses(y).map(|u| u.op).collect();

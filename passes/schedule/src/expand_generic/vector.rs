@@ -10,11 +10,13 @@
 
 use std::collections::HashMap;
 
-use tir::{Builder, Failure, Ir, LinearMap, Mapping, MemRefType, Traits, Value};
-use tir_arith::{OpFoldResult, constant_index};
+use tir::{
+    Builder, Failure, IntType, Ir, LinearMap, Mapping, MemRefType, Ret, Traits, Type, Value,
+};
+use tir_arith::{ExtSI, ExtUI, MulI, OpFoldResult, constant_index};
 use tir_loop::{Bounds, For, Yield};
-use tir_tensor::Generic;
-use tir_vector::{Broadcast, Load, Store};
+use tir_tensor::{Combine, Generic};
+use tir_vector::{Broadcast, Interleave, Load, Store};
 
 use super::{Region, carrying, nest, place};
 
@@ -50,7 +52,22 @@ pub(super) struct Plan<'a> {
     courses: Vec<Course>,
     /// Whether each input depends on the iterator of the rows.
     by_row: Vec<bool>,
+    /// How products of integers are summed up, if several at a time are.
+    dot: Option<Dot>,
 }
+
+/// A sum of products of integers of 8 bits as [`tir_vector::Dot`]: some steps of a reduction at once.
+struct Dot {
+    /// The iterator of these steps.
+    steps: usize,
+    /// The input whose numbers lie beside each other along it, the same for all lanes.
+    few: usize,
+    /// The other input, whose numbers lie beside each other along the lanes.
+    many: usize,
+}
+
+/// Products that a lane sums up at once: as many integers of 8 bits as an `i32` has bytes.
+const GROUP: i64 = 4;
 
 /// A part of a range: blocks of `count` times `step` from `start` to `end`.
 #[derive(Clone, Copy, Debug)]
@@ -120,7 +137,9 @@ impl<'a> Plan<'a> {
             false => [1, 1],
         };
         let by_row = maps.iter().map(|map| rows.is_some_and(|d| depends(map, d)));
+        let dot = Dot::of(ir, generic, region, &maps, &courses, domain);
         Some(Self {
+            dot,
             generic,
             region,
             domain,
@@ -165,6 +184,55 @@ impl<'a> Plan<'a> {
             Ok(())
         })
     }
+}
+
+impl Dot {
+    /// How a nest is summed up by groups: none if it is another sum.
+    fn of(
+        ir: &Ir,
+        generic: &Generic,
+        region: &Region<'_>,
+        maps: &[LinearMap],
+        courses: &[Course],
+        domain: &[i64],
+    ) -> Option<Self> {
+        let (&[x, y], &[sum]) = (&region.args[..], &region.yields[..]) else {
+            return None;
+        };
+        if generic.combine != Some(Combine::Add) || region.ops.len() != 3 {
+            return None;
+        }
+        let product: MulI = ir.def(sum)?;
+        let factors = [widened(ir, product.lhs)?, widened(ir, product.rhs)?];
+        let bits = |value: Value| ir.ty(value).elem().bits();
+        let numbers = factors == [x, y] || factors == [y, x];
+        if !numbers || ir.ty(sum) != Type::int(32) || [x, y].map(bits) != [Some(8); 2] {
+            return None;
+        }
+        let few = courses[..2].iter().position(|c| *c == Course::Constant)?;
+        let many = 1 - few;
+        let beside = |d: &usize| {
+            generic.reductions()[*d]
+                && domain[*d] % GROUP == 0
+                && course(ir, generic.inputs[few], &maps[few], *d) == Some(Course::Contiguous)
+        };
+        let steps = (0..domain.len()).find(beside)?;
+        (courses[many] == Course::Contiguous).then_some(Self { steps, few, many })
+    }
+}
+
+/// The integer that a value is as an `i32`, widened as its type says.
+fn widened(ir: &Ir, value: Value) -> Option<Value> {
+    if let Some(op) = ir.def::<ExtUI>(value) {
+        return unsigned(ir.ty(op.input)).then_some(op.input);
+    }
+    let op = ir.def::<ExtSI>(value)?;
+    (!unsigned(ir.ty(op.input))).then_some(op.input)
+}
+
+fn unsigned(ty: Type) -> bool {
+    let int: Option<&IntType> = ty.elem().get();
+    int.is_some_and(IntType::is_unsigned)
 }
 
 /// Whether elements in memory are whole bytes: a vector of `i1` is of bits, while each element of a buffer has a byte.
@@ -331,13 +399,27 @@ impl Block<'_> {
                 init.push(self.load(b, *output, place));
             }
         }
-        let sizes: Vec<i64> = reduced.iter().map(|d| plan.domain[*d]).collect();
+        // Steps of an iteration.
+        let group = |d: usize| match &plan.dot {
+            Some(dot) if dot.steps == d => GROUP,
+            _ => 1,
+        };
+        let sizes = reduced.iter().map(|d| plan.domain[*d] / group(*d));
+        let sizes: Vec<i64> = sizes.collect();
         let sums = carrying(b, &sizes, &mut Vec::new(), &init, &mut |b, inside, sums| {
             let mut at = at.to_vec();
             for (d, value) in reduced.iter().zip(inside) {
-                at[*d] = Some(*value);
+                let first = OpFoldResult::Value(*value).times(b, group(*d));
+                at[*d] = Some(first.value(b));
             }
             let (mut known, mut next) = (HashMap::new(), Vec::new());
+            if let Some(dot) = &plan.dot {
+                for (point, sum) in self.points().zip(sums) {
+                    let at = self.at(&at, point);
+                    next.push(self.dot(b, dot, &at, point, *sum, &mut known)?);
+                }
+                return Ok(next);
+            }
             for (point, sums) in self.points().zip(sums.chunks(outputs.len())) {
                 let values = self.values(b, &self.at(&at, point), point, &mut known)?;
                 next.extend(region.combine(b, sums, &values));
@@ -358,6 +440,52 @@ impl Block<'_> {
 
     fn broadcast(&self, b: &mut Builder<'_>, source: Value) -> Value {
         broadcast(b, source, self.width)
+    }
+
+    /// The sums at a point with the products of a group of steps.
+    fn dot(
+        &self,
+        b: &mut Builder<'_>,
+        dot: &Dot,
+        at: &[Option<Value>],
+        (j, i): (usize, usize),
+        sums: Value,
+        known: &mut HashMap<[usize; 3], Value>,
+    ) -> Result<Value, Failure> {
+        let plan = self.plan;
+        let at: Vec<Value> = at.iter().copied().flatten().collect();
+        let row = |k: usize| if plan.by_row[k] { j } else { 0 };
+        let [few, many] = [[dot.few, row(dot.few), 0], [dot.many, row(dot.many), i]];
+        for key @ [k, ..] in [few, many] {
+            if known.contains_key(&key) {
+                continue;
+            }
+            let (memref, access) = (plan.generic.inputs[k], &plan.generic.indexing_maps[k]);
+            let value = if k == dot.few {
+                let at = place(b, access, &at)?;
+                self::load(b, memref, &at, GROUP)
+            } else {
+                // The numbers of a lane lie in rows below each other: first the even ones and the odd ones.
+                let mut rows = Vec::new();
+                for step in [0, 2, 1, 3] {
+                    let mut at = at.clone();
+                    let here = OpFoldResult::Value(at[dot.steps]).plus(b, step);
+                    at[dot.steps] = here.value(b);
+                    let at = place(b, access, &at)?;
+                    rows.push(self.load(b, memref, &at));
+                }
+                let even = interleave(b, rows[0], rows[1]);
+                let odd = interleave(b, rows[2], rows[3]);
+                interleave(b, even, odd)
+            };
+            known.insert(key, value);
+        }
+        Ok(b.add(tir_vector::Dot {
+            few: known[&few],
+            many: known[&many],
+            sums,
+            result: Ret(b.ty(sums)),
+        }))
     }
 
     /// What the region yields for the vector at a point; `known` are vectors that were loaded for others.
@@ -441,6 +569,17 @@ pub(super) fn load(b: &mut Builder<'_>, base: Value, at: &[Value], length: i64) 
 pub(super) fn broadcast(b: &mut Builder<'_>, source: Value, length: i64) -> Value {
     let result = tir::Ret(tir_vector::of(length, b.ty(source)));
     b.add(Broadcast { source, result })
+}
+
+/// The elements of two vectors in turn.
+fn interleave(b: &mut Builder<'_>, lhs: Value, rhs: Value) -> Value {
+    let ty = b.ty(lhs);
+    let length = ty.shape().map_or(0, |shape| shape.iter().product::<i64>());
+    b.add(Interleave {
+        lhs,
+        rhs,
+        result: Ret(tir_vector::of(2 * length, ty.elem())),
+    })
 }
 
 pub(super) fn store(b: &mut Builder<'_>, value: Value, base: Value, at: &[Value]) {

@@ -80,6 +80,7 @@ fn check(
             Some(Combine::Mul) => *slot * value,
             Some(Combine::Max) => slot.max(value),
             Some(Combine::Min) => slot.min(value),
+            Some(other) => panic!("{other:?} is of integers"),
         };
     }
     let got = kernel

@@ -105,6 +105,11 @@ impl Place {
             steps,
             shape: pattern.tile_shape,
         };
+        // Rows of elements that do not lie beside each other are no vectors: a copy is made once, and read more often.
+        let mut dims = place.shape.iter().zip(&place.strides).rev();
+        if dims.find(|(n, _)| **n > 1).is_some_and(|(_, stride)| *stride != 1) {
+            return None;
+        }
         let apart = t.direction == Direction::Read || place.is_apart();
         let ty = place.ty(ir, t, DYNAMIC)?;
         (apart && views::can_retype(ir, t.tile, ty)).then_some(place)
@@ -258,10 +263,9 @@ fn is_left_alone(
             (alloc, op)
         }
     };
-    let harms = |access: Access| match (t.direction, access) {
-        (_, Access::Write | Access::Free) => true,
-        (Direction::Write, Access::Read) => true,
-        _ => false,
+    let harms = |access: Access| {
+        matches!(access, Access::Write | Access::Free)
+            || t.direction == Direction::Write && access == Access::Read
     };
     let between = ir
         .ops_in(block)

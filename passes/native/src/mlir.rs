@@ -38,8 +38,8 @@ use tir_func::{Call, Func, Return};
 use tir_loop::{Bounds, For, If, Yield};
 use tir_math::Rsqrt;
 use tir_memref::{
-    Alloc, Cast, CollapseShape, Copy, Dealloc, Dim, ExpandShape, GetGlobal, Global, Load, Prefetch, ReinterpretCast,
-    Store, SubView, View,
+    Alloc, Cast, CollapseShape, Copy, Dealloc, Dim, ExpandShape, GetGlobal, Global, Load, Prefetch,
+    ReinterpretCast, Store, SubView, View,
 };
 
 use tir_vector::Dot;

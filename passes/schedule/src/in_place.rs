@@ -107,7 +107,10 @@ impl Place {
         };
         // Rows of elements that do not lie beside each other are no vectors: a copy is made once, and read more often.
         let mut dims = place.shape.iter().zip(&place.strides).rev();
-        if dims.find(|(n, _)| **n > 1).is_some_and(|(_, stride)| *stride != 1) {
+        if dims
+            .find(|(n, _)| **n > 1)
+            .is_some_and(|(_, stride)| *stride != 1)
+        {
             return None;
         }
         let apart = t.direction == Direction::Read || place.is_apart();

@@ -2,7 +2,7 @@
 
 use tir::rewrite::{PatternSet, Rewriter};
 use tir::{AffineMap, Attr, Decline, IntAttr, IntType, OpId, Ret, Sign, Type, Value};
-use tir_arith::{AddF, Constant, DivF, ExtUI, MulF, SubF, TruncI, XOrI};
+use tir_arith::{AddF, DivF, ExtUI, MulF, SubF, TruncI};
 use tir_graph::{
     BatchNorm, LayerNorm, ReduceMax, ReduceMean, ReduceMin, ReduceSum, Softmax, accumulator,
     reduced,
@@ -45,13 +45,15 @@ fn start(combine: Combine, elem: Type) -> Attr {
             elem,
         );
     };
-    let first = 1i128 << (int.width - 1);
+    let (least, most) = match int.sign {
+        Sign::Unsigned => (0, (1i128 << int.width) - 1),
+        _ => (-(1i128 << (int.width - 1)), (1i128 << (int.width - 1)) - 1),
+    };
     let value = match combine {
         Combine::Add => 0,
         Combine::Mul => 1,
-        Combine::Max if int.sign == Sign::Unsigned => first,
-        Combine::Max => -first,
-        Combine::Min => first - 1,
+        Combine::Max => least,
+        Combine::Min => most,
     };
     Attr::new(IntAttr { value, ty: elem })
 }
@@ -135,9 +137,7 @@ fn reduce(
     Ok(())
 }
 
-/// The largest or smallest element. Generics compare integers with sign, so what has none is
-/// reduced in an order that agrees: unsigned numbers with their first bit flipped, truth values as
-/// numbers.
+/// The largest or smallest element; truth values are reduced as numbers.
 fn extreme(
     rw: &mut Rewriter<'_>,
     op: OpId,
@@ -147,39 +147,22 @@ fn extreme(
     combine: Combine,
 ) -> Result<(), Decline> {
     let (shape, elem) = form(rw, x)?;
-    let (truth, width) = match elem.get::<IntType>() {
-        Some(int) if int.width == 1 => (true, 1),
-        Some(int) if int.sign == Sign::Unsigned => (false, int.width),
-        _ => return reduce(rw, op, x, axes, keepdims, combine),
-    };
+    if elem.get::<IntType>().is_none_or(|int| int.width != 1) {
+        return reduce(rw, op, x, axes, keepdims, combine);
+    }
     let gone = reduced(axes, shape.len())?;
-    let flip = move |rw: &mut Rewriter<'_>, lhs: Value| {
-        let value = 1i128 << (width - 1);
-        let rhs = rw.add(Constant {
-            value: Attr::new(IntAttr { value, ty: elem }),
-        });
-        rw.add(XOrI { lhs, rhs })
-    };
-    let within = if truth { Type::int(8) } else { elem };
+    let within = Type::int(8);
     let y = along_as(rw, &[(x, &gone)], keepdims, combine, within, |rw, args| {
-        if truth {
-            rw.add(ExtUI {
-                input: args[0],
-                output: Ret(within),
-            })
-        } else {
-            flip(rw, args[0])
-        }
+        rw.add(ExtUI {
+            input: args[0],
+            output: Ret(within),
+        })
     })?;
     let (kept, _) = form(rw, y)?;
     let inputs = [(y, AffineMap::identity(kept.len()))];
     let ty = Type::tensor(kept, elem);
     let y = elementwise(rw, ty, &inputs, |rw, args| {
-        if truth {
-            rw.add(TruncI::new(args[0], elem))
-        } else {
-            flip(rw, args[0])
-        }
+        rw.add(TruncI::new(args[0], elem))
     });
     rw.replace(op, &[y]);
     Ok(())

@@ -8,6 +8,7 @@
 
 use tir::{Name, Product, Work};
 use tir_accel::MachineInfo;
+use tir_accel::machine::IntrinsicInfo;
 
 /// The matrix unit of a machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,7 +79,14 @@ impl CostModel {
         let mut model = Self::default();
         let mut best = 0;
         let mut lanes = 0;
-        for intrinsic in &machine.intrinsics {
+        // Of units for floats and for integers those for floats count: what a product is of is not known here.
+        let is_float = |intrinsic: &IntrinsicInfo| {
+            let result = intrinsic.operands.first();
+            result.is_some_and(|ty| ty.elem().is_float())
+        };
+        let floats = machine.intrinsics.iter().any(|i| i.macs > 0 && is_float(i));
+        let counted = machine.intrinsics.iter();
+        for intrinsic in counted.filter(|i| i.macs <= 0 || !floats || is_float(i)) {
             let Some(shape) = intrinsic.operands.first().and_then(|ty| ty.shape()) else {
                 continue;
             };

@@ -16,7 +16,7 @@ use tir::{
     OpState, Patterns, Rewriter, Traits, Type, Value, parse_attr, parse_type,
 };
 use tir_graph::Relayout;
-use tir_graph::layout::{Layout, operands_in, result_in, rule_of};
+use tir_graph::layout::{Keeps, Layout, operands_in, result_in, rule_of};
 
 use crate::build::{Program, build, is_inside};
 use crate::graph::Graph;
@@ -210,7 +210,7 @@ impl Replayer<'_> {
             }
             Because::Layout => {
                 let line = step.after.iter().rfind(|line| line.op != Relayout::name());
-                let ty = line.and_then(|line| parse_type(&line.types).ok());
+                let ty = line.and_then(|line| self.stored(line, step));
                 let made = ty.and_then(|ty| self.in_layout(roots[0], Layout::of(ty), at));
                 vec![made.ok_or_else(|| error("this has no such layout".to_string()))?]
             }
@@ -225,6 +225,23 @@ impl Replayer<'_> {
             self.equal.push((left, right));
         }
         Ok(())
+    }
+
+    /// The type that says in what layout an op of a step computes: that of its result, or of its first operand if the
+    /// result knows nothing of it.
+    fn stored(&self, line: &Line, step: &WrittenStep) -> Option<Type> {
+        let rule = line.op.info().and_then(rule_of);
+        if rule.is_none_or(|rule| rule.keeps() != Keeps::Operand) {
+            return parse_type(&line.types).ok();
+        }
+        let name = line.operands.first()?;
+        match step.after.iter().find(|other| other.name == *name) {
+            Some(other) => parse_type(&other.types).ok(),
+            None => {
+                let (base, index) = base(name);
+                Some(self.ir.ty(*self.names.get(base)?.get(index)?))
+            }
+        }
     }
 
     /// Gives a value that was made its name, and those of the ops that it was made of. What has the

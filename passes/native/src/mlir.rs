@@ -24,17 +24,18 @@ mod functions;
 mod integers;
 mod interface;
 mod marks;
+mod signature;
+mod views;
 
 use std::collections::HashMap;
 
-use tir::interp::OUT_ARGUMENT;
 use tir::{
-    At, Attr, Diagnostic, DictAttr, Failure, FunctionType, IntType, Ir, MemRefType, Name, Op, OpId,
-    OpState, RegionId, Sign, SymbolTable, Type, Value, VectorType,
+    At, Attr, Diagnostic, Failure, IntType, Ir, Name, Op, OpId, OpState, RegionId, Sign,
+    SymbolTable, Type, Value, VectorType,
 };
 use tir_accel::Processor;
 use tir_arith::{AddF, FPToSI, FPToUI, MulF, SubF, constant_index};
-use tir_func::{Call, Func, Return};
+use tir_func::{Call, Func};
 use tir_loop::{Bounds, For, If, Yield};
 use tir_math::Rsqrt;
 use tir_memref::{
@@ -45,7 +46,7 @@ use tir_memref::{
 use tir_vector::Dot;
 
 use crate::retype::retype;
-use calls::{Needs, SHARED, needs, places};
+use calls::{Needs, needs};
 use functions::function;
 pub use interface::{Argument, Function, Module, Options, Role};
 
@@ -324,202 +325,6 @@ struct Code<'a> {
 }
 
 impl Code<'_> {
-    /// Gives a public function its interface.
-    fn entry(&mut self, name: Name, function: &Func) -> Result<Function, Failure> {
-        let root = self.ir.root();
-        let loc = self.ir.loc(root);
-        let at = |error: Failure| -> Failure { Box::new((*error).or_at(loc)) };
-        let block = self.ir.entry(function.body).ok_or("has no body")?;
-        let signature = function.signature().ok_or("has no signature")?;
-        let mut arguments = Vec::new();
-        for (k, ty) in signature.inputs.iter().enumerate() {
-            let arg = self.ir.arg(block, k);
-            let role = match is_output(function, k) {
-                true => Role::Output(k),
-                false => Role::Input(k),
-            };
-            arguments.push(argument(*ty, role).map_err(at)?);
-            let inside = if !ty.is::<MemRefType>() {
-                self.ir.set_type(arg, Type::memref([], *ty, None));
-                let load = Load {
-                    memref: arg,
-                    indices: vec![],
-                    nontemporal: None,
-                };
-                Some(self.ir.add(At::Start(block), load))
-            } else if ty.elements() == Some(0) && ty.shape() != Some(&[0]) {
-                // MLIR finds no strides for other shapes without elements.
-                self.ir.set_type(arg, Type::memref([0], ty.elem(), None));
-                match self.ir.is_unused(arg) {
-                    true => None,
-                    false => Some(self.viewed(At::Start(block), &[arg], *ty)?),
-                }
-            } else {
-                None
-            };
-            if let Some(inside) = inside {
-                let holder = self.ir.owner(inside);
-                self.ir
-                    .replace_uses_if(arg, inside, |_, u| Some(u.op) != holder);
-            }
-        }
-        for (k, ty) in signature.results.iter().enumerate() {
-            arguments.push(argument(*ty, Role::Result(k)).map_err(at)?);
-            if ty.is::<MemRefType>() {
-                return Err(at(
-                    format!("returns a {ty}, expected buffers as arguments").into()
-                ));
-            }
-            self.ir.add_arg(block, Type::memref([], *ty, None));
-        }
-        self.results(block, signature)?;
-        self.weights = Some(self.ir.add_arg(block, raw(self.bytes)));
-        let arena = self
-            .needs
-            .get(&name)
-            .map_or_else(|| self.own(function), |needs| needs.scratch);
-        let further = arena - self.own(function);
-        self.memory(block, function, arena);
-        self.threads = Some(self.ir.add_arg(block, raw(THREADS)));
-        let marks = match self.options.marks {
-            true => self.marks(block)?,
-            false => Vec::new(),
-        };
-        self.signature(block, vec![]);
-        self.ir.remove_attr(root, "res_attrs");
-        let symbol = format!("{}{name}", self.options.prefix);
-        self.ir.set_attr(root, "sym_name", Attr::str(&symbol));
-        Ok(Function {
-            name,
-            symbol,
-            arguments,
-            arena,
-            further,
-            marks,
-        })
-    }
-
-    /// Results become stores to the arguments behind those that there were.
-    fn results(&mut self, block: tir::BlockId, signature: &FunctionType) -> Result<(), Failure> {
-        let first = signature.inputs.len();
-        for op in self.ir.walk_ids() {
-            let Some(end) = self.ir.get::<Return>(op) else {
-                continue;
-            };
-            for (k, value) in end.operands.iter().enumerate() {
-                let memref = self.ir.arg(block, first + k);
-                let store = Store {
-                    value: *value,
-                    memref,
-                    indices: vec![],
-                    nontemporal: None,
-                };
-                self.ir.add(At::Before(op), store);
-            }
-            self.ir.set_operands(op, &[]);
-        }
-        Ok(())
-    }
-
-    /// Gives a private function what it needs from its callers.
-    fn private(&mut self, function: &Func) -> Result<(), Failure> {
-        let Some(block) = self.ir.entry(function.body) else {
-            return Ok(());
-        };
-        let needs = self.needs.get(&function.sym_name).copied();
-        let needs = needs.unwrap_or_default();
-        if needs.weights {
-            self.weights = Some(self.ir.add_arg(block, raw(self.bytes)));
-        }
-        if needs.scratch > 0 {
-            self.memory(block, function, needs.scratch);
-        }
-        let results = function.signature().ok_or("has no signature")?;
-        self.signature(block, results.results.clone());
-        Ok(())
-    }
-
-    /// The type of a function whose arguments are known, each buffer of which is memory of its own.
-    fn signature(&mut self, block: tir::BlockId, results: Vec<Type>) {
-        let types: Vec<Type> = self.ir.args(block).map(|v| self.ir.ty(v)).collect();
-        let alone = types.iter().map(|ty| {
-            let alone = (Name::new("llvm.noalias"), Attr::unit());
-            let buffer = ty.is::<MemRefType>().then_some(alone);
-            Attr::new(DictAttr::new(buffer.into_iter().collect()))
-        });
-        let alone = Attr::array(alone.collect::<Vec<_>>());
-        let root = self.ir.root();
-        self.ir.set_attr(root, "arg_attrs", alone);
-        let ty = Attr::ty(Type::function(types, results));
-        self.ir.set_attr(root, "function_type", ty);
-    }
-
-    /// Bytes of what a function allocates outside of loops.
-    fn own(&self, function: &Func) -> usize {
-        let places = places(self.ir, function, self.options.align);
-        places.iter().map(|place| place.bytes).sum()
-    }
-
-    /// Gives what is allocated outside of loops a place in an argument of so many bytes.
-    fn memory(&mut self, block: tir::BlockId, function: &Func, bytes: usize) {
-        let places = places(self.ir, function, self.options.align);
-        let memory = self.ir.add_arg(block, raw(bytes));
-        let mut at = 0;
-        for place in places {
-            let made = self.ir.result(place.op, 0);
-            let ends: Vec<OpId> = self.ir.uses(made).map(|u| u.op).collect();
-            for end in ends {
-                if self.ir.is::<Dealloc>(end) {
-                    self.ir.erase(end);
-                }
-            }
-            let view = self.part(At::Before(place.op), memory, at, place.ty);
-            self.ir.replace(place.op, &[view]);
-            at += place.bytes;
-        }
-        self.scratch = Some((memory, at));
-    }
-
-    /// A part of raw memory.
-    fn part(&mut self, at: At, source: Value, begin: usize, ty: Type) -> Value {
-        let mut b = self.ir.at(at);
-        let byte_shift = constant_index(&mut b, begin as i64);
-        b.add(View {
-            source,
-            byte_shift,
-            sizes: vec![],
-            result: tir::Ret(ty),
-        })
-    }
-
-    /// Gives a private function that is called what it needs.
-    fn call(&mut self, op: OpId, callee: Name) {
-        let needs = self.needs.get(&callee).copied().unwrap_or_default();
-        let mut operands: Vec<Value> = self.ir.operands(op).collect();
-        operands.extend(self.weights.filter(|_| needs.weights));
-        if let Some((memory, begin)) = self.scratch.filter(|_| needs.scratch > 0) {
-            let part = self.part(At::Before(op), memory, begin, raw(needs.scratch));
-            operands.push(part);
-        }
-        let buffer = operands
-            .last()
-            .is_some_and(|v| self.ir.ty(*v).is::<MemRefType>());
-        if let Some(threads) = self.threads.filter(|_| needs.range && buffer) {
-            let mut b = self.ir.at(At::Before(op));
-            let bytes = constant_index(&mut b, needs.scratch as i64);
-            operands.splice(0..0, [threads, bytes]);
-            let name = format!("{callee}{SHARED}");
-            let types = operands.iter().map(|v| signless(self.ir.ty(*v)));
-            let types: Vec<Type> = types.collect();
-            self.ir
-                .set_attr(op, "callee", Attr::symbol(Name::new(&name)));
-            if !self.shared.iter().any(|(known, _)| *known == name) {
-                self.shared.push((name, Type::function(types, [])));
-            }
-        }
-        self.ir.set_operands(op, &operands);
-    }
-
     /// Makes all ops those of MLIR.
     fn body(&mut self) -> Result<(), Failure> {
         for op in self.ir.walk_ids() {
@@ -659,85 +464,6 @@ impl Code<'_> {
         let view = self.part(At::Before(op), source, at, get.result.0);
         self.ir.replace(op, &[view]);
         Ok(())
-    }
-
-    /// A view with the strides that its type says.
-    fn reshaped(&mut self, op: OpId, source: Value, ty: Type) -> Result<(), Failure> {
-        let dynamic = ty.get::<MemRefType>().and_then(MemRefType::strides);
-        let mut operands = vec![source];
-        if dynamic.is_some_and(|(_, offset)| offset == tir::DYNAMIC) {
-            operands.push(self.offset(op, source)?);
-        }
-        let view = self.viewed(At::Before(op), &operands, ty)?;
-        self.ir.replace(op, &[view]);
-        Ok(())
-    }
-
-    /// Elements of a buffer, the first operand, as another type says; an offset that the type does not say is the second
-    /// operand.
-    fn viewed(&mut self, at: At, operands: &[Value], ty: Type) -> Result<Value, Failure> {
-        let memref: &MemRefType = ty.get().ok_or("gives no buffer")?;
-        let (strides, offset) = memref
-            .strides()
-            .ok_or("has a layout that is no strided one")?;
-        if [&strides, &memref.shape]
-            .iter()
-            .any(|all| all.contains(&tir::DYNAMIC))
-        {
-            return Err(format!("gives a {ty}, expected known sizes and strides").into());
-        }
-        let mut state = OpState {
-            operands: operands.iter().copied().collect(),
-            results: [ty].into_iter().collect(),
-            ..OpState::new(<ReinterpretCast as Op>::name())
-        };
-        state.set_attr("static_offsets", Attr::ints(&[offset]));
-        state.set_attr("static_sizes", Attr::ints(&memref.shape));
-        state.set_attr("static_strides", Attr::ints(&strides));
-        let dynamic = operands.len() as i64 - 1;
-        state.set_attr(tir::SEGMENTS, int32s(&[1, dynamic, 0, 0]));
-        let new = self.ir.create_raw(state);
-        self.ir.insert(new, at);
-        Ok(self.ir.result(new, 0))
-    }
-
-    /// Where a buffer begins, in elements.
-    fn offset(&mut self, op: OpId, source: Value) -> Result<Value, Failure> {
-        let ty = self.ir.ty(source);
-        let rank = ty.shape().map_or(0, <[i64]>::len);
-        let mut results = vec![Type::memref([], ty.elem(), None)];
-        results.extend(std::iter::repeat_n(Type::index(), 1 + 2 * rank));
-        let state = OpState {
-            loc: self.ir.loc(op),
-            operands: [source].into_iter().collect(),
-            results: results.into(),
-            ..OpState::new("memref.extract_strided_metadata")
-        };
-        let new = self.ir.create_raw(state);
-        self.ir.insert(new, At::Before(op));
-        Ok(self.ir.result(new, 1))
-    }
-}
-
-fn is_output(function: &Func, k: usize) -> bool {
-    let attrs = function.arg_attrs.as_ref().and_then(|all| all.get(k));
-    let dict = attrs.and_then(|attr| attr.get::<DictAttr>());
-    dict.is_some_and(|dict| dict.entries().iter().any(|(key, _)| *key == OUT_ARGUMENT))
-}
-
-/// An argument of a library's function for one of the program or a result.
-fn argument(ty: Type, role: Role) -> Result<Argument, Failure> {
-    let shape = match ty.get::<MemRefType>() {
-        Some(memref) if memref.is_dense() && ty.elements().is_some() => &memref.shape[..],
-        Some(_) => {
-            return Err(format!("takes a {ty}, expected a dense buffer of known size").into());
-        }
-        None => &[],
-    };
-    let elem = if ty.is::<MemRefType>() { ty.elem() } else { ty };
-    match elem.bytes() {
-        Some(_) => Ok(Argument { elem, shape, role }),
-        None => Err(format!("takes a {ty}, which is nothing in memory").into()),
     }
 }
 

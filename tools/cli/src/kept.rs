@@ -53,7 +53,17 @@ impl Kept {
         let (digest, said) = text.split_once('\n')?;
         let written = time(&self.file).ok()?;
         let whole = |path: &PathBuf| time(path).is_ok_and(|time| time <= written);
-        (digest == self.digest && self.made.iter().all(whole)).then(|| said.to_string())
+        let same = digest == self.state()? && self.made.iter().all(whole);
+        same.then(|| said.to_string())
+    }
+
+    /// What is made of, and the sizes of what was made: times of files are too coarse for what is changed at once.
+    fn state(&self) -> Option<String> {
+        let mut text = self.digest.clone();
+        for path in &self.made {
+            text += &format!(" {}", path.metadata().ok()?.len());
+        }
+        Some(text)
     }
 
     /// Nothing is kept while it is made again.
@@ -65,7 +75,9 @@ impl Kept {
     /// Keeps what was made, with what is said of it.
     pub(crate) fn keep(&self, said: &str) {
         // Without it, all is made again.
-        let _ = std::fs::write(&self.file, format!("{}\n{said}", self.digest));
+        if let Some(state) = self.state() {
+            let _ = std::fs::write(&self.file, format!("{state}\n{said}"));
+        }
     }
 }
 

@@ -397,6 +397,7 @@ fn a_c_program_calls_a_library() {
     #[cfg(target_arch = "x86_64")]
     {
         // The same for a processor that has more.
+        tir_opt::stock().load();
         let text = std::fs::read_to_string(folder.join("native.tir")).expect("a text");
         let module = tir_text::parse(&text, Name::new("native"), &Default::default());
         let module = module.expect("a program");

@@ -16,6 +16,10 @@ pub struct Cost {
     pub last: i64,
     /// Of units, and of the thread that computes elements.
     pub compute: i64,
+    /// Of them those of the thread behind a unit: it starts no transfer meanwhile.
+    pub thread: i64,
+    /// Of the engine that loads, what was started before the thread computes.
+    pub ahead: i64,
     /// Transfers that the thread starts.
     pub starts: i64,
     /// Of the thread, to start transfers and calls.
@@ -35,6 +39,8 @@ impl Cost {
             (&mut self.first, other.first),
             (&mut self.last, other.last),
             (&mut self.compute, other.compute),
+            (&mut self.thread, other.thread),
+            (&mut self.ahead, other.ahead),
             (&mut self.issue, other.issue),
             (&mut self.starts, other.starts),
             (&mut self.exposed, other.exposed),
@@ -60,7 +66,10 @@ impl Cost {
 
     /// The part of it that does not come from waits and starts.
     pub(super) fn work(&self) -> i64 {
-        let longest = self.compute.max(self.load).max(self.store).max(self.issue);
+        // What the thread has started ends while it computes, then the engine waits for it.
+        let idle = self.thread.saturating_sub(self.ahead).max(0);
+        let load = self.load.saturating_add(idle);
+        let longest = self.compute.max(load).max(self.store).max(self.issue);
         let moved = self
             .load
             .saturating_add(self.store)
@@ -69,7 +78,7 @@ impl Cost {
         if self.in_order {
             return all;
         }
-        let beside = all.saturating_sub(longest);
+        let beside = all.saturating_sub(longest).max(0);
         longest.saturating_add(beside / HIDDEN)
     }
 }

@@ -119,6 +119,7 @@ impl<'a> Estimate<'a> {
         estimate.plan.resets = estimate.resets();
         fixed.issue = fixed.issue.saturating_add(estimate.issued());
         fixed.compute = fixed.compute.saturating_add(estimate.points());
+        fixed.thread = estimate.plan.thread;
         fixed.last = fixed.last.saturating_add(estimate.tail());
         estimate.fixed = fixed;
         Some(estimate)
@@ -132,6 +133,8 @@ impl<'a> Estimate<'a> {
         }
         let mut cost = self.fixed.clone();
         cost.add(loads);
+        // How much of them is started ahead depends on the order.
+        cost.thread = 0;
         (cost.total(self.thread(1)), cost.work())
     }
 
@@ -276,7 +279,9 @@ impl<'a> Estimate<'a> {
         let all = all.saturating_add(stored) / self.target.far.bytes_per_cycle.max(1);
         cycles.load = shared(cycles.load, gain).max(own).max(all);
         cycles.store = shared(cycles.store, gain);
-        cycles.compute = shared(cycles.compute, gain);
+        for own in [&mut cycles.compute, &mut cycles.thread, &mut cycles.ahead] {
+            *own = shared(*own, gain);
+        }
     }
     /// Alignment of what is computed.
     fn align(&self) -> i64 {
@@ -350,6 +355,11 @@ impl<'a> Estimate<'a> {
             }
             let t = moved.traffic();
             cycles.load = cycles.load.saturating_add(t.cycles);
+            // Behind a reduction in several tiles the loads of one trip are started ahead.
+            let (space, around) = (moved.space, &moved.order[..moved.level]);
+            let sums = around.iter().filter(|d| self.group.reductions[**d]);
+            let sums = sums.fold(1, |n: i64, d| n.saturating_mul(space.trips(*d)));
+            cycles.ahead = cycles.ahead.saturating_add(t.cycles / sums.max(1));
             cycles.first = cycles.first.saturating_add(t.first);
             cycles.starts = cycles.starts.saturating_add(t.starts);
             let issue = moved.engine.issue.saturating_mul(t.starts);

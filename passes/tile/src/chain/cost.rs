@@ -118,8 +118,7 @@ fn fills(cx: &Context<'_>, made: &Made, space: Name, run: i64) -> (Option<Name>,
     let boxed = |sizes: &[i64]| boxes(cx.target, space, elem, sizes);
     let cut = &part.plan.space;
     let outer = part.group.outer;
-    let trips = part.group.domain[..outer].iter().copied();
-    let trips = trips.fold(1, i64::saturating_mul);
+    let trips = made.times();
     let once = (trips + run - 1) / run.max(1);
     let before = made.before.iter().filter(|_| made.filled().is_none());
     let before = before.map(|fill| (fill, once));
@@ -145,11 +144,10 @@ fn fills(cx: &Context<'_>, made: &Made, space: Name, run: i64) -> (Option<Name>,
 
 /// Cycles of engines that fill borders behind what is computed for a stage, and their transfers.
 fn filled_by_engines(cx: &Context<'_>, made: &Made) -> (i64, i64) {
-    let Some(part) = made.parts.first() else {
+    if made.parts.is_empty() {
         return (0, 0);
-    };
-    let trips = part.group.domain[..part.group.outer].iter().copied();
-    let trips = trips.fold(1, i64::saturating_mul);
+    }
+    let trips = made.times();
     let engines = made
         .behind
         .iter()

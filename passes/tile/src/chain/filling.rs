@@ -34,13 +34,6 @@ impl Made {
         Some((first, self.start().filter(|_| all)?))
     }
 
-    /// How often the tile is computed.
-    fn times(&self) -> i64 {
-        let part = self.parts.first();
-        let around = part.map_or(&[][..], |part| &part.group.domain[..part.group.outer]);
-        around.iter().copied().fold(1, i64::saturating_mul)
-    }
-
     /// The engine to fill the tile, and its cycles each time, if it can.
     fn cycles(&self, target: &Target<'_>) -> Option<(Name, i64)> {
         self.start()?;

@@ -39,10 +39,10 @@ impl Stage {
 }
 
 /// Which stage computes late, if one does, and the cycles of the others of its unit. Rows of a ring are written where
-/// others were read, in the order of the blocks: with them none does. Nor where a loop is cut: stages of one segment
-/// hide nothing in another one; and where something is done to a tile between two stages, a third unit waits for both.
+/// others were read, in the order of the blocks: with them none does. Nor where a loop is cut, or trips are shared: stages of one
+/// part hide nothing in another one; and where something is done to a tile between two stages, a third unit waits for both.
 pub fn late(root: &Stage, stages: &[Held]) -> Option<(usize, i64)> {
-    let apart = root.rings().next().is_some() || root.segments.len() > 1 || root.settles();
+    let apart = root.rings().next().is_some() || root.segments.len() > 1 || root.shares() || root.settles();
     if root.turns < 2 || apart {
         return None;
     }

@@ -77,6 +77,18 @@ pub struct Stage {
     pub across: Option<Across>,
     /// The segments; one of all trips where no loop is cut.
     pub segments: Vec<Segment>,
+    /// The trips of its reader's innermost loop in which it computes, where other parts are computed in others.
+    pub share: Option<Share>,
+}
+
+/// Some trips of the innermost loop of a pipeline: a stage that computes one of several parts does so in these, and its
+/// loop counts them from 0.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Share {
+    /// The first one.
+    pub first: i64,
+    /// How many.
+    pub trips: i64,
 }
 
 /// A stage in a pipeline across two loops.
@@ -127,6 +139,21 @@ impl Made {
     pub fn lag(&self) -> i64 {
         1 + i64::from(self.between.is_some())
     }
+
+    /// How often the tile is computed.
+    pub fn times(&self) -> i64 {
+        let mut shares: Vec<Option<Share>> = Vec::new();
+        let mut times = 0i64;
+        for part in &self.parts {
+            if shares.contains(&part.share) {
+                continue;
+            }
+            shares.push(part.share);
+            let around = part.group.domain[..part.group.outer].iter().copied();
+            times = times.saturating_add(around.fold(1, i64::saturating_mul));
+        }
+        times.max(1)
+    }
 }
 
 impl Stage {
@@ -139,7 +166,15 @@ impl Stage {
             turns: 1,
             across: None,
             segments: Vec::new(),
+            share: None,
         }
+    }
+    /// Whether some of those that compute for the stage do so in a part of the trips.
+    pub fn shares(&self) -> bool {
+        let parts = self.made().flat_map(|made| &made.parts);
+        parts
+            .into_iter()
+            .any(|part| part.share.is_some() || part.shares())
     }
     /// All that is computed for the stage.
     pub fn made(&self) -> impl Iterator<Item = &Made> {

@@ -263,6 +263,7 @@ pub fn partition(
         known: &producers,
         rows: Rows::Anew,
         engines: false,
+        shares: false,
         most: i64::MAX,
         homes: &homes,
     };

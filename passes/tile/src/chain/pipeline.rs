@@ -253,6 +253,7 @@ impl Made {
     /// pipeline their blocks take turns.
     fn parts_apart(&self) -> bool {
         let boxes = self.parts.iter().filter_map(|part| {
+            let share = part.share;
             let slot = part.group.into.as_ref()?;
             let (space, outer) = (&part.plan.space, part.group.outer);
             let ends = slot.at.iter().enumerate().map(|(t, start)| {
@@ -262,15 +263,18 @@ impl Made {
                     start + space.extent(d).saturating_mul(space.trips(d)),
                 )
             });
-            Some(ends.collect::<Vec<_>>())
+            Some((share, ends.collect::<Vec<_>>()))
         });
-        let boxes: Vec<Vec<(i64, i64)>> = boxes.collect();
+        let boxes: Vec<_> = boxes.collect();
         let meet = |a: &[(i64, i64)], b: &[(i64, i64)]| {
             let mut dims = a.iter().zip(b);
             dims.all(|((low, high), (start, end))| low < end && start < high)
         };
         let mut pairs = boxes.iter().enumerate();
-        pairs.all(|(i, a)| boxes[i + 1..].iter().all(|b| !meet(a, b)))
+        pairs.all(|(i, (share, a))| {
+            let mut others = boxes[i + 1..].iter().filter(|(other, _)| other == share);
+            others.all(|(_, b)| !meet(a, b))
+        })
     }
 }
 

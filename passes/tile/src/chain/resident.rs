@@ -238,6 +238,7 @@ impl Planner<'_> {
             known: self.known,
             rows: Rows::Anew,
             engines: true,
+            shares: false,
             most: i64::MAX,
             homes,
         };
@@ -285,15 +286,18 @@ impl Planner<'_> {
             known: self.known,
             rows: Rows::Anew,
             engines: true,
+            shares: false,
             most: i64::MAX,
             homes: &Homes::new(),
         };
         let Stage { group, plan, .. } = &home.stage;
         let found = cx.producers(group, plan, home.number(), &[]);
-        found.map_err(|no| match no {
+        let (made, groups) = found.map_err(|no| match no {
             No::Never(why) => why,
             No::Cut { .. } => "parts begin inside of a tile",
-        })
+        })?;
+        let groups = groups.into_iter();
+        Ok((made, groups.map(|own| (own.which, own.group)).collect()))
     }
 
     /// The state with one more tensor that stays.
@@ -420,6 +424,7 @@ impl Planner<'_> {
                 known: self.known,
                 rows: Rows::Anew,
                 engines: true,
+                shares: false,
                 most: i64::MAX,
                 homes: &homes,
             };

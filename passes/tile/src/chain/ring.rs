@@ -132,19 +132,19 @@ pub(super) fn turn(cx: &Context<'_>, stage: &mut Stage) {
             rows,
             slide(plan.order[ring.level], ring.early * ring.step),
         );
-        let part = |tile: &mut Tile, d: Option<usize>| {
+        let part = |tile: &mut Tile, d: Option<usize>, first: i64| {
             if let (Some(d), Some(trips)) = (d, trips) {
                 tile.dims.insert(
                     0,
                     Dim {
-                        axis: Axis::Trip(d),
+                        axis: Axis::Trip(d, first),
                         size: trips,
                         source: (0, 0),
                     },
                 );
             }
         };
-        part(tile, inner);
+        part(tile, inner, 0);
         let fill = |fill: &mut Fill, all: bool| {
             if all {
                 (fill.start[ring.dim], fill.sizes[ring.dim]) = (0, rows);
@@ -165,7 +165,8 @@ pub(super) fn turn(cx: &Context<'_>, stage: &mut Stage) {
             let mut out = (*producer.plan.out).clone();
             // A producer's loops are its first iterators, and count from the first of the early trips.
             ring_in(&mut out, &ring, rows, slide(ring.level, 0));
-            part(&mut out, inner.map(|_| ring.level + 1));
+            let first = producer.share.map_or(0, |share| share.first);
+            part(&mut out, inner.map(|_| ring.level + 1), first);
             producer.plan.out = Rc::new(out);
         }
     }

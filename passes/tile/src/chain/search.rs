@@ -217,47 +217,63 @@ fn complete(
     overlap: bool,
     producers: &mut Whole,
 ) -> Result<Found, Refused> {
-    let with = |rows: Rows, engines: bool, producers: &mut Whole| {
+    let parts = has_parts(cx);
+    let with = |rows: Rows, engines: bool, shares: bool, producers: &mut Whole| {
         let cx = Context {
             rows,
             engines,
+            shares,
             ..*cx
         };
         made(&cx, root, plan.clone(), producers)
     };
-    let anew = with(Rows::Anew, false, producers);
-    let hopeless = match &anew {
+    let mut best = with(Rows::Anew, false, false, producers);
+    let hopeless = match &best {
         Ok(found) => found.cycles / RINGS > most,
         Err(Refused::TooLarge(_)) => false,
         Err(Refused::Never(_)) => true,
     };
-    if hopeless || !overlap {
-        return anew;
+    if hopeless {
+        return best;
     }
-    let mut best = anew;
-    if let Ok(found) = with(Rows::Anew, true, &mut Whole::default())
-        && best
-            .as_ref()
+    let better = |best: &Result<Found, Refused>, found: &Found| {
+        best.as_ref()
             .map_or(true, |best| found.cycles < best.cycles)
-    {
-        best = Ok(found);
-    }
-    for again in [false, true] {
-        let Ok(found) = with(Rows::Stay { again }, true, &mut Whole::default()) else {
-            continue;
-        };
-        let sticks = found.stage.sticks();
-        if best
-            .as_ref()
-            .map_or(true, |best| found.cycles < best.cycles)
+    };
+    for shares in [false, true] {
+        if shares && !parts {
+            break;
+        }
+        let engines = overlap;
+        if (shares || engines)
+            && let Ok(found) = with(Rows::Anew, engines, shares, &mut Whole::default())
+            && better(&best, &found)
         {
             best = Ok(found);
         }
-        if !sticks {
-            break;
+        for again in [false, true] {
+            if !overlap {
+                break;
+            }
+            let rows = Rows::Stay { again };
+            let Ok(found) = with(rows, true, shares, &mut Whole::default()) else {
+                continue;
+            };
+            let sticks = found.stage.sticks();
+            if better(&best, &found) {
+                best = Ok(found);
+            }
+            if !sticks {
+                break;
+            }
         }
     }
     best
+}
+
+/// Whether something that stages of a chain read is put together from parts.
+fn has_parts(cx: &Context<'_>) -> bool {
+    cx.makers.values().any(|makers| makers.len() > 1)
 }
 
 /// Whether windows overlap in what others compute for stages of a chain.
@@ -294,6 +310,7 @@ fn made(
                     turns: 1,
                     across: None,
                     segments,
+                    share: None,
                 };
             }
             Err(No::Never(text)) => return Err(Refused::Never(text.to_string())),
@@ -313,6 +330,9 @@ fn made(
     if rings && stage.rings().next().is_none() {
         return Err(Refused::Never("no rows stay".to_string()));
     }
+    if cx.shares && !stage.shares() {
+        return Err(Refused::Never("no part has trips of its own".to_string()));
+    }
     each(&mut stage, &mut |stage| widen(cx.ir, cx.target, stage));
     each(&mut stage, &mut |stage| {
         let Whole { loads, serial: sum } = &mut *producers;
@@ -323,9 +343,9 @@ fn made(
     });
     each(&mut stage, &mut |stage| turn(cx, stage));
     let others = pipelines(cx, &stage);
-    let mut best = match rings || stage.is_running() {
+    let mut best = match rings || cx.shares || stage.is_running() {
         // Where stages wait for one another, each computes all rows that it is asked for.
-        // So does what goes on from one tile to the next.
+        // So does what goes on from one tile to the next; and a loop is cut where another part begins.
         true => Err(Refused::Never("no pipeline keeps rows".to_string())),
         false => cost(cx, &mut stage),
     };

@@ -10,7 +10,7 @@ use tir::{AffineExpr, Attr, IntType, Ir, Name, Type, Value};
 use super::border::{Border, Filling, Origins, border};
 use super::forms::Forms;
 use super::ring::Rows;
-use super::{Between, Made, Ring, Stage};
+use super::{Between, Made, Ring, Share, Stage};
 use crate::group::{Group, Operand, Slot};
 use crate::layout::{Axis, Tile};
 use crate::placed::Placed;
@@ -41,6 +41,8 @@ pub(super) struct Context<'a> {
     pub(super) rows: Rows,
     /// Whether engines fill what lies outside of tensors behind the units.
     pub(super) engines: bool,
+    /// Whether a producer of a part computes in some trips of the innermost loop, which is not cut then.
+    pub(super) shares: bool,
     /// Bytes that the tiles may take which a producer loads; where it would take more, its sums are computed in
     /// parts.
     pub(super) most: i64,
@@ -69,6 +71,15 @@ impl Lies {
         }
         placed.find(&other, dense).is_some()
     }
+}
+
+/// A group that computes an operand, or a part of it.
+pub(super) struct Producer {
+    /// The number of its maker.
+    pub(super) which: usize,
+    pub(super) group: Group,
+    /// The trips of the innermost loop in which it computes, if these are not all.
+    pub(super) share: Option<Share>,
 }
 
 /// The plans of stages by their signatures: many roots read the same tile, and one root ends many chains.
@@ -147,22 +158,26 @@ impl Context<'_> {
             // What computes the rows that stay counts from the first of its early trips.
             loops[ring.level].trips += ring.early;
         }
-        for (_, group) in producers {
-            let part = self.stage(group, plan.spaces[number], &loops)?;
+        for Producer { group, share, .. } in producers {
+            let mut loops = loops.clone();
+            if let (Some(share), Some(innermost)) = (share, loops.last_mut()) {
+                innermost.trips = share.trips;
+            }
+            let mut part = self.stage(group, plan.spaces[number], &loops)?;
+            part.share = share;
             made.parts.push(part);
         }
         Ok(made)
     }
 
-    /// The borders of an operand that is computed inside the loops of a stage, and the groups that compute it, each
-    /// with the number of its maker.
+    /// The borders of an operand that is computed inside the loops of a stage, and the groups that compute it.
     pub(super) fn producers(
         &self,
         reader: &Group,
         plan: &Plan,
         number: usize,
         loops: &[Around],
-    ) -> Result<(Made, Vec<(usize, Group)>), No> {
+    ) -> Result<(Made, Vec<Producer>), No> {
         let (operand, tile) = (&reader.operands[number], &plan.tiles[number]);
         let makers = &self.makers[&operand.source];
         let level = plan.level(number);
@@ -201,21 +216,23 @@ impl Context<'_> {
         let step = |s: usize, around: &Around| {
             tile.forms[s].at(around.iterator) * space.extent(around.iterator)
         };
-        let begin = |s: usize| {
+        let begin = |loops: &[Around], s: usize| {
             let starts = loops.iter().map(|around| step(s, around) * around.start);
             tile.forms[s].constant + tile.low[s] + starts.sum::<i64>()
         };
-        let origins: Origins = (0..operand.shape.len())
-            .map(|s| {
+        let origins = |loops: &[Around]| -> Origins {
+            let all = (0..operand.shape.len()).map(|s| {
                 let far = loops
                     .iter()
                     .map(|around| step(s, around) * (around.trips - 1));
                 let far: Vec<i64> = far.collect();
                 let low = far.iter().map(|f| (*f).min(0)).sum::<i64>();
                 let high = far.iter().map(|f| (*f).max(0)).sum::<i64>();
-                (begin(s) + low, begin(s) + high)
-            })
-            .collect();
+                (begin(loops, s) + low, begin(loops, s) + high)
+            });
+            all.collect()
+        };
+        let whole = origins(loops);
         let value = outside(self.ir, operand)?;
         // Where an iterator counts a dimension, only what is rounded up lies outside, for results that are dropped.
         let counts = |(at, size): (&AffineExpr, &i64)| match at {
@@ -265,7 +282,7 @@ impl Context<'_> {
         };
         let borders = phases
             .iter()
-            .map(|fixed| border(tile, &operand.shape, &origins, &filling, fixed))
+            .map(|fixed| border(tile, &operand.shape, &whole, &filling, fixed))
             .collect::<Result<Vec<Border>, _>>()
             .map_err(No::Never)?;
         let between = makers.iter().find_map(|maker| maker.between);
@@ -304,32 +321,84 @@ impl Context<'_> {
                     return Err(No::Never("parts lie along the rows that stay"));
                 }
                 let inside = &border.inside;
-                let Some(inside) = within(maker, tile, &origins, inside, loops, rows, &step)?
-                else {
-                    continue;
+                let found = |loops: &[Around]| {
+                    within(maker, tile, &origins(loops), inside, loops, rows, &step)
                 };
-                let slot = Slot {
-                    shape: shape.clone(),
-                    at: inside.iter().map(|(start, _)| *start).collect(),
-                    again,
-                    divided: false,
-                    // Where the last block may be computed again, nothing sticks out.
-                    rows: block.filter(|_| !again).map_or(1, |(_, size)| size),
-                };
-                let forms = Forms {
-                    tile,
-                    begin: &begin,
-                    step: &step,
-                    loops,
-                    inside: &inside,
-                };
-                producers.push((which, forms.producer(maker, slot)?));
+                for (loops, share) in self.shared(makers, loops, &found)? {
+                    let Some(inside) = found(&loops)? else {
+                        continue;
+                    };
+                    let slot = Slot {
+                        shape: shape.clone(),
+                        at: inside.iter().map(|(start, _)| *start).collect(),
+                        again,
+                        divided: false,
+                        // Where the last block may be computed again, nothing sticks out.
+                        rows: block.filter(|_| !again).map_or(1, |(_, size)| size),
+                    };
+                    let forms = Forms {
+                        tile,
+                        begin: &|s| begin(&loops, s),
+                        step: &step,
+                        loops: &loops,
+                        inside: &inside,
+                    };
+                    producers.push(Producer {
+                        which,
+                        group: forms.producer(maker, slot)?,
+                        share,
+                    });
+                }
             }
         }
         if producers.is_empty() {
             return Err(No::Never("nothing computes the tile"));
         }
         Ok((made, producers))
+    }
+
+    /// The loops around a tile, with those trips of the innermost one in which a maker computes its part alone: all of
+    /// them, unless other parts begin at some.
+    fn shared(
+        &self,
+        makers: &[Maker<'_>],
+        loops: &[Around],
+        found: &dyn Fn(&[Around]) -> Result<Option<Vec<(i64, i64)>>, No>,
+    ) -> Result<Vec<(Vec<Around>, Option<Share>)>, No> {
+        let all = vec![(loops.to_vec(), None)];
+        let Some(innermost) = loops.len().checked_sub(1) else {
+            return Ok(all);
+        };
+        if !self.shares || makers.len() < 2 {
+            return Ok(all);
+        }
+        let begin = loops[innermost].start;
+        let end = begin + loops[innermost].trips;
+        let mut cuts = vec![begin, end];
+        let mut next = 0;
+        let mut parts = Vec::new();
+        while let [start, end, ..] = cuts[next..] {
+            let mut here = loops.to_vec();
+            (here[innermost].start, here[innermost].trips) = (start, end - start);
+            match found(&here) {
+                Err(No::Cut { level, trip }) if level == innermost && start < trip && trip < end => {
+                    cuts.insert(next + 1, trip);
+                    continue;
+                }
+                Err(other) => return Err(other),
+                Ok(Some(_)) => {
+                    let share = Share {
+                        first: start - begin,
+                        trips: end - start,
+                    };
+                    let part = share.trips < loops[innermost].trips;
+                    parts.push((here, part.then_some(share)));
+                }
+                Ok(None) => {}
+            }
+            next += 1;
+        }
+        Ok(parts)
     }
 
     /// Whether the least that a producer loads at once may be more than what is free.

@@ -62,7 +62,7 @@ impl Emit<'_> {
                     (moved.plus(b, *first), self.slot_size(*d))
                 }
                 Axis::Turn => (at.turn, 1),
-                Axis::Trip(d) => (at.tile[*d], 1),
+                Axis::Trip(d, first) => (at.tile[*d].plus(b, *first), 1),
                 Axis::One | Axis::Ring(..) => (OpFoldResult::Number(0), 1),
             };
             let offset = self.in_ring(b, dim, at, offset);

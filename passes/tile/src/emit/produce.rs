@@ -196,7 +196,7 @@ impl Emit<'_> {
         // Of several tiles all are filled before, and each behind.
         let part = match tile.dims[0].axis {
             Axis::Turn => Some(at.turn),
-            Axis::Trip(d) => Some(at.tile[d]),
+            Axis::Trip(d, _) => Some(at.tile[d]),
             _ => None,
         };
         let part = part.filter(|_| border.sizes[0] == 1);

@@ -39,8 +39,9 @@ pub enum Axis {
     Slot(usize, i64),
     /// Which of several tiles, where one stage reads a tile while another one computes the next.
     Turn,
-    /// The trip of the loop around the tiles of an iterator: each has its own part of the tile.
-    Trip(usize),
+    /// The trip of the loop around the tiles of an iterator, and how many there are before its first one: each has its
+    /// own part of the tile.
+    Trip(usize, i64),
     /// Rows of a window that slides and stays, a ring: where the axis is in the window, and how far that moved,
     /// modulo the size of the dimension.
     Ring(Box<Axis>, Slide),

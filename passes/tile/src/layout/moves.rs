@@ -37,7 +37,7 @@ impl Tile {
             Axis::Ring(axis, _) => {
                 matches!(&**axis, Axis::Window(terms) if terms.iter().any(|(own, _)| *own == d))
             }
-            Axis::Turn | Axis::Trip(_) | Axis::One => false,
+            Axis::Turn | Axis::Trip(..) | Axis::One => false,
         })
     }
 

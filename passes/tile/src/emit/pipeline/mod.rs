@@ -10,14 +10,14 @@
 mod across;
 
 use tir::{Builder, Value};
-use tir_arith::{CmpI, CmpIPredicate, OpFoldResult};
+use tir_arith::{AndI, CmpI, CmpIPredicate, OpFoldResult};
 
 use super::between::{OfRows, State};
 use super::flow::{below, counted, several, when};
 use super::nest::fill_by;
 use super::slice::Slice;
 use super::{At, Emit};
-use crate::chain::{Made, Running, late};
+use crate::chain::{Made, Running, Share, late};
 
 /// A stage in a pipeline.
 struct Node<'a> {
@@ -27,6 +27,8 @@ struct Node<'a> {
     lag: i64,
     /// How many trips it has: more than the root where rows of its tile stay.
     trips: i64,
+    /// The trips of the innermost loop in which it computes, if others compute their part in others.
+    share: Option<Share>,
     /// The operands that producers compute, with the numbers of their tiles among those that are carried.
     reads: Vec<(usize, usize)>,
     /// The number of the tile that it computes.
@@ -119,6 +121,7 @@ impl<'a> Pipe<'a> {
             lag,
             trips,
             columns: per,
+            share: None,
         };
         gather(emit, b, at, place, None, &mut nodes, &mut tiles);
         Self {
@@ -224,19 +227,39 @@ impl<'a> Pipe<'a> {
     /// Lets a stage stand at a trip of its own.
     fn stand(&self, b: &mut Builder<'_>, node: &Node<'_>, own: OpFoldResult, at: &mut At) {
         let order = &node.emit.plan.order;
+        // What computes in some trips counts these.
+        let before = node.share.map_or(0, |share| share.first);
         match self.columns {
             Some(_) => {
                 let (row, column) = self.place(b, own);
                 at.tile[order[self.level - 1]] = row;
-                at.tile[order[self.level]] = column;
+                at.tile[order[self.level]] = column.plus(b, -before);
             }
             None => {
                 let first = if node.writes.is_none() { self.start } else { 0 };
-                at.tile[order[self.level]] = own.plus(b, first);
+                at.tile[order[self.level]] = own.plus(b, first - before);
             }
         }
         let own = own.plus(b, self.turns * self.lag);
         at.turn = own.modulo(b, self.turns);
+    }
+
+    /// Whether a stage computes in a trip of its own.
+    fn computes(&self, b: &mut Builder<'_>, node: &Node<'_>, own: Value) -> Value {
+        let there = below(b, own, node.trips);
+        let Some(share) = node.share else {
+            return there;
+        };
+        let column = match self.columns {
+            Some(_) => self.place(b, OpFoldResult::Value(own)).1,
+            None => OpFoldResult::Value(own),
+        };
+        let column = column.plus(b, -share.first).value(b);
+        let here = below(b, column, share.trips);
+        b.add(AndI {
+            lhs: there,
+            rhs: here,
+        })
     }
 
     /// A trip: the root's tensors or accumulators, and the tiles that are handed on, to those of the next. Where
@@ -305,7 +328,17 @@ impl<'a> Pipe<'a> {
             self.stand(b, reader, own, &mut at);
             let whole = values[rooted + i];
             let fills = &tile.made.behind;
-            values[rooted + i] = reader.emit.fill_all(b, tile.made, fills, &at, whole);
+            let own = own.value(b);
+            values[rooted + i] = match reader.share.filter(|_| !fills.is_empty()) {
+                // Its tile has no place for trips of others.
+                Some(_) => {
+                    let computes = self.computes(b, reader, own);
+                    when(b, computes, vec![whole], &mut |b, whole| {
+                        vec![reader.emit.fill_all(b, tile.made, fills, &at, whole[0])]
+                    })[0]
+                }
+                None => reader.emit.fill_all(b, tile.made, fills, &at, whole),
+            };
         }
         let tiles_out = values.split_off(rooted);
         let mut results = match into {
@@ -340,7 +373,7 @@ impl<'a> Pipe<'a> {
             .filter(|(node, _)| !through(node));
         let active = nodes
             .clone()
-            .map(|(node, (_, own))| below(b, *own, node.trips));
+            .map(|(node, (_, own))| self.computes(b, node, *own));
         let active: Vec<Value> = active.collect();
         let mut values = init;
         for phase in self.phases() {
@@ -446,6 +479,8 @@ struct Place {
     trips: i64,
     /// How many there are in a row.
     columns: i64,
+    /// Those of a row in which it computes, if others compute their part in others.
+    share: Option<Share>,
 }
 
 /// A stage and all that compute for it, producers first, and the tiles between them.
@@ -473,6 +508,16 @@ fn gather<'a>(
             ..place
         };
         for (part, at) in made.parts.iter().zip(&at.parts[number][i]) {
+            // A share is one of the reader's own trips.
+            let first = place.share.map_or(0, |share| share.first);
+            let share = part.share.map(|share| Share {
+                first: first + share.first,
+                ..share
+            });
+            let before = Place {
+                share: share.or(place.share),
+                ..before
+            };
             let part = Emit::new(part);
             gather(part, b, at.clone(), before, Some(tile), nodes, tiles);
         }
@@ -485,6 +530,7 @@ fn gather<'a>(
         at,
         lag: place.lag,
         trips: place.trips,
+        share: place.share,
         reads,
         writes,
     });

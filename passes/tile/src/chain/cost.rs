@@ -13,6 +13,7 @@ use super::search::Refused;
 use super::stage::Context;
 use super::{Made, Stage};
 use crate::group::Input;
+use crate::layout::Tile;
 use crate::plan::{Cost, Holder, Plan, Target, boxes, excess, fit, hold, near_bytes};
 
 /// Cycles of a plan's points that no unit computes: those of the thread, which starts all else.
@@ -160,13 +161,27 @@ fn filled_by_engines(cx: &Context<'_>, made: &Made) -> (i64, i64) {
     })
 }
 
-/// Bytes of a space that the tiles of a stage and of all that compute for it take.
+/// Bytes of a space that the tiles of a stage and of all that compute for it take; of what several load before all
+/// loops there is one.
 pub(super) fn used(stage: &Stage, space: Name) -> i64 {
+    used_with(stage, space, &mut Vec::new())
+}
+
+fn used_with(stage: &Stage, space: Name, known: &mut Vec<Loaded>) -> i64 {
     let plan = &stage.plan;
     let operands = plan.single.len();
+    let loaded = (0..operands).map(|i| Loaded::of(stage, i));
+    let again: Vec<bool> = loaded
+        .map(|loaded| {
+            let Some(loaded) = loaded else { return false };
+            let again = known.contains(&loaded);
+            known.push(loaded);
+            again
+        })
+        .collect();
     let own = plan.holders.iter().enumerate().filter(|(i, _)| {
         let name = plan.spaces.get(*i).unwrap_or(&plan.held);
-        *name == space
+        *name == space && !again.get(*i).is_some_and(|again| *again)
     });
     let own = own.map(|(i, holder)| {
         let single = plan.single.get(i).copied();
@@ -180,7 +195,7 @@ pub(super) fn used(stage: &Stage, space: Name) -> i64 {
     let done = stage.made().filter_map(|made| made.between.as_ref());
     let done = done.filter(|_| plan.held == space).map(|done| done.bytes);
     let parts = stage.made().flat_map(|made| &made.parts);
-    let parts = parts.map(|part| used(part, space));
+    let parts = parts.map(|part| used_with(part, space, known));
     own.chain(done).chain(parts).fold(0, i64::saturating_add)
 }
 
@@ -218,7 +233,7 @@ fn share(cx: &Context<'_>, root: &mut Stage, holders: &mut [Holder], cost: &mut 
 
 /// A tile that is loaded before all loops.
 #[derive(PartialEq)]
-struct Loaded {
+pub(super) struct Loaded {
     source: Value,
     padding: Option<Value>,
     space: Name,
@@ -228,13 +243,18 @@ struct Loaded {
 }
 
 impl Loaded {
-    fn of(stage: &Stage, operand: usize) -> Option<Self> {
+    /// That of an operand, if it is loaded there.
+    pub(super) fn of(stage: &Stage, operand: usize) -> Option<Self> {
+        let loaded = Self::with(stage, operand, &stage.plan.tiles[operand]);
+        loaded.filter(|_| stage.plan.level(operand) == 0)
+    }
+
+    /// That of an operand if it were loaded there as this tile.
+    pub(super) fn with(stage: &Stage, operand: usize, tile: &Tile) -> Option<Self> {
         let (far, plan) = (&stage.group.operands[operand], &stage.plan);
-        let tile = &plan.tiles[operand];
         let written = plan.in_place == Some(Input::Operand(operand));
         let other = far.made || far.inner.is_some() || far.flat.is_some();
-        let alone = other || written || plan.level(operand) > 0;
-        (!alone).then(|| Self {
+        (!other && !written).then(|| Self {
             source: far.source,
             padding: far.padding,
             space: plan.spaces[operand],

@@ -4,8 +4,9 @@
 use tir::{Attr, Name};
 
 use super::pipeline::{BESIDE, FILLED};
-use super::{Made, Stage};
+use super::{Fill, Made, Stage};
 use crate::group::{Group, Input, StepRef};
+use crate::layout::{Axis, Tile};
 use crate::plan::{Plan, Target};
 
 /// What all accumulators of a tile begin with, if all of the tile is accumulated.
@@ -21,9 +22,40 @@ impl Made {
     fn start(&self) -> Option<Attr> {
         let mut starts = self.parts.iter().map(|part| start(&part.group, &part.plan));
         let first = starts.next()??;
-        let same = starts.all(|start| start == Some(first)) && self.ring.is_none();
+        let same = starts.all(|start| start == Some(first));
         let border = self.before.iter().all(|fill| fill.value == first);
-        (same && border).then_some(first)
+        // What a block that is moved back computes again is no sum any more.
+        let mut parts = self.parts.iter();
+        let once = self.ring.is_none() || parts.all(|part| part.plan.space.shifted.is_none());
+        (same && border && once).then_some(first)
+    }
+
+    /// What an engine fills of a tile whose rows stay, before a producer's trip: the new rows, one by one.
+    pub fn filled_rows(&self, tile: &Tile) -> Option<Fill> {
+        let ring = self.ring.as_ref()?;
+        let (engine, value) = self.filled()?;
+        let mut start = vec![0; tile.dims.len()];
+        let mut sizes: Vec<i64> = tile.dims.iter().map(|dim| dim.size).collect();
+        let mut rows = tile.dims.iter();
+        let rows = rows.position(|dim| matches!(dim.axis, Axis::Ring(..)))?;
+        (start[rows], sizes[rows]) = (ring.window - ring.step, ring.step);
+        if matches!(tile.dims[0].axis, Axis::Trip(..)) {
+            sizes[0] = 1;
+        }
+        Some(Fill {
+            value,
+            start,
+            sizes,
+            rows: None,
+            by: Some(engine),
+        })
+    }
+
+    /// Whether rows that stay are not read any more when those of the next trip take their place, in a pipeline with so
+    /// many loops and so many trips of the innermost one.
+    fn is_past(&self, loops: usize, trips: i64) -> bool {
+        let outer = self.ring.is_some_and(|ring| ring.level + 1 < loops);
+        !outer || trips > self.lag() + 1
     }
 
     /// The engine that fills the tile before its producers accumulate in it, if one does, and with what.
@@ -40,7 +72,11 @@ impl Made {
         let each = |part: &Stage| part.plan.fill_cycles(&part.group, target);
         let all: Option<Vec<(Name, i64)>> = self.parts.iter().map(each).collect();
         let (engine, cycles) = *all?.first()?;
-        Some((engine, cycles.saturating_mul(self.times())))
+        let rows = self.ring.map_or(1, |ring| ring.step);
+        Some((
+            engine,
+            cycles.saturating_mul(self.times()).saturating_mul(rows),
+        ))
     }
 }
 
@@ -66,12 +102,15 @@ fn each<'a>(stage: &'a mut Stage, work: &mut dyn FnMut(&mut Made)) {
 pub(super) fn fill(root: &mut Stage, target: &Target<'_>) {
     // Where stages wait for one another, and where a tile is read until it is filled again, units would wait for
     // the engine.
-    if root.turns < FILLED {
+    let turns = root.turns;
+    if turns < 2 {
         return;
     }
+    let loops = root.plan.order.len();
+    let trips = root.plan.order.last().map(|d| root.plan.space.trips(*d));
+    let trips = trips.unwrap_or(1);
     let (mut units, mut load): (Vec<(Name, i64)>, i64) = (Vec::new(), 0);
     let mut candidates = Vec::new();
-    let turns = root.turns;
     let mut add = |plan: &Plan| {
         for (unit, cycles) in &plan.busy {
             match units.iter_mut().find(|(name, _)| name == unit) {
@@ -86,7 +125,7 @@ pub(super) fn fill(root: &mut Stage, target: &Target<'_>) {
     let rows = root.across.is_some() && root.plan.splits_reduction(&root.group);
     let each_tile = root.plan.fill_cycles(&root.group, target);
     // One fill is of all of a tile.
-    let own = root.group.into.is_none();
+    let own = root.group.into.is_none() && turns >= FILLED;
     if let Some((engine, each)) = each_tile.filter(|_| !rows && own) {
         let tiles = root.plan.order[..root.plan.parallel(&root.group)].iter();
         let tiles = tiles.map(|d| root.plan.space.trips(*d));
@@ -101,8 +140,11 @@ pub(super) fn fill(root: &mut Stage, target: &Target<'_>) {
     each(root, &mut |made| {
         number += 1;
         made.parts.iter().for_each(|part| add(&part.plan));
-        // One more takes turns with the one that is filled.
-        let room = turns > made.lag() + 1;
+        // One more takes turns with the one that is filled, or rows that stay have room for more.
+        let room = match made.ring {
+            Some(_) => made.is_past(loops, trips),
+            None => turns > made.lag() + 1,
+        };
         if let Some((engine, cycles)) = made.cycles(target).filter(|_| room) {
             let resets = made.parts.iter().filter_map(|part| part.plan.resets);
             candidates.push(Candidate {

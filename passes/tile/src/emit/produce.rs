@@ -9,7 +9,7 @@ use super::nest::{fill, fill_by};
 use super::slice::Slice;
 use super::{At, Emit, TripBody, hint};
 use crate::chain::{Fill, Made};
-use crate::layout::{Axis, Tile};
+use crate::layout::{Axis, Dim, Tile};
 
 impl Emit<'_> {
     /// Enters a trip of a loop: its index is `first + iv`; producers count from 0.
@@ -149,7 +149,15 @@ impl Emit<'_> {
         let tile = &self.plan.tiles[made.operand];
         for fill in fills {
             let blocks = match fill.by {
-                Some(_) => fill.sizes.clone(),
+                Some(_) => {
+                    let dims = fill.sizes.iter().zip(&tile.dims);
+                    // Rows of a ring lie apart.
+                    let one = |(size, dim): (&i64, &Dim)| match dim.axis {
+                        Axis::Ring(..) => 1,
+                        _ => *size,
+                    };
+                    dims.map(one).collect()
+                }
                 None => Self::blocks_of(made, tile, fill),
             };
             whole = self.border(b, tile, fill, &blocks, at, whole);

@@ -17,7 +17,7 @@ use super::flow::{below, counted, several, when};
 use super::nest::fill_by;
 use super::slice::Slice;
 use super::{At, Emit};
-use crate::chain::{Made, Running, Share, late};
+use crate::chain::{Fill, Made, Running, Share, late};
 
 /// A stage in a pipeline.
 struct Node<'a> {
@@ -262,6 +262,37 @@ impl<'a> Pipe<'a> {
         })
     }
 
+    /// Where the reader of a tile stands when it gets to what is computed in a trip of its maker: that is how the tile
+    /// is counted; and its own trip.
+    fn read_at(&self, b: &mut Builder<'_>, tile: &Handed<'_>, trip: OpFoldResult) -> (At, Value) {
+        let reader = &self.nodes[tile.node];
+        let mut at = reader.at.clone();
+        let early = tile.made.ring.map_or(0, |ring| ring.early) * self.columns.unwrap_or(1);
+        let own = trip.plus(b, -early);
+        self.stand(b, reader, own, &mut at);
+        (at, own.value(b))
+    }
+
+    /// A tile with boxes filled, where its reader stands.
+    fn into_tile(
+        &self,
+        b: &mut Builder<'_>,
+        tile: &Handed<'_>,
+        (at, own): &(At, Value),
+        fills: &[Fill],
+        whole: Value,
+    ) -> Value {
+        let reader = &self.nodes[tile.node];
+        if reader.share.is_none() || fills.is_empty() {
+            return reader.emit.fill_all(b, tile.made, fills, at, whole);
+        }
+        // Its tile has no place for trips of others.
+        let computes = self.computes(b, reader, *own);
+        when(b, computes, vec![whole], &mut |b, whole| {
+            vec![reader.emit.fill_all(b, tile.made, fills, at, whole[0])]
+        })[0]
+    }
+
     /// A trip: the root's tensors or accumulators, and the tiles that are handed on, to those of the next. Where
     /// the pipeline drains, the first stages are through.
     fn trip(
@@ -284,7 +315,14 @@ impl<'a> Pipe<'a> {
         // Each tile is filled a trip before it is computed: loads may stand before that in the engine's queue.
         for (i, tile) in self.tiles.iter().enumerate() {
             let maker = self.maker(i).filter(|n| !through(&self.nodes[*n]));
-            if let (Some(maker), Some((engine, value))) = (maker, tile.made.filled()) {
+            let reader = &self.nodes[tile.node];
+            let whole = &reader.emit.plan.tiles[tile.made.operand];
+            if let (Some(maker), Some(rows)) = (maker, tile.made.filled_rows(whole)) {
+                let next = OpFoldResult::Value(here[maker].1).plus(b, 1);
+                let at = self.read_at(b, tile, next);
+                let fills = [rows];
+                tiles[i] = self.into_tile(b, tile, &at, &fills, tiles[i]);
+            } else if let (Some(maker), Some((engine, value))) = (maker, tile.made.filled()) {
                 let next = here[maker].0.turn.plus(b, 1);
                 let turn = next.modulo(b, self.turns);
                 let ty = b.ty(tiles[i]);
@@ -320,25 +358,9 @@ impl<'a> Pipe<'a> {
         for (i, tile) in self.tiles.iter().enumerate() {
             let maker = self.maker(i).filter(|n| !through(&self.nodes[*n]));
             let Some(maker) = maker else { continue };
-            // Where the tile lies is counted by its reader, when it gets there.
-            let reader = &self.nodes[tile.node];
-            let mut at = here[tile.node].0.clone();
-            let early = tile.made.ring.map_or(0, |ring| ring.early) * self.columns.unwrap_or(1);
-            let own = OpFoldResult::Value(here[maker].1).plus(b, -early);
-            self.stand(b, reader, own, &mut at);
-            let whole = values[rooted + i];
+            let at = self.read_at(b, tile, OpFoldResult::Value(here[maker].1));
             let fills = &tile.made.behind;
-            let own = own.value(b);
-            values[rooted + i] = match reader.share.filter(|_| !fills.is_empty()) {
-                // Its tile has no place for trips of others.
-                Some(_) => {
-                    let computes = self.computes(b, reader, own);
-                    when(b, computes, vec![whole], &mut |b, whole| {
-                        vec![reader.emit.fill_all(b, tile.made, fills, &at, whole[0])]
-                    })[0]
-                }
-                None => reader.emit.fill_all(b, tile.made, fills, &at, whole),
-            };
+            values[rooted + i] = self.into_tile(b, tile, &at, fills, values[rooted + i]);
         }
         let tiles_out = values.split_off(rooted);
         let mut results = match into {

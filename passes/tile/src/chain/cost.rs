@@ -9,7 +9,7 @@ use tir_accel::machine::SpaceInfo;
 use super::filling::fill;
 use super::late::{Held, late};
 use super::pipeline::{Work, compute, run};
-use super::search::Refused;
+use super::search::{MARGIN, Refused};
 use super::stage::Context;
 use super::{Made, Stage};
 use crate::group::Input;
@@ -267,19 +267,63 @@ impl Loaded {
     }
 }
 
+/// Cycles of the units of a pipeline.
+fn beside_each_other(cx: &Context<'_>, root: &mut Stage) -> i64 {
+    let trips = run(root);
+    let mut work: Vec<Work> = Vec::new();
+    each(root, &mut |stage| {
+        let plan = &stage.plan;
+        let mut own = Work::of(stage);
+        own.units.push((None, by_thread(plan)));
+        for made in stage.made() {
+            own.units
+                .push(fills(cx, made, plan.spaces[made.operand], trips));
+            if let Some(done) = &made.between {
+                let (unit, cycles) = done.work;
+                // It is done a trip before the tile is read.
+                let lag = stage.depth().saturating_sub(1);
+                work.push(Work::beside(lag, unit, cycles));
+            }
+        }
+        work.push(own);
+    });
+    let engines = cx.target.info.engines.iter();
+    let loads = engines.filter(|engine| engine.from == cx.target.far.name);
+    let latency = loads.map(|engine| engine.latency).max().unwrap_or(0);
+    compute(root, &work, latency)
+}
+
+/// Lets an engine fill what it has time for where it loads less than when the chain was priced: tiles stay.
+pub(super) fn fill_again(cx: &Context<'_>, root: &mut Stage, cost: &mut Cost) {
+    let mut other = root.clone();
+    let cycles = fill(&mut other, cx.target, Some(cost.load));
+    if cycles == 0 {
+        return;
+    }
+    let then = Cost {
+        load: cost.load.saturating_add(cycles),
+        compute: beside_each_other(cx, &mut other),
+        ..cost.clone()
+    };
+    // Units wait for fills that stand behind other loads: a small gain is none.
+    let (before, after) = (cost.total(1), then.total(1));
+    if after.saturating_add(after / MARGIN) < before {
+        (*root, *cost) = (other, then);
+    }
+}
+
 /// What a chain costs; decides which tiles have one slot so that all fit, or says what does not.
 ///
 /// All tiles of all stages fit at the same time, so there is a place for each however long it lives, at the latest
 /// where transfers are scheduled with one slot for each: no chain is refused later that is taken here.
 pub(super) fn cost(cx: &Context<'_>, root: &mut Stage) -> Result<Cost, Refused> {
-    fill(root, cx.target);
+    fill(root, cx.target, None);
     let mut holders: Vec<Holder> = Vec::new();
     let mut spaces: Vec<&SpaceInfo> = Vec::new();
     let mut cost = Cost::default();
     let mut known = true;
     // What is kept for rows, in which space.
     let mut kept: Vec<(Name, i64)> = Vec::new();
-    let mut work: Vec<Work> = Vec::new();
     // Whether fills stand behind loads in an engine's queue.
     let mut behind = false;
     let trips = run(root);
@@ -298,32 +342,20 @@ pub(super) fn cost(cx: &Context<'_>, root: &mut Stage) -> Result<Cost, Refused> 
             holders.push(*holder);
         }
         cost.add(&if several { serial(plan) } else { beside(plan) });
-        let mut own = Work::of(stage);
-        own.units.push((None, by_thread(plan)));
-        let made = stage.segments.iter().flat_map(|segment| &segment.made);
-        for made in made {
-            let (unit, filled) = fills(cx, made, plan.spaces[made.operand], trips);
+        for made in stage.made() {
+            let (_, filled) = fills(cx, made, plan.spaces[made.operand], trips);
             cost.compute = cost.compute.saturating_add(filled);
-            own.units.push((unit, filled));
             let (load, starts) = filled_by_engines(cx, made);
             if let Some(done) = &made.between {
-                let (unit, cycles) = done.work;
-                cost.compute = cost.compute.saturating_add(cycles);
-                // It is done a trip before the tile is read.
-                let lag = stage.depth().saturating_sub(1);
-                work.push(Work::beside(lag, unit, cycles));
+                cost.compute = cost.compute.saturating_add(done.work.1);
             }
             behind |= starts > 0;
             cost.load = cost.load.saturating_add(load);
             cost.starts = cost.starts.saturating_add(starts);
         }
-        work.push(own);
     });
     if root.turns > 1 {
-        let engines = cx.target.info.engines.iter();
-        let loads = engines.filter(|engine| engine.from == cx.target.far.name);
-        let latency = loads.map(|engine| engine.latency).max().unwrap_or(0);
-        cost.compute = compute(root, &work, latency);
+        cost.compute = beside_each_other(cx, root);
     }
     if !known {
         return Err(Refused::Never("a space is not known".to_string()));

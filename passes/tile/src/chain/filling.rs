@@ -98,13 +98,13 @@ fn each<'a>(stage: &'a mut Stage, work: &mut dyn FnMut(&mut Made)) {
     }
 }
 
-/// Lets an engine fill what it pays for.
-pub(super) fn fill(root: &mut Stage, target: &Target<'_>) {
+/// Lets an engine fill what it pays for, beside so many cycles of loads if that is known; gives its cycles.
+pub(super) fn fill(root: &mut Stage, target: &Target<'_>, loads: Option<i64>) -> i64 {
     // Where stages wait for one another, and where a tile is read until it is filled again, units would wait for
     // the engine.
     let turns = root.turns;
     if turns < 2 {
-        return;
+        return 0;
     }
     let loops = root.plan.order.len();
     let trips = root.plan.order.last().map(|d| root.plan.space.trips(*d));
@@ -121,6 +121,7 @@ pub(super) fn fill(root: &mut Stage, target: &Target<'_>) {
         load = load.saturating_add(plan.cost.load);
     };
     add(&root.plan);
+    let mut engines = 0i64;
     // Between two rows of a pipeline units would wait for loads that stand before the fill.
     let rows = root.across.is_some() && root.plan.splits_reduction(&root.group);
     let each_tile = root.plan.fill_cycles(&root.group, target);
@@ -155,6 +156,7 @@ pub(super) fn fill(root: &mut Stage, target: &Target<'_>) {
             });
         }
     });
+    let mut load = loads.unwrap_or(load);
     // Those first that free the most for what they take.
     let gain = |c: &Candidate| {
         let freed: i64 = c.resets.iter().map(|(_, cycles)| *cycles).sum();
@@ -181,6 +183,7 @@ pub(super) fn fill(root: &mut Stage, target: &Target<'_>) {
         let loads = load.saturating_add(candidate.cycles);
         if takes(&then, loads) < takes(&units, load) {
             (units, load) = (then, loads);
+            engines = engines.saturating_add(candidate.cycles);
             chosen.push((candidate.number, candidate.engine, candidate.cycles));
         }
     }
@@ -203,4 +206,5 @@ pub(super) fn fill(root: &mut Stage, target: &Target<'_>) {
                 .fill_by_engine(engine, if i == 0 { cycles } else { 0 });
         }
     });
+    engines
 }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use tir::AffineExpr;
 
-use super::cost::{cost, each, serial, widen};
+use super::cost::{cost, each, fill_again, serial, widen};
 use super::keep::keep;
 use super::pipeline::pipelines;
 use super::ring::{Rows, turn};
@@ -367,6 +367,7 @@ fn made(
     let mut cost = best?;
     let thread = i64::try_from(cx.target.info.thread_cycles(1)).unwrap_or(i64::MAX);
     keep(cx, &mut stage, &mut cost, None);
+    fill_again(cx, &mut stage, &mut cost);
     let cycles = cost.total(thread);
     // A chain fills near memory, so less of the next nest's loads start early: what is as good is no gain.
     let cycles = cycles.saturating_add(cycles / MARGIN);

@@ -22,8 +22,10 @@ impl Plan {
         let sums = reduced || self.in_place == Some(Input::Reduced) || self.splits_reduction(group);
         let blocks = group.iterators(false).map(|d| self.space.tile[d]);
         let several = blocks.fold(1, i64::saturating_mul) > 1;
-        // A tile of one slot is filled when the one before is stored, and all units wait.
-        let slots = match self.in_place == Some(Input::Reduced) || reduced {
+        // A tile of one slot is filled when the one before is stored, and all units wait. What is computed into a tile
+        // of another nest has as many as that one.
+        let into = group.into.is_some();
+        let slots = into || match self.in_place == Some(Input::Reduced) || reduced {
             true => !self.single_result,
             false => self.own_accumulator,
         };

@@ -379,11 +379,8 @@ impl Made<'_> {
         let place = &self.places.operands[i];
         let engine = place.load.unwrap_or(self.places.store);
         let align = place.space.align.max(1);
-        let shape = &self.group.operands[i].shape;
-        let mut fixed = Fixed::new(&tile, bytes(self.elems[i]), shape, engine, align);
-        if self.group.operands[i].constant && engine.packs {
-            fixed.pack(engine);
-        }
+        let operand = &self.group.operands[i];
+        let fixed = Fixed::load(&tile, bytes(self.elems[i]), operand, engine, align);
         Loaded {
             tile: Rc::new(tile),
             fixed: Rc::new(fixed),

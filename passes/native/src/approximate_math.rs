@@ -1,6 +1,7 @@
 //! `approximate-math`: functions become the few operations that approximate them, for whole vectors.
 
 use tir::remarks::LIBRARY_CALL;
+use tir::rewrite::interfaces::RegionBranch;
 use tir::{Diagnostic, Ir, Name, OpId, Pass, PassCx, PassResult, pass};
 use tir_math::Approximation;
 
@@ -20,6 +21,9 @@ impl Pass for ApproximateMath {
         let mut approximated = 0;
         let mut called: Vec<(Name, OpId)> = Vec::new();
         for op in ir.walk_ids() {
+            if !is_code(ir, op) {
+                continue;
+            }
             let form = ir
                 .info(op)
                 .and_then(|info| info.interface::<dyn Approximation>());
@@ -48,4 +52,21 @@ impl Pass for ApproximateMath {
         }
         Ok(())
     }
+}
+
+/// Whether an op is run where it stands, by the function or by loops and branches in it: what another op computes by its
+/// region is that op's.
+fn is_code(ir: &Ir, op: OpId) -> bool {
+    let mut around = ir.parent(op);
+    while let Some(parent) = around.filter(|parent| *parent != ir.root()) {
+        let info = ir.info(parent);
+        if info
+            .and_then(|info| info.interface::<dyn RegionBranch>())
+            .is_none()
+        {
+            return false;
+        }
+        around = ir.parent(parent);
+    }
+    true
 }

@@ -152,11 +152,9 @@ fn earlier<E: PassOptions>(later: &impl PassOptions) -> E {
 
 impl Alias for ToTensor {
     fn expand(&self, p: &mut Pipeline) {
-        if self.machine.is_some() {
-            p.add(AttachMachine {
-                file: self.machine.clone(),
-            });
-        }
+        p.add(AttachMachine {
+            file: self.machine.clone(),
+        });
         p.nest("func.func", |p| {
             if self.integer {
                 p.add(FoldQdq::default());

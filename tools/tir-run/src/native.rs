@@ -119,13 +119,26 @@ impl Entry {
         inputs: &[(usize, &Array)],
         native: &Native,
     ) -> Result<Execution, Errors> {
+        self.call_native(&build(module, native, None)?, inputs, native)
+    }
+
+    /// Calls the function of a library that was built with these options; an input is the number of an argument and its
+    /// value.
+    ///
+    /// # Errors
+    /// If the library has no such function, or the program that calls it is not there or fails.
+    pub fn call_native(
+        &self,
+        built: &Built,
+        inputs: &[(usize, &Array)],
+        native: &Native,
+    ) -> Result<Execution, Errors> {
         let [_, runner] = programs()?;
-        let built = build(module, native, None)?;
         let function = built.module.functions.iter().find(|f| f.name == self.name);
         let function =
             function.ok_or_else(|| fail(format!("@{} is no public function", self.name)))?;
         let folder = Folder::new()?;
-        let (seconds, layers) = call(&runner, &built, function, inputs, native, &folder.0)?;
+        let (seconds, layers) = call(&runner, built, function, inputs, native, &folder.0)?;
         Ok(Execution {
             outputs: self.native_outputs(function, &folder.0)?,
             machine: None,

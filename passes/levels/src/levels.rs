@@ -7,7 +7,8 @@ use tir_egraph::Egraph;
 use tir_generic::{Canonicalize, ConstantFold, Cse, Licm};
 use tir_memory::{CheckPlan, PlanMemory};
 use tir_native::{
-    DropSpaces, InlineCalls, OutlineNests, PackConstants, PrefetchTiles, PromoteMemory,
+    ApproximateMath, DropSpaces, InlineCalls, OutlineNests, PackConstants, PrefetchTiles,
+    PromoteMemory,
 };
 use tir_schedule::{
     Distribute, ExpandGeneric, FindParallel, InsertTokens, ScheduleTransfers, SplitNests,
@@ -128,6 +129,9 @@ level! {
         pub registers: Option<i64> = None,
         /// Make each distinct nest a function (`outline-nests`).
         pub outline: bool = true,
+        /// Replace `exp`, `erf` and their like by operations on vectors that are right to two units in the last place
+        /// (`approximate-math`).
+        pub approximate: bool = false,
         /// Ops that a nest runs at least for threads to share it (`split-nests`); what is smaller stays on one.
         pub parallel_work: u64 = 32768,
     }
@@ -260,6 +264,10 @@ impl Alias for ToNative {
             p.add(Canonicalize::default());
             p.add(Cse::default());
             p.add(PrefetchTiles::default());
+            if self.approximate {
+                p.add(ApproximateMath::default());
+                p.add(Cse::default());
+            }
         });
     }
 }

@@ -2,6 +2,7 @@
 //! those as MLIR.
 #![forbid(unsafe_code)]
 
+mod approximate_math;
 pub mod c_interface;
 mod drop_spaces;
 mod inline_calls;
@@ -12,6 +13,7 @@ mod prefetch;
 mod promote;
 mod retype;
 
+pub use approximate_math::ApproximateMath;
 pub use drop_spaces::DropSpaces;
 pub use inline_calls::InlineCalls;
 pub use outline_nests::OutlineNests;
@@ -24,6 +26,7 @@ use tir::PassInfo;
 /// All passes of this crate.
 pub fn passes() -> Vec<PassInfo> {
     vec![
+        PassInfo::of::<ApproximateMath>(),
         PassInfo::of::<InlineCalls>(),
         PassInfo::of::<DropSpaces>(),
         PassInfo::of::<OutlineNests>(),

@@ -86,6 +86,7 @@ pub fn build(module: &Ir, native: &Native, output: Option<&Path>) -> Result<Buil
     let mut level = ToNative {
         // It looks for other algebra of tensors.
         egraph: (!tensors(&module)).then_some(false),
+        approximate: !native.strict,
         ..ToNative::default()
     };
     if Processor::of_module(&module).is_none() {

@@ -24,6 +24,11 @@ pub(super) fn function(name: Name) -> Option<&'static str> {
     found.map(|(_, function)| function)
 }
 
+/// Whether an op is a function that LLVM calls a library for.
+pub(crate) fn is_library_function(name: Name) -> bool {
+    function(name).is_some()
+}
+
 impl Code<'_> {
     /// Calls a function of the interpreter, on doubles.
     pub(super) fn function(&mut self, op: OpId, name: &'static str) -> Result<(), Failure> {

@@ -207,6 +207,65 @@ fn small_cases_run_as_native_code() {
     assert!(wrong.is_empty(), "{}:\n{}", wrong.len(), wrong.join("\n"));
 }
 
+/// Vectors of floats as integers of each size and sign.
+const CASTS: &str = "
+func.func @main(%x: memref<4x16xf32>, %a: memref<4x16xi8> {func.out}, %b: memref<4x16xui8> {func.out},
+    %c: memref<4x16xi16> {func.out}, %d: memref<4x16xui16> {func.out}, %e: memref<4x16xi32> {func.out}) {
+  %z = arith.constant 0 : index
+  loop.for %i = 0 to 4 {
+    %v = vector.load %x[%i, %z] : memref<4x16xf32>, vector<16xf32>
+    %s = arith.fptosi %v : vector<16xf32> to vector<16xi8>
+    %t = arith.fptoui %v : vector<16xf32> to vector<16xui8>
+    %u = arith.fptosi %v : vector<16xf32> to vector<16xi16>
+    %w = arith.fptoui %v : vector<16xf32> to vector<16xui16>
+    %y = arith.fptosi %v : vector<16xf32> to vector<16xi32>
+    vector.store %s, %a[%i, %z] : memref<4x16xi8>, vector<16xi8>
+    vector.store %t, %b[%i, %z] : memref<4x16xui8>, vector<16xui8>
+    vector.store %u, %c[%i, %z] : memref<4x16xi16>, vector<16xi16>
+    vector.store %w, %d[%i, %z] : memref<4x16xui16>, vector<16xui16>
+    vector.store %y, %e[%i, %z] : memref<4x16xi32>, vector<16xi32>
+  }
+  func.return
+}
+";
+
+#[test]
+fn casts_of_vectors_give_the_nearest_integer() {
+    let tool = tir_opt::stock();
+    tool.load();
+    if !can_compile() {
+        return;
+    }
+    let ends = [0, 127, 128, 255, 256, 32767, 32768, 65535, 65536];
+    let near = [-1.0, -0.999, -0.5, 0.0, 0.5, 0.999, 1.0];
+    let mut values: Vec<f32> = vec![
+        -0.0,
+        f32::NAN,
+        -f32::NAN,
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        f32::MAX,
+        f32::MIN,
+        f32::from_bits(1),
+        i32::MAX as f32,
+        i32::MIN as f32,
+    ];
+    let around = ends.iter().flat_map(|end| near.map(|by| *end as f32 + by));
+    values.extend(around.flat_map(|value| [value, -value]));
+    values.resize(values.len().next_multiple_of(64), 1e9);
+    let module = tir::text::parse(CASTS, Name::new("casts.tir"), &Default::default());
+    let module = module.expect("a program");
+    for part in values.chunks(64) {
+        let input = [Array::from_vec(&[4, 16], part.to_vec()).expect("an array")];
+        let function = Name::new("main");
+        let wanted = execute(&module, function, &input).expect("it runs");
+        for strict in [true, false] {
+            let found = native(&module, function, &input, strict, 1).expect("it runs");
+            same(&wanted.outputs, &found).unwrap_or_else(|why| panic!("{why}"));
+        }
+    }
+}
+
 /// The assembly of a program for a machine file of a processor.
 fn assembly(file: &File, text: &str) -> String {
     let [compiler, _] = programs().expect("was asked for");

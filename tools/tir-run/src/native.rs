@@ -36,6 +36,12 @@ pub struct Native {
     pub by_layer: bool,
 }
 
+/// The category of the error that a program is for a processor which has more than this one.
+pub const LESSER_PROCESSOR: &str = "lesser-processor";
+
+/// The status of `tir-native-run` then.
+const LESSER: i32 = 3;
+
 /// A program as a library.
 pub struct Built {
     /// The program at its last level.
@@ -317,11 +323,13 @@ fn call(
         .map_err(|e| fail(format!("cannot start '{name}': {e}")))?;
     if !done.status.success() {
         let said = String::from_utf8_lossy(&done.stderr);
-        return Err(fail(format!(
-            "'{name}' ended with {}: {}",
-            done.status,
-            said.trim_end()
-        )));
+        let said = said.trim_end();
+        if done.status.code() == Some(LESSER) {
+            let why = Diagnostic::error(said.strip_prefix("error: ").unwrap_or(said));
+            return Err(vec![why.category(LESSER_PROCESSOR)]);
+        }
+        let status = done.status;
+        return Err(fail(format!("'{name}' ended with {status}: {said}")));
     }
     let out = String::from_utf8_lossy(&done.stdout);
     let seconds: Vec<f64> = out.lines().filter_map(|line| line.parse().ok()).collect();

@@ -388,6 +388,46 @@ fn done(folder: &Path, name: &str, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).to_string()
 }
 
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn a_library_for_more_than_this_processor_is_made_and_not_run() {
+    if !can_compile() {
+        return;
+    }
+    let folder = std::env::temp_dir().join(format!("tir-lesser-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let more = format!("target = \"x86-64\", features = \"+{}\", ", lacking());
+    let machine = PORTABLE
+        .text
+        .replace("vector_bytes", &(more + "vector_bytes"));
+    std::fs::write(folder.join("more.tir"), machine).expect("a file");
+    let model = root().join("test/e2e/models/cnn.onnx");
+    let model = model.display().to_string();
+    let arguments = [
+        "compile",
+        &model,
+        "--native",
+        "--machine",
+        "more.tir",
+        "-o",
+        ".",
+    ];
+    // What is kept says so again.
+    for _ in 0..2 {
+        let text = done(&folder, env!("CARGO_BIN_EXE_tir"), &arguments);
+        let why = format!(
+            "is for a processor with {}, which this one has not",
+            lacking()
+        );
+        assert!(text.contains("not run: '") && text.contains(&why), "{text}");
+        assert!(text.contains("library   ./cnn.so"), "{text}");
+        for made in ["cnn.so", "cnn.h", "cnn.c", "cnn.bin"] {
+            assert!(folder.join(made).is_file(), "{made}: {text}");
+        }
+    }
+    let _ = std::fs::remove_dir_all(&folder);
+}
+
 /// Runs tasks in C, the last one first.
 const BACKWARDS: &str = "
 static int tasks;

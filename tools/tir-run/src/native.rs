@@ -322,14 +322,14 @@ fn call(
         .output()
         .map_err(|e| fail(format!("cannot start '{name}': {e}")))?;
     if !done.status.success() {
-        let said = String::from_utf8_lossy(&done.stderr);
-        let said = said.trim_end();
+        let why = String::from_utf8_lossy(&done.stderr);
+        let why = why.trim_end();
         if done.status.code() == Some(LESSER) {
-            let why = Diagnostic::error(said.strip_prefix("error: ").unwrap_or(said));
-            return Err(vec![why.category(LESSER_PROCESSOR)]);
+            let error = Diagnostic::error(why.strip_prefix("error: ").unwrap_or(why));
+            return Err(vec![error.category(LESSER_PROCESSOR)]);
         }
         let status = done.status;
-        return Err(fail(format!("'{name}' ended with {status}: {said}")));
+        return Err(fail(format!("'{name}' ended with {status}: {why}")));
     }
     let out = String::from_utf8_lossy(&done.stdout);
     let seconds: Vec<f64> = out.lines().filter_map(|line| line.parse().ok()).collect();

@@ -24,7 +24,10 @@ const UNFINISHED: [&str; 3] = ["todo!", "unimplemented!", "dbg!"];
 const UNSAFE: [&str; 6] = [
     "ir/data/src/file.rs",
     "tools/native/src/llvm.rs",
+    "tools/native/src/llvm/processor.rs",
+    "tools/native/src/llvm/raw.rs",
     "tools/native/src/llvm/shared.rs",
+    "tools/native/src/llvm/symbols.rs",
     "tools/native/src/pool.rs",
     "tools/native/src/run.rs",
     "tools/native/math/src/lib.rs",

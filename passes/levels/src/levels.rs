@@ -7,8 +7,8 @@ use tir_egraph::Egraph;
 use tir_generic::{Canonicalize, ConstantFold, Cse, Licm};
 use tir_memory::{CheckPlan, PlanMemory};
 use tir_native::{
-    ApproximateMath, DropSpaces, InlineCalls, OutlineNests, PackConstants, PrefetchTiles,
-    PromoteMemory,
+    ApproximateMath, DropSpaces, GroupConstants, InlineCalls, OutlineNests, PackConstants,
+    PrefetchTiles, PromoteMemory,
 };
 use tir_schedule::{
     Distribute, ExpandGeneric, FindParallel, InsertTokens, ScheduleTransfers, SplitNests,
@@ -230,6 +230,7 @@ impl Alias for ToNative {
         });
         p.add(DropSpaces::default());
         p.add(PackConstants::default());
+        p.add(GroupConstants::default());
         p.nest("func.func", |p| {
             p.add(StoreHalos::default());
             p.add(TilesInPlace::default());

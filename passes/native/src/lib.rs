@@ -5,6 +5,7 @@
 mod approximate_math;
 pub mod c_interface;
 mod drop_spaces;
+mod group_constants;
 mod inline_calls;
 pub mod mlir;
 mod outline_nests;
@@ -15,6 +16,7 @@ mod retype;
 
 pub use approximate_math::ApproximateMath;
 pub use drop_spaces::DropSpaces;
+pub use group_constants::GroupConstants;
 pub use inline_calls::InlineCalls;
 pub use outline_nests::OutlineNests;
 pub use pack_constants::PackConstants;
@@ -31,6 +33,7 @@ pub fn passes() -> Vec<PassInfo> {
         PassInfo::of::<DropSpaces>(),
         PassInfo::of::<OutlineNests>(),
         PassInfo::of::<PackConstants>(),
+        PassInfo::of::<GroupConstants>(),
         PassInfo::of::<PromoteMemory>(),
         PassInfo::of::<PrefetchTiles>(),
     ]

@@ -36,6 +36,12 @@ pub struct Native {
     pub by_layer: bool,
 }
 
+/// The category of the error that a program is for a processor which has more than this one.
+pub const LESSER_PROCESSOR: &str = "lesser-processor";
+
+/// The status of `tir-native-run` then.
+const LESSER: i32 = 3;
+
 /// A program as a library.
 pub struct Built {
     /// The program at its last level.
@@ -120,13 +126,26 @@ impl Entry {
         inputs: &[(usize, &Array)],
         native: &Native,
     ) -> Result<Execution, Errors> {
+        self.call_native(&build(module, native, None)?, inputs, native)
+    }
+
+    /// Calls the function of a library that was built with these options; an input is the number of an argument and its
+    /// value.
+    ///
+    /// # Errors
+    /// If the library has no such function, or the program that calls it is not there or fails.
+    pub fn call_native(
+        &self,
+        built: &Built,
+        inputs: &[(usize, &Array)],
+        native: &Native,
+    ) -> Result<Execution, Errors> {
         let [_, runner] = programs()?;
-        let built = build(module, native, None)?;
         let function = built.module.functions.iter().find(|f| f.name == self.name);
         let function =
             function.ok_or_else(|| fail(format!("@{} is no public function", self.name)))?;
         let folder = Folder::new()?;
-        let (seconds, layers) = call(&runner, &built, function, inputs, native, &folder.0)?;
+        let (seconds, layers) = call(&runner, built, function, inputs, native, &folder.0)?;
         Ok(Execution {
             outputs: self.native_outputs(function, &folder.0)?,
             machine: None,
@@ -303,12 +322,14 @@ fn call(
         .output()
         .map_err(|e| fail(format!("cannot start '{name}': {e}")))?;
     if !done.status.success() {
-        let said = String::from_utf8_lossy(&done.stderr);
-        return Err(fail(format!(
-            "'{name}' ended with {}: {}",
-            done.status,
-            said.trim_end()
-        )));
+        let why = String::from_utf8_lossy(&done.stderr);
+        let why = why.trim_end();
+        if done.status.code() == Some(LESSER) {
+            let error = Diagnostic::error(why.strip_prefix("error: ").unwrap_or(why));
+            return Err(vec![error.category(LESSER_PROCESSOR)]);
+        }
+        let status = done.status;
+        return Err(fail(format!("'{name}' ended with {status}: {why}")));
     }
     let out = String::from_utf8_lossy(&done.stdout);
     let seconds: Vec<f64> = out.lines().filter_map(|line| line.parse().ok()).collect();

@@ -120,18 +120,34 @@ impl Halo {
                 offsets.push(offset.plus(&mut b, *before));
             }
             let (offsets, static_offsets) = dispatch_values(&offsets);
-            if let Some(read) = b.ir.get::<TransferRead>(*op) {
-                b.add(TransferRead {
-                    offsets,
-                    static_offsets,
-                    ..read
-                });
-            } else if let Some(write) = b.ir.get::<TransferWrite>(*op) {
-                b.add(TransferWrite {
-                    offsets,
-                    static_offsets,
-                    ..write
-                });
+            // A copy of the whole buffer reads a part of it now.
+            let Transfer {
+                far,
+                tile,
+                padding,
+                access,
+                ..
+            } = t;
+            match t.direction {
+                Direction::Read => {
+                    b.add(TransferRead {
+                        source: far,
+                        tile,
+                        offsets,
+                        padding,
+                        static_offsets,
+                        access,
+                    });
+                }
+                Direction::Write => {
+                    b.add(TransferWrite {
+                        tile,
+                        dest: far,
+                        offsets,
+                        static_offsets,
+                        access,
+                    });
+                }
             }
             ir.erase(*op);
         }

@@ -145,7 +145,9 @@ impl Estimate<'_> {
 
     /// Cycles of vector units for those steps of a block.
     pub(super) fn steps_on_vectors(&self) -> impl Iterator<Item = (Name, i64)> + '_ {
-        self.steps_on_blocks().iter().filter_map(|(_, taken)| *taken)
+        self.steps_on_blocks()
+            .iter()
+            .filter_map(|(_, taken)| *taken)
     }
 
     /// Cycles of the thread for those steps of all blocks.

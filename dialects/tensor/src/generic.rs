@@ -2,8 +2,9 @@
 
 use tir::constraints::SHAPED;
 use tir::{
-    Access, AffineMap, Attr, Builder, Effect, Effects, Failure, HasEffects, IntType, Ir, Name, Op,
-    OpId, OpRef, RegionId, Rets, Traits, Type, Value, Verify, attr_enum,
+    Access, AffineMap, Attr, Builder, Canonicalize, Decline, Effect, Effects, Failure, HasEffects,
+    IntType, Ir, Name, Op, OpId, OpRef, PatternSet, RegionId, Rets, Traits, Type, Value, Verify,
+    attr_enum,
 };
 use tir_arith::{AddF, AddI, MaxSI, MaxUI, MaximumF, MinSI, MinUI, MinimumF, MulF, MulI};
 
@@ -96,6 +97,7 @@ pub(crate) fn is_unsigned(elem: Type) -> bool {
     asm,
     effects,
     keeps_constants,
+    canonicalize,
     verify,
     lower_to_eval,
     cost
@@ -228,6 +230,21 @@ impl HasEffects for Generic {
         effects
     }
 }
+impl Canonicalize for Generic {
+    fn patterns(set: &mut PatternSet) {
+        set.on("drop-empty-nest", |nest: Self, op, rw| {
+            let domain = nest.domain(rw.ir()).ok();
+            if !domain.is_some_and(|domain| domain.contains(&0)) {
+                return Err(Decline::because(|| "it may have a point".to_string()));
+            }
+            // No point is combined with what the results start from.
+            let results = rw.ir().results(op).len();
+            rw.replace(op, &nest.outputs[..results]);
+            Ok(())
+        });
+    }
+}
+
 impl Verify for Generic {
     fn verify(&self, op: OpRef<'_>) -> Result<(), Failure> {
         let ir = op.ir;

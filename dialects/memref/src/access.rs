@@ -7,6 +7,7 @@ use tir::{
 };
 use tir_tensor::asm::directive;
 use tir_tensor::check_access;
+use tir_tensor::generic::fill;
 
 use crate::on;
 
@@ -272,12 +273,18 @@ impl Canonicalize for TransferRead {
             rw.erase(op);
             Ok(())
         });
+        set.on("fill-of-nothing", |read: Self, op, rw| {
+            moves_nothing(rw, read.source)?;
+            rw.build(|b| fill(b, read.tile, read.padding));
+            rw.erase(op);
+            Ok(())
+        });
     }
 }
 impl Canonicalize for TransferWrite {
     fn patterns(set: &mut PatternSet) {
         set.on("drop-empty-write", |write: Self, op, rw| {
-            moves_nothing(rw, write.tile)?;
+            moves_nothing(rw, write.tile).or_else(|_| moves_nothing(rw, write.dest))?;
             rw.erase(op);
             Ok(())
         });

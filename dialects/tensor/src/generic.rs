@@ -6,7 +6,10 @@ use tir::{
     IntType, Ir, Name, Op, OpId, OpRef, PatternSet, RegionId, Rets, Traits, Type, Value, Verify,
     attr_enum,
 };
-use tir_arith::{AddF, AddI, MaxSI, MaxUI, MaximumF, MinSI, MinUI, MinimumF, MulF, MulI};
+use tir_arith::{
+    AddF, AddI, MaxSI, MaxUI, MaximumF, MinSI, MinUI, MinimumF, MulF, MulI, constant_float,
+    constant_int,
+};
 
 attr_enum! {
     /// How values of one output element are put together: commutative and associative.
@@ -230,6 +233,32 @@ impl HasEffects for Generic {
         effects
     }
 }
+/// Sets all elements of a buffer to a scalar, or to zero.
+pub fn fill(b: &mut Builder<'_>, buffer: Value, value: Option<Value>) {
+    let ty = b.ty(buffer);
+    let rank = ty.shape().map_or(0, <[i64]>::len);
+    let body = b.body(&[], |b, _| {
+        let elem = ty.elem();
+        let value = value.unwrap_or_else(|| match elem.is_float() {
+            true => constant_float(b, 0.0, elem),
+            false => constant_int(b, 0, elem),
+        });
+        b.add(Yield {
+            values: vec![value],
+        });
+    });
+    b.add(Generic {
+        inputs: vec![],
+        outputs: vec![buffer],
+        indexing_maps: vec![AffineMap::identity(rank)],
+        iterator_types: iterators(rank, 0),
+        combine: None,
+        sizes: None,
+        body,
+        results: Rets(vec![]),
+    });
+}
+
 impl Canonicalize for Generic {
     fn patterns(set: &mut PatternSet) {
         set.on("drop-empty-nest", |nest: Self, op, rw| {

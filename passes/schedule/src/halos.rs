@@ -6,16 +6,12 @@
 //! *Invariants.* Only transfers use the buffer. Those that read fill with zeros what lies beyond, so the border is what they
 //! would fill with; those that write lie inside, so the border stays.
 
-use tir::{
-    AffineMap, At, Builder, DYNAMIC, Ir, Layout, MemRefType, OpId, Pass, PassCx, PassResult, Rets,
-    Type, Value, pass,
-};
+use tir::{At, DYNAMIC, Ir, Layout, MemRefType, OpId, Pass, PassCx, PassResult, Type, Value, pass};
 use tir_accel::Direction;
 use tir_accel::transfer::Pattern;
 use tir_arith::{OpFoldResult, dispatch_values};
 use tir_memref::{Alloc, Dealloc, TransferRead, TransferWrite};
-use tir_tensor::generic::iterators;
-use tir_tensor::{Generic, Yield};
+use tir_tensor::generic::fill;
 
 use crate::range::{Facts, inside};
 use crate::transfer::Transfer;
@@ -162,7 +158,7 @@ impl Halo {
                     let mut sizes = shape.clone();
                     sizes[s] = size;
                     let part = sub_view(&mut b, old, &offsets, &sizes, &sizes)?;
-                    zero(&mut b, part);
+                    fill(&mut b, part, None);
                 }
             }
         }
@@ -173,30 +169,4 @@ impl Halo {
 fn is_zero(ir: &Ir, value: Value) -> bool {
     let constant = ir.constant(value);
     constant.is_some_and(|attr| tir::interp::Scalar::from_attr(attr).is_some_and(|s| s.bits == 0))
-}
-
-/// Sets all of a buffer to zero.
-fn zero(b: &mut Builder<'_>, buffer: Value) {
-    let ty = b.ty(buffer);
-    let rank = ty.shape().map_or(0, <[i64]>::len);
-    let body = b.body(&[], |b, _| {
-        let elem = ty.elem();
-        let value = match elem.is_float() {
-            true => tir_arith::constant_float(b, 0.0, elem),
-            false => tir_arith::constant_int(b, 0, elem),
-        };
-        b.add(Yield {
-            values: vec![value],
-        });
-    });
-    b.add(Generic {
-        inputs: vec![],
-        outputs: vec![buffer],
-        indexing_maps: vec![AffineMap::identity(rank)],
-        iterator_types: iterators(rank, 0),
-        combine: None,
-        sizes: None,
-        body,
-        results: Rets(vec![]),
-    });
 }

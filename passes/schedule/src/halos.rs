@@ -1,15 +1,17 @@
 //! `store-halos`: buffers that are read beyond their ends have room for what is read there.
 //!
 //! *Terms.* A buffer's **halo** is what transfers read beyond its ends, in each dimension before its first and behind its last
-//! position. It is stored with the buffer: a larger one, whose border is set to zero once.
+//! position. It is stored with the buffer: a larger one, whose border is set once.
 //!
-//! *Invariants.* Only transfers use the buffer. Those that read fill with zeros what lies beyond, so the border is what they
-//! would fill with; those that write lie inside, so the border stays.
+//! *Invariants.* Only transfers use the buffer. Those that read beyond its ends all fill with one constant what lies there, and
+//! the border is of that; those that write lie inside, so the border stays.
 
-use tir::{At, DYNAMIC, Ir, Layout, MemRefType, OpId, Pass, PassCx, PassResult, Type, Value, pass};
+use tir::{
+    At, Attr, DYNAMIC, Ir, Layout, MemRefType, OpId, Pass, PassCx, PassResult, Type, Value, pass,
+};
 use tir_accel::Direction;
 use tir_accel::transfer::Pattern;
-use tir_arith::{OpFoldResult, dispatch_values};
+use tir_arith::{Constant, OpFoldResult, dispatch_values};
 use tir_memref::{Alloc, Dealloc, TransferRead, TransferWrite};
 use tir_tensor::generic::fill;
 
@@ -18,7 +20,8 @@ use crate::transfer::Transfer;
 use crate::views::sub_view;
 
 pass! {
-    /// Stores buffers that are read beyond their ends with a border of zeros, so that reading needs no tests and no copy.
+    /// Stores buffers that are read beyond their ends with a border of what is read there, so that reading needs no tests and
+    /// no copy.
     pub struct StoreHalos = "store-halos" on "func.func" {
         /// Maximum growth of a buffer, in hundredths of its bytes.
         pub growth: i64 = 100,
@@ -49,6 +52,8 @@ struct Halo {
     /// Positions before the first and behind the last of each dimension.
     beyond: Vec<[i64; 2]>,
     transfers: Vec<OpId>,
+    /// What lies there; none: zero.
+    border: Option<Attr>,
     ty: Type,
 }
 
@@ -63,6 +68,7 @@ impl Halo {
         }
         let mut beyond = vec![[0i64; 2]; memref.shape.len()];
         let mut transfers = Vec::new();
+        let mut border: Option<Option<Attr>> = None;
         for used in ir.uses(buffer) {
             if ir.is::<Dealloc>(used.op) {
                 continue;
@@ -71,13 +77,16 @@ impl Halo {
             transfers.push(used.op);
             let pattern = Pattern::new(ir.ty(t.far), ir.ty(t.tile), &t.access).ok()?;
             let facts = Facts::at(ir, used.op);
-            let zeros = t.padding.is_none_or(|value| is_zero(ir, value));
+            let padding = match t.padding.filter(|value| !is_zero(ir, *value)) {
+                None => Some(None),
+                Some(value) => ir.constant(value).map(Some),
+            };
             for (s, form) in pattern.access.iter().enumerate() {
                 let size = pattern.far_shape[s];
                 if inside(ir, &facts, t.offsets[s], form, &pattern.tile_shape, size) {
                     continue;
                 }
-                if t.direction == Direction::Write || !zeros {
+                if t.direction == Direction::Write || *border.get_or_insert(padding?) != padding? {
                     return None;
                 }
                 let reach = facts.of(ir, t.offsets[s])?;
@@ -100,6 +109,7 @@ impl Halo {
         small.then_some(Self {
             beyond,
             transfers,
+            border: border.flatten(),
             ty,
         })
     }
@@ -149,6 +159,7 @@ impl Halo {
         }
         ir.set_type(old, self.ty);
         let mut b = ir.at(At::After(op));
+        let border = self.border.map(|value| b.add(Constant { value }));
         let shape = self.ty.shape().unwrap_or(&[]).to_vec();
         for (s, [before, behind]) in self.beyond.iter().enumerate() {
             for (from, size) in [(0, *before), (shape[s] - behind, *behind)] {
@@ -158,7 +169,7 @@ impl Halo {
                     let mut sizes = shape.clone();
                     sizes[s] = size;
                     let part = sub_view(&mut b, old, &offsets, &sizes, &sizes)?;
-                    fill(&mut b, part, None);
+                    fill(&mut b, part, border);
                 }
             }
         }

@@ -240,7 +240,10 @@ fn library(options: &Options, file: &Path, dir: &Path, stem: &str) -> Result<Str
     let (made, library) = (built.module, built.library);
     let header = tir_native::c_interface::header(&made, stem);
     std::fs::write(path(".h"), header).map_err(fail)?;
-    std::fs::write(path(".bin"), made.weights()).map_err(fail)?;
+    let mut constants = std::fs::File::create(path(".bin")).map_err(fail)?;
+    for part in made.weights() {
+        constants.write_all(&part).map_err(fail)?;
+    }
     let mut said = format!(
         "  library   {}\n  header    {}\n  constants {}, {} bytes\n",
         library.display(),

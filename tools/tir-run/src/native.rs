@@ -286,9 +286,9 @@ fn call(
     native: &Native,
     folder: &Path,
 ) -> Result<(f64, Vec<NativeLayer>), Errors> {
-    let write = |k: usize, bytes: &[u8]| {
+    let write = |k: usize, all: &dyn Fn(&mut std::fs::File) -> std::io::Result<()>| {
         let path = file(folder, k);
-        let done = std::fs::write(&path, bytes);
+        let done = std::fs::File::create(&path).and_then(|mut file| all(&mut file));
         done.map_err(|e| fail(format!("cannot write '{}': {e}", path.display())))?;
         Ok::<String, Errors>(format!("in:{}", path.display()))
     };
@@ -302,14 +302,18 @@ fn call(
                 let input = inputs.iter().find(|(argument, _)| *argument == own);
                 let (_, array) =
                     input.ok_or_else(|| fail(format!("argument {own} has no value")))?;
-                write(k, array.bytes())?
+                write(k, &|file| file.write_all(array.bytes()))?
             }
             Role::Output(_) | Role::Result(_) => {
                 format!("out:{}:{}", argument.bytes(), file(folder, k).display())
             }
         });
     }
-    command.arg(write(function.arguments.len(), &built.module.weights())?);
+    let constants = |file: &mut std::fs::File| {
+        let parts = built.module.weights();
+        parts.iter().try_for_each(|part| file.write_all(part))
+    };
+    command.arg(write(function.arguments.len(), &constants)?);
     command.arg(format!("arena:{}:{}", function.arena, function.further));
     command.arg("threads");
     let marks = folder.join("marks.bin");

@@ -81,15 +81,9 @@ impl Search {
     }
     /// The same for the order of loops that was estimated last: most orders are none that is kept, and no plan is made of
     /// them.
-    fn consider_ordered(
-        &mut self,
-        estimate: &Estimate<'_>,
-        made: Ordered,
-        excess: Option<Excess>,
-    ) {
+    fn consider_ordered(&mut self, estimate: &Estimate<'_>, made: Ordered, excess: Option<Excess>) {
         let Some(excess) = excess else {
-            let better =
-                |best: &Plan| (made.cycles(), made.in_all()) < (best.cycles, best.bytes);
+            let better = |best: &Plan| (made.cycles(), made.in_all()) < (best.cycles, best.bytes);
             let kept = self.all || self.budget.listed > 0;
             if kept || self.best.as_ref().is_none_or(better) {
                 self.consider(estimate.plan(made));

@@ -147,8 +147,7 @@ fn candidates(
                 search.too_large(excess, &made.bytes);
                 continue;
             }
-            let better =
-                |best: &Plan| (made.cycles(), made.in_all()) < (best.cycles, best.bytes);
+            let better = |best: &Plan| (made.cycles(), made.in_all()) < (best.cycles, best.bytes);
             if best.as_ref().is_none_or(better) {
                 best = Some(estimate.plan(made));
             }

@@ -37,8 +37,12 @@ pub(super) struct Shapes<'a> {
     loading: Lanes,
     /// The steps behind the unit that no intrinsic computes; where a vector unit does on a block, that unit and its
     /// cycles.
-    on_blocks: Rc<[(usize, Option<(Name, i64)>)]>,
+    on_blocks: Rc<[OnBlock]>,
 }
+
+/// A step behind a unit that no intrinsic computes; the vector unit that computes it on a block and its cycles, if one
+/// does.
+pub(super) type OnBlock = (usize, Option<(Name, i64)>);
 
 /// What is known by the sizes of some iterators.
 struct Known<T> {
@@ -362,7 +366,7 @@ pub(super) struct Tiles<'a> {
     pub(super) stores: Rc<[Fixed]>,
     /// The steps behind the unit that no intrinsic computes; where a vector unit does on a block, that unit and its
     /// cycles.
-    pub(super) on_blocks: Rc<[(usize, Option<(Name, i64)>)]>,
+    pub(super) on_blocks: Rc<[OnBlock]>,
 }
 
 impl Made<'_> {

@@ -4,6 +4,7 @@ use tir::Name;
 
 use super::super::cost::HIDDEN;
 use super::super::lanes::shared;
+use super::super::shapes::OnBlock;
 use super::super::unit::reset;
 use super::Estimate;
 
@@ -134,7 +135,7 @@ impl Estimate<'_> {
 
     /// The steps behind the unit that no intrinsic computes, on a block: where a vector unit does, that unit and its
     /// cycles.
-    fn steps_on_blocks(&self) -> &[(usize, Option<(Name, i64)>)] {
+    fn steps_on_blocks(&self) -> &[OnBlock] {
         // One call does the last trip with all steps behind.
         let whole = !self.plan.splits_reduction(self.group);
         match self.unit {

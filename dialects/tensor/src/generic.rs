@@ -259,16 +259,22 @@ pub fn fill(b: &mut Builder<'_>, buffer: Value, value: Option<Value>) {
     });
 }
 
+impl Generic {
+    /// What the results are if there is no point that is combined with what they start from: that. No values for
+    /// buffers; `None` if there may be a point.
+    pub fn if_empty(&self, ir: &Ir, op: OpId) -> Option<Vec<Value>> {
+        let empty = self.domain(ir).is_ok_and(|domain| domain.contains(&0));
+        empty.then(|| self.outputs[..ir.results(op).len()].to_vec())
+    }
+}
+
 impl Canonicalize for Generic {
     fn patterns(set: &mut PatternSet) {
         set.on("drop-empty-nest", |nest: Self, op, rw| {
-            let domain = nest.domain(rw.ir()).ok();
-            if !domain.is_some_and(|domain| domain.contains(&0)) {
-                return Err(Decline::because(|| "it may have a point".to_string()));
-            }
-            // No point is combined with what the results start from.
-            let results = rw.ir().results(op).len();
-            rw.replace(op, &nest.outputs[..results]);
+            let values = nest.if_empty(rw.ir(), op);
+            let values =
+                values.ok_or_else(|| Decline::because(|| "it may have a point".to_string()))?;
+            rw.replace(op, &values);
             Ok(())
         });
     }

@@ -347,7 +347,7 @@ impl Approximate for Exp2 {
                 0.009_618_506,
                 0.055_503_6,
                 0.240_226_48,
-                0.693_147_2,
+                std::f32::consts::LN_2,
             ],
         );
         let one = code.float(1.0);

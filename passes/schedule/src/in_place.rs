@@ -253,7 +253,7 @@ fn trips(ir: &Ir, op: OpId, around: OpId) -> i64 {
         };
         let looped = ir.get::<For>(parent);
         let trip = looped.and_then(|l| l.trip_count()).unwrap_or(1);
-        count = count.saturating_mul(i64::try_from(trip).unwrap_or(i64::MAX));
+        count = count.saturating_mul(trip);
         op = parent;
     }
     count

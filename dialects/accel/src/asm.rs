@@ -49,7 +49,11 @@ impl Asm for Intrinsic {
             p.text(" strided ");
             p.ints(strided);
         }
-        p.attributes_except(&["sym_name", "unit", "spaces", "cycles", "strided"]);
+        if let Some(family) = record.family {
+            p.text(" family ");
+            p.attr(family);
+        }
+        p.attributes_except(&["sym_name", "unit", "spaces", "cycles", "strided", "family"]);
         p.text(" ");
         p.region(0, true);
     }
@@ -87,6 +91,10 @@ impl Asm for Intrinsic {
         if p.eat_keyword("strided") {
             let strided = p.ints()?;
             state.set_attr("strided", Attr::ints(&strided));
+        }
+        if p.eat_keyword("family") {
+            let family = p.attr()?;
+            state.set_attr("family", family);
         }
         for (name, value) in p.attributes()? {
             if state.attr(name.as_str()).is_some() {

@@ -10,6 +10,7 @@ mod attached;
 pub mod bounds;
 mod cores;
 pub mod eval;
+pub mod family;
 pub mod formula;
 pub mod machine;
 pub mod model;

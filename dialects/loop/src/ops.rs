@@ -2,7 +2,10 @@
 
 use tir::constraints::{BOOL, INDEX};
 use tir::interfaces::{RegionBranchLike, RegionEdge, RegionPoint};
-use tir::{DYNAMIC, Failure, Ir, LoopLike, Op, OpId, OpRef, RegionId, Rets, Type, Value, Verify};
+use tir::{
+    Canonicalize, DYNAMIC, Decline, Failure, Ir, LoopLike, Op, OpId, OpRef, PatternSet, RegionId,
+    Rets, Type, Value, Verify,
+};
 
 /// Runs its region for each index from the lower bound up to below the upper one. Values that
 /// change from one iteration to the next are arguments of the region and its yielded values.
@@ -19,6 +22,7 @@ use tir::{DYNAMIC, Failure, Ir, LoopLike, Op, OpId, OpRef, RegionId, Rets, Type,
     RecursiveEffects,
     loop_like,
     region_branch,
+    canonicalize,
     asm,
     verify,
     lower_to_eval
@@ -103,6 +107,18 @@ impl For {
             body,
             results: Rets(results),
         }
+    }
+}
+
+impl Canonicalize for For {
+    fn patterns(set: &mut PatternSet) {
+        set.on("drop-empty-loop", |looped: Self, op, rw| {
+            if looped.trip_count() != Some(0) {
+                return Err(Decline::because(|| "it may have an iteration".to_string()));
+            }
+            rw.replace(op, &looped.init);
+            Ok(())
+        });
     }
 }
 

@@ -1,9 +1,11 @@
 //! The dialect math: elementary functions of floats and integers, as MLIR defines it.
 #![forbid(unsafe_code)]
 
+mod approximate;
 mod eval;
 mod ops;
 
+pub use approximate::{Approximate, Approximation, Code, approximation};
 pub use ops::*;
 
 tir::dialect! {

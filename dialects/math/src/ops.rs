@@ -5,10 +5,10 @@ use tir::{Fold, Folds, Op, OpRef, Value};
 use tir_arith::{FastMath, fold};
 
 macro_rules! unary {
-    ($($(#[$doc:meta])* $name:ident $text:literal;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident $text:literal $(, $hook:path)?;)*) => {$(
         $(#[$doc])*
         #[derive(Op)]
-        #[op($text, Pure, SameType, Elementwise, results(result), fold, lower_to_eval)]
+        #[op($text, Pure, SameType, Elementwise, results(result), fold, lower_to_eval $(, $hook)?)]
         #[asm("$operand (`fastmath` `` body($fastmath)^)? attr-dict `:` type($result)")]
         pub struct $name {
             /// What it is applied to.
@@ -33,21 +33,21 @@ macro_rules! unary {
 
 unary! {
     /// e to the power of the operand.
-    Exp "math.exp";
+    Exp "math.exp", crate::approximation;
     /// 2 to the power of the operand.
-    Exp2 "math.exp2";
+    Exp2 "math.exp2", crate::approximation;
     /// Natural logarithm.
-    Log "math.log";
+    Log "math.log", crate::approximation;
     /// Natural logarithm of one more than the operand, exact near 0.
-    Log1p "math.log1p";
+    Log1p "math.log1p", crate::approximation;
     /// Square root.
     Sqrt "math.sqrt";
     /// Reciprocal of the square root.
     Rsqrt "math.rsqrt";
     /// Hyperbolic tangent.
-    Tanh "math.tanh";
+    Tanh "math.tanh", crate::approximation;
     /// Error function.
-    Erf "math.erf";
+    Erf "math.erf", crate::approximation;
     /// Sine of radians.
     Sin "math.sin";
     /// Cosine of radians.

@@ -2,11 +2,12 @@
 
 use tir::constraints::{INDEX, MEMREF, SCALAR};
 use tir::{
-    Access, AffineMap, Directive, Directives, Effects, Failure, HasEffects, Infer, Op, OpRef, Type,
-    Value, Verify, smallvec,
+    Access, AffineMap, Canonicalize, Decline, Directive, Directives, Effects, Failure, HasEffects,
+    Infer, Op, OpRef, PatternSet, Rewriter, Type, Value, Verify, smallvec,
 };
 use tir_tensor::asm::directive;
 use tir_tensor::check_access;
+use tir_tensor::generic::fill;
 
 use crate::on;
 
@@ -106,7 +107,7 @@ impl Verify for Store {
 
 /// Copies all elements.
 #[derive(Op)]
-#[op("memref.copy", effects, verify, lower_to_eval)]
+#[op("memref.copy", canonicalize, effects, verify, lower_to_eval)]
 #[asm("$source `,` $target attr-dict `:` type($source) `to` type($target)")]
 pub struct Copy {
     /// What is read.
@@ -137,7 +138,14 @@ impl Verify for Copy {
 /// Reads a tile into a buffer, as `tensor.transfer_read` does: element `t` of the tile becomes
 /// element `offsets + access(t)` of the source, or `padding` where that lies outside.
 #[derive(Op)]
-#[op("memref.transfer_read", effects, verify, lower_to_eval, directives)]
+#[op(
+    "memref.transfer_read",
+    canonicalize,
+    effects,
+    verify,
+    lower_to_eval,
+    directives
+)]
 #[asm(
     "$source `` custom<indices>($offsets, $static_offsets) `into` $tile (`pad` $padding^)? `access` custom<map>($access) attr-dict `:` type($source) `to` type($tile)"
 )]
@@ -189,7 +197,14 @@ impl Verify for TransferRead {
 
 /// Writes a tile into a buffer, as `tensor.transfer_write` does: what lies outside is dropped.
 #[derive(Op)]
-#[op("memref.transfer_write", effects, verify, lower_to_eval, directives)]
+#[op(
+    "memref.transfer_write",
+    canonicalize,
+    effects,
+    verify,
+    lower_to_eval,
+    directives
+)]
 #[asm(
     "$tile `into` $dest `` custom<indices>($offsets, $static_offsets) `access` custom<map>($access) attr-dict `:` type($tile) `into` type($dest)"
 )]
@@ -228,5 +243,50 @@ impl Verify for TransferWrite {
             &self.static_offsets,
             &self.access,
         )
+    }
+}
+
+/// Whether a buffer is known to have no elements, so that nothing is moved.
+fn moves_nothing(rw: &Rewriter<'_>, buffer: Value) -> Result<(), Decline> {
+    match rw
+        .ty(buffer)
+        .shape()
+        .is_some_and(|shape| shape.contains(&0))
+    {
+        true => Ok(()),
+        false => Err(Decline::because(|| "it may move an element".to_string())),
+    }
+}
+impl Canonicalize for Copy {
+    fn patterns(set: &mut PatternSet) {
+        set.on("drop-empty-copy", |copy: Self, op, rw| {
+            moves_nothing(rw, copy.source)?;
+            rw.erase(op);
+            Ok(())
+        });
+    }
+}
+impl Canonicalize for TransferRead {
+    fn patterns(set: &mut PatternSet) {
+        set.on("drop-empty-read", |read: Self, op, rw| {
+            moves_nothing(rw, read.tile)?;
+            rw.erase(op);
+            Ok(())
+        });
+        set.on("fill-of-nothing", |read: Self, op, rw| {
+            moves_nothing(rw, read.source)?;
+            rw.build(|b| fill(b, read.tile, read.padding));
+            rw.erase(op);
+            Ok(())
+        });
+    }
+}
+impl Canonicalize for TransferWrite {
+    fn patterns(set: &mut PatternSet) {
+        set.on("drop-empty-write", |write: Self, op, rw| {
+            moves_nothing(rw, write.tile).or_else(|_| moves_nothing(rw, write.dest))?;
+            rw.erase(op);
+            Ok(())
+        });
     }
 }

@@ -2,10 +2,14 @@
 
 use tir::constraints::SHAPED;
 use tir::{
-    Access, AffineMap, Attr, Builder, Effect, Effects, Failure, HasEffects, IntType, Ir, Name, Op,
-    OpId, OpRef, RegionId, Rets, Traits, Type, Value, Verify, attr_enum,
+    Access, AffineMap, Attr, Builder, Canonicalize, Decline, Effect, Effects, Failure, HasEffects,
+    IntType, Ir, Name, Op, OpId, OpRef, PatternSet, RegionId, Rets, Traits, Type, Value, Verify,
+    attr_enum,
 };
-use tir_arith::{AddF, AddI, MaxSI, MaxUI, MaximumF, MinSI, MinUI, MinimumF, MulF, MulI};
+use tir_arith::{
+    AddF, AddI, MaxSI, MaxUI, MaximumF, MinSI, MinUI, MinimumF, MulF, MulI, constant_float,
+    constant_int,
+};
 
 attr_enum! {
     /// How values of one output element are put together: commutative and associative.
@@ -96,6 +100,7 @@ pub(crate) fn is_unsigned(elem: Type) -> bool {
     asm,
     effects,
     keeps_constants,
+    canonicalize,
     verify,
     lower_to_eval,
     cost
@@ -228,6 +233,53 @@ impl HasEffects for Generic {
         effects
     }
 }
+/// Sets all elements of a buffer to a scalar, or to zero.
+pub fn fill(b: &mut Builder<'_>, buffer: Value, value: Option<Value>) {
+    let ty = b.ty(buffer);
+    let rank = ty.shape().map_or(0, <[i64]>::len);
+    let body = b.body(&[], |b, _| {
+        let elem = ty.elem();
+        let value = value.unwrap_or_else(|| match elem.is_float() {
+            true => constant_float(b, 0.0, elem),
+            false => constant_int(b, 0, elem),
+        });
+        b.add(Yield {
+            values: vec![value],
+        });
+    });
+    b.add(Generic {
+        inputs: vec![],
+        outputs: vec![buffer],
+        indexing_maps: vec![AffineMap::identity(rank)],
+        iterator_types: iterators(rank, 0),
+        combine: None,
+        sizes: None,
+        body,
+        results: Rets(vec![]),
+    });
+}
+
+impl Generic {
+    /// What the results are if there is no point that is combined with what they start from: that. No values for
+    /// buffers; `None` if there may be a point.
+    pub fn if_empty(&self, ir: &Ir, op: OpId) -> Option<Vec<Value>> {
+        let empty = self.domain(ir).is_ok_and(|domain| domain.contains(&0));
+        empty.then(|| self.outputs[..ir.results(op).len()].to_vec())
+    }
+}
+
+impl Canonicalize for Generic {
+    fn patterns(set: &mut PatternSet) {
+        set.on("drop-empty-nest", |nest: Self, op, rw| {
+            let values = nest.if_empty(rw.ir(), op);
+            let values =
+                values.ok_or_else(|| Decline::because(|| "it may have a point".to_string()))?;
+            rw.replace(op, &values);
+            Ok(())
+        });
+    }
+}
+
 impl Verify for Generic {
     fn verify(&self, op: OpRef<'_>) -> Result<(), Failure> {
         let ir = op.ir;

@@ -21,9 +21,12 @@ pub const SYNCHRONOUS: &str = "synchronous";
 pub const UNUSED_UNIT: &str = "unused-unit";
 /// A function has no buffer in a space.
 pub const UNUSED_SPACE: &str = "unused-space";
+/// Native code calls the C library for each element of a function.
+pub const LIBRARY_CALL: &str = "library-call";
 
 /// All categories.
-pub const ALL: [&str; 10] = [
+pub const ALL: [&str; 11] = [
+    LIBRARY_CALL,
     NO_UNIT,
     QUEUE_FULL,
     SINGLE_NEST,

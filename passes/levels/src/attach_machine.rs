@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use tir::{At, Attr, Diagnostic, Ir, Loc, Name, Pass, PassCx, PassResult, pass, verify};
-use tir_accel::MachineInfo;
+use tir_accel::{MachineInfo, family};
 
 use crate::processors::{self, HOST};
 
@@ -11,7 +11,7 @@ pass! {
     /// Embeds a machine file in the module, so that the module is self-contained.
     ///
     /// A module has one machine: attaching an equal one again does nothing, another one is an
-    /// error.
+    /// error. Families of intrinsics become an intrinsic for each size, those of a machine that is there already too.
     pub struct AttachMachine = "attach-machine" on "builtin.module" {
         /// Machine file; none: attach nothing; host: that of the processor which this program runs on.
         pub file: Option<String> = None,
@@ -56,13 +56,24 @@ fn parse_machine(file: &str, text: &str) -> Result<Ir, Vec<Diagnostic>> {
     }
 }
 
+/// Puts their members in the place of the families of the machine of a module; gives how many there were.
+fn write_families(ir: &mut Ir) -> Result<usize, Vec<Diagnostic>> {
+    match MachineInfo::slot(ir).and_then(|slot| ir.child_mut(slot)) {
+        Some(machine) => family::expand(machine).map_err(|error| vec![*error]),
+        None => Ok(0),
+    }
+}
+
 impl Pass for AttachMachine {
     fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
+        let there = write_families(ir)?;
         let Some(file) = &self.file else {
-            cx.unchanged();
+            if there == 0 {
+                cx.unchanged();
+            }
             return Ok(());
         };
-        let machine = if file == HOST {
+        let mut machine = if file == HOST {
             let host = processors::host();
             cx.remark(Diagnostic::remark(host.to_string()));
             let mut machine = parse_machine(host.file, host.text)?;
@@ -74,12 +85,15 @@ impl Pass for AttachMachine {
         } else {
             read_machine(file)?
         };
+        family::expand(&mut machine).map_err(|error| vec![*error])?;
         if let Some(slot) = MachineInfo::slot(ir) {
             let same = ir
                 .child(slot)
                 .is_some_and(|old| tir::text::equal(old, &machine, false).is_ok());
             if same {
-                cx.unchanged();
+                if there == 0 {
+                    cx.unchanged();
+                }
                 return Ok(());
             }
             let error =

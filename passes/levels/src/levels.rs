@@ -7,7 +7,8 @@ use tir_egraph::Egraph;
 use tir_generic::{Canonicalize, ConstantFold, Cse, Licm};
 use tir_memory::{CheckPlan, PlanMemory};
 use tir_native::{
-    DropSpaces, InlineCalls, OutlineNests, PackConstants, PrefetchTiles, PromoteMemory,
+    ApproximateMath, DropSpaces, GroupConstants, InlineCalls, OutlineNests, PackConstants,
+    PrefetchTiles, PromoteMemory,
 };
 use tir_schedule::{
     Distribute, ExpandGeneric, FindParallel, InsertTokens, ScheduleTransfers, SplitNests,
@@ -128,6 +129,9 @@ level! {
         pub registers: Option<i64> = None,
         /// Make each distinct nest a function (`outline-nests`).
         pub outline: bool = true,
+        /// Replace `exp`, `erf` and their like by operations on vectors that are right to two units in the last place
+        /// (`approximate-math`).
+        pub approximate: bool = false,
         /// Ops that a nest runs at least for threads to share it (`split-nests`); what is smaller stays on one.
         pub parallel_work: u64 = 32768,
     }
@@ -148,11 +152,9 @@ fn earlier<E: PassOptions>(later: &impl PassOptions) -> E {
 
 impl Alias for ToTensor {
     fn expand(&self, p: &mut Pipeline) {
-        if self.machine.is_some() {
-            p.add(AttachMachine {
-                file: self.machine.clone(),
-            });
-        }
+        p.add(AttachMachine {
+            file: self.machine.clone(),
+        });
         p.nest("func.func", |p| {
             if self.integer {
                 p.add(FoldQdq::default());
@@ -228,6 +230,7 @@ impl Alias for ToNative {
         });
         p.add(DropSpaces::default());
         p.add(PackConstants::default());
+        p.add(GroupConstants::default());
         p.nest("func.func", |p| {
             p.add(StoreHalos::default());
             p.add(TilesInPlace::default());
@@ -260,6 +263,10 @@ impl Alias for ToNative {
             p.add(Canonicalize::default());
             p.add(Cse::default());
             p.add(PrefetchTiles::default());
+            if self.approximate {
+                p.add(ApproximateMath::default());
+                p.add(Cse::default());
+            }
         });
     }
 }

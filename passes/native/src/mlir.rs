@@ -47,6 +47,8 @@ use tir_vector::Dot;
 
 use crate::retype::retype;
 use calls::{Needs, needs};
+pub(crate) use functions::is_library_function;
+
 use functions::function;
 pub use interface::{Argument, Function, Module, Options, Role};
 

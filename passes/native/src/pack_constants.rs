@@ -26,7 +26,8 @@ pass! {
     /// Stores constants as transfers of tiles would leave them, and reads the tiles there.
     ///
     /// A constant is packed if all that its tiles take together, each number of a tile once, is at most `growth` times
-    /// the constant's size; a constant that nothing else reads goes.
+    /// the constant's size; a constant that nothing else reads goes. A remark names what stays, and constants whose file is
+    /// not loaded, whose elements are not known.
     pub struct PackConstants = "pack-constants" on "builtin.module" {
         /// Maximum growth: bytes of packed tiles, as a multiple of the constant's.
         pub growth: usize = 2,
@@ -55,10 +56,20 @@ impl Pass for PackConstants {
             .filter_map(|op| module.get::<Global>(op))
             .map(|global| (global.sym_name, global))
             .collect();
-        let (mut tiles, mut large) = (0, Vec::new());
+        let (mut tiles, mut copied) = (0, Vec::new());
         for (name, all) in found {
-            let Some((global, content)) = content(&constants, name) else {
+            let global = constants.get(&name).filter(|g| g.constant.is_some());
+            let Some((global, value)) = global.and_then(|g| Some((g, g.initial_value?))) else {
                 continue;
+            };
+            let content = match elements(value) {
+                Ok(content) => content,
+                Err(why) => {
+                    let transfers = all.iter().map(|(slot, packed)| (*slot, packed.transfer));
+                    let note = format!("'@{name}' cannot be packed: {}", why.message);
+                    copied.extend(transfers.map(|(slot, transfer)| (slot, transfer, note.clone())));
+                    continue;
+                }
             };
             // Tiles that are read in the same way, wherever they are used.
             let mut ways: BTreeMap<String, Vec<(OpId, Packed)>> = BTreeMap::new();
@@ -72,8 +83,12 @@ impl Pass for PackConstants {
             let firsts = ways.values().filter_map(|all| all.first());
             let packed: usize = firsts.map(|(_, p)| p.bytes * p.count()).sum();
             if packed > self.small.max(bytes.saturating_mul(self.growth)) {
+                let note = format!(
+                    "packed they would take {packed} bytes, for a constant of {bytes}; 'pack-constants' has the option growth={}",
+                    self.growth
+                );
                 let all = ways.values().flatten();
-                large.extend(all.map(|(slot, p)| (*slot, p.transfer, packed, bytes)));
+                copied.extend(all.map(|(slot, p)| (*slot, p.transfer, note.clone())));
                 continue;
             }
             for (k, all) in ways.into_values().enumerate() {
@@ -110,15 +125,11 @@ impl Pass for PackConstants {
                 }
             }
         }
-        for (slot, transfer, packed, bytes) in large {
+        for (slot, transfer, note) in copied {
             let Some(function) = module.child(slot) else {
                 continue;
             };
             let title = "tiles of a constant are copied each time they are used";
-            let note = format!(
-                "packed they would take {packed} bytes, for a constant of {bytes}; 'pack-constants' has the option growth={}",
-                self.growth
-            );
             cx.remark(
                 Diagnostic::remark(title)
                     .at(function.loc(transfer))
@@ -132,12 +143,6 @@ impl Pass for PackConstants {
         }
         Ok(())
     }
-}
-
-/// A constant, and its elements.
-fn content(all: &HashMap<Name, Global>, name: Name) -> Option<(&Global, Array)> {
-    let global = all.get(&name).filter(|g| g.constant.is_some())?;
-    Some((global, elements(global.initial_value?).ok()?))
 }
 
 /// A name that no symbol of a module has.

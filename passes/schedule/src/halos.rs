@@ -1,28 +1,27 @@
 //! `store-halos`: buffers that are read beyond their ends have room for what is read there.
 //!
 //! *Terms.* A buffer's **halo** is what transfers read beyond its ends, in each dimension before its first and behind its last
-//! position. It is stored with the buffer: a larger one, whose border is set to zero once.
+//! position. It is stored with the buffer: a larger one, whose border is set once.
 //!
-//! *Invariants.* Only transfers use the buffer. Those that read fill with zeros what lies beyond, so the border is what they
-//! would fill with; those that write lie inside, so the border stays.
+//! *Invariants.* Only transfers use the buffer. Those that read beyond its ends all fill with one constant what lies there, and
+//! the border is of that; those that write lie inside, so the border stays.
 
 use tir::{
-    AffineMap, At, Builder, DYNAMIC, Ir, Layout, MemRefType, OpId, Pass, PassCx, PassResult, Rets,
-    Type, Value, pass,
+    At, Attr, DYNAMIC, Ir, Layout, MemRefType, OpId, Pass, PassCx, PassResult, Type, Value, pass,
 };
 use tir_accel::Direction;
 use tir_accel::transfer::Pattern;
-use tir_arith::{OpFoldResult, dispatch_values};
+use tir_arith::{Constant, OpFoldResult, dispatch_values};
 use tir_memref::{Alloc, Dealloc, TransferRead, TransferWrite};
-use tir_tensor::generic::iterators;
-use tir_tensor::{Generic, Yield};
+use tir_tensor::generic::fill;
 
 use crate::range::{Facts, inside};
 use crate::transfer::Transfer;
 use crate::views::sub_view;
 
 pass! {
-    /// Stores buffers that are read beyond their ends with a border of zeros, so that reading needs no tests and no copy.
+    /// Stores buffers that are read beyond their ends with a border of what is read there, so that reading needs no tests and
+    /// no copy.
     pub struct StoreHalos = "store-halos" on "func.func" {
         /// Maximum growth of a buffer, in hundredths of its bytes.
         pub growth: i64 = 100,
@@ -53,6 +52,8 @@ struct Halo {
     /// Positions before the first and behind the last of each dimension.
     beyond: Vec<[i64; 2]>,
     transfers: Vec<OpId>,
+    /// What lies there; none: zero.
+    border: Option<Attr>,
     ty: Type,
 }
 
@@ -67,6 +68,7 @@ impl Halo {
         }
         let mut beyond = vec![[0i64; 2]; memref.shape.len()];
         let mut transfers = Vec::new();
+        let mut border: Option<Option<Attr>> = None;
         for used in ir.uses(buffer) {
             if ir.is::<Dealloc>(used.op) {
                 continue;
@@ -75,13 +77,16 @@ impl Halo {
             transfers.push(used.op);
             let pattern = Pattern::new(ir.ty(t.far), ir.ty(t.tile), &t.access).ok()?;
             let facts = Facts::at(ir, used.op);
-            let zeros = t.padding.is_none_or(|value| is_zero(ir, value));
+            let padding = match t.padding.filter(|value| !is_zero(ir, *value)) {
+                None => Some(None),
+                Some(value) => ir.constant(value).map(Some),
+            };
             for (s, form) in pattern.access.iter().enumerate() {
                 let size = pattern.far_shape[s];
                 if inside(ir, &facts, t.offsets[s], form, &pattern.tile_shape, size) {
                     continue;
                 }
-                if t.direction == Direction::Write || !zeros {
+                if t.direction == Direction::Write || *border.get_or_insert(padding?) != padding? {
                     return None;
                 }
                 let reach = facts.of(ir, t.offsets[s])?;
@@ -104,6 +109,7 @@ impl Halo {
         small.then_some(Self {
             beyond,
             transfers,
+            border: border.flatten(),
             ty,
         })
     }
@@ -120,23 +126,40 @@ impl Halo {
                 offsets.push(offset.plus(&mut b, *before));
             }
             let (offsets, static_offsets) = dispatch_values(&offsets);
-            if let Some(read) = b.ir.get::<TransferRead>(*op) {
-                b.add(TransferRead {
-                    offsets,
-                    static_offsets,
-                    ..read
-                });
-            } else if let Some(write) = b.ir.get::<TransferWrite>(*op) {
-                b.add(TransferWrite {
-                    offsets,
-                    static_offsets,
-                    ..write
-                });
+            // A copy of the whole buffer reads a part of it now.
+            let Transfer {
+                far,
+                tile,
+                padding,
+                access,
+                ..
+            } = t;
+            match t.direction {
+                Direction::Read => {
+                    b.add(TransferRead {
+                        source: far,
+                        tile,
+                        offsets,
+                        padding,
+                        static_offsets,
+                        access,
+                    });
+                }
+                Direction::Write => {
+                    b.add(TransferWrite {
+                        tile,
+                        dest: far,
+                        offsets,
+                        static_offsets,
+                        access,
+                    });
+                }
             }
             ir.erase(*op);
         }
         ir.set_type(old, self.ty);
         let mut b = ir.at(At::After(op));
+        let border = self.border.map(|value| b.add(Constant { value }));
         let shape = self.ty.shape().unwrap_or(&[]).to_vec();
         for (s, [before, behind]) in self.beyond.iter().enumerate() {
             for (from, size) in [(0, *before), (shape[s] - behind, *behind)] {
@@ -146,7 +169,7 @@ impl Halo {
                     let mut sizes = shape.clone();
                     sizes[s] = size;
                     let part = sub_view(&mut b, old, &offsets, &sizes, &sizes)?;
-                    zero(&mut b, part);
+                    fill(&mut b, part, border);
                 }
             }
         }
@@ -157,30 +180,4 @@ impl Halo {
 fn is_zero(ir: &Ir, value: Value) -> bool {
     let constant = ir.constant(value);
     constant.is_some_and(|attr| tir::interp::Scalar::from_attr(attr).is_some_and(|s| s.bits == 0))
-}
-
-/// Sets all of a buffer to zero.
-fn zero(b: &mut Builder<'_>, buffer: Value) {
-    let ty = b.ty(buffer);
-    let rank = ty.shape().map_or(0, <[i64]>::len);
-    let body = b.body(&[], |b, _| {
-        let elem = ty.elem();
-        let value = match elem.is_float() {
-            true => tir_arith::constant_float(b, 0.0, elem),
-            false => tir_arith::constant_int(b, 0, elem),
-        };
-        b.add(Yield {
-            values: vec![value],
-        });
-    });
-    b.add(Generic {
-        inputs: vec![],
-        outputs: vec![buffer],
-        indexing_maps: vec![AffineMap::identity(rank)],
-        iterator_types: iterators(rank, 0),
-        combine: None,
-        sizes: None,
-        body,
-        results: Rets(vec![]),
-    });
 }

@@ -6,6 +6,8 @@
 //! *Invariants.* All of the tile lies inside of the large buffer, so there is nothing to pad and nothing to leave out. While
 //! a tile that was read is used, nothing writes the large buffer; from where a tile that is written is allocated to its
 //! transfer nothing touches the large buffer, and after it nothing the tile.
+//!
+//! *When not.* Rows that are no vectors, and sums that would walk in long steps through memory, stay copies.
 
 use std::collections::HashMap;
 
@@ -15,8 +17,10 @@ use tir::{
 use tir_accel::Direction;
 use tir_accel::transfer::Pattern;
 use tir_arith::OpFoldResult;
+use tir_loop::For;
 use tir_memref::alias::{Origin, accesses, aliases, is_filled_once, may_alias, origins};
 use tir_memref::{Alloc, Dealloc, ReinterpretCast, strided_type};
+use tir_tensor::Generic;
 
 use crate::range::{Facts, inside};
 use crate::transfer::Transfer;
@@ -115,7 +119,10 @@ impl Place {
         }
         let apart = t.direction == Direction::Read || place.is_apart();
         let ty = place.ty(ir, t, DYNAMIC)?;
-        (apart && views::can_retype(ir, t.tile, ty)).then_some(place)
+        let types = views::types_as(ir, t.tile, ty).ok()?;
+        let far_apart =
+            t.direction == Direction::Read && strides_over(ir, alloc, &place.shape, &types);
+        (apart && !far_apart).then_some(place)
     }
 
     /// Whether each element of the tile has a place of its own.
@@ -184,6 +191,72 @@ impl Place {
         ir.replace(self.alloc, &[view]);
         Ok(())
     }
+}
+
+/// Bytes from one step of a sum to the next one beyond which a processor does not fetch ahead: a quarter of a page, in which
+/// it follows steps.
+const FAR_STEP: i64 = 1024;
+/// Steps of a sum that make a walk.
+const WALK: i64 = 8;
+/// Uses of an element for which a copy is worth its time.
+const OFTEN: i64 = 32;
+
+/// Whether sums over a tile would walk through the large buffer in long steps, and often: then a copy, whose elements lie
+/// beside each other, is the quicker one.
+///
+/// `types` are those of the tile and its views in place.
+fn strides_over(ir: &Ir, alloc: OpId, shape: &[i64], types: &[(Value, Type)]) -> bool {
+    let elements: i64 = shape.iter().product();
+    let mut points = 0_i64;
+    let mut walks = false;
+    for (value, ty) in types {
+        let mut users: Vec<OpId> = ir.uses(*value).map(|used| used.op).collect();
+        users.dedup();
+        for op in users {
+            let Some(generic) = ir.get::<Generic>(op) else {
+                continue;
+            };
+            let Ok(domain) = generic.domain(ir) else {
+                continue;
+            };
+            let around = trips(ir, op, alloc);
+            points = points.saturating_add(domain.iter().fold(around, |n, d| n.saturating_mul(*d)));
+            let operands = generic.operands().zip(&generic.indexing_maps);
+            for (_, map) in operands.filter(|(operand, _)| operand == value) {
+                walks |= walks_far(*ty, map, &domain, &generic.reductions());
+            }
+        }
+    }
+    walks && points / elements.max(1) >= OFTEN
+}
+
+/// Whether a sum over elements of a buffer goes in long steps.
+fn walks_far(ty: Type, map: &tir::AffineMap, domain: &[i64], reductions: &[bool]) -> bool {
+    let memref: Option<&MemRefType> = ty.get();
+    let (Some((strides, _)), Some(map)) = (memref.and_then(|m| m.strides()), map.linear()) else {
+        return false;
+    };
+    let bytes = ty.elem().bytes().unwrap_or(1) as i64;
+    (0..domain.len()).any(|d| {
+        let parts = map.iter().zip(&strides);
+        let step: i64 = parts.map(|(row, stride)| row.at(d) * stride).sum();
+        reductions[d] && domain[d] >= WALK && step.abs() * bytes >= FAR_STEP
+    })
+}
+
+/// How often an op runs for each time that one of a block around it does; 1 for loops of unknown length.
+fn trips(ir: &Ir, op: OpId, around: OpId) -> i64 {
+    let (mut count, mut op) = (1_i64, op);
+    while ir.block_of(op) != ir.block_of(around) {
+        let Some(parent) = ir.parent(op) else {
+            return count;
+        };
+        let looped = ir.get::<For>(parent);
+        let trip = looped.and_then(|l| l.trip_count()).unwrap_or(1);
+        count = count.saturating_mul(trip);
+        op = parent;
+    }
+    count
 }
 
 /// Moves what a value is made of before an op of its block.

@@ -42,20 +42,22 @@ pub fn sub_view(
 /// # Errors
 /// If a view has no type then; nothing is changed.
 pub fn retype(ir: &mut Ir, value: Value, ty: Type) -> Result<(), Failure> {
-    let mut all = Vec::new();
-    retyped(ir, value, ty, &mut all)?;
-    for (value, ty) in all {
+    for (value, ty) in types_as(ir, value, ty)? {
         ir.set_type(value, ty);
     }
     Ok(())
 }
 
-/// Whether all views of a value have a type if it has this one.
-pub fn can_retype(ir: &Ir, value: Value, ty: Type) -> bool {
-    retyped(ir, value, ty, &mut Vec::new()).is_ok()
+/// The types of a value and of all views of it, as far as they change, if it has this one.
+///
+/// # Errors
+/// If a view has no type then.
+pub fn types_as(ir: &Ir, value: Value, ty: Type) -> Result<Vec<(Value, Type)>, Failure> {
+    let mut all = Vec::new();
+    retyped(ir, value, ty, &mut all)?;
+    Ok(all)
 }
 
-/// The types of a value and of all views of it, as far as they change.
 fn retyped(ir: &Ir, value: Value, ty: Type, all: &mut Vec<(Value, Type)>) -> Result<(), Failure> {
     if ir.ty(value) == ty {
         return Ok(());

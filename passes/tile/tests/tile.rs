@@ -78,6 +78,7 @@ fn intrinsic(
         spaces: vec![Attr::symbol("spm".into()); types.len()],
         cycles: "16".into(),
         strided: None,
+        family: None,
         body,
     });
 }

@@ -179,17 +179,9 @@ enum What {
         #[arg(value_name = "FOLDER", required = true)]
         folders: Vec<String>,
     },
-    /// Networks as native code on this processor, checked, beside ONNX Runtime with one thread; needs tir-native
-    Native {
-        #[command(flatten)]
-        rounds: Rounds,
-        /// Machine file to plan for; none: that of this processor
-        #[arg(long, value_name = "FILE.tir")]
-        machine: Option<String>,
-        /// Folders with `model.onnx`, inputs `in_K.npy` and outputs `out_K.npy`
-        #[arg(value_name = "FOLDER", required = true)]
-        folders: Vec<String>,
-    },
+    /// Networks as native code on this processor, checked: whole, by layer, each convolution alone, and products of two
+    /// arguments, beside multiply-adds alone, ONNX Runtime and OpenVINO with one thread; needs tir-native
+    Native(native::Options),
     /// ResNet-18's convolutions alone: bytes beside the best of all tiles, cycles beside the bound
     Tiles,
     /// Print the program that `ir` measures
@@ -205,11 +197,7 @@ fn main() -> ExitCode {
         What::Extract { files } => extract::extract(&files),
         What::Lower(Rounds { rounds }) => lower::lower(rounds as usize),
         What::Networks { folders } => networks::networks(&folders),
-        What::Native {
-            rounds,
-            machine,
-            folders,
-        } => native::native(&folders, machine.as_deref(), rounds.rounds as usize),
+        What::Native(options) => native::native(options),
         What::Tiles => tiles::tiles(),
         What::Generate => std::io::stdout()
             .write_all(program::generic_program(1000, 200).as_bytes())

@@ -18,40 +18,55 @@ pub(crate) fn root() -> PathBuf {
 }
 
 pub(crate) fn said(errors: &[Diagnostic]) -> String {
-    errors
-        .first()
-        .map_or("fails without an error".to_string(), ToString::to_string)
+    let Some(error) = errors.first() else {
+        return "fails without an error".to_string();
+    };
+    let place = error.loc.place();
+    let place = place.map_or(String::new(), |(file, line, column)| {
+        format!("{file}:{line}:{column}: ")
+    });
+    let notes = error.notes.iter();
+    let notes: String = notes.map(|note| format!("\n  {}", note.message)).collect();
+    format!("{place}{}{notes}", error.message)
 }
 
-/// `WHAT_0.npy`, `WHAT_1.npy`, … as far as there are any.
-fn stored(folder: &Path, what: &str) -> impl Iterator<Item = PathBuf> {
-    let paths = (0..).map(move |k| folder.join(format!("{what}_{k}.npy")));
+/// `WHAT_0.npy`, `WHAT_1.npy`, … of a folder, or `NAME.WHAT_0.npy`, … of a model `NAME.onnx`, as far as there are any.
+fn stored(path: &Path, what: &str) -> impl Iterator<Item = PathBuf> {
+    let folder = path.is_dir();
+    let paths = (0..).map(move |k| match folder {
+        true => path.join(format!("{what}_{k}.npy")),
+        false => path.with_extension(format!("{what}_{k}.npy")),
+    });
     paths.take_while(|p| p.exists())
 }
 
-fn arrays(folder: &Path, what: &str) -> Result<Vec<Array>, String> {
-    stored(folder, what)
+fn arrays(path: &Path, what: &str) -> Result<Vec<Array>, String> {
+    stored(path, what)
         .map(|p| npy::read(&p).map_err(|e| e.to_string()))
         .collect()
 }
 
 /// A network with the values that it is run on.
 pub(crate) struct Network {
-    folder: PathBuf,
+    /// A folder, or a model.
+    path: PathBuf,
     inputs: Vec<Array>,
     outputs: Vec<Array>,
 }
 
 impl Network {
-    pub(crate) fn new(folder: &Path) -> Result<Self, String> {
+    pub(crate) fn new(path: &Path) -> Result<Self, String> {
         Ok(Self {
-            folder: folder.to_path_buf(),
-            inputs: arrays(folder, "in")?,
-            outputs: arrays(folder, "out")?,
+            path: path.to_path_buf(),
+            inputs: arrays(path, "in")?,
+            outputs: arrays(path, "out")?,
         })
     }
     pub(crate) fn model(&self) -> PathBuf {
-        self.folder.join("model.onnx")
+        match self.path.is_dir() {
+            true => self.path.join("model.onnx"),
+            false => self.path.clone(),
+        }
     }
     pub(crate) fn import(&self) -> Result<Ir, String> {
         tir_translate::import_onnx(&self.model()).map_err(|e| said(&e))
@@ -64,7 +79,7 @@ impl Network {
     }
     /// Files of the values that it is run on.
     pub(crate) fn stored(&self) -> Vec<PathBuf> {
-        stored(&self.folder, "in").collect()
+        stored(&self.path, "in").collect()
     }
     /// Runs a program; the largest error, and the account of the machine if it ran on one.
     fn run(&self, module: &Ir) -> Result<(f64, Option<MachineSummary>), String> {

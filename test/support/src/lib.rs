@@ -10,8 +10,9 @@ use tir::{Data, Dialect, Interpreter, Ir, Name};
 
 /// Loads all dialects.
 pub fn load() {
-    let all: [&'static Dialect; 11] = [
+    let all: [&'static Dialect; 12] = [
         &tir_builtin::DIALECT,
+        &tir_builtin::TIR,
         &tir_func::DIALECT,
         &tir_func::cf::DIALECT,
         &tir_arith::DIALECT,

@@ -12,8 +12,8 @@
 //! from the artifacts that lit saves: `result.txt`, `stdout.txt` and `stderr.txt` of each line.
 //!
 //! What lit does not know is in `prelude.sh`, which bash reads before each line: the time limit
-//! (where there is a program `timeout`), `pipefail`, `not`, `filecheck`, and that no line runs after
-//! one that failed.
+//! (where there is a program `timeout`), `pipefail`, `not`, `filecheck`, that a line ends at the first command that fails
+//! (in loops too), and that no line runs after one that failed.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

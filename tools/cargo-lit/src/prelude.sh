@@ -15,6 +15,8 @@ lit_line() {
   lit_open=$FOLDER/$1.open
   [ ! -e "$lit_open" ] || exit 0
   : > "$lit_open"
+  # Each command of a line must succeed, those of loops too.
+  set -e
   trap '[ $? != 0 ] || rm -f "$lit_open"' EXIT
 }
 
@@ -28,8 +30,8 @@ not() {
     crash=1
     shift
   fi
-  "$@"
-  local code=$?
+  local code=0
+  "$@" || code=$?
   if [ "$code" = 101 ] || [ "$code" -gt 128 ]; then
     [ -n "$crash" ] && return 0
     local what="was killed by signal $((code - 128))"

@@ -72,6 +72,18 @@ const CASES: &[(&str, &str, Status, &str)] = &[
         "=> exit code 3",
     ),
     (
+        "loop",
+        "// RUN: for n in 1 2; do test $n = 2; done",
+        Failed,
+        "=> exit code 1",
+    ),
+    (
+        "pipe-of-loop",
+        "// RUN: for n in 1 2; do echo $n; test $n = 2; done | filecheck %s\n// CHECK: 1",
+        Failed,
+        "=> exit code 1",
+    ),
+    (
         "stderr",
         "// RUN: sh -c 'echo bad luck >&2; exit 1'",
         Failed,

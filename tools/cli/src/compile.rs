@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use tir::Sources;
 use tir_levels::processors::{self, HOST};
+use tir_run::native::LESSER_PROCESSOR;
 
 use crate::kept::Kept;
 
@@ -144,7 +145,19 @@ pub(crate) fn compile(options: &Options, out: &mut dyn Write) -> Result<bool, St
             before = Some(file);
             continue;
         }
-        let summary = run(options, level, &file)?;
+        let summary = match run(options, level, &file)? {
+            Ran::Done(summary) => summary,
+            Ran::Lesser(why) => {
+                let (name, bytes) = (file.display(), bytes.div_ceil(1000));
+                let line = format!(
+                    "  {level:8} {name:34} {bytes:>6} kB {lowered:>9} {:>9} {:>14}\n\n  not run: {why}\n",
+                    "-", "not compared"
+                );
+                say(out, line);
+                before = Some(file);
+                continue;
+            }
+        };
         let compared = summary.outputs.iter().filter_map(|o| o.compared.as_ref());
         let worst = compared
             .map(|c| c.max_abs_error)
@@ -227,7 +240,10 @@ fn library(options: &Options, file: &Path, dir: &Path, stem: &str) -> Result<Str
     let (made, library) = (built.module, built.library);
     let header = tir_native::c_interface::header(&made, stem);
     std::fs::write(path(".h"), header).map_err(fail)?;
-    std::fs::write(path(".bin"), made.weights()).map_err(fail)?;
+    let mut constants = std::fs::File::create(path(".bin")).map_err(fail)?;
+    for part in made.weights() {
+        constants.write_all(&part).map_err(fail)?;
+    }
     let mut said = format!(
         "  library   {}\n  header    {}\n  constants {}, {} bytes\n",
         library.display(),
@@ -362,7 +378,14 @@ fn lower(
     }
 }
 
-fn run(options: &Options, level: &str, file: &Path) -> Result<tir_run::Summary, String> {
+/// What came of a run.
+enum Ran {
+    Done(Box<tir_run::Summary>),
+    /// The program is for a processor that has more than this one: why it was not run.
+    Lesser(String),
+}
+
+fn run(options: &Options, level: &str, file: &Path) -> Result<Ran, String> {
     let mut args: Vec<OsString> = vec!["tir-run".into(), file.into()];
     // What is compiled is what is run.
     if level == "native" {
@@ -381,6 +404,11 @@ fn run(options: &Options, level: &str, file: &Path) -> Result<tir_run::Summary, 
     args.extend(["--atol".into(), options.atol.to_string().into()]);
     let run = tir_run::Options::try_parse_from(args).map_err(|e| e.to_string())?;
     let mut sources = Sources::default();
-    tir_run::run(&run, &mut sources)
-        .map_err(|errors| tir_opt::render(&sources, &errors, tir_opt::color()))
+    match tir_run::run(&run, &mut sources) {
+        Ok(summary) => Ok(Ran::Done(Box::new(summary))),
+        Err(errors) => match &errors[..] {
+            [why] if why.category == Some(LESSER_PROCESSOR) => Ok(Ran::Lesser(why.message.clone())),
+            _ => Err(tir_opt::render(&sources, &errors, tir_opt::color())),
+        },
+    }
 }

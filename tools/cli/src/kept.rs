@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tir_data::{Array, DType};
+use tir_data::{Array, Bytes, DType};
 
 /// A file beside what was made, which says of what: written last, so that all is there and whole if it is.
 pub(crate) struct Kept {
@@ -21,7 +21,8 @@ impl Kept {
         options: &str,
         made: Vec<PathBuf>,
     ) -> Option<Self> {
-        let model = std::fs::read(model).ok()?;
+        // Mapped: the file is as large as all constants.
+        let model = tir_data::map_file(model).ok()?;
         // ONNX names a file of constants by a pair of this key and a path.
         const KEY: &[u8] = b"location";
         if find(&model, KEY) {
@@ -29,7 +30,7 @@ impl Kept {
         }
         let mut all = sha256(model)?;
         for file in files {
-            all += &sha256(std::fs::read(file).ok()?)?;
+            all += &sha256(std::fs::read(file).ok()?.into())?;
         }
         let program = std::env::current_exe().ok()?;
         let mut programs = vec![program];
@@ -41,7 +42,7 @@ impl Kept {
         all += options;
         Some(Self {
             file,
-            digest: sha256(all.into_bytes())?,
+            digest: sha256(all.into_bytes().into())?,
             made,
         })
     }
@@ -81,9 +82,9 @@ impl Kept {
     }
 }
 
-fn sha256(bytes: Vec<u8>) -> Option<String> {
+fn sha256(bytes: Bytes) -> Option<String> {
     let shape = [bytes.len()];
-    let array = Array::new(DType::U8, &shape, bytes.into()).ok()?;
+    let array = Array::new(DType::U8, &shape, bytes).ok()?;
     Some(array.sha256())
 }
 

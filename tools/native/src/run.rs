@@ -33,8 +33,25 @@ Each ARGUMENT is a pointer of the function:
   threads         Threads that share the work; --threads says how many [default: 1]
   each:BYTES:FILE Memory of so many bytes, written to a file after each call, one behind the other
 
-Prints the seconds of each call in a line. A library for a processor that has more than this one is not called.
+Prints the seconds of each call in a line. A library for a processor that has more than this one is not called: the status
+is 3 then, and 1 after any other error.
 ";
+
+/// The status if a library is for a processor that has more than this one.
+const LESSER: u8 = 3;
+
+/// Why there are no results.
+enum Error {
+    /// The library is for a processor that has more than this one.
+    Lesser(String),
+    Other(String),
+}
+
+impl From<String> for Error {
+    fn from(why: String) -> Self {
+        Self::Other(why)
+    }
+}
 
 /// Zeros at an address that vectors may be loaded from, in large pages where the system has them: constants are read once
 /// in a call, and each page that is new to the processor costs it as much as hundreds of multiplications.
@@ -90,14 +107,18 @@ impl Drop for Memory {
 fn main() -> ExitCode {
     match run() {
         Ok(()) => ExitCode::SUCCESS,
-        Err(why) => {
+        Err(Error::Other(why)) => {
             eprintln!("error: {why}");
             ExitCode::FAILURE
+        }
+        Err(Error::Lesser(why)) => {
+            eprintln!("error: {why}");
+            ExitCode::from(LESSER)
         }
     }
 }
 
-fn run() -> Result<(), String> {
+fn run() -> Result<(), Error> {
     let mut words = std::env::args().skip(1).peekable();
     if words
         .peek()
@@ -157,7 +178,7 @@ fn run() -> Result<(), String> {
                 }
                 arguments.push(Memory::new(number(bytes)?)?);
             }
-            _ => return Err(format!("'{word}' is no argument")),
+            _ => return Err(format!("'{word}' is no argument").into()),
         }
     }
     let function = function(&library, &format!("{symbol}_packed"))?;
@@ -213,7 +234,7 @@ type Packed = unsafe extern "C" fn(*mut *mut u8);
 /// Gives the name of what the processor lacks, or null.
 type Lacks = unsafe extern "C" fn() -> *const c_char;
 
-fn function(library: &str, symbol: &str) -> Result<Packed, String> {
+fn function(library: &str, symbol: &str) -> Result<Packed, Error> {
     let text = |s: &str| CString::new(s).map_err(|_| format!("'{s}' has a zero byte"));
     // Without a slash the system looks elsewhere.
     let path = std::path::absolute(library).map_err(|e| format!("'{library}': {e}"))?;
@@ -224,25 +245,26 @@ fn function(library: &str, symbol: &str) -> Result<Packed, String> {
         let opened = dlopen(path.as_ptr(), NOW);
         if opened.is_null() {
             let why = CStr::from_ptr(dlerror()).to_string_lossy();
-            return Err(format!("cannot load '{library}': {why}"));
+            return Err(format!("cannot load '{library}': {why}").into());
         }
         let asks = dlsym(opened, c"tirlib_lacks".as_ptr());
         if asks.is_null() {
             return Err(format!(
                 "'{library}' does not say what processor it needs: it has no function 'tirlib_lacks'"
-            ));
+            )
+            .into());
         }
         let asks = std::mem::transmute::<*mut c_void, Lacks>(asks);
         let lacks = asks();
         if !lacks.is_null() {
             let lacks = CStr::from_ptr(lacks).to_string_lossy();
-            return Err(format!(
+            return Err(Error::Lesser(format!(
                 "'{library}' is for a processor with {lacks}, which this one has not"
-            ));
+            )));
         }
         let found = dlsym(opened, name.as_ptr());
         if found.is_null() {
-            return Err(format!("'{library}' has no function '{symbol}'"));
+            return Err(format!("'{library}' has no function '{symbol}'").into());
         }
         Ok(std::mem::transmute::<*mut c_void, Packed>(found))
     }

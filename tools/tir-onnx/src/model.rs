@@ -162,6 +162,16 @@ impl Node {
         }
     }
 
+    /// What the places of a program call the node: its name, or that of its first result, or its operator.
+    pub fn title(&self) -> String {
+        let first = self.outputs.iter().flatten().next();
+        match (self.name.as_str(), first) {
+            ("", Some(output)) => output.clone(),
+            ("", None) => self.op(),
+            (name, _) => name.to_string(),
+        }
+    }
+
     /// The node as errors name it: `node 'conv1' (Conv)`, `node #3 (Conv)` if it has no name.
     pub fn label(&self) -> String {
         label(&self.name, self.index, &self.op())

@@ -36,6 +36,12 @@ pub struct Native {
     pub by_layer: bool,
 }
 
+/// The category of the error that a program is for a processor which has more than this one.
+pub const LESSER_PROCESSOR: &str = "lesser-processor";
+
+/// The status of `tir-native-run` then.
+const LESSER: i32 = 3;
+
 /// A program as a library.
 pub struct Built {
     /// The program at its last level.
@@ -86,6 +92,7 @@ pub fn build(module: &Ir, native: &Native, output: Option<&Path>) -> Result<Buil
     let mut level = ToNative {
         // It looks for other algebra of tensors.
         egraph: (!tensors(&module)).then_some(false),
+        approximate: !native.strict,
         ..ToNative::default()
     };
     if Processor::of_module(&module).is_none() {
@@ -119,13 +126,26 @@ impl Entry {
         inputs: &[(usize, &Array)],
         native: &Native,
     ) -> Result<Execution, Errors> {
+        self.call_native(&build(module, native, None)?, inputs, native)
+    }
+
+    /// Calls the function of a library that was built with these options; an input is the number of an argument and its
+    /// value.
+    ///
+    /// # Errors
+    /// If the library has no such function, or the program that calls it is not there or fails.
+    pub fn call_native(
+        &self,
+        built: &Built,
+        inputs: &[(usize, &Array)],
+        native: &Native,
+    ) -> Result<Execution, Errors> {
         let [_, runner] = programs()?;
-        let built = build(module, native, None)?;
         let function = built.module.functions.iter().find(|f| f.name == self.name);
         let function =
             function.ok_or_else(|| fail(format!("@{} is no public function", self.name)))?;
         let folder = Folder::new()?;
-        let (seconds, layers) = call(&runner, &built, function, inputs, native, &folder.0)?;
+        let (seconds, layers) = call(&runner, built, function, inputs, native, &folder.0)?;
         Ok(Execution {
             outputs: self.native_outputs(function, &folder.0)?,
             machine: None,
@@ -266,9 +286,9 @@ fn call(
     native: &Native,
     folder: &Path,
 ) -> Result<(f64, Vec<NativeLayer>), Errors> {
-    let write = |k: usize, bytes: &[u8]| {
+    let write = |k: usize, all: &dyn Fn(&mut std::fs::File) -> std::io::Result<()>| {
         let path = file(folder, k);
-        let done = std::fs::write(&path, bytes);
+        let done = std::fs::File::create(&path).and_then(|mut file| all(&mut file));
         done.map_err(|e| fail(format!("cannot write '{}': {e}", path.display())))?;
         Ok::<String, Errors>(format!("in:{}", path.display()))
     };
@@ -282,14 +302,18 @@ fn call(
                 let input = inputs.iter().find(|(argument, _)| *argument == own);
                 let (_, array) =
                     input.ok_or_else(|| fail(format!("argument {own} has no value")))?;
-                write(k, array.bytes())?
+                write(k, &|file| file.write_all(array.bytes()))?
             }
             Role::Output(_) | Role::Result(_) => {
                 format!("out:{}:{}", argument.bytes(), file(folder, k).display())
             }
         });
     }
-    command.arg(write(function.arguments.len(), &built.module.weights())?);
+    let constants = |file: &mut std::fs::File| {
+        let parts = built.module.weights();
+        parts.iter().try_for_each(|part| file.write_all(part))
+    };
+    command.arg(write(function.arguments.len(), &constants)?);
     command.arg(format!("arena:{}:{}", function.arena, function.further));
     command.arg("threads");
     let marks = folder.join("marks.bin");
@@ -302,12 +326,14 @@ fn call(
         .output()
         .map_err(|e| fail(format!("cannot start '{name}': {e}")))?;
     if !done.status.success() {
-        let said = String::from_utf8_lossy(&done.stderr);
-        return Err(fail(format!(
-            "'{name}' ended with {}: {}",
-            done.status,
-            said.trim_end()
-        )));
+        let why = String::from_utf8_lossy(&done.stderr);
+        let why = why.trim_end();
+        if done.status.code() == Some(LESSER) {
+            let error = Diagnostic::error(why.strip_prefix("error: ").unwrap_or(why));
+            return Err(vec![error.category(LESSER_PROCESSOR)]);
+        }
+        let status = done.status;
+        return Err(fail(format!("'{name}' ended with {status}: {why}")));
     }
     let out = String::from_utf8_lossy(&done.stdout);
     let seconds: Vec<f64> = out.lines().filter_map(|line| line.parse().ok()).collect();

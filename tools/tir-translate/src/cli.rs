@@ -143,18 +143,19 @@ fn export(cli: &Cli, path: &Path, sources: &mut Sources) -> Result<(), Vec<Diagn
     };
     let made = tir_native::mlir::export(&module, &options).map_err(|error| vec![*error])?;
     if let Some(file) = &cli.constants_out {
-        write(file, &made.weights())?;
+        let parts = made.weights();
+        write(file, &parts.iter().map(|part| &**part).collect::<Vec<_>>())?;
     }
     match cli.output.as_path() {
         path if path == Path::new("-") => {
             let _ = std::io::stdout().lock().write_all(made.text.as_bytes());
             Ok(())
         }
-        path => write(path, made.text.as_bytes()),
+        path => write(path, &[made.text.as_bytes()]),
     }
 }
 
-fn write(path: &Path, bytes: &[u8]) -> Result<(), Vec<Diagnostic>> {
-    let staged = tir_data::Staged::write(path, &[bytes]).and_then(tir_data::Staged::commit);
+fn write(path: &Path, parts: &[&[u8]]) -> Result<(), Vec<Diagnostic>> {
+    let staged = tir_data::Staged::write(path, parts).and_then(tir_data::Staged::commit);
     staged.map_err(|e| vec![Diagnostic::error(e.to_string())])
 }

@@ -2,6 +2,7 @@
 
 use tir::{Attr, Failure, Name, Op, OpRef, RegionId, Sym, TensorType, Type, Value, Verify};
 
+use crate::family;
 use crate::formula::Formula;
 use crate::ops::apply::Apply;
 use crate::processor::Processor;
@@ -275,7 +276,7 @@ impl Verify for Unit {
 /// memory.
 ///
 /// Syntax: `accel.intrinsic @name on @unit (%c: t in @acc, %a: u in @inp) cycles "ceildiv(n, 16)" strided
-/// [1] { … }`; `(%c: t, %a: u) in @space` where all operands lie in one space.
+/// [1] family {d0 = array<i64: 16, 8>} { … }`; `(%c: t, %a: u) in @space` where all operands lie in one space.
 #[derive(Op)]
 #[op(
     "accel.intrinsic",
@@ -299,6 +300,9 @@ pub struct Intrinsic {
     pub cycles: Name,
     /// Operands that need not be dense.
     pub strided: Option<Vec<i64>>,
+    /// Sizes that dimensions of the first operand may have, by `d0`, `d1`, …: the description stands for an intrinsic of each
+    /// of them, which `attach-machine` writes out. Dimensions of other operands that an iterator ties to one have its size.
+    pub family: Option<Attr>,
     /// What it computes.
     pub body: RegionId,
 }
@@ -358,11 +362,23 @@ impl Verify for Intrinsic {
         let shape = first.shape().unwrap_or(&[]);
         let formula = Formula::parse(&self.cycles)
             .map_err(|e| format!("has cycles \"{}\": {e}", self.cycles))?;
-        match formula.eval(shape) {
+        let check = |shape: &[i64]| match formula.eval(shape) {
             Ok(cycles) if cycles >= 0 => Ok(()),
-            Ok(cycles) => Err(format!("takes {cycles} cycles").into()),
+            Ok(cycles) => Err(Failure::from(format!("takes {cycles} cycles"))),
             Err(error) => Err(format!("has cycles \"{}\": {error}", self.cycles).into()),
+        };
+        check(shape)?;
+        if let Some(family) = self.family {
+            for (dim, sizes) in family::sizes(family, shape)? {
+                family::tied(ir, self, dim)?;
+                for size in sizes {
+                    let mut shape = shape.to_vec();
+                    shape[dim] = size;
+                    check(&shape)?;
+                }
+            }
         }
+        Ok(())
     }
 }
 

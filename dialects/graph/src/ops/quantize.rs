@@ -8,6 +8,7 @@ use tir::constraints::{FLOAT_TENSOR, INT_TENSOR, NUMBER_TENSOR};
 use tir::{Failure, Op, OpRef, Ret, Type, Value, Verify};
 
 use crate::fusion::{Fusable, FusionKind};
+use crate::layout::{Keeps, Layout, LayoutRule, common};
 use crate::shape::{axis, tensor};
 
 /// Real numbers as integers: `saturate(round(x / scale) + zero)`, rounded to nearest even; NaN
@@ -19,7 +20,8 @@ use crate::shape::{axis, tensor};
     Elementwise,
     verify,
     evaluate,
-    crate::fusion::fusion
+    crate::fusion::fusion,
+    crate::layout::layouts
 )]
 #[asm("$x `,` $scale (`,` $zero^)? attr-dict `:` functional-type(operands, results)")]
 pub struct Quantize {
@@ -46,6 +48,7 @@ impl Verify for Quantize {
             return Err(format!("quantizes {elem}, expected f32 or i32").into());
         }
         narrow(op, &shape, self.y.0)?;
+        stored(op, self.y.0)?;
         parameters(
             op,
             &shape,
@@ -57,6 +60,9 @@ impl Verify for Quantize {
 impl Fusable for Quantize {
     const KIND: FusionKind = FusionKind::Injective;
 }
+impl LayoutRule for Quantize {
+    const KEEPS: Keeps = Keeps::First;
+}
 
 /// The real numbers that integers stand for: `(x - zero) · scale`, the difference taken in `i32`.
 #[derive(Op)]
@@ -66,7 +72,8 @@ impl Fusable for Quantize {
     Elementwise,
     verify,
     evaluate,
-    crate::fusion::fusion
+    crate::fusion::fusion,
+    crate::layout::layouts
 )]
 #[asm("$x `,` $scale (`,` $zero^)? attr-dict `:` functional-type(operands, results)")]
 pub struct Dequantize {
@@ -93,7 +100,8 @@ impl Verify for Dequantize {
         if bits > 16 && elem != Type::int(32) || bits < 2 {
             return Err(format!("dequantizes {elem}, expected 2 to 16 bits or i32").into());
         }
-        if self.y.0 != Type::tensor(shape.clone(), Type::f32()) {
+        stored(op, self.y.0)?;
+        if Layout::on(None, self.y.0) != Type::tensor(shape.clone(), Type::f32()) {
             return Err(format!("makes {} of {}", self.y.0, op.ir.ty(self.x)).into());
         }
         parameters(op, &shape, elem, (self.scale, self.zero, self.axis))
@@ -101,6 +109,9 @@ impl Verify for Dequantize {
 }
 impl Fusable for Dequantize {
     const KIND: FusionKind = FusionKind::Injective;
+}
+impl LayoutRule for Dequantize {
+    const KEEPS: Keeps = Keeps::First;
 }
 
 /// Sums of products as integers of fewer bits: `saturate(round(x · factor) + zero)`, rounded to
@@ -112,7 +123,8 @@ impl Fusable for Dequantize {
     Elementwise,
     verify,
     evaluate,
-    crate::fusion::fusion
+    crate::fusion::fusion,
+    crate::layout::layouts
 )]
 #[asm("$x `,` $factor (`,` $zero^)? attr-dict `:` functional-type(operands, results)")]
 pub struct Requantize {
@@ -139,6 +151,7 @@ impl Verify for Requantize {
             return Err(format!("requantizes {elem}, expected i32").into());
         }
         narrow(op, &shape, self.y.0)?;
+        stored(op, self.y.0)?;
         parameters(
             op,
             &shape,
@@ -149,6 +162,20 @@ impl Verify for Requantize {
 }
 impl Fusable for Requantize {
     const KIND: FusionKind = FusionKind::Injective;
+}
+impl LayoutRule for Requantize {
+    const KEEPS: Keeps = Keeps::First;
+}
+
+/// A result is stored as the first operand is, and the others are plain.
+fn stored(op: OpRef<'_>, result: Type) -> Result<(), Failure> {
+    let operands: Vec<Value> = op.ir.operands(op.id).collect();
+    let wanted = common(op.ir, &operands, Keeps::First, &[result])?;
+    if Layout::of(result) != wanted {
+        let plain = Layout::on(wanted, result);
+        return Err(format!("makes {result}, expected {plain}").into());
+    }
+    Ok(())
 }
 
 /// A result is a tensor of this shape, of integers of 2 to 16 bits.

@@ -1,7 +1,9 @@
 //! Functions of numbers: calls of what the interpreter computes with, and casts that MLIR has no op for.
 
-use tir::{At, Attr, Failure, Name, Op, OpId, OpState, Type, Value};
-use tir_arith::{Constant, DivF, ExtF, TruncF};
+use tir::{At, Attr, Failure, IntType, Name, Op, OpId, OpState, Type, Value};
+use tir_arith::{
+    CmpF, CmpFPredicate, Constant, DivF, ExtF, FPToSI, FPToUI, Select, TruncF, TruncI,
+};
 use tir_math::{Cos, Erf, Exp, Exp2, Log, Log1p, PowF, Sin, Sqrt, Tanh};
 use tir_vector::Broadcast;
 
@@ -22,6 +24,11 @@ pub(super) fn function(name: Name) -> Option<&'static str> {
     ];
     let found = all.into_iter().find(|(own, _)| *own == name);
     found.map(|(_, function)| function)
+}
+
+/// Whether an op is a function that LLVM calls a library for.
+pub(crate) fn is_library_function(name: Name) -> bool {
+    function(name).is_some()
 }
 
 impl Code<'_> {
@@ -79,6 +86,10 @@ impl Code<'_> {
     /// The nearest integer that there is: an intrinsic of LLVM.
     pub(super) fn saturated(&mut self, op: OpId, input: Value, how: &str) -> Result<(), Failure> {
         let (from, to) = (self.ir.ty(input), self.ir.ty(self.ir.result(op, 0)));
+        if let Some(value) = self.clamped(op, input) {
+            self.ir.replace(op, &[value]);
+            return Ok(());
+        }
         let to = signless(to);
         let new = self.become_op(op, INTRINSIC, &[input], &[]);
         let name = format!("llvm.{how}.sat.{}.{}", mangled(to), mangled(from));
@@ -86,6 +97,51 @@ impl Code<'_> {
         self.ir.set_attr(new, "op_bundle_sizes", int32s(&[]));
         self.ir.set_attr(new, tir::SEGMENTS, int32s(&[1, 0]));
         Ok(())
+    }
+
+    /// Vectors of small integers, which LLVM makes of the intrinsic element by element: the range is cut off in floats,
+    /// which hold its ends, and the rest is exact.
+    fn clamped(&mut self, op: OpId, input: Value) -> Option<Value> {
+        let (from, to) = (self.ir.ty(input), self.ir.ty(self.ir.result(op, 0)));
+        let int: &IntType = to.elem().get()?;
+        let fits = int.width <= 16 && matches!(from.elem().float_width(), Some(32 | 64));
+        if from.shape().is_none() || !fits {
+            return None;
+        }
+        let (low, high) = match (int.is_unsigned() || self.ir.is::<FPToUI>(op), int.width) {
+            (true, width) => (0.0, f64::from(width).exp2() - 1.0),
+            (false, width) => {
+                let half = f64::from(width - 1).exp2();
+                (-half, half - 1.0)
+            }
+        };
+        let mut all = |value: f64| {
+            let value = Attr::float(value, from.elem());
+            let one = self.ir.add(At::Before(op), Constant { value });
+            self.scalar(op, Broadcast::name(), &[one], from)
+        };
+        let (zero, low, high) = (all(0.0), all(low), all(high));
+        let mut b = self.ir.at(At::Before(op));
+        let mut unless = |predicate: CmpFPredicate, value: Value, other: Value, instead: Value| {
+            let condition = b.add(CmpF {
+                predicate,
+                lhs: value,
+                rhs: other,
+                fastmath: None,
+            });
+            b.add(Select {
+                condition,
+                true_value: instead,
+                false_value: value,
+            })
+        };
+        let number = unless(CmpFPredicate::Uno, input, input, zero);
+        let above = unless(CmpFPredicate::Olt, number, low, low);
+        let within = unless(CmpFPredicate::Ogt, above, high, high);
+        // More than the range of either sign, so one cast does for both.
+        let wide = from.with_elem(Type::int(32));
+        let wide = self.scalar(op, FPToSI::name(), &[within], wide);
+        Some(self.scalar(op, TruncI::name(), &[wide], to))
     }
 
     /// One by the square root, rounded once.

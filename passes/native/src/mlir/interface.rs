@@ -1,5 +1,7 @@
 //! What is said of a program as MLIR: how it is written, and what its functions take.
 
+use std::borrow::Cow;
+
 use tir::data::Array;
 use tir::{Loc, Name, Type};
 
@@ -45,13 +47,21 @@ pub struct Module {
 }
 
 impl Module {
-    /// The bytes of all constants, each at its place; zeros between them.
-    pub fn weights(&self) -> Vec<u8> {
-        let mut all = vec![0; self.bytes];
-        for (_, at, array) in &self.constants {
-            all[*at..*at + array.bytes().len()].copy_from_slice(array.bytes());
+    /// The bytes of all constants, each at its place, and the zeros between them: parts that follow one another. Constants
+    /// are not copied.
+    pub fn weights(&self) -> Vec<Cow<'_, [u8]>> {
+        let mut all: Vec<(usize, &[u8])> = (self.constants.iter())
+            .map(|(_, at, array)| (*at, array.bytes()))
+            .collect();
+        all.sort_by_key(|(at, _)| *at);
+        let (mut parts, mut end) = (Vec::new(), 0);
+        for (at, bytes) in all {
+            parts.push(Cow::Owned(vec![0; at.saturating_sub(end)]));
+            parts.push(Cow::Borrowed(bytes));
+            end = at + bytes.len();
         }
-        all
+        parts.push(Cow::Owned(vec![0; self.bytes.saturating_sub(end)]));
+        parts
     }
 }
 

@@ -15,7 +15,8 @@ use tir::{
 };
 use tir_arith::{ExtSI, ExtUI, MulI, OpFoldResult, constant_index};
 use tir_loop::{Bounds, For, Yield};
-use tir_tensor::{Combine, Generic};
+use tir_memref::{CollapseShape, collapsed_type};
+use tir_tensor::{Combine, Generic, reassociation};
 use tir_vector::{Broadcast, Interleave, Load, Store};
 
 use super::{Region, carrying, nest, place};
@@ -34,6 +35,8 @@ pub struct Registers {
 enum Course {
     Contiguous,
     Constant,
+    /// In groups of steps of a sum, which lie beside each other for each lane.
+    Grouped,
 }
 
 /// What a nest becomes.
@@ -101,9 +104,12 @@ impl<'a> Plan<'a> {
         let lanes = (0..domain.len()).find(|d| last.at(*d) == 1 && !reductions[*d])?;
         let operands: Vec<Value> = generic.operands().collect();
         let courses = operands.iter().zip(&maps);
-        let courses = courses.map(|(value, map)| course(ir, *value, map, lanes));
+        let courses = courses.map(|(value, map)| {
+            course(ir, *value, map, lanes).or_else(|| grouped(ir, *value, map, lanes))
+        });
         let courses: Vec<Course> = courses.collect::<Option<_>>()?;
-        if courses[generic.inputs.len()..].contains(&Course::Constant) {
+        let (_, given) = courses.split_at(generic.inputs.len());
+        if given.iter().any(|course| *course != Course::Contiguous) {
             return None;
         }
         if !operands.iter().all(|value| has_bytes(ir.ty(*value))) {
@@ -138,6 +144,9 @@ impl<'a> Plan<'a> {
         };
         let by_row = maps.iter().map(|map| rows.is_some_and(|d| depends(map, d)));
         let dot = Dot::of(ir, generic, region, &maps, &courses, domain);
+        if dot.is_none() && courses.contains(&Course::Grouped) {
+            return None;
+        }
         Some(Self {
             dot,
             generic,
@@ -217,7 +226,12 @@ impl Dot {
                 && course(ir, generic.inputs[few], &maps[few], *d) == Some(Course::Contiguous)
         };
         let steps = (0..domain.len()).find(beside)?;
-        (courses[many] == Course::Contiguous).then_some(Self { steps, few, many })
+        let lie = match courses[many] {
+            Course::Contiguous => true,
+            Course::Grouped => domain[steps] == GROUP && maps[many].last()?.as_dim() == Some(steps),
+            Course::Constant => false,
+        };
+        lie.then_some(Self { steps, few, many })
     }
 }
 
@@ -258,6 +272,18 @@ fn course(ir: &Ir, value: Value, map: &LinearMap, lanes: usize) -> Option<Course
     let strides = memref.strides()?.0;
     let beside = last.at(lanes) == 1 && strides.last() == Some(&1);
     (beside && others.iter().all(|row| row.at(lanes) == 0)).then_some(Course::Contiguous)
+}
+
+/// Whether steps of a sum lie beside each other for each lane, and the lanes behind each other.
+fn grouped(ir: &Ir, value: Value, map: &LinearMap, lanes: usize) -> Option<Course> {
+    let memref: &MemRefType = ir.ty(value).get()?;
+    let [others @ .., lane, step] = &map[..] else {
+        return None;
+    };
+    let strides = memref.strides()?.0;
+    let beside = step.as_dim().is_some_and(|d| d != lanes) && lane.as_dim() == Some(lanes);
+    let dense = strides.ends_with(&[GROUP, 1]) && memref.shape.last() == Some(&GROUP);
+    (beside && dense && others.iter().all(|row| row.at(lanes) == 0)).then_some(Course::Grouped)
 }
 
 /// Rows and vectors of a block of so many: what needs the fewest loads for each result, where both fit their ranges.
@@ -464,6 +490,15 @@ impl Block<'_> {
             let value = if k == dot.few {
                 let at = place(b, access, &at)?;
                 self::load(b, memref, &at, GROUP)
+            } else if plan.courses[k] == Course::Grouped {
+                let mut at = place(b, access, &at)?;
+                // The first step of a group.
+                at.pop();
+                let lane = at.pop().ok_or("has no lanes")?;
+                let lane = OpFoldResult::Value(lane).times(b, GROUP);
+                at.push(lane.value(b));
+                let flat = flattened(b, memref).ok_or("has groups that lie apart")?;
+                self::load(b, flat, &at, GROUP * self.width)
             } else {
                 // The numbers of a lane lie in rows below each other: first the even ones and the odd ones.
                 let mut rows = Vec::new();
@@ -510,6 +545,9 @@ impl Block<'_> {
                     let at = place(b, access, &at)?;
                     let value = match course {
                         Course::Contiguous => self.load(b, *input, &at),
+                        Course::Grouped => {
+                            return Err("reads groups, but sums up single steps".into());
+                        }
                         Course::Constant => {
                             let scalar = super::load(b, *input, &at);
                             self.broadcast(b, scalar)
@@ -553,6 +591,24 @@ impl Block<'_> {
         }
         Ok(yields)
     }
+}
+
+/// A buffer whose last two dimensions are one.
+fn flattened(b: &mut Builder<'_>, src: Value) -> Option<Value> {
+    let memref: &MemRefType = b.ty(src).get()?;
+    let [others @ .., lanes, steps] = &memref.shape[..] else {
+        return None;
+    };
+    let flat = [others, &[lanes * steps]].concat();
+    let last = others.len() as i64;
+    let groups = (0..last).map(|d| vec![d]).chain([vec![last, last + 1]]);
+    let reassociation = reassociation(&groups.collect::<Vec<_>>());
+    let result = Ret(collapsed_type(memref, &flat, &reassociation)?);
+    Some(b.add(CollapseShape {
+        src,
+        reassociation,
+        result,
+    }))
 }
 
 /// Loads a vector of so many elements.

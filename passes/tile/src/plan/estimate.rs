@@ -47,6 +47,29 @@ pub(super) struct Estimate<'a> {
     pub(super) least_work: i64,
 }
 
+/// What a division takes with its loops in an order.
+pub(super) struct Ordered {
+    /// Bytes of each operand's tile, of the results and of what is accumulated.
+    pub(super) bytes: Vec<i64>,
+    /// The same with all slots.
+    all: Vec<Holder>,
+    /// Which of them have one slot.
+    single: Vec<bool>,
+    cycles: i64,
+    cost: Cost,
+}
+
+impl Ordered {
+    /// Estimated cycles.
+    pub(super) fn cycles(&self) -> i64 {
+        self.cycles
+    }
+    /// Bytes of near memory.
+    pub(super) fn in_all(&self) -> i64 {
+        self.bytes.iter().copied().fold(0, i64::saturating_add)
+    }
+}
+
 impl<'a> Estimate<'a> {
     /// `None` if a result has no shape.
     pub(super) fn new(
@@ -138,9 +161,8 @@ impl<'a> Estimate<'a> {
         (cost.total(self.thread(1)), cost.work())
     }
 
-    /// The plan with the loops in an order, and the bytes of each operand's tile, of the results and of what is
-    /// accumulated; `None` if it takes more than `most` cycles.
-    pub(super) fn ordered(&mut self, order: Vec<usize>, most: i64) -> Option<(Plan, Vec<i64>)> {
+    /// What it takes with the loops in an order; `None` if that is more than `most` cycles.
+    pub(super) fn ordered(&mut self, order: Vec<usize>, most: i64) -> Option<Ordered> {
         self.plan.order = order;
         let mut cycles = self.fixed.clone();
         let mut holders = self.operands(&mut cycles);
@@ -166,20 +188,28 @@ impl<'a> Estimate<'a> {
         if total > most {
             return None;
         }
-        let bytes: Vec<i64> = holders.iter().map(|holder| holder.bytes).collect();
-        let operands = self.group.operands.len();
-        let held = &holders[operands + 1];
-        let plan = Plan {
-            holders: all,
-            single: single[..operands].to_vec(),
-            single_result: single[operands],
-            own_accumulator: held.bytes > held.one,
-            bytes: bytes.iter().copied().fold(0, i64::saturating_add),
+        Some(Ordered {
+            bytes: holders.iter().map(|holder| holder.bytes).collect(),
+            all,
+            single,
             cycles: total,
             cost: cycles,
+        })
+    }
+
+    /// The plan with the loops in the order that was estimated last.
+    pub(super) fn plan(&self, made: Ordered) -> Plan {
+        let operands = self.group.operands.len();
+        Plan {
+            single: made.single[..operands].to_vec(),
+            single_result: made.single[operands],
+            own_accumulator: made.bytes[operands + 1] > made.all[operands + 1].one,
+            bytes: made.in_all(),
+            holders: made.all,
+            cycles: made.cycles,
+            cost: made.cost,
             ..self.plan.clone()
-        };
-        Some((plan, bytes))
+        }
     }
     /// Cycles of the thread for so many scalar operations.
     fn thread(&self, ops: u64) -> i64 {
@@ -206,10 +236,7 @@ impl<'a> Estimate<'a> {
             .iterators(false)
             .map(|d| self.plan.space.covered(d));
         let blocks = blocks.fold(1, i64::saturating_mul);
-        let on_vectors = self
-            .steps_on_vectors()
-            .into_iter()
-            .map(|(_, cycles)| cycles);
+        let on_vectors = self.steps_on_vectors().map(|(_, cycles)| cycles);
         let on_vectors = on_vectors
             .fold(0, i64::saturating_add)
             .saturating_mul(blocks);

@@ -72,7 +72,7 @@ pub fn hold(
     let near = target.info.space(plan.spaces[operand])?;
     let engine = target.info.engine_between(target.far.name, near.name)?;
     let (elem, align) = (bytes(elem), near.align.max(1));
-    let fixed = Fixed::new(&tile, elem, &far.shape, engine, align);
+    let fixed = Fixed::load(&tile, elem, far, engine, align);
     let moved = Moved {
         tile: &tile,
         fixed: &fixed,

@@ -336,6 +336,8 @@ pub fn stages(
         let parts = group.into.is_some() && plan.splits_reduction(group);
         (parts, plan.cycles, plan.bytes)
     });
+    // They are remembered, a few of very many.
+    plans.shrink_to_fit();
     plans
 }
 

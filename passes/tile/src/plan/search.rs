@@ -5,10 +5,10 @@ use std::rc::Rc;
 use tir::{Ir, Type};
 
 use super::beyond;
-use super::estimate::Estimate;
+use super::estimate::{Estimate, Ordered};
 use super::places::{Excess, Places};
 use super::shapes::Shapes;
-use super::sizes::{choices, divisors, loop_orders, sizes, slides};
+use super::sizes::{Choices, divisors, loop_orders, sizes, slides};
 use super::strip::strips;
 use super::unit::{Way, out_order};
 use super::vectors::Vectors;
@@ -61,21 +61,47 @@ impl Search {
         let best = self.best.as_ref().filter(|_| !self.all);
         best.map_or(self.sounded, |best| best.cycles.min(self.sounded))
     }
-    pub(super) fn consider(&mut self, plan: Plan, holders: Vec<i64>, excess: Option<Excess>) {
+    /// Whether what does not fit is forgotten.
+    fn forgets(&self) -> bool {
+        self.all && self.budget.listed == 0
+    }
+    /// Keeps a plan that fits, if it is the quickest so far or all are kept.
+    pub(super) fn consider(&mut self, plan: Plan) {
         let better = |best: &Plan| (plan.cycles, plan.bytes) < (best.cycles, best.bytes);
         if self.all {
-            self.kept.push((plan, excess));
+            self.kept.push((plan, None));
             return;
         }
         if self.budget.listed > 0 {
-            self.kept.push((plan.clone(), excess));
+            self.kept.push((plan.clone(), None));
         }
-        if let Some(excess) = excess {
-            if excess.needed < self.least.excess.needed {
-                self.least = TooLarge { excess, holders };
-            }
-        } else if self.best.as_ref().is_none_or(better) {
+        if self.best.as_ref().is_none_or(better) {
             self.best = Some(plan);
+        }
+    }
+    /// The same for the order of loops that was estimated last: most orders are none that is kept, and no plan is made of
+    /// them.
+    fn consider_ordered(&mut self, estimate: &Estimate<'_>, made: Ordered, excess: Option<Excess>) {
+        let Some(excess) = excess else {
+            let better = |best: &Plan| (made.cycles(), made.in_all()) < (best.cycles, best.bytes);
+            let kept = self.all || self.budget.listed > 0;
+            if kept || self.best.as_ref().is_none_or(better) {
+                self.consider(estimate.plan(made));
+            }
+            return;
+        };
+        if !self.all {
+            self.too_large(excess, &made.bytes);
+        }
+        if !self.forgets() && (self.all || self.budget.listed > 0) {
+            self.kept.push((estimate.plan(made), Some(excess)));
+        }
+    }
+    /// Remembers what does not fit, if it needs the fewest bytes so far.
+    pub(super) fn too_large(&mut self, excess: Excess, holders: &[i64]) {
+        if excess.needed < self.least.excess.needed {
+            let holders = holders.to_vec();
+            self.least = TooLarge { excess, holders };
         }
     }
 }
@@ -169,26 +195,36 @@ pub(super) fn divisions(
         })
         .collect();
     let vectors = Rc::clone(&search.vectors);
+    let choices = Choices::new(options, budget.limit);
+    let shapes = Shapes::new(group, target, way, elems, &places, &vectors, &space.block);
     let mut tried = Tried {
-        shapes: Shapes::new(group, target, way, elems, &places),
+        factors: factors(group, &mut space, &choices),
+        shapes,
         dense: false,
         slower: false,
         fits: false,
         least: None,
     };
     let with = (group, target, way, &*vectors);
-    let all: Vec<Vec<i64>> = choices(options, budget.limit).collect();
     // What some of them take is no less than the quickest does, so much that is slower is left out early.
     if !search.all && budget.listed == 0 {
-        for tile in all.iter().step_by(SOUNDED) {
-            space.tile.clone_from(tile);
-            tried.division(with, &space, search, true);
+        for tile in choices.every(SOUNDED) {
+            space.tile = tile;
+            if tried.may_gain(&space, search) {
+                tried.division(with, &space, search, true);
+            }
         }
     }
     loop {
-        for tile in &all {
-            space.tile.clone_from(tile);
-            tried.division(with, &space, search, false);
+        if choices.are_all() {
+            tried.each(with, &choices, &mut space, search, rank, 1);
+        } else {
+            for tile in choices.every(1) {
+                space.tile = tile;
+                if tried.may_gain(&space, search) {
+                    tried.division(with, &space, search, false);
+                }
+            }
         }
         if search.best.is_some() || search.sounded == i64::MAX {
             break;
@@ -218,9 +254,37 @@ pub(super) fn divisions(
         .map(|least| Mismatch::new(7, text(least)))
 }
 
+/// What the sizes of an iterator's tiles add to the number of calls.
+struct Factors {
+    /// By the size, how many calls more there are for it.
+    of: Vec<i64>,
+    /// How many times more calls there are for all iterators before this one, at least.
+    before: i64,
+}
+
+/// Those of each iterator.
+fn factors(group: &Group, space: &mut Space, choices: &Choices) -> Vec<Factors> {
+    let mut before = 1i64;
+    let options = choices.options.iter().enumerate();
+    let factors = options.map(|(d, sizes)| {
+        let each = sizes.iter().map(|size| {
+            space.tile[d] = *size;
+            if d < group.core { space.covered(d) } else { 1 }
+        });
+        let of: Vec<i64> = each.collect();
+        let least = of.iter().copied().min().unwrap_or(1);
+        let own = Factors { of, before };
+        before = before.saturating_mul(least);
+        own
+    });
+    factors.collect()
+}
+
 /// The divisions of a way that were looked at.
 struct Tried<'a> {
     shapes: Shapes<'a>,
+    /// Of each iterator, what the sizes of its tiles add to the number of calls.
+    factors: Vec<Factors>,
     /// Whether any has tiles that the unit can take.
     dense: bool,
     /// Whether any was left out for being slower.
@@ -231,6 +295,42 @@ struct Tried<'a> {
 }
 
 impl Tried<'_> {
+    /// Whether a division may be the quickest so far: what its calls take is not too long whatever the order of its loops.
+    fn may_gain(&mut self, space: &Space, search: &Search) -> bool {
+        let may = self.shapes.calls(space) <= search.most();
+        self.slower |= !may;
+        may
+    }
+
+    /// Estimates every division, but for those whose calls take too long; the sizes of the iterators from `rank` on are
+    /// those of `space`, and there are so many calls for them.
+    fn each(
+        &mut self,
+        with: (&Group, &Target<'_>, &Way, &Vectors),
+        choices: &Choices,
+        space: &mut Space,
+        search: &mut Search,
+        rank: usize,
+        calls: i64,
+    ) {
+        let Some(d) = rank.checked_sub(1) else {
+            self.division(with, space, search, false);
+            return;
+        };
+        for (i, size) in choices.options[d].iter().enumerate() {
+            let Factors { of, before } = &self.factors[d];
+            let calls = calls.saturating_mul(of[i]);
+            let least = calls.saturating_mul(*before);
+            // All that follow take as long.
+            if self.shapes.cycles(least) > search.most() {
+                self.slower = true;
+                continue;
+            }
+            space.tile[d] = *size;
+            self.each(with, choices, space, search, d, calls);
+        }
+    }
+
     /// Estimates a division in every order of its loops, and in strips; or only `sounds` how many cycles the quickest
     /// takes at most.
     fn division(
@@ -240,11 +340,6 @@ impl Tried<'_> {
         search: &mut Search,
         sounds: bool,
     ) {
-        // What takes longer whatever the order of its loops is no plan.
-        if self.shapes.calls(space) > search.most() {
-            self.slower = true;
-            return;
-        }
         let strips = match search.all || sounds {
             true => Vec::new(),
             false => strips(group, target, way, space),
@@ -257,11 +352,11 @@ impl Tried<'_> {
             if at_once > most {
                 return;
             }
-            let Some(tiles) = self.shapes.of(space, strip) else {
+            let Some(parts) = self.shapes.parts(space, strip) else {
                 continue;
             };
             self.dense = true;
-            let (loads, bytes) = self.shapes.least(&tiles);
+            let (loads, bytes) = self.shapes.least(space, &parts);
             if loads.load > most {
                 self.slower = true;
                 if strip.is_none() {
@@ -269,12 +364,13 @@ impl Tried<'_> {
                 }
                 continue;
             }
-            if let Some(excess) = tiles.places.excess(&bytes, budget)
-                && search.least.excess.needed <= excess.needed
+            if let Some(excess) = self.shapes.places().excess(&bytes, budget)
+                && (search.forgets() || search.least.excess.needed <= excess.needed)
             {
                 self.least = self.least.or(Some(excess));
                 continue;
             }
+            let tiles = self.shapes.tiles(space, parts);
             let estimate = Estimate::new(group, target, way, &tiles, budget, vectors);
             let Some(mut estimate) = estimate else {
                 continue;
@@ -288,14 +384,14 @@ impl Tried<'_> {
             for order in orders {
                 let made = estimate.ordered(order, search.most());
                 work = estimate.least_work;
-                let Some((plan, holders)) = made else {
+                let Some(made) = made else {
                     self.slower = true;
                     continue;
                 };
-                let excess = tiles.places.excess(&holders, budget);
+                let excess = tiles.places.excess(&made.bytes, budget);
                 if sounds {
                     if excess.is_none() {
-                        search.sounded = search.sounded.min(plan.cycles);
+                        search.sounded = search.sounded.min(made.cycles());
                     }
                     continue;
                 }
@@ -305,7 +401,7 @@ impl Tried<'_> {
                 {
                     self.least = Some(excess);
                 }
-                search.consider(plan, holders, excess);
+                search.consider_ordered(&estimate, made, excess);
             }
             if strip.is_none() {
                 at_once = work;

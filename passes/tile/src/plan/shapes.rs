@@ -15,6 +15,7 @@ use super::sizes::slides;
 use super::strip::Strip;
 use super::traffic::{Fixed, bytes};
 use super::unit::{UnitChoice, Way, out_order};
+use super::vectors::Vectors;
 use super::{Strips, Target};
 use crate::group::{Group, Input, Operand, Out};
 use crate::layout::{Space, Tile};
@@ -34,7 +35,14 @@ pub(super) struct Shapes<'a> {
     calling: Lanes,
     /// Cores that load at the same time.
     loading: Lanes,
+    /// The steps behind the unit that no intrinsic computes; where a vector unit does on a block, that unit and its
+    /// cycles.
+    on_blocks: Rc<[OnBlock]>,
 }
+
+/// A step behind a unit that no intrinsic computes; the vector unit that computes it on a block and its cycles, if one
+/// does.
+pub(super) type OnBlock = (usize, Option<(Name, i64)>);
 
 /// What is known by the sizes of some iterators.
 struct Known<T> {
@@ -161,6 +169,8 @@ impl<'a> Shapes<'a> {
         way: &'a Way,
         elems: &'a [Type],
         places: &'a Places<'a>,
+        vectors: &Vectors,
+        block: &[i64],
     ) -> Self {
         let unit = way.unit();
         let unit_out = unit.and_then(|c| out_order(target, &c.assignment));
@@ -176,7 +186,16 @@ impl<'a> Shapes<'a> {
         let out = group.out.exprs.iter();
         let moves = |d: &usize| all || out.clone().any(|e| e.uses(*d));
         let wanted = |i: usize| Wanted::new(group, target, way, &unit_out, i);
+        let points = |dims: &Vec<usize>| dims.iter().map(|d| block[*d]).product();
+        let sizes: Vec<i64> = unit_out.iter().map(points).collect();
+        let others = unit.into_iter().flat_map(|choice| &choice.others);
+        let on_blocks = others.map(|step| {
+            let here = places.step_in(&group.maps[*step], target.near.name);
+            let taken = here.then(|| vectors.block(group, target, &unit_out, *step, &sizes));
+            (*step, taken.flatten())
+        });
         Self {
+            on_blocks: on_blocks.collect(),
             operands: group.operands.iter().map(moving).collect(),
             results: Known::new((0..rank).filter(moves).collect()),
             spaces: places.names().into(),
@@ -202,7 +221,11 @@ impl<'a> Shapes<'a> {
     /// of a unit.
     pub(super) fn calls(&self, space: &Space) -> i64 {
         let calls = (0..self.made.group.core).map(|d| space.covered(d));
-        let calls = calls.fold(1, i64::saturating_mul);
+        self.cycles(calls.fold(1, i64::saturating_mul))
+    }
+
+    /// The least cycles of so many calls of the unit.
+    pub(super) fn cycles(&self, calls: i64) -> i64 {
         self.calling.least(calls.saturating_mul(self.call))
     }
 
@@ -228,8 +251,9 @@ impl<'a> Shapes<'a> {
         results.get(space, || made.stored(space))
     }
 
-    /// The tiles of a division, in strips if one is given. `None` if an operand cannot be a tile of the unit.
-    pub(super) fn of(&mut self, space: &Space, strip: Option<Strip>) -> Option<Tiles<'a>> {
+    /// What the tiles of a division are made of, in strips if one is given. `None` if an operand cannot be a tile of the
+    /// unit.
+    pub(super) fn parts(&mut self, space: &Space, strip: Option<Strip>) -> Option<Parts> {
         let inside = strip.map(|strip| strip.space(space));
         let results = self.results(space)?;
         let operands = self.operands(space, strip.zip(inside.as_ref()))?;
@@ -247,7 +271,21 @@ impl<'a> Shapes<'a> {
             }
             None => None,
         };
-        Some(Tiles {
+        Some(Parts {
+            operands,
+            results,
+            strips,
+        })
+    }
+
+    /// The tiles of a division.
+    pub(super) fn tiles(&self, space: &Space, parts: Parts) -> Tiles<'a> {
+        let Parts {
+            operands,
+            results,
+            strips,
+        } = parts;
+        Tiles {
             loads: operands.iter().map(|of| Rc::clone(&of.fixed)).collect(),
             operands: operands.into_iter().map(|of| of.tile).collect(),
             out: results.out,
@@ -255,27 +293,32 @@ impl<'a> Shapes<'a> {
             stores: results.fixed,
             space: Rc::new(space.clone()),
             strips,
-            lanes: self.loading,
             places: self.made.places,
             spaces: Rc::clone(&self.spaces),
             unit_out: Rc::clone(&self.made.unit_out),
+            on_blocks: Rc::clone(&self.on_blocks),
             elems: self.made.elems,
-        })
+        }
+    }
+
+    /// Where the tiles lie.
+    pub(super) fn places(&self) -> &'a Places<'a> {
+        self.made.places
     }
 
     /// The least that loading takes whatever the order of the loops, and the least bytes of near memory for each
     /// operand.
-    pub(super) fn least(&self, tiles: &Tiles<'_>) -> (Cost, Vec<i64>) {
-        let (group, space) = (self.made.group, &*tiles.space);
+    pub(super) fn least(&self, space: &Space, parts: &Parts) -> (Cost, Vec<i64>) {
+        let group = self.made.group;
         let (mut cost, mut near) = (Cost::default(), Vec::new());
-        let operands = group.operands.iter().zip(&*tiles.operands);
-        for ((i, (operand, tile)), fixed) in operands.enumerate().zip(&tiles.loads) {
+        let operands = group.operands.iter().zip(&parts.operands);
+        for (i, (operand, Loaded { tile, fixed })) in operands.enumerate() {
             near.push(if operand.near { 0 } else { fixed.one });
             if operand.inner.is_some() || operand.made || operand.near {
                 continue;
             }
             let moving = (0..group.core).filter(|d| tile.moves_with(space, *d));
-            let strips = tiles.strips.as_ref();
+            let strips = parts.strips.as_ref();
             let strips = strips.filter(|strips| strips.operands[i]);
             let times = strips.map_or(1, |strips| strips.count);
             let (mut loads, mut starts) = (times, times);
@@ -292,9 +335,16 @@ impl<'a> Shapes<'a> {
                 .starts
                 .saturating_add(fixed.starts.saturating_mul(starts));
         }
-        cost.load = tiles.lanes.least(cost.load);
+        cost.load = self.loading.least(cost.load);
         (cost, near)
     }
+}
+
+/// What the tiles of a division are made of.
+pub(super) struct Parts {
+    operands: Vec<Loaded>,
+    results: Stored,
+    strips: Option<Rc<Strips>>,
 }
 
 /// The tiles of a division.
@@ -314,8 +364,9 @@ pub(super) struct Tiles<'a> {
     pub(super) elems: &'a [Type],
     pub(super) loads: Vec<Rc<Fixed>>,
     pub(super) stores: Rc<[Fixed]>,
-    /// Cores that load at the same time.
-    pub(super) lanes: Lanes,
+    /// The steps behind the unit that no intrinsic computes; where a vector unit does on a block, that unit and its
+    /// cycles.
+    pub(super) on_blocks: Rc<[OnBlock]>,
 }
 
 impl Made<'_> {
@@ -379,11 +430,8 @@ impl Made<'_> {
         let place = &self.places.operands[i];
         let engine = place.load.unwrap_or(self.places.store);
         let align = place.space.align.max(1);
-        let shape = &self.group.operands[i].shape;
-        let mut fixed = Fixed::new(&tile, bytes(self.elems[i]), shape, engine, align);
-        if self.group.operands[i].constant && engine.packs {
-            fixed.pack(engine);
-        }
+        let operand = &self.group.operands[i];
+        let fixed = Fixed::load(&tile, bytes(self.elems[i]), operand, engine, align);
         Loaded {
             tile: Rc::new(tile),
             fixed: Rc::new(fixed),

@@ -53,20 +53,44 @@ fn thin(options: &mut [Vec<i64>], limit: usize) {
 }
 
 /// One size of each list, in all combinations; of more than `limit` after thinning the lists, every so many-th.
-pub(super) fn choices(mut options: Vec<Vec<i64>>, limit: usize) -> impl Iterator<Item = Vec<i64>> {
-    thin(&mut options, limit);
-    let counts = options.iter().map(Vec::len);
-    let total: usize = counts.fold(1, usize::saturating_mul);
-    // Lists of two sizes each may still be too many.
-    let stride = total.div_ceil(limit.max(1));
-    (0..total).step_by(stride.max(1)).map(move |mut rest| {
-        let size = |option: &Vec<i64>| {
-            let size = option[rest % option.len()];
-            rest /= option.len();
-            size
-        };
-        options.iter().map(size).collect()
-    })
+pub(super) struct Choices {
+    /// The sizes of each iterator.
+    pub(super) options: Vec<Vec<i64>>,
+    total: usize,
+    stride: usize,
+}
+
+impl Choices {
+    pub(super) fn new(mut options: Vec<Vec<i64>>, limit: usize) -> Self {
+        thin(&mut options, limit);
+        let counts = options.iter().map(Vec::len);
+        let total: usize = counts.fold(1, usize::saturating_mul);
+        // Lists of two sizes each may still be too many.
+        let stride = total.div_ceil(limit.max(1)).max(1);
+        Self {
+            options,
+            total,
+            stride,
+        }
+    }
+
+    /// Whether no combination is left out.
+    pub(super) fn are_all(&self) -> bool {
+        self.stride == 1
+    }
+
+    /// Every `step`-th combination; the sizes of the first iterator change fastest.
+    pub(super) fn every(&self, step: usize) -> impl Iterator<Item = Vec<i64>> + '_ {
+        let stride = self.stride.saturating_mul(step.max(1));
+        (0..self.total).step_by(stride).map(|mut rest| {
+            let size = |option: &Vec<i64>| {
+                let size = option[rest % option.len()];
+                rest /= option.len();
+                size
+            };
+            self.options.iter().map(size).collect()
+        })
+    }
 }
 
 /// The loops around tiles in some order, reductions last.

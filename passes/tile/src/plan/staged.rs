@@ -12,9 +12,9 @@ use super::estimate::Estimate;
 use super::places::Places;
 use super::search::{Search, divisions};
 use super::shapes::Shapes;
-use super::sizes::{choices, divisors, loop_orders};
+use super::sizes::{Choices, divisors, loop_orders};
 use super::unit::Way;
-use super::{Budget, Excess, Plan, Target, plan};
+use super::{Budget, Plan, Target, plan};
 use crate::group::{Group, Input, Step, StepRef};
 use crate::layout::{Space, Tile, storage_order};
 
@@ -89,7 +89,7 @@ pub(super) fn staged(
             helps: tile.helps,
             ..candidate
         };
-        search.consider(found, Vec::new(), None);
+        search.consider(found);
     }
     if search.best.is_none() {
         divisions(group, target, &Way::Whole, elems, search);
@@ -127,40 +127,34 @@ fn candidates(
         .collect();
     let mut found = Vec::new();
     let vectors = Rc::clone(&search.vectors);
-    let mut shapes = Shapes::new(group, target, &way, elems, &places);
-    for tile in choices(options, budget.limit) {
+    let mut shapes = Shapes::new(group, target, &way, elems, &places, &vectors, &space.block);
+    for tile in Choices::new(options, budget.limit).every(1) {
         space.tile = tile;
-        let Some(tiles) = shapes.of(&space, None) else {
+        let Some(parts) = shapes.parts(&space, None) else {
             continue;
         };
+        let tiles = shapes.tiles(&space, parts);
         let Some(mut estimate) = Estimate::new(group, target, &way, &tiles, budget, &vectors)
         else {
             continue;
         };
         let mut best: Option<Plan> = None;
         for order in loop_orders(group, &space) {
-            let Some((plan, holders)) = estimate.ordered(order, i64::MAX) else {
+            let Some(made) = estimate.ordered(order, i64::MAX) else {
                 continue;
             };
-            match places.excess(&holders, budget) {
-                Some(excess) => remember(search, excess, holders),
-                None => {
-                    let key = |plan: &Plan| (plan.cycles, plan.bytes);
-                    if best.as_ref().is_none_or(|best| key(&plan) < key(best)) {
-                        best = Some(plan);
-                    }
-                }
+            if let Some(excess) = places.excess(&made.bytes, budget) {
+                search.too_large(excess, &made.bytes);
+                continue;
+            }
+            let better = |best: &Plan| (made.cycles(), made.in_all()) < (best.cycles, best.bytes);
+            if best.as_ref().is_none_or(better) {
+                best = Some(estimate.plan(made));
             }
         }
         found.extend(best);
     }
     found
-}
-
-fn remember(search: &mut Search, excess: Excess, holders: Vec<i64>) {
-    if excess.needed < search.least.excess.needed {
-        search.least = super::TooLarge { excess, holders };
-    }
 }
 
 /// One tile of a division as a group of its own, whose operands and results are the tiles.

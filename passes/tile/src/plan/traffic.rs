@@ -7,6 +7,7 @@
 use tir::Type;
 use tir_accel::machine::EngineInfo;
 
+use crate::group::Operand;
 use crate::layout::{Space, Tile};
 
 pub(super) fn bytes(value_elem: Type) -> i64 {
@@ -75,11 +76,21 @@ impl Fixed {
         fixed
     }
 
-    /// The tile lies as it is used: one run.
-    pub(super) fn pack(&mut self, engine: &EngineInfo) {
-        self.run = i64::MAX;
-        self.starts = 1;
-        self.cycles = self.cost(engine, self.one);
+    /// Of a tile of an operand; those of constants lie as they are used, in one run, where an engine says so.
+    pub(super) fn load(
+        tile: &Tile,
+        elem: i64,
+        operand: &Operand,
+        engine: &EngineInfo,
+        align: i64,
+    ) -> Self {
+        let mut fixed = Self::new(tile, elem, &operand.shape, engine, align);
+        if operand.constant && engine.packs {
+            fixed.run = i64::MAX;
+            fixed.starts = 1;
+            fixed.cycles = fixed.cost(engine, fixed.one);
+        }
+        fixed
     }
 
     /// Cycles to move so many bytes.

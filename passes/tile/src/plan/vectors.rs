@@ -210,12 +210,12 @@ impl Vectors {
     }
 
     /// The vector unit that computes an elementwise step on a block of a unit, dense and of these sizes, if one
-    /// does, and its cycles.
+    /// does, and its cycles. `unit_out` are the iterators that each dimension of the block is.
     pub(super) fn block(
         &self,
         group: &Group,
         target: &Target<'_>,
-        plan: &Plan,
+        unit_out: &[Vec<usize>],
         step: usize,
         sizes: &[i64],
     ) -> Option<(tir::Name, i64)> {
@@ -235,7 +235,7 @@ impl Vectors {
             Input::Operand(i) => {
                 let map = &group.operands[*i].map;
                 let uses = |at: usize| {
-                    let mut dims = plan.unit_out[at].iter();
+                    let mut dims = unit_out[at].iter();
                     dims.any(|d| map.exprs.iter().any(|e| e.uses(*d)))
                 };
                 dense(&uses, self.bytes[*i])

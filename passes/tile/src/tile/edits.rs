@@ -38,8 +38,8 @@ pub(super) fn drop_empty(func: &mut Ir) {
         let Some(generic) = func.contains(op).then(|| func.get::<Generic>(op)).flatten() else {
             continue;
         };
-        if generic.domain(func).is_ok_and(|domain| domain.contains(&0)) {
-            func.replace(op, &generic.outputs);
+        if let Some(values) = generic.if_empty(func, op) {
+            func.replace(op, &values);
         }
     }
 }

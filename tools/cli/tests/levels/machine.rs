@@ -1,6 +1,7 @@
 //! Small machines with a matrix unit of any size, 1 in every position among them, and vector units.
 
 use std::fmt::Write;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
 use tir_data::Random;
@@ -274,7 +275,14 @@ pub(crate) fn write(seed: u64, numbers: Numbers) -> PathBuf {
         }
     }
     text += "}\n";
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("machine-{seed}.tir"));
-    std::fs::write(&path, text).expect("a file");
+    // Tests that run beside each other make other machines of the same seed, and the same ones too.
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let name = format!("machine-{seed}-{:016x}.tir", hasher.finish());
+    let thread = format!("{name}.{:?}", std::thread::current().id());
+    let (path, own) = (folder.join(name), folder.join(thread));
+    std::fs::write(&own, text).expect("a file");
+    std::fs::rename(&own, &path).expect("a file");
     path
 }

@@ -207,6 +207,65 @@ fn small_cases_run_as_native_code() {
     assert!(wrong.is_empty(), "{}:\n{}", wrong.len(), wrong.join("\n"));
 }
 
+/// Vectors of floats as integers of each size and sign.
+const CASTS: &str = "
+func.func @main(%x: memref<4x16xf32>, %a: memref<4x16xi8> {func.out}, %b: memref<4x16xui8> {func.out},
+    %c: memref<4x16xi16> {func.out}, %d: memref<4x16xui16> {func.out}, %e: memref<4x16xi32> {func.out}) {
+  %z = arith.constant 0 : index
+  loop.for %i = 0 to 4 {
+    %v = vector.load %x[%i, %z] : memref<4x16xf32>, vector<16xf32>
+    %s = arith.fptosi %v : vector<16xf32> to vector<16xi8>
+    %t = arith.fptoui %v : vector<16xf32> to vector<16xui8>
+    %u = arith.fptosi %v : vector<16xf32> to vector<16xi16>
+    %w = arith.fptoui %v : vector<16xf32> to vector<16xui16>
+    %y = arith.fptosi %v : vector<16xf32> to vector<16xi32>
+    vector.store %s, %a[%i, %z] : memref<4x16xi8>, vector<16xi8>
+    vector.store %t, %b[%i, %z] : memref<4x16xui8>, vector<16xui8>
+    vector.store %u, %c[%i, %z] : memref<4x16xi16>, vector<16xi16>
+    vector.store %w, %d[%i, %z] : memref<4x16xui16>, vector<16xui16>
+    vector.store %y, %e[%i, %z] : memref<4x16xi32>, vector<16xi32>
+  }
+  func.return
+}
+";
+
+#[test]
+fn casts_of_vectors_give_the_nearest_integer() {
+    let tool = tir_opt::stock();
+    tool.load();
+    if !can_compile() {
+        return;
+    }
+    let ends = [0, 127, 128, 255, 256, 32767, 32768, 65535, 65536];
+    let near = [-1.0, -0.999, -0.5, 0.0, 0.5, 0.999, 1.0];
+    let mut values: Vec<f32> = vec![
+        -0.0,
+        f32::NAN,
+        -f32::NAN,
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        f32::MAX,
+        f32::MIN,
+        f32::from_bits(1),
+        i32::MAX as f32,
+        i32::MIN as f32,
+    ];
+    let around = ends.iter().flat_map(|end| near.map(|by| *end as f32 + by));
+    values.extend(around.flat_map(|value| [value, -value]));
+    values.resize(values.len().next_multiple_of(64), 1e9);
+    let module = tir::text::parse(CASTS, Name::new("casts.tir"), &Default::default());
+    let module = module.expect("a program");
+    for part in values.chunks(64) {
+        let input = [Array::from_vec(&[4, 16], part.to_vec()).expect("an array")];
+        let function = Name::new("main");
+        let wanted = execute(&module, function, &input).expect("it runs");
+        for strict in [true, false] {
+            let found = native(&module, function, &input, strict, 1).expect("it runs");
+            same(&wanted.outputs, &found).unwrap_or_else(|why| panic!("{why}"));
+        }
+    }
+}
+
 /// The assembly of a program for a machine file of a processor.
 fn assembly(file: &File, text: &str) -> String {
     let [compiler, _] = programs().expect("was asked for");
@@ -327,6 +386,46 @@ fn done(folder: &Path, name: &str, arguments: &[&str]) -> String {
     let text = String::from_utf8_lossy(&output.stderr).to_string();
     assert!(output.status.success(), "{command:?}: {text}");
     String::from_utf8_lossy(&output.stdout).to_string()
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn a_library_for_more_than_this_processor_is_made_and_not_run() {
+    if !can_compile() {
+        return;
+    }
+    let folder = std::env::temp_dir().join(format!("tir-lesser-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let more = format!("target = \"x86-64\", features = \"+{}\", ", lacking());
+    let machine = PORTABLE
+        .text
+        .replace("vector_bytes", &(more + "vector_bytes"));
+    std::fs::write(folder.join("more.tir"), machine).expect("a file");
+    let model = root().join("test/e2e/models/cnn.onnx");
+    let model = model.display().to_string();
+    let arguments = [
+        "compile",
+        &model,
+        "--native",
+        "--machine",
+        "more.tir",
+        "-o",
+        ".",
+    ];
+    // What is kept says so again.
+    for _ in 0..2 {
+        let text = done(&folder, env!("CARGO_BIN_EXE_tir"), &arguments);
+        let why = format!(
+            "is for a processor with {}, which this one has not",
+            lacking()
+        );
+        assert!(text.contains("not run: '") && text.contains(&why), "{text}");
+        assert!(text.contains("library   ./cnn.so"), "{text}");
+        for made in ["cnn.so", "cnn.h", "cnn.c", "cnn.bin"] {
+            assert!(folder.join(made).is_file(), "{made}: {text}");
+        }
+    }
+    let _ = std::fs::remove_dir_all(&folder);
 }
 
 /// Runs tasks in C, the last one first.

@@ -8,9 +8,11 @@
 //! The threads are `{ int64_t count; void (*parallel_for)(void *context, void (*function)(void *argument, int64_t index),
 //! int64_t count, void *argument); void *context; }`.
 
-use std::ffi::{CStr, c_uint};
+use std::ffi::{CStr, c_char, c_uint};
 
-use super::*;
+use super::raw::*;
+use super::symbols::named;
+use super::text;
 
 /// What ends the name of such a function.
 const SHARED: &str = ".shared";

@@ -67,7 +67,7 @@ pub(super) fn import(model: &Model) -> Result<Ir, Vec<Diagnostic>> {
     };
     cx.begin(model);
     for node in &model.graph.nodes {
-        cx.loc = Loc::new(LocData::Named(Name::new(&title(node)), Loc::UNKNOWN));
+        cx.loc = Loc::new(LocData::Named(Name::new(&node.title()), Loc::UNKNOWN));
         let last = cx.ir.last(cx.block);
         let done = match opsets::importer(node, opset) {
             Ok(importer) => importer(&mut cx, node),
@@ -122,16 +122,6 @@ fn at(path: Option<&Path>, error: DataError) -> Diagnostic {
     Diagnostic::error(error.to_string())
 }
 
-/// What a node is called: by its name, else by its first result.
-fn title(node: &Node) -> String {
-    let first = node.outputs.iter().flatten().next();
-    match (node.name.as_str(), first) {
-        ("", Some(output)) => output.clone(),
-        ("", None) => node.op(),
-        (name, _) => name.to_string(),
-    }
-}
-
 /// All ops that there is no importer for, in one diagnostic.
 fn unsupported(model: &Model, opset: i64) -> Result<(), Diagnostic> {
     let mut missing: BTreeMap<String, (Option<String>, Vec<&Node>)> = BTreeMap::new();
@@ -155,7 +145,7 @@ fn unsupported(model: &Model, opset: i64) -> Result<(), Diagnostic> {
         let names: Vec<String> = nodes
             .iter()
             .take(3)
-            .map(|n| format!("'{}'", title(n)))
+            .map(|n| format!("'{}'", n.title()))
             .collect();
         let more = if count > 3 { ", …" } else { "" };
         let why = why.map_or(String::new(), |why| format!(" {why}"));

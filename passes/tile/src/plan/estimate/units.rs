@@ -4,6 +4,7 @@ use tir::Name;
 
 use super::super::cost::HIDDEN;
 use super::super::lanes::shared;
+use super::super::shapes::OnBlock;
 use super::super::unit::reset;
 use super::Estimate;
 
@@ -41,12 +42,11 @@ impl Estimate<'_> {
             true => &choice.beside,
             false => &choice.beside_whole,
         };
-        let vectors = self.steps_on_vectors();
-        for (unit, cycles) in beside.iter().chain(&vectors) {
-            let cycles = blocks.saturating_mul(*cycles);
-            match busy.iter_mut().find(|(name, _)| name == unit) {
+        for (unit, cycles) in beside.iter().copied().chain(self.steps_on_vectors()) {
+            let cycles = blocks.saturating_mul(cycles);
+            match busy.iter_mut().find(|(name, _)| *name == unit) {
                 Some((_, sum)) => *sum = sum.saturating_add(cycles),
-                None => busy.push((*unit, cycles)),
+                None => busy.push((unit, cycles)),
             }
         }
         busy
@@ -107,7 +107,7 @@ impl Estimate<'_> {
         let blocks = blocks.fold(1, i64::saturating_mul);
         let split = self.plan.splits_reduction(group);
         let last = choice.peel.last.filter(|_| !split);
-        let on_vectors = self.steps_on_vectors().into_iter();
+        let on_vectors = self.steps_on_vectors();
         let on_vectors = on_vectors.fold(0, |sum: i64, (_, cycles)| sum.saturating_add(cycles));
         let on_vectors = on_vectors.saturating_mul(blocks);
         let blocks_at_once = self.lanes.blocks(group, space);
@@ -135,28 +135,20 @@ impl Estimate<'_> {
 
     /// The steps behind the unit that no intrinsic computes, on a block: where a vector unit does, that unit and its
     /// cycles.
-    fn steps_on_blocks(&self) -> impl Iterator<Item = (usize, Option<(Name, i64)>)> + '_ {
-        let (group, space) = (self.group, &self.plan.space);
-        let block = |dims: &Vec<usize>| dims.iter().map(|d| space.block[*d]).product();
-        let sizes: Vec<i64> = self.plan.unit_out.iter().map(block).collect();
-        let near = self.target.near.name;
+    fn steps_on_blocks(&self) -> &[OnBlock] {
         // One call does the last trip with all steps behind.
-        let whole = !self.plan.splits_reduction(group);
-        let left = self.unit.filter(|c| c.peel.last.is_none() || !whole);
-        let steps = left.into_iter().flat_map(|choice| choice.others.iter());
-        steps.map(move |step| {
-            let here = self.places.step_in(&group.maps[*step], near);
-            let vectors = here.then_some(self.vectors);
-            let taken =
-                vectors.and_then(|v| v.block(group, self.target, &self.plan, *step, &sizes));
-            (*step, taken)
-        })
+        let whole = !self.plan.splits_reduction(self.group);
+        match self.unit {
+            Some(choice) if choice.peel.last.is_none() || !whole => &self.tiles.on_blocks,
+            _ => &[],
+        }
     }
 
     /// Cycles of vector units for those steps of a block.
-    pub(super) fn steps_on_vectors(&self) -> Vec<(Name, i64)> {
-        let steps = self.steps_on_blocks();
-        steps.filter_map(|(_, taken)| taken).collect()
+    pub(super) fn steps_on_vectors(&self) -> impl Iterator<Item = (Name, i64)> + '_ {
+        self.steps_on_blocks()
+            .iter()
+            .filter_map(|(_, taken)| *taken)
     }
 
     /// Cycles of the thread for those steps of all blocks.
@@ -168,8 +160,9 @@ impl Estimate<'_> {
             space.covered(d).saturating_mul(size)
         });
         let points = points.fold(1, i64::saturating_mul);
-        let left = self.steps_on_blocks().filter(|(_, taken)| taken.is_none());
-        let each = left.map(|(step, _)| self.thread(group.maps[step].work));
+        let left = self.steps_on_blocks().iter();
+        let left = left.filter(|(_, taken)| taken.is_none());
+        let each = left.map(|(step, _)| self.thread(group.maps[*step].work));
         each.map(|each| points.saturating_mul(each))
             .fold(0, i64::saturating_add)
     }

@@ -91,10 +91,7 @@ pub(super) fn keep(cx: &Context<'_>, root: &mut Stage, cost: &mut Cost, most: Op
                 saved = saved.saturating_add(old.load - once.load);
                 loaded = true;
             }
-            let engine = cx
-                .target
-                .info
-                .engine_between(cx.target.far.name, own.space);
+            let engine = cx.target.info.engine_between(cx.target.far.name, own.space);
             let latency = engine.map_or(0, |engine| engine.latency);
             let moved = |hold: &Hold| hold.load - hold.starts.saturating_mul(latency);
             let total = then.total(thread);

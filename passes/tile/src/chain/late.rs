@@ -42,7 +42,8 @@ impl Stage {
 /// others were read, in the order of the blocks: with them none does. Nor where a loop is cut, or trips are shared: stages of one
 /// part hide nothing in another one; and where something is done to a tile between two stages, a third unit waits for both.
 pub fn late(root: &Stage, stages: &[Held]) -> Option<(usize, i64)> {
-    let apart = root.rings().next().is_some() || root.segments.len() > 1 || root.shares() || root.settles();
+    let apart =
+        root.rings().next().is_some() || root.segments.len() > 1 || root.shares() || root.settles();
     if root.turns < 2 || apart {
         return None;
     }

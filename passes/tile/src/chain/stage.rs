@@ -97,6 +97,12 @@ pub(super) enum No {
 /// How many plans of a producer are tried at most.
 const TRIED: usize = 4;
 
+/// The indices of a tile that a maker computes inside of some loops; none if it computes none.
+type Within = Result<Option<Vec<(i64, i64)>>, No>;
+
+/// The loops around a tile in which a maker computes, and its share of the innermost one if that is cut.
+type Shared = (Vec<Around>, Option<Share>);
+
 /// A loop around a tile: which iterator of the reader it counts, its first trip, and how many.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Around {
@@ -363,8 +369,8 @@ impl Context<'_> {
         &self,
         makers: &[Maker<'_>],
         loops: &[Around],
-        found: &dyn Fn(&[Around]) -> Result<Option<Vec<(i64, i64)>>, No>,
-    ) -> Result<Vec<(Vec<Around>, Option<Share>)>, No> {
+        found: &dyn Fn(&[Around]) -> Within,
+    ) -> Result<Vec<Shared>, No> {
         let all = vec![(loops.to_vec(), None)];
         let Some(innermost) = loops.len().checked_sub(1) else {
             return Ok(all);
@@ -381,7 +387,9 @@ impl Context<'_> {
             let mut here = loops.to_vec();
             (here[innermost].start, here[innermost].trips) = (start, end - start);
             match found(&here) {
-                Err(No::Cut { level, trip }) if level == innermost && start < trip && trip < end => {
+                Err(No::Cut { level, trip })
+                    if level == innermost && start < trip && trip < end =>
+                {
                     cuts.insert(next + 1, trip);
                     continue;
                 }
@@ -525,7 +533,7 @@ fn within(
     loops: &[Around],
     rows: Option<usize>,
     step: &dyn Fn(usize, &Around) -> i64,
-) -> Result<Option<Vec<(i64, i64)>>, No> {
+) -> Within {
     let mut inside = inside.to_vec();
     if maker.at.is_empty() {
         return Ok(Some(inside));

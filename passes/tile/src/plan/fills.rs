@@ -25,10 +25,11 @@ impl Plan {
         // A tile of one slot is filled when the one before is stored, and all units wait. What is computed into a tile
         // of another nest has as many as that one.
         let into = group.into.is_some();
-        let slots = into || match self.in_place == Some(Input::Reduced) || reduced {
-            true => !self.single_result,
-            false => self.own_accumulator,
-        };
+        let slots = into
+            || match self.in_place == Some(Input::Reduced) || reduced {
+                true => !self.single_result,
+                false => self.own_accumulator,
+            };
         let here = sums && self.strips.is_none() && several && slots && !info.has_equal_units();
         (here && self.resets.is_some() && self.filled.is_none())
             .then_some((engine.name, engine.latency))

@@ -274,7 +274,7 @@ impl<'a> Pipe<'a> {
     }
 
     /// A tile with boxes filled, where its reader stands.
-    fn into_tile(
+    fn fill_boxes(
         &self,
         b: &mut Builder<'_>,
         tile: &Handed<'_>,
@@ -321,7 +321,7 @@ impl<'a> Pipe<'a> {
                 let next = OpFoldResult::Value(here[maker].1).plus(b, 1);
                 let at = self.read_at(b, tile, next);
                 let fills = [rows];
-                tiles[i] = self.into_tile(b, tile, &at, &fills, tiles[i]);
+                tiles[i] = self.fill_boxes(b, tile, &at, &fills, tiles[i]);
             } else if let (Some(maker), Some((engine, value))) = (maker, tile.made.filled()) {
                 let next = here[maker].0.turn.plus(b, 1);
                 let turn = next.modulo(b, self.turns);
@@ -360,7 +360,7 @@ impl<'a> Pipe<'a> {
             let Some(maker) = maker else { continue };
             let at = self.read_at(b, tile, OpFoldResult::Value(here[maker].1));
             let fills = &tile.made.behind;
-            values[rooted + i] = self.into_tile(b, tile, &at, fills, values[rooted + i]);
+            values[rooted + i] = self.fill_boxes(b, tile, &at, fills, values[rooted + i]);
         }
         let tiles_out = values.split_off(rooted);
         let mut results = match into {

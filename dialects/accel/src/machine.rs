@@ -8,6 +8,7 @@ use tir_tensor::{Combine, Generic};
 
 use crate::cores::Copies;
 use crate::formula::Formula;
+use crate::ops::describe::positive;
 use crate::ops::describe::{Core, Dma, Intrinsic, Machine, Space, Unit, Vector, Yield};
 use crate::route::RouteInfo;
 use crate::vector::VectorInfo;
@@ -417,8 +418,14 @@ fn costs(attr: Attr, what: &str) -> Result<Vec<(Name, i64)>, Failure> {
     dict.entries().iter().map(cost).collect()
 }
 
-/// What is known of a vector capability.
+/// What is known of a vector capability, if what it says is right: others ask before it is verified.
 pub(crate) fn vector(record: &Vector) -> Result<VectorInfo, Failure> {
+    positive(&[("lanes", record.lanes), ("chain", record.chain)])?;
+    for (name, n) in [("start", record.start), ("port", record.port)] {
+        if n < 0 {
+            return Err(format!("has {name} = {n}, expected at least 0").into());
+        }
+    }
     let ty = |attr: &Attr| {
         let found = attr.get::<tir::TypeAttr>().map(|ty| ty.0);
         let scalar = found.filter(|ty| ty.is_float() || ty.is_int());

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod asm;
+mod bytes;
 mod cost;
 pub mod eval;
 pub mod generic;

@@ -183,6 +183,10 @@ pub struct Dot {
     #[is(VECTOR)]
     pub result: Ret,
 }
+impl Dot {
+    /// Numbers of a group as processors take them: integers of 8 bits, as many as an `i32` has bytes.
+    pub const GROUP: i64 = 4;
+}
 impl Verify for Dot {
     fn verify(&self, op: OpRef<'_>) -> Result<(), Failure> {
         let [few, many, sums] = [self.few, self.many, self.sums].map(|value| op.ir.ty(value));

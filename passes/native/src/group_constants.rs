@@ -12,12 +12,12 @@ use std::collections::BTreeMap;
 use tir::data::Array;
 use tir::interp::{attr_named, elements};
 use tir::{
-    AffineExpr, AffineMap, At, Attr, AttrValue, IntType, Ir, MemRefType, Name, OpId, Pass, PassCx,
+    AffineExpr, AffineMap, At, Attr, AttrValue, Ir, MemRefType, Name, OpId, Pass, PassCx,
     PassResult, Type, Value, pass,
 };
-use tir_arith::{ExtSI, ExtUI, MulI};
 use tir_memref::{GetGlobal, Global, SubView, View};
-use tir_tensor::{Combine, Generic};
+use tir_tensor::Generic;
+use tir_vector::Dot;
 
 use crate::pack_constants::TILE;
 
@@ -26,8 +26,8 @@ pass! {
     pub struct GroupConstants = "group-constants" on "builtin.module" {}
 }
 
-/// Steps beside each other: as many bytes as an `i32` has.
-const GROUP: i64 = 4;
+/// Steps beside each other.
+const GROUP: i64 = Dot::GROUP;
 
 impl Pass for GroupConstants {
     fn run(&self, module: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
@@ -313,8 +313,7 @@ fn sum(ir: &Ir, op: OpId, buffer: Value) -> Option<(OpId, usize)> {
         return None;
     };
     let input = [x, y].iter().position(|value| *value == buffer)?;
-    let plain = generic.combine == Some(Combine::Add)
-        && generic.sizes.is_none()
+    let plain = generic.sizes.is_none()
         && !generic.outputs.contains(&buffer)
         && x != y
         && generic.outputs.len() == 1;
@@ -335,29 +334,5 @@ fn sum(ir: &Ir, op: OpId, buffer: Value) -> Option<(OpId, usize)> {
     {
         return None;
     }
-    let region = ir.entry(generic.body)?;
-    let args: Vec<Value> = ir.args(region).collect();
-    let yielded = ir.operands(ir.last(region)?).next()?;
-    let product: MulI = ir.def(yielded)?;
-    let factors = [product.lhs, product.rhs].map(|value| widened(ir, value));
-    let of_args = |a: usize, b: usize| factors == [Some(args[a]), Some(args[b])];
-    let bytes = [x, y]
-        .iter()
-        .all(|value| ir.ty(*value).elem().bits() == Some(8));
-    let sums = ir.ty(yielded) == Type::int(32);
-    (args.len() == 3 || args.len() == 2).then_some(())?;
-    (bytes && sums && (of_args(0, 1) || of_args(1, 0))).then_some((op, input))
-}
-
-/// The integer that a value is as an `i32`, widened as its type says.
-fn widened(ir: &Ir, value: Value) -> Option<Value> {
-    let unsigned = |value: Value| {
-        let int: Option<&IntType> = ir.ty(value).elem().get();
-        int.is_some_and(IntType::is_unsigned)
-    };
-    if let Some(op) = ir.def::<ExtUI>(value) {
-        return unsigned(op.input).then_some(op.input);
-    }
-    let op = ir.def::<ExtSI>(value)?;
-    (!unsigned(op.input)).then_some(op.input)
+    generic.sums_products_of_bytes(ir).then_some((op, input))
 }

@@ -8,18 +8,18 @@
 //!
 //! What does not fill a block or a vector is computed by smaller ones, of half the size each time.
 
+mod bytes;
+
 use std::collections::HashMap;
 
-use tir::{
-    Builder, Failure, IntType, Ir, LinearMap, Mapping, MemRefType, Ret, Traits, Type, Value,
-};
-use tir_arith::{ExtSI, ExtUI, MulI, OpFoldResult, constant_index};
+use tir::{Builder, Failure, Ir, LinearMap, Mapping, MemRefType, Traits, Value};
+use tir_arith::{OpFoldResult, constant_index};
 use tir_loop::{Bounds, For, Yield};
-use tir_memref::{CollapseShape, collapsed_type};
-use tir_tensor::{Combine, Generic, reassociation};
-use tir_vector::{Broadcast, Interleave, Load, Store};
+use tir_tensor::Generic;
+use tir_vector::{Broadcast, Load, Store};
 
 use super::{Region, carrying, nest, place};
+use bytes::{Dot, GROUP, grouped};
 
 /// The registers that hold vectors.
 #[derive(Clone, Copy, Debug)]
@@ -58,19 +58,6 @@ pub(super) struct Plan<'a> {
     /// How products of integers are summed up, if several at a time are.
     dot: Option<Dot>,
 }
-
-/// A sum of products of integers of 8 bits as [`tir_vector::Dot`]: some steps of a reduction at once.
-struct Dot {
-    /// The iterator of these steps.
-    steps: usize,
-    /// The input whose numbers lie beside each other along it, the same for all lanes.
-    few: usize,
-    /// The other input, whose numbers lie beside each other along the lanes.
-    many: usize,
-}
-
-/// Products that a lane sums up at once: as many integers of 8 bits as an `i32` has bytes.
-const GROUP: i64 = 4;
 
 /// A part of a range: blocks of `count` times `step` from `start` to `end`.
 #[derive(Clone, Copy, Debug)]
@@ -143,7 +130,7 @@ impl<'a> Plan<'a> {
             false => [1, 1],
         };
         let by_row = maps.iter().map(|map| rows.is_some_and(|d| depends(map, d)));
-        let dot = Dot::of(ir, generic, region, &maps, &courses, domain);
+        let dot = Dot::of(ir, generic, &maps, &courses, domain);
         if dot.is_none() && courses.contains(&Course::Grouped) {
             return None;
         }
@@ -195,60 +182,6 @@ impl<'a> Plan<'a> {
     }
 }
 
-impl Dot {
-    /// How a nest is summed up by groups: none if it is another sum.
-    fn of(
-        ir: &Ir,
-        generic: &Generic,
-        region: &Region<'_>,
-        maps: &[LinearMap],
-        courses: &[Course],
-        domain: &[i64],
-    ) -> Option<Self> {
-        let (&[x, y], &[sum]) = (&region.args[..], &region.yields[..]) else {
-            return None;
-        };
-        if generic.combine != Some(Combine::Add) || region.ops.len() != 3 {
-            return None;
-        }
-        let product: MulI = ir.def(sum)?;
-        let factors = [widened(ir, product.lhs)?, widened(ir, product.rhs)?];
-        let bits = |value: Value| ir.ty(value).elem().bits();
-        let numbers = factors == [x, y] || factors == [y, x];
-        if !numbers || ir.ty(sum) != Type::int(32) || [x, y].map(bits) != [Some(8); 2] {
-            return None;
-        }
-        let few = courses[..2].iter().position(|c| *c == Course::Constant)?;
-        let many = 1 - few;
-        let beside = |d: &usize| {
-            generic.reductions()[*d]
-                && domain[*d] % GROUP == 0
-                && course(ir, generic.inputs[few], &maps[few], *d) == Some(Course::Contiguous)
-        };
-        let steps = (0..domain.len()).find(beside)?;
-        let lie = match courses[many] {
-            Course::Contiguous => true,
-            Course::Grouped => domain[steps] == GROUP && maps[many].last()?.as_dim() == Some(steps),
-            Course::Constant => false,
-        };
-        lie.then_some(Self { steps, few, many })
-    }
-}
-
-/// The integer that a value is as an `i32`, widened as its type says.
-fn widened(ir: &Ir, value: Value) -> Option<Value> {
-    if let Some(op) = ir.def::<ExtUI>(value) {
-        return unsigned(ir.ty(op.input)).then_some(op.input);
-    }
-    let op = ir.def::<ExtSI>(value)?;
-    (!unsigned(ir.ty(op.input))).then_some(op.input)
-}
-
-fn unsigned(ty: Type) -> bool {
-    let int: Option<&IntType> = ty.elem().get();
-    int.is_some_and(IntType::is_unsigned)
-}
-
 /// Whether elements in memory are whole bytes: a vector of `i1` is of bits, while each element of a buffer has a byte.
 pub(super) fn has_bytes(ty: tir::Type) -> bool {
     let elem = ty.elem();
@@ -272,18 +205,6 @@ fn course(ir: &Ir, value: Value, map: &LinearMap, lanes: usize) -> Option<Course
     let strides = memref.strides()?.0;
     let beside = last.at(lanes) == 1 && strides.last() == Some(&1);
     (beside && others.iter().all(|row| row.at(lanes) == 0)).then_some(Course::Contiguous)
-}
-
-/// Whether steps of a sum lie beside each other for each lane, and the lanes behind each other.
-fn grouped(ir: &Ir, value: Value, map: &LinearMap, lanes: usize) -> Option<Course> {
-    let memref: &MemRefType = ir.ty(value).get()?;
-    let [others @ .., lane, step] = &map[..] else {
-        return None;
-    };
-    let strides = memref.strides()?.0;
-    let beside = step.as_dim().is_some_and(|d| d != lanes) && lane.as_dim() == Some(lanes);
-    let dense = strides.ends_with(&[GROUP, 1]) && memref.shape.last() == Some(&GROUP);
-    (beside && dense && others.iter().all(|row| row.at(lanes) == 0)).then_some(Course::Grouped)
 }
 
 /// Rows and vectors of a block of so many: what needs the fewest loads for each result, where both fit their ranges.
@@ -468,61 +389,6 @@ impl Block<'_> {
         broadcast(b, source, self.width)
     }
 
-    /// The sums at a point with the products of a group of steps.
-    fn dot(
-        &self,
-        b: &mut Builder<'_>,
-        dot: &Dot,
-        at: &[Option<Value>],
-        (j, i): (usize, usize),
-        sums: Value,
-        known: &mut HashMap<[usize; 3], Value>,
-    ) -> Result<Value, Failure> {
-        let plan = self.plan;
-        let at: Vec<Value> = at.iter().copied().flatten().collect();
-        let row = |k: usize| if plan.by_row[k] { j } else { 0 };
-        let [few, many] = [[dot.few, row(dot.few), 0], [dot.many, row(dot.many), i]];
-        for key @ [k, ..] in [few, many] {
-            if known.contains_key(&key) {
-                continue;
-            }
-            let (memref, access) = (plan.generic.inputs[k], &plan.generic.indexing_maps[k]);
-            let value = if k == dot.few {
-                let at = place(b, access, &at)?;
-                self::load(b, memref, &at, GROUP)
-            } else if plan.courses[k] == Course::Grouped {
-                let mut at = place(b, access, &at)?;
-                // The first step of a group.
-                at.pop();
-                let lane = at.pop().ok_or("has no lanes")?;
-                let lane = OpFoldResult::Value(lane).times(b, GROUP);
-                at.push(lane.value(b));
-                let flat = flattened(b, memref).ok_or("has groups that lie apart")?;
-                self::load(b, flat, &at, GROUP * self.width)
-            } else {
-                // The numbers of a lane lie in rows below each other: first the even ones and the odd ones.
-                let mut rows = Vec::new();
-                for step in [0, 2, 1, 3] {
-                    let mut at = at.clone();
-                    let here = OpFoldResult::Value(at[dot.steps]).plus(b, step);
-                    at[dot.steps] = here.value(b);
-                    let at = place(b, access, &at)?;
-                    rows.push(self.load(b, memref, &at));
-                }
-                let even = interleave(b, rows[0], rows[1]);
-                let odd = interleave(b, rows[2], rows[3]);
-                interleave(b, even, odd)
-            };
-            known.insert(key, value);
-        }
-        Ok(b.add(tir_vector::Dot {
-            few: known[&few],
-            many: known[&many],
-            sums,
-            result: Ret(b.ty(sums)),
-        }))
-    }
-
     /// What the region yields for the vector at a point; `known` are vectors that were loaded for others.
     fn values(
         &self,
@@ -593,24 +459,6 @@ impl Block<'_> {
     }
 }
 
-/// A buffer whose last two dimensions are one.
-fn flattened(b: &mut Builder<'_>, src: Value) -> Option<Value> {
-    let memref: &MemRefType = b.ty(src).get()?;
-    let [others @ .., lanes, steps] = &memref.shape[..] else {
-        return None;
-    };
-    let flat = [others, &[lanes * steps]].concat();
-    let last = others.len() as i64;
-    let groups = (0..last).map(|d| vec![d]).chain([vec![last, last + 1]]);
-    let reassociation = reassociation(&groups.collect::<Vec<_>>());
-    let result = Ret(collapsed_type(memref, &flat, &reassociation)?);
-    Some(b.add(CollapseShape {
-        src,
-        reassociation,
-        result,
-    }))
-}
-
 /// Loads a vector of so many elements.
 pub(super) fn load(b: &mut Builder<'_>, base: Value, at: &[Value], length: i64) -> Value {
     let elem = b.ty(base).elem();
@@ -625,17 +473,6 @@ pub(super) fn load(b: &mut Builder<'_>, base: Value, at: &[Value], length: i64) 
 pub(super) fn broadcast(b: &mut Builder<'_>, source: Value, length: i64) -> Value {
     let result = tir::Ret(tir_vector::of(length, b.ty(source)));
     b.add(Broadcast { source, result })
-}
-
-/// The elements of two vectors in turn.
-fn interleave(b: &mut Builder<'_>, lhs: Value, rhs: Value) -> Value {
-    let ty = b.ty(lhs);
-    let length = ty.shape().map_or(0, |shape| shape.iter().product::<i64>());
-    b.add(Interleave {
-        lhs,
-        rhs,
-        result: Ret(tir_vector::of(2 * length, ty.elem())),
-    })
 }
 
 pub(super) fn store(b: &mut Builder<'_>, value: Value, base: Value, at: &[Value]) {

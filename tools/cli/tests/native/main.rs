@@ -12,8 +12,10 @@
 mod blocks;
 #[path = "../common/mod.rs"]
 mod common;
+mod libraries;
 #[path = "../levels/machine.rs"]
 mod machine;
+mod processors;
 #[path = "../fusion/program.rs"]
 mod program;
 
@@ -157,6 +159,26 @@ fn check(
     Ok(())
 }
 
+/// Runs a program in a folder; gives what it prints.
+fn done(folder: &Path, name: &str, arguments: &[&str]) -> String {
+    let mut command = std::process::Command::new(name);
+    command.current_dir(folder).args(arguments);
+    let output = command.output();
+    let output = output.unwrap_or_else(|e| panic!("{command:?}: {e}"));
+    let text = String::from_utf8_lossy(&output.stderr).to_string();
+    assert!(output.status.success(), "{command:?}: {text}");
+    String::from_utf8_lossy(&output.stdout).to_string()
+}
+
+/// What this processor has not: no processor has both.
+#[cfg(target_arch = "x86_64")]
+fn lacking() -> &'static str {
+    match std::arch::is_x86_feature_detected!("sse4a") {
+        true => "avxvnniint16",
+        false => "sse4a",
+    }
+}
+
 /// Every machine file, and none.
 fn machines() -> Vec<Option<PathBuf>> {
     let files = files("machines", "tir").into_iter().map(Some);
@@ -264,352 +286,6 @@ fn casts_of_vectors_give_the_nearest_integer() {
             same(&wanted.outputs, &found).unwrap_or_else(|why| panic!("{why}"));
         }
     }
-}
-
-/// The assembly of a program for a machine file of a processor.
-fn assembly(file: &File, text: &str) -> String {
-    let [compiler, _] = programs().expect("was asked for");
-    let machine = root().join("test/e2e/machines").join(file.file);
-    let tool = tir_opt::stock();
-    tool.load();
-    let mut module =
-        tir_text::parse(text, Name::new("program"), &Default::default()).expect("parses");
-    let pipeline = format!("to-native{{machine={}}}", machine.display());
-    lower(&tool, &mut module, &pipeline).expect("native level");
-    let options = mlir::Options {
-        strict: false,
-        ..mlir::Options::default()
-    };
-    let made = mlir::export(&module, &options).expect("MLIR");
-    let folder = std::env::temp_dir().join(format!("tir-code-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a folder");
-    let (input, output) = (folder.join("code.mlir"), folder.join("code.s"));
-    std::fs::write(&input, made.text).expect("a file");
-    let mut command = std::process::Command::new(compiler);
-    command
-        .args(["--emit", "asm", "-o"])
-        .arg(&output)
-        .arg(&input);
-    let done = command.output().expect("starts");
-    let said = String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success(), "{said}");
-    let code = std::fs::read_to_string(&output).expect("a text");
-    std::fs::remove_dir_all(&folder).expect("the folder");
-    code
-}
-
-#[test]
-#[cfg(target_arch = "x86_64")]
-fn code_is_for_the_processor_of_the_machine_file() {
-    if !can_compile() {
-        return;
-    }
-    let text =
-        "func.func @main(%x: tensor<56x64xf32>, %w: tensor<64x64xf32>) -> tensor<56x64xf32> {
-      %y = graph.matmul %x, %w : (tensor<56x64xf32>, tensor<64x64xf32>) -> tensor<56x64xf32>
-      func.return %y : tensor<56x64xf32>
-    }";
-    let uses = |code: &str, register: &str| code.contains(register);
-    let code = assembly(&AVX512, text);
-    assert!(uses(&code, "%zmm16"), "{code}");
-    let code = assembly(&AVX2, text);
-    assert!(uses(&code, "%ymm8") && uses(&code, "vfmadd"), "{code}");
-    assert!(!uses(&code, "%zmm") && !uses(&code, "%ymm16"), "{code}");
-    // For this processor, in vectors of 16 bytes.
-    let code = assembly(&PORTABLE, text);
-    let product = |line: &str| line.contains("fmadd") || line.contains("mulps");
-    let mut products = code.lines().filter(|line| product(line)).peekable();
-    assert!(products.peek().is_some(), "{code}");
-    assert!(products.all(|line| line.contains("%xmm")), "{code}");
-    let text = std::fs::read_to_string(root().join("test/e2e/machines").join(host().file));
-    assert_eq!(text.expect("a machine file"), host().text);
-}
-
-/// What this processor has not: no processor has both.
-#[cfg(target_arch = "x86_64")]
-fn lacking() -> &'static str {
-    match std::arch::is_x86_feature_detected!("sse4a") {
-        true => "avxvnniint16",
-        false => "sse4a",
-    }
-}
-
-#[test]
-#[cfg(target_arch = "x86_64")]
-fn a_library_for_more_than_this_processor_is_refused() {
-    if !can_compile() {
-        return;
-    }
-    tir_opt::stock().load();
-    let run = |features: &str| {
-        let text = PORTABLE.text.replace(
-            "vector_bytes",
-            &format!("target = \"x86-64\", {features}vector_bytes"),
-        );
-        assert_ne!(text, PORTABLE.text);
-        let text = text
-            + "func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
-          %y = graph.relu %x : tensor<8xf32>
-          func.return %y : tensor<8xf32>
-        }";
-        let module = tir_text::parse(&text, Name::new("program"), &Default::default());
-        let module = module.expect("parses");
-        let input = Array::new(DType::F32, &[8], vec![0; 32].into()).expect("an array");
-        native(&module, Name::new("main"), &[input], true, 1)
-    };
-    // Each processor of this kind.
-    assert_eq!(run("").map(|all| all.len()), Ok(1));
-    let why = run(&format!("features = \"+sse3,+{}\", ", lacking()));
-    let wanted = format!(
-        "is for a processor with {}, which this one has not",
-        lacking()
-    );
-    assert!(
-        why.clone().is_err_and(|why| why.contains(&wanted)),
-        "{why:?}"
-    );
-    // The library could not ask.
-    let why = run("features = \"+mwaitx\", ");
-    let wanted = "a library cannot find out whether a processor has 'mwaitx'";
-    assert!(
-        why.clone().is_err_and(|why| why.contains(wanted)),
-        "{why:?}"
-    );
-}
-
-/// Runs a program in a folder; gives what it prints.
-fn done(folder: &Path, name: &str, arguments: &[&str]) -> String {
-    let mut command = std::process::Command::new(name);
-    command.current_dir(folder).args(arguments);
-    let output = command.output();
-    let output = output.unwrap_or_else(|e| panic!("{command:?}: {e}"));
-    let text = String::from_utf8_lossy(&output.stderr).to_string();
-    assert!(output.status.success(), "{command:?}: {text}");
-    String::from_utf8_lossy(&output.stdout).to_string()
-}
-
-#[test]
-#[cfg(target_arch = "x86_64")]
-fn a_library_for_more_than_this_processor_is_made_and_not_run() {
-    if !can_compile() {
-        return;
-    }
-    let folder = std::env::temp_dir().join(format!("tir-lesser-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a folder");
-    let more = format!("target = \"x86-64\", features = \"+{}\", ", lacking());
-    let machine = PORTABLE
-        .text
-        .replace("vector_bytes", &(more + "vector_bytes"));
-    std::fs::write(folder.join("more.tir"), machine).expect("a file");
-    let model = root().join("test/e2e/models/cnn.onnx");
-    let model = model.display().to_string();
-    let arguments = [
-        "compile",
-        &model,
-        "--native",
-        "--machine",
-        "more.tir",
-        "-o",
-        ".",
-    ];
-    // What is kept says so again.
-    for _ in 0..2 {
-        let text = done(&folder, env!("CARGO_BIN_EXE_tir"), &arguments);
-        let why = format!(
-            "is for a processor with {}, which this one has not",
-            lacking()
-        );
-        assert!(text.contains("not run: '") && text.contains(&why), "{text}");
-        assert!(text.contains("library   ./cnn.so"), "{text}");
-        for made in ["cnn.so", "cnn.h", "cnn.c", "cnn.bin"] {
-            assert!(folder.join(made).is_file(), "{made}: {text}");
-        }
-    }
-    let _ = std::fs::remove_dir_all(&folder);
-}
-
-/// Runs tasks in C, the last one first.
-const BACKWARDS: &str = "
-static int tasks;
-static void backwards(void *context, void (*function)(void *, int64_t), int64_t count, void *argument) {
-  (void)context;
-  for (int64_t k = count - 1; k >= 0; k--) { function(argument, k); tasks++; }
-}
-static const tir_threads threads = { 3, backwards, NULL };
-static void *memory(";
-
-#[test]
-fn a_c_program_calls_a_library() {
-    if !can_compile() {
-        return;
-    }
-    let folder = std::env::temp_dir().join(format!("tir-library-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a folder");
-    let model = root().join("test/e2e/models/cnn.onnx");
-    let file = |what: &str| model.with_extension(what).display().to_string();
-    let (input, output) = (file("in_0.npy"), file("out_0.npy"));
-    let compile = |more: &[&str]| {
-        let all = ["compile", &file("onnx"), "--native", "-o", "."];
-        let files = ["--input", &input, "--compare", &output];
-        let all: Vec<&str> = all.iter().chain(&files).chain(more).copied().collect();
-        done(&folder, env!("CARGO_BIN_EXE_tir"), &all)
-    };
-    let text = compile(&[]);
-    assert!(text.contains("agrees") && text.contains("cnn.so"), "{text}");
-    assert!(!text.contains("kept"), "{text}");
-    let again = compile(&[]);
-    assert!(
-        again.contains("agrees") && again.contains("kept"),
-        "{again}"
-    );
-    // What follows the table is the same but for the time.
-    assert_eq!(text.split("library").last(), again.split("library").last());
-    let strict = compile(&["--strict"]);
-    assert!(!strict.contains("kept"), "{strict}");
-    std::fs::write(folder.join("cnn.h"), "changed").expect("a file");
-    let changed = compile(&["--strict"]);
-    assert!(!changed.contains("kept"), "{changed}");
-    let read = |path: &str| tir_data::npy::read(path.as_ref()).expect("an array");
-    std::fs::write(folder.join("in"), read(&input).bytes()).expect("a file");
-    let cc = std::env::var("CC").unwrap_or_else(|_| "cc".to_string());
-    let build = |source: &str, program: &str| {
-        let warnings = ["-Wall", "-Wextra", "-Werror"];
-        let rest = [source, "./cnn.so", "-o", program];
-        let all: Vec<&str> = warnings.iter().chain(&rest).copied().collect();
-        done(&folder, &cc, &all);
-    };
-    build("cnn.c", "cnn");
-    done(&folder, "./cnn", &["cnn.bin", "in", "out"]);
-    // The same with tasks of three threads.
-    let source = std::fs::read_to_string(folder.join("cnn.c")).expect("the example");
-    let source = source.replacen("static void *memory(", BACKWARDS, 1);
-    let source = source.replace(", NULL);\n", ", &threads);\n  if (!tasks) return 1;\n");
-    let source = source.replace(
-        "(TIR_MAIN_ARENA)",
-        "(TIR_MAIN_ARENA + 2 * TIR_MAIN_ARENA_THREAD)",
-    );
-    std::fs::write(folder.join("three.c"), source).expect("a file");
-    build("three.c", "three");
-    done(&folder, "./three", &["cnn.bin", "in", "shared"]);
-    let bytes = |name: &str| std::fs::read(folder.join(name)).expect("a file");
-    let (alone, shared) = (bytes("out"), bytes("shared"));
-    #[cfg(target_arch = "x86_64")]
-    {
-        // The same for a processor that has more.
-        tir_opt::stock().load();
-        let text = std::fs::read_to_string(folder.join("native.tir")).expect("a text");
-        let module = tir_text::parse(&text, Name::new("native"), &Default::default());
-        let module = module.expect("a program");
-        tir_io::load_blobs(&module, &folder).expect("constants");
-        let made = mlir::export(&module, &mlir::Options::default()).expect("MLIR");
-        std::fs::write(folder.join("more.mlir"), made.text).expect("a file");
-        let [compiler, _] = programs().expect("was asked for");
-        let features = format!("+{}", lacking());
-        let more = ["more.mlir", "-o", "cnn.so", "--features", &features];
-        done(&folder, &compiler.to_string_lossy(), &more);
-        let mut example = std::process::Command::new("./cnn");
-        let example = example.current_dir(&folder).args(["cnn.bin", "in", "out"]);
-        let output = example.output().expect("starts");
-        let text = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{text}");
-        let wanted = format!(
-            "cnn is for a processor with {}, which this one has not\n",
-            lacking()
-        );
-        assert_eq!(text, wanted);
-    }
-    std::fs::remove_dir_all(&folder).expect("the folder");
-    assert!(alone == shared, "another result by three tasks");
-    let wanted = read(&output);
-    let found = Array::new(wanted.dtype(), wanted.shape(), alone.into()).expect("its size");
-    let wrong = within(&[wanted], &[found], |_| common::ATOL);
-    assert_eq!(wrong, Ok(()));
-}
-
-/// A program as MLIR.
-fn exported(tool: &Tool, name: &str, options: &str) -> String {
-    let model = root().join(format!("test/e2e/models/{name}.onnx"));
-    let mut module = tir_translate::import_onnx(&model).unwrap_or_else(|e| panic!("{}", said(&e)));
-    lower(tool, &mut module, &format!("to-native{{{options}}}")).unwrap_or_else(|e| panic!("{e}"));
-    let made = tir_native::mlir::export(&module, &Default::default());
-    made.unwrap_or_else(|e| panic!("{e:?}")).text
-}
-
-#[test]
-fn libraries_do_not_depend_on_threads_and_keep_equal_parts() {
-    if !can_compile() {
-        return;
-    }
-    let tool = tir_opt::stock();
-    tool.load();
-    let [compiler, _] = programs().unwrap_or_else(|e| panic!("{}", said(&e)));
-    let folder = std::env::temp_dir().join(format!("tir-parts-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a folder");
-    let make = |text: &str, cache: &str, jobs: &str| -> Vec<u8> {
-        let (input, output) = (folder.join("x.mlir"), folder.join("x.so"));
-        std::fs::write(&input, text).expect("a file");
-        let mut command = std::process::Command::new(&compiler);
-        command.arg(&input).arg("-o").arg(&output);
-        command
-            .args(["--jobs", jobs, "--cache"])
-            .arg(folder.join(cache));
-        let done = command.output().expect("tir-native starts");
-        assert!(
-            done.status.success(),
-            "{}",
-            String::from_utf8_lossy(&done.stderr)
-        );
-        std::fs::read(&output).expect("a library")
-    };
-    let objects = |cache: &str| -> Vec<std::ffi::OsString> {
-        let entries = std::fs::read_dir(folder.join(cache)).expect("a folder");
-        let names = entries.map(|entry| entry.expect("an entry").file_name());
-        let mut names: Vec<_> = names
-            .filter(|n| n.to_string_lossy().ends_with(".o"))
-            .collect();
-        names.sort();
-        names
-    };
-    let text = exported(&tool, "cnn", "parallel-work=0");
-    let one = make(&text, "one", "1");
-    assert!(
-        one == make(&text, "three", "3"),
-        "another library by three threads"
-    );
-    let before = objects("one");
-    assert!(before.len() > 2, "{} parts", before.len());
-    assert_eq!(before, objects("three"));
-    // A number in the last function: all but its part are there.
-    let at = text.rfind("value = 0.0 : f32").expect("a zero");
-    let other = format!("{}value = 0.5 : f32{}", &text[..at], &text[at + 17..]);
-    assert!(
-        one != make(&other, "one", "2"),
-        "the same library of another program"
-    );
-    let after = objects("one");
-    assert!(
-        before.iter().all(|name| after.contains(name)),
-        "{before:?} {after:?}"
-    );
-    assert_eq!(after.len(), before.len() + 1);
-    // Errors have the lines of the input.
-    std::fs::write(
-        folder.join("x.mlir"),
-        text.replace("\"scf.yield\"", "\"scf.nothing\""),
-    )
-    .expect("a file");
-    let mut command = std::process::Command::new(&compiler);
-    let done = command
-        .arg(folder.join("x.mlir"))
-        .arg("-o")
-        .arg(folder.join("y.so"))
-        .output();
-    let wrong = String::from_utf8_lossy(&done.expect("tir-native starts").stderr).to_string();
-    std::fs::remove_dir_all(&folder).expect("the folder");
-    assert!(
-        wrong.contains("scf.nothing") && wrong.contains("x.mlir"),
-        "{wrong}"
-    );
 }
 
 #[test]

@@ -105,12 +105,10 @@ impl Array {
     /// If its size in bytes overflows, or is more than there is memory.
     pub fn zeros(dtype: DType, shape: &[usize]) -> Result<Array, DataError> {
         let len = free_len(dtype, shape)?;
-        // Eight-byte elements keep the allocation aligned for every type.
-        let data = Bytes::from_owner(Owned(vec![0u64; len.div_ceil(8)])).slice(..len);
         Ok(Array {
             dtype,
             shape: shape.to_vec(),
-            data,
+            data: filled(len, |_| Ok::<(), DataError>(()))?,
         })
     }
 
@@ -246,6 +244,17 @@ impl Array {
     pub fn unravel(&self, linear: usize) -> Vec<usize> {
         unravel(&self.shape, linear)
     }
+}
+
+/// So many bytes, aligned for every element type: zeros that are given to `fill`.
+pub(crate) fn filled<E>(
+    len: usize,
+    fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
+) -> Result<Bytes, E> {
+    let mut words = vec![0u64; len.div_ceil(8)];
+    let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut words);
+    fill(&mut bytes[..len])?;
+    Ok(Bytes::from_owner(Owned(words)).slice(..len))
 }
 
 /// The index per dimension of row-major element `linear` of `shape`.

@@ -1,4 +1,4 @@
-//! Files: reading whole, mapping, and writing so that a name holds all of a file or nothing new.
+//! Files: reading whole, and writing so that a name holds all of a file or nothing new.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -19,37 +19,6 @@ pub fn read_file(path: &Path) -> Result<Bytes, DataError> {
         .map_err(|e| DataError::io(path, "cannot read", &e))
 }
 
-/// Maps a regular file into memory; the map lives as long as any slice of the result.
-///
-/// The file must not be truncated or written in place by another process meanwhile: replace it by
-/// renaming ([`Staged`] does), which leaves the mapped one untouched.
-///
-/// # Errors
-/// If it cannot be opened, is no regular file, or cannot be mapped.
-pub fn map_file(path: &Path) -> Result<Bytes, DataError> {
-    let fail = |what: &str, e: std::io::Error| DataError::io(path, what, &e);
-    // Opening a pipe would wait for its other end: look before.
-    if !fs::metadata(path)
-        .map_err(|e| fail("cannot open", e))?
-        .is_file()
-    {
-        return Err(DataError::new("is not a regular file").in_file(path));
-    }
-    let file = File::open(path).map_err(|e| fail("cannot open", e))?;
-    if file.metadata().map_err(|e| fail("cannot open", e))?.len() == 0 {
-        return Ok(Bytes::new()); // an empty range cannot be mapped on every system
-    }
-    // SAFETY: the map is private and read-only, and is only ever seen as `&[u8]`, for which every
-    // byte value is valid; `Bytes` owns it, so no slice outlives it. Nothing in this process
-    // writes to a file in place: all writing goes to a fresh name followed by a rename, which
-    // gives the name a new inode and leaves the mapped one unchanged. What remains is another
-    // process that writes or truncates the file meanwhile, which the documentation above rules
-    // out, as for every program that maps its input.
-    #[allow(unsafe_code)]
-    let map = unsafe { memmap2::Mmap::map(&file) }.map_err(|e| fail("cannot map", e))?;
-    Ok(Bytes::from_owner(map))
-}
-
 /// A file being written beside its final name. [`Staged::commit`] renames it into place; dropped
 /// without that, it is removed and the name holds what it held before.
 ///
@@ -68,13 +37,27 @@ impl Staged {
     /// # Errors
     /// If the folder cannot be written or the disk is full.
     pub fn write(target: &Path, parts: &[&[u8]]) -> Result<Staged, DataError> {
+        Staged::write_with(target, |file| {
+            for part in parts {
+                file.put(part)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// As [`Staged::write`]; `parts` puts them one by one, so that they need not be in memory together.
+    ///
+    /// # Errors
+    /// If the folder cannot be written, the disk is full, or `parts` fails.
+    pub fn write_with(
+        target: &Path,
+        parts: impl FnOnce(&mut Sink<'_>) -> Result<(), DataError>,
+    ) -> Result<Staged, DataError> {
         let fail = |e: std::io::Error| DataError::io(target, "cannot write", &e);
         // A device or a pipe is written to, never replaced.
         if fs::metadata(target).is_ok_and(|m| !m.is_file() && !m.is_dir()) {
-            let mut file = OpenOptions::new().write(true).open(target).map_err(fail)?;
-            for part in parts {
-                file.write_all(part).map_err(fail)?;
-            }
+            let file = OpenOptions::new().write(true).open(target).map_err(fail)?;
+            parts(&mut Sink { file, target })?;
             return Ok(Staged {
                 target: target.to_path_buf(),
                 temporary: PathBuf::new(),
@@ -82,14 +65,13 @@ impl Staged {
             });
         }
         let staged = Staged::reserve(target)?;
-        let mut file = OpenOptions::new()
-            .write(true)
-            .open(&staged.temporary)
-            .map_err(fail)?;
-        for part in parts {
-            file.write_all(part).map_err(fail)?;
-        }
-        file.sync_all().map_err(fail)?;
+        let file = OpenOptions::new().write(true).open(&staged.temporary);
+        let mut to = Sink {
+            file: file.map_err(fail)?,
+            target,
+        };
+        parts(&mut to)?;
+        to.file.sync_all().map_err(fail)?;
         Ok(staged)
     }
 
@@ -150,5 +132,23 @@ impl Drop for Staged {
             // Nothing useful is left to do if this fails.
             let _ = fs::remove_file(&self.temporary);
         }
+    }
+}
+
+/// Where the parts of a [`Staged`] file go.
+#[derive(Debug)]
+pub struct Sink<'a> {
+    file: File,
+    target: &'a Path,
+}
+
+impl Sink<'_> {
+    /// Writes the next part.
+    ///
+    /// # Errors
+    /// If the disk is full.
+    pub fn put(&mut self, part: &[u8]) -> Result<(), DataError> {
+        let fail = |e: std::io::Error| DataError::io(self.target, "cannot write", &e);
+        self.file.write_all(part).map_err(fail)
     }
 }

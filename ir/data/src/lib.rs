@@ -30,6 +30,7 @@ mod dtype;
 mod error;
 mod file;
 pub mod npy;
+mod part;
 mod random;
 mod safetensors;
 mod strided;
@@ -39,7 +40,10 @@ pub use bytes::Bytes;
 pub use compare::{Comparison, compare};
 pub use dtype::DType;
 pub use error::{DataError, ErrorPlace};
-pub use file::{Staged, map_file, read_file};
+pub use file::{Sink, Staged, read_file};
+pub use part::{FilePart, map_file};
 pub use random::Random;
-pub use safetensors::{SafeTensors, stage_safetensors, write_safetensors};
+pub use safetensors::{
+    SafeTensors, stage_safetensors, stage_safetensors_with, write_safetensors,
+};
 pub use strided::{BufferId, Extents, Footprint, Rows, StridedBox, dense_strides, gcd};

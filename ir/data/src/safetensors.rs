@@ -1,30 +1,62 @@
-//! `.safetensors`: many named arrays in one file, mapped when read.
+//! `.safetensors`: many named arrays in one file, each mapped when it is read.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use safetensors::Dtype;
 use safetensors::tensor::{Metadata, TensorInfo};
 
-use crate::{Array, DType, DataError, Staged};
+use crate::{Array, DType, DataError, FilePart, Staged};
 
-/// An open `.safetensors` file: its bytes and where each array lies in them.
+/// An open `.safetensors` file, and where each array lies in it.
 ///
 /// Opening checks the whole header: types, shapes, and that the arrays cover the data exactly.
 #[derive(Clone, Debug)]
 pub struct SafeTensors {
     path: Option<PathBuf>,
-    data: Bytes,
+    data: Source,
     index: Metadata,
 }
 
+/// Bytes in memory or in a file.
+#[derive(Clone, Debug)]
+enum Source {
+    Memory(Bytes),
+    File(FilePart),
+}
+
+impl Source {
+    fn len(&self) -> usize {
+        match self {
+            Source::Memory(bytes) => bytes.len(),
+            Source::File(part) => part.len(),
+        }
+    }
+    fn slice(&self, bytes: Range<usize>) -> Option<Source> {
+        Some(match self {
+            Source::Memory(all) => {
+                all.get(bytes.clone())?;
+                Source::Memory(all.slice(bytes))
+            }
+            Source::File(part) => Source::File(part.slice(bytes)?),
+        })
+    }
+    fn bytes(&self) -> Result<Bytes, DataError> {
+        match self {
+            Source::Memory(bytes) => Ok(bytes.clone()),
+            Source::File(part) => part.bytes(),
+        }
+    }
+}
+
 impl SafeTensors {
-    /// Opens a file by mapping it; arrays share the map and keep it alive.
+    /// Opens a file; each array is a map of its part, which leaves memory with it.
     ///
     /// # Errors
     /// If it cannot be mapped or is malformed, with file and place.
     pub fn open(path: &Path) -> Result<SafeTensors, DataError> {
-        let opened = crate::map_file(path).and_then(SafeTensors::decode);
+        let opened = FilePart::open(path).and_then(|part| SafeTensors::of(Source::File(part)));
         let mut opened = opened.map_err(|e| e.in_file(path))?;
         opened.path = Some(path.to_path_buf());
         Ok(opened)
@@ -35,7 +67,15 @@ impl SafeTensors {
     /// # Errors
     /// If they are malformed, with the byte offset or the tensor's name.
     pub fn decode(file: Bytes) -> Result<SafeTensors, DataError> {
-        let Some(prefix) = file.first_chunk::<8>() else {
+        SafeTensors::of(Source::Memory(file))
+    }
+
+    fn of(file: Source) -> Result<SafeTensors, DataError> {
+        let prefix = match file.slice(0..8) {
+            Some(prefix) => prefix.bytes()?,
+            None => Bytes::new(),
+        };
+        let Some(prefix) = prefix.first_chunk::<8>() else {
             let why = format!(
                 "header length is cut off: the file has {} bytes, at least 8 expected",
                 file.len()
@@ -44,26 +84,28 @@ impl SafeTensors {
         };
         let length = u64::from_le_bytes(*prefix);
         let end = usize::try_from(length).ok().and_then(|n| n.checked_add(8));
-        let Some((end, header)) = end.and_then(|end| Some((end, file.get(8..end)?))) else {
+        let Some((end, header)) = end.and_then(|end| Some((end, file.slice(8..end)?))) else {
             let why = format!(
                 "header length is {length}, but only {} bytes follow",
                 file.len() - 8
             );
             return Err(DataError::at_byte(0, why));
         };
-        let index: Metadata = serde_json::from_slice(header).map_err(|e| json_error(header, &e))?;
-        let data = file.slice(end..);
-        if index.data_len() != data.len() {
+        let header = header.bytes()?;
+        let index: Metadata =
+            serde_json::from_slice(&header).map_err(|e| json_error(&header, &e))?;
+        let data = file.len() - end;
+        if index.data_len() != data {
             let why = format!(
-                "{} bytes of data, but the header describes {}",
-                data.len(),
+                "{data} bytes of data, but the header describes {}",
                 index.data_len()
             );
             return Err(DataError::at_byte(end, why));
         }
+        let data = file.slice(end..file.len());
         Ok(SafeTensors {
             path: None,
-            data,
+            data: data.unwrap_or(Source::Memory(Bytes::new())),
             index,
         })
     }
@@ -78,7 +120,7 @@ impl SafeTensors {
         self.index.info(name).is_some()
     }
 
-    /// The array of this name; shares the file's bytes.
+    /// The array of this name.
     ///
     /// # Errors
     /// If there is none, or its element type is none of [`DType`].
@@ -100,13 +142,13 @@ impl SafeTensors {
         let dtype = from_file(info.dtype)
             .ok_or_else(|| DataError::new(format!("element type {} cannot be read", info.dtype)))?;
         let (start, end) = info.data_offsets;
-        if start > end || end > self.data.len() {
-            return Err(DataError::new(format!(
+        let data = self.data.slice(start..end).ok_or_else(|| {
+            DataError::new(format!(
                 "bytes {start}..{end} are beyond the data's {}",
                 self.data.len()
-            )));
-        }
-        Array::new(dtype, &info.shape, self.data.slice(start..end))
+            ))
+        })?;
+        Array::new(dtype, &info.shape, data.bytes()?)
     }
 }
 
@@ -148,20 +190,52 @@ pub fn stage_safetensors<'a>(
     path: &Path,
     arrays: impl IntoIterator<Item = (&'a str, &'a Array)>,
 ) -> Result<Staged, DataError> {
-    let mut arrays: Vec<(&str, &Array)> = arrays.into_iter().collect();
-    arrays.sort_by(|(n, a), (m, b)| {
-        let rank = |a: &Array| std::cmp::Reverse(to_file(a.dtype()));
-        rank(a).cmp(&rank(b)).then(n.cmp(m))
-    });
-    let header = header(&arrays).map_err(|e| e.in_file(path))?;
-    let length = (header.len() as u64).to_le_bytes();
-    let mut parts: Vec<&[u8]> = vec![&length, &header];
-    parts.extend(arrays.iter().map(|(_, a)| a.bytes()));
-    Staged::write(path, &parts)
+    let arrays: Vec<(&str, &Array)> = arrays.into_iter().collect();
+    let forms = arrays
+        .iter()
+        .map(|(name, array)| (*name, array.dtype(), array.shape().to_vec()));
+    stage_safetensors_with(path, forms.collect(), |k| Ok(arrays[k].1.data().clone()))
 }
 
-fn header(arrays: &[(&str, &Array)]) -> Result<Vec<u8>, DataError> {
-    let mut names: Vec<&str> = arrays.iter().map(|(n, _)| *n).collect();
+/// As [`stage_safetensors`], for names, element types and shapes; `bytes` gives those of the array of a number when they
+/// are written, so that one array is in memory at a time.
+///
+/// # Errors
+/// If a name occurs twice, the file cannot be written, `bytes` fails or gives more or fewer than an array has.
+pub fn stage_safetensors_with(
+    path: &Path,
+    arrays: Vec<(&str, DType, Vec<usize>)>,
+    mut bytes: impl FnMut(usize) -> Result<Bytes, DataError>,
+) -> Result<Staged, DataError> {
+    let mut arrays: Vec<(usize, (&str, DType, Vec<usize>))> =
+        arrays.into_iter().enumerate().collect();
+    arrays.sort_by(|(_, (n, a, _)), (_, (m, b, _))| {
+        let rank = |dtype: DType| std::cmp::Reverse(to_file(dtype));
+        rank(*a).cmp(&rank(*b)).then(n.cmp(m))
+    });
+    let (order, arrays): (Vec<usize>, Vec<_>) = arrays.into_iter().unzip();
+    let (header, lengths) = header(&arrays).map_err(|e| e.in_file(path))?;
+    let length = (header.len() as u64).to_le_bytes();
+    Staged::write_with(path, |file| {
+        file.put(&length)?;
+        file.put(&header)?;
+        for (k, wanted) in order.into_iter().zip(lengths) {
+            let bytes = bytes(k)?;
+            if bytes.len() != wanted {
+                let why = format!("{} bytes for an array of {wanted}", bytes.len());
+                return Err(DataError::new(why).in_file(path));
+            }
+            file.put(&bytes)?;
+        }
+        Ok(())
+    })
+}
+
+/// The header, and the bytes of each array.
+fn header(
+    arrays: &[(&str, DType, Vec<usize>)],
+) -> Result<(Vec<u8>, Vec<usize>), DataError> {
+    let mut names: Vec<&str> = arrays.iter().map(|(n, ..)| *n).collect();
     names.sort_unstable();
     if let Some(twice) = names
         .windows(2)
@@ -178,16 +252,18 @@ fn header(arrays: &[(&str, &Array)]) -> Result<Vec<u8>, DataError> {
         ));
     }
     let mut offset = 0;
-    let mut infos = Vec::with_capacity(arrays.len());
-    for (name, array) in arrays {
+    let (mut infos, mut lengths) = (Vec::with_capacity(arrays.len()), Vec::new());
+    for (name, dtype, shape) in arrays {
+        let length = dtype.byte_len(shape);
+        let length = length.ok_or_else(|| crate::array::too_large(*dtype, shape))?;
         let start = offset;
-        offset += array.bytes().len();
-        let (dtype, shape) = (to_file(array.dtype()), array.shape().to_vec());
+        offset += length;
+        lengths.push(length);
         infos.push((
             name.to_string(),
             TensorInfo {
-                dtype,
-                shape,
+                dtype: to_file(*dtype),
+                shape: shape.clone(),
                 data_offsets: (start, offset),
             },
         ));
@@ -195,7 +271,7 @@ fn header(arrays: &[(&str, &Array)]) -> Result<Vec<u8>, DataError> {
     let index = Metadata::new(None, infos).map_err(|e| DataError::new(e.to_string()))?;
     let mut header = serde_json::to_vec(&index).map_err(|e| DataError::new(e.to_string()))?;
     header.resize(header.len().next_multiple_of(8), b' ');
-    Ok(header)
+    Ok((header, lengths))
 }
 
 fn to_file(dtype: DType) -> Dtype {

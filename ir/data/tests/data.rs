@@ -282,7 +282,7 @@ fn npy_errors_name_the_place() {
 }
 
 #[test]
-fn safetensors_round_trips_and_shares_the_map() {
+fn safetensors_round_trips_and_keeps_the_file() {
     let dir = folder("safetensors");
     let path = dir.join("w.safetensors");
     let arrays: Vec<(String, Array)> = DType::ALL
@@ -303,7 +303,6 @@ fn safetensors_round_trips_and_shares_the_map() {
     for (name, array) in &arrays {
         let x = file.get(name).unwrap();
         assert_eq!(&x, array);
-        assert_eq!(x.bytes().as_ptr(), file.get(name).unwrap().bytes().as_ptr());
         assert_eq!(
             x.bytes().as_ptr() as usize % x.dtype().size(),
             0,
@@ -313,7 +312,7 @@ fn safetensors_round_trips_and_shares_the_map() {
     let x = file.get("f32 \"ä\"").unwrap();
     drop(file);
     std::fs::remove_file(&path).unwrap();
-    assert_eq!(x, arrays[11].1, "an array keeps the map alive");
+    assert_eq!(x, arrays[11].1, "an array keeps its bytes");
     let error = SafeTensors::decode(first.into())
         .unwrap()
         .get("nope")

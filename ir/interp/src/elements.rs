@@ -19,7 +19,7 @@ pub fn elements(attr: Attr) -> Result<Array, Failure> {
         let text: String = attr.to_string().chars().take(60).collect();
         return Err(format!("expects elements, found {text}").into());
     };
-    let Some(data) = blob::get(&blob.hash) else {
+    let Some(data) = blob::get(&blob.hash).map_err(failure)? else {
         let (file, key) = (&blob.file, &blob.key);
         return Err(format!("blob '{key}' of '{file}' is not loaded").into());
     };

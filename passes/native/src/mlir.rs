@@ -50,7 +50,7 @@ use calls::{Needs, needs};
 pub(crate) use functions::is_library_function;
 
 use functions::function;
-pub use interface::{Argument, Function, Module, Options, Role};
+pub use interface::{Argument, Constant, Function, Module, Options, Role};
 
 /// Writes a program as MLIR. The program is one of loops of scalar operations on buffers in one memory, as `to-native`
 /// leaves it; its large constants must have been loaded.
@@ -66,7 +66,7 @@ pub fn export(module: &Ir, options: &Options) -> Result<Module, Failure> {
         bytes: 0,
     };
     constants(&mut module, options, &mut out)?;
-    let places: HashMap<Name, usize> = out.constants.iter().map(|(n, at, _)| (*n, *at)).collect();
+    let places: HashMap<Name, usize> = out.constants.iter().map(|c| (c.name, c.at)).collect();
     let processor = Processor::of_module(&module);
     let needs = needs(&module, options.align);
     let (mut called, mut shared) = (Vec::<Callee>::new(), Vec::new());
@@ -186,9 +186,13 @@ fn constants(module: &mut Ir, options: &Options, out: &mut Module) -> Result<(),
             )
             .into())
         })?;
-        let array = tir::interp::elements(content).map_err(at)?;
-        let bytes = array.bytes().len();
-        out.constants.push((global.sym_name, out.bytes, array));
+        let bytes = tir::interp::elements(content).map_err(at)?.bytes().len();
+        out.constants.push(Constant {
+            name: global.sym_name,
+            at: out.bytes,
+            bytes,
+            value: content,
+        });
         out.bytes += bytes.next_multiple_of(options.align.max(1));
         module.erase(op);
     }

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 
 use tir::data::{Array, DType};
-use tir::interp::{attr_named, elements};
+use tir::interp::{Kind, attr_named, elements};
 use tir::{
     At, Attr, Builder, Definition, Diagnostic, Failure, Interpreter, Ir, Mapping, MemRefType, Name,
     Op, OpId, Pass, PassCx, PassResult, Type, Value, pass,
@@ -329,14 +329,14 @@ impl Packed {
         self.loops(from, &mut b, &args, &mut at);
         b.add(Return { operands: vec![] });
         let mut interpreter = Interpreter::new(&function);
-        let constant = interpreter.env.array_to_view(content, None)?;
-        let size = self.bytes * self.count();
-        let zeros = Array::zeros(DType::I8, &[size]).map_err(|e| e.to_string())?;
-        let packed = interpreter.env.array_to_view(&zeros, None)?;
-        interpreter
-            .env
-            .call_root(vec![constant.into(), packed.clone().into()])?;
-        interpreter.env.view_to_array(&packed, Type::int(8))
+        let env = &mut interpreter.env;
+        let constant = env.array_to_view(content, None)?;
+        // Plain memory is zeros at first, and so is what tiles leave between them.
+        let size = (self.bytes * self.count()) as i64;
+        let packed = env.alloc(Kind::of_dtype(DType::I8), &[size], 64, None)?;
+        env.call_root(vec![constant.clone().into(), packed.clone().into()])?;
+        env.dealloc(constant.buffer)?;
+        env.view_to_array(&packed, Type::int(8))
     }
 
     /// Loops over what is left of the counters, in them the transfer.

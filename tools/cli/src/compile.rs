@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use tir::Sources;
 use tir_levels::processors::{self, HOST};
-use tir_run::native::LESSER_PROCESSOR;
+use tir_run::native::{Built, Files, LESSER_PROCESSOR};
 
 use crate::kept::Kept;
 
@@ -114,7 +114,7 @@ pub(crate) fn compile(options: &Options, out: &mut dyn Write) -> Result<bool, St
     let mut ok = true;
     let mut last = None;
     let mut before: Option<PathBuf> = None;
-    let mut remarks = Vec::new();
+    let (mut remarks, mut made) = (Vec::new(), None);
     let levels = match (options.native, &before_said) {
         (true, Some(_)) => &NATIVE[1..],
         (true, None) => &NATIVE,
@@ -145,7 +145,14 @@ pub(crate) fn compile(options: &Options, out: &mut dyn Write) -> Result<bool, St
             before = Some(file);
             continue;
         }
-        let summary = match run(options, level, &file)? {
+        let files = options.native.then(|| Files {
+            library: dir.join(format!("{stem}.so")),
+            constants: dir.join(format!("{stem}.bin")),
+            made: before_said.is_some(),
+        });
+        let (ran, built) = run(options, &file, files.as_ref())?;
+        made = built;
+        let summary = match ran {
             Ran::Done(summary) => summary,
             Ran::Lesser(why) => {
                 let (name, bytes) = (file.display(), bytes.div_ceil(1000));
@@ -195,8 +202,8 @@ pub(crate) fn compile(options: &Options, out: &mut dyn Write) -> Result<bool, St
         return Ok(ok);
     }
     let mut said = costliest(remarks);
-    if let Some(file) = before.filter(|_| options.native) {
-        said += &format!("\n{}", library(options, &file, &dir, &stem)?);
+    if let Some(built) = made {
+        said += &format!("\n{}", library(&built, &dir, &stem)?);
     }
     if let Some(kept) = kept {
         kept.keep(&said);
@@ -221,29 +228,15 @@ fn kept(options: &Options, dir: &Path, stem: &str) -> Option<Kept> {
     Kept::new(file, &options.model, &machine, &ways, made.collect())
 }
 
-/// Makes a library of a program of native level, and what a C program needs beside it; says what was made.
-fn library(options: &Options, file: &Path, dir: &Path, stem: &str) -> Result<String, String> {
-    let render = |errors: Vec<tir::Diagnostic>| {
-        tir_opt::render(&Sources::default(), &errors, tir_opt::color())
-    };
-    let fail = |e: std::io::Error| format!("error: {}: {e}\n", dir.display());
-    let text = std::fs::read_to_string(file).map_err(fail)?;
-    let name = tir::Name::new(&file.to_string_lossy());
-    let module = tir_text::parse(&text, name, &Default::default()).map_err(render)?;
-    tir_io::load_blobs(&module, dir).map_err(render)?;
+/// Makes what a C program needs beside a library; says what was made.
+fn library(built: &Built, dir: &Path, stem: &str) -> Result<String, String> {
     let path = |ending: &str| dir.join(format!("{stem}{ending}"));
-    let native = tir_run::native::Native {
-        strict: options.strict,
-        ..Default::default()
+    let write = |ending: &str, text: String| {
+        tir_opt::write(&path(ending), text.as_bytes())
+            .map_err(|e| tir_opt::render(&Sources::default(), &[e], tir_opt::color()))
     };
-    let built = tir_run::native::build(&module, &native, Some(&path(".so"))).map_err(render)?;
-    let (made, library) = (built.module, built.library);
-    let header = tir_native::c_interface::header(&made, stem);
-    std::fs::write(path(".h"), header).map_err(fail)?;
-    let mut constants = std::fs::File::create(path(".bin")).map_err(fail)?;
-    for part in made.weights() {
-        constants.write_all(&part).map_err(fail)?;
-    }
+    let (made, library) = (&built.module, &built.library);
+    write(".h", tir_native::c_interface::header(made, stem))?;
     let mut said = format!(
         "  library   {}\n  header    {}\n  constants {}, {} bytes\n",
         library.display(),
@@ -252,8 +245,7 @@ fn library(options: &Options, file: &Path, dir: &Path, stem: &str) -> Result<Str
         made.bytes
     );
     if let Some(function) = made.functions.first() {
-        let example = tir_native::c_interface::example(function, stem);
-        std::fs::write(path(".c"), example).map_err(fail)?;
+        write(".c", tir_native::c_interface::example(function, stem))?;
         said += &format!(
             "  example   {}: cc {stem}.c ./{stem}.so -o {stem}\n  arena     {} bytes\n",
             path(".c").display(),
@@ -385,10 +377,14 @@ enum Ran {
     Lesser(String),
 }
 
-fn run(options: &Options, level: &str, file: &Path) -> Result<Ran, String> {
+/// Runs a program; as native code if files are given, which then hold what is run: what is compiled is what is run.
+fn run(
+    options: &Options,
+    file: &Path,
+    files: Option<&Files>,
+) -> Result<(Ran, Option<Built>), String> {
     let mut args: Vec<OsString> = vec!["tir-run".into(), file.into()];
-    // What is compiled is what is run.
-    if level == "native" {
+    if files.is_some() {
         args.push("--native".into());
         args.extend(options.strict.then(|| "--strict".into()));
     }
@@ -404,11 +400,19 @@ fn run(options: &Options, level: &str, file: &Path) -> Result<Ran, String> {
     args.extend(["--atol".into(), options.atol.to_string().into()]);
     let run = tir_run::Options::try_parse_from(args).map_err(|e| e.to_string())?;
     let mut sources = Sources::default();
-    match tir_run::run(&run, &mut sources) {
-        Ok(summary) => Ok(Ran::Done(Box::new(summary))),
-        Err(errors) => match &errors[..] {
-            [why] if why.category == Some(LESSER_PROCESSOR) => Ok(Ran::Lesser(why.message.clone())),
-            _ => Err(tir_opt::render(&sources, &errors, tir_opt::color())),
-        },
-    }
+    let loaded = tir_run::Program::load(&run, &mut sources);
+    let ran = loaded.and_then(|program| {
+        let built = files.map(|files| program.build(&run, Some(files)));
+        let built = built.transpose()?;
+        match program.run(&run, built.as_ref()) {
+            Ok(summary) => Ok((Ran::Done(Box::new(summary)), built)),
+            Err(errors) => match &errors[..] {
+                [why] if why.category == Some(LESSER_PROCESSOR) => {
+                    Ok((Ran::Lesser(why.message.clone()), built))
+                }
+                _ => Err(errors),
+            },
+        }
+    });
+    ran.map_err(|errors| tir_opt::render(&sources, &errors, tir_opt::color()))
 }

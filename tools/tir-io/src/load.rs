@@ -63,8 +63,8 @@ impl Load<'_> {
             .into());
         }
         if file.is_empty() {
-            return match blob::get(&blob.hash) {
-                Some(data) => same_length(blob, data.len()),
+            return match blob::len(&blob.hash) {
+                Some(bytes) => same_length(blob, bytes),
                 None => Err(format!("blob '{key}' names no file").into()),
             };
         }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tir_core::{BlobAttr, Diagnostic, Failure, Ir};
 use tir_data::blob::{self, Origin};
-use tir_data::{Array, DataError, Staged, stage_safetensors};
+use tir_data::{Bytes, DType, DataError, Staged, stage_safetensors_with};
 use tir_interp::tensor_form;
 
 use crate::blobs;
@@ -63,6 +63,31 @@ fn failure(error: DataError) -> Failure {
 /// The blobs of one hash and form are one array of the file.
 type Content = (Box<str>, tir_core::Type);
 
+/// An array that is to be written: its bytes are looked up then, so that they are not in memory before.
+struct Stored<'a> {
+    blob: &'a BlobAttr,
+    dtype: DType,
+    shape: Vec<usize>,
+}
+
+impl<'a> Stored<'a> {
+    fn new(blob: &'a BlobAttr) -> Result<Self, Failure> {
+        let (file, key) = (&blob.file, &blob.key);
+        let found = blob::len(&blob.hash)
+            .ok_or_else(|| format!("blob '{key}' of '{file}' is not loaded"))?;
+        let (dtype, shape) = tensor_form(blob.ty)?;
+        match dtype.byte_len(&shape) {
+            Some(wanted) if wanted == found => Ok(Self { blob, dtype, shape }),
+            _ => Err(format!("blob '{key}' has {found} bytes, its type is {}", blob.ty).into()),
+        }
+    }
+
+    fn bytes(&self) -> Result<Bytes, DataError> {
+        let found = blob::get(&self.blob.hash)?;
+        found.ok_or_else(|| DataError::new(format!("blob '{}' is not loaded", self.blob.key)))
+    }
+}
+
 /// Says for every blob where it will lie, and stages the file for those that lie nowhere yet.
 fn place_blobs(
     ir: &mut Ir,
@@ -81,19 +106,14 @@ fn place_blobs(
         return Ok(None);
     }
     let mut places: HashMap<Content, (PathBuf, String)> = HashMap::new();
-    let mut arrays: BTreeMap<String, Array> = BTreeMap::new();
+    let mut arrays: BTreeMap<String, Stored<'_>> = BTreeMap::new();
     let mut homeless: Vec<&BlobAttr> = Vec::new();
     for blob in found {
         let content = (blob.hash.clone(), blob.ty);
         if places.contains_key(&content) {
             continue;
         }
-        let Some(data) = blob::get(&blob.hash) else {
-            let (file, key) = (&blob.file, &blob.key);
-            return Err(format!("blob '{key}' of '{file}' is not loaded").into());
-        };
-        let (dtype, shape) = tensor_form(blob.ty)?;
-        let array = Array::new(dtype, &shape, data).map_err(failure)?;
+        let array = Stored::new(blob)?;
         match blob::origin(&blob.hash) {
             // What lies in the file that is about to be replaced goes into the new one. Another
             // form of bytes that lie in a file under their first form is an array of its own, here and
@@ -124,8 +144,11 @@ fn place_blobs(
     }
     let staged = match (&target, arrays.is_empty()) {
         (Some(target), false) => {
-            let arrays = arrays.iter().map(|(key, array)| (key.as_str(), array));
-            Some(stage_safetensors(target, arrays).map_err(failure)?)
+            let forms = arrays.iter();
+            let forms = forms.map(|(key, array)| (key.as_str(), array.dtype, array.shape.clone()));
+            let all: Vec<&Stored<'_>> = arrays.values().collect();
+            let staged = stage_safetensors_with(target, forms.collect(), |k| all[k].bytes());
+            Some(staged.map_err(failure)?)
         }
         _ => None,
     };
@@ -141,7 +164,7 @@ fn place_blobs(
 }
 
 /// The key, or the key with a number behind it, that no array has yet.
-fn free_key(arrays: &BTreeMap<String, Array>, key: &str) -> String {
+fn free_key(arrays: &BTreeMap<String, Stored<'_>>, key: &str) -> String {
     let key = match key {
         "" | "__metadata__" => "constant",
         key => key,

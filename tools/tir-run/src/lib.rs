@@ -15,7 +15,7 @@ pub use cli::Options;
 pub use execute::{Entry, Execution, execute};
 pub use layers::{Costliest, LayerSummary};
 pub use machine::MachineSummary;
-pub use run::run;
+pub use run::{Program, run};
 pub use summary::{Compared, InputSummary, OutputSummary, Summary};
 
 use std::io::Write;

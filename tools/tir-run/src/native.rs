@@ -46,10 +46,23 @@ const LESSER: i32 = 3;
 pub struct Built {
     /// The program at its last level.
     pub program: Ir,
-    /// What the functions of the library take.
+    /// What the functions of the library take; its text is gone.
     pub module: Module,
     /// The library.
     pub library: PathBuf,
+    /// The bytes of its constants, if they lie in a file.
+    pub constants: Option<PathBuf>,
+}
+
+/// Where a library and its constants are to lie.
+#[derive(Clone, Debug)]
+pub struct Files {
+    /// The library.
+    pub library: PathBuf,
+    /// The bytes of the constants.
+    pub constants: PathBuf,
+    /// Both were made before of the same program in the same way: nothing is compiled or written.
+    pub made: bool,
 }
 
 fn fail(message: impl Into<String>) -> Errors {
@@ -81,11 +94,12 @@ pub fn programs() -> Result<[PathBuf; 2], Errors> {
     )])
 }
 
-/// Lowers a program to native code and compiles it: the library goes to a file, or to the cache.
+/// Lowers a program to native code and compiles it: library and constants go to files, or the library to the cache.
 ///
 /// # Errors
-/// If the program does not lower to native code, or the program that compiles it is not there or fails.
-pub fn build(module: &Ir, native: &Native, output: Option<&Path>) -> Result<Built, Errors> {
+/// If the program does not lower to native code, the program that compiles it is not there or fails, or a file cannot be
+/// written.
+pub fn build(module: &Ir, native: &Native, files: Option<&Files>) -> Result<Built, Errors> {
     let [compiler, _] = programs()?;
     let mut module = module.clone();
     let mut pipeline = Pipeline::new();
@@ -106,12 +120,21 @@ pub fn build(module: &Ir, native: &Native, output: Option<&Path>) -> Result<Buil
         marks: native.by_layer,
         ..mlir::Options::default()
     };
-    let made = mlir::export(&module, &options).map_err(|e| vec![*e])?;
-    let library = compile(&compiler, &made.text, output)?;
+    let mut made = mlir::export(&module, &options).map_err(|e| vec![*e])?;
+    let text = std::mem::take(&mut made.text);
+    let library = match files {
+        Some(files) if files.made => files.library.clone(),
+        _ => compile(&compiler, text, files.map(|files| &*files.library))?,
+    };
+    if let Some(files) = files.filter(|files| !files.made) {
+        let written = made.write_weights(&files.constants);
+        written.map_err(|error| vec![*error])?;
+    }
     Ok(Built {
         program: module,
         module: made,
         library,
+        constants: files.map(|files| files.constants.clone()),
     })
 }
 
@@ -236,7 +259,7 @@ fn file(folder: &Path, k: usize) -> PathBuf {
 }
 
 /// Has a program compiled; gives the library, which lies in the cache unless a file is given.
-fn compile(compiler: &Path, text: &str, output: Option<&Path>) -> Result<PathBuf, Errors> {
+fn compile(compiler: &Path, text: String, output: Option<&Path>) -> Result<PathBuf, Errors> {
     let mut command = Command::new(compiler);
     command.arg("-");
     if let Some(output) = output {
@@ -253,6 +276,8 @@ fn compile(compiler: &Path, text: &str, output: Option<&Path>) -> Result<PathBuf
         .stdin
         .take()
         .map(|mut to| to.write_all(text.as_bytes()));
+    // The other program has it: not two of it beside each other.
+    drop(text);
     let done = child.wait_with_output();
     let done = done.map_err(|e| fail(format!("'{name}': {e}")))?;
     let said = String::from_utf8_lossy(&done.stderr);
@@ -310,10 +335,14 @@ fn call(
         });
     }
     let constants = |file: &mut std::fs::File| {
-        let parts = built.module.weights();
-        parts.iter().try_for_each(|part| file.write_all(part))
+        let fail = |e: tir::Failure| std::io::Error::other(e.message);
+        let mut parts = built.module.weights();
+        parts.try_for_each(|part| file.write_all(&part.map_err(fail)?))
     };
-    command.arg(write(function.arguments.len(), &constants)?);
+    command.arg(match &built.constants {
+        Some(file) => format!("in:{}", file.display()),
+        None => write(function.arguments.len(), &constants)?,
+    });
     command.arg(format!("arena:{}:{}", function.arena, function.further));
     command.arg("threads");
     let marks = folder.join("marks.bin");

@@ -11,7 +11,7 @@ use tir_text::ParseOptions;
 use crate::bind::{self, Param, Source};
 use crate::cli::Options;
 use crate::execute::{Entry, Execution};
-use crate::native::Native;
+use crate::native::{Built, Files, Native};
 use crate::on_machine;
 use crate::summary::{Compared, InputSummary, OutputSummary, Summary};
 
@@ -20,18 +20,70 @@ type Errors = Vec<Diagnostic>;
 /// Runs the program; the files that the options name are written if all went well, or if an
 /// output differs. Places in errors point into texts that are added to `sources`.
 pub fn run(options: &Options, sources: &mut Sources) -> Result<Summary, Errors> {
-    let mut module = load(options, sources)?;
-    let said = match &options.machine {
-        Some(file) => on_machine::replace(&mut module, file)?,
-        None if options.native => crate::native::plan(&mut module)?,
-        None => None,
-    };
-    if let Some(remark) = said {
-        let text = tir_opt::render(sources, &[remark], tir_opt::color());
-        let _ = std::io::stderr().lock().write_all(text.as_bytes());
+    let program = Program::load(options, sources)?;
+    let built = options.native.then(|| program.build(options, None));
+    program.run(options, built.transpose()?.as_ref())
+}
+
+/// A program of a file, with its constants and its machine, and the function of it that is run.
+pub struct Program {
+    module: Ir,
+    entry: Entry,
+}
+
+impl Program {
+    /// Loads what the options name. Places in errors point into texts that are added to `sources`.
+    ///
+    /// # Errors
+    /// If it cannot be read, is not valid, or has no such function.
+    pub fn load(options: &Options, sources: &mut Sources) -> Result<Self, Errors> {
+        let mut module = load(options, sources)?;
+        let said = match &options.machine {
+            Some(file) => on_machine::replace(&mut module, file)?,
+            None if options.native => crate::native::plan(&mut module)?,
+            None => None,
+        };
+        if let Some(remark) = said {
+            let text = tir_opt::render(sources, &[remark], tir_opt::color());
+            let _ = std::io::stderr().lock().write_all(text.as_bytes());
+        }
+        let entry = Entry::of(&module, options.function.as_deref())?;
+        Ok(Self { module, entry })
     }
-    let module = module;
-    let entry = Entry::of(&module, options.function.as_deref())?;
+
+    /// Makes a library of it, in files or in the cache.
+    ///
+    /// # Errors
+    /// If it does not lower to native code, or the program that compiles it is not there or fails.
+    pub fn build(&self, options: &Options, files: Option<&Files>) -> Result<Built, Errors> {
+        crate::native::build(&self.module, &native(options), files)
+    }
+
+    /// Runs it: the function of a library if one is given. The files that the options name are written if all went well,
+    /// or if an output differs.
+    ///
+    /// # Errors
+    /// If an input does not fit, the run fails, or a file cannot be read or written.
+    pub fn run(&self, options: &Options, built: Option<&Built>) -> Result<Summary, Errors> {
+        summary(options, &self.module, &self.entry, built)
+    }
+}
+
+fn native(options: &Options) -> Native {
+    Native {
+        strict: options.strict,
+        repeat: options.repeat,
+        threads: options.threads,
+        by_layer: options.timing,
+    }
+}
+
+fn summary(
+    options: &Options,
+    module: &Ir,
+    entry: &Entry,
+    built: Option<&Built>,
+) -> Result<Summary, Errors> {
     let place = |e: Box<Diagnostic>| vec![e.or_at(entry.loc)];
     let inputs = bind::inputs(&entry.params, &options.input, options.random).map_err(place)?;
     let expected = expected(
@@ -43,21 +95,15 @@ pub fn run(options: &Options, sources: &mut Sources) -> Result<Summary, Errors> 
         ..Limits::default()
     };
     let bound: Vec<(usize, &Array)> = inputs.iter().map(|(k, _, array)| (*k, array)).collect();
-    let native = options.native.then_some(Native {
-        strict: options.strict,
-        repeat: options.repeat,
-        threads: options.threads,
-        by_layer: options.timing,
-    });
     let Execution {
         outputs,
         machine,
         layers,
         trace,
         seconds,
-    } = match native {
-        Some(native) => entry.execute_native(&module, &bound, &native)?,
-        None => entry.execute(&module, &bound, limits, options.trace.is_some())?,
+    } = match built {
+        Some(built) => entry.call_native(built, &bound, &native(options))?,
+        None => entry.execute(module, &bound, limits, options.trace.is_some())?,
     };
     let files = write_outputs(options, &outputs)?;
     if let Some(path) = &options.trace {

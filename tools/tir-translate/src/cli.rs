@@ -143,8 +143,7 @@ fn export(cli: &Cli, path: &Path, sources: &mut Sources) -> Result<(), Vec<Diagn
     };
     let made = tir_native::mlir::export(&module, &options).map_err(|error| vec![*error])?;
     if let Some(file) = &cli.constants_out {
-        let parts = made.weights();
-        write(file, &parts.iter().map(|part| &**part).collect::<Vec<_>>())?;
+        made.write_weights(file).map_err(|error| vec![*error])?;
     }
     match cli.output.as_path() {
         path if path == Path::new("-") => {

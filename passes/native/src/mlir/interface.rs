@@ -1,9 +1,10 @@
 //! What is said of a program as MLIR: how it is written, and what its functions take.
 
-use std::borrow::Cow;
+use std::path::Path;
 
-use tir::data::Array;
-use tir::{Loc, Name, Type};
+use tir::data::{Bytes, DataError, Staged};
+use tir::interp::elements;
+use tir::{Attr, Failure, Loc, Name, Type};
 
 /// How to write MLIR.
 #[derive(Clone, Debug)]
@@ -40,28 +41,63 @@ pub struct Module {
     pub text: String,
     /// Its public functions, in the order of the program.
     pub functions: Vec<Function>,
-    /// The constants: their names, their places in bytes, and their elements.
-    pub constants: Vec<(Name, usize, Array)>,
+    /// The constants, in the order of their places.
+    pub constants: Vec<Constant>,
     /// Bytes of all constants.
     pub bytes: usize,
 }
 
+/// A constant of a program.
+#[derive(Clone, Copy, Debug)]
+pub struct Constant {
+    /// Its name.
+    pub name: Name,
+    /// Its place in bytes.
+    pub at: usize,
+    /// How many bytes it has.
+    pub bytes: usize,
+    /// Its elements.
+    pub value: Attr,
+}
+
 impl Module {
-    /// The bytes of all constants, each at its place, and the zeros between them: parts that follow one another. Constants
-    /// are not copied.
-    pub fn weights(&self) -> Vec<Cow<'_, [u8]>> {
-        let mut all: Vec<(usize, &[u8])> = (self.constants.iter())
-            .map(|(_, at, array)| (*at, array.bytes()))
-            .collect();
-        all.sort_by_key(|(at, _)| *at);
-        let (mut parts, mut end) = (Vec::new(), 0);
-        for (at, bytes) in all {
-            parts.push(Cow::Owned(vec![0; at.saturating_sub(end)]));
-            parts.push(Cow::Borrowed(bytes));
-            end = at + bytes.len();
-        }
-        parts.push(Cow::Owned(vec![0; self.bytes.saturating_sub(end)]));
-        parts
+    /// The bytes of all constants, each at its place, and the zeros between them: parts that follow one another, each in
+    /// memory once it is asked for.
+    ///
+    /// # Errors
+    /// For a constant that cannot be read.
+    pub fn weights(&self) -> impl Iterator<Item = Result<Bytes, Failure>> {
+        let ends = self.constants.iter().map(|c| c.at + c.bytes);
+        let ends = std::iter::once(0).chain(ends);
+        let places = self.constants.iter().map(|c| (c.at, Some(c.value)));
+        let places = places.chain([(self.bytes, None)]);
+        ends.zip(places).flat_map(|(end, (at, value))| {
+            let between = Ok(Bytes::from(vec![0; at.saturating_sub(end)]));
+            let own = value.map(|value| Ok(elements(value)?.data().clone()));
+            std::iter::once(between).chain(own)
+        })
+    }
+
+    /// Writes the bytes of all constants to a file, whose name holds all of them or what it held before.
+    ///
+    /// # Errors
+    /// If the file cannot be written, or a constant cannot be read.
+    pub fn write_weights(&self, path: &Path) -> Result<(), Failure> {
+        let mut unread = None;
+        let staged = Staged::write_with(path, |file| {
+            for part in self.weights() {
+                let part = part.map_err(|error| {
+                    let message = error.message.clone();
+                    unread = Some(error);
+                    DataError::new(message)
+                })?;
+                file.put(&part)?;
+            }
+            Ok(())
+        });
+        let failure = |error: DataError| Failure::from(error.to_string());
+        let staged = staged.map_err(|error| unread.unwrap_or_else(|| failure(error)))?;
+        staged.commit().map_err(failure)
     }
 }
 

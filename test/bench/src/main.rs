@@ -2,6 +2,7 @@
 //!
 //! `tir-bench --help` lists them.
 
+mod compile;
 mod egraph;
 mod extract;
 mod lower;
@@ -182,6 +183,9 @@ enum What {
     /// Networks as native code on this processor, checked: whole, by layer, each convolution alone, and products of two
     /// arguments, beside multiply-adds alone, ONNX Runtime and OpenVINO with one thread; needs tir-native
     Native(native::Options),
+    /// From ONNX to native code with all programs that takes, the first time and again: processor time beside a bound,
+    /// memory beside the weights, both beside a session of ONNX Runtime; needs tir and tir-native
+    Compile(compile::Options),
     /// ResNet-18's convolutions alone: bytes beside the best of all tiles, cycles beside the bound
     Tiles,
     /// Print the program that `ir` measures
@@ -198,6 +202,7 @@ fn main() -> ExitCode {
         What::Lower(Rounds { rounds }) => lower::lower(rounds as usize),
         What::Networks { folders } => networks::networks(&folders),
         What::Native(options) => native::native(options),
+        What::Compile(options) => compile::compile(&options),
         What::Tiles => tiles::tiles(),
         What::Generate => std::io::stdout()
             .write_all(program::generic_program(1000, 200).as_bytes())

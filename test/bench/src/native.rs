@@ -83,7 +83,7 @@ struct Ready {
 }
 
 /// A folder for files of a measurement, gone with it.
-struct Scratch(PathBuf);
+pub(crate) struct Scratch(PathBuf);
 
 /// A model with the values that it is run on.
 struct Case {
@@ -131,13 +131,13 @@ fn calls(ms: f64) -> usize {
 }
 
 impl Scratch {
-    fn new() -> Result<Self, String> {
+    pub(crate) fn new() -> Result<Self, String> {
         let path = std::env::temp_dir().join(format!("tir-bench-{}", std::process::id()));
         let made = std::fs::create_dir_all(&path);
         made.map_err(|e| format!("{}: {e}", path.display()))?;
         Ok(Self(path))
     }
-    fn file(&self, name: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 }

@@ -81,6 +81,10 @@ impl Network {
     pub(crate) fn stored(&self) -> Vec<PathBuf> {
         stored(&self.path, "in").collect()
     }
+    /// Files of the values that it gives then.
+    pub(crate) fn expected(&self) -> Vec<PathBuf> {
+        stored(&self.path, "out").collect()
+    }
     /// Runs a program; the largest error, and the account of the machine if it ran on one.
     fn run(&self, module: &Ir) -> Result<(f64, Option<MachineSummary>), String> {
         let run = tir_run::execute(module, &self.inputs).map_err(|e| said(&e))?;

@@ -31,7 +31,7 @@ use link::link;
 use llvm::Emit;
 use lower::{compile, context, pipeline};
 use options::{Options, options};
-use parts::parts;
+use parts::{parts, parts_of_text};
 
 /// Bytes of MLIR that a part has at least: what is smaller is compiled with others, as each part takes some time by itself.
 const PART: usize = 16 << 10;
@@ -75,25 +75,33 @@ fn run() -> Result<String, String> {
     }
     match (&options.output, &cached) {
         (Some(output), _) => {
-            make(&options, &text, output)?;
+            whole(output, |own| make(&options, &text, own))?;
             Ok(String::new())
         }
         (None, Some(cached)) => {
             let folder = cached.parent().unwrap_or(Path::new("."));
             std::fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-            // Others may make the same at the same time: whole files alone appear under the name.
-            let own = cached.with_extension(format!("{}.tmp", std::process::id()));
-            let made = make(&options, &text, &own).and_then(|()| {
-                std::fs::rename(&own, cached).map_err(|e| format!("{}: {e}", cached.display()))
-            });
-            if made.is_err() {
-                let _ = std::fs::remove_file(&own);
-            }
-            made?;
+            whole(cached, |own| make(&options, &text, own))?;
             Ok(format!("{}\n", cached.display()))
         }
         (None, None) => Err("there is no folder for a cache: give --output or --cache".to_string()),
     }
+}
+
+/// Makes a file under a name of its own, then gives it the name that is wanted: that names all of it or what it named before,
+/// whatever fails and whoever makes the same. What is no file is written as it is.
+fn whole(file: &Path, make: impl FnOnce(&Path) -> Result<(), String>) -> Result<(), String> {
+    if file.exists() && !file.is_file() {
+        return make(file);
+    }
+    let own = file.with_extension(format!("{}.tmp", std::process::id()));
+    let made = make(&own).and_then(|()| {
+        std::fs::rename(&own, file).map_err(|e| format!("{}: {e}", file.display()))
+    });
+    if made.is_err() {
+        let _ = std::fs::remove_file(&own);
+    }
+    made
 }
 
 /// Gives what is in the cache.
@@ -101,8 +109,10 @@ fn deliver(cached: &Path, output: Option<&Path>) -> Result<String, String> {
     match output {
         None => Ok(format!("{}\n", cached.display())),
         Some(output) => {
-            let copied = std::fs::copy(cached, output);
-            copied.map_err(|e| format!("{}: {e}", output.display()))?;
+            whole(output, |own| {
+                let copied = std::fs::copy(cached, own);
+                copied.map(drop).map_err(|e| format!("{}: {e}", output.display()))
+            })?;
             Ok(String::new())
         }
     }
@@ -118,20 +128,19 @@ fn make(options: &Options, text: &str, output: &Path) -> Result<(), String> {
     };
     let mut clock = Clock::new(options.timing);
     register_all_passes();
-    let context = context(false);
     let input = &options.input;
-    let mut module =
-        Module::parse(&context, text).ok_or_else(|| format!("'{input}' does not parse"))?;
-    clock.lap("parse");
-    let least = if options.emit == "lib" {
-        PART
-    } else {
-        usize::MAX
+    let context = context(false);
+    let parse = || Module::parse(&context, text).ok_or_else(|| format!("'{input}' does not parse"));
+    let split = |module: &Module<'_>, least: usize| {
+        parts(module, least).ok_or_else(|| {
+            format!("'{input}' has more than functions, or is not as tir exports it")
+        })
     };
-    let parts = parts(&module, least)
-        .ok_or_else(|| format!("'{input}' has more than functions, or is not as tir exports it"))?;
-    clock.lap("split");
     if options.emit != "lib" {
+        let mut module = parse()?;
+        clock.lap("parse");
+        let parts = split(&module, usize::MAX)?;
+        clock.lap("split");
         let part = parts
             .first()
             .ok_or_else(|| format!("'{input}' has no functions"))?;
@@ -146,6 +155,11 @@ fn make(options: &Options, text: &str, output: &Path) -> Result<(), String> {
             &mut clock,
         );
     }
+    let parts = match parts_of_text(text, PART) {
+        Some(parts) => parts,
+        None => split(&parse()?, PART)?,
+    };
+    clock.lap("split");
     let folder = Objects::new(options, output)?;
     let jobs = Jobs::new(options, &parts, &folder);
     let threads = options.jobs.min(parts.len()).max(1);
@@ -157,7 +171,7 @@ fn make(options: &Options, text: &str, output: &Path) -> Result<(), String> {
     });
     let objects = jobs.done().or_else(|why| {
         // The same again, as it was given: errors have the lines of the input.
-        pipeline(&context, &mut module, input)?;
+        pipeline(&context, &mut parse()?, input)?;
         Err(why)
     })?;
     clock.lap("wait for others");

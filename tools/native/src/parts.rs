@@ -1,6 +1,9 @@
 //! A module in parts that are compiled apart: each function with the declarations of what it calls.
 //!
 //! Nothing of a part says which other parts there are, so what was made of it once does for every module that has it.
+//!
+//! Text as tir exports it is cut where its functions begin and end, which takes no time beside that of parsing it twice; what
+//! is written otherwise is parsed and printed.
 
 use std::collections::{HashMap, HashSet};
 
@@ -40,10 +43,18 @@ struct Function {
     has_body: bool,
 }
 
-/// Parts of at least so many bytes of text each but for the last, in the order of the functions. None if the module has more
-/// than functions.
+/// Parts of at least so many bytes of text each but for the last, in the order of the functions. None if the text is not as
+/// tir exports it.
+pub fn parts_of_text(text: &str, least: usize) -> Option<Vec<Part>> {
+    Some(grouped(&functions_of_text(text)?, least))
+}
+
+/// The same of a module. None if it has more than functions.
 pub fn parts(module: &Module<'_>, least: usize) -> Option<Vec<Part>> {
-    let functions = functions(module)?;
+    Some(grouped(&functions(module)?, least))
+}
+
+fn grouped(functions: &[Function], least: usize) -> Vec<Part> {
     let places: HashMap<&str, usize> = functions
         .iter()
         .enumerate()
@@ -57,12 +68,70 @@ pub fn parts(module: &Module<'_>, least: usize) -> Option<Vec<Part>> {
         }
         let last = k + 1 == functions.len();
         if bytes >= least.max(1) || last && !group.is_empty() {
-            parts.push(part(&functions, &places, &group));
+            parts.push(part(functions, &places, &group));
             group.clear();
             bytes = 0;
         }
     }
-    Some(parts)
+    parts
+}
+
+/// The functions of a text in which nothing but they stands at their depth.
+fn functions_of_text(text: &str) -> Option<Vec<Function>> {
+    const BEGIN: &str = "  \"func.func\"() <{";
+    // Attributes may stand behind it.
+    const END: [&str; 2] = ["  })", ": () -> ()"];
+    let mut lines = text.split_inclusive('\n');
+    let mut first = lines.by_ref().map(str::trim_end);
+    let first = first.find(|line| !line.is_empty() && !line.starts_with("//"));
+    if first != Some("\"builtin.module\"() ({") {
+        return None;
+    }
+    let mut all = Vec::new();
+    while let Some(head) = lines.next() {
+        let Some(about) = head.strip_prefix(BEGIN) else {
+            // Nothing follows the module.
+            let last = head.trim_end() == "}) : () -> ()";
+            return (last && lines.all(|line| line.trim().is_empty())).then_some(all);
+        };
+        let about = about.trim_end().strip_suffix("}> ({")?;
+        let (_, about) = about.split_once("function_type = ")?;
+        let (ty, about) = about.split_once(", sym_name = \"")?;
+        let (name, about) = about.split_once('"')?;
+        let public = match about {
+            "" => true,
+            ", sym_visibility = \"private\"" => false,
+            _ => return None,
+        };
+        let (mut own, mut has_body) = (head.to_string(), false);
+        loop {
+            let line = lines.next()?;
+            own += line;
+            if line.starts_with(END[0]) && line.trim_end().ends_with(END[1]) {
+                break;
+            }
+            // What is deeper is a part of it, and blocks begin at its own depth.
+            if !line.starts_with("   ") && !line.starts_with("  ^") {
+                return None;
+            }
+            has_body = true;
+        }
+        all.push(Function {
+            declaration: declaration(ty, name),
+            name: name.to_string(),
+            text: own,
+            public,
+            has_body,
+        });
+    }
+    None
+}
+
+/// A function without its body.
+fn declaration(ty: &str, name: &str) -> String {
+    format!(
+        "\"func.func\"() <{{function_type = {ty}, sym_name = \"{name}\", sym_visibility = \"private\"}}> ({{\n}}) : () -> ()\n"
+    )
 }
 
 /// The functions of a module.
@@ -79,14 +148,11 @@ fn functions(module: &Module<'_>) -> Option<Vec<Function>> {
         let name = text("sym_name")?.trim_matches('"').to_string();
         let ty = text("function_type")?;
         let public = text("sym_visibility").is_none_or(|v| v == "\"public\"");
-        let declaration = format!(
-            "\"func.func\"() <{{function_type = {ty}, sym_name = \"{name}\", sym_visibility = \"private\"}}> ({{\n}}) : () -> ()\n"
-        );
         let flags = OperationPrintingFlags::new().print_generic_operation_form();
         all.push(Function {
             text: op.to_string_with_flags(flags).ok()?,
             public,
-            declaration,
+            declaration: declaration(&ty, &name),
             has_body: op.region(0).ok()?.first_block().is_some(),
             name,
         });

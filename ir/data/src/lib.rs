@@ -29,6 +29,7 @@ mod compare;
 mod dtype;
 mod error;
 mod file;
+mod memory;
 pub mod npy;
 mod part;
 mod random;
@@ -41,6 +42,7 @@ pub use compare::{Comparison, compare};
 pub use dtype::DType;
 pub use error::{DataError, ErrorPlace};
 pub use file::{Sink, Staged, read_file};
+pub use memory::give_back_memory;
 pub use part::{FilePart, map_file};
 pub use random::Random;
 pub use safetensors::{

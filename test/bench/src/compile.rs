@@ -53,32 +53,32 @@ struct Run {
     together: u64,
 }
 
-/// A process and all below it.
-fn tree(process: u32, all: &mut Vec<u32>) {
-    all.push(process);
-    let Ok(tasks) = std::fs::read_dir(format!("/proc/{process}/task")) else {
-        return;
-    };
-    for task in tasks.flatten() {
-        let children = std::fs::read_to_string(task.path().join("children"));
-        for child in children.unwrap_or_default().split_whitespace() {
-            if let Ok(child) = child.parse() {
-                tree(child, all);
-            }
-        }
-    }
+/// What a process was started with.
+fn command_line(process: u32) -> Option<Vec<u8>> {
+    std::fs::read(format!("/proc/{process}/cmdline")).ok()
+}
+
+/// Resident memory of a process, in KiB.
+fn own(process: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.split_whitespace().next()?.parse().ok()
 }
 
 /// Resident memory of a process and all below it, in KiB; what several share counts for each.
 fn resident(process: u32) -> u64 {
-    let mut all = Vec::new();
-    tree(process, &mut all);
-    let own = |process: &u32| {
-        let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-        line.split_whitespace().next()?.parse::<u64>().ok()
-    };
-    all.iter().filter_map(own).sum()
+    let line = command_line(process);
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task"));
+    let tasks = tasks.into_iter().flatten().flatten();
+    let children = tasks.flat_map(|task| {
+        let children = std::fs::read_to_string(task.path().join("children"));
+        let children = children.unwrap_or_default();
+        let children = children.split_whitespace().map(str::parse);
+        children.filter_map(Result::ok).collect::<Vec<u32>>()
+    });
+    // Until a child is another program, its memory is that of the process itself.
+    let children = children.filter(|child| command_line(*child) != line);
+    own(process).unwrap_or_default() + children.map(resident).sum::<u64>()
 }
 
 /// Runs a command; what it says goes with the error if it fails.

@@ -260,6 +260,8 @@ fn file(folder: &Path, k: usize) -> PathBuf {
 
 /// Has a program compiled; gives the library, which lies in the cache unless a file is given.
 fn compile(compiler: &Path, text: String, output: Option<&Path>) -> Result<PathBuf, Errors> {
+    // What lowering took is free, and the other program needs memory too.
+    tir_data::give_back_memory();
     let mut command = Command::new(compiler);
     command.arg("-");
     if let Some(output) = output {

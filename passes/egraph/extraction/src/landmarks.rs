@@ -2,8 +2,6 @@
 
 use std::collections::VecDeque;
 
-use fixedbitset::FixedBitSet;
-
 use crate::budget::Budget;
 
 /// Words of a row that cost as much as one step.
@@ -17,9 +15,12 @@ pub(crate) struct Table {
     number: Vec<Option<usize>>,
     /// The class of each number.
     class: Vec<usize>,
-    /// The landmarks of each number, itself among them.
-    rows: Vec<FixedBitSet>,
+    /// The landmarks of each number, itself among them, as bits.
+    rows: Vec<Row>,
 }
+
+/// Bits up to that of the row's own number.
+type Row = Vec<u64>;
 
 impl Table {
     /// How many bits the table of so many classes has.
@@ -51,16 +52,20 @@ impl Table {
         };
         let mut queue: VecDeque<usize> = (0..table.class.len()).collect();
         let mut waits = vec![true; table.class.len()];
+        let (mut row, mut below) = (Row::new(), Vec::new());
         while let Some(n) = queue.pop_front() {
             waits[n] = false;
-            let mut row = full(n);
+            row.clear();
+            row.extend(full_words(n));
             let nodes = nodes(table.class[n]);
             for children in &nodes {
-                table.intersect(&mut row, children);
+                below.clear();
+                below.extend(children.iter().filter_map(|&class| table.number[class]));
+                table.intersect(&mut row, &below);
             }
-            row.insert(n);
+            row[n / BITS] |= 1 << (n % BITS);
             if row != table.rows[n] {
-                table.rows[n] = row;
+                table.rows[n].copy_from_slice(&row);
                 for user in users(table.class[n]) {
                     if let Some(u) = table.number[user]
                         && !std::mem::replace(&mut waits[u], true)
@@ -77,19 +82,16 @@ impl Table {
         Some(table)
     }
 
-    /// Leaves in a row what is a landmark of any of these classes.
-    fn intersect(&self, row: &mut FixedBitSet, classes: &[usize]) {
-        let mut known = classes.iter().filter_map(|&class| self.number[class]);
-        match (known.next(), known.next()) {
-            (None, _) => row.clear(),
-            (Some(n), None) => row.intersect_with(&self.rows[n]),
-            (Some(n), Some(m)) => {
-                let mut below = self.rows[n].clone();
-                for n in [m].into_iter().chain(known) {
-                    below.union_with(&self.rows[n]);
-                }
-                row.intersect_with(&below);
-            }
+    /// Leaves in a row what is a landmark of any of these numbers.
+    fn intersect(&self, row: &mut Row, numbers: &[usize]) {
+        if let [n] = numbers[..] {
+            let below = self.rows[n].iter().copied().chain(std::iter::repeat(0));
+            row.iter_mut().zip(below).for_each(|(word, below)| *word &= below);
+            return;
+        }
+        for (k, word) in row.iter_mut().enumerate() {
+            let below = numbers.iter().filter_map(|&n| self.rows[n].get(k));
+            *word &= below.fold(0, |all, below| all | below);
         }
     }
 
@@ -99,21 +101,33 @@ impl Table {
             return false;
         };
         let mut rows = classes.iter().filter_map(|&class| self.number[class]);
-        rows.any(|n| self.rows[n].contains(bit))
+        rows.any(|n| {
+            let word = self.rows[n].get(bit / BITS);
+            word.is_some_and(|word| word >> (bit % BITS) & 1 == 1)
+        })
     }
 
     /// The landmarks of a class.
     pub(crate) fn of(&self, class: usize) -> impl Iterator<Item = usize> + '_ {
         let row = self.number[class].map(|n| &self.rows[n]);
-        row.into_iter()
-            .flat_map(|row| row.ones())
-            .map(|n| self.class[n])
+        let words = row.into_iter().flatten().enumerate();
+        let ones = words.flat_map(|(k, word)| {
+            let set = (0..BITS).filter(move |bit| word >> bit & 1 == 1);
+            set.map(move |bit| k * BITS + bit)
+        });
+        ones.map(|n| self.class[n])
     }
 }
 
-/// The row of a number without constraints.
-fn full(n: usize) -> FixedBitSet {
-    let mut row = FixedBitSet::with_capacity(n + 1);
-    row.insert_range(..);
-    row
+/// Bits of a word.
+const BITS: usize = u64::BITS as usize;
+
+/// The words of the row of a number without constraints.
+fn full_words(n: usize) -> impl Iterator<Item = u64> {
+    let last = u64::MAX >> (BITS - 1 - n % BITS);
+    std::iter::repeat_n(u64::MAX, n / BITS).chain([last])
+}
+
+fn full(n: usize) -> Row {
+    full_words(n).collect()
 }

@@ -38,6 +38,7 @@ mod flat;
 mod forms;
 mod home;
 mod keep;
+mod least;
 mod late;
 mod partition;
 mod pipeline;

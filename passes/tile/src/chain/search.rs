@@ -8,6 +8,7 @@ use tir::AffineExpr;
 
 use super::cost::{cost, each, fill_again, serial, widen};
 use super::keep::keep;
+use super::least::others;
 use super::pipeline::pipelines;
 use super::ring::{Rows, turn};
 use super::stage::{Around, Context, No};
@@ -80,6 +81,8 @@ pub(super) fn chain(
         None => cx.plans(&root),
     };
     let overlap = overlap(cx, &root);
+    // With a plan for the root there is nothing to choose.
+    let others = if plan.is_none() { others(cx, &root) } else { 0 };
     let text = "no unit computes it where others do in near memory";
     let mut why = Refused::Never(text.to_string());
     let mut best: Option<Found> = None;
@@ -91,6 +94,14 @@ pub(super) fn chain(
                 why = Refused::Never("the last stage alone takes too long".to_string());
             }
             break;
+        }
+        // What stays near is not loaded again; what is computed is computed.
+        let least = (plan.cycles - plan.cost.load).saturating_add(others);
+        if others > 0 && least.saturating_add(least / MARGIN) > most {
+            if best.is_none() {
+                why = Refused::Never("its stages take too long".to_string());
+            }
+            continue;
         }
         match parts(cx, &root, plan, most, most.min(apart), overlap) {
             Err(other) => {

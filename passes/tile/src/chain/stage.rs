@@ -14,7 +14,7 @@ use super::{Between, Made, Ring, Share, Stage};
 use crate::group::{Group, Operand, Slot};
 use crate::layout::{Axis, Tile};
 use crate::placed::Placed;
-use crate::plan::{Budget, Plan, Target, boxes, rows, stages};
+use crate::plan::{Budget, Plan, TRIED, Target, boxes, rows, stages};
 
 /// A group that computes a box of a tensor.
 #[derive(Clone, Copy, Debug)]
@@ -93,9 +93,6 @@ pub(super) enum No {
     /// A loop has to be cut before this trip: another producer's part begins there.
     Cut { level: usize, trip: i64 },
 }
-
-/// How many plans of a producer are tried at most.
-const TRIED: usize = 4;
 
 /// The indices of a tile that a maker computes inside of some loops; none if it computes none.
 type Within = Result<Option<Vec<(i64, i64)>>, No>;

@@ -1,6 +1,8 @@
 //! Tiles that are boxes: of what no unit takes, of what is only moved, and in a tile that another nest reads; and
 //! where the elements of one are in another.
 
+use std::rc::Rc;
+
 use tir::{AffineMap, LinearExpr, LinearMap};
 
 use super::{Axis, Dim, Space, Tile};
@@ -8,8 +10,7 @@ use crate::group::Slot;
 
 impl Tile {
     /// The tile of an operand that no unit takes: the box of the source that is touched.
-    pub fn plain(space: &Space, map: &AffineMap) -> Option<Self> {
-        let forms = map.linear()?;
+    pub fn plain(space: &Space, forms: &Rc<LinearMap>) -> Self {
         let (mut dims, mut low) = (Vec::new(), Vec::new());
         for (s, form) in forms.iter().enumerate() {
             let terms: Vec<(usize, i64)> = form.terms().collect();
@@ -24,18 +25,17 @@ impl Tile {
             });
         }
         let joined = Vec::new();
-        Some(Self {
+        Self {
             dims,
-            forms,
+            forms: Rc::clone(forms),
             low,
             joined,
-        })
+        }
     }
 
     /// The tile of what is only moved: a dimension for each iterator, in this order. `None` if an
     /// iterator steps in more than one dimension of the source.
-    pub fn moved(space: &Space, map: &AffineMap, order: &[usize]) -> Option<Self> {
-        let forms = map.linear()?;
+    pub fn moved(space: &Space, forms: &Rc<LinearMap>, order: &[usize]) -> Option<Self> {
         let dim = |d: &usize| {
             let mut steps = (0..forms.len()).filter(|s| forms[*s].at(*d) != 0);
             let source = steps.next().map_or((0, 0), |s| (s, forms[s].at(*d)));
@@ -51,17 +51,21 @@ impl Tile {
         let joined = Vec::new();
         Some(Self {
             dims,
-            forms,
+            forms: Rc::clone(forms),
             low,
             joined,
         })
     }
 
-    /// A box in a tile of this shape that another nest reads: `map` gives each of its dimensions as an
+    /// A box in a tile of this shape that another nest reads: `forms` gives each of its dimensions as an
     /// iterator, `unit` the iterators of the unit's result, one for each of its dimensions. `None` if the
     /// unit's results are not dense there.
-    pub fn slot(space: &Space, map: &AffineMap, unit: &[Vec<usize>], slot: &Slot) -> Option<Self> {
-        let forms = map.linear()?;
+    pub fn slot(
+        space: &Space,
+        forms: &Rc<LinearMap>,
+        unit: &[Vec<usize>],
+        slot: &Slot,
+    ) -> Option<Self> {
         let outer = forms.len().checked_sub(unit.len())?;
         let mut dims = Vec::new();
         for (s, form) in forms.iter().enumerate() {
@@ -86,7 +90,7 @@ impl Tile {
         let joined = vec![1; unit.len()];
         Some(Self {
             dims,
-            forms,
+            forms: Rc::clone(forms),
             low,
             joined,
         })
@@ -110,7 +114,7 @@ impl Tile {
         });
         Some(Self {
             dims: dims.collect::<Option<_>>()?,
-            forms: map.linear()?,
+            forms: Rc::new(map.linear()?),
             low: vec![0; places.len()],
             joined: self.joined.clone(),
         })

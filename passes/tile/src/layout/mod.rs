@@ -21,6 +21,8 @@ mod unit;
 
 pub use space::Space;
 
+use std::rc::Rc;
+
 use tir::{AffineMap, LinearMap};
 
 /// What the position in a dimension of a near tile is made of.
@@ -80,7 +82,7 @@ pub struct Tile {
     /// Its dimensions, outermost first; unit dimensions last, in the order of the intrinsic.
     pub dims: Vec<Dim>,
     /// Position in the source over the iterators.
-    pub forms: LinearMap,
+    pub forms: Rc<LinearMap>,
     /// For each dimension of the source, how far from where the tile's first point is its first
     /// element lies: below 0 where iterators go backwards.
     pub low: Vec<i64>,

@@ -1,6 +1,6 @@
 //! Iteration spaces in blocks and tiles.
 
-use tir::AffineMap;
+use tir::LinearMap;
 
 /// The iteration space of a generic, cut up for tiles.
 #[derive(Clone, Debug)]
@@ -45,10 +45,7 @@ impl Space {
     }
     /// Whether the points of all tiles, those beyond the range of an iterator among them, are at places of their own
     /// in each dimension of a result that several iterators count.
-    pub fn is_distinct(&self, map: &AffineMap) -> bool {
-        let Some(forms) = map.linear() else {
-            return true;
-        };
+    pub fn is_distinct(&self, forms: &LinearMap) -> bool {
         forms.iter().all(|form| {
             let mut terms: Vec<(usize, i64)> = form.terms().collect();
             terms.sort_by_key(|(_, step)| step.abs());

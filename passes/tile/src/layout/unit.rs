@@ -3,29 +3,34 @@
 //! What moves in a dimension of the source is the unit's iterator, blocks of it, and windows of others. Where all of
 //! them lie in one dimension of the tile is decided by what stays dense: behind a window the unit takes all.
 
-use tir::AffineMap;
+use std::rc::Rc;
+
+use tir::LinearMap;
 
 use super::{Axis, Dim, Space, Tile};
 
 impl Tile {
-    /// The tile that a generic's operand needs: `map` gives the position in the source, `unit`
+    /// The tile that a generic's operand needs: `forms` give the position in the source, `unit`
     /// the iterators of the unit's operand in the order of its dimensions, none for dimensions of
     /// one element. `None` if the operand cannot be a dense tile of the unit.
-    pub fn new(space: &Space, map: &AffineMap, unit: &[Vec<usize>]) -> Option<Self> {
-        let forms = map.linear()?;
+    pub fn new(space: &Space, forms: &Rc<LinearMap>, unit: &[Vec<usize>]) -> Option<Self> {
         let order: Vec<usize> = unit.iter().flatten().copied().collect();
         let mut outer: Vec<Dim> = Vec::new();
         let mut inner: Vec<Option<Dim>> = vec![None; order.len()];
         for (s, form) in forms.iter().enumerate() {
-            let terms: Vec<(usize, i64)> = form.terms().collect();
-            if terms.iter().any(|(_, c)| *c < 0) {
-                return None;
-            }
-            let (units, rest): (Vec<_>, Vec<_>) =
-                terms.into_iter().partition(|(d, _)| space.is_unit(*d));
             // An iterator with a loop for each of its points moves the tile, nothing in it.
             let fixed = |d: usize| space.extent(d) == 1 && space.domain[d] > 1;
-            let rest: Vec<(usize, i64)> = rest.into_iter().filter(|(d, _)| !fixed(*d)).collect();
+            let (mut units, mut rest) = (Vec::new(), Vec::new());
+            for (d, c) in form.terms() {
+                if c < 0 {
+                    return None;
+                }
+                if space.is_unit(d) {
+                    units.push((d, c));
+                } else if !fixed(d) {
+                    rest.push((d, c));
+                }
+            }
             // One iterator counts the dimension; others of the unit are a window in it.
             let mut counts = units.iter().filter(|(d, _)| order.contains(d));
             let (Some(main), None) = (counts.next(), counts.next()) else {
@@ -92,7 +97,7 @@ impl Tile {
         let low = vec![0; forms.len()];
         Some(Self {
             dims: outer,
-            forms,
+            forms: Rc::clone(forms),
             low,
             joined,
         })
@@ -228,7 +233,7 @@ fn in_steps(terms: &[(usize, i64)], stride: i64) -> (Vec<(usize, i64)>, i64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tir::AffineExpr;
+    use tir::{AffineExpr, AffineMap};
 
     fn space(domain: &[i64], block: &[i64], tile: &[i64], unit: &[usize]) -> Space {
         Space {
@@ -239,11 +244,14 @@ mod tests {
             shifted: None,
         }
     }
-    fn window(stride: i64, dilation: i64) -> AffineMap {
+    fn forms(map: &AffineMap) -> Rc<LinearMap> {
+        Rc::new(map.linear().expect("linear"))
+    }
+    fn window(stride: i64, dilation: i64) -> Rc<LinearMap> {
         // (p, k) -> (stride * p + dilation * k)
         let at = AffineExpr::Dim(0) * AffineExpr::Const(stride);
         let at = at + AffineExpr::Dim(1) * AffineExpr::Const(dilation);
-        AffineMap::new(2, vec![at])
+        forms(&AffineMap::new(2, vec![at]))
     }
     fn sizes(tile: &Tile) -> Vec<(i64, i64)> {
         tile.dims
@@ -281,7 +289,7 @@ mod tests {
         let space = space(&[4, 16, 3], &[2, 8, 1], &[2, 2, 3], &[0, 1]);
         let rows = AffineExpr::Dim(0) + AffineExpr::Dim(2);
         let map = AffineMap::new(3, vec![rows, AffineExpr::Dim(1)]);
-        let tile = Tile::new(&space, &map, &[vec![1, 0]]).expect("dense");
+        let tile = Tile::new(&space, &forms(&map), &[vec![1, 0]]).expect("dense");
         // Blocks of rows and the kernel share a window; rows of a block lie there apart.
         assert_eq!(sizes(&tile), [(5, 1), (2, 8), (8, 1), (2, 1)]);
         assert_eq!(tile.unit_shape(), [5, 2, 16]);

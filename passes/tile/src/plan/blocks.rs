@@ -204,12 +204,13 @@ pub fn boxes(target: &Target<'_>, space: Name, elem: Type, shape: &[i64]) -> Opt
 pub fn rows(ir: &Ir, group: &Group, target: &Target<'_>) -> Vec<(usize, i64)> {
     let ways = group
         .main()
-        .map(|main| step_assignments(ir, group, main, target, &[]).0);
+        .map(|main| step_assignments(ir, group, main, target, &[]));
     let result = |way: &Assignment| {
         let result = target.called(way)?.result();
         Some((result.len(), *result.first()?))
     };
-    ways.iter().flatten().filter_map(result).collect()
+    let ways = ways.iter().flat_map(|found| &found.0);
+    ways.filter_map(result).collect()
 }
 
 /// Whether vector units compute blocks of any number of rows of a group: no intrinsic takes its points.

@@ -68,7 +68,7 @@ pub fn hold(
             .collect()
         })
         .collect();
-    let tile = Tile::new(&space, &far.map, &unit)?;
+    let tile = Tile::new(&space, &Rc::new(far.map.linear()?), &unit)?;
     let near = target.info.space(plan.spaces[operand])?;
     let engine = target.info.engine_between(target.far.name, near.name)?;
     let (elem, align) = (bytes(elem), near.align.max(1));

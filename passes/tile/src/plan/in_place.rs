@@ -25,7 +25,8 @@ pub(super) fn written_over(ir: &Ir, group: &Group, target: &Target<'_>) -> Optio
     if out.step == StepRef::Reduced {
         return None;
     }
-    let (ways, _) = step_assignments(ir, group, step, target, &[]);
+    let found = step_assignments(ir, group, step, target, &[]);
+    let ways = &found.0;
     // The operand of a way's intrinsic that an input of the step is.
     let operand = |way: &Assignment, input: usize| {
         let behaviour = target.behaviour(way)?;

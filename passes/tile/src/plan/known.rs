@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use tir::{AffineMap, Ir, Type};
 use tir_tensor::Combine;
@@ -35,11 +36,16 @@ struct Key {
 
 /// The ways that were looked for.
 #[derive(Default)]
-pub(crate) struct Ways(RefCell<HashMap<Key, Found>>);
+pub(crate) struct Ways(RefCell<HashMap<Key, Rc<Found>>>);
 
 impl Ways {
     /// The ways to run a step on each intrinsic of a machine, and the nearest one that does not compute it.
-    pub(crate) fn ways(&self, ir: &Ir, candidate: &Candidate<'_>, target: &Target<'_>) -> Found {
+    pub(crate) fn ways(
+        &self,
+        ir: &Ir,
+        candidate: &Candidate<'_>,
+        target: &Target<'_>,
+    ) -> Rc<Found> {
         let dims = 0..candidate.reductions.len();
         let mut scalar = String::new();
         // Writing to a string never fails.
@@ -61,10 +67,8 @@ impl Ways {
             joined: candidate.joined.to_vec(),
         };
         let mut known = self.0.borrow_mut();
-        known
-            .entry(key)
-            .or_insert_with(|| all(candidate, target))
-            .clone()
+        let found = known.entry(key);
+        Rc::clone(found.or_insert_with(|| Rc::new(all(candidate, target))))
     }
 }
 

@@ -47,6 +47,7 @@ pub use cost::Cost;
 pub use hold::{Hold, held, hold};
 use in_place::{Over, fits_in_place, written_over};
 use known::Ways;
+use lanes::Lanes;
 pub use peel::Peel;
 pub use places::{Excess, excess};
 use search::{Search, divisions};
@@ -56,7 +57,7 @@ pub use strip::Strips;
 pub use target::Target;
 pub use traffic::{Holder, near_bytes};
 pub use unit::nearest;
-use unit::{Way, candidates};
+use unit::{UnitChoice, Way, candidates};
 
 /// What the planner may use.
 #[derive(Clone, Copy, Debug)]
@@ -336,9 +337,53 @@ pub fn stages(
         let parts = group.into.is_some() && plan.splits_reduction(group);
         (parts, plan.cycles, plan.bytes)
     });
+    let producer = group.into.as_ref().is_some_and(|slot| !slot.divided);
+    if producer && !group.operands.iter().any(|operand| operand.near) {
+        plans = first_of_each(group, plans);
+    }
     // They are remembered, a few of very many.
     plans.shrink_to_fit();
     plans
+}
+
+/// The least cycles that units take for the points of a group however it is divided; 0 if no intrinsic takes them.
+pub fn least(ir: &Ir, group: &Group, target: &Target<'_>) -> i64 {
+    let points = group.domain[..group.core].iter().copied();
+    let points = points.fold(1, i64::saturating_mul);
+    let cycles = |choice: UnitChoice| {
+        choice.assignment.intrinsic()?;
+        let called = target.called(&choice.assignment)?;
+        // Some calls do more than one thing, and may be as quick.
+        let calls = [Some(called.cycles), choice.peel.first, choice.peel.last];
+        let call = calls.into_iter().flatten().min()?;
+        let block = choice.assignment.unit_dims.iter().flatten();
+        let block = block.fold(1, |all: i64, (_, points)| all.saturating_mul(*points));
+        let held = called.held();
+        let lanes = Lanes::of(target, &Way::Unit(choice), held);
+        Some(lanes.least(points.saturating_mul(call) / block.max(1)))
+    };
+    let all = candidates(ir, group, target, &[]).0;
+    let all: Option<Vec<i64>> = all.into_iter().map(cycles).collect();
+    all.and_then(|all| all.into_iter().min()).unwrap_or(0)
+}
+
+/// How many plans of a producer are tried at most.
+pub(crate) const TRIED: usize = 4;
+
+/// Those plans of a producer that may be tried, in their order: the first few that lie in one space and load no more for a
+/// tile than some number of bytes, whatever the number.
+fn first_of_each(group: &Group, plans: Vec<Plan>) -> Vec<Plan> {
+    let mut before: Vec<(Name, i64)> = Vec::new();
+    let fits = |plan: &Plan| {
+        let (held, loaded) = (plan.held, plan.loaded(group));
+        let better = before.iter().filter(|(h, l)| *h == held && *l <= loaded);
+        let kept = better.count() < TRIED;
+        if kept {
+            before.push((held, loaded));
+        }
+        kept
+    };
+    plans.into_iter().filter(fits).collect()
 }
 
 /// Lets a stage read what lies in near memory as a whole; whether it can, and computes into a tile of another nest

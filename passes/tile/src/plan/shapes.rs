@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use tir::{Name, Type};
+use tir::{LinearMap, Name, Type};
 
 use super::cost::Cost;
 use super::lanes::Lanes;
@@ -99,6 +99,8 @@ struct Made<'a> {
     /// The iterators of the unit's result, by its dimensions.
     unit_out: Rc<[Vec<usize>]>,
     operands: Vec<Wanted>,
+    /// Positions in the result, if they are linear.
+    out: Option<Rc<LinearMap>>,
 }
 
 /// How an operand is to lie in its tile.
@@ -108,6 +110,8 @@ struct Wanted {
     /// The iterators of the dimensions of the unit's operand that it is: as the first step wants it that reads it on a
     /// unit, or those of the result that it has.
     unit: Option<Vec<Vec<usize>>>,
+    /// Positions in its source, if they are linear: the same in all tiles.
+    forms: Option<Rc<LinearMap>>,
 }
 
 impl Wanted {
@@ -124,6 +128,7 @@ impl Wanted {
             unit: way
                 .unit()
                 .and_then(|choice| unit_dims(group, target, choice, unit_out, operand)),
+            forms: group.operands[operand].map.linear().map(Rc::new),
         }
     }
 }
@@ -208,6 +213,7 @@ impl<'a> Shapes<'a> {
             },
             made: Made {
                 operands: (0..group.operands.len()).map(wanted).collect(),
+                out: group.out.linear().map(Rc::new),
                 group,
                 way,
                 places,
@@ -374,10 +380,11 @@ impl Made<'_> {
     /// a box else. `None` if it cannot be such a tile.
     fn tile(&self, space: &Space, i: usize) -> Option<Tile> {
         let (group, operand) = (self.group, &self.group.operands[i]);
+        let forms = self.operands[i].forms.as_ref()?;
         match self.way {
-            Way::Moved(order) => Tile::moved(space, &operand.map, order),
+            Way::Moved(order) => Tile::moved(space, forms, order),
             Way::Unit(_) if self.operands[i].in_core => {
-                let tile = Tile::new(space, &operand.map, self.operands[i].unit.as_ref()?)?;
+                let tile = Tile::new(space, forms, self.operands[i].unit.as_ref()?)?;
                 // Where what is computed for a sum ends, zeros follow right behind.
                 let rounded = |d: &usize| space.extent(*d) * space.trips(*d) != space.domain[*d];
                 let mut ends = group.iterators(true).filter(rounded);
@@ -388,7 +395,7 @@ impl Made<'_> {
                     None => tile,
                 })
             }
-            _ => Tile::plain(space, &operand.map),
+            _ => Some(Tile::plain(space, forms)),
         }
     }
 
@@ -441,16 +448,18 @@ impl Made<'_> {
     fn stored(&self, space: &Space) -> Option<Stored> {
         let group = self.group;
         // Sums that two blocks share would be added to in both.
-        if !space.is_distinct(&group.out) {
+        let forms = self.out.as_ref();
+        if !forms.is_none_or(|forms| space.is_distinct(forms)) {
             return None;
         }
+        let forms = forms?;
         let out = match self.way {
             Way::Unit(_) if group.into.is_some() => {
-                Tile::slot(space, &group.out, &self.unit_out, group.into.as_ref()?)?
+                Tile::slot(space, forms, &self.unit_out, group.into.as_ref()?)?
             }
-            Way::Whole | Way::Staged(_) => Tile::plain(space, &group.out)?,
-            Way::Moved(order) => Tile::moved(space, &group.out, order)?,
-            Way::Unit(_) => Tile::new(space, &group.out, &self.unit_out)?,
+            Way::Whole | Way::Staged(_) => Tile::plain(space, forms),
+            Way::Moved(order) => Tile::moved(space, forms, order)?,
+            Way::Unit(_) => Tile::new(space, forms, &self.unit_out)?,
         };
         let results = group.outs.iter().map(|out_of| match self.way {
             // What is moved has one result, and its tile may be in the order of the source.

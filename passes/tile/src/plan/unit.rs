@@ -8,6 +8,7 @@ use tir_tensor::Generic;
 
 use super::blocks::{blocks, boxes};
 use super::in_place::{Over, written_over};
+use super::known::Found;
 use super::peel::Peel;
 use super::places::held_in;
 use super::{Nearest, Target};
@@ -40,7 +41,7 @@ pub(super) fn step_assignments(
     step: &Step,
     target: &Target<'_>,
     joined: &[Joined],
-) -> (Vec<Assignment>, Option<Nearest>) {
+) -> Rc<Found> {
     step_candidate(ir, group, step, joined, &mut |candidate| {
         target.known.ways(ir, candidate, target)
     })
@@ -91,7 +92,8 @@ pub fn nearest(ir: &Ir, generic: &Generic, target: &Target<'_>) -> Option<Neares
         joined: &[],
     };
     let one = generic.outputs.len() == 1;
-    let (found, mut nearest) = one.then(|| target.known.ways(ir, &candidate, target))?;
+    let known = one.then(|| target.known.ways(ir, &candidate, target))?;
+    let (found, mut nearest) = (&known.0, known.1.clone());
     for vector in &target.vectors {
         if let Err(why) = vector.computes(ir, generic) {
             Nearest::improve(
@@ -183,7 +185,7 @@ pub(super) fn out_order(target: &Target<'_>, assignment: &Assignment) -> Option<
 }
 
 /// The ways to run a step; none for the step that decides the tiles.
-type StepWays = Option<Vec<Assignment>>;
+type StepWays = Option<Rc<Found>>;
 
 /// The ways to use units for a group: with one iterator for each of a unit, or with those of `joined`
 /// that are one together.
@@ -196,11 +198,14 @@ pub(super) fn candidates(
     let Some(main) = group.main() else {
         return (Vec::new(), None);
     };
-    let (mut all, nearest) = step_assignments(ir, group, main, target, joined);
-    if all.is_empty() && joined.is_empty() && !group.moves(ir) {
-        all = blocks(ir, group, main, target);
-    }
-    all.retain(|assignment| assignment.is_joined() != joined.is_empty());
+    let found = step_assignments(ir, group, main, target, joined);
+    let (all, nearest) = (&found.0, found.1.clone());
+    let cut = match all.is_empty() && joined.is_empty() && !group.moves(ir) {
+        true => blocks(ir, group, main, target),
+        false => Vec::new(),
+    };
+    let all = all.iter().chain(&cut);
+    let all = all.filter(|assignment| assignment.is_joined() != joined.is_empty());
     let others: Vec<Option<&Step>> = (group.maps.iter())
         .map(|step| Some(step).filter(|step| !std::ptr::eq(*step, main)))
         .collect();
@@ -217,14 +222,14 @@ pub(super) fn candidates(
         }),
         None => true,
     };
-    let choice = |assignment: Assignment| {
-        let order = out_order(target, &assignment).filter(|order| in_slot(order))?;
-        let result = target.called(&assignment)?.result();
+    let choice = |assignment: &Assignment| {
+        let order = out_order(target, assignment).filter(|order| in_slot(order))?;
+        let result = target.called(assignment)?.result();
         let short = matches!(assignment.by, By::Vector(_)) && result.len() < 2;
         if rows > 1 && (short || result.first() != Some(&rows)) {
             return None;
         }
-        let held = held_in(target, main, &assignment)?;
+        let held = held_in(target, main, assignment)?;
         let together = |dims: &&Joined| dims.len() > 1;
         let together: Vec<Joined> = assignment
             .unit_dims
@@ -234,7 +239,7 @@ pub(super) fn candidates(
             .collect();
         if known.as_ref().is_none_or(|(of, _)| *of != together) {
             let ways = |step: &Option<&Step>| {
-                Some(step_assignments(ir, group, (*step)?, target, &together).0)
+                Some(step_assignments(ir, group, (*step)?, target, &together))
             };
             known = Some((together.clone(), others.iter().map(ways).collect()));
         }
@@ -250,7 +255,7 @@ pub(super) fn candidates(
                 && sizes(a).iter().all(same)
         };
         let way = |(ways, step): (&StepWays, &Step)| {
-            ways.as_ref()?.iter().find(|a| fits(step, a)).cloned()
+            ways.as_ref()?.0.iter().find(|a| fits(step, a)).cloned()
         };
         let steps = behind.iter().zip(&group.maps);
         let maps: Vec<Option<Assignment>> = steps.map(way).collect();
@@ -262,11 +267,11 @@ pub(super) fn candidates(
             Some((called.unit, called.cycles))
         });
         let (reset, behind) = (
-            reset(group, target, &assignment),
+            reset(group, target, assignment),
             behind.collect::<Vec<_>>(),
         );
-        let (mut peel, wanted) = Peel::of(ir, group, target, &assignment, &together);
-        let each = target.called(&assignment)?;
+        let (mut peel, wanted) = Peel::of(ir, group, target, assignment, &together);
+        let each = target.called(assignment)?;
         if let (By::Vector(_), Some(_)) = (&assignment.by, &group.reduce) {
             // The first trip combines its values with a constant instead of an accumulator.
             peel.first = Some(each.cycles);
@@ -281,11 +286,11 @@ pub(super) fn candidates(
             beside: reset.into_iter().chain(behind).collect(),
             peel,
             behind: wanted,
-            assignment: Rc::new(assignment),
+            assignment: Rc::new(assignment.clone()),
             maps,
             others,
             over,
         })
     };
-    (all.into_iter().filter_map(choice).collect(), nearest)
+    (all.filter_map(choice).collect(), nearest)
 }

@@ -100,6 +100,43 @@ fn a_c_program_calls_a_library() {
     assert_eq!(wrong, Ok(()));
 }
 
+#[test]
+fn what_fails_leaves_nothing_half_made() {
+    if !can_compile() {
+        return;
+    }
+    let folder = std::env::temp_dir().join(format!("tir-half-made-{}", std::process::id()));
+    // A folder lies where the constants are to be.
+    std::fs::create_dir_all(folder.join("micro.bin")).expect("a folder");
+    let model = root().join("test/e2e/models/micro.onnx");
+    let compile = || {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tir"));
+        let command = command.current_dir(&folder).arg("compile").arg(&model);
+        command.args(["--native", "-o", "."]).output().expect("starts")
+    };
+    let failed = compile();
+    let why = String::from_utf8_lossy(&failed.stderr);
+    assert_eq!(failed.status.code(), Some(1), "{why}");
+    assert!(why.contains("micro.bin"), "{why}");
+    let names = || {
+        let all = std::fs::read_dir(&folder).expect("a folder");
+        let names = all.map(|file| file.expect("a file").file_name());
+        let names = names.map(|name| name.to_string_lossy().to_string());
+        names.collect::<Vec<String>>()
+    };
+    let left = names();
+    let half = |name: &&String| name.ends_with(".tmp") || name.ends_with(".key");
+    assert_eq!(left.iter().find(half), None, "{left:?}");
+    // Nothing of it is taken for what was made.
+    std::fs::remove_dir(folder.join("micro.bin")).expect("the folder");
+    let done = compile();
+    let said = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.success() && !said.contains("kept"), "{said}");
+    let made = names();
+    assert!(made.contains(&"micro.bin".to_string()), "{made:?}");
+    std::fs::remove_dir_all(&folder).expect("the folder");
+}
+
 /// A program as MLIR.
 fn exported(tool: &Tool, name: &str, options: &str) -> String {
     let model = root().join(format!("test/e2e/models/{name}.onnx"));

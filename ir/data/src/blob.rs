@@ -149,7 +149,10 @@ mod tests {
         // What is mapped is found again where it lies, and not written once more.
         let half = Array::new(DType::U8, &[4 * READ], bytes.slice(..4 * READ)).unwrap();
         let own = FilePart::of(&get(&insert(&half)).unwrap().unwrap()).unwrap();
-        assert_eq!(own.slice(0..1).unwrap().place(), part.slice(0..1).unwrap().place());
+        assert_eq!(
+            own.slice(0..1).unwrap().place(),
+            part.slice(0..1).unwrap().place()
+        );
     }
 
     #[test]

@@ -147,8 +147,7 @@ impl FilePart {
         // meanwhile, which the documentation above rules out, as for every program that maps its input.
         #[allow(unsafe_code)]
         let map = unsafe { options.map(&*self.file) };
-        let map =
-            map.map_err(|e| DataError::new(format!("cannot map {} bytes: {e}", self.len)))?;
+        let map = map.map_err(|e| DataError::new(format!("cannot map {} bytes: {e}", self.len)))?;
         lock(&MAPS).insert(map.as_ptr() as usize, self.clone());
         Ok(Bytes::from_owner(Mapped { map }))
     }

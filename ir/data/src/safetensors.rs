@@ -232,9 +232,7 @@ pub fn stage_safetensors_with(
 }
 
 /// The header, and the bytes of each array.
-fn header(
-    arrays: &[(&str, DType, Vec<usize>)],
-) -> Result<(Vec<u8>, Vec<usize>), DataError> {
+fn header(arrays: &[(&str, DType, Vec<usize>)]) -> Result<(Vec<u8>, Vec<usize>), DataError> {
     let mut names: Vec<&str> = arrays.iter().map(|(n, ..)| *n).collect();
     names.sort_unstable();
     if let Some(twice) = names

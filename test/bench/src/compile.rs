@@ -61,7 +61,9 @@ fn command_line(process: u32) -> Option<Vec<u8>> {
 /// Resident memory of a process, in KiB.
 fn own(process: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))?;
     line.split_whitespace().next()?.parse().ok()
 }
 
@@ -158,7 +160,10 @@ fn measure(options: &Options, path: &Path, scratch: &Scratch) -> Result<(), Stri
         if let Some(machine) = &options.machine {
             command.arg("--machine").arg(machine);
         }
-        for (flag, files) in [("--input", network.stored()), ("--compare", network.expected())] {
+        for (flag, files) in [
+            ("--input", network.stored()),
+            ("--compare", network.expected()),
+        ] {
             for file in files {
                 command.arg(flag).arg(file);
             }

@@ -52,7 +52,7 @@ impl Table {
         };
         let mut queue: VecDeque<usize> = (0..table.class.len()).collect();
         let mut waits = vec![true; table.class.len()];
-        let (mut row, mut below) = (Row::new(), Vec::new());
+        let (mut row, mut below, mut union) = (Row::new(), Vec::new(), Row::new());
         while let Some(n) = queue.pop_front() {
             waits[n] = false;
             row.clear();
@@ -61,7 +61,7 @@ impl Table {
             for children in &nodes {
                 below.clear();
                 below.extend(children.iter().filter_map(|&class| table.number[class]));
-                table.intersect(&mut row, &below);
+                table.intersect(&mut row, &below, &mut union);
             }
             row[n / BITS] |= 1 << (n % BITS);
             if row != table.rows[n] {
@@ -83,16 +83,33 @@ impl Table {
     }
 
     /// Leaves in a row what is a landmark of any of these numbers.
-    fn intersect(&self, row: &mut Row, numbers: &[usize]) {
-        if let [n] = numbers[..] {
-            let below = self.rows[n].iter().copied().chain(std::iter::repeat(0));
-            row.iter_mut().zip(below).for_each(|(word, below)| *word &= below);
-            return;
-        }
-        for (k, word) in row.iter_mut().enumerate() {
-            let below = numbers.iter().filter_map(|&n| self.rows[n].get(k));
-            *word &= below.fold(0, |all, below| all | below);
-        }
+    fn intersect(&self, row: &mut Row, numbers: &[usize], union: &mut Row) {
+        let [first, others @ ..] = numbers else {
+            return row.fill(0);
+        };
+        let own = |n: usize| &self.rows[n][..self.rows[n].len().min(row.len())];
+        let below = match others {
+            [] => own(*first),
+            others => {
+                union.clear();
+                union.extend_from_slice(own(*first));
+                for words in others.iter().map(|n| own(*n)) {
+                    let (both, rest) = words.split_at(words.len().min(union.len()));
+                    union
+                        .iter_mut()
+                        .zip(both)
+                        .for_each(|(all, word)| *all |= word);
+                    union.extend_from_slice(rest);
+                }
+                &union[..]
+            }
+        };
+        let (inside, outside) = row.split_at_mut(below.len());
+        inside
+            .iter_mut()
+            .zip(below)
+            .for_each(|(word, below)| *word &= below);
+        outside.fill(0);
     }
 
     /// Whether a class is a landmark of any of `classes`.

@@ -266,10 +266,7 @@ pub(super) fn candidates(
             let called = target.called(way)?;
             Some((called.unit, called.cycles))
         });
-        let (reset, behind) = (
-            reset(group, target, assignment),
-            behind.collect::<Vec<_>>(),
-        );
+        let (reset, behind) = (reset(group, target, assignment), behind.collect::<Vec<_>>());
         let (mut peel, wanted) = Peel::of(ir, group, target, assignment, &together);
         let each = target.called(assignment)?;
         if let (By::Vector(_), Some(_)) = (&assignment.by, &group.reduce) {

@@ -112,7 +112,10 @@ fn what_fails_leaves_nothing_half_made() {
     let compile = || {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tir"));
         let command = command.current_dir(&folder).arg("compile").arg(&model);
-        command.args(["--native", "-o", "."]).output().expect("starts")
+        command
+            .args(["--native", "-o", "."])
+            .output()
+            .expect("starts")
     };
     let failed = compile();
     let why = String::from_utf8_lossy(&failed.stderr);

@@ -17,6 +17,7 @@ mod lower;
 mod options;
 mod parts;
 
+use std::cell::LazyCell;
 use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
@@ -95,9 +96,8 @@ fn whole(file: &Path, make: impl FnOnce(&Path) -> Result<(), String>) -> Result<
         return make(file);
     }
     let own = file.with_extension(format!("{}.tmp", std::process::id()));
-    let made = make(&own).and_then(|()| {
-        std::fs::rename(&own, file).map_err(|e| format!("{}: {e}", file.display()))
-    });
+    let made = make(&own)
+        .and_then(|()| std::fs::rename(&own, file).map_err(|e| format!("{}: {e}", file.display())));
     if made.is_err() {
         let _ = std::fs::remove_file(&own);
     }
@@ -111,7 +111,9 @@ fn deliver(cached: &Path, output: Option<&Path>) -> Result<String, String> {
         Some(output) => {
             whole(output, |own| {
                 let copied = std::fs::copy(cached, own);
-                copied.map(drop).map_err(|e| format!("{}: {e}", output.display()))
+                copied
+                    .map(drop)
+                    .map_err(|e| format!("{}: {e}", output.display()))
             })?;
             Ok(String::new())
         }
@@ -129,7 +131,8 @@ fn make(options: &Options, text: &str, output: &Path) -> Result<(), String> {
     let mut clock = Clock::new(options.timing);
     register_all_passes();
     let input = &options.input;
-    let context = context(false);
+    // Text that is cut needs none unless it has an error.
+    let context = LazyCell::new(|| context(false));
     let parse = || Module::parse(&context, text).ok_or_else(|| format!("'{input}' does not parse"));
     let split = |module: &Module<'_>, least: usize| {
         parts(module, least).ok_or_else(|| {

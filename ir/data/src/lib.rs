@@ -45,5 +45,7 @@ pub use file::{Sink, Staged, read_file};
 pub use memory::give_back_memory;
 pub use part::{FilePart, map_file};
 pub use random::Random;
-pub use safetensors::{SafeTensors, stage_safetensors, stage_safetensors_with, write_safetensors};
+pub use safetensors::{
+    Form, SafeTensors, stage_safetensors, stage_safetensors_with, write_safetensors,
+};
 pub use strided::{BufferId, Extents, Footprint, Rows, StridedBox, dense_strides, gcd};

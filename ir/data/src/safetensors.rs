@@ -197,6 +197,9 @@ pub fn stage_safetensors<'a>(
     stage_safetensors_with(path, forms.collect(), |k| Ok(arrays[k].1.data().clone()))
 }
 
+/// Name, element type and shape of an array.
+pub type Form<'a> = (&'a str, DType, Vec<usize>);
+
 /// As [`stage_safetensors`], for names, element types and shapes; `bytes` gives those of the array of a number when they
 /// are written, so that one array is in memory at a time.
 ///
@@ -204,11 +207,10 @@ pub fn stage_safetensors<'a>(
 /// If a name occurs twice, the file cannot be written, `bytes` fails or gives more or fewer than an array has.
 pub fn stage_safetensors_with(
     path: &Path,
-    arrays: Vec<(&str, DType, Vec<usize>)>,
+    arrays: Vec<Form<'_>>,
     mut bytes: impl FnMut(usize) -> Result<Bytes, DataError>,
 ) -> Result<Staged, DataError> {
-    let mut arrays: Vec<(usize, (&str, DType, Vec<usize>))> =
-        arrays.into_iter().enumerate().collect();
+    let mut arrays: Vec<(usize, Form<'_>)> = arrays.into_iter().enumerate().collect();
     arrays.sort_by(|(_, (n, a, _)), (_, (m, b, _))| {
         let rank = |dtype: DType| std::cmp::Reverse(to_file(dtype));
         rank(*a).cmp(&rank(*b)).then(n.cmp(m))
@@ -232,7 +234,7 @@ pub fn stage_safetensors_with(
 }
 
 /// The header, and the bytes of each array.
-fn header(arrays: &[(&str, DType, Vec<usize>)]) -> Result<(Vec<u8>, Vec<usize>), DataError> {
+fn header(arrays: &[Form<'_>]) -> Result<(Vec<u8>, Vec<usize>), DataError> {
     let mut names: Vec<&str> = arrays.iter().map(|(n, ..)| *n).collect();
     names.sort_unstable();
     if let Some(twice) = names

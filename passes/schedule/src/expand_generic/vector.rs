@@ -2,9 +2,12 @@
 //!
 //! *Form.* The **lanes** of a vector are neighbours along the iterator of an output's last dimension; each input is
 //! contiguous along it, or does not depend on it and is broadcast. Of a reduction a block of results is computed at once,
-//! which registers hold while it runs: some vectors side by side, and some **rows**, points of another parallel iterator for
+//! which registers hold while it runs: some vectors side by side, and some **rows**, points of other parallel iterators for
 //! which an input's vectors are the same. So each loaded vector is used for all rows, and each broadcast one for all
 //! vectors. (Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", 2008, section 4.)
+//!
+//! A nest without reduction is one block where it works on a buffer that registers hold: what goes into a block of sums and
+//! what becomes of it then meet it at the same places, and `promote-memory` finds that the buffer is not needed.
 //!
 //! What does not fill a block or a vector is computed by smaller ones, of half the size each time.
 
@@ -15,6 +18,7 @@ use std::collections::HashMap;
 use tir::{Builder, Failure, Ir, LinearMap, Mapping, MemRefType, Traits, Value};
 use tir_arith::{OpFoldResult, constant_index};
 use tir_loop::{Bounds, For, Yield};
+use tir_memref::Alloc;
 use tir_tensor::Generic;
 use tir_vector::{Broadcast, Load, Store};
 
@@ -48,13 +52,13 @@ pub(super) struct Plan<'a> {
     lanes: usize,
     /// Elements of the longest vectors.
     width: i64,
-    /// The iterator of the rows, if there is one.
-    rows: Option<usize>,
-    /// Rows and vectors of a block.
-    block: [i64; 2],
+    /// The iterators of the rows, outermost first, each with its points in a block.
+    rows: Vec<(usize, i64)>,
+    /// Vectors of a block.
+    vectors: i64,
     courses: Vec<Course>,
-    /// Whether each input depends on the iterator of the rows.
-    by_row: Vec<bool>,
+    /// Of each operand, whether it depends on each iterator of the rows.
+    by_row: Vec<Vec<bool>>,
     /// How products of integers are summed up, if several at a time are.
     dot: Option<Dot>,
 }
@@ -108,28 +112,37 @@ impl<'a> Plan<'a> {
             return None;
         }
         let depends = |map: &LinearMap, d: usize| map.iter().any(|row| row.at(d) != 0);
-        // A sum of one step at a time may be carried by loops around.
-        let reduces = generic.combine.is_some();
-        let shared = |d: &usize| {
-            let inputs = maps.iter().take(generic.inputs.len());
-            inputs
-                .filter(|map| depends(map, lanes) && !depends(map, *d))
-                .count()
+        let (rows, vectors) = match generic.combine.is_some() {
+            true => {
+                let shared = |d: usize| {
+                    let inputs = maps.iter().take(generic.inputs.len());
+                    let mut inputs = inputs.filter(|map| depends(map, lanes));
+                    inputs.any(|map| !depends(map, d))
+                };
+                let rows = (0..domain.len())
+                    .filter(|d| *d != lanes && !reductions[*d] && domain[*d] > 1 && shared(*d));
+                let accumulators = (registers.count - 4).max(1) / outputs.len() as i64;
+                let rows: Vec<(usize, i64)> = rows.map(|d| (d, domain[d])).collect();
+                sums(&rows, domain[lanes] / width, accumulators, registers.count)
+            }
+            false => {
+                let others = (0..domain.len()).filter(|d| *d != lanes && domain[*d] > 1);
+                let others: Vec<(usize, i64)> = others.map(|d| (d, domain[d])).collect();
+                let vectors = (domain[lanes] + width - 1) / width;
+                let all = others.iter().map(|(_, points)| points).product::<i64>() * vectors;
+                let held = registers.count * registers.bytes;
+                let near = operands.iter().any(|value| is_held(ir, *value, held));
+                match near && all <= registers.count {
+                    true => (others, domain[lanes] / width),
+                    false => (Vec::new(), 1),
+                }
+            }
         };
-        let rows = (0..domain.len())
-            .filter(|d| *d != lanes && !reductions[*d] && domain[*d] > 1)
-            .filter(|d| reduces && shared(d) > 0)
-            .max_by_key(|d| (domain[*d].min(registers.count), *d));
-        let accumulators = (registers.count - 4).max(1) / outputs.len() as i64;
-        let block = match reduces {
-            true => block(
-                rows.map_or(1, |d| domain[d]),
-                domain[lanes] / width,
-                accumulators,
-            ),
-            false => [1, 1],
-        };
-        let by_row = maps.iter().map(|map| rows.is_some_and(|d| depends(map, d)));
+        let by_row = maps.iter().map(|map| {
+            let rows = rows.iter().map(|(d, _)| depends(map, *d));
+            rows.collect()
+        });
+        let by_row: Vec<Vec<bool>> = by_row.collect();
         let dot = Dot::of(ir, generic, &maps, &courses, domain);
         if dot.is_none() && courses.contains(&Course::Grouped) {
             return None;
@@ -142,8 +155,8 @@ impl<'a> Plan<'a> {
             lanes,
             width,
             rows,
-            block,
-            by_row: by_row.collect(),
+            vectors,
+            by_row,
             courses,
         })
     }
@@ -151,8 +164,8 @@ impl<'a> Plan<'a> {
     /// Makes the loops.
     pub(super) fn emit(&self, b: &mut Builder<'_>) -> Result<(), Failure> {
         let reductions = self.generic.reductions();
-        let iterators =
-            (0..self.domain.len()).filter(|d| *d != self.lanes && Some(*d) != self.rows);
+        let is_row = |d: &usize| self.rows.iter().any(|(row, _)| row == d);
+        let iterators = (0..self.domain.len()).filter(|d| *d != self.lanes && !is_row(d));
         let (reduced, outer): (Vec<usize>, Vec<usize>) = iterators.partition(|d| reductions[*d]);
         let sizes: Vec<i64> = outer.iter().map(|d| self.domain[*d]).collect();
         nest(b, &sizes, &mut Vec::new(), &mut |b, outside| {
@@ -160,26 +173,82 @@ impl<'a> Plan<'a> {
             for (d, value) in outer.iter().zip(outside) {
                 at[*d] = Some(*value);
             }
-            let rows = self.rows.map_or(1, |d| self.domain[d]);
-            for rows in parts(rows, self.block[0], 1, 1) {
-                blocks(b, rows, &mut |b, row| {
-                    for part in parts(self.domain[self.lanes], self.block[1], self.width, 1) {
-                        blocks(b, part, &mut |b, lane| {
-                            let block = Block {
-                                plan: self,
-                                rows: places(b, row, rows),
-                                lanes: places(b, lane, part),
-                                width: part.step,
-                            };
-                            block.emit(b, &at, &reduced)
-                        })?;
-                    }
-                    Ok(())
-                })?;
-            }
-            Ok(())
+            self.rows(b, &mut vec![vec![]], &mut |b, rows| {
+                for part in parts(self.domain[self.lanes], self.vectors, self.width, 1) {
+                    blocks(b, part, &mut |b, lane| {
+                        let block = Block {
+                            plan: self,
+                            rows: rows.to_vec(),
+                            lanes: places(b, lane, part),
+                            width: part.step,
+                        };
+                        block.emit(b, &at, &reduced)
+                    })?;
+                }
+                Ok(())
+            })
         })
     }
+
+    /// Loops over blocks of rows; `fill` is given where each row of a block is, along the iterators of the rows.
+    fn rows(
+        &self,
+        b: &mut Builder<'_>,
+        rows: &mut Vec<Vec<(usize, Value)>>,
+        fill: &mut FillRows<'_>,
+    ) -> Result<(), Failure> {
+        let known = rows.first().map_or(0, Vec::len);
+        let Some((iterator, points)) = self.rows.get(known) else {
+            return fill(b, rows);
+        };
+        for part in parts(self.domain[*iterator], *points, 1, 1) {
+            blocks(b, part, &mut |b, first| {
+                let places = places(b, first, part);
+                let mut longer = Vec::new();
+                for row in rows.iter() {
+                    for place in places.iter().enumerate().map(|(k, at)| (k, *at)) {
+                        longer.push([&row[..], &[place]].concat());
+                    }
+                }
+                self.rows(b, &mut longer, fill)
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// Makes what is inside of a block of rows: for each, its number and place along each iterator of the rows.
+type FillRows<'a> =
+    dyn FnMut(&mut Builder<'_>, &[Vec<(usize, Value)>]) -> Result<(), Failure> + 'a;
+
+/// Whether a buffer was made here, with at most so many bytes.
+fn is_held(ir: &Ir, value: Value, bytes: i64) -> bool {
+    let made = ir.owner(value).is_some_and(|op| ir.is::<Alloc>(op));
+    let ty = ir.ty(value);
+    let points = ty.shape().map(|shape| shape.iter().product::<i64>());
+    let size = points.zip(ty.elem().bytes()).map(|(n, one)| n.saturating_mul(one as i64));
+    made && size.is_some_and(|size| size <= bytes)
+}
+
+/// The rows and vectors of a block of sums. What is the best for one iterator of rows is taken; if all of its points are in
+/// a block, and registers hold several such blocks, then so many points of another one.
+fn sums(
+    rows: &[(usize, i64)],
+    vectors: i64,
+    most: i64,
+    registers: i64,
+) -> (Vec<(usize, i64)>, i64) {
+    let inner = rows.iter().max_by_key(|(d, points)| ((*points).min(registers), *d));
+    let [taken, vectors] = block(inner.map_or(1, |(_, points)| *points), vectors, most);
+    let Some((inner, points)) = inner else {
+        return (Vec::new(), vectors);
+    };
+    let more = most / (taken * vectors);
+    let others = rows.iter().filter(|(d, _)| d != inner && taken == *points);
+    let outer = others.max_by_key(|(d, points)| ((*points).min(more), *d));
+    let outer = outer.map(|(d, points)| (*d, (*points).min(more)));
+    let outer = outer.filter(|(_, points)| *points > 1);
+    (outer.into_iter().chain([(*inner, taken)]).collect(), vectors)
 }
 
 /// Whether elements in memory are whole bytes: a vector of `i1` is of bits, while each element of a buffer has a byte.
@@ -296,8 +365,9 @@ fn places(b: &mut Builder<'_>, first: Value, part: Part) -> Vec<Value> {
 /// A block of results.
 struct Block<'a> {
     plan: &'a Plan<'a>,
-    /// Where its rows and its vectors begin.
-    rows: Vec<Value>,
+    /// The number and place of each row along the iterators of rows.
+    rows: Vec<Vec<(usize, Value)>>,
+    /// Where its vectors begin.
     lanes: Vec<Value>,
     /// Elements of its vectors.
     width: i64,
@@ -312,10 +382,19 @@ impl Block<'_> {
     fn at(&self, at: &[Option<Value>], (j, i): (usize, usize)) -> Vec<Option<Value>> {
         let mut at = at.to_vec();
         at[self.plan.lanes] = Some(self.lanes[i]);
-        if let Some(rows) = self.plan.rows {
-            at[rows] = Some(self.rows[j]);
+        for ((d, _), (_, place)) in self.plan.rows.iter().zip(&self.rows[j]) {
+            at[*d] = Some(*place);
         }
         at
+    }
+
+    /// A number of what an operand is in a row: the same for rows along whose iterators it does not change.
+    fn row(&self, operand: usize, j: usize) -> usize {
+        let places = self.plan.by_row[operand].iter().zip(&self.rows[j]);
+        let places = places.zip(&self.plan.rows);
+        places.fold(0, |number, ((changes, (place, _)), (_, points))| {
+            number * *points as usize + if *changes { *place } else { 0 }
+        })
     }
 
     fn emit(
@@ -331,9 +410,12 @@ impl Block<'_> {
             places.push(region.places(b, &self.at(at, point))?);
         }
         if plan.generic.combine.is_none() {
-            let mut known = HashMap::new();
-            for (point, places) in self.points().zip(&places) {
-                let values = self.values(b, &self.at(at, point), point, &mut known)?;
+            // All is read before anything is written.
+            let (mut known, mut all) = (HashMap::new(), Vec::new());
+            for point in self.points() {
+                all.push(self.values(b, &self.at(at, point), point, &mut known)?);
+            }
+            for (values, places) in all.iter().zip(&places) {
                 for ((value, output), place) in values.iter().zip(outputs).zip(places) {
                     store(b, *value, *output, place);
                 }
@@ -403,7 +485,7 @@ impl Block<'_> {
         let inputs = plan.generic.inputs.iter().zip(&plan.generic.indexing_maps);
         for (k, (arg, (input, access))) in region.args.iter().zip(inputs).enumerate() {
             let course = plan.courses[k];
-            let row = if plan.by_row[k] { j } else { 0 };
+            let row = self.row(k, j);
             let lane = if course == Course::Contiguous { i } else { 0 };
             let value = match known.get(&[k, row, lane]) {
                 Some(value) => *value,

@@ -11,6 +11,7 @@
 //!
 //! What does not fill a block or a vector is computed by smaller ones, of half the size each time.
 
+pub(super) mod around;
 mod bytes;
 
 use std::collections::HashMap;
@@ -23,6 +24,7 @@ use tir_tensor::Generic;
 use tir_vector::{Broadcast, Load, Store};
 
 use super::{Region, carrying, nest, place};
+use around::Around;
 use bytes::{Dot, GROUP, grouped};
 
 /// The registers that hold vectors.
@@ -161,8 +163,8 @@ impl<'a> Plan<'a> {
         })
     }
 
-    /// Makes the loops.
-    pub(super) fn emit(&self, b: &mut Builder<'_>) -> Result<(), Failure> {
+    /// Makes the loops, with what surrounds the nest.
+    pub(super) fn emit(&self, b: &mut Builder<'_>, around: &Around<'_>) -> Result<(), Failure> {
         let reductions = self.generic.reductions();
         let is_row = |d: &usize| self.rows.iter().any(|(row, _)| row == d);
         let iterators = (0..self.domain.len()).filter(|d| *d != self.lanes && !is_row(d));
@@ -182,7 +184,7 @@ impl<'a> Plan<'a> {
                             lanes: places(b, lane, part),
                             width: part.step,
                         };
-                        block.emit(b, &at, &reduced)
+                        block.emit(b, &at, &reduced, around)
                     })?;
                 }
                 Ok(())
@@ -402,6 +404,7 @@ impl Block<'_> {
         b: &mut Builder<'_>,
         at: &[Option<Value>],
         reduced: &[usize],
+        around: &Around<'_>,
     ) -> Result<(), Failure> {
         let (plan, region) = (self.plan, self.plan.region);
         let outputs = &plan.generic.outputs;
@@ -422,12 +425,18 @@ impl Block<'_> {
             }
             return Ok(());
         }
-        let mut init = Vec::new();
-        for places in &places {
-            for (output, place) in outputs.iter().zip(places) {
-                init.push(self.load(b, *output, place));
+        let init = match around.first(b, self, at)? {
+            Some(init) => init,
+            None => {
+                let mut init = Vec::new();
+                for places in &places {
+                    for (output, place) in outputs.iter().zip(places) {
+                        init.push(self.load(b, *output, place));
+                    }
+                }
+                init
             }
-        }
+        };
         // Steps of an iteration.
         let group = |d: usize| match &plan.dot {
             Some(dot) if dot.steps == d => GROUP,
@@ -455,6 +464,9 @@ impl Block<'_> {
             }
             Ok(next)
         })?;
+        if around.last(b, self, at, &sums)? {
+            return Ok(());
+        }
         for (places, sums) in places.iter().zip(sums.chunks(outputs.len())) {
             for ((output, place), sum) in outputs.iter().zip(places).zip(sums) {
                 store(b, *sum, *output, place);

@@ -46,6 +46,10 @@ pub struct Machine {
     /// Number of these registers.
     #[default(0)]
     pub registers: i64,
+    /// Bytes of the smallest elements that the processor loads and stores vectors of by a mask, so that the others are not
+    /// touched; 0: none.
+    #[default(0)]
+    pub masked_bytes: i64,
     /// What it consists of.
     pub body: RegionId,
 }

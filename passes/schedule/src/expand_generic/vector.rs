@@ -28,6 +28,8 @@ pub struct Registers {
     pub bytes: i64,
     /// How many there are.
     pub count: i64,
+    /// Bytes of the smallest elements that are loaded and stored by masks; 0: none are.
+    pub masked: i64,
 }
 
 /// How an operand goes on along the lanes.

@@ -377,6 +377,16 @@ impl Rows {
         Rows { run, dims: merged }
     }
 
+    /// Bytes along the sides of a square that is contiguous along one side at the source and along the other one at the
+    /// destination, as whole rows: those of one row if there is no such square.
+    pub fn square(&self) -> u64 {
+        let beside = |stride: i64| i64::try_from(self.run) == Ok(stride);
+        let source = self.dims.iter().find(|d| beside(d.1));
+        let destination = self.dims.iter().find(|d| beside(d.2));
+        let side = source.zip(destination).map(|(s, d)| s.0.min(d.0));
+        self.run.saturating_mul(side.unwrap_or(1).max(1))
+    }
+
     /// Number of rows; saturates.
     pub fn count(&self) -> u64 {
         self.dims.iter().fold(1, |n, d| n.saturating_mul(d.0))

@@ -254,6 +254,7 @@ mod tests {
             dims: 4,
             queue: 1,
             granule: 1,
+            square: 0,
             pad: true,
             packs: false,
             issue: 0,

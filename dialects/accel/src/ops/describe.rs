@@ -209,6 +209,10 @@ pub struct Dma {
     /// Bytes that a contiguous run costs at least.
     #[default(1)]
     pub granule: i64,
+    /// Bytes of the rows of a square that it transposes at once: where neighbours lie along one dimension in the tile and along
+    /// another one in the large buffer, a run counts as so many bytes, if both are as long; 0: it transposes none.
+    #[default(0)]
+    pub square: i64,
     /// Whether it can write padding.
     #[default(false)]
     pub pad: bool,
@@ -232,6 +236,9 @@ impl Verify for Dma {
             return Err(format!("has step = {step:?}, {wanted}").into());
         }
         issue(self.issue)?;
+        if self.square < 0 {
+            return Err(format!("has square = {}, expected at least 0", self.square).into());
+        }
         positive(&[
             ("bytes_per_cycle", self.bytes_per_cycle),
             ("dims", self.dims),

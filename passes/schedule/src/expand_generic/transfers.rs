@@ -17,16 +17,10 @@ use tir_arith::{
 use tir_loop::{If, Yield};
 use tir_vector::{CreateMask, MaskedLoad, MaskedStore};
 
-use super::transpose::{shuffle, side, transposed};
+use super::transpose::{FARTHEST, SMALLEST, apart, side, transposed};
 use super::{Form, Registers, index, load, nest, store, vector};
 use crate::range::{Facts, inside};
 use crate::transfer::Transfer;
-
-/// The largest distance of elements in the large buffer that are moved as one vector: so many are loaded for it.
-const FARTHEST: i64 = 4;
-
-/// Rows of the smallest square that is transposed: below, elements are as quick.
-const SMALLEST: i64 = 4;
 
 /// Makes what is in a region.
 type Step<'a> = &'a mut dyn FnMut(&mut Builder<'_>) -> Result<(), Failure>;
@@ -378,7 +372,7 @@ impl Moved<'_> {
         masks: Option<&[usize]>,
     ) -> Result<Value, Failure> {
         let (far, others) = (self.far(b, at)?, masks.map(|_| self.padding(b, Some(length))));
-        let load = |b: &mut Builder<'_>, shift: i64| {
+        let mut load = |b: &mut Builder<'_>, shift: i64| {
             let mut far = far.clone();
             if let Some(last) = far.last_mut() {
                 *last = OpFoldResult::Value(*last).plus(b, shift).value(b);
@@ -395,25 +389,7 @@ impl Moved<'_> {
                 result: Ret(b.ty(pass_thru)),
             }))
         };
-        // Vectors one behind the other, the last of which ends with the last element.
-        let end = step * (length - 1) + 1;
-        let begin = |k: i64| (k * length).min(end - length);
-        let mut value = load(b, 0)?;
-        for k in 1..step {
-            if begin(k) == begin(k - 1) {
-                break;
-            }
-            let next = load(b, begin(k))?;
-            let place = |e: i64| match step * e {
-                place if place >= begin(k) + length => e,
-                place if place >= k * length => length + place - begin(k),
-                place if k == 1 => place,
-                _ => e,
-            };
-            let mask: Vec<i64> = (0..length).map(place).collect();
-            value = shuffle(b, value, next, &mask);
-        }
-        Ok(value)
+        apart(b, length, step, &mut load)
     }
 
     /// Writes a vector to the large buffer, for elements of the tile from a position on.

@@ -6,13 +6,19 @@
 //! (Eklundh, "A fast computer method for matrix transposing", 1972, with the exchanges in the order that such
 //! instructions have.)
 
-use tir::{Builder, Ret, Value};
+use tir::{Builder, Failure, Ret, Value};
 use tir_vector::Shuffle;
 
 use super::Registers;
 
 /// Bytes in which elements are shuffled quickest.
 const LANE: i64 = 16;
+
+/// The largest distance of elements that are loaded as one vector: so many are loaded for it.
+pub(super) const FARTHEST: i64 = 4;
+
+/// Rows of the smallest square that is transposed: below, elements are as quick.
+pub(super) const SMALLEST: i64 = 4;
 
 /// Rows of the largest square of elements of so many bytes with at most so many rows: a vector holds a row, and half of the
 /// registers hold the square. 1 if there is none.
@@ -69,6 +75,36 @@ pub(super) fn transposed(b: &mut Builder<'_>, rows: Vec<Value>) -> Vec<Value> {
         }
     }
     (0..n).map(|k| columns[k % each][k / each]).collect()
+}
+
+/// A vector of elements that lie `step` apart: `load` gives as many neighbours, from so many elements behind the first one on. No
+/// element behind the last one is loaded.
+pub(super) fn apart(
+    b: &mut Builder<'_>,
+    length: i64,
+    step: i64,
+    load: &mut dyn FnMut(&mut Builder<'_>, i64) -> Result<Value, Failure>,
+) -> Result<Value, Failure> {
+    // Vectors one behind the other, the last of which ends with the last element.
+    let end = step * (length - 1) + 1;
+    let begin = |k: i64| (k * length).min(end - length);
+    let mut value = load(b, 0)?;
+    for k in 1..step {
+        if begin(k) == begin(k - 1) {
+            break;
+        }
+        let next = load(b, begin(k))?;
+        // Elements that are taken later may be anything.
+        let place = |e: i64| match step * e {
+            place if place >= begin(k) + length => e,
+            place if place >= k * length => length + place - begin(k),
+            place if k == 1 => place,
+            _ => e,
+        };
+        let mask: Vec<i64> = (0..length).map(place).collect();
+        value = shuffle(b, value, next, &mask);
+    }
+    Ok(value)
 }
 
 /// Elements of two vectors by their numbers.

@@ -1,7 +1,8 @@
 //! Generics on buffers as loops of vector operations.
 //!
 //! *Form.* The **lanes** of a vector are neighbours along the iterator of an output's last dimension; each input is
-//! contiguous along it, or does not depend on it and is broadcast. Of a reduction a block of results is computed at once,
+//! contiguous along it, does not depend on it and is broadcast, or has its elements a few places apart. Where an input is contiguous
+//! along another iterator, squares of it are transposed in registers. Of a reduction a block of results is computed at once,
 //! which registers hold while it runs: some vectors side by side, and some **rows**, points of another parallel iterator for
 //! which an input's vectors are the same. So each loaded vector is used for all rows, and each broadcast one for all
 //! vectors. (Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", 2008, section 4.)
@@ -18,6 +19,7 @@ use tir_loop::{Bounds, For, Yield};
 use tir_tensor::Generic;
 use tir_vector::{Broadcast, Load, Store};
 
+use super::transpose::{FARTHEST, SMALLEST, apart, side, transposed};
 use super::{Region, carrying, nest, place};
 use bytes::{Dot, GROUP, grouped};
 
@@ -39,6 +41,10 @@ enum Course {
     Constant,
     /// In groups of steps of a sum, which lie beside each other for each lane.
     Grouped,
+    /// So many elements apart.
+    Apart(i64),
+    /// Anywhere, but contiguous along this iterator.
+    Across(usize),
 }
 
 /// What a nest becomes.
@@ -93,10 +99,18 @@ impl<'a> Plan<'a> {
         let lanes = (0..domain.len()).find(|d| last.at(*d) == 1 && !reductions[*d])?;
         let operands: Vec<Value> = generic.operands().collect();
         let courses = operands.iter().zip(&maps);
+        let parallel = (0..domain.len()).filter(|d| *d != lanes && !reductions[*d]);
+        let parallel: Vec<usize> = parallel.collect();
         let courses = courses.map(|(value, map)| {
-            course(ir, *value, map, lanes).or_else(|| grouped(ir, *value, map, lanes))
+            let beside = course(ir, *value, map, lanes);
+            let beside = beside.or_else(|| grouped(ir, *value, map, lanes));
+            beside.or_else(|| across(ir, *value, map, &parallel))
         });
         let courses: Vec<Course> = courses.collect::<Option<_>>()?;
+        let squares = courses.iter().find_map(|course| match course {
+            Course::Across(d) => Some(*d),
+            _ => None,
+        });
         let (_, given) = courses.split_at(generic.inputs.len());
         if given.iter().any(|course| *course != Course::Contiguous) {
             return None;
@@ -112,6 +126,26 @@ impl<'a> Plan<'a> {
         let depends = |map: &LinearMap, d: usize| map.iter().any(|row| row.at(d) != 0);
         // A sum of one step at a time may be carried by loops around.
         let reduces = generic.combine.is_some();
+        if let Some(d) = squares {
+            let others = |course: &Course| matches!(course, Course::Across(o) if *o != d);
+            let side = side(registers, bytes, domain[d].min(domain[lanes]));
+            if reduces || side < SMALLEST || courses.iter().any(others) {
+                return None;
+            }
+            let by_row = maps.iter().map(|map| depends(map, d)).collect();
+            return Some(Self {
+                dot: None,
+                generic,
+                region,
+                domain,
+                lanes,
+                width: side,
+                rows: Some(d),
+                block: [side, 1],
+                by_row,
+                courses,
+            });
+        }
         let shared = |d: &usize| {
             let inputs = maps.iter().take(generic.inputs.len());
             inputs
@@ -163,6 +197,9 @@ impl<'a> Plan<'a> {
                 at[*d] = Some(*value);
             }
             let rows = self.rows.map_or(1, |d| self.domain[d]);
+            if self.courses.iter().any(|c| matches!(c, Course::Across(_))) {
+                return self.squares(b, &at, rows);
+            }
             for rows in parts(rows, self.block[0], 1, 1) {
                 blocks(b, rows, &mut |b, row| {
                     for part in parts(self.domain[self.lanes], self.block[1], self.width, 1) {
@@ -181,6 +218,36 @@ impl<'a> Plan<'a> {
             }
             Ok(())
         })
+    }
+}
+
+impl Plan<'_> {
+    /// Blocks of as many rows as their vectors have elements.
+    fn squares(
+        &self,
+        b: &mut Builder<'_>,
+        at: &[Option<Value>],
+        rows: i64,
+    ) -> Result<(), Failure> {
+        for lanes in parts(self.domain[self.lanes], 1, self.width, 1) {
+            for rows in parts(rows, 1, self.width, 1) {
+                let side = rows.step.min(lanes.step);
+                let [lanes, rows] = [lanes, rows].map(|part| Part { step: side, ..part });
+                let one = Part { step: 1, ..rows };
+                blocks(b, lanes, &mut |b, lane| {
+                    blocks(b, rows, &mut |b, row| {
+                        let block = Block {
+                            plan: self,
+                            rows: places(b, row, Part { count: side, ..one }),
+                            lanes: vec![lane],
+                            width: side,
+                        };
+                        block.emit(b, at, &[])
+                    })
+                })?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -205,8 +272,21 @@ fn course(ir: &Ir, value: Value, map: &LinearMap, lanes: usize) -> Option<Course
     }
     let (last, others) = map.split_last()?;
     let strides = memref.strides()?.0;
-    let beside = last.at(lanes) == 1 && strides.last() == Some(&1);
-    (beside && others.iter().all(|row| row.at(lanes) == 0)).then_some(Course::Contiguous)
+    if strides.last() != Some(&1) || others.iter().any(|row| row.at(lanes) != 0) {
+        return None;
+    }
+    match last.at(lanes) {
+        1 => Some(Course::Contiguous),
+        step @ 2..=FARTHEST => Some(Course::Apart(step)),
+        _ => None,
+    }
+}
+
+/// Whether an operand's elements lie beside each other along one of these iterators.
+fn across(ir: &Ir, value: Value, map: &LinearMap, iterators: &[usize]) -> Option<Course> {
+    let mut all = iterators.iter();
+    let along = all.find(|d| course(ir, value, map, **d) == Some(Course::Contiguous))?;
+    Some(Course::Across(*along))
 }
 
 /// Rows and vectors of a block of so many: what needs the fewest loads for each result, where both fit their ranges.
@@ -333,7 +413,7 @@ impl Block<'_> {
             places.push(region.places(b, &self.at(at, point))?);
         }
         if plan.generic.combine.is_none() {
-            let mut known = HashMap::new();
+            let mut known = self.across(b, at)?;
             for (point, places) in self.points().zip(&places) {
                 let values = self.values(b, &self.at(at, point), point, &mut known)?;
                 for ((value, output), place) in values.iter().zip(outputs).zip(places) {
@@ -383,6 +463,36 @@ impl Block<'_> {
         Ok(())
     }
 
+    /// The vectors of inputs that are contiguous along the rows: as [`Block::values`] knows them.
+    fn across(
+        &self,
+        b: &mut Builder<'_>,
+        at: &[Option<Value>],
+    ) -> Result<HashMap<[usize; 3], Value>, Failure> {
+        let mut known = HashMap::new();
+        let inputs = self.plan.generic.inputs.iter();
+        let inputs = inputs.zip(&self.plan.generic.indexing_maps).enumerate();
+        for (k, (input, access)) in inputs {
+            if !matches!(self.plan.courses[k], Course::Across(_)) {
+                continue;
+            }
+            let mut rows = Vec::new();
+            for lane in 0..self.width {
+                let mut at = self.at(at, (0, 0));
+                let first = at[self.plan.lanes].ok_or("has no lanes")?;
+                let place_of = OpFoldResult::Value(first).plus(b, lane);
+                at[self.plan.lanes] = Some(place_of.value(b));
+                let at: Vec<Value> = at.into_iter().flatten().collect();
+                let at = place(b, access, &at)?;
+                rows.push(self.load(b, *input, &at));
+            }
+            for (j, value) in transposed(b, rows).into_iter().enumerate() {
+                known.insert([k, j, 0], value);
+            }
+        }
+        Ok(known)
+    }
+
     fn load(&self, b: &mut Builder<'_>, memref: Value, at: &[Value]) -> Value {
         self::load(b, memref, at, self.width)
     }
@@ -406,15 +516,30 @@ impl Block<'_> {
         for (k, (arg, (input, access))) in region.args.iter().zip(inputs).enumerate() {
             let course = plan.courses[k];
             let row = if plan.by_row[k] { j } else { 0 };
-            let lane = if course == Course::Contiguous { i } else { 0 };
+            let lane = match course {
+                Course::Contiguous | Course::Apart(_) => i,
+                _ => 0,
+            };
             let value = match known.get(&[k, row, lane]) {
                 Some(value) => *value,
                 None => {
                     let at = place(b, access, &at)?;
                     let value = match course {
                         Course::Contiguous => self.load(b, *input, &at),
+                        Course::Apart(step) => {
+                            apart(b, self.width, step, &mut |b, shift| {
+                                let mut at = at.clone();
+                                if let Some(last) = at.last_mut() {
+                                    *last = OpFoldResult::Value(*last).plus(b, shift).value(b);
+                                }
+                                Ok(self.load(b, *input, &at))
+                            })?
+                        }
                         Course::Grouped => {
                             return Err("reads groups, but sums up single steps".into());
+                        }
+                        Course::Across(_) => {
+                            return Err("internal error: a square that is not there".into());
                         }
                         Course::Constant => {
                             let scalar = super::load(b, *input, &at);

@@ -422,7 +422,11 @@ fn costs(attr: Attr, what: &str) -> Result<Vec<(Name, i64)>, Failure> {
 
 /// What is known of a vector capability, if what it says is right: others ask before it is verified.
 pub(crate) fn vector(record: &Vector) -> Result<VectorInfo, Failure> {
-    positive(&[("lanes", record.lanes), ("chain", record.chain)])?;
+    positive(&[
+        ("lanes", record.lanes),
+        ("chain", record.chain),
+        ("apart", record.apart),
+    ])?;
     for (name, n) in [("start", record.start), ("port", record.port)] {
         if n < 0 {
             return Err(format!("has {name} = {n}, expected at least 0").into());
@@ -473,6 +477,7 @@ pub(crate) fn vector(record: &Vector) -> Result<VectorInfo, Failure> {
         chain: record.chain,
         port: record.port,
         strided: record.strided,
+        apart: record.apart,
     })
 }
 

@@ -282,6 +282,7 @@ mod tests {
                 chain: 1,
                 port: 0,
                 strided: false,
+                apart: 1,
             }],
         };
         let model = CostModel::of(&machine);

@@ -443,6 +443,10 @@ pub struct Vector {
     /// Whether the elements of a vector may lie apart from each other.
     #[default(false)]
     pub strided: bool,
+    /// The largest distance of elements that become a vector by as many loads as it says, where vectors are not `strided`:
+    /// each load beyond the first costs a cycle more.
+    #[default(1)]
+    pub apart: i64,
 }
 impl Verify for Vector {
     fn verify(&self, _: OpRef<'_>) -> Result<(), Failure> {

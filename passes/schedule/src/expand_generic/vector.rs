@@ -3,12 +3,16 @@
 //! *Form.* The **lanes** of a vector are neighbours along the iterator of an output's last dimension; each input is
 //! contiguous along it, does not depend on it and is broadcast, or has its elements a few places apart. Where an input is contiguous
 //! along another iterator, squares of it are transposed in registers. Of a reduction a block of results is computed at once,
-//! which registers hold while it runs: some vectors side by side, and some **rows**, points of another parallel iterator for
+//! which registers hold while it runs: some vectors side by side, and some **rows**, points of other parallel iterators for
 //! which an input's vectors are the same. So each loaded vector is used for all rows, and each broadcast one for all
 //! vectors. (Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", 2008, section 4.)
 //!
+//! A nest without reduction is one block where it works on a buffer that registers hold: what goes into a block of sums and
+//! what becomes of it then meet it at the same places, and `promote-memory` finds that the buffer is not needed.
+//!
 //! What does not fill a block or a vector is computed by smaller ones, of half the size each time.
 
+pub(super) mod around;
 mod bytes;
 
 use std::collections::HashMap;
@@ -16,11 +20,13 @@ use std::collections::HashMap;
 use tir::{Builder, Failure, Ir, LinearMap, Mapping, MemRefType, Traits, Value};
 use tir_arith::{OpFoldResult, constant_index};
 use tir_loop::{Bounds, For, Yield};
+use tir_memref::Alloc;
 use tir_tensor::Generic;
 use tir_vector::{Broadcast, Load, Store};
 
 use super::transpose::{FARTHEST, SMALLEST, apart, side, transposed};
 use super::{Region, carrying, nest, place};
+use around::Around;
 use bytes::{Dot, GROUP, grouped};
 
 /// The registers that hold vectors.
@@ -47,6 +53,16 @@ enum Course {
     Across(usize),
 }
 
+impl Course {
+    /// The iterator along which it is contiguous, where that is not the one of the lanes.
+    fn across(&self) -> Option<usize> {
+        match self {
+            Self::Across(d) => Some(*d),
+            _ => None,
+        }
+    }
+}
+
 /// What a nest becomes.
 pub(super) struct Plan<'a> {
     generic: &'a Generic,
@@ -56,13 +72,13 @@ pub(super) struct Plan<'a> {
     lanes: usize,
     /// Elements of the longest vectors.
     width: i64,
-    /// The iterator of the rows, if there is one.
-    rows: Option<usize>,
-    /// Rows and vectors of a block.
-    block: [i64; 2],
+    /// The iterators of the rows, outermost first, each with its points in a block.
+    rows: Vec<(usize, i64)>,
+    /// Vectors of a block.
+    vectors: i64,
     courses: Vec<Course>,
-    /// Whether each input depends on the iterator of the rows.
-    by_row: Vec<bool>,
+    /// Of each operand, whether it depends on each iterator of the rows.
+    by_row: Vec<Vec<bool>>,
     /// How products of integers are summed up, if several at a time are.
     dot: Option<Dot>,
 }
@@ -107,10 +123,6 @@ impl<'a> Plan<'a> {
             beside.or_else(|| across(ir, *value, map, &parallel))
         });
         let courses: Vec<Course> = courses.collect::<Option<_>>()?;
-        let squares = courses.iter().find_map(|course| match course {
-            Course::Across(d) => Some(*d),
-            _ => None,
-        });
         let (_, given) = courses.split_at(generic.inputs.len());
         if given.iter().any(|course| *course != Course::Contiguous) {
             return None;
@@ -124,15 +136,13 @@ impl<'a> Plan<'a> {
             return None;
         }
         let depends = |map: &LinearMap, d: usize| map.iter().any(|row| row.at(d) != 0);
-        // A sum of one step at a time may be carried by loops around.
-        let reduces = generic.combine.is_some();
-        if let Some(d) = squares {
-            let others = |course: &Course| matches!(course, Course::Across(o) if *o != d);
+        let across = courses.iter().filter_map(Course::across);
+        if let Some(d) = across.clone().next() {
             let side = side(registers, bytes, domain[d].min(domain[lanes]));
-            if reduces || side < SMALLEST || courses.iter().any(others) {
+            if generic.combine.is_some() || side < SMALLEST || across.clone().any(|o| o != d) {
                 return None;
             }
-            let by_row = maps.iter().map(|map| depends(map, d)).collect();
+            let by_row = maps.iter().map(|map| vec![depends(map, d)]).collect();
             return Some(Self {
                 dot: None,
                 generic,
@@ -140,32 +150,43 @@ impl<'a> Plan<'a> {
                 domain,
                 lanes,
                 width: side,
-                rows: Some(d),
-                block: [side, 1],
+                rows: vec![(d, side)],
+                vectors: 1,
                 by_row,
                 courses,
             });
         }
-        let shared = |d: &usize| {
-            let inputs = maps.iter().take(generic.inputs.len());
-            inputs
-                .filter(|map| depends(map, lanes) && !depends(map, *d))
-                .count()
+        let (rows, vectors) = match generic.combine.is_some() {
+            true => {
+                let shared = |d: usize| {
+                    let inputs = maps.iter().take(generic.inputs.len());
+                    let mut inputs = inputs.filter(|map| depends(map, lanes));
+                    inputs.any(|map| !depends(map, d))
+                };
+                let rows = (0..domain.len())
+                    .filter(|d| *d != lanes && !reductions[*d] && domain[*d] > 1 && shared(*d));
+                let accumulators = (registers.count - 4).max(1) / outputs.len() as i64;
+                let rows: Vec<(usize, i64)> = rows.map(|d| (d, domain[d])).collect();
+                sums(&rows, domain[lanes] / width, accumulators, registers.count)
+            }
+            false => {
+                let others = (0..domain.len()).filter(|d| *d != lanes && domain[*d] > 1);
+                let others: Vec<(usize, i64)> = others.map(|d| (d, domain[d])).collect();
+                let vectors = (domain[lanes] + width - 1) / width;
+                let all = others.iter().map(|(_, points)| points).product::<i64>() * vectors;
+                let held = registers.count * registers.bytes;
+                let near = operands.iter().any(|value| is_held(ir, *value, held));
+                match near && all <= registers.count {
+                    true => (others, domain[lanes] / width),
+                    false => (Vec::new(), 1),
+                }
+            }
         };
-        let rows = (0..domain.len())
-            .filter(|d| *d != lanes && !reductions[*d] && domain[*d] > 1)
-            .filter(|d| reduces && shared(d) > 0)
-            .max_by_key(|d| (domain[*d].min(registers.count), *d));
-        let accumulators = (registers.count - 4).max(1) / outputs.len() as i64;
-        let block = match reduces {
-            true => block(
-                rows.map_or(1, |d| domain[d]),
-                domain[lanes] / width,
-                accumulators,
-            ),
-            false => [1, 1],
-        };
-        let by_row = maps.iter().map(|map| rows.is_some_and(|d| depends(map, d)));
+        let by_row = maps.iter().map(|map| {
+            let rows = rows.iter().map(|(d, _)| depends(map, *d));
+            rows.collect()
+        });
+        let by_row: Vec<Vec<bool>> = by_row.collect();
         let dot = Dot::of(ir, generic, &maps, &courses, domain);
         if dot.is_none() && courses.contains(&Course::Grouped) {
             return None;
@@ -178,17 +199,17 @@ impl<'a> Plan<'a> {
             lanes,
             width,
             rows,
-            block,
-            by_row: by_row.collect(),
+            vectors,
+            by_row,
             courses,
         })
     }
 
-    /// Makes the loops.
-    pub(super) fn emit(&self, b: &mut Builder<'_>) -> Result<(), Failure> {
+    /// Makes the loops, with what surrounds the nest.
+    pub(super) fn emit(&self, b: &mut Builder<'_>, around: &Around<'_>) -> Result<(), Failure> {
         let reductions = self.generic.reductions();
-        let iterators =
-            (0..self.domain.len()).filter(|d| *d != self.lanes && Some(*d) != self.rows);
+        let is_row = |d: &usize| self.rows.iter().any(|(row, _)| row == d);
+        let iterators = (0..self.domain.len()).filter(|d| *d != self.lanes && !is_row(d));
         let (reduced, outer): (Vec<usize>, Vec<usize>) = iterators.partition(|d| reductions[*d]);
         let sizes: Vec<i64> = outer.iter().map(|d| self.domain[*d]).collect();
         nest(b, &sizes, &mut Vec::new(), &mut |b, outside| {
@@ -196,59 +217,119 @@ impl<'a> Plan<'a> {
             for (d, value) in outer.iter().zip(outside) {
                 at[*d] = Some(*value);
             }
-            let rows = self.rows.map_or(1, |d| self.domain[d]);
-            if self.courses.iter().any(|c| matches!(c, Course::Across(_))) {
-                return self.squares(b, &at, rows);
+            if self.courses.iter().any(|course| course.across().is_some()) {
+                return self.squares(b, &at, around);
             }
-            for rows in parts(rows, self.block[0], 1, 1) {
-                blocks(b, rows, &mut |b, row| {
-                    for part in parts(self.domain[self.lanes], self.block[1], self.width, 1) {
-                        blocks(b, part, &mut |b, lane| {
-                            let block = Block {
-                                plan: self,
-                                rows: places(b, row, rows),
-                                lanes: places(b, lane, part),
-                                width: part.step,
-                            };
-                            block.emit(b, &at, &reduced)
-                        })?;
-                    }
-                    Ok(())
-                })?;
-            }
-            Ok(())
+            self.rows(b, &mut vec![vec![]], &mut |b, rows| {
+                for part in parts(self.domain[self.lanes], self.vectors, self.width, 1) {
+                    blocks(b, part, &mut |b, lane| {
+                        let block = Block {
+                            plan: self,
+                            rows: rows.to_vec(),
+                            lanes: places(b, lane, part),
+                            width: part.step,
+                        };
+                        block.emit(b, &at, &reduced, around)
+                    })?;
+                }
+                Ok(())
+            })
         })
     }
-}
 
-impl Plan<'_> {
     /// Blocks of as many rows as their vectors have elements.
     fn squares(
         &self,
         b: &mut Builder<'_>,
         at: &[Option<Value>],
-        rows: i64,
+        around: &Around<'_>,
     ) -> Result<(), Failure> {
+        let (d, _) = *self.rows.first().ok_or("has no rows")?;
         for lanes in parts(self.domain[self.lanes], 1, self.width, 1) {
-            for rows in parts(rows, 1, self.width, 1) {
+            for rows in parts(self.domain[d], 1, self.width, 1) {
                 let side = rows.step.min(lanes.step);
                 let [lanes, rows] = [lanes, rows].map(|part| Part { step: side, ..part });
-                let one = Part { step: 1, ..rows };
+                let each = Part {
+                    count: side,
+                    step: 1,
+                    ..rows
+                };
                 blocks(b, lanes, &mut |b, lane| {
                     blocks(b, rows, &mut |b, row| {
+                        let places = places(b, row, each).into_iter().enumerate();
                         let block = Block {
                             plan: self,
-                            rows: places(b, row, Part { count: side, ..one }),
+                            rows: places.map(|place| vec![place]).collect(),
                             lanes: vec![lane],
                             width: side,
                         };
-                        block.emit(b, at, &[])
+                        block.emit(b, at, &[], around)
                     })
                 })?;
             }
         }
         Ok(())
     }
+
+    /// Loops over blocks of rows; `fill` is given where each row of a block is, along the iterators of the rows.
+    fn rows(
+        &self,
+        b: &mut Builder<'_>,
+        rows: &mut Vec<Vec<(usize, Value)>>,
+        fill: &mut FillRows<'_>,
+    ) -> Result<(), Failure> {
+        let known = rows.first().map_or(0, Vec::len);
+        let Some((iterator, points)) = self.rows.get(known) else {
+            return fill(b, rows);
+        };
+        for part in parts(self.domain[*iterator], *points, 1, 1) {
+            blocks(b, part, &mut |b, first| {
+                let places = places(b, first, part);
+                let mut longer = Vec::new();
+                for row in rows.iter() {
+                    for place in places.iter().enumerate().map(|(k, at)| (k, *at)) {
+                        longer.push([&row[..], &[place]].concat());
+                    }
+                }
+                self.rows(b, &mut longer, fill)
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// Makes what is inside of a block of rows: for each, its number and place along each iterator of the rows.
+type FillRows<'a> =
+    dyn FnMut(&mut Builder<'_>, &[Vec<(usize, Value)>]) -> Result<(), Failure> + 'a;
+
+/// Whether a buffer was made here, with at most so many bytes.
+fn is_held(ir: &Ir, value: Value, bytes: i64) -> bool {
+    let made = ir.owner(value).is_some_and(|op| ir.is::<Alloc>(op));
+    let ty = ir.ty(value);
+    let points = ty.shape().map(|shape| shape.iter().product::<i64>());
+    let size = points.zip(ty.elem().bytes()).map(|(n, one)| n.saturating_mul(one as i64));
+    made && size.is_some_and(|size| size <= bytes)
+}
+
+/// The rows and vectors of a block of sums. What is the best for one iterator of rows is taken; if all of its points are in
+/// a block, and registers hold several such blocks, then so many points of another one.
+fn sums(
+    rows: &[(usize, i64)],
+    vectors: i64,
+    most: i64,
+    registers: i64,
+) -> (Vec<(usize, i64)>, i64) {
+    let inner = rows.iter().max_by_key(|(d, points)| ((*points).min(registers), *d));
+    let [taken, vectors] = block(inner.map_or(1, |(_, points)| *points), vectors, most);
+    let Some((inner, points)) = inner else {
+        return (Vec::new(), vectors);
+    };
+    let more = most / (taken * vectors);
+    let others = rows.iter().filter(|(d, _)| d != inner && taken == *points);
+    let outer = others.max_by_key(|(d, points)| ((*points).min(more), *d));
+    let outer = outer.map(|(d, points)| (*d, (*points).min(more)));
+    let outer = outer.filter(|(_, points)| *points > 1);
+    (outer.into_iter().chain([(*inner, taken)]).collect(), vectors)
 }
 
 /// Whether elements in memory are whole bytes: a vector of `i1` is of bits, while each element of a buffer has a byte.
@@ -378,8 +459,9 @@ fn places(b: &mut Builder<'_>, first: Value, part: Part) -> Vec<Value> {
 /// A block of results.
 struct Block<'a> {
     plan: &'a Plan<'a>,
-    /// Where its rows and its vectors begin.
-    rows: Vec<Value>,
+    /// The number and place of each row along the iterators of rows.
+    rows: Vec<Vec<(usize, Value)>>,
+    /// Where its vectors begin.
     lanes: Vec<Value>,
     /// Elements of its vectors.
     width: i64,
@@ -394,10 +476,19 @@ impl Block<'_> {
     fn at(&self, at: &[Option<Value>], (j, i): (usize, usize)) -> Vec<Option<Value>> {
         let mut at = at.to_vec();
         at[self.plan.lanes] = Some(self.lanes[i]);
-        if let Some(rows) = self.plan.rows {
-            at[rows] = Some(self.rows[j]);
+        for ((d, _), (_, place)) in self.plan.rows.iter().zip(&self.rows[j]) {
+            at[*d] = Some(*place);
         }
         at
+    }
+
+    /// A number of what an operand is in a row: the same for rows along whose iterators it does not change.
+    fn row(&self, operand: usize, j: usize) -> usize {
+        let places = self.plan.by_row[operand].iter().zip(&self.rows[j]);
+        let places = places.zip(&self.plan.rows);
+        places.fold(0, |number, ((changes, (place, _)), (_, points))| {
+            number * *points as usize + if *changes { *place } else { 0 }
+        })
     }
 
     fn emit(
@@ -405,6 +496,7 @@ impl Block<'_> {
         b: &mut Builder<'_>,
         at: &[Option<Value>],
         reduced: &[usize],
+        around: &Around<'_>,
     ) -> Result<(), Failure> {
         let (plan, region) = (self.plan, self.plan.region);
         let outputs = &plan.generic.outputs;
@@ -413,21 +505,30 @@ impl Block<'_> {
             places.push(region.places(b, &self.at(at, point))?);
         }
         if plan.generic.combine.is_none() {
-            let mut known = self.across(b, at)?;
-            for (point, places) in self.points().zip(&places) {
-                let values = self.values(b, &self.at(at, point), point, &mut known)?;
+            // All is read before anything is written.
+            let (mut known, mut all) = (self.across(b, at)?, Vec::new());
+            for point in self.points() {
+                all.push(self.values(b, &self.at(at, point), point, &mut known)?);
+            }
+            for (values, places) in all.iter().zip(&places) {
                 for ((value, output), place) in values.iter().zip(outputs).zip(places) {
                     store(b, *value, *output, place);
                 }
             }
             return Ok(());
         }
-        let mut init = Vec::new();
-        for places in &places {
-            for (output, place) in outputs.iter().zip(places) {
-                init.push(self.load(b, *output, place));
+        let init = match around.first(b, self, at)? {
+            Some(init) => init,
+            None => {
+                let mut init = Vec::new();
+                for places in &places {
+                    for (output, place) in outputs.iter().zip(places) {
+                        init.push(self.load(b, *output, place));
+                    }
+                }
+                init
             }
-        }
+        };
         // Steps of an iteration.
         let group = |d: usize| match &plan.dot {
             Some(dot) if dot.steps == d => GROUP,
@@ -455,6 +556,9 @@ impl Block<'_> {
             }
             Ok(next)
         })?;
+        if around.last(b, self, at, &sums)? {
+            return Ok(());
+        }
         for (places, sums) in places.iter().zip(sums.chunks(outputs.len())) {
             for ((output, place), sum) in outputs.iter().zip(places).zip(sums) {
                 store(b, *sum, *output, place);
@@ -473,21 +577,20 @@ impl Block<'_> {
         let inputs = self.plan.generic.inputs.iter();
         let inputs = inputs.zip(&self.plan.generic.indexing_maps).enumerate();
         for (k, (input, access)) in inputs {
-            if !matches!(self.plan.courses[k], Course::Across(_)) {
+            if self.plan.courses[k].across().is_none() {
                 continue;
             }
             let mut rows = Vec::new();
             for lane in 0..self.width {
                 let mut at = self.at(at, (0, 0));
-                let first = at[self.plan.lanes].ok_or("has no lanes")?;
-                let place_of = OpFoldResult::Value(first).plus(b, lane);
-                at[self.plan.lanes] = Some(place_of.value(b));
+                let first = OpFoldResult::Value(self.lanes[0]);
+                at[self.plan.lanes] = Some(first.plus(b, lane).value(b));
                 let at: Vec<Value> = at.into_iter().flatten().collect();
                 let at = place(b, access, &at)?;
                 rows.push(self.load(b, *input, &at));
             }
             for (j, value) in transposed(b, rows).into_iter().enumerate() {
-                known.insert([k, j, 0], value);
+                known.insert([k, self.row(k, j), 0], value);
             }
         }
         Ok(known)
@@ -515,10 +618,10 @@ impl Block<'_> {
         let inputs = plan.generic.inputs.iter().zip(&plan.generic.indexing_maps);
         for (k, (arg, (input, access))) in region.args.iter().zip(inputs).enumerate() {
             let course = plan.courses[k];
-            let row = if plan.by_row[k] { j } else { 0 };
+            let row = self.row(k, j);
             let lane = match course {
                 Course::Contiguous | Course::Apart(_) => i,
-                _ => 0,
+                Course::Constant | Course::Grouped | Course::Across(_) => 0,
             };
             let value = match known.get(&[k, row, lane]) {
                 Some(value) => *value,
@@ -526,15 +629,13 @@ impl Block<'_> {
                     let at = place(b, access, &at)?;
                     let value = match course {
                         Course::Contiguous => self.load(b, *input, &at),
-                        Course::Apart(step) => {
-                            apart(b, self.width, step, &mut |b, shift| {
-                                let mut at = at.clone();
-                                if let Some(last) = at.last_mut() {
-                                    *last = OpFoldResult::Value(*last).plus(b, shift).value(b);
-                                }
-                                Ok(self.load(b, *input, &at))
-                            })?
-                        }
+                        Course::Apart(step) => apart(b, self.width, step, &mut |b, shift| {
+                            let mut at = at.clone();
+                            if let Some(last) = at.last_mut() {
+                                *last = OpFoldResult::Value(*last).plus(b, shift).value(b);
+                            }
+                            Ok(self.load(b, *input, &at))
+                        })?,
                         Course::Grouped => {
                             return Err("reads groups, but sums up single steps".into());
                         }

@@ -534,4 +534,15 @@ mod tests {
         assert_eq!((rows.run, rows.count(), rows.rank()), (1152, 1, 1));
         assert!(Rows::new(&dense, &StridedBox::contiguous(buffer(), 0, 4)).is_err());
     }
+
+    #[test]
+    fn squares_are_as_long_as_their_shorter_side() {
+        let square = |dims: &[(u64, i64, i64)]| Rows::of(4, dims.iter().copied()).square();
+        assert_eq!(square(&[(18, 4, 64), (16, 1296, 4)]), 64);
+        assert_eq!(square(&[(18, 64, 64), (16, 4, 4)]), 1152);
+        // Pairs of elements change their order.
+        assert_eq!(square(&[(6, 8, 64), (8, 96, 8), (2, 4, 4)]), 48);
+        // Neighbours on one side only.
+        assert_eq!(square(&[(18, 4, 64), (16, 1296, 8)]), 4);
+    }
 }

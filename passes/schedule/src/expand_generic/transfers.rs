@@ -164,13 +164,7 @@ impl Moved<'_> {
     }
 
     /// A row of the tile: what says whether it is inside is tested once.
-    fn row(
-        &self,
-        b: &mut Builder<'_>,
-        at: &[Value],
-        step: i64,
-        width: i64,
-    ) -> Result<(), Failure> {
+    fn row(&self, b: &mut Builder<'_>, at: &[Value], step: i64, width: i64) -> Result<(), Failure> {
         let (last, size) = (self.last(), self.pattern.tile_shape[self.last()]);
         let (inner, outer) = self.depending(&[last]);
         let vectors = |b: &mut Builder<'_>, masks: Option<&[usize]>| {
@@ -236,9 +230,7 @@ impl Moved<'_> {
                         &mut |b| self.square(b, &at, along, side, None),
                         &mut |b| match self.masks {
                             true => self.square(b, &at, along, side, Some(&inner)),
-                            false => {
-                                self.elements(b, &at, &[(last, side), (along, side)], &inner)
-                            }
+                            false => self.elements(b, &at, &[(last, side), (along, side)], &inner),
                         },
                     )
                 })
@@ -371,7 +363,10 @@ impl Moved<'_> {
         step: i64,
         masks: Option<&[usize]>,
     ) -> Result<Value, Failure> {
-        let (far, others) = (self.far(b, at)?, masks.map(|_| self.padding(b, Some(length))));
+        let (far, others) = (
+            self.far(b, at)?,
+            masks.map(|_| self.padding(b, Some(length))),
+        );
         let mut load = |b: &mut Builder<'_>, shift: i64| {
             let mut far = far.clone();
             if let Some(last) = far.last_mut() {
@@ -561,14 +556,19 @@ fn pieces(
 
 /// Where squares along a range begin.
 fn begins(b: &mut Builder<'_>, size: i64, side: i64, fill: From<'_>) -> Result<(), Failure> {
-    vector::row(b, (size + side - 1) / side * side, side, &mut |b, first, _| {
-        if size % side == 0 {
-            return fill(b, first);
-        }
-        let rhs = constant_index(b, size - side);
-        let begin = b.add(MinSI { lhs: first, rhs });
-        fill(b, begin)
-    })
+    vector::row(
+        b,
+        (size + side - 1) / side * side,
+        side,
+        &mut |b, first, _| {
+            if size % side == 0 {
+                return fill(b, first);
+            }
+            let rhs = constant_index(b, size - side);
+            let begin = b.add(MinSI { lhs: first, rhs });
+            fill(b, begin)
+        },
+    )
 }
 
 /// Whether one condition holds, if there is one, and another one too.

@@ -299,15 +299,16 @@ impl<'a> Plan<'a> {
 }
 
 /// Makes what is inside of a block of rows: for each, its number and place along each iterator of the rows.
-type FillRows<'a> =
-    dyn FnMut(&mut Builder<'_>, &[Vec<(usize, Value)>]) -> Result<(), Failure> + 'a;
+type FillRows<'a> = dyn FnMut(&mut Builder<'_>, &[Vec<(usize, Value)>]) -> Result<(), Failure> + 'a;
 
 /// Whether a buffer was made here, with at most so many bytes.
 fn is_held(ir: &Ir, value: Value, bytes: i64) -> bool {
     let made = ir.owner(value).is_some_and(|op| ir.is::<Alloc>(op));
     let ty = ir.ty(value);
     let points = ty.shape().map(|shape| shape.iter().product::<i64>());
-    let size = points.zip(ty.elem().bytes()).map(|(n, one)| n.saturating_mul(one as i64));
+    let size = points
+        .zip(ty.elem().bytes())
+        .map(|(n, one)| n.saturating_mul(one as i64));
     made && size.is_some_and(|size| size <= bytes)
 }
 
@@ -319,7 +320,9 @@ fn sums(
     most: i64,
     registers: i64,
 ) -> (Vec<(usize, i64)>, i64) {
-    let inner = rows.iter().max_by_key(|(d, points)| ((*points).min(registers), *d));
+    let inner = rows
+        .iter()
+        .max_by_key(|(d, points)| ((*points).min(registers), *d));
     let [taken, vectors] = block(inner.map_or(1, |(_, points)| *points), vectors, most);
     let Some((inner, points)) = inner else {
         return (Vec::new(), vectors);
@@ -329,7 +332,10 @@ fn sums(
     let outer = others.max_by_key(|(d, points)| ((*points).min(more), *d));
     let outer = outer.map(|(d, points)| (*d, (*points).min(more)));
     let outer = outer.filter(|(_, points)| *points > 1);
-    (outer.into_iter().chain([(*inner, taken)]).collect(), vectors)
+    (
+        outer.into_iter().chain([(*inner, taken)]).collect(),
+        vectors,
+    )
 }
 
 /// Whether elements in memory are whole bytes: a vector of `i1` is of bits, while each element of a buffer has a byte.

@@ -245,6 +245,7 @@ impl Alias for ToNative {
                 registers: self.registers.unwrap_or(32),
                 masked_bytes: 0,
                 processor: self.vector_bytes.is_none() && self.registers.is_none(),
+                ..ExpandGeneric::default()
             });
             p.add(Canonicalize::default());
             p.add(Cse::default());

@@ -99,6 +99,8 @@ pass! {
         pub masked_bytes: i64 = 0,
         /// Take all three from the processor that the program is for, where its machine says that it is one.
         pub processor: bool = false,
+        /// The innermost loop of a block's sums is written out if that takes at most so many steps of vectors; 0: never.
+        pub unroll: i64 = 128,
     }
 }
 pass! {
@@ -343,11 +345,13 @@ impl Pass for ExpandGeneric {
                 bytes: processor.vector_bytes,
                 count: processor.registers,
                 masked: processor.masked_bytes,
+                unroll: self.unroll,
             },
             None => Registers {
                 bytes: self.vector_bytes,
                 count: self.registers,
                 masked: self.masked_bytes,
+                unroll: self.unroll,
             },
         };
         let form = Form {

@@ -38,6 +38,8 @@ pub struct Registers {
     pub count: i64,
     /// Bytes of the smallest elements that are loaded and stored by masks; 0: none are.
     pub masked: i64,
+    /// The innermost loop of a block's sums is written out if that takes at most so many steps of sums.
+    pub unroll: i64,
 }
 
 /// How an operand goes on along the lanes.
@@ -76,6 +78,8 @@ pub(super) struct Plan<'a> {
     rows: Vec<(usize, i64)>,
     /// Vectors of a block.
     vectors: i64,
+    /// Steps of sums that are written out at most.
+    unroll: i64,
     courses: Vec<Course>,
     /// Of each operand, whether it depends on each iterator of the rows.
     by_row: Vec<Vec<bool>>,
@@ -152,6 +156,7 @@ impl<'a> Plan<'a> {
                 width: side,
                 rows: vec![(d, side)],
                 vectors: 1,
+                unroll: registers.unroll,
                 by_row,
                 courses,
             });
@@ -165,9 +170,8 @@ impl<'a> Plan<'a> {
                 };
                 let rows = (0..domain.len())
                     .filter(|d| *d != lanes && !reductions[*d] && domain[*d] > 1 && shared(*d));
-                let accumulators = (registers.count - 4).max(1) / outputs.len() as i64;
                 let rows: Vec<(usize, i64)> = rows.map(|d| (d, domain[d])).collect();
-                sums(&rows, domain[lanes] / width, accumulators, registers.count)
+                sums(&rows, domain[lanes] / width, outputs.len() as i64, registers.count)
             }
             false => {
                 let others = (0..domain.len()).filter(|d| *d != lanes && domain[*d] > 1);
@@ -200,6 +204,7 @@ impl<'a> Plan<'a> {
             width,
             rows,
             vectors,
+            unroll: registers.unroll,
             by_row,
             courses,
         })
@@ -271,6 +276,14 @@ impl<'a> Plan<'a> {
         Ok(())
     }
 
+    /// Steps of an iterator of the reduction that are one iteration.
+    fn group(&self, iterator: usize) -> i64 {
+        match &self.dot {
+            Some(dot) if dot.steps == iterator => GROUP,
+            _ => 1,
+        }
+    }
+
     /// Loops over blocks of rows; `fill` is given where each row of a block is, along the iterators of the rows.
     fn rows(
         &self,
@@ -317,17 +330,20 @@ fn is_held(ir: &Ir, value: Value, bytes: i64) -> bool {
 fn sums(
     rows: &[(usize, i64)],
     vectors: i64,
-    most: i64,
+    outputs: i64,
     registers: i64,
 ) -> (Vec<(usize, i64)>, i64) {
-    let inner = rows
-        .iter()
-        .max_by_key(|(d, points)| ((*points).min(registers), *d));
-    let [taken, vectors] = block(inner.map_or(1, |(_, points)| *points), vectors, most);
+    let inner = rows.iter().max_by_key(|(d, points)| ((*points).min(registers), *d));
+    let [taken, vectors] = block(
+        inner.map_or(1, |(_, points)| *points),
+        vectors.max(1),
+        outputs,
+        registers,
+    );
     let Some((inner, points)) = inner else {
         return (Vec::new(), vectors);
     };
-    let more = most / (taken * vectors);
+    let more = (registers - vectors - 1) / (taken * vectors * outputs);
     let others = rows.iter().filter(|(d, _)| d != inner && taken == *points);
     let outer = others.max_by_key(|(d, points)| ((*points).min(more), *d));
     let outer = outer.map(|(d, points)| (*d, (*points).min(more)));
@@ -336,6 +352,13 @@ fn sums(
         outer.into_iter().chain([(*inner, taken)]).collect(),
         vectors,
     )
+}
+
+/// Cycles of a step of a block of sums on a processor as they are today: two multiply-adds and two loads in a cycle, each
+/// sum four cycles after its last step.
+fn step_cycles(rows: i64, vectors: i64, outputs: i64) -> f64 {
+    let sums = rows * vectors * outputs;
+    (sums.max(rows + vectors) as f64 / 2.0).max(4.0)
 }
 
 /// Whether elements in memory are whole bytes: a vector of `i1` is of bits, while each element of a buffer has a byte.
@@ -376,16 +399,25 @@ fn across(ir: &Ir, value: Value, map: &LinearMap, iterators: &[usize]) -> Option
     Some(Course::Across(*along))
 }
 
-/// Rows and vectors of a block of so many: what needs the fewest loads for each result, where both fit their ranges.
-fn block(rows: i64, vectors: i64, most: i64) -> [i64; 2] {
-    let mut best = ([1, 1], 0.0);
-    for v in 1..=vectors.clamp(1, 4).min(most.max(1)) {
-        for u in 1..=rows.min(most / v).max(1) {
-            let whole = |n: i64, by: i64| n as f64 / ((n + by - 1) / by * by) as f64;
-            let used = whole(rows, u) * whole(vectors.max(1), v);
-            let score = used * (u * v) as f64 / (u + v) as f64;
-            if score > best.1 {
-                best = ([u, v], score);
+/// Rows and vectors of a block: what takes the fewest cycles for a step of all rows and vectors, smaller blocks for what is
+/// left over included. Registers hold its sums, the vectors and a factor of a row.
+fn block(rows: i64, vectors: i64, outputs: i64, registers: i64) -> [i64; 2] {
+    let mut best = ([1, 1], f64::INFINITY);
+    for v in 1..=vectors.min(4) {
+        for u in 1..=rows {
+            if (u * v * outputs + v + 1 > registers) && (u, v) != (1, 1) {
+                break;
+            }
+            let mut cycles = 0.0;
+            for (row, lane) in parts(rows, u, 1, 1)
+                .iter()
+                .flat_map(|row| parts(vectors, v, 1, 1).into_iter().map(move |lane| (*row, lane)))
+            {
+                let blocks = (row.end - row.start) / row.count * ((lane.end - lane.start) / lane.count);
+                cycles += blocks as f64 * step_cycles(row.count, lane.count, outputs);
+            }
+            if cycles < best.1 {
+                best = ([u, v], cycles);
             }
         }
     }
@@ -535,32 +567,25 @@ impl Block<'_> {
                 init
             }
         };
-        // Steps of an iteration.
-        let group = |d: usize| match &plan.dot {
-            Some(dot) if dot.steps == d => GROUP,
-            _ => 1,
-        };
-        let sizes = reduced.iter().map(|d| plan.domain[*d] / group(*d));
+        let sizes = reduced.iter().map(|d| plan.domain[*d] / plan.group(*d));
         let sizes: Vec<i64> = sizes.collect();
-        let sums = carrying(b, &sizes, &mut Vec::new(), &init, &mut |b, inside, sums| {
-            let mut at = at.to_vec();
-            for (d, value) in reduced.iter().zip(inside) {
-                let first = OpFoldResult::Value(*value).times(b, group(*d));
-                at[*d] = Some(first.value(b));
-            }
-            let (mut known, mut next) = (HashMap::new(), Vec::new());
-            if let Some(dot) = &plan.dot {
-                for (point, sum) in self.points().zip(sums) {
-                    let at = self.at(&at, point);
-                    next.push(self.dot(b, dot, &at, point, *sum, &mut known)?);
+        // A short loop waits at its end, as where it ends is guessed late.
+        let written = |size: &&i64| **size * init.len() as i64 <= plan.unroll;
+        let written = sizes.last().filter(written).copied();
+        let (looped, inner) = match written {
+            Some(steps) => (&sizes[..sizes.len() - 1], Some(steps)),
+            None => (&sizes[..], None),
+        };
+        let sums = carrying(b, looped, &mut Vec::new(), &init, &mut |b, outside, sums| {
+            let mut sums = sums.to_vec();
+            for step in 0..inner.unwrap_or(1) {
+                let mut inside = outside.to_vec();
+                if inner.is_some() {
+                    inside.push(constant_index(b, step));
                 }
-                return Ok(next);
+                sums = self.step(b, at, reduced, &inside, &sums)?;
             }
-            for (point, sums) in self.points().zip(sums.chunks(outputs.len())) {
-                let values = self.values(b, &self.at(&at, point), point, &mut known)?;
-                next.extend(region.combine(b, sums, &values));
-            }
-            Ok(next)
+            Ok(sums)
         })?;
         if around.last(b, self, at, &sums)? {
             return Ok(());
@@ -600,6 +625,36 @@ impl Block<'_> {
             }
         }
         Ok(known)
+    }
+
+    /// The sums after a step of the reduction, or a group of steps: `inside` are its indices.
+    fn step(
+        &self,
+        b: &mut Builder<'_>,
+        at: &[Option<Value>],
+        reduced: &[usize],
+        inside: &[Value],
+        sums: &[Value],
+    ) -> Result<Vec<Value>, Failure> {
+        let (plan, region) = (self.plan, self.plan.region);
+        let mut at = at.to_vec();
+        for (d, value) in reduced.iter().zip(inside) {
+            let first = OpFoldResult::Value(*value).times(b, plan.group(*d));
+            at[*d] = Some(first.value(b));
+        }
+        let (mut known, mut next) = (HashMap::new(), Vec::new());
+        if let Some(dot) = &plan.dot {
+            for (point, sum) in self.points().zip(sums) {
+                let at = self.at(&at, point);
+                next.push(self.dot(b, dot, &at, point, *sum, &mut known)?);
+            }
+            return Ok(next);
+        }
+        for (point, sums) in self.points().zip(sums.chunks(plan.generic.outputs.len())) {
+            let values = self.values(b, &self.at(&at, point), point, &mut known)?;
+            next.extend(region.combine(b, sums, &values));
+        }
+        Ok(next)
     }
 
     fn load(&self, b: &mut Builder<'_>, memref: Value, at: &[Value]) -> Value {

@@ -263,6 +263,7 @@ impl<'a> Plan<'a> {
             width: self.width,
             rows,
             vectors: self.vectors,
+            unroll: self.unroll,
             courses,
             dot: None,
         };

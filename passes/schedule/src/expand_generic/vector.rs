@@ -225,8 +225,13 @@ impl<'a> Plan<'a> {
             if self.courses.iter().any(|course| course.across().is_some()) {
                 return self.squares(b, &at, around);
             }
+            let size = self.domain[self.lanes];
+            let lanes = match around.is_repeatable() {
+                true => overlapping(size, self.vectors, self.width),
+                false => parts(size, self.vectors, self.width, 1),
+            };
             self.rows(b, &mut vec![vec![]], &mut |b, rows| {
-                for part in parts(self.domain[self.lanes], self.vectors, self.width, 1) {
+                for part in lanes.iter().copied() {
                     blocks(b, part, &mut |b, lane| {
                         let block = Block {
                             plan: self,
@@ -447,6 +452,27 @@ fn parts(size: i64, count: i64, step: i64, least: i64) -> Vec<Part> {
             0 => (count, step) = (1, (step / 2).max(least)),
             left => count = left.min(count),
         }
+    }
+    all
+}
+
+/// A range of `size` points in blocks as [`parts`] has them, but for what is less than a vector: that is one more vector which ends
+/// with the range, and some points are in two.
+fn overlapping(size: i64, count: i64, step: i64) -> Vec<Part> {
+    let mut start = size / step * step;
+    let mut all = parts(start, count, step, 1);
+    while start < size {
+        let left = size - start;
+        let round = (left as u64).next_power_of_two() as i64;
+        let step = if round > size { round / 2 } else { round };
+        let begin = start.min(size - step);
+        all.push(Part {
+            start: begin,
+            end: begin + step,
+            count: 1,
+            step,
+        });
+        start = begin + step;
     }
     all
 }

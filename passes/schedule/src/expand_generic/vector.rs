@@ -10,7 +10,8 @@
 //! A nest without reduction is one block where it works on a buffer that registers hold: what goes into a block of sums and
 //! what becomes of it then meet it at the same places, and `promote-memory` finds that the buffer is not needed.
 //!
-//! What does not fill a block or a vector is computed by smaller ones, of half the size each time.
+//! What does not fill a block or a vector is computed by smaller ones, of half the size each time; of sums that begin with a fill
+//! and read nothing that they write, by a vector that overlaps with the one before.
 
 pub(super) mod around;
 mod bytes;

@@ -44,6 +44,7 @@ pub struct EngineInfo {
     pub dims: i64,
     pub queue: i64,
     pub granule: i64,
+    pub square: i64,
     pub pad: bool,
     pub packs: bool,
     pub issue: i64,
@@ -214,6 +215,7 @@ impl MachineInfo {
                     dims: d.dims,
                     queue: d.queue,
                     granule: d.granule,
+                    square: d.square,
                     packs: d.packs,
                     pad: d.pad,
                     issue: d.issue,
@@ -420,7 +422,11 @@ fn costs(attr: Attr, what: &str) -> Result<Vec<(Name, i64)>, Failure> {
 
 /// What is known of a vector capability, if what it says is right: others ask before it is verified.
 pub(crate) fn vector(record: &Vector) -> Result<VectorInfo, Failure> {
-    positive(&[("lanes", record.lanes), ("chain", record.chain)])?;
+    positive(&[
+        ("lanes", record.lanes),
+        ("chain", record.chain),
+        ("apart", record.apart),
+    ])?;
     for (name, n) in [("start", record.start), ("port", record.port)] {
         if n < 0 {
             return Err(format!("has {name} = {n}, expected at least 0").into());
@@ -471,6 +477,7 @@ pub(crate) fn vector(record: &Vector) -> Result<VectorInfo, Failure> {
         chain: record.chain,
         port: record.port,
         strided: record.strided,
+        apart: record.apart,
     })
 }
 

@@ -36,6 +36,7 @@ pub fn machine_spec(info: &MachineInfo) -> MachineSpec {
                 queue: small(e.queue),
                 dims: small(e.dims),
                 granule: number(e.granule),
+                square: number(e.square),
                 pad: e.pad,
             })
             .collect(),

@@ -19,6 +19,8 @@ pub struct Processor {
     pub vector_bytes: i64,
     /// Number of vector registers.
     pub registers: i64,
+    /// Bytes of the smallest elements that vectors are loaded and stored of by a mask; 0: none are.
+    pub masked_bytes: i64,
 }
 
 impl Processor {
@@ -44,6 +46,13 @@ impl Processor {
                 format!("has registers = {count}, expected 8 to 1024 for a processor").into(),
             );
         }
+        let masked = machine.masked_bytes;
+        if masked != 0 && (!(1..=8).contains(&masked) || masked & (masked - 1) != 0) {
+            return Err(format!(
+                "has masked_bytes = {masked}, expected 1, 2, 4 or 8 bytes of an element, or 0"
+            )
+            .into());
+        }
         if machine.target.as_deref() == Some("") {
             return Err("has an empty target, expected LLVM's name of a processor".into());
         }
@@ -65,6 +74,7 @@ impl Processor {
             features,
             vector_bytes: bytes,
             registers: count,
+            masked_bytes: masked,
         }))
     }
 
@@ -88,6 +98,7 @@ impl Processor {
             features: text("features").unwrap_or_default(),
             vector_bytes: entry("vector_bytes")?.as_int()?,
             registers: entry("registers")?.as_int()?,
+            masked_bytes: entry("masked_bytes").map_or(Some(0), Attr::as_int)?,
         })
     }
 
@@ -98,6 +109,9 @@ impl Processor {
             (Name::new("vector_bytes"), number(self.vector_bytes)),
             (Name::new("registers"), number(self.registers)),
         ];
+        if self.masked_bytes != 0 {
+            entries.push((Name::new("masked_bytes"), number(self.masked_bytes)));
+        }
         if let Some(target) = &self.target {
             entries.push((Name::new("target"), Attr::str(target)));
             entries.push((Name::new("features"), Attr::str(&self.features)));

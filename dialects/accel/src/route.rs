@@ -71,6 +71,7 @@ impl MachineInfo {
                     queue: least(|e| e.queue)?,
                     issue: engines.iter().map(|e| e.issue).sum(),
                     granule: engines.iter().map(|e| e.granule).max()?,
+                    square: least(|e| e.square)?,
                     packs: engines.iter().all(|e| e.packs),
                     ..first.clone()
                 },

@@ -6,8 +6,8 @@
 //! with a period that vectors do not cut. Points of a run are either parallel or reduced; in the second
 //! case each lane holds a part of the result, and the lanes are folded in the end.
 //!
-//! *Formula.* `start + vectors · max(1, costliest op, ⌈Σ ops / chain⌉, ⌈bytes / port⌉) + folded results · fold`,
-//! where a combiner is one more op.
+//! *Formula.* `start + vectors · (max(1, costliest op, ⌈Σ ops / chain⌉, ⌈bytes / port⌉) + Σ (distance − 1)) + folded results ·
+//! fold`, where a combiner is one more op, and distances are those of elements that are put together from several loads.
 
 use tir::{Ir, MemRefType, Name, RegionId, Traits, Type};
 use tir_tensor::{Combine, Generic};
@@ -31,6 +31,7 @@ pub struct VectorInfo {
     pub chain: i64,
     pub port: i64,
     pub strided: bool,
+    pub apart: i64,
 }
 
 /// What the scalar computation of a nest costs on a vector unit that computes it.
@@ -180,18 +181,19 @@ impl VectorInfo {
         if points == 0 {
             return self.start;
         }
-        let whole = |vectors: i64, bytes: i64, folds: i64| {
+        let whole = |vectors: i64, bytes: i64, folds: i64, more: i64| {
             let moved = if self.port > 0 {
                 ceil(bytes, self.port)
             } else {
                 1
             };
-            let vectors = vectors.saturating_mul(region.vector.max(moved));
+            let one = region.vector.max(moved).saturating_add(more);
+            let vectors = vectors.saturating_mul(one);
             vectors.saturating_add(folds).saturating_add(self.start)
         };
         // One lane alone computes anything.
         let single = nest.operands.iter().map(|o| o.bytes).sum();
-        let mut least = whole(points, single, 0);
+        let mut least = whole(points, single, 0, 0);
         for first in (0..nest.domain.len()).filter(|d| nest.domain[*d] > 1) {
             let folds = match (nest.reductions[first], region.fold) {
                 (false, _) => 0,
@@ -202,6 +204,11 @@ impl VectorInfo {
                 continue;
             };
             let used = run.min(self.lanes);
+            let loads = courses.iter().map(|course| match course {
+                Course::Contiguous(step) if !self.strided => step - 1,
+                _ => 0,
+            });
+            let more: i64 = loads.sum();
             let bytes = nest
                 .operands
                 .iter()
@@ -211,7 +218,7 @@ impl VectorInfo {
                     _ => o.bytes.saturating_mul(used),
                 });
             let vectors = (points / run).saturating_mul(ceil(run, self.lanes));
-            least = least.min(whole(vectors, bytes.sum(), folds));
+            least = least.min(whole(vectors, bytes.sum(), folds, more));
         }
         least
     }
@@ -222,7 +229,8 @@ impl VectorInfo {
         let course = |o: &Stream| match o.strides[first] {
             0 => Some(Course::Constant),
             1 => Some(Course::Contiguous(1)),
-            step => self.strided.then_some(Course::Contiguous(step)),
+            step => (self.strided || (2..=self.apart).contains(&step))
+                .then_some(Course::Contiguous(step)),
         };
         let courses = nest.operands.iter().map(course);
         let mut courses: Vec<Course> = courses.collect::<Option<_>>()?;
@@ -276,6 +284,7 @@ mod tests {
             chain: 1,
             port: 0,
             strided: false,
+            apart: 1,
         }
     }
     /// A nest of two iterators with operands of 4 bytes.
@@ -331,6 +340,14 @@ mod tests {
             ..unit(16)
         };
         assert_eq!(takes.cycles(cost(1, None), &strided), 4);
+        // By two loads each, and the third element is too far away.
+        let puts_together = VectorInfo {
+            apart: 2,
+            ..unit(16)
+        };
+        assert_eq!(puts_together.cycles(cost(1, None), &strided), 8);
+        let further = nest([1, 64], false, &[[0, 3], [0, 1]]);
+        assert_eq!(puts_together.cycles(cost(1, None), &further), 64);
     }
 
     #[test]

@@ -1,10 +1,14 @@
 //! Running the ops of vector: a vector is an array.
 
+use std::ops::Range;
+
 use tir::data::Array;
 use tir::interp::{View, tensor_form};
 use tir::{Compiler, Data, Failure, IntType, LowerToEval, OpRef, Type, Value};
 
-use crate::{Broadcast, Dot, Interleave, Load, Store};
+use crate::{
+    Broadcast, CreateMask, Dot, Interleave, Load, MaskedLoad, MaskedStore, Shuffle, Store,
+};
 
 /// The row of a buffer that begins at some indices.
 fn row(base: &Data, indices: &[Data], length: i64) -> Result<View, Failure> {
@@ -46,6 +50,104 @@ impl LowerToEval for Store {
             let row = row(base, indices, length)?;
             env.write_view(&row, value.bytes())?;
             Ok(Vec::new())
+        });
+        Ok(())
+    }
+}
+
+/// The parts of a row whose elements a mask holds, as ranges.
+fn held(mask: &Data) -> Result<Vec<Range<usize>>, Failure> {
+    let mut all: Vec<Range<usize>> = Vec::new();
+    for (k, bit) in mask.as_tensor()?.bytes().iter().enumerate() {
+        match all.last_mut() {
+            _ if *bit == 0 => {}
+            Some(last) if last.end == k => last.end += 1,
+            _ => all.push(k..k + 1),
+        }
+    }
+    Ok(all)
+}
+
+/// The part of the row that begins at some indices.
+fn part(base: &Data, indices: &[Data], range: &Range<usize>) -> Result<View, Failure> {
+    let mut indices = indices.to_vec();
+    if let Some(last) = indices.last_mut() {
+        *last = Data::index(last.as_int()? + range.start as i64);
+    }
+    row(base, &indices, range.len() as i64)
+}
+
+impl LowerToEval for MaskedLoad {
+    fn lower<'m>(&self, op: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {
+        let operands: Vec<Value> = op.ir.operands(op.id).collect();
+        let ty = self.result.0;
+        cx.native_by_ref(&operands, &[op.ir.result(op.id, 0)], move |env, data| {
+            let [base, indices @ .., mask, others] = data else {
+                return Err("has too few operands".into());
+            };
+            let others = others.as_tensor()?;
+            let (size, mut bytes) = (others.dtype().size(), others.bytes().to_vec());
+            for range in held(mask)? {
+                let part = part(base, indices, &range)?;
+                let read = env.view_to_array(&part, ty.elem())?;
+                bytes[range.start * size..range.end * size].copy_from_slice(read.bytes());
+            }
+            Ok(vec![vector(ty, bytes)?])
+        });
+        Ok(())
+    }
+}
+
+impl LowerToEval for MaskedStore {
+    fn lower<'m>(&self, op: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {
+        let operands: Vec<Value> = op.ir.operands(op.id).collect();
+        cx.native_by_ref(&operands, &[], move |env, data| {
+            let [base, indices @ .., mask, value] = data else {
+                return Err("has too few operands".into());
+            };
+            let value = value.as_tensor()?;
+            let size = value.dtype().size();
+            for range in held(mask)? {
+                let part = part(base, indices, &range)?;
+                env.write_view(&part, &value.bytes()[range.start * size..range.end * size])?;
+            }
+            Ok(Vec::new())
+        });
+        Ok(())
+    }
+}
+
+impl LowerToEval for CreateMask {
+    fn lower<'m>(&self, op: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {
+        let ty = self.result.0;
+        cx.native(&[self.size], &[op.ir.result(op.id, 0)], move |_, data| {
+            let size = data.first().ok_or("has no operand")?.as_int()?;
+            let length = ty.shape().and_then(|s| s.first().copied()).unwrap_or(0);
+            let bits = (0..length).map(|k| u8::from(k < size));
+            Ok(vec![vector(ty, bits.collect())?])
+        });
+        Ok(())
+    }
+}
+
+impl LowerToEval for Shuffle {
+    fn lower<'m>(&self, op: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {
+        let (ty, mask) = (self.result.0, self.mask.clone());
+        let operands = [self.lhs, self.rhs];
+        cx.native_by_ref(&operands, &[op.ir.result(op.id, 0)], move |_, data| {
+            let [lhs, rhs] = data else {
+                return Err("has no two operands".into());
+            };
+            let (lhs, rhs) = (lhs.as_tensor()?, rhs.as_tensor()?);
+            let size = lhs.dtype().size();
+            let all: Vec<&[u8]> = lhs
+                .bytes()
+                .chunks(size)
+                .chain(rhs.bytes().chunks(size))
+                .collect();
+            let chosen = mask.iter().flat_map(|k| all[*k as usize]);
+            let bytes = chosen.copied().collect();
+            Ok(vec![vector(ty, bytes)?])
         });
         Ok(())
     }

@@ -5,9 +5,15 @@
 mod eval;
 mod ops;
 
-pub use ops::{Broadcast, Dot, Interleave, Load, Store, of};
+pub use ops::{
+    Broadcast, CreateMask, Dot, Interleave, Load, MaskedLoad, MaskedStore, Shuffle, Store, of,
+};
 
 tir::dialect! {
     /// Rows of elements as values: what registers of a processor hold.
-    vector { ops: [Load, Store, Broadcast, Interleave, Dot] }
+    vector {
+        ops: [
+            Load, Store, MaskedLoad, MaskedStore, Broadcast, CreateMask, Shuffle, Interleave, Dot,
+        ]
+    }
 }

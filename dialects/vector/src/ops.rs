@@ -10,6 +10,11 @@ use tir::{
 pub(crate) static VECTOR: Constraint =
     Constraint::new("a vector of one dimension", |ty| length(ty).is_some());
 
+/// Expects a vector of one dimension of `i1`.
+pub(crate) static MASK: Constraint = Constraint::new("a vector of one dimension of i1", |ty| {
+    length(ty).is_some() && ty.elem() == Type::int(1)
+});
+
 /// The number of elements of a vector of one dimension.
 fn length(ty: Type) -> Option<i64> {
     let vector: &VectorType = ty.get()?;
@@ -90,6 +95,95 @@ impl Verify for Store {
     }
 }
 
+/// Reads those of neighbouring elements that a mask holds; the others are neither read nor need to be inside of the buffer.
+///
+/// Where the mask is false the result is that of another vector.
+#[derive(Op)]
+#[op("vector.maskedload", effects, verify, lower_to_eval)]
+#[asm(
+    "$base `` `[` ($indices^)? `]` `,` $mask `,` $pass_thru attr-dict `:` type($base) `,` type($mask) `,` type($pass_thru) `into` type($result)"
+)]
+pub struct MaskedLoad {
+    /// The buffer.
+    #[is(MEMREF)]
+    pub base: Value,
+    /// The position of the first element, inside or not.
+    #[is(INDEX)]
+    pub indices: Vec<Value>,
+    /// Which elements are read.
+    #[is(MASK)]
+    pub mask: Value,
+    /// The elements that are not read.
+    #[is(VECTOR)]
+    pub pass_thru: Value,
+    /// The elements.
+    #[is(VECTOR)]
+    pub result: Ret,
+}
+impl HasEffects for MaskedLoad {
+    fn effects(&self, _: OpRef<'_>) -> Effects {
+        smallvec![Effect {
+            access: Access::Read,
+            on: Some(self.base),
+        }]
+    }
+}
+impl Verify for MaskedLoad {
+    fn verify(&self, op: OpRef<'_>) -> Result<(), Failure> {
+        let [others, result] = [op.ir.ty(self.pass_thru), self.result.0];
+        if others != result {
+            return Err(format!("makes a {result} of a {others}").into());
+        }
+        check(op, self.base, &self.indices, result)?;
+        masks(op, self.mask, result)
+    }
+}
+
+/// Writes those of neighbouring elements that a mask holds; the places of others need not be inside of the buffer.
+#[derive(Op)]
+#[op("vector.maskedstore", effects, verify, lower_to_eval)]
+#[asm(
+    "$base `` `[` ($indices^)? `]` `,` $mask `,` $value attr-dict `:` type($base) `,` type($mask) `,` type($value)"
+)]
+pub struct MaskedStore {
+    /// The buffer.
+    #[is(MEMREF)]
+    pub base: Value,
+    /// The position of the first element, inside or not.
+    #[is(INDEX)]
+    pub indices: Vec<Value>,
+    /// Which elements are written.
+    #[is(MASK)]
+    pub mask: Value,
+    /// The elements.
+    #[is(VECTOR)]
+    pub value: Value,
+}
+impl HasEffects for MaskedStore {
+    fn effects(&self, _: OpRef<'_>) -> Effects {
+        smallvec![Effect {
+            access: Access::Write,
+            on: Some(self.base),
+        }]
+    }
+}
+impl Verify for MaskedStore {
+    fn verify(&self, op: OpRef<'_>) -> Result<(), Failure> {
+        let ty = op.ir.ty(self.value);
+        check(op, self.base, &self.indices, ty)?;
+        masks(op, self.mask, ty)
+    }
+}
+
+/// Whether a mask has an element for each of a vector.
+fn masks(op: OpRef<'_>, mask: Value, vector: Type) -> Result<(), Failure> {
+    let ty = op.ir.ty(mask);
+    match length(ty) == length(vector) {
+        true => Ok(()),
+        false => Err(format!("masks a {vector} by a {ty}").into()),
+    }
+}
+
 fn check(op: OpRef<'_>, base: Value, indices: &[Value], vector: Type) -> Result<(), Failure> {
     let ty = op.ir.ty(base);
     let memref: &MemRefType = ty.get().ok_or("has no buffer")?;
@@ -127,6 +221,55 @@ impl Verify for Broadcast {
         match to.elem() == from {
             true => Ok(()),
             false => Err(format!("makes a {to} of a {from}").into()),
+        }
+    }
+}
+
+/// A mask whose first elements are true, as many as a number says: none if it is below one, all if it is above their number.
+#[derive(Op)]
+#[op("vector.create_mask", Pure, lower_to_eval)]
+#[asm("$size attr-dict `:` type($result)")]
+pub struct CreateMask {
+    /// How many.
+    #[is(INDEX)]
+    pub size: Value,
+    /// The mask.
+    #[is(MASK)]
+    pub result: Ret,
+}
+
+/// Elements of two vectors in an order that is known: element `i` of the result is element `mask[i]` of both, one behind the
+/// other.
+#[derive(Op)]
+#[op("vector.shuffle", Pure, verify, lower_to_eval)]
+#[asm("$lhs `,` $rhs attr-dict `:` functional-type(operands, results)")]
+pub struct Shuffle {
+    /// The elements from 0 on.
+    #[is(VECTOR)]
+    pub lhs: Value,
+    /// Those behind them.
+    #[is(VECTOR)]
+    pub rhs: Value,
+    /// The number of each element.
+    pub mask: Vec<i64>,
+    /// As many elements as the mask has.
+    #[is(VECTOR)]
+    pub result: Ret,
+}
+impl Verify for Shuffle {
+    fn verify(&self, op: OpRef<'_>) -> Result<(), Failure> {
+        let [lhs, rhs] = [self.lhs, self.rhs].map(|value| op.ir.ty(value));
+        let result = self.result.0;
+        let count = self.mask.len();
+        if lhs != rhs || result.elem() != lhs.elem() || length(result) != Some(count as i64) {
+            return Err(
+                format!("makes a {result} of {count} elements of a {lhs} and a {rhs}").into(),
+            );
+        }
+        let all = 2 * length(lhs).unwrap_or(0);
+        match self.mask.iter().find(|k| !(0..all).contains(*k)) {
+            Some(k) => Err(format!("takes element {k} of two of a {lhs}").into()),
+            None => Ok(()),
         }
     }
 }

@@ -377,6 +377,16 @@ impl Rows {
         Rows { run, dims: merged }
     }
 
+    /// Bytes along the sides of a square that is contiguous along one side at the source and along the other one at the
+    /// destination, as whole rows: those of one row if there is no such square.
+    pub fn square(&self) -> u64 {
+        let beside = |stride: i64| i64::try_from(self.run) == Ok(stride);
+        let source = self.dims.iter().find(|d| beside(d.1));
+        let destination = self.dims.iter().find(|d| beside(d.2));
+        let side = source.zip(destination).map(|(s, d)| s.0.min(d.0));
+        self.run.saturating_mul(side.unwrap_or(1).max(1))
+    }
+
     /// Number of rows; saturates.
     pub fn count(&self) -> u64 {
         self.dims.iter().fold(1, |n, d| n.saturating_mul(d.0))
@@ -523,5 +533,16 @@ mod tests {
         });
         assert_eq!((rows.run, rows.count(), rows.rank()), (1152, 1, 1));
         assert!(Rows::new(&dense, &StridedBox::contiguous(buffer(), 0, 4)).is_err());
+    }
+
+    #[test]
+    fn squares_are_as_long_as_their_shorter_side() {
+        let square = |dims: &[(u64, i64, i64)]| Rows::of(4, dims.iter().copied()).square();
+        assert_eq!(square(&[(18, 4, 64), (16, 1296, 4)]), 64);
+        assert_eq!(square(&[(18, 64, 64), (16, 4, 4)]), 1152);
+        // Pairs of elements change their order.
+        assert_eq!(square(&[(6, 8, 64), (8, 96, 8), (2, 4, 4)]), 48);
+        // Neighbours on one side only.
+        assert_eq!(square(&[(18, 4, 64), (16, 1296, 8)]), 4);
     }
 }

@@ -94,6 +94,7 @@ pub(crate) struct Engine {
     pub rate: u64,
     pub latency: u64,
     pub granule: u64,
+    pub square: u64,
     pub dims: u32,
 }
 
@@ -117,6 +118,7 @@ impl<'p> Machine<'p> {
                 rate: e.bytes_per_cycle,
                 latency: e.latency,
                 granule: e.granule,
+                square: e.square,
                 dims: e.dims,
             };
             (e.name.clone(), e.queue, Some(engine))
@@ -339,10 +341,14 @@ impl<'p> Machine<'p> {
             );
             return Err(bad(text));
         }
-        Ok(Cost::Transfer {
-            bytes: from.bytes(),
-            rows: rows.count(),
-        })
+        // A row of a square is as good as one that is contiguous on both sides.
+        let bytes = from.bytes();
+        let square = q.engine.map_or(0, |e| e.square).min(rows.square());
+        let rows = match square > rows.run {
+            true => bytes.div_ceil(square),
+            false => rows.count(),
+        };
+        Ok(Cost::Transfer { bytes, rows })
     }
 
     /// Starts work on a queue and gives the token of its end. The thread is held while the queue

@@ -69,6 +69,9 @@ pub struct EngineSpec {
     pub dims: u32,
     /// A contiguous row shorter than this many bytes costs this many.
     pub granule: u64,
+    /// Bytes of the rows of a square that it transposes: rows that are contiguous along one dimension at one side and along
+    /// another at the other side count as so long, if they are; 0: it transposes none.
+    pub square: u64,
     /// Whether it can fill the border of its destination.
     pub pad: bool,
 }
@@ -109,6 +112,7 @@ impl EngineSpec {
             queue: 8,
             dims: 4,
             granule: 1,
+            square: 0,
             pad: false,
         }
     }

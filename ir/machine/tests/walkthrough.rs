@@ -11,6 +11,7 @@ const NO_EDGE: usize = 6;
 fn machine() -> MachineSpec {
     let engine = |name: &str, from: &str, to: &str| EngineSpec {
         granule: 4,
+        square: 0,
         ..EngineSpec::new(name, from, to, 8, 64)
     };
     MachineSpec {

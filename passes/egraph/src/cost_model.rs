@@ -254,6 +254,7 @@ mod tests {
             dims: 4,
             queue: 1,
             granule: 1,
+            square: 0,
             pad: true,
             packs: false,
             issue: 0,
@@ -281,6 +282,7 @@ mod tests {
                 chain: 1,
                 port: 0,
                 strided: false,
+                apart: 1,
             }],
         };
         let model = CostModel::of(&machine);

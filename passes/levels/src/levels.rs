@@ -243,6 +243,7 @@ impl Alias for ToNative {
                 carry: true,
                 vector_bytes: self.vector_bytes.unwrap_or(64),
                 registers: self.registers.unwrap_or(32),
+                masked_bytes: 0,
                 processor: self.vector_bytes.is_none() && self.registers.is_none(),
                 ..ExpandGeneric::default()
             });

@@ -94,7 +94,10 @@ pass! {
         pub vector_bytes: i64 = 0,
         /// Number of vector registers, which blocks of results are held in.
         pub registers: i64 = 32,
-        /// Take both from the processor that the program is for, where its machine says that it is one.
+        /// Bytes of the smallest elements that vectors are loaded and stored of by masks: where a tile sticks out of its
+        /// buffer, it is moved so. 0: element by element.
+        pub masked_bytes: i64 = 0,
+        /// Take all three from the processor that the program is for, where its machine says that it is one.
         pub processor: bool = false,
         /// The innermost loop of a block's sums is written out if that takes at most so many steps of vectors; 0: never.
         pub unroll: i64 = 128,
@@ -341,11 +344,13 @@ impl Pass for ExpandGeneric {
             Some(processor) => Registers {
                 bytes: processor.vector_bytes,
                 count: processor.registers,
+                masked: processor.masked_bytes,
                 unroll: self.unroll,
             },
             None => Registers {
                 bytes: self.vector_bytes,
                 count: self.registers,
+                masked: self.masked_bytes,
                 unroll: self.unroll,
             },
         };

@@ -121,6 +121,7 @@ fn machine(bytes: i64) -> Ir {
                 dims: 4,
                 queue: 8,
                 granule: 4,
+                square: 0,
                 pad: true,
             },
         );

@@ -46,6 +46,10 @@ pub struct Machine {
     /// Number of these registers.
     #[default(0)]
     pub registers: i64,
+    /// Bytes of the smallest elements that the processor loads and stores vectors of by a mask, so that the others are not
+    /// touched; 0: none.
+    #[default(0)]
+    pub masked_bytes: i64,
     /// What it consists of.
     pub body: RegionId,
 }
@@ -205,6 +209,10 @@ pub struct Dma {
     /// Bytes that a contiguous run costs at least.
     #[default(1)]
     pub granule: i64,
+    /// Bytes of the rows of a square that it transposes at once: where neighbours lie along one dimension in the tile and along
+    /// another one in the large buffer, a run counts as so many bytes, if both are as long; 0: it transposes none.
+    #[default(0)]
+    pub square: i64,
     /// Whether it can write padding.
     #[default(false)]
     pub pad: bool,
@@ -228,6 +236,9 @@ impl Verify for Dma {
             return Err(format!("has step = {step:?}, {wanted}").into());
         }
         issue(self.issue)?;
+        if self.square < 0 {
+            return Err(format!("has square = {}, expected at least 0", self.square).into());
+        }
         positive(&[
             ("bytes_per_cycle", self.bytes_per_cycle),
             ("dims", self.dims),
@@ -432,6 +443,10 @@ pub struct Vector {
     /// Whether the elements of a vector may lie apart from each other.
     #[default(false)]
     pub strided: bool,
+    /// The largest distance of elements that become a vector by as many loads as it says, where vectors are not `strided`:
+    /// each load beyond the first costs a cycle more.
+    #[default(1)]
+    pub apart: i64,
 }
 impl Verify for Vector {
     fn verify(&self, _: OpRef<'_>) -> Result<(), Failure> {

@@ -1,8 +1,8 @@
 //! Sums of products of integers: the processor's own instruction where it has one, multiplications of `i32` elsewhere.
 
-use tir::{Attr, Failure, IntType, Name, Op, OpId, OpState, Type, Value};
+use tir::{At, Attr, Failure, IntType, Name, Op, OpId, OpState, Ret, Type, Value};
 use tir_arith::{AddI, ExtSI, ExtUI, MulI};
-use tir_vector::{Broadcast, Dot};
+use tir_vector::{Broadcast, Dot, Shuffle};
 
 use super::{Code, INTRINSIC, int32s};
 
@@ -81,11 +81,13 @@ impl Code<'_> {
             let few = self.scalar(op, one, &[few], Type::int(32));
             let few = self.scalar(op, Broadcast::name(), &[few], lanes);
             let part = lanes.with_elem(self.ir.ty(dot.many).elem());
-            let many = self.scalar(op, Name::new("vector.shuffle"), &[dot.many; 2], part);
-            if let Some(made) = self.ir.owner(many) {
-                let mask: Vec<i64> = (0..groups).map(|i| i * numbers + q).collect();
-                self.ir.set_attr(made, "mask", Attr::ints(&mask));
-            }
+            let chosen = Shuffle {
+                lhs: dot.many,
+                rhs: dot.many,
+                mask: (0..groups).map(|i| i * numbers + q).collect(),
+                result: Ret(part),
+            };
+            let many = self.ir.add(At::Before(op), chosen);
             let many = self.scalar(op, other, &[many], lanes);
             let product = self.scalar(op, MulI::name(), &[few, many], lanes);
             sums = self.scalar(op, AddI::name(), &[sums, product], lanes);

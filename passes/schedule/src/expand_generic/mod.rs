@@ -1,6 +1,7 @@
 //! `expand-generic`: what no unit or engine takes becomes loops of loads and stores.
 
 mod transfers;
+mod transpose;
 mod vector;
 
 pub use vector::Registers;

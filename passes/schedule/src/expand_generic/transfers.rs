@@ -1,19 +1,45 @@
-//! Transfers as loops: over the elements of a tile, or over its rows by vectors, with tests where they are needed.
+//! Transfers as loops: over the elements of a tile, or by vectors, with tests where they are needed.
+//!
+//! *Rows* are moved as they are, where neighbours in the tile are neighbours in the large buffer, or a few elements apart.
+//! *Squares* are transposed in registers where neighbours in the large buffer are so along another dimension of the tile.
+//! What may stick out of the large buffer is tested for a row or a square as a whole; if it does, vectors are masked, or, on
+//! processors without masks, elements are moved one by one.
+//!
+//! A range that vectors do not divide ends with a vector that begins earlier: some elements are moved twice.
 
-use tir::{At, Builder, Failure, Ir, LinearExpr, OpId, Rets, Value};
+use tir::{At, Builder, Failure, Ir, LinearExpr, OpId, Ret, Rets, Value};
 use tir_accel::Direction;
 use tir_accel::transfer::Pattern;
-use tir_arith::{AndI, CmpI, CmpIPredicate, constant_float, constant_index, constant_int};
+use tir_arith::{
+    AndI, CmpI, CmpIPredicate, MinSI, OpFoldResult, Select, XOrI, constant_float, constant_index,
+    constant_int,
+};
 use tir_loop::{If, Yield};
+use tir_vector::{CreateMask, MaskedLoad, MaskedStore};
 
-use super::{Form, index, load, nest, store, vector};
+use super::transpose::{FARTHEST, SMALLEST, apart, side, transposed};
+use super::{Form, Registers, index, load, nest, store, vector};
 use crate::range::{Facts, inside};
 use crate::transfer::Transfer;
 
 /// Makes what is in a region.
 type Step<'a> = &'a mut dyn FnMut(&mut Builder<'_>) -> Result<(), Failure>;
 
-/// A transfer as loops over the elements of its tile, or over its rows by vectors.
+/// Makes what is done from a position on.
+type From<'a> = &'a mut dyn FnMut(&mut Builder<'_>, Value) -> Result<(), Failure>;
+
+/// How a tile is moved.
+#[derive(Clone, Copy)]
+enum Way {
+    /// Element by element.
+    Elements,
+    /// By rows of the tile, whose neighbours lie `step` elements apart in the large buffer.
+    Rows { step: i64, width: i64 },
+    /// By squares of so many rows, whose columns lie along a dimension of the tile.
+    Squares { along: usize, side: i64 },
+}
+
+/// A transfer as loops over the elements of its tile, or by vectors.
 pub(super) fn expand(ir: &mut Ir, op: OpId, t: &Transfer, form: Form) -> Result<(), Failure> {
     let pattern = Pattern::new(ir.ty(t.far), ir.ty(t.tile), &t.access)?;
     let facts = Facts::at(ir, op);
@@ -22,46 +48,55 @@ pub(super) fn expand(ir: &mut Ir, op: OpId, t: &Transfer, form: Form) -> Result<
         inside(ir, &facts, offset, form, &pattern.tile_shape, size)
     };
     let tested = pattern.access.iter().enumerate().map(|at| !safe(at));
+    let masked = form.vectors.map_or(0, |registers| registers.masked);
     let moved = Moved {
         tested: tested.collect(),
+        masks: masked > 0 && pattern.elem >= masked,
         t,
         pattern: &pattern,
     };
+    let way = match form.vectors {
+        Some(registers) => moved.way(ir, registers),
+        None => Way::Elements,
+    };
     let shape = &pattern.tile_shape;
-    let width = form
-        .vectors
-        .map(|registers| registers.bytes / pattern.elem.max(1));
-    let rows = width.filter(|_| moved.has_rows(ir)).zip(shape.split_last());
-    let mut b = ir.at(At::Before(op));
-    let order = far_order(&pattern, rows.is_some());
+    let last = shape.len().saturating_sub(1);
+    let together = |d: &usize| match way {
+        Way::Elements => false,
+        Way::Rows { .. } => *d == last,
+        Way::Squares { along, .. } => [last, along].contains(d),
+    };
+    let order = far_order(&pattern, together);
     let sizes: Vec<i64> = order.iter().map(|d| shape[*d]).collect();
+    let mut b = ir.at(At::Before(op));
+    let zero = constant_index(&mut b, 0);
     nest(&mut b, &sizes, &mut Vec::new(), &mut |b, counters| {
-        let mut at = counters.to_vec();
+        let mut at = vec![zero; shape.len()];
         for (d, counter) in order.iter().zip(counters) {
             at[*d] = *counter;
         }
-        match rows {
-            Some((width, (row, _))) => moved.row(b, &at, *row, width),
-            None => {
+        match way {
+            Way::Elements => {
                 let all: Vec<usize> = (0..moved.tested.len()).collect();
-                moved.piece(b, &at, &all, None)
+                moved.element(b, &at, &all)
             }
+            Way::Rows { step, width } => moved.row(b, &at, step, width),
+            Way::Squares { along, side } => moved.squares(b, &at, along, side),
         }
     })
 }
 
-/// The dimensions of a tile, without the last one if its rows are moved by vectors, in the order in which loops go through
-/// the large buffer from its begin to its end: what is near by is quick in any order, while memory is read ahead along
-/// neighbours.
-fn far_order(pattern: &Pattern, rows: bool) -> Vec<usize> {
+/// The dimensions of a tile that are not moved together, in the order in which loops go through the large buffer from its
+/// begin to its end: what is near by is quick in any order, while memory is read ahead along neighbours.
+fn far_order(pattern: &Pattern, together: impl Fn(&usize) -> bool) -> Vec<usize> {
     let step = |d: &usize| {
         let forms = pattern.access.iter().zip(&pattern.far_strides);
         forms
             .map(|(form, stride)| form.at(*d) * stride)
             .sum::<i64>()
     };
-    let dims = pattern.tile_shape.len() - usize::from(rows);
-    let mut order: Vec<usize> = (0..dims).collect();
+    let dims = 0..pattern.tile_shape.len();
+    let mut order: Vec<usize> = dims.filter(|d| !together(d)).collect();
     order.sort_by_key(|d| std::cmp::Reverse(step(d).abs()));
     order
 }
@@ -72,75 +107,355 @@ struct Moved<'a> {
     pattern: &'a Pattern,
     /// Whether a position in each dimension of the large buffer may be outside, and is tested for it.
     tested: Vec<bool>,
+    /// Whether vectors may be masked.
+    masks: bool,
 }
 
 impl Moved<'_> {
-    /// Whether neighbours in a row of the tile are neighbours in the large buffer too.
-    fn has_rows(&self, ir: &Ir) -> bool {
+    /// How it is moved by such registers.
+    fn way(&self, ir: &Ir, registers: Registers) -> Way {
         let (t, pattern) = (self.t, self.pattern);
-        let Some(row) = pattern.tile_shape.len().checked_sub(1) else {
-            return false;
-        };
-        let Some((last, others)) = pattern.access.split_last() else {
-            return false;
-        };
         let strides = [&pattern.far_strides, &pattern.tile_strides];
         let dense = strides.iter().all(|s| s.last() == Some(&pattern.elem));
-        let beside = last.at(row) == 1 && others.iter().all(|form| form.at(row) == 0);
-        vector::has_bytes(ir.ty(t.tile)) && dense && beside && pattern.tile_shape[row] > 1
+        let (Some(row), Some((last, others))) = (
+            pattern.tile_shape.len().checked_sub(1),
+            pattern.access.split_last(),
+        ) else {
+            return Way::Elements;
+        };
+        if !dense || !vector::has_bytes(ir.ty(t.tile)) {
+            return Way::Elements;
+        }
+        let alone = |d: usize| others.iter().all(|form| form.at(d) == 0);
+        let (size, step) = (pattern.tile_shape[row], last.at(row));
+        let farthest = match t.direction {
+            Direction::Read => FARTHEST,
+            Direction::Write => 1,
+        };
+        let width = (registers.bytes / pattern.elem.max(1)).max(1);
+        if alone(row) && (1..=farthest).contains(&step) && size > 1 {
+            return Way::Rows { step, width };
+        }
+        // Along the other dimension of a square the large buffer goes on anywhere, but forwards.
+        let forwards = pattern.access.iter().all(|form| form.at(row) >= 0);
+        let side = |d: usize| {
+            let most = size.min(pattern.tile_shape[d]);
+            side(registers, pattern.elem, most)
+        };
+        let squares = (0..row).filter(|d| forwards && alone(*d) && last.at(*d) == 1);
+        match squares.max_by_key(|d| side(*d)) {
+            Some(along) if side(along) >= SMALLEST => Way::Squares {
+                along,
+                side: side(along),
+            },
+            _ => Way::Elements,
+        }
     }
 
-    /// A row of the tile: what says whether it is inside is tested once. Where a row may stick out, it is moved by vectors
-    /// if it does not, and else element by element.
-    fn row(&self, b: &mut Builder<'_>, at: &[Value], row: i64, width: i64) -> Result<(), Failure> {
-        let last = self.tested.len() - 1;
-        let others: Vec<usize> = (0..last).filter(|s| self.tested[*s]).collect();
-        let zero = constant_index(b, 0);
-        let mut first = at.to_vec();
-        first.push(zero);
-        let vectors = |b: &mut Builder<'_>| {
-            vector::row(b, row, width, &mut |b, first, length| {
+    /// The number of the last dimension of the tile.
+    fn last(&self) -> usize {
+        self.pattern.tile_shape.len() - 1
+    }
+
+    /// Tested dimensions in which positions depend on some dimensions of the tile, and others.
+    fn depending(&self, on: &[usize]) -> (Vec<usize>, Vec<usize>) {
+        let tested = (0..self.tested.len()).filter(|s| self.tested[*s]);
+        tested.partition(|s| on.iter().any(|d| self.pattern.access[*s].at(*d) != 0))
+    }
+
+    /// A row of the tile: what says whether it is inside is tested once.
+    fn row(&self, b: &mut Builder<'_>, at: &[Value], step: i64, width: i64) -> Result<(), Failure> {
+        let (last, size) = (self.last(), self.pattern.tile_shape[self.last()]);
+        let (inner, outer) = self.depending(&[last]);
+        let vectors = |b: &mut Builder<'_>, masks: Option<&[usize]>| {
+            pieces(b, size, width, &mut |b, first, length| {
                 let mut at = at.to_vec();
-                at.push(first);
-                self.piece(b, &at, &[], Some(length))
-            })
-        };
-        let whole = |b: &mut Builder<'_>| {
-            if !self.tested[last] {
-                return vectors(b);
-            }
-            let size = self.pattern.far_shape[last];
-            let mut elements = |b: &mut Builder<'_>| {
-                nest(b, &[row], &mut Vec::new(), &mut |b, counter| {
-                    let mut at = at.to_vec();
-                    at.extend(counter);
-                    self.piece(b, &at, &[last], None)
-                })
-            };
-            if size < row {
-                return elements(b);
-            }
-            let begin = self.position(b, &first, last)?;
-            let bound = constant_index(b, size - row + 1);
-            let test = below(b, begin, bound);
-            branch(b, test, vectors, Some(&mut elements))
-        };
-        let Some(test) = self.test(b, &first, &others)? else {
-            return whole(b);
-        };
-        let mut outside = |b: &mut Builder<'_>| {
-            vector::row(b, row, width, &mut |b, first, length| {
-                let mut at = at.to_vec();
-                at.push(first);
-                let value = self.padding(b, Some(length));
-                vector::store(b, value, self.t.tile, &at);
+                at[last] = first;
+                match self.t.direction {
+                    Direction::Read => {
+                        let value = self.loaded(b, &at, length, step, masks)?;
+                        vector::store(b, value, self.t.tile, &at);
+                    }
+                    Direction::Write => {
+                        let value = vector::load(b, self.t.tile, &at, length);
+                        self.stored(b, value, &at, masks)?;
+                    }
+                }
                 Ok(())
             })
         };
+        let whole = |b: &mut Builder<'_>| {
+            self.as_a_whole(
+                b,
+                at,
+                &inner,
+                |form| form.at(last) * (size - 1),
+                &mut |b| vectors(b, None),
+                &mut |b| match self.masks {
+                    true => vectors(b, Some(&inner)),
+                    false => self.elements(b, at, &[(last, size)], &inner),
+                },
+            )
+        };
+        let Some(test) = self.test(b, at, &outer)? else {
+            return whole(b);
+        };
+        let mut outside = |b: &mut Builder<'_>| self.padded_row(b, at, width);
         match self.t.direction {
             Direction::Write => branch(b, test, whole, None),
             Direction::Read => branch(b, test, whole, Some(&mut outside)),
         }
+    }
+
+    /// Squares along the last dimension of the tile and another one.
+    fn squares(
+        &self,
+        b: &mut Builder<'_>,
+        at: &[Value],
+        along: usize,
+        side: i64,
+    ) -> Result<(), Failure> {
+        let (last, shape) = (self.last(), &self.pattern.tile_shape);
+        let (inner, outer) = self.depending(&[along, last]);
+        let all = |b: &mut Builder<'_>| {
+            begins(b, shape[last], side, &mut |b, row| {
+                begins(b, shape[along], side, &mut |b, column| {
+                    let mut at = at.to_vec();
+                    (at[last], at[along]) = (row, column);
+                    self.as_a_whole(
+                        b,
+                        &at,
+                        &inner,
+                        |form| (form.at(along) + form.at(last)) * (side - 1),
+                        &mut |b| self.square(b, &at, along, side, None),
+                        &mut |b| match self.masks {
+                            true => self.square(b, &at, along, side, Some(&inner)),
+                            false => self.elements(b, &at, &[(last, side), (along, side)], &inner),
+                        },
+                    )
+                })
+            })
+        };
+        let Some(test) = self.test(b, at, &outer)? else {
+            return all(b);
+        };
+        let mut outside = |b: &mut Builder<'_>| {
+            nest(b, &[shape[along]], &mut Vec::new(), &mut |b, counter| {
+                let mut at = at.to_vec();
+                at[along] = counter[0];
+                self.padded_row(b, &at, side)
+            })
+        };
+        match self.t.direction {
+            Direction::Write => branch(b, test, all, None),
+            Direction::Read => branch(b, test, all, Some(&mut outside)),
+        }
+    }
+
+    /// A square, which begins at a position in the tile.
+    fn square(
+        &self,
+        b: &mut Builder<'_>,
+        at: &[Value],
+        along: usize,
+        side: i64,
+        masks: Option<&[usize]>,
+    ) -> Result<(), Failure> {
+        let reads = self.t.direction == Direction::Read;
+        let place = |b: &mut Builder<'_>, d: usize, k: i64| {
+            let mut at = at.to_vec();
+            at[d] = OpFoldResult::Value(at[d]).plus(b, k).value(b);
+            at
+        };
+        let (from, to) = match reads {
+            true => (self.last(), along),
+            false => (along, self.last()),
+        };
+        let mut rows = Vec::new();
+        for k in 0..side {
+            let at = place(b, from, k);
+            rows.push(match reads {
+                true => self.loaded(b, &at, side, 1, masks)?,
+                false => vector::load(b, self.t.tile, &at, side),
+            });
+        }
+        for (k, column) in (0..).zip(transposed(b, rows)) {
+            let at = place(b, to, k);
+            match reads {
+                true => vector::store(b, column, self.t.tile, &at),
+                false => self.stored(b, column, &at, masks)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Does one thing if so much from a position on is inside in these dimensions, and another one if not: `span` says of a
+    /// dimension how far the last element is from the first one.
+    fn as_a_whole(
+        &self,
+        b: &mut Builder<'_>,
+        at: &[Value],
+        dims: &[usize],
+        span: impl Fn(&LinearExpr) -> i64,
+        inside: Step<'_>,
+        outside: Step<'_>,
+    ) -> Result<(), Failure> {
+        let room = |s: &usize| self.pattern.far_shape[*s] - span(&self.pattern.access[*s]);
+        if dims.iter().any(|s| room(s) < 1) {
+            return outside(b);
+        }
+        let mut all = None;
+        for s in dims {
+            let begin = self.position(b, at, *s)?;
+            let bound = constant_index(b, room(s));
+            let test = below(b, begin, bound);
+            all = Some(both(b, all, test));
+        }
+        match all {
+            Some(test) => branch(b, test, inside, Some(outside)),
+            None => inside(b),
+        }
+    }
+
+    /// Elements one by one, for so many from a position on in some dimensions of the tile.
+    fn elements(
+        &self,
+        b: &mut Builder<'_>,
+        at: &[Value],
+        along: &[(usize, i64)],
+        tested: &[usize],
+    ) -> Result<(), Failure> {
+        let sizes: Vec<i64> = along.iter().map(|(_, size)| *size).collect();
+        nest(b, &sizes, &mut Vec::new(), &mut |b, counters| {
+            let mut at = at.to_vec();
+            for ((d, _), counter) in along.iter().zip(counters) {
+                let place = OpFoldResult::Value(at[*d]).plus(b, *counter);
+                at[*d] = place.value(b);
+            }
+            self.element(b, &at, tested)
+        })
+    }
+
+    /// A row of the tile that is outside of the large buffer.
+    fn padded_row(&self, b: &mut Builder<'_>, at: &[Value], width: i64) -> Result<(), Failure> {
+        let last = self.last();
+        pieces(
+            b,
+            self.pattern.tile_shape[last],
+            width,
+            &mut |b, first, length| {
+                let mut at = at.to_vec();
+                at[last] = first;
+                let value = self.padding(b, Some(length));
+                vector::store(b, value, self.t.tile, &at);
+                Ok(())
+            },
+        )
+    }
+
+    /// A vector of the large buffer, for elements of the tile from a position on that lie `step` apart there; masked, it is
+    /// tested in some dimensions.
+    fn loaded(
+        &self,
+        b: &mut Builder<'_>,
+        at: &[Value],
+        length: i64,
+        step: i64,
+        masks: Option<&[usize]>,
+    ) -> Result<Value, Failure> {
+        let (far, others) = (
+            self.far(b, at)?,
+            masks.map(|_| self.padding(b, Some(length))),
+        );
+        let mut load = |b: &mut Builder<'_>, shift: i64| {
+            let mut far = far.clone();
+            if let Some(last) = far.last_mut() {
+                *last = OpFoldResult::Value(*last).plus(b, shift).value(b);
+            }
+            let (Some(tested), Some(pass_thru)) = (masks, others) else {
+                return Ok(vector::load(b, self.t.far, &far, length));
+            };
+            let mask = self.mask(b, at, length, shift, tested)?;
+            Ok::<Value, Failure>(b.add(MaskedLoad {
+                base: self.t.far,
+                indices: far,
+                mask,
+                pass_thru,
+                result: Ret(b.ty(pass_thru)),
+            }))
+        };
+        apart(b, length, step, &mut load)
+    }
+
+    /// Writes a vector to the large buffer, for elements of the tile from a position on.
+    fn stored(
+        &self,
+        b: &mut Builder<'_>,
+        value: Value,
+        at: &[Value],
+        masks: Option<&[usize]>,
+    ) -> Result<(), Failure> {
+        let far = self.far(b, at)?;
+        let Some(tested) = masks else {
+            vector::store(b, value, self.t.far, &far);
+            return Ok(());
+        };
+        let length = b.ty(value).shape().and_then(|s| s.first().copied());
+        let mask = self.mask(b, at, length.unwrap_or(0), 0, tested)?;
+        b.add(MaskedStore {
+            base: self.t.far,
+            indices: far,
+            mask,
+            value,
+        });
+        Ok(())
+    }
+
+    /// Which elements of a vector of the large buffer are inside in some dimensions: it begins `shift` elements behind where an
+    /// element of the tile is.
+    fn mask(
+        &self,
+        b: &mut Builder<'_>,
+        at: &[Value],
+        length: i64,
+        shift: i64,
+        dims: &[usize],
+    ) -> Result<Value, Failure> {
+        let row = self.tested.len() - 1;
+        let others: Vec<usize> = dims.iter().copied().filter(|s| *s != row).collect();
+        let result = Ret(tir_vector::of(length, tir::Type::int(1)));
+        // How many of its elements are below 0, and how many below the end.
+        let (mut low, mut high) = (OpFoldResult::Number(0), OpFoldResult::Number(length));
+        if dims.contains(&row) {
+            let begin = OpFoldResult::Value(self.position(b, at, row)?).plus(b, shift);
+            low = begin.times(b, -1);
+            high = low.plus(b, self.pattern.far_shape[row]);
+        }
+        if let Some(condition) = self.test(b, at, &others)? {
+            let (true_value, false_value) = (high.value(b), low.value(b));
+            high = OpFoldResult::Value(b.add(Select {
+                condition,
+                true_value,
+                false_value,
+            }));
+        }
+        let size = high.value(b);
+        let below_end = b.add(CreateMask { size, result });
+        let OpFoldResult::Value(size) = low else {
+            return Ok(below_end);
+        };
+        let result = Ret(b.ty(below_end));
+        let below_begin = b.add(CreateMask { size, result });
+        Ok(b.add(XOrI {
+            lhs: below_begin,
+            rhs: below_end,
+        }))
+    }
+
+    /// Where an element of the tile is in the large buffer.
+    fn far(&self, b: &mut Builder<'_>, at: &[Value]) -> Result<Vec<Value>, Failure> {
+        let dims = 0..self.tested.len();
+        dims.map(|s| self.position(b, at, s)).collect()
     }
 
     /// Where an element of the tile is in a dimension of the large buffer.
@@ -162,10 +477,7 @@ impl Moved<'_> {
             let position = self.position(b, at, *s)?;
             let size = constant_index(b, self.pattern.far_shape[*s]);
             let test = below(b, position, size);
-            all = Some(match all {
-                None => test,
-                Some(lhs) => b.add(AndI { lhs, rhs: test }),
-            });
+            all = Some(both(b, all, test));
         }
         Ok(all)
     }
@@ -183,66 +495,87 @@ impl Moved<'_> {
         }
     }
 
-    /// Moves an element, or a vector of so many, if it is inside in these dimensions; in the others it is known to be.
-    fn piece(
-        &self,
-        b: &mut Builder<'_>,
-        at: &[Value],
-        dims: &[usize],
-        vector: Option<i64>,
-    ) -> Result<(), Failure> {
+    /// Moves an element if it is inside in these dimensions; in the others it is known to be.
+    fn element(&self, b: &mut Builder<'_>, at: &[Value], dims: &[usize]) -> Result<(), Failure> {
         let t = self.t;
-        let load = |b: &mut Builder<'_>, memref: Value, at: &[Value]| match vector {
-            Some(length) => vector::load(b, memref, at, length),
-            None => load(b, memref, at),
-        };
-        let store = |b: &mut Builder<'_>, value: Value, memref: Value, at: &[Value]| match vector {
-            Some(_) => vector::store(b, value, memref, at),
-            None => store(b, value, memref, at),
-        };
-        let mut far = Vec::new();
-        for s in 0..self.tested.len() {
-            far.push(self.position(b, at, s)?);
-        }
-        let reads = t.direction == Direction::Read;
-        let Some(condition) = self.test(b, at, dims)? else {
-            if reads {
-                let value = load(b, t.far, &far);
-                store(b, value, t.tile, at);
-            } else {
-                let value = load(b, t.tile, at);
-                store(b, value, t.far, &far);
-            }
-            return Ok(());
-        };
-        if !reads {
+        let far = self.far(b, at)?;
+        let condition = self.test(b, at, dims)?;
+        if t.direction == Direction::Write {
             let write = |b: &mut Builder<'_>| {
                 let value = load(b, t.tile, at);
                 store(b, value, t.far, &far);
                 Ok(())
             };
-            return branch(b, condition, write, None);
+            return match condition {
+                Some(condition) => branch(b, condition, write, None),
+                None => write(b),
+            };
         }
+        let Some(condition) = condition else {
+            let value = load(b, t.far, &far);
+            store(b, value, t.tile, at);
+            return Ok(());
+        };
         let then_region = b.body(&[], |b, _| {
             let values = vec![load(b, t.far, &far)];
             b.add(Yield { values });
         });
         let else_region = b.body(&[], |b, _| {
-            let values = vec![self.padding(b, vector)];
+            let values = vec![self.padding(b, None)];
             b.add(Yield { values });
         });
-        let elem = b.ty(t.tile).elem();
-        let moved = vector.map_or(elem, |length| tir_vector::of(length, elem));
         let made = b.add(If {
             condition,
             then_region,
             else_region,
-            results: Rets(vec![moved]),
+            results: Rets(vec![b.ty(t.tile).elem()]),
         });
         if let Some(value) = made.first() {
             store(b, *value, t.tile, at);
         }
         Ok(())
+    }
+}
+
+/// A range by vectors of at most so many elements: `fill` is given where each begins, and its length.
+fn pieces(
+    b: &mut Builder<'_>,
+    size: i64,
+    width: i64,
+    fill: &mut dyn FnMut(&mut Builder<'_>, Value, i64) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let length = 1i64 << size.min(width).max(1).ilog2();
+    let whole = size / length * length;
+    vector::row(b, whole, length, fill)?;
+    if size == whole {
+        return Ok(());
+    }
+    let end = constant_index(b, size - length);
+    fill(b, end, length)
+}
+
+/// Where squares along a range begin.
+fn begins(b: &mut Builder<'_>, size: i64, side: i64, fill: From<'_>) -> Result<(), Failure> {
+    vector::row(
+        b,
+        (size + side - 1) / side * side,
+        side,
+        &mut |b, first, _| {
+            if size % side == 0 {
+                return fill(b, first);
+            }
+            let rhs = constant_index(b, size - side);
+            let begin = b.add(MinSI { lhs: first, rhs });
+            fill(b, begin)
+        },
+    )
+}
+
+/// Whether one condition holds, if there is one, and another one too.
+fn both(b: &mut Builder<'_>, one: Option<Value>, other: Value) -> Value {
+    match one {
+        None => other,
+        Some(lhs) => b.add(AndI { lhs, rhs: other }),
     }
 }
 

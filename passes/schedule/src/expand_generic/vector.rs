@@ -1,7 +1,8 @@
 //! Generics on buffers as loops of vector operations.
 //!
 //! *Form.* The **lanes** of a vector are neighbours along the iterator of an output's last dimension; each input is
-//! contiguous along it, or does not depend on it and is broadcast. Of a reduction a block of results is computed at once,
+//! contiguous along it, does not depend on it and is broadcast, or has its elements a few places apart. Where an input is contiguous
+//! along another iterator, squares of it are transposed in registers. Of a reduction a block of results is computed at once,
 //! which registers hold while it runs: some vectors side by side, and some **rows**, points of other parallel iterators for
 //! which an input's vectors are the same. So each loaded vector is used for all rows, and each broadcast one for all
 //! vectors. (Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", 2008, section 4.)
@@ -9,7 +10,8 @@
 //! A nest without reduction is one block where it works on a buffer that registers hold: what goes into a block of sums and
 //! what becomes of it then meet it at the same places, and `promote-memory` finds that the buffer is not needed.
 //!
-//! What does not fill a block or a vector is computed by smaller ones, of half the size each time.
+//! What does not fill a block or a vector is computed by smaller ones, of half the size each time; of sums that begin with a fill
+//! and read nothing that they write, by a vector that overlaps with the one before.
 
 pub(super) mod around;
 mod bytes;
@@ -23,6 +25,7 @@ use tir_memref::Alloc;
 use tir_tensor::Generic;
 use tir_vector::{Broadcast, Load, Store};
 
+use super::transpose::{FARTHEST, SMALLEST, apart, side, transposed};
 use super::{Region, carrying, nest, place};
 use around::Around;
 use bytes::{Dot, GROUP, grouped};
@@ -34,6 +37,8 @@ pub struct Registers {
     pub bytes: i64,
     /// How many there are.
     pub count: i64,
+    /// Bytes of the smallest elements that are loaded and stored by masks; 0: none are.
+    pub masked: i64,
     /// The innermost loop of a block's sums is written out if that takes at most so many steps of sums.
     pub unroll: i64,
 }
@@ -52,6 +57,20 @@ enum Course {
     Constant,
     /// In groups of steps of a sum, which lie beside each other for each lane.
     Grouped,
+    /// So many elements apart.
+    Apart(i64),
+    /// Anywhere, but contiguous along this iterator.
+    Across(usize),
+}
+
+impl Course {
+    /// The iterator along which it is contiguous, where that is not the one of the lanes.
+    fn across(&self) -> Option<usize> {
+        match self {
+            Self::Across(d) => Some(*d),
+            _ => None,
+        }
+    }
 }
 
 /// What a nest becomes.
@@ -108,8 +127,12 @@ impl<'a> Plan<'a> {
         let lanes = (0..domain.len()).find(|d| last.at(*d) == 1 && !reductions[*d])?;
         let operands: Vec<Value> = generic.operands().collect();
         let courses = operands.iter().zip(&maps);
+        let parallel = (0..domain.len()).filter(|d| *d != lanes && !reductions[*d]);
+        let parallel: Vec<usize> = parallel.collect();
         let courses = courses.map(|(value, map)| {
-            course(ir, *value, map, lanes).or_else(|| grouped(ir, *value, map, lanes))
+            let beside = course(ir, *value, map, lanes);
+            let beside = beside.or_else(|| grouped(ir, *value, map, lanes));
+            beside.or_else(|| across(ir, *value, map, &parallel))
         });
         let courses: Vec<Course> = courses.collect::<Option<_>>()?;
         let (_, given) = courses.split_at(generic.inputs.len());
@@ -125,6 +148,27 @@ impl<'a> Plan<'a> {
             return None;
         }
         let depends = |map: &LinearMap, d: usize| map.iter().any(|row| row.at(d) != 0);
+        let across = courses.iter().filter_map(Course::across);
+        if let Some(d) = across.clone().next() {
+            let side = side(registers, bytes, domain[d].min(domain[lanes]));
+            if generic.combine.is_some() || side < SMALLEST || across.clone().any(|o| o != d) {
+                return None;
+            }
+            let by_row = maps.iter().map(|map| vec![depends(map, d)]).collect();
+            return Some(Self {
+                dot: None,
+                generic,
+                region,
+                domain,
+                lanes,
+                width: side,
+                rows: vec![(d, side)],
+                vectors: 1,
+                unroll: registers.unroll,
+                by_row,
+                courses,
+            });
+        }
         let (rows, vectors) = match generic.combine.is_some() {
             true => {
                 let shared = |d: usize| {
@@ -186,8 +230,16 @@ impl<'a> Plan<'a> {
             for (d, value) in outer.iter().zip(outside) {
                 at[*d] = Some(*value);
             }
+            if self.courses.iter().any(|course| course.across().is_some()) {
+                return self.squares(b, &at, around);
+            }
+            let size = self.domain[self.lanes];
+            let lanes = match around.is_repeatable() {
+                true => overlapping(size, self.vectors, self.width),
+                false => parts(size, self.vectors, self.width, 1),
+            };
             self.rows(b, &mut vec![vec![]], &mut |b, rows| {
-                for part in parts(self.domain[self.lanes], self.vectors, self.width, 1) {
+                for part in lanes.iter().copied() {
                     blocks(b, part, &mut |b, lane| {
                         let block = Block {
                             plan: self,
@@ -201,6 +253,40 @@ impl<'a> Plan<'a> {
                 Ok(())
             })
         })
+    }
+
+    /// Blocks of as many rows as their vectors have elements.
+    fn squares(
+        &self,
+        b: &mut Builder<'_>,
+        at: &[Option<Value>],
+        around: &Around<'_>,
+    ) -> Result<(), Failure> {
+        let (d, _) = *self.rows.first().ok_or("has no rows")?;
+        for lanes in parts(self.domain[self.lanes], 1, self.width, 1) {
+            for rows in parts(self.domain[d], 1, self.width, 1) {
+                let side = rows.step.min(lanes.step);
+                let [lanes, rows] = [lanes, rows].map(|part| Part { step: side, ..part });
+                let each = Part {
+                    count: side,
+                    step: 1,
+                    ..rows
+                };
+                blocks(b, lanes, &mut |b, lane| {
+                    blocks(b, rows, &mut |b, row| {
+                        let places = places(b, row, each).into_iter().enumerate();
+                        let block = Block {
+                            plan: self,
+                            rows: places.map(|place| vec![place]).collect(),
+                            lanes: vec![lane],
+                            width: side,
+                        };
+                        block.emit(b, at, &[], around)
+                    })
+                })?;
+            }
+        }
+        Ok(())
     }
 
     /// Steps of an iterator of the reduction that are one iteration.
@@ -239,15 +325,16 @@ impl<'a> Plan<'a> {
 }
 
 /// Makes what is inside of a block of rows: for each, its number and place along each iterator of the rows.
-type FillRows<'a> =
-    dyn FnMut(&mut Builder<'_>, &[Vec<(usize, Value)>]) -> Result<(), Failure> + 'a;
+type FillRows<'a> = dyn FnMut(&mut Builder<'_>, &[Vec<(usize, Value)>]) -> Result<(), Failure> + 'a;
 
 /// Whether a buffer was made here, with at most so many bytes.
 fn is_held(ir: &Ir, value: Value, bytes: i64) -> bool {
     let made = ir.owner(value).is_some_and(|op| ir.is::<Alloc>(op));
     let ty = ir.ty(value);
     let points = ty.shape().map(|shape| shape.iter().product::<i64>());
-    let size = points.zip(ty.elem().bytes()).map(|(n, one)| n.saturating_mul(one as i64));
+    let size = points
+        .zip(ty.elem().bytes())
+        .map(|(n, one)| n.saturating_mul(one as i64));
     made && size.is_some_and(|size| size <= bytes)
 }
 
@@ -274,7 +361,10 @@ fn sums(
     let outer = others.max_by_key(|(d, points)| ((*points).min(more), *d));
     let outer = outer.map(|(d, points)| (*d, (*points).min(more)));
     let outer = outer.filter(|(_, points)| *points > 1);
-    (outer.into_iter().chain([(*inner, taken)]).collect(), vectors)
+    (
+        outer.into_iter().chain([(*inner, taken)]).collect(),
+        vectors,
+    )
 }
 
 /// Cycles of a step of a block of sums on a processor as they are today: two multiply-adds and two loads in a cycle, each
@@ -305,8 +395,21 @@ fn course(ir: &Ir, value: Value, map: &LinearMap, lanes: usize) -> Option<Course
     }
     let (last, others) = map.split_last()?;
     let strides = memref.strides()?.0;
-    let beside = last.at(lanes) == 1 && strides.last() == Some(&1);
-    (beside && others.iter().all(|row| row.at(lanes) == 0)).then_some(Course::Contiguous)
+    if strides.last() != Some(&1) || others.iter().any(|row| row.at(lanes) != 0) {
+        return None;
+    }
+    match last.at(lanes) {
+        1 => Some(Course::Contiguous),
+        step @ 2..=FARTHEST => Some(Course::Apart(step)),
+        _ => None,
+    }
+}
+
+/// Whether an operand's elements lie beside each other along one of these iterators.
+fn across(ir: &Ir, value: Value, map: &LinearMap, iterators: &[usize]) -> Option<Course> {
+    let mut all = iterators.iter();
+    let along = all.find(|d| course(ir, value, map, **d) == Some(Course::Contiguous))?;
+    Some(Course::Across(*along))
 }
 
 /// Rows and vectors of a block: what takes the fewest cycles for a step of all rows and vectors, smaller blocks for what is
@@ -357,6 +460,27 @@ fn parts(size: i64, count: i64, step: i64, least: i64) -> Vec<Part> {
             0 => (count, step) = (1, (step / 2).max(least)),
             left => count = left.min(count),
         }
+    }
+    all
+}
+
+/// A range of `size` points in blocks as [`parts`] has them, but for what is less than a vector: that is one more vector which ends
+/// with the range, and some points are in two.
+fn overlapping(size: i64, count: i64, step: i64) -> Vec<Part> {
+    let mut start = size / step * step;
+    let mut all = parts(start, count, step, 1);
+    while start < size {
+        let left = size - start;
+        let round = (left as u64).next_power_of_two() as i64;
+        let step = if round > size { round / 2 } else { round };
+        let begin = start.min(size - step);
+        all.push(Part {
+            start: begin,
+            end: begin + step,
+            count: 1,
+            step,
+        });
+        start = begin + step;
     }
     all
 }
@@ -454,7 +578,7 @@ impl Block<'_> {
         }
         if plan.generic.combine.is_none() {
             // All is read before anything is written.
-            let (mut known, mut all) = (HashMap::new(), Vec::new());
+            let (mut known, mut all) = (self.across(b, at)?, Vec::new());
             for point in self.points() {
                 all.push(self.values(b, &self.at(at, point), point, &mut known)?);
             }
@@ -506,6 +630,35 @@ impl Block<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The vectors of inputs that are contiguous along the rows: as [`Block::values`] knows them.
+    fn across(
+        &self,
+        b: &mut Builder<'_>,
+        at: &[Option<Value>],
+    ) -> Result<HashMap<[usize; 3], Value>, Failure> {
+        let mut known = HashMap::new();
+        let inputs = self.plan.generic.inputs.iter();
+        let inputs = inputs.zip(&self.plan.generic.indexing_maps).enumerate();
+        for (k, (input, access)) in inputs {
+            if self.plan.courses[k].across().is_none() {
+                continue;
+            }
+            let mut rows = Vec::new();
+            for lane in 0..self.width {
+                let mut at = self.at(at, (0, 0));
+                let first = OpFoldResult::Value(self.lanes[0]);
+                at[self.plan.lanes] = Some(first.plus(b, lane).value(b));
+                let at: Vec<Value> = at.into_iter().flatten().collect();
+                let at = place(b, access, &at)?;
+                rows.push(self.load(b, *input, &at));
+            }
+            for (j, value) in transposed(b, rows).into_iter().enumerate() {
+                known.insert([k, self.row(k, j), 0], value);
+            }
+        }
+        Ok(known)
     }
 
     /// The sums after a step of the reduction, or a group of steps: `inside` are its indices.
@@ -561,15 +714,28 @@ impl Block<'_> {
         for (k, (arg, (input, access))) in region.args.iter().zip(inputs).enumerate() {
             let course = plan.courses[k];
             let row = self.row(k, j);
-            let lane = if course == Course::Contiguous { i } else { 0 };
+            let lane = match course {
+                Course::Contiguous | Course::Apart(_) => i,
+                Course::Constant | Course::Grouped | Course::Across(_) => 0,
+            };
             let value = match known.get(&[k, row, lane]) {
                 Some(value) => *value,
                 None => {
                     let at = place(b, access, &at)?;
                     let value = match course {
                         Course::Contiguous => self.load(b, *input, &at),
+                        Course::Apart(step) => apart(b, self.width, step, &mut |b, shift| {
+                            let mut at = at.clone();
+                            if let Some(last) = at.last_mut() {
+                                *last = OpFoldResult::Value(*last).plus(b, shift).value(b);
+                            }
+                            Ok(self.load(b, *input, &at))
+                        })?,
                         Course::Grouped => {
                             return Err("reads groups, but sums up single steps".into());
+                        }
+                        Course::Across(_) => {
+                            return Err("internal error: a square that is not there".into());
                         }
                         Course::Constant => {
                             let scalar = super::load(b, *input, &at);

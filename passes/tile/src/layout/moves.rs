@@ -61,8 +61,8 @@ impl Tile {
     }
 
     /// Elements in a run that is contiguous in the tile and in its source, as the machine counts
-    /// rows; `shape` is that of the source.
-    pub fn run(&self, shape: &[i64]) -> i64 {
+    /// rows; `shape` is that of the source. Squares of up to `square` elements are transposed.
+    pub fn run(&self, shape: &[i64], square: i64) -> i64 {
         let dense = MemRefType::dense_strides;
         let (far, near) = (dense(shape), dense(&self.shape()));
         let steps = self.dims.iter().zip(near);
@@ -77,7 +77,11 @@ impl Tile {
         {
             run *= steps.remove(i)[0];
         }
-        run
+        let along = |side: usize| steps.iter().find(|dim| dim[side] == run);
+        match along(1).zip(along(2)) {
+            Some((far, near)) => run.max(square.min(run * far[0].min(near[0]))),
+            None => run,
+        }
     }
 
     /// Transfers that an engine of so many dimensions needs for the tile; `elem` in bytes.

@@ -68,7 +68,7 @@ impl Fixed {
     ) -> Self {
         let mut fixed = Self {
             one: round_up(tile.elements().saturating_mul(elem), align),
-            run: tile.run(shape) * elem,
+            run: tile.run(shape, engine.square / elem.max(1)) * elem,
             starts: tile.starts(shape, elem, engine.dims),
             cycles: 0,
         };

@@ -312,6 +312,14 @@ impl Along<'_> {
 }
 
 impl Around<'_> {
+    /// Whether a block that is computed once more is the same: it begins with a fill, and nothing that it reads is what it
+    /// writes.
+    pub(super) fn is_repeatable(&self) -> bool {
+        let last = self.last.as_ref().map(|last| last.plan.generic);
+        let apart = last.is_none_or(|last| !last.inputs.iter().any(|v| last.outputs.contains(v)));
+        self.first.is_some() && apart
+    }
+
     /// What the sums of a block begin with; none if that lies in memory.
     pub(super) fn first(
         &self,

@@ -47,7 +47,7 @@ impl Dot {
         let lie = match courses[many] {
             Course::Contiguous => true,
             Course::Grouped => domain[steps] == GROUP && maps[many].last()?.as_dim() == Some(steps),
-            Course::Constant => false,
+            Course::Constant | Course::Apart(_) | Course::Across(_) => false,
         };
         lie.then_some(Self { steps, few, many })
     }

@@ -506,6 +506,9 @@ impl<'a> Grow<'a> {
         if !self.is_stage(next) && self.made.behind(next).is_none() {
             return Some("no unit computes the one before into one tensor");
         }
+        if single.group.outs[0].flat.is_some() {
+            return Some("the one before gives its result in another shape");
+        }
         let value = single.group.outs[0].value;
         let block = |number: usize| self.ir.block_of(self.singles[number].op);
         if block(next) != block(*last) {

@@ -31,7 +31,7 @@ use crate::plan::{Budget, Plan, Target, TooLarge};
 use edits::{drop_empty, erase_dead, open, replace, settle_in};
 use plans::Plans;
 use report::{
-    left_over, listed, listed_chains, no_room, oversized, to_far, too_large, without_unit,
+    joined, left_over, listed, listed_chains, no_room, oversized, to_far, too_large, without_unit,
 };
 
 /// Tiles all groups of a function. What is left over untiled is only what moves no data, and what is
@@ -158,6 +158,7 @@ fn level(
                 }
                 candidates.extend(listed_chains(func, op, &group, &chains));
                 candidates.extend(listed(func, op, &group, &plan));
+                tiled.joined.extend(joined(func, &group));
                 let stage = Stage::alone(group, plan);
                 let inside = replace(func, op, &stage, target);
                 made.extend(inside.into_iter().map(|generic| (generic, done.len())));

@@ -32,9 +32,8 @@ pass! {
         /// cycles by cause, bytes of near memory, the tile of each iterator, the loops around; and of
         /// what would be quicker, what comes nearest to fitting. The first is taken.
         pub print_tiles: usize = 0,
-        /// Which products in groups of few channels, as those of grouped convolutions, are products in fewer groups with
-        /// zeros between what is one, where a unit is filled better and that is quicker: `all`, `exact` (of integers), or
-        /// `none`. Of floats, an infinity or NaN in one group makes NaN of those that it is one with.
+        /// Which products in groups that are too narrow for a unit are products in fewer groups with zeros between what is
+        /// one, where that is quicker: `all`, `exact` (of integers), or `none`. Of floats, an infinity or NaN in one group makes NaN of those that it is one with.
         pub join_groups: String = "all".to_string(),
         /// Report every operator that no unit computes with the nearest intrinsic and what
         /// differs; without, only contractions and what is not tiled at all.

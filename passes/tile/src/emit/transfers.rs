@@ -79,7 +79,9 @@ impl Emit<'_> {
             (Some(groups), None) => groups,
             (None, Some(split)) => split,
             (Some(groups), Some(split)) => {
-                let parts = groups.iter().map(|group| group.iter().flat_map(|d| &split[*d]));
+                let parts = groups
+                    .iter()
+                    .map(|group| group.iter().flat_map(|d| &split[*d]));
                 parts.map(|parts| parts.copied().collect()).collect()
             }
         };

@@ -172,7 +172,9 @@ impl Group {
         let row = forms.iter().position(|form| form.at(g) != 0)?;
         let column = forms.iter().position(|form| form.at(i) != 0)?;
         let others = (0..forms.len()).filter(|s| ![row, column].contains(s));
-        let apart = others.into_iter().all(|s| [g, o, i].iter().all(|d| forms[s].at(*d) == 0));
+        let apart = others
+            .into_iter()
+            .all(|s| [g, o, i].iter().all(|d| forms[s].at(*d) == 0));
         let whole = nested(&forms[row], g, o, rows)
             && weights.shape[row] == rows * self.domain[g]
             && forms[column].as_dim() == Some(i)
@@ -273,14 +275,19 @@ impl Group {
             Some(at)
         };
         let mut map = map.clone();
-        if let Some(d) = inside.iter().find(|d| nested(&forms[s], g, **d, self.domain[**d])) {
+        if let Some(d) = inside
+            .iter()
+            .find(|d| nested(&forms[s], g, **d, self.domain[**d]))
+        {
             map.exprs[s] = both(*d)?;
             return Some((map, None));
         }
         let [d] = inside[..] else { return None };
         let apart = d == o
             && forms[s].as_dim() == Some(g)
-            && forms.get(s + 1).is_some_and(|form| form.as_dim() == Some(d));
+            && forms
+                .get(s + 1)
+                .is_some_and(|form| form.as_dim() == Some(d));
         if !apart {
             return None;
         }

@@ -54,13 +54,7 @@ pub fn adds_nothing(ir: &Ir, group: &Group, input: usize) -> bool {
 }
 
 /// Whether a step gives zero where an input is what is read outside of an operand.
-fn zero(
-    ir: &Ir,
-    group: &Group,
-    step: &Step,
-    input: usize,
-    operand: &Operand,
-) -> Option<bool> {
+fn zero(ir: &Ir, group: &Group, step: &Step, input: usize, operand: &Operand) -> Option<bool> {
     let outside = match operand.padding {
         Some(padding) => Data::Scalar(Scalar::from_attr(ir.constant(padding)?)?).to_array(),
         None => zeros(dtype_of(ir.ty(operand.source).elem())?, &[]),

@@ -76,22 +76,21 @@ impl<'a> Plans<'a> {
 
     /// A product in groups with several of them as one, as many as a unit has place for, where that is quicker.
     fn together(&mut self, func: &Ir, group: &Group, plan: &Plan) -> Option<(Group, Plan)> {
-        let unit = plan.unit.as_ref()?;
-        let sizes = self.target.called(unit)?.domain;
         let mut best: Option<(Group, Plan)> = None;
         for of in group.grouped() {
             let (groups, rows) = (group.domain[of.group], group.domain[of.row]);
-            let dims = unit.unit_dims.iter().zip(sizes);
-            let mut dims = dims.filter(|(dims, _)| dims.iter().any(|(d, _)| *d == of.row));
-            let Some((_, size)) = dims.next() else {
+            let Some(size) = self.place(plan, of.row) else {
                 continue;
             };
-            let fits = |times: &i64| groups % times == 0 && times * rows <= *size;
-            let Some(times) = (2..=groups.min(*size)).rev().find(fits) else {
+            let fits = |times: &i64| groups % times == 0 && times * rows <= size;
+            let Some(times) = (2..=groups.min(size)).rev().find(fits) else {
                 continue;
             };
             let elem = func.ty(group.operands[of.weights].source).elem();
-            if !self.budget.join.takes(elem) || !self.pads(plan, of.weights) || !adds_nothing(func, group, of.input) {
+            if !self.budget.join.takes(elem)
+                || !self.pads(plan, of.weights)
+                || !adds_nothing(func, group, of.input)
+            {
                 continue;
             }
             let Some(other) = group.join(&of, times) else {
@@ -108,9 +107,32 @@ impl<'a> Plans<'a> {
         best
     }
 
+    /// How many points of an iterator a unit computes at once: the one that computes the group, if the iterator is a
+    /// dimension of it, else the widest one that sums products.
+    fn place(&self, plan: &Plan, d: usize) -> Option<i64> {
+        let here = plan.unit.as_ref().and_then(|unit| {
+            let mut dims = unit.unit_dims.iter().zip(self.target.called(unit)?.domain);
+            let (_, size) = dims.find(|(dims, _)| dims.iter().any(|(of, _)| *of == d))?;
+            Some(*size)
+        });
+        here.or_else(|| {
+            let all = self.target.behaviours.iter().flatten();
+            let widths = all.filter_map(|behaviour| {
+                let reductions = behaviour.generic.reductions();
+                let dims = behaviour.domain.iter().zip(&reductions);
+                let parallel = dims.filter(|(_, reduction)| !**reduction).map(|(n, _)| *n);
+                reductions.contains(&true).then(|| parallel.max())?
+            });
+            widths.max()
+        })
+    }
+
     /// Whether the engine that loads an operand fills in what lies outside of a tensor.
     fn pads(&self, plan: &Plan, operand: usize) -> bool {
-        let engine = self.target.info.engine_between(self.target.far.name, plan.spaces[operand]);
+        let engine = self
+            .target
+            .info
+            .engine_between(self.target.far.name, plan.spaces[operand]);
         engine.is_some_and(|engine| engine.pad)
     }
 

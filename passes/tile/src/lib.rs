@@ -16,6 +16,7 @@
 //! combiners.
 #![forbid(unsafe_code)]
 
+mod apart;
 pub mod chain;
 pub mod emit;
 pub mod group;

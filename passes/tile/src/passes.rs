@@ -108,6 +108,7 @@ impl Pass for Tile {
                 stages: self.max_stages,
                 plans: self.max_roots,
                 resident: self.resident,
+                written: true,
             });
             let tiled = crate::tile::tile(ir, target, budget, limits)?;
             for candidates in tiled.candidates {

@@ -24,7 +24,7 @@ use tir::{Diagnostic, Ir, OpId, Value};
 use tir_graph::Fused;
 use tir_tensor::Generic;
 
-use crate::chain::{Chains, Limits, Resident, Single, Stage, partition};
+use crate::chain::{Chains, Cuts, Limits, Resident, Single, Stage, partition};
 use crate::group::Scope;
 use crate::near::{is_in, is_near};
 use crate::plan::{Budget, Plan, Target, TooLarge};
@@ -60,12 +60,20 @@ pub fn tile(
     if limits.is_some() && without_chains(target).is_none() {
         crate::sums::sums(func, target, &mut group);
     }
+    let mut known = Known::default();
+    if let Some(limits) = limits
+        && without_chains(target).is_none()
+    {
+        apart(func, &mut group, (target, budget, limits), &mut known);
+        if budget.listed > 0 {
+            // Candidates are listed where they are estimated.
+            known.plans.clear();
+        }
+    }
     crate::settle::settle(func, &mut group);
     drop_empty(func);
-    let mut generics: Vec<OpId> = func.walk_ids();
-    generics.retain(|op| func.is::<Generic>(*op) && !is_near(func, *op));
     let mut tiled = Tiled::default();
-    let (mut target, mut scope) = (target, Scope::new(generics, group));
+    let (mut target, mut scope) = (target, whole(func, group));
     loop {
         let why = limits.and_then(|_| without_chains(target));
         if let Some((reason, help)) = &why
@@ -77,7 +85,8 @@ pub fn tile(
             tiled.apart.push(remark);
         }
         let limits = limits.filter(|_| why.is_none());
-        let made = level(func, target, (budget, limits), &scope, &mut tiled)?;
+        let known = std::mem::take(&mut known);
+        let made = level(func, target, (budget, limits), &scope, known, &mut tiled)?;
         let Some(inner) = &target.inner else {
             return Ok(tiled);
         };
@@ -89,6 +98,83 @@ pub fn tile(
     }
 }
 
+/// What is known of groups and chains by their signatures.
+#[derive(Default)]
+struct Known {
+    plans: HashMap<String, Result<Plan, TooLarge>>,
+    cuts: Cuts,
+}
+
+/// All generics of a function that are not on tiles.
+fn whole(func: &Ir, group: HashMap<OpId, usize>) -> Scope {
+    let mut generics: Vec<OpId> = func.walk_ids();
+    generics.retain(|op| func.is::<Generic>(*op) && !is_near(func, *op));
+    Scope::new(generics, group)
+}
+
+/// Computes reductions over tensors that are put together from parts part by part, where all nests are quicker then.
+fn apart(
+    func: &mut Ir,
+    group: &mut HashMap<OpId, usize>,
+    with: (&Target<'_>, Budget, Limits),
+    known: &mut Known,
+) {
+    let mut next = 0;
+    let mut least: Option<i64> = None;
+    while next < crate::apart::candidates(func).len() {
+        let now = match least {
+            Some(cycles) => Some(cycles),
+            None => cycles(func, group, with, known),
+        };
+        let (mut other, mut own) = copied(func, group);
+        if let Some(apart) = crate::apart::candidates(&other).get(next) {
+            crate::apart::split(&mut other, apart, &mut own);
+        }
+        least = now;
+        match (now, cycles(&other, &own, with, known)) {
+            (Some(now), Some(then)) if then < now => {
+                (*func, *group, least) = (other, own, Some(then));
+            }
+            _ => next += 1,
+        }
+    }
+}
+
+/// A function and its groups once more.
+fn copied(func: &Ir, group: &HashMap<OpId, usize>) -> (Ir, HashMap<OpId, usize>) {
+    let copy = func.clone();
+    let ids = func.walk_ids().into_iter().zip(copy.walk_ids());
+    let group = ids.filter_map(|(old, new)| Some((new, *group.get(&old)?)));
+    let group = group.collect();
+    (copy, group)
+}
+
+/// Estimated cycles of all nests of a function; `None` where a group does not fit.
+fn cycles(
+    func: &Ir,
+    group: &HashMap<OpId, usize>,
+    (target, budget, limits): (&Target<'_>, Budget, Limits),
+    known: &mut Known,
+) -> Option<i64> {
+    let (mut func, mut group) = copied(func, group);
+    crate::settle::settle(&mut func, &mut group);
+    drop_empty(&mut func);
+    let scope = whole(&func, group);
+    let budget = Budget {
+        listed: 0,
+        ..budget
+    };
+    let limits = Limits {
+        written: false,
+        ..limits
+    };
+    let mut plans = Plans::new(target, budget, std::mem::take(&mut known.plans));
+    let singles = singles(&func, &scope, &mut plans);
+    known.plans = plans.into_known();
+    let cuts = &mut known.cuts;
+    Some(partition(&func, &singles?, target, budget, limits, cuts).cycles)
+}
+
 /// Tiles all groups of a scope for one level of memory. Gives which group each generic on the tiles is of;
 /// what is to be reported is added to `tiled`.
 fn level(
@@ -96,12 +182,14 @@ fn level(
     target: &Target<'_>,
     (budget, limits): (Budget, Option<Limits>),
     scope: &Scope,
+    known: Known,
     tiled: &mut Tiled,
 ) -> Result<HashMap<OpId, usize>, Vec<Diagnostic>> {
-    let mut plans = Plans::new(target, budget);
+    let Known { plans, mut cuts } = known;
+    let mut plans = Plans::new(target, budget, plans);
     let chains = limits.and_then(|limits| {
         let singles = singles(func, scope, &mut plans)?;
-        Some(partition(func, &singles, target, budget, limits))
+        Some(partition(func, &singles, target, budget, limits, &mut cuts))
     });
     let chains: Chains = chains.unwrap_or_default();
     for (op, stages, excess) in &chains.too_large {

@@ -18,13 +18,22 @@ pub(super) struct Plans<'a> {
 }
 
 impl<'a> Plans<'a> {
-    /// None are known yet.
-    pub(super) fn new(target: &'a Target<'a>, budget: Budget) -> Self {
+    /// Those that are known already.
+    pub(super) fn new(
+        target: &'a Target<'a>,
+        budget: Budget,
+        known: HashMap<String, Result<Plan, TooLarge>>,
+    ) -> Self {
         Self {
             target,
             budget,
-            known: HashMap::new(),
+            known,
         }
+    }
+
+    /// What is known by signatures.
+    pub(super) fn into_known(self) -> HashMap<String, Result<Plan, TooLarge>> {
+        self.known
     }
 
     fn of(&mut self, func: &Ir, group: &Group) -> Result<Plan, TooLarge> {

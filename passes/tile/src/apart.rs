@@ -24,6 +24,14 @@ pub(crate) struct Apart {
     parts: Vec<(Value, i64)>,
 }
 
+impl Apart {
+    /// The reduction, and what computes the parts.
+    pub(crate) fn ops<'a>(&'a self, func: &'a Ir) -> impl Iterator<Item = OpId> + 'a {
+        let parts = self.parts.iter().filter_map(|(value, _)| func.owner(*value));
+        std::iter::once(self.op).chain(parts)
+    }
+}
+
 /// The reductions of a function that may be computed part by part, in order.
 pub(crate) fn candidates(func: &Ir) -> Vec<Apart> {
     let all = func.walk_ids().into_iter();

@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod apart;
+mod behind;
 pub mod chain;
 pub mod emit;
 pub mod group;

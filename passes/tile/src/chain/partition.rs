@@ -39,6 +39,8 @@ pub struct Single {
 pub struct Chains {
     /// Estimated cycles of all nests, before tensors stay between them.
     pub cycles: i64,
+    /// What each nest computes, where only cycles are asked for.
+    pub nests: Vec<HashSet<OpId>>,
     /// The generics in which nests of several stages end.
     pub several: HashSet<OpId>,
     /// By the generic that they end in, the root and the generics that the others compute.
@@ -372,6 +374,13 @@ pub fn partition(
     }
     chains.cycles = best[0].0;
     if !limits.written {
+        let mut first = 0;
+        while first < count {
+            let n = best[first].1.max(1);
+            let ops = singles[first..first + n].iter();
+            chains.nests.push(ops.flat_map(|single| single.group.ops.clone()).collect());
+            first += n;
+        }
         return chains;
     }
     let mut nests: Vec<(usize, usize, Option<Stage>)> = Vec::new();

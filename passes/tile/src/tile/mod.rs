@@ -24,6 +24,8 @@ use tir::{Diagnostic, Ir, OpId, Value};
 use tir_graph::Fused;
 use tir_tensor::Generic;
 
+use crate::apart::Apart;
+use crate::behind::Behind;
 use crate::chain::{Chains, Cuts, Limits, Resident, Single, Stage, partition};
 use crate::group::Scope;
 use crate::near::{is_in, is_near};
@@ -64,7 +66,7 @@ pub fn tile(
     if let Some(limits) = limits
         && without_chains(target).is_none()
     {
-        apart(func, &mut group, (target, budget, limits), &mut known);
+        forms(func, &mut group, (target, budget, limits), &mut known);
         if budget.listed > 0 {
             // Candidates are listed where they are estimated.
             known.plans.clear();
@@ -112,51 +114,91 @@ fn whole(func: &Ir, group: HashMap<OpId, usize>) -> Scope {
     Scope::new(generics, group)
 }
 
-/// Computes reductions over tensors that are put together from parts part by part, where all nests are quicker then.
-fn apart(
+/// Another form of a function that computes the same.
+enum Form {
+    Behind(Behind),
+    Apart(Apart),
+}
+
+impl Form {
+    /// All of one change, in order.
+    fn of(func: &Ir) -> Vec<Self> {
+        let behind = crate::behind::candidates(func).into_iter();
+        let apart = crate::apart::candidates(func).into_iter();
+        behind.map(Self::Behind).chain(apart.map(Self::Apart)).collect()
+    }
+
+    fn apply(&self, func: &mut Ir, group: &mut HashMap<OpId, usize>) {
+        match self {
+            Self::Behind(behind) => crate::behind::apply(func, behind, group),
+            Self::Apart(apart) => crate::apart::split(func, apart, group),
+        }
+    }
+}
+
+/// Gives a function those forms in which all its nests are quicker.
+fn forms(
     func: &mut Ir,
     group: &mut HashMap<OpId, usize>,
     with: (&Target<'_>, Budget, Limits),
     known: &mut Known,
 ) {
     let mut next = 0;
-    let mut least: Option<i64> = None;
-    while next < crate::apart::candidates(func).len() {
-        let now = match least {
-            Some(cycles) => Some(cycles),
-            None => cycles(func, group, with, known),
-        };
-        let (mut other, mut own) = copied(func, group);
-        if let Some(apart) = crate::apart::candidates(&other).get(next) {
-            crate::apart::split(&mut other, apart, &mut own);
+    let mut now: Option<Nests> = None;
+    while let Some(form) = Form::of(func).get(next) {
+        if now.is_none() {
+            now = nests(func, group, with, known);
         }
-        least = now;
-        match (now, cycles(&other, &own, with, known)) {
-            (Some(now), Some(then)) if then < now => {
-                (*func, *group, least) = (other, own, Some(then));
-            }
+        let Some(Nests { cycles, of }) = &now else { return };
+        // What one nest computes goes nowhere in between.
+        if let Form::Apart(apart) = form
+            && of.iter().any(|nest| apart.ops(func).all(|op| nest.contains(&op)))
+        {
+            next += 1;
+            continue;
+        }
+        let (mut other, mut own, _) = copied(func, group);
+        if let Some(form) = Form::of(&other).get(next) {
+            form.apply(&mut other, &mut own);
+        }
+        match nests(&other, &own, with, known) {
+            // It is one less to look at.
+            Some(then) if then.cycles < *cycles => (*func, *group, now) = (other, own, Some(then)),
             _ => next += 1,
         }
     }
 }
 
-/// A function and its groups once more.
-fn copied(func: &Ir, group: &HashMap<OpId, usize>) -> (Ir, HashMap<OpId, usize>) {
+/// A function and its groups once more, and which op of it each op of the copy is.
+fn copied(
+    func: &Ir,
+    group: &HashMap<OpId, usize>,
+) -> (Ir, HashMap<OpId, usize>, HashMap<OpId, OpId>) {
     let copy = func.clone();
     let ids = func.walk_ids().into_iter().zip(copy.walk_ids());
-    let group = ids.filter_map(|(old, new)| Some((new, *group.get(&old)?)));
-    let group = group.collect();
-    (copy, group)
+    let ids: Vec<(OpId, OpId)> = ids.collect();
+    let own = ids.iter().filter_map(|(old, new)| Some((*new, *group.get(old)?)));
+    let own = own.collect();
+    let from = ids.iter().map(|(old, new)| (*new, *old)).collect();
+    (copy, own, from)
 }
 
-/// Estimated cycles of all nests of a function; `None` where a group does not fit.
-fn cycles(
+/// The nests of a function by the estimate.
+struct Nests {
+    /// Cycles of all of them.
+    cycles: i64,
+    /// What each computes.
+    of: Vec<HashSet<OpId>>,
+}
+
+/// The nests of a function; `None` where a group does not fit.
+fn nests(
     func: &Ir,
     group: &HashMap<OpId, usize>,
     (target, budget, limits): (&Target<'_>, Budget, Limits),
     known: &mut Known,
-) -> Option<i64> {
-    let (mut func, mut group) = copied(func, group);
+) -> Option<Nests> {
+    let (mut func, mut group, from) = copied(func, group);
     crate::settle::settle(&mut func, &mut group);
     drop_empty(&mut func);
     let scope = whole(&func, group);
@@ -172,7 +214,12 @@ fn cycles(
     let singles = singles(&func, &scope, &mut plans);
     known.plans = plans.into_known();
     let cuts = &mut known.cuts;
-    Some(partition(&func, &singles?, target, budget, limits, cuts).cycles)
+    let chains = partition(&func, &singles?, target, budget, limits, cuts);
+    let here = |nest: &HashSet<OpId>| nest.iter().filter_map(|op| from.get(op).copied()).collect();
+    Some(Nests {
+        cycles: chains.cycles,
+        of: chains.nests.iter().map(here).collect(),
+    })
 }
 
 /// Tiles all groups of a scope for one level of memory. Gives which group each generic on the tiles is of;

@@ -25,7 +25,7 @@ pub struct Prefetch {
 }
 impl HasEffects for Prefetch {
     fn effects(&self, _: OpRef<'_>) -> Effects {
-        smallvec![on(Access::Read, self.memref)]
+        smallvec![on(Access::Fetch, self.memref)]
     }
 }
 impl Verify for Prefetch {

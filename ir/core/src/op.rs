@@ -301,6 +301,8 @@ pub enum Access {
     Allocate,
     /// Ends the buffer.
     Free,
+    /// Brings what is there nearer: no value depends on it, but time does, so it is not erased as unused.
+    Fetch,
 }
 
 /// One effect: an access to the memory behind a value (an operand or result), or to anything.

@@ -252,6 +252,7 @@ impl Alias for ToNative {
                 vector_bytes: self.vector_bytes.unwrap_or(64),
                 registers: self.registers.unwrap_or(32),
                 processor: self.vector_bytes.is_none() && self.registers.is_none(),
+                ..ExpandGeneric::default()
             });
             p.add(Canonicalize::default());
             p.add(Cse::default());

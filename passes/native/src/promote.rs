@@ -1,23 +1,30 @@
-//! `promote-memory`: what a loop loads and stores at one place is a value that it carries.
+//! `promote-memory`: what a loop loads and stores at one place is a value that it carries, and what is loaded where it was
+//! stored is the value that was.
 //!
 //! In the order from inner loops to outer ones: a sum that an inner loop carries is loaded before it and stored behind
 //! it, and so an outer loop may carry it too. (LLVM's `licm` does this where it knows that nothing else is at the place;
-//! here buffers are still apart, and what was allocated by itself is no other buffer.)
+//! here buffers are still apart, and what was allocated by itself is no other buffer.) Then, within each block, loads are
+//! replaced by what is known to lie there, and buffers that are only stored to go: so the sums of a block of results stay
+//! values from their zeros to what becomes of them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
-use tir::{Access, At, Ir, OpId, Pass, PassCx, PassResult, Type, Value, pass};
+use tir::{Access, At, Ir, MemRefType, OpId, Pass, PassCx, PassResult, Type, Value, pass};
 use tir_loop::{For, Yield};
+use tir_memref::{Alloc, Dealloc};
 use tir_memref::alias::{Origin, accesses, may_alias, origins};
 
 pass! {
-    /// Carries through loops what they load and store at one place, if nothing else that they access may be there.
+    /// Carries through loops what they load and store at one place, if nothing else that they access may be there; drops
+    /// loads of what was stored or loaded before, and buffers that are only stored to.
     ///
     /// The value is loaded before the loop and stored behind it. Loops of at least one iteration are looked at; several
     /// places of one buffer are distinguished by constant indices.
     pub struct PromoteMemory = "promote-memory" on "func.func" {
         /// Maximum number of values that a loop carries.
         pub most: usize = 64,
+        /// Maximum number of places in a block whose values are known at a time.
+        pub window: usize = 256,
     }
 }
 
@@ -35,10 +42,14 @@ impl Pass for PromoteMemory {
                 promoted += promote(ir, op, looped, room, &mut known);
             }
         }
-        if promoted == 0 {
+        let forwarded = forward(ir, self.window);
+        let dropped = drop_stored(ir);
+        if promoted + forwarded + dropped == 0 {
             cx.unchanged();
         }
         cx.count("places promoted", promoted);
+        cx.count("loads forwarded", forwarded);
+        cx.count("buffers dropped", dropped);
         Ok(())
     }
 }
@@ -106,6 +117,108 @@ impl Place {
             false => a != b,
         })
     }
+}
+
+/// What is known to lie where, within a block.
+#[derive(Default)]
+struct Held {
+    places: Vec<(Place, Value)>,
+    /// Whether two buffers may have elements in common.
+    overlap: HashMap<(Value, Value), bool>,
+}
+
+impl Held {
+    /// Forgets what may lie where something is put.
+    fn forget(&mut self, ir: &Ir, base: Value, place: Option<&Place>) {
+        let Self { places, overlap } = self;
+        places.retain(|(at, _)| match place {
+            Some(place) if at.base == base => at.is_apart(place, ir),
+            _ => !*overlap
+                .entry((at.base, base))
+                .or_insert_with(|| may_alias(ir, at.base, &origins(ir, base))),
+        });
+    }
+
+    /// Forgets what an op may change.
+    fn pass(&mut self, ir: &Ir, op: OpId) {
+        if self.places.is_empty() {
+            return;
+        }
+        let Some(effects) = ir.effects(op) else {
+            return self.places.clear();
+        };
+        let changes = effects.iter().filter(|e| matches!(e.access, Access::Write | Access::Free));
+        for effect in changes {
+            match effect.on {
+                Some(on) if ir.ty(on).is::<MemRefType>() => self.forget(ir, on, None),
+                Some(_) => {}
+                None => return self.places.clear(),
+            }
+        }
+    }
+}
+
+/// Replaces loads of what the same block stored or loaded there before; gives their number. So many places are known at a
+/// time.
+fn forward(ir: &mut Ir, window: usize) -> usize {
+    let mut blocks = Vec::new();
+    for op in ir.walk_ids() {
+        for region in ir.regions(op) {
+            blocks.extend(ir.blocks(region));
+        }
+    }
+    let (mut forwarded, mut held) = (0, Held::default());
+    for block in blocks {
+        held.places.clear();
+        let ops: Vec<OpId> = ir.ops_in(block).collect();
+        for op in ops {
+            let Some(Moved { place, stored, .. }) = Moved::of(ir, op) else {
+                held.pass(ir, op);
+                continue;
+            };
+            let known = held.places.iter().find(|(at, _)| *at == place);
+            let value = match (stored, known) {
+                (None, Some((_, value))) => {
+                    let value = *value;
+                    ir.replace(op, &[value]);
+                    forwarded += 1;
+                    continue;
+                }
+                (None, None) => ir.result(op, 0),
+                (Some(value), _) => {
+                    held.forget(ir, place.base, Some(&place));
+                    value
+                }
+            };
+            if held.places.len() >= window {
+                held.places.remove(0);
+            }
+            held.places.push((place, value));
+        }
+    }
+    forwarded
+}
+
+/// Drops what is made, stored to and ended, and nothing else; gives the number of buffers.
+fn drop_stored(ir: &mut Ir) -> usize {
+    let mut dropped = 0;
+    for op in ir.walk_ids() {
+        if !ir.contains(op) || !ir.is::<Alloc>(op) {
+            continue;
+        }
+        let buffer = ir.result(op, 0);
+        let users: BTreeSet<OpId> = ir.uses(buffer).map(|used| used.op).collect();
+        let only_stored = users.iter().all(|user| {
+            let stored = Moved::of(ir, *user).and_then(|moved| moved.stored);
+            ir.is::<Dealloc>(*user) || stored.is_some_and(|value| value != buffer)
+        });
+        if only_stored {
+            users.into_iter().for_each(|user| ir.erase(user));
+            ir.erase(op);
+            dropped += 1;
+        }
+    }
+    dropped
 }
 
 /// Carries what it can through a loop; gives the number of places.

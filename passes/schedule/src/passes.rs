@@ -96,6 +96,8 @@ pass! {
         pub registers: i64 = 32,
         /// Take both from the processor that the program is for, where its machine says that it is one.
         pub processor: bool = false,
+        /// The innermost loop of a block's sums is written out if that takes at most so many steps of vectors; 0: never.
+        pub unroll: i64 = 128,
     }
 }
 pass! {
@@ -339,10 +341,12 @@ impl Pass for ExpandGeneric {
             Some(processor) => Registers {
                 bytes: processor.vector_bytes,
                 count: processor.registers,
+                unroll: self.unroll,
             },
             None => Registers {
                 bytes: self.vector_bytes,
                 count: self.registers,
+                unroll: self.unroll,
             },
         };
         let form = Form {

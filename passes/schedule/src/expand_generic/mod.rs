@@ -27,7 +27,17 @@ pub struct Form {
 
 /// Expands all of the function at the root of an arena.
 pub fn expand(ir: &mut Ir, form: Form) -> Result<(), Failure> {
-    for op in ir.walk_ids() {
+    let ops = ir.walk_ids();
+    // Sums first, with the nests around them.
+    if let Some(registers) = form.vectors {
+        for op in &ops {
+            if ir.contains(*op) {
+                let done = vector::around::expand(ir, *op, registers);
+                done.map_err(|error| located(ir, *op, error))?;
+            }
+        }
+    }
+    for op in ops {
         if !ir.contains(op) {
             continue;
         }
@@ -43,17 +53,16 @@ pub fn expand(ir: &mut Ir, form: Form) -> Result<(), Failure> {
         match done {
             Ok(true) => ir.erase(op),
             Ok(false) => {}
-            Err(error) => {
-                let name = ir.name(op);
-                return Err(Box::new(
-                    (*error)
-                        .or_at(ir.loc(op))
-                        .context(format_args!("'{name}': ")),
-                ));
-            }
+            Err(error) => return Err(located(ir, op, error)),
         }
     }
     Ok(())
+}
+
+/// An error of an op, with its place and name.
+fn located(ir: &Ir, op: OpId, error: Failure) -> Failure {
+    let error = (*error).or_at(ir.loc(op));
+    Box::new(error.context(format_args!("'{}': ", ir.name(op))))
 }
 
 fn static_shape(ir: &Ir, value: Value) -> Result<(), Failure> {
@@ -199,7 +208,10 @@ fn generic_loops(ir: &mut Ir, op: OpId, generic: &Generic, form: Form) -> Result
     if let Some(registers) = form.vectors
         && let Some(plan) = vector::Plan::of(ir, generic, &region, &domain, registers)
     {
-        return plan.emit(&mut ir.at(At::Before(op))).map(|()| true);
+        let alone = vector::around::Around::default();
+        return plan
+            .emit(&mut ir.at(At::Before(op)), &alone)
+            .map(|()| true);
     }
     let mut b = ir.at(At::Before(op));
     if !form.carry || reduced.is_empty() {

@@ -2,12 +2,16 @@
 //!
 //! *Form.* The **lanes** of a vector are neighbours along the iterator of an output's last dimension; each input is
 //! contiguous along it, or does not depend on it and is broadcast. Of a reduction a block of results is computed at once,
-//! which registers hold while it runs: some vectors side by side, and some **rows**, points of another parallel iterator for
+//! which registers hold while it runs: some vectors side by side, and some **rows**, points of other parallel iterators for
 //! which an input's vectors are the same. So each loaded vector is used for all rows, and each broadcast one for all
 //! vectors. (Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", 2008, section 4.)
 //!
+//! A nest without reduction is one block where it works on a buffer that registers hold: what goes into a block of sums and
+//! what becomes of it then meet it at the same places, and `promote-memory` finds that the buffer is not needed.
+//!
 //! What does not fill a block or a vector is computed by smaller ones, of half the size each time.
 
+pub(super) mod around;
 mod bytes;
 
 use std::collections::HashMap;
@@ -15,10 +19,12 @@ use std::collections::HashMap;
 use tir::{Builder, Failure, Ir, LinearMap, Mapping, MemRefType, Traits, Value};
 use tir_arith::{OpFoldResult, constant_index};
 use tir_loop::{Bounds, For, Yield};
+use tir_memref::Alloc;
 use tir_tensor::Generic;
 use tir_vector::{Broadcast, Load, Store};
 
 use super::{Region, carrying, nest, place};
+use around::Around;
 use bytes::{Dot, GROUP, grouped};
 
 /// The registers that hold vectors.
@@ -28,6 +34,8 @@ pub struct Registers {
     pub bytes: i64,
     /// How many there are.
     pub count: i64,
+    /// The innermost loop of a block's sums is written out if that takes at most so many steps of sums.
+    pub unroll: i64,
 }
 
 /// How an operand goes on along the lanes.
@@ -48,13 +56,15 @@ pub(super) struct Plan<'a> {
     lanes: usize,
     /// Elements of the longest vectors.
     width: i64,
-    /// The iterator of the rows, if there is one.
-    rows: Option<usize>,
-    /// Rows and vectors of a block.
-    block: [i64; 2],
+    /// The iterators of the rows, outermost first, each with its points in a block.
+    rows: Vec<(usize, i64)>,
+    /// Vectors of a block.
+    vectors: i64,
+    /// Steps of sums that are written out at most.
+    unroll: i64,
     courses: Vec<Course>,
-    /// Whether each input depends on the iterator of the rows.
-    by_row: Vec<bool>,
+    /// Of each operand, whether it depends on each iterator of the rows.
+    by_row: Vec<Vec<bool>>,
     /// How products of integers are summed up, if several at a time are.
     dot: Option<Dot>,
 }
@@ -108,28 +118,36 @@ impl<'a> Plan<'a> {
             return None;
         }
         let depends = |map: &LinearMap, d: usize| map.iter().any(|row| row.at(d) != 0);
-        // A sum of one step at a time may be carried by loops around.
-        let reduces = generic.combine.is_some();
-        let shared = |d: &usize| {
-            let inputs = maps.iter().take(generic.inputs.len());
-            inputs
-                .filter(|map| depends(map, lanes) && !depends(map, *d))
-                .count()
+        let (rows, vectors) = match generic.combine.is_some() {
+            true => {
+                let shared = |d: usize| {
+                    let inputs = maps.iter().take(generic.inputs.len());
+                    let mut inputs = inputs.filter(|map| depends(map, lanes));
+                    inputs.any(|map| !depends(map, d))
+                };
+                let rows = (0..domain.len())
+                    .filter(|d| *d != lanes && !reductions[*d] && domain[*d] > 1 && shared(*d));
+                let rows: Vec<(usize, i64)> = rows.map(|d| (d, domain[d])).collect();
+                sums(&rows, domain[lanes] / width, outputs.len() as i64, registers.count)
+            }
+            false => {
+                let others = (0..domain.len()).filter(|d| *d != lanes && domain[*d] > 1);
+                let others: Vec<(usize, i64)> = others.map(|d| (d, domain[d])).collect();
+                let vectors = (domain[lanes] + width - 1) / width;
+                let all = others.iter().map(|(_, points)| points).product::<i64>() * vectors;
+                let held = registers.count * registers.bytes;
+                let near = operands.iter().any(|value| is_held(ir, *value, held));
+                match near && all <= registers.count {
+                    true => (others, domain[lanes] / width),
+                    false => (Vec::new(), 1),
+                }
+            }
         };
-        let rows = (0..domain.len())
-            .filter(|d| *d != lanes && !reductions[*d] && domain[*d] > 1)
-            .filter(|d| reduces && shared(d) > 0)
-            .max_by_key(|d| (domain[*d].min(registers.count), *d));
-        let accumulators = (registers.count - 4).max(1) / outputs.len() as i64;
-        let block = match reduces {
-            true => block(
-                rows.map_or(1, |d| domain[d]),
-                domain[lanes] / width,
-                accumulators,
-            ),
-            false => [1, 1],
-        };
-        let by_row = maps.iter().map(|map| rows.is_some_and(|d| depends(map, d)));
+        let by_row = maps.iter().map(|map| {
+            let rows = rows.iter().map(|(d, _)| depends(map, *d));
+            rows.collect()
+        });
+        let by_row: Vec<Vec<bool>> = by_row.collect();
         let dot = Dot::of(ir, generic, &maps, &courses, domain);
         if dot.is_none() && courses.contains(&Course::Grouped) {
             return None;
@@ -142,17 +160,18 @@ impl<'a> Plan<'a> {
             lanes,
             width,
             rows,
-            block,
-            by_row: by_row.collect(),
+            vectors,
+            unroll: registers.unroll,
+            by_row,
             courses,
         })
     }
 
-    /// Makes the loops.
-    pub(super) fn emit(&self, b: &mut Builder<'_>) -> Result<(), Failure> {
+    /// Makes the loops, with what surrounds the nest.
+    pub(super) fn emit(&self, b: &mut Builder<'_>, around: &Around<'_>) -> Result<(), Failure> {
         let reductions = self.generic.reductions();
-        let iterators =
-            (0..self.domain.len()).filter(|d| *d != self.lanes && Some(*d) != self.rows);
+        let is_row = |d: &usize| self.rows.iter().any(|(row, _)| row == d);
+        let iterators = (0..self.domain.len()).filter(|d| *d != self.lanes && !is_row(d));
         let (reduced, outer): (Vec<usize>, Vec<usize>) = iterators.partition(|d| reductions[*d]);
         let sizes: Vec<i64> = outer.iter().map(|d| self.domain[*d]).collect();
         nest(b, &sizes, &mut Vec::new(), &mut |b, outside| {
@@ -160,26 +179,102 @@ impl<'a> Plan<'a> {
             for (d, value) in outer.iter().zip(outside) {
                 at[*d] = Some(*value);
             }
-            let rows = self.rows.map_or(1, |d| self.domain[d]);
-            for rows in parts(rows, self.block[0], 1, 1) {
-                blocks(b, rows, &mut |b, row| {
-                    for part in parts(self.domain[self.lanes], self.block[1], self.width, 1) {
-                        blocks(b, part, &mut |b, lane| {
-                            let block = Block {
-                                plan: self,
-                                rows: places(b, row, rows),
-                                lanes: places(b, lane, part),
-                                width: part.step,
-                            };
-                            block.emit(b, &at, &reduced)
-                        })?;
-                    }
-                    Ok(())
-                })?;
-            }
-            Ok(())
+            self.rows(b, &mut vec![vec![]], &mut |b, rows| {
+                for part in parts(self.domain[self.lanes], self.vectors, self.width, 1) {
+                    blocks(b, part, &mut |b, lane| {
+                        let block = Block {
+                            plan: self,
+                            rows: rows.to_vec(),
+                            lanes: places(b, lane, part),
+                            width: part.step,
+                        };
+                        block.emit(b, &at, &reduced, around)
+                    })?;
+                }
+                Ok(())
+            })
         })
     }
+
+    /// Steps of an iterator of the reduction that are one iteration.
+    fn group(&self, iterator: usize) -> i64 {
+        match &self.dot {
+            Some(dot) if dot.steps == iterator => GROUP,
+            _ => 1,
+        }
+    }
+
+    /// Loops over blocks of rows; `fill` is given where each row of a block is, along the iterators of the rows.
+    fn rows(
+        &self,
+        b: &mut Builder<'_>,
+        rows: &mut Vec<Vec<(usize, Value)>>,
+        fill: &mut FillRows<'_>,
+    ) -> Result<(), Failure> {
+        let known = rows.first().map_or(0, Vec::len);
+        let Some((iterator, points)) = self.rows.get(known) else {
+            return fill(b, rows);
+        };
+        for part in parts(self.domain[*iterator], *points, 1, 1) {
+            blocks(b, part, &mut |b, first| {
+                let places = places(b, first, part);
+                let mut longer = Vec::new();
+                for row in rows.iter() {
+                    for place in places.iter().enumerate().map(|(k, at)| (k, *at)) {
+                        longer.push([&row[..], &[place]].concat());
+                    }
+                }
+                self.rows(b, &mut longer, fill)
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// Makes what is inside of a block of rows: for each, its number and place along each iterator of the rows.
+type FillRows<'a> =
+    dyn FnMut(&mut Builder<'_>, &[Vec<(usize, Value)>]) -> Result<(), Failure> + 'a;
+
+/// Whether a buffer was made here, with at most so many bytes.
+fn is_held(ir: &Ir, value: Value, bytes: i64) -> bool {
+    let made = ir.owner(value).is_some_and(|op| ir.is::<Alloc>(op));
+    let ty = ir.ty(value);
+    let points = ty.shape().map(|shape| shape.iter().product::<i64>());
+    let size = points.zip(ty.elem().bytes()).map(|(n, one)| n.saturating_mul(one as i64));
+    made && size.is_some_and(|size| size <= bytes)
+}
+
+/// The rows and vectors of a block of sums. What is the best for one iterator of rows is taken; if all of its points are in
+/// a block, and registers hold several such blocks, then so many points of another one.
+fn sums(
+    rows: &[(usize, i64)],
+    vectors: i64,
+    outputs: i64,
+    registers: i64,
+) -> (Vec<(usize, i64)>, i64) {
+    let inner = rows.iter().max_by_key(|(d, points)| ((*points).min(registers), *d));
+    let [taken, vectors] = block(
+        inner.map_or(1, |(_, points)| *points),
+        vectors.max(1),
+        outputs,
+        registers,
+    );
+    let Some((inner, points)) = inner else {
+        return (Vec::new(), vectors);
+    };
+    let more = (registers - vectors - 1) / (taken * vectors * outputs);
+    let others = rows.iter().filter(|(d, _)| d != inner && taken == *points);
+    let outer = others.max_by_key(|(d, points)| ((*points).min(more), *d));
+    let outer = outer.map(|(d, points)| (*d, (*points).min(more)));
+    let outer = outer.filter(|(_, points)| *points > 1);
+    (outer.into_iter().chain([(*inner, taken)]).collect(), vectors)
+}
+
+/// Cycles of a step of a block of sums on a processor as they are today: two multiply-adds and two loads in a cycle, each
+/// sum four cycles after its last step.
+fn step_cycles(rows: i64, vectors: i64, outputs: i64) -> f64 {
+    let sums = rows * vectors * outputs;
+    (sums.max(rows + vectors) as f64 / 2.0).max(4.0)
 }
 
 /// Whether elements in memory are whole bytes: a vector of `i1` is of bits, while each element of a buffer has a byte.
@@ -207,16 +302,25 @@ fn course(ir: &Ir, value: Value, map: &LinearMap, lanes: usize) -> Option<Course
     (beside && others.iter().all(|row| row.at(lanes) == 0)).then_some(Course::Contiguous)
 }
 
-/// Rows and vectors of a block of so many: what needs the fewest loads for each result, where both fit their ranges.
-fn block(rows: i64, vectors: i64, most: i64) -> [i64; 2] {
-    let mut best = ([1, 1], 0.0);
-    for v in 1..=vectors.clamp(1, 4).min(most.max(1)) {
-        for u in 1..=rows.min(most / v).max(1) {
-            let whole = |n: i64, by: i64| n as f64 / ((n + by - 1) / by * by) as f64;
-            let used = whole(rows, u) * whole(vectors.max(1), v);
-            let score = used * (u * v) as f64 / (u + v) as f64;
-            if score > best.1 {
-                best = ([u, v], score);
+/// Rows and vectors of a block: what takes the fewest cycles for a step of all rows and vectors, smaller blocks for what is
+/// left over included. Registers hold its sums, the vectors and a factor of a row.
+fn block(rows: i64, vectors: i64, outputs: i64, registers: i64) -> [i64; 2] {
+    let mut best = ([1, 1], f64::INFINITY);
+    for v in 1..=vectors.min(4) {
+        for u in 1..=rows {
+            if (u * v * outputs + v + 1 > registers) && (u, v) != (1, 1) {
+                break;
+            }
+            let mut cycles = 0.0;
+            for (row, lane) in parts(rows, u, 1, 1)
+                .iter()
+                .flat_map(|row| parts(vectors, v, 1, 1).into_iter().map(move |lane| (*row, lane)))
+            {
+                let blocks = (row.end - row.start) / row.count * ((lane.end - lane.start) / lane.count);
+                cycles += blocks as f64 * step_cycles(row.count, lane.count, outputs);
+            }
+            if cycles < best.1 {
+                best = ([u, v], cycles);
             }
         }
     }
@@ -296,8 +400,9 @@ fn places(b: &mut Builder<'_>, first: Value, part: Part) -> Vec<Value> {
 /// A block of results.
 struct Block<'a> {
     plan: &'a Plan<'a>,
-    /// Where its rows and its vectors begin.
-    rows: Vec<Value>,
+    /// The number and place of each row along the iterators of rows.
+    rows: Vec<Vec<(usize, Value)>>,
+    /// Where its vectors begin.
     lanes: Vec<Value>,
     /// Elements of its vectors.
     width: i64,
@@ -312,10 +417,19 @@ impl Block<'_> {
     fn at(&self, at: &[Option<Value>], (j, i): (usize, usize)) -> Vec<Option<Value>> {
         let mut at = at.to_vec();
         at[self.plan.lanes] = Some(self.lanes[i]);
-        if let Some(rows) = self.plan.rows {
-            at[rows] = Some(self.rows[j]);
+        for ((d, _), (_, place)) in self.plan.rows.iter().zip(&self.rows[j]) {
+            at[*d] = Some(*place);
         }
         at
+    }
+
+    /// A number of what an operand is in a row: the same for rows along whose iterators it does not change.
+    fn row(&self, operand: usize, j: usize) -> usize {
+        let places = self.plan.by_row[operand].iter().zip(&self.rows[j]);
+        let places = places.zip(&self.plan.rows);
+        places.fold(0, |number, ((changes, (place, _)), (_, points))| {
+            number * *points as usize + if *changes { *place } else { 0 }
+        })
     }
 
     fn emit(
@@ -323,6 +437,7 @@ impl Block<'_> {
         b: &mut Builder<'_>,
         at: &[Option<Value>],
         reduced: &[usize],
+        around: &Around<'_>,
     ) -> Result<(), Failure> {
         let (plan, region) = (self.plan, self.plan.region);
         let outputs = &plan.generic.outputs;
@@ -331,54 +446,89 @@ impl Block<'_> {
             places.push(region.places(b, &self.at(at, point))?);
         }
         if plan.generic.combine.is_none() {
-            let mut known = HashMap::new();
-            for (point, places) in self.points().zip(&places) {
-                let values = self.values(b, &self.at(at, point), point, &mut known)?;
+            // All is read before anything is written.
+            let (mut known, mut all) = (HashMap::new(), Vec::new());
+            for point in self.points() {
+                all.push(self.values(b, &self.at(at, point), point, &mut known)?);
+            }
+            for (values, places) in all.iter().zip(&places) {
                 for ((value, output), place) in values.iter().zip(outputs).zip(places) {
                     store(b, *value, *output, place);
                 }
             }
             return Ok(());
         }
-        let mut init = Vec::new();
-        for places in &places {
-            for (output, place) in outputs.iter().zip(places) {
-                init.push(self.load(b, *output, place));
-            }
-        }
-        // Steps of an iteration.
-        let group = |d: usize| match &plan.dot {
-            Some(dot) if dot.steps == d => GROUP,
-            _ => 1,
-        };
-        let sizes = reduced.iter().map(|d| plan.domain[*d] / group(*d));
-        let sizes: Vec<i64> = sizes.collect();
-        let sums = carrying(b, &sizes, &mut Vec::new(), &init, &mut |b, inside, sums| {
-            let mut at = at.to_vec();
-            for (d, value) in reduced.iter().zip(inside) {
-                let first = OpFoldResult::Value(*value).times(b, group(*d));
-                at[*d] = Some(first.value(b));
-            }
-            let (mut known, mut next) = (HashMap::new(), Vec::new());
-            if let Some(dot) = &plan.dot {
-                for (point, sum) in self.points().zip(sums) {
-                    let at = self.at(&at, point);
-                    next.push(self.dot(b, dot, &at, point, *sum, &mut known)?);
+        let init = match around.first(b, self, at)? {
+            Some(init) => init,
+            None => {
+                let mut init = Vec::new();
+                for places in &places {
+                    for (output, place) in outputs.iter().zip(places) {
+                        init.push(self.load(b, *output, place));
+                    }
                 }
-                return Ok(next);
+                init
             }
-            for (point, sums) in self.points().zip(sums.chunks(outputs.len())) {
-                let values = self.values(b, &self.at(&at, point), point, &mut known)?;
-                next.extend(region.combine(b, sums, &values));
+        };
+        let sizes = reduced.iter().map(|d| plan.domain[*d] / plan.group(*d));
+        let sizes: Vec<i64> = sizes.collect();
+        // A short loop waits at its end, as where it ends is guessed late.
+        let written = |size: &&i64| **size * init.len() as i64 <= plan.unroll;
+        let written = sizes.last().filter(written).copied();
+        let (looped, inner) = match written {
+            Some(steps) => (&sizes[..sizes.len() - 1], Some(steps)),
+            None => (&sizes[..], None),
+        };
+        let sums = carrying(b, looped, &mut Vec::new(), &init, &mut |b, outside, sums| {
+            let mut sums = sums.to_vec();
+            for step in 0..inner.unwrap_or(1) {
+                let mut inside = outside.to_vec();
+                if inner.is_some() {
+                    inside.push(constant_index(b, step));
+                }
+                sums = self.step(b, at, reduced, &inside, &sums)?;
             }
-            Ok(next)
+            Ok(sums)
         })?;
+        if around.last(b, self, at, &sums)? {
+            return Ok(());
+        }
         for (places, sums) in places.iter().zip(sums.chunks(outputs.len())) {
             for ((output, place), sum) in outputs.iter().zip(places).zip(sums) {
                 store(b, *sum, *output, place);
             }
         }
         Ok(())
+    }
+
+    /// The sums after a step of the reduction, or a group of steps: `inside` are its indices.
+    fn step(
+        &self,
+        b: &mut Builder<'_>,
+        at: &[Option<Value>],
+        reduced: &[usize],
+        inside: &[Value],
+        sums: &[Value],
+    ) -> Result<Vec<Value>, Failure> {
+        let (plan, region) = (self.plan, self.plan.region);
+        let mut at = at.to_vec();
+        for (d, value) in reduced.iter().zip(inside) {
+            let first = OpFoldResult::Value(*value).times(b, plan.group(*d));
+            at[*d] = Some(first.value(b));
+        }
+        let (mut known, mut next) = (HashMap::new(), Vec::new());
+        if let Some(dot) = &plan.dot {
+            for (point, sum) in self.points().zip(sums) {
+                let at = self.at(&at, point);
+                next.push(self.dot(b, dot, &at, point, *sum, &mut known)?);
+            }
+            return Ok(next);
+        }
+        for (point, sums) in self.points().zip(sums.chunks(plan.generic.outputs.len())) {
+            let values = self.values(b, &self.at(&at, point), point, &mut known)?;
+            next.extend(region.combine(b, sums, &values));
+        }
+        Ok(next)
     }
 
     fn load(&self, b: &mut Builder<'_>, memref: Value, at: &[Value]) -> Value {
@@ -403,7 +553,7 @@ impl Block<'_> {
         let inputs = plan.generic.inputs.iter().zip(&plan.generic.indexing_maps);
         for (k, (arg, (input, access))) in region.args.iter().zip(inputs).enumerate() {
             let course = plan.courses[k];
-            let row = if plan.by_row[k] { j } else { 0 };
+            let row = self.row(k, j);
             let lane = if course == Course::Contiguous { i } else { 0 };
             let value = match known.get(&[k, row, lane]) {
                 Some(value) => *value,

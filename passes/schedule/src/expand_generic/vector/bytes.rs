@@ -78,7 +78,7 @@ impl Block<'_> {
     ) -> Result<Value, Failure> {
         let plan = self.plan;
         let at: Vec<Value> = at.iter().copied().flatten().collect();
-        let row = |k: usize| if plan.by_row[k] { j } else { 0 };
+        let row = |k: usize| self.row(k, j);
         let [few, many] = [[dot.few, row(dot.few), 0], [dot.many, row(dot.many), i]];
         for key @ [k, ..] in [few, many] {
             if known.contains_key(&key) {

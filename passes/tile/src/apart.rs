@@ -27,7 +27,10 @@ pub(crate) struct Apart {
 impl Apart {
     /// The reduction, and what computes the parts.
     pub(crate) fn ops<'a>(&'a self, func: &'a Ir) -> impl Iterator<Item = OpId> + 'a {
-        let parts = self.parts.iter().filter_map(|(value, _)| func.owner(*value));
+        let parts = self
+            .parts
+            .iter()
+            .filter_map(|(value, _)| func.owner(*value));
         std::iter::once(self.op).chain(parts)
     }
 }
@@ -57,14 +60,20 @@ fn candidate(func: &Ir, op: OpId) -> Option<Apart> {
     }
     // Parts lie behind each other along one dimension.
     let rank = whole.shape()?.len();
-    let s = (0..rank).find(|s| all.iter().any(|(_, at)| at.get(*s).is_some_and(|at| *at != 0)))?;
+    let s = (0..rank).find(|s| {
+        all.iter()
+            .any(|(_, at)| at.get(*s).is_some_and(|at| *at != 0))
+    })?;
     let [from, to] = &generic.indexing_maps[..] else {
         return None;
     };
     let (from, to) = (from.linear()?, to.as_projection()?);
     let iterator = from[s].as_dim()?;
     let place = to.iter().position(|d| *d == iterator)?;
-    let alone = from.iter().enumerate().all(|(t, form)| t == s || form.at(iterator) == 0);
+    let alone = from
+        .iter()
+        .enumerate()
+        .all(|(t, form)| t == s || form.at(iterator) == 0);
     let counted = !generic.reductions()[iterator] && result.shape()?[place] == whole.shape()?[s];
     // A part is computed by a generic that stands before, for this alone.
     let block = func.block_of(op);
@@ -100,9 +109,10 @@ pub(crate) fn split(func: &mut Ir, apart: &Apart, group: &mut HashMap<OpId, usiz
         let Some(maker) = func.owner(*value) else {
             return;
         };
-        let size = func.ty(*value).shape().map_or(0, |own| {
-            own[along(&generic, apart.iterator)]
-        });
+        let size = func
+            .ty(*value)
+            .shape()
+            .map_or(0, |own| own[along(&generic, apart.iterator)]);
         let mut own = shape.clone();
         own[apart.place] = size;
         let ty = Type::tensor(own, whole.elem());
@@ -170,7 +180,9 @@ pub(crate) fn split(func: &mut Ir, apart: &Apart, group: &mut HashMap<OpId, usiz
             if !dead || gone.contains(&op) {
                 break;
             }
-            next = func.get::<InsertSlice>(op).and_then(|insert| func.owner(insert.dest));
+            next = func
+                .get::<InsertSlice>(op)
+                .and_then(|insert| func.owner(insert.dest));
             let filled: Option<Generic> = func.get(op);
             next = next.or_else(|| filled.and_then(|of| func.owner(*of.outputs.first()?)));
             group.remove(&op);
@@ -183,6 +195,8 @@ pub(crate) fn split(func: &mut Ir, apart: &Apart, group: &mut HashMap<OpId, usiz
 /// The dimension of the input that an iterator counts.
 fn along(generic: &Generic, iterator: usize) -> usize {
     let forms = generic.indexing_maps[0].linear().unwrap_or_default();
-    let s = forms.iter().position(|form| form.as_dim() == Some(iterator));
+    let s = forms
+        .iter()
+        .position(|form| form.as_dim() == Some(iterator));
     s.unwrap_or(0)
 }

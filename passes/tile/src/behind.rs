@@ -103,7 +103,9 @@ fn candidate(func: &Ir, op: OpId) -> Option<Behind> {
     let (of, maps) = (before.inputs.first()?, &before.indexing_maps);
     let arg = func.args(block).next()?;
     let here = func.block_of(step) == func.block_of(op)
-        && func.def::<Generic>(*of).is_some_and(|made| made.combine.is_some())
+        && func
+            .def::<Generic>(*of)
+            .is_some_and(|made| made.combine.is_some())
         && func.ty(*of) == func.ty(*source)
         && maps[0].is_identity()
         && rises(func, value, arg);
@@ -121,7 +123,10 @@ fn candidate(func: &Ir, op: OpId) -> Option<Behind> {
         .collect();
     let moved = |map: &AffineMap| -> Option<AffineMap> {
         let places = map.as_projection()?;
-        let places = places.iter().map(|s| kept[*s]).collect::<Option<Vec<usize>>>()?;
+        let places = places
+            .iter()
+            .map(|s| kept[*s])
+            .collect::<Option<Vec<usize>>>()?;
         Some(AffineMap::project(to.len(), &places))
     };
     let others = &maps[1..before.inputs.len()];
@@ -155,7 +160,9 @@ pub(crate) fn apply(func: &mut Ir, behind: &Behind, group: &mut HashMap<OpId, us
     let (mut inputs, mut maps) = (vec![result], vec![AffineMap::identity(rank)]);
     inputs.extend(&before.inputs[1..]);
     maps.extend(behind.maps.iter().cloned());
-    let ty = follows.as_ref().map_or(func.ty(result), |of| func.ty(of.outputs[0]));
+    let ty = follows
+        .as_ref()
+        .map_or(func.ty(result), |of| func.ty(of.outputs[0]));
     // The regions of both, one behind the other.
     let body = func.new_region();
     let block = func.new_block(body);
@@ -163,7 +170,12 @@ pub(crate) fn apply(func: &mut Ir, behind: &Behind, group: &mut HashMap<OpId, us
     let Some((first, value)) = yielded(func, &before) else {
         return;
     };
-    for arg in func.args(first).collect::<Vec<Value>>().into_iter().take(inputs.len()) {
+    for arg in func
+        .args(first)
+        .collect::<Vec<Value>>()
+        .into_iter()
+        .take(inputs.len())
+    {
         let made = func.add_arg(block, func.ty(arg));
         known.map(arg, made);
     }
@@ -195,9 +207,15 @@ pub(crate) fn apply(func: &mut Ir, behind: &Behind, group: &mut HashMap<OpId, us
     let place = behind.next.unwrap_or(behind.op);
     let at = match behind.next {
         Some(next) => At::Before(next),
-        None => func.next(behind.op).map_or(At::After(behind.op), At::Before),
+        None => func
+            .next(behind.op)
+            .map_or(At::After(behind.op), At::Before),
     };
-    let loc = func.loc(if behind.next.is_some() { place } else { behind.step });
+    let loc = func.loc(if behind.next.is_some() {
+        place
+    } else {
+        behind.step
+    });
     let users: Vec<_> = func.uses(result).map(|u| u.op).collect();
     let mut b = func.at(at);
     b.loc = loc;

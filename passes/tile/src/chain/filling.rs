@@ -105,7 +105,9 @@ fn fill_parts(root: &mut Stage, target: &Target<'_>) -> i64 {
     each(root, &mut |made| {
         let mut parts = made.parts.iter();
         let several = parts.all(|part| part.plan.splits_reduction(&part.group));
-        let Some((engine, cycles)) = made.cycles(target).filter(|_| several && made.ring.is_none())
+        let Some((engine, cycles)) = made
+            .cycles(target)
+            .filter(|_| several && made.ring.is_none())
         else {
             return;
         };

@@ -378,7 +378,9 @@ pub fn partition(
         while first < count {
             let n = best[first].1.max(1);
             let ops = singles[first..first + n].iter();
-            chains.nests.push(ops.flat_map(|single| single.group.ops.clone()).collect());
+            chains
+                .nests
+                .push(ops.flat_map(|single| single.group.ops.clone()).collect());
             first += n;
         }
         return chains;

@@ -125,7 +125,10 @@ impl Form {
     fn of(func: &Ir) -> Vec<Self> {
         let behind = crate::behind::candidates(func).into_iter();
         let apart = crate::apart::candidates(func).into_iter();
-        behind.map(Self::Behind).chain(apart.map(Self::Apart)).collect()
+        behind
+            .map(Self::Behind)
+            .chain(apart.map(Self::Apart))
+            .collect()
     }
 
     fn apply(&self, func: &mut Ir, group: &mut HashMap<OpId, usize>) {
@@ -149,10 +152,14 @@ fn forms(
         if now.is_none() {
             now = nests(func, group, with, known);
         }
-        let Some(Nests { cycles, of }) = &now else { return };
+        let Some(Nests { cycles, of }) = &now else {
+            return;
+        };
         // What one nest computes goes nowhere in between.
         if let Form::Apart(apart) = form
-            && of.iter().any(|nest| apart.ops(func).all(|op| nest.contains(&op)))
+            && of
+                .iter()
+                .any(|nest| apart.ops(func).all(|op| nest.contains(&op)))
         {
             next += 1;
             continue;
@@ -177,7 +184,9 @@ fn copied(
     let copy = func.clone();
     let ids = func.walk_ids().into_iter().zip(copy.walk_ids());
     let ids: Vec<(OpId, OpId)> = ids.collect();
-    let own = ids.iter().filter_map(|(old, new)| Some((*new, *group.get(old)?)));
+    let own = ids
+        .iter()
+        .filter_map(|(old, new)| Some((*new, *group.get(old)?)));
     let own = own.collect();
     let from = ids.iter().map(|(old, new)| (*new, *old)).collect();
     (copy, own, from)

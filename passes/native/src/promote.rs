@@ -162,7 +162,7 @@ impl Held {
 /// time.
 fn forward(ir: &mut Ir, window: usize) -> usize {
     let mut blocks = Vec::new();
-    for op in ir.walk_ids() {
+    for op in std::iter::once(ir.root()).chain(ir.walk_ids()) {
         for region in ir.regions(op) {
             blocks.extend(ir.blocks(region));
         }

@@ -38,6 +38,13 @@ pub struct Registers {
     pub unroll: i64,
 }
 
+impl Part {
+    /// Its number of blocks.
+    fn blocks(&self) -> i64 {
+        (self.end - self.start) / (self.count * self.step)
+    }
+}
+
 /// How an operand goes on along the lanes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Course {
@@ -303,24 +310,24 @@ fn course(ir: &Ir, value: Value, map: &LinearMap, lanes: usize) -> Option<Course
 }
 
 /// Rows and vectors of a block: what takes the fewest cycles for a step of all rows and vectors, smaller blocks for what is
-/// left over included. Registers hold its sums, the vectors and a factor of a row.
+/// left over included, and of that the fewest loads. Registers hold its sums, the vectors and a factor of a row.
 fn block(rows: i64, vectors: i64, outputs: i64, registers: i64) -> [i64; 2] {
-    let mut best = ([1, 1], f64::INFINITY);
+    let mut best = ([1, 1], (f64::INFINITY, i64::MAX));
     for v in 1..=vectors.min(4) {
         for u in 1..=rows {
-            if (u * v * outputs + v + 1 > registers) && (u, v) != (1, 1) {
+            if u * v * outputs + v + 1 > registers && u * v > 1 {
                 break;
             }
-            let mut cycles = 0.0;
-            for (row, lane) in parts(rows, u, 1, 1)
-                .iter()
-                .flat_map(|row| parts(vectors, v, 1, 1).into_iter().map(move |lane| (*row, lane)))
-            {
-                let blocks = (row.end - row.start) / row.count * ((lane.end - lane.start) / lane.count);
-                cycles += blocks as f64 * step_cycles(row.count, lane.count, outputs);
+            let (mut cycles, mut loads) = (0.0, 0);
+            for row in parts(rows, u, 1, 1) {
+                for lane in parts(vectors, v, 1, 1) {
+                    let blocks = row.blocks() * lane.blocks();
+                    cycles += blocks as f64 * step_cycles(row.count, lane.count, outputs);
+                    loads += blocks * (row.count + lane.count);
+                }
             }
-            if cycles < best.1 {
-                best = ([u, v], cycles);
+            if (cycles, loads) < best.1 {
+                best = ([u, v], (cycles, loads));
             }
         }
     }

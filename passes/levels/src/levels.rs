@@ -35,10 +35,11 @@ macro_rules! level {
                 /// Compute quantized operators in QDQ form with integers (`fold-qdq`): results may
                 /// differ by one step of their scale from sums in floats.
                 pub integer: bool = false,
-                /// Operators whose groups are joined to fill a unit (`join-groups`): `exact` (of
-                /// integers), `all`, or `none`. Of floats, an infinity or NaN in one group makes NaN
-                /// of those beside it.
-                pub join_groups: String = "exact".to_string(),
+                /// Groups that are joined to fill a unit: `best` where that is quicker by the estimate of `tile`, and of
+                /// integers with constant weights always (`join-groups`); `exact` of integers alone; `all` of floats
+                /// with constant weights always, too; or `none`. Of floats, an infinity or NaN in one group makes NaN of
+                /// those beside it.
+                pub join_groups: String = "best".to_string(),
                 /// Use Winograd's filtering where it pays (`winograd`), in tiles of `2`, `4`, or `best` for either; `none`
                 /// does nothing. Results differ by rounding.
                 pub winograd: String = "none".to_string(),
@@ -170,7 +171,10 @@ impl Alias for ToTensor {
                 p.add(ConstantFold::default());
             }
             p.add(JoinGroups {
-                groups: self.join_groups.clone(),
+                groups: match self.join_groups.as_str() {
+                    "best" => "exact".to_string(),
+                    other => other.to_string(),
+                },
             });
             // Below, two tiles without content are two buffers.
             p.add(Cse {
@@ -211,6 +215,10 @@ impl ToLoop {
                 max_stages: self.max_stages,
                 resident: self.resident,
                 print_tiles: self.print_tiles,
+                join_groups: match self.join_groups.as_str() {
+                    "best" => "all".to_string(),
+                    other => other.to_string(),
+                },
                 optional,
                 ..Tile::default()
             });

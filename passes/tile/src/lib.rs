@@ -16,6 +16,8 @@
 //! combiners.
 #![forbid(unsafe_code)]
 
+mod apart;
+mod behind;
 pub mod chain;
 pub mod emit;
 pub mod group;

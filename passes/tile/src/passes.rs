@@ -5,7 +5,7 @@ use tir_accel::AttachedMachine;
 
 use crate::chain::Limits;
 
-use crate::plan::{Budget, Target};
+use crate::plan::{Budget, Join, Target};
 
 pass! {
     /// Tiles every fused group of a function to fit the near memory of the attached machine.
@@ -32,6 +32,9 @@ pass! {
         /// cycles by cause, bytes of near memory, the tile of each iterator, the loops around; and of
         /// what would be quicker, what comes nearest to fitting. The first is taken.
         pub print_tiles: usize = 0,
+        /// Which products in groups that are too narrow for a unit are products in fewer groups with zeros between what is
+        /// one, where that is quicker: `all`, `exact` (of integers), or `none`. Of floats, an infinity or NaN in one group makes NaN of those that it is one with.
+        pub join_groups: String = "all".to_string(),
         /// Report every operator that no unit computes with the nearest intrinsic and what
         /// differs; without, only contractions and what is not tiled at all.
         pub remarks: bool = false,
@@ -85,6 +88,13 @@ impl Pass for Tile {
         prepare(parent, cx)
     }
     fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
+        let join = Join::of(&self.join_groups).ok_or_else(|| {
+            let text = format!(
+                "has join-groups={}, expected all, exact or none",
+                self.join_groups
+            );
+            vec![Diagnostic::error(text)]
+        })?;
         with_target(ir, cx, self.optional, |ir, cx, target| {
             let budget = Budget {
                 depth: self.depth.max(1),
@@ -92,11 +102,13 @@ impl Pass for Tile {
                 bytes: self.bytes.unwrap_or(i64::MAX),
                 limit: self.max_plans,
                 listed: self.print_tiles,
+                join,
             };
             let limits = (self.max_stages > 1).then_some(Limits {
                 stages: self.max_stages,
                 plans: self.max_roots,
                 resident: self.resident,
+                written: true,
             });
             let tiled = crate::tile::tile(ir, target, budget, limits)?;
             for candidates in tiled.candidates {
@@ -104,6 +116,7 @@ impl Pass for Tile {
             }
             if self.remarks || cx.settings().remarks {
                 tiled.apart.into_iter().for_each(|why| cx.remark(why));
+                tiled.joined.into_iter().for_each(|what| cx.remark(what));
             }
             for remark in tiled.unmatched {
                 if self.remarks || cx.settings().remarks || !remark.expected {

@@ -8,7 +8,7 @@ use tir_func::{Return, function};
 use tir_loop::For;
 use tir_tensor::generic::iterators;
 use tir_tensor::{Combine, Empty, Generic, TransferRead, TransferWrite, Yield};
-use tir_tile::plan::{Budget, Target};
+use tir_tile::plan::{Budget, Join, Target};
 
 type Region<'a> = &'a dyn Fn(&mut Builder<'_>, &[Value]) -> Value;
 
@@ -255,6 +255,7 @@ fn tiled(mut func: Ir, bytes: i64) -> Result<Ir, Vec<Diagnostic>> {
         spare: 0,
         limit: 4096,
         listed: 0,
+        join: Join::All,
     };
     tir_tile::tile::tile(&mut func, &target, budget, None)?;
     tir_tile::tensorize::tensorize(&mut func, &target);

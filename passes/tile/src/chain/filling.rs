@@ -98,13 +98,40 @@ fn each<'a>(stage: &'a mut Stage, work: &mut dyn FnMut(&mut Made)) {
     }
 }
 
+/// The same where stages wait for one another: a tile in which sums are computed in parts. The loads of its first parts
+/// stand before the fill, and units wait no longer than it takes to start.
+fn fill_parts(root: &mut Stage, target: &Target<'_>) -> i64 {
+    let mut engines = 0i64;
+    each(root, &mut |made| {
+        let mut parts = made.parts.iter();
+        let several = parts.all(|part| part.plan.splits_reduction(&part.group));
+        let Some((engine, cycles)) = made
+            .cycles(target)
+            .filter(|_| several && made.ring.is_none())
+        else {
+            return;
+        };
+        let resets = made.parts.iter().filter_map(|part| part.plan.resets);
+        let freed = resets.fold(0, |sum: i64, (_, cycles)| sum.saturating_add(cycles));
+        if cycles >= freed {
+            return;
+        }
+        engines = engines.saturating_add(cycles);
+        for (i, part) in made.parts.iter_mut().enumerate() {
+            part.plan
+                .fill_by_engine(engine, if i == 0 { cycles } else { 0 });
+        }
+    });
+    engines
+}
+
 /// Lets an engine fill what it pays for, beside so many cycles of loads if that is known; gives its cycles.
 pub(super) fn fill(root: &mut Stage, target: &Target<'_>, loads: Option<i64>) -> i64 {
     // Where stages wait for one another, and where a tile is read until it is filled again, units would wait for
     // the engine.
     let turns = root.turns;
     if turns < 2 {
-        return 0;
+        return fill_parts(root, target);
     }
     let loops = root.plan.order.len();
     let trips = root.plan.order.last().map(|d| root.plan.space.trips(*d));

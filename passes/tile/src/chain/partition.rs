@@ -37,6 +37,10 @@ pub struct Single {
 /// How groups run otherwise than one by one as they were planned.
 #[derive(Default, Debug)]
 pub struct Chains {
+    /// Estimated cycles of all nests, before tensors stay between them.
+    pub cycles: i64,
+    /// What each nest computes, where only cycles are asked for.
+    pub nests: Vec<HashSet<OpId>>,
     /// The generics in which nests of several stages end.
     pub several: HashSet<OpId>,
     /// By the generic that they end in, the root and the generics that the others compute.
@@ -85,6 +89,15 @@ pub struct Limits {
     pub plans: usize,
     /// Whether tensors between nests may stay in near memory.
     pub resident: bool,
+    /// Whether nests are to be written; if not, only their cycles are asked for.
+    pub written: bool,
+}
+
+/// What is known of chains by the signatures of their groups: of one function, and of the same in another form.
+#[derive(Default)]
+pub struct Cuts {
+    known: HashMap<String, Result<Kept, Refused>>,
+    producers: Known,
 }
 
 /// One in so many bytes of near memory stays free where a nest has several stages.
@@ -162,7 +175,7 @@ impl Who {
 }
 
 /// The tensors of a value that is put together from parts, and where each begins; itself if it is not.
-pub(super) fn parts(ir: &Ir, value: Value) -> Option<Vec<(Value, Vec<i64>)>> {
+pub(crate) fn parts(ir: &Ir, value: Value) -> Option<Vec<(Value, Vec<i64>)>> {
     let mut found = Vec::new();
     let mut whole = value;
     let mut left: i64 = ir.ty(value).shape()?.iter().product();
@@ -242,6 +255,7 @@ pub fn partition(
     target: &Target<'_>,
     budget: Budget,
     limits: Limits,
+    cuts: &mut Cuts,
 ) -> Chains {
     let count = singles.len();
     let made = Who::new(ir, singles, target);
@@ -253,14 +267,16 @@ pub fn partition(
         ..budget
     };
     let thread = i64::try_from(target.info.thread_cycles(1)).unwrap_or(i64::MAX);
-    let (producers, homes) = (Known::default(), Homes::new());
+    let Cuts { known, producers } = cuts;
+    let producers = &*producers;
+    let homes = Homes::new();
     let none = Makers::new();
     let base = Context {
         ir,
         target,
         budget,
         makers: &none,
-        known: &producers,
+        known: producers,
         rows: Rows::Anew,
         engines: false,
         shares: false,
@@ -268,7 +284,6 @@ pub fn partition(
         homes: &homes,
     };
     let mut chains = Chains::default();
-    let mut known: HashMap<String, Result<Kept, Refused>> = HashMap::new();
     // Of the groups from one on, the fewest cycles, and how many groups the first chain has.
     let mut best: Vec<(i64, usize)> = vec![(0, 0); count + 1];
     for first in (0..count).rev() {
@@ -357,6 +372,19 @@ pub fn partition(
         }
         best[first] = least;
     }
+    chains.cycles = best[0].0;
+    if !limits.written {
+        let mut first = 0;
+        while first < count {
+            let n = best[first].1.max(1);
+            let ops = singles[first..first + n].iter();
+            chains
+                .nests
+                .push(ops.flat_map(|single| single.group.ops.clone()).collect());
+            first += n;
+        }
+        return chains;
+    }
     let mut nests: Vec<(usize, usize, Option<Stage>)> = Vec::new();
     let mut first = 0;
     while first < count {
@@ -402,7 +430,7 @@ pub fn partition(
         target,
         budget,
         limits,
-        known: &producers,
+        known: producers,
         thread,
     };
     let nests = nests.into_iter();
@@ -505,6 +533,9 @@ impl<'a> Grow<'a> {
         let single = &self.singles[next];
         if !self.is_stage(next) && self.made.behind(next).is_none() {
             return Some("no unit computes the one before into one tensor");
+        }
+        if single.group.outs[0].flat.is_some() {
+            return Some("the one before gives its result in another shape");
         }
         let value = single.group.outs[0].value;
         let block = |number: usize| self.ir.block_of(self.singles[number].op);

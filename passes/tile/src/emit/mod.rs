@@ -34,6 +34,7 @@ use tir_tensor::{Empty, ExpandShape};
 use crate::chain::{Made, Stage};
 use crate::group::{Group, Input, StepRef};
 use crate::plan::{Plan, Target};
+pub(crate) use nest::copy_body;
 use transfers::reassociation;
 
 /// Where in the loops the code stands.

@@ -68,7 +68,7 @@ pub(super) fn fill_by(b: &mut Builder<'_>, engine: Name, dest: Value, value: Att
 }
 
 /// A copy of a region of the same arena, detached.
-pub(super) fn copy_body(b: &mut Builder<'_>, body: RegionId) -> RegionId {
+pub(crate) fn copy_body(b: &mut Builder<'_>, body: RegionId) -> RegionId {
     let region = b.ir.new_region();
     b.ir.duplicate_region(body, region, &mut Mapping::default());
     region

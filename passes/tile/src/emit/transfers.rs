@@ -28,6 +28,7 @@ impl Emit<'_> {
         let tile = &self.plan.tiles[operand];
         let far = &self.group.operands[operand];
         let name = b.ir.hint(far.source);
+        let mut split: Option<Vec<Vec<usize>>> = None;
         let loaded = match &far.inner {
             Some(inner) => self.inner(b, operand, inner, at),
             None => {
@@ -42,14 +43,23 @@ impl Emit<'_> {
                     }),
                     None => far.source,
                 };
+                let spread = far.diagonal.and_then(|of| of.spread(tile));
+                let (shape, access) = match spread {
+                    Some(spread) => {
+                        let access = spread.access.affine(spread.shape.len());
+                        split = Some(spread.dims);
+                        (spread.shape, access)
+                    }
+                    None => (tile.shape(), tile.access()),
+                };
                 let read = TransferRead {
                     source,
                     offsets,
                     padding: far.padding,
                     static_offsets,
-                    access: tile.access(),
+                    access,
                     space: Some(self.plan.spaces[operand].to_string()),
-                    result: Ret(Type::tensor(tile.shape(), elem)),
+                    result: Ret(Type::tensor(shape, elem)),
                 };
                 // Stages that load the same tile there share it, unless one writes over it.
                 let written = self.plan.in_place == Some(Input::Operand(operand));
@@ -64,8 +74,16 @@ impl Emit<'_> {
         };
         let text = name.map_or("tile".to_string(), |n| format!("{n}_tile"));
         hint(b, loaded, &text);
-        let Some(groups) = tile.reassociation() else {
-            return loaded;
+        let groups = match (tile.reassociation(), split) {
+            (None, None) => return loaded,
+            (Some(groups), None) => groups,
+            (None, Some(split)) => split,
+            (Some(groups), Some(split)) => {
+                let parts = groups
+                    .iter()
+                    .map(|group| group.iter().flat_map(|d| &split[*d]));
+                parts.map(|parts| parts.copied().collect()).collect()
+            }
         };
         let elem = b.ty(loaded).elem();
         b.add(CollapseShape {

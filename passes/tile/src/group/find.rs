@@ -403,6 +403,7 @@ impl<'a> Finder<'a> {
             constant: self.ir.constant(view.source).is_some(),
             shape,
             flat: None,
+            diagonal: None,
             inner,
         });
         self.rows.push(global);

@@ -41,7 +41,7 @@ fn merged(map: &mut AffineMap, s: usize, a: usize) {
 }
 
 /// Of a tensor the dimensions that become one.
-fn join(flat: &mut Option<Flat>, rank: usize, s: usize) {
+pub(super) fn join(flat: &mut Option<Flat>, rank: usize, s: usize) {
     let dims = flat.get_or_insert_with(|| (0..rank).map(|d| vec![d]).collect());
     let next = dims.remove(s + 1);
     dims[s].extend(next);

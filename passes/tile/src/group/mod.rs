@@ -3,6 +3,7 @@
 
 mod find;
 mod flat;
+mod joined;
 mod scope;
 mod signature;
 pub use signature::body;
@@ -10,6 +11,7 @@ mod view;
 
 pub use find::Freedom;
 pub use flat::Flat;
+pub use joined::{Diagonal, Grouped};
 pub use scope::Scope;
 
 use std::collections::BTreeSet;
@@ -41,6 +43,8 @@ pub struct Operand {
     pub shape: Vec<i64>,
     /// Which dimensions of the tensor are one, if the shape is another one than the tensor's.
     pub flat: Option<Flat>,
+    /// Where it is the diagonals that blocks of the tensor are, how it is read.
+    pub diagonal: Option<Diagonal>,
     /// How tiles of it are computed; they are loaded if absent.
     pub inner: Option<Inner>,
 }

@@ -31,14 +31,15 @@ impl Group {
                 let elem = ir.ty(operand.source).elem();
                 write!(
                     text,
-                    "\n{elem} {:?} {} {} {} {} {} {}",
+                    "\n{elem} {:?} {} {} {} {} {} {} {:?}",
                     operand.shape,
                     operand.map,
                     operand.cut,
                     operand.leaves,
                     operand.made,
                     operand.near,
-                    operand.constant
+                    operand.constant,
+                    operand.diagonal
                 )?;
                 if let Some(inner) = &operand.inner {
                     let reduce = inner.reduce.as_ref();

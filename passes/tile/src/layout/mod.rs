@@ -19,6 +19,7 @@ mod moves;
 mod space;
 mod unit;
 
+pub use moves::starts;
 pub use space::Space;
 
 use std::rc::Rc;

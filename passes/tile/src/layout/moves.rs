@@ -90,24 +90,39 @@ impl Tile {
         if long as i64 <= dims {
             return 1;
         }
-        let bytes = |strides: Vec<i64>| strides.iter().map(|n| n * elem).collect::<Vec<i64>>();
-        let mut pattern = Pattern {
-            far_shape: shape.to_vec(),
-            far_strides: bytes(MemRefType::dense_strides(shape)),
-            tile_strides: bytes(MemRefType::dense_strides(&self.shape())),
-            access: self.steps(),
-            tile_shape: self.shape(),
-            elem,
-        };
-        let mut starts = 1;
-        let engine = usize::try_from(dims).unwrap_or(0);
-        while pattern.rank() > engine {
-            let Some(split) = pattern.split(&[], engine) else {
-                break;
-            };
-            starts *= pattern.tile_shape[split];
-            pattern.remove(split);
-        }
-        starts
+        starts(shape, self.shape(), self.steps(), &[], (elem, dims))
     }
+}
+
+/// Transfers that an engine of so many dimensions needs for a tile of this shape, of which dimensions may lie outside
+/// of the source; elements of so many bytes.
+pub fn starts(
+    far: &[i64],
+    tile: Vec<i64>,
+    access: LinearMap,
+    outside: &[bool],
+    (elem, dims): (i64, i64),
+) -> i64 {
+    let bytes = |strides: Vec<i64>| strides.iter().map(|n| n * elem).collect::<Vec<i64>>();
+    let mut pattern = Pattern {
+        far_shape: far.to_vec(),
+        far_strides: bytes(MemRefType::dense_strides(far)),
+        tile_strides: bytes(MemRefType::dense_strides(&tile)),
+        access,
+        tile_shape: tile,
+        elem,
+    };
+    let (mut starts, mut outside) = (1, outside.to_vec());
+    let engine = usize::try_from(dims).unwrap_or(0);
+    while pattern.most_dims(&outside) > engine {
+        let Some(split) = pattern.split(&outside, engine) else {
+            break;
+        };
+        starts *= pattern.tile_shape[split];
+        pattern.remove(split);
+        if split < outside.len() {
+            outside.remove(split);
+        }
+    }
+    starts
 }

@@ -27,7 +27,7 @@ pub(super) fn may_exceed(ir: &Ir, group: &Group) -> Vec<bool> {
             .iterators(true)
             .filter(|d| ends(group, operand, *d))
             .collect();
-        if !ends.is_empty() && adds_nothing(ir, group, step, at, operand) == Some(true) {
+        if !ends.is_empty() && zero(ir, group, step, at, operand) == Some(true) {
             ends.into_iter().for_each(|d| may[d] = true);
         }
     }
@@ -42,14 +42,19 @@ fn ends(group: &Group, operand: &Operand, d: usize) -> bool {
     !operand.cut && operand.inner.is_none() && dims.any(last)
 }
 
+/// Whether what a group sums is zero where an input is what is read outside of its operand.
+pub fn adds_nothing(ir: &Ir, group: &Group, input: usize) -> bool {
+    let Some((step, Combine::Add, _)) = &group.reduce else {
+        return false;
+    };
+    let Some(Input::Operand(i)) = step.inputs.get(input) else {
+        return false;
+    };
+    zero(ir, group, step, input, &group.operands[*i]) == Some(true)
+}
+
 /// Whether a step gives zero where an input is what is read outside of an operand.
-fn adds_nothing(
-    ir: &Ir,
-    group: &Group,
-    step: &Step,
-    input: usize,
-    operand: &Operand,
-) -> Option<bool> {
+fn zero(ir: &Ir, group: &Group, step: &Step, input: usize, operand: &Operand) -> Option<bool> {
     let outside = match operand.padding {
         Some(padding) => Data::Scalar(Scalar::from_attr(ir.constant(padding)?)?).to_array(),
         None => zeros(dtype_of(ir.ty(operand.source).elem())?, &[]),

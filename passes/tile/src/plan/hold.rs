@@ -69,6 +69,9 @@ pub fn hold(
         })
         .collect();
     let tile = Tile::new(&space, &Rc::new(far.map.linear()?), &unit)?;
+    if !far.fits(&space, &tile) {
+        return None;
+    }
     let near = target.info.space(plan.spaces[operand])?;
     let engine = target.info.engine_between(target.far.name, near.name)?;
     let (elem, align) = (bytes(elem), near.align.max(1));

@@ -41,6 +41,7 @@ use tir_accel::machine::SpaceInfo;
 use crate::group::{Group, Input, StepRef};
 use crate::layout::{Space, Tile, storage_order};
 use crate::matching::{Assignment, By, Mismatch};
+pub use beyond::adds_nothing;
 pub use blocks::Block;
 pub use blocks::{boxes, rows, takes_any_rows};
 pub use cost::Cost;
@@ -72,6 +73,40 @@ pub struct Budget {
     pub limit: usize,
     /// How many of the quickest are listed.
     pub listed: usize,
+    /// Which products in groups of few channels may be in fewer groups.
+    pub join: Join,
+}
+
+/// Which products in groups may be in fewer groups, with zeros between what becomes one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Join {
+    /// None.
+    None,
+    /// Those of integers, of which zeros change nothing.
+    Exact,
+    /// Those of floats too: an infinity or NaN in one group makes NaN of those that it is one with.
+    All,
+}
+
+impl Join {
+    /// By its name as an option.
+    pub fn of(name: &str) -> Option<Self> {
+        Some(match name {
+            "none" => Self::None,
+            "exact" => Self::Exact,
+            "all" => Self::All,
+            _ => return None,
+        })
+    }
+
+    /// Whether products of these elements are taken.
+    pub fn takes(self, elem: Type) -> bool {
+        match self {
+            Self::None => false,
+            Self::Exact => !elem.is_float(),
+            Self::All => true,
+        }
+    }
 }
 
 impl Budget {

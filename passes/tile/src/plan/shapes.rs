@@ -379,6 +379,11 @@ impl Made<'_> {
     /// The tile of an operand that no other one decides: in the order that the unit wants for what the core reads, as
     /// a box else. `None` if it cannot be such a tile.
     fn tile(&self, space: &Space, i: usize) -> Option<Tile> {
+        let tile = self.any_tile(space, i)?;
+        self.group.operands[i].fits(space, &tile).then_some(tile)
+    }
+
+    fn any_tile(&self, space: &Space, i: usize) -> Option<Tile> {
         let (group, operand) = (self.group, &self.group.operands[i]);
         let forms = self.operands[i].forms.as_ref()?;
         match self.way {

@@ -8,7 +8,7 @@ use tir::Type;
 use tir_accel::machine::EngineInfo;
 
 use crate::group::Operand;
-use crate::layout::{Space, Tile};
+use crate::layout::{Space, Tile, starts};
 
 pub(super) fn bytes(value_elem: Type) -> i64 {
     value_elem.bytes().unwrap_or(1) as i64
@@ -85,6 +85,19 @@ impl Fixed {
         align: i64,
     ) -> Self {
         let mut fixed = Self::new(tile, elem, &operand.shape, engine, align);
+        if let Some(diagonal) = &operand.diagonal
+            && let Some(spread) = diagonal.spread(tile)
+        {
+            // Zeros beside the blocks come from nowhere; where they are, no row goes on.
+            let mut far = operand.shape.clone();
+            far[diagonal.column] = diagonal.columns;
+            let beside = &spread.access[diagonal.column];
+            let outside: Vec<bool> = (0..spread.shape.len()).map(|t| beside.at(t) != 0).collect();
+            let moved = inside(tile, &operand.shape, elem, None) / diagonal.times.max(1);
+            let (shape, access) = (spread.shape, spread.access);
+            fixed.starts = starts(&far, shape, access, &outside, (elem, engine.dims));
+            fixed.cycles = fixed.cost(engine, moved);
+        }
         if operand.constant && engine.packs {
             fixed.run = i64::MAX;
             fixed.starts = 1;

@@ -24,14 +24,16 @@ use tir::{Diagnostic, Ir, OpId, Value};
 use tir_graph::Fused;
 use tir_tensor::Generic;
 
-use crate::chain::{Chains, Limits, Resident, Single, Stage, partition};
+use crate::apart::Apart;
+use crate::behind::Behind;
+use crate::chain::{Chains, Cuts, Limits, Resident, Single, Stage, partition};
 use crate::group::Scope;
 use crate::near::{is_in, is_near};
 use crate::plan::{Budget, Plan, Target, TooLarge};
 use edits::{drop_empty, erase_dead, open, replace, settle_in};
 use plans::Plans;
 use report::{
-    left_over, listed, listed_chains, no_room, oversized, to_far, too_large, without_unit,
+    joined, left_over, listed, listed_chains, no_room, oversized, to_far, too_large, without_unit,
 };
 
 /// Tiles all groups of a function. What is left over untiled is only what moves no data, and what is
@@ -60,12 +62,20 @@ pub fn tile(
     if limits.is_some() && without_chains(target).is_none() {
         crate::sums::sums(func, target, &mut group);
     }
+    let mut known = Known::default();
+    if let Some(limits) = limits
+        && without_chains(target).is_none()
+    {
+        forms(func, &mut group, (target, budget, limits), &mut known);
+        if budget.listed > 0 {
+            // Candidates are listed where they are estimated.
+            known.plans.clear();
+        }
+    }
     crate::settle::settle(func, &mut group);
     drop_empty(func);
-    let mut generics: Vec<OpId> = func.walk_ids();
-    generics.retain(|op| func.is::<Generic>(*op) && !is_near(func, *op));
     let mut tiled = Tiled::default();
-    let (mut target, mut scope) = (target, Scope::new(generics, group));
+    let (mut target, mut scope) = (target, whole(func, group));
     loop {
         let why = limits.and_then(|_| without_chains(target));
         if let Some((reason, help)) = &why
@@ -77,7 +87,8 @@ pub fn tile(
             tiled.apart.push(remark);
         }
         let limits = limits.filter(|_| why.is_none());
-        let made = level(func, target, (budget, limits), &scope, &mut tiled)?;
+        let known = std::mem::take(&mut known);
+        let made = level(func, target, (budget, limits), &scope, known, &mut tiled)?;
         let Some(inner) = &target.inner else {
             return Ok(tiled);
         };
@@ -89,6 +100,137 @@ pub fn tile(
     }
 }
 
+/// What is known of groups and chains by their signatures.
+#[derive(Default)]
+struct Known {
+    plans: HashMap<String, Result<Plan, TooLarge>>,
+    cuts: Cuts,
+}
+
+/// All generics of a function that are not on tiles.
+fn whole(func: &Ir, group: HashMap<OpId, usize>) -> Scope {
+    let mut generics: Vec<OpId> = func.walk_ids();
+    generics.retain(|op| func.is::<Generic>(*op) && !is_near(func, *op));
+    Scope::new(generics, group)
+}
+
+/// Another form of a function that computes the same.
+enum Form {
+    Behind(Behind),
+    Apart(Apart),
+}
+
+impl Form {
+    /// All of one change, in order.
+    fn of(func: &Ir) -> Vec<Self> {
+        let behind = crate::behind::candidates(func).into_iter();
+        let apart = crate::apart::candidates(func).into_iter();
+        behind
+            .map(Self::Behind)
+            .chain(apart.map(Self::Apart))
+            .collect()
+    }
+
+    fn apply(&self, func: &mut Ir, group: &mut HashMap<OpId, usize>) {
+        match self {
+            Self::Behind(behind) => crate::behind::apply(func, behind, group),
+            Self::Apart(apart) => crate::apart::split(func, apart, group),
+        }
+    }
+}
+
+/// Gives a function those forms in which all its nests are quicker.
+fn forms(
+    func: &mut Ir,
+    group: &mut HashMap<OpId, usize>,
+    with: (&Target<'_>, Budget, Limits),
+    known: &mut Known,
+) {
+    let mut next = 0;
+    let mut now: Option<Nests> = None;
+    while let Some(form) = Form::of(func).get(next) {
+        if now.is_none() {
+            now = nests(func, group, with, known);
+        }
+        let Some(Nests { cycles, of }) = &now else {
+            return;
+        };
+        // What one nest computes goes nowhere in between.
+        if let Form::Apart(apart) = form
+            && of
+                .iter()
+                .any(|nest| apart.ops(func).all(|op| nest.contains(&op)))
+        {
+            next += 1;
+            continue;
+        }
+        let (mut other, mut own, _) = copied(func, group);
+        if let Some(form) = Form::of(&other).get(next) {
+            form.apply(&mut other, &mut own);
+        }
+        match nests(&other, &own, with, known) {
+            // It is one less to look at.
+            Some(then) if then.cycles < *cycles => (*func, *group, now) = (other, own, Some(then)),
+            _ => next += 1,
+        }
+    }
+}
+
+/// A function and its groups once more, and which op of it each op of the copy is.
+fn copied(
+    func: &Ir,
+    group: &HashMap<OpId, usize>,
+) -> (Ir, HashMap<OpId, usize>, HashMap<OpId, OpId>) {
+    let copy = func.clone();
+    let ids = func.walk_ids().into_iter().zip(copy.walk_ids());
+    let ids: Vec<(OpId, OpId)> = ids.collect();
+    let own = ids
+        .iter()
+        .filter_map(|(old, new)| Some((*new, *group.get(old)?)));
+    let own = own.collect();
+    let from = ids.iter().map(|(old, new)| (*new, *old)).collect();
+    (copy, own, from)
+}
+
+/// The nests of a function by the estimate.
+struct Nests {
+    /// Cycles of all of them.
+    cycles: i64,
+    /// What each computes.
+    of: Vec<HashSet<OpId>>,
+}
+
+/// The nests of a function; `None` where a group does not fit.
+fn nests(
+    func: &Ir,
+    group: &HashMap<OpId, usize>,
+    (target, budget, limits): (&Target<'_>, Budget, Limits),
+    known: &mut Known,
+) -> Option<Nests> {
+    let (mut func, mut group, from) = copied(func, group);
+    crate::settle::settle(&mut func, &mut group);
+    drop_empty(&mut func);
+    let scope = whole(&func, group);
+    let budget = Budget {
+        listed: 0,
+        ..budget
+    };
+    let limits = Limits {
+        written: false,
+        ..limits
+    };
+    let mut plans = Plans::new(target, budget, std::mem::take(&mut known.plans));
+    let singles = singles(&func, &scope, &mut plans);
+    known.plans = plans.into_known();
+    let cuts = &mut known.cuts;
+    let chains = partition(&func, &singles?, target, budget, limits, cuts);
+    let here = |nest: &HashSet<OpId>| nest.iter().filter_map(|op| from.get(op).copied()).collect();
+    Some(Nests {
+        cycles: chains.cycles,
+        of: chains.nests.iter().map(here).collect(),
+    })
+}
+
 /// Tiles all groups of a scope for one level of memory. Gives which group each generic on the tiles is of;
 /// what is to be reported is added to `tiled`.
 fn level(
@@ -96,12 +238,14 @@ fn level(
     target: &Target<'_>,
     (budget, limits): (Budget, Option<Limits>),
     scope: &Scope,
+    known: Known,
     tiled: &mut Tiled,
 ) -> Result<HashMap<OpId, usize>, Vec<Diagnostic>> {
-    let mut plans = Plans::new(target, budget);
+    let Known { plans, mut cuts } = known;
+    let mut plans = Plans::new(target, budget, plans);
     let chains = limits.and_then(|limits| {
         let singles = singles(func, scope, &mut plans)?;
-        Some(partition(func, &singles, target, budget, limits))
+        Some(partition(func, &singles, target, budget, limits, &mut cuts))
     });
     let chains: Chains = chains.unwrap_or_default();
     for (op, stages, excess) in &chains.too_large {
@@ -158,6 +302,7 @@ fn level(
                 }
                 candidates.extend(listed_chains(func, op, &group, &chains));
                 candidates.extend(listed(func, op, &group, &plan));
+                tiled.joined.extend(joined(func, &group));
                 let stage = Stage::alone(group, plan);
                 let inside = replace(func, op, &stage, target);
                 made.extend(inside.into_iter().map(|generic| (generic, done.len())));

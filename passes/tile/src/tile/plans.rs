@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tir::{Ir, OpId};
 
 use crate::group::{Freedom, Group, Scope};
-use crate::plan::{Budget, Plan, Target, TooLarge, plan};
+use crate::plan::{Budget, Plan, Target, TooLarge, adds_nothing, plan};
 
 /// A group with its plan.
 type Planned = (Group, Result<Plan, TooLarge>);
@@ -18,13 +18,22 @@ pub(super) struct Plans<'a> {
 }
 
 impl<'a> Plans<'a> {
-    /// None are known yet.
-    pub(super) fn new(target: &'a Target<'a>, budget: Budget) -> Self {
+    /// Those that are known already.
+    pub(super) fn new(
+        target: &'a Target<'a>,
+        budget: Budget,
+        known: HashMap<String, Result<Plan, TooLarge>>,
+    ) -> Self {
         Self {
             target,
             budget,
-            known: HashMap::new(),
+            known,
         }
+    }
+
+    /// What is known by signatures.
+    pub(super) fn into_known(self) -> HashMap<String, Result<Plan, TooLarge>> {
+        self.known
     }
 
     fn of(&mut self, func: &Ir, group: &Group) -> Result<Plan, TooLarge> {
@@ -66,7 +75,74 @@ impl<'a> Plans<'a> {
         {
             best = (group, Ok(plan));
         }
+        if let (group, Ok(plan)) = &best
+            && let Some((group, plan)) = self.together(func, group, plan)
+        {
+            best = (group, Ok(plan));
+        }
         Some(best)
+    }
+
+    /// A product in groups with several of them as one, as many as a unit has place for, where that is quicker.
+    fn together(&mut self, func: &Ir, group: &Group, plan: &Plan) -> Option<(Group, Plan)> {
+        let mut best: Option<(Group, Plan)> = None;
+        for of in group.grouped() {
+            let (groups, rows) = (group.domain[of.group], group.domain[of.row]);
+            let Some(size) = self.place(plan, of.row) else {
+                continue;
+            };
+            let fits = |times: &i64| groups % times == 0 && times * rows <= size;
+            let Some(times) = (2..=groups.min(size)).rev().find(fits) else {
+                continue;
+            };
+            let elem = func.ty(group.operands[of.weights].source).elem();
+            if !self.budget.join.takes(elem)
+                || !self.pads(plan, of.weights)
+                || !adds_nothing(func, group, of.input)
+            {
+                continue;
+            }
+            let Some(other) = group.join(&of, times) else {
+                continue;
+            };
+            let Ok(found) = self.of(func, &other) else {
+                continue;
+            };
+            let least = best.as_ref().map_or(plan.cycles, |(_, best)| best.cycles);
+            if found.unit.is_some() && found.cycles < least {
+                best = Some((other, found));
+            }
+        }
+        best
+    }
+
+    /// How many points of an iterator a unit computes at once: the one that computes the group, if the iterator is a
+    /// dimension of it, else the widest one that sums products.
+    fn place(&self, plan: &Plan, d: usize) -> Option<i64> {
+        let here = plan.unit.as_ref().and_then(|unit| {
+            let mut dims = unit.unit_dims.iter().zip(self.target.called(unit)?.domain);
+            let (_, size) = dims.find(|(dims, _)| dims.iter().any(|(of, _)| *of == d))?;
+            Some(*size)
+        });
+        here.or_else(|| {
+            let all = self.target.behaviours.iter().flatten();
+            let widths = all.filter_map(|behaviour| {
+                let reductions = behaviour.generic.reductions();
+                let dims = behaviour.domain.iter().zip(&reductions);
+                let parallel = dims.filter(|(_, reduction)| !**reduction).map(|(n, _)| *n);
+                reductions.contains(&true).then(|| parallel.max())?
+            });
+            widths.max()
+        })
+    }
+
+    /// Whether the engine that loads an operand fills in what lies outside of a tensor.
+    fn pads(&self, plan: &Plan, operand: usize) -> bool {
+        let engine = self
+            .target
+            .info
+            .engine_between(self.target.far.name, plan.spaces[operand]);
+        engine.is_some_and(|engine| engine.pad)
     }
 
     /// The group with an iterator as two, so that each is a dimension of a unit, where that is quicker: one of

@@ -44,6 +44,8 @@ pub struct Tiled {
     pub candidates: Vec<Diagnostic>,
     /// Why there are no nests of several stages, or no longer ones.
     pub apart: Vec<Diagnostic>,
+    /// Products whose groups are joined.
+    pub joined: Vec<Diagnostic>,
 }
 
 /// An error for each value that is larger than far memory, before anything is planned for it.
@@ -94,6 +96,23 @@ pub(super) fn too_large(ir: &Ir, op: OpId, group: &Group, large: &TooLarge) -> D
         error = error.note(format!("{bytes} bytes for {what}"));
     }
     error
+}
+
+/// A product whose groups are joined, if they are.
+pub(super) fn joined(ir: &Ir, group: &Group) -> Option<Diagnostic> {
+    let (diagonal, operand) = group.operands.iter().find_map(|o| Some((o.diagonal?, o)))?;
+    let text = format!(
+        "{} groups of this '{}' are one: a unit has place for {} x {} of each",
+        diagonal.times,
+        ir.name(group.named),
+        diagonal.rows,
+        diagonal.columns
+    );
+    let remark = Diagnostic::remark(text).at(ir.loc(group.named));
+    Some(match ir.ty(operand.source).elem().is_float() {
+        true => remark.note("an infinity or NaN in one makes NaN of those beside it"),
+        false => remark,
+    })
 }
 
 /// A group that no unit computes.

@@ -15,7 +15,9 @@ impl Planner<'_> {
         let root = |value: &Value| {
             let number = *self.made.stages.get(value)?;
             let nest = nests.iter().position(|nest| nest.first == number)?;
-            is_stage(self.ir, &self.singles[number], self.target).then_some(nest)
+            let single = &self.singles[number];
+            let same = single.group.outs.iter().all(|out| out.flat.is_none());
+            (same && is_stage(self.ir, single, self.target)).then_some(nest)
         };
         let mut found: Vec<Candidate> = Vec::new();
         for (reader, nest) in nests.iter().enumerate() {

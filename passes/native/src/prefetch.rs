@@ -10,7 +10,9 @@
 
 use std::collections::HashMap;
 
-use tir::{At, Attr, Builder, Ir, Mapping, MemRefType, OpId, Pass, PassCx, PassResult, Value, pass};
+use tir::{
+    At, Attr, Builder, Ir, Mapping, MemRefType, OpId, Pass, PassCx, PassResult, Value, pass,
+};
 use tir_arith::{DivUI, MinSI, OpFoldResult};
 use tir_loop::For;
 use tir_memref::{CollapseShape, ExpandShape, Prefetch, SubView, View};
@@ -28,41 +30,45 @@ pass! {
 
 impl Pass for PrefetchTiles {
     fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
-        // Parts of tiles in the order of the program, with their loads.
-        let mut parts: Vec<(Value, OpId, Vec<(OpId, Load)>)> = Vec::new();
+        // In the order of the program.
+        let mut parts: Vec<Part> = Vec::new();
         let mut place = HashMap::new();
         for op in ir.walk_ids() {
             let Some(load) = ir.get::<Load>(op) else {
                 continue;
             };
-            let part = load.base;
-            if let Some(tile) = tile_of(ir, part) {
-                let known = *place.entry(part).or_insert_with(|| {
-                    parts.push((part, tile, Vec::new()));
+            let buffer = load.base;
+            if let Some(tile) = tile_of(ir, buffer) {
+                let known = *place.entry(buffer).or_insert_with(|| {
+                    parts.push(Part {
+                        buffer,
+                        tile,
+                        loads: Vec::new(),
+                    });
                     parts.len() - 1
                 });
-                parts[known].2.push((op, load));
+                parts[known].loads.push((op, load));
             }
         }
         let (mut next, mut fetched) = (HashMap::new(), 0);
-        for (part, tile, loads) in &parts {
-            let Some(memref) = behind(ir, *part, &mut next) else {
+        for part in &parts {
+            let Some(memref) = behind(ir, part.buffer, &mut next) else {
                 continue;
             };
-            let readings = Readings::of(ir, *part, *tile);
-            if let Some(lines) = readings.fetch(ir, *part, memref) {
+            let readings = Readings::of(ir, part.buffer, part.tile);
+            if let Some(lines) = readings.fetch(ir, part.buffer, memref) {
                 fetched += lines;
                 continue;
             }
-            for (op, load) in loads {
+            for (op, load) in &part.loads {
                 let indices = load.indices.clone();
                 ir.add(At::Before(*op), Prefetch { memref, indices });
                 fetched += 1;
             }
         }
         // What is behind them is fetched from now on.
-        for (_, tile, _) in parts {
-            ir.remove_attr(tile, TILE);
+        for part in parts {
+            ir.remove_attr(part.tile, TILE);
         }
         cx.count("fetches", fetched);
         if fetched == 0 {
@@ -70,6 +76,15 @@ impl Pass for PrefetchTiles {
         }
         Ok(())
     }
+}
+
+/// A part of a tile.
+struct Part {
+    buffer: Value,
+    /// The view that is the tile.
+    tile: OpId,
+    /// The loads of vectors from it.
+    loads: Vec<(OpId, Load)>,
 }
 
 /// The buffer that a view is a part of.
@@ -141,7 +156,9 @@ impl Change {
             let by = ir.constant_int(div.rhs).filter(|by| *by > 0);
             return Change::Every(by.unwrap_or(1));
         }
-        let operands = ir.operands(op).map(|operand| Self::of(ir, operand, counter));
+        let operands = ir
+            .operands(op)
+            .map(|operand| Self::of(ir, operand, counter));
         operands.fold(Change::Never, Self::both)
     }
 

@@ -11,8 +11,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use tir::{Access, At, Ir, MemRefType, OpId, Pass, PassCx, PassResult, Type, Value, pass};
 use tir_loop::{For, Yield};
-use tir_memref::{Alloc, Dealloc};
 use tir_memref::alias::{Origin, accesses, may_alias, origins};
+use tir_memref::{Alloc, Dealloc};
 
 pass! {
     /// Carries through loops what they load and store at one place, if nothing else that they access may be there; drops
@@ -147,7 +147,9 @@ impl Held {
         let Some(effects) = ir.effects(op) else {
             return self.places.clear();
         };
-        let changes = effects.iter().filter(|e| matches!(e.access, Access::Write | Access::Free));
+        let changes = effects
+            .iter()
+            .filter(|e| matches!(e.access, Access::Write | Access::Free));
         for effect in changes {
             match effect.on {
                 Some(on) if ir.ty(on).is::<MemRefType>() => self.forget(ir, on, None),

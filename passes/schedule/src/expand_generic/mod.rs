@@ -7,7 +7,8 @@ mod vector;
 pub use vector::Registers;
 
 use tir::{
-    AffineExpr, AffineMap, At, Builder, Failure, Ir, Mapping, MemRefType, OpId, Type, Value,
+    AffineExpr, AffineMap, At, Builder, Diagnostic, Failure, Ir, Mapping, MemRefType, OpId, Type,
+    Value,
 };
 use tir_arith::OpFoldResult;
 use tir_loop::{Bounds, For, Yield};
@@ -34,7 +35,7 @@ pub fn expand(ir: &mut Ir, form: Form) -> Result<(), Failure> {
         for op in &ops {
             if ir.contains(*op) {
                 let done = vector::around::expand(ir, *op, registers);
-                done.map_err(|error| located(ir, *op, error))?;
+                done.map_err(|error| located(ir, *op, *error))?;
             }
         }
     }
@@ -54,15 +55,15 @@ pub fn expand(ir: &mut Ir, form: Form) -> Result<(), Failure> {
         match done {
             Ok(true) => ir.erase(op),
             Ok(false) => {}
-            Err(error) => return Err(located(ir, op, error)),
+            Err(error) => return Err(located(ir, op, *error)),
         }
     }
     Ok(())
 }
 
 /// An error of an op, with its place and name.
-fn located(ir: &Ir, op: OpId, error: Failure) -> Failure {
-    let error = (*error).or_at(ir.loc(op));
+fn located(ir: &Ir, op: OpId, error: Diagnostic) -> Failure {
+    let error = error.or_at(ir.loc(op));
     Box::new(error.context(format_args!("'{}': ", ir.name(op))))
 }
 
@@ -210,9 +211,7 @@ fn generic_loops(ir: &mut Ir, op: OpId, generic: &Generic, form: Form) -> Result
         && let Some(plan) = vector::Plan::of(ir, generic, &region, &domain, registers)
     {
         let alone = vector::around::Around::default();
-        return plan
-            .emit(&mut ir.at(At::Before(op)), &alone)
-            .map(|()| true);
+        return plan.emit(&mut ir.at(At::Before(op)), &alone).map(|()| true);
     }
     let mut b = ir.at(At::Before(op));
     if !form.carry || reduced.is_empty() {

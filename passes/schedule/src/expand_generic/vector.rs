@@ -179,7 +179,12 @@ impl<'a> Plan<'a> {
                 let rows = (0..domain.len())
                     .filter(|d| *d != lanes && !reductions[*d] && domain[*d] > 1 && shared(*d));
                 let rows: Vec<(usize, i64)> = rows.map(|d| (d, domain[d])).collect();
-                sums(&rows, domain[lanes] / width, outputs.len() as i64, registers.count)
+                sums(
+                    &rows,
+                    domain[lanes] / width,
+                    outputs.len() as i64,
+                    registers.count,
+                )
             }
             false => {
                 let others = (0..domain.len()).filter(|d| *d != lanes && domain[*d] > 1);
@@ -238,7 +243,7 @@ impl<'a> Plan<'a> {
                 true => overlapping(size, self.vectors, self.width),
                 false => parts(size, self.vectors, self.width, 1),
             };
-            self.rows(b, &mut vec![vec![]], &mut |b, rows| {
+            self.rows(b, &[vec![]], &mut |b, rows| {
                 for part in lanes.iter().copied() {
                     blocks(b, part, &mut |b, lane| {
                         let block = Block {
@@ -301,7 +306,7 @@ impl<'a> Plan<'a> {
     fn rows(
         &self,
         b: &mut Builder<'_>,
-        rows: &mut Vec<Vec<(usize, Value)>>,
+        rows: &[Vec<(usize, Value)>],
         fill: &mut FillRows<'_>,
     ) -> Result<(), Failure> {
         let known = rows.first().map_or(0, Vec::len);
@@ -312,12 +317,12 @@ impl<'a> Plan<'a> {
             blocks(b, part, &mut |b, first| {
                 let places = places(b, first, part);
                 let mut longer = Vec::new();
-                for row in rows.iter() {
+                for row in rows {
                     for place in places.iter().enumerate().map(|(k, at)| (k, *at)) {
                         longer.push([&row[..], &[place]].concat());
                     }
                 }
-                self.rows(b, &mut longer, fill)
+                self.rows(b, &longer, fill)
             })?;
         }
         Ok(())
@@ -346,7 +351,9 @@ fn sums(
     outputs: i64,
     registers: i64,
 ) -> (Vec<(usize, i64)>, i64) {
-    let inner = rows.iter().max_by_key(|(d, points)| ((*points).min(registers), *d));
+    let inner = rows
+        .iter()
+        .max_by_key(|(d, points)| ((*points).min(registers), *d));
     let [taken, vectors] = block(
         inner.map_or(1, |(_, points)| *points),
         vectors.max(1),
@@ -610,17 +617,23 @@ impl Block<'_> {
             Some(steps) => (&sizes[..sizes.len() - 1], Some(steps)),
             None => (&sizes[..], None),
         };
-        let sums = carrying(b, looped, &mut Vec::new(), &init, &mut |b, outside, sums| {
-            let mut sums = sums.to_vec();
-            for step in 0..inner.unwrap_or(1) {
-                let mut inside = outside.to_vec();
-                if inner.is_some() {
-                    inside.push(constant_index(b, step));
+        let sums = carrying(
+            b,
+            looped,
+            &mut Vec::new(),
+            &init,
+            &mut |b, outside, sums| {
+                let mut sums = sums.to_vec();
+                for step in 0..inner.unwrap_or(1) {
+                    let mut inside = outside.to_vec();
+                    if inner.is_some() {
+                        inside.push(constant_index(b, step));
+                    }
+                    sums = self.step(b, at, reduced, &inside, &sums)?;
                 }
-                sums = self.step(b, at, reduced, &inside, &sums)?;
-            }
-            Ok(sums)
-        })?;
+                Ok(sums)
+            },
+        )?;
         if around.last(b, self, at, &sums)? {
             return Ok(());
         }

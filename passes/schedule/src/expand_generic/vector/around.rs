@@ -56,14 +56,14 @@ pub(in super::super) fn expand(
     let last_region = epilogue.as_ref().map(|(_, last)| Region::of(ir, last));
     let last_region = last_region.transpose()?;
     let fill_domain = fill.as_ref().map(|(_, fill)| fill.domain(ir)).transpose()?;
-    let last_domain = epilogue.as_ref().map(|(_, last)| last.domain(ir)).transpose()?;
+    let last_domain = epilogue
+        .as_ref()
+        .map(|(_, last)| last.domain(ir))
+        .transpose()?;
 
     let first = || {
-        let ((_, fill), region, domain) = (
-            fill.as_ref()?,
-            fill_region.as_ref()?,
-            fill_domain.as_ref()?,
-        );
+        let ((_, fill), region, domain) =
+            (fill.as_ref()?, fill_region.as_ref()?, fill_domain.as_ref()?);
         let map = fill.indexing_maps.first()?;
         plan.along(ir, fill, region, domain, map, None)
     };
@@ -117,7 +117,10 @@ impl Neighbours {
         users.dedup();
         let epilogue = Epilogue::of(ir, op, sum, buffer, &users);
         let places = origins(ir, buffer);
-        let apart = sum.inputs.iter().all(|value| !may_alias(ir, *value, &places));
+        let apart = sum
+            .inputs
+            .iter()
+            .all(|value| !may_alias(ir, *value, &places));
         Self {
             fill: fill(ir, op, buffer).filter(|_| apart),
             epilogue,
@@ -137,7 +140,10 @@ fn fill(ir: &Ir, op: OpId, buffer: Value) -> Option<OpId> {
         ir.effects(other)?;
         for below in ir.walk_below(other) {
             let touched = accesses(ir, below);
-            if touched.iter().any(|(_, value)| may_alias(ir, *value, &places)) {
+            if touched
+                .iter()
+                .any(|(_, value)| may_alias(ir, *value, &places))
+            {
                 return None;
             }
         }
@@ -227,7 +233,10 @@ impl<'a> Plan<'a> {
         let iterators: Vec<usize> = iterators.into_iter().collect::<Option<_>>()?;
         let theirs = |ours: usize| iterators.iter().position(|d| *d == ours);
         let lanes = theirs(self.lanes)?;
-        let rows = self.rows.iter().map(|(d, points)| Some((theirs(*d)?, *points)));
+        let rows = self
+            .rows
+            .iter()
+            .map(|(d, points)| Some((theirs(*d)?, *points)));
         let rows: Vec<(usize, i64)> = rows.collect::<Option<_>>()?;
         let maps = generic.indexing_maps.iter().map(AffineMap::linear);
         let maps = maps.collect::<Option<Vec<_>>>()?;
@@ -246,8 +255,15 @@ impl<'a> Plan<'a> {
             false => course(ir, *value, map, lanes),
         });
         let courses: Vec<Course> = courses.collect::<Option<_>>()?;
-        let given = if summed.is_some() { generic.inputs.len() } else { operands.len() };
-        if courses[given..].iter().any(|course| *course != Course::Contiguous) {
+        let given = if summed.is_some() {
+            generic.inputs.len()
+        } else {
+            operands.len()
+        };
+        if courses[given..]
+            .iter()
+            .any(|course| *course != Course::Contiguous)
+        {
             return None;
         }
         let by_row = maps.iter().map(|map| {

@@ -48,4 +48,6 @@ pub use random::Random;
 pub use safetensors::{
     Form, SafeTensors, stage_safetensors, stage_safetensors_with, write_safetensors,
 };
-pub use strided::{BufferId, Extents, Footprint, Rows, StridedBox, dense_strides, gcd};
+pub use strided::{
+    BufferId, Extents, Footprint, Rows, SMALLEST_SQUARE, StridedBox, dense_strides, gcd,
+};

@@ -334,6 +334,9 @@ pub struct Rows {
     pub dims: Vec<(u64, i64, i64)>,
 }
 
+/// Rows of the smallest square that is moved as one: below, rows are as quick one by one.
+pub const SMALLEST_SQUARE: u64 = 4;
+
 impl Rows {
     /// Pairs the elements of two boxes.
     ///
@@ -378,12 +381,14 @@ impl Rows {
     }
 
     /// Bytes along the sides of a square that is contiguous along one side at the source and along the other one at the
-    /// destination, as whole rows: those of one row if there is no such square.
+    /// destination, as whole rows: those of one row if there is no such square, or one of less than four rows, which are as
+    /// quick one by one.
     pub fn square(&self) -> u64 {
         let beside = |stride: i64| i64::try_from(self.run) == Ok(stride);
         let source = self.dims.iter().find(|d| beside(d.1));
         let destination = self.dims.iter().find(|d| beside(d.2));
         let side = source.zip(destination).map(|(s, d)| s.0.min(d.0));
+        let side = side.filter(|side| *side >= SMALLEST_SQUARE);
         self.run.saturating_mul(side.unwrap_or(1).max(1))
     }
 
@@ -544,5 +549,8 @@ mod tests {
         assert_eq!(square(&[(6, 8, 64), (8, 96, 8), (2, 4, 4)]), 48);
         // Neighbours on one side only.
         assert_eq!(square(&[(18, 4, 64), (16, 1296, 8)]), 4);
+        // Three channels.
+        assert_eq!(square(&[(3, 4, 64), (16, 1296, 4)]), 4);
+        assert_eq!(square(&[(4, 4, 64), (16, 1296, 4)]), 16);
     }
 }

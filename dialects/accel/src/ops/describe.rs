@@ -210,7 +210,8 @@ pub struct Dma {
     #[default(1)]
     pub granule: i64,
     /// Bytes of the rows of a square that it transposes at once: where neighbours lie along one dimension in the tile and along
-    /// another one in the large buffer, a run counts as so many bytes, if both are as long; 0: it transposes none.
+    /// another one in the large buffer, a run counts as so many bytes, or as the shorter of both where that is at least four runs;
+    /// 0: it transposes none.
     #[default(0)]
     pub square: i64,
     /// Whether it can write padding.

@@ -18,7 +18,7 @@ const LANE: i64 = 16;
 pub(super) const FARTHEST: i64 = 4;
 
 /// Rows of the smallest square that is transposed: below, elements are as quick.
-pub(super) const SMALLEST: i64 = 4;
+pub(super) const SMALLEST: i64 = tir::data::SMALLEST_SQUARE as i64;
 
 /// Rows of the largest square of elements of so many bytes with at most so many rows: a vector holds a row, and half of the
 /// registers hold the square. 1 if there is none.

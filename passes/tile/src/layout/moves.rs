@@ -1,5 +1,6 @@
 //! How a tile moves in its source, and what transfers of it take.
 
+use tir::data::SMALLEST_SQUARE;
 use tir::{AffineMap, LinearExpr, LinearMap, MemRefType};
 use tir_accel::transfer::Pattern;
 
@@ -79,8 +80,10 @@ impl Tile {
         }
         let along = |side: usize| steps.iter().find(|dim| dim[side] == run);
         match along(1).zip(along(2)) {
-            Some((far, near)) => run.max(square.min(run * far[0].min(near[0]))),
-            None => run,
+            Some((far, near)) if far[0].min(near[0]) >= SMALLEST_SQUARE as i64 => {
+                run.max(square.min(run * far[0].min(near[0])))
+            }
+            _ => run,
         }
     }
 

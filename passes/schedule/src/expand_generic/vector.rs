@@ -14,21 +14,23 @@
 //! and read nothing that they write, by a vector that overlaps with the one before.
 
 pub(super) mod around;
+mod block;
 mod bytes;
+mod ranges;
 
-use std::collections::HashMap;
-
-use tir::{Builder, Failure, Ir, LinearMap, Mapping, MemRefType, Traits, Value};
-use tir_arith::{OpFoldResult, constant_index};
-use tir_loop::{Bounds, For, Yield};
+use tir::{Builder, Failure, Ir, LinearMap, MemRefType, Traits, Value};
 use tir_memref::Alloc;
 use tir_tensor::Generic;
 use tir_vector::{Broadcast, Load, Store};
 
-use super::transpose::{FARTHEST, SMALLEST, apart, side, transposed};
-use super::{Region, carrying, nest, place};
+use super::transpose::{FARTHEST, SMALLEST, side};
+use super::{Region, nest};
 use around::Around;
+use block::Block;
 use bytes::{Dot, GROUP, grouped};
+use ranges::{Part, blocks, overlapping, parts, places};
+
+pub(super) use ranges::row;
 
 /// The registers that hold vectors.
 #[derive(Clone, Copy, Debug)]
@@ -41,13 +43,6 @@ pub struct Registers {
     pub masked: i64,
     /// The innermost loop of a block's sums is written out if that takes at most so many steps of sums.
     pub unroll: i64,
-}
-
-impl Part {
-    /// Its number of blocks.
-    fn blocks(&self) -> i64 {
-        (self.end - self.start) / (self.count * self.step)
-    }
 }
 
 /// How an operand goes on along the lanes.
@@ -93,17 +88,6 @@ pub(super) struct Plan<'a> {
     by_row: Vec<Vec<bool>>,
     /// How products of integers are summed up, if several at a time are.
     dot: Option<Dot>,
-}
-
-/// A part of a range: blocks of `count` times `step` from `start` to `end`.
-#[derive(Clone, Copy, Debug)]
-struct Part {
-    start: i64,
-    end: i64,
-    /// Rows or vectors of a block.
-    count: i64,
-    /// Points of each.
-    step: i64,
 }
 
 impl<'a> Plan<'a> {
@@ -442,357 +426,6 @@ fn block(rows: i64, vectors: i64, outputs: i64, registers: i64) -> [i64; 2] {
         }
     }
     best.0
-}
-
-/// A range of `size` points in blocks of `count` times `step`, then in smaller ones: fewer at a time, then of fewer points
-/// each.
-fn parts(size: i64, count: i64, step: i64, least: i64) -> Vec<Part> {
-    let (mut all, mut start) = (Vec::new(), 0);
-    let (mut count, mut step) = (count.max(1), step);
-    while start < size {
-        let one = count * step;
-        let end = start + (size - start) / one * one;
-        if end > start {
-            all.push(Part {
-                start,
-                end,
-                count,
-                step,
-            });
-            start = end;
-        }
-        // What is left is less than a block.
-        let left = (size - start) / step.max(1);
-        match left {
-            0 => (count, step) = (1, (step / 2).max(least)),
-            left => count = left.min(count),
-        }
-    }
-    all
-}
-
-/// A range of `size` points in blocks as [`parts`] has them, but for what is less than a vector: that is one more vector which ends
-/// with the range, and some points are in two.
-fn overlapping(size: i64, count: i64, step: i64) -> Vec<Part> {
-    let mut start = size / step * step;
-    let mut all = parts(start, count, step, 1);
-    while start < size {
-        let left = size - start;
-        let round = (left as u64).next_power_of_two() as i64;
-        let step = if round > size { round / 2 } else { round };
-        let begin = start.min(size - step);
-        all.push(Part {
-            start: begin,
-            end: begin + step,
-            count: 1,
-            step,
-        });
-        start = begin + step;
-    }
-    all
-}
-
-/// Loops over the blocks of a part, or one block alone.
-fn blocks(
-    b: &mut Builder<'_>,
-    part: Part,
-    fill: &mut dyn FnMut(&mut Builder<'_>, Value) -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    let step = part.count * part.step;
-    if part.end - part.start <= step {
-        let start = constant_index(b, part.start);
-        return fill(b, start);
-    }
-    let mut done = Ok(());
-    let body = b.body(&[tir::Type::index()], |b, args| {
-        done = fill(b, args[0]);
-        b.add(Yield { values: vec![] });
-    });
-    let bounds = [part.start, part.end, step].map(Bounds::Static);
-    b.add(For::new(bounds, vec![], body, vec![]));
-    done
-}
-
-/// A row of `size` elements by vectors of up to `width`: `fill` is given where each begins, and its length.
-pub(super) fn row(
-    b: &mut Builder<'_>,
-    size: i64,
-    width: i64,
-    fill: &mut dyn FnMut(&mut Builder<'_>, Value, i64) -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    for part in parts(size, 1, width.max(1), 1) {
-        blocks(b, part, &mut |b, first| fill(b, first, part.step))?;
-    }
-    Ok(())
-}
-
-/// Where the rows or vectors of a block begin.
-fn places(b: &mut Builder<'_>, first: Value, part: Part) -> Vec<Value> {
-    let place = |k: i64| {
-        let at = OpFoldResult::Value(first).plus(b, k * part.step);
-        at.value(b)
-    };
-    (0..part.count).map(place).collect()
-}
-
-/// A block of results.
-struct Block<'a> {
-    plan: &'a Plan<'a>,
-    /// The number and place of each row along the iterators of rows.
-    rows: Vec<Vec<(usize, Value)>>,
-    /// Where its vectors begin.
-    lanes: Vec<Value>,
-    /// Elements of its vectors.
-    width: i64,
-}
-
-impl Block<'_> {
-    /// The points of the block: row and vector.
-    fn points(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
-        (0..self.rows.len()).flat_map(|j| (0..self.lanes.len()).map(move |i| (j, i)))
-    }
-
-    fn at(&self, at: &[Option<Value>], (j, i): (usize, usize)) -> Vec<Option<Value>> {
-        let mut at = at.to_vec();
-        at[self.plan.lanes] = Some(self.lanes[i]);
-        for ((d, _), (_, place)) in self.plan.rows.iter().zip(&self.rows[j]) {
-            at[*d] = Some(*place);
-        }
-        at
-    }
-
-    /// A number of what an operand is in a row: the same for rows along whose iterators it does not change.
-    fn row(&self, operand: usize, j: usize) -> usize {
-        let places = self.plan.by_row[operand].iter().zip(&self.rows[j]);
-        let places = places.zip(&self.plan.rows);
-        places.fold(0, |number, ((changes, (place, _)), (_, points))| {
-            number * *points as usize + if *changes { *place } else { 0 }
-        })
-    }
-
-    fn emit(
-        &self,
-        b: &mut Builder<'_>,
-        at: &[Option<Value>],
-        reduced: &[usize],
-        around: &Around<'_>,
-    ) -> Result<(), Failure> {
-        let (plan, region) = (self.plan, self.plan.region);
-        let outputs = &plan.generic.outputs;
-        let mut places = Vec::new();
-        for point in self.points() {
-            places.push(region.places(b, &self.at(at, point))?);
-        }
-        if plan.generic.combine.is_none() {
-            // All is read before anything is written.
-            let (mut known, mut all) = (self.across(b, at)?, Vec::new());
-            for point in self.points() {
-                all.push(self.values(b, &self.at(at, point), point, &mut known)?);
-            }
-            for (values, places) in all.iter().zip(&places) {
-                for ((value, output), place) in values.iter().zip(outputs).zip(places) {
-                    store(b, *value, *output, place);
-                }
-            }
-            return Ok(());
-        }
-        let init = match around.first(b, self, at)? {
-            Some(init) => init,
-            None => {
-                let mut init = Vec::new();
-                for places in &places {
-                    for (output, place) in outputs.iter().zip(places) {
-                        init.push(self.load(b, *output, place));
-                    }
-                }
-                init
-            }
-        };
-        let sizes = reduced.iter().map(|d| plan.domain[*d] / plan.group(*d));
-        let sizes: Vec<i64> = sizes.collect();
-        // A short loop waits at its end, as where it ends is guessed late.
-        let written = |size: &&i64| **size * init.len() as i64 <= plan.unroll;
-        let written = sizes.last().filter(written).copied();
-        let (looped, inner) = match written {
-            Some(steps) => (&sizes[..sizes.len() - 1], Some(steps)),
-            None => (&sizes[..], None),
-        };
-        let sums = carrying(
-            b,
-            looped,
-            &mut Vec::new(),
-            &init,
-            &mut |b, outside, sums| {
-                let mut sums = sums.to_vec();
-                for step in 0..inner.unwrap_or(1) {
-                    let mut inside = outside.to_vec();
-                    if inner.is_some() {
-                        inside.push(constant_index(b, step));
-                    }
-                    sums = self.step(b, at, reduced, &inside, &sums)?;
-                }
-                Ok(sums)
-            },
-        )?;
-        if around.last(b, self, at, &sums)? {
-            return Ok(());
-        }
-        for (places, sums) in places.iter().zip(sums.chunks(outputs.len())) {
-            for ((output, place), sum) in outputs.iter().zip(places).zip(sums) {
-                store(b, *sum, *output, place);
-            }
-        }
-        Ok(())
-    }
-
-    /// The vectors of inputs that are contiguous along the rows: as [`Block::values`] knows them.
-    fn across(
-        &self,
-        b: &mut Builder<'_>,
-        at: &[Option<Value>],
-    ) -> Result<HashMap<[usize; 3], Value>, Failure> {
-        let mut known = HashMap::new();
-        let inputs = self.plan.generic.inputs.iter();
-        let inputs = inputs.zip(&self.plan.generic.indexing_maps).enumerate();
-        for (k, (input, access)) in inputs {
-            if self.plan.courses[k].across().is_none() {
-                continue;
-            }
-            let mut rows = Vec::new();
-            for lane in 0..self.width {
-                let mut at = self.at(at, (0, 0));
-                let first = OpFoldResult::Value(self.lanes[0]);
-                at[self.plan.lanes] = Some(first.plus(b, lane).value(b));
-                let at: Vec<Value> = at.into_iter().flatten().collect();
-                let at = place(b, access, &at)?;
-                rows.push(self.load(b, *input, &at));
-            }
-            for (j, value) in transposed(b, rows).into_iter().enumerate() {
-                known.insert([k, self.row(k, j), 0], value);
-            }
-        }
-        Ok(known)
-    }
-
-    /// The sums after a step of the reduction, or a group of steps: `inside` are its indices.
-    fn step(
-        &self,
-        b: &mut Builder<'_>,
-        at: &[Option<Value>],
-        reduced: &[usize],
-        inside: &[Value],
-        sums: &[Value],
-    ) -> Result<Vec<Value>, Failure> {
-        let (plan, region) = (self.plan, self.plan.region);
-        let mut at = at.to_vec();
-        for (d, value) in reduced.iter().zip(inside) {
-            let first = OpFoldResult::Value(*value).times(b, plan.group(*d));
-            at[*d] = Some(first.value(b));
-        }
-        let (mut known, mut next) = (HashMap::new(), Vec::new());
-        if let Some(dot) = &plan.dot {
-            for (point, sum) in self.points().zip(sums) {
-                let at = self.at(&at, point);
-                next.push(self.dot(b, dot, &at, point, *sum, &mut known)?);
-            }
-            return Ok(next);
-        }
-        for (point, sums) in self.points().zip(sums.chunks(plan.generic.outputs.len())) {
-            let values = self.values(b, &self.at(&at, point), point, &mut known)?;
-            next.extend(region.combine(b, sums, &values));
-        }
-        Ok(next)
-    }
-
-    fn load(&self, b: &mut Builder<'_>, memref: Value, at: &[Value]) -> Value {
-        self::load(b, memref, at, self.width)
-    }
-
-    fn broadcast(&self, b: &mut Builder<'_>, source: Value) -> Value {
-        broadcast(b, source, self.width)
-    }
-
-    /// What the region yields for the vector at a point; `known` are vectors that were loaded for others.
-    fn values(
-        &self,
-        b: &mut Builder<'_>,
-        at: &[Option<Value>],
-        (j, i): (usize, usize),
-        known: &mut HashMap<[usize; 3], Value>,
-    ) -> Result<Vec<Value>, Failure> {
-        let (plan, region) = (self.plan, self.plan.region);
-        let at: Vec<Value> = at.iter().copied().flatten().collect();
-        let mut map = Mapping::default();
-        let inputs = plan.generic.inputs.iter().zip(&plan.generic.indexing_maps);
-        for (k, (arg, (input, access))) in region.args.iter().zip(inputs).enumerate() {
-            let course = plan.courses[k];
-            let row = self.row(k, j);
-            let lane = match course {
-                Course::Contiguous | Course::Apart(_) => i,
-                Course::Constant | Course::Grouped | Course::Across(_) => 0,
-            };
-            let value = match known.get(&[k, row, lane]) {
-                Some(value) => *value,
-                None => {
-                    let at = place(b, access, &at)?;
-                    let value = match course {
-                        Course::Contiguous => self.load(b, *input, &at),
-                        Course::Apart(step) => apart(b, self.width, step, &mut |b, shift| {
-                            let mut at = at.clone();
-                            if let Some(last) = at.last_mut() {
-                                *last = OpFoldResult::Value(*last).plus(b, shift).value(b);
-                            }
-                            Ok(self.load(b, *input, &at))
-                        })?,
-                        Course::Grouped => {
-                            return Err("reads groups, but sums up single steps".into());
-                        }
-                        Course::Across(_) => {
-                            return Err("internal error: a square that is not there".into());
-                        }
-                        Course::Constant => {
-                            let scalar = super::load(b, *input, &at);
-                            self.broadcast(b, scalar)
-                        }
-                    };
-                    known.insert([k, row, lane], value);
-                    value
-                }
-            };
-            map.map(*arg, value);
-        }
-        for op in &region.ops {
-            let operands: Vec<Value> = b.ir.operands(*op).collect();
-            for operand in operands {
-                if map.get(operand) == operand {
-                    // From outside of the region.
-                    let value = self.broadcast(b, operand);
-                    map.map(operand, value);
-                }
-            }
-            crate::index::copy(b, &[*op], &mut map);
-            let results: Vec<Value> = b.ir.results(*op).collect();
-            for result in results {
-                let made = map.get(result);
-                if b.ir.has(*op, Traits::ConstantLike) {
-                    let value = self.broadcast(b, made);
-                    map.map(result, value);
-                } else {
-                    let ty = tir_vector::of(self.width, b.ty(made));
-                    b.ir.set_type(made, ty);
-                }
-            }
-        }
-        let mut yields = Vec::new();
-        for value in &region.yields {
-            let made = map.get(*value);
-            yields.push(match made == *value {
-                true => self.broadcast(b, made),
-                false => made,
-            });
-        }
-        Ok(yields)
-    }
 }
 
 /// Loads a vector of so many elements.

@@ -102,18 +102,30 @@ impl<'a> Plans<'a> {
             {
                 continue;
             }
-            let Some(other) = group.join(&of, times) else {
-                continue;
-            };
-            let Ok(found) = self.of(func, &other) else {
-                continue;
-            };
-            let least = best.as_ref().map_or(plan.cycles, |(_, best)| best.cycles);
-            if found.unit.is_some() && found.cycles < least {
-                best = Some((other, found));
-            }
+            self.quicker(func, plan, group.join(&of, times), &mut best);
         }
         best
+    }
+
+    /// Keeps another form of a group with its plan, if a unit computes it in fewer cycles than the best one before and than
+    /// the plan of the group itself.
+    fn quicker(
+        &mut self,
+        func: &Ir,
+        plan: &Plan,
+        other: Option<Group>,
+        best: &mut Option<(Group, Plan)>,
+    ) {
+        let Some(other) = other else {
+            return;
+        };
+        let Ok(found) = self.of(func, &other) else {
+            return;
+        };
+        let least = best.as_ref().map_or(plan.cycles, |(_, best)| best.cycles);
+        if found.unit.is_some() && found.cycles < least {
+            *best = Some((other, found));
+        }
     }
 
     /// How many points of an iterator a unit computes at once: the one that computes the group, if the iterator is a
@@ -160,16 +172,7 @@ impl<'a> Plans<'a> {
             if group.domain[*d] <= *size {
                 continue;
             }
-            let Some(other) = group.split(*d, *size) else {
-                continue;
-            };
-            let Ok(found) = self.of(func, &other) else {
-                continue;
-            };
-            let least = best.as_ref().map_or(plan.cycles, |(_, best)| best.cycles);
-            if found.unit.is_some() && found.cycles < least {
-                best = Some((other, found));
-            }
+            self.quicker(func, plan, group.split(*d, *size), &mut best);
         }
         best
     }

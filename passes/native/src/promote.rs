@@ -48,7 +48,7 @@ impl Pass for PromoteMemory {
             cx.unchanged();
         }
         cx.count("places promoted", promoted);
-        cx.count("loads forwarded", forwarded);
+        cx.count("loads and stores forwarded", forwarded);
         cx.count("buffers dropped", dropped);
         Ok(())
     }
@@ -123,45 +123,79 @@ impl Place {
 #[derive(Default)]
 struct Held {
     places: Vec<(Place, Value)>,
+    /// Stores of what nobody may have read since.
+    unread: Vec<(Place, OpId)>,
     /// Whether two buffers may have elements in common.
     overlap: HashMap<(Value, Value), bool>,
 }
 
 impl Held {
-    /// Forgets what may lie where something is put.
-    fn forget(&mut self, ir: &Ir, base: Value, place: Option<&Place>) {
-        let Self { places, overlap } = self;
-        places.retain(|(at, _)| match place {
-            Some(place) if at.base == base => at.is_apart(place, ir),
-            _ => !*overlap
-                .entry((at.base, base))
-                .or_insert_with(|| may_alias(ir, at.base, &origins(ir, base))),
-        });
+    /// Forgets what is known of a block.
+    fn clear(&mut self) {
+        self.places.clear();
+        self.unread.clear();
     }
 
-    /// Forgets what an op may change.
+    /// Whether two buffers may have elements in common.
+    fn may_overlap(&mut self, ir: &Ir, one: Value, other: Value) -> bool {
+        let known = self.overlap.entry((one, other));
+        *known.or_insert_with(|| may_alias(ir, one, &origins(ir, other)))
+    }
+
+    /// Whether something at a place may be in a buffer, or at a place of it.
+    fn meets(&mut self, ir: &Ir, at: &Place, base: Value, place: Option<&Place>) -> bool {
+        match place {
+            Some(place) if at.base == base => !at.is_apart(place, ir),
+            _ => self.may_overlap(ir, at.base, base),
+        }
+    }
+
+    /// Forgets what may lie where something is put.
+    fn written(&mut self, ir: &Ir, base: Value, place: Option<&Place>) {
+        let places = std::mem::take(&mut self.places).into_iter();
+        self.places = places
+            .filter(|(at, _)| !self.meets(ir, at, base, place))
+            .collect();
+    }
+
+    /// Stores of what may be read now are needed.
+    fn read(&mut self, ir: &Ir, base: Value, place: Option<&Place>) {
+        let unread = std::mem::take(&mut self.unread).into_iter();
+        self.unread = unread
+            .filter(|(at, _)| !self.meets(ir, at, base, place))
+            .collect();
+    }
+
+    /// Forgets what an op may change, and keeps what it may read.
     fn pass(&mut self, ir: &Ir, op: OpId) {
-        if self.places.is_empty() {
+        if self.places.is_empty() && self.unread.is_empty() {
             return;
         }
         let Some(effects) = ir.effects(op) else {
-            return self.places.clear();
+            return self.clear();
         };
-        let changes = effects
-            .iter()
-            .filter(|e| matches!(e.access, Access::Write | Access::Free));
-        for effect in changes {
-            match effect.on {
-                Some(on) if ir.ty(on).is::<MemRefType>() => self.forget(ir, on, None),
-                Some(_) => {}
-                None => return self.places.clear(),
+        for effect in effects {
+            let on = match effect.on {
+                Some(on) if ir.ty(on).is::<MemRefType>() => on,
+                Some(_) => continue,
+                None if effect.access == Access::Allocate => continue,
+                None => return self.clear(),
+            };
+            match effect.access {
+                Access::Read => self.read(ir, on, None),
+                Access::Write => self.written(ir, on, None),
+                Access::Free => {
+                    self.read(ir, on, None);
+                    self.written(ir, on, None);
+                }
+                Access::Allocate | Access::Fetch => {}
             }
         }
     }
 }
 
-/// Replaces loads of what the same block stored or loaded there before; gives their number. So many places are known at a
-/// time.
+/// Replaces loads of what the same block stored or loaded there before, and drops stores of what another one overwrites unread;
+/// gives their number. So many places are known at a time.
 fn forward(ir: &mut Ir, window: usize) -> usize {
     let mut blocks = Vec::new();
     for op in std::iter::once(ir.root()).chain(ir.walk_ids()) {
@@ -171,7 +205,7 @@ fn forward(ir: &mut Ir, window: usize) -> usize {
     }
     let (mut forwarded, mut held) = (0, Held::default());
     for block in blocks {
-        held.places.clear();
+        held.clear();
         let ops: Vec<OpId> = ir.ops_in(block).collect();
         for op in ops {
             let Some(Moved { place, stored, .. }) = Moved::of(ir, op) else {
@@ -186,16 +220,28 @@ fn forward(ir: &mut Ir, window: usize) -> usize {
                     forwarded += 1;
                     continue;
                 }
-                (None, None) => ir.result(op, 0),
+                (None, None) => {
+                    held.read(ir, place.base, Some(&place));
+                    ir.result(op, 0)
+                }
                 (Some(value), _) => {
-                    held.forget(ir, place.base, Some(&place));
+                    if let Some(k) = held.unread.iter().position(|(at, _)| *at == place) {
+                        let (_, before) = held.unread.remove(k);
+                        ir.erase(before);
+                        forwarded += 1;
+                    }
+                    held.written(ir, place.base, Some(&place));
+                    held.unread.push((place.clone(), op));
                     value
                 }
             };
-            if held.places.len() >= window {
+            held.places.push((place, value));
+            if held.places.len() > window {
                 held.places.remove(0);
             }
-            held.places.push((place, value));
+            if held.unread.len() > window {
+                held.unread.remove(0);
+            }
         }
     }
     forwarded

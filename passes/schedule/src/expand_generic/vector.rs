@@ -19,7 +19,7 @@ mod bytes;
 mod ranges;
 
 use tir::{Builder, Failure, Ir, LinearMap, MemRefType, Traits, Value};
-use tir_memref::Alloc;
+use tir_memref::{Alloc, SubView};
 use tir_tensor::Generic;
 use tir_vector::{Broadcast, Load, Store};
 
@@ -316,9 +316,13 @@ impl<'a> Plan<'a> {
 /// Makes what is inside of a block of rows: for each, its number and place along each iterator of the rows.
 type FillRows<'a> = dyn FnMut(&mut Builder<'_>, &[Vec<(usize, Value)>]) -> Result<(), Failure> + 'a;
 
-/// Whether a buffer was made here, with at most so many bytes.
+/// Whether a buffer, or a part of one, was made here, with at most so many bytes.
 fn is_held(ir: &Ir, value: Value, bytes: i64) -> bool {
-    let made = ir.owner(value).is_some_and(|op| ir.is::<Alloc>(op));
+    let mut made = ir.owner(value);
+    while let Some(view) = made.and_then(|op| ir.get::<SubView>(op)) {
+        made = ir.owner(view.source);
+    }
+    let made = made.is_some_and(|op| ir.is::<Alloc>(op));
     let ty = ir.ty(value);
     let points = ty.shape().map(|shape| shape.iter().product::<i64>());
     let size = points

@@ -123,7 +123,7 @@ impl Place {
 #[derive(Default)]
 struct Held {
     places: Vec<(Place, Value)>,
-    /// Stores of what nobody may have read since.
+    /// Stores of what was not read since.
     unread: Vec<(Place, OpId)>,
     /// Whether two buffers may have elements in common.
     overlap: HashMap<(Value, Value), bool>,

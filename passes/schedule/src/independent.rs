@@ -153,6 +153,9 @@ fn apart(ir: &Ir, op: OpId, counter: &Counter, places: &[Place], leaves: &[Value
                 .map(|(stride, _)| stride.saturating_abs()),
         );
     }
+    // Rows that were written out are as far apart as those of a loop.
+    let distance = |form: &LinearExpr| form.constant.checked_sub(first.constant)?.checked_abs();
+    sizes.extend(forms.iter().filter_map(|(form, ..)| distance(form)));
     // Without going round, and for numbers that parts of the rests are multiples of.
     sizes.retain(|size| *size > step);
     sizes.sort_unstable();
@@ -213,14 +216,22 @@ fn apart(ir: &Ir, op: OpId, counter: &Counter, places: &[Place], leaves: &[Value
 
 /// The first element that an op accesses by a memref, and how many from there on.
 fn element(ir: &Ir, op: OpId, memref: Value, leaves: &mut Vec<Value>) -> Option<Elements> {
+    // A mask leaves out what lies beyond an end of the last dimension.
+    let mut masked = false;
     let (indices, length) = if let Some(load) = ir.get::<tir_memref::Load>(op) {
         (load.indices, 1)
     } else if let Some(store) = ir.get::<tir_memref::Store>(op) {
         (store.indices, 1)
     } else if let Some(load) = ir.get::<tir_vector::Load>(op) {
         (load.indices, length(load.result.0)?)
+    } else if let Some(store) = ir.get::<tir_vector::Store>(op) {
+        (store.indices, length(ir.ty(store.value))?)
+    } else if let Some(load) = ir.get::<tir_vector::MaskedLoad>(op) {
+        masked = true;
+        (load.indices, length(load.result.0)?)
     } else {
-        let store = ir.get::<tir_vector::Store>(op)?;
+        let store = ir.get::<tir_vector::MaskedStore>(op)?;
+        masked = true;
         (store.indices, length(ir.ty(store.value))?)
     };
     let memref_ty: &MemRefType = ir.ty(memref).get()?;
@@ -236,7 +247,9 @@ fn element(ir: &Ir, op: OpId, memref: Value, leaves: &mut Vec<Value>) -> Option<
             return None;
         }
         let form = linear(ir, *index, leaves)?;
-        let room = match d + 1 == indices.len() {
+        let last = d + 1 == indices.len();
+        let first = if last && masked { 1 - length } else { 0 };
+        let room = match last && !masked {
             true => size - length,
             false => size - 1,
         };
@@ -244,7 +257,7 @@ fn element(ir: &Ir, op: OpId, memref: Value, leaves: &mut Vec<Value>) -> Option<
         let beyond = size != DYNAMIC && !reach.is_some_and(|all| all.is_inside(room + 1));
         match beyond && form.at(0) == 0 {
             // Wherever it is, it is inside.
-            true => inside.push((stride, Interval::new(0, room.max(0)))),
+            true => inside.push((stride, Interval::new(first, room.max(0)))),
             false => begin = begin.plus(&form, stride)?,
         }
     }

@@ -130,24 +130,35 @@ impl LowerToEval for CreateMask {
     }
 }
 
+/// A vector of elements of two others, counted through the first and then the second: `order` gives them, of the length of one.
+fn chosen<'m>(
+    cx: &mut Compiler<'m>,
+    operands: [Value; 2],
+    result: Value,
+    ty: Type,
+    order: impl Fn(usize) -> Vec<usize> + Send + Sync + 'm,
+) {
+    cx.native_by_ref(&operands, &[result], move |_, data| {
+        let [lhs, rhs] = data else {
+            return Err("has no two operands".into());
+        };
+        let (lhs, rhs) = (lhs.as_tensor()?, rhs.as_tensor()?);
+        let size = lhs.dtype().size();
+        let (first, second) = (lhs.bytes().chunks(size), rhs.bytes().chunks(size));
+        let length = first.len();
+        let all: Vec<&[u8]> = first.chain(second).collect();
+        let order = order(length).into_iter();
+        let bytes = order.flat_map(|k| all[k]).copied().collect();
+        Ok(vec![vector(ty, bytes)?])
+    });
+}
+
 impl LowerToEval for Shuffle {
     fn lower<'m>(&self, op: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {
-        let (ty, mask) = (self.result.0, self.mask.clone());
-        let operands = [self.lhs, self.rhs];
-        cx.native_by_ref(&operands, &[op.ir.result(op.id, 0)], move |_, data| {
-            let [lhs, rhs] = data else {
-                return Err("has no two operands".into());
-            };
-            let (lhs, rhs) = (lhs.as_tensor()?, rhs.as_tensor()?);
-            let size = lhs.dtype().size();
-            let all: Vec<&[u8]> = lhs
-                .bytes()
-                .chunks(size)
-                .chain(rhs.bytes().chunks(size))
-                .collect();
-            let chosen = mask.iter().flat_map(|k| all[*k as usize]);
-            let bytes = chosen.copied().collect();
-            Ok(vec![vector(ty, bytes)?])
+        let mask: Vec<usize> = self.mask.iter().map(|k| *k as usize).collect();
+        let result = op.ir.result(op.id, 0);
+        chosen(cx, [self.lhs, self.rhs], result, self.result.0, move |_| {
+            mask.clone()
         });
         Ok(())
     }
@@ -179,18 +190,9 @@ fn vector(ty: Type, bytes: Vec<u8>) -> Result<Data, Failure> {
 
 impl LowerToEval for Interleave {
     fn lower<'m>(&self, op: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {
-        let ty = self.result.0;
-        let operands = [self.lhs, self.rhs];
-        cx.native_by_ref(&operands, &[op.ir.result(op.id, 0)], move |_, data| {
-            let [lhs, rhs] = data else {
-                return Err("has no two operands".into());
-            };
-            let (lhs, rhs) = (lhs.as_tensor()?, rhs.as_tensor()?);
-            let size = lhs.dtype().size();
-            let pairs = lhs.bytes().chunks(size).zip(rhs.bytes().chunks(size));
-            let bytes = pairs.flat_map(|(x, y)| [x, y]).flatten().copied().collect();
-            Ok(vec![vector(ty, bytes)?])
-        });
+        let in_turn = |n| (0..n).flat_map(|k| [k, n + k]).collect();
+        let result = op.ir.result(op.id, 0);
+        chosen(cx, [self.lhs, self.rhs], result, self.result.0, in_turn);
         Ok(())
     }
 }

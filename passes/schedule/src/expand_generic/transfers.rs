@@ -11,7 +11,7 @@ use tir::{At, Builder, Failure, Ir, LinearExpr, OpId, Ret, Rets, Value};
 use tir_accel::Direction;
 use tir_accel::transfer::Pattern;
 use tir_arith::{
-    AndI, CmpI, CmpIPredicate, MinSI, OpFoldResult, Select, XOrI, constant_float, constant_index,
+    AndI, CmpI, CmpIPredicate, OpFoldResult, Select, XOrI, constant_float, constant_index,
     constant_int,
 };
 use tir_loop::{If, Yield};
@@ -24,9 +24,6 @@ use crate::transfer::Transfer;
 
 /// Makes what is in a region.
 type Step<'a> = &'a mut dyn FnMut(&mut Builder<'_>) -> Result<(), Failure>;
-
-/// Makes what is done from a position on.
-type From<'a> = &'a mut dyn FnMut(&mut Builder<'_>, Value) -> Result<(), Failure>;
 
 /// How a tile is moved.
 #[derive(Clone, Copy)]
@@ -168,7 +165,7 @@ impl Moved<'_> {
         let (last, size) = (self.last(), self.pattern.tile_shape[self.last()]);
         let (inner, outer) = self.depending(&[last]);
         let vectors = |b: &mut Builder<'_>, masks: Option<&[usize]>| {
-            pieces(b, size, width, &mut |b, first, length| {
+            vector::pieces(b, size, width, &mut |b, first, length| {
                 let mut at = at.to_vec();
                 at[last] = first;
                 match self.t.direction {
@@ -197,14 +194,23 @@ impl Moved<'_> {
                 },
             )
         };
-        let Some(test) = self.test(b, at, &outer)? else {
-            return whole(b);
+        self.where_inside(b, at, &outer, whole, &mut |b| self.padded_row(b, at, width))
+    }
+
+    /// Does something if a position is inside in these dimensions; what is read from outside is padding.
+    fn where_inside(
+        &self,
+        b: &mut Builder<'_>,
+        at: &[Value],
+        dims: &[usize],
+        mut inside: impl FnMut(&mut Builder<'_>) -> Result<(), Failure>,
+        outside: Step<'_>,
+    ) -> Result<(), Failure> {
+        let Some(test) = self.test(b, at, dims)? else {
+            return inside(b);
         };
-        let mut outside = |b: &mut Builder<'_>| self.padded_row(b, at, width);
-        match self.t.direction {
-            Direction::Write => branch(b, test, whole, None),
-            Direction::Read => branch(b, test, whole, Some(&mut outside)),
-        }
+        let reads = self.t.direction == Direction::Read;
+        branch(b, test, inside, reads.then_some(outside))
     }
 
     /// Squares along the last dimension of the tile and another one.
@@ -218,8 +224,8 @@ impl Moved<'_> {
         let (last, shape) = (self.last(), &self.pattern.tile_shape);
         let (inner, outer) = self.depending(&[along, last]);
         let all = |b: &mut Builder<'_>| {
-            begins(b, shape[last], side, &mut |b, row| {
-                begins(b, shape[along], side, &mut |b, column| {
+            vector::begins(b, shape[last], side, &mut |b, row| {
+                vector::begins(b, shape[along], side, &mut |b, column| {
                     let mut at = at.to_vec();
                     (at[last], at[along]) = (row, column);
                     self.as_a_whole(
@@ -236,20 +242,13 @@ impl Moved<'_> {
                 })
             })
         };
-        let Some(test) = self.test(b, at, &outer)? else {
-            return all(b);
-        };
-        let mut outside = |b: &mut Builder<'_>| {
+        self.where_inside(b, at, &outer, all, &mut |b| {
             nest(b, &[shape[along]], &mut Vec::new(), &mut |b, counter| {
                 let mut at = at.to_vec();
                 at[along] = counter[0];
                 self.padded_row(b, &at, side)
             })
-        };
-        match self.t.direction {
-            Direction::Write => branch(b, test, all, None),
-            Direction::Read => branch(b, test, all, Some(&mut outside)),
-        }
+        })
     }
 
     /// A square, which begins at a position in the tile.
@@ -339,7 +338,7 @@ impl Moved<'_> {
     /// A row of the tile that is outside of the large buffer.
     fn padded_row(&self, b: &mut Builder<'_>, at: &[Value], width: i64) -> Result<(), Failure> {
         let last = self.last();
-        pieces(
+        vector::pieces(
             b,
             self.pattern.tile_shape[last],
             width,
@@ -535,40 +534,6 @@ impl Moved<'_> {
         }
         Ok(())
     }
-}
-
-/// A range by vectors of at most so many elements: `fill` is given where each begins, and its length.
-fn pieces(
-    b: &mut Builder<'_>,
-    size: i64,
-    width: i64,
-    fill: &mut dyn FnMut(&mut Builder<'_>, Value, i64) -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    let length = 1i64 << size.min(width).max(1).ilog2();
-    let whole = size / length * length;
-    vector::row(b, whole, length, fill)?;
-    if size == whole {
-        return Ok(());
-    }
-    let end = constant_index(b, size - length);
-    fill(b, end, length)
-}
-
-/// Where squares along a range begin.
-fn begins(b: &mut Builder<'_>, size: i64, side: i64, fill: From<'_>) -> Result<(), Failure> {
-    vector::row(
-        b,
-        (size + side - 1) / side * side,
-        side,
-        &mut |b, first, _| {
-            if size % side == 0 {
-                return fill(b, first);
-            }
-            let rhs = constant_index(b, size - side);
-            let begin = b.add(MinSI { lhs: first, rhs });
-            fill(b, begin)
-        },
-    )
 }
 
 /// Whether one condition holds, if there is one, and another one too.

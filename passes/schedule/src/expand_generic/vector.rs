@@ -30,7 +30,7 @@ use block::Block;
 use bytes::{Dot, GROUP, grouped};
 use ranges::{Part, blocks, overlapping, parts, places};
 
-pub(super) use ranges::row;
+pub(super) use ranges::{begins, pieces};
 
 /// The registers that hold vectors.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,7 @@
 //! Ranges of points as blocks of vectors, and what of them is left over.
 
 use tir::{Builder, Failure, Value};
-use tir_arith::{OpFoldResult, constant_index};
+use tir_arith::{MinSI, OpFoldResult, constant_index};
 use tir_loop::{Bounds, For, Yield};
 
 /// A part of a range: blocks of `count` times `step` from `start` to `end`.
@@ -92,7 +92,7 @@ pub(super) fn blocks(
 }
 
 /// A row of `size` elements by vectors of up to `width`: `fill` is given where each begins, and its length.
-pub(in super::super) fn row(
+fn row(
     b: &mut Builder<'_>,
     size: i64,
     width: i64,
@@ -111,4 +111,43 @@ pub(super) fn places(b: &mut Builder<'_>, first: Value, part: Part) -> Vec<Value
         at.value(b)
     };
     (0..part.count).map(place).collect()
+}
+
+/// A range by vectors of at most so many elements: `fill` is given where each begins, and its length.
+pub(in super::super) fn pieces(
+    b: &mut Builder<'_>,
+    size: i64,
+    width: i64,
+    fill: &mut dyn FnMut(&mut Builder<'_>, Value, i64) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let length = 1i64 << size.min(width).max(1).ilog2();
+    let whole = size / length * length;
+    row(b, whole, length, fill)?;
+    if size == whole {
+        return Ok(());
+    }
+    let end = constant_index(b, size - length);
+    fill(b, end, length)
+}
+
+/// Where squares along a range begin.
+pub(in super::super) fn begins(
+    b: &mut Builder<'_>,
+    size: i64,
+    side: i64,
+    fill: &mut dyn FnMut(&mut Builder<'_>, Value) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    row(
+        b,
+        (size + side - 1) / side * side,
+        side,
+        &mut |b, first, _| {
+            if size % side == 0 {
+                return fill(b, first);
+            }
+            let rhs = constant_index(b, size - side);
+            let begin = b.add(MinSI { lhs: first, rhs });
+            fill(b, begin)
+        },
+    )
 }

@@ -1,19 +1,23 @@
 //! `find-parallel`: loops whose iterations are independent, as their accesses show.
 //!
-//! *Terms.* An *address* is a linear form of indices: the number of the element in its buffer, views resolved. Of the
+//! *Terms.* An *address* is a linear form of indices: the byte of its buffer that an element begins at, views resolved. Of the
 //! form, one part moves with the counter of the loop, one stands still while the loop runs, and the *rest* moves with loops inside.
 //!
 //! *Invariant.* Iterations are independent if, for each buffer from outside that the loop writes, the addresses of all its
 //! accesses have one part that moves with the counter, by a step, one part that stands still, and rests that lie closer
 //! together than the step. Addresses of channels of a pixel recur for each pixel: so all this may hold modulo a number, of
-//! which parts of the rest are multiples, if the counter does not go round. What is allocated in an iteration is its own.
+//! which parts of the rest are multiples, if the counter does not go round. It may also hold of the indices in one dimension
+//! of a memref by which all go: these do not go round, as they lie inside, though ranges of what computes them would
+//! (channels of a last block that sticks out, of which a mask leaves some). What is allocated in an iteration is its own.
 
 use std::collections::HashMap;
 
-use tir::{Access, Attr, DYNAMIC, Interval, Ir, LinearExpr, MemRefType, OpId, Traits, Value};
+use tir::{
+    Access, Attr, DYNAMIC, Interval, Ir, Layout, LinearExpr, MemRefType, OpId, Traits, Value,
+};
 use tir_loop::For;
 use tir_memref::alias::{Origin, accesses, origins};
-use tir_memref::{Cast, CollapseShape, ExpandShape, ReinterpretCast, SubView};
+use tir_memref::{Cast, CollapseShape, ExpandShape, ReinterpretCast, SubView, View};
 
 use crate::index::Counter;
 use crate::range::{Facts, linear};
@@ -43,11 +47,12 @@ pub(crate) fn find(ir: &mut Ir) -> usize {
     found
 }
 
-/// Elements that an op accesses.
-struct Elements {
+/// Bytes of a buffer that an op accesses.
+pub(crate) struct Elements {
     /// The first one.
-    begin: LinearExpr,
-    /// What is added to it: indices of which no more is known than that they lie inside of a buffer, each with its stride.
+    pub(crate) begin: LinearExpr,
+    /// What is added to it: indices of which no more is known than that they lie inside of a buffer, each with its stride in
+    /// bytes.
     inside: Vec<(i64, Interval)>,
     /// How many.
     length: i64,
@@ -58,7 +63,15 @@ struct Place {
     writes: bool,
     /// Which elements; none if not known.
     at: Option<Elements>,
+    memref: Value,
     op: OpId,
+}
+
+/// What an op accesses by indices: as many elements from them on, of which a mask may leave out some.
+struct Indexed {
+    indices: Vec<Value>,
+    length: i64,
+    masked: bool,
 }
 
 fn is_independent(ir: &Ir, op: OpId, looped: &For) -> bool {
@@ -107,6 +120,7 @@ fn is_independent(ir: &Ir, op: OpId, looped: &For) -> bool {
                 all.push(Place {
                     writes,
                     at,
+                    memref,
                     op: below,
                 });
             }
@@ -116,7 +130,80 @@ fn is_independent(ir: &Ir, op: OpId, looped: &For) -> bool {
         let places = &places[origin];
         !places.iter().any(|place| place.writes)
             || apart(ir, op, &counter, places, &leaves) == Some(true)
+            || in_one_dimension(ir, op, &counter, places)
     })
+}
+
+/// Whether a value does not change while a loop runs.
+fn stands_still(ir: &Ir, looped: OpId, value: Value) -> bool {
+    match ir.owner(value) {
+        Some(owner) => owner != looped && !ir.is_below(owner, looped),
+        None => {
+            let holder = ir.value_block(value).and_then(|b| ir.block_parent(b));
+            holder.is_none_or(|holder| holder != looped && !ir.is_below(holder, looped))
+        }
+    }
+}
+
+/// Whether all accesses go by one memref, of which different iterations access different indices in some dimension.
+fn in_one_dimension(ir: &Ir, op: OpId, counter: &Counter, places: &[Place]) -> bool {
+    let Some(memref) = places.first().map(|place| place.memref) else {
+        return true;
+    };
+    let ty = ir.ty(memref).get::<MemRefType>();
+    let dense = ty.is_some_and(|ty| ty.layout == Layout::Identity);
+    if !dense || !stands_still(ir, op, memref) || places.iter().any(|place| place.memref != memref)
+    {
+        return false;
+    }
+    let Some(all) = places
+        .iter()
+        .map(|place| indexed(ir, place.op))
+        .collect::<Option<Vec<_>>>()
+    else {
+        return false;
+    };
+    let rank = all.first().map_or(0, |indexed| indexed.indices.len());
+    (0..rank).any(|d| in_dimension(ir, op, counter, places, &all, d) == Some(true))
+}
+
+/// Whether different iterations access different indices in a dimension of the memref that all accesses go by.
+fn in_dimension(
+    ir: &Ir,
+    op: OpId,
+    counter: &Counter,
+    places: &[Place],
+    all: &[Indexed],
+    d: usize,
+) -> Option<bool> {
+    let mut leaves = vec![counter.iv];
+    let mut forms = Vec::new();
+    for indexed in all {
+        forms.push(linear(ir, *indexed.indices.get(d)?, &mut leaves)?);
+    }
+    let first = forms.first()?;
+    let step = first.at(0).checked_mul(counter.step)?.checked_abs()?;
+    let (mut low, mut high) = (i64::MAX, i64::MIN);
+    for ((form, indexed), place) in forms.iter().zip(all).zip(places) {
+        let last = d + 1 == indexed.indices.len();
+        let mut rest = Interval::new(form.constant, form.constant);
+        if last {
+            rest = rest.plus(Interval::new(0, indexed.length - 1))?;
+        }
+        let facts = Facts::at(ir, place.op);
+        for (k, leaf) in leaves.iter().enumerate() {
+            if k == 0 || stands_still(ir, op, *leaf) {
+                if form.at(k) != first.at(k) {
+                    return Some(false);
+                }
+            } else if form.at(k) != 0 {
+                let range = facts.range(ir, *leaf)?;
+                rest = rest.plus(range.times(Interval::point(form.at(k)))?)?;
+            }
+        }
+        (low, high) = (low.min(rest.low), high.max(rest.high));
+    }
+    Some(high.checked_sub(low)? < step)
 }
 
 /// Whether different iterations access different elements of a buffer.
@@ -128,13 +215,7 @@ fn apart(ir: &Ir, op: OpId, counter: &Counter, places: &[Place], leaves: &[Value
     }
     let (first, ..) = forms.first()?;
     let step = first.at(0).checked_mul(counter.step)?.checked_abs()?;
-    let still = |leaf: Value| match ir.owner(leaf) {
-        Some(owner) => !ir.is_below(owner, op),
-        None => {
-            let holder = ir.value_block(leaf).and_then(|b| ir.block_parent(b));
-            holder.is_none_or(|holder| holder != op && !ir.is_below(holder, op))
-        }
-    };
+    let still = |leaf: Value| stands_still(ir, op, leaf);
     let mut sizes = Vec::new();
     for (d, leaf) in leaves.iter().enumerate() {
         let same = forms.iter().all(|(form, ..)| form.at(d) == first.at(d));
@@ -214,28 +295,21 @@ fn apart(ir: &Ir, op: OpId, counter: &Counter, places: &[Place], leaves: &[Value
     Some(false)
 }
 
-/// The first element that an op accesses by a memref, and how many from there on.
-fn element(ir: &Ir, op: OpId, memref: Value, leaves: &mut Vec<Value>) -> Option<Elements> {
-    // A mask leaves out what lies beyond an end of the last dimension.
-    let mut masked = false;
-    let (indices, length) = if let Some(load) = ir.get::<tir_memref::Load>(op) {
-        (load.indices, 1)
-    } else if let Some(store) = ir.get::<tir_memref::Store>(op) {
-        (store.indices, 1)
-    } else if let Some(load) = ir.get::<tir_vector::Load>(op) {
-        (load.indices, length(load.result.0)?)
-    } else if let Some(store) = ir.get::<tir_vector::Store>(op) {
-        (store.indices, length(ir.ty(store.value))?)
-    } else if let Some(load) = ir.get::<tir_vector::MaskedLoad>(op) {
-        masked = true;
-        (load.indices, length(load.result.0)?)
-    } else {
-        let store = ir.get::<tir_vector::MaskedStore>(op)?;
-        masked = true;
-        (store.indices, length(ir.ty(store.value))?)
-    };
+/// What an op accesses by a memref, by indices.
+pub(crate) fn element(
+    ir: &Ir,
+    op: OpId,
+    memref: Value,
+    leaves: &mut Vec<Value>,
+) -> Option<Elements> {
+    let Indexed {
+        indices,
+        length,
+        masked,
+    } = indexed(ir, op)?;
     let memref_ty: &MemRefType = ir.ty(memref).get()?;
     let (strides, _) = memref_ty.strides()?;
+    let bytes = bytes(ir, memref)?;
     if length > 1 && strides.last() != Some(&1) {
         return None;
     }
@@ -246,6 +320,7 @@ fn element(ir: &Ir, op: OpId, memref: Value, leaves: &mut Vec<Value>) -> Option<
         if stride == DYNAMIC {
             return None;
         }
+        let stride = stride.checked_mul(bytes)?;
         let form = linear(ir, *index, leaves)?;
         let last = d + 1 == indices.len();
         let first = if last && masked { 1 - length } else { 0 };
@@ -264,7 +339,31 @@ fn element(ir: &Ir, op: OpId, memref: Value, leaves: &mut Vec<Value>) -> Option<
     Some(Elements {
         begin,
         inside,
+        length: length.checked_mul(bytes)?,
+    })
+}
+
+/// How an op accesses a buffer by indices.
+fn indexed(ir: &Ir, op: OpId) -> Option<Indexed> {
+    // A mask leaves out what lies beyond an end of the last dimension.
+    let (indices, length, masked) = if let Some(load) = ir.get::<tir_memref::Load>(op) {
+        (load.indices, 1, false)
+    } else if let Some(store) = ir.get::<tir_memref::Store>(op) {
+        (store.indices, 1, false)
+    } else if let Some(load) = ir.get::<tir_vector::Load>(op) {
+        (load.indices, length(load.result.0)?, false)
+    } else if let Some(store) = ir.get::<tir_vector::Store>(op) {
+        (store.indices, length(ir.ty(store.value))?, false)
+    } else if let Some(load) = ir.get::<tir_vector::MaskedLoad>(op) {
+        (load.indices, length(load.result.0)?, true)
+    } else {
+        let store = ir.get::<tir_vector::MaskedStore>(op)?;
+        (store.indices, length(ir.ty(store.value))?, true)
+    };
+    Some(Indexed {
+        indices,
         length,
+        masked,
     })
 }
 
@@ -272,12 +371,18 @@ fn length(ty: tir::Type) -> Option<i64> {
     ty.shape()?.first().copied()
 }
 
-/// The element of its buffer that a memref begins with.
+/// The bytes of an element of a memref.
+fn bytes(ir: &Ir, memref: Value) -> Option<i64> {
+    i64::try_from(ir.ty(memref).elem().bytes()?).ok()
+}
+
+/// The byte of its buffer that a memref begins with.
 fn begin(ir: &Ir, memref: Value, leaves: &mut Vec<Value>) -> Option<LinearExpr> {
     let Some(op) = ir.owner(memref) else {
         let block = ir.value_block(memref)?;
         return (ir.block_parent(block) == Some(ir.root())).then(LinearExpr::default);
     };
+    let bytes = bytes(ir, memref)?;
     if let Some(view) = ir.get::<SubView>(op) {
         let mut sum = begin(ir, view.source, leaves)?;
         let source: &MemRefType = ir.ty(view.source).get()?;
@@ -291,7 +396,7 @@ fn begin(ir: &Ir, memref: Value, leaves: &mut Vec<Value>) -> Option<LinearExpr> 
             if stride == DYNAMIC {
                 return None;
             }
-            sum = sum.plus(&offset, stride)?;
+            sum = sum.plus(&offset, stride.checked_mul(bytes)?)?;
         }
         return Some(sum);
     }
@@ -302,7 +407,11 @@ fn begin(ir: &Ir, memref: Value, leaves: &mut Vec<Value>) -> Option<LinearExpr> 
             [offset] => LinearExpr::number(offset),
             _ => return None,
         };
-        return sum.plus(&offset, 1);
+        return sum.plus(&offset, bytes);
+    }
+    if let Some(view) = ir.get::<View>(op) {
+        let sum = begin(ir, view.source, leaves)?;
+        return sum.plus(&linear(ir, view.byte_shift, leaves)?, 1);
     }
     let collapsed = ir.get::<CollapseShape>(op).map(|view| view.src);
     let expanded = ir.get::<ExpandShape>(op).map(|view| view.src);

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod distribute;
+mod division;
 pub mod dry_run;
 pub mod edit;
 pub mod expand_generic;

@@ -1,13 +1,18 @@
 //! `split-nests`: functions of a range of iterations, which threads may share.
+//!
+//! Iterations are counted through with the loop that threads divide first, so that a range is as little of it as can be. If
+//! that is not the outermost loop, loops stay in their order, in which one thread computes best, and each iteration is
+//! tested: one test for a tile of a nest is less than what another order may cost.
 
 use std::collections::HashMap;
 
 use tir::{Access, At, Attr, BlockId, Ir, Mapping, Name, OpId, SymbolTable, Traits, Type};
-use tir_arith::{OpFoldResult, constant_index};
+use tir_arith::{AndI, CmpI, CmpIPredicate, OpFoldResult, constant_index};
 use tir_func::{Call, Func};
 use tir_loop::{Bounds, For, RANGE};
 
-use crate::index::{Counter, indices, total};
+use crate::division::{Uses, Written};
+use crate::index::{Counter, guard, indices, linear, total};
 
 /// What was done.
 #[derive(Clone, Copy, Default, Debug)]
@@ -18,6 +23,14 @@ pub(crate) struct Split {
     pub(crate) work: [u64; 2],
 }
 
+/// A function that may take a range.
+struct Candidate {
+    nest: Vec<Counter>,
+    uses: Uses,
+    /// The loop that threads divide, once the function is called.
+    divided: Option<usize>,
+}
+
 /// Gives each private function that is one nest of independent iterations, of at least so much work, the range of
 /// iterations as its first two arguments; loops are counted through together until there are `pieces` iterations.
 pub(crate) fn split(module: &mut Ir, least: u64, pieces: i64) -> Split {
@@ -26,7 +39,7 @@ pub(crate) fn split(module: &mut Ir, least: u64, pieces: i64) -> Split {
         .iter()
         .map(|(name, op)| (op.id, name))
         .collect();
-    let (mut trips, mut works) = (HashMap::new(), HashMap::new());
+    let (mut candidates, mut works) = (HashMap::new(), HashMap::new());
     for (slot, child) in module.children_mut() {
         let Some(function) = child.get::<Func>(child.root()) else {
             continue;
@@ -40,11 +53,16 @@ pub(crate) fn split(module: &mut Ir, least: u64, pieces: i64) -> Split {
             continue;
         }
         if let Some(nest) = nest(child, &function, block, pieces) {
-            trips.insert(*name, total(&nest));
-            *child = with_range(child, &function, block, &nest);
+            let candidate = Candidate {
+                uses: Uses::of(child, block, &nest),
+                nest,
+                divided: None,
+            };
+            candidates.insert(*name, candidate);
         }
     }
     for (_, child) in module.children_mut() {
+        let mut written = Written::default();
         for op in child.walk_ids() {
             let Some(call) = child.get::<Call>(op) else {
                 continue;
@@ -52,17 +70,39 @@ pub(crate) fn split(module: &mut Ir, least: u64, pieces: i64) -> Split {
             let name = call.callee.0;
             let work = works.get(&name).copied().unwrap_or(0);
             done.work[0] += work;
-            let Some(trips) = trips.get(&name) else {
+            let Some(callee) = candidates.get_mut(&name) else {
                 continue;
             };
             done.work[1] += work;
+            // One function is divided in one way, as its first call has it.
+
+            let divided = *callee.divided.get_or_insert_with(|| {
+                written.choose(child, &callee.nest, &callee.uses, &call.operands)
+            });
+            if std::env::var("DBG").is_ok() {
+                eprintln!("{name} {divided}");
+            }
+            written.write(child, &callee.uses, divided, &call.operands);
             let mut b = child.at(At::Before(op));
-            let mut operands = vec![constant_index(&mut b, 0), constant_index(&mut b, *trips)];
+            let trips = total(&callee.nest);
+            let mut operands = vec![constant_index(&mut b, 0), constant_index(&mut b, trips)];
             operands.extend(call.operands);
             child.set_operands(op, &operands);
         }
     }
-    done.functions = trips.len();
+    done.functions = candidates.len();
+    for (slot, child) in module.children_mut() {
+        let Some(found) = names.get(&slot).and_then(|name| candidates.get(name)) else {
+            continue;
+        };
+        let function = child.get::<Func>(child.root());
+        let block = function
+            .as_ref()
+            .and_then(|function| child.entry(function.body));
+        if let Some((function, block)) = function.zip(block) {
+            *child = with_range(child, &function, block, found);
+        }
+    }
     done
 }
 
@@ -129,7 +169,7 @@ fn independent(ir: &Ir, op: OpId) -> Option<(Counter, BlockId)> {
 }
 
 /// The function with a range of the iterations of a nest.
-fn with_range(ir: &Ir, function: &Func, block: BlockId, nest: &[Counter]) -> Ir {
+fn with_range(ir: &Ir, function: &Func, block: BlockId, found: &Candidate) -> Ir {
     let given = ir.args(block).map(|v| ir.ty(v));
     let types: Vec<Type> = [Type::index(), Type::index()]
         .into_iter()
@@ -151,15 +191,55 @@ fn with_range(ir: &Ir, function: &Func, block: BlockId, nest: &[Counter]) -> Ir 
         new.set_hint(arg, ir.hint(old));
         map.map(old, arg);
     }
+    let nest = &found.nest;
+    let divided = found.divided.unwrap_or(0);
+    let outer = nest[..divided].iter().any(|counter| counter.trips > 1);
     for op in ir.ops_in(block) {
-        match nest.first().is_some_and(|counter| counter.op == op) {
+        let first = nest.first().is_some_and(|counter| counter.op == op);
+        match first && !outer {
             true => ranged(ir, &mut new, into, nest, &mut map),
             false => {
-                new.copy_op(ir, op, At::End(into), &mut map);
+                let copy = new.copy_op(ir, op, At::End(into), &mut map);
+                if first && tested(&mut new, into, copy, nest.len(), divided).is_none() {
+                    unreachable!("a copy of a nest has its loops");
+                }
             }
         }
     }
     new
+}
+
+/// Leaves out the iterations of a nest that are not in the range: so many loops, of which one counts first.
+fn tested(new: &mut Ir, into: BlockId, nest: OpId, depth: usize, divided: usize) -> Option<()> {
+    let (mut counters, mut next) = (Vec::new(), Some(nest));
+    while let Some(op) = next.filter(|_| counters.len() < depth) {
+        counters.push(Counter::of(new, op)?);
+        let body = new.entry(new.get::<For>(op)?.body)?;
+        next = new.ops_in(body).find(|op| new.is::<For>(*op));
+    }
+    let body = new.entry(new.get::<For>(counters.last()?.op)?.body)?;
+    let ops: Vec<OpId> = new.ops_in(body).collect();
+    counters[..=divided].rotate_right(1);
+    let mut b = new.at(At::Start(body));
+    let number = linear(&mut b, &counters).value(&mut b);
+    let [low, high] = [0, 1].map(|k| b.ir.arg(into, k));
+    let mut compare = |predicate, rhs| {
+        b.add(CmpI {
+            predicate,
+            lhs: number,
+            rhs,
+        })
+    };
+    let lhs = compare(CmpIPredicate::Sge, low);
+    let rhs = compare(CmpIPredicate::Slt, high);
+    let inside = b.add(AndI { lhs, rhs });
+    let end = guard(&mut b, inside);
+    for op in ops {
+        if !new.has(op, Traits::Terminator) {
+            new.move_op(op, end);
+        }
+    }
+    Some(())
 }
 
 /// The loop over a range of the iterations of a nest.

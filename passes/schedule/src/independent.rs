@@ -64,6 +64,8 @@ struct Place {
     /// Which elements; none if not known.
     at: Option<Elements>,
     memref: Value,
+    /// The counter of the loop that it is in.
+    iv: Value,
     op: OpId,
 }
 
@@ -78,15 +80,27 @@ fn is_independent(ir: &Ir, op: OpId, looped: &For) -> bool {
     let Some(counter) = Counter::of(ir, op).filter(|_| looped.init.is_empty()) else {
         return false;
     };
-    if counter.trips < 2 {
+    match counter.trips < 2 {
         // There are no two.
-        return counter.trips == 1;
+        true => counter.trips == 1,
+        false => are_independent(ir, &[counter]),
     }
+}
+
+/// Whether iterations of loops that count alike are independent of all those at another count, of each of the loops.
+pub(crate) fn are_independent(ir: &Ir, loops: &[Counter]) -> bool {
+    let Some(counter) = loops.first() else {
+        return true;
+    };
     // The values that addresses are made of, the counter first.
     let mut leaves = vec![counter.iv];
     let mut places = HashMap::<Origin, Vec<Place>>::new();
     let mut order = Vec::new();
-    for below in ir.walk_below(op) {
+    let bodies = loops
+        .iter()
+        .flat_map(|l| ir.walk_below(l.op).into_iter().map(|op| (l.iv, op)));
+    for (iv, below) in bodies {
+        leaves[0] = iv;
         if ir.has(below, Traits::Terminator) {
             continue;
         }
@@ -103,7 +117,9 @@ fn is_independent(ir: &Ir, op: OpId, looped: &For) -> bool {
             for origin in origins(ir, memref) {
                 match origin {
                     Origin::Allocated(made)
-                        if ir.owner(made).is_some_and(|made| ir.is_below(made, op)) =>
+                        if ir
+                            .owner(made)
+                            .is_some_and(|made| is_inside(ir, loops, made)) =>
                     {
                         continue;
                     }
@@ -121,6 +137,7 @@ fn is_independent(ir: &Ir, op: OpId, looped: &For) -> bool {
                     writes,
                     at,
                     memref,
+                    iv,
                     op: below,
                 });
             }
@@ -129,30 +146,37 @@ fn is_independent(ir: &Ir, op: OpId, looped: &For) -> bool {
     order.iter().all(|origin| {
         let places = &places[origin];
         !places.iter().any(|place| place.writes)
-            || apart(ir, op, &counter, places, &leaves) == Some(true)
-            || in_one_dimension(ir, op, &counter, places)
+            || apart(ir, loops, places, &leaves) == Some(true)
+            || in_one_dimension(ir, loops, places)
     })
 }
 
-/// Whether a value does not change while a loop runs.
-fn stands_still(ir: &Ir, looped: OpId, value: Value) -> bool {
+/// Whether an op is in one of some loops.
+fn is_inside(ir: &Ir, loops: &[Counter], op: OpId) -> bool {
+    loops.iter().any(|l| l.op == op || ir.is_below(op, l.op))
+}
+
+/// Whether a value does not change while loops run.
+fn stands_still(ir: &Ir, loops: &[Counter], value: Value) -> bool {
     match ir.owner(value) {
-        Some(owner) => owner != looped && !ir.is_below(owner, looped),
+        Some(owner) => !is_inside(ir, loops, owner),
         None => {
             let holder = ir.value_block(value).and_then(|b| ir.block_parent(b));
-            holder.is_none_or(|holder| holder != looped && !ir.is_below(holder, looped))
+            holder.is_none_or(|holder| !is_inside(ir, loops, holder))
         }
     }
 }
 
 /// Whether all accesses go by one memref, of which different iterations access different indices in some dimension.
-fn in_one_dimension(ir: &Ir, op: OpId, counter: &Counter, places: &[Place]) -> bool {
+fn in_one_dimension(ir: &Ir, loops: &[Counter], places: &[Place]) -> bool {
     let Some(memref) = places.first().map(|place| place.memref) else {
         return true;
     };
     let ty = ir.ty(memref).get::<MemRefType>();
     let dense = ty.is_some_and(|ty| ty.layout == Layout::Identity);
-    if !dense || !stands_still(ir, op, memref) || places.iter().any(|place| place.memref != memref)
+    if !dense
+        || !stands_still(ir, loops, memref)
+        || places.iter().any(|place| place.memref != memref)
     {
         return false;
     }
@@ -164,21 +188,22 @@ fn in_one_dimension(ir: &Ir, op: OpId, counter: &Counter, places: &[Place]) -> b
         return false;
     };
     let rank = all.first().map_or(0, |indexed| indexed.indices.len());
-    (0..rank).any(|d| in_dimension(ir, op, counter, places, &all, d) == Some(true))
+    (0..rank).any(|d| in_dimension(ir, loops, places, &all, d) == Some(true))
 }
 
 /// Whether different iterations access different indices in a dimension of the memref that all accesses go by.
 fn in_dimension(
     ir: &Ir,
-    op: OpId,
-    counter: &Counter,
+    loops: &[Counter],
     places: &[Place],
     all: &[Indexed],
     d: usize,
 ) -> Option<bool> {
+    let counter = loops.first()?;
     let mut leaves = vec![counter.iv];
     let mut forms = Vec::new();
-    for indexed in all {
+    for (indexed, place) in all.iter().zip(places) {
+        leaves[0] = place.iv;
         forms.push(linear(ir, *indexed.indices.get(d)?, &mut leaves)?);
     }
     let first = forms.first()?;
@@ -192,7 +217,7 @@ fn in_dimension(
         }
         let facts = Facts::at(ir, place.op);
         for (k, leaf) in leaves.iter().enumerate() {
-            if k == 0 || stands_still(ir, op, *leaf) {
+            if k == 0 || stands_still(ir, loops, *leaf) {
                 if form.at(k) != first.at(k) {
                     return Some(false);
                 }
@@ -207,7 +232,8 @@ fn in_dimension(
 }
 
 /// Whether different iterations access different elements of a buffer.
-fn apart(ir: &Ir, op: OpId, counter: &Counter, places: &[Place], leaves: &[Value]) -> Option<bool> {
+fn apart(ir: &Ir, loops: &[Counter], places: &[Place], leaves: &[Value]) -> Option<bool> {
+    let counter = loops.first()?;
     let mut forms = Vec::new();
     for place in places {
         let elements = place.at.as_ref()?;
@@ -215,7 +241,7 @@ fn apart(ir: &Ir, op: OpId, counter: &Counter, places: &[Place], leaves: &[Value
     }
     let (first, ..) = forms.first()?;
     let step = first.at(0).checked_mul(counter.step)?.checked_abs()?;
-    let still = |leaf: Value| stands_still(ir, op, leaf);
+    let still = |leaf: Value| stands_still(ir, loops, leaf);
     let mut sizes = Vec::new();
     for (d, leaf) in leaves.iter().enumerate() {
         let same = forms.iter().all(|(form, ..)| form.at(d) == first.at(d));

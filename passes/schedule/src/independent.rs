@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use tir::{
     Access, Attr, DYNAMIC, Interval, Ir, Layout, LinearExpr, MemRefType, OpId, Traits, Value,
 };
-use tir_loop::For;
+use tir_loop::{For, THROUGH};
 use tir_memref::alias::{Origin, accesses, origins};
 use tir_memref::{Cast, CollapseShape, ExpandShape, ReinterpretCast, SubView, View};
 
@@ -23,7 +23,8 @@ use crate::index::Counter;
 use crate::range::{Facts, linear};
 
 /// Marks loops of a function whose iterations are independent, outermost ones and those directly inside of marked ones
-/// which are alone there; gives how many.
+/// which are alone there; gives how many. Of an outermost loop that is not, the one that is alone in it is marked if its
+/// iterations are independent of others in all iterations of both.
 pub(crate) fn find(ir: &mut Ir) -> usize {
     let blocks = ir.regions(ir.root()).flat_map(|region| ir.blocks(region));
     let mut work: Vec<OpId> = blocks.flat_map(|block| ir.ops_in(block)).collect();
@@ -32,19 +33,26 @@ pub(crate) fn find(ir: &mut Ir) -> usize {
         let Some(looped) = ir.get::<For>(op) else {
             continue;
         };
+        let inside = alone(ir, &looped);
         if !looped.parallel && !is_independent(ir, op, &looped) {
+            if let Some(inner) = inside.filter(|inner| is_independent_through(ir, op, *inner)) {
+                ir.set_attr(op, THROUGH, Attr::unit());
+                work.push(inner);
+            }
             continue;
         }
         ir.set_attr(op, "parallel", Attr::bool(true));
         found += 1;
-        let body = ir.entry(looped.body);
-        let inside = body.into_iter().flat_map(|block| ir.ops_in(block));
-        let inside = inside.filter(|op| ir.is::<For>(*op));
-        if let [one] = inside.collect::<Vec<_>>()[..] {
-            work.push(one);
-        }
+        work.extend(inside);
     }
     found
+}
+
+/// The loop that is the only one directly in a loop.
+fn alone(ir: &Ir, looped: &For) -> Option<OpId> {
+    let body = ir.entry(looped.body)?;
+    let mut inside = ir.ops_in(body).filter(|op| ir.is::<For>(*op));
+    inside.next().filter(|_| inside.next().is_none())
 }
 
 /// Bytes of a buffer that an op accesses.
@@ -87,8 +95,32 @@ fn is_independent(ir: &Ir, op: OpId, looped: &For) -> bool {
     }
 }
 
+/// Whether iterations of a loop in another one are independent of those at another count in all iterations of the outer one.
+fn is_independent_through(ir: &Ir, outer: OpId, inner: OpId) -> bool {
+    let carries = |op| {
+        ir.get::<For>(op)
+            .is_none_or(|looped| !looped.init.is_empty())
+    };
+    let Some(counter) = Counter::of(ir, inner).filter(|counter| counter.trips > 1) else {
+        return false;
+    };
+    // Both loops together, counted by the inner one.
+    let both = Counter {
+        op: outer,
+        ..counter
+    };
+    !carries(outer) && !carries(inner) && independent_of(ir, &[both], &[inner])
+}
+
 /// Whether iterations of loops that count alike are independent of all those at another count, of each of the loops.
 pub(crate) fn are_independent(ir: &Ir, loops: &[Counter]) -> bool {
+    let ops: Vec<OpId> = loops.iter().map(|l| l.op).collect();
+    independent_of(ir, loops, &ops)
+}
+
+/// Whether what loops do is independent of what they do at another count; what is allocated in some of their ops is each
+/// time another buffer.
+fn independent_of(ir: &Ir, loops: &[Counter], own: &[OpId]) -> bool {
     let Some(counter) = loops.first() else {
         return true;
     };
@@ -119,7 +151,7 @@ pub(crate) fn are_independent(ir: &Ir, loops: &[Counter]) -> bool {
                     Origin::Allocated(made)
                         if ir
                             .owner(made)
-                            .is_some_and(|made| is_inside(ir, loops, made)) =>
+                            .is_some_and(|made| own.iter().any(|op| ir.is_below(made, *op))) =>
                     {
                         continue;
                     }

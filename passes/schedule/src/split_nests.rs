@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use tir::{Access, At, Attr, BlockId, Ir, Mapping, Name, OpId, SymbolTable, Traits, Type};
 use tir_arith::{AndI, CmpI, CmpIPredicate, OpFoldResult, constant_index};
 use tir_func::{Call, Func};
-use tir_loop::{Bounds, For, RANGE};
+use tir_loop::{Bounds, For, RANGE, THROUGH};
 
 use crate::division::{Uses, Written};
 use crate::index::{Counter, guard, indices, linear, total};
@@ -25,7 +25,10 @@ pub(crate) struct Split {
 
 /// A function that may take a range.
 struct Candidate {
+    /// The loops whose iterations are counted through.
     nest: Vec<Counter>,
+    /// How many loops there are around each of them.
+    depths: Vec<usize>,
     uses: Uses,
     /// The loop that threads divide, once the function is called.
     divided: Option<usize>,
@@ -52,10 +55,11 @@ pub(crate) fn split(module: &mut Ir, least: u64, pieces: i64) -> Split {
         if function.sym_visibility.is_none_or(|v| v != "private") || work < least {
             continue;
         }
-        if let Some(nest) = nest(child, &function, block, pieces) {
+        if let Some((nest, depths)) = nest(child, &function, block, pieces) {
             let candidate = Candidate {
                 uses: Uses::of(child, block, &nest),
                 nest,
+                depths,
                 divided: None,
             };
             candidates.insert(*name, candidate);
@@ -79,9 +83,7 @@ pub(crate) fn split(module: &mut Ir, least: u64, pieces: i64) -> Split {
             let divided = *callee.divided.get_or_insert_with(|| {
                 written.choose(child, &callee.nest, &callee.uses, &call.operands)
             });
-            if std::env::var("DBG").is_ok() {
-                eprintln!("{name} {divided}");
-            }
+
             written.write(child, &callee.uses, divided, &call.operands);
             let mut b = child.at(At::Before(op));
             let trips = total(&callee.nest);
@@ -129,42 +131,53 @@ fn prepares(ir: &Ir, op: OpId) -> bool {
             .all(|e| matches!(e.access, Access::Allocate | Access::Free))
 }
 
-/// The loops of a function that are counted through together, outermost first: all that it does.
-fn nest(ir: &Ir, function: &Func, block: BlockId, pieces: i64) -> Option<Vec<Counter>> {
+/// The loops of a function that are counted through together, outermost first, and how deep each is: all that it does.
+fn nest(
+    ir: &Ir,
+    function: &Func,
+    block: BlockId,
+    pieces: i64,
+) -> Option<(Vec<Counter>, Vec<usize>)> {
     if ir.attr(ir.root(), RANGE).is_some() || !function.signature()?.results.is_empty() {
         return None;
     }
-    let (mut nest, mut block) = (Vec::new(), block);
-    loop {
+    let (mut nest, mut depths, mut block) = (Vec::new(), Vec::new(), block);
+    for depth in 0.. {
         let ops = ir.ops_in(block);
         let ops = ops.filter(|op| !ir.has(*op, Traits::Terminator));
         // In the function buffers are made; between loops indices alone are computed.
-        let (plain, rest): (Vec<OpId>, Vec<OpId>) = ops.partition(|op| match nest.is_empty() {
-            true => prepares(ir, *op),
-            false => ir.is_pure(*op) && ir.regions(*op).len() == 0,
+        let (plain, rest): (Vec<OpId>, Vec<OpId>) = ops.partition(|op| match depth {
+            0 => prepares(ir, *op),
+            _ => ir.is_pure(*op) && ir.regions(*op).len() == 0,
         });
         let found = match rest[..] {
             [op] => independent(ir, op)
-                .filter(|_| nest.is_empty() || plain.iter().all(|op| ir.results(*op).len() > 0)),
+                .filter(|_| depth == 0 || plain.iter().all(|op| ir.results(*op).len() > 0)),
             _ => None,
         };
         let Some((counter, inside)) = found else {
             break;
         };
-        nest.push(counter);
+        if ir.attr(counter.op, THROUGH).is_none() {
+            nest.push(counter);
+            depths.push(depth);
+        }
         block = inside;
-        if total(&nest) >= pieces {
+        // Through a loop that is not divided, the next one alone is known to be independent.
+        let through = depths.len() <= depth && !depths.is_empty();
+        if through || total(&nest) >= pieces {
             break;
         }
     }
-    (total(&nest) > 1).then_some(nest)
+    (total(&nest) > 1).then_some((nest, depths))
 }
 
-/// A loop that says that its iterations are independent, and its body.
+/// A loop that says that its iterations are independent, or those of the loop in it, and its body.
 fn independent(ir: &Ir, op: OpId) -> Option<(Counter, BlockId)> {
     let looped = ir.get::<For>(op)?;
     let counter = Counter::of(ir, op)?;
-    let may = looped.parallel && looped.init.is_empty() && counter.trips > 0;
+    let says = looped.parallel || ir.attr(op, THROUGH).is_some();
+    let may = says && looped.init.is_empty() && counter.trips > 0;
     ir.entry(looped.body).filter(|_| may).map(|b| (counter, b))
 }
 
@@ -191,16 +204,17 @@ fn with_range(ir: &Ir, function: &Func, block: BlockId, found: &Candidate) -> Ir
         new.set_hint(arg, ir.hint(old));
         map.map(old, arg);
     }
-    let nest = &found.nest;
-    let divided = found.divided.unwrap_or(0);
-    let outer = nest[..divided].iter().any(|counter| counter.trips > 1);
+    let (nest, divided) = (&found.nest, found.divided.unwrap_or(0));
+    let counted = |op| nest.iter().any(|counter| counter.op == op);
+    let first = ir.ops_in(block).find(|op| ir.is::<For>(*op));
+    let others = nest[..divided].iter().any(|counter| counter.trips > 1);
+    let outermost = !others && first.is_some_and(counted);
     for op in ir.ops_in(block) {
-        let first = nest.first().is_some_and(|counter| counter.op == op);
-        match first && !outer {
+        match Some(op) == first && outermost {
             true => ranged(ir, &mut new, into, nest, &mut map),
             false => {
                 let copy = new.copy_op(ir, op, At::End(into), &mut map);
-                if first && tested(&mut new, into, copy, nest.len(), divided).is_none() {
+                if Some(op) == first && tested(&mut new, into, copy, found).is_none() {
                     unreachable!("a copy of a nest has its loops");
                 }
             }
@@ -209,17 +223,21 @@ fn with_range(ir: &Ir, function: &Func, block: BlockId, found: &Candidate) -> Ir
     new
 }
 
-/// Leaves out the iterations of a nest that are not in the range: so many loops, of which one counts first.
-fn tested(new: &mut Ir, into: BlockId, nest: OpId, depth: usize, divided: usize) -> Option<()> {
-    let (mut counters, mut next) = (Vec::new(), Some(nest));
-    while let Some(op) = next.filter(|_| counters.len() < depth) {
-        counters.push(Counter::of(new, op)?);
-        let body = new.entry(new.get::<For>(op)?.body)?;
+/// Leaves out the iterations of a nest that are not in the range, whose loop that is divided counts first.
+fn tested(new: &mut Ir, into: BlockId, nest: OpId, found: &Candidate) -> Option<()> {
+    let deepest = *found.depths.last()?;
+    let (mut counters, mut next, mut innermost) = (Vec::new(), Some(nest), nest);
+    for depth in 0..=deepest {
+        innermost = next?;
+        if found.depths.contains(&depth) {
+            counters.push(Counter::of(new, innermost)?);
+        }
+        let body = new.entry(new.get::<For>(innermost)?.body)?;
         next = new.ops_in(body).find(|op| new.is::<For>(*op));
     }
-    let body = new.entry(new.get::<For>(counters.last()?.op)?.body)?;
+    let body = new.entry(new.get::<For>(innermost)?.body)?;
     let ops: Vec<OpId> = new.ops_in(body).collect();
-    counters[..=divided].rotate_right(1);
+    counters[..=found.divided.unwrap_or(0)].rotate_right(1);
     let mut b = new.at(At::Start(body));
     let number = linear(&mut b, &counters).value(&mut b);
     let [low, high] = [0, 1].map(|k| b.ir.arg(into, k));

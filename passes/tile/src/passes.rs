@@ -1,7 +1,7 @@
 //! The passes `tile` and `tensorize` on functions.
 
 use tir::{Diagnostic, Ir, Pass, PassCx, PassResult, pass};
-use tir_accel::AttachedMachine;
+use tir_accel::{AttachedMachine, MachineInfo};
 
 use crate::chain::Limits;
 
@@ -83,6 +83,37 @@ fn with_target(
     work(ir, cx, &target)
 }
 
+impl Tile {
+    fn budget(&self, join: Join) -> Budget {
+        Budget {
+            depth: self.depth.max(1),
+            spare: 0,
+            bytes: self.bytes.unwrap_or(i64::MAX),
+            limit: self.max_plans,
+            listed: self.print_tiles,
+            join,
+        }
+    }
+
+    fn limits(&self) -> Option<Limits> {
+        (self.max_stages > 1).then_some(Limits {
+            stages: self.max_stages,
+            plans: self.max_roots,
+            resident: self.resident,
+            written: true,
+        })
+    }
+
+    /// The cycles that all nests of a function of ops on tensors take by the estimate, if it were tiled so; `None` where
+    /// something does not fit, or the machine has no space for tiles.
+    #[must_use]
+    pub fn price(&self, func: &Ir, (info, machine): (&MachineInfo, &Ir)) -> Option<i64> {
+        let target = Target::new(info, machine)?;
+        let budget = self.budget(Join::of(&self.join_groups)?);
+        crate::tile::price(&mut func.clone(), &target, budget, self.limits())
+    }
+}
+
 impl Pass for Tile {
     fn prepare(&self, parent: &Ir, cx: &mut PassCx<'_>) -> PassResult {
         prepare(parent, cx)
@@ -95,21 +126,8 @@ impl Pass for Tile {
             );
             vec![Diagnostic::error(text)]
         })?;
+        let (budget, limits) = (self.budget(join), self.limits());
         with_target(ir, cx, self.optional, |ir, cx, target| {
-            let budget = Budget {
-                depth: self.depth.max(1),
-                spare: 0,
-                bytes: self.bytes.unwrap_or(i64::MAX),
-                limit: self.max_plans,
-                listed: self.print_tiles,
-                join,
-            };
-            let limits = (self.max_stages > 1).then_some(Limits {
-                stages: self.max_stages,
-                plans: self.max_roots,
-                resident: self.resident,
-                written: true,
-            });
             let tiled = crate::tile::tile(ir, target, budget, limits)?;
             for candidates in tiled.candidates {
                 cx.remark(candidates);

@@ -36,6 +36,58 @@ use report::{
     joined, left_over, listed, listed_chains, no_room, oversized, to_far, too_large, without_unit,
 };
 
+/// The cycles of all nests of a function by the estimate that chooses tiles; `None` where a group does not fit.
+///
+/// The function is left as it is when its tiles are chosen.
+pub fn price(
+    func: &mut Ir,
+    target: &Target<'_>,
+    budget: Budget,
+    limits: Option<Limits>,
+) -> Option<i64> {
+    if !oversized(func, target).is_empty() {
+        return None;
+    }
+    let mut known = Known::default();
+    let (group, limits) = settled(func, target, budget, limits, &mut known);
+    match limits {
+        Some(limits) => Some(nests(func, &group, (target, budget, limits), &mut known)?.cycles),
+        None => {
+            let scope = whole(func, group);
+            let singles = singles(func, &scope, &mut Plans::new(target, budget, known.plans))?;
+            Some(singles.iter().map(|single| single.plan.cycles).sum())
+        }
+    }
+}
+
+/// Brings a function into the form that its tiles are chosen in: which fused group each generic is of, and the limits
+/// of nests of several stages, if there are such.
+fn settled(
+    func: &mut Ir,
+    target: &Target<'_>,
+    budget: Budget,
+    limits: Option<Limits>,
+    known: &mut Known,
+) -> (HashMap<OpId, usize>, Option<Limits>) {
+    let mut group = HashMap::new();
+    for (number, op) in func.walk_ids().into_iter().enumerate() {
+        if func.contains(op) && func.is::<Fused>(op) {
+            for inner in open(func, op) {
+                group.insert(inner, number);
+            }
+        }
+    }
+    crate::widen::widen(func, target, &mut group);
+    let limits = limits.filter(|_| without_chains(target).is_none());
+    if let Some(limits) = limits {
+        crate::sums::sums(func, target, &mut group);
+        forms(func, &mut group, (target, budget, limits), known);
+    }
+    crate::settle::settle(func, &mut group);
+    drop_empty(func);
+    (group, limits)
+}
+
 /// Tiles all groups of a function. What is left over untiled is only what moves no data, and what is
 /// reported.
 ///
@@ -50,30 +102,12 @@ pub fn tile(
     if !errors.is_empty() {
         return Err(errors);
     }
-    let mut group = HashMap::new();
-    for (number, op) in func.walk_ids().into_iter().enumerate() {
-        if func.contains(op) && func.is::<Fused>(op) {
-            for inner in open(func, op) {
-                group.insert(inner, number);
-            }
-        }
-    }
-    crate::widen::widen(func, target, &mut group);
-    if limits.is_some() && without_chains(target).is_none() {
-        crate::sums::sums(func, target, &mut group);
-    }
     let mut known = Known::default();
-    if let Some(limits) = limits
-        && without_chains(target).is_none()
-    {
-        forms(func, &mut group, (target, budget, limits), &mut known);
-        if budget.listed > 0 {
-            // Candidates are listed where they are estimated.
-            known.plans.clear();
-        }
+    let (group, _) = settled(func, target, budget, limits, &mut known);
+    if budget.listed > 0 {
+        // Candidates are listed where they are estimated.
+        known.plans.clear();
     }
-    crate::settle::settle(func, &mut group);
-    drop_empty(func);
     let mut tiled = Tiled::default();
     let (mut target, mut scope) = (target, whole(func, group));
     loop {

@@ -48,7 +48,7 @@ impl ChooseGraph {
             max_stages: self.max_stages,
             ..Tile::default()
         };
-        tile.price(&lowered, (info, machine))
+        tile.price(&lowered, cx, (info, machine))
     }
 }
 

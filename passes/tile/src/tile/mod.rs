@@ -44,18 +44,20 @@ pub fn price(
     target: &Target<'_>,
     budget: Budget,
     limits: Option<Limits>,
+    known: &mut Known,
 ) -> Option<i64> {
     if !oversized(func, target).is_empty() {
         return None;
     }
-    let mut known = Known::default();
-    let (group, limits) = settled(func, target, budget, limits, &mut known);
+    let (group, limits) = settled(func, target, budget, limits, known);
     match limits {
-        Some(limits) => Some(nests(func, &group, (target, budget, limits), &mut known)?.cycles),
+        Some(limits) => Some(nests(func, &group, (target, budget, limits), known)?.cycles),
         None => {
             let scope = whole(func, group);
-            let singles = singles(func, &scope, &mut Plans::new(target, budget, known.plans))?;
-            Some(singles.iter().map(|single| single.plan.cycles).sum())
+            let mut plans = Plans::new(target, budget, std::mem::take(&mut known.plans));
+            let singles = singles(func, &scope, &mut plans);
+            known.plans = plans.into_known();
+            Some(singles?.iter().map(|single| single.plan.cycles).sum())
         }
     }
 }
@@ -97,13 +99,13 @@ pub fn tile(
     target: &Target<'_>,
     budget: Budget,
     limits: Option<Limits>,
+    known: &mut Known,
 ) -> Result<Tiled, Vec<Diagnostic>> {
     let errors = oversized(func, target);
     if !errors.is_empty() {
         return Err(errors);
     }
-    let mut known = Known::default();
-    let (group, _) = settled(func, target, budget, limits, &mut known);
+    let (group, _) = settled(func, target, budget, limits, known);
     if budget.listed > 0 {
         // Candidates are listed where they are estimated.
         known.plans.clear();
@@ -121,22 +123,22 @@ pub fn tile(
             tiled.apart.push(remark);
         }
         let limits = limits.filter(|_| why.is_none());
-        let known = std::mem::take(&mut known);
         let made = level(func, target, (budget, limits), &scope, known, &mut tiled)?;
         let Some(inner) = &target.inner else {
             return Ok(tiled);
         };
         // What is left to compute works on the tiles of this level.
         target = inner;
+        *known = Known::default();
         let mut generics = func.walk_ids();
         generics.retain(|op| func.is::<Generic>(*op) && is_in(func, *op, target.far.name));
         scope = Scope::new(generics, made);
     }
 }
 
-/// What is known of groups and chains by their signatures.
+/// What is known of groups and chains by their signatures, on one machine with one budget.
 #[derive(Default)]
-struct Known {
+pub struct Known {
     plans: HashMap<String, Result<Plan, TooLarge>>,
     cuts: Cuts,
 }
@@ -272,14 +274,14 @@ fn level(
     target: &Target<'_>,
     (budget, limits): (Budget, Option<Limits>),
     scope: &Scope,
-    known: Known,
+    known: &mut Known,
     tiled: &mut Tiled,
 ) -> Result<HashMap<OpId, usize>, Vec<Diagnostic>> {
-    let Known { plans, mut cuts } = known;
-    let mut plans = Plans::new(target, budget, plans);
+    let Known { plans, cuts } = known;
+    let mut plans = Plans::new(target, budget, std::mem::take(plans));
     let chains = limits.and_then(|limits| {
         let singles = singles(func, scope, &mut plans)?;
-        Some(partition(func, &singles, target, budget, limits, &mut cuts))
+        Some(partition(func, &singles, target, budget, limits, cuts))
     });
     let chains: Chains = chains.unwrap_or_default();
     for (op, stages, excess) in &chains.too_large {
@@ -348,6 +350,7 @@ fn level(
             }
         }
     }
+    known.plans = plans.into_known();
     erase_dead(func);
     unmatched.reverse();
     candidates.reverse();

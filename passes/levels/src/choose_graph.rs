@@ -10,11 +10,15 @@ use tir_egraph::Egraph;
 use tir_generic::{Canonicalize, ConstantFold};
 use tir_tile::Tile;
 
+/// Cycles below which estimates do not tell programs apart: latencies and starts, which queues overlap, are most of them.
+const SMALL: i64 = 20_000;
+
 pass! {
     /// Runs `egraph` and `constant-fold` on a copy of a function, and keeps the copy if all its nests take fewer cycles on the
     /// attached machine, by the estimate of `tile`, than those of the function as it is, operators of both fused.
     ///
-    /// For processors, and where the function as it is cannot be estimated, `egraph` is run where layouts matter.
+    /// For processors, for functions of fewer than 20,000 cycles, and where the function as it is cannot be estimated, `egraph`
+    /// is run where layouts matter.
     pub struct ChooseGraph = "choose-graph" on "func.func" {
         /// How operators are fused: `fuse-graph`'s `partition`.
         pub partition: String = "cost".to_string(),
@@ -79,6 +83,7 @@ impl Pass for ChooseGraph {
     fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
         let processor = cx.outer::<OnProcessor>().is_some_and(|found| found.0);
         let before = if processor { None } else { self.price(ir, cx) };
+        let before = before.filter(|cycles| *cycles >= SMALL);
         let (other, said) = rewritten(ir, cx, before.is_some())?;
         let after = before.and_then(|_| self.price(&other, cx));
         if let (true, Some(before)) = (self.print, before) {

@@ -10,7 +10,7 @@ use tir_egraph::Egraph;
 use tir_generic::{Canonicalize, ConstantFold};
 use tir_tile::Tile;
 
-/// Cycles below which estimates do not tell programs apart: latencies and starts, which queues overlap, are most of them.
+/// Cycles below which estimates are too rough to choose by: latencies and starts, which queues overlap, are most of them.
 const SMALL: i64 = 20_000;
 
 pass! {

@@ -9,13 +9,16 @@ fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-env-changed=MLIR_SYS_LINK_SHARED");
     println!("cargo:rerun-if-env-changed=MLIR_SYS_220_PREFIX");
-    println!("cargo:rerun-if-changed=src/features.cpp");
     let prefix = env::var("MLIR_SYS_220_PREFIX").unwrap_or_else(|_| "/usr".to_string());
-    match features(&Path::new(&prefix).join("include")) {
-        Ok(object) => println!("cargo:rustc-link-arg-bin=tir-native={}", object.display()),
-        Err(why) => {
-            eprintln!("cannot compile src/features.cpp: {why}");
-            std::process::exit(1);
+    let headers = Path::new(&prefix).join("include");
+    for part in ["bases", "features"] {
+        println!("cargo:rerun-if-changed=src/{part}.cpp");
+        match compiled(&headers, part) {
+            Ok(object) => println!("cargo:rustc-link-arg-bin=tir-native={}", object.display()),
+            Err(why) => {
+                eprintln!("cannot compile src/{part}.cpp: {why}");
+                std::process::exit(1);
+            }
         }
     }
     if env::var("MLIR_SYS_LINK_SHARED").as_deref() != Ok("1") {
@@ -40,14 +43,15 @@ fn main() {
     println!("cargo:rustc-link-arg=-Wl,-rpath,{}", folder.display());
 }
 
-/// Compiles the part in C++.
-fn features(headers: &Path) -> Result<PathBuf, String> {
+/// Compiles a part in C++.
+fn compiled(headers: &Path, part: &str) -> Result<PathBuf, String> {
     let out = PathBuf::from(env::var("OUT_DIR").map_err(|e| e.to_string())?);
-    let object = out.join("features.o");
+    let object = out.join(format!("{part}.o"));
     let mut command = Command::new(env::var("CXX").unwrap_or_else(|_| "c++".to_string()));
     command.args(["-std=c++17", "-O1", "-fPIC", "-fno-exceptions", "-fno-rtti"]);
     command.arg("-isystem").arg(headers);
-    command.args(["-c", "src/features.cpp", "-o"]).arg(&object);
+    command.arg("-c").arg(format!("src/{part}.cpp"));
+    command.arg("-o").arg(&object);
     let status = command.status();
     let status = status.map_err(|e| format!("cannot start {command:?}: {e}"))?;
     match status.success() {

@@ -25,7 +25,7 @@ mod text;
 pub use analysis::Analysis;
 pub use context::{PassCx, PassResult};
 pub use manager::PassManager;
-pub use options::{OptionInfo, OptionValue, PassOptions, read_option};
+pub use options::{OptionInfo, OptionValue, PassOptions, option_text, read_option};
 pub use pass::{Alias, AnyPass, Pass};
 pub use pipeline::{Element, Pipeline};
 pub use print::{IrPrint, When};

@@ -130,8 +130,16 @@ pub(crate) fn changed_options<P: PassOptions>(pass: &P) -> Vec<(String, String)>
         .collect()
 }
 
+/// The value of an option as a pipeline has it in its text: in quotes if it needs them.
+pub fn option_text(value: &str) -> String {
+    match is_plain(value) {
+        true => value.to_string(),
+        false => format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\"")),
+    }
+}
+
 /// Whether the value of an option needs no quotes: no spaces or quotes, brackets in pairs.
-pub(crate) fn is_plain(value: &str) -> bool {
+fn is_plain(value: &str) -> bool {
     let mut open = Vec::new();
     for c in value.chars() {
         match c {

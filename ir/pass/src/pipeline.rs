@@ -4,7 +4,7 @@ use std::fmt;
 
 use tir_core::Name;
 
-use crate::options::{PassOptions, changed_options, is_plain};
+use crate::options::{PassOptions, changed_options, option_text};
 use crate::pass::{Alias, AnyPass, Pass};
 
 /// One member of a pipeline.
@@ -199,13 +199,8 @@ impl fmt::Display for Element {
 fn options(f: &mut fmt::Formatter<'_>, name: &str, values: &[(String, String)]) -> fmt::Result {
     f.write_str(name)?;
     for (i, (key, value)) in values.iter().enumerate() {
-        write!(f, "{}{key}=", if i == 0 { "{" } else { " " })?;
-        if is_plain(value) {
-            f.write_str(value)?;
-        } else {
-            let value = value.replace('\\', "\\\\").replace('"', "\\\"");
-            write!(f, "\"{value}\"")?;
-        }
+        let before = if i == 0 { "{" } else { " " };
+        write!(f, "{before}{key}={}", option_text(value))?;
     }
     f.write_str(if values.is_empty() { "" } else { "}" })
 }

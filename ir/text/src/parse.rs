@@ -352,13 +352,7 @@ impl<'s> Reader<'s> {
             info.is_some_and(|info| info.has(Traits::IsolatedFromAbove))
         };
         if !pieces.iter().all(apart) {
-            if pieces.len() == 1 {
-                return vec![None];
-            }
-            return pieces
-                .iter()
-                .flat_map(|piece| self.group(&[*piece]))
-                .collect();
+            return self.each(pieces);
         }
         let errors = self.lower.run(text, self.block);
         let ir = &mut self.lower.frame.ir;
@@ -371,21 +365,21 @@ impl<'s> Reader<'s> {
                     && ir.results(*slot).len() == 0
             });
         if !plain {
-            let region = ir.region_of(self.block);
-            let fresh = Lower::new(self.lower.texts.shared, Name::new(MODULE), Loc::UNKNOWN);
-            let _ = region;
-            self.lower = fresh;
-            let region = self.lower.frame.ir.new_region();
-            self.block = self.lower.frame.ir.new_block(region);
-            if pieces.len() == 1 {
-                return vec![None];
-            }
-            return pieces
-                .iter()
-                .flat_map(|piece| self.group(&[*piece]))
-                .collect();
+            *self = Self::new(self.lower.texts.shared);
+            return self.each(pieces);
         }
         slots.into_iter().map(|slot| ir.take(slot)).collect()
+    }
+
+    /// Pieces that are not read together, one by one; nothing for one that is not read apart.
+    fn each(&mut self, pieces: &[Piece]) -> Read {
+        match pieces {
+            [_] => vec![None],
+            _ => pieces
+                .iter()
+                .flat_map(|piece| self.group(&[*piece]))
+                .collect(),
+        }
     }
 }
 

@@ -56,9 +56,10 @@ impl Pass for OutlineNests {
             }
         }
         let distinct = made.functions.len();
-        let end = module.body_block(module.root(), 0);
         for function in made.functions {
-            module.adopt(At::End(end.unwrap_or_else(|| unreachable!())), function);
+            let end = module.body_block(module.root(), 0);
+            let end = end.expect("a module whose functions have nests has a block");
+            module.adopt(At::End(end), function);
         }
         cx.count("nests outlined", nests);
         cx.count("distinct nests", distinct);
@@ -254,7 +255,7 @@ impl Made<'_> {
         let numbers = self.functions.len()..;
         let mut names = numbers.map(|k| Name::new(&format!("{}_{k}", self.prefix)));
         let name = names.find(|name| !self.taken.contains(name));
-        let name = name.unwrap_or_else(|| unreachable!());
+        let name = name.expect("fewer names are taken than there are numbers");
         let root = function.root();
         function.set_attr(root, "sym_name", Attr::str(name.as_str()));
         self.taken.insert(name);

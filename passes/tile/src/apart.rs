@@ -11,7 +11,7 @@ use tir_tensor::{Empty, Generic, InsertSlice};
 
 use crate::chain::parts;
 use crate::emit::copy_body;
-use crate::group::filled;
+use crate::group::reduction;
 
 /// A reduction that may be computed part by part.
 pub(crate) struct Apart {
@@ -42,20 +42,14 @@ pub(crate) fn candidates(func: &Ir) -> Vec<Apart> {
 }
 
 fn candidate(func: &Ir, op: OpId) -> Option<Apart> {
-    let generic: Generic = func.get(op)?;
-    let ([source], [start]) = (&generic.inputs[..], &generic.outputs[..]) else {
-        return None;
-    };
-    let (whole, result) = (func.ty(*source), func.ty(*start));
-    generic.combine?;
-    filled(func, *start)?;
-    let fill: Generic = func.def(*start)?;
+    let (generic, source, start) = reduction(func, op)?;
+    let (whole, result) = (func.ty(source), func.ty(start));
+    let fill: Generic = func.def(start)?;
     if fill.sizes.is_some() {
         return None;
     }
-    let less = result.elements()? < whole.elements()?;
-    let all = parts(func, *source)?;
-    if !less || all.len() < 2 || func.uses(*source).count() != 1 {
+    let all = parts(func, source)?;
+    if all.len() < 2 || func.uses(source).count() != 1 {
         return None;
     }
     // Parts lie behind each other along one dimension.

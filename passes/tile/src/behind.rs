@@ -11,7 +11,7 @@ use tir_arith::{AddF, MaximumF, MinimumF};
 use tir_tensor::generic::iterators;
 use tir_tensor::{Combine, Empty, Generic, Yield};
 
-use crate::group::filled;
+use crate::group::reduction;
 
 /// A maximum or minimum over windows, and the step before it.
 pub(crate) struct Behind {
@@ -83,21 +83,16 @@ pub(crate) fn candidates(func: &Ir) -> Vec<Behind> {
 }
 
 fn candidate(func: &Ir, op: OpId) -> Option<Behind> {
-    let generic: Generic = func.get(op)?;
-    let ([source], [start]) = (&generic.inputs[..], &generic.outputs[..]) else {
-        return None;
-    };
+    let (generic, source, _) = reduction(func, op)?;
     if !matches!(generic.combine?, Combine::Max | Combine::Min) {
         return None;
     }
-    filled(func, *start)?;
     let (block, value) = yielded(func, &generic)?;
     let same = func.args(block).next() == Some(value);
-    let less = func.ty(*start).elements()? < func.ty(*source).elements()?;
-    if !same || !less || reader(func, *source) != Some(op) {
+    if !same || reader(func, source) != Some(op) {
         return None;
     }
-    let step = func.owner(*source)?;
+    let step = func.owner(source)?;
     let before = elementwise(func, step)?;
     let (block, value) = yielded(func, &before)?;
     let (of, maps) = (before.inputs.first()?, &before.indexing_maps);
@@ -106,7 +101,7 @@ fn candidate(func: &Ir, op: OpId) -> Option<Behind> {
         && func
             .def::<Generic>(*of)
             .is_some_and(|made| made.combine.is_some())
-        && func.ty(*of) == func.ty(*source)
+        && func.ty(*of) == func.ty(source)
         && maps[0].is_identity()
         && rises(func, value, arg);
     if !here {

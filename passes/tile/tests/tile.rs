@@ -257,7 +257,8 @@ fn tiled(mut func: Ir, bytes: i64) -> Result<Ir, Vec<Diagnostic>> {
         listed: 0,
         join: Join::All,
     };
-    tir_tile::tile::tile(&mut func, &target, budget, None)?;
+    let known = &mut tir_tile::tile::Known::default();
+    tir_tile::tile::tile(&mut func, &target, budget, None, known)?;
     tir_tile::tensorize::tensorize(&mut func, &target);
     let (mut module, block) = module();
     module.adopt(block, machine);

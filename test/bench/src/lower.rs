@@ -13,7 +13,8 @@ const BOUND: f64 = 5.0;
 /// Lowers both networks to accel level.
 pub(crate) fn lower(rounds: usize) -> Result<(), String> {
     let machine = Path::new(env!("CARGO_MANIFEST_DIR")).join("../e2e/machines/npu.tir");
-    let pipeline = format!("--to-accel=machine={}", machine.display());
+    let machine = tir::pass::option_text(&machine.to_string_lossy());
+    let pipeline = format!("--to-accel=machine={machine}");
     let file = std::env::temp_dir().join(format!("tir-bench-{}.tir", std::process::id()));
     let path = file.to_string_lossy().to_string();
     let mut seconds = Vec::new();

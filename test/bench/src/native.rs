@@ -261,7 +261,8 @@ impl Bench {
         let Options {
             machine, options, ..
         } = &self.options;
-        let text = format!("to-native{{machine={} {options}}}", machine.display());
+        let machine = tir::pass::option_text(&machine.to_string_lossy());
+        let text = format!("to-native{{machine={machine} {options}}}");
         let pipeline = self.tool.passes.parse(&text).map_err(|e| said(&e))?;
         let report = PassManager::with(pipeline, Default::default()).run(&mut program);
         report.into_result().map_err(|e| said(&e))?;

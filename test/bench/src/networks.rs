@@ -103,7 +103,8 @@ impl Network {
 /// Lowers a program in place.
 pub(crate) fn lower(tool: &Tool, module: &mut Ir, level: &str, fuse: bool) -> Result<(), String> {
     let machine = root().join("test/e2e/machines/npu.tir");
-    let text = format!("to-{level}{{machine={} fuse={fuse}}}", machine.display());
+    let machine = tir::pass::option_text(&machine.to_string_lossy());
+    let text = format!("to-{level}{{machine={machine} fuse={fuse}}}");
     let pipeline = tool.passes.parse(&text).map_err(|e| said(&e))?;
     let report = PassManager::with(pipeline, Default::default()).run(module);
     report.into_result().map_err(|e| said(&e))

@@ -219,7 +219,7 @@ fn kept(options: &Options, dir: &Path, stem: &str) -> Option<Kept> {
     let ways = format!(
         "{} {} {} {:?}",
         dir.display(),
-        flag(options, NATIVE[1]).display(),
+        flag(options, NATIVE[1]),
         options.strict,
         options.fail_on,
     );
@@ -325,20 +325,18 @@ fn import(model: &Path, file: &Path) -> Result<(), String> {
 }
 
 /// How a program is lowered to a level: an option of tir-opt.
-fn flag(options: &Options, level: &str) -> OsString {
+fn flag(options: &Options, level: &str) -> String {
     let depth = match level {
         "tensor" | "native" => String::new(),
         _ => format!(" depth={}", options.depth),
     };
-    let mut flag = OsString::from(format!("--to-{level}="));
-    flag.push("machine=");
-    flag.push(options.machine());
-    flag.push(depth);
+    let machine = tir::pass::option_text(&options.machine().to_string_lossy());
+    let mut flag = format!("--to-{level}=machine={machine}{depth}");
     if options.integer {
-        flag.push(" integer=true");
+        flag += " integer=true";
     }
     if let Some(tile) = &options.winograd {
-        flag.push(format!(" winograd={tile}"));
+        flag += &format!(" winograd={tile}");
     }
     flag
 }
@@ -354,7 +352,7 @@ fn lower(
     let mut args = vec![
         OsString::from("tir-opt"),
         from.into(),
-        flag,
+        flag.into(),
         "--remarks".into(),
         "--print-locations".into(),
         "-o".into(),

@@ -37,10 +37,15 @@ fn accel(model: &str, machine: &str, options: &str) -> (Ir, OpId, MachineInfo) {
 }
 
 fn compile(machine: &str, out: &str) -> String {
+    compile_for(&file(&format!("machines/{machine}")), out)
+}
+
+/// For a machine file wherever it lies.
+fn compile_for(machine: &str, out: &str) -> String {
     let run = Command::new(env!("CARGO_BIN_EXE_tir"))
         .arg("compile")
         .arg(file("models/cnn.onnx"))
-        .args(["--machine", &file(&format!("machines/{machine}"))])
+        .args(["--machine", machine])
         .args(["--input", &file("models/cnn.in_0.npy")])
         .args(["--compare", &file("models/cnn.out_0.npy")])
         .arg("--out")
@@ -51,6 +56,17 @@ fn compile(machine: &str, out: &str) -> String {
     let errors = String::from_utf8_lossy(&run.stderr);
     assert!(run.status.success(), "{text}{errors}");
     text
+}
+
+/// Paths of machine files are values of options: a pipeline has them in quotes where it needs to.
+#[test]
+fn a_machine_file_may_have_any_name() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("a b} \"c\"");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let copy = folder.join("it's.tir");
+    std::fs::copy(file("machines/npu.tir"), &copy).expect("a file");
+    let text = compile_for(&copy.to_string_lossy(), "cnn-named");
+    assert!(text.contains("accel.tir @main"), "{text}");
 }
 
 /// Every level agrees with ONNX Runtime, on machines with levels, equal units and cores too: no Rust knows them.

@@ -5,7 +5,7 @@ mod raw;
 mod shared;
 mod symbols;
 
-use std::ffi::{CStr, CString, c_char, c_int};
+use std::ffi::{CStr, CString, c_char, c_int, c_uint};
 use std::path::Path;
 use std::ptr::null_mut;
 use std::sync::Once;
@@ -37,6 +37,10 @@ target!("aarch64": LLVMInitializeAArch64TargetInfo LLVMInitializeAArch64Target L
 /// Options of LLVM's passes, which it has for a process as a whole: what loops it may write out in full. Those that gain by it
 /// say so; of others it costs more than half of all time of compiling, and gives little.
 pub const UNROLL: [&CStr; 2] = [c"-unroll-threshold=50", c"-unroll-full-max-count=4"];
+
+/// Terms that an address has at least that loop strength reduction does not take apart: with all of them it takes two thirds of
+/// the time of code generation, and finds nothing better. Those of an address of a loop's own are a base and an index.
+const TERMS: c_uint = 3;
 
 /// Sets the limits of all that is compiled.
 fn unrolled() {
@@ -153,6 +157,7 @@ pub fn compile(
         if !failed.is_null() {
             return Err(taken(LLVMGetErrorMessage(failed)));
         }
+        tir_opaque_bases(module, TERMS);
         let mut error = null_mut();
         let failed = match emit {
             Emit::Llvm => LLVMPrintModuleToFile(module, path.as_ptr(), &mut error),

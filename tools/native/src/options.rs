@@ -70,7 +70,7 @@ pub fn options() -> Result<Result<Options, String>, String> {
             "--emit" => emit = value()?,
             "--cpu" => {
                 asked.processor = Some(match value()?.as_str() {
-                    "host" => Processor::host(),
+                    "host" => Processor::host().clone(),
                     name => Processor::named(name),
                 });
             }

@@ -30,6 +30,14 @@ pub(crate) struct Exchange<'c> {
     log: Vec<Change>,
     /// Classes that came to be needed since the last change that was asked for.
     entered: Vec<u32>,
+    /// The ways from needed classes down to these, as far as they are found.
+    ways: Vec<Way>,
+    /// Ways to these from classes that are not needed.
+    open: Vec<Way>,
+    /// Classes to look at, of a walk from one class to others.
+    stack: Vec<u32>,
+    /// Classes on the way of a walk that comes back to them, each with its next child.
+    path: Vec<(u32, usize)>,
     /// By class, its place in an order of what was needed at the last change that was kept,
     /// children first; [`NONE`] for the others.
     place: Vec<u32>,
@@ -51,8 +59,27 @@ enum Change {
     Free(u32),
 }
 
-/// Nodes for classes, from the needed one down.
-type Way = Vec<(u32, u32)>;
+/// Nodes for classes, from the needed one down: to a class that came in, or without it.
+#[derive(Clone, Copy)]
+struct Way {
+    steps: [(u32, u32); HOPS + 1],
+    length: usize,
+}
+
+impl Way {
+    fn new(steps: &[(u32, u32)]) -> Self {
+        let mut way = Way {
+            steps: [(NONE, NONE); HOPS + 1],
+            length: steps.len(),
+        };
+        way.steps[..steps.len()].copy_from_slice(steps);
+        way
+    }
+
+    fn steps(&self) -> &[(u32, u32)] {
+        &self.steps[..self.length]
+    }
+}
 
 impl<'c> Exchange<'c> {
     /// Starts from a choice of the needed classes and what the others would get.
@@ -71,6 +98,10 @@ impl<'c> Exchange<'c> {
             cost: 0,
             log: Vec::new(),
             entered: Vec::new(),
+            ways: Vec::new(),
+            open: Vec::new(),
+            stack: Vec::new(),
+            path: Vec::new(),
             place: vec![NONE; core.classes],
             seen: vec![(0, false); core.classes],
             walk: 0,
@@ -116,18 +147,18 @@ impl<'c> Exchange<'c> {
     fn attempt(&mut self, class: u32, node: u32) -> bool {
         let before = self.cost;
         self.entered.clear();
+        self.ways.clear();
         self.set(class, node);
-        let entered = std::mem::take(&mut self.entered);
-        let ways = match self.cost < before {
-            true => Vec::new(),
-            false => self.ways(class, &entered),
-        };
-        if self.cost >= before && ways.is_empty() || !self.is_acyclic(class) {
+        if self.cost >= before {
+            self.find_ways(class);
+        }
+        if self.cost >= before && self.ways.is_empty() || !self.is_acyclic(class) {
             self.undo(0);
             return false;
         }
-        for way in ways {
-            self.follow(&way);
+        for k in 0..self.ways.len() {
+            let way = self.ways[k];
+            self.follow(way.steps());
         }
         if self.cost >= before {
             self.undo(0);
@@ -150,9 +181,11 @@ impl<'c> Exchange<'c> {
         self.place.fill(NONE);
         self.walk += 1;
         let mut count = 0;
+        let mut path = std::mem::take(&mut self.path);
         for &root in &core.roots {
-            let mut stack = vec![(root, 0)];
-            while let Some(top) = stack.last_mut() {
+            path.clear();
+            path.push((root, 0));
+            while let Some(top) = path.last_mut() {
                 let (class, next) = *top;
                 top.1 += 1;
                 self.steps += 1;
@@ -160,7 +193,7 @@ impl<'c> Exchange<'c> {
                 match core.children.of(node).get(next) {
                     Some(&child) if self.seen[child as usize].0 != self.walk => {
                         self.seen[child as usize].0 = self.walk;
-                        stack.push((child, 0));
+                        path.push((child, 0));
                     }
                     Some(_) => {}
                     None => {
@@ -168,15 +201,16 @@ impl<'c> Exchange<'c> {
                             self.place[class as usize] = count;
                             count += 1;
                         }
-                        stack.pop();
+                        path.pop();
                     }
                 }
             }
         }
+        self.path = path;
     }
 
     /// Takes a way to what came in, if that is better.
-    fn follow(&mut self, way: &Way) {
+    fn follow(&mut self, way: &[(u32, u32)]) {
         let top = way[0];
         let usable = self.users[top.0 as usize] > 0 && self.choice[top.0 as usize] != top.1;
         if !usable || !way.iter().all(|(_, node)| self.computable(*node)) {
@@ -191,20 +225,20 @@ impl<'c> Exchange<'c> {
         }
     }
 
-    /// The ways from needed classes down to the classes that came in.
-    fn ways(&mut self, class: u32, entered: &[u32]) -> Vec<Way> {
+    /// Finds the ways from needed classes down to the classes that came in.
+    fn find_ways(&mut self, class: u32) {
         let core = self.core;
-        let mut ways: Vec<Way> = Vec::new();
-        let mut open: Vec<Way> = Vec::new();
-        for &low in entered {
+        self.open.clear();
+        for &low in &self.entered {
             let node = self.choice[low as usize];
             if core.cost[node as usize] > 0 {
-                open.push(vec![(low, node)]);
+                self.open.push(Way::new(&[(low, node)]));
             }
         }
         let mut next = 0;
-        while next < open.len() && ways.len() < WAYS && open.len() < 4 * WAYS {
-            let below = open[next].clone();
+        while next < self.open.len() && self.ways.len() < WAYS && self.open.len() < 4 * WAYS {
+            let below = self.open[next];
+            let below = below.steps();
             next += 1;
             for &user in core.users.of(below[0].0 as usize) {
                 self.steps += 1;
@@ -213,20 +247,20 @@ impl<'c> Exchange<'c> {
                 if !self.alive.contains(user as usize) || above == class || is_known {
                     continue;
                 }
-                let mut way = vec![(above, user)];
-                // What came in has its node already.
-                way.extend(&below[..below.len() - 1]);
+                let mut steps = [(above, user); HOPS + 1];
                 if self.users[above as usize] == 0 {
-                    if below.len() <= HOPS {
-                        way.push(below[below.len() - 1]);
-                        open.push(way);
+                    if let Some(longer) = steps.get_mut(1..=below.len()) {
+                        longer.copy_from_slice(below);
+                        self.open.push(Way::new(&steps[..=below.len()]));
                     }
                 } else if self.choice[above as usize] != user {
-                    ways.push(way);
+                    // What came in has its node already.
+                    let kept = below.len() - 1;
+                    steps[1..=kept].copy_from_slice(&below[..kept]);
+                    self.ways.push(Way::new(&steps[..=kept]));
                 }
             }
         }
-        ways
     }
 
     /// Gives a class another node, needed or not.
@@ -246,8 +280,8 @@ impl<'c> Exchange<'c> {
     }
 
     fn need(&mut self, class: u32) {
-        let mut stack = vec![class];
-        while let Some(class) = stack.pop() {
+        self.stack.push(class);
+        while let Some(class) = self.stack.pop() {
             self.steps += 1;
             self.log.push(Change::Need(class));
             self.users[class as usize] += 1;
@@ -255,21 +289,21 @@ impl<'c> Exchange<'c> {
                 let node = self.choice[class as usize] as usize;
                 self.cost += self.core.cost[node];
                 self.entered.push(class);
-                stack.extend(self.core.children.of(node));
+                self.stack.extend(self.core.children.of(node));
             }
         }
     }
 
     fn free(&mut self, class: u32) {
-        let mut stack = vec![class];
-        while let Some(class) = stack.pop() {
+        self.stack.push(class);
+        while let Some(class) = self.stack.pop() {
             self.steps += 1;
             self.log.push(Change::Free(class));
             self.users[class as usize] -= 1;
             if self.users[class as usize] == 0 {
                 let node = self.choice[class as usize] as usize;
                 self.cost -= self.core.cost[node];
-                stack.extend(self.core.children.of(node));
+                self.stack.extend(self.core.children.of(node));
             }
         }
     }
@@ -312,16 +346,17 @@ impl<'c> Exchange<'c> {
             _ => None,
         });
         let lowest = changed.min().unwrap_or(NONE);
-        let mut stack = vec![(class, 0)];
+        self.path.clear();
+        self.path.push((class, 0));
         self.seen[class as usize] = (self.walk, true);
-        while let Some(top) = stack.last_mut() {
+        while let Some(top) = self.path.last_mut() {
             let (class, next) = *top;
             top.1 += 1;
             self.steps += 1;
             let node = self.choice[class as usize] as usize;
             let Some(&child) = self.core.children.of(node).get(next) else {
                 self.seen[class as usize].1 = false;
-                stack.pop();
+                self.path.pop();
                 continue;
             };
             match self.seen[child as usize] {
@@ -330,7 +365,7 @@ impl<'c> Exchange<'c> {
                 _ if self.place[child as usize] < lowest => {}
                 _ => {
                     self.seen[child as usize] = (self.walk, true);
-                    stack.push((child, 0));
+                    self.path.push((child, 0));
                 }
             }
         }

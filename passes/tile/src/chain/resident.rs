@@ -173,6 +173,36 @@ impl Nest {
 }
 
 impl Planner<'_> {
+    /// What a nest is planned with that keeps no rows of its producers, and whose loads engines fill.
+    fn context<'c>(
+        &'c self,
+        budget: Budget,
+        makers: &'c Makers<'c>,
+        homes: &'c Homes,
+    ) -> Context<'c> {
+        Context {
+            ir: self.ir,
+            target: self.target,
+            budget,
+            makers,
+            known: self.known,
+            rows: Rows::Anew,
+            engines: true,
+            shares: false,
+            most: i64::MAX,
+            homes,
+        }
+    }
+
+    /// The budget of a nest that may take so many bytes beside what stays.
+    fn spare(&self, bytes: i64) -> Budget {
+        Budget {
+            spare: SPARE,
+            bytes,
+            ..self.budget
+        }
+    }
+
     /// Cycles and bytes of near memory of a stage with all that compute for it.
     fn priced(&self, stage: &Stage) -> (i64, i64) {
         let cycles = stage.plan.cost.total(self.thread);
@@ -224,24 +254,12 @@ impl Planner<'_> {
         } else {
             DIVISIONS
         };
-        let cx = Context {
-            ir: self.ir,
-            target: self.target,
-            budget: Budget {
-                spare: SPARE,
-                limit: self.budget.limit.min(limit),
-                listed: 0,
-                bytes: free,
-                ..self.budget
-            },
-            makers: &makers,
-            known: self.known,
-            rows: Rows::Anew,
-            engines: true,
-            shares: false,
-            most: i64::MAX,
-            homes,
+        let budget = Budget {
+            limit: self.budget.limit.min(limit),
+            listed: 0,
+            ..self.spare(free)
         };
+        let cx = self.context(budget, &makers, homes);
         let roots = match nest.writes {
             None => vec![groups[0].clone()],
             Some(value) => {
@@ -278,18 +296,8 @@ impl Planner<'_> {
             between: None,
         });
         let makers: Makers<'_> = HashMap::from([(home.value, makers.collect())]);
-        let cx = Context {
-            ir: self.ir,
-            target: self.target,
-            budget: self.budget,
-            makers: &makers,
-            known: self.known,
-            rows: Rows::Anew,
-            engines: true,
-            shares: false,
-            most: i64::MAX,
-            homes: &Homes::new(),
-        };
+        let homes = Homes::new();
+        let cx = self.context(self.budget, &makers, &homes);
         let Stage { group, plan, .. } = &home.stage;
         let found = cx.producers(group, plan, home.number(), &[]);
         let (made, groups) = found.map_err(|no| match no {
@@ -412,22 +420,7 @@ impl Planner<'_> {
         let (makers, homes) = (Makers::new(), Homes::new());
         for number in 0..state.nests.len() {
             let free = self.room(&state.homes, number);
-            let cx = Context {
-                ir: self.ir,
-                target: self.target,
-                budget: Budget {
-                    spare: SPARE,
-                    bytes: free,
-                    ..self.budget
-                },
-                makers: &makers,
-                known: self.known,
-                rows: Rows::Anew,
-                engines: true,
-                shares: false,
-                most: i64::MAX,
-                homes: &homes,
-            };
+            let cx = self.context(self.spare(free), &makers, &homes);
             let keep = |stage: &mut Stage| {
                 let mut cost = stage.plan.cost.clone();
                 let cycles = cost.total(self.thread);

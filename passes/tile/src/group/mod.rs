@@ -241,6 +241,18 @@ impl Group {
     }
 }
 
+/// A generic that reduces one value to fewer elements, from a constant: with what it reads and what it begins with.
+pub(crate) fn reduction(ir: &Ir, op: OpId) -> Option<(Generic, Value, Value)> {
+    let generic: Generic = ir.get(op)?;
+    let (&[source], &[start]) = (&generic.inputs[..], &generic.outputs[..]) else {
+        return None;
+    };
+    generic.combine?;
+    filled(ir, start)?;
+    let less = ir.ty(start).elements()? < ir.ty(source).elements()?;
+    less.then_some((generic, source, start))
+}
+
 /// The constant that a generic without inputs fills its result with.
 pub(crate) fn filled(ir: &Ir, value: Value) -> Option<Attr> {
     ir.def::<Generic>(value)?.constant(ir)

@@ -352,24 +352,36 @@ impl Tried<'_> {
             if at_once > most {
                 return;
             }
-            let Some(parts) = self.shapes.parts(space, strip) else {
+            let Some(operands) = self.shapes.operands(space, strip) else {
                 continue;
             };
+            let (loads, bytes) = self.shapes.least(space, strip, &operands);
+            let slow = loads.load > most;
+            let excess = match slow {
+                true => None,
+                false => self.shapes.places().excess(&bytes, budget),
+            };
+            let needs_more = |e: &Excess| search.least.excess.needed <= e.needed;
+            let excess = excess.filter(|excess| search.forgets() || needs_more(excess));
+            let left_out = slow || excess.is_some();
+            // Where others were left out before, whether its results are tiles changes nothing: most divisions end here.
+            let known = slow && self.slower || excess.is_some() && self.least.is_some();
+            let parts = match left_out && known && self.dense {
+                true => None,
+                false => match self.shapes.parts(space, strip, operands) {
+                    Some(parts) => Some(parts),
+                    None => continue,
+                },
+            };
             self.dense = true;
-            let (loads, bytes) = self.shapes.least(space, &parts);
-            if loads.load > most {
-                self.slower = true;
-                if strip.is_none() {
-                    return;
-                }
-                continue;
+            self.slower |= slow;
+            self.least = self.least.or(excess);
+            if slow && strip.is_none() {
+                return;
             }
-            if let Some(excess) = self.shapes.places().excess(&bytes, budget)
-                && (search.forgets() || search.least.excess.needed <= excess.needed)
-            {
-                self.least = self.least.or(Some(excess));
+            let Some(parts) = parts.filter(|_| !left_out) else {
                 continue;
-            }
+            };
             let tiles = self.shapes.tiles(space, parts);
             let estimate = Estimate::new(group, target, way, &tiles, budget, vectors);
             let Some(mut estimate) = estimate else {

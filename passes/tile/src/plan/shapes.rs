@@ -76,7 +76,7 @@ impl<T: Clone> Known<T> {
 
 /// The tile of an operand, and what it costs wherever its loop stands.
 #[derive(Clone)]
-struct Loaded {
+pub(super) struct Loaded {
     tile: Arc<Tile>,
     fixed: Arc<Fixed>,
 }
@@ -235,8 +235,10 @@ impl<'a> Shapes<'a> {
         self.calling.least(calls.saturating_mul(self.call))
     }
 
-    /// The tile of each operand: by strips of the space what they divide.
-    fn operands(&mut self, space: &Space, strip: Option<(Strip, &Space)>) -> Option<Vec<Loaded>> {
+    /// The tile of each operand: by strips of the space what they divide. `None` if one cannot be a tile of the unit.
+    pub(super) fn operands(&mut self, space: &Space, strip: Option<Strip>) -> Option<Vec<Loaded>> {
+        let inside = strip.map(|strip| strip.space(space));
+        let strip = strip.zip(inside.as_ref());
         let Self { made, operands, .. } = self;
         if made.group.has_inner() {
             let tiles = made.tiles(space)?.into_iter().enumerate();
@@ -257,23 +259,19 @@ impl<'a> Shapes<'a> {
         results.get(space, || made.stored(space))
     }
 
-    /// What the tiles of a division are made of, in strips if one is given. `None` if an operand cannot be a tile of the
-    /// unit.
-    pub(super) fn parts(&mut self, space: &Space, strip: Option<Strip>) -> Option<Parts> {
-        let inside = strip.map(|strip| strip.space(space));
+    /// What the tiles of a division are made of, in strips if one is given. `None` if a result cannot be a tile.
+    pub(super) fn parts(
+        &mut self,
+        space: &Space,
+        strip: Option<Strip>,
+        operands: Vec<Loaded>,
+    ) -> Option<Parts> {
         let results = self.results(space)?;
-        let operands = self.operands(space, strip.zip(inside.as_ref()))?;
-        let strips = match strip.zip(inside.as_ref()) {
-            Some((strip, inside)) => {
-                let short = self.results(inside)?;
-                let of = (self.made.group, space, strip);
-                Some(Arc::new(Strips::new(
-                    of.0,
-                    of.1,
-                    of.2,
-                    short.out,
-                    short.results,
-                )))
+        let strips = match strip {
+            Some(strip) => {
+                let short = self.results(&strip.space(space))?;
+                let strips = Strips::new(self.made.group, space, strip, short.out, short.results);
+                Some(Arc::new(strips))
             }
             None => None,
         };
@@ -314,19 +312,23 @@ impl<'a> Shapes<'a> {
 
     /// The least that loading takes whatever the order of the loops, and the least bytes of near memory for each
     /// operand.
-    pub(super) fn least(&self, space: &Space, parts: &Parts) -> (Cost, Vec<i64>) {
+    pub(super) fn least(
+        &self,
+        space: &Space,
+        strip: Option<Strip>,
+        operands: &[Loaded],
+    ) -> (Cost, Vec<i64>) {
         let group = self.made.group;
         let (mut cost, mut near) = (Cost::default(), Vec::new());
-        let operands = group.operands.iter().zip(&parts.operands);
+        let operands = group.operands.iter().zip(operands);
         for (i, (operand, Loaded { tile, fixed })) in operands.enumerate() {
             near.push(if operand.near { 0 } else { fixed.one });
             if operand.inner.is_some() || operand.made || operand.near {
                 continue;
             }
             let moving = (0..group.core).filter(|d| tile.moves_with(space, *d));
-            let strips = parts.strips.as_ref();
-            let strips = strips.filter(|strips| strips.operands[i]);
-            let times = strips.map_or(1, |strips| strips.count);
+            let strip = strip.filter(|strip| strip.divides(group, i));
+            let times = strip.map_or(1, |strip| strip.count(space));
             let (mut loads, mut starts) = (times, times);
             for d in moving {
                 starts = starts.saturating_mul(space.trips(d));

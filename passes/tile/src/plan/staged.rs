@@ -130,7 +130,9 @@ fn candidates(
     let mut shapes = Shapes::new(group, target, &way, elems, &places, &vectors, &space.block);
     for tile in Choices::new(options, budget.limit).every(1) {
         space.tile = tile;
-        let Some(parts) = shapes.parts(&space, None) else {
+        let operands = shapes.operands(&space, None);
+        let parts = operands.and_then(|operands| shapes.parts(&space, None, operands));
+        let Some(parts) = parts else {
             continue;
         };
         let tiles = shapes.tiles(&space, parts);

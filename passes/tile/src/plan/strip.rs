@@ -37,6 +37,11 @@ impl Strip {
         space
     }
 
+    /// Strips of a tile.
+    pub(super) fn count(self, space: &Space) -> i64 {
+        space.tile[self.iterator] / self.blocks
+    }
+
     /// Whether an operand is loaded strip by strip.
     pub(super) fn divides(self, group: &Group, operand: usize) -> bool {
         let map = &group.operands[operand].map;
@@ -77,7 +82,7 @@ impl Strips {
         Self {
             iterator: strip.iterator,
             blocks: strip.blocks,
-            count: space.tile[strip.iterator] / strip.blocks,
+            count: strip.count(space),
             operands: operands
                 .map(|operand| strip.divides(group, operand))
                 .collect(),

@@ -2,9 +2,28 @@
 
 use super::*;
 
+/// What `tir-native` makes of MLIR.
+fn emitted(text: &str, kind: &str) -> String {
+    let [compiler, _] = programs().expect("was asked for");
+    let folder = std::env::temp_dir().join(format!("tir-code-{kind}-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let (input, output) = (folder.join("code.mlir"), folder.join("code"));
+    std::fs::write(&input, text).expect("a file");
+    let mut command = std::process::Command::new(compiler);
+    command
+        .args(["--emit", kind, "-o"])
+        .arg(&output)
+        .arg(&input);
+    let done = command.output().expect("starts");
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{said}");
+    let code = std::fs::read_to_string(&output).expect("a text");
+    std::fs::remove_dir_all(&folder).expect("the folder");
+    code
+}
+
 /// The assembly of a program for a machine file of a processor.
 fn assembly(file: &File, text: &str) -> String {
-    let [compiler, _] = programs().expect("was asked for");
     let machine = root().join("test/e2e/machines").join(file.file);
     let tool = tir_opt::stock();
     tool.load();
@@ -17,21 +36,40 @@ fn assembly(file: &File, text: &str) -> String {
         ..mlir::Options::default()
     };
     let made = mlir::export(&module, &options).expect("MLIR");
-    let folder = std::env::temp_dir().join(format!("tir-code-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a folder");
-    let (input, output) = (folder.join("code.mlir"), folder.join("code.s"));
-    std::fs::write(&input, made.text).expect("a file");
-    let mut command = std::process::Command::new(compiler);
-    command
-        .args(["--emit", "asm", "-o"])
-        .arg(&output)
-        .arg(&input);
-    let done = command.output().expect("starts");
-    let said = String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success(), "{said}");
-    let code = std::fs::read_to_string(&output).expect("a text");
-    std::fs::remove_dir_all(&folder).expect("the folder");
-    code
+    emitted(&made.text, "asm")
+}
+
+#[test]
+fn addresses_of_several_terms_that_loops_begin_at_are_opaque() {
+    if !can_compile() {
+        return;
+    }
+    let code = |row: &str| {
+        let text = format!(
+            "func.func @main(%m: memref<65536xf32>, %y: memref<64xf32>, %i: index, %j: index) {{
+              %c0 = arith.constant 0 : index
+              %c1 = arith.constant 1 : index
+              %c64 = arith.constant 64 : index
+              %c97 = arith.constant 97 : index
+              %c331 = arith.constant 331 : index
+              %block = arith.muli %i, %c97 : index
+              %row = {row} : index
+              %at = arith.addi %block, %row : index
+              %part = memref.subview %m[%at] [64] [1]
+                : memref<65536xf32> to memref<64xf32, strided<[1], offset: ?>>
+              scf.for %k = %c0 to %c64 step %c1 {{
+                %x = memref.load %part[%k] : memref<64xf32, strided<[1], offset: ?>>
+                memref.store %x, %y[%k] : memref<64xf32>
+              }}
+              return
+            }}"
+        );
+        emitted(&text, "llvm")
+    };
+    // A buffer, a block and a row; then a constant in place of the row.
+    let code = [code("arith.muli %j, %c331"), code("arith.addi %c331, %c97")];
+    let frozen = code.each_ref().map(|code| code.contains("freeze ptr"));
+    assert_eq!(frozen, [true, false], "{code:?}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What processor machine code is made for, and what a library has to ask of the one that it runs on.
 
 use std::ffi::{CStr, c_char, c_uint, c_void};
+use std::sync::LazyLock;
 
 use crate::features::KNOWN;
 
@@ -23,17 +24,19 @@ pub struct Processor {
 }
 
 impl Processor {
-    /// The one that this program runs on.
-    pub fn host() -> Self {
-        // SAFETY: both give text that is to be disposed.
-        let (name, features) =
-            unsafe { (taken(LLVMGetHostCPUName()), taken(LLVMGetHostCPUFeatures())) };
-        let vector = vector_bits(&features);
-        Self {
-            name,
-            features,
-            vector,
-        }
+    /// The one that this program runs on, asked once: each part is for it, and a virtual machine is slow to answer.
+    pub fn host() -> &'static Self {
+        static HOST: LazyLock<Processor> = LazyLock::new(|| {
+            // SAFETY: both give text that is to be disposed.
+            let (name, features) =
+                unsafe { (taken(LLVMGetHostCPUName()), taken(LLVMGetHostCPUFeatures())) };
+            Processor {
+                vector: vector_bits(&features),
+                name,
+                features,
+            }
+        });
+        &HOST
     }
     /// One of a name.
     pub fn named(name: &str) -> Self {
@@ -140,7 +143,7 @@ impl Asked {
         let processor = self.processor.clone();
         let named = processor.or_else(|| unsafe { Processor::said(module) });
         // What LLVM finds out of this processor goes beyond what code is made of.
-        let said = named.as_ref().filter(|p| **p != Processor::host());
+        let said = named.as_ref().filter(|p| *p != Processor::host());
         let said = said.map_or("", |p| &p.features);
         if let Some(unknown) = unknown(&[said, &self.features]) {
             return Err(format!(
@@ -148,7 +151,9 @@ impl Asked {
                 KNOWN.join(", ")
             ));
         }
-        let processor = named.unwrap_or_else(Processor::host).with(&self.features);
+        let processor = named
+            .unwrap_or_else(|| Processor::host().clone())
+            .with(&self.features);
         let vector = self.vector.unwrap_or(processor.vector);
         Ok(Processor {
             vector,

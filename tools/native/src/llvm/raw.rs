@@ -1,4 +1,4 @@
-//! What is called of LLVM's C interface, and of `features.cpp`.
+//! What is called of LLVM's C interface, and of what is beside it in C++.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
@@ -160,6 +160,11 @@ unsafe extern "C" {
     ) -> Ref;
     pub(super) fn LLVMGetStringAttributeValue(attribute: Ref, length: *mut c_uint)
     -> *const c_char;
+}
+
+// Of bases.cpp.
+unsafe extern "C" {
+    pub(super) fn tir_opaque_bases(module: Ref, least: c_uint);
 }
 
 // Of features.cpp.

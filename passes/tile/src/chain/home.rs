@@ -41,6 +41,7 @@ impl Planner<'_> {
         };
         let mut planned = plan(homes)?;
         let read = reads(&mut planned, value);
+        if std::env::var("TIRDBG").is_ok() { for (g, p, i) in &read { eprintln!("   reads {:?} {:?}", Placed::of(&p.tiles[*i]), g.operands[*i].map.to_string()); } }
         let why = match self.home(&read) {
             Ok(home) => return Ok((planned, home)),
             Err(why) => why,

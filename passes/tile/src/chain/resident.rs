@@ -388,6 +388,7 @@ impl Planner<'_> {
         }
         touched.sort_unstable();
         touched.dedup();
+        let dbg = std::env::var("TIRDBG").is_ok();
         let (mut all, mut gained, mut lost, mut saved) = (0i64, 0i64, 0i64, 0i64);
         for number in touched {
             let [before, then] = [state, &next].map(|state| state.nests[number].cycles);
@@ -396,6 +397,14 @@ impl Planner<'_> {
             lost = lost.saturating_add((then - before).max(0));
             let [before, then] = [state, &next].map(|state| state.nests[number].moved);
             saved = saved.saturating_add(before - then);
+            if dbg {
+                let [b, t] = [state, &next].map(|state| &state.nests[number]);
+                let line = |n: &Nest| match &n.stage { Some(s) => super::search::dbgline(self, s), None => crate::plan::listing::line(&self.singles[n.first].group, self.target, &self.singles[n.first].plan) };
+                eprintln!("   nest {number} {}+{} cycles {} -> {} moved {} -> {}\n      was {}\n      now {}", b.first, b.count, b.cycles, t.cycles, b.moved, t.moved, line(b), line(t));
+                if let Some(h) = next.homes.last() && t.writes == Some(h.value) {
+                    for part in h.stage.made().flat_map(|m| &m.parts) { eprintln!("      part {}", super::search::dbgline(self, part)); }
+                }
+            }
         }
         // Where near memory is plenty, a cycle of an engine that is saved is worth one of the nests.
         let plenty = next.homes[own].bytes <= near.bytes / PLENTY;
@@ -533,9 +542,14 @@ impl Planner<'_> {
             homes: Vec::new(),
         };
         for candidate in self.candidates(&state.nests) {
+            if std::env::var("TIRDBG").is_ok() {
+                let n = |i: &usize| { let op = self.singles[state.nests[*i].first].op; format!("{i}:{:?}", self.ir.loc(op)) };
+                eprintln!("CAND {:?} bytes {:?} writers {:?} readers {:?} life {:?}", candidate.value, self.ir.ty(candidate.value).shape(), candidate.writers.iter().map(n).collect::<Vec<_>>(), candidate.readers.iter().map(n).collect::<Vec<_>>(), candidate.life);
+            }
             match self.with(&state, &candidate) {
-                Ok(next) => state = next,
+                Ok(next) => { if std::env::var("TIRDBG").is_ok() { eprintln!("   STAYS"); } state = next },
                 Err(why) => {
+                    if std::env::var("TIRDBG").is_ok() { eprintln!("   FAR {why}"); }
                     let nest = &state.nests[candidate.life.1];
                     far.push((self.singles[nest.first].op, why));
                 }

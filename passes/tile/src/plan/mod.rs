@@ -368,11 +368,11 @@ pub fn stages(
     // What is summed in parts lies in the tile of another stage from the first part on.
     plans.retain(|plan| plan.sums_in_place(group) || !plan.splits_reduction(group));
     plans.retain_mut(|plan| reads_near(ir, group, target, budget, plan));
+    let producer = group.into.as_ref().is_some_and(|slot| !slot.divided);
     plans.sort_by_key(|plan| {
-        let parts = group.into.is_some() && plan.splits_reduction(group);
+        let parts = producer && plan.splits_reduction(group);
         (parts, plan.cycles, plan.bytes)
     });
-    let producer = group.into.as_ref().is_some_and(|slot| !slot.divided);
     if producer && !group.operands.iter().any(|operand| operand.near) {
         plans = first_of_each(group, plans);
     }

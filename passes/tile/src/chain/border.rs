@@ -64,6 +64,8 @@ pub(super) struct Filling<'a> {
     pub(super) ring: Option<&'a Ring>,
     /// Whether the last block of a unit is moved back where it would stick out.
     pub(super) again: bool,
+    /// Whether a vector unit fills any box as it is.
+    pub(super) boxes: bool,
     /// The engine that fills a box of these sizes behind the units, if one does.
     pub(super) engine: &'a dyn Fn(&[i64]) -> Option<Name>,
 }
@@ -83,6 +85,7 @@ pub(super) fn border(
         unit,
         ring,
         again,
+        boxes,
         engine,
     } = *filling;
     let sizes: Vec<i64> = tile.dims.iter().map(|dim| dim.size).collect();
@@ -140,7 +143,30 @@ pub(super) fn border(
             if !padded && low >= 0 {
                 continue;
             }
-            return Err("the border of a tile is no box");
+            // Of a dimension in blocks what the last one has beyond the end.
+            let no_box = "the border of a tile is no box";
+            let blocks = free.iter().copied().max_by_key(|t| tile.dims[*t].source.1);
+            let [Some(outer), Some(inner)] = [blocks, free.iter().copied().find(|t| Some(*t) != blocks)]
+            else {
+                return Err(no_box);
+            };
+            let (each, step) = (tile.dims[outer].source.1, tile.dims[inner].source.1);
+            let there = shape[s] - low;
+            let last = there / each == sizes[outer] - 1 && there % each > 0;
+            if free.len() != 2 || low < 0 || low != high || each != step * sizes[inner] || !last {
+                return Err(no_box);
+            }
+            let from = (there % each + step - 1) / step;
+            if from < sizes[inner] {
+                let mut fill = boxed(&border, inner, from, sizes[inner], None);
+                (fill.start[outer], fill.sizes[outer]) = (sizes[outer] - 1, 1);
+                fill.by = engine(&fill.sizes);
+                if fill.by.is_none() && !boxes {
+                    return Err(no_box);
+                }
+                border.behind.push(fill);
+            }
+            continue;
         };
         if let Some(ring) = ring.filter(|ring| ring.dim == t) {
             // In some trip each of the rows that are computed may be outside; without padding nothing reads them.

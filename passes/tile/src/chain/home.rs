@@ -9,7 +9,7 @@ use tir::Value;
 
 use super::cost::each;
 use super::resident::{Candidate, Planner, State};
-use super::stage::{Homes, Lies, outside};
+use super::stage::{Homes, Lies, ends, outside, zero};
 use super::{Made, Segment, Stage};
 use crate::group::Group;
 use crate::placed::Placed;
@@ -29,7 +29,7 @@ impl Planner<'_> {
         state: &State,
         candidate: &Candidate,
         homes: &mut Homes,
-    ) -> Result<(Vec<Planned>, Stage), Why> {
+    ) -> Result<(Vec<Planned>, (Stage, Vec<usize>)), Why> {
         let value = candidate.value;
         let plan = |homes: &Homes| -> Result<Vec<Planned>, Why> {
             let plan = |reader: &usize| {
@@ -53,8 +53,12 @@ impl Planner<'_> {
                 continue;
             }
             tried.push(placed.clone());
-            let grows = true;
-            homes.insert(value, Lies { placed, grows });
+            let lies = Lies {
+                placed,
+                zeros: Vec::new(),
+                grows: true,
+            };
+            homes.insert(value, lies);
             let again = plan(homes);
             homes.remove(&value);
             let Ok(mut again) = again else { continue };
@@ -65,8 +69,9 @@ impl Planner<'_> {
         Err(why)
     }
 
-    /// The home for what reads a tensor: the box of one reader, as large as all need it.
-    fn home(&self, read: &[(Group, Plan, usize)]) -> Result<Stage, Why> {
+    /// The home for what reads a tensor: the box of one reader, as large as all need it; and the dimensions of the
+    /// tensor beyond whose ends it is zero.
+    fn home(&self, read: &[(Group, Plan, usize)]) -> Result<(Stage, Vec<usize>), Why> {
         let placed = read.iter().map(|(_, plan, i)| Placed::of(&plan.tiles[*i]));
         let placed: Vec<Placed> = placed.collect();
         let leaves = |(group, _, i): &(Group, Plan, usize)| group.operands[*i].leaves;
@@ -78,6 +83,17 @@ impl Planner<'_> {
             first.is_some() && padding(group, *i) == first
         };
         if !paddings.all(same) {
+            return Err("its readers want different borders");
+        }
+        let beyond = read.iter().map(|(group, plan, i)| ends(group, plan, *i));
+        let mut zeros = beyond.flatten().flatten().collect::<Vec<usize>>();
+        zeros.sort_unstable();
+        zeros.dedup();
+        // Both are filled with the same.
+        let nothing = |(group, _, i): &(Group, Plan, usize)| outside(self.ir, &group.operands[*i]);
+        let elem = read.first().map(|(group, _, i)| self.ir.ty(group.operands[*i].source).elem());
+        let zero = elem.and_then(zero);
+        if !zeros.is_empty() && first.is_some_and(|read| nothing(read).ok() != zero) {
             return Err("its readers want different borders");
         }
         let space = |(_, plan, i): &(Group, Plan, usize)| plan.spaces[*i];
@@ -140,7 +156,7 @@ impl Planner<'_> {
                     behind: Vec::new(),
                 }],
             });
-            return Ok(stage);
+            return Ok((stage, zeros));
         }
         Err("its readers want it in different orders")
     }

@@ -98,6 +98,8 @@ pub(super) struct State {
 struct Home {
     value: Value,
     stage: Stage,
+    /// The dimensions of the tensor beyond whose ends it is zero.
+    zeros: Vec<usize>,
     /// Which maker computes each part.
     makers: Vec<usize>,
     /// The nests that compute it, by maker.
@@ -116,6 +118,7 @@ impl Home {
     fn lies(&self) -> Lies {
         Lies {
             placed: Placed::of(self.tile()),
+            zeros: self.zeros.clone(),
             grows: false,
         }
     }
@@ -291,7 +294,7 @@ impl Planner<'_> {
             homes: &Homes::new(),
         };
         let Stage { group, plan, .. } = &home.stage;
-        let found = cx.producers(group, plan, home.number(), &[]);
+        let found = cx.producers(group, plan, home.number(), &[], Some(&home.zeros));
         let (made, groups) = found.map_err(|no| match no {
             No::Never(why) => why,
             No::Cut { .. } => "parts begin inside of a tile",
@@ -330,6 +333,7 @@ impl Planner<'_> {
         next.homes.push(Home {
             value,
             stage: place,
+            zeros: Vec::new(),
             makers: Vec::new(),
             writers: candidate.writers.clone(),
             life: candidate.life,
@@ -341,9 +345,9 @@ impl Planner<'_> {
         for reader in &candidate.readers {
             next.nests[*reader].near.insert(value);
         }
-        let (mut planned, home) = self.readers(&next, candidate, &mut homes)?;
+        let (mut planned, (home, zeros)) = self.readers(&next, candidate, &mut homes)?;
         if let Some(own) = next.homes.last_mut() {
-            own.stage = home;
+            (own.stage, own.zeros) = (home, zeros);
         }
         let own = next.homes.len() - 1;
         let (made, groups) = self.producers(&next, &next.homes[own])?;

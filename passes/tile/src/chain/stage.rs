@@ -57,13 +57,19 @@ pub(super) type Homes = HashMap<Value, Lies>;
 #[derive(Clone, Debug)]
 pub(super) struct Lies {
     pub(super) placed: Placed,
-    /// Whether it may still be made larger.
+    /// The dimensions of the tensor in which what lies beyond its end is zero.
+    pub(super) zeros: Vec<usize>,
+    /// Whether it may still be made larger, and zero beyond other ends.
     pub(super) grows: bool,
 }
 
 impl Lies {
-    /// Whether a tile has a part of it, of which the last dimensions are those of a unit.
-    fn holds(&self, tile: &Tile) -> bool {
+    /// Whether a tile has a part of it, of which the last dimensions are those of a unit; what lies beyond the end in
+    /// `ends` is to be zero.
+    fn holds(&self, tile: &Tile, ends: &[usize]) -> bool {
+        if !self.grows && !ends.iter().all(|s| self.zeros.contains(s)) {
+            return false;
+        }
         let (other, dense) = (Placed::of(tile), tile.joined.len());
         let mut placed = self.placed.clone();
         if self.grows {
@@ -109,7 +115,7 @@ pub(super) struct Around {
 }
 
 /// Zero bits of a type.
-fn zero(elem: Type) -> Option<Attr> {
+pub(super) fn zero(elem: Type) -> Option<Attr> {
     match elem.float_width() {
         Some(_) => Some(Attr::float(0.0, elem)),
         None => elem.is::<IntType>().then(|| Attr::int(0, elem)),
@@ -155,7 +161,7 @@ impl Context<'_> {
         number: usize,
         loops: &[Around],
     ) -> Result<Made, No> {
-        let (mut made, producers) = self.producers(reader, plan, number, loops)?;
+        let (mut made, producers) = self.producers(reader, plan, number, loops, None)?;
         let mut loops = loops[..made.level].to_vec();
         if let Some(ring) = &made.ring {
             // What computes the rows that stay counts from the first of its early trips.
@@ -173,13 +179,15 @@ impl Context<'_> {
         Ok(made)
     }
 
-    /// The borders of an operand that is computed inside the loops of a stage, and the groups that compute it.
+    /// The borders of an operand that is computed inside the loops of a stage, and the groups that compute it. With
+    /// `zeros`, the dimensions of the tensor beyond whose ends it is zero, whatever this reader reads there.
     pub(super) fn producers(
         &self,
         reader: &Group,
         plan: &Plan,
         number: usize,
         loops: &[Around],
+        zeros: Option<&[usize]>,
     ) -> Result<(Made, Vec<Producer>), No> {
         let (operand, tile) = (&reader.operands[number], &plan.tiles[number]);
         let makers = &self.makers[&operand.source];
@@ -213,7 +221,7 @@ impl Context<'_> {
             read && space.covered(*d) * space.block[*d] != reader.domain[*d]
         };
         let rounded: Vec<usize> = reader.iterators(true).filter(rounded).collect();
-        if rounded.iter().any(|d| block.map(|(_, d)| d) != Some(*d)) {
+        if zeros.is_none() && rounded.iter().any(|d| block.map(|(_, d)| d) != Some(*d)) {
             return Err(No::Never("a reduction is rounded up"));
         }
         let step = |s: usize, around: &Around| {
@@ -242,7 +250,10 @@ impl Context<'_> {
             AffineExpr::Dim(d) => reader.domain[*d] == *size,
             _ => false,
         };
-        let ends = |s: usize| rounded.iter().any(|d| tile.forms[s].at(*d) != 0);
+        let ends = |s: usize| match zeros {
+            Some(zeros) => zeros.contains(&s),
+            None => rounded.iter().any(|d| tile.forms[s].at(*d) != 0),
+        };
         let dims = operand.map.exprs.iter().zip(&operand.shape);
         let padded: Vec<bool> = dims
             .enumerate()
@@ -275,7 +286,9 @@ impl Context<'_> {
         let rows = rows.max_by_key(|(_, size)| (own.contains(size), *size));
         let block = rows.and_then(|(rank, size)| Some((tile.dims.len().checked_sub(rank)?, size)));
         let elem = self.ir.ty(operand.source).elem();
+        let filler = boxes(self.target, plan.spaces[number], elem, &[]).map(|(unit, _)| unit);
         let filling = Filling {
+            boxes: filler.is_some(),
             padded: &padded,
             value,
             unit: block,
@@ -302,7 +315,7 @@ impl Context<'_> {
             level,
             ring,
             before: Vec::new(),
-            boxes: boxes(self.target, plan.spaces[number], elem, &[]).map(|(unit, _)| unit),
+            boxes: filler,
             parts: Vec::new(),
             behind: Vec::new(),
         };
@@ -452,9 +465,9 @@ impl Context<'_> {
         (0..group.operands.len()).all(|number| {
             let (operand, tile) = (&group.operands[number], &plan.tiles[number]);
             let home = self.homes.get(&operand.source);
-            let inside = home.is_none_or(|home| home.holds(tile));
-            let plain = tile.reassociation().is_none() && exact(group, plan, number);
-            !operand.near || plain && inside
+            let inside = |ends: Vec<usize>| home.is_none_or(|home| home.holds(tile, &ends));
+            let plain = tile.reassociation().is_none();
+            !operand.near || plain && ends(group, plan, number).is_some_and(inside)
         })
     }
 
@@ -512,12 +525,23 @@ impl Context<'_> {
     }
 }
 
-/// Whether no reduction over an operand is rounded up: beyond lies what is no zero.
-fn exact(reader: &Group, plan: &Plan, number: usize) -> bool {
-    let (map, space) = (&reader.operands[number].map, &plan.space);
-    let read = |d: &usize| map.exprs.iter().any(|e| e.uses(*d));
-    let mut read = reader.iterators(true).filter(read);
-    read.all(|d| space.covered(d) * space.block[d] == reader.domain[d])
+/// The dimensions of an operand beyond whose end a reduction reads that is rounded up: what lies there is to be zero.
+/// `None` if it reads something else instead.
+pub(super) fn ends(reader: &Group, plan: &Plan, number: usize) -> Option<Vec<usize>> {
+    let (operand, space) = (&reader.operands[number], &plan.space);
+    let rounded = |d: &usize| space.covered(*d) * space.block[*d] != reader.domain[*d];
+    let mut ends = Vec::new();
+    for d in reader.iterators(true).filter(rounded) {
+        let read = operand.map.exprs.iter().enumerate();
+        for (s, at) in read.filter(|(_, at)| at.uses(d)) {
+            let counts = *at == AffineExpr::Dim(d) && operand.shape[s] == reader.domain[d];
+            if !counts {
+                return None;
+            }
+            ends.push(s);
+        }
+    }
+    Some(ends)
 }
 
 /// The indices of a tile that a maker computes, of those inside; `None` if none. In the dimension `rows` of the

@@ -6,7 +6,7 @@
 use tir::{Attr, Name};
 
 use super::Ring;
-use crate::layout::Tile;
+use crate::layout::{Axis, Tile};
 
 /// A box of a tile that is filled with a constant.
 #[derive(Clone, Debug)]
@@ -138,7 +138,7 @@ pub(super) fn border(
         if low >= 0 && high + reach < shape[s] {
             continue;
         }
-        let [t] = free[..] else {
+        let Some((t, sequences)) = along_one(tile, &free) else {
             // Beyond the end lies what is computed for results that are dropped.
             if !padded && low >= 0 {
                 continue;
@@ -178,6 +178,9 @@ pub(super) fn border(
             continue;
         }
         let step = tile.dims[t].source.1;
+        // Interleaved sequences are computed from the first index of any to the last one.
+        let starts = || sequences.clone().map(move |at| ((-low - at).max(0) + step - 1) / step);
+        let ends = || sequences.clone().map(move |at| (shape[s] - low - at + step - 1) / step);
         let block = unit.filter(|(u, _)| *u == t).map(|(_, size)| size);
         if !padded {
             if low < 0 {
@@ -186,7 +189,7 @@ pub(super) fn border(
             // No more than there is, where the tile stands still; what is read beyond all the same is
             // something, for results that are dropped.
             if low == high {
-                let there = ((shape[s] - low + step - 1) / step).clamp(1, sizes[t]);
+                let there = ends().max().unwrap_or(0).clamp(1, sizes[t]);
                 let size = block.unwrap_or(1);
                 let written = match again && there >= size {
                     true => there,
@@ -201,7 +204,7 @@ pub(super) fn border(
             continue;
         }
         if low != high {
-            if block.is_some() || step != 1 || t + tile.joined.len() >= tile.dims.len() {
+            if sequences.clone().count() > 1 || block.is_some() || step != 1 || t + tile.joined.len() >= tile.dims.len() {
                 return Err("the border along a unit's blocks moves");
             }
             // Rows at both ends may be outside in some step.
@@ -215,8 +218,8 @@ pub(super) fn border(
             }
             continue;
         }
-        let first = ((-low).max(0) + step - 1) / step;
-        let end = ((shape[s] - low + step - 1) / step).clamp(first, sizes[t]);
+        let first = starts().min().unwrap_or(0);
+        let end = ends().max().unwrap_or(0).clamp(first, sizes[t]);
         if end <= first {
             return Err("a tile lies outside of the tensor");
         }
@@ -243,6 +246,21 @@ pub(super) fn border(
                 false => border.before.push(fill),
             }
         }
+        // What is computed of one where another one is in the tensor.
+        for (i, (from, to)) in starts().zip(ends()).enumerate() {
+            for (start, end) in [(first, from), (to, end)] {
+                let Some(of) = free.iter().copied().find(|of| *of != t && start < end) else {
+                    continue;
+                };
+                let mut fill = boxed(&border, t, start, end, None);
+                (fill.start[of], fill.sizes[of]) = (i as i64, 1);
+                fill.by = engine(&fill.sizes);
+                if fill.by.is_none() && !boxes {
+                    return Err("interleaved sequences begin and end at different indices");
+                }
+                border.behind.push(fill);
+            }
+        }
     }
     if let Some(ring) = ring {
         // Of what sticks out only the new rows are written again.
@@ -253,4 +271,18 @@ pub(super) fn border(
         }
     }
     Ok(border)
+}
+
+/// The dimension of a tile that counts a dimension of the source, of those that move in it, and where in the source
+/// each of the interleaved sequences begins that it counts.
+fn along_one(tile: &Tile, free: &[usize]) -> Option<(usize, impl Iterator<Item = i64> + Clone)> {
+    let (t, (count, step)) = match *free {
+        [t] => (t, (1, 0)),
+        [of, t] if matches!(tile.dims[of].axis, Axis::Phase(..)) => {
+            let dim = &tile.dims[of];
+            (t, (dim.size, dim.source.1))
+        }
+        _ => return None,
+    };
+    Some((t, (0..count).map(move |i| i * step)))
 }

@@ -12,6 +12,7 @@ use super::resident::{Candidate, Planner, State};
 use super::stage::{Homes, Lies, ends, outside, zero};
 use super::{Made, Segment, Stage};
 use crate::group::Group;
+use crate::layout::{Axis, Dim, Tile};
 use crate::placed::Placed;
 use crate::plan::{Plan, boxes};
 
@@ -106,8 +107,19 @@ impl Planner<'_> {
         // Those with a border first, then those that read the most.
         let mut order: Vec<usize> = (0..read.len()).collect();
         order.sort_by_key(|i| std::cmp::Reverse((leaves(&read[*i]), placed[*i].elements())));
-        for base in order {
-            let mut whole = placed[base].clone();
+        // As they are read, and with all sequences of which some read one.
+        let bases = order.iter().flat_map(|base| [(*base, false), (*base, true)]);
+        for (base, sequences) in bases {
+            let (group, plan, number) = &read[base];
+            let mut tile = plan.tiles[*number].clone();
+            if sequences {
+                match interleaved(&tile) {
+                    Some(all) => tile = Rc::new(all),
+                    None => continue,
+                }
+            }
+            let mut whole = Placed::of(&tile);
+            let old = whole.start.clone();
             placed.iter().for_each(|other| whole.reach(other));
             let inside = read.iter().zip(&placed).all(|((_, plan, i), other)| {
                 let dense = plan.tiles[*i].joined.len();
@@ -116,7 +128,6 @@ impl Planner<'_> {
             if !inside {
                 continue;
             }
-            let (group, plan, number) = &read[base];
             let (mut group, mut plan) = (group.clone(), plan.clone());
             // What is read outside for results that are dropped is something, too.
             let outside = whole.start.iter().any(|start| *start < 0);
@@ -125,18 +136,14 @@ impl Planner<'_> {
                 group.operands[*number].padding = other.operands[*i].padding;
             }
             let mut tiles = plan.tiles.to_vec();
-            let tile = Rc::make_mut(&mut tiles[*number]);
-            for (dim, extent) in tile.dims.iter_mut().zip(&whole.dims) {
+            let own = Rc::make_mut(&mut tile);
+            for (dim, extent) in own.dims.iter_mut().zip(&whole.dims) {
                 dim.size = extent.size;
             }
-            for ((low, start), old) in tile
-                .low
-                .iter_mut()
-                .zip(&whole.start)
-                .zip(&placed[base].start)
-            {
+            for ((low, start), old) in own.low.iter_mut().zip(&whole.start).zip(&old) {
                 *low += start - old;
             }
+            tiles[*number] = tile;
             plan.tiles = tiles.into();
             let elem = self.ir.ty(group.operands[*number].source).elem();
             let filler = boxes(self.target, plan.spaces[*number], elem, &[]);
@@ -160,6 +167,30 @@ impl Planner<'_> {
         }
         Err("its readers want it in different orders")
     }
+}
+
+/// A tile of every so many-th element along a dimension of its source with all that lies between them, as interleaved
+/// sequences; `None` if it has all.
+fn interleaved(tile: &Tile) -> Option<Tile> {
+    let mut tile = tile.clone();
+    let phase = |s: usize| {
+        let mut dims = tile.dims.iter();
+        dims.any(|dim| dim.source.0 == s && matches!(dim.axis, Axis::Phase(..)))
+    };
+    let alone = |dim: &&Dim| matches!(dim.axis, Axis::Unit(..)) && dim.source.1 > 1 && !phase(dim.source.0);
+    let t = tile.dims.iter().position(|dim| alone(&dim))?;
+    let (s, stride) = tile.dims[t].source;
+    let dim = Dim {
+        axis: Axis::Phase(Vec::new(), stride),
+        size: stride,
+        source: (s, 1),
+    };
+    let units = tile.joined.iter().sum::<usize>();
+    let first = tile.dims.len().checked_sub(units)?;
+    tile.dims.insert(first, dim);
+    let before = (tile.forms[s].constant + tile.low[s]).rem_euclid(stride);
+    tile.low[s] -= before;
+    Some(tile)
 }
 
 /// What stages read of a tensor in near memory: the group, its plan, and which operand it is.

@@ -260,7 +260,9 @@ impl Planner<'_> {
         };
         let most = nest.cycles.saturating_mul(2).saturating_add(1);
         let found = roots.iter().map(|root| {
-            let found = chain(&cx, root, None, most).ok()?;
+            let found = chain(&cx, root, None, most);
+            if std::env::var("TIRDBG").is_ok() && let Err(e) = &found { eprintln!("   chain: {e} most {most} {:?}", root.domain); }
+            let found = found.ok()?;
             Some(found.stage)
         });
         found.collect()

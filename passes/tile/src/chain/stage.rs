@@ -296,11 +296,18 @@ impl Context<'_> {
             again,
             engine: &|sizes| self.fills_behind(plan.spaces[number], elem, sizes),
         };
-        let borders = phases
-            .iter()
-            .map(|fixed| border(tile, &operand.shape, &whole, &filling, fixed))
-            .collect::<Result<Vec<Border>, _>>()
-            .map_err(No::Never)?;
+        let with = |fixed: &Vec<_>| border(tile, &operand.shape, &whole, &filling, fixed);
+        // In one nest for what stays, where the producers read the same weights for all of them.
+        let joint = vec![None; tile.dims.len()];
+        let joint = zeros.and_then(|_| with(&joint).ok());
+        let borders = match joint {
+            Some(joint) => vec![joint],
+            None => {
+                let each = phases.iter().map(with);
+                let each = each.collect::<Result<Vec<Border>, _>>();
+                each.map_err(No::Never)?
+            }
+        };
         let between = makers.iter().find_map(|maker| maker.between);
         let between = between.map(|between| {
             if makers.len() > 1 || ring.is_some() {

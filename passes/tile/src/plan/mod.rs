@@ -442,7 +442,7 @@ fn reads_near(
             let Some(mut whole) = hold(group, target, plan, i, 0, (elem, budget)) else {
                 return false;
             };
-            whole.tile = whole.tile.joined_blocks();
+            whole.tile = whole.tile.joined_blocks().aligned();
             whole.holder = Holder::default();
             plan.keep(i, whole);
             if plan.in_place == Some(Input::Operand(i)) {

@@ -305,6 +305,14 @@ impl Planner<'_> {
         Ok((made, groups.map(|own| (own.which, own.group)).collect()))
     }
 
+    /// Bytes of a tensor.
+    fn bytes(&self, value: Value) -> i64 {
+        let ty = self.ir.ty(value);
+        let elem = ty.elem().bytes().unwrap_or(1) as i64;
+        let elements = ty.shape().unwrap_or(&[]).iter().copied();
+        elements.fold(elem, i64::saturating_mul)
+    }
+
     /// The state with one more tensor that stays.
     fn with(&self, state: &State, candidate: &Candidate) -> Result<State, Why> {
         let (near, value) = (self.target.near, candidate.value);
@@ -316,10 +324,8 @@ impl Planner<'_> {
         {
             return Err("a nest computes it with another one that stays");
         }
-        let size = self.ir.ty(value);
-        let elem = size.elem().bytes().unwrap_or(1) as i64;
-        let elements = size.shape().unwrap_or(&[]).iter().copied();
-        let bytes = elements.fold(elem, i64::saturating_mul);
+        let elem = self.ir.ty(value).elem().bytes().unwrap_or(1) as i64;
+        let bytes = self.bytes(value);
         if bytes > self.near_bytes() {
             return Err("it is larger than near memory");
         }

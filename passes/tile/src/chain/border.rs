@@ -24,7 +24,20 @@ pub struct Fill {
     pub by: Option<Name>,
 }
 
+/// Transfers of which a fill is made by an engine that takes a dimension less than it has.
+const PIECES: i64 = 8;
+
 impl Fill {
+    /// How many dimensions a box has that is filled, and along which one it may be filled in pieces.
+    pub(super) fn pieces(sizes: &[i64]) -> (usize, Option<usize>) {
+        let several = || (0..sizes.len()).filter(|t| sizes[*t] > 1);
+        let shortest = several().min_by_key(|t| sizes[*t]);
+        (
+            several().count(),
+            shortest.filter(|t| sizes[*t] <= PIECES),
+        )
+    }
+
     /// Where what fills the box ends in a dimension, in blocks of so many.
     pub(super) fn end(&self, t: usize, block: i64) -> i64 {
         let size = match self.by {

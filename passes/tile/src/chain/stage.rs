@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use tir::{AffineExpr, Attr, IntType, Ir, Name, Type, Value};
 
-use super::border::{Border, Filling, Origins, border};
+use super::border::{Border, Fill, Filling, Origins, border};
 use super::forms::Forms;
 use super::ring::Rows;
 use super::{Between, Made, Ring, Share, Stage};
@@ -141,16 +141,44 @@ fn part(maker: &Maker<'_>, s: usize) -> Option<(i64, i64)> {
 
 impl Context<'_> {
     /// The engine that fills a box of a space at once behind the units, if one can and no vector unit does: a transfer of
-    /// nothing but padding.
-    fn fills_behind(&self, space: Name, elem: Type, sizes: &[i64]) -> Option<Name> {
+    /// nothing but padding, or a few of them for what stays, which is filled once.
+    fn fills_behind(
+        &self,
+        space: Name,
+        elem: Type,
+        sizes: &[i64],
+        stays: bool,
+    ) -> Option<Name> {
         if boxes(self.target, space, elem, sizes).is_some() {
             return None;
         }
         let elements = sizes.iter().copied().fold(1, i64::saturating_mul);
         let engine = self.target.info.fills(space, elements)?;
         let engine = Some(engine).filter(|_| self.engines)?;
-        let dims = sizes.iter().filter(|size| **size > 1).count();
+        let (mut dims, along) = Fill::pieces(sizes);
+        if stays && along.is_some() {
+            dims -= 1;
+        }
         (dims as i64 <= engine.dims).then_some(engine.name)
+    }
+
+    /// The fills of what stays as transfers that engines take.
+    fn in_pieces(&self, fills: &[Fill]) -> Vec<Fill> {
+        let pieces = |fill: &Fill| {
+            let engine = fill.by.and_then(|by| self.target.info.engine(by));
+            let (dims, along) = Fill::pieces(&fill.sizes);
+            let more = engine.is_some_and(|engine| dims as i64 > engine.dims);
+            let Some(t) = along.filter(|_| more) else {
+                return vec![fill.clone()];
+            };
+            let piece = |i| {
+                let mut piece = fill.clone();
+                (piece.start[t], piece.sizes[t]) = (fill.start[t] + i, 1);
+                piece
+            };
+            (0..fill.sizes[t]).map(piece).collect()
+        };
+        fills.iter().flat_map(pieces).collect()
     }
 
     /// The operand of a stage computed inside its loops.
@@ -294,12 +322,13 @@ impl Context<'_> {
             unit: block,
             ring: ring.as_ref(),
             again,
-            engine: &|sizes| self.fills_behind(plan.spaces[number], elem, sizes),
+            engine: &|sizes| self.fills_behind(plan.spaces[number], elem, sizes, zeros.is_some()),
         };
         let with = |fixed: &Vec<_>| border(tile, &operand.shape, &whole, &filling, fixed);
         // In one nest for what stays, where the producers read the same weights for all of them.
         let joint = vec![None; tile.dims.len()];
-        let joint = zeros.and_then(|_| with(&joint).ok());
+        let joint = (zeros.is_some() || operand.joint).then(|| with(&joint).ok());
+        let joint = joint.flatten();
         let borders = match joint {
             Some(joint) => vec![joint],
             None => {
@@ -328,8 +357,16 @@ impl Context<'_> {
         };
         let mut shape: Vec<i64> = tile.dims.iter().map(|dim| dim.size).collect();
         for border in &borders {
-            made.before.extend(border.before.iter().cloned());
-            made.behind.extend(border.behind.iter().cloned());
+            let (mut before, mut behind) = (border.before.clone(), border.behind.clone());
+            if zeros.is_some() {
+                // There is one fill of each box, before all loops: an engine needs its latency for it.
+                for fill in before.iter_mut().filter(|fill| fill.rows.is_none()) {
+                    fill.by = (filling.engine)(&fill.sizes);
+                }
+                (before, behind) = (self.in_pieces(&before), self.in_pieces(&behind));
+            }
+            made.before.extend(before);
+            made.behind.extend(behind);
             for (size, needed) in shape.iter_mut().zip(&border.sizes) {
                 *size = (*size).max(*needed);
             }

@@ -36,7 +36,7 @@ use crate::plan::{Budget, Target};
 const DIVISIONS: usize = 512;
 
 /// A nest may be slower by one in so many cycles: bytes that are moved cost more than the time that they take.
-const SLACK: i64 = 100;
+pub(super) const SLACK: i64 = 100;
 
 /// What is loaded once, not several times, may take one in so many cycles more.
 const TIE: i64 = 200;
@@ -46,7 +46,7 @@ const TIE: i64 = 200;
 const LOSS: i64 = 2;
 
 /// Near memory is plenty for a tensor that takes no more than one in so many bytes of it.
-const PLENTY: i64 = 16;
+pub(super) const PLENTY: i64 = 16;
 
 /// Why a tensor does not stay beside which a nest has no room.
 const TOO_LARGE: Why = "it does not fit near memory with the tiles of a nest";
@@ -243,6 +243,7 @@ impl Planner<'_> {
             engines: true,
             shares: false,
             most: i64::MAX,
+            joint: None,
             homes,
         };
         let roots = match nest.writes {
@@ -293,6 +294,7 @@ impl Planner<'_> {
             engines: true,
             shares: false,
             most: i64::MAX,
+            joint: None,
             homes: &Homes::new(),
         };
         let Stage { group, plan, .. } = &home.stage;
@@ -447,6 +449,7 @@ impl Planner<'_> {
                 engines: true,
                 shares: false,
                 most: i64::MAX,
+            joint: None,
                 homes: &homes,
             };
             let keep = |stage: &mut Stage| {

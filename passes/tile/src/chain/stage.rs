@@ -46,6 +46,8 @@ pub(super) struct Context<'a> {
     /// Bytes that the tiles may take which a producer loads; where it would take more, its sums are computed in
     /// parts.
     pub(super) most: i64,
+    /// Whether interleaved sequences are computed as one, not one by one; both where it is not said.
+    pub(super) joint: Option<bool>,
     /// The tensors that lie in near memory for longer than a nest, and how.
     pub(super) homes: &'a Homes,
 }
@@ -482,6 +484,14 @@ impl Context<'_> {
         bytes.fold(0, i64::saturating_add) > self.budget.free(near) / 2
     }
 
+    /// Says of a stage's operands whether others compute them, and how.
+    pub(super) fn mark(&self, group: &mut Group) {
+        for operand in &mut group.operands {
+            operand.made = self.makers.contains_key(&operand.source);
+            operand.joint |= operand.made && self.joint == Some(true);
+        }
+    }
+
     /// The plans of a stage, the quickest first.
     pub(super) fn plans(&self, group: &Group) -> Rc<Vec<Plan>> {
         let Budget { bytes, limit, .. } = self.budget;
@@ -517,9 +527,7 @@ impl Context<'_> {
 
     /// A producer with a plan and what is computed for it in turn.
     fn stage(&self, mut group: Group, space: tir::Name, loops: &[Around]) -> Result<Stage, No> {
-        for operand in &mut group.operands {
-            operand.made = self.makers.contains_key(&operand.source);
-        }
+        self.mark(&mut group);
         let mut why = No::Never("no unit computes it in the order of the tile");
         let plans = self.plans(&group);
         let here = |plan: &&Plan| plan.held == space;

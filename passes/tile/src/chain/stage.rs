@@ -384,7 +384,8 @@ impl Context<'_> {
                 }
                 let inside = &border.inside;
                 let found = |loops: &[Around]| {
-                    within(maker, tile, &origins(loops), inside, loops, rows, &step)
+                    let at = (&operand.shape[..], &origins(loops));
+                    within(maker, tile, at, inside, loops, rows, &step)
                 };
                 for (loops, share) in self.shared(makers, loops, &found)? {
                     let Some(inside) = found(&loops)? else {
@@ -601,7 +602,7 @@ pub(super) fn ends(reader: &Group, plan: &Plan, number: usize) -> Option<Vec<usi
 fn within(
     maker: &Maker<'_>,
     tile: &Tile,
-    origins: &Origins,
+    (shape, origins): (&[i64], &Origins),
     inside: &[(i64, i64)],
     loops: &[Around],
     rows: Option<usize>,
@@ -616,6 +617,9 @@ fn within(
             continue;
         }
         let (start, end) = part(maker, s).ok_or(No::Never("a part has another order"))?;
+        if (start, end) == (0, shape[s]) {
+            continue;
+        }
         let here: Vec<usize> = (0..inside.len())
             .filter(|t| tile.dims[*t].source.0 == s && tile.dims[*t].source.1 != 0)
             .collect();

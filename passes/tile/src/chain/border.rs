@@ -32,10 +32,7 @@ impl Fill {
     pub(super) fn pieces(sizes: &[i64]) -> (usize, Option<usize>) {
         let several = || (0..sizes.len()).filter(|t| sizes[*t] > 1);
         let shortest = several().min_by_key(|t| sizes[*t]);
-        (
-            several().count(),
-            shortest.filter(|t| sizes[*t] <= PIECES),
-        )
+        (several().count(), shortest.filter(|t| sizes[*t] <= PIECES))
     }
 
     /// Where what fills the box ends in a dimension, in blocks of so many.
@@ -159,7 +156,8 @@ pub(super) fn border(
             // Of a dimension in blocks what the last one has beyond the end.
             let no_box = "the border of a tile is no box";
             let blocks = free.iter().copied().max_by_key(|t| tile.dims[*t].source.1);
-            let [Some(outer), Some(inner)] = [blocks, free.iter().copied().find(|t| Some(*t) != blocks)]
+            let [Some(outer), Some(inner)] =
+                [blocks, free.iter().copied().find(|t| Some(*t) != blocks)]
             else {
                 return Err(no_box);
             };
@@ -192,8 +190,16 @@ pub(super) fn border(
         }
         let step = tile.dims[t].source.1;
         // Interleaved sequences are computed from the first index of any to the last one.
-        let starts = || sequences.clone().map(move |at| ((-low - at).max(0) + step - 1) / step);
-        let ends = || sequences.clone().map(move |at| (shape[s] - low - at + step - 1) / step);
+        let starts = || {
+            sequences
+                .clone()
+                .map(move |at| ((-low - at).max(0) + step - 1) / step)
+        };
+        let ends = || {
+            sequences
+                .clone()
+                .map(move |at| (shape[s] - low - at + step - 1) / step)
+        };
         let block = unit.filter(|(u, _)| *u == t).map(|(_, size)| size);
         if !padded {
             if low < 0 {
@@ -217,7 +223,11 @@ pub(super) fn border(
             continue;
         }
         if low != high {
-            if sequences.clone().count() > 1 || block.is_some() || step != 1 || t + tile.joined.len() >= tile.dims.len() {
+            if sequences.clone().count() > 1
+                || block.is_some()
+                || step != 1
+                || t + tile.joined.len() >= tile.dims.len()
+            {
                 return Err("the border along a unit's blocks moves");
             }
             // Rows at both ends may be outside in some step.

@@ -19,6 +19,10 @@ use crate::plan::{Plan, boxes};
 /// A nest by its number, and its stages.
 pub(super) type Planned = (usize, Vec<Stage>);
 
+/// A stage that reads a tensor as it lies in its home, and the dimensions of the tensor beyond whose ends it is zero
+/// there.
+pub(super) type Lying = (Stage, Vec<usize>);
+
 /// Why a tensor does not stay.
 pub(super) type Why = &'static str;
 
@@ -30,7 +34,7 @@ impl Planner<'_> {
         state: &State,
         candidate: &Candidate,
         homes: &mut Homes,
-    ) -> Result<(Vec<Planned>, (Stage, Vec<usize>)), Why> {
+    ) -> Result<(Vec<Planned>, Lying), Why> {
         let value = candidate.value;
         let plan = |homes: &Homes| -> Result<Vec<Planned>, Why> {
             let plan = |reader: &usize| {
@@ -42,7 +46,6 @@ impl Planner<'_> {
         };
         let mut planned = plan(homes)?;
         let read = reads(&mut planned, value);
-        if std::env::var("TIRDBG").is_ok() { for (g, p, i) in &read { eprintln!("   reads {:?} {:?}", Placed::of(&p.tiles[*i]), g.operands[*i].map.to_string()); } }
         let why = match self.home(&read) {
             Ok(home) => return Ok((planned, home)),
             Err(why) => why,
@@ -72,7 +75,7 @@ impl Planner<'_> {
 
     /// The home for what reads a tensor: the box of one reader, as large as all need it; and the dimensions of the
     /// tensor beyond whose ends it is zero.
-    fn home(&self, read: &[(Group, Plan, usize)]) -> Result<(Stage, Vec<usize>), Why> {
+    fn home(&self, read: &[(Group, Plan, usize)]) -> Result<Lying, Why> {
         let placed = read.iter().map(|(_, plan, i)| Placed::of(&plan.tiles[*i]));
         let placed: Vec<Placed> = placed.collect();
         let leaves = |(group, _, i): &(Group, Plan, usize)| group.operands[*i].leaves;
@@ -92,7 +95,9 @@ impl Planner<'_> {
         zeros.dedup();
         // Both are filled with the same.
         let nothing = |(group, _, i): &(Group, Plan, usize)| outside(self.ir, &group.operands[*i]);
-        let elem = read.first().map(|(group, _, i)| self.ir.ty(group.operands[*i].source).elem());
+        let elem = read
+            .first()
+            .map(|(group, _, i)| self.ir.ty(group.operands[*i].source).elem());
         let zero = elem.and_then(zero);
         if !zeros.is_empty() && first.is_some_and(|read| nothing(read).ok() != zero) {
             return Err("its readers want different borders");
@@ -108,7 +113,9 @@ impl Planner<'_> {
         let mut order: Vec<usize> = (0..read.len()).collect();
         order.sort_by_key(|i| std::cmp::Reverse((leaves(&read[*i]), placed[*i].elements())));
         // As they are read, and with all sequences of which some read one.
-        let bases = order.iter().flat_map(|base| [(*base, false), (*base, true)]);
+        let bases = order
+            .iter()
+            .flat_map(|base| [(*base, false), (*base, true)]);
         for (base, sequences) in bases {
             let (group, plan, number) = &read[base];
             let mut tile = plan.tiles[*number].clone();
@@ -177,7 +184,8 @@ fn interleaved(tile: &Tile) -> Option<Tile> {
         let mut dims = tile.dims.iter();
         dims.any(|dim| dim.source.0 == s && matches!(dim.axis, Axis::Phase(..)))
     };
-    let alone = |dim: &&Dim| matches!(dim.axis, Axis::Unit(..)) && dim.source.1 > 1 && !phase(dim.source.0);
+    let alone =
+        |dim: &&Dim| matches!(dim.axis, Axis::Unit(..)) && dim.source.1 > 1 && !phase(dim.source.0);
     let t = tile.dims.iter().position(|dim| alone(&dim))?;
     let (s, stride) = tile.dims[t].source;
     let dim = Dim {

@@ -401,10 +401,7 @@ pub fn partition(
                     ..base
                 };
                 let plan = known.get(&signature).and_then(|found| found.as_ref().ok());
-                let cx = Context {
-                    joint: None,
-                    ..cx
-                };
+                let cx = Context { joint: None, ..cx };
                 let flat = plan.filter(|found| found.flat);
                 let flat = flat.and_then(|_| FlatChain::new(&singles[first].group, &makers));
                 let plan = plan.map(|found| &found.plan);

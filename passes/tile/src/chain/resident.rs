@@ -261,9 +261,7 @@ impl Planner<'_> {
         };
         let most = nest.cycles.saturating_mul(2).saturating_add(1);
         let found = roots.iter().map(|root| {
-            let found = chain(&cx, root, None, most);
-            if std::env::var("TIRDBG").is_ok() && let Err(e) = &found { eprintln!("   chain: {e} most {most} {:?}", root.domain); }
-            let found = found.ok()?;
+            let found = chain(&cx, root, None, most).ok()?;
             Some(found.stage)
         });
         found.collect()
@@ -402,7 +400,6 @@ impl Planner<'_> {
         }
         touched.sort_unstable();
         touched.dedup();
-        let dbg = std::env::var("TIRDBG").is_ok();
         let (mut all, mut gained, mut lost, mut saved) = (0i64, 0i64, 0i64, 0i64);
         for number in touched {
             let [before, then] = [state, &next].map(|state| state.nests[number].cycles);
@@ -411,14 +408,6 @@ impl Planner<'_> {
             lost = lost.saturating_add((then - before).max(0));
             let [before, then] = [state, &next].map(|state| state.nests[number].moved);
             saved = saved.saturating_add(before - then);
-            if dbg {
-                let [b, t] = [state, &next].map(|state| &state.nests[number]);
-                let line = |n: &Nest| match &n.stage { Some(s) => super::search::dbgline(self, s), None => crate::plan::listing::line(&self.singles[n.first].group, self.target, &self.singles[n.first].plan) };
-                eprintln!("   nest {number} {}+{} cycles {} -> {} moved {} -> {}\n      was {}\n      now {}", b.first, b.count, b.cycles, t.cycles, b.moved, t.moved, line(b), line(t));
-                if let Some(h) = next.homes.last() && t.writes == Some(h.value) {
-                    for part in h.stage.made().flat_map(|m| &m.parts) { eprintln!("      part {}", super::search::dbgline(self, part)); }
-                }
-            }
         }
         // Where near memory is plenty, a cycle of an engine that is saved is worth one of the nests.
         let plenty = next.homes[own].bytes <= near.bytes / PLENTY;
@@ -449,7 +438,7 @@ impl Planner<'_> {
                 engines: true,
                 shares: false,
                 most: i64::MAX,
-            joint: None,
+                joint: None,
                 homes: &homes,
             };
             let keep = |stage: &mut Stage| {
@@ -557,14 +546,9 @@ impl Planner<'_> {
             homes: Vec::new(),
         };
         for candidate in self.candidates(&state.nests) {
-            if std::env::var("TIRDBG").is_ok() {
-                let n = |i: &usize| { let op = self.singles[state.nests[*i].first].op; format!("{i}:{:?}", self.ir.loc(op)) };
-                eprintln!("CAND {:?} bytes {:?} writers {:?} readers {:?} life {:?}", candidate.value, self.ir.ty(candidate.value).shape(), candidate.writers.iter().map(n).collect::<Vec<_>>(), candidate.readers.iter().map(n).collect::<Vec<_>>(), candidate.life);
-            }
             match self.with(&state, &candidate) {
-                Ok(next) => { if std::env::var("TIRDBG").is_ok() { eprintln!("   STAYS"); } state = next },
+                Ok(next) => state = next,
                 Err(why) => {
-                    if std::env::var("TIRDBG").is_ok() { eprintln!("   FAR {why}"); }
                     let nest = &state.nests[candidate.life.1];
                     far.push((self.singles[nest.first].op, why));
                 }

@@ -185,11 +185,6 @@ fn chain_as(
     best.ok_or(why)
 }
 
-pub(super) fn dbgline(cx: &super::resident::Planner<'_>, stage: &Stage) -> String {
-    let made: Vec<String> = stage.made().flat_map(|m| &m.parts).map(|p| line(&p.group, cx.target, &p.plan)).collect();
-    format!("turns {} {} <- {made:?}", stage.turns, line(&stage.group, cx.target, &stage.plan))
-}
-
 /// An estimate as text: the root, and how the others run.
 fn described(cx: &Context<'_>, stage: &Stage) -> String {
     let how = match (stage.turns > 1, stage.rings().next()) {

@@ -144,13 +144,7 @@ fn part(maker: &Maker<'_>, s: usize) -> Option<(i64, i64)> {
 impl Context<'_> {
     /// The engine that fills a box of a space at once behind the units, if one can and no vector unit does: a transfer of
     /// nothing but padding, or a few of them for what stays, which is filled once.
-    fn fills_behind(
-        &self,
-        space: Name,
-        elem: Type,
-        sizes: &[i64],
-        stays: bool,
-    ) -> Option<Name> {
+    fn fills_behind(&self, space: Name, elem: Type, sizes: &[i64], stays: bool) -> Option<Name> {
         if boxes(self.target, space, elem, sizes).is_some() {
             return None;
         }
@@ -617,9 +611,6 @@ fn within(
             continue;
         }
         let (start, end) = part(maker, s).ok_or(No::Never("a part has another order"))?;
-        if (start, end) == (0, shape[s]) {
-            continue;
-        }
         let here: Vec<usize> = (0..inside.len())
             .filter(|t| tile.dims[*t].source.0 == s && tile.dims[*t].source.1 != 0)
             .collect();
@@ -632,6 +623,11 @@ fn within(
             .map(|t| (inside[*t].0 + inside[*t].1 - 1) * tile.dims[*t].source.1)
             .sum::<i64>();
         if low + first >= start && high + last < end {
+            continue;
+        }
+        // Of sequences that are computed as one the shorter ones end beyond the tensor.
+        let several = |t: &usize| matches!(tile.dims[*t].axis, Axis::Phase(..)) && inside[*t].1 > 1;
+        if (start, end) == (0, shape[s]) && here.iter().any(several) {
             continue;
         }
         if high + last < start || low + first >= end {

@@ -129,12 +129,20 @@ impl Tile {
     /// does.
     pub fn aligned(mut self) -> Self {
         for t in 0..self.dims.len() {
-            let Dim { axis: Axis::Phase(_, stride), size, source: (s, step) } = self.dims[t] else {
+            let Dim {
+                axis: Axis::Phase(_, stride),
+                size,
+                source: (s, step),
+            } = self.dims[t]
+            else {
                 continue;
             };
             let start = self.forms[s].constant + self.low[s];
             let before = start.rem_euclid(stride.saturating_mul(step));
-            let apart = |dim: &&mut Dim| matches!(&dim.axis, Axis::Unit(.., own) if own.is_empty()) && dim.source == (s, stride * step);
+            let apart = |dim: &&mut Dim| {
+                matches!(&dim.axis, Axis::Unit(.., own) if own.is_empty())
+                    && dim.source == (s, stride * step)
+            };
             if size != stride || before == 0 || before % step != 0 {
                 continue;
             }

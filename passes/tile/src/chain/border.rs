@@ -6,7 +6,7 @@
 use tir::{Attr, Name};
 
 use super::Ring;
-use crate::layout::Tile;
+use crate::layout::{Axis, Tile};
 
 /// A box of a tile that is filled with a constant.
 #[derive(Clone, Debug)]
@@ -24,7 +24,17 @@ pub struct Fill {
     pub by: Option<Name>,
 }
 
+/// Transfers of which a fill is made by an engine that takes a dimension less than it has.
+const PIECES: i64 = 8;
+
 impl Fill {
+    /// How many dimensions a box has that is filled, and along which one it may be filled in pieces.
+    pub(super) fn pieces(sizes: &[i64]) -> (usize, Option<usize>) {
+        let several = || (0..sizes.len()).filter(|t| sizes[*t] > 1);
+        let shortest = several().min_by_key(|t| sizes[*t]);
+        (several().count(), shortest.filter(|t| sizes[*t] <= PIECES))
+    }
+
     /// Where what fills the box ends in a dimension, in blocks of so many.
     pub(super) fn end(&self, t: usize, block: i64) -> i64 {
         let size = match self.by {
@@ -64,6 +74,8 @@ pub(super) struct Filling<'a> {
     pub(super) ring: Option<&'a Ring>,
     /// Whether the last block of a unit is moved back where it would stick out.
     pub(super) again: bool,
+    /// Whether a vector unit fills any box as it is.
+    pub(super) boxes: bool,
     /// The engine that fills a box of these sizes behind the units, if one does.
     pub(super) engine: &'a dyn Fn(&[i64]) -> Option<Name>,
 }
@@ -83,6 +95,7 @@ pub(super) fn border(
         unit,
         ring,
         again,
+        boxes,
         engine,
     } = *filling;
     let sizes: Vec<i64> = tile.dims.iter().map(|dim| dim.size).collect();
@@ -135,12 +148,36 @@ pub(super) fn border(
         if low >= 0 && high + reach < shape[s] {
             continue;
         }
-        let [t] = free[..] else {
+        let Some((t, sequences)) = along_one(tile, &free) else {
             // Beyond the end lies what is computed for results that are dropped.
             if !padded && low >= 0 {
                 continue;
             }
-            return Err("the border of a tile is no box");
+            // Of a dimension in blocks what the last one has beyond the end.
+            let no_box = "the border of a tile is no box";
+            let blocks = free.iter().copied().max_by_key(|t| tile.dims[*t].source.1);
+            let [Some(outer), Some(inner)] =
+                [blocks, free.iter().copied().find(|t| Some(*t) != blocks)]
+            else {
+                return Err(no_box);
+            };
+            let (each, step) = (tile.dims[outer].source.1, tile.dims[inner].source.1);
+            let there = shape[s] - low;
+            let last = there / each == sizes[outer] - 1 && there % each > 0;
+            if free.len() != 2 || low < 0 || low != high || each != step * sizes[inner] || !last {
+                return Err(no_box);
+            }
+            let from = (there % each + step - 1) / step;
+            if from < sizes[inner] {
+                let mut fill = boxed(&border, inner, from, sizes[inner], None);
+                (fill.start[outer], fill.sizes[outer]) = (sizes[outer] - 1, 1);
+                fill.by = engine(&fill.sizes);
+                if fill.by.is_none() && !boxes {
+                    return Err(no_box);
+                }
+                border.behind.push(fill);
+            }
+            continue;
         };
         if let Some(ring) = ring.filter(|ring| ring.dim == t) {
             // In some trip each of the rows that are computed may be outside; without padding nothing reads them.
@@ -152,6 +189,17 @@ pub(super) fn border(
             continue;
         }
         let step = tile.dims[t].source.1;
+        // Interleaved sequences are computed from the first index of any to the last one.
+        let starts = || {
+            sequences
+                .clone()
+                .map(move |at| ((-low - at).max(0) + step - 1) / step)
+        };
+        let ends = || {
+            sequences
+                .clone()
+                .map(move |at| (shape[s] - low - at + step - 1) / step)
+        };
         let block = unit.filter(|(u, _)| *u == t).map(|(_, size)| size);
         if !padded {
             if low < 0 {
@@ -160,7 +208,7 @@ pub(super) fn border(
             // No more than there is, where the tile stands still; what is read beyond all the same is
             // something, for results that are dropped.
             if low == high {
-                let there = ((shape[s] - low + step - 1) / step).clamp(1, sizes[t]);
+                let there = ends().max().unwrap_or(0).clamp(1, sizes[t]);
                 let size = block.unwrap_or(1);
                 let written = match again && there >= size {
                     true => there,
@@ -175,7 +223,11 @@ pub(super) fn border(
             continue;
         }
         if low != high {
-            if block.is_some() || step != 1 || t + tile.joined.len() >= tile.dims.len() {
+            if sequences.clone().count() > 1
+                || block.is_some()
+                || step != 1
+                || t + tile.joined.len() >= tile.dims.len()
+            {
                 return Err("the border along a unit's blocks moves");
             }
             // Rows at both ends may be outside in some step.
@@ -189,8 +241,8 @@ pub(super) fn border(
             }
             continue;
         }
-        let first = ((-low).max(0) + step - 1) / step;
-        let end = ((shape[s] - low + step - 1) / step).clamp(first, sizes[t]);
+        let first = starts().min().unwrap_or(0);
+        let end = ends().max().unwrap_or(0).clamp(first, sizes[t]);
         if end <= first {
             return Err("a tile lies outside of the tensor");
         }
@@ -217,6 +269,21 @@ pub(super) fn border(
                 false => border.before.push(fill),
             }
         }
+        // What is computed of one where another one is in the tensor.
+        for (i, (from, to)) in starts().zip(ends()).enumerate() {
+            for (start, end) in [(first, from), (to, end)] {
+                let Some(of) = free.iter().copied().find(|of| *of != t && start < end) else {
+                    continue;
+                };
+                let mut fill = boxed(&border, t, start, end, None);
+                (fill.start[of], fill.sizes[of]) = (i as i64, 1);
+                fill.by = engine(&fill.sizes);
+                if fill.by.is_none() && !boxes {
+                    return Err("interleaved sequences begin and end at different indices");
+                }
+                border.behind.push(fill);
+            }
+        }
     }
     if let Some(ring) = ring {
         // Of what sticks out only the new rows are written again.
@@ -227,4 +294,18 @@ pub(super) fn border(
         }
     }
     Ok(border)
+}
+
+/// The dimension of a tile that counts a dimension of the source, of those that move in it, and where in the source
+/// each of the interleaved sequences begins that it counts.
+fn along_one(tile: &Tile, free: &[usize]) -> Option<(usize, impl Iterator<Item = i64> + Clone)> {
+    let (t, (count, step)) = match *free {
+        [t] => (t, (1, 0)),
+        [of, t] if matches!(tile.dims[of].axis, Axis::Phase(..)) => {
+            let dim = &tile.dims[of];
+            (t, (dim.size, dim.source.1))
+        }
+        _ => return None,
+    };
+    Some((t, (0..count).map(move |i| i * step)))
 }

@@ -88,13 +88,14 @@ pub(super) fn widen(ir: &Ir, target: &Target<'_>, stage: &mut Stage) {
                 let end = slot.at[t] + space.extent(d) * space.trips(d);
                 dim.size = dim.size.max(slot.shape[t]).max(end);
             }
-            // What is filled behind is not shifted over what was computed.
+            // What is filled behind is not shifted over what was computed; boxes are as large as they are.
+            let exact = made.boxes.is_some();
             let units = &part.plan.unit_out;
             for (i, of) in units.iter().enumerate() {
                 let t = dims.len() - units.len() + i;
                 let block: i64 = of.iter().map(|d| space.block[*d]).product();
                 for fill in made.behind.iter().filter(|fill| fill.start[t] > 0) {
-                    dims[t].size = dims[t].size.max(fill.end(t, block));
+                    dims[t].size = dims[t].size.max(fill.end(t, if exact { 1 } else { block }));
                 }
             }
         }

@@ -4,7 +4,7 @@ use tir::{AffineExpr, AffineMap, Type};
 
 use super::stage::{Around, Maker, No};
 use crate::group::{Group, Input, Slot};
-use crate::layout::Tile;
+use crate::layout::{Axis, Tile};
 
 /// Where the elements of a tile are in its tensor.
 pub(super) struct Forms<'a> {
@@ -104,8 +104,12 @@ impl Forms<'_> {
             step.maps = maps.collect::<Option<_>>().ok_or_else(no)?;
             step.ty = Type::tensor(slot.shape.clone(), step.ty.elem());
         }
+        // What computes several interleaved sequences reads as many.
+        let mut dims = self.tile.dims.iter().zip(self.inside);
+        let joint = dims.any(|(dim, inside)| matches!(dim.axis, Axis::Phase(..)) && inside.1 > 1);
         for operand in &mut group.operands {
             operand.map = moved(&operand.map).ok_or_else(no)?;
+            operand.joint = joint;
         }
         for step in &mut group.outs {
             step.map = out.clone();

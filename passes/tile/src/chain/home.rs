@@ -9,14 +9,19 @@ use tir::Value;
 
 use super::cost::each;
 use super::resident::{Candidate, Planner, State};
-use super::stage::{Homes, Lies, outside};
+use super::stage::{Homes, Lies, ends, outside, zero};
 use super::{Made, Segment, Stage};
 use crate::group::Group;
+use crate::layout::{Axis, Dim, Tile};
 use crate::placed::Placed;
 use crate::plan::{Plan, boxes};
 
 /// A nest by its number, and its stages.
 pub(super) type Planned = (usize, Vec<Stage>);
+
+/// A stage that reads a tensor as it lies in its home, and the dimensions of the tensor beyond whose ends it is zero
+/// there.
+pub(super) type Lying = (Stage, Vec<usize>);
 
 /// Why a tensor does not stay.
 pub(super) type Why = &'static str;
@@ -29,7 +34,7 @@ impl Planner<'_> {
         state: &State,
         candidate: &Candidate,
         homes: &mut Homes,
-    ) -> Result<(Vec<Planned>, Stage), Why> {
+    ) -> Result<(Vec<Planned>, Lying), Why> {
         let value = candidate.value;
         let plan = |homes: &Homes| -> Result<Vec<Planned>, Why> {
             let plan = |reader: &usize| {
@@ -52,8 +57,12 @@ impl Planner<'_> {
                 continue;
             }
             tried.push(placed.clone());
-            let grows = true;
-            homes.insert(value, Lies { placed, grows });
+            let lies = Lies {
+                placed,
+                zeros: Vec::new(),
+                grows: true,
+            };
+            homes.insert(value, lies);
             let again = plan(homes);
             homes.remove(&value);
             let Ok(mut again) = again else { continue };
@@ -64,8 +73,9 @@ impl Planner<'_> {
         Err(why)
     }
 
-    /// The home for what reads a tensor: the box of one reader, as large as all need it.
-    fn home(&self, read: &[(Group, Plan, usize)]) -> Result<Stage, Why> {
+    /// The home for what reads a tensor: the box of one reader, as large as all need it; and the dimensions of the
+    /// tensor beyond whose ends it is zero.
+    fn home(&self, read: &[(Group, Plan, usize)]) -> Result<Lying, Why> {
         let placed = read.iter().map(|(_, plan, i)| Placed::of(&plan.tiles[*i]));
         let placed: Vec<Placed> = placed.collect();
         let leaves = |(group, _, i): &(Group, Plan, usize)| group.operands[*i].leaves;
@@ -79,6 +89,19 @@ impl Planner<'_> {
         if !paddings.all(same) {
             return Err("its readers want different borders");
         }
+        let beyond = read.iter().map(|(group, plan, i)| ends(group, plan, *i));
+        let mut zeros = beyond.flatten().flatten().collect::<Vec<usize>>();
+        zeros.sort_unstable();
+        zeros.dedup();
+        // Both are filled with the same.
+        let nothing = |(group, _, i): &(Group, Plan, usize)| outside(self.ir, &group.operands[*i]);
+        let elem = read
+            .first()
+            .map(|(group, _, i)| self.ir.ty(group.operands[*i].source).elem());
+        let zero = elem.and_then(zero);
+        if !zeros.is_empty() && first.is_some_and(|read| nothing(read).ok() != zero) {
+            return Err("its readers want different borders");
+        }
         let space = |(_, plan, i): &(Group, Plan, usize)| plan.spaces[*i];
         if read
             .iter()
@@ -89,8 +112,21 @@ impl Planner<'_> {
         // Those with a border first, then those that read the most.
         let mut order: Vec<usize> = (0..read.len()).collect();
         order.sort_by_key(|i| std::cmp::Reverse((leaves(&read[*i]), placed[*i].elements())));
-        for base in order {
-            let mut whole = placed[base].clone();
+        // As they are read, and with all sequences of which some read one.
+        let bases = order
+            .iter()
+            .flat_map(|base| [(*base, false), (*base, true)]);
+        for (base, sequences) in bases {
+            let (group, plan, number) = &read[base];
+            let mut tile = plan.tiles[*number].clone();
+            if sequences {
+                match interleaved(&tile) {
+                    Some(all) => tile = Arc::new(all),
+                    None => continue,
+                }
+            }
+            let mut whole = Placed::of(&tile);
+            let old = whole.start.clone();
             placed.iter().for_each(|other| whole.reach(other));
             let inside = read.iter().zip(&placed).all(|((_, plan, i), other)| {
                 let dense = plan.tiles[*i].joined.len();
@@ -99,7 +135,6 @@ impl Planner<'_> {
             if !inside {
                 continue;
             }
-            let (group, plan, number) = &read[base];
             let (mut group, mut plan) = (group.clone(), plan.clone());
             // What is read outside for results that are dropped is something, too.
             let outside = whole.start.iter().any(|start| *start < 0);
@@ -108,18 +143,14 @@ impl Planner<'_> {
                 group.operands[*number].padding = other.operands[*i].padding;
             }
             let mut tiles = plan.tiles.to_vec();
-            let tile = Arc::make_mut(&mut tiles[*number]);
-            for (dim, extent) in tile.dims.iter_mut().zip(&whole.dims) {
+            let own = Arc::make_mut(&mut tile);
+            for (dim, extent) in own.dims.iter_mut().zip(&whole.dims) {
                 dim.size = extent.size;
             }
-            for ((low, start), old) in tile
-                .low
-                .iter_mut()
-                .zip(&whole.start)
-                .zip(&placed[base].start)
-            {
+            for ((low, start), old) in own.low.iter_mut().zip(&whole.start).zip(&old) {
                 *low += start - old;
             }
+            tiles[*number] = tile;
             plan.tiles = tiles.into();
             let elem = self.ir.ty(group.operands[*number].source).elem();
             let filler = boxes(self.target, plan.spaces[*number], elem, &[]);
@@ -139,10 +170,35 @@ impl Planner<'_> {
                     behind: Vec::new(),
                 }],
             });
-            return Ok(stage);
+            return Ok((stage, zeros));
         }
         Err("its readers want it in different orders")
     }
+}
+
+/// A tile of every so many-th element along a dimension of its source with all that lies between them, as interleaved
+/// sequences; `None` if it has all.
+fn interleaved(tile: &Tile) -> Option<Tile> {
+    let mut tile = tile.clone();
+    let phase = |s: usize| {
+        let mut dims = tile.dims.iter();
+        dims.any(|dim| dim.source.0 == s && matches!(dim.axis, Axis::Phase(..)))
+    };
+    let alone =
+        |dim: &&Dim| matches!(dim.axis, Axis::Unit(..)) && dim.source.1 > 1 && !phase(dim.source.0);
+    let t = tile.dims.iter().position(|dim| alone(&dim))?;
+    let (s, stride) = tile.dims[t].source;
+    let dim = Dim {
+        axis: Axis::Phase(Vec::new(), stride),
+        size: stride,
+        source: (s, 1),
+    };
+    let units = tile.joined.iter().sum::<usize>();
+    let first = tile.dims.len().checked_sub(units)?;
+    tile.dims.insert(first, dim);
+    let before = (tile.forms[s].constant + tile.low[s]).rem_euclid(stride);
+    tile.low[s] -= before;
+    Some(tile)
 }
 
 /// What stages read of a tensor in near memory: the group, its plan, and which operand it is.

@@ -281,6 +281,8 @@ pub fn partition(
         engines: false,
         shares: false,
         most: i64::MAX,
+        // Other ways are looked at for the chains that are taken.
+        joint: Some(false),
         homes: &homes,
     };
     let mut chains = Chains::default();
@@ -399,6 +401,7 @@ pub fn partition(
                     ..base
                 };
                 let plan = known.get(&signature).and_then(|found| found.as_ref().ok());
+                let cx = Context { joint: None, ..cx };
                 let flat = plan.filter(|found| found.flat);
                 let flat = flat.and_then(|_| FlatChain::new(&singles[first].group, &makers));
                 let plan = plan.map(|found| &found.plan);

@@ -36,7 +36,7 @@ use crate::plan::{Budget, Target};
 const DIVISIONS: usize = 512;
 
 /// A nest may be slower by one in so many cycles: bytes that are moved cost more than the time that they take.
-const SLACK: i64 = 100;
+pub(super) const SLACK: i64 = 100;
 
 /// What is loaded once, not several times, may take one in so many cycles more.
 const TIE: i64 = 200;
@@ -46,7 +46,7 @@ const TIE: i64 = 200;
 const LOSS: i64 = 2;
 
 /// Near memory is plenty for a tensor that takes no more than one in so many bytes of it.
-const PLENTY: i64 = 16;
+pub(super) const PLENTY: i64 = 16;
 
 /// Why a tensor does not stay beside which a nest has no room.
 const TOO_LARGE: Why = "it does not fit near memory with the tiles of a nest";
@@ -98,6 +98,8 @@ pub(super) struct State {
 struct Home {
     value: Value,
     stage: Stage,
+    /// The dimensions of the tensor beyond whose ends it is zero.
+    zeros: Vec<usize>,
     /// Which maker computes each part.
     makers: Vec<usize>,
     /// The nests that compute it, by maker.
@@ -116,6 +118,7 @@ impl Home {
     fn lies(&self) -> Lies {
         Lies {
             placed: Placed::of(self.tile()),
+            zeros: self.zeros.clone(),
             grows: false,
         }
     }
@@ -190,6 +193,7 @@ impl Planner<'_> {
             engines: true,
             shares: false,
             most: i64::MAX,
+            joint: None,
             homes,
         }
     }
@@ -299,13 +303,21 @@ impl Planner<'_> {
         let homes = Homes::new();
         let cx = self.context(self.budget, &makers, &homes);
         let Stage { group, plan, .. } = &home.stage;
-        let found = cx.producers(group, plan, home.number(), &[]);
+        let found = cx.producers(group, plan, home.number(), &[], Some(&home.zeros));
         let (made, groups) = found.map_err(|no| match no {
             No::Never(why) => why,
             No::Cut { .. } => "parts begin inside of a tile",
         })?;
         let groups = groups.into_iter();
         Ok((made, groups.map(|own| (own.which, own.group)).collect()))
+    }
+
+    /// Bytes of a tensor.
+    fn bytes(&self, value: Value) -> i64 {
+        let ty = self.ir.ty(value);
+        let elem = ty.elem().bytes().unwrap_or(1) as i64;
+        let elements = ty.shape().unwrap_or(&[]).iter().copied();
+        elements.fold(elem, i64::saturating_mul)
     }
 
     /// The state with one more tensor that stays.
@@ -319,10 +331,8 @@ impl Planner<'_> {
         {
             return Err("a nest computes it with another one that stays");
         }
-        let size = self.ir.ty(value);
-        let elem = size.elem().bytes().unwrap_or(1) as i64;
-        let elements = size.shape().unwrap_or(&[]).iter().copied();
-        let bytes = elements.fold(elem, i64::saturating_mul);
+        let elem = self.ir.ty(value).elem().bytes().unwrap_or(1) as i64;
+        let bytes = self.bytes(value);
         if bytes > self.near_bytes() {
             return Err("it is larger than near memory");
         }
@@ -338,6 +348,7 @@ impl Planner<'_> {
         next.homes.push(Home {
             value,
             stage: place,
+            zeros: Vec::new(),
             makers: Vec::new(),
             writers: candidate.writers.clone(),
             life: candidate.life,
@@ -349,9 +360,9 @@ impl Planner<'_> {
         for reader in &candidate.readers {
             next.nests[*reader].near.insert(value);
         }
-        let (mut planned, home) = self.readers(&next, candidate, &mut homes)?;
+        let (mut planned, (home, zeros)) = self.readers(&next, candidate, &mut homes)?;
         if let Some(own) = next.homes.last_mut() {
-            own.stage = home;
+            (own.stage, own.zeros) = (home, zeros);
         }
         let own = next.homes.len() - 1;
         let (made, groups) = self.producers(&next, &next.homes[own])?;

@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use tir::AffineExpr;
 
-use super::cost::{cost, each, fill_again, serial, widen};
+use super::cost::{cost, each, fill_again, serial, used, widen};
 use super::keep::keep;
 use super::least::others;
 use super::pipeline::pipelines;
+use super::resident::{PLENTY, SLACK};
 use super::ring::{Rows, turn};
 use super::stage::{Around, Context, No};
 use super::{Made, Segment, Stage};
@@ -64,6 +65,9 @@ impl Display for Refused {
 /// The quickest chain that ends in a group, of which others compute operands; or why there is none: of what
 /// does not fit what needs the least. With a plan, that one is taken for the root. What takes more than twice
 /// as many cycles as the groups take `apart` is no chain.
+///
+/// Interleaved sequences that are read are computed one by one; where near memory is plenty, as one if that is about
+/// as quick with less to move, unless `joint` says what is to be tried.
 pub(super) fn chain(
     cx: &Context<'_>,
     root: &Group,
@@ -72,10 +76,65 @@ pub(super) fn chain(
 ) -> Result<Found, Refused> {
     // What is far slower is no gain however many groups follow.
     let most = apart.saturating_mul(2).saturating_add(1);
-    let mut root = root.clone();
-    for operand in &mut root.operands {
-        operand.made = cx.makers.contains_key(&operand.source);
+    let with = |joint: bool, most: i64| {
+        let cx = Context {
+            joint: Some(joint),
+            ..*cx
+        };
+        // A plan is that of sequences one by one.
+        chain_as(&cx, root, plan.filter(|_| !joint), apart, most)
+    };
+    if let Some(joint) = cx.joint {
+        return with(joint, most);
     }
+    let found = with(false, most);
+    // What computes several of them for another nest does so anyway.
+    let joint = root.operands.iter().any(|operand| operand.joint);
+    if joint || !strided(cx, root) {
+        return found;
+    }
+    let near = cx.target.near;
+    let plenty = |found: &Found| used(&found.stage, near.name) <= near.bytes / PLENTY;
+    let moved = |found: &Found| {
+        let cost = &found.stage.plan.cost;
+        cost.load.saturating_add(cost.store)
+    };
+    match found {
+        // Elsewhere units would wait for what is filled behind the last element of the shorter ones.
+        Ok(found) if plenty(&found) => {
+            let most = found.cycles.saturating_add(found.cycles / SLACK);
+            let joint = with(true, most).ok();
+            let joint = joint.filter(|joint| moved(joint) < moved(&found));
+            Ok(joint.unwrap_or(found))
+        }
+        found => found,
+    }
+}
+
+/// Whether something that others compute is read in steps.
+fn strided(cx: &Context<'_>, root: &Group) -> bool {
+    let makers = cx.makers.values().flatten().map(|maker| maker.group);
+    let mut operands = std::iter::once(root)
+        .chain(makers)
+        .flat_map(|group| &group.operands);
+    operands.any(|operand| {
+        let made = cx.makers.contains_key(&operand.source);
+        let forms = operand.map.linear().filter(|_| made);
+        let mut forms = forms.iter().flat_map(|forms| forms.iter());
+        forms.any(|form| form.terms().any(|(_, step)| step > 1))
+    })
+}
+
+/// The same with interleaved sequences one by one, or as one; what takes more than `most` cycles is no chain.
+fn chain_as(
+    cx: &Context<'_>,
+    root: &Group,
+    plan: Option<&Plan>,
+    apart: i64,
+    most: i64,
+) -> Result<Found, Refused> {
+    let mut root = root.clone();
+    cx.mark(&mut root);
     let plans = match plan {
         Some(plan) => Arc::new(vec![plan.clone()]),
         None => cx.plans(&root),

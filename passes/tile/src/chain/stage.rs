@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tir::{AffineExpr, Attr, IntType, Ir, Name, Type, Value};
 
-use super::border::{Border, Filling, Origins, border};
+use super::border::{Border, Fill, Filling, Origins, border};
 use super::forms::Forms;
 use super::ring::Rows;
 use super::{Between, Made, Ring, Share, Stage};
@@ -46,6 +46,8 @@ pub(super) struct Context<'a> {
     /// Bytes that the tiles may take which a producer loads; where it would take more, its sums are computed in
     /// parts.
     pub(super) most: i64,
+    /// Whether interleaved sequences are computed as one, not one by one; both where it is not said.
+    pub(super) joint: Option<bool>,
     /// The tensors that lie in near memory for longer than a nest, and how.
     pub(super) homes: &'a Homes,
 }
@@ -57,13 +59,19 @@ pub(super) type Homes = HashMap<Value, Lies>;
 #[derive(Clone, Debug)]
 pub(super) struct Lies {
     pub(super) placed: Placed,
-    /// Whether it may still be made larger.
+    /// The dimensions of the tensor in which what lies beyond its end is zero.
+    pub(super) zeros: Vec<usize>,
+    /// Whether it may still be made larger, and zero beyond other ends.
     pub(super) grows: bool,
 }
 
 impl Lies {
-    /// Whether a tile has a part of it, of which the last dimensions are those of a unit.
-    fn holds(&self, tile: &Tile) -> bool {
+    /// Whether a tile has a part of it, of which the last dimensions are those of a unit; what lies beyond the end in
+    /// `ends` is to be zero.
+    fn holds(&self, tile: &Tile, ends: &[usize]) -> bool {
+        if !self.grows && !ends.iter().all(|s| self.zeros.contains(s)) {
+            return false;
+        }
         let (other, dense) = (Placed::of(tile), tile.joined.len());
         let mut placed = self.placed.clone();
         if self.grows {
@@ -109,7 +117,7 @@ pub(super) struct Around {
 }
 
 /// Zero bits of a type.
-fn zero(elem: Type) -> Option<Attr> {
+pub(super) fn zero(elem: Type) -> Option<Attr> {
     match elem.float_width() {
         Some(_) => Some(Attr::float(0.0, elem)),
         None => elem.is::<IntType>().then(|| Attr::int(0, elem)),
@@ -135,16 +143,38 @@ fn part(maker: &Maker<'_>, s: usize) -> Option<(i64, i64)> {
 
 impl Context<'_> {
     /// The engine that fills a box of a space at once behind the units, if one can and no vector unit does: a transfer of
-    /// nothing but padding.
-    fn fills_behind(&self, space: Name, elem: Type, sizes: &[i64]) -> Option<Name> {
+    /// nothing but padding, or a few of them for what stays, which is filled once.
+    fn fills_behind(&self, space: Name, elem: Type, sizes: &[i64], stays: bool) -> Option<Name> {
         if boxes(self.target, space, elem, sizes).is_some() {
             return None;
         }
         let elements = sizes.iter().copied().fold(1, i64::saturating_mul);
         let engine = self.target.info.fills(space, elements)?;
         let engine = Some(engine).filter(|_| self.engines)?;
-        let dims = sizes.iter().filter(|size| **size > 1).count();
+        let (mut dims, along) = Fill::pieces(sizes);
+        if stays && along.is_some() {
+            dims -= 1;
+        }
         (dims as i64 <= engine.dims).then_some(engine.name)
+    }
+
+    /// The fills of what stays as transfers that engines take.
+    fn in_pieces(&self, fills: &[Fill]) -> Vec<Fill> {
+        let pieces = |fill: &Fill| {
+            let engine = fill.by.and_then(|by| self.target.info.engine(by));
+            let (dims, along) = Fill::pieces(&fill.sizes);
+            let more = engine.is_some_and(|engine| dims as i64 > engine.dims);
+            let Some(t) = along.filter(|_| more) else {
+                return vec![fill.clone()];
+            };
+            let piece = |i| {
+                let mut piece = fill.clone();
+                (piece.start[t], piece.sizes[t]) = (fill.start[t] + i, 1);
+                piece
+            };
+            (0..fill.sizes[t]).map(piece).collect()
+        };
+        fills.iter().flat_map(pieces).collect()
     }
 
     /// The operand of a stage computed inside its loops.
@@ -155,7 +185,7 @@ impl Context<'_> {
         number: usize,
         loops: &[Around],
     ) -> Result<Made, No> {
-        let (mut made, producers) = self.producers(reader, plan, number, loops)?;
+        let (mut made, producers) = self.producers(reader, plan, number, loops, None)?;
         let mut loops = loops[..made.level].to_vec();
         if let Some(ring) = &made.ring {
             // What computes the rows that stay counts from the first of its early trips.
@@ -173,13 +203,15 @@ impl Context<'_> {
         Ok(made)
     }
 
-    /// The borders of an operand that is computed inside the loops of a stage, and the groups that compute it.
+    /// The borders of an operand that is computed inside the loops of a stage, and the groups that compute it. With
+    /// `zeros`, the dimensions of the tensor beyond whose ends it is zero, whatever this reader reads there.
     pub(super) fn producers(
         &self,
         reader: &Group,
         plan: &Plan,
         number: usize,
         loops: &[Around],
+        zeros: Option<&[usize]>,
     ) -> Result<(Made, Vec<Producer>), No> {
         let (operand, tile) = (&reader.operands[number], &plan.tiles[number]);
         let makers = &self.makers[&operand.source];
@@ -213,7 +245,7 @@ impl Context<'_> {
             read && space.covered(*d) * space.block[*d] != reader.domain[*d]
         };
         let rounded: Vec<usize> = reader.iterators(true).filter(rounded).collect();
-        if rounded.iter().any(|d| block.map(|(_, d)| d) != Some(*d)) {
+        if zeros.is_none() && rounded.iter().any(|d| block.map(|(_, d)| d) != Some(*d)) {
             return Err(No::Never("a reduction is rounded up"));
         }
         let step = |s: usize, around: &Around| {
@@ -242,7 +274,10 @@ impl Context<'_> {
             AffineExpr::Dim(d) => reader.domain[*d] == *size,
             _ => false,
         };
-        let ends = |s: usize| rounded.iter().any(|d| tile.forms[s].at(*d) != 0);
+        let ends = |s: usize| match zeros {
+            Some(zeros) => zeros.contains(&s),
+            None => rounded.iter().any(|d| tile.forms[s].at(*d) != 0),
+        };
         let dims = operand.map.exprs.iter().zip(&operand.shape);
         let padded: Vec<bool> = dims
             .enumerate()
@@ -275,19 +310,29 @@ impl Context<'_> {
         let rows = rows.max_by_key(|(_, size)| (own.contains(size), *size));
         let block = rows.and_then(|(rank, size)| Some((tile.dims.len().checked_sub(rank)?, size)));
         let elem = self.ir.ty(operand.source).elem();
+        let filler = boxes(self.target, plan.spaces[number], elem, &[]).map(|(unit, _)| unit);
         let filling = Filling {
+            boxes: filler.is_some(),
             padded: &padded,
             value,
             unit: block,
             ring: ring.as_ref(),
             again,
-            engine: &|sizes| self.fills_behind(plan.spaces[number], elem, sizes),
+            engine: &|sizes| self.fills_behind(plan.spaces[number], elem, sizes, zeros.is_some()),
         };
-        let borders = phases
-            .iter()
-            .map(|fixed| border(tile, &operand.shape, &whole, &filling, fixed))
-            .collect::<Result<Vec<Border>, _>>()
-            .map_err(No::Never)?;
+        let with = |fixed: &Vec<_>| border(tile, &operand.shape, &whole, &filling, fixed);
+        // In one nest for what stays, where the producers read the same weights for all of them.
+        let joint = vec![None; tile.dims.len()];
+        let joint = (zeros.is_some() || operand.joint).then(|| with(&joint).ok());
+        let joint = joint.flatten();
+        let borders = match joint {
+            Some(joint) => vec![joint],
+            None => {
+                let each = phases.iter().map(with);
+                let each = each.collect::<Result<Vec<Border>, _>>();
+                each.map_err(No::Never)?
+            }
+        };
         let between = makers.iter().find_map(|maker| maker.between);
         let between = between.map(|between| {
             if makers.len() > 1 || ring.is_some() {
@@ -302,14 +347,22 @@ impl Context<'_> {
             level,
             ring,
             before: Vec::new(),
-            boxes: boxes(self.target, plan.spaces[number], elem, &[]).map(|(unit, _)| unit),
+            boxes: filler,
             parts: Vec::new(),
             behind: Vec::new(),
         };
         let mut shape: Vec<i64> = tile.dims.iter().map(|dim| dim.size).collect();
         for border in &borders {
-            made.before.extend(border.before.iter().cloned());
-            made.behind.extend(border.behind.iter().cloned());
+            let (mut before, mut behind) = (border.before.clone(), border.behind.clone());
+            if zeros.is_some() {
+                // There is one fill of each box, before all loops: an engine needs its latency for it.
+                for fill in before.iter_mut().filter(|fill| fill.rows.is_none()) {
+                    fill.by = (filling.engine)(&fill.sizes);
+                }
+                (before, behind) = (self.in_pieces(&before), self.in_pieces(&behind));
+            }
+            made.before.extend(before);
+            made.behind.extend(behind);
             for (size, needed) in shape.iter_mut().zip(&border.sizes) {
                 *size = (*size).max(*needed);
             }
@@ -325,7 +378,8 @@ impl Context<'_> {
                 }
                 let inside = &border.inside;
                 let found = |loops: &[Around]| {
-                    within(maker, tile, &origins(loops), inside, loops, rows, &step)
+                    let at = (&operand.shape[..], &origins(loops));
+                    within(maker, tile, at, inside, loops, rows, &step)
                 };
                 for (loops, share) in self.shared(makers, loops, &found)? {
                     let Some(inside) = found(&loops)? else {
@@ -425,6 +479,14 @@ impl Context<'_> {
         bytes.fold(0, i64::saturating_add) > self.budget.free(near) / 2
     }
 
+    /// Says of a stage's operands whether others compute them, and how.
+    pub(super) fn mark(&self, group: &mut Group) {
+        for operand in &mut group.operands {
+            operand.made = self.makers.contains_key(&operand.source);
+            operand.joint |= operand.made && self.joint == Some(true);
+        }
+    }
+
     /// The plans of a stage, the quickest first.
     pub(super) fn plans(&self, group: &Group) -> Arc<Vec<Plan>> {
         let Budget { bytes, limit, .. } = self.budget;
@@ -452,17 +514,15 @@ impl Context<'_> {
         (0..group.operands.len()).all(|number| {
             let (operand, tile) = (&group.operands[number], &plan.tiles[number]);
             let home = self.homes.get(&operand.source);
-            let inside = home.is_none_or(|home| home.holds(tile));
-            let plain = tile.reassociation().is_none() && exact(group, plan, number);
-            !operand.near || plain && inside
+            let inside = |ends: Vec<usize>| home.is_none_or(|home| home.holds(tile, &ends));
+            let plain = tile.reassociation().is_none();
+            !operand.near || plain && ends(group, plan, number).is_some_and(inside)
         })
     }
 
     /// A producer with a plan and what is computed for it in turn.
     fn stage(&self, mut group: Group, space: tir::Name, loops: &[Around]) -> Result<Stage, No> {
-        for operand in &mut group.operands {
-            operand.made = self.makers.contains_key(&operand.source);
-        }
+        self.mark(&mut group);
         let mut why = No::Never("no unit computes it in the order of the tile");
         let plans = self.plans(&group);
         let here = |plan: &&Plan| plan.held == space;
@@ -512,12 +572,23 @@ impl Context<'_> {
     }
 }
 
-/// Whether no reduction over an operand is rounded up: beyond lies what is no zero.
-fn exact(reader: &Group, plan: &Plan, number: usize) -> bool {
-    let (map, space) = (&reader.operands[number].map, &plan.space);
-    let read = |d: &usize| map.exprs.iter().any(|e| e.uses(*d));
-    let mut read = reader.iterators(true).filter(read);
-    read.all(|d| space.covered(d) * space.block[d] == reader.domain[d])
+/// The dimensions of an operand beyond whose end a reduction reads that is rounded up: what lies there is to be zero.
+/// `None` if it reads something else instead.
+pub(super) fn ends(reader: &Group, plan: &Plan, number: usize) -> Option<Vec<usize>> {
+    let (operand, space) = (&reader.operands[number], &plan.space);
+    let rounded = |d: &usize| space.covered(*d) * space.block[*d] != reader.domain[*d];
+    let mut ends = Vec::new();
+    for d in reader.iterators(true).filter(rounded) {
+        let read = operand.map.exprs.iter().enumerate();
+        for (s, at) in read.filter(|(_, at)| at.uses(d)) {
+            let counts = *at == AffineExpr::Dim(d) && operand.shape[s] == reader.domain[d];
+            if !counts {
+                return None;
+            }
+            ends.push(s);
+        }
+    }
+    Some(ends)
 }
 
 /// The indices of a tile that a maker computes, of those inside; `None` if none. In the dimension `rows` of the
@@ -525,7 +596,7 @@ fn exact(reader: &Group, plan: &Plan, number: usize) -> bool {
 fn within(
     maker: &Maker<'_>,
     tile: &Tile,
-    origins: &Origins,
+    (shape, origins): (&[i64], &Origins),
     inside: &[(i64, i64)],
     loops: &[Around],
     rows: Option<usize>,
@@ -552,6 +623,11 @@ fn within(
             .map(|t| (inside[*t].0 + inside[*t].1 - 1) * tile.dims[*t].source.1)
             .sum::<i64>();
         if low + first >= start && high + last < end {
+            continue;
+        }
+        // Of sequences that are computed as one the shorter ones end beyond the tensor.
+        let several = |t: &usize| matches!(tile.dims[*t].axis, Axis::Phase(..)) && inside[*t].1 > 1;
+        if (start, end) == (0, shape[s]) && here.iter().any(several) {
             continue;
         }
         if high + last < start || low + first >= end {

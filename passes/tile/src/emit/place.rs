@@ -34,6 +34,8 @@ impl Emit<'_> {
         // Blocks that have a dimension of their own do not lie behind one another, however large each is.
         let apart = |d: &usize| tile.dims.iter().any(|dim| dim.axis == Axis::Block(*d));
         for dim in &tile.dims {
+            // What lies before the tile's first point.
+            let before = tile.low.get(dim.source.0).map_or(0, |low| -low);
             let axis = match &dim.axis {
                 Axis::Ring(axis, _) => axis,
                 axis => axis,
@@ -41,12 +43,15 @@ impl Emit<'_> {
             let (offset, size) = match axis {
                 Axis::Block(d) => (at.block[*d], 1),
                 Axis::Window(terms) => (sum(b, terms), 1),
-                Axis::Phase(terms, stride) => (sum(b, terms).modulo(b, *stride), 1),
+                Axis::Phase(terms, stride) => {
+                    let moved = sum(b, terms).plus(b, before / dim.source.1.max(1));
+                    (moved.modulo(b, *stride), 1)
+                }
                 Axis::Unit(d, rest, stride, own)
                     if !(rest.is_empty() && own.is_empty())
                         || dim.size != self.unit_size(*d) && !apart(d) =>
                 {
-                    let moved = sum(b, rest).floor_div(b, *stride);
+                    let moved = sum(b, rest).plus(b, before).floor_div(b, *stride);
                     let mut at_block = self.points_before(b, at, *d);
                     for (d, step) in own {
                         let block = at.block[*d].times(b, step * self.unit_size(*d));

@@ -17,8 +17,14 @@ impl Emit<'_> {
         let Some((step, _, start)) = &self.group.reduce else {
             return self.whole(b, at, into.as_ref().map(std::slice::from_ref));
         };
-        let acc = into.unwrap_or_else(|| self.wholes(b, &[step.ty.elem()])[0]);
-        let acc = self.begun(b, at, acc, *start);
+        let acc = match (into, self.plan.filled) {
+            // An engine filled the tile of the other stage, before all that compute a part of it.
+            (Some(whole), Some(_)) => whole,
+            (into, _) => {
+                let acc = into.unwrap_or_else(|| self.wholes(b, &[step.ty.elem()])[0]);
+                self.begun(b, at, acc, *start)
+            }
+        };
         // Steps behind follow block by block in the last part: their unit works beside that of the sums.
         let parts = &self.plan.order[self.parallel()..];
         let over = self.plan.in_place == Some(Input::Reduced) && self.group.outs.len() == 1;

@@ -400,6 +400,7 @@ impl<'a> Finder<'a> {
             leaves: view.leaves,
             made: false,
             near: false,
+            joint: false,
             constant: self.ir.constant(view.source).is_some(),
             shape,
             flat: None,

@@ -39,6 +39,8 @@ pub struct Operand {
     pub constant: bool,
     /// Whether all of it lies in near memory before the nest begins, as the unit reads it: nothing is loaded.
     pub near: bool,
+    /// Whether interleaved sequences of it are computed as one, from a multiple of their number on.
+    pub joint: bool,
     /// Its shape.
     pub shape: Vec<i64>,
     /// Which dimensions of the tensor are one, if the shape is another one than the tensor's.

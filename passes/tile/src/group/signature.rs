@@ -31,13 +31,14 @@ impl Group {
                 let elem = ir.ty(operand.source).elem();
                 write!(
                     text,
-                    "\n{elem} {:?} {} {} {} {} {} {} {:?}",
+                    "\n{elem} {:?} {} {} {} {} {} {} {} {:?}",
                     operand.shape,
                     operand.map,
                     operand.cut,
                     operand.leaves,
                     operand.made,
                     operand.near,
+                    operand.joint,
                     operand.constant,
                     operand.diagonal
                 )?;

@@ -124,6 +124,36 @@ impl Tile {
         self
     }
 
+    /// The same tile with interleaved sequences that begin at a multiple of their number in the source, where it has all
+    /// of them: so those of all tiles are in the same order, and begin and end at the same index as far as the source
+    /// does.
+    pub fn aligned(mut self) -> Self {
+        for t in 0..self.dims.len() {
+            let Dim {
+                axis: Axis::Phase(_, stride),
+                size,
+                source: (s, step),
+            } = self.dims[t]
+            else {
+                continue;
+            };
+            let start = self.forms[s].constant + self.low[s];
+            let before = start.rem_euclid(stride.saturating_mul(step));
+            let apart = |dim: &&mut Dim| {
+                matches!(&dim.axis, Axis::Unit(.., own) if own.is_empty())
+                    && dim.source == (s, stride * step)
+            };
+            if size != stride || before == 0 || before % step != 0 {
+                continue;
+            }
+            if let Some(dim) = self.dims.iter_mut().find(apart) {
+                dim.size += 1;
+                self.low[s] -= before;
+            }
+        }
+        self
+    }
+
     /// The same tile with the blocks of a unit one behind the other in one dimension, where they lie so.
     pub fn joined_blocks(mut self) -> Self {
         let units = self.joined.iter().sum::<usize>();

@@ -369,11 +369,11 @@ pub fn stages(
     // What is summed in parts lies in the tile of another stage from the first part on.
     plans.retain(|plan| plan.sums_in_place(group) || !plan.splits_reduction(group));
     plans.retain_mut(|plan| reads_near(ir, group, target, budget, plan));
+    let producer = group.into.as_ref().is_some_and(|slot| !slot.divided);
     plans.sort_by_key(|plan| {
-        let parts = group.into.is_some() && plan.splits_reduction(group);
+        let parts = producer && plan.splits_reduction(group);
         (parts, plan.cycles, plan.bytes)
     });
-    let producer = group.into.as_ref().is_some_and(|slot| !slot.divided);
     if producer && !group.operands.iter().any(|operand| operand.near) {
         plans = first_of_each(group, plans);
     }
@@ -443,7 +443,7 @@ fn reads_near(
             let Some(mut whole) = hold(group, target, plan, i, 0, (elem, budget)) else {
                 return false;
             };
-            whole.tile = whole.tile.joined_blocks();
+            whole.tile = whole.tile.joined_blocks().aligned();
             whole.holder = Holder::default();
             plan.keep(i, whole);
             if plan.in_place == Some(Input::Operand(i)) {

@@ -397,9 +397,13 @@ impl Made<'_> {
                 let mut ends = group.iterators(true).filter(rounded);
                 let ends =
                     ends.find(|d| operand.made && operand.map.exprs.iter().any(|e| e.uses(*d)));
-                Some(match ends {
+                let tile = match ends {
                     Some(d) => tile.in_one(space, d),
                     None => tile,
+                };
+                Some(match operand.made && operand.joint {
+                    true => tile.aligned(),
+                    false => tile,
                 })
             }
             _ => Some(Tile::plain(space, forms)),

@@ -77,6 +77,12 @@ impl Planner<'_> {
             std::cmp::Reverse(saved / (first.saturating_sub(last) + 1))
         };
         found.sort_by_key(gain);
+        // Where all have room no one takes it from another, and readers come before those that compute for them: these
+        // may lie in the order in which their own readers want what they compute.
+        let bytes = found.iter().map(|candidate| self.bytes(candidate.value));
+        if bytes.fold(0, i64::saturating_add) <= self.near_bytes() / 2 {
+            found.sort_by_key(|candidate| candidate.life.1);
+        }
         found
     }
 }

@@ -438,6 +438,15 @@ impl Made<'_> {
         Some(tiles)
     }
 
+    /// The tile of what is computed with the blocks of a row one right behind the other: a transfer that leaves out what
+    /// lies beyond the range then has a box to move, where blocks with a dimension of their own take one each.
+    fn rows(&self, space: &Space, tile: Tile) -> Tile {
+        match self.unit_out.first().map(|dims| &dims[..]) {
+            Some([d]) => tile.in_one(space, *d),
+            _ => tile,
+        }
+    }
+
     fn loaded(&self, tile: Tile, i: usize) -> Loaded {
         let place = &self.places.operands[i];
         let engine = place.load.unwrap_or(self.places.store);
@@ -464,7 +473,7 @@ impl Made<'_> {
             }
             Way::Whole | Way::Staged(_) => Tile::plain(space, forms),
             Way::Moved(order) => Tile::moved(space, forms, order)?,
-            Way::Unit(_) => Tile::new(space, forms, &self.unit_out)?,
+            Way::Unit(_) => self.rows(space, Tile::new(space, forms, &self.unit_out)?),
         };
         let results = group.outs.iter().map(|out_of| match self.way {
             // What is moved has one result, and its tile may be in the order of the source.

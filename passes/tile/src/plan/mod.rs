@@ -26,6 +26,7 @@ mod search;
 mod shapes;
 mod sizes;
 mod slots;
+mod spread;
 mod staged;
 mod strip;
 mod target;
@@ -40,7 +41,7 @@ use tir_accel::machine::SpaceInfo;
 
 use crate::group::{Group, Input, StepRef};
 use crate::layout::{Space, Tile, storage_order};
-use crate::matching::{Assignment, By, Mismatch};
+use crate::matching::{Assignment, By, Joined, Mismatch};
 pub use beyond::adds_nothing;
 pub use blocks::Block;
 pub use blocks::{boxes, rows, takes_any_rows};
@@ -54,6 +55,7 @@ pub use places::{Excess, excess};
 use search::{Search, divisions};
 use sizes::joined;
 pub use slots::fit;
+pub use spread::Spread;
 pub use strip::Strips;
 pub use target::Target;
 pub use traffic::{Holder, near_bytes};
@@ -307,6 +309,34 @@ pub fn plan(ir: &Ir, group: &Group, target: &Target<'_>, budget: Budget) -> Resu
         search.parts = true;
         divisions(group, target, &Way::Whole, &elems, &mut search);
     }
+    found(ir, group, target, search, (by_unit, nearest))
+}
+
+/// The quickest plan for a group on a unit of which one dimension is these iterators together.
+pub fn plan_joined(
+    ir: &Ir,
+    group: &Group,
+    target: &Target<'_>,
+    budget: Budget,
+    dims: &Joined,
+) -> Result<Plan, TooLarge> {
+    let mut search = Search::new(ir, group, target, budget);
+    let elems = sources(ir, group);
+    for unit in candidates(ir, group, target, std::slice::from_ref(dims)).0 {
+        divisions(group, target, &Way::Unit(unit), &elems, &mut search);
+    }
+    found(ir, group, target, search, (true, None))
+}
+
+/// The plan that a search found, with what does not depend on its division: whether a unit takes the group, and what
+/// comes nearest to it.
+fn found(
+    ir: &Ir,
+    group: &Group,
+    target: &Target<'_>,
+    search: Search,
+    (by_unit, mut nearest): (bool, Option<Nearest>),
+) -> Result<Plan, TooLarge> {
     let listed = listing::listing(group, target, &search);
     let plan = search.best.ok_or(search.least)?;
     if let Some((name, mismatch)) = search.vectors.declined() {

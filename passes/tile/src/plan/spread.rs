@@ -6,6 +6,7 @@
 //! where the parts do: with `H` rows in `n` parts, block `h` is pixels of the rows `h`, `h + H/n`, ... So the iterator of
 //! rows becomes two, and the outer one is a dimension of the unit with that of the columns.
 
+use super::sizes::{divisors, slides};
 use super::{Plan, Target};
 use crate::group::Group;
 use crate::matching::Joined;
@@ -21,46 +22,49 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// The one with the fewest blocks, of those the one with the fewest parts; `None` where a plan waits for something else
-    /// than its unit, or computes as many blocks and loads nothing several times for them.
-    pub fn of(group: &Group, target: &Target<'_>, plan: &Plan) -> Option<Self> {
-        let unit = plan.unit.as_ref()?;
-        unit.intrinsic()?;
-        let called = target.called(unit)?;
+    /// Those with the fewest blocks, of each pair of iterators the one with the fewest parts; none where a plan waits for
+    /// something else than its unit, or computes as many blocks and loads nothing several times for them.
+    pub fn all(group: &Group, target: &Target<'_>, plan: &Plan) -> Vec<Self> {
+        let Some((unit, called)) = plan.unit.as_ref().and_then(|unit| {
+            unit.intrinsic()?;
+            Some((unit, target.called(unit)?))
+        }) else {
+            return Vec::new();
+        };
         let free = !group.has_inner() && group.core == group.domain.len() && group.into.is_none();
         if !free || plan.cost.compute <= plan.cycles / 4 * 3 {
-            return None;
+            return Vec::new();
         }
-        let slides: Vec<usize> = (group.iterators(false))
-            .filter(|d| super::sizes::slides(group, *d) && group.domain[*d] > 1)
-            .collect();
-        let mut best: Option<(i64, Self)> = None;
+        let slides = |d: &usize| slides(group, *d) && group.domain[*d] > 1;
+        let slides: Vec<usize> = group.iterators(false).filter(slides).collect();
+        let pairs = || slides.iter().flat_map(|d| slides.iter().map(|o| (*d, *o)));
+        let mut found: Vec<(i64, Self)> = Vec::new();
         for (dims, points) in unit.unit_dims.iter().zip(called.domain) {
-            if !dims.iter().any(|(d, _)| slides.contains(d)) {
-                continue;
-            }
-            for (d, other) in slides.iter().flat_map(|d| slides.iter().map(|o| (*d, *o))) {
-                let here = |of: usize| dims.iter().any(|(d, _)| *d == of);
-                if d == other || !(here(d) || here(other)) {
-                    continue;
-                }
-                let ceil = |n: i64, by: i64| (n + by - 1) / by;
-                let now = plan.space.covered(d) * plan.space.covered(other);
+            let here = |of: usize| dims.iter().any(|(d, _)| *d == of);
+            for (d, other) in pairs().filter(|(d, o)| d != o && (here(*d) || here(*o))) {
+                let now = plan
+                    .space
+                    .covered(d)
+                    .saturating_mul(plan.space.covered(other));
                 // As many are a gain where rows lie in near memory several times.
-                let most = if dims.len() > 1 { now + 1 } else { now };
-                for parts in (2..*points).filter(|parts| points % parts == 0) {
-                    let each = points / parts;
-                    let (rows, columns) = (group.domain[d], group.domain[other]);
-                    let count = ceil(rows, parts) * ceil(columns, each);
-                    let fewer = best.as_ref().map_or(most, |(least, _)| *least);
-                    if parts <= rows && count < fewer {
+                let mut least = if dims.len() > 1 { now + 1 } else { now };
+                let mut best = None;
+                for parts in divisors(*points) {
+                    let (each, rows) = (points / parts, group.domain[d]);
+                    let blocks = |n: i64, size: i64| (n + size - 1) / size;
+                    let count =
+                        blocks(rows, parts).saturating_mul(blocks(group.domain[other], each));
+                    if parts > 1 && each > 1 && parts <= rows && count < least {
                         // The outer of the two that the iterator becomes stands in its place.
                         let joined = vec![(other, each), (d, parts)];
-                        best = Some((count, Self { d, parts, joined }));
+                        (least, best) = (count, Some(Self { d, parts, joined }));
                     }
                 }
+                found.extend(best.map(|best| (least, best)));
             }
         }
-        best.map(|(_, spread)| spread)
+        let least = found.iter().map(|(count, _)| *count).min();
+        found.retain(|(count, _)| Some(*count) == least);
+        found.into_iter().map(|(_, spread)| spread).collect()
     }
 }

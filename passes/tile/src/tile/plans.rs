@@ -167,12 +167,22 @@ impl<'a> Plans<'a> {
         group: &Group,
         plan: &Plan,
     ) -> Option<(Group, Plan)> {
-        let Spread { d, parts, joined } = Spread::of(group, self.target, plan)?;
-        let other = group.split(d, (group.domain[d] + parts - 1) / parts)?;
-        let make = || plan_joined(func, &other, self.target, self.budget, &joined);
-        let found = self.known.entry(other.signature(func));
-        let found = found.or_insert_with(make).clone().ok()?;
-        (found.cycles < plan.cycles).then_some((other, found))
+        let mut best: Option<(Group, Plan)> = None;
+        for Spread { d, parts, joined } in Spread::all(group, self.target, plan) {
+            let Some(other) = group.split(d, (group.domain[d] + parts - 1) / parts) else {
+                continue;
+            };
+            let make = || plan_joined(func, &other, self.target, self.budget, &joined);
+            let found = self.known.entry(other.signature(func));
+            let Ok(found) = found.or_insert_with(make).clone() else {
+                continue;
+            };
+            let least = best.as_ref().map_or(plan.cycles, |(_, best)| best.cycles);
+            if found.cycles < least {
+                best = Some((other, found));
+            }
+        }
+        best
     }
 
     /// The group with an iterator as two, so that each is a dimension of a unit, where that is quicker: one of

@@ -438,11 +438,12 @@ impl Made<'_> {
         Some(tiles)
     }
 
-    /// The tile of what is computed with the blocks of a row one right behind the other: a transfer that leaves out what
-    /// lies beyond the range then has a box to move, where blocks with a dimension of their own take one each.
+    /// The tile of what is computed with the blocks of a row one right behind the other, where they stick out of its range:
+    /// a transfer that leaves out what lies beyond then has a box to move, where blocks with a dimension of their own take
+    /// one each.
     fn rows(&self, space: &Space, tile: Tile) -> Tile {
         match self.unit_out.first().map(|dims| &dims[..]) {
-            Some([d]) => tile.in_one(space, *d),
+            Some([d]) if space.domain[*d] % space.block[*d] != 0 => tile.in_one(space, *d),
             _ => tile,
         }
     }

@@ -31,7 +31,12 @@ impl Spread {
         }) else {
             return Vec::new();
         };
-        let free = !group.has_inner() && group.core == group.domain.len() && group.into.is_none();
+        // Equal units and cores divide the loops of whole iterators.
+        let free = !group.has_inner()
+            && group.core == group.domain.len()
+            && group.into.is_none()
+            && target.stage().is_none()
+            && !target.info.has_equal_units();
         if !free || plan.cost.compute <= plan.cycles / 4 * 3 {
             return Vec::new();
         }

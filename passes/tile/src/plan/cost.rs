@@ -1,7 +1,7 @@
 //! Estimated cycles by cause, and what they are together.
 
 /// Of the cycles of what runs beside the longest, one in this many is not hidden.
-pub(super) const HIDDEN: i64 = 12;
+pub(super) const HIDDEN: i64 = 16;
 
 /// Estimated cycles by cause.
 #[derive(Clone, Debug, Default)]

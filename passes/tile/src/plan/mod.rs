@@ -243,6 +243,18 @@ impl Plan {
         let loaded = operands.filter(|(operand, _)| !operand.made);
         loaded.fold(0, |sum, (_, holder)| sum.saturating_add(holder.one))
     }
+    /// Cycles of the engines, by the estimate.
+    fn moved(&self) -> i64 {
+        self.cost.load.saturating_add(self.cost.store)
+    }
+    /// Whether it is to be taken in the place of another one, by its cycles and by what it moves.
+    pub fn is_less(&self, other: &Self) -> bool {
+        let close = |a: &Self, b: &Self| a.cycles - b.cycles <= b.cycles / SLACK;
+        match close(self, other) && close(other, self) {
+            true => (self.moved(), self.cycles) < (other.moved(), other.cycles),
+            false => self.cycles < other.cycles,
+        }
+    }
     /// Whether the loops of reductions stand around tiles.
     pub fn splits_reduction(&self, group: &Group) -> bool {
         self.order.iter().any(|d| group.reductions[*d])
@@ -312,7 +324,12 @@ pub fn plan(ir: &Ir, group: &Group, target: &Target<'_>, budget: Budget) -> Resu
     found(ir, group, target, search, (by_unit, nearest))
 }
 
-/// The quickest plan for a group on a unit of which one dimension is these iterators together.
+/// Of plans that take one cycle in so many longer than the quickest, the one that moves the least is taken: estimates do
+/// not tell them apart, and what an engine does not move is room for the nests before and behind.
+const SLACK: i64 = 64;
+
+/// The plan for a group on a unit of which one dimension is these iterators together: of the quickest ones, the one
+/// that moves the least.
 pub fn plan_joined(
     ir: &Ir,
     group: &Group,
@@ -321,6 +338,7 @@ pub fn plan_joined(
     dims: &Joined,
 ) -> Result<Plan, TooLarge> {
     let mut search = Search::new(ir, group, target, budget);
+    search.slack = SLACK;
     let elems = sources(ir, group);
     for unit in candidates(ir, group, target, std::slice::from_ref(dims)).0 {
         divisions(group, target, &Way::Unit(unit), &elems, &mut search);
@@ -334,11 +352,11 @@ fn found(
     ir: &Ir,
     group: &Group,
     target: &Target<'_>,
-    search: Search,
+    mut search: Search,
     (by_unit, mut nearest): (bool, Option<Nearest>),
 ) -> Result<Plan, TooLarge> {
     let listed = listing::listing(group, target, &search);
-    let plan = search.best.ok_or(search.least)?;
+    let plan = search.taken().ok_or(search.least)?;
     if let Some((name, mismatch)) = search.vectors.declined() {
         Nearest::improve(&mut nearest, "vector capability", name, mismatch);
     }

@@ -177,8 +177,8 @@ impl<'a> Plans<'a> {
             let Ok(found) = found.or_insert_with(make).clone() else {
                 continue;
             };
-            let least = best.as_ref().map_or(plan.cycles, |(_, best)| best.cycles);
-            if found.cycles < least {
+            let less = |(_, best): &(Group, Plan)| found.is_less(best);
+            if found.cycles < plan.cycles && best.as_ref().is_none_or(less) {
                 best = Some((other, found));
             }
         }

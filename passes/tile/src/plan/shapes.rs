@@ -440,10 +440,13 @@ impl Made<'_> {
 
     /// The tile of what is computed with the blocks of a row one right behind the other, where they stick out of its range:
     /// a transfer that leaves out what lies beyond then has a box to move, where blocks with a dimension of their own take
-    /// one each.
+    /// one each. Not where an engine cannot pad: of what sticks out there the thread loads a part, which no estimate counts,
+    /// so that cheaper stores would only make tiles of other shapes seem quicker.
     fn rows(&self, space: &Space, tile: Tile) -> Tile {
+        let mut loads = self.places.operands.iter().filter_map(|place| place.load);
+        let pads = loads.all(|engine| engine.pad);
         match self.unit_out.first().map(|dims| &dims[..]) {
-            Some([d]) if space.domain[*d] % space.block[*d] != 0 => tile.in_one(space, *d),
+            Some([d]) if pads && space.domain[*d] % space.block[*d] != 0 => tile.in_one(space, *d),
             _ => tile,
         }
     }

@@ -173,8 +173,9 @@ impl<'a> Plans<'a> {
                 continue;
             };
             let make = || plan_joined(func, &other, self.target, self.budget, &joined);
-            let found = self.known.entry(other.signature(func));
-            let Ok(found) = found.or_insert_with(make).clone() else {
+            // The plan is not that of the group on any unit.
+            let key = format!("{} {joined:?}", other.signature(func));
+            let Ok(found) = self.known.entry(key).or_insert_with(make).clone() else {
                 continue;
             };
             let less = |(_, best): &(Group, Plan)| found.is_less(best);

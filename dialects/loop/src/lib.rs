@@ -5,7 +5,7 @@ mod asm;
 mod eval;
 mod ops;
 
-pub use ops::{Bounds, For, If, RANGE, Yield};
+pub use ops::{Bounds, For, If, RANGE, THROUGH, Yield};
 
 tir::dialect! {
     /// Structured loops and conditions.

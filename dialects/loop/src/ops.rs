@@ -45,6 +45,9 @@ pub struct For {
     pub results: Rets,
 }
 
+/// An attribute of a loop: iterations of the loop in it, which is alone there, are independent of those at another count in
+/// all iterations of both, though its own depend on one another (sums over blocks, around results).
+pub const THROUGH: &str = "loop.through";
 /// The attribute of a function whose first two arguments are the ends of a range of iterations that are independent of each
 /// other: a call may be replaced by calls for parts of its range, in any order and at the same time.
 pub const RANGE: &str = "loop.range";

@@ -11,8 +11,8 @@ use tir_native::{
     PrefetchTiles, PromoteMemory,
 };
 use tir_schedule::{
-    Distribute, ExpandGeneric, FindParallel, InsertTokens, ScheduleTransfers, SplitNests,
-    StoreHalos, TilesInPlace,
+    Distribute, ExpandGeneric, FindParallel, FuseLoops, InsertTokens, ScheduleTransfers,
+    SplitNests, StoreHalos, TilesInPlace,
 };
 use tir_tensor::Empty;
 use tir_tile::{Tensorize, Tile};
@@ -134,7 +134,7 @@ level! {
         /// (`approximate-math`).
         pub approximate: bool = false,
         /// Ops that a nest runs at least for threads to share it (`split-nests`); what is smaller stays on one.
-        pub parallel_work: u64 = 32768,
+        pub parallel_work: u64 = 4096,
     }
 }
 
@@ -258,6 +258,7 @@ impl Alias for ToNative {
             p.add(Canonicalize::default());
             p.add(Cse::default());
             p.add(Licm::default());
+            p.add(FuseLoops::default());
             p.add(FindParallel::default());
             p.add(PromoteMemory::default());
             p.add(PlanMemory {

@@ -7,14 +7,17 @@
 //! the border is of that; those that write lie inside, so the border stays.
 
 use tir::{
-    At, Attr, DYNAMIC, Ir, Layout, MemRefType, OpId, Pass, PassCx, PassResult, Type, Value, pass,
+    At, Attr, Builder, DYNAMIC, Failure, Ir, Layout, MemRefType, OpId, Pass, PassCx, PassResult,
+    Type, Value, pass,
 };
 use tir_accel::Direction;
 use tir_accel::transfer::Pattern;
-use tir_arith::{Constant, OpFoldResult, dispatch_values};
+use tir_arith::{CmpIPredicate, Constant, OpFoldResult, dispatch_values};
 use tir_memref::{Alloc, Dealloc, TransferRead, TransferWrite};
 use tir_tensor::generic::fill;
 
+use crate::expand_generic::branch;
+use crate::insert_dma::each;
 use crate::range::{Facts, inside};
 use crate::transfer::Transfer;
 use crate::views::sub_view;
@@ -160,20 +163,68 @@ impl Halo {
         ir.set_type(old, self.ty);
         let mut b = ir.at(At::After(op));
         let border = self.border.map(|value| b.add(Constant { value }));
-        let shape = self.ty.shape().unwrap_or(&[]).to_vec();
-        for (s, [before, behind]) in self.beyond.iter().enumerate() {
-            for (from, size) in [(0, *before), (shape[s] - behind, *behind)] {
+        self.fill(&mut b, old, border)
+    }
+
+    /// Fills the border. One of several dimensions is filled row by row in one nest, which threads divide as they divide
+    /// what computes the rows.
+    fn fill(
+        &self,
+        b: &mut Builder<'_>,
+        buffer: Value,
+        border: Option<Value>,
+    ) -> Result<(), Failure> {
+        let shape = self.ty.shape().unwrap_or(&[]);
+        let zero = vec![OpFoldResult::Number(0); shape.len()];
+        let part = |b: &mut Builder<'_>, offsets: &[OpFoldResult], sizes: &[i64]| {
+            let part = sub_view(b, buffer, offsets, sizes, sizes)?;
+            fill(b, part, border);
+            Ok(())
+        };
+        let bordered = |(s, size): (usize, [i64; 2])| (size != [0, 0]).then_some(s);
+        let sides: Vec<usize> = self
+            .beyond
+            .iter()
+            .copied()
+            .enumerate()
+            .filter_map(bordered)
+            .collect();
+        // What lies on both sides along a dimension, of some of the others.
+        let along = |b: &mut Builder<'_>, s: usize, offsets: &[OpFoldResult], sizes: &[i64]| {
+            let [before, behind] = self.beyond[s];
+            for (from, size) in [(0, before), (shape[s] - behind, behind)] {
                 if size > 0 {
-                    let mut offsets = vec![OpFoldResult::Number(0); shape.len()];
-                    offsets[s] = OpFoldResult::Number(from);
-                    let mut sizes = shape.clone();
-                    sizes[s] = size;
-                    let part = sub_view(&mut b, old, &offsets, &sizes, &sizes)?;
-                    fill(&mut b, part, border);
+                    let (mut offsets, mut sizes) = (offsets.to_vec(), sizes.to_vec());
+                    (offsets[s], sizes[s]) = (OpFoldResult::Number(from), size);
+                    part(b, &offsets, &sizes)?;
                 }
             }
+            Ok(())
+        };
+        let [rows, others @ ..] = &sides[..] else {
+            return Ok(());
+        };
+        if others.is_empty() {
+            return along(b, *rows, &zero, shape);
         }
-        Ok(())
+        let [before, behind] = self.beyond[*rows];
+        each(b, shape[*rows], |b, row| {
+            let (mut offsets, mut sizes) = (zero.clone(), shape.to_vec());
+            (offsets[*rows], sizes[*rows]) = (OpFoldResult::Value(row), 1);
+            let row = OpFoldResult::Value(row).minus(b, before);
+            let size = shape[*rows] - before - behind;
+            let inside = row.compare(b, CmpIPredicate::Ult, size);
+            branch(
+                b,
+                inside,
+                |b| {
+                    others
+                        .iter()
+                        .try_for_each(|s| along(b, *s, &offsets, &sizes))
+                },
+                Some(&mut |b| part(b, &offsets, &sizes)),
+            )
+        })
     }
 }
 

@@ -3,9 +3,11 @@
 #![forbid(unsafe_code)]
 
 pub mod distribute;
+mod division;
 pub mod dry_run;
 pub mod edit;
 pub mod expand_generic;
+mod fuse_loops;
 mod halos;
 mod in_place;
 mod independent;
@@ -29,8 +31,8 @@ mod transfer;
 pub mod views;
 
 pub use passes::{
-    CheckEdges, Distribute, DryRun, ExpandGeneric, FindParallel, InsertDma, InsertTokens,
-    MultiBuffer, PruneEdges, ScheduleTransfers, SplitNests,
+    CheckEdges, Distribute, DryRun, ExpandGeneric, FindParallel, FuseLoops, InsertDma,
+    InsertTokens, MultiBuffer, PruneEdges, ScheduleTransfers, SplitNests,
 };
 
 pub use halos::StoreHalos;
@@ -50,6 +52,7 @@ pub fn passes() -> Vec<PassInfo> {
         PassInfo::of::<InsertTokens>(),
         PassInfo::of::<PruneEdges>(),
         PassInfo::of::<ExpandGeneric>(),
+        PassInfo::of::<FuseLoops>(),
         PassInfo::of::<FindParallel>(),
         PassInfo::of::<SplitNests>(),
         PassInfo::of::<CheckEdges>(),

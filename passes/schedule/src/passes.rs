@@ -104,6 +104,11 @@ pass! {
     }
 }
 pass! {
+    /// Makes one loop of two that count alike, where the first one writes what the second one reads, and each iteration
+    /// depends on the one at the same count alone.
+    pub struct FuseLoops = "fuse-loops" on "func.func" {}
+}
+pass! {
     /// Says of loops that their iterations are independent, where the accesses show it: elements that different iterations
     /// write are others than those that they access otherwise.
     ///
@@ -118,7 +123,7 @@ pass! {
     /// Calls give the whole range.
     pub struct SplitNests = "split-nests" on "builtin.module" {
         /// Ops that a nest runs at least; smaller ones stay as they are.
-        pub least: u64 = 32768,
+        pub least: u64 = 4096,
         /// Nested loops are counted through together until there are so many iterations.
         pub pieces: i64 = 64,
     }
@@ -359,6 +364,17 @@ impl Pass for ExpandGeneric {
             vectors: (registers.bytes > 0).then_some(registers),
         };
         one(crate::expand_generic::expand(ir, form))
+    }
+}
+
+impl Pass for FuseLoops {
+    fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
+        let fused = crate::fuse_loops::fuse(ir);
+        cx.count("loops fused", fused);
+        if fused == 0 {
+            cx.unchanged();
+        }
+        Ok(())
     }
 }
 

@@ -1,13 +1,18 @@
 //! `split-nests`: functions of a range of iterations, which threads may share.
+//!
+//! Iterations are counted through with the loop that threads divide first, so that a range is as little of it as can be. If
+//! that is not the outermost loop, loops stay in their order, in which one thread computes best, and each iteration is
+//! tested: one test for a tile of a nest is less than what another order may cost.
 
 use std::collections::HashMap;
 
 use tir::{Access, At, Attr, BlockId, Ir, Mapping, Name, OpId, SymbolTable, Traits, Type};
-use tir_arith::{OpFoldResult, constant_index};
+use tir_arith::{AndI, CmpI, CmpIPredicate, OpFoldResult, constant_index};
 use tir_func::{Call, Func};
-use tir_loop::{Bounds, For, RANGE};
+use tir_loop::{Bounds, For, RANGE, THROUGH};
 
-use crate::index::{Counter, indices, total};
+use crate::division::{Uses, Written};
+use crate::index::{Counter, guard, indices, linear, total};
 
 /// What was done.
 #[derive(Clone, Copy, Default, Debug)]
@@ -18,6 +23,17 @@ pub(crate) struct Split {
     pub(crate) work: [u64; 2],
 }
 
+/// A function that may take a range.
+struct Candidate {
+    /// The loops whose iterations are counted through.
+    nest: Vec<Counter>,
+    /// How many loops there are around each of them.
+    depths: Vec<usize>,
+    uses: Uses,
+    /// The loop that threads divide, once the function is called.
+    divided: Option<usize>,
+}
+
 /// Gives each private function that is one nest of independent iterations, of at least so much work, the range of
 /// iterations as its first two arguments; loops are counted through together until there are `pieces` iterations.
 pub(crate) fn split(module: &mut Ir, least: u64, pieces: i64) -> Split {
@@ -26,7 +42,7 @@ pub(crate) fn split(module: &mut Ir, least: u64, pieces: i64) -> Split {
         .iter()
         .map(|(name, op)| (op.id, name))
         .collect();
-    let (mut trips, mut works) = (HashMap::new(), HashMap::new());
+    let (mut candidates, mut works) = (HashMap::new(), HashMap::new());
     for (slot, child) in module.children_mut() {
         let Some(function) = child.get::<Func>(child.root()) else {
             continue;
@@ -39,12 +55,18 @@ pub(crate) fn split(module: &mut Ir, least: u64, pieces: i64) -> Split {
         if function.sym_visibility.is_none_or(|v| v != "private") || work < least {
             continue;
         }
-        if let Some(nest) = nest(child, &function, block, pieces) {
-            trips.insert(*name, total(&nest));
-            *child = with_range(child, &function, block, &nest);
+        if let Some((nest, depths)) = nest(child, &function, block, pieces) {
+            let candidate = Candidate {
+                uses: Uses::of(child, block, &nest),
+                nest,
+                depths,
+                divided: None,
+            };
+            candidates.insert(*name, candidate);
         }
     }
     for (_, child) in module.children_mut() {
+        let mut written = Written::default();
         for op in child.walk_ids() {
             let Some(call) = child.get::<Call>(op) else {
                 continue;
@@ -52,17 +74,37 @@ pub(crate) fn split(module: &mut Ir, least: u64, pieces: i64) -> Split {
             let name = call.callee.0;
             let work = works.get(&name).copied().unwrap_or(0);
             done.work[0] += work;
-            let Some(trips) = trips.get(&name) else {
+            let Some(callee) = candidates.get_mut(&name) else {
                 continue;
             };
             done.work[1] += work;
+            // One function is divided in one way, as its first call has it.
+
+            let divided = *callee.divided.get_or_insert_with(|| {
+                written.choose(child, &callee.nest, &callee.uses, &call.operands)
+            });
+
+            written.write(child, &callee.uses, divided, &call.operands);
             let mut b = child.at(At::Before(op));
-            let mut operands = vec![constant_index(&mut b, 0), constant_index(&mut b, *trips)];
+            let trips = total(&callee.nest);
+            let mut operands = vec![constant_index(&mut b, 0), constant_index(&mut b, trips)];
             operands.extend(call.operands);
             child.set_operands(op, &operands);
         }
     }
-    done.functions = trips.len();
+    done.functions = candidates.len();
+    for (slot, child) in module.children_mut() {
+        let Some(found) = names.get(&slot).and_then(|name| candidates.get(name)) else {
+            continue;
+        };
+        let function = child.get::<Func>(child.root());
+        let block = function
+            .as_ref()
+            .and_then(|function| child.entry(function.body));
+        if let Some((function, block)) = function.zip(block) {
+            *child = with_range(child, &function, block, found);
+        }
+    }
     done
 }
 
@@ -89,47 +131,58 @@ fn prepares(ir: &Ir, op: OpId) -> bool {
             .all(|e| matches!(e.access, Access::Allocate | Access::Free))
 }
 
-/// The loops of a function that are counted through together, outermost first: all that it does.
-fn nest(ir: &Ir, function: &Func, block: BlockId, pieces: i64) -> Option<Vec<Counter>> {
+/// The loops of a function that are counted through together, outermost first, and how deep each is: all that it does.
+fn nest(
+    ir: &Ir,
+    function: &Func,
+    block: BlockId,
+    pieces: i64,
+) -> Option<(Vec<Counter>, Vec<usize>)> {
     if ir.attr(ir.root(), RANGE).is_some() || !function.signature()?.results.is_empty() {
         return None;
     }
-    let (mut nest, mut block) = (Vec::new(), block);
-    loop {
+    let (mut nest, mut depths, mut block) = (Vec::new(), Vec::new(), block);
+    for depth in 0.. {
         let ops = ir.ops_in(block);
         let ops = ops.filter(|op| !ir.has(*op, Traits::Terminator));
         // In the function buffers are made; between loops indices alone are computed.
-        let (plain, rest): (Vec<OpId>, Vec<OpId>) = ops.partition(|op| match nest.is_empty() {
-            true => prepares(ir, *op),
-            false => ir.is_pure(*op) && ir.regions(*op).len() == 0,
+        let (plain, rest): (Vec<OpId>, Vec<OpId>) = ops.partition(|op| match depth {
+            0 => prepares(ir, *op),
+            _ => ir.is_pure(*op) && ir.regions(*op).len() == 0,
         });
         let found = match rest[..] {
             [op] => independent(ir, op)
-                .filter(|_| nest.is_empty() || plain.iter().all(|op| ir.results(*op).len() > 0)),
+                .filter(|_| depth == 0 || plain.iter().all(|op| ir.results(*op).len() > 0)),
             _ => None,
         };
         let Some((counter, inside)) = found else {
             break;
         };
-        nest.push(counter);
+        if ir.attr(counter.op, THROUGH).is_none() {
+            nest.push(counter);
+            depths.push(depth);
+        }
         block = inside;
-        if total(&nest) >= pieces {
+        // Through a loop that is not divided, the next one alone is known to be independent.
+        let through = depths.len() <= depth && !depths.is_empty();
+        if through || total(&nest) >= pieces {
             break;
         }
     }
-    (total(&nest) > 1).then_some(nest)
+    (total(&nest) > 1).then_some((nest, depths))
 }
 
-/// A loop that says that its iterations are independent, and its body.
+/// A loop that says that its iterations are independent, or those of the loop in it, and its body.
 fn independent(ir: &Ir, op: OpId) -> Option<(Counter, BlockId)> {
     let looped = ir.get::<For>(op)?;
     let counter = Counter::of(ir, op)?;
-    let may = looped.parallel && looped.init.is_empty() && counter.trips > 0;
+    let says = looped.parallel || ir.attr(op, THROUGH).is_some();
+    let may = says && looped.init.is_empty() && counter.trips > 0;
     ir.entry(looped.body).filter(|_| may).map(|b| (counter, b))
 }
 
 /// The function with a range of the iterations of a nest.
-fn with_range(ir: &Ir, function: &Func, block: BlockId, nest: &[Counter]) -> Ir {
+fn with_range(ir: &Ir, function: &Func, block: BlockId, found: &Candidate) -> Ir {
     let given = ir.args(block).map(|v| ir.ty(v));
     let types: Vec<Type> = [Type::index(), Type::index()]
         .into_iter()
@@ -151,15 +204,60 @@ fn with_range(ir: &Ir, function: &Func, block: BlockId, nest: &[Counter]) -> Ir 
         new.set_hint(arg, ir.hint(old));
         map.map(old, arg);
     }
+    let (nest, divided) = (&found.nest, found.divided.unwrap_or(0));
+    let counted = |op| nest.iter().any(|counter| counter.op == op);
+    let first = ir.ops_in(block).find(|op| ir.is::<For>(*op));
+    let others = nest[..divided].iter().any(|counter| counter.trips > 1);
+    let outermost = !others && first.is_some_and(counted);
     for op in ir.ops_in(block) {
-        match nest.first().is_some_and(|counter| counter.op == op) {
+        match Some(op) == first && outermost {
             true => ranged(ir, &mut new, into, nest, &mut map),
             false => {
-                new.copy_op(ir, op, At::End(into), &mut map);
+                let copy = new.copy_op(ir, op, At::End(into), &mut map);
+                if Some(op) == first && tested(&mut new, into, copy, found).is_none() {
+                    unreachable!("a copy of a nest has its loops");
+                }
             }
         }
     }
     new
+}
+
+/// Leaves out the iterations of a nest that are not in the range, whose loop that is divided counts first.
+fn tested(new: &mut Ir, into: BlockId, nest: OpId, found: &Candidate) -> Option<()> {
+    let deepest = *found.depths.last()?;
+    let (mut counters, mut next, mut innermost) = (Vec::new(), Some(nest), nest);
+    for depth in 0..=deepest {
+        innermost = next?;
+        if found.depths.contains(&depth) {
+            counters.push(Counter::of(new, innermost)?);
+        }
+        let body = new.entry(new.get::<For>(innermost)?.body)?;
+        next = new.ops_in(body).find(|op| new.is::<For>(*op));
+    }
+    let body = new.entry(new.get::<For>(innermost)?.body)?;
+    let ops: Vec<OpId> = new.ops_in(body).collect();
+    counters[..=found.divided.unwrap_or(0)].rotate_right(1);
+    let mut b = new.at(At::Start(body));
+    let number = linear(&mut b, &counters).value(&mut b);
+    let [low, high] = [0, 1].map(|k| b.ir.arg(into, k));
+    let mut compare = |predicate, rhs| {
+        b.add(CmpI {
+            predicate,
+            lhs: number,
+            rhs,
+        })
+    };
+    let lhs = compare(CmpIPredicate::Sge, low);
+    let rhs = compare(CmpIPredicate::Slt, high);
+    let inside = b.add(AndI { lhs, rhs });
+    let end = guard(&mut b, inside);
+    for op in ops {
+        if !new.has(op, Traits::Terminator) {
+            new.move_op(op, end);
+        }
+    }
+    Some(())
 }
 
 /// The loop over a range of the iterations of a nest.

@@ -9,6 +9,7 @@ mod peer;
 mod products;
 mod stand_in;
 mod table;
+mod threads;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -50,6 +51,8 @@ pub(crate) enum Part {
     Convolutions,
     /// Products of two matrices that are arguments.
     Products,
+    /// Networks as a whole on one thread and on two.
+    Threads,
 }
 
 /// Options of the measurement.
@@ -162,11 +165,17 @@ impl Ready {
         })
     }
 
-    /// Calls it so often; the time is that of the quickest call.
+    /// Calls it so often on one thread; the time is that of the quickest call.
     fn run(&self, inputs: &[Array], calls: usize) -> Result<Execution, String> {
+        self.run_on(inputs, calls, 1)
+    }
+
+    /// Calls it so often on so many threads; the time is that of the quickest call.
+    fn run_on(&self, inputs: &[Array], calls: usize, threads: usize) -> Result<Execution, String> {
         let inputs: Vec<(usize, &Array)> = inputs.iter().enumerate().collect();
         let native = Native {
             repeat: calls,
+            threads,
             ..self.native.clone()
         };
         let run = self.entry.call_native(&self.built, &inputs, &native);
@@ -291,8 +300,8 @@ impl Bench {
         for _ in 0..self.rounds() {
             own.push(ready.run(&case.inputs, times)?.seconds * 1e3);
             if let Ok(peers) = &mut self.peers {
-                theirs.extend(peers.time(ONNX_RUNTIME, &case.model, times, &[])?);
-                others.extend(peers.time(OPENVINO, &case.model, times, &[])?);
+                theirs.extend(peers.time(ONNX_RUNTIME, &case.model, times, 1, &[])?);
+                others.extend(peers.time(OPENVINO, &case.model, times, 1, &[])?);
             }
             peaks.push(self.peak.measure()?);
         }
@@ -314,7 +323,7 @@ impl Bench {
         let outputs = [file.clone()];
         if let Ok(peers) = &mut self.peers
             && peers
-                .time(ONNX_RUNTIME, &case.model, 1, &outputs)?
+                .time(ONNX_RUNTIME, &case.model, 1, 1, &outputs)?
                 .is_some()
         {
             let wanted = npy::read(&file).map_err(|e| e.to_string())?;
@@ -361,6 +370,9 @@ impl Bench {
             let share = stand_in.map(|(share, _)| share);
             table.row("as a whole", &measured, share, &note);
             println!("{table}");
+        }
+        if self.wants(Part::Threads) {
+            self.threads(&ready, &case)?;
         }
         if self.wants(Part::Layers) {
             self.layers(network, &program, &case)?;
@@ -463,7 +475,10 @@ pub(crate) fn native(options: Options) -> Result<(), String> {
     for path in &networks {
         println!("\n{}", path.display());
         let done = Network::new(path).and_then(|network| {
-            if bench.wants(Part::Whole) || bench.wants(Part::Layers) {
+            if [Part::Whole, Part::Layers, Part::Threads]
+                .iter()
+                .any(|part| bench.wants(*part))
+            {
                 bench.network(&network)?;
             }
             if bench.wants(Part::Convolutions) {

@@ -4,6 +4,7 @@ mod transfers;
 mod transpose;
 mod vector;
 
+pub(crate) use transfers::branch;
 pub use vector::Registers;
 
 use tir::{

@@ -554,7 +554,7 @@ fn below(b: &mut Builder<'_>, lhs: Value, rhs: Value) -> Value {
 }
 
 /// Does something where a condition holds, and something else where not.
-fn branch(
+pub(crate) fn branch(
     b: &mut Builder<'_>,
     condition: Value,
     mut then: impl FnMut(&mut Builder<'_>) -> Result<(), Failure>,

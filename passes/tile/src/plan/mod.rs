@@ -22,6 +22,7 @@ mod lanes;
 pub(crate) mod listing;
 mod peel;
 mod places;
+mod quicker;
 mod search;
 mod shapes;
 mod sizes;

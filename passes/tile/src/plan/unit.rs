@@ -11,6 +11,7 @@ use super::in_place::{Over, written_over};
 use super::known::Found;
 use super::peel::Peel;
 use super::places::held_in;
+use super::quicker::needed;
 use super::{Nearest, Target};
 use crate::group::{Group, Input, Step};
 use crate::matching::{Assignment, Behaviour, By, Candidate, Joined, Mismatch};
@@ -204,7 +205,7 @@ pub(super) fn candidates(
         true => blocks(ir, group, main, target),
         false => Vec::new(),
     };
-    let all = all.iter().chain(&cut);
+    let all = needed(group, target, all).into_iter().chain(&cut);
     let all = all.filter(|assignment| assignment.is_joined() != joined.is_empty());
     let others: Vec<Option<&Step>> = (group.maps.iter())
         .map(|step| Some(step).filter(|step| !std::ptr::eq(*step, main)))

@@ -1,7 +1,8 @@
 """Calls models in ONNX Runtime and OpenVINO: a request in JSON a line, an answer in JSON a line.
 
 The first line says the version of each engine, or null where Python has it not.
-  {"engine", "model", "inputs", "calls"}      least milliseconds of so many calls; "outputs": files to write results to
+  {"engine", "model", "inputs", "calls"}      least milliseconds of so many calls; "outputs": files to write results to;
+                                              "threads": how many, one if it says nothing
   {"engine", "model", "inputs", "profile"}    least microseconds of each node in so many calls; "optimized": a file for
                                               the graph that ran
   {"forget": true}                            gives up all models
@@ -16,11 +17,12 @@ import time
 
 
 class OnnxRuntime:
-    def __init__(self, model, feeds, options=None):
+    def __init__(self, model, feeds, threads=1, options=None):
         import onnxruntime
 
         options = options or onnxruntime.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
         options.log_severity_level = 3
         self.session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         # Bound, a call copies neither inputs nor outputs to Python.
@@ -38,12 +40,12 @@ class OnnxRuntime:
 
 
 class OpenVino:
-    def __init__(self, model, feeds):
+    def __init__(self, model, feeds, threads=1):
         import openvino
 
         core = openvino.Core()
         # Processors with matrices of bfloat16 take them for float32 unless they are told.
-        options = {"INFERENCE_NUM_THREADS": 1, "NUM_STREAMS": "1", "INFERENCE_PRECISION_HINT": "f32"}
+        options = {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": "1", "INFERENCE_PRECISION_HINT": "f32"}
         compiled = core.compile_model(core.read_model(model), "CPU", options)
         self.request = compiled.create_infer_request()
         for k, array in enumerate(feeds):
@@ -69,9 +71,10 @@ def arrays(paths):
 def measure(request):
     import numpy
 
-    key = (request["engine"], request["model"])
+    threads = request.get("threads", 1)
+    key = (request["engine"], request["model"], threads)
     if key not in MADE:
-        MADE[key] = ENGINES[request["engine"]](request["model"], arrays(request["inputs"]))
+        MADE[key] = ENGINES[request["engine"]](request["model"], arrays(request["inputs"]), threads)
     runner = MADE[key]
     best = float("inf")
     for _ in range(request["calls"]):
@@ -92,7 +95,7 @@ def profile(request):
         options.profile_file_prefix = os.path.join(folder, "profile")
         if request.get("optimized"):
             options.optimized_model_filepath = request["optimized"]
-        runner = OnnxRuntime(request["model"], arrays(request["inputs"]), options)
+        runner = OnnxRuntime(request["model"], arrays(request["inputs"]), options=options)
         for _ in range(request["profile"]):
             runner.call()
         with open(runner.session.end_profiling()) as file:

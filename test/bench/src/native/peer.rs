@@ -154,7 +154,8 @@ impl Peers {
         }
     }
 
-    /// Milliseconds of the quickest of so many calls; results are written to these files. None if the engine is not there.
+    /// Milliseconds of the quickest of so many calls on so many threads; results are written to these files. None if the
+    /// engine is not there.
     ///
     /// # Errors
     /// If the engine does not run the model.
@@ -163,13 +164,15 @@ impl Peers {
         engine: Engine,
         model: &Model,
         calls: usize,
+        threads: usize,
         outputs: &[PathBuf],
     ) -> Result<Option<f64>, String> {
         if self.version(engine).is_none() {
             return Ok(None);
         }
         let request = json!({
-            "engine": engine.module, "model": model.file, "inputs": model.inputs, "calls": calls, "outputs": outputs,
+            "engine": engine.module, "model": model.file, "inputs": model.inputs, "calls": calls, "threads": threads,
+            "outputs": outputs,
         });
         let answer = self.ask(&request);
         let answer = answer.map_err(|e| format!("{}: {e}", engine.name))?;

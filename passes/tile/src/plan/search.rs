@@ -186,11 +186,7 @@ pub(super) fn divisions(
     }
     // What the thread would compute of what sticks out costs as much as the rest, and may be no value that
     // it can compute with; an engine that cannot pad moves it in pieces.
-    let pads = places
-        .operands
-        .iter()
-        .all(|place| place.load.is_none_or(|engine| engine.pad));
-    let ragged = (unit.is_some() || matches!(way, Way::Moved(_))) && pads;
+    let ragged = (unit.is_some() || matches!(way, Way::Moved(_))) && places.pad();
     let options: Vec<Vec<i64>> = (0..rank)
         .map(|d| {
             let all = space.blocks(d).max(1);

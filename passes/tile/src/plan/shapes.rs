@@ -96,6 +96,8 @@ struct Made<'a> {
     places: &'a Places<'a>,
     /// Element types of the operands.
     elems: &'a [Type],
+    /// Whether rows of results that stick out lie in one dimension.
+    rows: bool,
     /// The iterators of the unit's result, by its dimensions.
     unit_out: Rc<[Vec<usize>]>,
     operands: Vec<Wanted>,
@@ -218,6 +220,7 @@ impl<'a> Shapes<'a> {
                 way,
                 places,
                 elems,
+                rows: places.pad() && !target.info.in_order,
                 unit_out,
             },
         }
@@ -441,12 +444,13 @@ impl Made<'_> {
     /// The tile of what is computed with the blocks of a row one right behind the other, where they stick out of its range:
     /// a transfer that leaves out what lies beyond then has a box to move, where blocks with a dimension of their own take
     /// one each. Not where an engine cannot pad: of what sticks out there the thread loads a part, which no estimate counts,
-    /// so that cheaper stores would only make tiles of other shapes seem quicker.
+    /// so that cheaper stores would only make tiles of other shapes seem quicker. Nor on a processor, which has no transfers
+    /// to start, and whose results are stored from registers block by block.
     fn rows(&self, space: &Space, tile: Tile) -> Tile {
-        let mut loads = self.places.operands.iter().filter_map(|place| place.load);
-        let pads = loads.all(|engine| engine.pad);
         match self.unit_out.first().map(|dims| &dims[..]) {
-            Some([d]) if pads && space.domain[*d] % space.block[*d] != 0 => tile.in_one(space, *d),
+            Some([d]) if self.rows && space.domain[*d] % space.block[*d] != 0 => {
+                tile.in_one(space, *d)
+            }
             _ => tile,
         }
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tir_core::{Diagnostic, Ir, Name};
 
 use crate::analysis::{Analyses, Analysis, Outer, Preserved};
+use crate::pipeline::{Element, Pipeline};
 use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::symbols::{SymbolInfo, SymbolScope};
@@ -103,6 +104,30 @@ impl<'a> PassCx<'a> {
         if n > 0 {
             *self.counts.entry(what.to_string()).or_default() += n as u64;
         }
+    }
+
+    /// Runs the passes of a pipeline on another op, as if it stood where this one does: how a pass compares what becomes
+    /// of programs. What they remark is the answer; they are not counted, printed or verified.
+    ///
+    /// # Errors
+    /// Those of the first pass that fails, or that the pipeline has passes for ops below.
+    pub fn attempt(
+        &self,
+        pipeline: &Pipeline,
+        ir: &mut Ir,
+    ) -> Result<Vec<Diagnostic>, Vec<Diagnostic>> {
+        let mut said = Vec::new();
+        for element in &pipeline.flatten().elements {
+            let Element::Pass(pass) = element else {
+                let text = format!("'{}' tries a pipeline of ops below", self.pass);
+                return Err(vec![Diagnostic::error(text)]);
+            };
+            let mut analyses = Analyses::default();
+            let mut cx = PassCx::new(pass.name(), self.shared, self.around, &mut analyses);
+            pass.run(ir, &mut cx)?;
+            said.append(&mut cx.remarks);
+        }
+        Ok(said)
     }
 
     /// Runs a function on every isolated op below, in parallel, and then on this one: how a pass

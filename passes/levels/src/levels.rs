@@ -18,6 +18,7 @@ use tir_tensor::Empty;
 use tir_tile::{Tensorize, Tile};
 
 use crate::attach_machine::AttachMachine;
+use crate::choose_graph::ChooseGraph;
 use crate::count_work::CountWork;
 
 /// A pipeline with the options that all of them have; its own follow.
@@ -29,8 +30,8 @@ macro_rules! level {
                 /// Machine file to attach, unless the module has a machine; host: that of the processor which this
                 /// program runs on.
                 pub machine: Option<String> = None,
-                /// Run `egraph` first to choose algebra and layouts; none: only for machines where
-                /// layouts matter (DMA granule above 4 bytes).
+                /// Run `egraph` first to choose algebra and layouts; none: where its program takes fewer cycles by the estimate
+                /// of `tile` (`choose-graph`), for processors where layouts matter.
                 pub egraph: Option<bool> = None,
                 /// Compute quantized operators in QDQ form with integers (`fold-qdq`): results may
                 /// differ by one step of their scale from sums in floats.
@@ -180,14 +181,21 @@ impl Alias for ToTensor {
             p.add(Cse {
                 keep: vec![Empty::name().to_string()],
             });
-            if self.egraph != Some(false) {
-                p.add(Egraph {
-                    always: self.egraph == Some(true),
-                    ..Egraph::default()
-                });
-                p.add(ConstantFold::default());
-            }
             let partition = if self.fuse { "cost" } else { "none" };
+            match self.egraph {
+                Some(false) => {}
+                Some(true) => {
+                    p.add(Egraph::default());
+                    p.add(ConstantFold::default());
+                }
+                None => {
+                    p.add(ChooseGraph {
+                        partition: partition.to_string(),
+                        multi_output: self.multi_output,
+                        ..ChooseGraph::default()
+                    });
+                }
+            }
             p.add(FuseGraph {
                 partition: partition.to_string(),
                 multi_output: self.multi_output,

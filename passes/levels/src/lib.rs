@@ -2,11 +2,13 @@
 #![forbid(unsafe_code)]
 
 mod attach_machine;
+mod choose_graph;
 mod count_work;
 mod levels;
 pub mod processors;
 
 pub use attach_machine::AttachMachine;
+pub use choose_graph::ChooseGraph;
 pub use count_work::CountWork;
 pub use levels::{ToAccel, ToLoop, ToMemref, ToNative, ToTensor};
 
@@ -16,6 +18,7 @@ use tir::PassInfo;
 pub fn passes() -> Vec<PassInfo> {
     vec![
         PassInfo::of::<AttachMachine>(),
+        PassInfo::of::<ChooseGraph>(),
         PassInfo::of::<CountWork>(),
         PassInfo::alias::<ToTensor>(),
         PassInfo::alias::<ToLoop>(),

@@ -9,7 +9,7 @@
 
 use std::collections::HashSet;
 use std::fmt::{self, Display};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use tir::{AffineExpr, AffineMap, BlockId, Definition, Ir, LinearExpr, OpId, Type, Value};
 use tir_accel::machine::IntrinsicInfo;
@@ -300,7 +300,7 @@ pub enum By {
     /// An intrinsic, by its index in the machine.
     Intrinsic(usize),
     /// A vector unit.
-    Vector(Rc<Block>),
+    Vector(Arc<Block>),
 }
 
 impl Assignment {

@@ -1,11 +1,15 @@
 //! The passes `tile` and `tensorize` on functions.
 
-use tir::{Diagnostic, Ir, Pass, PassCx, PassResult, pass};
-use tir_accel::AttachedMachine;
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use tir::{Diagnostic, Ir, Pass, PassCx, PassOptions, PassResult, pass};
+use tir_accel::{AttachedMachine, MachineInfo};
 
 use crate::chain::Limits;
 
 use crate::plan::{Budget, Join, Target};
+use crate::tile::Known;
 
 pass! {
     /// Tiles every fused group of a function to fit the near memory of the attached machine.
@@ -83,6 +87,65 @@ fn with_target(
     work(ir, cx, &target)
 }
 
+impl Tile {
+    fn budget(&self, join: Join) -> Budget {
+        Budget {
+            depth: self.depth.max(1),
+            spare: 0,
+            bytes: self.bytes.unwrap_or(i64::MAX),
+            limit: self.max_plans,
+            listed: self.print_tiles,
+            join,
+        }
+    }
+
+    fn limits(&self) -> Option<Limits> {
+        (self.max_stages > 1).then_some(Limits {
+            stages: self.max_stages,
+            plans: self.max_roots,
+            resident: self.resident,
+            written: true,
+        })
+    }
+
+    /// The cycles that all nests of a function of ops on tensors take by the estimate, if it were tiled so; `None` where
+    /// something does not fit, or the machine has no space for tiles.
+    #[must_use]
+    pub fn price(
+        &self,
+        func: &Ir,
+        cx: &PassCx<'_>,
+        (info, machine): (&MachineInfo, &Ir),
+    ) -> Option<i64> {
+        let target = Target::new(info, machine)?;
+        let (budget, limits) = (self.budget(Join::of(&self.join_groups)?), self.limits());
+        self.with_known(cx, info, |known| {
+            crate::tile::price(&mut func.clone(), &target, budget, limits, known)
+        })
+    }
+
+    /// Does something with what this run knows of groups on a machine.
+    fn with_known<R>(
+        &self,
+        cx: &PassCx<'_>,
+        info: &MachineInfo,
+        with: impl FnOnce(&mut Known) -> R,
+    ) -> R {
+        // Plans are the same with the same options, whatever else is planned.
+        let key = format!("{} {:?}", info.name, self.values());
+        let all = cx.shared(Remembered::default);
+        let open = || all.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = open().remove(&key).unwrap_or_default();
+        let answer = with(&mut known);
+        open().insert(key, known);
+        answer
+    }
+}
+
+/// What is known on machines, by their names and the options of the pass.
+#[derive(Default)]
+struct Remembered(Mutex<HashMap<String, Known>>);
+
 impl Pass for Tile {
     fn prepare(&self, parent: &Ir, cx: &mut PassCx<'_>) -> PassResult {
         prepare(parent, cx)
@@ -95,22 +158,11 @@ impl Pass for Tile {
             );
             vec![Diagnostic::error(text)]
         })?;
+        let (budget, limits) = (self.budget(join), self.limits());
         with_target(ir, cx, self.optional, |ir, cx, target| {
-            let budget = Budget {
-                depth: self.depth.max(1),
-                spare: 0,
-                bytes: self.bytes.unwrap_or(i64::MAX),
-                limit: self.max_plans,
-                listed: self.print_tiles,
-                join,
-            };
-            let limits = (self.max_stages > 1).then_some(Limits {
-                stages: self.max_stages,
-                plans: self.max_roots,
-                resident: self.resident,
-                written: true,
-            });
-            let tiled = crate::tile::tile(ir, target, budget, limits)?;
+            let tiled = self.with_known(cx, target.info, |known| {
+                crate::tile::tile(ir, target, budget, limits, known)
+            })?;
             for candidates in tiled.candidates {
                 cx.remark(candidates);
             }

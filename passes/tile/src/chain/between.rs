@@ -12,7 +12,7 @@
 //! The running maximum is of M. Milakov and N. Gimelshein, "Online normalizer calculation for softmax", 2018; products that
 //! are corrected with it of T. Dao and others, "FlashAttention", NeurIPS 2022.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use tir::{AffineExpr, Attr, Ir, Name, RegionId, Type, Value};
 use tir_accel::vector::{NestShape, RegionCost, Stream, VectorInfo};
@@ -87,7 +87,7 @@ pub struct Running {
 #[derive(Clone, Debug)]
 pub struct Done {
     /// What.
-    pub what: Rc<Between>,
+    pub what: Arc<Between>,
     /// Whether a tile has parts of rows.
     pub running: bool,
     /// The unit, and its cycles for all tiles.
@@ -185,7 +185,7 @@ impl Between {
     /// How it is done to the tile of an operand of a stage inside of these loops, which a producer computes; or why it
     /// is not.
     pub(super) fn done(
-        self: &Rc<Self>,
+        self: &Arc<Self>,
         ir: &Ir,
         target: &Target<'_>,
         (reader, plan): (&Group, &Plan),
@@ -277,7 +277,7 @@ impl Between {
             .product::<i64>()
             .saturating_mul(elem);
         Ok(Done {
-            what: Rc::clone(self),
+            what: Arc::clone(self),
             running,
             work: (vector.unit, all),
             bytes: kept.saturating_mul(KEPT),

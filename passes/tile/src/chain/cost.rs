@@ -1,7 +1,7 @@
 //! What a chain costs: the work of its stages one after the other or beside each other, and the tiles that lie in near
 //! memory at once.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use tir::{AffineMap, Ir, Name, Type, Value};
 use tir_accel::machine::SpaceInfo;
@@ -77,7 +77,7 @@ pub(super) fn widen(ir: &Ir, target: &Target<'_>, stage: &mut Stage) {
     let Stage { plan, segments, .. } = stage;
     let mut tiles = plan.tiles.to_vec();
     for made in segments.iter().flat_map(|segment| &segment.made) {
-        let dims = &mut Rc::make_mut(&mut tiles[made.operand]).dims;
+        let dims = &mut Arc::make_mut(&mut tiles[made.operand]).dims;
         for part in &made.parts {
             let space = &part.plan.space;
             let Some(slot) = &part.group.into else {

@@ -3,7 +3,7 @@
 //! Readers are planned as if the tensor lay in near memory as each wants it; where the boxes that they read are not
 //! parts of one, all are planned again with the order of one of them.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use tir::Value;
 
@@ -108,7 +108,7 @@ impl Planner<'_> {
                 group.operands[*number].padding = other.operands[*i].padding;
             }
             let mut tiles = plan.tiles.to_vec();
-            let tile = Rc::make_mut(&mut tiles[*number]);
+            let tile = Arc::make_mut(&mut tiles[*number]);
             for (dim, extent) in tile.dims.iter_mut().zip(&whole.dims) {
                 dim.size = extent.size;
             }

@@ -8,7 +8,7 @@
 //! With the nests decided, `resident` takes up the tensors that still go through far memory between them.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use tir::{DYNAMIC, Ir, Name, OpId, Value};
 use tir_tensor::{CollapseShape, Empty, ExpandShape, Generic, InsertSlice, TransferRead};
@@ -115,7 +115,7 @@ pub(super) struct Who {
 struct Through {
     group: usize,
     stage: usize,
-    between: Rc<Between>,
+    between: Arc<Between>,
 }
 
 impl Who {
@@ -146,7 +146,7 @@ impl Who {
                 here && only_for(ir, read, &ops) && singles[*stage].group.outs[0].flat.is_none()
             });
             if let Some(stage) = stage {
-                let (group, between) = (i, Rc::new(between));
+                let (group, between) = (i, Arc::new(between));
                 let through = Through {
                     group,
                     stage,
@@ -159,7 +159,7 @@ impl Who {
     }
 
     /// The stage that computes a tensor, and what is done to its result before.
-    pub(super) fn maker(&self, value: Value) -> Option<(usize, Option<&Rc<Between>>)> {
+    pub(super) fn maker(&self, value: Value) -> Option<(usize, Option<&Arc<Between>>)> {
         if let Some(stage) = self.stages.get(&value) {
             return Some((*stage, None));
         }

@@ -6,7 +6,7 @@
 //! before the other before it. *Across* the two innermost loops, that is so once for both loops instead of once in each
 //! row. How it is written is `emit::pipeline`.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use tir::Name;
 
@@ -218,7 +218,7 @@ fn pipelined(cx: &Context<'_>, root: &Stage, turns: i64) -> Option<Stage> {
         let made = segments.iter_mut().flat_map(|segment| &mut segment.made);
         for made in made {
             same &= made.level == level && made.parts_apart();
-            let dims = &mut Rc::make_mut(&mut tiles[made.operand]).dims;
+            let dims = &mut Arc::make_mut(&mut tiles[made.operand]).dims;
             if made.ring.is_some() {
                 continue;
             }
@@ -240,7 +240,7 @@ fn pipelined(cx: &Context<'_>, root: &Stage, turns: i64) -> Option<Stage> {
             for part in &mut made.parts {
                 let mut out = (*part.plan.out).clone();
                 out.dims.insert(0, turn(turns));
-                part.plan.out = Rc::new(out);
+                part.plan.out = Arc::new(out);
             }
         }
         plan.tiles = tiles.into();

@@ -12,7 +12,7 @@
 //!
 //! The same idea as line buffers of image pipelines, and as storage folding in Halide.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::cost::resize;
 use super::stage::{Around, Context};
@@ -116,7 +116,7 @@ pub(super) fn turn(cx: &Context<'_>, stage: &mut Stage) {
     let mut tiles = plan.tiles.to_vec();
     for made in segments.iter_mut().flat_map(|segment| &mut segment.made) {
         let Some(ring) = made.ring else { continue };
-        let tile = Rc::make_mut(&mut tiles[made.operand]);
+        let tile = Arc::make_mut(&mut tiles[made.operand]);
         // A part for each trip of the loop within.
         let inner = plan.order.get(ring.level + 1).copied();
         let trips = inner.map(|d| plan.space.trips(d));
@@ -167,7 +167,7 @@ pub(super) fn turn(cx: &Context<'_>, stage: &mut Stage) {
             ring_in(&mut out, &ring, rows, slide(ring.level, 0));
             let first = producer.share.map_or(0, |share| share.first);
             part(&mut out, inner.map(|_| ring.level + 1), first);
-            producer.plan.out = Rc::new(out);
+            producer.plan.out = Arc::new(out);
         }
     }
     plan.tiles = tiles.into();

@@ -2,7 +2,7 @@
 //! then are.
 
 use std::fmt::{self, Display};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use tir::AffineExpr;
 
@@ -77,7 +77,7 @@ pub(super) fn chain(
         operand.made = cx.makers.contains_key(&operand.source);
     }
     let plans = match plan {
-        Some(plan) => Rc::new(vec![plan.clone()]),
+        Some(plan) => Arc::new(vec![plan.clone()]),
         None => cx.plans(&root),
     };
     let overlap = overlap(cx, &root);

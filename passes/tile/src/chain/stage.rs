@@ -3,7 +3,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use tir::{AffineExpr, Attr, IntType, Ir, Name, Type, Value};
 
@@ -23,7 +23,7 @@ pub(super) struct Maker<'a> {
     /// Where in the tensor its result begins; none where it begins.
     pub(super) at: &'a [i64],
     /// What is done to its result, if anything is.
-    pub(super) between: Option<&'a Rc<Between>>,
+    pub(super) between: Option<&'a Arc<Between>>,
 }
 
 /// Who computes the tensors that stages of a chain read.
@@ -83,7 +83,7 @@ pub(super) struct Producer {
 }
 
 /// The plans of stages by their signatures: many roots read the same tile, and one root ends many chains.
-pub(super) type Known = RefCell<HashMap<String, Rc<Vec<Plan>>>>;
+pub(super) type Known = RefCell<HashMap<String, Arc<Vec<Plan>>>>;
 
 /// Why an operand cannot be computed inside the loops of a plan.
 #[derive(Debug)]
@@ -426,14 +426,14 @@ impl Context<'_> {
     }
 
     /// The plans of a stage, the quickest first.
-    pub(super) fn plans(&self, group: &Group) -> Rc<Vec<Plan>> {
+    pub(super) fn plans(&self, group: &Group) -> Arc<Vec<Plan>> {
         let Budget { bytes, limit, .. } = self.budget;
         let parts = group.into.is_some() && self.most < i64::MAX;
         let parts_text = if parts { "in parts" } else { "" };
         let group_text = group.signature(self.ir);
         let signature = format!("{bytes} {limit} {parts_text} {group_text}");
         if let Some(plans) = self.known.borrow().get(&signature) {
-            return Rc::clone(plans);
+            return Arc::clone(plans);
         }
         let with = |parts| stages(self.ir, group, self.target, self.budget, parts);
         let mut plans = with(parts);
@@ -441,9 +441,9 @@ impl Context<'_> {
         if plans.is_empty() && group.into.is_some() && !parts && self.divides(group) {
             plans = with(true);
         }
-        let plans = Rc::new(plans);
+        let plans = Arc::new(plans);
         let known = &mut *self.known.borrow_mut();
-        known.insert(signature, Rc::clone(&plans));
+        known.insert(signature, Arc::clone(&plans));
         plans
     }
 

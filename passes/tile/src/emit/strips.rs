@@ -1,6 +1,6 @@
 //! Tiles whose reduction is divided, and that are computed strip by strip.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use tir::{Builder, Value};
 use tir_arith::{CmpIPredicate, OpFoldResult};
@@ -24,9 +24,9 @@ impl Emit<'_> {
             return dests;
         };
         let plan = Plan {
-            space: Rc::clone(&strips.space),
-            out: Rc::clone(&strips.out),
-            results: Rc::clone(&strips.results),
+            space: Arc::clone(&strips.space),
+            out: Arc::clone(&strips.out),
+            results: Arc::clone(&strips.results),
             ..self.plan.clone()
         };
         let inside = Emit {

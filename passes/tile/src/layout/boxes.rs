@@ -1,7 +1,7 @@
 //! Tiles that are boxes: of what no unit takes, of what is only moved, and in a tile that another nest reads; and
 //! where the elements of one are in another.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use tir::{AffineMap, LinearExpr, LinearMap};
 
@@ -10,7 +10,7 @@ use crate::group::Slot;
 
 impl Tile {
     /// The tile of an operand that no unit takes: the box of the source that is touched.
-    pub fn plain(space: &Space, forms: &Rc<LinearMap>) -> Self {
+    pub fn plain(space: &Space, forms: &Arc<LinearMap>) -> Self {
         let (mut dims, mut low) = (Vec::new(), Vec::new());
         for (s, form) in forms.iter().enumerate() {
             let terms: Vec<(usize, i64)> = form.terms().collect();
@@ -27,7 +27,7 @@ impl Tile {
         let joined = Vec::new();
         Self {
             dims,
-            forms: Rc::clone(forms),
+            forms: Arc::clone(forms),
             low,
             joined,
         }
@@ -35,7 +35,7 @@ impl Tile {
 
     /// The tile of what is only moved: a dimension for each iterator, in this order. `None` if an
     /// iterator steps in more than one dimension of the source.
-    pub fn moved(space: &Space, forms: &Rc<LinearMap>, order: &[usize]) -> Option<Self> {
+    pub fn moved(space: &Space, forms: &Arc<LinearMap>, order: &[usize]) -> Option<Self> {
         let dim = |d: &usize| {
             let mut steps = (0..forms.len()).filter(|s| forms[*s].at(*d) != 0);
             let source = steps.next().map_or((0, 0), |s| (s, forms[s].at(*d)));
@@ -51,7 +51,7 @@ impl Tile {
         let joined = Vec::new();
         Some(Self {
             dims,
-            forms: Rc::clone(forms),
+            forms: Arc::clone(forms),
             low,
             joined,
         })
@@ -62,7 +62,7 @@ impl Tile {
     /// unit's results are not dense there.
     pub fn slot(
         space: &Space,
-        forms: &Rc<LinearMap>,
+        forms: &Arc<LinearMap>,
         unit: &[Vec<usize>],
         slot: &Slot,
     ) -> Option<Self> {
@@ -90,7 +90,7 @@ impl Tile {
         let joined = vec![1; unit.len()];
         Some(Self {
             dims,
-            forms: Rc::clone(forms),
+            forms: Arc::clone(forms),
             low,
             joined,
         })
@@ -114,7 +114,7 @@ impl Tile {
         });
         Some(Self {
             dims: dims.collect::<Option<_>>()?,
-            forms: Rc::new(map.linear()?),
+            forms: Arc::new(map.linear()?),
             low: vec![0; places.len()],
             joined: self.joined.clone(),
         })

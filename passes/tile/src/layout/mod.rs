@@ -22,7 +22,7 @@ mod unit;
 pub use moves::starts;
 pub use space::Space;
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use tir::{AffineMap, LinearMap};
 
@@ -83,7 +83,7 @@ pub struct Tile {
     /// Its dimensions, outermost first; unit dimensions last, in the order of the intrinsic.
     pub dims: Vec<Dim>,
     /// Position in the source over the iterators.
-    pub forms: Rc<LinearMap>,
+    pub forms: Arc<LinearMap>,
     /// For each dimension of the source, how far from where the tile's first point is its first
     /// element lies: below 0 where iterators go backwards.
     pub low: Vec<i64>,

@@ -3,7 +3,7 @@
 //! What moves in a dimension of the source is the unit's iterator, blocks of it, and windows of others. Where all of
 //! them lie in one dimension of the tile is decided by what stays dense: behind a window the unit takes all.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use tir::LinearMap;
 
@@ -13,7 +13,7 @@ impl Tile {
     /// The tile that a generic's operand needs: `forms` give the position in the source, `unit`
     /// the iterators of the unit's operand in the order of its dimensions, none for dimensions of
     /// one element. `None` if the operand cannot be a dense tile of the unit.
-    pub fn new(space: &Space, forms: &Rc<LinearMap>, unit: &[Vec<usize>]) -> Option<Self> {
+    pub fn new(space: &Space, forms: &Arc<LinearMap>, unit: &[Vec<usize>]) -> Option<Self> {
         let order: Vec<usize> = unit.iter().flatten().copied().collect();
         let mut outer: Vec<Dim> = Vec::new();
         let mut inner: Vec<Option<Dim>> = vec![None; order.len()];
@@ -97,7 +97,7 @@ impl Tile {
         let low = vec![0; forms.len()];
         Some(Self {
             dims: outer,
-            forms: Rc::clone(forms),
+            forms: Arc::clone(forms),
             low,
             joined,
         })
@@ -244,10 +244,10 @@ mod tests {
             shifted: None,
         }
     }
-    fn forms(map: &AffineMap) -> Rc<LinearMap> {
-        Rc::new(map.linear().expect("linear"))
+    fn forms(map: &AffineMap) -> Arc<LinearMap> {
+        Arc::new(map.linear().expect("linear"))
     }
-    fn window(stride: i64, dilation: i64) -> Rc<LinearMap> {
+    fn window(stride: i64, dilation: i64) -> Arc<LinearMap> {
         // (p, k) -> (stride * p + dilation * k)
         let at = AffineExpr::Dim(0) * AffineExpr::Const(stride);
         let at = at + AffineExpr::Dim(1) * AffineExpr::Const(dilation);

@@ -6,7 +6,7 @@
 //! those of which the step takes the fewest cycles: a vector unit takes any, so rows of 14 points are blocks of 14.
 
 use std::collections::BTreeSet;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use tir::{Ir, MemRefType, Name, Type};
 use tir_accel::vector::{NestShape, RegionCost, Stream, VectorInfo};
@@ -273,7 +273,7 @@ pub(super) fn blocks(ir: &Ir, group: &Group, step: &Step, target: &Target<'_>) -
     let assignment = |((_, sizes, block), dims): ((i64, Vec<i64>, Block), Vec<usize>)| {
         let one = |(d, size)| -> Joined { vec![(d, size)] };
         Assignment {
-            by: By::Vector(Rc::new(block)),
+            by: By::Vector(Arc::new(block)),
             unit_dims: dims.into_iter().zip(sizes).map(one).collect(),
             inputs: (0..step.inputs.len()).collect(),
         }

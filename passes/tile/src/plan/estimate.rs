@@ -11,7 +11,7 @@
 
 mod units;
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::cost::Cost;
 use super::lanes::{Lanes, shared};
@@ -84,16 +84,16 @@ impl<'a> Estimate<'a> {
         // The loops of all orders in one of them.
         let order = any_order(group, &tiles.space);
         let plan = Plan {
-            space: Rc::clone(&tiles.space),
-            unit: unit.map(|c| Rc::clone(&c.assignment)),
+            space: Arc::clone(&tiles.space),
+            unit: unit.map(|c| Arc::clone(&c.assignment)),
             order,
             strips: tiles.strips.clone(),
-            spaces: Rc::clone(&tiles.spaces),
+            spaces: Arc::clone(&tiles.spaces),
             held: tiles.places.held.name,
-            tiles: Rc::clone(&tiles.operands),
-            out: Rc::clone(&tiles.out),
-            results: Rc::clone(&tiles.results),
-            unit_out: Rc::clone(&tiles.unit_out),
+            tiles: Arc::clone(&tiles.operands),
+            out: Arc::clone(&tiles.out),
+            results: Arc::clone(&tiles.results),
+            unit_out: Arc::clone(&tiles.unit_out),
             moves: matches!(way, Way::Moved(_)),
             quicker: false,
             helps: false,

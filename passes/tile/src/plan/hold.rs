@@ -1,6 +1,6 @@
 //! Operands that stay: a tile for all trips of loops that would move it, loaded before them.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use tir::Type;
 
@@ -68,7 +68,7 @@ pub fn hold(
             .collect()
         })
         .collect();
-    let tile = Tile::new(&space, &Rc::new(far.map.linear()?), &unit)?;
+    let tile = Tile::new(&space, &Arc::new(far.map.linear()?), &unit)?;
     if !far.fits(&space, &tile) {
         return None;
     }
@@ -109,8 +109,8 @@ impl Plan {
     /// Loads an operand's tile as it says.
     pub fn keep(&mut self, operand: usize, hold: Hold) {
         let mut tiles = self.tiles.to_vec();
-        tiles[operand] = Rc::new(hold.tile);
-        self.tiles = Rc::from(tiles);
+        tiles[operand] = Arc::new(hold.tile);
+        self.tiles = Arc::from(tiles);
         self.hold[operand] = Some(hold.level);
         self.holders[operand] = hold.holder;
     }

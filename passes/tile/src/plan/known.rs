@@ -3,7 +3,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use tir::{AffineMap, Ir, Type};
 use tir_tensor::Combine;
@@ -36,7 +36,7 @@ struct Key {
 
 /// The ways that were looked for.
 #[derive(Default)]
-pub(crate) struct Ways(RefCell<HashMap<Key, Rc<Found>>>);
+pub(crate) struct Ways(RefCell<HashMap<Key, Arc<Found>>>);
 
 impl Ways {
     /// The ways to run a step on each intrinsic of a machine, and the nearest one that does not compute it.
@@ -45,7 +45,7 @@ impl Ways {
         ir: &Ir,
         candidate: &Candidate<'_>,
         target: &Target<'_>,
-    ) -> Rc<Found> {
+    ) -> Arc<Found> {
         let dims = 0..candidate.reductions.len();
         let mut scalar = String::new();
         // Writing to a string never fails.
@@ -68,7 +68,7 @@ impl Ways {
         };
         let mut known = self.0.borrow_mut();
         let found = known.entry(key);
-        Rc::clone(found.or_insert_with(|| Rc::new(all(candidate, target))))
+        Arc::clone(found.or_insert_with(|| Arc::new(all(candidate, target))))
     }
 }
 

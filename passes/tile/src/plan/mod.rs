@@ -35,7 +35,7 @@ mod traffic;
 mod unit;
 mod vectors;
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use tir::{Ir, Name, Type};
 use tir_accel::machine::SpaceInfo;
@@ -149,25 +149,25 @@ impl Nearest {
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The iteration space, cut up.
-    pub space: Rc<Space>,
+    pub space: Arc<Space>,
     /// The intrinsic and its dimensions, if a unit takes the points.
-    pub unit: Option<Rc<Assignment>>,
+    pub unit: Option<Arc<Assignment>>,
     /// Iterators whose tiles are loops, outermost first; parallel ones before reductions.
     pub order: Vec<usize>,
     /// What is gone through inside of the loops of a reduction.
-    pub strips: Option<Rc<Strips>>,
+    pub strips: Option<Arc<Strips>>,
     /// The near space of each operand's tile.
-    pub spaces: Rc<[Name]>,
+    pub spaces: Arc<[Name]>,
     /// The near space of all that is computed.
     pub held: Name,
     /// The tile of each operand: the same for all orders of the loops, as are those below.
-    pub tiles: Rc<[Rc<Tile>]>,
+    pub tiles: Arc<[Arc<Tile>]>,
     /// The tile of what each step computes.
-    pub out: Rc<Tile>,
+    pub out: Arc<Tile>,
     /// The same tile as part of each result.
-    pub results: Rc<[Tile]>,
+    pub results: Arc<[Tile]>,
     /// Iterators that each dimension of the unit's result is, in order; none for those of one element.
-    pub unit_out: Rc<[Vec<usize>]>,
+    pub unit_out: Arc<[Vec<usize>]>,
     /// Whether the tile of the only operand is that of the result: nothing is computed.
     pub moves: bool,
     /// Whether vector units compute all points, or a unit could take them and one by one is quicker by

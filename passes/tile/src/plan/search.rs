@@ -1,6 +1,6 @@
 //! Every division of a way, estimated; what takes longer whatever the order of its loops is left out early.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use tir::{Ir, Type};
 
@@ -37,7 +37,7 @@ pub(super) struct Search {
     pub(super) kept: Vec<(Plan, Option<Excess>)>,
     pub(super) least: TooLarge,
     pub(super) budget: Budget,
-    pub(super) vectors: Rc<Vectors>,
+    pub(super) vectors: Arc<Vectors>,
 }
 
 impl Search {
@@ -60,7 +60,7 @@ impl Search {
                 holders: Vec::new(),
             },
             budget,
-            vectors: Rc::new(Vectors::new(ir, group, target)),
+            vectors: Arc::new(Vectors::new(ir, group, target)),
         }
     }
     /// The cycles that a plan may take to be the one that is taken of those so far.
@@ -216,7 +216,7 @@ pub(super) fn divisions(
             }
         })
         .collect();
-    let vectors = Rc::clone(&search.vectors);
+    let vectors = Arc::clone(&search.vectors);
     let choices = Choices::new(options, budget.limit);
     let shapes = Shapes::new(group, target, way, elems, &places, &vectors, &space.block);
     let mut tried = Tried {

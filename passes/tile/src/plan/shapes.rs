@@ -4,7 +4,7 @@
 //! their tiles with others: [`Shapes`] keeps them by those sizes.
 
 use std::collections::HashMap;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use tir::{LinearMap, Name, Type};
 
@@ -26,7 +26,7 @@ pub(super) struct Shapes<'a> {
     operands: Vec<Known<Option<Loaded>>>,
     results: Known<Option<Stored>>,
     /// The near space of each operand.
-    spaces: Rc<[Name]>,
+    spaces: Arc<[Name]>,
     /// Whether something is read in windows along each iterator.
     slides: Vec<bool>,
     /// Cycles of a call of the unit, 0 without.
@@ -37,7 +37,7 @@ pub(super) struct Shapes<'a> {
     loading: Lanes,
     /// The steps behind the unit that no intrinsic computes; where a vector unit does on a block, that unit and its
     /// cycles.
-    on_blocks: Rc<[OnBlock]>,
+    on_blocks: Arc<[OnBlock]>,
 }
 
 /// A step behind a unit that no intrinsic computes; the vector unit that computes it on a block and its cycles, if one
@@ -77,16 +77,16 @@ impl<T: Clone> Known<T> {
 /// The tile of an operand, and what it costs wherever its loop stands.
 #[derive(Clone)]
 struct Loaded {
-    tile: Rc<Tile>,
-    fixed: Rc<Fixed>,
+    tile: Arc<Tile>,
+    fixed: Arc<Fixed>,
 }
 
 /// The tile of what each step computes, the same as part of each result, and what these cost.
 #[derive(Clone)]
 struct Stored {
-    out: Rc<Tile>,
-    results: Rc<[Tile]>,
-    fixed: Rc<[Fixed]>,
+    out: Arc<Tile>,
+    results: Arc<[Tile]>,
+    fixed: Arc<[Fixed]>,
 }
 
 /// How tiles are made.
@@ -99,10 +99,10 @@ struct Made<'a> {
     /// Whether rows of results that stick out lie in one dimension.
     rows: bool,
     /// The iterators of the unit's result, by its dimensions.
-    unit_out: Rc<[Vec<usize>]>,
+    unit_out: Arc<[Vec<usize>]>,
     operands: Vec<Wanted>,
     /// Positions in the result, if they are linear.
-    out: Option<Rc<LinearMap>>,
+    out: Option<Arc<LinearMap>>,
 }
 
 /// How an operand is to lie in its tile.
@@ -113,7 +113,7 @@ struct Wanted {
     /// unit, or those of the result that it has.
     unit: Option<Vec<Vec<usize>>>,
     /// Positions in its source, if they are linear: the same in all tiles.
-    forms: Option<Rc<LinearMap>>,
+    forms: Option<Arc<LinearMap>>,
 }
 
 impl Wanted {
@@ -130,7 +130,7 @@ impl Wanted {
             unit: way
                 .unit()
                 .and_then(|choice| unit_dims(group, target, choice, unit_out, operand)),
-            forms: group.operands[operand].map.linear().map(Rc::new),
+            forms: group.operands[operand].map.linear().map(Arc::new),
         }
     }
 }
@@ -181,7 +181,7 @@ impl<'a> Shapes<'a> {
     ) -> Self {
         let unit = way.unit();
         let unit_out = unit.and_then(|c| out_order(target, &c.assignment));
-        let unit_out: Rc<[Vec<usize>]> = unit_out.unwrap_or_default().into();
+        let unit_out: Arc<[Vec<usize>]> = unit_out.unwrap_or_default().into();
         let called = unit.and_then(|choice| target.called(&choice.assignment));
         let held = called.map_or(places.held.name, |called| called.held());
         let rank = group.domain.len();
@@ -215,7 +215,7 @@ impl<'a> Shapes<'a> {
             },
             made: Made {
                 operands: (0..group.operands.len()).map(wanted).collect(),
-                out: group.out.linear().map(Rc::new),
+                out: group.out.linear().map(Arc::new),
                 group,
                 way,
                 places,
@@ -270,7 +270,7 @@ impl<'a> Shapes<'a> {
             Some((strip, inside)) => {
                 let short = self.results(inside)?;
                 let of = (self.made.group, space, strip);
-                Some(Rc::new(Strips::new(
+                Some(Arc::new(Strips::new(
                     of.0,
                     of.1,
                     of.2,
@@ -295,17 +295,17 @@ impl<'a> Shapes<'a> {
             strips,
         } = parts;
         Tiles {
-            loads: operands.iter().map(|of| Rc::clone(&of.fixed)).collect(),
+            loads: operands.iter().map(|of| Arc::clone(&of.fixed)).collect(),
             operands: operands.into_iter().map(|of| of.tile).collect(),
             out: results.out,
             results: results.results,
             stores: results.fixed,
-            space: Rc::new(space.clone()),
+            space: Arc::new(space.clone()),
             strips,
             places: self.made.places,
-            spaces: Rc::clone(&self.spaces),
-            unit_out: Rc::clone(&self.made.unit_out),
-            on_blocks: Rc::clone(&self.on_blocks),
+            spaces: Arc::clone(&self.spaces),
+            unit_out: Arc::clone(&self.made.unit_out),
+            on_blocks: Arc::clone(&self.on_blocks),
             elems: self.made.elems,
         }
     }
@@ -353,29 +353,29 @@ impl<'a> Shapes<'a> {
 pub(super) struct Parts {
     operands: Vec<Loaded>,
     results: Stored,
-    strips: Option<Rc<Strips>>,
+    strips: Option<Arc<Strips>>,
 }
 
 /// The tiles of a division.
 pub(super) struct Tiles<'a> {
-    pub(super) space: Rc<Space>,
-    pub(super) strips: Option<Rc<Strips>>,
+    pub(super) space: Arc<Space>,
+    pub(super) strips: Option<Arc<Strips>>,
     pub(super) places: &'a Places<'a>,
     /// The near space of each operand.
-    pub(super) spaces: Rc<[Name]>,
-    pub(super) operands: Rc<[Rc<Tile>]>,
+    pub(super) spaces: Arc<[Name]>,
+    pub(super) operands: Arc<[Arc<Tile>]>,
     /// What each step computes.
-    pub(super) out: Rc<Tile>,
+    pub(super) out: Arc<Tile>,
     /// The same tile as part of each result.
-    pub(super) results: Rc<[Tile]>,
-    pub(super) unit_out: Rc<[Vec<usize>]>,
+    pub(super) results: Arc<[Tile]>,
+    pub(super) unit_out: Arc<[Vec<usize>]>,
     /// Element types of the operands.
     pub(super) elems: &'a [Type],
-    pub(super) loads: Vec<Rc<Fixed>>,
-    pub(super) stores: Rc<[Fixed]>,
+    pub(super) loads: Vec<Arc<Fixed>>,
+    pub(super) stores: Arc<[Fixed]>,
     /// The steps behind the unit that no intrinsic computes; where a vector unit does on a block, that unit and its
     /// cycles.
-    pub(super) on_blocks: Rc<[OnBlock]>,
+    pub(super) on_blocks: Arc<[OnBlock]>,
 }
 
 impl Made<'_> {
@@ -462,8 +462,8 @@ impl Made<'_> {
         let operand = &self.group.operands[i];
         let fixed = Fixed::load(&tile, bytes(self.elems[i]), operand, engine, align);
         Loaded {
-            tile: Rc::new(tile),
-            fixed: Rc::new(fixed),
+            tile: Arc::new(tile),
+            fixed: Arc::new(fixed),
         }
     }
 
@@ -499,7 +499,7 @@ impl Made<'_> {
         let fixed = group.outs.iter().zip(&results).map(cost);
         Some(Stored {
             fixed: fixed.collect::<Option<_>>()?,
-            out: Rc::new(out),
+            out: Arc::new(out),
             results: results.into(),
         })
     }

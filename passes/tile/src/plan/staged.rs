@@ -4,7 +4,7 @@
 //! taken as a group of its own. That plan is made only for the divisions that move least: what one takes
 //! is at least what it moves, and what the group would take if nothing were moved at this level.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use tir::{AffineMap, Ir, LinearMap, Type};
 
@@ -126,7 +126,7 @@ fn candidates(
         })
         .collect();
     let mut found = Vec::new();
-    let vectors = Rc::clone(&search.vectors);
+    let vectors = Arc::clone(&search.vectors);
     let mut shapes = Shapes::new(group, target, &way, elems, &places, &vectors, &space.block);
     for tile in Choices::new(options, budget.limit).every(1) {
         space.tile = tile;

@@ -9,7 +9,7 @@
 //! meanwhile. Equal units and cores divide the blocks of whole tiles, and so does the next level of memory: there
 //! are no strips then.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::Target;
 use super::sizes::{divisors, slides};
@@ -58,11 +58,11 @@ pub struct Strips {
     /// Operands that are loaded for each strip.
     pub operands: Vec<bool>,
     /// The iteration space with strips for tiles.
-    pub space: Rc<Space>,
+    pub space: Arc<Space>,
     /// The part of what is computed that is a strip.
-    pub out: Rc<Tile>,
+    pub out: Arc<Tile>,
     /// The same as part of each result.
-    pub results: Rc<[Tile]>,
+    pub results: Arc<[Tile]>,
 }
 
 impl Strips {
@@ -70,8 +70,8 @@ impl Strips {
         group: &Group,
         space: &Space,
         strip: Strip,
-        out: Rc<Tile>,
-        results: Rc<[Tile]>,
+        out: Arc<Tile>,
+        results: Arc<[Tile]>,
     ) -> Self {
         let operands = 0..group.operands.len();
         Self {
@@ -81,7 +81,7 @@ impl Strips {
             operands: operands
                 .map(|operand| strip.divides(group, operand))
                 .collect(),
-            space: Rc::new(strip.space(space)),
+            space: Arc::new(strip.space(space)),
             out,
             results,
         }

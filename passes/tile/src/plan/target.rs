@@ -1,6 +1,6 @@
 //! What tiles are cut for: two neighbouring levels of a machine's memory, and what computes there.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use tir::{Ir, Name};
 use tir_accel::machine::{MachineInfo, SpaceInfo};
@@ -65,7 +65,7 @@ pub struct Target<'a> {
     /// Behaviours, by index of the intrinsic, or why none can be matched.
     pub behaviours: Vec<Result<Behaviour<'a>, Mismatch>>,
     /// What intrinsics of several generics compute; those of most generics first.
-    pub sequences: Rc<[Sequence<'a>]>,
+    pub sequences: Arc<[Sequence<'a>]>,
     /// Where what is tiled lies: arguments, results and constants, or the tiles of the level around.
     pub far: &'a SpaceInfo,
     /// Where tiles are loaded that no unit wants elsewhere.

@@ -1,7 +1,7 @@
 //! The ways to use units for a group: which intrinsic computes the step that decides the tiles, which of its iterators
 //! are dimensions of the unit, and what computes the steps behind.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use tir::{Ir, Name, Type};
 use tir_tensor::Generic;
@@ -42,7 +42,7 @@ pub(super) fn step_assignments(
     step: &Step,
     target: &Target<'_>,
     joined: &[Joined],
-) -> Rc<Found> {
+) -> Arc<Found> {
     step_candidate(ir, group, step, joined, &mut |candidate| {
         target.known.ways(ir, candidate, target)
     })
@@ -111,7 +111,7 @@ pub fn nearest(ir: &Ir, generic: &Generic, target: &Target<'_>) -> Option<Neares
 /// A way to use units.
 pub(super) struct UnitChoice {
     /// How the step that decides the tiles runs.
-    pub(super) assignment: Rc<Assignment>,
+    pub(super) assignment: Arc<Assignment>,
     /// How each elementwise step runs; none for those that find no unit, and for that step.
     pub(super) maps: Vec<Option<Assignment>>,
     /// The elementwise steps that find no intrinsic.
@@ -186,7 +186,7 @@ pub(super) fn out_order(target: &Target<'_>, assignment: &Assignment) -> Option<
 }
 
 /// The ways to run a step; none for the step that decides the tiles.
-type StepWays = Option<Rc<Found>>;
+type StepWays = Option<Arc<Found>>;
 
 /// The ways to use units for a group: with one iterator for each of a unit, or with those of `joined`
 /// that are one together.
@@ -284,7 +284,7 @@ pub(super) fn candidates(
             beside: reset.into_iter().chain(behind).collect(),
             peel,
             behind: wanted,
-            assignment: Rc::new(assignment.clone()),
+            assignment: Arc::new(assignment.clone()),
             maps,
             others,
             over,

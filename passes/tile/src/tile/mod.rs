@@ -36,20 +36,41 @@ use report::{
     joined, left_over, listed, listed_chains, no_room, oversized, to_far, too_large, without_unit,
 };
 
-/// Tiles all groups of a function. What is left over untiled is only what moves no data, and what is
-/// reported.
+/// The cycles of all nests of a function by the estimate that chooses tiles; `None` where a group does not fit.
 ///
-/// With limits, groups that lie behind one another become one nest where that is quicker.
-pub fn tile(
+/// The function is left as it is when its tiles are chosen.
+pub fn price(
     func: &mut Ir,
     target: &Target<'_>,
     budget: Budget,
     limits: Option<Limits>,
-) -> Result<Tiled, Vec<Diagnostic>> {
-    let errors = oversized(func, target);
-    if !errors.is_empty() {
-        return Err(errors);
+    known: &mut Known,
+) -> Option<i64> {
+    if !oversized(func, target).is_empty() {
+        return None;
     }
+    let (group, limits) = settled(func, target, budget, limits, known);
+    match limits {
+        Some(limits) => Some(nests(func, &group, (target, budget, limits), known)?.cycles),
+        None => {
+            let scope = whole(func, group);
+            let mut plans = Plans::new(target, budget, std::mem::take(&mut known.plans));
+            let singles = singles(func, &scope, &mut plans);
+            known.plans = plans.into_known();
+            Some(singles?.iter().map(|single| single.plan.cycles).sum())
+        }
+    }
+}
+
+/// Brings a function into the form that its tiles are chosen in: which fused group each generic is of, and the limits
+/// of nests of several stages, if there are such.
+fn settled(
+    func: &mut Ir,
+    target: &Target<'_>,
+    budget: Budget,
+    limits: Option<Limits>,
+    known: &mut Known,
+) -> (HashMap<OpId, usize>, Option<Limits>) {
     let mut group = HashMap::new();
     for (number, op) in func.walk_ids().into_iter().enumerate() {
         if func.contains(op) && func.is::<Fused>(op) {
@@ -59,21 +80,36 @@ pub fn tile(
         }
     }
     crate::widen::widen(func, target, &mut group);
-    if limits.is_some() && without_chains(target).is_none() {
+    let limits = limits.filter(|_| without_chains(target).is_none());
+    if let Some(limits) = limits {
         crate::sums::sums(func, target, &mut group);
-    }
-    let mut known = Known::default();
-    if let Some(limits) = limits
-        && without_chains(target).is_none()
-    {
-        forms(func, &mut group, (target, budget, limits), &mut known);
-        if budget.listed > 0 {
-            // Candidates are listed where they are estimated.
-            known.plans.clear();
-        }
+        forms(func, &mut group, (target, budget, limits), known);
     }
     crate::settle::settle(func, &mut group);
     drop_empty(func);
+    (group, limits)
+}
+
+/// Tiles all groups of a function. What is left over untiled is only what moves no data, and what is
+/// reported.
+///
+/// With limits, groups that lie behind one another become one nest where that is quicker.
+pub fn tile(
+    func: &mut Ir,
+    target: &Target<'_>,
+    budget: Budget,
+    limits: Option<Limits>,
+    known: &mut Known,
+) -> Result<Tiled, Vec<Diagnostic>> {
+    let errors = oversized(func, target);
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    let (group, _) = settled(func, target, budget, limits, known);
+    if budget.listed > 0 {
+        // Candidates are listed where they are estimated.
+        known.plans.clear();
+    }
     let mut tiled = Tiled::default();
     let (mut target, mut scope) = (target, whole(func, group));
     loop {
@@ -87,22 +123,22 @@ pub fn tile(
             tiled.apart.push(remark);
         }
         let limits = limits.filter(|_| why.is_none());
-        let known = std::mem::take(&mut known);
         let made = level(func, target, (budget, limits), &scope, known, &mut tiled)?;
         let Some(inner) = &target.inner else {
             return Ok(tiled);
         };
         // What is left to compute works on the tiles of this level.
         target = inner;
+        *known = Known::default();
         let mut generics = func.walk_ids();
         generics.retain(|op| func.is::<Generic>(*op) && is_in(func, *op, target.far.name));
         scope = Scope::new(generics, made);
     }
 }
 
-/// What is known of groups and chains by their signatures.
+/// What is known of groups and chains by their signatures, on one machine with one budget.
 #[derive(Default)]
-struct Known {
+pub struct Known {
     plans: HashMap<String, Result<Plan, TooLarge>>,
     cuts: Cuts,
 }
@@ -238,14 +274,14 @@ fn level(
     target: &Target<'_>,
     (budget, limits): (Budget, Option<Limits>),
     scope: &Scope,
-    known: Known,
+    known: &mut Known,
     tiled: &mut Tiled,
 ) -> Result<HashMap<OpId, usize>, Vec<Diagnostic>> {
-    let Known { plans, mut cuts } = known;
-    let mut plans = Plans::new(target, budget, plans);
+    let Known { plans, cuts } = known;
+    let mut plans = Plans::new(target, budget, std::mem::take(plans));
     let chains = limits.and_then(|limits| {
         let singles = singles(func, scope, &mut plans)?;
-        Some(partition(func, &singles, target, budget, limits, &mut cuts))
+        Some(partition(func, &singles, target, budget, limits, cuts))
     });
     let chains: Chains = chains.unwrap_or_default();
     for (op, stages, excess) in &chains.too_large {
@@ -316,6 +352,7 @@ fn level(
             }
         }
     }
+    known.plans = plans.into_known();
     erase_dead(func);
     unmatched.reverse();
     candidates.reverse();

@@ -59,18 +59,23 @@ impl Plan {
         let mut other = self.clone();
         other.fill_by_engine(engine, tiles.fold(each, i64::saturating_mul));
         // Other loads stand before a fill in the engine's queue.
-        let free = other.cost.load <= other.busiest() / 16 * 15;
+        let free = other.running() <= other.busiest() / 16 * 15;
         let least = self.busiest() / GAIN;
         if free && other.busiest() < self.busiest() - least {
             *self = other;
         }
     }
 
-    /// Cycles of the queue that has the most to do.
+    /// Cycles of the engine that loads but for what is loaded before anything is computed.
+    fn running(&self) -> i64 {
+        (self.cost.load - self.cost.first).max(0)
+    }
+
+    /// Cycles of the queue that has the most to do once something is computed.
     fn busiest(&self) -> i64 {
         let units = self.busy.iter().map(|(_, cycles)| *cycles);
         let cost = &self.cost;
-        let all = units.chain([cost.load, cost.store, cost.issue]);
+        let all = units.chain([self.running(), cost.store, cost.issue]);
         all.max().unwrap_or(0)
     }
 }

@@ -4,15 +4,20 @@ use super::search::Search;
 use super::{Excess, Plan, Target};
 use crate::group::Group;
 
-/// The quickest candidates, and of those that would be quicker than the first the one that needs the least
-/// near memory.
+/// The quickest candidates, first the one that is taken, and of those that would be quicker than all of them the one that
+/// needs the least near memory.
 pub(super) fn listing(group: &Group, target: &Target<'_>, search: &Search) -> Vec<String> {
     let count = search.budget.listed;
     let mut plans: Vec<&(Plan, Option<Excess>)> = search.kept.iter().collect();
     plans.sort_by_key(|(plan, _)| (plan.cycles, plan.bytes));
     let good = plans.iter().filter(|(_, excess)| excess.is_none());
-    let shown: Vec<&Plan> = good.map(|(plan, _)| plan).take(count).collect();
-    let best = shown.first().map_or(i64::MAX, |plan| plan.cycles);
+    let mut good: Vec<&Plan> = good.map(|(plan, _)| plan).collect();
+    let best = good.first().map_or(i64::MAX, |plan| plan.cycles);
+    good.sort_by_key(|plan| match search.is_close(plan, best) {
+        true => (plan.moved(), plan.cycles),
+        false => (i64::MAX, plan.cycles),
+    });
+    let shown = &good[..count.min(good.len())];
     let lines = shown.iter().map(|plan| line(group, target, plan));
     let mut lines: Vec<String> = lines.collect();
     let large = plans

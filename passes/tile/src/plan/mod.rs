@@ -27,6 +27,7 @@ mod search;
 mod shapes;
 mod sizes;
 mod slots;
+mod spread;
 mod staged;
 mod strip;
 mod target;
@@ -41,7 +42,7 @@ use tir_accel::machine::SpaceInfo;
 
 use crate::group::{Group, Input, StepRef};
 use crate::layout::{Space, Tile, storage_order};
-use crate::matching::{Assignment, By, Mismatch};
+use crate::matching::{Assignment, By, Joined, Mismatch};
 pub use beyond::adds_nothing;
 pub use blocks::Block;
 pub use blocks::{boxes, rows, takes_any_rows};
@@ -55,6 +56,7 @@ pub use places::{Excess, excess};
 use search::{Search, divisions};
 use sizes::joined;
 pub use slots::fit;
+pub use spread::Spread;
 pub use strip::Strips;
 pub use target::Target;
 pub use traffic::{Holder, near_bytes};
@@ -242,6 +244,18 @@ impl Plan {
         let loaded = operands.filter(|(operand, _)| !operand.made);
         loaded.fold(0, |sum, (_, holder)| sum.saturating_add(holder.one))
     }
+    /// Cycles of the engines, by the estimate.
+    fn moved(&self) -> i64 {
+        self.cost.load.saturating_add(self.cost.store)
+    }
+    /// Whether it is to be taken in the place of another one, by its cycles and by what it moves.
+    pub fn is_less(&self, other: &Self) -> bool {
+        let close = |a: &Self, b: &Self| a.cycles - b.cycles <= b.cycles / SLACK;
+        match close(self, other) && close(other, self) {
+            true => (self.moved(), self.cycles) < (other.moved(), other.cycles),
+            false => self.cycles < other.cycles,
+        }
+    }
     /// Whether the loops of reductions stand around tiles.
     pub fn splits_reduction(&self, group: &Group) -> bool {
         self.order.iter().any(|d| group.reductions[*d])
@@ -308,8 +322,42 @@ pub fn plan(ir: &Ir, group: &Group, target: &Target<'_>, budget: Budget) -> Resu
         search.parts = true;
         divisions(group, target, &Way::Whole, &elems, &mut search);
     }
+    found(ir, group, target, search, (by_unit, nearest))
+}
+
+/// Of plans that take one cycle in so many longer than the quickest, the one that moves the least is taken: estimates do
+/// not tell them apart, and what an engine does not move is room for the nests before and behind.
+const SLACK: i64 = 64;
+
+/// The plan for a group on a unit of which one dimension is these iterators together: of the quickest ones, the one
+/// that moves the least.
+pub fn plan_joined(
+    ir: &Ir,
+    group: &Group,
+    target: &Target<'_>,
+    budget: Budget,
+    dims: &Joined,
+) -> Result<Plan, TooLarge> {
+    let mut search = Search::new(ir, group, target, budget);
+    search.slack = SLACK;
+    let elems = sources(ir, group);
+    for unit in candidates(ir, group, target, std::slice::from_ref(dims)).0 {
+        divisions(group, target, &Way::Unit(unit), &elems, &mut search);
+    }
+    found(ir, group, target, search, (true, None))
+}
+
+/// The plan that a search found, with what does not depend on its division: whether a unit takes the group, and what
+/// comes nearest to it.
+fn found(
+    ir: &Ir,
+    group: &Group,
+    target: &Target<'_>,
+    mut search: Search,
+    (by_unit, mut nearest): (bool, Option<Nearest>),
+) -> Result<Plan, TooLarge> {
     let listed = listing::listing(group, target, &search);
-    let plan = search.best.ok_or(search.least)?;
+    let plan = search.taken().ok_or(search.least)?;
     if let Some((name, mismatch)) = search.vectors.declined() {
         Nearest::improve(&mut nearest, "vector capability", name, mismatch);
     }

@@ -51,6 +51,11 @@ impl Places<'_> {
         };
         self.held.name == space && inputs.all(here)
     }
+    /// Whether the engines that load fill in what lies outside of a tensor.
+    pub(super) fn pad(&self) -> bool {
+        let mut loads = self.operands.iter().filter_map(|place| place.load);
+        loads.all(|engine| engine.pad)
+    }
     /// Whether all tiles lie in one space.
     pub(super) fn all_in(&self, space: Name) -> bool {
         let mut all = self.operands.iter().map(|place| place.space);

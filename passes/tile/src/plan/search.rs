@@ -22,6 +22,11 @@ pub(super) struct Search {
     /// Whether all that is estimated is kept, and nothing is left out for being slower.
     pub(super) all: bool,
     pub(super) best: Option<Plan>,
+    /// Of plans that take longer than the quickest by one cycle in so many at most, the one that moves the least is taken;
+    /// the quickest if 0.
+    pub(super) slack: i64,
+    /// Those plans, and some that were until a quicker one was found.
+    close: Vec<Plan>,
     /// Cycles that some plan takes, whether it was considered yet or not.
     pub(super) sounded: i64,
     /// Whether reductions are divided of what no unit takes, or what computes a tile for another stage.
@@ -40,6 +45,8 @@ impl Search {
         Self {
             all: false,
             best: None,
+            slack: 0,
+            close: Vec::new(),
             sounded: i64::MAX,
             parts: false,
             may_exceed: beyond::may_exceed(ir, group),
@@ -56,10 +63,25 @@ impl Search {
             vectors: Arc::new(Vectors::new(ir, group, target)),
         }
     }
-    /// The cycles that a plan may take to be the quickest so far.
+    /// The cycles that a plan may take to be the one that is taken of those so far.
     fn most(&self) -> i64 {
         let best = self.best.as_ref().filter(|_| !self.all);
-        best.map_or(self.sounded, |best| best.cycles.min(self.sounded))
+        let least = best.map_or(self.sounded, |best| best.cycles.min(self.sounded));
+        least.saturating_add(least.checked_div(self.slack).unwrap_or(0))
+    }
+    /// Whether a plan is one of those that may be taken for what they move, where the quickest takes so many cycles.
+    pub(super) fn is_close(&self, plan: &Plan, least: i64) -> bool {
+        let more = least.checked_div(self.slack);
+        more.is_some_and(|more| plan.cycles <= least.saturating_add(more))
+    }
+    /// The plan that is taken.
+    pub(super) fn taken(&mut self) -> Option<Plan> {
+        let best = self.best.take()?;
+        let mut close = std::mem::take(&mut self.close);
+        close.retain(|plan| self.is_close(plan, best.cycles));
+        let least = close.into_iter();
+        let least = least.min_by_key(|plan| (plan.moved(), plan.cycles, plan.bytes));
+        Some(least.unwrap_or(best))
     }
     /// Whether what does not fit is forgotten.
     fn forgets(&self) -> bool {
@@ -75,6 +97,9 @@ impl Search {
         if self.budget.listed > 0 {
             self.kept.push((plan.clone(), None));
         }
+        if self.slack > 0 && plan.cycles <= self.most() {
+            self.close.push(plan.clone());
+        }
         if self.best.as_ref().is_none_or(better) {
             self.best = Some(plan);
         }
@@ -84,7 +109,8 @@ impl Search {
     fn consider_ordered(&mut self, estimate: &Estimate<'_>, made: Ordered, excess: Option<Excess>) {
         let Some(excess) = excess else {
             let better = |best: &Plan| (made.cycles(), made.in_all()) < (best.cycles, best.bytes);
-            let kept = self.all || self.budget.listed > 0;
+            let close = self.slack > 0 && made.cycles() <= self.most();
+            let kept = self.all || self.budget.listed > 0 || close;
             if kept || self.best.as_ref().is_none_or(better) {
                 self.consider(estimate.plan(made));
             }
@@ -160,11 +186,7 @@ pub(super) fn divisions(
     }
     // What the thread would compute of what sticks out costs as much as the rest, and may be no value that
     // it can compute with; an engine that cannot pad moves it in pieces.
-    let pads = places
-        .operands
-        .iter()
-        .all(|place| place.load.is_none_or(|engine| engine.pad));
-    let ragged = (unit.is_some() || matches!(way, Way::Moved(_))) && pads;
+    let ragged = (unit.is_some() || matches!(way, Way::Moved(_))) && places.pad();
     let options: Vec<Vec<i64>> = (0..rank)
         .map(|d| {
             let all = space.blocks(d).max(1);

@@ -96,6 +96,8 @@ struct Made<'a> {
     places: &'a Places<'a>,
     /// Element types of the operands.
     elems: &'a [Type],
+    /// Whether rows of results that stick out lie in one dimension.
+    rows: bool,
     /// The iterators of the unit's result, by its dimensions.
     unit_out: Arc<[Vec<usize>]>,
     operands: Vec<Wanted>,
@@ -218,6 +220,7 @@ impl<'a> Shapes<'a> {
                 way,
                 places,
                 elems,
+                rows: places.pad() && !target.info.in_order,
                 unit_out,
             },
         }
@@ -444,6 +447,20 @@ impl Made<'_> {
         Some(tiles)
     }
 
+    /// The tile of what is computed with the blocks of a row one right behind the other, where they stick out of its range:
+    /// a transfer that leaves out what lies beyond then has a box to move, where blocks with a dimension of their own take
+    /// one each. Not where an engine cannot pad: of what sticks out there the thread loads a part, which no estimate counts,
+    /// so that cheaper stores would only make tiles of other shapes seem quicker. Nor on a processor, which has no transfers
+    /// to start, and whose results are stored from registers block by block.
+    fn rows(&self, space: &Space, tile: Tile) -> Tile {
+        match self.unit_out.first().map(|dims| &dims[..]) {
+            Some([d]) if self.rows && space.domain[*d] % space.block[*d] != 0 => {
+                tile.in_one(space, *d)
+            }
+            _ => tile,
+        }
+    }
+
     fn loaded(&self, tile: Tile, i: usize) -> Loaded {
         let place = &self.places.operands[i];
         let engine = place.load.unwrap_or(self.places.store);
@@ -470,7 +487,7 @@ impl Made<'_> {
             }
             Way::Whole | Way::Staged(_) => Tile::plain(space, forms),
             Way::Moved(order) => Tile::moved(space, forms, order)?,
-            Way::Unit(_) => Tile::new(space, forms, &self.unit_out)?,
+            Way::Unit(_) => self.rows(space, Tile::new(space, forms, &self.unit_out)?),
         };
         let results = group.outs.iter().map(|out_of| match self.way {
             // What is moved has one result, and its tile may be in the order of the source.

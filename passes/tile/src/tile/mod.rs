@@ -333,6 +333,8 @@ fn level(
         match found {
             None => unmatched.extend(left_over(func, op, target)),
             Some((group, Ok(plan))) => {
+                let spread = plans.spread(func, &group, &plan);
+                let (group, plan) = spread.unwrap_or((group, plan));
                 if let Some(nearest) = plan.nearest.clone() {
                     unmatched.push(without_unit(func, &group, nearest, target));
                 }

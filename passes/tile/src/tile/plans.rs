@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tir::{Ir, OpId};
 
 use crate::group::{Freedom, Group, Scope};
-use crate::plan::{Budget, Plan, Target, TooLarge, adds_nothing, plan};
+use crate::plan::{Budget, Plan, Spread, Target, TooLarge, adds_nothing, plan, plan_joined};
 
 /// A group with its plan.
 type Planned = (Group, Result<Plan, TooLarge>);
@@ -155,6 +155,35 @@ impl<'a> Plans<'a> {
             .info
             .engine_between(self.target.far.name, plan.spaces[operand]);
         engine.is_some_and(|engine| engine.pad)
+    }
+
+    /// The group with an iterator in parts that lie far from one another, so that a block of a unit is some points of
+    /// another iterator in each of them: a row of each part of an image. Of rows that lie apart none is above one block and
+    /// below another, so that an image lies in near memory once. Where units are what all waits for and such blocks are
+    /// fewer, or as many as where rows lie in near memory several times, and where that is quicker.
+    pub(super) fn spread(
+        &mut self,
+        func: &Ir,
+        group: &Group,
+        plan: &Plan,
+    ) -> Option<(Group, Plan)> {
+        let mut best: Option<(Group, Plan)> = None;
+        for Spread { d, parts, joined } in Spread::all(group, self.target, plan) {
+            let Some(other) = group.split(d, (group.domain[d] + parts - 1) / parts) else {
+                continue;
+            };
+            let make = || plan_joined(func, &other, self.target, self.budget, &joined);
+            // The plan is not that of the group on any unit.
+            let key = format!("{} {joined:?}", other.signature(func));
+            let Ok(found) = self.known.entry(key).or_insert_with(make).clone() else {
+                continue;
+            };
+            let less = |(_, best): &(Group, Plan)| found.is_less(best);
+            if found.cycles < plan.cycles && best.as_ref().is_none_or(less) {
+                best = Some((other, found));
+            }
+        }
+        best
     }
 
     /// The group with an iterator as two, so that each is a dimension of a unit, where that is quicker: one of

@@ -5,7 +5,7 @@
 //! Sizes lie around those of units and around what near memory holds, so that tiles are ragged, reductions
 //! are split, buffers have one slot, and several iterators fill one dimension of a unit.
 //!
-//! `TIR_LAYERS` says how many layers are tried, `TIR_SEED` the first seed.
+//! `TIR_LAYERS` and `TIR_IMAGES` say how many layers are tried, `TIR_SEED` the first seed.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -20,6 +20,9 @@ use tir_opt::Tool;
 
 /// Layers that are tried.
 const LAYERS: u64 = 160;
+
+/// Convolutions that are tried of images whose rows do not fill the blocks of a unit.
+const IMAGES: u64 = 24;
 
 /// A program of one layer, and the shapes of its arguments.
 struct Layer {
@@ -128,6 +131,34 @@ impl Layer {
         Self::behind(pick, &layer, arguments, &out)
     }
 
+    /// A convolution of enough channels that the unit is what takes longest, over rows that do not fill its blocks:
+    /// those may be some pixels of rows that lie far from one another.
+    fn image(pick: &mut Pick) -> Self {
+        let (c, o) = (pick.one(&[16, 32, 48]), pick.one(&[32, 48, 64, 72]));
+        let [kh, kw] = [0; 2].map(|_| pick.one(&[2, 3, 3, 3, 5]));
+        let stride = pick.one(&[1, 1, 1, 2]);
+        let [h, w] = [0; 2].map(|_| pick.one(&[13, 18, 20, 22, 24, 27, 28, 30, 36]));
+        let pad: [i64; 4] = [0; 4].map(|_| pick.below(3));
+        let out = |size: i64, pads: i64, k: i64| (size + pads - k) / stride + 1;
+        let out = [
+            1,
+            o,
+            out(h, pad[0] + pad[2], kh),
+            out(w, pad[1] + pad[3], kw),
+        ];
+        let arguments = vec![vec![1, c, h, w], vec![o, c, kh, kw]];
+        let layer = format!(
+            "graph.conv2d %x0, %x1 {{strides = array<i64: {stride}, {stride}>, pads = array<i64: {}, {}, {}, {}>}} : ({}, {})",
+            pad[0],
+            pad[1],
+            pad[2],
+            pad[3],
+            tensor(&arguments[0]),
+            tensor(&arguments[1])
+        );
+        Self::behind(pick, &layer, arguments, &out)
+    }
+
     fn product(pick: &mut Pick) -> Self {
         let sizes = [1, 2, 7, 15, 16, 17, 33, 48, 49, 80, 97, 130];
         let [m, n, k] = [0; 3].map(|_| pick.one(&sizes));
@@ -214,6 +245,24 @@ fn layers_compute_the_same_on_every_machine() {
         };
         let options = format!("machine={} egraph=false", machine.display());
         let layer = Layer::new(seed);
+        let why = wrong(&tool, &options, &layer)?;
+        Some(format!("{options}: {why}\n{}", layer.text))
+    });
+}
+
+#[test]
+fn images_in_parts_compute_the_same() {
+    let tool = tir_opt::stock();
+    tool.load();
+    let machines = [
+        root().join("test/e2e/machines/npu.tir"),
+        shrunk("npu", 131_072, true),
+        shrunk("npu", 262_144, false),
+    ];
+    try_seeds("TIR_IMAGES", IMAGES, |seed| {
+        let machine = &machines[(seed % 3) as usize];
+        let options = format!("machine={} egraph=false", machine.display());
+        let layer = Layer::image(&mut Pick(Random::new(seed ^ 0x696d_6167)));
         let why = wrong(&tool, &options, &layer)?;
         Some(format!("{options}: {why}\n{}", layer.text))
     });

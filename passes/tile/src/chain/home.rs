@@ -102,6 +102,14 @@ impl Planner<'_> {
         if !zeros.is_empty() && first.is_some_and(|read| nothing(read).ok() != zero) {
             return Err("its readers want different borders");
         }
+        // What is computed from it in near memory goes by the tile that it was planned with.
+        let inner = |(group, _, i): &(Group, Plan, usize)| {
+            let mut inner = group.operands.iter().flat_map(|o| o.inner.as_ref());
+            inner.any(|inner| inner.inputs.contains(i))
+        };
+        if read.iter().any(inner) {
+            return Err("a value that is computed in near memory reads it");
+        }
         let space = |(_, plan, i): &(Group, Plan, usize)| plan.spaces[*i];
         if read
             .iter()

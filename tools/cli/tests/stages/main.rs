@@ -264,7 +264,9 @@ fn cycles(tool: &Tool, machine: &str, chain: &Chain) -> Result<[u64; 2], String>
         let mut module = module.clone();
         for level in ["loop", "accel"] {
             let at = |why: String| format!("{stages} stages at {level}: {why}");
-            let pipeline = format!("to-{level}{{machine={machine} max_stages={stages}}}");
+            // Of one program: which one is chosen is another question.
+            let options = format!("machine={machine} egraph=false max_stages={stages}");
+            let pipeline = format!("to-{level}{{{options}}}");
             lower(tool, &mut module, &pipeline).map_err(at)?;
             let run = run_within(&module, &inputs, &expected, |_| off).map_err(at)?;
             *found = run.machine.map_or(0, |machine| machine.cycles);
@@ -328,7 +330,7 @@ fn in_small(tool: &Tool, seed: u64) -> Result<Joined, String> {
     let lowered = |stages: u64, resident: bool| {
         let mut module = module.clone();
         let machine = path.display();
-        let options = format!("machine={machine} depth={depth} max_stages={stages}");
+        let options = format!("machine={machine} egraph=false depth={depth} max_stages={stages}");
         let options = format!("to-accel{{{options} resident={resident} print_tiles=1}}");
         let pipeline = tool.passes.parse(&options).map_err(|e| said(&e))?;
         let report = PassManager::with(pipeline, Default::default()).run(&mut module);

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use tir::Value;
 
 use super::cost::each;
+use super::reach::{ends, outside, zero};
 use super::resident::{Candidate, Planner, State};
-use super::stage::{Homes, Lies, ends, outside, zero};
+use super::stage::{Homes, Lies};
 use super::{Made, Segment, Stage};
 use crate::group::Group;
 use crate::layout::{Axis, Dim, Tile};

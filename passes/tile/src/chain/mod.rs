@@ -42,6 +42,7 @@ mod late;
 mod least;
 mod partition;
 mod pipeline;
+mod reach;
 mod resident;
 mod ring;
 mod search;

@@ -102,6 +102,8 @@ level! {
         pub ring: bool = true,
         /// Start the first loads of a loop nest in the nest before it, where memory suffices.
         pub preload: bool = true,
+        /// Load first tiles of a nest that loads for longer than it computes in nests before, where memory suffices.
+        pub early: bool = true,
         /// Wait for each transfer and call right after it is started.
         pub sync: bool = false,
         /// Print so many candidates for the tiles of each loop nest, with their estimates.
@@ -307,6 +309,7 @@ impl Alias for ToAccel {
                 depth: self.depth,
                 ring: self.ring,
                 preload: self.preload && !self.sync,
+                early: self.early && !self.sync,
                 ..ScheduleTransfers::default()
             });
             p.add(Canonicalize::default());

@@ -5,6 +5,7 @@
 pub mod distribute;
 mod division;
 pub mod dry_run;
+mod early;
 pub mod edit;
 pub mod expand_generic;
 mod fuse_loops;
@@ -17,7 +18,7 @@ pub mod insert_tokens;
 pub mod multi_buffer;
 pub mod order;
 mod passes;
-pub mod prefetch;
+mod prefetch;
 mod preload;
 pub mod prune_edges;
 pub mod range;
@@ -29,6 +30,7 @@ mod staging;
 pub mod stream;
 mod transfer;
 pub mod views;
+mod work;
 
 pub use passes::{
     CheckEdges, Distribute, DryRun, ExpandGeneric, FindParallel, FuseLoops, InsertDma,

@@ -52,6 +52,8 @@ pass! {
         pub ring: bool = true,
         /// Start the first loads of a loop nest in the nest before it, where memory suffices.
         pub preload: bool = true,
+        /// Load first tiles of a nest that loads for longer than it computes in nests before, where memory suffices.
+        pub early: bool = true,
         /// Spread prefetched loads over the calls of an iteration where its queue does not hold them.
         pub spread: bool = true,
         /// Maximum number of memory plans to try.
@@ -182,6 +184,7 @@ passes! {
             depth: self.depth,
             ring: self.ring,
             preload: self.preload,
+            early: self.early,
             spread: self.spread,
             tries: self.tries,
         };
@@ -192,6 +195,8 @@ passes! {
         cx.count("plans that did not fit", done.retries);
         cx.count("buffers with fewer slots", done.shallow);
         cx.count("loads started a nest early", done.preloaded);
+        let early = usize::try_from(done.early).unwrap_or(0);
+        cx.count("tiles loaded in nests before", early);
         cx.count("buffers not loaded early for want of memory", done.crowded);
         for p in &done.planned {
             cx.count(&format!("bytes of @{}", p.space), p.plan.height as usize);

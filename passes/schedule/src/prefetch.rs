@@ -1,9 +1,12 @@
-//! Loads of iterations to come: started ahead of the iteration that uses them.
+//! Loads of iterations to come: started ahead of the iteration that uses them, the first ones perhaps in nests
+//! before ([`crate::early`]).
 
-use tir::{At, BlockId, Builder, Failure, Ir, Mapping, OpId, Value};
+use tir::{At, BlockId, Builder, Ir, Mapping, OpId, Value};
+use tir_accel::MachineInfo;
 use tir_memref::TransferRead;
 use tir_memref::alias::origins;
 
+use crate::early::{Early, Streamed};
 use crate::index::{Counter, copy, guard, indices, linear, slice, total, writes};
 use crate::multi_buffer::{AHEAD, nest_of};
 use tir_arith::{CmpIPredicate, OpFoldResult};
@@ -13,8 +16,10 @@ pub(crate) const EARLY: &str = "accel.early";
 
 /// Moves every `memref.transfer_read` that says so as many iterations ahead as it says: copies
 /// for the first iterations stand before the loops, and each iteration starts the one for an
-/// iteration to come, if there is one.
-pub fn prefetch(ir: &mut Ir) -> Result<(), Failure> {
+/// iteration to come, if there is one. Those for the first iterations that `early` names stand in nests before. Gives
+/// what else could.
+pub(crate) fn prefetch(ir: &mut Ir, machine: &MachineInfo, early: &[Early]) -> Vec<Streamed> {
+    let mut out = Vec::new();
     let reads: Vec<OpId> = ir
         .walk_ids()
         .into_iter()
@@ -25,10 +30,20 @@ pub fn prefetch(ir: &mut Ir) -> Result<(), Failure> {
             continue;
         };
         if let Some((nest, ops)) = chain(ir, read) {
-            hoist(ir, read, ahead, &nest, &ops);
+            let ahead = ahead.min(total(&nest));
+            let streamed = Streamed::of(ir, machine, read, ahead, (&nest, &ops));
+            let mut first = 0;
+            if let Some(streamed) = streamed {
+                let said = early.iter().find(|early| early.buffer == streamed.buffer);
+                if let Some(said) = said {
+                    first = said.place(ir, &streamed);
+                }
+                out.push(streamed);
+            }
+            hoist(ir, read, first, ahead, &nest, &ops);
         }
     }
-    Ok(())
+    out
 }
 
 /// The outermost nest around a read that it can be started ahead in, and what its operands are
@@ -65,19 +80,30 @@ fn writes_besides(ir: &Ir, scope: OpId, read: OpId, record: &TransferRead) -> bo
         .any(|op| writes(ir, op, &source))
 }
 
-fn hoist(ir: &mut Ir, read: OpId, ahead: i64, nest: &[Counter], ops: &[OpId]) {
+/// Copies a read of a nest with what its operands are computed by, as in an iteration counted through.
+pub(crate) fn place(
+    b: &mut Builder<'_>,
+    (nest, ops, read): (&[Counter], &[OpId], OpId),
+    mut map: Mapping,
+    n: OpFoldResult,
+) {
+    for (counter, index) in nest.iter().zip(indices(b, nest, n)) {
+        let index = index.value(b);
+        map.map(counter.iv, index);
+    }
+    copy(b, ops, &mut map);
+    copy(b, &[read], &mut map);
+}
+
+/// Starts a read `ahead` iterations early: before the nest those of its first iterations from `first` on, and in each
+/// iteration the one of one to come.
+fn hoist(ir: &mut Ir, read: OpId, first: i64, ahead: i64, nest: &[Counter], ops: &[OpId]) {
     let total = total(nest);
     let place = |b: &mut Builder<'_>, n: OpFoldResult| {
-        let mut map = Mapping::default();
-        for (counter, index) in nest.iter().zip(indices(b, nest, n)) {
-            let index = index.value(b);
-            map.map(counter.iv, index);
-        }
-        copy(b, ops, &mut map);
-        copy(b, &[read], &mut map);
+        place(b, (nest, ops, read), Mapping::default(), n);
     };
     let mut b = ir.at(At::Before(nest[0].op));
-    for n in 0..ahead.min(total) {
+    for n in first..ahead {
         place(&mut b, OpFoldResult::Number(n));
     }
     let first = ir
@@ -88,12 +114,7 @@ fn hoist(ir: &mut Ir, read: OpId, ahead: i64, nest: &[Counter], ops: &[OpId]) {
         let now = linear(&mut b, nest);
         let target = now.plus(&mut b, ahead);
         let condition = target.compare(&mut b, CmpIPredicate::Slt, total);
-        let at = guard(&mut b, condition);
-        if let At::Before(end) = at
-            && let Some(branch) = b.ir.parent(end)
-        {
-            b.ir.set_attr(branch, EARLY, tir::Attr::unit());
-        }
+        let at = early_branch(&mut b, condition);
         let mut inner = Builder {
             ir: &mut *b.ir,
             at,
@@ -102,6 +123,17 @@ fn hoist(ir: &mut Ir, read: OpId, ahead: i64, nest: &[Counter], ops: &[OpId]) {
         place(&mut inner, target);
     }
     ir.erase(read);
+}
+
+/// A branch around loads for later; gives its end.
+pub(crate) fn early_branch(b: &mut Builder<'_>, condition: Value) -> At {
+    let at = guard(b, condition);
+    if let At::Before(end) = at
+        && let Some(branch) = b.ir.parent(end)
+    {
+        b.ir.set_attr(branch, EARLY, tir::Attr::unit());
+    }
+    at
 }
 
 /// What stands before everything else of an iteration, behind the loads that stand there already.

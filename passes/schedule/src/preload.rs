@@ -36,12 +36,21 @@ const LEAD: i64 = 1;
 /// Iterations of a nest that takes no loads, if the one before it has more: it is what that one left to do.
 const REST: i64 = 2;
 
+/// Says of a load that it is that of a first tile of a later nest, and whether it may move; others use other slots of
+/// its buffer.
+pub(crate) const FIRST: &str = "accel.first";
+
+/// Whether a nest takes loads of what follows, and does not leave them to the one before.
+pub(crate) fn takes_before(ir: &Ir, op: OpId) -> bool {
+    site_of(ir, op).is_some_and(|site| total(&site.nest) > REST)
+}
+
 /// Where loads of what follows go in a nest.
-struct Site {
+pub(crate) struct Site {
     /// Its loops down to the one that loads last, outermost first.
-    nest: Vec<Counter>,
+    pub(crate) nest: Vec<Counter>,
     /// What may write memory, from the nest on.
-    since: Vec<OpId>,
+    pub(crate) since: Vec<OpId>,
     /// The end of the branch, once there is one.
     end: Option<OpId>,
     /// Reads that were moved here.
@@ -59,6 +68,7 @@ pub(crate) fn preload(ir: &mut Ir, machine: &MachineInfo, without: &HashSet<i64>
         let mut site: Option<Site> = None;
         for op in ir.ops_in(block).collect::<Vec<_>>() {
             if ir.is::<TransferRead>(op)
+                && ir.attr(op, FIRST) != Some(tir::Attr::bool(false))
                 && let Some(site) = &mut site
                 && let Some(plan) = Move::of(ir, op, site)
                 && plan.buffer.is_none_or(|n| !without.contains(&n))
@@ -79,13 +89,17 @@ pub(crate) fn preload(ir: &mut Ir, machine: &MachineInfo, without: &HashSet<i64>
                     }
                     _ => site = Some(new),
                 },
-                None if ir.regions(op).len() > 0 => site = None,
                 None => {
                     if let Some(site) = &mut site {
-                        site.since.push(op);
+                        site.since.extend(done(ir, op));
                     }
                 }
             }
+        }
+    }
+    for op in ir.walk_ids() {
+        if ir.is::<TransferRead>(op) {
+            ir.remove_attr(op, FIRST);
         }
     }
     out
@@ -116,7 +130,7 @@ fn goes_on(ir: &Ir, machine: &MachineInfo, ops: &[OpId], others: &[OpId]) -> boo
 
 /// The place in the nest of a loop, if it and the loops in it that load last have known counts and
 /// are run at all.
-fn site_of(ir: &Ir, op: OpId) -> Option<Site> {
+pub(crate) fn site_of(ir: &Ir, op: OpId) -> Option<Site> {
     let loads = |op: &OpId| {
         let below = ir.walk_below(*op);
         below.iter().any(|op| ir.is::<TransferRead>(*op))
@@ -133,16 +147,20 @@ fn site_of(ir: &Ir, op: OpId) -> Option<Site> {
     if total(&nest) < 1 {
         return None;
     }
-    let below = ir.walk_below(op).into_iter();
-    // What a loop or a branch does is done by the ops in it.
-    let around = tir::Traits::RecursiveEffects;
-    let plain = |op: &OpId| !ir.has(*op, around) && !ir.has(*op, tir::Traits::Terminator);
     Some(Site {
         nest,
-        since: below.filter(plain).collect(),
+        since: done(ir, op),
         end: None,
         moved: HashSet::new(),
     })
+}
+
+/// What an op and those in it do: what a loop or a branch does is done by the ops in it.
+pub(crate) fn done(ir: &Ir, op: OpId) -> Vec<OpId> {
+    let around = tir::Traits::RecursiveEffects;
+    let plain = |op: &OpId| !ir.has(*op, around) && !ir.has(*op, tir::Traits::Terminator);
+    let all = std::iter::once(op).chain(ir.walk_below(op));
+    all.filter(plain).collect()
 }
 
 /// What moves with a load.
@@ -171,7 +189,7 @@ impl Move {
             for u in ir.uses(value) {
                 let at = ir.ancestor_in(u.op, block)?;
                 let early = !ir.is_before(read, at) && at != read && !site.moved.contains(&u.op);
-                if early && !ir.is_pure(u.op) {
+                if early && !ir.is_pure(u.op) && ir.attr(u.op, FIRST).is_none() {
                     return None;
                 }
             }
@@ -180,28 +198,7 @@ impl Move {
         if site.since.iter().any(|op| writes(ir, *op, &source)) {
             return None;
         }
-        let mut computed = HashSet::new();
-        let mut work: Vec<Value> = ir.operands(read).collect();
-        while let Some(value) = work.pop() {
-            let behind = |op: &OpId| ir.block_of(*op) == Some(block) && ir.is_before(nest, *op);
-            let Some(op) = ir.owner(value).filter(behind) else {
-                continue;
-            };
-            if op == alloc {
-                continue;
-            }
-            if !ir.is_pure(op) || ir.regions(op).len() > 0 {
-                return None;
-            }
-            if computed.insert(op) {
-                work.extend(ir.operands(op));
-            }
-        }
-        let mut computed: Vec<OpId> = computed.into_iter().collect();
-        computed.sort_by(|a, b| match ir.is_before(*a, *b) {
-            true => std::cmp::Ordering::Less,
-            false => std::cmp::Ordering::Greater,
-        });
+        let computed = computed_behind(ir, ir.operands(read), nest, alloc)?;
         Some(Self {
             alloc: ir.is_before(nest, alloc).then_some(alloc),
             buffer: ir.attr(alloc, BUFFER).and_then(tir::Attr::as_int),
@@ -229,6 +226,40 @@ impl Move {
         ir.move_op(read, At::Before(end));
         site.moved.insert(read);
     }
+}
+
+/// What computes values from an op of a block on, in order; `None` if that does more than compute. The allocation
+/// of a buffer may stand there.
+pub(crate) fn computed_behind(
+    ir: &Ir,
+    values: impl Iterator<Item = Value>,
+    nest: OpId,
+    alloc: OpId,
+) -> Option<Vec<OpId>> {
+    let block = ir.block_of(nest)?;
+    let mut computed = HashSet::new();
+    let mut work: Vec<Value> = values.collect();
+    while let Some(value) = work.pop() {
+        let behind = |op: &OpId| ir.block_of(*op) == Some(block) && !ir.is_before(*op, nest);
+        let Some(op) = ir.owner(value).filter(behind) else {
+            continue;
+        };
+        if op == alloc {
+            continue;
+        }
+        if !ir.is_pure(op) || ir.regions(op).len() > 0 {
+            return None;
+        }
+        if computed.insert(op) {
+            work.extend(ir.operands(op));
+        }
+    }
+    let mut computed: Vec<OpId> = computed.into_iter().collect();
+    computed.sort_by(|a, b| match ir.is_before(*a, *b) {
+        true => std::cmp::Ordering::Less,
+        false => std::cmp::Ordering::Greater,
+    });
+    Some(computed)
 }
 
 /// A branch behind the loads of the innermost loop of a nest, taken in the last iteration but

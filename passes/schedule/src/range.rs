@@ -155,6 +155,56 @@ impl Facts {
         facts
     }
 
+    /// Adds that a value is a number.
+    pub(crate) fn say(&mut self, value: Value, n: i64) {
+        self.0.push(Fact {
+            terms: vec![(value, 1)],
+            range: Bounds::point(n),
+        });
+    }
+
+    /// Whether a condition holds; `None` if that depends on more.
+    pub(crate) fn holds(&self, ir: &Ir, condition: Value) -> Option<bool> {
+        use CmpIPredicate as P;
+        if let Some(both) = ir.def::<AndI>(condition) {
+            let all = [self.holds(ir, both.lhs), self.holds(ir, both.rhs)];
+            return match all.contains(&Some(false)) {
+                true => Some(false),
+                false => Some(all[0]? && all[1]?),
+            };
+        }
+        if let Some(either) = ir.def::<OrI>(condition) {
+            let all = [self.holds(ir, either.lhs), self.holds(ir, either.rhs)];
+            return match all.contains(&Some(true)) {
+                true => Some(true),
+                false => Some(all[0]? || all[1]?),
+            };
+        }
+        let compared = ir.def::<CmpI>(condition)?;
+        let (a, b) = (self.range(ir, compared.lhs)?, self.range(ir, compared.rhs)?);
+        // Whether the first one is less, as large, or more.
+        let order = match (a.low, a.high) {
+            _ if a.high < b.low => std::cmp::Ordering::Less,
+            _ if a.low > b.high => std::cmp::Ordering::Greater,
+            (low, high) if low == high && b.low == b.high => std::cmp::Ordering::Equal,
+            _ => return None,
+        };
+        let natural = a.low >= 0 && b.low >= 0;
+        match compared.predicate {
+            P::Eq => Some(order.is_eq()),
+            P::Ne => Some(order.is_ne()),
+            P::Slt => Some(order.is_lt()),
+            P::Sle => Some(order.is_le()),
+            P::Sgt => Some(order.is_gt()),
+            P::Sge => Some(order.is_ge()),
+            P::Ult if natural => Some(order.is_lt()),
+            P::Ule if natural => Some(order.is_le()),
+            P::Ugt if natural => Some(order.is_gt()),
+            P::Uge if natural => Some(order.is_ge()),
+            _ => None,
+        }
+    }
+
     /// Adds that a condition holds, or that it does not.
     fn add(&mut self, ir: &Ir, condition: Value, holds: bool) {
         if let Some(both) = ir.def::<AndI>(condition).filter(|_| holds) {
@@ -293,7 +343,9 @@ fn leaf_range(ir: &Ir, value: Value, facts: &Facts) -> Option<Interval> {
     };
     if let Some(rest) = ir.get::<RemUI>(op) {
         let n = ir.constant_int(rest.rhs).filter(|n| *n > 0)?;
-        let all = range(rest.lhs).filter(|a| a.is_inside(n));
+        // Between two multiples the rest grows with what it is of.
+        let all = range(rest.lhs).filter(|a| a.low >= 0 && a.low / n == a.high / n);
+        let all = all.map(|a| Interval::new(a.low % n, a.high % n));
         return Some(all.unwrap_or(Interval::new(0, n - 1)));
     }
     if let Some(quotient) = ir.get::<DivUI>(op) {

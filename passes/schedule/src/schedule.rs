@@ -7,6 +7,7 @@ use tir_accel::MachineInfo;
 use tir_memory::plan_memory::{NoPlan, Planned, plan_memory};
 use tir_memref::Alloc;
 
+use crate::early::{Early, choose};
 use crate::insert_dma::InsertDma;
 use crate::multi_buffer::{BUFFER, DEPTH, MultiBuffer, nest_of};
 use crate::prefetch::prefetch;
@@ -22,6 +23,8 @@ pub struct Schedule {
     pub ring: bool,
     /// Start loads of a nest in the nest before it, where memory suffices.
     pub preload: bool,
+    /// Load first tiles of a nest that loads for longer than it computes in nests before, where memory suffices.
+    pub early: bool,
     /// Spread starts of prefetched loads over an iteration.
     pub spread: bool,
     /// Plans that are tried at most.
@@ -39,10 +42,23 @@ pub struct Scheduled {
     pub shallow: usize,
     /// Loads that are started in the nest before theirs.
     pub preloaded: usize,
+    /// Tiles that are loaded in nests before theirs.
+    pub early: i64,
     /// Buffers whose loads are not, as memory does not suffice.
     pub crowded: usize,
     /// What is to be said of transfers.
     pub remarks: Vec<Diagnostic>,
+}
+
+/// How slots and transfers are made.
+#[derive(Clone, Copy)]
+struct Build<'a> {
+    /// Room for the first window of a sweep behind the last one of another.
+    sweeps: bool,
+    /// Loads of later nests move into nests before, but for those of these buffers; `None`: none moves.
+    without: Option<&'a HashSet<i64>>,
+    /// Tiles that are loaded in nests before theirs.
+    early: &'a [Early],
 }
 
 impl Schedule {
@@ -79,12 +95,31 @@ impl Schedule {
                         retries,
                         shallow,
                         preloaded: 0,
+                        early: 0,
                         crowded: 0,
                         remarks,
                     };
                     if self.preload {
                         let base = marked(ir, &allocs, &depths);
-                        self.preloaded(&base, &mut trial, machine, sweeps, &mut done)?;
+                        let without =
+                            self.preloaded(&base, &mut trial, machine, sweeps, &mut done)?;
+                        if self.early {
+                            let more = |slots: &[(i64, i64)]| {
+                                let mut depths = depths.clone();
+                                for (buffer, n) in slots {
+                                    let depth = usize::try_from(*buffer).ok();
+                                    let depth = depth.and_then(|i| depths.get_mut(i));
+                                    depth.into_iter().for_each(|depth| *depth += n);
+                                }
+                                marked(ir, &allocs, &depths)
+                            };
+                            let build = Build {
+                                sweeps,
+                                without: Some(&without),
+                                early: &[],
+                            };
+                            self.early(&more, machine, build, &mut trial, &mut done)?;
+                        }
                     }
                     std::mem::swap(ir, &mut trial);
                     return Ok(done);
@@ -132,11 +167,16 @@ impl Schedule {
         machine: &MachineInfo,
         sweeps: bool,
         done: &mut Scheduled,
-    ) -> Result<(), Diagnostic> {
+    ) -> Result<HashSet<i64>, Diagnostic> {
         let mut without = HashSet::new();
         for _ in 0..self.tries {
             let mut next = base.clone();
-            let (remarks, loads) = self.build(&mut next, machine, sweeps, Some(&without))?;
+            let build = Build {
+                sweeps,
+                without: Some(&without),
+                early: &[],
+            };
+            let (remarks, loads) = self.build(&mut next, machine, build)?;
             let loaded: HashSet<i64> = loads.iter().copied().collect();
             if loaded.is_empty() {
                 break;
@@ -166,6 +206,60 @@ impl Schedule {
             }
         }
         done.crowded = without.len();
+        Ok(without)
+    }
+
+    /// Tries the same with first tiles of nests in nests before, fewer of them until memory suffices.
+    /// `more` gives the function whose buffers have so many more slots.
+    fn early(
+        &self,
+        more: &dyn Fn(&[(i64, i64)]) -> Ir,
+        machine: &MachineInfo,
+        build: Build<'_>,
+        trial: &mut Ir,
+        done: &mut Scheduled,
+    ) -> Result<(), Diagnostic> {
+        let mut base = more(&[]);
+        self.rotate(build.sweeps)
+            .apply(&mut base, machine)
+            .map_err(|e| *e)?;
+        let streamed = prefetch(&mut base, machine, &[]);
+        if let Some(without) = build.without {
+            preload(&mut base, machine, without);
+        }
+        let mut early = choose(&base, machine, &streamed);
+        for _ in 0..self.tries {
+            if early.is_empty() {
+                break;
+            }
+            let tiles = |early: &Early| early.tiles.iter().map(|(_, n)| n).sum::<i64>();
+            let slots: Vec<(i64, i64)> = early.iter().map(|e| (e.buffer, tiles(e))).collect();
+            let mut next = more(&slots);
+            let build = Build {
+                early: &early,
+                ..build
+            };
+            let (remarks, _) = self.build(&mut next, machine, build)?;
+            match fits(&mut next, machine) {
+                Ok(planned) => {
+                    std::mem::swap(trial, &mut next);
+                    (done.planned, done.remarks) = (planned, remarks);
+                    done.early = early.iter().map(tiles).sum();
+                    break;
+                }
+                Err(NoPlan::TooLarge {
+                    holders, report, ..
+                }) => {
+                    let number = |op: &OpId| next.attr(*op, BUFFER).and_then(Attr::as_int);
+                    let mut largest = holders.iter().filter_map(number);
+                    let of = |n: i64| early.iter().position(|early| early.buffer == n);
+                    let Some(i) = largest.find_map(of) else { break };
+                    early[i].shrink(report.needed.saturating_sub(report.capacity));
+                    early.retain(|early| !early.tiles.is_empty());
+                }
+                Err(error) => return Err(error.diagnostic(&next)),
+            }
+        }
         Ok(())
     }
 
@@ -175,28 +269,36 @@ impl Schedule {
         machine: &MachineInfo,
         sweeps: bool,
     ) -> Result<(Vec<Planned>, Vec<Diagnostic>), NoPlan> {
+        let build = Build {
+            sweeps,
+            without: None,
+            early: &[],
+        };
         let (remarks, _) = self
-            .build(ir, machine, sweeps, None)
+            .build(ir, machine, build)
             .map_err(|e| NoPlan::Other(Box::new(e)))?;
         Ok((fits(ir, machine)?, remarks))
     }
 
-    /// Slots and transfers; loads of later nests move unless there is `None`, but for those of
-    /// the buffers that are left out. Gives what is to be said, and the buffer of each load moved.
+    fn rotate(&self, sweeps: bool) -> MultiBuffer {
+        MultiBuffer {
+            depth: self.depth,
+            ring: self.ring,
+            sweeps,
+        }
+    }
+
+    /// Slots and transfers. Gives what is to be said, and the buffer of each load that moved into the nest before.
     fn build(
         &self,
         ir: &mut Ir,
         machine: &MachineInfo,
-        sweeps: bool,
-        without: Option<&HashSet<i64>>,
+        build: Build<'_>,
     ) -> Result<(Vec<Diagnostic>, Vec<i64>), Diagnostic> {
-        let rotate = MultiBuffer {
-            depth: self.depth,
-            ring: self.ring,
-            sweeps,
-        };
+        let rotate = self.rotate(build.sweeps);
         rotate.apply(ir, machine).map_err(|e| *e)?;
-        prefetch(ir).map_err(|e| *e)?;
+        prefetch(ir, machine, build.early);
+        let without = build.without;
         let loads = without.map_or(Vec::new(), |without| preload(ir, machine, without));
         let transfers = InsertDma {
             prefetch: false,

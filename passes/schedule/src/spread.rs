@@ -33,24 +33,13 @@ use crate::index::{Counter, copy, guard, indices, linear, total};
 use crate::insert_dma::each;
 use crate::prefetch::{EARLY, first_behind_loads};
 use crate::staging::space;
+use crate::work::{Branches, busy};
 
 /// Cycles of the units for the calls that an op always makes, or that are below it; 0 if that is not known.
 fn units(ir: &Ir, machine: &MachineInfo, op: OpId) -> i64 {
-    if let Some(call) = ir.get::<Call>(op) {
-        let mut known = machine.intrinsics.iter();
-        let called = known.find(|intrinsic| intrinsic.name == call.callee.0);
-        return called.map_or(0, |intrinsic| intrinsic.cycles);
-    }
-    let times = match ir.is::<For>(op) {
-        true => Counter::of(ir, op).map_or(0, |c| c.trips),
-        false => 1,
-    };
-    let regions = ir.regions(op).map(|region| {
-        let below = ir.blocks(region).flat_map(|block| ir.ops_in(block));
-        let sum = below.map(|op| units(ir, machine, op));
-        sum.fold(0, i64::saturating_add)
-    });
-    regions.min().unwrap_or(0).saturating_mul(times)
+    let all = busy(ir, machine, op, Branches::Least);
+    let units = machine.units.iter().filter_map(|unit| all.get(&unit.name));
+    units.fold(0, |sum, cycles| sum.saturating_add(*cycles))
 }
 
 /// The dimension of its tile along which a load for a later iteration is cut, and the number of pieces: where

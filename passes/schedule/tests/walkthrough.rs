@@ -277,6 +277,7 @@ fn what_does_not_fit_says_who_holds_what() {
         depth: 4,
         ring: true,
         preload: true,
+        early: true,
         spread: true,
         tries: 32,
     };

@@ -37,7 +37,7 @@ impl InsertDma {
         let (mut remarks, mut known) = (Vec::new(), HashSet::new());
         stage(ir, machine)?;
         if self.prefetch {
-            prefetch(ir)?;
+            prefetch(ir, machine, &[]);
         }
         fill::fills(ir, machine)?;
         pass_on::pass_on(ir, machine);

@@ -159,6 +159,10 @@ impl Early {
         }
         first
     }
+    /// How many in all.
+    pub(crate) fn count(&self) -> i64 {
+        self.tiles.iter().map(|(_, n)| n).sum()
+    }
     /// Fewer tiles, so that the buffer has at least so many bytes less: those that are loaded first.
     pub(crate) fn shrink(&mut self, bytes: u64) {
         let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
@@ -404,9 +408,13 @@ pub(crate) fn choose(ir: &Ir, machine: &MachineInfo, streamed: &[Streamed]) -> V
     out
 }
 
-/// The nests of a function, with what is free beside its buffers; `None` if that cannot be told, or the thread computes
-/// in one: then queues wait for it, too.
+/// The nests of a function, with what is free beside its buffers; `None` if that cannot be told, as with
+/// branches between blocks, or the thread computes in one: then queues wait for it, too.
 fn account(ir: &Ir, machine: &MachineInfo) -> Option<Vec<Nest>> {
+    let mut blocks = ir.regions(ir.root()).flat_map(|region| ir.blocks(region));
+    if blocks.next().is_none() || blocks.next().is_some() {
+        return None;
+    }
     let spaces = liveness(ir, machine).ok()?;
     let mut out = Vec::new();
     let (mut since, mut before) = (Vec::new(), Busy::new());

@@ -61,6 +61,28 @@ struct Build<'a> {
     early: &'a [Early],
 }
 
+/// A function, and how many slots its buffers have.
+struct Slots<'a> {
+    ir: &'a Ir,
+    /// The buffers by their number.
+    allocs: &'a [OpId],
+    depths: &'a [i64],
+}
+
+impl Slots<'_> {
+    /// A copy in which buffers whose tiles are loaded in nests before have a slot more for each.
+    fn with(&self, early: &[Early]) -> Ir {
+        let mut depths = self.depths.to_vec();
+        for early in early {
+            let number = usize::try_from(early.buffer).ok();
+            if let Some(depth) = number.and_then(|i| depths.get_mut(i)) {
+                *depth += early.count();
+            }
+        }
+        marked(self.ir, self.allocs, &depths)
+    }
+}
+
 impl Schedule {
     /// Runs on the function at the root of an arena. Where the buffers do not fit, the largest
     /// one of the peak that has several slots gets one less; an error holds the last report.
@@ -104,21 +126,17 @@ impl Schedule {
                         let without =
                             self.preloaded(&base, &mut trial, machine, sweeps, &mut done)?;
                         if self.early {
-                            let more = |slots: &[(i64, i64)]| {
-                                let mut depths = depths.clone();
-                                for (buffer, n) in slots {
-                                    let depth = usize::try_from(*buffer).ok();
-                                    let depth = depth.and_then(|i| depths.get_mut(i));
-                                    depth.into_iter().for_each(|depth| *depth += n);
-                                }
-                                marked(ir, &allocs, &depths)
+                            let slots = Slots {
+                                ir,
+                                allocs: &allocs,
+                                depths: &depths,
                             };
                             let build = Build {
                                 sweeps,
                                 without: Some(&without),
                                 early: &[],
                             };
-                            self.early(&more, machine, build, &mut trial, &mut done)?;
+                            self.early(&slots, machine, build, &mut trial, &mut done)?;
                         }
                     }
                     std::mem::swap(ir, &mut trial);
@@ -210,16 +228,15 @@ impl Schedule {
     }
 
     /// Tries the same with first tiles of nests in nests before, fewer of them until memory suffices.
-    /// `more` gives the function whose buffers have so many more slots.
     fn early(
         &self,
-        more: &dyn Fn(&[(i64, i64)]) -> Ir,
+        slots: &Slots<'_>,
         machine: &MachineInfo,
         build: Build<'_>,
         trial: &mut Ir,
         done: &mut Scheduled,
     ) -> Result<(), Diagnostic> {
-        let mut base = more(&[]);
+        let mut base = slots.with(&[]);
         self.rotate(build.sweeps)
             .apply(&mut base, machine)
             .map_err(|e| *e)?;
@@ -232,9 +249,7 @@ impl Schedule {
             if early.is_empty() {
                 break;
             }
-            let tiles = |early: &Early| early.tiles.iter().map(|(_, n)| n).sum::<i64>();
-            let slots: Vec<(i64, i64)> = early.iter().map(|e| (e.buffer, tiles(e))).collect();
-            let mut next = more(&slots);
+            let mut next = slots.with(&early);
             let build = Build {
                 early: &early,
                 ..build
@@ -244,7 +259,7 @@ impl Schedule {
                 Ok(planned) => {
                     std::mem::swap(trial, &mut next);
                     (done.planned, done.remarks) = (planned, remarks);
-                    done.early = early.iter().map(tiles).sum();
+                    done.early = early.iter().map(Early::count).sum();
                     break;
                 }
                 Err(NoPlan::TooLarge {

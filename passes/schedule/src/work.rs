@@ -87,7 +87,7 @@ fn taken(ir: &Ir, branch: OpId, condition: Value) -> i64 {
     let all = total(&nest).max(1);
     // Where there are more, those that are far from a multiple of anything.
     let samples = all.min(SAMPLES);
-    let step = if all > SAMPLES { all * 8 / 13 | 1 } else { 1 };
+    let step = if all > SAMPLES { (all * 8 / 13) | 1 } else { 1 };
     let mut sum = 0;
     for sample in 0..samples {
         let mut n = (sample * step) % all;

@@ -22,6 +22,9 @@ use super::{Form, Registers, index, load, nest, store, vector};
 use crate::range::{Facts, inside};
 use crate::transfer::Transfer;
 
+/// Makes what moves a vector of a row, which begins somewhere, is so long, and has so many elements of the row.
+type Piece<'a> = dyn FnMut(&mut Builder<'_>, Value, [i64; 2]) -> Result<(), Failure> + 'a;
+
 /// Makes what is in a region.
 type Step<'a> = &'a mut dyn FnMut(&mut Builder<'_>) -> Result<(), Failure>;
 
@@ -165,7 +168,7 @@ impl Moved<'_> {
         let (last, size) = (self.last(), self.pattern.tile_shape[self.last()]);
         let (inner, outer) = self.depending(&[last]);
         let vectors = |b: &mut Builder<'_>, masks: Option<&[usize]>| {
-            self.pieces(b, size, width, step, &mut |b, first, length, held| {
+            self.pieces(b, size, width, step, &mut |b, first, [length, held]| {
                 let mut at = at.to_vec();
                 at[last] = first;
                 match self.t.direction {
@@ -206,15 +209,15 @@ impl Moved<'_> {
         size: i64,
         width: i64,
         step: i64,
-        fill: &mut dyn FnMut(&mut Builder<'_>, Value, i64, i64) -> Result<(), Failure>,
+        fill: &mut Piece<'_>,
     ) -> Result<(), Failure> {
         let masked = vector::masked(size, width).filter(|_| self.masks && step == 1);
         if let Some(length) = masked {
             let first = constant_index(b, 0);
-            return fill(b, first, length, size);
+            return fill(b, first, [length, size]);
         }
         vector::pieces(b, size, width, &mut |b, first, length| {
-            fill(b, first, length, length)
+            fill(b, first, [length; 2])
         })
     }
 
@@ -366,7 +369,7 @@ impl Moved<'_> {
     ) -> Result<(), Failure> {
         let last = self.last();
         let size = self.pattern.tile_shape[last];
-        self.pieces(b, size, width, step, &mut |b, first, length, held| {
+        self.pieces(b, size, width, step, &mut |b, first, [length, held]| {
             let mut at = at.to_vec();
             at[last] = first;
             let value = self.padding(b, Some(length));

@@ -413,16 +413,29 @@ fn indexed(ir: &Ir, op: OpId) -> Option<Indexed> {
     } else if let Some(store) = ir.get::<tir_vector::Store>(op) {
         (store.indices, length(ir.ty(store.value))?, false)
     } else if let Some(load) = ir.get::<tir_vector::MaskedLoad>(op) {
-        (load.indices, length(load.result.0)?, true)
+        let (length, masked) = first(ir, load.mask, length(load.result.0)?);
+        (load.indices, length, masked)
     } else {
         let store = ir.get::<tir_vector::MaskedStore>(op)?;
-        (store.indices, length(ir.ty(store.value))?, true)
+        let (length, masked) = first(ir, store.mask, length(ir.ty(store.value))?);
+        (store.indices, length, masked)
     };
     Some(Indexed {
         indices,
         length,
         masked,
     })
+}
+
+/// How many elements of a vector of so many a mask may hold, and whether they are not known to be the first ones.
+fn first(ir: &Ir, mask: Value, length: i64) -> (i64, bool) {
+    let made = ir
+        .owner(mask)
+        .and_then(|op| ir.get::<tir_vector::CreateMask>(op));
+    match made.and_then(|made| ir.constant_int(made.size)) {
+        Some(held) if (1..=length).contains(&held) => (held, false),
+        _ => (length, true),
+    }
 }
 
 fn length(ty: tir::Type) -> Option<i64> {

@@ -97,7 +97,7 @@ pass! {
         /// Number of vector registers, which blocks of results are held in.
         pub registers: i64 = 32,
         /// Bytes of the smallest elements that vectors are loaded and stored of by masks: where a tile sticks out of its
-        /// buffer, it is moved so. 0: element by element.
+        /// buffer, it is moved so, and rows shorter than a vector are one. 0: element by element, and by shorter vectors.
         pub masked_bytes: i64 = 0,
         /// Take all three from the processor that the program is for, where its machine says that it is one.
         pub processor: bool = false,

@@ -283,6 +283,20 @@ impl<'a> Region<'a> {
         i64::try_from(bytes?.into_iter().max()?).ok()
     }
 
+    /// Whether masks of elements of at least so many bytes serve all operands, and what it computes from elements that are left
+    /// out, zeros, harms nobody: an integer that is divided by zero does.
+    fn is_masked(&self, ir: &Ir, operands: &[Value], least: i64) -> bool {
+        let served = |ty: Type| {
+            let bytes = ty.elem().bytes().and_then(|n| i64::try_from(n).ok());
+            ty.elem().is_float() && bytes.is_some_and(|n| n >= least)
+        };
+        let made = self.ops.iter().flat_map(|op| ir.results(*op));
+        let mut made = made.map(|value| ir.ty(value).elem());
+        least > 0
+            && operands.iter().all(|value| served(ir.ty(*value)))
+            && made.all(|elem| elem.is_float() || elem == Type::int(1))
+    }
+
     /// What the region yields at a point.
     fn values(&self, b: &mut Builder<'_>, at: &[Value]) -> Result<Vec<Value>, Failure> {
         let mut map = Mapping::default();

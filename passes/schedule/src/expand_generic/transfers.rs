@@ -11,7 +11,7 @@ use tir::{At, Builder, Failure, Ir, LinearExpr, OpId, Ret, Rets, Value};
 use tir_accel::Direction;
 use tir_accel::transfer::Pattern;
 use tir_arith::{
-    AndI, CmpI, CmpIPredicate, OpFoldResult, Select, XOrI, constant_float, constant_index,
+    AndI, CmpI, CmpIPredicate, MinSI, OpFoldResult, Select, XOrI, constant_float, constant_index,
     constant_int,
 };
 use tir_loop::{If, Yield};
@@ -21,6 +21,9 @@ use super::transpose::{FARTHEST, SMALLEST, apart, side, transposed};
 use super::{Form, Registers, index, load, nest, store, vector};
 use crate::range::{Facts, inside};
 use crate::transfer::Transfer;
+
+/// Makes what moves a vector of a row, which begins somewhere, is so long, and has so many elements of the row.
+type Piece<'a> = dyn FnMut(&mut Builder<'_>, Value, [i64; 2]) -> Result<(), Failure> + 'a;
 
 /// Makes what is in a region.
 type Step<'a> = &'a mut dyn FnMut(&mut Builder<'_>) -> Result<(), Failure>;
@@ -165,17 +168,17 @@ impl Moved<'_> {
         let (last, size) = (self.last(), self.pattern.tile_shape[self.last()]);
         let (inner, outer) = self.depending(&[last]);
         let vectors = |b: &mut Builder<'_>, masks: Option<&[usize]>| {
-            vector::pieces(b, size, width, &mut |b, first, length| {
+            self.pieces(b, size, width, step, &mut |b, first, [length, held]| {
                 let mut at = at.to_vec();
                 at[last] = first;
                 match self.t.direction {
                     Direction::Read => {
-                        let value = self.loaded(b, &at, length, step, masks)?;
-                        vector::store(b, value, self.t.tile, &at);
+                        let value = self.loaded(b, &at, [length, held], step, masks)?;
+                        vector::store_first(b, value, self.t.tile, &at, held);
                     }
                     Direction::Write => {
-                        let value = vector::load(b, self.t.tile, &at, length);
-                        self.stored(b, value, &at, masks)?;
+                        let value = vector::load_first(b, self.t.tile, &at, length, held);
+                        self.stored(b, value, &at, held, masks)?;
                     }
                 }
                 Ok(())
@@ -194,7 +197,28 @@ impl Moved<'_> {
                 },
             )
         };
-        self.where_inside(b, at, &outer, whole, &mut |b| self.padded_row(b, at, width))
+        self.where_inside(b, at, &outer, whole, &mut |b| {
+            self.padded_row(b, at, width, step)
+        })
+    }
+
+    /// A row of the tile by vectors: `fill` is given where each begins, its length, and how many elements of it are of the row.
+    fn pieces(
+        &self,
+        b: &mut Builder<'_>,
+        size: i64,
+        width: i64,
+        step: i64,
+        fill: &mut Piece<'_>,
+    ) -> Result<(), Failure> {
+        let masked = vector::masked(size, width).filter(|_| self.masks && step == 1);
+        if let Some(length) = masked {
+            let first = constant_index(b, 0);
+            return fill(b, first, [length, size]);
+        }
+        vector::pieces(b, size, width, &mut |b, first, length| {
+            fill(b, first, [length; 2])
+        })
     }
 
     /// Does something if a position is inside in these dimensions; what is read from outside is padding.
@@ -246,7 +270,7 @@ impl Moved<'_> {
             nest(b, &[shape[along]], &mut Vec::new(), &mut |b, counter| {
                 let mut at = at.to_vec();
                 at[along] = counter[0];
-                self.padded_row(b, &at, side)
+                self.padded_row(b, &at, side, 1)
             })
         })
     }
@@ -274,7 +298,7 @@ impl Moved<'_> {
         for k in 0..side {
             let at = place(b, from, k);
             rows.push(match reads {
-                true => self.loaded(b, &at, side, 1, masks)?,
+                true => self.loaded(b, &at, [side; 2], 1, masks)?,
                 false => vector::load(b, self.t.tile, &at, side),
             });
         }
@@ -282,7 +306,7 @@ impl Moved<'_> {
             let at = place(b, to, k);
             match reads {
                 true => vector::store(b, column, self.t.tile, &at),
-                false => self.stored(b, column, &at, masks)?,
+                false => self.stored(b, column, &at, side, masks)?,
             }
         }
         Ok(())
@@ -336,29 +360,31 @@ impl Moved<'_> {
     }
 
     /// A row of the tile that is outside of the large buffer.
-    fn padded_row(&self, b: &mut Builder<'_>, at: &[Value], width: i64) -> Result<(), Failure> {
+    fn padded_row(
+        &self,
+        b: &mut Builder<'_>,
+        at: &[Value],
+        width: i64,
+        step: i64,
+    ) -> Result<(), Failure> {
         let last = self.last();
-        vector::pieces(
-            b,
-            self.pattern.tile_shape[last],
-            width,
-            &mut |b, first, length| {
-                let mut at = at.to_vec();
-                at[last] = first;
-                let value = self.padding(b, Some(length));
-                vector::store(b, value, self.t.tile, &at);
-                Ok(())
-            },
-        )
+        let size = self.pattern.tile_shape[last];
+        self.pieces(b, size, width, step, &mut |b, first, [length, held]| {
+            let mut at = at.to_vec();
+            at[last] = first;
+            let value = self.padding(b, Some(length));
+            vector::store_first(b, value, self.t.tile, &at, held);
+            Ok(())
+        })
     }
 
     /// A vector of the large buffer, for elements of the tile from a position on that lie `step` apart there; masked, it is
-    /// tested in some dimensions.
+    /// tested in some dimensions. If it holds fewer elements than it is long, they are neighbours.
     fn loaded(
         &self,
         b: &mut Builder<'_>,
         at: &[Value],
-        length: i64,
+        [length, held]: [i64; 2],
         step: i64,
         masks: Option<&[usize]>,
     ) -> Result<Value, Failure> {
@@ -372,9 +398,9 @@ impl Moved<'_> {
                 *last = OpFoldResult::Value(*last).plus(b, shift).value(b);
             }
             let (Some(tested), Some(pass_thru)) = (masks, others) else {
-                return Ok(vector::load(b, self.t.far, &far, length));
+                return Ok(vector::load_first(b, self.t.far, &far, length, held));
             };
-            let mask = self.mask(b, at, length, shift, tested)?;
+            let mask = self.mask(b, at, [length, held], shift, tested)?;
             Ok::<Value, Failure>(b.add(MaskedLoad {
                 base: self.t.far,
                 indices: far,
@@ -386,21 +412,22 @@ impl Moved<'_> {
         apart(b, length, step, &mut load)
     }
 
-    /// Writes a vector to the large buffer, for elements of the tile from a position on.
+    /// Writes the first elements of a vector to the large buffer, for elements of the tile from a position on.
     fn stored(
         &self,
         b: &mut Builder<'_>,
         value: Value,
         at: &[Value],
+        held: i64,
         masks: Option<&[usize]>,
     ) -> Result<(), Failure> {
         let far = self.far(b, at)?;
         let Some(tested) = masks else {
-            vector::store(b, value, self.t.far, &far);
+            vector::store_first(b, value, self.t.far, &far, held);
             return Ok(());
         };
         let length = b.ty(value).shape().and_then(|s| s.first().copied());
-        let mask = self.mask(b, at, length.unwrap_or(0), 0, tested)?;
+        let mask = self.mask(b, at, [length.unwrap_or(0), held], 0, tested)?;
         b.add(MaskedStore {
             base: self.t.far,
             indices: far,
@@ -410,13 +437,13 @@ impl Moved<'_> {
         Ok(())
     }
 
-    /// Which elements of a vector of the large buffer are inside in some dimensions: it begins `shift` elements behind where an
-    /// element of the tile is.
+    /// Which of the first elements of a vector of the large buffer are inside in some dimensions: it begins `shift` elements behind
+    /// where an element of the tile is.
     fn mask(
         &self,
         b: &mut Builder<'_>,
         at: &[Value],
-        length: i64,
+        [length, held]: [i64; 2],
         shift: i64,
         dims: &[usize],
     ) -> Result<Value, Failure> {
@@ -424,11 +451,14 @@ impl Moved<'_> {
         let others: Vec<usize> = dims.iter().copied().filter(|s| *s != row).collect();
         let result = Ret(tir_vector::of(length, tir::Type::int(1)));
         // How many of its elements are below 0, and how many below the end.
-        let (mut low, mut high) = (OpFoldResult::Number(0), OpFoldResult::Number(length));
+        let (mut low, mut high) = (OpFoldResult::Number(0), OpFoldResult::Number(held));
         if dims.contains(&row) {
             let begin = OpFoldResult::Value(self.position(b, at, row)?).plus(b, shift);
             low = begin.times(b, -1);
             high = low.plus(b, self.pattern.far_shape[row]);
+            if held < length {
+                [low, high] = [low, high].map(|end| at_most(b, end, held));
+            }
         }
         if let Some(condition) = self.test(b, at, &others)? {
             let (true_value, false_value) = (high.value(b), low.value(b));
@@ -541,6 +571,17 @@ fn both(b: &mut Builder<'_>, one: Option<Value>, other: Value) -> Value {
     match one {
         None => other,
         Some(lhs) => b.add(AndI { lhs, rhs: other }),
+    }
+}
+
+/// An index, or a number that is less.
+fn at_most(b: &mut Builder<'_>, index: OpFoldResult, most: i64) -> OpFoldResult {
+    match index {
+        OpFoldResult::Number(n) => OpFoldResult::Number(n.min(most)),
+        OpFoldResult::Value(lhs) => {
+            let rhs = constant_index(b, most);
+            OpFoldResult::Value(b.add(MinSI { lhs, rhs }))
+        }
     }
 }
 

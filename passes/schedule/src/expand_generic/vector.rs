@@ -11,7 +11,8 @@
 //! what becomes of it then meet it at the same places, and `promote-memory` finds that the buffer is not needed.
 //!
 //! What does not fill a block or a vector is computed by smaller ones, of half the size each time; of sums that begin with a fill
-//! and read nothing that they write, by a vector that overlaps with the one before.
+//! and read nothing that they write, by a vector that overlaps with the one before. Rows that are shorter than a vector are one
+//! vector, of which a mask moves what there is, on processors that have masks.
 
 pub(super) mod around;
 mod block;
@@ -19,9 +20,10 @@ mod bytes;
 mod ranges;
 
 use tir::{Builder, Failure, Ir, LinearMap, MemRefType, Traits, Value};
+use tir_arith::{constant_float, constant_index, constant_int};
 use tir_memref::{Alloc, SubView};
 use tir_tensor::Generic;
-use tir_vector::{Broadcast, Load, Store};
+use tir_vector::{Broadcast, CreateMask, Load, MaskedLoad, MaskedStore, Store};
 
 use super::transpose::{FARTHEST, SMALLEST, side};
 use super::{Region, nest};
@@ -30,7 +32,7 @@ use block::Block;
 use bytes::{Dot, GROUP, grouped};
 use ranges::{Part, blocks, overlapping, parts, places};
 
-pub(super) use ranges::{begins, pieces};
+pub(super) use ranges::{begins, masked, pieces};
 
 /// The registers that hold vectors.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +46,9 @@ pub struct Registers {
     /// The innermost loop of a block's sums is written out if that takes at most so many steps of sums.
     pub unroll: i64,
 }
+
+/// Bytes of a cache line of processors as they are today.
+const LINE: i64 = 64;
 
 /// How an operand goes on along the lanes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -83,6 +88,12 @@ pub(super) struct Plan<'a> {
     vectors: i64,
     /// Steps of sums that are written out at most.
     unroll: i64,
+    /// Whether vectors may be masked, and bytes of the smallest elements that can be.
+    masks: bool,
+    masked: i64,
+    /// Elements of half of a cache line: two vectors that long are loaded as quickly as one of a whole line, which nearly always
+    /// lies in two.
+    half_line: i64,
     courses: Vec<Course>,
     /// Of each operand, whether it depends on each iterator of the rows.
     by_row: Vec<Vec<bool>>,
@@ -149,6 +160,9 @@ impl<'a> Plan<'a> {
                 rows: vec![(d, side)],
                 vectors: 1,
                 unroll: registers.unroll,
+                masks: false,
+                masked: registers.masked,
+                half_line: 0,
                 by_row,
                 courses,
             });
@@ -202,6 +216,9 @@ impl<'a> Plan<'a> {
             rows,
             vectors,
             unroll: registers.unroll,
+            masks: region.is_masked(ir, &operands, registers.masked),
+            masked: registers.masked,
+            half_line: width.min(LINE / 2 / bytes),
             by_row,
             courses,
         })
@@ -222,11 +239,7 @@ impl<'a> Plan<'a> {
             if self.courses.iter().any(|course| course.across().is_some()) {
                 return self.squares(b, &at, around);
             }
-            let size = self.domain[self.lanes];
-            let lanes = match around.is_repeatable() {
-                true => overlapping(size, self.vectors, self.width),
-                false => parts(size, self.vectors, self.width, 1),
-            };
+            let lanes = self.lanes(around);
             self.rows(b, &[vec![]], &mut |b, rows| {
                 for part in lanes.iter().copied() {
                     blocks(b, part, &mut |b, lane| {
@@ -235,6 +248,7 @@ impl<'a> Plan<'a> {
                             rows: rows.to_vec(),
                             lanes: places(b, lane, part),
                             width: part.step,
+                            held: part.step.min(self.domain[self.lanes]),
                         };
                         block.emit(b, &at, &reduced, around)
                     })?;
@@ -242,6 +256,28 @@ impl<'a> Plan<'a> {
                 Ok(())
             })
         })
+    }
+
+    /// The vectors of a row.
+    fn lanes(&self, around: &Around<'_>) -> Vec<Part> {
+        let size = self.domain[self.lanes];
+        // Sums that go on with what lies in memory, and blocks that meet others in registers, move whole vectors: those are
+        // the places where `promote-memory` finds values.
+        let repeatable = around.is_repeatable();
+        let alone = self.generic.combine.is_none() && self.rows.is_empty();
+        let masks = self.masks && around.masks() && (repeatable || alone);
+        if let Some(length) = masked(size, self.half_line).filter(|_| masks) {
+            return vec![Part {
+                start: 0,
+                end: length,
+                count: 1,
+                step: length,
+            }];
+        }
+        match repeatable {
+            true => overlapping(size, self.vectors, self.width),
+            false => parts(size, self.vectors, self.width, 1),
+        }
     }
 
     /// Blocks of as many rows as their vectors have elements.
@@ -269,6 +305,7 @@ impl<'a> Plan<'a> {
                             rows: places.map(|place| vec![place]).collect(),
                             lanes: vec![lane],
                             width: side,
+                            held: side,
                         };
                         block.emit(b, at, &[], around)
                     })
@@ -440,6 +477,60 @@ pub(super) fn load(b: &mut Builder<'_>, base: Value, at: &[Value], length: i64) 
         indices: at.to_vec(),
         result: tir::Ret(tir_vector::of(length, elem)),
     })
+}
+
+/// The first elements of a vector of so many: others are zero, and not read.
+pub(super) fn load_first(
+    b: &mut Builder<'_>,
+    base: Value,
+    at: &[Value],
+    length: i64,
+    held: i64,
+) -> Value {
+    if held >= length {
+        return load(b, base, at, length);
+    }
+    let elem = b.ty(base).elem();
+    let zero = match elem.is_float() {
+        true => constant_float(b, 0.0, elem),
+        false => constant_int(b, 0, elem),
+    };
+    let pass_thru = broadcast(b, zero, length);
+    if held <= 0 {
+        return pass_thru;
+    }
+    let mask = first(b, length, held);
+    b.add(MaskedLoad {
+        base,
+        indices: at.to_vec(),
+        mask,
+        pass_thru,
+        result: tir::Ret(tir_vector::of(length, elem)),
+    })
+}
+
+/// Writes the first elements of a vector.
+pub(super) fn store_first(b: &mut Builder<'_>, value: Value, base: Value, at: &[Value], held: i64) {
+    let length = b.ty(value).shape().and_then(|s| s.first().copied());
+    match length.filter(|length| held < *length) {
+        None => store(b, value, base, at),
+        Some(length) => {
+            let mask = first(b, length, held);
+            b.add(MaskedStore {
+                base,
+                indices: at.to_vec(),
+                mask,
+                value,
+            });
+        }
+    }
+}
+
+/// A mask of the first elements of so many.
+fn first(b: &mut Builder<'_>, length: i64, held: i64) -> Value {
+    let size = constant_index(b, held);
+    let result = tir::Ret(tir_vector::of(length, tir::Type::int(1)));
+    b.add(CreateMask { size, result })
 }
 
 /// A vector of so many equal elements.

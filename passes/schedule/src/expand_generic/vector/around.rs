@@ -280,6 +280,9 @@ impl<'a> Plan<'a> {
             rows,
             vectors: self.vectors,
             unroll: self.unroll,
+            masks: region.is_masked(ir, &operands, self.masked),
+            masked: self.masked,
+            half_line: self.half_line,
             courses,
             dot: None,
         };
@@ -323,6 +326,7 @@ impl Along<'_> {
             rows: block.rows.clone(),
             lanes: block.lanes.clone(),
             width: block.width,
+            held: block.held,
         }
     }
 }
@@ -334,6 +338,12 @@ impl Around<'_> {
         let last = self.last.as_ref().map(|last| last.plan.generic);
         let apart = last.is_none_or(|last| !last.inputs.iter().any(|v| last.outputs.contains(v)));
         self.first.is_some() && apart
+    }
+
+    /// Whether vectors of what surrounds a block may be masked.
+    pub(super) fn masks(&self) -> bool {
+        let mut all = [&self.first, &self.last].into_iter().flatten();
+        all.all(|along| along.plan.masks)
     }
 
     /// What the sums of a block begin with; none if that lies in memory.
@@ -369,7 +379,7 @@ impl Around<'_> {
             let places = last.plan.region.places(b, &own.at(&at, point))?;
             let outputs = last.plan.generic.outputs.iter().zip(&places);
             for ((output, place), value) in outputs.zip(values) {
-                super::store(b, *value, *output, place);
+                own.store(b, *value, *output, place);
             }
         }
         Ok(true)

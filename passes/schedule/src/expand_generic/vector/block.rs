@@ -8,7 +8,7 @@ use tir_arith::{OpFoldResult, constant_index};
 use super::super::transpose::{apart, transposed};
 use super::super::{carrying, place};
 use super::around::Around;
-use super::{Course, Plan, broadcast, load, store};
+use super::{Course, Plan, broadcast, load_first, store_first};
 
 /// A block of results.
 pub(super) struct Block<'a> {
@@ -19,6 +19,8 @@ pub(super) struct Block<'a> {
     pub(super) lanes: Vec<Value>,
     /// Elements of its vectors.
     pub(super) width: i64,
+    /// Elements of them that are points.
+    pub(super) held: i64,
 }
 
 impl Block<'_> {
@@ -66,7 +68,7 @@ impl Block<'_> {
             }
             for (values, places) in all.iter().zip(&places) {
                 for ((value, output), place) in values.iter().zip(outputs).zip(places) {
-                    store(b, *value, *output, place);
+                    self.store(b, *value, *output, place);
                 }
             }
             return Ok(());
@@ -114,7 +116,7 @@ impl Block<'_> {
         }
         for (places, sums) in places.iter().zip(sums.chunks(outputs.len())) {
             for ((output, place), sum) in outputs.iter().zip(places).zip(sums) {
-                store(b, *sum, *output, place);
+                self.store(b, *sum, *output, place);
             }
         }
         Ok(())
@@ -180,7 +182,11 @@ impl Block<'_> {
     }
 
     pub(super) fn load(&self, b: &mut Builder<'_>, memref: Value, at: &[Value]) -> Value {
-        load(b, memref, at, self.width)
+        load_first(b, memref, at, self.width, self.held)
+    }
+
+    pub(super) fn store(&self, b: &mut Builder<'_>, value: Value, memref: Value, at: &[Value]) {
+        store_first(b, value, memref, at, self.held);
     }
 
     fn broadcast(&self, b: &mut Builder<'_>, source: Value) -> Value {
@@ -217,7 +223,12 @@ impl Block<'_> {
                             if let Some(last) = at.last_mut() {
                                 *last = OpFoldResult::Value(*last).plus(b, shift).value(b);
                             }
-                            Ok(self.load(b, *input, &at))
+                            // Up to the last element that is a point.
+                            let held = match self.held < self.width {
+                                true => step * (self.held - 1) + 1 - shift,
+                                false => self.width,
+                            };
+                            Ok(load_first(b, *input, &at, self.width, held))
                         })?,
                         Course::Grouped => {
                             return Err("reads groups, but sums up single steps".into());

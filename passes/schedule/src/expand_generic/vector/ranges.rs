@@ -113,6 +113,13 @@ pub(super) fn places(b: &mut Builder<'_>, first: Value, part: Part) -> Vec<Value
     (0..part.count).map(place).collect()
 }
 
+/// The length of the one vector whose first elements are a range, where shorter ones would be two: the range is shorter than
+/// the longest vector, and no vector is as long.
+pub(in super::super) fn masked(size: i64, width: i64) -> Option<i64> {
+    let length = (size.max(1) as u64).next_power_of_two() as i64;
+    (size > 2 && size < length && length <= width).then_some(length)
+}
+
 /// A range by vectors of at most so many elements: `fill` is given where each begins, and its length.
 pub(in super::super) fn pieces(
     b: &mut Builder<'_>,

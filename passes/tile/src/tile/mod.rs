@@ -30,6 +30,7 @@ use crate::chain::{Chains, Cuts, Limits, Resident, Single, Stage, partition};
 use crate::group::Scope;
 use crate::near::{is_in, is_near};
 use crate::plan::{Budget, Plan, Target, TooLarge};
+use crate::strides::Strides;
 use edits::{drop_empty, erase_dead, open, replace, settle_in};
 use plans::Plans;
 use report::{
@@ -51,7 +52,7 @@ pub fn price(
     }
     let (group, limits) = settled(func, target, budget, limits, known);
     match limits {
-        Some(limits) => Some(nests(func, &group, (target, budget, limits), known)?.cycles),
+        Some(limits) => Some(nests(func, &group, (target, budget, limits), false, known)?.cycles),
         None => {
             let scope = whole(func, group);
             let mut plans = Plans::new(target, budget, std::mem::take(&mut known.plans));
@@ -154,23 +155,24 @@ fn whole(func: &Ir, group: HashMap<OpId, usize>) -> Scope {
 enum Form {
     Behind(Behind),
     Apart(Apart),
+    Strides(Strides),
 }
 
 impl Form {
     /// All of one change, in order.
-    fn of(func: &Ir) -> Vec<Self> {
+    fn of(func: &Ir, target: &Target<'_>) -> Vec<Self> {
         let behind = crate::behind::candidates(func).into_iter();
         let apart = crate::apart::candidates(func).into_iter();
-        behind
-            .map(Self::Behind)
-            .chain(apart.map(Self::Apart))
-            .collect()
+        let strides = crate::strides::candidates(func, target).into_iter();
+        let forms = behind.map(Self::Behind).chain(apart.map(Self::Apart));
+        forms.chain(strides.map(Self::Strides)).collect()
     }
 
     fn apply(&self, func: &mut Ir, group: &mut HashMap<OpId, usize>) {
         match self {
             Self::Behind(behind) => crate::behind::apply(func, behind, group),
             Self::Apart(apart) => crate::apart::split(func, apart, group),
+            Self::Strides(strides) => crate::strides::apply(func, strides, group),
         }
     }
 }
@@ -183,12 +185,16 @@ fn forms(
     known: &mut Known,
 ) {
     let mut next = 0;
-    let mut now: Option<Nests> = None;
-    while let Some(form) = Form::of(func).get(next) {
-        if now.is_none() {
-            now = nests(func, group, with, known);
+    // The nests as they are, before tensors stay between them, and with those that do.
+    let mut now: [Option<Nests>; 2] = [None, None];
+    while let Some(form) = Form::of(func, with.0).get(next) {
+        // What other orders of elements cost and save is what stays between nests.
+        let stays = matches!(form, Form::Strides(_)) && with.2.resident;
+        let here = &mut now[usize::from(stays)];
+        if here.is_none() {
+            *here = nests(func, group, with, stays, known);
         }
-        let Some(Nests { cycles, of }) = &now else {
+        let Some(Nests { cycles, of }) = here else {
             return;
         };
         // What one nest computes goes nowhere in between.
@@ -201,12 +207,16 @@ fn forms(
             continue;
         }
         let (mut other, mut own, _) = copied(func, group);
-        if let Some(form) = Form::of(&other).get(next) {
+        if let Some(form) = Form::of(&other, with.0).get(next) {
             form.apply(&mut other, &mut own);
         }
-        match nests(&other, &own, with, known) {
+        match nests(&other, &own, with, stays, known) {
             // It is one less to look at.
-            Some(then) if then.cycles < *cycles => (*func, *group, now) = (other, own, Some(then)),
+            Some(then) if then.cycles < *cycles => {
+                (*func, *group) = (other, own);
+                now = [None, None];
+                now[usize::from(stays)] = Some(then);
+            }
             _ => next += 1,
         }
     }
@@ -236,11 +246,12 @@ struct Nests {
     of: Vec<HashSet<OpId>>,
 }
 
-/// The nests of a function; `None` where a group does not fit.
+/// The nests of a function, with the tensors that stay between them or without; `None` where a group does not fit.
 fn nests(
     func: &Ir,
     group: &HashMap<OpId, usize>,
     (target, budget, limits): (&Target<'_>, Budget, Limits),
+    stays: bool,
     known: &mut Known,
 ) -> Option<Nests> {
     let (mut func, mut group, from) = copied(func, group);
@@ -252,7 +263,7 @@ fn nests(
         ..budget
     };
     let limits = Limits {
-        written: false,
+        written: stays,
         ..limits
     };
     let mut plans = Plans::new(target, budget, std::mem::take(&mut known.plans));
@@ -262,7 +273,7 @@ fn nests(
     let chains = partition(&func, &singles?, target, budget, limits, cuts);
     let here = |nest: &HashSet<OpId>| nest.iter().filter_map(|op| from.get(op).copied()).collect();
     Some(Nests {
-        cycles: chains.cycles,
+        cycles: chains.stay.unwrap_or(chains.cycles),
         of: chains.nests.iter().map(here).collect(),
     })
 }

@@ -142,6 +142,9 @@ pub fn tile(
 pub struct Known {
     plans: HashMap<String, Result<Plan, TooLarge>>,
     cuts: Cuts,
+    /// Cycles of whole functions with what stays between their nests, by their text and the limits: a program is priced
+    /// before it is tiled.
+    priced: HashMap<String, i64>,
 }
 
 /// All generics of a function that are not on tiles.
@@ -185,16 +188,28 @@ fn forms(
     known: &mut Known,
 ) {
     let mut next = 0;
-    // The nests as they are, before tensors stay between them, and with those that do.
-    let mut now: [Option<Nests>; 2] = [None, None];
+    let mut now: Option<Nests> = None;
     while let Some(form) = Form::of(func, with.0).get(next) {
-        // What other orders of elements cost and save is what stays between nests.
-        let stays = matches!(form, Form::Strides(_)) && with.2.resident;
-        let here = &mut now[usize::from(stays)];
-        if here.is_none() {
-            *here = nests(func, group, with, stays, known);
+        let (mut other, mut own, _) = copied(func, group);
+        if let Some(form) = Form::of(&other, with.0).get(next) {
+            form.apply(&mut other, &mut own);
         }
-        let Some(Nests { cycles, of }) = here else {
+        // What another order of elements costs and saves is what stays between nests.
+        if matches!(form, Form::Strides(_)) && with.2.resident {
+            let before = priced(func, group, with, known);
+            let then = priced(&other, &own, with, known);
+            match before.zip(then) {
+                Some((before, then)) if then < before => {
+                    (*func, *group, now) = (other, own, None);
+                }
+                _ => next += 1,
+            }
+            continue;
+        }
+        if now.is_none() {
+            now = nests(func, group, with, false, known);
+        }
+        let Some(Nests { cycles, of }) = &now else {
             return;
         };
         // What one nest computes goes nowhere in between.
@@ -206,20 +221,30 @@ fn forms(
             next += 1;
             continue;
         }
-        let (mut other, mut own, _) = copied(func, group);
-        if let Some(form) = Form::of(&other, with.0).get(next) {
-            form.apply(&mut other, &mut own);
-        }
-        match nests(&other, &own, with, stays, known) {
+        match nests(&other, &own, with, false, known) {
             // It is one less to look at.
-            Some(then) if then.cycles < *cycles => {
-                (*func, *group) = (other, own);
-                now = [None, None];
-                now[usize::from(stays)] = Some(then);
-            }
+            Some(then) if then.cycles < *cycles => (*func, *group, now) = (other, own, Some(then)),
             _ => next += 1,
         }
     }
+}
+
+/// Cycles of all nests of a function with what stays between them; `None` where a group does not fit.
+fn priced(
+    func: &Ir,
+    group: &HashMap<OpId, usize>,
+    with: (&Target<'_>, Budget, Limits),
+    known: &mut Known,
+) -> Option<i64> {
+    let mut text = tir::text::print(func, &Default::default());
+    let numbers = func.walk_ids().into_iter().map(|op| group.get(&op));
+    text.push_str(&format!("{:?} {:?}", with.2, numbers.collect::<Vec<_>>()));
+    if let Some(cycles) = known.priced.get(&text) {
+        return Some(*cycles);
+    }
+    let cycles = nests(func, group, with, true, known)?.cycles;
+    known.priced.insert(text, cycles);
+    Some(cycles)
 }
 
 /// A function and its groups once more, and which op of it each op of the copy is.
@@ -288,7 +313,7 @@ fn level(
     known: &mut Known,
     tiled: &mut Tiled,
 ) -> Result<HashMap<OpId, usize>, Vec<Diagnostic>> {
-    let Known { plans, cuts } = known;
+    let Known { plans, cuts, .. } = known;
     let mut plans = Plans::new(target, budget, std::mem::take(plans));
     let chains = limits.and_then(|limits| {
         let singles = singles(func, scope, &mut plans)?;

@@ -30,6 +30,7 @@ pub mod plan;
 pub mod scalar;
 pub mod sequence;
 mod settle;
+mod strides;
 mod sums;
 pub mod tensorize;
 pub mod tile;

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 
 use tir::interp::{Data, Scalar, attr_of};
 use tir::{AffineExpr, AffineMap, At, Attr, Builder, DenseElements, Ir, OpId, Rets, Type, Value};
-use tir_arith::MulF;
+use tir_arith::{DivF, MulF};
 use tir_graph::Constant;
 use tir_tensor::{CollapseShape, Combine, ExpandShape, Generic, Yield};
 
@@ -80,7 +80,9 @@ fn row(ir: &Ir, sum: &Generic) -> Option<Vec<usize>> {
         return None;
     };
     let used = |map: &AffineMap, d: usize| map.exprs.iter().any(|e| e.uses(d));
-    let free = |d: &usize| domain[*d] == 1 && !used(from, *d) && used(to, *d);
+    // What counts one element, what is summed may have in any of its dimensions.
+    let plainly = |d: usize| from.exprs.iter().all(|e| !e.uses(d) || *e == AffineExpr::Dim(d));
+    let free = |d: &usize| domain[*d] == 1 && plainly(*d) && used(to, *d);
     let one = (0..domain.len()).find(free)?;
     let summed = (0..domain.len()).filter(|d| reductions[*d]);
     // A sum over one dimension right behind the other; a window would be read several times.
@@ -108,16 +110,24 @@ fn scaled(ir: &Ir, op: OpId) -> Option<(OpId, Attr)> {
     let block = ir.entry(generic.body)?;
     let end: Yield = ir.get(ir.last(block)?)?;
     let [value] = end.values[..] else { return None };
-    let product: MulF = ir.def(value)?;
     let arg = ir.args(block).next()?;
-    let factor = match [product.lhs, product.rhs] {
-        [lhs, rhs] if lhs == arg => rhs,
-        [lhs, rhs] if rhs == arg => lhs,
-        _ => return None,
+    let (factor, divided) = if let Some(MulF { lhs, rhs, .. }) = ir.def(value) {
+        match [lhs, rhs] {
+            [lhs, rhs] if lhs == arg => (rhs, false),
+            [lhs, rhs] if rhs == arg => (lhs, false),
+            _ => return None,
+        }
+    } else {
+        let DivF { lhs, rhs, .. } = ir.def(value)?;
+        (lhs == arg).then_some((rhs, true))?
     };
     let maps = &generic.indexing_maps;
     let same = generic.inputs[..] == [ir.result(op, 0)] && maps.iter().all(AffineMap::is_identity);
     let factor = ir.constant(factor)?;
+    let factor = match divided {
+        true => Attr::float(1.0 / factor.as_float()?, elem),
+        false => factor,
+    };
     (same && factor.type_of() == Some(elem)).then_some((step, factor))
 }
 
@@ -176,6 +186,10 @@ fn product(
     b.loc = loc;
     let ones = b.add(Constant { value });
     let mut maps = sum.indexing_maps.clone();
+    if let (Some(from), Some(one)) = (maps.first_mut(), row.first()) {
+        let still = |e: &AffineExpr| if e.uses(*one) { AffineExpr::Const(0) } else { e.clone() };
+        from.exprs = from.exprs.iter().map(still).collect();
+    }
     maps.insert(0, AffineMap::project(domain.len(), row));
     let results = b.add(Generic {
         inputs: vec![ones, sum.inputs[0]],

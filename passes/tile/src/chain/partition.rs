@@ -39,6 +39,8 @@ pub struct Single {
 pub struct Chains {
     /// Estimated cycles of all nests, before tensors stay between them.
     pub cycles: i64,
+    /// Estimated cycles of all nests with what stays between them, where nests are to be written.
+    pub stay: Option<i64>,
     /// What each nest computes, where only cycles are asked for.
     pub nests: Vec<HashSet<OpId>>,
     /// The generics in which nests of several stages end.
@@ -443,6 +445,8 @@ pub fn partition(
         true => planner.residents(nests, &mut chains.far),
         false => (nests, Vec::new()),
     };
+    let cycles = nests.iter().map(Nest::cycles);
+    chains.stay = Some(cycles.fold(0, i64::saturating_add));
     for nest in nests {
         let others = &singles[nest.first + 1..nest.first + nest.count];
         let others = others.iter().flat_map(|single| single.group.ops.clone());

@@ -173,6 +173,10 @@ impl Nest {
     fn groups(&self) -> std::ops::Range<usize> {
         self.first..self.first + self.count
     }
+    /// Estimated cycles.
+    pub(super) fn cycles(&self) -> i64 {
+        self.cycles
+    }
 }
 
 impl Planner<'_> {

@@ -30,6 +30,7 @@ use crate::chain::{Chains, Cuts, Limits, Resident, Single, Stage, partition};
 use crate::group::Scope;
 use crate::near::{is_in, is_near};
 use crate::plan::{Budget, Plan, Target, TooLarge};
+use crate::strides::Strides;
 use edits::{drop_empty, erase_dead, open, replace, settle_in};
 use plans::Plans;
 use report::{
@@ -51,7 +52,7 @@ pub fn price(
     }
     let (group, limits) = settled(func, target, budget, limits, known);
     match limits {
-        Some(limits) => Some(nests(func, &group, (target, budget, limits), known)?.cycles),
+        Some(limits) => Some(nests(func, &group, (target, budget, limits), false, known)?.cycles),
         None => {
             let scope = whole(func, group);
             let mut plans = Plans::new(target, budget, std::mem::take(&mut known.plans));
@@ -141,6 +142,9 @@ pub fn tile(
 pub struct Known {
     plans: HashMap<String, Result<Plan, TooLarge>>,
     cuts: Cuts,
+    /// Cycles of whole functions with what stays between their nests, by their text and the limits: a program is priced
+    /// before it is tiled.
+    priced: HashMap<String, i64>,
 }
 
 /// All generics of a function that are not on tiles.
@@ -154,23 +158,24 @@ fn whole(func: &Ir, group: HashMap<OpId, usize>) -> Scope {
 enum Form {
     Behind(Behind),
     Apart(Apart),
+    Strides(Strides),
 }
 
 impl Form {
     /// All of one change, in order.
-    fn of(func: &Ir) -> Vec<Self> {
+    fn of(func: &Ir, target: &Target<'_>) -> Vec<Self> {
         let behind = crate::behind::candidates(func).into_iter();
         let apart = crate::apart::candidates(func).into_iter();
-        behind
-            .map(Self::Behind)
-            .chain(apart.map(Self::Apart))
-            .collect()
+        let strides = crate::strides::candidates(func, target).into_iter();
+        let forms = behind.map(Self::Behind).chain(apart.map(Self::Apart));
+        forms.chain(strides.map(Self::Strides)).collect()
     }
 
     fn apply(&self, func: &mut Ir, group: &mut HashMap<OpId, usize>) {
         match self {
             Self::Behind(behind) => crate::behind::apply(func, behind, group),
             Self::Apart(apart) => crate::apart::split(func, apart, group),
+            Self::Strides(strides) => crate::strides::apply(func, strides, group),
         }
     }
 }
@@ -184,9 +189,25 @@ fn forms(
 ) {
     let mut next = 0;
     let mut now: Option<Nests> = None;
-    while let Some(form) = Form::of(func).get(next) {
+    while let Some(form) = Form::of(func, with.0).get(next) {
+        let (mut other, mut own, _) = copied(func, group);
+        if let Some(form) = Form::of(&other, with.0).get(next) {
+            form.apply(&mut other, &mut own);
+        }
+        // What another order of elements costs and saves is what stays between nests.
+        if matches!(form, Form::Strides(_)) && with.2.resident {
+            let before = priced(func, group, with, known);
+            let then = priced(&other, &own, with, known);
+            match before.zip(then) {
+                Some((before, then)) if then < before => {
+                    (*func, *group, now) = (other, own, None);
+                }
+                _ => next += 1,
+            }
+            continue;
+        }
         if now.is_none() {
-            now = nests(func, group, with, known);
+            now = nests(func, group, with, false, known);
         }
         let Some(Nests { cycles, of }) = &now else {
             return;
@@ -200,16 +221,30 @@ fn forms(
             next += 1;
             continue;
         }
-        let (mut other, mut own, _) = copied(func, group);
-        if let Some(form) = Form::of(&other).get(next) {
-            form.apply(&mut other, &mut own);
-        }
-        match nests(&other, &own, with, known) {
+        match nests(&other, &own, with, false, known) {
             // It is one less to look at.
             Some(then) if then.cycles < *cycles => (*func, *group, now) = (other, own, Some(then)),
             _ => next += 1,
         }
     }
+}
+
+/// Cycles of all nests of a function with what stays between them; `None` where a group does not fit.
+fn priced(
+    func: &Ir,
+    group: &HashMap<OpId, usize>,
+    with: (&Target<'_>, Budget, Limits),
+    known: &mut Known,
+) -> Option<i64> {
+    let mut text = tir::text::print(func, &Default::default());
+    let numbers = func.walk_ids().into_iter().map(|op| group.get(&op));
+    text.push_str(&format!("{:?} {:?}", with.2, numbers.collect::<Vec<_>>()));
+    if let Some(cycles) = known.priced.get(&text) {
+        return Some(*cycles);
+    }
+    let cycles = nests(func, group, with, true, known)?.cycles;
+    known.priced.insert(text, cycles);
+    Some(cycles)
 }
 
 /// A function and its groups once more, and which op of it each op of the copy is.
@@ -236,11 +271,12 @@ struct Nests {
     of: Vec<HashSet<OpId>>,
 }
 
-/// The nests of a function; `None` where a group does not fit.
+/// The nests of a function, with the tensors that stay between them or without; `None` where a group does not fit.
 fn nests(
     func: &Ir,
     group: &HashMap<OpId, usize>,
     (target, budget, limits): (&Target<'_>, Budget, Limits),
+    stays: bool,
     known: &mut Known,
 ) -> Option<Nests> {
     let (mut func, mut group, from) = copied(func, group);
@@ -252,7 +288,7 @@ fn nests(
         ..budget
     };
     let limits = Limits {
-        written: false,
+        written: stays,
         ..limits
     };
     let mut plans = Plans::new(target, budget, std::mem::take(&mut known.plans));
@@ -262,7 +298,7 @@ fn nests(
     let chains = partition(&func, &singles?, target, budget, limits, cuts);
     let here = |nest: &HashSet<OpId>| nest.iter().filter_map(|op| from.get(op).copied()).collect();
     Some(Nests {
-        cycles: chains.cycles,
+        cycles: chains.stay.unwrap_or(chains.cycles),
         of: chains.nests.iter().map(here).collect(),
     })
 }
@@ -277,7 +313,7 @@ fn level(
     known: &mut Known,
     tiled: &mut Tiled,
 ) -> Result<HashMap<OpId, usize>, Vec<Diagnostic>> {
-    let Known { plans, cuts } = known;
+    let Known { plans, cuts, .. } = known;
     let mut plans = Plans::new(target, budget, std::mem::take(plans));
     let chains = limits.and_then(|limits| {
         let singles = singles(func, scope, &mut plans)?;

@@ -10,7 +10,7 @@
 mod across;
 
 use tir::{Builder, Value};
-use tir_arith::{AndI, CmpI, CmpIPredicate, OpFoldResult};
+use tir_arith::{AndI, CmpI, CmpIPredicate, OpFoldResult, Select};
 
 use super::between::{OfRows, State};
 use super::flow::{below, counted, several, when};
@@ -236,8 +236,21 @@ impl<'a> Pipe<'a> {
                 at.tile[order[self.level]] = column.plus(b, -before);
             }
             None => {
-                let first = if node.writes.is_none() { self.start } else { 0 };
-                at.tile[order[self.level]] = own.plus(b, first - before);
+                let root = node.writes.is_none();
+                let first = if root { self.start } else { 0 };
+                let mut index = own.plus(b, first - before);
+                if first > 0 && node.lag > 0 {
+                    // Before its first trip a stage would load again what is of the segment before: it stands outside
+                    // of its tensors, as before the first segment.
+                    let condition = own.compare(b, CmpIPredicate::Slt, 0);
+                    let (true_value, false_value) = (own.value(b), index.value(b));
+                    index = OpFoldResult::Value(b.add(Select {
+                        condition,
+                        true_value,
+                        false_value,
+                    }));
+                }
+                at.tile[order[self.level]] = index;
             }
         }
         let own = own.plus(b, self.turns * self.lag);

@@ -142,6 +142,7 @@ impl<'a> Estimate<'a> {
         estimate.plan.resets = estimate.resets();
         fixed.issue = fixed.issue.saturating_add(estimate.issued());
         fixed.compute = fixed.compute.saturating_add(estimate.points());
+        (fixed.trip, fixed.tile) = estimate.one(fixed.compute);
         fixed.thread = estimate.plan.thread;
         fixed.last = fixed.last.saturating_add(estimate.tail());
         estimate.fixed = fixed;
@@ -214,6 +215,15 @@ impl<'a> Estimate<'a> {
     /// Cycles of the thread for so many scalar operations.
     fn thread(&self, ops: u64) -> i64 {
         i64::try_from(self.target.info.thread_cycles(ops)).unwrap_or(i64::MAX)
+    }
+    /// Of so many cycles of all loops those of one trip, and of one tile of the results.
+    fn one(&self, cycles: i64) -> (i64, i64) {
+        let trips = |order: &[usize]| {
+            let trips = order.iter().map(|d| self.plan.space.trips(*d));
+            trips.fold(1, i64::saturating_mul).max(1)
+        };
+        let tiles = &self.plan.order[..self.plan.parallel(self.group)];
+        (cycles / trips(&self.plan.order), cycles / trips(tiles))
     }
     /// Cycles of the unit for one trip of all loops.
     fn trip(&self) -> i64 {

@@ -14,6 +14,8 @@ pub struct Cost {
     pub first: i64,
     /// After everything is.
     pub last: i64,
+    /// Behind the first loads, where those of a trip take longer than the trip before computes.
+    pub behind: i64,
     /// Of units, and of the thread that computes elements.
     pub compute: i64,
     /// Of them those of one trip of all loops: behind the last load.
@@ -43,6 +45,7 @@ impl Cost {
             (&mut self.first, other.first),
             (&mut self.last, other.last),
             (&mut self.compute, other.compute),
+            (&mut self.behind, other.behind),
             (&mut self.trip, other.trip),
             (&mut self.tile, other.tile),
             (&mut self.thread, other.thread),
@@ -69,7 +72,8 @@ impl Cost {
         }
         let sum = |parts: &[i64]| parts.iter().copied().fold(0, i64::saturating_add);
         let (load, longest) = (self.loading(), self.longest());
-        let ends = sum(&[self.compute.max(self.issue), self.first, self.last])
+        let units = self.compute.max(self.issue);
+        let ends = sum(&[units, self.first, self.behind, self.last])
             .max(sum(&[load, self.trip, self.last]))
             .max(sum(&[self.first, self.tile, self.store]))
             .saturating_sub(longest);

@@ -316,7 +316,13 @@ impl<'a> Estimate<'a> {
         let all = all.saturating_add(stored) / self.target.far.bytes_per_cycle.max(1);
         cycles.load = shared(cycles.load, gain).max(own).max(all);
         cycles.store = shared(cycles.store, gain);
-        for own in [&mut cycles.compute, &mut cycles.thread, &mut cycles.ahead] {
+        for own in [
+            &mut cycles.compute,
+            &mut cycles.trip,
+            &mut cycles.tile,
+            &mut cycles.thread,
+            &mut cycles.ahead,
+        ] {
             *own = shared(*own, gain);
         }
     }
@@ -336,6 +342,7 @@ impl<'a> Estimate<'a> {
     /// Bytes of each operand's tiles; adds what loading or computing them takes.
     fn operands(&self, cycles: &mut Cost) -> Vec<Holder> {
         let mut holders = Vec::new();
+        let mut trips = vec![0i64; self.plan.order.len()];
         for (i, operand) in self.group.operands.iter().enumerate() {
             let strips = self.plan.strips.as_ref();
             let strips = strips.filter(|strips| strips.operands[i]);
@@ -398,6 +405,11 @@ impl<'a> Estimate<'a> {
             let sums = sums.fold(1, |n: i64, d| n.saturating_mul(space.trips(*d)));
             cycles.ahead = cycles.ahead.saturating_add(t.cycles / sums.max(1));
             cycles.first = cycles.first.saturating_add(t.first);
+            for (k, loads) in trips[..moved.level].iter_mut().enumerate() {
+                let innermost = k + 1 == moved.level;
+                let once = if innermost { t.next.0 } else { t.next.1 };
+                *loads = loads.saturating_add(once.saturating_mul(moved.times));
+            }
             cycles.starts = cycles.starts.saturating_add(t.starts);
             let issue = moved.engine.issue.saturating_mul(t.starts);
             cycles.issue = cycles.issue.saturating_add(issue);
@@ -407,7 +419,26 @@ impl<'a> Estimate<'a> {
                 exposed: t.cycles - t.first,
             });
         }
+        if self.lanes.cores == 1 {
+            cycles.behind = cycles
+                .behind
+                .saturating_add(self.behind(&trips, cycles.trip));
+        }
         holders
+    }
+
+    /// Cycles that units wait for loads behind the first ones: given what is loaded where each loop goes on and those
+    /// inside of it begin again. Loads run one trip ahead: what takes longer than a trip, such as a tile of an outer loop
+    /// before the next one of an inner loop in the engine's queue, is waited for.
+    fn behind(&self, loads: &[i64], trip: i64) -> i64 {
+        let (mut sum, mut around) = (0i64, 1i64);
+        for (d, loads) in self.plan.order.iter().zip(loads) {
+            let trips = self.plan.space.trips(*d);
+            let times = around.saturating_mul(trips - 1);
+            sum = sum.saturating_add((loads - trip).max(0).saturating_mul(times));
+            around = around.saturating_mul(trips);
+        }
+        sum
     }
 
     /// Bytes of the results' tiles; adds what storing them takes.

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use tir::pass::Settings;
-use tir::{At, Attr, Ir, Mapping, Name, OpId, PassManager, Pipeline, Type, Value};
+use tir::{At, Attr, Ir, Mapping, Name, OpId, PassManager, Pipeline, Traits, Type, Value};
 use tir_accel::machine::MachineInfo;
 use tir_convert::FuseGraph;
 use tir_egraph::Egraph;
@@ -22,7 +22,10 @@ use tir_func::Func;
 use tir_generic::ConstantFold;
 use tir_graph::Fused;
 use tir_levels::{AttachMachine, ToAccel, ToTensor};
+use tir_tensor::{CollapseShape, ExpandShape};
 use tir_tile::{CYCLES, EstimateCycles};
+
+use tir_support::networks::{mobilenet_v2, resnet18, squeezenet};
 
 use crate::networks::{root, said};
 
@@ -44,8 +47,9 @@ const STEPS: u64 = 200_000_000;
 /// What is measured.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Models, folders with `model.onnx`, or programs of graph ops; none: those of the repository
-    #[arg(value_name = "FILE.onnx|FILE.tir|FOLDER")]
+    /// Models, folders with `model.onnx`, programs of graph ops, or squeezenet, mobilenet_v2 and resnet18, which are made;
+    /// none: those of the repository
+    #[arg(value_name = "FILE.onnx|FILE.tir|FOLDER|NAME")]
     files: Vec<PathBuf>,
     /// Machine files; none: npu, wide, bursts and npu-vector
     #[arg(long = "machine", value_name = "FILE.tir")]
@@ -81,11 +85,9 @@ impl Priced {
     }
 }
 
-/// The networks of the project: models, and programs of the e-graph's tests.
+/// The networks of the project: models, those that are made, and programs of the e-graph's tests.
 fn committed() -> Vec<PathBuf> {
     let models = ["micro", "walkthrough", "cnn", "encoder"].map(|n| format!("models/{n}.onnx"));
-    let networks = ["lstm_cell", "squeezenet", "mobilenet_v2", "resnet18"];
-    let networks = networks.map(|n| format!("models/networks/{n}.onnx"));
     let programs = [
         "bert",
         "inception",
@@ -95,14 +97,29 @@ fn committed() -> Vec<PathBuf> {
         "resnext50",
     ];
     let programs = programs.map(|n| format!("egraph/{n}.tir"));
-    let all = models.into_iter().chain(networks).chain(programs);
-    all.map(|file| root().join("test/e2e").join(file)).collect()
+    let file = |file: String| root().join("test/e2e").join(file);
+    let networks = ["squeezenet", "mobilenet_v2", "resnet18"].map(PathBuf::from);
+    let models = models.map(file).into_iter().chain(networks);
+    models.chain(programs.map(file)).collect()
+}
+
+/// A network made by its published architecture, by name.
+fn made(name: &str) -> Option<Ir> {
+    Some(match name {
+        "squeezenet" => squeezenet(1),
+        "mobilenet_v2" => mobilenet_v2(1),
+        "resnet18" => resnet18(1),
+        _ => return None,
+    })
 }
 
 /// A network's name, and its module.
 fn read(file: &Path) -> Result<(String, Ir), String> {
     let name = file.file_stem().unwrap_or_default().display().to_string();
     let fails = |what: String| format!("{}: {what}", file.display());
+    if let Some(module) = file.to_str().and_then(made) {
+        return Ok((name, module));
+    }
     if file.extension().is_some_and(|e| e == "tir") {
         let text = std::fs::read_to_string(file).map_err(|e| fails(e.to_string()))?;
         let module = tir::text::parse(&text, Name::new(&name), &Default::default())
@@ -212,6 +229,16 @@ fn alone(function: &Ir, group: OpId) -> Ir {
     made
 }
 
+/// Whether a group computes nothing: what it gives is what it is given, of another shape.
+fn only_views(function: &Ir, group: OpId) -> bool {
+    let view = |op: &OpId| {
+        function.is::<CollapseShape>(*op)
+            || function.is::<ExpandShape>(*op)
+            || function.has(*op, Traits::Terminator)
+    };
+    function.walk_below(group).iter().all(view)
+}
+
 /// What decides about the cycles of a group: its text, but for the contents of constants and the names of values.
 fn signature(function: &Ir) -> String {
     let mut plain = function.clone();
@@ -244,7 +271,7 @@ fn add_groups(module: &mut Ir, known: &mut HashSet<String>) -> usize {
             continue;
         };
         for op in function.walk_ids() {
-            if function.is::<Fused>(op) {
+            if function.is::<Fused>(op) && !only_views(function, op) {
                 let group = alone(function, op);
                 if known.insert(signature(&group)) {
                     found.push(group);

@@ -37,7 +37,8 @@ pub struct Single {
 /// How groups run otherwise than one by one as they were planned.
 #[derive(Default, Debug)]
 pub struct Chains {
-    /// Estimated cycles of all nests, before tensors stay between them.
+    /// Estimated cycles of all nests, one behind another; where only cycles are asked for, of each for itself, before
+    /// tensors stay between them.
     pub cycles: i64,
     /// What each nest computes, where only cycles are asked for.
     pub nests: Vec<HashSet<OpId>>,
@@ -439,10 +440,8 @@ pub fn partition(
     let nests = nests.into_iter();
     let nests = nests.map(|(first, n, stage)| Nest::new(&planner, first, n, stage));
     let nests: Vec<Nest> = nests.collect();
-    let (nests, residents) = match limits.resident {
-        true => planner.residents(nests, &mut chains.far),
-        false => (nests, Vec::new()),
-    };
+    let (nests, residents, cycles) = planner.residents(nests, &mut chains.far);
+    chains.cycles = cycles;
     for nest in nests {
         let others = &singles[nest.first + 1..nest.first + nest.count];
         let others = others.iter().flat_map(|single| single.group.ops.clone());

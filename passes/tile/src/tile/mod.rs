@@ -51,7 +51,13 @@ pub fn price(
     }
     let (group, limits) = settled(func, target, budget, limits, known);
     match limits {
-        Some(limits) => Some(nests(func, &group, (target, budget, limits), known)?.cycles),
+        Some(limits) => {
+            let limits = Limits {
+                written: true,
+                ..limits
+            };
+            Some(nests(func, &group, (target, budget, limits), known)?.cycles)
+        }
         None => {
             let scope = whole(func, group);
             let mut plans = Plans::new(target, budget, std::mem::take(&mut known.plans));
@@ -182,6 +188,13 @@ fn forms(
     with: (&Target<'_>, Budget, Limits),
     known: &mut Known,
 ) {
+    // Of all forms only the cycles are asked for.
+    let (target, budget, limits) = with;
+    let limits = Limits {
+        written: false,
+        ..limits
+    };
+    let with = (target, budget, limits);
     let mut next = 0;
     let mut now: Option<Nests> = None;
     while let Some(form) = Form::of(func).get(next) {
@@ -250,10 +263,6 @@ fn nests(
     let budget = Budget {
         listed: 0,
         ..budget
-    };
-    let limits = Limits {
-        written: false,
-        ..limits
     };
     let mut plans = Plans::new(target, budget, std::mem::take(&mut known.plans));
     let singles = singles(&func, &scope, &mut plans);

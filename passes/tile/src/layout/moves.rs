@@ -69,7 +69,12 @@ impl Tile {
         let steps = self.dims.iter().zip(near);
         let mut steps: Vec<[i64; 3]> = steps
             .filter(|(dim, _)| dim.size > 1)
-            .map(|(dim, near)| [dim.size, dim.source.1 * far[dim.source.0], near])
+            .map(|(dim, near)| {
+                // What lies beyond the end of the source is not moved.
+                let (s, step) = dim.source;
+                let inside = (shape[s] + step.abs() - 1) / step.abs().max(1);
+                [dim.size.min(inside.max(1)), step * far[s], near]
+            })
             .collect();
         let mut run = 1;
         while let Some(i) = steps

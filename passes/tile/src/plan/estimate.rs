@@ -375,7 +375,10 @@ impl<'a> Estimate<'a> {
                     Some(_) => 0,
                     None => once.saturating_mul(moved.count()),
                 };
+                let (trip, tile) = self.one(work);
                 cycles.compute = cycles.compute.saturating_add(work);
+                cycles.trip = cycles.trip.saturating_add(trip);
+                cycles.tile = cycles.tile.saturating_add(tile);
                 holders.push(Holder {
                     bytes: moved.near(),
                     one: moved.fixed.one,

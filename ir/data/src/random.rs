@@ -18,6 +18,13 @@ impl Random {
         Random(seed)
     }
 
+    /// A generator that depends on a seed and a name: its state is the seed with the bits flipped that the hash FNV-1a
+    /// (Fowler, Noll, Vo) of the name has set.
+    pub fn named(seed: u64, name: &str) -> Random {
+        let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        Random(seed ^ name.bytes().fold(0xcbf2_9ce4_8422_2325, step))
+    }
+
     /// The next 64 random bits.
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);

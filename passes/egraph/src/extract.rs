@@ -1,11 +1,12 @@
 //! From an e-graph to a choice of e-nodes: cost, extraction, and the input as one that must be
-//! beaten.
+//! beaten; or a choice that is drawn, which what holds of all programs is tested on.
 
 use egg::Id;
 use rustc_hash::FxHashMap;
+use tir::data::Random;
 use tir::interp::EvaluateOp;
 use tir::{Name, OpInfo, Traits};
-use tir_extraction::{Choice, Options, Problem, check, solve};
+use tir_extraction::{Choice, Options, Problem, bottom_up, check, solve};
 use tir_graph::fusion::{FusionInfo, edge_fuses};
 
 use crate::build::Program;
@@ -26,7 +27,7 @@ pub struct Extracted {
     pub seeds: Vec<Option<f64>>,
     /// What the choice costs.
     pub after: f64,
-    /// What no choice is below.
+    /// What no choice is below; nothing where the choice was drawn.
     pub bound: f64,
     /// Cost of each root by itself before and after, in the order of the program's.
     pub roots: Vec<(f64, f64)>,
@@ -89,7 +90,39 @@ pub fn cost(graph: &Graph, op_cache: &mut OpCache, model: &CostModel, node: &Nod
     model.cycles(&work, &Fused { operands }) as f64
 }
 
-/// Extracts the cheapest program that is found, dearer than none of the seeds.
+/// Which program is extracted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum How {
+    /// The cheapest that so many steps of search find, dearer than none of the seeds.
+    Cheapest {
+        /// Steps of search at most.
+        max_steps: u64,
+    },
+    /// Any, drawn by a seed.
+    Drawn {
+        /// Equal seeds give equal choices.
+        seed: u64,
+    },
+}
+
+/// Powers of two that the cost of a node is off at most where a choice is drawn.
+const OFF: f64 = 3.0;
+
+/// A choice that is drawn: the cheapest trees where the cost of each node is off by a random factor. Without any it
+/// would be the cheapest program but for what is shared; how far factors go is drawn first, so that cheap programs come
+/// as often as dear ones. One cycle is added to all: among nodes that cost nothing it is chosen, too.
+fn drawn(problem: &Problem, seed: u64) -> Choice {
+    let mut random = Random::new(seed);
+    let mut unit = || (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+    let off = OFF * unit();
+    let mut noisy = problem.clone();
+    for node in &mut noisy.nodes {
+        node.cost = (node.cost + 1.0) * (off * (2.0 * unit() - 1.0)).exp2();
+    }
+    bottom_up(&noisy)
+}
+
+/// Extracts a program.
 ///
 /// # Errors
 /// If the e-graph has no program for a root, which the input rules out: a bug.
@@ -99,7 +132,7 @@ pub fn extract(
     model: &CostModel,
     program: &Program,
     seeds: &[Seed],
-    max_steps: u64,
+    how: How,
 ) -> Result<Extracted, String> {
     let ids = graph.ids();
     let places: FxHashMap<Id, usize> = ids.iter().enumerate().map(|(i, id)| (*id, i)).collect();
@@ -149,13 +182,22 @@ pub fn extract(
     let seeds: Vec<Choice> = seeds.iter().map(numbered).collect();
     let priced = seeds.iter().map(|seed| Some(check(&problem, seed).ok()?.1));
     let priced = priced.collect();
-    let options = Options {
-        max_steps,
-        seeds: std::iter::once(first.clone()).chain(seeds).collect(),
-        ..Options::default()
+    let (choice, after, bound) = match how {
+        How::Cheapest { max_steps } => {
+            let options = Options {
+                max_steps,
+                seeds: std::iter::once(first.clone()).chain(seeds).collect(),
+                ..Options::default()
+            };
+            let solution = solve(&problem, &options).map_err(|e| e.to_string())?;
+            (solution.choice, solution.cost, solution.bound)
+        }
+        How::Drawn { seed } => {
+            let choice = drawn(&problem, seed);
+            let (_, cost) = check(&problem, &choice).map_err(|e| e.to_string())?;
+            (choice, cost, 0.0)
+        }
     };
-    let solution = solve(&problem, &options).map_err(|e| e.to_string())?;
-    let choice = &solution.choice;
     let live = program
         .ops
         .iter()
@@ -171,10 +213,10 @@ pub fn extract(
             let nodes = reached(&problem, choice, [*root]);
             nodes.iter().map(|n| problem.nodes[*n].cost).sum()
         };
-        (sum(&first), sum(choice))
+        (sum(&first), sum(&choice))
     });
     let roots = roots.collect();
-    let chosen = reached(&problem, choice, problem.roots.iter().copied());
+    let chosen = reached(&problem, &choice, problem.roots.iter().copied());
     let chosen = chosen.iter().map(|number| {
         let (_, class, node) = &all[*number];
         (ids[*class], node.clone())
@@ -184,11 +226,11 @@ pub fn extract(
         choice: chosen,
         before,
         seeds: priced,
-        after: solution.cost,
-        bound: solution.bound,
+        after,
+        bound,
         roots,
         nodes: all.into_iter().map(|(_, _, node)| node).collect(),
-        numbers: solution.choice,
+        numbers: choice,
         classes: ids,
         problem,
     })

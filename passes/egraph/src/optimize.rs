@@ -5,7 +5,7 @@ use tir_graph::Layout;
 
 use crate::build::{Program, build};
 use crate::cost_model::CostModel;
-use crate::extract::{Extracted, extract};
+use crate::extract::{Extracted, How, extract};
 use crate::graph::Graph;
 use crate::greedy::{self, Added, canonical};
 use crate::layout;
@@ -31,6 +31,8 @@ pub struct Optimizer<'a> {
     pub steps: u64,
     /// Whether to write down what a proof needs.
     pub proofs: bool,
+    /// Draw a program with this seed instead of the cheapest one.
+    pub random: Option<u64>,
 }
 
 /// The e-graph of a block.
@@ -82,8 +84,8 @@ impl Optimizer<'_> {
         })
     }
 
-    /// Extracts the cheapest program that is found. The first seed of the answer is the greedy
-    /// canonical form, if there are seeds.
+    /// Extracts the cheapest program that is found, or one that is drawn. The first seed of the answer is the
+    /// greedy canonical form, if there are seeds.
     ///
     /// # Errors
     /// If the e-graph has no program for a root, which the input rules out: a bug.
@@ -91,13 +93,19 @@ impl Optimizer<'_> {
         let form = found.form.as_ref();
         let seeds = form.map(|form| seeds(&found.graph, &form.ops, self.layouts));
         let seeds = seeds.unwrap_or_default();
+        let how = match self.random {
+            Some(seed) => How::Drawn { seed },
+            None => How::Cheapest {
+                max_steps: self.steps,
+            },
+        };
         extract(
             &found.graph,
             &mut found.op_cache,
             self.model,
             &found.program,
             &seeds,
-            self.steps,
+            how,
         )
     }
 }

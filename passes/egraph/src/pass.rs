@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tir::data::Random;
 use tir::rule_file::rules;
 use tir::{BlockId, Diagnostic, Ir, Pass, PassCx, PassResult, Patterns, pass};
 use tir_accel::AttachedMachine;
@@ -54,6 +55,9 @@ pass! {
         pub layouts: Vec<String> = Vec::new(),
         /// Maximum number of search steps of the extraction.
         pub steps: u64 = 20000000,
+        /// Extract a random program, drawn by this seed and the name of the function, instead of the cheapest: to test
+        /// what holds of all equal programs.
+        pub random: Option<u64> = None,
         /// Print the number of e-classes and e-nodes, the rules applied, and the cost of each root
         /// before and after.
         pub print: bool = false,
@@ -131,6 +135,11 @@ impl Egraph {
     }
 }
 
+/// What a program of a block is drawn by.
+fn seed_of(seed: u64, ir: &Ir, number: usize) -> u64 {
+    Random::named(seed, &format!("{}.{number}", symbol(ir))).next_u64()
+}
+
 /// What the blocks of a run share.
 struct BlockContext<'a> {
     pass: &'a Egraph,
@@ -180,6 +189,7 @@ impl BlockContext<'_> {
             limits: pass.limits(),
             steps: pass.steps,
             proofs: pass.explain.is_some(),
+            random: pass.random.map(|seed| seed_of(seed, ir, number)),
         };
         let mut found = optimizer.saturate(ir, block)?;
         let extracted = optimizer.extract(&mut found);
@@ -216,9 +226,9 @@ impl BlockContext<'_> {
             let place = ir.loc(ir.root());
             cx.remark(Diagnostic::remark(text.trim_end()).at(place));
         }
-        let cheaper = extracted.after < extracted.before;
+        let taken = pass.random.is_some() || extracted.after < extracted.before;
         if let Some(file) = &pass.explain {
-            let text = match cheaper {
+            let text = match taken {
                 true => {
                     let proof = explain(&graph, &program, &journal.equations, &extracted.choice);
                     let proof = proof.map_err(bug)?;
@@ -254,10 +264,10 @@ impl BlockContext<'_> {
                 self.dumps.put(file, key(ir, number), part, write)?;
             }
         }
-        if cheaper {
+        if taken {
             let made = rebuild(ir, &graph, &program, &extracted.choice);
             cx.count("made", made);
         }
-        Ok(cheaper)
+        Ok(taken)
     }
 }

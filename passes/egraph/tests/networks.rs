@@ -49,6 +49,7 @@ impl Rules {
             limits,
             steps: Egraph::default().steps,
             proofs: false,
+            random: None,
         };
         let mut found = optimizer.saturate(ir, body(ir)).unwrap();
         let extracted = optimizer.extract(&mut found).unwrap();

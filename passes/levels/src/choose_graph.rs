@@ -24,8 +24,14 @@ pass! {
         pub partition: String = "cost".to_string(),
         /// Allow fusion groups with several results.
         pub multi_output: bool = false,
+        /// Multi-buffering depth that tile sizes leave room for: slots per loop buffer.
+        pub depth: i64 = 2,
         /// Stages of one loop nest at most.
         pub max_stages: usize = 8,
+        /// Whether a tensor between two nests stays in near memory where that is no slower.
+        pub resident: bool = true,
+        /// Which products in groups `tile` may join: `all`, `exact`, or `none`.
+        pub join_groups: String = "all".to_string(),
         /// Print the estimates of both.
         pub print: bool = false,
     }
@@ -49,7 +55,10 @@ impl ChooseGraph {
         pipeline.add(Canonicalize::default());
         cx.attempt(&pipeline, &mut lowered).ok()?;
         let tile = Tile {
+            depth: self.depth,
             max_stages: self.max_stages,
+            resident: self.resident,
+            join_groups: self.join_groups.clone(),
             ..Tile::default()
         };
         tile.price(&lowered, cx, (info, machine))

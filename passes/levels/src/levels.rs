@@ -59,7 +59,14 @@ level! {
     ///
     /// Passes that other dialects registered for their ops on whole tensors run where graph ops
     /// are lowered.
-    ToTensor = "to-tensor" {}
+    ToTensor = "to-tensor" {
+        /// Multi-buffering depth that nests are estimated with to choose a program (`choose-graph`).
+        pub depth: i64 = 2,
+        /// Stages of one loop nest at most, where nests are estimated.
+        pub max_stages: usize = 8,
+        /// Whether a tensor between two nests may stay in near memory, where nests are estimated.
+        pub resident: bool = true,
+    }
 }
 level! {
     /// Lowers to loop level: loops over tiles that fit the near memory, calls of the machine's
@@ -154,6 +161,14 @@ fn earlier<E: PassOptions>(later: &impl PassOptions) -> E {
     level
 }
 
+/// What `tile` may join, where a level may join so much.
+fn join_groups_of_tiles(level: &str) -> String {
+    match level {
+        "best" => "all".to_string(),
+        other => other.to_string(),
+    }
+}
+
 impl Alias for ToTensor {
     fn expand(&self, p: &mut Pipeline) {
         p.add(AttachMachine {
@@ -194,6 +209,10 @@ impl Alias for ToTensor {
                     p.add(ChooseGraph {
                         partition: partition.to_string(),
                         multi_output: self.multi_output,
+                        depth: self.depth,
+                        max_stages: self.max_stages,
+                        resident: self.resident,
+                        join_groups: join_groups_of_tiles(&self.join_groups),
                         ..ChooseGraph::default()
                     });
                 }
@@ -225,10 +244,7 @@ impl ToLoop {
                 max_stages: self.max_stages,
                 resident: self.resident,
                 print_tiles: self.print_tiles,
-                join_groups: match self.join_groups.as_str() {
-                    "best" => "all".to_string(),
-                    other => other.to_string(),
-                },
+                join_groups: join_groups_of_tiles(&self.join_groups),
                 optional,
                 ..Tile::default()
             });

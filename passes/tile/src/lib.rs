@@ -36,11 +36,15 @@ pub mod tensorize;
 pub mod tile;
 mod widen;
 
-pub use passes::{Tensorize, Tile};
+pub use passes::{CYCLES, EstimateCycles, Tensorize, Tile};
 
 use tir::PassInfo;
 
 /// All passes of this crate.
 pub fn passes() -> Vec<PassInfo> {
-    vec![PassInfo::of::<Tile>(), PassInfo::of::<Tensorize>()]
+    vec![
+        PassInfo::of::<EstimateCycles>(),
+        PassInfo::of::<Tile>(),
+        PassInfo::of::<Tensorize>(),
+    ]
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use tir::{Diagnostic, Ir, Pass, PassCx, PassOptions, PassResult, pass};
+use tir::{Attr, Diagnostic, Ir, Pass, PassCx, PassOptions, PassResult, pass};
 use tir_accel::{AttachedMachine, MachineInfo};
 
 use crate::chain::Limits;
@@ -44,6 +44,26 @@ pass! {
         pub remarks: bool = false,
         /// Leave functions as they are where no machine is attached, instead of an error.
         pub optional: bool = false,
+    }
+}
+
+pass! {
+    /// Notes on a function of ops on tensors the cycles that its nests take by the estimate that chooses their tiles,
+    /// as the attribute `tir.cycles`: the price of the program. The function stays as it is.
+    ///
+    /// Later passes carry the attribute along, so that it stands beside what the machine takes. Where something does not
+    /// fit, there is no attribute, and a remark says so.
+    pub struct EstimateCycles = "estimate-cycles" on "func.func" {
+        /// As `tile` has it.
+        pub depth: i64 = 2,
+        /// As `tile` has it.
+        pub max_stages: usize = 8,
+        /// As `tile` has it.
+        pub resident: bool = true,
+        /// As `tile` has it.
+        pub join_groups: String = "all".to_string(),
+        /// Print the estimate.
+        pub print: bool = false,
     }
 }
 
@@ -99,6 +119,16 @@ impl Tile {
         }
     }
 
+    fn join(&self) -> Result<Join, Vec<Diagnostic>> {
+        Join::of(&self.join_groups).ok_or_else(|| {
+            let text = format!(
+                "has join-groups={}, expected all, exact or none",
+                self.join_groups
+            );
+            vec![Diagnostic::error(text)]
+        })
+    }
+
     fn limits(&self) -> Option<Limits> {
         (self.max_stages > 1).then_some(Limits {
             stages: self.max_stages,
@@ -151,14 +181,7 @@ impl Pass for Tile {
         prepare(parent, cx)
     }
     fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
-        let join = Join::of(&self.join_groups).ok_or_else(|| {
-            let text = format!(
-                "has join-groups={}, expected all, exact or none",
-                self.join_groups
-            );
-            vec![Diagnostic::error(text)]
-        })?;
-        let (budget, limits) = (self.budget(join), self.limits());
+        let (budget, limits) = (self.budget(self.join()?), self.limits());
         with_target(ir, cx, self.optional, |ir, cx, target| {
             let tiled = self.with_known(cx, target.info, |known| {
                 crate::tile::tile(ir, target, budget, limits, known)
@@ -177,6 +200,42 @@ impl Pass for Tile {
             }
             Ok(())
         })
+    }
+}
+
+/// The attribute of a function that says how many cycles its nests take by the estimate.
+pub const CYCLES: &str = "tir.cycles";
+
+impl Pass for EstimateCycles {
+    fn prepare(&self, parent: &Ir, cx: &mut PassCx<'_>) -> PassResult {
+        prepare(parent, cx)
+    }
+    fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
+        let attached = cx.outer::<AttachedMachine>();
+        let Some((info, machine)) = attached.as_deref().and_then(|a| a.0.as_ref()) else {
+            return Err(vec![AttachedMachine::none(ir)]);
+        };
+        let tile = Tile {
+            depth: self.depth,
+            max_stages: self.max_stages,
+            resident: self.resident,
+            join_groups: self.join_groups.clone(),
+            ..Tile::default()
+        };
+        tile.join()?;
+        let root = ir.root();
+        ir.remove_attr(root, CYCLES);
+        let text = match tile.price(ir, cx, (info, machine)) {
+            Some(cycles) => {
+                ir.set_attr(root, CYCLES, Attr::i64(cycles));
+                format!("its nests take {cycles} cycles by the estimate")
+            }
+            None => "its nests have no estimate: something does not fit".to_string(),
+        };
+        if self.print || ir.attr(root, CYCLES).is_none() {
+            cx.remark(Diagnostic::remark(text).at(ir.loc(root)));
+        }
+        Ok(())
     }
 }
 

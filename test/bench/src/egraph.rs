@@ -145,6 +145,7 @@ pub(crate) fn egraph(given: &[String], rounds: usize) -> Result<(), String> {
         limits: pass.limits(),
         steps: pass.steps,
         proofs: false,
+        random: None,
     };
     println!("cycles of the default machine; seconds are medians of {rounds}, cpu (wall)");
     println!(

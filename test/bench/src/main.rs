@@ -3,6 +3,7 @@
 //! `tir-bench --help` lists them.
 
 mod compile;
+mod covers;
 mod egraph;
 mod extract;
 mod lower;
@@ -174,6 +175,9 @@ enum What {
     },
     /// Lowering of networks as deep as ResNet-50 and ResNet-101
     Lower(Rounds),
+    /// Random programs that are equal to a network: the price that the planner gives them beside the cycles that they
+    /// take without data, and so for each of their groups alone
+    Covers(covers::Options),
     /// Networks from ONNX through every level, run, checked and timed; with overlapping queues and without
     Networks {
         /// Folders with `model.onnx`, inputs `in_K.npy` and outputs `out_K.npy`
@@ -199,6 +203,7 @@ fn main() -> ExitCode {
         What::Start(Rounds { rounds }) => start(rounds as usize),
         What::Egraph { rounds, files } => egraph::egraph(&files, rounds.rounds as usize),
         What::Extract { files } => extract::extract(&files),
+        What::Covers(options) => covers::covers(&options),
         What::Lower(Rounds { rounds }) => lower::lower(rounds as usize),
         What::Networks { folders } => networks::networks(&folders),
         What::Native(options) => native::native(options),

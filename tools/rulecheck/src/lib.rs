@@ -44,7 +44,7 @@ use instance::{Outcome, Subject};
 use plan::Plan;
 use sample::Sampler;
 use shrink::{Found, Shrinker};
-use warm_up::{WarmUp, hash};
+use warm_up::WarmUp;
 
 /// How much is tried.
 #[derive(Clone, Debug)]
@@ -100,7 +100,7 @@ fn test(
             functions,
             builds: options.builds,
         },
-        random: Random::new(options.seed ^ hash(&rule.to_string())),
+        random: Random::named(options.seed, &rule.to_string()),
         corpus: lessons.corpus(),
         lessons,
         coverage: Coverage::default(),

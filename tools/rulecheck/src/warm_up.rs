@@ -40,7 +40,7 @@ impl WarmUp {
         }
         let any = sample::any(name.info()?)?;
         let mut corpus = self.corpus();
-        let mut random = Random::new(self.seed ^ hash(name.as_str()));
+        let mut random = Random::named(self.seed, name.as_str());
         for _ in 0..WARM_UP {
             Sampler::new(&any, &mut corpus, &mut random).sample();
         }
@@ -48,10 +48,4 @@ impl WarmUp {
         lock().insert(name.as_str(), corpus.clone());
         Some(corpus)
     }
-}
-
-/// A number that depends on a text and nothing else (FNV-1a).
-pub(crate) fn hash(text: &str) -> u64 {
-    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
 }

@@ -12,6 +12,7 @@ mod report;
 
 use std::collections::BTreeSet;
 
+use tir::data::Random;
 use tir::{BlockId, Diagnostic, Ir, Pass, PassCx, PassResult, RegionId, pass};
 use tir_accel::{AttachedMachine, MachineInfo};
 use tir_graph::Fused;
@@ -30,8 +31,10 @@ pass! {
     pub struct FuseGraph = "fuse-graph" {
         /// Partitioning: `cost` minimizes the bytes moved between groups by local search from the
         /// greedy result; `greedy` fuses along post-dominators; `none` makes each operator its own
-        /// group.
+        /// group; `random` joins groups by chance (`seed`), to test what holds of all partitions.
         pub partition: String = "cost".to_string(),
+        /// What decides about the partition `random`, with the name of the function.
+        pub seed: u64 = 0,
         /// Allow groups with several results: values that are also used outside of the group, and
         /// sibling elementwise operators of one input.
         pub multi_output: bool = false,
@@ -54,8 +57,9 @@ impl Pass for FuseGraph {
             "cost" => Choice::Cost,
             "greedy" => Choice::Greedy,
             "none" => Choice::Alone,
+            "random" => Choice::Random,
             other => {
-                let error = format!("has partition={other}, expected cost, greedy or none");
+                let error = format!("has partition={other}, expected cost, greedy, none or random");
                 return Err(vec![Diagnostic::error(error)]);
             }
         };
@@ -79,6 +83,7 @@ enum Choice {
     Cost,
     Greedy,
     Alone,
+    Random,
 }
 
 impl FuseGraph {
@@ -100,6 +105,9 @@ impl FuseGraph {
     /// Makes the groups of all blocks of an arena; says how many.
     fn fuse(&self, ir: &mut Ir, cx: &mut PassCx<'_>, choice: Choice, terms: &Terms) -> usize {
         let mut groups = 0;
+        let symbol = ir.attr(ir.root(), "sym_name");
+        let name = symbol.and_then(|attr| attr.as_str().map(str::to_string));
+        let mut random = Random::named(self.seed, &name.unwrap_or_default());
         for block in blocks(ir) {
             let mut flow = Flow::new(ir, block);
             let seed = greedy::greedy(&flow);
@@ -107,6 +115,7 @@ impl FuseGraph {
                 Choice::Greedy => Partition::new(seed.clone()),
                 Choice::Alone => Partition::alone(&flow),
                 Choice::Cost => search(&mut flow, seed.clone(), terms),
+                Choice::Random => partition::random(&mut flow, terms, &mut random),
             };
             if self.print
                 && partition
@@ -122,7 +131,10 @@ impl FuseGraph {
             let saved = partition.groups.iter().flat_map(|set| savings(&flow, set));
             let saved: i64 = saved.map(|s| s.bytes).sum();
             cx.count("saved bytes", usize::try_from(saved).unwrap_or(0));
-            let least = if choice == Choice::Alone { 1 } else { 2 };
+            let least = match choice {
+                Choice::Alone | Choice::Random => 1,
+                Choice::Cost | Choice::Greedy => 2,
+            };
             groups += outline::outline(ir, block, &flow, &partition, least);
         }
         groups

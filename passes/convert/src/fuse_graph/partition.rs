@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tir::Value;
+use tir::data::Random;
 
 use super::flow::Flow;
 
@@ -93,6 +94,36 @@ pub(super) fn search(flow: &mut Flow, greedy: Vec<BTreeSet<usize>>, terms: &Term
     if b < a { from_alone } else { from_greedy }
 }
 
+/// Groups joined by chance: of the pairs that may run as one, in random order, a share that is drawn first.
+pub(super) fn random(flow: &mut Flow, terms: &Terms, random: &mut Random) -> Partition {
+    let share = random.below(101);
+    let mut search = Search::new(flow, Partition::alone(flow), terms);
+    let mut left: Vec<Move> = search.moves().into_iter().collect();
+    left.retain(|change| matches!(change, Move::Merge(..)));
+    random.shuffle(&mut left);
+    let mut made = 0;
+    // A group has the number of one of those that it was made of.
+    let mut now: Vec<usize> = (0..search.partition.groups.len()).collect();
+    for change in left {
+        let Move::Merge(a, b) = change else { continue };
+        let (a, b) = (now[a], now[b]);
+        if made == terms.max_moves || a == b || !random.percent(share) {
+            continue;
+        }
+        let change = Move::Merge(a.min(b), a.max(b));
+        if let Some(after) = search.after(change)
+            && search.is_legal(change, &after)
+        {
+            search.apply(change, after);
+            made += 1;
+            now.iter_mut()
+                .filter(|group| **group == a.max(b))
+                .for_each(|group| *group = a.min(b));
+        }
+    }
+    search.partition
+}
+
 /// A change of a partition.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Move {
@@ -113,19 +144,7 @@ struct Search<'a> {
 }
 
 fn descend(flow: &mut Flow, seed: Partition, terms: &Terms) -> Partition {
-    flow.copied.clone_from(&seed.copied);
-    let mut home = vec![None; flow.ops.len()];
-    for (group, set) in seed.groups.iter().enumerate() {
-        for at in set {
-            home[*at] = Some(group);
-        }
-    }
-    let mut search = Search {
-        flow,
-        terms,
-        partition: seed,
-        home,
-    };
+    let mut search = Search::new(flow, seed, terms);
     let mut left = terms.max_moves;
     while left > 0 {
         let made = search.round(left);
@@ -137,7 +156,23 @@ fn descend(flow: &mut Flow, seed: Partition, terms: &Terms) -> Partition {
     search.partition
 }
 
-impl Search<'_> {
+impl<'a> Search<'a> {
+    fn new(flow: &'a mut Flow, seed: Partition, terms: &'a Terms) -> Self {
+        flow.copied.clone_from(&seed.copied);
+        let mut home = vec![None; flow.ops.len()];
+        for (group, set) in seed.groups.iter().enumerate() {
+            for at in set {
+                home[*at] = Some(group);
+            }
+        }
+        Self {
+            flow,
+            terms,
+            partition: seed,
+            home,
+        }
+    }
+
     /// Makes the changes that gain, the most gainful first, each group changing once; says how
     /// many.
     fn round(&mut self, limit: usize) -> usize {

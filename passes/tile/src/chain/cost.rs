@@ -355,6 +355,10 @@ pub(super) fn cost(cx: &Context<'_>, root: &mut Stage) -> Result<Cost, Refused> 
             cost.starts = cost.starts.saturating_add(starts);
         }
     });
+    if several {
+        // Units wait for the loads of all stages together, while others of them have work.
+        cost.behind = 0;
+    }
     if root.turns > 1 {
         cost.compute = beside_each_other(cx, root);
     }

@@ -46,6 +46,7 @@ mod reach;
 mod resident;
 mod ring;
 mod search;
+mod series;
 mod stage;
 
 pub use between::{Between, Done, Gives, Of, RowStep, Rows, Running};

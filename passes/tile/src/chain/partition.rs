@@ -37,9 +37,10 @@ pub struct Single {
 /// How groups run otherwise than one by one as they were planned.
 #[derive(Default, Debug)]
 pub struct Chains {
-    /// Estimated cycles of all nests, before tensors stay between them.
+    /// Estimated cycles of all nests, one behind another; where only cycles are asked for, of each for itself, before
+    /// tensors stay between them.
     pub cycles: i64,
-    /// Estimated cycles of all nests with what stays between them, where nests are to be written.
+    /// Estimated cycles of all nests, each for itself, with what stays between them, where nests are to be written.
     pub stay: Option<i64>,
     /// What each nest computes, where only cycles are asked for.
     pub nests: Vec<HashSet<OpId>>,
@@ -441,12 +442,10 @@ pub fn partition(
     let nests = nests.into_iter();
     let nests = nests.map(|(first, n, stage)| Nest::new(&planner, first, n, stage));
     let nests: Vec<Nest> = nests.collect();
-    let (nests, residents) = match limits.resident {
-        true => planner.residents(nests, &mut chains.far),
-        false => (nests, Vec::new()),
-    };
-    let cycles = nests.iter().map(Nest::cycles);
-    chains.stay = Some(cycles.fold(0, i64::saturating_add));
+    let (nests, residents, cycles) = planner.residents(nests, &mut chains.far);
+    chains.cycles = cycles;
+    let each = nests.iter().map(Nest::cycles);
+    chains.stay = Some(each.fold(0, i64::saturating_add));
     for nest in nests {
         let others = &singles[nest.first + 1..nest.first + nest.count];
         let others = others.iter().flat_map(|single| single.group.ops.clone());

@@ -26,6 +26,7 @@ use super::keep::keep;
 use super::partition::{Limits, SPARE, Single, Who, parts};
 use super::ring::Rows;
 use super::search::chain;
+use super::series::{Played, series};
 use super::stage::{Context, Homes, Known, Lies, Maker, Makers, No};
 use super::{Made, Stage};
 use crate::group::Group;
@@ -535,12 +536,16 @@ impl Planner<'_> {
         &self,
         nests: Vec<Nest>,
         far: &mut Vec<(OpId, &'static str)>,
-    ) -> (Vec<Nest>, Vec<Resident>) {
+    ) -> (Vec<Nest>, Vec<Resident>, i64) {
         let mut state = State {
             nests,
             homes: Vec::new(),
         };
-        for candidate in self.candidates(&state.nests) {
+        let candidates = match self.limits.resident {
+            true => self.candidates(&state.nests),
+            false => Vec::new(),
+        };
+        for candidate in candidates {
             match self.with(&state, &candidate) {
                 Ok(next) => state = next,
                 Err(why) => {
@@ -549,7 +554,10 @@ impl Planner<'_> {
                 }
             }
         }
-        self.fill(&mut state);
+        if self.limits.resident {
+            self.fill(&mut state);
+        }
+        let cycles = self.together(&state);
         let ops = |numbers: std::ops::Range<usize>| {
             let all = numbers.flat_map(|number| &self.singles[number].group.ops);
             all.copied().collect::<Vec<OpId>>()
@@ -576,7 +584,46 @@ impl Planner<'_> {
             }
         });
         let residents = residents.collect();
-        (state.nests, residents)
+        (state.nests, residents, cycles)
+    }
+
+    /// Cycles of all nests, in the order in which they run.
+    fn together(&self, state: &State) -> i64 {
+        let (makers, homes) = (Makers::new(), Homes::new());
+        let cx = self.context(self.budget, &makers, &homes);
+        let nests = state.nests.iter().enumerate().rev();
+        let nests = nests.map(|(number, nest)| {
+            let alone;
+            let home = state
+                .homes
+                .iter()
+                .find(|home| Some(home.value) == nest.writes);
+            let stages: Vec<&Stage> = match (&nest.stage, home) {
+                (Some(stage), _) => vec![stage],
+                (None, Some(home)) => {
+                    let parts = home.stage.made().flat_map(|made| &made.parts);
+                    let own = parts.zip(&home.makers);
+                    let own = own.filter(|(_, maker)| home.writers[**maker] == number);
+                    own.map(|(part, _)| part).collect()
+                }
+                (None, None) => {
+                    let single = &self.singles[nest.first];
+                    alone = Stage::alone(single.group.clone(), single.plan.clone());
+                    vec![&alone]
+                }
+            };
+            let writes = nest
+                .groups()
+                .flat_map(|group| &self.singles[group].group.ops);
+            let writes = match nest.writes {
+                Some(_) => Vec::new(),
+                None => writes.copied().collect(),
+            };
+            let room = (nest.bytes, self.room(&state.homes, number));
+            Played::new(&cx, &stages, nest.cycles, room, writes)
+        });
+        let nests: Vec<Played> = nests.collect();
+        series(self.ir, &nests)
     }
 }
 

@@ -69,7 +69,12 @@ impl Tile {
         let steps = self.dims.iter().zip(near);
         let mut steps: Vec<[i64; 3]> = steps
             .filter(|(dim, _)| dim.size > 1)
-            .map(|(dim, near)| [dim.size, dim.source.1 * far[dim.source.0], near])
+            .map(|(dim, near)| {
+                // What lies beyond the end of the source is not moved.
+                let (s, step) = dim.source;
+                let inside = (shape[s] + step.abs() - 1) / step.abs().max(1);
+                [dim.size.min(inside.max(1)), step * far[s], near]
+            })
             .collect();
         let mut run = 1;
         while let Some(i) = steps
@@ -89,12 +94,21 @@ impl Tile {
 
     /// Transfers that an engine of so many dimensions needs for the tile; `elem` in bytes.
     pub fn starts(&self, shape: &[i64], elem: i64, dims: i64) -> i64 {
+        let long = self.dims.iter().filter(|dim| dim.size > 1);
+        // What sticks out of the source is no box, where several dimensions are of one of it.
+        let mut spans = vec![1i64; shape.len()];
+        for dim in long.clone() {
+            let (s, step) = dim.source;
+            spans[s] = spans[s].saturating_add((dim.size - 1).saturating_mul(step.abs()));
+        }
+        let beyond: Vec<bool> = spans.iter().zip(shape).map(|(n, of)| n > of).collect();
         // Where no row is contiguous on both sides, rows of an element are a dimension too.
-        let long = self.dims.iter().filter(|dim| dim.size > 1).count();
-        if (long as i64) < dims {
+        if (long.count() as i64) < dims && !beyond.contains(&true) {
             return 1;
         }
-        starts(shape, self.shape(), self.steps(), &[], (elem, dims))
+        let outside = self.dims.iter().map(|dim| beyond[dim.source.0]);
+        let outside: Vec<bool> = outside.collect();
+        starts(shape, self.shape(), self.steps(), &outside, (elem, dims))
     }
 }
 

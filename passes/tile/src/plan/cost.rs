@@ -14,8 +14,14 @@ pub struct Cost {
     pub first: i64,
     /// After everything is.
     pub last: i64,
+    /// Behind the first loads, where those of a trip take longer than the trip before computes.
+    pub behind: i64,
     /// Of units, and of the thread that computes elements.
     pub compute: i64,
+    /// Of them those of one trip of all loops: behind the last load.
+    pub trip: i64,
+    /// Of them those of one tile of the results: before the first one is stored.
+    pub tile: i64,
     /// Of them those of the thread behind a unit: it starts no transfer meanwhile.
     pub thread: i64,
     /// Of the engine that loads, what was started before the thread computes.
@@ -39,6 +45,9 @@ impl Cost {
             (&mut self.first, other.first),
             (&mut self.last, other.last),
             (&mut self.compute, other.compute),
+            (&mut self.behind, other.behind),
+            (&mut self.trip, other.trip),
+            (&mut self.tile, other.tile),
             (&mut self.thread, other.thread),
             (&mut self.ahead, other.ahead),
             (&mut self.issue, other.issue),
@@ -51,8 +60,9 @@ impl Cost {
         self.in_order |= other.in_order;
     }
 
-    /// Until all is done. What runs beside the longest is hidden but for a part: queues fill, and
-    /// share the spaces. So of divisions that the unit binds, the one that moves less is taken.
+    /// Until all is done: units wait for the first loads, and the last store for them; after the last load there is a
+    /// trip to compute, and before the first store a tile. What runs beside the longest is hidden but for a part: queues
+    /// fill, and share the spaces. So of divisions that the unit binds, the one that moves less is taken.
     pub fn total(&self, scalar: i64) -> i64 {
         // The thread that starts transfers does not compute meanwhile: many small tiles are no gain.
         let starts = self.starts.saturating_mul(scalar);
@@ -60,16 +70,34 @@ impl Cost {
             // Nothing is waited for.
             return self.work().saturating_add(starts);
         }
-        let parts = [starts, self.first, self.last, self.exposed];
-        parts.into_iter().fold(self.work(), i64::saturating_add)
+        let sum = |parts: &[i64]| parts.iter().copied().fold(0, i64::saturating_add);
+        let (load, longest) = (self.loading(), self.longest());
+        let units = self.compute.max(self.issue);
+        let ends = sum(&[units, self.first, self.behind, self.last])
+            .max(sum(&[load, self.trip, self.last]))
+            .max(sum(&[self.first, self.tile, self.store]))
+            .saturating_sub(longest);
+        let beside = sum(&[self.work(), ends, self.exposed]);
+        // Never longer than one after the other.
+        let serial = sum(&[self.compute, load, self.store, self.issue]);
+        beside.min(serial).saturating_add(starts)
+    }
+
+    /// Cycles of the engine that loads, with those that it waits for the thread: what the thread has started ends while
+    /// it computes.
+    fn loading(&self) -> i64 {
+        let idle = self.thread.saturating_sub(self.ahead).max(0);
+        self.load.saturating_add(idle)
+    }
+
+    /// Of what is busy longest.
+    fn longest(&self) -> i64 {
+        let longest = self.compute.max(self.loading()).max(self.store);
+        longest.max(self.issue)
     }
 
     /// The part of it that does not come from waits and starts.
     pub(super) fn work(&self) -> i64 {
-        // What the thread has started ends while it computes, then the engine waits for it.
-        let idle = self.thread.saturating_sub(self.ahead).max(0);
-        let load = self.load.saturating_add(idle);
-        let longest = self.compute.max(load).max(self.store).max(self.issue);
         let moved = self
             .load
             .saturating_add(self.store)
@@ -78,6 +106,7 @@ impl Cost {
         if self.in_order {
             return all;
         }
+        let longest = self.longest();
         let beside = all.saturating_sub(longest).max(0);
         longest.saturating_add(beside / HIDDEN)
     }

@@ -141,7 +141,8 @@ impl<'a> Estimate<'a> {
         estimate.holders = [estimate.results(&mut fixed)?, estimate.held()];
         estimate.plan.resets = estimate.resets();
         fixed.issue = fixed.issue.saturating_add(estimate.issued());
-        fixed.compute = fixed.compute.saturating_add(estimate.points());
+        fixed.compute = fixed.compute.saturating_add(estimate.computed());
+        (fixed.trip, fixed.tile) = estimate.one(fixed.compute);
         fixed.thread = estimate.plan.thread;
         fixed.last = fixed.last.saturating_add(estimate.tail());
         estimate.fixed = fixed;
@@ -214,6 +215,15 @@ impl<'a> Estimate<'a> {
     /// Cycles of the thread for so many scalar operations.
     fn thread(&self, ops: u64) -> i64 {
         i64::try_from(self.target.info.thread_cycles(ops)).unwrap_or(i64::MAX)
+    }
+    /// Of so many cycles of all loops those of one trip, and of one tile of the results.
+    fn one(&self, cycles: i64) -> (i64, i64) {
+        let trips = |order: &[usize]| {
+            let trips = order.iter().map(|d| self.plan.space.trips(*d));
+            trips.fold(1, i64::saturating_mul).max(1)
+        };
+        let tiles = &self.plan.order[..self.plan.parallel(self.group)];
+        (cycles / trips(&self.plan.order), cycles / trips(tiles))
     }
     /// Cycles of the unit for one trip of all loops.
     fn trip(&self) -> i64 {
@@ -306,7 +316,13 @@ impl<'a> Estimate<'a> {
         let all = all.saturating_add(stored) / self.target.far.bytes_per_cycle.max(1);
         cycles.load = shared(cycles.load, gain).max(own).max(all);
         cycles.store = shared(cycles.store, gain);
-        for own in [&mut cycles.compute, &mut cycles.thread, &mut cycles.ahead] {
+        for own in [
+            &mut cycles.compute,
+            &mut cycles.trip,
+            &mut cycles.tile,
+            &mut cycles.thread,
+            &mut cycles.ahead,
+        ] {
             *own = shared(*own, gain);
         }
     }
@@ -326,6 +342,7 @@ impl<'a> Estimate<'a> {
     /// Bytes of each operand's tiles; adds what loading or computing them takes.
     fn operands(&self, cycles: &mut Cost) -> Vec<Holder> {
         let mut holders = Vec::new();
+        let mut trips = vec![0i64; self.plan.order.len()];
         for (i, operand) in self.group.operands.iter().enumerate() {
             let strips = self.plan.strips.as_ref();
             let strips = strips.filter(|strips| strips.operands[i]);
@@ -358,7 +375,10 @@ impl<'a> Estimate<'a> {
                     Some(_) => 0,
                     None => once.saturating_mul(moved.count()),
                 };
+                let (trip, tile) = self.one(work);
                 cycles.compute = cycles.compute.saturating_add(work);
+                cycles.trip = cycles.trip.saturating_add(trip);
+                cycles.tile = cycles.tile.saturating_add(tile);
                 holders.push(Holder {
                     bytes: moved.near(),
                     one: moved.fixed.one,
@@ -388,6 +408,11 @@ impl<'a> Estimate<'a> {
             let sums = sums.fold(1, |n: i64, d| n.saturating_mul(space.trips(*d)));
             cycles.ahead = cycles.ahead.saturating_add(t.cycles / sums.max(1));
             cycles.first = cycles.first.saturating_add(t.first);
+            for (k, loads) in trips[..moved.level].iter_mut().enumerate() {
+                let innermost = k + 1 == moved.level;
+                let once = if innermost { t.next.0 } else { t.next.1 };
+                *loads = loads.saturating_add(once.saturating_mul(moved.times));
+            }
             cycles.starts = cycles.starts.saturating_add(t.starts);
             let issue = moved.engine.issue.saturating_mul(t.starts);
             cycles.issue = cycles.issue.saturating_add(issue);
@@ -397,7 +422,26 @@ impl<'a> Estimate<'a> {
                 exposed: t.cycles - t.first,
             });
         }
+        if self.lanes.cores == 1 {
+            cycles.behind = cycles
+                .behind
+                .saturating_add(self.behind(&trips, cycles.trip));
+        }
         holders
+    }
+
+    /// Cycles that units wait for loads behind the first ones: given what is loaded where each loop goes on and those
+    /// inside of it begin again. Loads run one trip ahead: what takes longer than a trip, such as a tile of an outer loop
+    /// before the next one of an inner loop in the engine's queue, is waited for.
+    fn behind(&self, loads: &[i64], trip: i64) -> i64 {
+        let (mut sum, mut around) = (0i64, 1i64);
+        for (d, loads) in self.plan.order.iter().zip(loads) {
+            let trips = self.plan.space.trips(*d);
+            let times = around.saturating_mul(trips - 1);
+            sum = sum.saturating_add((loads - trip).max(0).saturating_mul(times));
+            around = around.saturating_mul(trips);
+        }
+        sum
     }
 
     /// Bytes of the results' tiles; adds what storing them takes.

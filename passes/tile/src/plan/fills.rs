@@ -42,10 +42,19 @@ impl Plan {
         let Some((unit, resets)) = self.resets else {
             return;
         };
+        let longest = |busy: &[(Name, i64)]| busy.iter().map(|(_, cycles)| *cycles).max();
+        let before = longest(&self.busy);
         for (name, busy) in &mut self.busy {
             if *name == unit {
                 *busy -= resets;
             }
+        }
+        let less = before.unwrap_or(0) - longest(&self.busy).unwrap_or(0);
+        let cost = &mut self.cost;
+        let all = cost.compute;
+        for cycles in [&mut cost.compute, &mut cost.trip, &mut cost.tile] {
+            let share = i128::from(*cycles) * i128::from(less) / i128::from(all.max(1));
+            *cycles -= i64::try_from(share).unwrap_or(0);
         }
     }
 

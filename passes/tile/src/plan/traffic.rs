@@ -42,6 +42,8 @@ pub(super) struct Traffic {
     pub(super) one: i64,
     pub(super) cycles: i64,
     pub(super) first: i64,
+    /// Of a tile that the innermost of its loops goes on to; of one that another loop does.
+    pub(super) next: (i64, i64),
     /// Transfers that the thread starts.
     pub(super) starts: i64,
 }
@@ -214,6 +216,7 @@ impl Moved<'_> {
         let whole = fixed.cycles;
         let (mut near, mut one) = (self.near(), fixed.one);
         let mut cycles = whole.saturating_mul(count);
+        let mut slid = whole;
         if self.slides && level > 0 {
             let d = order[level - 1];
             if let Some((i, step)) = tile.ring(space, d) {
@@ -232,12 +235,16 @@ impl Moved<'_> {
                 (near, one) = (bytes(depth), bytes(1));
                 let rows = inside(tile, self.shape, elem, Some(i)).saturating_mul(step);
                 let again = fixed.cost(self.engine, rows);
+                slid = again;
                 let more = (count - restarts).saturating_mul(again);
                 cycles = restarts.saturating_mul(whole).saturating_add(more);
             }
         }
-        let cycles = (cycles as f64 * self.share()) as i64;
+        let share = self.share();
+        let inside = |cycles: i64| (cycles as f64 * share) as i64;
+        let cycles = inside(cycles);
         Traffic {
+            next: (inside(slid), inside(whole)),
             near,
             one,
             cycles,

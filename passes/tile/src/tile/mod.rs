@@ -52,7 +52,13 @@ pub fn price(
     }
     let (group, limits) = settled(func, target, budget, limits, known);
     match limits {
-        Some(limits) => Some(nests(func, &group, (target, budget, limits), false, known)?.cycles),
+        Some(limits) => {
+            let limits = Limits {
+                written: true,
+                ..limits
+            };
+            Some(nests(func, &group, (target, budget, limits), known)?.cycles)
+        }
         None => {
             let scope = whole(func, group);
             let mut plans = Plans::new(target, budget, std::mem::take(&mut known.plans));
@@ -187,6 +193,13 @@ fn forms(
     with: (&Target<'_>, Budget, Limits),
     known: &mut Known,
 ) {
+    // Of all forms only the cycles are asked for.
+    let (target, budget, limits) = with;
+    let limits = Limits {
+        written: false,
+        ..limits
+    };
+    let with = (target, budget, limits);
     let mut next = 0;
     let mut now: Option<Nests> = None;
     while let Some(form) = Form::of(func, with.0).get(next) {
@@ -207,9 +220,9 @@ fn forms(
             continue;
         }
         if now.is_none() {
-            now = nests(func, group, with, false, known);
+            now = nests(func, group, with, known);
         }
-        let Some(Nests { cycles, of }) = &now else {
+        let Some(Nests { cycles, of, .. }) = &now else {
             return;
         };
         // What one nest computes goes nowhere in between.
@@ -221,7 +234,7 @@ fn forms(
             next += 1;
             continue;
         }
-        match nests(&other, &own, with, false, known) {
+        match nests(&other, &own, with, known) {
             // It is one less to look at.
             Some(then) if then.cycles < *cycles => (*func, *group, now) = (other, own, Some(then)),
             _ => next += 1,
@@ -242,7 +255,12 @@ fn priced(
     if let Some(cycles) = known.priced.get(&text) {
         return Some(*cycles);
     }
-    let cycles = nests(func, group, with, true, known)?.cycles;
+    let (target, budget, limits) = with;
+    let limits = Limits {
+        written: true,
+        ..limits
+    };
+    let cycles = nests(func, group, (target, budget, limits), known)?.stay?;
     known.priced.insert(text, cycles);
     Some(cycles)
 }
@@ -267,16 +285,18 @@ fn copied(
 struct Nests {
     /// Cycles of all of them.
     cycles: i64,
+    /// The same with what stays between them, each nest for itself.
+    stay: Option<i64>,
     /// What each computes.
     of: Vec<HashSet<OpId>>,
 }
 
-/// The nests of a function, with the tensors that stay between them or without; `None` where a group does not fit.
+/// The nests of a function, with the tensors that stay between them if they are to be written; `None` where a group does
+/// not fit.
 fn nests(
     func: &Ir,
     group: &HashMap<OpId, usize>,
     (target, budget, limits): (&Target<'_>, Budget, Limits),
-    stays: bool,
     known: &mut Known,
 ) -> Option<Nests> {
     let (mut func, mut group, from) = copied(func, group);
@@ -287,10 +307,6 @@ fn nests(
         listed: 0,
         ..budget
     };
-    let limits = Limits {
-        written: stays,
-        ..limits
-    };
     let mut plans = Plans::new(target, budget, std::mem::take(&mut known.plans));
     let singles = singles(&func, &scope, &mut plans);
     known.plans = plans.into_known();
@@ -298,7 +314,8 @@ fn nests(
     let chains = partition(&func, &singles?, target, budget, limits, cuts);
     let here = |nest: &HashSet<OpId>| nest.iter().filter_map(|op| from.get(op).copied()).collect();
     Some(Nests {
-        cycles: chains.stay.unwrap_or(chains.cycles),
+        cycles: chains.cycles,
+        stay: chains.stay,
         of: chains.nests.iter().map(here).collect(),
     })
 }

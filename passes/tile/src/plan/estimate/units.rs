@@ -80,6 +80,17 @@ impl Estimate<'_> {
         blocks.fold(each, i64::saturating_mul)
     }
 
+    /// Cycles to compute all points, with the fills of accumulators where one unit does both.
+    pub(super) fn computed(&self) -> i64 {
+        let points = self.points();
+        if self.lanes.cores * self.lanes.units > 1 || self.staged.is_some() {
+            return points;
+        }
+        let longest = self.plan.busy.iter().map(|(_, cycles)| *cycles).max();
+        let longest = longest.map(|longest| longest.saturating_add(self.plan.thread));
+        points.max(longest.unwrap_or(0))
+    }
+
     /// Cycles to compute all points.
     pub(super) fn points(&self) -> i64 {
         let (group, space) = (self.group, &self.plan.space);

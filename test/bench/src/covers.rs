@@ -2,7 +2,7 @@
 //!
 //! What is measured is the estimate by which tiles, nests, and the e-graph's program are chosen (`Tile::price`), on
 //! programs that nobody would choose as well as on good ones. A *cover* of a network is any program of its e-graph with its
-//! operators fused by chance: both are drawn by a seed, so a run gives the same table again. Each is priced, lowered to the
+//! operators fused at random: both are drawn by a seed, so a run gives the same table again. Each is priced, lowered to the
 //! machine and run there without data, all of a network in one module, so that equal nests are planned once.
 //!
 //! What the price promises: covers are in the order of their prices (Spearman's rank correlation), a price is near the

@@ -31,7 +31,7 @@ pass! {
     pub struct FuseGraph = "fuse-graph" {
         /// Partitioning: `cost` minimizes the bytes moved between groups by local search from the
         /// greedy result; `greedy` fuses along post-dominators; `none` makes each operator its own
-        /// group; `random` joins groups by chance (`seed`), to test what holds of all partitions.
+        /// group; `random` joins random groups (`seed`), to test what holds of all partitions.
         pub partition: String = "cost".to_string(),
         /// What decides about the partition `random`, with the name of the function.
         pub seed: u64 = 0,

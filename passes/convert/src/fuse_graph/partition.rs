@@ -94,7 +94,7 @@ pub(super) fn search(flow: &mut Flow, greedy: Vec<BTreeSet<usize>>, terms: &Term
     if b < a { from_alone } else { from_greedy }
 }
 
-/// Groups joined by chance: of the pairs that may run as one, in random order, a share that is drawn first.
+/// Random groups: of the pairs that may run as one, in random order, a share that is drawn first.
 pub(super) fn random(flow: &mut Flow, terms: &Terms, random: &mut Random) -> Partition {
     let share = random.below(101);
     let mut search = Search::new(flow, Partition::alone(flow), terms);

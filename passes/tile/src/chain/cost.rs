@@ -36,6 +36,14 @@ fn beside(plan: &Plan) -> Cost {
     cost
 }
 
+/// What a stage costs as a nest that is priced.
+pub(super) fn priced(stage: &Stage) -> Cost {
+    match stage.depth() {
+        0 => beside(&stage.plan),
+        _ => stage.plan.cost.clone(),
+    }
+}
+
 /// What a stage costs where each waits for the one before: its units work one after the other.
 pub(super) fn serial(plan: &Plan) -> Cost {
     let all = plan.busy.iter().map(|(_, cycles)| *cycles);

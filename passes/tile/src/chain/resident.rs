@@ -620,7 +620,7 @@ impl Planner<'_> {
                 None => writes.copied().collect(),
             };
             let room = (nest.bytes, self.room(&state.homes, number));
-            Played::new(&cx, &stages, nest.cycles, room, writes)
+            Played::new(&cx, &stages, self.thread, room, writes)
         });
         let nests: Vec<Played> = nests.collect();
         series(self.ir, &nests)

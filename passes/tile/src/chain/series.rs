@@ -11,6 +11,7 @@ use tir::{Ir, OpId, Value};
 use tir_tensor::Generic;
 
 use super::Stage;
+use super::cost::priced;
 use super::stage::Context;
 use crate::plan::{Cost, hold};
 
@@ -33,14 +34,16 @@ impl Played {
     pub(super) fn new(
         cx: &Context<'_>,
         stages: &[&Stage],
-        cycles: i64,
+        thread: i64,
         (bytes, room): (i64, i64),
         writes: Vec<OpId>,
     ) -> Self {
-        let mut cost = Cost::default();
+        let (mut cost, mut cycles) = (Cost::default(), 0i64);
         let mut loads = Vec::new();
         for stage in stages {
-            cost.add(&stage.plan.cost);
+            let own = priced(stage);
+            cycles = cycles.saturating_add(own.price(thread));
+            cost.add(&own);
             first_loads(cx, stage, &mut loads);
         }
         Self {

@@ -60,15 +60,25 @@ impl Cost {
         self.in_order |= other.in_order;
     }
 
-    /// Until all is done: units wait for the first loads, and the last store for them; after the last load there is a
-    /// trip to compute, and before the first store a tile. What runs beside the longest is hidden but for a part: queues
-    /// fill, and share the spaces. So of divisions that the unit binds, the one that moves less is taken.
+    /// Until all is done. What runs beside the longest is hidden but for a part: queues fill, and
+    /// share the spaces. So of divisions that the unit binds, the one that moves less is taken.
     pub fn total(&self, scalar: i64) -> i64 {
         // The thread that starts transfers does not compute meanwhile: many small tiles are no gain.
         let starts = self.starts.saturating_mul(scalar);
         if self.in_order {
             // Nothing is waited for.
             return self.work().saturating_add(starts);
+        }
+        let parts = [starts, self.first, self.last, self.exposed];
+        parts.into_iter().fold(self.work(), i64::saturating_add)
+    }
+
+    /// What it takes, as near as is known: units wait for the first loads, and the last store for them; after the last
+    /// load there is a trip to compute, and before the first store a tile. By this programs are priced; of divisions
+    /// that it finds alike, [`total`](Self::total) takes those that load less at once.
+    pub fn price(&self, scalar: i64) -> i64 {
+        if self.in_order {
+            return self.total(scalar);
         }
         let sum = |parts: &[i64]| parts.iter().copied().fold(0, i64::saturating_add);
         let (load, longest) = (self.loading(), self.longest());
@@ -80,6 +90,7 @@ impl Cost {
         let beside = sum(&[self.work(), ends, self.exposed]);
         // Never longer than one after the other.
         let serial = sum(&[self.compute, load, self.store, self.issue]);
+        let starts = self.starts.saturating_mul(scalar);
         beside.min(serial).saturating_add(starts)
     }
 

@@ -141,8 +141,8 @@ impl<'a> Estimate<'a> {
         estimate.holders = [estimate.results(&mut fixed)?, estimate.held()];
         estimate.plan.resets = estimate.resets();
         fixed.issue = fixed.issue.saturating_add(estimate.issued());
-        fixed.compute = fixed.compute.saturating_add(estimate.computed());
-        (fixed.trip, fixed.tile) = estimate.one(fixed.compute);
+        fixed.compute = fixed.compute.saturating_add(estimate.points());
+        (fixed.trip, fixed.tile) = estimate.one(estimate.computed());
         fixed.thread = estimate.plan.thread;
         fixed.last = fixed.last.saturating_add(estimate.tail());
         estimate.fixed = fixed;

@@ -43,16 +43,15 @@ impl Plan {
             return;
         };
         let longest = |busy: &[(Name, i64)]| busy.iter().map(|(_, cycles)| *cycles).max();
-        let before = longest(&self.busy);
+        let all = longest(&self.busy).unwrap_or(0);
         for (name, busy) in &mut self.busy {
             if *name == unit {
                 *busy -= resets;
             }
         }
-        let less = before.unwrap_or(0) - longest(&self.busy).unwrap_or(0);
-        let cost = &mut self.cost;
-        let all = cost.compute;
-        for cycles in [&mut cost.compute, &mut cost.trip, &mut cost.tile] {
+        // So much less of each trip.
+        let less = all - longest(&self.busy).unwrap_or(0);
+        for cycles in [&mut self.cost.trip, &mut self.cost.tile] {
             let share = i128::from(*cycles) * i128::from(less) / i128::from(all.max(1));
             *cycles -= i64::try_from(share).unwrap_or(0);
         }

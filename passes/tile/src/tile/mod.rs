@@ -64,7 +64,14 @@ pub fn price(
             let mut plans = Plans::new(target, budget, std::mem::take(&mut known.plans));
             let singles = singles(func, &scope, &mut plans);
             known.plans = plans.into_known();
-            Some(singles?.iter().map(|single| single.plan.cycles).sum())
+            let thread = i64::try_from(target.info.thread_cycles(1)).unwrap_or(i64::MAX);
+            let prices = singles?;
+            let prices = prices.iter().map(|single| match target.inner {
+                // Of a level with another one further in, all is in its cycles.
+                Some(_) => single.plan.cycles,
+                None => single.plan.cost.price(thread),
+            });
+            Some(prices.fold(0, i64::saturating_add))
         }
     }
 }

@@ -134,7 +134,10 @@ fn candidate(func: &Ir, op: OpId, most: i64) -> Option<Strides> {
         changes.push((op, Change::Generic(Box::new(step))));
     }
     // What is in another block is not looked at.
-    let here = |value: &Value| func.uses(*value).all(|u| func.block_of(u.op) == Some(block));
+    let here = |value: &Value| {
+        func.uses(*value)
+            .all(|u| func.block_of(u.op) == Some(block))
+    };
     let found = !between.is_empty() && between.keys().all(here);
     found.then_some(Strides { changes })
 }
@@ -182,8 +185,8 @@ fn step(
             if moving.iter().any(|(other, _)| *other != d) {
                 return None;
             }
-            let mut places = (0..found.maps[output].len())
-                .filter(|p| found.maps[output][*p].at(d) != 0);
+            let mut places =
+                (0..found.maps[output].len()).filter(|p| found.maps[output][*p].at(d) != 0);
             let place = places.next()?;
             if places.next().is_some() || found.maps[output][place].as_dim() != Some(d) {
                 return None;
@@ -266,7 +269,8 @@ fn sparse(
         return Some(());
     };
     let counted = found.maps[constant][place].as_dim() == Some(d) && by == step;
-    let elsewhere = (0..found.maps[values].len()).any(|t| t != s && found.maps[values][t].at(d) != 0);
+    let elsewhere =
+        (0..found.maps[values].len()).any(|t| t != s && found.maps[values][t].at(d) != 0);
     if counted && !elsewhere {
         divide(&mut found.maps[values][s], d, step)?;
         domain[d] = (domain[d] - 1).checked_mul(step)?.checked_add(1)?;
@@ -421,7 +425,9 @@ fn generic(func: &mut Ir, op: OpId, step: &Step, known: &HashMap<Value, Value>) 
     let maps = step.maps.iter().map(|forms| forms.affine(rank));
     generic.indexing_maps = maps.collect();
     generic.sizes = None;
-    let known = generic.domain(func).is_ok_and(|domain| domain == step.domain);
+    let known = generic
+        .domain(func)
+        .is_ok_and(|domain| domain == step.domain);
     generic.sizes = (!known).then(|| step.domain.clone());
     let mut b = func.at(At::Before(op));
     b.loc = loc;

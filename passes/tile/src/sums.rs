@@ -81,7 +81,11 @@ fn row(ir: &Ir, sum: &Generic) -> Option<Vec<usize>> {
     };
     let used = |map: &AffineMap, d: usize| map.exprs.iter().any(|e| e.uses(d));
     // What counts one element, what is summed may have in any of its dimensions.
-    let plainly = |d: usize| from.exprs.iter().all(|e| !e.uses(d) || *e == AffineExpr::Dim(d));
+    let plainly = |d: usize| {
+        from.exprs
+            .iter()
+            .all(|e| !e.uses(d) || *e == AffineExpr::Dim(d))
+    };
     let free = |d: &usize| domain[*d] == 1 && plainly(*d) && used(to, *d);
     let one = (0..domain.len()).find(free)?;
     let summed = (0..domain.len()).filter(|d| reductions[*d]);
@@ -187,7 +191,13 @@ fn product(
     let ones = b.add(Constant { value });
     let mut maps = sum.indexing_maps.clone();
     if let (Some(from), Some(one)) = (maps.first_mut(), row.first()) {
-        let still = |e: &AffineExpr| if e.uses(*one) { AffineExpr::Const(0) } else { e.clone() };
+        let still = |e: &AffineExpr| {
+            if e.uses(*one) {
+                AffineExpr::Const(0)
+            } else {
+                e.clone()
+            }
+        };
         from.exprs = from.exprs.iter().map(still).collect();
     }
     maps.insert(0, AffineMap::project(domain.len(), row));

@@ -50,7 +50,8 @@ pub fn price(
     if !oversized(func, target).is_empty() {
         return None;
     }
-    let (group, limits) = settled(func, target, budget, limits, known);
+    // Nests are priced before tensors stay between them, which other orders of elements are taken for.
+    let (group, limits) = settled(func, target, budget, limits, false, known);
     match limits {
         Some(limits) => {
             let limits = Limits {
@@ -77,12 +78,14 @@ pub fn price(
 }
 
 /// Brings a function into the form that its tiles are chosen in: which fused group each generic is of, and the limits
-/// of nests of several stages, if there are such.
+/// of nests of several stages, if there are such. With `strides`, what is read in steps may be computed with what lies
+/// between.
 fn settled(
     func: &mut Ir,
     target: &Target<'_>,
     budget: Budget,
     limits: Option<Limits>,
+    strides: bool,
     known: &mut Known,
 ) -> (HashMap<OpId, usize>, Option<Limits>) {
     let mut group = HashMap::new();
@@ -97,7 +100,7 @@ fn settled(
     let limits = limits.filter(|_| without_chains(target).is_none());
     if let Some(limits) = limits {
         crate::sums::sums(func, target, &mut group);
-        forms(func, &mut group, (target, budget, limits), known);
+        forms(func, &mut group, (target, budget, limits), strides, known);
     }
     crate::settle::settle(func, &mut group);
     drop_empty(func);
@@ -119,7 +122,7 @@ pub fn tile(
     if !errors.is_empty() {
         return Err(errors);
     }
-    let (group, _) = settled(func, target, budget, limits, known);
+    let (group, _) = settled(func, target, budget, limits, true, known);
     if budget.listed > 0 {
         // Candidates are listed where they are estimated.
         known.plans.clear();
@@ -176,10 +179,11 @@ enum Form {
 
 impl Form {
     /// All of one change, in order.
-    fn of(func: &Ir, target: &Target<'_>) -> Vec<Self> {
+    fn of(func: &Ir, target: &Target<'_>, strides: bool) -> Vec<Self> {
         let behind = crate::behind::candidates(func).into_iter();
         let apart = crate::apart::candidates(func).into_iter();
-        let strides = crate::strides::candidates(func, target).into_iter();
+        let strides = strides.then(|| crate::strides::candidates(func, target));
+        let strides = strides.into_iter().flatten();
         let forms = behind.map(Self::Behind).chain(apart.map(Self::Apart));
         forms.chain(strides.map(Self::Strides)).collect()
     }
@@ -198,6 +202,7 @@ fn forms(
     func: &mut Ir,
     group: &mut HashMap<OpId, usize>,
     with: (&Target<'_>, Budget, Limits),
+    strides: bool,
     known: &mut Known,
 ) {
     // Of all forms only the cycles are asked for.
@@ -209,9 +214,9 @@ fn forms(
     let with = (target, budget, limits);
     let mut next = 0;
     let mut now: Option<Nests> = None;
-    while let Some(form) = Form::of(func, with.0).get(next) {
+    while let Some(form) = Form::of(func, with.0, strides).get(next) {
         let (mut other, mut own, _) = copied(func, group);
-        if let Some(form) = Form::of(&other, with.0).get(next) {
+        if let Some(form) = Form::of(&other, with.0, strides).get(next) {
             form.apply(&mut other, &mut own);
         }
         // What another order of elements costs and saves is what stays between nests.

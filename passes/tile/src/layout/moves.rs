@@ -95,8 +95,7 @@ impl Tile {
     /// Transfers that an engine of so many dimensions needs for the tile; `elem` in bytes.
     pub fn starts(&self, shape: &[i64], elem: i64, dims: i64) -> i64 {
         let long = self.dims.iter().filter(|dim| dim.size > 1).count();
-        // Where no row is contiguous on both sides, rows of an element are a dimension too.
-        if (long as i64) < dims {
+        if long as i64 <= dims {
             return 1;
         }
         starts(shape, self.shape(), self.steps(), &[], (elem, dims))

@@ -45,7 +45,7 @@ impl Search {
         Self {
             all: false,
             best: None,
-            slack: TIE,
+            slack: 0,
             close: Vec::new(),
             sounded: i64::MAX,
             parts: false,
@@ -131,10 +131,6 @@ impl Search {
         }
     }
 }
-
-/// Of plans that take at most one in so many cycles more than the quickest, the one that moves the least is taken: estimates
-/// are not that exact.
-const TIE: i64 = 1024;
 
 /// One in so many divisions is estimated before all of them.
 const SOUNDED: usize = 16;

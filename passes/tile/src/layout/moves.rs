@@ -94,13 +94,18 @@ impl Tile {
 
     /// Transfers that an engine of so many dimensions needs for the tile; `elem` in bytes.
     pub fn starts(&self, shape: &[i64], elem: i64, dims: i64) -> i64 {
-        let long = self.dims.iter().filter(|dim| dim.size > 1).count();
-        if long as i64 <= dims {
+        let long = self.dims.iter().filter(|dim| dim.size > 1).count() as i64;
+        // Where no row is contiguous on both sides, rows of an element are a dimension, too. That is counted for engines of
+        // few dimensions alone: of others, tiles with so many are mostly kept, and moved once (decision 170).
+        if long < dims || (long == dims && dims > FEW) {
             return 1;
         }
         starts(shape, self.shape(), self.steps(), &[], (elem, dims))
     }
 }
+
+/// Dimensions of an engine that are few.
+const FEW: i64 = 2;
 
 /// Transfers that an engine of so many dimensions needs for a tile of this shape, of which dimensions may lie outside
 /// of the source; elements of so many bytes.

@@ -102,7 +102,11 @@ impl Optimizer<'_> {
         price: (&dyn Price, &PassCx<'_>),
         terms: Terms,
     ) -> Result<Option<Chosen>, String> {
-        let seeds = self.seeds(found);
+        // Merged products are cheap together alone, which no bound of a group says: the cheapest by the sum of ops is
+        // one more program to start from.
+        let cheapest = self.extract(found)?;
+        let mut seeds = self.seeds(found);
+        seeds.push(cheapest.choice);
         choose(
             (&found.graph, &mut found.op_cache),
             self.model,

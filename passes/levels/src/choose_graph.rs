@@ -18,6 +18,9 @@ use tir_graph::{Constant, Fused};
 use tir_tensor::{Empty, TransferRead};
 use tir_tile::Tile;
 
+/// The share of cycles that is left, above which a function is not rewritten again.
+const WORTH: f64 = 0.99;
+
 pass! {
     /// Runs `egraph` and `constant-fold` on a copy of a function, where groups of ops are extracted at the cycles that each
     /// takes as a nest, and keeps the copy if all its nests take fewer cycles on the attached machine, by the
@@ -47,6 +50,8 @@ pass! {
         pub plans: usize = 1000,
         /// Maximum number of extractions; behind each, what it chose by bounds is planned.
         pub rounds: usize = 24,
+        /// Maximum number of times that a function is rewritten, as long as each takes a hundredth of its cycles away.
+        pub repeat: usize = 4,
         /// Cycles by the estimate below which functions are left to `egraph`: of such, latencies and starts, which queues
         /// overlap, are most.
         pub least: i64 = 20_000,
@@ -107,13 +112,9 @@ fn computes(lowered: &Ir) -> bool {
 type Made = (Ir, Vec<Diagnostic>);
 
 impl ChooseGraph {
-    /// What the e-graph makes of a function, groups chosen by what they take as nests: with these groups, and for
-    /// `fuse-graph` to group.
-    fn grouped(
-        &self,
-        ir: &Ir,
-        cx: &PassCx<'_>,
-    ) -> Result<Vec<(&'static str, Made)>, Vec<Diagnostic>> {
+    /// What the e-graph makes of a function, groups chosen by what they take as nests: for `fuse-graph` to group, and with
+    /// these groups.
+    fn grouped(&self, ir: &Ir, cx: &PassCx<'_>) -> Result<[Made; 2], Vec<Diagnostic>> {
         let mut grouped = ir.clone();
         let terms = Terms {
             cuts: self.cuts,
@@ -141,10 +142,7 @@ impl ChooseGraph {
             keep: vec![Empty::name().to_string()],
         });
         cx.attempt(&pipeline, &mut open)?;
-        Ok(vec![
-            ("rewritten", (open, said.clone())),
-            ("rewritten and grouped", (grouped, said)),
-        ])
+        Ok([(open, said.clone()), (grouped, said)])
     }
 }
 
@@ -208,18 +206,29 @@ impl Pass for ChooseGraph {
         };
         let mut best = None;
         let mut least = before;
-        for (what, (other, said)) in self.grouped(ir, cx)? {
-            let after = self.price(&other, cx);
-            if self.print {
-                let after = after.map_or("does not fit".to_string(), |n| format!("takes {n}"));
-                let text = format!(
-                    "as it is the function takes {before} cycles by the estimate, {what} it {after}"
-                );
-                cx.remark(Diagnostic::remark(text).at(ir.loc(ir.root())));
+        // What is rewritten can be rewritten further: another e-graph begins where the last one ended.
+        let mut from = ir.clone();
+        for _ in 0..self.repeat {
+            let reached = least;
+            let [open, grouped] = self.grouped(&from, cx)?;
+            from = open.0.clone();
+            let made = [("rewritten", open), ("rewritten and grouped", grouped)];
+            for (what, (other, said)) in made {
+                let after = self.price(&other, cx);
+                if self.print {
+                    let after = after.map_or("does not fit".to_string(), |n| format!("takes {n}"));
+                    let text = format!(
+                        "as it is the function takes {before} cycles by the estimate, {what} it {after}"
+                    );
+                    cx.remark(Diagnostic::remark(text).at(ir.loc(ir.root())));
+                }
+                if let Some(after) = after.filter(|after| *after < least) {
+                    least = after;
+                    best = Some((other, said));
+                }
             }
-            if let Some(after) = after.filter(|after| *after < least) {
-                least = after;
-                best = Some((other, said));
+            if least as f64 > WORTH * reached as f64 {
+                break;
             }
         }
         match best {

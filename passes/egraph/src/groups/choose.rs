@@ -187,13 +187,16 @@ impl Groups {
                 }
                 _ => None,
             };
-            let mut children: Vec<usize> = Vec::new();
-            for child in node.children.iter().filter(|id| !known(id) && !is_known) {
-                let place = listed.place(graph, *child);
-                if !children.contains(&place) {
-                    children.push(place);
+            let places = |keep: &dyn Fn(&Id) -> bool| {
+                let mut places: Vec<usize> = Vec::new();
+                for child in node.children.iter().filter(|id| keep(id)) {
+                    let place = listed.place(graph, *child);
+                    if !places.contains(&place) {
+                        places.push(place);
+                    }
                 }
-            }
+                places.into_iter().collect()
+            };
             let work = op_cache.work(graph, node);
             let all = |work: &tir::Work| -> u64 { work.reads.iter().chain(&work.writes).sum() };
             let paid = all(&layout::paid(graph, model, node, work.clone()));
@@ -203,7 +206,8 @@ impl Groups {
             let loaded = node.children.iter().filter(|id| known(id));
             candidates.push(Candidate {
                 class: *class,
-                children: children.into_iter().collect(),
+                needs: places(&|_| true),
+                children: places(&|id| !known(id) && !is_known),
                 info,
                 products: work.products.iter().map(|p| model.product(p)).sum(),
                 short,
@@ -244,18 +248,11 @@ impl Groups {
                     true => apart,
                     false => made.cutter.bound(&cut) as f64,
                 };
+                let nodes = cut.nodes.iter().map(|node| &made.cutter.nodes[*node]);
+                let inside = |class: &usize| nodes.clone().any(|node| node.class == *class);
                 // What is known is not priced, but is there.
-                let mut children: Vec<usize> = Vec::new();
-                for node in &cut.nodes {
-                    let (_, _, e_node) = &listed.all[*node];
-                    let inside = |place: &usize| {
-                        cut.nodes
-                            .iter()
-                            .any(|n| made.cutter.nodes[*n].class == *place)
-                    };
-                    let places = e_node.children.iter().map(|id| listed.place(graph, *id));
-                    children.extend(places.filter(|place| !inside(place)));
-                }
+                let needs = nodes.clone().flat_map(|node| node.needs.iter().copied());
+                let mut children: Vec<usize> = needs.filter(|class| !inside(class)).collect();
                 children.sort_unstable();
                 children.dedup();
                 made.problem
@@ -424,30 +421,7 @@ impl Groups {
         for node in inner {
             nodes.entry(self.cutter.nodes[node].class).or_insert(node);
         }
-        let mut state = vec![0u8; listed.ids.len()];
-        let mut stack: Vec<(usize, bool)> =
-            self.problem.roots.iter().map(|r| (*r, false)).collect();
-        while let Some((class, done)) = stack.pop() {
-            if done {
-                state[class] = 2;
-                continue;
-            }
-            match state[class] {
-                0 => {}
-                1 => return None,
-                _ => continue,
-            }
-            state[class] = 1;
-            stack.push((class, true));
-            let node = nodes.get(&class)?;
-            for child in &self.cutter.nodes[*node].children {
-                match state[*child] {
-                    1 => return None,
-                    0 => stack.push((*child, false)),
-                    _ => {}
-                }
-            }
-        }
+        self.is_acyclic(&nodes).then_some(())?;
         chosen.sort_unstable();
         let groups = chosen.into_iter().filter_map(|group| {
             let cut = &self.cuts[group].nodes;
@@ -469,5 +443,42 @@ impl Groups {
             (listed.ids[class], node.clone())
         });
         Some((chosen.collect(), groups))
+    }
+
+    /// Whether no class needs itself, by the e-node of each.
+    fn is_acyclic(&self, nodes: &FxHashMap<usize, usize>) -> bool {
+        #[derive(Clone, Copy, PartialEq)]
+        enum State {
+            New,
+            Open,
+            Done,
+        }
+        let mut state = vec![State::New; self.problem.classes];
+        let mut stack: Vec<(usize, bool)> = Vec::new();
+        stack.extend(self.problem.roots.iter().map(|root| (*root, false)));
+        while let Some((class, done)) = stack.pop() {
+            if done {
+                state[class] = State::Done;
+                continue;
+            }
+            match state[class] {
+                State::New => {}
+                State::Open => return false,
+                State::Done => continue,
+            }
+            state[class] = State::Open;
+            stack.push((class, true));
+            let Some(node) = nodes.get(&class) else {
+                return false;
+            };
+            for child in &self.cutter.nodes[*node].needs {
+                match state[*child] {
+                    State::Open => return false,
+                    State::New => stack.push((*child, false)),
+                    State::Done => {}
+                }
+            }
+        }
+        true
     }
 }

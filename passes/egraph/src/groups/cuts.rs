@@ -8,7 +8,9 @@ use tir_graph::fusion::{FusionInfo, FusionKind, anchor, edge_fuses};
 pub(super) struct Candidate {
     /// The class that it computes.
     pub(super) class: usize,
-    /// The classes that it reads, each once, without those known when the program is compiled.
+    /// The classes that it reads, each once.
+    pub(super) needs: SmallVec<[usize; 4]>,
+    /// Those of them that are not known when the program is compiled.
     pub(super) children: SmallVec<[usize; 4]>,
     /// How it fuses; `None` for what is always by itself.
     pub(super) info: Option<FusionInfo>,
@@ -72,7 +74,7 @@ impl Cutter {
         // What reads its own result computes nothing.
         let computes = |node: &&usize| {
             let node = &self.nodes[**node];
-            !node.children.contains(&node.class)
+            !node.needs.contains(&node.class)
         };
         let alone = |node: &usize| {
             let mut inputs = self.nodes[*node].children.clone();

@@ -4,13 +4,18 @@
 //! ([`Price`]). What nests share, such as tensors that stay near, is no property of one, so programs are compared whole
 //! by the same estimate before one is taken: as the function is, as rewritten, and with the groups that were chosen.
 
+use std::collections::HashSet;
 use tir::interp::to_attr;
 use tir::pass::PassOptions;
-use tir::{At, Data, Diagnostic, Ir, Op, Pass, PassCx, PassResult, Pipeline, Type, Value, pass};
+use tir::{
+    At, Data, Diagnostic, Ir, Mapping, Op, OpId, Pass, PassCx, PassResult, Pipeline, Traits, Type,
+    Value, pass,
+};
 use tir_accel::{AttachedMachine, Processor};
 use tir_convert::{FuseElementwise, FuseGraph, GraphToTensor};
 use tir_egraph::Egraph;
 use tir_egraph::groups::{Body, Input, Price, Terms};
+use tir_egraph::region::captures;
 use tir_func::{Return, function};
 use tir_generic::{Canonicalize, ConstantFold, Cse};
 use tir_graph::fusion::ungroup;
@@ -86,6 +91,34 @@ impl ChooseGraph {
         Some(lowered)
     }
 
+    /// A function with its operators grouped.
+    fn fused(&self, ir: &Ir, cx: &PassCx<'_>) -> Option<Ir> {
+        let mut fused = ir.clone();
+        let mut pipeline = Pipeline::new();
+        pipeline.add(FuseGraph {
+            partition: self.partition.clone(),
+            multi_output: self.multi_output,
+            ..FuseGraph::default()
+        });
+        cx.attempt(&pipeline, &mut fused).ok()?;
+        Some(fused)
+    }
+
+    /// The cycles of a function's groups, each by itself.
+    fn apart(&self, ir: &Ir, cx: &PassCx<'_>) -> Option<i64> {
+        let block = ir.body_block(ir.root(), 0)?;
+        let computed =
+            |op: &OpId| !ir.has(*op, Traits::ConstantLike) && !ir.has(*op, Traits::Terminator);
+        let mut sum = 0i64;
+        for op in ir.ops_in(block).filter(computed) {
+            let lowered = self.lowered(&alone(ir, op), cx)?;
+            if computes(&lowered) {
+                sum = sum.saturating_add(self.nests(&lowered, cx)?);
+            }
+        }
+        Some(sum)
+    }
+
     fn nests(&self, lowered: &Ir, cx: &PassCx<'_>) -> Option<i64> {
         let attached = cx.outer::<AttachedMachine>()?;
         let (info, machine) = attached.0.as_ref()?;
@@ -98,6 +131,38 @@ impl ChooseGraph {
         };
         tile.price(lowered, cx, (info, machine))
     }
+}
+
+/// A function of one op, which may be a group; what is constant around it is constant in it.
+pub fn alone(function: &Ir, op: OpId) -> Ir {
+    let (mut copied, mut arguments) = (Vec::new(), Vec::new());
+    let mut seen = HashSet::new();
+    let operands = function.operands(op).chain(captures(function, op));
+    for value in operands.filter(|value| seen.insert(*value)) {
+        // What needs nothing is made again.
+        let needs_nothing = |op: &OpId| {
+            let inner = function.regions(*op).len();
+            inner + function.operands(*op).len() == 0 && function.is_pure(*op)
+        };
+        match function.owner(value).filter(needs_nothing) {
+            Some(op) => copied.push(op),
+            None => arguments.push(value),
+        }
+    }
+    let types: Vec<Type> = arguments.iter().map(|v| function.ty(*v)).collect();
+    let results = function.result_types(op);
+    let (mut made, block) = tir_func::function("group", Type::function(types, results));
+    let mut map = Mapping::default();
+    for (number, value) in arguments.iter().enumerate() {
+        map.map(*value, made.arg(block, number));
+    }
+    for op in copied {
+        made.copy_op(function, op, At::End(block), &mut map);
+    }
+    let copy = made.copy_op(function, op, At::End(block), &mut map);
+    let operands: Vec<Value> = made.results(copy).collect();
+    made.add(At::End(block), Return { operands });
+    made
 }
 
 /// Whether a function computes anything: what changes shapes alone, or puts parts together, is where it is written.
@@ -212,7 +277,17 @@ impl Pass for ChooseGraph {
             let reached = least;
             let [open, grouped] = self.grouped(&from, cx)?;
             from = open.0.clone();
-            let made = [("rewritten", open), ("rewritten and grouped", grouped)];
+            let mut made = vec![("rewritten", open)];
+            // To price a program of other groups is to plan it: not where groups by themselves promise nothing.
+            let fused = self.fused(&from, cx);
+            let by_bytes = fused.and_then(|fused| self.apart(&fused, cx));
+            let by_price = self.apart(&grouped.0, cx);
+            let promising = |by_price: i64| {
+                by_bytes.is_none_or(|bytes| (by_price as f64) < WORTH * bytes as f64)
+            };
+            if by_price.is_some_and(promising) {
+                made.push(("rewritten and grouped", grouped));
+            }
             for (what, (other, said)) in made {
                 let after = self.price(&other, cx);
                 if self.print {

@@ -8,7 +8,7 @@ mod levels;
 pub mod processors;
 
 pub use attach_machine::AttachMachine;
-pub use choose_graph::ChooseGraph;
+pub use choose_graph::{ChooseGraph, alone};
 pub use count_work::CountWork;
 pub use levels::{ToAccel, ToLoop, ToMemref, ToNative, ToTensor};
 

@@ -18,11 +18,10 @@ use tir::{At, Attr, Data, Ir, Mapping, Name, OpId, PassManager, Pipeline, Traits
 use tir_accel::machine::MachineInfo;
 use tir_convert::FuseGraph;
 use tir_egraph::Egraph;
-use tir_egraph::region::captures;
 use tir_func::Func;
 use tir_generic::ConstantFold;
 use tir_graph::Fused;
-use tir_levels::{AttachMachine, ToAccel, ToTensor};
+use tir_levels::{AttachMachine, ToAccel, ToTensor, alone};
 use tir_tensor::{CollapseShape, ExpandShape};
 use tir_tile::{CYCLES, EstimateCycles};
 
@@ -248,38 +247,6 @@ fn draw(module: &mut Ir, machine: &Path, seed: u64) -> Result<(), String> {
         ..ToTensor::default()
     });
     run(pipeline, module)
-}
-
-/// A function of one group; what is constant around it is constant in it.
-fn alone(function: &Ir, group: OpId) -> Ir {
-    let (mut copied, mut arguments) = (Vec::new(), Vec::new());
-    let mut seen = HashSet::new();
-    let operands = function.operands(group).chain(captures(function, group));
-    for value in operands.filter(|value| seen.insert(*value)) {
-        // What needs nothing is made again.
-        let needs_nothing = |op: &OpId| {
-            let inner = function.regions(*op).len();
-            inner + function.operands(*op).len() == 0 && function.is_pure(*op)
-        };
-        match function.owner(value).filter(needs_nothing) {
-            Some(op) => copied.push(op),
-            None => arguments.push(value),
-        }
-    }
-    let types: Vec<Type> = arguments.iter().map(|v| function.ty(*v)).collect();
-    let results = function.result_types(group);
-    let (mut made, block) = tir_func::function("group", Type::function(types, results));
-    let mut map = Mapping::default();
-    for (number, value) in arguments.iter().enumerate() {
-        map.map(*value, made.arg(block, number));
-    }
-    for op in copied {
-        made.copy_op(function, op, At::End(block), &mut map);
-    }
-    let group = made.copy_op(function, group, At::End(block), &mut map);
-    let operands: Vec<Value> = made.results(group).collect();
-    made.add(At::End(block), tir_func::Return { operands });
-    made
 }
 
 /// Whether a group computes nothing: what it gives is what it is given, of another shape.

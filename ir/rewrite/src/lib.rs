@@ -53,7 +53,7 @@ pub use pattern::{
 pub use regions::{drop_passed, erase_dead_args, erase_unreachable, passed_operands};
 pub use rewriter::{Event, Rewriter};
 pub use rule::{
-    Arg, AttrFn, AttrTerm, Call, Class, Functions, Guard, GuardFn, Kind, Literal, OpTerm, Rule,
+    Arg, AttrFn, AttrTerm, Call, Class, Functions, Guard, GuardFn, Kind, Literal, OpClass, OpTerm, Rule,
     RuleText, Term, TermKind, TypeTerm, Var, VarKind,
 };
 pub use rule_text::{RuleError, RulePart};

@@ -9,10 +9,11 @@
 //! have as many roots, and a root's type is that of the value it replaces. All names of functions and
 //! ops are known when a rule is made, so that matching does not fail.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use tir_core::{Attr, Diagnostic, Dialect, Failure, Loc, Name, Type, closest};
+use tir_core::{Attr, Diagnostic, Dialect, Failure, Loc, Name, OpInfo, Role, Traits, Type, closest};
 
 /// What a rule may be used for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -100,6 +101,8 @@ pub struct RuleText {
 /// constant; `0`, `1.0`, `-0.0`, `true` a constant of this value, or a splat of it. Attributes: `?a`,
 /// `3`, `1.5`, `"text"`, `[0, 2, 1]`, a keyword of the attribute, `true`, `(function args…)` on
 /// the right. A type on the right may be computed too: `(graph.reshape ?x):(type-of ?a ?y)`.
+/// `(?f:elementwise+commutative ?x ?y)` is any op of these classes, which are traits, and classes
+/// that dialects add; `(?f ?x)` elsewhere is the same op with the same attributes.
 /// `?xs...` stands last on the left, anywhere on the right. An op that the right side says twice
 /// (or two results of it) is made once.
 ///
@@ -147,6 +150,8 @@ pub struct Rule {
     pub right: Vec<Term>,
     /// All must hold.
     pub guards: Vec<Guard>,
+    /// For each variable that stands for an op, the classes of ops that it must be in, all of them.
+    pub ops: Vec<(Var, Vec<Name>)>,
     /// Where it is written.
     pub loc: Loc,
 }
@@ -171,6 +176,22 @@ pub enum VarKind {
     Attr,
     /// A type.
     Type,
+    /// An op with those of its attributes that the rule does not name.
+    Op,
+}
+
+/// In messages: what a variable of this kind stands for.
+impl fmt::Display for VarKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            VarKind::Value => "a value",
+            VarKind::Constant => "a constant",
+            VarKind::Values => "several values",
+            VarKind::Attr => "an attribute",
+            VarKind::Type => "a type",
+            VarKind::Op => "an op",
+        })
+    }
 }
 
 /// A value in a rule.
@@ -196,8 +217,10 @@ pub enum TermKind {
 /// A result of an op in a rule.
 #[derive(Clone, PartialEq, Debug)]
 pub struct OpTerm {
-    /// The name of the op.
+    /// The name of the op; of a variable, its name as it is written, `?f`.
     pub name: Name,
+    /// The variable that stands for the op, if it is not said by name.
+    pub var: Option<Var>,
     /// Its operands.
     pub operands: Vec<Term>,
     /// Its attributes. On the left further ones may be there; on the right there are no others.
@@ -266,6 +289,8 @@ pub enum Arg {
     Type(Type),
     /// An attribute that the op has not.
     Absent,
+    /// An op.
+    Op(Name),
 }
 
 impl Arg {
@@ -299,6 +324,9 @@ pub type GuardFn = fn(&[Arg]) -> bool;
 /// Computes an attribute, or a type as a type attribute; `None`: the rule does not apply.
 pub type AttrFn = fn(&[Arg]) -> Option<Attr>;
 
+/// Says whether an op is in a class, by its traits and interfaces.
+pub type OpClass = fn(&OpInfo) -> bool;
+
 /// The functions that rules name.
 #[derive(Clone, Default)]
 pub struct Functions {
@@ -306,6 +334,48 @@ pub struct Functions {
     pub guards: BTreeMap<Name, GuardFn>,
     /// Functions that compute attributes.
     pub attrs: BTreeMap<Name, AttrFn>,
+    /// Classes of ops besides [traits](Traits), which are classes by their names in lower case:
+    /// `same-type`.
+    pub classes: BTreeMap<Name, OpClass>,
+}
+
+impl Functions {
+    /// Of these ops those that are in all of these classes; none if there is no such class.
+    pub fn in_classes(&self, classes: &[Name], mut ops: Vec<&'static OpInfo>) -> Vec<&'static OpInfo> {
+        for class in classes {
+            match self.classes.get(class) {
+                Some(class) => ops.retain(|op| class(op)),
+                None => {
+                    let bit = trait_of(class);
+                    ops.retain(|op| bit.is_some_and(|bit| op.has(bit)));
+                }
+            }
+        }
+        ops
+    }
+    /// The names of all classes of ops.
+    pub fn class_names(&self) -> Vec<String> {
+        let own = self.classes.keys().map(|name| name.to_string());
+        own.chain(Traits::all().map(kebab)).collect()
+    }
+}
+
+/// The trait that a class is called by.
+fn trait_of(class: &str) -> Option<Traits> {
+    let name = Traits::all().find(|name| kebab(name) == class)?;
+    Traits::named(name)
+}
+
+/// `SameType` as rules write it: `same-type`.
+fn kebab(name: &str) -> String {
+    let mut out = String::new();
+    for c in name.chars() {
+        if c.is_ascii_uppercase() && !out.is_empty() {
+            out.push('-');
+        }
+        out.push(c.to_ascii_lowercase());
+    }
+    out
 }
 
 impl Rule {
@@ -332,6 +402,13 @@ impl Rule {
             let error = error.context(format!("rule '{name}': ")).or_at(self.loc);
             (word, Box::new(error))
         };
+        for word in self.ops.iter().flat_map(|(_, classes)| classes) {
+            let names = functions.class_names();
+            if !names.iter().any(|name| name == word.as_str()) {
+                let names = names.iter().map(String::as_str);
+                return Err(here(unknown("class of ops", word, names)));
+            }
+        }
         for guard in &self.guards {
             known("guard", guard, functions.guards.keys()).map_err(here)?;
             guard
@@ -351,13 +428,103 @@ impl Rule {
         let guards = Join(self.guards.len(), |f: &mut fmt::Formatter<'_>, i| {
             self.call(f, &self.guards[i])
         });
+        // A class is said where its variable stands first.
+        let said = RefCell::default();
         let side = |terms: &[Term]| {
             Join(terms.len(), |f: &mut fmt::Formatter<'_>, i| {
-                self.term(f, &terms[i])
+                self.term(f, &terms[i], &said)
             })
             .to_string()
         };
         [side(&self.left), side(&self.right), guards.to_string()]
+    }
+
+    /// By variable that stands for an op, the loaded ops that it may be: they are in its classes and
+    /// [pure](Traits::Pure), and take the operands, attributes and results that the rule says.
+    pub fn ops_of(&self, functions: &Functions) -> Vec<(Var, Vec<Name>)> {
+        if self.ops.is_empty() {
+            return Vec::new();
+        }
+        let ops = Dialect::all().into_iter().flat_map(|dialect| dialect.ops);
+        let infos = ops.filter_map(|spec| Name::new(spec.name).info());
+        let pure: Vec<&'static OpInfo> = infos.filter(|info| info.has(Traits::Pure)).collect();
+        let mut terms = Vec::new();
+        for term in self.left.iter().chain(&self.right) {
+            op_terms(term, &mut terms);
+        }
+        let one = |(var, classes): &(Var, Vec<Name>)| {
+            let is_it = |term: &&&OpTerm| term.var == Some(*var);
+            let terms: Vec<&OpTerm> = terms.iter().filter(is_it).copied().collect();
+            let all = functions.in_classes(classes, pure.clone()).into_iter();
+            let fit = all.filter(|info| terms.iter().all(|term| self.takes(info, term)));
+            (*var, fit.map(|info| info.name).collect())
+        };
+        self.ops.iter().map(one).collect()
+    }
+
+    /// Whether an op has what a term says of it.
+    fn takes(&self, info: &OpInfo, term: &OpTerm) -> bool {
+        let count = |role: Role| info.fields.iter().filter(|f| f.role == role).count();
+        let open = info.fields.iter().any(|f| f.role.is_variadic());
+        let tail = term.operands.iter().any(|operand| {
+            matches!(operand.kind, TermKind::Var(var) if self.vars[var.0].1 == VarKind::Values)
+        });
+        let (found, fixed) = (term.operands.len(), count(Role::Operand));
+        let operands = match (tail, open) {
+            (false, false) => found == fixed,
+            (false, true) => found >= fixed,
+            (true, _) => true,
+        };
+        let attribute = |name: &Name| info.field(name).is_some_and(|f| f.role.is_attribute());
+        operands
+            && info.result_count().is_none_or(|n| term.result < n)
+            && count(Role::Region) + count(Role::Regions) == 0
+            && term.attrs.iter().all(|(name, _)| attribute(name))
+    }
+
+    /// The attributes that the rule names of the op that a variable stands for.
+    pub fn named_attrs(&self, var: Var) -> Vec<Name> {
+        let mut terms = Vec::new();
+        for term in self.left.iter().chain(&self.right) {
+            op_terms(term, &mut terms);
+        }
+        let terms = terms.into_iter().filter(|term| term.var == Some(var));
+        let mut names: Vec<Name> = terms.flat_map(|t| &t.attrs).map(|(name, _)| *name).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// The rule for each choice of ops that its variables may stand for, with all their attributes
+    /// as variables; itself if it has none. No choice is left out: two variables have the product.
+    pub fn instances(&self, functions: &Functions) -> Vec<Rule> {
+        let mut made = vec![self.clone()];
+        for (var, names) in self.ops_of(functions) {
+            let named = self.named_attrs(var);
+            let one = |rule: Rule| {
+                let named = &named;
+                names.iter().filter_map(move |name| rule.with_op(var, *name, named))
+            };
+            made = made.into_iter().flat_map(one).collect();
+        }
+        made
+    }
+
+    /// The rule with this op for a variable.
+    fn with_op(&self, var: Var, name: Name, named: &[Name]) -> Option<Rule> {
+        let mut rule = self.clone();
+        let fields = name.info()?.fields.iter();
+        let mut rest = Vec::new();
+        for field in fields.filter(|f| f.role.is_attribute() && !named.contains(&f.name)) {
+            let text = format!("{}_{}", self.vars[var.0].0, field.name);
+            rule.vars.push((Name::new(&text), VarKind::Attr));
+            rest.push((field.name, AttrTerm::Var(Var(rule.vars.len() - 1))));
+        }
+        rule.ops.retain(|(other, _)| *other != var);
+        for term in rule.left.iter_mut().chain(&mut rule.right) {
+            replace_op(term, var, name, &rest);
+        }
+        Some(rule)
     }
 
     /// The one root, if the rule has one and the left side of it is an op.
@@ -374,6 +541,26 @@ impl Rule {
             ) => Some(op),
             _ => None,
         }
+    }
+}
+
+fn op_terms<'a>(term: &'a Term, all: &mut Vec<&'a OpTerm>) {
+    if let TermKind::Op(op) = &term.kind {
+        all.push(op);
+        op.operands.iter().for_each(|operand| op_terms(operand, all));
+    }
+}
+
+fn replace_op(term: &mut Term, var: Var, name: Name, attrs: &[(Name, AttrTerm)]) {
+    let TermKind::Op(op) = &mut term.kind else {
+        return;
+    };
+    if op.var == Some(var) {
+        (op.name, op.var) = (name, None);
+        op.attrs.extend_from_slice(attrs);
+    }
+    for operand in &mut op.operands {
+        replace_op(operand, var, name, attrs);
     }
 }
 
@@ -406,6 +593,7 @@ fn check_term(term: &Term, functions: &Functions) -> Result<(), Wrong> {
         return Ok(());
     };
     match op.name.info() {
+        None if op.var.is_some() => {}
         None => {
             if let Some(dialect) = Dialect::named(op.name.dialect()) {
                 let names = dialect.ops.iter().map(|spec| spec.name);
@@ -416,7 +604,7 @@ fn check_term(term: &Term, functions: &Functions) -> Result<(), Wrong> {
             let fixed = info
                 .fields
                 .iter()
-                .filter(|f| f.role == tir_core::Role::Operand);
+                .filter(|f| f.role == Role::Operand);
             let fixed = fixed.count();
             let open = info.fields.iter().any(|f| f.role.is_variadic());
             let found = op.operands.len();
@@ -514,15 +702,28 @@ impl Rule {
             _ => write!(f, "?{name}"),
         }
     }
-    fn term(&self, f: &mut fmt::Formatter<'_>, term: &Term) -> fmt::Result {
+    fn term(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        term: &Term,
+        said: &RefCell<Vec<Var>>,
+    ) -> fmt::Result {
         match &term.kind {
             TermKind::Var(var) => self.var(f, *var)?,
             TermKind::Literal(literal) => write!(f, "{literal}")?,
             TermKind::Op(op) => {
                 write!(f, "({}", op.name)?;
+                let class = self.ops.iter().find(|(var, _)| op.var == Some(*var));
+                if let Some((var, class)) = class
+                    && !said.borrow().contains(var)
+                {
+                    said.borrow_mut().push(*var);
+                    let class: Vec<&str> = class.iter().map(|c| c.as_str()).collect();
+                    write!(f, ":{}", class.join("+"))?;
+                }
                 for operand in &op.operands {
                     f.write_str(" ")?;
-                    self.term(f, operand)?;
+                    self.term(f, operand, said)?;
                 }
                 for (i, (name, attr)) in op.attrs.iter().enumerate() {
                     write!(f, "{}{name} = ", if i == 0 { " {" } else { ", " })?;

@@ -65,10 +65,10 @@ pub(crate) fn parse(text: &RuleText) -> Result<Rule, Failure> {
 }
 
 pub(crate) fn read(text: &RuleText) -> Result<Rule, RuleError> {
-    let mut vars = Vec::new();
-    let left = side(text, RulePart::Left, &mut vars, |r| r.terms())?;
-    let right = side(text, RulePart::Right, &mut vars, |r| r.terms())?;
-    let guards = side(text, RulePart::Guard, &mut vars, |r| r.guards())?;
+    let mut names = Names::default();
+    let left = side(text, RulePart::Left, &mut names, |r| r.terms())?;
+    let right = side(text, RulePart::Right, &mut names, |r| r.terms())?;
+    let guards = side(text, RulePart::Guard, &mut names, |r| r.guards())?;
     let whole = |message: String| RuleError { at: None, message };
     if left.is_empty() || left.len() != right.len() {
         let (l, r) = (left.len(), right.len());
@@ -84,10 +84,11 @@ pub(crate) fn read(text: &RuleText) -> Result<Rule, RuleError> {
         name: Name::new(text.name),
         kind: text.kind,
         class: text.class,
-        vars,
+        vars: names.vars,
         left,
         right,
         guards,
+        ops: names.ops,
         loc: text.loc(),
     })
 }
@@ -95,14 +96,14 @@ pub(crate) fn read(text: &RuleText) -> Result<Rule, RuleError> {
 fn side<T>(
     text: &RuleText,
     part: RulePart,
-    vars: &mut Vec<(Name, VarKind)>,
+    names: &mut Names,
     read: impl FnOnce(&mut Reader<'_>) -> Read<T>,
 ) -> Result<T, RuleError> {
     let mut reader = Reader {
         source: text.part(part),
         s: Scanner::new(text.part(part)),
         binds: part == RulePart::Left,
-        vars,
+        names,
     };
     read(&mut reader).map_err(|error| RuleError {
         at: Some((part, error.at)),
@@ -110,12 +111,20 @@ fn side<T>(
     })
 }
 
+/// What was read of variables so far.
+#[derive(Default)]
+struct Names {
+    vars: Vec<(Name, VarKind)>,
+    /// The classes of those that stand for ops.
+    ops: Vec<(Var, Vec<Name>)>,
+}
+
 struct Reader<'a> {
     source: &'static str,
     s: Scanner<'static>,
     /// Whether variables are bound here: on the left.
     binds: bool,
-    vars: &'a mut Vec<(Name, VarKind)>,
+    names: &'a mut Names,
 }
 
 type Read<T> = Result<T, ScanError>;
@@ -133,23 +142,23 @@ impl Reader<'_> {
 
     fn var(&mut self, name: &str, kind: VarKind) -> Read<Var> {
         let name = Name::new(name);
-        if let Some(i) = self.vars.iter().position(|(n, _)| *n == name) {
-            let found = self.vars[i].1;
+        if let Some(i) = self.names.vars.iter().position(|(n, _)| *n == name) {
+            let found = self.names.vars[i].1;
             let value = |kind| matches!(kind, VarKind::Value | VarKind::Constant);
             if found != kind && !(value(found) && value(kind)) {
-                return self.wrong(format!("'{name}' stands for a {found:?} and a {kind:?}"));
+                return self.wrong(format!("'{name}' stands for {found} and {kind}"));
             }
             return Ok(Var(i));
         }
         if !self.binds {
             return self.wrong(format!("'{name}' does not occur on the left"));
         }
-        self.vars.push((name, kind));
-        Ok(Var(self.vars.len() - 1))
+        self.names.vars.push((name, kind));
+        Ok(Var(self.names.vars.len() - 1))
     }
     /// A variable that is bound already, whatever it stands for.
     fn known(&mut self, name: &str) -> Read<Var> {
-        match self.vars.iter().position(|(n, _)| *n == name) {
+        match self.names.vars.iter().position(|(n, _)| *n == name) {
             Some(i) => Ok(Var(i)),
             None => self.wrong(format!("'{name}' does not occur on the left")),
         }
@@ -236,13 +245,21 @@ impl Reader<'_> {
         self.s.expect("(")?;
         self.s.enter()?;
         let start = self.s.at();
-        let name = self.word("the name of an op")?;
-        if !name.contains('.') {
-            self.s.go(start);
-            return self.wrong(format!("'{name}' is no name of an op: expected dialect.op"));
-        }
+        let (name, var) = match self.s.eat("?") {
+            true => self.op_var()?,
+            false => {
+                let name = self.word("the name of an op")?;
+                if !name.contains('.') {
+                    self.s.go(start);
+                    return self
+                        .wrong(format!("'{name}' is no name of an op: expected dialect.op"));
+                }
+                (Name::new(name), None)
+            }
+        };
         let mut op = OpTerm {
-            name: Name::new(name),
+            name,
+            var,
             operands: Vec::new(),
             attrs: Vec::new(),
             result: 0,
@@ -253,7 +270,7 @@ impl Reader<'_> {
                 Some('{') => op.attrs = self.attrs()?,
                 _ => {
                     let after = op.operands.last().is_some_and(|t: &Term| {
-                        matches!(&t.kind, TermKind::Var(v) if self.vars[v.0].1 == VarKind::Values)
+                        matches!(&t.kind, TermKind::Var(v) if self.names.vars[v.0].1 == VarKind::Values)
                     });
                     if after && self.binds {
                         return self.wrong("nothing may follow '...'");
@@ -272,6 +289,35 @@ impl Reader<'_> {
             };
         }
         Ok(op)
+    }
+
+    /// A variable for an op behind its question mark, with the classes that are said of it.
+    fn op_var(&mut self) -> Read<(Name, Option<Var>)> {
+        let name = self.name()?;
+        let var = self.var(name, VarKind::Op)?;
+        let at = self.names.ops.iter().position(|(other, _)| *other == var);
+        match (at, self.s.eat_touching(":")) {
+            (None, true) => {
+                let mut classes = Vec::new();
+                loop {
+                    classes.push(Name::new(self.word("a class of ops")?));
+                    if !self.s.eat_touching("+") {
+                        break;
+                    }
+                }
+                self.names.ops.push((var, classes));
+            }
+            (None, false) => {
+                return self.wrong(format!(
+                    "'{name}' stands for any op: say in which classes, as in '?{name}:elementwise'"
+                ));
+            }
+            (Some(_), true) => {
+                return self.wrong(format!("the class of '{name}' is said where it stands first"));
+            }
+            (Some(_), false) => {}
+        }
+        Ok((Name::new(&format!("?{name}")), Some(var)))
     }
 
     fn attrs(&mut self) -> Read<Vec<(Name, AttrTerm)>> {

@@ -57,16 +57,18 @@ impl Deref for Compiled {
 }
 
 impl Compiled {
-    /// Makes a rule ready.
-    pub fn new(rule: Arc<Rule>, functions: Arc<Functions>) -> Self {
+    /// Makes a rule ready: for each choice of ops that its variables stand for one, so that limits
+    /// on matches do not depend on how many ops there are.
+    pub fn new(rule: Arc<Rule>, functions: Arc<Functions>) -> Vec<Self> {
         let likeness = likeness(&rule);
-        let inner = term::Compiled::new(rule, functions);
-        Self {
+        let all = term::Compiled::new(rule, functions).each().into_iter();
+        let one = |inner: term::Compiled| Self {
             depths: inner.roots.iter().map(|root| inner.depth(*root)).collect(),
             inner,
             mirrored: likeness.mirrored,
             alike: likeness.alike,
-        }
+        };
+        all.map(one).collect()
     }
 
     /// How many operands down the left side looks.

@@ -101,7 +101,7 @@ impl Pass for Egraph {
             model: &model,
             patterns: &patterns,
             rules: rules
-                .map(|rule| Compiled::new(rule.clone(), functions.clone()))
+                .flat_map(|rule| Compiled::new(rule.clone(), functions.clone()))
                 .collect(),
             layouts: &layouts,
             proofs: cx.shared(Files::default),

@@ -13,6 +13,7 @@ use tir::{Attr, Name, SmallVec, Type};
 
 use crate::matching::{Binding, Bindings, BoundNode, Compiled, Match, constant_node};
 use crate::node::{Head, Index, Node};
+use crate::graph::GraphExt;
 use crate::view::View;
 
 /// The classes of the roots of a match, and what its variables stand for.
@@ -37,7 +38,11 @@ impl Compiled {
         let mut names = Vec::with_capacity(self.terms.len());
         for numbered in &self.terms {
             let name = match &numbered.term.kind {
-                TermKind::Op(op) => tables.names.find(&op.name),
+                // A variable stands for one op: there is a rule for each.
+                TermKind::Op(op) => {
+                    let name = self.op_names(op).first();
+                    name.and_then(|name| tables.names.find(name))
+                }
                 _ => Some(Index::default()),
             };
             match name {
@@ -99,12 +104,16 @@ impl<'a> TermGraph for Classes<'a> {
     fn constant_node(&self, class: Id) -> Option<&'a Node> {
         constant_node(self.view.graph, class)
     }
+    fn name(&self, node: &'a Node) -> Name {
+        // Definers are ops.
+        let name = self.view.graph.name_of(node);
+        name.expect("a definer is an op")
+    }
+    fn attrs(&self, node: &'a Node) -> Vec<(Name, Attr)> {
+        self.view.graph.attrs_of(node).to_vec()
+    }
     fn attr(&self, node: &'a Node, name: Name) -> Option<Attr> {
-        let Head::Op { attrs, .. } = node.head else {
-            return None;
-        };
-        let said = self.view.graph.analysis.tables.attrs.get(attrs);
-        let found = said.iter().find(|(key, _)| *key == name);
+        let found = self.view.graph.attrs_of(node).iter().find(|(key, _)| *key == name);
         found.map(|(_, attr)| *attr)
     }
     fn operands(&self, node: &'a Node) -> SmallVec<[Id; 4]> {

@@ -59,6 +59,7 @@ pub(crate) fn any(op: &OpInfo) -> Option<Rule> {
     let term = Term {
         kind: TermKind::Op(OpTerm {
             name: op.name,
+            var: None,
             operands,
             attrs: Vec::new(),
             result: 0,
@@ -73,6 +74,7 @@ pub(crate) fn any(op: &OpInfo) -> Option<Rule> {
         left: vec![term],
         right: Vec::new(),
         guards: Vec::new(),
+        ops: Vec::new(),
         loc: tir::Loc::UNKNOWN,
     })
 }

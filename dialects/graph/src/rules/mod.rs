@@ -22,7 +22,6 @@ pub const FAMILIES: &[(&str, &[RuleText])] = &[
     ("pool", pool::RULES),
     ("parts", parts::RULES),
     ("unary", unary::RULES),
-    ("clip", unary::CLIP),
 ];
 
 /// Adds guards, functions and rules.

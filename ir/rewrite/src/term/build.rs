@@ -1,6 +1,6 @@
 //! The builder: the ops of a right side.
 
-use tir_core::{Attr, Name, Traits, Type, TypeAttr};
+use tir_core::{Attr, Name, OpInfo, Traits, Type, TypeAttr};
 
 use super::{Binding, Bindings, Compiled, TermValues, computed};
 use crate::decline::Decline;
@@ -124,7 +124,7 @@ impl<'a, B: TermBuilder> Build<'a, B> {
                 let ty = expected.ok_or("the type of a constant on the right is not known")?;
                 let attr = literal.constant(ty).ok_or("a constant has no such type")?;
                 let dialect = match &self.rule.rule.left[0].kind {
-                    TermKind::Op(op) => op.name.dialect(),
+                    TermKind::Op(op) => self.head(op)?.0.dialect(),
                     _ => "",
                 };
                 let made = self.builder.constant(dialect, attr, ty);
@@ -134,13 +134,25 @@ impl<'a, B: TermBuilder> Build<'a, B> {
         }
     }
 
+    /// The op that a term is, and its attributes that the rule does not name.
+    fn head(&self, term: &OpTerm) -> Result<(Name, &'a [(Name, Attr)]), Unbuilt> {
+        let Some(var) = term.var else {
+            return Ok((term.name, &[]));
+        };
+        match &self.bindings[var.0] {
+            Some(Binding::Op(name, rest)) => Ok((*name, rest)),
+            _ => Err("a variable is not bound to an op".into()),
+        }
+    }
+
     fn op(
         &mut self,
         term: &'a OpTerm,
         said: Option<Type>,
         expected: Option<Type>,
     ) -> Result<B::Built, Unbuilt> {
-        let info = term.name.info();
+        let (name, rest) = self.head(term)?;
+        let info = name.info();
         // The type expected of one of several results says nothing of the others.
         let single = info.is_none_or(|info| info.results.len() <= 1 && term.result == 0);
         let types = [said, expected.filter(|_| single)];
@@ -153,14 +165,15 @@ impl<'a, B: TermBuilder> Build<'a, B> {
         let op = match made {
             Some((_, _, op)) => op.clone(),
             None => {
-                let operands = self.operands(term, said, expected)?;
-                let attrs = self.attrs(term)?;
+                let operands = self.operands(term, info, said, expected)?;
+                let mut attrs = self.attrs(term, info)?;
+                attrs.extend_from_slice(rest);
                 let infers = info.is_some_and(|info| info.infers());
                 let ty = said.or(if infers { None } else { expected });
                 if ty.is_none() && !infers {
                     return Err("a result type on the right is not known".into());
                 }
-                let op = self.builder.op(term.name, attrs, ty, operands);
+                let op = self.builder.op(name, attrs, ty, operands);
                 let op = op.map_err(Unbuilt::Untyped)?;
                 self.made.push((term, types, op.clone()));
                 op
@@ -175,10 +188,10 @@ impl<'a, B: TermBuilder> Build<'a, B> {
     fn operands(
         &mut self,
         term: &'a OpTerm,
+        info: Option<&OpInfo>,
         said: Option<Type>,
         expected: Option<Type>,
     ) -> Result<Vec<B::Built>, Unbuilt> {
-        let info = term.name.info();
         let same = info.is_some_and(|info| info.has(Traits::SameType));
         let mut shared = said.or(if same { expected } else { None });
         let mut operands: Vec<Option<Vec<B::Built>>> = vec![None; term.operands.len()];
@@ -204,8 +217,11 @@ impl<'a, B: TermBuilder> Build<'a, B> {
         Ok(operands.into_iter().flatten().flatten().collect())
     }
 
-    fn attrs(&self, term: &OpTerm) -> Result<Vec<(Name, Attr)>, Unbuilt> {
-        let info = term.name.info();
+    fn attrs(
+        &self,
+        term: &OpTerm,
+        info: Option<&OpInfo>,
+    ) -> Result<Vec<(Name, Attr)>, Unbuilt> {
         let mut attrs = Vec::with_capacity(term.attrs.len());
         for (name, attr) in &term.attrs {
             let field = info.and_then(|info| info.field(name));

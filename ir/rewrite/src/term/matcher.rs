@@ -10,6 +10,7 @@ use crate::rule::{
 };
 
 /// A term on the left side, its operands by number.
+#[derive(Clone)]
 pub struct Numbered {
     /// The term.
     pub term: Term,
@@ -22,6 +23,7 @@ pub struct Numbered {
 }
 
 /// A rule made ready to look for.
+#[derive(Clone)]
 pub struct Compiled {
     /// The rule.
     pub rule: Arc<Rule>,
@@ -34,20 +36,71 @@ pub struct Compiled {
     /// The guards that can be asked before the term of this number, since their variables are
     /// bound; one list more than there are terms.
     ready: Vec<Vec<usize>>,
+    /// By variable: the ops that it may stand for.
+    ops: Vec<Option<OpChoice>>,
+}
+
+/// What a variable for an op may stand for.
+#[derive(Clone)]
+struct OpChoice {
+    /// The ops.
+    names: Vec<Name>,
+    /// The attributes that the rule names itself.
+    named: Vec<Name>,
 }
 
 impl Compiled {
-    /// Makes a rule ready. The dialects of its ops are to be loaded.
+    /// Makes a rule ready. The dialects of its ops are to be loaded, and those whose ops its
+    /// variables may stand for.
     pub fn new(rule: Arc<Rule>, functions: Arc<Functions>) -> Self {
         let mut terms = Vec::new();
         let roots: Vec<usize> = rule.left.iter().map(|t| number(t, &mut terms)).collect();
         let ready = ready(&rule, &terms);
+        let mut ops: Vec<Option<OpChoice>> = vec![None; rule.vars.len()];
+        for (var, names) in rule.ops_of(&functions) {
+            let named = rule.named_attrs(var);
+            ops[var.0] = Some(OpChoice { names, named });
+        }
         Self {
             rule,
             functions,
             terms,
             roots,
             ready,
+            ops,
+        }
+    }
+
+    /// One for each choice of ops that its variables may stand for, in order; itself if it has
+    /// none.
+    pub fn each(self) -> Vec<Self> {
+        let mut all = vec![self];
+        for var in 0..all[0].ops.len() {
+            let one = |rule: Self| match &rule.ops[var] {
+                None => vec![rule],
+                Some(choice) => {
+                    let names = choice.names.iter();
+                    names.map(|name| rule.with_op(var, *name)).collect()
+                }
+            };
+            all = all.into_iter().flat_map(one).collect();
+        }
+        all
+    }
+
+    fn with_op(&self, var: usize, name: Name) -> Self {
+        let mut rule = self.clone();
+        if let Some(choice) = &mut rule.ops[var] {
+            choice.names = vec![name];
+        }
+        rule
+    }
+
+    /// The names of the ops that a term may be.
+    pub fn op_names<'a>(&'a self, term: &'a OpTerm) -> &'a [Name] {
+        match term.var {
+            None => std::slice::from_ref(&term.name),
+            Some(var) => self.ops[var.0].as_ref().map_or(&[], |choice| &choice.names),
         }
     }
 
@@ -95,11 +148,11 @@ fn ready(rule: &Rule, terms: &[Numbered]) -> Vec<Vec<usize>> {
         match &numbered.term.kind {
             TermKind::Var(var) => bound[var.0] = at + 1,
             TermKind::Op(op) => {
-                for (_, attr) in &op.attrs {
-                    if let AttrTerm::Var(var) = attr {
-                        bound[var.0] = at + 1;
-                    }
-                }
+                let attrs = op.attrs.iter().filter_map(|(_, attr)| match attr {
+                    AttrTerm::Var(var) => Some(*var),
+                    _ => None,
+                });
+                attrs.chain(op.var).for_each(|var| bound[var.0] = at + 1);
             }
             TermKind::Literal(_) => {}
         }
@@ -260,7 +313,7 @@ impl<'a, G: TermGraph, D: Driver<G>> Search<'a, G, D> {
             TermKind::Op(op) => {
                 for node in graph.definers(value, at, op) {
                     let kept = self.bound.len();
-                    if self.attributes(at, op, node) {
+                    if self.head(op, node) && self.attributes(at, op, node) {
                         self.operands(at, node);
                     }
                     self.undo(kept);
@@ -272,10 +325,30 @@ impl<'a, G: TermGraph, D: Driver<G>> Search<'a, G, D> {
         }
     }
 
+    /// Binds the variable that stands for an op, if there is one.
+    fn head(&mut self, op: &OpTerm, node: G::Node) -> bool {
+        let Some(var) = op.var else { return true };
+        let name = self.graph.name(node);
+        match (&self.bindings[var.0], &self.rule.ops[var.0]) {
+            (Some(Binding::Op(bound, _)), _) if *bound != name => false,
+            (_, Some(choice)) if choice.names.contains(&name) => {
+                let mut rest = self.graph.attrs(node);
+                rest.retain(|(attr, _)| !choice.named.contains(attr));
+                self.bind(var, Binding::Op(name, rest))
+            }
+            _ => false,
+        }
+    }
+
     fn attributes(&mut self, at: usize, op: &OpTerm, node: G::Node) -> bool {
         let rule = self.rule;
+        let info = match op.var {
+            Some(_) => self.graph.name(node).info(),
+            None => None,
+        };
         let mut attrs = op.attrs.iter().zip(&rule.terms[at].fields);
         attrs.all(|((name, wanted), field)| {
+            let field = &field.or_else(|| info?.field(name));
             let found = self.graph.attr(node, *name);
             let found = found.or(field.and_then(|field| field.default));
             match wanted {
@@ -313,7 +386,14 @@ impl<'a, G: TermGraph, D: Driver<G>> Search<'a, G, D> {
         }
         self.definers[at] = Some((node, false));
         self.step(at + 1);
-        if numbered.commutes
+        let commutes = || match &numbered.term.kind {
+            TermKind::Op(op) if op.var.is_some() => {
+                let info = self.graph.name(node).info();
+                info.is_some_and(|info| info.has(Traits::Commutative))
+            }
+            _ => numbered.commutes,
+        };
+        if commutes()
             && let ([a, b], [x, y]) = (terms, operands)
             && x != y
             && !self.driver.is_done()

@@ -12,6 +12,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::OnceLock;
 
 use tir_core::{Attr, Diagnostic, Dialect, Failure, Loc, Name, OpInfo, Role, Traits, Type, closest};
 
@@ -337,11 +338,14 @@ pub struct Functions {
     /// Classes of ops besides [traits](Traits), which are classes by their names in lower case:
     /// `same-type`.
     pub classes: BTreeMap<Name, OpClass>,
+    /// The pure ops of the loaded dialects, once somebody asked: what variables may stand for.
+    pure: OnceLock<Vec<&'static OpInfo>>,
 }
 
 impl Functions {
-    /// Of these ops those that are in all of these classes; none if there is no such class.
-    pub fn in_classes(&self, classes: &[Name], mut ops: Vec<&'static OpInfo>) -> Vec<&'static OpInfo> {
+    /// The pure ops that are in all of these classes; none if there is no such class.
+    pub fn in_classes(&self, classes: &[Name]) -> Vec<&'static OpInfo> {
+        let mut ops = self.pure_ops().to_vec();
         for class in classes {
             match self.classes.get(class) {
                 Some(class) => ops.retain(|op| class(op)),
@@ -352,6 +356,14 @@ impl Functions {
             }
         }
         ops
+    }
+    /// The pure ops of the dialects that are loaded when this is first asked, in order.
+    fn pure_ops(&self) -> &[&'static OpInfo] {
+        self.pure.get_or_init(|| {
+            let ops = Dialect::all().into_iter().flat_map(|dialect| dialect.ops);
+            let infos = ops.filter_map(|spec| Name::new(spec.name).info());
+            infos.filter(|info| info.has(Traits::Pure)).collect()
+        })
     }
     /// The names of all classes of ops.
     pub fn class_names(&self) -> Vec<String> {
@@ -445,9 +457,6 @@ impl Rule {
         if self.ops.is_empty() {
             return Vec::new();
         }
-        let ops = Dialect::all().into_iter().flat_map(|dialect| dialect.ops);
-        let infos = ops.filter_map(|spec| Name::new(spec.name).info());
-        let pure: Vec<&'static OpInfo> = infos.filter(|info| info.has(Traits::Pure)).collect();
         let mut terms = Vec::new();
         for term in self.left.iter().chain(&self.right) {
             op_terms(term, &mut terms);
@@ -455,7 +464,7 @@ impl Rule {
         let one = |(var, classes): &(Var, Vec<Name>)| {
             let is_it = |term: &&&OpTerm| term.var == Some(*var);
             let terms: Vec<&OpTerm> = terms.iter().filter(is_it).copied().collect();
-            let all = functions.in_classes(classes, pure.clone()).into_iter();
+            let all = functions.in_classes(classes).into_iter();
             let fit = all.filter(|info| terms.iter().all(|term| self.takes(info, term)));
             (*var, fit.map(|info| info.name).collect())
         };

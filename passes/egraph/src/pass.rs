@@ -233,6 +233,7 @@ impl BlockContext<'_> {
                     let proof = explain(&graph, &program, &journal.equations, &extracted.choice);
                     let proof = proof.map_err(bug)?;
                     cx.count("steps of proofs", proof.steps.len());
+                    let rules = (&rules[..], &journal.canonical);
                     text::write(ir, &graph, &program, rules, &proof, (&symbol(ir), number))
                 }
                 false => String::new(),

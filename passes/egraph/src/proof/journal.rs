@@ -1,6 +1,9 @@
 //! What was learned, in order.
 
+use std::collections::BTreeSet;
+
 use egg::Id;
+use tir::Class;
 
 use crate::graph::Graph;
 use crate::matching::constant_node;
@@ -58,6 +61,8 @@ pub struct Journal {
     pub on: bool,
     /// The equations.
     pub equations: Vec<Equation>,
+    /// The classes of the rules that made the canonical form, if that is equal by one of them.
+    pub canonical: BTreeSet<Class>,
 }
 
 impl Journal {

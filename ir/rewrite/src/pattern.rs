@@ -11,7 +11,7 @@ use crate::apply::RulePattern;
 use crate::decline::Decline;
 use crate::interfaces::Typed;
 use crate::rewriter::Rewriter;
-use crate::rule::{AttrFn, Class, Functions, GuardFn, Kind, OpClass, Rule, RuleText};
+use crate::rule::{About, AttrFn, Class, Functions, GuardFn, Kind, OpClass, Rule, RuleText};
 
 /// A rewrite as code. Canonicalization and dialect conversion use the same trait; in a
 /// conversion the op has its operands adapted to the converted types already.
@@ -140,6 +140,15 @@ impl PatternSet {
         self
     }
 
+    /// Says what guards, functions and classes are, for lists and the reference: name, arguments as
+    /// they are written, a sentence.
+    pub fn about(&mut self, texts: &[(&'static str, &'static str, &'static str)]) -> &mut Self {
+        for (name, args, doc) in texts {
+            let about = About { args, doc };
+            self.functions.about.insert(Name::new(name), about);
+        }
+        self
+    }
     /// Makes a class of ops known to the rules by a name.
     pub fn op_class(&mut self, name: &str, class: OpClass) -> &mut Self {
         self.functions.classes.insert(Name::new(name), class);

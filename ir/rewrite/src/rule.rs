@@ -16,6 +16,8 @@ use std::sync::OnceLock;
 
 use tir_core::{Attr, Diagnostic, Dialect, Failure, Loc, Name, OpInfo, Role, Traits, Type, closest};
 
+use crate::arith::{BUILTINS, Builtin};
+
 /// What a rule may be used for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
@@ -325,6 +327,57 @@ pub type GuardFn = fn(&[Arg]) -> bool;
 /// Computes an attribute, or a type as a type attribute; `None`: the rule does not apply.
 pub type AttrFn = fn(&[Arg]) -> Option<Attr>;
 
+/// What a guard, function or class says of itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct About {
+    /// Its arguments as they are written; empty for a class.
+    pub args: &'static str,
+    /// What it is, in a sentence.
+    pub doc: &'static str,
+}
+
+/// A guard or a function that is defined by others: `rule.define` in a file.
+#[derive(Clone, Debug)]
+pub struct Definition {
+    /// Its name.
+    pub name: Name,
+    /// The names of its parameters, which are the variables of the body.
+    pub params: Vec<Name>,
+    /// Calls; of several, all must hold.
+    pub body: Vec<Call>,
+}
+
+impl Definition {
+    /// Reads a definition: parameters from the left side of a text, its body from the guard.
+    pub fn read(text: &RuleText) -> Result<Definition, crate::RuleError> {
+        crate::rule_text::definition(text)
+    }
+
+    /// What it means with these arguments.
+    fn with(&self, args: &[AttrTerm]) -> Vec<Call> {
+        let given = |arg: &AttrTerm| match arg {
+            AttrTerm::Var(var) => Some(args[var.0].clone()),
+            _ => None,
+        };
+        self.body.iter().map(|call| call.map_args(&given)).collect()
+    }
+}
+
+impl Call {
+    /// The call with other terms in the place of arguments, wherever `other` gives one.
+    fn map_args(&self, other: &dyn Fn(&AttrTerm) -> Option<AttrTerm>) -> Call {
+        let one = |arg: &AttrTerm| match (other(arg), arg) {
+            (Some(other), _) => other,
+            (None, AttrTerm::Call(call)) => AttrTerm::Call(call.map_args(other)),
+            (None, arg) => arg.clone(),
+        };
+        Call {
+            function: self.function,
+            args: self.args.iter().map(one).collect(),
+        }
+    }
+}
+
 /// Says whether an op is in a class, by its traits and interfaces.
 pub type OpClass = fn(&OpInfo) -> bool;
 
@@ -338,11 +391,39 @@ pub struct Functions {
     /// Classes of ops besides [traits](Traits), which are classes by their names in lower case:
     /// `same-type`.
     pub classes: BTreeMap<Name, OpClass>,
+    /// What guards, functions and classes say of themselves.
+    pub about: BTreeMap<Name, About>,
+    /// Guards and functions that are defined by others, such as those of a file of rules: they are
+    /// replaced by what they mean when a rule is read.
+    pub definitions: BTreeMap<Name, Definition>,
     /// The pure ops of the loaded dialects, once somebody asked: what variables may stand for.
     pure: OnceLock<Vec<&'static OpInfo>>,
 }
 
 impl Functions {
+    /// What a function gives, or whether a guard holds; `None` if there is none of this name.
+    pub fn compute(&self, name: Name, args: &[Arg]) -> Option<Attr> {
+        if let Some(function) = self.attrs.get(&name) {
+            return function(args);
+        }
+        if let Some(guard) = self.guards.get(&name) {
+            return Some(Attr::bool(guard(args)));
+        }
+        (Builtin::named(name)?.compute)(args)
+    }
+    /// Whether a condition holds.
+    pub fn holds(&self, name: Name, args: &[Arg]) -> bool {
+        match self.guards.get(&name) {
+            Some(guard) => guard(args),
+            None => self.compute(name, args) == Some(Attr::bool(true)),
+        }
+    }
+    /// The names of all guards and functions.
+    fn names(&self) -> impl Iterator<Item = &str> {
+        let own = self.guards.keys().chain(self.attrs.keys());
+        let own = own.chain(self.definitions.keys()).map(|name| name.as_str());
+        own.chain(BUILTINS.iter().map(|builtin| builtin.name))
+    }
     /// The pure ops that are in all of these classes; none if there is no such class.
     pub fn in_classes(&self, classes: &[Name]) -> Vec<&'static OpInfo> {
         let mut ops = self.pure_ops().to_vec();
@@ -422,12 +503,18 @@ impl Rule {
             }
         }
         for guard in &self.guards {
-            known("guard", guard, functions.guards.keys()).map_err(here)?;
-            guard
-                .args
-                .iter()
-                .try_for_each(|a| check_attr(a, functions))
-                .map_err(here)?;
+            let what = match Builtin::named(guard.function) {
+                Some(builtin) if !functions.guards.contains_key(&guard.function) => {
+                    builtin.is_condition()
+                }
+                _ => true,
+            };
+            if !what {
+                let name = guard.function;
+                let text = format!("'{name}' is no condition: compare what it gives");
+                return Err(here((name, text.into())));
+            }
+            check_call("guard", guard, functions).map_err(here)?;
         }
         for term in self.left.iter().chain(&self.right) {
             check_term(term, functions).map_err(here)?;
@@ -536,6 +623,19 @@ impl Rule {
         Some(rule)
     }
 
+    /// Puts what definitions mean in the place of their names. They must be
+    /// [known](Rule::check) by now, with as many arguments.
+    pub fn expand(&mut self, functions: &Functions) {
+        if functions.definitions.is_empty() {
+            return;
+        }
+        let guards = self.guards.iter();
+        self.guards = guards.flat_map(|call| expanded(call, functions)).collect();
+        for term in self.left.iter_mut().chain(&mut self.right) {
+            expand_term(term, functions);
+        }
+    }
+
     /// The one root, if the rule has one and the left side of it is an op.
     pub fn root(&self) -> Option<&OpTerm> {
         match (&self.left[..], self.right.len()) {
@@ -573,17 +673,70 @@ fn replace_op(term: &mut Term, var: Var, name: Name, attrs: &[(Name, AttrTerm)])
     }
 }
 
+/// What a call means: several where a definition says so.
+fn expanded(call: &Call, functions: &Functions) -> Vec<Call> {
+    let args: Vec<AttrTerm> = call.args.iter().map(|a| expanded_attr(a, functions)).collect();
+    match functions.definitions.get(&call.function) {
+        // What a definition means was expanded when it was made.
+        Some(definition) => definition.with(&args),
+        None => vec![Call {
+            function: call.function,
+            args,
+        }],
+    }
+}
+
+fn expanded_call(call: &Call, functions: &Functions) -> Call {
+    let mut calls = expanded(call, functions);
+    match calls.len() {
+        1 => calls.remove(0),
+        _ => Call {
+            function: Name::new("and"),
+            args: calls.into_iter().map(AttrTerm::Call).collect(),
+        },
+    }
+}
+
+fn expanded_attr(attr: &AttrTerm, functions: &Functions) -> AttrTerm {
+    match attr {
+        AttrTerm::Call(call) => AttrTerm::Call(expanded_call(call, functions)),
+        other => other.clone(),
+    }
+}
+
+fn expand_term(term: &mut Term, functions: &Functions) {
+    if let Some(TypeTerm::Call(call)) = &mut term.ty {
+        *call = expanded_call(call, functions);
+    }
+    if let TermKind::Op(op) = &mut term.kind {
+        for (_, attr) in &mut op.attrs {
+            *attr = expanded_attr(attr, functions);
+        }
+        op.operands.iter_mut().for_each(|t| expand_term(t, functions));
+    }
+}
+
+impl Functions {
+    /// Adds a definition, in which those before it may stand.
+    ///
+    /// # Errors
+    /// If there is something of this name already, or the body names what is not known.
+    pub fn define(&mut self, mut definition: Definition) -> Result<(), (Name, Diagnostic)> {
+        let name = definition.name;
+        if self.names().any(|known| known == name.as_str()) {
+            let text = format!("there is a guard or function '{name}' already");
+            return Err((name, text.into()));
+        }
+        let body = definition.body.iter();
+        body.clone().try_for_each(|call| check_call("function", call, self))?;
+        definition.body = body.flat_map(|call| expanded(call, self)).collect();
+        self.definitions.insert(name, definition);
+        Ok(())
+    }
+}
+
 /// An error and the word that it is about.
 type Wrong = (Name, Diagnostic);
-
-fn known<'a>(what: &str, call: &Call, names: impl Iterator<Item = &'a Name>) -> Result<(), Wrong> {
-    let names: Vec<&str> = names.map(|n| n.as_str()).collect();
-    let name = call.function;
-    if names.contains(&name.as_str()) {
-        return Ok(());
-    }
-    Err(unknown(what, &name, names))
-}
 
 fn unknown<'a>(what: &str, name: &str, names: impl IntoIterator<Item = &'a str>) -> Wrong {
     let error = Diagnostic::error(format!("unknown {what} '{name}'"));
@@ -596,7 +749,7 @@ fn unknown<'a>(what: &str, name: &str, names: impl IntoIterator<Item = &'a str>)
 
 fn check_term(term: &Term, functions: &Functions) -> Result<(), Wrong> {
     if let Some(TypeTerm::Call(call)) = &term.ty {
-        check_call(call, functions)?;
+        check_call("function", call, functions)?;
     }
     let TermKind::Op(op) = &term.kind else {
         return Ok(());
@@ -651,13 +804,26 @@ fn check_term(term: &Term, functions: &Functions) -> Result<(), Wrong> {
 
 fn check_attr(attr: &AttrTerm, functions: &Functions) -> Result<(), Wrong> {
     match attr {
-        AttrTerm::Call(call) => check_call(call, functions),
+        AttrTerm::Call(call) => check_call("function", call, functions),
         _ => Ok(()),
     }
 }
 
-fn check_call(call: &Call, functions: &Functions) -> Result<(), Wrong> {
-    known("attribute function", call, functions.attrs.keys())?;
+fn check_call(what: &str, call: &Call, functions: &Functions) -> Result<(), Wrong> {
+    let name = call.function;
+    let own = functions.guards.contains_key(&name) || functions.attrs.contains_key(&name);
+    let arity = match (functions.definitions.get(&name), Builtin::named(name)) {
+        _ if own => None,
+        (Some(definition), _) => Some(definition.params.len()),
+        (None, Some(builtin)) => builtin.arity(),
+        (None, None) => return Err(unknown(what, &name, functions.names())),
+    };
+    let found = call.args.len();
+    if let Some(arity) = arity.filter(|arity| *arity != found) {
+        let s = if arity == 1 { "" } else { "s" };
+        let text = format!("'{name}' takes {arity} argument{s}, found {found}");
+        return Err((name, text.into()));
+    }
     call.args.iter().try_for_each(|a| check_attr(a, functions))
 }
 

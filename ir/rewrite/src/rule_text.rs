@@ -3,7 +3,7 @@
 use tir_core::{Diagnostic, Failure, Loc, Name, ScanError, Scanner};
 
 use crate::rule::{
-    AttrTerm, Call, Literal, OpTerm, Rule, RuleText, Term, TermKind, TypeTerm, Var, VarKind,
+    AttrTerm, Call, Definition, Literal, OpTerm, Rule, RuleText, Term, TermKind, TypeTerm, Var, VarKind,
 };
 
 /// What is wrong with the text of a rule, and where.
@@ -93,6 +93,35 @@ pub(crate) fn read(text: &RuleText) -> Result<Rule, RuleError> {
     })
 }
 
+/// Reads a definition.
+pub(crate) fn definition(text: &RuleText) -> Result<Definition, RuleError> {
+    let mut names = Names {
+        are_params: true,
+        ..Names::default()
+    };
+    side(text, RulePart::Left, &mut names, |r| {
+        while r.s.peek().is_some() {
+            r.s.expect("?")?;
+            let name = r.name()?;
+            if r.names.vars.iter().any(|(known, _)| *known == name) {
+                return r.wrong(format!("'{name}' is a parameter already"));
+            }
+            r.names.vars.push((Name::new(name), VarKind::Attr));
+        }
+        Ok(())
+    })?;
+    let body = side(text, RulePart::Guard, &mut names, |r| r.guards())?;
+    if body.is_empty() {
+        let message = "has no body".to_string();
+        return Err(RuleError { at: None, message });
+    }
+    Ok(Definition {
+        name: Name::new(text.name),
+        params: names.vars.into_iter().map(|(name, _)| name).collect(),
+        body,
+    })
+}
+
 fn side<T>(
     text: &RuleText,
     part: RulePart,
@@ -117,6 +146,8 @@ struct Names {
     vars: Vec<(Name, VarKind)>,
     /// The classes of those that stand for ops.
     ops: Vec<(Var, Vec<Name>)>,
+    /// Whether they are the parameters of a definition.
+    are_params: bool,
 }
 
 struct Reader<'a> {
@@ -160,6 +191,7 @@ impl Reader<'_> {
     fn known(&mut self, name: &str) -> Read<Var> {
         match self.names.vars.iter().position(|(n, _)| *n == name) {
             Some(i) => Ok(Var(i)),
+            None if self.names.are_params => self.wrong(format!("'{name}' is no parameter")),
             None => self.wrong(format!("'{name}' does not occur on the left")),
         }
     }
@@ -353,7 +385,8 @@ impl Reader<'_> {
     fn call(&mut self) -> Read<Call> {
         self.s.expect("(")?;
         self.s.enter()?;
-        let function = Name::new(self.word("the name of a function")?);
+        let fits = |c: char| c.is_ascii_alphanumeric() || "_-.$+*/%<>=!".contains(c);
+        let function = Name::new(self.s.word("the name of a function", fits)?);
         let mut args = Vec::new();
         while !self.s.eat(")") {
             args.push(self.attr(true)?);

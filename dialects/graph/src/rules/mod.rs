@@ -1,5 +1,6 @@
 //! The rules of graph by family, and the guards and functions that they name.
 
+mod about;
 pub mod algebra;
 pub mod conv;
 mod extremes;
@@ -29,6 +30,7 @@ pub fn register(set: &mut PatternSet) {
     functions::register(set);
     extremes::register(set);
     layout::register(set);
+    set.about(about::ABOUT);
     for (_, rules) in FAMILIES {
         set.rules(*rules);
     }

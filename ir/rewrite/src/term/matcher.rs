@@ -276,8 +276,7 @@ impl<'a, G: TermGraph, D: Driver<G>> Search<'a, G, D> {
         let functions = &self.rule.functions;
         let guard = &self.rule.rule.guards[guard];
         let args = arguments(self.graph, &self.bindings, guard, functions);
-        let function = functions.guards.get(&guard.function);
-        function.zip(args).is_some_and(|(guard, args)| guard(&args))
+        args.is_some_and(|args| functions.holds(guard.function, &args))
     }
 
     /// Goes on with a term that has its value.

@@ -113,6 +113,8 @@ pub fn computed<G: TermValues>(
     call: &Call,
     functions: &Functions,
 ) -> Option<Attr> {
-    let function = functions.attrs.get(&call.function)?;
-    function(&arguments(graph, bindings, call, functions)?)
+    functions.compute(
+        call.function,
+        &arguments(graph, bindings, call, functions)?,
+    )
 }

@@ -6,7 +6,7 @@ use egg::Id;
 use tir::Class;
 
 use crate::graph::Graph;
-use crate::matching::constant_node;
+use crate::matching::{Compiled, constant_node};
 use crate::node::Head;
 
 /// A term as it was built or found.
@@ -39,6 +39,18 @@ pub enum Reason {
     Layout,
     /// The program is brought into its canonical form.
     Canonicalize,
+}
+
+impl Reason {
+    /// As proofs and reports say it.
+    pub fn text(self, rules: &[Compiled]) -> String {
+        match self {
+            Reason::Rule(at) => format!("rule {}", rules[at].rule.name),
+            Reason::Fold => "fold".to_string(),
+            Reason::Layout => "layout".to_string(),
+            Reason::Canonicalize => "canonicalize".to_string(),
+        }
+    }
 }
 
 /// Terms on the left, each equal to the one on the right at its place.

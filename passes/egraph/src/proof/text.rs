@@ -33,8 +33,11 @@ use crate::proof::explain::Proof;
 use crate::proof::journal::Reason;
 use crate::proof::terms::Term;
 
-/// Attributes with more text than this are not written where they are not needed.
+/// Attributes with more text than this are not written where they are not needed, nor where an op of the input has
+/// them.
 const LONG: usize = 200;
+/// Attributes with more text than this are written once for people, and then no more.
+const REPEATED: usize = 60;
 
 /// The text of the proof of a block. `canonical` are the classes of the rules that made the
 /// canonical form; `symbol` and `block` say which block it is.
@@ -53,6 +56,7 @@ pub fn write(
         proof,
         ops: FxHashMap::default(),
         heads: FxHashMap::default(),
+        said: FxHashSet::default(),
         names: FxHashMap::default(),
         taken: FxHashSet::default(),
         next: 0,
@@ -66,12 +70,7 @@ pub fn write(
         writer.bound[*term] = true;
     }
     for (number, step) in proof.steps.iter().enumerate() {
-        let reason = match step.reason {
-            Reason::Rule(at) => format!("rule {}", rules[at].rule.name),
-            Reason::Fold => "fold".to_string(),
-            Reason::Layout => "layout".to_string(),
-            Reason::Canonicalize => "canonicalize".to_string(),
-        };
+        let reason = step.reason.text(rules);
         let place = step.at.and_then(|op| ir.loc(op).place());
         let place = place.map_or(String::new(), |(f, l, c)| format!(" at {f}:{l}:{c}"));
         let _ = writeln!(writer.out, "step {}: {reason}{place}\n  before", number + 1);
@@ -130,6 +129,8 @@ struct Writer<'a> {
     /// The op of the input that is a term, and one of each head.
     ops: FxHashMap<Term, usize>,
     heads: FxHashMap<Head, usize>,
+    /// Heads whose long attributes were written already.
+    said: FxHashSet<Head>,
     names: FxHashMap<Term, String>,
     taken: FxHashSet<String>,
     next: usize,
@@ -223,12 +224,14 @@ impl Writer<'_> {
         }
         // What is there already, or will be made by the step, is written for people only.
         let needed = !made && !was_bound;
-        if let Some(at) = self.heads.get(&head)
+        let again = text.len() > REPEATED && !self.said.insert(head);
+        let of_input = self.heads.get(&head);
+        if let Some(at) = of_input
             && needed
-            && (text.len() > LONG || region.is_some())
+            && (text.len() > LONG || again || region.is_some())
         {
             text = format!(" like op {at}");
-        } else if text.len() > LONG && !needed {
+        } else if (text.len() > LONG || again) && !needed {
             text = " with ...".to_string();
         }
         self.out.push_str(&text);

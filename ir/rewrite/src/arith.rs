@@ -29,7 +29,7 @@ impl Builtin {
     /// Whether it says whether something holds, so that it may stand as a guard.
     pub fn is_condition(&self) -> bool {
         let name = self.name;
-        ["and", "or", "not"].contains(&name) || name.contains(['=', '<', '>'])
+        ["and", "or", "not", "each"].contains(&name) || name.contains(['=', '<', '>'])
     }
     /// How many arguments it takes; `None` for any number.
     pub fn arity(&self) -> Option<usize> {
@@ -278,6 +278,13 @@ pub const BUILTINS: &[Builtin] = &[
             let all: Option<Vec<bool>> = a.iter().map(truth).collect();
             all.map(|all| Attr::bool(all.into_iter().any(|b| b)))
         },
+    },
+    Builtin {
+        name: "each",
+        args: "guard a...",
+        doc: "Whether a guard holds at each place of lists of values: `(each same-type ?xs ?ys)`.",
+        // It needs the other functions: see `Functions::compute`.
+        compute: |_| None,
     },
     Builtin {
         name: "not",

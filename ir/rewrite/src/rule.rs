@@ -215,6 +215,9 @@ pub enum TermKind {
     Literal(Literal),
     /// A result of an op.
     Op(OpTerm),
+    /// A result of an op for each of several values: `(graph.relu ?xs)...`, an operand. The
+    /// variables in it that stand for several values stand for one in each.
+    Each(OpTerm),
 }
 
 /// A result of an op in a rule.
@@ -406,6 +409,9 @@ impl Functions {
         if let Some(function) = self.attrs.get(&name) {
             return function(args);
         }
+        if name.as_str() == EACH {
+            return self.each(args).map(Attr::bool);
+        }
         if let Some(guard) = self.guards.get(&name) {
             return Some(Attr::bool(guard(args)));
         }
@@ -417,6 +423,27 @@ impl Functions {
             Some(guard) => guard(args),
             None => self.compute(name, args) == Some(Attr::bool(true)),
         }
+    }
+    /// Whether a condition, the first argument, holds at each place of the lists of values among the
+    /// others; `None` where they differ in length.
+    fn each(&self, args: &[Arg]) -> Option<bool> {
+        let (name, rest) = args.split_first()?;
+        let name = Name::new(name.attr()?.as_str()?);
+        let lengths = rest.iter().filter_map(|arg| match arg {
+            Arg::Values(all) => Some(all.len()),
+            _ => None,
+        });
+        let lengths: Vec<usize> = lengths.collect();
+        let count = *lengths.first()?;
+        lengths.iter().all(|n| *n == count).then_some(())?;
+        let at = |i: usize| {
+            let one = |arg: &Arg| match arg {
+                Arg::Values(all) => Arg::Value(all[i].0, all[i].1),
+                other => other.clone(),
+            };
+            rest.iter().map(one).collect::<Vec<Arg>>()
+        };
+        Some((0..count).all(|i| self.holds(name, &at(i))))
     }
     /// The names of all guards and functions.
     fn names(&self) -> impl Iterator<Item = &str> {
@@ -562,8 +589,13 @@ impl Rule {
     fn takes(&self, info: &OpInfo, term: &OpTerm) -> bool {
         let count = |role: Role| info.fields.iter().filter(|f| f.role == role).count();
         let open = info.fields.iter().any(|f| f.role.is_variadic());
-        let tail = term.operands.iter().any(|operand| {
-            matches!(operand.kind, TermKind::Var(var) if self.vars[var.0].1 == VarKind::Values)
+        // In a term that stands for several, variables stand for one value each.
+        let mut all = self.left.iter().chain(&self.right);
+        let each = all.any(|root| is_each(root, term));
+        let tail = !each && term.operands.iter().any(|operand| match &operand.kind {
+            TermKind::Var(var) => self.vars[var.0].1 == VarKind::Values,
+            TermKind::Each(_) => true,
+            _ => false,
         });
         let (found, fixed) = (term.operands.len(), count(Role::Operand));
         let operands = match (tail, open) {
@@ -623,6 +655,59 @@ impl Rule {
         Some(rule)
     }
 
+    /// Whether it has terms that stand for several values each.
+    pub fn has_lists(&self) -> bool {
+        fn has(term: &Term) -> bool {
+            match &term.kind {
+                TermKind::Each(_) => true,
+                TermKind::Op(op) => op.operands.iter().any(has),
+                _ => false,
+            }
+        }
+        self.left.iter().chain(&self.right).any(has)
+    }
+
+    /// The rule in which terms that stand for several values stand there so many times, with a
+    /// variable for each value: what it says of so many.
+    pub fn with_lists(&self, count: usize) -> Rule {
+        let mut rule = self.clone();
+        let mut ones: BTreeMap<Var, Vec<Var>> = BTreeMap::new();
+        let mut terms = Vec::new();
+        for term in self.left.iter().chain(&self.right) {
+            op_terms(term, &mut terms);
+        }
+        let roots = || self.left.iter().chain(&self.right);
+        for op in terms.into_iter().filter(|op| roots().any(|root| is_each(root, op))) {
+            for operand in &op.operands {
+                if let TermKind::Var(var) = operand.kind
+                    && self.vars[var.0].1 == VarKind::Values
+                    && !ones.contains_key(&var)
+                {
+                    let name = |i: usize| Name::new(&format!("{}_{i}", self.vars[var.0].0));
+                    let first = rule.vars.len();
+                    rule.vars.extend((0..count).map(|i| (name(i), VarKind::Value)));
+                    ones.insert(var, (first..first + count).map(Var).collect());
+                }
+            }
+        }
+        for term in rule.left.iter_mut().chain(&mut rule.right) {
+            spread(term, &ones, count);
+        }
+        let guards = self.guards.iter().flat_map(|guard| {
+            let args = match (guard.function.as_str(), &guard.args[..]) {
+                (EACH, [AttrTerm::Literal(Literal::Word(word)), args @ ..]) => (*word, args),
+                _ => return vec![guard.clone()],
+            };
+            let one = |i: usize| Call {
+                function: args.0,
+                args: args.1.iter().map(|arg| nth_of(arg, &ones, i)).collect(),
+            };
+            (0..count).map(one).collect()
+        });
+        rule.guards = guards.collect();
+        rule
+    }
+
     /// Puts what definitions mean in the place of their names. They must be
     /// [known](Rule::check) by now, with as many arguments.
     pub fn expand(&mut self, functions: &Functions) {
@@ -653,15 +738,24 @@ impl Rule {
     }
 }
 
+/// Whether a term, or one below it, stands for several by this op.
+fn is_each(term: &Term, op: &OpTerm) -> bool {
+    match &term.kind {
+        TermKind::Each(each) if std::ptr::eq(each, op) => true,
+        TermKind::Op(outer) => outer.operands.iter().any(|operand| is_each(operand, op)),
+        _ => false,
+    }
+}
+
 fn op_terms<'a>(term: &'a Term, all: &mut Vec<&'a OpTerm>) {
-    if let TermKind::Op(op) = &term.kind {
+    if let TermKind::Op(op) | TermKind::Each(op) = &term.kind {
         all.push(op);
         op.operands.iter().for_each(|operand| op_terms(operand, all));
     }
 }
 
 fn replace_op(term: &mut Term, var: Var, name: Name, attrs: &[(Name, AttrTerm)]) {
-    let TermKind::Op(op) = &mut term.kind else {
+    let (TermKind::Op(op) | TermKind::Each(op)) = &mut term.kind else {
         return;
     };
     if op.var == Some(var) {
@@ -671,6 +765,56 @@ fn replace_op(term: &mut Term, var: Var, name: Name, attrs: &[(Name, AttrTerm)])
     for operand in &mut op.operands {
         replace_op(operand, var, name, attrs);
     }
+}
+
+/// The guard that asks another one of each of several values: `(each same-type ?xs ?ys)`.
+pub(crate) const EACH: &str = "each";
+
+fn nth_of(arg: &AttrTerm, ones: &BTreeMap<Var, Vec<Var>>, i: usize) -> AttrTerm {
+    match arg {
+        AttrTerm::Var(var) => AttrTerm::Var(ones.get(var).map_or(*var, |ones| ones[i])),
+        other => other.clone(),
+    }
+}
+
+fn spread(term: &mut Term, ones: &BTreeMap<Var, Vec<Var>>, count: usize) {
+    let TermKind::Op(op) = &mut term.kind else {
+        return;
+    };
+    let one = |operand: &Term| -> Vec<Term> {
+        let var = |var: Var| Term {
+            kind: TermKind::Var(var),
+            ty: operand.ty.clone(),
+        };
+        match &operand.kind {
+            TermKind::Var(list) if ones.contains_key(list) => {
+                ones[list].iter().map(|one| var(*one)).collect()
+            }
+            TermKind::Each(each) => {
+                let copy = |i: usize| {
+                    let mut each = each.clone();
+                    for inner in &mut each.operands {
+                        if let TermKind::Var(list) = &mut inner.kind
+                            && let Some(ones) = ones.get(list)
+                        {
+                            *list = ones[i];
+                        }
+                    }
+                    Term {
+                        kind: TermKind::Op(each),
+                        ty: operand.ty.clone(),
+                    }
+                };
+                (0..count).map(copy).collect()
+            }
+            _ => {
+                let mut operand = operand.clone();
+                spread(&mut operand, ones, count);
+                vec![operand]
+            }
+        }
+    };
+    op.operands = op.operands.iter().flat_map(one).collect();
 }
 
 /// What a call means: several where a definition says so.
@@ -708,7 +852,7 @@ fn expand_term(term: &mut Term, functions: &Functions) {
     if let Some(TypeTerm::Call(call)) = &mut term.ty {
         *call = expanded_call(call, functions);
     }
-    if let TermKind::Op(op) = &mut term.kind {
+    if let TermKind::Op(op) | TermKind::Each(op) = &mut term.kind {
         for (_, attr) in &mut op.attrs {
             *attr = expanded_attr(attr, functions);
         }
@@ -751,7 +895,7 @@ fn check_term(term: &Term, functions: &Functions) -> Result<(), Wrong> {
     if let Some(TypeTerm::Call(call)) = &term.ty {
         check_call("function", call, functions)?;
     }
-    let TermKind::Op(op) = &term.kind else {
+    let (TermKind::Op(op) | TermKind::Each(op)) = &term.kind else {
         return Ok(());
     };
     match op.name.info() {
@@ -811,6 +955,17 @@ fn check_attr(attr: &AttrTerm, functions: &Functions) -> Result<(), Wrong> {
 
 fn check_call(what: &str, call: &Call, functions: &Functions) -> Result<(), Wrong> {
     let name = call.function;
+    if name.as_str() == EACH {
+        let Some((AttrTerm::Literal(Literal::Word(word)), rest)) = call.args.split_first() else {
+            let text = "'each' takes the name of a guard and what it is asked of";
+            return Err((name, text.into()));
+        };
+        let inner = Call {
+            function: *word,
+            args: rest.to_vec(),
+        };
+        return check_call(what, &inner, functions);
+    }
     let own = functions.guards.contains_key(&name) || functions.attrs.contains_key(&name);
     let arity = match (functions.definitions.get(&name), Builtin::named(name)) {
         _ if own => None,
@@ -886,7 +1041,8 @@ impl Rule {
         match &term.kind {
             TermKind::Var(var) => self.var(f, *var)?,
             TermKind::Literal(literal) => write!(f, "{literal}")?,
-            TermKind::Op(op) => {
+            TermKind::Op(op) | TermKind::Each(op) => {
+                let each = matches!(term.kind, TermKind::Each(_));
                 write!(f, "({}", op.name)?;
                 let class = self.ops.iter().find(|(var, _)| op.var == Some(*var));
                 if let Some((var, class)) = class
@@ -898,6 +1054,11 @@ impl Rule {
                 }
                 for operand in &op.operands {
                     f.write_str(" ")?;
+                    if let (true, TermKind::Var(var)) = (each, &operand.kind) {
+                        // In each it stands for one value.
+                        write!(f, "?{}", self.vars[var.0].0)?;
+                        continue;
+                    }
                     self.term(f, operand, said)?;
                 }
                 for (i, (name, attr)) in op.attrs.iter().enumerate() {
@@ -907,6 +1068,9 @@ impl Rule {
                 f.write_str(if op.attrs.is_empty() { ")" } else { "})" })?;
                 if op.result > 0 {
                     write!(f, ".{}", op.result)?;
+                }
+                if each {
+                    f.write_str("...")?;
                 }
             }
         }

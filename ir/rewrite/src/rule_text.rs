@@ -146,6 +146,8 @@ struct Names {
     vars: Vec<(Name, VarKind)>,
     /// The classes of those that stand for ops.
     ops: Vec<(Var, Vec<Name>)>,
+    /// Those that stand for several values where one is expected, and no dots came so far.
+    lists: Vec<Var>,
     /// Whether they are the parameters of a definition.
     are_params: bool,
 }
@@ -176,6 +178,11 @@ impl Reader<'_> {
         if let Some(i) = self.names.vars.iter().position(|(n, _)| *n == name) {
             let found = self.names.vars[i].1;
             let value = |kind| matches!(kind, VarKind::Value | VarKind::Constant);
+            if found == VarKind::Values && kind == VarKind::Value {
+                // One of several, if dots come behind the term that it stands in.
+                self.names.lists.push(Var(i));
+                return Ok(Var(i));
+            }
             if found != kind && !(value(found) && value(kind)) {
                 return self.wrong(format!("'{name}' stands for {found} and {kind}"));
             }
@@ -200,6 +207,12 @@ impl Reader<'_> {
         let mut terms = Vec::new();
         while self.s.peek().is_some() {
             terms.push(self.term()?);
+            if let Some(list) = self.names.lists.first() {
+                let name = self.names.vars[list.0].0;
+                return self.wrong(format!(
+                    "'{name}' stands for several values: '...' is missing behind it or the term around it"
+                ));
+            }
         }
         Ok(terms)
     }
@@ -301,19 +314,33 @@ impl Reader<'_> {
                 Some(')') => break,
                 Some('{') => op.attrs = self.attrs()?,
                 _ => {
-                    let after = op.operands.last().is_some_and(|t: &Term| {
-                        matches!(&t.kind, TermKind::Var(v) if self.names.vars[v.0].1 == VarKind::Values)
+                    let after = op.operands.last().is_some_and(|t: &Term| match &t.kind {
+                        TermKind::Var(v) => self.names.vars[v.0].1 == VarKind::Values,
+                        TermKind::Each(_) => true,
+                        _ => false,
                     });
                     if after && self.binds {
                         return self.wrong("nothing may follow '...'");
                     }
-                    op.operands.push(self.term()?);
+                    let (vars, lists) = (self.names.vars.len(), self.names.lists.len());
+                    let mut operand = self.term()?;
+                    if self.s.eat_touching("...") {
+                        let TermKind::Op(each) = operand.kind else {
+                            return self.wrong("only an op may stand for several values");
+                        };
+                        if operand.ty.is_some() && self.binds {
+                            return self.wrong("several values have no type together");
+                        }
+                        self.each(&each, vars, lists)?;
+                        operand.kind = TermKind::Each(each);
+                    }
+                    op.operands.push(operand);
                 }
             }
         }
         self.s.expect(")")?;
         self.s.leave();
-        if self.s.eat_touching(".") {
+        if !self.s.touches("...") && self.s.eat_touching(".") {
             let digits = self.s.take(|c| c.is_ascii_digit());
             op.result = match digits.parse() {
                 Ok(number) => number,
@@ -321,6 +348,31 @@ impl Reader<'_> {
             };
         }
         Ok(op)
+    }
+
+    /// Checks a term that stands for several values, before which so many variables and lists were
+    /// known. On the left the values that stand first in it become lists.
+    fn each(&mut self, op: &OpTerm, vars: usize, lists: usize) -> Read<()> {
+        if !op.operands.iter().all(|t| matches!(t.kind, TermKind::Var(_))) {
+            return self.wrong("a term that stands for several values has variables as operands");
+        }
+        if self.binds {
+            for (_, kind) in &mut self.names.vars[vars..] {
+                match kind {
+                    VarKind::Value => *kind = VarKind::Values,
+                    VarKind::Constant => {
+                        return self.wrong("several values cannot be constants");
+                    }
+                    _ => {}
+                }
+            }
+        }
+        self.names.lists.truncate(lists);
+        let list = |t: &Term| matches!(t.kind, TermKind::Var(v) if self.names.vars[v.0].1 == VarKind::Values);
+        match op.operands.iter().any(list) {
+            true => Ok(()),
+            false => self.wrong("no variable in it stands for several values"),
+        }
     }
 
     /// A variable for an op behind its question mark, with the classes that are said of it.

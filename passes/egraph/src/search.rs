@@ -39,7 +39,7 @@ impl Compiled {
         for numbered in &self.terms {
             let name = match &numbered.term.kind {
                 // A variable stands for one op: there is a rule for each.
-                TermKind::Op(op) => {
+                TermKind::Op(op) | TermKind::Each(op) => {
                     let name = self.op_names(op).first();
                     name.and_then(|name| tables.names.find(name))
                 }
@@ -170,10 +170,14 @@ impl<'a> Driver<Classes<'a>> for Roots<'a> {
             })
         };
         let nodes = search.definers.iter().map(node).collect();
+        let several = search.several.iter();
+        let several = several.map(|nodes| nodes.iter().map(|node| (*node).clone()).collect());
+        let several = several.collect();
         search.driver.found.push(Match {
             roots: place.0,
             bindings: place.1,
             nodes,
+            several,
         });
     }
 

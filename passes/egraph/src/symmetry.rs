@@ -53,7 +53,7 @@ fn alike(a: &Term, b: &Term, swap: &mut [Option<Var>]) -> bool {
     };
     let kinds = match (&a.kind, &b.kind) {
         (TermKind::Var(x), TermKind::Var(y)) => pair(*x, *y, swap),
-        (TermKind::Op(x), TermKind::Op(y)) => {
+        (TermKind::Op(x), TermKind::Op(y)) | (TermKind::Each(x), TermKind::Each(y)) => {
             let ops = match (x.var, y.var) {
                 (Some(x), Some(y)) => pair(x, y, swap),
                 (None, None) => x.name == y.name,

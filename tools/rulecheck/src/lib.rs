@@ -100,7 +100,7 @@ fn test(
             functions,
             builds: options.builds,
         },
-        choices: rule.instances(functions),
+        choices: choices(rule, functions),
         random: Random::named(options.seed, &rule.to_string()),
         corpus: lessons.corpus(),
         lessons,
@@ -164,6 +164,25 @@ pub fn check_all(
     all.into_iter().map(|(_, tested)| tested).collect()
 }
 
+/// The rule for each choice of ops that its variables stand for. A term that stands for several is
+/// there once to three times: in turn where there are as many ops, else for each choice of ops.
+fn choices(rule: &Rule, functions: &Functions) -> Vec<Rule> {
+    let ops = rule.instances(functions);
+    if !rule.has_lists() {
+        return ops;
+    }
+    let few = ops.len() < COUNTS.len();
+    let one = |(at, rule): (usize, Rule)| {
+        let counts = match few {
+            true => &COUNTS[..],
+            false => &COUNTS[at % COUNTS.len()..][..1],
+        };
+        let made = counts.iter().map(|count| rule.with_lists(*count));
+        made.collect::<Vec<Rule>>()
+    };
+    ops.into_iter().enumerate().flat_map(one).collect()
+}
+
 struct Test<'a> {
     subject: Subject<'a>,
     /// The rule for each choice of ops that its variables stand for: left sides are drawn of each
@@ -190,6 +209,8 @@ struct Test<'a> {
 const SELDOM: usize = 12;
 /// Choices of constants for each instance of a rule of kind `reduce`.
 const CONSTANTS: usize = 4;
+/// How often a term that stands for several is drawn.
+const COUNTS: [usize; 3] = [2, 3, 1];
 /// Instances wanted for each choice of ops, where a rule has variables for ops.
 const EACH: usize = 8;
 /// Instances that are compared by size once a rule is found wrong.

@@ -142,6 +142,8 @@ impl<'a> Sampler<'a> {
         for (slot, child) in operands.iter_mut().zip(&term.operands) {
             let origin = match &child.kind {
                 TermKind::Op(_) => continue,
+                // Rules are drawn with a term for each value.
+                TermKind::Each(_) => return None,
                 TermKind::Literal(literal) => Origin::Literal(literal.clone()),
                 TermKind::Var(Var(v)) => match &self.bound[*v] {
                     Some(Binding::Leaf(leaf)) => {

@@ -207,6 +207,7 @@ fn known() -> (BTreeMap<(bool, Class, String), String>, Functions) {
     let functions = patterns.functions().clone();
     let rules = patterns.rules().iter();
     let instances = rules.flat_map(|rule| rule.instances(&functions));
+    let instances = instances.map(|rule| rule.with_lists(2));
     let named = instances.map(|rule| (canonical(&rule), rule.name.to_string()));
     (named.collect(), functions)
 }

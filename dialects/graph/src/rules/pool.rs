@@ -29,19 +29,17 @@ pub const RULES: &[RuleText] = &[
         => "(?f (graph.max_pool ?x {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m}))",
         if "(varies ?x) (has-inside ?k ?p ?d) (has-fewer ?T ?x)"),
     rule!(equal "max-pool-of-concat",
-        "(graph.max_pool (graph.concat ?x ?y {axis = 1}) {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m})"
+        "(graph.max_pool (graph.concat ?xs... {axis = 1}) {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m})"
         => "(graph.concat \
-            (graph.max_pool ?x {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m}) \
-            (graph.max_pool ?y {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m}) {axis = 1})"),
+            (graph.max_pool ?xs {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m})... {axis = 1})"),
     rule!("concat-of-max-pools",
         "(graph.concat \
-            (graph.max_pool ?x {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m}) \
-            (graph.max_pool ?y {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m}) {axis = 1})"
-        => "(graph.max_pool (graph.concat ?x ?y {axis = 1}) {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m})",
-        if "(varies ?x) (varies ?y) (same-but ?x ?y 1)"),
-    rule!(equal "global-pool-of-concat", "(graph.global_avg_pool (graph.concat ?x ?y {axis = 1}))"
-        => "(graph.concat (graph.global_avg_pool ?x) (graph.global_avg_pool ?y) {axis = 1})"),
+            (graph.max_pool ?xs {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m})... {axis = 1})"
+        => "(graph.max_pool (graph.concat ?xs... {axis = 1}) {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m})",
+        if "(each varies ?xs) (> (length ?xs) 1) (same-but-each ?xs 1)"),
+    rule!(equal "global-pool-of-concat", "(graph.global_avg_pool (graph.concat ?xs... {axis = 1}))"
+        => "(graph.concat (graph.global_avg_pool ?xs)... {axis = 1})"),
     rule!(equal "concat-of-global-pools",
-        "(graph.concat (graph.global_avg_pool ?x) (graph.global_avg_pool ?y) {axis = 1})"
-        => "(graph.global_avg_pool (graph.concat ?x ?y {axis = 1}))", if "(same-but ?x ?y 1)"),
+        "(graph.concat (graph.global_avg_pool ?xs)... {axis = 1})"
+        => "(graph.global_avg_pool (graph.concat ?xs... {axis = 1}))", if "(same-but-each ?xs 1)"),
 ];

@@ -4,11 +4,11 @@ use tir::{RuleText, rule};
 
 /// The rules, both ways: for every operator of one operand whose result has its type.
 pub const RULES: &[RuleText] = &[
-    rule!(equal "unary-into-concat", "(?f:elementwise+same-type (graph.concat ?x ?y {axis = ?a}))"
-        => "(graph.concat (?f ?x) (?f ?y) {axis = ?a})"),
+    rule!(equal "unary-into-concat", "(?f:elementwise+same-type (graph.concat ?xs... {axis = ?a}))"
+        => "(graph.concat (?f ?xs)... {axis = ?a})"),
     rule!(equal "unary-out-of-concat",
-        "(graph.concat (?f:elementwise+same-type ?x) (?f ?y) {axis = ?a})"
-        => "(?f (graph.concat ?x ?y {axis = ?a}))"),
+        "(graph.concat (?f:elementwise+same-type ?xs)... {axis = ?a})"
+        => "(?f (graph.concat ?xs... {axis = ?a}))"),
     rule!(equal "unary-into-slice",
         "(?f:elementwise+same-type (graph.slice ?x {starts = ?b, sizes = ?n, steps = ?s}))"
         => "(graph.slice (?f ?x) {starts = ?b, sizes = ?n, steps = ?s})"),

@@ -71,6 +71,7 @@ pub fn build<B: TermBuilder>(
         bindings,
         builder,
         made: Vec::new(),
+        at: None,
     };
     let terms = rule.rule.right.iter().zip(roots);
     terms
@@ -80,7 +81,7 @@ pub fn build<B: TermBuilder>(
 
 /// An op of the right side, the type that is said of it and the one that is expected, and what was
 /// made of it.
-type Made<'a, O> = (&'a OpTerm, [Option<Type>; 2], O);
+type Made<'a, O> = (&'a OpTerm, [Option<Type>; 2], Option<usize>, O);
 
 struct Build<'a, B: TermBuilder> {
     rule: &'a Compiled,
@@ -88,6 +89,8 @@ struct Build<'a, B: TermBuilder> {
     builder: &'a mut B,
     /// The ops made so far: one that is said twice is made once.
     made: Vec<Made<'a, B::Op>>,
+    /// In a term that stands for several values, which of them is made.
+    at: Option<usize>,
 }
 
 impl<'a, B: TermBuilder> Build<'a, B> {
@@ -118,6 +121,11 @@ impl<'a, B: TermBuilder> Build<'a, B> {
         match &term.kind {
             TermKind::Var(var) => match &self.bindings[var.0] {
                 Some(Binding::Value(value)) => Ok(self.builder.value(*value)),
+                Some(Binding::Values(all)) => {
+                    let value = self.at.and_then(|at| all.get(at));
+                    let value = value.ok_or("a variable is bound to several values")?;
+                    Ok(self.builder.value(*value))
+                }
                 _ => Err("a variable is not bound to a value".into()),
             },
             TermKind::Literal(literal) => {
@@ -130,7 +138,7 @@ impl<'a, B: TermBuilder> Build<'a, B> {
                 let made = self.builder.constant(dialect, attr, ty);
                 Ok(made.ok_or("no dialect makes the constant")?)
             }
-            TermKind::Op(op) => self.op(op, said, expected),
+            TermKind::Op(op) | TermKind::Each(op) => self.op(op, said, expected),
         }
     }
 
@@ -161,9 +169,10 @@ impl<'a, B: TermBuilder> Build<'a, B> {
             parts(other) == parts(term)
         };
         let mut made = self.made.iter();
-        let made = made.find(|(t, had, _)| *had == types && same_op(t));
+        let at = self.at;
+        let made = made.find(|(t, had, of, _)| *had == types && *of == at && same_op(t));
         let op = match made {
-            Some((_, _, op)) => op.clone(),
+            Some((.., op)) => op.clone(),
             None => {
                 let operands = self.operands(term, info, said, expected)?;
                 let mut attrs = self.attrs(term, info)?;
@@ -175,12 +184,28 @@ impl<'a, B: TermBuilder> Build<'a, B> {
                 }
                 let op = self.builder.op(name, attrs, ty, operands);
                 let op = op.map_err(Unbuilt::Untyped)?;
-                self.made.push((term, types, op.clone()));
+                self.made.push((term, types, at, op.clone()));
                 op
             }
         };
         let value = self.builder.result(&op, term.result);
         Ok(value.ok_or("an op on the right has not as many results")?)
+    }
+
+    /// How many values a term that stands for several has. Lists of different lengths have none.
+    fn count(&self, each: &OpTerm) -> Result<usize, Unbuilt> {
+        let lists = each.operands.iter().filter_map(|operand| match operand.kind {
+            TermKind::Var(var) => match &self.bindings[var.0] {
+                Some(Binding::Values(all)) => Some(all.len()),
+                _ => None,
+            },
+            _ => None,
+        });
+        let lengths: Vec<usize> = lists.collect();
+        match lengths.split_first() {
+            Some((first, rest)) if rest.iter().all(|n| n == first) => Ok(*first),
+            _ => Err(Unbuilt::Uncomputed),
+        }
     }
 
     /// The operands of an op. Constants among those of an op on one type take the type of the
@@ -196,7 +221,16 @@ impl<'a, B: TermBuilder> Build<'a, B> {
         let mut shared = said.or(if same { expected } else { None });
         let mut operands: Vec<Option<Vec<B::Built>>> = vec![None; term.operands.len()];
         for (slot, operand) in operands.iter_mut().zip(&term.operands) {
-            if let TermKind::Var(var) = operand.kind
+            if let TermKind::Each(each) = &operand.kind {
+                let mut made = Vec::new();
+                for at in 0..self.count(each)? {
+                    self.at = Some(at);
+                    made.push(self.term(operand, None));
+                }
+                self.at = None;
+                *slot = Some(made.into_iter().collect::<Result<_, _>>()?);
+            } else if let TermKind::Var(var) = operand.kind
+                && self.at.is_none()
                 && let Some(Binding::Values(all)) = &self.bindings[var.0]
             {
                 *slot = Some(all.iter().map(|v| self.builder.value(*v)).collect());

@@ -38,6 +38,8 @@ pub struct Compiled {
     ready: Vec<Vec<usize>>,
     /// By variable: the ops that it may stand for.
     ops: Vec<Option<OpChoice>>,
+    /// The number of terms, if one of them stands for several values, else 0.
+    several: usize,
 }
 
 /// What a variable for an op may stand for.
@@ -61,6 +63,8 @@ impl Compiled {
             let named = rule.named_attrs(var);
             ops[var.0] = Some(OpChoice { names, named });
         }
+        let each = |numbered: &Numbered| matches!(numbered.term.kind, TermKind::Each(_));
+        let several = if terms.iter().any(each) { terms.len() } else { 0 };
         Self {
             rule,
             functions,
@@ -68,12 +72,13 @@ impl Compiled {
             roots,
             ready,
             ops,
+            several,
         }
     }
 
     /// One for each choice of ops that its variables may stand for, in order; itself if it has
     /// none.
-    pub fn each(self) -> Vec<Self> {
+    pub fn for_each_op(self) -> Vec<Self> {
         let mut all = vec![self];
         for var in 0..all[0].ops.len() {
             let one = |rule: Self| match &rule.ops[var] {
@@ -110,8 +115,19 @@ impl Compiled {
         matches!(kind, TermKind::Var(var) if self.rule.vars[var.0].1 == VarKind::Values)
     }
 
+    /// The op of a term that stands for several values.
+    fn each(&self, at: usize) -> Option<&OpTerm> {
+        match &self.terms[at].term.kind {
+            TermKind::Each(op) => Some(op),
+            _ => None,
+        }
+    }
+
     /// How many operands down a term looks.
     pub fn depth(&self, at: usize) -> usize {
+        if self.each(at).is_some() {
+            return 1;
+        }
         let below = self.terms[at].operands.iter().map(|t| 1 + self.depth(*t));
         below.max().unwrap_or(0)
     }
@@ -120,7 +136,7 @@ impl Compiled {
 fn number(term: &Term, all: &mut Vec<Numbered>) -> usize {
     let at = all.len();
     let (mut fields, mut commutes) = (Vec::new(), false);
-    if let TermKind::Op(op) = &term.kind {
+    if let TermKind::Op(op) | TermKind::Each(op) = &term.kind {
         let info = op.name.info();
         let field = |(name, _): &(Name, AttrTerm)| info.and_then(|info| info.field(name));
         fields = op.attrs.iter().map(field).collect();
@@ -153,6 +169,18 @@ fn ready(rule: &Rule, terms: &[Numbered]) -> Vec<Vec<usize>> {
                     _ => None,
                 });
                 attrs.chain(op.var).for_each(|var| bound[var.0] = at + 1);
+            }
+            TermKind::Each(op) => {
+                let attrs = op.attrs.iter().filter_map(|(_, attr)| match attr {
+                    AttrTerm::Var(var) => Some(*var),
+                    _ => None,
+                });
+                let operands = op.operands.iter().filter_map(|operand| match operand.kind {
+                    TermKind::Var(var) => Some(var),
+                    _ => None,
+                });
+                let all = attrs.chain(op.var).chain(operands);
+                all.for_each(|var| bound[var.0] = at + 1);
             }
             TermKind::Literal(_) => {}
         }
@@ -201,6 +229,10 @@ pub struct Search<'a, G: TermGraph, D> {
     pub roots: SmallVec<[G::Value; 2]>,
     /// By term, the op that it stands for.
     pub definers: SmallVec<[Definer<G::Node>; 8]>,
+    /// By term that stands for several values, the ops that it stands for.
+    pub several: Vec<Vec<G::Node>>,
+    /// By term that stands for several values, those.
+    lists: Vec<Vec<G::Value>>,
     /// By term, its value, once it has one.
     values: SmallVec<[Option<G::Value>; 8]>,
     /// The variables that are bound, in order.
@@ -217,6 +249,8 @@ impl<'a, G: TermGraph, D: Driver<G>> Search<'a, G, D> {
             bindings: vec![None; rule.rule.vars.len()],
             roots: SmallVec::new(),
             definers: smallvec![None; rule.terms.len()],
+            several: vec![Vec::new(); rule.several],
+            lists: vec![Vec::new(); rule.several],
             values: smallvec![None; rule.terms.len()],
             bound: SmallVec::new(),
         };
@@ -265,11 +299,69 @@ impl<'a, G: TermGraph, D: Driver<G>> Search<'a, G, D> {
             D::root(self, at);
         } else if rule.is_tail(at) {
             self.step(at + 1);
+        } else if rule.each(at).is_some() {
+            self.several[at].clear();
+            self.each(at);
         } else {
             let kept = self.bound.len();
             self.enter(at);
             self.undo(kept);
         }
+    }
+
+    /// Goes on with the next value of a term that stands for several.
+    fn each(&mut self, at: usize) {
+        let (graph, rule) = (self.graph, self.rule);
+        let Some(op) = rule.each(at) else { return };
+        let done = self.several[at].len();
+        let Some(value) = self.lists[at].get(done).copied() else {
+            return self.collect(at, op);
+        };
+        for node in graph.definers(value, at, op) {
+            let kept = self.bound.len();
+            if self.head(op, node) && self.attributes(at, op, node) && self.same(op, node) {
+                self.several[at].push(node);
+                self.each(at);
+                self.several[at].truncate(done);
+            }
+            self.undo(kept);
+            if self.driver.is_done() {
+                return;
+            }
+        }
+    }
+
+    /// Whether the operands of an op are as many as those of a term, and those that the term has in
+    /// common for all values are what they are bound to.
+    fn same(&self, op: &OpTerm, node: G::Node) -> bool {
+        let found = self.graph.operands(node);
+        let fits = |(term, value): (&Term, &G::Value)| match term.kind {
+            TermKind::Var(var) if self.rule.rule.vars[var.0].1 != VarKind::Values => {
+                self.bindings[var.0] == Some(Binding::Value(*value))
+            }
+            _ => true,
+        };
+        found.len() == op.operands.len() && op.operands.iter().zip(&found).all(fits)
+    }
+
+    /// Binds the lists of a term that stands for several values, all of which are found.
+    fn collect(&mut self, at: usize, op: &OpTerm) {
+        let kept = self.bound.len();
+        let mut bound = true;
+        for (place, operand) in op.operands.iter().enumerate() {
+            if let TermKind::Var(var) = operand.kind
+                && self.rule.rule.vars[var.0].1 == VarKind::Values
+            {
+                let nodes = self.several[at].iter();
+                let list = nodes.map(|node| self.graph.operands(*node)[place]);
+                let list = Binding::Values(list.collect());
+                bound &= self.bind(var, list);
+            }
+        }
+        if bound {
+            self.step(at + 1);
+        }
+        self.undo(kept);
     }
 
     fn holds(&self, guard: usize) -> bool {
@@ -309,6 +401,8 @@ impl<'a, G: TermGraph, D: Driver<G>> Search<'a, G, D> {
                     self.step(at + 1);
                 }
             }
+            // Its values are looked at one after another.
+            TermKind::Each(_) => {}
             TermKind::Op(op) => {
                 for node in graph.definers(value, at, op) {
                     let kept = self.bound.len();
@@ -377,6 +471,18 @@ impl<'a, G: TermGraph, D: Driver<G>> Search<'a, G, D> {
             }
             (terms, operands) = (first, head);
         }
+        if let Some((last, first)) = terms.split_last()
+            && rule.each(*last).is_some()
+        {
+            let Some((head, rest)) = operands.split_at_checked(first.len()) else {
+                return;
+            };
+            if rest.is_empty() {
+                return;
+            }
+            self.lists[*last] = rest.to_vec();
+            (terms, operands) = (first, head);
+        }
         if operands.len() != terms.len() {
             return;
         }
@@ -386,7 +492,7 @@ impl<'a, G: TermGraph, D: Driver<G>> Search<'a, G, D> {
         self.definers[at] = Some((node, false));
         self.step(at + 1);
         let commutes = || match &numbered.term.kind {
-            TermKind::Op(op) if op.var.is_some() => {
+            TermKind::Op(op) | TermKind::Each(op) if op.var.is_some() => {
                 let info = self.graph.name(node).info();
                 info.is_some_and(|info| info.has(Traits::Commutative))
             }

@@ -200,16 +200,22 @@ fn candidates(search: &InGraph<'_, '_>, root: usize) -> Vec<Id> {
             }
             return classes;
         }
-        None => search.graph.view.holding(search.graph.names[root]).to_vec(),
+        None => {
+            let (view, name) = (search.graph.view, search.graph.names[root]);
+            let holding = view.holding(name);
+            if search.rule.roots.len() == 1 && !view.in_tuples(name) {
+                // Of one root only what changed counts.
+                let (depth, since) = (search.rule.depth(root), search.driver.query.since);
+                let new = |class: &&Id| view.changed(**class, depth) >= since;
+                return holding.iter().filter(new).copied().collect();
+            }
+            holding.to_vec()
+        }
     };
     let TermKind::Op(op) = &search.rule.terms[root].term.kind else {
         return Vec::new();
     };
-    if op.result != 0
-        || classes
-            .iter()
-            .any(|class| !search.graph.view.is_value(*class))
-    {
+    if op.result != 0 || search.graph.view.in_tuples(search.graph.names[root]) {
         let mut values = Vec::new();
         for class in classes {
             value_of(search.graph.view, class, op.result, &mut values);

@@ -157,6 +157,26 @@ const PAIRS: &[RuleText] = &[
     rule!(equal "concat-of-products", "(graph.concat (graph.mul ?x ?v) (graph.mul ?y ?w) {axis = ?a})"
         => "(graph.mul (graph.concat ?x ?y {axis = ?a}) (graph.concat ?v ?w {axis = ?a}))",
         if "(same-type ?x ?v) (same-type ?y ?w)"),
+    rule!("transpose-of-concat",
+        "(graph.concat (graph.transpose ?x {perm = ?p}) (graph.transpose ?y {perm = ?p}) {axis = ?a})"
+        => "(graph.transpose (graph.concat ?x ?y {axis = (at ?p ?a)}) {perm = ?p})",
+        if "(varies ?x) (varies ?y)"),
+    rule!(equal "max-pool-of-concat",
+        "(graph.max_pool (graph.concat ?x ?y {axis = 1}) {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m})"
+        => "(graph.concat \
+            (graph.max_pool ?x {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m}) \
+            (graph.max_pool ?y {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m}) {axis = 1})"),
+    rule!("concat-of-max-pools",
+        "(graph.concat \
+            (graph.max_pool ?x {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m}) \
+            (graph.max_pool ?y {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m}) {axis = 1})"
+        => "(graph.max_pool (graph.concat ?x ?y {axis = 1}) {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m})",
+        if "(varies ?x) (varies ?y) (same-but ?x ?y 1)"),
+    rule!(equal "global-pool-of-concat", "(graph.global_avg_pool (graph.concat ?x ?y {axis = 1}))"
+        => "(graph.concat (graph.global_avg_pool ?x) (graph.global_avg_pool ?y) {axis = 1})"),
+    rule!(equal "concat-of-global-pools",
+        "(graph.concat (graph.global_avg_pool ?x) (graph.global_avg_pool ?y) {axis = 1})"
+        => "(graph.global_avg_pool (graph.concat ?x ?y {axis = 1}))", if "(same-but ?x ?y 1)"),
     rule!(equal "slice-of-sum", "(graph.slice (graph.add ?x:?T ?y:?T) {starts = ?b, sizes = ?n, steps = ?s})"
         => "(graph.add (graph.slice ?x {starts = ?b, sizes = ?n, steps = ?s}) \
             (graph.slice ?y {starts = ?b, sizes = ?n, steps = ?s}))"),
@@ -207,7 +227,7 @@ fn known() -> (BTreeMap<(bool, Class, String), String>, Functions) {
     let functions = patterns.functions().clone();
     let rules = patterns.rules().iter();
     let instances = rules.flat_map(|rule| rule.instances(&functions));
-    let instances = instances.map(|rule| rule.with_lists(2));
+    let instances = instances.flat_map(|rule| [1, 2].map(|count| rule.with_lists(count)));
     let named = instances.map(|rule| (canonical(&rule), rule.name.to_string()));
     (named.collect(), functions)
 }

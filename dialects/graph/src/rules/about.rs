@@ -10,7 +10,6 @@ pub(super) const ABOUT: &[(&str, &str, &str)] = &[
     ("has-floats", "?x", "Its elements are floats."),
     ("no-zero", "?x", "No dimension is 0."),
     ("same-but", "?x ?y axis", "The types are equal but for this dimension."),
-    ("same-but-each", "?xs axis", "The types of all of these are equal but for this dimension."),
     ("broadcasts-to", "?x ?y ?z", "The shapes of `?x` and `?y` broadcast to that of `?z`."),
     ("has-fewer", "?x ?y", "`?x` has fewer elements than `?y`."),
     ("one-row", "?x", "It is one number for each column of a matrix: the dimension before the last is 1."),

@@ -117,23 +117,6 @@ fn of_values(set: &mut PatternSet) {
                 Some(fits && x.len() == y.len() && a[0].ty()?.elem() == a[1].ty()?.elem())
             })())
         })
-        .guard("same-but-each", |a| {
-            let [Arg::Values(all), axis] = a else {
-                return false;
-            };
-            let types = || all.iter().map(|(ty, _)| ty);
-            holds((|| {
-                let first = types().next()?;
-                let shape = first.shape()?;
-                let at = axis_of(axis, shape.len())?;
-                let alike = |ty: &Type| {
-                    let other = ty.shape()?;
-                    let dims = (0..shape.len()).all(|d| d == at || other.get(d) == Some(&shape[d]));
-                    Some(dims && other.len() == shape.len() && ty.elem() == first.elem())
-                };
-                Some(types().all(|ty| holds(alike(ty))))
-            })())
-        })
         .guard("broadcasts-to", |a| {
             holds((|| {
                 let both = broadcast(shape(&a[0])?, shape(&a[1])?).ok()?;

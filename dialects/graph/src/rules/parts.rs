@@ -41,18 +41,19 @@ pub const RULES: &[RuleText] = &[
         "(?f:elementwise+broadcasts (graph.concat ?xs... {axis = ?a}) (graph.concat ?ys... {axis = ?a}))"
         => "(graph.concat (?f ?xs ?ys)... {axis = ?a})",
         if "(each same-type ?xs ?ys)"),
+    // Of two: sums and products have many forms each, and of more operands every choice would be tried.
     rule!(equal "concat-of-pairs",
-        "(graph.concat (?f:elementwise+broadcasts ?xs ?ys)... {axis = ?a})"
-        => "(?f (graph.concat ?xs... {axis = ?a}) (graph.concat ?ys... {axis = ?a}))",
-        if "(each same-type ?xs ?ys)"),
+        "(graph.concat (?f:elementwise+broadcasts ?x ?v) (?f ?y ?w) {axis = ?a})"
+        => "(?f (graph.concat ?x ?y {axis = ?a}) (graph.concat ?v ?w {axis = ?a}))",
+        if "(same-type ?x ?v) (same-type ?y ?w)"),
     rule!(equal "slice-of-pair",
         "(graph.slice (?f:elementwise+broadcasts ?x:?T ?y:?T) {starts = ?b, sizes = ?n, steps = ?s})"
         => "(?f (graph.slice ?x {starts = ?b, sizes = ?n, steps = ?s}) \
             (graph.slice ?y {starts = ?b, sizes = ?n, steps = ?s}))"),
     rule!("transpose-of-concat",
-        "(graph.concat (graph.transpose ?xs {perm = ?p})... {axis = ?a})"
-        => "(graph.transpose (graph.concat ?xs... {axis = (at ?p ?a)}) {perm = ?p})",
-        if "(each varies ?xs) (> (length ?xs) 1)"),
+        "(graph.concat (graph.transpose ?x {perm = ?p}) (graph.transpose ?ys {perm = ?p})... {axis = ?a})"
+        => "(graph.transpose (graph.concat ?x ?ys... {axis = (at ?p ?a)}) {perm = ?p})",
+        if "(varies ?x) (each varies ?ys)"),
     rule!(equal "slice-of-transpose",
         "(graph.slice (graph.transpose ?x {perm = ?p}) {starts = ?b, sizes = ?n, steps = ?s})"
         => "(graph.transpose (graph.slice ?x {starts = (compose ?b (inverse ?p)), \

@@ -34,12 +34,13 @@ pub const RULES: &[RuleText] = &[
             (graph.max_pool ?xs {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m})... {axis = 1})"),
     rule!("concat-of-max-pools",
         "(graph.concat \
-            (graph.max_pool ?xs {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m})... {axis = 1})"
-        => "(graph.max_pool (graph.concat ?xs... {axis = 1}) {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m})",
-        if "(each varies ?xs) (> (length ?xs) 1) (same-but-each ?xs 1)"),
+            (graph.max_pool ?x {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m}) \
+            (graph.max_pool ?ys {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m})... {axis = 1})"
+        => "(graph.max_pool (graph.concat ?x ?ys... {axis = 1}) {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m})",
+        if "(varies ?x) (each varies ?ys) (each same-but ?x ?ys 1)"),
     rule!(equal "global-pool-of-concat", "(graph.global_avg_pool (graph.concat ?xs... {axis = 1}))"
         => "(graph.concat (graph.global_avg_pool ?xs)... {axis = 1})"),
     rule!(equal "concat-of-global-pools",
-        "(graph.concat (graph.global_avg_pool ?xs)... {axis = 1})"
-        => "(graph.global_avg_pool (graph.concat ?xs... {axis = 1}))", if "(same-but-each ?xs 1)"),
+        "(graph.concat (graph.global_avg_pool ?x) (graph.global_avg_pool ?ys)... {axis = 1})"
+        => "(graph.global_avg_pool (graph.concat ?x ?ys... {axis = 1}))", if "(each same-but ?x ?ys 1)"),
 ];

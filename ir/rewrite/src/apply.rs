@@ -179,7 +179,9 @@ impl TermGraph for Ir {
         let info = self.info(op);
         let default = |name: Name| info?.field(&name)?.default;
         let attrs = Ir::attrs(self, op).iter().copied();
-        let mut kept: Vec<_> = attrs.filter(|(name, attr)| default(*name) != Some(*attr)).collect();
+        let mut kept: Vec<_> = attrs
+            .filter(|(name, attr)| default(*name) != Some(*attr))
+            .collect();
         kept.sort_unstable_by_key(|(name, _)| *name);
         kept
     }

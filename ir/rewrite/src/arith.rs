@@ -99,7 +99,8 @@ fn shape(arg: &Arg) -> Option<&'static [i64]> {
 fn at(list: &[i64], place: &Arg) -> Option<i64> {
     let place = place.int()?;
     let from = if place < 0 { list.len() as i64 } else { 0 };
-    list.get(usize::try_from(place.checked_add(from)?).ok()?).copied()
+    list.get(usize::try_from(place.checked_add(from)?).ok()?)
+        .copied()
 }
 
 fn combined(
@@ -116,7 +117,9 @@ fn combined(
         (Numbers::One(Number::Int(a)), Numbers::One(Number::Int(b))) => {
             int(a, b).map(|n| Number::Int(n).attr())
         }
-        (Numbers::One(a), Numbers::One(b)) => Some(Number::Float(float(a.float(), b.float())).attr()),
+        (Numbers::One(a), Numbers::One(b)) => {
+            Some(Number::Float(float(a.float(), b.float())).attr())
+        }
         (Numbers::List(a), Numbers::List(b)) if a.len() == b.len() => {
             zip(a.into_iter().zip(b).collect())
         }

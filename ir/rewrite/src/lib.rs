@@ -55,8 +55,8 @@ pub use pattern::{
 pub use regions::{drop_passed, erase_dead_args, erase_unreachable, passed_operands};
 pub use rewriter::{Event, Rewriter};
 pub use rule::{
-    About, Arg, AttrFn, AttrTerm, Call, Class, Definition, Functions, Guard, GuardFn, Kind, Literal, OpClass, OpTerm, Rule,
-    RuleText, Term, TermKind, TypeTerm, Var, VarKind,
+    About, Arg, AttrFn, AttrTerm, Call, Class, Definition, Functions, Guard, GuardFn, Kind,
+    Literal, OpClass, OpTerm, Rule, RuleText, Term, TermKind, TypeTerm, Var, VarKind,
 };
 pub use rule_text::{RuleError, RulePart};
 pub use target::{Legality, Target};

@@ -265,7 +265,9 @@ impl Patterns {
             // What applies to any op stands among those of each, in the order of all.
             match pattern.roots() {
                 None => {
-                    by_root.values_mut().for_each(|list| list.push(pattern.clone()));
+                    by_root
+                        .values_mut()
+                        .for_each(|list| list.push(pattern.clone()));
                     any.push(pattern.clone());
                 }
                 Some(roots) => {

@@ -14,7 +14,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::OnceLock;
 
-use tir_core::{Attr, Diagnostic, Dialect, Failure, Loc, Name, OpInfo, Role, Traits, Type, closest};
+use tir_core::{
+    Attr, Diagnostic, Dialect, Failure, Loc, Name, OpInfo, Role, Traits, Type, closest,
+};
 
 use crate::arith::{BUILTINS, Builtin};
 
@@ -592,11 +594,12 @@ impl Rule {
         // In a term that stands for several, variables stand for one value each.
         let mut all = self.left.iter().chain(&self.right);
         let each = all.any(|root| is_each(root, term));
-        let tail = !each && term.operands.iter().any(|operand| match &operand.kind {
-            TermKind::Var(var) => self.vars[var.0].1 == VarKind::Values,
-            TermKind::Each(_) => true,
-            _ => false,
-        });
+        let tail = !each
+            && term.operands.iter().any(|operand| match &operand.kind {
+                TermKind::Var(var) => self.vars[var.0].1 == VarKind::Values,
+                TermKind::Each(_) => true,
+                _ => false,
+            });
         let (found, fixed) = (term.operands.len(), count(Role::Operand));
         let operands = match (tail, open) {
             (false, false) => found == fixed,
@@ -617,7 +620,10 @@ impl Rule {
             op_terms(term, &mut terms);
         }
         let terms = terms.into_iter().filter(|term| term.var == Some(var));
-        let mut names: Vec<Name> = terms.flat_map(|t| &t.attrs).map(|(name, _)| *name).collect();
+        let mut names: Vec<Name> = terms
+            .flat_map(|t| &t.attrs)
+            .map(|(name, _)| *name)
+            .collect();
         names.sort_unstable();
         names.dedup();
         names
@@ -631,7 +637,9 @@ impl Rule {
             let named = self.named_attrs(var);
             let one = |rule: Rule| {
                 let named = &named;
-                names.iter().filter_map(move |name| rule.with_op(var, *name, named))
+                names
+                    .iter()
+                    .filter_map(move |name| rule.with_op(var, *name, named))
             };
             made = made.into_iter().flat_map(one).collect();
         }
@@ -677,7 +685,10 @@ impl Rule {
             op_terms(term, &mut terms);
         }
         let roots = || self.left.iter().chain(&self.right);
-        for op in terms.into_iter().filter(|op| roots().any(|root| is_each(root, op))) {
+        for op in terms
+            .into_iter()
+            .filter(|op| roots().any(|root| is_each(root, op)))
+        {
             for operand in &op.operands {
                 if let TermKind::Var(var) = operand.kind
                     && self.vars[var.0].1 == VarKind::Values
@@ -685,7 +696,8 @@ impl Rule {
                 {
                     let name = |i: usize| Name::new(&format!("{}_{i}", self.vars[var.0].0));
                     let first = rule.vars.len();
-                    rule.vars.extend((0..count).map(|i| (name(i), VarKind::Value)));
+                    rule.vars
+                        .extend((0..count).map(|i| (name(i), VarKind::Value)));
                     ones.insert(var, (first..first + count).map(Var).collect());
                 }
             }
@@ -750,7 +762,9 @@ fn is_each(term: &Term, op: &OpTerm) -> bool {
 fn op_terms<'a>(term: &'a Term, all: &mut Vec<&'a OpTerm>) {
     if let TermKind::Op(op) | TermKind::Each(op) = &term.kind {
         all.push(op);
-        op.operands.iter().for_each(|operand| op_terms(operand, all));
+        op.operands
+            .iter()
+            .for_each(|operand| op_terms(operand, all));
     }
 }
 
@@ -819,7 +833,11 @@ fn spread(term: &mut Term, ones: &BTreeMap<Var, Vec<Var>>, count: usize) {
 
 /// What a call means: several where a definition says so.
 fn expanded(call: &Call, functions: &Functions) -> Vec<Call> {
-    let args: Vec<AttrTerm> = call.args.iter().map(|a| expanded_attr(a, functions)).collect();
+    let args: Vec<AttrTerm> = call
+        .args
+        .iter()
+        .map(|a| expanded_attr(a, functions))
+        .collect();
     match functions.definitions.get(&call.function) {
         // What a definition means was expanded when it was made.
         Some(definition) => definition.with(&args),
@@ -856,7 +874,9 @@ fn expand_term(term: &mut Term, functions: &Functions) {
         for (_, attr) in &mut op.attrs {
             *attr = expanded_attr(attr, functions);
         }
-        op.operands.iter_mut().for_each(|t| expand_term(t, functions));
+        op.operands
+            .iter_mut()
+            .for_each(|t| expand_term(t, functions));
     }
 }
 
@@ -872,7 +892,8 @@ impl Functions {
             return Err((name, text.into()));
         }
         let body = definition.body.iter();
-        body.clone().try_for_each(|call| check_call("function", call, self))?;
+        body.clone()
+            .try_for_each(|call| check_call("function", call, self))?;
         definition.body = body.flat_map(|call| expanded(call, self)).collect();
         self.definitions.insert(name, definition);
         Ok(())
@@ -907,10 +928,7 @@ fn check_term(term: &Term, functions: &Functions) -> Result<(), Wrong> {
             }
         }
         Some(info) => {
-            let fixed = info
-                .fields
-                .iter()
-                .filter(|f| f.role == Role::Operand);
+            let fixed = info.fields.iter().filter(|f| f.role == Role::Operand);
             let fixed = fixed.count();
             let open = info.fields.iter().any(|f| f.role.is_variadic());
             let found = op.operands.len();

@@ -3,7 +3,8 @@
 use tir_core::{Diagnostic, Failure, Loc, Name, ScanError, Scanner};
 
 use crate::rule::{
-    AttrTerm, Call, Definition, Literal, OpTerm, Rule, RuleText, Term, TermKind, TypeTerm, Var, VarKind,
+    AttrTerm, Call, Definition, Literal, OpTerm, Rule, RuleText, Term, TermKind, TypeTerm, Var,
+    VarKind,
 };
 
 /// What is wrong with the text of a rule, and where.
@@ -353,7 +354,11 @@ impl Reader<'_> {
     /// Checks a term that stands for several values, before which so many variables and lists were
     /// known. On the left the values that stand first in it become lists.
     fn each(&mut self, op: &OpTerm, vars: usize, lists: usize) -> Read<()> {
-        if !op.operands.iter().all(|t| matches!(t.kind, TermKind::Var(_))) {
+        if !op
+            .operands
+            .iter()
+            .all(|t| matches!(t.kind, TermKind::Var(_)))
+        {
             return self.wrong("a term that stands for several values has variables as operands");
         }
         if self.binds {
@@ -397,7 +402,9 @@ impl Reader<'_> {
                 ));
             }
             (Some(_), true) => {
-                return self.wrong(format!("the class of '{name}' is said where it stands first"));
+                return self.wrong(format!(
+                    "the class of '{name}' is said where it stands first"
+                ));
             }
             (Some(_), false) => {}
         }

@@ -127,7 +127,11 @@ pub fn parse_rules(
         let info = ir.op(op).info();
         let defines = info.and_then(|info| info.interface::<dyn DefinitionOp>());
         if let Some(parts) = defines.and_then(|defines| defines.definition_text(ir.op(op))) {
-            errors.extend(define(parts, ir.op(op), text, &mut functions).err().map(|e| *e));
+            errors.extend(
+                define(parts, ir.op(op), text, &mut functions)
+                    .err()
+                    .map(|e| *e),
+            );
             continue;
         }
         match rule(ir.op(op), &ir, text, &functions) {

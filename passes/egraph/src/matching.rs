@@ -63,7 +63,9 @@ impl Compiled {
     /// on matches do not depend on how many ops there are.
     pub fn new(rule: Arc<Rule>, functions: Arc<Functions>) -> Vec<Self> {
         let likeness = likeness(&rule);
-        let all = term::Compiled::new(rule, functions).for_each_op().into_iter();
+        let all = term::Compiled::new(rule, functions)
+            .for_each_op()
+            .into_iter();
         let one = |inner: term::Compiled| Self {
             depths: inner.roots.iter().map(|root| inner.depth(*root)).collect(),
             inner,

@@ -293,7 +293,8 @@ impl BlockContext<'_> {
         }
         let taken = pass.random.is_some() || extracted.after < extracted.before;
         let wanted = taken && (pass.explain.is_some() || pass.print);
-        let proof = wanted.then(|| explain(&graph, &program, &journal.equations, &extracted.choice));
+        let proof =
+            wanted.then(|| explain(&graph, &program, &journal.equations, &extracted.choice));
         let proof = proof.transpose().map_err(bug)?;
         clock.phase("proof");
         if pass.print {

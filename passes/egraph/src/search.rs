@@ -11,9 +11,9 @@ use tir::rewrite::term::{Driver, Search, TermGraph, TermValues};
 use tir::rewrite::{OpTerm, TermKind};
 use tir::{Attr, Name, SmallVec, Type};
 
+use crate::graph::GraphExt;
 use crate::matching::{Binding, Bindings, BoundNode, Compiled, Match, constant_node};
 use crate::node::{Head, Index, Node};
-use crate::graph::GraphExt;
 use crate::view::View;
 
 /// The classes of the roots of a match, and what its variables stand for.
@@ -113,7 +113,12 @@ impl<'a> TermGraph for Classes<'a> {
         self.view.graph.attrs_of(node).to_vec()
     }
     fn attr(&self, node: &'a Node, name: Name) -> Option<Attr> {
-        let found = self.view.graph.attrs_of(node).iter().find(|(key, _)| *key == name);
+        let found = self
+            .view
+            .graph
+            .attrs_of(node)
+            .iter()
+            .find(|(key, _)| *key == name);
         found.map(|(_, attr)| *attr)
     }
     fn operands(&self, node: &'a Node) -> SmallVec<[Id; 4]> {

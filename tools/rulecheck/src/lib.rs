@@ -222,7 +222,9 @@ impl Test<'_> {
             return Verdict::Untested("no op is in the classes of its variables".to_string());
         }
         let mut names = BTreeMap::new();
-        self.choices.iter().for_each(|rule| names.extend(sample::ops(rule)));
+        self.choices
+            .iter()
+            .for_each(|rule| names.extend(sample::ops(rule)));
         for name in names.into_values() {
             match self.lessons.of(name) {
                 Some(corpus) => self.corpus.merge(&corpus),
@@ -281,7 +283,10 @@ impl Test<'_> {
     fn count_ops(&mut self, choice: usize) {
         let general = sample::ops(self.subject.rule);
         let special = sample::ops(&self.choices[choice]);
-        for name in special.into_keys().filter(|name| !general.contains_key(name)) {
+        for name in special
+            .into_keys()
+            .filter(|name| !general.contains_key(name))
+        {
             *self.coverage.ops.entry(name).or_default() += 1;
         }
     }

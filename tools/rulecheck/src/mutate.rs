@@ -10,7 +10,9 @@
 
 use std::collections::BTreeSet;
 
-use tir::rewrite::{AttrTerm, Functions, Kind, Literal, OpTerm, Rule, Term, TermKind, TypeTerm, Var, VarKind};
+use tir::rewrite::{
+    AttrTerm, Functions, Kind, Literal, OpTerm, Rule, Term, TermKind, TypeTerm, Var, VarKind,
+};
 use tir::{Dialect, FieldInfo, Name, OpInfo, Traits};
 
 /// A rule with one mistake.
@@ -169,7 +171,10 @@ fn info(op: &OpTerm) -> Option<&'static OpInfo> {
 /// The variables of a rule that stand for ops that all commute.
 fn commuting(rule: &Rule) -> Vec<Var> {
     let ops = rule.ops_of(&Functions::default()).into_iter();
-    let commutes = |name: &Name| name.info().is_some_and(|info| info.has(Traits::Commutative));
+    let commutes = |name: &Name| {
+        name.info()
+            .is_some_and(|info| info.has(Traits::Commutative))
+    };
     let all = ops.filter(|(_, names)| names.iter().all(commutes));
     all.map(|(var, _)| var).collect()
 }

@@ -235,7 +235,10 @@ fn known() -> (BTreeMap<(bool, Class, String), String>, Functions) {
 #[test]
 fn each_rule_of_single_ops_is_there() {
     let (known, functions) = known();
-    let mut former: Vec<Rule> = PAIRS.iter().map(|text| Rule::parse(text).unwrap()).collect();
+    let mut former: Vec<Rule> = PAIRS
+        .iter()
+        .map(|text| Rule::parse(text).unwrap())
+        .collect();
     for (op, attrs) in OPS {
         for (left, right) in UNARY {
             let text = |side: &str| {
@@ -265,5 +268,10 @@ fn other_ops_of_a_class_take_part() {
     }
     // What is in no class does not.
     let text = |(_, _, text): &(bool, Class, String)| text.clone();
-    assert!(!known.keys().map(text).any(|text| text.contains("(graph.softmax (graph.concat")));
+    assert!(
+        !known
+            .keys()
+            .map(text)
+            .any(|text| text.contains("(graph.softmax (graph.concat"))
+    );
 }

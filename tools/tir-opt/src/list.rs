@@ -124,7 +124,10 @@ pub fn named(functions: &Functions) -> [(&'static str, Vec<(String, String)>); 4
         let ops = functions.in_classes(&[Name::new(&class)]);
         let names: Vec<&str> = ops.iter().map(|op| op.name.as_str()).collect();
         let doc = about(&class).map_or("", |about| about.doc);
-        (class, format!("{doc} {}", names.join(" ")).trim().to_string())
+        (
+            class,
+            format!("{doc} {}", names.join(" ")).trim().to_string(),
+        )
     });
     // Traits that no op has which is without effects are no classes of use.
     let classes = classes.filter(|(_, ops)| !ops.is_empty());

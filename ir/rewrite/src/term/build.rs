@@ -83,6 +83,9 @@ pub fn build<B: TermBuilder>(
 /// made of it.
 type Made<'a, O> = (&'a OpTerm, [Option<Type>; 2], Option<usize>, O);
 
+/// An op, and those of its attributes that the rule does not name.
+type Headed<'a> = (Name, &'a [(Name, Attr)]);
+
 struct Build<'a, B: TermBuilder> {
     rule: &'a Compiled,
     bindings: &'a Bindings<B::Value>,
@@ -143,7 +146,7 @@ impl<'a, B: TermBuilder> Build<'a, B> {
     }
 
     /// The op that a term is, and its attributes that the rule does not name.
-    fn head(&self, term: &OpTerm) -> Result<(Name, &'a [(Name, Attr)]), Unbuilt> {
+    fn head(&self, term: &OpTerm) -> Result<Headed<'a>, Unbuilt> {
         let Some(var) = term.var else {
             return Ok((term.name, &[]));
         };
@@ -194,13 +197,16 @@ impl<'a, B: TermBuilder> Build<'a, B> {
 
     /// How many values a term that stands for several has. Lists of different lengths have none.
     fn count(&self, each: &OpTerm) -> Result<usize, Unbuilt> {
-        let lists = each.operands.iter().filter_map(|operand| match operand.kind {
-            TermKind::Var(var) => match &self.bindings[var.0] {
-                Some(Binding::Values(all)) => Some(all.len()),
+        let lists = each
+            .operands
+            .iter()
+            .filter_map(|operand| match operand.kind {
+                TermKind::Var(var) => match &self.bindings[var.0] {
+                    Some(Binding::Values(all)) => Some(all.len()),
+                    _ => None,
+                },
                 _ => None,
-            },
-            _ => None,
-        });
+            });
         let lengths: Vec<usize> = lists.collect();
         match lengths.split_first() {
             Some((first, rest)) if rest.iter().all(|n| n == first) => Ok(*first),
@@ -251,11 +257,7 @@ impl<'a, B: TermBuilder> Build<'a, B> {
         Ok(operands.into_iter().flatten().flatten().collect())
     }
 
-    fn attrs(
-        &self,
-        term: &OpTerm,
-        info: Option<&OpInfo>,
-    ) -> Result<Vec<(Name, Attr)>, Unbuilt> {
+    fn attrs(&self, term: &OpTerm, info: Option<&OpInfo>) -> Result<Vec<(Name, Attr)>, Unbuilt> {
         let mut attrs = Vec::with_capacity(term.attrs.len());
         for (name, attr) in &term.attrs {
             let field = info.and_then(|info| info.field(name));

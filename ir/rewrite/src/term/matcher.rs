@@ -64,7 +64,11 @@ impl Compiled {
             ops[var.0] = Some(OpChoice { names, named });
         }
         let each = |numbered: &Numbered| matches!(numbered.term.kind, TermKind::Each(_));
-        let several = if terms.iter().any(each) { terms.len() } else { 0 };
+        let several = if terms.iter().any(each) {
+            terms.len()
+        } else {
+            0
+        };
         Self {
             rule,
             functions,

@@ -113,8 +113,5 @@ pub fn computed<G: TermValues>(
     call: &Call,
     functions: &Functions,
 ) -> Option<Attr> {
-    functions.compute(
-        call.function,
-        &arguments(graph, bindings, call, functions)?,
-    )
+    functions.compute(call.function, &arguments(graph, bindings, call, functions)?)
 }

@@ -13,8 +13,8 @@ use rustc_hash::FxHashMap;
 use tir::interp::{EvaluateOp, attr_of, elements};
 use tir::rewrite::{apply_rule, ops_are_equal};
 use tir::{
-    At, Attr, BlockId, Builder, Class, Data, Diagnostic, Dialect, DictAttr, Folded, Ir, Mapping, Op, OpId,
-    OpState, Patterns, Rewriter, Traits, Type, Value, parse_attr, parse_type,
+    At, Attr, BlockId, Builder, Class, Data, Diagnostic, Dialect, DictAttr, Folded, Ir, Mapping,
+    Op, OpId, OpState, Patterns, Rewriter, Traits, Type, Value, parse_attr, parse_type,
 };
 use tir_graph::Relayout;
 use tir_graph::layout::{Keeps, Layout, operands_in, result_in, rule_of};
@@ -109,7 +109,9 @@ impl Replayer<'_> {
         match self.classes {
             Some(said) if class != Class::Exact && !said.contains(&class) => {
                 let word = class.keyword();
-                Err(format!("{what} has class {word}, which the proof does not say"))
+                Err(format!(
+                    "{what} has class {word}, which the proof does not say"
+                ))
             }
             _ => Ok(()),
         }

@@ -339,7 +339,10 @@ pub fn read(file: Name, text: &str) -> Result<Vec<Written>, Diagnostic> {
                 None => (rest, None),
                 Some((block, words)) => {
                     let classes = words.split(' ').map(Class::from_keyword);
-                    (block, Some(classes.collect::<Option<_>>().ok_or_else(wrong)?))
+                    (
+                        block,
+                        Some(classes.collect::<Option<_>>().ok_or_else(wrong)?),
+                    )
                 }
             };
             proofs.push(Written {

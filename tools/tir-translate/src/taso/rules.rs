@@ -367,9 +367,7 @@ fn channels(term: &Term) -> Result<String, String> {
                 Ok(format!("(+ {} {})", channels(a)?, channels(b)?))
             }
             ("concat", [_, _, a, _]) | ("relu", [a]) => channels(a),
-            ("ewadd" | "ewmul", [a, b]) => {
-                Ok(format!("(max {} {})", channels(a)?, channels(b)?))
-            }
+            ("ewadd" | "ewmul", [a, b]) => Ok(format!("(max {} {})", channels(a)?, channels(b)?)),
             ("conv2d", [.., w]) => filters(w),
             _ => Err(format!("the channels of '{name}' are not known")),
         },

@@ -123,7 +123,11 @@ fn rules_page() -> String {
              |---|---|---|"
         );
         for (call, doc) in names {
-            let name = call.trim_start_matches('(').split(' ').next().unwrap_or_default();
+            let name = call
+                .trim_start_matches('(')
+                .split(' ')
+                .next()
+                .unwrap_or_default();
             let _ = writeln!(text, "| `{call}` | {doc} | {} |", used(name));
         }
     }

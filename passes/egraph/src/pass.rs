@@ -15,6 +15,7 @@ use crate::build::is_inside;
 use crate::cost_model::CostModel;
 use crate::dump;
 use crate::files::{Files, key};
+use crate::groups::{Price, Terms, outline};
 use crate::layout;
 use crate::matching::Compiled;
 use crate::optimize::{Optimizer, Saturated};
@@ -84,6 +85,23 @@ impl Pass for Egraph {
     }
 
     fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
+        self.priced(ir, cx, None)
+    }
+}
+
+impl Egraph {
+    /// Runs the pass; with a price, what is extracted are groups, each of which becomes a `graph.fused`, so that the sum of
+    /// their prices is small. What the program costs as a whole is for the caller to compare; nothing is printed, and
+    /// there is no proof.
+    ///
+    /// # Errors
+    /// Those of the pass.
+    pub fn priced(
+        &self,
+        ir: &mut Ir,
+        cx: &mut PassCx<'_>,
+        price: Option<(&dyn Price, Terms)>,
+    ) -> PassResult {
         let attached = match cx.outer::<AttachedMachine>() {
             Some(attached) => attached,
             None => cx.analysis::<AttachedMachine>(ir),
@@ -110,14 +128,13 @@ impl Pass for Egraph {
                 .flat_map(|rule| Compiled::new(rule.clone(), functions.clone()))
                 .collect(),
             layouts: &layouts,
+            price,
             proofs: cx.shared(Files::default),
             dumps: cx.shared(Files::default),
         };
         cx.each(ir, &|ir, cx| run.arena(ir, cx))
     }
-}
 
-impl Egraph {
     /// When saturation gives up.
     pub fn limits(&self) -> Limits {
         Limits {
@@ -153,6 +170,7 @@ struct BlockContext<'a> {
     patterns: &'a Patterns,
     rules: Vec<Compiled>,
     layouts: &'a [Layout],
+    price: Option<(&'a dyn Price, Terms)>,
     proofs: Arc<Files<String>>,
     dumps: Arc<Files<(EGraph, Choice)>>,
 }
@@ -261,6 +279,24 @@ impl BlockContext<'_> {
         let mut clock = Clock::start();
         let mut found = optimizer.saturate(ir, block)?;
         clock.phase("saturation");
+        let bug = |what: String| vec![Diagnostic::error(what).at(ir.loc(ir.root()))];
+        if let Some((price, terms)) = self.price {
+            let chosen = optimizer.choose(&mut found, (price, cx), terms);
+            let chosen = chosen.map_err(|what| bug(format!("extraction failed: {what}")))?;
+            let Some(chosen) = chosen else {
+                return Ok(false);
+            };
+            let [groups, planned, rounds] = chosen.counts;
+            cx.count("ops in layouts", found.stored);
+            cx.count("e-classes", found.graph.number_of_classes());
+            cx.count("e-nodes", found.graph.total_number_of_nodes());
+            cx.count("groups", groups);
+            cx.count("groups planned", planned);
+            cx.count("extractions", rounds);
+            let rebuilt = rebuild(ir, &found.graph, &found.program, &chosen.choice);
+            outline(ir, &chosen.groups, &rebuilt.values);
+            return Ok(true);
+        }
         let extracted = optimizer.extract(&mut found);
         clock.phase("extraction");
         let Saturated {
@@ -272,7 +308,6 @@ impl BlockContext<'_> {
             ..
         } = found;
         cx.count("ops in layouts", stored);
-        let bug = |what: String| vec![Diagnostic::error(what).at(ir.loc(ir.root()))];
         let extracted = extracted.map_err(|what| bug(format!("extraction failed: {what}")))?;
         cx.count("e-classes", graph.number_of_classes());
         cx.count("e-nodes", graph.total_number_of_nodes());
@@ -351,8 +386,8 @@ impl BlockContext<'_> {
             }
         }
         if taken {
-            let made = rebuild(ir, &graph, &program, &extracted.choice);
-            cx.count("made", made);
+            let rebuilt = rebuild(ir, &graph, &program, &extracted.choice);
+            cx.count("made", rebuilt.made);
         }
         Ok(taken)
     }

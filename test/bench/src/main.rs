@@ -2,6 +2,7 @@
 //!
 //! `tir-bench --help` lists them.
 
+mod choice;
 mod compile;
 mod covers;
 mod egraph;
@@ -178,6 +179,8 @@ enum What {
     /// Random programs that are equal to a network: the price that the planner gives them beside the cycles that they
     /// take without data, and so for each of their groups alone
     Covers(covers::Options),
+    /// Cycles of networks without the e-graph, with its program where the price takes it, and what that price is
+    Choice(choice::Options),
     /// Networks from ONNX through every level, run, checked and timed; with overlapping queues and without
     Networks {
         /// Folders with `model.onnx`, inputs `in_K.npy` and outputs `out_K.npy`
@@ -203,6 +206,7 @@ fn main() -> ExitCode {
         What::Start(Rounds { rounds }) => start(rounds as usize),
         What::Egraph { rounds, files } => egraph::egraph(&files, rounds.rounds as usize),
         What::Extract { files } => extract::extract(&files),
+        What::Choice(options) => choice::choice(&options),
         What::Covers(options) => covers::covers(&options),
         What::Lower(Rounds { rounds }) => lower::lower(rounds as usize),
         What::Networks { folders } => networks::networks(&folders),

@@ -2,7 +2,7 @@
 use std::sync::Arc;
 
 use tir::rewrite::Kind;
-use tir::rule_file::IsRule;
+use tir::rule_file::{IsDefinition, IsRule};
 use tir::{Class, Ir, Name, Op, OpRef, OpState, Rule, RuleText, attr_enum};
 
 attr_enum! {
@@ -54,6 +54,37 @@ pub struct Equal {
     pub class: Option<RuleClass>,
 }
 
+/// A guard or a function by others: behind it in its file, `(name …)` stands for its body with the
+/// arguments in the place of the parameters. Of several calls in the body all must hold.
+///
+/// `rule.define @fits "?x ?n" "(<= (elements ?x) ?n) (has-floats ?x)"`
+#[derive(Op)]
+#[op("rule.define", Symbol, is_definition)]
+#[asm("symbol($sym_name) $params $body attr-dict")]
+pub struct Define {
+    /// The name of the guard or function.
+    pub sym_name: Name,
+    /// The names of its parameters: `?x ?n`.
+    pub params: String,
+    /// Calls of guards and functions.
+    pub body: String,
+}
+
+impl IsDefinition for Define {
+    fn definition_text(&self, _: OpRef<'_>) -> RuleText {
+        let lasting = |text: &str| Name::new(text).as_str();
+        RuleText {
+            name: self.sym_name.as_str(),
+            kind: Kind::Equal,
+            class: Class::Exact,
+            left: lasting(&self.params),
+            right: "",
+            guard: lasting(&self.body),
+            place: ("", 0, 0),
+        }
+    }
+}
+
 macro_rules! text {
     ($($record:ty => $kind:expr;)*) => {$(
         impl IsRule for $record {
@@ -82,7 +113,7 @@ text! {
 
 tir::dialect! {
     /// Rewrite rules as text.
-    rule { ops: [Reduce, Equal] }
+    rule { ops: [Reduce, Equal, Define] }
 }
 
 /// The op of a rule, from its name and the texts of its left side, right side and guards.

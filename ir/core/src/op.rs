@@ -55,7 +55,7 @@ traits! {
     RecursiveEffects = 11;
     /// `f(f(x)) = x`.
     Involution = 12;
-    /// `f(f(x)) = f(x)`.
+    /// `f(f(x)) = f(x)`; of two operands, `f(x, x) = x`.
     Idempotent = 13;
     /// Its region may use values before their definition (no dominance).
     GraphRegion = 14;
@@ -68,6 +68,19 @@ traits! {
     MayStop = 17;
     /// Its attributes are those of its fields: another one without a dialect prefix is an error.
     StrictAttributes = 18;
+    /// The shapes of its operands broadcast to that of its result (MLIR's
+    /// `ResultsBroadcastableShape`).
+    Broadcasts = 19;
+    /// `f(f(x, y), z) = f(x, f(y, z))`, bit by bit: sums of floats are not.
+    Associative = 20;
+    /// Of one operand: where `x ≤ y`, `f(x) ≤ f(y)`, as it is computed; NaN of NaN.
+    Monotone = 21;
+    /// Of all operands together, as real numbers: `f(a · x, a · y) = a · f(x, y)` and
+    /// `f(x + u, y + v) = f(x, y) + f(u, v)`.
+    Linear = 22;
+    /// What is in it describes something that is there, such as a machine, and is not run: nobody
+    /// looks for a cheaper form of it.
+    Description = 23;
 }
 
 impl Traits {
@@ -86,6 +99,10 @@ impl Traits {
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         let all = Self::NAMES.iter();
         all.filter(move |(_, bit)| self.has(*bit)).map(|(n, _)| *n)
+    }
+    /// The names of all traits.
+    pub fn all() -> impl Iterator<Item = &'static str> {
+        Self::NAMES.iter().map(|(name, _)| *name)
     }
     /// The trait of this name.
     pub fn named(name: &str) -> Option<Traits> {

@@ -55,7 +55,12 @@ impl Pattern for RulePattern {
         &self.0.rule.name
     }
     fn root(&self) -> Option<Name> {
-        self.0.rule.root().map(|op| op.name)
+        let op = self.0.rule.root().filter(|op| op.var.is_none());
+        op.map(|op| op.name)
+    }
+    fn roots(&self) -> Option<Vec<Name>> {
+        let names = self.0.rule.root().map(|op| self.0.op_names(op));
+        Some(names.unwrap_or_default().to_vec())
     }
     fn rewrite(&self, op: OpId, rw: &mut Rewriter<'_>) -> Result<(), Decline> {
         let root = self.0.rule.root().ok_or(Decline::NO_MATCH)?;
@@ -156,7 +161,9 @@ impl TermGraph for Ir {
     type Node = OpId;
     fn definers(&self, value: Value, _: usize, term: &OpTerm) -> SmallVec<[OpId; 2]> {
         match self.definition(value) {
-            Definition::Result(op, index) if index == term.result && self.name(op) == term.name => {
+            Definition::Result(op, index)
+                if index == term.result && (term.var.is_some() || self.name(op) == term.name) =>
+            {
                 smallvec![op]
             }
             _ => SmallVec::new(),
@@ -164,6 +171,19 @@ impl TermGraph for Ir {
     }
     fn constant_node(&self, value: Value) -> Option<OpId> {
         self.owner(value)
+    }
+    fn name(&self, op: OpId) -> Name {
+        Ir::name(self, op)
+    }
+    fn attrs(&self, op: OpId) -> Vec<(Name, Attr)> {
+        let info = self.info(op);
+        let default = |name: Name| info?.field(&name)?.default;
+        let attrs = Ir::attrs(self, op).iter().copied();
+        let mut kept: Vec<_> = attrs
+            .filter(|(name, attr)| default(*name) != Some(*attr))
+            .collect();
+        kept.sort_unstable_by_key(|(name, _)| *name);
+        kept
     }
     fn attr(&self, op: OpId, name: Name) -> Option<Attr> {
         Ir::attr(self, op, &name)

@@ -23,6 +23,7 @@
 #![allow(clippy::mutable_key_type)]
 
 mod apply;
+mod arith;
 mod cast;
 mod convert;
 mod decline;
@@ -40,6 +41,7 @@ mod target;
 pub mod term;
 
 pub use apply::{RulePattern, apply_rule};
+pub use arith::{BUILTINS, Builtin};
 pub use cast::{CAST, TypeConverter};
 pub use convert::{Conversion, Mode};
 pub use decline::Decline;
@@ -53,8 +55,8 @@ pub use pattern::{
 pub use regions::{drop_passed, erase_dead_args, erase_unreachable, passed_operands};
 pub use rewriter::{Event, Rewriter};
 pub use rule::{
-    Arg, AttrFn, AttrTerm, Call, Class, Functions, Guard, GuardFn, Kind, Literal, OpTerm, Rule,
-    RuleText, Term, TermKind, TypeTerm, Var, VarKind,
+    About, Arg, AttrFn, AttrTerm, Call, Class, Definition, Functions, Guard, GuardFn, Kind,
+    Literal, OpClass, OpTerm, Rule, RuleText, Term, TermKind, TypeTerm, Var, VarKind,
 };
 pub use rule_text::{RuleError, RulePart};
 pub use target::{Legality, Target};

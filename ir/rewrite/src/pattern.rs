@@ -11,7 +11,7 @@ use crate::apply::RulePattern;
 use crate::decline::Decline;
 use crate::interfaces::Typed;
 use crate::rewriter::Rewriter;
-use crate::rule::{AttrFn, Class, Functions, GuardFn, Kind, Rule, RuleText};
+use crate::rule::{About, AttrFn, Class, Functions, GuardFn, Kind, OpClass, Rule, RuleText};
 
 /// A rewrite as code. Canonicalization and dialect conversion use the same trait; in a
 /// conversion the op has its operands adapted to the converted types already.
@@ -20,6 +20,10 @@ pub trait Pattern: Send + Sync {
     fn name(&self) -> &str;
     /// The name of the ops it applies to; `None` for any.
     fn root(&self) -> Option<Name>;
+    /// The names of the ops that it applies to, where these are several; `None` for any.
+    fn roots(&self) -> Option<Vec<Name>> {
+        self.root().map(|root| vec![root])
+    }
     /// Patterns of more benefit are tried first.
     fn benefit(&self) -> u32 {
         1
@@ -136,6 +140,21 @@ impl PatternSet {
         self
     }
 
+    /// Says what guards, functions and classes are, for lists and the reference: name, arguments as
+    /// they are written, a sentence.
+    pub fn about(&mut self, texts: &[(&'static str, &'static str, &'static str)]) -> &mut Self {
+        for (name, args, doc) in texts {
+            let about = About { args, doc };
+            self.functions.about.insert(Name::new(name), about);
+        }
+        self
+    }
+    /// Makes a class of ops known to the rules by a name.
+    pub fn op_class(&mut self, name: &str, class: OpClass) -> &mut Self {
+        self.functions.classes.insert(Name::new(name), class);
+        self
+    }
+
     /// The functions that rules may name.
     pub fn functions(&self) -> &Functions {
         &self.functions
@@ -241,15 +260,27 @@ impl Patterns {
 
     fn new(all: Vec<Arc<dyn Pattern>>, rules: Vec<Arc<Rule>>, functions: Arc<Functions>) -> Self {
         let mut by_root: FxHashMap<Name, Vec<Arc<dyn Pattern>>> = FxHashMap::default();
-        let roots: BTreeSet<Name> = all.iter().filter_map(|pattern| pattern.root()).collect();
-        for root in roots {
-            let fits = |p: &&Arc<dyn Pattern>| p.root().is_none_or(|name| name == root);
-            by_root.insert(root, all.iter().filter(fits).cloned().collect());
+        let mut any: Vec<Arc<dyn Pattern>> = Vec::new();
+        for pattern in &all {
+            // What applies to any op stands among those of each, in the order of all.
+            match pattern.roots() {
+                None => {
+                    by_root
+                        .values_mut()
+                        .for_each(|list| list.push(pattern.clone()));
+                    any.push(pattern.clone());
+                }
+                Some(roots) => {
+                    for root in roots {
+                        let list = by_root.entry(root).or_insert_with(|| any.clone());
+                        list.push(pattern.clone());
+                    }
+                }
+            }
         }
-        let any = all.iter().filter(|p| p.root().is_none());
         Self {
             by_root,
-            any: any.cloned().collect(),
+            any,
             all,
             rules,
             functions,

@@ -9,10 +9,16 @@
 //! have as many roots, and a root's type is that of the value it replaces. All names of functions and
 //! ops are known when a rule is made, so that matching does not fail.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::OnceLock;
 
-use tir_core::{Attr, Diagnostic, Dialect, Failure, Loc, Name, Type, closest};
+use tir_core::{
+    Attr, Diagnostic, Dialect, Failure, Loc, Name, OpInfo, Role, Traits, Type, closest,
+};
+
+use crate::arith::{BUILTINS, Builtin};
 
 /// What a rule may be used for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -100,6 +106,8 @@ pub struct RuleText {
 /// constant; `0`, `1.0`, `-0.0`, `true` a constant of this value, or a splat of it. Attributes: `?a`,
 /// `3`, `1.5`, `"text"`, `[0, 2, 1]`, a keyword of the attribute, `true`, `(function args…)` on
 /// the right. A type on the right may be computed too: `(graph.reshape ?x):(type-of ?a ?y)`.
+/// `(?f:elementwise+commutative ?x ?y)` is any op of these classes, which are traits, and classes
+/// that dialects add; `(?f ?x)` elsewhere is the same op with the same attributes.
 /// `?xs...` stands last on the left, anywhere on the right. An op that the right side says twice
 /// (or two results of it) is made once.
 ///
@@ -147,6 +155,8 @@ pub struct Rule {
     pub right: Vec<Term>,
     /// All must hold.
     pub guards: Vec<Guard>,
+    /// For each variable that stands for an op, the classes of ops that it must be in, all of them.
+    pub ops: Vec<(Var, Vec<Name>)>,
     /// Where it is written.
     pub loc: Loc,
 }
@@ -171,6 +181,22 @@ pub enum VarKind {
     Attr,
     /// A type.
     Type,
+    /// An op with those of its attributes that the rule does not name.
+    Op,
+}
+
+/// In messages: what a variable of this kind stands for.
+impl fmt::Display for VarKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            VarKind::Value => "a value",
+            VarKind::Constant => "a constant",
+            VarKind::Values => "several values",
+            VarKind::Attr => "an attribute",
+            VarKind::Type => "a type",
+            VarKind::Op => "an op",
+        })
+    }
 }
 
 /// A value in a rule.
@@ -191,13 +217,18 @@ pub enum TermKind {
     Literal(Literal),
     /// A result of an op.
     Op(OpTerm),
+    /// A result of an op for each of several values: `(graph.relu ?xs)...`, an operand. The
+    /// variables in it that stand for several values stand for one in each.
+    Each(OpTerm),
 }
 
 /// A result of an op in a rule.
 #[derive(Clone, PartialEq, Debug)]
 pub struct OpTerm {
-    /// The name of the op.
+    /// The name of the op; of a variable, its name as it is written, `?f`.
     pub name: Name,
+    /// The variable that stands for the op, if it is not said by name.
+    pub var: Option<Var>,
     /// Its operands.
     pub operands: Vec<Term>,
     /// Its attributes. On the left further ones may be there; on the right there are no others.
@@ -266,6 +297,8 @@ pub enum Arg {
     Type(Type),
     /// An attribute that the op has not.
     Absent,
+    /// An op.
+    Op(Name),
 }
 
 impl Arg {
@@ -299,6 +332,60 @@ pub type GuardFn = fn(&[Arg]) -> bool;
 /// Computes an attribute, or a type as a type attribute; `None`: the rule does not apply.
 pub type AttrFn = fn(&[Arg]) -> Option<Attr>;
 
+/// What a guard, function or class says of itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct About {
+    /// Its arguments as they are written; empty for a class.
+    pub args: &'static str,
+    /// What it is, in a sentence.
+    pub doc: &'static str,
+}
+
+/// A guard or a function that is defined by others: `rule.define` in a file.
+#[derive(Clone, Debug)]
+pub struct Definition {
+    /// Its name.
+    pub name: Name,
+    /// The names of its parameters, which are the variables of the body.
+    pub params: Vec<Name>,
+    /// Calls; of several, all must hold.
+    pub body: Vec<Call>,
+}
+
+impl Definition {
+    /// Reads a definition: parameters from the left side of a text, its body from the guard.
+    pub fn read(text: &RuleText) -> Result<Definition, crate::RuleError> {
+        crate::rule_text::definition(text)
+    }
+
+    /// What it means with these arguments.
+    fn with(&self, args: &[AttrTerm]) -> Vec<Call> {
+        let given = |arg: &AttrTerm| match arg {
+            AttrTerm::Var(var) => Some(args[var.0].clone()),
+            _ => None,
+        };
+        self.body.iter().map(|call| call.map_args(&given)).collect()
+    }
+}
+
+impl Call {
+    /// The call with other terms in the place of arguments, wherever `other` gives one.
+    fn map_args(&self, other: &dyn Fn(&AttrTerm) -> Option<AttrTerm>) -> Call {
+        let one = |arg: &AttrTerm| match (other(arg), arg) {
+            (Some(other), _) => other,
+            (None, AttrTerm::Call(call)) => AttrTerm::Call(call.map_args(other)),
+            (None, arg) => arg.clone(),
+        };
+        Call {
+            function: self.function,
+            args: self.args.iter().map(one).collect(),
+        }
+    }
+}
+
+/// Says whether an op is in a class, by its traits and interfaces.
+pub type OpClass = fn(&OpInfo) -> bool;
+
 /// The functions that rules name.
 #[derive(Clone, Default)]
 pub struct Functions {
@@ -306,6 +393,111 @@ pub struct Functions {
     pub guards: BTreeMap<Name, GuardFn>,
     /// Functions that compute attributes.
     pub attrs: BTreeMap<Name, AttrFn>,
+    /// Classes of ops besides [traits](Traits), which are classes by their names in lower case:
+    /// `same-type`.
+    pub classes: BTreeMap<Name, OpClass>,
+    /// What guards, functions and classes say of themselves.
+    pub about: BTreeMap<Name, About>,
+    /// Guards and functions that are defined by others, such as those of a file of rules: they are
+    /// replaced by what they mean when a rule is read.
+    pub definitions: BTreeMap<Name, Definition>,
+    /// The pure ops of the loaded dialects, once somebody asked: what variables may stand for.
+    pure: OnceLock<Vec<&'static OpInfo>>,
+}
+
+impl Functions {
+    /// What a function gives, or whether a guard holds; `None` if there is none of this name.
+    pub fn compute(&self, name: Name, args: &[Arg]) -> Option<Attr> {
+        if let Some(function) = self.attrs.get(&name) {
+            return function(args);
+        }
+        if name.as_str() == EACH {
+            return self.each(args).map(Attr::bool);
+        }
+        if let Some(guard) = self.guards.get(&name) {
+            return Some(Attr::bool(guard(args)));
+        }
+        (Builtin::named(name)?.compute)(args)
+    }
+    /// Whether a condition holds.
+    pub fn holds(&self, name: Name, args: &[Arg]) -> bool {
+        match self.guards.get(&name) {
+            Some(guard) => guard(args),
+            None => self.compute(name, args) == Some(Attr::bool(true)),
+        }
+    }
+    /// Whether a condition, the first argument, holds at each place of the lists of values among the
+    /// others; `None` where they differ in length.
+    fn each(&self, args: &[Arg]) -> Option<bool> {
+        let (name, rest) = args.split_first()?;
+        let name = Name::new(name.attr()?.as_str()?);
+        let lengths = rest.iter().filter_map(|arg| match arg {
+            Arg::Values(all) => Some(all.len()),
+            _ => None,
+        });
+        let lengths: Vec<usize> = lengths.collect();
+        let count = *lengths.first()?;
+        lengths.iter().all(|n| *n == count).then_some(())?;
+        let at = |i: usize| {
+            let one = |arg: &Arg| match arg {
+                Arg::Values(all) => Arg::Value(all[i].0, all[i].1),
+                other => other.clone(),
+            };
+            rest.iter().map(one).collect::<Vec<Arg>>()
+        };
+        Some((0..count).all(|i| self.holds(name, &at(i))))
+    }
+    /// The names of all guards and functions.
+    fn names(&self) -> impl Iterator<Item = &str> {
+        let own = self.guards.keys().chain(self.attrs.keys());
+        let own = own.chain(self.definitions.keys()).map(|name| name.as_str());
+        own.chain(BUILTINS.iter().map(|builtin| builtin.name))
+    }
+    /// The pure ops that are in all of these classes; none if there is no such class.
+    pub fn in_classes(&self, classes: &[Name]) -> Vec<&'static OpInfo> {
+        let mut ops = self.pure_ops().to_vec();
+        for class in classes {
+            match self.classes.get(class) {
+                Some(class) => ops.retain(|op| class(op)),
+                None => {
+                    let bit = trait_of(class);
+                    ops.retain(|op| bit.is_some_and(|bit| op.has(bit)));
+                }
+            }
+        }
+        ops
+    }
+    /// The pure ops of the dialects that are loaded when this is first asked, in order.
+    fn pure_ops(&self) -> &[&'static OpInfo] {
+        self.pure.get_or_init(|| {
+            let ops = Dialect::all().into_iter().flat_map(|dialect| dialect.ops);
+            let infos = ops.filter_map(|spec| Name::new(spec.name).info());
+            infos.filter(|info| info.has(Traits::Pure)).collect()
+        })
+    }
+    /// The names of all classes of ops.
+    pub fn class_names(&self) -> Vec<String> {
+        let own = self.classes.keys().map(|name| name.to_string());
+        own.chain(Traits::all().map(kebab)).collect()
+    }
+}
+
+/// The trait that a class is called by.
+fn trait_of(class: &str) -> Option<Traits> {
+    let name = Traits::all().find(|name| kebab(name) == class)?;
+    Traits::named(name)
+}
+
+/// `SameType` as rules write it: `same-type`.
+fn kebab(name: &str) -> String {
+    let mut out = String::new();
+    for c in name.chars() {
+        if c.is_ascii_uppercase() && !out.is_empty() {
+            out.push('-');
+        }
+        out.push(c.to_ascii_lowercase());
+    }
+    out
 }
 
 impl Rule {
@@ -332,13 +524,26 @@ impl Rule {
             let error = error.context(format!("rule '{name}': ")).or_at(self.loc);
             (word, Box::new(error))
         };
+        for word in self.ops.iter().flat_map(|(_, classes)| classes) {
+            let names = functions.class_names();
+            if !names.iter().any(|name| name == word.as_str()) {
+                let names = names.iter().map(String::as_str);
+                return Err(here(unknown("class of ops", word, names)));
+            }
+        }
         for guard in &self.guards {
-            known("guard", guard, functions.guards.keys()).map_err(here)?;
-            guard
-                .args
-                .iter()
-                .try_for_each(|a| check_attr(a, functions))
-                .map_err(here)?;
+            let what = match Builtin::named(guard.function) {
+                Some(builtin) if !functions.guards.contains_key(&guard.function) => {
+                    builtin.is_condition()
+                }
+                _ => true,
+            };
+            if !what {
+                let name = guard.function;
+                let text = format!("'{name}' is no condition: compare what it gives");
+                return Err(here((name, text.into())));
+            }
+            check_call("guard", guard, functions).map_err(here)?;
         }
         for term in self.left.iter().chain(&self.right) {
             check_term(term, functions).map_err(here)?;
@@ -351,13 +556,181 @@ impl Rule {
         let guards = Join(self.guards.len(), |f: &mut fmt::Formatter<'_>, i| {
             self.call(f, &self.guards[i])
         });
+        // A class is said where its variable stands first.
+        let said = RefCell::default();
         let side = |terms: &[Term]| {
             Join(terms.len(), |f: &mut fmt::Formatter<'_>, i| {
-                self.term(f, &terms[i])
+                self.term(f, &terms[i], &said)
             })
             .to_string()
         };
         [side(&self.left), side(&self.right), guards.to_string()]
+    }
+
+    /// By variable that stands for an op, the loaded ops that it may be: they are in its classes and
+    /// [pure](Traits::Pure), and take the operands, attributes and results that the rule says.
+    pub fn ops_of(&self, functions: &Functions) -> Vec<(Var, Vec<Name>)> {
+        if self.ops.is_empty() {
+            return Vec::new();
+        }
+        let mut terms = Vec::new();
+        for term in self.left.iter().chain(&self.right) {
+            op_terms(term, &mut terms);
+        }
+        let one = |(var, classes): &(Var, Vec<Name>)| {
+            let is_it = |term: &&&OpTerm| term.var == Some(*var);
+            let terms: Vec<&OpTerm> = terms.iter().filter(is_it).copied().collect();
+            let all = functions.in_classes(classes).into_iter();
+            let fit = all.filter(|info| terms.iter().all(|term| self.takes(info, term)));
+            (*var, fit.map(|info| info.name).collect())
+        };
+        self.ops.iter().map(one).collect()
+    }
+
+    /// Whether an op has what a term says of it.
+    fn takes(&self, info: &OpInfo, term: &OpTerm) -> bool {
+        let count = |role: Role| info.fields.iter().filter(|f| f.role == role).count();
+        let open = info.fields.iter().any(|f| f.role.is_variadic());
+        // In a term that stands for several, variables stand for one value each.
+        let mut all = self.left.iter().chain(&self.right);
+        let each = all.any(|root| is_each(root, term));
+        let tail = !each
+            && term.operands.iter().any(|operand| match &operand.kind {
+                TermKind::Var(var) => self.vars[var.0].1 == VarKind::Values,
+                TermKind::Each(_) => true,
+                _ => false,
+            });
+        let (found, fixed) = (term.operands.len(), count(Role::Operand));
+        let operands = match (tail, open) {
+            (false, false) => found == fixed,
+            (false, true) => found >= fixed,
+            (true, _) => true,
+        };
+        let attribute = |name: &Name| info.field(name).is_some_and(|f| f.role.is_attribute());
+        operands
+            && info.result_count().is_none_or(|n| term.result < n)
+            && count(Role::Region) + count(Role::Regions) == 0
+            && term.attrs.iter().all(|(name, _)| attribute(name))
+    }
+
+    /// The attributes that the rule names of the op that a variable stands for.
+    pub fn named_attrs(&self, var: Var) -> Vec<Name> {
+        let mut terms = Vec::new();
+        for term in self.left.iter().chain(&self.right) {
+            op_terms(term, &mut terms);
+        }
+        let terms = terms.into_iter().filter(|term| term.var == Some(var));
+        let mut names: Vec<Name> = terms
+            .flat_map(|t| &t.attrs)
+            .map(|(name, _)| *name)
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// The rule for each choice of ops that its variables may stand for, with all their attributes
+    /// as variables; itself if it has none. No choice is left out: two variables have the product.
+    pub fn instances(&self, functions: &Functions) -> Vec<Rule> {
+        let mut made = vec![self.clone()];
+        for (var, names) in self.ops_of(functions) {
+            let named = self.named_attrs(var);
+            let one = |rule: Rule| {
+                let named = &named;
+                names
+                    .iter()
+                    .filter_map(move |name| rule.with_op(var, *name, named))
+            };
+            made = made.into_iter().flat_map(one).collect();
+        }
+        made
+    }
+
+    /// The rule with this op for a variable.
+    fn with_op(&self, var: Var, name: Name, named: &[Name]) -> Option<Rule> {
+        let mut rule = self.clone();
+        let fields = name.info()?.fields.iter();
+        let mut rest = Vec::new();
+        for field in fields.filter(|f| f.role.is_attribute() && !named.contains(&f.name)) {
+            let text = format!("{}_{}", self.vars[var.0].0, field.name);
+            rule.vars.push((Name::new(&text), VarKind::Attr));
+            rest.push((field.name, AttrTerm::Var(Var(rule.vars.len() - 1))));
+        }
+        rule.ops.retain(|(other, _)| *other != var);
+        for term in rule.left.iter_mut().chain(&mut rule.right) {
+            replace_op(term, var, name, &rest);
+        }
+        Some(rule)
+    }
+
+    /// Whether it has terms that stand for several values each.
+    pub fn has_lists(&self) -> bool {
+        fn has(term: &Term) -> bool {
+            match &term.kind {
+                TermKind::Each(_) => true,
+                TermKind::Op(op) => op.operands.iter().any(has),
+                _ => false,
+            }
+        }
+        self.left.iter().chain(&self.right).any(has)
+    }
+
+    /// The rule in which terms that stand for several values stand there so many times, with a
+    /// variable for each value: what it says of so many.
+    pub fn with_lists(&self, count: usize) -> Rule {
+        let mut rule = self.clone();
+        let mut ones: BTreeMap<Var, Vec<Var>> = BTreeMap::new();
+        let mut terms = Vec::new();
+        for term in self.left.iter().chain(&self.right) {
+            op_terms(term, &mut terms);
+        }
+        let roots = || self.left.iter().chain(&self.right);
+        for op in terms
+            .into_iter()
+            .filter(|op| roots().any(|root| is_each(root, op)))
+        {
+            for operand in &op.operands {
+                if let TermKind::Var(var) = operand.kind
+                    && self.vars[var.0].1 == VarKind::Values
+                    && !ones.contains_key(&var)
+                {
+                    let name = |i: usize| Name::new(&format!("{}_{i}", self.vars[var.0].0));
+                    let first = rule.vars.len();
+                    rule.vars
+                        .extend((0..count).map(|i| (name(i), VarKind::Value)));
+                    ones.insert(var, (first..first + count).map(Var).collect());
+                }
+            }
+        }
+        for term in rule.left.iter_mut().chain(&mut rule.right) {
+            spread(term, &ones, count);
+        }
+        let guards = self.guards.iter().flat_map(|guard| {
+            let args = match (guard.function.as_str(), &guard.args[..]) {
+                (EACH, [AttrTerm::Literal(Literal::Word(word)), args @ ..]) => (*word, args),
+                _ => return vec![guard.clone()],
+            };
+            let one = |i: usize| Call {
+                function: args.0,
+                args: args.1.iter().map(|arg| nth_of(arg, &ones, i)).collect(),
+            };
+            (0..count).map(one).collect()
+        });
+        rule.guards = guards.collect();
+        rule
+    }
+
+    /// Puts what definitions mean in the place of their names. They must be
+    /// [known](Rule::check) by now, with as many arguments.
+    pub fn expand(&mut self, functions: &Functions) {
+        if functions.definitions.is_empty() {
+            return;
+        }
+        let guards = self.guards.iter();
+        self.guards = guards.flat_map(|call| expanded(call, functions)).collect();
+        for term in self.left.iter_mut().chain(&mut self.right) {
+            expand_term(term, functions);
+        }
     }
 
     /// The one root, if the rule has one and the left side of it is an op.
@@ -377,17 +750,158 @@ impl Rule {
     }
 }
 
+/// Whether a term, or one below it, stands for several by this op.
+fn is_each(term: &Term, op: &OpTerm) -> bool {
+    match &term.kind {
+        TermKind::Each(each) if std::ptr::eq(each, op) => true,
+        TermKind::Op(outer) => outer.operands.iter().any(|operand| is_each(operand, op)),
+        _ => false,
+    }
+}
+
+fn op_terms<'a>(term: &'a Term, all: &mut Vec<&'a OpTerm>) {
+    if let TermKind::Op(op) | TermKind::Each(op) = &term.kind {
+        all.push(op);
+        op.operands
+            .iter()
+            .for_each(|operand| op_terms(operand, all));
+    }
+}
+
+fn replace_op(term: &mut Term, var: Var, name: Name, attrs: &[(Name, AttrTerm)]) {
+    let (TermKind::Op(op) | TermKind::Each(op)) = &mut term.kind else {
+        return;
+    };
+    if op.var == Some(var) {
+        (op.name, op.var) = (name, None);
+        op.attrs.extend_from_slice(attrs);
+    }
+    for operand in &mut op.operands {
+        replace_op(operand, var, name, attrs);
+    }
+}
+
+/// The guard that asks another one of each of several values: `(each same-type ?xs ?ys)`.
+pub(crate) const EACH: &str = "each";
+
+fn nth_of(arg: &AttrTerm, ones: &BTreeMap<Var, Vec<Var>>, i: usize) -> AttrTerm {
+    match arg {
+        AttrTerm::Var(var) => AttrTerm::Var(ones.get(var).map_or(*var, |ones| ones[i])),
+        other => other.clone(),
+    }
+}
+
+fn spread(term: &mut Term, ones: &BTreeMap<Var, Vec<Var>>, count: usize) {
+    let TermKind::Op(op) = &mut term.kind else {
+        return;
+    };
+    let one = |operand: &Term| -> Vec<Term> {
+        let var = |var: Var| Term {
+            kind: TermKind::Var(var),
+            ty: operand.ty.clone(),
+        };
+        match &operand.kind {
+            TermKind::Var(list) if ones.contains_key(list) => {
+                ones[list].iter().map(|one| var(*one)).collect()
+            }
+            TermKind::Each(each) => {
+                let copy = |i: usize| {
+                    let mut each = each.clone();
+                    for inner in &mut each.operands {
+                        if let TermKind::Var(list) = &mut inner.kind
+                            && let Some(ones) = ones.get(list)
+                        {
+                            *list = ones[i];
+                        }
+                    }
+                    Term {
+                        kind: TermKind::Op(each),
+                        ty: operand.ty.clone(),
+                    }
+                };
+                (0..count).map(copy).collect()
+            }
+            _ => {
+                let mut operand = operand.clone();
+                spread(&mut operand, ones, count);
+                vec![operand]
+            }
+        }
+    };
+    op.operands = op.operands.iter().flat_map(one).collect();
+}
+
+/// What a call means: several where a definition says so.
+fn expanded(call: &Call, functions: &Functions) -> Vec<Call> {
+    let args: Vec<AttrTerm> = call
+        .args
+        .iter()
+        .map(|a| expanded_attr(a, functions))
+        .collect();
+    match functions.definitions.get(&call.function) {
+        // What a definition means was expanded when it was made.
+        Some(definition) => definition.with(&args),
+        None => vec![Call {
+            function: call.function,
+            args,
+        }],
+    }
+}
+
+fn expanded_call(call: &Call, functions: &Functions) -> Call {
+    let mut calls = expanded(call, functions);
+    match calls.len() {
+        1 => calls.remove(0),
+        _ => Call {
+            function: Name::new("and"),
+            args: calls.into_iter().map(AttrTerm::Call).collect(),
+        },
+    }
+}
+
+fn expanded_attr(attr: &AttrTerm, functions: &Functions) -> AttrTerm {
+    match attr {
+        AttrTerm::Call(call) => AttrTerm::Call(expanded_call(call, functions)),
+        other => other.clone(),
+    }
+}
+
+fn expand_term(term: &mut Term, functions: &Functions) {
+    if let Some(TypeTerm::Call(call)) = &mut term.ty {
+        *call = expanded_call(call, functions);
+    }
+    if let TermKind::Op(op) | TermKind::Each(op) = &mut term.kind {
+        for (_, attr) in &mut op.attrs {
+            *attr = expanded_attr(attr, functions);
+        }
+        op.operands
+            .iter_mut()
+            .for_each(|t| expand_term(t, functions));
+    }
+}
+
+impl Functions {
+    /// Adds a definition, in which those before it may stand.
+    ///
+    /// # Errors
+    /// If there is something of this name already, or the body names what is not known.
+    pub fn define(&mut self, mut definition: Definition) -> Result<(), (Name, Diagnostic)> {
+        let name = definition.name;
+        if self.names().any(|known| known == name.as_str()) {
+            let text = format!("there is a guard or function '{name}' already");
+            return Err((name, text.into()));
+        }
+        let body = definition.body.iter();
+        body.clone()
+            .try_for_each(|call| check_call("function", call, self))?;
+        definition.body = body.flat_map(|call| expanded(call, self)).collect();
+        self.definitions.insert(name, definition);
+        Ok(())
+    }
+}
+
 /// An error and the word that it is about.
 type Wrong = (Name, Diagnostic);
-
-fn known<'a>(what: &str, call: &Call, names: impl Iterator<Item = &'a Name>) -> Result<(), Wrong> {
-    let names: Vec<&str> = names.map(|n| n.as_str()).collect();
-    let name = call.function;
-    if names.contains(&name.as_str()) {
-        return Ok(());
-    }
-    Err(unknown(what, &name, names))
-}
 
 fn unknown<'a>(what: &str, name: &str, names: impl IntoIterator<Item = &'a str>) -> Wrong {
     let error = Diagnostic::error(format!("unknown {what} '{name}'"));
@@ -400,12 +914,13 @@ fn unknown<'a>(what: &str, name: &str, names: impl IntoIterator<Item = &'a str>)
 
 fn check_term(term: &Term, functions: &Functions) -> Result<(), Wrong> {
     if let Some(TypeTerm::Call(call)) = &term.ty {
-        check_call(call, functions)?;
+        check_call("function", call, functions)?;
     }
-    let TermKind::Op(op) = &term.kind else {
+    let (TermKind::Op(op) | TermKind::Each(op)) = &term.kind else {
         return Ok(());
     };
     match op.name.info() {
+        None if op.var.is_some() => {}
         None => {
             if let Some(dialect) = Dialect::named(op.name.dialect()) {
                 let names = dialect.ops.iter().map(|spec| spec.name);
@@ -413,10 +928,7 @@ fn check_term(term: &Term, functions: &Functions) -> Result<(), Wrong> {
             }
         }
         Some(info) => {
-            let fixed = info
-                .fields
-                .iter()
-                .filter(|f| f.role == tir_core::Role::Operand);
+            let fixed = info.fields.iter().filter(|f| f.role == Role::Operand);
             let fixed = fixed.count();
             let open = info.fields.iter().any(|f| f.role.is_variadic());
             let found = op.operands.len();
@@ -454,13 +966,37 @@ fn check_term(term: &Term, functions: &Functions) -> Result<(), Wrong> {
 
 fn check_attr(attr: &AttrTerm, functions: &Functions) -> Result<(), Wrong> {
     match attr {
-        AttrTerm::Call(call) => check_call(call, functions),
+        AttrTerm::Call(call) => check_call("function", call, functions),
         _ => Ok(()),
     }
 }
 
-fn check_call(call: &Call, functions: &Functions) -> Result<(), Wrong> {
-    known("attribute function", call, functions.attrs.keys())?;
+fn check_call(what: &str, call: &Call, functions: &Functions) -> Result<(), Wrong> {
+    let name = call.function;
+    if name.as_str() == EACH {
+        let Some((AttrTerm::Literal(Literal::Word(word)), rest)) = call.args.split_first() else {
+            let text = "'each' takes the name of a guard and what it is asked of";
+            return Err((name, text.into()));
+        };
+        let inner = Call {
+            function: *word,
+            args: rest.to_vec(),
+        };
+        return check_call(what, &inner, functions);
+    }
+    let own = functions.guards.contains_key(&name) || functions.attrs.contains_key(&name);
+    let arity = match (functions.definitions.get(&name), Builtin::named(name)) {
+        _ if own => None,
+        (Some(definition), _) => Some(definition.params.len()),
+        (None, Some(builtin)) => builtin.arity(),
+        (None, None) => return Err(unknown(what, &name, functions.names())),
+    };
+    let found = call.args.len();
+    if let Some(arity) = arity.filter(|arity| *arity != found) {
+        let s = if arity == 1 { "" } else { "s" };
+        let text = format!("'{name}' takes {arity} argument{s}, found {found}");
+        return Err((name, text.into()));
+    }
     call.args.iter().try_for_each(|a| check_attr(a, functions))
 }
 
@@ -514,15 +1050,34 @@ impl Rule {
             _ => write!(f, "?{name}"),
         }
     }
-    fn term(&self, f: &mut fmt::Formatter<'_>, term: &Term) -> fmt::Result {
+    fn term(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        term: &Term,
+        said: &RefCell<Vec<Var>>,
+    ) -> fmt::Result {
         match &term.kind {
             TermKind::Var(var) => self.var(f, *var)?,
             TermKind::Literal(literal) => write!(f, "{literal}")?,
-            TermKind::Op(op) => {
+            TermKind::Op(op) | TermKind::Each(op) => {
+                let each = matches!(term.kind, TermKind::Each(_));
                 write!(f, "({}", op.name)?;
+                let class = self.ops.iter().find(|(var, _)| op.var == Some(*var));
+                if let Some((var, class)) = class
+                    && !said.borrow().contains(var)
+                {
+                    said.borrow_mut().push(*var);
+                    let class: Vec<&str> = class.iter().map(|c| c.as_str()).collect();
+                    write!(f, ":{}", class.join("+"))?;
+                }
                 for operand in &op.operands {
                     f.write_str(" ")?;
-                    self.term(f, operand)?;
+                    if let (true, TermKind::Var(var)) = (each, &operand.kind) {
+                        // In each it stands for one value.
+                        write!(f, "?{}", self.vars[var.0].0)?;
+                        continue;
+                    }
+                    self.term(f, operand, said)?;
                 }
                 for (i, (name, attr)) in op.attrs.iter().enumerate() {
                     write!(f, "{}{name} = ", if i == 0 { " {" } else { ", " })?;
@@ -531,6 +1086,9 @@ impl Rule {
                 f.write_str(if op.attrs.is_empty() { ")" } else { "})" })?;
                 if op.result > 0 {
                     write!(f, ".{}", op.result)?;
+                }
+                if each {
+                    f.write_str("...")?;
                 }
             }
         }

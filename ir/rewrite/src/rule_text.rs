@@ -3,7 +3,8 @@
 use tir_core::{Diagnostic, Failure, Loc, Name, ScanError, Scanner};
 
 use crate::rule::{
-    AttrTerm, Call, Literal, OpTerm, Rule, RuleText, Term, TermKind, TypeTerm, Var, VarKind,
+    AttrTerm, Call, Definition, Literal, OpTerm, Rule, RuleText, Term, TermKind, TypeTerm, Var,
+    VarKind,
 };
 
 /// What is wrong with the text of a rule, and where.
@@ -65,10 +66,10 @@ pub(crate) fn parse(text: &RuleText) -> Result<Rule, Failure> {
 }
 
 pub(crate) fn read(text: &RuleText) -> Result<Rule, RuleError> {
-    let mut vars = Vec::new();
-    let left = side(text, RulePart::Left, &mut vars, |r| r.terms())?;
-    let right = side(text, RulePart::Right, &mut vars, |r| r.terms())?;
-    let guards = side(text, RulePart::Guard, &mut vars, |r| r.guards())?;
+    let mut names = Names::default();
+    let left = side(text, RulePart::Left, &mut names, |r| r.terms())?;
+    let right = side(text, RulePart::Right, &mut names, |r| r.terms())?;
+    let guards = side(text, RulePart::Guard, &mut names, |r| r.guards())?;
     let whole = |message: String| RuleError { at: None, message };
     if left.is_empty() || left.len() != right.len() {
         let (l, r) = (left.len(), right.len());
@@ -84,25 +85,55 @@ pub(crate) fn read(text: &RuleText) -> Result<Rule, RuleError> {
         name: Name::new(text.name),
         kind: text.kind,
         class: text.class,
-        vars,
+        vars: names.vars,
         left,
         right,
         guards,
+        ops: names.ops,
         loc: text.loc(),
+    })
+}
+
+/// Reads a definition.
+pub(crate) fn definition(text: &RuleText) -> Result<Definition, RuleError> {
+    let mut names = Names {
+        are_params: true,
+        ..Names::default()
+    };
+    side(text, RulePart::Left, &mut names, |r| {
+        while r.s.peek().is_some() {
+            r.s.expect("?")?;
+            let name = r.name()?;
+            if r.names.vars.iter().any(|(known, _)| *known == name) {
+                return r.wrong(format!("'{name}' is a parameter already"));
+            }
+            r.names.vars.push((Name::new(name), VarKind::Attr));
+        }
+        Ok(())
+    })?;
+    let body = side(text, RulePart::Guard, &mut names, |r| r.guards())?;
+    if body.is_empty() {
+        let message = "has no body".to_string();
+        return Err(RuleError { at: None, message });
+    }
+    Ok(Definition {
+        name: Name::new(text.name),
+        params: names.vars.into_iter().map(|(name, _)| name).collect(),
+        body,
     })
 }
 
 fn side<T>(
     text: &RuleText,
     part: RulePart,
-    vars: &mut Vec<(Name, VarKind)>,
+    names: &mut Names,
     read: impl FnOnce(&mut Reader<'_>) -> Read<T>,
 ) -> Result<T, RuleError> {
     let mut reader = Reader {
         source: text.part(part),
         s: Scanner::new(text.part(part)),
         binds: part == RulePart::Left,
-        vars,
+        names,
     };
     read(&mut reader).map_err(|error| RuleError {
         at: Some((part, error.at)),
@@ -110,12 +141,24 @@ fn side<T>(
     })
 }
 
+/// What was read of variables so far.
+#[derive(Default)]
+struct Names {
+    vars: Vec<(Name, VarKind)>,
+    /// The classes of those that stand for ops.
+    ops: Vec<(Var, Vec<Name>)>,
+    /// Those that stand for several values where one is expected, and no dots came so far.
+    lists: Vec<Var>,
+    /// Whether they are the parameters of a definition.
+    are_params: bool,
+}
+
 struct Reader<'a> {
     source: &'static str,
     s: Scanner<'static>,
     /// Whether variables are bound here: on the left.
     binds: bool,
-    vars: &'a mut Vec<(Name, VarKind)>,
+    names: &'a mut Names,
 }
 
 type Read<T> = Result<T, ScanError>;
@@ -133,24 +176,30 @@ impl Reader<'_> {
 
     fn var(&mut self, name: &str, kind: VarKind) -> Read<Var> {
         let name = Name::new(name);
-        if let Some(i) = self.vars.iter().position(|(n, _)| *n == name) {
-            let found = self.vars[i].1;
+        if let Some(i) = self.names.vars.iter().position(|(n, _)| *n == name) {
+            let found = self.names.vars[i].1;
             let value = |kind| matches!(kind, VarKind::Value | VarKind::Constant);
+            if found == VarKind::Values && kind == VarKind::Value {
+                // One of several, if dots come behind the term that it stands in.
+                self.names.lists.push(Var(i));
+                return Ok(Var(i));
+            }
             if found != kind && !(value(found) && value(kind)) {
-                return self.wrong(format!("'{name}' stands for a {found:?} and a {kind:?}"));
+                return self.wrong(format!("'{name}' stands for {found} and {kind}"));
             }
             return Ok(Var(i));
         }
         if !self.binds {
             return self.wrong(format!("'{name}' does not occur on the left"));
         }
-        self.vars.push((name, kind));
-        Ok(Var(self.vars.len() - 1))
+        self.names.vars.push((name, kind));
+        Ok(Var(self.names.vars.len() - 1))
     }
     /// A variable that is bound already, whatever it stands for.
     fn known(&mut self, name: &str) -> Read<Var> {
-        match self.vars.iter().position(|(n, _)| *n == name) {
+        match self.names.vars.iter().position(|(n, _)| *n == name) {
             Some(i) => Ok(Var(i)),
+            None if self.names.are_params => self.wrong(format!("'{name}' is no parameter")),
             None => self.wrong(format!("'{name}' does not occur on the left")),
         }
     }
@@ -159,6 +208,12 @@ impl Reader<'_> {
         let mut terms = Vec::new();
         while self.s.peek().is_some() {
             terms.push(self.term()?);
+            if let Some(list) = self.names.lists.first() {
+                let name = self.names.vars[list.0].0;
+                return self.wrong(format!(
+                    "'{name}' stands for several values: '...' is missing behind it or the term around it"
+                ));
+            }
         }
         Ok(terms)
     }
@@ -236,13 +291,21 @@ impl Reader<'_> {
         self.s.expect("(")?;
         self.s.enter()?;
         let start = self.s.at();
-        let name = self.word("the name of an op")?;
-        if !name.contains('.') {
-            self.s.go(start);
-            return self.wrong(format!("'{name}' is no name of an op: expected dialect.op"));
-        }
+        let (name, var) = match self.s.eat("?") {
+            true => self.op_var()?,
+            false => {
+                let name = self.word("the name of an op")?;
+                if !name.contains('.') {
+                    self.s.go(start);
+                    return self
+                        .wrong(format!("'{name}' is no name of an op: expected dialect.op"));
+                }
+                (Name::new(name), None)
+            }
+        };
         let mut op = OpTerm {
-            name: Name::new(name),
+            name,
+            var,
             operands: Vec::new(),
             attrs: Vec::new(),
             result: 0,
@@ -252,19 +315,33 @@ impl Reader<'_> {
                 Some(')') => break,
                 Some('{') => op.attrs = self.attrs()?,
                 _ => {
-                    let after = op.operands.last().is_some_and(|t: &Term| {
-                        matches!(&t.kind, TermKind::Var(v) if self.vars[v.0].1 == VarKind::Values)
+                    let after = op.operands.last().is_some_and(|t: &Term| match &t.kind {
+                        TermKind::Var(v) => self.names.vars[v.0].1 == VarKind::Values,
+                        TermKind::Each(_) => true,
+                        _ => false,
                     });
                     if after && self.binds {
                         return self.wrong("nothing may follow '...'");
                     }
-                    op.operands.push(self.term()?);
+                    let (vars, lists) = (self.names.vars.len(), self.names.lists.len());
+                    let mut operand = self.term()?;
+                    if self.s.eat_touching("...") {
+                        let TermKind::Op(each) = operand.kind else {
+                            return self.wrong("only an op may stand for several values");
+                        };
+                        if operand.ty.is_some() && self.binds {
+                            return self.wrong("several values have no type together");
+                        }
+                        self.each(&each, vars, lists)?;
+                        operand.kind = TermKind::Each(each);
+                    }
+                    op.operands.push(operand);
                 }
             }
         }
         self.s.expect(")")?;
         self.s.leave();
-        if self.s.eat_touching(".") {
+        if !self.s.touches("...") && self.s.eat_touching(".") {
             let digits = self.s.take(|c| c.is_ascii_digit());
             op.result = match digits.parse() {
                 Ok(number) => number,
@@ -272,6 +349,66 @@ impl Reader<'_> {
             };
         }
         Ok(op)
+    }
+
+    /// Checks a term that stands for several values, before which so many variables and lists were
+    /// known. On the left the values that stand first in it become lists.
+    fn each(&mut self, op: &OpTerm, vars: usize, lists: usize) -> Read<()> {
+        if !op
+            .operands
+            .iter()
+            .all(|t| matches!(t.kind, TermKind::Var(_)))
+        {
+            return self.wrong("a term that stands for several values has variables as operands");
+        }
+        if self.binds {
+            for (_, kind) in &mut self.names.vars[vars..] {
+                match kind {
+                    VarKind::Value => *kind = VarKind::Values,
+                    VarKind::Constant => {
+                        return self.wrong("several values cannot be constants");
+                    }
+                    _ => {}
+                }
+            }
+        }
+        self.names.lists.truncate(lists);
+        let list = |t: &Term| matches!(t.kind, TermKind::Var(v) if self.names.vars[v.0].1 == VarKind::Values);
+        match op.operands.iter().any(list) {
+            true => Ok(()),
+            false => self.wrong("no variable in it stands for several values"),
+        }
+    }
+
+    /// A variable for an op behind its question mark, with the classes that are said of it.
+    fn op_var(&mut self) -> Read<(Name, Option<Var>)> {
+        let name = self.name()?;
+        let var = self.var(name, VarKind::Op)?;
+        let at = self.names.ops.iter().position(|(other, _)| *other == var);
+        match (at, self.s.eat_touching(":")) {
+            (None, true) => {
+                let mut classes = Vec::new();
+                loop {
+                    classes.push(Name::new(self.word("a class of ops")?));
+                    if !self.s.eat_touching("+") {
+                        break;
+                    }
+                }
+                self.names.ops.push((var, classes));
+            }
+            (None, false) => {
+                return self.wrong(format!(
+                    "'{name}' stands for any op: say in which classes, as in '?{name}:elementwise'"
+                ));
+            }
+            (Some(_), true) => {
+                return self.wrong(format!(
+                    "the class of '{name}' is said where it stands first"
+                ));
+            }
+            (Some(_), false) => {}
+        }
+        Ok((Name::new(&format!("?{name}")), Some(var)))
     }
 
     fn attrs(&mut self) -> Read<Vec<(Name, AttrTerm)>> {
@@ -307,7 +444,8 @@ impl Reader<'_> {
     fn call(&mut self) -> Read<Call> {
         self.s.expect("(")?;
         self.s.enter()?;
-        let function = Name::new(self.word("the name of a function")?);
+        let fits = |c: char| c.is_ascii_alphanumeric() || "_-.$+*/%<>=!".contains(c);
+        let function = Name::new(self.s.word("the name of a function", fits)?);
         let mut args = Vec::new();
         while !self.s.eat(")") {
             args.push(self.attr(true)?);

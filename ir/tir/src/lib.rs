@@ -136,7 +136,7 @@ pub use cost::{Cost, Product, Work};
 /// What `#[op(…, word)]` may name.
 pub mod hooks {
     pub use crate::cost::cost;
-    pub use crate::rule_file::is_rule;
+    pub use crate::rule_file::{is_definition, is_rule};
     pub use tir_core::hooks::*;
     pub use tir_interp::hooks::{evaluate, lower_to_eval};
     pub use tir_rewrite::canonicalize;

@@ -7,7 +7,9 @@
 use tir_core::{Diagnostic, Failure, Hook, Ir, Loc, Name, Op, OpRef, closest};
 use tir_pass::PassCx;
 use tir_rewrite::interfaces::Typed;
-use tir_rewrite::{Class, Functions, PatternSet, Rule, RulePart, RuleText, canonicalization};
+use tir_rewrite::{
+    Class, Definition, Functions, PatternSet, Rule, RuleError, RulePart, RuleText, canonicalization,
+};
 use tir_text::ParseOptions;
 
 /// An op that is a rule.
@@ -25,6 +27,28 @@ impl<T: IsRule> RuleOp for Typed<T> {
     fn rule_text(&self, op: OpRef<'_>) -> Option<RuleText> {
         Some(T::read(op.ir, op.id)?.rule_text(op))
     }
+}
+
+/// An op that defines a guard or a function.
+pub trait IsDefinition: Op {
+    /// Its text: parameters as the left side, the body as the guard.
+    fn definition_text(&self, op: OpRef<'_>) -> RuleText;
+}
+
+/// [`IsDefinition`] as an interface.
+pub trait DefinitionOp: Send + Sync {
+    /// The text of the definition; `None` if the op has not its structure.
+    fn definition_text(&self, op: OpRef<'_>) -> Option<RuleText>;
+}
+impl<T: IsDefinition> DefinitionOp for Typed<T> {
+    fn definition_text(&self, op: OpRef<'_>) -> Option<RuleText> {
+        Some(T::read(op.ir, op.id)?.definition_text(op))
+    }
+}
+
+/// `is_definition`: the hook that hands over [`IsDefinition`].
+pub fn is_definition<T: IsDefinition>() -> Hook {
+    Hook::interface::<dyn DefinitionOp>(Typed::<T>::NEW)
 }
 
 /// `is_rule`: the hook that hands over [`IsRule`].
@@ -96,9 +120,21 @@ pub fn parse_rules(
     tir_core::verify(&ir)?;
     let mut rules = Vec::new();
     let mut errors = Vec::new();
+    // Definitions hold for what stands behind them in their file.
+    let mut functions = functions.clone();
     let block = ir.body_block(ir.root(), 0);
     for op in block.into_iter().flat_map(|block| ir.ops_in(block)) {
-        match rule(ir.op(op), &ir, text, functions) {
+        let info = ir.op(op).info();
+        let defines = info.and_then(|info| info.interface::<dyn DefinitionOp>());
+        if let Some(parts) = defines.and_then(|defines| defines.definition_text(ir.op(op))) {
+            errors.extend(
+                define(parts, ir.op(op), text, &mut functions)
+                    .err()
+                    .map(|e| *e),
+            );
+            continue;
+        }
+        match rule(ir.op(op), &ir, text, &functions) {
             Ok(rule) => rules.push(rule),
             Err(error) => errors.push(*error),
         }
@@ -120,28 +156,73 @@ fn rule(op: OpRef<'_>, ir: &Ir, text: &str, functions: &Functions) -> Result<Rul
     if let Some((file, line, column)) = ir.loc(op.id).place() {
         parts.place = (file.as_str(), line, column);
     }
-    let parts_text = |part: RulePart| parts.part(part);
-    let place = |part: RulePart, at: usize| inside(text, op.loc(), parts_text(part), at);
     let name = parts.name;
-    let rule = Rule::read(&parts).map_err(|error| {
-        let at = error.at.map_or(op.loc(), |(part, at)| place(part, at));
-        Box::new(Diagnostic::error(format!("rule '{name}': {}", error.message)).at(at))
+    let mut rule = Rule::read(&parts).map_err(|error| {
+        let error = RuleError {
+            message: format!("rule '{name}': {}", error.message),
+            ..error
+        };
+        unread(error, op, text, parts)
     })?;
-    rule.check_words(functions).map_err(|(word, mut error)| {
-        let parts = [RulePart::Left, RulePart::Right, RulePart::Guard].into_iter();
-        let mut found = parts.filter_map(|part| Some((part, word_in(parts_text(part), &word)?)));
-        if let Some((part, at)) = found.next() {
-            error.loc = place(part, at);
-            error.len = word.chars().count() as u32;
-        }
-        error
-    })?;
+    let checked = rule.check_words(functions);
+    checked.map_err(|(word, error)| at_word(&word, *error, op, text, parts))?;
+    rule.expand(functions);
     Ok(rule)
+}
+
+/// Adds a definition to the functions.
+fn define(
+    parts: RuleText,
+    op: OpRef<'_>,
+    text: &str,
+    functions: &mut Functions,
+) -> Result<(), Failure> {
+    let name = parts.name;
+    let definition = Definition::read(&parts).map_err(|error| {
+        let error = RuleError {
+            message: format!("definition '{name}': {}", error.message),
+            ..error
+        };
+        unread(error, op, text, parts)
+    })?;
+    functions.define(definition).map_err(|(word, error)| {
+        let error = error.context(format!("definition '{name}': "));
+        at_word(&word, error.at(op.loc()), op, text, parts)
+    })
+}
+
+/// An error of reading, where it is in the text of a file.
+fn unread(error: RuleError, op: OpRef<'_>, text: &str, parts: RuleText) -> Failure {
+    let place = |(part, at)| inside(text, op.loc(), parts.part(part), at);
+    let at = error.at.map_or(op.loc(), place);
+    Box::new(Diagnostic::error(error.message).at(at))
+}
+
+/// An error at the first place of a word in the text of a file.
+fn at_word(
+    word: &str,
+    mut error: Diagnostic,
+    op: OpRef<'_>,
+    text: &str,
+    parts: RuleText,
+) -> Failure {
+    let all = [RulePart::Left, RulePart::Right, RulePart::Guard].into_iter();
+    let mut found = all.filter_map(|part| Some((part, word_in(parts.part(part), word)?)));
+    if let Some((part, at)) = found.next() {
+        error.loc = inside(text, op.loc(), parts.part(part), at);
+        error.len = word.chars().count() as u32;
+    }
+    Box::new(error)
 }
 
 /// Where a whole word stands in a part of a rule.
 fn word_in(text: &str, word: &str) -> Option<usize> {
-    let part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '$');
+    let operators = "+*/%<>=!";
+    let is_operator = word.starts_with(|c| operators.contains(c));
+    let part = |c: char| match is_operator {
+        true => operators.contains(c),
+        false => c.is_ascii_alphanumeric() || "_-.$".contains(c),
+    };
     let whole = |at: &usize| {
         let before = text[..*at].chars().next_back();
         let after = text[at + word.len()..].chars().next();

@@ -147,7 +147,17 @@ pub fn left_tree(graph: &Graph, rule: &Compiled, found: &Match, at: usize) -> Tr
     if *swapped {
         terms.reverse();
     }
+    let last = terms.last().copied();
+    let several = last.and_then(|last| Some((terms.len() - 1, found.several.get(last)?)));
+    let several = several.filter(|(_, nodes)| !nodes.is_empty());
     let children = node.children.iter().enumerate().map(|(i, child)| {
+        if let Some((first, nodes)) = several
+            && i >= first
+        {
+            let node = &nodes[i - first];
+            let below = node.children.iter().map(|c| Tree::of(graph, *c));
+            return Tree::Node(node.head, below.collect());
+        }
         let term = terms.get(i).copied();
         let tail = |at: &usize| rule.is_tail(*at);
         match term.filter(|at| !tail(at)) {

@@ -1,7 +1,9 @@
 //! The greedy canonical form beside the input: what the choice must not be dearer than.
 
+use std::collections::BTreeSet;
+
 use egg::Id;
-use tir::{BlockId, Greedy, Ir, OpId, Patterns, Traits, Value};
+use tir::{BlockId, Class, Greedy, Ir, OpId, Patterns, Traits, Value};
 
 use crate::build::{Program, is_inside};
 use crate::graph::Graph;
@@ -13,6 +15,8 @@ pub struct Canonical {
     pub ir: Ir,
     /// The block in it.
     pub block: BlockId,
+    /// The classes of the rules that made it.
+    pub classes: BTreeSet<Class>,
 }
 
 /// Canonicalizes a copy of the body of an arena's root. `None` if anything in it but its end has
@@ -26,9 +30,13 @@ pub fn canonical(ir: &Ir, block: BlockId, patterns: &Patterns) -> Option<Canonic
     };
     (body(ir)? == block).then_some(())?;
     let mut copy = ir.clone();
-    Greedy::new(patterns).run(&mut copy);
+    let stats = Greedy::new(patterns).run(&mut copy).stats;
     let block = body(&copy)?;
-    Some(Canonical { ir: copy, block })
+    let rules = patterns.rules().iter();
+    let applied = rules.filter(|rule| stats.applied.contains_key(rule.name.as_str()));
+    let classes = applied.map(|rule| rule.class).collect();
+    let ir = copy;
+    Some(Canonical { ir, block, classes })
 }
 
 /// The end of a block, if nothing else has effects.
@@ -54,6 +62,8 @@ pub struct Added {
     pub ops: Vec<Id>,
     /// Classes of the input and of the canonical form that are equal.
     pairs: Vec<(Id, Id)>,
+    /// The classes of the rules that made it.
+    classes: BTreeSet<Class>,
 }
 
 /// Adds the ops of the canonical form of a program to its e-graph, in which nothing is united yet.
@@ -71,7 +81,12 @@ pub fn add(
     let (ops, values) = program.add_ops(&canonical.ir, canonical.block, graph, leaves)?;
     let class = |(old, new)| Some((*program.values.get(&old)?, *values.get(&new)?));
     let pairs = pairs.into_iter().map(class).collect::<Option<_>>()?;
-    Some(Added { ops, pairs })
+    let classes = canonical.classes.clone();
+    Some(Added {
+        ops,
+        pairs,
+        classes,
+    })
 }
 
 impl Added {
@@ -84,6 +99,7 @@ impl Added {
         }
         graph.rebuild();
         if news {
+            journal.canonical.clone_from(&self.classes);
             let (left, right) = self.pairs.iter().copied().unzip::<_, _, Vec<Id>, Vec<Id>>();
             journal.add(Equation {
                 reason: Reason::Canonicalize,

@@ -27,6 +27,8 @@ pub struct Match {
     /// The e-nodes that the ops and literals of the left side stand for, by the order in which
     /// [`Compiled`] numbers terms.
     pub nodes: Vec<Option<BoundNode>>,
+    /// The same of terms that stand for several values; empty if the rule has none.
+    pub several: Vec<Vec<Node>>,
 }
 
 /// The e-node that a term of the left side stands for.
@@ -57,16 +59,20 @@ impl Deref for Compiled {
 }
 
 impl Compiled {
-    /// Makes a rule ready.
-    pub fn new(rule: Arc<Rule>, functions: Arc<Functions>) -> Self {
+    /// Makes a rule ready: for each choice of ops that its variables stand for one, so that limits
+    /// on matches do not depend on how many ops there are.
+    pub fn new(rule: Arc<Rule>, functions: Arc<Functions>) -> Vec<Self> {
         let likeness = likeness(&rule);
-        let inner = term::Compiled::new(rule, functions);
-        Self {
+        let all = term::Compiled::new(rule, functions)
+            .for_each_op()
+            .into_iter();
+        let one = |inner: term::Compiled| Self {
             depths: inner.roots.iter().map(|root| inner.depth(*root)).collect(),
             inner,
             mirrored: likeness.mirrored,
             alike: likeness.alike,
-        }
+        };
+        all.map(one).collect()
     }
 
     /// How many operands down the left side looks.

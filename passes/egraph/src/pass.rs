@@ -1,6 +1,7 @@
 //! The pass.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use tir::data::Random;
 use tir::rule_file::rules;
@@ -59,9 +60,14 @@ pass! {
         /// Extract a random program, drawn by this seed and the name of the function, instead of the cheapest: to test
         /// what holds of all equal programs.
         pub random: Option<u64> = None,
-        /// Print the number of e-classes and e-nodes, the rules applied, and the cost of each root
-        /// before and after.
+        /// Print the number of e-classes and e-nodes, the rules applied, those that the chosen program rests on, and
+        /// the cost of each root before and after.
         pub print: bool = false,
+        /// With `print`: for each rule that the chosen program rests on, what the cheapest program costs without it.
+        /// Each is a search of its own.
+        pub without: bool = false,
+        /// With `print`: the seconds that saturation, extraction and the proof take. They differ from run to run.
+        pub seconds: bool = false,
         /// File for the explanation: the rule applications that turn the input into the result, as
         /// `replay` reads them; `-`: print it.
         pub explain: Option<String> = None,
@@ -119,7 +125,7 @@ impl Egraph {
             model: &model,
             patterns: &patterns,
             rules: rules
-                .map(|rule| Compiled::new(rule.clone(), functions.clone()))
+                .flat_map(|rule| Compiled::new(rule.clone(), functions.clone()))
                 .collect(),
             layouts: &layouts,
             price,
@@ -169,7 +175,67 @@ struct BlockContext<'a> {
     dumps: Arc<Files<(EGraph, Choice)>>,
 }
 
+/// Seconds of phases, for people.
+struct Clock {
+    last: Instant,
+    phases: Vec<(&'static str, f64)>,
+}
+
+impl Clock {
+    fn start() -> Self {
+        Self {
+            last: Instant::now(),
+            phases: Vec::new(),
+        }
+    }
+    fn phase(&mut self, name: &'static str) {
+        let now = Instant::now();
+        let seconds = now.duration_since(self.last).as_secs_f64();
+        self.last = now;
+        self.phases.push((name, seconds));
+    }
+    fn text(&self) -> String {
+        let phases = self.phases.iter();
+        let phases: Vec<String> = phases.map(|(name, s)| format!("{name} {s:.3} s")).collect();
+        format!("time: {}\n", phases.join(", "))
+    }
+}
+
 impl BlockContext<'_> {
+    /// What the cheapest program of a block costs without a rule.
+    fn without(
+        &self,
+        rule: &str,
+        ir: &Ir,
+        block: BlockId,
+        cx: &mut PassCx<'_>,
+    ) -> Result<f64, Vec<Diagnostic>> {
+        let pass = self.pass;
+        let mut disabled = cx.settings().disabled_rules.clone();
+        disabled.extend(pass.disable.iter().cloned());
+        disabled.insert(rule.to_string());
+        let patterns = rules(cx, &pass.rules)?.finish(&disabled)?;
+        let functions = Arc::new(patterns.functions().clone());
+        let rules = patterns.rules().iter();
+        let rules: Vec<Compiled> = rules
+            .flat_map(|rule| Compiled::new(rule.clone(), functions.clone()))
+            .collect();
+        let optimizer = Optimizer {
+            model: self.model,
+            patterns: &patterns,
+            rules: &rules,
+            layouts: self.layouts,
+            limits: pass.limits(),
+            steps: pass.steps,
+            proofs: false,
+            random: None,
+        };
+        let mut found = optimizer.saturate(ir, block)?;
+        let extracted = optimizer.extract(&mut found);
+        let bug = |what| vec![Diagnostic::error(what).at(ir.loc(ir.root()))];
+        Ok(extracted.map_err(bug)?.after)
+    }
+
     /// All blocks of an arena, inner ones first.
     fn arena(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
         let mut changed = false;
@@ -206,10 +272,13 @@ impl BlockContext<'_> {
             layouts,
             limits: pass.limits(),
             steps: pass.steps,
-            proofs: pass.explain.is_some(),
+            // What the chosen program rests on is printed too.
+            proofs: pass.explain.is_some() || pass.print,
             random: pass.random.map(|seed| seed_of(seed, ir, number)),
         };
+        let mut clock = Clock::start();
         let mut found = optimizer.saturate(ir, block)?;
+        clock.phase("saturation");
         let bug = |what: String| vec![Diagnostic::error(what).at(ir.loc(ir.root()))];
         if let Some((price, terms)) = self.price {
             let chosen = optimizer.choose(&mut found, (price, cx), terms);
@@ -229,6 +298,7 @@ impl BlockContext<'_> {
             return Ok(true);
         }
         let extracted = optimizer.extract(&mut found);
+        clock.phase("extraction");
         let Saturated {
             graph,
             program,
@@ -256,21 +326,37 @@ impl BlockContext<'_> {
             );
             cx.remark(Diagnostic::remark(what).at(ir.loc(ir.root())));
         }
+        let taken = pass.random.is_some() || extracted.after < extracted.before;
+        let wanted = taken && (pass.explain.is_some() || pass.print);
+        let proof =
+            wanted.then(|| explain(&graph, &program, &journal.equations, &extracted.choice));
+        let proof = proof.transpose().map_err(bug)?;
+        clock.phase("proof");
         if pass.print {
-            let text = report::text(ir, &graph, &program, rules, &outcome, &extracted);
+            let mut text = report::text(ir, &graph, &program, rules, &outcome, &extracted);
+            for (name, steps) in proof.iter().flat_map(|proof| report::reasons(rules, proof)) {
+                let s = if steps == 1 { "" } else { "s" };
+                text += &format!("chosen by {name}: {steps} step{s}");
+                if let (true, Some(name)) = (pass.without, report::rule_of(&name)) {
+                    let cost = self.without(name, ir, block, cx)?;
+                    text += &format!(", {cost} cycles without it");
+                }
+                text.push('\n');
+            }
+            if pass.seconds {
+                text += &clock.text();
+            }
             let place = ir.loc(ir.root());
             cx.remark(Diagnostic::remark(text.trim_end()).at(place));
         }
-        let taken = pass.random.is_some() || extracted.after < extracted.before;
         if let Some(file) = &pass.explain {
-            let text = match taken {
-                true => {
-                    let proof = explain(&graph, &program, &journal.equations, &extracted.choice);
-                    let proof = proof.map_err(bug)?;
+            let text = match &proof {
+                Some(proof) => {
                     cx.count("steps of proofs", proof.steps.len());
-                    text::write(ir, &graph, &program, rules, &proof, (&symbol(ir), number))
+                    let rules = (&rules[..], &journal.canonical);
+                    text::write(ir, &graph, &program, rules, proof, (&symbol(ir), number))
                 }
-                false => String::new(),
+                None => String::new(),
             };
             match file.as_str() {
                 "-" if text.is_empty() => {}

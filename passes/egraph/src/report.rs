@@ -1,5 +1,6 @@
 //! What the pass tells people: sizes, rules, costs.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use tir::{Ir, Value};
@@ -8,6 +9,7 @@ use crate::build::Program;
 use crate::extract::Extracted;
 use crate::graph::Graph;
 use crate::matching::Compiled;
+use crate::proof::explain::Proof;
 use crate::saturate::{Outcome, Stop, fired};
 
 /// The report of `print`.
@@ -68,6 +70,20 @@ pub fn text(
         let _ = writeln!(out, "  {name}: {before} before, {after} after");
     }
     out
+}
+
+/// Why the chosen program equals the input: rules and what else a proof has, with the number of steps.
+pub fn reasons(rules: &[Compiled], proof: &Proof) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for step in &proof.steps {
+        *counts.entry(step.reason.text(rules)).or_default() += 1;
+    }
+    counts
+}
+
+/// The rule that a reason is.
+pub fn rule_of(reason: &str) -> Option<&str> {
+    reason.strip_prefix("rule ")
 }
 
 /// What a value is called in a report.

@@ -37,7 +37,7 @@ pub struct Limits {
     pub iterations: usize,
     /// E-nodes.
     pub nodes: usize,
-    /// Matches of one rule in one round; a rule that has more is banned, twice as long and with
+    /// Matches of one rule in one round, of each op where a variable stands for one; a rule that has more is banned, twice as long and with
     /// twice as many allowed each time.
     pub matches: usize,
     /// Rounds in which rules with several roots take part.
@@ -405,9 +405,16 @@ impl Saturation<'_> {
     }
 }
 
-/// The rules that did something, by name.
-pub fn fired<'a>(rules: &'a [Compiled], outcome: &'a Outcome) -> BTreeMap<Name, &'a Fired> {
+/// The rules that did something, by name: with all ops that their variables stand for.
+pub fn fired(rules: &[Compiled], outcome: &Outcome) -> BTreeMap<Name, Fired> {
+    let mut by_name: BTreeMap<Name, Fired> = BTreeMap::new();
     let all = rules.iter().zip(&outcome.fired);
-    let did = all.filter(|(_, fired)| **fired != Fired::default());
-    did.map(|(rule, fired)| (rule.rule.name, fired)).collect()
+    for (rule, fired) in all.filter(|(_, fired)| **fired != Fired::default()) {
+        let sum = by_name.entry(rule.rule.name).or_default();
+        sum.matches += fired.matches;
+        sum.united += fired.united;
+        sum.untyped += fired.untyped;
+        sum.banned += fired.banned;
+    }
+    by_name
 }

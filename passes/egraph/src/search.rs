@@ -11,6 +11,7 @@ use tir::rewrite::term::{Driver, Search, TermGraph, TermValues};
 use tir::rewrite::{OpTerm, TermKind};
 use tir::{Attr, Name, SmallVec, Type};
 
+use crate::graph::GraphExt;
 use crate::matching::{Binding, Bindings, BoundNode, Compiled, Match, constant_node};
 use crate::node::{Head, Index, Node};
 use crate::view::View;
@@ -37,7 +38,11 @@ impl Compiled {
         let mut names = Vec::with_capacity(self.terms.len());
         for numbered in &self.terms {
             let name = match &numbered.term.kind {
-                TermKind::Op(op) => tables.names.find(&op.name),
+                // A variable stands for one op: there is a rule for each.
+                TermKind::Op(op) | TermKind::Each(op) => {
+                    let name = self.op_names(op).first();
+                    name.and_then(|name| tables.names.find(name))
+                }
                 _ => Some(Index::default()),
             };
             match name {
@@ -99,12 +104,21 @@ impl<'a> TermGraph for Classes<'a> {
     fn constant_node(&self, class: Id) -> Option<&'a Node> {
         constant_node(self.view.graph, class)
     }
+    fn name(&self, node: &'a Node) -> Name {
+        // Definers are ops.
+        let name = self.view.graph.name_of(node);
+        name.expect("a definer is an op")
+    }
+    fn attrs(&self, node: &'a Node) -> Vec<(Name, Attr)> {
+        self.view.graph.attrs_of(node).to_vec()
+    }
     fn attr(&self, node: &'a Node, name: Name) -> Option<Attr> {
-        let Head::Op { attrs, .. } = node.head else {
-            return None;
-        };
-        let said = self.view.graph.analysis.tables.attrs.get(attrs);
-        let found = said.iter().find(|(key, _)| *key == name);
+        let found = self
+            .view
+            .graph
+            .attrs_of(node)
+            .iter()
+            .find(|(key, _)| *key == name);
         found.map(|(_, attr)| *attr)
     }
     fn operands(&self, node: &'a Node) -> SmallVec<[Id; 4]> {
@@ -161,10 +175,14 @@ impl<'a> Driver<Classes<'a>> for Roots<'a> {
             })
         };
         let nodes = search.definers.iter().map(node).collect();
+        let several = search.several.iter();
+        let several = several.map(|nodes| nodes.iter().map(|node| (*node).clone()).collect());
+        let several = several.collect();
         search.driver.found.push(Match {
             roots: place.0,
             bindings: place.1,
             nodes,
+            several,
         });
     }
 
@@ -187,16 +205,22 @@ fn candidates(search: &InGraph<'_, '_>, root: usize) -> Vec<Id> {
             }
             return classes;
         }
-        None => search.graph.view.holding(search.graph.names[root]).to_vec(),
+        None => {
+            let (view, name) = (search.graph.view, search.graph.names[root]);
+            let holding = view.holding(name);
+            if search.rule.roots.len() == 1 && !view.in_tuples(name) {
+                // Of one root only what changed counts.
+                let (depth, since) = (search.rule.depth(root), search.driver.query.since);
+                let new = |class: &&Id| view.changed(**class, depth) >= since;
+                return holding.iter().filter(new).copied().collect();
+            }
+            holding.to_vec()
+        }
     };
     let TermKind::Op(op) = &search.rule.terms[root].term.kind else {
         return Vec::new();
     };
-    if op.result != 0
-        || classes
-            .iter()
-            .any(|class| !search.graph.view.is_value(*class))
-    {
+    if op.result != 0 || search.graph.view.in_tuples(search.graph.names[root]) {
         let mut values = Vec::new();
         for class in classes {
             value_of(search.graph.view, class, op.result, &mut values);

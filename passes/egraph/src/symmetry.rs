@@ -53,8 +53,13 @@ fn alike(a: &Term, b: &Term, swap: &mut [Option<Var>]) -> bool {
     };
     let kinds = match (&a.kind, &b.kind) {
         (TermKind::Var(x), TermKind::Var(y)) => pair(*x, *y, swap),
-        (TermKind::Op(x), TermKind::Op(y)) => {
-            let heads = x.name == y.name
+        (TermKind::Op(x), TermKind::Op(y)) | (TermKind::Each(x), TermKind::Each(y)) => {
+            let ops = match (x.var, y.var) {
+                (Some(x), Some(y)) => pair(x, y, swap),
+                (None, None) => x.name == y.name,
+                _ => false,
+            };
+            let heads = ops
                 && x.result == y.result
                 && x.operands.len() == y.operands.len()
                 && x.attrs.len() == y.attrs.len();

@@ -14,6 +14,8 @@ pub struct View<'a> {
     classes: Vec<Option<&'a EClass<Node, ClassData>>>,
     /// Classes by the index of the ops in them, ascending.
     holding: Vec<Vec<Id>>,
+    /// By the index of an op, whether some of those classes are no values.
+    in_tuples: Vec<bool>,
     /// By depth and class: the last time that something changed in the class, or in one at most
     /// so many operands below it.
     stamps: Vec<Vec<u32>>,
@@ -26,6 +28,7 @@ impl<'a> View<'a> {
         let count = ids.last().map_or(0, |id| usize::from(*id) + 1);
         let mut classes = vec![None; count];
         let mut holding: Vec<Vec<Id>> = Vec::new();
+        let mut in_tuples = Vec::new();
         let mut own = vec![0; count];
         for id in &ids {
             let class = &graph[*id];
@@ -34,7 +37,9 @@ impl<'a> View<'a> {
             for name in class.nodes.iter().filter_map(Node::name) {
                 if holding.len() <= name as usize {
                     holding.resize_with(name as usize + 1, Vec::new);
+                    in_tuples.resize(name as usize + 1, false);
                 }
+                in_tuples[name as usize] |= graph.types(*id).len() != 1;
                 let list = &mut holding[name as usize];
                 if list.last() != Some(id) {
                     list.push(*id);
@@ -45,6 +50,7 @@ impl<'a> View<'a> {
             graph,
             classes,
             holding,
+            in_tuples,
             stamps: vec![own],
         };
         for _ in 0..depth {
@@ -104,6 +110,10 @@ impl<'a> View<'a> {
     /// The classes that hold ops of a name, ascending.
     pub fn holding(&self, name: Index) -> &[Id] {
         self.holding.get(name as usize).map_or(&[], |all| &all[..])
+    }
+    /// Whether a class that holds ops of a name is no value, but results of an op together.
+    pub fn in_tuples(&self, name: Index) -> bool {
+        self.in_tuples.get(name as usize) == Some(&true)
     }
     /// The last time that something changed in a class or at most so many operands below it.
     pub fn changed(&self, id: Id, depth: usize) -> u32 {

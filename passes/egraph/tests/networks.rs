@@ -32,7 +32,7 @@ impl Rules {
         let patterns = set.finish(&Default::default()).unwrap();
         let functions = Arc::new(patterns.functions().clone());
         let rules = patterns.rules().iter();
-        let compiled = rules.map(|rule| Compiled::new(rule.clone(), functions.clone()));
+        let compiled = rules.flat_map(|rule| Compiled::new(rule.clone(), functions.clone()));
         Self {
             compiled: compiled.collect(),
             patterns,

@@ -133,7 +133,7 @@ pub(crate) fn egraph(given: &[String], rounds: usize) -> Result<(), String> {
     let functions = Arc::new(patterns.functions().clone());
     let rules = patterns.rules().iter();
     let rules: Vec<Compiled> = rules
-        .map(|rule| Compiled::new(rule.clone(), functions.clone()))
+        .flat_map(|rule| Compiled::new(rule.clone(), functions.clone()))
         .collect();
     let pass = tir_egraph::Egraph::default();
     let model = CostModel::default();

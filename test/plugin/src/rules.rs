@@ -21,7 +21,12 @@ pub(crate) const RULES: &[RuleText] = &[
 pub(crate) fn functions(set: &mut PatternSet) {
     set.guard("fixed-sums-fit-floats", |args| {
         sums_fit_floats(args).unwrap_or(false)
-    });
+    })
+    .about(&[(
+        "fixed-sums-fit-floats",
+        "?a ?b",
+        "The sums of this product of matrices are exact as floats.",
+    )]);
 }
 
 fn sums_fit_floats(args: &[Arg]) -> Option<bool> {

@@ -56,9 +56,10 @@ pub(crate) struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    fn dialect(&self) -> &'static str {
-        match &self.rule.left[0].kind {
-            tir::rewrite::TermKind::Op(op) => op.name.dialect(),
+    /// The dialect that makes the constants of an instance: that of its first root.
+    fn dialect(plan: &Plan) -> &'static str {
+        match plan.roots.first() {
+            Some(Operand::Node(at, _)) => plan.nodes[*at].name.dialect(),
             _ => "",
         }
     }
@@ -78,7 +79,7 @@ impl Subject<'_> {
             let made = match attr {
                 None => ir.add_arg(block, leaf.ty),
                 Some(attr) => {
-                    let make = tir::Dialect::named(self.dialect())?.constant?;
+                    let make = tir::Dialect::named(Self::dialect(plan))?.constant?;
                     make(&mut ir.at(block), attr, leaf.ty)?
                 }
             };

@@ -100,9 +100,11 @@ fn test(
             functions,
             builds: options.builds,
         },
+        choices: choices(rule, functions),
         random: Random::named(options.seed, &rule.to_string()),
         corpus: lessons.corpus(),
         lessons,
+        turn: 0,
         coverage: Coverage::default(),
         refused: 0,
         unusual: BTreeMap::new(),
@@ -162,11 +164,35 @@ pub fn check_all(
     all.into_iter().map(|(_, tested)| tested).collect()
 }
 
+/// The rule for each choice of ops that its variables stand for. A term that stands for several is
+/// there once to three times: in turn where there are as many ops, else for each choice of ops.
+fn choices(rule: &Rule, functions: &Functions) -> Vec<Rule> {
+    let ops = rule.instances(functions);
+    if !rule.has_lists() {
+        return ops;
+    }
+    let few = ops.len() < COUNTS.len();
+    let one = |(at, rule): (usize, Rule)| {
+        let counts = match few {
+            true => &COUNTS[..],
+            false => &COUNTS[at % COUNTS.len()..][..1],
+        };
+        let made = counts.iter().map(|count| rule.with_lists(*count));
+        made.collect::<Vec<Rule>>()
+    };
+    ops.into_iter().enumerate().flat_map(one).collect()
+}
+
 struct Test<'a> {
     subject: Subject<'a>,
+    /// The rule for each choice of ops that its variables stand for: left sides are drawn of each
+    /// in turn, and the rule itself is applied to them.
+    choices: Vec<Rule>,
     random: Random,
     corpus: Corpus,
     lessons: &'a WarmUp,
+    /// How many attempts there were, of all choices together.
+    turn: usize,
     coverage: Coverage,
     /// Instances of ranks of which there were enough; after some there may be no others.
     refused: usize,
@@ -183,20 +209,30 @@ struct Test<'a> {
 const SELDOM: usize = 12;
 /// Choices of constants for each instance of a rule of kind `reduce`.
 const CONSTANTS: usize = 4;
+/// How often a term that stands for several is drawn.
+const COUNTS: [usize; 3] = [2, 3, 1];
+/// Instances wanted for each choice of ops, where a rule has variables for ops.
+const EACH: usize = 8;
 /// Instances that are compared by size once a rule is found wrong.
 const SMALL: usize = 40;
 
 impl Test<'_> {
     fn run(&mut self) -> Verdict {
-        for name in sample::ops(self.subject.rule).into_values() {
+        if self.choices.is_empty() {
+            return Verdict::Untested("no op is in the classes of its variables".to_string());
+        }
+        let mut names = BTreeMap::new();
+        self.choices
+            .iter()
+            .for_each(|rule| names.extend(sample::ops(rule)));
+        for name in names.into_values() {
             match self.lessons.of(name) {
                 Some(corpus) => self.corpus.merge(&corpus),
                 None => return Verdict::Untested(format!("the op '{name}' is not known")),
             }
         }
-        while self.coverage.instances < self.options.instances
-            && self.coverage.tries < self.options.tries
-        {
+        let wanted = self.options.instances.max(EACH * self.choices.len());
+        while self.coverage.instances < wanted && self.coverage.tries < self.options.tries {
             self.coverage.tries += 1;
             let Some((drawn, outcome)) = self.attempt() else {
                 continue;
@@ -207,6 +243,7 @@ impl Test<'_> {
                 Outcome::Equal(compared) => {
                     if self.is_welcome(&drawn, compared) {
                         self.coverage.count(&drawn.plan.types());
+                        self.count_ops(drawn.choice);
                         if let Some(worse) = self.other_constants(drawn) {
                             return self.wrong(worse);
                         }
@@ -242,8 +279,22 @@ impl Test<'_> {
         })
     }
 
+    /// Counts an instance for the ops that the variables of the rule stand for in it.
+    fn count_ops(&mut self, choice: usize) {
+        let general = sample::ops(self.subject.rule);
+        let special = sample::ops(&self.choices[choice]);
+        for name in special
+            .into_keys()
+            .filter(|name| !general.contains_key(name))
+        {
+            *self.coverage.ops.entry(name).or_default() += 1;
+        }
+    }
+
     fn attempt(&mut self) -> Option<(Drawn, Outcome)> {
-        let sampler = Sampler::new(self.subject.rule, &mut self.corpus, &mut self.random);
+        let choice = self.turn % self.choices.len();
+        self.turn += 1;
+        let sampler = Sampler::new(&self.choices[choice], &mut self.corpus, &mut self.random);
         let plan = sampler.sample()?;
         self.coverage.built += 1;
         let values = values(&plan, self.subject.rule.class, self.random.next_u64())?;
@@ -261,6 +312,7 @@ impl Test<'_> {
             constants[one] = false;
         }
         let drawn = Drawn {
+            choice,
             plan,
             values,
             constants,
@@ -369,6 +421,8 @@ impl Test<'_> {
 
 /// An instance with values; some leaves that need not be constants are.
 struct Drawn {
+    /// Which of the choices of ops.
+    choice: usize,
     plan: Plan,
     values: Vec<tir::Data>,
     constants: Vec<bool>,

@@ -10,7 +10,9 @@
 
 use std::collections::BTreeSet;
 
-use tir::rewrite::{AttrTerm, Kind, Literal, OpTerm, Rule, Term, TermKind, TypeTerm, Var, VarKind};
+use tir::rewrite::{
+    AttrTerm, Functions, Kind, Literal, OpTerm, Rule, Term, TermKind, TypeTerm, Var, VarKind,
+};
 use tir::{Dialect, FieldInfo, Name, OpInfo, Traits};
 
 /// A rule with one mistake.
@@ -166,9 +168,24 @@ fn info(op: &OpTerm) -> Option<&'static OpInfo> {
     op.name.info()
 }
 
+/// The variables of a rule that stand for ops that all commute.
+fn commuting(rule: &Rule) -> Vec<Var> {
+    let ops = rule.ops_of(&Functions::default()).into_iter();
+    let commutes = |name: &Name| {
+        name.info()
+            .is_some_and(|info| info.has(Traits::Commutative))
+    };
+    let all = ops.filter(|(_, names)| names.iter().all(commutes));
+    all.map(|(var, _)| var).collect()
+}
+
 fn swapped(rule: &Rule) -> Vec<(Rule, String)> {
+    let commuting = commuting(rule);
     each_op(rule, Side::Right, &|op, way| {
-        let commutes = info(op).is_some_and(|info| info.has(Traits::Commutative));
+        let commutes = match op.var {
+            Some(var) => commuting.contains(&var),
+            None => info(op).is_some_and(|info| info.has(Traits::Commutative)),
+        };
         let pairs = (1..op.operands.len()).filter(|i| op.operands[i - 1] != op.operands[*i]);
         let at = pairs.filter(|_| !commutes).nth(way)?;
         op.operands.swap(at - 1, at);

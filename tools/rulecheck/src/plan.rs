@@ -132,7 +132,9 @@ pub(crate) fn occurrences(rule: &Rule, side: &[tir::rewrite::Term]) -> Vec<usize
     fn count(rule: &Rule, term: &tir::rewrite::Term, counts: &mut [usize]) {
         match &term.kind {
             TermKind::Var(Var(v)) if rule.vars[*v].1 != VarKind::Constant => counts[*v] += 1,
-            TermKind::Op(op) => op.operands.iter().for_each(|t| count(rule, t, counts)),
+            TermKind::Op(op) | TermKind::Each(op) => {
+                op.operands.iter().for_each(|t| count(rule, t, counts));
+            }
             _ => {}
         }
     }

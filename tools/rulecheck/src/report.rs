@@ -69,7 +69,12 @@ impl std::fmt::Display for Coverage {
             elems.join(" "),
             self.tries,
             self.built
-        )
+        )?;
+        if self.ops.is_empty() {
+            return Ok(());
+        }
+        let ops: Vec<&str> = self.ops.keys().map(String::as_str).collect();
+        write!(f, ", with {}", ops.join(" "))
     }
 }
 
@@ -160,6 +165,8 @@ struct Entry<'a> {
     unit_dims: usize,
     zero_dims: usize,
     elements: &'a BTreeMap<String, usize>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    ops: &'a BTreeMap<String, usize>,
 }
 
 impl<'a> Entry<'a> {
@@ -183,6 +190,7 @@ impl<'a> Entry<'a> {
             unit_dims: coverage.unit,
             zero_dims: coverage.empty,
             elements: &coverage.elems,
+            ops: &coverage.ops,
         };
         match &tested.verdict {
             Verdict::Right => {}

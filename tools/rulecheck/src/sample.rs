@@ -59,6 +59,7 @@ pub(crate) fn any(op: &OpInfo) -> Option<Rule> {
     let term = Term {
         kind: TermKind::Op(OpTerm {
             name: op.name,
+            var: None,
             operands,
             attrs: Vec::new(),
             result: 0,
@@ -73,6 +74,7 @@ pub(crate) fn any(op: &OpInfo) -> Option<Rule> {
         left: vec![term],
         right: Vec::new(),
         guards: Vec::new(),
+        ops: Vec::new(),
         loc: tir::Loc::UNKNOWN,
     })
 }
@@ -140,6 +142,8 @@ impl<'a> Sampler<'a> {
         for (slot, child) in operands.iter_mut().zip(&term.operands) {
             let origin = match &child.kind {
                 TermKind::Op(_) => continue,
+                // Rules are drawn with a term for each value.
+                TermKind::Each(_) => return None,
                 TermKind::Literal(literal) => Origin::Literal(literal.clone()),
                 TermKind::Var(Var(v)) => match &self.bound[*v] {
                     Some(Binding::Leaf(leaf)) => {

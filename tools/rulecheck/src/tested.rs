@@ -24,6 +24,8 @@ pub struct Coverage {
     pub empty: usize,
     /// The largest dimension.
     pub largest: i64,
+    /// By op that a variable of the rule stands for: how many have it.
+    pub ops: BTreeMap<String, usize>,
     /// How many have elements of this type.
     pub elems: BTreeMap<String, usize>,
 }

@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use tir::{Diagnostic, Dialect, OpInfo, Role};
+use tir::rewrite::Functions;
+use tir::{Diagnostic, Dialect, Name, OpInfo, Role};
 use tir_pass::PassRegistry;
 
 /// The first sentence of a documentation text, on one line.
@@ -95,7 +96,47 @@ pub fn rules(options: &crate::Options) -> Result<String, Vec<Diagnostic>> {
     let disabled = options.disabled_rules.iter().cloned().collect();
     let patterns = set.finish(&disabled)?;
     let module = tir_builtin::rule::module(patterns.rules());
-    Ok(tir_text::print(&module, &tir_text::PrintOptions::default()))
+    let rules = tir_text::print(&module, &tir_text::PrintOptions::default());
+    let mut text = String::new();
+    for (heading, names) in named(patterns.functions()) {
+        let _ = writeln!(text, "// {heading}");
+        for line in columns(&names, 2).lines() {
+            let _ = writeln!(text, "// {line}");
+        }
+        text.push_str("//\n");
+    }
+    Ok(text + &rules)
+}
+
+/// What rules may name, under its headings: guards, functions, classes of ops; each as it is written
+/// with its arguments, and what it is.
+pub fn named(functions: &Functions) -> [(&'static str, Vec<(String, String)>); 4] {
+    let about = |name: &str| functions.about.get(&Name::new(name));
+    let called = |name: &str| match about(name) {
+        Some(about) => (format!("({name} {})", about.args), about.doc.to_string()),
+        None => (format!("({name} ...)"), String::new()),
+    };
+    let guards = functions.guards.keys().map(|name| called(name));
+    let attrs = functions.attrs.keys().map(|name| called(name));
+    let builtins = tir::rewrite::BUILTINS.iter();
+    let builtins = builtins.map(|b| (format!("({} {})", b.name, b.args), b.doc.to_string()));
+    let classes = functions.class_names().into_iter().map(|class| {
+        let ops = functions.in_classes(&[Name::new(&class)]);
+        let names: Vec<&str> = ops.iter().map(|op| op.name.as_str()).collect();
+        let doc = about(&class).map_or("", |about| about.doc);
+        (
+            class,
+            format!("{doc} {}", names.join(" ")).trim().to_string(),
+        )
+    });
+    // Traits that no op has which is without effects are no classes of use.
+    let classes = classes.filter(|(_, ops)| !ops.is_empty());
+    [
+        ("Arithmetic and conditions", builtins.collect()),
+        ("Guards of dialects", guards.collect()),
+        ("Functions of dialects", attrs.collect()),
+        ("Classes of ops, and who is in them", classes.collect()),
+    ]
 }
 
 /// The reference page of a dialect, as Markdown.

@@ -12,6 +12,7 @@ use crate::processor::Processor;
 #[derive(Op)]
 #[op(
     "accel.machine",
+    Description,
     IsolatedFromAbove,
     Symbol,
     SymbolTable,

@@ -45,9 +45,9 @@ macro_rules! unary {
 
 unary! {
     /// `max(x, 0)` of each element.
-    Relu "graph.relu" NUMBER_TENSOR [Idempotent] |this, s, x| s.with(Scalar::Max, x, 0.0);
+    Relu "graph.relu" NUMBER_TENSOR [Idempotent, Monotone] |this, s, x| s.with(Scalar::Max, x, 0.0);
     /// The nearest number between two bounds; `max` where they are not in order.
-    Clip "graph.clip" NUMBER_TENSOR [Idempotent] {
+    Clip "graph.clip" NUMBER_TENSOR [Idempotent, Monotone] {
         /// Lower bound; none if absent.
         min: Option<Number>,
         /// Upper bound; none if absent.
@@ -121,7 +121,7 @@ unary! {
         s.two(Scalar::Div, &one, x)
     };
     /// `-x`.
-    Neg "graph.neg" NUMBER_TENSOR [Involution] |this, s, x| s.one(Scalar::Neg, x);
+    Neg "graph.neg" NUMBER_TENSOR [Involution, Linear] |this, s, x| s.one(Scalar::Neg, x);
     /// Absolute value.
     Abs "graph.abs" NUMBER_TENSOR [Idempotent] |this, s, x| s.one(Scalar::Abs, x);
     /// e to the power of each element.
@@ -139,11 +139,11 @@ unary! {
     /// Error function.
     Erf "graph.erf" FLOAT_TENSOR [] |this, s, x| s.one(Scalar::Erf, x);
     /// Largest whole number not above.
-    Floor "graph.floor" FLOAT_TENSOR [Idempotent] |this, s, x| s.one(Scalar::Floor, x);
+    Floor "graph.floor" FLOAT_TENSOR [Idempotent, Monotone] |this, s, x| s.one(Scalar::Floor, x);
     /// Smallest whole number not below.
-    Ceil "graph.ceil" FLOAT_TENSOR [Idempotent] |this, s, x| s.one(Scalar::Ceil, x);
+    Ceil "graph.ceil" FLOAT_TENSOR [Idempotent, Monotone] |this, s, x| s.one(Scalar::Ceil, x);
     /// Nearest whole number, ties to even.
-    Round "graph.round" FLOAT_TENSOR [Idempotent] |this, s, x| s.one(Scalar::Round, x);
+    Round "graph.round" FLOAT_TENSOR [Idempotent, Monotone] |this, s, x| s.one(Scalar::Round, x);
 }
 
 fn hard_sigmoid<S: Scalars>(s: &mut S, x: &S::V, alpha: f64, beta: f64) -> Result<S::V, Failure> {
@@ -168,7 +168,7 @@ macro_rules! binary {
     ($($(#[$doc:meta])* $name:ident $text:literal $elems:ident [$($traits:ident),*] $scalar:ident $result:expr;)*) => {$(
         $(#[$doc])*
         #[derive(Op)]
-        #[op($text, Pure, Elementwise, $($traits,)* results(result), crate::layout::infer, evaluate, crate::fusion::fusion, crate::layout::layouts)]
+        #[op($text, Pure, Elementwise, Broadcasts, $($traits,)* results(result), crate::layout::infer, evaluate, crate::fusion::fusion, crate::layout::layouts)]
         #[asm("$x `,` $y attr-dict `:` functional-type(operands, results)")]
         pub struct $name {
             /// Left operand.
@@ -200,17 +200,17 @@ macro_rules! binary {
 
 binary! {
     /// Sum of each pair of elements; shapes broadcast.
-    Add "graph.add" NUMBER_TENSOR [Commutative] Add None;
+    Add "graph.add" NUMBER_TENSOR [Commutative, Linear] Add None;
     /// Difference of each pair of elements; shapes broadcast.
-    Sub "graph.sub" NUMBER_TENSOR [] Sub None;
+    Sub "graph.sub" NUMBER_TENSOR [Linear] Sub None;
     /// Product of each pair of elements; shapes broadcast.
     Mul "graph.mul" NUMBER_TENSOR [Commutative] Mul None;
     /// Quotient of each pair of elements; shapes broadcast.
     Div "graph.div" NUMBER_TENSOR [] Div None;
     /// The larger of each pair of elements, NaN if one is; shapes broadcast.
-    Max "graph.max" NUMBER_TENSOR [Commutative] Max None;
+    Max "graph.max" NUMBER_TENSOR [Commutative, Associative, Idempotent] Max None;
     /// The smaller of each pair of elements, NaN if one is; shapes broadcast.
-    Min "graph.min" NUMBER_TENSOR [Commutative] Min None;
+    Min "graph.min" NUMBER_TENSOR [Commutative, Associative, Idempotent] Min None;
     /// The first of each pair of elements to the power of the second; shapes broadcast.
     Pow "graph.pow" FLOAT_TENSOR [] Pow None;
     /// Whether the elements of each pair are equal; shapes broadcast.
@@ -224,9 +224,9 @@ binary! {
     /// Whether the first of each pair is greater or equal; shapes broadcast.
     GreaterEqual "graph.greater_equal" NUMBER_TENSOR [] GreaterEqual Some(Type::int(1));
     /// Whether both of each pair hold; bit by bit on integers; shapes broadcast.
-    And "graph.and" INT_TENSOR [Commutative] And None;
+    And "graph.and" INT_TENSOR [Commutative, Associative, Idempotent] And None;
     /// Whether one of each pair holds; bit by bit on integers; shapes broadcast.
-    Or "graph.or" INT_TENSOR [Commutative] Or None;
+    Or "graph.or" INT_TENSOR [Commutative, Associative, Idempotent] Or None;
     /// Whether exactly one of each pair holds; bit by bit on integers; shapes broadcast.
-    Xor "graph.xor" INT_TENSOR [Commutative] Xor None;
+    Xor "graph.xor" INT_TENSOR [Commutative, Associative] Xor None;
 }

@@ -14,8 +14,7 @@ pub const RULES: &[RuleText] = &[
     rule!("drop-mul-one-int", "(graph.mul ?x:?T 1):?T" => "?x"),
     rule!("drop-div-one", "(graph.div ?x:?T 1.0):?T" => "?x"),
     rule!("drop-pow-one", "(graph.pow ?x:?T 1.0):?T" => "?x"),
-    rule!("drop-max-self", "(graph.max ?x ?x)" => "?x"),
-    rule!("drop-min-self", "(graph.min ?x ?x)" => "?x"),
+    rule!("drop-pair-of-self", "(?f:broadcasts+idempotent ?x ?x)" => "?x"),
     rule!(nnan_nsz "absorb-min-in-max", "(graph.max (graph.min ?x:?T ?y) ?x):?T" => "?x"),
     rule!(nnan_nsz "absorb-max-in-min", "(graph.min (graph.max ?x:?T ?y) ?x):?T" => "?x"),
     // Signs.
@@ -51,10 +50,10 @@ pub const RULES: &[RuleText] = &[
     rule!(equal "relu-is-clip", "(graph.relu ?x)" => "(graph.clip ?x {min = 0.0})"),
     rule!(equal "clip-is-relu", "(graph.clip ?x {min = ?a, max = ?b})" => "(graph.relu ?x)",
         if "(is-zero ?a) (is-absent ?b)"),
-    rule!("max-of-relus", "(graph.max (graph.relu ?x:?T) (graph.relu ?y:?T))"
-        => "(graph.relu (graph.max ?x ?y))"),
-    rule!("min-of-relus", "(graph.min (graph.relu ?x:?T) (graph.relu ?y:?T))"
-        => "(graph.relu (graph.min ?x ?y))"),
+    rule!("max-of-monotones", "(graph.max (?f:elementwise+monotone ?x:?T) (?f ?y:?T))"
+        => "(?f (graph.max ?x ?y))"),
+    rule!("min-of-monotones", "(graph.min (?f:elementwise+monotone ?x:?T) (?f ?y:?T))"
+        => "(?f (graph.min ?x ?y))"),
     rule!("min-of-negs", "(graph.min (graph.neg ?x:?T) (graph.neg ?y:?T))"
         => "(graph.neg (graph.max ?x ?y))", if "(has-floats ?x)"),
     rule!("max-of-negs", "(graph.max (graph.neg ?x:?T) (graph.neg ?y:?T))"
@@ -71,25 +70,17 @@ pub const RULES: &[RuleText] = &[
         => "(graph.sub ?x (graph.add #a #b))", if "(sum-is-finite ?a ?b) (varies ?x)"),
     rule!(reassoc "gather-factors", "(graph.mul (graph.mul ?x #a) #b)"
         => "(graph.mul ?x (graph.mul #a #b))", if "(product-is-normal ?a ?b) (varies ?x)"),
-    rule!("gather-upper-bounds", "(graph.min (graph.min ?x #a) #b)"
-        => "(graph.min ?x (graph.min #a #b))", if "(varies ?x)"),
-    rule!("gather-lower-bounds", "(graph.max (graph.max ?x #a) #b)"
-        => "(graph.max ?x (graph.max #a #b))", if "(varies ?x)"),
+    rule!("gather-constants", "(?f:broadcasts+associative (?f ?x #a) #b)"
+        => "(?f ?x (?f #a #b))", if "(varies ?x)"),
     rule!(reassoc "gather-addend-across", "(graph.add (graph.add ?x #a) (graph.add ?y #b))"
         => "(graph.add (graph.add ?x ?y) (graph.add #a #b))", if "(sum-is-finite ?a ?b) (varies ?x) (varies ?y)"),
     // What commutes, associates and distributes.
-    rule!(equal "commute-add", "(graph.add ?x ?y)" => "(graph.add ?y ?x)"),
-    rule!(equal "commute-mul", "(graph.mul ?x ?y)" => "(graph.mul ?y ?x)"),
-    rule!(equal "commute-max", "(graph.max ?x ?y)" => "(graph.max ?y ?x)"),
-    rule!(equal "commute-min", "(graph.min ?x ?y)" => "(graph.min ?y ?x)"),
+    rule!(equal "commute", "(?f:broadcasts+commutative ?x ?y)" => "(?f ?y ?x)"),
     rule!(equal reassoc "associate-add", "(graph.add (graph.add ?x ?y) ?z)"
         => "(graph.add ?x (graph.add ?y ?z))", if "(sums-are-finite ?x ?y ?z)"),
     rule!(equal reassoc "associate-mul", "(graph.mul (graph.mul ?x ?y) ?z)"
         => "(graph.mul ?x (graph.mul ?y ?z))", if "(products-are-normal ?x ?y ?z)"),
-    rule!(equal "associate-max", "(graph.max (graph.max ?x ?y) ?z)"
-        => "(graph.max ?x (graph.max ?y ?z))"),
-    rule!(equal "associate-min", "(graph.min (graph.min ?x ?y) ?z)"
-        => "(graph.min ?x (graph.min ?y ?z))"),
+    rule!(equal "associate", "(?f:broadcasts+associative (?f ?x ?y) ?z)" => "(?f ?x (?f ?y ?z))"),
     rule!(equal reassoc "sub-after-add", "(graph.sub (graph.add ?x ?y) ?z)"
         => "(graph.add ?x (graph.sub ?y ?z))", if "(sums-are-finite ?x ?y ?z)"),
     rule!(equal "sub-is-add-neg", "(graph.sub ?x ?y)" => "(graph.add ?x (graph.neg ?y))"),
@@ -97,33 +88,27 @@ pub const RULES: &[RuleText] = &[
         => "(graph.mul ?x (graph.reciprocal #c))", if "(reciprocal-is-normal ?c) (has-floats ?x)"),
     rule!(equal contract "square-is-mul", "(graph.pow ?x:?T 2.0):?T" => "(graph.mul ?x ?x)"),
     rule!(equal contract "square-root-is-power", "(graph.pow ?x:?T 0.5):?T" => "(graph.sqrt ?x)"),
-    rule!(equal reassoc "distribute-mul-over-add", "(graph.mul ?x (graph.add ?y ?z))"
-        => "(graph.add (graph.mul ?x ?y) (graph.mul ?x ?z))"),
-    rule!(equal reassoc "distribute-mul-over-sub", "(graph.mul ?x (graph.sub ?y ?z))"
-        => "(graph.sub (graph.mul ?x ?y) (graph.mul ?x ?z))"),
-    rule!(reassoc "factor-out-of-add", "(graph.add (graph.mul ?x ?y) (graph.mul ?x ?z))"
-        => "(graph.mul ?x (graph.add ?y ?z))", if "(varies ?x)"),
-    rule!(reassoc "factor-out-of-sub", "(graph.sub (graph.mul ?x ?y) (graph.mul ?x ?z))"
-        => "(graph.mul ?x (graph.sub ?y ?z))", if "(varies ?x)"),
-    rule!(reassoc "factor-constant-out-of-add", "(graph.add (graph.mul ?y #c) (graph.mul ?z #c))"
-        => "(graph.mul (graph.add ?y ?z) #c)", if "(varies ?y) (varies ?z)"),
-    rule!(reassoc "factor-constant-out-of-sub", "(graph.sub (graph.mul ?y #c) (graph.mul ?z #c))"
-        => "(graph.mul (graph.sub ?y ?z) #c)", if "(varies ?y) (varies ?z)"),
-    rule!(reassoc "factor-sum-over-quotient", "(graph.add (graph.div ?x ?z) (graph.div ?y ?z))"
-        => "(graph.div (graph.add ?x ?y) ?z)", if "(has-floats ?x) (varies ?x) (varies ?y)"),
+    rule!(equal reassoc "distribute-mul", "(graph.mul ?x (?f:broadcasts+linear ?y ?z))"
+        => "(?f (graph.mul ?x ?y) (graph.mul ?x ?z))"),
+    rule!(reassoc "factor-out", "(?f:broadcasts+linear (graph.mul ?x ?y) (graph.mul ?x ?z))"
+        => "(graph.mul ?x (?f ?y ?z))", if "(varies ?x)"),
+    rule!(reassoc "factor-constant-out", "(?f:broadcasts+linear (graph.mul ?y #c) (graph.mul ?z #c))"
+        => "(graph.mul (?f ?y ?z) #c)", if "(varies ?y) (varies ?z)"),
+    rule!(reassoc "factor-quotient-out", "(?f:broadcasts+linear (graph.div ?x ?z) (graph.div ?y ?z))"
+        => "(graph.div (?f ?x ?y) ?z)", if "(has-floats ?x) (varies ?x) (varies ?y)"),
     // Matrix products.
     rule!(equal reassoc "associate-matmul", "(graph.matmul (graph.matmul ?a ?b) ?c)"
         => "(graph.matmul ?a (graph.matmul ?b ?c))"),
     rule!(equal reassoc "associate-matmul-left", "(graph.matmul ?a (graph.matmul ?b ?c))"
         => "(graph.matmul (graph.matmul ?a ?b) ?c)"),
-    rule!(reassoc "factor-left-matrix", "(graph.add (graph.matmul ?a ?b) (graph.matmul ?a ?c))"
-        => "(graph.matmul ?a (graph.add ?b ?c))", if "(varies ?a) (same-type ?b ?c)"),
-    rule!(reassoc "factor-right-matrix", "(graph.add (graph.matmul ?a ?c) (graph.matmul ?b ?c))"
-        => "(graph.matmul (graph.add ?a ?b) ?c)", if "(varies ?c) (same-type ?a ?b)"),
-    rule!(equal reassoc "distribute-matmul-left", "(graph.matmul ?a (graph.add ?b ?c))"
-        => "(graph.add (graph.matmul ?a ?b) (graph.matmul ?a ?c))", if "(same-type ?b ?c)"),
-    rule!(equal reassoc "distribute-matmul-right", "(graph.matmul (graph.add ?a ?b) ?c)"
-        => "(graph.add (graph.matmul ?a ?c) (graph.matmul ?b ?c))", if "(same-type ?a ?b)"),
+    rule!(reassoc "factor-left-matrix", "(?f:broadcasts+linear (graph.matmul ?a ?b) (graph.matmul ?a ?c))"
+        => "(graph.matmul ?a (?f ?b ?c))", if "(varies ?a) (same-type ?b ?c)"),
+    rule!(reassoc "factor-right-matrix", "(?f:broadcasts+linear (graph.matmul ?a ?c) (graph.matmul ?b ?c))"
+        => "(graph.matmul (?f ?a ?b) ?c)", if "(varies ?c) (same-type ?a ?b)"),
+    rule!(equal reassoc "distribute-matmul-left", "(graph.matmul ?a (?f:broadcasts+linear ?b ?c))"
+        => "(?f (graph.matmul ?a ?b) (graph.matmul ?a ?c))", if "(same-type ?b ?c)"),
+    rule!(equal reassoc "distribute-matmul-right", "(graph.matmul (?f:broadcasts+linear ?a ?b) ?c)"
+        => "(?f (graph.matmul ?a ?c) (graph.matmul ?b ?c))", if "(same-type ?a ?b)"),
     rule!(reassoc "scale-columns", "(graph.mul (graph.matmul ?a #b) #s)"
         => "(graph.matmul ?a (graph.mul #b #s))", if "(product-is-finite ?b ?s) (varies ?a) (one-row ?s)"),
     rule!(reassoc "scale-rows", "(graph.mul (graph.matmul #a ?b) #s)"

@@ -99,15 +99,17 @@ pub const RULES: &[RuleText] = &[
         if "(has-rank ?w 2) (has-rank ?x 3) (no-zero ?w) (no-zero ?x)"),
     // Linearity.
     rule!(reassoc "factor-input-of-convs",
-        "(graph.add (graph.conv2d ?x ?w {strides = ?s, pads = ?p, dilations = ?d, groups = ?g}) \
+        "(?f:broadcasts+linear \
+            (graph.conv2d ?x ?w {strides = ?s, pads = ?p, dilations = ?d, groups = ?g}) \
             (graph.conv2d ?x ?v {strides = ?s, pads = ?p, dilations = ?d, groups = ?g}))"
-        => "(graph.conv2d ?x (graph.add ?w ?v) \
+        => "(graph.conv2d ?x (?f ?w ?v) \
             {strides = ?s, pads = ?p, dilations = ?d, groups = ?g})",
         if "(varies ?x) (same-type ?w ?v)"),
     rule!(reassoc "factor-weights-of-convs",
-        "(graph.add (graph.conv2d ?x ?w {strides = ?s, pads = ?p, dilations = ?d, groups = ?g}) \
+        "(?f:broadcasts+linear \
+            (graph.conv2d ?x ?w {strides = ?s, pads = ?p, dilations = ?d, groups = ?g}) \
             (graph.conv2d ?y ?w {strides = ?s, pads = ?p, dilations = ?d, groups = ?g}))"
-        => "(graph.conv2d (graph.add ?x ?y) ?w \
+        => "(graph.conv2d (?f ?x ?y) ?w \
             {strides = ?s, pads = ?p, dilations = ?d, groups = ?g})",
         if "(varies ?x) (varies ?y) (same-type ?x ?y)"),
     rule!(equal reassoc "sum-of-convs-is-conv-of-concats",

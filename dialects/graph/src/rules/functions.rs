@@ -139,7 +139,6 @@ fn of_values(set: &mut PatternSet) {
     .attr_fn("row-axis", |a| {
         Some(Attr::i64(shape(&a[0])?.len().checked_sub(2)? as i64))
     })
-    .attr_fn("shape", |a| Some(Attr::ints(shape(&a[0])?)))
     .attr_fn("zeros", |a| Some(Attr::ints(&vec![0; shape(&a[0])?.len()])))
     .attr_fn("ones", |a| Some(Attr::ints(&vec![1; shape(&a[0])?.len()])))
     // Where a part begins that lies behind one of this type.
@@ -384,19 +383,7 @@ fn of_parts(set: &mut PatternSet) {
 fn numbers(set: &mut PatternSet) {
     set.guard("is-zero", |a| number(&a[0]) == Some(0.0))
         .guard("is-absent", |a| matches!(a, [Arg::Absent]));
-    set.attr_fn("dim", |a| {
-        let shape = shape(&a[0])?;
-        Some(Attr::i64(shape[axis_of(&a[1], shape.len())?]))
-    })
-    .attr_fn("plus", |a| {
-        Some(Attr::i64(a[0].int()?.checked_add(a[1].int()?)?))
-    })
-    .attr_fn("larger", |a| Some(Attr::i64(a[0].int()?.max(a[1].int()?))))
-    .attr_fn("quotient", |a| {
-        let (x, y) = (a[0].int()?, a[1].int()?);
-        (y > 0).then(|| Attr::i64(x / y))
-    });
-    set.attr_fn("not", |a| Some(Attr::bool(a[0].int()? == 0)))
+    set
         // The zero of the elements of a value.
         .attr_fn("zero", |a| {
             let elem = a[0].ty()?.elem();

@@ -1,5 +1,6 @@
 //! The rules of graph by family, and the guards and functions that they name.
 
+mod about;
 pub mod algebra;
 pub mod conv;
 mod extremes;
@@ -22,7 +23,6 @@ pub const FAMILIES: &[(&str, &[RuleText])] = &[
     ("pool", pool::RULES),
     ("parts", parts::RULES),
     ("unary", unary::RULES),
-    ("clip", unary::CLIP),
 ];
 
 /// Adds guards, functions and rules.
@@ -30,6 +30,7 @@ pub fn register(set: &mut PatternSet) {
     functions::register(set);
     extremes::register(set);
     layout::register(set);
+    set.about(about::ABOUT);
     for (_, rules) in FAMILIES {
         set.rules(*rules);
     }

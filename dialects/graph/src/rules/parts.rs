@@ -37,30 +37,23 @@ pub const RULES: &[RuleText] = &[
     rule!("first-part-of-concat", "(graph.split (graph.concat ?x:?T ?ys... {axis = ?a}) {axis = ?a}).0:?T"
         => "?x"),
     // Through pairs of elements.
-    rule!(equal "split-concats-of-add",
-        "(graph.add (graph.concat ?x ?y {axis = ?a}) (graph.concat ?v ?w {axis = ?a}))"
-        => "(graph.concat (graph.add ?x ?v) (graph.add ?y ?w) {axis = ?a})",
+    rule!(equal "split-concats-of-pair",
+        "(?f:elementwise+broadcasts (graph.concat ?xs... {axis = ?a}) (graph.concat ?ys... {axis = ?a}))"
+        => "(graph.concat (?f ?xs ?ys)... {axis = ?a})",
+        if "(each same-type ?xs ?ys)"),
+    // Of two: sums and products have many forms each, and of more operands every choice would be tried.
+    rule!(equal "concat-of-pairs",
+        "(graph.concat (?f:elementwise+broadcasts ?x ?v) (?f ?y ?w) {axis = ?a})"
+        => "(?f (graph.concat ?x ?y {axis = ?a}) (graph.concat ?v ?w {axis = ?a}))",
         if "(same-type ?x ?v) (same-type ?y ?w)"),
-    rule!(equal "split-concats-of-mul",
-        "(graph.mul (graph.concat ?x ?y {axis = ?a}) (graph.concat ?v ?w {axis = ?a}))"
-        => "(graph.concat (graph.mul ?x ?v) (graph.mul ?y ?w) {axis = ?a})",
-        if "(same-type ?x ?v) (same-type ?y ?w)"),
-    rule!(equal "concat-of-sums", "(graph.concat (graph.add ?x ?v) (graph.add ?y ?w) {axis = ?a})"
-        => "(graph.add (graph.concat ?x ?y {axis = ?a}) (graph.concat ?v ?w {axis = ?a}))",
-        if "(same-type ?x ?v) (same-type ?y ?w)"),
-    rule!(equal "concat-of-products", "(graph.concat (graph.mul ?x ?v) (graph.mul ?y ?w) {axis = ?a})"
-        => "(graph.mul (graph.concat ?x ?y {axis = ?a}) (graph.concat ?v ?w {axis = ?a}))",
-        if "(same-type ?x ?v) (same-type ?y ?w)"),
-    rule!(equal "slice-of-sum", "(graph.slice (graph.add ?x:?T ?y:?T) {starts = ?b, sizes = ?n, steps = ?s})"
-        => "(graph.add (graph.slice ?x {starts = ?b, sizes = ?n, steps = ?s}) \
-            (graph.slice ?y {starts = ?b, sizes = ?n, steps = ?s}))"),
-    rule!(equal "slice-of-product", "(graph.slice (graph.mul ?x:?T ?y:?T) {starts = ?b, sizes = ?n, steps = ?s})"
-        => "(graph.mul (graph.slice ?x {starts = ?b, sizes = ?n, steps = ?s}) \
+    rule!(equal "slice-of-pair",
+        "(graph.slice (?f:elementwise+broadcasts ?x:?T ?y:?T) {starts = ?b, sizes = ?n, steps = ?s})"
+        => "(?f (graph.slice ?x {starts = ?b, sizes = ?n, steps = ?s}) \
             (graph.slice ?y {starts = ?b, sizes = ?n, steps = ?s}))"),
     rule!("transpose-of-concat",
-        "(graph.concat (graph.transpose ?x {perm = ?p}) (graph.transpose ?y {perm = ?p}) {axis = ?a})"
-        => "(graph.transpose (graph.concat ?x ?y {axis = (at ?p ?a)}) {perm = ?p})",
-        if "(varies ?x) (varies ?y)"),
+        "(graph.concat (graph.transpose ?x {perm = ?p}) (graph.transpose ?ys {perm = ?p})... {axis = ?a})"
+        => "(graph.transpose (graph.concat ?x ?ys... {axis = (at ?p ?a)}) {perm = ?p})",
+        if "(varies ?x) (each varies ?ys)"),
     rule!(equal "slice-of-transpose",
         "(graph.slice (graph.transpose ?x {perm = ?p}) {starts = ?b, sizes = ?n, steps = ?s})"
         => "(graph.transpose (graph.slice ?x {starts = (compose ?b (inverse ?p)), \

@@ -20,28 +20,27 @@ pub const RULES: &[RuleText] = &[
         => "(graph.global_avg_pool ?x)", if "(has-rank ?x 4)"),
     rule!("drop-global-pool-of-mean", "(graph.global_avg_pool (graph.global_avg_pool ?x))"
         => "(graph.global_avg_pool ?x)"),
-    rule!(equal "relu-into-max-pool",
-        "(graph.relu (graph.max_pool ?x {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m}))"
-        => "(graph.max_pool (graph.relu ?x) {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m})",
+    rule!(equal "monotone-into-max-pool",
+        "(?f:elementwise+monotone (graph.max_pool ?x {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m}))"
+        => "(graph.max_pool (?f ?x) {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m})",
         if "(has-inside ?k ?p ?d)"),
-    rule!("relu-out-of-max-pool",
-        "(graph.max_pool (graph.relu ?x) {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m}):?T"
-        => "(graph.relu (graph.max_pool ?x {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m}))",
+    rule!("monotone-out-of-max-pool",
+        "(graph.max_pool (?f:elementwise+monotone ?x) {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m}):?T"
+        => "(?f (graph.max_pool ?x {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m}))",
         if "(varies ?x) (has-inside ?k ?p ?d) (has-fewer ?T ?x)"),
     rule!(equal "max-pool-of-concat",
-        "(graph.max_pool (graph.concat ?x ?y {axis = 1}) {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m})"
+        "(graph.max_pool (graph.concat ?xs... {axis = 1}) {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m})"
         => "(graph.concat \
-            (graph.max_pool ?x {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m}) \
-            (graph.max_pool ?y {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m}) {axis = 1})"),
+            (graph.max_pool ?xs {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m})... {axis = 1})"),
     rule!("concat-of-max-pools",
         "(graph.concat \
             (graph.max_pool ?x {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m}) \
-            (graph.max_pool ?y {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m}) {axis = 1})"
-        => "(graph.max_pool (graph.concat ?x ?y {axis = 1}) {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m})",
-        if "(varies ?x) (varies ?y) (same-but ?x ?y 1)"),
-    rule!(equal "global-pool-of-concat", "(graph.global_avg_pool (graph.concat ?x ?y {axis = 1}))"
-        => "(graph.concat (graph.global_avg_pool ?x) (graph.global_avg_pool ?y) {axis = 1})"),
+            (graph.max_pool ?ys {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m})... {axis = 1})"
+        => "(graph.max_pool (graph.concat ?x ?ys... {axis = 1}) {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m})",
+        if "(varies ?x) (each varies ?ys) (each same-but ?x ?ys 1)"),
+    rule!(equal "global-pool-of-concat", "(graph.global_avg_pool (graph.concat ?xs... {axis = 1}))"
+        => "(graph.concat (graph.global_avg_pool ?xs)... {axis = 1})"),
     rule!(equal "concat-of-global-pools",
-        "(graph.concat (graph.global_avg_pool ?x) (graph.global_avg_pool ?y) {axis = 1})"
-        => "(graph.global_avg_pool (graph.concat ?x ?y {axis = 1}))", if "(same-but ?x ?y 1)"),
+        "(graph.concat (graph.global_avg_pool ?x) (graph.global_avg_pool ?ys)... {axis = 1})"
+        => "(graph.global_avg_pool (graph.concat ?x ?ys... {axis = 1}))", if "(each same-but ?x ?ys 1)"),
 ];

@@ -11,54 +11,27 @@ pub const RULES: &[RuleText] = &[
     rule!("drop-reshape", "(graph.reshape ?x:?T):?T" => "?x"),
     rule!("merge-expands", "(graph.expand (graph.expand ?x)):?T" => "(graph.expand ?x):?T"),
     rule!("drop-expand", "(graph.expand ?x:?T):?T" => "?x"),
-    rule!("drop-expand-of-addend", "(graph.add (graph.expand ?x) ?y):?T" => "(graph.add ?x ?y)",
+    rule!("drop-expand-of-first", "(?f:elementwise+broadcasts (graph.expand ?x) ?y):?T" => "(?f ?x ?y)",
         if "(broadcasts-to ?x ?y ?T)"),
-    rule!("drop-expand-of-factor", "(graph.mul (graph.expand ?x) ?y):?T" => "(graph.mul ?x ?y)",
-        if "(broadcasts-to ?x ?y ?T)"),
-    rule!("drop-expand-of-minuend", "(graph.sub (graph.expand ?x) ?y):?T" => "(graph.sub ?x ?y)",
-        if "(broadcasts-to ?x ?y ?T)"),
-    rule!("drop-expand-of-subtrahend", "(graph.sub ?x (graph.expand ?y)):?T" => "(graph.sub ?x ?y)",
-        if "(broadcasts-to ?x ?y ?T)"),
-    rule!("drop-expand-of-divisor", "(graph.div ?x (graph.expand ?y)):?T" => "(graph.div ?x ?y)",
+    rule!("drop-expand-of-second", "(?f:elementwise+broadcasts ?x (graph.expand ?y)):?T" => "(?f ?x ?y)",
         if "(broadcasts-to ?x ?y ?T)"),
     rule!(equal "transpose-of-units-is-reshape", "(graph.transpose ?x {perm = ?p}):?T"
         => "(graph.reshape ?x):?T", if "(moves-units ?x ?p)"),
     // Through pairs of elements.
-    rule!("join-transposes-of-add",
-        "(graph.add (graph.transpose ?x {perm = ?p}) (graph.transpose ?y {perm = ?p}))"
-        => "(graph.transpose (graph.add ?x ?y) {perm = ?p})",
+    rule!("join-transposes-of-pair",
+        "(?f:elementwise+broadcasts (graph.transpose ?x {perm = ?p}) (graph.transpose ?y {perm = ?p}))"
+        => "(graph.transpose (?f ?x ?y) {perm = ?p})",
         if "(varies ?x) (varies ?y)"),
-    rule!("join-transposes-of-sub",
-        "(graph.sub (graph.transpose ?x {perm = ?p}) (graph.transpose ?y {perm = ?p}))"
-        => "(graph.transpose (graph.sub ?x ?y) {perm = ?p})",
+    rule!("join-reshapes-of-pair",
+        "(?f:elementwise+broadcasts (graph.reshape ?x:?S):?T (graph.reshape ?y:?S):?T):?U"
+        => "(graph.reshape (?f ?x ?y)):?U",
         if "(varies ?x) (varies ?y)"),
-    rule!("join-transposes-of-mul",
-        "(graph.mul (graph.transpose ?x {perm = ?p}) (graph.transpose ?y {perm = ?p}))"
-        => "(graph.transpose (graph.mul ?x ?y) {perm = ?p})",
-        if "(varies ?x) (varies ?y)"),
-    rule!("join-transposes-of-div",
-        "(graph.div (graph.transpose ?x {perm = ?p}) (graph.transpose ?y {perm = ?p}))"
-        => "(graph.transpose (graph.div ?x ?y) {perm = ?p})",
-        if "(varies ?x) (varies ?y)"),
-    rule!("join-reshapes-of-add",
-        "(graph.add (graph.reshape ?x:?S):?T (graph.reshape ?y:?S):?T)"
-        => "(graph.reshape (graph.add ?x ?y)):?T",
-        if "(varies ?x) (varies ?y)"),
-    rule!("join-reshapes-of-mul",
-        "(graph.mul (graph.reshape ?x:?S):?T (graph.reshape ?y:?S):?T)"
-        => "(graph.reshape (graph.mul ?x ?y)):?T",
-        if "(varies ?x) (varies ?y)"),
-    rule!(equal "transpose-out-of-add", "(graph.add (graph.transpose ?x {perm = ?p}) ?y)"
-        => "(graph.transpose (graph.add ?x (graph.transpose ?y {perm = (inverse ?p)})) {perm = ?p})",
+    rule!(equal "transpose-out-of-pair",
+        "(?f:elementwise+broadcasts (graph.transpose ?x {perm = ?p}) ?y)"
+        => "(graph.transpose (?f ?x (graph.transpose ?y {perm = (inverse ?p)})) {perm = ?p})",
         if "(same-rank ?x ?y)"),
-    rule!(equal "transpose-out-of-mul", "(graph.mul (graph.transpose ?x {perm = ?p}) ?y)"
-        => "(graph.transpose (graph.mul ?x (graph.transpose ?y {perm = (inverse ?p)})) {perm = ?p})",
-        if "(same-rank ?x ?y)"),
-    rule!(equal "transpose-into-add", "(graph.transpose (graph.add ?x ?y) {perm = ?p})"
-        => "(graph.add (graph.transpose ?x {perm = ?p}) (graph.transpose ?y {perm = ?p}))",
-        if "(same-rank ?x ?y)"),
-    rule!(equal "transpose-into-mul", "(graph.transpose (graph.mul ?x ?y) {perm = ?p})"
-        => "(graph.mul (graph.transpose ?x {perm = ?p}) (graph.transpose ?y {perm = ?p}))",
+    rule!(equal "transpose-into-pair", "(graph.transpose (?f:elementwise+broadcasts ?x ?y) {perm = ?p})"
+        => "(?f (graph.transpose ?x {perm = ?p}) (graph.transpose ?y {perm = ?p}))",
         if "(same-rank ?x ?y)"),
     // Of matrices.
     rule!(reassoc "join-transposes-of-matmul",

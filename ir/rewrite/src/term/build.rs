@@ -1,6 +1,6 @@
 //! The builder: the ops of a right side.
 
-use tir_core::{Attr, Name, Traits, Type, TypeAttr};
+use tir_core::{Attr, Name, OpInfo, Traits, Type, TypeAttr};
 
 use super::{Binding, Bindings, Compiled, TermValues, computed};
 use crate::decline::Decline;
@@ -71,6 +71,7 @@ pub fn build<B: TermBuilder>(
         bindings,
         builder,
         made: Vec::new(),
+        at: None,
     };
     let terms = rule.rule.right.iter().zip(roots);
     terms
@@ -80,7 +81,10 @@ pub fn build<B: TermBuilder>(
 
 /// An op of the right side, the type that is said of it and the one that is expected, and what was
 /// made of it.
-type Made<'a, O> = (&'a OpTerm, [Option<Type>; 2], O);
+type Made<'a, O> = (&'a OpTerm, [Option<Type>; 2], Option<usize>, O);
+
+/// An op, and those of its attributes that the rule does not name.
+type Headed<'a> = (Name, &'a [(Name, Attr)]);
 
 struct Build<'a, B: TermBuilder> {
     rule: &'a Compiled,
@@ -88,6 +92,8 @@ struct Build<'a, B: TermBuilder> {
     builder: &'a mut B,
     /// The ops made so far: one that is said twice is made once.
     made: Vec<Made<'a, B::Op>>,
+    /// In a term that stands for several values, which of them is made.
+    at: Option<usize>,
 }
 
 impl<'a, B: TermBuilder> Build<'a, B> {
@@ -118,19 +124,35 @@ impl<'a, B: TermBuilder> Build<'a, B> {
         match &term.kind {
             TermKind::Var(var) => match &self.bindings[var.0] {
                 Some(Binding::Value(value)) => Ok(self.builder.value(*value)),
+                Some(Binding::Values(all)) => {
+                    let value = self.at.and_then(|at| all.get(at));
+                    let value = value.ok_or("a variable is bound to several values")?;
+                    Ok(self.builder.value(*value))
+                }
                 _ => Err("a variable is not bound to a value".into()),
             },
             TermKind::Literal(literal) => {
                 let ty = expected.ok_or("the type of a constant on the right is not known")?;
                 let attr = literal.constant(ty).ok_or("a constant has no such type")?;
                 let dialect = match &self.rule.rule.left[0].kind {
-                    TermKind::Op(op) => op.name.dialect(),
+                    TermKind::Op(op) => self.head(op)?.0.dialect(),
                     _ => "",
                 };
                 let made = self.builder.constant(dialect, attr, ty);
                 Ok(made.ok_or("no dialect makes the constant")?)
             }
-            TermKind::Op(op) => self.op(op, said, expected),
+            TermKind::Op(op) | TermKind::Each(op) => self.op(op, said, expected),
+        }
+    }
+
+    /// The op that a term is, and its attributes that the rule does not name.
+    fn head(&self, term: &OpTerm) -> Result<Headed<'a>, Unbuilt> {
+        let Some(var) = term.var else {
+            return Ok((term.name, &[]));
+        };
+        match &self.bindings[var.0] {
+            Some(Binding::Op(name, rest)) => Ok((*name, rest)),
+            _ => Err("a variable is not bound to an op".into()),
         }
     }
 
@@ -140,7 +162,8 @@ impl<'a, B: TermBuilder> Build<'a, B> {
         said: Option<Type>,
         expected: Option<Type>,
     ) -> Result<B::Built, Unbuilt> {
-        let info = term.name.info();
+        let (name, rest) = self.head(term)?;
+        let info = name.info();
         // The type expected of one of several results says nothing of the others.
         let single = info.is_none_or(|info| info.results.len() <= 1 && term.result == 0);
         let types = [said, expected.filter(|_| single)];
@@ -149,20 +172,22 @@ impl<'a, B: TermBuilder> Build<'a, B> {
             parts(other) == parts(term)
         };
         let mut made = self.made.iter();
-        let made = made.find(|(t, had, _)| *had == types && same_op(t));
+        let at = self.at;
+        let made = made.find(|(t, had, of, _)| *had == types && *of == at && same_op(t));
         let op = match made {
-            Some((_, _, op)) => op.clone(),
+            Some((.., op)) => op.clone(),
             None => {
-                let operands = self.operands(term, said, expected)?;
-                let attrs = self.attrs(term)?;
+                let operands = self.operands(term, info, said, expected)?;
+                let mut attrs = self.attrs(term, info)?;
+                attrs.extend_from_slice(rest);
                 let infers = info.is_some_and(|info| info.infers());
                 let ty = said.or(if infers { None } else { expected });
                 if ty.is_none() && !infers {
                     return Err("a result type on the right is not known".into());
                 }
-                let op = self.builder.op(term.name, attrs, ty, operands);
+                let op = self.builder.op(name, attrs, ty, operands);
                 let op = op.map_err(Unbuilt::Untyped)?;
-                self.made.push((term, types, op.clone()));
+                self.made.push((term, types, at, op.clone()));
                 op
             }
         };
@@ -170,20 +195,48 @@ impl<'a, B: TermBuilder> Build<'a, B> {
         Ok(value.ok_or("an op on the right has not as many results")?)
     }
 
+    /// How many values a term that stands for several has. Lists of different lengths have none.
+    fn count(&self, each: &OpTerm) -> Result<usize, Unbuilt> {
+        let lists = each
+            .operands
+            .iter()
+            .filter_map(|operand| match operand.kind {
+                TermKind::Var(var) => match &self.bindings[var.0] {
+                    Some(Binding::Values(all)) => Some(all.len()),
+                    _ => None,
+                },
+                _ => None,
+            });
+        let lengths: Vec<usize> = lists.collect();
+        match lengths.split_first() {
+            Some((first, rest)) if rest.iter().all(|n| n == first) => Ok(*first),
+            _ => Err(Unbuilt::Uncomputed),
+        }
+    }
+
     /// The operands of an op. Constants among those of an op on one type take the type of the
     /// others, so they come last.
     fn operands(
         &mut self,
         term: &'a OpTerm,
+        info: Option<&OpInfo>,
         said: Option<Type>,
         expected: Option<Type>,
     ) -> Result<Vec<B::Built>, Unbuilt> {
-        let info = term.name.info();
         let same = info.is_some_and(|info| info.has(Traits::SameType));
         let mut shared = said.or(if same { expected } else { None });
         let mut operands: Vec<Option<Vec<B::Built>>> = vec![None; term.operands.len()];
         for (slot, operand) in operands.iter_mut().zip(&term.operands) {
-            if let TermKind::Var(var) = operand.kind
+            if let TermKind::Each(each) = &operand.kind {
+                let mut made = Vec::new();
+                for at in 0..self.count(each)? {
+                    self.at = Some(at);
+                    made.push(self.term(operand, None));
+                }
+                self.at = None;
+                *slot = Some(made.into_iter().collect::<Result<_, _>>()?);
+            } else if let TermKind::Var(var) = operand.kind
+                && self.at.is_none()
                 && let Some(Binding::Values(all)) = &self.bindings[var.0]
             {
                 *slot = Some(all.iter().map(|v| self.builder.value(*v)).collect());
@@ -204,8 +257,7 @@ impl<'a, B: TermBuilder> Build<'a, B> {
         Ok(operands.into_iter().flatten().flatten().collect())
     }
 
-    fn attrs(&self, term: &OpTerm) -> Result<Vec<(Name, Attr)>, Unbuilt> {
-        let info = term.name.info();
+    fn attrs(&self, term: &OpTerm, info: Option<&OpInfo>) -> Result<Vec<(Name, Attr)>, Unbuilt> {
         let mut attrs = Vec::with_capacity(term.attrs.len());
         for (name, attr) in &term.attrs {
             let field = info.and_then(|info| info.field(name));

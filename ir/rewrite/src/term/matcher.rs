@@ -10,6 +10,7 @@ use crate::rule::{
 };
 
 /// A term on the left side, its operands by number.
+#[derive(Clone)]
 pub struct Numbered {
     /// The term.
     pub term: Term,
@@ -22,6 +23,7 @@ pub struct Numbered {
 }
 
 /// A rule made ready to look for.
+#[derive(Clone)]
 pub struct Compiled {
     /// The rule.
     pub rule: Arc<Rule>,
@@ -34,20 +36,80 @@ pub struct Compiled {
     /// The guards that can be asked before the term of this number, since their variables are
     /// bound; one list more than there are terms.
     ready: Vec<Vec<usize>>,
+    /// By variable: the ops that it may stand for.
+    ops: Vec<Option<OpChoice>>,
+    /// The number of terms, if one of them stands for several values, else 0.
+    several: usize,
+}
+
+/// What a variable for an op may stand for.
+#[derive(Clone)]
+struct OpChoice {
+    /// The ops.
+    names: Vec<Name>,
+    /// The attributes that the rule names itself.
+    named: Vec<Name>,
 }
 
 impl Compiled {
-    /// Makes a rule ready. The dialects of its ops are to be loaded.
+    /// Makes a rule ready. The dialects of its ops are to be loaded, and those whose ops its
+    /// variables may stand for.
     pub fn new(rule: Arc<Rule>, functions: Arc<Functions>) -> Self {
         let mut terms = Vec::new();
         let roots: Vec<usize> = rule.left.iter().map(|t| number(t, &mut terms)).collect();
         let ready = ready(&rule, &terms);
+        let mut ops: Vec<Option<OpChoice>> = vec![None; rule.vars.len()];
+        for (var, names) in rule.ops_of(&functions) {
+            let named = rule.named_attrs(var);
+            ops[var.0] = Some(OpChoice { names, named });
+        }
+        let each = |numbered: &Numbered| matches!(numbered.term.kind, TermKind::Each(_));
+        let several = if terms.iter().any(each) {
+            terms.len()
+        } else {
+            0
+        };
         Self {
             rule,
             functions,
             terms,
             roots,
             ready,
+            ops,
+            several,
+        }
+    }
+
+    /// One for each choice of ops that its variables may stand for, in order; itself if it has
+    /// none.
+    pub fn for_each_op(self) -> Vec<Self> {
+        let mut all = vec![self];
+        for var in 0..all[0].ops.len() {
+            let one = |rule: Self| match &rule.ops[var] {
+                None => vec![rule],
+                Some(choice) => {
+                    let names = choice.names.iter();
+                    names.map(|name| rule.with_op(var, *name)).collect()
+                }
+            };
+            all = all.into_iter().flat_map(one).collect();
+        }
+        all
+    }
+
+    fn with_op(&self, var: usize, name: Name) -> Self {
+        let mut rule = self.clone();
+        if let Some(choice) = &mut rule.ops[var] {
+            choice.names = vec![name];
+        }
+        rule
+    }
+
+    /// The names of the ops that a term may be.
+    pub fn op_names<'a>(&'a self, term: &'a OpTerm) -> &'a [Name] {
+        match term.var {
+            None => std::slice::from_ref(&term.name),
+            Some(var) => self.ops[var.0].as_ref().map_or(&[], |choice| &choice.names),
         }
     }
 
@@ -57,8 +119,19 @@ impl Compiled {
         matches!(kind, TermKind::Var(var) if self.rule.vars[var.0].1 == VarKind::Values)
     }
 
+    /// The op of a term that stands for several values.
+    fn each(&self, at: usize) -> Option<&OpTerm> {
+        match &self.terms[at].term.kind {
+            TermKind::Each(op) => Some(op),
+            _ => None,
+        }
+    }
+
     /// How many operands down a term looks.
     pub fn depth(&self, at: usize) -> usize {
+        if self.each(at).is_some() {
+            return 1;
+        }
         let below = self.terms[at].operands.iter().map(|t| 1 + self.depth(*t));
         below.max().unwrap_or(0)
     }
@@ -67,7 +140,7 @@ impl Compiled {
 fn number(term: &Term, all: &mut Vec<Numbered>) -> usize {
     let at = all.len();
     let (mut fields, mut commutes) = (Vec::new(), false);
-    if let TermKind::Op(op) = &term.kind {
+    if let TermKind::Op(op) | TermKind::Each(op) = &term.kind {
         let info = op.name.info();
         let field = |(name, _): &(Name, AttrTerm)| info.and_then(|info| info.field(name));
         fields = op.attrs.iter().map(field).collect();
@@ -95,11 +168,23 @@ fn ready(rule: &Rule, terms: &[Numbered]) -> Vec<Vec<usize>> {
         match &numbered.term.kind {
             TermKind::Var(var) => bound[var.0] = at + 1,
             TermKind::Op(op) => {
-                for (_, attr) in &op.attrs {
-                    if let AttrTerm::Var(var) = attr {
-                        bound[var.0] = at + 1;
-                    }
-                }
+                let attrs = op.attrs.iter().filter_map(|(_, attr)| match attr {
+                    AttrTerm::Var(var) => Some(*var),
+                    _ => None,
+                });
+                attrs.chain(op.var).for_each(|var| bound[var.0] = at + 1);
+            }
+            TermKind::Each(op) => {
+                let attrs = op.attrs.iter().filter_map(|(_, attr)| match attr {
+                    AttrTerm::Var(var) => Some(*var),
+                    _ => None,
+                });
+                let operands = op.operands.iter().filter_map(|operand| match operand.kind {
+                    TermKind::Var(var) => Some(var),
+                    _ => None,
+                });
+                let all = attrs.chain(op.var).chain(operands);
+                all.for_each(|var| bound[var.0] = at + 1);
             }
             TermKind::Literal(_) => {}
         }
@@ -148,6 +233,10 @@ pub struct Search<'a, G: TermGraph, D> {
     pub roots: SmallVec<[G::Value; 2]>,
     /// By term, the op that it stands for.
     pub definers: SmallVec<[Definer<G::Node>; 8]>,
+    /// By term that stands for several values, the ops that it stands for.
+    pub several: Vec<Vec<G::Node>>,
+    /// By term that stands for several values, those.
+    lists: Vec<Vec<G::Value>>,
     /// By term, its value, once it has one.
     values: SmallVec<[Option<G::Value>; 8]>,
     /// The variables that are bound, in order.
@@ -164,6 +253,8 @@ impl<'a, G: TermGraph, D: Driver<G>> Search<'a, G, D> {
             bindings: vec![None; rule.rule.vars.len()],
             roots: SmallVec::new(),
             definers: smallvec![None; rule.terms.len()],
+            several: vec![Vec::new(); rule.several],
+            lists: vec![Vec::new(); rule.several],
             values: smallvec![None; rule.terms.len()],
             bound: SmallVec::new(),
         };
@@ -212,6 +303,9 @@ impl<'a, G: TermGraph, D: Driver<G>> Search<'a, G, D> {
             D::root(self, at);
         } else if rule.is_tail(at) {
             self.step(at + 1);
+        } else if rule.each(at).is_some() {
+            self.several[at].clear();
+            self.each(at);
         } else {
             let kept = self.bound.len();
             self.enter(at);
@@ -219,12 +313,66 @@ impl<'a, G: TermGraph, D: Driver<G>> Search<'a, G, D> {
         }
     }
 
+    /// Goes on with the next value of a term that stands for several.
+    fn each(&mut self, at: usize) {
+        let (graph, rule) = (self.graph, self.rule);
+        let Some(op) = rule.each(at) else { return };
+        let done = self.several[at].len();
+        let Some(value) = self.lists[at].get(done).copied() else {
+            return self.collect(at, op);
+        };
+        for node in graph.definers(value, at, op) {
+            let kept = self.bound.len();
+            if self.head(op, node) && self.attributes(at, op, node) && self.same(op, node) {
+                self.several[at].push(node);
+                self.each(at);
+                self.several[at].truncate(done);
+            }
+            self.undo(kept);
+            if self.driver.is_done() {
+                return;
+            }
+        }
+    }
+
+    /// Whether the operands of an op are as many as those of a term, and those that the term has in
+    /// common for all values are what they are bound to.
+    fn same(&self, op: &OpTerm, node: G::Node) -> bool {
+        let found = self.graph.operands(node);
+        let fits = |(term, value): (&Term, &G::Value)| match term.kind {
+            TermKind::Var(var) if self.rule.rule.vars[var.0].1 != VarKind::Values => {
+                self.bindings[var.0] == Some(Binding::Value(*value))
+            }
+            _ => true,
+        };
+        found.len() == op.operands.len() && op.operands.iter().zip(&found).all(fits)
+    }
+
+    /// Binds the lists of a term that stands for several values, all of which are found.
+    fn collect(&mut self, at: usize, op: &OpTerm) {
+        let kept = self.bound.len();
+        let mut bound = true;
+        for (place, operand) in op.operands.iter().enumerate() {
+            if let TermKind::Var(var) = operand.kind
+                && self.rule.rule.vars[var.0].1 == VarKind::Values
+            {
+                let nodes = self.several[at].iter();
+                let list = nodes.map(|node| self.graph.operands(*node)[place]);
+                let list = Binding::Values(list.collect());
+                bound &= self.bind(var, list);
+            }
+        }
+        if bound {
+            self.step(at + 1);
+        }
+        self.undo(kept);
+    }
+
     fn holds(&self, guard: usize) -> bool {
         let functions = &self.rule.functions;
         let guard = &self.rule.rule.guards[guard];
         let args = arguments(self.graph, &self.bindings, guard, functions);
-        let function = functions.guards.get(&guard.function);
-        function.zip(args).is_some_and(|(guard, args)| guard(&args))
+        args.is_some_and(|args| functions.holds(guard.function, &args))
     }
 
     /// Goes on with a term that has its value.
@@ -257,10 +405,12 @@ impl<'a, G: TermGraph, D: Driver<G>> Search<'a, G, D> {
                     self.step(at + 1);
                 }
             }
+            // Its values are looked at one after another.
+            TermKind::Each(_) => {}
             TermKind::Op(op) => {
                 for node in graph.definers(value, at, op) {
                     let kept = self.bound.len();
-                    if self.attributes(at, op, node) {
+                    if self.head(op, node) && self.attributes(at, op, node) {
                         self.operands(at, node);
                     }
                     self.undo(kept);
@@ -272,10 +422,30 @@ impl<'a, G: TermGraph, D: Driver<G>> Search<'a, G, D> {
         }
     }
 
+    /// Binds the variable that stands for an op, if there is one.
+    fn head(&mut self, op: &OpTerm, node: G::Node) -> bool {
+        let Some(var) = op.var else { return true };
+        let name = self.graph.name(node);
+        match (&self.bindings[var.0], &self.rule.ops[var.0]) {
+            (Some(Binding::Op(bound, _)), _) if *bound != name => false,
+            (_, Some(choice)) if choice.names.contains(&name) => {
+                let mut rest = self.graph.attrs(node);
+                rest.retain(|(attr, _)| !choice.named.contains(attr));
+                self.bind(var, Binding::Op(name, rest))
+            }
+            _ => false,
+        }
+    }
+
     fn attributes(&mut self, at: usize, op: &OpTerm, node: G::Node) -> bool {
         let rule = self.rule;
+        let info = match op.var {
+            Some(_) => self.graph.name(node).info(),
+            None => None,
+        };
         let mut attrs = op.attrs.iter().zip(&rule.terms[at].fields);
         attrs.all(|((name, wanted), field)| {
+            let field = &field.or_else(|| info?.field(name));
             let found = self.graph.attr(node, *name);
             let found = found.or(field.and_then(|field| field.default));
             match wanted {
@@ -305,6 +475,18 @@ impl<'a, G: TermGraph, D: Driver<G>> Search<'a, G, D> {
             }
             (terms, operands) = (first, head);
         }
+        if let Some((last, first)) = terms.split_last()
+            && rule.each(*last).is_some()
+        {
+            let Some((head, rest)) = operands.split_at_checked(first.len()) else {
+                return;
+            };
+            if rest.is_empty() {
+                return;
+            }
+            self.lists[*last] = rest.to_vec();
+            (terms, operands) = (first, head);
+        }
         if operands.len() != terms.len() {
             return;
         }
@@ -313,7 +495,14 @@ impl<'a, G: TermGraph, D: Driver<G>> Search<'a, G, D> {
         }
         self.definers[at] = Some((node, false));
         self.step(at + 1);
-        if numbered.commutes
+        let commutes = || match &numbered.term.kind {
+            TermKind::Op(op) | TermKind::Each(op) if op.var.is_some() => {
+                let info = self.graph.name(node).info();
+                info.is_some_and(|info| info.has(Traits::Commutative))
+            }
+            _ => numbered.commutes,
+        };
+        if commutes()
             && let ([a, b], [x, y]) = (terms, operands)
             && x != y
             && !self.driver.is_done()

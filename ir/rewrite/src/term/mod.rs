@@ -32,6 +32,9 @@ pub enum Binding<V> {
     Attr(Option<Attr>),
     /// A type.
     Type(Type),
+    /// An op, with those of its attributes that the rule does not name: sorted by name, without
+    /// those at their default.
+    Op(Name, Vec<(Name, Attr)>),
 }
 
 /// Bindings by [`Var`](crate::rule::Var).
@@ -51,10 +54,15 @@ pub trait TermValues {
 pub trait TermGraph: TermValues {
     /// An op that defines values.
     type Node: Copy;
-    /// The ops of this term, number `at` of its rule, of which the value is the result it says.
+    /// The ops of this term, number `at` of its rule, of which the value is the result it says. For
+    /// a variable, of any name.
     fn definers(&self, value: Self::Value, at: usize, term: &OpTerm) -> SmallVec<[Self::Node; 2]>;
     /// The op of the constant that a value is.
     fn constant_node(&self, value: Self::Value) -> Option<Self::Node>;
+    /// The name of an op.
+    fn name(&self, node: Self::Node) -> Name;
+    /// All attributes of an op that are not at their default, sorted by name.
+    fn attrs(&self, node: Self::Node) -> Vec<(Name, Attr)>;
     /// An attribute of an op, without its default.
     fn attr(&self, node: Self::Node, name: Name) -> Option<Attr>;
     /// The operands of an op.
@@ -79,6 +87,7 @@ pub fn argument<G: TermValues>(
             Binding::Attr(Some(attr)) => Arg::Attr(*attr),
             Binding::Attr(None) => Arg::Absent,
             Binding::Type(ty) => Arg::Type(*ty),
+            Binding::Op(name, _) => Arg::Op(*name),
         },
         AttrTerm::Literal(literal) => Arg::Attr(literal.attr(None)?),
         AttrTerm::Call(call) => Arg::Attr(computed(graph, bindings, call, functions)?),
@@ -104,6 +113,5 @@ pub fn computed<G: TermValues>(
     call: &Call,
     functions: &Functions,
 ) -> Option<Attr> {
-    let function = functions.attrs.get(&call.function)?;
-    function(&arguments(graph, bindings, call, functions)?)
+    functions.compute(call.function, &arguments(graph, bindings, call, functions)?)
 }

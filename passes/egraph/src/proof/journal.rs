@@ -1,9 +1,12 @@
 //! What was learned, in order.
 
+use std::collections::BTreeSet;
+
 use egg::Id;
+use tir::Class;
 
 use crate::graph::Graph;
-use crate::matching::constant_node;
+use crate::matching::{Compiled, constant_node};
 use crate::node::Head;
 
 /// A term as it was built or found.
@@ -38,6 +41,18 @@ pub enum Reason {
     Canonicalize,
 }
 
+impl Reason {
+    /// As proofs and reports say it.
+    pub fn text(self, rules: &[Compiled]) -> String {
+        match self {
+            Reason::Rule(at) => format!("rule {}", rules[at].rule.name),
+            Reason::Fold => "fold".to_string(),
+            Reason::Layout => "layout".to_string(),
+            Reason::Canonicalize => "canonicalize".to_string(),
+        }
+    }
+}
+
 /// Terms on the left, each equal to the one on the right at its place.
 #[derive(Clone, Debug)]
 pub struct Equation {
@@ -58,6 +73,8 @@ pub struct Journal {
     pub on: bool,
     /// The equations.
     pub equations: Vec<Equation>,
+    /// The classes of the rules that made the canonical form, if that is equal by one of them.
+    pub canonical: BTreeSet<Class>,
 }
 
 impl Journal {

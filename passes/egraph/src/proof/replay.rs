@@ -5,6 +5,7 @@
 //! At the end it must follow from these equalities alone that the values of the result are equal
 //! to those of the input; then they take their places, and what nobody uses goes.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use egg::Id;
@@ -12,8 +13,8 @@ use rustc_hash::FxHashMap;
 use tir::interp::{EvaluateOp, attr_of, elements};
 use tir::rewrite::{apply_rule, ops_are_equal};
 use tir::{
-    At, Attr, BlockId, Builder, Data, Diagnostic, Dialect, DictAttr, Folded, Ir, Mapping, Op, OpId,
-    OpState, Patterns, Rewriter, Traits, Type, Value, parse_attr, parse_type,
+    At, Attr, BlockId, Builder, Class, Data, Diagnostic, Dialect, DictAttr, Folded, Ir, Mapping,
+    Op, OpId, OpState, Patterns, Rewriter, Traits, Type, Value, parse_attr, parse_type,
 };
 use tir_graph::Relayout;
 use tir_graph::layout::{Keeps, Layout, operands_in, result_in, rule_of};
@@ -49,6 +50,7 @@ pub fn replay(
         patterns,
         program,
         form,
+        classes: proof.classes.as_ref(),
         names: FxHashMap::default(),
         equal: Vec::new(),
     };
@@ -92,6 +94,8 @@ struct Replayer<'a> {
     program: Program,
     /// The canonical form of the input, if it is asked for.
     form: Option<Form>,
+    /// The classes that the proof says its rules have.
+    classes: Option<&'a BTreeSet<Class>>,
     /// The results of what has a name.
     names: FxHashMap<String, Vec<Value>>,
     /// What steps showed.
@@ -99,6 +103,20 @@ struct Replayer<'a> {
 }
 
 impl Replayer<'_> {
+    /// Whether rules of a class are among those that the proof says it has; nothing need be said of
+    /// exact ones.
+    fn allows(&self, class: Class, what: &str) -> Result<(), String> {
+        match self.classes {
+            Some(said) if class != Class::Exact && !said.contains(&class) => {
+                let word = class.keyword();
+                Err(format!(
+                    "{what} has class {word}, which the proof does not say"
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn source(&self, source: Source) -> Option<Vec<Value>> {
         match source {
             Source::Leaf(at) => Some(vec![self.program.leaves.get(at)?.value]),
@@ -196,6 +214,8 @@ impl Replayer<'_> {
                 let mut rules = self.patterns.rules().iter();
                 let rule = rules.find(|rule| rule.name == *name).cloned();
                 let rule = rule.ok_or_else(|| error(format!("there is no rule '{name}'")))?;
+                self.allows(rule.class, &format!("rule '{name}'"))
+                    .map_err(error)?;
                 let functions = Arc::new(self.patterns.functions().clone());
                 let root = self.ir.root();
                 let mut rw = Rewriter::new(self.ir, root);
@@ -215,6 +235,11 @@ impl Replayer<'_> {
                 vec![made.ok_or_else(|| error("this has no such layout".to_string()))?]
             }
             Because::Canonicalize => {
+                let classes = self.form.iter().flat_map(|form| &form.canonical.classes);
+                for class in classes {
+                    self.allows(*class, "a rule of the canonical form")
+                        .map_err(error)?;
+                }
                 let made = self.form.take().and_then(|form| self.canonicalize(form));
                 made.ok_or_else(|| error("this has no canonical form beside it".to_string()))?
             }
@@ -351,7 +376,7 @@ impl Replayer<'_> {
         for (copy, value) in leaves {
             map.map(copy, value);
         }
-        let Canonical { ir, block } = canonical;
+        let Canonical { ir, block, .. } = canonical;
         for op in ir.ops_in(block).filter(|op| is_inside(&ir, *op)) {
             self.ir.copy_op(&ir, op, At::Before(end), &mut map);
         }

@@ -1,7 +1,7 @@
 //! Proofs as text, written and read.
 //!
 //! ```text
-//! proof of @f, block 0
+//! proof of @f, block 0, class nnan_nsz
 //!   %x = leaf 0
 //!   %t = op 4
 //! step 1: rule add-zero at f.tir:8:3
@@ -13,15 +13,17 @@
 //!   so %t = %x
 //! ```
 //!
-//! Leaves and ops are those of the block, by number: a leaf is a value that the e-graph does not
+//! The first line says which [classes](Class) the rules of all steps have: what may be lost, all in
+//! all. Leaves and ops are those of the block, by number: a leaf is a value that the e-graph does not
 //! look into, an op one without effects. Before a step stand the ops that its rule looks at, and
 //! those of equal operands that they need; behind it the ops that it makes. What is computed by an
 //! op with the regions of one of the input, or with its large attributes, says which (`like op 4`).
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use tir::{Attr, Diagnostic, DictAttr, Ir, Loc, Name, Type};
+use tir::{Attr, Class, Diagnostic, DictAttr, Ir, Loc, Name, Type};
 
 use crate::build::Program;
 use crate::graph::Graph;
@@ -31,15 +33,19 @@ use crate::proof::explain::Proof;
 use crate::proof::journal::Reason;
 use crate::proof::terms::Term;
 
-/// Attributes with more text than this are not written where they are not needed.
+/// Attributes with more text than this are not written where they are not needed, nor where an op of the input has
+/// them.
 const LONG: usize = 200;
+/// Attributes with more text than this are written once for people, and then no more.
+const REPEATED: usize = 60;
 
-/// The text of the proof of a block. `symbol` and `block` say which block it is.
+/// The text of the proof of a block. `canonical` are the classes of the rules that made the
+/// canonical form; `symbol` and `block` say which block it is.
 pub fn write(
     ir: &Ir,
     graph: &Graph,
     program: &Program,
-    rules: &[Compiled],
+    (rules, canonical): (&[Compiled], &BTreeSet<Class>),
     proof: &Proof,
     (symbol, block): (&str, usize),
 ) -> String {
@@ -50,6 +56,7 @@ pub fn write(
         proof,
         ops: FxHashMap::default(),
         heads: FxHashMap::default(),
+        said: FxHashSet::default(),
         names: FxHashMap::default(),
         taken: FxHashSet::default(),
         next: 0,
@@ -63,12 +70,7 @@ pub fn write(
         writer.bound[*term] = true;
     }
     for (number, step) in proof.steps.iter().enumerate() {
-        let reason = match step.reason {
-            Reason::Rule(at) => format!("rule {}", rules[at].rule.name),
-            Reason::Fold => "fold".to_string(),
-            Reason::Layout => "layout".to_string(),
-            Reason::Canonicalize => "canonicalize".to_string(),
-        };
+        let reason = step.reason.text(rules);
         let place = step.at.and_then(|op| ir.loc(op).place());
         let place = place.map_or(String::new(), |(f, l, c)| format!(" at {f}:{l}:{c}"));
         let _ = writeln!(writer.out, "step {}: {reason}{place}\n  before", number + 1);
@@ -92,12 +94,31 @@ pub fn write(
         writer.define(*new);
     }
     writer.so(&proof.roots);
-    let mut text = format!("proof of @{symbol}, block {block}\n");
+    let mut classes = BTreeSet::new();
+    for step in &proof.steps {
+        match step.reason {
+            Reason::Rule(at) => classes.extend([rules[at].rule.class]),
+            Reason::Canonicalize => classes.extend(canonical),
+            Reason::Fold | Reason::Layout => {}
+        }
+    }
+    let classes = words(&classes);
+    let mut text = format!("proof of @{symbol}, block {block}, class {classes}\n");
     writer.sources.sort_by_key(|(order, _)| *order);
     for (_, line) in &writer.sources {
         text += line;
     }
     text + &writer.out
+}
+
+/// What classes of rules allow together: nothing beside `exact` counts.
+fn words(classes: &BTreeSet<Class>) -> String {
+    let beside = classes.iter().filter(|class| **class != Class::Exact);
+    let words: Vec<&str> = beside.map(|class| class.keyword()).collect();
+    match words.is_empty() {
+        true => Class::Exact.keyword().to_string(),
+        false => words.join(" "),
+    }
 }
 
 struct Writer<'a> {
@@ -108,6 +129,8 @@ struct Writer<'a> {
     /// The op of the input that is a term, and one of each head.
     ops: FxHashMap<Term, usize>,
     heads: FxHashMap<Head, usize>,
+    /// Heads whose long attributes were written already.
+    said: FxHashSet<Head>,
     names: FxHashMap<Term, String>,
     taken: FxHashSet<String>,
     next: usize,
@@ -201,12 +224,14 @@ impl Writer<'_> {
         }
         // What is there already, or will be made by the step, is written for people only.
         let needed = !made && !was_bound;
-        if let Some(at) = self.heads.get(&head)
+        let again = text.len() > REPEATED && !self.said.insert(head);
+        let of_input = self.heads.get(&head);
+        if let Some(at) = of_input
             && needed
-            && (text.len() > LONG || region.is_some())
+            && (text.len() > LONG || again || region.is_some())
         {
             text = format!(" like op {at}");
-        } else if text.len() > LONG && !needed {
+        } else if (text.len() > LONG || again) && !needed {
             text = " with ...".to_string();
         }
         self.out.push_str(&text);
@@ -228,6 +253,8 @@ pub struct Written {
     pub symbol: String,
     /// Which block of it.
     pub block: usize,
+    /// The classes that its rules have, as it says; `None` if it does not.
+    pub classes: Option<BTreeSet<Class>>,
     /// The names of leaves and ops of the input.
     pub sources: Vec<(String, Source)>,
     /// The steps; the last is the result.
@@ -307,10 +334,21 @@ pub fn read(file: Name, text: &str) -> Result<Vec<Written>, Diagnostic> {
             continue;
         }
         if let Some(rest) = line.strip_prefix("proof of @") {
-            let (symbol, block) = rest.rsplit_once(", block ").ok_or_else(wrong)?;
+            let (symbol, rest) = rest.rsplit_once(", block ").ok_or_else(wrong)?;
+            let (block, classes) = match rest.split_once(", class ") {
+                None => (rest, None),
+                Some((block, words)) => {
+                    let classes = words.split(' ').map(Class::from_keyword);
+                    (
+                        block,
+                        Some(classes.collect::<Option<_>>().ok_or_else(wrong)?),
+                    )
+                }
+            };
             proofs.push(Written {
                 symbol: symbol.to_string(),
                 block: block.parse().map_err(|_| wrong())?,
+                classes,
                 sources: Vec::new(),
                 steps: Vec::new(),
             });

@@ -330,7 +330,7 @@ impl Writer {
         };
         let groups = match self.right {
             false => String::new(),
-            true => format!(", groups = (quotient {} {})", channels(x)?, channels(w)?),
+            true => format!(", groups = (/ {} {})", channels(x)?, channels(w)?),
         };
         let [x, w] = [self.written(x)?, self.written(w)?];
         Ok(format!(
@@ -364,12 +364,10 @@ fn channels(term: &Term) -> Result<String, String> {
         Term::Var(name) => Ok(format!("(dim ?{name} 1)")),
         Term::Op(name, args) => match (name.as_str(), &args[..]) {
             ("concat", [Term::Number(1), _, a, b]) => {
-                Ok(format!("(plus {} {})", channels(a)?, channels(b)?))
+                Ok(format!("(+ {} {})", channels(a)?, channels(b)?))
             }
             ("concat", [_, _, a, _]) | ("relu", [a]) => channels(a),
-            ("ewadd" | "ewmul", [a, b]) => {
-                Ok(format!("(larger {} {})", channels(a)?, channels(b)?))
-            }
+            ("ewadd" | "ewmul", [a, b]) => Ok(format!("(max {} {})", channels(a)?, channels(b)?)),
             ("conv2d", [.., w]) => filters(w),
             _ => Err(format!("the channels of '{name}' are not known")),
         },
@@ -383,7 +381,7 @@ fn filters(term: &Term) -> Result<String, String> {
         Term::Var(name) => Ok(format!("(dim ?{name} 0)")),
         Term::Op(name, args) => match (name.as_str(), &args[..]) {
             ("concat", [Term::Number(0), _, a, b]) => {
-                Ok(format!("(plus {} {})", filters(a)?, filters(b)?))
+                Ok(format!("(+ {} {})", filters(a)?, filters(b)?))
             }
             ("concat", [_, _, a, _]) => filters(a),
             _ => Err(format!("the filters of '{name}' are not known")),

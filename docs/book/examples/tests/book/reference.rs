@@ -97,9 +97,6 @@ fn row(option: &OptionInfo) -> String {
 fn rules_page() -> String {
     let none: [&String; 0] = [];
     let set = tir::rule_file::rules_of(none).expect("the stock rules are right");
-    let (mut guards, mut attrs) = (Vec::new(), Vec::new());
-    guards.extend(set.functions().guards.keys().map(ToString::to_string));
-    attrs.extend(set.functions().attrs.keys().map(ToString::to_string));
     let patterns = set
         .finish(&Default::default())
         .expect("the stock rules are right");
@@ -111,16 +108,27 @@ fn rules_page() -> String {
             .rules()
             .iter()
             .map(|rule| (rule.name, rule.to_string()));
-        by.find(|(_, rule)| rule.contains(&format!("({name} ")))
+        let uses = |rule: &str| {
+            let classes = rule.split(&[':', '+', ' ', '('][..]);
+            rule.contains(&format!("({name} ")) || classes.into_iter().any(|word| word == name)
+        };
+        by.find(|(_, rule)| uses(rule))
             .map_or(String::new(), |(rule, _)| format!("`{rule}`"))
     };
-    for (what, names) in [("Guards", &guards), ("Functions", &attrs)] {
+    for (heading, names) in tir_opt::list::named(patterns.functions()) {
+        let anchor = heading.split(' ').next().unwrap_or_default().to_lowercase();
         let _ = writeln!(
             text,
-            "\n## {what}\n\n| name | a rule that uses it |\n|---|---|"
+            "\n## {heading} {{#{anchor}}}\n\n| written | what it is | a rule that uses it |\n\
+             |---|---|---|"
         );
-        for name in names {
-            let _ = writeln!(text, "| `{name}` | {} |", used(name));
+        for (call, doc) in names {
+            let name = call
+                .trim_start_matches('(')
+                .split(' ')
+                .next()
+                .unwrap_or_default();
+            let _ = writeln!(text, "| `{call}` | {doc} | {} |", used(name));
         }
     }
     let module = tir_builtin::rule::module(patterns.rules());

@@ -30,6 +30,8 @@ pub(crate) struct Corpus {
     ranks: HashMap<(Name, usize), BTreeSet<Option<usize>>>,
     attrs: HashMap<(Name, Name), Vec<Known>>,
     counts: HashMap<Name, BTreeSet<usize>>,
+    /// Of ops that are told their result types: how these were like the first operand.
+    results: HashMap<Name, BTreeSet<Likeness>>,
     /// How often nothing that was tried verified.
     stuck: BTreeMap<&'static str, usize>,
     /// Element types to draw besides those that are built in.
@@ -53,11 +55,21 @@ impl Corpus {
             ranks,
             attrs,
             counts,
+            results,
             ..
         } = other.clone();
         self.ranks.extend(ranks);
         self.attrs.extend(attrs);
         self.counts.extend(counts);
+        self.results.extend(results);
+    }
+    /// A result type that an op was told, beside the type of its first operand.
+    pub(crate) fn result(&mut self, op: Name, first: Type, result: Type) {
+        let likeness = Likeness {
+            shape: first.shape() == result.shape(),
+            elem: first.elem() == result.elem(),
+        };
+        self.results.entry(op).or_default().insert(likeness);
     }
     pub(crate) fn operand(&mut self, op: Name, index: usize, ty: Type) {
         let rank = ty.get::<TensorType>().map(|t| t.shape.len());
@@ -99,6 +111,13 @@ impl Corpus {
     }
 }
 
+/// What of a result type is that of the first operand.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Likeness {
+    shape: bool,
+    elem: bool,
+}
+
 /// What an instance is like: chosen once for each.
 pub(crate) struct InstanceStyle {
     /// Element types to draw besides those that are built in.
@@ -121,12 +140,12 @@ impl InstanceStyle {
             types,
             elem,
             bound: 3 + random.below(5),
-            empty: random.percent(20),
+            empty: random.percent(25),
             rank_zero: random.percent(15),
         }
     }
     fn dim(&self, random: &mut Random) -> i64 {
-        if self.empty && random.percent(12) {
+        if self.empty && random.percent(20) {
             return 0;
         }
         match random.percent(25) {
@@ -195,6 +214,8 @@ impl InstanceStyle {
         let others = [
             self.elem,
             Type::int(1),
+            Type::int(8),
+            Type::int(16),
             Type::int(32),
             Type::int(64),
             Type::f32(),
@@ -311,10 +332,25 @@ impl InstanceStyle {
     /// Result types for an op that does not infer them.
     pub(crate) fn results(
         &self,
+        op: Name,
         many: Option<usize>,
         near: &[Type],
+        corpus: &Corpus,
         random: &mut Random,
     ) -> Option<Vec<Type>> {
+        // Of an op that is known to take its shape from the first operand, or to change elements.
+        let known = corpus.results.get(&op).into_iter().flatten();
+        let known: Vec<Likeness> = known.copied().filter(|l| l.shape).collect();
+        if many == Some(1)
+            && random.percent(70)
+            && let (Some(likeness), Some(first)) = (random.pick(&known), near.first())
+        {
+            let elem = match likeness.elem {
+                true => first.elem(),
+                false => self.other_elem(near, random),
+            };
+            return Some(vec![first.with_elem(elem)]);
+        }
         let from = random.pick(near).unwrap_or(self.elem);
         let Some(count) = many else {
             // Parts of an operand along one of its dimensions.
@@ -340,11 +376,25 @@ impl InstanceStyle {
                 (0..random.below(3)).for_each(|_| to.insert(0, self.dim(random)));
                 tensor(to, from.elem())
             }
-            (Some(_), 8) => Some(from.with_elem(elem(&self.types, random))),
+            (Some(_), 8) => Some(from.with_elem(self.other_elem(near, random))),
             (None, 0..6) => Some(elem(&self.types, random)),
             _ => Some(from),
         };
         (0..count).map(|_| one(random)).collect()
+    }
+
+    /// An element type for a result that changes it: one of the other operands', or any; all alike.
+    fn other_elem(&self, near: &[Type], random: &mut Random) -> Type {
+        let others = near.iter().skip(1).map(|ty| ty.elem());
+        let others: Vec<Type> = others.collect();
+        let all = [1, 8, 16, 32, 64].map(Type::int);
+        match (random.pick(&others), random.below(10)) {
+            (Some(elem), 0..5) => elem,
+            (_, 5) => elem(&self.types, random),
+            (_, 6) => Type::f32(),
+            (_, 7) => Type::new(FloatType::F64),
+            _ => random.pick(&all).unwrap_or(self.elem),
+        }
     }
 
     /// A shape of as many elements: dimensions merged, divided, moved, of size 1 added or removed.

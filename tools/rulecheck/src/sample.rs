@@ -127,7 +127,7 @@ impl<'a> Sampler<'a> {
         if self.share
             && let Some(at) = self.terms.iter().position(same)
         {
-            return self.typed(Operand::Node(at, term.result), ty);
+            return self.result(at, term.result, ty);
         }
         let mut operands: Vec<Vec<Operand>> = vec![Vec::new(); term.operands.len()];
         for (slot, child) in operands.iter_mut().zip(&term.operands) {
@@ -196,6 +196,15 @@ impl<'a> Sampler<'a> {
         }
         let operands: Vec<Operand> = operands.into_iter().flatten().collect();
         let slots = self.slots(term, info)?;
+        // The type of its one result, if the rule says it already.
+        let wanted = match ty {
+            Some(TypeTerm::Text(text)) => Some(tir::parse_type(text).ok()?),
+            Some(TypeTerm::Var(var)) => match &self.bound[var.0] {
+                Some(Binding::Type(ty)) => Some(*ty),
+                _ => None,
+            },
+            _ => None,
+        };
         let fixed = self.plan.attrs.clone();
         let node = Node {
             name: term.name,
@@ -205,7 +214,7 @@ impl<'a> Sampler<'a> {
         };
         for _ in 0..TRIES {
             self.plan.attrs.clone_from(&fixed);
-            if let Some(op) = self.attempt(&node, &slots, &open, info) {
+            if let Some(op) = self.attempt(&node, &slots, &open, wanted, info) {
                 return self.settle(term, ty, node, op, &open);
             }
         }
@@ -225,6 +234,10 @@ impl<'a> Sampler<'a> {
         let info = node.name.info()?;
         if !info.infers() {
             node.said = self.ir.result_types(op);
+            if let ([result], Some(first)) = (&node.said[..], node.operands.first()) {
+                let first = self.ir.ty(self.value(*first));
+                self.corpus.result(node.name, first, *result);
+            }
         }
         self.corpus.operands(node.name, node.operands.len());
         for (i, operand) in node.operands.iter().enumerate() {
@@ -246,10 +259,14 @@ impl<'a> Sampler<'a> {
                 self.typed(Operand::Leaf(leaf), Some(ty))?;
             }
         }
-        if self.ir.results(op).len() <= term.result {
-            return None;
-        }
-        self.typed(Operand::Node(self.ops.len() - 1, term.result), ty)
+        self.result(self.ops.len() - 1, term.result, ty)
+    }
+
+    /// A result of an op, if it has so many, of the type that the rule says.
+    fn result(&mut self, node: usize, result: usize, ty: Option<&TypeTerm>) -> Option<Operand> {
+        let there = self.ir.results(self.ops[node]).len() > result;
+        there.then_some(())?;
+        self.typed(Operand::Node(node, result), ty)
     }
 
     fn leaf(&mut self, origin: Origin, name: Name) -> usize {
@@ -318,6 +335,7 @@ impl<'a> Sampler<'a> {
         node: &Node,
         slots: &[(Name, usize, bool)],
         open: &[usize],
+        wanted: Option<Type>,
         info: &OpInfo,
     ) -> Option<tir::OpId> {
         let twins: Vec<usize> = (0..self.plan.nodes.len())
@@ -390,9 +408,13 @@ impl<'a> Sampler<'a> {
                     .count();
                 let count = (!many).then_some(count);
                 let alike = twin.map(|t| self.plan.nodes[t].said.clone());
-                match alike.filter(|said| !said.is_empty() && self.random.percent(40)) {
-                    Some(said) => said,
-                    None => self.style.results(count, &near, self.random)?,
+                match (alike, wanted) {
+                    (_, Some(ty)) if count == Some(1) => vec![ty],
+                    (Some(said), _) if !said.is_empty() && self.random.percent(40) => said,
+                    _ => {
+                        let style = &self.style;
+                        style.results(node.name, count, &near, self.corpus, self.random)?
+                    }
                 }
             }
         };

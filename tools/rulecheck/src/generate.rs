@@ -30,6 +30,8 @@ pub(crate) struct Corpus {
     ranks: HashMap<(Name, usize), BTreeSet<Option<usize>>>,
     attrs: HashMap<(Name, Name), Vec<Known>>,
     counts: HashMap<Name, BTreeSet<usize>>,
+    /// Kinds of elements: how often an instance was begun with them, and how often it verified.
+    elems: BTreeMap<ElemKind, (usize, usize)>,
     /// Of ops that are told their result types: how these were like the first operand.
     results: HashMap<Name, BTreeSet<Likeness>>,
     /// How often nothing that was tried verified.
@@ -62,6 +64,16 @@ impl Corpus {
         self.attrs.extend(attrs);
         self.counts.extend(counts);
         self.results.extend(results);
+    }
+    /// Whether an instance with these elements verified, or too few were begun to say.
+    fn takes(&self, elem: Type) -> bool {
+        let known = self.elems.get(&ElemKind::of(elem));
+        known.is_none_or(|(begun, built)| *built > 0 || *begun < BEGUN)
+    }
+    /// An instance was begun with these elements, and verified or not.
+    pub(crate) fn begun(&mut self, elem: Type, built: bool) {
+        let known = self.elems.entry(ElemKind::of(elem)).or_default();
+        *known = (known.0 + 1, known.1 + usize::from(built));
     }
     /// A result type that an op was told, beside the type of its first operand.
     pub(crate) fn result(&mut self, op: Name, first: Type, result: Type) {
@@ -118,12 +130,35 @@ struct Likeness {
     elem: bool,
 }
 
+/// Kinds of element types that ops take alike.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum ElemKind {
+    Truth,
+    Integer,
+    Float,
+    Other,
+}
+
+impl ElemKind {
+    fn of(elem: Type) -> Self {
+        match elem {
+            _ if elem.is_float() => ElemKind::Float,
+            _ if elem.bits() == Some(1) => ElemKind::Truth,
+            _ if elem.is_int() => ElemKind::Integer,
+            _ => ElemKind::Other,
+        }
+    }
+}
+
+/// How often a kind of elements is begun with before it is given up for most instances.
+const BEGUN: usize = 12;
+
 /// What an instance is like: chosen once for each.
 pub(crate) struct InstanceStyle {
     /// Element types to draw besides those that are built in.
     types: Arc<[Type]>,
     /// The element type of nearly everything.
-    elem: Type,
+    pub elem: Type,
     /// Dimensions are below this.
     bound: usize,
     /// Whether dimensions may be 0.
@@ -133,9 +168,15 @@ pub(crate) struct InstanceStyle {
 }
 
 impl InstanceStyle {
-    pub(crate) fn new(types: &Arc<[Type]>, random: &mut Random) -> Self {
-        let types = types.clone();
-        let elem = elem(&types, random);
+    pub(crate) fn new(corpus: &Corpus, random: &mut Random) -> Self {
+        let types = corpus.types.clone();
+        let mut elem = elem(&types, random);
+        for _ in 0..4 {
+            if corpus.takes(elem) || random.percent(10) {
+                break;
+            }
+            elem = self::elem(&types, random);
+        }
         Self {
             types,
             elem,
@@ -170,9 +211,9 @@ fn elem(types: &[Type], random: &mut Random) -> Type {
         return ty;
     }
     match random.below(20) {
-        0..14 => Type::f32(),
-        14 => Type::new(FloatType::F64),
-        15..18 => Type::int(random.pick(&[32, 32, 32, 8, 16]).unwrap_or(32)),
+        0..9 => Type::f32(),
+        9..12 => Type::new(FloatType::F64),
+        12..18 => Type::int(random.pick(&[32, 32, 8, 8, 16]).unwrap_or(32)),
         18 => Type::int(64),
         _ => Type::int(1),
     }
@@ -180,8 +221,11 @@ fn elem(types: &[Type], random: &mut Random) -> Type {
 
 /// The declared constraint of an operand, by its number among those that are there alone.
 fn constraint(op: &OpInfo, index: usize) -> Option<&'static Constraint> {
-    let operands = op.fields.iter().take_while(|f| !f.role.is_variadic());
-    let mut operands = operands.filter(|f| f.role == Role::Operand);
+    let operands = op.fields.iter().filter(|f| {
+        let roles = [Role::Operand, Role::OptionalOperand, Role::Operands];
+        roles.contains(&f.role)
+    });
+    let mut operands = operands.take_while(|f| f.role != Role::Operands);
     operands.nth(index)?.constraint
 }
 
@@ -338,18 +382,25 @@ impl InstanceStyle {
         corpus: &Corpus,
         random: &mut Random,
     ) -> Option<Vec<Type>> {
-        // Of an op that is known to take its shape from the first operand, or to change elements.
+        // As it was like the first operand before: of its shape, of its elements, or of neither.
         let known = corpus.results.get(&op).into_iter().flatten();
-        let known: Vec<Likeness> = known.copied().filter(|l| l.shape).collect();
+        let known: Vec<Likeness> = known.copied().collect();
         if many == Some(1)
             && random.percent(70)
             && let (Some(likeness), Some(first)) = (random.pick(&known), near.first())
+            && let Some(shape) = first.shape()
         {
-            let elem = match likeness.elem {
-                true => first.elem(),
-                false => self.other_elem(near, random),
+            let shape = match likeness.shape {
+                true => Some(shape.to_vec()),
+                false => random.percent(40).then(|| self.resized(shape, random)),
             };
-            return Some(vec![first.with_elem(elem)]);
+            if let Some(shape) = shape {
+                let elem = match likeness.elem && random.percent(80) {
+                    true => first.elem(),
+                    false => self.other_elem(near, random),
+                };
+                return Some(vec![tensor(shape, elem)?]);
+            }
         }
         let from = random.pick(near).unwrap_or(self.elem);
         let Some(count) = many else {
@@ -381,6 +432,17 @@ impl InstanceStyle {
             _ => Some(from),
         };
         (0..count).map(|_| one(random)).collect()
+    }
+
+    /// A shape of that rank, some of whose dimensions are larger or smaller.
+    fn resized(&self, shape: &[i64], random: &mut Random) -> Vec<i64> {
+        let mut one = |dim: &i64| match random.below(6) {
+            0 => dim * 2,
+            1 => (dim / 2).max(1),
+            2 => self.dim(random),
+            _ => *dim,
+        };
+        shape.iter().map(&mut one).collect()
     }
 
     /// An element type for a result that changes it: one of the other operands', or any; all alike.
@@ -496,11 +558,29 @@ impl InstanceStyle {
             <Type as AttrValue>::WHAT => Attr::ty(random.pick(&[self.elem, elem]).unwrap_or(elem)),
             <Attr as AttrValue>::WHAT => number(elem, random)?,
             "a number" => number(Type::new(FloatType::F64), random)?,
+            "an array" => {
+                let one = |_| number(Type::new(FloatType::F64), random);
+                let all: Option<Vec<Attr>> = (0..first.len()).map(one).collect();
+                Attr::array(all?)
+            }
             _ => match field.default.and_then(|a| a.get::<FloatAttr>()) {
                 Some(float) => number(float.ty, random)?,
                 None => field.default.or_else(|| random.pick(known)?.0)?,
             },
         })
+    }
+
+    /// A number for one dimension of an operand beside others.
+    pub(crate) fn place(&self, dim: i64, random: &mut Random) -> i64 {
+        match random.below(10) {
+            0 | 1 => 1,
+            2 => 0,
+            3 | 4 => -1,
+            5 => random.pick(&[2, -2, 3]).unwrap_or(2),
+            6 => dim,
+            7 | 8 => dim - 1,
+            _ => random.below(dim.max(0) as usize + 1) as i64,
+        }
     }
 
     /// Integers for the dimensions of a shape: an order, places, sizes, parts, small numbers.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tir::data::Random;
 use tir::rewrite::{AttrTerm, OpTerm, Rule, Term, TermKind, TypeTerm, Var, VarKind};
 use tir::{
-    AttrValue, BlockId, Ir, Name, OpInfo, OpState, Role, Type, TypeAttr, Value, verify_local,
+    AttrValue, BlockId, FieldInfo, Ir, Name, OpInfo, OpState, Role, Type, TypeAttr, Value, verify_local,
 };
 
 use crate::generate::{Around, Corpus, InstanceStyle};
@@ -13,6 +13,10 @@ use crate::plan::{Leaf, Node, Operand, Origin, Plan};
 
 /// Attempts for each op before the whole instance is begun anew.
 const TRIES: usize = 12;
+/// Most elements of a result.
+const RESULT: usize = 1 << 16;
+/// Variations of the attributes of an op that verifies.
+const VARIED: usize = 8;
 
 /// Makes one instance, or gives up.
 pub(crate) struct Sampler<'a> {
@@ -85,7 +89,7 @@ impl<'a> Sampler<'a> {
         ir.attach_region(root, region);
         let block = ir.new_block(region);
         Self {
-            style: InstanceStyle::new(&corpus.types, random),
+            style: InstanceStyle::new(corpus, random),
             share: random.percent(60),
             bound: vec![None; rule.vars.len()],
             plan: Plan::default(),
@@ -102,6 +106,12 @@ impl<'a> Sampler<'a> {
 
     /// An instance of the left side whose ops verify.
     pub(crate) fn sample(mut self) -> Option<Plan> {
+        let built = self.roots();
+        self.corpus.begun(self.style.elem, built.is_some());
+        built.map(|()| self.plan)
+    }
+
+    fn roots(&mut self) -> Option<()> {
         for term in &self.rule.left {
             let TermKind::Op(op) = &term.kind else {
                 return None;
@@ -109,7 +119,7 @@ impl<'a> Sampler<'a> {
             let root = self.op(op, term.ty.as_ref())?;
             self.plan.roots.push(root);
         }
-        Some(self.plan)
+        Some(())
     }
 
     fn value(&self, operand: Operand) -> Value {
@@ -196,15 +206,6 @@ impl<'a> Sampler<'a> {
         }
         let operands: Vec<Operand> = operands.into_iter().flatten().collect();
         let slots = self.slots(term, info)?;
-        // The type of its one result, if the rule says it already.
-        let wanted = match ty {
-            Some(TypeTerm::Text(text)) => Some(tir::parse_type(text).ok()?),
-            Some(TypeTerm::Var(var)) => match &self.bound[var.0] {
-                Some(Binding::Type(ty)) => Some(*ty),
-                _ => None,
-            },
-            _ => None,
-        };
         let fixed = self.plan.attrs.clone();
         let node = Node {
             name: term.name,
@@ -212,9 +213,41 @@ impl<'a> Sampler<'a> {
             attrs: slots.iter().map(|(name, slot, _)| (*name, *slot)).collect(),
             said: Vec::new(),
         };
+        let wanted = Wanted::new(self, term, ty)?;
+        // Operands that may be absent are drawn once the others fit.
+        let required = info.fields.iter().filter(|f| f.role == Role::Operand);
+        let (required, many) = (required.count(), |f: &FieldInfo| f.role == Role::Operands);
+        let is_extra = |operand: &Operand| matches!(operand, Operand::Leaf(l) if open.contains(l));
+        let splits = !info.fields.iter().any(many)
+            && node.operands.len() > required
+            && node.operands[required..].iter().all(is_extra);
         for _ in 0..TRIES {
             self.plan.attrs.clone_from(&fixed);
-            if let Some(op) = self.attempt(&node, &slots, &open, wanted, info) {
+            let mut found = match splits {
+                false => self.attempt(&node, &slots, &open, &wanted, info),
+                true => {
+                    let mut first = node.clone();
+                    first.operands.truncate(required);
+                    let found = self.attempt(&first, &slots, &open, &wanted, info);
+                    found.and_then(|op| {
+                        let said = self.ir.result_types(op);
+                        let wanted = match said[..] {
+                            [ty] if !info.infers() => &Wanted::Is(ty),
+                            _ => &wanted,
+                        };
+                        self.ir.erase(op);
+                        let kept: Vec<_> = slots.iter().map(|s| (s.0, s.1, false)).collect();
+                        let drawn = |leaf: &usize| first.operands.contains(&Operand::Leaf(*leaf));
+                        let rest: Vec<usize> = open.iter().filter(|l| !drawn(l)).copied().collect();
+                        let mut again = || self.attempt(&node, &kept, &rest, wanted, info);
+                        (0..TRIES).find_map(|_| again())
+                    })
+                }
+            };
+            if let Some(op) = &mut found {
+                self.vary(&node, &slots, op, &wanted);
+            }
+            if let Some(op) = found {
                 return self.settle(term, ty, node, op, &open);
             }
         }
@@ -335,7 +368,7 @@ impl<'a> Sampler<'a> {
         node: &Node,
         slots: &[(Name, usize, bool)],
         open: &[usize],
-        wanted: Option<Type>,
+        wanted: &Wanted,
         info: &OpInfo,
     ) -> Option<tir::OpId> {
         let twins: Vec<usize> = (0..self.plan.nodes.len())
@@ -353,12 +386,15 @@ impl<'a> Sampler<'a> {
             }
             waiting.retain(|l| *l != leaf);
             let others = node.operands.iter().enumerate();
-            let near: Vec<Type> = others
-                .filter(
-                    |(_, o)| !matches!(o, Operand::Leaf(l) if *l == leaf || waiting.contains(l)),
-                )
+            let is_drawn =
+                |o: &Operand| !matches!(o, Operand::Leaf(l) if *l == leaf || waiting.contains(l));
+            let mut near: Vec<Type> = others
+                .filter(|(_, o)| is_drawn(o))
                 .map(|(_, o)| self.ir.ty(self.value(*o)))
                 .collect();
+            if let Wanted::Is(ty) = wanted {
+                near.push(*ty);
+            }
             let alike = twins
                 .iter()
                 .filter_map(|t| self.plan.nodes[*t].operands.get(i));
@@ -408,7 +444,7 @@ impl<'a> Sampler<'a> {
                     .count();
                 let count = (!many).then_some(count);
                 let alike = twin.map(|t| self.plan.nodes[t].said.clone());
-                match (alike, wanted) {
+                match (alike, wanted.of(self)) {
                     (_, Some(ty)) if count == Some(1) => vec![ty],
                     (Some(said), _) if !said.is_empty() && self.random.percent(40) => said,
                     _ => {
@@ -418,6 +454,17 @@ impl<'a> Sampler<'a> {
                 }
             }
         };
+        self.make(node, slots, results, wanted)
+    }
+
+    /// The op with what was drawn, if it verifies and has the type that the rule says.
+    fn make(
+        &mut self,
+        node: &Node,
+        slots: &[(Name, usize, bool)],
+        results: Vec<Type>,
+        wanted: &Wanted,
+    ) -> Option<tir::OpId> {
         let operands = node.operands.iter().map(|o| self.value(*o)).collect();
         let attrs = slots
             .iter()
@@ -425,11 +472,105 @@ impl<'a> Sampler<'a> {
         let state = state(node.name, operands, attrs, results);
         let op = self.ir.create(state).ok()?;
         self.ir.insert(op, self.block);
-        if verify_local(&self.ir).is_err() {
+        let typed = |ty| self.ir.results(op).any(|v| self.ir.ty(v) == ty);
+        let is_small = |v| self.ir.ty(v).elements().is_none_or(|n| n <= RESULT);
+        if verify_local(&self.ir).is_err()
+            || !wanted.of(self).is_none_or(typed)
+            || !self.ir.results(op).all(is_small)
+        {
             self.ir.erase(op);
             return None;
         }
         Some(op)
+    }
+
+    /// Draws the numbers for one dimension anew, in all lists of numbers at once, some times: what
+    /// fits together in a slice is seldom drawn at once.
+    fn vary(
+        &mut self,
+        node: &Node,
+        slots: &[(Name, usize, bool)],
+        op: &mut tir::OpId,
+        wanted: &Wanted,
+    ) {
+        let first = node.operands.first().map(|o| self.ir.ty(self.value(*o)));
+        let Some(shape) = first.and_then(|ty| ty.shape()).filter(|s| !s.is_empty()) else {
+            return;
+        };
+        let is_list = |slot: usize| {
+            let list = self.plan.attrs[slot].and_then(ints);
+            list.is_some_and(|list| list.len() == shape.len())
+        };
+        let lists = slots.iter().filter(|(_, slot, free)| *free && is_list(*slot));
+        let lists: Vec<usize> = lists.map(|(_, slot, _)| *slot).collect();
+        if lists.len() < 2 || self.random.percent(40) {
+            return;
+        }
+        let results = match node.name.info().is_some_and(|info| info.infers()) {
+            true => Vec::new(),
+            false => self.ir.result_types(*op),
+        };
+        for _ in 0..VARIED {
+            let before = self.plan.attrs.clone();
+            let at = self.random.below(shape.len());
+            for slot in &lists {
+                if self.random.percent(35) {
+                    continue;
+                }
+                let mut list = self.plan.attrs[*slot].and_then(ints).unwrap_or_default();
+                list[at] = self.style.place(shape[at], self.random);
+                self.plan.attrs[*slot] = Some(tir::Attr::ints(&list));
+            }
+            match self.make(node, slots, results.clone(), wanted) {
+                Some(other) => {
+                    self.ir.erase(*op);
+                    *op = other;
+                }
+                None => self.plan.attrs = before,
+            }
+        }
+    }
+}
+
+/// The type that a rule says the result of an op has.
+enum Wanted {
+    Unknown,
+    Is(Type),
+    /// That of a leaf among its operands.
+    Of(usize),
+}
+
+impl Wanted {
+    fn new(sampler: &Sampler<'_>, term: &OpTerm, ty: Option<&TypeTerm>) -> Option<Self> {
+        Some(match ty {
+            Some(TypeTerm::Text(text)) => Wanted::Is(tir::parse_type(text).ok()?),
+            Some(TypeTerm::Var(var)) => match &sampler.bound[var.0] {
+                Some(Binding::Type(ty)) => Wanted::Is(*ty),
+                _ => {
+                    let says = |child: &&Term| {
+                        matches!(&child.ty, Some(TypeTerm::Var(v)) if v == var)
+                    };
+                    let leaf = term.operands.iter().filter(says).find_map(|child| {
+                        match &child.kind {
+                            TermKind::Var(Var(v)) => match &sampler.bound[*v] {
+                                Some(Binding::Leaf(leaf)) => Some(*leaf),
+                                _ => None,
+                            },
+                            _ => None,
+                        }
+                    });
+                    leaf.map_or(Wanted::Unknown, Wanted::Of)
+                }
+            },
+            _ => Wanted::Unknown,
+        })
+    }
+    fn of(&self, sampler: &Sampler<'_>) -> Option<Type> {
+        match self {
+            Wanted::Unknown => None,
+            Wanted::Is(ty) => Some(*ty),
+            Wanted::Of(leaf) => Some(sampler.plan.leaves[*leaf].ty),
+        }
     }
 }
 

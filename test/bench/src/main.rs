@@ -11,6 +11,7 @@ mod native;
 mod networks;
 mod passes;
 mod program;
+mod rules;
 mod tiles;
 
 use std::io::Write;
@@ -178,6 +179,8 @@ enum What {
     /// Random programs that are equal to a network: the price that the planner gives them beside the cycles that they
     /// take without data, and so for each of their groups alone
     Covers(covers::Options),
+    /// Wrong rewrite rules that `--check-rules` finds, how and at what cost, and right ones beside them
+    Rules,
     /// Networks from ONNX through every level, run, checked and timed; with overlapping queues and without
     Networks {
         /// Folders with `model.onnx`, inputs `in_K.npy` and outputs `out_K.npy`
@@ -204,6 +207,7 @@ fn main() -> ExitCode {
         What::Egraph { rounds, files } => egraph::egraph(&files, rounds.rounds as usize),
         What::Extract { files } => extract::extract(&files),
         What::Covers(options) => covers::covers(&options),
+        What::Rules => rules::rules(),
         What::Lower(Rounds { rounds }) => lower::lower(rounds as usize),
         What::Networks { folders } => networks::networks(&folders),
         What::Native(options) => native::native(options),

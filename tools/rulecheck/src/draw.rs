@@ -203,9 +203,12 @@ fn float(elem: Type, nan: bool, random: &mut Random) -> f64 {
         1.0,
         below(small),
         edge + 1.5,
+        0.0,
+        f64::INFINITY,
+        f64::NAN,
         f64::NAN,
     ];
-    let count = all.len() - usize::from(!nan);
+    let count = all.len() - 2 * usize::from(!nan);
     let x = all[random.below(count)];
     if random.percent(50) { -x } else { x }
 }
@@ -215,7 +218,7 @@ pub(crate) fn values(plan: &Plan, class: Class, seed: u64) -> Option<Vec<Data>> 
     let mut random = Random::new(seed);
     let style = Style::draw(class, &mut random);
     // How many percent of the elements are those of another leaf, or their opposites.
-    let repeated = random.pick(&[0, 0, 0, 50]).unwrap_or(0);
+    let repeated = random.pick(&[0, 0, 0, 30, 60]).unwrap_or(0);
     let mut palettes = Palettes::new();
     let mut drawn: Vec<(Type, Vec<Number>)> = Vec::new();
     let mut all = Vec::with_capacity(plan.leaves.len());

@@ -193,6 +193,8 @@ const CONSTANTS: usize = 4;
 const HOLLOW: usize = 8;
 /// Further values for each instance of few elements.
 const VALUES: usize = 1;
+/// The same where an op changes the type of elements: it may be wrong for few numbers.
+const CHANGED: usize = 8;
 /// Most elements of an instance that is run with further values.
 const FEW: usize = 256;
 /// Instances that are compared by size once a rule is found wrong.
@@ -298,7 +300,7 @@ impl Test<'_> {
             .collect();
         let (at, d) = self.random.pick(&places)?;
         let size = types[at].shape()?[d];
-        let alike = self.random.percent(70);
+        let alike = self.random.percent(60);
         let empty = |(i, ty): (usize, &tir::Type)| {
             let Some(mut shape) = ty.shape().map(<[i64]>::to_vec) else {
                 return *ty;
@@ -334,7 +336,8 @@ impl Test<'_> {
         if elements.sum::<usize>() > FEW {
             return None;
         }
-        for _ in 0..VALUES {
+        let changes = drawn.plan.changes_elements();
+        for _ in 0..if changes { CHANGED } else { VALUES } {
             let values = values(&drawn.plan, self.subject.rule.class, self.random.next_u64())?;
             let found = self.subject.outcome(&drawn.plan, &values, &drawn.constants);
             if let Outcome::Wrong(_) = found {

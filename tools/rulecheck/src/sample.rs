@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use tir::data::Random;
 use tir::rewrite::{AttrTerm, OpTerm, Rule, Term, TermKind, TypeTerm, Var, VarKind};
 use tir::{
-    AttrValue, BlockId, FieldInfo, Ir, Name, OpInfo, OpState, Role, Type, TypeAttr, Value, verify_local,
+    AttrValue, BlockId, FieldInfo, Ir, Name, OpInfo, OpState, Role, Type, TypeAttr, Value,
+    verify_local,
 };
 
 use crate::generate::{Around, Corpus, InstanceStyle};
@@ -248,7 +249,10 @@ impl<'a> Sampler<'a> {
                 self.vary(&node, &slots, op, &wanted);
             }
             if let Some(op) = found {
-                return self.settle(term, ty, node, op, &open);
+                if self.fits(op, &wanted) == usize::MAX {
+                    return self.settle(term, ty, node, op, &open);
+                }
+                self.ir.erase(op);
             }
         }
         self.corpus.stuck_at(term.name);
@@ -454,16 +458,15 @@ impl<'a> Sampler<'a> {
                 }
             }
         };
-        self.make(node, slots, results, wanted)
+        self.make(node, slots, results)
     }
 
-    /// The op with what was drawn, if it verifies and has the type that the rule says.
+    /// The op with what was drawn, if it verifies.
     fn make(
         &mut self,
         node: &Node,
         slots: &[(Name, usize, bool)],
         results: Vec<Type>,
-        wanted: &Wanted,
     ) -> Option<tir::OpId> {
         let operands = node.operands.iter().map(|o| self.value(*o)).collect();
         let attrs = slots
@@ -472,20 +475,33 @@ impl<'a> Sampler<'a> {
         let state = state(node.name, operands, attrs, results);
         let op = self.ir.create(state).ok()?;
         self.ir.insert(op, self.block);
-        let typed = |ty| self.ir.results(op).any(|v| self.ir.ty(v) == ty);
         let is_small = |v| self.ir.ty(v).elements().is_none_or(|n| n <= RESULT);
-        if verify_local(&self.ir).is_err()
-            || !wanted.of(self).is_none_or(typed)
-            || !self.ir.results(op).all(is_small)
-        {
+        if verify_local(&self.ir).is_err() || !self.ir.results(op).all(is_small) {
             self.ir.erase(op);
             return None;
         }
         Some(op)
     }
 
+    /// How many dimensions of a result are as the rule says its type is; all there are if a result
+    /// has this type.
+    fn fits(&self, op: tir::OpId, wanted: &Wanted) -> usize {
+        let Some(wanted) = wanted.of(self) else {
+            return usize::MAX;
+        };
+        let fit = |v: Value| {
+            let ty = self.ir.ty(v);
+            if ty == wanted {
+                return usize::MAX;
+            }
+            let (have, want) = (ty.shape().unwrap_or(&[]), wanted.shape().unwrap_or(&[]));
+            have.iter().zip(want).filter(|(a, b)| a == b).count()
+        };
+        self.ir.results(op).map(fit).max().unwrap_or(0)
+    }
+
     /// Draws the numbers for one dimension anew, in all lists of numbers at once, some times: what
-    /// fits together in a slice is seldom drawn at once.
+    /// fits together in a slice is seldom drawn at once. What has the type that the rule says keeps it.
     fn vary(
         &mut self,
         node: &Node,
@@ -501,16 +517,20 @@ impl<'a> Sampler<'a> {
             let list = self.plan.attrs[slot].and_then(ints);
             list.is_some_and(|list| list.len() == shape.len())
         };
-        let lists = slots.iter().filter(|(_, slot, free)| *free && is_list(*slot));
+        let lists = slots
+            .iter()
+            .filter(|(_, slot, free)| *free && is_list(*slot));
         let lists: Vec<usize> = lists.map(|(_, slot, _)| *slot).collect();
-        if lists.len() < 2 || self.random.percent(40) {
+        let mut fit = self.fits(*op, wanted);
+        let typed = matches!(wanted, Wanted::Is(_) | Wanted::Of(_));
+        if lists.len() < 2 || (!typed && self.random.percent(40)) {
             return;
         }
         let results = match node.name.info().is_some_and(|info| info.infers()) {
             true => Vec::new(),
             false => self.ir.result_types(*op),
         };
-        for _ in 0..VARIED {
+        for _ in 0..if typed { 4 * VARIED } else { VARIED } {
             let before = self.plan.attrs.clone();
             let at = self.random.below(shape.len());
             for slot in &lists {
@@ -521,12 +541,17 @@ impl<'a> Sampler<'a> {
                 list[at] = self.style.place(shape[at], self.random);
                 self.plan.attrs[*slot] = Some(tir::Attr::ints(&list));
             }
-            match self.make(node, slots, results.clone(), wanted) {
-                Some(other) => {
+            let other = self.make(node, slots, results.clone());
+            let now = other.map_or(0, |other| self.fits(other, wanted));
+            match other {
+                Some(other) if now >= fit => {
                     self.ir.erase(*op);
-                    *op = other;
+                    (*op, fit) = (other, now);
                 }
-                None => self.plan.attrs = before,
+                _ => {
+                    other.into_iter().for_each(|other| self.ir.erase(other));
+                    self.plan.attrs = before;
+                }
             }
         }
     }
@@ -547,18 +572,19 @@ impl Wanted {
             Some(TypeTerm::Var(var)) => match &sampler.bound[var.0] {
                 Some(Binding::Type(ty)) => Wanted::Is(*ty),
                 _ => {
-                    let says = |child: &&Term| {
-                        matches!(&child.ty, Some(TypeTerm::Var(v)) if v == var)
-                    };
-                    let leaf = term.operands.iter().filter(says).find_map(|child| {
-                        match &child.kind {
-                            TermKind::Var(Var(v)) => match &sampler.bound[*v] {
-                                Some(Binding::Leaf(leaf)) => Some(*leaf),
+                    let says =
+                        |child: &&Term| matches!(&child.ty, Some(TypeTerm::Var(v)) if v == var);
+                    let leaf =
+                        term.operands
+                            .iter()
+                            .filter(says)
+                            .find_map(|child| match &child.kind {
+                                TermKind::Var(Var(v)) => match &sampler.bound[*v] {
+                                    Some(Binding::Leaf(leaf)) => Some(*leaf),
+                                    _ => None,
+                                },
                                 _ => None,
-                            },
-                            _ => None,
-                        }
-                    });
+                            });
                     leaf.map_or(Wanted::Unknown, Wanted::Of)
                 }
             },

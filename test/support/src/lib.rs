@@ -2,6 +2,7 @@
 //! run on tensors. Whatever is wrong panics with the program.
 #![allow(clippy::unwrap_used)]
 
+pub mod equal;
 pub mod networks;
 
 use tir::data::Array;

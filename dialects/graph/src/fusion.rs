@@ -3,7 +3,9 @@
 
 use std::marker::PhantomData;
 
-use tir::{Hook, Ir, Op, OpId, OpInfo, OpRef, Traits, Type};
+use tir::{At, Hook, Ir, Op, OpId, OpInfo, OpRef, Rets, Traits, Type, Value};
+
+use crate::{Fused, Yield};
 
 /// A fusion class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
@@ -148,4 +150,54 @@ pub fn anchor(parts: &[FusionInfo]) -> Option<usize> {
     };
     let fits = |i: usize| i == at || parts[i].is_elementwise_like(&parts[at]);
     (parts[at].kind != ComplexOutFusable || (0..parts.len()).all(fits)).then_some(at)
+}
+
+/// Moves ops, in their order, into a group at the place of the last one; what is needed outside are its results.
+pub fn group(ir: &mut Ir, group: &[OpId]) -> OpId {
+    let results = group.iter().flat_map(|op| ir.results(*op));
+    let outside = |v: &Value| {
+        ir.uses(*v)
+            .any(|u| !group.iter().any(|op| u.op == *op || ir.is_below(u.op, *op)))
+    };
+    let old: Vec<Value> = results.filter(outside).collect();
+    let types: Vec<Type> = old.iter().map(|v| ir.ty(*v)).collect();
+    let body = ir.new_region();
+    let block = ir.new_block(body);
+    let last = group[group.len() - 1];
+    let state = tir::Op::state(Fused {
+        body,
+        results: Rets(types),
+    });
+    let made = ir.at(At::After(last)).create(state);
+    for op in group {
+        ir.move_op(*op, block);
+    }
+    let new: Vec<Value> = ir.results(made).collect();
+    for (old, new) in old.iter().zip(&new) {
+        ir.replace_uses_if(*old, *new, |ir, u| !ir.is_below(u.op, made));
+        let hint = ir.hint(*old);
+        ir.set_hint(*new, hint);
+    }
+    ir.add(block, Yield { values: old });
+    made
+}
+
+/// Takes the ops of a group out of it; gives them.
+pub fn ungroup(ir: &mut Ir, op: OpId) -> Vec<OpId> {
+    let Some(block) = ir.body_block(op, 0) else {
+        return Vec::new();
+    };
+    let Some(end) = ir.last(block) else {
+        return Vec::new();
+    };
+    let Some(Yield { values }) = ir.get(end) else {
+        return Vec::new();
+    };
+    ir.erase(end);
+    let ops: Vec<OpId> = ir.ops_in(block).collect();
+    for inner in &ops {
+        ir.move_op(*inner, At::Before(op));
+    }
+    ir.replace(op, &values);
+    ops
 }

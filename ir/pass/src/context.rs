@@ -122,12 +122,26 @@ impl<'a> PassCx<'a> {
                 let text = format!("'{}' tries a pipeline of ops below", self.pass);
                 return Err(vec![Diagnostic::error(text)]);
             };
-            let mut analyses = Analyses::default();
-            let mut cx = PassCx::new(pass.name(), self.shared, self.around, &mut analyses);
-            pass.run(ir, &mut cx)?;
-            said.append(&mut cx.remarks);
+            let run = |ir: &mut Ir, cx: &mut PassCx<'_>| pass.run(ir, cx);
+            said.append(&mut self.attempt_one(pass.name(), ir, &run)?);
         }
         Ok(said)
+    }
+
+    /// The same for what a pass does in another way than a pipeline says; `pass` is its name.
+    ///
+    /// # Errors
+    /// Those of the function.
+    pub fn attempt_one(
+        &self,
+        pass: &'static str,
+        ir: &mut Ir,
+        run: &dyn Fn(&mut Ir, &mut PassCx<'_>) -> PassResult,
+    ) -> Result<Vec<Diagnostic>, Vec<Diagnostic>> {
+        let mut analyses = Analyses::default();
+        let mut cx = PassCx::new(pass, self.shared, self.around, &mut analyses);
+        run(ir, &mut cx)?;
+        Ok(cx.remarks)
     }
 
     /// Runs a function on every isolated op below, in parallel, and then on this one: how a pass

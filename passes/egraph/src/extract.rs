@@ -122,6 +122,55 @@ fn drawn(problem: &Problem, seed: u64) -> Choice {
     bottom_up(&noisy)
 }
 
+/// The classes and e-nodes of an e-graph, by number, and those that the program needs.
+pub struct Listed {
+    /// The classes.
+    pub ids: Vec<Id>,
+    /// The e-nodes: place in the input (`usize::MAX`: it is not in it), number of the class, node. The ops of the input
+    /// come first, in their order: among equals the earlier one is chosen.
+    pub all: Vec<(usize, usize, Node)>,
+    /// The numbers of the classes of roots.
+    pub roots: Vec<usize>,
+    places: FxHashMap<Id, usize>,
+}
+
+impl Listed {
+    /// Lists all e-nodes that can stand where the program needs them.
+    pub fn new(graph: &Graph, program: &Program) -> Self {
+        let ids = graph.ids();
+        let places: FxHashMap<Id, usize> = ids.iter().enumerate().map(|(i, id)| (*id, i)).collect();
+        let place = |id: Id| places[&graph.find(id)];
+        let ranks = ranks(graph, program, &ids, &places);
+        let input = originals(graph, program);
+        let mut all: Vec<(usize, usize, Node)> = Vec::new();
+        for (at, id) in ids.iter().enumerate() {
+            for node in &graph[*id].nodes {
+                let rank = node_rank(program, node, &|id| ranks[place(id)]);
+                if rank <= ranks[at] {
+                    let order = match node.head {
+                        Head::Leaf(index) => Some(2 * program.leaves[index as usize].after),
+                        _ => input.get(node).map(|at| 2 * at + 1),
+                    };
+                    all.push((order.unwrap_or(usize::MAX), at, node.clone()));
+                }
+            }
+        }
+        all.sort_by_key(|(order, at, _)| (*order, *at));
+        let roots = program.roots.iter().map(|(_, id)| place(*id)).collect();
+        Self {
+            ids,
+            all,
+            roots,
+            places,
+        }
+    }
+
+    /// The number of a class.
+    pub fn place(&self, graph: &Graph, id: Id) -> usize {
+        self.places[&graph.find(id)]
+    }
+}
+
 /// Extracts a program.
 ///
 /// # Errors
@@ -134,38 +183,23 @@ pub fn extract(
     seeds: &[Seed],
     how: How,
 ) -> Result<Extracted, String> {
-    let ids = graph.ids();
-    let places: FxHashMap<Id, usize> = ids.iter().enumerate().map(|(i, id)| (*id, i)).collect();
-    let place = |id: Id| places[&graph.find(id)];
-    let ranks = ranks(graph, program, &ids, &places);
-    let input = originals(graph, program);
-    // The ops of the input come first, in their order: among equals the earlier one is chosen.
-    let mut all: Vec<(usize, usize, Node)> = Vec::new();
-    for (at, id) in ids.iter().enumerate() {
-        for node in &graph[*id].nodes {
-            let rank = node_rank(program, node, &|id| ranks[place(id)]);
-            if rank <= ranks[at] {
-                let order = match node.head {
-                    Head::Leaf(index) => Some(2 * program.leaves[index as usize].after),
-                    _ => input.get(node).map(|at| 2 * at + 1),
-                };
-                all.push((order.unwrap_or(usize::MAX), at, node.clone()));
-            }
-        }
-    }
-    all.sort_by_key(|(order, at, _)| (*order, *at));
+    let listed = Listed::new(graph, program);
+    let place = |id: Id| listed.place(graph, id);
+    let Listed {
+        ids, all, roots, ..
+    } = &listed;
     let mut problem = Problem {
         classes: ids.len(),
         ..Problem::default()
     };
-    for (_, class, node) in &all {
+    for (_, class, node) in all {
         let children: Vec<usize> = node.children.iter().map(|id| place(*id)).collect();
         let cost = cost(graph, op_cache, model, node);
         problem
             .nodes
             .push(tir_extraction::Node::new(*class, cost, children));
     }
-    problem.roots = program.roots.iter().map(|(_, id)| place(*id)).collect();
+    problem.roots.clone_from(roots);
     // The input as a choice: of each class what is defined first.
     let mut first: Vec<Option<usize>> = vec![None; ids.len()];
     for (number, (order, class, _)) in all.iter().enumerate() {
@@ -208,14 +242,14 @@ pub fn extract(
         cost(graph, op_cache, model, &node)
     });
     let before = before.sum();
-    let roots = problem.roots.iter().map(|root| {
+    let costs = problem.roots.iter().map(|root| {
         let sum = |choice: &[Option<usize>]| -> f64 {
             let nodes = reached(&problem, choice, [*root]);
             nodes.iter().map(|n| problem.nodes[*n].cost).sum()
         };
         (sum(&first), sum(&choice))
     });
-    let roots = roots.collect();
+    let costs = costs.collect();
     let chosen = reached(&problem, &choice, problem.roots.iter().copied());
     let chosen = chosen.iter().map(|number| {
         let (_, class, node) = &all[*number];
@@ -228,10 +262,10 @@ pub fn extract(
         seeds: priced,
         after,
         bound,
-        roots,
-        nodes: all.into_iter().map(|(_, _, node)| node).collect(),
+        roots: costs,
+        nodes: listed.all.into_iter().map(|(_, _, node)| node).collect(),
         numbers: choice,
-        classes: ids,
+        classes: listed.ids,
         problem,
     })
 }

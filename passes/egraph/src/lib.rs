@@ -34,6 +34,7 @@ pub mod extract;
 mod files;
 pub mod graph;
 pub mod greedy;
+pub mod groups;
 pub mod layout;
 pub mod matching;
 pub mod multi_pattern;

@@ -1,6 +1,6 @@
 //! What the pass does with a block, in two parts: all that is equal, then the cheapest of it.
 
-use tir::{BlockId, Diagnostic, Ir, Patterns};
+use tir::{BlockId, Diagnostic, Ir, PassCx, Patterns};
 use tir_graph::Layout;
 
 use crate::build::{Program, build};
@@ -8,12 +8,13 @@ use crate::cost_model::CostModel;
 use crate::extract::{Extracted, How, extract};
 use crate::graph::Graph;
 use crate::greedy::{self, Added, canonical};
+use crate::groups::{Chosen, Price, Terms, choose};
 use crate::layout;
 use crate::matching::Compiled;
 use crate::one_op::OpCache;
 use crate::proof::journal::Journal;
 use crate::saturate::{Limits, Outcome, saturate};
-use crate::seed::seeds;
+use crate::seed::{Seed, seeds};
 
 /// By what programs are compared, and how long.
 pub struct Optimizer<'a> {
@@ -84,15 +85,45 @@ impl Optimizer<'_> {
         })
     }
 
+    /// What extraction starts from beside the input: the greedy canonical form in each layout.
+    fn seeds(&self, found: &Saturated) -> Vec<Seed> {
+        let form = found.form.as_ref();
+        let seeds = form.map(|form| seeds(&found.graph, &form.ops, self.layouts));
+        seeds.unwrap_or_default()
+    }
+
+    /// Chooses groups by what they take as nests.
+    ///
+    /// # Errors
+    /// If the e-graph has no program for a root, which the input rules out: a bug.
+    pub fn choose(
+        &self,
+        found: &mut Saturated,
+        price: (&dyn Price, &PassCx<'_>),
+        terms: Terms,
+    ) -> Result<Option<Chosen>, String> {
+        // Merged products are cheap together alone, which no bound of a group says: the cheapest by the sum of ops is
+        // one more program to start from.
+        let cheapest = self.extract(found)?;
+        let mut seeds = self.seeds(found);
+        seeds.push(cheapest.choice);
+        choose(
+            (&found.graph, &mut found.op_cache),
+            self.model,
+            &found.program,
+            &seeds,
+            price,
+            terms,
+        )
+    }
+
     /// Extracts the cheapest program that is found, or one that is drawn. The first seed of the answer is the
     /// greedy canonical form, if there are seeds.
     ///
     /// # Errors
     /// If the e-graph has no program for a root, which the input rules out: a bug.
     pub fn extract(&self, found: &mut Saturated) -> Result<Extracted, String> {
-        let form = found.form.as_ref();
-        let seeds = form.map(|form| seeds(&found.graph, &form.ops, self.layouts));
-        let seeds = seeds.unwrap_or_default();
+        let seeds = self.seeds(found);
         let how = match self.random {
             Some(seed) => How::Drawn { seed },
             None => How::Cheapest {

@@ -14,6 +14,7 @@ use crate::build::is_inside;
 use crate::cost_model::CostModel;
 use crate::dump;
 use crate::files::{Files, key};
+use crate::groups::{Price, Terms, outline};
 use crate::layout;
 use crate::matching::Compiled;
 use crate::optimize::{Optimizer, Saturated};
@@ -78,6 +79,23 @@ impl Pass for Egraph {
     }
 
     fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
+        self.priced(ir, cx, None)
+    }
+}
+
+impl Egraph {
+    /// Runs the pass; with a price, what is extracted are groups, each of which becomes a `graph.fused`, so that the sum of
+    /// their prices is small. What the program costs as a whole is for the caller to compare; nothing is printed, and
+    /// there is no proof.
+    ///
+    /// # Errors
+    /// Those of the pass.
+    pub fn priced(
+        &self,
+        ir: &mut Ir,
+        cx: &mut PassCx<'_>,
+        price: Option<(&dyn Price, Terms)>,
+    ) -> PassResult {
         let attached = match cx.outer::<AttachedMachine>() {
             Some(attached) => attached,
             None => cx.analysis::<AttachedMachine>(ir),
@@ -104,14 +122,13 @@ impl Pass for Egraph {
                 .map(|rule| Compiled::new(rule.clone(), functions.clone()))
                 .collect(),
             layouts: &layouts,
+            price,
             proofs: cx.shared(Files::default),
             dumps: cx.shared(Files::default),
         };
         cx.each(ir, &|ir, cx| run.arena(ir, cx))
     }
-}
 
-impl Egraph {
     /// When saturation gives up.
     pub fn limits(&self) -> Limits {
         Limits {
@@ -147,6 +164,7 @@ struct BlockContext<'a> {
     patterns: &'a Patterns,
     rules: Vec<Compiled>,
     layouts: &'a [Layout],
+    price: Option<(&'a dyn Price, Terms)>,
     proofs: Arc<Files<String>>,
     dumps: Arc<Files<(EGraph, Choice)>>,
 }
@@ -192,6 +210,24 @@ impl BlockContext<'_> {
             random: pass.random.map(|seed| seed_of(seed, ir, number)),
         };
         let mut found = optimizer.saturate(ir, block)?;
+        let bug = |what: String| vec![Diagnostic::error(what).at(ir.loc(ir.root()))];
+        if let Some((price, terms)) = self.price {
+            let chosen = optimizer.choose(&mut found, (price, cx), terms);
+            let chosen = chosen.map_err(|what| bug(format!("extraction failed: {what}")))?;
+            let Some(chosen) = chosen else {
+                return Ok(false);
+            };
+            let [groups, planned, rounds] = chosen.counts;
+            cx.count("ops in layouts", found.stored);
+            cx.count("e-classes", found.graph.number_of_classes());
+            cx.count("e-nodes", found.graph.total_number_of_nodes());
+            cx.count("groups", groups);
+            cx.count("groups planned", planned);
+            cx.count("extractions", rounds);
+            let rebuilt = rebuild(ir, &found.graph, &found.program, &chosen.choice);
+            outline(ir, &chosen.groups, &rebuilt.values);
+            return Ok(true);
+        }
         let extracted = optimizer.extract(&mut found);
         let Saturated {
             graph,
@@ -202,7 +238,6 @@ impl BlockContext<'_> {
             ..
         } = found;
         cx.count("ops in layouts", stored);
-        let bug = |what: String| vec![Diagnostic::error(what).at(ir.loc(ir.root()))];
         let extracted = extracted.map_err(|what| bug(format!("extraction failed: {what}")))?;
         cx.count("e-classes", graph.number_of_classes());
         cx.count("e-nodes", graph.total_number_of_nodes());
@@ -265,8 +300,8 @@ impl BlockContext<'_> {
             }
         }
         if taken {
-            let made = rebuild(ir, &graph, &program, &extracted.choice);
-            cx.count("made", made);
+            let rebuilt = rebuild(ir, &graph, &program, &extracted.choice);
+            cx.count("made", rebuilt.made);
         }
         Ok(taken)
     }

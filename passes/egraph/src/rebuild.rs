@@ -15,13 +15,21 @@ use crate::layout;
 use crate::node::{Head, Node};
 use crate::region::captures;
 
-/// Changes the block so that it computes what was chosen; says how many ops were made.
+/// What was made of a choice.
+pub struct Rebuilt {
+    /// How many ops were made.
+    pub made: usize,
+    /// The results of each class that is computed.
+    pub values: FxHashMap<Id, Vec<Value>>,
+}
+
+/// Changes the block so that it computes what was chosen.
 pub fn rebuild(
     ir: &mut Ir,
     graph: &Graph,
     program: &Program,
     choice: &FxHashMap<Id, Node>,
-) -> usize {
+) -> Rebuilt {
     let mut homes: FxHashMap<Node, OpId> = FxHashMap::default();
     for (op, id) in &program.ops {
         homes.entry(canonical(graph, *id)).or_insert(*op);
@@ -54,7 +62,10 @@ pub fn rebuild(
         made: 0,
     };
     run.run();
-    run.made
+    Rebuilt {
+        made: run.made,
+        values: run.done,
+    }
 }
 
 struct Rebuilder<'a> {

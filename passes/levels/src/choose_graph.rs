@@ -1,23 +1,33 @@
 //! `choose-graph`: what the e-graph makes of a function, where its nests take fewer cycles.
 //!
-//! The e-graph sums costs of operators, which nests of several of them do not have. So what it chooses is compared with
-//! the function as it is by the estimate that chooses tiles, of both with their operators fused: by the price of programs.
+//! What is extracted are groups of operators, each at what it takes as a nest by the estimate that chooses tiles
+//! ([`Price`]). What nests share, such as tensors that stay near, is no property of one, so programs are compared whole
+//! by the same estimate before one is taken: as the function is, as rewritten, and with the groups that were chosen.
 
-use tir::{Diagnostic, Ir, Pass, PassCx, PassResult, Pipeline, pass};
+use tir::interp::to_attr;
+use tir::pass::PassOptions;
+use tir::{At, Data, Diagnostic, Ir, Op, Pass, PassCx, PassResult, Pipeline, Type, Value, pass};
 use tir_accel::{AttachedMachine, Processor};
 use tir_convert::{FuseElementwise, FuseGraph, GraphToTensor};
 use tir_egraph::Egraph;
-use tir_generic::{Canonicalize, ConstantFold};
+use tir_egraph::groups::{Body, Input, Price, Terms};
+use tir_func::{Return, function};
+use tir_generic::{Canonicalize, ConstantFold, Cse};
+use tir_graph::fusion::ungroup;
+use tir_graph::{Constant, Fused};
+use tir_tensor::{Empty, TransferRead};
 use tir_tile::Tile;
 
-/// Cycles below which estimates are too rough to choose by: latencies and starts, which queues overlap, are most of them.
-const SMALL: i64 = 20_000;
+/// The share of cycles that is left, above which a function is not rewritten again.
+const WORTH: f64 = 0.99;
 
 pass! {
-    /// Runs `egraph` and `constant-fold` on a copy of a function, and keeps the copy if all its nests take fewer cycles on the
-    /// attached machine, by the estimate of `tile`, than those of the function as it is, operators of both fused.
+    /// Runs `egraph` and `constant-fold` on a copy of a function, where groups of ops are extracted at the cycles that each
+    /// takes as a nest, and keeps the copy if all its nests take fewer cycles on the attached machine, by the
+    /// estimate of `tile`, than those of the function as it is, operators of both fused: with the groups extracted as
+    /// `graph.fused`, or without, whichever takes fewer.
     ///
-    /// For processors, for functions of fewer than 20,000 cycles, and where the function as it is cannot be estimated, `egraph`
+    /// For processors, for functions of few cycles, and where the function as it is cannot be estimated, `egraph`
     /// is run where layouts matter.
     pub struct ChooseGraph = "choose-graph" on "func.func" {
         /// How operators are fused: `fuse-graph`'s `partition`.
@@ -32,7 +42,20 @@ pass! {
         pub resident: bool = true,
         /// Which products in groups `tile` may join: `all`, `exact`, or `none`.
         pub join_groups: String = "all".to_string(),
-        /// Print the estimates of both.
+        /// Groups of several ops to choose from for each value.
+        pub cuts: usize = 6,
+        /// Maximum number of ops of a group that is extracted.
+        pub group_ops: usize = 5,
+        /// Maximum number of different groups that are planned.
+        pub plans: usize = 1000,
+        /// Maximum number of extractions; behind each, what it chose by bounds is planned.
+        pub rounds: usize = 24,
+        /// Maximum number of times that a function is rewritten, as long as each takes a hundredth of its cycles away.
+        pub repeat: usize = 4,
+        /// Cycles by the estimate below which functions are left to `egraph`: of such, latencies and starts, which queues
+        /// overlap, are most.
+        pub least: i64 = 20_000,
+        /// Print the estimates.
         pub print: bool = false,
     }
 }
@@ -40,8 +63,12 @@ pass! {
 impl ChooseGraph {
     /// The cycles of a function's nests by the estimate.
     fn price(&self, ir: &Ir, cx: &PassCx<'_>) -> Option<i64> {
-        let attached = cx.outer::<AttachedMachine>()?;
-        let (info, machine) = attached.0.as_ref()?;
+        let lowered = self.lowered(ir, cx)?;
+        self.nests(&lowered, cx)
+    }
+
+    /// A function in ops on tensors, grouped.
+    fn lowered(&self, ir: &Ir, cx: &PassCx<'_>) -> Option<Ir> {
         let mut lowered = ir.clone();
         let mut pipeline = Pipeline::new();
         pipeline.add(FuseGraph {
@@ -50,10 +77,18 @@ impl ChooseGraph {
             ..FuseGraph::default()
         });
         tir_graph::lowering::join(&mut pipeline);
-        pipeline.add(GraphToTensor::default());
+        pipeline.add(GraphToTensor {
+            stored_arguments: true,
+        });
         pipeline.add(FuseElementwise::default());
         pipeline.add(Canonicalize::default());
         cx.attempt(&pipeline, &mut lowered).ok()?;
+        Some(lowered)
+    }
+
+    fn nests(&self, lowered: &Ir, cx: &PassCx<'_>) -> Option<i64> {
+        let attached = cx.outer::<AttachedMachine>()?;
+        let (info, machine) = attached.0.as_ref()?;
         let tile = Tile {
             depth: self.depth,
             max_stages: self.max_stages,
@@ -61,25 +96,90 @@ impl ChooseGraph {
             join_groups: self.join_groups.clone(),
             ..Tile::default()
         };
-        tile.price(&lowered, cx, (info, machine))
+        tile.price(lowered, cx, (info, machine))
     }
 }
 
-/// What the e-graph makes of a function, with what it remarks.
-fn rewritten(
-    ir: &Ir,
-    cx: &PassCx<'_>,
-    always: bool,
-) -> Result<(Ir, Vec<Diagnostic>), Vec<Diagnostic>> {
-    let mut other = ir.clone();
-    let mut pipeline = Pipeline::new();
-    pipeline.add(Egraph {
-        always,
-        ..Egraph::default()
-    });
-    pipeline.add(ConstantFold::default());
-    let said = cx.attempt(&pipeline, &mut other)?;
-    Ok((other, said))
+/// Whether a function computes anything: what changes shapes alone, or puts parts together, is where it is written.
+fn computes(lowered: &Ir) -> bool {
+    lowered.walk_ids().into_iter().any(|op| {
+        let holds = op == lowered.root() || lowered.is::<Fused>(op);
+        lowered.is::<TransferRead>(op) || lowered.regions(op).len() > 0 && !holds
+    })
+}
+
+/// A program, and what was remarked when it was made.
+type Made = (Ir, Vec<Diagnostic>);
+
+impl ChooseGraph {
+    /// What the e-graph makes of a function, groups chosen by what they take as nests: for `fuse-graph` to group, and with
+    /// these groups.
+    fn grouped(&self, ir: &Ir, cx: &PassCx<'_>) -> Result<[Made; 2], Vec<Diagnostic>> {
+        let mut grouped = ir.clone();
+        let terms = Terms {
+            cuts: self.cuts,
+            nodes: self.group_ops,
+            plans: self.plans,
+            rounds: self.rounds,
+            ..Terms::default()
+        };
+        let run = |ir: &mut Ir, cx: &mut PassCx<'_>| {
+            Egraph::default().priced(ir, cx, Some((self, terms)))
+        };
+        let said = cx.attempt_one(Egraph::NAME, &mut grouped, &run)?;
+        let mut pipeline = Pipeline::new();
+        pipeline.add(ConstantFold::default());
+        cx.attempt(&pipeline, &mut grouped)?;
+        let mut open = grouped.clone();
+        for op in open.walk_ids() {
+            let made = open.contains(op) && open.is::<Fused>(op) && !ir.contains(op);
+            if made {
+                ungroup(&mut open, op);
+            }
+        }
+        let mut pipeline = Pipeline::new();
+        pipeline.add(Cse {
+            keep: vec![Empty::name().to_string()],
+        });
+        cx.attempt(&pipeline, &mut open)?;
+        Ok([(open, said.clone()), (grouped, said)])
+    }
+}
+
+/// What a group takes by itself.
+impl Price for ChooseGraph {
+    fn cycles(&self, body: &Body, cx: &PassCx<'_>) -> Option<u64> {
+        let result = body.parts.last()?.ty;
+        let is_argument = |input: &&Input| !input.known;
+        let arguments = body.inputs.iter().filter(is_argument).map(|input| input.ty);
+        let arguments: Vec<Type> = arguments.collect();
+        let (mut ir, block) = function("group", Type::function(arguments, vec![result]));
+        let mut given = ir.args(block).collect::<Vec<Value>>().into_iter();
+        let mut inputs = Vec::new();
+        for input in &body.inputs {
+            inputs.push(match (&input.constant, input.known) {
+                (Some(of), _) => {
+                    let op = Body::constant(&mut ir, block, input.ty, of);
+                    ir.result(op, 0)
+                }
+                // What it holds decides nothing.
+                (None, true) => {
+                    let data = Data::random(input.ty, 1).ok()?;
+                    let value = to_attr(&data, input.ty)?;
+                    ir.add(At::End(block), Constant { value })
+                }
+                (None, false) => given.next()?,
+            });
+        }
+        let made = body.build(&mut ir, block, &inputs)?;
+        let operands = vec![made];
+        ir.add(At::End(block), Return { operands });
+        let lowered = self.lowered(&ir, cx)?;
+        match computes(&lowered) {
+            true => u64::try_from(self.nests(&lowered, cx)?).ok(),
+            false => Some(0),
+        }
+    }
 }
 
 impl Pass for ChooseGraph {
@@ -92,26 +192,52 @@ impl Pass for ChooseGraph {
     fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
         let processor = cx.outer::<OnProcessor>().is_some_and(|found| found.0);
         let before = if processor { None } else { self.price(ir, cx) };
-        let before = before.filter(|cycles| *cycles >= SMALL);
-        let (other, said) = rewritten(ir, cx, before.is_some())?;
-        let after = before.and_then(|_| self.price(&other, cx));
-        if let (true, Some(before)) = (self.print, before) {
-            let after = after.map_or("does not fit".to_string(), |n| format!("takes {n}"));
-            let text = format!(
-                "as it is the function takes {before} cycles by the estimate, rewritten it {after}"
-            );
-            cx.remark(Diagnostic::remark(text).at(ir.loc(ir.root())));
-        }
-        let better = match (before, after) {
-            (Some(before), after) => after.is_some_and(|after| after < before),
-            (None, _) => true,
-        };
-        if better {
+        let before = before.filter(|cycles| *cycles >= self.least);
+        let Some(before) = before else {
+            let mut pipeline = Pipeline::new();
+            pipeline.add(Egraph {
+                always: false,
+                ..Egraph::default()
+            });
+            pipeline.add(ConstantFold::default());
+            let said = cx.attempt(&pipeline, ir)?;
             said.into_iter().for_each(|remark| cx.remark(remark));
-            cx.count("functions rewritten", usize::from(before.is_some()));
-            *ir = other;
-        } else {
-            cx.unchanged();
+            return Ok(());
+        };
+        let mut best = None;
+        let mut least = before;
+        // What is rewritten can be rewritten further: another e-graph begins where the last one ended.
+        let mut from = ir.clone();
+        for _ in 0..self.repeat {
+            let reached = least;
+            let [open, grouped] = self.grouped(&from, cx)?;
+            from = open.0.clone();
+            let made = [("rewritten", open), ("rewritten and grouped", grouped)];
+            for (what, (other, said)) in made {
+                let after = self.price(&other, cx);
+                if self.print {
+                    let after = after.map_or("does not fit".to_string(), |n| format!("takes {n}"));
+                    let text = format!(
+                        "as it is the function takes {before} cycles by the estimate, {what} it {after}"
+                    );
+                    cx.remark(Diagnostic::remark(text).at(ir.loc(ir.root())));
+                }
+                if let Some(after) = after.filter(|after| *after < least) {
+                    least = after;
+                    best = Some((other, said));
+                }
+            }
+            if least as f64 > WORTH * reached as f64 {
+                break;
+            }
+        }
+        match best {
+            Some((other, said)) => {
+                said.into_iter().for_each(|remark| cx.remark(remark));
+                cx.count("functions rewritten", 1);
+                *ir = other;
+            }
+            None => cx.unchanged(),
         }
         Ok(())
     }

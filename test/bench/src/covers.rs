@@ -12,8 +12,9 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use tir::interp::to_attr;
 use tir::pass::Settings;
-use tir::{At, Attr, Ir, Mapping, Name, OpId, PassManager, Pipeline, Traits, Type, Value};
+use tir::{At, Attr, Data, Ir, Mapping, Name, OpId, PassManager, Pipeline, Traits, Type, Value};
 use tir_accel::machine::MachineInfo;
 use tir_convert::FuseGraph;
 use tir_egraph::Egraph;
@@ -42,7 +43,7 @@ const ALONE: [f64; 2] = [0.9, 1.1];
 /// The share of groups of which that holds.
 const GROUPS: f64 = 0.95;
 /// Steps of a run without data.
-const STEPS: u64 = 200_000_000;
+pub(crate) const STEPS: u64 = 200_000_000;
 
 /// What is measured.
 #[derive(clap::Args)]
@@ -96,11 +97,21 @@ fn committed() -> Vec<PathBuf> {
         "resnet50",
         "resnext50",
     ];
-    let programs = programs.map(|n| format!("egraph/{n}.tir"));
     let file = |file: String| root().join("test/e2e").join(file);
     let networks = ["squeezenet", "mobilenet_v2", "resnet18"].map(PathBuf::from);
     let models = models.map(file).into_iter().chain(networks);
-    models.chain(programs.map(file)).collect()
+    models.chain(programs.map(program)).collect()
+}
+
+/// A program of the e-graph's tests.
+pub(crate) fn program(name: &str) -> PathBuf {
+    root().join(format!("test/e2e/egraph/{name}.tir"))
+}
+
+/// The machine files of names.
+pub(crate) fn machines(names: &[&str]) -> Vec<PathBuf> {
+    let file = |n: &&str| root().join(format!("test/e2e/machines/{n}.tir"));
+    names.iter().map(file).collect()
 }
 
 /// A network made by its published architecture, by name.
@@ -114,7 +125,7 @@ fn made(name: &str) -> Option<Ir> {
 }
 
 /// A network's name, and its module.
-fn read(file: &Path) -> Result<(String, Ir), String> {
+pub(crate) fn read(file: &Path) -> Result<(String, Ir), String> {
     let name = file.file_stem().unwrap_or_default().display().to_string();
     let fails = |what: String| format!("{}: {what}", file.display());
     if let Some(module) = file.to_str().and_then(made) {
@@ -126,7 +137,7 @@ fn read(file: &Path) -> Result<(String, Ir), String> {
             .map_err(|e| fails(said(&e)))?;
         let folder = file.parent().unwrap_or(Path::new("."));
         tir_io::load_blobs(&module, folder).map_err(|e| fails(said(&e)))?;
-        return Ok((name, module));
+        return Ok((name, bound(&module).map_err(fails)?));
     }
     let model = match file.is_dir() {
         true => file.join("model.onnx"),
@@ -134,6 +145,48 @@ fn read(file: &Path) -> Result<(String, Ir), String> {
     };
     let module = tir_translate::import_onnx(&model).map_err(|e| fails(said(&e)))?;
     Ok((name, module))
+}
+
+/// A module whose functions have random constants for their arguments `%w…`, as networks have for their weights: then
+/// they are brought into the order that units take at compile time.
+fn bound(module: &Ir) -> Result<Ir, String> {
+    let mut made = module.clone();
+    for slot in made.slots() {
+        let Some(function) = made.take(slot).filter(|f| f.is::<Func>(f.root())) else {
+            return Err("has more than functions".to_string());
+        };
+        adopt(&mut made, with_weights(&function)?, "main");
+    }
+    Ok(made)
+}
+
+fn with_weights(function: &Ir) -> Result<Ir, String> {
+    let entry = function.body_block(function.root(), 0).ok_or("no body")?;
+    let is_weight = |v: &Value| {
+        function
+            .hint(*v)
+            .is_some_and(|h| h.as_str().starts_with('w'))
+    };
+    let (weights, inputs): (Vec<Value>, Vec<Value>) = function.args(entry).partition(is_weight);
+    let types: Vec<Type> = inputs.iter().map(|v| function.ty(*v)).collect();
+    let end = function.terminator(entry).ok_or("no terminator")?;
+    let results: Vec<Type> = function.operands(end).map(|v| function.ty(v)).collect();
+    let (mut made, block) = tir_func::function("main", Type::function(types, results));
+    let mut map = Mapping::default();
+    for (number, value) in inputs.iter().enumerate() {
+        map.map(*value, made.arg(block, number));
+    }
+    for (seed, value) in (1..).zip(weights) {
+        let ty = function.ty(value);
+        let data = Data::random(ty, seed).map_err(|e| said(&[*e]))?;
+        let value_of = to_attr(&data, ty).ok_or("weights that are no tensors")?;
+        let constant = tir_graph::Constant { value: value_of };
+        map.map(value, made.add(At::End(block), constant));
+    }
+    for op in function.ops_in(entry) {
+        made.copy_op(function, op, At::End(block), &mut map);
+    }
+    Ok(made)
 }
 
 /// A module of so many copies of a module's first function, each of a name of its own.
@@ -161,7 +214,7 @@ fn adopt(module: &mut Ir, mut function: Ir, name: &str) {
     }
 }
 
-fn run(pipeline: Pipeline, module: &mut Ir) -> Result<(), String> {
+pub(crate) fn run(pipeline: Pipeline, module: &mut Ir) -> Result<(), String> {
     // On one thread, what is known of nests is known to all functions.
     let settings = Settings {
         threads: 1,
@@ -478,11 +531,7 @@ pub(crate) fn covers(options: &Options) -> Result<(), String> {
         false => options.files.clone(),
     };
     let machines = match options.machines.is_empty() {
-        true => {
-            let names = ["npu", "wide", "bursts", "npu-vector"];
-            let file = |n| root().join(format!("test/e2e/machines/{n}.tir"));
-            names.map(file).to_vec()
-        }
+        true => self::machines(&["npu", "wide", "bursts", "npu-vector"]),
         false => options.machines.clone(),
     };
     println!(

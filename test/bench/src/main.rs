@@ -2,6 +2,7 @@
 //!
 //! `tir-bench --help` lists them.
 
+mod choice;
 mod compile;
 mod covers;
 mod egraph;
@@ -181,6 +182,8 @@ enum What {
     Covers(covers::Options),
     /// Wrong rewrite rules that `--check-rules` finds, how and at what cost, and right ones beside them
     Rules,
+    /// Cycles of networks without the e-graph, with its program where the price takes it, and what that price is
+    Choice(choice::Options),
     /// Networks from ONNX through every level, run, checked and timed; with overlapping queues and without
     Networks {
         /// Folders with `model.onnx`, inputs `in_K.npy` and outputs `out_K.npy`
@@ -206,6 +209,7 @@ fn main() -> ExitCode {
         What::Start(Rounds { rounds }) => start(rounds as usize),
         What::Egraph { rounds, files } => egraph::egraph(&files, rounds.rounds as usize),
         What::Extract { files } => extract::extract(&files),
+        What::Choice(options) => choice::choice(&options),
         What::Covers(options) => covers::covers(&options),
         What::Rules => rules::rules(),
         What::Lower(Rounds { rounds }) => lower::lower(rounds as usize),

@@ -328,9 +328,116 @@ def nasnet():
     net.write("nasnet.tir", [net.classify(net.relu(x), 1000)])
 
 
+def conv_relu(net, x, *args, **said):
+    return net.relu(net.conv(x, *args, **said))
+
+
+def fire():
+    """Three fire modules of Iandola et al., "SqueezeNet", 2016."""
+    net = Net("Three fire modules: a narrow convolution, then two that are put together.")
+    x = net.arg(1, 64, 28, 28, letter="x")
+    for narrow, wide in ((16, 64), (32, 128), (32, 128)):
+        x = conv_relu(net, x, narrow, bias=True)
+        x = net.concat([conv_relu(net, x, wide, bias=True), conv_relu(net, x, wide, 3, bias=True)])
+    net.write("fire.tir", [x])
+
+
+def bottleneck(name, title, groups, width):
+    """Three blocks of the third stage of `residual`."""
+    net = Net(title)
+    x = net.arg(1, 256, 14, 14, letter="x")
+    for _ in range(3):
+        y = conv_relu(net, x, width, bias=True)
+        y = conv_relu(net, y, width, 3, groups=groups, bias=True)
+        x = net.relu(net.add(net.conv(y, 256, bias=True), x))
+    net.write(name, [x])
+
+
+def inverted():
+    """Three inverted residuals of Sandler et al., "MobileNetV2", 2018."""
+    net = Net("Three inverted residuals: wide convolutions channel by channel between narrow ones.")
+    x = net.arg(1, 32, 28, 28, letter="x")
+
+    def clipped(x):
+        name = net.fresh("v")
+        net.lines.append(f"{name} = graph.clip {x[0]} {{max = 6.0 : f64, min = 0.0 : f64}} : {tensor(x[1])}")
+        return name, x[1]
+
+    for _ in range(3):
+        y = clipped(net.conv(x, 192, bias=True))
+        y = clipped(net.conv(y, 192, 3, groups=192, bias=True))
+        x = net.add(net.conv(y, 32, bias=True), x)
+    net.write("inverted.tir", [x])
+
+
+def branches():
+    """Two modules of `inception` on 17 by 17 pixels."""
+    net = Net("Two modules of branches over one input.")
+    x = net.arg(1, 192, 17, 17, letter="x")
+    for _ in range(2):
+        deep = conv_relu(net, conv_relu(net, conv_relu(net, x, 64), 96, 3), 96, 3)
+        wide = conv_relu(net, conv_relu(net, x, 48), 64, 5)
+        pooled = conv_relu(net, net.pool("avg", x, 3, 1), 32)
+        x = net.concat([conv_relu(net, x, 64), wide, deep, pooled])
+    net.write("branches.tir", [x])
+
+
+def unet():
+    """Two levels of Ronneberger et al., "U-Net", 2015, padded, with pixels repeated on the way up."""
+    net = Net("Two levels down and up again, each beside what came from its level.")
+
+    def twice(x, channels):
+        return conv_relu(net, conv_relu(net, x, channels, 3, bias=True), channels, 3, bias=True)
+
+    def enlarged(x):
+        n, c, h, w = x[1]
+        x = net.reshape(x, [n, c, h, 1, w, 1])
+        name, wide = net.fresh("v"), [n, c, h, 2, w, 2]
+        net.lines.append(f"{name} = graph.expand {x[0]} : {tensor(x[1])} to {tensor(wide)}")
+        return net.reshape((name, wide), [n, c, 2 * h, 2 * w])
+
+    kept, channels = [], 16
+    x = net.arg(1, 4, 64, 64, letter="x")
+    for _ in range(2):
+        kept.append(twice(x, channels))
+        x = net.pool("max", kept[-1], 2, 2)
+        channels *= 2
+    x = twice(x, channels)
+    for skip in reversed(kept):
+        channels //= 2
+        up = net.conv(enlarged(x), channels, bias=True)
+        x = twice(net.concat([skip, up]), channels)
+    net.write("unet.tir", [net.conv(x, 2, bias=True)])
+
+
+def lstm():
+    """Hochreiter and Schmidhuber, "Long Short-Term Memory", 1997: four steps, each gate by products of its own."""
+    steps, width = 4, 256
+    net = Net("A cell with four gates over four steps.")
+    hidden, cell = net.arg(1, width, letter="x"), net.arg(1, width, letter="x")
+    inputs = [net.arg(1, width, letter="x") for _ in range(steps)]
+    gates = [(net.arg(width, width), net.arg(width, width), net.arg(width)) for _ in range(4)]
+    for x in inputs:
+        keep, take, give, new = [
+            net.add(net.add(net.matmul(x, w), net.matmul(hidden, u)), b) for w, u, b in gates
+        ]
+        keep, take, give = [net.plain("sigmoid", gate) for gate in (keep, take, give)]
+        kept = net.binary("mul", keep, cell)
+        cell = net.add(kept, net.binary("mul", take, net.plain("tanh", new)))
+        hidden = net.binary("mul", give, net.plain("tanh", cell))
+    net.write("lstm.tir", [hidden, cell])
+
+
 bert()
 nasrnn()
 residual("resnet50.tir", "Residual blocks of three convolutions, with biases.", 1, 64, True)
 residual("resnext50.tir", "Residual blocks whose middle convolution has 32 groups.", 32, 128, False)
 inception()
 nasnet()
+fire()
+bottleneck("bottleneck.tir", "Three residual blocks of three convolutions.", 1, 64)
+bottleneck("grouped.tir", "Three residual blocks whose middle convolution has 32 groups.", 32, 128)
+inverted()
+branches()
+unet()
+lstm()

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use tir::{At, BlockId, Ir, Mapping, OpId, Rets, Type, Value};
-use tir_graph::{Fused, Yield};
+use tir::{At, BlockId, Ir, Mapping, OpId, Value};
+use tir_graph::fusion::group;
 
 use super::flow::Flow;
 use super::partition::{Node, Partition, order};
@@ -51,9 +51,9 @@ pub(super) fn outline(
     for node in nodes {
         places.push(match node {
             Node::Op(at) => flow.ops[at],
-            Node::Set(group) => {
-                let ops: Vec<OpId> = members[group].values().copied().collect();
-                fused(ir, &ops)
+            Node::Set(set) => {
+                let ops: Vec<OpId> = members[set].values().copied().collect();
+                group(ir, &ops)
             }
         });
     }
@@ -63,34 +63,4 @@ pub(super) fn outline(
         }
     }
     partition.groups.len()
-}
-
-/// Moves ops into a group at the place of the last one; what is needed outside are its results.
-fn fused(ir: &mut Ir, group: &[OpId]) -> OpId {
-    let results = group.iter().flat_map(|op| ir.results(*op));
-    let outside = |v: &Value| {
-        ir.uses(*v)
-            .any(|u| !group.iter().any(|op| u.op == *op || ir.is_below(u.op, *op)))
-    };
-    let old: Vec<Value> = results.filter(outside).collect();
-    let types: Vec<Type> = old.iter().map(|v| ir.ty(*v)).collect();
-    let body = ir.new_region();
-    let block = ir.new_block(body);
-    let last = group[group.len() - 1];
-    let state = tir::Op::state(Fused {
-        body,
-        results: Rets(types),
-    });
-    let made = ir.at(At::After(last)).create(state);
-    for op in group {
-        ir.move_op(*op, block);
-    }
-    let new: Vec<Value> = ir.results(made).collect();
-    for (old, new) in old.iter().zip(&new) {
-        ir.replace_uses_if(*old, *new, |ir, u| !ir.is_below(u.op, made));
-        let hint = ir.hint(*old);
-        ir.set_hint(*new, hint);
-    }
-    ir.add(block, Yield { values: old });
-    made
 }

@@ -31,7 +31,11 @@ pass! {
     /// `tensor.transfer_read` of the padded whole. Sums of integers are scaled in floats, or, where all
     /// factors are powers of two and the vector units of the attached machine compute integers alone,
     /// by shifts, which give the same numbers.
-    pub struct GraphToTensor = "graph-to-tensor" {}
+    pub struct GraphToTensor = "graph-to-tensor" {
+        /// Arguments and results of functions that are stored in a layout become tensors of the shape of their storage,
+        /// instead of an error: for functions that nobody calls but who stores so.
+        pub stored_arguments: bool = false,
+    }
 }
 
 impl Pass for GraphToTensor {
@@ -50,7 +54,7 @@ impl Pass for GraphToTensor {
             true => convert(ir, shared.1.as_ref().map_err(Clone::clone)?)?,
             false => convert(ir, &patterns(disabled, how)?)?,
         }
-        cx.each(ir, &|ir, _| layout::lower(ir))
+        cx.each(ir, &|ir, _| layout::lower(ir, self.stored_arguments))
     }
 
     fn pattern_names() -> Vec<String> {

@@ -3,32 +3,11 @@
 use std::collections::HashSet;
 
 use tir::{At, Builder, Ir, OpId, Traits, Value};
-use tir_graph::Yield;
 use tir_tensor::Generic;
 
 use crate::chain::{Resident, Stage, only_for};
 use crate::emit::{emit, resident};
 use crate::plan::Target;
-
-/// Takes the ops of a group out of it; gives them.
-pub(super) fn open(ir: &mut Ir, op: OpId) -> Vec<OpId> {
-    let Some(block) = ir.body_block(op, 0) else {
-        return Vec::new();
-    };
-    let Some(end) = ir.last(block) else {
-        return Vec::new();
-    };
-    let Some(Yield { values }) = ir.get(end) else {
-        return Vec::new();
-    };
-    ir.erase(end);
-    let ops: Vec<OpId> = ir.ops_in(block).collect();
-    for inner in &ops {
-        ir.move_op(*inner, At::Before(op));
-    }
-    ir.replace(op, &values);
-    ops
-}
 
 /// A generic without points leaves its outputs as they are: a reduction over nothing is what it
 /// starts from.

@@ -22,6 +22,7 @@ use std::collections::{HashMap, HashSet};
 use tir::remarks::SINGLE_NEST;
 use tir::{Diagnostic, Ir, OpId, Value};
 use tir_graph::Fused;
+use tir_graph::fusion::ungroup;
 use tir_tensor::Generic;
 
 use crate::apart::Apart;
@@ -31,7 +32,7 @@ use crate::group::Scope;
 use crate::near::{is_in, is_near};
 use crate::plan::{Budget, Plan, Target, TooLarge};
 use crate::strides::Strides;
-use edits::{drop_empty, erase_dead, open, replace, settle_in};
+use edits::{drop_empty, erase_dead, replace, settle_in};
 use plans::Plans;
 use report::{
     joined, left_over, listed, listed_chains, no_room, oversized, to_far, too_large, without_unit,
@@ -91,7 +92,7 @@ fn settled(
     let mut group = HashMap::new();
     for (number, op) in func.walk_ids().into_iter().enumerate() {
         if func.contains(op) && func.is::<Fused>(op) {
-            for inner in open(func, op) {
+            for inner in ungroup(func, op) {
                 group.insert(inner, number);
             }
         }

@@ -10,8 +10,8 @@ mod split;
 
 use tir::interp::{attr_named, elements};
 use tir::{
-    AffineMap, Attr, AttrValue, BlobAttr, DYNAMIC, Diagnostic, Failure, Ir, OpId, PassResult, Type,
-    Value,
+    AffineMap, Attr, AttrValue, BlobAttr, DYNAMIC, Diagnostic, Failure, FunctionType, Ir, OpId,
+    PassResult, Traits, Type, TypeAttr, Value,
 };
 use tir_arith::Constant;
 use tir_graph::layout::{Layout, pack, physical_type};
@@ -29,10 +29,13 @@ pub(super) fn renames(ir: &Ir, op: OpId) -> bool {
     values.any(|v| Layout::of(ir.ty(v)).is_some())
 }
 
-/// Makes all tensors of an arena plain.
-pub(super) fn lower(ir: &mut Ir) -> PassResult {
+/// Makes all tensors of an arena plain; its arguments and what it returns too, if they may be stored in layouts.
+pub(super) fn lower(ir: &mut Ir, arguments: bool) -> PassResult {
     let stored = |ir: &Ir, value: Value| ir.ty(value) != physical_type(ir.ty(value));
-    let mut errors: Vec<Diagnostic> = signature(ir).err().into_iter().collect();
+    let mut errors = Vec::new();
+    if !arguments {
+        errors.extend(signature(ir).err());
+    }
     let ops = ir.walk_ids();
     let touched = ops.into_iter().filter(|op| {
         let mut values = ir.operands(*op).chain(ir.results(*op));
@@ -40,7 +43,14 @@ pub(super) fn lower(ir: &mut Ir) -> PassResult {
     });
     let touched: Vec<OpId> = touched.collect();
     let mut changes: Vec<(OpId, Change)> = Vec::new();
+    let returns = |ir: &Ir, op: OpId| {
+        let in_root = ir.parent(op) == Some(ir.root());
+        arguments && in_root && ir.has(op, Traits::Terminator)
+    };
     for op in &touched {
+        if returns(ir, *op) {
+            continue;
+        }
         match change(ir, *op) {
             Ok(change) => changes.push((*op, change)),
             Err(e) => errors.push(
@@ -62,6 +72,9 @@ pub(super) fn lower(ir: &mut Ir) -> PassResult {
         if let Some(relayout) = ir.get::<Relayout>(*op) {
             relayouts.push((*op, ir.ty(relayout.x), relayout.y.0));
         }
+    }
+    if arguments {
+        store_arguments(ir);
     }
     for op in &touched {
         for value in ir.results(*op).collect::<Vec<_>>() {
@@ -95,6 +108,31 @@ fn signature(ir: &Ir) -> Result<(), Diagnostic> {
         }
     }
     Ok(())
+}
+
+/// Gives arguments the types of their storage, and says so in the type of the function.
+fn store_arguments(ir: &mut Ir) {
+    let root = ir.root();
+    let regions: Vec<_> = ir.regions(root).collect();
+    let blocks = regions.iter().flat_map(|r| ir.blocks(*r));
+    let args: Vec<Value> = blocks.flat_map(|b| ir.args(b)).collect();
+    for arg in args {
+        let ty = physical_type(ir.ty(arg));
+        ir.set_type(arg, ty);
+    }
+    let said = ir
+        .attr(root, "function_type")
+        .and_then(|attr| attr.get::<TypeAttr>().map(|ty| ty.0));
+    if let Some(said) = said.and_then(|ty| ty.get::<FunctionType>()) {
+        let stored = |types: &[Type]| types.iter().map(|ty| physical_type(*ty)).collect();
+        let (inputs, results): (Vec<Type>, Vec<Type>) =
+            (stored(&said.inputs), stored(&said.results));
+        ir.set_attr(
+            root,
+            "function_type",
+            Attr::ty(Type::function(inputs, results)),
+        );
+    }
 }
 
 /// What an op is to become, by the types before.

@@ -1,0 +1,484 @@
+//! Extraction of groups.
+
+use egg::Id;
+use rustc_hash::{FxHashMap, FxHashSet};
+use tir::PassCx;
+use tir_extraction::{Choice, Options, Problem, Solution, solve};
+use tir_graph::fusion::{FusionInfo, FusionKind, anchor};
+
+use super::body::{Body, Price};
+use super::cuts::{Candidate, Cut, Cutter, Kept};
+use crate::build::Program;
+use crate::cost_model::CostModel;
+use crate::extract::{Listed, cost};
+use crate::graph::{Graph, GraphExt};
+use crate::layout;
+use crate::node::{Head, Node};
+use crate::one_op::{OpCache, ask};
+use crate::seed::Seed;
+
+/// How far the search goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Terms {
+    /// Groups of a class, apart from those of one op.
+    pub cuts: usize,
+    /// Ops of a group.
+    pub nodes: usize,
+    /// Different groups that are planned.
+    pub plans: usize,
+    /// Times that extraction runs.
+    pub rounds: usize,
+    /// Steps of search of each.
+    pub steps: u64,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        Self {
+            cuts: 6,
+            nodes: 5,
+            plans: 1000,
+            rounds: 24,
+            steps: 2_000_000,
+        }
+    }
+}
+
+/// What was chosen.
+pub struct Chosen {
+    /// The e-node of each class that is needed.
+    pub choice: FxHashMap<Id, Node>,
+    /// The classes of each group, operands first, but of those that another group computes by other e-nodes.
+    pub groups: Vec<Vec<Id>>,
+    /// Cycles of all groups, one behind the other.
+    pub cycles: f64,
+    /// What no choice of groups is below, as far as groups are planned.
+    pub bound: f64,
+    /// Groups that there are, different ones that were planned, and times that extraction ran.
+    pub counts: [usize; 3],
+}
+
+/// Search ends where what it hopes for is so much of what it has.
+const NEAR: f64 = 0.995;
+
+/// The share that is hoped for of what other groups with an anchor take, as a multiple of their bounds.
+const HOPE: f64 = 0.85;
+
+/// A group that does not run as one nest takes so many times what its ops are said to.
+const APART: f64 = 8.0;
+
+/// Chooses groups so that their cycles are few; `None` where what groups agree about makes no program.
+///
+/// # Errors
+/// If the e-graph has no program for a root, which the input rules out: a bug.
+pub fn choose(
+    (graph, op_cache): (&Graph, &mut OpCache),
+    model: &CostModel,
+    program: &Program,
+    seeds: &[Seed],
+    (price, cx): (&dyn Price, &PassCx<'_>),
+    terms: Terms,
+) -> Result<Option<Chosen>, String> {
+    let listed = Listed::new(graph, program);
+    let mut problem = Groups::new(graph, op_cache, model, &listed, terms);
+    let seeds = problem.seeds(&listed, seeds);
+    let mut prices = Prices {
+        graph,
+        known: FxHashMap::default(),
+        price,
+        cx,
+    };
+    let mut best: Option<Solution> = None;
+    let mut rounds = 0;
+    // What each seed takes by its best groups.
+    for seed in &seeds {
+        for _ in 0..terms.rounds {
+            let inside = |at: usize| problem.is_inside(at, seed);
+            // A seed may be no program any more: classes that it names have been united.
+            let Ok(solution) = problem.solve(&inside, None, terms.steps) else {
+                break;
+            };
+            let fresh = problem.price(&solution, &listed, &mut prices);
+            problem.offer(&mut best, solution);
+            if fresh == 0 {
+                break;
+            }
+        }
+    }
+    let mut bound = 0.0;
+    while rounds < terms.rounds && prices.known.len() < terms.plans {
+        rounds += 1;
+        let solution = problem.solve(&|_| true, best.as_ref(), terms.steps)?;
+        let least = solution.cost;
+        bound = solution.bound;
+        let fresh = problem.price(&solution, &listed, &mut prices);
+        problem.offer(&mut best, solution);
+        let enough = best.as_ref().is_some_and(|best| least >= NEAR * best.cost);
+        if fresh == 0 || enough {
+            break;
+        }
+    }
+    let Some(solution) = best else {
+        return Ok(None);
+    };
+    let counts = [problem.cuts.len(), prices.known.len(), rounds];
+    let program = problem.program(&listed, &solution.choice);
+    Ok(program.map(|(choice, groups)| Chosen {
+        choice,
+        groups,
+        cycles: solution.cost,
+        bound,
+        counts,
+    }))
+}
+
+/// Prices of bodies.
+struct Prices<'a> {
+    graph: &'a Graph,
+    known: FxHashMap<Body, Option<u64>>,
+    price: &'a dyn Price,
+    cx: &'a PassCx<'a>,
+}
+
+/// The groups as nodes of an extraction problem.
+struct Groups {
+    cutter: Cutter,
+    cuts: Vec<Cut>,
+    /// What the ops of each cut are said to cost, where it is no nest.
+    apart: Vec<f64>,
+    /// Whether its cost is no bound.
+    priced: Vec<bool>,
+    /// The node of each cut that decides its loops.
+    anchors: Vec<usize>,
+    /// The least that groups of an anchor take, as a multiple of their bounds.
+    hopes: FxHashMap<usize, f64>,
+    problem: Problem,
+}
+
+impl Groups {
+    fn new(
+        graph: &Graph,
+        op_cache: &mut OpCache,
+        model: &CostModel,
+        listed: &Listed,
+        terms: Terms,
+    ) -> Self {
+        let bytes = |id: Id| -> u64 {
+            let types = graph.types(id).iter();
+            let size = |ty: &tir::Type| ty.elements().unwrap_or(0) * ty.bytes().unwrap_or(0);
+            types.map(|ty| size(ty) as u64).sum()
+        };
+        let moves = |id: &Id| bytes(*id).div_ceil(model.bytes_per_cycle);
+        let moves: Vec<u64> = listed.ids.iter().map(moves).collect();
+        let mut candidates = Vec::new();
+        let mut fixed = Vec::new();
+        let mut classes = vec![Vec::new(); listed.ids.len()];
+        for (number, (_, class, node)) in listed.all.iter().enumerate() {
+            classes[*class].push(number);
+            let known = |id: &Id| graph[*id].data.known;
+            let is_known = known(&listed.ids[*class]);
+            let info = match node.head {
+                Head::Op {
+                    region: None,
+                    types,
+                    ..
+                } if !is_known && graph.analysis.tables.types.get(types).len() == 1 => {
+                    ask(graph, node, |op| FusionInfo::of(op.ir, op.id))
+                }
+                _ => None,
+            };
+            let places = |keep: &dyn Fn(&Id) -> bool| {
+                let mut places: Vec<usize> = Vec::new();
+                for child in node.children.iter().filter(|id| keep(id)) {
+                    let place = listed.place(graph, *child);
+                    if !places.contains(&place) {
+                        places.push(place);
+                    }
+                }
+                places.into_iter().collect()
+            };
+            let work = op_cache.work(graph, node);
+            let all = |work: &tir::Work| -> u64 { work.reads.iter().chain(&work.writes).sum() };
+            let paid = all(&layout::paid(graph, model, node, work.clone()));
+            let short = paid
+                .saturating_sub(all(&work))
+                .div_ceil(model.bytes_per_cycle);
+            let loaded = node.children.iter().filter(|id| known(id));
+            candidates.push(Candidate {
+                class: *class,
+                needs: places(&|_| true),
+                children: places(&|id| !known(id) && !is_known),
+                info,
+                products: work.products.iter().map(|p| model.product(p)).sum(),
+                short,
+                known: loaded.map(|id| moves[listed.place(graph, *id)]).sum(),
+            });
+            fixed.push(match is_known {
+                true => 0.0,
+                false => cost(graph, op_cache, model, node),
+            });
+        }
+        let cutter = Cutter {
+            nodes: candidates,
+            classes,
+            moves,
+            kept: Kept {
+                cuts: terms.cuts,
+                nodes: terms.nodes,
+            },
+        };
+        let mut made = Self {
+            cuts: Vec::new(),
+            apart: Vec::new(),
+            priced: Vec::new(),
+            anchors: Vec::new(),
+            hopes: FxHashMap::default(),
+            problem: Problem {
+                classes: listed.ids.len(),
+                nodes: Vec::new(),
+                roots: listed.roots.clone(),
+            },
+            cutter,
+        };
+        for (class, cuts) in made.cutter.cuts().into_iter().enumerate() {
+            for cut in cuts {
+                let own = made.cutter.nodes[cut.nodes[0]].info.is_none();
+                let apart: f64 = cut.nodes.iter().map(|node| fixed[*node]).sum();
+                let cost = match own {
+                    true => apart,
+                    false => made.cutter.bound(&cut) as f64,
+                };
+                let nodes = cut.nodes.iter().map(|node| &made.cutter.nodes[*node]);
+                let inside = |class: &usize| nodes.clone().any(|node| node.class == *class);
+                // What is known is not priced, but is there.
+                let needs = nodes.clone().flat_map(|node| node.needs.iter().copied());
+                let mut children: Vec<usize> = needs.filter(|class| !inside(class)).collect();
+                children.sort_unstable();
+                children.dedup();
+                made.problem
+                    .nodes
+                    .push(tir_extraction::Node::new(class, cost, children));
+                made.apart.push(apart);
+                made.priced.push(own);
+                let infos: Option<Vec<FusionInfo>> = cut
+                    .nodes
+                    .iter()
+                    .map(|n| made.cutter.nodes[*n].info)
+                    .collect();
+                let at = infos.and_then(|infos| anchor(&infos)).unwrap_or(0);
+                made.anchors.push(cut.nodes[at]);
+                made.cuts.push(cut);
+            }
+        }
+        made
+    }
+
+    /// Programs by the numbers of their nodes.
+    fn seeds(&self, listed: &Listed, seeds: &[Seed]) -> Vec<FxHashSet<usize>> {
+        let numbers = listed.all.iter().enumerate();
+        let numbers: FxHashMap<&Node, usize> = numbers.map(|(i, (_, _, node))| (node, i)).collect();
+        let numbered = |seed: &Seed| {
+            let nodes = seed.values().filter_map(|node| numbers.get(node));
+            nodes.copied().collect()
+        };
+        let mut input: Vec<Option<usize>> = vec![None; listed.ids.len()];
+        for (number, (order, class, _)) in listed.all.iter().enumerate() {
+            if *order != usize::MAX {
+                input[*class].get_or_insert(number);
+            }
+        }
+        let input: FxHashSet<usize> = input.into_iter().flatten().collect();
+        std::iter::once(input)
+            .chain(seeds.iter().map(numbered))
+            .collect()
+    }
+
+    /// Whether a group is of nodes of a set, or of what is by itself in any case.
+    fn is_inside(&self, at: usize, set: &FxHashSet<usize>) -> bool {
+        let nodes = &self.cuts[at].nodes;
+        self.cutter.nodes[nodes[0]].info.is_none() || nodes.iter().all(|n| set.contains(n))
+    }
+
+    /// The cheapest choice that is found of groups that are kept, no dearer than the one to start from.
+    fn solve(
+        &self,
+        keep: &dyn Fn(usize) -> bool,
+        from: Option<&Solution>,
+        steps: u64,
+    ) -> Result<Solution, String> {
+        let kept: Vec<usize> = (0..self.cuts.len()).filter(|at| keep(*at)).collect();
+        let nodes = kept.iter().map(|at| {
+            let node = &self.problem.nodes[*at];
+            let hope = self
+                .hopes
+                .get(&self.anchors[*at])
+                .filter(|_| !self.priced[*at]);
+            tir_extraction::Node {
+                cost: node.cost * hope.map_or(1.0, |hope| f64::max(1.0, HOPE * hope)),
+                ..node.clone()
+            }
+        });
+        let problem = Problem {
+            classes: self.problem.classes,
+            nodes: nodes.collect(),
+            roots: self.problem.roots.clone(),
+        };
+        let places = kept.iter().enumerate();
+        let places: FxHashMap<usize, usize> = places.map(|(i, at)| (*at, i)).collect();
+        let seed = from.map(|from| {
+            let number = |n: &Option<usize>| places.get(&(*n)?).copied();
+            from.choice.iter().map(number).collect()
+        });
+        let options = Options {
+            max_steps: steps,
+            seeds: seed.into_iter().collect(),
+            ..Options::default()
+        };
+        let mut solution = solve(&problem, &options).map_err(|e| e.to_string())?;
+        for number in solution.choice.iter_mut().flatten() {
+            *number = kept[*number];
+        }
+        Ok(solution)
+    }
+
+    /// Prices what of a choice is not priced; says how many groups.
+    fn price(&mut self, solution: &Solution, listed: &Listed, prices: &mut Prices<'_>) -> usize {
+        let mut fresh: Vec<usize> = solution.choice.iter().flatten().copied().collect();
+        fresh.retain(|group| !self.priced[*group]);
+        fresh.sort_unstable();
+        for group in &fresh {
+            self.put(*group, listed, prices);
+        }
+        fresh.len()
+    }
+
+    /// Keeps a choice, all groups of which are priced, if it is the best one.
+    fn offer(&self, best: &mut Option<Solution>, mut solution: Solution) {
+        let groups = solution
+            .order
+            .iter()
+            .filter_map(|class| solution.choice[*class]);
+        solution.cost = groups.map(|group| self.problem.nodes[group].cost).sum();
+        if best.as_ref().is_none_or(|best| solution.cost < best.cost) {
+            *best = Some(solution);
+        }
+    }
+
+    /// Puts the price of a group in the place of its bound.
+    fn put(&mut self, group: usize, listed: &Listed, prices: &mut Prices<'_>) {
+        let order = self.cutter.order(&self.cuts[group].nodes);
+        let body = order.and_then(|order| {
+            let nodes = order.iter().map(|at| {
+                let (_, class, node) = &listed.all[*at];
+                (listed.ids[*class], node)
+            });
+            let nodes: Vec<(Id, &Node)> = nodes.collect();
+            Body::of(prices.graph, &nodes)
+        });
+        let cycles = body.and_then(|body| match prices.known.get(&body) {
+            Some(known) => *known,
+            None => {
+                let cycles = prices.price.cycles(&body, prices.cx);
+                prices.known.insert(body, cycles);
+                cycles
+            }
+        });
+        let apart = APART * (self.apart[group] + 1.0);
+        let bound = self.problem.nodes[group].cost;
+        self.problem.nodes[group].cost = cycles.map_or(apart, |cycles| cycles as f64);
+        if let Some(cycles) = cycles.filter(|_| bound > 0.0) {
+            let share = cycles as f64 / bound;
+            let hope = self.hopes.entry(self.anchors[group]).or_insert(share);
+            *hope = hope.min(share);
+        }
+        self.priced[group] = true;
+    }
+
+    /// The e-node of each class that the groups of a choice need: of a class that several groups compute inside, that of
+    /// the first; and the classes of groups. `None` if classes need each other then.
+    fn program(
+        &self,
+        listed: &Listed,
+        choice: &Choice,
+    ) -> Option<(FxHashMap<Id, Node>, Vec<Vec<Id>>)> {
+        let mut needed = vec![false; listed.ids.len()];
+        let mut work = self.problem.roots.clone();
+        let mut nodes: FxHashMap<usize, usize> = FxHashMap::default();
+        let mut inner: Vec<usize> = Vec::new();
+        let mut chosen: Vec<usize> = Vec::new();
+        while let Some(class) = work.pop() {
+            if std::mem::replace(&mut needed[class], true) {
+                continue;
+            }
+            let group = choice[class]?;
+            let cut = &self.cuts[group].nodes;
+            nodes.insert(class, cut[0]);
+            inner.extend(&cut[1..]);
+            chosen.push(group);
+            work.extend(&self.problem.nodes[group].children);
+        }
+        inner.sort_unstable();
+        for node in inner {
+            nodes.entry(self.cutter.nodes[node].class).or_insert(node);
+        }
+        self.is_acyclic(&nodes).then_some(())?;
+        chosen.sort_unstable();
+        let groups = chosen.into_iter().filter_map(|group| {
+            let cut = &self.cuts[group].nodes;
+            let info = self.cutter.nodes[cut[0]].info?;
+            let agreed = |node: &usize| nodes.get(&self.cutter.nodes[*node].class) == Some(node);
+            if info.kind == FusionKind::Opaque || !cut.iter().all(agreed) {
+                return None;
+            }
+            let order = self.cutter.order(cut)?.into_iter();
+            Some(
+                order
+                    .map(|node| listed.ids[self.cutter.nodes[node].class])
+                    .collect(),
+            )
+        });
+        let groups = groups.collect();
+        let chosen = nodes.into_iter().map(|(class, node)| {
+            let (_, _, node) = &listed.all[node];
+            (listed.ids[class], node.clone())
+        });
+        Some((chosen.collect(), groups))
+    }
+
+    /// Whether no class needs itself, by the e-node of each.
+    fn is_acyclic(&self, nodes: &FxHashMap<usize, usize>) -> bool {
+        #[derive(Clone, Copy, PartialEq)]
+        enum State {
+            New,
+            Open,
+            Done,
+        }
+        let mut state = vec![State::New; self.problem.classes];
+        let mut stack: Vec<(usize, bool)> = Vec::new();
+        stack.extend(self.problem.roots.iter().map(|root| (*root, false)));
+        while let Some((class, done)) = stack.pop() {
+            if done {
+                state[class] = State::Done;
+                continue;
+            }
+            match state[class] {
+                State::New => {}
+                State::Open => return false,
+                State::Done => continue,
+            }
+            state[class] = State::Open;
+            stack.push((class, true));
+            let Some(node) = nodes.get(&class) else {
+                return false;
+            };
+            for child in &self.cutter.nodes[*node].needs {
+                match state[*child] {
+                    State::Open => return false,
+                    State::New => stack.push((*child, false)),
+                    State::Done => {}
+                }
+            }
+        }
+        true
+    }
+}

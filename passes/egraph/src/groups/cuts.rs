@@ -1,0 +1,213 @@
+//! The cuts of all classes.
+
+use rustc_hash::FxHashSet;
+use tir::SmallVec;
+use tir_graph::fusion::{FusionInfo, FusionKind, anchor, edge_fuses};
+
+/// What is looked at of an e-node.
+pub(super) struct Candidate {
+    /// The class that it computes.
+    pub(super) class: usize,
+    /// The classes that it reads, each once.
+    pub(super) needs: SmallVec<[usize; 4]>,
+    /// Those of them that are not known when the program is compiled.
+    pub(super) children: SmallVec<[usize; 4]>,
+    /// How it fuses; `None` for what is always by itself.
+    pub(super) info: Option<FusionInfo>,
+    /// Cycles of its products at the unit's peak.
+    pub(super) products: u64,
+    /// Cycles of the engine to load what it reads that is known.
+    pub(super) known: u64,
+    /// Cycles of the engine for runs shorter than it moves at once, where nothing is fused.
+    pub(super) short: u64,
+}
+
+/// A set of e-nodes, one of a class, that computes the class of the first.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Cut {
+    /// The nodes: the one whose result leaves, then the others, ascending.
+    pub(super) nodes: SmallVec<[usize; 4]>,
+    /// The classes read, ascending.
+    pub(super) inputs: SmallVec<[usize; 4]>,
+}
+
+/// What is kept of cuts.
+#[derive(Clone, Copy)]
+pub(super) struct Kept {
+    /// Cuts of a class, apart from those of one node.
+    pub(super) cuts: usize,
+    /// Nodes of a cut.
+    pub(super) nodes: usize,
+}
+
+/// All nodes, and what moving each class takes.
+pub(super) struct Cutter {
+    pub(super) nodes: Vec<Candidate>,
+    /// The nodes of each class.
+    pub(super) classes: Vec<Vec<usize>>,
+    /// Cycles of the engine to move each class.
+    pub(super) moves: Vec<u64>,
+    pub(super) kept: Kept,
+}
+
+impl Cutter {
+    /// No cycles that a nest of the cut can do without: its products, or its bytes.
+    pub(super) fn bound(&self, cut: &Cut) -> u64 {
+        let products = cut.nodes.iter().map(|n| self.nodes[*n].products).sum();
+        let known: u64 = cut.nodes.iter().map(|n| self.nodes[*n].known).sum();
+        let short: u64 = cut.nodes.iter().map(|n| self.nodes[*n].short).sum();
+        let read: u64 = cut.inputs.iter().map(|class| self.moves[*class]).sum();
+        u64::max(products, read + known + short)
+    }
+
+    fn class(&self, node: usize) -> usize {
+        self.nodes[node].class
+    }
+
+    fn node_of(&self, cut: &[usize], class: usize) -> Option<usize> {
+        cut.iter().copied().find(|n| self.class(*n) == class)
+    }
+
+    /// All cuts, class by class: each node alone, and of the others those that are best by their bounds and by what
+    /// they read.
+    pub(super) fn cuts(&self) -> Vec<Vec<Cut>> {
+        // What reads its own result computes nothing.
+        let computes = |node: &&usize| {
+            let node = &self.nodes[**node];
+            !node.needs.contains(&node.class)
+        };
+        let alone = |node: &usize| {
+            let mut inputs = self.nodes[*node].children.clone();
+            inputs.sort_unstable();
+            Cut {
+                nodes: SmallVec::from_elem(*node, 1),
+                inputs,
+            }
+        };
+        let singles: Vec<Vec<Cut>> = self
+            .classes
+            .iter()
+            .map(|nodes| nodes.iter().filter(computes).map(alone).collect())
+            .collect();
+        let mut all = singles.clone();
+        // What a longer chain of nodes gives is new in each round.
+        for _ in 1..self.kept.nodes {
+            let mut next = Vec::with_capacity(all.len());
+            let mut changed = false;
+            for (class, nodes) in self.classes.iter().enumerate() {
+                let mut found: FxHashSet<Cut> = FxHashSet::default();
+                for node in nodes {
+                    found.extend(self.with_operands(*node, &all));
+                }
+                let mut found: Vec<Cut> = found.into_iter().filter(|c| c.nodes.len() > 1).collect();
+                let rank = |cut: &Cut| {
+                    let read: u64 = cut.inputs.iter().map(|class| self.moves[*class]).sum();
+                    (self.bound(cut) + read, cut.nodes.len())
+                };
+                found.sort_by_cached_key(|cut| (rank(cut), cut.nodes.clone()));
+                found.truncate(self.kept.cuts);
+                let mut cuts = singles[class].clone();
+                cuts.append(&mut found);
+                changed |= cuts != all[class];
+                next.push(cuts);
+            }
+            all = next;
+            if !changed {
+                break;
+            }
+        }
+        all
+    }
+
+    /// The cuts that a node makes with cuts of its operands.
+    fn with_operands(&self, node: usize, of: &[Vec<Cut>]) -> Vec<Cut> {
+        let candidate = &self.nodes[node];
+        let Some(own) = &candidate.info else {
+            return Vec::new();
+        };
+        if own.kind == FusionKind::Opaque {
+            return Vec::new();
+        }
+        let mut made: Vec<SmallVec<[usize; 4]>> = vec![SmallVec::from_elem(node, 1)];
+        for child in &candidate.children {
+            let before = made.len();
+            for at in 0..before {
+                for cut in &of[*child] {
+                    let top = self.nodes[cut.nodes[0]].info.as_ref();
+                    if !top.is_some_and(|top| edge_fuses(top, own)) {
+                        continue;
+                    }
+                    if let Some(joined) = self.joined(&made[at], &cut.nodes) {
+                        made.push(joined);
+                    }
+                }
+            }
+            // What is cheap by bounds comes first anyway; the rest would grow with the power of operands.
+            made.truncate(4 * self.kept.cuts + 1);
+        }
+        made.into_iter()
+            .filter_map(|nodes| self.whole(nodes))
+            .collect()
+    }
+
+    /// The nodes of two sets, if they agree about each class.
+    fn joined(&self, a: &[usize], b: &[usize]) -> Option<SmallVec<[usize; 4]>> {
+        let mut nodes: SmallVec<[usize; 4]> = a.into();
+        for node in b {
+            match self.node_of(a, self.class(*node)) {
+                Some(other) if other == *node => {}
+                Some(_) => return None,
+                None => nodes.push(*node),
+            }
+        }
+        (nodes.len() <= self.kept.nodes).then_some(nodes)
+    }
+
+    /// Nodes as a cut, if they run as one: no class is both computed and read from outside, as none may be that its
+    /// own operands need, one op decides the loops, and all that fuse may.
+    fn whole(&self, mut nodes: SmallVec<[usize; 4]>) -> Option<Cut> {
+        nodes[1..].sort_unstable();
+        let mut inputs: SmallVec<[usize; 4]> = SmallVec::new();
+        for node in &nodes {
+            let user = self.nodes[*node].info.as_ref()?;
+            for child in &self.nodes[*node].children {
+                match self.node_of(&nodes, *child) {
+                    Some(inner) if inner == nodes[0] => return None,
+                    Some(inner) => {
+                        let producer = self.nodes[inner].info.as_ref()?;
+                        edge_fuses(producer, user).then_some(())?;
+                    }
+                    None if !inputs.contains(child) => inputs.push(*child),
+                    None => {}
+                }
+            }
+        }
+        if nodes.len() > 1 {
+            let infos: Option<Vec<FusionInfo>> =
+                nodes.iter().map(|n| self.nodes[*n].info).collect();
+            anchor(&infos?)?;
+        }
+        self.order(&nodes)?;
+        inputs.sort_unstable();
+        Some(Cut { nodes, inputs })
+    }
+
+    /// The nodes with operands first; `None` if they need each other.
+    pub(super) fn order(&self, nodes: &[usize]) -> Option<Vec<usize>> {
+        let mut left: Vec<usize> = nodes.to_vec();
+        left.sort_unstable();
+        let mut order = Vec::new();
+        while !left.is_empty() {
+            let ready = left.iter().position(|node| {
+                let mut children = self.nodes[*node].children.iter();
+                children.all(|child| self.node_of(&left, *child).is_none())
+            });
+            order.push(left.remove(ready?));
+        }
+        // The result is the last one: nothing reads it inside.
+        let top = order.iter().position(|node| *node == nodes[0])?;
+        let top = order.remove(top);
+        order.push(top);
+        Some(order)
+    }
+}

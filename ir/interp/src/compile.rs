@@ -158,6 +158,11 @@ impl<'m> Compiler<'m> {
         let Some(block) = self.ir.value_block(value) else {
             return false;
         };
+        // Constants are there from the start of the function; their block may run again.
+        let is_constant = |owner| self.ir.has(owner, Traits::ConstantLike);
+        if self.ir.owner(value).is_some_and(is_constant) {
+            return false;
+        }
         if self.ir.block_of(op) != Some(block) || self.ir.uses(value).len() > 64 {
             return false;
         }

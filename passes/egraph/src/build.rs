@@ -52,6 +52,13 @@ impl Program {
     }
 }
 
+impl Program {
+    /// The regions of its ops, and of what was added to it.
+    pub(crate) fn regions(&self) -> &Regions {
+        &self.regions
+    }
+}
+
 /// Adds an op whose operands are in these classes; `None` if one of them is in none.
 fn add_op(
     ir: &Ir,

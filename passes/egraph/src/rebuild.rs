@@ -205,9 +205,18 @@ impl Rebuilder<'_> {
 
     fn make(&mut self, node: &Node, operands: &[Value], loc: Loc, before: OpId) -> OpId {
         // Leaves and results of other nodes have no op of their own: `class` looks at them before.
-        let (Some(name), Head::Op { types, .. }) = (self.graph.name_of(node), node.head) else {
+        let (Some(name), Head::Op { types, region, .. }) = (self.graph.name_of(node), node.head)
+        else {
             panic!("internal error: {node:?} is no op");
         };
+        self.made += 1;
+        // Regions that no op of the block has are those of its canonical form.
+        if let Some(region) = region {
+            let regions = self.program.regions();
+            let op = regions.make(region, operands, self.ir, At::Before(before));
+            self.ir.set_loc(op, loc);
+            return op;
+        }
         let mut state = OpState::new(name);
         state.loc = loc;
         state.operands = operands.iter().copied().collect();
@@ -216,7 +225,6 @@ impl Rebuilder<'_> {
         state.results = types.iter().copied().collect();
         let op = self.ir.create_raw(state);
         self.ir.insert(op, At::Before(before));
-        self.made += 1;
         op
     }
 }

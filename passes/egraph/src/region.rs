@@ -13,7 +13,8 @@ pub struct Regions {
     block: BlockId,
     arguments: FxHashMap<(Type, usize), Value>,
     known: FxHashMap<u64, Vec<(OpId, Index)>>,
-    count: Index,
+    /// The copies by number.
+    ops: Vec<OpId>,
 }
 
 impl Default for Regions {
@@ -28,7 +29,7 @@ impl Default for Regions {
             block,
             arguments: FxHashMap::default(),
             known: FxHashMap::default(),
-            count: 0,
+            ops: Vec::new(),
         }
     }
 }
@@ -85,9 +86,21 @@ impl Regions {
             self.ir.erase(copy);
             return index;
         }
-        let index = self.count;
-        self.count += 1;
+        let index = self.ops.len() as Index;
+        self.ops.push(copy);
         same.push((copy, index));
         index
+    }
+
+    /// Makes an op with the regions of a number, on operands of which the last ones are what the regions
+    /// use from outside.
+    pub fn make(&self, index: Index, operands: &[Value], ir: &mut Ir, at: At) -> OpId {
+        let copy = self.ops[index as usize];
+        let used = self.ir.operands(copy).chain(captures(&self.ir, copy));
+        let mut map = Mapping::default();
+        for (argument, operand) in used.zip(operands) {
+            map.map(argument, *operand);
+        }
+        ir.copy_op(&self.ir, copy, at, &mut map)
     }
 }

@@ -12,6 +12,7 @@ mod native;
 mod networks;
 mod passes;
 mod program;
+mod rules;
 mod tiles;
 
 use std::io::Write;
@@ -179,6 +180,8 @@ enum What {
     /// Random programs that are equal to a network: the price that the planner gives them beside the cycles that they
     /// take without data, and so for each of their groups alone
     Covers(covers::Options),
+    /// Wrong rewrite rules that `--check-rules` finds, how and at what cost, and right ones beside them
+    Rules,
     /// Cycles of networks without the e-graph, with its program where the price takes it, and what that price is
     Choice(choice::Options),
     /// Networks from ONNX through every level, run, checked and timed; with overlapping queues and without
@@ -208,6 +211,7 @@ fn main() -> ExitCode {
         What::Extract { files } => extract::extract(&files),
         What::Choice(options) => choice::choice(&options),
         What::Covers(options) => covers::covers(&options),
+        What::Rules => rules::rules(),
         What::Lower(Rounds { rounds }) => lower::lower(rounds as usize),
         What::Networks { folders } => networks::networks(&folders),
         What::Native(options) => native::native(options),

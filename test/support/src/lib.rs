@@ -2,7 +2,11 @@
 //! run on tensors. Whatever is wrong panics with the program.
 #![allow(clippy::unwrap_used)]
 
+mod digest;
+pub mod equal;
 pub mod networks;
+
+pub use digest::digest;
 
 use tir::data::Array;
 use tir::text::{ParseOptions, PrintOptions, parse, print};

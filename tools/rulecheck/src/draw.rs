@@ -3,8 +3,13 @@
 //! All leaves of an instance are drawn in one style, so that what is compared can be exact where it
 //! must be. Whole numbers show wrong indices and factors, since sums and products of them are exact
 //! in any order; fractions show roundings, powers of two what scales; the extremes of a type show
-//! overflow, infinities, NaN, signed zeros and subnormals. A rule that regroups floats says nothing
-//! of the extremes of floats: it gets fractions instead, but the extremes of integers, which wrap.
+//! overflow, infinities, NaN, signed zeros and subnormals, and what narrower types cut or round. A rule
+//! that regroups floats says nothing of the extremes of floats: it gets fractions instead, but the
+//! extremes of integers, which wrap.
+//!
+//! What is wrong for one extreme alone, or for two that meet, is seldom met by drawing each element
+//! anew. So a **palette** of a few numbers is drawn for some instances, of which all elements are; and
+//! elements **repeat** what stands at their place in another leaf, or its opposite.
 
 use tir::data::{Array, DType};
 use tir::interp::tensor_form;
@@ -32,6 +37,12 @@ impl Number {
         let int = array.get_int(index).map_or(float as i64, |n| n as i64);
         Self { float, int }
     }
+    fn opposite(self) -> Self {
+        Self {
+            float: -self.float,
+            int: self.int.wrapping_neg(),
+        }
+    }
     /// Whether it is this whole number.
     pub(crate) fn is(self, n: i64) -> bool {
         self.float == n as f64 && self.int == n
@@ -49,24 +60,38 @@ enum Style {
     Powers(i64),
     /// So many percent of the elements are extremes of their type; the others fractions.
     Extremes(usize),
+    /// All elements are of a few numbers, most of them extremes of their type.
+    Palette,
 }
+
+/// Numbers of a palette.
+const COLOURS: usize = 3;
+
+/// The numbers of the instance for each element type.
+type Palettes = Vec<(Type, [Number; COLOURS])>;
 
 impl Style {
     fn draw(class: Class, random: &mut Random) -> Self {
         let wide = matches!(class, Class::Exact | Class::NoNans);
         let whole = [-3, -3, -3, 0, 1, 1];
         match random.below(100) {
-            0..38 => Style::Whole(random.pick(&whole).unwrap_or_default()),
-            38..60 => Style::Fractions {
+            0..35 => Style::Whole(random.pick(&whole).unwrap_or_default()),
+            35..55 => Style::Fractions {
                 positive: random.percent(40),
             },
-            60..70 => Style::Powers(if wide { 40 } else { 6 }),
+            55..63 => Style::Powers(if wide { 40 } else { 6 }),
+            63..80 => Style::Palette,
             _ => Style::Extremes(random.pick(&[3, 20, 60]).unwrap_or_default()),
         }
     }
 
-    fn number(self, ty: Type, class: Class, random: &mut Random) -> Number {
-        let elem = ty.elem();
+    fn number(
+        self,
+        elem: Type,
+        class: Class,
+        palettes: &mut Palettes,
+        random: &mut Random,
+    ) -> Number {
         let bits = elem.bits().unwrap_or(64).clamp(1, 64);
         match self {
             Style::Whole(low) => Number::whole(low + random.below(7) as i64),
@@ -80,16 +105,34 @@ impl Style {
                     int: sign << shift,
                 }
             }
-            Style::Extremes(percent) if random.percent(percent) => Number {
-                int: integer(bits, random),
-                float: match class {
-                    Class::Exact => float(elem, true, random),
-                    Class::NoNans => float(elem, false, random),
-                    Class::Reassociating | Class::Contracting => fraction(false, random).float,
-                },
-            },
+            Style::Extremes(percent) if random.percent(percent) => extreme(elem, class, random),
             Style::Extremes(_) => fraction(false, random),
+            Style::Palette => {
+                let known = palettes.iter().position(|(ty, _)| *ty == elem);
+                let at = known.unwrap_or_else(|| {
+                    let one = |_| match random.percent(75) {
+                        true => extreme(elem, class, random),
+                        false => fraction(false, random),
+                    };
+                    palettes.push((elem, std::array::from_fn(one)));
+                    palettes.len() - 1
+                });
+                palettes[at].1[random.below(COLOURS)]
+            }
         }
+    }
+}
+
+/// An extreme of a type, for a rule of a class.
+fn extreme(elem: Type, class: Class, random: &mut Random) -> Number {
+    let bits = elem.bits().unwrap_or(64).clamp(1, 64);
+    Number {
+        int: integer(bits, random),
+        float: match class {
+            Class::Exact => float(elem, true, random),
+            Class::NoNans => float(elem, false, random),
+            Class::Reassociating | Class::Contracting => fraction(false, random).float,
+        },
     }
 }
 
@@ -113,9 +156,17 @@ fn integer(bits: u32, random: &mut Random) -> i64 {
     let least = i64::MIN >> (64 - bits);
     let most = !least;
     let all = [least, least, most, least + 1, most - 1, -1, 0, 1, 2, -2];
-    match random.percent(70) {
-        true => random.pick(&all).unwrap_or_default(),
-        false => (random.next_u64() as i64) >> (64 - bits),
+    match random.below(10) {
+        0..6 => random.pick(&all).unwrap_or_default(),
+        // About the range of a narrower type, and about the integers that an `f32` or `f64` holds.
+        6 => {
+            let width = random.pick(&[7, 8, 15, 16, 24, 31, 32, 53]).unwrap_or(7);
+            let edge = 1i64 << width.min(bits - 1);
+            let near = edge + random.below(3) as i64 - 1;
+            let sign = if random.percent(50) { 1 } else { -1 };
+            (sign * near).clamp(least, most)
+        }
+        _ => (random.next_u64() as i64) >> (64 - bits),
     }
 }
 
@@ -131,6 +182,13 @@ fn float(elem: Type, nan: bool, random: &mut Random) -> f64 {
         ],
     };
     let root = if double { 1e160 } else { 1e20 };
+    // Just below a whole number, and beyond the range of a type of integers.
+    let below = |n: f64| match double {
+        true => n.next_down(),
+        false => f64::from((n as f32).next_down()),
+    };
+    let small = 1.0 + random.below(4) as f64;
+    let edge = f64::from(1u32 << random.pick(&[7, 8, 15, 16, 24, 31]).unwrap_or(7));
     let all = [
         0.0,
         most,
@@ -143,9 +201,14 @@ fn float(elem: Type, nan: bool, random: &mut Random) -> f64 {
         root,
         1.0 / root,
         1.0,
+        below(small),
+        edge + 1.5,
+        0.0,
+        f64::INFINITY,
+        f64::NAN,
         f64::NAN,
     ];
-    let count = all.len() - usize::from(!nan);
+    let count = all.len() - 2 * usize::from(!nan);
     let x = all[random.below(count)];
     if random.percent(50) { -x } else { x }
 }
@@ -154,13 +217,33 @@ fn float(elem: Type, nan: bool, random: &mut Random) -> f64 {
 pub(crate) fn values(plan: &Plan, class: Class, seed: u64) -> Option<Vec<Data>> {
     let mut random = Random::new(seed);
     let style = Style::draw(class, &mut random);
-    let mut one = |leaf: &crate::plan::Leaf| {
-        let count = leaf.ty.elements().unwrap_or(1);
-        let number = |_| style.number(leaf.ty, class, &mut random);
-        let numbers: Vec<Number> = (0..count).map(number).collect();
-        data(leaf.ty, &numbers)
-    };
-    plan.leaves.iter().map(&mut one).collect()
+    // How many percent of the elements are those of another leaf, or their opposites.
+    let repeated = random.pick(&[0, 0, 0, 30, 60]).unwrap_or(0);
+    let mut palettes = Palettes::new();
+    let mut drawn: Vec<(Type, Vec<Number>)> = Vec::new();
+    let mut all = Vec::with_capacity(plan.leaves.len());
+    for leaf in &plan.leaves {
+        let (elem, count) = (leaf.ty.elem(), leaf.ty.elements().unwrap_or(1));
+        let like: Vec<usize> = (0..drawn.len())
+            .filter(|i| drawn[*i].0 == elem && !drawn[*i].1.is_empty())
+            .collect();
+        let like = random.pick(&like);
+        let mut number = |at: usize| match like {
+            Some(other) if random.percent(repeated) => {
+                let numbers = &drawn[other].1;
+                let same = numbers[at % numbers.len()];
+                match random.percent(30) {
+                    true => same.opposite(),
+                    false => same,
+                }
+            }
+            _ => style.number(elem, class, &mut palettes, &mut random),
+        };
+        let numbers: Vec<Number> = (0..count).map(&mut number).collect();
+        all.push(data(leaf.ty, &numbers)?);
+        drawn.push((elem, numbers));
+    }
+    Some(all)
 }
 
 /// The value of a type that has these numbers.

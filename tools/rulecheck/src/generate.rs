@@ -30,6 +30,10 @@ pub(crate) struct Corpus {
     ranks: HashMap<(Name, usize), BTreeSet<Option<usize>>>,
     attrs: HashMap<(Name, Name), Vec<Known>>,
     counts: HashMap<Name, BTreeSet<usize>>,
+    /// Kinds of elements: how often an instance was begun with them, and how often it verified.
+    elems: BTreeMap<ElemKind, (usize, usize)>,
+    /// Of ops that are told their result types: how these were like the first operand.
+    results: HashMap<Name, BTreeSet<Likeness>>,
     /// How often nothing that was tried verified.
     stuck: BTreeMap<&'static str, usize>,
     /// Element types to draw besides those that are built in.
@@ -53,11 +57,31 @@ impl Corpus {
             ranks,
             attrs,
             counts,
+            results,
             ..
         } = other.clone();
         self.ranks.extend(ranks);
         self.attrs.extend(attrs);
         self.counts.extend(counts);
+        self.results.extend(results);
+    }
+    /// Whether an instance with these elements verified, or too few were begun to say.
+    fn takes(&self, elem: Type) -> bool {
+        let known = self.elems.get(&ElemKind::of(elem));
+        known.is_none_or(|(begun, built)| *built > 0 || *begun < BEGUN)
+    }
+    /// An instance was begun with these elements, and verified or not.
+    pub(crate) fn begun(&mut self, elem: Type, built: bool) {
+        let known = self.elems.entry(ElemKind::of(elem)).or_default();
+        *known = (known.0 + 1, known.1 + usize::from(built));
+    }
+    /// A result type that an op was told, beside the type of its first operand.
+    pub(crate) fn result(&mut self, op: Name, first: Type, result: Type) {
+        let likeness = Likeness {
+            shape: first.shape() == result.shape(),
+            elem: first.elem() == result.elem(),
+        };
+        self.results.entry(op).or_default().insert(likeness);
     }
     pub(crate) fn operand(&mut self, op: Name, index: usize, ty: Type) {
         let rank = ty.get::<TensorType>().map(|t| t.shape.len());
@@ -99,12 +123,42 @@ impl Corpus {
     }
 }
 
+/// What of a result type is that of the first operand.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Likeness {
+    shape: bool,
+    elem: bool,
+}
+
+/// Kinds of element types that ops take alike.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum ElemKind {
+    Truth,
+    Integer,
+    Float,
+    Other,
+}
+
+impl ElemKind {
+    fn of(elem: Type) -> Self {
+        match elem {
+            _ if elem.is_float() => ElemKind::Float,
+            _ if elem.bits() == Some(1) => ElemKind::Truth,
+            _ if elem.is_int() => ElemKind::Integer,
+            _ => ElemKind::Other,
+        }
+    }
+}
+
+/// How often a kind of elements is begun with before it is given up for most instances.
+const BEGUN: usize = 12;
+
 /// What an instance is like: chosen once for each.
 pub(crate) struct InstanceStyle {
     /// Element types to draw besides those that are built in.
     types: Arc<[Type]>,
     /// The element type of nearly everything.
-    elem: Type,
+    pub elem: Type,
     /// Dimensions are below this.
     bound: usize,
     /// Whether dimensions may be 0.
@@ -114,19 +168,25 @@ pub(crate) struct InstanceStyle {
 }
 
 impl InstanceStyle {
-    pub(crate) fn new(types: &Arc<[Type]>, random: &mut Random) -> Self {
-        let types = types.clone();
-        let elem = elem(&types, random);
+    pub(crate) fn new(corpus: &Corpus, random: &mut Random) -> Self {
+        let types = corpus.types.clone();
+        let mut elem = elem(&types, random);
+        for _ in 0..4 {
+            if corpus.takes(elem) || random.percent(10) {
+                break;
+            }
+            elem = self::elem(&types, random);
+        }
         Self {
             types,
             elem,
             bound: 3 + random.below(5),
-            empty: random.percent(20),
+            empty: random.percent(25),
             rank_zero: random.percent(15),
         }
     }
     fn dim(&self, random: &mut Random) -> i64 {
-        if self.empty && random.percent(12) {
+        if self.empty && random.percent(20) {
             return 0;
         }
         match random.percent(25) {
@@ -151,9 +211,9 @@ fn elem(types: &[Type], random: &mut Random) -> Type {
         return ty;
     }
     match random.below(20) {
-        0..14 => Type::f32(),
-        14 => Type::new(FloatType::F64),
-        15..18 => Type::int(random.pick(&[32, 32, 32, 8, 16]).unwrap_or(32)),
+        0..9 => Type::f32(),
+        9..12 => Type::new(FloatType::F64),
+        12..18 => Type::int(random.pick(&[32, 32, 8, 8, 16]).unwrap_or(32)),
         18 => Type::int(64),
         _ => Type::int(1),
     }
@@ -161,8 +221,11 @@ fn elem(types: &[Type], random: &mut Random) -> Type {
 
 /// The declared constraint of an operand, by its number among those that are there alone.
 fn constraint(op: &OpInfo, index: usize) -> Option<&'static Constraint> {
-    let operands = op.fields.iter().take_while(|f| !f.role.is_variadic());
-    let mut operands = operands.filter(|f| f.role == Role::Operand);
+    let operands = op.fields.iter().filter(|f| {
+        let roles = [Role::Operand, Role::OptionalOperand, Role::Operands];
+        roles.contains(&f.role)
+    });
+    let mut operands = operands.take_while(|f| f.role != Role::Operands);
     operands.nth(index)?.constraint
 }
 
@@ -195,6 +258,8 @@ impl InstanceStyle {
         let others = [
             self.elem,
             Type::int(1),
+            Type::int(8),
+            Type::int(16),
             Type::int(32),
             Type::int(64),
             Type::f32(),
@@ -311,10 +376,32 @@ impl InstanceStyle {
     /// Result types for an op that does not infer them.
     pub(crate) fn results(
         &self,
+        op: Name,
         many: Option<usize>,
         near: &[Type],
+        corpus: &Corpus,
         random: &mut Random,
     ) -> Option<Vec<Type>> {
+        // As it was like the first operand before: of its shape, of its elements, or of neither.
+        let known = corpus.results.get(&op).into_iter().flatten();
+        let known: Vec<Likeness> = known.copied().collect();
+        if many == Some(1)
+            && random.percent(70)
+            && let (Some(likeness), Some(first)) = (random.pick(&known), near.first())
+            && let Some(shape) = first.shape()
+        {
+            let shape = match likeness.shape {
+                true => Some(shape.to_vec()),
+                false => random.percent(40).then(|| self.resized(shape, random)),
+            };
+            if let Some(shape) = shape {
+                let elem = match likeness.elem && random.percent(80) {
+                    true => first.elem(),
+                    false => self.other_elem(near, random),
+                };
+                return Some(vec![tensor(shape, elem)?]);
+            }
+        }
         let from = random.pick(near).unwrap_or(self.elem);
         let Some(count) = many else {
             // Parts of an operand along one of its dimensions.
@@ -340,11 +427,36 @@ impl InstanceStyle {
                 (0..random.below(3)).for_each(|_| to.insert(0, self.dim(random)));
                 tensor(to, from.elem())
             }
-            (Some(_), 8) => Some(from.with_elem(elem(&self.types, random))),
+            (Some(_), 8) => Some(from.with_elem(self.other_elem(near, random))),
             (None, 0..6) => Some(elem(&self.types, random)),
             _ => Some(from),
         };
         (0..count).map(|_| one(random)).collect()
+    }
+
+    /// A shape of that rank, some of whose dimensions are larger or smaller.
+    fn resized(&self, shape: &[i64], random: &mut Random) -> Vec<i64> {
+        let mut one = |dim: &i64| match random.below(6) {
+            0 => dim * 2,
+            1 => (dim / 2).max(1),
+            2 => self.dim(random),
+            _ => *dim,
+        };
+        shape.iter().map(&mut one).collect()
+    }
+
+    /// An element type for a result that changes it: one of the other operands', or any; all alike.
+    fn other_elem(&self, near: &[Type], random: &mut Random) -> Type {
+        let others = near.iter().skip(1).map(|ty| ty.elem());
+        let others: Vec<Type> = others.collect();
+        let all = [1, 8, 16, 32, 64].map(Type::int);
+        match (random.pick(&others), random.below(10)) {
+            (Some(elem), 0..5) => elem,
+            (_, 5) => elem(&self.types, random),
+            (_, 6) => Type::f32(),
+            (_, 7) => Type::new(FloatType::F64),
+            _ => random.pick(&all).unwrap_or(self.elem),
+        }
     }
 
     /// A shape of as many elements: dimensions merged, divided, moved, of size 1 added or removed.
@@ -446,11 +558,29 @@ impl InstanceStyle {
             <Type as AttrValue>::WHAT => Attr::ty(random.pick(&[self.elem, elem]).unwrap_or(elem)),
             <Attr as AttrValue>::WHAT => number(elem, random)?,
             "a number" => number(Type::new(FloatType::F64), random)?,
+            "an array" => {
+                let one = |_| number(Type::new(FloatType::F64), random);
+                let all: Option<Vec<Attr>> = (0..first.len()).map(one).collect();
+                Attr::array(all?)
+            }
             _ => match field.default.and_then(|a| a.get::<FloatAttr>()) {
                 Some(float) => number(float.ty, random)?,
                 None => field.default.or_else(|| random.pick(known)?.0)?,
             },
         })
+    }
+
+    /// A number for one dimension of an operand beside others.
+    pub(crate) fn place(&self, dim: i64, random: &mut Random) -> i64 {
+        match random.below(10) {
+            0 | 1 => 1,
+            2 => 0,
+            3 | 4 => -1,
+            5 => random.pick(&[2, -2, 3]).unwrap_or(2),
+            6 => dim,
+            7 | 8 => dim - 1,
+            _ => random.below(dim.max(0) as usize + 1) as i64,
+        }
     }
 
     /// Integers for the dimensions of a shape: an order, places, sizes, parts, small numbers.

@@ -110,6 +110,8 @@ fn test(
         unusual: BTreeMap::new(),
         unrun: None,
         passed: 0,
+        hollow: 0,
+        vacant: 0,
         options,
     };
     let verdict = match rule.check(functions) {
@@ -202,6 +204,10 @@ struct Test<'a> {
     unrun: Option<String>,
     /// Instances that were passed over for others with such attributes.
     passed: usize,
+    /// Instances with a dimension of size 0 and something to compare, made of others.
+    hollow: usize,
+    /// Instances without anything to compare.
+    vacant: usize,
     options: &'a Options,
 }
 
@@ -213,6 +219,14 @@ const CONSTANTS: usize = 4;
 const COUNTS: [usize; 3] = [2, 3, 1];
 /// Instances wanted for each choice of ops, where a rule has variables for ops.
 const EACH: usize = 8;
+/// One instance of so many has nothing to compare, one a dimension of size 0 and something to compare.
+const HOLLOW: usize = 8;
+/// Further values for each instance of few elements.
+const VALUES: usize = 1;
+/// The same where an op changes the type of elements: it may be wrong for few numbers.
+const CHANGED: usize = 8;
+/// Most elements of an instance that is run with further values.
+const FEW: usize = 256;
 /// Instances that are compared by size once a rule is found wrong.
 const SMALL: usize = 40;
 
@@ -244,7 +258,8 @@ impl Test<'_> {
                     if self.is_welcome(&drawn, compared) {
                         self.coverage.count(&drawn.plan.types());
                         self.count_ops(drawn.choice);
-                        if let Some(worse) = self.other_constants(drawn) {
+                        let worse = self.emptied(&drawn).or_else(|| self.other_values(&drawn));
+                        if let Some(worse) = worse.or_else(|| self.other_constants(drawn)) {
                             return self.wrong(worse);
                         }
                     }
@@ -323,6 +338,73 @@ impl Test<'_> {
         Some((drawn, outcome))
     }
 
+    /// The instance with a dimension of size 0, if the rule is wrong then: all dimensions of one
+    /// size, or one of one value.
+    fn emptied(&mut self, drawn: &Drawn) -> Option<Drawn> {
+        if self.hollow >= self.options.instances / HOLLOW {
+            return None;
+        }
+        let types = drawn.plan.types();
+        let places: Vec<(usize, usize)> = types
+            .iter()
+            .enumerate()
+            .flat_map(|(i, ty)| (0..ty.shape().map_or(0, <[i64]>::len)).map(move |d| (i, d)))
+            .collect();
+        let (at, d) = self.random.pick(&places)?;
+        let size = types[at].shape()?[d];
+        let alike = self.random.percent(60);
+        let empty = |(i, ty): (usize, &tir::Type)| {
+            let Some(mut shape) = ty.shape().map(<[i64]>::to_vec) else {
+                return *ty;
+            };
+            for (e, dim) in shape.iter_mut().enumerate() {
+                if (alike && *dim == size) || (i, e) == (at, d) {
+                    *dim = 0;
+                }
+            }
+            tir::Type::tensor(shape, ty.elem())
+        };
+        let types: Vec<tir::Type> = types.iter().enumerate().map(empty).collect();
+        let plan = drawn.plan.with_types(&types);
+        let values = values(&plan, self.subject.rule.class, self.random.next_u64())?;
+        let constants = drawn.constants.clone();
+        match self.subject.outcome(&plan, &values, &constants) {
+            Outcome::Wrong(_) => Some(Drawn {
+                choice: drawn.choice,
+                plan,
+                values,
+                constants,
+            }),
+            Outcome::Equal(compared) => {
+                self.hollow += usize::from(compared > 0);
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// The instance with other values, if the rule is wrong then.
+    fn other_values(&mut self, drawn: &Drawn) -> Option<Drawn> {
+        let elements = drawn.plan.leaves.iter().filter_map(|l| l.ty.elements());
+        if elements.sum::<usize>() > FEW {
+            return None;
+        }
+        let changes = drawn.plan.changes_elements();
+        for _ in 0..if changes { CHANGED } else { VALUES } {
+            let values = values(&drawn.plan, self.subject.rule.class, self.random.next_u64())?;
+            let found = self.subject.outcome(&drawn.plan, &values, &drawn.constants);
+            if let Outcome::Wrong(_) = found {
+                return Some(Drawn {
+                    choice: drawn.choice,
+                    plan: drawn.plan.clone(),
+                    values,
+                    constants: drawn.constants.clone(),
+                });
+            }
+        }
+        None
+    }
+
     /// The instance with other leaves constant, if a rule of kind `reduce` is wrong then.
     fn other_constants(&mut self, mut drawn: Drawn) -> Option<Drawn> {
         let subject = &self.subject;
@@ -346,8 +428,16 @@ impl Test<'_> {
     fn is_welcome(&mut self, drawn: &Drawn, compared: usize) -> bool {
         let types = drawn.plan.types();
         let shapes = || types.iter().filter_map(|ty| ty.shape());
-        if compared == 0 && !shapes().any(|s| s.contains(&0)) {
-            return false;
+        if compared == 0 {
+            if !shapes().any(|s| s.contains(&0)) {
+                return false;
+            }
+            // Some are for types alone, unless there are no others.
+            self.vacant += 1;
+            let some = self.options.instances / HOLLOW;
+            if (some..SELDOM * self.options.instances).contains(&self.vacant) {
+                return false;
+            }
         }
         let rank = shapes().map(<[i64]>::len).max().unwrap_or(0);
         let found = self.coverage.ranks.get(&rank).copied().unwrap_or(0);

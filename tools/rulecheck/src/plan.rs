@@ -101,6 +101,14 @@ impl Plan {
         }
         unusual
     }
+    /// Whether an op makes elements of another type of those of a leaf that it reads.
+    pub(crate) fn changes_elements(&self) -> bool {
+        let changes = |node: &Node| match (node.operands.first(), node.said.first()) {
+            (Some(Operand::Leaf(leaf)), Some(said)) => self.leaves[*leaf].ty.elem() != said.elem(),
+            _ => false,
+        };
+        self.nodes.iter().any(changes)
+    }
     /// How large it is: elements first, then ranks, then numbers in attributes.
     pub(crate) fn size(&self) -> (u64, u64, u64) {
         let types = self.types();

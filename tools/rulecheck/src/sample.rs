@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use tir::data::Random;
 use tir::rewrite::{AttrTerm, OpTerm, Rule, Term, TermKind, TypeTerm, Var, VarKind};
 use tir::{
-    AttrValue, BlockId, Ir, Name, OpInfo, OpState, Role, Type, TypeAttr, Value, verify_local,
+    AttrValue, BlockId, FieldInfo, Ir, Name, OpInfo, OpState, Role, Type, TypeAttr, Value,
+    verify_local,
 };
 
 use crate::generate::{Around, Corpus, InstanceStyle};
@@ -13,6 +14,10 @@ use crate::plan::{Leaf, Node, Operand, Origin, Plan};
 
 /// Attempts for each op before the whole instance is begun anew.
 const TRIES: usize = 12;
+/// Most elements of a result.
+const RESULT: usize = 1 << 16;
+/// Variations of the attributes of an op that verifies.
+const VARIED: usize = 8;
 
 /// Makes one instance, or gives up.
 pub(crate) struct Sampler<'a> {
@@ -87,7 +92,7 @@ impl<'a> Sampler<'a> {
         ir.attach_region(root, region);
         let block = ir.new_block(region);
         Self {
-            style: InstanceStyle::new(&corpus.types, random),
+            style: InstanceStyle::new(corpus, random),
             share: random.percent(60),
             bound: vec![None; rule.vars.len()],
             plan: Plan::default(),
@@ -104,6 +109,12 @@ impl<'a> Sampler<'a> {
 
     /// An instance of the left side whose ops verify.
     pub(crate) fn sample(mut self) -> Option<Plan> {
+        let built = self.roots();
+        self.corpus.begun(self.style.elem, built.is_some());
+        built.map(|()| self.plan)
+    }
+
+    fn roots(&mut self) -> Option<()> {
         for term in &self.rule.left {
             let TermKind::Op(op) = &term.kind else {
                 return None;
@@ -111,7 +122,7 @@ impl<'a> Sampler<'a> {
             let root = self.op(op, term.ty.as_ref())?;
             self.plan.roots.push(root);
         }
-        Some(self.plan)
+        Some(())
     }
 
     fn value(&self, operand: Operand) -> Value {
@@ -129,7 +140,7 @@ impl<'a> Sampler<'a> {
         if self.share
             && let Some(at) = self.terms.iter().position(same)
         {
-            return self.typed(Operand::Node(at, term.result), ty);
+            return self.result(at, term.result, ty);
         }
         let mut operands: Vec<Vec<Operand>> = vec![Vec::new(); term.operands.len()];
         for (slot, child) in operands.iter_mut().zip(&term.operands) {
@@ -207,10 +218,45 @@ impl<'a> Sampler<'a> {
             attrs: slots.iter().map(|(name, slot, _)| (*name, *slot)).collect(),
             said: Vec::new(),
         };
+        let wanted = Wanted::new(self, term, ty)?;
+        // Operands that may be absent are drawn once the others fit.
+        let required = info.fields.iter().filter(|f| f.role == Role::Operand);
+        let (required, many) = (required.count(), |f: &FieldInfo| f.role == Role::Operands);
+        let is_extra = |operand: &Operand| matches!(operand, Operand::Leaf(l) if open.contains(l));
+        let splits = !info.fields.iter().any(many)
+            && node.operands.len() > required
+            && node.operands[required..].iter().all(is_extra);
         for _ in 0..TRIES {
             self.plan.attrs.clone_from(&fixed);
-            if let Some(op) = self.attempt(&node, &slots, &open, info) {
-                return self.settle(term, ty, node, op, &open);
+            let mut found = match splits {
+                false => self.attempt(&node, &slots, &open, &wanted, info),
+                true => {
+                    let mut first = node.clone();
+                    first.operands.truncate(required);
+                    let found = self.attempt(&first, &slots, &open, &wanted, info);
+                    found.and_then(|op| {
+                        let said = self.ir.result_types(op);
+                        let wanted = match said[..] {
+                            [ty] if !info.infers() => &Wanted::Is(ty),
+                            _ => &wanted,
+                        };
+                        self.ir.erase(op);
+                        let kept: Vec<_> = slots.iter().map(|s| (s.0, s.1, false)).collect();
+                        let drawn = |leaf: &usize| first.operands.contains(&Operand::Leaf(*leaf));
+                        let rest: Vec<usize> = open.iter().filter(|l| !drawn(l)).copied().collect();
+                        let mut again = || self.attempt(&node, &kept, &rest, wanted, info);
+                        (0..TRIES).find_map(|_| again())
+                    })
+                }
+            };
+            if let Some(op) = &mut found {
+                self.vary(&node, &slots, op, &wanted);
+            }
+            if let Some(op) = found {
+                if self.fits(op, &wanted) == usize::MAX {
+                    return self.settle(term, ty, node, op, &open);
+                }
+                self.ir.erase(op);
             }
         }
         self.corpus.stuck_at(term.name);
@@ -229,6 +275,10 @@ impl<'a> Sampler<'a> {
         let info = node.name.info()?;
         if !info.infers() {
             node.said = self.ir.result_types(op);
+            if let ([result], Some(first)) = (&node.said[..], node.operands.first()) {
+                let first = self.ir.ty(self.value(*first));
+                self.corpus.result(node.name, first, *result);
+            }
         }
         self.corpus.operands(node.name, node.operands.len());
         for (i, operand) in node.operands.iter().enumerate() {
@@ -250,10 +300,14 @@ impl<'a> Sampler<'a> {
                 self.typed(Operand::Leaf(leaf), Some(ty))?;
             }
         }
-        if self.ir.results(op).len() <= term.result {
-            return None;
-        }
-        self.typed(Operand::Node(self.ops.len() - 1, term.result), ty)
+        self.result(self.ops.len() - 1, term.result, ty)
+    }
+
+    /// A result of an op, if it has so many, of the type that the rule says.
+    fn result(&mut self, node: usize, result: usize, ty: Option<&TypeTerm>) -> Option<Operand> {
+        let there = self.ir.results(self.ops[node]).len() > result;
+        there.then_some(())?;
+        self.typed(Operand::Node(node, result), ty)
     }
 
     fn leaf(&mut self, origin: Origin, name: Name) -> usize {
@@ -322,6 +376,7 @@ impl<'a> Sampler<'a> {
         node: &Node,
         slots: &[(Name, usize, bool)],
         open: &[usize],
+        wanted: &Wanted,
         info: &OpInfo,
     ) -> Option<tir::OpId> {
         let twins: Vec<usize> = (0..self.plan.nodes.len())
@@ -339,12 +394,15 @@ impl<'a> Sampler<'a> {
             }
             waiting.retain(|l| *l != leaf);
             let others = node.operands.iter().enumerate();
-            let near: Vec<Type> = others
-                .filter(
-                    |(_, o)| !matches!(o, Operand::Leaf(l) if *l == leaf || waiting.contains(l)),
-                )
+            let is_drawn =
+                |o: &Operand| !matches!(o, Operand::Leaf(l) if *l == leaf || waiting.contains(l));
+            let mut near: Vec<Type> = others
+                .filter(|(_, o)| is_drawn(o))
                 .map(|(_, o)| self.ir.ty(self.value(*o)))
                 .collect();
+            if let Wanted::Is(ty) = wanted {
+                near.push(*ty);
+            }
             let alike = twins
                 .iter()
                 .filter_map(|t| self.plan.nodes[*t].operands.get(i));
@@ -394,12 +452,26 @@ impl<'a> Sampler<'a> {
                     .count();
                 let count = (!many).then_some(count);
                 let alike = twin.map(|t| self.plan.nodes[t].said.clone());
-                match alike.filter(|said| !said.is_empty() && self.random.percent(40)) {
-                    Some(said) => said,
-                    None => self.style.results(count, &near, self.random)?,
+                match (alike, wanted.of(self)) {
+                    (_, Some(ty)) if count == Some(1) => vec![ty],
+                    (Some(said), _) if !said.is_empty() && self.random.percent(40) => said,
+                    _ => {
+                        let style = &self.style;
+                        style.results(node.name, count, &near, self.corpus, self.random)?
+                    }
                 }
             }
         };
+        self.make(node, slots, results)
+    }
+
+    /// The op with what was drawn, if it verifies.
+    fn make(
+        &mut self,
+        node: &Node,
+        slots: &[(Name, usize, bool)],
+        results: Vec<Type>,
+    ) -> Option<tir::OpId> {
         let operands = node.operands.iter().map(|o| self.value(*o)).collect();
         let attrs = slots
             .iter()
@@ -407,11 +479,128 @@ impl<'a> Sampler<'a> {
         let state = state(node.name, operands, attrs, results);
         let op = self.ir.create(state).ok()?;
         self.ir.insert(op, self.block);
-        if verify_local(&self.ir).is_err() {
+        let is_small = |v| self.ir.ty(v).elements().is_none_or(|n| n <= RESULT);
+        if verify_local(&self.ir).is_err() || !self.ir.results(op).all(is_small) {
             self.ir.erase(op);
             return None;
         }
         Some(op)
+    }
+
+    /// How many dimensions of a result are as the rule says its type is; all there are if a result
+    /// has this type.
+    fn fits(&self, op: tir::OpId, wanted: &Wanted) -> usize {
+        let Some(wanted) = wanted.of(self) else {
+            return usize::MAX;
+        };
+        let fit = |v: Value| {
+            let ty = self.ir.ty(v);
+            if ty == wanted {
+                return usize::MAX;
+            }
+            let (have, want) = (ty.shape().unwrap_or(&[]), wanted.shape().unwrap_or(&[]));
+            have.iter().zip(want).filter(|(a, b)| a == b).count()
+        };
+        self.ir.results(op).map(fit).max().unwrap_or(0)
+    }
+
+    /// Draws the numbers for one dimension anew, in all lists of numbers at once, some times: what
+    /// fits together in a slice is seldom drawn at once. What has the type that the rule says keeps it.
+    fn vary(
+        &mut self,
+        node: &Node,
+        slots: &[(Name, usize, bool)],
+        op: &mut tir::OpId,
+        wanted: &Wanted,
+    ) {
+        let first = node.operands.first().map(|o| self.ir.ty(self.value(*o)));
+        let Some(shape) = first.and_then(|ty| ty.shape()).filter(|s| !s.is_empty()) else {
+            return;
+        };
+        let is_list = |slot: usize| {
+            let list = self.plan.attrs[slot].and_then(ints);
+            list.is_some_and(|list| list.len() == shape.len())
+        };
+        let lists = slots
+            .iter()
+            .filter(|(_, slot, free)| *free && is_list(*slot));
+        let lists: Vec<usize> = lists.map(|(_, slot, _)| *slot).collect();
+        let mut fit = self.fits(*op, wanted);
+        let typed = matches!(wanted, Wanted::Is(_) | Wanted::Of(_));
+        if lists.len() < 2 || (!typed && self.random.percent(40)) {
+            return;
+        }
+        let results = match node.name.info().is_some_and(|info| info.infers()) {
+            true => Vec::new(),
+            false => self.ir.result_types(*op),
+        };
+        for _ in 0..if typed { 4 * VARIED } else { VARIED } {
+            let before = self.plan.attrs.clone();
+            let at = self.random.below(shape.len());
+            for slot in &lists {
+                if self.random.percent(35) {
+                    continue;
+                }
+                let mut list = self.plan.attrs[*slot].and_then(ints).unwrap_or_default();
+                list[at] = self.style.place(shape[at], self.random);
+                self.plan.attrs[*slot] = Some(tir::Attr::ints(&list));
+            }
+            let other = self.make(node, slots, results.clone());
+            let now = other.map_or(0, |other| self.fits(other, wanted));
+            match other {
+                Some(other) if now >= fit => {
+                    self.ir.erase(*op);
+                    (*op, fit) = (other, now);
+                }
+                _ => {
+                    other.into_iter().for_each(|other| self.ir.erase(other));
+                    self.plan.attrs = before;
+                }
+            }
+        }
+    }
+}
+
+/// The type that a rule says the result of an op has.
+enum Wanted {
+    Unknown,
+    Is(Type),
+    /// That of a leaf among its operands.
+    Of(usize),
+}
+
+impl Wanted {
+    fn new(sampler: &Sampler<'_>, term: &OpTerm, ty: Option<&TypeTerm>) -> Option<Self> {
+        Some(match ty {
+            Some(TypeTerm::Text(text)) => Wanted::Is(tir::parse_type(text).ok()?),
+            Some(TypeTerm::Var(var)) => match &sampler.bound[var.0] {
+                Some(Binding::Type(ty)) => Wanted::Is(*ty),
+                _ => {
+                    let says =
+                        |child: &&Term| matches!(&child.ty, Some(TypeTerm::Var(v)) if v == var);
+                    let leaf =
+                        term.operands
+                            .iter()
+                            .filter(says)
+                            .find_map(|child| match &child.kind {
+                                TermKind::Var(Var(v)) => match &sampler.bound[*v] {
+                                    Some(Binding::Leaf(leaf)) => Some(*leaf),
+                                    _ => None,
+                                },
+                                _ => None,
+                            });
+                    leaf.map_or(Wanted::Unknown, Wanted::Of)
+                }
+            },
+            _ => Wanted::Unknown,
+        })
+    }
+    fn of(&self, sampler: &Sampler<'_>) -> Option<Type> {
+        match self {
+            Wanted::Unknown => None,
+            Wanted::Is(ty) => Some(*ty),
+            Wanted::Of(leaf) => Some(sampler.plan.leaves[*leaf].ty),
+        }
     }
 }
 

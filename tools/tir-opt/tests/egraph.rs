@@ -5,10 +5,11 @@ mod graphs;
 
 use std::path::{Path, PathBuf};
 
-use graphs::{digest, program, results};
+use graphs::{program, results};
 use tir::pass::Settings;
 use tir::text::{ParseOptions, PrintOptions, parse, print};
 use tir::{Ir, Name, PassManager};
+use tir_support::digest;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

@@ -27,6 +27,8 @@ pub(super) trait Real:
     fn wide(self) -> f64;
     /// The larger, as `arith.maximumf`: NaN if either is.
     fn maximum(self, other: Self) -> Self;
+    /// The smaller, as `arith.minimumf`: NaN if either is.
+    fn minimum(self, other: Self) -> Self;
     /// A function of one number, as `math` computes it.
     fn function(self, function: FloatFn) -> Self;
 }
@@ -49,6 +51,16 @@ macro_rules! real {
                 } else if self == other {
                     // -0 is below +0.
                     $t::from_bits(self.to_bits() & other.to_bits())
+                } else {
+                    other
+                }
+            }
+            fn minimum(self, other: Self) -> Self {
+                if self < other || self.is_nan() {
+                    self
+                } else if self == other {
+                    // -0 is below +0.
+                    $t::from_bits(self.to_bits() | other.to_bits())
                 } else {
                     other
                 }

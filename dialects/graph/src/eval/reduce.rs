@@ -59,8 +59,7 @@ impl Compute for Reduce {
             *y = match self.kind {
                 Kinds::Sum | Kinds::Mean => *y + *x,
                 Kinds::Max => y.maximum(*x),
-                // min(a, b) = -max(-a, -b)
-                Kinds::Min => T::ZERO - (T::ZERO - *y).maximum(T::ZERO - *x),
+                Kinds::Min => y.minimum(*x),
             };
         }
         if self.kind == Kinds::Mean {

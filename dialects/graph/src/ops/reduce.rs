@@ -27,7 +27,7 @@ pub fn reduced(axes: &[i64], rank: usize) -> Result<Vec<bool>, Failure> {
 }
 
 macro_rules! reduce {
-    ($($(#[$doc:meta])* $name:ident $text:literal $elems:ident;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident $text:literal $elems:ident adds: $adds:literal;)*) => {$(
         $(#[$doc])*
         #[derive(Op)]
         #[op($text, Pure, results(y), infer, fold, evaluate, crate::fusion::fusion)]
@@ -57,9 +57,11 @@ macro_rules! reduce {
         }
         impl Fold for $name {
             fn fold(&self, op: OpRef<'_>) -> Option<Folds> {
-                // Of single elements, and without axes, each is its own result.
-                let result = op.ir.results(op.id).next()?;
-                (op.ir.ty(self.x) == op.ir.ty(result)).then(|| self.x.into())
+                // Of single elements, and without axes, each is its own result; but a sum makes 0 of -0, so that
+                // of floats it is a rule, which has a class.
+                let (result, ty) = (op.ir.results(op.id).next()?, op.ir.ty(self.x));
+                let same = ty == op.ir.ty(result) && !($adds && ty.elem().is_float());
+                same.then(|| self.x.into())
             }
         }
         impl Fusable for $name {
@@ -70,11 +72,11 @@ macro_rules! reduce {
 
 reduce! {
     /// Sum over dimensions.
-    ReduceSum "graph.reduce_sum" NUMBER_TENSOR;
+    ReduceSum "graph.reduce_sum" NUMBER_TENSOR adds: true;
     /// Mean over dimensions.
-    ReduceMean "graph.reduce_mean" FLOAT_TENSOR;
+    ReduceMean "graph.reduce_mean" FLOAT_TENSOR adds: true;
     /// Largest element over dimensions, NaN if one is.
-    ReduceMax "graph.reduce_max" NUMBER_TENSOR;
+    ReduceMax "graph.reduce_max" NUMBER_TENSOR adds: false;
     /// Smallest element over dimensions, NaN if one is.
-    ReduceMin "graph.reduce_min" NUMBER_TENSOR;
+    ReduceMin "graph.reduce_min" NUMBER_TENSOR adds: false;
 }

@@ -18,7 +18,7 @@ pub const RULES: &[RuleText] = &[
         => "(graph.reduce_mean ?x {axes = [2, 3], keepdims = true})"),
     rule!(equal reassoc "mean-is-global-pool", "(graph.reduce_mean ?x {axes = [2, 3], keepdims = true})"
         => "(graph.global_avg_pool ?x)", if "(has-rank ?x 4)"),
-    rule!("drop-global-pool-of-mean", "(graph.global_avg_pool (graph.global_avg_pool ?x))"
+    rule!(nnan_nsz "drop-global-pool-of-mean", "(graph.global_avg_pool (graph.global_avg_pool ?x))"
         => "(graph.global_avg_pool ?x)"),
     rule!(equal "monotone-into-max-pool",
         "(?f:elementwise+monotone (graph.max_pool ?x {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m}))"

@@ -61,6 +61,8 @@ pub const RULES: &[RuleText] = &[
     rule!(reassoc "mean-of-transpose", "(graph.reduce_mean (graph.transpose ?x {perm = ?p}) {axes = ?a, keepdims = false})"
         => "(graph.reduce_mean ?x {axes = (axes-before ?a ?p), keepdims = false})",
         if "(keeps-order ?a ?p)"),
+    rule!(nnan_nsz "drop-sum-of-units", "(graph.reduce_sum ?x:?T):?T" => "?x"),
+    rule!(nnan_nsz "drop-mean-of-units", "(graph.reduce_mean ?x:?T):?T" => "?x"),
     rule!(reassoc "merge-sums", "(graph.reduce_sum (graph.reduce_sum ?x {axes = ?a, keepdims = true}) {axes = ?b, keepdims = true})"
         => "(graph.reduce_sum ?x {axes = (axes-of-both ?a ?b), keepdims = true})"),
     rule!(reassoc "merge-means", "(graph.reduce_mean (graph.reduce_mean ?x {axes = ?a, keepdims = true}) {axes = ?b, keepdims = true})"

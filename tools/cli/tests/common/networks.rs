@@ -16,8 +16,16 @@ const INPUTS: u64 = 1_000_000;
 pub(crate) struct Network {
     folder: PathBuf,
     pub(crate) model: PathBuf,
+    #[allow(
+        dead_code,
+        reason = "of the tests that read this file, some run no network"
+    )]
     pub(crate) inputs: Vec<Array>,
     /// ONNX Runtime's answers.
+    #[allow(
+        dead_code,
+        reason = "of the tests that read this file, some run no network"
+    )]
     pub(crate) outputs: Vec<Array>,
 }
 

@@ -4,7 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use tir_core::{Attr, BlockId, Builder, Diagnostic, Ir, Name, Op, Ret, Type, Value};
 use tir_graph::{
-    AvgPool, Concat, Conv2d, MatMul, MaxPool, Relu, Reshape, Sigmoid, Tanh, Transpose,
+    Add, AvgPool, BatchNorm, Concat, Conv2d, MatMul, MaxPool, Mul, Number, Relu, Reshape, Sigmoid,
+    Tanh, Transpose,
 };
 
 use super::read::Record;
@@ -21,9 +22,12 @@ mod taso {
     pub(super) const RELU: u64 = 8;
     pub(super) const SIGMOID: u64 = 9;
     pub(super) const TANH: u64 = 10;
+    pub(super) const BATCH_NORM: u64 = 11;
     pub(super) const CONCAT: u64 = 12;
     pub(super) const RESHAPE: u64 = 14;
     pub(super) const TRANSPOSE: u64 = 15;
+    pub(super) const ADD: u64 = 16;
+    pub(super) const MUL: u64 = 17;
     pub(super) const MATMUL: u64 = 18;
 }
 
@@ -108,7 +112,8 @@ impl Cx {
 
     fn operator(&mut self, record: &Record) -> Result<Value, Diagnostic> {
         let count = match record.op {
-            taso::CONV | taso::MATMUL => Some(2),
+            taso::CONV | taso::MATMUL | taso::ADD | taso::MUL => Some(2),
+            taso::BATCH_NORM => Some(5),
             taso::MAX_POOL | taso::AVERAGE_POOL => None,
             taso::CONCAT => None,
             _ => Some(1),
@@ -146,6 +151,15 @@ impl Cx {
             taso::TANH => {
                 self.stated(record, x, &record.parameters)?;
                 self.add(record, Tanh { x })
+            }
+            taso::BATCH_NORM => self.batch_norm(record, &xs),
+            taso::ADD => {
+                self.stated(record, x, &record.parameters)?;
+                self.add(record, Add { x, y: xs[1] })
+            }
+            taso::MUL => {
+                self.stated(record, x, &record.parameters)?;
+                self.add(record, Mul { x, y: xs[1] })
             }
             // It changes nothing once training is over.
             taso::DROPOUT => self.stated(record, x, &record.parameters).map(|()| x),
@@ -206,6 +220,24 @@ impl Cx {
         };
         let y = self.add(record, conv)?;
         self.activation(record, y, p[11])
+    }
+
+    /// Parameters: the input's shape. Operands are those of ONNX in its order; what is added to the
+    /// variance is not in the file, so it is ONNX's default.
+    fn batch_norm(&mut self, record: &Record, xs: &[Value]) -> Result<Value, Diagnostic> {
+        let &[x, scale, bias, mean, var] = xs else {
+            return Err(record.error("reads other operands than it has"));
+        };
+        self.stated(record, x, &record.parameters)?;
+        let norm = BatchNorm {
+            x,
+            scale,
+            bias,
+            mean,
+            var,
+            epsilon: Number(1e-5),
+        };
+        self.add(record, norm)
     }
 
     /// Parameters: the input's shape, the type, the window, strides, padding mode, activation, pads.

@@ -403,7 +403,7 @@ impl Reader<'_> {
             }
             (Some(_), true) => {
                 return self.wrong(format!(
-                    "the class of '{name}' is said where it stands first"
+                    "the class of '{name}' belongs where it first occurs"
                 ));
             }
             (Some(_), false) => {}

@@ -20,6 +20,11 @@ pub struct Unmatched {
 }
 
 impl Unmatched {
+    /// The cycles that the thread takes for it.
+    pub fn cycles(&self) -> u64 {
+        self.at.cycles
+    }
+
     /// As a remark.
     pub fn remark(self) -> Diagnostic {
         match self.nearest {

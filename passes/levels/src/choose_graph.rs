@@ -54,7 +54,12 @@ impl ChooseGraph {
         pipeline.add(FuseElementwise::default());
         pipeline.add(Canonicalize::default());
         cx.attempt(&pipeline, &mut lowered).ok()?;
-        let tile = Tile::of_level(self.depth, self.max_stages, self.resident, &self.join_groups);
+        let tile = Tile::of_level(
+            self.depth,
+            self.max_stages,
+            self.resident,
+            &self.join_groups,
+        );
         tile.price(&lowered, cx, (info, machine))
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use tir::workload::Workload;
-use tir::{Attr, Diagnostic, Ir, Pass, PassCx, PassOptions, PassResult, pass};
+use tir::{Attr, Diagnostic, Ir, Loc, Name, Pass, PassCx, PassOptions, PassResult, pass};
 use tir_accel::bounds::Bounds;
 use tir_accel::{AttachedMachine, MachineInfo};
 
@@ -193,6 +193,23 @@ fn bound(func: &Ir, info: &MachineInfo) -> u64 {
     work.map_or(u64::MAX, |work| Bounds::of(&work, info).cycles)
 }
 
+/// Of which places of which functions it was told that no unit computes what stands there.
+#[derive(Default)]
+struct Told(Mutex<Vec<(Option<Name>, Loc)>>);
+
+impl Told {
+    /// Notes a place of a function; whether it is a new one.
+    fn is_new(&self, func: &Ir, loc: Loc) -> bool {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = (func.op(func.root()).symbol(), loc);
+        let new = !all.contains(&place);
+        if new {
+            all.push(place);
+        }
+        new
+    }
+}
+
 /// What is known on machines, by their names and the options of the pass.
 #[derive(Default)]
 struct Remembered(Mutex<HashMap<String, Known>>);
@@ -219,8 +236,10 @@ impl Pass for Tile {
                 true => 0,
                 false => bound(ir, target.info),
             };
+            let told = cx.shared(Told::default);
             for remark in tiled.unmatched {
                 if !remark.expected || remark.cycles() >= bound {
+                    told.is_new(ir, remark.loc());
                     cx.remark(remark.remark());
                 }
             }
@@ -241,7 +260,12 @@ impl Pass for EstimateCycles {
         let Some((info, machine)) = attached.as_deref().and_then(|a| a.0.as_ref()) else {
             return Err(vec![AttachedMachine::none(ir)]);
         };
-        let tile = Tile::of_level(self.depth, self.max_stages, self.resident, &self.join_groups);
+        let tile = Tile::of_level(
+            self.depth,
+            self.max_stages,
+            self.resident,
+            &self.join_groups,
+        );
         tile.join()?;
         let root = ir.root();
         ir.remove_attr(root, CYCLES);
@@ -271,6 +295,17 @@ impl Pass for Tensorize {
             done.remarks
                 .into_iter()
                 .for_each(|remark| cx.remark(remark));
+            // Steps of nests whose sums a unit computes, and stages behind others.
+            let bound = match done.unmatched.is_empty() {
+                true => 0,
+                false => bound(ir, target.info),
+            };
+            let told = cx.shared(Told::default);
+            for remark in done.unmatched {
+                if remark.cycles() >= bound && told.is_new(ir, remark.loc()) {
+                    cx.remark(remark.remark());
+                }
+            }
             Ok(())
         })
     }

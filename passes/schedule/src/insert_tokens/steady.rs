@@ -208,7 +208,10 @@ fn ordered_transfers(ir: &Ir) -> HashSet<OpId> {
     let is_free = |origin: Origin| {
         let same = users.iter().filter(|(other, _)| origin.may_be(**other));
         let same: Vec<&Users> = same.map(|(_, users)| users).collect();
-        let alone = same.iter().map(|users| users.engine).reduce(|a, b| a.filter(|_| a == b));
+        let alone = same
+            .iter()
+            .map(|users| users.engine)
+            .reduce(|a, b| a.filter(|_| a == b));
         !same.iter().any(|users| users.written) || alone.flatten().is_some()
     };
     let held: HashSet<Origin> = users.keys().copied().filter(|o| !is_free(*o)).collect();

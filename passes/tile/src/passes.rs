@@ -193,7 +193,7 @@ fn bound(func: &Ir, info: &MachineInfo) -> u64 {
     work.map_or(u64::MAX, |work| Bounds::of(&work, info).cycles)
 }
 
-/// Of which places of which functions it was told that no unit computes what stands there.
+/// Of which places of which functions a remark says that no unit computes what stands there.
 #[derive(Default)]
 struct Told(Mutex<Vec<(Option<Name>, Loc)>>);
 

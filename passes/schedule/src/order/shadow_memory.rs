@@ -111,7 +111,11 @@ impl ShadowMemory {
             let (count, grains) = (self.uniform.len(), self.grains.writer.len());
             if start == at {
                 // The last line may be shorter.
-                let beyond = if end == grains { count } else { end / self.width };
+                let beyond = if end == grains {
+                    count
+                } else {
+                    end / self.width
+                };
                 let whole = self.uniform[line..beyond].iter().take_while(|one| **one);
                 let whole = whole.count();
                 if whole > 0 {

@@ -54,12 +54,13 @@ impl ChooseGraph {
         pipeline.add(FuseElementwise::default());
         pipeline.add(Canonicalize::default());
         cx.attempt(&pipeline, &mut lowered).ok()?;
-        let tile = Tile::of_level(
-            self.depth,
-            self.max_stages,
-            self.resident,
-            &self.join_groups,
-        );
+        let tile = Tile {
+            depth: self.depth,
+            max_stages: self.max_stages,
+            resident: self.resident,
+            join_groups: self.join_groups.clone(),
+            ..Tile::default()
+        };
         tile.price(&lowered, cx, (info, machine))
     }
 }

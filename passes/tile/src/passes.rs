@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use tir::{Attr, Diagnostic, Ir, Pass, PassCx, PassOptions, PassResult, pass};
+use tir::workload::Workload;
+use tir::{Attr, Diagnostic, Ir, Loc, Name, Pass, PassCx, PassOptions, PassResult, pass};
+use tir_accel::bounds::Bounds;
 use tir_accel::{AttachedMachine, MachineInfo};
 
 use crate::chain::Limits;
@@ -40,7 +42,8 @@ pass! {
         /// one, where that is quicker: `all`, `exact` (of integers), or `none`. Of floats, an infinity or NaN in one group makes NaN of those that it is one with.
         pub join_groups: String = "all".to_string(),
         /// Report every operator that no unit computes with the nearest intrinsic and what
-        /// differs; without, only contractions and what is not tiled at all.
+        /// differs; without, only contractions, what is not tiled at all, and what takes the thread longer than all of
+        /// the function would take at least if units did it.
         pub remarks: bool = false,
         /// Leave functions as they are where no machine is attached, instead of an error.
         pub optional: bool = false,
@@ -108,6 +111,18 @@ fn with_target(
 }
 
 impl Tile {
+    /// The pass with the options that levels have for it, which an estimate of their nests needs, too.
+    #[must_use]
+    pub fn of_level(depth: i64, max_stages: usize, resident: bool, join_groups: &str) -> Self {
+        Self {
+            depth,
+            max_stages,
+            resident,
+            join_groups: join_groups.to_string(),
+            ..Self::default()
+        }
+    }
+
     fn budget(&self, join: Join) -> Budget {
         Budget {
             depth: self.depth.max(1),
@@ -172,6 +187,29 @@ impl Tile {
     }
 }
 
+/// The cycles that a function takes at least on a machine, as far as it is known what it computes.
+fn bound(func: &Ir, info: &MachineInfo) -> u64 {
+    let work = Workload::attached(func).or_else(|| Workload::count(func));
+    work.map_or(u64::MAX, |work| Bounds::of(&work, info).cycles)
+}
+
+/// Of which places of which functions a remark says that no unit computes what stands there.
+#[derive(Default)]
+struct Told(Mutex<Vec<(Option<Name>, Loc)>>);
+
+impl Told {
+    /// Notes a place of a function; whether it is a new one.
+    fn is_new(&self, func: &Ir, loc: Loc) -> bool {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = (func.op(func.root()).symbol(), loc);
+        let new = !all.contains(&place);
+        if new {
+            all.push(place);
+        }
+        new
+    }
+}
+
 /// What is known on machines, by their names and the options of the pass.
 #[derive(Default)]
 struct Remembered(Mutex<HashMap<String, Known>>);
@@ -193,8 +231,15 @@ impl Pass for Tile {
                 tiled.apart.into_iter().for_each(|why| cx.remark(why));
                 tiled.joined.into_iter().for_each(|what| cx.remark(what));
             }
+            let all = self.remarks || cx.settings().remarks;
+            let bound = match all || tiled.unmatched.iter().all(|remark| !remark.expected) {
+                true => 0,
+                false => bound(ir, target.info),
+            };
+            let told = cx.shared(Told::default);
             for remark in tiled.unmatched {
-                if self.remarks || cx.settings().remarks || !remark.expected {
+                if !remark.expected || remark.cycles() >= bound {
+                    told.is_new(ir, remark.loc());
                     cx.remark(remark.remark());
                 }
             }
@@ -215,13 +260,12 @@ impl Pass for EstimateCycles {
         let Some((info, machine)) = attached.as_deref().and_then(|a| a.0.as_ref()) else {
             return Err(vec![AttachedMachine::none(ir)]);
         };
-        let tile = Tile {
-            depth: self.depth,
-            max_stages: self.max_stages,
-            resident: self.resident,
-            join_groups: self.join_groups.clone(),
-            ..Tile::default()
-        };
+        let tile = Tile::of_level(
+            self.depth,
+            self.max_stages,
+            self.resident,
+            &self.join_groups,
+        );
         tile.join()?;
         let root = ir.root();
         ir.remove_attr(root, CYCLES);
@@ -251,6 +295,17 @@ impl Pass for Tensorize {
             done.remarks
                 .into_iter()
                 .for_each(|remark| cx.remark(remark));
+            // Steps of nests whose sums a unit computes, and stages behind others.
+            let bound = match done.unmatched.is_empty() {
+                true => 0,
+                false => bound(ir, target.info),
+            };
+            let told = cx.shared(Told::default);
+            for remark in done.unmatched {
+                if remark.cycles() >= bound && told.is_new(ir, remark.loc()) {
+                    cx.remark(remark.remark());
+                }
+            }
             Ok(())
         })
     }

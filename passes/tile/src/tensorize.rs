@@ -12,6 +12,7 @@ use crate::near::{Side, is_far, side};
 use crate::plan::Target;
 use crate::scalar::Immediates;
 use crate::sequence::{Found, Sequence};
+use crate::tile::{Unmatched, on_tiles};
 
 /// What was replaced.
 #[derive(Default)]
@@ -22,6 +23,8 @@ pub struct Tensorized {
     pub left: usize,
     /// A remark for each call that makes the thread copy tiles.
     pub remarks: Vec<Diagnostic>,
+    /// Of each place, what the thread computes on tiles.
+    pub unmatched: Vec<Unmatched>,
 }
 
 /// Replaces what matches, what intrinsics of several generics compute first. Of several intrinsics that compute the same, the first is taken whose call
@@ -79,9 +82,19 @@ pub fn tensorize(func: &mut Ir, target: &Target<'_>) -> Tensorized {
             }
             (None, (None, _)) => false,
         };
-        match done {
-            true => out.made += 1,
-            false => out.left += 1,
+        if done {
+            out.made += 1;
+            continue;
+        }
+        out.left += 1;
+        let unmatched = on_tiles(func, op, target);
+        match out
+            .unmatched
+            .iter_mut()
+            .find(|other| other.is_beside(&unmatched))
+        {
+            Some(other) => other.add(unmatched),
+            None => out.unmatched.push(unmatched),
         }
     }
     out

@@ -8,24 +8,28 @@
 //!
 //! *What is left out.* The iterations of a steady part fall into four pieces:
 //!
-//! | piece | work of units and thread | transfers | hazards in near memory |
+//! | piece | work of units and thread, transfers of free buffers | other transfers | hazards in near memory |
 //! |---|---|---|---|
 //! | the first: one period until all slots are in use, one more that is steady, and one iteration | runs | run | count |
 //! | the middle | left out | run | do not count |
 //! | after it, a period and [`HISTORY`] | runs | run | do not count |
 //! | the last, a period and one | runs | run | count |
 //!
-//! *Invariants.* All transfers run, so what far memory holds is known at every byte. A hazard in
+//! A buffer in far memory is **free** if nothing need wait for what is done to it: it is only read, or one engine alone
+//! does it, in its order.
+//!
+//! *Invariants.* All transfers of other buffers run, so who used far memory is known at every byte. A hazard in
 //! near memory that does not count has a twin a period before that does: the same sites, the same
 //! bytes, as many runs apart. An edge of the text fulfils both or neither, as it names a point and
 //! how many runs ago. Behind the third piece all that is used last was used by what ran.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use tir::{At, Definition, Interval, Ir, MemRefType, OpId, Traits, Value};
+use tir::{Access, At, Definition, Interval, Ir, MemRefType, Name, OpId, Traits, Value};
 use tir_accel::{DmaStart, MachineInfo, Ready};
 use tir_arith::{AddI, CmpI, CmpIPredicate, DivUI, MulI, OpFoldResult, OrI, RemUI, SubI};
 use tir_loop::{For, If};
+use tir_memref::alias::{Origin, accesses, origins};
 use tir_memref::{Alloc, Dealloc};
 
 use crate::index::{Counter, guard};
@@ -39,6 +43,8 @@ const MAX_PERIOD: i64 = 64;
 const MAX_TRIPS: i64 = 1 << 14;
 /// The most breaks that one value may have.
 const MAX_BREAKS: usize = 8;
+/// The most values of what does not depend on the iteration that a test is tried for.
+const MOST_PARTS: usize = 32;
 /// The least iterations that are worth leaving out.
 const LEAST: i64 = 2;
 
@@ -84,6 +90,8 @@ impl Steady {
             ir: ir.clone(),
             markers: Vec::new(),
         };
+        let kept = ordered_transfers(ir).into_iter();
+        let kept = kept.map(|op| steady.ir.twin(op, ir)).collect();
         for counter in &loops {
             let known = Loop {
                 ir,
@@ -92,13 +100,20 @@ impl Steady {
                 ranges: &ranges,
             };
             if let Some(pieces) = known.pieces() {
-                steady.leave_out(ir, counter, pieces);
+                steady.leave_out(ir, counter, pieces, &kept);
             }
         }
         (!steady.markers.is_empty()).then_some(steady)
     }
 
-    fn leave_out(&mut self, original: &Ir, counter: &Counter, pieces: Pieces) {
+    /// Puts the work of the middle into branches, but for the transfers that are `kept`.
+    fn leave_out(
+        &mut self,
+        original: &Ir,
+        counter: &Counter,
+        pieces: Pieces,
+        kept: &HashSet<OpId>,
+    ) {
         let op = self.ir.twin(counter.op, original);
         let Some(block) = self.ir.body_block(op, 0) else {
             return;
@@ -120,7 +135,9 @@ impl Steady {
             lhs: before,
             rhs: after,
         });
-        work.into_iter().for_each(|op| wrap(&mut self.ir, op, runs));
+        for op in work {
+            wrap(&mut self.ir, op, runs, kept);
+        }
     }
 }
 
@@ -137,18 +154,21 @@ fn steps(ir: &Ir) -> u64 {
     work.map(times).fold(0, u64::saturating_add)
 }
 
-/// Puts what an op does into branches that are taken if `runs` holds, but for transfers.
-fn wrap(ir: &mut Ir, op: OpId, runs: Value) {
+/// Puts what an op does into branches that are taken if `runs` holds, but for the transfers that are `kept`.
+fn wrap(ir: &mut Ir, op: OpId, runs: Value, kept: &HashSet<OpId>) {
     if ir.is_pure(op) && ir.regions(op).len() == 0 || ir.has(op, Traits::Terminator) {
         return;
     }
-    if !transfers(ir, op) {
+    let mut all = ir.walk_below(op).into_iter().chain([op]);
+    if !all.any(|op| kept.contains(&op)) {
         let inside = guard(&mut ir.at(At::Before(op)), runs);
         ir.move_op(op, inside);
     } else if ir.regions(op).len() > 0 {
         let blocks = ir.regions(op).flat_map(|r| ir.blocks(r));
         let below: Vec<OpId> = blocks.flat_map(|b| ir.ops_in(b)).collect();
-        below.into_iter().for_each(|op| wrap(ir, op, runs));
+        for op in below {
+            wrap(ir, op, runs, kept);
+        }
     }
 }
 
@@ -156,6 +176,47 @@ fn wrap(ir: &mut Ir, op: OpId, runs: Value) {
 fn transfers(ir: &Ir, op: OpId) -> bool {
     let below = ir.walk_below(op).into_iter();
     below.chain([op]).any(|op| ir.is::<DmaStart>(op))
+}
+
+/// Who accesses a buffer.
+#[derive(Clone, Copy)]
+struct Users {
+    written: bool,
+    /// The engine that alone does; `None` if others do too.
+    engine: Option<Name>,
+}
+
+/// The transfers of buffers in far memory that are not free.
+fn ordered_transfers(ir: &Ir) -> HashSet<OpId> {
+    let mut users: HashMap<Origin, Users> = HashMap::new();
+    let mut far = Vec::new();
+    for op in ir.walk_ids().into_iter().filter(|op| *op != ir.root()) {
+        let start = ir.get::<DmaStart>(op);
+        let engine = start.as_ref().map(|start| start.engine.0);
+        for (access, memref) in accesses(ir, op) {
+            let written = !matches!(access, Access::Read | Access::Fetch | Access::Allocate);
+            for origin in origins(ir, memref) {
+                let all = users.entry(origin).or_insert(Users { written, engine });
+                all.written |= written;
+                all.engine = all.engine.filter(|name| Some(*name) == engine);
+                if start.as_ref().is_some_and(|start| start.far == memref) {
+                    far.push((op, origin));
+                }
+            }
+        }
+    }
+    let is_free = |origin: Origin| {
+        let same = users.iter().filter(|(other, _)| origin.may_be(**other));
+        let same: Vec<&Users> = same.map(|(_, users)| users).collect();
+        let alone = same
+            .iter()
+            .map(|users| users.engine)
+            .reduce(|a, b| a.filter(|_| a == b));
+        !same.iter().any(|users| users.written) || alone.flatten().is_some()
+    };
+    let held: HashSet<Origin> = users.keys().copied().filter(|o| !is_free(*o)).collect();
+    let kept = far.into_iter().filter(|(_, origin)| held.contains(origin));
+    kept.map(|(op, _)| op).collect()
 }
 
 /// What is known of a value by the iteration of a loop, all other loops standing still.
@@ -404,7 +465,9 @@ impl Loop<'_> {
                     range,
                 }));
             }
-            let slope = a.slope().filter(|slope| slope % by == 0)?;
+            let Some(slope) = a.slope().filter(|slope| slope % by == 0) else {
+                return self.quotient(a, by);
+            };
             let own = (0..self.counter.trips).map(|n| (slope / by).checked_mul(n));
             Some(Known::Sum(Sum {
                 own: own.collect::<Option<_>>()?,
@@ -448,9 +511,34 @@ impl Loop<'_> {
             P::Sgt | P::Ugt => d > 0,
             P::Sge | P::Uge => d >= 0,
         };
+        let breaks = self.signs(difference, holds)?;
+        Some(Known::Periodic(1, breaks))
+    }
+
+    /// What is known of the quotient of a sum that takes few values: it changes where the sum reaches a multiple.
+    fn quotient(&self, sum: &Sum, by: i64) -> Option<Known> {
+        let range = sum.range?;
+        let (least, most) = (range.low / by, range.high / by);
+        if most - least > MAX_BREAKS as i64 {
+            return None;
+        }
+        let mut breaks = BTreeSet::new();
+        for multiple in least + 1..=most {
+            let mut beyond = sum.clone();
+            for own in &mut beyond.own {
+                *own = own.checked_sub(multiple * by)?;
+            }
+            breaks.extend(self.signs(&beyond, |d| d >= 0)?);
+        }
+        (breaks.len() <= MAX_BREAKS).then_some(Known::Periodic(1, breaks))
+    }
+
+    /// Where the outcome of a test, which depends on the sign of a sum alone, changes for any value of the part that does
+    /// not depend on the iteration; `None` if in too many places.
+    fn signs(&self, sum: &Sum, holds: impl Fn(i64) -> bool + Copy) -> Option<BTreeSet<i64>> {
         // The part takes values between two, that many apart.
         let (mut low, mut high, mut apart) = (0i64, 0i64, 0i64);
-        for (value, factor) in difference.rest.as_ref()? {
+        for (value, factor) in sum.rest.as_ref()? {
             let range = self.ranges.get(value)?;
             let step = self.step_of(*value)?;
             let ends = [
@@ -461,7 +549,7 @@ impl Loop<'_> {
             high = high.checked_add(ends[0].max(ends[1]))?;
             apart = gcd(apart, step.checked_mul(*factor)?);
         }
-        let (least, most) = (difference.own.iter().min()?, difference.own.iter().max()?);
+        let (least, most) = (sum.own.iter().min()?, sum.own.iter().max()?);
         let mut breaks = BTreeSet::new();
         let mut part = low;
         let apart = apart.max(1);
@@ -473,10 +561,10 @@ impl Loop<'_> {
         let mut seen = 0;
         while part <= high && part <= least.checked_neg()?.checked_add(1)? {
             seen += 1;
-            if seen > MAX_BREAKS * 4 {
+            if seen > MOST_PARTS {
                 return None;
             }
-            let outcome: Vec<bool> = difference
+            let outcome: Vec<bool> = sum
                 .own
                 .iter()
                 .map(|d| d.checked_add(part).map(holds))
@@ -484,7 +572,7 @@ impl Loop<'_> {
             breaks.extend(changes(&outcome));
             part = part.checked_add(apart)?;
         }
-        (breaks.len() <= MAX_BREAKS).then_some(Known::Periodic(1, breaks))
+        (breaks.len() <= MAX_BREAKS).then_some(breaks)
     }
 
     fn step_of(&self, iv: Value) -> Option<i64> {

@@ -44,21 +44,24 @@ impl Users {
             readers: vec![Vec::new(); queues],
         }
     }
-    fn read(&mut self, at: usize, queue: usize, user: u32, after: &mut impl FnMut(u32)) {
-        after(self.writer[at]);
+    fn look(&self, at: Range<usize>, after: &mut impl FnMut(u32)) {
+        self.writer[at].iter().for_each(|writer| after(*writer));
+    }
+    fn read(&mut self, at: Range<usize>, queue: usize, user: u32, after: &mut impl FnMut(u32)) {
+        self.look(at.clone(), after);
         let readers = &mut self.readers[queue];
         if readers.is_empty() {
             readers.resize(self.writer.len(), 0);
         }
-        readers[at] = user;
+        readers[at].fill(user);
     }
-    fn write(&mut self, at: usize, user: u32, after: &mut impl FnMut(u32)) {
-        after(self.writer[at]);
-        self.writer[at] = user;
+    fn write(&mut self, at: Range<usize>, user: u32, after: &mut impl FnMut(u32)) {
+        self.look(at.clone(), after);
+        self.writer[at.clone()].fill(user);
         for readers in &mut self.readers {
-            if let Some(reader) = readers.get_mut(at) {
-                after(*reader);
-                *reader = 0;
+            if let Some(readers) = readers.get_mut(at.clone()) {
+                readers.iter().for_each(|reader| after(*reader));
+                readers.fill(0);
             }
         }
     }
@@ -92,32 +95,44 @@ impl ShadowMemory {
         }
     }
 
-    /// Calls `user` for each line that a run of bytes takes whole and that is one, and for each
-    /// grain of what else the run takes. After a write a whole line is one again.
+    /// Calls `user` for lines that a run of bytes takes whole and that are one, as many at once as lie behind one another,
+    /// and for the grains of what else the run takes. After a write a whole line is one again.
     fn visit(
         &mut self,
         (offset, bytes): (i64, i64),
         write: bool,
-        mut user: impl FnMut(&mut Users, usize),
+        mut user: impl FnMut(&mut Users, Range<usize>),
     ) {
         let end = ((offset + bytes) / self.grain) as usize;
         let mut at = (offset / self.grain) as usize;
         while at < end {
             let line = at / self.width;
             let start = line * self.width;
-            let all = start..(start + self.width).min(self.grains.writer.len());
+            let (count, grains) = (self.uniform.len(), self.grains.writer.len());
+            if start == at {
+                // The last line may be shorter.
+                let beyond = if end == grains {
+                    count
+                } else {
+                    end / self.width
+                };
+                let whole = self.uniform[line..beyond].iter().take_while(|one| **one);
+                let whole = whole.count();
+                if whole > 0 {
+                    user(&mut self.lines, line..line + whole);
+                    at = end.min((line + whole) * self.width);
+                    continue;
+                }
+            }
+            let all = start..(start + self.width).min(grains);
             let taken = at..all.end.min(end);
             at = taken.end;
             let whole = taken == all;
-            if whole && self.uniform[line] {
-                user(&mut self.lines, line);
-                continue;
-            }
             if self.uniform[line] {
                 self.uniform[line] = false;
                 self.grains.fill(all, &self.lines, line);
             }
-            taken.for_each(|grain| user(&mut self.grains, grain));
+            user(&mut self.grains, taken);
             if whole && write {
                 self.uniform[line] = true;
                 self.lines.fill(line..line + 1, &self.grains, start);
@@ -127,7 +142,7 @@ impl ShadowMemory {
 
     /// Tells `after` who wrote a run of bytes.
     pub(super) fn look(&mut self, run: (i64, i64), after: &mut impl FnMut(u32)) {
-        self.visit(run, false, |users, at| after(users.writer[at]));
+        self.visit(run, false, |users, at| users.look(at, after));
     }
     /// A read of a run of bytes by a queue: tells `after` who wrote them.
     pub(super) fn read(

@@ -14,27 +14,22 @@
 //! is always a plan of near memory.
 
 mod candidates;
+mod nest;
 mod places;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use tir::{Ir, OpId, Value};
 
-use super::cost::{alone, used, widen};
+use super::Stage;
+use super::cost::widen;
 use super::home::Why;
 use super::keep::keep;
-use super::partition::{Limits, SPARE, Single, Who, parts};
-use super::ring::Rows;
-use super::search::chain;
+use super::partition::{Limits, Single, Who};
 use super::series::{Played, series};
-use super::stage::{Context, Homes, Known, Lies, Maker, Makers, No};
-use super::{Made, Stage};
-use crate::group::Group;
+use super::stage::{Homes, Known, Lies, Makers};
 use crate::placed::Placed;
 use crate::plan::{Budget, Target};
-
-/// Divisions of a nest of one stage that are estimated.
-const DIVISIONS: usize = 512;
 
 /// A nest may be slower by one in so many cycles: bytes that are moved cost more than the time that they take.
 pub(super) const SLACK: i64 = 100;
@@ -149,174 +144,7 @@ pub(super) struct Candidate {
     life: (usize, usize),
 }
 
-impl Nest {
-    pub(super) fn new(cx: &Planner<'_>, first: usize, count: usize, stage: Option<Stage>) -> Self {
-        let single = &cx.singles[first];
-        let ((cycles, bytes), cost) = match &stage {
-            Some(stage) => (cx.priced(stage), &stage.plan.cost),
-            None => {
-                let priced = (alone(&single.plan, cx.thread), single.plan.bytes);
-                (priced, &single.plan.cost)
-            }
-        };
-        let moved = cost.load.saturating_add(cost.store);
-        Self {
-            first,
-            count,
-            near: HashSet::new(),
-            writes: None,
-            stage,
-            cycles,
-            moved,
-            bytes,
-        }
-    }
-    fn groups(&self) -> std::ops::Range<usize> {
-        self.first..self.first + self.count
-    }
-    /// Estimated cycles.
-    pub(super) fn cycles(&self) -> i64 {
-        self.cycles
-    }
-}
-
 impl Planner<'_> {
-    /// What a nest is planned with that keeps no rows of its producers, and whose loads engines fill.
-    fn context<'c>(
-        &'c self,
-        budget: Budget,
-        makers: &'c Makers<'c>,
-        homes: &'c Homes,
-    ) -> Context<'c> {
-        Context {
-            ir: self.ir,
-            target: self.target,
-            budget,
-            makers,
-            known: self.known,
-            rows: Rows::Anew,
-            engines: true,
-            shares: false,
-            most: i64::MAX,
-            joint: None,
-            homes,
-        }
-    }
-
-    /// The budget of a nest that may take so many bytes beside what stays.
-    fn spare(&self, bytes: i64) -> Budget {
-        Budget {
-            spare: SPARE,
-            bytes,
-            ..self.budget
-        }
-    }
-
-    /// Cycles and bytes of near memory of a stage with all that compute for it.
-    fn priced(&self, stage: &Stage) -> (i64, i64) {
-        let cycles = stage.plan.cost.total(self.thread);
-        (cycles, used(stage, self.target.near.name))
-    }
-
-    /// A group whose operands may lie in near memory.
-    fn group(&self, number: usize, near: &HashSet<Value>) -> Group {
-        let mut group = self.singles[number].group.clone();
-        for operand in &mut group.operands {
-            operand.near = near.contains(&operand.source);
-        }
-        group
-    }
-
-    /// The nest planned again: its stages, one for each part that it computes of what stays.
-    pub(super) fn plan(&self, state: &State, number: usize, homes: &Homes) -> Option<Vec<Stage>> {
-        let nest = &state.nests[number];
-        let groups: Vec<Group> = nest
-            .groups()
-            .map(|number| self.group(number, &nest.near))
-            .collect();
-        // Who computes what the stages read.
-        let mut inside: Vec<(Value, Vec<_>)> = Vec::new();
-        for operand in groups.iter().flat_map(|group| &group.operands) {
-            let parts = parts(self.ir, operand.source).into_iter().flatten();
-            let own = parts.filter_map(|(value, at)| {
-                let (member, between) = self.made.maker(value)?;
-                let member = member.checked_sub(nest.first)?;
-                (0 < member && member < nest.count).then_some((member, at, between))
-            });
-            let own: Vec<_> = own.collect();
-            if !own.is_empty() && inside.iter().all(|(value, _)| *value != operand.source) {
-                inside.push((operand.source, own));
-            }
-        }
-        let mut makers: Makers<'_> = HashMap::new();
-        for (value, parts) in &inside {
-            let parts = parts.iter().map(|(member, at, between)| Maker {
-                group: &groups[*member],
-                at,
-                between: *between,
-            });
-            makers.insert(*value, parts.collect());
-        }
-        let free = self.room(&state.homes, number);
-        let limit = if nest.count > 1 {
-            self.limits.plans
-        } else {
-            DIVISIONS
-        };
-        let budget = Budget {
-            limit: self.budget.limit.min(limit),
-            listed: 0,
-            ..self.spare(free)
-        };
-        let cx = self.context(budget, &makers, homes);
-        let roots = match nest.writes {
-            None => vec![groups[0].clone()],
-            Some(value) => {
-                let home = state.homes.iter().find(|home| home.value == value)?;
-                let (_, all) = self.producers(state, home).ok()?;
-                let own = |(maker, _): &(usize, Group)| home.writers[*maker] == number;
-                let own = all.into_iter().filter(own).map(|(_, mut group)| {
-                    group.into.iter_mut().for_each(|slot| slot.divided = true);
-                    group
-                });
-                own.collect()
-            }
-        };
-        let most = nest.cycles.saturating_mul(2).saturating_add(1);
-        let found = roots.iter().map(|root| {
-            let found = chain(&cx, root, None, most).ok()?;
-            Some(found.stage)
-        });
-        found.collect()
-    }
-
-    /// The borders of a tensor in its home, and the groups that compute its parts.
-    fn producers(&self, state: &State, home: &Home) -> Result<(Made, Vec<(usize, Group)>), Why> {
-        let parts = parts(self.ir, home.value).unwrap_or_default();
-        let groups = home.writers.iter().map(|writer| {
-            let nest = &state.nests[*writer];
-            self.group(nest.first, &nest.near)
-        });
-        let groups: Vec<Group> = groups.collect();
-        let makers = parts.iter().zip(&groups);
-        let makers = makers.map(|((_, at), group)| Maker {
-            group,
-            at,
-            between: None,
-        });
-        let makers: Makers<'_> = HashMap::from([(home.value, makers.collect())]);
-        let homes = Homes::new();
-        let cx = self.context(self.budget, &makers, &homes);
-        let Stage { group, plan, .. } = &home.stage;
-        let found = cx.producers(group, plan, home.number(), &[], Some(&home.zeros));
-        let (made, groups) = found.map_err(|no| match no {
-            No::Never(why) => why,
-            No::Cut { .. } => "parts begin inside of a tile",
-        })?;
-        let groups = groups.into_iter();
-        Ok((made, groups.map(|own| (own.which, own.group)).collect()))
-    }
-
     /// Bytes of a tensor.
     fn bytes(&self, value: Value) -> i64 {
         let ty = self.ir.ty(value);

@@ -15,7 +15,7 @@ mod edits;
 mod plans;
 mod report;
 
-pub use report::{Tiled, Unmatched};
+pub use report::{Tiled, Unmatched, on_tiles};
 
 use std::collections::{HashMap, HashSet};
 

@@ -2,7 +2,8 @@
 //! far memory, candidates.
 
 use tir::remarks::{FAR_TENSOR, NO_UNIT, SINGLE_NEST};
-use tir::{Diagnostic, Ir, OpId, TensorType, Type};
+use tir::{Diagnostic, Ir, Loc, OpId, TensorType, Type};
+use tir_loop::For;
 use tir_tensor::Generic;
 
 use crate::chain::Chains;
@@ -20,6 +21,30 @@ pub struct Unmatched {
 }
 
 impl Unmatched {
+    /// The cycles that the thread takes for it.
+    pub fn cycles(&self) -> u64 {
+        self.at.cycles
+    }
+
+    /// Where it stands.
+    pub fn loc(&self) -> Loc {
+        self.at.loc
+    }
+
+    /// Whether both are parts of what stands in one place.
+    pub fn is_beside(&self, other: &Self) -> bool {
+        self.at.loc == other.at.loc
+    }
+
+    /// Adds another part, and names the one that costs more.
+    pub fn add(&mut self, other: Self) {
+        let cycles = self.at.cycles.saturating_add(other.at.cycles);
+        if other.at.cycles > self.at.cycles {
+            *self = other;
+        }
+        self.at.cycles = cycles;
+    }
+
     /// As a remark.
     pub fn remark(self) -> Diagnostic {
         match self.nearest {
@@ -170,6 +195,28 @@ pub(super) fn left_over(ir: &Ir, op: OpId, target: &Target<'_>) -> Option<Unmatc
         expected: false,
         nearest: nearest(ir, &generic, target),
     })
+}
+
+/// A generic on tiles that neither an intrinsic nor a vector unit computes.
+pub fn on_tiles(ir: &Ir, op: OpId, target: &Target<'_>) -> Unmatched {
+    let text = format!("no unit computes this '{}'", ir.name(op));
+    let (mut points, mut nearest) = (0u64, None);
+    if let Some(generic) = ir.get::<Generic>(op) {
+        let domain = generic.domain(ir).unwrap_or_default().into_iter();
+        let around = std::iter::successors(ir.parent(op), |op| ir.parent(*op));
+        let around = around.filter_map(|op| ir.get::<For>(op)?.trip_count());
+        let counts = domain.chain(around).map(|n| u64::try_from(n).unwrap_or(0));
+        points = counts.fold(generic.point_work(ir), u64::saturating_mul);
+        nearest = crate::plan::nearest(ir, &generic, target);
+    }
+    Unmatched {
+        at: Diagnostic::remark(text)
+            .category(NO_UNIT)
+            .cycles(target.info.thread_cycles(points))
+            .at(ir.loc(op)),
+        expected: true,
+        nearest,
+    }
 }
 
 /// The candidates of a group, if they are listed.

@@ -122,13 +122,12 @@ impl ChooseGraph {
     fn nests(&self, lowered: &Ir, cx: &PassCx<'_>) -> Option<i64> {
         let attached = cx.outer::<AttachedMachine>()?;
         let (info, machine) = attached.0.as_ref()?;
-        let tile = Tile {
-            depth: self.depth,
-            max_stages: self.max_stages,
-            resident: self.resident,
-            join_groups: self.join_groups.clone(),
-            ..Tile::default()
-        };
+        let tile = Tile::of_level(
+            self.depth,
+            self.max_stages,
+            self.resident,
+            &self.join_groups,
+        );
         tile.price(lowered, cx, (info, machine))
     }
 }

@@ -45,7 +45,7 @@ pub const RULES: &[RuleText] = &[
     rule!(equal "concat-of-pairs",
         "(graph.concat (?f:elementwise+broadcasts ?x ?v) (?f ?y ?w) {axis = ?a})"
         => "(?f (graph.concat ?x ?y {axis = ?a}) (graph.concat ?v ?w {axis = ?a}))",
-        if "(same-type ?x ?v) (same-type ?y ?w)"),
+        if "(same-type ?x ?v) (same-type ?y ?w) (same-but ?x ?y ?a)"),
     rule!(equal "slice-of-pair",
         "(graph.slice (?f:elementwise+broadcasts ?x:?T ?y:?T) {starts = ?b, sizes = ?n, steps = ?s})"
         => "(?f (graph.slice ?x {starts = ?b, sizes = ?n, steps = ?s}) \

@@ -33,7 +33,7 @@ pass! {
     /// by shifts, which give the same numbers.
     pub struct GraphToTensor = "graph-to-tensor" {
         /// Arguments and results of functions that are stored in a layout become tensors of the shape of their storage,
-        /// instead of an error: for functions that nobody calls but who stores so.
+        /// instead of an error.
         pub stored_arguments: bool = false,
     }
 }

@@ -146,17 +146,17 @@ const PAIRS: &[RuleText] = &[
     rule!(equal "split-concats-of-add",
         "(graph.add (graph.concat ?x ?y {axis = ?a}) (graph.concat ?v ?w {axis = ?a}))"
         => "(graph.concat (graph.add ?x ?v) (graph.add ?y ?w) {axis = ?a})",
-        if "(same-type ?x ?v) (same-type ?y ?w)"),
+        if "(same-type ?x ?v) (same-type ?y ?w) (same-but ?x ?y ?a)"),
     rule!(equal "split-concats-of-mul",
         "(graph.mul (graph.concat ?x ?y {axis = ?a}) (graph.concat ?v ?w {axis = ?a}))"
         => "(graph.concat (graph.mul ?x ?v) (graph.mul ?y ?w) {axis = ?a})",
-        if "(same-type ?x ?v) (same-type ?y ?w)"),
+        if "(same-type ?x ?v) (same-type ?y ?w) (same-but ?x ?y ?a)"),
     rule!(equal "concat-of-sums", "(graph.concat (graph.add ?x ?v) (graph.add ?y ?w) {axis = ?a})"
         => "(graph.add (graph.concat ?x ?y {axis = ?a}) (graph.concat ?v ?w {axis = ?a}))",
-        if "(same-type ?x ?v) (same-type ?y ?w)"),
+        if "(same-type ?x ?v) (same-type ?y ?w) (same-but ?x ?y ?a)"),
     rule!(equal "concat-of-products", "(graph.concat (graph.mul ?x ?v) (graph.mul ?y ?w) {axis = ?a})"
         => "(graph.mul (graph.concat ?x ?y {axis = ?a}) (graph.concat ?v ?w {axis = ?a}))",
-        if "(same-type ?x ?v) (same-type ?y ?w)"),
+        if "(same-type ?x ?v) (same-type ?y ?w) (same-but ?x ?y ?a)"),
     rule!("transpose-of-concat",
         "(graph.concat (graph.transpose ?x {perm = ?p}) (graph.transpose ?y {perm = ?p}) {axis = ?a})"
         => "(graph.transpose (graph.concat ?x ?y {axis = (at ?p ?a)}) {perm = ?p})",

@@ -132,6 +132,9 @@ pub fn choose(
     }))
 }
 
+/// The e-node of each class, and the classes of each group.
+type Agreed = (FxHashMap<Id, Node>, Vec<Vec<Id>>);
+
 /// Prices of bodies.
 struct Prices<'a> {
     graph: &'a Graph,
@@ -396,11 +399,7 @@ impl Groups {
 
     /// The e-node of each class that the groups of a choice need: of a class that several groups compute inside, that of
     /// the first; and the classes of groups. `None` if classes need each other then.
-    fn program(
-        &self,
-        listed: &Listed,
-        choice: &Choice,
-    ) -> Option<(FxHashMap<Id, Node>, Vec<Vec<Id>>)> {
+    fn program(&self, listed: &Listed, choice: &Choice) -> Option<Agreed> {
         let mut needed = vec![false; listed.ids.len()];
         let mut work = self.problem.roots.clone();
         let mut nodes: FxHashMap<usize, usize> = FxHashMap::default();

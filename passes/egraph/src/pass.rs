@@ -293,6 +293,12 @@ impl BlockContext<'_> {
             cx.count("groups", groups);
             cx.count("groups planned", planned);
             cx.count("extractions", rounds);
+            if let Some((option, limit)) = chosen.limit.filter(|_| cx.settings().remarks) {
+                let what = format!(
+                    "the choice of groups reached its limit '{option}={limit}': a program of fewer cycles may exist"
+                );
+                cx.remark(Diagnostic::remark(what).at(ir.loc(ir.root())));
+            }
             let rebuilt = rebuild(ir, &found.graph, &found.program, &chosen.choice);
             outline(ir, &chosen.groups, &rebuilt.values);
             return Ok(true);

@@ -52,8 +52,8 @@ pub struct Chosen {
     pub groups: Vec<Vec<Id>>,
     /// Cycles of all groups, one behind the other.
     pub cycles: f64,
-    /// What no choice of groups is below, as far as groups are planned.
-    pub bound: f64,
+    /// The limit that the search reached, by its name and value, if it did.
+    pub limit: Option<(&'static str, usize)>,
     /// Groups that there are, different ones that were planned, and times that extraction ran.
     pub counts: [usize; 3],
 }
@@ -105,19 +105,23 @@ pub fn choose(
             }
         }
     }
-    let mut bound = 0.0;
-    while rounds < terms.rounds && prices.known.len() < terms.plans {
+    let limit = loop {
+        if rounds >= terms.rounds {
+            break Some(("rounds", terms.rounds));
+        }
+        if prices.known.len() >= terms.plans {
+            break Some(("plans", terms.plans));
+        }
         rounds += 1;
         let solution = problem.solve(&|_| true, best.as_ref(), terms.steps)?;
         let least = solution.cost;
-        bound = solution.bound;
         let fresh = problem.price(&solution, &listed, &mut prices);
         problem.offer(&mut best, solution);
         let enough = best.as_ref().is_some_and(|best| least >= NEAR * best.cost);
         if fresh == 0 || enough {
-            break;
+            break None;
         }
-    }
+    };
     let Some(solution) = best else {
         return Ok(None);
     };
@@ -127,7 +131,7 @@ pub fn choose(
         choice,
         groups,
         cycles: solution.cost,
-        bound,
+        limit,
         counts,
     }))
 }

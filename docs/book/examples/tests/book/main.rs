@@ -211,11 +211,14 @@ fn normal(path: &Path) -> PathBuf {
     out
 }
 
-/// The anchors of the headings of a text.
+/// The anchors of the headings of a text: those that they say, or that are made of their words.
 fn anchors(text: &str) -> BTreeSet<String> {
     let (mut anchors, mut heading) = (BTreeSet::new(), None::<String>);
-    for event in Parser::new(text) {
+    for event in Parser::new_ext(text, pulldown_cmark::Options::ENABLE_HEADING_ATTRIBUTES) {
         match event {
+            Event::Start(Tag::Heading { id: Some(id), .. }) => {
+                anchors.insert(id.to_string());
+            }
             Event::Start(Tag::Heading { .. }) => heading = Some(String::new()),
             Event::End(TagEnd::Heading(_)) => {
                 anchors.extend(heading.take().map(|text| anchor(&text)));

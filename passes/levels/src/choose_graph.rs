@@ -66,6 +66,11 @@ pass! {
 }
 
 impl ChooseGraph {
+    /// Whether operators may be in groups.
+    fn fuses(&self) -> bool {
+        self.partition != "none"
+    }
+
     /// The cycles of a function's nests by the estimate.
     fn price(&self, ir: &Ir, cx: &PassCx<'_>) -> Option<i64> {
         let lowered = self.lowered(ir, cx)?;
@@ -182,7 +187,7 @@ impl ChooseGraph {
         let mut grouped = ir.clone();
         let terms = Terms {
             cuts: self.cuts,
-            nodes: self.group_ops,
+            nodes: if self.fuses() { self.group_ops } else { 1 },
             plans: self.plans,
             rounds: self.rounds,
             ..Terms::default()
@@ -284,7 +289,7 @@ impl Pass for ChooseGraph {
             let promising = |by_price: i64| {
                 by_bytes.is_none_or(|bytes| (by_price as f64) < WORTH * bytes as f64)
             };
-            if by_price.is_some_and(promising) {
+            if self.fuses() && by_price.is_some_and(promising) {
                 made.push(("rewritten and grouped", grouped));
             }
             for (what, (other, said)) in made {

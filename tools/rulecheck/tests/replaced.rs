@@ -146,11 +146,11 @@ const PAIRS: &[RuleText] = &[
     rule!(equal "split-concats-of-add",
         "(graph.add (graph.concat ?x ?y {axis = ?a}) (graph.concat ?v ?w {axis = ?a}))"
         => "(graph.concat (graph.add ?x ?v) (graph.add ?y ?w) {axis = ?a})",
-        if "(same-type ?x ?v) (same-type ?y ?w) (same-but ?x ?y ?a)"),
+        if "(same-type ?x ?v) (same-type ?y ?w)"),
     rule!(equal "split-concats-of-mul",
         "(graph.mul (graph.concat ?x ?y {axis = ?a}) (graph.concat ?v ?w {axis = ?a}))"
         => "(graph.concat (graph.mul ?x ?v) (graph.mul ?y ?w) {axis = ?a})",
-        if "(same-type ?x ?v) (same-type ?y ?w) (same-but ?x ?y ?a)"),
+        if "(same-type ?x ?v) (same-type ?y ?w)"),
     rule!(equal "concat-of-sums", "(graph.concat (graph.add ?x ?v) (graph.add ?y ?w) {axis = ?a})"
         => "(graph.add (graph.concat ?x ?y {axis = ?a}) (graph.concat ?v ?w {axis = ?a}))",
         if "(same-type ?x ?v) (same-type ?y ?w) (same-but ?x ?y ?a)"),

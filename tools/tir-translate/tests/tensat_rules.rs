@@ -86,7 +86,7 @@ fn amounts(long: bool) -> [Options; 3] {
             amount(2000, 200_000, false),
         ],
         false => [
-            amount(16, 3000, true),
+            amount(16, 6000, true),
             amount(100, 10_000, false),
             amount(48, 6000, false),
         ],

@@ -54,7 +54,7 @@ pass! {
         /// Maximum number of different groups that are planned.
         pub plans: usize = 1000,
         /// Maximum number of extractions; behind each, what it chose by bounds is planned.
-        pub rounds: usize = 24,
+        pub rounds: usize = 12,
         /// Maximum number of times that a function is rewritten, as long as each takes a hundredth of its cycles away.
         pub repeat: usize = 4,
         /// Cycles by the estimate below which functions are left to `egraph`: of such, latencies and starts, which queues

@@ -38,7 +38,7 @@ impl Default for Terms {
             cuts: 6,
             nodes: 5,
             plans: 1000,
-            rounds: 24,
+            rounds: 12,
             steps: 2_000_000,
         }
     }

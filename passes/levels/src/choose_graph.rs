@@ -79,13 +79,8 @@ impl ChooseGraph {
 
     /// A function in ops on tensors, grouped.
     fn lowered(&self, ir: &Ir, cx: &PassCx<'_>) -> Option<Ir> {
-        let mut lowered = ir.clone();
+        let mut lowered = self.fused(ir, cx)?;
         let mut pipeline = Pipeline::new();
-        pipeline.add(FuseGraph {
-            partition: self.partition.clone(),
-            multi_output: self.multi_output,
-            ..FuseGraph::default()
-        });
         tir_graph::lowering::join(&mut pipeline);
         pipeline.add(GraphToTensor {
             stored_arguments: true,

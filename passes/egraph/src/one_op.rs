@@ -209,27 +209,36 @@ fn arena() -> (Ir, BlockId) {
     (ir, block)
 }
 
+/// The op that a class is a constant by: its name and attributes.
+pub fn constant_of(graph: &Graph, id: Id) -> Option<(Name, &[(Name, Attr)])> {
+    let index = graph[id].data.constant?;
+    let name = graph[id].nodes.iter().find_map(|node| {
+        let is_it = matches!(node.head, Head::Op { attrs, .. } if attrs == index);
+        let name = graph.name_of(node).filter(|_| is_it)?;
+        name.info()?.has(Traits::ConstantLike).then_some(name)
+    });
+    Some((name?, graph.analysis.tables.attrs.get(index)))
+}
+
+/// Adds a constant of these attributes to a block.
+pub fn add_constant(
+    ir: &mut Ir,
+    block: BlockId,
+    ty: Type,
+    (name, attrs): (Name, &[(Name, Attr)]),
+) -> Value {
+    let mut state = OpState::new(name);
+    state.attrs = attrs.iter().copied().collect();
+    state.results.push(ty);
+    let op = ir.create_raw(state);
+    ir.insert(op, At::End(block));
+    ir.result(op, 0)
+}
+
 fn operand(graph: &Graph, ir: &mut Ir, block: BlockId, id: Id) -> Value {
     let ty = graph.ty(id);
-    let Some(index) = graph[id].data.constant else {
-        return ir.add_arg(block, ty);
-    };
-    let is_it = |node: &&Node| {
-        let name = graph.name_of(node).and_then(Name::info);
-        name.is_some_and(|info| info.has(Traits::ConstantLike))
-            && matches!(node.head, Head::Op { attrs, .. } if attrs == index)
-    };
-    let constant = graph[id].nodes.iter().find(is_it);
-    match constant.and_then(|node| graph.name_of(node)) {
-        Some(name) => {
-            let mut state = OpState::new(name);
-            let attrs = graph.analysis.tables.attrs.get(index);
-            state.attrs = attrs.iter().copied().collect();
-            state.results.push(ty);
-            let op = ir.create_raw(state);
-            ir.insert(op, At::End(block));
-            ir.result(op, 0)
-        }
+    match constant_of(graph, id) {
+        Some(of) => add_constant(ir, block, ty, of),
         None => ir.add_arg(block, ty),
     }
 }

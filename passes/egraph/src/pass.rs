@@ -284,6 +284,10 @@ impl BlockContext<'_> {
             let chosen = optimizer.choose(&mut found, (price, cx), terms);
             let chosen = chosen.map_err(|what| bug(format!("extraction failed: {what}")))?;
             let Some(chosen) = chosen else {
+                if cx.settings().remarks {
+                    let what = "the groups that were chosen need each other: none is taken";
+                    cx.remark(Diagnostic::remark(what).at(ir.loc(ir.root())));
+                }
                 return Ok(false);
             };
             let [groups, planned, rounds] = chosen.counts;

@@ -37,7 +37,14 @@ impl Price for Chosen {
 
 impl Pass for Chosen {
     fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
-        Egraph::default().priced(ir, cx, Some((self, Terms::default())))
+        let terms = Terms {
+            cuts: 6,
+            nodes: 5,
+            plans: 1000,
+            rounds: 12,
+            steps: 100_000,
+        };
+        Egraph::default().priced(ir, cx, Some((self, terms)))
     }
 }
 

@@ -15,6 +15,7 @@ use tir_accel::{AttachedMachine, Processor};
 use tir_convert::{FuseElementwise, FuseGraph, GraphToTensor};
 use tir_egraph::Egraph;
 use tir_egraph::groups::{Body, Input, Price, Terms};
+use tir_egraph::one_op::add_constant;
 use tir_egraph::region::captures;
 use tir_func::{Return, function};
 use tir_generic::{Canonicalize, ConstantFold, Cse};
@@ -55,6 +56,8 @@ pass! {
         pub plans: usize = 1000,
         /// Maximum number of extractions; behind each, what it chose by bounds is planned.
         pub rounds: usize = 12,
+        /// Maximum number of search steps of each of them.
+        pub steps: u64 = 2_000_000,
         /// Maximum number of times that a function is rewritten, as long as each takes a hundredth of its cycles away.
         pub repeat: usize = 4,
         /// Cycles by the estimate below which functions are left to `egraph`: of such, latencies and starts, which queues
@@ -172,20 +175,21 @@ fn computes(lowered: &Ir) -> bool {
     })
 }
 
-/// A program, and what was remarked when it was made.
-type Made = (Ir, Vec<Diagnostic>);
-
 impl ChooseGraph {
     /// What the e-graph makes of a function, groups chosen by what they take as nests: for `fuse-graph` to group, and with
     /// these groups.
-    fn grouped(&self, ir: &Ir, cx: &PassCx<'_>) -> Result<[Made; 2], Vec<Diagnostic>> {
+    fn grouped(
+        &self,
+        ir: &Ir,
+        cx: &PassCx<'_>,
+    ) -> Result<([Ir; 2], Vec<Diagnostic>), Vec<Diagnostic>> {
         let mut grouped = ir.clone();
         let terms = Terms {
             cuts: self.cuts,
             nodes: if self.fuses() { self.group_ops } else { 1 },
             plans: self.plans,
             rounds: self.rounds,
-            ..Terms::default()
+            steps: self.steps,
         };
         let run = |ir: &mut Ir, cx: &mut PassCx<'_>| {
             Egraph::default().priced(ir, cx, Some((self, terms)))
@@ -206,7 +210,7 @@ impl ChooseGraph {
             keep: vec![Empty::name().to_string()],
         });
         cx.attempt(&pipeline, &mut open)?;
-        Ok([(open, said.clone()), (grouped, said)])
+        Ok(([open, grouped], said))
     }
 }
 
@@ -222,10 +226,7 @@ impl Price for ChooseGraph {
         let mut inputs = Vec::new();
         for input in &body.inputs {
             inputs.push(match (&input.constant, input.known) {
-                (Some(of), _) => {
-                    let op = Body::constant(&mut ir, block, input.ty, of);
-                    ir.result(op, 0)
-                }
+                (Some((name, attrs)), _) => add_constant(&mut ir, block, input.ty, (*name, attrs)),
                 // What it holds decides nothing.
                 (None, true) => {
                     let data = Data::random(input.ty, 1).ok()?;
@@ -274,20 +275,21 @@ impl Pass for ChooseGraph {
         let mut from = ir.clone();
         for _ in 0..self.repeat {
             let reached = least;
-            let [open, grouped] = self.grouped(&from, cx)?;
-            from = open.0.clone();
+            let ([open, grouped], said) = self.grouped(&from, cx)?;
+            said.into_iter().for_each(|remark| cx.remark(remark));
+            from = open.clone();
             let mut made = vec![("rewritten", open)];
             // To price a program of other groups is to plan it: not where groups by themselves promise nothing.
             let fused = self.fused(&from, cx);
             let by_bytes = fused.and_then(|fused| self.apart(&fused, cx));
-            let by_price = self.apart(&grouped.0, cx);
+            let by_price = self.apart(&grouped, cx);
             let promising = |by_price: i64| {
                 by_bytes.is_none_or(|bytes| (by_price as f64) < WORTH * bytes as f64)
             };
             if self.fuses() && by_price.is_some_and(promising) {
                 made.push(("rewritten and grouped", grouped));
             }
-            for (what, (other, said)) in made {
+            for (what, other) in made {
                 let after = self.price(&other, cx);
                 if self.print {
                     let after = after.map_or("does not fit".to_string(), |n| format!("takes {n}"));
@@ -298,7 +300,7 @@ impl Pass for ChooseGraph {
                 }
                 if let Some(after) = after.filter(|after| *after < least) {
                     least = after;
-                    best = Some((other, said));
+                    best = Some(other);
                 }
             }
             if least as f64 > WORTH * reached as f64 {
@@ -306,8 +308,7 @@ impl Pass for ChooseGraph {
             }
         }
         match best {
-            Some((other, said)) => {
-                said.into_iter().for_each(|remark| cx.remark(remark));
+            Some(other) => {
                 cx.count("functions rewritten", 1);
                 *ir = other;
             }

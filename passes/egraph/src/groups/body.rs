@@ -1,11 +1,12 @@
 //! What a group computes, apart from the e-graph: what its price depends on, and nothing else.
 
 use egg::Id;
-use tir::{At, Attr, BlockId, Ir, Name, OpId, OpState, PassCx, Rets, SmallVec, Type, Value};
+use tir::{At, Attr, BlockId, Ir, Name, OpState, PassCx, Rets, SmallVec, Type, Value};
 use tir_graph::{Fused, Yield};
 
 use crate::graph::{Graph, GraphExt};
-use crate::node::{Head, Index, Node};
+use crate::node::{Head, Node};
+use crate::one_op::constant_of;
 
 /// An operand of a part.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -122,27 +123,13 @@ impl Body {
         ir.add(At::End(inner), Yield { values: vec![last] });
         Some(ir.result(group, 0))
     }
-
-    /// Makes a constant that an input is.
-    pub fn constant(ir: &mut Ir, block: BlockId, ty: Type, of: &(Name, Vec<(Name, Attr)>)) -> OpId {
-        let mut state = OpState::new(of.0);
-        state.attrs = of.1.iter().copied().collect();
-        state.results.push(ty);
-        let op = ir.create_raw(state);
-        ir.insert(op, At::End(block));
-        op
-    }
 }
 
 fn input(graph: &Graph, id: Id) -> Input {
-    let constant = |index: Index| {
-        let is_it = |node: &&Node| matches!(node.head, Head::Op { attrs, .. } if attrs == index && node.children.is_empty());
-        let node = graph[id].nodes.iter().find(is_it)?;
-        Some((graph.name_of(node)?, graph.attrs_of(node).to_vec()))
-    };
+    let constant = constant_of(graph, id);
     Input {
         ty: graph.ty(id),
         known: graph[id].data.known,
-        constant: graph[id].data.constant.and_then(constant),
+        constant: constant.map(|(name, attrs)| (name, attrs.to_vec())),
     }
 }

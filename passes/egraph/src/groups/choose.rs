@@ -32,18 +32,6 @@ pub struct Terms {
     pub steps: u64,
 }
 
-impl Default for Terms {
-    fn default() -> Self {
-        Self {
-            cuts: 6,
-            nodes: 5,
-            plans: 1000,
-            rounds: 12,
-            steps: 2_000_000,
-        }
-    }
-}
-
 /// What was chosen.
 pub struct Chosen {
     /// The e-node of each class that is needed.

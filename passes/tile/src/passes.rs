@@ -131,6 +131,7 @@ impl Tile {
             limit: self.max_plans,
             listed: self.print_tiles,
             join,
+            cores: true,
         }
     }
 

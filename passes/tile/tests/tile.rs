@@ -256,6 +256,7 @@ fn tiled(mut func: Ir, bytes: i64) -> Result<Ir, Vec<Diagnostic>> {
         limit: 4096,
         listed: 0,
         join: Join::All,
+        cores: true,
     };
     let known = &mut tir_tile::tile::Known::default();
     tir_tile::tile::tile(&mut func, &target, budget, None, known)?;

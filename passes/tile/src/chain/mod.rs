@@ -32,6 +32,7 @@
 
 mod between;
 mod border;
+mod cores;
 mod cost;
 mod filling;
 mod flat;

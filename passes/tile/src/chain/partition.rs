@@ -14,6 +14,7 @@ use tir::{DYNAMIC, Ir, Name, OpId, Value};
 use tir_tensor::{CollapseShape, Empty, ExpandShape, Generic, InsertSlice, TransferRead};
 
 use super::between::Between;
+use super::cores::Cores;
 use super::cost::alone;
 use super::flat::FlatChain;
 use super::resident::{Nest, Planner};
@@ -267,6 +268,8 @@ pub fn partition(
         spare: SPARE,
         limit: limits.plans,
         listed: 0,
+        // What chains take is divided when all of it is known.
+        cores: false,
         ..budget
     };
     let thread = i64::try_from(target.info.thread_cycles(1)).unwrap_or(i64::MAX);
@@ -429,6 +432,12 @@ pub fn partition(
         }
         first += n.max(1);
     }
+    // What stays would lie in the memory of one core.
+    let one = Cores::of(&base).is_none();
+    let limits = Limits {
+        resident: limits.resident && one,
+        ..limits
+    };
     let planner = Planner {
         ir,
         singles,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use tir::AffineExpr;
 
+use super::cores::Cores;
 use super::cost::{cost, each, fill_again, serial, used, widen};
 use super::keep::keep;
 use super::least::others;
@@ -145,17 +146,19 @@ fn chain_as(
     let text = "no unit computes it where others do in near memory";
     let mut why = Refused::Never(text.to_string());
     let mut best: Option<Found> = None;
+    // Plans of stages are those of one core.
+    let cores = Cores::most(cx);
     for plan in plans.iter().filter(|plan| cx.suits(&root, plan)).cloned() {
         // The root alone is a part of what a chain takes.
         let most = best.as_ref().map_or(most, |best| best.cycles - 1);
-        if plan.cycles > most {
+        if plan.cycles / cores > most {
             if best.is_none() && matches!(why, Refused::Never(_)) {
                 why = Refused::Never("the last stage alone takes too long".to_string());
             }
             break;
         }
         // What stays near is not loaded again; what is computed is computed.
-        let least = (plan.cycles - plan.cost.load).saturating_add(others);
+        let least = (plan.cycles - plan.cost.load).saturating_add(others) / cores;
         if others > 0 && least.saturating_add(least / MARGIN) > most {
             if best.is_none() {
                 why = Refused::Never("its stages take too long".to_string());
@@ -235,7 +238,7 @@ fn parts(
         first: 0,
         ..serial
     };
-    let least = least.total(0);
+    let least = least.total(0) / Cores::most(&cx);
     if least.saturating_add(least / MARGIN) > most {
         return first;
     }
@@ -310,8 +313,9 @@ fn complete(
         best.as_ref()
             .map_or(true, |best| found.cycles < best.cycles)
     };
+    let shared = Cores::of(cx).is_some();
     for shares in [false, true] {
-        if shares && !parts {
+        if shares && (!parts || shared) {
             break;
         }
         let engines = overlap;
@@ -322,7 +326,7 @@ fn complete(
             best = Ok(found);
         }
         for again in [false, true] {
-            if !overlap {
+            if !overlap || shared {
                 break;
             }
             let rows = Rows::Stay { again };
@@ -435,9 +439,17 @@ fn made(
         }
     }
     let mut cost = best?;
+    let cores = Cores::of(cx);
+    if cores.is_some() && !Cores::take(&stage) {
+        let text = "cores share the trips of a loop, and these go on from one to the next";
+        return Err(Refused::Never(text.to_string()));
+    }
     let thread = i64::try_from(cx.target.info.thread_cycles(1)).unwrap_or(i64::MAX);
     keep(cx, &mut stage, &mut cost, None);
     fill_again(cx, &mut stage, &mut cost);
+    if let Some(cores) = cores {
+        cores.share(cx, &stage, &mut cost);
+    }
     let cycles = cost.total(thread);
     // A chain fills near memory, so less of the next nest's loads start early: what is as good is no gain.
     let cycles = cycles.saturating_add(cycles / MARGIN);

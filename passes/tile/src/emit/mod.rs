@@ -108,23 +108,23 @@ pub struct Emit<'a> {
 }
 
 /// The loops of parallel iterators that say that they are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Marks {
-    /// None: one unit does all.
-    None,
-    /// Those over blocks of a tile: tiles hold what stages compute for one another.
-    Blocks,
-    /// Those around tiles, too.
-    All,
+#[derive(Clone, Copy, Default, Debug)]
+struct Marks {
+    /// Those around tiles.
+    tiles: bool,
+    /// Those over blocks of a tile.
+    blocks: bool,
 }
 
 impl Marks {
-    /// Of a nest on a machine.
+    /// Of a nest on a machine. Among units that work in one memory, tiles hold what stages compute for one another;
+    /// of cores each has tiles of its own.
     fn of(stage: &Stage, target: &Target<'_>) -> Self {
-        match (target.info.has_equal_units(), stage.depth()) {
-            (false, _) => Self::None,
-            (true, 0) => Self::All,
-            (true, _) => Self::Blocks,
+        let equal = target.info.has_equal_units();
+        let cores = target.info.cores_with(stage.plan.held) > 1;
+        Self {
+            tiles: equal && (cores || stage.depth() == 0),
+            blocks: equal,
         }
     }
 }
@@ -172,13 +172,17 @@ impl<'a> Emit<'a> {
             stage,
             group,
             plan,
-            marks: Marks::None,
+            marks: Marks::default(),
         }
     }
     /// A producer of this stage, whose blocks are shared as its own are.
     fn part<'p>(&self, stage: &'p Stage) -> Emit<'p> {
+        let blocks = self.marks.blocks;
         Emit {
-            marks: self.marks,
+            marks: Marks {
+                tiles: false,
+                blocks,
+            },
             ..Emit::new(stage)
         }
     }
@@ -233,7 +237,7 @@ impl<'a> Emit<'a> {
         if level == self.parallel() {
             return self.tile(b, at, dests);
         }
-        let marked = self.marks == Marks::All;
+        let marked = self.marks.tiles;
         self.trips(b, level, &at, marked, dests, &mut |b, at, carried| {
             self.around(b, level + 1, at, carried)
         })

@@ -114,6 +114,7 @@ impl<'a> Estimate<'a> {
             listed: Vec::new(),
             nearest: None,
         };
+        let all = Lanes::of(target, way, tiles.places.held.name);
         let mut estimate = Self {
             group,
             target,
@@ -122,7 +123,10 @@ impl<'a> Estimate<'a> {
             places: tiles.places,
             budget,
             vectors,
-            lanes: Lanes::of(target, way, tiles.places.held.name),
+            lanes: Lanes {
+                cores: if budget.cores { all.cores } else { 1 },
+                ..all
+            },
             staged: match way {
                 Way::Staged(cycles) => Some(*cycles),
                 _ => None,
@@ -201,7 +205,12 @@ impl<'a> Estimate<'a> {
     /// The plan with the loops in the order that was estimated last.
     pub(super) fn plan(&self, made: Ordered) -> Plan {
         let operands = self.group.operands.len();
+        let loops = &self.plan.order[..self.plan.parallel(self.group)];
+        let split = self.lanes.split(&self.plan.space, loops);
+        let gain = split.map_or(1.0, |(_, gain)| gain);
+        let busy = self.plan.busy.iter();
         Plan {
+            busy: busy.map(|(unit, cycles)| (*unit, shared(*cycles, gain))).collect(),
             single: made.single[..operands].to_vec(),
             single_result: made.single[operands],
             own_accumulator: made.bytes[operands + 1] > made.all[operands + 1].one,

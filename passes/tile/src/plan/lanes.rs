@@ -10,11 +10,11 @@ use crate::layout::Space;
 
 /// How many times a tile and a block are worked on at the same time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Lanes {
+pub(crate) struct Lanes {
     /// Cores, each with the near space of its own.
-    pub(super) cores: i64,
+    pub(crate) cores: i64,
     /// Units in each of them.
-    pub(super) units: i64,
+    pub(crate) units: i64,
 }
 
 impl Lanes {
@@ -39,7 +39,7 @@ impl Lanes {
     }
 
     /// The loop that is split among cores, if there is one, and how many times faster it is.
-    pub(super) fn split(self, space: &Space, parallel: &[usize]) -> Option<(usize, f64)> {
+    pub(crate) fn split(self, space: &Space, parallel: &[usize]) -> Option<(usize, f64)> {
         let loops = parallel
             .iter()
             .map(|d| (*d, gain(space.trips(*d), self.cores)));

@@ -50,7 +50,7 @@ pub use cost::Cost;
 pub use hold::{Hold, held, hold};
 use in_place::{Over, fits_in_place, written_over};
 use known::Ways;
-use lanes::Lanes;
+pub(crate) use lanes::Lanes;
 pub use peel::Peel;
 pub use places::{Excess, excess};
 use search::{Search, divisions};
@@ -78,6 +78,8 @@ pub struct Budget {
     pub listed: usize,
     /// Which products in groups of few channels may be in fewer groups.
     pub join: Join,
+    /// Whether equal cores share the loops of a group; if not, it is planned for one of them.
+    pub cores: bool,
 }
 
 /// Which products in groups may be in fewer groups, with zeros between what becomes one.

@@ -477,11 +477,5 @@ fn without_chains(target: &Target<'_>) -> Option<(String, &'static str)> {
         let text = format!("loads or stores go through other spaces than \"{near}\"");
         return Some((text, "an engine for each direction would help"));
     }
-    (info.cores_with(near) > 1).then(|| {
-        let text = "cores share the work of a nest";
-        (
-            text.to_string(),
-            "stages are put together where there is one core",
-        )
-    })
+    None
 }

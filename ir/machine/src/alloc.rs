@@ -124,6 +124,16 @@ impl Buffers {
         &mut self.regions[self.memory.places[id.0 as usize].region as usize]
     }
 
+    /// The state of all memory but that of the first space, with the number of each region.
+    pub(crate) fn near_regions(&self) -> impl Iterator<Item = (u32, &Region)> {
+        let all = self.members.iter().zip(&self.regions).zip(0..);
+        let near = all.filter(|((members, _), _)| {
+            let first = members.first().and_then(|m| self.list.get(*m as usize));
+            first.is_some_and(|buffer| buffer.space != 0)
+        });
+        near.map(|((_, region), number)| (number, region))
+    }
+
     /// The last work of each actor that uses a buffer.
     pub(crate) fn uses(&mut self, id: BufferId) -> &mut [u32] {
         let at = id.0 as usize * self.actors;

@@ -101,6 +101,11 @@ impl Bandwidth {
         now
     }
 
+    /// What is reserved in each space.
+    pub(crate) fn timelines(&self) -> impl Iterator<Item = &Timeline> {
+        self.spaces.iter().map(|space| &space.used)
+    }
+
     /// Forgets what was reserved before a time: no transfer will ask for it any more.
     pub(crate) fn forget(&mut self, before: u64) {
         for s in &mut self.spaces {

@@ -126,6 +126,11 @@ impl Banks {
         }
     }
 
+    /// What is taken in each bank.
+    pub(crate) fn timelines(&self) -> impl Iterator<Item = &Timeline> {
+        self.spaces.iter().flatten().flat_map(|space| &space.banks)
+    }
+
     /// Forgets what was taken before a time.
     pub(crate) fn forget(&mut self, before: u64) {
         let spaces = self.spaces.iter_mut().flatten();

@@ -5,7 +5,7 @@ use std::fmt;
 
 /// An operation of the program: its name and place, kept by the machine.
 /// Made by [`Machine::site`](crate::Machine::site).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Site(pub(crate) u32);
 
 impl Site {

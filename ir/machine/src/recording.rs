@@ -43,6 +43,10 @@ pub enum Step {
     Acquire(Semaphore),
     /// The issuer's note.
     Note(u32),
+    /// A period begins whose accesses are watched: the first of two that are alike, or the second.
+    Period(bool),
+    /// So many periods are left out, which are as the last one.
+    LeftOut(u64),
     /// The end of the program.
     Finish,
 }
@@ -367,6 +371,11 @@ impl Recording {
         self.push(Step::Alloc(id), want.site, 0)
     }
 
+    pub(crate) fn rounds(&mut self, step: Step, site: Site, tokens: &[Token]) -> Result<()> {
+        self.tokens.extend(tokens);
+        self.push(step, site, 0)
+    }
+
     pub(crate) fn semaphore(&mut self, name: &str, initial: u32) {
         self.semaphores.push((name.to_string(), initial));
     }
@@ -381,7 +390,23 @@ impl Recording {
     ///
     /// # Errors
     /// What a run of the program on the machine would find wrong.
-    pub fn replay(&self, skip: impl Fn(Site, usize) -> bool) -> Result<Report> {
+    /// Where iterations were left out, all that is told holds for them too, unless `doubt` is set: for this choice of tokens
+    /// they may not be as those that ran, or a fault behind them may be none (module `rounds`).
+    pub fn replay(&self, skip: impl Fn(Site, usize) -> bool, doubt: &mut bool) -> Result<Report> {
+        let (mut machine, mut left_out) = (self.machine()?, false);
+        let done = self.run(&mut machine, skip, &mut left_out);
+        // What is complete for the thread and who used near memory last are known as they are.
+        let sure = |fault: &Fault| match fault.kind {
+            FaultKind::NotWaited => true,
+            FaultKind::Race => !machine.far_fault,
+            _ => false,
+        };
+        *doubt = left_out && done.as_ref().is_err_and(|fault| !sure(fault));
+        done.map(|()| machine.report())
+    }
+
+    /// A machine without data that knows its names.
+    fn machine(&self) -> Result<Machine<'static>> {
         let options = Options {
             data: false,
             ..Options::default()
@@ -392,13 +417,25 @@ impl Recording {
         for (name, initial) in &self.semaphores {
             machine.semaphore(name, *initial);
         }
+        Ok(machine)
+    }
+
+    fn run(
+        &self,
+        machine: &mut Machine<'_>,
+        skip: impl Fn(Site, usize) -> bool,
+        left_out: &mut bool,
+    ) -> Result<()> {
         let mut started = vec![Token(0)];
+        let mut period = None;
         let (mut reads, mut writes, mut after) = (Vec::new(), Vec::new(), Vec::new());
         for (entry, recorded) in self.entries.iter().zip(self.steps()) {
             let site = recorded.site;
             after.clear();
+            // What is at hand stays so.
+            let all = matches!(recorded.step, Step::Period(_) | Step::LeftOut(_));
             let kept = recorded.tokens.iter().enumerate();
-            let kept = kept.filter(|(n, _)| !skip(site, *n));
+            let kept = kept.filter(|(n, _)| all || !skip(site, *n));
             after.extend(kept.map(|(_, t)| started[t.0 as usize]));
             match recorded.step {
                 Step::Thread(cycles) => {
@@ -450,10 +487,27 @@ impl Recording {
                 Step::Release(s) => machine.release(site, s)?,
                 Step::Acquire(s) => machine.acquire(site, s)?,
                 Step::Note(_) => {}
+                Step::Period(again) => {
+                    machine.watch_period(again);
+                    period = again.then(|| machine.snapshot(&after, &[]));
+                }
+                Step::LeftOut(periods) => {
+                    *left_out = true;
+                    let now = machine.snapshot(&after, &[]);
+                    let from = period.take();
+                    let done = from.is_some_and(|from| {
+                        machine.repeats(&from, &now, false) && machine.leave_out(&from, periods)
+                    });
+                    if !done {
+                        let text =
+                            "iterations that were left out are unlike those before".to_string();
+                        return Err(Fault::new(FaultKind::Limit, Some(site), text));
+                    }
+                }
                 Step::Finish => machine.finish(site)?,
             }
         }
-        Ok(machine.report())
+        Ok(())
     }
 
     fn access(&self, touch: &Touch) -> StridedBox {

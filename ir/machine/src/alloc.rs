@@ -58,7 +58,7 @@ impl<'a> Alloc<'a> {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Buffer {
     pub name: String,
     pub space: u32,
@@ -71,7 +71,7 @@ pub(crate) struct Buffer {
 }
 
 /// All buffers, the state of their bytes, and their data.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Buffers {
     pub list: Vec<Buffer>,
     pub memory: Memory,

@@ -12,12 +12,12 @@ use crate::spec::MachineSpec;
 use crate::timeline::Timeline;
 
 /// Bandwidth reserved in every space.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Bandwidth {
     spaces: Vec<Space>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Space {
     rate: u64,
     /// Whether all engines together can ask for more than the space gives.

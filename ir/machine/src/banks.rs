@@ -17,13 +17,13 @@ use crate::work::{Cost, Work};
 use tir_data::StridedBox;
 
 /// The banks of all spaces.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Banks {
     /// Of each space, if conflicts are counted there.
     spaces: Vec<Option<Space>>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Space {
     /// Bytes of a bank.
     bytes: u64,

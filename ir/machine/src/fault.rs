@@ -9,6 +9,10 @@ use std::fmt;
 pub struct Site(pub(crate) u32);
 
 impl Site {
+    /// The site of a number.
+    pub fn numbered(number: usize) -> Self {
+        Self(number as u32)
+    }
     /// Its number: sites are numbered from 0 as they are made.
     #[inline]
     pub fn index(self) -> usize {

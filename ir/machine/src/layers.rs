@@ -51,7 +51,7 @@ pub struct LayerReport {
 }
 
 /// Layers in the order of their first work, and the layer of each label.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Layers {
     reports: Vec<(Label, LayerReport)>,
     /// By label.

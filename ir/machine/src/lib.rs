@@ -86,7 +86,7 @@ pub use fault::{Fault, FaultKind, Note, Result, Site};
 pub use layers::LayerReport;
 pub use machine::{Frame, Machine, Options};
 pub use memory::{Effect, Memory};
-pub use recording::{Recorded, Recording, Step, Touch};
+pub use recording::{Recorded, Recording, Step, Touch, Verdict};
 pub use report::{Bound, CauseReport, LabelReport, QueueReport, Report, SpaceReport, ThreadReport};
 pub use rounds::Snapshot;
 pub use spec::{EngineSpec, MachineSpec, QueueId, SpaceId, SpaceSpec, UnitSpec};

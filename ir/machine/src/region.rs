@@ -9,7 +9,7 @@ use crate::work::{WRITER_THREAD, Works};
 use tir_data::{Footprint, gcd};
 
 /// What is known of the bytes of a region.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Region {
     /// Bytes of a cell; divides the length of the region.
     granule: u64,

@@ -34,6 +34,7 @@ const DEEP: u32 = 1 << 20;
 const MOST: usize = 1 << 20;
 
 /// What the order and the time of later work depend on.
+#[derive(Clone)]
 pub struct Snapshot {
     /// Pieces of work of each actor.
     counts: Vec<u32>,
@@ -53,6 +54,7 @@ pub struct Snapshot {
 }
 
 /// What is known of a piece of work.
+#[derive(Clone)]
 struct Known {
     actor: u32,
     index: u32,
@@ -61,6 +63,7 @@ struct Known {
 }
 
 /// Who used the bytes of near memory last.
+#[derive(Clone)]
 struct Near {
     region: u32,
     granule: u64,
@@ -77,6 +80,7 @@ enum Writer {
 }
 
 /// An access in a period.
+#[derive(Clone)]
 struct Used {
     actor: usize,
     site: Site,
@@ -89,6 +93,7 @@ struct Used {
 }
 
 /// The accesses of a period, and how they move to the next one.
+#[derive(Clone)]
 pub(crate) struct Log {
     used: Vec<Used>,
     /// In the second period, which comes next.

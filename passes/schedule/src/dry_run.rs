@@ -4,7 +4,7 @@
 //! It is the run of `tir-run` but for the data: the same code of the same ops issues the same
 //! steps to the same model, so both find the same faults and take the same cycles.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use tir::interp::Site;
 use tir::{Failure, Ir, OpId};
@@ -91,8 +91,8 @@ pub struct Edge {
 }
 
 /// The operands of waits that the function and those that it calls come to. The stream is recorded
-/// once, and judged again for each operand with a complete token in its place. Functions that it
-/// calls are those of `around`, its module.
+/// once, and judged again for each operand with a complete token in its place, from where it is first come to. Functions
+/// that it calls are those of `around`, its module.
 ///
 /// Iterations of loops that have so many pieces of work to start yet (`worth`), and do the same as those before them, are
 /// left out; without, none are. An operand without which later iterations are not as those before them is judged on a
@@ -116,19 +116,11 @@ pub fn edges(
         record: || Stream::record(ir, around, info, limit),
         stream: None,
     };
-    let short = match left_out.filter(|left_out| !left_out.is_empty()) {
-        Some(left_out) => {
-            let found = Stream::record_without(ir, around, info, limit, (&loops, left_out))?;
-            // The run that left iterations out found no fault.
-            Some(found)
-        }
-        None => {
-            let whole = all.get()?;
-            let done = whole.recording.replay(|_, _| false, &mut false);
-            done.map_err(|fault| whole.diagnostic(&fault))?;
-            None
-        }
-    };
+    // The run that left iterations out found no fault.
+    let left_out = left_out.filter(|left_out| !left_out.is_empty());
+    let short = left_out
+        .map(|left_out| Stream::record_without(ir, around, info, limit, (&loops, left_out)));
+    let short = short.transpose()?;
     let ops = match &short {
         Some(short) => short.ops.clone(),
         None => all.get()?.ops.clone(),
@@ -150,28 +142,50 @@ pub fn edges(
         let tokens = ir.operands(site.id).enumerate();
         let tokens = tokens.filter(|(_, value)| ir.ty(*value) == token);
         for (nth, (operand, _)) in tokens.enumerate() {
-            let fails = |stream: &Stream, doubt: &mut bool| {
-                let own = |at: sim::Site| {
-                    let op = stream.ops.get(at.index());
-                    op.is_some_and(|op| op.id == site.id)
-                };
-                let cut = |at, n| own(at) && n == nth;
-                stream.recording.replay(cut, doubt).is_err()
-            };
-            let mut doubt = false;
-            let quick = short.as_ref().map(|stream| fails(stream, &mut doubt));
-            let needed = match quick {
-                Some(needed) if !doubt => needed,
-                _ => fails(all.get()?, &mut false),
-            };
-            out.push(Edge {
+            let edge = Edge {
                 op: *site,
                 operand,
-                needed,
-            });
+                needed: false,
+            };
+            out.push((edge, nth));
         }
     }
-    Ok(out)
+    let mut doubtful: Vec<usize> = (0..out.len()).collect();
+    if let Some(short) = &short {
+        doubtful = judge(short, &mut out, &doubtful)?;
+    }
+    if short.is_none() || !doubtful.is_empty() {
+        judge(all.get()?, &mut out, &doubtful)?;
+    }
+    Ok(out.into_iter().map(|(edge, _)| edge).collect())
+}
+
+/// Judges some operands on a stream; gives those of which it cannot tell.
+fn judge(
+    stream: &Stream,
+    edges: &mut [(Edge, usize)],
+    which: &[usize],
+) -> Result<Vec<usize>, Failure> {
+    let mut sites: HashMap<OpId, HashSet<sim::Site>> = HashMap::new();
+    for (number, op) in stream.ops.iter().enumerate() {
+        let site = sim::Site::numbered(number);
+        sites.entry(op.id).or_default().insert(site);
+    }
+    let operand = |at: &usize| {
+        let (edge, nth) = &edges[*at];
+        (sites.get(&edge.op.id).cloned().unwrap_or_default(), *nth)
+    };
+    let operands: Vec<_> = which.iter().map(operand).collect();
+    let found = stream.recording.without(&operands);
+    let found = found.map_err(|fault| stream.diagnostic(&fault))?;
+    let mut doubtful = Vec::new();
+    for (at, verdict) in which.iter().zip(found) {
+        edges[*at].0.needed = verdict.fails;
+        if verdict.doubt {
+            doubtful.push(*at);
+        }
+    }
+    Ok(doubtful)
 }
 
 /// The stream of all iterations, once it is asked for.

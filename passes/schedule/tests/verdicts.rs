@@ -435,6 +435,15 @@ fn edges_are_needed_as_with_all_iterations() {
         assert_eq!(quick, full, "seed {seed}\n{text}");
         let Ok(edges) = full else { continue };
         programs += 1;
+        // Each is needed if the program is wrong without it.
+        for edge in &edges {
+            let mut cut = ir.clone();
+            let op = cut.twin(edge.op.id, ir);
+            let ready = cut.add(tir::At::Before(op), tir_accel::Ready {});
+            cut.set_operand(op, edge.operand, ready);
+            let done = dry_run_worth(&cut, None, &machine, LIMIT, None);
+            assert_eq!(edge.needed, done.is_err(), "seed {seed}: {edge:?}\n{text}");
+        }
         needed += edges.iter().filter(|e| e.needed).count();
         needless += edges.iter().filter(|e| !e.needed).count();
         left_out += usize::from(dry_run::leaves_out(ir, None, &machine, LIMIT, 1));

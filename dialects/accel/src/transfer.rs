@@ -1,6 +1,6 @@
 //! What a transfer of a tile moves: boxes of both sides, with what lies outside left out.
 
-use tir::{AffineMap, DYNAMIC, Failure, LinearMap, MemRefType, Type};
+use tir::{AffineMap, DYNAMIC, Failure, Interval, LinearMap, MemRefType, Type};
 use tir_machine::{Rows, StridedBox};
 
 /// The static part of a transfer between a large buffer and a tile.
@@ -72,6 +72,16 @@ impl Pattern {
     pub fn inside(&self, offsets: &[i64]) -> bool {
         let ranges: Vec<_> = self.tile_shape.iter().map(|n| (0, *n)).collect();
         (0..self.access.len()).all(|s| self.reach(s, offsets, &ranges).2)
+    }
+
+    /// Whether all of the tile lies inside in dimension `s` of the large buffer, with any offset of a range there.
+    pub fn is_inside(&self, s: usize, offset: Interval) -> bool {
+        let ranges: Vec<_> = self.tile_shape.iter().map(|n| (0, *n)).collect();
+        [offset.low, offset.high].into_iter().all(|at| {
+            let mut offsets = vec![0; self.access.len()];
+            offsets[s] = at;
+            self.reach(s, &offsets, &ranges).2
+        })
     }
 
     /// Lowest and highest position in dimension `s`, and whether both are inside.

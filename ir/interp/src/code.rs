@@ -162,6 +162,13 @@ pub(crate) enum Instr {
     Subview(u32),
     /// Tells the memory that the watched op of this number has run to its end.
     Passed(u32),
+    /// Asks the memory at the start of an iteration of the watched loop of this number how many iterations to leave out.
+    Round {
+        number: u32,
+        iv: u32,
+        upper: u32,
+        step: u32,
+    },
     Call(u32),
     Return(u32),
     /// Fails with the message of this number.

@@ -48,6 +48,8 @@ pub struct Compiler<'m> {
     pub(crate) iterators: Vec<Reg>,
     /// Ops whose end the memory is told.
     watched: Option<Rc<HashMap<OpId, u32>>>,
+    /// Loops whose iterations the memory is asked about.
+    watched_loops: Option<Rc<HashMap<OpId, u32>>>,
     /// Whether the memory is told of scalar operations on data.
     counts_work: bool,
 }
@@ -86,6 +88,7 @@ impl<'m> Compiler<'m> {
             kernel: false,
             iterators: Vec::new(),
             watched: None,
+            watched_loops: None,
             counts_work: false,
         }
     }
@@ -332,6 +335,12 @@ impl<'m> Compiler<'m> {
 
     // Ops.
 
+    /// The number of the loop that is lowered, if it is watched.
+    pub(crate) fn watched_loop(&self) -> Option<u32> {
+        let loops = self.watched_loops.as_ref()?;
+        loops.get(&self.op?).copied()
+    }
+
     /// Lowers an op: by its hook, as a constant, or as a call of its `evaluate`.
     pub fn lower(&mut self, id: OpId) -> Result<(), Failure> {
         let outer = (self.op, self.code.ops.len() as u32 - 1);
@@ -488,6 +497,7 @@ pub(crate) fn compile_function<'m>(
     let region = region.ok_or_else(|| placed(format!("@{name} has no body").into(), site))?;
     let mut cx = Compiler::new(ir, name);
     cx.watched = env.watched();
+    cx.watched_loops = env.watched_loops();
     cx.counts_work = env.counts_work;
     cx.function(region).map_err(|e| placed(e, site))?;
     cx.finish()

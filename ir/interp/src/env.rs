@@ -64,6 +64,7 @@ pub struct Env<'m> {
     /// Whether the run failed where it would have had to look at data that is not there.
     pub(crate) lacked_data: bool,
     watched: Option<Rc<HashMap<OpId, u32>>>,
+    watched_loops: Option<Rc<HashMap<OpId, u32>>>,
 }
 
 impl<'m> Env<'m> {
@@ -91,6 +92,7 @@ impl<'m> Env<'m> {
             counts_work: false,
             lacked_data: false,
             watched: None,
+            watched_loops: None,
         }
     }
 
@@ -167,6 +169,14 @@ impl<'m> Env<'m> {
     }
     pub(crate) fn watched(&self) -> Option<Rc<HashMap<OpId, u32>>> {
         self.watched.clone()
+    }
+    /// Asks the memory by [`Memory::round`] at the start of each iteration of these counted loops. Counts for functions
+    /// that are called for the first time from here on.
+    pub fn watch_loops(&mut self, loops: impl IntoIterator<Item = OpId>) {
+        self.watched_loops = Some(Rc::new(loops.into_iter().zip(0..).collect()));
+    }
+    pub(crate) fn watched_loops(&self) -> Option<Rc<HashMap<OpId, u32>>> {
+        self.watched_loops.clone()
     }
     /// The return by which the last call from outside ended.
     pub fn exit(&self) -> Option<Site> {

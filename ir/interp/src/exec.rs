@@ -20,6 +20,7 @@ use crate::code::{Code, Instr, Offset, Port, Slot, Subview};
 use crate::compile::placed;
 use crate::data::Data;
 use crate::env::{Env, out_of_steps};
+use crate::memory::Round;
 use crate::ops::ScalarOp;
 use crate::scalar::Scalar;
 
@@ -524,6 +525,31 @@ impl Frame {
                     tri!(work(env, code, pc, trips.saturating_mul(ops.into())));
                 }
                 Instr::Passed(number) => env.memory().passed(number),
+                Instr::Round {
+                    number,
+                    iv,
+                    upper,
+                    step,
+                } => {
+                    let (at, by) = (regs[iv as usize] as i64, regs[step as usize] as i64);
+                    let round = Round {
+                        number,
+                        at,
+                        step: by,
+                        left: trips(at, regs[upper as usize] as i64, by),
+                        objects: &self.objects,
+                    };
+                    let skipped = tri!(env.memory().round(&round));
+                    // The last iteration is run, so that the counter ends as it would.
+                    let skipped = skipped.min(round.left.saturating_sub(1));
+                    let on = i64::try_from(skipped)
+                        .ok()
+                        .and_then(|n| at.checked_add(n.checked_mul(by)?));
+                    match on {
+                        Some(on) => regs[iv as usize] = on as u64,
+                        None => tri!(Err::<(), _>("leaves out too many iterations")),
+                    }
+                }
                 Instr::Call(n) => {
                     let call = &code.calls[n as usize];
                     tri!(env.step(1));

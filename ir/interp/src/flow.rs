@@ -268,6 +268,14 @@ impl<'m> Compiler<'m> {
             exit: exit_at,
         });
         let start = self.code.instrs.len();
+        if let Some(number) = self.watched_loop() {
+            self.push(Instr::Round {
+                number,
+                iv,
+                upper,
+                step,
+            });
+        }
         let yielded = self.block(block)?;
         self.yield_to(spec.body, &yielded, &carried)?;
         let mut pinned = vec![iv];

@@ -5,6 +5,7 @@ use std::any::Any;
 use tir_core::{Failure, Loc, Name, OpId, OpRef};
 use tir_data::BufferId;
 
+use crate::data::Data;
 use crate::view::View;
 
 /// Which op does something: for messages.
@@ -48,6 +49,20 @@ pub struct Alloc {
     pub site: Site,
 }
 
+/// The start of an iteration of a watched loop.
+pub struct Round<'a> {
+    /// The number of the loop among those that are watched.
+    pub number: u32,
+    /// The loop's counter.
+    pub at: i64,
+    /// What is added to it.
+    pub step: i64,
+    /// Iterations from this one on, itself included.
+    pub left: u64,
+    /// What the function holds that is no scalar, in an order that stays the same.
+    pub objects: &'a [Data],
+}
+
 /// Memory that runs behind memrefs.
 ///
 /// `bytes` are there for whoever has asked by `touch` first; memory that checks nothing keeps the
@@ -71,6 +86,13 @@ pub trait Memory: Any {
     /// ([`Env::watch`](crate::Env::watch)) has run to its end.
     fn passed(&mut self, number: u32) {
         let _ = number;
+    }
+    /// An iteration of a watched loop ([`Env::watch_loops`](crate::Env::watch_loops)) is about to begin. Gives how many are
+    /// left out from this one on: for a memory without data that knows what they would do. The last iteration is never
+    /// left out.
+    fn round(&mut self, round: &Round<'_>) -> Result<u64, Failure> {
+        let _ = round;
+        Ok(0)
     }
     /// The program thread is about to read or write the elements of a view.
     fn touch(&mut self, view: &View, write: bool, site: Site) -> Result<(), Failure> {

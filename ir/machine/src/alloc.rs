@@ -9,6 +9,7 @@
 //! were in it are left with an empty place, and every access asks `Buffers::usable` before.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use tir_data::BufferId;
 
@@ -58,7 +59,7 @@ impl<'a> Alloc<'a> {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Buffer {
     pub name: String,
     pub space: u32,
@@ -71,12 +72,12 @@ pub(crate) struct Buffer {
 }
 
 /// All buffers, the state of their bytes, and their data.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Buffers {
     pub list: Vec<Buffer>,
     pub memory: Memory,
-    /// State by region id; as `memory.regions`.
-    regions: Vec<Region>,
+    /// State by region id; as `memory.regions`. Copies of a machine share what neither has changed since.
+    regions: Vec<Arc<Region>>,
     /// Live buffers of each region, oldest first.
     members: Vec<Vec<u32>>,
     free_regions: Vec<u32>,
@@ -121,7 +122,17 @@ impl Buffers {
     }
 
     pub(crate) fn region(&mut self, id: BufferId) -> &mut Region {
-        &mut self.regions[self.memory.places[id.0 as usize].region as usize]
+        Arc::make_mut(&mut self.regions[self.memory.places[id.0 as usize].region as usize])
+    }
+
+    /// The state of all memory but that of the first space, with the number of each region.
+    pub(crate) fn near_regions(&self) -> impl Iterator<Item = (u32, &Region)> {
+        let all = self.members.iter().zip(&self.regions).zip(0..);
+        let near = all.filter(|((members, _), _)| {
+            let first = members.first().and_then(|m| self.list.get(*m as usize));
+            first.is_some_and(|buffer| buffer.space != 0)
+        });
+        near.map(|((_, region), number)| (number, &**region))
     }
 
     /// The last work of each actor that uses a buffer.
@@ -233,7 +244,7 @@ impl Buffers {
         let (space, root) = (b.space, b.parent.unwrap_or(outer.0));
         let place = self.place(outer);
         let id = self.list.len() as u32;
-        self.regions[place.region as usize].share(root);
+        Arc::make_mut(&mut self.regions[place.region as usize]).share(root);
         self.members[place.region as usize].push(id);
         self.memory.places.push(BufferPlace {
             offset: place.offset + offset,
@@ -264,11 +275,11 @@ impl Buffers {
 
     fn add_region(&mut self, region: Region, data: Vec<u8>) -> u32 {
         if let Some(id) = self.free_regions.pop() {
-            self.regions[id as usize] = region;
+            self.regions[id as usize] = Arc::new(region);
             self.memory.regions[id as usize] = data;
             return id;
         }
-        self.regions.push(region);
+        self.regions.push(Arc::new(region));
         self.memory.regions.push(data);
         self.members.push(Vec::new());
         self.regions.len() as u32 - 1
@@ -299,7 +310,7 @@ impl Buffers {
             states.push((
                 base - low,
                 inside[0],
-                std::mem::take(&mut self.regions[r as usize]),
+                Arc::unwrap_or_clone(std::mem::take(&mut self.regions[r as usize])),
             ));
             members.extend(inside);
             self.free_regions.push(r);
@@ -391,10 +402,10 @@ impl Buffers {
             if self.members[region].is_empty() {
                 self.host_bytes -= self.memory.regions[region].len() as u64;
                 self.memory.regions[region] = Vec::new();
-                self.regions[region] = Region::default();
+                self.regions[region] = Arc::default();
                 self.free_regions.push(place.region);
             } else {
-                self.regions[region].forget(place.offset, place.bytes, m);
+                Arc::make_mut(&mut self.regions[region]).forget(place.offset, place.bytes, m);
             }
             // An empty place: its bytes are gone even when the region is used again.
             self.memory.places[m as usize] = BufferPlace {

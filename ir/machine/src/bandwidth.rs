@@ -12,12 +12,12 @@ use crate::spec::MachineSpec;
 use crate::timeline::Timeline;
 
 /// Bandwidth reserved in every space.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Bandwidth {
     spaces: Vec<Space>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Space {
     rate: u64,
     /// Whether all engines together can ask for more than the space gives.
@@ -99,6 +99,11 @@ impl Bandwidth {
             now = now.saturating_add(cycles);
         }
         now
+    }
+
+    /// What is reserved in each space.
+    pub(crate) fn timelines(&self) -> impl Iterator<Item = &Timeline> {
+        self.spaces.iter().map(|space| &space.used)
     }
 
     /// Forgets what was reserved before a time: no transfer will ask for it any more.

@@ -17,13 +17,13 @@ use crate::work::{Cost, Work};
 use tir_data::StridedBox;
 
 /// The banks of all spaces.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Banks {
     /// Of each space, if conflicts are counted there.
     spaces: Vec<Option<Space>>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Space {
     /// Bytes of a bank.
     bytes: u64,
@@ -124,6 +124,11 @@ impl Banks {
                 space.banks[*bank].reserve(begin, end, (*count).min(space.ports));
             }
         }
+    }
+
+    /// What is taken in each bank.
+    pub(crate) fn timelines(&self) -> impl Iterator<Item = &Timeline> {
+        self.spaces.iter().flatten().flat_map(|space| &space.banks)
     }
 
     /// Forgets what was taken before a time.

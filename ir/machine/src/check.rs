@@ -60,10 +60,12 @@ impl Machine<'_> {
     ) -> Result<()> {
         for a in work.reads {
             self.check(a, work.site, false, id, clock)?;
+            self.watch((actor, work.site), a, false, clock);
         }
         for a in work.writes {
             self.check(a, work.site, true, id, clock)?;
             self.record_write(a, id);
+            self.watch((actor, work.site), a, true, clock);
         }
         for a in work.reads {
             self.record_read(a, actor, index);
@@ -80,12 +82,21 @@ impl Machine<'_> {
         let code = WRITER_THREAD | site.0;
         let clock = std::mem::take(&mut self.clock);
         let checked = self.check(a, site, write, code, &clock);
+        self.watch((THREAD, site), a, write, &clock);
         self.clock = clock;
         checked?;
         if write {
             self.record_write(a, code);
         }
         Ok(())
+    }
+
+    /// Notes an access of a period that is watched.
+    fn watch(&mut self, who: (usize, Site), access: &StridedBox, write: bool, clock: &[u32]) {
+        if let Some(mut log) = self.log.take() {
+            log.note(who, access, write, (!self.is_far(access.buffer), clock));
+            self.log = Some(log);
+        }
     }
 
     fn check(
@@ -118,10 +129,11 @@ impl Machine<'_> {
             region.check_read(&f, &view)
         };
         buffers.list = list;
+        self.far_fault = checked.is_err() && self.is_far(a.buffer);
         checked.map_err(|hit| self.explain(hit, a.buffer, site, write, code))
     }
 
-    fn record_write(&mut self, a: &StridedBox, code: u32) {
+    pub(crate) fn record_write(&mut self, a: &StridedBox, code: u32) {
         if !a.is_empty() {
             let f = a.footprint(self.buffers.place(a.buffer).offset);
             let region = self.buffers.region(a.buffer);

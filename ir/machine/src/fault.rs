@@ -5,10 +5,14 @@ use std::fmt;
 
 /// An operation of the program: its name and place, kept by the machine.
 /// Made by [`Machine::site`](crate::Machine::site).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Site(pub(crate) u32);
 
 impl Site {
+    /// The site of a number.
+    pub fn numbered(number: usize) -> Self {
+        Self(number as u32)
+    }
     /// Its number: sites are numbered from 0 as they are made.
     #[inline]
     pub fn index(self) -> usize {

@@ -51,7 +51,7 @@ pub struct LayerReport {
 }
 
 /// Layers in the order of their first work, and the layer of each label.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Layers {
     reports: Vec<(Label, LayerReport)>,
     /// By label.
@@ -59,6 +59,11 @@ pub(crate) struct Layers {
 }
 
 impl Layers {
+    /// Whether anything is counted by layer.
+    pub(crate) fn any(&self) -> bool {
+        !self.reports.is_empty()
+    }
+
     /// The report of a layer in which something happens from `start` to `end`.
     fn touch(&mut self, label: Label, start: u64, end: u64) -> &mut LayerReport {
         let key = label.0 as usize;

@@ -20,6 +20,7 @@ use crate::memory::Memory;
 use crate::pending::{Blocked, Pending, SemaphoreState};
 use crate::recording::{Recording, Step};
 use crate::report::{Account, QueueAccount};
+use crate::rounds::Log;
 use crate::spec::{MachineSpec, QueueId, SpaceId};
 use crate::trace::{Event, Held};
 use crate::work::{Cost, Label, THREAD, Token, Work, Works, join};
@@ -77,6 +78,12 @@ pub struct Machine<'p> {
     pub(crate) memory_held: Vec<u64>,
     /// What is issued is kept here instead of being run.
     pub(crate) recording: Option<Box<Recording>>,
+    /// The accesses of a period, while one is watched.
+    pub(crate) log: Option<Box<Log>>,
+    /// The last access that was not allowed was one of far memory.
+    pub(crate) far_fault: bool,
+    /// Cycles of iterations that were left out.
+    pub(crate) left_out: u64,
 }
 
 pub(crate) struct Queue<'p> {
@@ -138,6 +145,9 @@ impl<'p> Machine<'p> {
         let host_limit = options.data.then_some(options.host_limit);
         Ok(Machine {
             recording: None,
+            log: None,
+            far_fault: false,
+            left_out: 0,
             bandwidth: Bandwidth::new(&spec),
             banks: Banks::new(&spec),
             buffers: Buffers::new(spaces, actors, host_limit),
@@ -197,6 +207,59 @@ impl<'p> Machine<'p> {
         }
     }
 
+    /// Notes a period that is watched, or so many that are left out, in a recorder. `tokens` are those at hand.
+    pub fn note_period(
+        &mut self,
+        site: Site,
+        left_out: Option<u64>,
+        again: bool,
+        tokens: &[Token],
+    ) -> Result<()> {
+        let step = left_out.map_or(Step::Period(again), Step::LeftOut);
+        match &mut self.recording {
+            Some(recording) => recording.rounds(step, site, tokens),
+            None => Ok(()),
+        }
+    }
+
+    /// A machine in the same state that keeps no data; `None` while work is held back, or if it records.
+    pub(crate) fn fork(&self) -> Option<Machine<'static>> {
+        if self.held > 0 || self.recording.is_some() || self.options.data {
+            return None;
+        }
+        let queue = |queue: &Queue<'_>| Queue {
+            name: queue.name.clone(),
+            depth: queue.depth,
+            engine: queue.engine,
+            held: VecDeque::new(),
+            account: queue.account.clone(),
+        };
+        Some(Machine {
+            spec: self.spec.clone(),
+            options: self.options,
+            sites: self.sites.clone(),
+            labels: self.labels.clone(),
+            buffers: self.buffers.clone(),
+            works: self.works.clone(),
+            queues: self.queues.iter().map(queue).collect(),
+            clock: self.clock.clone(),
+            now: self.now,
+            bandwidth: self.bandwidth.clone(),
+            banks: self.banks.clone(),
+            semaphores: self.semaphores.clone(),
+            held: 0,
+            account: self.account.clone(),
+            layers: self.layers.clone(),
+            events: self.events.clone(),
+            memory_events: self.memory_events.clone(),
+            memory_held: self.memory_held.clone(),
+            recording: None,
+            log: self.log.clone(),
+            far_fault: self.far_fault,
+            left_out: self.left_out,
+        })
+    }
+
     /// The description it was made of.
     pub fn spec(&self) -> &MachineSpec {
         &self.spec
@@ -242,6 +305,12 @@ impl<'p> Machine<'p> {
     /// The bytes of all buffers, to change. Pair it with [`Machine::thread_write`].
     pub fn memory_mut(&mut self) -> &mut Memory {
         &mut self.buffers.memory
+    }
+
+    /// Pieces of work that were started, but for those left out.
+    pub fn started(&self) -> u64 {
+        let queues = 1..self.clock.len();
+        queues.map(|actor| u64::from(self.works.count(actor))).sum()
     }
 
     /// The thread's time in cycles.

@@ -10,7 +10,7 @@ pub type Effect<'p> = Box<dyn FnOnce(&mut Memory) -> Result<(), String> + 'p>;
 ///
 /// This is data only: who may touch what, and when, is checked by the machine before an effect
 /// runs. Elements are little-endian, in the logical order of an access.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Memory {
     pub(crate) regions: Vec<Vec<u8>>,
     pub(crate) places: Vec<BufferPlace>,

@@ -35,7 +35,7 @@ pub(crate) struct Pending<'p> {
 }
 
 /// A semaphore's history.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct SemaphoreState {
     pub name: String,
     initial: u32,

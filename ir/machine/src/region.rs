@@ -9,7 +9,7 @@ use crate::work::{WRITER_THREAD, Works};
 use tir_data::{Footprint, gcd};
 
 /// What is known of the bytes of a region.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Region {
     /// Bytes of a cell; divides the length of the region.
     granule: u64,
@@ -63,6 +63,72 @@ impl Region {
             writer: vec![0; cells],
             ..Region::default()
         }
+    }
+
+    /// Bytes of a cell.
+    pub(crate) fn granule(&self) -> u64 {
+        self.granule
+    }
+    /// Last writer of each cell.
+    pub(crate) fn writers(&self) -> &[u32] {
+        &self.writer
+    }
+    /// The buffer each cell was last written through; empty while there is one buffer.
+    pub(crate) fn owners(&self) -> &[u32] {
+        &self.owner
+    }
+    /// For every actor that has read: the number of its last read of each cell.
+    pub(crate) fn readers(&self) -> &[(usize, Vec<u32>)] {
+        &self.readers
+    }
+
+    /// The cells that hold a range of bytes.
+    fn range(&self, low: u64, high: u64) -> std::ops::Range<usize> {
+        (low / self.granule) as usize..high.div_ceil(self.granule) as usize
+    }
+
+    /// Whether all bytes of a range may be read, or written.
+    pub(crate) fn check_range(&mut self, low: u64, high: u64, write: bool, v: &View) -> bool {
+        let cells = self.range(low, high);
+        let f = Footprint {
+            start: cells.start as u64,
+            run: cells.len() as u64,
+            outer: Vec::new(),
+        };
+        match write {
+            true => self.check_write(&f, v).is_ok(),
+            false => self.check_read(&f, v).is_ok(),
+        }
+    }
+
+    /// Whether cells begin and end where a range does.
+    pub(crate) fn divides(&self, low: u64, high: u64) -> bool {
+        low.is_multiple_of(self.granule) && high.is_multiple_of(self.granule)
+    }
+
+    /// Whether this holds of the last writers of all bytes of a range.
+    pub(crate) fn written_by(&self, low: u64, high: u64, by: impl Fn(u32) -> bool) -> bool {
+        let mut known = None;
+        self.writer[self.range(low, high)].iter().all(|code| {
+            let fine = known == Some(*code) || by(*code);
+            known = Some(*code);
+            fine
+        })
+    }
+
+    /// Records a write of a range.
+    pub(crate) fn write_range(&mut self, low: u64, high: u64, code: u32, buffer: u32) {
+        let cells = self.range(low, high);
+        self.writer[cells.clone()].fill(code);
+        if !self.owner.is_empty() {
+            self.owner[cells].fill(buffer);
+        }
+    }
+
+    /// Records the `index`-th work of `actor` as a reader of a range.
+    pub(crate) fn read_range(&mut self, low: u64, high: u64, actor: usize, index: u32) {
+        let cells = self.range(low, high);
+        self.reader(actor)[cells].fill(index);
     }
 
     /// Its length.
@@ -134,6 +200,11 @@ impl Region {
         let ratio = (self.granule / granule) as usize;
         self.granule = granule;
         let split = |cells: &mut Vec<u32>| {
+            if cells.iter().all(|c| *c == 0) {
+                // Memory that nobody has looked at takes no place.
+                *cells = vec![0; cells.len() * ratio];
+                return;
+            }
             *cells = cells
                 .iter()
                 .flat_map(|&c| std::iter::repeat_n(c, ratio))

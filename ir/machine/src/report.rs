@@ -143,7 +143,7 @@ pub(crate) struct Times {
     pub longer: u64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct QueueAccount {
     calls: u64,
     busy: u64,
@@ -159,7 +159,7 @@ pub(crate) struct QueueAccount {
     end: u64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Account {
     pub thread_cycles: u64,
     pub waiting: u64,
@@ -170,7 +170,7 @@ pub(crate) struct Account {
     labels: Vec<Called>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Moved {
     cause: Option<Label>,
     from: u32,
@@ -179,7 +179,7 @@ struct Moved {
     transfers: u64,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Called {
     label: Label,
     calls: u64,
@@ -195,6 +195,47 @@ impl Account {
             ..Account::default()
         }
     }
+
+    /// Counts what came since `before` as often again; no cause and no label is new since then.
+    pub(crate) fn repeat(&mut self, before: &Account, times: u64) {
+        again(&mut self.thread_cycles, before.thread_cycles, times);
+        again(&mut self.waiting, before.waiting, times);
+        again(&mut self.queue_full, before.queue_full, times);
+        for (now, before) in self.read.iter_mut().zip(&before.read) {
+            again(now, *before, times);
+        }
+        for (now, before) in self.written.iter_mut().zip(&before.written) {
+            again(now, *before, times);
+        }
+        for (now, before) in self.causes.iter_mut().zip(&before.causes) {
+            again(&mut now.bytes, before.bytes, times);
+            again(&mut now.transfers, before.transfers, times);
+        }
+        for (now, before) in self.labels.iter_mut().zip(&before.labels) {
+            again(&mut now.calls, before.calls, times);
+            again(&mut now.cycles, before.cycles, times);
+            again(&mut now.macs, before.macs, times);
+        }
+    }
+}
+
+impl QueueAccount {
+    /// Counts what came since `before` as often again, but for times.
+    pub(crate) fn repeat(&mut self, before: &QueueAccount, times: u64) {
+        again(&mut self.calls, before.calls, times);
+        again(&mut self.busy, before.busy, times);
+        again(&mut self.shared, before.shared, times);
+        again(&mut self.stall, before.stall, times);
+        again(&mut self.held, before.held, times);
+        again(&mut self.longer, before.longer, times);
+        again(&mut self.bytes, before.bytes, times);
+        again(&mut self.macs, before.macs, times);
+        again(&mut self.useful, before.useful, times);
+    }
+}
+
+fn again(now: &mut u64, before: u64, times: u64) {
+    *now = now.saturating_add((*now - before).saturating_mul(times));
 }
 
 impl Machine<'_> {
@@ -270,7 +311,8 @@ impl Machine<'_> {
             .queues
             .iter()
             .map(|q| q.account.end)
-            .fold(self.now, u64::max);
+            .fold(self.now, u64::max)
+            .saturating_add(self.left_out);
         let label = |l: Label| self.labels[l.0 as usize].clone();
         let queues = self.queues.iter().map(|q| {
             let a = &q.account;

@@ -26,6 +26,19 @@ impl Timeline {
         )
     }
 
+    /// What is reserved from a time on: how long from it each change is, and to what.
+    pub(crate) fn from(&self, time: u64) -> Vec<(u64, u64)> {
+        let later = self.used.iter().filter(|u| u.0 > time);
+        let later = later.map(|u| (u.0 - time, u.1));
+        let mut out = vec![(0, self.at(time).0)];
+        for change in later {
+            if out.last().is_none_or(|last| last.1 != change.1) {
+                out.push(change);
+            }
+        }
+        out
+    }
+
     /// Makes `time` the start of an entry and gives its place.
     fn cut(&mut self, time: u64) -> usize {
         let i = self.used.partition_point(|u| u.0 < time);

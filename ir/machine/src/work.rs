@@ -98,7 +98,7 @@ pub(crate) struct Record {
 ///
 /// The clock of a piece of work says, for every actor, how many pieces of its work are complete
 /// when this one ends (itself included).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Works {
     actors: usize,
     records: Vec<Record>,

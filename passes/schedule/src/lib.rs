@@ -23,6 +23,7 @@ mod preload;
 pub mod prune_edges;
 pub mod range;
 mod ring;
+mod rounds;
 pub mod schedule;
 mod split_nests;
 mod spread;

@@ -9,7 +9,7 @@ use tir::{
 use tir_accel::{AttachedMachine, MachineInfo, TargetProcessor};
 use tir_func::Func;
 
-use crate::dry_run::{Edge, dry_run, edges};
+use crate::dry_run::{Edge, dry_run_worth, edges};
 use crate::expand_generic::{Form, Registers};
 use crate::schedule::{Schedule, unmark};
 
@@ -139,6 +139,11 @@ pass! {
         pub limit: u64 = 50_000_000,
         /// Print the report of cycles, stalls and traffic.
         pub print: bool = true,
+        /// Execute every iteration. Without, iterations that do the same as those before them are left out; the report is
+        /// the same.
+        pub full: bool = false,
+        /// Number of pieces of work that a loop has to start yet for iterations to be left out.
+        pub worth: u64 = 4096,
     }
 }
 pass! {
@@ -147,6 +152,11 @@ pass! {
     pub struct CheckEdges = "check-edges" on "builtin.module" {
         /// Maximum number of executed steps; more are an error.
         pub limit: u64 = 50_000_000,
+        /// Execute every iteration. Without, iterations that do the same as those before them are left out; the verdict is
+        /// the same.
+        pub full: bool = false,
+        /// Number of pieces of work that a loop has to start yet for iterations to be left out.
+        pub worth: u64 = 4096,
     }
 }
 
@@ -307,8 +317,9 @@ impl Pass for CheckEdges {
         cx.unchanged();
         let module = &*module;
         let mut all: Vec<Edge> = Vec::new();
+        let worth = (!self.full).then_some(self.worth);
         each_function(module, |ir, info| {
-            all.extend(one(edges(ir, Some(module), info, self.limit))?);
+            all.extend(one(edges(ir, Some(module), info, self.limit, worth))?);
             Ok(())
         })?;
         // What several functions call may wait for the sake of one of them.
@@ -333,8 +344,9 @@ impl Pass for DryRun {
     fn run(&self, module: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
         cx.unchanged();
         let module = &*module;
+        let worth = (!self.full).then_some(self.worth);
         each_function(module, |ir, info| {
-            let report = one(dry_run(ir, Some(module), info, self.limit))?;
+            let report = one(dry_run_worth(ir, Some(module), info, self.limit, worth))?;
             if self.print {
                 let text = report.to_string();
                 cx.remark(Diagnostic::remark(text.trim_end()).at(ir.loc(ir.root())));

@@ -11,7 +11,7 @@
 use std::collections::HashMap;
 
 use tir::{Failure, Ir, MemRefType, Name, OpId};
-use tir_accel::eval::{MachineMemory, Stopped, run_dry};
+use tir_accel::eval::{LeftOut, MachineMemory, Periods, Stopped, run_dry};
 use tir_accel::{Apply, Call, DmaStart, MachineInfo};
 use tir_machine::{Recording, Site};
 
@@ -34,6 +34,15 @@ pub struct Stream {
     numbers: Vec<Option<usize>>,
     /// For each site of the recording its op, which may be one of a function that is called.
     pub ops: Vec<tir::interp::Site>,
+}
+
+/// What is run for a stream.
+struct Run<'a> {
+    ir: &'a Ir,
+    clone: &'a Ir,
+    markers: &'a [(OpId, bool)],
+    around: Option<&'a Ir>,
+    limit: u64,
 }
 
 /// Whether an op, or one below it, starts work on a queue.
@@ -73,6 +82,26 @@ impl Stream {
         Self::record_twin(ir, ir, &[], around, machine, limit)
     }
 
+    /// The same, without the iterations of these loops that another run has left out.
+    pub fn record_without(
+        ir: &Ir,
+        around: Option<&Ir>,
+        machine: &MachineInfo,
+        limit: u64,
+        (loops, left_out): (&[OpId], Vec<LeftOut>),
+    ) -> Result<Self, Stopped> {
+        let mut memory = MachineMemory::recorder(machine, limit).map_err(Stopped::Wrong)?;
+        memory.set_periods(Periods::Known(left_out));
+        let run = Run {
+            ir,
+            clone: ir,
+            markers: &[],
+            around,
+            limit,
+        };
+        Self::record_on(memory, machine, run, loops)
+    }
+
     /// Records the stream of a clone of the function with further ops, as that of the function.
     pub fn record_twin(
         ir: &Ir,
@@ -82,12 +111,35 @@ impl Stream {
         machine: &MachineInfo,
         limit: u64,
     ) -> Result<Self, Stopped> {
+        let memory = MachineMemory::recorder(machine, limit).map_err(Stopped::Wrong)?;
+        let run = Run {
+            ir,
+            clone,
+            markers,
+            around,
+            limit,
+        };
+        Self::record_on(memory, machine, run, &[])
+    }
+
+    fn record_on(
+        memory: MachineMemory,
+        machine: &MachineInfo,
+        run: Run<'_>,
+        loops: &[OpId],
+    ) -> Result<Self, Stopped> {
+        let Run {
+            ir,
+            clone,
+            markers,
+            around,
+            limit,
+        } = run;
         let mut all = Vec::new();
         points(ir, ir.root(), &mut all);
-        let memory = MachineMemory::recorder(machine, limit).map_err(Stopped::Wrong)?;
         let twins = all.iter().map(|op| clone.twin(*op, ir));
         let watched: Vec<OpId> = twins.chain(markers.iter().map(|(op, _)| *op)).collect();
-        let memory = run_dry(clone, around, memory, limit, &watched)?;
+        let memory = run_dry(clone, around, memory, limit, &watched, loops)?;
         let recorded = memory.into_recording();
         let (recording, ops) =
             recorded.ok_or_else(|| Stopped::Wrong("nothing was recorded".into()))?;

@@ -8,7 +8,8 @@ use tir::interp::Kind;
 use tir::{Interpreter, Ir, MemRefType, Name, OpId, Value};
 use tir_accel::MachineInfo;
 use tir_accel::eval::MachineMemory;
-use tir_schedule::dry_run::{self, dry_run};
+use tir_machine::Report;
+use tir_schedule::dry_run::{self, dry_run, dry_run_worth};
 use tir_schedule::insert_tokens::InsertTokens;
 
 const LIMIT: u64 = 100_000;
@@ -20,7 +21,7 @@ const MACHINE: &str = r#"
 !V = tensor<16xf32>
 #n = affine_map<(n) -> (n)>
 accel.machine @tiny {
-  accel.space @dram {bytes = 65536, align = 64}
+  accel.space @dram {bytes = 131072, align = 64}
   accel.space @spm {bytes = 4096, align = 64}
   accel.dma @load {from = @dram, to = @spm, bytes_per_cycle = 8, latency = 10, dims = 2, queue = 3, granule = 4, pad = true}
   accel.dma @store {from = @spm, to = @dram, bytes_per_cycle = 8, latency = 10, dims = 2, queue = 2, granule = 4}
@@ -52,6 +53,8 @@ struct Program {
     /// Tokens that can be named at this place.
     named: Vec<String>,
     count: usize,
+    /// Loops of many iterations, loops in loops, and far memory that they move through.
+    long: bool,
 }
 
 impl Program {
@@ -65,6 +68,14 @@ impl Program {
             tokens,
             named,
             count: 0,
+            long: false,
+        }
+    }
+
+    fn long(seed: u64, tokens: usize) -> Self {
+        Self {
+            long: true,
+            ..Self::new(seed, tokens)
         }
     }
 
@@ -78,13 +89,18 @@ impl Program {
         let (n, buffer) = (self.fresh(), ["a", "b"][self.random.below(2)]);
         let row = match iv {
             Some(iv) if self.random.below(3) > 0 => {
-                // All kinds of index arithmetic, none of which leaves the buffer.
-                let op = [
+                // All kinds of index arithmetic, none of which leaves the buffer; in long loops mostly such that come again.
+                let all = [
                     "arith.remui %IV, %c4",
                     "arith.andi %IV, %c3",
-                    "arith.shrui %IV, %c1",
                     "arith.minui %IV, %c3",
-                ][self.random.below(4)];
+                    "arith.shrui %IV, %c1",
+                    "arith.remui %IV, %c2",
+                ];
+                let op = match self.long && self.random.below(8) > 0 {
+                    true => all[[0, 4][self.random.below(2)]],
+                    false => all[self.random.below(if self.long { 3 } else { 4 })],
+                };
                 let op = op.replace("%IV", iv);
                 _ = writeln!(self.text, "%r{n} = {op} : index");
                 format!("%r{n}")
@@ -120,7 +136,8 @@ impl Program {
     }
 
     fn step(&mut self, iv: Option<&str>, depth: usize) {
-        match self.random.below(if depth == 0 { 12 } else { 9 }) {
+        let inner = depth == 0 || self.long && depth == 1;
+        match self.random.below(if inner { 12 } else { 9 }) {
             0 | 1 => {
                 let (slot, row, after, n) =
                     (self.slot(iv), self.far_row(iv), self.after(), self.fresh());
@@ -173,20 +190,25 @@ impl Program {
             }
             9 => {
                 let n = self.fresh();
-                _ = writeln!(
-                    self.text,
-                    "loop.for %i{n} = 0 to {} {{",
-                    self.random.below(6)
-                );
+                let trips = match self.long && depth == 0 {
+                    true => 30 + self.random.below(150),
+                    false => self.random.below(6),
+                };
+                _ = writeln!(self.text, "loop.for %i{n} = 0 to {trips} {{");
                 self.block(Some(&format!("%i{n}")), depth + 1);
             }
             10 => {
                 let n = self.fresh();
                 let test = self.random.below(4);
                 let left = self.random.below(4);
+                let left = match iv {
+                    // Some iterations are unlike others.
+                    Some(iv) if self.long => iv.to_string(),
+                    _ => format!("%c{left}"),
+                };
                 _ = writeln!(
                     self.text,
-                    "%q{n} = arith.cmpi slt, %c{left}, %c{test} : index"
+                    "%q{n} = arith.cmpi slt, {left}, %c{test} : index"
                 );
                 _ = writeln!(self.text, "loop.if %q{n} {{");
                 self.block(iv, depth + 1);
@@ -205,7 +227,8 @@ impl Program {
     }
 
     fn module(mut self, size: usize) -> String {
-        let mut text = String::from(MACHINE);
+        let rows = if self.long { 192 } else { 8 };
+        let mut text = MACHINE.replace("memref<8x16xf32", &format!("memref<{rows}x16xf32"));
         text.push_str("func.func @f(%x: !M, %y: !M {func.out}) {\n");
         for n in 0..5 {
             _ = writeln!(text, "%c{n} = arith.constant {n} : index");
@@ -233,10 +256,11 @@ impl Program {
                  memref.store %z, %a[%i, %j] : !B\nmemref.store %z, %b[%i, %j] : !B\n} }\n",
             );
         }
-        text.push_str(
+        _ = write!(
+            text,
             "%zz = arith.constant 0.0 : f32\n\
-             loop.for %i = 0 to 8 { loop.for %j = 0 to 16 {\n\
-             memref.store %zz, %y[%i, %j] : !M\n} }\n",
+             loop.for %i = 0 to {rows} {{ loop.for %j = 0 to 16 {{\n\
+             memref.store %zz, %y[%i, %j] : !M\n}} }}\n",
         );
         for _ in 0..size {
             self.step(None, 0);
@@ -354,9 +378,76 @@ fn inserted_tokens_leave_no_race_and_none_is_needless() {
         };
         assert!(tokens.cycles <= waiting.cycles, "seed {seed}\n{text}");
         let ir = module.child(slot).unwrap();
-        let edges = dry_run::edges(ir, None, &machine, LIMIT).unwrap();
+        let edges = dry_run::edges(ir, None, &machine, LIMIT, None).unwrap();
         assert!(edges.iter().all(|e| e.needed), "seed {seed}\n{text}");
         programs += 1;
     }
     assert!(programs > 60, "{programs} programs compared");
+}
+
+/// What a function does without iterations that do the same as those before them, and with all.
+fn both(module: &Ir, slot: OpId, machine: &MachineInfo) -> [Result<Report, String>; 2] {
+    let ir = module.child(slot).unwrap();
+    [Some(1), None].map(|worth| {
+        let done = dry_run_worth(ir, None, machine, LIMIT, worth);
+        done.map_err(|e| e.message.clone())
+    })
+}
+
+#[test]
+fn iterations_that_are_left_out_change_nothing() {
+    let (mut good, mut bad, mut left_out) = (0, 0, 0);
+    for seed in 1..1200 {
+        let text = Program::long(seed, seed as usize % 11).module(2 + seed as usize % 5);
+        let (module, slot, machine) = load(&text);
+        let [quick, full] = both(&module, slot, &machine);
+        assert_eq!(quick, full, "seed {seed}\n{text}");
+        match full {
+            Ok(_) => good += 1,
+            Err(_) => bad += 1,
+        }
+        let ir = module.child(slot).unwrap();
+        left_out += usize::from(dry_run::leaves_out(ir, None, &machine, LIMIT, 1));
+    }
+    println!("{good} right, {left_out} of them shortened, {bad} wrong");
+    assert!(good > 40 && left_out > 20 && bad > 100);
+}
+
+#[test]
+fn edges_are_needed_as_with_all_iterations() {
+    let (mut programs, mut needed, mut needless, mut left_out) = (0, 0, 0, 0);
+    for seed in 1..300 {
+        // With tokens of our own, or as a program waits that thinks of it, or too often.
+        let own = seed % 3 == 0;
+        let tokens = if own { 0 } else { 8 + seed as usize % 3 };
+        let text = Program::long(seed, tokens).module(2 + seed as usize % 5);
+        let (mut module, slot, machine) = load(&text);
+        if own {
+            let insert = InsertTokens::default();
+            let ir = module.child_mut(slot).unwrap();
+            insert.apply(ir, &machine).unwrap();
+        }
+        let ir = module.child(slot).unwrap();
+        let [quick, full] = [Some(1), None].map(|worth| {
+            let edges = dry_run::edges(ir, None, &machine, LIMIT, worth);
+            edges.map_err(|e| e.message.clone())
+        });
+        assert_eq!(quick, full, "seed {seed}\n{text}");
+        let Ok(edges) = full else { continue };
+        programs += 1;
+        // Each is needed if the program is wrong without it.
+        for edge in &edges {
+            let mut cut = ir.clone();
+            let op = cut.twin(edge.op.id, ir);
+            let ready = cut.add(tir::At::Before(op), tir_accel::Ready {});
+            cut.set_operand(op, edge.operand, ready);
+            let done = dry_run_worth(&cut, None, &machine, LIMIT, None);
+            assert_eq!(edge.needed, done.is_err(), "seed {seed}: {edge:?}\n{text}");
+        }
+        needed += edges.iter().filter(|e| e.needed).count();
+        needless += edges.iter().filter(|e| !e.needed).count();
+        left_out += usize::from(dry_run::leaves_out(ir, None, &machine, LIMIT, 1));
+    }
+    println!("{programs} programs, {left_out} shortened, {needed} edges needed, {needless} not");
+    assert!(programs > 60 && left_out > 20 && needed > 60 && needless > 60);
 }

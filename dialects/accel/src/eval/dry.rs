@@ -38,7 +38,8 @@ const STEPS: u64 = 64;
 /// Buffers that are arguments hold data unless they are marked `func.out`; those are results,
 /// which the host reads in the end. Functions that it calls are those of `around`, its module. The
 /// interpreter takes at most 64 times `limit` steps. When one of the `watched` ops has run to its
-/// end, a recorder gets a note, the op's number among them.
+/// end, a recorder gets a note, the op's number among them. Of `loops` the memory may leave out iterations
+/// ([`MachineMemory::set_periods`]), by their number among them.
 ///
 /// # Errors
 /// If the program is wrong, if what it does depends on data, or if it is too long.
@@ -48,6 +49,7 @@ pub fn run_dry(
     memory: MachineMemory,
     limit: u64,
     watched: &[OpId],
+    loops: &[OpId],
 ) -> Result<MachineMemory, Stopped> {
     let mut interpreter = Interpreter::new(ir).with_options(Options {
         steps: limit.saturating_mul(STEPS),
@@ -59,6 +61,7 @@ pub fn run_dry(
     }
     env.set_memory(memory);
     env.watch(watched.iter().copied());
+    env.watch_loops(loops.iter().copied());
     let done = run(ir, env);
     let lacked = env.lacked_data();
     let steps = env.is_out_of_steps();

@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tir::interp::{Alloc, BufferId, Memory, Site, StridedBox, View};
+use tir::interp::{Alloc, BufferId, Memory, Round, Site, StridedBox, View};
 use tir::{Diagnostic, Failure, Loc, Name};
 use tir_machine as sim;
 
 use super::causes::Causes;
 use super::layers::Layers;
+use super::rounds::Rounds;
 use crate::machine::{EngineInfo, MachineInfo};
 use crate::model::machine_spec;
 
@@ -21,7 +22,7 @@ const RECENT: usize = 8;
 /// The machine model as the memory of a running program: every access of the thread is checked,
 /// transfers and calls are started on queues.
 pub struct MachineMemory {
-    info: MachineInfo,
+    pub(super) info: MachineInfo,
     pub(super) machine: sim::Machine<'static>,
     /// Of each buffer, whether it is the program's own: no argument, result or constant.
     local: Vec<bool>,
@@ -33,8 +34,9 @@ pub struct MachineMemory {
     /// Those that were asked for last, so that a loop finds its sites at once; and which is replaced next.
     recent: [Option<(Labelled, sim::Site)>; RECENT],
     next: usize,
-    causes: Causes,
+    pub(super) causes: Causes,
     layers: Layers,
+    pub(super) rounds: Rounds,
     dataless: bool,
     /// Tells one memory from another.
     number: u64,
@@ -82,6 +84,7 @@ impl MachineMemory {
             next: 0,
             causes: Causes::default(),
             layers: Layers::default(),
+            rounds: Rounds::default(),
             dataless,
             number: NUMBER.fetch_add(1, Ordering::Relaxed),
         })
@@ -214,14 +217,16 @@ impl MachineMemory {
         read: bool,
         engine: &EngineInfo,
     ) {
-        if self.machine.is_recorder() {
+        if self.machine.is_recorder() || self.rounds.uncounted {
             return;
         }
         let local = self.local.get(far.index()).is_some_and(|local| *local);
         let (from, to) = (engine.from.as_str(), engine.to.as_str());
         let layer = self.layers.name(site.id);
         let of = |space: Name| self.info.space(space).map(|s| s.of);
-        if engine.from != engine.to && of(engine.from) == of(engine.to) {
+        let passed = engine.from != engine.to && of(engine.from) == of(engine.to);
+        self.rounds.moved(local, boxes, read, passed, engine);
+        if passed {
             self.causes.pass_on(layer, boxes, from, to);
         } else {
             self.causes.note(layer, boxes, read, local, from, to);
@@ -283,6 +288,10 @@ impl Memory for MachineMemory {
     fn passed(&mut self, number: u32) {
         // A recorder that is full says so at its next step.
         let _ = self.machine.note(number);
+    }
+
+    fn round(&mut self, round: &Round<'_>) -> Result<u64, Failure> {
+        self.leave_out(round)
     }
 
     fn touch(&mut self, view: &View, write: bool, site: Site) -> Result<(), Failure> {

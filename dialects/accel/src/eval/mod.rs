@@ -7,6 +7,7 @@ mod causes;
 mod dry;
 mod layers;
 mod memory;
+mod rounds;
 mod semaphore;
 
 use std::cell::OnceCell;
@@ -24,6 +25,7 @@ pub use body::{Body, body};
 pub use dry::{Stopped, run_dry};
 pub use layers::{Layer, Layers};
 pub use memory::MachineMemory;
+pub use rounds::{Ahead, Iterations, LeftOut, Periods};
 
 use crate::machine::MachineInfo;
 use crate::transfer::{Pair, Pattern};

@@ -7,8 +7,8 @@ use tir_tensor::{Empty, ExtractSlice, TransferRead, TransferWrite};
 
 use super::{At, Emit, Marks};
 use crate::chain::Resident;
-use crate::plan::Target;
 use crate::placed::{Part, Placed};
+use crate::plan::Target;
 
 /// Writes all nests that compute a tensor into its home, each where it stands; gives the home.
 pub(crate) fn write(func: &mut Ir, stays: &Resident, target: &Target<'_>) -> Option<Value> {

@@ -5,7 +5,7 @@
 //! outputs and `times · c` inputs: the first factor is read as it lies, the second one is [`Diagonal`]. There is no tensor
 //! of that form anywhere; a transfer reads what lies between the groups outside of its source.
 //!
-//! Where a group has one output or sums one input, as in a depthwise convolution, no iterator counts them: one of a
+//! Where a group has one output or sums one input, no iterator counts them: one of a
 //! single point is added first.
 
 use std::borrow::Cow;

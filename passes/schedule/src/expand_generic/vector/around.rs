@@ -233,10 +233,8 @@ impl<'a> Plan<'a> {
         let iterators: Vec<usize> = iterators.into_iter().collect::<Option<_>>()?;
         let theirs = |ours: usize| iterators.iter().position(|d| *d == ours);
         let lanes = theirs(self.lanes)?;
-        let rows = self
-            .rows
-            .iter()
-            .map(|(d, points)| Some((theirs(*d)?, *points)));
+        let rows = self.rows.iter().filter(|_| !self.folds);
+        let rows = rows.map(|(d, points)| Some((theirs(*d)?, *points)));
         let rows: Vec<(usize, i64)> = rows.collect::<Option<_>>()?;
         let maps = generic.indexing_maps.iter().map(AffineMap::linear);
         let maps = maps.collect::<Option<Vec<_>>>()?;
@@ -285,6 +283,7 @@ impl<'a> Plan<'a> {
             half_line: self.half_line,
             courses,
             dot: None,
+            folds: false,
         };
         Some(Along {
             plan,

@@ -138,7 +138,7 @@ fn fill(ir: &Ir, op: OpId, buffer: Value) -> Option<OpId> {
             return (fill.combine.is_none() && fill.inputs.is_empty()).then_some(other);
         }
         ir.effects(other)?;
-        for below in ir.walk_below(other) {
+        for below in std::iter::once(other).chain(ir.walk_below(other)) {
             let touched = accesses(ir, below);
             if touched
                 .iter()

@@ -121,10 +121,16 @@ impl Written {
                     .get(used.argument)
                     .and_then(|v| self.0.get(&whole(ir, *v)));
                 let other = before.is_some_and(|before| *before != used.by[k]);
-                let crosses = used.reads && (other || used.by[k] == Division::Undivided);
+                let crosses = match used.by[k] {
+                    _ if !used.reads => 0,
+                    Division::Undivided => used.bytes,
+                    // Half of a part lies on the other side.
+                    _ if other => used.bytes / 2,
+                    _ => 0,
+                };
                 // As likely as not, the next nest sums over what lies side by side.
                 let will = used.writes && used.by[k] == Division::Across;
-                let all = sum.saturating_add(if crosses { used.bytes } else { 0 });
+                let all = sum.saturating_add(crosses);
                 all.saturating_add(if will { used.bytes / 2 } else { 0 })
             })
         };

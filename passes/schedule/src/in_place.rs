@@ -19,7 +19,9 @@ use tir_accel::transfer::Pattern;
 use tir_arith::OpFoldResult;
 use tir_loop::For;
 use tir_memref::alias::{Origin, accesses, aliases, is_filled_once, may_alias, origins};
-use tir_memref::{Alloc, Dealloc, ReinterpretCast, strided_type};
+use tir_memref::{
+    Alloc, CollapseShape, Dealloc, ExpandShape, ReinterpretCast, SubView, strided_type,
+};
 use tir_tensor::Generic;
 
 use crate::range::{Facts, inside};
@@ -62,6 +64,10 @@ impl Pass for TilesInPlace {
 struct Place {
     /// What allocates the tile.
     alloc: OpId,
+    /// The buffer that the large one is a part of, or it itself; it begins at its first element.
+    whole: Value,
+    /// The first element of the large buffer in that one.
+    start: i64,
     /// The elements of a step in each dimension of the large buffer.
     steps: Vec<i64>,
     strides: Vec<i64>,
@@ -86,6 +92,7 @@ impl Place {
             return None;
         }
         let (steps, start) = far.strides()?;
+        let whole = whole(ir, t.far).filter(|_| start != DYNAMIC)?;
         let pattern = Pattern::new(ir.ty(t.far), ir.ty(t.tile), &t.access).ok()?;
         let facts = Facts::at(ir, op);
         let mut dims = t
@@ -93,10 +100,10 @@ impl Place {
             .iter()
             .zip(pattern.access.iter())
             .zip(&pattern.far_shape);
-        let whole = dims.all(|((offset, form), size)| {
+        let all_inside = dims.all(|((offset, form), size)| {
             inside(ir, &facts, *offset, form, &pattern.tile_shape, *size)
         });
-        if start != 0 || !whole || !is_left_alone(ir, op, alloc, t, known) {
+        if !all_inside || !is_left_alone(ir, op, alloc, t, known) {
             return None;
         }
         let strides = |d: usize| {
@@ -105,6 +112,8 @@ impl Place {
         };
         let place = Self {
             alloc,
+            whole,
+            start,
             strides: (0..pattern.tile_shape.len()).map(strides).collect(),
             steps,
             shape: pattern.tile_shape,
@@ -156,11 +165,12 @@ impl Place {
                         raise(ir, *value, self.alloc);
                     }
                 }
+                raise(ir, self.whole, self.alloc);
                 self.alloc
             }
         };
         let mut b = ir.at(At::Before(at));
-        let mut offset = OpFoldResult::Number(0);
+        let mut offset = OpFoldResult::Number(self.start);
         for (part, step) in t.offsets.iter().zip(&self.steps) {
             let part = part.times(&mut b, *step);
             offset = offset.plus(&mut b, part);
@@ -171,7 +181,7 @@ impl Place {
         };
         let ty = self.ty(b.ir, t, static_offset).ok_or("has no type")?;
         let view = b.add(ReinterpretCast {
-            source: t.far,
+            source: self.whole,
             offsets,
             sizes: vec![],
             strides: vec![],
@@ -191,6 +201,21 @@ impl Place {
         ir.replace(self.alloc, &[view]);
         Ok(())
     }
+}
+
+/// The buffer that a value is a part of at a known place, as its type says, or the value itself: one that begins at its first
+/// element.
+fn whole(ir: &Ir, value: Value) -> Option<Value> {
+    let (_, start) = ir.ty(value).get::<MemRefType>()?.strides()?;
+    if start == 0 {
+        return Some(value);
+    }
+    let op = ir.owner(value)?;
+    let part = ir.get::<SubView>(op).map(|view| view.source);
+    let part = part.or_else(|| ir.get::<ReinterpretCast>(op).map(|view| view.source));
+    let part = part.or_else(|| ir.get::<CollapseShape>(op).map(|view| view.src));
+    let part = part.or_else(|| ir.get::<ExpandShape>(op).map(|view| view.src));
+    whole(ir, part?)
 }
 
 /// Bytes from one step of a sum to the next one beyond which a processor does not fetch ahead: a quarter of a page, in which

@@ -1,5 +1,6 @@
 //! `expand-generic`: what no unit or engine takes becomes loops of loads and stores.
 
+mod ends;
 mod transfers;
 mod transpose;
 mod vector;
@@ -30,6 +31,9 @@ pub struct Form {
 
 /// Expands all of the function at the root of an arena.
 pub fn expand(ir: &mut Ir, form: Form) -> Result<(), Failure> {
+    if form.vectors.is_some() {
+        ends::without(ir)?;
+    }
     let ops = ir.walk_ids();
     // Sums first, with the nests around them.
     if let Some(registers) = form.vectors {

@@ -20,13 +20,13 @@ mod bytes;
 mod ranges;
 
 use tir::{Builder, Failure, Ir, LinearMap, MemRefType, Traits, Value};
-use tir_arith::{constant_float, constant_index, constant_int};
+use tir_arith::{OpFoldResult, constant_float, constant_index, constant_int};
 use tir_memref::{Alloc, SubView};
 use tir_tensor::Generic;
 use tir_vector::{Broadcast, CreateMask, Load, MaskedLoad, MaskedStore, Store};
 
 use super::transpose::{FARTHEST, SMALLEST, side};
-use super::{Region, nest};
+use super::{Region, carrying, nest};
 use around::Around;
 use block::Block;
 use bytes::{Dot, GROUP, grouped};
@@ -99,6 +99,8 @@ pub(super) struct Plan<'a> {
     by_row: Vec<Vec<bool>>,
     /// How products of integers are summed up, if several at a time are.
     dot: Option<Dot>,
+    /// Whether the rows are steps of a sum, which lie beside each other in memory.
+    folds: bool,
 }
 
 impl<'a> Plan<'a> {
@@ -123,11 +125,16 @@ impl<'a> Plan<'a> {
         let operands: Vec<Value> = generic.operands().collect();
         let courses = operands.iter().zip(&maps);
         let parallel = (0..domain.len()).filter(|d| *d != lanes && !reductions[*d]);
-        let parallel: Vec<usize> = parallel.collect();
+        // Of a reduction the last iterator: its steps follow one another in each sum.
+        let last_step = (0..domain.len()).filter(|d| reductions[*d] && domain[*d] > 1);
+        let along: Vec<usize> = match generic.combine {
+            Some(_) => last_step.max().into_iter().collect(),
+            None => parallel.collect(),
+        };
         let courses = courses.map(|(value, map)| {
             let beside = course(ir, *value, map, lanes);
             let beside = beside.or_else(|| grouped(ir, *value, map, lanes));
-            beside.or_else(|| across(ir, *value, map, &parallel))
+            beside.or_else(|| across(ir, *value, map, &along))
         });
         let courses: Vec<Course> = courses.collect::<Option<_>>()?;
         let (_, given) = courses.split_at(generic.inputs.len());
@@ -146,12 +153,13 @@ impl<'a> Plan<'a> {
         let across = courses.iter().filter_map(Course::across);
         if let Some(d) = across.clone().next() {
             let side = side(registers, bytes, domain[d].min(domain[lanes]));
-            if generic.combine.is_some() || side < SMALLEST || across.clone().any(|o| o != d) {
+            if side < SMALLEST || across.clone().any(|o| o != d) {
                 return None;
             }
             let by_row = maps.iter().map(|map| vec![depends(map, d)]).collect();
             return Some(Self {
                 dot: None,
+                folds: generic.combine.is_some(),
                 generic,
                 region,
                 domain,
@@ -208,6 +216,7 @@ impl<'a> Plan<'a> {
         }
         Some(Self {
             dot,
+            folds: false,
             generic,
             region,
             domain,
@@ -235,6 +244,9 @@ impl<'a> Plan<'a> {
             let mut at = vec![None; self.domain.len()];
             for (d, value) in outer.iter().zip(outside) {
                 at[*d] = Some(*value);
+            }
+            if self.folds {
+                return self.folded(b, &at, &reduced, around);
             }
             if self.courses.iter().any(|course| course.across().is_some()) {
                 return self.squares(b, &at, around);
@@ -311,6 +323,60 @@ impl<'a> Plan<'a> {
                     })
                 })?;
             }
+        }
+        Ok(())
+    }
+
+    /// Sums of elements that lie beside each other along their last iterator, a vector of them at a time: squares of what is
+    /// added up are transposed.
+    fn folded(
+        &self,
+        b: &mut Builder<'_>,
+        at: &[Option<Value>],
+        reduced: &[usize],
+        around: &Around<'_>,
+    ) -> Result<(), Failure> {
+        let (d, _) = *self.rows.first().ok_or("has no rows")?;
+        let size = self.domain[self.lanes];
+        let lanes = match around.is_repeatable() {
+            true => overlapping(size, 1, self.width),
+            false => parts(size, 1, self.width, 1),
+        };
+        for part in lanes {
+            blocks(b, part, &mut |b, lane| {
+                let block = |rows: Vec<Vec<(usize, Value)>>| Block {
+                    plan: self,
+                    rows,
+                    lanes: vec![lane],
+                    width: part.step,
+                    held: part.step,
+                };
+                // The sums, which are in no row.
+                let sums = block(vec![vec![]]);
+                sums.sum(b, at, reduced, around, &mut |b, at, before| {
+                    let steps = self.domain[d] / part.step;
+                    let square = |b: &mut Builder<'_>, first, from: i64, sums: &[Value]| {
+                        let first = OpFoldResult::Value(first);
+                        let mut rows = Vec::new();
+                        for k in 0..part.step {
+                            rows.push(vec![(k as usize, first.plus(b, k).value(b))]);
+                        }
+                        block(rows).columns(b, at, from as usize, sums)
+                    };
+                    let done = carrying(b, &[steps], &mut Vec::new(), before, &mut |b, ix, s| {
+                        let first = OpFoldResult::Value(ix[0]).times(b, part.step).value(b);
+                        square(b, first, 0, s)
+                    })?;
+                    // The last square ends where the steps do, and begins in the one before.
+                    match self.domain[d] % part.step {
+                        0 => Ok(done),
+                        left => {
+                            let first = constant_index(b, self.domain[d] - part.step);
+                            square(b, first, part.step - left, &done)
+                        }
+                    }
+                })
+            })?;
         }
         Ok(())
     }

@@ -24,6 +24,7 @@ use super::unit::{UnitChoice, Way};
 use super::vectors::Vectors;
 use super::{Budget, Peel, Plan, Target};
 use crate::group::{Group, StepRef};
+use crate::layout::Space;
 
 /// A division of a group being estimated, in any order of its loops.
 pub(super) struct Estimate<'a> {
@@ -202,6 +203,15 @@ impl<'a> Estimate<'a> {
         })
     }
 
+    /// Whether its tiles are wider than those of a plan that takes as long: along the last iterators, whose elements lie nearest to
+    /// each other, they are longer. Processors fetch ahead along rows; engines take the same time.
+    pub(super) fn is_wider(&self, than: &Plan) -> bool {
+        let extents = |space: &Space| -> Vec<i64> {
+            let all = (0..self.group.core).rev();
+            all.map(|d| space.extent(d)).collect()
+        };
+        self.target.info.in_order && extents(&self.plan.space) > extents(&than.space)
+    }
     /// The plan with the loops in the order that was estimated last.
     pub(super) fn plan(&self, made: Ordered) -> Plan {
         let operands = self.group.operands.len();

@@ -104,15 +104,28 @@ impl Search {
             self.best = Some(plan);
         }
     }
-    /// The same for the order of loops that was estimated last: most orders are none that is kept, and no plan is made of
+    /// Keeps a plan that fits, and takes it as the quickest unless all are kept.
+    fn replace(&mut self, plan: Plan) {
+        let all = self.all;
+        self.consider(plan.clone());
+        if !all {
+            self.best = Some(plan);
+        }
+    }
+    /// [`Search::consider`] for the order of loops that was estimated last: most orders are none that is kept, and no plan is made of
     /// them.
     fn consider_ordered(&mut self, estimate: &Estimate<'_>, made: Ordered, excess: Option<Excess>) {
         let Some(excess) = excess else {
-            let better = |best: &Plan| (made.cycles(), made.in_all()) < (best.cycles, best.bytes);
+            let better = |best: &Plan| {
+                let (now, least) = ((made.cycles(), made.in_all()), (best.cycles, best.bytes));
+                now < least || now == least && estimate.is_wider(best)
+            };
             let close = self.slack > 0 && made.cycles() <= self.most();
             let kept = self.all || self.budget.listed > 0 || close;
-            if kept || self.best.as_ref().is_none_or(better) {
-                self.consider(estimate.plan(made));
+            match self.best.as_ref().is_none_or(better) {
+                true => self.replace(estimate.plan(made)),
+                false if kept => self.consider(estimate.plan(made)),
+                false => {}
             }
             return;
         };

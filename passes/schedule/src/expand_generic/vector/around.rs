@@ -138,7 +138,7 @@ fn fill(ir: &Ir, op: OpId, buffer: Value) -> Option<OpId> {
             return (fill.combine.is_none() && fill.inputs.is_empty()).then_some(other);
         }
         ir.effects(other)?;
-        for below in ir.walk_below(other) {
+        for below in std::iter::once(other).chain(ir.walk_below(other)) {
             let touched = accesses(ir, below);
             if touched
                 .iter()
@@ -233,10 +233,8 @@ impl<'a> Plan<'a> {
         let iterators: Vec<usize> = iterators.into_iter().collect::<Option<_>>()?;
         let theirs = |ours: usize| iterators.iter().position(|d| *d == ours);
         let lanes = theirs(self.lanes)?;
-        let rows = self
-            .rows
-            .iter()
-            .map(|(d, points)| Some((theirs(*d)?, *points)));
+        let rows = self.rows.iter().filter(|_| !self.folds);
+        let rows = rows.map(|(d, points)| Some((theirs(*d)?, *points)));
         let rows: Vec<(usize, i64)> = rows.collect::<Option<_>>()?;
         let maps = generic.indexing_maps.iter().map(AffineMap::linear);
         let maps = maps.collect::<Option<Vec<_>>>()?;
@@ -285,6 +283,7 @@ impl<'a> Plan<'a> {
             half_line: self.half_line,
             courses,
             dot: None,
+            folds: false,
         };
         Some(Along {
             plan,

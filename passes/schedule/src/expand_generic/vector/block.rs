@@ -10,6 +10,10 @@ use super::super::{carrying, place};
 use super::around::Around;
 use super::{Course, Plan, broadcast, load_first, store_first};
 
+/// What is in the loops of a sum: the sums behind it, for where all iterators are and the sums before.
+type Step<'a> =
+    dyn FnMut(&mut Builder<'_>, &[Option<Value>], &[Value]) -> Result<Vec<Value>, Failure> + 'a;
+
 /// A block of results.
 pub(super) struct Block<'a> {
     pub(super) plan: &'a Plan<'a>,
@@ -56,11 +60,11 @@ impl Block<'_> {
     ) -> Result<(), Failure> {
         let (plan, region) = (self.plan, self.plan.region);
         let outputs = &plan.generic.outputs;
-        let mut places = Vec::new();
-        for point in self.points() {
-            places.push(region.places(b, &self.at(at, point))?);
-        }
         if plan.generic.combine.is_none() {
+            let mut places = Vec::new();
+            for point in self.points() {
+                places.push(region.places(b, &self.at(at, point))?);
+            }
             // All is read before anything is written.
             let (mut known, mut all) = (self.across(b, at)?, Vec::new());
             for point in self.points() {
@@ -72,6 +76,46 @@ impl Block<'_> {
                 }
             }
             return Ok(());
+        }
+        let sizes = reduced.iter().map(|d| plan.domain[*d] / plan.group(*d));
+        let sizes: Vec<i64> = sizes.collect();
+        // A short loop waits at its end, as where it ends is guessed late.
+        let sums = self.points().count() * outputs.len();
+        let written = |size: &&i64| **size * sums as i64 <= plan.unroll;
+        let written = sizes.last().filter(written).copied();
+        let (looped, inner) = match written {
+            Some(steps) => (&reduced[..reduced.len() - 1], Some(steps)),
+            None => (reduced, None),
+        };
+        self.sum(b, at, looped, around, &mut |b, at, sums| {
+            let mut sums = sums.to_vec();
+            for step in 0..inner.unwrap_or(1) {
+                let mut at = at.to_vec();
+                if let (Some(_), Some(d)) = (inner, reduced.last()) {
+                    let step = constant_index(b, step * plan.group(*d));
+                    at[*d] = Some(step);
+                }
+                sums = self.step(b, &at, &sums)?;
+            }
+            Ok(sums)
+        })
+    }
+
+    /// Sums of a block, from what they begin with to what becomes of them: `step` is what is in the loops of `reduced`, and gives the
+    /// sums behind it.
+    pub(super) fn sum(
+        &self,
+        b: &mut Builder<'_>,
+        at: &[Option<Value>],
+        reduced: &[usize],
+        around: &Around<'_>,
+        step: &mut Step<'_>,
+    ) -> Result<(), Failure> {
+        let plan = self.plan;
+        let outputs = &plan.generic.outputs;
+        let mut places = Vec::new();
+        for point in self.points() {
+            places.push(plan.region.places(b, &self.at(at, point))?);
         }
         let init = match around.first(b, self, at)? {
             Some(init) => init,
@@ -87,30 +131,14 @@ impl Block<'_> {
         };
         let sizes = reduced.iter().map(|d| plan.domain[*d] / plan.group(*d));
         let sizes: Vec<i64> = sizes.collect();
-        // A short loop waits at its end, as where it ends is guessed late.
-        let written = |size: &&i64| **size * init.len() as i64 <= plan.unroll;
-        let written = sizes.last().filter(written).copied();
-        let (looped, inner) = match written {
-            Some(steps) => (&sizes[..sizes.len() - 1], Some(steps)),
-            None => (&sizes[..], None),
-        };
-        let sums = carrying(
-            b,
-            looped,
-            &mut Vec::new(),
-            &init,
-            &mut |b, outside, sums| {
-                let mut sums = sums.to_vec();
-                for step in 0..inner.unwrap_or(1) {
-                    let mut inside = outside.to_vec();
-                    if inner.is_some() {
-                        inside.push(constant_index(b, step));
-                    }
-                    sums = self.step(b, at, reduced, &inside, &sums)?;
-                }
-                Ok(sums)
-            },
-        )?;
+        let sums = carrying(b, &sizes, &mut Vec::new(), &init, &mut |b, inside, sums| {
+            let mut at = at.to_vec();
+            for (d, value) in reduced.iter().zip(inside) {
+                let first = OpFoldResult::Value(*value).times(b, plan.group(*d));
+                at[*d] = Some(first.value(b));
+            }
+            step(b, &at, sums)
+        })?;
         if around.last(b, self, at, &sums)? {
             return Ok(());
         }
@@ -120,6 +148,23 @@ impl Block<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The sums after the columns of a square from one on.
+    pub(super) fn columns(
+        &self,
+        b: &mut Builder<'_>,
+        at: &[Option<Value>],
+        from: usize,
+        sums: &[Value],
+    ) -> Result<Vec<Value>, Failure> {
+        let mut known = self.across(b, at)?;
+        let mut sums = sums.to_vec();
+        for j in from..self.rows.len() {
+            let values = self.values(b, &self.at(at, (j, 0)), (j, 0), &mut known)?;
+            sums = self.plan.region.combine(b, &sums, &values);
+        }
+        Ok(sums)
     }
 
     /// The vectors of inputs that are contiguous along the rows: as [`Block::values`] knows them.
@@ -151,31 +196,24 @@ impl Block<'_> {
         Ok(known)
     }
 
-    /// The sums after a step of the reduction, or a group of steps: `inside` are its indices.
+    /// The sums after a step of the reduction, or a group of steps.
     fn step(
         &self,
         b: &mut Builder<'_>,
         at: &[Option<Value>],
-        reduced: &[usize],
-        inside: &[Value],
         sums: &[Value],
     ) -> Result<Vec<Value>, Failure> {
         let (plan, region) = (self.plan, self.plan.region);
-        let mut at = at.to_vec();
-        for (d, value) in reduced.iter().zip(inside) {
-            let first = OpFoldResult::Value(*value).times(b, plan.group(*d));
-            at[*d] = Some(first.value(b));
-        }
         let (mut known, mut next) = (HashMap::new(), Vec::new());
         if let Some(dot) = &plan.dot {
             for (point, sum) in self.points().zip(sums) {
-                let at = self.at(&at, point);
+                let at = self.at(at, point);
                 next.push(self.dot(b, dot, &at, point, *sum, &mut known)?);
             }
             return Ok(next);
         }
         for (point, sums) in self.points().zip(sums.chunks(plan.generic.outputs.len())) {
-            let values = self.values(b, &self.at(&at, point), point, &mut known)?;
+            let values = self.values(b, &self.at(at, point), point, &mut known)?;
             next.extend(region.combine(b, sums, &values));
         }
         Ok(next)

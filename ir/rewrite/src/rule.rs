@@ -101,8 +101,8 @@ pub struct RuleText {
 /// e-graph uses. A rule is [exact](Class::Exact) unless `nnan_nsz`, `reassoc` or `contract` stands
 /// before its name (behind `equal`, if that is there).
 ///
-/// Terms: `(dialect.op term… {attr = value})`, with `.1` behind for its second result and
-/// `:?T` or `:i32` behind for its type; `?x` any value; `?xs...` all further operands; `#c` a
+/// Terms: `(dialect.op term… {attr = value})`, with `.1` behind for its second result, `.?k` for
+/// any of them (`?k` is its number, counted from 0), and `:?T` or `:i32` behind for its type; `?x` any value; `?xs...` all further operands; `#c` a
 /// constant; `0`, `1.0`, `-0.0`, `true` a constant of this value, or a splat of it. Attributes: `?a`,
 /// `3`, `1.5`, `"text"`, `[0, 2, 1]`, a keyword of the attribute, `true`, `(function args…)` on
 /// the right. A type on the right may be computed too: `(graph.reshape ?x):(type-of ?a ?y)`.
@@ -234,7 +234,33 @@ pub struct OpTerm {
     /// Its attributes. On the left further ones may be there; on the right there are no others.
     pub attrs: Vec<(Name, AttrTerm)>,
     /// Which result.
-    pub result: usize,
+    pub result: Which,
+}
+
+/// Which result of an op a term is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Which {
+    /// This one, counted from 0.
+    At(usize),
+    /// Any on the left, which binds its number; the one of this number on the right.
+    Var(Var),
+}
+
+impl Which {
+    /// Whether an op with so many results may have it.
+    pub fn fits(self, results: usize) -> bool {
+        match self {
+            Which::At(at) => at < results,
+            Which::Var(_) => results > 0,
+        }
+    }
+    /// Whether it may be the result of this number.
+    pub fn may_be(self, number: usize) -> bool {
+        match self {
+            Which::At(at) => at == number,
+            Which::Var(_) => true,
+        }
+    }
 }
 
 /// An attribute in a rule.
@@ -608,7 +634,7 @@ impl Rule {
         };
         let attribute = |name: &Name| info.field(name).is_some_and(|f| f.role.is_attribute());
         operands
-            && info.result_count().is_none_or(|n| term.result < n)
+            && info.result_count().is_none_or(|n| term.result.fits(n))
             && count(Role::Region) + count(Role::Regions) == 0
             && term.attrs.iter().all(|(name, _)| attribute(name))
     }
@@ -661,6 +687,33 @@ impl Rule {
             replace_op(term, var, name, &rest);
         }
         Some(rule)
+    }
+
+    /// Whether it has terms that stand for any result of an op.
+    pub fn has_results(&self) -> bool {
+        let mut terms = Vec::new();
+        for term in self.left.iter().chain(&self.right) {
+            op_terms(term, &mut terms);
+        }
+        terms.iter().any(|t| matches!(t.result, Which::Var(_)))
+    }
+
+    /// The rule in which such terms stand for the result of this number: what it says of that.
+    pub fn with_results(&self, number: usize) -> Rule {
+        let mut rule = self.clone();
+        let mut vars = Vec::new();
+        let sides = rule.left.iter_mut().chain(&mut rule.right);
+        sides.for_each(|term| fix_results(term, number, &mut vars));
+        let fixed = |arg: &AttrTerm| match arg {
+            AttrTerm::Var(var) if vars.contains(var) => {
+                Some(AttrTerm::Literal(Literal::Int(number as i64)))
+            }
+            _ => None,
+        };
+        rule.guards = rule.guards.iter().map(|g| g.map_args(&fixed)).collect();
+        let sides = rule.left.iter_mut().chain(&mut rule.right);
+        sides.for_each(|term| fix_attrs(term, &fixed));
+        rule
     }
 
     /// Whether it has terms that stand for several values each.
@@ -778,6 +831,37 @@ fn replace_op(term: &mut Term, var: Var, name: Name, attrs: &[(Name, AttrTerm)])
     }
     for operand in &mut op.operands {
         replace_op(operand, var, name, attrs);
+    }
+}
+
+/// Makes terms that stand for any result stand for this one; adds the variables of their numbers.
+fn fix_results(term: &mut Term, number: usize, vars: &mut Vec<Var>) {
+    let (TermKind::Op(op) | TermKind::Each(op)) = &mut term.kind else {
+        return;
+    };
+    if let Which::Var(var) = op.result {
+        op.result = Which::At(number);
+        vars.push(var);
+    }
+    let operands = op.operands.iter_mut();
+    operands.for_each(|operand| fix_results(operand, number, vars));
+}
+
+/// Puts other terms in the place of attributes, in calls too, wherever `other` gives one.
+fn fix_attrs(term: &mut Term, other: &dyn Fn(&AttrTerm) -> Option<AttrTerm>) {
+    if let Some(TypeTerm::Call(call)) = &mut term.ty {
+        *call = call.map_args(other);
+    }
+    if let TermKind::Op(op) | TermKind::Each(op) = &mut term.kind {
+        for (_, attr) in &mut op.attrs {
+            *attr = match (other(attr), &*attr) {
+                (Some(other), _) => other,
+                (None, AttrTerm::Call(call)) => AttrTerm::Call(call.map_args(other)),
+                (None, attr) => attr.clone(),
+            };
+        }
+        let operands = op.operands.iter_mut();
+        operands.for_each(|operand| fix_attrs(operand, other));
     }
 }
 
@@ -936,8 +1020,10 @@ fn check_term(term: &Term, functions: &Functions) -> Result<(), Wrong> {
                 let what = format!("'{}' has {fixed} operands, found {found}", op.name);
                 return Err((op.name, what.into()));
             }
-            if info.result_count().is_some_and(|n| op.result >= n) {
-                let what = format!("'{}' has no result {}", op.name, op.result);
+            if let Which::At(at) = op.result
+                && info.result_count().is_some_and(|n| at >= n)
+            {
+                let what = format!("'{}' has no result {at}", op.name);
                 return Err((op.name, what.into()));
             }
             for (name, attr) in &op.attrs {
@@ -1084,8 +1170,13 @@ impl Rule {
                     self.attr(f, attr)?;
                 }
                 f.write_str(if op.attrs.is_empty() { ")" } else { "})" })?;
-                if op.result > 0 {
-                    write!(f, ".{}", op.result)?;
+                match op.result {
+                    Which::At(0) => {}
+                    Which::At(at) => write!(f, ".{at}")?,
+                    Which::Var(var) => {
+                        f.write_str(".")?;
+                        self.var(f, var)?;
+                    }
                 }
                 if each {
                     f.write_str("...")?;

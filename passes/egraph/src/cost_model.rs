@@ -40,6 +40,8 @@ pub struct CostModel {
     pub latency: u64,
     /// Bytes that a contiguous run of a transfer costs at least.
     pub granule: u64,
+    /// Whether an edge that fuses moves no bytes; else each op is priced by itself.
+    pub fuses: bool,
 }
 
 /// The machine that is assumed if none is attached: a unit of 16 x 16 x 16 in 16 cycles, 16 lanes,
@@ -59,6 +61,7 @@ impl Default for CostModel {
             bytes_per_cycle: 8,
             latency: 64,
             granule: 1,
+            fuses: true,
         }
     }
 }

@@ -94,7 +94,7 @@ fn paid(
     let mut operands = Vec::new();
     let mut decided = false;
     for (at, child) in node.children.iter().enumerate() {
-        if !fuses(child) {
+        if !model.fuses || !fuses(child) {
             continue;
         }
         let injective = graph[*child].nodes.iter().filter_map(part);

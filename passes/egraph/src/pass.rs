@@ -56,6 +56,8 @@ pass! {
         /// Layouts to consider, such as `NHWC` or `NCHW16c`; empty: those that the machine's
         /// intrinsics ask for; `NCHW`: no other layout.
         pub layouts: Vec<String> = Vec::new(),
+        /// Price each op by itself, as if none were fused with another: what Tensat extracts by.
+        pub additive: bool = false,
         /// Maximum number of search steps of the extraction.
         pub steps: u64 = 20000000,
         /// Extract a random program, drawn by this seed and the name of the function, instead of the cheapest: to test
@@ -111,7 +113,8 @@ impl Egraph {
             None => cx.analysis::<AttachedMachine>(ir),
         };
         let machine = attached.0.as_ref().map(|(info, _)| info);
-        let model = machine.map_or_else(CostModel::default, CostModel::of);
+        let mut model = machine.map_or_else(CostModel::default, CostModel::of);
+        model.fuses = !self.additive;
         let mut disabled = cx.settings().disabled_rules.clone();
         disabled.extend(self.disable.iter().cloned());
         let set = rules(cx, &self.rules)?;

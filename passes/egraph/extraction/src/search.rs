@@ -11,7 +11,7 @@ use fixedbitset::FixedBitSet;
 /// How often one node of the tree of decisions is bounded again after nodes were ruled out.
 const ROUNDS: usize = 4;
 /// Smaller steps of the bound that are tried before branching, in parts of the dearest root.
-const PARTS: [u64; 2] = [10, 100];
+const PARTS: [u64; 3] = [10, 30, 100];
 
 /// The search over one component.
 pub(crate) struct Search<'c> {
@@ -80,7 +80,19 @@ impl<'c> Search<'c> {
         self.alive = alive;
     }
 
-    /// Raises the bound: by sharing costs out and bounding again by what is left, then by smaller steps.
+    /// Raises the bound by smaller steps.
+    pub(crate) fn refine(&mut self, budget: &mut Budget) {
+        for parts in PARTS {
+            if self.done() || !budget.lasts() {
+                break;
+            }
+            self.parts = parts;
+            self.bound(budget);
+        }
+        self.parts = 1;
+    }
+
+    /// Raises the bound by sharing costs out and bounding again by what is left.
     pub(crate) fn share(&mut self, budget: &mut Budget) {
         if self.done() {
             return;
@@ -94,14 +106,6 @@ impl<'c> Search<'c> {
         if self.bound == bound {
             self.paid = plain;
         }
-        for parts in PARTS {
-            if self.done() || !budget.lasts() {
-                break;
-            }
-            self.parts = parts;
-            self.bound(budget);
-        }
-        self.parts = 1;
     }
 
     /// A bound that is the cost of a choice or nothing.

@@ -170,6 +170,8 @@ fn search(
         budget.stage(3);
         search.bound(budget);
         budget.stage(3);
+        search.refine(budget);
+        budget.stage(3);
         search.share(budget);
         budget.stage(2);
         search.exchange(budget);

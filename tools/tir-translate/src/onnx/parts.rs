@@ -46,7 +46,7 @@ pub(super) fn split(cx: &mut Cx, node: &Node) -> Outcome<()> {
 
 fn split_in(cx: &mut Cx, node: &Node, sizes: Option<Vec<i64>>, equal: bool) -> Outcome<()> {
     let x = cx.operand(node, 0)?;
-    let (shape, elem) = cx.shape(x);
+    let (shape, _) = cx.shape(x);
     let at = dimension(node, axis(node, Some(0))?, shape.len())?;
     let stated = node.int("num_outputs").map_err(Some)?;
     let count = stated.unwrap_or(node.outputs.len() as i64);

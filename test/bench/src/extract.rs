@@ -44,7 +44,7 @@ pub(crate) fn extract(given: &Options) -> Result<(), String> {
         "e-graph", "nodes", "cost", "bound", "gap", "bottom-up", "ms"
     );
     let mut proved = 0;
-    for file in files {
+    for file in &files {
         let options = tir_egraph_cli::Options {
             extract: file.clone(),
             time_limit: Some(Duration::from_secs(given.seconds)),

@@ -70,12 +70,25 @@ pub const RULES: &[RuleText] = &[
         "(graph.slice (?f:elementwise+broadcasts ?x:?T ?y:?T) {starts = ?b, sizes = ?n, steps = ?s})"
         => "(?f (graph.slice ?x {starts = ?b, sizes = ?n, steps = ?s}) \
             (graph.slice ?y {starts = ?b, sizes = ?n, steps = ?s}))"),
-    // Of floats: a quotient of integers outside of the part may stop the program.
-    rule!(equal "pair-of-slices",
-        "(?f:elementwise+broadcasts (graph.slice ?x:?T {starts = ?b, sizes = ?n, steps = ?s}) \
-            (graph.slice ?y:?T {starts = ?b, sizes = ?n, steps = ?s}))"
-        => "(graph.slice (?f ?x ?y) {starts = ?b, sizes = ?n, steps = ?s})",
-        if "(varies ?x) (varies ?y) (has-floats ?x)"),
+    // Parts of parts, next to each other in both operands.
+    rule!("join-pairs-of-slices",
+        "(graph.concat \
+            (?f:elementwise+broadcasts (graph.slice ?x {starts = ?b, sizes = ?n, steps = ?s}) \
+                (graph.slice ?y {starts = ?c, sizes = ?n, steps = ?t})) \
+            (?f (graph.slice ?x {starts = ?d, sizes = ?m, steps = ?s}) \
+                (graph.slice ?y {starts = ?e, sizes = ?m, steps = ?t})) ?zs... {axis = ?a})"
+        => "(graph.concat (?f (graph.slice ?x {starts = ?b, sizes = (joined ?n ?m ?a), steps = ?s}) \
+                (graph.slice ?y {starts = ?c, sizes = (joined ?n ?m ?a), steps = ?t})) ?zs... {axis = ?a})",
+        if "(varies ?x) (varies ?y) (adjacent ?b ?n ?d ?s ?a) (adjacent ?c ?n ?e ?t ?a)"),
+    rule!("join-pairs-of-slices-behind",
+        "(graph.concat ?w \
+            (?f:elementwise+broadcasts (graph.slice ?x {starts = ?b, sizes = ?n, steps = ?s}) \
+                (graph.slice ?y {starts = ?c, sizes = ?n, steps = ?t})) \
+            (?f (graph.slice ?x {starts = ?d, sizes = ?m, steps = ?s}) \
+                (graph.slice ?y {starts = ?e, sizes = ?m, steps = ?t})) ?zs... {axis = ?a})"
+        => "(graph.concat ?w (?f (graph.slice ?x {starts = ?b, sizes = (joined ?n ?m ?a), steps = ?s}) \
+                (graph.slice ?y {starts = ?c, sizes = (joined ?n ?m ?a), steps = ?t})) ?zs... {axis = ?a})",
+        if "(varies ?x) (varies ?y) (adjacent ?b ?n ?d ?s ?a) (adjacent ?c ?n ?e ?t ?a)"),
     // One number beside the parts.
     rule!(equal "slice-out-of-pair-with-one",
         "(?f:elementwise+broadcasts (graph.slice ?x {starts = ?b, sizes = ?n, steps = ?s}) ?c)"
@@ -102,7 +115,8 @@ pub const RULES: &[RuleText] = &[
         => "(graph.matmul (graph.concat ?a ?c {axis = (last-axis ?a)}) \
             (graph.concat ?b ?d {axis = (row-axis ?b)}))",
         if "(same-but ?a ?c (last-axis ?a)) (same-but ?b ?d (row-axis ?b))"),
-    // What takes a part of a product's columns or rows, or of an image's channels, computes no more than that.
+    // What takes a part of a product's columns or of an image's channels computes no more than that. Not of rows: of
+    // siblings with one right operand each part would be a sibling again, and eight would not become one.
     rule!(equal "slice-of-columns",
         "(graph.slice (graph.matmul ?x ?y):?T {starts = ?b, sizes = ?n, steps = ?s})"
         => "(graph.matmul ?x (graph.slice ?y \
@@ -110,13 +124,6 @@ pub const RULES: &[RuleText] = &[
              sizes = (with (shape ?y) (last-axis ?y) (nth ?n -1)), \
              steps = (with (ones ?y) (last-axis ?y) (nth ?s -1))}))",
         if "(is-whole-but ?T ?b ?n ?s (last-axis ?T))"),
-    rule!(equal "slice-of-rows",
-        "(graph.slice (graph.matmul ?x ?y):?T {starts = ?b, sizes = ?n, steps = ?s})"
-        => "(graph.matmul (graph.slice ?x \
-            {starts = (with (zeros ?x) (row-axis ?x) (nth ?b -2)), \
-             sizes = (with (shape ?x) (row-axis ?x) (nth ?n -2)), \
-             steps = (with (ones ?x) (row-axis ?x) (nth ?s -2))}) ?y)",
-        if "(is-whole-but ?T ?b ?n ?s (row-axis ?T))"),
     rule!(equal "slice-of-columns-of-transposed",
         "(graph.slice (graph.gemm ?x ?y {trans_a = ?t, trans_b = true}):?T {starts = ?b, sizes = ?n, steps = ?s})"
         => "(graph.gemm ?x (graph.slice ?y \

@@ -154,17 +154,20 @@ impl Schedule {
             retries += 1;
             let number = |op: &OpId| {
                 let n = trial.attr(*op, BUFFER).and_then(Attr::as_int)?;
-                usize::try_from(n)
-                    .ok()
-                    .filter(|n| depths.get(*n).is_some_and(|d| *d > 1))
+                usize::try_from(n).ok().filter(|n| *n < depths.len())
             };
-            let largest = holders.iter().find_map(number);
+            let held: Vec<usize> = holders.iter().filter_map(number).collect();
+            let largest = held.iter().copied().find(|n| depths[*n] > 1);
+            let single: Vec<usize> = held.into_iter().filter(|n| depths[*n] == 1).collect();
             match largest {
                 Some(n) if retries + 1 < self.tries => depths[n] -= 1,
                 // The last try has one slot of everything.
                 Some(_) if retries < self.tries => depths.fill(1),
-                // Then each lies where it is used, and not for as long as a loop around runs: inner loops,
-                // branches and what stands one behind the other use the same bytes in turn.
+                // Then those of the peak lie where they are used, and not for as long as a loop around runs: inner
+                // loops, branches and what stands one behind the other use the same bytes in turn.
+                None if retries + 1 < self.tries && !single.is_empty() => {
+                    single.iter().for_each(|n| depths[*n] = 0);
+                }
                 _ if retries < self.tries && depths.contains(&1) => depths.fill(0),
                 _ => {
                     let tried = if retries == 1 { "time" } else { "times" };

@@ -23,8 +23,9 @@ pub(super) const BESIDE: i64 = 16;
 pub(super) fn pipelines(cx: &Context<'_>, root: &Stage) -> Vec<Stage> {
     let mut all = Vec::new();
     let rings = root.rings().next().is_some();
-    // One processor that does all has nothing to do beside a stage.
-    let turns = !cx.target.info.in_order;
+    // One processor that does all has nothing to do beside a stage; equal units share the blocks of one stage.
+    let info = cx.target.info;
+    let turns = !info.in_order && !info.has_equal_units();
     if !turns || root.depth() == 0 || rings && root.segments.len() != 1 {
         return all;
     }

@@ -8,7 +8,7 @@ use tir::{Builder, Value};
 use tir_arith::OpFoldResult;
 
 use super::flow::{counted, counted_from};
-use super::{At, Emit};
+use super::{At, Emit, Marks};
 
 /// What is done at a place in loops: from carried values to those of the next.
 pub(super) type Body<'f> = &'f mut dyn FnMut(&mut Builder<'_>, &At, Vec<Value>) -> Vec<Value>;
@@ -46,7 +46,7 @@ impl Emit<'_> {
         let Some((d, rest)) = dims.split_first() else {
             return body(b, at, init);
         };
-        let parallel = self.marks && !self.group.reductions[*d];
+        let parallel = self.marks != Marks::None && !self.group.reductions[*d];
         let trips = self.plan.space.tile[*d];
         counted(b, trips, parallel, init, &mut |b, iv, carried| {
             let mut at = at.clone();

@@ -103,8 +103,30 @@ pub struct Emit<'a> {
     stage: &'a Stage,
     group: &'a Group,
     plan: &'a Plan,
-    /// Whether loops of parallel iterators say so: there are equal units to share their work.
-    marks: bool,
+    /// Which loops of parallel iterators say so: there are equal units to share their work.
+    marks: Marks,
+}
+
+/// The loops of parallel iterators that say that they are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Marks {
+    /// None: one unit does all.
+    None,
+    /// Those over blocks of a tile: tiles hold what stages compute for one another.
+    Blocks,
+    /// Those around tiles, too.
+    All,
+}
+
+impl Marks {
+    /// Of a nest on a machine.
+    fn of(stage: &Stage, target: &Target<'_>) -> Self {
+        match (target.info.has_equal_units(), stage.depth()) {
+            (false, _) => Self::None,
+            (true, 0) => Self::All,
+            (true, _) => Self::Blocks,
+        }
+    }
 }
 
 /// A trip of a stage's loop: from where it stands and the carried values to those of the next.
@@ -113,7 +135,7 @@ type TripBody<'f> = &'f mut dyn FnMut(&mut Builder<'_>, At, Vec<Value>) -> Vec<V
 /// Replaces the groups of a stage and of all that compute for it by loops; gives what leaves them.
 pub fn emit(b: &mut Builder<'_>, stage: &Stage, target: &Target<'_>) -> Vec<Value> {
     let emit = Emit {
-        marks: target.info.has_equal_units() && stage.depth() == 0,
+        marks: Marks::of(stage, target),
         ..Emit::new(stage)
     };
     // Where results are tiles themselves.
@@ -143,14 +165,21 @@ pub fn emit(b: &mut Builder<'_>, stage: &Stage, target: &Target<'_>) -> Vec<Valu
 }
 
 impl<'a> Emit<'a> {
-    /// What stages compute for one another is not shared among equal units: only `emit` says otherwise.
+    /// A stage whose work is not shared among equal units: only `emit` says otherwise.
     fn new(stage: &'a Stage) -> Self {
         let (group, plan) = (&stage.group, &stage.plan);
         Self {
             stage,
             group,
             plan,
-            marks: false,
+            marks: Marks::None,
+        }
+    }
+    /// A producer of this stage, whose blocks are shared as its own are.
+    fn part<'p>(&self, stage: &'p Stage) -> Emit<'p> {
+        Emit {
+            marks: self.marks,
+            ..Emit::new(stage)
         }
     }
     /// Writes ops whose place in the source is that of the group.
@@ -204,7 +233,8 @@ impl<'a> Emit<'a> {
         if level == self.parallel() {
             return self.tile(b, at, dests);
         }
-        self.trips(b, level, &at, self.marks, dests, &mut |b, at, carried| {
+        let marked = self.marks == Marks::All;
+        self.trips(b, level, &at, marked, dests, &mut |b, at, carried| {
             self.around(b, level + 1, at, carried)
         })
     }

@@ -20,7 +20,7 @@ impl Emit<'_> {
             for (made, parts) in segment.made.iter().zip(parts) {
                 for (part, at) in made.parts.iter().zip(parts) {
                     if level < made.level {
-                        Emit::new(part).enter(at, level, None, iv);
+                        self.part(part).enter(at, level, None, iv);
                     }
                 }
             }
@@ -79,7 +79,7 @@ impl Emit<'_> {
             for (i, made) in segment.made.iter().enumerate() {
                 if level < made.level {
                     for (part, at) in made.parts.iter().zip(&mut at.parts[number][i]) {
-                        Emit::new(part).loads(b, level, at);
+                        self.part(part).loads(b, level, at);
                     }
                 }
             }
@@ -106,7 +106,7 @@ impl Emit<'_> {
     fn make(&self, b: &mut Builder<'_>, made: &Made, at: &At, parts: Vec<At>) -> Value {
         let mut whole = self.made_tile(b, made, at);
         for (part, at) in made.parts.iter().zip(parts) {
-            let done = Emit::new(part).around(b, made.level, at, vec![whole]);
+            let done = self.part(part).around(b, made.level, at, vec![whole]);
             whole = done[0];
         }
         let whole = self.fill_all(b, made, &made.behind, at, whole);

@@ -5,12 +5,13 @@ use std::collections::HashSet;
 use tir::{At as Place, Builder, Ir, OpId, Ret, Value};
 use tir_tensor::{Empty, ExtractSlice, TransferRead, TransferWrite};
 
-use super::{At, Emit};
+use super::{At, Emit, Marks};
 use crate::chain::Resident;
+use crate::plan::Target;
 use crate::placed::{Part, Placed};
 
 /// Writes all nests that compute a tensor into its home, each where it stands; gives the home.
-pub(crate) fn write(func: &mut Ir, stays: &Resident) -> Option<Value> {
+pub(crate) fn write(func: &mut Ir, stays: &Resident, target: &Target<'_>) -> Option<Value> {
     let emit = Emit::new(&stays.home);
     let made = stays.home.made().next()?;
     let at = At::start(&stays.home);
@@ -26,7 +27,11 @@ pub(crate) fn write(func: &mut Ir, stays: &Resident) -> Option<Value> {
         for part in parts {
             let part = &made.parts[*part];
             b.loc = b.ir.loc(part.group.named);
-            whole = Emit::new(part).around(&mut b, 0, At::start(part), vec![whole])[0];
+            let emit = Emit {
+                marks: Marks::of(part, target),
+                ..Emit::new(part)
+            };
+            whole = emit.around(&mut b, 0, At::start(part), vec![whole])[0];
         }
         if i == last {
             whole = emit.fill_all(&mut b, made, &made.behind, &at, whole);

@@ -4,6 +4,11 @@
 //! A product of `g` groups, each of `k` outputs and `c` summed inputs, is one of `g / times` groups of `times · k`
 //! outputs and `times · c` inputs: the first factor is read as it lies, the second one is [`Diagonal`]. There is no tensor
 //! of that form anywhere; a transfer reads what lies between the groups outside of its source.
+//!
+//! Where a group has one output or sums one input, as in a depthwise convolution, no iterator counts them: one of a
+//! single point is added first.
+
+use std::borrow::Cow;
 
 use tir::{AffineExpr, AffineMap, LinearExpr, LinearMap, Type};
 
@@ -122,8 +127,9 @@ impl Operand {
 }
 
 impl Group {
-    /// The ways in which it is a product in groups.
-    pub fn grouped(&self) -> Vec<Grouped> {
+    /// The ways in which it is a product in groups, each with the group that has the iterators for it: this one, or it
+    /// with iterators of one point for the output or the input of each group.
+    pub fn grouped(&self) -> Vec<(Cow<'_, Self>, Grouped)> {
         let mut found = Vec::new();
         let Some((step, ..)) = &self.reduce else {
             return found;
@@ -142,6 +148,7 @@ impl Group {
         for (image, weights, input) in [(a, b, 1), (b, a, 0)] {
             let all = (0..self.core).flat_map(|g| (0..self.core).map(move |o| (g, o)));
             let all = all.flat_map(|(g, o)| (0..self.core).map(move |i| (g, o, i)));
+            let all = all.filter(|(_, o, i)| self.domain[*o] > 1 && self.domain[*i] > 1);
             found.extend(all.filter_map(|(group, row, column)| {
                 let of = Grouped {
                     group,
@@ -151,17 +158,118 @@ impl Group {
                     weights,
                     input,
                 };
-                self.diagonal(&of, 1).map(|_| of)
+                self.diagonal(&of, 1).map(|_| (Cow::Borrowed(self), of))
             }));
+            let single = (0..self.core).filter_map(|g| self.with_single(g, image, weights, input));
+            found.extend(single.map(|(group, of)| (Cow::Owned(group), of)));
         }
         found
+    }
+
+    /// The group with iterators of one point for the output of each of its groups, or for the input that each sums, or for
+    /// both, if no iterator counts them.
+    fn with_single(
+        &self,
+        g: usize,
+        image: usize,
+        weights: usize,
+        input: usize,
+    ) -> Option<(Self, Grouped)> {
+        let rows = self.operands[weights].map.linear()?;
+        let read = self.operands[image].map.linear()?;
+        let row = rows.iter().position(|form| form.at(g) != 0)?;
+        let at = read.iter().position(|form| form.at(g) != 0)?;
+        // Whether groups alone are counted, or what else is counted within them.
+        let within = |form: &LinearExpr, reduction: bool| match form.as_dim() {
+            Some(_) => Some(None),
+            None => {
+                let mut all = (0..self.core).filter(|d| self.reductions[*d] == reduction);
+                let inner = all.find(|d| nested(form, g, *d, self.domain[*d]))?;
+                Some(Some(inner))
+            }
+        };
+        let (output, summed) = (within(&rows[row], false)?, within(&read[at], true)?);
+        let column = match summed {
+            Some(i) => rows.iter().position(|form| form.as_dim() == Some(i))?,
+            None => {
+                let shape = &self.operands[weights].shape;
+                let mut fixed = (0..rows.len()).filter(|s| rows[*s].terms().next().is_none());
+                fixed.find(|s| rows[*s].constant == 0 && shape[*s] == 1)?
+            }
+        };
+        let mut group = self.clone();
+        let mut add = |reduction: bool| {
+            group.domain.push(1);
+            group.reductions.push(reduction);
+            group.core += 1;
+            group.core - 1
+        };
+        let o = output.unwrap_or_else(|| add(false));
+        let i = summed.unwrap_or_else(|| add(true));
+        if group.core == self.core {
+            return None;
+        }
+        // Where groups are counted, the new iterator is beside them.
+        let beside = |new: Option<usize>| {
+            let places = (0..self.core).map(|d| match new {
+                Some(new) if d == g => AffineExpr::Dim(g) + AffineExpr::Dim(new),
+                _ => AffineExpr::Dim(d),
+            });
+            AffineMap::new(group.core, places.collect())
+        };
+        let outputs = beside(output.is_none().then_some(o));
+        let inputs = beside(summed.is_none().then_some(i));
+        // What a step reads of the weights may have other dimensions than they have in far memory.
+        let placed = |map: &AffineMap, n: Option<usize>| match n {
+            Some(n) if n == image => Some(map.compose(&inputs)),
+            Some(n) if n == weights => {
+                let mut map = map.compose(&outputs);
+                if summed.is_none() {
+                    let none = AffineExpr::Const(0);
+                    let fixed = map.exprs.get(column).filter(|at| **at == none);
+                    fixed?;
+                    map.exprs[column] = AffineExpr::Dim(i);
+                }
+                Some(map)
+            }
+            _ => Some(map.compose(&outputs)),
+        };
+        for (n, operand) in group.operands.iter_mut().enumerate() {
+            operand.map = placed(&operand.map, Some(n))?;
+        }
+        if let Some((step, ..)) = &mut group.reduce {
+            for (map, of) in step.maps.iter_mut().zip(&step.inputs) {
+                let n = match of {
+                    Input::Operand(n) => Some(*n),
+                    Input::Reduced | Input::Mapped(_) => None,
+                };
+                *map = placed(map, n)?;
+            }
+        }
+        for map in group.maps.iter_mut().flat_map(|step| &mut step.maps) {
+            *map = map.compose(&outputs);
+        }
+        for out in &mut group.outs {
+            out.map = out.map.compose(&outputs);
+        }
+        group.out = group.out.compose(&outputs);
+        let of = Grouped {
+            group: g,
+            row: o,
+            column: i,
+            image,
+            weights,
+            input,
+        };
+        group.diagonal(&of, 1)?;
+        Some((group, of))
     }
 
     /// How the weights of a product in groups are read if so many groups are one; `None` if they are not read so.
     fn diagonal(&self, of: &Grouped, times: i64) -> Option<Diagonal> {
         let (g, o, i) = (of.group, of.row, of.column);
         let parallel = [g, o].iter().all(|d| !self.reductions[*d]);
-        let counted = [g, o, i].iter().all(|d| self.domain[*d] > 1);
+        let counted = self.domain[g] > 1;
         if !parallel || !self.reductions[i] || !counted || g == o || self.whole.contains(&i) {
             return None;
         }

@@ -68,8 +68,13 @@ fn behind(func: &mut Ir, op: OpId, value: Value) {
 }
 
 /// Writes the nests that compute a tensor that stays, and lets its readers, which are written, read it there.
-pub(super) fn settle_in(func: &mut Ir, stays: &Resident, done: &mut HashSet<OpId>) {
-    let home = resident::write(func, stays);
+pub(super) fn settle_in(
+    func: &mut Ir,
+    stays: &Resident,
+    target: &Target<'_>,
+    done: &mut HashSet<OpId>,
+) {
+    let home = resident::write(func, stays, target);
     for (.., ops) in &stays.writers {
         done.extend(ops);
     }

@@ -368,7 +368,7 @@ fn level(
         }
         let written = |resident: &&Resident| resident.writers.iter().any(|(last, ..)| *last == op);
         if let Some(resident) = chains.residents.iter().find(written) {
-            settle_in(func, resident, &mut done);
+            settle_in(func, resident, target, &mut done);
             continue;
         }
         if let Some((stage, others)) = chains.roots.get(&op) {
@@ -477,11 +477,11 @@ fn without_chains(target: &Target<'_>) -> Option<(String, &'static str)> {
         let text = format!("loads or stores go through other spaces than \"{near}\"");
         return Some((text, "an engine for each direction would help"));
     }
-    info.has_equal_units().then(|| {
-        let text = "units of a kind or cores share the work of a nest";
+    (info.cores_with(near) > 1).then(|| {
+        let text = "cores share the work of a nest";
         (
             text.to_string(),
-            "stages are put together where there is one of each",
+            "stages are put together where there is one core",
         )
     })
 }

@@ -1,6 +1,6 @@
 //! The plan of the group that ends in a generic, of all forms that the group may have.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use tir::{Ir, OpId};
 
@@ -86,15 +86,9 @@ impl<'a> Plans<'a> {
     /// A product in groups with several of them as one, as many as a unit has place for, where that is quicker.
     fn together(&mut self, func: &Ir, group: &Group, plan: &Plan) -> Option<(Group, Plan)> {
         let mut best: Option<(Group, Plan)> = None;
-        for of in group.grouped() {
+        for (group, of) in group.grouped() {
+            let group = group.as_ref();
             let (groups, rows) = (group.domain[of.group], group.domain[of.row]);
-            let Some(size) = self.place(plan, of.row) else {
-                continue;
-            };
-            let fits = |times: &i64| groups % times == 0 && times * rows <= size;
-            let Some(times) = (2..=groups.min(size)).rev().find(fits) else {
-                continue;
-            };
             let elem = func.ty(group.operands[of.weights].source).elem();
             if !self.budget.join.takes(elem)
                 || !self.pads(plan, of.weights)
@@ -102,7 +96,16 @@ impl<'a> Plans<'a> {
             {
                 continue;
             }
-            self.quicker(func, plan, group.join(&of, times), &mut best);
+            let mut tried = Vec::new();
+            for size in self.places(plan, of.row) {
+                let fits = |times: &i64| groups % times == 0 && times * rows <= size;
+                let times = (2..=groups.min(size)).rev().find(fits);
+                let Some(times) = times.filter(|times| !tried.contains(times)) else {
+                    continue;
+                };
+                tried.push(times);
+                self.quicker(func, plan, group.join(&of, times), &mut best);
+            }
         }
         best
     }
@@ -129,23 +132,26 @@ impl<'a> Plans<'a> {
     }
 
     /// How many points of an iterator a unit computes at once: the one that computes the group, if the iterator is a
-    /// dimension of it, else the widest one that sums products.
-    fn place(&self, plan: &Plan, d: usize) -> Option<i64> {
+    /// dimension of it, else each width of those that sum products.
+    fn places(&self, plan: &Plan, d: usize) -> BTreeSet<i64> {
         let here = plan.unit.as_ref().and_then(|unit| {
             let mut dims = unit.unit_dims.iter().zip(self.target.called(unit)?.domain);
             let (_, size) = dims.find(|(dims, _)| dims.iter().any(|(of, _)| *of == d))?;
             Some(*size)
         });
-        here.or_else(|| {
-            let all = self.target.behaviours.iter().flatten();
-            let widths = all.filter_map(|behaviour| {
-                let reductions = behaviour.generic.reductions();
-                let dims = behaviour.domain.iter().zip(&reductions);
-                let parallel = dims.filter(|(_, reduction)| !**reduction).map(|(n, _)| *n);
-                reductions.contains(&true).then(|| parallel.max())?
-            });
-            widths.max()
-        })
+        if let Some(here) = here {
+            return BTreeSet::from([here]);
+        }
+        let all = self.target.behaviours.iter().flatten();
+        let summing = all.filter(|behaviour| behaviour.generic.reductions().contains(&true));
+        let widths = summing.flat_map(|behaviour| {
+            let reductions = behaviour.generic.reductions();
+            let dims = behaviour.domain.iter().zip(reductions);
+            dims.filter(|(_, reduction)| !*reduction)
+                .map(|(n, _)| *n)
+                .collect::<Vec<_>>()
+        });
+        widths.filter(|n| *n > 1).collect()
     }
 
     /// Whether the engine that loads an operand fills in what lies outside of a tensor.

@@ -21,7 +21,7 @@ impl Estimate<'_> {
         reduced.chain(mapped).fold(0, i64::saturating_add)
     }
 
-    /// Cycles of each unit.
+    /// Cycles of each unit, or of the busiest one of equal ones.
     pub(super) fn busy(&self) -> Vec<(Name, i64)> {
         let (group, space) = (self.group, &self.plan.space);
         let Some(choice) = self.unit else {
@@ -48,6 +48,11 @@ impl Estimate<'_> {
                 Some((_, sum)) => *sum = sum.saturating_add(cycles),
                 None => busy.push((unit, cycles)),
             }
+        }
+        // Each of equal units has a part of the blocks.
+        let at_once = self.lanes.blocks(group, space);
+        for (_, cycles) in &mut busy {
+            *cycles = shared(*cycles, at_once);
         }
         busy
     }

@@ -68,7 +68,7 @@ impl LayoutRule for Concat {
 }
 
 /// The consecutive parts of a tensor along one dimension: a result for each size. Its canonical form is a
-/// [slice](Slice) for each part, which is what rules are about.
+/// `graph.slice` for each part, which is what rules are about.
 #[derive(Op)]
 #[op("graph.split", Pure, infer, fold, evaluate, crate::fusion::fusion)]
 #[asm("$x $sizes attr-dict `:` functional-type(operands, results)")]

@@ -78,8 +78,8 @@ traits! {
     /// Of all operands together, as real numbers: `f(a · x, a · y) = a · f(x, y)` and
     /// `f(x + u, y + v) = f(x, y) + f(u, v)`.
     Linear = 22;
-    /// What is in it describes something that is there, such as a machine, and is not run: nobody
-    /// looks for a cheaper form of it.
+    /// What is in it describes something that is there, such as a machine, and is not run: passes that run
+    /// on any op leave it as it is.
     Description = 23;
 }
 

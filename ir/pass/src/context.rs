@@ -4,7 +4,7 @@ use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tir_core::{Diagnostic, Ir, Name};
+use tir_core::{Diagnostic, Ir, Name, Traits};
 
 use crate::analysis::{Analyses, Analysis, Outer, Preserved};
 use crate::pipeline::{Element, Pipeline};
@@ -145,12 +145,18 @@ impl<'a> PassCx<'a> {
     }
 
     /// Runs a function on every isolated op below, in parallel, and then on this one: how a pass
-    /// that runs on any op reaches all. Errors come in program order.
+    /// that runs on any op reaches all. Errors come in program order. An op that only
+    /// [describes](Traits::Description) something is left alone, with all that is in it: what it says is
+    /// compared with programs, and another form of it would say something else.
     pub fn each(
         &mut self,
         ir: &mut Ir,
         work: &(dyn Fn(&mut Ir, &mut PassCx<'_>) -> PassResult + Sync),
     ) -> PassResult {
+        if ir.has(ir.root(), Traits::Description) {
+            self.unchanged();
+            return Ok(());
+        }
         let around = Surroundings {
             scope: SymbolScope::below(ir, self.around.scope.as_ref()),
             outer: self.around.outer.clone(),

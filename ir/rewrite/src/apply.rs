@@ -8,7 +8,7 @@ use crate::decline::Decline;
 use crate::fold::materialize;
 use crate::pattern::Pattern;
 use crate::rewriter::Rewriter;
-use crate::rule::{Functions, OpTerm, Rule};
+use crate::rule::{Functions, OpTerm, Rule, Which};
 use crate::term::{
     Bindings, Compiled, Driver, Search, TermBuilder, TermGraph, TermValues, Unbuilt, build,
 };
@@ -64,10 +64,29 @@ impl Pattern for RulePattern {
     }
     fn rewrite(&self, op: OpId, rw: &mut Rewriter<'_>) -> Result<(), Decline> {
         let root = self.0.rule.root().ok_or(Decline::NO_MATCH)?;
-        if root.result >= rw.results(op).len() {
+        let results = match root.result {
+            Which::At(at) => at..at + 1,
+            Which::Var(_) => 0..rw.results(op).len(),
+        };
+        // All results to which it applies: what is left of the op is not looked at again by itself.
+        let mut done = Err(Decline::NO_MATCH);
+        for index in results {
+            match self.replace(op, index, rw) {
+                Ok(()) => done = Ok(()),
+                Err(why) if done.is_err() => done = Err(why),
+                Err(_) => {}
+            }
+        }
+        done
+    }
+}
+
+impl RulePattern {
+    fn replace(&self, op: OpId, index: usize, rw: &mut Rewriter<'_>) -> Result<(), Decline> {
+        if index >= rw.results(op).len() {
             return Err(Decline::NO_MATCH);
         }
-        let old = rw.ir().result(op, root.result);
+        let old = rw.ir().result(op, index);
         if rw.is_unused(old) {
             return Err("the result is not used".into());
         }
@@ -159,12 +178,13 @@ impl TermValues for &Ir {
 
 impl TermGraph for Ir {
     type Node = OpId;
-    fn definers(&self, value: Value, _: usize, term: &OpTerm) -> SmallVec<[OpId; 2]> {
+    fn definers(&self, value: Value, _: usize, term: &OpTerm) -> SmallVec<[(OpId, usize); 2]> {
         match self.definition(value) {
             Definition::Result(op, index)
-                if index == term.result && (term.var.is_some() || self.name(op) == term.name) =>
+                if term.result.may_be(index)
+                    && (term.var.is_some() || self.name(op) == term.name) =>
             {
-                smallvec![op]
+                smallvec![(op, index)]
             }
             _ => SmallVec::new(),
         }

@@ -56,7 +56,7 @@ pub use regions::{drop_passed, erase_dead_args, erase_unreachable, passed_operan
 pub use rewriter::{Event, Rewriter};
 pub use rule::{
     About, Arg, AttrFn, AttrTerm, Call, Class, Definition, Functions, Guard, GuardFn, Kind,
-    Literal, OpClass, OpTerm, Rule, RuleText, Term, TermKind, TypeTerm, Var, VarKind,
+    Literal, OpClass, OpTerm, Rule, RuleText, Term, TermKind, TypeTerm, Var, VarKind, Which,
 };
 pub use rule_text::{RuleError, RulePart};
 pub use target::{Legality, Target};

@@ -4,7 +4,7 @@ use tir_core::{Diagnostic, Failure, Loc, Name, ScanError, Scanner};
 
 use crate::rule::{
     AttrTerm, Call, Definition, Literal, OpTerm, Rule, RuleText, Term, TermKind, TypeTerm, Var,
-    VarKind,
+    VarKind, Which,
 };
 
 /// What is wrong with the text of a rule, and where.
@@ -308,7 +308,7 @@ impl Reader<'_> {
             var,
             operands: Vec::new(),
             attrs: Vec::new(),
-            result: 0,
+            result: Which::At(0),
         };
         loop {
             match self.s.peek() {
@@ -342,13 +342,22 @@ impl Reader<'_> {
         self.s.expect(")")?;
         self.s.leave();
         if !self.s.touches("...") && self.s.eat_touching(".") {
-            let digits = self.s.take(|c| c.is_ascii_digit());
-            op.result = match digits.parse() {
-                Ok(number) => number,
-                Err(_) => return self.wrong("expected the number of a result"),
-            };
+            op.result = self.result()?;
         }
         Ok(op)
+    }
+
+    /// Which result of an op, behind the dot.
+    fn result(&mut self) -> Read<Which> {
+        if self.s.eat_touching("?") {
+            let name = self.name()?;
+            return Ok(Which::Var(self.var(name, VarKind::Attr)?));
+        }
+        let digits = self.s.take(|c| c.is_ascii_digit());
+        match digits.parse() {
+            Ok(number) => Ok(Which::At(number)),
+            Err(_) => self.wrong("expected the number of a result, or a variable"),
+        }
     }
 
     /// Checks a term that stands for several values, before which so many variables and lists were

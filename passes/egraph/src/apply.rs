@@ -1,8 +1,8 @@
 //! Adding the right side of a rule to an e-graph.
 
 use egg::Id;
-use tir::rewrite::TermKind;
 use tir::rewrite::term::{TermBuilder, Unbuilt, build};
+use tir::rewrite::{TermKind, Which};
 use tir::{Attr, Decline, Name, TensorType, Type};
 
 use crate::graph::{Graph, GraphExt};
@@ -126,6 +126,18 @@ impl TermBuilder for Nodes<'_> {
     }
 }
 
+/// The number of the result that a term of the left side is.
+fn result_of(found: &Match, which: Which) -> usize {
+    match which {
+        Which::At(at) => at,
+        Which::Var(var) => match &found.bindings[var.0] {
+            Some(Binding::Attr(Some(number))) => number.as_int().unwrap_or(0) as usize,
+            // Matching binds it together with the op.
+            other => panic!("internal error: the number of a result is bound to {other:?}"),
+        },
+    }
+}
+
 /// The term that a match found for a term of the left side, by its number.
 pub fn left_tree(graph: &Graph, rule: &Compiled, found: &Match, at: usize) -> Tree {
     let numbered = &rule.terms[at];
@@ -175,7 +187,8 @@ pub fn left_tree(graph: &Graph, rule: &Compiled, found: &Match, at: usize) -> Tr
         (TermKind::Op(op), Head::Op { types, .. })
             if graph.analysis.tables.types.get(types).len() != 1 =>
         {
-            Tree::Node(Head::Result(op.result as u32), vec![tree])
+            let result = result_of(found, op.result);
+            Tree::Node(Head::Result(result as u32), vec![tree])
         }
         _ => tree,
     }

@@ -2,12 +2,8 @@
 
 use tir::{BlockId, Ir, Traits};
 
-/// The blocks of an arena whose order counts, inner ones first; none of what only
-/// [describes](Traits::Description) something.
+/// The blocks of an arena whose order counts, inner ones first.
 pub fn blocks(ir: &Ir) -> Vec<BlockId> {
-    if ir.has(ir.root(), Traits::Description) {
-        return Vec::new();
-    }
     let mut holders = vec![ir.root()];
     holders.extend(ir.walk_ids());
     let ordered = |op: &tir::OpId| !ir.has(*op, Traits::GraphRegion);

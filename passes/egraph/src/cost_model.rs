@@ -40,6 +40,8 @@ pub struct CostModel {
     pub latency: u64,
     /// Bytes that a contiguous run of a transfer costs at least.
     pub granule: u64,
+    /// Whether an edge that fuses moves no bytes; else each op is priced by itself.
+    pub fuses: bool,
 }
 
 /// The machine that is assumed if none is attached: a unit of 16 x 16 x 16 in 16 cycles, 16 lanes,
@@ -59,6 +61,7 @@ impl Default for CostModel {
             bytes_per_cycle: 8,
             latency: 64,
             granule: 1,
+            fuses: true,
         }
     }
 }
@@ -177,19 +180,30 @@ impl CostModel {
         }
     }
 
-    /// The cycles of an op: its work, without the bytes of what is fused.
-    pub fn cycles(&self, work: &Work, fused: &Fused) -> u64 {
-        let products: u64 = work.products.iter().map(|p| self.product(p)).sum();
+    /// The bytes that an op moves, each operand and the result: none of what is fused.
+    fn moved(work: &Work, fused: &Fused) -> impl Iterator<Item = u64> {
         let read = work.reads.iter().enumerate();
         let read = read.filter(|(at, _)| !fused.operands.contains(at));
-        let read: u64 = read.map(|(_, bytes)| self.transfer(*bytes)).sum();
         // What takes the place of a fused operand is written instead of it.
         let kept = fused.operands.iter().filter_map(|at| work.reads.get(*at));
         let saved = kept.max().copied().unwrap_or(0);
         let wrote: u64 = work.writes.iter().sum();
-        let write = self.transfer(wrote.saturating_sub(saved));
+        let write = wrote.saturating_sub(saved);
+        read.map(|(_, bytes)| *bytes).chain([write])
+    }
+
+    /// The bytes that an op moves to and from memory, without those of what is fused: as they are paid for, so that
+    /// short runs count as more.
+    pub fn bytes(work: &Work, fused: &Fused) -> u64 {
+        Self::moved(work, fused).sum()
+    }
+
+    /// The cycles of an op: its work, without the bytes of what is fused.
+    pub fn cycles(&self, work: &Work, fused: &Fused) -> u64 {
+        let products: u64 = work.products.iter().map(|p| self.product(p)).sum();
+        let moved: u64 = Self::moved(work, fused).map(|n| self.transfer(n)).sum();
         let scalars = work.scalars.div_ceil(self.lanes);
-        products + scalars.saturating_mul(self.scalar) + read + write
+        products + scalars.saturating_mul(self.scalar) + moved
     }
 }
 

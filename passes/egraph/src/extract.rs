@@ -5,7 +5,7 @@ use egg::Id;
 use rustc_hash::FxHashMap;
 use tir::data::Random;
 use tir::interp::EvaluateOp;
-use tir::{Name, OpInfo, Traits};
+use tir::{Name, OpInfo, Traits, Work};
 use tir_extraction::{Choice, Options, Problem, bottom_up, check, solve};
 use tir_graph::fusion::{FusionInfo, edge_fuses};
 
@@ -27,6 +27,8 @@ pub struct Extracted {
     pub seeds: Vec<Option<f64>>,
     /// What the choice costs.
     pub after: f64,
+    /// The bytes that the input and the choice move, as they are paid for.
+    pub bytes: [u64; 2],
     /// What no choice is below; nothing where the choice was drawn.
     pub bound: f64,
     /// Cost of each root by itself before and after, in the order of the program's.
@@ -41,13 +43,30 @@ pub struct Extracted {
     pub numbers: Choice,
 }
 
-/// The cost of an e-node: that of its op, without what fuses with any node of its operands.
+/// The cost of an e-node in cycles: that of its op, without what fuses with any node of its operands.
 pub fn cost(graph: &Graph, op_cache: &mut OpCache, model: &CostModel, node: &Node) -> f64 {
+    let paid = paid(graph, op_cache, model, node);
+    paid.map_or(0.0, |(work, fused)| model.cycles(&work, &fused) as f64)
+}
+
+/// The bytes that an e-node moves, by the same terms.
+fn bytes(graph: &Graph, op_cache: &mut OpCache, model: &CostModel, node: &Node) -> u64 {
+    let paid = paid(graph, op_cache, model, node);
+    paid.map_or(0, |(work, fused)| CostModel::bytes(&work, &fused))
+}
+
+/// What an e-node is paid for: none for what is known, and for leaves.
+fn paid(
+    graph: &Graph,
+    op_cache: &mut OpCache,
+    model: &CostModel,
+    node: &Node,
+) -> Option<(Work, Fused)> {
     let Head::Op { types, .. } = node.head else {
-        return 0.0;
+        return None;
     };
     if is_known(graph, node) {
-        return 0.0;
+        return None;
     }
     let work = layout::paid(graph, model, node, op_cache.work(graph, node));
     let types = graph.analysis.tables.types.get(types);
@@ -75,7 +94,7 @@ pub fn cost(graph: &Graph, op_cache: &mut OpCache, model: &CostModel, node: &Nod
     let mut operands = Vec::new();
     let mut decided = false;
     for (at, child) in node.children.iter().enumerate() {
-        if !fuses(child) {
+        if !model.fuses || !fuses(child) {
             continue;
         }
         let injective = graph[*child].nodes.iter().filter_map(part);
@@ -87,7 +106,7 @@ pub fn cost(graph: &Graph, op_cache: &mut OpCache, model: &CostModel, node: &Nod
             decided |= !injective;
         }
     }
-    model.cycles(&work, &Fused { operands }) as f64
+    Some((work, Fused { operands }))
 }
 
 /// Which program is extracted.
@@ -237,11 +256,11 @@ pub fn extract(
         .iter()
         .zip(&program.live)
         .filter(|(_, live)| **live);
-    let before = live.map(|((_, id), _)| {
-        let node = canonical(graph, *id);
-        cost(graph, op_cache, model, &node)
-    });
+    let live: Vec<Node> = live.map(|((_, id), _)| canonical(graph, *id)).collect();
+    let before = live.iter().map(|node| cost(graph, op_cache, model, node));
     let before = before.sum();
+    let moved = live.iter().map(|node| bytes(graph, op_cache, model, node));
+    let moved = moved.sum();
     let costs = problem.roots.iter().map(|root| {
         let sum = |choice: &[Option<usize>]| -> f64 {
             let nodes = reached(&problem, choice, [*root]);
@@ -255,12 +274,17 @@ pub fn extract(
         let (_, class, node) = &all[*number];
         (ids[*class], node.clone())
     });
-    let chosen = chosen.collect();
+    let chosen: FxHashMap<Id, Node> = chosen.collect();
+    let wanted = chosen
+        .values()
+        .map(|node| bytes(graph, op_cache, model, node));
+    let wanted = wanted.sum();
     Ok(Extracted {
         choice: chosen,
         before,
         seeds: priced,
         after,
+        bytes: [moved, wanted],
         bound,
         roots: costs,
         nodes: listed.all.into_iter().map(|(_, _, node)| node).collect(),

@@ -55,12 +55,14 @@ pub fn text(
         before,
         after,
         bound,
+        bytes: [moved, moves],
         ..
     } = extracted;
     let _ = writeln!(
         out,
         "cost: {before} cycles before, {after} after, no program below {bound:.0}"
     );
+    let _ = writeln!(out, "moved: {moved} bytes before, {moves} after");
     let greedy = extracted.seeds.iter().flatten().copied();
     if let Some(greedy) = greedy.min_by(f64::total_cmp) {
         let _ = writeln!(out, "greedy: {greedy} cycles");
@@ -79,6 +81,37 @@ pub fn reasons(rules: &[Compiled], proof: &Proof) -> BTreeMap<String, usize> {
         *counts.entry(step.reason.text(rules)).or_default() += 1;
     }
     counts
+}
+
+/// What rules bring: for each reason of the chosen program its steps, and for a rule what the program costs that is found
+/// without it, if it was looked for.
+pub fn brought(
+    chosen: &Extracted,
+    reasons: &BTreeMap<String, usize>,
+    without: &BTreeMap<String, (f64, u64)>,
+    limit: Option<(&str, usize)>,
+) -> String {
+    let mut out = String::new();
+    for (name, steps) in reasons {
+        let s = if *steps == 1 { "" } else { "s" };
+        let _ = write!(out, "chosen by {name}: {steps} step{s}");
+        match (without.get(name), limit) {
+            (Some((cycles, bytes)), _) => {
+                let brings = cycles - chosen.after;
+                let moves = i128::from(*bytes) - i128::from(chosen.bytes[1]);
+                let _ = write!(
+                    out,
+                    ", brings {brings} cycles and {moves} bytes: {cycles} and {bytes} without it"
+                );
+            }
+            (None, Some((option, limit))) if rule_of(name).is_some() => {
+                let _ = write!(out, ", not looked for without it: {option}={limit}");
+            }
+            _ => {}
+        }
+        out.push('\n');
+    }
+    out
 }
 
 /// The rule that a reason is.

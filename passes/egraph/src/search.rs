@@ -8,7 +8,7 @@
 use egg::Id;
 use rustc_hash::FxHashSet;
 use tir::rewrite::term::{Driver, Search, TermGraph, TermValues};
-use tir::rewrite::{OpTerm, TermKind};
+use tir::rewrite::{OpTerm, TermKind, Which};
 use tir::{Attr, Name, SmallVec, Type};
 
 use crate::graph::GraphExt;
@@ -82,19 +82,22 @@ impl TermValues for Classes<'_> {
 impl<'a> TermGraph for Classes<'a> {
     type Node = &'a Node;
 
-    fn definers(&self, class: Id, at: usize, term: &OpTerm) -> SmallVec<[&'a Node; 2]> {
+    fn definers(&self, class: Id, at: usize, term: &OpTerm) -> SmallVec<[(&'a Node, usize); 2]> {
         let view = self.view;
         let fits = |node: &&Node| {
             let name = self.names[at];
             matches!(node.head, Head::Op { name: n, region: None, .. } if n == name)
         };
-        let is_value = term.result == 0 && view.is_value(class);
+        let is_value = term.result.may_be(0) && view.is_value(class);
         let mut found = SmallVec::new();
         for node in &view.class(class).nodes {
             match node.head {
-                Head::Op { .. } if is_value => found.extend(Some(node).filter(fits)),
-                Head::Result(index) if index as usize == term.result => {
-                    found.extend(view.class(node.children[0]).nodes.iter().filter(fits));
+                Head::Op { .. } if is_value => {
+                    found.extend(Some(node).filter(fits).map(|node| (node, 0)));
+                }
+                Head::Result(index) if term.result.may_be(index as usize) => {
+                    let nodes = view.class(node.children[0]).nodes.iter().filter(fits);
+                    found.extend(nodes.map(|node| (node, index as usize)));
                 }
                 _ => {}
             }
@@ -220,7 +223,7 @@ fn candidates(search: &InGraph<'_, '_>, root: usize) -> Vec<Id> {
     let TermKind::Op(op) = &search.rule.terms[root].term.kind else {
         return Vec::new();
     };
-    if op.result != 0 || search.graph.view.in_tuples(search.graph.names[root]) {
+    if op.result != Which::At(0) || search.graph.view.in_tuples(search.graph.names[root]) {
         let mut values = Vec::new();
         for class in classes {
             value_of(search.graph.view, class, op.result, &mut values);
@@ -270,15 +273,17 @@ fn above(search: &InGraph<'_, '_>, classes: &[Id], term: usize) -> Vec<Id> {
     found
 }
 
-/// The class of a result of an op in this class.
-fn value_of(view: &View<'_>, class: Id, result: usize, found: &mut Vec<Id>) {
-    if result == 0 && view.is_value(class) {
+/// The classes of results of an op in this class.
+fn value_of(view: &View<'_>, class: Id, result: Which, found: &mut Vec<Id>) {
+    if result.may_be(0) && view.is_value(class) {
         found.push(class);
         return;
     }
     let graph = view.graph;
     for parent in view.class(class).parents() {
-        if graph.nodes()[usize::from(parent)].head == Head::Result(result as u32) {
+        if let Head::Result(index) = graph.nodes()[usize::from(parent)].head
+            && result.may_be(index as usize)
+        {
             found.push(graph.find(parent));
         }
     }

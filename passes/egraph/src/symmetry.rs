@@ -1,7 +1,7 @@
 //! Rules whose two roots are alike, so that one order of them is enough.
 
 use tir::Rule;
-use tir::rewrite::{AttrTerm, Call, Term, TermKind, TypeTerm, Var};
+use tir::rewrite::{AttrTerm, Call, Term, TermKind, TypeTerm, Var, Which};
 
 /// How two roots of a rule are like each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,8 +59,12 @@ fn alike(a: &Term, b: &Term, swap: &mut [Option<Var>]) -> bool {
                 (None, None) => x.name == y.name,
                 _ => false,
             };
+            let results = match (x.result, y.result) {
+                (Which::Var(x), Which::Var(y)) => pair(x, y, swap),
+                (x, y) => x == y,
+            };
             let heads = ops
-                && x.result == y.result
+                && results
                 && x.operands.len() == y.operands.len()
                 && x.attrs.len() == y.attrs.len();
             heads

@@ -47,13 +47,8 @@ pub(crate) const STEPS: u64 = 200_000_000;
 /// What is measured.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Models, folders with `model.onnx`, programs of graph ops, or squeezenet, mobilenet_v2 and resnet18, which are made;
-    /// none: those of the repository
-    #[arg(value_name = "FILE.onnx|FILE.tir|FOLDER|NAME")]
-    files: Vec<PathBuf>,
-    /// Machine files; none: npu, wide, bursts and npu-vector
-    #[arg(long = "machine", value_name = "FILE.tir")]
-    machines: Vec<PathBuf>,
+    #[command(flatten)]
+    on: On,
     /// Covers of each network
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u64).range(2..))]
     covers: u64,
@@ -107,8 +102,37 @@ pub(crate) fn program(name: &str) -> PathBuf {
     root().join(format!("test/e2e/egraph/{name}.tir"))
 }
 
+/// Networks and machines.
+#[derive(clap::Args)]
+pub(crate) struct On {
+    /// Models, folders with `model.onnx`, programs of graph ops, networks in TASO's text export, or squeezenet,
+    /// mobilenet_v2 and resnet18, which are made; none: some of the repository
+    #[arg(value_name = "FILE.onnx|FILE.tir|FILE.model|FOLDER|NAME")]
+    files: Vec<PathBuf>,
+    /// Machine files; none: npu, wide, bursts, and for covers npu-vector
+    #[arg(long = "machine", value_name = "FILE.tir")]
+    machines: Vec<PathBuf>,
+}
+
+impl On {
+    /// The networks, or others if none are given.
+    pub(crate) fn files(&self, others: impl FnOnce() -> Vec<PathBuf>) -> Vec<PathBuf> {
+        match self.files.is_empty() {
+            true => others(),
+            false => self.files.clone(),
+        }
+    }
+    /// The machine files, or those of these names if none are given.
+    pub(crate) fn machines(&self, others: &[&str]) -> Vec<PathBuf> {
+        match self.machines.is_empty() {
+            true => machines(others),
+            false => self.machines.clone(),
+        }
+    }
+}
+
 /// The machine files of names.
-pub(crate) fn machines(names: &[&str]) -> Vec<PathBuf> {
+fn machines(names: &[&str]) -> Vec<PathBuf> {
     let file = |n: &&str| root().join(format!("test/e2e/machines/{n}.tir"));
     names.iter().map(file).collect()
 }
@@ -136,6 +160,10 @@ pub(crate) fn read(file: &Path) -> Result<(String, Ir), String> {
             .map_err(|e| fails(said(&e)))?;
         let folder = file.parent().unwrap_or(Path::new("."));
         tir_io::load_blobs(&module, folder).map_err(|e| fails(said(&e)))?;
+        return Ok((name, bound(&module).map_err(fails)?));
+    }
+    if file.extension().is_some_and(|e| e == "model") {
+        let module = tir_translate::import_tensat_model(file).map_err(|e| fails(said(&e)))?;
         return Ok((name, bound(&module).map_err(fails)?));
     }
     let model = match file.is_dir() {
@@ -214,10 +242,20 @@ fn adopt(module: &mut Ir, mut function: Ir, name: &str) {
 }
 
 pub(crate) fn run(pipeline: Pipeline, module: &mut Ir) -> Result<(), String> {
+    run_without(pipeline, module, &[])
+}
+
+/// The same without some rules.
+pub(crate) fn run_without(
+    pipeline: Pipeline,
+    module: &mut Ir,
+    rules: &[String],
+) -> Result<(), String> {
     // On one thread, what is known of nests is known to all functions.
     let settings = Settings {
         threads: 1,
         verify: false,
+        disabled_rules: rules.iter().cloned().collect(),
         ..Settings::default()
     };
     let report = PassManager::with(pipeline, settings).run(module);
@@ -493,14 +531,10 @@ fn print_worst(module: &Ir, groups: &[Priced], count: usize) {
 /// A file that cannot be read, a cover that cannot be lowered or that does not run without a fault.
 pub(crate) fn covers(options: &Options) -> Result<(), String> {
     tir_opt::stock().load();
-    let files = match options.files.is_empty() {
-        true => committed(),
-        false => options.files.clone(),
-    };
-    let machines = match options.machines.is_empty() {
-        true => self::machines(&["npu", "wide", "bursts", "npu-vector"]),
-        false => options.machines.clone(),
-    };
+    let files = options.on.files(committed);
+    let machines = options
+        .on
+        .machines(&["npu", "wide", "bursts", "npu-vector"]);
     println!(
         "{} covers by seed {}; * where less is held than is promised",
         options.covers, options.seed

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tir_egraph_cli::{Options, run};
+use tir_egraph_cli::run;
 
 /// The e-graphs of the project.
 fn files() -> Vec<PathBuf> {
@@ -16,35 +16,56 @@ fn files() -> Vec<PathBuf> {
     files
 }
 
-/// Extracts from `given`, or from every file there is, and prints a line for each.
+/// What is extracted from.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// E-graphs in the JSON format of extraction-gym; none: those of the repository
+    #[arg(value_name = "FILE.json")]
+    files: Vec<PathBuf>,
+    /// Seconds for each e-graph
+    #[arg(long, value_name = "S", default_value_t = 2)]
+    seconds: u64,
+}
+
+/// Extracts from the files given, or from every file there is, and prints a line for each.
 ///
 /// # Errors
 /// A file that cannot be read or has no answer.
-pub(crate) fn extract(given: &[String]) -> Result<(), String> {
-    let files = match given {
-        [] => files(),
-        given => given.iter().map(PathBuf::from).collect(),
+pub(crate) fn extract(given: &Options) -> Result<(), String> {
+    let files = match given.files.is_empty() {
+        true => files(),
+        false => given.files.clone(),
     };
-    println!("cost to bound: 1 is proved optimal; bottom-up is the cheapest tree of each class");
-    for file in files {
-        let options = Options {
+    println!(
+        "gap: what the cost may be above the cheapest, 0 is proved optimal; bottom-up is the cheapest tree of each class"
+    );
+    println!(
+        "{:<36} {:>8} {:>14} {:>14} {:>9} {:>14} {:>10}",
+        "e-graph", "nodes", "cost", "bound", "gap", "bottom-up", "ms"
+    );
+    let mut proved = 0;
+    for file in &files {
+        let options = tir_egraph_cli::Options {
             extract: file.clone(),
-            time_limit: Some(Duration::from_secs(2)),
+            time_limit: Some(Duration::from_secs(given.seconds)),
             max_steps: None,
             json: None,
             dot: None,
         };
         let report = run(&options, &mut tir::Sources::default());
         let report = report.map_err(|e| format!("{}: {}", file.display(), e.message))?;
-        let ratio = |cost: f64| if cost > 0.0 { cost / report.bound } else { 1.0 };
+        proved += usize::from(report.optimal);
         println!(
-            "{:<24} cost {:>10.6}   to bound {:.6}   bottom-up to bound {:.6}   {:>8.1} ms",
-            file.file_name().unwrap_or_default().to_string_lossy(),
+            "{:<36} {:>8} {:>14.6} {:>14.6} {:>7.3} % {:>14.6} {:>10.1}",
+            file.file_stem().unwrap_or_default().to_string_lossy(),
+            report.nodes,
             report.cost,
-            ratio(report.cost),
-            ratio(report.bottom_up),
+            report.bound,
+            100.0 * report.gap,
+            report.bottom_up,
             report.seconds * 1e3,
         );
     }
+    println!("proved optimal: {proved} of {}", files.len());
     Ok(())
 }

@@ -161,11 +161,7 @@ enum What {
     /// Start-up of tir-opt on an empty file
     Start(Rounds),
     /// Extraction alone, beside its lower bound and bottom-up extraction
-    Extract {
-        /// E-graphs in the JSON format of extraction-gym; none: those of the repository
-        #[arg(value_name = "FILE.json")]
-        files: Vec<String>,
-    },
+    Extract(extract::Options),
     /// Equality saturation on whole networks
     Egraph {
         #[command(flatten)]
@@ -208,7 +204,7 @@ fn main() -> ExitCode {
         What::Passes(Rounds { rounds }) => passes::passes(rounds as usize),
         What::Start(Rounds { rounds }) => start(rounds as usize),
         What::Egraph { rounds, files } => egraph::egraph(&files, rounds.rounds as usize),
-        What::Extract { files } => extract::extract(&files),
+        What::Extract(options) => extract::extract(&options),
         What::Choice(options) => choice::choice(&options),
         What::Covers(options) => covers::covers(&options),
         What::Rules => rules::rules(),

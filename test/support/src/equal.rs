@@ -535,12 +535,14 @@ impl Maker {
                 (first < shape[axis]).then_some(())?;
                 let [mut a, mut b] = [shape.clone(), shape.clone()];
                 (a[axis], b[axis]) = (first, shape[axis] - first);
+                let sizes = [a[axis], b[axis]].map(|n| n as i64);
                 let [a, b] = [a, b].map(|shape| self.fresh(&shape, elem));
                 self.line(&format!(
-                    "{}, {} = \"graph.split\"({}) {{axis = {axis} : i64}} : ({}) -> ({}, {})",
+                    "{}, {} = \"graph.split\"({}) {{axis = {axis} : i64, sizes = {}}} : ({}) -> ({}, {})",
                     a.name,
                     b.name,
                     x.name,
+                    array(&sizes),
                     x.ty(),
                     a.ty(),
                     b.ty()

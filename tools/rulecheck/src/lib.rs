@@ -166,9 +166,14 @@ pub fn check_all(
     all.into_iter().map(|(_, tested)| tested).collect()
 }
 
-/// The rule for each choice of ops that its variables stand for. A term that stands for several is
-/// there once to three times: in turn where there are as many ops, else for each choice of ops.
+/// The rule for each choice of ops that its variables stand for, and for each of the first results that a term may stand
+/// for. A term that stands for several is there once to three times: in turn where there are as many ops, else for each
+/// choice of ops.
 fn choices(rule: &Rule, functions: &Functions) -> Vec<Rule> {
+    if rule.has_results() {
+        let each = RESULTS.map(|number| choices(&rule.with_results(number), functions));
+        return each.into_iter().flatten().collect();
+    }
     let ops = rule.instances(functions);
     if !rule.has_lists() {
         return ops;
@@ -217,6 +222,8 @@ const SELDOM: usize = 12;
 const CONSTANTS: usize = 4;
 /// How often a term that stands for several is drawn.
 const COUNTS: [usize; 3] = [2, 3, 1];
+/// The results that a term is drawn as that stands for any.
+const RESULTS: [usize; 3] = [0, 1, 2];
 /// Instances wanted for each choice of ops, where a rule has variables for ops.
 const EACH: usize = 8;
 /// One instance of so many has nothing to compare, one a dimension of size 0 and something to compare.

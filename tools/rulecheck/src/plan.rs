@@ -169,9 +169,11 @@ pub(crate) fn measure(ir: &tir::Ir, value: Value) -> (u64, u64, u64) {
             (0..3).for_each(|i| sums[i] += s[i]);
         }
         if varies {
-            let elements = ir.ty(value).elements().map_or(1, |n| n as u64);
+            let elements = ir
+                .results(id)
+                .map(|v| ir.ty(v).elements().map_or(1, |n| n as u64));
             sums[0] += 1;
-            sums[1] += elements;
+            sums[1] += elements.sum::<u64>();
         }
         (varies, sums)
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tir::data::Random;
-use tir::rewrite::{AttrTerm, OpTerm, Rule, Term, TermKind, TypeTerm, Var, VarKind};
+use tir::rewrite::{AttrTerm, OpTerm, Rule, Term, TermKind, TypeTerm, Var, VarKind, Which};
 use tir::{
     AttrValue, BlockId, FieldInfo, Ir, Name, OpInfo, OpState, Role, Type, TypeAttr, Value,
     verify_local,
@@ -18,6 +18,8 @@ const TRIES: usize = 12;
 const RESULT: usize = 1 << 16;
 /// Variations of the attributes of an op that verifies.
 const VARIED: usize = 8;
+/// Lists of an op whose numbers are tried in all combinations, at most.
+const KEPT_LISTS: usize = 3;
 
 /// Makes one instance, or gives up.
 pub(crate) struct Sampler<'a> {
@@ -67,7 +69,7 @@ pub(crate) fn any(op: &OpInfo) -> Option<Rule> {
             var: None,
             operands,
             attrs: Vec::new(),
-            result: 0,
+            result: Which::At(0),
         }),
         ty: None,
     };
@@ -304,7 +306,11 @@ impl<'a> Sampler<'a> {
     }
 
     /// A result of an op, if it has so many, of the type that the rule says.
-    fn result(&mut self, node: usize, result: usize, ty: Option<&TypeTerm>) -> Option<Operand> {
+    fn result(&mut self, node: usize, result: Which, ty: Option<&TypeTerm>) -> Option<Operand> {
+        // Rules are drawn with a number.
+        let Which::At(result) = result else {
+            return None;
+        };
         let there = self.ir.results(self.ops[node]).len() > result;
         there.then_some(())?;
         self.typed(Operand::Node(node, result), ty)
@@ -527,6 +533,9 @@ impl<'a> Sampler<'a> {
         let lists: Vec<usize> = lists.map(|(_, slot, _)| *slot).collect();
         let mut fit = self.fits(*op, wanted);
         let typed = matches!(wanted, Wanted::Is(_) | Wanted::Of(_));
+        if lists.len() >= 2 && !typed && self.random.percent(25) {
+            return self.keep_dimensions(node, slots, op, &lists, shape);
+        }
         if lists.len() < 2 || (!typed && self.random.percent(40)) {
             return;
         }
@@ -556,6 +565,54 @@ impl<'a> Sampler<'a> {
                     other.into_iter().for_each(|other| self.ir.erase(other));
                     self.plan.attrs = before;
                 }
+            }
+        }
+    }
+}
+
+impl Sampler<'_> {
+    /// Makes all dimensions of a result but one as they are in the first operand, where some of 0, 1 and the dimension
+    /// itself in each list do so: what takes a part along one dimension alone is seldom drawn.
+    fn keep_dimensions(
+        &mut self,
+        node: &Node,
+        slots: &[(Name, usize, bool)],
+        op: &mut tir::OpId,
+        lists: &[usize],
+        shape: &[i64],
+    ) {
+        if lists.len() > KEPT_LISTS || !node.name.info().is_some_and(|info| info.infers()) {
+            return;
+        }
+        let but = self.random.below(shape.len());
+        for at in (0..shape.len()).filter(|at| *at != but) {
+            let kept = |ir: &Ir, op: tir::OpId| {
+                let result = ir.results(op).next().and_then(|v| ir.ty(v).shape());
+                result.is_some_and(|result| result.get(at) == Some(&shape[at]))
+            };
+            let before = self.plan.attrs.clone();
+            let mut found = kept(&self.ir, *op);
+            for number in 0..3usize.pow(lists.len() as u32) {
+                if found {
+                    break;
+                }
+                for (place, slot) in lists.iter().enumerate() {
+                    let mut list = before[*slot].and_then(ints).unwrap_or_default();
+                    list[at] = [0, 1, shape[at]][number / 3usize.pow(place as u32) % 3];
+                    self.plan.attrs[*slot] = Some(tir::Attr::ints(&list));
+                }
+                if let Some(other) = self.make(node, slots, Vec::new()) {
+                    found = kept(&self.ir, other);
+                    let old = if found {
+                        std::mem::replace(op, other)
+                    } else {
+                        other
+                    };
+                    self.ir.erase(old);
+                }
+            }
+            if !found {
+                self.plan.attrs = before;
             }
         }
     }

@@ -67,45 +67,50 @@ impl LayoutRule for Concat {
     const KEEPS: Keeps = Keeps::All;
 }
 
-/// The consecutive parts of a tensor along one dimension: a result for each size.
+/// The consecutive parts of a tensor along one dimension: a result for each size. Its canonical form is a
+/// `graph.slice` for each part, which is what rules are about.
 #[derive(Op)]
-#[op("graph.split", Pure, verify, evaluate, crate::fusion::fusion)]
-#[asm("$x attr-dict `:` type($x) `to` type($parts)")]
+#[op("graph.split", Pure, infer, fold, evaluate, crate::fusion::fusion)]
+#[asm("$x $sizes attr-dict `:` functional-type(operands, results)")]
 pub struct Split {
     /// What is divided.
     #[is(TENSOR)]
     pub x: Value,
     /// The dimension, counted from the first.
     pub axis: i64,
-    /// The parts, whose sizes in that dimension add up to that of `x`.
+    /// The size of each part in that dimension; they add up to that of `x`.
+    pub sizes: Vec<i64>,
+    /// The parts; their types are inferred.
     pub parts: tir::Rets,
 }
-impl Verify for Split {
-    fn verify(&self, op: OpRef<'_>) -> Result<(), Failure> {
+impl Infer for Split {
+    fn infer(&self, op: OpRef<'_>) -> Result<Vec<Type>, Failure> {
         let (shape, elem) = tensor(op, self.x, "x")?;
         let at = axis(self.axis, shape.len())?;
-        let mut sum = 0i64;
-        for part in &self.parts.0 {
-            let found = part.shape().unwrap_or(&[]);
-            let fits = found.len() == shape.len()
-                && (0..shape.len()).all(|d| {
-                    if d == at {
-                        found[d] >= 0
-                    } else {
-                        found[d] == shape[d]
-                    }
-                });
-            if !fits || part.elem() != elem {
-                let whole = op.ir.ty(self.x);
-                return Err(format!("takes {part} out of {whole} in dimension {at}").into());
-            }
-            sum = sum.saturating_add(found[at]);
+        if let Some(size) = self.sizes.iter().find(|size| **size < 0) {
+            return Err(format!("has a part of {size} elements").into());
         }
-        if sum != shape[at] {
-            let size = shape[at];
-            return Err(format!("has parts of {sum} elements in dimension {at} of {size}").into());
+        let sum = self
+            .sizes
+            .iter()
+            .try_fold(0i64, |sum, n| sum.checked_add(*n));
+        if sum != Some(shape[at]) {
+            let (sizes, size) = (&self.sizes, shape[at]);
+            return Err(
+                format!("has parts of {sizes:?} elements in dimension {at} of {size}").into(),
+            );
         }
-        Ok(())
+        let part = |size: &i64| {
+            let mut part = shape.clone();
+            part[at] = *size;
+            Type::tensor(part, elem)
+        };
+        Ok(self.sizes.iter().map(part).collect())
+    }
+}
+impl Fold for Split {
+    fn fold(&self, _: OpRef<'_>) -> Option<Folds> {
+        (self.sizes.len() == 1).then(|| self.x.into())
     }
 }
 impl Fusable for Split {

@@ -215,6 +215,22 @@ pub(super) const ABOUT: &[(&str, &str, &str)] = &[
         "The products of these steps have a place in 64 bits.",
     ),
     (
+        "is-whole-but",
+        "?x ?starts ?sizes ?steps axis",
+        "The slice takes all of `?x` but along this dimension.",
+    ),
+    (
+        "lies-behind",
+        "axis ?starts ?sizes ?steps ?x...",
+        "The part of a concatenation lies behind all of these operands, which are its first.",
+    ),
+    (
+        "starts-of-part",
+        "?x axis ?sizes k",
+        "Where part `k` of a split into these sizes begins.",
+    ),
+    ("with", "?l i n", "The list with this number at this place."),
+    (
         "start-behind",
         "?starts ?x axis",
         "Starts counted from the end of `?x` along a dimension.",

@@ -354,7 +354,46 @@ fn of_parts(set: &mut PatternSet) {
             Some(s.iter().zip(&t).all(product))
         })())
     });
-    set.attr_fn("start-behind", |a| {
+    // Whether a slice takes all of every other dimension.
+    set.guard("is-whole-but", |a| {
+        holds((|| {
+            let shape = shape(&a[0])?;
+            let at = axis_of(&a[4], shape.len())?;
+            let (b, n, s) = (a[1].ints()?, a[2].ints()?, a[3].ints()?);
+            let whole = |d: usize| Some((*b.get(d)?, *n.get(d)?, *s.get(d)?) == (0, shape[d], 1));
+            let mut others = (0..shape.len()).filter(|d| *d != at);
+            Some(others.all(|d| whole(d) == Some(true)))
+        })())
+    })
+    // Whether a part of a concatenation along a dimension begins and ends behind these operands.
+    .guard("lies-behind", |a| {
+        holds((|| {
+            let (first, rest) = a.split_at_checked(4)?;
+            let rank = first[1].ints()?.len();
+            let at = axis_of(&first[0], rank)?;
+            let list = |i: usize| first[i].ints()?.get(at).copied();
+            let (start, size, step) = (list(1)?, list(2)?, list(3)?);
+            let last = (size - 1).checked_mul(step)?.checked_add(start)?;
+            let sizes = rest.iter().map(|x| shape(x)?.get(at).copied());
+            let before = sizes.sum::<Option<i64>>()?;
+            Some(size > 0 && start.min(last) >= before)
+        })())
+    });
+    set.attr_fn("starts-of-part", |a| {
+        let (shape, sizes) = (shape(&a[0])?, a[2].ints()?);
+        let at = axis_of(&a[1], shape.len())?;
+        let before = sizes.get(..usize::try_from(a[3].int()?).ok()?)?;
+        let mut starts = vec![0; shape.len()];
+        starts[at] = before.iter().sum();
+        Some(Attr::ints(&starts))
+    })
+    .attr_fn("with", |a| {
+        let mut list = a[0].ints()?;
+        let at = axis_of(&a[1], list.len())?;
+        list[at] = a[2].int()?;
+        Some(Attr::ints(&list))
+    })
+    .attr_fn("start-behind", |a| {
         let (mut starts, shape) = (a[0].ints()?, shape(&a[1])?);
         let at = axis_of(&a[2], shape.len())?;
         *starts.get_mut(at)? -= shape[at];

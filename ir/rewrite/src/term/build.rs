@@ -4,7 +4,7 @@ use tir_core::{Attr, Name, OpInfo, Traits, Type, TypeAttr};
 
 use super::{Binding, Bindings, Compiled, TermValues, computed};
 use crate::decline::Decline;
-use crate::rule::{AttrTerm, Call, OpTerm, Term, TermKind, TypeTerm};
+use crate::rule::{AttrTerm, Call, OpTerm, Term, TermKind, TypeTerm, Which};
 
 /// Why a right side was not made.
 #[derive(Debug)]
@@ -156,6 +156,20 @@ impl<'a, B: TermBuilder> Build<'a, B> {
         }
     }
 
+    /// The number of the result that a term is.
+    fn result(&self, term: &OpTerm) -> Result<usize, Unbuilt> {
+        let var = match term.result {
+            Which::At(at) => return Ok(at),
+            Which::Var(var) => var,
+        };
+        let number = match &self.bindings[var.0] {
+            Some(Binding::Attr(Some(number))) => number.as_int(),
+            _ => None,
+        };
+        let number = number.and_then(|n| usize::try_from(n).ok());
+        number.ok_or(Unbuilt::Uncomputed)
+    }
+
     fn op(
         &mut self,
         term: &'a OpTerm,
@@ -165,7 +179,11 @@ impl<'a, B: TermBuilder> Build<'a, B> {
         let (name, rest) = self.head(term)?;
         let info = name.info();
         // The type expected of one of several results says nothing of the others.
-        let single = info.is_none_or(|info| info.results.len() <= 1 && term.result == 0);
+        let result = self.result(term)?;
+        let several = |info: &OpInfo| {
+            info.results.len() > 1 || info.result_count().is_none() && info.infers()
+        };
+        let single = info.is_none_or(|info| !several(info) && result == 0);
         let types = [said, expected.filter(|_| single)];
         let same_op = |other: &'a OpTerm| {
             let parts = |t: &'a OpTerm| (t.name, &t.operands, &t.attrs);
@@ -191,7 +209,7 @@ impl<'a, B: TermBuilder> Build<'a, B> {
                 op
             }
         };
-        let value = self.builder.result(&op, term.result);
+        let value = self.builder.result(&op, result);
         Ok(value.ok_or("an op on the right has not as many results")?)
     }
 

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use tir_core::{FieldInfo, Name, SmallVec, Traits, smallvec};
+use tir_core::{Attr, FieldInfo, Name, SmallVec, Traits, smallvec};
 
 use super::{Binding, Bindings, TermGraph, arguments};
 use crate::rule::{
-    AttrTerm, Call, Functions, OpTerm, Rule, Term, TermKind, TypeTerm, Var, VarKind,
+    AttrTerm, Call, Functions, OpTerm, Rule, Term, TermKind, TypeTerm, Var, VarKind, Which,
 };
 
 /// A term on the left side, its operands by number.
@@ -172,7 +172,8 @@ fn ready(rule: &Rule, terms: &[Numbered]) -> Vec<Vec<usize>> {
                     AttrTerm::Var(var) => Some(*var),
                     _ => None,
                 });
-                attrs.chain(op.var).for_each(|var| bound[var.0] = at + 1);
+                let all = attrs.chain(op.var).chain(result_var(op));
+                all.for_each(|var| bound[var.0] = at + 1);
             }
             TermKind::Each(op) => {
                 let attrs = op.attrs.iter().filter_map(|(_, attr)| match attr {
@@ -183,7 +184,7 @@ fn ready(rule: &Rule, terms: &[Numbered]) -> Vec<Vec<usize>> {
                     TermKind::Var(var) => Some(var),
                     _ => None,
                 });
-                let all = attrs.chain(op.var).chain(operands);
+                let all = attrs.chain(op.var).chain(result_var(op)).chain(operands);
                 all.for_each(|var| bound[var.0] = at + 1);
             }
             TermKind::Literal(_) => {}
@@ -194,6 +195,14 @@ fn ready(rule: &Rule, terms: &[Numbered]) -> Vec<Vec<usize>> {
         ready[last(guard, &bound)].push(at);
     }
     ready
+}
+
+/// The variable that the number of its result is.
+fn result_var(op: &OpTerm) -> Option<Var> {
+    match op.result {
+        Which::Var(var) => Some(var),
+        Which::At(_) => None,
+    }
 }
 
 fn last(call: &Call, bound: &[usize]) -> usize {
@@ -321,9 +330,13 @@ impl<'a, G: TermGraph, D: Driver<G>> Search<'a, G, D> {
         let Some(value) = self.lists[at].get(done).copied() else {
             return self.collect(at, op);
         };
-        for node in graph.definers(value, at, op) {
+        for (node, result) in graph.definers(value, at, op) {
             let kept = self.bound.len();
-            if self.head(op, node) && self.attributes(at, op, node) && self.same(op, node) {
+            if self.head(op, node)
+                && self.result(op, result)
+                && self.attributes(at, op, node)
+                && self.same(op, node)
+            {
                 self.several[at].push(node);
                 self.each(at);
                 self.several[at].truncate(done);
@@ -408,9 +421,10 @@ impl<'a, G: TermGraph, D: Driver<G>> Search<'a, G, D> {
             // Its values are looked at one after another.
             TermKind::Each(_) => {}
             TermKind::Op(op) => {
-                for node in graph.definers(value, at, op) {
+                for (node, result) in graph.definers(value, at, op) {
                     let kept = self.bound.len();
-                    if self.head(op, node) && self.attributes(at, op, node) {
+                    let fits = self.head(op, node) && self.result(op, result);
+                    if fits && self.attributes(at, op, node) {
                         self.operands(at, node);
                     }
                     self.undo(kept);
@@ -434,6 +448,14 @@ impl<'a, G: TermGraph, D: Driver<G>> Search<'a, G, D> {
                 self.bind(var, Binding::Op(name, rest))
             }
             _ => false,
+        }
+    }
+
+    /// Binds the variable that the number of the result is, if there is one.
+    fn result(&mut self, op: &OpTerm, number: usize) -> bool {
+        match result_var(op) {
+            None => true,
+            Some(var) => self.bind(var, Binding::Attr(Some(Attr::i64(number as i64)))),
         }
     }
 

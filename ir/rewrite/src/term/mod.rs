@@ -54,9 +54,14 @@ pub trait TermValues {
 pub trait TermGraph: TermValues {
     /// An op that defines values.
     type Node: Copy;
-    /// The ops of this term, number `at` of its rule, of which the value is the result it says. For
-    /// a variable, of any name.
-    fn definers(&self, value: Self::Value, at: usize, term: &OpTerm) -> SmallVec<[Self::Node; 2]>;
+    /// The ops of this term, number `at` of its rule, of which the value is a result that it may
+    /// say, with the number of the result. For a variable, of any name.
+    fn definers(
+        &self,
+        value: Self::Value,
+        at: usize,
+        term: &OpTerm,
+    ) -> SmallVec<[(Self::Node, usize); 2]>;
     /// The op of the constant that a value is.
     fn constant_node(&self, value: Self::Value) -> Option<Self::Node>;
     /// The name of an op.

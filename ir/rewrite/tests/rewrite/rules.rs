@@ -93,6 +93,42 @@ fn several_roots_types_that_are_computed_and_shared_ops() {
 }
 
 #[test]
+fn any_result_of_an_op() {
+    let text = rule!(equal "sign-of-part", "(t.neg (t.for ?x).?k)" => "(t.for (t.neg ?x)).?k",
+        if "(< ?k 2)");
+    let rule = Rule::parse(&text).expect("right");
+    assert_eq!(
+        rule.to_string(),
+        "sign-of-part: (t.neg (t.for ?x).?k) = (t.for (t.neg ?x)).?k if (< ?k 2)"
+    );
+    assert!(rule.has_results());
+    assert_eq!(
+        rule.with_results(1).to_string(),
+        "sign-of-part: (t.neg (t.for ?x).1) = (t.for (t.neg ?x)).1 if (< 1 2)"
+    );
+    let wrong = |left, right| {
+        let text = RuleText {
+            left,
+            right,
+            ..rule!("wrong", "(t.neg ?x)" => "?x")
+        };
+        Rule::parse(&text).expect_err("wrong").message
+    };
+    assert_eq!(
+        wrong("(t.for ?x).y", "?x"),
+        "rule 'wrong': expected the number of a result, or a variable at column 12 of its left side"
+    );
+    assert_eq!(
+        wrong("(t.for ?x)", "(t.for ?x).?k"),
+        "rule 'wrong': 'k' does not occur on the left at column 14 of its right side"
+    );
+    assert_eq!(
+        wrong("(t.for ?k).?k", "?k"),
+        "rule 'wrong': 'k' stands for a value and an attribute at column 14 of its left side"
+    );
+}
+
+#[test]
 fn disabled_and_wrong_rules() {
     load();
     let disabled = BTreeSet::from(["drop-add-zero".to_string()]);

@@ -78,10 +78,10 @@ fn split(split: Split, op: OpId, rw: &mut Rewriter<'_>) -> Result<(), Decline> {
     let (shape, _) = form(rw, split.x)?;
     let mut start = 0;
     let mut parts = Vec::new();
-    for part in split.parts.0 {
+    for (part, size) in split.parts.0.into_iter().zip(split.sizes) {
         let mut starts = vec![0; shape.len()];
         starts[at] = start;
-        start += part.shape().map_or(0, |s| s[at]);
+        start += size;
         parts.push(read(rw, split.x, starts, &vec![1; shape.len()], None, part));
     }
     rw.replace(op, &parts);

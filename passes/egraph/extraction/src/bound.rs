@@ -22,17 +22,25 @@ pub(crate) struct Cuts {
 /// all of them and added to the bound. Cycles need no care, since a price exists only where a
 /// derivation does.
 ///
+/// With `parts` above 1 no cut takes more at once than the dearest root has in so many parts: then cuts are found anew
+/// before one has taken all, and share what nodes cost more evenly (packing by small steps: Garg and Könemann, "Faster
+/// and simpler algorithms for multicommodity flow and other fractional packing problems", 1998), which takes as many
+/// times longer.
+///
 /// Stops early, with a smaller bound, when `go_on` says so; it is given the nodes visited.
 pub(crate) fn cuts(
     core: &Core,
+    cost: &[u64],
+    parts: u64,
     alive: &FixedBitSet,
     sweep: &mut Sweep,
     go_on: &mut dyn FnMut(u64) -> bool,
 ) -> Cuts {
-    let mut left = core.cost.clone();
+    let mut left = cost.to_vec();
     let mut bound = 0;
     let mut zone = Zone::new(core);
     let mut visited = sweep.dearest(core, alive, &left);
+    let mut most = None;
     loop {
         let price = |root: &&u32| sweep.price[**root as usize];
         // The first among equals, which `max_by_key` alone would not give.
@@ -49,6 +57,9 @@ pub(crate) fn cuts(
         // The goal has a price, so it has a derivation, and that is not free: one of its nodes enters the zone, or the
         // whole derivation would lie in the zone and cost nothing.
         let least = least.expect("a derivation that costs something enters the zone of its goal");
+        let dearest = sweep.price[goal as usize];
+        let most = *most.get_or_insert_with(|| dearest.div_ceil(parts));
+        let least = least.min(most);
         bound += least;
         for &i in &zone.cut {
             left[i as usize] -= least;

@@ -4,6 +4,8 @@ use petgraph::algo::kosaraju_scc;
 use petgraph::graph::DiGraph;
 use petgraph::unionfind::UnionFind;
 
+use crate::core::Core;
+
 fn pairs(edges: &[Vec<usize>]) -> impl Iterator<Item = (usize, usize)> {
     let from = edges.iter().enumerate();
     from.flat_map(|(v, list)| list.iter().map(move |&w| (v, w)))
@@ -19,6 +21,23 @@ pub(crate) fn cycles(vertices: usize, edges: &[Vec<usize>]) -> Vec<usize> {
         members.iter().for_each(|v| component[v.index()] = number);
     }
     component
+}
+
+/// The classes of a component in groups that need each other, children first.
+pub(crate) fn components_in_order(core: &Core) -> Vec<Vec<u32>> {
+    let mut graph = DiGraph::<(), (), u32>::default();
+    (0..core.classes).for_each(|_| _ = graph.add_node(()));
+    for node in 0..core.nodes() {
+        let class = core.class[node];
+        graph.extend_with_edges(core.children.of(node).iter().map(|child| (class, *child)));
+    }
+    let groups = kosaraju_scc(&graph).into_iter();
+    let sorted = groups.map(|group| {
+        let mut group: Vec<u32> = group.iter().map(|v| v.index() as u32).collect();
+        group.sort_unstable();
+        group
+    });
+    sorted.collect()
 }
 
 /// How many components there are when edges go both ways, and each vertex's, numbered in order of

@@ -4,16 +4,25 @@ use crate::bound::cuts;
 use crate::budget::Budget;
 use crate::core::Core;
 use crate::exchange::Exchange;
+use crate::shares::Shares;
 use crate::sweep::{Sweep, cheapest_trees};
 use fixedbitset::FixedBitSet;
 
 /// How often one node of the tree of decisions is bounded again after nodes were ruled out.
 const ROUNDS: usize = 4;
+/// Smaller steps of the bound that are tried before branching, in parts of the dearest root.
+const PARTS: [u64; 3] = [10, 30, 100];
 
 /// The search over one component.
 pub(crate) struct Search<'c> {
     core: &'c Core,
     sweep: Sweep,
+    /// What every choice pays, and what nodes cost beside: by [`Shares`], once they were looked for.
+    paid: (u64, Vec<u64>),
+    /// In how many parts the bound takes what the dearest root costs.
+    parts: u64,
+    /// All costs are multiples of it, and so are those of choices.
+    grain: u64,
     /// The nodes that a choice cheaper than the best may have.
     alive: FixedBitSet,
     /// The best choice, of the classes it needs.
@@ -45,6 +54,9 @@ impl<'c> Search<'c> {
         let mut search = Search {
             core,
             sweep: Sweep::new(core),
+            paid: (0, core.cost.clone()),
+            parts: 1,
+            grain: core.cost.iter().fold(0, |a, b| gcd(a, *b)).max(1),
             alive: full(core.nodes()),
             choice: Vec::new(),
             cost: u64::MAX,
@@ -66,6 +78,39 @@ impl<'c> Search<'c> {
         let bound = self.bounded(&mut alive, usize::MAX, true, budget);
         self.bound = bound.unwrap_or(self.cost).clamp(self.bound, self.cost);
         self.alive = alive;
+    }
+
+    /// Raises the bound by smaller steps.
+    pub(crate) fn refine(&mut self, budget: &mut Budget) {
+        for parts in PARTS {
+            if self.done() || !budget.lasts() {
+                break;
+            }
+            self.parts = parts;
+            self.bound(budget);
+        }
+        self.parts = 1;
+    }
+
+    /// Raises the bound by sharing costs out and bounding again by what is left.
+    pub(crate) fn share(&mut self, budget: &mut Budget) {
+        if self.done() {
+            return;
+        }
+        let core = self.core;
+        let go_on = &mut |n| budget.pay(n);
+        let shared = Shares::new(core).ascend(core, &self.alive, &core.cost, self.cost, go_on);
+        let bound = self.bound;
+        let plain = std::mem::replace(&mut self.paid, (shared.bound, shared.left));
+        self.bound(budget);
+        if self.bound == bound {
+            self.paid = plain;
+        }
+    }
+
+    /// A bound that is the cost of a choice or nothing.
+    fn raised(&self, bound: u64) -> u64 {
+        bound.div_ceil(self.grain).saturating_mul(self.grain)
     }
 
     /// How many nodes there are.
@@ -155,8 +200,11 @@ impl<'c> Search<'c> {
         let core = self.core;
         let mut bound = 0;
         for _ in 0..rounds {
-            let found = cuts(core, alive, &mut self.sweep, &mut |n| budget.pay(n));
-            bound = bound.max(found.bound);
+            let (base, cost) = &self.paid;
+            let go_on = &mut |n| budget.pay(n);
+            let mut found = cuts(core, cost, self.parts, alive, &mut self.sweep, go_on);
+            found.bound += base;
+            bound = bound.max(self.raised(found.bound));
             if !found.feasible || bound >= self.cost {
                 return None;
             }
@@ -171,7 +219,7 @@ impl<'c> Search<'c> {
             }
             let mut ruled_out = false;
             for (i, &left) in left.iter().enumerate() {
-                if alive.contains(i) && found.bound + left >= self.cost {
+                if alive.contains(i) && self.raised(found.bound.saturating_add(left)) >= self.cost {
                     alive.remove(i);
                     ruled_out |= self.sweep.reached(i);
                 }
@@ -338,6 +386,10 @@ impl<'c> Search<'c> {
         }
         best
     }
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 /// All numbers below a limit.

@@ -169,6 +169,10 @@ fn search(
         search.exchange(budget);
         budget.stage(3);
         search.bound(budget);
+        budget.stage(3);
+        search.refine(budget);
+        budget.stage(3);
+        search.share(budget);
         budget.stage(2);
         search.exchange(budget);
         budget.stage(4);

@@ -1,6 +1,6 @@
 //! Importers of nodes that put tensors together and take parts of them.
 
-use tir_core::{Rets, Type, Value};
+use tir_core::{Rets, Value};
 use tir_graph::{Concat, Slice, Split};
 use tir_onnx::Node;
 
@@ -46,7 +46,7 @@ pub(super) fn split(cx: &mut Cx, node: &Node) -> Outcome<()> {
 
 fn split_in(cx: &mut Cx, node: &Node, sizes: Option<Vec<i64>>, equal: bool) -> Outcome<()> {
     let x = cx.operand(node, 0)?;
-    let (shape, elem) = cx.shape(x);
+    let (shape, _) = cx.shape(x);
     let at = dimension(node, axis(node, Some(0))?, shape.len())?;
     let stated = node.int("num_outputs").map_err(Some)?;
     let count = stated.unwrap_or(node.outputs.len() as i64);
@@ -74,14 +74,13 @@ fn split_in(cx: &mut Cx, node: &Node, sizes: Option<Vec<i64>>, equal: bool) -> O
         let count = node.outputs.len();
         return fail(node, format!("has sizes {sizes:?} for {count} results"));
     }
-    let part = |n: &i64| {
-        let mut part = shape.to_vec();
-        part[at] = *n;
-        Type::tensor(part, elem)
+    let split = Split {
+        x,
+        axis: at as i64,
+        sizes,
+        parts: Rets(Vec::new()),
     };
-    let parts = Rets(sizes.iter().map(part).collect());
-    let axis = at as i64;
-    let parts = cx.add_all(node, Split { x, axis, parts })?;
+    let parts = cx.add_all(node, split)?;
     cx.define_all(node, &parts);
     Ok(())
 }

@@ -24,6 +24,9 @@ use tir_graph::{Constant, Fused};
 use tir_tensor::{Empty, TransferRead};
 use tir_tile::Tile;
 
+/// One in so many cycles is no gain: the estimate is not that exact.
+const SLIGHT: i64 = 1000;
+
 /// The share of cycles that is left, above which a function is not rewritten again.
 const WORTH: f64 = 0.99;
 
@@ -298,7 +301,9 @@ impl Pass for ChooseGraph {
                     );
                     cx.remark(Diagnostic::remark(text).at(ir.loc(ir.root())));
                 }
-                if let Some(after) = after.filter(|after| *after < least) {
+                // What is as good by the estimate changes nothing.
+                let gains = |after: &i64| after.saturating_add(least / SLIGHT) < least;
+                if let Some(after) = after.filter(gains) {
                     least = after;
                     best = Some(other);
                 }

@@ -6,9 +6,9 @@
 
 use tir::Name;
 
+use super::Stage;
 use super::cost::each;
 use super::stage::Context;
-use super::Stage;
 use crate::plan::{Cost, Lanes};
 
 /// Equal cores that share the trips of a root's loops.

@@ -220,7 +220,9 @@ impl<'a> Estimate<'a> {
         let gain = split.map_or(1.0, |(_, gain)| gain);
         let busy = self.plan.busy.iter();
         Plan {
-            busy: busy.map(|(unit, cycles)| (*unit, shared(*cycles, gain))).collect(),
+            busy: busy
+                .map(|(unit, cycles)| (*unit, shared(*cycles, gain)))
+                .collect(),
             single: made.single[..operands].to_vec(),
             single_result: made.single[operands],
             own_accumulator: made.bytes[operands + 1] > made.all[operands + 1].one,

@@ -11,7 +11,7 @@ use super::{
 
 impl Rule {
     /// By variable that stands for an op, the loaded ops that it may be: they are in its classes and
-    /// [pure](Traits::Pure), and take the operands, attributes and results that the rule says.
+    /// [pure](tir_core::Traits::Pure), and take the operands, attributes and results that the rule says.
     pub fn ops_of(&self, functions: &Functions) -> Vec<(Var, Vec<Name>)> {
         if self.ops.is_empty() {
             return Vec::new();

@@ -6,7 +6,7 @@ use std::fmt;
 use super::{AttrTerm, Call, Kind, Literal, Rule, Term, TermKind, TypeTerm, Var, VarKind, Which};
 
 impl Rule {
-    /// The texts of its left side, right side and guards, as [`RuleText`] has them.
+    /// The texts of its left side, right side and guards, as [`RuleText`](super::RuleText) has them.
     pub fn texts(&self) -> [String; 3] {
         let guards = Join(self.guards.len(), |f: &mut fmt::Formatter<'_>, i| {
             self.call(f, &self.guards[i])

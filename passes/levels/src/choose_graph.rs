@@ -57,8 +57,8 @@ pass! {
         pub group_ops: usize = 5,
         /// Maximum number of different groups that are planned.
         pub plans: usize = 1000,
-        /// Maximum number of extractions; behind each, what it chose by bounds is planned.
-        pub rounds: usize = 12,
+        /// Maximum number of extractions one after the other that find nothing better; behind each, what it chose by bounds is planned.
+        pub rounds: usize = 24,
         /// Maximum number of search steps of each of them.
         pub steps: u64 = 2_000_000,
         /// Maximum number of times that a function is rewritten, as long as each takes a hundredth of its cycles away.

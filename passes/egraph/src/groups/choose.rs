@@ -26,7 +26,7 @@ pub struct Terms {
     pub nodes: usize,
     /// Different groups that are planned.
     pub plans: usize,
-    /// Times that extraction runs.
+    /// Times that extraction runs without finding something better.
     pub rounds: usize,
     /// Steps of search of each.
     pub steps: u64,
@@ -48,6 +48,9 @@ pub struct Chosen {
 
 /// Search ends where what it hopes for is so much of what it has.
 const NEAR: f64 = 0.995;
+
+/// What is less than this share of the best before is a gain, behind which extraction goes on.
+const GAIN: f64 = 0.998;
 
 /// The share that is hoped for of what other groups with an anchor take, as a multiple of their bounds.
 const HOPE: f64 = 0.85;
@@ -93,8 +96,10 @@ pub fn choose(
             }
         }
     }
+    // What extraction begins with is planned first; then it goes on as long as that brings something.
+    let (mut least_yet, mut last_gain) = (f64::INFINITY, 0);
     let limit = loop {
-        if rounds >= terms.rounds {
+        if rounds - last_gain >= terms.rounds {
             break Some(("rounds", terms.rounds));
         }
         if prices.known.len() >= terms.plans {
@@ -105,6 +110,10 @@ pub fn choose(
         let least = solution.cost;
         let fresh = problem.price(&solution, &listed, &mut prices);
         problem.offer(&mut best, solution);
+        let cost = best.as_ref().map_or(f64::INFINITY, |best| best.cost);
+        if cost < GAIN * least_yet {
+            (least_yet, last_gain) = (cost, rounds);
+        }
         let enough = best.as_ref().is_some_and(|best| least >= NEAR * best.cost);
         if fresh == 0 || enough {
             break None;

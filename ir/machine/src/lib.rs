@@ -91,5 +91,5 @@ pub use report::{Bound, CauseReport, LabelReport, QueueReport, Report, SpaceRepo
 pub use rounds::Snapshot;
 pub use spec::{EngineSpec, MachineSpec, QueueId, SpaceId, SpaceSpec, UnitSpec};
 pub use tir_data::{BufferId, Footprint, Rows, StridedBox, gcd};
-pub use trace::{Event, Held, chrome_trace};
+pub use trace::{Event, Held, Life, Waited, chrome_trace};
 pub use work::{Cost, Label, Semaphore, Token, Work};

@@ -22,7 +22,7 @@ use crate::recording::{Recording, Step};
 use crate::report::{Account, QueueAccount};
 use crate::rounds::Log;
 use crate::spec::{MachineSpec, QueueId, SpaceId};
-use crate::trace::{Event, Held};
+use crate::trace::{Event, Held, Life};
 use crate::work::{Cost, Label, THREAD, Token, Work, Works, join};
 use tir_data::BufferId;
 use tir_data::{Rows, StridedBox};
@@ -74,6 +74,8 @@ pub struct Machine<'p> {
     pub(crate) layers: Layers,
     pub(crate) events: Vec<Event>,
     pub(crate) memory_events: Vec<Held>,
+    /// By buffer; kept with [`Options::trace`].
+    pub(crate) lives: Vec<Option<Life>>,
     /// Of each space, the bytes of its last memory event.
     pub(crate) memory_held: Vec<u64>,
     /// What is issued is kept here instead of being run.
@@ -160,6 +162,7 @@ impl<'p> Machine<'p> {
             layers: Layers::default(),
             events: Vec::new(),
             memory_events: Vec::new(),
+            lives: Vec::new(),
             memory_held: vec![0; spaces],
             now: 0,
             held: 0,
@@ -252,6 +255,7 @@ impl<'p> Machine<'p> {
             layers: self.layers.clone(),
             events: self.events.clone(),
             memory_events: self.memory_events.clone(),
+            lives: self.lives.clone(),
             memory_held: self.memory_held.clone(),
             recording: None,
             log: self.log.clone(),
@@ -538,6 +542,7 @@ impl<'p> Machine<'p> {
                 label,
                 bytes: 0,
                 computes: false,
+                waited: None,
             });
         }
         self.now = until;
@@ -605,6 +610,9 @@ impl<'p> Machine<'p> {
         self.in_bounds(site, access)?;
         if let Some(recording) = &mut self.recording {
             return recording.thread(site, access, write);
+        }
+        if self.options.trace {
+            self.trace_accesses(std::iter::once(access), site, (self.now, self.now));
         }
         if !self.options.track || access.is_empty() {
             return Ok(());

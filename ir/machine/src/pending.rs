@@ -8,7 +8,7 @@ use crate::memory::Effect;
 use crate::recording::Step;
 use crate::report::Times;
 use crate::spec::QueueId;
-use crate::trace::Event;
+use crate::trace::{Event, Waited};
 use crate::work::{Cost, Semaphore, Token, Work, join};
 use tir_data::StridedBox;
 
@@ -230,9 +230,13 @@ impl Machine<'_> {
         let free = issued.max(self.works.get(before).end);
         let mut begin = free;
         join(&mut clock, self.works.clock(before));
+        let mut waited = None;
         for id in deps.iter().filter_map(|&d| self.source(d)) {
             join(&mut clock, self.works.clock(id));
-            begin = begin.max(self.works.get(id).end);
+            let before = self.works.get(id);
+            if before.end > begin {
+                (begin, waited) = (before.end, Some(before.site));
+            }
         }
         if self.options.track {
             self.check_work(actor, id, index, work, &clock)?;
@@ -279,7 +283,13 @@ impl Machine<'_> {
                     Cost::Cycles(_) => 0,
                 },
                 computes: false,
+                waited: waited.map(|site| Waited {
+                    cycles: ready - free,
+                    site,
+                }),
             });
+            let accesses = work.reads.iter().chain(work.writes);
+            self.trace_accesses(accesses, work.site, (begin, end));
         }
         Ok(())
     }

@@ -8,6 +8,14 @@ pub struct SpaceId(pub(crate) u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueueId(pub(crate) u32);
 
+impl SpaceId {
+    /// Its number, from 0.
+    #[inline]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 impl QueueId {
     /// Its number, from 0.
     #[inline]

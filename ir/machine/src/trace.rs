@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use tir_data::{BufferId, StridedBox};
+
 use crate::fault::Site;
 use crate::machine::Machine;
 use crate::spec::{QueueId, SpaceId};
@@ -24,6 +26,28 @@ pub struct Event {
     pub bytes: u64,
     /// Whether the thread computes.
     pub computes: bool,
+    /// What its queue waited for last, if it waited.
+    pub waited: Option<Waited>,
+}
+
+/// What a piece of work waited for with its queue free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waited {
+    /// For so many cycles.
+    pub cycles: u64,
+    /// The work that ended last of those waited for.
+    pub site: Site,
+}
+
+/// A buffer from its first access to its last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Life {
+    /// The buffer.
+    pub buffer: BufferId,
+    /// The cycle in which its first access begins, and the operation.
+    pub first: (u64, Site),
+    /// The cycle in which its last access ends, and the operation.
+    pub last: (u64, Site),
 }
 
 /// Bytes of live buffers in a space from a cycle on.
@@ -48,6 +72,58 @@ impl Machine<'_> {
     /// [`Options::trace`](crate::Options::trace).
     pub fn held(&self) -> &[Held] {
         &self.memory_events
+    }
+
+    /// The lives of all buffers that were accessed, in the order of their first access; empty without
+    /// [`Options::trace`](crate::Options::trace).
+    pub fn lives(&self) -> Vec<Life> {
+        let mut lives: Vec<Life> = self.lives.iter().flatten().copied().collect();
+        lives.sort_by_key(|life| (life.first.0, life.buffer.0));
+        lives
+    }
+
+    /// Name, space, address and bytes of a buffer.
+    pub fn buffer(&self, buffer: BufferId) -> Option<(&str, SpaceId, u64, u64)> {
+        let b = self.buffers.list.get(buffer.0 as usize)?;
+        Some((&b.name, SpaceId(b.space), b.address, b.bytes))
+    }
+
+    /// The name of an operation, its place, and its layer if it is in one.
+    pub fn describe(&self, site: Site) -> (&str, &str, Option<&str>) {
+        let (op, at) = self.sites.parts(site);
+        let layer = self.sites.layer(site).map(|label| self.label_text(label));
+        (op, at, layer)
+    }
+
+    /// The text of a label.
+    pub fn label_text(&self, label: Label) -> &str {
+        &self.labels[label.0 as usize]
+    }
+
+    /// Keeps that buffers are accessed from a cycle to another one.
+    pub(crate) fn trace_accesses<'a>(
+        &mut self,
+        accesses: impl Iterator<Item = &'a StridedBox>,
+        site: Site,
+        (begin, end): (u64, u64),
+    ) {
+        for access in accesses {
+            let at = access.buffer.0 as usize;
+            if self.lives.len() <= at {
+                self.lives.resize(at + 1, None);
+            }
+            let life = self.lives[at].get_or_insert(Life {
+                buffer: access.buffer,
+                first: (begin, site),
+                last: (end, site),
+            });
+            if begin < life.first.0 {
+                life.first = (begin, site);
+            }
+            if end > life.last.0 {
+                life.last = (end, site);
+            }
+        }
     }
 
     /// Keeps what a space holds now.
@@ -90,6 +166,7 @@ impl Machine<'_> {
             label: None,
             bytes: 0,
             computes: true,
+            waited: None,
         });
     }
 }
@@ -114,7 +191,7 @@ pub fn chrome_trace(machine: &Machine) -> String {
     });
     let events = machine.events.iter().map(|e| {
         let (op, at) = machine.sites.parts(e.site);
-        let text = |l: Label| machine.labels[l.0 as usize].as_str();
+        let text = |l: Label| machine.label_text(l);
         let name = match (e.label, e.queue) {
             (Some(label), _) => text(label),
             (None, None) if e.computes => "compute",
@@ -126,6 +203,11 @@ pub fn chrome_trace(machine: &Machine) -> String {
         }
         if e.bytes > 0 {
             args["bytes"] = e.bytes.into();
+        }
+        if let Some(waited) = e.waited {
+            let (op, at) = machine.sites.parts(waited.site);
+            args["waited"] = waited.cycles.into();
+            args["waited for"] = format!("{op} at {at}").into();
         }
         json!({
             "ph": "X",

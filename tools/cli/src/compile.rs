@@ -6,18 +6,21 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use tir::Sources;
+use tir::{Diagnostic, Sources};
 use tir_levels::processors::{self, HOST};
+use tir_run::Summary;
 use tir_run::native::{Built, Files, LESSER_PROCESSOR};
 
 use crate::kept::Kept;
+use crate::progress::Progress;
+use crate::report;
 
 /// Input, machine and expected outputs.
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// ONNX model.
     #[arg(value_name = "MODEL.onnx")]
-    model: PathBuf,
+    pub(crate) model: PathBuf,
     /// Machine file; host, the default with --native: that of this processor.
     #[arg(long, value_name = "FILE.tir", required_unless_present = "native")]
     machine: Option<PathBuf>,
@@ -58,11 +61,20 @@ pub(crate) struct Options {
     /// Make remarks of these categories errors; see tir-opt --help.
     #[arg(long, value_name = "REMARK", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(tir::remarks::ALL))]
     fail_on: Vec<String>,
+    /// Write one HTML page that shows where the cycles and bytes of the program of the last level go.
+    #[arg(long, value_name = "FILE.html", conflicts_with = "native")]
+    report: Option<PathBuf>,
+    /// Maximum number of stretches of work in the timeline of --report; more are joined.
+    #[arg(long, value_name = "N", default_value_t = tir_report::STRETCHES)]
+    pub(crate) report_stretches: usize,
+    /// Maximum number of bytes of the programs in --report; what is longer is cut.
+    #[arg(long, value_name = "N", default_value_t = tir_report::TEXT_BYTES)]
+    pub(crate) report_text: usize,
 }
 
 impl Options {
     /// The machine file: without one, which only native code can be, that of this processor.
-    fn machine(&self) -> &Path {
+    pub(crate) fn machine(&self) -> &Path {
         self.machine.as_deref().unwrap_or(Path::new(HOST))
     }
 }
@@ -75,8 +87,49 @@ const NATIVE: [&str; 2] = ["graph", "native"];
 /// Most layers in the table at the end.
 const LAYERS: usize = 5;
 
+/// What came of a compilation.
+pub(crate) struct Compiled {
+    /// Whether every comparison held.
+    pub(crate) ok: bool,
+    /// The programs of all levels.
+    pub(crate) levels: Vec<Program>,
+    /// The remarks of all passes.
+    pub(crate) remarks: Vec<Diagnostic>,
+    /// The summary of the last run.
+    pub(crate) last: Option<Summary>,
+}
+
+/// A program of a level.
+pub(crate) struct Program {
+    pub(crate) level: &'static str,
+    pub(crate) file: PathBuf,
+    /// How it compares with what was expected.
+    pub(crate) compared: String,
+}
+
 /// Compiles, runs and compares; whether every comparison held. An error is a rendered text.
 pub(crate) fn compile(options: &Options, out: &mut dyn Write) -> Result<bool, String> {
+    let compiled = levels(options, options.report.is_some(), out)?;
+    if let Some(path) = &options.report {
+        let page = report::page(options, &compiled)?;
+        tir_opt::write(path, page.as_bytes())
+            .map_err(|e| tir_opt::render(&Sources::default(), &[e], tir_opt::color()))?;
+        let said = format!(
+            "\n  report    {}, {} kB\n",
+            path.display(),
+            page.len().div_ceil(1000)
+        );
+        let _ = out.write_all(said.as_bytes());
+    }
+    Ok(compiled.ok)
+}
+
+/// The programs of all levels, each run and compared; with `timeline`, that of the last run is kept.
+pub(crate) fn levels(
+    options: &Options,
+    timeline: bool,
+    out: &mut dyn Write,
+) -> Result<Compiled, String> {
     let stem = options
         .model
         .file_stem()
@@ -111,10 +164,14 @@ pub(crate) fn compile(options: &Options, out: &mut dyn Write) -> Result<bool, St
     if let Some(kept) = kept.as_ref().filter(|_| before_said.is_none()) {
         kept.begin();
     }
-    let mut ok = true;
-    let mut last = None;
+    let mut compiled = Compiled {
+        ok: true,
+        levels: Vec::new(),
+        remarks: Vec::new(),
+        last: None,
+    };
     let mut before: Option<PathBuf> = None;
-    let (mut remarks, mut made) = (Vec::new(), None);
+    let mut made = None;
     let levels = match (options.native, &before_said) {
         (true, Some(_)) => &NATIVE[1..],
         (true, None) => &NATIVE,
@@ -123,11 +180,16 @@ pub(crate) fn compile(options: &Options, out: &mut dyn Write) -> Result<bool, St
     for level in levels {
         let file = dir.join(format!("{level}.tir"));
         let start = Instant::now();
+        let progress = Progress::of(format!("{level}: lowering"));
         match &before {
             None if before_said.is_some() => {}
             None => import(&options.model, &file)?,
-            Some(before) => remarks.extend(lower(&tool, options, level, before, &file)?),
+            Some(before) => {
+                let said = lower(&tool, options, level, before, &file)?;
+                compiled.remarks.extend(said);
+            }
         }
+        drop(progress);
         let lowered = match &before_said {
             Some(_) => "kept".to_string(),
             None => time(start.elapsed()),
@@ -150,7 +212,9 @@ pub(crate) fn compile(options: &Options, out: &mut dyn Write) -> Result<bool, St
             constants: dir.join(format!("{stem}.bin")),
             made: before_said.is_some(),
         });
-        let (ran, built) = run(options, &file, files.as_ref())?;
+        let progress = Progress::of(format!("{level}: running"));
+        let (ran, built) = run(options, &file, files.as_ref(), timeline)?;
+        drop(progress);
         made = built;
         let summary = match ran {
             Ran::Done(summary) => summary,
@@ -184,11 +248,16 @@ pub(crate) fn compile(options: &Options, out: &mut dyn Write) -> Result<bool, St
                 time(start.elapsed()),
             ),
         );
-        ok &= summary.ok;
-        last = Some(summary);
+        compiled.ok &= summary.ok;
+        compiled.last = Some(*summary);
+        compiled.levels.push(Program {
+            level,
+            file: file.clone(),
+            compared: error,
+        });
         before = Some(file);
     }
-    if let Some(summary) = last {
+    if let Some(summary) = &compiled.last {
         say(out, format!("\n{summary}"));
         if let Some(machine) = &summary.machine {
             say(
@@ -199,9 +268,9 @@ pub(crate) fn compile(options: &Options, out: &mut dyn Write) -> Result<bool, St
     }
     if let Some(said) = before_said {
         say(out, said);
-        return Ok(ok);
+        return Ok(compiled);
     }
-    let mut said = costliest(remarks);
+    let mut said = costliest(&compiled.remarks);
     if let Some(built) = made {
         said += &format!("\n{}", library(&built, &dir, &stem)?);
     }
@@ -209,7 +278,7 @@ pub(crate) fn compile(options: &Options, out: &mut dyn Write) -> Result<bool, St
         kept.keep(&said);
     }
     say(out, said);
-    Ok(ok)
+    Ok(compiled)
 }
 
 /// What was made before in a folder.
@@ -255,47 +324,15 @@ fn library(built: &Built, dir: &Path, stem: &str) -> Result<String, String> {
     Ok(said)
 }
 
-/// The remarks that cost most, by the cycles that they are about; those without a number behind,
-/// what is reported most often first. Equal ones are one line.
-fn costliest(remarks: Vec<tir::Diagnostic>) -> String {
+/// The remarks that cost most. Equal ones are one line.
+fn costliest(remarks: &[Diagnostic]) -> String {
     const SHOWN: usize = 3;
-    let count = remarks.len();
-    let mut alike: Vec<(String, Vec<tir::Diagnostic>)> = Vec::new();
-    for remark in remarks {
-        let title = remark.title();
-        match alike.iter_mut().find(|(known, _)| *known == title) {
-            Some((_, all)) => all.push(remark),
-            None => alike.push((title, vec![remark])),
-        }
-    }
-    if count == 0 {
+    if remarks.is_empty() {
         return String::new();
     }
-    for (_, all) in &mut alike {
-        all.sort_by_key(|remark| std::cmp::Reverse(remark.cycles));
-    }
-    alike.sort_by_key(|(_, all)| {
-        let cycles: u64 = all.iter().map(|remark| remark.cycles).sum();
-        std::cmp::Reverse((cycles, all.len()))
-    });
-    let mut text = format!("\n  the costliest of {count} remarks:\n");
-    for (title, all) in alike.iter().take(SHOWN) {
-        let (first, times) = (&all[0], all.len());
-        let mut places = Vec::new();
-        tir::workload::places(first.loc, &mut places);
-        let times = match times {
-            1 => String::new(),
-            times => format!(", {times} times, first"),
-        };
-        let place = match &places[..] {
-            [] => String::new(),
-            [place] => format!(" at {place}"),
-            [place, rest @ ..] => format!(" at {place} and {} more", rest.len()),
-        };
-        text += &format!("  - {title}{times}{place}\n");
-        for note in &first.notes {
-            text += &format!("    {}\n", note.message);
-        }
+    let mut text = format!("\n  the costliest of {} remarks:\n", remarks.len());
+    for alike in report::ranked(remarks).iter().take(SHOWN) {
+        text += &alike.to_string();
     }
     text
 }
@@ -309,9 +346,8 @@ fn time(t: Duration) -> String {
 
 fn import(model: &Path, file: &Path) -> Result<(), String> {
     tir_translate::load_dialects();
-    let render = |errors: Vec<tir::Diagnostic>| {
-        tir_opt::render(&Sources::default(), &errors, tir_opt::color())
-    };
+    let render =
+        |errors: Vec<Diagnostic>| tir_opt::render(&Sources::default(), &errors, tir_opt::color());
     let mut module = tir_translate::import_onnx(model).map_err(render)?;
     // Names of layers come down to the last level with the locations of ops.
     let print = |ir: &tir::Ir| {
@@ -347,7 +383,7 @@ fn lower(
     level: &str,
     from: &Path,
     to: &Path,
-) -> Result<Vec<tir::Diagnostic>, String> {
+) -> Result<Vec<Diagnostic>, String> {
     let flag = flag(options, level);
     let mut args = vec![
         OsString::from("tir-opt"),
@@ -370,7 +406,7 @@ fn lower(
 
 /// What came of a run.
 enum Ran {
-    Done(Box<tir_run::Summary>),
+    Done(Box<Summary>),
     /// The program is for a processor that has more than this one: why it was not run.
     Lesser(String),
 }
@@ -380,6 +416,7 @@ fn run(
     options: &Options,
     file: &Path,
     files: Option<&Files>,
+    timeline: bool,
 ) -> Result<(Ran, Option<Built>), String> {
     let mut args: Vec<OsString> = vec!["tir-run".into(), file.into()];
     if files.is_some() {
@@ -396,7 +433,8 @@ fn run(
     }
     args.extend(["--rtol".into(), options.rtol.to_string().into()]);
     args.extend(["--atol".into(), options.atol.to_string().into()]);
-    let run = tir_run::Options::try_parse_from(args).map_err(|e| e.to_string())?;
+    let mut run = tir_run::Options::try_parse_from(args).map_err(|e| e.to_string())?;
+    run.timeline = timeline;
     let mut sources = Sources::default();
     let loaded = tir_run::Program::load(&run, &mut sources);
     let ran = loaded.and_then(|program| {

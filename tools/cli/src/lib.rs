@@ -1,8 +1,11 @@
-//! `tir compile`: a network from ONNX through every level, run and checked at each.
+//! `tir compile`: a network from ONNX through every level, run and checked at each; `tir explain`: what a layer of it costs.
 #![forbid(unsafe_code)]
 
 mod compile;
+mod explain;
 mod kept;
+mod progress;
+mod report;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -23,6 +26,8 @@ enum Command {
     /// The program of each level is written as text to the directory of --out. Exit code: 0 on
     /// success, 1 if a level failed or an output differs, 2 on a wrong command line.
     Compile(compile::Options),
+    /// Compile an ONNX network for a machine and explain what a layer costs: its work, waits, bytes, buffers and remarks.
+    Explain(explain::Options),
 }
 
 /// Runs the command line of this process.
@@ -35,8 +40,15 @@ pub fn main() -> ExitCode {
             return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
         }
     };
-    let Command::Compile(options) = cli.command;
-    match compile::compile(&options, &mut std::io::stdout()) {
+    let mut out = std::io::stdout();
+    let done = match cli.command {
+        Command::Compile(options) => compile::compile(&options, &mut out),
+        Command::Explain(options) => explain::explain(&options).map(|text| {
+            let _ = out.write_all(text.as_bytes());
+            true
+        }),
+    };
+    match done {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(message) => {

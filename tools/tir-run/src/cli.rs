@@ -61,6 +61,9 @@ pub struct Options {
     /// Write a timeline of the machine in the trace event format of Chrome and Perfetto.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
+    /// Keep the timeline of the machine in the summary.
+    #[arg(skip)]
+    pub timeline: bool,
     /// Write the summary as JSON; - is standard output.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,

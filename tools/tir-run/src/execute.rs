@@ -10,6 +10,7 @@ use crate::bind::{self, Param};
 use crate::machine::MachineSummary;
 use crate::native::NativeLayer;
 use crate::on_machine;
+use crate::timeline::Timeline;
 
 type Errors = Vec<Diagnostic>;
 
@@ -35,10 +36,21 @@ pub struct Execution {
     pub machine: Option<MachineSummary>,
     /// The time of each layer of native code, if it was asked for.
     pub layers: Vec<NativeLayer>,
-    /// The timeline, if it was asked for and the program ran on a machine.
+    /// The events in Chrome's format, if they were asked for and the program ran on a machine.
     pub trace: Option<String>,
+    /// The timeline, if it was asked for and the program ran on a machine.
+    pub timeline: Option<Timeline>,
     /// Seconds that the function took.
     pub seconds: f64,
+}
+
+/// What is kept of a run on a machine beside its account.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Keep {
+    /// The events in Chrome's format.
+    pub trace: bool,
+    /// The timeline.
+    pub timeline: bool,
 }
 
 /// Runs a verified program of any level, whose constants are in memory, on the arguments of its
@@ -57,7 +69,7 @@ pub fn execute(module: &Ir, inputs: &[Array]) -> Result<Execution, Errors> {
         return Err(vec![error.at(entry.loc)]);
     }
     let inputs: Vec<(usize, &Array)> = wanted.into_iter().zip(inputs).collect();
-    entry.execute(module, &inputs, Limits::default(), false)
+    entry.execute(module, &inputs, Limits::default(), Keep::default())
 }
 
 impl Entry {
@@ -95,17 +107,17 @@ impl Entry {
         module: &Ir,
         inputs: &[(usize, &Array)],
         limits: Limits,
-        trace: bool,
+        keep: Keep,
     ) -> Result<Execution, Errors> {
         let place = |e: Box<Diagnostic>| vec![e.or_at(self.loc)];
         let mut interpreter = Interpreter::new(module).with_options(limits);
-        on_machine::attach(&mut interpreter.env, module, trace)?;
+        on_machine::attach(&mut interpreter.env, module, keep.trace || keep.timeline)?;
         let args = arguments(&mut interpreter, &self.params, inputs).map_err(place)?;
         let start = Instant::now();
         let results = interpreter.run(self.name, args.clone())?;
         let seconds = start.elapsed().as_secs_f64();
         // Before outputs are read: that is no part of the program.
-        let (machine, trace) = on_machine::finish(&mut interpreter.env, module, self.name)?.unzip();
+        let account = on_machine::finish(&mut interpreter.env, module, self.name, keep)?;
         let outputs = outputs(
             &mut interpreter,
             &self.results,
@@ -114,11 +126,17 @@ impl Entry {
             &args,
         )
         .map_err(place)?;
+        let (mut trace, mut timeline) = (None, None);
+        let machine = account.map(|account| {
+            (trace, timeline) = (account.trace, account.timeline);
+            account.summary
+        });
         Ok(Execution {
             outputs,
             machine,
             layers: Vec::new(),
             trace,
+            timeline,
             seconds,
         })
     }

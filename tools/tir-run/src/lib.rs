@@ -10,9 +10,10 @@ pub mod native;
 mod on_machine;
 mod run;
 mod summary;
+pub mod timeline;
 
 pub use cli::Options;
-pub use execute::{Entry, Execution, execute};
+pub use execute::{Entry, Execution, Keep, execute};
 pub use layers::{Costliest, LayerSummary};
 pub use machine::MachineSummary;
 pub use run::{Program, run};

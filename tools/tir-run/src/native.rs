@@ -174,6 +174,7 @@ impl Entry {
             machine: None,
             layers,
             trace: None,
+            timeline: None,
             seconds,
         })
     }

@@ -12,7 +12,9 @@ use tir_levels::AttachMachine;
 use tir_loop::For;
 use tir_pass::{PassManager, Pipeline};
 
+use crate::execute::Keep;
 use crate::machine::MachineSummary;
+use crate::timeline::Timeline;
 
 /// Puts the machine of a file in place of the one in the program; what there is to say of it.
 pub(crate) fn replace(module: &mut Ir, file: &Path) -> Result<Option<Diagnostic>, Vec<Diagnostic>> {
@@ -52,7 +54,15 @@ pub(crate) fn attach(env: &mut Env<'_>, module: &Ir, trace: bool) -> Result<(), 
     Ok(())
 }
 
-/// The account and the timeline at the end of a run; none if it needed no machine.
+/// What is known of a run on a machine.
+pub(crate) struct Account {
+    pub(crate) summary: MachineSummary,
+    /// In the trace event format.
+    pub(crate) trace: Option<String>,
+    pub(crate) timeline: Option<Timeline>,
+}
+
+/// The account at the end of a run; none if it needed no machine.
 ///
 /// # Errors
 /// If work is still running that nothing has waited for.
@@ -60,7 +70,8 @@ pub(crate) fn finish(
     env: &mut Env<'_>,
     module: &Ir,
     entry: Name,
-) -> Result<Option<(MachineSummary, String)>, Vec<Diagnostic>> {
+    keep: Keep,
+) -> Result<Option<Account>, Vec<Diagnostic>> {
     let site = env.exit().unwrap_or(env.site());
     let Some(memory) = env.memory_as::<MachineMemory>() else {
         return Ok(None);
@@ -72,10 +83,12 @@ pub(crate) fn finish(
     let work = SymbolTable::new(module).get(entry);
     let work = work.and_then(|op| Workload::attached(module.child(op.id)?));
     let bounds = work.map(|work| Bounds::of(&work, memory.info()));
-    Ok(Some((
-        MachineSummary::new(&report, Some(all), bounds.as_ref(), &memory.layers().layers),
-        memory.trace(),
-    )))
+    let layers = &memory.layers().layers;
+    Ok(Some(Account {
+        summary: MachineSummary::new(&report, Some(all), bounds.as_ref(), layers),
+        trace: keep.trace.then(|| memory.trace()),
+        timeline: keep.timeline.then(|| Timeline::of(memory.machine())),
+    }))
 }
 
 /// Multiply-adds that the program thread does itself: products that are added to something, as

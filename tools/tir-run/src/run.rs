@@ -10,7 +10,7 @@ use tir_text::ParseOptions;
 
 use crate::bind::{self, Param, Source};
 use crate::cli::Options;
-use crate::execute::{Entry, Execution};
+use crate::execute::{Entry, Execution, Keep};
 use crate::native::{Built, Files, Native};
 use crate::on_machine;
 use crate::summary::{Compared, InputSummary, OutputSummary, Summary};
@@ -94,16 +94,21 @@ fn summary(
         steps: options.max_steps,
         ..Limits::default()
     };
+    let keep = Keep {
+        trace: options.trace.is_some(),
+        timeline: options.timeline,
+    };
     let bound: Vec<(usize, &Array)> = inputs.iter().map(|(k, _, array)| (*k, array)).collect();
     let Execution {
         outputs,
         machine,
         layers,
         trace,
+        timeline,
         seconds,
     } = match built {
         Some(built) => entry.call_native(built, &bound, &native(options))?,
-        None => entry.execute(module, &bound, limits, options.trace.is_some())?,
+        None => entry.execute(module, &bound, limits, keep)?,
     };
     let files = write_outputs(options, &outputs)?;
     if let Some(path) = &options.trace {
@@ -123,6 +128,7 @@ fn summary(
         atol: options.atol,
         machine,
         layers,
+        timeline,
         timing: options.timing,
     };
     for (k, array) in outputs.iter().enumerate() {

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::machine::MachineSummary;
 use crate::native::NativeLayer;
+use crate::timeline::Timeline;
 
 /// An account of a run.
 #[derive(Clone, Debug, Serialize)]
@@ -32,6 +33,9 @@ pub struct Summary {
     /// The time of each layer of native code, if it was asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub layers: Vec<NativeLayer>,
+    /// The timeline of the machine, if it was asked for.
+    #[serde(skip)]
+    pub timeline: Option<Timeline>,
     /// Whether the text shows the full account of the machine.
     #[serde(skip)]
     pub timing: bool,

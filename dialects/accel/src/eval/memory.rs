@@ -152,7 +152,11 @@ impl MachineMemory {
         sim::chrome_trace(&self.machine)
     }
 
-    /// The machine's name for an op.
+    /// The machine.
+    pub fn machine(&self) -> &sim::Machine<'static> {
+        &self.machine
+    }
+
     /// The thread starts something, which takes it so long.
     pub(super) fn issue(&mut self, at: sim::Site, cycles: u64) -> Result<(), Failure> {
         if cycles == 0 {

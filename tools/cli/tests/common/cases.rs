@@ -57,7 +57,7 @@ pub(crate) fn files(folder: &str, extension: &str) -> Vec<PathBuf> {
 pub(crate) fn execute(module: &Ir, function: Name, inputs: &[Array]) -> Result<Execution, String> {
     let entry = Entry::of(module, Some(function.as_str())).map_err(|e| said(&e))?;
     let inputs: Vec<(usize, &Array)> = inputs.iter().enumerate().collect();
-    let run = entry.execute(module, &inputs, Default::default(), false);
+    let run = entry.execute(module, &inputs, Default::default(), Default::default());
     run.map_err(|e| said(&e))
 }
 

@@ -75,7 +75,7 @@ pub(crate) fn rounding(
     let wide = wide.map_err(|e| e.to_string())?;
     let entry = Entry::of(&module, function.map(Name::as_str)).map_err(|e| said(&e))?;
     let wide: Vec<(usize, &Array)> = wide.iter().enumerate().collect();
-    let exact = entry.execute(&module, &wide, Default::default(), false);
+    let exact = entry.execute(&module, &wide, Default::default(), Default::default());
     let exact = exact.map_err(|e| format!("f64: {}", said(&e)))?;
     let off = exact
         .outputs

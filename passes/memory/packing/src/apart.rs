@@ -156,7 +156,7 @@ impl<'a> Mover<'a> {
     /// The place of a buffer that costs the least, beside the others.
     fn best(&self, i: usize, placed: &[Option<u64>]) -> Option<(u64, u64)> {
         let (buffer, buffers) = (&self.problem.buffers[i], &self.problem.buffers);
-        let near = self.problem.graph.neighbours(i).filter(|n| *n != i);
+        let near = self.problem.graph().neighbours(i).filter(|n| *n != i);
         let near = near.filter_map(|n| Some((placed[n]?, placed[n]? + buffers[n].size)));
         let mut taken: Vec<(u64, u64)> = near.collect();
         taken.sort_unstable();
@@ -164,7 +164,12 @@ impl<'a> Mover<'a> {
         let middles = starts.clone().map(|at| at.saturating_sub(buffer.size / 2));
         let fit = |from: u64| lowest(buffer, &taken, align_up(from, buffer.align));
         let places = starts.chain(middles).map(fit);
-        let places = places.filter(|low| low + buffer.size <= self.capacity);
+        let end = buffer
+            .within
+            .as_ref()
+            .map_or(self.capacity, |w| w.end.min(self.capacity));
+        let begin = crate::first_fit::start(buffer);
+        let places = places.filter(|low| begin <= *low && low + buffer.size <= end);
         places.map(|low| (self.adds(i, low, placed), low)).min()
     }
 }

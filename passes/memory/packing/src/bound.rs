@@ -103,7 +103,7 @@ impl Clique<'_> {
     fn greedy(&mut self, first: usize, order: &[usize]) {
         let mut clique = vec![first];
         for &v in order {
-            if clique.iter().all(|&u| self.problem.graph.has(u, v)) {
+            if clique.iter().all(|&u| self.problem.graph().has(u, v)) {
                 clique.push(v);
             }
         }
@@ -133,7 +133,7 @@ impl Clique<'_> {
             let inner: Vec<usize> = order[..at]
                 .iter()
                 .copied()
-                .filter(|&u| self.problem.graph.has(u, v))
+                .filter(|&u| self.problem.graph().has(u, v))
                 .collect();
             chosen.push(v);
             complete &= self.extend(&inner, chosen, bytes + self.problem.buffers[v].size);
@@ -150,7 +150,7 @@ impl Clique<'_> {
         while !rest.is_empty() {
             let mut class: Vec<usize> = Vec::new();
             rest.retain(|&v| {
-                let free = class.iter().all(|&u| !self.problem.graph.has(u, v));
+                let free = class.iter().all(|&u| !self.problem.graph().has(u, v));
                 if free {
                     class.push(v);
                 }
@@ -168,7 +168,7 @@ impl Clique<'_> {
 /// Sum of the sizes of a buffer's neighbours.
 pub(crate) fn conflict(problem: &Problem, i: usize) -> u64 {
     problem
-        .graph
+        .graph()
         .neighbours(i)
         .map(|n| problem.buffers[n].size)
         .sum()

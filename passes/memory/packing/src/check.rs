@@ -35,6 +35,13 @@ pub enum Violation {
         /// Its alignment.
         align: u64,
     },
+    /// A buffer lies outside of the bytes in which it must.
+    Outside {
+        /// The buffer.
+        name: String,
+        /// Its offset.
+        offset: u64,
+    },
     /// A buffer ends beyond the capacity.
     Beyond {
         /// The buffer.
@@ -66,6 +73,12 @@ impl fmt::Display for Violation {
                 write!(
                     f,
                     "{name} lies at offset {offset}, expected a multiple of {align}"
+                )
+            }
+            Violation::Outside { name, offset } => {
+                write!(
+                    f,
+                    "{name} lies at offset {offset}, outside of where it must lie"
                 )
             }
             Violation::Beyond {
@@ -101,6 +114,13 @@ pub fn check(problem: &Problem, offsets: &[u64], capacity: u64) -> Vec<Violation
             });
         }
         let end = offset.saturating_add(b.size);
+        let inside = |w: &std::ops::Range<u64>| w.start <= offset && end <= w.end;
+        if !b.within.as_ref().is_none_or(inside) {
+            out.push(Violation::Outside {
+                name: b.name.clone(),
+                offset,
+            });
+        }
         if end > capacity {
             out.push(Violation::Beyond {
                 name: b.name.clone(),

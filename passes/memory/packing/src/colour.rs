@@ -13,7 +13,7 @@ use crate::problem::Problem;
 /// of it; partitions lie one after the other, those of larger alignment first.
 pub fn colour(problem: &Problem) -> Plan {
     let size = |i: usize| Reverse(problem.buffers[i].size);
-    let degree = |i: usize| Reverse(problem.graph.degree(i));
+    let degree = |i: usize| Reverse(problem.graph().degree(i));
     let mut by_size: Vec<usize> = (0..problem.buffers.len()).collect();
     let mut by_degree = by_size.clone();
     by_size.sort_by_cached_key(|&i| (size(i), degree(i), i));
@@ -27,7 +27,7 @@ fn in_order(problem: &Problem, order: &[usize], method: &str) -> Plan {
     let mut classes: Vec<Vec<usize>> = Vec::new();
     // A buffer of no bytes needs no partition: it stays at offset 0.
     for &i in order.iter().filter(|&&i| problem.buffers[i].size > 0) {
-        let free = |class: &&mut Vec<usize>| class.iter().all(|&j| !problem.graph.has(i, j));
+        let free = |class: &&mut Vec<usize>| class.iter().all(|&j| !problem.graph().has(i, j));
         match classes.iter_mut().find(free) {
             Some(class) => class.push(i),
             None => classes.push(vec![i]),

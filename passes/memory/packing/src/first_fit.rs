@@ -3,8 +3,10 @@
 use std::cmp::Reverse;
 
 use crate::bound::conflict;
+use crate::placed::Placed;
 use crate::plan::{Plan, align_up};
 use crate::problem::{Buffer, Problem};
+use crate::random::Random;
 
 /// The order in which first fit places buffers; ties go by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +33,7 @@ impl Order {
         Order::Conflict,
     ];
 
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Order::Size => "first fit by size",
             Order::Area => "first fit by size and lifetime",
@@ -42,8 +44,14 @@ impl Order {
     }
 
     /// The buffers of a problem in this order.
-    fn of(self, problem: &Problem) -> Vec<usize> {
+    pub(crate) fn of(self, problem: &Problem) -> Vec<usize> {
         let mut order: Vec<usize> = (0..problem.buffers.len()).collect();
+        let free = |i: usize| {
+            problem.buffers[i]
+                .within
+                .as_ref()
+                .map_or(u64::MAX, |w| w.end - w.start)
+        };
         let size = |i: usize| problem.buffers[i].size;
         let life = |i: usize| problem.lifetime(i);
         let wide = |n: u64| Reverse(u128::from(n));
@@ -58,6 +66,8 @@ impl Order {
             Order::Start => (wide(u64::MAX - problem.start(i)), wide(size(i)), i),
             Order::Conflict => (wide(conflict(problem, i)), wide(size(i)), i),
         });
+        // What has little choice comes first.
+        order.sort_by_key(|&i| free(i));
         order
     }
 }
@@ -76,7 +86,7 @@ pub fn refine(problem: &Problem, order: Order, rounds: usize) -> Plan {
     let mut order_now = order.of(problem);
     let first = place(problem, &order_now);
     let mut best = Plan::new(problem, first, order.name(), Vec::new());
-    let mut random = tir_data::Random::new(1);
+    let mut random = Random::new(1);
     let mut below = |n: usize| random.below(n);
     for _ in 0..rounds {
         if best.is_optimal() || order_now.is_empty() {
@@ -85,10 +95,10 @@ pub fn refine(problem: &Problem, order: Order, rounds: usize) -> Plan {
         let ends = |&i: &usize| best.offsets[i] + problem.buffers[i].size == best.height;
         let top: Vec<usize> = (0..best.offsets.len()).filter(ends).collect();
         let mut chosen = top[below(top.len())];
-        let near = problem.graph.degree(chosen);
+        let near = problem.graph().degree(chosen);
         if near > 0 && below(2) == 0 {
             chosen = problem
-                .graph
+                .graph()
                 .neighbours(chosen)
                 .nth(below(near))
                 .unwrap_or(chosen);
@@ -111,22 +121,71 @@ pub fn refine(problem: &Problem, order: Order, rounds: usize) -> Plan {
 }
 
 fn place(problem: &Problem, order: &[usize]) -> Vec<u64> {
+    place_until(problem, order, Fit::First, &mut || false).unwrap_or_default()
+}
+
+/// Which of the places that are free a buffer takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fit {
+    /// The lowest.
+    First,
+    /// The one that leaves the fewest bytes free; above all others, if none is between them.
+    Best,
+}
+
+/// Places all buffers in an order; `None` if `stop` says so first, which is asked once for each.
+pub(crate) fn place_until(
+    problem: &Problem,
+    order: &[usize],
+    fit: Fit,
+    stop: &mut dyn FnMut() -> bool,
+) -> Option<Vec<u64>> {
     let mut offsets = vec![0; problem.buffers.len()];
-    let mut placed = vec![false; offsets.len()];
+    let mut placed = Placed::new(problem);
     let mut taken: Vec<(u64, u64)> = Vec::new();
     for &i in order {
+        if stop() {
+            return None;
+        }
         let b = &problem.buffers[i];
-        placed[i] = true;
         if b.size == 0 {
+            offsets[i] = start(b);
             continue;
         }
         taken.clear();
-        let near = problem.graph.neighbours(i).filter(|&n| placed[n]);
-        taken.extend(near.map(|n| (offsets[n], offsets[n] + problem.buffers[n].size)));
+        placed.near(i, &mut |n| {
+            taken.push((offsets[n], offsets[n] + problem.buffers[n].size))
+        });
         taken.sort_unstable();
-        offsets[i] = lowest(b, &taken, 0);
+        offsets[i] = match fit {
+            Fit::First => lowest(b, &taken, start(b)),
+            Fit::Best => tightest(b, &taken, start(b)),
+        };
+        placed.add(i);
     }
-    offsets
+    Some(offsets)
+}
+
+/// The place between others that leaves the fewest bytes; the lowest one, if none is between them.
+fn tightest(buffer: &Buffer, taken: &[(u64, u64)], from: u64) -> u64 {
+    let (mut low, mut best) = (from, None);
+    for &(start, end) in taken {
+        if low + buffer.size <= start {
+            let spare = (start - low - buffer.size, low);
+            best = Some(best.map_or(spare, |b: (u64, u64)| b.min(spare)));
+        }
+        low = low.max(align_up(end, buffer.align));
+    }
+    let end = buffer.within.as_ref().map_or(u64::MAX, |w| w.end);
+    match best {
+        Some((_, place)) if place + buffer.size <= end => place,
+        _ => lowest(buffer, taken, from),
+    }
+}
+
+/// Where a buffer may lie first.
+pub(crate) fn start(b: &Buffer) -> u64 {
+    b.within.as_ref().map_or(0, |w| align_up(w.start, b.align))
 }
 
 /// The lowest aligned offset from `low` on where a buffer overlaps none of these places, in rising order.

@@ -3,9 +3,9 @@
 use std::fmt;
 
 use crate::bound::LiveSet;
-use crate::colour::colour;
 use crate::first_fit::{Order, first_fit, refine};
 use crate::problem::Problem;
+use crate::solve::{Options, solve};
 
 /// Offsets for all buffers of a problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +16,8 @@ pub struct Plan {
     pub height: u64,
     /// What no plan can be lower than.
     pub lower_bound: LiveSet,
+    /// What a search showed that no plan can be lower than, if that is more.
+    pub proved: u64,
     /// The planner that made it.
     pub method: String,
     /// The partitions, of a plan by colouring.
@@ -47,6 +49,7 @@ impl Plan {
         Plan {
             offsets,
             height,
+            proved: lower_bound.bytes,
             lower_bound,
             method: method.to_string(),
             partitions,
@@ -64,7 +67,7 @@ impl Plan {
 
     /// Whether it is known that no plan is lower.
     pub fn is_optimal(&self) -> bool {
-        self.height == self.lower_bound.bytes
+        self.height <= self.proved.max(self.lower_bound.bytes)
     }
 }
 
@@ -108,44 +111,48 @@ impl fmt::Display for DoesNotFit {
 
 impl std::error::Error for DoesNotFit {}
 
-/// Rounds of [`refine`] that [`plan`] spends when the simple planners miss the lower bound.
+/// Rounds of [`refine`] that are spent where neither greedy planners nor the search reach the lower bound.
 pub const REFINE_ROUNDS: usize = 400;
 
 /// Times as many rounds, from each order, where plans miss the capacity although what lives at any time does not.
 const HARDER: usize = 8;
 
-/// The lowest plan of all planners: colouring, first fit in every order, and, when none of these
-/// reaches the lower bound, the best order refined; every one of them, and for longer, while none fits the capacity that the
-/// lower bound does. An earlier planner wins a tie.
+/// Steps of [`solve`] that [`plan`] takes.
+pub const PLAN_STEPS: u64 = 20_000;
+
+/// The lowest plan that [`solve`] finds in [`PLAN_STEPS`] steps, and where this is not known to be optimal, the best order
+/// refined; every one of them, and for longer, while none fits the capacity that the lower bound does. An earlier
+/// planner wins a tie. Large problems, and buffers that must lie in some bytes, are not refined.
 pub fn plan(problem: &Problem, capacity: u64) -> Result<Plan, Box<DoesNotFit>> {
-    let mut best = colour(problem);
-    let mut order = None;
-    for o in Order::ALL {
-        let next = first_fit(problem, o);
-        if order.is_none_or(|(height, _)| next.height < height) {
-            order = Some((next.height, o));
+    let options = Options {
+        steps: PLAN_STEPS,
+        ..Options::default()
+    };
+    let mut best = solve(problem, &options).plan;
+    if problem.is_dense() && problem.buffers.iter().all(|b| b.within.is_none()) {
+        let proved = best.proved;
+        let take = |best: &mut Plan, order, rounds| {
+            let refined = refine(problem, order, rounds);
+            if refined.height < best.height {
+                *best = Plan { proved, ..refined };
+            }
+        };
+        let lowest = || {
+            let height = |order: &Order| first_fit(problem, *order).height;
+            Order::ALL.into_iter().min_by_key(height)
+        };
+        if !best.is_optimal()
+            && let Some(order) = lowest()
+        {
+            take(&mut best, order, REFINE_ROUNDS);
         }
-        if next.height < best.height {
-            best = next;
-        }
-    }
-    if let Some((_, order)) = order
-        && !best.is_optimal()
-    {
-        let refined = refine(problem, order, REFINE_ROUNDS);
-        if refined.height < best.height {
-            best = refined;
-        }
-    }
-    // These would fit, but for gaps.
-    let mut harder = Order::ALL.into_iter();
-    while best.height > capacity
-        && best.lower_bound.bytes <= capacity
-        && let Some(order) = harder.next()
-    {
-        let refined = refine(problem, order, HARDER * REFINE_ROUNDS);
-        if refined.height < best.height {
-            best = refined;
+        // These would fit, but for gaps.
+        let mut harder = Order::ALL.into_iter();
+        while best.height > capacity
+            && best.proved <= capacity
+            && let Some(order) = harder.next()
+        {
+            take(&mut best, order, HARDER * REFINE_ROUNDS);
         }
     }
     if best.height <= capacity {

@@ -11,6 +11,9 @@ use crate::graph::Interference;
 /// The half-open intervals in which a buffer lives. Times are any counter of program points.
 pub type Live = Vec<Range<u64>>;
 
+/// Up to so many buffers planners use the interference graph, above it live intervals alone.
+pub const DENSE: usize = 4000;
+
 /// A buffer to be placed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Buffer {
@@ -22,6 +25,8 @@ pub struct Buffer {
     pub align: u64,
     /// Buffers of one group (that rotate in a loop, say) all live as long as any of them does.
     pub group: Option<u32>,
+    /// The bytes in which it must lie: a bank, or, exactly as large as the buffer, a fixed place.
+    pub within: Option<Range<u64>>,
 }
 
 impl Buffer {
@@ -32,6 +37,7 @@ impl Buffer {
             size,
             align: 1,
             group: None,
+            within: None,
         }
     }
 }
@@ -44,7 +50,7 @@ pub struct Problem {
     pub(crate) lives: Option<Vec<Live>>,
     /// With groups joined: sorted, disjoint, not empty.
     pub(crate) joined: Option<Vec<Live>>,
-    pub(crate) graph: Interference,
+    pub(crate) graph: OnceLock<Interference>,
     pub(crate) bound: OnceLock<LiveSet>,
 }
 
@@ -65,6 +71,11 @@ pub enum ProblemError {
         /// Its alignment.
         align: u64,
     },
+    /// A buffer has no aligned place in the bytes in which it must lie.
+    Within {
+        /// Its name.
+        name: String,
+    },
     /// All sizes with their alignments exceed 2^62 bytes.
     TooLarge,
 }
@@ -81,6 +92,12 @@ impl fmt::Display for ProblemError {
                     "buffer {name} has alignment {align}, expected a power of two"
                 )
             }
+            ProblemError::Within { name } => {
+                write!(
+                    f,
+                    "buffer {name} has no aligned place in the bytes in which it must lie"
+                )
+            }
             ProblemError::TooLarge => write!(f, "the buffers have more than 2^62 bytes together"),
         }
     }
@@ -93,12 +110,11 @@ impl Problem {
     pub fn from_lives(buffers: Vec<Buffer>, lives: Vec<Live>) -> Result<Problem, ProblemError> {
         validate(&buffers, lives.len())?;
         let joined = join_groups(&buffers, &lives);
-        let graph = overlaps(&joined);
         Ok(Problem {
             buffers,
             lives: Some(lives),
             joined: Some(joined),
-            graph,
+            graph: OnceLock::new(),
             bound: OnceLock::new(),
         })
     }
@@ -128,7 +144,7 @@ impl Problem {
             buffers,
             lives: None,
             joined: None,
-            graph,
+            graph: OnceLock::from(graph),
             bound: OnceLock::new(),
         })
     }
@@ -138,9 +154,20 @@ impl Problem {
         &self.buffers
     }
 
-    /// The interference graph.
+    /// The interference graph: a bit for each pair of buffers. Of live intervals it is made when it is asked for;
+    /// planners ask for it up to [`DENSE`] buffers.
     pub fn graph(&self) -> &Interference {
-        &self.graph
+        let made = || {
+            self.joined
+                .as_deref()
+                .map_or_else(|| Interference::new(0), overlaps)
+        };
+        self.graph.get_or_init(made)
+    }
+
+    /// Whether planners may use the graph.
+    pub(crate) fn is_dense(&self) -> bool {
+        self.joined.is_none() || self.buffers.len() <= DENSE
     }
 
     /// Cycles of life of a buffer; its number of neighbours when only a graph is known.
@@ -149,7 +176,7 @@ impl Problem {
             Some(lives) => lives[i]
                 .iter()
                 .fold(0, |n, l| n.saturating_add(l.end - l.start)),
-            None => self.graph.degree(i) as u64,
+            None => self.graph().degree(i) as u64,
         }
     }
 
@@ -174,6 +201,16 @@ fn validate(buffers: &[Buffer], other: usize) -> Result<(), ProblemError> {
                 name: b.name.clone(),
                 align: b.align,
             });
+        }
+        if let Some(within) = &b.within {
+            let start = within.start.div_ceil(b.align).saturating_mul(b.align);
+            if start.saturating_add(b.size) > within.end {
+                return Err(ProblemError::Within {
+                    name: b.name.clone(),
+                });
+            }
+            // Where it may lie counts: heights are sums of these.
+            total = total.saturating_add(start);
         }
         total = total.saturating_add(b.size).saturating_add(b.align);
     }

@@ -195,7 +195,7 @@ impl Cx<'_> {
             let means = self.library.means(node, self.scope.opset);
             let done = match means {
                 Means::Importer(importer) => importer(self, node).map(|()| true),
-                Means::Body(body) => bodies::call(self, node, &body).map(|()| false),
+                Means::Body(body) => bodies::call(self, node, body).map(|()| false),
                 Means::Nothing(why) => {
                     self.report.unsupported(node, why);
                     Err(None)

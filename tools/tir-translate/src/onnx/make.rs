@@ -192,14 +192,14 @@ impl<'a, 'm> Make<'a, 'm> {
     }
 
     /// A dimension moved to the end.
-    pub(super) fn to_last(&mut self, x: Value, at: usize) -> Outcome<Value> {
+    pub(super) fn moved_last(&mut self, x: Value, at: usize) -> Outcome<Value> {
         let mut perm: Vec<usize> = (0..self.rank(x)).filter(|d| *d != at).collect();
         perm.push(at);
         self.transpose(x, &perm)
     }
 
     /// The last dimension moved to a place.
-    pub(super) fn from_last(&mut self, x: Value, at: usize) -> Outcome<Value> {
+    pub(super) fn moved_back(&mut self, x: Value, at: usize) -> Outcome<Value> {
         let last = self.rank(x) - 1;
         let mut perm: Vec<usize> = (0..last).collect();
         perm.insert(at, last);
@@ -308,7 +308,7 @@ impl<'a, 'm> Make<'a, 'm> {
     }
 
     /// Numbers along dimensions counted from the end become those counted from the begin.
-    pub(super) fn from_begin(&mut self, indices: Value, count: i64) -> Outcome<Value> {
+    pub(super) fn counted_up(&mut self, indices: Value, count: i64) -> Outcome<Value> {
         let negative = self.below(indices, 0.0)?;
         let other = self.plus(indices, count as f64)?;
         self.choose(negative, other, indices)

@@ -124,7 +124,7 @@ impl Resampling {
                 .collect();
             let matrix = m.numbers(wide, &[places.len() as i64, size], &rows)?;
             let matrix = m.transpose(matrix, &[1, 0])?;
-            y = m.to_last(y, *dim)?;
+            y = m.moved_last(y, *dim)?;
             let shape = m.shape(y);
             let outer = shape[..shape.len() - 1].iter().product();
             y = m.reshape(y, &[outer, size])?;
@@ -133,7 +133,7 @@ impl Resampling {
             whole.pop();
             whole.push(places.len() as i64);
             y = m.reshape(y, &whole)?;
-            y = m.from_last(y, *dim)?;
+            y = m.moved_back(y, *dim)?;
         }
         if let Some(number) = self.beyond {
             let (rank, sizes) = (m.rank(y), m.shape(x));

@@ -52,7 +52,7 @@ fn strides(shape: &[i64]) -> Vec<i64> {
 fn numbers(m: &mut Make<'_, '_>, indices: Value, shape: &[i64], dim: usize) -> Outcome<Value> {
     let (index, strides, own) = (Make::index_type(), strides(shape), m.shape(indices));
     let indices = m.cast(indices, index)?;
-    let indices = m.from_begin(indices, shape[dim])?;
+    let indices = m.counted_up(indices, shape[dim])?;
     let mut sum = m.times(indices, strides[dim] as f64)?;
     for (d, size) in own.iter().enumerate().filter(|(d, _)| *d != dim) {
         let along = m.counting(index, *size, d, own.len())?;

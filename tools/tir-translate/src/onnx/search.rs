@@ -78,7 +78,7 @@ pub(super) fn top_k(cx: &mut Cx<'_>, node: &Node, attribute: bool) -> Outcome<()
     let x = m.operand(0)?;
     let dim = m.dimension(m.int("axis", -1)?, m.rank(x))?;
     let largest = m.int("largest", 1)? != 0;
-    let x = m.to_last(x, dim)?;
+    let x = m.moved_last(x, dim)?;
     let (rank, elem) = (m.rank(x), m.elem(x));
     let size = m.shape(x)[rank - 1];
     if !(0..=size).contains(&count) {
@@ -113,7 +113,7 @@ pub(super) fn top_k(cx: &mut Cx<'_>, node: &Node, attribute: bool) -> Outcome<()
     let mut results = Vec::new();
     for y in [values, numbers] {
         let y = m.squeeze(y, rank - 1)?;
-        results.push(m.from_last(y, dim)?);
+        results.push(m.moved_back(y, dim)?);
     }
     cx.define_all(node, &results);
     Ok(())
@@ -138,7 +138,7 @@ pub(super) fn one_hot(cx: &mut Cx<'_>, node: &Node) -> Outcome<()> {
     let rank = m.rank(indices) + 1;
     let dim = m.dimension(m.int("axis", -1)?, rank)?;
     let indices = m.cast(indices, Make::index_type())?;
-    let indices = m.from_begin(indices, depth)?;
+    let indices = m.counted_up(indices, depth)?;
     let indices = m.unsqueeze(indices, dim)?;
     let places = m.counting(Make::index_type(), depth, dim, rank)?;
     let found = m.equal(indices, places)?;

@@ -41,7 +41,7 @@ impl Default for OnnxOptions {
 }
 
 impl OnnxOptions {
-    /// Fills in what is said; what is said of something that the model does not have is an error.
+    /// Fills in what is given; what names something that the model does not have is an error.
     pub(super) fn apply(&self, model: &mut Model) -> Result<(), Vec<DataError>> {
         let mut errors = Vec::new();
         let mut dims = BTreeMap::new();
@@ -257,7 +257,7 @@ pub(super) fn is_open(input: &Value) -> bool {
     }
 }
 
-/// What is to be said of the inputs of a model: sizes, and values that shapes depend on. `None` if all is known.
+/// What has to be given for the inputs of a model: sizes, and values that shapes depend on. `None` if all is known.
 pub(super) fn open(model: &Model, asked: &BTreeSet<String>) -> Option<Diagnostic> {
     let open: Vec<&Value> = model
         .graph

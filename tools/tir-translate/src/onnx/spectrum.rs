@@ -74,13 +74,13 @@ fn transform(
     let sin = waves(m, x, form, move |j, k| sign * scale(j, k), f64::sin)?;
     let last = rank - 2;
     let product = |m: &mut Make<'_, '_>, x: Value, w: Value| {
-        let x = m.to_last(x, dim)?;
+        let x = m.moved_last(x, dim)?;
         let x = sized(m, x, last, rows)?;
         let single = m.rank(x) == 1;
         let x = if single { m.unsqueeze(x, 0)? } else { x };
         let y = m.matmul(x, w)?;
         let y = if single { m.squeeze(y, 0)? } else { y };
-        m.from_last(y, dim)
+        m.moved_back(y, dim)
     };
     let mut re = product(m, real, cos)?;
     let mut im = match mirrored {

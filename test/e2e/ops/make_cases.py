@@ -20,7 +20,7 @@ HERE = Path(__file__).parent
 OPSET = 17
 
 
-def case(name, op, inputs, constants=(), outputs=1, opset=OPSET, **attributes):
+def case(name, op, inputs, constants=(), outputs=1, opset=OPSET, domain="", **attributes):
     """One case: `op` on inputs and then constants. Each of them is a shape (random f32) or an
     array, which is taken as it is; None is an omitted operand. An input array is stored too."""
     random = np.random.RandomState(zlib.crc32(name.encode()))
@@ -34,7 +34,7 @@ def case(name, op, inputs, constants=(), outputs=1, opset=OPSET, **attributes):
     weights = {f"w{k}": None if spec is None else value(spec) for k, spec in enumerate(constants)}
     operands = list(feeds) + ["" if v is None else n for n, v in weights.items()]
     results = [f"y{k}" for k in range(outputs)]
-    nodes = [helper.make_node(op, operands, results, name="op", **attributes)]
+    nodes = [helper.make_node(op, operands, results, name="op", domain=domain, **attributes)]
     write(name, nodes, feeds, weights, results, opset)
 
 
@@ -67,10 +67,13 @@ def write(name, nodes, feeds, weights, results, opset):
         initializer=[numpy_helper.from_array(v, n) for n, v in weights.items() if v is not None],
     )
 
+    domains = {node.domain for node in nodes} - {""}
+    others = [helper.make_opsetid(domain, 1) for domain in sorted(domains)]
+
     def model():
         return helper.make_model(
             graph,
-            opset_imports=[helper.make_opsetid("", opset)],
+            opset_imports=[helper.make_opsetid("", opset), *others],
             ir_version=8 if opset < 18 else 10,
             producer_name="tir make_cases.py",
         )
@@ -371,13 +374,14 @@ def constants():
 
 
 if __name__ == "__main__":
+    from model_cases import FAMILIES as MODELS
     from movement_cases import FAMILIES
     from opset_cases import FAMILIES as OPSETS
     from quantize_cases import FAMILIES as QUANTIZED
 
     for family in (
         conv, elementwise, functions, pairs, pooling, shapes, reductions, normalizing, products, matrices, constants,
-        *FAMILIES, *OPSETS, *QUANTIZED,
+        *FAMILIES, *OPSETS, *QUANTIZED, *MODELS,
     ):
         family()
     files = [f for f in HERE.iterdir() if f.suffix in (".onnx", ".npy")]

@@ -21,6 +21,8 @@ pub(crate) struct Options {
     /// ONNX model.
     #[arg(value_name = "MODEL.onnx")]
     pub(crate) model: PathBuf,
+    #[command(flatten)]
+    onnx: tir_translate::OnnxOptions,
     /// Machine file; host, the default with --native: that of this processor.
     #[arg(long, value_name = "FILE.tir", required_unless_present = "native")]
     machine: Option<PathBuf>,
@@ -183,7 +185,7 @@ pub(crate) fn levels(
         let progress = Progress::of(format!("{level}: lowering"));
         match &before {
             None if before_said.is_some() => {}
-            None => import(&options.model, &file)?,
+            None => import(options, &file)?,
             Some(before) => {
                 let said = lower(&tool, options, level, before, &file)?;
                 compiled.remarks.extend(said);
@@ -286,11 +288,12 @@ fn kept(options: &Options, dir: &Path, stem: &str) -> Option<Kept> {
     let made = ["so", "h", "bin", "c"].map(|ending| dir.join(format!("{stem}.{ending}")));
     let made = made.into_iter().chain([dir.join("native.tir")]);
     let ways = format!(
-        "{} {} {} {:?}",
+        "{} {} {} {:?} {:?}",
         dir.display(),
         flag(options, NATIVE[1]),
         options.strict,
         options.fail_on,
+        options.onnx,
     );
     let machine: Vec<PathBuf> = options.machine.iter().cloned().collect();
     let file = dir.join("native.key");
@@ -344,11 +347,13 @@ fn time(t: Duration) -> String {
     }
 }
 
-fn import(model: &Path, file: &Path) -> Result<(), String> {
+fn import(options: &Options, file: &Path) -> Result<(), String> {
     tir_translate::load_dialects();
-    let render =
-        |errors: Vec<Diagnostic>| tir_opt::render(&Sources::default(), &errors, tir_opt::color());
-    let mut module = tir_translate::import_onnx(model).map_err(render)?;
+    let render = |errors: Vec<Diagnostic>| {
+        tir_opt::render(&Sources::default(), &errors, tir_opt::color())
+    };
+    let module = tir_translate::import_onnx_with(&options.model, &options.onnx);
+    let mut module = module.map_err(render)?;
     // Names of layers come down to the last level with the locations of ops.
     let print = |ir: &tir::Ir| {
         let options = tir_text::PrintOptions {

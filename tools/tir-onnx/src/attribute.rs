@@ -25,6 +25,8 @@ pub enum AttributeValue {
     Ints(Vec<i64>),
     /// Strings.
     Strings(Vec<String>),
+    /// In the body of a function: the attribute of this name of the node that stands for it.
+    Reference(String),
     /// A value that cannot be held, and what it is: `a tensor of element type string`.
     Other(String),
 }
@@ -42,6 +44,7 @@ impl AttributeValue {
             AttributeValue::Floats(_) => "floats",
             AttributeValue::Ints(_) => "ints",
             AttributeValue::Strings(_) => "strings",
+            AttributeValue::Reference(_) => "a reference to an attribute of a function",
             AttributeValue::Other(what) => what,
         }
     }

@@ -10,7 +10,9 @@ use crate::model::label;
 use crate::order::{self, Free};
 use crate::proto::{self, attribute_type as kind};
 use crate::tensor::Tensors;
-use crate::{AttributeValue, Dim, ElementType, Graph, Model, Node, TensorType, Value, ValueType};
+use crate::{
+    AttributeValue, Dim, ElementType, Function, Graph, Model, Node, TensorType, Value, ValueType,
+};
 
 /// Reads a `.onnx` file by mapping it; weights share the map.
 ///
@@ -40,24 +42,7 @@ pub fn decode(file: Bytes, folder: Option<&Path>) -> Result<Model, DataError> {
             format!("is {}, expected at least 1", proto.ir_version),
         ));
     }
-    let mut opset = BTreeMap::new();
-    for import in &proto.opset_import {
-        let domain = domain(&import.domain);
-        if import.version < 1 {
-            let why = format!(
-                "version of domain '{domain}' is {}, expected at least 1",
-                import.version
-            );
-            return Err(DataError::at_part("opset_import", why));
-        }
-        if opset
-            .insert(domain.to_string(), import.version)
-            .is_some_and(|v| v != import.version)
-        {
-            let why = format!("has domain '{domain}' twice, with different versions");
-            return Err(DataError::at_part("opset_import", why));
-        }
-    }
+    let opset = read_opset(&proto.opset_import)?;
     if !opset.contains_key("") {
         return Err(DataError::at_part(
             "opset_import",
@@ -79,11 +64,88 @@ pub fn decode(file: Bytes, folder: Option<&Path>) -> Result<Model, DataError> {
     let producer = format!("{} {}", proto.producer_name, proto.producer_version)
         .trim()
         .to_string();
+    let mut functions = Vec::with_capacity(proto.functions.len());
+    for function in proto.functions {
+        functions.push(read_function(function, &mut tensors)?);
+    }
     Ok(Model {
         path: None,
         ir_version: proto.ir_version,
         opset,
         producer,
+        graph,
+        functions,
+    })
+}
+
+/// The version of each domain.
+fn read_opset(imports: &[proto::OperatorSetIdProto]) -> Result<BTreeMap<String, i64>, DataError> {
+    let mut opset = BTreeMap::new();
+    for import in imports {
+        let domain = domain(&import.domain);
+        if import.version < 1 {
+            let why = format!(
+                "version of domain '{domain}' is {}, expected at least 1",
+                import.version
+            );
+            return Err(DataError::at_part("opset_import", why));
+        }
+        if opset
+            .insert(domain.to_string(), import.version)
+            .is_some_and(|v| v != import.version)
+        {
+            let why = format!("has domain '{domain}' twice, with different versions");
+            return Err(DataError::at_part("opset_import", why));
+        }
+    }
+    Ok(opset)
+}
+
+fn read_function(
+    proto: proto::FunctionProto,
+    tensors: &mut Tensors<'_>,
+) -> Result<Function, DataError> {
+    let part = format!("function '{}'", proto.name);
+    let inside = |error: DataError| {
+        let place = error.place.as_ref().map(|place| format!("{part}: {place}"));
+        DataError::at_part(place.unwrap_or_else(|| part.clone()), error.message.clone())
+    };
+    if proto.name.is_empty() {
+        return Err(DataError::at_part("function", "has no name"));
+    }
+    let opset = read_opset(&proto.opset_import).map_err(inside)?;
+    let named = |names: Vec<String>| {
+        let value = |name| proto::ValueInfoProto {
+            name,
+            ..Default::default()
+        };
+        names.into_iter().map(value).collect()
+    };
+    let body = proto::GraphProto {
+        name: proto.name.clone(),
+        node: proto.node,
+        input: named(proto.input),
+        output: named(proto.output),
+        ..Default::default()
+    };
+    let (graph, free) = read_graph(body, tensors).map_err(inside)?;
+    if let Some((name, user)) = free.into_iter().min() {
+        let why = format!("'{name}' is used, but nothing defines it");
+        return Err(inside(DataError::at_part(user, why)));
+    }
+    let mut defaults = BTreeMap::new();
+    for attribute in proto.attribute_proto {
+        let name = attribute.name.clone();
+        let value = read_attribute(attribute, tensors, &mut BTreeSet::new()).map_err(inside)?;
+        defaults.insert(name, value);
+    }
+    Ok(Function {
+        name: proto.name,
+        domain: domain(&proto.domain).to_string(),
+        overload: proto.overload,
+        opset,
+        attributes: proto.attribute,
+        defaults,
         graph,
     })
 }
@@ -179,7 +241,10 @@ fn read_type(proto: Option<proto::TypeProto>) -> ValueType {
         None => ValueType::Unknown,
         Some(proto::TypeKind::Tensor(tensor)) => {
             let dim = |d: proto::DimensionProto| match d.value {
-                Some(proto::DimensionKind::Param(name)) if !name.is_empty() => Dim::Param(name),
+                // Some exporters write ? for each dimension they do not know.
+                Some(proto::DimensionKind::Param(name)) if !name.is_empty() && name != "?" => {
+                    Dim::Param(name)
+                }
                 // Some exporters write -1 for a dimension they do not know.
                 Some(proto::DimensionKind::Value(n)) => {
                     usize::try_from(n).map_or(Dim::Unknown, Dim::Known)
@@ -218,6 +283,7 @@ fn read_node(
         name: proto.name,
         domain: domain(&proto.domain).to_string(),
         op_type: proto.op_type,
+        overload: proto.overload,
         inputs: optional(proto.input),
         outputs: optional(proto.output),
         attributes: BTreeMap::new(),
@@ -249,10 +315,7 @@ fn read_attribute(
     captured: &mut BTreeSet<String>,
 ) -> Result<AttributeValue, DataError> {
     if !proto.ref_attr_name.is_empty() {
-        return Ok(AttributeValue::Other(format!(
-            "a reference to '{}'",
-            proto.ref_attr_name
-        )));
+        return Ok(AttributeValue::Reference(proto.ref_attr_name));
     }
     let stated = match proto.r#type {
         kind::UNDEFINED => guess_kind(&proto),

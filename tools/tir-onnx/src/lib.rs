@@ -46,4 +46,4 @@ mod tensor;
 pub use attribute::AttributeValue;
 pub use decode::{decode, load};
 pub use element::ElementType;
-pub use model::{Dim, Graph, Model, Node, TensorType, Value, ValueType};
+pub use model::{Dim, Function, Graph, Model, Node, TensorType, Value, ValueType};

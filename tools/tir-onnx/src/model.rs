@@ -21,6 +21,27 @@ pub struct Model {
     pub producer: String,
     /// The network.
     pub graph: Graph,
+    /// The functions that nodes may stand for.
+    pub functions: Vec<Function>,
+}
+
+/// A function of a model: nodes that a node of its name and domain stands for.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Function {
+    /// The name, which is the operator of nodes that stand for it.
+    pub name: String,
+    /// The domain; empty for ONNX's own.
+    pub domain: String,
+    /// What tells it from others of the same name; may be empty.
+    pub overload: String,
+    /// Operator set version by domain, for its nodes.
+    pub opset: BTreeMap<String, i64>,
+    /// Attributes without a default that a node may have.
+    pub attributes: Vec<String>,
+    /// Attributes with defaults.
+    pub defaults: BTreeMap<String, AttributeValue>,
+    /// The body: inputs and outputs have no stated types, and nothing is used from around it.
+    pub graph: Graph,
 }
 
 /// A graph: every name used is defined, no value is defined twice, nodes are in topological order
@@ -135,6 +156,8 @@ pub struct Node {
     pub op_type: String,
     /// The operator's domain; empty for ONNX's own (also where the file says `ai.onnx`).
     pub domain: String,
+    /// Which of several functions of the same name it stands for; empty for most.
+    pub overload: String,
     /// Operands by position; `None` is an omitted one.
     pub inputs: Vec<Option<String>>,
     /// Results by position; `None` is one that nothing uses.

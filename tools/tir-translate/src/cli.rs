@@ -15,6 +15,8 @@ use tir_text::{ParseOptions, PrintOptions, print};
 struct Cli {
     #[command(flatten)]
     import: Import,
+    #[command(flatten)]
+    onnx: crate::OnnxOptions,
     /// Output file; `-` is standard output. Constants of more than 1 KiB are written to a
     /// .safetensors file beside it.
     #[arg(short, long = "output", value_name = "FILE", default_value = "-")]
@@ -99,7 +101,7 @@ fn run(cli: &Cli, sources: &mut Sources) -> Result<(), Vec<Diagnostic>> {
         return export(cli, path, sources);
     }
     let mut module = if let Some(path) = &import.import_onnx {
-        crate::import_onnx(path)?
+        crate::import_onnx_with(path, &cli.onnx)?
     } else if let Some(path) = &import.import_tensat_model {
         crate::import_tensat_model(path)?
     } else if let Some(path) = &import.import_tensat_rules {

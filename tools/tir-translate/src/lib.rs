@@ -6,7 +6,7 @@ mod onnx;
 mod taso;
 
 pub use cli::main;
-pub use onnx::{import_model, import_onnx};
+pub use onnx::{OnnxOptions, import_model, import_onnx, import_onnx_with};
 pub use taso::{
     RuleOptions, import_tensat_model, import_tensat_rule_text, import_tensat_rules,
     import_tensat_text,

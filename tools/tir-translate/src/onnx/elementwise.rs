@@ -1,11 +1,11 @@
 //! Importers of elementwise nodes.
 
-use tir_core::{Op, Type, Value};
-use tir_data::{Array, DType};
+use tir_core::{Op, Value};
 use tir_graph::*;
 use tir_onnx::Node;
 
 use super::import::{Cx, Outcome};
+use super::numbers;
 use super::operands::dimension;
 use super::views::reshaped;
 
@@ -101,17 +101,10 @@ pub(super) fn splat(
     number: f64,
     name: &str,
 ) -> Outcome<Value> {
-    let (_, elem) = cx.shape(like);
-    let array = if elem == Type::f32() {
-        Array::scalar(number as f32)
-    } else if elem == Type::int(1) {
-        let truth = Array::new(DType::Bool, &[], vec![u8::from(number != 0.0)].into());
-        truth.map_err(|e| Some(node.error(e.to_string())))?
-    } else {
-        let why = format!("needs the number {number} as {elem}, which cannot be imported");
-        return Err(Some(node.error(why)));
-    };
-    Ok(cx.constant(&array, name))
+    let elem = cx.shape(like).1;
+    let value = numbers::constant(cx, node, elem, &[], &[number])?;
+    cx.hint(value, name);
+    Ok(value)
 }
 
 /// `x` differs from true.
@@ -197,24 +190,5 @@ pub(super) fn clip(cx: &mut Cx, node: &Node) -> Outcome<()> {
     if let Some(bound) = cx.optional(node, 2)? {
         y = cx.add(node, Min { x: y, y: bound })?;
     }
-    cx.define(node, y)
-}
-
-/// A whole constant exponent of another type is taken in the type of the base.
-pub(super) fn pow(cx: &mut Cx, node: &Node) -> Outcome<()> {
-    node.only_attributes(&[]).map_err(Some)?;
-    let x = cx.operand(node, 0)?;
-    let exponent = cx.elements(node, 1);
-    let (_, elem) = cx.shape(x);
-    let y = match exponent {
-        Some(array) if array.dtype().is_int() && elem == Type::f32() => {
-            let values = array.iter_f64().map(|v| v as f32).collect();
-            let array = Array::from_vec::<f32>(array.shape(), values);
-            let array = array.map_err(|e| Some(node.error(e.to_string())))?;
-            cx.constant(&array, node.input(1).unwrap_or("exponent"))
-        }
-        _ => cx.operand(node, 1)?,
-    };
-    let y = cx.add(node, Pow { x, y })?;
     cx.define(node, y)
 }

@@ -2,31 +2,24 @@
 //! nodes that have no op of graph because networks use them for shapes alone.
 
 use tir_core::{OpId, Value};
-use tir_data::{Array, DType};
+use tir_data::Array;
 use tir_interp::Data;
 use tir_onnx::Node;
 
 use super::import::{Cx, Outcome};
+use super::numbers;
 use super::operands::fail;
 
 /// The most bytes that a folded constant has, unless its operands have as many.
 const FOLD_BYTES: usize = 1 << 20;
 
-impl Cx {
-    /// Computes what a node with constant operands became: ops from `first` on. Its results are
+impl Cx<'_> {
+    /// Computes what a node became, if all that they compute with is constant. Its results are
     /// constants then, and the ops are gone.
     pub(super) fn fold(&mut self, node: &Node, made: &[OpId]) {
         let mut known: Vec<(Value, Array)> = Vec::new();
-        let mut operands = 0usize;
-        for k in 0..node.inputs.len() {
-            if node.input(k).is_none() {
-                continue;
-            }
-            let Some(array) = self.elements(node, k) else {
-                return;
-            };
-            operands += array.bytes().len();
-        }
+        let inputs = (0..node.inputs.len()).filter_map(|k| self.elements(node, k));
+        let operands: usize = inputs.map(|array| array.bytes().len()).sum();
         for op in made {
             let ir = self.ir();
             // Quantized constants stay so: their integers are what integer kernels take.
@@ -77,16 +70,13 @@ fn constant(cx: &mut Cx, node: &Node, array: Result<Array, tir_data::DataError>)
 }
 
 /// Operand `k`, which must be a constant.
-fn known(cx: &Cx, node: &Node, k: usize) -> Outcome<Array> {
+pub(super) fn known(cx: &Cx, node: &Node, k: usize) -> Outcome<Array> {
     if cx.is_broken(node, k) {
         return Err(None);
     }
     match cx.elements(node, k) {
         Some(array) => Ok(array),
-        None => fail(
-            node,
-            format!("operand {k} is not a constant: the operator is imported for shapes alone"),
-        ),
+        None => cx.not_constant(node, k, &format!("operand {k} is not a constant")),
     }
 }
 
@@ -142,24 +132,7 @@ pub(super) fn range(cx: &mut Cx, node: &Node) -> Outcome<()> {
     let numbers: Vec<f64> = (0..count as usize)
         .map(|i| first + i as f64 * step)
         .collect();
-    constant(cx, node, of_numbers(dtype, &[numbers.len()], &numbers))
-}
-
-/// An array of whole numbers or floats that fit the type.
-fn of_numbers(
-    dtype: DType,
-    shape: &[usize],
-    numbers: &[f64],
-) -> Result<Array, tir_data::DataError> {
-    match dtype {
-        DType::F32 => Array::from_vec(shape, numbers.iter().map(|v| *v as f32).collect()),
-        DType::F64 => Array::from_vec(shape, numbers.to_vec()),
-        DType::I32 => Array::from_vec(shape, numbers.iter().map(|v| *v as i32).collect()),
-        DType::I64 => Array::from_vec(shape, numbers.iter().map(|v| *v as i64).collect()),
-        other => Err(tir_data::DataError::new(format!(
-            "makes numbers of type {other}, which cannot be imported"
-        ))),
-    }
+    constant(cx, node, numbers::array(dtype, &[numbers.len()], &numbers))
 }
 
 pub(super) fn constant_of_shape(cx: &mut Cx, node: &Node) -> Outcome<()> {
@@ -190,34 +163,6 @@ pub(super) fn constant_of_shape(cx: &mut Cx, node: &Node) -> Outcome<()> {
     constant(cx, node, Array::new(value.dtype(), &shape, data.into()))
 }
 
-/// Two integer constants of one shape, or one of them a single number.
-pub(super) fn modulo(cx: &mut Cx, node: &Node) -> Outcome<()> {
-    node.only_attributes(&["fmod"]).map_err(Some)?;
-    let [a, b] = [known(cx, node, 0)?, known(cx, node, 1)?];
-    let as_c = node.int("fmod").map_err(Some)?.unwrap_or(0) != 0;
-    let (Some(x), Some(y)) = (a.to_i64s(), b.to_i64s()) else {
-        return fail(node, "has operands that are no integers");
-    };
-    let shape = if a.len() >= b.len() {
-        a.shape()
-    } else {
-        b.shape()
-    };
-    if x.len() != y.len() && x.len() != 1 && y.len() != 1 || y.contains(&0) {
-        return fail(node, format!("divides {x:?} by {y:?}"));
-    }
-    let at = |list: &[i64], i: usize| list[if list.len() == 1 { 0 } else { i }];
-    let rest = |i: usize| {
-        let (x, y) = (at(&x, i), at(&y, i));
-        let rest = x.wrapping_rem(y);
-        // The sign is that of the divisor.
-        let other = !as_c && rest != 0 && (rest < 0) != (y < 0);
-        (if other { rest + y } else { rest }) as f64
-    };
-    let numbers: Vec<f64> = (0..x.len().max(y.len())).map(rest).collect();
-    constant(cx, node, of_numbers(a.dtype(), shape, &numbers))
-}
-
 /// The positions of what is not zero: a row for each dimension.
 pub(super) fn non_zero(cx: &mut Cx, node: &Node) -> Outcome<()> {
     node.only_attributes(&[]).map_err(Some)?;
@@ -234,25 +179,4 @@ pub(super) fn non_zero(cx: &mut Cx, node: &Node) -> Outcome<()> {
         node,
         Array::from_vec(&[rank, found.len()], rows.collect()),
     )
-}
-
-/// The product of all numbers of a list.
-pub(super) fn reduce_prod(cx: &mut Cx, node: &Node) -> Outcome<()> {
-    node.only_attributes(&["axes", "keepdims", "noop_with_empty_axes"])
-        .map_err(Some)?;
-    let x = known(cx, node, 0)?;
-    let keep = node.int("keepdims").map_err(Some)?.unwrap_or(1) != 0;
-    let Some(list) = x.to_i64s().filter(|_| x.shape().len() <= 1) else {
-        return fail(node, "has an operand that is no list of integers");
-    };
-    let product = list.iter().try_fold(1i64, |n, d| n.checked_mul(*d));
-    let Some(product) = product else {
-        return fail(node, format!("multiplies {list:?} beyond 64 bits"));
-    };
-    let shape: &[usize] = if keep && !x.shape().is_empty() {
-        &[1]
-    } else {
-        &[]
-    };
-    constant(cx, node, of_numbers(x.dtype(), shape, &[product as f64]))
 }

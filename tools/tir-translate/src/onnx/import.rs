@@ -1,18 +1,26 @@
 //! The walk over a model: names to values, nodes to ops, errors collected.
+//!
+//! Terms: a node's *meaning* is an importer of this crate for its operator and version, or a body of
+//! nodes that stand for it, which are imported in its place ([`super::bodies`]); a *scope* is what names
+//! mean, and which version of the operator set nodes are of. What comes from a node that could not be
+//! imported is *broken*: said once is enough.
 
-use std::collections::{BTreeMap, HashMap};
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
-use tir_core::{Attr, BlockId, Builder, Diagnostic, Ir, Loc, LocData, Name, Op, OpId, Type, Value};
+use tir_core::{Attr, BlockId, Diagnostic, Ir, Loc, LocData, Name, Type, Value};
 use tir_data::{Array, DataError};
-use tir_interp::Data;
 use tir_onnx::{ElementType, Model, Node, ValueType};
 
+use super::bodies::{self, Library, Means};
 use super::opsets;
+use super::report::Report;
+use super::sizes::{self, OnnxOptions};
 
 /// What an ONNX name stands for.
 #[derive(Clone)]
-enum Meaning {
+pub(super) enum Meaning {
     /// A value of the function.
     Value(Value),
     /// Elements; an op is made for them where they are used as a value.
@@ -21,20 +29,38 @@ enum Meaning {
     Broken,
 }
 
+/// What names mean, in a graph or in a body.
+#[derive(Default)]
+pub(super) struct Scope {
+    pub names: HashMap<String, Meaning>,
+    /// The ops that were made for constants.
+    pub made: HashMap<String, Value>,
+    /// The version of ONNX's own operators that nodes are of.
+    pub opset: i64,
+}
+
 /// The function in the making, as the importers of nodes see it.
-pub(super) struct Cx {
-    ir: Ir,
-    block: BlockId,
+pub(super) struct Cx<'m> {
+    pub(super) ir: Ir,
+    pub(super) block: BlockId,
     /// The location of the node at hand.
-    loc: Loc,
-    names: HashMap<String, Meaning>,
-    made: HashMap<String, Value>,
+    pub(super) loc: Loc,
+    pub(super) scope: Scope,
+    pub(super) library: Library<'m>,
+    /// The nodes whose bodies are being imported, outermost first.
+    pub(super) within: Vec<String>,
+    pub(super) report: Report,
+    /// The names of the arguments.
+    arguments: Vec<String>,
+    /// Inputs that sizes depend on, and that therefore have to be constants.
+    asked: RefCell<BTreeSet<String>>,
+    pub(super) options: &'m OnnxOptions,
 }
 
 /// What went wrong with a node; `None` if it was said before.
 pub(super) type Outcome<T> = Result<T, Option<DataError>>;
 
-pub(super) fn import(model: &Model) -> Result<Ir, Vec<Diagnostic>> {
+pub(super) fn import(model: &Model, options: &OnnxOptions) -> Result<Ir, Vec<Diagnostic>> {
     let path = model.path.as_deref();
     let opset = model.opset.get("").copied().unwrap_or(1);
     if !(1..=opsets::NEWEST).contains(&opset) {
@@ -42,51 +68,47 @@ pub(super) fn import(model: &Model) -> Result<Ir, Vec<Diagnostic>> {
         let why = format!("the model is of opset {opset}, expected 1 to {newest}");
         return Err(vec![at(path, DataError::new(why))]);
     }
-    unsupported(model, opset).map_err(|e| vec![e])?;
-    let mut errors = Vec::new();
-    let mut inputs = Vec::new();
+    let mut model = model.clone();
+    let applied = options.apply(&mut model);
+    applied.map_err(|errors| -> Vec<Diagnostic> {
+        errors.into_iter().map(|e| at(path, e)).collect()
+    })?;
+    let mut report = Report::default();
+    let (mut types, mut arguments) = (Vec::new(), Vec::new());
     for input in &model.graph.inputs {
         match static_type(&input.ty) {
-            Ok(ty) => inputs.push(ty),
-            Err(why) => errors.push(at(
-                path,
-                DataError::at_part(format!("input '{}'", input.name), why),
-            )),
+            Ok(ty) => {
+                types.push(ty);
+                arguments.push(input.name.clone());
+            }
+            Err(_) if sizes::is_open(input) => {}
+            Err(why) => report.input(&input.name, why),
         }
     }
-    if !errors.is_empty() {
-        return Err(errors);
-    }
-    let (ir, block) = tir_func::function("main", Type::function(inputs, []));
+    let (ir, block) = tir_func::function("main", Type::function(types, []));
     let mut cx = Cx {
         ir,
         block,
         loc: Loc::UNKNOWN,
-        names: HashMap::new(),
-        made: HashMap::new(),
+        scope: Scope {
+            opset,
+            ..Scope::default()
+        },
+        library: Library::new(&model),
+        within: Vec::new(),
+        report,
+        arguments,
+        asked: RefCell::default(),
+        options,
     };
-    cx.begin(model);
-    for node in &model.graph.nodes {
-        cx.loc = Loc::new(LocData::Named(Name::new(&node.title()), Loc::UNKNOWN));
-        let last = cx.ir.last(cx.block);
-        let done = match opsets::importer(node, opset) {
-            Ok(importer) => importer(&mut cx, node),
-            Err(why) => Err(Some(
-                node.error(why.unwrap_or_else(|| "is not supported".into())),
-            )),
-        };
-        if let Err(error) = done {
-            errors.extend(error.map(|e| at(path, e)));
-            for output in node.outputs.iter().flatten() {
-                cx.names.insert(output.clone(), Meaning::Broken);
-            }
-        } else {
-            let made = cx.since(last);
-            cx.fold(node, &made);
-        }
-    }
-    cx.end(model, &mut errors);
+    cx.begin(&model);
+    cx.nodes(&model.graph.nodes);
+    let outputs = cx.end(&model);
     cx.drop_constants();
+    let asked = cx.asked.take();
+    let mut errors = std::mem::take(&mut cx.report).finish(path);
+    errors.extend(sizes::open(&model, &asked).map(|e| named(path, e)));
+    errors.extend(outputs.into_iter().map(|e| at(path, e)));
     if !errors.is_empty() {
         return Err(errors);
     }
@@ -114,7 +136,7 @@ fn placed(path: Option<&Path>, error: Diagnostic) -> Diagnostic {
     }
 }
 
-fn at(path: Option<&Path>, error: DataError) -> Diagnostic {
+pub(super) fn at(path: Option<&Path>, error: DataError) -> Diagnostic {
     let error = match path {
         Some(path) => error.in_file(path),
         None => error,
@@ -122,37 +144,11 @@ fn at(path: Option<&Path>, error: DataError) -> Diagnostic {
     Diagnostic::error(error.to_string())
 }
 
-/// All ops that there is no importer for, in one diagnostic.
-fn unsupported(model: &Model, opset: i64) -> Result<(), Diagnostic> {
-    let mut missing: BTreeMap<String, (Option<String>, Vec<&Node>)> = BTreeMap::new();
-    for node in &model.graph.nodes {
-        if let Err(why) = opsets::importer(node, opset) {
-            let (_, nodes) = missing.entry(node.op()).or_insert((why, Vec::new()));
-            nodes.push(node);
-        }
+fn named(path: Option<&Path>, error: Diagnostic) -> Diagnostic {
+    Diagnostic {
+        message: at(path, DataError::new(error.message.clone())).message,
+        ..error
     }
-    if missing.is_empty() {
-        return Ok(());
-    }
-    let nodes: usize = missing.values().map(|(_, nodes)| nodes.len()).sum();
-    let count = missing.len();
-    let what = if count == 1 { "operator" } else { "operators" };
-    let message = format!("{nodes} nodes use {count} {what} that cannot be imported");
-    let mut error = at(model.path.as_deref(), DataError::new(message));
-    for (op, (why, nodes)) in missing {
-        let count = nodes.len();
-        let what = if count == 1 { "node" } else { "nodes" };
-        let names: Vec<String> = nodes
-            .iter()
-            .take(3)
-            .map(|n| format!("'{}'", n.title()))
-            .collect();
-        let more = if count > 3 { ", …" } else { "" };
-        let why = why.map_or(String::new(), |why| format!(" {why}"));
-        let names = names.join(", ");
-        error = error.note(format!("{op}{why}: {count} {what}, {names}{more}"));
-    }
-    Err(error)
 }
 
 fn static_type(ty: &ValueType) -> Result<Type, String> {
@@ -172,23 +168,61 @@ fn elem_type(element: ElementType) -> Option<Type> {
     Some(tir_interp::elem_of(element.dtype()?))
 }
 
-impl Cx {
+impl Cx<'_> {
     fn begin(&mut self, model: &Model) {
         let args: Vec<Value> = self.ir.args(self.block).collect();
-        for (input, arg) in model.graph.inputs.iter().zip(args) {
-            self.names.insert(input.name.clone(), Meaning::Value(arg));
-            self.hint(arg, &input.name);
+        for (name, arg) in self.arguments.clone().into_iter().zip(args) {
+            self.hint(arg, &name);
+            self.scope.names.insert(name, Meaning::Value(arg));
+        }
+        for input in &model.graph.inputs {
+            let names = &mut self.scope.names;
+            names.entry(input.name.clone()).or_insert(Meaning::Broken);
         }
         for (name, array) in &model.graph.initializers {
-            self.names
-                .insert(name.clone(), Meaning::Constant(array.clone()));
+            self.name(name, Meaning::Constant(array.clone()));
+        }
+    }
+
+    /// Imports nodes, one after the other. What goes wrong is reported.
+    pub(super) fn nodes(&mut self, nodes: &[Node]) {
+        for node in nodes {
+            // Ops of a body are at the node that it belongs to.
+            if self.within.is_empty() {
+                self.loc = Loc::new(LocData::Named(Name::new(&node.title()), Loc::UNKNOWN));
+            }
+            let last = self.ir.last(self.block);
+            let means = self.library.means(node, self.scope.opset);
+            let done = match means {
+                Means::Importer(importer) => importer(self, node).map(|()| true),
+                Means::Body(body) => bodies::call(self, node, body).map(|()| false),
+                Means::Nothing(why) => {
+                    self.report.unsupported(node, why);
+                    Err(None)
+                }
+            };
+            match done {
+                Ok(true) => {
+                    let made = self.since(last);
+                    self.fold(node, &made);
+                }
+                Ok(false) => {}
+                Err(error) => {
+                    if let Some(error) = error {
+                        self.report.failure(&self.within, node, error);
+                    }
+                    for output in node.outputs.iter().flatten() {
+                        self.name(output, Meaning::Broken);
+                    }
+                }
+            }
         }
     }
 
     /// Returns the outputs and says the signature.
-    fn end(&mut self, model: &Model, errors: &mut Vec<Diagnostic>) {
+    fn end(&mut self, model: &Model) -> Vec<DataError> {
         self.loc = Loc::UNKNOWN;
-        let path = model.path.as_deref();
+        let mut errors = Vec::new();
         let mut operands = Vec::new();
         for output in &model.graph.outputs {
             let part = format!("output '{}'", output.name);
@@ -199,11 +233,11 @@ impl Cx {
                         && stated != found
                     {
                         let why = format!("is stated as {stated}, but is computed as {found}");
-                        errors.push(at(path, DataError::at_part(part, why)));
+                        errors.push(DataError::at_part(part, why));
                     }
                     operands.push(value);
                 }
-                Err(Some(error)) => errors.push(at(path, error.in_part(part))),
+                Err(Some(error)) => errors.push(error.in_part(part)),
                 Err(None) => {}
             }
         }
@@ -216,225 +250,42 @@ impl Cx {
             "function_type",
             Attr::ty(Type::function(args, results)),
         );
+        errors
     }
 
-    fn hint(&mut self, value: Value, name: &str) {
-        let plain = |c: char| {
-            if c.is_ascii_alphanumeric() || c == '_' {
-                c
-            } else {
-                '_'
-            }
+    /// An error for operand `k` of a node, which is not the constant that it has to be; inputs that it depends on
+    /// are asked for.
+    pub(super) fn not_constant<T>(&self, node: &Node, k: usize, why: &str) -> Outcome<T> {
+        let value = match node.input(k).map(|name| self.scope.names.get(name)) {
+            Some(Some(Meaning::Value(value))) => *value,
+            Some(Some(Meaning::Constant(_))) | None => return Err(Some(node.error(why))),
+            Some(Some(Meaning::Broken) | None) => return Err(None),
         };
-        let mut hint: String = name.chars().take(64).map(plain).collect();
-        hint = hint.trim_matches('_').to_string();
-        if hint.starts_with(|c: char| c.is_ascii_digit()) {
-            hint.insert(0, 'v');
-        }
-        if !hint.is_empty() && self.ir.hint(value).is_none() {
-            self.ir.set_hint(value, Some(Name::new(&hint)));
-        }
-    }
-
-    /// The ops that were made behind this one.
-    fn since(&self, last: Option<OpId>) -> Vec<OpId> {
-        let ops = self.ir.ops_in(self.block);
-        match last {
-            Some(last) => {
-                std::iter::successors(self.ir.next(last), |op| self.ir.next(*op)).collect()
-            }
-            None => ops.collect(),
-        }
-    }
-
-    /// Takes out the constants that folding left without a use.
-    fn drop_constants(&mut self) {
-        let ops: Vec<OpId> = self.ir.ops_in(self.block).collect();
-        for op in ops {
-            let unused = self.ir.results(op).all(|v| self.ir.is_unused(v));
-            if unused && self.ir.is::<tir_graph::Constant>(op) {
-                self.ir.erase(op);
-            }
-        }
-    }
-
-    /// The function so far.
-    pub(super) fn ir(&self) -> &Ir {
-        &self.ir
-    }
-
-    /// The elements of a value, if it is that of a constant.
-    pub(super) fn constant_of(&self, value: Value) -> Option<Array> {
-        let constant = self.ir.def::<tir_graph::Constant>(value)?;
-        tir_interp::elements(constant.value).ok()
-    }
-
-    /// A constant in place of the only result of an op, if all its operands are constants.
-    pub(super) fn evaluated(&mut self, value: Value, name: &str) -> Value {
-        let Some((op, array)) = self.evaluation(value) else {
-            return value;
-        };
-        let constant = self.constant(&array, name);
-        self.ir.erase(op);
-        constant
-    }
-
-    fn evaluation(&self, value: Value) -> Option<(OpId, Array)> {
-        let op = self.ir.owner(value)?;
-        if self.ir.is::<tir_graph::Constant>(op) {
-            return None;
-        }
-        let operands = self.ir.operands(op);
-        let inputs: Option<Vec<Data>> = operands
-            .map(|v| self.constant_of(v).map(Data::Tensor))
-            .collect();
-        let values = tir_interp::evaluate_op(self.ir.op(op), &inputs?)?.ok()?;
-        Some((op, values.first()?.to_array().ok()?))
-    }
-
-    /// The results of a node become the constants that they are known to be; what computed them
-    /// and has no use is taken out.
-    pub(super) fn settle(&mut self, node: &Node, known: &[(Value, Array)]) {
-        for name in node.outputs.iter().flatten() {
-            if let Some(Meaning::Value(value)) = self.names.get(name)
-                && let Some((_, array)) = known.iter().find(|(v, _)| v == value)
-            {
-                let constant = Meaning::Constant(array.clone());
-                self.names.insert(name.clone(), constant);
-            }
-        }
-        for (value, _) in known.iter().rev() {
-            let op = self.ir.owner(*value).filter(|op| self.ir.contains(*op));
-            let Some(op) = op else { continue };
-            let unused = self.ir.results(op).all(|v| self.ir.is_unused(v));
-            if unused && !self.ir.is::<tir_graph::Constant>(op) {
-                self.ir.erase(op);
-            }
-        }
-    }
-
-    // What importers use.
-
-    /// Whether operand `k` comes from a node that could not be imported.
-    pub(super) fn is_broken(&self, node: &Node, k: usize) -> bool {
-        let meaning = node.input(k).and_then(|name| self.names.get(name));
-        matches!(meaning, Some(Meaning::Broken))
-    }
-
-    /// Inserts an op at the node's location; gives all its results.
-    pub(super) fn add_all<T: Op>(&mut self, node: &Node, op: T) -> Outcome<Vec<Value>> {
-        let mut b = Builder::new(&mut self.ir, self.block);
-        b.loc = self.loc;
-        let made = b.try_create(op.state());
-        let id = made.map_err(|e| Some(node.error(e.message)))?;
-        Ok(self.ir.results(id).collect())
-    }
-
-    /// The node's results are values, in their order.
-    pub(super) fn define_all(&mut self, node: &Node, values: &[Value]) {
-        for (name, value) in node.outputs.iter().zip(values) {
-            if let Some(name) = name {
-                self.hint(*value, name);
-                self.names.insert(name.clone(), Meaning::Value(*value));
-            }
-        }
-    }
-
-    /// Inserts an op with one result at the node's location.
-    pub(super) fn add<T: Op>(&mut self, node: &Node, op: T) -> Outcome<Value> {
-        let mut b = Builder::new(&mut self.ir, self.block);
-        b.loc = self.loc;
-        let made = b.try_create(op.state());
-        let id = made.map_err(|e| Some(node.error(e.message)))?;
-        let result = self.ir.results(id).next();
-        result.ok_or_else(|| Some(node.error("has no result")))
-    }
-
-    /// A value, of a constant too.
-    pub(super) fn value(&mut self, name: &str) -> Outcome<Value> {
-        match self.names.get(name) {
-            Some(Meaning::Value(value)) => Ok(*value),
-            Some(Meaning::Constant(array)) => {
-                if let Some(made) = self.made.get(name) {
-                    return Ok(*made);
+        let (mut wait, mut seen, mut inputs) = (vec![value], BTreeSet::new(), BTreeSet::new());
+        while let Some(value) = wait.pop() {
+            match self.ir.owner(value) {
+                Some(op) => {
+                    if seen.insert(op) {
+                        wait.extend(self.ir.operands(op));
+                    }
                 }
-                let array = array.clone();
-                let value = self.constant(&array, name);
-                self.made.insert(name.to_string(), value);
-                Ok(value)
+                None => {
+                    let at = self.ir.args(self.block).position(|arg| arg == value);
+                    inputs.extend(at.and_then(|at| self.arguments.get(at)).cloned());
+                }
             }
-            Some(Meaning::Broken) => Err(None),
-            None => Err(Some(DataError::new(format!("'{name}' is not defined")))),
         }
-    }
-
-    /// Operand `k` of a node.
-    pub(super) fn operand(&mut self, node: &Node, k: usize) -> Outcome<Value> {
-        match self.optional(node, k)? {
-            Some(value) => Ok(value),
-            None => Err(Some(node.error(format!("operand {k} is missing")))),
+        let list: Vec<String> = inputs.iter().map(|name| format!("'{name}'")).collect();
+        if list.is_empty() {
+            return Err(Some(
+                node.error(format!("{why}: it is computed by the program")),
+            ));
         }
-    }
-
-    /// Operand `k` of a node, if it is there.
-    pub(super) fn optional(&mut self, node: &Node, k: usize) -> Outcome<Option<Value>> {
-        node.input(k).map(|name| self.value(name)).transpose()
-    }
-
-    /// The elements of operand `k`, if it is a constant.
-    pub(super) fn elements(&self, node: &Node, k: usize) -> Option<Array> {
-        match self.names.get(node.input(k)?)? {
-            Meaning::Constant(array) => Some(array.clone()),
-            _ => None,
-        }
-    }
-
-    /// A constant, named as it will be in a file.
-    pub(super) fn constant(&mut self, array: &Array, name: &str) -> Value {
-        let value = tir_interp::attr_named(array, name);
-        let made = self.ir.at(self.block).add(tir_graph::Constant { value });
-        let loc = Loc::new(LocData::Named(Name::new(name), Loc::UNKNOWN));
-        if let Some(op) = self.ir.owner(made) {
-            self.ir.set_loc(op, loc);
-        }
-        self.hint(made, name);
-        made
-    }
-
-    /// Static shape and element type of a value.
-    pub(super) fn shape(&self, value: Value) -> (&'static [i64], Type) {
-        let ty = self.ir.ty(value);
-        (ty.shape().unwrap_or(&[]), ty.elem())
-    }
-
-    /// The node's first result is a value.
-    pub(super) fn define(&mut self, node: &Node, value: Value) -> Outcome<()> {
-        if let Some(name) = node.output(0) {
-            self.hint(value, name);
-            self.names.insert(name.to_string(), Meaning::Value(value));
-        }
-        Ok(())
-    }
-
-    /// The node's first result is the same as its first operand.
-    pub(super) fn alias(&mut self, node: &Node) -> Outcome<()> {
-        let meaning = node.input(0).and_then(|name| self.names.get(name)).cloned();
-        match (node.output(0), meaning) {
-            (_, None) => Err(Some(node.error("operand 0 is missing"))),
-            (Some(name), Some(meaning)) => {
-                self.names.insert(name.to_string(), meaning);
-                Ok(())
-            }
-            (None, Some(_)) => Ok(()),
-        }
-    }
-
-    /// The node's first result is a constant.
-    pub(super) fn define_constant(&mut self, node: &Node, array: Array) -> Outcome<()> {
-        if let Some(name) = node.output(0) {
-            self.names
-                .insert(name.to_string(), Meaning::Constant(array));
-        }
-        Ok(())
+        let what = if list.len() == 1 { "input" } else { "inputs" };
+        self.asked.borrow_mut().extend(inputs);
+        Err(Some(node.error(format!(
+            "{why}: it depends on {what} {}",
+            list.join(", ")
+        ))))
     }
 }

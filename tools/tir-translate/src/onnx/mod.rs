@@ -1,17 +1,38 @@
 //! From ONNX to graph: one function `@main` of a module.
 
+mod attention;
+mod bodies;
+mod contrib;
+mod control;
+mod convolution;
+mod cx;
+mod einsum;
 mod elementwise;
 mod fold;
+mod functions;
+mod grid;
+mod groups;
 mod import;
+mod make;
 mod movement;
 mod normalize;
+mod numbers;
 mod operands;
 mod ops;
 mod opsets;
 mod pad;
 mod parts;
 mod quantize;
+mod recurrent;
+mod reductions;
+mod report;
+mod resample;
 mod resize;
+mod scatter;
+mod search;
+mod sizes;
+mod spectrum;
+mod table;
 mod views;
 mod window;
 
@@ -19,14 +40,25 @@ use std::path::Path;
 
 use tir_core::{Diagnostic, Ir};
 
-/// Reads a model and imports it. The module is verified.
+pub use sizes::OnnxOptions;
+
+/// Reads a model and imports it as it is. The module is verified.
 ///
 /// # Errors
-/// If the file is malformed, or what it says has no form in graph: all ops that are not supported
-/// in one diagnostic, else every node that cannot be imported.
+/// If the file is malformed, or what it says has no form in graph: all operators that are not supported
+/// in one diagnostic, inputs whose sizes are not known in another one, and one for each other cause.
 pub fn import_onnx(path: &Path) -> Result<Ir, Vec<Diagnostic>> {
+    import_onnx_with(path, &OnnxOptions::default())
+}
+
+/// The same, with sizes of inputs and what else is said of them.
+///
+/// # Errors
+/// As [`import_onnx`], and if something is said that the model has no place for.
+pub fn import_onnx_with(path: &Path, options: &OnnxOptions) -> Result<Ir, Vec<Diagnostic>> {
     let model = tir_onnx::load(path).map_err(|e| vec![Diagnostic::error(e.to_string())])?;
-    import_model(&model)
+    crate::load_dialects();
+    import::import(&model, options)
 }
 
 /// Imports a model that was read. The module is verified.
@@ -35,5 +67,5 @@ pub fn import_onnx(path: &Path) -> Result<Ir, Vec<Diagnostic>> {
 /// As [`import_onnx`].
 pub fn import_model(model: &tir_onnx::Model) -> Result<Ir, Vec<Diagnostic>> {
     crate::load_dialects();
-    import::import(model)
+    import::import(model, &OnnxOptions::default())
 }

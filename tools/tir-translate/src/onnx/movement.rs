@@ -5,6 +5,7 @@ use tir_graph::{Cast, Expand, Gather, Where};
 use tir_onnx::{ElementType, Node};
 
 use super::import::{Cx, Outcome};
+use super::make::Make;
 use super::operands::{axis, dimension, fail, required};
 use super::parts::along;
 use super::views::reshaped;
@@ -126,7 +127,7 @@ pub(super) fn dropout_with_is_test(cx: &mut Cx, node: &Node) -> Outcome<()> {
     cx.alias(node)
 }
 
-/// Nothing is dropped but in training. The mask is not made: what reads it is refused.
+/// Nothing is dropped but in training: a mask holds everywhere.
 pub(super) fn dropout(cx: &mut Cx, node: &Node) -> Outcome<()> {
     node.only_attributes(&["ratio", "seed"]).map_err(Some)?;
     if node.input(2).is_some() {
@@ -137,6 +138,14 @@ pub(super) fn dropout(cx: &mut Cx, node: &Node) -> Outcome<()> {
                 "may be in training mode, which cannot be imported: operand 2 is not false",
             );
         }
+    }
+    if node.output(1).is_some() {
+        let x = cx.operand(node, 0)?;
+        let mut m = Make::new(cx, node);
+        let shape = m.shape(x);
+        let all = m.numbers(Type::int(1), &[], &[1.0])?;
+        let mask = m.expand(all, &shape)?;
+        cx.define_all(node, &[x, mask]);
     }
     cx.alias(node)
 }

@@ -4,7 +4,9 @@ use tir_core::{Op, Value};
 use tir_graph::{BatchNorm, LayerNorm, Number, Softmax};
 use tir_onnx::Node;
 
+use super::groups;
 use super::import::{Cx, Outcome};
+use super::make::Make;
 use super::operands::numbers;
 use super::views::reshaped;
 
@@ -28,44 +30,60 @@ pub(super) enum Axes {
     Operand,
 }
 
-/// No axes are all, unless the node says that they are none.
+/// What a reduction is of.
+pub(super) struct Reduced {
+    pub x: Value,
+    /// In ascending order; none where nothing is reduced.
+    pub axes: Vec<i64>,
+    pub keepdims: bool,
+}
+
+impl Reduced {
+    /// No axes are all, unless the node says that they are none.
+    pub(super) fn read(cx: &mut Cx<'_>, node: &Node, place: Axes) -> Outcome<Self> {
+        let known = match place {
+            Axes::Attribute => ["axes", "keepdims"],
+            Axes::Operand => ["keepdims", "noop_with_empty_axes"],
+        };
+        node.only_attributes(&known).map_err(Some)?;
+        let x = cx.operand(node, 0)?;
+        let rank = cx.shape(x).0.len();
+        let stated = match place {
+            Axes::Attribute => node.ints("axes").map_err(Some)?.map(<[i64]>::to_vec),
+            Axes::Operand => numbers(cx, node, 1, "axes")?,
+        };
+        let stated = stated.unwrap_or_default();
+        let flag = |name: &str, otherwise: i64| -> Outcome<bool> {
+            Ok(node.int(name).map_err(Some)?.unwrap_or(otherwise) != 0)
+        };
+        let mut axes = Vec::new();
+        for axis in &stated {
+            axes.push(dimension(node, *axis, rank)?);
+        }
+        axes.sort_unstable();
+        axes.dedup();
+        if axes.len() != stated.len() {
+            return fail(node, format!("names a dimension twice: {stated:?}"));
+        }
+        if axes.is_empty() && !flag("noop_with_empty_axes", 0)? {
+            axes = (0..rank as i64).collect();
+        }
+        let keepdims = flag("keepdims", 1)?;
+        Ok(Self { x, axes, keepdims })
+    }
+}
+
 pub(super) fn reduce<T: Op>(
     cx: &mut Cx,
     node: &Node,
     place: Axes,
     make: impl FnOnce(Value, Vec<i64>, bool) -> T,
 ) -> Outcome<()> {
-    let known = match place {
-        Axes::Attribute => ["axes", "keepdims"],
-        Axes::Operand => ["keepdims", "noop_with_empty_axes"],
-    };
-    node.only_attributes(&known).map_err(Some)?;
-    let x = cx.operand(node, 0)?;
-    let rank = cx.shape(x).0.len();
-    let stated = match place {
-        Axes::Attribute => node.ints("axes").map_err(Some)?.map(<[i64]>::to_vec),
-        Axes::Operand => numbers(cx, node, 1, "axes")?,
-    };
-    let stated = stated.unwrap_or_default();
-    let flag = |name: &str, otherwise: i64| -> Outcome<bool> {
-        Ok(node.int(name).map_err(Some)?.unwrap_or(otherwise) != 0)
-    };
-    let mut axes = Vec::new();
-    for axis in &stated {
-        axes.push(dimension(node, *axis, rank)?);
+    let Reduced { x, axes, keepdims } = Reduced::read(cx, node, place)?;
+    if axes.is_empty() && !cx.shape(x).0.is_empty() {
+        return cx.alias(node);
     }
-    axes.sort_unstable();
-    axes.dedup();
-    if axes.len() != stated.len() {
-        return fail(node, format!("names a dimension twice: {stated:?}"));
-    }
-    if axes.is_empty() {
-        if flag("noop_with_empty_axes", 0)? {
-            return cx.alias(node);
-        }
-        axes = (0..rank as i64).collect();
-    }
-    let y = cx.add(node, make(x, axes, flag("keepdims", 1)?))?;
+    let y = cx.add(node, make(x, axes, keepdims))?;
     cx.define(node, y)
 }
 
@@ -113,7 +131,6 @@ pub(super) fn layer_normalization(cx: &mut Cx, node: &Node) -> Outcome<()> {
     // How mean and deviation are stored says nothing about the result here.
     node.only_attributes(&["axis", "epsilon", "stash_type"])
         .map_err(Some)?;
-    only_first_result(node)?;
     let (x, scale) = (cx.operand(node, 0)?, cx.operand(node, 1)?);
     let bias = cx.optional(node, 2)?;
     let axis = node.int("axis").map_err(Some)?.unwrap_or(-1);
@@ -127,7 +144,12 @@ pub(super) fn layer_normalization(cx: &mut Cx, node: &Node) -> Outcome<()> {
         epsilon,
     };
     let y = cx.add(node, op)?;
-    cx.define(node, y)
+    cx.define(node, y)?;
+    if node.outputs.iter().skip(1).any(Option::is_some) {
+        let moments = groups::moments(&mut Make::new(cx, node), x, axis as usize, epsilon.0)?;
+        cx.define_all(node, &[&[y], &moments[..]].concat());
+    }
+    Ok(())
 }
 
 /// Until version 6: training unless the node says that it is a test.

@@ -28,7 +28,11 @@ pub(super) fn numbers(cx: &Cx, node: &Node, k: usize, what: &str) -> Outcome<Opt
     let list = cx.elements(node, k).and_then(|a| a.to_i64s());
     match list {
         Some(list) => Ok(Some(list)),
-        None => fail(node, format!("has {what} that are not constant integers")),
+        None => cx.not_constant(
+            node,
+            k,
+            &format!("has {what} that are not constant integers"),
+        ),
     }
 }
 

@@ -5,7 +5,9 @@ use tir_data::Array;
 use tir_graph::{AvgPool, Conv2d, Gemm, GlobalAvgPool, MatMul, MaxPool, Mul};
 use tir_onnx::Node;
 
+use super::convolution;
 use super::import::{Cx, Outcome};
+use super::make::Make;
 use super::views::reshaped;
 use super::window::Windows;
 
@@ -41,6 +43,16 @@ fn spatial(shape: &[i64]) -> &[i64] {
     shape.get(2..).unwrap_or(&[])
 }
 
+/// The attributes of convolutions.
+const CONVOLUTION: [&str; 6] = [
+    "auto_pad",
+    "dilations",
+    "group",
+    "kernel_shape",
+    "pads",
+    "strides",
+];
+
 /// What convolutions of floats and of integers share.
 pub(super) struct Convolution {
     /// The input as images.
@@ -56,15 +68,7 @@ pub(super) struct Convolution {
 impl Convolution {
     /// Operands `x` and `w` of a node, and its attributes.
     pub(super) fn read(cx: &mut Cx, node: &Node, x: usize, w: usize) -> Outcome<Self> {
-        let known = [
-            "auto_pad",
-            "dilations",
-            "group",
-            "kernel_shape",
-            "pads",
-            "strides",
-        ];
-        node.only_attributes(&known).map_err(Some)?;
+        node.only_attributes(&CONVOLUTION).map_err(Some)?;
         let (x, w) = (cx.operand(node, x)?, cx.operand(node, w)?);
         let (shape, weights) = (cx.shape(x).0, cx.shape(w).0);
         let kernel = spatial(weights);
@@ -87,6 +91,11 @@ impl Convolution {
 }
 
 pub(super) fn conv(cx: &mut Cx, node: &Node) -> Outcome<()> {
+    let x = cx.operand(node, 0)?;
+    if cx.shape(x).0.len() == 5 {
+        node.only_attributes(&CONVOLUTION).map_err(Some)?;
+        return convolution::conv_of_volumes(cx, node);
+    }
     let Convolution {
         x,
         w,
@@ -117,21 +126,59 @@ pub(super) fn conv(cx: &mut Cx, node: &Node) -> Outcome<()> {
     cx.define(node, y)
 }
 
-/// The input of a pool as images, its windows, and `ceil_mode`.
-fn pool(cx: &mut Cx, node: &Node) -> Outcome<(Value, usize, Windows, bool)> {
-    if node.outputs.iter().skip(1).any(Option::is_some) {
-        return fail(
-            node,
-            "has a result besides the pooled values, which cannot be imported",
-        );
-    }
+/// A pool: of largest elements, or of means, with or without the padding.
+fn pool(cx: &mut Cx, node: &Node, average: Option<bool>) -> Outcome<()> {
     let x = cx.operand(node, 0)?;
     let shape = cx.shape(x).0;
     let kernel = node.ints("kernel_shape").map_err(Some)?;
     let kernel = kernel.ok_or_else(|| Some(node.missing("kernel_shape")))?;
-    let windows = Windows::read(node, spatial(shape), kernel)?.two_dimensional();
-    let ceil = node.int("ceil_mode").map_err(Some)?.unwrap_or(0) != 0;
-    Ok((image(cx, node, x)?, shape.len(), windows, ceil))
+    let windows = Windows::read(node, spatial(shape), kernel)?;
+    let ceil_mode = node.int("ceil_mode").map_err(Some)?.unwrap_or(0) != 0;
+    let places = node.output(1).is_some() && average.is_none();
+    let y = if kernel.len() == 3 {
+        convolution::pool_of_volumes(&mut Make::new(cx, node), x, &windows, ceil_mode, average)?
+    } else {
+        let Windows {
+            kernel,
+            strides,
+            pads,
+            dilations,
+        } = windows.clone().two_dimensional();
+        let x = image(cx, node, x)?;
+        let y = match average {
+            None => cx.add(
+                node,
+                MaxPool {
+                    x,
+                    kernel,
+                    strides,
+                    pads,
+                    dilations,
+                    ceil_mode,
+                },
+            )?,
+            Some(count_include_pad) => cx.add(
+                node,
+                AvgPool {
+                    x,
+                    kernel,
+                    strides,
+                    pads,
+                    dilations,
+                    ceil_mode,
+                    count_include_pad,
+                },
+            )?,
+        };
+        in_rank(cx, node, y, shape.len())?
+    };
+    if !places {
+        return cx.define(node, y);
+    }
+    let columns = node.int("storage_order").map_err(Some)?.unwrap_or(0) != 0;
+    let places = convolution::places(&mut Make::new(cx, node), x, y, &windows, columns)?;
+    cx.define_all(node, &[y, places]);
+    Ok(())
 }
 
 pub(super) fn max_pool(cx: &mut Cx, node: &Node) -> Outcome<()> {
@@ -145,26 +192,7 @@ pub(super) fn max_pool(cx: &mut Cx, node: &Node) -> Outcome<()> {
         "strides",
     ];
     node.only_attributes(&known).map_err(Some)?;
-    let (x, rank, windows, ceil_mode) = pool(cx, node)?;
-    let Windows {
-        kernel,
-        strides,
-        pads,
-        dilations,
-    } = windows;
-    let y = cx.add(
-        node,
-        MaxPool {
-            x,
-            kernel,
-            strides,
-            pads,
-            dilations,
-            ceil_mode,
-        },
-    )?;
-    let y = in_rank(cx, node, y, rank)?;
-    cx.define(node, y)
+    pool(cx, node, None)
 }
 
 pub(super) fn average_pool(cx: &mut Cx, node: &Node) -> Outcome<()> {
@@ -179,31 +207,18 @@ pub(super) fn average_pool(cx: &mut Cx, node: &Node) -> Outcome<()> {
     ];
     node.only_attributes(&known).map_err(Some)?;
     let count_include_pad = node.int("count_include_pad").map_err(Some)?.unwrap_or(0) != 0;
-    let (x, rank, windows, ceil_mode) = pool(cx, node)?;
-    let Windows {
-        kernel,
-        strides,
-        pads,
-        dilations,
-    } = windows;
-    let op = AvgPool {
-        x,
-        kernel,
-        strides,
-        pads,
-        dilations,
-        ceil_mode,
-        count_include_pad,
-    };
-    let y = cx.add(node, op)?;
-    let y = in_rank(cx, node, y, rank)?;
-    cx.define(node, y)
+    pool(cx, node, Some(count_include_pad))
 }
 
 pub(super) fn global_average_pool(cx: &mut Cx, node: &Node) -> Outcome<()> {
     node.only_attributes(&[]).map_err(Some)?;
     let x = cx.operand(node, 0)?;
     let rank = cx.shape(x).0.len();
+    if rank > 4 {
+        let axes: Vec<usize> = (2..rank).collect();
+        let y = Make::new(cx, node).mean(x, &axes)?;
+        return cx.define(node, y);
+    }
     let x = image(cx, node, x)?;
     let y = cx.add(node, GlobalAvgPool { x })?;
     let y = in_rank(cx, node, y, rank)?;

@@ -1,11 +1,12 @@
 //! Importers of nodes that put a border around a tensor.
 
-use tir_core::{Attr, Value};
+use tir_core::{Attr, Type, Value};
 use tir_data::Array;
 use tir_graph::{Concat, Pad};
 use tir_onnx::Node;
 
 use super::import::{Cx, Outcome};
+use super::make::Make;
 use super::movement::expanded;
 use super::operands::{dimension, fail, list, numbers, required};
 use super::parts::along;
@@ -20,16 +21,30 @@ pub(super) fn pad_by_attributes(cx: &mut Cx, node: &Node) -> Outcome<()> {
 
 pub(super) fn pad(cx: &mut Cx, node: &Node) -> Outcome<()> {
     node.only_attributes(&["mode"]).map_err(Some)?;
-    let pads = required(cx, node, 1, "pads")?;
-    let axes = numbers(cx, node, 3, "axes")?;
-    let value = match node.input(2) {
-        None => None,
-        Some(_) => match cx.elements(node, 2) {
-            Some(array) if array.len() == 1 => Some(array),
-            _ => return fail(node, "has a value that is not a constant number"),
-        },
+    // All are looked at before one of them is an error.
+    let pads = required(cx, node, 1, "pads");
+    let axes = numbers(cx, node, 3, "axes");
+    let value = cx.elements(node, 2).filter(|array| array.len() == 1);
+    let (pads, axes) = (pads?, axes?);
+    let (Some(number), None) = (cx.optional(node, 2)?, &value) else {
+        return pad_with(cx, node, pads, axes, value);
     };
-    pad_with(cx, node, pads, axes, value)
+    if node.string("mode").map_err(Some)?.unwrap_or("constant") != "constant" {
+        return pad_with(cx, node, pads, axes, None);
+    }
+    // A number that is not known is chosen where a border of ones is around zeros.
+    let x = cx.operand(node, 0)?;
+    let shape = cx.shape(x).0.to_vec();
+    pad_with(cx, node, pads.clone(), axes.clone(), None)?;
+    let y = cx.value(node.output(0).unwrap_or_default())?;
+    let mut m = Make::new(cx, node);
+    let none = m.numbers(Type::int(1), &[], &[0.0])?;
+    let none = m.expand(none, &shape)?;
+    let border = bordered(m.cx, node, none, pads, axes, Some(Array::scalar(1i64)))?;
+    let mut m = Make::new(cx, node);
+    let number = m.reshape(number, &[])?;
+    let y = m.choose(border, number, y)?;
+    m.done(y)
 }
 
 fn pad_with(
@@ -39,7 +54,19 @@ fn pad_with(
     axes: Option<Vec<i64>>,
     value: Option<Array>,
 ) -> Outcome<()> {
-    let mut x = cx.operand(node, 0)?;
+    let x = cx.operand(node, 0)?;
+    let y = bordered(cx, node, x, pads, axes, value)?;
+    cx.define(node, y)
+}
+
+fn bordered(
+    cx: &mut Cx,
+    node: &Node,
+    mut x: Value,
+    pads: Vec<i64>,
+    axes: Option<Vec<i64>>,
+    value: Option<Array>,
+) -> Outcome<Value> {
     let (shape, elem) = cx.shape(x);
     let rank = shape.len();
     let axes = axes.unwrap_or_else(|| (0..rank as i64).collect());
@@ -67,7 +94,7 @@ fn pad_with(
         for d in 0..rank {
             x = continued(cx, node, x, d, [low[d], high[d]], mode)?;
         }
-        return cx.define(node, x);
+        return Ok(x);
     }
     let value = match (elem.is_float(), value) {
         (true, value) => Attr::float(value.and_then(|a| a.get_f64(0)).unwrap_or(0.0), elem),
@@ -76,7 +103,7 @@ fn pad_with(
             Attr::int(number as i64, elem)
         }
     };
-    let y = cx.add(
+    cx.add(
         node,
         Pad {
             x,
@@ -84,8 +111,7 @@ fn pad_with(
             high,
             value,
         },
-    )?;
-    cx.define(node, y)
+    )
 }
 
 /// A dimension continued on both sides from what is in it: `edge` repeats the outermost element,

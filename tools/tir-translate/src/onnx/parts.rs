@@ -96,11 +96,12 @@ pub(super) fn slice_by_attributes(cx: &mut Cx, node: &Node) -> Outcome<()> {
 
 pub(super) fn slice(cx: &mut Cx, node: &Node) -> Outcome<()> {
     node.only_attributes(&[]).map_err(Some)?;
-    let starts = required(cx, node, 1, "starts")?;
-    let ends = required(cx, node, 2, "ends")?;
-    let axes = numbers(cx, node, 3, "axes")?;
-    let steps = numbers(cx, node, 4, "steps")?;
-    slice_of(cx, node, starts, ends, axes, steps)
+    // All are looked at before one of them is an error.
+    let starts = required(cx, node, 1, "starts");
+    let ends = required(cx, node, 2, "ends");
+    let axes = numbers(cx, node, 3, "axes");
+    let steps = numbers(cx, node, 4, "steps");
+    slice_of(cx, node, starts?, ends?, axes?, steps?)
 }
 
 fn slice_of(

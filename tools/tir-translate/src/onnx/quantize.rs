@@ -8,6 +8,7 @@ use tir_onnx::{ElementType, Node};
 
 use super::elementwise::splat;
 use super::import::{Cx, Outcome};
+use super::make::Make;
 use super::operands::{dimension, fail};
 use super::ops::{Convolution, in_rank};
 use super::views::reshaped;
@@ -301,6 +302,13 @@ fn requantized(cx: &mut Cx, node: &Node, sum: Value, axis: i64) -> Outcome<Value
         cx.operand(node, 4)?,
         cx.operand(node, 6)?,
     ];
+    // Scales of 16 bits are computed with in f32, as the others.
+    let mut make = Make::new(cx, node);
+    let mut wide = [scales[0]; 3];
+    for (wide, scale) in wide.iter_mut().zip(scales) {
+        *wide = make.cast(scale, Type::f32())?;
+    }
+    let scales = wide;
     let zero = cx.operand(node, 7)?;
     let several = |k: usize| !one(cx, scales[k]);
     if several(0) || several(2) || !one(cx, zero) {

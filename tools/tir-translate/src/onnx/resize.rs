@@ -6,6 +6,7 @@ use tir_onnx::Node;
 
 use super::import::{Cx, Outcome};
 use super::operands::{dimension, fail, numbers};
+use super::resample::{Along, Kernel, Resampling};
 
 fn keyword<T>(
     node: &Node,
@@ -36,17 +37,7 @@ pub(super) fn resize(cx: &mut Cx, node: &Node) -> Outcome<()> {
         "nearest_mode",
     ];
     node.only_attributes(&known).map_err(Some)?;
-    let mode = keyword(node, "mode", "nearest", ResizeMode::from_keyword)?;
-    let coordinates = "coordinate_transformation_mode";
-    let coordinates = keyword(node, coordinates, "half_pixel", Coordinates::from_keyword)?;
-    let rounding = "round_prefer_floor";
-    let rounding = keyword(node, "nearest_mode", rounding, Rounding::from_keyword)?;
-    if node.int("antialias").map_err(Some)?.unwrap_or(0) != 0 {
-        return fail(
-            node,
-            "attribute 'antialias' is set, which cannot be imported",
-        );
-    }
+    let how = Asked::read(node)?;
     let x = cx.operand(node, 0)?;
     let (shape, _) = cx.shape(x);
     let rank = shape.len();
@@ -57,11 +48,10 @@ pub(super) fn resize(cx: &mut Cx, node: &Node) -> Outcome<()> {
             .collect::<Outcome<Vec<usize>>>()?,
         None => (0..rank).collect(),
     };
-    let how = (mode, coordinates, rounding);
     let given = node.input(2).is_some() && cx.elements(node, 2).is_none_or(|a| !a.is_empty());
     if given {
         let scales = floats(cx, node, 2)?;
-        return by_scales(cx, node, &axes, &scales, how);
+        return by_scales(cx, node, &axes, &scales, &how);
     }
     let Some(list) = numbers(cx, node, 3, "sizes")? else {
         return fail(node, "has neither scales nor sizes");
@@ -81,7 +71,7 @@ pub(super) fn resize(cx: &mut Cx, node: &Node) -> Outcome<()> {
             None => list[i],
         };
     }
-    resized(cx, node, result, scales, how)
+    resized(cx, node, result, scales, &axes, &how)
 }
 
 /// Upsample, and the first Resize: scales are in an attribute or operand 1, coordinates are
@@ -110,23 +100,120 @@ pub(super) fn upsample(cx: &mut Cx, node: &Node, attribute: bool) -> Outcome<()>
     }
     let x = cx.operand(node, 0)?;
     let axes: Vec<usize> = (0..cx.shape(x).0.len()).collect();
-    let how = (mode, Coordinates::Asymmetric, Rounding::Floor);
-    by_scales(cx, node, &axes, &scales, how)
+    let how = Asked {
+        mode: Some(mode),
+        coordinates: Some(Coordinates::Asymmetric),
+        rounding: Rounding::Floor,
+        cubic: -0.75,
+        antialias: false,
+        exclude_outside: false,
+        beyond: 0.0,
+    };
+    by_scales(cx, node, &axes, &scales, &how)
 }
 
 /// How an image gets another size.
-type How = (ResizeMode, Coordinates, Rounding);
+struct Asked {
+    /// None for cubic.
+    mode: Option<ResizeMode>,
+    /// None for `tf_crop_and_resize`.
+    coordinates: Option<Coordinates>,
+    rounding: Rounding,
+    /// The number of a cubic kernel.
+    cubic: f64,
+    antialias: bool,
+    exclude_outside: bool,
+    /// What is beyond a part that is cut out.
+    beyond: f64,
+}
 
-/// The floats of operand `k`, which must be a constant.
-fn floats(cx: &Cx, node: &Node, k: usize) -> Outcome<Vec<f32>> {
-    let list = cx.elements(node, k);
-    match list.and_then(|a| a.as_f32().map(|s| s.to_vec())) {
-        Some(list) => Ok(list),
-        None => fail(node, "has scales that are not constant floats"),
+impl Asked {
+    fn read(node: &Node) -> Outcome<Self> {
+        let mode = keyword(node, "mode", "nearest", |word| match word {
+            "cubic" => Some(None),
+            word => ResizeMode::from_keyword(word).map(Some),
+        })?;
+        let coordinates = "coordinate_transformation_mode";
+        let coordinates = keyword(node, coordinates, "half_pixel", |word| match word {
+            "tf_crop_and_resize" => Some(None),
+            word => Coordinates::from_keyword(word).map(Some),
+        })?;
+        let rounding = "round_prefer_floor";
+        let rounding = keyword(node, "nearest_mode", rounding, Rounding::from_keyword)?;
+        let flag =
+            |name: &str| -> Outcome<bool> { Ok(node.int(name).map_err(Some)?.unwrap_or(0) != 0) };
+        let float = |name: &str, otherwise: f32| -> Outcome<f64> {
+            Ok(node.float(name).map_err(Some)?.unwrap_or(otherwise).into())
+        };
+        Ok(Self {
+            mode,
+            coordinates,
+            rounding,
+            cubic: float("cubic_coeff_a", -0.75)?,
+            antialias: flag("antialias")? && mode != Some(ResizeMode::Nearest),
+            exclude_outside: flag("exclude_outside")?,
+            beyond: float("extrapolation_value", 0.0)?,
+        })
+    }
+
+    /// Whether graph has an op for it.
+    fn plain(&self) -> Option<(ResizeMode, Coordinates)> {
+        let plain = !self.antialias && !self.exclude_outside;
+        self.mode.zip(self.coordinates).filter(|_| plain)
+    }
+
+    fn resampling(&self) -> Resampling {
+        let round: fn(f64) -> f64 = match self.rounding {
+            Rounding::Floor => f64::floor,
+            Rounding::Ceil => f64::ceil,
+            Rounding::PreferFloor => |x| (x - 0.5).ceil(),
+            Rounding::PreferCeil => |x| (x + 0.5).floor(),
+        };
+        Resampling {
+            kernel: match self.mode {
+                Some(ResizeMode::Nearest) => Kernel::Nearest(round),
+                Some(ResizeMode::Linear) => Kernel::Linear,
+                None => Kernel::Cubic(self.cubic),
+            },
+            antialias: self.antialias,
+            exclude_outside: self.exclude_outside,
+            beyond: self.coordinates.is_none().then_some(self.beyond),
+        }
     }
 }
 
-fn by_scales(cx: &mut Cx, node: &Node, axes: &[usize], list: &[f32], how: How) -> Outcome<()> {
+/// Where the elements of a dimension of `to` lie in one of `from`, as ONNX says.
+fn places(coordinates: Coordinates, from: i64, to: i64, scale: f64) -> Vec<f64> {
+    let (whole, made) = (from as f64, to as f64);
+    let place = |at: i64| {
+        let x = at as f64;
+        let half = (x + 0.5) / scale - 0.5;
+        match coordinates {
+            Coordinates::HalfPixel => half,
+            Coordinates::PytorchHalfPixel if to > 1 => half,
+            Coordinates::AlignCorners if to > 1 => x * (whole - 1.0) / (made - 1.0),
+            Coordinates::PytorchHalfPixel | Coordinates::AlignCorners => 0.0,
+            Coordinates::Asymmetric => x / scale,
+            Coordinates::HalfPixelSymmetric => whole / 2.0 * (1.0 - made / (scale * whole)) + half,
+        }
+    };
+    (0..to).map(place).collect()
+}
+
+/// The floats of operand `k`, which must be a constant.
+fn floats(cx: &Cx, node: &Node, k: usize) -> Outcome<Vec<f32>> {
+    floats_of(cx, node, k, "scales that are not constant floats")
+}
+
+fn floats_of(cx: &Cx, node: &Node, k: usize, what: &str) -> Outcome<Vec<f32>> {
+    let list = cx.elements(node, k);
+    match list {
+        Some(list) => Ok(list.iter_f64().map(|v| v as f32).collect()),
+        None => cx.not_constant(node, k, &format!("has {what}")),
+    }
+}
+
+fn by_scales(cx: &mut Cx, node: &Node, axes: &[usize], list: &[f32], how: &Asked) -> Outcome<()> {
     let x = cx.operand(node, 0)?;
     let (shape, _) = cx.shape(x);
     if list.len() != axes.len() {
@@ -138,7 +225,7 @@ fn by_scales(cx: &mut Cx, node: &Node, axes: &[usize], list: &[f32], how: How) -
         scales[*d] = *scale;
         result[*d] = (shape[*d] as f32 * scale).floor() as i64;
     }
-    resized(cx, node, result, scales, how)
+    resized(cx, node, result, scales, axes, how)
 }
 
 fn resized(
@@ -146,10 +233,73 @@ fn resized(
     node: &Node,
     result: Vec<i64>,
     scales: Vec<f32>,
-    (mode, coordinates, rounding): How,
+    axes: &[usize],
+    how: &Asked,
 ) -> Outcome<()> {
     let x = cx.operand(node, 0)?;
     let (shape, elem) = cx.shape(x);
+    let rounding = how.rounding;
+    let Some((mode, coordinates)) = how.plain() else {
+        let parts = match how.coordinates {
+            Some(_) => None,
+            None => Some(floats_of(
+                cx,
+                node,
+                1,
+                "a part that is not constant floats",
+            )?),
+        };
+        if parts
+            .as_ref()
+            .is_some_and(|parts| parts.len() != 2 * axes.len())
+        {
+            return fail(
+                node,
+                format!("has no begin and end of a part for {} axes", axes.len()),
+            );
+        }
+        let mut dims = Vec::new();
+        for d in 0..shape.len() {
+            let (from, to, scale) = (shape[d], result[d], f64::from(scales[d]));
+            if from < 1 && to > 0 {
+                return fail(
+                    node,
+                    format!("makes {to} elements of none in dimension {d}"),
+                );
+            }
+            let places = match (how.coordinates, &parts) {
+                (Some(coordinates), _) if from != to || scale != 1.0 => {
+                    places(coordinates, from, to, scale)
+                }
+                (None, Some(parts)) => match axes.iter().position(|a| *a == d) {
+                    Some(i) => {
+                        let (start, end) = (f64::from(parts[i]), f64::from(parts[axes.len() + i]));
+                        let last = (from - 1) as f64;
+                        let step = match to {
+                            1 => 0.0,
+                            _ => (end - start) * last / (to - 1) as f64,
+                        };
+                        let first = match to {
+                            1 => (start + end) * last / 2.0,
+                            _ => start * last,
+                        };
+                        if start == 0.0 && end == 1.0 && from == to {
+                            continue;
+                        }
+                        (0..to).map(|at| first + at as f64 * step).collect()
+                    }
+                    None => continue,
+                },
+                _ => continue,
+            };
+            dims.push(Along {
+                dim: d,
+                places,
+                scale,
+            });
+        }
+        return how.resampling().apply(cx, node, x, &dims);
+    };
     let quotient = |d: usize| result[d] as f32 / shape[d] as f32;
     let exact = (0..shape.len()).all(|d| scales[d] == quotient(d));
     let scale = |s: &f32| Attr::float(f64::from(*s), Type::f32());

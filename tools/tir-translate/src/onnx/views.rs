@@ -56,7 +56,7 @@ pub(super) fn reshape(cx: &mut Cx, node: &Node) -> Outcome<()> {
     node.only_attributes(&["allowzero"]).map_err(Some)?;
     let wanted = cx.elements(node, 1).and_then(|a| a.to_i64s());
     let Some(wanted) = wanted else {
-        return Err(Some(node.error("has a shape that is not a constant")));
+        return cx.not_constant(node, 1, "has a shape that is not a constant");
     };
     let keep = node.int("allowzero").map_err(Some)?.unwrap_or(0) == 0;
     in_shape(cx, node, &wanted, keep)

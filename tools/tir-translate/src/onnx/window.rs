@@ -5,6 +5,7 @@ use tir_onnx::Node;
 use super::import::Outcome;
 
 /// The windows of a node, in so many dimensions as its input has behind the first two.
+#[derive(Clone)]
 pub(super) struct Windows {
     pub kernel: Vec<i64>,
     pub strides: Vec<i64>,

@@ -24,7 +24,7 @@ use crate::proof::explain::explain;
 use crate::proof::text;
 use crate::rebuild::rebuild;
 use crate::report;
-use crate::saturate::{Limits, Stop};
+use crate::saturate::{Limits, Outcome, Stop};
 
 pass! {
     /// Optimizes the side-effect-free ops of each block by equality saturation with the rules of
@@ -97,8 +97,8 @@ impl Pass for Egraph {
 
 impl Egraph {
     /// Runs the pass; with a price, what is extracted are groups, each of which becomes a `graph.fused`, so that the sum of
-    /// their prices is small. What the program costs as a whole is for the caller to compare; nothing is printed, and
-    /// there is no proof.
+    /// their prices is small. What the program costs as a whole is for the caller to compare; of all that is printed, that
+    /// is the number of groups, their cycles and a bound, and there is no proof.
     ///
     /// # Errors
     /// Those of the pass.
@@ -152,6 +152,19 @@ impl Egraph {
             multi_pattern_matches: self.multi_pattern_matches,
             fold_elements: self.fold_elements,
         }
+    }
+
+    /// What a remark says of the limit that saturation reached, if it did.
+    fn stopped(&self, outcome: &Outcome) -> Option<String> {
+        let (option, limit) = match outcome.stop {
+            Stop::Saturated => return None,
+            Stop::Iterations => ("iterations", self.iterations),
+            Stop::Nodes => ("nodes", self.nodes),
+        };
+        Some(format!(
+            "the e-graph reached its limit '{option}={limit}' before it was saturated: a \
+             cheaper program may exist"
+        ))
     }
 
     fn layouts(&self, model: &CostModel) -> Result<Vec<Layout>, Vec<Diagnostic>> {
@@ -304,7 +317,7 @@ impl BlockContext<'_> {
             limits: pass.limits(),
             steps: pass.steps,
             // What the chosen program rests on is printed too.
-            proofs: pass.explain.is_some() || pass.print,
+            proofs: self.price.is_none() && (pass.explain.is_some() || pass.print),
             random: pass.random.map(|seed| seed_of(seed, ir, number)),
         };
         let mut clock = Clock::start();
@@ -328,11 +341,19 @@ impl BlockContext<'_> {
             cx.count("groups", groups);
             cx.count("groups planned", planned);
             cx.count("extractions", rounds);
+            let stopped = pass.stopped(&found.outcome);
+            if let Some(what) = stopped.filter(|_| cx.settings().remarks && !pass.print) {
+                cx.remark(Diagnostic::remark(what).at(ir.loc(ir.root())));
+            }
             if let Some((option, limit)) = chosen.limit.filter(|_| cx.settings().remarks) {
                 let what = format!(
                     "the choice of groups reached its limit '{option}={limit}': a program of fewer cycles may exist"
                 );
                 cx.remark(Diagnostic::remark(what).at(ir.loc(ir.root())));
+            }
+            if pass.print {
+                let text = report::groups(&found, &chosen);
+                cx.remark(Diagnostic::remark(text).at(ir.loc(ir.root())));
             }
             let rebuilt = rebuild(ir, &found.graph, &found.program, &chosen.choice);
             outline(ir, &chosen.groups, &rebuilt.values);
@@ -355,16 +376,7 @@ impl BlockContext<'_> {
         for (rule, fired) in rules.iter().zip(&outcome.fired) {
             cx.count(&format!("applied {}", rule.rule.name), fired.matches);
         }
-        let limit = match outcome.stop {
-            Stop::Saturated => None,
-            Stop::Iterations => Some(("iterations", pass.iterations)),
-            Stop::Nodes => Some(("nodes", pass.nodes)),
-        };
-        if let Some((option, limit)) = limit.filter(|_| !pass.print) {
-            let what = format!(
-                "the e-graph reached its limit '{option}={limit}' before it was saturated: a \
-                 cheaper program may exist"
-            );
+        if let Some(what) = pass.stopped(&outcome).filter(|_| !pass.print) {
             cx.remark(Diagnostic::remark(what).at(ir.loc(ir.root())));
         }
         let taken = pass.random.is_some() || extracted.after < extracted.before;

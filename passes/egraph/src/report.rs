@@ -8,9 +8,46 @@ use tir::{Ir, Value};
 use crate::build::Program;
 use crate::extract::Extracted;
 use crate::graph::Graph;
+use crate::groups::Chosen;
 use crate::matching::Compiled;
+use crate::optimize::Saturated;
 use crate::proof::explain::Proof;
 use crate::saturate::{Outcome, Stop, fired};
+
+/// The size of an e-graph, and why it grows no more.
+fn size(graph: &Graph, outcome: &Outcome) -> String {
+    let why = match outcome.stop {
+        Stop::Saturated => "saturated",
+        Stop::Iterations => "stopped by the limit on iterations",
+        Stop::Nodes => "stopped by the limit on e-nodes",
+    };
+    let (classes, nodes) = (graph.number_of_classes(), graph.total_number_of_nodes());
+    let rounds = outcome.iterations;
+    let s = if rounds == 1 { "" } else { "s" };
+    format!("e-graph: {classes} classes, {nodes} nodes, {why} after {rounds} iteration{s}\n")
+}
+
+/// The report of `print` where groups are chosen.
+pub fn groups(found: &Saturated, chosen: &Chosen) -> String {
+    let mut out = size(&found.graph, &found.outcome);
+    let [groups, planned, rounds] = chosen.counts;
+    let _ = write!(
+        out,
+        "groups: {groups} to choose from, {planned} different ones planned in {rounds} extractions"
+    );
+    if let Some((option, _)) = chosen.limit {
+        let _ = write!(out, ", stopped by the limit on {option}");
+    }
+    let Chosen { cycles, bound, .. } = chosen;
+    let _ = write!(
+        out,
+        "\ncycles of the groups chosen, each by itself: {cycles:.0}"
+    );
+    if let Some(bound) = bound {
+        let _ = write!(out, ", bound {bound:.0}");
+    }
+    out
+}
 
 /// The report of `print`.
 pub fn text(
@@ -21,19 +58,7 @@ pub fn text(
     outcome: &Outcome,
     extracted: &Extracted,
 ) -> String {
-    let mut out = String::new();
-    let why = match outcome.stop {
-        Stop::Saturated => "saturated",
-        Stop::Iterations => "stopped by the limit on iterations",
-        Stop::Nodes => "stopped by the limit on e-nodes",
-    };
-    let (classes, nodes) = (graph.number_of_classes(), graph.total_number_of_nodes());
-    let rounds = outcome.iterations;
-    let s = if rounds == 1 { "" } else { "s" };
-    let _ = writeln!(
-        out,
-        "e-graph: {classes} classes, {nodes} nodes, {why} after {rounds} iteration{s}"
-    );
+    let mut out = size(graph, outcome);
     for (name, fired) in fired(rules, outcome) {
         let _ = write!(
             out,

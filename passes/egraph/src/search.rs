@@ -84,23 +84,24 @@ impl<'a> TermGraph for Classes<'a> {
 
     fn definers(&self, class: Id, at: usize, term: &OpTerm) -> SmallVec<[(&'a Node, usize); 2]> {
         let view = self.view;
-        let fits = |node: &&Node| {
-            let name = self.names[at];
-            matches!(node.head, Head::Op { name: n, region: None, .. } if n == name)
-        };
-        let is_value = term.result.may_be(0) && view.is_value(class);
+        let name = self.names[at];
         let mut found = SmallVec::new();
-        for node in &view.class(class).nodes {
-            match node.head {
-                Head::Op { .. } if is_value => {
-                    found.extend(Some(node).filter(fits).map(|node| (node, 0)));
-                }
-                Head::Result(index) if term.result.may_be(index as usize) => {
-                    let nodes = view.class(node.children[0]).nodes.iter().filter(fits);
-                    found.extend(nodes.map(|node| (node, index as usize)));
-                }
-                _ => {}
+        let nodes = &view.class(class).nodes[..];
+        // E-nodes of a class are sorted: leaves, results, then ops by name.
+        let results = nodes
+            .iter()
+            .skip_while(|node| matches!(node.head, Head::Leaf(_)));
+        for node in results {
+            let Head::Result(index) = node.head else {
+                break;
+            };
+            if term.result.may_be(index as usize) {
+                let nodes = named(&view.class(node.children[0]).nodes, name);
+                found.extend(nodes.map(|node| (node, index as usize)));
             }
+        }
+        if term.result.may_be(0) && view.is_value(class) {
+            found.extend(named(nodes, name).map(|node| (node, 0)));
         }
         found
     }
@@ -127,6 +128,14 @@ impl<'a> TermGraph for Classes<'a> {
     fn operands(&self, node: &'a Node) -> SmallVec<[Id; 4]> {
         node.children.clone()
     }
+}
+
+/// The ops of a name without regions among sorted e-nodes.
+fn named(nodes: &[Node], name: Index) -> impl Iterator<Item = &Node> {
+    let first = nodes.partition_point(|node| node.name() < Some(name));
+    let is_it = move |node: &&Node| node.name() == Some(name);
+    let nodes = nodes[first..].iter().take_while(is_it);
+    nodes.filter(|node| matches!(node.head, Head::Op { region: None, .. }))
 }
 
 /// Tries the classes that roots may be, and keeps the places that are new.

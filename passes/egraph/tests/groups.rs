@@ -1,6 +1,6 @@
 //! Groups are chosen by what they are said to take, which is more than any bound of them.
 
-use tir::pass::Settings;
+use tir::pass::{Report, Settings};
 use tir::text::{ParseOptions, parse};
 use tir::{Ir, Name, Pass, PassCx, PassManager, PassResult, Pipeline, pass};
 use tir_egraph::Egraph;
@@ -38,18 +38,16 @@ impl Price for Chosen {
 impl Pass for Chosen {
     fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
         let terms = Terms {
-            cuts: 6,
-            nodes: 5,
-            plans: 1000,
             rounds: 12,
             steps: 100_000,
+            ..Terms::default()
         };
         Egraph::default().priced(ir, cx, Some((self, terms)))
     }
 }
 
-/// The groups of a function once they are chosen, and the ops that are in none.
-fn chosen(text: &str, pass: Chosen) -> Vec<String> {
+/// A module after groups were chosen, and what was counted.
+fn run(text: &str, pass: Chosen) -> (Ir, Report) {
     for dialect in [
         &tir_builtin::DIALECT,
         &tir_func::DIALECT,
@@ -63,6 +61,12 @@ fn chosen(text: &str, pass: Chosen) -> Vec<String> {
         p.add(pass);
     });
     let report = PassManager::with(pipeline, Settings::default()).run(&mut module);
+    (module, report)
+}
+
+/// The groups of a function once they are chosen, and the ops that are in none.
+fn chosen(text: &str, pass: Chosen) -> Vec<String> {
+    let (module, report) = run(text, pass);
     report.into_result().unwrap();
     let slot = module.slots()[0];
     let ir = module.child(slot).unwrap();
@@ -78,6 +82,36 @@ fn chosen(text: &str, pass: Chosen) -> Vec<String> {
         Some(name(op)).filter(|n| n != "func.return")
     })
     .collect()
+}
+
+/// Layers of a product and a step behind it, one on the other.
+fn layers(count: usize) -> String {
+    let weights = (0..count).map(|n| format!(", %w{n}: tensor<8x8xf32>"));
+    let weights: String = weights.collect();
+    let mut text = format!("func.func @f(%x0: tensor<8x8xf32>{weights}) -> tensor<8x8xf32> {{\n");
+    for n in 0..count {
+        let next = n + 1;
+        text += &format!(
+            "  %a{n} = graph.matmul %x{n}, %w{n} : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  %b{n} = graph.exp %a{n} : tensor<8x8xf32>
+  %x{next} = graph.tanh %b{n} : tensor<8x8xf32>\n"
+        );
+    }
+    text + &format!("  func.return %x{count} : tensor<8x8xf32>\n}}")
+}
+
+#[test]
+fn equal_layers_are_planned_once() {
+    let counts = |count: usize| {
+        let (_, report) = run(&layers(count), Chosen::default());
+        let counts = report.statistics["chosen"].clone();
+        report.into_result().unwrap();
+        ["groups", "groups planned", "extractions"].map(|what| counts[what])
+    };
+    let [groups, planned, extractions] = counts(2);
+    let [more_groups, more_planned, more_extractions] = counts(16);
+    assert!(more_groups > 4 * groups, "{groups} {more_groups}");
+    assert_eq!((planned, extractions), (more_planned, more_extractions));
 }
 
 const CHAIN: &str = "func.func @f(%x: tensor<8x8xf32>, %w: tensor<8x8xf32>) -> tensor<8x8xf32> {

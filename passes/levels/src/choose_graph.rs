@@ -4,12 +4,14 @@
 //! ([`Price`]). What nests share, such as tensors that stay near, is no property of one, so programs are compared whole
 //! by the same estimate before one is taken: as the function is, as rewritten, and with the groups that were chosen.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, PoisonError};
+
 use tir::interp::to_attr;
 use tir::pass::PassOptions;
 use tir::{
-    At, Data, Diagnostic, Ir, Mapping, Op, OpId, Pass, PassCx, PassResult, Pipeline, Traits, Type,
-    Value, pass,
+    At, Attr, Data, Diagnostic, Ir, Mapping, Op, OpId, Pass, PassCx, PassResult, Pipeline, Traits,
+    Type, Value, pass,
 };
 use tir_accel::{AttachedMachine, Processor};
 use tir_convert::{FuseElementwise, FuseGraph, GraphToTensor};
@@ -24,11 +26,7 @@ use tir_graph::{Constant, Fused};
 use tir_tensor::{Empty, TransferRead};
 use tir_tile::Tile;
 
-/// One in so many cycles is no gain: the estimate is not that exact.
-const SLIGHT: i64 = 1000;
-
-/// The share of cycles that is left, above which a function is not rewritten again.
-const WORTH: f64 = 0.99;
+use crate::shape::Shape;
 
 pass! {
     /// Runs `egraph` and `constant-fold` on a copy of a function, where groups of ops are extracted at the cycles that each
@@ -61,12 +59,21 @@ pass! {
         pub rounds: usize = 24,
         /// Maximum number of search steps of each of them.
         pub steps: u64 = 2_000_000,
-        /// Maximum number of times that a function is rewritten, as long as each takes a hundredth of its cycles away.
+        /// An extraction finds something better where it takes one in so many cycles less.
+        pub gain: u64 = 500,
+        /// Extraction ends where one in so many cycles is left to gain at most.
+        pub near: u64 = 200,
+        /// Maximum number of times that a function is rewritten, as long as each takes one in `worth` of its cycles away.
         pub repeat: usize = 4,
+        /// A function is rewritten again, and extracted groups are compared with those of `fuse-graph`, where one in so many
+        /// cycles is gained.
+        pub worth: u64 = 100,
+        /// A program that takes no more than one in so many cycles less changes nothing: the estimate is not that exact.
+        pub slight: i64 = 1000,
         /// Cycles by the estimate below which functions are left to `egraph`: of such, latencies and starts, which queues
         /// overlap, are most.
         pub least: i64 = 20_000,
-        /// Print the estimates.
+        /// Print the estimates, and how many groups there were, with a bound of their cycles.
         pub print: bool = false,
     }
 }
@@ -117,12 +124,31 @@ impl ChooseGraph {
             |op: &OpId| !ir.has(*op, Traits::ConstantLike) && !ir.has(*op, Traits::Terminator);
         let mut sum = 0i64;
         for op in ir.ops_in(block).filter(computed) {
-            let lowered = self.lowered(&alone(ir, op), cx)?;
-            if computes(&lowered) {
-                sum = sum.saturating_add(self.nests(&lowered, cx)?);
-            }
+            sum = sum.saturating_add(self.by_itself(&alone(ir, op), cx)?);
         }
         Some(sum)
+    }
+
+    /// The cycles of a function of one group, once for all that are the same.
+    fn by_itself(&self, group: &Ir, cx: &PassCx<'_>) -> Option<i64> {
+        let attached = cx.outer::<AttachedMachine>()?;
+        let machine = &attached.0.as_ref()?.0.name;
+        let key = (format!("{machine} {:?}", self.values()), Shape::of(group));
+        let all = cx.shared(Alone::default);
+        let open = || all.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = open().get(&key) {
+            return *known;
+        }
+        let cycles = self.lowered(group, cx).and_then(|lowered| {
+            let computes = computes(&lowered);
+            if computes {
+                self.nests(&lowered, cx)
+            } else {
+                Some(0)
+            }
+        });
+        open().insert(key, cycles);
+        cycles
     }
 
     fn nests(&self, lowered: &Ir, cx: &PassCx<'_>) -> Option<i64> {
@@ -193,9 +219,16 @@ impl ChooseGraph {
             plans: self.plans,
             rounds: self.rounds,
             steps: self.steps,
+            gain: self.gain,
+            near: self.near,
+            bound: self.print,
         };
         let run = |ir: &mut Ir, cx: &mut PassCx<'_>| {
-            Egraph::default().priced(ir, cx, Some((self, terms)))
+            let egraph = Egraph {
+                print: self.print,
+                ..Egraph::default()
+            };
+            egraph.priced(ir, cx, Some((self, terms)))
         };
         let said = cx.attempt_one(Egraph::NAME, &mut grouped, &run)?;
         let mut pipeline = Pipeline::new();
@@ -217,6 +250,22 @@ impl ChooseGraph {
     }
 }
 
+/// Cycles of functions of one group, by machine and options, and by what they compute.
+#[derive(Default)]
+struct Alone(Mutex<HashMap<(String, Shape), Option<i64>>>);
+
+/// Random constants by their types.
+#[derive(Default)]
+struct Numbers(Mutex<HashMap<Type, Option<Attr>>>);
+
+impl Numbers {
+    fn of(&self, ty: Type) -> Option<Attr> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let make = || to_attr(&Data::random(ty, 1).ok()?, ty);
+        *all.entry(ty).or_insert_with(make)
+    }
+}
+
 /// What a group takes by itself.
 impl Price for ChooseGraph {
     fn cycles(&self, body: &Body, cx: &PassCx<'_>) -> Option<u64> {
@@ -230,10 +279,9 @@ impl Price for ChooseGraph {
         for input in &body.inputs {
             inputs.push(match (&input.constant, input.known) {
                 (Some((name, attrs)), _) => add_constant(&mut ir, block, input.ty, (*name, attrs)),
-                // What it holds decides nothing.
+                // What it holds decides nothing: one for all of a type.
                 (None, true) => {
-                    let data = Data::random(input.ty, 1).ok()?;
-                    let value = to_attr(&data, input.ty)?;
+                    let value = cx.shared(Numbers::default).of(input.ty)?;
                     ir.add(At::End(block), Constant { value })
                 }
                 (None, false) => given.next()?,
@@ -242,11 +290,7 @@ impl Price for ChooseGraph {
         let made = body.build(&mut ir, block, &inputs)?;
         let operands = vec![made];
         ir.add(At::End(block), Return { operands });
-        let lowered = self.lowered(&ir, cx)?;
-        match computes(&lowered) {
-            true => u64::try_from(self.nests(&lowered, cx)?).ok(),
-            false => Some(0),
-        }
+        u64::try_from(self.by_itself(&ir, cx)?).ok()
     }
 }
 
@@ -276,18 +320,23 @@ impl Pass for ChooseGraph {
         let mut least = before;
         // What is rewritten can be rewritten further: another e-graph begins where the last one ended.
         let mut from = ir.clone();
+        let mut shape = Shape::of(&from);
+        let left = 1.0 - 1.0 / self.worth.max(1) as f64;
         for _ in 0..self.repeat {
             let reached = least;
             let ([open, grouped], said) = self.grouped(&from, cx)?;
             said.into_iter().for_each(|remark| cx.remark(remark));
-            from = open.clone();
+            // The same program has the same e-graph.
+            let now = Shape::of(&open);
+            let last = now == shape;
+            (from, shape) = (open.clone(), now);
             let mut made = vec![("rewritten", open)];
             // To price a program of other groups is to plan it: not where groups by themselves promise nothing.
             let fused = self.fused(&from, cx);
             let by_bytes = fused.and_then(|fused| self.apart(&fused, cx));
             let by_price = self.apart(&grouped, cx);
             let promising = |by_price: i64| {
-                by_bytes.is_none_or(|bytes| (by_price as f64) < WORTH * bytes as f64)
+                by_bytes.is_none_or(|bytes| (by_price as f64) < left * bytes as f64)
             };
             if self.fuses() && by_price.is_some_and(promising) {
                 made.push(("rewritten and grouped", grouped));
@@ -302,13 +351,13 @@ impl Pass for ChooseGraph {
                     cx.remark(Diagnostic::remark(text).at(ir.loc(ir.root())));
                 }
                 // What is as good by the estimate changes nothing.
-                let gains = |after: &i64| after.saturating_add(least / SLIGHT) < least;
+                let gains = |after: &i64| after.saturating_add(least / self.slight.max(1)) < least;
                 if let Some(after) = after.filter(gains) {
                     least = after;
                     best = Some(other);
                 }
             }
-            if least as f64 > WORTH * reached as f64 {
+            if last || least as f64 > left * reached as f64 {
                 break;
             }
         }

@@ -6,6 +6,7 @@ mod choose_graph;
 mod count_work;
 mod levels;
 pub mod processors;
+mod shape;
 
 pub use attach_machine::AttachMachine;
 pub use choose_graph::{ChooseGraph, alone};

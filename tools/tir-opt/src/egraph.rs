@@ -7,6 +7,9 @@ use tir_pass::{Element, PassRegistry, Pipeline};
 /// The pass that is asked.
 const PASS: &str = "egraph";
 
+/// A pass that runs it, and its options of these names.
+const WITHIN: (&str, &[&str]) = ("choose-graph", &["print"]);
+
 /// The flags, and the options of the pass that they set.
 const FLAGS: [(&str, &str); 4] = [
     ("print-egraph", "print"),
@@ -83,18 +86,24 @@ fn each(
     let mut found = false;
     for element in &mut pipeline.elements {
         match element {
-            Element::Pass(pass) if pass.name() == PASS => {
+            Element::Pass(pass) if pass.name() == PASS || pass.name() == WITHIN.0 => {
+                let name = pass.name();
+                let has = |option: &str| name == PASS || WITHIN.1.contains(&option);
+                let options = options.iter().filter(|(option, _)| has(option));
+                let set: Vec<(String, String)> = options
+                    .map(|(name, value)| (name.to_string(), value.clone()))
+                    .collect();
+                if set.is_empty() {
+                    continue;
+                }
                 let mut all = pass.options();
-                all.retain(|(name, _)| options.iter().all(|(set, _)| set != name));
-                let set = options
-                    .iter()
-                    .map(|(name, value)| (name.to_string(), value.clone()));
+                all.retain(|(name, _)| set.iter().all(|(set, _)| set != name));
                 all.extend(set);
                 let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
                 let all = all.iter();
                 let all = all.map(|(name, value)| format!("{name}=\"{}\"", quoted(value)));
                 let text = all.collect::<Vec<_>>().join(" ");
-                let again = passes.flag(PASS, Some(&text))?;
+                let again = passes.flag(name, Some(&text))?;
                 if let Some(one) = again.elements.into_iter().next() {
                     *element = one;
                 }

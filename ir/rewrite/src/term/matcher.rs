@@ -2,25 +2,11 @@
 
 use std::sync::Arc;
 
-use tir_core::{Attr, FieldInfo, Name, SmallVec, Traits, smallvec};
+use tir_core::{Attr, Name, SmallVec, Traits, smallvec};
 
+use super::numbered::{Numbered, bind_earlier, number, ready, result_var};
 use super::{Binding, Bindings, TermGraph, arguments};
-use crate::rule::{
-    AttrTerm, Call, Functions, OpTerm, Rule, Term, TermKind, TypeTerm, Var, VarKind, Which,
-};
-
-/// A term on the left side, its operands by number.
-#[derive(Clone)]
-pub struct Numbered {
-    /// The term.
-    pub term: Term,
-    /// Numbers of its operands.
-    pub operands: Vec<usize>,
-    /// What the op says of the attributes that the term names.
-    fields: Vec<Option<&'static FieldInfo>>,
-    /// Whether the op commutes.
-    commutes: bool,
-}
+use crate::rule::{AttrTerm, Functions, OpTerm, Rule, Term, TermKind, TypeTerm, Var, VarKind};
 
 /// A rule made ready to look for.
 #[derive(Clone)]
@@ -57,6 +43,7 @@ impl Compiled {
     pub fn new(rule: Arc<Rule>, functions: Arc<Functions>) -> Self {
         let mut terms = Vec::new();
         let roots: Vec<usize> = rule.left.iter().map(|t| number(t, &mut terms)).collect();
+        bind_earlier(&rule, &mut terms);
         let ready = ready(&rule, &terms);
         let mut ops: Vec<Option<OpChoice>> = vec![None; rule.vars.len()];
         for (var, names) in rule.ops_of(&functions) {
@@ -135,83 +122,6 @@ impl Compiled {
         let below = self.terms[at].operands.iter().map(|t| 1 + self.depth(*t));
         below.max().unwrap_or(0)
     }
-}
-
-fn number(term: &Term, all: &mut Vec<Numbered>) -> usize {
-    let at = all.len();
-    let (mut fields, mut commutes) = (Vec::new(), false);
-    if let TermKind::Op(op) | TermKind::Each(op) = &term.kind {
-        let info = op.name.info();
-        let field = |(name, _): &(Name, AttrTerm)| info.and_then(|info| info.field(name));
-        fields = op.attrs.iter().map(field).collect();
-        commutes = info.is_some_and(|info| info.has(Traits::Commutative));
-    }
-    all.push(Numbered {
-        term: term.clone(),
-        operands: Vec::new(),
-        fields,
-        commutes,
-    });
-    if let TermKind::Op(op) = &term.kind {
-        all[at].operands = op.operands.iter().map(|t| number(t, all)).collect();
-    }
-    at
-}
-
-/// For each guard the first term before which all of its variables are bound.
-fn ready(rule: &Rule, terms: &[Numbered]) -> Vec<Vec<usize>> {
-    let mut bound = vec![terms.len(); rule.vars.len()];
-    for (at, numbered) in terms.iter().enumerate().rev() {
-        if let Some(TypeTerm::Var(var)) = &numbered.term.ty {
-            bound[var.0] = at + 1;
-        }
-        match &numbered.term.kind {
-            TermKind::Var(var) => bound[var.0] = at + 1,
-            TermKind::Op(op) => {
-                let attrs = op.attrs.iter().filter_map(|(_, attr)| match attr {
-                    AttrTerm::Var(var) => Some(*var),
-                    _ => None,
-                });
-                let all = attrs.chain(op.var).chain(result_var(op));
-                all.for_each(|var| bound[var.0] = at + 1);
-            }
-            TermKind::Each(op) => {
-                let attrs = op.attrs.iter().filter_map(|(_, attr)| match attr {
-                    AttrTerm::Var(var) => Some(*var),
-                    _ => None,
-                });
-                let operands = op.operands.iter().filter_map(|operand| match operand.kind {
-                    TermKind::Var(var) => Some(var),
-                    _ => None,
-                });
-                let all = attrs.chain(op.var).chain(result_var(op)).chain(operands);
-                all.for_each(|var| bound[var.0] = at + 1);
-            }
-            TermKind::Literal(_) => {}
-        }
-    }
-    let mut ready = vec![Vec::new(); terms.len() + 1];
-    for (at, guard) in rule.guards.iter().enumerate() {
-        ready[last(guard, &bound)].push(at);
-    }
-    ready
-}
-
-/// The variable that the number of its result is.
-fn result_var(op: &OpTerm) -> Option<Var> {
-    match op.result {
-        Which::Var(var) => Some(var),
-        Which::At(_) => None,
-    }
-}
-
-fn last(call: &Call, bound: &[usize]) -> usize {
-    let one = |arg: &AttrTerm| match arg {
-        AttrTerm::Var(var) => bound[var.0],
-        AttrTerm::Literal(_) => 0,
-        AttrTerm::Call(call) => last(call, bound),
-    };
-    call.args.iter().map(one).max().unwrap_or(0)
 }
 
 /// Says which values roots may be, and takes what is found.
@@ -422,6 +332,9 @@ impl<'a, G: TermGraph, D: Driver<G>> Search<'a, G, D> {
             TermKind::Each(_) => {}
             TermKind::Op(op) => {
                 for (node, result) in graph.definers(value, at, op) {
+                    if !self.agrees(at, node) {
+                        continue;
+                    }
                     let kept = self.bound.len();
                     let fits = self.head(op, node) && self.result(op, result);
                     if fits && self.attributes(at, op, node) {
@@ -478,6 +391,53 @@ impl<'a, G: TermGraph, D: Driver<G>> Search<'a, G, D> {
         })
     }
 
+    /// Whether an op may stand for a term by those of its operands that are bound: asked first, as numbers are compared
+    /// alone.
+    fn agrees(&self, at: usize, node: G::Node) -> bool {
+        let numbered = &self.rule.terms[at];
+        if numbered.earlier.is_empty() {
+            return true;
+        }
+        let operands = self.graph.operands(node);
+        let is = |place: usize, var: Var| match (&self.bindings[var.0], operands.get(place)) {
+            (Some(Binding::Value(bound)), Some(value)) => bound == value,
+            // Looked at ahead, before it is bound.
+            (None, Some(_)) => true,
+            _ => false,
+        };
+        let mut earlier = numbered.earlier.iter();
+        // Of two operands the order may be the other one.
+        earlier.clone().all(|(place, var)| is(*place, *var))
+            || numbered.operands.len() == 2
+                && operands.len() == 2
+                && self.commutes(at, node)
+                && earlier.all(|(place, var)| is(1 - place, *var))
+    }
+
+    /// Whether some op may stand for a term that has its value, by what is bound.
+    fn may_hold(&self, at: usize) -> bool {
+        let term = &self.rule.terms[at].term;
+        match (&term.kind, self.values[at]) {
+            (TermKind::Op(op), Some(value)) => {
+                let definers = self.graph.definers(value, at, op);
+                definers.iter().any(|(node, _)| self.agrees(at, *node))
+            }
+            _ => true,
+        }
+    }
+
+    /// Whether the op that a term stands for commutes.
+    fn commutes(&self, at: usize, node: G::Node) -> bool {
+        let numbered = &self.rule.terms[at];
+        match &numbered.term.kind {
+            TermKind::Op(op) | TermKind::Each(op) if op.var.is_some() => {
+                let info = self.graph.name(node).info();
+                info.is_some_and(|info| info.has(Traits::Commutative))
+            }
+            _ => numbered.commutes,
+        }
+    }
+
     /// Gives the operands of a term their values, in both orders if the op commutes.
     fn operands(&mut self, at: usize, node: G::Node) {
         let rule = self.rule;
@@ -516,22 +476,20 @@ impl<'a, G: TermGraph, D: Driver<G>> Search<'a, G, D> {
             self.values[*term] = Some(*value);
         }
         self.definers[at] = Some((node, false));
-        self.step(at + 1);
-        let commutes = || match &numbered.term.kind {
-            TermKind::Op(op) | TermKind::Each(op) if op.var.is_some() => {
-                let info = self.graph.name(node).info();
-                info.is_some_and(|info| info.has(Traits::Commutative))
-            }
-            _ => numbered.commutes,
-        };
-        if commutes()
+        // A later operand that cannot be is seen before all that the earlier ones may be.
+        if terms.iter().all(|term| self.may_hold(*term)) {
+            self.step(at + 1);
+        }
+        if self.commutes(at, node)
             && let ([a, b], [x, y]) = (terms, operands)
             && x != y
             && !self.driver.is_done()
         {
             (self.values[*a], self.values[*b]) = (Some(*y), Some(*x));
             self.definers[at] = Some((node, true));
-            self.step(at + 1);
+            if self.may_hold(*a) && self.may_hold(*b) {
+                self.step(at + 1);
+            }
         }
     }
 }

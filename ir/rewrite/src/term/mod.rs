@@ -13,9 +13,11 @@
 
 mod build;
 mod matcher;
+mod numbered;
 
 pub use build::{TermBuilder, Unbuilt, build};
-pub use matcher::{Compiled, Definer, Driver, Numbered, Search};
+pub use matcher::{Compiled, Definer, Driver, Search};
+pub use numbered::Numbered;
 
 use tir_core::{Attr, Name, SmallVec, Type};
 

@@ -30,6 +30,34 @@ pub struct Terms {
     pub rounds: usize,
     /// Steps of search of each.
     pub steps: u64,
+    /// What is better by one in so many cycles is a gain.
+    pub gain: u64,
+    /// Search ends where it can gain one in so many cycles at most.
+    pub near: u64,
+    /// Whether a bound is asked for.
+    pub bound: bool,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        Self {
+            cuts: 6,
+            nodes: 5,
+            plans: 1000,
+            rounds: 24,
+            steps: 2_000_000,
+            gain: 500,
+            near: 200,
+            bound: false,
+        }
+    }
+}
+
+impl Terms {
+    /// What is left of some cycles without one in so many.
+    fn without(one_in: u64) -> f64 {
+        1.0 - 1.0 / one_in.max(1) as f64
+    }
 }
 
 /// What was chosen.
@@ -40,17 +68,14 @@ pub struct Chosen {
     pub groups: Vec<Vec<Id>>,
     /// Cycles of all groups, one behind the other.
     pub cycles: f64,
+    /// No program of the groups that there are takes fewer, each by itself: of what was planned by its price, of all else by
+    /// its products at the unit's peak or its bytes at the engine's.
+    pub bound: Option<f64>,
     /// The limit that the search reached, by its name and value, if it did.
     pub limit: Option<(&'static str, usize)>,
     /// Groups that there are, different ones that were planned, and times that extraction ran.
     pub counts: [usize; 3],
 }
-
-/// Search ends where what it hopes for is so much of what it has.
-const NEAR: f64 = 0.995;
-
-/// What is less than this share of the best before is a gain, behind which extraction goes on.
-const GAIN: f64 = 0.998;
 
 /// The share that is hoped for of what other groups with an anchor take, as a multiple of their bounds.
 const HOPE: f64 = 0.85;
@@ -74,7 +99,6 @@ pub fn choose(
     let mut problem = Groups::new(graph, op_cache, model, &listed, terms);
     let seeds = problem.seeds(&listed, seeds);
     let mut prices = Prices {
-        graph,
         known: FxHashMap::default(),
         price,
         cx,
@@ -89,7 +113,7 @@ pub fn choose(
             let Ok(solution) = problem.solve(&inside, None, terms.steps) else {
                 break;
             };
-            let fresh = problem.price(&solution, &listed, &mut prices);
+            let fresh = problem.price(&solution, &mut prices);
             problem.offer(&mut best, solution);
             if fresh == 0 {
                 break;
@@ -108,13 +132,14 @@ pub fn choose(
         rounds += 1;
         let solution = problem.solve(&|_| true, best.as_ref(), terms.steps)?;
         let least = solution.cost;
-        let fresh = problem.price(&solution, &listed, &mut prices);
+        let fresh = problem.price(&solution, &mut prices);
         problem.offer(&mut best, solution);
         let cost = best.as_ref().map_or(f64::INFINITY, |best| best.cost);
-        if cost < GAIN * least_yet {
+        if cost < Terms::without(terms.gain) * least_yet {
             (least_yet, last_gain) = (cost, rounds);
         }
-        let enough = best.as_ref().is_some_and(|best| least >= NEAR * best.cost);
+        let near = Terms::without(terms.near);
+        let enough = best.as_ref().is_some_and(|best| least >= near * best.cost);
         if fresh == 0 || enough {
             break None;
         }
@@ -122,12 +147,15 @@ pub fn choose(
     let Some(solution) = best else {
         return Ok(None);
     };
+    let bound = terms.bound.then(|| problem.bound(&solution, terms.steps));
+    let bound = bound.transpose()?;
     let counts = [problem.cuts.len(), prices.known.len(), rounds];
     let program = problem.program(&listed, &solution.choice);
     Ok(program.map(|(choice, groups)| Chosen {
         choice,
         groups,
         cycles: solution.cost,
+        bound,
         limit,
         counts,
     }))
@@ -138,10 +166,17 @@ type Agreed = (FxHashMap<Id, Node>, Vec<Vec<Id>>);
 
 /// Prices of bodies.
 struct Prices<'a> {
-    graph: &'a Graph,
-    known: FxHashMap<Body, Option<u64>>,
+    /// By number.
+    known: FxHashMap<usize, Option<u64>>,
     price: &'a dyn Price,
     cx: &'a PassCx<'a>,
+}
+
+impl Prices<'_> {
+    fn of(&mut self, number: usize, body: &Body) -> Option<u64> {
+        let price = || self.price.cycles(body, self.cx);
+        *self.known.entry(number).or_insert_with(price)
+    }
 }
 
 /// The groups as nodes of an extraction problem.
@@ -152,8 +187,14 @@ struct Groups {
     apart: Vec<f64>,
     /// Whether its cost is no bound.
     priced: Vec<bool>,
-    /// The node of each cut that decides its loops.
-    anchors: Vec<usize>,
+    /// What each cut computes, by number; none of what is by itself.
+    bodies: Vec<Option<usize>>,
+    /// What there is to compute: equal layers compute the same.
+    all: Vec<Body>,
+    /// The cuts that compute each.
+    same: Vec<Vec<usize>>,
+    /// The node of each cut that decides its loops, by what it computes alone.
+    anchors: Vec<Option<usize>>,
     /// The least that groups of an anchor take, as a multiple of their bounds.
     hopes: FxHashMap<usize, f64>,
     problem: Problem,
@@ -235,6 +276,9 @@ impl Groups {
             cuts: Vec::new(),
             apart: Vec::new(),
             priced: Vec::new(),
+            bodies: Vec::new(),
+            all: Vec::new(),
+            same: Vec::new(),
             anchors: Vec::new(),
             hopes: FxHashMap::default(),
             problem: Problem {
@@ -244,6 +288,9 @@ impl Groups {
             },
             cutter,
         };
+        let mut numbers: FxHashMap<Body, usize> = FxHashMap::default();
+        let mut alone: Vec<Option<usize>> = vec![None; listed.all.len()];
+        let mut anchors = Vec::new();
         for (class, cuts) in made.cutter.cuts().into_iter().enumerate() {
             for cut in cuts {
                 let own = made.cutter.nodes[cut.nodes[0]].info.is_none();
@@ -270,11 +317,55 @@ impl Groups {
                     .map(|n| made.cutter.nodes[*n].info)
                     .collect();
                 let at = infos.and_then(|infos| anchor(&infos)).unwrap_or(0);
-                made.anchors.push(cut.nodes[at]);
+                anchors.push(cut.nodes[at]);
+                let body = if own {
+                    None
+                } else {
+                    made.body(graph, listed, &cut)
+                };
+                let body = body.map(|body| match numbers.get(&body) {
+                    Some(number) => *number,
+                    None => {
+                        made.all.push(body.clone());
+                        made.same.push(Vec::new());
+                        numbers.insert(body, made.all.len() - 1);
+                        made.all.len() - 1
+                    }
+                });
+                if let Some(body) = body {
+                    made.same[body].push(made.cuts.len());
+                    if let [node] = cut.nodes[..] {
+                        alone[node] = Some(body);
+                    }
+                }
+                made.bodies.push(body);
                 made.cuts.push(cut);
             }
         }
+        made.anchors = anchors.into_iter().map(|node| alone[node]).collect();
         made
+    }
+
+    /// What a cut computes.
+    fn body(&self, graph: &Graph, listed: &Listed, cut: &Cut) -> Option<Body> {
+        let order = self.cutter.order(&cut.nodes)?;
+        let nodes = order.iter().map(|at| {
+            let (_, class, node) = &listed.all[*at];
+            (listed.ids[*class], node)
+        });
+        let nodes: Vec<(Id, &Node)> = nodes.collect();
+        Body::of(graph, &nodes)
+    }
+
+    /// What no choice of groups costs less than: prices where there are some, and no hope.
+    fn bound(&self, best: &Solution, steps: u64) -> Result<f64, String> {
+        let options = Options {
+            max_steps: steps,
+            seeds: vec![best.choice.clone()],
+            ..Options::default()
+        };
+        let solution = solve(&self.problem, &options).map_err(|e| e.to_string())?;
+        Ok(solution.bound)
     }
 
     /// Programs by the numbers of their nodes.
@@ -313,10 +404,8 @@ impl Groups {
         let kept: Vec<usize> = (0..self.cuts.len()).filter(|at| keep(*at)).collect();
         let nodes = kept.iter().map(|at| {
             let node = &self.problem.nodes[*at];
-            let hope = self
-                .hopes
-                .get(&self.anchors[*at])
-                .filter(|_| !self.priced[*at]);
+            let hope = self.anchors[*at].and_then(|anchor| self.hopes.get(&anchor));
+            let hope = hope.filter(|_| !self.priced[*at]);
             tir_extraction::Node {
                 cost: node.cost * hope.map_or(1.0, |hope| f64::max(1.0, HOPE * hope)),
                 ..node.clone()
@@ -345,13 +434,22 @@ impl Groups {
         Ok(solution)
     }
 
-    /// Prices what of a choice is not priced; says how many groups.
-    fn price(&mut self, solution: &Solution, listed: &Listed, prices: &mut Prices<'_>) -> usize {
+    /// Prices what of a choice is not priced, and all that computes the same; says how many groups of the choice that were.
+    fn price(&mut self, solution: &Solution, prices: &mut Prices<'_>) -> usize {
         let mut fresh: Vec<usize> = solution.choice.iter().flatten().copied().collect();
         fresh.retain(|group| !self.priced[*group]);
         fresh.sort_unstable();
         for group in &fresh {
-            self.put(*group, listed, prices);
+            match self.bodies[*group] {
+                None => self.put(*group, None),
+                Some(_) if self.priced[*group] => {}
+                Some(body) => {
+                    let cycles = prices.of(body, &self.all[body]);
+                    for group in std::mem::take(&mut self.same[body]) {
+                        self.put(group, cycles);
+                    }
+                }
+            }
         }
         fresh.len()
     }
@@ -369,30 +467,15 @@ impl Groups {
     }
 
     /// Puts the price of a group in the place of its bound.
-    fn put(&mut self, group: usize, listed: &Listed, prices: &mut Prices<'_>) {
-        let order = self.cutter.order(&self.cuts[group].nodes);
-        let body = order.and_then(|order| {
-            let nodes = order.iter().map(|at| {
-                let (_, class, node) = &listed.all[*at];
-                (listed.ids[*class], node)
-            });
-            let nodes: Vec<(Id, &Node)> = nodes.collect();
-            Body::of(prices.graph, &nodes)
-        });
-        let cycles = body.and_then(|body| match prices.known.get(&body) {
-            Some(known) => *known,
-            None => {
-                let cycles = prices.price.cycles(&body, prices.cx);
-                prices.known.insert(body, cycles);
-                cycles
-            }
-        });
+    fn put(&mut self, group: usize, cycles: Option<u64>) {
         let apart = APART * (self.apart[group] + 1.0);
         let bound = self.problem.nodes[group].cost;
         self.problem.nodes[group].cost = cycles.map_or(apart, |cycles| cycles as f64);
-        if let Some(cycles) = cycles.filter(|_| bound > 0.0) {
+        if let Some(anchor) = self.anchors[group]
+            && let Some(cycles) = cycles.filter(|_| bound > 0.0)
+        {
             let share = cycles as f64 / bound;
-            let hope = self.hopes.entry(self.anchors[group]).or_insert(share);
+            let hope = self.hopes.entry(anchor).or_insert(share);
             *hope = hope.min(share);
         }
         self.priced[group] = true;

@@ -30,11 +30,14 @@ fn place_one(ir: &mut Ir, op: OpId, put: &InsertSlice) {
     let empty = |ir: &Ir, value: Value| {
         let op = ir.owner(value)?;
         let empty: Empty = ir.get(op)?;
-        (empty.dynamic_sizes.is_empty() && empty.space.is_none()).then_some(op)
+        empty.dynamic_sizes.is_empty().then_some((op, empty.space))
     };
-    let (Some(from), Some(into)) = (empty(ir, part), empty(ir, whole)) else {
+    let (Some((from, near)), Some((into, space))) = (empty(ir, part), empty(ir, whole)) else {
         return;
     };
+    if near != space {
+        return;
+    }
     // Both stand where the put does. The part may be what other tensors begin with as well.
     let block = ir.block_of(op);
     let beside = ir.block_of(from) == block && ir.block_of(into) == block;

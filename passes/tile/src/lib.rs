@@ -28,6 +28,7 @@ mod passes;
 mod placed;
 pub mod plan;
 pub mod scalar;
+mod section;
 pub mod sequence;
 mod settle;
 mod strides;

@@ -296,8 +296,7 @@ fn beside_each_other(cx: &Context<'_>, root: &mut Stage) -> i64 {
         }
         work.push(own);
     });
-    let engines = cx.target.info.engines.iter();
-    let loads = engines.filter(|engine| engine.from == cx.target.far.name);
+    let loads = cx.target.loads();
     let latency = loads.map(|engine| engine.latency).max().unwrap_or(0);
     compute(root, &work, latency)
 }

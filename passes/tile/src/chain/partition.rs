@@ -43,8 +43,8 @@ pub struct Chains {
     pub cycles: i64,
     /// Estimated cycles of all nests, each for itself, with what stays between them, where nests are to be written.
     pub stay: Option<i64>,
-    /// What each nest computes, where only cycles are asked for.
-    pub nests: Vec<HashSet<OpId>>,
+    /// What each nest computes, where only cycles are asked for, and how many it takes.
+    pub nests: Vec<(HashSet<OpId>, i64)>,
     /// The generics in which nests of several stages end.
     pub several: HashSet<OpId>,
     /// By the generic that they end in, the root and the generics that the others compute.
@@ -386,9 +386,10 @@ pub fn partition(
         while first < count {
             let n = best[first].1.max(1);
             let ops = singles[first..first + n].iter();
+            let ops = ops.flat_map(|single| single.group.ops.clone());
             chains
                 .nests
-                .push(ops.flat_map(|single| single.group.ops.clone()).collect());
+                .push((ops.collect(), best[first].0 - best[first + n].0));
             first += n;
         }
         return chains;

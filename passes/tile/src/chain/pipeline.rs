@@ -199,12 +199,7 @@ fn pipelined(cx: &Context<'_>, root: &Stage, turns: i64) -> Option<Stage> {
     let level = stage.plan.order.len();
     let innermost = *stage.plan.order.last()?;
     // Before a stage's first trip and behind its last one, what is loaded lies outside of its tensors.
-    let pads = cx
-        .target
-        .info
-        .engines
-        .iter()
-        .all(|engine| engine.pad || engine.from != cx.target.far.name);
+    let pads = cx.target.loads().all(|engine| engine.pad);
     let over = matches!(stage.plan.in_place, Some(Input::Operand(_)));
     if !pads || over || stage.plan.space.trips(innermost) < 2 {
         return None;

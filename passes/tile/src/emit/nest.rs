@@ -5,19 +5,19 @@ use tir_tensor::generic::iterators;
 use tir_tensor::{Combine, Generic, Yield};
 
 /// A generic with one output but for what it reads and writes.
-pub(super) struct Nest {
+pub(crate) struct Nest {
     /// Maps of the inputs, then of the output.
-    pub(super) maps: Vec<AffineMap>,
+    pub(crate) maps: Vec<AffineMap>,
     /// Kinds of the iterators.
-    pub(super) kinds: Vec<Attr>,
+    pub(crate) kinds: Vec<Attr>,
     /// Their ranges, where operands may not show them.
-    pub(super) sizes: Option<Vec<i64>>,
-    pub(super) combine: Option<Combine>,
-    pub(super) body: RegionId,
+    pub(crate) sizes: Option<Vec<i64>>,
+    pub(crate) combine: Option<Combine>,
+    pub(crate) body: RegionId,
 }
 
 impl Nest {
-    pub(super) fn generic(self, b: &mut Builder<'_>, inputs: Vec<Value>, output: Value) -> Value {
+    pub(crate) fn generic(self, b: &mut Builder<'_>, inputs: Vec<Value>, output: Value) -> Value {
         let results = Rets(vec![b.ty(output)]);
         let mut op = Generic {
             inputs,
@@ -39,7 +39,7 @@ impl Nest {
 }
 
 /// A tile filled with a constant.
-pub(super) fn fill(b: &mut Builder<'_>, dest: Value, value: Attr) -> Value {
+pub(crate) fn fill(b: &mut Builder<'_>, dest: Value, value: Attr) -> Value {
     let ty = b.ty(dest);
     let rank = ty.shape().map_or(0, <[i64]>::len);
     let body = b.body(&[], |b, _| {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tir::{Ir, Name};
-use tir_accel::machine::{MachineInfo, SpaceInfo};
+use tir_accel::machine::{EngineInfo, MachineInfo, SpaceInfo};
 use tir_accel::vector::VectorInfo;
 
 use super::Ways;
@@ -72,6 +72,8 @@ pub struct Target<'a> {
     pub near: &'a SpaceInfo,
     /// Where results are computed that no unit gives elsewhere: `near`, if an engine stores from it.
     pub held: &'a SpaceInfo,
+    /// The far spaces of the levels around this one.
+    around: Vec<Name>,
     /// What is computed on vectors in near memory.
     pub vectors: Vec<&'a VectorInfo>,
     /// The next level, where no engine joins what computes with `far`: tiles are cut once more, and
@@ -87,10 +89,15 @@ impl<'a> Target<'a> {
     /// held in the smallest that an engine stores. Where none of the spaces of units and vector units is
     /// joined with far memory, the near space is one on the way to them.
     pub fn new(info: &'a MachineInfo, ir: &'a Ir) -> Option<Self> {
-        Self::from(info, ir, info.far()?)
+        Self::from(info, ir, info.far()?, Vec::new())
     }
 
-    fn from(info: &'a MachineInfo, ir: &'a Ir, far: &'a SpaceInfo) -> Option<Self> {
+    fn from(
+        info: &'a MachineInfo,
+        ir: &'a Ir,
+        far: &'a SpaceInfo,
+        around: Vec<Name>,
+    ) -> Option<Self> {
         let loaded = |s: &&SpaceInfo| info.engine_between(far.name, s.name).is_some();
         let stored = |s: &&SpaceInfo| info.engine_between(s.name, far.name).is_some();
         let smallest = |fits: &dyn Fn(&&SpaceInfo) -> bool| {
@@ -106,7 +113,7 @@ impl<'a> Target<'a> {
         sequences.sort_by_key(|sequence| std::cmp::Reverse(sequence.steps.len()));
         let sequences = sequences.into();
         if let Some(stage) = info.stage(far.name)
-            && let Some(inner) = Self::from(info, ir, stage)
+            && let Some(inner) = Self::from(info, ir, stage, [&around[..], &[far.name]].concat())
         {
             return Some(Self {
                 info,
@@ -116,6 +123,7 @@ impl<'a> Target<'a> {
                 far,
                 near: stage,
                 held: stage,
+                around,
                 inner: Some(Box::new(inner)),
                 known: Ways::default(),
             });
@@ -135,9 +143,17 @@ impl<'a> Target<'a> {
             far,
             near,
             held,
+            around,
             inner: None,
             known: Ways::default(),
         })
+    }
+
+    /// The engines that load tiles.
+    pub fn loads(&self) -> impl Iterator<Item = &'a EngineInfo> + '_ {
+        let from = |engine: &&EngineInfo| engine.from == self.far.name;
+        let engines = self.info.engines.iter().filter(from);
+        engines.filter(|engine| !self.around.contains(&engine.to))
     }
 
     pub(super) fn behaviour(&self, assignment: &Assignment) -> Option<&Behaviour<'a>> {

@@ -47,7 +47,7 @@ pub(super) fn replace(func: &mut Ir, op: OpId, stage: &Stage, target: &Target<'_
 
 /// Moves what reads a value and stands before it right before an op behind it, with all that reads that in turn: views of
 /// one result of a group may stand before the group's last step.
-fn behind(func: &mut Ir, op: OpId, value: Value) {
+pub(crate) fn behind(func: &mut Ir, op: OpId, value: Value) {
     let Some(made) = func.owner(value) else {
         return;
     };

@@ -9,7 +9,8 @@
 //! own, or is reported. No generic on far memory is left without a remark.
 //!
 //! Where memory has several levels, the generics on tiles of one are the groups of the next, for which
-//! those tiles are far memory; each keeps the group that it was in.
+//! those tiles are far memory; each keeps the group that it was in. Groups whose tensors a level holds are not tiled
+//! there, but computed in it as sections of the next level's nests (`section`).
 
 mod edits;
 mod plans;
@@ -31,11 +32,14 @@ use crate::chain::{Chains, Cuts, Limits, Resident, Single, Stage, partition};
 use crate::group::Scope;
 use crate::near::{is_in, is_near};
 use crate::plan::{Budget, Plan, Target, TooLarge};
+use crate::section::{self, Sections};
 use crate::strides::Strides;
+pub(crate) use edits::behind;
 use edits::{drop_empty, erase_dead, replace, settle_in};
 use plans::Plans;
 use report::{
-    joined, left_over, listed, listed_chains, no_room, oversized, to_far, too_large, without_unit,
+    joined, left_over, listed, listed_chains, no_room, outside, oversized, to_far, too_large,
+    without_unit,
 };
 
 /// The cycles of all nests of a function by the estimate that chooses tiles; `None` where a group does not fit.
@@ -52,7 +56,12 @@ pub fn price(
         return None;
     }
     // Nests are priced before tensors stay between them, which other orders of elements are taken for.
+    let all = limits;
     let (group, limits) = settled(func, target, budget, limits, false, known);
+    if target.inner.is_some() {
+        let scope = whole(func, group);
+        return Some(sections(func, &scope, (target, budget, all), known)?.cycles);
+    }
     match limits {
         Some(limits) => {
             let limits = Limits {
@@ -68,11 +77,7 @@ pub fn price(
             known.plans = plans.into_known();
             let thread = i64::try_from(target.info.thread_cycles(1)).unwrap_or(i64::MAX);
             let prices = singles?;
-            let prices = prices.iter().map(|single| match target.inner {
-                // Of a level with another one further in, all is in its cycles.
-                Some(_) => single.plan.cycles,
-                None => single.plan.cost.price(thread),
-            });
+            let prices = prices.iter().map(|single| single.plan.cost.price(thread));
             Some(prices.fold(0, i64::saturating_add))
         }
     }
@@ -98,7 +103,7 @@ fn settled(
         }
     }
     crate::widen::widen(func, target, &mut group);
-    let limits = limits.filter(|_| without_chains(target).is_none());
+    let limits = limits.filter(|_| has_chains(target));
     if let Some(limits) = limits {
         crate::sums::sums(func, target, &mut group);
         forms(func, &mut group, (target, budget, limits), strides, known);
@@ -129,9 +134,10 @@ pub fn tile(
         known.plans.clear();
     }
     let mut tiled = Tiled::default();
-    let (mut target, mut scope) = (target, whole(func, group));
+    let (mut target, mut scope, mut known) = (target, whole(func, group), known);
     loop {
-        let why = limits.and_then(|_| without_chains(target));
+        let several = limits.filter(|_| target.inner.is_none());
+        let why = several.and_then(|_| without_chains(target));
         if let Some((reason, help)) = &why
             && scope.generics.len() > 1
         {
@@ -140,14 +146,17 @@ pub fn tile(
             let remark = remark.at(func.loc(func.root())).note(*help);
             tiled.apart.push(remark);
         }
-        let limits = limits.filter(|_| why.is_none());
-        let made = level(func, target, (budget, limits), &scope, known, &mut tiled)?;
+        let (done, within) = written(func, &scope, (target, budget, limits), known, &mut tiled);
+        let limits = several.filter(|_| why.is_none());
+        let with = (budget, limits);
+        let mut made = level(func, target, with, (&scope, done), known, &mut tiled)?;
+        made.extend(within);
         let Some(inner) = &target.inner else {
             return Ok(tiled);
         };
         // What is left to compute works on the tiles of this level.
         target = inner;
-        *known = Known::default();
+        known = known.inner();
         let mut generics = func.walk_ids();
         generics.retain(|op| func.is::<Generic>(*op) && is_in(func, *op, target.far.name));
         scope = Scope::new(generics, made);
@@ -162,6 +171,14 @@ pub struct Known {
     /// Cycles of whole functions with what stays between their nests, by their text and the limits: a program is priced
     /// before it is tiled.
     priced: HashMap<String, i64>,
+    /// The same of the next level.
+    inner: Option<Box<Known>>,
+}
+
+impl Known {
+    fn inner(&mut self) -> &mut Known {
+        self.inner.get_or_insert_default()
+    }
 }
 
 /// All generics of a function that are not on tiles.
@@ -329,8 +346,94 @@ fn nests(
     Some(Nests {
         cycles: chains.cycles,
         stay: chains.stay,
-        of: chains.nests.iter().map(here).collect(),
+        of: chains.nests.iter().map(|(nest, _)| here(nest)).collect(),
     })
+}
+
+/// Which groups of a level of memory are computed in sections, where there is another one further in; `None` where one does
+/// not fit.
+fn sections(
+    func: &Ir,
+    scope: &Scope,
+    (target, budget, limits): (&Target<'_>, Budget, Option<Limits>),
+    known: &mut Known,
+) -> Option<Sections> {
+    let inner = target.inner.as_deref()?;
+    let budget = Budget {
+        listed: 0,
+        ..budget
+    };
+    let mut plans = Plans::new(target, budget, std::mem::take(&mut known.plans));
+    let outer = singles(func, scope, &mut plans);
+    known.plans = plans.into_known();
+    let (outer, known) = (outer?, known.inner());
+    let limits = limits.filter(|limits| limits.resident);
+    let mut plans = Plans::new(inner, budget, std::mem::take(&mut known.plans));
+    let further = limits.and_then(|_| singles(func, scope, &mut plans));
+    known.plans = plans.into_known();
+    let further = further.unwrap_or_default();
+    let limits = limits.filter(|_| has_chains(inner));
+    let found: Vec<(HashSet<OpId>, i64)> = match limits {
+        Some(limits) => {
+            let limits = Limits {
+                written: false,
+                ..limits
+            };
+            partition(func, &further, inner, budget, limits, &mut known.cuts).nests
+        }
+        None => {
+            let own = further.iter();
+            let own = own.map(|s| (s.group.ops.iter().copied().collect(), s.plan.cycles));
+            own.collect()
+        }
+    };
+    let nests = found.into_iter().rev().filter_map(|(ops, cycles)| {
+        let own = further.iter().filter(|single| ops.contains(&single.op));
+        let root = own.clone().map(|single| single.op).next()?;
+        let helps = own.into_iter().all(|single| single.plan.helps);
+        Some(section::Nest {
+            root,
+            ops,
+            cycles,
+            helps,
+        })
+    });
+    let nests: Vec<section::Nest> = nests.collect();
+    let thread = i64::try_from(inner.info.thread_cycles(1)).unwrap_or(i64::MAX);
+    Some(section::choose(func, &outer, &nests, target, thread))
+}
+
+/// Writes the sections of a level. Gives what is done, and which group each generic of them is of.
+fn written(
+    func: &mut Ir,
+    scope: &Scope,
+    with: (&Target<'_>, Budget, Option<Limits>),
+    known: &mut Known,
+    tiled: &mut Tiled,
+) -> (HashSet<OpId>, HashMap<OpId, usize>) {
+    let (mut done, mut group) = (HashSet::new(), HashMap::new());
+    let Some(found) = sections(func, scope, with, known) else {
+        return (done, group);
+    };
+    let asked = with.2.is_some_and(|limits| limits.resident);
+    tiled
+        .apart
+        .extend(outside(func, &found, with.0).filter(|_| asked));
+    let Sections { sections, .. } = found;
+    // Those of one number are of one group, each piece of a section for itself; others count from 0.
+    let mut numbers: HashMap<(usize, usize), usize> = HashMap::new();
+    let mut of = |op: &OpId, piece: usize| {
+        let number = *scope.group.get(op)?;
+        let next = usize::MAX - numbers.len();
+        Some(*numbers.entry((number, piece)).or_insert(next))
+    };
+    // What a later one reads is stored by an earlier one.
+    for section in sections.iter().rev() {
+        let own = section::write(func, section, with.0.near.name).into_iter();
+        group.extend(own.filter_map(|(new, op, piece)| Some((new, of(&op, piece)?))));
+        done.extend(&section.ops);
+    }
+    (done, group)
 }
 
 /// Tiles all groups of a scope for one level of memory. Gives which group each generic on the tiles is of;
@@ -339,7 +442,7 @@ fn level(
     func: &mut Ir,
     target: &Target<'_>,
     (budget, limits): (Budget, Option<Limits>),
-    scope: &Scope,
+    (scope, mut done): (&Scope, HashSet<OpId>),
     known: &mut Known,
     tiled: &mut Tiled,
 ) -> Result<HashMap<OpId, usize>, Vec<Diagnostic>> {
@@ -359,7 +462,6 @@ fn level(
         tiled.apart.push(to_far(func, *op, why));
     }
     // From the last generic to the first: an elementwise step takes the reduction before it in.
-    let mut done = HashSet::new();
     let (mut unmatched, mut candidates) = (Vec::new(), Vec::new());
     let (mut errors, mut made) = (Vec::new(), HashMap::new());
     for op in scope.generics.iter().rev().copied() {
@@ -458,20 +560,16 @@ fn is_needed(ir: &Ir, op: OpId, done: &HashSet<OpId>) -> bool {
     readers.any(|u| !done.contains(&u.op))
 }
 
+/// Whether nests of a level of a machine's memory may have several stages: what computes is joined with it.
+fn has_chains(target: &Target<'_>) -> bool {
+    target.inner.is_none() && without_chains(target).is_none()
+}
+
 /// Why stages behind one another are not one nest on a level of a machine's memory, if they are not, and what would
 /// help.
 fn without_chains(target: &Target<'_>) -> Option<(String, &'static str)> {
     let info = target.info;
     let (far, near) = (target.far.name, target.near.name);
-    if target.inner.is_some() {
-        let text =
-            format!("no engine joins \"{far}\" with what computes, tiles go through \"{near}\"");
-        return Some((text, "stages are put together where one level is tiled"));
-    }
-    if target.stage().is_some() {
-        let text = format!("\"{far}\" holds tiles of another level, each of one nest");
-        return Some((text, "stages are put together where one level is tiled"));
-    }
     let joined = |from, to| info.engine_between(from, to).is_some();
     if !joined(far, near) || !joined(target.held.name, far) {
         let text = format!("loads or stores go through other spaces than \"{near}\"");

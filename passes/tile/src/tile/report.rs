@@ -9,6 +9,7 @@ use tir_tensor::Generic;
 use crate::chain::Chains;
 use crate::group::{Group, filled};
 use crate::plan::{Excess, Nearest, Plan, Target, TooLarge, nearest};
+use crate::section::Sections;
 
 /// An operator that no unit computes.
 #[derive(Debug)]
@@ -99,6 +100,22 @@ pub(super) fn oversized(func: &Ir, target: &Target<'_>) -> Vec<Diagnostic> {
         errors.extend(text.map(|text| Diagnostic::error(text).at(func.loc(op))));
     }
     errors
+}
+
+/// Groups of a level of memory that are in no section, if there are such beside others.
+pub(super) fn outside(ir: &Ir, found: &Sections, target: &Target<'_>) -> Option<Diagnostic> {
+    let Sections { groups, alone, .. } = found;
+    if *groups < 2 || *alone == 0 {
+        return None;
+    }
+    let (far, near) = (target.far.name, target.near.name);
+    let text = format!(
+        "{alone} of {groups} nests are tiled one by one for \"{near}\": what they compute goes to \"{far}\""
+    );
+    let remark = Diagnostic::remark(text).category(SINGLE_NEST);
+    Some(remark.at(ir.loc(ir.root())).note(format!(
+        "\"{near}\" does not hold their tensors beside each other, or that would take longer"
+    )))
 }
 
 pub(super) fn too_large(ir: &Ir, op: OpId, group: &Group, large: &TooLarge) -> Diagnostic {

@@ -349,9 +349,8 @@ fn time(t: Duration) -> String {
 
 fn import(options: &Options, file: &Path) -> Result<(), String> {
     tir_translate::load_dialects();
-    let render = |errors: Vec<Diagnostic>| {
-        tir_opt::render(&Sources::default(), &errors, tir_opt::color())
-    };
+    let render =
+        |errors: Vec<Diagnostic>| tir_opt::render(&Sources::default(), &errors, tir_opt::color());
     let module = tir_translate::import_onnx_with(&options.model, &options.onnx);
     let mut module = module.map_err(render)?;
     // Names of layers come down to the last level with the locations of ops.

@@ -154,6 +154,7 @@ fn summary(timing: bool) -> Summary {
         rtol: 1e-3,
         atol: 1e-4,
         layers: Vec::new(),
+        timeline: None,
         machine: Some(MachineSummary::new(
             &report(),
             Some(1_200_000),

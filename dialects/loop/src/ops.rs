@@ -138,6 +138,9 @@ impl LoopLike for For {
     fn bodies(&self, _: OpRef<'_>) -> Vec<RegionId> {
         vec![self.body]
     }
+    fn trip_count(&self, _: OpRef<'_>) -> Option<i64> {
+        For::trip_count(self)
+    }
 }
 /// An edge with values in their order.
 fn edge(

@@ -17,17 +17,26 @@ impl<T: 'static> Typed<T> {
 pub trait LoopLike: Op {
     /// The regions that are loop bodies.
     fn bodies(&self, op: OpRef<'_>) -> Vec<RegionId>;
+    /// How often the bodies run each time that control reaches the op, if it is known.
+    fn trip_count(&self, _op: OpRef<'_>) -> Option<i64> {
+        None
+    }
 }
 
 /// [`LoopLike`] as an interface: `info.interface::<dyn Loop>()`.
 pub trait Loop: Send + Sync {
     /// The regions of `op` that are loop bodies.
     fn bodies(&self, ir: &Ir, op: OpId) -> Vec<RegionId>;
+    /// How often the bodies of `op` run each time that control reaches it, if it is known.
+    fn trip_count(&self, ir: &Ir, op: OpId) -> Option<i64>;
 }
 
 impl<T: LoopLike> Loop for Typed<T> {
     fn bodies(&self, ir: &Ir, op: OpId) -> Vec<RegionId> {
         T::read(ir, op).map_or_else(Vec::new, |record| record.bodies(ir.op(op)))
+    }
+    fn trip_count(&self, ir: &Ir, op: OpId) -> Option<i64> {
+        T::read(ir, op)?.trip_count(ir.op(op))
     }
 }
 

@@ -113,6 +113,9 @@ level! {
         pub early: bool = true,
         /// Wait for each transfer and call right after it is started.
         pub sync: bool = false,
+        /// Say what fills each space: the moment at which most bytes are live, the buffers that live then and why, and
+        /// what would lower it.
+        pub memory_report: bool = false,
         /// Print so many candidates for the tiles of each loop nest, with their estimates.
         pub print_tiles: usize = 0,
     }
@@ -326,6 +329,7 @@ impl Alias for ToAccel {
                 ring: self.ring,
                 preload: self.preload && !self.sync,
                 early: self.early && !self.sync,
+                memory_report: self.memory_report,
                 ..ScheduleTransfers::default()
             });
             p.add(Canonicalize::default());

@@ -8,8 +8,9 @@ pub mod check_plan;
 pub mod liveness;
 mod passes;
 pub mod plan_memory;
+pub mod report;
 
-pub use passes::{CheckPlan, PlanMemory, PrintInterference, PrintLiveness};
+pub use passes::{CheckPlan, PlanMemory, PrintInterference, PrintLiveness, say_report};
 
 use tir::PassInfo;
 

@@ -45,8 +45,21 @@ pub struct Buffer {
     pub live: Vec<Range<u64>>,
     /// The time of its allocation.
     pub made: u64,
+    /// The ops that use it, in the order of the text.
+    pub uses: Vec<OpId>,
+}
+
+impl Buffer {
     /// The op of its first and of its last use in the text, if it has any.
-    pub ends: Option<(OpId, OpId)>,
+    pub fn ends(&self) -> Option<(OpId, OpId)> {
+        Some((*self.uses.first()?, *self.uses.last()?))
+    }
+}
+
+/// The op of each time of a function.
+pub fn timeline(ir: &Ir) -> Vec<OpId> {
+    let all = ir.walk_ids().into_iter();
+    all.filter(|op| *op != ir.root()).collect()
 }
 
 /// The buffers of each space, in the order of the text.
@@ -91,7 +104,7 @@ pub fn liveness(ir: &Ir, machine: &MachineInfo) -> Result<Spaces, Diagnostic> {
             align: align.next_power_of_two(),
             live: Vec::new(),
             made: 0,
-            ends: None,
+            uses: Vec::new(),
         };
         buffers.push((space, buffer));
     }
@@ -172,8 +185,7 @@ impl<'a> Flow<'a> {
         }
         for op in ir.walk_ids() {
             for index in used.get(&op).into_iter().flatten() {
-                let ends = &mut buffers[*index].1.ends;
-                *ends = Some((ends.map_or(op, |(first, _)| first), op));
+                buffers[*index].1.uses.push(op);
             }
         }
         let made = buffers.iter().enumerate().map(|(i, (_, b))| (b.op, i));
@@ -387,7 +399,7 @@ pub fn text(ir: &Ir, spaces: &Spaces) -> String {
             }
             let ranges = ranges.join(", ");
             let _ = write!(out, "  {} ({} B) lives {ranges}", b.name, b.bytes);
-            let _ = match b.ends {
+            let _ = match b.ends() {
                 Some((first, last)) => writeln!(out, ", from {} to {}", place(first), place(last)),
                 None => writeln!(out, ", never used"),
             };

@@ -14,6 +14,9 @@ pass! {
         pub flat: Option<i64> = None,
         /// Print the plan: offsets, arena size, and the largest live set.
         pub print: bool = false,
+        /// Say what fills each space: the moment at which most bytes are live, the buffers that live then and why, and
+        /// what would lower it.
+        pub memory_report: bool = false,
     }
 }
 
@@ -40,6 +43,16 @@ fn remark(ir: &Ir, cx: &mut PassCx<'_>, text: String) {
     cx.remark(Diagnostic::remark(text.trim_end()).at(ir.loc(ir.root())));
 }
 
+/// Says what fills each space of a function whose buffers are not planned yet.
+pub fn say_report(ir: &Ir, cx: &mut PassCx<'_>, machine: &MachineInfo) -> PassResult {
+    let reports = crate::report::reports(ir, machine).map_err(|e| vec![e])?;
+    let all: Vec<String> = reports.iter().map(|report| report.text(ir)).collect();
+    if !all.is_empty() {
+        remark(ir, cx, all.concat());
+    }
+    Ok(())
+}
+
 macro_rules! prepare {
     () => {
         fn prepare(&self, parent: &Ir, cx: &mut PassCx<'_>) -> PassResult {
@@ -51,7 +64,11 @@ macro_rules! prepare {
 
 impl PlanMemory {
     fn plan(&self, ir: &mut Ir, cx: &mut PassCx<'_>, info: &MachineInfo) -> PassResult {
-        let planned = plan_memory::plan_memory(ir, info).map_err(|e| vec![e.diagnostic(ir)])?;
+        if self.memory_report {
+            say_report(ir, cx, info)?;
+        }
+        let planned =
+            plan_memory::plan_memory(ir, info).map_err(|e| vec![e.diagnostic(ir, info)])?;
         for p in &planned {
             cx.count(&format!("bytes of @{}", p.space), p.plan.height as usize);
         }

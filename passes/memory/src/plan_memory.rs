@@ -41,26 +41,24 @@ pub enum NoPlan {
 }
 
 impl NoPlan {
-    /// As an error that names the buffers.
-    pub fn diagnostic(&self, ir: &Ir) -> Diagnostic {
+    /// As an error that names the buffers, says why each lives, and what would help.
+    pub fn diagnostic(&self, ir: &Ir, machine: &MachineInfo) -> Diagnostic {
         match self {
             NoPlan::Other(failure) => (**failure).clone(),
-            NoPlan::TooLarge {
-                space,
-                report,
-                holders,
-            } => {
+            NoPlan::TooLarge { space, report, .. } => {
+                let (needed, capacity) = (report.needed, report.capacity);
                 let text = format!(
-                    "the buffers of \"{space}\" do not fit: {} bytes needed, {} available",
-                    report.needed, report.capacity
+                    "the buffers of \"{space}\" do not fit: {needed} bytes needed, {capacity} available"
                 );
-                let mut error = Diagnostic::error(text).at(ir.loc(ir.root()));
-                let peak = format!("{} bytes live at the same time", report.peak);
-                error = error.note(peak);
-                for ((name, bytes), op) in report.holders.iter().zip(holders) {
-                    error = error.note_at(ir.loc(*op), format!("{name} holds {bytes}"));
+                let error = Diagnostic::error(text).at(ir.loc(ir.root()));
+                let why = liveness(ir, machine).and_then(|spaces| {
+                    let buffers = spaces.get(space).map_or(&[][..], Vec::as_slice);
+                    crate::report::report(ir, (*space, capacity), buffers, needed)
+                });
+                match why {
+                    Ok(Some(why)) => why.explain(ir, error),
+                    _ => error,
                 }
-                error
             }
         }
     }

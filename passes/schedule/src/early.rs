@@ -440,7 +440,7 @@ fn account(ir: &Ir, machine: &MachineInfo) -> Option<Vec<Nest>> {
         });
         let free = spaces.iter().map(|(space, buffers)| {
             let bytes = machine.space(*space).map_or(0, |space| space.bytes);
-            let lives = |buffer: &&Buffer| buffer.ends.is_some_and(|ends| spans(ir, ends, op));
+            let lives = |buffer: &&Buffer| buffer.ends().is_some_and(|ends| spans(ir, ends, op));
             let used = buffers.iter().filter(lives).map(|buffer| buffer.bytes);
             (
                 *space,

@@ -149,6 +149,10 @@ fn rotate(ir: &mut Ir, local: &Local) -> Result<(), Failure> {
     let mut long = vec![slots];
     long.extend(shape);
     let new = hoisted(ir, local, long);
+    // For what tells of buffers: how many tiles lie in this one.
+    if let Some(op) = ir.owner(new).filter(|op| ir.attr(*op, BUFFER).is_some()) {
+        ir.set_attr(op, DEPTH, tir::Attr::i64(slots));
+    }
     let mut b = ir.at(At::Before(local.op));
     let slot = linear(&mut b, &local.nest).modulo(&mut b, slots);
     let mut offsets = vec![slot];

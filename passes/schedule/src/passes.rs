@@ -60,6 +60,9 @@ pass! {
         pub tries: usize = 32,
         /// Print the plan: offsets, arena size, and the largest live set.
         pub print: bool = false,
+        /// Say what fills each space: the moment at which most bytes are live, the buffers that live then and why, and
+        /// what would lower it.
+        pub memory_report: bool = false,
     }
 }
 pass! {
@@ -199,8 +202,13 @@ passes! {
             tries: self.tries,
         };
         let done = schedule.apply(ir, info);
+        let said = match done.is_ok() && self.memory_report {
+            true => tir_memory::say_report(ir, cx, info),
+            false => Ok(()),
+        };
         unmark(ir);
         let done = done.map_err(|e| vec![e])?;
+        said?;
         done.remarks.iter().for_each(|remark| say(cx, remark.clone()));
         cx.count("plans that did not fit", done.retries);
         cx.count("buffers with fewer slots", done.shallow);

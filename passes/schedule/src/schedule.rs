@@ -145,7 +145,7 @@ impl Schedule {
                 Err(error) => error,
             };
             let NoPlan::TooLarge { holders, .. } = &error else {
-                return Err(error.diagnostic(&trial));
+                return Err(error.diagnostic(&trial, machine));
             };
             // The least that is lost is a wait at the beginning of a sweep.
             if std::mem::take(&mut sweeps) {
@@ -171,7 +171,7 @@ impl Schedule {
                 _ if retries < self.tries && depths.contains(&1) => depths.fill(0),
                 _ => {
                     let tried = if retries == 1 { "time" } else { "times" };
-                    return Err(error.diagnostic(&trial).note(format!(
+                    return Err(error.diagnostic(&trial, machine).note(format!(
                         "planned {retries} {tried}, with fewer slots each time"
                     )));
                 }
@@ -223,7 +223,7 @@ impl Schedule {
                     };
                     without.insert(n);
                 }
-                Err(error) => return Err(error.diagnostic(&next)),
+                Err(error) => return Err(error.diagnostic(&next, machine)),
             }
         }
         done.crowded = without.len();
@@ -275,7 +275,7 @@ impl Schedule {
                     early[i].shrink(report.needed.saturating_sub(report.capacity));
                     early.retain(|early| !early.tiles.is_empty());
                 }
-                Err(error) => return Err(error.diagnostic(&next)),
+                Err(error) => return Err(error.diagnostic(&next, machine)),
             }
         }
         Ok(())

@@ -9,9 +9,9 @@ use std::collections::HashMap;
 use tir::{At, Builder, Ir, OpId, RegionId, Ret, Rets, Type, Value};
 use tir_tensor::{Empty, Generic, InsertSlice};
 
-use crate::chain::parts;
 use crate::emit::copy_body;
 use crate::group::reduction;
+use crate::parts::{Part, parts};
 
 /// A reduction that may be computed part by part.
 pub(crate) struct Apart {
@@ -71,7 +71,7 @@ fn candidate(func: &Ir, op: OpId) -> Option<Apart> {
     let counted = !generic.reductions()[iterator] && result.shape()?[place] == whole.shape()?[s];
     // A part is computed by a generic that stands before, for this alone.
     let block = func.block_of(op);
-    let made = |(value, _): &(Value, Vec<i64>)| {
+    let made = |(value, _): &Part| {
         let mut uses = func.uses(*value);
         let only = uses.all(|u| func.is::<InsertSlice>(u.op)) && func.uses(*value).count() == 1;
         let maker = func.owner(*value);

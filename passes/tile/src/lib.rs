@@ -24,6 +24,7 @@ pub mod group;
 pub mod layout;
 pub mod matching;
 mod near;
+mod parts;
 mod passes;
 mod placed;
 pub mod plan;

@@ -53,8 +53,8 @@ mod stage;
 pub use between::{Between, Done, Gives, Of, RowStep, Rows, Running};
 pub use border::Fill;
 pub use late::late;
+pub(crate) use partition::only_for;
 pub use partition::{Chains, Cuts, Limits, Single, partition};
-pub(crate) use partition::{only_for, parts};
 pub use resident::Resident;
 pub use ring::Ring;
 

@@ -10,8 +10,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use tir::{DYNAMIC, Ir, Name, OpId, Value};
-use tir_tensor::{CollapseShape, Empty, ExpandShape, Generic, InsertSlice, TransferRead};
+use tir::{Ir, Name, OpId, Value};
+use tir_tensor::{CollapseShape, ExpandShape, Generic, InsertSlice, TransferRead};
 
 use super::between::Between;
 use super::cores::Cores;
@@ -23,6 +23,7 @@ use super::search::{Found, MARGIN, Refused, chain};
 use super::stage::{Context, Homes, Known, Maker, Makers};
 use super::{Resident, Stage};
 use crate::group::Group;
+use crate::parts::{Part, parts};
 use crate::plan::{Budget, Excess, Plan, Target, takes_any_rows};
 
 /// A group of the sequence, the last one first.
@@ -176,41 +177,6 @@ impl Who {
         let mut all = self.through.values();
         Some(all.find(|through| through.group == group)?.stage)
     }
-}
-
-/// The tensors of a value that is put together from parts, and where each begins; itself if it is not.
-pub(crate) fn parts(ir: &Ir, value: Value) -> Option<Vec<(Value, Vec<i64>)>> {
-    let mut found = Vec::new();
-    let mut whole = value;
-    let mut left: i64 = ir.ty(value).shape()?.iter().product();
-    while let Some(insert) = ir.def::<InsertSlice>(whole) {
-        let ones = insert.static_strides.iter().all(|stride| *stride == 1);
-        let known = [&insert.static_offsets, &insert.static_sizes];
-        let same = ir.ty(insert.source).shape() == Some(&insert.static_sizes[..]);
-        if !ones || !same || known.iter().any(|all| all.contains(&DYNAMIC)) {
-            return None;
-        }
-        left -= insert.static_sizes.iter().product::<i64>();
-        found.push((insert.source, insert.static_offsets.clone()));
-        whole = insert.dest;
-    }
-    if found.is_empty() {
-        return Some(vec![(value, Vec::new())]);
-    }
-    // Parts that cover all of it without meeting, each behind the other along one dimension.
-    found.sort_by(|a, b| a.1.cmp(&b.1));
-    let rank = ir.ty(value).shape()?.len();
-    let moving = (0..rank).filter(|s| found.iter().any(|(_, at)| at[*s] != 0));
-    let moving: Vec<usize> = moving.collect();
-    let [s] = moving[..] else { return None };
-    let mut end = 0;
-    for (source, at) in &found {
-        if at[s] != end {
-            return None;
-        }
-        end += ir.ty(*source).shape()?[s];
-    }
-    (left == 0 && ir.def::<Empty>(whole).is_some()).then_some(found)
 }
 
 /// Whether a value is needed by nothing but some generics, read directly or as a part of another value.
@@ -480,7 +446,7 @@ struct Grow<'a> {
     members: Vec<usize>,
     ops: HashSet<OpId>,
     /// What the members read that is put together from results of groups, by the value that is read.
-    parts: HashMap<Value, Vec<(Value, Vec<i64>)>>,
+    parts: HashMap<Value, Vec<Part>>,
     /// Why it does not grow any more.
     stopped: Option<&'static str>,
 }

@@ -8,9 +8,10 @@
 use std::collections::HashMap;
 
 use tir::{Attr, Interval, Ir, LinearMap, OpId, Value};
-use tir_tensor::{Empty, Generic, InsertSlice, TransferRead};
+use tir_tensor::{Empty, Generic, TransferRead};
 
 use super::tensors::{fills, is_view, shown};
+use crate::parts::{Part, inserted};
 
 /// Where a box of a tensor begins and ends in each dimension.
 pub(super) type Extent = Vec<(i64, i64)>;
@@ -72,24 +73,11 @@ pub(super) fn read(map: &LinearMap, domain: &Extent) -> Option<Extent> {
 }
 
 /// The parts of what is put together, with where they begin, and what they lie in.
-pub(super) fn parts(ir: &Ir, mut value: Value) -> Option<(Vec<(Value, Vec<i64>)>, Value)> {
-    let mut parts = Vec::new();
-    while let Some(insert) = ir.def::<InsertSlice>(value) {
-        let plain = insert.offsets.is_empty()
-            && insert.sizes.is_empty()
-            && insert.strides.is_empty()
-            && insert.static_strides.iter().all(|stride| *stride == 1)
-            && ir.ty(insert.source).shape() == Some(&insert.static_sizes[..]);
-        if !plain {
-            return None;
-        }
-        parts.push((insert.source, insert.static_offsets.clone()));
-        value = insert.dest;
-    }
-    parts.reverse();
+pub(super) fn parts(ir: &Ir, value: Value) -> Option<(Vec<Part>, Value)> {
+    let (parts, whole) = inserted(ir, value)?;
     let filled =
-        ir.def::<Empty>(value).is_some() || ir.owner(value).is_some_and(|op| fills(ir, op));
-    (filled && !parts.is_empty()).then_some((parts, value))
+        ir.def::<Empty>(whole).is_some() || ir.owner(whole).is_some_and(|op| fills(ir, op));
+    (filled && !parts.is_empty()).then_some((parts, whole))
 }
 
 /// What a generic computes in: a constant for all elements, or nothing yet; `None` where it is something else.

@@ -17,13 +17,13 @@ use super::numbers;
 pub struct OnnxOptions {
     /// Sizes of an input of the model: --shape x=1x3x48x192; x= is a single number.
     #[arg(long = "shape", value_name = "INPUT=SIZES")]
-    shapes: Vec<String>,
+    pub shapes: Vec<String>,
     /// The size that a name stands for in the shapes of inputs: --dim N=1.
     #[arg(long = "dim", value_name = "NAME=SIZE")]
-    dims: Vec<String>,
+    pub dims: Vec<String>,
     /// Make an input a constant: a number, numbers with commas between them, or a .npy file.
     #[arg(long = "bind", value_name = "INPUT=VALUE")]
-    bound: Vec<String>,
+    pub bound: Vec<String>,
     /// Most steps of a Loop, a Scan or a recurrent operator, which are written out one after the other.
     #[arg(long, value_name = "STEPS", default_value_t = 1024)]
     pub max_steps: usize,

@@ -6,7 +6,8 @@ use tir::{OpId, Value};
 use tir_tensor::InsertSlice;
 
 use super::{Candidate, Nest, Planner, concerned};
-use crate::chain::partition::{is_stage, only_for, parts};
+use crate::chain::partition::{is_stage, only_for};
+use crate::parts::parts;
 
 impl Planner<'_> {
     /// What may stay: what nests compute on a unit and other nests read, and nobody else.

@@ -6,13 +6,14 @@ use tir::Value;
 
 use super::super::cost::{alone, used};
 use super::super::home::Why;
-use super::super::partition::{SPARE, parts};
+use super::super::partition::SPARE;
 use super::super::ring::Rows;
 use super::super::search::chain;
 use super::super::stage::{Context, Homes, Maker, Makers, No};
 use super::super::{Made, Stage};
 use super::{Home, Nest, Planner, State};
 use crate::group::Group;
+use crate::parts::parts;
 use crate::plan::Budget;
 
 /// Divisions of a nest of one stage that are estimated.

@@ -1,0 +1,657 @@
+//! Why a space is as full as it is, and what would help.
+//!
+//! *Terms.* The *moment* is the time at which most bytes of a space are live; its *holders* are the buffers that live then,
+//! each for a reason ([`Why`]). A *change* is something that could be done about a holder. Changes are not guessed: each is
+//! made to the live ranges or the sizes, and the space is planned anew; that which leaves the lowest plan is told, then the
+//! next one with that made, until the rest fits or nothing helps any more.
+//!
+//! A holder that no op uses at the moment has a *gap* there: the times from the op that used it last to the one that uses
+//! it next, round the loop if there is none behind. In the gap it could lie in far memory.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt::Write;
+use std::ops::Range;
+
+use tir::interfaces::Loop;
+use tir::{Access, Diagnostic, Ir, Loc, MemRefType, Name, OpId, Value, workload};
+use tir_accel::{DEPTH, MachineInfo};
+use tir_memref::alias::{Origin, accesses, origins};
+use tir_packing::{Algorithm, Options, Solution, solve};
+
+use crate::liveness::{Buffer, liveness, timeline};
+use crate::plan_memory::problem;
+
+/// Holders that are tried, the largest ones.
+pub const TRIED: usize = 16;
+/// Changes that are told at most.
+pub const CHANGES: usize = 3;
+/// Steps of the search for a plan with a change.
+pub const STEPS: u64 = 2_000;
+
+/// What fills a space.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The space.
+    pub space: Name,
+    /// Its bytes.
+    pub capacity: u64,
+    /// Bytes of the lowest plan that was found.
+    pub height: u64,
+    /// Bytes that no plan is lower than.
+    pub bound: u64,
+    /// The op at which most bytes are live.
+    pub op: OpId,
+    /// Bytes that live then.
+    pub live: u64,
+    /// The buffers that live then, the largest first.
+    pub holders: Vec<Holder>,
+    /// What would help, each with those before it.
+    pub changes: Vec<Change>,
+}
+
+/// A buffer that lives at the moment.
+#[derive(Clone, Debug)]
+pub struct Holder {
+    /// Its allocation.
+    pub op: OpId,
+    /// Its name.
+    pub name: String,
+    /// Its bytes.
+    pub bytes: u64,
+    /// How many tiles of a loop lie in it beside each other, or one.
+    pub slots: i64,
+    /// What it holds.
+    pub of: Content,
+    /// Why it lives.
+    pub why: Why,
+}
+
+/// What a buffer holds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Content {
+    /// A part of buffers of other spaces, by name.
+    Copy(Vec<String>),
+    /// What an op computes.
+    Computed(OpId),
+}
+
+/// Why a buffer lives at a moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Why {
+    /// The op of the moment uses it.
+    Used,
+    /// It holds what an op behind uses.
+    For(OpId),
+    /// It holds what an op uses when the loop around runs another time.
+    Again(OpId),
+}
+
+/// Something that lowers the plan.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// The buffer.
+    pub name: String,
+    /// Its allocation.
+    pub op: OpId,
+    /// What is done.
+    pub what: What,
+    /// Bytes of the plan with this and the changes before it.
+    pub height: u64,
+}
+
+/// What is done to a buffer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum What {
+    /// It gets so many slots.
+    Slots(i64),
+    /// It lies in far memory between two ops: bytes that are moved for it.
+    Gap {
+        /// The op that used it last.
+        from: OpId,
+        /// The op that uses it next.
+        to: OpId,
+        /// Whether far memory has its content, so that nothing is to be stored.
+        clean: bool,
+        /// Bytes that are moved, all iterations together; `None` if it is not known how often.
+        moved: Option<u64>,
+    },
+}
+
+/// A report of each space that has buffers, but for the far one.
+///
+/// Errors: live ranges are not known ([`liveness`]), or a space is none of the machine's.
+pub fn reports(ir: &Ir, machine: &MachineInfo) -> Result<Vec<Report>, Diagnostic> {
+    let far = machine.far().map(|s| s.name);
+    let mut reports = Vec::new();
+    for (space, buffers) in liveness(ir, machine)? {
+        if Some(space) == far {
+            continue;
+        }
+        let capacity = machine.space(space).map(|s| s.bytes);
+        let capacity = capacity.ok_or_else(|| {
+            Diagnostic::error(format!(
+                "has buffers in \"{space}\", which the machine has not"
+            ))
+        })?;
+        let capacity = u64::try_from(capacity).unwrap_or(0);
+        let height = planned(&buffers)?.plan.height;
+        reports.extend(report(ir, (space, capacity), &buffers, height)?);
+    }
+    Ok(reports)
+}
+
+/// The report of a space of which the lowest plan is known; `None` if nothing ever lives there.
+pub(crate) fn report(
+    ir: &Ir,
+    (space, capacity): (Name, u64),
+    buffers: &[Buffer],
+    height: u64,
+) -> Result<Option<Report>, Diagnostic> {
+    let bound = planned(buffers)?.plan;
+    let Some(moment) = Moment::of(ir, buffers)? else {
+        return Ok(None);
+    };
+    let holders = moment.members.iter().map(|i| {
+        let buffer = &buffers[*i];
+        let bytes = buffer.bytes;
+        Holder {
+            op: buffer.op,
+            name: buffer.name.clone(),
+            bytes,
+            slots: slots(ir, buffer),
+            of: content(ir, buffer),
+            why: moment.why(ir, buffer),
+        }
+    });
+    Ok(Some(Report {
+        space,
+        capacity,
+        height,
+        bound: bound.proved.max(bound.lower_bound.bytes),
+        op: moment.op,
+        live: moment.bytes,
+        holders: holders.collect(),
+        changes: changes(ir, buffers, capacity, height)?,
+    }))
+}
+
+fn planned(buffers: &[Buffer]) -> Result<Solution, Diagnostic> {
+    let problem = problem(buffers).map_err(|e| *e)?;
+    let options = Options {
+        steps: STEPS,
+        algorithm: Algorithm::Auto,
+        ..Options::default()
+    };
+    Ok(solve(&problem, &options))
+}
+
+/// Slots of a buffer that `multi-buffer` made, along its first dimension.
+fn slots(ir: &Ir, buffer: &Buffer) -> i64 {
+    let said = ir.attr(buffer.op, DEPTH).and_then(tir::Attr::as_int);
+    let shape = ir.ty(ir.result(buffer.op, 0)).shape();
+    let first = shape.and_then(|shape| shape.first().copied());
+    said.filter(|n| first == Some(*n)).unwrap_or(1).max(1)
+}
+
+/// What an op that fills a buffer reads: memrefs of other spaces; `None` if it computes.
+fn moved_from(ir: &Ir, op: OpId, space: Option<Name>) -> Option<Vec<Value>> {
+    let all = accesses(ir, op);
+    let other = |v: &Value| {
+        let ty = ir.ty(*v).get::<MemRefType>();
+        ty.and_then(MemRefType::space_name) != space
+    };
+    let read = all.iter().filter(|(access, _)| *access == Access::Read);
+    let read: Vec<Value> = read.map(|(_, v)| *v).collect();
+    (!read.is_empty() && read.iter().all(other)).then_some(read)
+}
+
+fn space_of(ir: &Ir, buffer: &Buffer) -> Option<Name> {
+    let ty = ir.ty(ir.result(buffer.op, 0)).get::<MemRefType>();
+    ty.and_then(MemRefType::space_name)
+}
+
+/// The ops that write a buffer.
+fn writers<'a>(ir: &'a Ir, buffer: &'a Buffer) -> impl Iterator<Item = OpId> + 'a {
+    let own = Origin::Allocated(ir.result(buffer.op, 0));
+    buffer.uses.iter().copied().filter(move |op| {
+        let mut all = accesses(ir, *op).into_iter();
+        all.any(|(access, v)| access == Access::Write && origins(ir, v).contains(&own))
+    })
+}
+
+/// What a buffer holds: what is computed there, if something is.
+fn content(ir: &Ir, buffer: &Buffer) -> Content {
+    let space = space_of(ir, buffer);
+    let mut names: Vec<String> = Vec::new();
+    for op in writers(ir, buffer) {
+        let Some(from) = moved_from(ir, op, space) else {
+            return Content::Computed(op);
+        };
+        for origin in from.into_iter().flat_map(|value| origins(ir, value)) {
+            let name = match origin {
+                Origin::Allocated(v) | Origin::Argument(v) | Origin::Unknown(v) => ir.hint(v),
+                Origin::Global(name) => Some(name),
+            };
+            let name = name.map(|name| name.to_string());
+            names.extend(name.filter(|name| !names.contains(name)));
+        }
+    }
+    Content::Copy(names)
+}
+
+/// When most bytes of a space live.
+struct Moment {
+    op: OpId,
+    bytes: u64,
+    members: Vec<usize>,
+    /// When each op begins, and the time behind it and what is in its regions.
+    times: HashMap<OpId, Range<u64>>,
+}
+
+impl Moment {
+    /// Errors: live ranges that are none.
+    fn of(ir: &Ir, buffers: &[Buffer]) -> Result<Option<Self>, Diagnostic> {
+        let problem = problem(buffers).map_err(|e| *e)?;
+        let set = problem.largest_live_set();
+        let ops = timeline(ir);
+        let Some(time) = set.time else {
+            return Ok(None);
+        };
+        // Of the ops while all of them live, one that works with one of them tells most.
+        let lives = |i: &usize, time: u64| buffers[*i].live.iter().any(|r| r.contains(&time));
+        let all = (time..).take_while(|time| set.members.iter().all(|i| lives(i, *time)));
+        let all = all.filter_map(|time| ops.get(usize::try_from(time).ok()?).copied());
+        let works = |op: &OpId| {
+            let used = set.members.iter().any(|i| buffers[*i].uses.contains(op));
+            used && ir.regions(*op).len() == 0
+        };
+        let mut all = all.take(ops.len()).peekable();
+        let first = all.peek().copied();
+        let Some(op) = all.find(works).or(first) else {
+            return Ok(None);
+        };
+        // What is inside of an op stands behind it.
+        let mut times: HashMap<OpId, Range<u64>> = HashMap::new();
+        for (at, op) in (0u64..).zip(&ops) {
+            times.insert(*op, at..at + 1);
+            let around = std::iter::successors(ir.parent(*op), |op| ir.parent(*op));
+            for holder in around {
+                if let Some(range) = times.get_mut(&holder) {
+                    range.end = at + 1;
+                }
+            }
+        }
+        Ok(Some(Self {
+            op,
+            bytes: set.bytes,
+            members: set.members.clone(),
+            times,
+        }))
+    }
+
+    /// Why a buffer lives at the moment.
+    fn why(&self, ir: &Ir, buffer: &Buffer) -> Why {
+        match self.gap(ir, buffer) {
+            None => Why::Used,
+            Some(gap) if gap.round => Why::Again(gap.to),
+            Some(gap) => Why::For(gap.to),
+        }
+    }
+
+    /// The gap of a buffer at the moment, unless it is used then.
+    fn gap(&self, ir: &Ir, buffer: &Buffer) -> Option<Gap> {
+        // Ops that use it, and those that ops are in which use it.
+        let mut touched: HashSet<OpId> = HashSet::new();
+        for op in &buffer.uses {
+            let around = std::iter::successors(Some(*op), |op| ir.parent(*op));
+            for op in around {
+                if !touched.insert(op) {
+                    break;
+                }
+            }
+        }
+        if touched.contains(&self.op) && buffer.uses.contains(&self.op) {
+            return None;
+        }
+        let mut op = self.op;
+        if touched.contains(&op) {
+            // An op with regions of which one uses it.
+            return None;
+        }
+        while let Some(holder) = ir.parent(op).filter(|holder| !touched.contains(holder)) {
+            op = holder;
+        }
+        let block = ir.block_of(op)?;
+        let all: Vec<OpId> = ir.ops_in(block).collect();
+        let place = all.iter().position(|other| *other == op)?;
+        let uses = |op: &&OpId| touched.contains(*op);
+        let before = all[..place].iter().rev().find(uses).copied();
+        let behind = all[place + 1..].iter().find(uses).copied();
+        let end = |op: OpId| self.times.get(&op).map(|range| range.end);
+        let begin = |op: OpId| self.times.get(&op).map(|range| range.start);
+        let last = *all.last()?;
+        let (ranges, from, to, round) = match (before, behind) {
+            (Some(before), Some(behind)) => {
+                (vec![end(before)?..begin(behind)?], before, behind, false)
+            }
+            // It is used again when the block is run another time.
+            (Some(before), None) => {
+                let first = *all.iter().find(uses)?;
+                let ranges = vec![begin(all[0])?..begin(first)?, end(before)?..end(last)?];
+                (ranges, before, first, true)
+            }
+            (None, Some(behind)) => {
+                let before = *all.iter().rev().find(uses)?;
+                let ranges = vec![begin(all[0])?..begin(behind)?, end(before)?..end(last)?];
+                (ranges, before, behind, false)
+            }
+            (None, None) => return None,
+        };
+        // The op itself that uses it, where it is in another one.
+        let inside = |of: OpId, op: &&OpId| {
+            let mut around = std::iter::successors(Some(**op), |op| ir.parent(*op));
+            around.any(|op| op == of)
+        };
+        let mut uses = buffer.uses.iter();
+        let to = uses.find(|op| inside(to, op)).copied().unwrap_or(to);
+        let mut uses = buffer.uses.iter().rev();
+        let from = uses.find(|op| inside(from, op)).copied().unwrap_or(from);
+        // What nothing writes in a loop is stored before it.
+        let written: HashSet<OpId> = writers(ir, buffer)
+            .flat_map(|op| std::iter::successors(Some(op), |op| ir.parent(*op)))
+            .collect();
+        let around = std::iter::successors(ir.parent(op), |op| ir.parent(*op));
+        let (mut loads, mut stores) = (Some(1u64), Some(1u64));
+        for holder in around.filter(|holder| *holder != ir.root()) {
+            let looped = ir.info(holder).and_then(|i| i.interface::<dyn Loop>());
+            let Some(looped) = looped else { continue };
+            let trips = looped.trip_count(ir, holder);
+            let trips = trips.and_then(|n| u64::try_from(n).ok());
+            let times = |all: Option<u64>| all.zip(trips).and_then(|(a, b)| a.checked_mul(b));
+            loads = times(loads);
+            if written.contains(&holder) {
+                stores = times(stores);
+            }
+        }
+        Some(Gap {
+            ranges,
+            from,
+            to,
+            round,
+            loads,
+            stores,
+        })
+    }
+}
+
+/// Times at which a buffer only lies there.
+struct Gap {
+    ranges: Vec<Range<u64>>,
+    from: OpId,
+    to: OpId,
+    /// Whether it is used next when a loop runs another time.
+    round: bool,
+    /// How often its content is to be loaded, if it is known.
+    loads: Option<u64>,
+    /// How often it is to be stored, if far memory does not have it.
+    stores: Option<u64>,
+}
+
+/// What would help, each change with those before it.
+fn changes(
+    ir: &Ir,
+    buffers: &[Buffer],
+    capacity: u64,
+    height: u64,
+) -> Result<Vec<Change>, Diagnostic> {
+    // What is written can differ when it is loaded again.
+    let all = ir.walk_ids().into_iter();
+    let all = all.flat_map(|op| accesses(ir, op));
+    let written = all.filter(|(access, _)| *access == Access::Write);
+    let written: HashSet<Origin> = written.flat_map(|(_, v)| origins(ir, v)).collect();
+    let (mut now, mut height) = (buffers.to_vec(), height);
+    let mut found: Vec<Change> = Vec::new();
+    let fits = height <= capacity;
+    while found.len() < CHANGES && (fits || height > capacity) {
+        let Some(moment) = Moment::of(ir, &now)? else {
+            break;
+        };
+        let mut best: Option<((u64, u64), Change, Vec<Buffer>)> = None;
+        for (what, i, trial) in trials(ir, &now, &moment, &written) {
+            let lower = planned(&trial)?.plan.height;
+            let moved = match what {
+                What::Gap { moved, .. } => moved.unwrap_or(u64::MAX),
+                What::Slots(_) => 0,
+            };
+            if best
+                .as_ref()
+                .is_none_or(|(known, ..)| (lower, moved) < *known)
+            {
+                let change = Change {
+                    name: now[i].name.clone(),
+                    op: now[i].op,
+                    what,
+                    height: lower,
+                };
+                best = Some(((lower, moved), change, trial));
+            }
+        }
+        let Some((_, change, trial)) = best.filter(|((lower, _), ..)| *lower < height) else {
+            break;
+        };
+        (now, height) = (trial, change.height);
+        found.push(change);
+    }
+    Ok(found)
+}
+
+/// All changes of the largest holders, with the buffers as they are then.
+fn trials(
+    ir: &Ir,
+    now: &[Buffer],
+    moment: &Moment,
+    written: &HashSet<Origin>,
+) -> Vec<(What, usize, Vec<Buffer>)> {
+    let mut all = Vec::new();
+    for i in moment.members.iter().take(TRIED).copied() {
+        let buffer = &now[i];
+        let slots = slots(ir, buffer);
+        // Fewer than the text says where a change has taken some.
+        let whole = ir.ty(ir.result(buffer.op, 0));
+        let whole = whole.elements().zip(whole.bytes()).map(|(n, b)| n * b);
+        let count = usize::try_from(slots).unwrap_or(1);
+        let one = whole.and_then(|bytes| u64::try_from(bytes / count).ok());
+        if let Some(one) = one.filter(|one| slots > 1 && buffer.bytes > *one) {
+            let mut trial = now.to_vec();
+            trial[i].bytes = buffer.bytes - one;
+            let left = i64::try_from(trial[i].bytes / one.max(1)).unwrap_or(1);
+            all.push((What::Slots(left), i, trial));
+        }
+        if let Some(gap) = moment.gap(ir, buffer) {
+            let space = space_of(ir, buffer);
+            let same = |v: Value| origins(ir, v).iter().all(|o| !written.contains(o));
+            let clean = writers(ir, buffer).all(|op| {
+                let from = moved_from(ir, op, space);
+                from.is_some_and(|from| from.into_iter().all(same))
+            });
+            let stores = if clean { Some(0) } else { gap.stores };
+            let times = gap.loads.zip(stores).and_then(|(a, b)| a.checked_add(b));
+            let moved = times.and_then(|n| n.checked_mul(buffer.bytes));
+            let mut trial = now.to_vec();
+            trial[i].live = without(&buffer.live, &gap.ranges);
+            let (from, to) = (gap.from, gap.to);
+            let what = What::Gap {
+                from,
+                to,
+                clean,
+                moved,
+            };
+            all.push((what, i, trial));
+        }
+    }
+    all
+}
+
+/// Ranges without what lies in others.
+fn without(live: &[Range<u64>], gaps: &[Range<u64>]) -> Vec<Range<u64>> {
+    gaps.iter().fold(live.to_vec(), |live, gap| {
+        let parts = live.iter().flat_map(|range| {
+            let (start, end) = (gap.start.max(range.start), gap.end.min(range.end));
+            if start >= end {
+                return [range.clone(), 0..0];
+            }
+            [range.start..start, end..range.end]
+        });
+        parts.filter(|part| !part.is_empty()).collect()
+    })
+}
+
+/// An op by its name and its place.
+fn place(ir: &Ir, op: OpId) -> String {
+    let mut all = Vec::new();
+    workload::places(ir.loc(op), &mut all);
+    match all.first() {
+        Some(first) => format!("'{}' at {first}", ir.name(op)),
+        None => format!("'{}'", ir.name(op)),
+    }
+}
+
+fn bytes(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+impl Holder {
+    fn about(&self, ir: &Ir) -> String {
+        let mut text = String::new();
+        if self.slots > 1 {
+            let _ = write!(text, "{} slots, ", self.slots);
+        }
+        match &self.of {
+            Content::Copy(names) if names.is_empty() => {}
+            Content::Copy(names) => {
+                let _ = write!(text, "of {}, ", names.join(" and "));
+            }
+            Content::Computed(op) => {
+                let _ = write!(text, "computed by {}, ", place(ir, *op));
+            }
+        }
+        match self.why {
+            Why::Used => text += "used here",
+            Why::For(op) => text += &format!("next used by {}", place(ir, op)),
+            Why::Again(op) => {
+                text += &format!("used by {} when the loop around runs again", place(ir, op));
+            }
+        }
+        text
+    }
+}
+
+impl Change {
+    /// What it is, and what it brings.
+    pub fn text(&self, ir: &Ir, before: u64) -> String {
+        let name = &self.name;
+        let lower = bytes(before.saturating_sub(self.height));
+        let what = match &self.what {
+            What::Slots(1) => format!("one slot for {name}"),
+            What::Slots(n) => format!("{n} slots for {name}"),
+            What::Gap {
+                from,
+                to,
+                clean,
+                moved,
+            } => {
+                let how = if *clean { "loaded again" } else { "spilled" };
+                let moved = moved.map_or("bytes moved as often as the loop runs".into(), |n| {
+                    format!("{} bytes moved for it", bytes(n))
+                });
+                let (from, to) = (place(ir, *from), place(ir, *to));
+                format!("{name} {how} between {from} and {to} ({moved})")
+            }
+        };
+        format!("{what}: {lower} bytes less, {} in all", bytes(self.height))
+    }
+}
+
+impl Report {
+    /// As text: what is full, when, who holds it and why, and what would help.
+    pub fn text(&self, ir: &Ir) -> String {
+        let (height, capacity) = (bytes(self.height), bytes(self.capacity));
+        let mut out = format!("@{}: {height} of {capacity} bytes", self.space);
+        if self.height <= self.bound {
+            out += ", no plan takes less\n";
+        } else {
+            let _ = writeln!(out, ", no plan takes less than {}", bytes(self.bound));
+        }
+        let (live, many) = (bytes(self.live), self.holders.len());
+        let moment = place(ir, self.op);
+        let _ = writeln!(
+            out,
+            "  most is live at {moment}: {live} bytes in {many} buffers"
+        );
+        let wide = self.holders.iter().map(|h| bytes(h.bytes).len()).max();
+        let names = self.holders.iter().map(|h| h.name.len()).max();
+        let (wide, names) = (wide.unwrap_or(0), names.unwrap_or(0));
+        for holder in &self.holders {
+            let held = bytes(holder.bytes);
+            let name = &holder.name;
+            let about = holder.about(ir);
+            let _ = writeln!(out, "    {held:>wide$}  {name:<names$}  {about}");
+        }
+        if self.changes.is_empty() {
+            out += "  no slot less and no buffer in far memory meanwhile makes it less\n";
+        } else {
+            out += "  what would make it less, each with those before it:\n";
+        }
+        let mut before = self.height;
+        for change in &self.changes {
+            let _ = writeln!(out, "    {}", change.text(ir, before));
+            before = change.height;
+        }
+        out
+    }
+
+    /// Adds to an error why the space does not hold its buffers, with places, and what would help.
+    pub fn explain(&self, ir: &Ir, mut error: Diagnostic) -> Diagnostic {
+        let at = |op: OpId| -> Loc { ir.loc(op) };
+        let live = format!(
+            "{} bytes live at the same time, {}",
+            self.live,
+            place(ir, self.op)
+        );
+        error = error.note_at(at(self.op), live);
+        for holder in &self.holders {
+            let (name, bytes) = (&holder.name, holder.bytes);
+            let held = format!("{name} holds {bytes}: {}", holder.about(ir));
+            error = error.note_at(at(holder.op), held);
+        }
+        if self.live <= self.capacity {
+            error = error.note("these would fit, but no plan was found that has no gaps");
+        }
+        let mut before = self.height;
+        for change in &self.changes {
+            let fits = if change.height <= self.capacity {
+                ", which fits"
+            } else {
+                ""
+            };
+            let text = format!("help: {}{fits}", change.text(ir, before));
+            error = error.note_at(at(change.op), text);
+            before = change.height;
+        }
+        if self.changes.is_empty() {
+            error = error.note(format!(
+                "{} bytes more would do; no slot less and no buffer in far memory meanwhile makes it less",
+                self.height.saturating_sub(self.capacity)
+            ));
+        }
+        error
+    }
+}

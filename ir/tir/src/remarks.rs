@@ -24,7 +24,10 @@ pub const UNUSED_SPACE: &str = "unused-space";
 /// Native code calls the C library for each element of a function.
 pub const LIBRARY_CALL: &str = "library-call";
 
-/// All categories.
+/// What fills a memory and why: a report that is asked for, of nothing that was done otherwise than it could be.
+pub const MEMORY: &str = "memory-report";
+
+/// All categories that a remark can be an error by.
 pub const ALL: [&str; 11] = [
     LIBRARY_CALL,
     NO_UNIT,

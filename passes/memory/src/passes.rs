@@ -48,7 +48,8 @@ pub fn say_report(ir: &Ir, cx: &mut PassCx<'_>, machine: &MachineInfo) -> PassRe
     let reports = crate::report::reports(ir, machine).map_err(|e| vec![e])?;
     let all: Vec<String> = reports.iter().map(|report| report.text(ir)).collect();
     if !all.is_empty() {
-        remark(ir, cx, all.concat());
+        let said = Diagnostic::remark(all.concat().trim_end());
+        cx.remark(said.category(tir::remarks::MEMORY).at(ir.loc(ir.root())));
     }
     Ok(())
 }

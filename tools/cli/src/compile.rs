@@ -63,6 +63,10 @@ pub(crate) struct Options {
     /// Make remarks of these categories errors; see tir-opt --help.
     #[arg(long, value_name = "REMARK", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(tir::remarks::ALL))]
     fail_on: Vec<String>,
+    /// Say what fills each memory of the machine: the moment at which most bytes are live, the buffers that live then and
+    /// why, and what would make it less.
+    #[arg(long, conflicts_with = "native")]
+    memory_report: bool,
     /// Write one HTML page that shows where the cycles and bytes of the program of the last level go.
     #[arg(long, value_name = "FILE.html", conflicts_with = "native")]
     report: Option<PathBuf>,
@@ -97,6 +101,8 @@ pub(crate) struct Compiled {
     pub(crate) levels: Vec<Program>,
     /// The remarks of all passes.
     pub(crate) remarks: Vec<Diagnostic>,
+    /// What fills each memory, of each function.
+    pub(crate) memory: Vec<String>,
     /// The summary of the last run.
     pub(crate) last: Option<Summary>,
 }
@@ -170,6 +176,7 @@ pub(crate) fn levels(
         ok: true,
         levels: Vec::new(),
         remarks: Vec::new(),
+        memory: Vec::new(),
         last: None,
     };
     let mut before: Option<PathBuf> = None;
@@ -188,6 +195,9 @@ pub(crate) fn levels(
             None => import(options, &file)?,
             Some(before) => {
                 let said = lower(&tool, options, level, before, &file)?;
+                let reports = |d: &Diagnostic| d.category == Some(tir::remarks::MEMORY);
+                let (memory, said): (Vec<_>, Vec<_>) = said.into_iter().partition(reports);
+                compiled.memory.extend(memory.into_iter().map(|d| d.message));
                 compiled.remarks.extend(said);
             }
         }
@@ -266,6 +276,11 @@ pub(crate) fn levels(
                 out,
                 tir_run::Costliest::new(&machine.layers, LAYERS).to_string(),
             );
+        }
+    }
+    if options.memory_report {
+        for text in &compiled.memory {
+            say(out, format!("\n{text}\n"));
         }
     }
     if let Some(said) = before_said {
@@ -377,6 +392,9 @@ fn flag(options: &Options, level: &str) -> String {
     }
     if let Some(tile) = &options.winograd {
         flag += &format!(" winograd={tile}");
+    }
+    if level == "accel" && (options.memory_report || options.report.is_some()) {
+        flag += " memory-report=true";
     }
     flag
 }

@@ -114,6 +114,7 @@ pub(crate) fn page(options: &Options, compiled: &Compiled) -> Result<String, Str
         summary,
         shares,
         timeline,
+        memory: compiled.memory.clone(),
         remarks: ranked(&compiled.remarks)
             .iter()
             .map(Alike::remark)

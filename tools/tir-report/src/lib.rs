@@ -30,6 +30,8 @@ pub struct Page {
     pub shares: Vec<(&'static str, u64)>,
     /// What happened when.
     pub timeline: Timeline,
+    /// What fills each memory at its fullest, why, and what would make it less, as text.
+    pub memory: Vec<String>,
     /// What the passes said, costliest first.
     pub remarks: Vec<Remark>,
 }

@@ -173,6 +173,7 @@ const maps = timeline.spaces.map((space, i) => ({ space, i })).filter(({ space, 
   el("memory").append(node("p", { class: "about", text: `${space.name}: ${fmt(space.bytes)} bytes, ${space.buffers.length} buffers, at most ${fmt(peak ? peak.peak_extent : 0)} bytes in use` }), canvas);
   return { space, canvas };
 });
+data.memory.forEach(text => el("fullest").append(node("pre", { text })));
 const HEIGHT = 300;
 // Layers that run beside each other differ most: hues by the golden angle.
 const hues = new Map(summary.layers.map((l, i) => [l.name, i * 137.5 % 360]));

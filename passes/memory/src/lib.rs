@@ -6,11 +6,13 @@
 mod banks;
 pub mod check_plan;
 pub mod liveness;
+pub mod order;
 mod passes;
 pub mod plan_memory;
+pub mod reorder;
 pub mod report;
 
-pub use passes::{CheckPlan, PlanMemory, PrintInterference, PrintLiveness, say_report};
+pub use passes::{CheckPlan, PlanMemory, PrintInterference, PrintLiveness, Reorder, say_report};
 
 use tir::PassInfo;
 
@@ -19,6 +21,7 @@ pub fn passes() -> Vec<PassInfo> {
     vec![
         PassInfo::of::<PlanMemory>(),
         PassInfo::of::<CheckPlan>(),
+        PassInfo::of::<Reorder>(),
         PassInfo::of::<PrintLiveness>(),
         PassInfo::of::<PrintInterference>(),
     ]

@@ -4,6 +4,7 @@ use tir::{Diagnostic, Ir, Name, Pass, PassCx, PassResult, pass};
 use tir_accel::{AttachedMachine, MachineInfo};
 
 use crate::liveness::{liveness, text};
+use crate::order;
 use crate::plan_memory::{self, problem};
 
 pass! {
@@ -24,6 +25,22 @@ pass! {
     /// Checks, independently of the planner, that buffers with overlapping live ranges do not
     /// overlap in memory.
     pub struct CheckPlan = "check-plan" on "func.func" {}
+}
+
+pass! {
+    /// Orders the ops of functions on tensors so that fewer bytes live at once: those of tensors that are computed, from
+    /// the op that makes one to the last that reads it.
+    ///
+    /// Of all orders the one with the lowest peak is taken, by dynamic programming over the sets of ops that may be
+    /// done; the order of the text where none is lower. Operators fused into a group stay together.
+    pub struct Reorder = "reorder" on "func.func" {
+        /// Sets of ops that are followed at the same time; with more in a round the result may not be the lowest.
+        pub states: usize = order::STATES,
+        /// Change nothing where so many bytes suffice for the order of the text.
+        pub enough: u64 = 0,
+        /// Print the bytes before and after.
+        pub print: bool = false,
+    }
 }
 
 pass! {
@@ -105,6 +122,41 @@ impl Pass for CheckPlan {
             } else {
                 Err(errors)
             }
+        })
+    }
+}
+
+impl Pass for Reorder {
+    fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
+        let options = order::Options {
+            states: self.states,
+        };
+        cx.each(ir, &|ir, cx| {
+            if self.enough > 0 && crate::reorder::peak(ir).is_some_and(|n| n <= self.enough) {
+                cx.unchanged();
+                return Ok(());
+            }
+            let done = crate::reorder::reorder(ir, &options).map_err(|e| vec![e])?;
+            let Some(done) = done else {
+                cx.unchanged();
+                return Ok(());
+            };
+            let (before, after) = (done.before, done.order.peak);
+            if after == before {
+                cx.unchanged();
+            }
+            let saved = usize::try_from(before - after).unwrap_or(usize::MAX);
+            cx.count("bytes fewer at the peak", saved);
+            if self.print {
+                let exact = match done.order.exact {
+                    true => "no order has fewer",
+                    false => "not known to be the fewest; `states` would help",
+                };
+                let text =
+                    format!("{before} bytes live at once, {after} in the new order ({exact})");
+                remark(ir, cx, text);
+            }
+            Ok(())
         })
     }
 }

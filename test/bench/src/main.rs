@@ -10,6 +10,7 @@ mod extract;
 mod lower;
 mod native;
 mod networks;
+mod order;
 mod passes;
 mod program;
 mod rules;
@@ -49,6 +50,17 @@ fn run(program: &Path, args: &[&str]) -> Result<Usage, String> {
         wall: start.elapsed(),
         memory: used.rusage.maxrss / 1024,
     })
+}
+
+/// What a program writes to standard error.
+fn run_for_text(program: &Path, args: &[String]) -> Result<String, String> {
+    let done = Command::new(program).args(args).output();
+    let done = done.map_err(|e| format!("{}: {e}", program.display()))?;
+    let said = String::from_utf8_lossy(&done.stderr).to_string();
+    match done.status.success() {
+        true => Ok(said),
+        false => Err(format!("{} {args:?}: {said}", program.display())),
+    }
 }
 
 /// Medians of each figure.
@@ -192,6 +204,8 @@ enum What {
     /// From ONNX to native code with all programs that takes, the first time and again: processor time beside a bound,
     /// memory beside the weights, both beside a session of ONNX Runtime; needs tir and tir-native
     Compile(compile::Options),
+    /// Bytes that live at once in randomly wired graphs, in the order of the text and in that of `reorder`
+    Order(order::Options),
     /// ResNet-18's convolutions alone: bytes beside the best of all tiles, cycles beside the bound
     Tiles,
     /// Print the program that `ir` measures
@@ -212,6 +226,7 @@ fn main() -> ExitCode {
         What::Networks { folders } => networks::networks(&folders),
         What::Native(options) => native::native(options),
         What::Compile(options) => compile::compile(&options),
+        What::Order(options) => order::order(&options),
         What::Tiles => tiles::tiles(),
         What::Generate => std::io::stdout()
             .write_all(program::generic_program(1000, 200).as_bytes())

@@ -197,7 +197,9 @@ pub(crate) fn levels(
                 let said = lower(&tool, options, level, before, &file)?;
                 let reports = |d: &Diagnostic| d.category == Some(tir::remarks::MEMORY);
                 let (memory, said): (Vec<_>, Vec<_>) = said.into_iter().partition(reports);
-                compiled.memory.extend(memory.into_iter().map(|d| d.message));
+                compiled
+                    .memory
+                    .extend(memory.into_iter().map(|d| d.message));
                 compiled.remarks.extend(said);
             }
         }

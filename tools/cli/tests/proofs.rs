@@ -7,6 +7,7 @@ mod stored;
 
 use std::path::Path;
 
+use common::cases::{files, given, stem};
 use common::{lower, root, said};
 use rayon::prelude::*;
 use stored::network;
@@ -26,23 +27,6 @@ const STORED: [&str; 5] = [
 const LAYOUTS: &str = "layouts=NHWC,NCHW16c random=7 ";
 /// E-nodes: what more would show takes as many seconds.
 const NODES: &str = "nodes=6000 ";
-
-/// The files of a folder that end so.
-fn files(folder: &str, extension: &str) -> Vec<std::path::PathBuf> {
-    let folder = root().join("test/e2e").join(folder);
-    let found = std::fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
-    let mut files: Vec<_> = found.map(|e| e.expect("a file").path()).collect();
-    files.retain(|p| p.extension().is_some_and(|e| e == extension));
-    files.sort();
-    files
-}
-
-fn stem(path: &Path) -> String {
-    path.file_stem()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .to_string()
-}
 
 /// A network or layer that the project has, by its name, made or read when it is its turn.
 struct Source {
@@ -77,7 +61,8 @@ fn sources() -> Vec<Source> {
         // Others are there to be refused.
         if path.with_extension("out_0.npy").exists() {
             all.push(Source::new(stem(&path), move || {
-                tir_translate::import_onnx(&path).map_err(|e| said(&e))
+                let given = given(&stem(&path));
+                tir_translate::import_onnx_with(&path, &given).map_err(|e| said(&e))
             }));
         }
     }

@@ -20,7 +20,7 @@ const PROGRAMS: [&str; 5] = [
 ];
 
 /// Models that leave something open, with what is given for it.
-fn given(name: &str) -> OnnxOptions {
+pub(crate) fn given(name: &str) -> OnnxOptions {
     let mut options = OnnxOptions::default();
     if name == "open" {
         options.shapes.push("x=2x3x4".into());

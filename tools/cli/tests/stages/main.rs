@@ -284,7 +284,7 @@ struct Joined {
     parts: bool,
     /// Whether tensors stay near from nest to nest.
     residents: bool,
-    /// Bytes that engines move where no tensor stays, and where some do.
+    /// Bytes that far memory gives and takes where no tensor stays, and where some do.
     bytes: [u64; 2],
 }
 
@@ -349,8 +349,8 @@ fn in_small(tool: &Tool, seed: u64) -> Result<Joined, String> {
         let (module, parts) = lowered(8, resident)?;
         let run = run_within(&module, &inputs, &expected, |_| off)?;
         let machine = run.machine.ok_or("it runs on no machine")?;
-        let engines = machine.queues.iter().map(|queue| queue.bytes);
-        Ok((module, [machine.cycles, engines.sum()], parts))
+        let far = machine.spaces.first().ok_or("it has no memory")?;
+        Ok((module, [machine.cycles, far.read + far.written], parts))
     };
     let (far, [slow, most], parts) = run(false).map_err(at)?;
     let (near, [cycles, bytes], _) = run(true).map_err(at)?;

@@ -5,7 +5,7 @@ use tir_bufferize::Bufferize;
 use tir_convert::{FoldQdq, FuseElementwise, FuseGraph, GraphToTensor, JoinGroups, Winograd};
 use tir_egraph::Egraph;
 use tir_generic::{Canonicalize, ConstantFold, Cse, Licm};
-use tir_memory::{CheckPlan, PlanMemory};
+use tir_memory::{CheckPlan, PlanMemory, Reorder};
 use tir_native::{
     ApproximateMath, DropSpaces, GroupConstants, InlineCalls, OutlineNests, PackConstants,
     PrefetchTiles, PromoteMemory,
@@ -44,6 +44,9 @@ macro_rules! level {
                 /// Use Winograd's filtering where it pays (`winograd`), in tiles of `2`, `4`, or `best` for either; `none`
                 /// does nothing. Results differ by rounding.
                 pub winograd: String = "none".to_string(),
+                /// Order operators so that least memory is live at once (`reorder`), also where far memory holds what lives in the
+                /// order of the text.
+                pub reorder: bool = false,
                 /// Fuse operators; if false, each operator is its own group.
                 pub fuse: bool = true,
                 /// Allow fusion groups with several results.
@@ -226,6 +229,10 @@ impl Alias for ToTensor {
                 ..FuseGraph::default()
             });
             tir_graph::lowering::join(p);
+            p.add(Reorder {
+                enough: self.reorder.then_some(0),
+                ..Reorder::default()
+            });
             p.add(GraphToTensor::default());
             p.add(FuseElementwise::default());
             p.add(Canonicalize::default());

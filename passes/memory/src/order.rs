@@ -3,13 +3,14 @@
 //! *Terms.* A *step* touches buffers; a buffer lives from the first step that touches it to the last, and to the end if it is
 //! *kept*. A step may need others before it. The *peak* of an order is the largest sum of bytes that live while a step runs.
 //!
-//! *The search.* What is live depends on which steps are done, not on their order, so of all orders of the same set the one with the
-//! lowest peak is kept: dynamic programming over sets, in rounds of one step more. Where a round has more sets than
-//! [`Options::states`], those with the lowest peak, and of these the least live bytes, stay; then the result is no longer
-//! known to be the lowest. A step that leaves no more bytes live than there were, and takes no more than the peak so far while it
-//! runs, is done at once: whatever comes later has as much memory or more (the rule of R. Sethi for pebbles that can be taken
-//! away for nothing, "Complete register allocation problems", 1975). Dynamic programming over sets of ops for the memory of irregularly
-//! wired networks is of B. H. Ahn and others, "Ordering Chaos", MLSys 2020.
+//! *The search.* Which orders stay below a number of bytes, a *budget*, depends on which steps are done and not on their order, so of each set of
+//! done steps one way is enough: dynamic programming over sets, in rounds of one step more. Where a round has more sets than
+//! [`Options::states`], those with the least live bytes stay, and that none is found proves nothing any more. The lowest budget is found
+//! by halving, between what a single step takes and the best order known: that of the text, or one where each step is the one that leaves
+//! least. A step that leaves no more bytes live than there were, and stays below the budget while it runs, is done at once:
+//! whatever comes later has as much memory or more (as pebbles are taken away that cost nothing, R. Sethi, "Complete register allocation
+//! problems", 1975). Sets of ops and budgets for the memory of irregularly wired networks are of B. H. Ahn and others,
+//! "Ordering Chaos", MLSys 2020.
 
 use std::collections::BTreeMap;
 
@@ -105,26 +106,82 @@ impl Program {
     /// The order with the lowest peak that is found; the one that the steps are in unless another is lower.
     pub fn order(&self, options: &Options) -> Order {
         let source: Vec<usize> = (0..self.steps.len()).collect();
-        let peak = self.peak(&source);
-        let found = Search::new(self).run(options.states.max(1));
-        match found.peak < peak {
-            true => found,
-            false => Order {
-                steps: source,
-                peak,
-                exact: found.exact,
-            },
+        let (mut steps, mut peak) = (source.clone(), self.peak(&source));
+        let search = Search::new(self);
+        for measure in [Measure::During, Measure::After] {
+            if let Some(found) = search.greedy(measure) {
+                let lower = self.peak(&found);
+                if lower < peak {
+                    (steps, peak) = (found, lower);
+                }
+            }
+        }
+        let single = self.steps.iter().map(|step| {
+            let bytes = step.touches.iter().map(|b| self.buffers[*b].bytes);
+            bytes.fold(0, u64::saturating_add)
+        });
+        // Of all sums of buffers, those that can be peaks.
+        let unit = self.buffers.iter().fold(0, |a, b| gcd(a, b.bytes)).max(1);
+        let kept = self.buffers.iter().zip(self.uses());
+        let kept = kept.filter(|(b, uses)| b.kept && *uses > 0);
+        let kept = kept.map(|(b, _)| b.bytes).fold(0, u64::saturating_add);
+        // No order is lower than this, and none was found that is.
+        let mut proved = single.max().unwrap_or(0).max(kept);
+        let mut tried = proved;
+        while tried < peak {
+            let budget = tried + (peak - 1 - tried) / 2 / unit * unit;
+            match search.below(budget, options.states.max(1)) {
+                Found::Order(found) => {
+                    peak = self.peak(&found);
+                    steps = found;
+                }
+                Found::None { proof } => {
+                    tried = budget + unit;
+                    if proof {
+                        proved = tried;
+                    }
+                }
+            }
+        }
+        Order {
+            steps,
+            peak,
+            exact: proved >= peak,
         }
     }
 }
 
-/// A set of done steps, and the best way to it.
+fn gcd(a: u64, b: u64) -> u64 {
+    match b {
+        0 => a,
+        b => gcd(b, a % b),
+    }
+}
+
+/// What is asked of a step that is taken greedily.
+#[derive(Clone, Copy)]
+enum Measure {
+    /// Least lives while it runs.
+    During,
+    /// Least lives after it.
+    After,
+}
+
+/// What came of a search below a budget.
+enum Found {
+    Order(Vec<usize>),
+    /// Nothing; whether that is a proof.
+    None {
+        proof: bool,
+    },
+}
+
+/// A way to a set of done steps.
 #[derive(Clone)]
 struct State {
     /// Steps whose needs are done and that are not.
     ready: Vec<usize>,
     live: u64,
-    peak: u64,
     /// Where its last step is noted.
     trace: usize,
 }
@@ -135,8 +192,6 @@ struct Search<'a> {
     needed: Vec<Vec<usize>>,
     /// The steps that touch each buffer.
     touched: Vec<Vec<usize>>,
-    /// Steps with those before them, of all states that were followed.
-    traces: Vec<(usize, usize)>,
 }
 
 /// No trace.
@@ -158,7 +213,6 @@ impl<'a> Search<'a> {
             program,
             needed,
             touched,
-            traces: Vec::new(),
         }
     }
 
@@ -167,10 +221,8 @@ impl<'a> Search<'a> {
         let (mut during, mut freed) = (live, 0u64);
         for buffer in &self.program.steps[step].touches {
             let held = self.program.buffers[*buffer];
-            let mut others = self.touched[*buffer].iter().filter(|other| **other != step);
-            let mut begun = false;
-            let mut over = true;
-            for other in &mut others {
+            let (mut begun, mut over) = (false, true);
+            for other in self.touched[*buffer].iter().filter(|other| **other != step) {
                 match done.contains(*other) {
                     true => begun = true,
                     false => over = false,
@@ -186,11 +238,19 @@ impl<'a> Search<'a> {
         (during, during - freed)
     }
 
-    /// Does a step.
-    fn advance(&mut self, done: &mut FixedBitSet, state: &mut State, step: usize) {
-        let (during, after) = self.takes(done, state.live, step);
+    fn first(&self) -> State {
+        let steps = self.program.steps.iter().enumerate();
+        let ready = steps.filter(|(_, step)| step.needs.is_empty());
+        State {
+            ready: ready.map(|(number, _)| number).collect(),
+            live: 0,
+            trace: NONE,
+        }
+    }
+
+    /// Does a step that leaves so many bytes live.
+    fn advance(&self, done: &mut FixedBitSet, state: &mut State, step: usize, after: u64) {
         done.insert(step);
-        state.peak = state.peak.max(during);
         state.live = after;
         state.ready.retain(|other| *other != step);
         for next in &self.needed[step] {
@@ -200,90 +260,86 @@ impl<'a> Search<'a> {
             }
         }
         state.ready.sort_unstable();
-        self.traces.push((step, state.trace));
-        state.trace = self.traces.len() - 1;
     }
 
-    /// Does steps that cost nothing.
-    fn settle(&mut self, done: &mut FixedBitSet, state: &mut State) {
-        loop {
-            let free = state.ready.iter().copied().find(|step| {
-                let (during, after) = self.takes(done, state.live, *step);
-                after <= state.live && during <= state.peak
-            });
-            match free {
-                Some(step) => self.advance(done, state, step),
-                None => return,
-            }
-        }
-    }
-
-    fn run(mut self, most: usize) -> Order {
+    /// Each step the one of those that are ready which leaves least; `None` if steps need each other.
+    fn greedy(&self, measure: Measure) -> Option<Vec<usize>> {
         let count = self.program.steps.len();
-        let steps = self.program.steps.iter().enumerate();
-        let ready = steps.filter(|(_, step)| step.needs.is_empty());
-        let mut first = State {
-            ready: ready.map(|(number, _)| number).collect(),
-            live: 0,
-            peak: 0,
-            trace: NONE,
-        };
         let mut done = FixedBitSet::with_capacity(count);
-        self.settle(&mut done, &mut first);
-        // States by how many steps are done: what costs nothing is skipped over.
+        let (mut state, mut order) = (self.first(), Vec::with_capacity(count));
+        while order.len() < count {
+            let ready = state.ready.iter().map(|step| {
+                let (during, after) = self.takes(&done, state.live, *step);
+                let by = match measure {
+                    Measure::During => (during, after),
+                    Measure::After => (after, during),
+                };
+                (by, *step, after)
+            });
+            let (_, step, after) = ready.min()?;
+            self.advance(&mut done, &mut state, step, after);
+            order.push(step);
+        }
+        Some(order)
+    }
+
+    /// An order in which no more bytes live at once.
+    fn below(&self, budget: u64, most: usize) -> Found {
+        let count = self.program.steps.len();
+        // Steps with those before them, of all ways that are followed.
+        let mut traces: Vec<(usize, usize)> = Vec::new();
+        let settle = |done: &mut FixedBitSet, state: &mut State, traces: &mut Vec<_>| loop {
+            let free = state.ready.iter().find_map(|step| {
+                let (during, after) = self.takes(done, state.live, *step);
+                (after <= state.live && during <= budget).then_some((*step, after))
+            });
+            let Some((step, after)) = free else { return };
+            self.advance(done, state, step, after);
+            traces.push((step, state.trace));
+            state.trace = traces.len() - 1;
+        };
+        let mut first = self.first();
+        let mut done = FixedBitSet::with_capacity(count);
+        settle(&mut done, &mut first, &mut traces);
+        // Ways by how many steps are done: what costs nothing is skipped over.
         let mut rounds: BTreeMap<usize, BTreeMap<FixedBitSet, State>> = BTreeMap::new();
         let begin = done.count_ones(..);
         rounds.entry(begin).or_default().insert(done, first);
-        let mut exact = true;
+        let mut proof = true;
         while let Some((number, round)) = rounds.pop_first() {
             let mut round: Vec<(FixedBitSet, State)> = round.into_iter().collect();
             if number == count {
-                let end = round.pop().map(|(_, state)| state);
-                let (peak, mut trace) = end.map_or((0, NONE), |end| (end.peak, end.trace));
+                let mut trace = round.pop().map_or(NONE, |(_, state)| state.trace);
                 let mut steps = Vec::with_capacity(count);
-                while let Some((step, before)) = self.traces.get(trace) {
+                while let Some((step, before)) = traces.get(trace) {
                     steps.push(*step);
                     trace = *before;
                 }
                 steps.reverse();
-                return Order { steps, peak, exact };
+                return Found::Order(steps);
             }
             if round.len() > most {
-                exact = false;
-                round.sort_by_key(|(_, state)| (state.peak, state.live));
+                proof = false;
+                round.sort_by_key(|(_, state)| state.live);
                 round.truncate(most);
             }
             for (done, state) in round {
-                for step in state.ready.clone() {
-                    let (during, after) = self.takes(&done, state.live, step);
-                    let mut next = done.clone();
-                    next.insert(step);
-                    let peak = state.peak.max(during);
-                    // Another way to the same set that is no worse.
-                    let known = rounds.get(&(number + 1)).and_then(|r| r.get(&next));
-                    if known.is_some_and(|known| known.peak <= peak) {
+                for step in &state.ready {
+                    let (during, after) = self.takes(&done, state.live, *step);
+                    if during > budget {
                         continue;
                     }
                     let mut next = done.clone();
                     let mut to = state.clone();
-                    self.advance(&mut next, &mut to, step);
-                    debug_assert_eq!((to.peak, to.live), (peak, after));
-                    self.settle(&mut next, &mut to);
+                    self.advance(&mut next, &mut to, *step, after);
+                    traces.push((*step, to.trace));
+                    to.trace = traces.len() - 1;
+                    settle(&mut next, &mut to, &mut traces);
                     let round = rounds.entry(next.count_ones(..)).or_default();
-                    match round.get(&next) {
-                        Some(known) if known.peak <= to.peak => {}
-                        _ => {
-                            round.insert(next, to);
-                        }
-                    }
+                    round.entry(next).or_insert(to);
                 }
             }
         }
-        // Steps that need each other: there is no order.
-        Order {
-            steps: (0..count).collect(),
-            peak: u64::MAX,
-            exact: false,
-        }
+        Found::None { proof }
     }
 }

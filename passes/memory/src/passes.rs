@@ -36,8 +36,9 @@ pass! {
     pub struct Reorder = "reorder" on "func.func" {
         /// Sets of ops that are followed at the same time; with more in a round the result may not be the lowest.
         pub states: usize = order::STATES,
-        /// Change nothing where so many bytes suffice for the order of the text.
-        pub enough: u64 = 0,
+        /// Change nothing where so many bytes suffice for the order of the text; none: those of the attached machine's far
+        /// memory, or zero without a machine.
+        pub enough: Option<u64> = None,
         /// Print the bytes before and after.
         pub print: bool = false,
     }
@@ -127,12 +128,18 @@ impl Pass for CheckPlan {
 }
 
 impl Pass for Reorder {
+    prepare!();
     fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
         let options = order::Options {
             states: self.states,
         };
         cx.each(ir, &|ir, cx| {
-            if self.enough > 0 && crate::reorder::peak(ir).is_some_and(|n| n <= self.enough) {
+            let attached = cx.outer::<AttachedMachine>();
+            let machine = attached.as_deref().and_then(|a| a.0.as_ref());
+            let far = machine.and_then(|(machine, _)| machine.far());
+            let far = far.and_then(|far| u64::try_from(far.bytes).ok());
+            let enough = self.enough.or(far).unwrap_or(0);
+            if enough > 0 && crate::reorder::peak(ir).is_some_and(|n| n <= enough) {
                 cx.unchanged();
                 return Ok(());
             }

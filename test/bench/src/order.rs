@@ -110,10 +110,11 @@ pub(crate) fn program(nodes: usize, seed: u64) -> String {
 
 /// The height of the plan and the largest live set of a program, with the order of the text or another.
 fn planned(path: &str, reorder: Option<usize>) -> Result<([u64; 2], String), String> {
-    let mut args = vec![path.to_string()];
-    args.extend(["--fuse-graph", "--graph-to-tensor", "--canonicalize"].map(String::from));
+    let mut args = vec![path.to_string(), "--fuse-graph".into()];
     args.extend(reorder.map(|states| format!("--reorder=states={states} print=true")));
     let rest = [
+        "--graph-to-tensor",
+        "--canonicalize",
         "--bufferize",
         "--canonicalize",
         "--plan-memory=flat=64 print=true",

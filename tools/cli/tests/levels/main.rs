@@ -39,8 +39,8 @@ const FIXED: u64 = 64;
 const OPTIONS: [&str; 6] = [
     "",
     "fuse=false",
-    "multi-output=true",
-    "egraph=true",
+    "multi-output=true reorder=true",
+    "egraph=true reorder=true",
     "egraph=true multi-output=true",
     CHOSEN,
 ];

@@ -331,9 +331,12 @@ impl Moment {
         let begin = |op: OpId| self.times.get(&op).map(|range| range.start);
         let last = *all.last()?;
         let (ranges, from, to, round) = match (before, behind) {
-            (Some(before), Some(behind)) => {
-                (vec![end(before)?..begin(behind)?], before, behind, false)
-            }
+            (Some(before), Some(behind)) => (
+                std::iter::once(end(before)?..begin(behind)?).collect(),
+                before,
+                behind,
+                false,
+            ),
             // It is used again when the block is run another time.
             (Some(before), None) => {
                 let first = *all.iter().find(uses)?;

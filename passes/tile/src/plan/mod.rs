@@ -60,8 +60,8 @@ pub use spread::Spread;
 pub use strip::Strips;
 pub use target::Target;
 pub use traffic::{Holder, near_bytes};
-pub use unit::nearest;
 use unit::{UnitChoice, Way, candidates};
+pub use unit::{nearest, otherwise};
 
 /// What the planner may use.
 #[derive(Clone, Copy, Debug)]

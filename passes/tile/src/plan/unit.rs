@@ -79,6 +79,36 @@ pub(super) fn step_candidate<R: Default>(
 
 /// The intrinsic that comes nearest to a generic, if none computes it.
 pub fn nearest(ir: &Ir, generic: &Generic, target: &Target<'_>) -> Option<Nearest> {
+    let known = ways(ir, generic, target)?;
+    let (found, mut nearest) = (&known.0, known.1.clone());
+    for vector in &target.vectors {
+        if let Err(why) = vector.computes(ir, generic) {
+            Nearest::improve(
+                &mut nearest,
+                "vector capability",
+                vector.name,
+                Mismatch::new(4, why),
+            );
+        }
+    }
+    nearest.filter(|_| found.is_empty())
+}
+
+/// An intrinsic that computes a generic, though not on tiles as they lie here.
+pub fn otherwise(ir: &Ir, generic: &Generic, target: &Target<'_>) -> Option<Nearest> {
+    let known = ways(ir, generic, target)?;
+    let called = target.called(known.0.first()?)?;
+    let why =
+        "it computes this along other dimensions of the tiles than lie beside each other here";
+    Some(Nearest {
+        kind: "intrinsic",
+        name: called.name,
+        mismatch: Mismatch::new(0, why.to_string()),
+    })
+}
+
+/// The ways to run a generic of one result on each intrinsic, and the nearest one that does not compute it.
+fn ways(ir: &Ir, generic: &Generic, target: &Target<'_>) -> Option<Arc<Found>> {
     let elems = generic.operands().map(|v| ir.ty(v).elem());
     let candidate = Candidate {
         scalar: Scalar {
@@ -93,19 +123,7 @@ pub fn nearest(ir: &Ir, generic: &Generic, target: &Target<'_>) -> Option<Neares
         joined: &[],
     };
     let one = generic.outputs.len() == 1;
-    let known = one.then(|| target.known.ways(ir, &candidate, target))?;
-    let (found, mut nearest) = (&known.0, known.1.clone());
-    for vector in &target.vectors {
-        if let Err(why) = vector.computes(ir, generic) {
-            Nearest::improve(
-                &mut nearest,
-                "vector capability",
-                vector.name,
-                Mismatch::new(4, why),
-            );
-        }
-    }
-    nearest.filter(|_| found.is_empty())
+    one.then(|| target.known.ways(ir, &candidate, target))
 }
 
 /// A way to use units.

@@ -2,13 +2,14 @@
 //! far memory, candidates.
 
 use tir::remarks::{FAR_TENSOR, NO_UNIT, SINGLE_NEST};
-use tir::{Diagnostic, Ir, Loc, OpId, TensorType, Type};
-use tir_loop::For;
+use tir::{Diagnostic, Ir, Loc, OpId, TensorType, Type, Value};
+use tir_arith::{CmpI, CmpIPredicate};
+use tir_loop::{For, If};
 use tir_tensor::Generic;
 
 use crate::chain::Chains;
 use crate::group::{Group, filled};
-use crate::plan::{Excess, Nearest, Plan, Target, TooLarge, nearest};
+use crate::plan::{Excess, Nearest, Plan, Target, TooLarge, nearest, otherwise};
 use crate::section::Sections;
 
 /// An operator that no unit computes.
@@ -214,17 +215,48 @@ pub(super) fn left_over(ir: &Ir, op: OpId, target: &Target<'_>) -> Option<Unmatc
     })
 }
 
+/// How often each loop around an op runs it: once, where it is in a branch that is taken in one of its iterations.
+fn trips(ir: &Ir, op: OpId) -> Vec<i64> {
+    let mut counts = Vec::new();
+    let mut once: Vec<Value> = Vec::new();
+    let mut inside = op;
+    while let Some(holder) = ir.parent(inside) {
+        let region = ir.block_of(inside).and_then(|block| ir.region_of(block));
+        if let Some(branch) = ir.get::<If>(holder)
+            && region == Some(branch.then_region)
+            && let Some(CmpI {
+                predicate: CmpIPredicate::Eq,
+                lhs,
+                rhs,
+                ..
+            }) = ir.def(branch.condition)
+        {
+            once.extend([lhs, rhs]);
+        }
+        if let Some(looped) = ir.get::<For>(holder) {
+            let counter = ir
+                .entry(looped.body)
+                .and_then(|block| ir.args(block).next());
+            let single = counter.is_some_and(|counter| once.contains(&counter));
+            let known = looped.trip_count();
+            counts.extend(known.map(|n| if single { n.min(1) } else { n }));
+        }
+        inside = holder;
+    }
+    counts
+}
+
 /// A generic on tiles that neither an intrinsic nor a vector unit computes.
 pub fn on_tiles(ir: &Ir, op: OpId, target: &Target<'_>) -> Unmatched {
     let text = format!("no unit computes this '{}'", ir.name(op));
     let (mut points, mut nearest) = (0u64, None);
     if let Some(generic) = ir.get::<Generic>(op) {
         let domain = generic.domain(ir).unwrap_or_default().into_iter();
-        let around = std::iter::successors(ir.parent(op), |op| ir.parent(*op));
-        let around = around.filter_map(|op| ir.get::<For>(op)?.trip_count());
-        let counts = domain.chain(around).map(|n| u64::try_from(n).unwrap_or(0));
+        let counts = domain.chain(trips(ir, op));
+        let counts = counts.map(|n| u64::try_from(n).unwrap_or(0));
         points = counts.fold(generic.point_work(ir), u64::saturating_mul);
-        nearest = crate::plan::nearest(ir, &generic, target);
+        nearest =
+            crate::plan::nearest(ir, &generic, target).or_else(|| otherwise(ir, &generic, target));
     }
     Unmatched {
         at: Diagnostic::remark(text)

@@ -297,7 +297,7 @@ impl Pass for Tensorize {
                 .into_iter()
                 .for_each(|remark| cx.remark(remark));
             // Steps of nests whose sums a unit computes, and stages behind others.
-            let bound = match done.unmatched.is_empty() {
+            let bound = match done.unmatched.is_empty() || cx.settings().remarks {
                 true => 0,
                 false => bound(ir, target.info),
             };

@@ -12,10 +12,10 @@ use super::forms::Forms;
 use super::reach::{Within, ends, outside, part, within};
 use super::ring::Rows;
 use super::{Between, Made, Ring, Share, Stage};
-use crate::group::{Group, Slot};
+use crate::group::{Group, Operand, Slot};
 use crate::layout::{Axis, Tile};
 use crate::placed::Placed;
-use crate::plan::{Budget, Plan, TRIED, Target, boxes, rows, stages};
+use crate::plan::{Budget, Plan, TRIED, Target, boxes, columns, gives_zero, rows, stages};
 
 /// A group that computes a box of a tensor.
 #[derive(Clone, Copy, Debug)]
@@ -282,6 +282,16 @@ impl Context<'_> {
             .flat_map(|maker| rows(self.ir, maker.group, self.target));
         let rows = rows.max_by_key(|(_, size)| (own.contains(size), *size));
         let block = rows.and_then(|(rank, size)| Some((tile.dims.len().checked_sub(rank)?, size)));
+        if let Some(zeros) = zeros
+            && let rows = block.map(|(t, _)| tile.dims[t].source.0)
+            && let zeros = zeros.iter().filter(|s| Some(**s) != rows).copied()
+            && let zeros = zeros.collect::<Vec<usize>>()
+            && makers.iter().any(|maker| self.exceeds(maker, &zeros))
+        {
+            return Err(No::Never(
+                "blocks of a unit write what is not zero beyond its end",
+            ));
+        }
         let elem = self.ir.ty(operand.source).elem();
         let filler = boxes(self.target, plan.spaces[number], elem, &[]).map(|(unit, _)| unit);
         let filling = Filling {
@@ -385,6 +395,25 @@ impl Context<'_> {
             return Err(No::Never("nothing computes the tile"));
         }
         Ok((made, producers))
+    }
+
+    /// Whether blocks of a unit may write what is not zero beyond the end of some dimensions of a maker's result, in which no box is
+    /// filled behind them.
+    fn exceeds(&self, maker: &Maker<'_>, zeros: &[usize]) -> bool {
+        let group = maker.group;
+        let Some(out) = group.outs.first().and_then(|out| out.map.as_projection()) else {
+            return true;
+        };
+        let sizes = columns(self.ir, group, self.target);
+        let known = |operand: &Operand, s: usize| {
+            let lies = self.homes.get(&operand.source);
+            operand.near && lies.is_some_and(|lies| lies.zeros.contains(&s))
+        };
+        zeros.iter().any(|s| {
+            let Some(d) = out.get(*s) else { return true };
+            let whole = sizes.iter().all(|size| group.domain[*d] % size == 0);
+            !whole && !gives_zero(self.ir, group, *d, &known)
+        })
     }
 
     /// The loops around a tile, with those trips of the innermost one in which a maker computes its part alone: all of

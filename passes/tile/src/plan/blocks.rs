@@ -213,6 +213,17 @@ pub fn rows(ir: &Ir, group: &Group, target: &Target<'_>) -> Vec<(usize, i64)> {
     ways.filter_map(result).collect()
 }
 
+/// The sizes of blocks of results beside those of their rows that intrinsics which take the points of a group write.
+pub fn columns(ir: &Ir, group: &Group, target: &Target<'_>) -> Vec<i64> {
+    let ways = group
+        .main()
+        .map(|main| step_assignments(ir, group, main, target, &[]));
+    let ways = ways.iter().flat_map(|found| &found.0);
+    let results = ways.filter_map(|way| Some(target.called(way)?.result()));
+    let sizes = results.flat_map(|result| result.into_iter().skip(1));
+    sizes.collect::<BTreeSet<i64>>().into_iter().collect()
+}
+
 /// Whether vector units compute blocks of any number of rows of a group: no intrinsic takes its points.
 pub fn takes_any_rows(ir: &Ir, group: &Group, target: &Target<'_>) -> bool {
     let taken = |main| !step_assignments(ir, group, main, target, &[]).0.is_empty();

@@ -39,7 +39,7 @@ mod solve;
 
 pub use apart::{Conflicts, apart, cost};
 pub use bound::{LiveSet, NODE_LIMIT};
-pub use check::{Violation, check};
+pub use check::{OVERLAPS, Violation, check};
 pub use colour::colour;
 pub use first_fit::{Fit, Order, first_fit, refine};
 pub use graph::Interference;

@@ -424,3 +424,66 @@ fn the_search_is_as_low_as_trying_all_offsets() {
     // In some the search has raised the bound, in some buffers have places.
     assert!(above > 10 && placed > 100, "{above} {placed}");
 }
+
+/// Pairs that share a byte at a time, by looking at each time and each pair.
+fn overlaps_by_hand(buffers: &[Buffer], lives: &[Live], offsets: &[u64]) -> Vec<(String, String)> {
+    let live = |i: usize, t: u64| {
+        let own = |j: usize| lives[j].iter().any(|l| l.contains(&t));
+        let group = buffers[i].group;
+        own(i) || group.is_some() && (0..buffers.len()).any(|j| buffers[j].group == group && own(j))
+    };
+    let mut found = Vec::new();
+    for i in 0..buffers.len() {
+        for j in i + 1..buffers.len() {
+            let end = |k: usize| offsets[k] + buffers[k].size;
+            let bytes = offsets[i].max(offsets[j]) < end(i).min(end(j));
+            if bytes && (0..100).any(|t| live(i, t) && live(j, t)) {
+                found.push((buffers[i].name.clone(), buffers[j].name.clone()));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn the_check_lists_every_pair_that_overlaps() {
+    let mut seed = Random::new(23);
+    let mut pairs = 0;
+    for _ in 0..200 {
+        let (mut buffers, lives) = random(&mut seed);
+        buffers.iter_mut().for_each(|b| b.align = 1);
+        let offsets: Vec<u64> = buffers.iter().map(|_| seed.below(600) as u64).collect();
+        let want = overlaps_by_hand(&buffers, &lives, &offsets);
+        let p = Problem::from_lives(buffers.clone(), lives).unwrap();
+        let of = |p: &Problem| {
+            let found = check(p, &offsets, u64::MAX).into_iter();
+            let pair = |v| match v {
+                Violation::Overlap { a, b, .. } => (a, b),
+                other => panic!("{other}"),
+            };
+            found.map(pair).collect::<Vec<_>>()
+        };
+        assert_eq!(of(&p), want);
+        let g = Problem::from_graph(buffers, p.graph().clone()).unwrap();
+        assert_eq!(of(&g), want);
+        pairs += want.len();
+    }
+    assert!(pairs > 1000, "{pairs}");
+}
+
+#[test]
+fn a_large_plan_is_checked_in_a_moment() {
+    // 50,000 buffers in a pyramid of 250 levels, and the same with one of them moved by a byte.
+    let (mut buffers, mut lives, mut offsets) = (Vec::new(), Vec::new(), Vec::new());
+    for i in 0..50_000u64 {
+        buffers.push(Buffer::new(&format!("b{i}"), 8));
+        lives.push(vec![i..i + 250]);
+        offsets.push(i % 250 * 8);
+    }
+    let p = Problem::from_lives(buffers, lives).unwrap();
+    assert!(check(&p, &offsets, 2000).is_empty());
+    offsets[30_001] += 1;
+    assert_eq!(check(&p, &offsets, 2000).len(), 2);
+    let bad = vec![0; offsets.len()];
+    assert_eq!(check(&p, &bad, 2000).len(), tir_packing::OVERLAPS);
+}

@@ -474,10 +474,11 @@ fn the_check_lists_every_pair_that_overlaps() {
 #[test]
 fn a_large_plan_is_checked_in_a_moment() {
     // 50,000 buffers in a pyramid of 250 levels, and the same with one of them moved by a byte.
-    let (mut buffers, mut lives, mut offsets) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut buffers, mut lives) = (Vec::new(), Vec::<Live>::new());
+    let mut offsets = Vec::new();
     for i in 0..50_000u64 {
         buffers.push(Buffer::new(&format!("b{i}"), 8));
-        lives.push(vec![i..i + 250]);
+        lives.push(std::iter::once(i..i + 250).collect());
         offsets.push(i % 250 * 8);
     }
     let p = Problem::from_lives(buffers, lives).unwrap();

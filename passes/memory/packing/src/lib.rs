@@ -30,6 +30,7 @@ mod colour;
 mod exact;
 mod first_fit;
 mod graph;
+mod part;
 mod placed;
 mod plan;
 mod problem;

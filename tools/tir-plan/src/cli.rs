@@ -69,6 +69,8 @@ pub enum Member {
     FirstFit,
     /// Best fit in several orders.
     BestFit,
+    /// The buffer that can lie lowest is placed next.
+    Upward,
     /// First fit, its order improved by hill climbing.
     Refine,
     /// Branch and bound.
@@ -83,6 +85,7 @@ impl From<Member> for Algorithm {
             Member::Colour => Algorithm::Colour,
             Member::FirstFit => Algorithm::FirstFit,
             Member::BestFit => Algorithm::BestFit,
+            Member::Upward => Algorithm::Upward,
             Member::Refine => Algorithm::Refine,
             Member::Exact => Algorithm::Exact,
         }

@@ -27,6 +27,7 @@ mod apart;
 mod bound;
 mod check;
 mod colour;
+mod crowd;
 mod exact;
 mod first_fit;
 mod graph;
@@ -36,6 +37,7 @@ mod plan;
 mod problem;
 mod random;
 mod sets;
+mod skyline;
 mod solve;
 
 pub use apart::{Conflicts, apart, cost};

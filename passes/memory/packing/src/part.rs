@@ -6,6 +6,7 @@
 //! algorithms", 1993): no other sequence is better by more than a logarithm without knowing how the lengths are
 //! distributed.
 
+use crate::crowd::tight;
 use crate::exact::{Outcome, Rule, Search};
 use crate::plan::align_up;
 use crate::problem::Problem;
@@ -223,10 +224,7 @@ impl Part {
         let area = |i: usize| u128::from(sets.size[i]) * u128::from(sets.life[i]);
         let life = |i: usize| u128::from(sets.life[i]);
         // A set that leaves nothing is a thousand times as tight as one that leaves all.
-        let tight = |i: usize, n: u128| {
-            let spare = height.saturating_sub(total(i)) + height / 1024 + 1;
-            n.saturating_mul(1 << 20) / u128::from(spare)
-        };
+        let tight = |i: usize, n: u128| tight(n, total(i), height, 1024);
         let factor = |i: usize| match shake {
             0 => 1,
             _ => {

@@ -12,6 +12,7 @@ use crate::first_fit::{Fit, Order, place_until, refine};
 use crate::part::Part;
 use crate::plan::{Plan, REFINE_ROUNDS};
 use crate::problem::Problem;
+use crate::skyline::{First, upward};
 
 /// Which planners are asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,6 +28,8 @@ pub enum Algorithm {
     FirstFit,
     /// Best fit in all orders.
     BestFit,
+    /// The buffer that can lie lowest is placed next.
+    Upward,
     /// [`refine`](crate::refine), from first fit by size.
     Refine,
     /// First fit by size, then the exact search.
@@ -207,10 +210,16 @@ impl Portfolio<'_> {
             Algorithm::Auto | Algorithm::FirstFit | Algorithm::BestFit => &Order::ALL[..],
             _ => &[],
         };
-        for order in orders {
+        for (at, order) in orders.iter().enumerate() {
+            if at == 2 && is(Algorithm::Upward) {
+                self.upward();
+            }
             if algorithm != Algorithm::BestFit {
                 self.greedy(*order, Fit::First);
             }
+        }
+        if algorithm == Algorithm::Upward {
+            self.upward();
         }
         if is(Algorithm::BestFit) {
             Order::ALL
@@ -294,6 +303,26 @@ impl Portfolio<'_> {
         };
         if let Some(offsets) = offsets {
             self.offer(Plan::new(self.problem, offsets, &name, Vec::new()));
+        }
+    }
+
+    fn upward(&mut self) {
+        for first in First::ALL {
+            if self.done() {
+                return;
+            }
+            self.steps += self.problem.buffers.len() as u64;
+            let begun = self.best.is_some();
+            let (mut looked, until) = (0u64, self.until);
+            let stop = &mut || {
+                looked += 1;
+                begun
+                    && looked.is_multiple_of(64)
+                    && until.is_some_and(|until| Instant::now() >= until)
+            };
+            if let Some(offsets) = upward(self.problem, first, stop) {
+                self.offer(Plan::new(self.problem, offsets, first.name(), Vec::new()));
+            }
         }
     }
 

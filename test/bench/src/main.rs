@@ -8,6 +8,7 @@ mod covers;
 mod egraph;
 mod extract;
 mod lower;
+mod memory;
 mod native;
 mod networks;
 mod passes;
@@ -194,6 +195,8 @@ enum What {
     Compile(compile::Options),
     /// ResNet-18's convolutions alone: bytes beside the best of all tiles, cycles beside the bound
     Tiles,
+    /// Memory plans: heights beside bounds, after 10 ms, 100 ms and 1 s, and of generated buffers, all checked; needs tir-plan
+    Memory(memory::Options),
     /// Print the program that `ir` measures
     Generate,
 }
@@ -212,6 +215,7 @@ fn main() -> ExitCode {
         What::Networks { folders } => networks::networks(&folders),
         What::Native(options) => native::native(options),
         What::Compile(options) => compile::compile(&options),
+        What::Memory(options) => memory::memory(&options),
         What::Tiles => tiles::tiles(),
         What::Generate => std::io::stdout()
             .write_all(program::generic_program(1000, 200).as_bytes())

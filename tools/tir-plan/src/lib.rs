@@ -8,7 +8,7 @@ mod svg;
 
 pub use cli::{Member, Options, run};
 pub use read::{Table, read};
-pub use report::Report;
+pub use report::{Report, certificate};
 
 use std::io::Write;
 use std::process::ExitCode;

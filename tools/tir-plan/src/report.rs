@@ -86,8 +86,8 @@ fn live_set(certificate: &Certificate) -> &LiveSet {
     }
 }
 
-/// The certificate of a bound as a file.
-pub(crate) fn certificate(problem: &Problem, found: &Solution) -> String {
+/// The certificate of a bound as a file: lines `bound BYTES`, `by live-set` or `by search NODES`, `time T`, `buffer BYTES ID`.
+pub fn certificate(problem: &Problem, found: &Solution) -> String {
     let set = live_set(&found.certificate);
     let mut text = format!("# no plan is lower\nbound {}\n", found.bound);
     match &found.certificate {

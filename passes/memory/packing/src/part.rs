@@ -285,7 +285,7 @@ mod tests {
             |at| {
                 let free =
                     |j: usize| at + sets.size[i] <= offsets[j] || offsets[j] + sets.size[j] <= at;
-                if at % sets.align[i] != 0 || !(0..i).all(|j| !near(j) || free(j)) {
+                if !at.is_multiple_of(sets.align[i]) || !(0..i).all(|j| !near(j) || free(j)) {
                     return false;
                 }
                 offsets.push(at);
@@ -350,7 +350,9 @@ mod tests {
             let end = |j: usize| offsets[j] + sets.size[j];
             let apart = |j: usize| end(i) <= offsets[j] || end(j) <= offsets[i];
             let inside = sets.within[i].0 <= offsets[i] && end(i) <= height.min(sets.within[i].1);
-            inside && offsets[i] % sets.align[i] == 0 && (0..i).all(|j| !near(j) || apart(j))
+            inside
+                && offsets[i].is_multiple_of(sets.align[i])
+                && (0..i).all(|j| !near(j) || apart(j))
         })
     }
 }

@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     buffers[0].within = Some(0..150_528);
     let problem = Problem::from_lives(buffers, lives)?;
 
-    let capacity = 1 << 20;
+    let capacity = 1_500_000;
     let options = Options {
         enough: capacity,
         ..Options::default()
@@ -41,11 +41,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "{} bytes by {}, no plan is lower than {}",
         found.plan.height, found.plan.method, found.bound
     );
-    if let Certificate::LiveSet(set) | Certificate::Search { set, .. } = &found.certificate {
-        let names = set.members.iter().map(|&i| problem.buffers()[i].name.as_str());
-        let names: Vec<&str> = names.collect();
-        println!("{} bytes live at once: {}", set.bytes, names.join(", "));
-    }
+    let (Certificate::LiveSet(set) | Certificate::Search { set, .. }) = &found.certificate;
+    let names = set
+        .members
+        .iter()
+        .map(|&i| problem.buffers()[i].name.as_str());
+    let names: Vec<&str> = names.collect();
+    println!("{} bytes live at once: {}", set.bytes, names.join(", "));
     // The judge shares nothing with the planners.
     match check(&problem, &found.plan.offsets, capacity).first() {
         None => Ok(()),

@@ -336,20 +336,42 @@ fn minimalloc_instances() {
         // Greedy planners end 17 to 86 percent above the bound on these; with refinement: 25.
         let best = plans.iter().map(|p| p.height).min().unwrap();
         assert!(best <= bound * 5 / 4, "{best}");
-        // The exact search finds the space that the instance is named after, the same plan each time.
-        let options = Options {
-            enough: 1_048_576,
-            steps: 400_000,
-            ..Options::default()
-        };
-        let found = solve(&p, &options);
-        assert!(found.plan.height <= 1_048_576, "{}", found.plan.height);
-        assert!(check(&p, &found.plan.offsets, 1_048_576).is_empty());
-        assert_eq!(found, solve(&p, &options));
     }
     assert_eq!(plan(&tiny, 12), plan(&tiny, 12));
     let a = minimalloc(instances[0].0);
     assert_eq!(refine(&a, Order::Size, 30), refine(&a, Order::Size, 30));
+}
+
+/// Each instance fits the space that it is named after, by the same plan each time.
+#[test]
+fn all_minimalloc_instances_fit() {
+    let instances = [
+        include_str!("data/A.1048576.csv"),
+        include_str!("data/B.1048576.csv"),
+        include_str!("data/C.1048576.csv"),
+        include_str!("data/D.1048576.csv"),
+        include_str!("data/E.1048576.csv"),
+        include_str!("data/F.1048576.csv"),
+        include_str!("data/G.1048576.csv"),
+        include_str!("data/H.1048576.csv"),
+        include_str!("data/I.1048576.csv"),
+        include_str!("data/J.1048576.csv"),
+        include_str!("data/K.1048576.csv"),
+    ];
+    for (at, text) in instances.into_iter().enumerate() {
+        let p = minimalloc(text);
+        let options = Options {
+            enough: 1_048_576,
+            steps: 600_000,
+            ..Options::default()
+        };
+        let found = solve(&p, &options);
+        assert!(found.plan.height <= 1_048_576, "{at}: {found:?}");
+        assert!(check(&p, &found.plan.offsets, 1_048_576).is_empty());
+        if at % 3 == 0 {
+            assert_eq!(found, solve(&p, &options));
+        }
+    }
 }
 
 /// Whether buffers fit a height, by trying all offsets of each.

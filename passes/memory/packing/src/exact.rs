@@ -1,21 +1,25 @@
 //! The exact search: branch and bound over canonical plans of at most some height.
 //!
-//! **Canonical plans.** In a plan that fits, let every buffer fall as low as it can past the others, until none can. Sorted
-//! by offset, each buffer then lies at the lowest place that those before it leave. So the search places
-//! buffers in rising order of offsets, each at its lowest place (`low`), and loses nothing (Moffitt, "MiniMalloc: A
-//! Lightweight Memory Allocator for Hardware-Accelerated Machine Learning", ASPLOS 2023, calls these canonical too).
-//! At a node `floor` is the offset of the buffer that was placed last.
+//! **Canonical plans.** Of the plans that fit take one whose offsets have the least sum: no buffer can be moved to a lower place. Sorted
+//! by offset, each buffer lies on the highest of those before it that it interferes with, or at the start. So the search places
+//! buffers in rising order of offsets, each at that place (`base`), and loses nothing (Moffitt, "MiniMalloc: A
+//! Lightweight Memory Allocator for Hardware-Accelerated Machine Learning", ASPLOS 2023, calls such plans canonical too).
+//! At a node `floor` is the offset of the buffer that was placed last, `low` what no plan below the node has a buffer lower than.
 //!
 //! - *Gaps*: none is placed so high that another one still fits below it.
+//! - *Support*: a buffer whose `base` is below `floor`, or below `low`, or has been tried, must have another one placed below it, and
+//!   lies above the lowest end that a neighbour can have.
 //! - *Bounds*: what is left of a set of buffers that live at one time lies above the lowest place of any of them.
 //! - *Not first*: a buffer of a set that begins too high for all others of the set to fit above it has one of them below it,
 //!   and lies above the lowest end that these can have. This is repeated until nothing rises.
-//! - *Equal nodes*: a node is what is left and the lowest places of it; one that failed is not searched again.
+//! - *Equal nodes*: a node is what is left with its places, and `floor` if one of these is lower; one that failed is not searched again.
+//! - *Nothing above*: if the lowest of all has nothing above it and the rest fails, no other is tried.
 //! - *Equal orders*: two that do not interfere and have the same offset are placed in one order only.
 //! - *Parts*: where no buffer that is left spans two times, both sides are searched apart, and the first
 //!   that fails ends both.
 //!
-//! Which buffer is tried first is a [`Rule`]; the search ends after a number of nodes, and the portfolio starts another.
+//! Which buffer is tried first is a [`Rule`]; the search ends after a number of nodes (attempts to place a
+//! buffer), and another one begins.
 
 use std::collections::HashSet;
 
@@ -55,7 +59,7 @@ pub(crate) struct Search<'a> {
     height: u64,
     rule: Rule,
     rank: &'a [u32],
-    /// The lowest place of each item above those that are placed.
+    /// The end of what is placed below each item.
     base: Vec<u64>,
     /// No plan has it lower: at least `base`.
     low: Vec<u64>,

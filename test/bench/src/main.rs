@@ -8,6 +8,7 @@ mod covers;
 mod egraph;
 mod extract;
 mod lower;
+mod memory;
 mod native;
 mod networks;
 mod order;
@@ -208,6 +209,8 @@ enum What {
     Order(order::Options),
     /// ResNet-18's convolutions alone: bytes beside the best of all tiles, cycles beside the bound
     Tiles,
+    /// Memory plans: heights beside bounds, after 10 ms, 100 ms and 1 s, and of generated buffers, all checked; needs tir-plan
+    Memory(memory::Options),
     /// Print the program that `ir` measures
     Generate,
 }
@@ -227,6 +230,7 @@ fn main() -> ExitCode {
         What::Native(options) => native::native(options),
         What::Compile(options) => compile::compile(&options),
         What::Order(options) => order::order(&options),
+        What::Memory(options) => memory::memory(&options),
         What::Tiles => tiles::tiles(),
         What::Generate => std::io::stdout()
             .write_all(program::generic_program(1000, 200).as_bytes())

@@ -1,6 +1,7 @@
 //! The judge of plans. It shares no code with the planners: it reads the live intervals and groups
-//! as they were given (or the edges, when there are no intervals) and compares all pairs.
+//! as they were given (or the edges, when there are no intervals) and sweeps over them.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::problem::{Live, Problem};
@@ -95,7 +96,13 @@ impl fmt::Display for Violation {
     }
 }
 
-/// All that is wrong with offsets for a problem in a space of `capacity` bytes.
+/// Overlaps that [`check`] lists at most; a plan with more is not looked at to the end.
+pub const OVERLAPS: usize = 10_000;
+
+/// All that is wrong with offsets for a problem in a space of `capacity` bytes, of overlaps at most [`OVERLAPS`].
+///
+/// With live intervals it sweeps over time with the buffers that live in a tree by offset: n intervals take n log n steps, and
+/// as many more as there are overlaps.
 pub fn check(problem: &Problem, offsets: &[u64], capacity: u64) -> Vec<Violation> {
     let buffers = problem.buffers();
     if offsets.len() != buffers.len() {
@@ -105,7 +112,12 @@ pub fn check(problem: &Problem, offsets: &[u64], capacity: u64) -> Vec<Violation
         }];
     }
     let mut out = Vec::new();
-    for (b, &offset) in buffers.iter().zip(offsets) {
+    let ends: Vec<u64> = buffers
+        .iter()
+        .zip(offsets)
+        .map(|(b, offset)| offset.saturating_add(b.size))
+        .collect();
+    for (i, (b, &offset)) in buffers.iter().zip(offsets).enumerate() {
         if offset % b.align != 0 {
             out.push(Violation::Misaligned {
                 name: b.name.clone(),
@@ -113,7 +125,7 @@ pub fn check(problem: &Problem, offsets: &[u64], capacity: u64) -> Vec<Violation
                 align: b.align,
             });
         }
-        let end = offset.saturating_add(b.size);
+        let end = ends[i];
         let inside = |w: &std::ops::Range<u64>| w.start <= offset && end <= w.end;
         if !b.within.as_ref().is_none_or(inside) {
             out.push(Violation::Outside {
@@ -129,36 +141,145 @@ pub fn check(problem: &Problem, offsets: &[u64], capacity: u64) -> Vec<Violation
             });
         }
     }
-    for i in 0..buffers.len() {
-        for j in i + 1..buffers.len() {
-            let from = offsets[i].max(offsets[j]);
-            let end = |k: usize| offsets[k].saturating_add(buffers[k].size);
-            let to = end(i).min(end(j));
-            if from < to && together(problem, i, j) {
-                let (a, b) = (buffers[i].name.clone(), buffers[j].name.clone());
-                out.push(Violation::Overlap { a, b, from, to });
-            }
-        }
-    }
+    let pairs = match &problem.lives {
+        Some(lives) => over_time(problem, lives, offsets, &ends),
+        None => over_bytes(problem, offsets, &ends),
+    };
+    out.extend(pairs.into_iter().map(|(i, j)| Violation::Overlap {
+        a: buffers[i].name.clone(),
+        b: buffers[j].name.clone(),
+        from: offsets[i].max(offsets[j]),
+        to: ends[i].min(ends[j]),
+    }));
     out
 }
 
-/// Whether any buffer of `i`'s group lives when any of `j`'s does.
-fn together(problem: &Problem, i: usize, j: usize) -> bool {
-    let peers = |k: usize| -> Vec<usize> {
-        let group = problem.buffers()[k].group;
-        (0..problem.buffers().len())
-            .filter(|&p| p == k || (group.is_some() && problem.buffers()[p].group == group))
-            .collect()
-    };
-    let Some(lives) = &problem.lives else {
-        return problem.graph().has(i, j);
-    };
-    let meet = |a: &Live, b: &Live| {
-        a.iter()
-            .any(|x| b.iter().any(|y| x.start.max(y.start) < x.end.min(y.end)))
-    };
-    let (a, b) = (peers(i), peers(j));
-    a.iter()
-        .any(|&p| b.iter().any(|&q| meet(&lives[p], &lives[q])))
+/// Pairs that share bytes at a time, the lower number first.
+fn over_time(
+    problem: &Problem,
+    lives: &[Live],
+    offsets: &[u64],
+    ends: &[u64],
+) -> BTreeSet<(usize, usize)> {
+    // All members of a group live while one of them does.
+    let mut kin: Vec<Vec<usize>> = Vec::new();
+    let mut groups: BTreeMap<u32, usize> = BTreeMap::new();
+    let mut events: Vec<(u64, bool, usize)> = Vec::new();
+    for (i, (b, live)) in problem.buffers().iter().zip(lives).enumerate() {
+        let class = match b.group {
+            Some(group) => *groups.entry(group).or_insert(kin.len()),
+            None => kin.len(),
+        };
+        if class == kin.len() {
+            kin.push(Vec::new());
+        }
+        if offsets[i] < ends[i] {
+            kin[class].push(i);
+        }
+        for l in live.iter().filter(|l| l.start < l.end) {
+            events.extend([(l.start, true, class), (l.end, false, class)]);
+        }
+    }
+    // What ends at a time is gone before what starts then comes.
+    events.sort_unstable();
+    let mut now = Occupied::new(offsets);
+    let mut alive = vec![0usize; kin.len()];
+    let mut pairs = BTreeSet::new();
+    for (_, starts, class) in events {
+        if starts {
+            alive[class] += 1;
+        } else {
+            alive[class] -= 1;
+        }
+        if alive[class] != usize::from(starts) {
+            continue;
+        }
+        for &i in &kin[class] {
+            if starts {
+                now.across(offsets[i], ends[i], &mut |j| {
+                    pairs.insert((i.min(j), i.max(j)));
+                    pairs.len() < OVERLAPS
+                });
+                if pairs.len() >= OVERLAPS {
+                    return pairs;
+                }
+            }
+            now.set(i, if starts { ends[i] } else { 0 });
+        }
+    }
+    pairs
+}
+
+/// The buffers that live now, in the order of their offsets, below a tree that knows the highest end of each part.
+struct Occupied<'a> {
+    offsets: &'a [u64],
+    /// Buffers by offset, and the place of each in that order.
+    order: Vec<usize>,
+    place: Vec<usize>,
+    /// The highest end below each node; leaves are the second half.
+    highest: Vec<u64>,
+}
+
+impl<'a> Occupied<'a> {
+    fn new(offsets: &'a [u64]) -> Self {
+        let mut order: Vec<usize> = (0..offsets.len()).collect();
+        order.sort_by_key(|&i| offsets[i]);
+        let mut place = vec![0; order.len()];
+        order.iter().enumerate().for_each(|(at, &i)| place[i] = at);
+        let leaves = order.len().next_power_of_two();
+        Occupied {
+            offsets,
+            order,
+            place,
+            highest: vec![0; 2 * leaves],
+        }
+    }
+
+    /// Sets where a buffer ends, 0 if it does not live.
+    fn set(&mut self, i: usize, end: u64) {
+        let mut node = self.highest.len() / 2 + self.place[i];
+        self.highest[node] = end;
+        while node > 1 {
+            node /= 2;
+            self.highest[node] = self.highest[2 * node].max(self.highest[2 * node + 1]);
+        }
+    }
+
+    /// Calls for every buffer that has bytes of `from..to`, until it returns false.
+    fn across(&self, from: u64, to: u64, each: &mut dyn FnMut(usize) -> bool) {
+        let leaves = self.highest.len() / 2;
+        let until = self.order.partition_point(|&i| self.offsets[i] < to);
+        let mut open = vec![(1, 0, leaves)];
+        while let Some((node, first, count)) = open.pop() {
+            if first >= until || self.highest[node] <= from {
+                continue;
+            }
+            if count > 1 {
+                let half = count / 2;
+                open.push((2 * node + 1, first + half, half));
+                open.push((2 * node, first, half));
+            } else if !each(self.order[first]) {
+                return;
+            }
+        }
+    }
+}
+
+/// Pairs with an edge that share bytes, the lower number first: a sweep over bytes.
+fn over_bytes(problem: &Problem, offsets: &[u64], ends: &[u64]) -> BTreeSet<(usize, usize)> {
+    let mut order: Vec<usize> = (0..offsets.len())
+        .filter(|&i| offsets[i] < ends[i])
+        .collect();
+    order.sort_by_key(|&i| offsets[i]);
+    let (mut pairs, mut open) = (BTreeSet::new(), Vec::<usize>::new());
+    for i in order {
+        open.retain(|&j| ends[j] > offsets[i]);
+        let hit = open.iter().filter(|&&j| problem.graph().has(i, j));
+        pairs.extend(hit.map(|&j| (i.min(j), i.max(j))));
+        if pairs.len() >= OVERLAPS {
+            return pairs;
+        }
+        open.push(i);
+    }
+    pairs
 }

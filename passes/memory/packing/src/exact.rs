@@ -1,21 +1,25 @@
 //! The exact search: branch and bound over canonical plans of at most some height.
 //!
-//! **Canonical plans.** In a plan that fits, let every buffer fall as low as it can past the others, until none can. Sorted
-//! by offset, each buffer then lies at the lowest place that those before it leave. So the search places
-//! buffers in rising order of offsets, each at its lowest place (`low`), and loses nothing (Moffitt, "MiniMalloc: A
-//! Lightweight Memory Allocator for Hardware-Accelerated Machine Learning", ASPLOS 2023, calls these canonical too).
-//! At a node `floor` is the offset of the buffer that was placed last.
+//! **Canonical plans.** Of the plans that fit take one whose offsets have the least sum: no buffer can be moved to a lower place. Sorted
+//! by offset, each buffer lies on the highest of those before it that it interferes with, or at the start. So the search places
+//! buffers in rising order of offsets, each at that place (`base`), and loses nothing (Moffitt, "MiniMalloc: A
+//! Lightweight Memory Allocator for Hardware-Accelerated Machine Learning", ASPLOS 2023, calls such plans canonical too).
+//! At a node `floor` is the offset of the buffer that was placed last, `low` what no plan below the node has a buffer lower than.
 //!
 //! - *Gaps*: none is placed so high that another one still fits below it.
+//! - *Support*: a buffer whose `base` is below `floor`, or below `low`, or has been tried, must have another one placed below it, and
+//!   lies above the lowest end that a neighbour can have.
 //! - *Bounds*: what is left of a set of buffers that live at one time lies above the lowest place of any of them.
 //! - *Not first*: a buffer of a set that begins too high for all others of the set to fit above it has one of them below it,
 //!   and lies above the lowest end that these can have. This is repeated until nothing rises.
-//! - *Equal nodes*: a node is what is left and the lowest places of it; one that failed is not searched again.
+//! - *Equal nodes*: a node is what is left with its places, and `floor` if one of these is lower; one that failed is not searched again.
+//! - *Nothing above*: if the lowest of all has nothing above it and the rest fails, no other is tried.
 //! - *Equal orders*: two that do not interfere and have the same offset are placed in one order only.
 //! - *Parts*: where no buffer that is left spans two times, both sides are searched apart, and the first
 //!   that fails ends both.
 //!
-//! Which buffer is tried first is a [`Rule`]; the search ends after a number of nodes, and the portfolio starts another.
+//! Which buffer is tried first is a [`Rule`]; the search ends after a number of nodes (attempts to place a
+//! buffer), and another one begins.
 
 use std::collections::HashSet;
 
@@ -55,7 +59,9 @@ pub(crate) struct Search<'a> {
     height: u64,
     rule: Rule,
     rank: &'a [u32],
-    /// The lowest place of each item above those that are placed.
+    /// The end of what is placed below each item.
+    base: Vec<u64>,
+    /// No plan has it lower: at least `base`.
     low: Vec<u64>,
     left: Vec<u64>,
     offsets: Vec<u64>,
@@ -66,7 +72,9 @@ pub(crate) struct Search<'a> {
     spanning: Vec<u32>,
     /// Items that must not be placed here: another order has been tried.
     asleep: Vec<u64>,
-    lows: Vec<(u32, u64)>,
+    /// A neighbour of each item that ends low, or the item.
+    witness: Vec<u32>,
+    lows: Vec<(u32, u64, u64)>,
     lowests: Vec<(u32, u64)>,
     order: Vec<u32>,
     dirty: Vec<u64>,
@@ -94,6 +102,7 @@ impl<'a> Search<'a> {
             height,
             rule,
             rank,
+            base: low.clone(),
             low,
             left,
             offsets: vec![0; count],
@@ -101,12 +110,13 @@ impl<'a> Search<'a> {
             lowest: vec![0; sets.total.len()],
             spanning: vec![0; sets.total.len() + 1],
             asleep: vec![u64::MAX; count],
+            witness: (0..count as u32).collect(),
             lows: Vec::new(),
             lowests: Vec::new(),
             order: Vec::new(),
             dirty: vec![0; sets.total.len().div_ceil(64)],
             failed: HashSet::new(),
-            nodes: 0,
+            nodes: 1,
             limit,
             stopped: false,
             stop,
@@ -154,22 +164,75 @@ impl<'a> Search<'a> {
     }
 
     fn mark(&mut self, i: usize) {
-        let sets = self.sets;
-        for &s in &sets.of[i] {
-            self.dirty[s as usize / 64] |= 1 << (s % 64);
-        }
+        let words = self.dirty.len();
+        let of = &self.sets.of_rows[i * words..(i + 1) * words];
+        self.dirty.iter_mut().zip(of).for_each(|(d, of)| *d |= of);
     }
 
     /// Raises the lowest place of an item; whether it still fits.
     fn raise(&mut self, i: usize, to: u64) -> bool {
-        self.lows.push((i as u32, self.low[i]));
+        self.lows.push((i as u32, self.base[i], self.low[i]));
         self.low[i] = align_up(to, self.sets.align[i]);
         self.mark(i);
         self.low[i] <= self.last(i) && self.sets.size[i] <= self.height
     }
 
+    /// Puts an item above one that is placed; whether it still fits.
+    fn lift(&mut self, i: usize, top: u64) -> bool {
+        self.lows.push((i as u32, self.base[i], self.low[i]));
+        self.base[i] = align_up(top, self.sets.align[i]);
+        if self.low[i] < self.base[i] {
+            self.low[i] = self.base[i];
+            self.mark(i);
+        }
+        self.low[i] <= self.last(i) && self.sets.size[i] <= self.height
+    }
+
+    /// Whether an item may be placed at its lowest place: if not, another one must come below it.
+    fn is_ready(&self, i: usize, floor: u64) -> bool {
+        let base = self.base[i];
+        base >= floor && base == self.low[i] && base != self.asleep[i]
+    }
+
+    /// Raises what cannot be placed above the lowest end of its neighbours that are left; whether all may still fit.
+    fn stack(&mut self, items: &[u32], floor: u64) -> Option<bool> {
+        let (sets, words) = (self.sets, self.sets.words);
+        let mut raised = false;
+        for i in items.iter().map(|&i| i as usize) {
+            if !self.is_left(i) || self.is_ready(i, floor) {
+                continue;
+            }
+            // The neighbour that ended lowest when it was last looked for, most often does still.
+            let end = |j: usize| self.low[j].max(floor) + sets.size[j];
+            let seen = self.witness[i] as usize;
+            if self.is_left(seen) && end(seen) <= self.low[i] {
+                continue;
+            }
+            let mut least = (u64::MAX, i);
+            'neighbours: for w in 0..words {
+                let mut row = self.left[w] & sets.near[i * words + w];
+                while row != 0 {
+                    let j = w * 64 + row.trailing_zeros() as usize;
+                    row &= row - 1;
+                    least = least.min((end(j), j));
+                    if least.0 <= self.low[i] {
+                        break 'neighbours;
+                    }
+                }
+            }
+            self.witness[i] = least.1 as u32;
+            if least.0 > self.low[i] {
+                if least.0 == u64::MAX || !self.raise(i, least.0) {
+                    return None;
+                }
+                raised = true;
+            }
+        }
+        Some(raised)
+    }
+
     /// Places an item; whether all else may still fit.
-    fn place(&mut self, i: usize, at: u64) -> bool {
+    fn place(&mut self, i: usize, at: u64, items: &[u32]) -> bool {
         let (sets, words) = (self.sets, self.sets.words);
         let top = at + sets.size[i];
         self.left[i / 64] &= !(1 << (i % 64));
@@ -186,12 +249,24 @@ impl<'a> Search<'a> {
             while row != 0 {
                 let j = w * 64 + row.trailing_zeros() as usize;
                 row &= row - 1;
-                if self.low[j] < top {
-                    fits &= self.raise(j, top);
+                if self.base[j] < top {
+                    fits &= self.lift(j, top);
                 }
             }
         }
-        fits && self.settle(at)
+        if !fits {
+            return false;
+        }
+        loop {
+            if !self.settle(at) {
+                return false;
+            }
+            match self.stack(items, at) {
+                None => return false,
+                Some(false) => return true,
+                Some(true) => {}
+            }
+        }
     }
 
     /// Bounds of the sets that changed, and what rises by them, until nothing does.
@@ -247,8 +322,8 @@ impl<'a> Search<'a> {
     }
 
     fn undo(&mut self, i: usize, lows: usize, lowests: usize) {
-        for (j, low) in self.lows.drain(lows..).rev() {
-            self.low[j as usize] = low;
+        for (j, base, low) in self.lows.drain(lows..).rev() {
+            (self.base[j as usize], self.low[j as usize]) = (base, low);
         }
         for (s, place) in self.lowests.drain(lowests..).rev() {
             self.lowest[s as usize] = place;
@@ -267,11 +342,6 @@ impl<'a> Search<'a> {
 
     /// Searches items that lie in some of the sets: part by part, if they fall into several.
     fn solve(&mut self, items: &[u32], (from, to): (usize, usize), floor: u64) -> bool {
-        self.nodes += 1;
-        if self.nodes > self.limit || (self.nodes.is_multiple_of(64) && (self.stop)()) {
-            self.stopped = true;
-            return false;
-        }
         if (from + 1..to).all(|s| self.spanning[s] > 0) {
             return self.node(items, (from, to), floor);
         }
@@ -293,23 +363,34 @@ impl<'a> Search<'a> {
             begin = s;
         }
         parts.sort_by_key(|(part, _)| part.len());
-        // What is below the floor was given up for others: a part of its own need not.
-        parts.iter().all(|(part, range)| self.node(part, *range, 0))
+        parts
+            .iter()
+            .all(|(part, range)| self.node(part, *range, floor))
     }
 
     fn node(&mut self, items: &[u32], range: (usize, usize), floor: u64) -> bool {
-        let Some((key, candidates)) = self.candidates(items, range, floor) else {
+        let Some((key, least, candidates)) = self.candidates(items, range, floor) else {
             return true;
         };
         if self.failed.contains(&key) {
             return false;
         }
-        let (mut found, mut slept) = (false, Vec::new());
+        // Items that were tried, when they slept before, and where they would be.
+        let (mut found, mut slept) = (false, Vec::<(usize, u64, u64)>::new());
         for (_, _, i) in candidates {
+            self.nodes += 1;
+            if self.nodes > self.limit || (self.nodes.is_multiple_of(64) && (self.stop)()) {
+                self.stopped = true;
+                break;
+            }
             let i = i as usize;
-            let at = self.at(i, floor);
+            let at = self.base[i];
+            // Below one that was tried nothing has been: that other order is a different plan.
+            for &(j, before, place) in &slept {
+                self.asleep[j] = if place <= at { place } else { before };
+            }
             let (lows, lowests, order) = (self.lows.len(), self.lowests.len(), self.order.len());
-            let fits = self.place(i, at);
+            let fits = self.place(i, at, items);
             let mut covered = true;
             if fits {
                 self.order.push(i as u32);
@@ -326,15 +407,14 @@ impl<'a> Search<'a> {
                 }
             }
             self.undo(i, lows, lowests);
-            // Nothing is above it: it is not why the rest fails.
-            if self.stopped || (fits && !covered) {
+            // Nothing is above it, and nothing below: it is not why the rest fails.
+            if self.stopped || (fits && !covered && at <= least) {
                 break;
             }
-            slept.push((i, self.asleep[i]));
-            self.asleep[i] = at;
+            slept.push((i, self.asleep[i], at));
         }
-        for (i, at) in slept.into_iter().rev() {
-            self.asleep[i] = at;
+        for (i, before, _) in slept.into_iter().rev() {
+            self.asleep[i] = before;
         }
         if !found && !self.stopped && self.failed.len() < REMEMBERED {
             self.failed.insert(key);
@@ -342,19 +422,17 @@ impl<'a> Search<'a> {
         found
     }
 
-    fn at(&self, i: usize, floor: u64) -> u64 {
-        align_up(self.low[i].max(floor), self.sets.align[i])
-    }
-
-    /// What may be placed next, in the order of the rule, and the key of the node; none if nothing is left.
+    /// What may be placed next, in the order of the rule, the lowest place of all, and the key of the node; none if nothing is
+    /// left.
     #[allow(clippy::type_complexity)]
     fn candidates(
         &self,
         items: &[u32],
         (from, to): (usize, usize),
         floor: u64,
-    ) -> Option<(u64, Vec<(u64, u64, u32)>)> {
-        let (mut key, mut below, mut any) = (0u64, u64::MAX, false);
+    ) -> Option<(u64, u64, Vec<(u64, u64, u32)>)> {
+        let (mut key, mut below, mut least) = (0u64, u64::MAX, u64::MAX);
+        let mut passed = false;
         let left = || {
             items
                 .iter()
@@ -362,16 +440,20 @@ impl<'a> Search<'a> {
                 .filter(|&i| self.is_left(i))
         };
         for i in left() {
-            any = true;
-            let at = self.at(i, floor);
+            let base = self.base[i];
+            passed |= base < floor;
+            least = least.min(self.low[i].max(floor));
             below = below
-                .min(at + self.sets.size[i])
+                .min(base + self.sets.size[i])
                 .min(self.last(i).saturating_add(1));
-            let place = at.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let place = base.wrapping_mul(0x9e37_79b9_7f4a_7c15);
             key = key.wrapping_add(mix(mix(i as u64 + 1) ^ place));
         }
-        if !any {
+        if least == u64::MAX {
             return None;
+        }
+        if passed {
+            key = mix(key ^ floor);
         }
         // Nothing may begin above where what is left of a set must.
         for s in from..to {
@@ -387,8 +469,8 @@ impl<'a> Search<'a> {
         };
         let mut found = Vec::new();
         for i in left() {
-            let at = self.at(i, floor);
-            if at >= below || self.asleep[i] == at {
+            let at = self.base[i];
+            if at >= below || !self.is_ready(i, floor) {
                 continue;
             }
             let rank = u64::from(self.rank[i]);
@@ -402,6 +484,6 @@ impl<'a> Search<'a> {
             found.push((first, second, i as u32));
         }
         found.sort_unstable();
-        Some((key, found))
+        Some((key, least, found))
     }
 }

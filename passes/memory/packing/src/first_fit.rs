@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 
 use crate::bound::conflict;
+use crate::crowd::tight;
 use crate::placed::Placed;
 use crate::plan::{Plan, align_up};
 use crate::problem::{Buffer, Problem};
@@ -13,6 +14,9 @@ use crate::random::Random;
 pub enum Order {
     /// Falling size.
     Size,
+    /// Falling size, divided by the bytes that the largest set that lives with it leaves of the bound: where little is left,
+    /// the small come early too.
+    Tight,
     /// Falling size times lifetime (Greedy by area).
     Area,
     /// Falling lifetime, then size.
@@ -25,8 +29,9 @@ pub enum Order {
 
 impl Order {
     /// All orders.
-    pub const ALL: [Order; 5] = [
+    pub const ALL: [Order; 6] = [
         Order::Size,
+        Order::Tight,
         Order::Area,
         Order::Lifetime,
         Order::Start,
@@ -36,6 +41,7 @@ impl Order {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Order::Size => "first fit by size",
+            Order::Tight => "first fit by size where little is left",
             Order::Area => "first fit by size and lifetime",
             Order::Lifetime => "first fit by lifetime",
             Order::Start => "first fit by start",
@@ -53,10 +59,17 @@ impl Order {
                 .map_or(u64::MAX, |w| w.end - w.start)
         };
         let size = |i: usize| problem.buffers[i].size;
+        let crowds = (self == Order::Tight).then(|| problem.crowds()).flatten();
+        let bound = problem.largest_live_set().bytes;
+        let crowded = |i: usize| {
+            let crowd = crowds.as_ref().map_or(0, |crowds| crowds[i]);
+            Reverse(tight(u128::from(size(i)), crowd, bound, 100))
+        };
         let life = |i: usize| problem.lifetime(i);
         let wide = |n: u64| Reverse(u128::from(n));
         order.sort_by_cached_key(|&i| match self {
             Order::Size => (wide(size(i)), wide(life(i)), i),
+            Order::Tight => (crowded(i), wide(0), i),
             Order::Area => (
                 Reverse(u128::from(size(i)) * u128::from(life(i))),
                 wide(size(i)),
@@ -142,7 +155,6 @@ pub(crate) fn place_until(
 ) -> Option<Vec<u64>> {
     let mut offsets = vec![0; problem.buffers.len()];
     let mut placed = Placed::new(problem);
-    let mut taken: Vec<(u64, u64)> = Vec::new();
     for &i in order {
         if stop() {
             return None;
@@ -152,34 +164,52 @@ pub(crate) fn place_until(
             offsets[i] = start(b);
             continue;
         }
-        taken.clear();
-        placed.near(i, &mut |n| {
-            taken.push((offsets[n], offsets[n] + problem.buffers[n].size))
+        let mut place = Place::new(b);
+        placed.near(i, &offsets, &mut |from, to| {
+            place.pass(b, from, to) || fit == Fit::Best
         });
-        taken.sort_unstable();
-        offsets[i] = match fit {
-            Fit::First => lowest(b, &taken, start(b)),
-            Fit::Best => tightest(b, &taken, start(b)),
-        };
-        placed.add(i);
+        offsets[i] = place.chosen(b, fit);
+        placed.add(i, offsets[i]);
     }
     Some(offsets)
 }
 
-/// The place between others that leaves the fewest bytes; the lowest one, if none is between them.
-fn tightest(buffer: &Buffer, taken: &[(u64, u64)], from: u64) -> u64 {
-    let (mut low, mut best) = (from, None);
-    for &(start, end) in taken {
-        if low + buffer.size <= start {
-            let spare = (start - low - buffer.size, low);
-            best = Some(best.map_or(spare, |b: (u64, u64)| b.min(spare)));
+/// The places that are free for a buffer, when those that are taken are passed from the lowest on.
+struct Place {
+    /// Above all that was passed, or the first one that was free below the last.
+    low: u64,
+    first: Option<u64>,
+    /// The bytes that the tightest one leaves.
+    tightest: Option<(u64, u64)>,
+}
+
+impl Place {
+    fn new(buffer: &Buffer) -> Place {
+        Place {
+            low: start(buffer),
+            first: None,
+            tightest: None,
         }
-        low = low.max(align_up(end, buffer.align));
     }
-    let end = buffer.within.as_ref().map_or(u64::MAX, |w| w.end);
-    match best {
-        Some((_, place)) if place + buffer.size <= end => place,
-        _ => lowest(buffer, taken, from),
+
+    /// Passes bytes that are taken; whether no place was free below them.
+    fn pass(&mut self, buffer: &Buffer, from: u64, to: u64) -> bool {
+        if self.low + buffer.size <= from {
+            self.first = self.first.or(Some(self.low));
+            let spare = (from - self.low - buffer.size, self.low);
+            self.tightest = Some(self.tightest.map_or(spare, |best| best.min(spare)));
+        }
+        self.low = self.low.max(align_up(to, buffer.align));
+        self.first.is_none()
+    }
+
+    fn chosen(&self, buffer: &Buffer, fit: Fit) -> u64 {
+        let end = buffer.within.as_ref().map_or(u64::MAX, |w| w.end);
+        let lowest = self.first.unwrap_or(self.low);
+        match self.tightest {
+            Some((_, place)) if fit == Fit::Best && place + buffer.size <= end => place,
+            _ => lowest,
+        }
     }
 }
 

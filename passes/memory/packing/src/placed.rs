@@ -1,11 +1,13 @@
-//! The placed buffers that interfere with one, without a graph: live intervals in a tree over their starts.
+//! The placed buffers that interfere with one, without a graph: live intervals in a tree over their starts, and the same buffers
+//! by offset.
 //!
-//! The intervals of all buffers lie in the order of their starts, and a tree above them knows the latest end of
+//! Where few interfere, the tree finds them: the intervals of all buffers lie in the order of their starts, and a tree above them knows the latest end of
 //! those that are placed. The ones that overlap `[start, end)` are among those that start before `end`; parts of the
 //! tree in which nothing ends after `start` are left out. It takes memory for the intervals alone, and time for what
-//! it finds times the depth of the tree.
+//! it finds times the depth of the tree. Where many do, all that is placed is looked at from the lowest on, until there is room: that
+//! needs no sorting.
 
-use crate::problem::Problem;
+use crate::problem::{Live, Problem};
 
 /// The buffers that are placed already.
 pub(crate) enum Placed<'p> {
@@ -24,6 +26,11 @@ pub(crate) struct Tree<'p> {
     /// The latest end of what is placed, below each node; leaves from `leaves` on.
     latest: Vec<u64>,
     leaves: usize,
+    /// Blocks of buffers by offset.
+    blocks: Vec<Block>,
+    placed: usize,
+    /// How many buffers live at the same time as each, or a few more.
+    crowd: Vec<usize>,
     /// The last buffer that asked, for buffers of several intervals.
     seen: Vec<u32>,
     asked: u32,
@@ -50,38 +57,145 @@ impl<'p> Placed<'p> {
             of,
             latest: vec![0; 2 * leaves],
             leaves,
+            blocks: vec![Block::default()],
+            placed: 0,
+            crowd: crowd(lives),
             seen: vec![0; count],
             asked: 0,
         })
     }
 
-    pub(crate) fn add(&mut self, i: usize) {
+    /// Places a buffer.
+    pub(crate) fn add(&mut self, i: usize, offset: u64) {
         match self {
             Placed::Graph(_, placed) => placed[i] = true,
-            Placed::Lives(tree) => tree.add(i),
+            Placed::Lives(tree) => tree.add(i, offset),
         }
     }
 
-    /// Every placed buffer that interferes with one, once.
-    pub(crate) fn near(&mut self, i: usize, found: &mut dyn FnMut(usize)) {
-        match self {
+    /// The bytes of every placed buffer that interferes with one, from the lowest on, until `found` returns false.
+    pub(crate) fn near(
+        &mut self,
+        i: usize,
+        offsets: &[u64],
+        found: &mut dyn FnMut(u64, u64) -> bool,
+    ) {
+        if let Placed::Lives(tree) = self
+            && tree.crowd[i] * DEEP > tree.placed
+        {
+            return tree.scan(i, found);
+        }
+        let mut all = Vec::new();
+        let problem = match self {
             Placed::Graph(problem, placed) => {
                 let near = problem.graph().neighbours(i);
-                near.filter(|&n| placed[n]).for_each(found);
+                all.extend(near.filter(|&n| placed[n]));
+                *problem
             }
-            Placed::Lives(tree) => tree.near(i, found),
+            Placed::Lives(tree) => {
+                tree.near(i, &mut |n| all.push(n));
+                tree.problem
+            }
+        };
+        let bytes = |&n: &usize| (offsets[n], offsets[n] + problem.buffers[n].size);
+        let mut taken: Vec<(u64, u64)> = all.iter().map(bytes).collect();
+        taken.sort_unstable();
+        for (start, end) in taken {
+            if !found(start, end) {
+                return;
+            }
         }
     }
 }
 
+/// A buffer that the tree finds and that is sorted costs as much as so many that are looked at in passing.
+const DEEP: usize = 16;
+
+/// Buffers of a block at most.
+const BLOCK: usize = 256;
+
+/// Placed buffers, by offset.
+#[derive(Default)]
+struct Block {
+    rows: Vec<Row>,
+}
+
+/// A placed buffer: its bytes, and when it lives from first to last.
+#[derive(Clone, Copy)]
+struct Row {
+    from: u64,
+    to: u64,
+    start: u64,
+    end: u64,
+    buffer: u32,
+}
+
+/// How many buffers start before each ends, without those that end before it starts.
+fn crowd(lives: &[Live]) -> Vec<usize> {
+    let hull = |live: &Live| Some((live.first()?.start, live.last()?.end));
+    let mut starts: Vec<u64> = lives.iter().filter_map(|l| Some(hull(l)?.0)).collect();
+    let mut ends: Vec<u64> = lives.iter().filter_map(|l| Some(hull(l)?.1)).collect();
+    starts.sort_unstable();
+    ends.sort_unstable();
+    let count = |live: &Live| {
+        hull(live).map_or(0, |(start, end)| {
+            let begun = starts.partition_point(|s| *s < end);
+            begun - ends.partition_point(|e| *e <= start)
+        })
+    };
+    lives.iter().map(count).collect()
+}
+
 impl Tree<'_> {
-    fn add(&mut self, i: usize) {
+    fn add(&mut self, i: usize, offset: u64) {
+        self.placed += 1;
+        let row = self.row(i, offset);
+        let begins = |block: &Block| block.rows.first().is_some_and(|r| r.from <= offset);
+        let block = self.blocks.partition_point(begins).saturating_sub(1);
+        let rows = &mut self.blocks[block].rows;
+        rows.insert(rows.partition_point(|r| r.from <= offset), row);
+        if rows.len() > BLOCK {
+            let rows = rows.split_off(BLOCK / 2);
+            self.blocks.insert(block + 1, Block { rows });
+        }
         for &at in &self.of[i] {
             let end = self.intervals[at as usize].2;
             let mut node = self.leaves + at as usize;
             while node > 0 && self.latest[node] < end {
                 self.latest[node] = end;
                 node /= 2;
+            }
+        }
+    }
+
+    fn row(&self, i: usize, from: u64) -> Row {
+        let live = self.problem.joined.as_ref().map(|lives| &lives[i]);
+        let first = live.and_then(|live| live.first());
+        let last = live.and_then(|live| live.last());
+        Row {
+            from,
+            to: from + self.problem.buffers[i].size,
+            start: first.map_or(0, |l| l.start),
+            end: last.map_or(0, |l| l.end),
+            buffer: i as u32,
+        }
+    }
+
+    fn scan(&self, i: usize, found: &mut dyn FnMut(u64, u64) -> bool) {
+        let own = self.row(i, 0);
+        let lives = self.problem.joined.as_ref();
+        let meet = |other: &Row| {
+            // Most live once: then what is known of first and last is all.
+            lives.is_none_or(|lives| {
+                let (a, b) = (&lives[i], &lives[other.buffer as usize]);
+                a.len() == 1 && b.len() == 1
+                    || a.iter()
+                        .any(|a| b.iter().any(|b| a.start < b.end && b.start < a.end))
+            })
+        };
+        for row in self.blocks.iter().flat_map(|block| &block.rows) {
+            if row.start < own.end && own.start < row.end && meet(row) && !found(row.from, row.to) {
+                return;
             }
         }
     }

@@ -29,13 +29,16 @@ pub(crate) struct Sets {
     pub(crate) members: Vec<u64>,
     /// The sets of each item, rising.
     pub(crate) of: Vec<Vec<u32>>,
+    /// The same as rows of bits.
+    pub(crate) of_rows: Vec<u64>,
     /// Sum of the sizes of each set.
     pub(crate) total: Vec<u64>,
 }
 
 impl Sets {
-    /// The sets of a problem, or none if it is too large for a search.
-    pub(crate) fn new(problem: &Problem) -> Option<Sets> {
+    /// The sets of a problem, apart where no buffer of one interferes with one of another, or none if it is too large for a
+    /// search.
+    pub(crate) fn parts(problem: &Problem) -> Option<Vec<Sets>> {
         let buffer: Vec<usize> = (0..problem.buffers.len()).collect();
         let held = |&i: &usize| problem.buffers[i].size > 0 && alive(problem, i);
         let buffer: Vec<usize> = buffer.into_iter().filter(held).collect();
@@ -54,6 +57,27 @@ impl Sets {
         if sets.iter().map(Vec::len).sum::<usize>() > MEMBERS {
             return None;
         }
+        let part = components(buffer.len(), &sets);
+        let count = part.iter().max().map_or(0, |last| last + 1);
+        let mut members: Vec<Vec<usize>> = vec![Vec::new(); count];
+        let mut place = vec![0; buffer.len()];
+        for (item, &p) in part.iter().enumerate() {
+            place[item] = members[p].len();
+            members[p].push(buffer[item]);
+        }
+        let mut own: Vec<Vec<Vec<usize>>> = vec![Vec::new(); count];
+        for set in &sets {
+            own[part[set[0]]].push(set.iter().map(|&item| place[item]).collect());
+        }
+        let parts = members.into_iter().zip(own);
+        Some(
+            parts
+                .map(|(buffer, sets)| Sets::of(problem, buffer, &sets))
+                .collect(),
+        )
+    }
+
+    fn of(problem: &Problem, buffer: Vec<usize>, sets: &[Vec<usize>]) -> Sets {
         let of_item = |f: fn(&crate::Buffer) -> u64| {
             let values = buffer.iter().map(|&i| f(&problem.buffers[i]));
             values.collect::<Vec<u64>>()
@@ -73,6 +97,7 @@ impl Sets {
             near: vec![0; words * buffer.len()],
             members: vec![0; words * sets.len()],
             of: vec![Vec::new(); buffer.len()],
+            of_rows: vec![0; sets.len().div_ceil(64) * buffer.len()],
             total: Vec::new(),
             buffer,
         };
@@ -81,6 +106,7 @@ impl Sets {
             set.iter().for_each(|i| row[i / 64] |= 1 << (i % 64));
             for i in set {
                 all.of[*i].push(s as u32);
+                all.of_rows[i * sets.len().div_ceil(64) + s / 64] |= 1 << (s % 64);
                 let near = &mut all.near[i * words..(i + 1) * words];
                 near.iter_mut()
                     .zip(&*row)
@@ -91,12 +117,39 @@ impl Sets {
         for i in 0..all.size.len() {
             all.near[i * words + i / 64] &= !(1 << (i % 64));
         }
-        Some(all)
+        all
     }
 
     pub(crate) fn len(&self) -> usize {
         self.size.len()
     }
+}
+
+/// The component of each item, numbered as their first items are.
+fn components(items: usize, sets: &[Vec<usize>]) -> Vec<usize> {
+    let mut parent: Vec<usize> = (0..items).collect();
+    fn root(parent: &mut [usize], mut i: usize) -> usize {
+        while parent[i] != i {
+            parent[i] = parent[parent[i]];
+            i = parent[i];
+        }
+        i
+    }
+    for pair in sets.iter().flat_map(|set| set.windows(2)) {
+        let (a, b) = (root(&mut parent, pair[0]), root(&mut parent, pair[1]));
+        parent[a.max(b)] = a.min(b);
+    }
+    let (mut number, mut count) = (vec![0; items], 0);
+    for i in 0..items {
+        let root = root(&mut parent, i);
+        if root == i {
+            number[i] = count;
+            count += 1;
+        } else {
+            number[i] = number[root];
+        }
+    }
+    number
 }
 
 fn alive(problem: &Problem, i: usize) -> bool {

@@ -1,19 +1,18 @@
 //! The portfolio: all planners behind one interface, within a time or a number of steps.
 //!
 //! Greedy planners come first. Then the exact search looks for plans of some heights, from the lower bound upward to the
-//! best plan known, with each of its rules for a few nodes; each round has more nodes. What it finds lowers the best plan;
-//! what it shows to be impossible raises the bound.
+//! best plan known, in many short runs; see [`crate::part`]. What it finds lowers the best plan; what it shows to be
+//! impossible raises the bound.
 
 use std::time::{Duration, Instant};
 
 use crate::bound::LiveSet;
 use crate::colour::colour;
-use crate::exact::{Outcome, Rule, Search};
 use crate::first_fit::{Fit, Order, place_until, refine};
-use crate::plan::{Plan, REFINE_ROUNDS, align_up};
+use crate::part::Part;
+use crate::plan::{Plan, REFINE_ROUNDS};
 use crate::problem::Problem;
-use crate::random::mix;
-use crate::sets::Sets;
+use crate::skyline::{First, upward};
 
 /// Which planners are asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,6 +28,8 @@ pub enum Algorithm {
     FirstFit,
     /// Best fit in all orders.
     BestFit,
+    /// The buffer that can lie lowest is placed next.
+    Upward,
     /// [`refine`](crate::refine), from first fit by size.
     Refine,
     /// First fit by size, then the exact search.
@@ -114,40 +115,8 @@ impl Solution {
     }
 }
 
-/// Nodes of a first search, for each buffer.
-const FIRST_NODES: u64 = 2;
-
-/// Growth of this number by a round.
-const GROWTH: u64 = 2;
-
-/// Rules for heights above the lowest.
-const TRIED_ABOVE: usize = 3;
-
-/// What searches try first, and how they rank buffers.
-const TRIED: [(Rule, Rank); 9] = [
-    (Rule::LowestTight, Rank::TotalLife),
-    (Rule::Lowest, Rank::TotalLife),
-    (Rule::Lowest, Rank::Life),
-    (Rule::Tight, Rank::TotalArea),
-    (Rule::LowestTight, Rank::TotalArea),
-    (Rule::Tight, Rank::TotalLife),
-    (Rule::Rank, Rank::TotalArea),
-    (Rule::LowestTight, Rank::Shaken),
-    (Rule::Lowest, Rank::Shaken),
-];
-
-/// What makes a buffer come early, each falling.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Rank {
-    /// The largest set that has it, then its life, then size times life.
-    TotalLife,
-    /// The largest set that has it, then size times life, then its life.
-    TotalArea,
-    /// Its life, then size times life.
-    Life,
-    /// The largest set that has it times a random factor.
-    Shaken,
-}
+/// Heights above the lowest that a round searches at.
+const HALVED: usize = 5;
 
 /// Finds a low plan; see [`Options`]. Planners that look at all pairs are left out of large problems.
 pub fn solve(problem: &Problem, options: &Options) -> Solution {
@@ -164,8 +133,9 @@ pub fn solve(problem: &Problem, options: &Options) -> Solution {
     };
     portfolio.run();
     let stacked = || stack(problem);
-    let bound = portfolio.bound;
     let mut plan = portfolio.best.take().unwrap_or_else(stacked);
+    // Above it, if buffers must lie in the same bytes: then there is no plan.
+    let bound = portfolio.bound.min(plan.height);
     let certificate = match portfolio.proof {
         Some(nodes) => Certificate::Search {
             nodes,
@@ -240,26 +210,32 @@ impl Portfolio<'_> {
             Algorithm::Auto | Algorithm::FirstFit | Algorithm::BestFit => &Order::ALL[..],
             _ => &[],
         };
-        for order in orders {
+        for (at, order) in orders.iter().enumerate() {
+            if at == 2 && is(Algorithm::Upward) {
+                self.upward();
+            }
             if algorithm != Algorithm::BestFit {
                 self.greedy(*order, Fit::First);
             }
+        }
+        if algorithm == Algorithm::Upward {
+            self.upward();
         }
         if is(Algorithm::BestFit) {
             Order::ALL
                 .iter()
                 .for_each(|order| self.greedy(*order, Fit::Best));
         }
-        let mut tries = is(Algorithm::Exact)
-            .then(|| Sets::new(self.problem))
-            .flatten()
-            .map(Tries::new);
+        let mut parts = Vec::new();
+        if is(Algorithm::Exact) && !self.done() {
+            parts = Part::of(self.problem);
+        }
         let rounds = if algorithm == Algorithm::Auto {
             4
         } else {
             usize::MAX
         };
-        self.search(&mut tries, rounds);
+        self.search(&mut parts, rounds);
         if is(Algorithm::Refine) && dense && free && !self.done() {
             let count = self.problem.buffers.len().max(1);
             let left = self.options.steps.saturating_sub(self.steps) / count as u64;
@@ -269,7 +245,7 @@ impl Portfolio<'_> {
                 self.offer(refine(self.problem, Order::Size, rounds));
             }
         }
-        self.search(&mut tries, usize::MAX);
+        self.search(&mut parts, usize::MAX);
     }
 
     /// Takes a plan that is lower than the best, and within where buffers must lie.
@@ -330,139 +306,99 @@ impl Portfolio<'_> {
         }
     }
 
-    /// Rounds of searches.
-    fn search(&mut self, tries: &mut Option<Tries>, rounds: usize) {
-        let Some(tries) = tries else { return };
-        for _ in 0..rounds {
+    fn upward(&mut self) {
+        for first in First::ALL {
             if self.done() {
                 return;
             }
-            let mut found = self.round(tries, true);
-            while found && !self.done() {
-                found = self.round(tries, false);
+            self.steps += self.problem.buffers.len() as u64;
+            let begun = self.best.is_some();
+            let (mut looked, until) = (0u64, self.until);
+            let stop = &mut || {
+                looked += 1;
+                begun
+                    && looked.is_multiple_of(64)
+                    && until.is_some_and(|until| Instant::now() >= until)
+            };
+            if let Some(offsets) = upward(self.problem, first, stop) {
+                self.offer(Plan::new(self.problem, offsets, first.name(), Vec::new()));
             }
-            tries.nodes *= GROWTH;
         }
     }
 
-    /// Searches at the lowest height, if asked to, and between it and the best plan; whether one found a plan.
-    fn round(&mut self, tries: &mut Tries, lowest: bool) -> bool {
-        let low = self.bound.max(self.options.enough);
-        let gap = self.height() - 1 - low.min(self.height() - 1);
-        // Heights above the lowest are found soon, or not with this number of nodes.
-        let mut heights = vec![low, low + gap / 16, low + gap / 4, low + gap / 2, low + gap];
-        heights.dedup();
-        for height in heights {
-            let rules = if height == low {
-                TRIED.len()
-            } else {
-                TRIED_ABOVE
-            };
-            for (rule, rank) in TRIED.into_iter().take(rules) {
-                if height == low && !lowest && gap > 0 {
-                    break;
-                }
+    /// Rounds of searches in the parts that keep the plan from being lower.
+    fn search(&mut self, parts: &mut [Part], rounds: usize) {
+        if let Some(best) = &self.best {
+            parts.iter_mut().for_each(|part| part.learn(&best.offsets));
+        }
+        for _ in 0..rounds {
+            let mut open = false;
+            for at in 0..parts.len() {
                 if self.done() {
-                    return false;
+                    return;
                 }
-                if height < self.bound {
-                    break;
+                if parts[at].height() > self.bound.max(self.options.enough) {
+                    self.round(parts, at);
+                    open = true;
                 }
-                let ranks = tries.ranks(rank);
-                let limit = tries.nodes.min(self.options.steps - self.steps);
-                let until = self.until;
-                let stop = &mut || until.is_some_and(|until| Instant::now() >= until);
-                let search = Search::new(&tries.sets, height, (rule, &ranks), limit, stop);
-                let (outcome, nodes) = search.run();
-                self.steps += nodes;
-                match outcome {
-                    Outcome::Found(offsets) => {
-                        let mut all: Vec<u64> = self
-                            .problem
-                            .buffers
-                            .iter()
-                            .map(crate::first_fit::start)
-                            .collect();
-                        for (item, at) in offsets.into_iter().enumerate() {
-                            all[tries.sets.buffer[item]] = at;
-                        }
-                        self.offer(Plan::new(self.problem, all, "exact search", Vec::new()));
-                        return true;
-                    }
-                    Outcome::None => {
-                        // Nothing is between two sums of sizes.
-                        self.bound = tries.above(height).min(self.height());
-                        self.proof = Some(self.proof.unwrap_or(0) + nodes);
-                    }
-                    Outcome::Stopped => {}
+            }
+            if !open {
+                return;
+            }
+        }
+    }
+
+    /// Searches in a part at the lowest height that helps, then at some between it and the best one, by halving.
+    fn round(&mut self, parts: &mut [Part], at: usize) {
+        let round = parts[at].next_round();
+        let low = self.bound.max(self.options.enough);
+        if self.height_in(parts, at, low, true, round) {
+            return;
+        }
+        let mut from = low;
+        for _ in 0..HALVED {
+            let low = self.bound.max(self.options.enough);
+            let height = parts[at].height();
+            if self.done() || height <= low.max(from) + 1 {
+                return;
+            }
+            let middle = from + (height - 1 - from) / 2;
+            if !self.height_in(parts, at, middle, false, round) {
+                from = middle;
+            }
+        }
+    }
+
+    /// Searches in a part at a height; whether a plan was found.
+    fn height_in(
+        &mut self,
+        parts: &mut [Part],
+        at: usize,
+        height: u64,
+        lowest: bool,
+        round: u64,
+    ) -> bool {
+        for run in parts[at].runs(round, lowest) {
+            if self.done() || height < parts[at].bound {
+                return false;
+            }
+            let until = self.until;
+            let stop = &mut || until.is_some_and(|until| Instant::now() >= until);
+            let limit = self.options.steps - self.steps;
+            let (found, nodes) = parts[at].search(height, run, limit, stop);
+            self.steps += nodes;
+            if parts[at].bound > self.bound {
+                self.bound = parts[at].bound;
+                self.proof = Some(parts[at].proof);
+            }
+            if found {
+                if let Some(offsets) = Part::join(self.problem, parts) {
+                    let plan = Plan::new(self.problem, offsets, "exact search", Vec::new());
+                    self.offer(plan);
                 }
+                return true;
             }
         }
         false
     }
-}
-
-struct Tries {
-    sets: Sets,
-    nodes: u64,
-    shaken: u64,
-    /// What all sizes and alignments are multiples of.
-    unit: u64,
-}
-
-impl Tries {
-    fn new(sets: Sets) -> Tries {
-        let places = sets.within.iter().map(|w| w.0);
-        let parts = sets.size.iter().chain(&sets.align).copied().chain(places);
-        let unit = parts.fold(0, divisor).max(1);
-        let nodes = FIRST_NODES * sets.len().max(100) as u64;
-        Tries {
-            sets,
-            nodes,
-            shaken: 0,
-            unit,
-        }
-    }
-
-    /// The next height that a plan can have.
-    fn above(&self, height: u64) -> u64 {
-        align_down(height, self.unit) + self.unit
-    }
-
-    fn ranks(&mut self, rank: Rank) -> Vec<u32> {
-        let sets = &self.sets;
-        let total = |i: usize| {
-            let all = sets.of[i].iter().map(|s| sets.total[*s as usize]);
-            u128::from(all.max().unwrap_or(0))
-        };
-        let area = |i: usize| u128::from(sets.size[i]) * u128::from(sets.life[i]);
-        let life = |i: usize| u128::from(sets.life[i]);
-        self.shaken += u64::from(rank == Rank::Shaken);
-        let parts = [32u32, 8, 3, 1][(self.shaken % 4) as usize];
-        let shake = |i: usize| {
-            let random = mix(mix(self.shaken) ^ i as u64) >> 32;
-            total(i) * ((u128::from(parts) << 32) - u128::from(random))
-        };
-        let key = |i: usize| match rank {
-            Rank::TotalLife => (total(i), life(i), area(i)),
-            Rank::TotalArea => (total(i), area(i), life(i)),
-            Rank::Life => (life(i), area(i), total(i)),
-            Rank::Shaken => (shake(i), area(i), life(i)),
-        };
-        let mut order: Vec<usize> = (0..sets.len()).collect();
-        order.sort_by_cached_key(|&i| (std::cmp::Reverse(key(i)), i));
-        let mut ranks = vec![0; order.len()];
-        for (rank, i) in order.into_iter().enumerate() {
-            ranks[i] = rank as u32;
-        }
-        ranks
-    }
-}
-
-fn align_down(n: u64, unit: u64) -> u64 {
-    align_up(n + 1, unit) - unit
-}
-
-fn divisor(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { divisor(b, a % b) }
 }

@@ -22,9 +22,10 @@ use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
 type Main = fn() -> ExitCode;
 
 /// The stock tools, by the name they are called by.
-const TOOLS: [(&str, Main); 4] = [
+const TOOLS: [(&str, Main); 5] = [
     ("tir", tir_cli::main),
     ("tir-opt", || tir_opt::main(tir_opt::stock())),
+    ("tir-plan", tir_plan::main),
     ("tir-run", || tir_run::main("tir-run", tir_opt::DIALECTS)),
     ("tir-translate", tir_translate::main),
 ];

@@ -46,12 +46,24 @@ def steps(model):
 
 def command(arguments, folder, model):
     """`tir compile` for a folder, with what the model leaves open."""
+    options, files = sizes(model, [folder / f"in_{k}.npy" for k in range(len(model.graph.input))])
+    words = [str(arguments.bin / "tir"), "compile", str(folder / "model.onnx"), "--machine", str(arguments.machine), *options]
+    for path in files:
+        words += ["--input", str(path)]
+    for k in range(len(model.graph.output)):
+        words += ["--compare", str(folder / f"out_{k}.npy")]
+    known = steps(model)
+    if known:
+        words += ["--rtol", "0", "--atol", f"{max(known) * ROUNDING:.9g}"]
+    return words + ["--out", str(arguments.out / folder.name), *arguments.more]
+
+
+def sizes(model, paths):
+    """The options for what a model leaves open, by its inputs' files, and the files that are left as inputs."""
     known = {initializer.name for initializer in model.graph.initializer}
     inputs = [value for value in model.graph.input if value.name not in known]
-    words = [str(arguments.bin / "tir"), "compile", str(folder / "model.onnx"), "--machine", str(arguments.machine)]
-    files = []
-    for k, value in enumerate(inputs):
-        path = folder / f"in_{k}.npy"
+    words, files = [], []
+    for value, path in zip(inputs, paths):
         array = np.load(path)
         dims = value.type.tensor_type.shape.dim
         if np.issubdtype(array.dtype, np.integer) and array.size == 1 and not dims:
@@ -59,14 +71,8 @@ def command(arguments, folder, model):
             continue
         if any(not dim.HasField("dim_value") for dim in dims):
             words += ["--shape", f"{value.name}={'x'.join(map(str, array.shape))}"]
-        files += ["--input", str(path)]
-    words += files
-    for k in range(len(model.graph.output)):
-        words += ["--compare", str(folder / f"out_{k}.npy")]
-    known = steps(model)
-    if known:
-        words += ["--rtol", "0", "--atol", f"{max(known) * ROUNDING:.9g}"]
-    return words + ["--out", str(arguments.out / folder.name), *arguments.more]
+        files.append(path)
+    return words, files
 
 
 def nearer(arguments, folder, model):

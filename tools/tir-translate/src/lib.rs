@@ -2,10 +2,12 @@
 #![forbid(unsafe_code)]
 
 mod cli;
+mod export;
 mod onnx;
 mod taso;
 
 pub use cli::main;
+pub use export::{ExportOptions, export_onnx, export_onnx_to};
 pub use onnx::{OnnxOptions, import_model, import_onnx, import_onnx_with};
 pub use taso::{
     RuleOptions, import_tensat_model, import_tensat_rule_text, import_tensat_rules,

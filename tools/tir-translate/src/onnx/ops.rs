@@ -1,8 +1,8 @@
 //! Importers of nodes that compute.
 
-use tir_core::Value;
+use tir_core::{Type, Value};
 use tir_data::Array;
-use tir_graph::{AvgPool, Conv2d, Gemm, GlobalAvgPool, MatMul, MaxPool, Mul};
+use tir_graph::{AvgPool, Conv2d, Gemm, GlobalAvgPool, MatMul, MatMulInteger, MaxPool, Mul};
 use tir_onnx::Node;
 
 use super::convolution;
@@ -306,7 +306,11 @@ pub(super) fn matmul(cx: &mut Cx, node: &Node) -> Outcome<()> {
     if let ([k], true) = (cx.shape(b).0, column) {
         b = reshaped(cx, node, b, &[*k, 1])?;
     }
-    let mut y = cx.add(node, MatMul { a, b })?;
+    let whole = [a, b].iter().all(|v| cx.shape(*v).1 == Type::int(32));
+    let mut y = match whole {
+        true => cx.add(node, MatMulInteger { a, b })?,
+        false => cx.add(node, MatMul { a, b })?,
+    };
     let mut shape = cx.shape(y).0.to_vec();
     if column {
         shape.pop();

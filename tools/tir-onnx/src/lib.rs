@@ -47,6 +47,6 @@ mod tensor;
 pub mod write;
 
 pub use attribute::AttributeValue;
-pub use decode::{decode, load};
+pub use decode::{decode, load, messages};
 pub use element::ElementType;
 pub use model::{Dim, Function, Graph, Model, Node, TensorType, Value, ValueType};

@@ -94,6 +94,7 @@ pub(super) fn convolved(
                 return m.fail(format!("has a kernel of {kd} for a depth of {}", shape[2]));
             }
             let mut parts = Vec::new();
+            m.written(kd)?;
             for k in 0..kd {
                 // Depths that tap k reads, before what is in a group, so that the taps of a channel lie together.
                 let reach = (count - 1) * strides[0] + 1;
@@ -471,6 +472,7 @@ pub(super) fn places(
     let numbers = m.pad(numbers, &low, &high, most)?;
     let mut found = m.numbers(index, &[], &[most])?;
     let taps: i64 = windows.kernel.iter().product();
+    m.written(taps)?;
     for tap in 0..taps {
         let (mut rest, mut value, mut number) = (tap, x, numbers);
         for d in (0..rank).rev() {
@@ -505,6 +507,7 @@ pub(super) fn col_to_im(cx: &mut Cx<'_>, node: &Node) -> Outcome<()> {
         return m.fail("has no columns");
     };
     let taps: i64 = block.iter().product();
+    m.written(taps)?;
     let count = |d: usize| {
         let span = (block[d] - 1) * dilations[d] + 1;
         (image[d] + pads[d] + pads[rank + d] - span) / strides[d] + 1

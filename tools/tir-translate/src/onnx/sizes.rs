@@ -27,7 +27,12 @@ pub struct OnnxOptions {
     /// Most steps of a Loop, a Scan or a recurrent operator, which are written out one after the other.
     #[arg(long, value_name = "STEPS", default_value_t = 1024)]
     pub max_steps: usize,
+    /// Most numbers in a table that an operator is put together with: positions, masks, weights of an interpolation.
+    #[arg(long, value_name = "NUMBERS", default_value_t = MAX_TABLE)]
+    pub max_table: usize,
 }
+
+const MAX_TABLE: usize = 1 << 24;
 
 impl Default for OnnxOptions {
     fn default() -> Self {
@@ -36,6 +41,7 @@ impl Default for OnnxOptions {
             dims: Vec::new(),
             bound: Vec::new(),
             max_steps: 1024,
+            max_table: MAX_TABLE,
         }
     }
 }

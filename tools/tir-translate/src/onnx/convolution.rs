@@ -471,7 +471,10 @@ pub(super) fn places(
     let most = shape.iter().product::<i64>() as f64;
     let numbers = m.pad(numbers, &low, &high, most)?;
     let mut found = m.numbers(index, &[], &[most])?;
-    let taps: i64 = windows.kernel.iter().product();
+    let taps = windows
+        .kernel
+        .iter()
+        .fold(1, |n: i64, k| n.saturating_mul(*k));
     m.written(taps)?;
     for tap in 0..taps {
         let (mut rest, mut value, mut number) = (tap, x, numbers);
@@ -506,7 +509,7 @@ pub(super) fn col_to_im(cx: &mut Cx<'_>, node: &Node) -> Outcome<()> {
     let &[n, columns, _] = &m.shape(x)[..] else {
         return m.fail("has no columns");
     };
-    let taps: i64 = block.iter().product();
+    let taps = block.iter().fold(1, |n: i64, k| n.saturating_mul(*k));
     m.written(taps)?;
     let count = |d: usize| {
         let span = (block[d] - 1) * dilations[d] + 1;

@@ -5,7 +5,7 @@ use tir_core::Value;
 use tir_graph::{AvgPool, Conv2d, MaxPool};
 use tir_onnx::Node;
 
-use super::import::{Cx, Outcome};
+use super::import::{Cx, LARGEST, Outcome};
 use super::make::Make;
 use super::window::Windows;
 
@@ -168,6 +168,11 @@ pub(super) fn transposed(cx: &mut Cx<'_>, node: &Node) -> Outcome<()> {
     let list = |name: &str, count: usize, value: i64| -> Outcome<Vec<i64>> {
         let list = node.ints(name).map_err(Some)?;
         let list = list.map_or_else(|| vec![value; count], <[i64]>::to_vec);
+        if let Some(n) = list.iter().find(|n| n.unsigned_abs() > LARGEST as u64) {
+            return m.fail(format!(
+                "attribute '{name}' has {n}, expected {LARGEST} at most"
+            ));
+        }
         match list.len() == count {
             true => Ok(list),
             false => Err(Some(node.error(format!(

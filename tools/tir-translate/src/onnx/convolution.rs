@@ -209,6 +209,7 @@ pub(super) fn transposed(cx: &mut Cx<'_>, node: &Node) -> Outcome<()> {
         pads.fill(0);
     }
     if let Some(wanted) = wanted {
+        m.sizes(&wanted)?;
         for d in 0..rank {
             let total = strides[d] * (input[d] - 1) + more[d] + span(d) - wanted[d];
             let less = total.div_euclid(2);

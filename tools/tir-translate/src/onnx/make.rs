@@ -5,7 +5,7 @@ use tir_data::{Array, DType};
 use tir_graph::*;
 use tir_onnx::Node;
 
-use super::import::{Cx, Outcome};
+use super::import::{Cx, LARGEST, Outcome};
 use super::{movement, numbers, parts, views};
 
 /// The most bytes of a constant that is computed at import from smaller ones.
@@ -350,7 +350,17 @@ impl<'a, 'm> Make<'a, 'm> {
 
     /// The integers of operand `k`, if it is there.
     pub(super) fn ints(&self, k: usize, what: &str) -> Outcome<Option<Vec<i64>>> {
-        super::operands::numbers(self.cx, self.node, k, what)
+        let list = super::operands::numbers(self.cx, self.node, k, what)?;
+        self.sizes(list.as_deref().unwrap_or(&[]))?;
+        Ok(list)
+    }
+
+    /// Numbers that are added and multiplied as sizes are.
+    pub(super) fn sizes(&self, list: &[i64]) -> Outcome<()> {
+        match list.iter().find(|n| n.unsigned_abs() > LARGEST as u64) {
+            Some(n) => self.fail(format!("has a size of {n}, expected {LARGEST} at most")),
+            None => Ok(()),
+        }
     }
 
     /// Only these attributes are read.

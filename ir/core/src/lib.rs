@@ -63,7 +63,7 @@ pub use registry::{
 };
 pub use scan::{ScanError, Scanner};
 pub use smallvec::{SmallVec, smallvec};
-pub use suggest::closest;
+pub use suggest::{closest, near};
 pub use symbol::{Scopes, SymbolTable, attr_symbols, is_public, is_table, symbol_uses};
 pub use types::{
     DYNAMIC, FloatType, FunctionType, IndexType, IntType, Layout, MemRefType, NoneType, OpaqueType,

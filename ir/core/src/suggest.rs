@@ -3,15 +3,19 @@
 /// The candidate that is fewest edits away from `word`, if it is near enough to be meant; of
 /// several the first.
 pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    near(word, candidates).into_iter().next()
+}
+
+/// The candidates that are near enough to `word` to be meant, fewest edits first; of as many edits in their order.
+pub fn near<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let limit = word.chars().count().div_ceil(3).min(4);
-    let mut best = None;
-    for candidate in candidates {
-        let edits = distance(word, candidate);
-        if edits <= limit && best.is_none_or(|(least, _)| edits < least) {
-            best = Some((edits, candidate));
-        }
-    }
-    best.map(|(_, candidate)| candidate)
+    let all = candidates.into_iter();
+    let mut all: Vec<(usize, &str)> = all
+        .map(|candidate| (distance(word, candidate), candidate))
+        .filter(|(edits, _)| *edits <= limit)
+        .collect();
+    all.sort_by_key(|(edits, _)| *edits);
+    all.into_iter().map(|(_, candidate)| candidate).collect()
 }
 
 /// The number of insertions, deletions, replacements and swaps of neighbours (optimal string

@@ -305,12 +305,12 @@ fn kept(options: &Options, dir: &Path, stem: &str) -> Option<Kept> {
     let made = ["so", "h", "bin", "c"].map(|ending| dir.join(format!("{stem}.{ending}")));
     let made = made.into_iter().chain([dir.join("native.tir")]);
     let ways = format!(
-        "{} {} {} {:?} {:?}",
+        "{} {} {} {:?} {}",
         dir.display(),
         flag(options, NATIVE[1]),
         options.strict,
         options.fail_on,
-        options.onnx,
+        options.onnx.key()?,
     );
     let machine: Vec<PathBuf> = options.machine.iter().cloned().collect();
     let file = dir.join("native.key");

@@ -13,7 +13,8 @@ use crate::report;
 pub(crate) struct Options {
     #[command(flatten)]
     compile: compile::Options,
-    /// Name of an operator of the network, or a part of it.
+    /// Name of an operator of the network, also of one that is computed with others: as it stands in the model or in a
+    /// program; else the begin of names, or a part of them.
     #[arg(long, value_name = "NAME")]
     layer: String,
     /// Maximum number of lines of each list.
@@ -29,27 +30,7 @@ pub(crate) fn explain(options: &Options) -> Result<String, String> {
     let Some((machine, timeline)) = account else {
         return Err("error: the program runs on no machine\n".to_string());
     };
-    let named = |layer: &&LayerSummary| {
-        let mut names = layer.at.iter().chain([&layer.name]);
-        names.any(|name| *name == options.layer)
-    };
-    let part = |layer: &&LayerSummary| {
-        let mut names = layer.at.iter().chain([&layer.name]);
-        names.any(|name| name.contains(&options.layer))
-    };
-    let mut found: Vec<&LayerSummary> = machine.layers.iter().filter(named).collect();
-    if found.is_empty() {
-        found = machine.layers.iter().filter(part).collect();
-    }
-    if found.is_empty() {
-        let names = machine.layers.iter().map(|layer| layer.name.as_str());
-        let names: Vec<&str> = names.collect();
-        return Err(format!(
-            "error: no layer has an operator '{}'\n  the layers are {}\n",
-            options.layer,
-            names.join(", ")
-        ));
-    }
+    let found = named(&machine.layers, &options.layer)?;
     let mut text = String::new();
     for layer in found {
         one(
@@ -62,6 +43,46 @@ pub(crate) fn explain(options: &Options) -> Result<String, String> {
         );
     }
     Ok(text)
+}
+
+/// The most names that are proposed.
+const PROPOSED: usize = 5;
+
+/// The layers that a name means: those that have it, exactly or but for what cannot stand in the name of a value; else those
+/// with names that begin with it; else with names that contain it.
+fn named<'a>(layers: &'a [LayerSummary], word: &str) -> Result<Vec<&'a LayerSummary>, String> {
+    fn names(layer: &LayerSummary) -> impl Iterator<Item = &String> {
+        [&layer.name].into_iter().chain(&layer.at)
+    }
+    let plain = |name: &str| name.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+    let value = plain(word);
+    let ways: [&dyn Fn(&str) -> bool; 4] = [
+        &|name| name == word,
+        &|name| plain(name).trim_matches('_') == value.trim_matches('_'),
+        &|name| name.starts_with(word),
+        &|name| name.contains(word),
+    ];
+    for way in ways {
+        let has = |layer: &&LayerSummary| names(layer).any(|name| way(name));
+        let found: Vec<&LayerSummary> = layers.iter().filter(has).collect();
+        if !found.is_empty() {
+            return Ok(found);
+        }
+    }
+    let all = layers.iter().flat_map(names).map(String::as_str);
+    let mut near = tir::near(word, all);
+    let mut seen = std::collections::HashSet::new();
+    near.retain(|name| seen.insert(*name));
+    near.truncate(PROPOSED);
+    let near = match near.is_empty() {
+        true => String::new(),
+        false => format!("  near it are {}\n", near.join(", ")),
+    };
+    let names: Vec<&str> = layers.iter().map(|layer| layer.name.as_str()).collect();
+    Err(format!(
+        "error: no layer has an operator '{word}'\n{near}  the layers are {}\n",
+        names.join(", ")
+    ))
 }
 
 /// Explains a layer.

@@ -35,7 +35,7 @@ pub fn load(path: &Path) -> Result<Model, DataError> {
 /// # Errors
 /// If they are no valid model, with the byte, node or tensor.
 pub fn decode(file: Bytes, folder: Option<&Path>) -> Result<Model, DataError> {
-    let proto = decode_message(file)?;
+    let proto = messages(file)?;
     if proto.ir_version < 1 {
         return Err(DataError::at_part(
             "ir_version",
@@ -150,7 +150,11 @@ fn read_function(
     })
 }
 
-fn decode_message(file: Bytes) -> Result<proto::ModelProto, DataError> {
+/// The messages of a file as they are: what they say is not checked.
+///
+/// # Errors
+/// If the bytes are no messages, with the first that is none.
+pub fn messages(file: Bytes) -> Result<proto::ModelProto, DataError> {
     let len = file.len();
     let mut rest = file;
     proto::ModelProto::decode(&mut rest).map_err(|e| {

@@ -32,6 +32,25 @@ impl ElementType {
         })
     }
 
+    /// The code of an array's elements.
+    pub fn of(dtype: DType) -> ElementType {
+        ElementType(match dtype {
+            DType::F32 => 1,
+            DType::U8 => 2,
+            DType::I8 => 3,
+            DType::U16 => 4,
+            DType::I16 => 5,
+            DType::I32 => 6,
+            DType::I64 => 7,
+            DType::Bool => 9,
+            DType::F16 => 10,
+            DType::F64 => 11,
+            DType::U32 => 12,
+            DType::U64 => 13,
+            DType::BF16 => 16,
+        })
+    }
+
     /// The name of a type without [`ElementType::dtype`].
     fn other_name(self) -> Option<&'static str> {
         Some(match self.0 {

@@ -1,4 +1,4 @@
-//! Reading of `.onnx` files into a checked, neutral model; knows no op and no IR.
+//! Reading of `.onnx` files into a checked, neutral model, and writing of them; knows no op and no IR.
 //!
 //! [`load`] maps a file and returns a [`Model`]: names resolved, nodes in topological order,
 //! weights as [`tir_data::Array`]s that share the map. What ops mean is the importer's business;
@@ -31,6 +31,8 @@
 //! # Ok::<(), tir_data::DataError>(())
 //! ```
 //!
+//! [`write`] has what messages are put together from, and writes them.
+//!
 //! No input makes it panic or hang. What it allocates is bounded by the file's length: weights are
 //! not copied unless the file spells them element by element, and structure takes at most about a
 //! hundred bytes per byte (a file of nothing but empty messages).
@@ -42,8 +44,9 @@ mod model;
 mod order;
 pub mod proto;
 mod tensor;
+pub mod write;
 
 pub use attribute::AttributeValue;
-pub use decode::{decode, load};
+pub use decode::{decode, load, messages};
 pub use element::ElementType;
 pub use model::{Dim, Function, Graph, Model, Node, TensorType, Value, ValueType};

@@ -9,7 +9,7 @@ use tir_core::{Diagnostic, Name, Sources};
 use tir_io::{Out, save};
 use tir_text::{ParseOptions, PrintOptions, print};
 
-/// Imports models and rewrite rules from other formats, and exports programs to MLIR.
+/// Imports models and rewrite rules from other formats, and exports programs to MLIR and ONNX.
 #[derive(Parser, Debug)]
 #[command(name = "tir-translate", version)]
 struct Cli {
@@ -17,6 +17,8 @@ struct Cli {
     import: Import,
     #[command(flatten)]
     onnx: crate::OnnxOptions,
+    #[command(flatten)]
+    export: crate::ExportOptions,
     /// Output file; `-` is standard output. Constants of more than 1 KiB are written to a
     /// .safetensors file beside it.
     #[arg(short, long = "output", value_name = "FILE", default_value = "-")]
@@ -70,6 +72,10 @@ struct Import {
     /// results, all constants, and an arena.
     #[arg(long, value_name = "FILE.tir")]
     export_mlir: Option<PathBuf>,
+    /// Export a function of graph ops as an ONNX model of opset 21. Layouts of tensors are left behind, groups of ops written one
+    /// by one. Needs --output.
+    #[arg(long, value_name = "FILE.tir")]
+    export_onnx: Option<PathBuf>,
 }
 
 /// Runs the program.
@@ -100,6 +106,14 @@ fn run(cli: &Cli, sources: &mut Sources) -> Result<(), Vec<Diagnostic>> {
     if let Some(path) = &import.export_mlir {
         return export(cli, path, sources);
     }
+    if let Some(path) = &import.export_onnx {
+        if cli.output == Path::new("-") {
+            let error = Diagnostic::error("no file is named for the model: -o FILE says which");
+            return Err(vec![error]);
+        }
+        let module = read(path, sources)?;
+        return crate::export_onnx_to(&module, &cli.export, &cli.output);
+    }
     let mut module = if let Some(path) = &import.import_onnx {
         crate::import_onnx_with(path, &cli.onnx)?
     } else if let Some(path) = &import.import_tensat_model {
@@ -125,8 +139,8 @@ fn run(cli: &Cli, sources: &mut Sources) -> Result<(), Vec<Diagnostic>> {
     save(&mut module, out, |module| print(module, &options)).map_err(|error| vec![*error])
 }
 
-/// Writes a program as MLIR.
-fn export(cli: &Cli, path: &Path, sources: &mut Sources) -> Result<(), Vec<Diagnostic>> {
+/// Reads a program with its constants.
+fn read(path: &Path, sources: &mut Sources) -> Result<tir_core::Ir, Vec<Diagnostic>> {
     let fail = |message: String| vec![Diagnostic::error(message)];
     let text = match path == Path::new("-") {
         true => std::io::read_to_string(std::io::stdin()),
@@ -139,6 +153,12 @@ fn export(cli: &Cli, path: &Path, sources: &mut Sources) -> Result<(), Vec<Diagn
     let module = tir_text::parse(&text, name, &ParseOptions::default())?;
     tir_core::verify(&module)?;
     tir_io::load_blobs(&module, path.parent().unwrap_or(Path::new(".")))?;
+    Ok(module)
+}
+
+/// Writes a program as MLIR.
+fn export(cli: &Cli, path: &Path, sources: &mut Sources) -> Result<(), Vec<Diagnostic>> {
+    let module = read(path, sources)?;
     let options = tir_native::mlir::Options {
         strict: !cli.fast,
         ..Default::default()

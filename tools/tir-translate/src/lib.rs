@@ -2,11 +2,13 @@
 #![forbid(unsafe_code)]
 
 mod cli;
+mod export;
 mod onnx;
 mod taso;
 
 pub use cli::main;
-pub use onnx::{OnnxOptions, import_model, import_onnx, import_onnx_with};
+pub use export::{ExportOptions, export_onnx, export_onnx_to};
+pub use onnx::{OnnxOptions, import_model, import_model_with, import_onnx, import_onnx_with};
 pub use taso::{
     RuleOptions, import_tensat_model, import_tensat_rule_text, import_tensat_rules,
     import_tensat_text,

@@ -36,6 +36,20 @@ fn all_unsupported_ops_are_listed_at_once() {
 }
 
 #[test]
+fn domains_that_are_not_read_are_refused_with_the_reason() {
+    let mut model = tir_onnx::load(&folder("ops/relu.onnx")).unwrap();
+    model.graph.nodes[0].domain = "ai.onnx.ml".to_string();
+    model.graph.nodes[0].op_type = "Scaler".to_string();
+    let errors = tir_translate::import_model(&model).err().unwrap();
+    let note = &errors[0].notes[0].message;
+    assert!(
+        note.starts_with("ai.onnx.ml.Scaler is of the domain of decision trees, scalers"),
+        "{note}"
+    );
+    assert!(note.ends_with("1 node, 'op'"), "{note}");
+}
+
+#[test]
 fn versions_that_are_not_read_are_refused_by_name() {
     let read = |name: &str, opset: i64| {
         let mut model = tir_onnx::load(&folder("ops").join(name)).unwrap();

@@ -97,9 +97,16 @@ impl Layers {
         for (loc, at) in known {
             self.places.entry(loc).or_insert(at);
         }
-        let layers = &mut self.layers[first..];
-        name(layers, &works, &work);
+        let parts = name(&mut self.layers[first..], &works, &work);
         self.make_unique();
+        // An operator that is computed with another one may have no op of its own left.
+        for (layer, parts) in self.layers[first..].iter_mut().zip(parts) {
+            for place in parts.into_iter().flat_map(|i| &work.layers[i].at) {
+                if !layer.at.contains(place) {
+                    layer.at.push(place.clone());
+                }
+            }
+        }
     }
 
     /// Adds places to names that several layers have.
@@ -126,8 +133,8 @@ fn calls(ir: &Ir, op: OpId) -> bool {
 }
 
 /// Gives layers the names of their operators. Each operator of the workload goes to one layer: the
-/// first that computes and has its first place, or the next one.
-fn name(layers: &mut [Layer], works: &[bool], work: &Workload) {
+/// first that computes and has its first place, or the next one. Gives the operators of each.
+fn name(layers: &mut [Layer], works: &[bool], work: &Workload) -> Vec<Vec<usize>> {
     let mut parts: Vec<Vec<usize>> = vec![Vec::new(); layers.len()];
     for (i, operator) in work.layers.iter().enumerate() {
         let of = |place: &String| {
@@ -138,7 +145,7 @@ fn name(layers: &mut [Layer], works: &[bool], work: &Workload) {
             parts[at].push(i);
         }
     }
-    for (layer, parts) in layers.iter_mut().zip(parts) {
+    for (layer, parts) in layers.iter_mut().zip(&parts) {
         let operators = parts.iter().map(|i| &work.layers[*i]);
         let macs = operators.clone().map(|l| l.macs + l.lane_macs);
         layer.macs = (!parts.is_empty()).then(|| macs.sum());
@@ -151,4 +158,5 @@ fn name(layers: &mut [Layer], works: &[bool], work: &Workload) {
             ([], None, None) => "unknown place".to_string(),
         };
     }
+    parts
 }

@@ -44,7 +44,7 @@ fn move_into(ir: &mut Ir, op: OpId) -> Option<()> {
     })?;
     let elem = ir.ty(out).elem();
     // The tensor without content that the reader writes to may be made behind the parts.
-    let mut b = ir.at(At::Before(makers.first()?.op));
+    let mut b = ir.at(At::Before(first(ir, &makers)?));
     b.loc = b.ir.loc(op);
     let mut to = b.add(Empty {
         dynamic_sizes: Vec::new(),
@@ -161,7 +161,7 @@ fn makers(ir: &Ir, reader: OpId, whole: Value) -> Option<Vec<Maker>> {
             return None;
         }
     }
-    let first = makers.first()?.op;
+    let first = first(ir, &makers)?;
     let early = |value: &Value| match ir.owner(*value) {
         Some(op) if ir.block_of(op) == Some(block) => ir.is_before(op, first),
         _ => true,
@@ -170,6 +170,15 @@ fn makers(ir: &Ir, reader: OpId, whole: Value) -> Option<Vec<Maker>> {
     let inputs = generic.inputs.iter();
     let others = inputs.filter(|value| **value != whole);
     others.into_iter().all(early).then_some(makers)
+}
+
+/// The nest that comes first. Parts may be put in place in another order than they are computed in.
+fn first(ir: &Ir, makers: &[Maker]) -> Option<OpId> {
+    let ops = makers.iter().map(|maker| maker.op);
+    ops.reduce(|first, op| match ir.is_before(op, first) {
+        true => op,
+        false => first,
+    })
 }
 
 /// A nest that computes of each of its parts what the reader computes of the whole; gives the parts.

@@ -11,8 +11,12 @@
 //! that the sum fits 32 bits. All else here is exact: steps of integers commute with `max`, `min`
 //! and elements that only move.
 
+mod means;
+mod moves;
 mod parameters;
 
+use means::{Mean, mean};
+use moves::{later, moved};
 use parameters::{Quantized, Weights, activation, addend, single, totals, weights, zero_of};
 use tir::data::Array;
 use tir::interp::attr_of;
@@ -26,12 +30,12 @@ use tir_graph::*;
 
 pass! {
     /// Computes quantized operators with integers: `quantize` of a convolution or product of
-    /// dequantized operands becomes an integer one and one `requantize`, and so does one of the sum of two
-    /// tensors whose scales are powers of two apart.
+    /// dequantized operands becomes an integer one and one `requantize`, and so does one of a mean, and of the sum of
+    /// two tensors whose scales are powers of two apart.
     ///
     /// Results may differ by one step of their scale from sums in floats. Bounds (`relu`, `clip`)
-    /// between them become bounds of integers, and values between operators all signed ones or all unsigned ones,
-    /// both exactly. An operator whose parameters are not constants, or are by element where one is
+    /// between them become bounds of integers, values between operators all signed ones or all unsigned ones, and what
+    /// only moves or chooses numbers moves integers, all exactly. An operator whose parameters are not constants, or are by element where one is
     /// needed, stays as it is, with a remark.
     pub struct FoldQdq = "fold-qdq" {
         /// Store values between operators as signed integers of as many bits, if true, or as unsigned ones; none: as
@@ -56,6 +60,8 @@ impl Pass for FoldQdq {
         let sign = self.signed.unwrap_or(!unsigned);
         cx.each(ir, &|ir, cx| {
             let mut changed = every::<Quantize>(ir, |ir, op| signed(ir, op, sign).unwrap_or(false));
+            changed += every::<Reshape>(ir, later) + every::<Transpose>(ir, later);
+            changed += every::<MaxPool>(ir, later);
             let mut kept = Vec::new();
             let folded = every::<Quantize>(ir, |ir, op| match fold(ir, op) {
                 Ok(done) => done,
@@ -283,7 +289,10 @@ fn fold(ir: &mut Ir, op: OpId) -> Result<bool, Kept> {
         why: why.to_string(),
     };
     let Some(sums) = sums(ir, at).map_err(kept)? else {
-        return Ok(images(ir, op, at, &quantize, &limits).is_some());
+        return Ok(match mean(ir, at).map_err(kept)? {
+            Some(mean) => averages(ir, op, at, &quantize, (&mean, &limits)).is_some(),
+            None => images(ir, op, at, &quantize, &limits).is_some(),
+        });
     };
     let scale =
         single(ir, quantize.scale).ok_or_else(|| kept("the result has no constant scale"))?;
@@ -350,6 +359,32 @@ fn images(ir: &mut Ir, op: OpId, at: OpId, quantize: &Quantize, limits: &Bounds)
     let factor = rw.add(Constant { value });
     let requantize = Requantize {
         x: sum,
+        factor,
+        zero: quantize.zero,
+        axis: 1,
+        y: quantize.y,
+    };
+    bounded(rw, op, requantize, quantize, (scale, zero, limits));
+    Some(())
+}
+
+/// Folds a mean.
+fn averages(
+    ir: &mut Ir,
+    op: OpId,
+    at: OpId,
+    quantize: &Quantize,
+    (mean, limits): (&Mean, &Bounds),
+) -> Option<()> {
+    let (scale, zero) = (single(ir, quantize.scale)?, zero_of(ir, quantize.zero)?);
+    let loc = ir.loc(at);
+    let mut rw = Rewriter::new(ir, op);
+    rw.set_loc(loc);
+    let x = mean.sum(&mut rw, quantize);
+    let value = attr_of(&Array::scalar(mean.factor(scale)));
+    let factor = rw.add(Constant { value });
+    let requantize = Requantize {
+        x,
         factor,
         zero: quantize.zero,
         axis: 1,
@@ -478,42 +513,4 @@ fn sweep(mut rw: Rewriter<'_>, value: Value) {
             work.extend(operands);
         }
     }
-}
-
-/// Elements that only move, or of which one is taken, keep their integers:
-/// `quantize(reshape(dequantize(x)))` of one scale is `reshape(x)`.
-fn moved(ir: &mut Ir, op: OpId) -> bool {
-    let parts = || {
-        let quantize = ir.get::<Quantize>(op)?;
-        let through = ir.owner(quantize.x)?;
-        let moves = ir.is::<Reshape>(through) || ir.is::<Transpose>(through);
-        let dequantize = if moves || ir.is::<MaxPool>(through) {
-            only_user(ir, quantize.x)?;
-            ir.def::<Dequantize>(ir.operand(through, 0))?
-        } else {
-            ir.def::<Dequantize>(quantize.x)?
-        };
-        let scale = single(ir, quantize.scale)?;
-        let same = scale == single(ir, dequantize.scale)?
-            && zero_of(ir, quantize.zero)? == zero_of(ir, dequantize.zero)?
-            && quantize.y.0.elem() == ir.ty(dequantize.x).elem();
-        let whole = scale.is_normal() && scale > 0.0;
-        (same && whole).then_some((quantize, dequantize.x, through))
-    };
-    let Some((quantize, x, through)) = parts() else {
-        return false;
-    };
-    let mut rw = Rewriter::new(ir, op);
-    let result = if let Some(Reshape { .. }) = rw.get::<Reshape>(through) {
-        rw.add(Reshape { x, y: quantize.y })
-    } else if let Some(transpose) = rw.get::<Transpose>(through) {
-        rw.add(Transpose { x, ..transpose })
-    } else if let Some(pool) = rw.get::<MaxPool>(through) {
-        rw.add(MaxPool { x, ..pool })
-    } else {
-        x
-    };
-    rw.replace(op, &[result]);
-    sweep(rw, quantize.x);
-    true
 }

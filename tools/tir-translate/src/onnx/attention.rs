@@ -438,6 +438,7 @@ pub(super) fn linear(cx: &mut Cx<'_>, node: &Node) -> Outcome<()> {
         scale => scale,
     };
     let mut results = Vec::new();
+    m.written(steps)?;
     for step in 0..steps {
         let q = m.along(q, 2, step, 1, 1)?;
         let k = m.along(k, 2, step, 1, 1)?;

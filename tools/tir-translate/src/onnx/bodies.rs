@@ -61,7 +61,7 @@ impl<'m> Library<'m> {
         let found = match node.domain.as_str() {
             "" => opsets::importer(node, opset),
             "com.microsoft" => contrib::importer(node),
-            _ => Err(None),
+            domain => Err(opsets::domain(domain)),
         };
         match found {
             Ok(importer) => Means::Importer(importer),

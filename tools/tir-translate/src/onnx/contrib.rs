@@ -11,6 +11,7 @@ use super::convolution;
 use super::groups;
 use super::import::{Cx, Outcome};
 use super::make::Make;
+use super::ops;
 use super::opsets::Importer;
 use super::window::Windows;
 
@@ -146,15 +147,19 @@ fn turned(m: &mut Make<'_, '_>, x: Value, name: &str) -> Outcome<Value> {
 fn fused_matmul(cx: &mut Cx<'_>, node: &Node) -> Outcome<()> {
     let mut m = Make::new(cx, node);
     m.attributes(&["alpha", "transA", "transB", "transBatchA", "transBatchB"])?;
-    if m.flag("transBatchA")? || m.flag("transBatchB")? {
-        return m.fail("exchanges dimensions of the batch, which cannot be imported");
+    let mut operands = [m.operand(0)?, m.operand(1)?];
+    let names = [("transBatchA", "transA"), ("transBatchB", "transB")];
+    for (x, (batch, own)) in operands.iter_mut().zip(names) {
+        let rank = m.rank(*x);
+        if m.flag(batch)? && rank > 2 {
+            // The first dimension is behind those of the batch.
+            let perm = (1..rank - 1).chain([0, rank - 1]);
+            *x = m.transpose(*x, &perm.collect::<Vec<_>>())?;
+        }
+        *x = turned(&mut m, *x, own)?;
     }
-    let (a, b) = (m.operand(0)?, m.operand(1)?);
-    if m.rank(a) < 2 || m.rank(b) < 2 {
-        return m.fail("multiplies vectors, which cannot be imported");
-    }
-    let (a, b) = (turned(&mut m, a, "transA")?, turned(&mut m, b, "transB")?);
-    let y = m.matmul(a, b)?;
+    let [a, b] = operands;
+    let y = ops::product(m.cx, node, a, b)?;
     let alpha = m.float("alpha", 1.0)?;
     let y = if alpha == 1.0 { y } else { m.times(y, alpha)? };
     m.done(y)
@@ -246,12 +251,28 @@ fn simplified(cx: &mut Cx<'_>, node: &Node, skips: bool) -> Outcome<()> {
     m.done(y)
 }
 
-/// A mask of ONNX Runtime's attention for N x H x S x T: of keys (N x T), of queries and keys (N x S x T), or how many keys
-/// there are (N).
-fn masked(m: &mut Make<'_, '_>, mask: Value, keys: i64, elem: Type, filter: f64) -> Outcome<Value> {
+/// A mask of ONNX Runtime's attention for N x H x S x T: of keys (N x T), of queries and keys (N x S x T), how many keys
+/// there are (N), or where they end and then where they begin (2N).
+fn masked(
+    m: &mut Make<'_, '_>,
+    mask: Value,
+    (batch, keys): (i64, i64),
+    elem: Type,
+    filter: f64,
+) -> Outcome<Value> {
     let shape = m.shape(mask);
     let index = Make::index_type();
     let seen = match shape[..] {
+        [n] if n == 2 * batch => {
+            let bounds = m.cast(mask, index)?;
+            let columns = m.counting(index, keys, 3, 4)?;
+            let ends = m.along(bounds, 0, 0, batch, 1)?;
+            let ends = m.reshape(ends, &[batch, 1, 1, 1])?;
+            let begins = m.along(bounds, 0, batch, batch, 1)?;
+            let begins = m.reshape(begins, &[batch, 1, 1, 1])?;
+            let (before, behind) = (m.less(columns, ends)?, m.greater_equal(columns, begins)?);
+            m.and(before, behind)?
+        }
         [n] => {
             let lengths = m.cast(mask, index)?;
             let lengths = m.reshape(lengths, &[n, 1, 1, 1])?;
@@ -282,7 +303,7 @@ fn masked(m: &mut Make<'_, '_>, mask: Value, keys: i64, elem: Type, filter: f64)
 /// What is added to products, of a mask, of the order in time and of a bias.
 fn biases(
     m: &mut Make<'_, '_>,
-    [s, t]: [i64; 2],
+    [n, s, t]: [i64; 3],
     elem: Type,
     mask: Option<Value>,
     bias: Option<Value>,
@@ -290,7 +311,7 @@ fn biases(
     let filter = m.float("mask_filter_value", -10000.0)?;
     let mut parts = Vec::new();
     if let Some(mask) = mask {
-        parts.push(masked(m, mask, t, elem, filter)?);
+        parts.push(masked(m, mask, (n, t), elem, filter)?);
     }
     if m.flag("unidirectional")? {
         let index = Make::index_type();
@@ -359,7 +380,8 @@ impl OfOne {
             v = m.concat(vec![past_v, v], 2)?;
         }
         let (elem, t, size) = (m.elem(q), m.shape(k)[2], m.shape(q)[3]);
-        let bias = biases(&mut m, [s, t], elem, self.mask, self.more)?;
+        let n = m.shape(q)[0];
+        let bias = biases(&mut m, [n, s, t], elem, self.mask, self.more)?;
         let scale = m.float("scale", 0.0)?;
         let how = Weighing {
             scale: if scale == 0.0 {
@@ -472,7 +494,8 @@ fn multi_head(cx: &mut Cx<'_>, node: &Node) -> Outcome<()> {
     let [q, k, _] = parts;
     let (elem, s, t, size) = (m.elem(q), m.shape(q)[2], m.shape(k)[2], m.shape(q)[3]);
     let (mask, more) = (m.optional(4)?, m.optional(5)?);
-    let bias = biases(&mut m, [s, t], elem, mask, more)?;
+    let n = m.shape(q)[0];
+    let bias = biases(&mut m, [n, s, t], elem, mask, more)?;
     let scale = m.float("scale", 0.0)?;
     let how = Weighing {
         scale: if scale == 0.0 {

@@ -5,7 +5,7 @@ use tir_core::Value;
 use tir_graph::{AvgPool, Conv2d, MaxPool};
 use tir_onnx::Node;
 
-use super::import::{Cx, Outcome};
+use super::import::{Cx, LARGEST, Outcome};
 use super::make::Make;
 use super::window::Windows;
 
@@ -94,6 +94,7 @@ pub(super) fn convolved(
                 return m.fail(format!("has a kernel of {kd} for a depth of {}", shape[2]));
             }
             let mut parts = Vec::new();
+            m.written(kd)?;
             for k in 0..kd {
                 // Depths that tap k reads, before what is in a group, so that the taps of a channel lie together.
                 let reach = (count - 1) * strides[0] + 1;
@@ -167,6 +168,11 @@ pub(super) fn transposed(cx: &mut Cx<'_>, node: &Node) -> Outcome<()> {
     let list = |name: &str, count: usize, value: i64| -> Outcome<Vec<i64>> {
         let list = node.ints(name).map_err(Some)?;
         let list = list.map_or_else(|| vec![value; count], <[i64]>::to_vec);
+        if let Some(n) = list.iter().find(|n| n.unsigned_abs() > LARGEST as u64) {
+            return m.fail(format!(
+                "attribute '{name}' has {n}, expected {LARGEST} at most"
+            ));
+        }
         match list.len() == count {
             true => Ok(list),
             false => Err(Some(node.error(format!(
@@ -203,6 +209,7 @@ pub(super) fn transposed(cx: &mut Cx<'_>, node: &Node) -> Outcome<()> {
         pads.fill(0);
     }
     if let Some(wanted) = wanted {
+        m.sizes(&wanted)?;
         for d in 0..rank {
             let total = strides[d] * (input[d] - 1) + more[d] + span(d) - wanted[d];
             let less = total.div_euclid(2);
@@ -470,7 +477,11 @@ pub(super) fn places(
     let most = shape.iter().product::<i64>() as f64;
     let numbers = m.pad(numbers, &low, &high, most)?;
     let mut found = m.numbers(index, &[], &[most])?;
-    let taps: i64 = windows.kernel.iter().product();
+    let taps = windows
+        .kernel
+        .iter()
+        .fold(1, |n: i64, k| n.saturating_mul(*k));
+    m.written(taps)?;
     for tap in 0..taps {
         let (mut rest, mut value, mut number) = (tap, x, numbers);
         for d in (0..rank).rev() {
@@ -504,7 +515,8 @@ pub(super) fn col_to_im(cx: &mut Cx<'_>, node: &Node) -> Outcome<()> {
     let &[n, columns, _] = &m.shape(x)[..] else {
         return m.fail("has no columns");
     };
-    let taps: i64 = block.iter().product();
+    let taps = block.iter().fold(1, |n: i64, k| n.saturating_mul(*k));
+    m.written(taps)?;
     let count = |d: usize| {
         let span = (block[d] - 1) * dilations[d] + 1;
         (image[d] + pads[d] + pads[rank + d] - span) / strides[d] + 1

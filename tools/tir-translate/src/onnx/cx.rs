@@ -54,6 +54,21 @@ impl Cx<'_> {
         }
     }
 
+    /// The number of elements of a table that a node is put together with, if it is not too large.
+    pub(super) fn room(&self, node: &Node, sizes: &[i64]) -> Outcome<usize> {
+        let most = self.options.max_table;
+        let count = sizes.iter().try_fold(1usize, |count, size| {
+            count.checked_mul(usize::try_from(*size).ok()?)
+        });
+        count.filter(|count| *count <= most).ok_or_else(|| {
+            let sizes: Vec<String> = sizes.iter().map(i64::to_string).collect();
+            Some(node.error(format!(
+                "needs a table of {} numbers, expected {most} at most; --max-table says otherwise",
+                sizes.join(" x ")
+            )))
+        })
+    }
+
     /// The function so far.
     pub(super) fn ir(&self) -> &Ir {
         &self.ir

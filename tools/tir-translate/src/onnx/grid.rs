@@ -292,7 +292,7 @@ pub(super) fn blocks(cx: &mut Cx<'_>, node: &Node, to_space: bool) -> Outcome<()
             ));
         }
     };
-    let divides = b > 0
+    let divides = (1..=c.max(h)).contains(&b)
         && if to_space {
             c % (b * b) == 0
         } else {

@@ -4,7 +4,7 @@ use tir_core::Value;
 use tir_graph::{AvgPool, LayerNorm, Number, accumulator};
 use tir_onnx::Node;
 
-use super::import::{Cx, Outcome};
+use super::import::{Cx, LARGEST, Outcome};
 use super::make::Make;
 use super::reductions;
 
@@ -96,6 +96,11 @@ pub(super) fn local_response(cx: &mut Cx<'_>, node: &Node) -> Outcome<()> {
     let Some(&[n, c]) = shape.first_chunk::<2>() else {
         return m.fail(format!("has an input of rank {}", shape.len()));
     };
+    if !(1..=LARGEST).contains(&size) {
+        return m.fail(format!(
+            "has attribute 'size' {size}, expected 1 to {LARGEST}"
+        ));
+    }
     let (alpha, beta, bias) = (
         m.float("alpha", 1e-4)?,
         m.float("beta", 0.75)?,

@@ -18,6 +18,9 @@ use super::opsets;
 use super::report::Report;
 use super::sizes::{self, OnnxOptions};
 
+/// The largest size of a dimension, and number that says a window: a product of two is an `i64`.
+pub(super) const LARGEST: i64 = 1 << 31;
+
 /// What an ONNX name stands for.
 #[derive(Clone)]
 pub(super) enum Meaning {
@@ -158,8 +161,12 @@ fn static_type(ty: &ValueType) -> Result<Type, String> {
     };
     let shape = tensor.static_shape().ok_or_else(refuse)?;
     let elem = elem_type(tensor.element).ok_or_else(refuse)?;
-    let shape: Result<Vec<i64>, _> = shape.iter().map(|d| i64::try_from(*d)).collect();
-    let ty = Type::tensor(shape.map_err(|_| refuse())?, elem);
+    if let Some(d) = shape.iter().find(|d| **d > LARGEST as usize) {
+        return Err(format!(
+            "has a dimension of {d}, expected {LARGEST} at most"
+        ));
+    }
+    let ty = Type::tensor(shape.iter().map(|d| *d as i64).collect::<Vec<_>>(), elem);
     ty.elements().ok_or_else(refuse)?;
     Ok(ty)
 }

@@ -5,7 +5,7 @@ use tir_data::{Array, DType};
 use tir_graph::*;
 use tir_onnx::Node;
 
-use super::import::{Cx, Outcome};
+use super::import::{Cx, LARGEST, Outcome};
 use super::{movement, numbers, parts, views};
 
 /// The most bytes of a constant that is computed at import from smaller ones.
@@ -154,10 +154,22 @@ impl<'a, 'm> Make<'a, 'm> {
         dim: usize,
         rank: usize,
     ) -> Outcome<Value> {
+        self.cx.room(self.node, &[count])?;
         let mut shape = vec![1; rank];
         shape[dim] = count;
         let values: Vec<f64> = (0..count).map(|i| i as f64).collect();
         self.numbers(elem, &shape, &values)
+    }
+
+    /// Whether so many parts may be written out one after the other.
+    pub(super) fn written(&self, parts: i64) -> Outcome<()> {
+        let most = self.cx.options.max_steps;
+        match usize::try_from(parts) {
+            Ok(n) if n > most => self.fail(format!(
+                "has {n} steps to be written out, at most {most} are: option --max-steps"
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// The same elements in another shape.
@@ -172,13 +184,23 @@ impl<'a, 'm> Make<'a, 'm> {
     /// With a dimension of size 1 at a place.
     pub(super) fn unsqueeze(&mut self, x: Value, at: usize) -> Outcome<Value> {
         let mut shape = self.shape(x);
+        self.has(x, at, shape.len() + 1)?;
         shape.insert(at, 1);
         self.reshape(x, &shape)
+    }
+
+    /// Whether a tensor has a dimension, or a place for one.
+    fn has(&self, x: Value, at: usize, count: usize) -> Outcome<()> {
+        match at < count {
+            true => Ok(()),
+            false => self.fail(format!("needs dimension {at} of {:?}", self.shape(x))),
+        }
     }
 
     /// Without a dimension of size 1.
     pub(super) fn squeeze(&mut self, x: Value, at: usize) -> Outcome<Value> {
         let mut shape = self.shape(x);
+        self.has(x, at, shape.len())?;
         shape.remove(at);
         self.reshape(x, &shape)
     }
@@ -193,6 +215,7 @@ impl<'a, 'm> Make<'a, 'm> {
 
     /// A dimension moved to the end.
     pub(super) fn moved_last(&mut self, x: Value, at: usize) -> Outcome<Value> {
+        self.has(x, at, self.rank(x))?;
         let mut perm: Vec<usize> = (0..self.rank(x)).filter(|d| *d != at).collect();
         perm.push(at);
         self.transpose(x, &perm)
@@ -200,6 +223,7 @@ impl<'a, 'm> Make<'a, 'm> {
 
     /// The last dimension moved to a place.
     pub(super) fn moved_back(&mut self, x: Value, at: usize) -> Outcome<Value> {
+        self.has(x, at, self.rank(x))?;
         let last = self.rank(x) - 1;
         let mut perm: Vec<usize> = (0..last).collect();
         perm.insert(at, last);
@@ -326,7 +350,17 @@ impl<'a, 'm> Make<'a, 'm> {
 
     /// The integers of operand `k`, if it is there.
     pub(super) fn ints(&self, k: usize, what: &str) -> Outcome<Option<Vec<i64>>> {
-        super::operands::numbers(self.cx, self.node, k, what)
+        let list = super::operands::numbers(self.cx, self.node, k, what)?;
+        self.sizes(list.as_deref().unwrap_or(&[]))?;
+        Ok(list)
+    }
+
+    /// Numbers that are added and multiplied as sizes are.
+    pub(super) fn sizes(&self, list: &[i64]) -> Outcome<()> {
+        match list.iter().find(|n| n.unsigned_abs() > LARGEST as u64) {
+            Some(n) => self.fail(format!("has a size of {n}, expected {LARGEST} at most")),
+            None => Ok(()),
+        }
     }
 
     /// Only these attributes are read.

@@ -66,6 +66,17 @@ pub fn import_onnx_with(path: &Path, options: &OnnxOptions) -> Result<Ir, Vec<Di
 /// # Errors
 /// As [`import_onnx`].
 pub fn import_model(model: &tir_onnx::Model) -> Result<Ir, Vec<Diagnostic>> {
+    import_model_with(model, &OnnxOptions::default())
+}
+
+/// The same, with sizes of inputs and what else is said of them.
+///
+/// # Errors
+/// As [`import_onnx_with`].
+pub fn import_model_with(
+    model: &tir_onnx::Model,
+    options: &OnnxOptions,
+) -> Result<Ir, Vec<Diagnostic>> {
     crate::load_dialects();
-    import::import(model, &OnnxOptions::default())
+    import::import(model, options)
 }

@@ -1,8 +1,8 @@
 //! Importers of nodes that compute.
 
-use tir_core::Value;
+use tir_core::{Type, Value};
 use tir_data::Array;
-use tir_graph::{AvgPool, Conv2d, Gemm, GlobalAvgPool, MatMul, MaxPool, Mul};
+use tir_graph::{AvgPool, Conv2d, Gemm, GlobalAvgPool, MatMul, MatMulInteger, MaxPool, Mul};
 use tir_onnx::Node;
 
 use super::convolution;
@@ -294,11 +294,16 @@ pub(super) fn gemm(cx: &mut Cx, node: &Node, more: &[&str]) -> Outcome<()> {
     cx.define(node, y)
 }
 
-/// Vectors are matrices of one row on the left, of one column on the right, and the result has no
-/// dimension for them.
 pub(super) fn matmul(cx: &mut Cx, node: &Node) -> Outcome<()> {
     node.only_attributes(&[]).map_err(Some)?;
-    let (mut a, mut b) = (cx.operand(node, 0)?, cx.operand(node, 1)?);
+    let (a, b) = (cx.operand(node, 0)?, cx.operand(node, 1)?);
+    let y = product(cx, node, a, b)?;
+    cx.define(node, y)
+}
+
+/// A product of matrices: vectors are matrices of one row on the left, of one column on the right, and the result has no
+/// dimension for them.
+pub(super) fn product(cx: &mut Cx, node: &Node, mut a: Value, mut b: Value) -> Outcome<Value> {
     let (row, column) = (cx.shape(a).0.len() == 1, cx.shape(b).0.len() == 1);
     if let ([k], true) = (cx.shape(a).0, row) {
         a = reshaped(cx, node, a, &[1, *k])?;
@@ -306,7 +311,11 @@ pub(super) fn matmul(cx: &mut Cx, node: &Node) -> Outcome<()> {
     if let ([k], true) = (cx.shape(b).0, column) {
         b = reshaped(cx, node, b, &[*k, 1])?;
     }
-    let mut y = cx.add(node, MatMul { a, b })?;
+    let whole = [a, b].iter().all(|v| cx.shape(*v).1 == Type::int(32));
+    let y = match whole {
+        true => cx.add(node, MatMulInteger { a, b })?,
+        false => cx.add(node, MatMul { a, b })?,
+    };
     let mut shape = cx.shape(y).0.to_vec();
     if column {
         shape.pop();
@@ -315,6 +324,5 @@ pub(super) fn matmul(cx: &mut Cx, node: &Node) -> Outcome<()> {
         let at = shape.len() - usize::from(!column) - 1;
         shape.remove(at);
     }
-    y = reshaped(cx, node, y, &shape)?;
-    cx.define(node, y)
+    reshaped(cx, node, y, &shape)
 }

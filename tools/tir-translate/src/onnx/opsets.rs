@@ -102,6 +102,21 @@ const REFUSED: &[(&str, &str)] = &[
     ),
 ];
 
+/// Why no operator of a domain is read, if that is known.
+pub(super) fn domain(name: &str) -> Option<String> {
+    let why = match name {
+        "ai.onnx.ml" => {
+            "is of the domain of decision trees, scalers and text features: no operator of it is read, only those on tensors \
+             that are before or behind them"
+        }
+        "ai.onnx.training" | "ai.onnx.preview.training" => {
+            "is of the domain of training, of which no operator is read: export the model for inference"
+        }
+        _ => return None,
+    };
+    Some(why.to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

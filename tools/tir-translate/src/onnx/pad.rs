@@ -5,7 +5,7 @@ use tir_data::Array;
 use tir_graph::{Concat, Pad};
 use tir_onnx::Node;
 
-use super::import::{Cx, Outcome};
+use super::import::{Cx, LARGEST, Outcome};
 use super::make::Make;
 use super::movement::expanded;
 use super::operands::{dimension, fail, list, numbers, required};
@@ -73,6 +73,9 @@ fn bordered(
     if pads.len() != 2 * axes.len() {
         let (found, wanted) = (pads.len(), 2 * axes.len());
         return fail(node, format!("has {found} pads, expected {wanted}"));
+    }
+    if let Some(n) = pads.iter().find(|n| n.unsigned_abs() > LARGEST as u64) {
+        return fail(node, format!("has pads of {n}, expected {LARGEST} at most"));
     }
     let (mut low, mut high) = (vec![0; rank], vec![0; rank]);
     for (i, axis) in axes.iter().enumerate() {

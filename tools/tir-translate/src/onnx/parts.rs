@@ -65,8 +65,8 @@ fn split_in(cx: &mut Cx, node: &Node, sizes: Option<Vec<i64>>, equal: bool) -> O
         }
         // Equal ones, the last of them smaller if need be.
         None => {
-            let each = (shape[at] + count - 1) / count;
-            let left = |i: i64| (shape[at] - i * each).clamp(0, each);
+            let each = shape[at] / count + i64::from(shape[at] % count != 0);
+            let left = |i: i64| (shape[at] - each.saturating_mul(i)).clamp(0, each);
             (0..count).map(left).collect()
         }
     };
@@ -190,6 +190,10 @@ pub(super) fn along(
     let shape = cx.shape(x).0;
     let (mut starts, mut sizes) = (vec![0; shape.len()], shape.to_vec());
     let mut steps = vec![1; shape.len()];
+    if d >= shape.len() {
+        let rank = shape.len();
+        return fail(node, format!("takes a part of dimension {d} of {rank}"));
+    }
     (starts[d], sizes[d], steps[d]) = (start, size, step);
     part(cx, node, x, starts, sizes, steps)
 }

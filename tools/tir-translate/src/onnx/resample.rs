@@ -118,6 +118,7 @@ impl Resampling {
                 y = m.gather(y, from, *dim)?;
                 continue;
             }
+            m.cx.room(node, &[places.len() as i64, size])?;
             let rows: Vec<f64> = places
                 .iter()
                 .flat_map(|at| self.row(*at, size, *scale))

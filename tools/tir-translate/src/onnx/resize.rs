@@ -267,6 +267,7 @@ fn resized(
                     format!("makes {to} elements of none in dimension {d}"),
                 );
             }
+            cx.room(node, &[to])?;
             let places = match (how.coordinates, &parts) {
                 (Some(coordinates), _) if from != to || scale != 1.0 => {
                     places(coordinates, from, to, scale)

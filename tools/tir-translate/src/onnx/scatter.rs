@@ -139,6 +139,7 @@ fn put(m: &mut Make<'_, '_>, x: Value, numbers: Value, updates: Value, how: How)
     if how == How::Replace
         && let Some(known) = m.cx.constant_of(numbers).and_then(|a| a.to_i64s())
     {
+        m.cx.room(m.node, &[places])?;
         let mut from: Vec<i64> = (0..places).collect();
         for (k, at) in known.iter().enumerate() {
             match usize::try_from(*at).ok().and_then(|at| from.get_mut(at)) {
@@ -297,6 +298,7 @@ pub(super) fn tensor_scatter(cx: &mut Cx<'_>, node: &Node) -> Outcome<()> {
     let from = m.at_most(from, (count - 1) as f64)?;
     // One gather for each sequence, of slices that lie along the dimension.
     let mut parts = Vec::new();
+    m.written(shape[0])?;
     for at in 0..shape[0] {
         let one = m.along(updates, 0, at, 1, 1)?;
         let row = m.pick(from, 0, if n == 1 { 0 } else { at })?;

@@ -161,6 +161,7 @@ pub(super) fn trilu(cx: &mut Cx<'_>, node: &Node) -> Outcome<()> {
     };
     let upper = m.int("upper", 1)? != 0;
     let inside = |r: i64, c: i64| if upper { c - r >= k } else { c - r <= k };
+    m.cx.room(node, &[rows, columns])?;
     let mut mask = Vec::new();
     for r in 0..rows {
         mask.extend((0..columns).map(|c| f64::from(u8::from(inside(r, c)))));
@@ -191,6 +192,7 @@ pub(super) fn eye_like(cx: &mut Cx<'_>, node: &Node) -> Outcome<()> {
             }
         }
     };
+    m.cx.room(node, &[rows, columns])?;
     let mut ones = Vec::new();
     for r in 0..rows {
         ones.extend((0..columns).map(|c| f64::from(u8::from(c - r == k))));

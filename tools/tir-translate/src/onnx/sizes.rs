@@ -27,7 +27,12 @@ pub struct OnnxOptions {
     /// Most steps of a Loop, a Scan or a recurrent operator, which are written out one after the other.
     #[arg(long, value_name = "STEPS", default_value_t = 1024)]
     pub max_steps: usize,
+    /// Most numbers in a table that an operator is put together with: positions, masks, weights of an interpolation.
+    #[arg(long, value_name = "NUMBERS", default_value_t = MAX_TABLE)]
+    pub max_table: usize,
 }
+
+const MAX_TABLE: usize = 1 << 24;
 
 impl Default for OnnxOptions {
     fn default() -> Self {
@@ -36,11 +41,32 @@ impl Default for OnnxOptions {
             dims: Vec::new(),
             bound: Vec::new(),
             max_steps: 1024,
+            max_table: MAX_TABLE,
         }
     }
 }
 
 impl OnnxOptions {
+    /// What a program depends on of these options, as text: of the file that an input is bound to its content, not its name.
+    /// None if it cannot be read.
+    pub fn key(&self) -> Option<String> {
+        let mut key = format!(
+            "{:?} {:?} {} {}",
+            self.shapes, self.dims, self.max_steps, self.max_table
+        );
+        for text in &self.bound {
+            match text.split_once('=') {
+                Some((name, file)) if is_file(file) => {
+                    let array = npy::read(Path::new(file)).ok()?;
+                    let (dtype, shape) = (array.dtype(), array.shape());
+                    key += &format!(" {name:?} {dtype} {shape:?} {}", array.sha256());
+                }
+                _ => key += &format!(" {text:?}"),
+            }
+        }
+        Some(key)
+    }
+
     /// Fills in what is given; what names something that the model does not have is an error.
     pub(super) fn apply(&self, model: &mut Model) -> Result<(), Vec<DataError>> {
         let mut errors = Vec::new();
@@ -93,6 +119,11 @@ fn position(graph: &Graph, name: &str) -> Result<usize, String> {
     })
 }
 
+/// Whether the value of a bound input is a file.
+fn is_file(value: &str) -> bool {
+    Path::new(value).extension().is_some_and(|e| e == "npy")
+}
+
 /// An input becomes a constant.
 fn bind(graph: &mut Graph, name: &str, text: &str) -> Result<(), String> {
     let at = position(graph, name)?;
@@ -102,7 +133,7 @@ fn bind(graph: &mut Graph, name: &str, text: &str) -> Result<(), String> {
     let Some(dtype) = ty.element.dtype() else {
         return Err(format!("the input has elements of {}", ty.element));
     };
-    let array = if Path::new(text).extension().is_some_and(|e| e == "npy") {
+    let array = if is_file(text) {
         npy::read(Path::new(text)).map_err(|e| e.to_string())?
     } else {
         let parts: Vec<&str> = text.split(',').map(str::trim).collect();

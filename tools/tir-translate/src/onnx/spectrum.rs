@@ -15,6 +15,7 @@ fn waves(
     scale: impl Fn(i64, i64) -> f64,
     wave: fn(f64) -> f64,
 ) -> Outcome<Value> {
+    m.cx.room(m.node, &[rows, columns])?;
     let mut values = Vec::new();
     for j in 0..rows {
         for k in 0..columns {

@@ -2,7 +2,7 @@
 
 use tir_onnx::Node;
 
-use super::import::Outcome;
+use super::import::{LARGEST, Outcome};
 
 /// The windows of a node, in so many dimensions as its input has behind the first two.
 #[derive(Clone)]
@@ -21,6 +21,11 @@ impl Windows {
         let list = |name: &str, count: usize, value: i64| -> Outcome<Vec<i64>> {
             let list = node.ints(name).map_err(Some)?;
             let list = list.map_or_else(|| vec![value; count], <[i64]>::to_vec);
+            if let Some(n) = list.iter().find(|n| n.unsigned_abs() > LARGEST as u64) {
+                return Err(Some(node.error(format!(
+                    "attribute '{name}' has {n}, expected {LARGEST} at most"
+                ))));
+            }
             if list.len() == count {
                 return Ok(list);
             }
@@ -29,6 +34,11 @@ impl Windows {
                 "attribute '{name}' has {found} numbers, expected {count}"
             ))))
         };
+        if let Some(n) = kernel.iter().find(|n| n.unsigned_abs() > LARGEST as u64) {
+            return Err(Some(
+                node.error(format!("has a kernel of {n}, expected {LARGEST} at most")),
+            ));
+        }
         if kernel.len() != rank {
             let found = kernel.len();
             return Err(Some(node.error(format!("has a kernel of rank {found} for an input of rank {rank} behind the first two dimensions"))));

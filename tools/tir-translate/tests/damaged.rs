@@ -191,8 +191,10 @@ fn placed(error: &Diagnostic) -> bool {
 #[test]
 fn damaged_files_are_refused_with_a_place() {
     tir_translate::load_dialects();
-    let mut options = OnnxOptions::default();
-    options.max_table = TABLE;
+    let options = OnnxOptions {
+        max_table: TABLE,
+        ..OnnxOptions::default()
+    };
     let models = models();
     let mut random = Random::new(11);
     let (mut programs, mut refused, mut unread) = (0, 0, 0);

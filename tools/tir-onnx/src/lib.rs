@@ -31,7 +31,7 @@
 //! # Ok::<(), tir_data::DataError>(())
 //! ```
 //!
-//! [`write`] has what messages are put together from, and writes them.
+//! [`mod@write`] has what messages are put together from, and writes them.
 //!
 //! No input makes it panic or hang. What it allocates is bounded by the file's length: weights are
 //! not copied unless the file spells them element by element, and structure takes at most about a

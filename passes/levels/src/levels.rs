@@ -231,6 +231,7 @@ impl Alias for ToTensor {
             tir_graph::lowering::join(p);
             p.add(Reorder {
                 enough: self.reorder.then_some(0),
+                needed: !self.reorder,
                 ..Reorder::default()
             });
             p.add(GraphToTensor::default());

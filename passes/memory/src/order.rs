@@ -12,6 +12,7 @@
 //! problems", 1975). Sets of ops and budgets for the memory of irregularly wired networks are of B. H. Ahn and others,
 //! "Ordering Chaos", MLSys 2020.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use fixedbitset::FixedBitSet;
@@ -21,14 +22,21 @@ use fixedbitset::FixedBitSet;
 pub struct Options {
     /// Sets of done steps that are followed in each round.
     pub states: usize,
+    /// Steps that are tried behind sets, in all.
+    pub tries: u64,
 }
 
 /// Sets in a round by default.
 pub const STATES: usize = 2048;
+/// Steps that are tried by default.
+pub const TRIES: u64 = 10_000_000;
 
 impl Default for Options {
     fn default() -> Self {
-        Self { states: STATES }
+        Self {
+            states: STATES,
+            tries: TRIES,
+        }
     }
 }
 
@@ -107,7 +115,7 @@ impl Program {
     pub fn order(&self, options: &Options) -> Order {
         let source: Vec<usize> = (0..self.steps.len()).collect();
         let (mut steps, mut peak) = (source.clone(), self.peak(&source));
-        let search = Search::new(self);
+        let search = Search::new(self, options.tries);
         for measure in [Measure::During, Measure::After] {
             if let Some(found) = search.greedy(measure) {
                 let lower = self.peak(&found);
@@ -192,13 +200,15 @@ struct Search<'a> {
     needed: Vec<Vec<usize>>,
     /// The steps that touch each buffer.
     touched: Vec<Vec<usize>>,
+    /// Steps that may be tried yet.
+    left: Cell<u64>,
 }
 
 /// No trace.
 const NONE: usize = usize::MAX;
 
 impl<'a> Search<'a> {
-    fn new(program: &'a Program) -> Self {
+    fn new(program: &'a Program, tries: u64) -> Self {
         let mut needed = vec![Vec::new(); program.steps.len()];
         let mut touched = vec![Vec::new(); program.buffers.len()];
         for (number, step) in program.steps.iter().enumerate() {
@@ -213,6 +223,7 @@ impl<'a> Search<'a> {
             program,
             needed,
             touched,
+            left: Cell::new(tries),
         }
     }
 
@@ -323,6 +334,11 @@ impl<'a> Search<'a> {
                 round.sort_by_key(|(_, state)| state.live);
                 round.truncate(most);
             }
+            let ready = round.iter().map(|(_, state)| state.ready.len() as u64);
+            let Some(left) = self.left.get().checked_sub(ready.sum()) else {
+                return Found::None { proof: false };
+            };
+            self.left.set(left);
             for (done, state) in round {
                 for step in &state.ready {
                     let (during, after) = self.takes(&done, state.live, *step);

@@ -36,9 +36,13 @@ pass! {
     pub struct Reorder = "reorder" on "func.func" {
         /// Sets of ops that are followed at the same time; with more in a round the result may not be the lowest.
         pub states: usize = order::STATES,
+        /// Ops that are tried behind such sets, in all; what needs more keeps the best order that was found.
+        pub tries: u64 = order::TRIES,
         /// Change nothing where so many bytes suffice for the order of the text; none: those of the attached machine's far
         /// memory, or zero without a machine.
         pub enough: Option<u64> = None,
+        /// Change nothing without a machine.
+        pub needed: bool = false,
         /// Print the bytes before and after.
         pub print: bool = false,
     }
@@ -132,6 +136,7 @@ impl Pass for Reorder {
     fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
         let options = order::Options {
             states: self.states,
+            tries: self.tries,
         };
         cx.each(ir, &|ir, cx| {
             let attached = cx.outer::<AttachedMachine>();
@@ -139,6 +144,10 @@ impl Pass for Reorder {
             let far = machine.and_then(|(machine, _)| machine.far());
             let far = far.and_then(|far| u64::try_from(far.bytes).ok());
             let enough = self.enough.or(far).unwrap_or(0);
+            if self.needed && machine.is_none() {
+                cx.unchanged();
+                return Ok(());
+            }
             if enough > 0 && crate::reorder::peak(ir).is_some_and(|n| n <= enough) {
                 cx.unchanged();
                 return Ok(());

@@ -80,7 +80,10 @@ fn with_few_states_an_order_is_possible_and_never_worse() {
         let source: Vec<usize> = (0..40).collect();
         let mut before = program.peak(&source);
         for states in [1, 8, 64] {
-            let order = program.order(&Options { states });
+            let order = program.order(&Options {
+                states,
+                ..Options::default()
+            });
             assert_eq!(order.peak, program.peak(&order.steps), "seed {seed}");
             let mut at = vec![usize::MAX; 40];
             for (place, step) in order.steps.iter().enumerate() {

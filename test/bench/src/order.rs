@@ -28,6 +28,9 @@ pub(crate) struct Options {
     /// Sets of ops that `reorder` follows at the same time
     #[arg(long, value_name = "N", default_value_t = tir_memory::order::STATES)]
     states: usize,
+    /// Ops that `reorder` tries in all
+    #[arg(long, value_name = "N", default_value_t = tir_memory::order::TRIES)]
+    tries: u64,
 }
 
 /// The edges of a graph, from lower to higher numbers.
@@ -109,9 +112,12 @@ pub(crate) fn program(nodes: usize, seed: u64) -> String {
 }
 
 /// The height of the plan and the largest live set of a program, with the order of the text or another.
-fn planned(path: &str, reorder: Option<usize>) -> Result<([u64; 2], String), String> {
+fn planned(path: &str, reorder: Option<[u64; 2]>) -> Result<([u64; 2], String), String> {
     let mut args = vec![path.to_string(), "--fuse-graph".into()];
-    args.extend(reorder.map(|states| format!("--reorder=states={states} print=true")));
+    args.extend(
+        reorder
+            .map(|[states, tries]| format!("--reorder=states={states} tries={tries} print=true")),
+    );
     let rest = [
         "--graph-to-tensor",
         "--canonicalize",
@@ -144,7 +150,8 @@ pub(crate) fn order(options: &Options) -> Result<(), String> {
         let file = std::env::temp_dir().join(format!("tir-bench-{}.tir", std::process::id()));
         std::fs::write(&file, program(nodes, seed)).map_err(|e| e.to_string())?;
         let path = file.to_string_lossy().to_string();
-        let runs = [None, Some(options.states)].map(|reorder| planned(&path, reorder));
+        let runs = [None, Some([options.states as u64, options.tries])]
+            .map(|reorder| planned(&path, reorder));
         let _ = std::fs::remove_file(&file);
         let [(before, _), (after, said)] = match runs {
             [Ok(before), Ok(after)] => [before, after],

@@ -1,9 +1,10 @@
 //! What of a compilation goes into a report.
 
+use std::collections::HashMap;
 use std::fmt;
 
-use tir::Diagnostic;
-use tir_report::{Level, Page, Remark};
+use tir::{Diagnostic, Ir, Name, Value};
+use tir_report::{Graph, Level, NODES, Node, Page, Remark};
 
 use crate::compile::{Compiled, Options};
 
@@ -89,6 +90,54 @@ impl fmt::Display for Alike<'_> {
     }
 }
 
+/// The graph of the operators of a program's first function; none where there is no text of a program, or nothing to draw.
+fn graph(title: &str, text: &str) -> Option<Graph> {
+    let module = tir::text::parse(text, Name::new("program"), &Default::default()).ok()?;
+    let mut functions = module.walk_ids().into_iter();
+    let ir = functions.find_map(|op| module.child(op).filter(|ir| has_tensors(ir)))?;
+    let block = ir.body_block(ir.root(), 0)?;
+    let mut nodes: Vec<Node> = Vec::new();
+    let mut made: HashMap<Value, usize> = HashMap::new();
+    for op in ir.ops_in(block) {
+        let Some(result) = ir
+            .results(op)
+            .next()
+            .filter(|_| ir.operands(op).len() + ir.regions(op).len() > 0)
+        else {
+            continue;
+        };
+        let mut inner = vec![op];
+        let mut names: Vec<String> = Vec::new();
+        let mut from: Vec<usize> = Vec::new();
+        while let Some(op) = inner.pop() {
+            from.extend(ir.operands(op).filter_map(|v| made.get(&v).copied()));
+            let below = ir.regions(op).flat_map(|region| ir.blocks(region));
+            inner.extend(below.flat_map(|block| ir.ops_in(block)));
+        }
+        from.sort_unstable();
+        from.dedup();
+        tir::workload::places(ir.loc(op), &mut names);
+        made.extend(ir.results(op).map(|v| (v, nodes.len())));
+        nodes.push(Node {
+            op: ir.name(op).to_string(),
+            ty: ir.ty(result).to_string(),
+            at: names,
+            from,
+        });
+    }
+    (!nodes.is_empty() && nodes.len() <= NODES).then(|| Graph {
+        title: title.to_string(),
+        nodes,
+    })
+}
+
+/// Whether a function computes tensors.
+fn has_tensors(ir: &Ir) -> bool {
+    let block = ir.body_block(ir.root(), 0);
+    let args = block.into_iter().flat_map(|block| ir.args(block));
+    args.into_iter().any(|arg| ir.ty(arg).shape().is_some())
+}
+
 /// The page of a compilation. An error is a rendered text.
 pub(crate) fn page(options: &Options, compiled: &Compiled) -> Result<String, String> {
     let last = compiled.last.as_ref();
@@ -98,12 +147,18 @@ pub(crate) fn page(options: &Options, compiled: &Compiled) -> Result<String, Str
     };
     let shares = timeline.shares();
     timeline.join(options.report_stretches);
-    let mut levels = Vec::new();
+    let (mut levels, mut graphs) = (Vec::new(), Vec::new());
     let each = options.report_text / compiled.levels.len().max(1);
     for program in &compiled.levels {
         let file = program.file.display().to_string();
         let text = std::fs::read_to_string(&program.file)
             .map_err(|error| format!("error: {file}: {error}\n"))?;
+        let title = match program.level {
+            "graph" => Some("as it was given"),
+            "tensor" => Some("after the choice of groups"),
+            _ => None,
+        };
+        graphs.extend(title.and_then(|title| graph(title, &text)));
         let compared = program.compared.clone();
         levels.push(Level::new(program.level, &file, &text, compared, each));
     }
@@ -111,6 +166,7 @@ pub(crate) fn page(options: &Options, compiled: &Compiled) -> Result<String, Str
         model: options.model.display().to_string(),
         machine: options.machine().display().to_string(),
         levels,
+        graphs,
         summary,
         shares,
         timeline,

@@ -24,6 +24,8 @@ pub struct Page {
     pub machine: String,
     /// What of the run is said at each level: level, file, whether it agrees, largest error.
     pub levels: Vec<Level>,
+    /// The network before and after groups are chosen.
+    pub graphs: Vec<Graph>,
     /// The account of the machine.
     pub summary: MachineSummary,
     /// What each cycle is counted as ([`Timeline::shares`]).
@@ -34,6 +36,31 @@ pub struct Page {
     pub memory: Vec<String>,
     /// What the passes said, costliest first.
     pub remarks: Vec<Remark>,
+}
+
+/// Nodes of a graph at most; a larger one is not drawn.
+pub const NODES: usize = 3_000;
+
+/// A program as a graph of its operators.
+#[derive(Clone, Debug, Serialize)]
+pub struct Graph {
+    /// What it shows.
+    pub title: String,
+    /// Operators, each behind those that it reads.
+    pub nodes: Vec<Node>,
+}
+
+/// An operator of a graph.
+#[derive(Clone, Debug, Serialize)]
+pub struct Node {
+    /// The op, or what a group has.
+    pub op: String,
+    /// The type of what it computes.
+    pub ty: String,
+    /// The operators of the network that it is made of.
+    pub at: Vec<String>,
+    /// The nodes that it reads, by their numbers.
+    pub from: Vec<usize>,
 }
 
 /// A program of one level.

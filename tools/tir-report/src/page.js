@@ -267,6 +267,51 @@ function showGroups() {
 }
 watchers.push(showGroups);
 
+// Graphs: operators in ranks from the inputs down, each behind all that it reads.
+const SVG = "http://www.w3.org/2000/svg", NODE = 132, RANK = 40;
+const shape = (tag, attrs, ...inner) => {
+  const e = document.createElementNS(SVG, tag);
+  for (const [k, v] of Object.entries(attrs)) k.startsWith("on") ? e[k] = v : e.setAttribute(k, v);
+  e.append(...inner);
+  return e;
+};
+const layerOf = new Map();
+summary.layers.forEach(l => parts(l.name).forEach(p => layerOf.has(p) || layerOf.set(p, l.name)));
+const drawn = [];
+data.graphs.forEach(graph => {
+  const { nodes } = graph, ranks = [], place = [];
+  nodes.forEach((n, i) => {
+    n.rank = n.from.reduce((r, f) => Math.max(r, nodes[f].rank + 1), 0);
+    const wish = n.from.length ? n.from.reduce((x, f) => x + place[f], 0) / n.from.length : 0;
+    const taken = ranks[n.rank] = ranks[n.rank] || new Set();
+    let x = Math.round(wish);
+    for (let d = 0; taken.has(x); d++) x = Math.round(wish) + (d % 2 ? -1 : 1) * Math.ceil((d + 1) / 2);
+    taken.add(x);
+    place[i] = x;
+  });
+  const left = Math.min(...place), wide = (Math.max(...place) - left + 1) * (NODE + 12) + 12;
+  const xy = i => [12 + (place[i] - left) * (NODE + 12), 8 + nodes[i].rank * RANK];
+  const svg = shape("svg", { width: wide, height: ranks.length * RANK + 10 });
+  nodes.forEach((n, i) => n.from.forEach(f => {
+    const [x1, y1] = xy(f), [x2, y2] = xy(i), a = x1 + NODE / 2, b = x2 + NODE / 2;
+    svg.append(shape("path", { class: "edge", d: `M${a},${y1 + 22} C${a},${y1 + 34} ${b},${y2 - 12} ${b},${y2}` }));
+  }));
+  nodes.forEach((n, i) => {
+    const [x, y] = xy(i), layer = n.at.map(p => layerOf.get(p)).find(l => l);
+    const box = shape("rect", { x, y, width: NODE, height: 22, rx: 4, fill: layer ? `hsl(${hues.get(layer)} 45% 52%)` : css("idle") });
+    const text = shape("text", { x: x + 6, y: y + 15 });
+    text.textContent = (n.at[0] || n.op).slice(0, 20);
+    const all = shape("g", { class: "node", onclick: () => choose(n.at.length ? n.at : parts(layer)) }, box, text);
+    all.addEventListener("mousemove", e => tip(e, `<b>${esc(n.at.join(" + ") || n.op)}</b>${esc(n.op)}<br>${esc(n.ty)}${layer ? `<br>layer ${esc(layer)}` : ""}`));
+    all.addEventListener("mouseleave", () => tip());
+    drawn.push({ box, at: n.at, layer });
+    svg.append(all);
+  });
+  el("graphs").append(node("section", {}, node("header", {}, node("b", { text: graph.title }), node("span", { text: `${nodes.length} operators` })), node("div", { class: "graph" }, svg)));
+});
+if (!data.graphs.length) el("graphs").textContent = "Too many operators to draw.";
+watchers.push(() => drawn.forEach(({ box, at, layer }) => box.setAttribute("class", at.some(p => chosen.has(p)) || isChosen(layer) ? "chosen" : "")));
+
 // Remarks.
 if (!data.remarks.length) el("remarks").textContent = "None.";
 data.remarks.forEach(r => {

@@ -235,7 +235,7 @@ el("timeline").addEventListener("mousemove", e => {
   const s = stretchAt(e);
   if (!s) return tip();
   tip(e, `<b>${esc(s.layer || "no layer")}</b>${esc(s.name)}${s.pieces > 1 ? `, ${fmt(s.pieces)} pieces` : ""}: ${fmt(s.busy)} cycles from ${fmt(s.start)} to ${fmt(s.end)}`
-    + (s.bytes ? `<br>${fmt(s.bytes)} bytes` : "") + (s.waited ? `<br>waited ${fmt(s.waited)} cycles, most for ${esc(s.waited_for)}` : "") + `<br><span>${esc(s.at)}</span>`);
+    + (s.bytes ? `<br>${fmt(s.bytes)} bytes` : "") + (s.waited ? `<br>waited ${fmt(s.waited)} cycles, most for ${esc(s.waited_for)}` : "") + `<br><span>${esc(s.at || "")}</span>`);
 });
 el("timeline").addEventListener("mouseleave", () => tip());
 el("timeline").addEventListener("click", e => { const s = stretchAt(e); if (s && e.detail === 1 && s.layer) choose(parts(s.layer)); });

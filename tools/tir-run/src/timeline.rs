@@ -60,6 +60,7 @@ pub struct Stretch {
     /// What it does: an intrinsic, a transfer, or what the thread does.
     pub name: String,
     /// Where it is in the program.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub at: String,
     /// The layer it belongs to, if any.
     pub layer: String,
@@ -68,6 +69,7 @@ pub struct Stretch {
     /// Cycles that its row waited for other work, and for which that was most.
     pub waited: u64,
     /// That work; empty where nothing was waited for.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub waited_for: String,
     /// Whether the thread waits.
     pub idle: bool,
@@ -205,9 +207,12 @@ impl Timeline {
     /// Joins pieces of work until there are at most `most` stretches, if that can be: first those of one layer that do
     /// the same one right behind the other, then across gaps that grow, then whatever their layer does.
     pub fn join(&mut self, most: usize) {
-        let same: [fn(&Stretch, &Stretch) -> bool; 2] = [
+        let same: [fn(&Stretch, &Stretch) -> bool; 4] = [
             |a, b| a.layer == b.layer && a.name == b.name && a.idle == b.idle,
             |a, b| a.layer == b.layer && a.idle == b.idle,
+            // Layers that take turns, and waits between work: rows alone are told apart.
+            |a, b| a.layer == b.layer,
+            |_, _| true,
         ];
         for alike in same {
             let mut gap = 0;
@@ -274,8 +279,17 @@ fn joined(all: Vec<Stretch>, gap: u64, alike: fn(&Stretch, &Stretch) -> bool) ->
             if last.name != next.name {
                 last.name = "several".to_string();
             }
+            if last.layer != next.layer {
+                last.layer = String::new();
+            }
+            if last.idle != next.idle {
+                // Of both only the work is busy.
+                last.busy = if last.idle { next.busy } else { last.busy };
+                last.idle = false;
+            } else {
+                last.busy += next.busy;
+            }
             last.end = last.end.max(next.end);
-            last.busy += next.busy;
             last.pieces += next.pieces;
             last.bytes = last.bytes.saturating_add(next.bytes);
             last.waited = last.waited.saturating_add(next.waited);

@@ -41,7 +41,7 @@ pass! {
         /// Change nothing where so many bytes suffice for the order of the text; none: those of the attached machine's far
         /// memory, or zero without a machine.
         pub enough: Option<u64> = None,
-        /// Change nothing without a machine.
+        /// Change nothing without a machine, nor where sizes are not known.
         pub needed: bool = false,
         /// Print the bytes before and after.
         pub print: bool = false,
@@ -148,7 +148,8 @@ impl Pass for Reorder {
                 cx.unchanged();
                 return Ok(());
             }
-            if enough > 0 && crate::reorder::peak(ir).is_some_and(|n| n <= enough) {
+            let peak = crate::reorder::peak(ir);
+            if self.needed && peak.is_none() || enough > 0 && peak.is_some_and(|n| n <= enough) {
                 cx.unchanged();
                 return Ok(());
             }

@@ -26,15 +26,7 @@ pub struct Reordered {
 ///
 /// Errors: a tensor whose size is not known.
 pub fn reorder(ir: &mut Ir, options: &Options) -> Result<Option<Reordered>, Diagnostic> {
-    let Some(body) = ir.regions(ir.root()).next() else {
-        return Ok(None);
-    };
-    let blocks: Vec<_> = ir.blocks(body).collect();
-    let [block] = blocks[..] else {
-        return Ok(None);
-    };
-    let mut ops: Vec<OpId> = ir.ops_in(block).collect();
-    let Some(end) = ops.pop() else {
+    let Some((ops, end)) = steps(ir) else {
         return Ok(None);
     };
     let program = program(ir, &ops, end)?;
@@ -52,6 +44,14 @@ pub fn reorder(ir: &mut Ir, options: &Options) -> Result<Option<Reordered>, Diag
 /// Bytes that live at once at most in the order of the text; `None` where a function has several blocks, or sizes that are not
 /// known.
 pub fn peak(ir: &Ir) -> Option<u64> {
+    let (ops, end) = steps(ir)?;
+    let program = program(ir, &ops, end).ok()?;
+    let source: Vec<usize> = (0..ops.len()).collect();
+    Some(program.peak(&source))
+}
+
+/// The ops of a function of one block, and the one that ends it.
+fn steps(ir: &Ir) -> Option<(Vec<OpId>, OpId)> {
     let body = ir.regions(ir.root()).next()?;
     let mut blocks = ir.blocks(body);
     let (block, None) = (blocks.next()?, blocks.next()) else {
@@ -59,9 +59,7 @@ pub fn peak(ir: &Ir) -> Option<u64> {
     };
     let mut ops: Vec<OpId> = ir.ops_in(block).collect();
     let end = ops.pop()?;
-    let program = program(ir, &ops, end).ok()?;
-    let source: Vec<usize> = (0..ops.len()).collect();
-    Some(program.peak(&source))
+    Some((ops, end))
 }
 
 /// The steps of ops that end in one which keeps what it reads.

@@ -1,0 +1,157 @@
+//! A report of what fills a space as text, and as notes of an error.
+
+use std::fmt::Write;
+
+use tir::{Diagnostic, Ir, Loc, OpId, workload};
+
+use super::{Change, Content, Holder, Report, What, Why};
+
+/// An op by its name and its place.
+fn place(ir: &Ir, op: OpId) -> String {
+    let mut all = Vec::new();
+    workload::places(ir.loc(op), &mut all);
+    match all.first() {
+        Some(first) => format!("'{}' at {first}", ir.name(op)),
+        None => format!("'{}'", ir.name(op)),
+    }
+}
+
+fn bytes(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+impl Holder {
+    fn about(&self, ir: &Ir) -> String {
+        let mut text = String::new();
+        if self.slots > 1 {
+            let _ = write!(text, "{} slots, ", self.slots);
+        }
+        match &self.of {
+            Content::Copy(names) if names.is_empty() => {}
+            Content::Copy(names) => {
+                let _ = write!(text, "of {}, ", names.join(" and "));
+            }
+            Content::Computed(op) => {
+                let _ = write!(text, "computed by {}, ", place(ir, *op));
+            }
+        }
+        match self.why {
+            Why::Used => text += "used here",
+            Why::For(op) => text += &format!("next used by {}", place(ir, op)),
+            Why::Again(op) => {
+                text += &format!("used by {} when the loop around runs again", place(ir, op));
+            }
+        }
+        text
+    }
+}
+
+impl Change {
+    /// What it is, and what it brings.
+    pub fn text(&self, ir: &Ir, before: u64) -> String {
+        let name = &self.name;
+        let lower = bytes(before.saturating_sub(self.height));
+        let what = match &self.what {
+            What::Slots(1) => format!("one slot for {name}"),
+            What::Slots(n) => format!("{n} slots for {name}"),
+            What::Gap {
+                from,
+                to,
+                clean,
+                moved,
+            } => {
+                let how = if *clean { "loaded again" } else { "spilled" };
+                let moved = moved.map_or("bytes moved as often as the loop runs".into(), |n| {
+                    format!("{} bytes moved for it", bytes(n))
+                });
+                let (from, to) = (place(ir, *from), place(ir, *to));
+                format!("{name} {how} between {from} and {to} ({moved})")
+            }
+        };
+        format!("{what}: {lower} bytes less, {} in all", bytes(self.height))
+    }
+}
+
+impl Report {
+    /// As text: what is full, when, who holds it and why, and what would help.
+    pub fn text(&self, ir: &Ir) -> String {
+        let (height, capacity) = (bytes(self.height), bytes(self.capacity));
+        let mut out = format!("@{}: {height} of {capacity} bytes", self.space);
+        if self.height <= self.bound {
+            out += ", no plan takes less\n";
+        } else {
+            let _ = writeln!(out, ", no plan takes less than {}", bytes(self.bound));
+        }
+        let (live, many) = (bytes(self.live), self.holders.len());
+        let moment = place(ir, self.op);
+        let _ = writeln!(
+            out,
+            "  most is live at {moment}: {live} bytes in {many} buffers"
+        );
+        let wide = self.holders.iter().map(|h| bytes(h.bytes).len()).max();
+        let names = self.holders.iter().map(|h| h.name.len()).max();
+        let (wide, names) = (wide.unwrap_or(0), names.unwrap_or(0));
+        for holder in &self.holders {
+            let held = bytes(holder.bytes);
+            let name = &holder.name;
+            let about = holder.about(ir);
+            let _ = writeln!(out, "    {held:>wide$}  {name:<names$}  {about}");
+        }
+        if self.changes.is_empty() {
+            out += "  no slot less and no buffer in far memory meanwhile makes it less\n";
+        } else {
+            out += "  what would make it less, each with those before it:\n";
+        }
+        let mut before = self.height;
+        for change in &self.changes {
+            let _ = writeln!(out, "    {}", change.text(ir, before));
+            before = change.height;
+        }
+        out
+    }
+
+    /// Adds to an error why the space does not hold its buffers, with places, and what would help.
+    pub fn explain(&self, ir: &Ir, mut error: Diagnostic) -> Diagnostic {
+        let at = |op: OpId| -> Loc { ir.loc(op) };
+        let live = format!(
+            "{} bytes live at the same time, {}",
+            self.live,
+            place(ir, self.op)
+        );
+        error = error.note_at(at(self.op), live);
+        for holder in &self.holders {
+            let (name, bytes) = (&holder.name, holder.bytes);
+            let held = format!("{name} holds {bytes}: {}", holder.about(ir));
+            error = error.note_at(at(holder.op), held);
+        }
+        if self.live <= self.capacity {
+            error = error.note("these would fit, but no plan was found that has no gaps");
+        }
+        let mut before = self.height;
+        for change in &self.changes {
+            let fits = if change.height <= self.capacity {
+                ", which fits"
+            } else {
+                ""
+            };
+            let text = format!("help: {}{fits}", change.text(ir, before));
+            error = error.note_at(at(change.op), text);
+            before = change.height;
+        }
+        if self.changes.is_empty() {
+            error = error.note(format!(
+                "{} bytes more would do; no slot less and no buffer in far memory meanwhile makes it less",
+                self.height.saturating_sub(self.capacity)
+            ));
+        }
+        error
+    }
+}

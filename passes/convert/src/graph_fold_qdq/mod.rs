@@ -355,16 +355,8 @@ fn images(ir: &mut Ir, op: OpId, at: OpId, quantize: &Quantize, limits: &Bounds)
         y
     });
     let sum = rw.add(Add { x, y });
-    let value = attr_of(&factor);
-    let factor = rw.add(Constant { value });
-    let requantize = Requantize {
-        x: sum,
-        factor,
-        zero: quantize.zero,
-        axis: 1,
-        y: quantize.y,
-    };
-    bounded(rw, op, requantize, quantize, (scale, zero, limits));
+    let sum = (sum, &factor, 1);
+    bounded(rw, op, sum, quantize, (scale, zero, limits));
     Some(())
 }
 
@@ -381,29 +373,29 @@ fn averages(
     let mut rw = Rewriter::new(ir, op);
     rw.set_loc(loc);
     let x = mean.sum(&mut rw, quantize);
-    let value = attr_of(&Array::scalar(mean.factor(scale)));
-    let factor = rw.add(Constant { value });
-    let requantize = Requantize {
-        x,
-        factor,
-        zero: quantize.zero,
-        axis: 1,
-        y: quantize.y,
-    };
-    bounded(rw, op, requantize, quantize, (scale, zero, limits));
+    let sum = (x, &Array::scalar(mean.factor(scale)), 1);
+    bounded(rw, op, sum, quantize, (scale, zero, limits));
     Some(())
 }
 
-/// Puts the step to integers, and bounds of integers, in place of a step from real numbers.
+/// Puts the step of sums to integers, by factors along an axis, and bounds of integers in place of a step from real numbers.
 fn bounded(
     mut rw: Rewriter<'_>,
     op: OpId,
-    requantize: Requantize,
+    (x, factors, axis): (Value, &Array, i64),
     quantize: &Quantize,
     (scale, zero, limits): (f64, i64, &Bounds),
 ) {
     let elem = quantize.y.0.elem();
-    let mut result = rw.add(requantize);
+    let value = attr_of(factors);
+    let factor = rw.add(Constant { value });
+    let mut result = rw.add(Requantize {
+        x,
+        factor,
+        zero: quantize.zero,
+        axis,
+        y: quantize.y,
+    });
     if let Some([least, most]) = bounds(elem) {
         // In steps of the result, as `quantize` takes them.
         let step = |bound: f64| {
@@ -474,16 +466,8 @@ fn rewrite(
             }
         }
     };
-    let value = attr_of(&factors);
-    let factor = rw.add(Constant { value });
-    let requantize = Requantize {
-        x: sum,
-        factor,
-        zero: quantize.zero,
-        axis: sums.axis,
-        y: quantize.y,
-    };
-    bounded(rw, op, requantize, quantize, (scale, zero, &limits));
+    let sum = (sum, &factors, sums.axis);
+    bounded(rw, op, sum, quantize, (scale, zero, &limits));
     Ok(())
 }
 

@@ -254,6 +254,11 @@ pub(super) const ABOUT: &[(&str, &str, &str)] = &[
     ("is-absent", "?a", "The op has no such attribute."),
     ("zero", "?x", "The zero of the elements of `?x`."),
     (
+        "mean-filters",
+        "?x ?k",
+        "Filters that make means of windows `?k` of an image: one for each channel, all elements one of their number.",
+    ),
+    (
         "splat",
         "?a ?x",
         "A constant of the type of `?x` with all elements this number.",

@@ -436,6 +436,16 @@ fn numbers(set: &mut PatternSet) {
             let ty = a[1].ty()?;
             tir::rewrite::Literal::Float(number(&a[0])?).constant(ty)
         })
+        // Filters that make means of windows: one for each channel of an image, all elements one of their number.
+        .attr_fn("mean-filters", |a| {
+            let (image, kernel) = (shape(&a[0])?, a[1].ints()?);
+            let (&[_, channels, ..], &[h, w]) = (image, &kernel[..]) else {
+                return None;
+            };
+            let points = h.checked_mul(w).filter(|points| *points > 0)?;
+            let ty = Type::tensor([channels, 1, h, w], a[0].ty()?.elem());
+            tir::rewrite::Literal::Float(1.0 / points as f64).constant(ty)
+        })
         // A lower bound, or (if absent) none, raised to another.
         .attr_fn("raise-low", |a| match (number(&a[0]), number(&a[1])) {
             (Some(x), Some(y)) => Some(Number(x.max(y)).to_attr()),

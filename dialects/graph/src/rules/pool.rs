@@ -1,4 +1,4 @@
-//! Pools: windows of one element, pools of pools, means, rectifiers.
+//! Pools: windows of one element, pools of pools, means, rectifiers, means beside what sums channels.
 
 use tir::{RuleText, rule};
 
@@ -40,6 +40,43 @@ pub const RULES: &[RuleText] = &[
         if "(varies ?x) (each varies ?ys) (each same-but ?x ?ys 1)"),
     rule!(equal "global-pool-of-concat", "(graph.global_avg_pool (graph.concat ?xs... {axis = 1}))"
         => "(graph.concat (graph.global_avg_pool ?xs)... {axis = 1})"),
+    // A mean of sums over channels is a sum of means: what is dear of both runs where there is less of it. A bias is its own
+    // mean where padding does not count.
+    rule!(equal reassoc "mean-of-windows-behind-conv-1x1",
+        "(graph.conv2d (graph.avg_pool ?x {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m, \
+                count_include_pad = ?c}) ?w {strides = [1, 1], pads = [0, 0, 0, 0], dilations = ?e, groups = ?g})"
+        => "(graph.avg_pool (graph.conv2d ?x ?w {strides = [1, 1], pads = [0, 0, 0, 0], dilations = ?e, groups = ?g}) \
+            {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m, count_include_pad = ?c})",
+        if "(kernel-is ?w 1 1) (no-zero ?x) (has-inside ?k ?p ?d)"),
+    rule!(equal reassoc "mean-of-windows-behind-conv-1x1-with-bias",
+        "(graph.conv2d (graph.avg_pool ?x {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m, \
+                count_include_pad = false}) ?w ?b {strides = [1, 1], pads = [0, 0, 0, 0], dilations = ?e, groups = ?g})"
+        => "(graph.avg_pool (graph.conv2d ?x ?w ?b {strides = [1, 1], pads = [0, 0, 0, 0], dilations = ?e, groups = ?g}) \
+            {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m, count_include_pad = false})",
+        if "(kernel-is ?w 1 1) (no-zero ?x) (has-inside ?k ?p ?d)"),
+    rule!(equal reassoc "mean-of-windows-before-conv-1x1",
+        "(graph.avg_pool (graph.conv2d ?x ?w {strides = [1, 1], pads = [0, 0, 0, 0], dilations = ?e, groups = ?g}) \
+            {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m, count_include_pad = ?c})"
+        => "(graph.conv2d (graph.avg_pool ?x {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m, \
+                count_include_pad = ?c}) ?w {strides = [1, 1], pads = [0, 0, 0, 0], dilations = ?e, groups = ?g})",
+        if "(kernel-is ?w 1 1) (no-zero ?x) (has-inside ?k ?p ?d)"),
+    rule!(equal reassoc "mean-of-windows-before-conv-1x1-with-bias",
+        "(graph.avg_pool (graph.conv2d ?x ?w ?b {strides = [1, 1], pads = [0, 0, 0, 0], dilations = ?e, groups = ?g}) \
+            {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m, count_include_pad = false})"
+        => "(graph.conv2d (graph.avg_pool ?x {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m, \
+                count_include_pad = false}) ?w ?b {strides = [1, 1], pads = [0, 0, 0, 0], dilations = ?e, groups = ?g})",
+        if "(kernel-is ?w 1 1) (no-zero ?x) (has-inside ?k ?p ?d)"),
+    rule!(equal reassoc "mean-before-conv-1x1",
+        "(graph.global_avg_pool (graph.conv2d ?x ?w ?bs... {strides = [1, 1], pads = [0, 0, 0, 0], dilations = ?e, groups = ?g}))"
+        => "(graph.conv2d (graph.global_avg_pool ?x) ?w ?bs... \
+            {strides = [1, 1], pads = [0, 0, 0, 0], dilations = ?e, groups = ?g})",
+        if "(kernel-is ?w 1 1) (no-zero ?x)"),
+    // Windows that are all inside, or whose padding counts, are sums by one filter of equal weights for each channel.
+    rule!(equal contract "mean-of-windows-is-conv",
+        "(graph.avg_pool ?x {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = false, count_include_pad = ?c})"
+        => "(graph.conv2d ?x (graph.constant {value = (mean-filters ?x ?k)}) \
+            {strides = ?s, pads = ?p, dilations = ?d, groups = (dim ?x 1)})",
+        if "(no-zero ?x) (or (== ?c true) (== ?p 0))"),
     rule!(equal "concat-of-global-pools",
         "(graph.concat (graph.global_avg_pool ?x) (graph.global_avg_pool ?ys)... {axis = 1})"
         => "(graph.global_avg_pool (graph.concat ?x ?ys... {axis = 1}))", if "(each same-but ?x ?ys 1)"),

@@ -92,7 +92,7 @@ impl Optimizer<'_> {
         seeds.unwrap_or_default()
     }
 
-    /// Chooses groups by what they take as nests.
+    /// Chooses groups by what they take as nests. With a prefix of names, gives the groups, too.
     ///
     /// # Errors
     /// If the e-graph has no program for a root, which the input rules out: a bug.
@@ -101,6 +101,7 @@ impl Optimizer<'_> {
         found: &mut Saturated,
         price: (&dyn Price, &PassCx<'_>),
         terms: Terms,
+        named: Option<&str>,
     ) -> Result<Option<Chosen>, String> {
         // Merged products are cheap together alone, which no bound of a group says: the cheapest by the sum of ops is
         // one more program to start from.
@@ -114,6 +115,7 @@ impl Optimizer<'_> {
             &seeds,
             price,
             terms,
+            named,
         )
     }
 

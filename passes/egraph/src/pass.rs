@@ -325,7 +325,9 @@ impl BlockContext<'_> {
         clock.phase("saturation");
         let bug = |what: String| vec![Diagnostic::error(what).at(ir.loc(ir.root()))];
         if let Some((price, terms)) = self.price {
-            let chosen = optimizer.choose(&mut found, (price, cx), terms);
+            let prefix = format!("{}.{number}.", symbol(ir));
+            let named = pass.json.as_ref().map(|_| prefix.as_str());
+            let chosen = optimizer.choose(&mut found, (price, cx), terms, named);
             let chosen = chosen.map_err(|what| bug(format!("extraction failed: {what}")))?;
             let Some(chosen) = chosen else {
                 if cx.settings().remarks {
@@ -350,6 +352,14 @@ impl BlockContext<'_> {
                     "the choice of groups reached its limit '{option}={limit}': a program of fewer cycles may exist"
                 );
                 cx.remark(Diagnostic::remark(what).at(ir.loc(ir.root())));
+            }
+            if let (Some(file), Some(part)) = (&pass.json, &chosen.named) {
+                let write = |parts: Vec<&(EGraph, Choice)>| {
+                    let (graph, choice) = EGraph::joined(parts);
+                    graph.json(&choice)
+                };
+                self.dumps
+                    .put(file, key(ir, number), part.clone(), write)?;
             }
             if pass.print {
                 let text = report::groups(&found, &chosen);

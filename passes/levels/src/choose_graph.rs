@@ -73,6 +73,12 @@ pass! {
         /// Cycles by the estimate below which functions are left to `egraph`: of such, latencies and starts, which queues
         /// overlap, are most.
         pub least: i64 = 20_000,
+        /// Plan all groups before one is chosen: the bound that `print` tells is that of their prices then. Takes minutes for
+        /// large functions.
+        pub every: bool = false,
+        /// Write the groups to choose from as an e-graph in the JSON format of egraph-serialize and extraction-gym, a node for
+        /// each with its cycles, those chosen marked: of the last time that a function was rewritten.
+        pub json: Option<String> = None,
         /// Print the estimates, and how many groups there were, with a bound of their cycles.
         pub print: bool = false,
     }
@@ -222,10 +228,12 @@ impl ChooseGraph {
             gain: self.gain,
             near: self.near,
             bound: self.print,
+            every: self.every,
         };
         let run = |ir: &mut Ir, cx: &mut PassCx<'_>| {
             let egraph = Egraph {
                 print: self.print,
+                json: self.json.clone(),
                 ..Egraph::default()
             };
             egraph.priced(ir, cx, Some((self, terms)))

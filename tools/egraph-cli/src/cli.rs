@@ -54,7 +54,7 @@ pub fn run(options: &Options, sources: &mut Sources) -> Result<Report, Diagnosti
     let text = String::from_utf8(bytes)
         .map_err(|_| Diagnostic::error("is no UTF-8 text".to_string()).at(Loc::file(name, 1, 1)))?;
     sources.add(name, text.as_str());
-    let graph = read(name, &text)?;
+    let (graph, choice) = read(name, &text)?;
     let spent = || {
         let limit = options.time_limit.unwrap_or(Duration::MAX);
         start.elapsed().as_secs_f64() / limit.as_secs_f64()
@@ -67,7 +67,8 @@ pub fn run(options: &Options, sources: &mut Sources) -> Result<Report, Diagnosti
     let solving = tir_extraction::Options {
         max_steps: steps,
         spent: options.time_limit.is_some().then_some(&spent),
-        ..tir_extraction::Options::default()
+        // One that is no answer is passed over.
+        seeds: vec![choice],
     };
     let found = solve(&graph.problem, &solving).map_err(|e| explain(&graph, &e, name, &text))?;
     let seconds = start.elapsed().as_secs_f64();

@@ -1,6 +1,7 @@
 //! E-graphs as JSON, in the format of egraph-serialize, which extraction-gym reads: `nodes` by id,
 //! each with `op`, `cost` (1 if not said), `eclass` and `children` (ids of nodes; each stands for
-//! its class), and `root_eclasses`. Other keys are ignored.
+//! its class), and `root_eclasses`. Nodes that are `chosen`, as `tir-opt` writes them, are a choice to begin with. Other keys are
+//! ignored.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -8,7 +9,7 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use tir::{Diagnostic, Loc, Name};
-use tir_extraction::{Blocked, EGraph, Error, Node, Problem};
+use tir_extraction::{Blocked, Choice, EGraph, Error, Node, Problem};
 
 #[derive(Deserialize)]
 #[serde(expecting = "an object with nodes and root_eclasses")]
@@ -27,6 +28,8 @@ struct Record {
     eclass: String,
     #[serde(default)]
     children: Vec<String>,
+    #[serde(default)]
+    chosen: bool,
 }
 
 fn one() -> f64 {
@@ -64,12 +67,12 @@ impl<'de> Deserialize<'de> for Nodes {
 }
 
 /// Reads the text of the file `name`: nodes in the order of the file, classes in the order of
-/// their first mention.
+/// their first mention. Beside it what is chosen in the file, by class.
 ///
 /// # Errors
 /// The first thing wrong, at its place: no JSON, another structure, two nodes of one id, a child
 /// that is no node, a root without nodes, a cost that is negative.
-pub fn read(name: Name, text: &str) -> Result<EGraph, Diagnostic> {
+pub fn read(name: Name, text: &str) -> Result<(EGraph, Choice), Diagnostic> {
     let file: File = serde_json::from_str(text).map_err(|e| {
         let message = e.to_string();
         let message = message.split(" at line ").next().unwrap_or_default();
@@ -88,6 +91,7 @@ pub fn read(name: Name, text: &str) -> Result<EGraph, Diagnostic> {
         of_id.insert(id.as_str(), class);
     }
     let mut nodes = Vec::new();
+    let mut choice: Choice = vec![None; classes.len()];
     for (id, record) in &file.nodes.0 {
         let children = record.children.iter().map(|child| {
             let class = of_id.get(child.as_str()).copied();
@@ -99,6 +103,9 @@ pub fn read(name: Name, text: &str) -> Result<EGraph, Diagnostic> {
             })
         });
         let children: Vec<usize> = children.collect::<Result<_, _>>()?;
+        if record.chosen {
+            choice[of_id[id.as_str()]].get_or_insert(nodes.len());
+        }
         nodes.push(Node::new(of_id[id.as_str()], record.cost, children));
     }
     let roots = file.root_eclasses.iter().map(|root| {
@@ -124,7 +131,7 @@ pub fn read(name: Name, text: &str) -> Result<EGraph, Diagnostic> {
         classes,
     };
     match graph.problem.check() {
-        Ok(()) => Ok(graph),
+        Ok(()) => Ok((graph, choice)),
         Err(error) => Err(explain(&graph, &error, name, text)),
     }
 }

@@ -3,7 +3,7 @@
 use egg::Id;
 use rustc_hash::{FxHashMap, FxHashSet};
 use tir::PassCx;
-use tir_extraction::{Choice, Options, Problem, Solution, solve};
+use tir_extraction::{Choice, EGraph, Options, Problem, Solution, solve};
 use tir_graph::fusion::{FusionInfo, FusionKind, anchor};
 
 use super::body::{Body, Price};
@@ -36,6 +36,8 @@ pub struct Terms {
     pub near: u64,
     /// Whether a bound is asked for.
     pub bound: bool,
+    /// Whether all groups are planned before one is chosen, so that the bound is one of their prices.
+    pub every: bool,
 }
 
 impl Default for Terms {
@@ -49,6 +51,7 @@ impl Default for Terms {
             gain: 500,
             near: 200,
             bound: false,
+            every: false,
         }
     }
 }
@@ -75,6 +78,8 @@ pub struct Chosen {
     pub limit: Option<(&'static str, usize)>,
     /// Groups that there are, different ones that were planned, and times that extraction ran.
     pub counts: [usize; 3],
+    /// The groups as nodes of an extraction problem, and which are chosen, if that was asked for.
+    pub named: Option<(EGraph, Choice)>,
 }
 
 /// The share that is hoped for of what other groups with an anchor take, as a multiple of their bounds.
@@ -83,7 +88,8 @@ const HOPE: f64 = 0.85;
 /// A group that does not run as one nest takes so many times what its ops are said to.
 const APART: f64 = 8.0;
 
-/// Chooses groups so that their cycles are few; `None` where what groups agree about makes no program.
+/// Chooses groups so that their cycles are few; `None` where what groups agree about makes no program. With a prefix of
+/// names, gives the groups, too.
 ///
 /// # Errors
 /// If the e-graph has no program for a root, which the input rules out: a bug.
@@ -94,6 +100,7 @@ pub fn choose(
     seeds: &[Seed],
     (price, cx): (&dyn Price, &PassCx<'_>),
     terms: Terms,
+    named: Option<&str>,
 ) -> Result<Option<Chosen>, String> {
     let listed = Listed::new(graph, program);
     let mut problem = Groups::new(graph, op_cache, model, &listed, terms);
@@ -103,6 +110,9 @@ pub fn choose(
         price,
         cx,
     };
+    if terms.every {
+        problem.price_all(&mut prices);
+    }
     let mut best: Option<Solution> = None;
     let mut rounds = 0;
     // What each seed takes by its best groups.
@@ -126,7 +136,7 @@ pub fn choose(
         if rounds - last_gain >= terms.rounds {
             break Some(("rounds", terms.rounds));
         }
-        if prices.known.len() >= terms.plans {
+        if prices.known.len() >= terms.plans && !terms.every {
             break Some(("plans", terms.plans));
         }
         rounds += 1;
@@ -149,6 +159,10 @@ pub fn choose(
     };
     let bound = terms.bound.then(|| problem.bound(&solution, terms.steps));
     let bound = bound.transpose()?;
+    let named = named.map(|prefix| {
+        let groups = problem.named(graph, &listed, prefix);
+        (groups, solution.choice.clone())
+    });
     let counts = [problem.cuts.len(), prices.known.len(), rounds];
     let program = problem.program(&listed, &solution.choice);
     Ok(program.map(|(choice, groups)| Chosen {
@@ -158,6 +172,7 @@ pub fn choose(
         bound,
         limit,
         counts,
+        named,
     }))
 }
 
@@ -434,21 +449,55 @@ impl Groups {
         Ok(solution)
     }
 
+    /// Prices all groups.
+    fn price_all(&mut self, prices: &mut Prices<'_>) {
+        for group in 0..self.cuts.len() {
+            if !self.priced[group] {
+                self.price_one(group, prices);
+            }
+        }
+    }
+
+    /// Prices a group, and all that computes the same.
+    fn price_one(&mut self, group: usize, prices: &mut Prices<'_>) {
+        let Some(body) = self.bodies[group] else {
+            self.put(group, None);
+            return;
+        };
+        let cycles = prices.of(body, &self.all[body]);
+        for group in std::mem::take(&mut self.same[body]) {
+            self.put(group, cycles);
+        }
+    }
+
+    /// The groups with names, a node each: their ops from the one whose result leaves on.
+    fn named(&self, graph: &Graph, listed: &Listed, prefix: &str) -> EGraph {
+        let op = |node: &usize| match listed.all[*node].2.head {
+            Head::Leaf(_) => "input",
+            Head::Result(_) => "result",
+            Head::Op { .. } => graph
+                .name_of(&listed.all[*node].2)
+                .map_or("", |name| name.as_str()),
+        };
+        let ops = |cut: &Cut| cut.nodes.iter().map(op).collect::<Vec<_>>().join(" ");
+        EGraph {
+            problem: self.problem.clone(),
+            ids: (0..self.cuts.len())
+                .map(|n| format!("{prefix}n{n}")).collect(),
+            ops: self.cuts.iter().map(ops).collect(),
+            classes: (0..self.problem.classes)
+                .map(|c| format!("{prefix}c{c}")).collect(),
+        }
+    }
+
     /// Prices what of a choice is not priced, and all that computes the same; says how many groups of the choice that were.
     fn price(&mut self, solution: &Solution, prices: &mut Prices<'_>) -> usize {
         let mut fresh: Vec<usize> = solution.choice.iter().flatten().copied().collect();
         fresh.retain(|group| !self.priced[*group]);
         fresh.sort_unstable();
         for group in &fresh {
-            match self.bodies[*group] {
-                None => self.put(*group, None),
-                Some(_) if self.priced[*group] => {}
-                Some(body) => {
-                    let cycles = prices.of(body, &self.all[body]);
-                    for group in std::mem::take(&mut self.same[body]) {
-                        self.put(group, cycles);
-                    }
-                }
+            if !self.priced[*group] {
+                self.price_one(*group, prices);
             }
         }
         fresh.len()

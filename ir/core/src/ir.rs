@@ -205,6 +205,13 @@ impl Ir {
         Value::new(value.key(original.tag), self.tag)
     }
 
+    /// Becomes what it was when `clone` was made of it: what ids named then they name again, and others nothing.
+    pub fn restore(&mut self, clone: Ir) {
+        let tag = self.tag;
+        *self = clone;
+        self.tag = tag;
+    }
+
     #[track_caller]
     #[inline]
     pub(crate) fn data(&self, op: OpId) -> &OpData {

@@ -53,7 +53,7 @@ pub mod seed;
 mod symmetry;
 pub mod view;
 
-pub use pass::Egraph;
+pub use pass::{Asked, Egraph};
 pub use replay_pass::Replay;
 
 use tir::PassInfo;

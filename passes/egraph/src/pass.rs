@@ -1,7 +1,7 @@
 //! The pass.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use tir::data::Random;
@@ -16,7 +16,7 @@ use crate::build::is_inside;
 use crate::cost_model::CostModel;
 use crate::dump;
 use crate::files::{Files, key};
-use crate::groups::{Price, Terms, outline};
+use crate::groups::{Grouped, Price, Terms, outline};
 use crate::layout;
 use crate::matching::Compiled;
 use crate::optimize::{Optimizer, Saturated};
@@ -106,7 +106,7 @@ impl Egraph {
         &self,
         ir: &mut Ir,
         cx: &mut PassCx<'_>,
-        price: Option<(&dyn Price, Terms)>,
+        price: Option<&Asked<'_>>,
     ) -> PassResult {
         let attached = match cx.outer::<AttachedMachine>() {
             Some(attached) => attached,
@@ -178,6 +178,16 @@ impl Egraph {
     }
 }
 
+/// Groups are asked for.
+pub struct Asked<'a> {
+    /// What each takes.
+    pub price: &'a dyn Price,
+    /// How far the search goes.
+    pub terms: Terms,
+    /// Where equal programs go that the sum of prices finds slightly dearer, for who compares whole programs.
+    pub others: &'a Mutex<Vec<Ir>>,
+}
+
 /// What a program of a block is drawn by.
 fn seed_of(seed: u64, ir: &Ir, number: usize) -> u64 {
     Random::named(seed, &format!("{}.{number}", symbol(ir))).next_u64()
@@ -190,7 +200,7 @@ struct BlockContext<'a> {
     patterns: &'a Patterns,
     rules: Vec<Compiled>,
     layouts: &'a [Layout],
-    price: Option<(&'a dyn Price, Terms)>,
+    price: Option<&'a Asked<'a>>,
     proofs: Arc<Files<String>>,
     dumps: Arc<Files<(EGraph, Choice)>>,
 }
@@ -324,10 +334,10 @@ impl BlockContext<'_> {
         let mut found = optimizer.saturate(ir, block)?;
         clock.phase("saturation");
         let bug = |what: String| vec![Diagnostic::error(what).at(ir.loc(ir.root()))];
-        if let Some((price, terms)) = self.price {
+        if let Some(asked) = self.price {
             let prefix = format!("{}.{number}.", symbol(ir));
             let named = pass.json.as_ref().map(|_| prefix.as_str());
-            let chosen = optimizer.choose(&mut found, (price, cx), terms, named);
+            let chosen = optimizer.choose(&mut found, (asked.price, cx), asked.terms, named);
             let chosen = chosen.map_err(|what| bug(format!("extraction failed: {what}")))?;
             let Some(chosen) = chosen else {
                 if cx.settings().remarks {
@@ -365,8 +375,19 @@ impl BlockContext<'_> {
                 let text = report::groups(&found, &chosen);
                 cx.remark(Diagnostic::remark(text).at(ir.loc(ir.root())));
             }
-            let rebuilt = rebuild(ir, &found.graph, &found.program, &chosen.choice);
-            outline(ir, &chosen.groups, &rebuilt.values);
+            let write = |ir: &mut Ir, made: &Grouped| {
+                let rebuilt = rebuild(ir, &found.graph, &found.program, &made.choice);
+                outline(ir, &made.groups, &rebuilt.values);
+            };
+            if let Some(earlier) = &chosen.earlier {
+                let before = ir.clone();
+                write(ir, earlier);
+                let other = ir.clone();
+                ir.restore(before);
+                let mut others = asked.others.lock().unwrap_or_else(PoisonError::into_inner);
+                others.push(other);
+            }
+            write(ir, &chosen.program);
             return Ok(true);
         }
         let extracted = optimizer.extract(&mut found);

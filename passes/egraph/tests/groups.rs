@@ -1,10 +1,12 @@
 //! Groups are chosen by what they are said to take, which is more than any bound of them.
 
+use std::sync::Mutex;
+
 use tir::pass::{Report, Settings};
 use tir::text::{ParseOptions, parse};
 use tir::{Ir, Name, Pass, PassCx, PassManager, PassResult, Pipeline, pass};
-use tir_egraph::Egraph;
 use tir_egraph::groups::{Body, Price, Terms};
+use tir_egraph::{Asked, Egraph};
 use tir_graph::Fused;
 
 /// Names of ops of a body, in order.
@@ -42,7 +44,12 @@ impl Pass for Chosen {
             steps: 100_000,
             ..Terms::default()
         };
-        Egraph::default().priced(ir, cx, Some((self, terms)))
+        let asked = Asked {
+            price: self,
+            terms,
+            others: &Mutex::default(),
+        };
+        Egraph::default().priced(ir, cx, Some(&asked))
     }
 }
 

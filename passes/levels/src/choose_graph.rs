@@ -15,8 +15,8 @@ use tir::{
 };
 use tir_accel::{AttachedMachine, Processor};
 use tir_convert::{FuseElementwise, FuseGraph, GraphToTensor};
-use tir_egraph::Egraph;
 use tir_egraph::groups::{Body, Input, Price, Terms};
+use tir_egraph::{Asked, Egraph};
 use tir_egraph::one_op::add_constant;
 use tir_egraph::region::captures;
 use tir_func::{Return, function};
@@ -57,8 +57,11 @@ pass! {
         pub plans: usize = 1000,
         /// Maximum number of extractions one after the other that find nothing better; behind each, what it chose by bounds is planned.
         pub rounds: usize = 24,
-        /// Maximum number of search steps of each of them.
+        /// Number of search steps of each of them to begin with.
         pub steps: u64 = 2_000_000,
+        /// Maximum number of search steps of each of them: those behind one that found nothing new to plan, and proved nothing, have
+        /// five times as many.
+        pub most_steps: u64 = 50_000_000,
         /// An extraction finds something better where it takes one in so many cycles less.
         pub gain: u64 = 500,
         /// Extraction ends where one in so many cycles is left to gain at most.
@@ -217,14 +220,16 @@ impl ChooseGraph {
         &self,
         ir: &Ir,
         cx: &PassCx<'_>,
-    ) -> Result<([Ir; 2], Vec<Diagnostic>), Vec<Diagnostic>> {
+    ) -> Result<(Vec<[Ir; 2]>, Vec<Diagnostic>), Vec<Diagnostic>> {
         let mut grouped = ir.clone();
+        let others = Mutex::default();
         let terms = Terms {
             cuts: self.cuts,
             nodes: if self.fuses() { self.group_ops } else { 1 },
             plans: self.plans,
             rounds: self.rounds,
             steps: self.steps,
+            most_steps: self.most_steps,
             gain: self.gain,
             near: self.near,
             bound: self.print,
@@ -236,9 +241,27 @@ impl ChooseGraph {
                 json: self.json.clone(),
                 ..Egraph::default()
             };
-            egraph.priced(ir, cx, Some((self, terms)))
+            let asked = Asked {
+                price: self,
+                terms,
+                others: &others,
+            };
+            egraph.priced(ir, cx, Some(&asked))
         };
         let said = cx.attempt_one(Egraph::NAME, &mut grouped, &run)?;
+        let others = others.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let made = std::iter::once(grouped).chain(others);
+        let forms = made.map(|grouped| self.forms(ir, grouped, cx));
+        Ok((forms.collect::<Result<_, _>>()?, said))
+    }
+
+    /// What was made of a function, for `fuse-graph` to group, and with the groups that were chosen.
+    fn forms(
+        &self,
+        ir: &Ir,
+        mut grouped: Ir,
+        cx: &PassCx<'_>,
+    ) -> Result<[Ir; 2], Vec<Diagnostic>> {
         let mut pipeline = Pipeline::new();
         pipeline.add(ConstantFold::default());
         cx.attempt(&pipeline, &mut grouped)?;
@@ -254,7 +277,7 @@ impl ChooseGraph {
             keep: vec![Empty::name().to_string()],
         });
         cx.attempt(&pipeline, &mut open)?;
-        Ok(([open, grouped], said))
+        Ok([open, grouped])
     }
 }
 
@@ -332,22 +355,28 @@ impl Pass for ChooseGraph {
         let left = 1.0 - 1.0 / self.worth.max(1) as f64;
         for _ in 0..self.repeat {
             let reached = least;
-            let ([open, grouped], said) = self.grouped(&from, cx)?;
+            let (all, said) = self.grouped(&from, cx)?;
             said.into_iter().for_each(|remark| cx.remark(remark));
-            // The same program has the same e-graph.
-            let now = Shape::of(&open);
-            let last = now == shape;
-            (from, shape) = (open.clone(), now);
-            let mut made = vec![("rewritten", open)];
-            // To price a program of other groups is to plan it: not where groups by themselves promise nothing.
-            let fused = self.fused(&from, cx);
-            let by_bytes = fused.and_then(|fused| self.apart(&fused, cx));
-            let by_price = self.apart(&grouped, cx);
-            let promising = |by_price: i64| {
-                by_bytes.is_none_or(|bytes| (by_price as f64) < left * bytes as f64)
-            };
-            if self.fuses() && by_price.is_some_and(promising) {
-                made.push(("rewritten and grouped", grouped));
+            let mut made = Vec::new();
+            let mut last = false;
+            for (number, [open, grouped]) in all.into_iter().enumerate() {
+                // To price a program of other groups is to plan it: not where groups by themselves promise nothing.
+                let fused = self.fused(&open, cx);
+                let by_bytes = fused.and_then(|fused| self.apart(&fused, cx));
+                let by_price = self.apart(&grouped, cx);
+                let promising = |by_price: i64| {
+                    by_bytes.is_none_or(|bytes| (by_price as f64) < left * bytes as f64)
+                };
+                // The one of the least sum is what is rewritten again. The same program has the same e-graph.
+                if number == 0 {
+                    let now = Shape::of(&open);
+                    last = now == shape;
+                    (from, shape) = (open.clone(), now);
+                }
+                made.push(("rewritten", open));
+                if self.fuses() && by_price.is_some_and(promising) {
+                    made.push(("rewritten and grouped", grouped));
+                }
             }
             for (what, other) in made {
                 let after = self.price(&other, cx);

@@ -7,6 +7,7 @@ mod compile;
 mod covers;
 mod egraph;
 mod extract;
+mod joint;
 mod lower;
 mod memory;
 mod native;
@@ -193,6 +194,8 @@ enum What {
     Rules,
     /// Cycles of networks without the e-graph, with its program where the price takes it, and what that price is
     Choice(choice::Options),
+    /// The choice of groups as a problem of extraction, every group at its price: cycles beside their bound
+    Joint(joint::Options),
     /// Networks from ONNX through every level, run, checked and timed; with overlapping queues and without
     Networks {
         /// Folders with `model.onnx`, inputs `in_K.npy` and outputs `out_K.npy`
@@ -223,6 +226,7 @@ fn main() -> ExitCode {
         What::Egraph { rounds, files } => egraph::egraph(&files, rounds.rounds as usize),
         What::Extract(options) => extract::extract(&options),
         What::Choice(options) => choice::choice(&options),
+        What::Joint(options) => joint::joint(&options),
         What::Covers(options) => covers::covers(&options),
         What::Rules => rules::rules(),
         What::Lower(Rounds { rounds }) => lower::lower(rounds as usize),

@@ -28,8 +28,10 @@ pub struct Terms {
     pub plans: usize,
     /// Times that extraction runs without finding something better.
     pub rounds: usize,
-    /// Steps of search of each.
+    /// Steps of search of each to begin with.
     pub steps: u64,
+    /// Steps of search of each at most: extraction goes on with more where one brought nothing to plan and proved nothing.
+    pub most_steps: u64,
     /// What is better by one in so many cycles is a gain.
     pub gain: u64,
     /// Search ends where it can gain one in so many cycles at most.
@@ -48,6 +50,7 @@ impl Default for Terms {
             plans: 1000,
             rounds: 24,
             steps: 2_000_000,
+            most_steps: 10_000_000,
             gain: 500,
             near: 200,
             bound: false,
@@ -63,12 +66,20 @@ impl Terms {
     }
 }
 
-/// What was chosen.
-pub struct Chosen {
+/// A program of groups.
+pub struct Grouped {
     /// The e-node of each class that is needed.
     pub choice: FxHashMap<Id, Node>,
     /// The classes of each group, operands first, but of those that another group computes by other e-nodes.
     pub groups: Vec<Vec<Id>>,
+}
+
+/// What was chosen.
+pub struct Chosen {
+    /// The program of the fewest cycles, each group by itself.
+    pub program: Grouped,
+    /// The best one before the search had more steps, if it is another: groups share what no price of one says.
+    pub earlier: Option<Grouped>,
     /// Cycles of all groups, one behind the other.
     pub cycles: f64,
     /// No program of the groups that there are takes fewer, each by itself: of what was planned by its price, of all else by
@@ -84,6 +95,9 @@ pub struct Chosen {
 
 /// The share that is hoped for of what other groups with an anchor take, as a multiple of their bounds.
 const HOPE: f64 = 0.85;
+
+/// So many times the steps has an extraction behind one that found nothing to plan.
+const FARTHER: u64 = 5;
 
 /// A group that does not run as one nest takes so many times what its ops are said to.
 const APART: f64 = 8.0;
@@ -132,6 +146,7 @@ pub fn choose(
     }
     // What extraction begins with is planned first; then it goes on as long as that brings something.
     let (mut least_yet, mut last_gain) = (f64::INFINITY, 0);
+    let (mut steps, mut earlier) = (terms.steps, None);
     let limit = loop {
         if rounds - last_gain >= terms.rounds {
             break Some(("rounds", terms.rounds));
@@ -140,8 +155,8 @@ pub fn choose(
             break Some(("plans", terms.plans));
         }
         rounds += 1;
-        let solution = problem.solve(&|_| true, best.as_ref(), terms.steps)?;
-        let least = solution.cost;
+        let solution = problem.solve(&|_| true, best.as_ref(), steps)?;
+        let (least, bound) = (solution.cost, solution.bound);
         let fresh = problem.price(&solution, &mut prices);
         problem.offer(&mut best, solution);
         let cost = best.as_ref().map_or(f64::INFINITY, |best| best.cost);
@@ -149,9 +164,16 @@ pub fn choose(
             (least_yet, last_gain) = (cost, rounds);
         }
         let near = Terms::without(terms.near);
-        let enough = best.as_ref().is_some_and(|best| least >= near * best.cost);
-        if fresh == 0 || enough {
+        if bound >= near * cost {
             break None;
+        }
+        // All that promises something is planned: what is left to find takes longer to find.
+        if fresh == 0 || least >= near * cost {
+            if steps >= terms.most_steps {
+                break None;
+            }
+            earlier = earlier.or_else(|| best.clone());
+            steps = steps.saturating_mul(FARTHER).min(terms.most_steps);
         }
     };
     let Some(solution) = best else {
@@ -164,10 +186,12 @@ pub fn choose(
         (groups, solution.choice.clone())
     });
     let counts = [problem.cuts.len(), prices.known.len(), rounds];
+    let earlier = earlier.filter(|earlier: &Solution| earlier.cost > solution.cost);
+    let earlier = earlier.and_then(|earlier| problem.program(&listed, &earlier.choice));
     let program = problem.program(&listed, &solution.choice);
-    Ok(program.map(|(choice, groups)| Chosen {
-        choice,
-        groups,
+    Ok(program.map(|program| Chosen {
+        program,
+        earlier,
         cycles: solution.cost,
         bound,
         limit,
@@ -175,9 +199,6 @@ pub fn choose(
         named,
     }))
 }
-
-/// The e-node of each class, and the classes of each group.
-type Agreed = (FxHashMap<Id, Node>, Vec<Vec<Id>>);
 
 /// Prices of bodies.
 struct Prices<'a> {
@@ -532,7 +553,7 @@ impl Groups {
 
     /// The e-node of each class that the groups of a choice need: of a class that several groups compute inside, that of
     /// the first; and the classes of groups. `None` if classes need each other then.
-    fn program(&self, listed: &Listed, choice: &Choice) -> Option<Agreed> {
+    fn program(&self, listed: &Listed, choice: &Choice) -> Option<Grouped> {
         let mut needed = vec![false; listed.ids.len()];
         let mut work = self.problem.roots.clone();
         let mut nodes: FxHashMap<usize, usize> = FxHashMap::default();
@@ -574,7 +595,8 @@ impl Groups {
             let (_, _, node) = &listed.all[node];
             (listed.ids[class], node.clone())
         });
-        Some((chosen.collect(), groups))
+        let choice = chosen.collect();
+        Some(Grouped { choice, groups })
     }
 
     /// Whether no class needs itself, by the e-node of each.

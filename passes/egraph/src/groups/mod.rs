@@ -19,5 +19,5 @@ mod cuts;
 mod outline;
 
 pub use body::{Body, Input, Part, Price, Source};
-pub use choose::{Chosen, Terms, choose};
+pub use choose::{Chosen, Grouped, Terms, choose};
 pub use outline::outline;

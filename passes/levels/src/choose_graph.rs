@@ -53,8 +53,9 @@ pass! {
         pub cuts: usize = 6,
         /// Maximum number of ops of a group that is extracted.
         pub group_ops: usize = 5,
-        /// Maximum number of different groups that are planned.
-        pub plans: usize = 1000,
+        /// Maximum number of different groups that are planned: as they are chosen, and all where extraction does not come to an end
+        /// and there are no more.
+        pub plans: usize = 1100,
         /// Maximum number of extractions one after the other that find nothing better; behind each, what it chose by bounds is planned.
         pub rounds: usize = 24,
         /// Number of search steps of each of them to begin with.

@@ -47,7 +47,7 @@ impl Default for Terms {
         Self {
             cuts: 6,
             nodes: 5,
-            plans: 1000,
+            plans: 1100,
             rounds: 24,
             steps: 2_000_000,
             most_steps: 10_000_000,
@@ -151,7 +151,8 @@ pub fn choose(
         if rounds - last_gain >= terms.rounds {
             break Some(("rounds", terms.rounds));
         }
-        if prices.known.len() >= terms.plans && !terms.every {
+        let by_need = prices.known.len() < problem.all.len();
+        if prices.known.len() >= terms.plans && by_need {
             break Some(("plans", terms.plans));
         }
         rounds += 1;
@@ -169,6 +170,12 @@ pub fn choose(
         }
         // All that promises something is planned: what is left to find takes longer to find.
         if fresh == 0 || least >= near * cost {
+            // Hope misleads where much of what is left shares: if they are few, all groups get their prices.
+            if prices.known.len() < problem.all.len() && problem.all.len() <= terms.plans {
+                earlier = earlier.or_else(|| best.clone());
+                problem.price_all(&mut prices);
+                continue;
+            }
             if steps >= terms.most_steps {
                 break None;
             }

@@ -32,8 +32,20 @@ pub struct Single {
     pub op: OpId,
     /// The group.
     pub group: Group,
-    /// Its plan where it runs alone.
+    /// Its plan as a stage, or where something that it reads or computes stays.
     pub plan: Plan,
+    /// A quicker form of it, and that one's plan, for a nest of it alone that goes through far memory.
+    pub spread: Option<(Group, Plan)>,
+}
+
+impl Single {
+    /// The group and its plan where it runs alone.
+    pub(crate) fn apart(&self) -> (&Group, &Plan) {
+        match &self.spread {
+            Some((group, plan)) => (group, plan),
+            None => (&self.group, &self.plan),
+        }
+    }
 }
 
 /// How groups run otherwise than one by one as they were planned.
@@ -263,7 +275,7 @@ pub fn partition(
     for first in (0..count).rev() {
         let rest = |n: usize| best[first + n].0;
         let mut least = (
-            alone(&singles[first].plan, thread).saturating_add(rest(1)),
+            alone(singles[first].apart().1, thread).saturating_add(rest(1)),
             1,
         );
         let mut notes = Vec::new();
@@ -278,7 +290,9 @@ pub fn partition(
             };
             let n = search.members.len();
             let members = &singles[first..first + n];
-            let here = members.iter().map(|single| alone(&single.plan, thread));
+            let here = members
+                .iter()
+                .map(|single| alone(single.apart().1, thread));
             let here = here.fold(0, i64::saturating_add);
             // What the busiest unit has to do takes as long in any nest: no time is left to gain.
             let least_work = busiest(members);

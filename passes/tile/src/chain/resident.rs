@@ -284,7 +284,8 @@ impl Planner<'_> {
                 let plan = &single.plan;
                 // What is loaded strip by strip is so since that is quicker.
                 let whole = plan.strips.is_none() && !plan.moves;
-                if plan.unit.is_some() && whole && !single.group.has_inner() {
+                let here = single.spread.is_none() && plan.unit.is_some();
+                if here && whole && !single.group.has_inner() {
                     let mut stage = Stage::alone(single.group.clone(), plan.clone());
                     nest.stage = keep(&mut stage).then_some(stage);
                 }
@@ -436,7 +437,8 @@ impl Planner<'_> {
                 }
                 (None, None) => {
                     let single = &self.singles[nest.first];
-                    alone = Stage::alone(single.group.clone(), single.plan.clone());
+                    let (group, plan) = single.apart();
+                    alone = Stage::alone(group.clone(), plan.clone());
                     vec![&alone]
                 }
             };

@@ -174,6 +174,12 @@ impl<'a> Estimate<'a> {
         let mut holders = self.operands(&mut cycles);
         holders.extend(self.holders);
         cycles.exposed = cycles.exposed.saturating_add(self.waits(&cycles));
+        if let Some(strips) = &self.plan.strips {
+            // Behind the last load is a strip to compute, and the first one of the last trip is stored beside others.
+            let strip = cycles.trip / strips.count;
+            cycles.tile -= cycles.trip - strip;
+            cycles.trip = strip;
+        }
         self.share(&mut cycles);
         self.least_work = self.least_work.min(cycles.work());
         if cycles.total(self.thread(1)) > most {

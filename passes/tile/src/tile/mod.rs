@@ -77,7 +77,9 @@ pub fn price(
             known.plans = plans.into_known();
             let thread = i64::try_from(target.info.thread_cycles(1)).unwrap_or(i64::MAX);
             let prices = singles?;
-            let prices = prices.iter().map(|single| single.plan.cost.price(thread));
+            let prices = prices
+                .iter()
+                .map(|single| single.apart().1.cost.price(thread));
             Some(prices.fold(0, i64::saturating_add))
         }
     }
@@ -548,7 +550,13 @@ fn singles(func: &Ir, scope: &Scope, plans: &mut Plans<'_>) -> Option<Vec<Single
             let loaded = group.operands.iter().filter(|o| o.inner.is_none());
             read.extend(loaded.map(|operand| operand.source));
             done.extend(&group.ops);
-            found.push(Single { op, group, plan });
+            let spread = plans.spread(func, &group, &plan);
+            found.push(Single {
+                op,
+                group,
+                plan,
+                spread,
+            });
         }
     }
     Some(found)

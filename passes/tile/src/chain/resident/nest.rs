@@ -30,8 +30,8 @@ impl Nest {
         let ((cycles, bytes), cost) = match &stage {
             Some(stage) => (cx.priced(stage), &stage.plan.cost),
             None => {
-                let priced = (alone(&single.plan, cx.thread), single.plan.bytes);
-                (priced, &single.plan.cost)
+                let (_, plan) = single.apart();
+                ((alone(plan, cx.thread), plan.bytes), &plan.cost)
             }
         };
         let moved = cost.load.saturating_add(cost.store);

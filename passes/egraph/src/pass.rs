@@ -368,8 +368,7 @@ impl BlockContext<'_> {
                     let (graph, choice) = EGraph::joined(parts);
                     graph.json(&choice)
                 };
-                self.dumps
-                    .put(file, key(ir, number), part.clone(), write)?;
+                self.dumps.put(file, key(ir, number), part.clone(), write)?;
             }
             if pass.print {
                 let text = report::groups(&found, &chosen);

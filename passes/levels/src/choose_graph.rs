@@ -16,9 +16,9 @@ use tir::{
 use tir_accel::{AttachedMachine, Processor};
 use tir_convert::{FuseElementwise, FuseGraph, GraphToTensor};
 use tir_egraph::groups::{Body, Input, Price, Terms};
-use tir_egraph::{Asked, Egraph};
 use tir_egraph::one_op::add_constant;
 use tir_egraph::region::captures;
+use tir_egraph::{Asked, Egraph};
 use tir_func::{Return, function};
 use tir_generic::{Canonicalize, ConstantFold, Cse};
 use tir_graph::fusion::ungroup;
@@ -257,12 +257,7 @@ impl ChooseGraph {
     }
 
     /// What was made of a function, for `fuse-graph` to group, and with the groups that were chosen.
-    fn forms(
-        &self,
-        ir: &Ir,
-        mut grouped: Ir,
-        cx: &PassCx<'_>,
-    ) -> Result<[Ir; 2], Vec<Diagnostic>> {
+    fn forms(&self, ir: &Ir, mut grouped: Ir, cx: &PassCx<'_>) -> Result<[Ir; 2], Vec<Diagnostic>> {
         let mut pipeline = Pipeline::new();
         pipeline.add(ConstantFold::default());
         cx.attempt(&pipeline, &mut grouped)?;

@@ -36,6 +36,7 @@ mod parts;
 mod problem;
 mod reduce;
 mod search;
+mod shake;
 mod shares;
 mod solve;
 mod sweep;

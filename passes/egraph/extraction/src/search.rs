@@ -15,7 +15,7 @@ const PARTS: [u64; 3] = [10, 30, 100];
 
 /// The search over one component.
 pub(crate) struct Search<'c> {
-    core: &'c Core,
+    pub(crate) core: &'c Core,
     sweep: Sweep,
     /// What every choice pays, and what nodes cost beside: by [`Shares`], once they were looked for.
     paid: (u64, Vec<u64>),
@@ -167,7 +167,7 @@ impl<'c> Search<'c> {
 
     /// The cheapest trees as a choice of the classes that the roots need, and what they cost
     /// together.
-    fn trees(
+    pub(crate) fn trees(
         &self,
         alive: Option<&FixedBitSet>,
         budget: &mut Budget,
@@ -240,17 +240,22 @@ impl<'c> Search<'c> {
             if self.done() || !budget.lasts() {
                 return;
             }
-            let (choice, cost) = self.exchanged(start, budget);
+            let (choice, cost) = self.exchanged(start, full(self.core.classes), budget);
             if cost < self.cost {
                 (self.choice, self.cost, self.method) = (choice, cost, "local search");
             }
         }
     }
 
-    fn exchanged(&self, start: Vec<Option<u32>>, budget: &mut Budget) -> (Vec<Option<u32>>, u64) {
+    /// Local search from a choice, which begins with these classes.
+    pub(crate) fn exchanged(
+        &self,
+        start: Vec<Option<u32>>,
+        mut tried: FixedBitSet,
+        budget: &mut Budget,
+    ) -> (Vec<Option<u32>>, u64) {
         let core = self.core;
         let (mut chosen, mut cost) = (start, u64::MAX);
-        let mut tried = full(core.classes);
         loop {
             let mut visited = 0;
             let paid = |i: usize| chosen[core.class[i] as usize] == Some(i as u32);

@@ -177,6 +177,8 @@ fn search(
         search.exchange(budget);
         budget.stage(4);
         search.improve(budget);
+        budget.stage(2);
+        search.shake(budget);
     }
     budget.stage(1);
     for search in &mut searches {

@@ -511,10 +511,12 @@ impl Groups {
         EGraph {
             problem: self.problem.clone(),
             ids: (0..self.cuts.len())
-                .map(|n| format!("{prefix}n{n}")).collect(),
+                .map(|n| format!("{prefix}n{n}"))
+                .collect(),
             ops: self.cuts.iter().map(ops).collect(),
             classes: (0..self.problem.classes)
-                .map(|c| format!("{prefix}c{c}")).collect(),
+                .map(|c| format!("{prefix}c{c}"))
+                .collect(),
         }
     }
 

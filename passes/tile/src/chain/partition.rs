@@ -290,9 +290,7 @@ pub fn partition(
             };
             let n = search.members.len();
             let members = &singles[first..first + n];
-            let here = members
-                .iter()
-                .map(|single| alone(single.apart().1, thread));
+            let here = members.iter().map(|single| alone(single.apart().1, thread));
             let here = here.fold(0, i64::saturating_add);
             // What the busiest unit has to do takes as long in any nest: no time is left to gain.
             let least_work = busiest(members);

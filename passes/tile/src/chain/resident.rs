@@ -284,7 +284,7 @@ impl Planner<'_> {
                 let plan = &single.plan;
                 // What is loaded strip by strip is so since that is quicker.
                 let whole = plan.strips.is_none() && !plan.moves;
-                let here = single.spread.is_none() && plan.unit.is_some();
+                let here = plan.unit.is_some();
                 if here && whole && !single.group.has_inner() {
                     let mut stage = Stage::alone(single.group.clone(), plan.clone());
                     nest.stage = keep(&mut stage).then_some(stage);

@@ -13,6 +13,7 @@ use tir_onnx::{Graph, Node};
 use super::import::{Cx, Meaning, Outcome};
 use super::make::Make;
 use super::operands::{dimension, fail};
+use super::stated;
 
 /// Imports a graph within a node, its inputs being these; what its outputs are.
 fn inside(
@@ -43,9 +44,12 @@ fn inside(
     for (input, meaning) in graph.inputs.iter().zip(inputs) {
         cx.name(&input.name, meaning);
     }
+    let around = cx.scope.stated.clone();
+    cx.scope.stated = stated::shapes(graph, around.clone());
     cx.within.push(node.label());
     cx.nodes(&graph.nodes);
     cx.within.pop();
+    cx.scope.stated = around;
     let meaning = |name: &String| cx.scope.names.get(name).cloned();
     let outputs = graph.outputs.iter().map(|output| meaning(&output.name));
     let outputs: Option<Vec<Meaning>> = outputs.collect();

@@ -7,7 +7,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tir_core::{Attr, BlockId, Diagnostic, Ir, Loc, LocData, Name, Type, Value};
 use tir_data::{Array, DataError};
@@ -15,7 +15,9 @@ use tir_onnx::{ElementType, Model, Node, ValueType};
 
 use super::bodies::{self, Library, Means};
 use super::opsets;
+use super::{assume, open};
 use super::report::Report;
+use super::stated::{self, Shapes};
 use super::sizes::{self, OnnxOptions};
 
 /// The largest size of a dimension, and number that says a window: a product of two is an `i64`.
@@ -40,6 +42,8 @@ pub(super) struct Scope {
     pub made: HashMap<String, Value>,
     /// The version of ONNX's own operators that nodes are of.
     pub opset: i64,
+    /// The shapes that the file states.
+    pub stated: Shapes,
 }
 
 /// The function in the making, as the importers of nodes see it.
@@ -53,6 +57,9 @@ pub(super) struct Cx<'m> {
     /// The nodes whose bodies are being imported, outermost first.
     pub(super) within: Vec<String>,
     pub(super) report: Report,
+    /// What was taken for granted.
+    pub(super) remarks: Vec<Diagnostic>,
+    pub(super) path: Option<PathBuf>,
     /// The names of the arguments.
     arguments: Vec<String>,
     /// Inputs that sizes depend on, and that therefore have to be constants.
@@ -63,7 +70,11 @@ pub(super) struct Cx<'m> {
 /// What went wrong with a node; `None` if it was said before.
 pub(super) type Outcome<T> = Result<T, Option<DataError>>;
 
-pub(super) fn import(model: &Model, options: &OnnxOptions) -> Result<Ir, Vec<Diagnostic>> {
+/// The module, and what was taken for granted.
+pub(super) fn import(
+    model: &Model,
+    options: &OnnxOptions,
+) -> Result<(Ir, Vec<Diagnostic>), Vec<Diagnostic>> {
     let path = model.path.as_deref();
     let opset = model.opset.get("").copied().unwrap_or(1);
     if !(1..=opsets::NEWEST).contains(&opset) {
@@ -95,11 +106,14 @@ pub(super) fn import(model: &Model, options: &OnnxOptions) -> Result<Ir, Vec<Dia
         loc: Loc::UNKNOWN,
         scope: Scope {
             opset,
+            stated: stated::shapes(&model.graph, Shapes::new()),
             ..Scope::default()
         },
         library: Library::new(&model),
         within: Vec::new(),
         report,
+        remarks: Vec::new(),
+        path: model.path.clone(),
         arguments,
         asked: RefCell::default(),
         options,
@@ -115,10 +129,11 @@ pub(super) fn import(model: &Model, options: &OnnxOptions) -> Result<Ir, Vec<Dia
     if !errors.is_empty() {
         return Err(errors);
     }
+    let remarks = std::mem::take(&mut cx.remarks);
     let (mut module, body) = tir_builtin::module();
     module.adopt(body, cx.ir);
     match tir_core::verify(&module) {
-        Ok(()) => Ok(module),
+        Ok(()) => Ok((module, remarks)),
         Err(errors) => Err(errors.into_iter().map(|e| placed(path, e)).collect()),
     }
 }
@@ -175,7 +190,7 @@ fn elem_type(element: ElementType) -> Option<Type> {
     Some(tir_interp::elem_of(element.dtype()?))
 }
 
-impl Cx<'_> {
+impl<'m> Cx<'m> {
     fn begin(&mut self, model: &Model) {
         let args: Vec<Value> = self.ir.args(self.block).collect();
         for (name, arg) in self.arguments.clone().into_iter().zip(args) {
@@ -201,8 +216,12 @@ impl Cx<'_> {
             let last = self.ir.last(self.block);
             let means = self.library.means(node, self.scope.opset);
             let done = match means {
-                Means::Importer(importer) => importer(self, node).map(|()| true),
-                Means::Body(body) => bodies::call(self, node, body).map(|()| false),
+                Means::Importer(importer) => self
+                    .by_meaning(node, &mut |cx| importer(cx, node))
+                    .map(|()| true),
+                Means::Body(body) => self
+                    .by_meaning(node, &mut |cx| bodies::call(cx, node, body))
+                    .map(|()| false),
                 Means::Nothing(why) => {
                     self.report.unsupported(node, why);
                     Err(None)
@@ -223,6 +242,14 @@ impl Cx<'_> {
                     }
                 }
             }
+        }
+    }
+
+    /// Imports a node, by cases if it has operands that should be constants.
+    fn by_meaning(&mut self, node: &Node, import: assume::Import<'_, 'm>) -> Outcome<()> {
+        match open::cases(self, node)? {
+            Some(cases) => assume::by_cases(self, node, cases, import),
+            None => import(self),
         }
     }
 

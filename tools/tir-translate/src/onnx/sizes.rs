@@ -269,8 +269,9 @@ fn names(graph: &Graph) -> BTreeSet<&str> {
 /// Every dimension of this name has that size.
 fn set(graph: &mut Graph, name: &str, size: usize) {
     let values = graph.inputs.iter_mut().chain(&mut graph.outputs);
-    for value in values {
-        if let ValueType::Tensor(ty) = &mut value.ty {
+    let types = values.map(|value| &mut value.ty);
+    for ty in types.chain(graph.value_types.values_mut()) {
+        if let ValueType::Tensor(ty) = ty {
             for dim in ty.shape.iter_mut().flatten() {
                 if matches!(dim, Dim::Param(found) if found == name) {
                     *dim = Dim::Known(size);

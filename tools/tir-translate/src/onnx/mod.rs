@@ -30,6 +30,7 @@ mod recurrent;
 mod reductions;
 mod report;
 mod resample;
+mod rescale;
 mod resize;
 mod scatter;
 mod search;

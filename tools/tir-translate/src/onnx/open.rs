@@ -35,6 +35,7 @@ const OPEN: &[(&str, &[usize], Cases)] = &[
     ("ReduceSum", &[1], reduced),
     ("ReduceSumSquare", &[1], reduced),
     ("Reshape", &[1], reshape),
+    ("Resize", &[3], resized),
     ("STFT", &[1, 3], windows),
     ("Split", &[1], parts),
     ("Squeeze", &[1], squeezed),
@@ -362,6 +363,11 @@ fn pooled(m: &mut Make<'_, '_>) -> Outcome<Vec<Case>> {
 }
 
 fn middle(m: &mut Make<'_, '_>) -> Outcome<Vec<Case>> {
+    middle_of(m, 1)
+}
+
+/// The sizes of the axes that an attribute names.
+fn middle_of(m: &mut Make<'_, '_>, k: usize) -> Outcome<Vec<Case>> {
     let Some(whole) = m.stated(0) else {
         return none();
     };
@@ -372,7 +378,16 @@ fn middle(m: &mut Make<'_, '_>) -> Outcome<Vec<Case>> {
             .map(|axis| Ok(whole[m.dimension(*axis, whole.len())?]))
             .collect::<Outcome<Vec<i64>>>()?,
     };
-    Ok(vec![m.case(1, sizes, "sizes")?])
+    Ok(vec![m.case(k, sizes, "sizes")?])
+}
+
+/// Sizes, unless they are only bounds of the one that is made.
+fn resized(m: &mut Make<'_, '_>) -> Outcome<Vec<Case>> {
+    let policy = m.word("keep_aspect_ratio_policy", "stretch")?;
+    match policy.as_str() {
+        "stretch" => middle_of(m, 3),
+        _ => none(),
+    }
 }
 
 /// Of a grid; how many channels there are is not to be seen in it, and does not matter.

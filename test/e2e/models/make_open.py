@@ -83,6 +83,34 @@ def faults():
     write("faults.onnx", helper.make_model(graph, opset_imports=opsets, ir_version=10))
 
 
+def stated():
+    """Operands that decide shapes and are inputs, beside the shapes that the file states: of two axes either may be meant."""
+    nodes = [
+        helper.make_node("ReduceSum", ["x", "axes"], ["sum"], name="sum", keepdims=0),
+        helper.make_node("Reshape", ["sum", "shape"], ["rows"], name="rows"),
+        helper.make_node("Slice", ["rows", "starts", "ends"], ["y"], name="part"),
+    ]
+    graph = helper.make_graph(
+        nodes, "stated",
+        [value("x", F32, [3, 3, 4]), value("axes", I64, [1]), value("shape", I64, [2]), value("starts", I64, [2]),
+         value("ends", I64, [2])],
+        [value("y", F32, [2, 3])],
+        value_info=[value("sum", F32, [3, 4]), value("rows", F32, [2, 6])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
+    onnx.checker.check_model(model)
+    write("stated.onnx", model)
+    x = np.random.RandomState(12).uniform(-1, 1, (3, 3, 4)).astype(np.float32)
+    inputs = [x, [1], [-1, 6], [0, -4], [9, -1]]
+    inputs = [x] + [np.array(n, np.int64) for n in inputs[1:]]
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    names = [i.name for i in session.get_inputs()]
+    for k, array in enumerate(inputs):
+        np.save(HERE / f"stated.in_{k}.npy", array)
+    np.save(HERE / "stated.out_0.npy", session.run(None, dict(zip(names, inputs)))[0])
+
+
 if __name__ == "__main__":
     open_sizes()
+    stated()
     faults()

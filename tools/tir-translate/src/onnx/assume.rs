@@ -152,9 +152,13 @@ pub(super) fn by_cases<'m>(
     if ways.len() == 1 {
         lists.truncate(1);
     }
+    let not = match lists[..] {
+        [list] => format!("not {list}"),
+        _ => format!("none of {}", lists.join(", ")),
+    };
     let lists = lists.join(" or ");
     if let Some(any) = any {
-        let why = format!("{kind} are not {lists}, as the stated shapes say");
+        let why = format!("{kind} are {not}, as the stated shapes say");
         cx.check(node, any, &why)?;
     }
     let open = first.case.known.iter().any(|(k, _)| cx.is_open(node, *k));

@@ -217,7 +217,8 @@ impl Cx<'_> {
     /// A constant, named as it will be in a file.
     pub(super) fn constant(&mut self, array: &Array, name: &str) -> Value {
         let value = tir_interp::attr_named(array, name);
-        let made = self.ir.at(self.block).add(tir_graph::Constant { value });
+        // In front of the loops and branches that are being made, each of which may use it.
+        let made = self.ir.at(self.around).add(tir_graph::Constant { value });
         let loc = Loc::new(LocData::Named(Name::new(name), Loc::UNKNOWN));
         if let Some(op) = self.ir.owner(made) {
             self.ir.set_loc(op, loc);

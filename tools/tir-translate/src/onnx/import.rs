@@ -49,7 +49,10 @@ pub(super) struct Scope {
 /// The function in the making, as the importers of nodes see it.
 pub(super) struct Cx<'m> {
     pub(super) ir: Ir,
+    /// Where ops go: the function's block, or that of a loop or branch that is being made.
     pub(super) block: BlockId,
+    /// The function's block.
+    pub(super) around: BlockId,
     /// The location of the node at hand.
     pub(super) loc: Loc,
     pub(super) scope: Scope,
@@ -63,7 +66,7 @@ pub(super) struct Cx<'m> {
     /// The names of the arguments.
     arguments: Vec<String>,
     /// Inputs that sizes depend on, and that therefore have to be constants.
-    asked: RefCell<BTreeSet<String>>,
+    pub(super) asked: RefCell<BTreeSet<String>>,
     pub(super) options: &'m OnnxOptions,
 }
 
@@ -103,6 +106,7 @@ pub(super) fn import(
     let mut cx = Cx {
         ir,
         block,
+        around: block,
         loc: Loc::UNKNOWN,
         scope: Scope {
             opset,
@@ -304,7 +308,7 @@ impl<'m> Cx<'m> {
                     }
                 }
                 None => {
-                    let at = self.ir.args(self.block).position(|arg| arg == value);
+                    let at = self.ir.args(self.around).position(|arg| arg == value);
                     inputs.extend(at.and_then(|at| self.arguments.get(at)).cloned());
                 }
             }

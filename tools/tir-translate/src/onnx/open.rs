@@ -53,7 +53,9 @@ pub(super) fn cases(cx: &mut Cx<'_>, node: &Node) -> Outcome<Option<Vec<Case>>> 
     let Some((_, operands, cases)) = row else {
         return Ok(None);
     };
-    if !operands.iter().any(|k| cx.is_open(node, *k)) {
+    // What cannot be imported is asked for together with what is said of other operands.
+    let broken = (0..node.inputs.len()).any(|k| cx.is_broken(node, k));
+    if broken || !operands.iter().any(|k| cx.is_open(node, *k)) {
         return Ok(None);
     }
     let list = cases(&mut Make::new(cx, node))?;

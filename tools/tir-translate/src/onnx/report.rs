@@ -13,7 +13,7 @@ use super::import::at;
 const NAMED: usize = 3;
 
 /// All that went wrong in one import.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Report {
     /// Operators without a meaning: why, if more is known, and the nodes.
     unsupported: BTreeMap<String, (Option<String>, Vec<String>)>,
@@ -23,6 +23,7 @@ pub(super) struct Report {
     failures: Vec<Failure>,
 }
 
+#[derive(Clone)]
 struct Failure {
     op: String,
     first: DataError,

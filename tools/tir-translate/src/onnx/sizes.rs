@@ -24,15 +24,20 @@ pub struct OnnxOptions {
     /// Make an input a constant: a number, numbers with commas between them, or a .npy file.
     #[arg(long = "bind", value_name = "INPUT=VALUE")]
     pub bound: Vec<String>,
-    /// Most steps of a Loop, a Scan or a recurrent operator, which are written out one after the other.
+    /// Most steps of a Loop, a Scan or a recurrent operator that is written out, one after the other, and of a loop that data end.
     #[arg(long, value_name = "STEPS", default_value_t = 1024)]
     pub max_steps: usize,
+    /// Most nodes that steps are written out to, or branches of which both are computed; longer ones become loops and branches
+    /// of the program.
+    #[arg(long, value_name = "NODES", default_value_t = MAX_WRITTEN)]
+    pub max_written: usize,
     /// Most numbers in a table that an operator is put together with: positions, masks, weights of an interpolation.
     #[arg(long, value_name = "NUMBERS", default_value_t = MAX_TABLE)]
     pub max_table: usize,
 }
 
 const MAX_TABLE: usize = 1 << 24;
+const MAX_WRITTEN: usize = 256;
 
 impl Default for OnnxOptions {
     fn default() -> Self {
@@ -41,6 +46,7 @@ impl Default for OnnxOptions {
             dims: Vec::new(),
             bound: Vec::new(),
             max_steps: 1024,
+            max_written: MAX_WRITTEN,
             max_table: MAX_TABLE,
         }
     }
@@ -51,8 +57,8 @@ impl OnnxOptions {
     /// None if it cannot be read.
     pub fn key(&self) -> Option<String> {
         let mut key = format!(
-            "{:?} {:?} {} {}",
-            self.shapes, self.dims, self.max_steps, self.max_table
+            "{:?} {:?} {} {} {}",
+            self.shapes, self.dims, self.max_steps, self.max_written, self.max_table
         );
         for text in &self.bound {
             match text.split_once('=') {

@@ -50,12 +50,12 @@ def cell(steps):
         [node("Gather", ["x", "i"], ["xi"], axis=0),
          node("MatMul", ["h_in", "u"], ["hu"]), node("MatMul", ["xi", "v"], ["xv"]),
          node("Add", ["hu", "xv"], ["s"]), node("Tanh", ["s"], ["t"]), node("Sigmoid", ["s"], ["g"]),
-         node("Mul", ["t", "g"], ["a"]), node("Sub", ["t", "h_in"], ["d"]), node("Mul", ["d", "a"], ["e"]),
-         node("Add", ["h_in", "e"], ["h"]), node("Identity", ["go_in"], ["go"]), node("Identity", ["h"], ["seen"])],
+         node("Mul", ["t", "g"], ["a"]), node("Sub", ["t", "h_in"], ["d"]), node("Mul", ["d", "g"], ["e"]),
+         node("Add", ["h_in", "e"], ["k"]), node("Add", ["k", "a"], ["b"]), node("Tanh", ["b"], ["h"]), node("Identity", ["go_in"], ["go"]), node("Identity", ["h"], ["seen"])],
         "body", [value("i", I64, []), value("go_in", BOOL, []), value("h_in", F32, [4, 32])],
         [value("go", BOOL, []), value("h", F32, [4, 32]), value("seen", F32, [4, 32])])
     nodes = [node("Loop", ["n", "", "h0"], ["y", "all"], name="cell", body=body)]
-    constants = {"n": np.array(steps), "u": floats(32, 32) / 4, "v": floats(32, 32) / 4}
+    constants = {"n": np.array(steps), "u": floats(32, 32) / 16, "v": floats(32, 32) / 16}
     return (model(nodes, [value("x", F32, [steps, 4, 32]), value("h0", F32, [4, 32])],
                   [value("y", F32, [4, 32]), value("all", F32, [steps, 4, 32])], constants),
             [floats(steps, 4, 32), floats(4, 32)])
@@ -80,10 +80,10 @@ def until(bound):
          node("Less", ["m", "most"], ["go"])],
         "body", [value("i", I64, []), value("go_in", BOOL, []), value("h_in", F32, [4, 32])],
         [value("go", BOOL, []), value("h", F32, [4, 32])])
-    constants = {"go": np.array(True), "u": np.abs(floats(32, 32)) / 16, "most": np.array(60, np.float32)}
+    constants = {"begin": np.array(True), "u": np.abs(floats(32, 32)) / 16, "most": np.array(60, np.float32)}
     if bound:
         constants["n"] = np.array(bound)
-    nodes = [node("Loop", ["n" if bound else "", "go", "h0"], ["y"], name="until", body=body)]
+    nodes = [node("Loop", ["n" if bound else "", "begin", "h0"], ["y"], name="until", body=body)]
     return model(nodes, [value("h0", F32, [4, 32])], [value("y", F32, [4, 32])], constants), [np.abs(floats(4, 32))]
 
 

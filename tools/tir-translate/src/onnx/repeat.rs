@@ -59,7 +59,8 @@ pub(super) fn loop_(
     let said = cx.said();
     // Whether a step says that the loop goes on is known behind the first attempt.
     for by_data in [false, true] {
-        if !by_data && known(goes_on) != Some(true) {
+        let open = matches!(count, Count::Given(_)) || known(goes_on) != Some(true);
+        if !by_data && open {
             continue;
         }
         match looped(cx, node, body, count, goes_on, init, by_data) {
@@ -91,22 +92,20 @@ fn looped(
     let steps = match count {
         Count::Known(n) if by_data => Bounds::Static((*n).min(most)),
         Count::Known(n) => Bounds::Static(*n),
-        Count::Given(None) if by_data => Bounds::Static(most),
-        Count::Given(Some(n)) => {
-            let input = cx.element(node, *n)?;
-            let output = tir_core::Ret(Type::index());
-            Bounds::Dynamic(cx.add(node, tir_arith::IndexCast { input, output })?)
-        }
-        Count::Given(None) => return Ok(None),
+        Count::Given(_) if by_data => Bounds::Static(most),
+        Count::Given(_) => return Ok(None),
     };
     // What is collected has a size that is known.
-    if collects > 0 && (by_data || !matches!(steps, Bounds::Static(_))) {
+    if collects > 0 && by_data {
         return unknown();
     }
-    let mut start = vec![Make::new(cx, node).number(0)?];
+    let first = Make::new(cx, node).number(0)?;
+    let mut start = vec![first];
     if by_data {
         let running = value(cx, goes_on)?;
-        start.push(Make::new(cx, node).reshape(running, &[])?);
+        let mut m = Make::new(cx, node);
+        let running = m.reshape(running, &[])?;
+        start.push(below(&mut m, running, first, count)?);
     }
     for meaning in init {
         start.push(value(cx, meaning)?);
@@ -130,7 +129,9 @@ fn looped(
         let made = (|| -> Outcome<Vec<Value>> {
             let step = step(cx, node, body, number, Meaning::Value(running), &args[1 + own..], &types[own..])?;
             let again = value(cx, &step.goes_on)?;
-            let again = Make::new(cx, node).reshape(again, &[])?;
+            let mut m = Make::new(cx, node);
+            let again = m.reshape(again, &[])?;
+            let again = below(&mut m, again, next, count)?;
             Ok([vec![again], step.state].concat())
         })();
         let made = match made {
@@ -176,7 +177,7 @@ fn looped(
     if by_data {
         let more = match count {
             Count::Known(n) => *n > most,
-            Count::Given(n) => n.is_none(),
+            Count::Given(_) => true,
         };
         if more {
             let ended = Make::new(cx, node).not(results[1])?;
@@ -184,13 +185,23 @@ fn looped(
             cx.check(node, ended, &why)?;
         }
     }
-    if by_data || !matches!(steps, Bounds::Static(_)) {
+    if by_data {
         cx.remark(
             node,
             "data say how long it goes on: where it runs, the thread waits for all that it starts",
         );
     }
     Ok(Some(results[own..].to_vec()))
+}
+
+/// Whether a loop goes on, with the number of steps that the program is given.
+fn below(m: &mut Make<'_, '_>, running: Value, number: Value, count: &Count) -> Outcome<Value> {
+    let Count::Given(Some(steps)) = count else {
+        return Ok(running);
+    };
+    let steps = m.reshape(*steps, &[])?;
+    let more = m.less(number, steps)?;
+    m.and(running, more)
 }
 
 /// One step: its number, whether it runs, and what is carried, of these types.

@@ -37,7 +37,7 @@ pub struct OnnxOptions {
 }
 
 const MAX_TABLE: usize = 1 << 24;
-const MAX_WRITTEN: usize = 256;
+const MAX_WRITTEN: usize = 128;
 
 impl Default for OnnxOptions {
     fn default() -> Self {

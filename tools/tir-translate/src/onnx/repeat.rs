@@ -115,8 +115,8 @@ fn looped(
     let (region, args) = cx.enter(&[&[Type::index()], &types[..]].concat());
     let done = (|| -> Outcome<Option<(Vec<Value>, Vec<Value>)>> {
         let number = args[1];
-        let next = Make::new(cx, node).plus(number, 1.0)?;
         if !by_data {
+            let next = Make::new(cx, node).plus(number, 1.0)?;
             let step = step(cx, node, body, number, goes_on.clone(), &args[1 + own..], &types[own..])?;
             if known(&step.goes_on) != Some(true) {
                 return Ok(None);
@@ -127,12 +127,13 @@ fn looped(
         let condition = cx.element(node, running)?;
         let (then, _) = cx.enter(&[]);
         let made = (|| -> Outcome<Vec<Value>> {
+            let next = Make::new(cx, node).plus(number, 1.0)?;
             let step = step(cx, node, body, number, Meaning::Value(running), &args[1 + own..], &types[own..])?;
             let again = value(cx, &step.goes_on)?;
             let mut m = Make::new(cx, node);
             let again = m.reshape(again, &[])?;
             let again = below(&mut m, again, next, count)?;
-            Ok([vec![again], step.state].concat())
+            Ok([vec![next, again], step.state].concat())
         })();
         let made = match made {
             Ok(made) => made,
@@ -143,9 +144,9 @@ fn looped(
         };
         let then = cx.close(then, made);
         let (other, _) = cx.enter(&[]);
-        let other = cx.close(other, args[2..].to_vec());
-        let chosen = cx.either(node, condition, [then, other], types[1..].to_vec())?;
-        Ok(Some(([vec![next], chosen].concat(), Vec::new())))
+        let other = cx.close(other, args[1..].to_vec());
+        let chosen = cx.either(node, condition, [then, other], types.clone())?;
+        Ok(Some((chosen, Vec::new())))
     })();
     let (mut given, lists) = match done {
         Ok(Some(given)) => given,

@@ -23,7 +23,7 @@ pub(crate) struct Options {
     pub(crate) model: PathBuf,
     #[command(flatten)]
     onnx: tir_translate::OnnxOptions,
-    /// Machine file; host, the default with --native: that of this processor.
+    /// Machine file, such as those in test/e2e/machines of the repository; host, the default with --native: that of this processor.
     #[arg(long, value_name = "FILE.tir", required_unless_present = "native")]
     machine: Option<PathBuf>,
     /// Make a shared library with a C header, the constants and an example in C, in place of the

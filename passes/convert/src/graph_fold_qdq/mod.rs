@@ -286,10 +286,13 @@ fn sums(ir: &Ir, op: OpId) -> Result<Option<Sums>, &'static str> {
 fn windows(ir: &Ir, op: OpId, pool: AvgPool) -> Result<Sums, &'static str> {
     let x = activation(ir, pool.x)?;
     let (from, to) = (ir.ty(x.x), ir.ty(ir.result(op, 0)));
-    let (Some(&[_, channels, ..]), Some(&[_, _, height, width])) = (from.shape(), to.shape()) else {
+    let (Some(&[_, channels, ..]), Some(&[_, _, height, width])) = (from.shape(), to.shape())
+    else {
         return Err("its windows are not of an image");
     };
-    let [rows, columns] = pool.windows(ir.op(op)).map_err(|_| "its windows are not known")?;
+    let [rows, columns] = pool
+        .windows(ir.op(op))
+        .map_err(|_| "its windows are not known")?;
     let equal = |window: &Window, size: i64, whole: i64| {
         (0..size).all(|at| window.count(at, pool.count_include_pad) as i64 == whole)
     };

@@ -213,7 +213,9 @@ fn tried<'m>(
     let done = import(cx);
     for (name, meaning, made) in hidden.into_iter().rev() {
         cx.scope.made.remove(name);
-        cx.scope.names.extend(meaning.map(|m| (name.to_string(), m)));
+        cx.scope
+            .names
+            .extend(meaning.map(|m| (name.to_string(), m)));
         cx.scope.made.extend(made.map(|v| (name.to_string(), v)));
     }
     let mut results = Vec::new();

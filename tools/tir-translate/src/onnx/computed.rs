@@ -46,7 +46,9 @@ impl PerDim {
             Axes::Given(_, count) => *count,
         };
         if found != count || matches!(&axes, Axes::Known(dims) if dims.iter().any(|d| *d >= rank)) {
-            return m.fail(format!("has {count} numbers for {found} axes of rank {rank}"));
+            return m.fail(format!(
+                "has {count} numbers for {found} axes of rank {rank}"
+            ));
         }
         let axes = Self { axes, rank };
         axes.differ(m)?;
@@ -138,7 +140,10 @@ pub(super) fn slice(cx: &mut Cx<'_>, node: &Node) -> Outcome<()> {
     let mut x = m.operand(0)?;
     let rank = m.rank(x);
     if whole.len() != rank {
-        return m.fail(format!("is stated to have {} dimensions, the input has {rank}", whole.len()));
+        return m.fail(format!(
+            "is stated to have {} dimensions, the input has {rank}",
+            whole.len()
+        ));
     }
     let (starts, count) = m.list(1)?;
     let (ends, others) = m.list(2)?;
@@ -210,7 +215,9 @@ fn bound(m: &mut Make<'_, '_>, at: Value, n: i64, forward: Value) -> Outcome<Val
 
 /// What the program does with operands that it is given.
 fn said(cx: &mut Cx<'_>, node: &Node, what: &str) {
-    let why = format!("{what} are given when the program runs: it stops if they do not give the shape that the file states");
+    let why = format!(
+        "{what} are given when the program runs: it stops if they do not give the shape that the file states"
+    );
     cx.remark(node, &why);
 }
 
@@ -224,14 +231,20 @@ pub(super) fn pad(cx: &mut Cx<'_>, node: &Node) -> Outcome<()> {
     let mut x = m.operand(0)?;
     let rank = m.rank(x);
     if whole.len() != rank {
-        return m.fail(format!("is stated to have {} dimensions, the input has {rank}", whole.len()));
+        return m.fail(format!(
+            "is stated to have {} dimensions, the input has {rank}",
+            whole.len()
+        ));
     }
     let (pads, count) = m.list(1)?;
     if count % 2 != 0 {
         return m.fail(format!("has {count} pads, expected an even number"));
     }
     let axes = PerDim::read(&mut m, 3, rank, count / 2)?;
-    let (lows, highs) = (m.along(pads, 0, 0, count / 2, 1)?, m.along(pads, 0, count / 2, count / 2, 1)?);
+    let (lows, highs) = (
+        m.along(pads, 0, 0, count / 2, 1)?,
+        m.along(pads, 0, count / 2, count / 2, 1)?,
+    );
     let number = match m.optional(2)? {
         Some(number) => m.reshape(number, &[])?,
         None => m.like(x, 0.0)?,
@@ -252,7 +265,9 @@ pub(super) fn pad(cx: &mut Cx<'_>, node: &Node) -> Outcome<()> {
             "reflect" => Some(n - 1),
             "wrap" => Some(n),
             other => {
-                return m.fail(format!("attribute 'mode' is '{other}', expected constant, edge, reflect or wrap"));
+                return m.fail(format!(
+                    "attribute 'mode' is '{other}', expected constant, edge, reflect or wrap"
+                ));
             }
         };
         // What is cut off is no longer there to be repeated.
@@ -272,7 +287,9 @@ pub(super) fn pad(cx: &mut Cx<'_>, node: &Node) -> Outcome<()> {
         }
         m.stop_unless(
             right,
-            &format!("does not make {wanted} elements of the {n} of dimension {d}, as the file states"),
+            &format!(
+                "does not make {wanted} elements of the {n} of dimension {d}, as the file states"
+            ),
         )?;
         let places = m.counting(Make::index_type(), *wanted, 0, 1)?;
         let places = m.sub(places, low)?;
@@ -338,7 +355,10 @@ pub(super) fn trilu(cx: &mut Cx<'_>, node: &Node) -> Outcome<()> {
     // Beyond a corner all diagonals are the same.
     let k = m.between(k, -rows - columns, rows + columns)?;
     let index = Make::index_type();
-    let (r, c) = (m.counting(index, rows, 0, 2)?, m.counting(index, columns, 1, 2)?);
+    let (r, c) = (
+        m.counting(index, rows, 0, 2)?,
+        m.counting(index, columns, 1, 2)?,
+    );
     let right = m.sub(c, r)?;
     let inside = match upper {
         true => m.greater_equal(right, k)?,
@@ -364,7 +384,10 @@ fn places(m: &mut Make<'_, '_>, holds: Value, wanted: i64) -> Outcome<Value> {
         }
     };
     let right = m.equals(all, wanted as f64)?;
-    m.stop_unless(right, &format!("does not find {wanted} elements, as the file states"))?;
+    m.stop_unless(
+        right,
+        &format!("does not find {wanted} elements, as the file states"),
+    )?;
     if wanted == 0 || count == 0 {
         return m.known(&[]);
     }
@@ -403,7 +426,10 @@ pub(super) fn compress(cx: &mut Cx<'_>, node: &Node) -> Outcome<()> {
     let condition = m.operand(1)?;
     let (rank, count) = (m.rank(x), m.shape(condition).iter().product::<i64>());
     if whole.len() != rank || count > m.shape(x)[dim] {
-        return m.fail(format!("takes {whole:?} of {:?} by {count} truth values", m.shape(x)));
+        return m.fail(format!(
+            "takes {whole:?} of {:?} by {count} truth values",
+            m.shape(x)
+        ));
     }
     let condition = m.reshape(condition, &[count])?;
     let at = places(&mut m, condition, whole[dim])?;
@@ -464,13 +490,20 @@ pub(super) fn range(cx: &mut Cx<'_>, node: &Node) -> Outcome<()> {
         return m.fail("has no three operands");
     };
     let wide = tir_interp::elem_of(DType::F64);
-    let (from, to, by) = (m.cast(first, wide)?, m.cast(limit, wide)?, m.cast(step, wide)?);
+    let (from, to, by) = (
+        m.cast(first, wide)?,
+        m.cast(limit, wide)?,
+        m.cast(step, wide)?,
+    );
     let way = m.sub(to, from)?;
     let count = m.div(way, by)?;
     let count = m.ceil(count)?;
     let count = m.at_least(count, 0.0)?;
     let right = m.equals(count, wanted as f64)?;
-    m.stop_unless(right, &format!("does not count {wanted} numbers, as the file states"))?;
+    m.stop_unless(
+        right,
+        &format!("does not count {wanted} numbers, as the file states"),
+    )?;
     let elem = m.elem(first);
     let at = m.counting(elem, wanted, 0, 1)?;
     let at = m.mul(at, step)?;

@@ -130,6 +130,11 @@ pub(super) fn if_(cx: &mut Cx<'_>, node: &Node) -> Outcome<()> {
     }
     let then = inside(cx, node, then, Vec::new())?;
     let other = inside(cx, node, other, Vec::new())?;
+    let broken = |list: &[Meaning]| list.iter().any(|m| matches!(m, Meaning::Broken));
+    if broken(&then) || broken(&other) {
+        let why = "has a branch that cannot be imported, and a condition that is not known";
+        return cx.not_constant(node, 0, why);
+    }
     let mut results = Vec::new();
     for (x, y) in then.iter().zip(&other) {
         results.push(chosen(cx, node, condition, x, y)?);

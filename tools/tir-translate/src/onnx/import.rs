@@ -15,10 +15,10 @@ use tir_onnx::{ElementType, Model, Node, ValueType};
 
 use super::bodies::{self, Library, Means};
 use super::opsets;
-use super::{assume, open};
 use super::report::Report;
-use super::stated::{self, Shapes};
 use super::sizes::{self, OnnxOptions};
+use super::stated::{self, Shapes};
+use super::{assume, open};
 
 /// The largest size of a dimension, and number that says a window: a product of two is an `i64`.
 pub(super) const LARGEST: i64 = 1 << 31;
@@ -127,7 +127,7 @@ pub(super) fn import(
     let outputs = cx.end(&model);
     cx.drop_constants();
     let asked = cx.asked.take();
-    let mut errors = std::mem::take(&mut cx.report).finish(path);
+    let mut errors = std::mem::take(&mut cx.report).finish(path, options.given());
     errors.extend(sizes::open(&model, &asked).map(|e| named(path, e)));
     errors.extend(outputs.into_iter().map(|e| at(path, e)));
     if !errors.is_empty() {

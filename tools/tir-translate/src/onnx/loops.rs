@@ -134,7 +134,13 @@ impl Cx<'_> {
     }
 
     /// What lies at an index of a dimension, which goes.
-    pub(super) fn picked(&mut self, node: &Node, x: Value, dim: usize, at: Value) -> Outcome<Value> {
+    pub(super) fn picked(
+        &mut self,
+        node: &Node,
+        x: Value,
+        dim: usize,
+        at: Value,
+    ) -> Outcome<Value> {
         let (shape, elem) = self.shape(x);
         let place = Place::new(shape, dim);
         self.add(
@@ -219,7 +225,8 @@ struct Place {
 
 impl Place {
     fn new(shape: &[i64], dim: usize) -> Self {
-        let (mut offsets, mut sizes, mut kept) = (vec![0; shape.len()], shape.to_vec(), shape.to_vec());
+        let (mut offsets, mut sizes, mut kept) =
+            (vec![0; shape.len()], shape.to_vec(), shape.to_vec());
         (offsets[dim], sizes[dim]) = (DYNAMIC, 1);
         kept.remove(dim);
         Self {

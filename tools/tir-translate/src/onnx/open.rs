@@ -67,7 +67,10 @@ impl Make<'_, '_> {
     pub(super) fn list(&mut self, k: usize) -> Outcome<(Value, i64)> {
         let x = self.operand(k)?;
         if !self.elem(x).is_int() {
-            return self.fail(format!("has operand {k} of {}, expected integers", self.elem(x)));
+            return self.fail(format!(
+                "has operand {k} of {}, expected integers",
+                self.elem(x)
+            ));
         }
         let count = self.shape(x).iter().product();
         let x = self.cast(x, Self::index_type())?;
@@ -115,7 +118,10 @@ impl Make<'_, '_> {
     fn exactly(&mut self, k: usize, wanted: &[i64]) -> Outcome<Value> {
         let (list, count) = self.list(k)?;
         if count != wanted.len() as i64 {
-            return self.fail(format!("has {count} numbers in operand {k}, expected {}", wanted.len()));
+            return self.fail(format!(
+                "has {count} numbers in operand {k}, expected {}",
+                wanted.len()
+            ));
         }
         let wanted = self.known(wanted)?;
         let equal = self.equal(list, wanted)?;
@@ -164,25 +170,24 @@ impl Make<'_, '_> {
     }
 
     /// Cases of operand `k`: all sets of so many dimensions of this rank of which `may` holds.
-    fn sets(
-        &mut self,
-        k: usize,
-        rank: usize,
-        may: impl Fn(usize) -> bool,
-    ) -> Outcome<Vec<Case>> {
+    fn sets(&mut self, k: usize, rank: usize, may: impl Fn(usize) -> bool) -> Outcome<Vec<Case>> {
         let (axes, count) = self.places(k, rank)?;
         let dims: Vec<i64> = (0..rank).filter(|d| may(*d)).map(|d| d as i64).collect();
         let mut sets: Vec<Vec<i64>> = vec![Vec::new()];
         for _ in 0..count {
             let longer = |set: &Vec<i64>| {
                 let last = set.last().copied();
-                let behind = dims.iter().filter(move |d| last.is_none_or(|last| **d > last));
+                let behind = dims
+                    .iter()
+                    .filter(move |d| last.is_none_or(|last| **d > last));
                 let set = set.clone();
                 behind.map(move |d| [&set[..], &[*d]].concat())
             };
             sets = sets.iter().flat_map(longer).collect();
             if sets.len() > TRIED {
-                return self.fail(format!("has {count} axes of rank {rank} that are not constant"));
+                return self.fail(format!(
+                    "has {count} axes of rank {rank} that are not constant"
+                ));
             }
         }
         let mut cases = Vec::new();
@@ -270,7 +275,11 @@ fn reshape(m: &mut Make<'_, '_>) -> Outcome<Vec<Case>> {
         holds = m.and(holds, once)?;
     }
     // Zeros that are meant as such.
-    let allowed = keep && whole.iter().enumerate().any(|(d, n)| *n == 0 && from.get(d) != Some(&0));
+    let allowed = keep
+        && whole
+            .iter()
+            .enumerate()
+            .any(|(d, n)| *n == 0 && from.get(d) != Some(&0));
     match allowed {
         true => none(),
         false => Ok(vec![m.taken(1, whole, holds, "sizes")?]),
@@ -451,7 +460,9 @@ fn columns(m: &mut Make<'_, '_>) -> Outcome<Vec<Case>> {
         list("strides", rank, 1)?,
         list("dilations", rank, 1)?,
     );
-    if [pads.len(), strides.len(), dilations.len()] != [2 * rank, rank, rank] || strides.iter().any(|s| *s < 1) {
+    if [pads.len(), strides.len(), dilations.len()] != [2 * rank, rank, rank]
+        || strides.iter().any(|s| *s < 1)
+    {
         return none();
     }
     blocks.retain(|block| {
@@ -506,13 +517,22 @@ fn transform(m: &mut Make<'_, '_>) -> Outcome<Vec<Case>> {
     };
     let fixed = match m.constant(2).as_deref() {
         Some([axis]) => *axis,
-        _ => m.int("axis", if m.node.attributes.contains_key("axis") { 1 } else { -2 })?,
+        _ => m.int(
+            "axis",
+            if m.node.attributes.contains_key("axis") {
+                1
+            } else {
+                -2
+            },
+        )?,
     };
     let dims: Vec<(usize, Option<Case>)> = match axes.is_empty() {
         true => vec![(m.dimension(fixed, rank)?, None)],
         false => {
             let at = |case: &Case| case.known[0].1.get_int(0).unwrap_or(0) as usize;
-            axes.into_iter().map(|case| (at(&case), Some(case))).collect()
+            axes.into_iter()
+                .map(|case| (at(&case), Some(case)))
+                .collect()
         }
     };
     let mut cases = Vec::new();
@@ -559,7 +579,9 @@ fn windows(m: &mut Make<'_, '_>) -> Outcome<Vec<Case>> {
         let steps: Vec<i64> = match m.constant(1) {
             Some(list) => list,
             None if count < 2 => return none(),
-            None => (1..=samples).filter(|s| (samples - size).div_euclid(*s) + 1 == count).collect(),
+            None => (1..=samples)
+                .filter(|s| (samples - size).div_euclid(*s) + 1 == count)
+                .collect(),
         };
         for step in steps {
             let (mut known, mut holds) = (Vec::new(), m.truth(true)?);

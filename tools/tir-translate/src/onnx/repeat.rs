@@ -117,7 +117,15 @@ fn looped(
         let number = args[1];
         if !by_data {
             let next = Make::new(cx, node).plus(number, 1.0)?;
-            let step = step(cx, node, body, number, goes_on.clone(), &args[1 + own..], &types[own..])?;
+            let step = step(
+                cx,
+                node,
+                body,
+                number,
+                goes_on.clone(),
+                &args[1 + own..],
+                &types[own..],
+            )?;
             if known(&step.goes_on) != Some(true) {
                 return Ok(None);
             }
@@ -128,7 +136,15 @@ fn looped(
         let (then, _) = cx.enter(&[]);
         let made = (|| -> Outcome<Vec<Value>> {
             let next = Make::new(cx, node).plus(number, 1.0)?;
-            let step = step(cx, node, body, number, Meaning::Value(running), &args[1 + own..], &types[own..])?;
+            let step = step(
+                cx,
+                node,
+                body,
+                number,
+                Meaning::Value(running),
+                &args[1 + own..],
+                &types[own..],
+            )?;
             let again = value(cx, &step.goes_on)?;
             let mut m = Make::new(cx, node);
             let again = m.reshape(again, &[])?;
@@ -182,7 +198,8 @@ fn looped(
         };
         if more {
             let ended = Make::new(cx, node).not(results[1])?;
-            let why = format!("goes on for more than {most} steps: option --max-steps of the import");
+            let why =
+                format!("goes on for more than {most} steps: option --max-steps of the import");
             cx.check(node, ended, &why)?;
         }
     }
@@ -238,7 +255,11 @@ fn step(
 
 /// Whether what is carried keeps its types.
 fn carried(cx: &Cx<'_>, values: &[Value], types: &[Type]) -> Outcome<()> {
-    let same = values.len() == types.len() && values.iter().zip(types).all(|(v, ty)| cx.ir().ty(*v) == *ty);
+    let same = values.len() == types.len()
+        && values
+            .iter()
+            .zip(types)
+            .all(|(v, ty)| cx.ir().ty(*v) == *ty);
     match same {
         true => Ok(()),
         false => unknown(),
@@ -351,7 +372,8 @@ pub(super) fn either(
         })();
         let values = done.unwrap_or_default();
         let found: Vec<Type> = values.iter().map(|v| cx.ir().ty(*v)).collect();
-        let fits = found.len() == branch.outputs.len() && types.as_ref().is_none_or(|types| *types == found);
+        let fits = found.len() == branch.outputs.len()
+            && types.as_ref().is_none_or(|types| *types == found);
         if !fits {
             cx.abandon(region);
             for region in regions {
@@ -364,7 +386,9 @@ pub(super) fn either(
         regions.push(cx.close(region, values));
     }
     let regions: [tir_core::RegionId; 2] = regions.try_into().ok()?;
-    let results = cx.either(node, condition, regions, types.unwrap_or_default()).ok()?;
+    let results = cx
+        .either(node, condition, regions, types.unwrap_or_default())
+        .ok()?;
     cx.remark(
         node,
         "data say which branch is taken: the thread waits for all that it starts",

@@ -48,7 +48,9 @@ pub(super) fn by_operand(
     let mut m = Make::new(cx, node);
     let x = m.operand(0)?;
     let shape = m.shape(x);
-    if whole.len() != shape.len() || (0..shape.len()).any(|d| !axes.contains(&d) && shape[d] != whole[d]) {
+    if whole.len() != shape.len()
+        || (0..shape.len()).any(|d| !axes.contains(&d) && shape[d] != whole[d])
+    {
         return m.fail(format!("is stated to make shape {whole:?} of {shape:?}"));
     }
     let k = match said {
@@ -59,7 +61,11 @@ pub(super) fn by_operand(
     let list = m.operand(k)?;
     let list = m.cast(list, single)?;
     if m.shape(list) != [axes.len() as i64] {
-        return m.fail(format!("has {:?} numbers in operand {k} for {} dimensions", m.shape(list), axes.len()));
+        return m.fail(format!(
+            "has {:?} numbers in operand {k} for {} dimensions",
+            m.shape(list),
+            axes.len()
+        ));
     }
     let sizes: Vec<f64> = axes.iter().map(|d| shape[*d] as f64).collect();
     if sizes.contains(&0.0) {
@@ -175,7 +181,10 @@ fn resampled(cx: &mut Cx<'_>, node: &Node, dims: Vec<Along>, how: &Asked) -> Out
             }
         };
         if part.is_some() {
-            let (low, high) = (m.numbers(wide(), &[], &[0.0])?, m.numbers(wide(), &[], &[(along.from - 1) as f64])?);
+            let (low, high) = (
+                m.numbers(wide(), &[], &[0.0])?,
+                m.numbers(wide(), &[], &[(along.from - 1) as f64])?,
+            );
             let (above, below) = (m.greater_equal(at, low)?, m.greater_equal(high, at)?);
             let here = m.and(above, below)?;
             let mut form = vec![1; m.rank(y)];
@@ -220,7 +229,9 @@ fn places(m: &mut Make<'_, '_>, along: &Along, how: &Asked) -> Outcome<Value> {
         Some(Coordinates::PytorchHalfPixel) if along.to > 1 => half(m),
         Some(Coordinates::AlignCorners) if along.to > 1 => {
             // One division for each, as it is at import.
-            let list: Vec<f64> = (0..along.to).map(|i| i as f64 * (from - 1.0) / (to - 1.0)).collect();
+            let list: Vec<f64> = (0..along.to)
+                .map(|i| i as f64 * (from - 1.0) / (to - 1.0))
+                .collect();
             m.numbers(wide(), &[along.to], &list)
         }
         Some(Coordinates::PytorchHalfPixel | Coordinates::AlignCorners) => m.times(x, 0.0),
@@ -280,7 +291,13 @@ fn taken(m: &mut Make<'_, '_>, x: Value, along: &Along, at: Value) -> Outcome<Va
 }
 
 /// Sums of the neighbours of places by their weights.
-fn weighted(m: &mut Make<'_, '_>, x: Value, along: &Along, at: Value, how: &Asked) -> Outcome<Value> {
+fn weighted(
+    m: &mut Make<'_, '_>,
+    x: Value,
+    along: &Along,
+    at: Value,
+    how: &Asked,
+) -> Outcome<Value> {
     let support = if how.mode.is_none() { 2 } else { 1 };
     // The smallest scale of this size reaches farthest.
     let smaller = how.antialias && along.to < along.from;
@@ -312,7 +329,10 @@ fn weighted(m: &mut Make<'_, '_>, x: Value, along: &Along, at: Value, how: &Aske
         }
         let mut weight = kernel(m, way, how)?;
         if how.exclude_outside {
-            let (low, high) = (m.numbers(wide(), &[], &[0.0])?, m.numbers(wide(), &[], &[last])?);
+            let (low, high) = (
+                m.numbers(wide(), &[], &[0.0])?,
+                m.numbers(wide(), &[], &[last])?,
+            );
             let (above, below) = (m.greater_equal(place, low)?, m.greater_equal(high, place)?);
             let here = m.and(above, below)?;
             let nothing = m.like(weight, 0.0)?;

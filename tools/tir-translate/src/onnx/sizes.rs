@@ -73,6 +73,22 @@ impl OnnxOptions {
         Some(key)
     }
 
+    /// The sizes and values that are given, as on a command line.
+    pub(super) fn given(&self) -> Option<String> {
+        let words = |option: &'static str, list: &[String]| -> Vec<String> {
+            list.iter()
+                .map(|text| format!("--{option} {text}"))
+                .collect()
+        };
+        let all = [
+            words("shape", &self.shapes),
+            words("dim", &self.dims),
+            words("bind", &self.bound),
+        ]
+        .concat();
+        (!all.is_empty()).then(|| all.join(" "))
+    }
+
     /// Fills in what is given; what names something that the model does not have is an error.
     pub(super) fn apply(&self, model: &mut Model) -> Result<(), Vec<DataError>> {
         let mut errors = Vec::new();
@@ -346,7 +362,7 @@ pub(super) fn open(model: &Model, asked: &BTreeSet<String>) -> Option<Diagnostic
         .collect();
     for name in asked {
         notes.push(format!(
-            "input '{name}' says sizes: it has to be a constant"
+            "input '{name}' has to be a constant: sizes or branches depend on it"
         ));
     }
     let (count, what) = match open.len() + asked.len() {
@@ -358,7 +374,7 @@ pub(super) fn open(model: &Model, asked: &BTreeSet<String>) -> Option<Diagnostic
         error = error.note(note);
     }
     Some(error.note(format!(
-        "these options would do, with the sizes and values that are wanted: {}",
+        "these options would do, with what is wanted in the place of each 1 and VALUE: {}",
         words.join(" ")
     )))
 }

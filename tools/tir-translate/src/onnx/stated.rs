@@ -9,9 +9,34 @@ pub(super) type Shapes = BTreeMap<String, Vec<i64>>;
 
 /// Operators whose result has the shape of operand 0.
 const ALIKE: &[&str] = &[
-    "Abs", "Cast", "CastLike", "Ceil", "Clip", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish",
-    "Identity", "LeakyRelu", "Log", "LogSoftmax", "Neg", "Not", "Reciprocal", "Relu", "Round", "Selu", "Sigmoid",
-    "Sign", "Softmax", "Softplus", "Sqrt", "Tanh",
+    "Abs",
+    "Cast",
+    "CastLike",
+    "Ceil",
+    "Clip",
+    "Elu",
+    "Erf",
+    "Exp",
+    "Floor",
+    "Gelu",
+    "HardSigmoid",
+    "HardSwish",
+    "Identity",
+    "LeakyRelu",
+    "Log",
+    "LogSoftmax",
+    "Neg",
+    "Not",
+    "Reciprocal",
+    "Relu",
+    "Round",
+    "Selu",
+    "Sigmoid",
+    "Sign",
+    "Softmax",
+    "Softplus",
+    "Sqrt",
+    "Tanh",
 ];
 
 /// The shapes of a graph's values that are stated as numbers; `known` is what is known from around it.

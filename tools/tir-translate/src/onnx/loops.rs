@@ -186,7 +186,7 @@ impl Cx<'_> {
     }
 
     /// An index counted from the end of so many.
-    pub(super) fn from_end(&mut self, at: Value, count: i64) -> Value {
+    pub(super) fn counted_down(&mut self, at: Value, count: i64) -> Value {
         let mut b = self.ir.at(self.block);
         b.loc = self.loc;
         let last = tir_arith::constant_index(&mut b, count - 1);

@@ -1,5 +1,6 @@
 //! From ONNX to graph: one function `@main` of a module.
 
+mod asked;
 mod assume;
 mod attention;
 mod bodies;

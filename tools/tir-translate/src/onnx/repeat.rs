@@ -175,7 +175,6 @@ fn looped(
             };
         }
     };
-    let mut start = start;
     if !lists.is_empty() {
         let Bounds::Static(length) = steps else {
             cx.abandon(region);
@@ -307,7 +306,7 @@ fn scanned(
     let types: Vec<Type> = start.iter().map(|v| cx.ir().ty(*v)).collect();
     let (region, args) = cx.enter(&[&[Type::index()], &types[..]].concat());
     let place = |cx: &mut Cx<'_>, back: bool| match back {
-        true => cx.from_end(args[0], ways.length),
+        true => cx.counted_down(args[0], ways.length),
         false => args[0],
     };
     let done = (|| -> Outcome<Vec<Value>> {

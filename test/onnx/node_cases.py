@@ -71,6 +71,20 @@ def array(value):
     return value.astype(np.float32) if value.dtype.name == "bfloat16" else value
 
 
+def other(random, value):
+    """Another content of the same type and shape, not far from the one that is there."""
+    if value.dtype == bool:
+        return np.asarray(random.random(value.shape) < 0.5)
+    if value.dtype.kind in "iu":
+        step = random.integers(-2, 3, value.shape) * (random.random(value.shape) < 0.5)
+        limits = np.iinfo(value.dtype)
+        moved = [min(max(int(a) + int(b), limits.min), limits.max) for a, b in zip(value.flat, np.asarray(step).flat)]
+        return np.array(moved, value.dtype).reshape(value.shape)
+    if value.dtype.kind == "f":
+        return np.asarray(value * random.choice([1, 1, 1.02, 0.9, 1.1], value.shape), value.dtype)
+    return value
+
+
 class Runner:
     def __init__(self, arguments, folder):
         self.arguments, self.folder = arguments, pathlib.Path(folder)
@@ -124,6 +138,61 @@ class Runner:
                 return "right", text
         return ("wrong" if "elements beyond" in text else "error"), text
 
+    def altered(self, case, count):
+        """Other contents of small operands than the case has: the program gives what ONNX Runtime gives, or stops. A list of
+        `(what happened, reason)`."""
+        folder = self.folder / f"{case.name}.altered"
+        folder.mkdir()
+        model = folder / "model.onnx"
+        model.write_bytes(case.model.SerializeToString())
+        program = folder / "graph.tir"
+        if self.call("tir-translate", "--import-onnx", model, "-o", program)[0] != 0 or "cf.assert" not in program.read_text():
+            return []
+        # Where ONNX and ONNX Runtime differ, the second says nothing of other operands.
+        if not all(np.allclose(a, b, case.rtol, self.arguments.atol, equal_nan=True)
+                   for a, b in zip(case.expected, case.runtime)):
+            return []
+        results = []
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        options.intra_op_num_threads = 1
+        session = onnxruntime.InferenceSession(case.model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        names = [i.name for i in session.get_inputs()]
+        # The same for each run of a case.
+        random = np.random.default_rng(sum(map(ord, case.name)))
+        for _ in range(count):
+            inputs = [np.array(value) for value in case.inputs]
+            for k in range(1, len(inputs)) if len(inputs) > 1 else []:
+                if 0 < inputs[k].size <= 16 and random.random() < 0.7:
+                    inputs[k] = other(random, inputs[k])
+            for k, value in enumerate(inputs):
+                np.save(folder / f"in_{k}.npy", array(value))
+            try:
+                expected = session.run(None, dict(zip(names, inputs)))
+            except Exception:  # noqa: BLE001: whatever it is, ONNX Runtime does not run it
+                expected = None
+            # Sums of large numbers that cancel out are as exact as their terms.
+            most = max((np.abs(e).max() for e in expected or [] if e.size and e.dtype.kind == "f"), default=0)
+            atol = max(self.arguments.atol, 1e-6 * most) if np.isfinite(most) else self.arguments.atol
+            words = [program, "--rtol", case.rtol, "--atol", atol]
+            for k in range(len(inputs)):
+                words += ["--input", folder / f"in_{k}.npy"]
+            same = expected is not None and [e.shape for e in expected] == [np.shape(e) for e in case.expected]
+            if same:
+                for k, value in enumerate(expected):
+                    np.save(folder / f"out_{k}.npy", array(value))
+                    words += ["--compare", folder / f"out_{k}.npy"]
+            code, text = self.call("tir-run", *words)
+            given = "; ".join(str(value.tolist()) for value in inputs[1:] if value.size <= 16)
+            if code != 0:
+                kind = "wrong" if "elements beyond" in text else "stopped" if "assertion" in text else "error"
+                if kind == "stopped" and same:
+                    kind = "stopped, ONNX Runtime does not"
+            else:
+                kind = "right" if same else "runs, ONNX Runtime does not" if expected is None else "wrong"
+            results.append((kind, f"{given}: {reason(text) if code else ''}"))
+        return results
+
     def run(self, case):
         """`(imported, graph, accel, reason)`."""
         folder = self.folder / case.name
@@ -163,6 +232,21 @@ def reason(text):
     return line.removeprefix("error: ").removeprefix("model.onnx: ")[:170]
 
 
+def alter(runner, cases, arguments):
+    """Runs programs with other operands and prints what happened; 1 if something was wrong."""
+    total, programs = collections.Counter(), 0
+    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+        for case, results in zip(cases, pool.map(lambda c: runner.altered(c, arguments.altered), cases)):
+            programs += bool(results)
+            for kind, why in results:
+                total[kind] += 1
+                if kind in ("wrong", "error") or arguments.verbose and kind not in ("right", "stopped"):
+                    print(f"{case.name}: {kind}: {why}", flush=True)
+    print(f"{programs} programs that check operands, {total.total()} runs: "
+          + "; ".join(f"{count} {kind}" for kind, count in sorted(total.items())))
+    return 1 if total["wrong"] else 0
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "target/quick", help="folder of the programs")
@@ -175,6 +259,8 @@ def main():
     parser.add_argument("--every", type=int, default=1, help="one case of so many [1]")
     parser.add_argument("--table", type=pathlib.Path, help="write the table there")
     parser.add_argument("--verbose", action="store_true", help="print each case that is not right")
+    parser.add_argument("--altered", type=int, metavar="TIMES",
+                        help="run programs of cases with other small operands than theirs, so often, beside ONNX Runtime")
     parser.add_argument("--keep", type=pathlib.Path, help="folder for the files of the cases")
     arguments = parser.parse_args()
     warnings.filterwarnings("ignore")
@@ -188,6 +274,8 @@ def main():
         if arguments.keep:
             arguments.keep.mkdir(parents=True)
         runner = Runner(arguments, arguments.keep or temporary)
+        if arguments.altered:
+            return alter(runner, counted, arguments)
         with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
             for case, (imported, graph, accel, why) in zip(counted, pool.map(runner.run, counted)):
                 row = rows.setdefault(case.op, collections.Counter())

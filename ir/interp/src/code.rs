@@ -173,6 +173,11 @@ pub(crate) enum Instr {
     Return(u32),
     /// Fails with the message of this number.
     Fail(u32),
+    /// Fails with the message of this number unless a truth value holds; without data it is taken to.
+    Check {
+        cond: u32,
+        message: u32,
+    },
 }
 
 /// What a native instruction runs.

@@ -327,6 +327,15 @@ impl<'m> Compiler<'m> {
         self.code.messages.push(message.into());
         self.push(Instr::Fail(self.code.messages.len() as u32 - 1));
     }
+    /// Fails unless an `i1` is true. A run without data takes one that depends on data to be: what comes behind is only of
+    /// interest if it holds.
+    pub fn check(&mut self, cond: Reg, message: impl Into<String>) {
+        self.code.messages.push(message.into());
+        self.push(Instr::Check {
+            cond: cond.index,
+            message: self.code.messages.len() as u32 - 1,
+        });
+    }
     /// A new place to jump to, not placed yet.
     pub fn label(&mut self) -> Label {
         self.labels += 1;

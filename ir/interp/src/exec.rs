@@ -575,6 +575,13 @@ impl Frame {
                     *at = pc;
                     return Err(code.messages[n as usize].as_str().into());
                 }
+                Instr::Check { cond, message } => {
+                    let unknown = DATALESS && self.unknown[cond as usize];
+                    if !unknown && regs[cond as usize] == 0 {
+                        *at = pc;
+                        return Err(code.messages[message as usize].as_str().into());
+                    }
+                }
                 Instr::Label(_) => {}
             }
             pc += 1;

@@ -83,6 +83,69 @@ def faults():
     write("faults.onnx", helper.make_model(graph, opset_imports=opsets, ir_version=10))
 
 
+def stated():
+    """Operands that decide shapes and are inputs, beside the shapes that the file states: of two axes either may be meant."""
+    nodes = [
+        helper.make_node("ReduceSum", ["x", "axes"], ["sum"], name="sum", keepdims=0),
+        helper.make_node("Reshape", ["sum", "shape"], ["rows"], name="rows"),
+        helper.make_node("Slice", ["rows", "starts", "ends"], ["y"], name="part"),
+    ]
+    graph = helper.make_graph(
+        nodes, "stated",
+        [value("x", F32, [3, 3, 4]), value("axes", I64, [1]), value("shape", I64, [2]), value("starts", I64, [2]),
+         value("ends", I64, [2])],
+        [value("y", F32, [2, 3])],
+        value_info=[value("sum", F32, [3, 4]), value("rows", F32, [2, 6])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
+    onnx.checker.check_model(model)
+    write("stated.onnx", model)
+    x = np.random.RandomState(12).uniform(-1, 1, (3, 3, 4)).astype(np.float32)
+    inputs = [x, [1], [-1, 6], [0, -4], [9, -1]]
+    inputs = [x] + [np.array(n, np.int64) for n in inputs[1:]]
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    names = [i.name for i in session.get_inputs()]
+    for k, array in enumerate(inputs):
+        np.save(HERE / f"stated.in_{k}.npy", array)
+    np.save(HERE / "stated.out_0.npy", session.run(None, dict(zip(names, inputs)))[0])
+
+
+def looped():
+    """A scan from the end, and a loop whose number of steps is an input and which data may end."""
+    body = helper.make_graph(
+        [helper.make_node("MatMul", ["h_in", "u"], ["hu"]), helper.make_node("Add", ["hu", "xi"], ["s"]),
+         helper.make_node("Tanh", ["s"], ["h"]), helper.make_node("Relu", ["h"], ["seen"])],
+        "step", [value("h_in", F32, [2, 4]), value("xi", F32, [2, 4])], [value("h", F32, [2, 4]), value("seen", F32, [2, 4])])
+    again = helper.make_graph(
+        [helper.make_node("Add", ["g_in", "g_in"], ["g"]), helper.make_node("ReduceMax", ["g"], ["m"], keepdims=0),
+         helper.make_node("Less", ["m", "most"], ["more"])],
+        "again", [value("i", I64, []), value("more_in", TensorProto.BOOL, []), value("g_in", F32, [2, 4])],
+        [value("more", TensorProto.BOOL, []), value("g", F32, [2, 4])])
+    nodes = [
+        helper.make_node("Scan", ["h0", "x"], ["last", "all"], name="scan", body=body, num_scan_inputs=1, scan_input_axes=[1],
+                         scan_input_directions=[1], scan_output_axes=[-1]),
+        helper.make_node("Loop", ["n", "", "last"], ["y"], name="again", body=again),
+    ]
+    random = np.random.RandomState(13)
+    u = random.uniform(-1, 1, (4, 4)).astype(np.float32)
+    graph = helper.make_graph(
+        nodes, "looped", [value("h0", F32, [2, 4]), value("x", F32, [2, 6, 4]), value("n", I64, [])],
+        [value("y", F32, [2, 4]), value("all", F32, [2, 4, 6])],
+        [numpy_helper.from_array(u, "u"), numpy_helper.from_array(np.array(3, np.float32), "most")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
+    onnx.checker.check_model(model)
+    write("looped.onnx", model)
+    inputs = [random.uniform(0, 1, (2, 4)).astype(np.float32), random.uniform(0, 1, (2, 6, 4)).astype(np.float32),
+              np.array(9, np.int64)]
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    answers = session.run(None, dict(zip(["h0", "x", "n"], inputs)))
+    for kind, arrays in (("in", inputs), ("out", answers)):
+        for k, array in enumerate(arrays):
+            np.save(HERE / f"looped.{kind}_{k}.npy", array)
+
+
 if __name__ == "__main__":
     open_sizes()
+    stated()
+    looped()
     faults()

@@ -23,7 +23,7 @@ pub(crate) struct Options {
     pub(crate) model: PathBuf,
     #[command(flatten)]
     onnx: tir_translate::OnnxOptions,
-    /// Machine file; host, the default with --native: that of this processor.
+    /// Machine file, such as those in test/e2e/machines of the repository; host, the default with --native: that of this processor.
     #[arg(long, value_name = "FILE.tir", required_unless_present = "native")]
     machine: Option<PathBuf>,
     /// Make a shared library with a C header, the constants and an example in C, in place of the
@@ -368,8 +368,11 @@ fn import(options: &Options, file: &Path) -> Result<(), String> {
     tir_translate::load_dialects();
     let render =
         |errors: Vec<Diagnostic>| tir_opt::render(&Sources::default(), &errors, tir_opt::color());
-    let module = tir_translate::import_onnx_with(&options.model, &options.onnx);
-    let mut module = module.map_err(render)?;
+    let module = tir_translate::import_onnx_noting(&options.model, &options.onnx);
+    let (mut module, remarks) = module.map_err(render)?;
+    if !remarks.is_empty() {
+        eprint!("{}", render(remarks));
+    }
     // Names of layers come down to the last level with the locations of ops.
     let print = |ir: &tir::Ir| {
         let options = tir_text::PrintOptions {

@@ -115,7 +115,11 @@ fn run(cli: &Cli, sources: &mut Sources) -> Result<(), Vec<Diagnostic>> {
         return crate::export_onnx_to(&module, &cli.export, &cli.output);
     }
     let mut module = if let Some(path) = &import.import_onnx {
-        crate::import_onnx_with(path, &cli.onnx)?
+        let (module, remarks) = crate::import_onnx_noting(path, &cli.onnx)?;
+        for remark in remarks {
+            eprint!("{}", sources.render(&remark, false));
+        }
+        module
     } else if let Some(path) = &import.import_tensat_model {
         crate::import_tensat_model(path)?
     } else if let Some(path) = &import.import_tensat_rules {

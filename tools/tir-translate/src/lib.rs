@@ -8,7 +8,9 @@ mod taso;
 
 pub use cli::main;
 pub use export::{ExportOptions, export_onnx, export_onnx_to};
-pub use onnx::{OnnxOptions, import_model, import_model_with, import_onnx, import_onnx_with};
+pub use onnx::{
+    OnnxOptions, import_model, import_model_with, import_onnx, import_onnx_noting, import_onnx_with,
+};
 pub use taso::{
     RuleOptions, import_tensat_model, import_tensat_rule_text, import_tensat_rules,
     import_tensat_text,

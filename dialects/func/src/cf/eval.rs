@@ -18,10 +18,8 @@ impl LowerToEval for CondBr {
 }
 impl LowerToEval for Assert {
     fn lower<'m>(&self, _: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {
-        let (arg, holds) = (cx.reg(self.arg)?, cx.label());
-        cx.jump_if(arg, holds);
-        cx.fail(format!("assertion failed: {}", self.msg));
-        cx.place(holds);
+        let arg = cx.reg(self.arg)?;
+        cx.check(arg, format!("assertion failed: {}", self.msg));
         Ok(())
     }
 }

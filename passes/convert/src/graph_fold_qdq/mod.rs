@@ -26,12 +26,13 @@ use tir::{
     Value, pass,
 };
 use tir_accel::{AttachedMachine, MachineInfo};
+use tir_graph::shape::Window;
 use tir_graph::*;
 
 pass! {
     /// Computes quantized operators with integers: `quantize` of a convolution or product of
-    /// dequantized operands becomes an integer one and one `requantize`, and so does one of a mean, and of the sum of
-    /// two tensors whose scales are powers of two apart.
+    /// dequantized operands becomes an integer one and one `requantize`, and so does one of a mean (of windows: a convolution by
+    /// weights of 1), and of the sum of two tensors whose scales are powers of two apart.
     ///
     /// Results may differ by one step of their scale from sums in floats. Bounds (`relu`, `clip`)
     /// between them become bounds of integers, values between operators all signed ones or all unsigned ones, and what
@@ -231,11 +232,16 @@ struct Sums {
 
 enum Kind {
     Conv(Box<Conv2d>),
+    /// Sums of windows, by weights of 1.
+    Windows(Box<AvgPool>),
     /// Whether the right matrix is to be transposed.
     Product(bool),
 }
 
 fn sums(ir: &Ir, op: OpId) -> Result<Option<Sums>, &'static str> {
+    if let Some(pool) = ir.get::<AvgPool>(op) {
+        return windows(ir, op, pool).map(Some);
+    }
     if let Some(conv) = ir.get::<Conv2d>(op) {
         let w = weights(ir, conv.w, 0)?;
         let channels = w.elements.shape().first().copied().unwrap_or(0);
@@ -274,6 +280,49 @@ fn sums(ir: &Ir, op: OpId) -> Result<Option<Sums>, &'static str> {
         channels,
         kind: Kind::Product(transposed),
     }))
+}
+
+/// Means of windows of as many elements each: a sum of integers for each channel, and a factor.
+fn windows(ir: &Ir, op: OpId, pool: AvgPool) -> Result<Sums, &'static str> {
+    let x = activation(ir, pool.x)?;
+    let (from, to) = (ir.ty(x.x), ir.ty(ir.result(op, 0)));
+    let (Some(&[_, channels, ..]), Some(&[_, _, height, width])) = (from.shape(), to.shape())
+    else {
+        return Err("its windows are not of an image");
+    };
+    let [rows, columns] = pool
+        .windows(ir.op(op))
+        .map_err(|_| "its windows are not known")?;
+    let equal = |window: &Window, size: i64, whole: i64| {
+        (0..size).all(|at| window.count(at, pool.count_include_pad) as i64 == whole)
+    };
+    let &[tall, wide] = &pool.kernel[..] else {
+        return Err("its windows are not of an image");
+    };
+    if !equal(&rows, height, tall) || !equal(&columns, width, wide) {
+        return Err("its windows at the border are of fewer elements");
+    }
+    let bits = from.elem().bits().unwrap_or(32);
+    let count = tall.saturating_mul(wide);
+    if bits > 16 || !(1..=1 << (30 - bits)).contains(&count) {
+        return Err("its sums may not fit 32 bits");
+    }
+    let channels = usize::try_from(channels).map_err(|_| "its channels are not known")?;
+    let shape = [channels, 1, tall as usize, wide as usize];
+    let elements = Array::from_vec(&shape, vec![1i8; channels * count as usize]);
+    Ok(Sums {
+        x,
+        totals: vec![count; channels],
+        weights: Weights {
+            value: pool.x,
+            elements: elements.map_err(|_| "its windows are too large")?,
+            scales: vec![1.0 / count as f32],
+        },
+        bias: None,
+        axis: 1,
+        channels,
+        kind: Kind::Windows(Box::new(pool)),
+    })
 }
 
 /// Folds the operator behind a step to integers; false where there is none of those.
@@ -453,6 +502,20 @@ fn rewrite(
             dilations: conv.dilations,
             groups: conv.groups,
         }),
+        Kind::Windows(pool) => {
+            let value = attr_of(&sums.weights.elements);
+            w = rw.add(Constant { value });
+            rw.add(Conv2dInteger {
+                x: sums.x.x,
+                w,
+                bias,
+                padding: sums.x.zero,
+                strides: pool.strides,
+                pads: pool.pads,
+                dilations: pool.dilations,
+                groups: sums.channels as i64,
+            })
+        }
         Kind::Product(transposed) => {
             if transposed {
                 let array = transpose(&sums.weights.elements)?;

@@ -13,7 +13,7 @@ use tir_onnx::{AttributeValue, Function, Graph, Model, Node};
 
 use super::import::{Cx, Meaning, Outcome, Scope};
 use super::opsets::{self, Importer};
-use super::{contrib, operands::fail};
+use super::{contrib, operands::fail, stated};
 
 /// Bodies in bodies, at most: more are taken for a circle.
 const DEPTH: usize = 64;
@@ -96,7 +96,7 @@ fn body(node: &Node, opset: i64) -> Option<&'static Function> {
 }
 
 /// Imports the body of a node.
-pub(super) fn call(cx: &mut Cx<'_>, node: &Node, function: &Function) -> Outcome<()> {
+pub(super) fn call<'m>(cx: &mut Cx<'m>, node: &Node, function: &'m Function) -> Outcome<()> {
     if cx.within.len() >= DEPTH {
         return fail(node, format!("is within {DEPTH} bodies of others"));
     }
@@ -117,6 +117,9 @@ pub(super) fn call(cx: &mut Cx<'_>, node: &Node, function: &Function) -> Outcome
             scope.names.insert(formal.name.clone(), meaning.clone());
         }
     }
+    let outputs = function.graph.outputs.iter().enumerate();
+    let stated = outputs.filter_map(|(k, formal)| Some((formal.name.clone(), cx.stated(node, k)?)));
+    scope.stated = stated::shapes(&function.graph, stated.collect());
     let given = attributes(node, function)?;
     let mut nodes = function.graph.nodes.clone();
     nodes.iter_mut().for_each(|n| substitute(n, &given));

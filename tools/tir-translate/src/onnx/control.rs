@@ -13,9 +13,11 @@ use tir_onnx::{Graph, Node};
 use super::import::{Cx, Meaning, Outcome};
 use super::make::Make;
 use super::operands::{dimension, fail};
+use super::repeat::{self, Count, Ways};
+use super::stated;
 
 /// Imports a graph within a node, its inputs being these; what its outputs are.
-fn inside(
+pub(super) fn inside(
     cx: &mut Cx<'_>,
     node: &Node,
     graph: &Graph,
@@ -43,9 +45,12 @@ fn inside(
     for (input, meaning) in graph.inputs.iter().zip(inputs) {
         cx.name(&input.name, meaning);
     }
+    let around = cx.scope.stated.clone();
+    cx.scope.stated = stated::shapes(graph, around.clone());
     cx.within.push(node.label());
     cx.nodes(&graph.nodes);
     cx.within.pop();
+    cx.scope.stated = around;
     let meaning = |name: &String| cx.scope.names.get(name).cloned();
     let outputs = graph.outputs.iter().map(|output| meaning(&output.name));
     let outputs: Option<Vec<Meaning>> = outputs.collect();
@@ -79,7 +84,7 @@ fn meaning(cx: &Cx<'_>, node: &Node, k: usize) -> Outcome<Option<Meaning>> {
 }
 
 /// A value for what is known or computed; an error for what is broken.
-fn value(cx: &mut Cx<'_>, meaning: &Meaning) -> Outcome<Value> {
+pub(super) fn value(cx: &mut Cx<'_>, meaning: &Meaning) -> Outcome<Value> {
     match meaning {
         Meaning::Value(value) => Ok(*value),
         Meaning::Constant(array) => Ok(cx.constant(array, "constant")),
@@ -88,7 +93,7 @@ fn value(cx: &mut Cx<'_>, meaning: &Meaning) -> Outcome<Value> {
 }
 
 /// What a truth value is, if it is known.
-fn known(meaning: &Meaning) -> Option<bool> {
+pub(super) fn known(meaning: &Meaning) -> Option<bool> {
     match meaning {
         Meaning::Constant(array) => array.get_f64(0).map(|v| v != 0.0),
         _ => None,
@@ -117,8 +122,19 @@ pub(super) fn if_(cx: &mut Cx<'_>, node: &Node) -> Outcome<()> {
     }
     let condition = value(cx, &condition)?;
     let [then, other] = branches;
+    if repeat::is_long(cx, 2, repeat::nodes(then) + repeat::nodes(other))
+        && let Some(results) = repeat::either(cx, node, condition, branches)
+    {
+        define(cx, node, results.into_iter().map(Meaning::Value).collect());
+        return Ok(());
+    }
     let then = inside(cx, node, then, Vec::new())?;
     let other = inside(cx, node, other, Vec::new())?;
+    let broken = |list: &[Meaning]| list.iter().any(|m| matches!(m, Meaning::Broken));
+    if broken(&then) || broken(&other) {
+        let why = "has a branch that cannot be imported, and a condition that is not known";
+        return cx.not_constant(node, 0, why);
+    }
     let mut results = Vec::new();
     for (x, y) in then.iter().zip(&other) {
         results.push(chosen(cx, node, condition, x, y)?);
@@ -175,15 +191,33 @@ pub(super) fn loop_(cx: &mut Cx<'_>, node: &Node) -> Outcome<()> {
         None => None,
         Some(_) => match cx.elements(node, 0).and_then(|a| a.to_i64s()) {
             Some(list) if list.len() == 1 => Some(list[0]),
-            _ => return cx.not_constant(node, 0, "has a number of steps that is not constant"),
+            _ => given(cx, node, body, carried)?,
         },
     };
+    let counted = cx.is_open(node, 0);
     let mut goes_on = meaning(cx, node, 1)?.unwrap_or_else(|| truth(true));
     let mut state = Vec::new();
     for k in 0..carried {
         match meaning(cx, node, k + 2)? {
             Some(meaning) => state.push(meaning),
             None => return fail(node, format!("operand {} is missing", k + 2)),
+        }
+    }
+    let by_data = known(&goes_on).is_none();
+    let long = repeat::is_long(cx, most.unwrap_or(i64::MAX), repeat::nodes(body));
+    if (counted || by_data || long) && known(&goes_on) != Some(false) {
+        let count = match (counted, most) {
+            (true, _) => Count::Given(Some(cx.operand(node, 0)?)),
+            (false, None) => Count::Given(None),
+            (false, Some(most)) => Count::Known(most),
+        };
+        let results = repeat::loop_(cx, node, body, &count, &goes_on, &state);
+        if let Some(results) = results {
+            define(cx, node, results.into_iter().map(Meaning::Value).collect());
+            return Ok(());
+        }
+        if counted {
+            return cx.not_constant(node, 0, "has a number of steps that is not constant");
         }
     }
     let mut scans: Vec<Vec<Meaning>> = vec![Vec::new(); body.outputs.len() - carried - 1];
@@ -233,6 +267,14 @@ pub(super) fn loop_(cx: &mut Cx<'_>, node: &Node) -> Outcome<()> {
     }
     define(cx, node, state);
     Ok(())
+}
+
+/// Whether a number of steps that is not constant may be that of a loop of the program.
+fn given(cx: &Cx<'_>, node: &Node, body: &Graph, carried: usize) -> Outcome<Option<i64>> {
+    match cx.is_open(node, 0) && body.outputs.len() == carried + 1 {
+        true => Ok(None),
+        false => cx.not_constant(node, 0, "has a number of steps that is not constant"),
+    }
 }
 
 fn truth(value: bool) -> Meaning {
@@ -375,6 +417,26 @@ fn steps(cx: &mut Cx<'_>, node: &Node, inputs: Vec<Meaning>) -> Outcome<Vec<Mean
     let lengths: Vec<i64> = whole.iter().map(|(x, d)| cx.shape(*x).0[*d]).collect();
     if lengths.iter().any(|n| *n != lengths[0]) {
         return fail(node, format!("scans lengths {lengths:?}, expected one"));
+    }
+    if repeat::is_long(cx, lengths[0], repeat::nodes(body)) {
+        let scanned: Vec<(Value, usize, bool)> = whole
+            .iter()
+            .zip(&back)
+            .map(|((x, dim), back)| (*x, *dim, *back != 0))
+            .collect();
+        let collected: Vec<(i64, bool)> = out_axes
+            .iter()
+            .zip(&out_back)
+            .map(|(axis, back)| (*axis, *back != 0))
+            .collect();
+        let ways = Ways {
+            scanned: &scanned,
+            collected: &collected,
+            length: lengths[0],
+        };
+        if let Some(results) = repeat::scan(cx, node, body, &inputs[..carried], &ways) {
+            return Ok(results.into_iter().map(Meaning::Value).collect());
+        }
     }
     let length = bounded(cx, node, lengths[0])?;
     let mut state = inputs[..carried].to_vec();

@@ -43,6 +43,17 @@ impl Cx<'_> {
         }
     }
 
+    /// Takes out ops behind this one that nothing uses, constants apart: names may stand for these.
+    pub(super) fn drop_unused(&mut self, last: Option<OpId>) {
+        for op in self.since(last).into_iter().rev() {
+            let results: Vec<Value> = self.ir.results(op).collect();
+            let unused = !results.is_empty() && results.iter().all(|v| self.ir.is_unused(*v));
+            if unused && self.ir.is_pure(op) && !self.ir.is::<tir_graph::Constant>(op) {
+                self.ir.erase(op);
+            }
+        }
+    }
+
     /// Takes out the constants that folding left without a use.
     pub(super) fn drop_constants(&mut self) {
         let ops: Vec<OpId> = self.ir.ops_in(self.block).collect();
@@ -206,7 +217,8 @@ impl Cx<'_> {
     /// A constant, named as it will be in a file.
     pub(super) fn constant(&mut self, array: &Array, name: &str) -> Value {
         let value = tir_interp::attr_named(array, name);
-        let made = self.ir.at(self.block).add(tir_graph::Constant { value });
+        // In front of the loops and branches that are being made, each of which may use it.
+        let made = self.ir.at(self.around).add(tir_graph::Constant { value });
         let loc = Loc::new(LocData::Named(Name::new(name), Loc::UNKNOWN));
         if let Some(op) = self.ir.owner(made) {
             self.ir.set_loc(op, loc);

@@ -6,6 +6,7 @@ use tir_data::Array;
 use tir_interp::Data;
 use tir_onnx::Node;
 
+use super::computed;
 use super::import::{Cx, Outcome};
 use super::numbers;
 use super::operands::fail;
@@ -111,6 +112,9 @@ pub(super) fn size(cx: &mut Cx, node: &Node) -> Outcome<()> {
 
 pub(super) fn range(cx: &mut Cx, node: &Node) -> Outcome<()> {
     node.only_attributes(&[]).map_err(Some)?;
+    if computed::applies(cx, node, &[0, 1, 2]) {
+        return computed::range(cx, node);
+    }
     let [start, limit, delta] = [
         known(cx, node, 0)?,
         known(cx, node, 1)?,
@@ -166,6 +170,9 @@ pub(super) fn constant_of_shape(cx: &mut Cx, node: &Node) -> Outcome<()> {
 /// The positions of what is not zero: a row for each dimension.
 pub(super) fn non_zero(cx: &mut Cx, node: &Node) -> Outcome<()> {
     node.only_attributes(&[]).map_err(Some)?;
+    if computed::applies(cx, node, &[0]) {
+        return computed::non_zero(cx, node);
+    }
     let x = known(cx, node, 0)?;
     let holds = |i: &usize| match x.get_int(*i) {
         Some(n) => n != 0,

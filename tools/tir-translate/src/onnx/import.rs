@@ -7,7 +7,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tir_core::{Attr, BlockId, Diagnostic, Ir, Loc, LocData, Name, Type, Value};
 use tir_data::{Array, DataError};
@@ -17,6 +17,8 @@ use super::bodies::{self, Library, Means};
 use super::opsets;
 use super::report::Report;
 use super::sizes::{self, OnnxOptions};
+use super::stated::{self, Shapes};
+use super::{assume, open};
 
 /// The largest size of a dimension, and number that says a window: a product of two is an `i64`.
 pub(super) const LARGEST: i64 = 1 << 31;
@@ -40,12 +42,17 @@ pub(super) struct Scope {
     pub made: HashMap<String, Value>,
     /// The version of ONNX's own operators that nodes are of.
     pub opset: i64,
+    /// The shapes that the file states.
+    pub stated: Shapes,
 }
 
 /// The function in the making, as the importers of nodes see it.
 pub(super) struct Cx<'m> {
     pub(super) ir: Ir,
+    /// Where ops go: the function's block, or that of a loop or branch that is being made.
     pub(super) block: BlockId,
+    /// The function's block.
+    pub(super) around: BlockId,
     /// The location of the node at hand.
     pub(super) loc: Loc,
     pub(super) scope: Scope,
@@ -53,17 +60,24 @@ pub(super) struct Cx<'m> {
     /// The nodes whose bodies are being imported, outermost first.
     pub(super) within: Vec<String>,
     pub(super) report: Report,
+    /// What was taken for granted.
+    pub(super) remarks: Vec<Diagnostic>,
+    pub(super) path: Option<PathBuf>,
     /// The names of the arguments.
     arguments: Vec<String>,
     /// Inputs that sizes depend on, and that therefore have to be constants.
-    asked: RefCell<BTreeSet<String>>,
+    pub(super) asked: RefCell<BTreeSet<String>>,
     pub(super) options: &'m OnnxOptions,
 }
 
 /// What went wrong with a node; `None` if it was said before.
 pub(super) type Outcome<T> = Result<T, Option<DataError>>;
 
-pub(super) fn import(model: &Model, options: &OnnxOptions) -> Result<Ir, Vec<Diagnostic>> {
+/// The module, and what was taken for granted.
+pub(super) fn import(
+    model: &Model,
+    options: &OnnxOptions,
+) -> Result<(Ir, Vec<Diagnostic>), Vec<Diagnostic>> {
     let path = model.path.as_deref();
     let opset = model.opset.get("").copied().unwrap_or(1);
     if !(1..=opsets::NEWEST).contains(&opset) {
@@ -92,14 +106,18 @@ pub(super) fn import(model: &Model, options: &OnnxOptions) -> Result<Ir, Vec<Dia
     let mut cx = Cx {
         ir,
         block,
+        around: block,
         loc: Loc::UNKNOWN,
         scope: Scope {
             opset,
+            stated: stated::shapes(&model.graph, Shapes::new()),
             ..Scope::default()
         },
         library: Library::new(&model),
         within: Vec::new(),
         report,
+        remarks: Vec::new(),
+        path: model.path.clone(),
         arguments,
         asked: RefCell::default(),
         options,
@@ -109,16 +127,17 @@ pub(super) fn import(model: &Model, options: &OnnxOptions) -> Result<Ir, Vec<Dia
     let outputs = cx.end(&model);
     cx.drop_constants();
     let asked = cx.asked.take();
-    let mut errors = std::mem::take(&mut cx.report).finish(path);
+    let mut errors = std::mem::take(&mut cx.report).finish(path, options.given());
     errors.extend(sizes::open(&model, &asked).map(|e| named(path, e)));
     errors.extend(outputs.into_iter().map(|e| at(path, e)));
     if !errors.is_empty() {
         return Err(errors);
     }
+    let remarks = std::mem::take(&mut cx.remarks);
     let (mut module, body) = tir_builtin::module();
     module.adopt(body, cx.ir);
     match tir_core::verify(&module) {
-        Ok(()) => Ok(module),
+        Ok(()) => Ok((module, remarks)),
         Err(errors) => Err(errors.into_iter().map(|e| placed(path, e)).collect()),
     }
 }
@@ -175,7 +194,7 @@ fn elem_type(element: ElementType) -> Option<Type> {
     Some(tir_interp::elem_of(element.dtype()?))
 }
 
-impl Cx<'_> {
+impl<'m> Cx<'m> {
     fn begin(&mut self, model: &Model) {
         let args: Vec<Value> = self.ir.args(self.block).collect();
         for (name, arg) in self.arguments.clone().into_iter().zip(args) {
@@ -201,8 +220,12 @@ impl Cx<'_> {
             let last = self.ir.last(self.block);
             let means = self.library.means(node, self.scope.opset);
             let done = match means {
-                Means::Importer(importer) => importer(self, node).map(|()| true),
-                Means::Body(body) => bodies::call(self, node, body).map(|()| false),
+                Means::Importer(importer) => self
+                    .by_meaning(node, &mut |cx| importer(cx, node))
+                    .map(|()| true),
+                Means::Body(body) => self
+                    .by_meaning(node, &mut |cx| bodies::call(cx, node, body))
+                    .map(|()| false),
                 Means::Nothing(why) => {
                     self.report.unsupported(node, why);
                     Err(None)
@@ -223,6 +246,14 @@ impl Cx<'_> {
                     }
                 }
             }
+        }
+    }
+
+    /// Imports a node, by cases if it has operands that should be constants.
+    fn by_meaning(&mut self, node: &Node, import: assume::Import<'_, 'm>) -> Outcome<()> {
+        match open::cases(self, node)? {
+            Some(cases) => assume::by_cases(self, node, cases, import),
+            None => import(self),
         }
     }
 
@@ -277,7 +308,7 @@ impl Cx<'_> {
                     }
                 }
                 None => {
-                    let at = self.ir.args(self.block).position(|arg| arg == value);
+                    let at = self.ir.args(self.around).position(|arg| arg == value);
                     inputs.extend(at.and_then(|at| self.arguments.get(at)).cloned());
                 }
             }

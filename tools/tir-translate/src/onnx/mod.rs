@@ -1,7 +1,10 @@
 //! From ONNX to graph: one function `@main` of a module.
 
+mod asked;
+mod assume;
 mod attention;
 mod bodies;
+mod computed;
 mod contrib;
 mod control;
 mod convolution;
@@ -13,10 +16,12 @@ mod functions;
 mod grid;
 mod groups;
 mod import;
+mod loops;
 mod make;
 mod movement;
 mod normalize;
 mod numbers;
+mod open;
 mod operands;
 mod ops;
 mod opsets;
@@ -25,13 +30,16 @@ mod parts;
 mod quantize;
 mod recurrent;
 mod reductions;
+mod repeat;
 mod report;
 mod resample;
+mod rescale;
 mod resize;
 mod scatter;
 mod search;
 mod sizes;
 mod spectrum;
+mod stated;
 mod table;
 mod views;
 mod window;
@@ -56,6 +64,17 @@ pub fn import_onnx(path: &Path) -> Result<Ir, Vec<Diagnostic>> {
 /// # Errors
 /// As [`import_onnx`], and if something is said that the model has no place for.
 pub fn import_onnx_with(path: &Path, options: &OnnxOptions) -> Result<Ir, Vec<Diagnostic>> {
+    Ok(import_onnx_noting(path, options)?.0)
+}
+
+/// The same, with remarks: what the import took for granted, which the program checks.
+///
+/// # Errors
+/// As [`import_onnx_with`].
+pub fn import_onnx_noting(
+    path: &Path,
+    options: &OnnxOptions,
+) -> Result<(Ir, Vec<Diagnostic>), Vec<Diagnostic>> {
     let model = tir_onnx::load(path).map_err(|e| vec![Diagnostic::error(e.to_string())])?;
     crate::load_dialects();
     import::import(&model, options)
@@ -78,5 +97,5 @@ pub fn import_model_with(
     options: &OnnxOptions,
 ) -> Result<Ir, Vec<Diagnostic>> {
     crate::load_dialects();
-    import::import(model, options)
+    Ok(import::import(model, options)?.0)
 }

@@ -5,6 +5,7 @@ use tir_data::Array;
 use tir_graph::{Concat, Pad};
 use tir_onnx::Node;
 
+use super::computed;
 use super::import::{Cx, LARGEST, Outcome};
 use super::make::Make;
 use super::movement::expanded;
@@ -21,6 +22,9 @@ pub(super) fn pad_by_attributes(cx: &mut Cx, node: &Node) -> Outcome<()> {
 
 pub(super) fn pad(cx: &mut Cx, node: &Node) -> Outcome<()> {
     node.only_attributes(&["mode"]).map_err(Some)?;
+    if computed::applies(cx, node, &[1, 3]) {
+        return computed::pad(cx, node);
+    }
     // All are looked at before one of them is an error.
     let pads = required(cx, node, 1, "pads");
     let axes = numbers(cx, node, 3, "axes");

@@ -4,6 +4,7 @@ use tir_core::{Rets, Value};
 use tir_graph::{Concat, Slice, Split};
 use tir_onnx::Node;
 
+use super::computed;
 use super::import::{Cx, Outcome};
 use super::operands::{axis, dimension, fail, list, numbers, required};
 
@@ -96,6 +97,9 @@ pub(super) fn slice_by_attributes(cx: &mut Cx, node: &Node) -> Outcome<()> {
 
 pub(super) fn slice(cx: &mut Cx, node: &Node) -> Outcome<()> {
     node.only_attributes(&[]).map_err(Some)?;
+    if computed::applies(cx, node, &[1, 2, 3, 4]) {
+        return computed::slice(cx, node);
+    }
     // All are looked at before one of them is an error.
     let starts = required(cx, node, 1, "starts");
     let ends = required(cx, node, 2, "ends");

@@ -4,13 +4,18 @@
 //! What the input adds to the gates of all steps is one product of matrices; in each step the state adds one product for all
 //! gates together. Shapes: T steps, N sequences, I inputs, H numbers of a state, G gates.
 
-use tir_core::Value;
+use tir_core::{Type, Value};
 use tir_graph::{HardSigmoid, LeakyRelu, Number};
+use tir_loop::Bounds;
 use tir_onnx::Node;
 
 use super::import::{Cx, Outcome};
 use super::make::Make;
+use super::repeat;
 use super::scatter;
+
+/// Operators that a step is counted as.
+const STEP: usize = 12;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cell {
@@ -296,7 +301,6 @@ impl Layer {
 
 /// Operands: X, W, R, B, lengths, the first state, and of an LSTM the cell's and P.
 pub(super) fn layer(cx: &mut Cx<'_>, node: &Node, cell: Cell) -> Outcome<()> {
-    let most = cx.options.max_steps;
     let mut m = Make::new(cx, node);
     m.attributes(&[
         "activation_alpha",
@@ -334,7 +338,8 @@ pub(super) fn layer(cx: &mut Cx<'_>, node: &Node, cell: Cell) -> Outcome<()> {
             "has weights for {directions} directions, and is {direction}"
         ));
     }
-    if usize::try_from(t).is_ok_and(|t| t > most) {
+    let most = m.cx.options.max_steps;
+    if usize::try_from(t).is_ok_and(|t| t > most) && !repeat::is_long(m.cx, t, STEP) {
         return m.fail(format!(
             "has {t} steps to be written out, at most {most} are: option --max-steps"
         ));
@@ -455,32 +460,25 @@ fn run(
         }
     };
     let gates = m.reshape(gates, &[t, n, size])?;
-    let mut steps = Vec::new();
-    for k in 0..t {
-        let gates = m.pick(gates, 0, k)?;
-        let (next, next_cell) = layer.step(m, gates, h, c)?;
-        let Some(lengths) = lengths else {
-            (h, c) = (next, next_cell);
-            steps.push(m.unsqueeze(h, 0)?);
-            continue;
-        };
-        // Behind its end a sequence gives zeros, and keeps its state.
-        let ends = m.above(lengths, k as f64)?;
-        let goes_on = m.reshape(ends, &[n, 1])?;
-        let zero = m.like(next, 0.0)?;
-        let shown = m.choose(goes_on, next, zero)?;
-        h = m.choose(goes_on, next, h)?;
-        c = match (next_cell, c) {
-            (Some(new), Some(old)) => Some(m.choose(goes_on, new, old)?),
-            _ => None,
-        };
-        steps.push(m.unsqueeze(shown, 0)?);
-    }
-    let mut sequence = if steps.is_empty() {
-        let zero = m.like(x, 0.0)?;
-        m.expand(zero, &[0, n, layer.hidden])?
+    let mut sequence = if repeat::is_long(m.cx, t, STEP) {
+        let sequence;
+        (sequence, h, c) = looped(m, layer, gates, lengths, h, c)?;
+        sequence
     } else {
-        m.concat(steps, 0)?
+        let mut steps = Vec::new();
+        for k in 0..t {
+            let gates = m.pick(gates, 0, k)?;
+            let number = m.number(k)?;
+            let shown;
+            (shown, h, c) = stepped(m, layer, gates, lengths, number, h, c)?;
+            steps.push(m.unsqueeze(shown, 0)?);
+        }
+        if steps.is_empty() {
+            let zero = m.like(x, 0.0)?;
+            m.expand(zero, &[0, n, layer.hidden])?
+        } else {
+            m.concat(steps, 0)?
+        }
     };
     if back {
         sequence = turn(m, sequence, lengths)?;
@@ -490,6 +488,76 @@ fn run(
         last: h,
         cell: c,
     })
+}
+
+/// A step's result and the next states. Behind its end a sequence gives zeros, and keeps its state.
+fn stepped(
+    m: &mut Make<'_, '_>,
+    layer: &Layer,
+    gates: Value,
+    lengths: Option<Value>,
+    number: Value,
+    h: Value,
+    c: Option<Value>,
+) -> Outcome<(Value, Value, Option<Value>)> {
+    let (next, next_cell) = layer.step(m, gates, h, c)?;
+    let Some(lengths) = lengths else {
+        return Ok((next, next, next_cell));
+    };
+    let elem = m.elem(lengths);
+    let number = m.cast(number, elem)?;
+    let ends = m.greater(lengths, number)?;
+    let n = m.shape(next)[0];
+    let goes_on = m.reshape(ends, &[n, 1])?;
+    let zero = m.like(next, 0.0)?;
+    let shown = m.choose(goes_on, next, zero)?;
+    let kept = m.choose(goes_on, next, h)?;
+    let cell = match (next_cell, c) {
+        (Some(new), Some(old)) => Some(m.choose(goes_on, new, old)?),
+        _ => None,
+    };
+    Ok((shown, kept, cell))
+}
+
+/// All steps as a loop of the program: what they give (T x N x H), and the states at the end.
+fn looped(
+    m: &mut Make<'_, '_>,
+    layer: &Layer,
+    gates: Value,
+    lengths: Option<Value>,
+    h: Value,
+    c: Option<Value>,
+) -> Outcome<(Value, Value, Option<Value>)> {
+    let (node, t) = (m.node, m.shape(gates)[0]);
+    let (n, elem) = (m.shape(h)[0], m.elem(h));
+    let whole = m.cx.nothing(node, &[t, n, layer.hidden], elem)?;
+    let number = m.number(0)?;
+    let start = [vec![number, whole, h], c.into_iter().collect()].concat();
+    let types: Vec<Type> = start.iter().map(|v| m.cx.ir().ty(*v)).collect();
+    let (region, args) = m.cx.enter(&[&[Type::index()], &types[..]].concat());
+    let &[at, number, whole, h, ref cell @ ..] = &args[..] else {
+        return m.fail("has no state");
+    };
+    let body = (|| -> Outcome<Vec<Value>> {
+        let gates = m.cx.picked(node, gates, 0, at)?;
+        let (shown, h, c) = stepped(m, layer, gates, lengths, number, h, cell.first().copied())?;
+        let whole = m.cx.placed(node, shown, whole, 0, at)?;
+        let next = m.plus(number, 1.0)?;
+        Ok([vec![next, whole, h], c.into_iter().collect()].concat())
+    })();
+    let given = match body {
+        Ok(given) => given,
+        Err(error) => {
+            m.cx.abandon(region);
+            return Err(error);
+        }
+    };
+    let region = m.cx.close(region, given);
+    let results = m.cx.repeat(node, Bounds::Static(t), start, region)?;
+    match results[..] {
+        [_, whole, h, ref cell @ ..] => Ok((whole, h, cell.first().copied())),
+        _ => m.fail("has no results"),
+    }
 }
 
 /// Steps in reverse order: those of each sequence.

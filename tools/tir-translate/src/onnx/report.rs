@@ -13,7 +13,7 @@ use super::import::at;
 const NAMED: usize = 3;
 
 /// All that went wrong in one import.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Report {
     /// Operators without a meaning: why, if more is known, and the nodes.
     unsupported: BTreeMap<String, (Option<String>, Vec<String>)>,
@@ -23,6 +23,7 @@ pub(super) struct Report {
     failures: Vec<Failure>,
 }
 
+#[derive(Clone)]
 struct Failure {
     op: String,
     first: DataError,
@@ -69,8 +70,10 @@ impl Report {
     }
 
     /// All of it: operators without a meaning in one diagnostic, then one for each cause.
-    pub(super) fn finish(self, path: Option<&Path>) -> Vec<Diagnostic> {
+    /// What went wrong behind sizes and values that were given names these.
+    pub(super) fn finish(self, path: Option<&Path>, given: Option<String>) -> Vec<Diagnostic> {
         let mut errors = Vec::new();
+        let failed = !self.failures.is_empty();
         errors.extend(unsupported(path, self.unsupported));
         errors.extend(self.inputs.into_iter().map(|e| at(path, e)));
         for Failure { first, more, .. } in self.failures {
@@ -80,6 +83,11 @@ impl Report {
                 error = error.note(format!("the same of {}", counted(count, &more)));
             }
             errors.push(error);
+        }
+        if let Some(given) = given.filter(|_| failed)
+            && let Some(last) = errors.pop()
+        {
+            errors.push(last.note(format!("with {given}: other sizes or values may do")));
         }
         errors
     }

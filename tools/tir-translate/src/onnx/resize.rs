@@ -4,9 +4,11 @@ use tir_core::{Attr, Ret, Type};
 use tir_graph::{Coordinates, Resize, ResizeMode, Rounding};
 use tir_onnx::Node;
 
+use super::computed;
 use super::import::{Cx, Outcome};
 use super::operands::{dimension, fail, numbers};
 use super::resample::{Along, Kernel, Resampling};
+use super::rescale::{self, Said};
 
 fn keyword<T>(
     node: &Node,
@@ -49,9 +51,19 @@ pub(super) fn resize(cx: &mut Cx, node: &Node) -> Outcome<()> {
         None => (0..rank).collect(),
     };
     let given = node.input(2).is_some() && cx.elements(node, 2).is_none_or(|a| !a.is_empty());
+    if given && computed::applies(cx, node, &[2]) {
+        return rescale::by_operand(cx, node, &axes, &Said::Scales(2), &how);
+    }
     if given {
         let scales = floats(cx, node, 2)?;
         return by_scales(cx, node, &axes, &scales, &how);
+    }
+    let policy = node.string("keep_aspect_ratio_policy").map_err(Some)?;
+    if let Some(policy @ ("not_larger" | "not_smaller")) = policy
+        && computed::applies(cx, node, &[3])
+    {
+        let smallest = policy == "not_larger";
+        return rescale::by_operand(cx, node, &axes, &Said::Kept { smallest }, &how);
     }
     let Some(list) = numbers(cx, node, 3, "sizes")? else {
         return fail(node, "has neither scales nor sizes");
@@ -84,6 +96,21 @@ pub(super) fn upsample(cx: &mut Cx, node: &Node, attribute: bool) -> Outcome<()>
     };
     node.only_attributes(known).map_err(Some)?;
     let mode = keyword(node, "mode", "nearest", ResizeMode::from_keyword)?;
+    let how = Asked {
+        mode: Some(mode),
+        coordinates: Some(Coordinates::Asymmetric),
+        rounding: Rounding::Floor,
+        cubic: -0.75,
+        antialias: false,
+        exclude_outside: false,
+        beyond: 0.0,
+        never_smaller: mode == ResizeMode::Nearest,
+    };
+    let x = cx.operand(node, 0)?;
+    let axes: Vec<usize> = (0..cx.shape(x).0.len()).collect();
+    if !attribute && computed::applies(cx, node, &[1]) {
+        return rescale::by_operand(cx, node, &axes, &Said::Scales(1), &how);
+    }
     let scales = match attribute {
         false => floats(cx, node, 1)?,
         true => match node.floats("scales").map_err(Some)? {
@@ -98,33 +125,24 @@ pub(super) fn upsample(cx: &mut Cx, node: &Node, attribute: bool) -> Outcome<()>
             format!("makes an image smaller by scales {scales:?}, which cannot be imported"),
         );
     }
-    let x = cx.operand(node, 0)?;
-    let axes: Vec<usize> = (0..cx.shape(x).0.len()).collect();
-    let how = Asked {
-        mode: Some(mode),
-        coordinates: Some(Coordinates::Asymmetric),
-        rounding: Rounding::Floor,
-        cubic: -0.75,
-        antialias: false,
-        exclude_outside: false,
-        beyond: 0.0,
-    };
     by_scales(cx, node, &axes, &scales, &how)
 }
 
 /// How an image gets another size.
-struct Asked {
+pub(super) struct Asked {
     /// None for cubic.
-    mode: Option<ResizeMode>,
+    pub mode: Option<ResizeMode>,
     /// None for `tf_crop_and_resize`.
-    coordinates: Option<Coordinates>,
-    rounding: Rounding,
+    pub coordinates: Option<Coordinates>,
+    pub rounding: Rounding,
     /// The number of a cubic kernel.
-    cubic: f64,
-    antialias: bool,
-    exclude_outside: bool,
+    pub cubic: f64,
+    pub antialias: bool,
+    pub exclude_outside: bool,
     /// What is beyond a part that is cut out.
-    beyond: f64,
+    pub beyond: f64,
+    /// Whether no scale may be below 1.
+    pub never_smaller: bool,
 }
 
 impl Asked {
@@ -153,6 +171,7 @@ impl Asked {
             antialias: flag("antialias")? && mode != Some(ResizeMode::Nearest),
             exclude_outside: flag("exclude_outside")?,
             beyond: float("extrapolation_value", 0.0)?,
+            never_smaller: false,
         })
     }
 
@@ -239,6 +258,9 @@ fn resized(
     let x = cx.operand(node, 0)?;
     let (shape, elem) = cx.shape(x);
     let rounding = how.rounding;
+    if how.coordinates.is_none() && cx.is_open(node, 1) {
+        return rescale::by_part(cx, node, axes, &result, &scales, how);
+    }
     let Some((mode, coordinates)) = how.plain() else {
         let parts = match how.coordinates {
             Some(_) => None,

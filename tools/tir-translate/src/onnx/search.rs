@@ -4,6 +4,7 @@ use tir_core::{Type, Value};
 use tir_data::DType;
 use tir_onnx::Node;
 
+use super::computed;
 use super::import::{Cx, Outcome};
 use super::make::Make;
 
@@ -151,6 +152,9 @@ pub(super) fn one_hot(cx: &mut Cx<'_>, node: &Node) -> Outcome<()> {
 pub(super) fn trilu(cx: &mut Cx<'_>, node: &Node) -> Outcome<()> {
     let mut m = Make::new(cx, node);
     m.attributes(&["upper"])?;
+    if m.cx.is_open(node, 1) {
+        return computed::trilu(cx, node);
+    }
     let k = match m.ints(1, "a number of a diagonal")?.as_deref() {
         None | Some([]) => 0,
         Some([k, ..]) => *k,
@@ -237,6 +241,17 @@ pub(super) fn running(cx: &mut Cx<'_>, node: &Node, product: bool) -> Outcome<()
     m.done(y)
 }
 
+/// Sums of all elements up to each one, along a dimension.
+pub(super) fn summed(m: &mut Make<'_, '_>, mut x: Value, dim: usize) -> Outcome<Value> {
+    let mut step = 1;
+    while step < m.shape(x)[dim] {
+        let before = moved(m, x, dim, step, 0.0)?;
+        x = m.add(x, before)?;
+        step *= 2;
+    }
+    Ok(x)
+}
+
 /// Elements moved along a dimension, by less than its size.
 fn moved(m: &mut Make<'_, '_>, x: Value, dim: usize, by: i64, number: f64) -> Outcome<Value> {
     let (rank, size) = (m.rank(x), m.shape(x)[dim]);
@@ -248,6 +263,9 @@ fn moved(m: &mut Make<'_, '_>, x: Value, dim: usize, by: i64, number: f64) -> Ou
 
 /// The slices of a dimension, or the elements, where a constant says so.
 pub(super) fn compress(cx: &mut Cx<'_>, node: &Node) -> Outcome<()> {
+    if computed::applies(cx, node, &[1]) {
+        return computed::compress(cx, node);
+    }
     let condition = super::fold::known(cx, node, 1)?;
     let axis = node.int("axis").map_err(Some)?;
     let mut m = Make::new(cx, node);

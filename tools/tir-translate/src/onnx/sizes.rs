@@ -24,15 +24,20 @@ pub struct OnnxOptions {
     /// Make an input a constant: a number, numbers with commas between them, or a .npy file.
     #[arg(long = "bind", value_name = "INPUT=VALUE")]
     pub bound: Vec<String>,
-    /// Most steps of a Loop, a Scan or a recurrent operator, which are written out one after the other.
+    /// Most steps of a Loop, a Scan or a recurrent operator that is written out, one after the other, and of a loop that data end.
     #[arg(long, value_name = "STEPS", default_value_t = 1024)]
     pub max_steps: usize,
+    /// Most nodes that steps are written out to, or branches of which both are computed; longer ones become loops and branches
+    /// of the program.
+    #[arg(long, value_name = "NODES", default_value_t = MAX_WRITTEN)]
+    pub max_written: usize,
     /// Most numbers in a table that an operator is put together with: positions, masks, weights of an interpolation.
     #[arg(long, value_name = "NUMBERS", default_value_t = MAX_TABLE)]
     pub max_table: usize,
 }
 
 const MAX_TABLE: usize = 1 << 24;
+const MAX_WRITTEN: usize = 128;
 
 impl Default for OnnxOptions {
     fn default() -> Self {
@@ -41,6 +46,7 @@ impl Default for OnnxOptions {
             dims: Vec::new(),
             bound: Vec::new(),
             max_steps: 1024,
+            max_written: MAX_WRITTEN,
             max_table: MAX_TABLE,
         }
     }
@@ -51,8 +57,8 @@ impl OnnxOptions {
     /// None if it cannot be read.
     pub fn key(&self) -> Option<String> {
         let mut key = format!(
-            "{:?} {:?} {} {}",
-            self.shapes, self.dims, self.max_steps, self.max_table
+            "{:?} {:?} {} {} {}",
+            self.shapes, self.dims, self.max_steps, self.max_written, self.max_table
         );
         for text in &self.bound {
             match text.split_once('=') {
@@ -65,6 +71,22 @@ impl OnnxOptions {
             }
         }
         Some(key)
+    }
+
+    /// The sizes and values that are given, as on a command line.
+    pub(super) fn given(&self) -> Option<String> {
+        let words = |option: &'static str, list: &[String]| -> Vec<String> {
+            list.iter()
+                .map(|text| format!("--{option} {text}"))
+                .collect()
+        };
+        let all = [
+            words("shape", &self.shapes),
+            words("dim", &self.dims),
+            words("bind", &self.bound),
+        ]
+        .concat();
+        (!all.is_empty()).then(|| all.join(" "))
     }
 
     /// Fills in what is given; what names something that the model does not have is an error.
@@ -269,8 +291,9 @@ fn names(graph: &Graph) -> BTreeSet<&str> {
 /// Every dimension of this name has that size.
 fn set(graph: &mut Graph, name: &str, size: usize) {
     let values = graph.inputs.iter_mut().chain(&mut graph.outputs);
-    for value in values {
-        if let ValueType::Tensor(ty) = &mut value.ty {
+    let types = values.map(|value| &mut value.ty);
+    for ty in types.chain(graph.value_types.values_mut()) {
+        if let ValueType::Tensor(ty) = ty {
             for dim in ty.shape.iter_mut().flatten() {
                 if matches!(dim, Dim::Param(found) if found == name) {
                     *dim = Dim::Known(size);
@@ -339,7 +362,7 @@ pub(super) fn open(model: &Model, asked: &BTreeSet<String>) -> Option<Diagnostic
         .collect();
     for name in asked {
         notes.push(format!(
-            "input '{name}' says sizes: it has to be a constant"
+            "input '{name}' has to be a constant: sizes or branches depend on it"
         ));
     }
     let (count, what) = match open.len() + asked.len() {
@@ -351,7 +374,7 @@ pub(super) fn open(model: &Model, asked: &BTreeSet<String>) -> Option<Diagnostic
         error = error.note(note);
     }
     Some(error.note(format!(
-        "these options would do, with the sizes and values that are wanted: {}",
+        "these options would do, with what is wanted in the place of each 1 and VALUE: {}",
         words.join(" ")
     )))
 }

@@ -17,7 +17,7 @@ use super::between::Between;
 use super::cores::Cores;
 use super::cost::alone;
 use super::flat::FlatChain;
-use super::resident::{Nest, Planner};
+use super::resident::{Nest, Planner, Policy};
 use super::ring::Rows;
 use super::search::{Found, MARGIN, Refused, chain};
 use super::stage::{Context, Homes, Known, Maker, Makers};
@@ -94,6 +94,8 @@ pub struct Limits {
     pub plans: usize,
     /// Whether tensors between nests may stay in near memory.
     pub resident: bool,
+    /// Which of them do.
+    pub policy: Policy,
     /// Whether nests are to be written; if not, only their cycles are asked for.
     pub written: bool,
 }

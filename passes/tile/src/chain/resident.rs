@@ -19,7 +19,7 @@ mod places;
 
 use std::collections::HashSet;
 
-use tir::{Ir, OpId, Value};
+use tir::{BlockId, Ir, OpId, Value};
 
 use super::Stage;
 use super::cost::widen;
@@ -50,6 +50,33 @@ const TOO_LARGE: Why = "it does not fit near memory with the tiles of a nest";
 /// Why a tensor does not stay that finds no place.
 const NO_PLACE: Why = "near memory has no place for it beside other tensors";
 
+/// Which tensors stay, of those that have a place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Policy {
+    /// Those with which the nests concerned are no slower by the estimate.
+    #[default]
+    Cycles,
+    /// Those with which fewer bytes move, whatever that takes.
+    Bytes,
+    /// As a compiler does that looks at tensors alone, as the static policy of S. Pal, S. Venkataramani and others,
+    /// "OnSRAM: Efficient Inter-Node On-Chip Scratchpad Management in Deep Learning Accelerators" (ACM Transactions on Embedded Computing Systems): ranked
+    /// by how often they are read and written for each nest that they are held, pinned as long as there is room.
+    Static,
+}
+
+impl Policy {
+    /// The policy of a name.
+    #[must_use]
+    pub fn of(name: &str) -> Option<Self> {
+        match name {
+            "cycles" => Some(Self::Cycles),
+            "bytes" => Some(Self::Bytes),
+            "static" => Some(Self::Static),
+            _ => None,
+        }
+    }
+}
+
 /// A tensor that stays.
 #[derive(Clone, Debug)]
 pub struct Resident {
@@ -58,8 +85,10 @@ pub struct Resident {
     /// Its home: a stage that reads it, of which nothing else is of use. Its producers compute the parts.
     pub home: Stage,
     /// By the generic that each writer ends in, in the order of the program: which parts it computes, and the
-    /// generics that are computed with it.
+    /// generics that are computed with it. None where it is loaded before the first nest that reads it.
     pub writers: Vec<(OpId, Vec<usize>, Vec<OpId>)>,
+    /// The block that all nests concerned stand in.
+    pub block: Option<BlockId>,
 }
 
 /// A nest: some groups of the sequence.
@@ -105,6 +134,8 @@ struct Home {
     /// Where in near memory, and how many bytes.
     at: i64,
     bytes: i64,
+    /// Cycles of the engine that loads it before the first reader, if no nest computes it there.
+    load: i64,
 }
 
 impl Home {
@@ -138,10 +169,25 @@ pub(super) struct Planner<'a> {
 /// A tensor that may stay.
 pub(super) struct Candidate {
     pub(super) value: Value,
-    /// The nests that compute it, by maker.
+    /// The nests that compute it, by maker; none where it is loaded once for all its readers.
     writers: Vec<usize>,
     pub(super) readers: Vec<usize>,
     life: (usize, usize),
+}
+
+impl Candidate {
+    /// The same tensor, computed into far memory and loaded once for all that read it, if several do.
+    fn loaded(&self) -> Option<Self> {
+        let last = self.readers.iter().copied().min()?;
+        let first = self.readers.iter().copied().max()?;
+        let several = !self.writers.is_empty() && self.readers.len() > 1;
+        several.then(|| Self {
+            value: self.value,
+            writers: Vec::new(),
+            readers: self.readers.clone(),
+            life: (last, first),
+        })
+    }
 }
 
 impl Planner<'_> {
@@ -189,6 +235,7 @@ impl Planner<'_> {
                 .place(&state.homes, candidate.life, bytes)
                 .ok_or(NO_PLACE)?,
             bytes,
+            load: 0,
         });
         for reader in &candidate.readers {
             next.nests[*reader].near.insert(value);
@@ -198,10 +245,14 @@ impl Planner<'_> {
             (own.stage, own.zeros) = (home, zeros);
         }
         let own = next.homes.len() - 1;
-        let (made, groups) = self.producers(&next, &next.homes[own])?;
-        next.homes[own].makers = groups.iter().map(|(maker, _)| *maker).collect();
-        if let Some(segment) = next.homes[own].stage.segments.first_mut() {
-            segment.made = vec![made];
+        if candidate.writers.is_empty() {
+            next.homes[own].load = self.load(&next.homes[own])?;
+        } else {
+            let (made, groups) = self.producers(&next, &next.homes[own])?;
+            next.homes[own].makers = groups.iter().map(|(maker, _)| *maker).collect();
+            if let Some(segment) = next.homes[own].stage.segments.first_mut() {
+                segment.made = vec![made];
+            }
         }
         homes.insert(value, next.homes[own].lies());
         for writer in &candidate.writers {
@@ -248,6 +299,12 @@ impl Planner<'_> {
             lost = lost.saturating_add((then - before).max(0));
             let [before, then] = [state, &next].map(|state| state.nests[number].moved);
             saved = saved.saturating_add(before - then);
+        }
+        match self.limits.policy {
+            Policy::Cycles => {}
+            Policy::Static => return Ok(next),
+            Policy::Bytes if saved > 0 => return Ok(next),
+            Policy::Bytes => return Err("the nests concerned move no fewer bytes"),
         }
         // Where near memory is plenty, a cycle of an engine that is saved is worth one of the nests.
         let plenty = next.homes[own].bytes <= near.bytes / PLENTY;
@@ -317,8 +374,35 @@ impl Planner<'_> {
         Some(Stage::alone(single.group.clone(), single.plan.clone()))
     }
 
+    /// Cycles of the engine that loads a home as a whole.
+    fn load(&self, home: &Home) -> Result<i64, Why> {
+        let (far, near) = (self.target.far.name, self.target.near.name);
+        let engine = self.target.info.engine_between(far, near);
+        let engine = engine.ok_or("no engine loads it")?;
+        if home.stage.group.operands[home.number()].flat.is_some() {
+            return Err("it is read as another shape");
+        }
+        let tile = home.tile();
+        let shape = self.ir.ty(home.value).shape().unwrap_or(&[]);
+        if Placed::of(tile).leaves(shape) && !engine.pad {
+            return Err("the engine that would load it fills no border");
+        }
+        let bytes = self.bytes(home.value);
+        let rate = engine.bytes_per_cycle.max(1);
+        Ok(engine.latency.saturating_add((bytes + rate - 1) / rate))
+    }
+
     /// Keeps how a nest runs.
-    fn take(&self, state: &mut State, number: usize, stages: Vec<Stage>) {
+    fn take(&self, state: &mut State, number: usize, mut stages: Vec<Stage>) {
+        // What it is the first to read it waits for.
+        let first = |home: &&Home| home.writers.is_empty() && home.life.1 == number;
+        let loads = state.homes.iter().filter(first).map(|home| home.load);
+        let loads = loads.fold(0, i64::saturating_add);
+        if let Some(stage) = stages.first_mut() {
+            let cost = &mut stage.plan.cost;
+            cost.load = cost.load.saturating_add(loads);
+            cost.first = cost.first.saturating_add(loads);
+        }
         let (mut cycles, mut moved, mut bytes) = (0i64, 0i64, 0i64);
         for stage in &stages {
             let cost = &stage.plan.cost;
@@ -374,8 +458,14 @@ impl Planner<'_> {
             false => Vec::new(),
         };
         for candidate in candidates {
-            match self.with(&state, &candidate) {
+            let found = self.with(&state, &candidate).or_else(|why| {
+                // What does not stay may be loaded once.
+                let loaded = candidate.loaded().ok_or(why)?;
+                self.with(&state, &loaded).map_err(|_| why)
+            });
+            match found {
                 Ok(next) => state = next,
+                Err(_) if candidate.writers.is_empty() => {}
                 Err(why) => {
                     let nest = &state.nests[candidate.life.1];
                     far.push((self.singles[nest.first].op, why));
@@ -408,6 +498,9 @@ impl Planner<'_> {
             Resident {
                 value: home.value,
                 home: home.stage.clone(),
+                block: self
+                    .ir
+                    .block_of(self.singles[state.nests[home.life.1].first].op),
                 writers: writers.into_iter().map(|(_, writer)| writer).collect(),
             }
         });

@@ -35,7 +35,7 @@ use crate::plan::{Budget, Plan, Target, TooLarge};
 use crate::section::{self, Sections};
 use crate::strides::Strides;
 pub(crate) use edits::behind;
-use edits::{drop_empty, erase_dead, replace, settle_in};
+use edits::{drop_empty, erase_dead, load_once, replace, settle_in};
 use plans::Plans;
 use report::{
     joined, left_over, listed, listed_chains, no_room, outside, oversized, to_far, too_large,
@@ -519,6 +519,10 @@ fn level(
                 errors.push(too_large(func, op, &group, &large));
             }
         }
+    }
+    let loaded = |resident: &&Resident| resident.writers.is_empty();
+    for resident in chains.residents.iter().filter(loaded) {
+        load_once(func, resident);
     }
     known.plans = plans.into_known();
     erase_dead(func);

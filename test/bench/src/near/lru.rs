@@ -156,7 +156,9 @@ mod tests {
                 })
                 .collect();
             let mut lru = Lru::new(room, 10);
-            touches.iter().for_each(|(word, write)| lru.touch(*word, *write));
+            touches
+                .iter()
+                .for_each(|(word, write)| lru.touch(*word, *write));
             lru.finish();
             assert_eq!((lru.fetched, lru.written), by_list(room, &touches));
         }

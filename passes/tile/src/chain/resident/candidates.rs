@@ -31,26 +31,21 @@ impl Planner<'_> {
                     }
                     continue;
                 }
-                let Some(parts) = parts(self.ir, value) else {
-                    continue;
-                };
+                let parts = parts(self.ir, value).unwrap_or_default();
                 let only = |part: &Value| {
                     *part == value || self.ir.uses(*part).all(|u| self.ir.is::<InsertSlice>(u.op))
                 };
                 let writers = parts
                     .iter()
                     .map(|(part, _)| root(part).filter(|_| only(part)));
-                let Some(writers) = writers.collect::<Option<Vec<usize>>>() else {
-                    continue;
-                };
-                if !writers.is_empty() {
-                    found.push(Candidate {
-                        value,
-                        writers,
-                        readers: vec![reader],
-                        life: (0, 0),
-                    });
-                }
+                // What no nest computes on a unit is loaded.
+                let writers = writers.collect::<Option<Vec<usize>>>();
+                found.push(Candidate {
+                    value,
+                    writers: writers.unwrap_or_default(),
+                    readers: vec![reader],
+                    life: (0, 0),
+                });
             }
         }
         let all: HashSet<OpId> = self
@@ -58,7 +53,13 @@ impl Planner<'_> {
             .iter()
             .flat_map(|s| s.group.ops.clone())
             .collect();
-        found.retain(|candidate| only_for(self.ir, candidate.value, &all));
+        found.retain_mut(|candidate| {
+            // What others read, too, lies in far memory.
+            if !only_for(self.ir, candidate.value, &all) {
+                candidate.writers.clear();
+            }
+            !candidate.writers.is_empty() || candidate.readers.len() > 1
+        });
         // What is read in a loop is read again when the loop runs again.
         found.retain(|candidate| {
             let concerned = concerned(candidate).into_iter();
@@ -68,13 +69,17 @@ impl Planner<'_> {
         });
         for candidate in &mut found {
             let last = candidate.readers.iter().copied().min();
-            let first = candidate.writers.iter().copied().max();
+            let writers = candidate.writers.iter().copied();
+            let first = writers.max().or(candidate.readers.iter().copied().max());
             candidate.life = (last.unwrap_or(0), first.unwrap_or(0));
         }
-        // A load less for each reader, and a store, for as long as the tensor is held.
+        // A load less for each reader, and a store, for as long as the tensor is held; one load is left of what is loaded.
         let gain = |c: &Candidate| {
             let (last, first) = c.life;
-            let saved = (c.readers.len() + 1) << 10;
+            let saved = match c.writers.is_empty() {
+                true => c.readers.len().saturating_sub(1) << 10,
+                false => (c.readers.len() + 1) << 10,
+            };
             std::cmp::Reverse(saved / (first.saturating_sub(last) + 1))
         };
         found.sort_by_key(gain);

@@ -4,7 +4,7 @@
 //!
 //! The program beside is the same network without residency: each group of ops a nest of its own, every tensor between
 //! two of them in far memory, tiles chosen for the same near memory. Its command stream is recorded, and what its engines
-//! touch in far memory, in that order, goes through [`Lru`] and is what [`exact`] chooses from.
+//! touch in far memory, in that order, goes through [`Tiles`] and [`Lru`] and is what [`exact`] chooses from.
 //!
 //! Promised is that no bytes move but those that must wherever the largest live set fits near memory: the tensors that
 //! live between two nests at a time. Where it does not, four fifths of what the scratchpad moves beyond them are gone; and
@@ -14,7 +14,7 @@ mod exact;
 mod lru;
 mod speedup;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use tir::workload::Workload;
@@ -28,7 +28,7 @@ use tir_schedule::stream::Stream;
 use crate::covers::{On, STEPS, read, run};
 use crate::networks::{root, said};
 use exact::{Item, best};
-use lru::Lru;
+use lru::{Lru, Tiles};
 
 /// The share of what a scratchpad moves beyond what must that is gone at least.
 const GONE: f64 = 0.8;
@@ -211,40 +211,59 @@ impl Accesses {
         items.filter(|(_, item)| item.saved > 0).collect()
     }
 
-    /// Bytes that a scratchpad of so many bytes moves.
-    fn lru(&self, capacity: u64) -> u64 {
-        let buffers = self.buffers();
-        let size = |access: &Access| {
-            let runs = access.runs.iter();
-            runs.fold(64, |all, (start, run)| {
-                tir_data::gcd(tir_data::gcd(all, *start), *run)
-            })
-        };
-        let word = self.all.iter().map(size).fold(64, tir_data::gcd);
-        let mut base: HashMap<usize, usize> = HashMap::new();
-        let mut words = 0;
-        let mut last: HashMap<usize, usize> = HashMap::new();
-        for (buffer, which) in &buffers {
-            base.insert(*buffer, words);
-            words += self.sizes[*buffer].div_ceil(word) as usize;
-            if self.is_between(which) {
-                last.extend(which.last().map(|last| (*last, *buffer)));
-            }
-        }
-        let mut lru = Lru::new((capacity / word) as usize, words);
+    /// The number of each buffer's last access, if nobody needs what is in it behind that.
+    fn ends(&self) -> HashMap<usize, usize> {
+        let buffers = self.buffers().into_iter();
+        let between = buffers.filter(|(_, which)| self.is_between(which));
+        let last = between.filter_map(|(buffer, which)| Some((*which.last()?, buffer)));
+        last.collect()
+    }
+
+    /// Bytes that are moved and held together at least.
+    fn word(&self) -> u64 {
+        let runs = self.all.iter().flat_map(|access| &access.runs);
+        runs.fold(64, |all, (start, run)| {
+            tir_machine::gcd(tir_machine::gcd(all, *start), *run)
+        })
+    }
+
+    /// Bytes that a scratchpad of so many bytes moves that holds tiles, and one that holds words.
+    fn lru(&self, capacity: u64) -> [u64; 2] {
+        let (word, ends) = (self.word(), self.ends());
+        let size = |buffer: usize| self.sizes[buffer].div_ceil(word) as usize;
+        let touched: HashSet<usize> = self.all.iter().map(|access| access.buffer).collect();
+        let sizes = (0..self.sizes.len()).map(|buffer| match touched.contains(&buffer) {
+            true => size(buffer),
+            false => 0,
+        });
+        let sizes: Vec<usize> = sizes.collect();
+        let starts = sizes.iter().scan(0, |all, size| {
+            *all += size;
+            Some(*all - size)
+        });
+        let starts: Vec<usize> = starts.collect();
+        let room = (capacity / word) as usize;
+        let mut tiles = Tiles::new(room, sizes.iter().copied());
+        let mut words = Lru::new(room, sizes.iter().sum());
         for (number, access) in self.all.iter().enumerate() {
-            let base = base[&access.buffer];
-            for (start, run) in &access.runs {
-                let words = start / word..(start + run) / word;
-                words.for_each(|at| lru.touch(base + at as usize, access.write));
+            let base = starts[access.buffer];
+            let runs = access.runs.iter();
+            let runs = runs.map(|(start, run)| ((start / word) as usize, (run / word) as usize));
+            let runs: Vec<(usize, usize)> = runs.collect();
+            for (start, run) in &runs {
+                let own = base + start..base + start + run;
+                own.for_each(|at| words.touch(at, access.write));
             }
-            if let Some(buffer) = last.get(&number) {
-                let words = self.sizes[*buffer].div_ceil(word) as usize;
-                lru.forget(base..base + words);
+            tiles.touch((access.buffer, runs), access.write);
+            if let Some(buffer) = ends.get(&number) {
+                words.forget(base..base + sizes[*buffer]);
+                tiles.forget(*buffer);
             }
         }
-        lru.finish();
-        (lru.fetched + lru.written) * word
+        tiles.finish();
+        words.finish();
+        let moved = [tiles.fetched + tiles.written, words.fetched + words.written];
+        moved.map(|count| count * word)
     }
 }
 
@@ -299,7 +318,7 @@ pub(crate) fn near(options: &Options) -> Result<(), String> {
     };
     println!("bytes between far memory and near memory, and cycles, by size of near memory");
     println!(
-        "{:<13} {:<7} {:>6} {:>9} {:>11} {:>11} {:>11} {:>6} {:>11} {:>6} {:>11} {:>11} {:>6}",
+        "{:<13} {:<7} {:>6} {:>9} {:>11} {:>11} {:>11} {:>11} {:>6} {:>11} {:>6} {:>11} {:>11} {:>6}",
         "network",
         "machine",
         "KiB",
@@ -307,6 +326,7 @@ pub(crate) fn near(options: &Options) -> Result<(), String> {
         "compulsory",
         "moved",
         "LRU",
+        "of words",
         "gone",
         "exact",
         "ratio",
@@ -359,7 +379,7 @@ fn row(
             moved(&apart)
         ));
     }
-    let (items, lru) = (accesses.items(), accesses.lru(capacity));
+    let (items, [lru, words]) = (accesses.items(), accesses.lru(capacity));
     let (live, bytes) = (largest(&items), moved(&ours));
     let beyond = |bytes: u64| bytes.saturating_sub(must) as f64;
     let gone = match beyond(lru) > 0.0 {
@@ -382,7 +402,7 @@ fn row(
         None => ("-".to_string(), "-".to_string()),
     };
     let line = format!(
-        "{:>9} {must:>11} {bytes:>11} {lru:>11} {gone:>6.3} {exact:>11} {ratio:>6} {:>11} {:>11} {:>6}",
+        "{:>9} {must:>11} {bytes:>11} {lru:>11} {words:>11} {gone:>6.3} {exact:>11} {ratio:>6} {:>11} {:>11} {:>6}",
         live >> 10,
         ours.cycles,
         apart.cycles,

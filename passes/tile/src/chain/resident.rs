@@ -47,6 +47,28 @@ pub(super) const PLENTY: i64 = 16;
 /// Why a tensor does not stay beside which a nest has no room.
 const TOO_LARGE: Why = "it does not fit near memory with the tiles of a nest";
 
+/// Why a tensor does not stay that makes nests slower.
+const SLOWER: Why = "the nests concerned are slower";
+
+/// All nests together are quicker by one in so many cycles at least where that decides.
+const GAIN: i64 = 500;
+
+/// A candidate by its number, and why it does not stay.
+type Refused = (usize, Why);
+
+/// A tensor between nests that does not stay.
+#[derive(Clone, Debug)]
+pub struct Far {
+    /// The generic that computes it.
+    pub op: OpId,
+    /// Why.
+    pub why: &'static str,
+    /// Bytes that it moves: it is stored once, and loaded by each nest that reads it.
+    pub bytes: i64,
+    /// What there is to say of what would help.
+    pub help: Option<String>,
+}
+
 /// Why a tensor does not stay that finds no place.
 const NO_PLACE: Why = "near memory has no place for it beside other tensors";
 
@@ -77,6 +99,19 @@ impl Policy {
     }
 }
 
+/// When a tensor stays that has a place.
+#[derive(Clone, Copy)]
+enum Accept {
+    /// If the nests concerned are no slower, a cycle lost counting as two won.
+    Nests,
+    /// If they are no slower together, and fewer bytes move.
+    All,
+    /// If fewer bytes move.
+    Fewer,
+    /// In any case.
+    Any,
+}
+
 /// A tensor that stays.
 #[derive(Clone, Debug)]
 pub struct Resident {
@@ -89,6 +124,8 @@ pub struct Resident {
     pub writers: Vec<(OpId, Vec<usize>, Vec<OpId>)>,
     /// The block that all nests concerned stand in.
     pub block: Option<BlockId>,
+    /// The generic that the first nest which reads it ends in.
+    pub reader: OpId,
 }
 
 /// A nest: some groups of the sequence.
@@ -200,7 +237,7 @@ impl Planner<'_> {
     }
 
     /// The state with one more tensor that stays.
-    fn with(&self, state: &State, candidate: &Candidate) -> Result<State, Why> {
+    fn with(&self, state: &State, candidate: &Candidate, accept: Accept) -> Result<State, Why> {
         let (near, value) = (self.target.near, candidate.value);
         let mut next = state.clone();
         if candidate
@@ -300,18 +337,20 @@ impl Planner<'_> {
             let [before, then] = [state, &next].map(|state| state.nests[number].moved);
             saved = saved.saturating_add(before - then);
         }
-        match self.limits.policy {
-            Policy::Cycles => {}
-            Policy::Static => return Ok(next),
-            Policy::Bytes if saved > 0 => return Ok(next),
-            Policy::Bytes => return Err("the nests concerned move no fewer bytes"),
-        }
         // Where near memory is plenty, a cycle of an engine that is saved is worth one of the nests.
         let plenty = next.homes[own].bytes <= near.bytes / PLENTY;
         let worth = if plenty { saved.max(0) } else { 0 };
+        match accept {
+            Accept::Nests => {}
+            Accept::All if gained >= lost && saved > 0 => return Ok(next),
+            Accept::All => return Err(SLOWER),
+            Accept::Any => return Ok(next),
+            Accept::Fewer if saved > 0 => return Ok(next),
+            Accept::Fewer => return Err("the nests concerned move no fewer bytes"),
+        }
         let most = gained.saturating_add(all / SLACK).saturating_add(worth);
         if lost.saturating_mul(LOSS) > most {
-            return Err("the nests concerned are slower");
+            return Err(SLOWER);
         }
         Ok(next)
     }
@@ -443,35 +482,110 @@ impl Planner<'_> {
         }
     }
 
+    /// The state with one more tensor that stays, or is loaded once if it does not.
+    fn stays(&self, state: &State, candidate: &Candidate, accept: Accept) -> Result<State, Why> {
+        self.with(state, candidate, accept).or_else(|why| {
+            let loaded = candidate.loaded().ok_or(why)?;
+            self.with(state, &loaded, accept).map_err(|_| why)
+        })
+    }
+
+    /// What stays by a policy, one by one, and the numbers of the candidates that do not.
+    fn chosen(
+        &self,
+        before: &State,
+        candidates: &[Candidate],
+        accept: Accept,
+    ) -> (State, Vec<Refused>) {
+        let (mut state, mut refused) = (before.clone(), Vec::new());
+        for (number, candidate) in candidates.iter().enumerate() {
+            match self.stays(&state, candidate, accept) {
+                Ok(next) => state = next,
+                Err(why) => refused.push((number, why)),
+            }
+        }
+        (state, refused)
+    }
+
+    /// Of what stays by time, what stays then of the others as long as that makes all nests together quicker, and what stays
+    /// by bytes, the quickest.
+    fn cheapest(
+        &self,
+        state: &State,
+        refused: Vec<Refused>,
+        candidates: &[Candidate],
+        before: &State,
+    ) -> (State, Vec<Refused>) {
+        let (mut best, mut left) = (state.clone(), Vec::new());
+        let mut cycles = self.together(&best);
+        let gains = |then: i64, now: i64| then.saturating_add(now / GAIN) < now;
+        for (number, why) in refused {
+            let next = self.stays(&best, &candidates[number], Accept::All);
+            let next = next.ok().map(|next| (self.together(&next), next));
+            match next.filter(|(then, _)| gains(*then, cycles)) {
+                Some(next) => (cycles, best) = next,
+                None => left.push((number, why)),
+            }
+        }
+        let (other, others) = self.chosen(before, candidates, Accept::Fewer);
+        match gains(self.together(&other), cycles) {
+            true => (other, others),
+            false => (best, left),
+        }
+    }
+
+    /// Why a tensor does not stay, what that costs, and what would help.
+    fn far(&self, state: &State, candidate: &Candidate, why: Why) -> Far {
+        let bytes = self.bytes(candidate.value);
+        let times = i64::try_from(candidate.readers.len()).unwrap_or(i64::MAX);
+        let (last, first) = candidate.life;
+        let free = (last..=first).map(|nest| self.room(&state.homes, nest));
+        let free = free.min().unwrap_or(0);
+        let help = match why {
+            NO_PLACE | TOO_LARGE => Some(format!(
+                "it has {bytes} bytes, for {} nests; {free} bytes of near memory are free then in one piece, in which their \
+                 tiles lie as well",
+                first - last + 1
+            )),
+            SLOWER => Some("near-policy=bytes keeps it, for more cycles".to_string()),
+            _ => None,
+        };
+        Far {
+            op: self.singles[state.nests[first].first].op,
+            why,
+            bytes: bytes.saturating_mul(times.saturating_add(1)),
+            help,
+        }
+    }
+
     /// Lets tensors stay; gives the nests and what stays, and adds why others do not.
     pub(super) fn residents(
         &self,
         nests: Vec<Nest>,
-        far: &mut Vec<(OpId, &'static str)>,
+        far: &mut Vec<Far>,
     ) -> (Vec<Nest>, Vec<Resident>, i64) {
         let mut state = State {
             nests,
             homes: Vec::new(),
         };
+        let before = state.clone();
         let candidates = match self.limits.resident {
             true => self.candidates(&state.nests),
             false => Vec::new(),
         };
-        for candidate in candidates {
-            let found = self.with(&state, &candidate).or_else(|why| {
-                // What does not stay may be loaded once.
-                let loaded = candidate.loaded().ok_or(why)?;
-                self.with(&state, &loaded).map_err(|_| why)
-            });
-            match found {
-                Ok(next) => state = next,
-                Err(_) if candidate.writers.is_empty() => {}
-                Err(why) => {
-                    let nest = &state.nests[candidate.life.1];
-                    far.push((self.singles[nest.first].op, why));
-                }
-            }
+        let accept = match self.limits.policy {
+            Policy::Cycles => Accept::Nests,
+            Policy::Bytes => Accept::Fewer,
+            Policy::Static => Accept::Any,
+        };
+        let mut refused;
+        (state, refused) = self.chosen(&state, &candidates, accept);
+        if self.limits.policy == Policy::Cycles && !refused.is_empty() {
+            (state, refused) = self.cheapest(&state, refused, &candidates, &before);
         }
+        let why = refused.into_iter();
+        let why = why.filter(|(number, _)| !candidates[*number].writers.is_empty());
+        far.extend(why.map(|(number, why)| self.far(&state, &candidates[number], why)));
         if self.limits.resident {
             self.fill(&mut state);
         }
@@ -495,12 +609,15 @@ impl Planner<'_> {
             };
             let mut writers: Vec<_> = home.writers.iter().enumerate().map(writer).collect();
             writers.sort_by_key(|(first, _)| std::cmp::Reverse(*first));
+            let mut readers = state.nests.iter().rev();
+            let first = readers.find(|nest| nest.near.contains(&home.value));
+            let first = first.map_or(0, |nest| nest.first);
+            let reader = self.singles[first].op;
             Resident {
                 value: home.value,
                 home: home.stage.clone(),
-                block: self
-                    .ir
-                    .block_of(self.singles[state.nests[home.life.1].first].op),
+                block: self.ir.block_of(reader),
+                reader,
                 writers: writers.into_iter().map(|(_, writer)| writer).collect(),
             }
         });

@@ -373,7 +373,8 @@ fn row(
     let apart = report(network, machine, without())?;
     let accesses = Accesses::of(network, machine)?;
     let all = accesses.bytes(&(0..accesses.all.len()).collect::<Vec<_>>());
-    if all != moved(&apart) {
+    // A transfer may read a byte several times; here it counts once.
+    if all > moved(&apart) {
         return Err(format!(
             "the recorded stream moves {all} bytes, the machine counts {}",
             moved(&apart)

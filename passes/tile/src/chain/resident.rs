@@ -193,6 +193,8 @@ pub(super) struct Candidate {
     /// The nests that compute it, by maker; none where it is loaded once for all its readers.
     writers: Vec<usize>,
     pub(super) readers: Vec<usize>,
+    /// How many stages of theirs read it.
+    reads: usize,
     life: (usize, usize),
 }
 

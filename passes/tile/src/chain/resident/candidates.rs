@@ -26,6 +26,7 @@ impl Planner<'_> {
             for value in operands.map(|operand| operand.source) {
                 let all = found.iter_mut();
                 if let Some(old) = all.into_iter().find(|other| other.value == value) {
+                    old.reads += 1;
                     if !old.readers.contains(&reader) {
                         old.readers.push(reader);
                     }
@@ -44,6 +45,7 @@ impl Planner<'_> {
                     value,
                     writers: writers.unwrap_or_default(),
                     readers: vec![reader],
+                    reads: 1,
                     life: (0, 0),
                 });
             }
@@ -58,7 +60,7 @@ impl Planner<'_> {
             if !only_for(self.ir, candidate.value, &all) {
                 candidate.writers.clear();
             }
-            !candidate.writers.is_empty() || candidate.readers.len() > 1
+            !candidate.writers.is_empty() || candidate.reads > 1
         });
         // What is read in a loop is read again when the loop runs again.
         found.retain(|candidate| {
@@ -77,7 +79,7 @@ impl Planner<'_> {
         let gain = |c: &Candidate| {
             let (last, first) = c.life;
             let saved = match c.writers.is_empty() {
-                true => c.readers.len().saturating_sub(1) << 10,
+                true => c.reads.saturating_sub(1) << 10,
                 false => (c.readers.len() + 1) << 10,
             };
             std::cmp::Reverse(saved / (first.saturating_sub(last) + 1))

@@ -29,11 +29,12 @@ impl Candidate {
     fn loaded(&self) -> Option<Self> {
         let last = self.readers.iter().copied().min()?;
         let first = self.readers.iter().copied().max()?;
-        let several = !self.writers.is_empty() && self.readers.len() > 1;
+        let several = !self.writers.is_empty() && self.reads > 1;
         several.then(|| Self {
             value: self.value,
             writers: Vec::new(),
             readers: self.readers.clone(),
+            reads: self.reads,
             life: (last, first),
         })
     }
@@ -95,7 +96,7 @@ impl Planner<'_> {
     /// Why a tensor does not stay, what that costs, and what would help.
     pub(super) fn far(&self, state: &State, candidate: &Candidate, why: Why) -> Far {
         let bytes = self.bytes(candidate.value);
-        let times = i64::try_from(candidate.readers.len()).unwrap_or(i64::MAX);
+        let times = i64::try_from(candidate.reads).unwrap_or(i64::MAX);
         let (last, first) = candidate.life;
         let free = (last..=first).map(|nest| self.room(&state.homes, nest));
         let free = free.min().unwrap_or(0);

@@ -77,7 +77,7 @@ fn placed(items: &[Item], which: &[usize], capacity: u64) -> bool {
     let buffer = |i: &usize| Buffer::new(&i.to_string(), items[*i].bytes);
     let lives = which.iter().map(|i| {
         let life = &items[*i].life;
-        Live::from([*life.start()..*life.end() + 1])
+        std::iter::once(*life.start()..*life.end() + 1).collect::<Live>()
     });
     let problem = Problem::from_lives(which.iter().map(buffer).collect(), lives.collect());
     let options = Options {

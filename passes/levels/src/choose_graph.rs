@@ -47,6 +47,8 @@ pass! {
         pub max_stages: usize = 8,
         /// Whether a tensor between two nests stays in near memory where that is no slower.
         pub resident: bool = true,
+        /// Which tensors stay then: `cycles`, `bytes`, or `static`, as `tile` has it.
+        pub near_policy: String = "cycles".to_string(),
         /// Which products in groups `tile` may join: `all`, `exact`, or `none`.
         pub join_groups: String = "all".to_string(),
         /// Groups of several ops to choose from for each value.
@@ -167,7 +169,7 @@ impl ChooseGraph {
         let tile = Tile::of_level(
             self.depth,
             self.max_stages,
-            self.resident,
+            (self.resident, &self.near_policy),
             &self.join_groups,
         );
         tile.price(lowered, cx, (info, machine))

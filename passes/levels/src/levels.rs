@@ -47,6 +47,9 @@ macro_rules! level {
                 /// Order operators so that least memory is live at once (`reorder`), also where far memory holds what lives in the
                 /// order of the text.
                 pub reorder: bool = false,
+                /// Which tensors between two nests stay in near memory, of those that have a place there (`tile`): `cycles`,
+                /// where that is no slower; `bytes`, where fewer bytes move; `static`, as OnSRAM pins them.
+                pub near_policy: String = "cycles".to_string(),
                 /// Fuse operators; if false, each operator is its own group.
                 pub fuse: bool = true,
                 /// Allow fusion groups with several results.
@@ -218,6 +221,7 @@ impl Alias for ToTensor {
                         depth: self.depth,
                         max_stages: self.max_stages,
                         resident: self.resident,
+                        near_policy: self.near_policy.clone(),
                         join_groups: join_groups_of_tiles(&self.join_groups),
                         ..ChooseGraph::default()
                     });
@@ -254,6 +258,7 @@ impl ToLoop {
                 depth: self.depth,
                 max_stages: self.max_stages,
                 resident: self.resident,
+                near_policy: self.near_policy.clone(),
                 print_tiles: self.print_tiles,
                 join_groups: join_groups_of_tiles(&self.join_groups),
                 optional,

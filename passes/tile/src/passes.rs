@@ -8,7 +8,7 @@ use tir::{Attr, Diagnostic, Ir, Loc, Name, Pass, PassCx, PassOptions, PassResult
 use tir_accel::bounds::Bounds;
 use tir_accel::{AttachedMachine, MachineInfo};
 
-use crate::chain::Limits;
+use crate::chain::{Limits, Policy};
 
 use crate::plan::{Budget, Join, Target};
 use crate::tile::Known;
@@ -32,6 +32,11 @@ pass! {
         /// Whether a tensor between two nests stays in near memory where that is no slower, for as long as it is
         /// read.
         pub resident: bool = true,
+        /// Which tensors stay then, of those that have a place in near memory: `cycles`, those with which the nests concerned
+        /// are no slower by the estimate; `bytes`, those with which fewer bytes move, whatever that takes; `static`, those
+        /// that are read and written most often for each nest that they are held, as OnSRAM pins them, whatever nests are
+        /// with them, also between nests of one stage each.
+        pub near_policy: String = "cycles".to_string(),
         /// Maximum number of tilings estimated for the last stage of several.
         pub max_roots: usize = 48,
         /// Print so many candidates for each group's tiles, the quickest first, with their estimates:
@@ -63,6 +68,8 @@ pass! {
         pub max_stages: usize = 8,
         /// As `tile` has it.
         pub resident: bool = true,
+        /// As `tile` has it.
+        pub near_policy: String = "cycles".to_string(),
         /// As `tile` has it.
         pub join_groups: String = "all".to_string(),
         /// Print the estimate.
@@ -113,11 +120,17 @@ fn with_target(
 impl Tile {
     /// The pass with the options that levels have for it, which an estimate of their nests needs, too.
     #[must_use]
-    pub fn of_level(depth: i64, max_stages: usize, resident: bool, join_groups: &str) -> Self {
+    pub fn of_level(
+        depth: i64,
+        max_stages: usize,
+        (resident, near_policy): (bool, &str),
+        join_groups: &str,
+    ) -> Self {
         Self {
             depth,
             max_stages,
             resident,
+            near_policy: near_policy.to_string(),
             join_groups: join_groups.to_string(),
             ..Self::default()
         }
@@ -145,13 +158,23 @@ impl Tile {
         })
     }
 
-    fn limits(&self) -> Option<Limits> {
-        (self.max_stages > 1).then_some(Limits {
+    fn limits(&self) -> Result<Option<Limits>, Vec<Diagnostic>> {
+        let policy = Policy::of(&self.near_policy).ok_or_else(|| {
+            let text = format!(
+                "has near-policy={}, expected cycles, bytes or static",
+                self.near_policy
+            );
+            vec![Diagnostic::error(text)]
+        })?;
+        // OnSRAM's tensors stay between nests of one stage, too.
+        let several = self.max_stages > 1 || policy == Policy::Static;
+        Ok(several.then_some(Limits {
             stages: self.max_stages,
             plans: self.max_roots,
             resident: self.resident,
+            policy,
             written: true,
-        })
+        }))
     }
 
     /// The cycles that all nests of a function of ops on tensors take by the estimate, if it were tiled so; `None` where
@@ -164,7 +187,8 @@ impl Tile {
         (info, machine): (&MachineInfo, &Ir),
     ) -> Option<i64> {
         let target = Target::new(info, machine)?;
-        let (budget, limits) = (self.budget(Join::of(&self.join_groups)?), self.limits());
+        let join = Join::of(&self.join_groups)?;
+        let (budget, limits) = (self.budget(join), self.limits().ok()?);
         self.with_known(cx, info, |known| {
             crate::tile::price(&mut func.clone(), &target, budget, limits, known)
         })
@@ -220,7 +244,7 @@ impl Pass for Tile {
         prepare(parent, cx)
     }
     fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
-        let (budget, limits) = (self.budget(self.join()?), self.limits());
+        let (budget, limits) = (self.budget(self.join()?), self.limits()?);
         with_target(ir, cx, self.optional, |ir, cx, target| {
             let tiled = self.with_known(cx, target.info, |known| {
                 crate::tile::tile(ir, target, budget, limits, known)
@@ -264,10 +288,11 @@ impl Pass for EstimateCycles {
         let tile = Tile::of_level(
             self.depth,
             self.max_stages,
-            self.resident,
+            (self.resident, &self.near_policy),
             &self.join_groups,
         );
         tile.join()?;
+        tile.limits()?;
         let root = ir.root();
         ir.remove_attr(root, CYCLES);
         let text = match tile.price(ir, cx, (info, machine)) {

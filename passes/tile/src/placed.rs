@@ -74,6 +74,16 @@ impl Placed {
         })
     }
 
+    /// Whether it has elements outside of its tensor.
+    pub(crate) fn leaves(&self, shape: &[i64]) -> bool {
+        let end = |s: usize| {
+            let own = self.dims.iter().filter(|dim| dim.source == s);
+            own.fold(self.start[s], |end, dim| end + (dim.size - 1) * dim.step)
+        };
+        let outside = |s: usize| self.start[s] < 0 || shape.get(s).is_some_and(|n| end(s) >= *n);
+        (0..self.start.len()).any(outside)
+    }
+
     /// Its elements.
     pub(crate) fn elements(&self) -> i64 {
         let sizes = self.dims.iter().map(|dim| dim.size);

@@ -11,6 +11,7 @@ mod joint;
 mod lower;
 mod memory;
 mod native;
+mod near;
 mod networks;
 mod order;
 mod passes;
@@ -212,6 +213,9 @@ enum What {
     Order(order::Options),
     /// ResNet-18's convolutions alone: bytes beside the best of all tiles, cycles beside the bound
     Tiles,
+    /// Bytes between far and near memory by size of near memory, beside those that must move, those of a scratchpad that
+    /// holds what was used last, and the fewest that keeping whole tensors comes to
+    Near(near::Options),
     /// Memory plans: heights beside bounds, after 10 ms, 100 ms and 1 s, and of generated buffers, all checked; needs tir-plan
     Memory(memory::Options),
     /// Print the program that `ir` measures
@@ -234,6 +238,7 @@ fn main() -> ExitCode {
         What::Native(options) => native::native(options),
         What::Compile(options) => compile::compile(&options),
         What::Order(options) => order::order(&options),
+        What::Near(options) => near::near(&options),
         What::Memory(options) => memory::memory(&options),
         What::Tiles => tiles::tiles(),
         What::Generate => std::io::stdout()

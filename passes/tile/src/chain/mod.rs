@@ -55,7 +55,8 @@ pub use border::Fill;
 pub use late::late;
 pub(crate) use partition::only_for;
 pub use partition::{Chains, Cuts, Limits, Single, partition};
-pub use resident::Resident;
+pub(crate) use reach::zero;
+pub use resident::{Far, Policy, Resident};
 pub use ring::Ring;
 
 use tir::Name;

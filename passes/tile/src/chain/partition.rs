@@ -17,7 +17,7 @@ use super::between::Between;
 use super::cores::Cores;
 use super::cost::alone;
 use super::flat::FlatChain;
-use super::resident::{Nest, Planner};
+use super::resident::{Far, Nest, Planner, Policy};
 use super::ring::Rows;
 use super::search::{Found, MARGIN, Refused, chain};
 use super::stage::{Context, Homes, Known, Maker, Makers};
@@ -65,7 +65,7 @@ pub struct Chains {
     /// What stays in near memory from nest to nest.
     pub residents: Vec<Resident>,
     /// By the generic that computes it, why another tensor between nests does not.
-    pub far: Vec<(OpId, &'static str)>,
+    pub far: Vec<Far>,
     /// What was estimated for chains that end in a generic, where candidates are listed.
     pub candidates: Vec<(OpId, Vec<String>)>,
     /// By the generic that they end in, how many stages do not fit at the least, and what they need.
@@ -106,6 +106,8 @@ pub struct Limits {
     pub plans: usize,
     /// Whether tensors between nests may stay in near memory.
     pub resident: bool,
+    /// Which of them do.
+    pub policy: Policy,
     /// Whether nests are to be written; if not, only their cycles are asked for.
     pub written: bool,
 }

@@ -9,7 +9,7 @@ use crate::layout::{Axis, Tile};
 use crate::plan::Plan;
 
 /// Zero bits of a type.
-pub(super) fn zero(elem: Type) -> Option<Attr> {
+pub(crate) fn zero(elem: Type) -> Option<Attr> {
     match elem.float_width() {
         Some(_) => Some(Attr::float(0.0, elem)),
         None => elem.is::<IntType>().then(|| Attr::int(0, elem)),

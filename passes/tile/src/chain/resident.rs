@@ -14,12 +14,15 @@
 //! is always a plan of near memory.
 
 mod candidates;
+mod choose;
 mod nest;
 mod places;
 
+pub use choose::Far;
+
 use std::collections::HashSet;
 
-use tir::{Ir, OpId, Value};
+use tir::{BlockId, Ir, OpId, Value};
 
 use super::Stage;
 use super::cost::widen;
@@ -47,8 +50,51 @@ pub(super) const PLENTY: i64 = 16;
 /// Why a tensor does not stay beside which a nest has no room.
 const TOO_LARGE: Why = "it does not fit near memory with the tiles of a nest";
 
+/// Why a tensor does not stay that makes nests slower.
+const SLOWER: Why = "the nests concerned are slower";
+
 /// Why a tensor does not stay that finds no place.
 const NO_PLACE: Why = "near memory has no place for it beside other tensors";
+
+/// Which tensors stay, of those that have a place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Policy {
+    /// Those with which the nests concerned are no slower by the estimate.
+    #[default]
+    Cycles,
+    /// Those with which fewer bytes move, whatever that takes.
+    Bytes,
+    /// As a compiler does that looks at tensors alone, as the static policy of S. Pal, S. Venkataramani and others,
+    /// "OnSRAM: Efficient Inter-Node On-Chip Scratchpad Management in Deep Learning Accelerators" (ACM Transactions on Embedded Computing Systems): ranked
+    /// by how often they are read and written for each nest that they are held, pinned as long as there is room.
+    Static,
+}
+
+impl Policy {
+    /// The policy of a name.
+    #[must_use]
+    pub fn of(name: &str) -> Option<Self> {
+        match name {
+            "cycles" => Some(Self::Cycles),
+            "bytes" => Some(Self::Bytes),
+            "static" => Some(Self::Static),
+            _ => None,
+        }
+    }
+}
+
+/// When a tensor stays that has a place.
+#[derive(Clone, Copy)]
+enum Accept {
+    /// If the nests concerned are no slower, a cycle lost counting as two won.
+    Nests,
+    /// If they are no slower together, and fewer bytes move.
+    All,
+    /// If fewer bytes move.
+    Fewer,
+    /// In any case.
+    Any,
+}
 
 /// A tensor that stays.
 #[derive(Clone, Debug)]
@@ -58,8 +104,12 @@ pub struct Resident {
     /// Its home: a stage that reads it, of which nothing else is of use. Its producers compute the parts.
     pub home: Stage,
     /// By the generic that each writer ends in, in the order of the program: which parts it computes, and the
-    /// generics that are computed with it.
+    /// generics that are computed with it. None where it is loaded before the first nest that reads it.
     pub writers: Vec<(OpId, Vec<usize>, Vec<OpId>)>,
+    /// The block that all nests concerned stand in.
+    pub block: Option<BlockId>,
+    /// The generic that the first nest which reads it ends in.
+    pub reader: OpId,
 }
 
 /// A nest: some groups of the sequence.
@@ -105,6 +155,8 @@ struct Home {
     /// Where in near memory, and how many bytes.
     at: i64,
     bytes: i64,
+    /// Cycles of the engine that loads it before the first reader, if no nest computes it there.
+    load: i64,
 }
 
 impl Home {
@@ -138,9 +190,11 @@ pub(super) struct Planner<'a> {
 /// A tensor that may stay.
 pub(super) struct Candidate {
     pub(super) value: Value,
-    /// The nests that compute it, by maker.
+    /// The nests that compute it, by maker; none where it is loaded once for all its readers.
     writers: Vec<usize>,
     pub(super) readers: Vec<usize>,
+    /// How many stages of theirs read it.
+    reads: usize,
     life: (usize, usize),
 }
 
@@ -154,7 +208,7 @@ impl Planner<'_> {
     }
 
     /// The state with one more tensor that stays.
-    fn with(&self, state: &State, candidate: &Candidate) -> Result<State, Why> {
+    fn with(&self, state: &State, candidate: &Candidate, accept: Accept) -> Result<State, Why> {
         let (near, value) = (self.target.near, candidate.value);
         let mut next = state.clone();
         if candidate
@@ -189,6 +243,7 @@ impl Planner<'_> {
                 .place(&state.homes, candidate.life, bytes)
                 .ok_or(NO_PLACE)?,
             bytes,
+            load: 0,
         });
         for reader in &candidate.readers {
             next.nests[*reader].near.insert(value);
@@ -198,10 +253,14 @@ impl Planner<'_> {
             (own.stage, own.zeros) = (home, zeros);
         }
         let own = next.homes.len() - 1;
-        let (made, groups) = self.producers(&next, &next.homes[own])?;
-        next.homes[own].makers = groups.iter().map(|(maker, _)| *maker).collect();
-        if let Some(segment) = next.homes[own].stage.segments.first_mut() {
-            segment.made = vec![made];
+        if candidate.writers.is_empty() {
+            next.homes[own].load = self.load(&next.homes[own])?;
+        } else {
+            let (made, groups) = self.producers(&next, &next.homes[own])?;
+            next.homes[own].makers = groups.iter().map(|(maker, _)| *maker).collect();
+            if let Some(segment) = next.homes[own].stage.segments.first_mut() {
+                segment.made = vec![made];
+            }
         }
         homes.insert(value, next.homes[own].lies());
         for writer in &candidate.writers {
@@ -252,9 +311,17 @@ impl Planner<'_> {
         // Where near memory is plenty, a cycle of an engine that is saved is worth one of the nests.
         let plenty = next.homes[own].bytes <= near.bytes / PLENTY;
         let worth = if plenty { saved.max(0) } else { 0 };
+        match accept {
+            Accept::Nests => {}
+            Accept::All if gained >= lost && saved > 0 => return Ok(next),
+            Accept::All => return Err(SLOWER),
+            Accept::Any => return Ok(next),
+            Accept::Fewer if saved > 0 => return Ok(next),
+            Accept::Fewer => return Err("the nests concerned move no fewer bytes"),
+        }
         let most = gained.saturating_add(all / SLACK).saturating_add(worth);
         if lost.saturating_mul(LOSS) > most {
-            return Err("the nests concerned are slower");
+            return Err(SLOWER);
         }
         Ok(next)
     }
@@ -318,8 +385,35 @@ impl Planner<'_> {
         Some(Stage::alone(single.group.clone(), single.plan.clone()))
     }
 
+    /// Cycles of the engine that loads a home as a whole.
+    fn load(&self, home: &Home) -> Result<i64, Why> {
+        let (far, near) = (self.target.far.name, self.target.near.name);
+        let engine = self.target.info.engine_between(far, near);
+        let engine = engine.ok_or("no engine loads it")?;
+        if home.stage.group.operands[home.number()].flat.is_some() {
+            return Err("it is read as another shape");
+        }
+        let tile = home.tile();
+        let shape = self.ir.ty(home.value).shape().unwrap_or(&[]);
+        if Placed::of(tile).leaves(shape) && !engine.pad {
+            return Err("the engine that would load it fills no border");
+        }
+        let bytes = self.bytes(home.value);
+        let rate = engine.bytes_per_cycle.max(1);
+        Ok(engine.latency.saturating_add((bytes + rate - 1) / rate))
+    }
+
     /// Keeps how a nest runs.
-    fn take(&self, state: &mut State, number: usize, stages: Vec<Stage>) {
+    fn take(&self, state: &mut State, number: usize, mut stages: Vec<Stage>) {
+        // What it is the first to read it waits for.
+        let first = |home: &&Home| home.writers.is_empty() && home.life.1 == number;
+        let loads = state.homes.iter().filter(first).map(|home| home.load);
+        let loads = loads.fold(0, i64::saturating_add);
+        if let Some(stage) = stages.first_mut() {
+            let cost = &mut stage.plan.cost;
+            cost.load = cost.load.saturating_add(loads);
+            cost.first = cost.first.saturating_add(loads);
+        }
         let (mut cycles, mut moved, mut bytes) = (0i64, 0i64, 0i64);
         for stage in &stages {
             let cost = &stage.plan.cost;
@@ -364,25 +458,30 @@ impl Planner<'_> {
     pub(super) fn residents(
         &self,
         nests: Vec<Nest>,
-        far: &mut Vec<(OpId, &'static str)>,
+        far: &mut Vec<Far>,
     ) -> (Vec<Nest>, Vec<Resident>, i64) {
         let mut state = State {
             nests,
             homes: Vec::new(),
         };
+        let before = state.clone();
         let candidates = match self.limits.resident {
             true => self.candidates(&state.nests),
             false => Vec::new(),
         };
-        for candidate in candidates {
-            match self.with(&state, &candidate) {
-                Ok(next) => state = next,
-                Err(why) => {
-                    let nest = &state.nests[candidate.life.1];
-                    far.push((self.singles[nest.first].op, why));
-                }
-            }
+        let accept = match self.limits.policy {
+            Policy::Cycles => Accept::Nests,
+            Policy::Bytes => Accept::Fewer,
+            Policy::Static => Accept::Any,
+        };
+        let mut refused;
+        (state, refused) = self.chosen(&state, &candidates, accept);
+        if self.limits.policy == Policy::Cycles && !refused.is_empty() {
+            (state, refused) = self.cheapest(&state, refused, &candidates, &before);
         }
+        let why = refused.into_iter();
+        let why = why.filter(|(number, _)| !candidates[*number].writers.is_empty());
+        far.extend(why.map(|(number, why)| self.far(&state, &candidates[number], why)));
         if self.limits.resident {
             self.fill(&mut state);
         }
@@ -406,9 +505,15 @@ impl Planner<'_> {
             };
             let mut writers: Vec<_> = home.writers.iter().enumerate().map(writer).collect();
             writers.sort_by_key(|(first, _)| std::cmp::Reverse(*first));
+            let mut readers = state.nests.iter().rev();
+            let first = readers.find(|nest| nest.near.contains(&home.value));
+            let first = first.map_or(0, |nest| nest.first);
+            let reader = self.singles[first].op;
             Resident {
                 value: home.value,
                 home: home.stage.clone(),
+                block: self.ir.block_of(reader),
+                reader,
                 writers: writers.into_iter().map(|(_, writer)| writer).collect(),
             }
         });

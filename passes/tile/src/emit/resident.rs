@@ -2,11 +2,12 @@
 
 use std::collections::HashSet;
 
-use tir::{At as Place, Builder, Ir, OpId, Ret, Value};
+use tir::{At as Place, Builder, Ir, OpId, Ret, Type, Value};
+use tir_arith::Constant;
 use tir_tensor::{Empty, ExtractSlice, TransferRead, TransferWrite};
 
 use super::{At, Emit, Marks};
-use crate::chain::Resident;
+use crate::chain::{Resident, zero};
 use crate::placed::{Part, Placed};
 use crate::plan::Target;
 
@@ -41,6 +42,37 @@ pub(crate) fn write(func: &mut Ir, stays: &Resident, target: &Target<'_>) -> Opt
     home
 }
 
+/// Loads a tensor as a whole before the first nest that reads it near; gives its home.
+pub(crate) fn load(func: &mut Ir, stays: &Resident) -> Option<Value> {
+    let (made, block) = (stays.home.made().next()?, stays.block?);
+    let near = |op: &OpId| {
+        let read = func.get::<TransferRead>(*op);
+        read.is_some_and(|read| read.space.is_some())
+    };
+    let readers = func.uses(stays.value).map(|u| u.op).filter(near);
+    let nests: HashSet<OpId> = readers
+        .filter_map(|op| func.ancestor_in(op, block))
+        .collect();
+    let first = func.ops_in(block).find(|op| nests.contains(op))?;
+    let tile = &stays.home.plan.tiles[made.operand];
+    let operand = &stays.home.group.operands[made.operand];
+    let (placed, ty) = (Placed::of(tile), func.ty(stays.value));
+    let mut b = Builder::new(func, Place::Before(first));
+    b.loc = b.ir.loc(first);
+    let leaves = placed.leaves(ty.shape()?);
+    let nothing = zero(ty.elem()).filter(|_| leaves && operand.padding.is_none());
+    let nothing = nothing.map(|value| b.add(Constant { value }));
+    Some(b.add(TransferRead {
+        source: stays.value,
+        offsets: Vec::new(),
+        padding: operand.padding.or(nothing),
+        static_offsets: placed.start,
+        access: tile.access(),
+        space: Some(stays.home.plan.spaces[made.operand].to_string()),
+        result: Ret(Type::tensor(tile.shape(), ty.elem())),
+    }))
+}
+
 /// Lets what loads a part of a tensor that lies in near memory take it from there.
 pub(crate) fn read(func: &mut Ir, stays: &Resident, home: Option<Value>) {
     let (Some(home), Some(made)) = (home, stays.home.made().next()) else {
@@ -49,6 +81,9 @@ pub(crate) fn read(func: &mut Ir, stays: &Resident, home: Option<Value>) {
     let placed = Placed::of(&stays.home.plan.tiles[made.operand]);
     let readers = func.uses(stays.value).map(|u| u.op);
     for op in readers.collect::<Vec<OpId>>() {
+        if func.owner(home) == Some(op) {
+            continue;
+        }
         let Some(read) = func.get::<TransferRead>(op).filter(|r| r.space.is_some()) else {
             continue;
         };

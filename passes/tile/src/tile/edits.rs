@@ -85,6 +85,12 @@ pub(super) fn settle_in(
     }
 }
 
+/// Loads a tensor once for all nests that read it near, which are written.
+pub(super) fn load_once(func: &mut Ir, stays: &Resident) {
+    let home = resident::load(func, stays);
+    resident::read(func, stays, home);
+}
+
 /// Erases what nobody uses any more: producers that were taken into tiles.
 pub(super) fn erase_dead(ir: &mut Ir) {
     for op in ir.walk_ids().into_iter().rev() {

@@ -35,7 +35,7 @@ use crate::plan::{Budget, Plan, Target, TooLarge};
 use crate::section::{self, Sections};
 use crate::strides::Strides;
 pub(crate) use edits::behind;
-use edits::{drop_empty, erase_dead, replace, settle_in};
+use edits::{drop_empty, erase_dead, load_once, replace, settle_in};
 use plans::Plans;
 use report::{
     joined, left_over, listed, listed_chains, no_room, outside, oversized, to_far, too_large,
@@ -460,13 +460,23 @@ fn level(
             tiled.apart.push(no_room(func, *op, *stages, excess));
         }
     }
-    for (op, why) in &chains.far {
-        tiled.apart.push(to_far(func, *op, why));
+    for far in &chains.far {
+        tiled.apart.push(to_far(func, far));
     }
     // From the last generic to the first: an elementwise step takes the reduction before it in.
     let (mut unmatched, mut candidates) = (Vec::new(), Vec::new());
     let (mut errors, mut made) = (Vec::new(), HashMap::new());
+    let mut loaded: Vec<&Resident> = chains.residents.iter().collect();
+    loaded.retain(|resident| resident.writers.is_empty());
     for op in scope.generics.iter().rev().copied() {
+        // All that reads it is written, what computes it is not.
+        loaded.retain(|resident| {
+            let read = done.contains(&resident.reader);
+            if read {
+                load_once(func, resident);
+            }
+            !read
+        });
         if done.contains(&op) || !func.contains(op) || !is_needed(func, op, &done) {
             continue;
         }
@@ -521,6 +531,9 @@ fn level(
                 errors.push(too_large(func, op, &group, &large));
             }
         }
+    }
+    for resident in loaded {
+        load_once(func, resident);
     }
     known.plans = plans.into_known();
     erase_dead(func);

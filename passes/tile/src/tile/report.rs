@@ -7,7 +7,7 @@ use tir_arith::{CmpI, CmpIPredicate};
 use tir_loop::{For, If};
 use tir_tensor::Generic;
 
-use crate::chain::Chains;
+use crate::chain::{Chains, Far};
 use crate::group::{Group, filled};
 use crate::plan::{Excess, Nearest, Plan, Target, TooLarge, nearest, otherwise};
 use crate::section::Sections;
@@ -293,11 +293,17 @@ pub(super) fn listed_chains(
 }
 
 /// A tensor between two nests that does not stay in near memory.
-pub(super) fn to_far(ir: &Ir, op: OpId, why: &str) -> Diagnostic {
-    let name = ir.name(op);
+pub(super) fn to_far(ir: &Ir, far: &Far) -> Diagnostic {
+    let name = ir.name(far.op);
+    let why = far.why;
     let text = format!("what this '{name}' computes goes to far memory and back: {why}");
     let remark = Diagnostic::remark(text).category(FAR_TENSOR);
-    remark.at(ir.loc(op))
+    let bytes = format!("about {} bytes are moved for it", far.bytes);
+    let remark = remark.at(ir.loc(far.op)).note(bytes);
+    match &far.help {
+        Some(help) => remark.note(help),
+        None => remark,
+    }
 }
 
 /// A chain that does not fit near memory.

@@ -26,31 +26,28 @@ impl Planner<'_> {
             for value in operands.map(|operand| operand.source) {
                 let all = found.iter_mut();
                 if let Some(old) = all.into_iter().find(|other| other.value == value) {
+                    old.reads += 1;
                     if !old.readers.contains(&reader) {
                         old.readers.push(reader);
                     }
                     continue;
                 }
-                let Some(parts) = parts(self.ir, value) else {
-                    continue;
-                };
+                let parts = parts(self.ir, value).unwrap_or_default();
                 let only = |part: &Value| {
                     *part == value || self.ir.uses(*part).all(|u| self.ir.is::<InsertSlice>(u.op))
                 };
                 let writers = parts
                     .iter()
                     .map(|(part, _)| root(part).filter(|_| only(part)));
-                let Some(writers) = writers.collect::<Option<Vec<usize>>>() else {
-                    continue;
-                };
-                if !writers.is_empty() {
-                    found.push(Candidate {
-                        value,
-                        writers,
-                        readers: vec![reader],
-                        life: (0, 0),
-                    });
-                }
+                // What no nest computes on a unit is loaded.
+                let writers = writers.collect::<Option<Vec<usize>>>();
+                found.push(Candidate {
+                    value,
+                    writers: writers.unwrap_or_default(),
+                    readers: vec![reader],
+                    reads: 1,
+                    life: (0, 0),
+                });
             }
         }
         let all: HashSet<OpId> = self
@@ -58,7 +55,13 @@ impl Planner<'_> {
             .iter()
             .flat_map(|s| s.group.ops.clone())
             .collect();
-        found.retain(|candidate| only_for(self.ir, candidate.value, &all));
+        found.retain_mut(|candidate| {
+            // What others read, too, lies in far memory.
+            if !only_for(self.ir, candidate.value, &all) {
+                candidate.writers.clear();
+            }
+            !candidate.writers.is_empty() || candidate.reads > 1
+        });
         // What is read in a loop is read again when the loop runs again.
         found.retain(|candidate| {
             let concerned = concerned(candidate).into_iter();
@@ -68,13 +71,17 @@ impl Planner<'_> {
         });
         for candidate in &mut found {
             let last = candidate.readers.iter().copied().min();
-            let first = candidate.writers.iter().copied().max();
+            let writers = candidate.writers.iter().copied();
+            let first = writers.max().or(candidate.readers.iter().copied().max());
             candidate.life = (last.unwrap_or(0), first.unwrap_or(0));
         }
-        // A load less for each reader, and a store, for as long as the tensor is held.
+        // A load less for each reader, and a store, for as long as the tensor is held; one load is left of what is loaded.
         let gain = |c: &Candidate| {
             let (last, first) = c.life;
-            let saved = (c.readers.len() + 1) << 10;
+            let saved = match c.writers.is_empty() {
+                true => c.reads.saturating_sub(1) << 10,
+                false => (c.readers.len() + 1) << 10,
+            };
             std::cmp::Reverse(saved / (first.saturating_sub(last) + 1))
         };
         found.sort_by_key(gain);

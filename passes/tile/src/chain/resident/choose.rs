@@ -1,0 +1,119 @@
+//! Which of the tensors that may stay do, by time or by bytes, and why others do not.
+
+use tir::OpId;
+
+use super::{Accept, Candidate, NO_PLACE, Planner, SLOWER, State, TOO_LARGE};
+use crate::chain::home::Why;
+
+/// All nests together are quicker by one in so many cycles at least where that decides.
+const GAIN: i64 = 500;
+
+/// A candidate by its number, and why it does not stay.
+pub(super) type Refused = (usize, Why);
+
+/// A tensor between nests that does not stay.
+#[derive(Clone, Debug)]
+pub struct Far {
+    /// The generic that computes it.
+    pub op: OpId,
+    /// Why.
+    pub why: &'static str,
+    /// Bytes that it moves: it is stored once, and loaded by each nest that reads it.
+    pub bytes: i64,
+    /// What there is to say of what would help.
+    pub help: Option<String>,
+}
+
+impl Candidate {
+    /// The same tensor, computed into far memory and loaded once for all that read it, if several do.
+    fn loaded(&self) -> Option<Self> {
+        let last = self.readers.iter().copied().min()?;
+        let first = self.readers.iter().copied().max()?;
+        let several = !self.writers.is_empty() && self.reads > 1;
+        several.then(|| Self {
+            value: self.value,
+            writers: Vec::new(),
+            readers: self.readers.clone(),
+            reads: self.reads,
+            life: (last, first),
+        })
+    }
+}
+
+impl Planner<'_> {
+    /// The state with one more tensor that stays, or is loaded once if it does not.
+    fn stays(&self, state: &State, candidate: &Candidate, accept: Accept) -> Result<State, Why> {
+        self.with(state, candidate, accept).or_else(|why| {
+            let loaded = candidate.loaded().ok_or(why)?;
+            self.with(state, &loaded, accept).map_err(|_| why)
+        })
+    }
+
+    /// What stays by a policy, one by one, and the numbers of the candidates that do not.
+    pub(super) fn chosen(
+        &self,
+        before: &State,
+        candidates: &[Candidate],
+        accept: Accept,
+    ) -> (State, Vec<Refused>) {
+        let (mut state, mut refused) = (before.clone(), Vec::new());
+        for (number, candidate) in candidates.iter().enumerate() {
+            match self.stays(&state, candidate, accept) {
+                Ok(next) => state = next,
+                Err(why) => refused.push((number, why)),
+            }
+        }
+        (state, refused)
+    }
+
+    /// Of what stays by time, what stays then of the others as long as that makes all nests together quicker, and what stays
+    /// by bytes, the quickest.
+    pub(super) fn cheapest(
+        &self,
+        state: &State,
+        refused: Vec<Refused>,
+        candidates: &[Candidate],
+        before: &State,
+    ) -> (State, Vec<Refused>) {
+        let (mut best, mut left) = (state.clone(), Vec::new());
+        let mut cycles = self.together(&best);
+        let gains = |then: i64, now: i64| then.saturating_add(now / GAIN) < now;
+        for (number, why) in refused {
+            let next = self.stays(&best, &candidates[number], Accept::All);
+            let next = next.ok().map(|next| (self.together(&next), next));
+            match next.filter(|(then, _)| gains(*then, cycles)) {
+                Some(next) => (cycles, best) = next,
+                None => left.push((number, why)),
+            }
+        }
+        let (other, others) = self.chosen(before, candidates, Accept::Fewer);
+        match gains(self.together(&other), cycles) {
+            true => (other, others),
+            false => (best, left),
+        }
+    }
+
+    /// Why a tensor does not stay, what that costs, and what would help.
+    pub(super) fn far(&self, state: &State, candidate: &Candidate, why: Why) -> Far {
+        let bytes = self.bytes(candidate.value);
+        let times = i64::try_from(candidate.reads).unwrap_or(i64::MAX);
+        let (last, first) = candidate.life;
+        let free = (last..=first).map(|nest| self.room(&state.homes, nest));
+        let free = free.min().unwrap_or(0);
+        let help = match why {
+            NO_PLACE | TOO_LARGE => Some(format!(
+                "it has {bytes} bytes, for {} nests; {free} bytes of near memory are free then in one piece, in which their \
+                 tiles lie as well",
+                first - last + 1
+            )),
+            SLOWER => Some("near-policy=bytes keeps it, for more cycles".to_string()),
+            _ => None,
+        };
+        Far {
+            op: self.singles[state.nests[first].first].op,
+            why,
+            bytes: bytes.saturating_mul(times.saturating_add(1)),
+            help,
+        }
+    }
+}

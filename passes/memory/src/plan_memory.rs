@@ -74,9 +74,49 @@ pub fn problem(buffers: &[Buffer]) -> Result<Problem, Failure> {
     Problem::from_lives(packed.collect(), lives.collect()).map_err(|e| e.to_string().into())
 }
 
+/// The buffers of a function, and a plan of each space.
+#[derive(Clone, Debug)]
+pub struct Plans {
+    /// The buffers.
+    pub spaces: Spaces,
+    /// A plan for each space, in their order.
+    pub planned: Vec<Planned>,
+}
+
+impl Plans {
+    /// The same for a clone of the function.
+    pub fn twin(&self, clone: &Ir, ir: &Ir) -> Plans {
+        let mut plans = self.clone();
+        for buffer in plans.spaces.values_mut().flatten() {
+            buffer.op = clone.twin(buffer.op, ir);
+            let uses = buffer.uses.iter_mut();
+            uses.for_each(|op| *op = clone.twin(*op, ir));
+        }
+        plans
+    }
+
+    /// Makes the allocations places in one allocation of each space.
+    ///
+    /// # Errors
+    /// If the function cannot be rewritten.
+    pub fn apply(&self, ir: &mut Ir, machine: &MachineInfo) -> Result<(), Failure> {
+        rewrite(ir, machine, &self.spaces, &self.planned)
+    }
+}
+
 /// Plans every space of the function at the root of an arena, and rewrites its allocations. On
 /// failure nothing is changed.
 pub fn plan_memory(ir: &mut Ir, machine: &MachineInfo) -> Result<Vec<Planned>, NoPlan> {
+    let plans = plans(ir, machine)?;
+    plans.apply(ir, machine).map_err(NoPlan::Other)?;
+    Ok(plans.planned)
+}
+
+/// Plans every space of the function at the root of an arena, which stays as it is.
+///
+/// # Errors
+/// If the buffers of a space do not fit, or a place is not enough for one; see [`liveness`].
+pub fn plans(ir: &Ir, machine: &MachineInfo) -> Result<Plans, NoPlan> {
     let spaces = liveness(ir, machine).map_err(|e| NoPlan::Other(Box::new(e)))?;
     let mut planned = Vec::new();
     for (space, buffers) in &spaces {
@@ -103,8 +143,7 @@ pub fn plan_memory(ir: &mut Ir, machine: &MachineInfo) -> Result<Vec<Planned>, N
             plan,
         });
     }
-    rewrite(ir, machine, &spaces, &planned).map_err(NoPlan::Other)?;
-    Ok(planned)
+    Ok(Plans { spaces, planned })
 }
 
 /// A plan with fewer conflicts in the banks of a space, where these are counted and there is room for one.

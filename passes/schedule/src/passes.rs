@@ -70,7 +70,7 @@ pass! {
     /// Assigns every buffer an offset in one arena per memory space, as `plan-memory`; where there is room, buffers whose
     /// reuse of bytes would make one queue wait for another lie apart.
     ///
-    /// What reuse costs is told by a run without any; plans are compared by their cycles on the machine model, so the
+    /// What reuse costs is seen in a run without any; plans are compared by their cycles on the machine model, so the
     /// one that is taken is not slower than the lowest one.
     pub struct PlaceBuffers = "place-buffers" on "func.func" {
         /// Maximum number of steps of the command stream for plans to be compared; of a longer one the lowest plan is taken.

@@ -109,10 +109,15 @@ impl Place {
             let cycles = self.cycles(ir, machine, &next).unwrap_or(u64::MAX);
             // What is still shared counts more in the next plan.
             let mut more = false;
-            for ((planned, buffers), costs) in
-                next.planned.iter().zip(next.spaces.values()).zip(&mut costs)
+            for ((planned, buffers), costs) in next
+                .planned
+                .iter()
+                .zip(next.spaces.values())
+                .zip(&mut costs)
             {
-                let Ok(problem) = problem(buffers) else { continue };
+                let Ok(problem) = problem(buffers) else {
+                    continue;
+                };
                 let pairs: Vec<_> = shared(&problem, &planned.plan.offsets, costs).collect();
                 for (pair, cost) in pairs {
                     costs.insert(pair, cost.saturating_mul(4));
@@ -204,13 +209,7 @@ struct Accesses {
 }
 
 impl Accesses {
-    fn new(
-        ir: &Ir,
-        trial: &Ir,
-        plans: &Plans,
-        stream: &Stream,
-        times: &[(u64, u64)],
-    ) -> Accesses {
+    fn new(ir: &Ir, trial: &Ir, plans: &Plans, stream: &Stream, times: &[(u64, u64)]) -> Accesses {
         let known = Text::new(ir, trial);
         let arenas = arenas(trial, plans);
         let places = stream.recording.places();
@@ -219,9 +218,11 @@ impl Accesses {
             .collect();
         // The space of a recorded buffer that is one allocation for all.
         let mut space_of: HashMap<usize, Name> = HashMap::new();
-        let none = |(space, buffers): (&Name, &Vec<Buffer>)| (*space, vec![Vec::new(); buffers.len()]);
+        let none =
+            |(space, buffers): (&Name, &Vec<Buffer>)| (*space, vec![Vec::new(); buffers.len()]);
         let mut runs: BTreeMap<Name, Vec<Vec<Access>>> = plans.spaces.iter().map(none).collect();
-        let planned: BTreeMap<Name, &Plan> = plans.planned.iter().map(|p| (p.space, &p.plan)).collect();
+        let planned: BTreeMap<Name, &Plan> =
+            plans.planned.iter().map(|p| (p.space, &p.plan)).collect();
         let mut last: HashMap<(Name, usize), Key> = HashMap::new();
         for (step, (recorded, (begin, end))) in stream.recording.steps().zip(times).enumerate() {
             let op = stream.ops[recorded.site.index()].id;
@@ -231,9 +232,17 @@ impl Accesses {
                 }
                 continue;
             }
-            for Touch { buffer, form, offset, .. } in recorded.touches {
+            for Touch {
+                buffer,
+                form,
+                offset,
+                ..
+            } in recorded.touches
+            {
                 let (root, base, _) = places[buffer.index()];
-                let Some(space) = space_of.get(&root.index()) else { continue };
+                let Some(space) = space_of.get(&root.index()) else {
+                    continue;
+                };
                 let form = &forms[*form as usize];
                 if form.is_empty() {
                     continue;
@@ -242,13 +251,24 @@ impl Accesses {
                 let offsets = &planned[space].offsets;
                 let buffers = &plans.spaces[space];
                 let above = offsets.partition_point(|o| *o <= at);
-                let Some(number) = above.checked_sub(1) else { continue };
-                let Some(key) = known.key(op, &buffers[number]) else { continue };
+                let Some(number) = above.checked_sub(1) else {
+                    continue;
+                };
+                let Some(key) = known.key(op, &buffers[number]) else {
+                    continue;
+                };
                 let list = &mut runs.entry(*space).or_default()[number];
                 let before = last.insert((*space, number), key);
-                match list.last_mut().filter(|_| before.is_some_and(|b| b.goes_on(key))) {
+                match list
+                    .last_mut()
+                    .filter(|_| before.is_some_and(|b| b.goes_on(key)))
+                {
                     Some(run) => run.end = run.end.max(*end),
-                    None => list.push(Access { step, begin: *begin, end: *end }),
+                    None => list.push(Access {
+                        step,
+                        begin: *begin,
+                        end: *end,
+                    }),
                 }
             }
         }
@@ -305,12 +325,16 @@ fn waits(a: &[Access], b: &[Access]) -> u64 {
 fn arenas(trial: &Ir, plans: &Plans) -> HashMap<OpId, Name> {
     let mut arenas = HashMap::new();
     for op in trial.walk_ids() {
-        let Some(view) = trial.get::<View>(op) else { continue };
+        let Some(view) = trial.get::<View>(op) else {
+            continue;
+        };
         let arena = trial.owner(view.source).filter(|op| trial.is::<Alloc>(*op));
         let hint = trial.hint(view.source);
         if let (Some(arena), Some(space)) = (arena, hint) {
             let mut spaces = plans.spaces.keys();
-            spaces.find(|s| **s == space).map(|s| arenas.insert(arena, *s));
+            spaces
+                .find(|s| **s == space)
+                .map(|s| arenas.insert(arena, *s));
         }
     }
     arenas

@@ -24,9 +24,9 @@ pub fn shared<'a>(
     reuse: &'a Reuse,
 ) -> impl Iterator<Item = ((usize, usize), u64)> + 'a {
     let end = |i: usize| offsets[i] + problem.buffers[i].size;
-    let pairs = reuse.iter().filter(move |((a, b), cost)| {
-        **cost > 0 && offsets[*a] < end(*b) && offsets[*b] < end(*a)
-    });
+    let pairs = reuse
+        .iter()
+        .filter(move |((a, b), cost)| **cost > 0 && offsets[*a] < end(*b) && offsets[*b] < end(*a));
     pairs.map(|(pair, cost)| (*pair, *cost))
 }
 
@@ -136,7 +136,8 @@ impl Search<'_> {
         if height > self.capacity || !inside.all(|(within, end)| end <= within.end) {
             return;
         }
-        let rank = |offsets: &[u64], height| (reuse_cost(self.problem, offsets, self.reuse), height);
+        let rank =
+            |offsets: &[u64], height| (reuse_cost(self.problem, offsets, self.reuse), height);
         if rank(&offsets, height) < rank(&self.best.offsets, self.best.height) {
             let proved = self.best.proved;
             let new = Plan::new(self.problem, offsets, "reuse that waits", Vec::new());
@@ -183,7 +184,10 @@ mod tests {
             for i in 0..count {
                 let from = random.below(20) as u64;
                 lives.push(vec![from..from + 1 + random.below(6) as u64]);
-                buffers.push(Buffer::new(&format!("b{i}"), 16 * (1 + random.below(8) as u64)));
+                buffers.push(Buffer::new(
+                    &format!("b{i}"),
+                    16 * (1 + random.below(8) as u64),
+                ));
             }
             let problem = Problem::from_lives(buffers, lives).unwrap();
             let mut reuse = Reuse::new();

@@ -147,6 +147,8 @@ impl Search<'_> {
 }
 
 #[cfg(test)]
+// A buffer that lives once.
+#[allow(clippy::single_range_in_vec_init)]
 mod tests {
     use super::*;
     use crate::{Buffer, Order, check, first_fit};

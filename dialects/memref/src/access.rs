@@ -1,6 +1,7 @@
 //! Reading and writing: single elements, whole buffers, tiles.
 
 use tir::constraints::{INDEX, MEMREF, SCALAR};
+use tir::interfaces::OverwritesLike;
 use tir::{
     Access, AffineMap, Canonicalize, Decline, Directive, Directives, Effects, Failure, HasEffects,
     Infer, Op, OpRef, PatternSet, Rewriter, Type, Value, Verify, smallvec,
@@ -107,7 +108,14 @@ impl Verify for Store {
 
 /// Copies all elements.
 #[derive(Op)]
-#[op("memref.copy", canonicalize, effects, verify, lower_to_eval)]
+#[op(
+    "memref.copy",
+    canonicalize,
+    effects,
+    verify,
+    lower_to_eval,
+    tir::interfaces::overwrites
+)]
 #[asm("$source `,` $target attr-dict `:` type($source) `to` type($target)")]
 pub struct Copy {
     /// What is read.
@@ -123,6 +131,11 @@ impl HasEffects for Copy {
             on(Access::Read, self.source),
             on(Access::Write, self.target)
         ]
+    }
+}
+impl OverwritesLike for Copy {
+    fn overwrites(&self, _: OpRef<'_>) -> Vec<Value> {
+        vec![self.target]
     }
 }
 impl Verify for Copy {
@@ -144,7 +157,8 @@ impl Verify for Copy {
     effects,
     verify,
     lower_to_eval,
-    directives
+    directives,
+    tir::interfaces::overwrites
 )]
 #[asm(
     "$source `` custom<indices>($offsets, $static_offsets) `into` $tile (`pad` $padding^)? `access` custom<map>($access) attr-dict `:` type($source) `to` type($tile)"
@@ -170,6 +184,11 @@ pub struct TransferRead {
 impl HasEffects for TransferRead {
     fn effects(&self, _: OpRef<'_>) -> Effects {
         smallvec![on(Access::Read, self.source), on(Access::Write, self.tile)]
+    }
+}
+impl OverwritesLike for TransferRead {
+    fn overwrites(&self, _: OpRef<'_>) -> Vec<Value> {
+        vec![self.tile]
     }
 }
 impl Directives for TransferRead {

@@ -398,6 +398,35 @@ impl Recording {
         Ok(replay.machine.report())
     }
 
+    /// Runs the stream on a machine without data: the account, and for each step in which cycle it begins and ends. Work
+    /// that is started runs later than its step.
+    ///
+    /// # Errors
+    /// What a run of the program on the machine would find wrong.
+    pub fn times(&self) -> Result<(Report, Vec<(u64, u64)>)> {
+        let mut replay = self.begin()?;
+        replay.machine.options.trace = true;
+        let mut times = Vec::with_capacity(self.entries.len());
+        // Which steps start work on each queue, in its order.
+        let mut starts: Vec<Vec<usize>> = vec![Vec::new(); self.queues.len()];
+        while let Some(at) = replay.next(self) {
+            if let Step::Start(queue) = at.step {
+                starts[queue.0 as usize].push(times.len());
+            }
+            let before = replay.machine.now;
+            replay.step(self, at, None)?;
+            times.push((before, replay.machine.now));
+        }
+        let mut starts: Vec<_> = starts.into_iter().map(Vec::into_iter).collect();
+        for event in replay.machine.events() {
+            let queue = event.queue.map(|queue| queue.0 as usize);
+            if let Some(step) = queue.and_then(|queue| starts[queue].next()) {
+                times[step] = (event.start, event.end);
+            }
+        }
+        Ok((replay.machine.report(), times))
+    }
+
     /// Runs the stream on a machine without data for each of some operands that are left out: the n-th token of steps of
     /// some sites counts as complete each time. The runs part where the operand is first come to.
     ///

@@ -13,6 +13,36 @@ impl<T: 'static> Typed<T> {
     pub const NEW: &'static Self = &Self(PhantomData);
 }
 
+/// Which buffers an op writes as a whole: what a record implements. An op needs it only where it writes every element, whatever
+/// the buffer held before; of any other write it is assumed that it leaves elements as they are.
+pub trait OverwritesLike: Op {
+    /// Memrefs of which the op writes all elements. It may read them too; its effects say so.
+    fn overwrites(&self, op: OpRef<'_>) -> Vec<Value>;
+}
+
+/// [`OverwritesLike`] as an interface: `info.interface::<dyn Overwrites>()`.
+pub trait Overwrites: Send + Sync {
+    /// Memrefs of which `op` writes all elements.
+    fn overwrites(&self, ir: &Ir, op: OpId) -> Vec<Value>;
+}
+
+impl<T: OverwritesLike> Overwrites for Typed<T> {
+    fn overwrites(&self, ir: &Ir, op: OpId) -> Vec<Value> {
+        T::read(ir, op).map_or(Vec::new(), |record| record.overwrites(ir.op(op)))
+    }
+}
+
+/// `tir::interfaces::overwrites`, for `#[op(…)]`.
+pub fn overwrites<T: OverwritesLike>() -> Hook {
+    Hook::interface::<dyn Overwrites>(Typed::<T>::NEW)
+}
+
+/// Memrefs of which an op writes all elements; none, if it does not say so.
+pub fn overwritten(ir: &Ir, op: OpId) -> Vec<Value> {
+    let known = ir.info(op).and_then(|i| i.interface::<dyn Overwrites>());
+    known.map_or(Vec::new(), |known| known.overwrites(ir, op))
+}
+
 /// Which regions of an op run many times: what a record implements.
 pub trait LoopLike: Op {
     /// The regions that are loop bodies.

@@ -11,8 +11,8 @@ use tir_native::{
     PrefetchTiles, PromoteMemory,
 };
 use tir_schedule::{
-    Distribute, ExpandGeneric, FindParallel, FuseLoops, InsertTokens, ScheduleTransfers,
-    SplitNests, StoreHalos, TilesInPlace,
+    Distribute, ExpandGeneric, FindParallel, FuseLoops, InsertTokens, PlaceBuffers,
+    ScheduleTransfers, SplitNests, StoreHalos, TilesInPlace,
 };
 use tir_tensor::Empty;
 use tir_tile::{Tensorize, Tile};
@@ -117,6 +117,8 @@ level! {
         pub preload: bool = true,
         /// Load first tiles of a nest that loads for longer than it computes in nests before, where memory suffices.
         pub early: bool = true,
+        /// Use spare bytes so that reuse makes no queue wait for another (`place-buffers`).
+        pub spare: bool = true,
         /// Wait for each transfer and call right after it is started.
         pub sync: bool = false,
         /// Say what fills each space: the moment at which most bytes are live, the buffers that live then and why, and
@@ -347,7 +349,13 @@ impl Alias for ToAccel {
             });
             p.add(Canonicalize::default());
             p.add(Cse::default());
-            p.add(PlanMemory::default());
+            p.add(PlaceBuffers {
+                tries: match self.spare && !self.sync {
+                    true => PlaceBuffers::default().tries,
+                    false => 0,
+                },
+                ..PlaceBuffers::default()
+            });
             p.add(InsertTokens {
                 sync: self.sync,
                 ..InsertTokens::default()

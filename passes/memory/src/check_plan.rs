@@ -9,6 +9,7 @@
 //! it may have been *written*, and whether another buffer that shares bytes with it may have been
 //! written since: then it is *lost* to that one, until it begins anew. A read of a buffer that is
 //! lost is an error, and so is an op that writes one buffer and accesses another at the same bytes.
+//! A buffer that an op writes as a whole is lost no longer.
 //! States join where ways meet, and ops run again until nothing changes: loops, branches and
 //! nested regions are all edges of one graph.
 //!
@@ -18,7 +19,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use tir::interfaces::{RegionEdge, RegionPoint, region_edges, successor_edges};
+use tir::interfaces::{RegionEdge, RegionPoint, overwritten, region_edges, successor_edges};
 use tir::{Access, Diagnostic, Effect, Ir, MemRefType, OpId, Traits, Type, Value};
 use tir_accel::MachineInfo;
 use tir_memref::alias::ViewFlow;
@@ -358,6 +359,13 @@ impl Checker<'_> {
                 }
             }
             behind(value).iter().for_each(|x| state.written[*x] = true);
+        }
+        for value in overwritten(self.ir, op) {
+            // The buffer itself and no part of it.
+            let owner = self.ir.owner(value);
+            if let Some(whole) = owner.and_then(|op| self.begins.get(&op)) {
+                state.lost_to[*whole] = None;
+            }
         }
         let sorted = bad.into_iter().map(|(x, y)| (x.min(y), x.max(y)));
         self.bad.extend(sorted);

@@ -5,6 +5,7 @@
 
 mod banks;
 pub mod check_plan;
+mod in_flight;
 pub mod liveness;
 pub mod order;
 mod passes;

@@ -13,22 +13,29 @@
 //! that uses what was made before it, and at no time of a branch that nobody comes from or goes to
 //! with its content.
 //!
+//! With *holes* ([`with_holes`]) an op that writes all of a buffer and reads nothing of it ends the range before it, as `def`: between
+//! the last use of what it held and that op, others may have its bytes. A write of a part ends nothing.
+//!
+//! In a program that waits for tokens, asynchronous work uses its buffers until the wait that ends it ([`crate::in_flight`]).
+//!
 //! Trusted: one offset is enough for all buffers that an `alloc` makes. That is false where a
 //! buffer is handed to a later iteration in which it is allocated again; [`liveness`] refuses this.
-//! Uses by asynchronous work count where it is started: that a later buffer at the same place
-//! waits for it is for tokens to say, which are inserted on the bytes of the plan.
+//! In a program without waits uses by asynchronous work count where it is started: that a later buffer at
+//! the same place waits for it is for tokens to say, which are inserted on the bytes of the plan.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 use std::ops::Range;
 
 use fixedbitset::FixedBitSet;
-use tir::interfaces::{RegionPoint, region_edges};
+use tir::interfaces::{RegionPoint, overwritten, region_edges};
 use tir::{Access, BlockId, Diagnostic, Dominance, Ir, MemRefType, Name, OpId, RegionId, Value};
 use tir_accel::MachineInfo;
 use tir_accel::transfer::strided;
 use tir_memref::Alloc;
 use tir_memref::alias::{accesses, aliases};
+
+use crate::in_flight::InFlight;
 
 /// A buffer to be placed.
 #[derive(Clone, Debug)]
@@ -70,6 +77,18 @@ pub type Spaces = BTreeMap<Name, Vec<Buffer>>;
 /// Errors: a buffer that an earlier iteration allocated may still be used when it is allocated
 /// again, so that one place does not do.
 pub fn liveness(ir: &Ir, machine: &MachineInfo) -> Result<Spaces, Diagnostic> {
+    lives(ir, machine, false)
+}
+
+/// The same with holes: a buffer that will be written as a whole before it is read lives no longer until then.
+///
+/// # Errors
+/// As [`liveness`].
+pub fn with_holes(ir: &Ir, machine: &MachineInfo) -> Result<Spaces, Diagnostic> {
+    lives(ir, machine, true)
+}
+
+fn lives(ir: &Ir, machine: &MachineInfo, holes: bool) -> Result<Spaces, Diagnostic> {
     let mut buffers: Vec<(Name, Buffer)> = Vec::new();
     let mut names: HashMap<String, usize> = HashMap::new();
     let mut counts: HashMap<Name, usize> = HashMap::new();
@@ -108,10 +127,11 @@ pub fn liveness(ir: &Ir, machine: &MachineInfo) -> Result<Spaces, Diagnostic> {
         };
         buffers.push((space, buffer));
     }
-    let mut flow = Flow::new(ir, &mut buffers)?;
+    let mut flow = Flow::new(ir, &mut buffers, holes)?;
     flow.build();
     flow.solve();
-    flow.ranges(&mut buffers);
+    let in_flight = InFlight::of(ir, machine, &flow.pieces);
+    flow.ranges(&mut buffers, in_flight.as_ref());
     let mut spaces: Spaces = BTreeMap::new();
     for (space, buffer) in buffers {
         spaces.entry(space).or_default().push(buffer);
@@ -121,11 +141,13 @@ pub fn liveness(ir: &Ir, machine: &MachineInfo) -> Result<Spaces, Diagnostic> {
 
 /// Ops without a branch or a region between them.
 #[derive(Default)]
-struct Piece {
-    ops: Vec<(u64, OpId)>,
-    next: Vec<usize>,
+pub(crate) struct Piece {
+    pub(crate) ops: Vec<(u64, OpId)>,
+    pub(crate) next: Vec<usize>,
     /// Buffers allocated in it.
     def: FixedBitSet,
+    /// Those, and the ones that are written as a whole in it.
+    ends: FixedBitSet,
     /// Buffers used in it with the content that they had at its begin.
     used_first: FixedBitSet,
     /// Buffers used in it whose content is there at its end.
@@ -143,12 +165,14 @@ struct Flow<'a> {
     used: HashMap<OpId, Vec<usize>>,
     /// The buffer that an op allocates.
     made: HashMap<OpId, usize>,
+    /// The buffers that an op writes as a whole and reads nothing of.
+    fresh: HashMap<OpId, Vec<usize>>,
     pieces: Vec<Piece>,
     now: u64,
 }
 
 impl<'a> Flow<'a> {
-    fn new(ir: &'a Ir, buffers: &mut [(Name, Buffer)]) -> Result<Self, Diagnostic> {
+    fn new(ir: &'a Ir, buffers: &mut [(Name, Buffer)], holes: bool) -> Result<Self, Diagnostic> {
         let mut of: HashMap<Value, Vec<usize>> = HashMap::new();
         let mut dominance = Dominance::default();
         for (index, (_, buffer)) in buffers.iter().enumerate() {
@@ -189,11 +213,30 @@ impl<'a> Flow<'a> {
             }
         }
         let made = buffers.iter().enumerate().map(|(i, (_, b))| (b.op, i));
+        let made: HashMap<OpId, usize> = made.collect();
+        let mut fresh: HashMap<OpId, Vec<usize>> = HashMap::new();
+        for op in used.keys().copied().filter(|_| holes) {
+            let whole = overwritten(ir, op).into_iter();
+            // A part of a buffer, or one of several, is no whole one.
+            let whole = whole.filter_map(|value| made.get(&ir.owner(value)?).copied());
+            let reads = accesses(ir, op).into_iter();
+            let reads = reads.filter(|(access, _)| *access == Access::Read);
+            let reads: Vec<usize> = reads
+                .filter_map(|(_, value)| of.get(&value))
+                .flatten()
+                .copied()
+                .collect();
+            let whole: Vec<usize> = whole.filter(|i| !reads.contains(i)).collect();
+            if !whole.is_empty() {
+                fresh.insert(op, whole);
+            }
+        }
         Ok(Self {
             ir,
             count: buffers.len(),
             used,
-            made: made.collect(),
+            made,
+            fresh,
             pieces: Vec::new(),
             now: 0,
         })
@@ -203,6 +246,7 @@ impl<'a> Flow<'a> {
         let none = || FixedBitSet::with_capacity(self.count);
         self.pieces.push(Piece {
             def: none(),
+            ends: none(),
             used_first: none(),
             used_last: none(),
             live_out: none(),
@@ -292,8 +336,13 @@ impl<'a> Flow<'a> {
                         piece.used_last.insert(*index);
                     }
                 }
+                for index in self.fresh.get(op).into_iter().flatten() {
+                    piece.ends.insert(*index);
+                    piece.used_first.set(*index, false);
+                }
                 if let Some(index) = self.made.get(op) {
                     piece.def.insert(*index);
+                    piece.ends.insert(*index);
                     piece.used_first.set(*index, false);
                 }
             }
@@ -312,7 +361,7 @@ impl<'a> Flow<'a> {
                     } else {
                         self.pieces[next].live_out.clone()
                     };
-                    into.difference_with(&self.pieces[next].def);
+                    into.difference_with(&self.pieces[next].ends);
                     into.union_with(&self.pieces[next].used_first);
                     out.union_with(&into);
                 }
@@ -336,8 +385,12 @@ impl<'a> Flow<'a> {
         }
     }
 
-    fn ranges(&self, buffers: &mut [(Name, Buffer)]) {
+    fn ranges(&self, buffers: &mut [(Name, Buffer)], in_flight: Option<&InFlight<'_>>) {
         let mut live: Vec<Vec<u64>> = vec![Vec::new(); self.count];
+        for (time, op) in in_flight.into_iter().flat_map(InFlight::times) {
+            let used = self.used.get(&op).into_iter().flatten();
+            used.for_each(|index| live[*index].push(time));
+        }
         for piece in &self.pieces {
             // What may be used behind each op.
             let mut later = piece.live_out.clone();
@@ -349,6 +402,9 @@ impl<'a> Flow<'a> {
                     .into_iter()
                     .flatten()
                     .for_each(|i| later.insert(*i));
+                for index in self.fresh.get(op).into_iter().flatten() {
+                    later.set(*index, false);
+                }
                 if let Some(index) = self.made.get(op) {
                     later.set(*index, false);
                 }
@@ -369,6 +425,7 @@ impl<'a> Flow<'a> {
         }
         for (times, (_, buffer)) in live.iter_mut().zip(buffers) {
             times.sort_unstable();
+            times.dedup();
             for time in times {
                 match buffer.live.last_mut() {
                     Some(range) if range.end == *time => range.end += 1,

@@ -3,7 +3,7 @@
 use tir::{Diagnostic, Ir, Name, Pass, PassCx, PassResult, pass};
 use tir_accel::{AttachedMachine, MachineInfo};
 
-use crate::liveness::{liveness, text};
+use crate::liveness::{liveness, text, with_holes};
 use crate::order;
 use crate::plan_memory::{self, problem};
 
@@ -50,13 +50,17 @@ pass! {
 
 pass! {
     /// Prints the live ranges of buffers by memory space.
-    pub struct PrintLiveness = "print-liveness" on "func.func" {}
+    pub struct PrintLiveness = "print-liveness" on "func.func" {
+        /// With holes: a write of a whole buffer ends the range before it, as `plan-memory` uses it where buffers do not fit
+        /// otherwise.
+        pub holes: bool = true,
+    }
 }
 
 pass! {
     /// Prints the interference graph of buffers by memory space.
     pub struct PrintInterference = "print-interference" on "func.func" {
-        /// Output format: `text` or `dot`.
+        /// Output format: `text`, `dot` or `svg`.
         pub format: String = "text".to_string(),
     }
 }
@@ -183,7 +187,11 @@ impl Pass for PrintLiveness {
     fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
         AttachedMachine::with(ir, cx, |ir, cx, info| {
             cx.unchanged();
-            let table = text(ir, &liveness(ir, info).map_err(|e| vec![e])?);
+            let spaces = match self.holes {
+                true => with_holes(ir, info),
+                false => liveness(ir, info),
+            };
+            let table = text(ir, &spaces.map_err(|e| vec![e])?);
             remark(ir, cx, table);
             Ok(())
         })
@@ -200,9 +208,10 @@ impl Pass for PrintInterference {
                 let (graph, all) = (problem.graph(), problem.buffers());
                 let shown = match self.format.as_str() {
                     "dot" => graph.dot(space.as_str(), all),
+                    "svg" => graph.svg(space.as_str(), all),
                     "text" => format!("@{space}: {}", graph.text(all)),
                     other => {
-                        let error = format!("has format={other}, expected text or dot");
+                        let error = format!("has format={other}, expected text, dot or svg");
                         return Err(vec![Diagnostic::error(error)]);
                     }
                 };

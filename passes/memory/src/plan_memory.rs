@@ -11,7 +11,7 @@ use tir_memref::{Alloc, Dealloc, View};
 use tir_packing::{Buffer as Packed, DoesNotFit, Plan, Problem, apart, plan};
 
 use crate::banks::conflicts;
-use crate::liveness::{Buffer, Spaces, liveness};
+use crate::liveness::{Buffer, Spaces, liveness, with_holes};
 
 /// What was planned for a space.
 #[derive(Clone, Debug)]
@@ -51,7 +51,7 @@ impl NoPlan {
                     "the buffers of \"{space}\" do not fit: {needed} bytes needed, {capacity} available"
                 );
                 let error = Diagnostic::error(text).at(ir.loc(ir.root()));
-                let why = liveness(ir, machine).and_then(|spaces| {
+                let why = with_holes(ir, machine).and_then(|spaces| {
                     let buffers = spaces.get(space).map_or(&[][..], Vec::as_slice);
                     crate::report::report(ir, (*space, capacity), buffers, needed)
                 });
@@ -74,37 +74,101 @@ pub fn problem(buffers: &[Buffer]) -> Result<Problem, Failure> {
     Problem::from_lives(packed.collect(), lives.collect()).map_err(|e| e.to_string().into())
 }
 
+/// The buffers of a function, and a plan of each space.
+#[derive(Clone, Debug)]
+pub struct Plans {
+    /// The buffers.
+    pub spaces: Spaces,
+    /// A plan for each space, in their order.
+    pub planned: Vec<Planned>,
+}
+
+impl Plans {
+    /// The same for a clone of the function.
+    pub fn twin(&self, clone: &Ir, ir: &Ir) -> Plans {
+        let mut plans = self.clone();
+        for buffer in plans.spaces.values_mut().flatten() {
+            buffer.op = clone.twin(buffer.op, ir);
+            let uses = buffer.uses.iter_mut();
+            uses.for_each(|op| *op = clone.twin(*op, ir));
+        }
+        plans
+    }
+
+    /// Makes the allocations places in one allocation of each space.
+    ///
+    /// # Errors
+    /// If the function cannot be rewritten.
+    pub fn apply(&self, ir: &mut Ir, machine: &MachineInfo) -> Result<(), Failure> {
+        rewrite(ir, machine, &self.spaces, &self.planned)
+    }
+}
+
 /// Plans every space of the function at the root of an arena, and rewrites its allocations. On
 /// failure nothing is changed.
 pub fn plan_memory(ir: &mut Ir, machine: &MachineInfo) -> Result<Vec<Planned>, NoPlan> {
-    let spaces = liveness(ir, machine).map_err(|e| NoPlan::Other(Box::new(e)))?;
+    let plans = plans(ir, machine)?;
+    plans.apply(ir, machine).map_err(NoPlan::Other)?;
+    Ok(plans.planned)
+}
+
+/// Plans every space of the function at the root of an arena, which stays as it is. A space whose buffers do not fit is
+/// planned with the holes of their live ranges.
+///
+/// # Errors
+/// If the buffers of a space do not fit, or a place is not enough for one; see [`liveness`].
+pub fn plans(ir: &Ir, machine: &MachineInfo) -> Result<Plans, NoPlan> {
+    plans_of(ir, machine, true)
+}
+
+/// The same; holes are used only if that is allowed.
+///
+/// # Errors
+/// As [`plans`].
+pub fn plans_of(ir: &Ir, machine: &MachineInfo, holes: bool) -> Result<Plans, NoPlan> {
+    let other = |e| NoPlan::Other(Box::new(e));
+    let mut spaces = liveness(ir, machine).map_err(other)?;
     let mut planned = Vec::new();
-    for (space, buffers) in &spaces {
-        let info = machine.space(*space);
-        let info = info.ok_or_else(|| {
-            NoPlan::Other(format!("has buffers in \"{space}\", which the machine has not").into())
-        })?;
-        let problem = problem(buffers).map_err(NoPlan::Other)?;
-        let capacity = u64::try_from(info.bytes).unwrap_or(0);
-        let plan = plan(&problem, capacity).map_err(|report| {
-            let peak = &problem.largest_live_set().members;
-            let holders = peak.iter().map(|i| buffers[*i].op).collect();
-            NoPlan::TooLarge {
-                space: *space,
-                report,
-                holders,
+    for (space, buffers) in &mut spaces {
+        let plan = match planned_space(ir, machine, *space, buffers) {
+            Err(NoPlan::TooLarge { .. }) if holes => {
+                let mut all = with_holes(ir, machine).map_err(other)?;
+                *buffers = all.remove(space).unwrap_or_default();
+                planned_space(ir, machine, *space, buffers)
             }
-        })?;
-        let plan = fewer_conflicts(ir, buffers, &problem, info, plan);
+            plan => plan,
+        };
         let names = buffers.iter().map(|b| (b.name.clone(), b.bytes)).collect();
         planned.push(Planned {
             space: *space,
             buffers: names,
-            plan,
+            plan: plan?,
         });
     }
-    rewrite(ir, machine, &spaces, &planned).map_err(NoPlan::Other)?;
-    Ok(planned)
+    Ok(Plans { spaces, planned })
+}
+
+fn planned_space(
+    ir: &Ir,
+    machine: &MachineInfo,
+    space: Name,
+    buffers: &[Buffer],
+) -> Result<Plan, NoPlan> {
+    let info = machine.space(space).ok_or_else(|| {
+        NoPlan::Other(format!("has buffers in \"{space}\", which the machine has not").into())
+    })?;
+    let problem = problem(buffers).map_err(NoPlan::Other)?;
+    let capacity = u64::try_from(info.bytes).unwrap_or(0);
+    let plan = plan(&problem, capacity).map_err(|report| {
+        let peak = &problem.largest_live_set().members;
+        let holders = peak.iter().map(|i| buffers[*i].op).collect();
+        NoPlan::TooLarge {
+            space,
+            report,
+            holders,
+        }
+    })?;
+    Ok(fewer_conflicts(ir, buffers, &problem, info, plan))
 }
 
 /// A plan with fewer conflicts in the banks of a space, where these are counted and there is room for one.

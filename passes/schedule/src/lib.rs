@@ -18,6 +18,7 @@ pub mod insert_tokens;
 pub mod multi_buffer;
 pub mod order;
 mod passes;
+pub mod place;
 mod prefetch;
 mod preload;
 pub mod prune_edges;
@@ -35,7 +36,7 @@ mod work;
 
 pub use passes::{
     CheckEdges, Distribute, DryRun, ExpandGeneric, FindParallel, FuseLoops, InsertDma,
-    InsertTokens, MultiBuffer, PruneEdges, ScheduleTransfers, SplitNests,
+    InsertTokens, MultiBuffer, PlaceBuffers, PruneEdges, ScheduleTransfers, SplitNests,
 };
 
 pub use halos::StoreHalos;
@@ -52,6 +53,7 @@ pub fn passes() -> Vec<PassInfo> {
         PassInfo::of::<MultiBuffer>(),
         PassInfo::of::<InsertDma>(),
         PassInfo::of::<ScheduleTransfers>(),
+        PassInfo::of::<PlaceBuffers>(),
         PassInfo::of::<InsertTokens>(),
         PassInfo::of::<PruneEdges>(),
         PassInfo::of::<ExpandGeneric>(),

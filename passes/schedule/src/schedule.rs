@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use tir::{Attr, Diagnostic, Ir, Name, OpId};
 use tir_accel::MachineInfo;
-use tir_memory::plan_memory::{NoPlan, Planned, plan_memory};
+use tir_memory::plan_memory::{NoPlan, Planned, plans, plans_of};
 use tir_memref::Alloc;
 
 use crate::early::{Early, choose};
@@ -170,6 +170,20 @@ impl Schedule {
                 }
                 _ if retries < self.tries && depths.contains(&1) => depths.fill(0),
                 _ => {
+                    // Bytes of one buffer while another one's content is not needed: the last resort, as their work waits.
+                    if let Ok(plans) = plans(&trial, machine) {
+                        let shallow = asked.iter().zip(&depths).filter(|(a, d)| d < a).count();
+                        std::mem::swap(ir, &mut trial);
+                        return Ok(Scheduled {
+                            planned: plans.planned,
+                            retries,
+                            shallow,
+                            preloaded: 0,
+                            early: 0,
+                            crowded: 0,
+                            remarks: Vec::new(),
+                        });
+                    }
                     let tried = if retries == 1 { "time" } else { "times" };
                     return Err(error.diagnostic(&trial, machine).note(format!(
                         "planned {retries} {tried}, with fewer slots each time"
@@ -207,7 +221,7 @@ impl Schedule {
                 without.extend(over);
                 continue;
             }
-            match fits(&mut next, machine) {
+            match fits(&next, machine) {
                 Ok(planned) => {
                     std::mem::swap(trial, &mut next);
                     (done.planned, done.remarks) = (planned, remarks);
@@ -258,7 +272,7 @@ impl Schedule {
                 ..build
             };
             let (remarks, _) = self.build(&mut next, machine, build)?;
-            match fits(&mut next, machine) {
+            match fits(&next, machine) {
                 Ok(planned) => {
                     std::mem::swap(trial, &mut next);
                     (done.planned, done.remarks) = (planned, remarks);
@@ -338,11 +352,9 @@ fn marked(ir: &Ir, allocs: &[OpId], depths: &[i64]) -> Ir {
 }
 
 /// The plan, if there is one: what is simplified before the real one must not merge its views.
-fn fits(ir: &mut Ir, machine: &MachineInfo) -> Result<Vec<Planned>, NoPlan> {
-    let kept = ir.clone();
-    let planned = plan_memory(ir, machine)?;
-    *ir = kept;
-    Ok(planned)
+fn fits(ir: &Ir, machine: &MachineInfo) -> Result<Vec<Planned>, NoPlan> {
+    let plans = plans_of(ir, machine, false)?;
+    Ok(plans.planned)
 }
 
 /// Takes the marks of this pass out of a function.

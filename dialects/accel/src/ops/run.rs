@@ -1,6 +1,7 @@
 //! Ops that run on a machine.
 
 use tir::constraints::{INDEX, MEMREF, SCALAR};
+use tir::interfaces::OverwritesLike;
 use tir::{
     Access, AffineMap, Attr, Effect, Effects, Failure, HasEffects, Infer, MemRefType, Op, OpRef,
     Rets, Scopes, Sym, Type, Value, Verify, VerifySymbols, attr_enum,
@@ -178,7 +179,8 @@ attr_enum! {
     asm,
     verify,
     verify_symbols,
-    lower_to_eval
+    lower_to_eval,
+    tir::interfaces::overwrites
 )]
 pub struct DmaStart {
     /// The engine.
@@ -225,6 +227,14 @@ impl HasEffects for DmaStart {
         [effect(Access::Read, source), effect(Access::Write, target)]
             .into_iter()
             .collect()
+    }
+}
+impl OverwritesLike for DmaStart {
+    fn overwrites(&self, _: OpRef<'_>) -> Vec<Value> {
+        match self.direction {
+            Direction::Read => vec![self.tile],
+            Direction::Write => Vec::new(),
+        }
     }
 }
 impl Verify for DmaStart {

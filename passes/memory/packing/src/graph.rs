@@ -101,4 +101,46 @@ impl Interference {
         out.push_str("}\n");
         out
     }
+
+    /// The graph as a picture: buffers on a circle, in the order of their numbers from the top on, a line for each edge. Pointing
+    /// at a buffer shows its name, size and number of neighbours.
+    pub fn svg(&self, title: &str, buffers: &[Buffer]) -> String {
+        let text = |s: &str| {
+            let s = s.replace('&', "&amp;").replace('<', "&lt;");
+            s.replace('>', "&gt;").replace('"', "&quot;")
+        };
+        let count = self.len().min(buffers.len());
+        // Room for a line of text for each buffer.
+        let radius = (count as f64 * 16.0 / std::f64::consts::TAU).max(60.0);
+        let (middle, side) = (radius + 180.0, 2.0 * radius + 360.0);
+        let place = |i: usize, radius: f64| {
+            let angle = (i as f64 / count.max(1) as f64 - 0.25) * std::f64::consts::TAU;
+            (middle + radius * angle.cos(), middle + radius * angle.sin())
+        };
+        let mut out = format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {side:.0} {side:.0}\" font-family=\"sans-serif\" font-size=\"11\">\n<title>{}</title>\n",
+            text(title)
+        );
+        for (a, b) in self.edges().filter(|(_, b)| *b < count) {
+            let ((x, y), (to_x, to_y)) = (place(a, radius), place(b, radius));
+            let _ = writeln!(
+                out,
+                "<line x1=\"{x:.1}\" y1=\"{y:.1}\" x2=\"{to_x:.1}\" y2=\"{to_y:.1}\" stroke=\"#888\" stroke-width=\"0.6\"/>"
+            );
+        }
+        for (i, b) in buffers.iter().enumerate().take(count) {
+            let ((x, y), (text_x, text_y)) = (place(i, radius), place(i, radius + 9.0));
+            let anchor = if text_x < middle { "end" } else { "start" };
+            let name = text(&b.name);
+            let _ = writeln!(
+                out,
+                "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\" fill=\"#346\"><title>{name}: {} B, {} neighbours</title></circle>\n<text x=\"{text_x:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{name}</text>",
+                b.size,
+                self.degree(i),
+                text_y + 4.0
+            );
+        }
+        out.push_str("</svg>\n");
+        out
+    }
 }

@@ -79,7 +79,7 @@ pass! {
         /// Cycles by the estimate below which functions are left to `egraph`: of such, latencies and starts, which queues
         /// overlap, are most.
         pub least: i64 = 20_000,
-        /// Plan all groups before one is chosen: the bound that `print` tells is that of their prices then. Takes minutes for
+        /// Plan all groups before one is chosen: the bound that `print` prints is that of their prices then. Takes minutes for
         /// large functions.
         pub every: bool = false,
         /// Write the groups to choose from as an e-graph in the JSON format of egraph-serialize and extraction-gym, a node for
@@ -216,14 +216,14 @@ fn computes(lowered: &Ir) -> bool {
     })
 }
 
+/// Programs that an e-graph has of a function, each for `fuse-graph` to group and with groups that were chosen, the one of the
+/// least sum first; and remarks of the pass.
+type Made = (Vec<[Ir; 2]>, Vec<Diagnostic>);
+
 impl ChooseGraph {
     /// What the e-graph makes of a function, groups chosen by what they take as nests: for `fuse-graph` to group, and with
     /// these groups.
-    fn grouped(
-        &self,
-        ir: &Ir,
-        cx: &PassCx<'_>,
-    ) -> Result<(Vec<[Ir; 2]>, Vec<Diagnostic>), Vec<Diagnostic>> {
+    fn grouped(&self, ir: &Ir, cx: &PassCx<'_>) -> Result<Made, Vec<Diagnostic>> {
         let mut grouped = ir.clone();
         let others = Mutex::default();
         let terms = Terms {

@@ -184,7 +184,7 @@ pub struct Asked<'a> {
     pub price: &'a dyn Price,
     /// How far the search goes.
     pub terms: Terms,
-    /// Where equal programs go that the sum of prices finds slightly dearer, for who compares whole programs.
+    /// Where equal programs go that the sum of prices finds to cost slightly more, for who compares whole programs.
     pub others: &'a Mutex<Vec<Ir>>,
 }
 

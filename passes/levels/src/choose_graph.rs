@@ -76,6 +76,9 @@ pass! {
         pub worth: u64 = 100,
         /// A program that takes no more than one in so many cycles less changes nothing: the estimate is not that exact.
         pub slight: i64 = 1000,
+        /// The function stays as it is unless one in so many of its cycles is gained: of two programs that are nearer to each other than
+        /// this, the estimate may take the slower one.
+        pub doubt: i64 = 33,
         /// Cycles by the estimate below which functions are left to `egraph`: of such, latencies and starts, which queues
         /// overlap, are most.
         pub least: i64 = 20_000,
@@ -396,7 +399,8 @@ impl Pass for ChooseGraph {
                 break;
             }
         }
-        match best {
+        let sure = least.saturating_add(before / self.doubt.max(1)) < before;
+        match best.filter(|_| sure) {
             Some(other) => {
                 cx.count("functions rewritten", 1);
                 *ir = other;

@@ -16,7 +16,7 @@
 //! With *holes* ([`with_holes`]) an op that writes all of a buffer and reads nothing of it ends the range before it, as `def`: between
 //! the last use of what it held and that op, others may have its bytes. A write of a part ends nothing.
 //!
-//! In a program that waits for tokens, asynchronous work uses its buffers until the wait that ends it ([`crate::in_flight`]).
+//! In a program that waits for tokens, asynchronous work uses its buffers until the wait that ends it (`in_flight.rs`).
 //!
 //! Trusted: one offset is enough for all buffers that an `alloc` makes. That is false where a
 //! buffer is handed to a later iteration in which it is allocated again; [`liveness`] refuses this.

@@ -99,9 +99,9 @@ fn what_is_chosen_of_a_network_is_sound() {
         }
         assert!(0.0 < bound && bound <= after, "{name}");
         // Which of 32 products of pairs of gates and steps are merged with which is not proven within the steps.
-        // Neither is which of the convolutions of one input are, where means trade places with them: then inception has four
-        // in each module.
-        let open = ["lstm", "inception"].contains(&&*name);
+        // Neither is which of the convolutions of one input are, where means trade places with them, as in modules of
+        // branches.
+        let open = ["lstm", "inception", "nasnet"].contains(&&*name);
         let far = if open { 1.3 } else { 1.05 };
         assert!(after <= far * bound, "{name}: {after} is far from {bound}");
         // One application may pass the limit by the ops of its right side.

@@ -83,6 +83,12 @@ impl Cx<'_> {
         self.scope.stated.get(node.output(k)?).cloned()
     }
 
+    /// The shape that the file states of a node's first result; an error without one.
+    pub(super) fn whole(&self, node: &Node) -> Outcome<Vec<i64>> {
+        let stated = self.stated(node, 0);
+        stated.ok_or_else(|| Some(node.error("has no stated shape")))
+    }
+
     /// Whether operand `k` is computed or given when the program runs.
     pub(super) fn is_open(&self, node: &Node, k: usize) -> bool {
         let meaning = node.input(k).and_then(|name| self.scope.names.get(name));

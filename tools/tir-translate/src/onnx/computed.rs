@@ -131,20 +131,40 @@ impl Make<'_, '_> {
     }
 }
 
+impl Make<'_, '_> {
+    /// The number of dimensions of a value, which the result has too as the file states it.
+    fn stated_rank(&self, x: Value, whole: &[i64]) -> Outcome<usize> {
+        let rank = self.rank(x);
+        if whole.len() != rank {
+            return self.fail(format!(
+                "is stated to have {} dimensions, the input has {rank}",
+                whole.len()
+            ));
+        }
+        Ok(rank)
+    }
+
+    /// The first operand and the dimension `axis`; without one all elements as one dimension.
+    pub(super) fn axis_or_flat(&mut self) -> Outcome<(Value, usize)> {
+        let axis = self.node.int("axis").map_err(Some)?;
+        self.attributes(&["axis"])?;
+        let x = self.operand(0)?;
+        match axis {
+            Some(axis) => Ok((x, self.dimension(axis, self.rank(x))?)),
+            None => {
+                let count = self.shape(x).iter().product();
+                Ok((self.reshape(x, &[count])?, 0))
+            }
+        }
+    }
+}
+
 /// A part of a tensor from numbers that the program is given.
 pub(super) fn slice(cx: &mut Cx<'_>, node: &Node) -> Outcome<()> {
-    let Some(whole) = cx.stated(node, 0) else {
-        return Err(Some(node.error("has no stated shape")));
-    };
+    let whole = cx.whole(node)?;
     let mut m = Make::new(cx, node);
     let mut x = m.operand(0)?;
-    let rank = m.rank(x);
-    if whole.len() != rank {
-        return m.fail(format!(
-            "is stated to have {} dimensions, the input has {rank}",
-            whole.len()
-        ));
-    }
+    let rank = m.stated_rank(x, &whole)?;
     let (starts, count) = m.list(1)?;
     let (ends, others) = m.list(2)?;
     if count != others {
@@ -223,19 +243,11 @@ fn said(cx: &mut Cx<'_>, node: &Node, what: &str) {
 
 /// A border whose sizes the program is given.
 pub(super) fn pad(cx: &mut Cx<'_>, node: &Node) -> Outcome<()> {
-    let Some(whole) = cx.stated(node, 0) else {
-        return Err(Some(node.error("has no stated shape")));
-    };
+    let whole = cx.whole(node)?;
     let mut m = Make::new(cx, node);
     let mode = m.word("mode", "constant")?;
     let mut x = m.operand(0)?;
-    let rank = m.rank(x);
-    if whole.len() != rank {
-        return m.fail(format!(
-            "is stated to have {} dimensions, the input has {rank}",
-            whole.len()
-        ));
-    }
+    let rank = m.stated_rank(x, &whole)?;
     let (pads, count) = m.list(1)?;
     if count % 2 != 0 {
         return m.fail(format!("has {count} pads, expected an even number"));
@@ -408,21 +420,9 @@ fn places(m: &mut Make<'_, '_>, holds: Value, wanted: i64) -> Outcome<Value> {
 
 /// The slices of a dimension, or the elements, where a condition that the program is given holds.
 pub(super) fn compress(cx: &mut Cx<'_>, node: &Node) -> Outcome<()> {
-    let Some(whole) = cx.stated(node, 0) else {
-        return Err(Some(node.error("has no stated shape")));
-    };
-    let axis = node.int("axis").map_err(Some)?;
+    let whole = cx.whole(node)?;
     let mut m = Make::new(cx, node);
-    m.attributes(&["axis"])?;
-    let mut x = m.operand(0)?;
-    let dim = match axis {
-        Some(axis) => m.dimension(axis, m.rank(x))?,
-        None => {
-            let count = m.shape(x).iter().product();
-            x = m.reshape(x, &[count])?;
-            0
-        }
-    };
+    let (x, dim) = m.axis_or_flat()?;
     let condition = m.operand(1)?;
     let (rank, count) = (m.rank(x), m.shape(condition).iter().product::<i64>());
     if whole.len() != rank || count > m.shape(x)[dim] {

@@ -42,9 +42,7 @@ pub(super) fn by_operand(
     said: &Said,
     how: &Asked,
 ) -> Outcome<()> {
-    let Some(whole) = cx.stated(node, 0) else {
-        return Err(Some(node.error("has no stated shape")));
-    };
+    let whole = cx.whole(node)?;
     let mut m = Make::new(cx, node);
     let x = m.operand(0)?;
     let shape = m.shape(x);

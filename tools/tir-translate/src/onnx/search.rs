@@ -267,18 +267,8 @@ pub(super) fn compress(cx: &mut Cx<'_>, node: &Node) -> Outcome<()> {
         return computed::compress(cx, node);
     }
     let condition = super::fold::known(cx, node, 1)?;
-    let axis = node.int("axis").map_err(Some)?;
     let mut m = Make::new(cx, node);
-    m.attributes(&["axis"])?;
-    let mut x = m.operand(0)?;
-    let dim = match axis {
-        Some(axis) => m.dimension(axis, m.rank(x))?,
-        None => {
-            let count = m.shape(x).iter().product();
-            x = m.reshape(x, &[count])?;
-            0
-        }
-    };
+    let (x, dim) = m.axis_or_flat()?;
     let holds: Vec<f64> = condition
         .iter_f64()
         .enumerate()

@@ -127,11 +127,13 @@ pub use tir_interp::{Compiler, Data, Env, Evaluate, Interpreter, LowerToEval};
 
 pub mod constraints;
 pub mod cost;
+mod digits;
 pub mod remarks;
 pub mod rule_file;
 pub mod workload;
 
 pub use cost::{Cost, Product, Work};
+pub use digits::grouped;
 
 /// What `#[op(…, word)]` may name.
 pub mod hooks {

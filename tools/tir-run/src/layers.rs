@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Serialize;
+use tir::grouped;
 use tir_accel::eval::Layer;
 use tir_machine::LayerReport;
-
-use crate::summary::grouped;
 
 /// What a layer cost: the part of a program that came from one place of the source. Times in
 /// cycles, sizes in bytes.

@@ -3,12 +3,12 @@
 use std::fmt;
 
 use serde::Serialize;
+use tir::grouped;
 use tir_accel::bounds::Bounds;
 use tir_accel::eval::Layer;
 use tir_machine::Report;
 
 use crate::layers::LayerSummary;
-use crate::summary::grouped;
 
 /// What a run cost on the machine. Times in cycles, sizes in bytes, shares of the run from 0 to 1.
 #[derive(Clone, Debug, Serialize)]

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::Serialize;
+use tir::grouped;
 
 use crate::machine::MachineSummary;
 use crate::native::NativeLayer;
@@ -133,19 +134,6 @@ pub(crate) fn time(seconds: f64) -> String {
         s if s < 1.0 => format!("{:.1} ms", s * 1e3),
         s => format!("{s:.2} s"),
     }
-}
-
-/// A number with a comma after every three digits.
-pub(crate) fn grouped(n: u64) -> String {
-    let digits = n.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 impl fmt::Display for Summary {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use tir::{Diagnostic, Ir, Loc, OpId, workload};
+use tir::{Diagnostic, Ir, Loc, OpId, grouped, workload};
 
 use super::{Change, Content, Holder, Report, What, Why};
 
@@ -14,18 +14,6 @@ fn place(ir: &Ir, op: OpId) -> String {
         Some(first) => format!("'{}' at {first}", ir.name(op)),
         None => format!("'{}'", ir.name(op)),
     }
-}
-
-fn bytes(n: u64) -> String {
-    let digits = n.to_string();
-    let mut out = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }
 
 impl Holder {
@@ -58,7 +46,7 @@ impl Change {
     /// What it is, and what it brings.
     pub fn text(&self, ir: &Ir, before: u64) -> String {
         let name = &self.name;
-        let lower = bytes(before.saturating_sub(self.height));
+        let lower = grouped(before.saturating_sub(self.height));
         let what = match &self.what {
             What::Slots(1) => format!("one slot for {name}"),
             What::Slots(n) => format!("{n} slots for {name}"),
@@ -70,37 +58,40 @@ impl Change {
             } => {
                 let how = if *clean { "loaded again" } else { "spilled" };
                 let moved = moved.map_or("bytes moved as often as the loop runs".into(), |n| {
-                    format!("{} bytes moved for it", bytes(n))
+                    format!("{} bytes moved for it", grouped(n))
                 });
                 let (from, to) = (place(ir, *from), place(ir, *to));
                 format!("{name} {how} between {from} and {to} ({moved})")
             }
         };
-        format!("{what}: {lower} bytes less, {} in all", bytes(self.height))
+        format!(
+            "{what}: {lower} bytes less, {} in all",
+            grouped(self.height)
+        )
     }
 }
 
 impl Report {
     /// As text: what is full, when, who holds it and why, and what would help.
     pub fn text(&self, ir: &Ir) -> String {
-        let (height, capacity) = (bytes(self.height), bytes(self.capacity));
+        let (height, capacity) = (grouped(self.height), grouped(self.capacity));
         let mut out = format!("@{}: {height} of {capacity} bytes", self.space);
         if self.height <= self.bound {
             out += ", no plan takes less\n";
         } else {
-            let _ = writeln!(out, ", no plan takes less than {}", bytes(self.bound));
+            let _ = writeln!(out, ", no plan takes less than {}", grouped(self.bound));
         }
-        let (live, many) = (bytes(self.live), self.holders.len());
+        let (live, many) = (grouped(self.live), self.holders.len());
         let moment = place(ir, self.op);
         let _ = writeln!(
             out,
             "  most is live at {moment}: {live} bytes in {many} buffers"
         );
-        let wide = self.holders.iter().map(|h| bytes(h.bytes).len()).max();
+        let wide = self.holders.iter().map(|h| grouped(h.bytes).len()).max();
         let names = self.holders.iter().map(|h| h.name.len()).max();
         let (wide, names) = (wide.unwrap_or(0), names.unwrap_or(0));
         for holder in &self.holders {
-            let held = bytes(holder.bytes);
+            let held = grouped(holder.bytes);
             let name = &holder.name;
             let about = holder.about(ir);
             let _ = writeln!(out, "    {held:>wide$}  {name:<names$}  {about}");

@@ -250,6 +250,14 @@ passes! {
         for p in &done.planned {
             cx.count(&format!("bytes of @{}", p.space), p.plan.height as usize);
         }
+        if done.too_long && cx.settings().remarks {
+            let what = format!(
+                "the lowest plan of memory is taken, though bytes that are used again may make queues wait: that takes more than \
+                 'steps={}' to look at",
+                self.steps
+            );
+            cx.remark(Diagnostic::remark(what).at(ir.loc(ir.root())));
+        }
         let saved = done.cycles.map_or(0, |c| c.lowest - c.taken);
         cx.count("cycles fewer by spare bytes", saved as usize);
         if self.print {

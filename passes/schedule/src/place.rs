@@ -38,6 +38,8 @@ pub struct Placed {
     /// Cycles of the lowest plan, of the one that was taken, and of a run in which each buffer has bytes of its own, where
     /// plans were compared.
     pub cycles: Option<Cycles>,
+    /// Whether there is too much of the program to tell what reuse costs, so that plans were not compared.
+    pub too_long: bool,
 }
 
 /// Cycles by plan.
@@ -59,6 +61,9 @@ struct Access {
     end: u64,
 }
 
+/// The program cannot be run within the limits.
+struct TooLong;
+
 /// Steps of pairs of buffers that are looked at for what reuse costs.
 const LOOKS: usize = 100_000_000;
 
@@ -71,9 +76,10 @@ impl Place {
         let lowest = plans(ir, machine)?;
         let found = match self.tries > 0 && starts_work(ir, ir.root()) {
             true => self.choose(ir, machine, &lowest),
-            false => None,
+            false => Ok(None),
         };
-        let (plans, cycles) = match found {
+        let too_long = found.is_err();
+        let (plans, cycles) = match found.ok().flatten() {
             Some((plans, cycles)) => (plans, Some(cycles)),
             None => (lowest, None),
         };
@@ -81,12 +87,18 @@ impl Place {
         Ok(Placed {
             planned: plans.planned,
             cycles,
+            too_long,
         })
     }
 
-    /// The plans with the fewest cycles; `None` if these cannot be told, or no reuse costs any.
-    fn choose(&self, ir: &Ir, machine: &MachineInfo, lowest: &Plans) -> Option<(Plans, Cycles)> {
-        let (free, mut costs) = self.costs(ir, machine, lowest)?;
+    /// The plans with the fewest cycles; `None` if no reuse costs any.
+    fn choose(
+        &self,
+        ir: &Ir,
+        machine: &MachineInfo,
+        lowest: &Plans,
+    ) -> Result<Option<(Plans, Cycles)>, TooLong> {
+        let (free, mut costs) = self.costs(ir, machine, lowest).ok_or(TooLong)?;
         let price = |plans: &Plans, costs: &[Reuse]| {
             let spaces = plans.planned.iter().zip(plans.spaces.values()).zip(costs);
             spaces.fold(0u64, |sum, ((planned, buffers), costs)| {
@@ -95,9 +107,9 @@ impl Place {
             })
         };
         if price(lowest, &costs) == 0 {
-            return None;
+            return Ok(None);
         }
-        let first = self.cycles(ir, machine, lowest)?;
+        let first = self.cycles(ir, machine, lowest).ok_or(TooLong)?;
         let (mut best, mut fewest) = (lowest.clone(), first);
         for _ in 0..self.tries {
             if fewest <= free {
@@ -136,7 +148,7 @@ impl Place {
             taken: fewest,
             free,
         };
-        Some((best, cycles))
+        Ok(Some((best, cycles)))
     }
 
     /// The function with a plan and tokens; `None` if the thread waits for each start.

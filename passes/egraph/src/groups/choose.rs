@@ -1,10 +1,12 @@
 //! Extraction of groups.
 
+mod program;
+
 use egg::Id;
 use rustc_hash::{FxHashMap, FxHashSet};
 use tir::PassCx;
 use tir_extraction::{Choice, EGraph, Options, Problem, Solution, solve};
-use tir_graph::fusion::{FusionInfo, FusionKind, anchor};
+use tir_graph::fusion::{FusionInfo, anchor};
 
 use super::body::{Body, Price};
 use super::cuts::{Candidate, Cut, Cutter, Kept};
@@ -498,28 +500,6 @@ impl Groups {
         }
     }
 
-    /// The groups with names, a node each: their ops from the one whose result leaves on.
-    fn named(&self, graph: &Graph, listed: &Listed, prefix: &str) -> EGraph {
-        let op = |node: &usize| match listed.all[*node].2.head {
-            Head::Leaf(_) => "input",
-            Head::Result(_) => "result",
-            Head::Op { .. } => graph
-                .name_of(&listed.all[*node].2)
-                .map_or("", |name| name.as_str()),
-        };
-        let ops = |cut: &Cut| cut.nodes.iter().map(op).collect::<Vec<_>>().join(" ");
-        EGraph {
-            problem: self.problem.clone(),
-            ids: (0..self.cuts.len())
-                .map(|n| format!("{prefix}n{n}"))
-                .collect(),
-            ops: self.cuts.iter().map(ops).collect(),
-            classes: (0..self.problem.classes)
-                .map(|c| format!("{prefix}c{c}"))
-                .collect(),
-        }
-    }
-
     /// Prices what of a choice is not priced, and all that computes the same; says how many groups of the choice that were.
     fn price(&mut self, solution: &Solution, prices: &mut Prices<'_>) -> usize {
         let mut fresh: Vec<usize> = solution.choice.iter().flatten().copied().collect();
@@ -558,90 +538,5 @@ impl Groups {
             *hope = hope.min(share);
         }
         self.priced[group] = true;
-    }
-
-    /// The e-node of each class that the groups of a choice need: of a class that several groups compute inside, that of
-    /// the first; and the classes of groups. `None` if classes need each other then.
-    fn program(&self, listed: &Listed, choice: &Choice) -> Option<Grouped> {
-        let mut needed = vec![false; listed.ids.len()];
-        let mut work = self.problem.roots.clone();
-        let mut nodes: FxHashMap<usize, usize> = FxHashMap::default();
-        let mut inner: Vec<usize> = Vec::new();
-        let mut chosen: Vec<usize> = Vec::new();
-        while let Some(class) = work.pop() {
-            if std::mem::replace(&mut needed[class], true) {
-                continue;
-            }
-            let group = choice[class]?;
-            let cut = &self.cuts[group].nodes;
-            nodes.insert(class, cut[0]);
-            inner.extend(&cut[1..]);
-            chosen.push(group);
-            work.extend(&self.problem.nodes[group].children);
-        }
-        inner.sort_unstable();
-        for node in inner {
-            nodes.entry(self.cutter.nodes[node].class).or_insert(node);
-        }
-        self.is_acyclic(&nodes).then_some(())?;
-        chosen.sort_unstable();
-        let groups = chosen.into_iter().filter_map(|group| {
-            let cut = &self.cuts[group].nodes;
-            let info = self.cutter.nodes[cut[0]].info?;
-            let agreed = |node: &usize| nodes.get(&self.cutter.nodes[*node].class) == Some(node);
-            if info.kind == FusionKind::Opaque || !cut.iter().all(agreed) {
-                return None;
-            }
-            let order = self.cutter.order(cut)?.into_iter();
-            Some(
-                order
-                    .map(|node| listed.ids[self.cutter.nodes[node].class])
-                    .collect(),
-            )
-        });
-        let groups = groups.collect();
-        let chosen = nodes.into_iter().map(|(class, node)| {
-            let (_, _, node) = &listed.all[node];
-            (listed.ids[class], node.clone())
-        });
-        let choice = chosen.collect();
-        Some(Grouped { choice, groups })
-    }
-
-    /// Whether no class needs itself, by the e-node of each.
-    fn is_acyclic(&self, nodes: &FxHashMap<usize, usize>) -> bool {
-        #[derive(Clone, Copy, PartialEq)]
-        enum State {
-            New,
-            Open,
-            Done,
-        }
-        let mut state = vec![State::New; self.problem.classes];
-        let mut stack: Vec<(usize, bool)> = Vec::new();
-        stack.extend(self.problem.roots.iter().map(|root| (*root, false)));
-        while let Some((class, done)) = stack.pop() {
-            if done {
-                state[class] = State::Done;
-                continue;
-            }
-            match state[class] {
-                State::New => {}
-                State::Open => return false,
-                State::Done => continue,
-            }
-            state[class] = State::Open;
-            stack.push((class, true));
-            let Some(node) = nodes.get(&class) else {
-                return false;
-            };
-            for child in &self.cutter.nodes[*node].needs {
-                match state[*child] {
-                    State::Open => return false,
-                    State::New => stack.push((*child, false)),
-                    State::Done => {}
-                }
-            }
-        }
-        true
     }
 }

@@ -9,6 +9,8 @@ pub const THREAD_TRANSFER: &str = "thread-transfer";
 pub const THREAD_COPY: &str = "thread-copy";
 /// A transfer became several, for its engine has too few dimensions.
 pub const SPLIT_TRANSFER: &str = "split-transfer";
+/// A buffer has one slot, where its plan has several: what is moved into it waits for the tile before.
+pub const FEWER_SLOTS: &str = "fewer-slots";
 /// More transfers are started at once than their queue holds, so the thread waits.
 pub const QUEUE_FULL: &str = "queue-full";
 /// An operator that could be computed inside the loops of its reader is a nest of its own.
@@ -28,7 +30,8 @@ pub const LIBRARY_CALL: &str = "library-call";
 pub const MEMORY: &str = "memory-report";
 
 /// All categories that a remark can be an error by.
-pub const ALL: [&str; 11] = [
+pub const ALL: [&str; 12] = [
+    FEWER_SLOTS,
     LIBRARY_CALL,
     NO_UNIT,
     QUEUE_FULL,

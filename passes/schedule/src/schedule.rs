@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use tir::remarks::FEWER_SLOTS;
 use tir::{Attr, Diagnostic, Ir, Name, OpId};
 use tir_accel::MachineInfo;
 use tir_memory::plan_memory::{NoPlan, Planned, plans, plans_of};
@@ -94,10 +95,15 @@ impl Schedule {
             .filter(|op| ir.is::<Alloc>(*op))
             .collect();
         let mut depths: Vec<i64> = Vec::new();
+        // Buffers of loops with one slot by the plan of tiles: nothing is loaded ahead into them.
+        let mut planned: HashSet<usize> = HashSet::new();
         for (i, op) in allocs.iter().enumerate() {
             ir.set_attr(*op, BUFFER, Attr::i64(i as i64));
             let said = ir.attr(*op, DEPTH).and_then(Attr::as_int);
             let looped = nest_of(ir, *op).is_some_and(|nest| !nest.is_empty());
+            if looped && said == Some(1) {
+                planned.insert(i);
+            }
             depths.push(if looped {
                 said.unwrap_or(self.depth).max(1)
             } else {
@@ -105,17 +111,18 @@ impl Schedule {
             });
         }
         let asked = depths.clone();
+        // Bytes by which the first plan did not fit.
+        let mut over: Option<(Name, u64)> = None;
         let mut retries = 0;
         let mut sweeps = self.ring;
         loop {
             let mut trial = marked(ir, &allocs, &depths);
             let error = match self.one(&mut trial, machine, sweeps) {
                 Ok((planned, remarks)) => {
-                    let shallow = asked.iter().zip(&depths).filter(|(a, d)| d < a).count();
                     let mut done = Scheduled {
                         planned,
                         retries,
-                        shallow,
+                        shallow: shallow(&asked, &depths),
                         preloaded: 0,
                         early: 0,
                         crowded: 0,
@@ -139,14 +146,22 @@ impl Schedule {
                             self.early(&slots, machine, build, &mut trial, &mut done)?;
                         }
                     }
+                    done.remarks.extend(few(ir, &allocs, &asked, &depths, over));
                     std::mem::swap(ir, &mut trial);
                     return Ok(done);
                 }
                 Err(error) => error,
             };
-            let NoPlan::TooLarge { holders, .. } = &error else {
+            let NoPlan::TooLarge {
+                space,
+                holders,
+                report,
+                ..
+            } = &error
+            else {
                 return Err(error.diagnostic(&trial, machine));
             };
+            over.get_or_insert((*space, report.needed.saturating_sub(report.capacity)));
             // The least that is lost is a wait at the beginning of a sweep.
             if std::mem::take(&mut sweeps) {
                 continue;
@@ -159,7 +174,16 @@ impl Schedule {
             let held: Vec<usize> = holders.iter().filter_map(number).collect();
             let largest = held.iter().copied().find(|n| depths[*n] > 1);
             let single: Vec<usize> = held.into_iter().filter(|n| depths[*n] == 1).collect();
+            let inner: Vec<usize> = single
+                .iter()
+                .copied()
+                .filter(|n| planned.contains(n))
+                .collect();
             match largest {
+                // What has one slot anyway lies where it is used, and not for as long as a loop around runs.
+                Some(_) if retries + 1 < self.tries && !inner.is_empty() => {
+                    inner.iter().for_each(|n| depths[*n] = 0);
+                }
                 Some(n) if retries + 1 < self.tries => depths[n] -= 1,
                 // The last try has one slot of everything.
                 Some(_) if retries < self.tries => depths.fill(1),
@@ -172,16 +196,16 @@ impl Schedule {
                 _ => {
                     // Bytes of one buffer while another one's content is not needed: the last resort, as their work waits.
                     if let Ok(plans) = plans(&trial, machine) {
-                        let shallow = asked.iter().zip(&depths).filter(|(a, d)| d < a).count();
+                        let remarks = few(ir, &allocs, &asked, &depths, over);
                         std::mem::swap(ir, &mut trial);
                         return Ok(Scheduled {
                             planned: plans.planned,
                             retries,
-                            shallow,
+                            shallow: shallow(&asked, &depths),
                             preloaded: 0,
                             early: 0,
                             crowded: 0,
-                            remarks: Vec::new(),
+                            remarks,
                         });
                     }
                     let tried = if retries == 1 { "time" } else { "times" };
@@ -339,6 +363,37 @@ impl Schedule {
         let remarks = transfers.apply(ir, machine).map_err(|e| *e)?;
         Ok((remarks, loads))
     }
+}
+
+/// Buffers with fewer slots than asked for.
+fn shallow(asked: &[i64], depths: &[i64]) -> usize {
+    let slots = asked.iter().zip(depths);
+    slots
+        .filter(|(asked, depth)| (**depth).max(1) < **asked)
+        .count()
+}
+
+/// What is to be said of buffers that have one slot and were to have several.
+fn few(
+    ir: &Ir,
+    allocs: &[OpId],
+    asked: &[i64],
+    depths: &[i64],
+    over: Option<(Name, u64)>,
+) -> Vec<Diagnostic> {
+    let slots = asked.iter().zip(depths).zip(allocs);
+    let few = slots.filter(|((asked, depth), _)| **asked > 1 && **depth <= 1);
+    let remarks = few.map(|((asked, _), op)| {
+        let text = format!("this buffer has one slot, not {asked}: what is moved into it waits for the tile before");
+        let remark = Diagnostic::remark(text).category(FEWER_SLOTS).at(ir.loc(*op));
+        match over {
+            Some((space, bytes)) => remark.note(format!(
+                "with {asked} slots everything would take {bytes} bytes more than @{space} has: `memory-report` says what fills it"
+            )),
+            None => remark,
+        }
+    });
+    remarks.collect()
 }
 
 /// A copy in which the buffers say how many slots they get.

@@ -78,7 +78,7 @@ pass! {
         pub slight: i64 = 1000,
         /// The function stays as it is unless one in so many of its cycles is gained: of two programs that are nearer to each other than
         /// this, the estimate may take the slower one.
-        pub doubt: i64 = 33,
+        pub doubt: i64 = 20,
         /// Cycles by the estimate below which functions are left to `egraph`: of such, latencies and starts, which queues
         /// overlap, are most.
         pub least: i64 = 20_000,

@@ -2,7 +2,7 @@
 //!
 //! What becomes of the generics of a function, in this order:
 //!
-//! 1. *Preparation* (`widen`, `sums`, `settle`): what no unit takes as it is written, and a unit would take in another
+//! 1. *Preparation* (`widen`, `steps`, `sums`, `settle`): what no unit takes as it is written, and a unit would take in another
 //!    form, is written so; what only moves elements becomes a copy nest of its own.
 //! 2. [`group`]: a reduction with what runs in its loops is a group, one iteration space with operands in far memory.
 //! 3. [`plan`]: how a group is cut up, alone. What its steps compute is compared with what intrinsics compute
@@ -32,6 +32,7 @@ pub mod scalar;
 mod section;
 pub mod sequence;
 mod settle;
+mod steps;
 mod strides;
 mod sums;
 pub mod tensorize;

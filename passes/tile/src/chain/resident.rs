@@ -86,8 +86,11 @@ impl Policy {
 /// When a tensor stays that has a place.
 #[derive(Clone, Copy)]
 enum Accept {
-    /// If the nests concerned are no slower, a cycle lost counting as two won.
+    /// If the nests concerned are no slower, a cycle lost counting as two won; where near memory is plenty, a cycle of an
+    /// engine counts as one of theirs.
     Nests,
+    /// If they are no slower, whatever engines save.
+    Quicker,
     /// If they are no slower together, and fewer bytes move.
     All,
     /// If fewer bytes move.
@@ -310,9 +313,12 @@ impl Planner<'_> {
         }
         // Where near memory is plenty, a cycle of an engine that is saved is worth one of the nests.
         let plenty = next.homes[own].bytes <= near.bytes / PLENTY;
-        let worth = if plenty { saved.max(0) } else { 0 };
+        let worth = match accept {
+            Accept::Nests if plenty => saved.max(0),
+            _ => 0,
+        };
         match accept {
-            Accept::Nests => {}
+            Accept::Nests | Accept::Quicker => {}
             Accept::All if gained >= lost && saved > 0 => return Ok(next),
             Accept::All => return Err(SLOWER),
             Accept::Any => return Ok(next),
@@ -478,6 +484,9 @@ impl Planner<'_> {
         (state, refused) = self.chosen(&state, &candidates, accept);
         if self.limits.policy == Policy::Cycles && !refused.is_empty() {
             (state, refused) = self.cheapest(&state, refused, &candidates, &before);
+        }
+        if self.limits.policy == Policy::Cycles && !candidates.is_empty() {
+            (state, refused) = self.no_slower((state, refused), &candidates, before);
         }
         let why = refused.into_iter();
         let why = why.filter(|(number, _)| !candidates[*number].writers.is_empty());

@@ -60,6 +60,7 @@ pub use spread::Spread;
 pub use strip::Strips;
 pub use target::Target;
 pub use traffic::{Holder, near_bytes};
+pub(crate) use unit::out_order;
 use unit::{UnitChoice, Way, candidates};
 pub use unit::{nearest, otherwise};
 

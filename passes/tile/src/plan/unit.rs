@@ -199,7 +199,8 @@ impl Way {
     }
 }
 
-pub(super) fn out_order(target: &Target<'_>, assignment: &Assignment) -> Option<Vec<Vec<usize>>> {
+/// The iterators that each dimension of a unit's result counts.
+pub(crate) fn out_order(target: &Target<'_>, assignment: &Assignment) -> Option<Vec<Vec<usize>>> {
     Some(assignment.operand_dims(target.called(assignment)?.places.last()?))
 }
 

@@ -18,7 +18,7 @@ mod report;
 
 pub use report::{Tiled, Unmatched, on_tiles};
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use tir::remarks::SINGLE_NEST;
 use tir::{Diagnostic, Ir, OpId, Value};
@@ -33,6 +33,7 @@ use crate::group::Scope;
 use crate::near::{is_in, is_near};
 use crate::plan::{Budget, Plan, Target, TooLarge};
 use crate::section::{self, Sections};
+use crate::steps::{Steps, candidates, split};
 use crate::strides::Strides;
 pub(crate) use edits::behind;
 use edits::{drop_empty, erase_dead, load_once, replace, settle_in};
@@ -105,6 +106,7 @@ fn settled(
         }
     }
     crate::widen::widen(func, target, &mut group);
+    in_steps(func, &mut group, target, budget, known);
     let limits = limits.filter(|_| has_chains(target));
     if let Some(limits) = limits {
         crate::sums::sums(func, target, &mut group);
@@ -215,6 +217,99 @@ impl Form {
             Self::Strides(strides) => crate::strides::apply(func, strides, group),
         }
     }
+}
+
+/// Makes steps of elementwise nests where their groups, each alone, are quicker.
+fn in_steps(
+    func: &mut Ir,
+    group: &mut HashMap<OpId, usize>,
+    target: &Target<'_>,
+    budget: Budget,
+    known: &mut Known,
+) {
+    if target.inner.is_some() {
+        return;
+    }
+    let all = candidates(func, target);
+    if all.is_empty() {
+        return;
+    }
+    let of = |nests: &[(HashSet<OpId>, i64)], op: &OpId| {
+        nests.iter().position(|(ops, _)| ops.contains(op))
+    };
+    // What does not fit as it is takes any number of cycles.
+    let before = alone(func, group, target, budget, known).unwrap_or_default();
+    let places: Vec<Option<usize>> = all.iter().map(|steps| of(&before, &steps.op)).collect();
+    // The quickest way of each group, for all that it has.
+    let mut best: BTreeMap<Option<usize>, (i64, usize)> = BTreeMap::new();
+    for way in 0..all.iter().map(Steps::ways).max().unwrap_or(0) {
+        let (mut other, mut own, _) = copied(func, group);
+        let mut made = Vec::new();
+        for steps in candidates(&mut other, target) {
+            made.push(split(
+                &mut other,
+                &steps,
+                way.min(steps.ways() - 1),
+                &mut own,
+            ));
+        }
+        let Some(then) = alone(&other, &own, target, budget, known) else {
+            continue;
+        };
+        for place in places.iter().collect::<BTreeSet<_>>() {
+            let own = places
+                .iter()
+                .zip(&made)
+                .filter(|(other, _)| *other == place);
+            let nests = own
+                .flat_map(|(_, made)| made)
+                .filter_map(|op| of(&then, op));
+            let nests: BTreeSet<usize> = nests.collect();
+            let cycles = nests
+                .iter()
+                .fold(0i64, |sum, nest| sum.saturating_add(then[*nest].1));
+            let as_it_is = place.map_or(i64::MAX, |place| before[place].1);
+            let least = best.get(place).map_or(as_it_is, |(cycles, _)| *cycles);
+            if cycles < least {
+                best.insert(*place, (cycles, way));
+            }
+        }
+    }
+    for (steps, place) in all.iter().zip(&places) {
+        if let Some((_, way)) = best.get(place) {
+            split(func, steps, *way.min(&(steps.ways() - 1)), group);
+        }
+    }
+}
+
+/// The groups of a function and the cycles of each alone; `None` where one does not fit.
+fn alone(
+    func: &Ir,
+    group: &HashMap<OpId, usize>,
+    target: &Target<'_>,
+    budget: Budget,
+    known: &mut Known,
+) -> Option<Vec<(HashSet<OpId>, i64)>> {
+    let (mut func, mut group, from) = copied(func, group);
+    crate::settle::settle(&mut func, &mut group);
+    drop_empty(&mut func);
+    let scope = whole(&func, group);
+    let budget = Budget {
+        listed: 0,
+        ..budget
+    };
+    let mut plans = Plans::new(target, budget, std::mem::take(&mut known.plans));
+    let singles = singles(&func, &scope, &mut plans);
+    known.plans = plans.into_known();
+    let nests = singles?.into_iter().map(|single| {
+        let ops = single
+            .group
+            .ops
+            .iter()
+            .filter_map(|op| from.get(op).copied());
+        (ops.collect(), single.apart().1.cycles)
+    });
+    Some(nests.collect())
 }
 
 /// Gives a function those forms in which all its nests are quicker.

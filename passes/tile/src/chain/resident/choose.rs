@@ -2,7 +2,7 @@
 
 use tir::OpId;
 
-use super::{Accept, Candidate, NO_PLACE, Planner, SLOWER, State, TOO_LARGE};
+use super::{Accept, Candidate, NO_PLACE, Planner, SLACK, SLOWER, State, TOO_LARGE};
 use crate::chain::home::Why;
 
 /// All nests together are quicker by one in so many cycles at least where that decides.
@@ -91,6 +91,27 @@ impl Planner<'_> {
             true => (other, others),
             false => (best, left),
         }
+    }
+
+    /// What stays, where all nests together are no slower than if nothing did; otherwise what stays by the cycles of nests alone,
+    /// or nothing.
+    pub(super) fn no_slower(
+        &self,
+        found: (State, Vec<Refused>),
+        candidates: &[Candidate],
+        before: State,
+    ) -> (State, Vec<Refused>) {
+        let most = self.together(&before);
+        let most = most.saturating_add(most / SLACK);
+        if self.together(&found.0) <= most {
+            return found;
+        }
+        let found = self.chosen(&before, candidates, Accept::Quicker);
+        if self.together(&found.0) <= most {
+            return found;
+        }
+        let all = (0..candidates.len()).map(|number| (number, SLOWER));
+        (before, all.collect())
     }
 
     /// Why a tensor does not stay, what that costs, and what would help.

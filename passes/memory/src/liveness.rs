@@ -139,7 +139,7 @@ fn lives(ir: &Ir, machine: &MachineInfo, holes: bool) -> Result<Spaces, Diagnost
     Ok(spaces)
 }
 
-/// Ops without a branch or a region between them.
+/// Ops without a branch or a region between them. The sets are of buffers that pieces hand on, by their number among those.
 #[derive(Default)]
 pub(crate) struct Piece {
     pub(crate) ops: Vec<(u64, OpId)>,
@@ -161,6 +161,8 @@ pub(crate) struct Piece {
 struct Flow<'a> {
     ir: &'a Ir,
     count: usize,
+    /// Of buffers that are used in more than the piece that allocates them: their number among those.
+    handed_on: Vec<Option<usize>>,
     /// The buffers that an op uses.
     used: HashMap<OpId, Vec<usize>>,
     /// The buffer that an op allocates.
@@ -234,6 +236,7 @@ impl<'a> Flow<'a> {
         Ok(Self {
             ir,
             count: buffers.len(),
+            handed_on: Vec::new(),
             used,
             made,
             fresh,
@@ -243,16 +246,7 @@ impl<'a> Flow<'a> {
     }
 
     fn piece(&mut self) -> usize {
-        let none = || FixedBitSet::with_capacity(self.count);
-        self.pieces.push(Piece {
-            def: none(),
-            ends: none(),
-            used_first: none(),
-            used_last: none(),
-            live_out: none(),
-            seen_in: none(),
-            ..Piece::default()
-        });
+        self.pieces.push(Piece::default());
         self.pieces.len() - 1
     }
 
@@ -327,23 +321,62 @@ impl<'a> Flow<'a> {
         behind
     }
 
-    fn solve(&mut self) {
-        for piece in &mut self.pieces {
-            for (_, op) in piece.ops.iter().rev() {
+    /// Finds the buffers that pieces hand on: all but those whose first op in the one piece that they are in is their
+    /// allocation.
+    fn number(&mut self) -> usize {
+        let mut only: Vec<Option<usize>> = vec![None; self.count];
+        let mut more = vec![false; self.count];
+        for (at, piece) in self.pieces.iter().enumerate() {
+            for (_, op) in &piece.ops {
                 for index in self.used.get(op).into_iter().flatten() {
-                    piece.used_first.insert(*index);
-                    if !piece.def.contains(*index) {
-                        piece.used_last.insert(*index);
-                    }
-                }
-                for index in self.fresh.get(op).into_iter().flatten() {
-                    piece.ends.insert(*index);
-                    piece.used_first.set(*index, false);
+                    more[*index] |= only[*index] != Some(at);
                 }
                 if let Some(index) = self.made.get(op) {
-                    piece.def.insert(*index);
-                    piece.ends.insert(*index);
-                    piece.used_first.set(*index, false);
+                    more[*index] |= only[*index].is_some();
+                    only[*index] = Some(at);
+                }
+            }
+        }
+        let mut count = 0;
+        let numbers = more.into_iter().map(|more| {
+            count += usize::from(more);
+            more.then(|| count - 1)
+        });
+        self.handed_on = numbers.collect();
+        count
+    }
+
+    fn solve(&mut self) {
+        let count = self.number();
+        let none = || FixedBitSet::with_capacity(count);
+        let of = |index: usize| self.handed_on[index];
+        for piece in &mut self.pieces {
+            let sets = [
+                &mut piece.def,
+                &mut piece.ends,
+                &mut piece.used_first,
+                &mut piece.used_last,
+                &mut piece.live_out,
+                &mut piece.seen_in,
+            ];
+            sets.into_iter().for_each(|set| *set = none());
+            for (_, op) in piece.ops.iter().rev() {
+                let used = self.used.get(op).into_iter().flatten();
+                for index in used.filter_map(|index| of(*index)) {
+                    piece.used_first.insert(index);
+                    if !piece.def.contains(index) {
+                        piece.used_last.insert(index);
+                    }
+                }
+                let fresh = self.fresh.get(op).into_iter().flatten();
+                for index in fresh.filter_map(|index| of(*index)) {
+                    piece.ends.insert(index);
+                    piece.used_first.set(index, false);
+                }
+                if let Some(index) = self.made.get(op).and_then(|index| of(*index)) {
+                    piece.def.insert(index);
+                    piece.ends.insert(index);
+                    piece.used_first.set(index, false);
                 }
             }
         }
@@ -386,50 +419,71 @@ impl<'a> Flow<'a> {
     }
 
     fn ranges(&self, buffers: &mut [(Name, Buffer)], in_flight: Option<&InFlight<'_>>) {
-        let mut live: Vec<Vec<u64>> = vec![Vec::new(); self.count];
-        for (time, op) in in_flight.into_iter().flat_map(InFlight::times) {
+        let mut live: Vec<Vec<Range<u64>>> = vec![Vec::new(); self.count];
+        for (times, op) in in_flight.into_iter().flat_map(InFlight::times) {
             let used = self.used.get(&op).into_iter().flatten();
-            used.for_each(|index| live[*index].push(time));
+            used.for_each(|index| live[*index].push(times.clone()));
         }
+        let handed_on = self.handed_on.iter().enumerate();
+        let handed_on: Vec<usize> = handed_on
+            .filter_map(|(index, number)| number.map(|_| index))
+            .collect();
+        // Buffers, each with the times at which a piece does something to it.
+        let mut touched: Vec<(usize, u64, OpId)> = Vec::new();
         for piece in &self.pieces {
-            // What may be used behind each op.
-            let mut later = piece.live_out.clone();
-            let mut behind = Vec::with_capacity(piece.ops.len());
-            for (_, op) in piece.ops.iter().rev() {
-                behind.push(later.clone());
-                self.used
-                    .get(op)
-                    .into_iter()
-                    .flatten()
-                    .for_each(|i| later.insert(*i));
-                for index in self.fresh.get(op).into_iter().flatten() {
-                    later.set(*index, false);
+            let (Some((first, _)), Some((last, _))) = (piece.ops.first(), piece.ops.last()) else {
+                continue;
+            };
+            touched.clear();
+            for (time, op) in &piece.ops {
+                let made = self.made.get(op).into_iter();
+                let used = self.used.get(op).into_iter().flatten();
+                touched.extend(made.chain(used).map(|index| (*index, *time, *op)));
+            }
+            touched.sort_unstable_by_key(|(index, time, _)| (*index, *time));
+            touched.dedup();
+            let mut through = piece.seen_in.clone();
+            through.intersect_with(&piece.live_out);
+            for of_one in touched.chunk_by(|a, b| a.0 == b.0) {
+                let index = of_one[0].0;
+                let number = self.handed_on[index];
+                let is_in = |set: &FixedBitSet| number.is_some_and(|number| set.contains(number));
+                let (mut from, mut seen) = (*first, is_in(&piece.seen_in));
+                for (_, time, op) in of_one {
+                    let has = |of: &HashMap<OpId, Vec<usize>>| {
+                        of.get(op).is_some_and(|all| all.contains(&index))
+                    };
+                    let (made, used) = (self.made.get(op) == Some(&index), has(&self.used));
+                    // What it holds until here is used here.
+                    if seen && used && !made && !has(&self.fresh) && from < *time {
+                        live[index].push(from..*time);
+                    }
+                    if made {
+                        buffers[index].1.made = *time;
+                    }
+                    if used {
+                        live[index].push(*time..*time + 1);
+                    }
+                    seen = used || seen && !made;
+                    from = *time + 1;
                 }
-                if let Some(index) = self.made.get(op) {
-                    later.set(*index, false);
+                if seen && is_in(&piece.live_out) && from <= *last {
+                    live[index].push(from..*last + 1);
+                }
+                if let Some(number) = number {
+                    through.set(number, false);
                 }
             }
-            let mut seen = piece.seen_in.clone();
-            for ((time, op), mut later) in piece.ops.iter().zip(behind.into_iter().rev()) {
-                if let Some(index) = self.made.get(op) {
-                    buffers[*index].1.made = *time;
-                    seen.set(*index, false);
-                }
-                for index in self.used.get(op).into_iter().flatten() {
-                    seen.insert(*index);
-                    later.insert(*index);
-                }
-                later.intersect_with(&seen);
-                later.ones().for_each(|index| live[index].push(*time));
+            for number in through.ones() {
+                live[handed_on[number]].push(*first..*last + 1);
             }
         }
-        for (times, (_, buffer)) in live.iter_mut().zip(buffers) {
-            times.sort_unstable();
-            times.dedup();
-            for time in times {
+        for (ranges, (_, buffer)) in live.iter_mut().zip(buffers) {
+            ranges.sort_unstable_by_key(|range| range.start);
+            for range in ranges {
                 match buffer.live.last_mut() {
-                    Some(range) if range.end == *time => range.end += 1,
-                    _ => buffer.live.push(*time..*time + 1),
+                    Some(last) if last.end >= range.start => last.end = last.end.max(range.end),
+                    _ => buffer.live.push(range.clone()),
                 }
             }
         }

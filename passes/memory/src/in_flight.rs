@@ -40,6 +40,8 @@ pub(crate) struct InFlight<'a> {
     /// All starts and marks, in the order of the pieces.
     steps: Vec<Step>,
     number: HashMap<OpId, usize>,
+    /// By time: the number of the op there.
+    at: Vec<Option<usize>>,
     /// At the begin of each piece.
     into: Vec<Flying>,
     follow: bool,
@@ -81,10 +83,18 @@ impl<'a> InFlight<'a> {
             }
         }
         let number = steps.iter().enumerate().map(|(i, step)| (step.op, i));
+        let times = pieces
+            .iter()
+            .filter_map(|piece| Some(piece.ops.last()?.0 + 1));
+        let mut at = vec![None; times.max().unwrap_or(0) as usize];
+        for (number, step) in steps.iter().enumerate() {
+            at[step.time as usize] = Some(number);
+        }
         let mut all = Self {
             ir,
             pieces,
             number: number.collect(),
+            at,
             steps,
             into: vec![Flying::new(); pieces.len()],
             follow: true,
@@ -149,22 +159,20 @@ impl<'a> InFlight<'a> {
         let mut now: BTreeMap<usize, Now> = into.keys().map(|start| (*start, entered)).collect();
         let mut steps: HashMap<Name, Vec<usize>> = HashMap::new();
         for (time, op) in &piece.ops {
-            if let Some(step) = self.number.get(op) {
-                steps
-                    .entry(self.steps[*step].queue)
-                    .or_default()
-                    .push(*step);
-                if self.steps[*step].work {
-                    let since = now.get(step).map_or(*time + 1, |known| known.since);
+            if let Some(step) = self.at[*time as usize] {
+                let queue = self.steps[step].queue;
+                steps.entry(queue).or_default().push(step);
+                if self.steps[step].work {
+                    let since = now.get(&step).map_or(*time + 1, |known| known.since);
                     let started = Some(*time);
-                    now.insert(*step, Now { since, started });
+                    now.insert(step, Now { since, started });
                 }
                 continue;
             }
-            let Some(DmaWait { tokens }) = self.ir.get(*op).filter(|_| self.follow) else {
+            if !self.follow || !self.ir.is::<DmaWait>(*op) {
                 continue;
-            };
-            let waited = self.implied(tokens);
+            }
+            let waited = self.implied(self.ir.operands(*op).collect());
             now.retain(|start, known| {
                 let ends = |mark: &usize| {
                     let (mark, place) = (*mark, &self.steps[*mark]);
@@ -212,7 +220,7 @@ impl<'a> InFlight<'a> {
 
     /// The starts and marks of tokens, and of those that their work waited for itself.
     fn implied(&self, mut tokens: Vec<Value>) -> Vec<usize> {
-        let (mut seen, mut out) = (HashSet::new(), Vec::new());
+        let (mut seen, mut out, token_type) = (HashSet::new(), Vec::new(), tir_accel::token());
         while let Some(token) = tokens.pop() {
             let Definition::Result(op, _) = self.ir.definition(token) else {
                 continue;
@@ -220,19 +228,19 @@ impl<'a> InFlight<'a> {
             if let Some(step) = self.number.get(&op).filter(|_| seen.insert(op)) {
                 out.push(*step);
                 let after = self.ir.operands(op);
-                tokens.extend(after.filter(|v| self.ir.ty(*v) == tir_accel::token()));
+                tokens.extend(after.filter(|v| self.ir.ty(*v) == token_type));
             }
         }
         out
     }
 
-    /// When work is in flight, with the op that started it. A wait is a time of what it ends.
-    pub(crate) fn times(&self) -> Vec<(Range<u64>, OpId)> {
+    /// When work is in flight, with the time of the op that started it. A wait is a time of what it ends.
+    pub(crate) fn times(&self) -> Vec<(Range<u64>, u64)> {
         let mut out = Vec::new();
         for at in 0..self.pieces.len() {
             self.pass(at, &mut |start, when| {
                 if when.start < when.end {
-                    out.push((when, self.steps[start].op));
+                    out.push((when, self.steps[start].time));
                 }
             });
         }

@@ -163,12 +163,12 @@ struct Flow<'a> {
     count: usize,
     /// Of buffers that are used in more than the piece that allocates them: their number among those.
     handed_on: Vec<Option<usize>>,
-    /// The buffers that an op uses.
-    used: HashMap<OpId, Vec<usize>>,
-    /// The buffer that an op allocates.
-    made: HashMap<OpId, usize>,
-    /// The buffers that an op writes as a whole and reads nothing of.
-    fresh: HashMap<OpId, Vec<usize>>,
+    /// By time: the buffers that the op uses.
+    used: Vec<Vec<usize>>,
+    /// By time: the buffer that the op allocates.
+    made: Vec<Option<usize>>,
+    /// By time: the buffers that the op writes as a whole and reads nothing of.
+    fresh: Vec<Vec<usize>>,
     pieces: Vec<Piece>,
     now: u64,
 }
@@ -194,45 +194,41 @@ impl<'a> Flow<'a> {
                 of.entry(value).or_default().push(index);
             }
         }
-        let mut used: HashMap<OpId, Vec<usize>> = HashMap::new();
-        for op in ir.walk_ids() {
-            let accesses = accesses(ir, op).into_iter();
-            let accesses = accesses.filter(|(a, _)| matches!(a, Access::Read | Access::Write));
-            let mut all: Vec<usize> = accesses
-                .filter_map(|(_, value)| of.get(&value))
-                .flatten()
-                .copied()
-                .collect();
-            all.sort_unstable();
-            all.dedup();
-            if !all.is_empty() {
-                used.insert(op, all);
-            }
-        }
-        for op in ir.walk_ids() {
-            for index in used.get(&op).into_iter().flatten() {
-                buffers[*index].1.uses.push(op);
-            }
-        }
+        let ops = timeline(ir);
         let made = buffers.iter().enumerate().map(|(i, (_, b))| (b.op, i));
         let made: HashMap<OpId, usize> = made.collect();
-        let mut fresh: HashMap<OpId, Vec<usize>> = HashMap::new();
-        for op in used.keys().copied().filter(|_| holes) {
-            let whole = overwritten(ir, op).into_iter();
-            // A part of a buffer, or one of several, is no whole one.
-            let whole = whole.filter_map(|value| made.get(&ir.owner(value)?).copied());
-            let reads = accesses(ir, op).into_iter();
-            let reads = reads.filter(|(access, _)| *access == Access::Read);
-            let reads: Vec<usize> = reads
-                .filter_map(|(_, value)| of.get(&value))
-                .flatten()
-                .copied()
-                .collect();
-            let whole: Vec<usize> = whole.filter(|i| !reads.contains(i)).collect();
-            if !whole.is_empty() {
-                fresh.insert(op, whole);
+        let mut used: Vec<Vec<usize>> = Vec::with_capacity(ops.len());
+        let mut fresh: Vec<Vec<usize>> = vec![Vec::new(); ops.len()];
+        for (op, fresh) in ops.iter().zip(&mut fresh) {
+            let (mut all, mut reads): (Vec<usize>, Vec<usize>) = (Vec::new(), Vec::new());
+            for (access, value) in accesses(ir, *op) {
+                let Some(behind) = of.get(&value) else {
+                    continue;
+                };
+                if matches!(access, Access::Read | Access::Write) {
+                    all.extend(behind);
+                }
+                if holes && access == Access::Read {
+                    reads.extend(behind);
+                }
             }
+            all.sort_unstable();
+            all.dedup();
+            all.iter()
+                .for_each(|index| buffers[*index].1.uses.push(*op));
+            if holes && !all.is_empty() {
+                let whole = overwritten(ir, *op).into_iter();
+                // A part of a buffer, or one of several, is no whole one.
+                let whole = whole.filter_map(|value| made.get(&ir.owner(value)?).copied());
+                *fresh = whole.filter(|i| !reads.contains(i)).collect();
+            }
+            used.push(all);
         }
+        let made = ops.iter().map(|op| match ir.is::<Alloc>(*op) {
+            true => made.get(op).copied(),
+            false => None,
+        });
+        let made = made.collect();
         Ok(Self {
             ir,
             count: buffers.len(),
@@ -327,13 +323,13 @@ impl<'a> Flow<'a> {
         let mut only: Vec<Option<usize>> = vec![None; self.count];
         let mut more = vec![false; self.count];
         for (at, piece) in self.pieces.iter().enumerate() {
-            for (_, op) in &piece.ops {
-                for index in self.used.get(op).into_iter().flatten() {
+            for (time, _) in &piece.ops {
+                for index in &self.used[*time as usize] {
                     more[*index] |= only[*index] != Some(at);
                 }
-                if let Some(index) = self.made.get(op) {
-                    more[*index] |= only[*index].is_some();
-                    only[*index] = Some(at);
+                if let Some(index) = self.made[*time as usize] {
+                    more[index] |= only[index].is_some();
+                    only[index] = Some(at);
                 }
             }
         }
@@ -360,20 +356,19 @@ impl<'a> Flow<'a> {
                 &mut piece.seen_in,
             ];
             sets.into_iter().for_each(|set| *set = none());
-            for (_, op) in piece.ops.iter().rev() {
-                let used = self.used.get(op).into_iter().flatten();
-                for index in used.filter_map(|index| of(*index)) {
+            for (time, _) in piece.ops.iter().rev() {
+                let at = *time as usize;
+                for index in self.used[at].iter().filter_map(|index| of(*index)) {
                     piece.used_first.insert(index);
                     if !piece.def.contains(index) {
                         piece.used_last.insert(index);
                     }
                 }
-                let fresh = self.fresh.get(op).into_iter().flatten();
-                for index in fresh.filter_map(|index| of(*index)) {
+                for index in self.fresh[at].iter().filter_map(|index| of(*index)) {
                     piece.ends.insert(index);
                     piece.used_first.set(index, false);
                 }
-                if let Some(index) = self.made.get(op).and_then(|index| of(*index)) {
+                if let Some(index) = self.made[at].and_then(of) {
                     piece.def.insert(index);
                     piece.ends.insert(index);
                     piece.used_first.set(index, false);
@@ -420,8 +415,8 @@ impl<'a> Flow<'a> {
 
     fn ranges(&self, buffers: &mut [(Name, Buffer)], in_flight: Option<&InFlight<'_>>) {
         let mut live: Vec<Vec<Range<u64>>> = vec![Vec::new(); self.count];
-        for (times, op) in in_flight.into_iter().flat_map(InFlight::times) {
-            let used = self.used.get(&op).into_iter().flatten();
+        for (times, start) in in_flight.into_iter().flat_map(InFlight::times) {
+            let used = self.used[start as usize].iter();
             used.for_each(|index| live[*index].push(times.clone()));
         }
         let handed_on = self.handed_on.iter().enumerate();
@@ -429,18 +424,18 @@ impl<'a> Flow<'a> {
             .filter_map(|(index, number)| number.map(|_| index))
             .collect();
         // Buffers, each with the times at which a piece does something to it.
-        let mut touched: Vec<(usize, u64, OpId)> = Vec::new();
+        let mut touched: Vec<(usize, u64)> = Vec::new();
         for piece in &self.pieces {
             let (Some((first, _)), Some((last, _))) = (piece.ops.first(), piece.ops.last()) else {
                 continue;
             };
             touched.clear();
-            for (time, op) in &piece.ops {
-                let made = self.made.get(op).into_iter();
-                let used = self.used.get(op).into_iter().flatten();
-                touched.extend(made.chain(used).map(|index| (*index, *time, *op)));
+            for (time, _) in &piece.ops {
+                let made = self.made[*time as usize].into_iter();
+                let used = self.used[*time as usize].iter().copied();
+                touched.extend(made.chain(used).map(|index| (index, *time)));
             }
-            touched.sort_unstable_by_key(|(index, time, _)| (*index, *time));
+            touched.sort_unstable();
             touched.dedup();
             let mut through = piece.seen_in.clone();
             through.intersect_with(&piece.live_out);
@@ -449,11 +444,10 @@ impl<'a> Flow<'a> {
                 let number = self.handed_on[index];
                 let is_in = |set: &FixedBitSet| number.is_some_and(|number| set.contains(number));
                 let (mut from, mut seen) = (*first, is_in(&piece.seen_in));
-                for (_, time, op) in of_one {
-                    let has = |of: &HashMap<OpId, Vec<usize>>| {
-                        of.get(op).is_some_and(|all| all.contains(&index))
-                    };
-                    let (made, used) = (self.made.get(op) == Some(&index), has(&self.used));
+                for (_, time) in of_one {
+                    let has = |of: &[Vec<usize>]| of[*time as usize].contains(&index);
+                    let made = self.made[*time as usize] == Some(index);
+                    let used = has(&self.used);
                     // What it holds until here is used here.
                     if seen && used && !made && !has(&self.fresh) && from < *time {
                         live[index].push(from..*time);

@@ -3,6 +3,7 @@
 //!
 //! `TIR_PLANS` says how many programs, `TIR_SEED` the first.
 
+mod machine;
 mod program;
 mod truth;
 

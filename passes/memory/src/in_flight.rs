@@ -9,9 +9,10 @@
 //!
 //! Asked of programs that wait; in others the order is not there yet.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 use tir::{Definition, Ir, Name, OpId, Value};
 use tir_accel::{DmaStart, DmaWait, MachineInfo, Mark};
 
@@ -157,7 +158,7 @@ impl<'a> InFlight<'a> {
             started: None,
         };
         let mut now: BTreeMap<usize, Now> = into.keys().map(|start| (*start, entered)).collect();
-        let mut steps: HashMap<Name, Vec<usize>> = HashMap::new();
+        let mut steps: HashMap<Name, Vec<usize>> = HashMap::default();
         for (time, op) in &piece.ops {
             if let Some(step) = self.at[*time as usize] {
                 let queue = self.steps[step].queue;
@@ -220,7 +221,7 @@ impl<'a> InFlight<'a> {
 
     /// The starts and marks of tokens, and of those that their work waited for itself.
     fn implied(&self, mut tokens: Vec<Value>) -> Vec<usize> {
-        let (mut seen, mut out, token_type) = (HashSet::new(), Vec::new(), tir_accel::token());
+        let (mut seen, mut out, token_type) = (HashSet::default(), Vec::new(), tir_accel::token());
         while let Some(token) = tokens.pop() {
             let Definition::Result(op, _) = self.ir.definition(token) else {
                 continue;

@@ -23,11 +23,12 @@
 //! In a program without waits uses by asynchronous work count where it is started: that a later buffer at
 //! the same place waits for it is for tokens to say, which are inserted on the bytes of the plan.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::ops::Range;
 
 use fixedbitset::FixedBitSet;
+use rustc_hash::FxHashMap as HashMap;
 use tir::interfaces::{RegionPoint, overwritten, region_edges};
 use tir::{Access, BlockId, Diagnostic, Dominance, Ir, MemRefType, Name, OpId, RegionId, Value};
 use tir_accel::MachineInfo;
@@ -90,8 +91,8 @@ pub fn with_holes(ir: &Ir, machine: &MachineInfo) -> Result<Spaces, Diagnostic> 
 
 fn lives(ir: &Ir, machine: &MachineInfo, holes: bool) -> Result<Spaces, Diagnostic> {
     let mut buffers: Vec<(Name, Buffer)> = Vec::new();
-    let mut names: HashMap<String, usize> = HashMap::new();
-    let mut counts: HashMap<Name, usize> = HashMap::new();
+    let mut names: HashMap<String, usize> = HashMap::default();
+    let mut counts: HashMap<Name, usize> = HashMap::default();
     for op in ir.walk_ids() {
         let Some(alloc) = ir.get::<Alloc>(op) else {
             continue;
@@ -175,7 +176,7 @@ struct Flow<'a> {
 
 impl<'a> Flow<'a> {
     fn new(ir: &'a Ir, buffers: &mut [(Name, Buffer)], holes: bool) -> Result<Self, Diagnostic> {
-        let mut of: HashMap<Value, Vec<usize>> = HashMap::new();
+        let mut of: HashMap<Value, Vec<usize>> = HashMap::default();
         let mut dominance = Dominance::default();
         for (index, (_, buffer)) in buffers.iter().enumerate() {
             let memref = ir.result(buffer.op, 0);

@@ -78,8 +78,8 @@ pub(crate) fn lives(options: &Options) -> Result<(), String> {
         let machine = MachineInfo::attached(&module).ok_or("no machine")?;
         let slots = module.slots().into_iter();
         let function = slots.filter_map(|slot| module.child(slot));
-        let function = function.filter(|ir| ir.root_name() == Name::new("func.func"));
-        let function: &Ir = function.last().ok_or("no function")?;
+        let mut function = function.filter(|ir| ir.root_name() == Name::new("func.func"));
+        let function: &Ir = function.next().ok_or("no function")?;
         let mut runs = Vec::new();
         let mut ratio = 0.0;
         for _ in 0..options.rounds {

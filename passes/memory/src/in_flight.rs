@@ -27,7 +27,8 @@ type Flying = BTreeMap<usize, Vec<usize>>;
 /// A start of work, or a mark on its queue.
 struct Step {
     op: OpId,
-    queue: Name,
+    /// The number of its queue.
+    queue: usize,
     /// Whether it is a start.
     work: bool,
     piece: usize,
@@ -43,6 +44,7 @@ pub(crate) struct InFlight<'a> {
     number: HashMap<OpId, usize>,
     /// By time: the number of the op there.
     at: Vec<Option<usize>>,
+    queues: usize,
     /// At the begin of each piece.
     into: Vec<Flying>,
     follow: bool,
@@ -64,7 +66,7 @@ impl<'a> InFlight<'a> {
         if machine.in_order || !ops.any(|(_, op)| ir.is::<DmaWait>(*op)) {
             return None;
         }
-        let mut steps = Vec::new();
+        let (mut steps, mut queues): (Vec<Step>, Vec<Name>) = (Vec::new(), Vec::new());
         for (piece, all) in pieces.iter().enumerate() {
             for (time, op) in &all.ops {
                 let dma: Option<DmaStart> = ir.get(*op);
@@ -72,7 +74,12 @@ impl<'a> InFlight<'a> {
                     .map(|dma| dma.engine.0)
                     .or_else(|| machine.unit_of(ir, *op));
                 let mark: Option<Mark> = ir.get(*op);
-                if let Some(queue) = start.or(mark.map(|mark| mark.queue.0)) {
+                if let Some(name) = start.or(mark.map(|mark| mark.queue.0)) {
+                    let known = queues.iter().position(|queue| *queue == name);
+                    let queue = known.unwrap_or(queues.len());
+                    if known.is_none() {
+                        queues.push(name);
+                    }
                     steps.push(Step {
                         op: *op,
                         queue,
@@ -96,6 +103,7 @@ impl<'a> InFlight<'a> {
             pieces,
             number: number.collect(),
             at,
+            queues: queues.len(),
             steps,
             into: vec![Flying::new(); pieces.len()],
             follow: true,
@@ -158,11 +166,10 @@ impl<'a> InFlight<'a> {
             started: None,
         };
         let mut now: BTreeMap<usize, Now> = into.keys().map(|start| (*start, entered)).collect();
-        let mut steps: HashMap<Name, Vec<usize>> = HashMap::default();
+        let mut steps: Vec<Vec<usize>> = vec![Vec::new(); self.queues];
         for (time, op) in &piece.ops {
             if let Some(step) = self.at[*time as usize] {
-                let queue = self.steps[step].queue;
-                steps.entry(queue).or_default().push(step);
+                steps[self.steps[step].queue].push(step);
                 if self.steps[step].work {
                     let since = now.get(&step).map_or(*time + 1, |known| known.since);
                     let started = Some(*time);
@@ -202,8 +209,7 @@ impl<'a> InFlight<'a> {
                 out.insert(start, Vec::new());
                 continue;
             }
-            let here = steps.get(&self.steps[start].queue);
-            let here = here.map_or(&[][..], Vec::as_slice);
+            let here = &steps[self.steps[start].queue];
             let marks = match known.started {
                 Some(_) => {
                     let from = here.binary_search(&start).unwrap_or_else(|at| at);

@@ -202,6 +202,11 @@ impl<'a> Flow<'a> {
         let mut fresh: Vec<Vec<usize>> = vec![Vec::new(); ops.len()];
         for (op, fresh) in ops.iter().zip(&mut fresh) {
             let (mut all, mut reads): (Vec<usize>, Vec<usize>) = (Vec::new(), Vec::new());
+            // It has no part in any of them.
+            if ir.regions(*op).len() == 0 && !ir.operands(*op).any(|v| of.contains_key(&v)) {
+                used.push(all);
+                continue;
+            }
             for (access, value) in accesses(ir, *op) {
                 let Some(behind) = of.get(&value) else {
                     continue;

@@ -4,162 +4,252 @@
 //! or for a mark that was made behind it, as queues end their work in order; or for work that waited for one of these itself. Tokens that loops and branches hand on end nothing here:
 //! that says too much of what is in flight, and never too little.
 //!
+//! Of work in flight it is known which starts and marks of its queue certainly came behind it: a wait for one of those ends it.
+//! Within a piece that is all that stand behind it in the text; only what pieces hand on is kept.
+//!
 //! Asked of programs that wait; in others the order is not there yet.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
-use fixedbitset::FixedBitSet;
+use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 use tir::{Definition, Ir, Name, OpId, Value};
 use tir_accel::{DmaStart, DmaWait, MachineInfo, Mark};
 
 use crate::liveness::Piece;
 
-/// The most facts that are followed; with more, what is in flight stays so to the end.
-const FACTS: usize = 1 << 16;
+/// The most facts that pieces hand on; with more, what is in flight stays so to the end.
+const FACTS: usize = 1 << 20;
+
+/// Work in flight, by its number, and the marks that certainly came behind it, rising.
+type Flying = BTreeMap<usize, Vec<usize>>;
+
+/// A start of work, or a mark on its queue.
+struct Step {
+    op: OpId,
+    /// The number of its queue.
+    queue: usize,
+    /// Whether it is a start.
+    work: bool,
+    piece: usize,
+    time: u64,
+}
 
 /// What is in flight in a function.
 pub(crate) struct InFlight<'a> {
     ir: &'a Ir,
     pieces: &'a [Piece],
-    /// Ops that start work, with their queue.
-    starts: Vec<(OpId, Name)>,
-    /// By start or mark: its number among those of its queue, and the queue.
-    marks: HashMap<OpId, (usize, Name)>,
-    /// Of each start the number of its first fact: that it is in flight. Then, for each mark of its queue: that it is not covered by it.
-    first: Vec<usize>,
-    facts: usize,
-    into: Vec<FixedBitSet>,
+    /// All starts and marks, in the order of the pieces.
+    steps: Vec<Step>,
+    number: HashMap<OpId, usize>,
+    /// By time: the number of the op there.
+    at: Vec<Option<usize>>,
+    queues: usize,
+    /// At the begin of each piece.
+    into: Vec<Flying>,
     follow: bool,
+}
+
+/// Work that is in flight at a place in a piece.
+#[derive(Clone, Copy)]
+struct Now {
+    /// Since when in this piece.
+    since: u64,
+    /// When it was started, if that was in this piece.
+    started: Option<u64>,
 }
 
 impl<'a> InFlight<'a> {
     /// What is in flight in a function of these pieces; `None` if the thread waits for nothing, or work is not asynchronous.
     pub(crate) fn of(ir: &'a Ir, machine: &MachineInfo, pieces: &'a [Piece]) -> Option<Self> {
-        let all = || {
-            pieces
-                .iter()
-                .flat_map(|piece| &piece.ops)
-                .map(|(_, op)| *op)
-        };
-        if machine.in_order || !all().any(|op| ir.is::<DmaWait>(op)) {
+        let mut ops = pieces.iter().flat_map(|piece| &piece.ops);
+        if machine.in_order || !ops.any(|(_, op)| ir.is::<DmaWait>(*op)) {
             return None;
         }
-        let (mut starts, mut marks) = (Vec::new(), HashMap::new());
-        let mut counts: HashMap<Name, usize> = HashMap::new();
-        for op in all() {
-            let dma: Option<DmaStart> = ir.get(op);
-            let start = dma
-                .map(|dma| dma.engine.0)
-                .or_else(|| machine.unit_of(ir, op));
-            starts.extend(start.map(|queue| (op, queue)));
-            let mark: Option<Mark> = ir.get(op);
-            if let Some(queue) = start.or(mark.map(|mark| mark.queue.0)) {
-                let count = counts.entry(queue).or_default();
-                marks.insert(op, (*count, queue));
-                *count += 1;
+        let (mut steps, mut queues): (Vec<Step>, Vec<Name>) = (Vec::new(), Vec::new());
+        for (piece, all) in pieces.iter().enumerate() {
+            for (time, op) in &all.ops {
+                let dma: Option<DmaStart> = ir.get(*op);
+                let start = dma
+                    .map(|dma| dma.engine.0)
+                    .or_else(|| machine.unit_of(ir, *op));
+                let mark: Option<Mark> = ir.get(*op);
+                if let Some(name) = start.or(mark.map(|mark| mark.queue.0)) {
+                    let known = queues.iter().position(|queue| *queue == name);
+                    let queue = known.unwrap_or(queues.len());
+                    if known.is_none() {
+                        queues.push(name);
+                    }
+                    steps.push(Step {
+                        op: *op,
+                        queue,
+                        work: start.is_some(),
+                        piece,
+                        time: *time,
+                    });
+                }
             }
         }
-        let (mut first, mut facts) = (Vec::new(), 0);
-        for (_, queue) in &starts {
-            first.push(facts);
-            facts += 1 + counts[queue];
+        let number = steps.iter().enumerate().map(|(i, step)| (step.op, i));
+        let times = pieces
+            .iter()
+            .filter_map(|piece| Some(piece.ops.last()?.0 + 1));
+        let mut at = vec![None; times.max().unwrap_or(0) as usize];
+        for (number, step) in steps.iter().enumerate() {
+            at[step.time as usize] = Some(number);
         }
-        let follow = facts <= FACTS;
-        if !follow {
-            first = (0..starts.len()).collect();
-            facts = starts.len();
-        }
-        let none = || FixedBitSet::with_capacity(facts);
         let mut all = Self {
             ir,
             pieces,
-            starts,
-            marks,
-            first,
-            facts,
-            into: pieces.iter().map(|_| none()).collect(),
-            follow,
+            number: number.collect(),
+            at,
+            queues: queues.len(),
+            steps,
+            into: vec![Flying::new(); pieces.len()],
+            follow: true,
         };
-        all.solve();
+        if !all.solve() {
+            all.follow = false;
+            all.into = vec![Flying::new(); pieces.len()];
+            all.solve();
+        }
         Some(all)
     }
 
-    fn solve(&mut self) {
-        let mut changed = true;
-        while changed {
-            changed = false;
-            for (at, piece) in self.pieces.iter().enumerate() {
-                let mut now = self.into[at].clone();
-                piece
-                    .ops
-                    .iter()
-                    .for_each(|(_, op)| self.pass(*op, &mut now));
-                for next in &piece.next {
-                    changed |= !now.is_subset(&self.into[*next]);
-                    self.into[*next].union_with(&now);
+    /// Whether it came to an end with as many facts as there may be.
+    fn solve(&mut self) -> bool {
+        let mut facts = 0;
+        let mut work: BTreeSet<usize> = (0..self.pieces.len()).collect();
+        while let Some(at) = work.pop_first() {
+            if self.pieces[at].next.is_empty() {
+                continue;
+            }
+            let out = self.pass(at, &mut |_, _| ());
+            for next in self.pieces[at].next.clone() {
+                let into = &mut self.into[next];
+                let mut changed = false;
+                for (start, marks) in &out {
+                    match into.get_mut(start) {
+                        Some(known) => {
+                            let before = known.len();
+                            known.retain(|mark| marks.binary_search(mark).is_ok());
+                            facts -= before - known.len();
+                            changed |= known.len() != before;
+                        }
+                        None => {
+                            facts += marks.len();
+                            into.insert(*start, marks.clone());
+                            changed = true;
+                        }
+                    }
+                }
+                if changed {
+                    work.insert(next);
                 }
             }
-        }
-    }
-
-    /// What is in flight behind an op.
-    fn pass(&self, op: OpId, now: &mut FixedBitSet) {
-        let end = |i: usize| self.first.get(i + 1).copied().unwrap_or(self.facts);
-        if let Some(i) = self.starts.iter().position(|(start, _)| *start == op) {
-            now.insert_range(self.first[i]..end(i));
-        }
-        if !self.follow {
-            return;
-        }
-        if let Some((mark, queue)) = self.marks.get(&op) {
-            for (i, _) in self.of_queue(*queue) {
-                now.set(self.first[i] + 1 + mark, false);
+            if facts > FACTS && self.follow {
+                return false;
             }
         }
-        let Some(DmaWait { tokens }) = self.ir.get(op) else {
-            return;
+        true
+    }
+
+    /// Goes through a piece: says what is in flight when, and gives what is so at its end.
+    fn pass(&self, at: usize, say: &mut dyn FnMut(usize, Range<u64>)) -> Flying {
+        let piece = &self.pieces[at];
+        let (Some((first, _)), Some((last, _))) = (piece.ops.first(), piece.ops.last()) else {
+            return self.into[at].clone();
         };
-        for (mark, queue) in self.implied(tokens) {
-            for (i, _) in self.of_queue(queue) {
-                if !now.contains(self.first[i] + 1 + mark) {
-                    now.set_range(self.first[i]..end(i), false);
+        let into = &self.into[at];
+        let entered = Now {
+            since: *first,
+            started: None,
+        };
+        let mut now: BTreeMap<usize, Now> = into.keys().map(|start| (*start, entered)).collect();
+        let mut steps: Vec<Vec<usize>> = vec![Vec::new(); self.queues];
+        for (time, op) in &piece.ops {
+            if let Some(step) = self.at[*time as usize] {
+                steps[self.steps[step].queue].push(step);
+                if self.steps[step].work {
+                    let since = now.get(&step).map_or(*time + 1, |known| known.since);
+                    let started = Some(*time);
+                    now.insert(step, Now { since, started });
                 }
+                continue;
             }
+            if !self.follow || !self.ir.is::<DmaWait>(*op) {
+                continue;
+            }
+            let waited = self.implied(self.ir.operands(*op).collect());
+            now.retain(|start, known| {
+                let ends = |mark: &usize| {
+                    let (mark, place) = (*mark, &self.steps[*mark]);
+                    if place.queue != self.steps[*start].queue {
+                        return false;
+                    }
+                    match known.started {
+                        _ if place.piece == at && place.time < *time => {
+                            known.started.is_none_or(|started| started <= place.time)
+                        }
+                        None => into[start].binary_search(&mark).is_ok(),
+                        Some(_) => false,
+                    }
+                };
+                let ended = waited.iter().any(ends);
+                if ended {
+                    say(*start, known.since..*time + 1);
+                }
+                !ended
+            });
         }
+        let mut out = Flying::new();
+        for (start, known) in now {
+            say(start, known.since..*last + 1);
+            if piece.next.is_empty() || !self.follow {
+                out.insert(start, Vec::new());
+                continue;
+            }
+            let here = &steps[self.steps[start].queue];
+            let marks = match known.started {
+                Some(_) => {
+                    let from = here.binary_search(&start).unwrap_or_else(|at| at);
+                    here[from..].to_vec()
+                }
+                None => {
+                    let all: BTreeSet<usize> = into[&start].iter().chain(here).copied().collect();
+                    all.into_iter().collect()
+                }
+            };
+            out.insert(start, marks);
+        }
+        out
     }
 
-    fn of_queue(&self, queue: Name) -> impl Iterator<Item = (usize, &(OpId, Name))> {
-        let starts = self.starts.iter().enumerate();
-        starts.filter(move |(_, (_, of))| *of == queue)
-    }
-
-    /// The marks of tokens, and of those that their work waited for itself.
-    fn implied(&self, mut tokens: Vec<Value>) -> Vec<(usize, Name)> {
-        let (mut seen, mut out) = (HashSet::new(), Vec::new());
+    /// The starts and marks of tokens, and of those that their work waited for itself.
+    fn implied(&self, mut tokens: Vec<Value>) -> Vec<usize> {
+        let (mut seen, mut out, token_type) = (HashSet::default(), Vec::new(), tir_accel::token());
         while let Some(token) = tokens.pop() {
             let Definition::Result(op, _) = self.ir.definition(token) else {
                 continue;
             };
-            if let Some(mark) = self.marks.get(&op).filter(|_| seen.insert(op)) {
-                out.push(*mark);
+            if let Some(step) = self.number.get(&op).filter(|_| seen.insert(op)) {
+                out.push(*step);
                 let after = self.ir.operands(op);
-                tokens.extend(after.filter(|v| self.ir.ty(*v) == tir_accel::token()));
+                tokens.extend(after.filter(|v| self.ir.ty(*v) == token_type));
             }
         }
         out
     }
 
-    /// For each time what is in flight then: the ops that started it. A wait is a time of what it ends.
-    pub(crate) fn times(&self) -> Vec<(u64, OpId)> {
+    /// When work is in flight, with the time of the op that started it. A wait is a time of what it ends.
+    pub(crate) fn times(&self) -> Vec<(Range<u64>, u64)> {
         let mut out = Vec::new();
-        for (piece, into) in self.pieces.iter().zip(&self.into) {
-            let mut now = into.clone();
-            for (time, op) in &piece.ops {
-                let flying = self.first.iter().zip(&self.starts);
-                let flying = flying.filter(|(first, _)| now.contains(**first));
-                out.extend(flying.map(|(_, (start, _))| (*time, *start)));
-                self.pass(*op, &mut now);
-            }
+        for at in 0..self.pieces.len() {
+            self.pass(at, &mut |start, when| {
+                if when.start < when.end {
+                    out.push((when, self.steps[start].time));
+                }
+            });
         }
         out
     }

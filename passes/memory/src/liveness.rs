@@ -23,11 +23,12 @@
 //! In a program without waits uses by asynchronous work count where it is started: that a later buffer at
 //! the same place waits for it is for tokens to say, which are inserted on the bytes of the plan.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::ops::Range;
 
 use fixedbitset::FixedBitSet;
+use rustc_hash::FxHashMap as HashMap;
 use tir::interfaces::{RegionPoint, overwritten, region_edges};
 use tir::{Access, BlockId, Diagnostic, Dominance, Ir, MemRefType, Name, OpId, RegionId, Value};
 use tir_accel::MachineInfo;
@@ -90,8 +91,8 @@ pub fn with_holes(ir: &Ir, machine: &MachineInfo) -> Result<Spaces, Diagnostic> 
 
 fn lives(ir: &Ir, machine: &MachineInfo, holes: bool) -> Result<Spaces, Diagnostic> {
     let mut buffers: Vec<(Name, Buffer)> = Vec::new();
-    let mut names: HashMap<String, usize> = HashMap::new();
-    let mut counts: HashMap<Name, usize> = HashMap::new();
+    let mut names: HashMap<String, usize> = HashMap::default();
+    let mut counts: HashMap<Name, usize> = HashMap::default();
     for op in ir.walk_ids() {
         let Some(alloc) = ir.get::<Alloc>(op) else {
             continue;
@@ -139,7 +140,7 @@ fn lives(ir: &Ir, machine: &MachineInfo, holes: bool) -> Result<Spaces, Diagnost
     Ok(spaces)
 }
 
-/// Ops without a branch or a region between them.
+/// Ops without a branch or a region between them. The sets are of buffers that pieces hand on, by their number among those.
 #[derive(Default)]
 pub(crate) struct Piece {
     pub(crate) ops: Vec<(u64, OpId)>,
@@ -161,19 +162,21 @@ pub(crate) struct Piece {
 struct Flow<'a> {
     ir: &'a Ir,
     count: usize,
-    /// The buffers that an op uses.
-    used: HashMap<OpId, Vec<usize>>,
-    /// The buffer that an op allocates.
-    made: HashMap<OpId, usize>,
-    /// The buffers that an op writes as a whole and reads nothing of.
-    fresh: HashMap<OpId, Vec<usize>>,
+    /// Of buffers that are used in more than the piece that allocates them: their number among those.
+    handed_on: Vec<Option<usize>>,
+    /// By time: the buffers that the op uses.
+    used: Vec<Vec<usize>>,
+    /// By time: the buffer that the op allocates.
+    made: Vec<Option<usize>>,
+    /// By time: the buffers that the op writes as a whole and reads nothing of.
+    fresh: Vec<Vec<usize>>,
     pieces: Vec<Piece>,
     now: u64,
 }
 
 impl<'a> Flow<'a> {
     fn new(ir: &'a Ir, buffers: &mut [(Name, Buffer)], holes: bool) -> Result<Self, Diagnostic> {
-        let mut of: HashMap<Value, Vec<usize>> = HashMap::new();
+        let mut of: HashMap<Value, Vec<usize>> = HashMap::default();
         let mut dominance = Dominance::default();
         for (index, (_, buffer)) in buffers.iter().enumerate() {
             let memref = ir.result(buffer.op, 0);
@@ -192,48 +195,50 @@ impl<'a> Flow<'a> {
                 of.entry(value).or_default().push(index);
             }
         }
-        let mut used: HashMap<OpId, Vec<usize>> = HashMap::new();
-        for op in ir.walk_ids() {
-            let accesses = accesses(ir, op).into_iter();
-            let accesses = accesses.filter(|(a, _)| matches!(a, Access::Read | Access::Write));
-            let mut all: Vec<usize> = accesses
-                .filter_map(|(_, value)| of.get(&value))
-                .flatten()
-                .copied()
-                .collect();
-            all.sort_unstable();
-            all.dedup();
-            if !all.is_empty() {
-                used.insert(op, all);
-            }
-        }
-        for op in ir.walk_ids() {
-            for index in used.get(&op).into_iter().flatten() {
-                buffers[*index].1.uses.push(op);
-            }
-        }
+        let ops = timeline(ir);
         let made = buffers.iter().enumerate().map(|(i, (_, b))| (b.op, i));
         let made: HashMap<OpId, usize> = made.collect();
-        let mut fresh: HashMap<OpId, Vec<usize>> = HashMap::new();
-        for op in used.keys().copied().filter(|_| holes) {
-            let whole = overwritten(ir, op).into_iter();
-            // A part of a buffer, or one of several, is no whole one.
-            let whole = whole.filter_map(|value| made.get(&ir.owner(value)?).copied());
-            let reads = accesses(ir, op).into_iter();
-            let reads = reads.filter(|(access, _)| *access == Access::Read);
-            let reads: Vec<usize> = reads
-                .filter_map(|(_, value)| of.get(&value))
-                .flatten()
-                .copied()
-                .collect();
-            let whole: Vec<usize> = whole.filter(|i| !reads.contains(i)).collect();
-            if !whole.is_empty() {
-                fresh.insert(op, whole);
+        let mut used: Vec<Vec<usize>> = Vec::with_capacity(ops.len());
+        let mut fresh: Vec<Vec<usize>> = vec![Vec::new(); ops.len()];
+        for (op, fresh) in ops.iter().zip(&mut fresh) {
+            let (mut all, mut reads): (Vec<usize>, Vec<usize>) = (Vec::new(), Vec::new());
+            // It has no part in any of them.
+            if ir.regions(*op).len() == 0 && !ir.operands(*op).any(|v| of.contains_key(&v)) {
+                used.push(all);
+                continue;
             }
+            for (access, value) in accesses(ir, *op) {
+                let Some(behind) = of.get(&value) else {
+                    continue;
+                };
+                if matches!(access, Access::Read | Access::Write) {
+                    all.extend(behind);
+                }
+                if holes && access == Access::Read {
+                    reads.extend(behind);
+                }
+            }
+            all.sort_unstable();
+            all.dedup();
+            all.iter()
+                .for_each(|index| buffers[*index].1.uses.push(*op));
+            if holes && !all.is_empty() {
+                let whole = overwritten(ir, *op).into_iter();
+                // A part of a buffer, or one of several, is no whole one.
+                let whole = whole.filter_map(|value| made.get(&ir.owner(value)?).copied());
+                *fresh = whole.filter(|i| !reads.contains(i)).collect();
+            }
+            used.push(all);
         }
+        let made = ops.iter().map(|op| match ir.is::<Alloc>(*op) {
+            true => made.get(op).copied(),
+            false => None,
+        });
+        let made = made.collect();
         Ok(Self {
             ir,
             count: buffers.len(),
+            handed_on: Vec::new(),
             used,
             made,
             fresh,
@@ -243,16 +248,7 @@ impl<'a> Flow<'a> {
     }
 
     fn piece(&mut self) -> usize {
-        let none = || FixedBitSet::with_capacity(self.count);
-        self.pieces.push(Piece {
-            def: none(),
-            ends: none(),
-            used_first: none(),
-            used_last: none(),
-            live_out: none(),
-            seen_in: none(),
-            ..Piece::default()
-        });
+        self.pieces.push(Piece::default());
         self.pieces.len() - 1
     }
 
@@ -327,23 +323,61 @@ impl<'a> Flow<'a> {
         behind
     }
 
+    /// Finds the buffers that pieces hand on: all but those whose first op in the one piece that they are in is their
+    /// allocation.
+    fn number(&mut self) -> usize {
+        let mut only: Vec<Option<usize>> = vec![None; self.count];
+        let mut more = vec![false; self.count];
+        for (at, piece) in self.pieces.iter().enumerate() {
+            for (time, _) in &piece.ops {
+                for index in &self.used[*time as usize] {
+                    more[*index] |= only[*index] != Some(at);
+                }
+                if let Some(index) = self.made[*time as usize] {
+                    more[index] |= only[index].is_some();
+                    only[index] = Some(at);
+                }
+            }
+        }
+        let mut count = 0;
+        let numbers = more.into_iter().map(|more| {
+            count += usize::from(more);
+            more.then(|| count - 1)
+        });
+        self.handed_on = numbers.collect();
+        count
+    }
+
     fn solve(&mut self) {
+        let count = self.number();
+        let none = || FixedBitSet::with_capacity(count);
+        let of = |index: usize| self.handed_on[index];
         for piece in &mut self.pieces {
-            for (_, op) in piece.ops.iter().rev() {
-                for index in self.used.get(op).into_iter().flatten() {
-                    piece.used_first.insert(*index);
-                    if !piece.def.contains(*index) {
-                        piece.used_last.insert(*index);
+            let sets = [
+                &mut piece.def,
+                &mut piece.ends,
+                &mut piece.used_first,
+                &mut piece.used_last,
+                &mut piece.live_out,
+                &mut piece.seen_in,
+            ];
+            sets.into_iter().for_each(|set| *set = none());
+            for (time, _) in piece.ops.iter().rev() {
+                let at = *time as usize;
+                for index in self.used[at].iter().filter_map(|index| of(*index)) {
+                    piece.used_first.insert(index);
+                    if !piece.def.contains(index) {
+                        piece.used_last.insert(index);
                     }
                 }
-                for index in self.fresh.get(op).into_iter().flatten() {
-                    piece.ends.insert(*index);
-                    piece.used_first.set(*index, false);
+                for index in self.fresh[at].iter().filter_map(|index| of(*index)) {
+                    piece.ends.insert(index);
+                    piece.used_first.set(index, false);
                 }
-                if let Some(index) = self.made.get(op) {
-                    piece.def.insert(*index);
-                    piece.ends.insert(*index);
-                    piece.used_first.set(*index, false);
+                if let Some(index) = self.made[at].and_then(of) {
+                    piece.def.insert(index);
+                    piece.ends.insert(index);
+                    piece.used_first.set(index, false);
                 }
             }
         }
@@ -386,50 +420,70 @@ impl<'a> Flow<'a> {
     }
 
     fn ranges(&self, buffers: &mut [(Name, Buffer)], in_flight: Option<&InFlight<'_>>) {
-        let mut live: Vec<Vec<u64>> = vec![Vec::new(); self.count];
-        for (time, op) in in_flight.into_iter().flat_map(InFlight::times) {
-            let used = self.used.get(&op).into_iter().flatten();
-            used.for_each(|index| live[*index].push(time));
+        let mut live: Vec<Vec<Range<u64>>> = vec![Vec::new(); self.count];
+        for (times, start) in in_flight.into_iter().flat_map(InFlight::times) {
+            let used = self.used[start as usize].iter();
+            used.for_each(|index| live[*index].push(times.clone()));
         }
+        let handed_on = self.handed_on.iter().enumerate();
+        let handed_on: Vec<usize> = handed_on
+            .filter_map(|(index, number)| number.map(|_| index))
+            .collect();
+        // Buffers, each with the times at which a piece does something to it.
+        let mut touched: Vec<(usize, u64)> = Vec::new();
         for piece in &self.pieces {
-            // What may be used behind each op.
-            let mut later = piece.live_out.clone();
-            let mut behind = Vec::with_capacity(piece.ops.len());
-            for (_, op) in piece.ops.iter().rev() {
-                behind.push(later.clone());
-                self.used
-                    .get(op)
-                    .into_iter()
-                    .flatten()
-                    .for_each(|i| later.insert(*i));
-                for index in self.fresh.get(op).into_iter().flatten() {
-                    later.set(*index, false);
+            let (Some((first, _)), Some((last, _))) = (piece.ops.first(), piece.ops.last()) else {
+                continue;
+            };
+            touched.clear();
+            for (time, _) in &piece.ops {
+                let made = self.made[*time as usize].into_iter();
+                let used = self.used[*time as usize].iter().copied();
+                touched.extend(made.chain(used).map(|index| (index, *time)));
+            }
+            touched.sort_unstable();
+            touched.dedup();
+            let mut through = piece.seen_in.clone();
+            through.intersect_with(&piece.live_out);
+            for of_one in touched.chunk_by(|a, b| a.0 == b.0) {
+                let index = of_one[0].0;
+                let number = self.handed_on[index];
+                let is_in = |set: &FixedBitSet| number.is_some_and(|number| set.contains(number));
+                let (mut from, mut seen) = (*first, is_in(&piece.seen_in));
+                for (_, time) in of_one {
+                    let has = |of: &[Vec<usize>]| of[*time as usize].contains(&index);
+                    let made = self.made[*time as usize] == Some(index);
+                    let used = has(&self.used);
+                    // What it holds until here is used here.
+                    if seen && used && !made && !has(&self.fresh) && from < *time {
+                        live[index].push(from..*time);
+                    }
+                    if made {
+                        buffers[index].1.made = *time;
+                    }
+                    if used {
+                        live[index].push(*time..*time + 1);
+                    }
+                    seen = used || seen && !made;
+                    from = *time + 1;
                 }
-                if let Some(index) = self.made.get(op) {
-                    later.set(*index, false);
+                if seen && is_in(&piece.live_out) && from <= *last {
+                    live[index].push(from..*last + 1);
+                }
+                if let Some(number) = number {
+                    through.set(number, false);
                 }
             }
-            let mut seen = piece.seen_in.clone();
-            for ((time, op), mut later) in piece.ops.iter().zip(behind.into_iter().rev()) {
-                if let Some(index) = self.made.get(op) {
-                    buffers[*index].1.made = *time;
-                    seen.set(*index, false);
-                }
-                for index in self.used.get(op).into_iter().flatten() {
-                    seen.insert(*index);
-                    later.insert(*index);
-                }
-                later.intersect_with(&seen);
-                later.ones().for_each(|index| live[index].push(*time));
+            for number in through.ones() {
+                live[handed_on[number]].push(*first..*last + 1);
             }
         }
-        for (times, (_, buffer)) in live.iter_mut().zip(buffers) {
-            times.sort_unstable();
-            times.dedup();
-            for time in times {
+        for (ranges, (_, buffer)) in live.iter_mut().zip(buffers) {
+            ranges.sort_unstable_by_key(|range| range.start);
+            for range in ranges {
                 match buffer.live.last_mut() {
-                    Some(range) if range.end == *time => range.end += 1,
-                    _ => buffer.live.push(*time..*time + 1),
+                    Some(last) if last.end >= range.start => last.end = last.end.max(range.end),
+                    _ => buffer.live.push(range.clone()),
                 }
             }
         }

@@ -34,7 +34,7 @@ impl Clock {
 }
 
 /// How long this thread has run on a processor; nothing where the system does not tell.
-fn on_cpu() -> Duration {
+pub(crate) fn on_cpu() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let nanos = text.split(' ').next().and_then(|n| n.parse().ok());
     Duration::from_nanos(nanos.unwrap_or(0))

@@ -8,6 +8,7 @@ mod covers;
 mod egraph;
 mod extract;
 mod joint;
+mod lives;
 mod lower;
 mod memory;
 mod native;
@@ -218,6 +219,8 @@ enum What {
     Near(near::Options),
     /// Memory plans: heights beside bounds, after 10 ms, 100 ms and 1 s, and of generated buffers, all checked; needs tir-plan
     Memory(memory::Options),
+    /// Live ranges of 10,000 buffers and a first plan of them, beside a bound
+    Lives(lives::Options),
     /// Print the program that `ir` measures
     Generate,
 }
@@ -240,6 +243,7 @@ fn main() -> ExitCode {
         What::Order(options) => order::order(&options),
         What::Near(options) => near::near(&options),
         What::Memory(options) => memory::memory(&options),
+        What::Lives(options) => lives::lives(&options),
         What::Tiles => tiles::tiles(),
         What::Generate => std::io::stdout()
             .write_all(program::generic_program(1000, 200).as_bytes())

@@ -6,14 +6,15 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tir::{LinearMap, Name, Type};
+use tir::{AffineExpr, LinearMap, Name, Type};
 
 use super::cost::Cost;
 use super::lanes::Lanes;
 use super::places::Places;
-use super::sizes::slides;
+use super::estimate::OnUnit;
+use super::sizes::{any_order, slides};
 use super::strip::Strip;
-use super::traffic::{Fixed, bytes};
+use super::traffic::{Fixed, Moved, Traffic, bytes};
 use super::unit::{UnitChoice, Way, out_order};
 use super::vectors::Vectors;
 use super::{Strips, Target};
@@ -27,17 +28,20 @@ pub(super) struct Shapes<'a> {
     results: Known<Option<Stored>>,
     /// The near space of each operand.
     spaces: Arc<[Name]>,
-    /// Whether something is read in windows along each iterator.
-    slides: Vec<bool>,
     /// Cycles of a call of the unit, 0 without.
     call: i64,
     /// Cores and units that share the calls.
     calling: Lanes,
     /// Cores that load at the same time.
     loading: Lanes,
-    /// The steps behind the unit that no intrinsic computes; where a vector unit does on a block, that unit and its
-    /// cycles.
-    on_blocks: Arc<[OnBlock]>,
+    /// What units do, if one computes the points.
+    on_unit: Option<Arc<OnUnit<'a>>>,
+    /// What is moved, where nothing is computed.
+    moving: Option<Moving>,
+    /// Whether all is done one after the other.
+    in_order: bool,
+    /// Cycles of the thread for a scalar operation.
+    thread: i64,
 }
 
 /// A step behind a unit that no intrinsic computes; the vector unit that computes it on a block and its cycles, if one
@@ -75,19 +79,94 @@ impl<T: Clone> Known<T> {
 }
 
 /// The tile of an operand, and what it costs wherever its loop stands.
-#[derive(Clone)]
-pub(super) struct Loaded {
+pub(super) struct OfOperand {
     tile: Arc<Tile>,
     fixed: Arc<Fixed>,
+    /// What loading it takes at least, if it is loaded.
+    least: Least,
 }
 
-/// The tile of what each step computes, the same as part of each result, and what these cost.
-#[derive(Clone)]
-struct Stored {
+/// The same, shared by all divisions that have it.
+pub(super) type Loaded = Arc<OfOperand>;
+
+/// The least that loading an operand takes whatever the order of the loops.
+#[derive(Clone, Copy, Default)]
+struct Least {
+    load: i64,
+    first: i64,
+    starts: i64,
+}
+
+impl Least {
+    fn add(&self, cost: &mut Cost) {
+        cost.load = cost.load.saturating_add(self.load);
+        cost.first = cost.first.saturating_add(self.first);
+        cost.starts = cost.starts.saturating_add(self.starts);
+    }
+}
+
+/// What moving all points of a group takes, whatever its tiles: nothing is computed.
+struct Moving {
+    /// Cycles before an engine moves a byte of a tile, of that which loads and of that which stores.
+    latency: [i64; 2],
+    /// Bytes that are stored.
+    bytes: i64,
+    /// Of them those of a tile that may be counted as none, and bytes in each cycle.
+    granule: i64,
+    rate: i64,
+}
+
+impl Moving {
+    /// `None` where something of it is not loaded and stored, or of cores each moves a part.
+    fn new(group: &Group, elems: &[Type], places: &Places<'_>, cores: i64) -> Option<Self> {
+        let ([operand], [out]) = (&group.operands[..], &group.outs[..]) else {
+            return None;
+        };
+        let here = operand.near || operand.made || operand.inner.is_some();
+        if here || group.into.is_some() || cores > 1 {
+            return None;
+        }
+        let uses = |d: usize, exprs: &[AffineExpr]| exprs.iter().any(|e| e.uses(d));
+        let mut moving = (0..group.core).filter(|d| group.domain[*d] > 1);
+        let (from, to) = (&operand.map.exprs, &out.map.exprs);
+        // What only one of them moves is moved fewer times.
+        moving.all(|d| uses(d, from) && uses(d, to)).then_some(())?;
+        let (load, store) = (places.operands[0].load?, places.store);
+        let points = group.domain[..group.core].iter().copied();
+        Some(Self {
+            latency: [load.latency, store.latency],
+            bytes: points.fold(bytes(*elems.first()?), i64::saturating_mul),
+            granule: store.granule,
+            rate: store.bytes_per_cycle.max(1),
+        })
+    }
+
+    /// What it takes at least in so many tiles.
+    fn least(&self, tiles: i64, in_order: bool) -> Cost {
+        let [load, store] = self.latency;
+        let less = tiles.saturating_mul(self.granule.max(1));
+        let moved = self.bytes.saturating_sub(less).max(0) / self.rate;
+        Cost {
+            in_order,
+            load: load.saturating_mul(tiles),
+            store: store.saturating_mul(tiles).saturating_add(moved),
+            first: load,
+            last: store,
+            starts: tiles.saturating_mul(2),
+            ..Cost::default()
+        }
+    }
+}
+
+/// The tile of what each step computes, the same as part of each result, and what storing these takes.
+struct OfResults {
     out: Arc<Tile>,
     results: Arc<[Tile]>,
-    fixed: Arc<[Fixed]>,
+    traffic: Arc<[Traffic]>,
 }
+
+/// The same, shared by all divisions that have it.
+type Stored = Arc<OfResults>;
 
 /// How tiles are made.
 struct Made<'a> {
@@ -103,6 +182,10 @@ struct Made<'a> {
     operands: Vec<Wanted>,
     /// Positions in the result, if they are linear.
     out: Option<Arc<LinearMap>>,
+    /// Whether something is read in windows along each iterator.
+    slides: Vec<bool>,
+    /// Slots of what loops load and store.
+    depth: i64,
 }
 
 /// How an operand is to lie in its tile.
@@ -171,13 +254,12 @@ fn unit_dims(
 
 impl<'a> Shapes<'a> {
     pub(super) fn new(
-        group: &'a Group,
-        target: &Target<'_>,
-        way: &'a Way,
+        (group, target, way): (&'a Group, &'a Target<'a>, &'a Way),
         elems: &'a [Type],
         places: &'a Places<'a>,
         vectors: &Vectors,
         block: &[i64],
+        depth: i64,
     ) -> Self {
         let unit = way.unit();
         let unit_out = unit.and_then(|c| out_order(target, &c.assignment));
@@ -190,8 +272,10 @@ impl<'a> Shapes<'a> {
             let moves = |d: &usize| all || operand.map.exprs.iter().any(|e| e.uses(*d));
             Known::new((0..rank).filter(moves).collect())
         };
+        // How often results are stored depends on all loops around their tiles.
         let out = group.out.exprs.iter();
-        let moves = |d: &usize| all || out.clone().any(|e| e.uses(*d));
+        let around = |d: &usize| *d < group.core && !group.reductions[*d];
+        let moves = |d: &usize| all || around(d) || out.clone().any(|e| e.uses(*d));
         let wanted = |i: usize| Wanted::new(group, target, way, &unit_out, i);
         let points = |dims: &Vec<usize>| dims.iter().map(|d| block[*d]).product();
         let sizes: Vec<i64> = unit_out.iter().map(points).collect();
@@ -201,21 +285,33 @@ impl<'a> Shapes<'a> {
             let taken = here.then(|| vectors.block(group, target, &unit_out, *step, &sizes));
             (*step, taken.flatten())
         });
+        let on_blocks: Vec<OnBlock> = on_blocks.collect();
+        let calling = Lanes::of(target, way, held);
+        let on_unit = unit.map(|choice| OnUnit::new(group, target, choice, calling, on_blocks));
+        let loading = Lanes {
+            units: 1,
+            ..Lanes::of(target, way, places.held.name)
+        };
+        let moving_all = match way {
+            Way::Moved(_) => Moving::new(group, elems, places, loading.cores),
+            _ => None,
+        };
         Self {
-            on_blocks: on_blocks.collect(),
+            on_unit: on_unit.map(Arc::new),
+            moving: moving_all,
+            in_order: target.info.in_order,
+            thread: i64::try_from(target.info.thread_cycles(1)).unwrap_or(i64::MAX),
             operands: group.operands.iter().map(moving).collect(),
             results: Known::new((0..rank).filter(moves).collect()),
             spaces: places.names().into(),
-            slides: (0..rank).map(|d| slides(group, d)).collect(),
             call: called.map_or(0, |called| called.cycles),
-            calling: Lanes::of(target, way, held),
-            loading: Lanes {
-                units: 1,
-                ..Lanes::of(target, way, places.held.name)
-            },
+            calling,
+            loading,
             made: Made {
                 operands: (0..group.operands.len()).map(wanted).collect(),
                 out: group.out.linear().map(Arc::new),
+                slides: (0..rank).map(|d| slides(group, d)).collect(),
+                depth,
                 group,
                 way,
                 places,
@@ -226,16 +322,73 @@ impl<'a> Shapes<'a> {
         }
     }
 
-    /// The least cycles to compute the points of a division, whatever the order of its loops: those of the calls
-    /// of a unit.
+    /// What the size of an iterator in a space adds to the number of calls, or of tiles that are moved.
+    pub(super) fn factor(&self, space: &Space, d: usize) -> i64 {
+        match self.moving {
+            _ if d >= self.made.group.core => 1,
+            None => space.covered(d),
+            // Of the last tile there may be little.
+            Some(_) => (space.trips(d) - i64::from(space.is_ragged(d))).max(1),
+        }
+    }
+
+    /// The least cycles of a division, whatever the order of its loops: those of the calls of a unit, or to move as many
+    /// tiles as there are.
     pub(super) fn calls(&self, space: &Space) -> i64 {
-        let calls = (0..self.made.group.core).map(|d| space.covered(d));
+        let calls = (0..self.made.group.core).map(|d| self.factor(space, d));
         self.cycles(calls.fold(1, i64::saturating_mul))
     }
 
-    /// The least cycles of so many calls of the unit.
+    /// The least cycles of so many calls of the unit, or to move so many tiles.
     pub(super) fn cycles(&self, calls: i64) -> i64 {
-        self.calling.least(calls.saturating_mul(self.call))
+        match &self.moving {
+            None => self.calling.least(calls.saturating_mul(self.call)),
+            Some(moving) => self.total(&moving.least(calls, self.in_order)),
+        }
+    }
+
+    /// Which iterators move each operand, if others decide nothing of its tile.
+    pub(super) fn moved_by(&self) -> impl Iterator<Item = (usize, &[usize])> {
+        let inner = self.made.group.has_inner();
+        let known = self.operands.iter().enumerate();
+        let known = known.map(|(i, known)| (i, &known.iterators[..]));
+        known.filter(move |_| !inner && self.loading.cores == 1)
+    }
+
+    /// Adds what loading an operand takes at least, the sizes of whose iterators are those of a space; whether it can be a
+    /// tile.
+    pub(super) fn load(&mut self, space: &Space, i: usize, cost: &mut Cost) -> bool {
+        let Self { made, operands, .. } = self;
+        let known = operands[i].get(space, || Some(made.loaded(space, made.tile(space, i)?, i)));
+        let operand = &made.group.operands[i];
+        if let Some(of) = &known
+            && !operand.made
+            && !operand.near
+        {
+            of.least.add(cost);
+        }
+        known.is_some()
+    }
+
+    /// The least cycles of so many calls, with what some operands' loads take; of iterators without a size, the space has
+    /// the least one.
+    pub(super) fn with_loads(&self, space: &Space, loads: &Cost, calls: i64) -> i64 {
+        let compute = match &self.on_unit {
+            Some(on_unit) => self.calling.least(calls.saturating_mul(on_unit.least())),
+            None => 0,
+        };
+        let cost = Cost {
+            in_order: self.in_order,
+            compute,
+            ..loads.clone()
+        };
+        // In strips what is loaded first is less.
+        let Made { group, .. } = &self.made;
+        let strips = (0..group.core).any(|d| group.reductions[d] && space.trips(d) > 1);
+        match strips {
+            true => cost.work(),
+            false => self.total(&cost),
+        }
     }
 
     /// The tile of each operand: by strips of the space what they divide. `None` if one cannot be a tile of the unit.
@@ -245,14 +398,15 @@ impl<'a> Shapes<'a> {
         let Self { made, operands, .. } = self;
         if made.group.has_inner() {
             let tiles = made.tiles(space)?.into_iter().enumerate();
-            return Some(tiles.map(|(i, tile)| made.loaded(tile, i)).collect());
+            let loaded = tiles.map(|(i, tile)| made.loaded(space, tile, i));
+            return Some(loaded.collect());
         }
         let known = operands.iter_mut().enumerate();
         known
             .map(|(i, known)| {
                 let inside = strip.filter(|(strip, _)| strip.divides(made.group, i));
                 let space = inside.map_or(space, |(_, inside)| inside);
-                known.get(space, || Some(made.loaded(made.tile(space, i)?, i)))
+                known.get(space, || Some(made.loaded(space, made.tile(space, i)?, i)))
             })
             .collect()
     }
@@ -273,7 +427,8 @@ impl<'a> Shapes<'a> {
         let strips = match strip {
             Some(strip) => {
                 let short = self.results(&strip.space(space))?;
-                let strips = Strips::new(self.made.group, space, strip, short.out, short.results);
+                let (out, results) = (Arc::clone(&short.out), Arc::clone(&short.results));
+                let strips = Strips::new(self.made.group, space, strip, out, results);
                 Some(Arc::new(strips))
             }
             None => None,
@@ -294,16 +449,16 @@ impl<'a> Shapes<'a> {
         } = parts;
         Tiles {
             loads: operands.iter().map(|of| Arc::clone(&of.fixed)).collect(),
-            operands: operands.into_iter().map(|of| of.tile).collect(),
-            out: results.out,
-            results: results.results,
-            stores: results.fixed,
+            operands: operands.iter().map(|of| Arc::clone(&of.tile)).collect(),
+            out: Arc::clone(&results.out),
+            results: Arc::clone(&results.results),
+            stores: Arc::clone(&results.traffic),
             space: Arc::new(space.clone()),
             strips,
             places: self.made.places,
             spaces: Arc::clone(&self.spaces),
             unit_out: Arc::clone(&self.made.unit_out),
-            on_blocks: Arc::clone(&self.on_blocks),
+            on_unit: self.on_unit.clone(),
             elems: self.made.elems,
         }
     }
@@ -324,30 +479,56 @@ impl<'a> Shapes<'a> {
         let group = self.made.group;
         let (mut cost, mut near) = (Cost::default(), Vec::new());
         let operands = group.operands.iter().zip(operands);
-        for (i, (operand, Loaded { tile, fixed })) in operands.enumerate() {
-            near.push(if operand.near { 0 } else { fixed.one });
+        for (i, (operand, of)) in operands.enumerate() {
+            near.push(if operand.near { 0 } else { of.fixed.one });
             if operand.inner.is_some() || operand.made || operand.near {
                 continue;
             }
-            let moving = (0..group.core).filter(|d| tile.moves_with(space, *d));
             let strip = strip.filter(|strip| strip.divides(group, i));
-            let times = strip.map_or(1, |strip| strip.count(space));
-            let (mut loads, mut starts) = (times, times);
-            for d in moving {
-                starts = starts.saturating_mul(space.trips(d));
-                // A window that slides may load less than a tile each time, and the last tile as well.
-                if !self.slides[d] && !space.is_ragged(d) {
-                    loads = loads.saturating_mul(space.trips(d));
+            let least = match strip {
+                Some(strip) => {
+                    let times = strip.count(space);
+                    self.made.least(space, &of.tile, &of.fixed, times)
                 }
-            }
-            cost.load = cost.load.saturating_add(fixed.cycles.saturating_mul(loads));
-            cost.first = cost.first.saturating_add(fixed.cycles);
-            cost.starts = cost
-                .starts
-                .saturating_add(fixed.starts.saturating_mul(starts));
+                None => of.least,
+            };
+            least.add(&mut cost);
         }
         cost.load = self.loading.least(cost.load);
         (cost, near)
+    }
+
+    /// What a division takes at least whatever the order of its loops, not in strips, given what loading does; `None` where
+    /// that is not known before its tiles are.
+    pub(super) fn bound(&self, space: &Space, loads: &Cost, parts: &Parts) -> Option<Cost> {
+        let Made { group, way, .. } = &self.made;
+        let known = matches!(way, Way::Unit(_) | Way::Moved(_));
+        if !known || self.loading.cores > 1 || parts.strips.is_some() {
+            return None;
+        }
+        let mut cost = Cost {
+            in_order: self.in_order,
+            ..loads.clone()
+        };
+        let issue = self.made.places.store.issue;
+        for stored in parts.results.traffic.iter() {
+            cost.store = cost.store.saturating_add(stored.cycles);
+            cost.last = cost.last.saturating_add(stored.first);
+            cost.starts = cost.starts.saturating_add(stored.starts);
+            let issued = issue.saturating_mul(stored.starts);
+            cost.issue = cost.issue.saturating_add(issued);
+        }
+        if let Some(on_unit) = &self.on_unit {
+            let split = (0..group.core).any(|d| group.reductions[d] && space.trips(d) > 1);
+            cost.issue = cost.issue.saturating_add(on_unit.issued(space));
+            cost.compute = on_unit.points(space, split);
+        }
+        Some(cost)
+    }
+
+    /// Cycles of a bound, all in all.
+    pub(super) fn total(&self, bound: &Cost) -> i64 {
+        bound.total(self.thread)
     }
 }
 
@@ -374,10 +555,9 @@ pub(super) struct Tiles<'a> {
     /// Element types of the operands.
     pub(super) elems: &'a [Type],
     pub(super) loads: Vec<Arc<Fixed>>,
-    pub(super) stores: Arc<[Fixed]>,
-    /// The steps behind the unit that no intrinsic computes; where a vector unit does on a block, that unit and its
-    /// cycles.
-    pub(super) on_blocks: Arc<[OnBlock]>,
+    pub(super) stores: Arc<[Traffic]>,
+    /// What units do, if one computes the points.
+    pub(super) on_unit: Option<Arc<OnUnit<'a>>>,
 }
 
 impl Made<'_> {
@@ -461,15 +641,47 @@ impl Made<'_> {
         }
     }
 
-    fn loaded(&self, tile: Tile, i: usize) -> Loaded {
+    fn loaded(&self, space: &Space, tile: Tile, i: usize) -> Loaded {
         let place = &self.places.operands[i];
         let engine = place.load.unwrap_or(self.places.store);
         let align = place.space.align.max(1);
         let operand = &self.group.operands[i];
         let fixed = Fixed::load(&tile, bytes(self.elems[i]), operand, engine, align);
-        Loaded {
+        Arc::new(OfOperand {
+            least: self.least(space, &tile, &fixed, 1),
             tile: Arc::new(tile),
             fixed: Arc::new(fixed),
+        })
+    }
+
+    /// The least that loading a tile takes, so many times in each trip of the loops.
+    fn least(&self, space: &Space, tile: &Tile, fixed: &Fixed, times: i64) -> Least {
+        let (mut loads, mut starts) = (times, times);
+        let mut share = 1.0;
+        for d in (0..self.group.core).filter(|d| tile.moves_with(space, *d)) {
+            let trips = space.trips(d);
+            starts = starts.saturating_mul(trips);
+            // A window that slides may load less than a tile each time.
+            if self.slides[d] {
+                continue;
+            }
+            loads = loads.saturating_mul(trips);
+            // So may the last tile: what lies beyond the range of an iterator may lie beyond the source.
+            if space.is_ragged(d) {
+                let covered = trips.saturating_mul(space.extent(d));
+                share *= space.domain[d].min(covered) as f64 / covered as f64;
+            }
+        }
+        let load = fixed.cycles.saturating_mul(loads);
+        // Not more for being rounded otherwise.
+        let load = match share < 1.0 {
+            true => ((load as f64 * share) as i64 - 1).max(0),
+            false => load,
+        };
+        Least {
+            load,
+            first: fixed.cycles,
+            starts: fixed.starts.saturating_mul(starts),
         }
     }
 
@@ -496,17 +708,39 @@ impl Made<'_> {
             _ => out.part_of(&out_of.map),
         });
         let results: Vec<Tile> = results.collect::<Option<_>>()?;
+        let order = any_order(group, space);
+        let parallel = order.iter().take_while(|d| !group.reductions[**d]);
+        let parallel = parallel.count();
         let cost = |(out, tile): (&Out, &Tile)| {
             let ty = group.ty(out.step)?;
             let elem = bytes(ty.elem());
             let (engine, align) = (self.places.store, self.places.held.align.max(1));
-            Some(Fixed::new(tile, elem, ty.shape()?, engine, align))
+            let shape = ty.shape()?;
+            let moved = Moved {
+                tile,
+                fixed: &Fixed::new(tile, elem, shape, engine, align),
+                space,
+                order: &order,
+                level: parallel,
+                times: 1,
+                elem,
+                shape,
+                engine,
+                align,
+                depth: self.depth,
+                slides: false,
+            };
+            Some(moved.traffic())
         };
-        let fixed = group.outs.iter().zip(&results).map(cost);
-        Some(Stored {
-            fixed: fixed.collect::<Option<_>>()?,
+        // What is computed into the tile of another nest is not stored.
+        let stored = match group.into {
+            None => group.outs.iter().zip(&results).map(cost).collect(),
+            Some(_) => Some(Vec::new()),
+        };
+        Some(Arc::new(OfResults {
+            traffic: stored?.into(),
             out: Arc::new(out),
             results: results.into(),
-        })
+        }))
     }
 }

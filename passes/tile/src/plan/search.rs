@@ -469,7 +469,10 @@ impl Tried<'_> {
                 true => Vec::new(),
                 false => loop_orders(group, space),
             };
-            for order in orders {
+            // Of equal ones the first is taken.
+            let alike = self.shapes.orders_alike() && !search.all && budget.listed == 0;
+            let orders = orders.into_iter();
+            for order in orders.take(if alike { 1 } else { usize::MAX }) {
                 let made = estimate.ordered(order, search.most());
                 work = estimate.least_work;
                 let Some(made) = made else {

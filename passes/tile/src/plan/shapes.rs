@@ -4,6 +4,7 @@
 //! their tiles with others: [`Shapes`] keeps them by those sizes.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use tir::{AffineExpr, LinearMap, Name, Type};
@@ -48,10 +49,34 @@ pub(super) struct Shapes<'a> {
 /// does.
 pub(super) type OnBlock = (usize, Option<(Name, i64)>);
 
+/// A hash of sizes: they are small, and nobody chooses them so that they collide.
+#[derive(Default)]
+struct Sizes(u64);
+
+impl Hasher for Sizes {
+    fn finish(&self) -> u64 {
+        self.0 ^ self.0 >> 32
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for eight in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..eight.len()].copy_from_slice(eight);
+            self.write_u64(u64::from_le_bytes(word));
+        }
+    }
+    fn write_u64(&mut self, n: u64) {
+        // The golden ratio as a fraction of 64 bits: multiples of it lie far apart.
+        self.0 = (self.0.rotate_left(5) ^ n).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+    fn write_usize(&mut self, n: usize) {
+        self.write_u64(n as u64);
+    }
+}
+
 /// What is known by the sizes of some iterators.
 struct Known<T> {
     iterators: Vec<usize>,
-    by_sizes: HashMap<Vec<i64>, T>,
+    by_sizes: HashMap<Vec<i64>, T, BuildHasherDefault<Sizes>>,
     /// The sizes that were asked for last.
     sizes: Vec<i64>,
 }
@@ -60,7 +85,7 @@ impl<T: Clone> Known<T> {
     fn new(iterators: Vec<usize>) -> Self {
         Self {
             iterators,
-            by_sizes: HashMap::new(),
+            by_sizes: HashMap::default(),
             sizes: Vec::new(),
         }
     }
@@ -345,6 +370,11 @@ impl<'a> Shapes<'a> {
             None => self.calling.least(calls.saturating_mul(self.call)),
             Some(moving) => self.total(&moving.least(calls, self.in_order)),
         }
+    }
+
+    /// Whether all orders of the loops take as long: each loop moves all tiles, and no rows of a tile stay.
+    pub(super) fn orders_alike(&self) -> bool {
+        self.moving.is_some()
     }
 
     /// Which iterators move each operand, if others decide nothing of its tile.

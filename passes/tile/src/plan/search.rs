@@ -393,7 +393,7 @@ impl Tried<'_> {
             }
             let mut loads = loads.clone();
             // What is no tile of an operand is found to be none below.
-            let all = known.iter().all(|i| self.shapes.load(space, *i, &mut loads));
+            let all = known.iter().all(|i| self.shapes.load(space, *i, d, &mut loads));
             if all && self.shapes.with_loads(space, &loads, least) > search.most() {
                 self.slower = true;
                 continue;

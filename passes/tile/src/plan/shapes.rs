@@ -114,19 +114,28 @@ pub(super) struct OfOperand {
 /// The same, shared by all divisions that have it.
 pub(super) type Loaded = Arc<OfOperand>;
 
-/// The least that loading an operand takes whatever the order of the loops.
+/// What loading an operand takes at least.
 #[derive(Clone, Copy, Default)]
 struct Least {
+    /// Cycles whatever the order of the loops, and transfers.
     load: i64,
-    first: i64,
     starts: i64,
+    /// Cycles of the first tile.
+    first: i64,
+    /// Trips of all loops that move it.
+    trips: i64,
+    /// Cycles and transfers if each of these trips loads all of a tile.
+    anew: [i64; 2],
 }
 
 impl Least {
-    fn add(&self, cost: &mut Cost) {
-        cost.load = cost.load.saturating_add(self.load);
-        cost.first = cost.first.saturating_add(self.first);
-        cost.starts = cost.starts.saturating_add(self.starts);
+    /// Cycles and transfers: given the trips of all loops if the innermost one moves it, and what else an order of the
+    /// loops may spare is not.
+    fn with(&self, trips: Option<i64>) -> [i64; 2] {
+        match trips {
+            Some(all) => self.anew.map(|n| n.saturating_mul(all / self.trips.max(1))),
+            None => [self.load, self.starts],
+        }
     }
 }
 
@@ -385,9 +394,9 @@ impl<'a> Shapes<'a> {
         known.filter(move |_| !inner && self.loading.cores == 1)
     }
 
-    /// Adds what loading an operand takes at least, the sizes of whose iterators are those of a space; whether it can be a
-    /// tile.
-    pub(super) fn load(&mut self, space: &Space, i: usize, cost: &mut Cost) -> bool {
+    /// Adds what loading an operand takes at least, the sizes of whose iterators are those of a space, as are those of the
+    /// iterators from `rank` on; whether it can be a tile.
+    pub(super) fn load(&mut self, space: &Space, i: usize, rank: usize, cost: &mut Cost) -> bool {
         let Self { made, operands, .. } = self;
         let known = operands[i].get(space, || Some(made.loaded(space, made.tile(space, i)?, i)));
         let operand = &made.group.operands[i];
@@ -395,7 +404,15 @@ impl<'a> Shapes<'a> {
             && !operand.made
             && !operand.near
         {
-            of.least.add(cost);
+            let innermost = made.innermost(space).filter(|d| *d >= rank);
+            let anew = innermost.is_some_and(|d| made.anew(space, &of.tile, d));
+            let around = |d: &usize| *d >= rank || of.tile.moves_with(space, *d);
+            let trips = (0..made.group.core).filter(around);
+            let trips = trips.map(|d| space.trips(d)).fold(1, i64::saturating_mul);
+            let [load, starts] = of.least.with(anew.then_some(trips));
+            cost.load = cost.load.saturating_add(load);
+            cost.first = cost.first.saturating_add(of.least.first);
+            cost.starts = cost.starts.saturating_add(starts);
         }
         known.is_some()
     }
@@ -507,7 +524,7 @@ impl<'a> Shapes<'a> {
         operands: &[Loaded],
     ) -> (Cost, Vec<i64>) {
         let group = self.made.group;
-        let (mut cost, mut near) = (Cost::default(), Vec::new());
+        let (mut first, mut near, mut all) = (0i64, Vec::new(), Vec::new());
         let operands = group.operands.iter().zip(operands);
         for (i, (operand, of)) in operands.enumerate() {
             near.push(if operand.near { 0 } else { of.fixed.one });
@@ -522,9 +539,36 @@ impl<'a> Shapes<'a> {
                 }
                 None => of.least,
             };
-            least.add(&mut cost);
+            first = first.saturating_add(least.first);
+            all.push((least, &of.tile));
         }
-        cost.load = self.loading.least(cost.load);
+        let trips = (0..group.core).map(|d| space.trips(d));
+        let trips = trips.fold(1, i64::saturating_mul);
+        // If a loop is the innermost one, all that it moves is loaded in each trip of all loops.
+        let with = |innermost: Option<usize>| {
+            let each = all.iter().map(|(least, tile)| {
+                let anew = innermost.is_some_and(|d| self.made.anew(space, tile, d));
+                least.with(anew.then_some(trips))
+            });
+            each.fold([0i64; 2], |[load, starts], [more, others]| {
+                [load.saturating_add(more), starts.saturating_add(others)]
+            })
+        };
+        let [load, starts] = match self.made.innermost(space) {
+            Some(reduction) => with(Some(reduction)),
+            None => {
+                let loops = (0..group.core).filter(|d| space.trips(*d) > 1);
+                let each = loops.map(|d| with(Some(d)));
+                let less = |a: [i64; 2], b: [i64; 2]| [a[0].min(b[0]), a[1].min(b[1])];
+                each.reduce(less).unwrap_or_else(|| with(None))
+            }
+        };
+        let cost = Cost {
+            load: self.loading.least(load),
+            first,
+            starts,
+            ..Cost::default()
+        };
         (cost, near)
     }
 
@@ -684,34 +728,53 @@ impl Made<'_> {
         })
     }
 
+    /// The loop of a reduction that is inside of all others, if a reduction is divided.
+    fn innermost(&self, space: &Space) -> Option<usize> {
+        let mut loops = (0..self.group.core).rev();
+        loops.find(|d| self.group.reductions[*d] && space.trips(*d) > 1)
+    }
+
+    /// Whether all of a tile is loaded in each trip of a loop, if that is the innermost one.
+    fn anew(&self, space: &Space, tile: &Tile, d: usize) -> bool {
+        // A window that slides may load less than a tile each time.
+        tile.moves_with(space, d) && !self.slides[d]
+    }
+
     /// The least that loading a tile takes, so many times in each trip of the loops.
     fn least(&self, space: &Space, tile: &Tile, fixed: &Fixed, times: i64) -> Least {
-        let (mut loads, mut starts) = (times, times);
-        let mut share = 1.0;
+        let (mut loads, mut trips, mut share) = (1i64, 1i64, 1.0);
+        let mut slides = 1.0;
         for d in (0..self.group.core).filter(|d| tile.moves_with(space, *d)) {
-            let trips = space.trips(d);
-            starts = starts.saturating_mul(trips);
-            // A window that slides may load less than a tile each time.
+            let own = space.trips(d);
+            trips = trips.saturating_mul(own);
+            // Of the last tile little may lie in the source: what lies beyond the range of an iterator may be beyond it.
+            let covered = own.saturating_mul(space.extent(d));
+            let inside = match space.is_ragged(d) {
+                true => space.domain[d].min(covered) as f64 / covered as f64,
+                false => 1.0,
+            };
             if self.slides[d] {
-                continue;
-            }
-            loads = loads.saturating_mul(trips);
-            // So may the last tile: what lies beyond the range of an iterator may lie beyond the source.
-            if space.is_ragged(d) {
-                let covered = trips.saturating_mul(space.extent(d));
-                share *= space.domain[d].min(covered) as f64 / covered as f64;
+                slides *= inside;
+            } else {
+                loads = loads.saturating_mul(own);
+                share *= inside;
             }
         }
-        let load = fixed.cycles.saturating_mul(loads);
-        // Not more for being rounded otherwise.
-        let load = match share < 1.0 {
-            true => ((load as f64 * share) as i64 - 1).max(0),
-            false => load,
+        let load = |loads: i64, share: f64| {
+            let load = fixed.cycles.saturating_mul(times).saturating_mul(loads);
+            // Not more for being rounded otherwise.
+            match share < 1.0 {
+                true => ((load as f64 * share) as i64 - 1).max(0),
+                false => load,
+            }
         };
+        let starts = fixed.starts.saturating_mul(times).saturating_mul(trips);
         Least {
-            load,
+            load: load(loads, share),
+            starts,
             first: fixed.cycles,
-            starts: fixed.starts.saturating_mul(starts),
+            trips,
+            anew: [load(trips, share * slides), starts],
         }
     }
 

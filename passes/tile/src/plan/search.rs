@@ -262,7 +262,14 @@ pub(super) fn divisions(
             for (size, sizes) in space.tile.iter_mut().zip(&choices.options) {
                 *size = sizes[0];
             }
-            tried.each(with, &choices, &mut space, search, rank, (1, &Cost::default()));
+            tried.each(
+                with,
+                &choices,
+                &mut space,
+                search,
+                rank,
+                (1, &Cost::default()),
+            );
         } else {
             for tile in choices.every(1) {
                 space.tile = tile;
@@ -393,7 +400,9 @@ impl Tried<'_> {
             }
             let mut loads = loads.clone();
             // What is no tile of an operand is found to be none below.
-            let all = known.iter().all(|i| self.shapes.load(space, *i, d, &mut loads));
+            let all = known
+                .iter()
+                .all(|i| self.shapes.load(space, *i, d, &mut loads));
             if all && self.shapes.with_loads(space, &loads, least) > search.most() {
                 self.slower = true;
                 continue;

@@ -2,8 +2,8 @@
 
 use tir::Name;
 
-use super::super::cost::HIDDEN;
 use super::super::Target;
+use super::super::cost::HIDDEN;
 use super::super::lanes::{Lanes, shared};
 use super::super::shapes::OnBlock;
 use super::super::unit::{UnitChoice, reset};

@@ -40,6 +40,9 @@ impl AttachedMachine {
     pub fn none(ir: &Ir) -> Diagnostic {
         let error = Diagnostic::error("no machine is attached to the module");
         let error = error.at(ir.loc(ir.root()));
-        error.note("attach-machine{file=FILE} attaches one")
+        error.note(
+            "attach-machine{file=FILE} attaches one, and pipelines such as to-accel have an option machine=FILE; such files lie in \
+             test/e2e/machines, docs/book/src/machines.md says what is in them",
+        )
     }
 }

@@ -1,8 +1,8 @@
 //! Regions in e-nodes: opaque, equal if they say the same of what they use from outside.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use tir::rewrite::{hash_op, ops_are_equal};
-use tir::{At, BlockId, Ir, Mapping, OpId, Type, Value};
+use tir::{At, BlockId, Ir, Mapping, OpId, Traits, Type, Value};
 
 use crate::node::Index;
 
@@ -34,22 +34,60 @@ impl Default for Regions {
     }
 }
 
-/// The values that the regions of an op use from outside of it, in the order of their first use.
+/// The values that the regions of an op use from outside of it, in the order in which they are met from the ends of its blocks:
+/// each operand before the next one, with all that it is computed from inside. So it does not matter in which order ops without
+/// effects stand, which a proof does not say.
 pub fn captures(ir: &Ir, op: OpId) -> Vec<Value> {
     let mut found: Vec<Value> = Vec::new();
+    let mut done: FxHashSet<OpId> = FxHashSet::default();
     let inside = |value: Value| {
         let block = ir.value_block(value);
         let owner = block.and_then(|block| ir.block_parent(block));
         owner.is_some_and(|owner| ir.is_below(owner, op))
     };
-    for inner in ir.walk_below(op) {
-        for value in ir.operands(inner) {
-            if !inside(value) && !found.contains(&value) {
-                found.push(value);
+    // What is to be looked at next is the last one.
+    let mut work = below(ir, op);
+    while let Some(place) = work.pop() {
+        let inner = match place {
+            Place::Op(inner) => Some(inner),
+            Place::Value(value) if !inside(value) => {
+                if !found.contains(&value) {
+                    found.push(value);
+                }
+                None
             }
+            // An op with effects is looked at in its turn.
+            Place::Value(value) => ir.owner(value).filter(|op| is_free(ir, *op)),
+        };
+        if let Some(inner) = inner.filter(|inner| done.insert(*inner)) {
+            work.extend(below(ir, inner));
+            let operands: Vec<Value> = ir.operands(inner).collect();
+            work.extend(operands.into_iter().rev().map(Place::Value));
         }
     }
     found
+}
+
+/// What is looked at for values from outside.
+#[derive(Clone, Copy)]
+enum Place {
+    Op(OpId),
+    Value(Value),
+}
+
+/// Whether an op may stand anywhere between what it uses and what uses it.
+fn is_free(ir: &Ir, op: OpId) -> bool {
+    ir.is_pure(op) && !ir.has(op, Traits::Terminator)
+}
+
+/// The ops right below an op, the last one first: of each block those that have their places, behind them the others, of
+/// which those that are used have been met by then.
+fn below(ir: &Ir, op: OpId) -> Vec<Place> {
+    let blocks = ir.regions(op).flat_map(|region| ir.blocks(region));
+    let all: Vec<OpId> = blocks.flat_map(|block| ir.ops_in(block)).collect();
+    let (free, others): (Vec<OpId>, Vec<OpId>) = all.into_iter().partition(|op| is_free(ir, *op));
+    let all = others.into_iter().chain(free);
+    all.rev().map(Place::Op).collect()
 }
 
 impl Regions {

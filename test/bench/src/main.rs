@@ -189,6 +189,9 @@ enum What {
     },
     /// Lowering of networks as deep as ResNet-50 and ResNet-101
     Lower(Rounds),
+    /// A model of ResNet-50's size, with random weights: import from ONNX, lowering with the choice of the e-graph and without,
+    /// beside the bound and a network of as many convolutions whose weights are arguments
+    Model(Rounds),
     /// Random programs that are equal to a network: the price that the planner gives them beside the cycles that they
     /// take without data, and so for each of their groups alone
     Covers(covers::Options),
@@ -236,6 +239,7 @@ fn main() -> ExitCode {
         What::Joint(options) => joint::joint(&options),
         What::Covers(options) => covers::covers(&options),
         What::Rules => rules::rules(),
+        What::Model(Rounds { rounds }) => lower::model(rounds as usize),
         What::Lower(Rounds { rounds }) => lower::lower(rounds as usize),
         What::Networks { folders } => networks::networks(&folders),
         What::Native(options) => native::native(options),

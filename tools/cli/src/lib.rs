@@ -30,6 +30,16 @@ enum Command {
     Explain(explain::Options),
 }
 
+/// Where there are machine files.
+const MACHINES: &str = "Machine files lie in test/e2e/machines of the repository, npu.tir and cpu.tir among them; \
+                        docs/book/src/machines.md says how to describe a machine.";
+
+/// Whether a command line is wrong since no machine is given.
+fn misses_machine(error: &clap::Error) -> bool {
+    let missing = error.kind() == clap::error::ErrorKind::MissingRequiredArgument;
+    missing && error.to_string().contains("  --machine <")
+}
+
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -37,6 +47,9 @@ pub fn main() -> ExitCode {
         Err(error) => {
             // Nothing is left to do when the message cannot be shown.
             let _ = error.print();
+            if misses_machine(&error) {
+                let _ = writeln!(std::io::stderr(), "\n{MACHINES}");
+            }
             return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
         }
     };

@@ -11,6 +11,8 @@
 
 mod units;
 
+pub(super) use units::OnUnit;
+
 use std::sync::Arc;
 
 use super::cost::Cost;
@@ -72,7 +74,6 @@ impl Ordered {
 }
 
 impl<'a> Estimate<'a> {
-    /// `None` if a result has no shape.
     pub(super) fn new(
         group: &'a Group,
         target: &'a Target<'a>,
@@ -80,7 +81,7 @@ impl<'a> Estimate<'a> {
         tiles: &'a Tiles<'a>,
         budget: Budget,
         vectors: &'a Vectors,
-    ) -> Option<Self> {
+    ) -> Self {
         let unit = way.unit();
         // The loops of all orders in one of them.
         let order = any_order(group, &tiles.space);
@@ -143,7 +144,7 @@ impl<'a> Estimate<'a> {
         };
         estimate.plan.busy = estimate.busy();
         estimate.plan.thread = estimate.steps_by_thread();
-        estimate.holders = [estimate.results(&mut fixed)?, estimate.held()];
+        estimate.holders = [estimate.results(&mut fixed), estimate.held()];
         estimate.plan.resets = estimate.resets();
         fixed.issue = fixed.issue.saturating_add(estimate.issued());
         fixed.compute = fixed.compute.saturating_add(estimate.points());
@@ -151,7 +152,7 @@ impl<'a> Estimate<'a> {
         fixed.thread = estimate.plan.thread;
         fixed.last = fixed.last.saturating_add(estimate.tail());
         estimate.fixed = fixed;
-        Some(estimate)
+        estimate
     }
 
     /// The least cycles in any order if loads take so much at least, and those without waits and starts; 0 where that is
@@ -472,35 +473,13 @@ impl<'a> Estimate<'a> {
     }
 
     /// Bytes of the results' tiles; adds what storing them takes.
-    fn results(&self, cycles: &mut Cost) -> Option<Holder> {
-        let parallel = self.plan.parallel(self.group);
+    fn results(&self, cycles: &mut Cost) -> Holder {
         let (mut near, mut one, mut exposed) = (0i64, 0i64, 0i64);
         if self.group.into.is_some() {
             // It lies in the tile that the other nest reads.
-            return Some(Holder {
-                bytes: 0,
-                one: 0,
-                exposed: 0,
-            });
+            return Holder::default();
         }
-        let tiles = self.plan.results.iter().zip(&*self.tiles.stores);
-        for (out, (tile, fixed)) in self.group.outs.iter().zip(tiles) {
-            let ty = self.group.ty(out.step)?;
-            let t = Moved {
-                tile,
-                fixed,
-                space: &self.plan.space,
-                order: &self.plan.order,
-                level: parallel,
-                times: 1,
-                elem: bytes(ty.elem()),
-                shape: ty.shape()?,
-                engine: self.places.store,
-                align: self.align(),
-                depth: self.budget.depth,
-                slides: false,
-            }
-            .traffic();
+        for t in self.tiles.stores.iter() {
             near = near.saturating_add(t.near);
             one = one.saturating_add(t.one);
             // Strips are stored while the last trip computes others.
@@ -518,11 +497,11 @@ impl<'a> Estimate<'a> {
         }
         // What is moved is stored from where it was loaded.
         let moves = self.plan.moves;
-        Some(Holder {
+        Holder {
             bytes: if moves { 0 } else { near },
             one: if moves { 0 } else { one },
             exposed,
-        })
+        }
     }
 
     /// Bytes of accumulators and of steps between, where they are not results themselves.

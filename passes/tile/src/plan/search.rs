@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tir::{Ir, Type};
 
 use super::beyond;
+use super::cost::Cost;
 use super::estimate::{Estimate, Ordered};
 use super::places::{Excess, Places};
 use super::shapes::Shapes;
@@ -231,9 +232,14 @@ pub(super) fn divisions(
         .collect();
     let vectors = Arc::clone(&search.vectors);
     let choices = Choices::new(options, budget.limit);
-    let shapes = Shapes::new(group, target, way, elems, &places, &vectors, &space.block);
+    let with = (group, target, way);
+    let shapes = Shapes::new(with, elems, &places, &vectors, &space.block, budget.depth);
     let mut tried = Tried {
-        factors: factors(group, &mut space, &choices),
+        factors: factors(&shapes, &mut space, &choices),
+        ready: match search.all {
+            true => vec![Vec::new(); rank + 1],
+            false => ready(&shapes, &choices),
+        },
         shapes,
         dense: false,
         slower: false,
@@ -252,7 +258,18 @@ pub(super) fn divisions(
     }
     loop {
         if choices.are_all() {
-            tried.each(with, &choices, &mut space, search, rank, 1);
+            // What has one size has it wherever others are looked at.
+            for (size, sizes) in space.tile.iter_mut().zip(&choices.options) {
+                *size = sizes[0];
+            }
+            tried.each(
+                with,
+                &choices,
+                &mut space,
+                search,
+                rank,
+                (1, &Cost::default()),
+            );
         } else {
             for tile in choices.every(1) {
                 space.tile = tile;
@@ -289,7 +306,7 @@ pub(super) fn divisions(
         .map(|least| Mismatch::new(7, text(least)))
 }
 
-/// What the sizes of an iterator's tiles add to the number of calls.
+/// What the sizes of an iterator's tiles add to the number of calls, or of tiles that are moved.
 struct Factors {
     /// By the size, how many calls more there are for it.
     of: Vec<i64>,
@@ -298,13 +315,13 @@ struct Factors {
 }
 
 /// Those of each iterator.
-fn factors(group: &Group, space: &mut Space, choices: &Choices) -> Vec<Factors> {
+fn factors(shapes: &Shapes<'_>, space: &mut Space, choices: &Choices) -> Vec<Factors> {
     let mut before = 1i64;
     let options = choices.options.iter().enumerate();
     let factors = options.map(|(d, sizes)| {
         let each = sizes.iter().map(|size| {
             space.tile[d] = *size;
-            if d < group.core { space.covered(d) } else { 1 }
+            shapes.factor(space, d)
         });
         let of: Vec<i64> = each.collect();
         let least = of.iter().copied().min().unwrap_or(1);
@@ -315,11 +332,25 @@ fn factors(group: &Group, space: &mut Space, choices: &Choices) -> Vec<Factors> 
     factors.collect()
 }
 
+/// By how many of the first iterators have no size yet, the operands whose tiles are known then and not with one more.
+fn ready(shapes: &Shapes<'_>, choices: &Choices) -> Vec<Vec<usize>> {
+    let rank = choices.options.len();
+    let mut ready = vec![Vec::new(); rank + 1];
+    for (operand, iterators) in shapes.moved_by() {
+        let mut several = iterators.iter().filter(|d| choices.options[**d].len() > 1);
+        let first = several.next().copied().unwrap_or(rank);
+        ready[first].push(operand);
+    }
+    ready
+}
+
 /// The divisions of a way that were looked at.
 struct Tried<'a> {
     shapes: Shapes<'a>,
     /// Of each iterator, what the sizes of its tiles add to the number of calls.
     factors: Vec<Factors>,
+    /// The operands whose tiles are known when so many of the first iterators have no size yet, and not before.
+    ready: Vec<Vec<usize>>,
     /// Whether any has tiles that the unit can take.
     dense: bool,
     /// Whether any was left out for being slower.
@@ -337,8 +368,8 @@ impl Tried<'_> {
         may
     }
 
-    /// Estimates every division, but for those whose calls take too long; the sizes of the iterators from `rank` on are
-    /// those of `space`, and there are so many calls for them.
+    /// Estimates every division, but for those whose calls and loads take too long; the sizes of the iterators from `rank`
+    /// on are those of `space`, and there are so many calls for them, and such loads.
     fn each(
         &mut self,
         with: (&Group, &Target<'_>, &Way, &Vectors),
@@ -346,7 +377,7 @@ impl Tried<'_> {
         space: &mut Space,
         search: &mut Search,
         rank: usize,
-        calls: i64,
+        (calls, loads): (i64, &Cost),
     ) {
         let Some(d) = rank.checked_sub(1) else {
             self.division(with, space, search, false);
@@ -362,8 +393,23 @@ impl Tried<'_> {
                 continue;
             }
             space.tile[d] = *size;
-            self.each(with, choices, space, search, d, calls);
+            let known = &self.ready[d];
+            if known.is_empty() {
+                self.each(with, choices, space, search, d, (calls, loads));
+                continue;
+            }
+            let mut loads = loads.clone();
+            // What is no tile of an operand is found to be none below.
+            let all = known
+                .iter()
+                .all(|i| self.shapes.load(space, *i, d, &mut loads));
+            if all && self.shapes.with_loads(space, &loads, least) > search.most() {
+                self.slower = true;
+                continue;
+            }
+            self.each(with, choices, space, search, d, (calls, &loads));
         }
+        space.tile[d] = choices.options[d][0];
     }
 
     /// Estimates a division in every order of its loops, and in strips; or only `sounds` how many cycles the quickest
@@ -417,18 +463,25 @@ impl Tried<'_> {
             let Some(parts) = parts.filter(|_| !left_out) else {
                 continue;
             };
-            let tiles = self.shapes.tiles(space, parts);
-            let estimate = Estimate::new(group, target, way, &tiles, budget, vectors);
-            let Some(mut estimate) = estimate else {
+            if let Some(least) = self.shapes.bound(space, &loads, &parts)
+                && self.shapes.total(&least) > most
+            {
+                self.slower = true;
+                at_once = least.work();
                 continue;
-            };
+            }
+            let tiles = self.shapes.tiles(space, parts);
+            let mut estimate = Estimate::new(group, target, way, &tiles, budget, vectors);
             let (bound, mut work) = estimate.least(&loads);
             self.slower |= bound > most;
             let orders = match bound > most {
                 true => Vec::new(),
                 false => loop_orders(group, space),
             };
-            for order in orders {
+            // Of equal ones the first is taken.
+            let alike = self.shapes.orders_alike() && !search.all && budget.listed == 0;
+            let orders = orders.into_iter();
+            for order in orders.take(if alike { 1 } else { usize::MAX }) {
                 let made = estimate.ordered(order, search.most());
                 work = estimate.least_work;
                 let Some(made) = made else {

@@ -3,22 +3,27 @@
 //! What a tile is like depends on the sizes of the iterators alone that move it, so most divisions of a group share
 //! their tiles with others: [`Shapes`] keeps them by those sizes.
 
-use std::collections::HashMap;
+mod bound;
+mod known;
+
 use std::sync::Arc;
 
 use tir::{LinearMap, Name, Type};
 
-use super::cost::Cost;
+use super::estimate::OnUnit;
 use super::lanes::Lanes;
 use super::places::Places;
-use super::sizes::slides;
+use super::sizes::{any_order, slides};
 use super::strip::Strip;
-use super::traffic::{Fixed, bytes};
+use super::traffic::{Fixed, Moved, Traffic, bytes};
 use super::unit::{UnitChoice, Way, out_order};
 use super::vectors::Vectors;
 use super::{Strips, Target};
 use crate::group::{Group, Input, Operand, Out};
 use crate::layout::{Space, Tile};
+
+use bound::{Least, Moving};
+use known::Known;
 
 /// Tiles of one way to compute a group, by the sizes of the iterators that they depend on.
 pub(super) struct Shapes<'a> {
@@ -27,67 +32,46 @@ pub(super) struct Shapes<'a> {
     results: Known<Option<Stored>>,
     /// The near space of each operand.
     spaces: Arc<[Name]>,
-    /// Whether something is read in windows along each iterator.
-    slides: Vec<bool>,
     /// Cycles of a call of the unit, 0 without.
     call: i64,
     /// Cores and units that share the calls.
     calling: Lanes,
     /// Cores that load at the same time.
     loading: Lanes,
-    /// The steps behind the unit that no intrinsic computes; where a vector unit does on a block, that unit and its
-    /// cycles.
-    on_blocks: Arc<[OnBlock]>,
+    /// What units do, if one computes the points.
+    on_unit: Option<Arc<OnUnit<'a>>>,
+    /// What is moved, where nothing is computed.
+    moving: Option<Moving>,
+    /// Whether all is done one after the other.
+    in_order: bool,
+    /// Cycles of the thread for a scalar operation.
+    thread: i64,
 }
 
 /// A step behind a unit that no intrinsic computes; the vector unit that computes it on a block and its cycles, if one
 /// does.
 pub(super) type OnBlock = (usize, Option<(Name, i64)>);
 
-/// What is known by the sizes of some iterators.
-struct Known<T> {
-    iterators: Vec<usize>,
-    by_sizes: HashMap<Vec<i64>, T>,
-    /// The sizes that were asked for last.
-    sizes: Vec<i64>,
-}
-
-impl<T: Clone> Known<T> {
-    fn new(iterators: Vec<usize>) -> Self {
-        Self {
-            iterators,
-            by_sizes: HashMap::new(),
-            sizes: Vec::new(),
-        }
-    }
-
-    fn get(&mut self, space: &Space, make: impl FnOnce() -> T) -> T {
-        self.sizes.clear();
-        self.sizes
-            .extend(self.iterators.iter().map(|d| space.tile[*d]));
-        if let Some(known) = self.by_sizes.get(&self.sizes) {
-            return known.clone();
-        }
-        let made = make();
-        self.by_sizes.insert(self.sizes.clone(), made.clone());
-        made
-    }
-}
-
 /// The tile of an operand, and what it costs wherever its loop stands.
-#[derive(Clone)]
-pub(super) struct Loaded {
+pub(super) struct OfOperand {
     tile: Arc<Tile>,
     fixed: Arc<Fixed>,
+    /// What loading it takes at least, if it is loaded.
+    least: Least,
 }
 
-/// The tile of what each step computes, the same as part of each result, and what these cost.
-#[derive(Clone)]
-struct Stored {
+/// The same, shared by all divisions that have it.
+pub(super) type Loaded = Arc<OfOperand>;
+
+/// The tile of what each step computes, the same as part of each result, and what storing these takes.
+struct OfResults {
     out: Arc<Tile>,
     results: Arc<[Tile]>,
-    fixed: Arc<[Fixed]>,
+    traffic: Arc<[Traffic]>,
 }
+
+/// The same, shared by all divisions that have it.
+type Stored = Arc<OfResults>;
 
 /// How tiles are made.
 struct Made<'a> {
@@ -103,6 +87,10 @@ struct Made<'a> {
     operands: Vec<Wanted>,
     /// Positions in the result, if they are linear.
     out: Option<Arc<LinearMap>>,
+    /// Whether something is read in windows along each iterator.
+    slides: Vec<bool>,
+    /// Slots of what loops load and store.
+    depth: i64,
 }
 
 /// How an operand is to lie in its tile.
@@ -171,13 +159,12 @@ fn unit_dims(
 
 impl<'a> Shapes<'a> {
     pub(super) fn new(
-        group: &'a Group,
-        target: &Target<'_>,
-        way: &'a Way,
+        (group, target, way): (&'a Group, &'a Target<'a>, &'a Way),
         elems: &'a [Type],
         places: &'a Places<'a>,
         vectors: &Vectors,
         block: &[i64],
+        depth: i64,
     ) -> Self {
         let unit = way.unit();
         let unit_out = unit.and_then(|c| out_order(target, &c.assignment));
@@ -190,8 +177,10 @@ impl<'a> Shapes<'a> {
             let moves = |d: &usize| all || operand.map.exprs.iter().any(|e| e.uses(*d));
             Known::new((0..rank).filter(moves).collect())
         };
+        // How often results are stored depends on all loops around their tiles.
         let out = group.out.exprs.iter();
-        let moves = |d: &usize| all || out.clone().any(|e| e.uses(*d));
+        let around = |d: &usize| *d < group.core && !group.reductions[*d];
+        let moves = |d: &usize| all || around(d) || out.clone().any(|e| e.uses(*d));
         let wanted = |i: usize| Wanted::new(group, target, way, &unit_out, i);
         let points = |dims: &Vec<usize>| dims.iter().map(|d| block[*d]).product();
         let sizes: Vec<i64> = unit_out.iter().map(points).collect();
@@ -201,21 +190,33 @@ impl<'a> Shapes<'a> {
             let taken = here.then(|| vectors.block(group, target, &unit_out, *step, &sizes));
             (*step, taken.flatten())
         });
+        let on_blocks: Vec<OnBlock> = on_blocks.collect();
+        let calling = Lanes::of(target, way, held);
+        let on_unit = unit.map(|choice| OnUnit::new(group, target, choice, calling, on_blocks));
+        let loading = Lanes {
+            units: 1,
+            ..Lanes::of(target, way, places.held.name)
+        };
+        let moving_all = match way {
+            Way::Moved(_) => Moving::new(group, elems, places, loading.cores),
+            _ => None,
+        };
         Self {
-            on_blocks: on_blocks.collect(),
+            on_unit: on_unit.map(Arc::new),
+            moving: moving_all,
+            in_order: target.info.in_order,
+            thread: i64::try_from(target.info.thread_cycles(1)).unwrap_or(i64::MAX),
             operands: group.operands.iter().map(moving).collect(),
             results: Known::new((0..rank).filter(moves).collect()),
             spaces: places.names().into(),
-            slides: (0..rank).map(|d| slides(group, d)).collect(),
             call: called.map_or(0, |called| called.cycles),
-            calling: Lanes::of(target, way, held),
-            loading: Lanes {
-                units: 1,
-                ..Lanes::of(target, way, places.held.name)
-            },
+            calling,
+            loading,
             made: Made {
                 operands: (0..group.operands.len()).map(wanted).collect(),
                 out: group.out.linear().map(Arc::new),
+                slides: (0..rank).map(|d| slides(group, d)).collect(),
+                depth,
                 group,
                 way,
                 places,
@@ -226,18 +227,6 @@ impl<'a> Shapes<'a> {
         }
     }
 
-    /// The least cycles to compute the points of a division, whatever the order of its loops: those of the calls
-    /// of a unit.
-    pub(super) fn calls(&self, space: &Space) -> i64 {
-        let calls = (0..self.made.group.core).map(|d| space.covered(d));
-        self.cycles(calls.fold(1, i64::saturating_mul))
-    }
-
-    /// The least cycles of so many calls of the unit.
-    pub(super) fn cycles(&self, calls: i64) -> i64 {
-        self.calling.least(calls.saturating_mul(self.call))
-    }
-
     /// The tile of each operand: by strips of the space what they divide. `None` if one cannot be a tile of the unit.
     pub(super) fn operands(&mut self, space: &Space, strip: Option<Strip>) -> Option<Vec<Loaded>> {
         let inside = strip.map(|strip| strip.space(space));
@@ -245,14 +234,15 @@ impl<'a> Shapes<'a> {
         let Self { made, operands, .. } = self;
         if made.group.has_inner() {
             let tiles = made.tiles(space)?.into_iter().enumerate();
-            return Some(tiles.map(|(i, tile)| made.loaded(tile, i)).collect());
+            let loaded = tiles.map(|(i, tile)| made.loaded(space, tile, i));
+            return Some(loaded.collect());
         }
         let known = operands.iter_mut().enumerate();
         known
             .map(|(i, known)| {
                 let inside = strip.filter(|(strip, _)| strip.divides(made.group, i));
                 let space = inside.map_or(space, |(_, inside)| inside);
-                known.get(space, || Some(made.loaded(made.tile(space, i)?, i)))
+                known.get(space, || Some(made.loaded(space, made.tile(space, i)?, i)))
             })
             .collect()
     }
@@ -273,7 +263,8 @@ impl<'a> Shapes<'a> {
         let strips = match strip {
             Some(strip) => {
                 let short = self.results(&strip.space(space))?;
-                let strips = Strips::new(self.made.group, space, strip, short.out, short.results);
+                let (out, results) = (Arc::clone(&short.out), Arc::clone(&short.results));
+                let strips = Strips::new(self.made.group, space, strip, out, results);
                 Some(Arc::new(strips))
             }
             None => None,
@@ -294,16 +285,16 @@ impl<'a> Shapes<'a> {
         } = parts;
         Tiles {
             loads: operands.iter().map(|of| Arc::clone(&of.fixed)).collect(),
-            operands: operands.into_iter().map(|of| of.tile).collect(),
-            out: results.out,
-            results: results.results,
-            stores: results.fixed,
+            operands: operands.iter().map(|of| Arc::clone(&of.tile)).collect(),
+            out: Arc::clone(&results.out),
+            results: Arc::clone(&results.results),
+            stores: Arc::clone(&results.traffic),
             space: Arc::new(space.clone()),
             strips,
             places: self.made.places,
             spaces: Arc::clone(&self.spaces),
             unit_out: Arc::clone(&self.made.unit_out),
-            on_blocks: Arc::clone(&self.on_blocks),
+            on_unit: self.on_unit.clone(),
             elems: self.made.elems,
         }
     }
@@ -311,43 +302,6 @@ impl<'a> Shapes<'a> {
     /// Where the tiles lie.
     pub(super) fn places(&self) -> &'a Places<'a> {
         self.made.places
-    }
-
-    /// The least that loading takes whatever the order of the loops, and the least bytes of near memory for each
-    /// operand.
-    pub(super) fn least(
-        &self,
-        space: &Space,
-        strip: Option<Strip>,
-        operands: &[Loaded],
-    ) -> (Cost, Vec<i64>) {
-        let group = self.made.group;
-        let (mut cost, mut near) = (Cost::default(), Vec::new());
-        let operands = group.operands.iter().zip(operands);
-        for (i, (operand, Loaded { tile, fixed })) in operands.enumerate() {
-            near.push(if operand.near { 0 } else { fixed.one });
-            if operand.inner.is_some() || operand.made || operand.near {
-                continue;
-            }
-            let moving = (0..group.core).filter(|d| tile.moves_with(space, *d));
-            let strip = strip.filter(|strip| strip.divides(group, i));
-            let times = strip.map_or(1, |strip| strip.count(space));
-            let (mut loads, mut starts) = (times, times);
-            for d in moving {
-                starts = starts.saturating_mul(space.trips(d));
-                // A window that slides may load less than a tile each time, and the last tile as well.
-                if !self.slides[d] && !space.is_ragged(d) {
-                    loads = loads.saturating_mul(space.trips(d));
-                }
-            }
-            cost.load = cost.load.saturating_add(fixed.cycles.saturating_mul(loads));
-            cost.first = cost.first.saturating_add(fixed.cycles);
-            cost.starts = cost
-                .starts
-                .saturating_add(fixed.starts.saturating_mul(starts));
-        }
-        cost.load = self.loading.least(cost.load);
-        (cost, near)
     }
 }
 
@@ -374,10 +328,9 @@ pub(super) struct Tiles<'a> {
     /// Element types of the operands.
     pub(super) elems: &'a [Type],
     pub(super) loads: Vec<Arc<Fixed>>,
-    pub(super) stores: Arc<[Fixed]>,
-    /// The steps behind the unit that no intrinsic computes; where a vector unit does on a block, that unit and its
-    /// cycles.
-    pub(super) on_blocks: Arc<[OnBlock]>,
+    pub(super) stores: Arc<[Traffic]>,
+    /// What units do, if one computes the points.
+    pub(super) on_unit: Option<Arc<OnUnit<'a>>>,
 }
 
 impl Made<'_> {
@@ -461,16 +414,17 @@ impl Made<'_> {
         }
     }
 
-    fn loaded(&self, tile: Tile, i: usize) -> Loaded {
+    fn loaded(&self, space: &Space, tile: Tile, i: usize) -> Loaded {
         let place = &self.places.operands[i];
         let engine = place.load.unwrap_or(self.places.store);
         let align = place.space.align.max(1);
         let operand = &self.group.operands[i];
         let fixed = Fixed::load(&tile, bytes(self.elems[i]), operand, engine, align);
-        Loaded {
+        Arc::new(OfOperand {
+            least: self.least(space, &tile, &fixed, 1),
             tile: Arc::new(tile),
             fixed: Arc::new(fixed),
-        }
+        })
     }
 
     fn stored(&self, space: &Space) -> Option<Stored> {
@@ -496,17 +450,39 @@ impl Made<'_> {
             _ => out.part_of(&out_of.map),
         });
         let results: Vec<Tile> = results.collect::<Option<_>>()?;
+        let order = any_order(group, space);
+        let parallel = order.iter().take_while(|d| !group.reductions[**d]);
+        let parallel = parallel.count();
         let cost = |(out, tile): (&Out, &Tile)| {
             let ty = group.ty(out.step)?;
             let elem = bytes(ty.elem());
             let (engine, align) = (self.places.store, self.places.held.align.max(1));
-            Some(Fixed::new(tile, elem, ty.shape()?, engine, align))
+            let shape = ty.shape()?;
+            let moved = Moved {
+                tile,
+                fixed: &Fixed::new(tile, elem, shape, engine, align),
+                space,
+                order: &order,
+                level: parallel,
+                times: 1,
+                elem,
+                shape,
+                engine,
+                align,
+                depth: self.depth,
+                slides: false,
+            };
+            Some(moved.traffic())
         };
-        let fixed = group.outs.iter().zip(&results).map(cost);
-        Some(Stored {
-            fixed: fixed.collect::<Option<_>>()?,
+        // What is computed into the tile of another nest is not stored.
+        let stored = match group.into {
+            None => group.outs.iter().zip(&results).map(cost).collect(),
+            Some(_) => Some(Vec::new()),
+        };
+        Some(Arc::new(OfResults {
+            traffic: stored?.into(),
             out: Arc::new(out),
             results: results.into(),
-        })
+        }))
     }
 }

@@ -127,7 +127,8 @@ fn candidates(
         .collect();
     let mut found = Vec::new();
     let vectors = Arc::clone(&search.vectors);
-    let mut shapes = Shapes::new(group, target, &way, elems, &places, &vectors, &space.block);
+    let with = (group, target, &way);
+    let mut shapes = Shapes::new(with, elems, &places, &vectors, &space.block, budget.depth);
     for tile in Choices::new(options, budget.limit).every(1) {
         space.tile = tile;
         let operands = shapes.operands(&space, None);
@@ -136,10 +137,7 @@ fn candidates(
             continue;
         };
         let tiles = shapes.tiles(&space, parts);
-        let Some(mut estimate) = Estimate::new(group, target, &way, &tiles, budget, &vectors)
-        else {
-            continue;
-        };
+        let mut estimate = Estimate::new(group, target, &way, &tiles, budget, &vectors);
         let mut best: Option<Plan> = None;
         for order in loop_orders(group, &space) {
             let Some(made) = estimate.ordered(order, i64::MAX) else {

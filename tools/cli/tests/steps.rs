@@ -38,8 +38,7 @@ fn machine(random: &mut Random) -> String {
         }
     }
     let granule = [4, 64][random.below(2)];
-    let kept = kept.replace("granule = 4", &format!("granule = {granule}"));
-    kept
+    kept.replace("granule = 4", &format!("granule = {granule}"))
 }
 
 /// A product and some elementwise operators behind it.

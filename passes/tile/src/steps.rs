@@ -63,7 +63,8 @@ pub(crate) fn candidates(func: &mut Ir, target: &Target<'_>) -> Vec<Steps> {
 }
 
 fn candidate(func: &mut Ir, op: OpId, target: &Target<'_>) -> Option<Steps> {
-    if func.parent(op) != Some(func.root()) {
+    // On buffers a nest has no result.
+    if func.parent(op) != Some(func.root()) || func.results(op).len() != 1 {
         return None;
     }
     let generic = func.get::<Generic>(op)?;

@@ -8,6 +8,9 @@ use crate::chain::home::Why;
 /// All nests together are quicker by one in so many cycles at least where that decides.
 const GAIN: i64 = 500;
 
+/// Where near memory is plenty, all nests together may take one in so many cycles more for bytes that are not moved.
+const WORTH: i64 = 8;
+
 /// A candidate by its number, and why it does not stay.
 pub(super) type Refused = (usize, Why);
 
@@ -93,21 +96,20 @@ impl Planner<'_> {
         }
     }
 
-    /// What stays, where all nests together are no slower than if nothing did; otherwise what stays by the cycles of nests alone,
-    /// or nothing.
+    /// What stays, where all nests together are no slower for it than bytes that are not moved are worth; otherwise what stays by
+    /// the cycles of nests alone, or nothing.
     pub(super) fn no_slower(
         &self,
         found: (State, Vec<Refused>),
         candidates: &[Candidate],
         before: State,
     ) -> (State, Vec<Refused>) {
-        let most = self.together(&before);
-        let most = most.saturating_add(most / SLACK);
-        if self.together(&found.0) <= most {
+        let none = self.together(&before);
+        if self.together(&found.0) <= none.saturating_add(none / WORTH) {
             return found;
         }
         let found = self.chosen(&before, candidates, Accept::Quicker);
-        if self.together(&found.0) <= most {
+        if self.together(&found.0) <= none.saturating_add(none / SLACK) {
             return found;
         }
         let all = (0..candidates.len()).map(|number| (number, SLOWER));

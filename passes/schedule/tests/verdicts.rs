@@ -1,13 +1,14 @@
 //! Random command streams: a run without data and a run with data are one program, with one
 //! verdict; and tokens that were inserted order all that the model would call a race.
 
+mod common;
+
 use std::fmt::Write;
 
+use common::with_unit;
 use tir::data::Random;
-use tir::interp::Kind;
-use tir::{Interpreter, Ir, MemRefType, Name, OpId, Value};
+use tir::{Ir, OpId};
 use tir_accel::MachineInfo;
-use tir_accel::eval::MachineMemory;
 use tir_machine::Report;
 use tir_schedule::dry_run::{self, dry_run, dry_run_worth};
 use tir_schedule::insert_tokens::InsertTokens;
@@ -25,22 +26,7 @@ accel.machine @tiny {
   accel.space @spm {bytes = 4096, align = 64}
   accel.dma @load {from = @dram, to = @spm, bytes_per_cycle = 8, latency = 10, dims = 2, queue = 3, granule = 4, pad = true}
   accel.dma @store {from = @spm, to = @dram, bytes_per_cycle = 8, latency = 10, dims = 2, queue = 2, granule = 4}
-  accel.unit @alu {queue = 4}
-  accel.intrinsic @double on @alu (%o: !V, %a: !V) in @spm cycles "4" {
-    %r = tensor.generic {indexing_maps = [#n, #n], iterator_types = ["parallel"]} ins(%a : !V) outs(%o : !V) {
-    ^bb0(%a_: f32):
-      %x = arith.addf %a_, %a_ : f32
-      tensor.yield %x : f32
-    } -> !V
-    accel.yield %r : !V
-  }
-  accel.intrinsic @sum on @alu (%o: !V, %a: !V) in @spm cycles "4" {
-    %r = tensor.generic {indexing_maps = [#n, #n], iterator_types = ["parallel"]} ins(%a : !V) outs(%o : !V) combine add {
-    ^bb0(%a_: f32):
-      tensor.yield %a_ : f32
-    } -> !V
-    accel.yield %r : !V
-  }
+  UNIT
 }
 "#;
 
@@ -228,7 +214,8 @@ impl Program {
 
     fn module(mut self, size: usize) -> String {
         let rows = if self.long { 192 } else { 8 };
-        let mut text = MACHINE.replace("memref<8x16xf32", &format!("memref<{rows}x16xf32"));
+        let machine = MACHINE.replace("memref<8x16xf32", &format!("memref<{rows}x16xf32"));
+        let mut text = with_unit(&machine, 4);
         text.push_str("func.func @f(%x: !M, %y: !M {func.out}) {\n");
         for n in 0..5 {
             _ = writeln!(text, "%c{n} = arith.constant {n} : index");
@@ -295,37 +282,8 @@ type Verdict = Result<u64, String>;
 
 /// The verdict of a run on data.
 fn run(module: &Ir, slot: OpId, machine: &MachineInfo) -> Verdict {
-    let ir = module.child(slot).unwrap();
-    let mut interpreter = Interpreter::new(module);
-    let env = &mut interpreter.env;
-    env.set_memory(MachineMemory::new(machine, false).unwrap());
-    let args: Vec<Value> = ir.args(ir.body_block(ir.root(), 0).unwrap()).collect();
-    let mut views = Vec::new();
-    for (i, arg) in args.into_iter().enumerate() {
-        let ty: &MemRefType = ir.ty(arg).get().unwrap();
-        let space = ty.space_name();
-        let name = ir.hint(arg);
-        let view = env
-            .alloc_named(Kind::F32, &ty.shape, 64, space, name)
-            .unwrap();
-        if i == 0 {
-            env.write_view(&view, &vec![0; 4 * view.elements()])
-                .unwrap();
-        }
-        views.push(view);
-    }
-    let data = views.iter().map(|view| view.clone().into()).collect();
-    let done = interpreter.run(Name::new("f"), data);
-    let env = &mut interpreter.env;
-    let exit = env.exit();
-    done.map_err(|e| e[0].message.clone())?;
-    let memory = env.memory_as::<MachineMemory>().unwrap();
-    memory
-        .finish(exit.unwrap())
-        .map_err(|e| e.message.clone())?;
-    let cycles = memory.report().cycles;
-    let read = env.read_view(&views[1]);
-    read.map_err(|e| e.message.clone())?;
+    let zeros = |argument, _| (argument == 0).then_some(0.0);
+    let (_, cycles) = common::run(module, module.child(slot).unwrap(), machine, zeros)?;
     Ok(cycles)
 }
 

@@ -16,21 +16,6 @@ accel.machine @two {
   accel.dma @store {from = @spm, to = @dram, bytes_per_cycle = 8, latency = 30, dims = 2, queue = 2, granule = 4}
   accel.dma @fill {from = @dram, to = @acc, bytes_per_cycle = 4, latency = 20, dims = 2, queue = 3, granule = 4}
   accel.dma @drain {from = @acc, to = @dram, bytes_per_cycle = 4, latency = 20, dims = 2, queue = 2, granule = 4}
-  accel.unit @alu {queue = 4}
-  accel.intrinsic @double on @alu (%o: !V, %a: !V) in @spm cycles "40" {
-    %r = tensor.generic {indexing_maps = [#n, #n], iterator_types = ["parallel"]} ins(%a : !V) outs(%o : !V) {
-    ^bb0(%a_: f32):
-      %x = arith.addf %a_, %a_ : f32
-      tensor.yield %x : f32
-    } -> !V
-    accel.yield %r : !V
-  }
-  accel.intrinsic @sum on @alu (%o: !V, %a: !V) in @spm cycles "4" {
-    %r = tensor.generic {indexing_maps = [#n, #n], iterator_types = ["parallel"]} ins(%a : !V) outs(%o : !V) combine add {
-    ^bb0(%a_: f32):
-      tensor.yield %a_ : f32
-    } -> !V
-    accel.yield %r : !V
-  }
+  UNIT
 }
 "#;

@@ -3,6 +3,8 @@
 //!
 //! `TIR_PLANS` says how many programs, `TIR_SEED` the first.
 
+#[path = "../common/mod.rs"]
+mod common;
 mod machine;
 mod program;
 mod truth;
@@ -12,10 +14,8 @@ use std::fmt::Write;
 
 use program::{Texts, program};
 use tir::data::Random;
-use tir::interp::Kind;
-use tir::{Interpreter, Ir, MemRefType, Name, OpId, Value};
+use tir::{Ir, Name, OpId};
 use tir_accel::MachineInfo;
-use tir_accel::eval::MachineMemory;
 use tir_memory::check_plan::check_plan;
 use tir_memory::liveness::{liveness, timeline, with_holes};
 use tir_memory::plan_memory::{Planned, Plans, plans, problem};
@@ -62,33 +62,15 @@ impl Read {
 
     /// What a run on the machine gives, or what is wrong.
     fn run(&self, machine: &MachineInfo) -> Result<Vec<u8>, String> {
-        let ir = self.ir();
-        let mut interpreter = Interpreter::new(&self.module);
-        let env = &mut interpreter.env;
-        env.set_memory(MachineMemory::new(machine, false).unwrap());
-        let args: Vec<Value> = ir.args(ir.body_block(ir.root(), 0).unwrap()).collect();
-        let mut views = Vec::new();
-        for (i, arg) in args.into_iter().enumerate() {
-            let ty: &MemRefType = ir.ty(arg).get().unwrap();
-            let view = env.alloc_named(Kind::F32, &ty.shape, 64, ty.space_name(), ir.hint(arg));
-            let view = view.unwrap();
-            let value = |n: usize| if i == 0 { (n * 37 % 4093) as f32 } else { 0.0 };
-            let bytes: Vec<u8> = (0..view.elements())
-                .flat_map(|n| value(n).to_le_bytes())
-                .collect();
-            env.write_view(&view, &bytes).unwrap();
-            views.push(view);
-        }
-        let data = views.iter().map(|view| view.clone().into()).collect();
-        let done = interpreter.run(Name::new("f"), data);
-        let env = &mut interpreter.env;
-        let exit = env.exit();
-        done.map_err(|e| e[0].message.clone())?;
-        let memory = env.memory_as::<MachineMemory>().unwrap();
-        memory
-            .finish(exit.unwrap())
-            .map_err(|e| e.message.clone())?;
-        env.read_view(&views[1]).map_err(|e| e.message.clone())
+        let value = |argument, n| {
+            Some(if argument == 0 {
+                (n * 37 % 4093) as f32
+            } else {
+                0.0
+            })
+        };
+        let (bytes, _) = common::run(&self.module, self.ir(), machine, value)?;
+        Ok(bytes)
     }
 }
 

@@ -9,6 +9,7 @@ use std::fmt::Write;
 
 use tir::data::Random;
 
+use crate::common::with_unit;
 use crate::machine::{MACHINE, ROWS};
 
 /// Where freed bytes are overwritten in the poisoned twin of a program.
@@ -562,7 +563,7 @@ impl Program {
     }
 
     fn finish(self) -> Texts {
-        let mut open = MACHINE.to_string();
+        let mut open = with_unit(MACHINE, 40);
         open += "func.func @f(%x: !M, %y: !M {func.out}) {\n%nan = arith.constant -77777.0 : f32\n";
         for n in 0..8 {
             _ = writeln!(open, "%c{n} = arith.constant {n} : index");

@@ -75,6 +75,9 @@ pass! {
     pub struct PlaceBuffers = "place-buffers" on "func.func" {
         /// Maximum number of steps of the command stream for plans to be compared; of a longer one the lowest plan is taken.
         pub steps: u64 = 400_000,
+        /// Maximum number of times that work of one buffer is compared with work of another one; where it takes more, the lowest plan
+        /// is taken.
+        pub looks: usize = 100_000_000,
         /// Maximum number of plans that are run beside the lowest one; 0: the lowest plan is taken.
         pub tries: usize = 3,
         /// Print the plan: offsets, arena size, and the largest live set; and the cycles of the plans that were compared.
@@ -244,6 +247,7 @@ passes! {
     PlaceBuffers |self, ir, cx, info| {
         let place = Place {
             steps: self.steps,
+            looks: self.looks,
             tries: self.tries,
         };
         let done = place.apply(ir, info).map_err(|e| vec![e.diagnostic(ir, info)])?;
@@ -253,8 +257,8 @@ passes! {
         if done.too_long && cx.settings().remarks {
             let what = format!(
                 "the lowest plan of memory is taken, though bytes that are used again may make queues wait: that takes more than \
-                 'steps={}' to look at",
-                self.steps
+                 'steps={}' or 'looks={}' to look at, or depends on data",
+                self.steps, self.looks
             );
             cx.remark(Diagnostic::remark(what).at(ir.loc(ir.root())));
         }

@@ -26,6 +26,8 @@ use crate::stream::{Stream, starts_work};
 pub struct Place {
     /// Steps of the command stream at most; with more, the lowest plan is taken.
     pub steps: u64,
+    /// Times that work of one buffer is compared with work of another one at most; with more, the lowest plan is taken.
+    pub looks: usize,
     /// Plans that are run at most, beside the lowest one and the run without reuse; 0: the lowest plan is taken.
     pub tries: usize,
 }
@@ -63,9 +65,6 @@ struct Access {
 
 /// The program cannot be run within the limits.
 struct TooLong;
-
-/// Steps of pairs of buffers that are looked at for what reuse costs.
-const LOOKS: usize = 100_000_000;
 
 impl Place {
     /// Plans every space of the function at the root of an arena, and rewrites its allocations.
@@ -191,7 +190,7 @@ impl Place {
         let stream = Stream::record(&trial, None, &machine, limit).ok()?;
         let (report, times) = stream.recording.times().ok()?;
         let accesses = Accesses::new(ir, &trial, &plans, &stream, &times);
-        let mut looks = LOOKS;
+        let mut looks = self.looks;
         let spaces = plans.spaces.iter();
         let costs = spaces.map(|(space, buffers)| accesses.costs(*space, buffers, &mut looks));
         Some((report.cycles, costs.collect::<Option<_>>()?))

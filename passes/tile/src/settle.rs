@@ -5,7 +5,8 @@
 use std::collections::{HashMap, HashSet};
 
 use tir::{
-    AffineExpr, AffineMap, At, Builder, DYNAMIC, Interval, Ir, LinearMap, OpId, Ret, Rets, Value,
+    AffineExpr, AffineMap, At, Builder, DYNAMIC, Interval, Ir, LinearMap, OpId, Ret, Rets, Type,
+    Value,
 };
 use tir_loop::For;
 use tir_tensor::generic::iterators;
@@ -159,6 +160,13 @@ fn keep(ir: &mut Ir, op: OpId, group: &mut HashMap<OpId, usize>) {
 fn copied(ir: &mut Ir, at: At, value: Value) -> Value {
     let ty = ir.ty(value);
     let rank = ty.shape().map_or(0, <[i64]>::len);
+    copy_nest(ir, at, value, ty, AffineMap::identity(rank))
+}
+
+/// A tensor of a type with the elements of another one, each as often as a map from positions of the result gives it,
+/// computed by a nest.
+pub(crate) fn copy_nest(ir: &mut Ir, at: At, value: Value, ty: Type, from: AffineMap) -> Value {
+    let rank = from.dims;
     let mut b = Builder::new(ir, at);
     let dest = b.add(tir_tensor::Empty {
         dynamic_sizes: Vec::new(),
@@ -173,7 +181,7 @@ fn copied(ir: &mut Ir, at: At, value: Value) -> Value {
     let copy = b.add(Generic {
         inputs: vec![value],
         outputs: vec![dest],
-        indexing_maps: vec![AffineMap::identity(rank); 2],
+        indexing_maps: vec![from, AffineMap::identity(rank)],
         iterator_types: iterators(rank, 0),
         combine: None,
         sizes: None,

@@ -17,19 +17,19 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use tir::Type;
 use tir::data::Array;
 use tir::interp::{attr_of, elements};
 use tir::{
     AffineExpr, AffineMap, At, Definition, Ir, Mapping, OpId, RegionId, Ret, Rets, Traits, Value,
 };
-use tir::{Builder, Type};
 use tir_graph::Constant;
-use tir_tensor::generic::iterators;
 use tir_tensor::{Empty, Generic, Yield};
 
 use crate::matching::{Candidate, assignments};
 use crate::plan::{Target, out_order};
 use crate::scalar::Scalar;
+use crate::settle::copy_nest;
 
 /// Ops of a scalar computation, constants apart, above which it is left as it is.
 const MOST: usize = 8;
@@ -210,14 +210,10 @@ impl Cone {
         }
         for op in &self.ops {
             let operands: Vec<Value> = func.operands(*op).collect();
-            let constants = operands.iter().filter_map(|value| {
-                let owner = func.owner(*value)?;
-                let known = func.has(owner, Traits::ConstantLike);
-                (known && map.get(*value) == *value).then_some(owner)
-            });
-            let constants: Vec<OpId> = constants.collect();
-            for constant in constants {
-                if map.get(func.result(constant, 0)) == func.result(constant, 0) {
+            for value in operands {
+                let constant = func.owner(value);
+                let constant = constant.filter(|op| func.has(*op, Traits::ConstantLike));
+                if let Some(constant) = constant.filter(|_| map.get(value) == value) {
                     func.duplicate(constant, At::End(block), &mut map);
                 }
             }
@@ -422,35 +418,15 @@ fn repeated(func: &mut Ir, before: OpId, source: Value, times: i64) -> (Value, O
         let value = attr_of(&array);
         return (b.add(Constant { value }), None);
     }
-    let region = func.new_region();
-    let block = func.new_block(region);
-    let value = func.add_arg(block, elem);
-    Builder::new(func, At::End(block)).add(Yield {
-        values: vec![value],
-    });
-    let mut b = func.at(At::Before(before));
-    b.loc = loc;
-    let out = b.add(Empty {
-        dynamic_sizes: Vec::new(),
-        space: None,
-        result: Ret(ty),
-    });
     let rank = shape.len();
     let all: Vec<usize> = (0..rank).collect();
-    let results = b.add(Generic {
-        inputs: vec![source],
-        outputs: vec![out],
-        indexing_maps: vec![
-            AffineMap::project(rank + 1, &all),
-            AffineMap::identity(rank + 1),
-        ],
-        iterator_types: iterators(rank + 1, 0),
-        combine: None,
-        sizes: None,
-        body: region,
-        results: Rets(vec![ty]),
-    });
-    (results[0], func.owner(results[0]))
+    let from = AffineMap::project(rank + 1, &all);
+    let tensor = copy_nest(func, At::Before(before), source, ty, from);
+    let nest = func.owner(tensor);
+    if let Some(nest) = nest {
+        func.set_loc(nest, loc);
+    }
+    (tensor, nest)
 }
 
 /// An array with each element so many times along a new last dimension.

@@ -1,0 +1,295 @@
+//! Other forms of a function that compute the same, taken where its nests are quicker by the estimate.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use tir::{Ir, OpId};
+
+use super::edits::drop_empty;
+use super::plans::Plans;
+use super::{Known, singles, whole};
+use crate::apart::Apart;
+use crate::behind::Behind;
+use crate::chain::{Limits, Single, partition};
+use crate::plan::{Budget, Target};
+use crate::steps::{Steps, candidates, split};
+use crate::strides::Strides;
+
+/// Another form of a function that computes the same.
+enum Form {
+    Behind(Behind),
+    Apart(Apart),
+    Strides(Strides),
+}
+
+impl Form {
+    /// All of one change, in order.
+    fn of(func: &Ir, target: &Target<'_>, strides: bool) -> Vec<Self> {
+        let behind = crate::behind::candidates(func).into_iter();
+        let apart = crate::apart::candidates(func).into_iter();
+        let strides = strides.then(|| crate::strides::candidates(func, target));
+        let strides = strides.into_iter().flatten();
+        let forms = behind.map(Self::Behind).chain(apart.map(Self::Apart));
+        forms.chain(strides.map(Self::Strides)).collect()
+    }
+
+    fn apply(&self, func: &mut Ir, group: &mut HashMap<OpId, usize>) {
+        match self {
+            Self::Behind(behind) => crate::behind::apply(func, behind, group),
+            Self::Apart(apart) => crate::apart::split(func, apart, group),
+            Self::Strides(strides) => crate::strides::apply(func, strides, group),
+        }
+    }
+}
+
+/// Makes steps of elementwise nests where their groups, each alone, are quicker.
+pub(super) fn in_steps(
+    func: &mut Ir,
+    group: &mut HashMap<OpId, usize>,
+    target: &Target<'_>,
+    budget: Budget,
+    known: &mut Known,
+) {
+    if target.inner.is_some() {
+        return;
+    }
+    let all = candidates(func, target);
+    if all.is_empty() {
+        return;
+    }
+    let of = |nests: &[(HashSet<OpId>, i64)], op: &OpId| {
+        nests.iter().position(|(ops, _)| ops.contains(op))
+    };
+    // What does not fit as it is takes any number of cycles.
+    let before = alone(func, group, target, budget, known).unwrap_or_default();
+    let places: Vec<Option<usize>> = all.iter().map(|steps| of(&before, &steps.op)).collect();
+    // The quickest way of each group, for all that it has.
+    let mut best: BTreeMap<Option<usize>, (i64, usize)> = BTreeMap::new();
+    for way in 0..all.iter().map(Steps::ways).max().unwrap_or(0) {
+        let (mut other, mut own, _) = copied(func, group);
+        let mut made = Vec::new();
+        for steps in candidates(&mut other, target) {
+            made.push(split(
+                &mut other,
+                &steps,
+                way.min(steps.ways() - 1),
+                &mut own,
+            ));
+        }
+        let Some(then) = alone(&other, &own, target, budget, known) else {
+            continue;
+        };
+        for place in places.iter().collect::<BTreeSet<_>>() {
+            let own = places
+                .iter()
+                .zip(&made)
+                .filter(|(other, _)| *other == place);
+            let nests = own
+                .flat_map(|(_, made)| made)
+                .filter_map(|op| of(&then, op));
+            let nests: BTreeSet<usize> = nests.collect();
+            let cycles = nests
+                .iter()
+                .fold(0i64, |sum, nest| sum.saturating_add(then[*nest].1));
+            let as_it_is = place.map_or(i64::MAX, |place| before[place].1);
+            let least = best.get(place).map_or(as_it_is, |(cycles, _)| *cycles);
+            if cycles < least {
+                best.insert(*place, (cycles, way));
+            }
+        }
+    }
+    for (steps, place) in all.iter().zip(&places) {
+        if let Some((_, way)) = best.get(place) {
+            split(func, steps, *way.min(&(steps.ways() - 1)), group);
+        }
+    }
+}
+
+/// The groups of a function and the cycles of each alone; `None` where one does not fit.
+fn alone(
+    func: &Ir,
+    group: &HashMap<OpId, usize>,
+    target: &Target<'_>,
+    budget: Budget,
+    known: &mut Known,
+) -> Option<Vec<(HashSet<OpId>, i64)>> {
+    let Groups { from, singles, .. } = groups(func, group, target, budget, known);
+    let nests = singles?.into_iter().map(|single| {
+        let ops = single
+            .group
+            .ops
+            .iter()
+            .filter_map(|op| from.get(op).copied());
+        (ops.collect(), single.apart().1.cycles)
+    });
+    Some(nests.collect())
+}
+
+/// Gives a function those forms in which all its nests are quicker.
+pub(super) fn forms(
+    func: &mut Ir,
+    group: &mut HashMap<OpId, usize>,
+    with: (&Target<'_>, Budget, Limits),
+    strides: bool,
+    known: &mut Known,
+) {
+    // Of all forms only the cycles are asked for.
+    let (target, budget, limits) = with;
+    let limits = Limits {
+        written: false,
+        ..limits
+    };
+    let with = (target, budget, limits);
+    let mut next = 0;
+    let mut now: Option<Nests> = None;
+    while let Some(form) = Form::of(func, with.0, strides).get(next) {
+        let (mut other, mut own, _) = copied(func, group);
+        if let Some(form) = Form::of(&other, with.0, strides).get(next) {
+            form.apply(&mut other, &mut own);
+        }
+        // What another order of elements costs and saves is what stays between nests.
+        if matches!(form, Form::Strides(_)) && with.2.resident {
+            let before = priced(func, group, with, known);
+            let then = priced(&other, &own, with, known);
+            match before.zip(then) {
+                Some((before, then)) if then < before => {
+                    (*func, *group, now) = (other, own, None);
+                }
+                _ => next += 1,
+            }
+            continue;
+        }
+        if now.is_none() {
+            now = nests(func, group, with, known);
+        }
+        let Some(Nests { cycles, of, .. }) = &now else {
+            return;
+        };
+        // What one nest computes goes nowhere in between.
+        if let Form::Apart(apart) = form
+            && of
+                .iter()
+                .any(|nest| apart.ops(func).all(|op| nest.contains(&op)))
+        {
+            next += 1;
+            continue;
+        }
+        match nests(&other, &own, with, known) {
+            // It is one less to look at.
+            Some(then) if then.cycles < *cycles => (*func, *group, now) = (other, own, Some(then)),
+            _ => next += 1,
+        }
+    }
+}
+
+/// Cycles of all nests of a function with what stays between them; `None` where a group does not fit.
+fn priced(
+    func: &Ir,
+    group: &HashMap<OpId, usize>,
+    with: (&Target<'_>, Budget, Limits),
+    known: &mut Known,
+) -> Option<i64> {
+    let mut text = tir::text::print(func, &Default::default());
+    let numbers = func.walk_ids().into_iter().map(|op| group.get(&op));
+    text.push_str(&format!("{:?} {:?}", with.2, numbers.collect::<Vec<_>>()));
+    if let Some(cycles) = known.priced.get(&text) {
+        return Some(*cycles);
+    }
+    let (target, budget, limits) = with;
+    let limits = Limits {
+        written: true,
+        ..limits
+    };
+    let cycles = nests(func, group, (target, budget, limits), known)?.stay?;
+    known.priced.insert(text, cycles);
+    Some(cycles)
+}
+
+/// A function and its groups once more, and which op of it each op of the copy is.
+fn copied(
+    func: &Ir,
+    group: &HashMap<OpId, usize>,
+) -> (Ir, HashMap<OpId, usize>, HashMap<OpId, OpId>) {
+    let copy = func.clone();
+    let ids = func.walk_ids().into_iter().zip(copy.walk_ids());
+    let ids: Vec<(OpId, OpId)> = ids.collect();
+    let own = ids
+        .iter()
+        .filter_map(|(old, new)| Some((*new, *group.get(old)?)));
+    let own = own.collect();
+    let from = ids.iter().map(|(old, new)| (*new, *old)).collect();
+    (copy, own, from)
+}
+
+/// What nests are planned with that are not to be written: no candidate is listed.
+fn quiet(budget: Budget) -> Budget {
+    Budget {
+        listed: 0,
+        ..budget
+    }
+}
+
+/// A copy of a function with its groups.
+struct Groups {
+    /// The copy, in the form that groups are cut in.
+    func: Ir,
+    /// Which op of the function each op of the copy is.
+    from: HashMap<OpId, OpId>,
+    /// The groups, each planned alone, the last one first; `None` where one does not fit.
+    singles: Option<Vec<Single>>,
+}
+
+/// The groups of a function, each planned alone.
+fn groups(
+    func: &Ir,
+    group: &HashMap<OpId, usize>,
+    target: &Target<'_>,
+    budget: Budget,
+    known: &mut Known,
+) -> Groups {
+    let (mut func, mut group, from) = copied(func, group);
+    crate::settle::settle(&mut func, &mut group);
+    drop_empty(&mut func);
+    let scope = whole(&func, group);
+    let mut plans = Plans::new(target, quiet(budget), std::mem::take(&mut known.plans));
+    let singles = singles(&func, &scope, &mut plans);
+    known.plans = plans.into_known();
+    Groups {
+        func,
+        from,
+        singles,
+    }
+}
+
+/// The nests of a function by the estimate.
+pub(super) struct Nests {
+    /// Cycles of all of them.
+    pub(super) cycles: i64,
+    /// The same with what stays between them, each nest for itself.
+    stay: Option<i64>,
+    /// What each computes.
+    of: Vec<HashSet<OpId>>,
+}
+
+/// The nests of a function, with the tensors that stay between them if they are to be written; `None` where a group does
+/// not fit.
+pub(super) fn nests(
+    func: &Ir,
+    group: &HashMap<OpId, usize>,
+    (target, budget, limits): (&Target<'_>, Budget, Limits),
+    known: &mut Known,
+) -> Option<Nests> {
+    let budget = quiet(budget);
+    let Groups {
+        func,
+        from,
+        singles,
+    } = groups(func, group, target, budget, known);
+    let cuts = &mut known.cuts;
+    let chains = partition(&func, &singles?, target, budget, limits, cuts);
+    let here = |nest: &HashSet<OpId>| nest.iter().filter_map(|op| from.get(op).copied()).collect();
+    Some(Nests {
+        cycles: chains.cycles,
+        stay: chains.stay,
+        of: chains.nests.iter().map(|(nest, _)| here(nest)).collect(),
+    })
+}

@@ -12,6 +12,10 @@ use tir::data::Array;
 use tir::text::{ParseOptions, PrintOptions, parse, print};
 use tir::{Data, Dialect, Interpreter, Ir, Name};
 
+/// As in the programs themselves.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Loads all dialects.
 pub fn load() {
     let all: [&'static Dialect; 12] = [

@@ -259,6 +259,16 @@ pub(super) const ABOUT: &[(&str, &str, &str)] = &[
         "Filters that make means of windows `?k` of an image: one for each channel, all elements one of their number.",
     ),
     (
+        "minus-filters",
+        "?x",
+        "Filters that turn the sign of each channel of an image: one for each, its only element -1.",
+    ),
+    (
+        "channel-splat",
+        "?a ?x",
+        "A constant of this number for each channel of an image.",
+    ),
+    (
         "splat",
         "?a ?x",
         "A constant of the type of `?x` with all elements this number.",

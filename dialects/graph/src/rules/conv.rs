@@ -27,6 +27,23 @@ pub const RULES: &[RuleText] = &[
         => "(graph.conv2d ?x ?w (graph.add #b (graph.reshape #c):(flat ?c)) \
             {strides = ?s, pads = ?p, dilations = ?d, groups = ?g})",
         if "(sum-is-finite ?b ?c) (varies ?x) (by-channel ?c) (channels-fit ?c ?w)"),
+    // A filter of one element for each channel is a factor.
+    rule!(reassoc "conv-of-one-element-into-conv",
+        "(graph.conv2d (graph.conv2d ?x #w #b:?B {strides = ?s, pads = ?p, dilations = ?d, groups = ?g}) #k #c \
+            {strides = [1, 1], pads = [0, 0, 0, 0], dilations = ?e, groups = ?h})"
+        => "(graph.conv2d ?x (graph.mul #w #k) (graph.add (graph.mul #b (graph.reshape #k):?B) #c) \
+            {strides = ?s, pads = ?p, dilations = ?d, groups = ?g})",
+        if "(kernel-is ?k 1 1) (== (dim ?k 0) ?h) (== (dim ?w 0) ?h) (varies ?x) (product-is-finite ?w ?k) \
+            (product-is-finite ?b ?k)"),
+    // Where units rectify and sum but know no upper bound: b - max(b - x, 0) is min(b, x), up to a rounding of b.
+    rule!(equal contract "clip-is-relus", "(graph.clip ?x {min = ?a, max = ?b})"
+        => "(graph.relu (graph.conv2d \
+            (graph.relu (graph.conv2d ?x (graph.constant {value = (minus-filters ?x)}) \
+                (graph.constant {value = (channel-splat ?b ?x)}) \
+                {strides = [1, 1], pads = [0, 0, 0, 0], dilations = [1, 1], groups = (dim ?x 1)})) \
+            (graph.constant {value = (minus-filters ?x)}) (graph.constant {value = (channel-splat ?b ?x)}) \
+            {strides = [1, 1], pads = [0, 0, 0, 0], dilations = [1, 1], groups = (dim ?x 1)}))",
+        if "(has-rank ?x 4) (no-zero ?x) (has-floats ?x) (is-zero ?a) (> ?b 0) (<= ?b 16)"),
     // Batch normalisation: k = scale / sqrt(var + epsilon), y = x * k + (bias - mean * k).
     rule!(reassoc "batch-norm-into-conv",
         "(graph.batch_norm \

@@ -446,6 +446,18 @@ fn numbers(set: &mut PatternSet) {
             let ty = Type::tensor([channels, 1, h, w], a[0].ty()?.elem());
             tir::rewrite::Literal::Float(1.0 / points as f64).constant(ty)
         })
+        // Filters of one element that turn the sign of each channel of an image.
+        .attr_fn("minus-filters", |a| {
+            let channels = *shape(&a[0])?.get(1)?;
+            let ty = Type::tensor([channels, 1, 1, 1], a[0].ty()?.elem());
+            tir::rewrite::Literal::Float(-1.0).constant(ty)
+        })
+        // The same number for each channel of an image.
+        .attr_fn("channel-splat", |a| {
+            let channels = *shape(&a[1])?.get(1)?;
+            let ty = Type::tensor([channels], a[1].ty()?.elem());
+            tir::rewrite::Literal::Float(number(&a[0])?).constant(ty)
+        })
         // A lower bound, or (if absent) none, raised to another.
         .attr_fn("raise-low", |a| match (number(&a[0]), number(&a[1])) {
             (Some(x), Some(y)) => Some(Number(x.max(y)).to_attr()),

@@ -60,6 +60,8 @@ pub struct BufferRequirement {
     /// Whether it may be the buffer that the op writes: each element is read before it is written,
     /// and not later.
     pub elementwise: bool,
+    /// Whether the op reads what the operand holds: a copy in another buffer begins with it then.
+    pub reads: bool,
 }
 
 impl BufferRequirement {

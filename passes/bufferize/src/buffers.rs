@@ -6,12 +6,13 @@
 
 use std::collections::{HashMap, HashSet};
 
+use tir::remarks::THREAD_COPY;
 use tir::{
-    AffineMap, At, Attr, BlockId, DYNAMIC, Definition, Failure, Ir, MemRefType, OpId, TensorType,
-    Type, Value,
+    AffineMap, At, Attr, BlockId, DYNAMIC, Definition, Diagnostic, Failure, Ir, MemRefType, OpId,
+    TensorType, Type, Value,
 };
 use tir_memref::alias::aliases;
-use tir_memref::bufferize::{BufferRequirement, BufferizationContext, bufferizable};
+use tir_memref::bufferize::{BufferRequirement, BufferizationContext, ElementOrder, bufferizable};
 use tir_memref::{Alloc, Copy, Dealloc, TransferWrite};
 
 use crate::branches::split_edge;
@@ -66,6 +67,7 @@ pub struct Buffers<'a> {
     dead_args: Vec<Value>,
     allocs: Vec<Value>,
     copies: usize,
+    told: Vec<Diagnostic>,
 }
 
 impl Decisions {
@@ -89,6 +91,7 @@ impl<'a> Buffers<'a> {
             dead_args: Vec::new(),
             allocs: Vec::new(),
             copies: 0,
+            told: Vec::new(),
         }
     }
     /// The argument of a block is replaced; it is erased at the end.
@@ -98,6 +101,10 @@ impl<'a> Buffers<'a> {
     /// The number of copies made so far.
     pub fn copies(&self) -> usize {
         self.copies
+    }
+    /// What is to be told of tiles that the thread copies for a call of a unit, which takes none that lie so.
+    pub fn told(&mut self) -> Vec<Diagnostic> {
+        std::mem::take(&mut self.told)
     }
     /// The space that a tensor is to lie in: that of a result of a condition or of a block
     /// argument, else the far one.
@@ -247,7 +254,23 @@ impl BufferizationContext for Buffers<'_> {
         let space = Some(Attr::str(requirement.space.as_str()));
         let alloc = Alloc::new(Type::memref(found.shape.clone(), found.elem, space));
         let taken = self.add_alloc(op, alloc);
-        self.copy_content(op, tensor, source, taken)?;
+        if found.space_name() == Some(requirement.space) {
+            let text = format!(
+                "the thread copies a tile for operand {operand} of '{}'",
+                self.ir.name(op)
+            );
+            let lies = match requirement.order {
+                ElementOrder::Dense => "one behind the other",
+                ElementOrder::Rows => "in dense rows",
+                ElementOrder::Any => "in this space",
+            };
+            let note = format!("its elements are to lie {lies}, and the tile is part of a {found}");
+            let remark = Diagnostic::remark(text).category(THREAD_COPY);
+            self.told.push(remark.at(self.ir.loc(op)).note(note));
+        }
+        if requirement.reads {
+            self.copy_content(op, tensor, source, taken)?;
+        }
         Ok(Some(taken))
     }
     fn copy(&mut self, before: OpId, tensor: Value, target: Value) -> Result<(), Failure> {

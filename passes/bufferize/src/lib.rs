@@ -59,6 +59,7 @@ impl Pass for Bufferize {
     fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
         let report = bufferize(ir)?;
         cx.count("copies", report.copies);
+        report.told.into_iter().for_each(|remark| cx.remark(remark));
         if self.remarks {
             report
                 .remarks
@@ -74,6 +75,8 @@ impl Pass for Bufferize {
 pub struct Report {
     /// For each copy why it is there.
     pub remarks: Vec<Diagnostic>,
+    /// Tiles that the thread copies for calls of units: what costs cycles, whether remarks are asked for or not.
+    pub told: Vec<Diagnostic>,
     /// The number of copies in the program, apart from the transfers it had before.
     pub copies: usize,
 }
@@ -218,6 +221,7 @@ fn function(
     }
     structure::branches(&mut cx, &blocks).map_err(|e| vec![*e])?;
     report.copies += cx.copies();
+    report.told.extend(cx.told());
     cx.finish();
     Ok(())
 }

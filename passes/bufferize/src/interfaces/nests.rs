@@ -52,6 +52,7 @@ impl DestinationStyleOp for OfNest {
             space,
             order: ElementOrder::Any,
             elementwise: false,
+            reads: operand < apply.inputs.len() || self.reads_destination(op, operand),
         })
     }
 }
@@ -79,6 +80,7 @@ impl DestinationStyleOp for OfCall {
                 false => ElementOrder::Dense,
             },
             elementwise: call.writes == 1 && intrinsic.elementwise[operand],
+            reads: intrinsic.reads[operand],
         })
     }
 }

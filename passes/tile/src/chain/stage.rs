@@ -350,6 +350,13 @@ impl Context<'_> {
                 *size = (*size).max(*needed);
             }
         }
+        // What a unit reads at once is dense but for how many rows there are.
+        let units = tile.joined.iter().sum::<usize>();
+        let rows = tile.dims.len() - units;
+        let wider = |t: usize| t > rows && shape[t] > tile.dims[t].size;
+        if (0..tile.dims.len()).any(wider) {
+            return Err(No::Never("blocks of a unit reach beyond a part"));
+        }
         let mut producers = Vec::new();
         for border in &borders {
             for (which, maker) in makers.iter().enumerate() {
@@ -511,15 +518,26 @@ impl Context<'_> {
         plans
     }
 
-    /// Whether all that a stage reads of near memory lies there as it reads it.
+    /// Whether all that a stage reads of near memory lies there as it reads it, and what it writes is no wider than the tile:
+    /// what units read at once is dense but for how many rows there are.
     pub(super) fn suits(&self, group: &Group, plan: &Plan) -> bool {
-        (0..group.operands.len()).all(|number| {
-            let (operand, tile) = (&group.operands[number], &plan.tiles[number]);
-            let home = self.homes.get(&operand.source);
-            let inside = |ends: Vec<usize>| home.is_none_or(|home| home.holds(tile, &ends));
-            let plain = tile.reassociation().is_none();
-            !operand.near || plain && ends(group, plan, number).is_some_and(inside)
-        })
+        let inside = group.into.as_ref().is_none_or(|slot| {
+            let units = plan.unit_out.len();
+            let first = slot.shape.len().saturating_sub(units);
+            (first + 1..slot.shape.len()).all(|t| {
+                let d = group.outer + t;
+                let written = plan.space.extent(d).saturating_mul(plan.space.trips(d));
+                slot.at[t].saturating_add(written) <= slot.shape[t]
+            })
+        });
+        inside
+            && (0..group.operands.len()).all(|number| {
+                let (operand, tile) = (&group.operands[number], &plan.tiles[number]);
+                let home = self.homes.get(&operand.source);
+                let inside = |ends: Vec<usize>| home.is_none_or(|home| home.holds(tile, &ends));
+                let plain = tile.reassociation().is_none();
+                !operand.near || plain && ends(group, plan, number).is_some_and(inside)
+            })
     }
 
     /// A producer with a plan and what is computed for it in turn.

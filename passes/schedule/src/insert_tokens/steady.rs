@@ -30,7 +30,6 @@ use tir_accel::{DmaStart, MachineInfo, Ready};
 use tir_arith::{AddI, CmpI, CmpIPredicate, DivUI, MulI, OpFoldResult, OrI, RemUI, SubI};
 use tir_loop::{For, If};
 use tir_memref::alias::{Origin, accesses, origins};
-use tir_memref::{Alloc, Dealloc};
 
 use crate::index::{Counter, guard};
 
@@ -323,7 +322,11 @@ impl Loop<'_> {
                 continue;
             }
             let carries = ir.results(op).len() > 0 && ir.results(op).any(|v| !ir.is_unused(v));
-            let holds = ir.is::<Alloc>(op) || ir.is::<Dealloc>(op) || ir.effects(op).is_none();
+            let ends = |e: &tir::Effect| {
+                e.on.is_some() && matches!(e.access, Access::Allocate | Access::Free)
+            };
+            let effects = ir.effects(op);
+            let holds = effects.is_none_or(|effects| effects.iter().any(ends));
             if carries || holds && !inner {
                 return None;
             }

@@ -235,6 +235,22 @@ pub fn accesses(ir: &Ir, op: OpId) -> Vec<(Access, Value)> {
     known.filter(|(_, v)| is_memref(ir.ty(*v))).collect()
 }
 
+/// The memref whose buffer an op ends, if the op does nothing else: it goes where the buffer does.
+pub fn ended(ir: &Ir, op: OpId) -> Option<Value> {
+    if ir.results(op).len() > 0 || ir.regions(op).len() > 0 {
+        return None;
+    }
+    match ir.effects(op)?[..] {
+        [
+            tir::Effect {
+                access: Access::Free,
+                on,
+            },
+        ] => on,
+        _ => None,
+    }
+}
+
 /// Whether an op is the first that touches an allocated buffer in the block that allocates it, and nothing else writes it.
 pub fn is_filled_once(ir: &Ir, filling: OpId, buffer: Value) -> bool {
     let Some(block) = ir.value_block(buffer) else {

@@ -1,6 +1,7 @@
 //! Interfaces that generic passes ask, each with the trait that a record implements and the hook
 //! that hands it over (`#[op(…, loop_like)]`).
 
+use std::collections::HashSet;
 use std::marker::PhantomData;
 
 use tir_core::{BlockId, Hook, Ir, Op, OpId, OpRef, RegionId, Role, Type, Value, operand_groups};
@@ -73,6 +74,12 @@ impl<T: LoopLike> Loop for Typed<T> {
 /// `loop_like`.
 pub fn loop_like<T: LoopLike>() -> Hook {
     Hook::interface::<dyn Loop>(Typed::<T>::NEW)
+}
+
+/// How often the bodies of an op run each time that control reaches it; `None` if it is no loop, or the number is not known.
+pub fn trip_count(ir: &Ir, op: OpId) -> Option<i64> {
+    let known = ir.info(op)?.interface::<dyn Loop>()?;
+    known.trip_count(ir, op)
 }
 
 /// Marks ops whose regions keep the constants that folding makes in them, instead of handing
@@ -172,6 +179,28 @@ pub fn region_edges(ir: &Ir, op: OpId, track: &dyn Fn(Type) -> bool) -> Vec<Regi
         }
     }
     edges
+}
+
+/// Whether region `next` of an op may run behind region `first` of it before control leaves the op; of one region, whether
+/// it may run again. Regions have their numbers; of an op without [`RegionBranch`] any may run behind any.
+pub fn may_run_after(ir: &Ir, op: OpId, first: usize, next: usize) -> bool {
+    let edges = region_edges(ir, op, &|_| false);
+    let (mut seen, mut work) = (HashSet::new(), vec![RegionPoint::Region(first)]);
+    while let Some(at) = work.pop() {
+        let onward = edges
+            .iter()
+            .filter(|edge| edge.from == at)
+            .map(|edge| edge.to);
+        for to in onward.filter(|to| *to != RegionPoint::Parent) {
+            if to == RegionPoint::Region(next) {
+                return true;
+            }
+            if seen.insert(to) {
+                work.push(to);
+            }
+        }
+    }
+    false
 }
 
 /// The successors of a terminator, each with the values handed over and the arguments they become

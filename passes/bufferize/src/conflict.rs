@@ -4,7 +4,9 @@
 //! op, or when a block begins), a *write* of its buffer, and a *read* of that content. It is one if
 //! control may come from the definition to the write and on to the read without defining the
 //! content anew (`between`), or if a loop around both runs them again (`repeats`). Loops may be ops,
-//! or branches that go round: the latter are ways in the graph of the blocks (`reaches`).
+//! or branches that go round: the latter are ways in the graph of the blocks (`reaches`). What the
+//! regions of an op are to each other, repeated or two sides of a condition, the op says itself
+//! ([`RegionBranch`](tir::interfaces::RegionBranch)).
 //!
 //! Excused are reads that see the same elements all the same: of a subset that the write inserts
 //! where it stands already, and of elements that one op reads before it writes each of them.
@@ -12,9 +14,10 @@
 use std::collections::HashSet;
 
 use tir::data::gcd;
+use tir::interfaces::may_run_after;
 use tir::{BlockId, DYNAMIC, Definition, Diagnostic, OpId, RegionId, Type, Use, Value};
 use tir_arith::OpFoldResult;
-use tir_loop::{For, If};
+use tir_loop::For;
 use tir_memref::bufferize::Subset;
 
 use crate::alias_info::Root;
@@ -196,8 +199,8 @@ impl Analysis<'_> {
         let around = std::iter::successors(Some(write), |op| {
             Some(*op).filter(|op| *op != w).and_then(|op| ir.parent(op))
         });
-        let mut loops = around.skip(1).filter(|op| !ir.is::<If>(*op));
-        loops.any(|l| read != l && ir.is_below(read, l) && !made.is(l))
+        let mut loops = around.skip(1).filter(|op| !made.is(*op));
+        loops.any(|l| read != l && self.runs_after(l, write, read).unwrap_or(false))
     }
 
     /// Whether a write may happen after a content was made and before it is read.
@@ -227,21 +230,29 @@ impl Analysis<'_> {
             // The op around the write reads before it begins, if it does not run again.
             return self.follows(w, r, made);
         }
-        if w == write || !ir.is::<If>(w) {
+        if w == write || self.runs_after(w, write, read).unwrap_or(true) {
             return true;
         }
-        // Two sides of a condition, or one.
-        let side = |op: OpId| {
-            let mut blocks = ir.regions(w).flat_map(|region| ir.blocks(region));
-            blocks.find(|block| ir.ancestor_in(op, *block).is_some())
-        };
-        match (side(write), side(read)) {
-            (Some(a), Some(b)) if a == b => {
-                self.between(ContentDef::Block(a), write, read) || self.follows(w, r, made)
-            }
-            (Some(_), Some(_)) => self.follows(w, r, made),
-            _ => true,
-        }
+        // Two sides of a condition, or one: then what matters is what comes between there.
+        let same = self
+            .side(w, write)
+            .filter(|side| self.side(w, read) == Some(*side));
+        let entry = same.and_then(|side| ir.entry(ir.regions(w).nth(side)?));
+        let between = |entry| self.between(ContentDef::Block(entry), write, read);
+        entry.is_some_and(between) || self.follows(w, r, made)
+    }
+
+    /// The number of the region of an op that an op below it is in.
+    fn side(&self, around: OpId, op: OpId) -> Option<usize> {
+        let mut regions = self.ir.regions(around);
+        regions.position(|region| self.holder_in(op, region).is_some())
+    }
+
+    /// Whether the region of an op that a read is in may run behind the region that a write is in, or once more if it is the
+    /// same one; `None` if not both are below the op.
+    fn runs_after(&self, around: OpId, write: OpId, read: OpId) -> Option<bool> {
+        let (first, next) = (self.side(around, write)?, self.side(around, read)?);
+        Some(may_run_after(self.ir, around, first, next))
     }
 
     /// Reads that see the same elements although the buffer is written before.

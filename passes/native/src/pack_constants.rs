@@ -19,8 +19,8 @@ use tir::{
 use tir_arith::OpFoldResult;
 use tir_func::{Func, Return};
 use tir_loop::{Bounds, For, Yield};
-use tir_memref::alias::is_filled_once;
-use tir_memref::{Alloc, Dealloc, GetGlobal, Global, TransferRead, View};
+use tir_memref::alias::{ended, is_filled_once};
+use tir_memref::{Alloc, GetGlobal, Global, TransferRead, View};
 
 pass! {
     /// Stores constants as transfers of tiles would leave them, and reads the tiles there.
@@ -388,7 +388,7 @@ impl Packed {
         ir.erase(self.transfer);
         let ends: Vec<OpId> = ir.uses(self.tile).map(|used| used.op).collect();
         for end in ends {
-            if ir.is::<Dealloc>(end) {
+            if ended(ir, end) == Some(self.tile) {
                 ir.erase(end);
             }
         }

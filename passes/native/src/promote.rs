@@ -11,8 +11,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use tir::{Access, At, Ir, MemRefType, OpId, Pass, PassCx, PassResult, Type, Value, pass};
 use tir_loop::{For, Yield};
-use tir_memref::alias::{Origin, accesses, may_alias, origins};
-use tir_memref::{Alloc, Dealloc};
+use tir_memref::Alloc;
+use tir_memref::alias::{Origin, accesses, ended, may_alias, origins};
 
 pass! {
     /// Carries through loops what they load and store at one place, if nothing else that they access may be there; drops
@@ -258,7 +258,7 @@ fn drop_stored(ir: &mut Ir) -> usize {
         let users: BTreeSet<OpId> = ir.uses(buffer).map(|used| used.op).collect();
         let only_stored = users.iter().all(|user| {
             let stored = Moved::of(ir, *user).and_then(|moved| moved.stored);
-            ir.is::<Dealloc>(*user) || stored.is_some_and(|value| value != buffer)
+            ended(ir, *user) == Some(buffer) || stored.is_some_and(|value| value != buffer)
         });
         if only_stored {
             users.into_iter().for_each(|user| ir.erase(user));

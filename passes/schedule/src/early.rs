@@ -21,8 +21,8 @@ use tir_accel::MachineInfo;
 use tir_arith::{CmpIPredicate, OpFoldResult};
 use tir_loop::For;
 use tir_memory::liveness::{Buffer, liveness};
-use tir_memref::alias::{Origin, origins};
-use tir_memref::{Alloc, Dealloc, TransferRead, TransferWrite};
+use tir_memref::alias::{Origin, ended, origins};
+use tir_memref::{Alloc, TransferRead, TransferWrite};
 
 use crate::index::{Counter, copy, guard, linear, total, writes};
 use crate::insert_dma::filled;
@@ -463,7 +463,7 @@ fn account(ir: &Ir, machine: &MachineInfo) -> Option<Vec<Nest>> {
 /// Whether queues do all that a nest does.
 fn queued(ir: &Ir, machine: &MachineInfo, nest: OpId) -> bool {
     done(ir, nest).into_iter().all(|op| {
-        let free = ir.is_pure(op) || ir.is::<Alloc>(op) || ir.is::<Dealloc>(op);
+        let free = ir.is_pure(op) || ir.is::<Alloc>(op) || ended(ir, op).is_some();
         // What an engine fills is a transfer, too.
         let fills = || filled(ir, machine, op).is_some();
         free || fills() || !busy(ir, machine, op, Branches::Often).is_empty()

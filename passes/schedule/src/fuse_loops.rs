@@ -10,8 +10,8 @@ use std::collections::HashSet;
 
 use tir::{Access, At, BlockId, Ir, OpId, Traits};
 use tir_loop::For;
-use tir_memref::alias::{Origin, accesses, origins};
-use tir_memref::{Alloc, Dealloc};
+use tir_memref::Alloc;
+use tir_memref::alias::{Origin, accesses, ended, origins};
 
 use crate::independent::are_independent;
 use crate::index::Counter;
@@ -71,7 +71,7 @@ fn between(ir: &Ir, first: OpId, second: OpId) -> Option<Vec<OpId>> {
     let (mut ops, mut next) = (Vec::new(), ir.next(first));
     while let Some(op) = next.filter(|op| *op != second) {
         let made = ir.is::<Alloc>(op) || ir.is_pure(op) && ir.regions(op).len() == 0;
-        if !made && !ir.is::<Dealloc>(op) {
+        if !made && ended(ir, op).is_none() {
             return None;
         }
         ops.push(op);
@@ -102,7 +102,7 @@ fn hands_on(ir: &Ir, first: OpId, second: OpId) -> bool {
 /// Makes a loop a part of one before it.
 fn join(ir: &mut Ir, first: OpId, second: OpId) {
     for op in between(ir, first, second).unwrap_or_default() {
-        match ir.is::<Dealloc>(op) {
+        match ended(ir, op).is_some() {
             true => ir.move_op(op, At::After(second)),
             false => ir.move_op(op, At::Before(first)),
         }

@@ -13,7 +13,8 @@ use tir::{
 use tir_accel::Direction;
 use tir_accel::transfer::Pattern;
 use tir_arith::{CmpIPredicate, Constant, OpFoldResult, dispatch_values};
-use tir_memref::{Alloc, Dealloc, TransferRead, TransferWrite};
+use tir_memref::alias::ended;
+use tir_memref::{Alloc, TransferRead, TransferWrite};
 use tir_tensor::generic::fill;
 
 use crate::expand_generic::branch;
@@ -73,7 +74,7 @@ impl Halo {
         let mut transfers = Vec::new();
         let mut border: Option<Option<Attr>> = None;
         for used in ir.uses(buffer) {
-            if ir.is::<Dealloc>(used.op) {
+            if ended(ir, used.op) == Some(buffer) {
                 continue;
             }
             let t = Transfer::of(ir, used.op).filter(|t| t.far == buffer && t.tile != buffer)?;

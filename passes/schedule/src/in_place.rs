@@ -18,10 +18,8 @@ use tir_accel::Direction;
 use tir_accel::transfer::Pattern;
 use tir_arith::OpFoldResult;
 use tir_loop::For;
-use tir_memref::alias::{Origin, accesses, aliases, is_filled_once, may_alias, origins};
-use tir_memref::{
-    Alloc, CollapseShape, Dealloc, ExpandShape, ReinterpretCast, SubView, strided_type,
-};
+use tir_memref::alias::{Origin, accesses, aliases, ended, is_filled_once, may_alias, origins};
+use tir_memref::{Alloc, CollapseShape, ExpandShape, ReinterpretCast, SubView, strided_type};
 use tir_tensor::Generic;
 
 use crate::range::{Facts, inside};
@@ -194,7 +192,7 @@ impl Place {
         let ends: Vec<OpId> = ir
             .uses(t.tile)
             .map(|used| used.op)
-            .filter(|op| ir.is::<Dealloc>(*op))
+            .filter(|op| ended(ir, *op) == Some(t.tile))
             .collect();
         ir.erase_all(&ends);
         views::retype(ir, t.tile, ty)?;
@@ -336,7 +334,7 @@ fn is_left_alone(
         .iter()
         .flat_map(|value| ir.uses(*value))
         .map(|used| used.op);
-    let users = users.filter(|user| *user != op && !ir.is::<Dealloc>(*user));
+    let users = users.filter(|user| *user != op && ended(ir, *user).is_none());
     let own: Option<Vec<OpId>> = users.map(|user| ir.ancestor_in(user, block)).collect();
     let Some(own) = own else {
         return false;

@@ -3,8 +3,8 @@
 use tir::{At, Failure, Ir, MemRefType, Name, OpId, Type, Value};
 use tir_accel::MachineInfo;
 use tir_loop::For;
-use tir_memref::alias::{aliases, origins};
-use tir_memref::{Alloc, CollapseShape, Dealloc, ExpandShape, SubView, TransferRead};
+use tir_memref::alias::{aliases, ended, origins};
+use tir_memref::{Alloc, CollapseShape, ExpandShape, SubView, TransferRead};
 
 pub use crate::passes::MultiBuffer;
 
@@ -110,7 +110,7 @@ fn only_viewed(ir: &Ir, memref: Value) -> bool {
 fn drop_deallocs(ir: &mut Ir, local: &Local) {
     let uses: Vec<OpId> = ir.uses(local.memref).map(|u| u.op).collect();
     for op in uses {
-        if ir.is::<Dealloc>(op) {
+        if ended(ir, op) == Some(local.memref) {
             ir.erase(op);
         }
     }

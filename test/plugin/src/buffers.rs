@@ -1,12 +1,13 @@
-//! Ops of fixed on buffers and indices: views that no other dialect knows, and index arithmetic.
+//! Ops of fixed on buffers and indices: views that no other dialect knows, the end of a buffer, and index arithmetic.
 //!
-//! Nothing is attached to them beyond what they compute. Passes on buffers must take a result that
-//! is a memref for a view of every memref operand, and must run the arithmetic to know an offset.
+//! Nothing is attached to them beyond what they compute and their effects. Passes on buffers must take a result that
+//! is a memref for a view of every memref operand, must tell the end of a buffer by its effect, and must run the
+//! arithmetic to know an offset.
 
 use tir::constraints::{INDEX, MEMREF};
 use tir::{
-    Compiler, DYNAMIC, Data, Failure, Infer, Layout, LowerToEval, MemRefType, Op, OpRef, Type,
-    Value, Verify,
+    Access, Compiler, DYNAMIC, Data, Effect, Effects, Failure, HasEffects, Infer, Layout,
+    LowerToEval, MemRefType, Op, OpRef, Type, Value, Verify,
 };
 
 /// A half of a buffer of one dimension: the first for even numbers, else the second.
@@ -99,6 +100,35 @@ impl LowerToEval for Either {
             };
             let even = which.as_int()?.rem_euclid(2) == 0;
             Ok(vec![if even { first.clone() } else { second.clone() }])
+        });
+        Ok(())
+    }
+}
+
+/// Ends a buffer, as `memref.dealloc` does.
+#[derive(Op)]
+#[op("fixed.release", effects, lower_to_eval)]
+#[asm("$buffer attr-dict `:` type($buffer)")]
+pub struct Release {
+    /// Which one.
+    #[is(MEMREF)]
+    pub buffer: Value,
+}
+impl HasEffects for Release {
+    fn effects(&self, _: OpRef<'_>) -> Effects {
+        let effect = Effect {
+            access: Access::Free,
+            on: Some(self.buffer),
+        };
+        [effect].into_iter().collect()
+    }
+}
+impl LowerToEval for Release {
+    fn lower<'m>(&self, _: OpRef<'m>, cx: &mut Compiler<'m>) -> Result<(), Failure> {
+        cx.native(&[self.buffer], &[], |env, data| {
+            let buffer = data.first().ok_or("has no operand")?.as_view()?.buffer;
+            env.dealloc(buffer)?;
+            Ok(Vec::new())
         });
         Ok(())
     }

@@ -7,13 +7,15 @@
 #![forbid(unsafe_code)]
 
 mod buffers;
+mod control;
 mod eval;
 mod lower;
 mod ops;
 mod point;
 mod rules;
 
-pub use buffers::{Either, Half, Wrap};
+pub use buffers::{Either, Half, Release, Wrap};
+pub use control::{Fork, Next, Repeat};
 pub use lower::FixedToTensor;
 pub use ops::{Dequantize, MatMul, Quantize};
 pub use point::Point;
@@ -23,7 +25,9 @@ use tir::PassInfo;
 tir::dialect! {
     /// Fixed-point numbers: integers that stand for themselves divided by a power of two.
     fixed {
-        ops: [Quantize, Dequantize, MatMul, Half, Either, Wrap],
+        ops: [
+            Quantize, Dequantize, MatMul, Half, Either, Release, Wrap, Repeat, Fork, Next,
+        ],
         types: [Point],
         rules: rules::RULES,
         patterns: rules::functions,

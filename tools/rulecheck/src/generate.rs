@@ -1,157 +1,21 @@
-//! Types and attributes to try: random ones, and ones like what is there and what fitted before.
+//! Types and attributes to try: random ones, and ones like what is there and what fitted before, which is the corpus.
 //!
-//! *Terms.* The **corpus** is what verified before: ranks of operands, attributes and numbers of
-//! operands, by op. **Around** is the other operands of an op.
+//! *Terms.* **Around** is the other operands of an op.
 //!
 //! *Invariants.* The same seed and the same corpus give the same instance. What is tried need not
 //! verify; the sampler asks the verifier and adds to the corpus what does.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use tir::data::Random;
 use tir::rewrite::Literal;
-use tir::{
-    Attr, AttrValue, Constraint, FieldInfo, FloatAttr, FloatType, Name, OpInfo, Role, TensorType,
-    Type,
-};
+use tir::{Attr, AttrValue, Constraint, FieldInfo, FloatAttr, FloatType, Name, OpInfo, Role, Type};
 
+use crate::corpus::{Corpus, Known};
 use crate::sample::ints;
 
-/// Most fitting examples that are remembered of each operand and attribute.
-const REMEMBERED: usize = 64;
 /// Most elements of a value.
 const ELEMENTS: usize = 4096;
-
-/// What fitted before: ranks of operands (`None`: a scalar), and attributes, by op and name. All
-/// ranks count alike, however often they fitted.
-#[derive(Clone, Default)]
-pub(crate) struct Corpus {
-    ranks: HashMap<(Name, usize), BTreeSet<Option<usize>>>,
-    attrs: HashMap<(Name, Name), Vec<Known>>,
-    counts: HashMap<Name, BTreeSet<usize>>,
-    /// Kinds of elements: how often an instance was begun with them, and how often it verified.
-    elems: BTreeMap<ElemKind, (usize, usize)>,
-    /// Of ops that are told their result types: how these were like the first operand.
-    results: HashMap<Name, BTreeSet<Likeness>>,
-    /// How often nothing that was tried verified.
-    stuck: BTreeMap<&'static str, usize>,
-    /// Element types to draw besides those that are built in.
-    pub types: Arc<[Type]>,
-}
-
-/// An attribute that fitted, and the integers that it is if it is a list of them.
-type Known = (Option<Attr>, Option<Arc<[i64]>>);
-
-impl Corpus {
-    /// Nothing, but element types to draw besides those that are built in.
-    pub(crate) fn new(types: Arc<[Type]>) -> Self {
-        Self {
-            types,
-            ..Self::default()
-        }
-    }
-    /// Adds what is known of other ops.
-    pub(crate) fn merge(&mut self, other: &Corpus) {
-        let Corpus {
-            ranks,
-            attrs,
-            counts,
-            results,
-            ..
-        } = other.clone();
-        self.ranks.extend(ranks);
-        self.attrs.extend(attrs);
-        self.counts.extend(counts);
-        self.results.extend(results);
-    }
-    /// Whether an instance with these elements verified, or too few were begun to say.
-    fn takes(&self, elem: Type) -> bool {
-        let known = self.elems.get(&ElemKind::of(elem));
-        known.is_none_or(|(begun, built)| *built > 0 || *begun < BEGUN)
-    }
-    /// An instance was begun with these elements, and verified or not.
-    pub(crate) fn begun(&mut self, elem: Type, built: bool) {
-        let known = self.elems.entry(ElemKind::of(elem)).or_default();
-        *known = (known.0 + 1, known.1 + usize::from(built));
-    }
-    /// A result type that an op was told, beside the type of its first operand.
-    pub(crate) fn result(&mut self, op: Name, first: Type, result: Type) {
-        let likeness = Likeness {
-            shape: first.shape() == result.shape(),
-            elem: first.elem() == result.elem(),
-        };
-        self.results.entry(op).or_default().insert(likeness);
-    }
-    pub(crate) fn operand(&mut self, op: Name, index: usize, ty: Type) {
-        let rank = ty.get::<TensorType>().map(|t| t.shape.len());
-        self.ranks.entry((op, index)).or_default().insert(rank);
-    }
-    /// Nothing that was tried for an op verified.
-    pub(crate) fn stuck_at(&mut self, op: Name) {
-        *self.stuck.entry(op.as_str()).or_default() += 1;
-    }
-    /// The op for which nothing verified most often.
-    pub(crate) fn stuck(&self) -> Option<&'static str> {
-        let most = self.stuck.iter().max_by_key(|(_, count)| **count);
-        most.map(|(op, _)| *op)
-    }
-    pub(crate) fn operands(&mut self, op: Name, count: usize) {
-        self.counts.entry(op).or_default().insert(count);
-    }
-    /// How many operands there are besides `others`.
-    pub(crate) fn count(&self, op: Name, others: usize, random: &mut Random) -> usize {
-        let known = self.counts.get(&op).into_iter().flatten();
-        let known: Vec<usize> = known.filter_map(|n| n.checked_sub(others)).collect();
-        match random.pick(&known) {
-            Some(count) if random.percent(80) => count,
-            _ => random.below(4),
-        }
-    }
-    pub(crate) fn attr(&mut self, op: Name, name: Name, attr: Option<Attr>, random: &mut Random) {
-        let all = self.attrs.entry((op, name)).or_default();
-        // Each counts once, so that rare ones are as likely.
-        if all.iter().any(|(known, _)| *known == attr) {
-            return;
-        }
-        let list = attr.and_then(ints).map(Arc::from);
-        if all.len() < REMEMBERED {
-            all.push((attr, list));
-        } else {
-            all[random.below(REMEMBERED)] = (attr, list);
-        }
-    }
-}
-
-/// What of a result type is that of the first operand.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Likeness {
-    shape: bool,
-    elem: bool,
-}
-
-/// Kinds of element types that ops take alike.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum ElemKind {
-    Truth,
-    Integer,
-    Float,
-    Other,
-}
-
-impl ElemKind {
-    fn of(elem: Type) -> Self {
-        match elem {
-            _ if elem.is_float() => ElemKind::Float,
-            _ if elem.bits() == Some(1) => ElemKind::Truth,
-            _ if elem.is_int() => ElemKind::Integer,
-            _ => ElemKind::Other,
-        }
-    }
-}
-
-/// How often a kind of elements is begun with before it is given up for most instances.
-const BEGUN: usize = 12;
 
 /// What an instance is like: chosen once for each.
 pub(crate) struct InstanceStyle {
@@ -291,8 +155,7 @@ impl InstanceStyle {
             }
             _ => {}
         }
-        let known = corpus.ranks.get(&(op, index));
-        let known: Vec<Option<usize>> = known.into_iter().flatten().copied().collect();
+        let known = corpus.ranks_of(op, index);
         let rank = match random.pick(&known) {
             Some(rank) if random.percent(85) => rank,
             _ if random.percent(10) => None,
@@ -383,8 +246,7 @@ impl InstanceStyle {
         random: &mut Random,
     ) -> Option<Vec<Type>> {
         // As it was like the first operand before: of its shape, of its elements, or of neither.
-        let known = corpus.results.get(&op).into_iter().flatten();
-        let known: Vec<Likeness> = known.copied().collect();
+        let known = corpus.results_of(op);
         if many == Some(1)
             && random.percent(70)
             && let (Some(likeness), Some(first)) = (random.pick(&known), near.first())
@@ -511,8 +373,7 @@ impl InstanceStyle {
         if field.default.is_some() && random.percent(40) {
             return field.default;
         }
-        let known = corpus.attrs.get(&(op, field.name));
-        let known = known.map_or(&[][..], |all| &all[..]);
+        let known = corpus.attrs_of(op, field.name);
         let first = near.first().and_then(|ty| ty.shape()).unwrap_or(&[]);
         // Of lists those as long as the shape, if there are any.
         let is_long = |(_, list): &&Known| list.as_ref().is_some_and(|l| l.len() == first.len());

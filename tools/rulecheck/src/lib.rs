@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod compare;
+mod corpus;
 mod draw;
 mod generate;
 mod instance;
@@ -38,8 +39,8 @@ pub use mutate::{Mutant, mutants};
 pub use report::{json, text};
 pub use tested::{Coverage, Tested, Verdict};
 
+use corpus::Corpus;
 use draw::values;
-use generate::Corpus;
 use instance::{Outcome, Subject};
 use plan::Plan;
 use sample::Sampler;

@@ -9,7 +9,8 @@ use tir::{
     verify_local,
 };
 
-use crate::generate::{Around, Corpus, InstanceStyle};
+use crate::corpus::Corpus;
+use crate::generate::{Around, InstanceStyle};
 use crate::plan::{Leaf, Node, Operand, Origin, Plan};
 
 /// Attempts for each op before the whole instance is begun anew.

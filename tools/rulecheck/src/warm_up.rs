@@ -7,7 +7,7 @@ use tir::data::Random;
 use tir::{Name, Type};
 
 use crate::Options;
-use crate::generate::Corpus;
+use crate::corpus::Corpus;
 use crate::sample::{self, Sampler};
 
 /// Attempts to learn what fits an op.

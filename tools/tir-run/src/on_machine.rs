@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use tir::interfaces::trip_count;
 use tir::workload::Workload;
 use tir::{Diagnostic, Env, Ir, Name, SymbolTable};
 use tir_accel::bounds::Bounds;
@@ -9,7 +10,6 @@ use tir_accel::eval::{Layers, MachineMemory, needs_machine};
 use tir_accel::{Apply, MachineInfo};
 use tir_arith::{AddF, AddI, MulF, MulI};
 use tir_levels::AttachMachine;
-use tir_loop::For;
 use tir_pass::{PassManager, Pipeline};
 
 use crate::execute::Keep;
@@ -109,7 +109,7 @@ fn thread_multiply_adds(module: &Ir) -> u64 {
         })
         .map(|(ir, op)| {
             let around = std::iter::successors(ir.parent(op), |op| ir.parent(*op));
-            let trips = around.filter_map(|op| ir.get::<For>(op)?.trip_count());
+            let trips = around.filter_map(|op| trip_count(ir, op));
             trips.fold(1u64, |n, trips| {
                 n.saturating_mul(u64::try_from(trips).unwrap_or(0))
             })

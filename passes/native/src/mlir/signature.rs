@@ -4,7 +4,8 @@ use tir::interp::OUT_ARGUMENT;
 use tir::{At, Attr, DictAttr, Failure, FunctionType, MemRefType, Name, OpId, Type, Value};
 use tir_arith::constant_index;
 use tir_func::{Func, Return};
-use tir_memref::{Dealloc, Load, Store, View};
+use tir_memref::alias::ended;
+use tir_memref::{Load, Store, View};
 
 use super::calls::{SHARED, places};
 use super::{Argument, Code, Function, Role, THREADS, raw, signless};
@@ -159,7 +160,7 @@ impl Code<'_> {
             let made = self.ir.result(place.op, 0);
             let ends: Vec<OpId> = self.ir.uses(made).map(|u| u.op).collect();
             for end in ends {
-                if self.ir.is::<Dealloc>(end) {
+                if ended(self.ir, end) == Some(made) {
                     self.ir.erase(end);
                 }
             }

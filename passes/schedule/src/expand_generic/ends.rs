@@ -7,7 +7,8 @@
 use std::collections::HashMap;
 
 use tir::{AffineExpr, AffineMap, At, Definition, Failure, Ir, MemRefType, OpId, Ret, Type, Value};
-use tir_memref::{Alloc, CollapseShape, Dealloc, collapsed_type};
+use tir_memref::alias::ended;
+use tir_memref::{Alloc, CollapseShape, collapsed_type};
 use tir_tensor::{Generic, reassociation};
 
 use super::located;
@@ -70,7 +71,7 @@ fn shortened(ir: &mut Ir, value: Value) -> Option<Value> {
     let own = made.is_some_and(|op| ir.is::<Alloc>(op))
         && ir
             .uses(value)
-            .all(|used| ir.is::<Generic>(used.op) || ir.is::<Dealloc>(used.op));
+            .all(|used| ir.is::<Generic>(used.op) || ended(ir, used.op).is_some());
     if own {
         ir.set_type(value, ty);
         return Some(value);

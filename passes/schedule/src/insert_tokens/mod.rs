@@ -13,6 +13,7 @@ mod token_values;
 use tir::{At, Diagnostic, Failure, Ir, OpId, Sym};
 use tir_accel::eval::Stopped;
 use tir_accel::{Apply, Call, DmaStart, DmaWait, MachineInfo, Mark, Ready};
+use tir_loop::{For, If};
 
 pub use crate::passes::InsertTokens;
 
@@ -47,8 +48,11 @@ impl InsertTokens {
             )))
         };
         let mut ops = ir.walk_ids().into_iter();
-        let unknown = match (branches(ir), ops.find(|op| ir.is::<tir_func::Call>(*op))) {
-            (Some(op), _) => refused("work is started in several blocks", op),
+        let unknown = match (
+            out_of_reach(ir),
+            ops.find(|op| ir.is::<tir_func::Call>(*op)),
+        ) {
+            (Some((op, why)), _) => refused(why, op),
             // The run is of this function alone.
             (None, Some(call)) => refused("another function is called", call),
             (None, None) => match Steady::of(ir, machine, self.full) {
@@ -96,17 +100,30 @@ fn synchronous(ir: &Ir, why: Diagnostic, note: &str) -> Diagnostic {
     warning.category(tir::remarks::SYNCHRONOUS).note(note)
 }
 
-/// An op that starts work in a region of several blocks: tokens are carried by loops and branches
-/// with regions alone.
-fn branches(ir: &Ir) -> Option<OpId> {
+/// An op that starts work where no token of it can be handed on, and why: tokens are carried by `loop.for` and `loop.if`
+/// alone.
+fn out_of_reach(ir: &Ir) -> Option<(OpId, &'static str)> {
     let several = |op: OpId| {
         let region = ir.block_of(op).and_then(|block| ir.region_of(block));
         region.is_some_and(|region| ir.blocks(region).len() > 1)
     };
-    // Also from inside of a loop that stands in one of several blocks.
-    let inside = |op: OpId| std::iter::successors(Some(op), |op| ir.parent(*op)).any(several);
-    let mut ops = ir.walk_ids().into_iter().filter(|op| *op != ir.root());
-    ops.find(|op| starts_work(ir, *op) && inside(*op))
+    let carries = |op: OpId| ir.is::<For>(op) || ir.is::<If>(op);
+    let mut starts = ir.walk_ids().into_iter();
+    starts.find_map(|op| {
+        if op == ir.root() || !starts_work(ir, op) {
+            return None;
+        }
+        let around = || std::iter::successors(ir.parent(op), |op| ir.parent(*op));
+        // Also from inside of a loop that stands in one of several blocks.
+        let why = if several(op) || around().any(several) {
+            "work is started in several blocks"
+        } else if around().any(|op| op != ir.root() && !carries(op)) {
+            "work is started in a region of an op that carries no tokens"
+        } else {
+            return None;
+        };
+        Some((op, why))
+    })
 }
 
 /// Whether an op is the thread's wait for tokens.

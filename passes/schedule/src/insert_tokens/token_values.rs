@@ -85,6 +85,8 @@ impl<'a> TokenValues<'a> {
                 self.looped(op, state);
             } else if self.ir.is::<If>(op) {
                 self.branch(op, state);
+            } else {
+                self.other(op, state);
             }
             let mut marks: HashMap<usize, Value> = HashMap::new();
             for variable in self.sets.remove(&op).unwrap_or_default() {
@@ -176,6 +178,19 @@ impl<'a> TokenValues<'a> {
         if let Some(end) = self.ir.last(block) {
             let values: Vec<Value> = variables.iter().flat_map(|v| inner[v].clone()).collect();
             edit::yield_also(self.ir, end, &values);
+        }
+    }
+
+    /// What is in another op with regions starts no work, so all tokens are as before it.
+    fn other(&mut self, op: OpId, state: &State) {
+        let blocks: Vec<_> = self
+            .ir
+            .regions(op)
+            .flat_map(|r| self.ir.blocks(r))
+            .collect();
+        for block in blocks {
+            let ops: Vec<OpId> = self.ir.ops_in(block).collect();
+            self.ops(ops, &mut state.clone());
         }
     }
 

@@ -300,6 +300,32 @@ fn masked(
     m.choose(seen, zero, hidden)
 }
 
+/// How queries and keys, whose heads are apart, make weights: with a mask of keys, what is added to products, and the node's
+/// own scale; without one, or with 0, by the size of a head.
+fn weighing(
+    m: &mut Make<'_, '_>,
+    q: Value,
+    k: Value,
+    mask: Option<Value>,
+    more: Option<Value>,
+) -> Outcome<Weighing> {
+    let &[n, _, s, size] = &m.shape(q)[..] else {
+        return m.fail("has heads that are not of rank 4");
+    };
+    let (elem, t) = (m.elem(q), m.shape(k)[2]);
+    let bias = biases(m, [n, s, t], elem, mask, more)?;
+    let scale = match m.float("scale", 0.0)? {
+        0.0 => 1.0 / (size as f64).sqrt(),
+        scale => scale,
+    };
+    Ok(Weighing {
+        scale,
+        softcap: 0.0,
+        bias,
+        precision: None,
+    })
+}
+
 /// What is added to products, of a mask, of the order in time and of a bias.
 fn biases(
     m: &mut Make<'_, '_>,
@@ -356,7 +382,7 @@ impl OfOne {
         if let Some(bias) = self.bias {
             y = m.add(y, bias)?;
         }
-        let &[_, s, all] = &m.shape(y)[..] else {
+        let &[_, _, all] = &m.shape(y)[..] else {
             return m.fail("has an input that is not of rank 3");
         };
         let sizes = match m.node.ints("qkv_hidden_sizes").map_err(Some)? {
@@ -379,20 +405,7 @@ impl OfOne {
             k = m.concat(vec![past_k, k], 2)?;
             v = m.concat(vec![past_v, v], 2)?;
         }
-        let (elem, t, size) = (m.elem(q), m.shape(k)[2], m.shape(q)[3]);
-        let n = m.shape(q)[0];
-        let bias = biases(&mut m, [n, s, t], elem, self.mask, self.more)?;
-        let scale = m.float("scale", 0.0)?;
-        let how = Weighing {
-            scale: if scale == 0.0 {
-                1.0 / (size as f64).sqrt()
-            } else {
-                scale
-            },
-            softcap: 0.0,
-            bias,
-            precision: None,
-        };
+        let how = weighing(&mut m, q, k, self.mask, self.more)?;
         let y = attention::attended(&mut m, [q, k, v], &how)?.y;
         let y = attention::joined(&mut m, y)?;
         if m.node.output(1).is_some() {
@@ -492,21 +505,8 @@ fn multi_head(cx: &mut Cx<'_>, node: &Node) -> Outcome<()> {
         *part = attention::heads(&mut m, *part, heads)?;
     }
     let [q, k, _] = parts;
-    let (elem, s, t, size) = (m.elem(q), m.shape(q)[2], m.shape(k)[2], m.shape(q)[3]);
     let (mask, more) = (m.optional(4)?, m.optional(5)?);
-    let n = m.shape(q)[0];
-    let bias = biases(&mut m, [n, s, t], elem, mask, more)?;
-    let scale = m.float("scale", 0.0)?;
-    let how = Weighing {
-        scale: if scale == 0.0 {
-            1.0 / (size as f64).sqrt()
-        } else {
-            scale
-        },
-        softcap: 0.0,
-        bias,
-        precision: None,
-    };
+    let how = weighing(&mut m, q, k, mask, more)?;
     let y = attention::attended(&mut m, parts, &how)?.y;
     let y = attention::joined(&mut m, y)?;
     m.done(y)

@@ -7,8 +7,8 @@
 use std::collections::HashMap;
 
 use tir::{AffineMap, At, Builder, Failure, Ir, OpId, Value};
-use tir_memref::alias::{accesses, may_alias, origins};
-use tir_memref::{Alloc, Dealloc};
+use tir_memref::Alloc;
+use tir_memref::alias::{accesses, ended, may_alias, origins};
 use tir_tensor::Generic;
 
 use super::super::Region;
@@ -166,7 +166,7 @@ impl Epilogue {
         let mut reads = (0..last.inputs.len()).filter(|k| last.inputs[*k] == buffer);
         let (input, again) = (reads.next()?, reads.next());
         let others = users.iter().filter(|user| **user != op && **user != behind);
-        let mut others = others.filter(|user| !ir.is::<Dealloc>(**user));
+        let mut others = others.filter(|user| ended(ir, **user).is_none());
         let filled = |user: &OpId| {
             let fill = ir.get::<Generic>(*user);
             fill.is_some_and(|fill| fill.outputs[..] == [buffer] && fill.combine.is_none())

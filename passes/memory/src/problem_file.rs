@@ -20,7 +20,7 @@ pub struct Texts {
     pub problem: String,
     /// The same rows with `offset`.
     pub plan: String,
-    /// What `tir-plan` is to know beside them: capacities and sizes of banks in bytes, as its options.
+    /// What `tir-plan` is to know beside them: capacities and sizes of banks in bytes, as its options, with a space before each.
     pub options: String,
 }
 
@@ -32,7 +32,10 @@ pub fn texts(ir: &Ir, machine: &MachineInfo, plans: &Plans) -> Texts {
     for ((space, buffers), planned) in spaces {
         let info = machine.space(*space);
         let capacity = info.map_or(0, |info| info.bytes);
-        let _ = write!(options, " --capacity {space}={capacity}");
+        // A memory without limit has none to say.
+        if capacity < 1 << 62 {
+            let _ = write!(options, " --capacity {space}={capacity}");
+        }
         let banks = info.filter(|info| info.ports > 0 && info.banks > 1);
         let mut apart: BTreeMap<usize, Vec<String>> = BTreeMap::new();
         if let Some(info) = banks {
@@ -62,7 +65,7 @@ pub fn texts(ir: &Ir, machine: &MachineInfo, plans: &Plans) -> Texts {
     Texts {
         problem,
         plan,
-        options: options.trim_start().to_string(),
+        options,
     }
 }
 
@@ -120,7 +123,7 @@ impl Texts {
         let file = file.with_extension("");
         let (shown, options) = (file.display(), &self.options);
         let text = format!(
-            "the buffers are in '{shown}.csv', their plan in '{shown}.plan.csv': 'tir-plan {shown}.csv {options}' plans them, with \
+            "the buffers are in '{shown}.csv', their plan in '{shown}.plan.csv': 'tir-plan {shown}.csv{options}' plans them, with \
              '--check {shown}.plan.csv' it checks this plan"
         );
         Ok(Diagnostic::remark(text).at(at))

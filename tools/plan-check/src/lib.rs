@@ -267,9 +267,7 @@ fn banks(rows: &[Row], wholes: &[&Whole<'_>], bank: Option<u64>) -> Result<u64, 
             message: format!("buffer '{}' {message}", row.id),
         };
         let Some(bank) = bank.filter(|bank| *bank > 0) else {
-            return Err(fault(
-                "has to do with banks, whose size is not said".to_string(),
-            ));
+            return Err(fault("names banks, whose size is not given".to_string()));
         };
         let at = row.offset.unwrap_or_default();
         let own = banks_of(at, row.size, bank);

@@ -109,12 +109,15 @@ impl Line<'_> {
     }
 }
 
+/// What `within` and `apart` of a row say, with their columns.
+type Names = [(usize, String); 2];
+
 /// The rows of a file; with `offsets`, each must have one.
 pub(crate) fn read(text: &str, offsets: bool) -> Result<Vec<Row>, Malformed> {
     let mut header: Option<HashMap<String, usize>> = None;
     let (mut rows, mut ids) = (Vec::<Row>::new(), HashMap::new());
     // What other rows are named by, which may stand behind.
-    let mut named: Vec<(usize, usize, Vec<(usize, String)>)> = Vec::new();
+    let mut named: Vec<(usize, usize, Names)> = Vec::new();
     for (at, line) in text.lines().enumerate() {
         let line = line.trim_start_matches('\u{feff}');
         if line.trim().is_empty() {
@@ -183,7 +186,7 @@ pub(crate) fn read(text: &str, offsets: bool) -> Result<Vec<Row>, Malformed> {
             (column, line.field(name).to_string())
         });
         if names.iter().any(|(_, text)| !text.is_empty()) {
-            named.push((rows.len(), number, names.to_vec()));
+            named.push((rows.len(), number, names));
         }
         rows.push(row);
     }
@@ -206,11 +209,9 @@ fn resolve(
     ids: &HashMap<String, usize>,
     row: usize,
     line: usize,
-    names: &[(usize, String)],
+    names: &Names,
 ) -> Result<(), Malformed> {
-    let [(in_column, within), (apart_column, apart)] = names else {
-        return Ok(());
-    };
+    let [(in_column, within), (apart_column, apart)] = names;
     let wrong = |column: usize, message: String| Malformed {
         line,
         column,

@@ -18,7 +18,7 @@ pub(crate) fn program(family: &str, seed: u64) -> String {
         count: 0,
     };
     match family {
-        "wired" => return crate::order::program(32, seed),
+        "wired" => crate::order::program(32, seed),
         "cells" => net.cells(),
         "inception" => net.inception(),
         _ => net.attention(),

@@ -120,11 +120,11 @@ const HARDER: usize = 8;
 /// Steps of [`solve`] that [`plan`] takes.
 pub const PLAN_STEPS: u64 = 20_000;
 
-/// Steps of [`solve`] where a plan is more than one in [`FAR`] above what none is lower than: a third of a second.
-pub const LONG_STEPS: u64 = 500_000;
+/// Steps of [`solve`] where a plan is more than one in [`FAR`] above what none is lower than: a fifth of a second.
+pub const LONG_STEPS: u64 = 250_000;
 
 /// See [`LONG_STEPS`].
-const FAR: u64 = 200;
+const FAR: u64 = 100;
 
 /// The lowest plan that [`solve`] finds in [`PLAN_STEPS`] steps, in [`LONG_STEPS`] where that is far above the bound, and where this is not known to be optimal, the best order
 /// refined; every one of them, and for longer, while none fits the capacity that the lower bound does. An earlier
